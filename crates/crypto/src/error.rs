@@ -1,0 +1,30 @@
+//! What can go wrong with keys and suites.
+
+use crate::SuiteId;
+
+/// Why a key or a suite cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CryptoError {
+    /// The key has the wrong length for its suite.
+    #[error("a key for {suite} is {want} octets, this one is {got}")]
+    KeyLength {
+        /// The suite.
+        suite: SuiteId,
+        /// Octets it needs.
+        want: usize,
+        /// Octets it got.
+        got: usize,
+    },
+    /// No registered provider has the suite.
+    #[error("no crypto provider offers {0}")]
+    NoProvider(SuiteId),
+    /// A provider failed its known-answer test and is not used.
+    #[error("provider {provider} failed its known-answer test for {suite}; it is not used")]
+    SelfTest {
+        /// The provider.
+        provider: &'static str,
+        /// The suite.
+        suite: SuiteId,
+    },
+}

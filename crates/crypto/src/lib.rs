@@ -1,0 +1,18 @@
+//! What a cipher suite must offer, and secrets that wipe themselves. Knows nothing of IPsec.
+//!
+//! A provider is a crate that implements [`Provider`] and is handed to a [`Registry`] by value; several live side
+//! by side. Batch calls come first, single calls are made on top of them. Sources: RFC 5116 (AEAD interface),
+//! RFC 8221 (which algorithms), paper 001 section 2.1 (the transform table switch).
+#![forbid(unsafe_code)]
+
+mod aead;
+mod error;
+mod registry;
+mod secret;
+mod suite;
+
+pub use aead::{Aead, NONCE_LEN, OpenOp, SealOp, TAG_LEN};
+pub use error::CryptoError;
+pub use registry::{Provider, Registry};
+pub use secret::Secret;
+pub use suite::{Suite, SuiteId};

@@ -1,0 +1,268 @@
+//! The policy database as the data path asks it: keyed by application first, then by the longest prefix of the
+//! peer, then by the first matching item.
+//!
+//! Keying by application makes the exclusiveness of paper 000 section 3.4 true by construction: no lookup for one
+//! application ever reads a rule of another. The same structure is evaluated by the engine, by `explain` and (in
+//! C, from the same tables) by the socket monitor.
+
+use wire::{AppId, Flow, Prefix, Services, addr};
+
+/// A rule's number within one load of the policy; the policy room maps it to file, line and text.
+/// [`RuleId::NONE`]: nothing in the file decided, the default did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RuleId(pub u32);
+
+impl RuleId {
+    /// The default, not a rule.
+    pub const NONE: RuleId = RuleId(0);
+}
+
+/// What a network is to an application (paper 000 section 3.3.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// Bypass.
+    Trusted,
+    /// Discard.
+    Untrusted,
+    /// The items of this protection decide; an index into [`AppPolicy::protections`].
+    Protected(usize),
+}
+
+/// One network of an application.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Network {
+    /// Peers it covers.
+    pub prefix: Prefix,
+    /// What they are.
+    pub class: Class,
+    /// The `network` line.
+    pub rule: RuleId,
+}
+
+/// Ports, both ends included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PortRange {
+    /// First port.
+    pub first: u16,
+    /// Last port.
+    pub last: u16,
+}
+
+impl PortRange {
+    /// Every port, and flows without ports.
+    pub const ANY: PortRange = PortRange { first: 0, last: u16::MAX };
+
+    /// One port.
+    pub const fn one(port: u16) -> PortRange {
+        PortRange { first: port, last: port }
+    }
+
+    /// Whether `port` is inside.
+    pub const fn contains(self, port: u16) -> bool {
+        self.first <= port && port <= self.last
+    }
+}
+
+/// `mandatory` or `optional` (paper 000 section 3.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Level {
+    /// Without protection the flow does not pass.
+    Mandatory,
+    /// Protected where an association exists, and then nothing else is accepted; clear otherwise.
+    Optional,
+}
+
+/// One item of a protection (paper 000 section 3.3.2). The first that matches decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Item {
+    /// This host's ports.
+    pub local: PortRange,
+    /// The peer's ports.
+    pub remote: PortRange,
+    /// Services demanded: [`Services::AUTHENTICATED`] or [`Services::ENCRYPTED`].
+    pub services: Services,
+    /// How strictly.
+    pub level: Level,
+    /// The item's line.
+    pub rule: RuleId,
+}
+
+impl Item {
+    fn matches(&self, flow: &Flow) -> bool {
+        self.local.contains(flow.local_port) && self.remote.contains(flow.remote_port)
+    }
+}
+
+/// The compiled policy of one application.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AppPolicy {
+    /// Longest prefix first; no two equal prefixes.
+    networks: Vec<Network>,
+    /// Each a list of items in the order of the file.
+    protections: Vec<Vec<Item>>,
+}
+
+impl AppPolicy {
+    /// A compiled policy. Networks are sorted here; of equal prefixes the first stays (the policy room has
+    /// reported the others). A [`Class::Protected`] that names no protection becomes [`Class::Untrusted`].
+    pub fn new(mut networks: Vec<Network>, protections: Vec<Vec<Item>>) -> AppPolicy {
+        for network in &mut networks {
+            if matches!(network.class, Class::Protected(index) if index >= protections.len()) {
+                network.class = Class::Untrusted;
+            }
+        }
+        networks.sort_by_key(|n| (std::cmp::Reverse(n.prefix.len()), n.prefix.first()));
+        networks.dedup_by_key(|n| n.prefix);
+        AppPolicy { networks, protections }
+    }
+
+    /// The networks, longest prefix first.
+    pub fn networks(&self) -> &[Network] {
+        &self.networks
+    }
+
+    /// The protections.
+    pub fn protections(&self) -> &[Vec<Item>] {
+        &self.protections
+    }
+
+    /// The network that covers the peer, by longest prefix.
+    pub fn network(&self, remote: std::net::IpAddr) -> Option<&Network> {
+        let bits = addr::to_bits(remote);
+        self.networks.iter().find(|n| n.prefix.contains_bits(bits))
+    }
+
+    /// What the flow must get.
+    pub fn decide(&self, flow: &Flow) -> Decision {
+        let Some(network) = self.network(flow.remote) else {
+            return Decision { action: Action::Bypass, network: RuleId::NONE, item: RuleId::NONE, why: Why::NoNetwork };
+        };
+        let (action, item, why) = match network.class {
+            Class::Trusted => (Action::Bypass, RuleId::NONE, Why::Trusted),
+            Class::Untrusted => (Action::Discard, RuleId::NONE, Why::Untrusted),
+            Class::Protected(index) => match self.protections[index].iter().find(|item| item.matches(flow)) {
+                Some(item) => {
+                    (Action::Protect { services: item.services, level: item.level }, item.rule, Why::Item)
+                }
+                None => (Action::Discard, RuleId::NONE, Why::NoItem),
+            },
+        };
+        Decision { action, network: network.rule, item, why }
+    }
+}
+
+/// PROTECT, BYPASS or DISCARD (RFC 4301 section 4.4.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Action {
+    /// Clear.
+    Bypass,
+    /// Refused.
+    Discard,
+    /// Protected.
+    Protect {
+        /// At least these services.
+        services: Services,
+        /// How strictly.
+        level: Level,
+    },
+}
+
+/// What led to an [`Action`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Why {
+    /// No application block names the program: host default.
+    NoApplication,
+    /// No network of the block covers the peer: host default.
+    NoNetwork,
+    /// The network is trusted.
+    Trusted,
+    /// The network is untrusted.
+    Untrusted,
+    /// An item of the network's protection matched.
+    Item,
+    /// The network is protected but no item covers these ports: refused, since clear would be a guess.
+    NoItem,
+}
+
+/// An action and the rules behind it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Decision {
+    /// What the flow must get.
+    pub action: Action,
+    /// The `network` line that decided.
+    pub network: RuleId,
+    /// The protection item that decided.
+    pub item: RuleId,
+    /// Why.
+    pub why: Why,
+}
+
+impl Decision {
+    /// The most specific rule behind the decision.
+    pub fn rule(&self) -> RuleId {
+        if self.item == RuleId::NONE { self.network } else { self.item }
+    }
+}
+
+/// Whether one application's policy may stand in for another's (a socket handed over, an exec).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// They decide alike for every flow.
+    Same,
+    /// The first is at least as strict for every flow.
+    Stricter,
+    /// The second is at least as strict for every flow.
+    Weaker,
+    /// Each is stricter somewhere.
+    Incomparable,
+}
+
+/// The policy of every application.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Spd {
+    apps: Vec<Option<AppPolicy>>,
+    /// Grows with each load; caches compare it.
+    pub generation: u64,
+}
+
+impl Spd {
+    /// A database without rules: everything is bypassed.
+    pub fn new(generation: u64) -> Spd {
+        Spd { apps: Vec::new(), generation }
+    }
+
+    /// Set the policy of one application; [`AppId::NONE`] cannot have one and is ignored.
+    pub fn insert(&mut self, app: AppId, policy: AppPolicy) {
+        if app == AppId::NONE {
+            return;
+        }
+        let index = usize::from(app.0);
+        if self.apps.len() <= index {
+            self.apps.resize(index + 1, None);
+        }
+        self.apps[index] = Some(policy);
+    }
+
+    /// The policy of one application.
+    pub fn get(&self, app: AppId) -> Option<&AppPolicy> {
+        self.apps.get(usize::from(app.0))?.as_ref()
+    }
+
+    /// Every application that has a policy.
+    pub fn apps(&self) -> impl Iterator<Item = (AppId, &AppPolicy)> {
+        self.apps.iter().enumerate().filter_map(|(id, p)| Some((AppId(u16::try_from(id).ok()?), p.as_ref()?)))
+    }
+
+    /// What the flow of this application must get.
+    pub fn decide(&self, app: AppId, flow: &Flow) -> Decision {
+        match self.get(app) {
+            Some(policy) => policy.decide(flow),
+            None => Decision {
+                action: Action::Bypass,
+                network: RuleId::NONE,
+                item: RuleId::NONE,
+                why: Why::NoApplication,
+            },
+        }
+    }
+}

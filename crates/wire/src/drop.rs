@@ -1,0 +1,93 @@
+//! The one table of reasons: every packet that ends has a name from here.
+
+macro_rules! drop_reasons {
+    ($($variant:ident $name:literal $text:literal;)*) => {
+        /// Why a packet ended. One table gives the counter, the word on the command line, the field in the log.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[repr(u8)]
+        pub enum DropReason {
+            $(#[doc = $text] $variant,)*
+        }
+
+        impl DropReason {
+            /// Every reason, in the order of the counters.
+            pub const ALL: &'static [DropReason] = &[$(DropReason::$variant,)*];
+
+            /// The word for this reason in commands, logs and JSON.
+            pub const fn name(self) -> &'static str {
+                match self { $(DropReason::$variant => $name,)* }
+            }
+
+            /// One sentence: what happened.
+            pub const fn text(self) -> &'static str {
+                match self { $(DropReason::$variant => $text,)* }
+            }
+        }
+    };
+}
+
+drop_reasons! {
+    Truncated "truncated" "The packet is shorter than its headers say.";
+    BadVersion "bad_version" "The first nibble is neither 4 nor 6.";
+    BadHeader "bad_header" "A header field contradicts the packet (lengths, header length, extension chain).";
+    BadChecksum "bad_checksum" "The IPv4 header checksum is wrong.";
+    TooManyExtensions "too_many_extensions" "More IPv6 extension headers than the parser follows.";
+    BadRecord "bad_record" "The record in front of a packet from the TUN is missing or not ours.";
+    Unstamped "unstamped" "A packet came through the TUN without an application's stamp.";
+    GsoInvalid "gso_invalid" "The segmentation fields of a super-packet contradict its headers.";
+    PolicyDiscard "policy_discard" "The application's policy refuses this network or port.";
+    NoSa "no_sa" "The policy demands protection and no security association serves this flow.";
+    SaTooWeak "sa_too_weak" "The security association offers less than the policy demands.";
+    SelectorMismatch "selector_mismatch" "The decrypted packet is outside the selectors of its security association.";
+    InboundPolicy "inbound_policy" "The decrypted packet is one that policy does not accept from this association.";
+    UnknownSpi "unknown_spi" "No inbound security association has this SPI.";
+    WrongPeer "wrong_peer" "The SPI is known, but not between these addresses.";
+    Replayed "replayed" "The sequence number was seen before.";
+    ReplayTooOld "replay_too_old" "The sequence number is left of the replay window.";
+    SequenceZero "sequence_zero" "Sequence number zero is never sent.";
+    SequenceExhausted "sequence_exhausted" "The association has used its last sequence number; it needs a new key.";
+    AuthFailed "auth_failed" "The integrity check value is wrong.";
+    EspTooShort "esp_too_short" "The ESP packet is shorter than header, IV, trailer and ICV, or not aligned.";
+    EspPadding "esp_padding" "The padding after decryption is not 1, 2, 3 and so on, or longer than the packet.";
+    EspNextHeader "esp_next_header" "The next header inside ESP is not one this mode carries.";
+    EspDummy "esp_dummy" "A dummy packet (next header 59), dropped as RFC 4303 section 2.6 says.";
+    NotEsp "not_esp" "A datagram on the ESP port that is neither ESP nor a keepalive.";
+    Keepalive "keepalive" "A NAT keepalive (one octet 0xff), dropped as RFC 3948 section 2.3 says.";
+    IkeUnsupported "ike_unsupported" "An IKE message (non-ESP marker) and no key manager to give it to.";
+    TransportOptions "transport_options" "IP options or a routing header, which transport mode over UDP cannot carry.";
+    TransportAddress "transport_address" "Transport mode needs the packet's addresses to be those of the association.";
+    Fragment "fragment" "A fragment that cannot belong to a complete packet (overlap, misalignment, size).";
+    FragmentHeld "fragment_held" "A fragment kept until its packet is complete; not a loss.";
+    FragmentLimit "fragment_limit" "The reassembler is full, or its packet did not complete in time.";
+    TooBig "too_big" "The packet does not fit the tunnel's path MTU; its sender was told.";
+    TooLong "too_long" "The packet does not fit one IP datagram once encapsulated.";
+    NestingLimit "nesting_limit" "More nested security headers than the engine opens.";
+    WrongDevice "wrong_device" "A clear packet where only protected ones are accepted.";
+    Backpressure "backpressure" "The kernel would not take the packet (socket or device queue full).";
+    Unroutable "unroutable" "The kernel has no route to the peer.";
+    HandOver "hand_over" "The packet met the moment of a hand-over between daemons.";
+}
+
+impl std::fmt::Display for DropReason {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::DropReason;
+
+    #[test]
+    fn names_are_unique_and_counters_are_dense() {
+        let mut names: Vec<_> = DropReason::ALL.iter().map(|r| r.name()).collect();
+        names.sort_unstable();
+        let total = names.len();
+        names.dedup();
+        assert_eq!(names.len(), total);
+        for (index, reason) in DropReason::ALL.iter().enumerate() {
+            assert_eq!(*reason as usize, index);
+            assert!(reason.text().ends_with('.'));
+        }
+    }
+}

@@ -1,0 +1,22 @@
+//! Bytes and headers: the packet type of the house, and its only header parser.
+//!
+//! What enters: bytes from a device, a socket or a file. What leaves: a [`Packet`] whose type tells what has
+//! been proved about it, views that read and edit the original bytes, and the one table of [`DropReason`]s.
+//! Nothing outside this room indexes into packet bytes. Standards: RFC 791, RFC 8200 (IP), RFC 792, RFC 4443
+//! (ICMP), RFC 9293 (TCP), RFC 768 (UDP), RFC 4303 section 2 (ESP), RFC 3948 (ESP in UDP), RFC 1071, RFC 1624
+//! (checksums).
+#![forbid(unsafe_code)]
+
+pub mod addr;
+mod drop;
+mod meta;
+mod packet;
+mod time;
+mod verdict;
+
+pub use addr::{Flow, Prefix};
+pub use drop::DropReason;
+pub use meta::{AppId, Gso, GsoKind, Meta, Services};
+pub use packet::{Buf, Next, Packet, Pool, stage};
+pub use time::Time;
+pub use verdict::{AcquireId, Verdict};

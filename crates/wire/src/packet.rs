@@ -1,0 +1,281 @@
+//! The packet: one owned buffer with room in front and behind, whose type parameter tells its stage.
+//!
+//! Inbound: Raw -> Clean -> Classed -> Scheduled -> Inner -> Admitted -> Delivered.
+//! Outbound: Inner -> Selected -> Scheduled -> Outer -> Sent.
+//! Nothing turns an [`stage::Inner`] back into a [`stage::Raw`]: a decrypted packet cannot walk in at the front
+//! door again (docs/design/0001).
+
+use crate::Meta;
+use std::marker::PhantomData;
+
+/// The stages of a packet's way, as types.
+pub mod stage {
+    macro_rules! stages {
+        ($($(#[$doc:meta])* $name:ident;)*) => {
+            $($(#[$doc])* #[derive(Clone, Copy, Debug)] pub enum $name {})*
+        };
+    }
+    stages! {
+        /// Inbound: bytes as they came from the wire.
+        Raw;
+        /// Inbound: outer headers checked.
+        Clean;
+        /// Inbound: its security association found, its sequence number plausible.
+        Classed;
+        /// Its turn for cryptography has come.
+        Scheduled;
+        /// Cleartext that is not admitted to the host (inbound) or not yet decided (outbound).
+        Inner;
+        /// Inbound: policy accepts it.
+        Admitted;
+        /// Inbound: handed to the host.
+        Delivered;
+        /// Outbound: policy and association chosen.
+        Selected;
+        /// Outbound: ready for the wire.
+        Outer;
+        /// Outbound: handed to the wire.
+        Sent;
+    }
+}
+
+/// The edges of the one-way street. Sealed: no other room can add one.
+pub trait Next<To>: sealed::Edge<To> {}
+
+mod sealed {
+    pub trait Edge<To> {}
+}
+
+macro_rules! edges {
+    ($($from:ident => $to:ident;)*) => {
+        $(impl sealed::Edge<stage::$to> for stage::$from {}
+          impl Next<stage::$to> for stage::$from {})*
+    };
+}
+
+edges! {
+    Raw => Clean;
+    Clean => Classed;
+    Classed => Scheduled;
+    Scheduled => Inner;
+    Inner => Admitted;
+    Admitted => Delivered;
+    Inner => Selected;
+    Selected => Scheduled;
+    Scheduled => Outer;
+    Outer => Sent;
+}
+
+/// An owned run of bytes with headroom and tailroom.
+pub struct Buf {
+    bytes: Box<[u8]>,
+    start: usize,
+    end: usize,
+}
+
+impl Buf {
+    /// An empty buffer of `capacity` octets whose data starts after `headroom` of them.
+    pub fn with_capacity(capacity: usize, headroom: usize) -> Buf {
+        let start = headroom.min(capacity);
+        Buf { bytes: vec![0; capacity].into_boxed_slice(), start, end: start }
+    }
+
+    /// A buffer that holds `data`, with `headroom` octets before it and `tailroom` behind it.
+    pub fn from_slice(data: &[u8], headroom: usize, tailroom: usize) -> Buf {
+        let mut buf = Buf::with_capacity(headroom + data.len() + tailroom, headroom);
+        buf.bytes[headroom..headroom + data.len()].copy_from_slice(data);
+        buf.end = headroom + data.len();
+        buf
+    }
+
+    /// The data.
+    pub fn as_slice(&self) -> &[u8] {
+        &self.bytes[self.start..self.end]
+    }
+
+    /// The data, to edit in place.
+    pub fn as_mut_slice(&mut self) -> &mut [u8] {
+        &mut self.bytes[self.start..self.end]
+    }
+
+    /// Octets of data.
+    pub fn len(&self) -> usize {
+        self.end - self.start
+    }
+
+    /// Whether there is no data.
+    pub fn is_empty(&self) -> bool {
+        self.start == self.end
+    }
+
+    /// Octets free in front of the data.
+    pub fn headroom(&self) -> usize {
+        self.start
+    }
+
+    /// Octets free behind the data.
+    pub fn tailroom(&self) -> usize {
+        self.bytes.len() - self.end
+    }
+
+    /// Grow the data by `n` octets at the front and return them; `None` without room.
+    pub fn push_front(&mut self, n: usize) -> Option<&mut [u8]> {
+        self.start = self.start.checked_sub(n)?;
+        Some(&mut self.bytes[self.start..self.start + n])
+    }
+
+    /// Grow the data by `n` octets at the back and return them; `None` without room.
+    pub fn push_back(&mut self, n: usize) -> Option<&mut [u8]> {
+        if self.tailroom() < n {
+            return None;
+        }
+        let at = self.end;
+        self.end += n;
+        Some(&mut self.bytes[at..at + n])
+    }
+
+    /// Take `n` octets off the front of the data; `false` if there are fewer.
+    #[must_use]
+    pub fn trim_front(&mut self, n: usize) -> bool {
+        if n > self.len() {
+            return false;
+        }
+        self.start += n;
+        true
+    }
+
+    /// Cut the data to its first `n` octets; no effect if it is shorter.
+    pub fn truncate(&mut self, n: usize) {
+        self.end = self.end.min(self.start + n);
+    }
+
+    /// Forget the data and start again after `headroom` octets.
+    pub fn reset(&mut self, headroom: usize) {
+        self.start = headroom.min(self.bytes.len());
+        self.end = self.start;
+    }
+
+    /// The whole free area behind the data, for a device to read into; follow with [`Buf::set_len`].
+    pub fn spare_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes[self.end..]
+    }
+
+    /// Say that the data is now `n` octets long (after a read into [`Buf::spare_mut`]); clamped to the capacity.
+    pub fn set_len(&mut self, n: usize) {
+        self.end = (self.start + n).min(self.bytes.len());
+    }
+}
+
+impl std::fmt::Debug for Buf {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Buf({} octets)", self.len())
+    }
+}
+
+/// A packet at stage `S`.
+#[derive(Debug)]
+pub struct Packet<S> {
+    buf: Buf,
+    /// What is known beside the bytes.
+    pub meta: Meta,
+    stage: PhantomData<S>,
+}
+
+impl Packet<stage::Raw> {
+    /// A packet as it came from the wire: starts with the outer IP header.
+    pub fn raw(buf: Buf, meta: Meta) -> Self {
+        Packet { buf, meta, stage: PhantomData }
+    }
+}
+
+impl Packet<stage::Inner> {
+    /// A packet as the host handed it over: starts with the inner IP header.
+    pub fn from_host(buf: Buf, meta: Meta) -> Self {
+        Packet { buf, meta, stage: PhantomData }
+    }
+}
+
+impl Packet<stage::Admitted> {
+    /// A packet that the engine itself made for the host (an ICMP error).
+    pub fn made_for_host(buf: Buf, meta: Meta) -> Self {
+        Packet { buf, meta, stage: PhantomData }
+    }
+}
+
+impl<S> Packet<S> {
+    /// The same packet, one stage on.
+    pub fn advance<T>(self) -> Packet<T>
+    where
+        S: Next<T>,
+    {
+        Packet { buf: self.buf, meta: self.meta, stage: PhantomData }
+    }
+
+    /// The bytes.
+    pub fn bytes(&self) -> &[u8] {
+        self.buf.as_slice()
+    }
+
+    /// The bytes, to edit in place.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        self.buf.as_mut_slice()
+    }
+
+    /// The buffer.
+    pub fn buf(&self) -> &Buf {
+        &self.buf
+    }
+
+    /// The buffer, to grow or trim.
+    pub fn buf_mut(&mut self) -> &mut Buf {
+        &mut self.buf
+    }
+
+    /// The buffer, to give back to its [`Pool`].
+    pub fn into_buf(self) -> Buf {
+        self.buf
+    }
+}
+
+/// Buffers to use again, owned by one thread. Never holds more than it was told to.
+#[derive(Debug)]
+pub struct Pool {
+    free: Vec<Buf>,
+    capacity: usize,
+    headroom: usize,
+    keep: usize,
+    allocated: u64,
+}
+
+impl Pool {
+    /// A pool of buffers of `capacity` octets with `headroom` in front, which keeps at most `keep` free ones.
+    pub fn new(capacity: usize, headroom: usize, keep: usize) -> Pool {
+        Pool { free: Vec::with_capacity(keep), capacity, headroom, keep, allocated: 0 }
+    }
+
+    /// An empty buffer: a used one if there is one.
+    pub fn take(&mut self) -> Buf {
+        match self.free.pop() {
+            Some(mut buf) => {
+                buf.reset(self.headroom);
+                buf
+            }
+            None => {
+                self.allocated += 1;
+                Buf::with_capacity(self.capacity, self.headroom)
+            }
+        }
+    }
+
+    /// Give a buffer back. One of another size, or one too many, is freed.
+    pub fn put(&mut self, buf: Buf) {
+        if buf.bytes.len() == self.capacity && self.free.len() < self.keep {
+            self.free.push(buf);
+        }
+    }
+
+    /// Buffers allocated since the start: grows only while the working set does.
+    pub fn allocated(&self) -> u64 {
+        self.allocated
+    }
+}
