@@ -27,4 +27,12 @@ pub enum CryptoError {
         /// The suite.
         suite: SuiteId,
     },
+    /// The key of a fingerprint has the wrong length.
+    #[error("a fingerprint is keyed with {want} octets, this is {got}")]
+    FingerprintKeyLength {
+        /// Octets it needs.
+        want: usize,
+        /// Octets it got.
+        got: usize,
+    },
 }

@@ -7,12 +7,15 @@
 
 mod aead;
 mod error;
+mod fingerprint;
+pub mod known_answer;
 mod registry;
 mod secret;
 mod suite;
 
 pub use aead::{Aead, NONCE_LEN, OpenOp, SealOp, TAG_LEN};
 pub use error::CryptoError;
+pub use fingerprint::Fingerprint;
 pub use registry::{Provider, Registry};
 pub use secret::Secret;
 pub use suite::{Suite, SuiteId};

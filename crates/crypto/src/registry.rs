@@ -1,6 +1,6 @@
 //! The transform table switch: which provider serves which suite.
 
-use crate::{Aead, CryptoError, Secret, SuiteId};
+use crate::{Aead, CryptoError, Secret, SuiteId, known_answer};
 
 /// Somebody who implements suites.
 pub trait Provider: Send + Sync {
@@ -29,7 +29,16 @@ impl Registry {
         Registry::default()
     }
 
-    /// Add a provider behind those already there.
+    /// Add a provider behind those already there, if it passes its known-answer test.
+    ///
+    /// # Errors
+    /// [`CryptoError::SelfTest`]: the provider is not used, and neither is this registry.
+    pub fn with_tested(self, provider: impl Provider + 'static) -> Result<Registry, CryptoError> {
+        known_answer::check(&provider)?;
+        Ok(self.with(provider))
+    }
+
+    /// Add a provider behind those already there, untested. Products use [`Registry::with_tested`].
     #[must_use]
     pub fn with(mut self, provider: impl Provider + 'static) -> Registry {
         self.providers.push(Box::new(provider));

@@ -34,8 +34,24 @@ pub struct Suite {
 }
 
 const SUITES: [Suite; 3] = [
-    Suite { id: SuiteId::Aes128Gcm, name: "aes128gcm", key_len: 16, salt_len: 4, iv_len: 8, icv_len: 16, nonce_is_counter: true },
-    Suite { id: SuiteId::Aes256Gcm, name: "aes256gcm", key_len: 32, salt_len: 4, iv_len: 8, icv_len: 16, nonce_is_counter: true },
+    Suite {
+        id: SuiteId::Aes128Gcm,
+        name: "aes128gcm",
+        key_len: 16,
+        salt_len: 4,
+        iv_len: 8,
+        icv_len: 16,
+        nonce_is_counter: true,
+    },
+    Suite {
+        id: SuiteId::Aes256Gcm,
+        name: "aes256gcm",
+        key_len: 32,
+        salt_len: 4,
+        iv_len: 8,
+        icv_len: 16,
+        nonce_is_counter: true,
+    },
     Suite {
         id: SuiteId::ChaCha20Poly1305,
         name: "chacha20poly1305",

@@ -3,6 +3,24 @@
 //! Manual keys, policy and the data path meet only here. Pure: no clock, no randomness, no I/O. Standards:
 //! RFC 4301 sections 4.4.1 (SPD) and 4.4.2 (SAD), RFC 4303 section 3.4.3 and RFC 6479 (replay). Paper 000
 //! section 3.3 (what a rule says), paper 001 section 2.1 (the databases).
+//!
+//! What enters: an [`SaConfig`] from the operator, packets' SPIs, sequence numbers and flows from the data path.
+//! What leaves: `&mut` access to the one association that serves a packet, or a named reason why none does. Each
+//! database and each association belongs to one thread; nothing here locks.
 #![forbid(unsafe_code)]
 
+mod error;
+mod flow_cache;
+pub mod handover;
+mod keybook;
+pub mod replay;
+pub mod sa;
+pub mod sad;
 pub mod spd;
+
+pub use error::SadError;
+pub use flow_cache::{FlowCache, FlowKey};
+pub use keybook::{Admission, KeyBook};
+pub use replay::{ReplayState, ReplayWindow};
+pub use sa::{Counters, Direction, Endpoints, InboundSa, Mode, OutboundSa, SaConfig, Selectors, Spi};
+pub use sad::{InboundSad, MAX_SAS, OutboundSad, SaIndex};

@@ -135,7 +135,12 @@ impl AppPolicy {
     /// What the flow must get.
     pub fn decide(&self, flow: &Flow) -> Decision {
         let Some(network) = self.network(flow.remote) else {
-            return Decision { action: Action::Bypass, network: RuleId::NONE, item: RuleId::NONE, why: Why::NoNetwork };
+            return Decision {
+                action: Action::Bypass,
+                network: RuleId::NONE,
+                item: RuleId::NONE,
+                why: Why::NoNetwork,
+            };
         };
         let (action, item, why) = match network.class {
             Class::Trusted => (Action::Bypass, RuleId::NONE, Why::Trusted),

@@ -1,0 +1,127 @@
+//! A cache of answers by flow, of fixed size, owned by one thread.
+//!
+//! Four-way set-associative: a lookup reads one set of four cache lines at most, and usually one line. An answer counts
+//! only in the epoch it was given in, so one increment empties the cache. The set is chosen with a keyed function of
+//! multiplications; were it broken, the price is misses, since a set never grows.
+
+use wire::{AppId, Flow, addr};
+
+const WAYS: usize = 4;
+
+/// What an answer depends on: a flow, its application and one octet of the caller's.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct FlowKey {
+    // Halves rather than u128, whose alignment would push a way out of its cache line.
+    local: [u64; 2],
+    remote: [u64; 2],
+    /// Ports, application, protocol and the caller's octet.
+    rest: u64,
+}
+
+impl FlowKey {
+    /// The key of this flow of this application; `tag` keeps apart answers to different questions about it.
+    #[inline]
+    pub fn new(app: AppId, flow: &Flow, tag: u8) -> FlowKey {
+        let halves = |bits: u128| [(bits >> 64) as u64, bits as u64];
+        FlowKey {
+            local: halves(addr::to_bits(flow.local)),
+            remote: halves(addr::to_bits(flow.remote)),
+            rest: u64::from(flow.local_port)
+                | u64::from(flow.remote_port) << 16
+                | u64::from(app.0) << 32
+                | u64::from(flow.protocol) << 48
+                | u64::from(tag) << 56,
+        }
+    }
+}
+
+/// One flow; one cache line as long as the answer is no longer than 12 octets.
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+struct Way<V> {
+    key: FlowKey,
+    epoch: u64,
+    /// `None`: never filled.
+    answer: Option<V>,
+}
+
+impl<V> Way<V> {
+    fn is_current(&self, epoch: u64) -> bool {
+        self.epoch == epoch && self.answer.is_some()
+    }
+}
+
+/// Answers of type `V` by [`FlowKey`].
+pub struct FlowCache<V> {
+    ways: Box<[Way<V>]>,
+    /// Which way of a set goes next.
+    victims: Box<[u8]>,
+    seeds: [u64; 4],
+    set_mask: u64,
+}
+
+impl<V: Copy> FlowCache<V> {
+    /// A cache of `sets` (rounded up to a power of two) times four flows; `seed` must be one that others cannot know.
+    pub fn new(sets: usize, seed: u64) -> FlowCache<V> {
+        let sets = sets.clamp(1, 1 << 20).next_power_of_two();
+        let empty = Way { key: FlowKey { local: [0; 2], remote: [0; 2], rest: 0 }, epoch: 0, answer: None };
+        FlowCache {
+            ways: vec![empty; sets * WAYS].into_boxed_slice(),
+            victims: vec![0; sets].into_boxed_slice(),
+            seeds: [1, 2, 3, 4].map(|stream| scatter(seed, stream)),
+            set_mask: sets as u64 - 1,
+        }
+    }
+
+    /// The answer given for this key in this epoch.
+    #[inline]
+    pub fn get(&self, epoch: u64, key: &FlowKey) -> Option<V> {
+        let first = self.set(key) * WAYS;
+        self.ways[first..first + WAYS].iter().find(|way| way.key == *key && way.epoch == epoch)?.answer
+    }
+
+    /// Remember an answer in place of one for the same key, of an older epoch, or of whichever is next in turn.
+    pub fn put(&mut self, epoch: u64, key: &FlowKey, answer: V) {
+        let set = self.set(key);
+        let ways = &mut self.ways[set * WAYS..(set + 1) * WAYS];
+        let same = ways.iter().position(|way| way.key == *key);
+        let place = same.or_else(|| ways.iter().position(|way| !way.is_current(epoch)));
+        let place = place.unwrap_or_else(|| {
+            self.victims[set] = self.victims[set].wrapping_add(1);
+            usize::from(self.victims[set]) % WAYS
+        });
+        ways[place] = Way { key: *key, epoch, answer: Some(answer) };
+    }
+
+    #[inline]
+    fn set(&self, key: &FlowKey) -> usize {
+        let [a, b, c, d] = self.seeds;
+        let local = fold(key.local[0] ^ a, key.local[1] ^ b);
+        let remote = fold(key.remote[0] ^ c, key.remote[1] ^ d);
+        (fold(local ^ remote.rotate_left(32) ^ b, key.rest ^ c) & self.set_mask) as usize
+    }
+}
+
+/// Both halves of the product of two numbers, added without carry.
+#[inline]
+fn fold(x: u64, y: u64) -> u64 {
+    let product = u128::from(x) * u128::from(y);
+    product as u64 ^ (product >> 64) as u64
+}
+
+/// Spread one seed over several (an odd multiplier and two folds).
+fn scatter(seed: u64, stream: u64) -> u64 {
+    let mixed = fold(seed ^ 0x9e37_79b9_7f4a_7c15, stream.wrapping_mul(0xd1b5_4a32_d192_ed03) | 1);
+    fold(mixed ^ seed.rotate_left(17), 0xa076_1d64_78bd_642f) | 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::SaIndex;
+
+    #[test]
+    fn a_way_of_the_outbound_database_is_one_cache_line() {
+        assert_eq!(size_of::<Way<Result<SaIndex, wire::DropReason>>>(), 64);
+    }
+}

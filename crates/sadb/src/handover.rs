@@ -1,0 +1,319 @@
+//! Associations on their way from one daemon to its successor (docs/design/0003 item 7).
+//!
+//! What enters: the exported state of every association and the book of used keys. What leaves: octets that hold keys, so
+//! as a [`Secret`], and back. The form is versioned, says its own length and carries a CRC: a slip in a sequence number
+//! would repeat nonces, so anything but the exact octets is refused as a whole. It never lies on a disk.
+//!
+//! Big-endian: magic (8), version (4), length of all (8), key of the fingerprints, used keys, inbound, outbound
+//! associations, CRC-64 (8). Lists have a 32-bit count in front, octet strings a 16-bit length.
+
+mod crc;
+mod octets;
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use crypto::{Secret, SuiteId};
+use wire::{AppId, Prefix, Time};
+
+use crate::sa::{InboundState, OutboundState};
+use crate::spd::PortRange;
+use crate::{
+    Direction, Endpoints, KeyBook, MAX_SAS, Mode, ReplayState, ReplayWindow, SaConfig, Selectors, Spi,
+};
+use octets::{Reader, Writer};
+
+const MAGIC: [u8; 8] = *b"RVLNHAND";
+const VERSION: u32 = 1;
+/// Octets in front of the body: magic, version, length.
+const HEAD: usize = 20;
+/// Octets of the CRC at the end.
+const FOOT: usize = 8;
+/// More than one association takes beside its keying material and replay window.
+const SA_OCTETS: usize = 192;
+
+/// Everything about associations that a successor needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HandOver {
+    /// The key of the fingerprints in `used_keys`.
+    pub fingerprint_key: Secret,
+    /// Fingerprints of every key used so far ([`KeyBook::export`]).
+    pub used_keys: Vec<[u8; 32]>,
+    /// Inbound associations.
+    pub inbound: Vec<InboundState>,
+    /// Outbound associations.
+    pub outbound: Vec<OutboundState>,
+}
+
+/// Why octets are not a hand-over. Whatever it is, no association is taken over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum HandOverError {
+    /// Other octets altogether.
+    #[error(
+        "this is not the hand-over of a ravelin daemon; start without --take-over and add the associations anew"
+    )]
+    NotOurs,
+    /// A daemon of another version.
+    #[error(
+        "the running daemon hands over in version {got}, this one understands {VERSION}; \
+         stop it, start without --take-over and add the associations anew"
+    )]
+    Version {
+        /// Its version.
+        got: u32,
+    },
+    /// Octets are missing or too many.
+    #[error(
+        "the hand-over has {got} octets and says {said}; start without --take-over and add the associations anew"
+    )]
+    Length {
+        /// What its head says.
+        said: u64,
+        /// What there is.
+        got: u64,
+    },
+    /// Octets changed on the way.
+    #[error("the hand-over is damaged; start without --take-over and add the associations anew")]
+    Checksum,
+    /// A field with a value that the sender cannot have meant.
+    #[error(
+        "the hand-over contradicts itself ({0}); start without --take-over and add the associations anew"
+    )]
+    Field(&'static str),
+}
+
+impl HandOver {
+    /// The octets to hand over.
+    pub fn to_bytes(&self) -> Secret {
+        let mut out = Writer::with_capacity(self.most_octets());
+        out.put(&MAGIC);
+        out.u32(VERSION);
+        out.u64(0);
+        out.string(self.fingerprint_key.expose());
+        out.count(self.used_keys.len());
+        for entry in &self.used_keys {
+            out.put(entry);
+        }
+        out.count(self.inbound.len());
+        for state in &self.inbound {
+            put_inbound(&mut out, state);
+        }
+        out.count(self.outbound.len());
+        for state in &self.outbound {
+            put_outbound(&mut out, state);
+        }
+        out.finish()
+    }
+
+    /// Read what [`HandOver::to_bytes`] wrote.
+    ///
+    /// # Errors
+    /// [`HandOverError`].
+    pub fn from_bytes(bytes: &[u8]) -> Result<HandOver, HandOverError> {
+        let mut head = Reader::new(bytes);
+        if head.array::<8>("magic").ok() != Some(MAGIC) {
+            return Err(HandOverError::NotOurs);
+        }
+        let short = |_| HandOverError::Length { said: (HEAD + FOOT) as u64, got: bytes.len() as u64 };
+        let version = head.u32("version").map_err(short)?;
+        if version != VERSION {
+            return Err(HandOverError::Version { got: version });
+        }
+        let said = head.u64("length").map_err(short)?;
+        let got = bytes.len() as u64;
+        if said != got {
+            return Err(HandOverError::Length { said, got });
+        }
+        let (covered, crc) = bytes.split_last_chunk::<FOOT>().ok_or(HandOverError::Checksum)?;
+        if crc::crc64(covered) != u64::from_be_bytes(*crc) {
+            return Err(HandOverError::Checksum);
+        }
+        let body = covered.get(HEAD..).ok_or(HandOverError::Field("length"))?;
+        read_body(&mut Reader::new(body))
+    }
+
+    /// At least as many octets as [`HandOver::to_bytes`] needs: a buffer that grew would leave keys behind.
+    fn most_octets(&self) -> usize {
+        let inbound =
+            self.inbound.iter().map(|s| SA_OCTETS + s.config.keymat.len() + 8 * s.replay.seen.len());
+        let outbound = self.outbound.iter().map(|s| SA_OCTETS + s.config.keymat.len());
+        let lists = 2 + self.fingerprint_key.len() + 12 + 32 * self.used_keys.len();
+        HEAD + FOOT + lists + inbound.sum::<usize>() + outbound.sum::<usize>()
+    }
+}
+
+fn read_body(body: &mut Reader<'_>) -> Result<HandOver, HandOverError> {
+    let fingerprint_key = Secret::new(body.string("fingerprint key")?.to_vec());
+    let used_keys = body.list("used keys", KeyBook::CAPACITY, |r| r.array("used keys"))?;
+    let inbound = body.list("inbound associations", MAX_SAS, read_inbound)?;
+    let outbound = body.list("outbound associations", MAX_SAS, read_outbound)?;
+    if !body.is_at_end() {
+        return Err(HandOverError::Field("octets behind the last association"));
+    }
+    Ok(HandOver { fingerprint_key, used_keys, inbound, outbound })
+}
+
+fn put_inbound(out: &mut Writer, state: &InboundState) {
+    put_config(out, &state.config);
+    out.u32(state.replay.size);
+    out.u64(state.replay.top);
+    out.count(state.replay.seen.len());
+    for word in &state.replay.seen {
+        out.u64(*word);
+    }
+    put_use(out, state.packets, state.bytes, state.last_used);
+}
+
+fn read_inbound(r: &mut Reader<'_>) -> Result<InboundState, HandOverError> {
+    const WORDS: usize = (ReplayWindow::MAX / u64::BITS) as usize;
+    let config = read_config(r)?;
+    let size = r.u32("replay window")?;
+    let top = r.u64("replay window")?;
+    let seen = r.list("replay window", WORDS, |r| r.u64("replay window"))?;
+    let (packets, bytes, last_used) = read_use(r)?;
+    Ok(InboundState { config, replay: ReplayState { size, top, seen }, packets, bytes, last_used })
+}
+
+fn put_outbound(out: &mut Writer, state: &OutboundState) {
+    put_config(out, &state.config);
+    out.u64(state.next_sequence);
+    put_use(out, state.packets, state.bytes, state.last_used);
+}
+
+fn read_outbound(r: &mut Reader<'_>) -> Result<OutboundState, HandOverError> {
+    let config = read_config(r)?;
+    let next_sequence = r.u64("sequence number")?;
+    let (packets, bytes, last_used) = read_use(r)?;
+    Ok(OutboundState { config, next_sequence, packets, bytes, last_used })
+}
+
+fn put_use(out: &mut Writer, packets: u64, bytes: u64, last_used: Time) {
+    out.u64(packets);
+    out.u64(bytes);
+    out.u64(last_used.0);
+}
+
+fn read_use(r: &mut Reader<'_>) -> Result<(u64, u64, Time), HandOverError> {
+    Ok((r.u64("counters")?, r.u64("counters")?, Time(r.u64("counters")?)))
+}
+
+fn put_config(out: &mut Writer, config: &SaConfig) {
+    out.u32(config.spi.0);
+    out.u8(match config.direction {
+        Direction::Inbound => 1,
+        Direction::Outbound => 2,
+    });
+    out.u8(match config.mode {
+        Mode::Transport => 1,
+        Mode::Tunnel => 2,
+    });
+    out.u8(match config.suite {
+        SuiteId::Aes128Gcm => 1,
+        SuiteId::Aes256Gcm => 2,
+        SuiteId::ChaCha20Poly1305 => 3,
+    });
+    out.string(config.keymat.expose());
+    put_addr(out, config.endpoints.local);
+    put_addr(out, config.endpoints.remote);
+    out.u16(config.endpoints.local_port);
+    out.u16(config.endpoints.remote_port);
+    put_selectors(out, &config.selectors);
+    out.u32(config.replay_window);
+    out.u16(config.path_mtu);
+}
+
+fn read_config(r: &mut Reader<'_>) -> Result<SaConfig, HandOverError> {
+    Ok(SaConfig {
+        spi: Spi(r.u32("SPI")?),
+        direction: match r.u8("direction")? {
+            1 => Direction::Inbound,
+            2 => Direction::Outbound,
+            _ => return Err(HandOverError::Field("direction")),
+        },
+        mode: match r.u8("mode")? {
+            1 => Mode::Transport,
+            2 => Mode::Tunnel,
+            _ => return Err(HandOverError::Field("mode")),
+        },
+        suite: match r.u8("suite")? {
+            1 => SuiteId::Aes128Gcm,
+            2 => SuiteId::Aes256Gcm,
+            3 => SuiteId::ChaCha20Poly1305,
+            _ => return Err(HandOverError::Field("suite")),
+        },
+        keymat: Secret::new(r.string("keying material")?.to_vec()),
+        endpoints: Endpoints {
+            local: read_addr(r)?,
+            remote: read_addr(r)?,
+            local_port: r.u16("endpoints")?,
+            remote_port: r.u16("endpoints")?,
+        },
+        selectors: read_selectors(r)?,
+        replay_window: r.u32("replay window")?,
+        path_mtu: r.u16("path MTU")?,
+    })
+}
+
+fn put_selectors(out: &mut Writer, selectors: &Selectors) {
+    for prefix in [selectors.local, selectors.remote] {
+        out.u8(prefix.len());
+        out.put(&prefix.first().to_be_bytes());
+    }
+    out.u8(selectors.protocol.is_some().into());
+    out.u8(selectors.protocol.unwrap_or(0));
+    out.u8(selectors.app.is_some().into());
+    out.u16(selectors.app.unwrap_or(AppId::NONE).0);
+    for ports in [selectors.local_ports, selectors.remote_ports] {
+        out.u16(ports.first);
+        out.u16(ports.last);
+    }
+}
+
+fn read_selectors(r: &mut Reader<'_>) -> Result<Selectors, HandOverError> {
+    let (local, remote) = (read_prefix(r)?, read_prefix(r)?);
+    let protocol = match (r.flag("protocol")?, r.u8("protocol")?) {
+        (true, protocol) => Some(protocol),
+        (false, 0) => None,
+        (false, _) => return Err(HandOverError::Field("protocol")),
+    };
+    let app = match (r.flag("application")?, r.u16("application")?) {
+        (true, app) => Some(AppId(app)),
+        (false, 0) => None,
+        (false, _) => return Err(HandOverError::Field("application")),
+    };
+    let mut ports = || Ok(PortRange { first: r.u16("ports")?, last: r.u16("ports")? });
+    Ok(Selectors { local, remote, protocol, app, local_ports: ports()?, remote_ports: ports()? })
+}
+
+fn read_prefix(r: &mut Reader<'_>) -> Result<Prefix, HandOverError> {
+    let len = r.u8("prefix")?;
+    let bits = u128::from_be_bytes(r.array("prefix")?);
+    let prefix = Prefix::from_bits(bits, len);
+    // A length or bits that had to be changed were not written by us.
+    if prefix.len() == len && prefix.first() == bits {
+        Ok(prefix)
+    } else {
+        Err(HandOverError::Field("prefix"))
+    }
+}
+
+fn put_addr(out: &mut Writer, addr: IpAddr) {
+    match addr {
+        IpAddr::V4(v4) => {
+            out.u8(4);
+            out.put(&v4.octets());
+        }
+        IpAddr::V6(v6) => {
+            out.u8(6);
+            out.put(&v6.octets());
+        }
+    }
+}
+
+fn read_addr(r: &mut Reader<'_>) -> Result<IpAddr, HandOverError> {
+    match r.u8("address")? {
+        4 => Ok(IpAddr::V4(Ipv4Addr::from(r.array::<4>("address")?))),
+        6 => Ok(IpAddr::V6(Ipv6Addr::from(r.array::<16>("address")?))),
+        _ => Err(HandOverError::Field("address")),
+    }
+}

@@ -1,0 +1,86 @@
+//! The book of every key that was ever used (docs/design/0003 item 3).
+//!
+//! Two associations under one key would count from one under the same nonces, also when one of them is long deleted.
+//! The book holds keyed fingerprints, not keys: who reads it can neither recover a key nor test a guess.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use crypto::Fingerprint;
+
+use crate::{SaConfig, SadError};
+
+/// The keys used since the start, as fingerprints.
+pub struct KeyBook {
+    fingerprint: Box<dyn Fingerprint>,
+    seen: BTreeSet<[u8; 32]>,
+}
+
+/// The entry that [`KeyBook::admit`] made.
+#[derive(Debug)]
+#[must_use = "keep it until the association is in its database, to withdraw it if it never gets there"]
+pub struct Admission([u8; 32]);
+
+impl KeyBook {
+    /// The most keys that are remembered; beyond it every key is refused.
+    pub const CAPACITY: usize = 1 << 20;
+
+    /// An empty book that uses this fingerprint.
+    pub fn new(fingerprint: impl Fingerprint + 'static) -> KeyBook {
+        KeyBook { fingerprint: Box::new(fingerprint), seen: BTreeSet::new() }
+    }
+
+    /// A book with the entries of another daemon's; `fingerprint` must be keyed alike.
+    pub fn import(fingerprint: impl Fingerprint + 'static, entries: &[[u8; 32]]) -> KeyBook {
+        KeyBook { fingerprint: Box::new(fingerprint), seen: entries.iter().copied().collect() }
+    }
+
+    /// Every entry, in order.
+    pub fn export(&self) -> Vec<[u8; 32]> {
+        self.seen.iter().copied().collect()
+    }
+
+    /// Enter the key of an association that is about to be made. Only the cipher key counts: the same key with another
+    /// salt is refused as well, in whatever suite or direction.
+    ///
+    /// # Errors
+    /// [`SadError::KeyReused`], [`SadError::KeyBookFull`], [`SadError::KeymatLength`].
+    pub fn admit(&mut self, config: &SaConfig) -> Result<Admission, SadError> {
+        let (want, got) = (config.suite.keymat_len(), config.keymat.len());
+        let wrong = SadError::KeymatLength { suite: config.suite, want, got };
+        if got != want {
+            return Err(wrong);
+        }
+        let key = config.keymat.expose().get(..config.suite.suite().key_len).ok_or(wrong)?;
+        let entry = self.fingerprint.of(key);
+        if self.seen.contains(&entry) {
+            return Err(SadError::KeyReused);
+        }
+        if self.seen.len() >= Self::CAPACITY {
+            return Err(SadError::KeyBookFull(Self::CAPACITY));
+        }
+        self.seen.insert(entry);
+        Ok(Admission(entry))
+    }
+
+    /// Strike an entry out again. Only for an association that never was in a database, so never used its key.
+    pub fn withdraw(&mut self, admission: Admission) {
+        self.seen.remove(&admission.0);
+    }
+
+    /// How many keys it knows.
+    pub fn len(&self) -> usize {
+        self.seen.len()
+    }
+
+    /// Whether it knows none.
+    pub fn is_empty(&self) -> bool {
+        self.seen.is_empty()
+    }
+}
+
+impl fmt::Debug for KeyBook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "KeyBook({} keys)", self.seen.len())
+    }
+}

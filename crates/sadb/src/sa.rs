@@ -1,0 +1,17 @@
+//! Security associations: what the operator asked for ([`SaConfig`]) and what the data path runs on
+//! ([`InboundSa`], [`OutboundSa`]).
+//!
+//! A configuration is checked once, when an association is made of it; from then on it does not change. Standards:
+//! RFC 4301 section 4.4.2.1 (data items of the SAD), RFC 4303 section 2.1 (SPI).
+
+mod config;
+mod counters;
+mod inbound;
+mod outbound;
+
+pub use config::{
+    DEFAULT_PATH_MTU, DEFAULT_REPLAY_WINDOW, Direction, Endpoints, Mode, SaConfig, Selectors, Spi,
+};
+pub use counters::Counters;
+pub use inbound::{InboundSa, InboundState};
+pub use outbound::{OutboundSa, OutboundState};

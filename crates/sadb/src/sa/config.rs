@@ -1,0 +1,254 @@
+//! The configuration of one association, and what makes one contradict itself.
+
+use std::fmt;
+use std::net::IpAddr;
+
+use crypto::{Secret, SuiteId};
+use wire::{AppId, Flow, Prefix, Services};
+
+use crate::spd::PortRange;
+use crate::{ReplayWindow, SadError};
+
+/// Octets of an outer IP packet that the path carries, unless configured otherwise.
+pub const DEFAULT_PATH_MTU: u16 = 1500;
+/// Sequence numbers that the replay window covers, unless configured otherwise.
+pub const DEFAULT_REPLAY_WINDOW: u32 = 1024;
+
+/// Names an association to its receiver (RFC 4303 section 2.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Spi(pub u32);
+
+impl Spi {
+    /// Zero stays inside the host and 1 to 255 belong to IANA: none of them may be on the wire.
+    pub const fn is_reserved(self) -> bool {
+        self.0 <= 255
+    }
+}
+
+impl fmt::Display for Spi {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#010x}", self.0)
+    }
+}
+
+/// What an association encloses (RFC 4301 section 4.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Mode {
+    /// The payload of an IP packet between the two endpoints themselves.
+    Transport,
+    /// A whole IP packet.
+    Tunnel,
+}
+
+impl Mode {
+    /// Its word in commands and JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Mode::Transport => "transport",
+            Mode::Tunnel => "tunnel",
+        }
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Which way an association carries packets; it is never both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Direction {
+    /// From the peer.
+    Inbound,
+    /// To the peer.
+    Outbound,
+}
+
+impl Direction {
+    /// Its word in commands and JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Direction::Inbound => "in",
+            Direction::Outbound => "out",
+        }
+    }
+}
+
+impl fmt::Display for Direction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// The addresses and UDP ports of the outer packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Endpoints {
+    /// This host's address.
+    pub local: IpAddr,
+    /// The peer's address.
+    pub remote: IpAddr,
+    /// This host's UDP port (4500).
+    pub local_port: u16,
+    /// The peer's UDP port (4500); zero inbound: any port, for a peer behind a NAT.
+    pub remote_port: u16,
+}
+
+/// The inner packets that an association may carry (RFC 4301 section 4.4.1.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Selectors {
+    /// This host's side.
+    pub local: Prefix,
+    /// The peer's side.
+    pub remote: Prefix,
+    /// IP protocol; `None`: any.
+    pub protocol: Option<u8>,
+    /// The application it belongs to; `None`: shared by all.
+    pub app: Option<AppId>,
+    /// This host's ports. Anything but [`PortRange::ANY`] excludes packets without ports.
+    pub local_ports: PortRange,
+    /// The peer's ports.
+    pub remote_ports: PortRange,
+}
+
+impl Selectors {
+    /// Every packet of every application.
+    pub const ANY: Selectors = Selectors {
+        local: Prefix::ANY,
+        remote: Prefix::ANY,
+        protocol: None,
+        app: None,
+        local_ports: PortRange::ANY,
+        remote_ports: PortRange::ANY,
+    };
+
+    /// Whether the flow's addresses, protocol and ports are inside. Says nothing about the application.
+    pub fn covers(&self, flow: &Flow) -> bool {
+        self.remote.contains(flow.remote)
+            && self.local.contains(flow.local)
+            && self.protocol.is_none_or(|protocol| protocol == flow.protocol)
+            && self.local_ports.contains(flow.local_port)
+            && self.remote_ports.contains(flow.remote_port)
+    }
+
+    /// Whether this application may use the association.
+    pub fn serves(&self, app: AppId) -> bool {
+        self.app.is_none_or(|bound| bound == app)
+    }
+}
+
+/// One association as the operator (later: the key exchange) asks for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SaConfig {
+    /// Its name on the wire, chosen by the receiver.
+    pub spi: Spi,
+    /// Which way.
+    pub direction: Direction,
+    /// What it encloses.
+    pub mode: Mode,
+    /// How it protects.
+    pub suite: SuiteId,
+    /// Cipher key, then salt (RFC 4106 section 8.1, RFC 7634 section 2).
+    pub keymat: Secret,
+    /// The outer addresses and ports.
+    pub endpoints: Endpoints,
+    /// The inner packets. In transport mode the addresses narrow to the endpoints.
+    pub selectors: Selectors,
+    /// Sequence numbers that the replay window covers: a power of two, 64 to 65536. Used inbound.
+    pub replay_window: u32,
+    /// Octets of an outer IP packet that the path carries. Used outbound.
+    pub path_mtu: u16,
+}
+
+impl SaConfig {
+    /// The services that the suite gives: every suite here encrypts and authenticates.
+    pub fn services(&self) -> Services {
+        match self.suite {
+            SuiteId::Aes128Gcm | SuiteId::Aes256Gcm | SuiteId::ChaCha20Poly1305 => Services::ENCRYPTED,
+        }
+    }
+
+    /// The selectors that count: in transport mode an association carries only packets between its endpoints.
+    pub fn effective_selectors(&self) -> Selectors {
+        match self.mode {
+            Mode::Tunnel => self.selectors,
+            Mode::Transport => Selectors {
+                local: Prefix::host(self.endpoints.local),
+                remote: Prefix::host(self.endpoints.remote),
+                ..self.selectors
+            },
+        }
+    }
+
+    /// Whether the configuration contradicts itself or a standard.
+    ///
+    /// # Errors
+    /// The first contradiction found; see [`SadError`].
+    pub fn check(&self) -> Result<(), SadError> {
+        if self.spi.is_reserved() {
+            return Err(SadError::ReservedSpi(self.spi));
+        }
+        if self.keymat.len() != self.suite.keymat_len() {
+            return Err(SadError::KeymatLength {
+                suite: self.suite,
+                want: self.suite.keymat_len(),
+                got: self.keymat.len(),
+            });
+        }
+        if !ReplayWindow::is_size(self.replay_window) {
+            return Err(SadError::ReplayWindowSize(self.replay_window));
+        }
+        self.check_endpoints()?;
+        self.check_selectors()
+    }
+
+    fn check_endpoints(&self) -> Result<(), SadError> {
+        let ends = &self.endpoints;
+        if ends.local.is_ipv4() != ends.remote.is_ipv4() {
+            return Err(SadError::MixedFamilies { local: ends.local, remote: ends.remote });
+        }
+        for addr in [ends.local, ends.remote] {
+            if !is_host(addr) {
+                return Err(SadError::NotUnicast(addr));
+            }
+        }
+        if ends.local == ends.remote && ends.local_port == ends.remote_port {
+            return Err(SadError::SameEndpoint(ends.local));
+        }
+        if ends.local_port == 0 || (self.direction == Direction::Outbound && ends.remote_port == 0) {
+            return Err(SadError::PortZero);
+        }
+        let least = if ends.remote.is_ipv4() { 576 } else { 1280 };
+        if self.path_mtu < least {
+            return Err(SadError::PathMtu { got: self.path_mtu, least });
+        }
+        Ok(())
+    }
+
+    fn check_selectors(&self) -> Result<(), SadError> {
+        let selectors = &self.selectors;
+        if selectors.app == Some(AppId::NONE) {
+            return Err(SadError::BoundToNoApplication);
+        }
+        for ports in [selectors.local_ports, selectors.remote_ports] {
+            if ports.first > ports.last {
+                return Err(SadError::EmptyPortRange { first: ports.first, last: ports.last });
+            }
+        }
+        let sides = [(selectors.local, self.endpoints.local), (selectors.remote, self.endpoints.remote)];
+        if self.mode == Mode::Transport {
+            for (selector, endpoint) in sides {
+                if !selector.contains(endpoint) {
+                    return Err(SadError::TransportSelector { selector, endpoint });
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether this can be the outer address of one host. An IPv4-mapped one belongs to no wire (RFC 4942 section 2.2).
+fn is_host(addr: IpAddr) -> bool {
+    let broadcast = matches!(addr, IpAddr::V4(v4) if v4.is_broadcast());
+    !addr.is_unspecified() && !addr.is_multicast() && !broadcast && addr.to_canonical() == addr
+}

@@ -1,0 +1,47 @@
+//! What one association has carried and refused.
+
+use wire::{DropReason, Time};
+
+/// The figures of one association, counted by the thread that owns it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Counters {
+    /// Packets carried.
+    pub packets: u64,
+    /// Octets of the inner packets carried.
+    pub bytes: u64,
+    /// When it last carried one; [`Time::default`]: never.
+    pub last_used: Time,
+    drops: [u64; DropReason::ALL.len()],
+}
+
+impl Counters {
+    /// Count a packet of `bytes` inner octets.
+    #[inline]
+    pub fn carried(&mut self, now: Time, bytes: usize) {
+        self.packets += 1;
+        self.bytes += bytes as u64;
+        self.last_used = now;
+    }
+
+    /// Count a packet that ended here.
+    #[inline]
+    pub fn dropped(&mut self, reason: DropReason) {
+        self.drops[reason as usize] += 1;
+    }
+
+    /// How many packets ended here for this reason.
+    pub fn drops_for(&self, reason: DropReason) -> u64 {
+        self.drops[reason as usize]
+    }
+
+    /// Every reason for which a packet ended here, and how many did.
+    pub fn drops(&self) -> impl Iterator<Item = (DropReason, u64)> + '_ {
+        DropReason::ALL.iter().copied().zip(self.drops).filter(|(_, count)| *count > 0)
+    }
+}
+
+impl Default for Counters {
+    fn default() -> Counters {
+        Counters { packets: 0, bytes: 0, last_used: Time::default(), drops: [0; DropReason::ALL.len()] }
+    }
+}

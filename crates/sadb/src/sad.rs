@@ -1,0 +1,13 @@
+//! The security association databases, one per direction (RFC 4301 section 4.4.2).
+//!
+//! Outbound asks by flow and application, inbound by SPI; they share nothing but their bound on the number of
+//! associations.
+
+mod inbound;
+mod outbound;
+
+pub use inbound::InboundSad;
+pub use outbound::{OutboundSad, SaIndex};
+
+/// The most associations of one direction.
+pub const MAX_SAS: usize = 4096;

@@ -1,0 +1,204 @@
+//! Inbound associations by SPI: an array index and one comparison, no hash that a stranger could crowd.
+//!
+//! The low 12 bits of an SPI name its home slot. SPIs that we choose live at home by construction; one that the
+//! operator chose lives at home if the slot is free and is found through a sorted table otherwise.
+
+use crate::{InboundSa, MAX_SAS, SadError, Spi};
+
+const HOME: u32 = MAX_SAS as u32 - 1;
+
+enum Slot {
+    Free,
+    /// Promised to a peer by [`InboundSad::allocate_spi`].
+    Promised,
+    Taken(Box<InboundSa>),
+}
+
+/// The inbound associations of one thread.
+pub struct InboundSad {
+    /// SPI by slot; zero where the slot is free. Read for every packet, so apart from the rest.
+    spis: Box<[u32]>,
+    slots: Box<[Slot]>,
+    /// SPIs that do not live at home, sorted, with their slot.
+    displaced: Vec<(u32, u16)>,
+    /// The tag given out last, by slot: the next one there differs.
+    last_tags: Box<[u32]>,
+    /// Where the search for a free slot goes on, so that a slot rests before it is used again.
+    cursor: usize,
+    taken: usize,
+}
+
+impl InboundSad {
+    /// An empty database.
+    pub fn new() -> InboundSad {
+        InboundSad {
+            spis: vec![0; MAX_SAS].into_boxed_slice(),
+            slots: (0..MAX_SAS).map(|_| Slot::Free).collect(),
+            displaced: Vec::new(),
+            last_tags: vec![0; MAX_SAS].into_boxed_slice(),
+            cursor: 0,
+            taken: 0,
+        }
+    }
+
+    /// Choose and hold an SPI of our own: a free slot's index below 20 random bits, so that a stranger must guess them.
+    /// It stays held until [`Self::insert`] uses it or [`Self::release_spi`] gives it up.
+    ///
+    /// # Errors
+    /// [`SadError::TooMany`].
+    pub fn allocate_spi(&mut self, random: u32) -> Result<Spi, SadError> {
+        let slot = self.free_slot()?;
+        let tags = u32::MAX / MAX_SAS as u32;
+        let mut tag = random >> HOME.count_ones();
+        // Tag zero could make a reserved SPI; a tag used in this slot just before could name an association that the
+        // peer still sends on; the operator may have chosen this SPI by hand.
+        while tag == 0 || tag == self.last_tags[slot] || self.slot_of(join(tag, slot)).is_some() {
+            tag = if tag >= tags { 1 } else { tag + 1 };
+        }
+        let spi = join(tag, slot);
+        self.last_tags[slot] = tag;
+        self.spis[slot] = spi.0;
+        self.slots[slot] = Slot::Promised;
+        self.taken += 1;
+        Ok(spi)
+    }
+
+    /// Give up an SPI that was allocated and not used; no effect on any other.
+    pub fn release_spi(&mut self, spi: Spi) {
+        if let Some(slot) = self.slot_of(spi)
+            && matches!(self.slots[slot], Slot::Promised)
+        {
+            self.clear(spi, slot);
+        }
+    }
+
+    /// Add an association, whose SPI was allocated here or chosen by the operator.
+    ///
+    /// # Errors
+    /// [`SadError::DuplicateSpi`], [`SadError::TooMany`], [`SadError::ReservedSpi`].
+    pub fn insert(&mut self, sa: InboundSa) -> Result<(), SadError> {
+        let spi = sa.spi();
+        if spi.is_reserved() {
+            return Err(SadError::ReservedSpi(spi));
+        }
+        let slot = match self.slot_of(spi) {
+            Some(slot) if matches!(self.slots[slot], Slot::Promised) => slot,
+            Some(_) => return Err(SadError::DuplicateSpi(spi)),
+            None => self.settle(spi)?,
+        };
+        self.slots[slot] = Slot::Taken(Box::new(sa));
+        Ok(())
+    }
+
+    /// Take an association out.
+    ///
+    /// # Errors
+    /// [`SadError::UnknownSpi`].
+    pub fn remove(&mut self, spi: Spi) -> Result<InboundSa, SadError> {
+        let slot = self.slot_of(spi).ok_or(SadError::UnknownSpi(spi))?;
+        match std::mem::replace(&mut self.slots[slot], Slot::Promised) {
+            Slot::Taken(sa) => {
+                self.clear(spi, slot);
+                Ok(*sa)
+            }
+            // What was there was only promised, and is again.
+            Slot::Promised | Slot::Free => Err(SadError::UnknownSpi(spi)),
+        }
+    }
+
+    /// The association with this SPI.
+    #[inline]
+    pub fn get_mut(&mut self, spi: Spi) -> Option<&mut InboundSa> {
+        let slot = self.slot_of(spi)?;
+        match &mut self.slots[slot] {
+            Slot::Taken(sa) => Some(sa),
+            Slot::Promised | Slot::Free => None,
+        }
+    }
+
+    /// The association with this SPI, to look at.
+    #[inline]
+    pub fn get(&self, spi: Spi) -> Option<&InboundSa> {
+        match &self.slots[self.slot_of(spi)?] {
+            Slot::Taken(sa) => Some(sa),
+            Slot::Promised | Slot::Free => None,
+        }
+    }
+
+    /// Every association, in no order that means anything.
+    pub fn list(&self) -> impl Iterator<Item = &InboundSa> {
+        self.slots.iter().filter_map(|slot| match slot {
+            Slot::Taken(sa) => Some(sa.as_ref()),
+            Slot::Promised | Slot::Free => None,
+        })
+    }
+
+    /// How many associations there are.
+    pub fn len(&self) -> usize {
+        self.list().count()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.list().next().is_none()
+    }
+
+    #[inline]
+    fn slot_of(&self, spi: Spi) -> Option<usize> {
+        let home = (spi.0 & HOME) as usize;
+        if self.spis[home] == spi.0 && spi.0 != 0 {
+            return Some(home);
+        }
+        if self.displaced.is_empty() {
+            return None;
+        }
+        let at = self.displaced.binary_search_by_key(&spi.0, |(spi, _)| *spi).ok()?;
+        Some(usize::from(self.displaced[at].1))
+    }
+
+    /// A slot for an SPI chosen elsewhere.
+    fn settle(&mut self, spi: Spi) -> Result<usize, SadError> {
+        let home = (spi.0 & HOME) as usize;
+        let slot = if self.spis[home] == 0 { home } else { self.free_slot()? };
+        if slot != home {
+            let at = self.displaced.partition_point(|(other, _)| *other < spi.0);
+            self.displaced.insert(at, (spi.0, slot as u16));
+        }
+        self.spis[slot] = spi.0;
+        self.taken += 1;
+        Ok(slot)
+    }
+
+    fn clear(&mut self, spi: Spi, slot: usize) {
+        self.displaced.retain(|(other, _)| *other != spi.0);
+        self.slots[slot] = Slot::Free;
+        self.spis[slot] = 0;
+        self.taken -= 1;
+    }
+
+    fn free_slot(&mut self) -> Result<usize, SadError> {
+        if self.taken >= MAX_SAS {
+            return Err(SadError::TooMany(MAX_SAS));
+        }
+        let free = (0..MAX_SAS).map(|step| (self.cursor + step) % MAX_SAS).find(|slot| self.spis[*slot] == 0);
+        let slot = free.ok_or(SadError::TooMany(MAX_SAS))?;
+        self.cursor = (slot + 1) % MAX_SAS;
+        Ok(slot)
+    }
+}
+
+impl Default for InboundSad {
+    fn default() -> InboundSad {
+        InboundSad::new()
+    }
+}
+
+impl std::fmt::Debug for InboundSad {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.list()).finish()
+    }
+}
+
+fn join(tag: u32, slot: usize) -> Spi {
+    Spi(tag << HOME.count_ones() | slot as u32)
+}

@@ -1,0 +1,254 @@
+//! Outbound associations by application and flow.
+//!
+//! The most specific association that gives what is demanded serves a flow: one bound to the application before one
+//! that is shared, then the longer remote prefix, the longer local prefix, a protocol before any, fewer ports, and of
+//! equals the newest (so that a new key takes over at once when it is added beside the old one). Entries are sorted in
+//! that order and grouped by (bound, length of the remote prefix); a lookup makes one binary search per group that
+//! exists, and a cache in front answers for flows seen before.
+
+use std::cmp::Reverse;
+use std::net::IpAddr;
+
+use wire::{AppId, DropReason, Flow, Prefix, Services, addr};
+
+use crate::spd::PortRange;
+use crate::{FlowCache, FlowKey, MAX_SAS, OutboundSa, SadError, Selectors, Spi};
+
+/// Sets of four flows that the cache remembers.
+const CACHE_SETS: usize = 1024;
+
+/// Names one outbound association. Once that is removed the name is dead: it never comes to mean another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SaIndex {
+    slot: u32,
+    serial: u32,
+}
+
+/// The selectors of one association, in the form and order that lookups want.
+struct Entry {
+    group: Group,
+    /// The application, zero for a shared one, and the first address of the remote prefix: what the search compares.
+    key: (u16, u128),
+    local: Prefix,
+    protocol: Option<u8>,
+    local_ports: PortRange,
+    remote_ports: PortRange,
+    services: Services,
+    index: SaIndex,
+}
+
+/// Entries that are found with one search.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Group {
+    shared: bool,
+    remote_len: Reverse<u8>,
+}
+
+struct Span {
+    group: Group,
+    start: usize,
+    end: usize,
+}
+
+impl Entry {
+    fn new(selectors: &Selectors, services: Services, index: SaIndex) -> Entry {
+        Entry {
+            group: Group { shared: selectors.app.is_none(), remote_len: Reverse(selectors.remote.len()) },
+            key: (selectors.app.unwrap_or(AppId::NONE).0, selectors.remote.first()),
+            local: selectors.local,
+            protocol: selectors.protocol,
+            local_ports: selectors.local_ports,
+            remote_ports: selectors.remote_ports,
+            services,
+            index,
+        }
+    }
+
+    /// Most specific first.
+    fn rank(&self) -> impl Ord + use<> {
+        let width = |ports: PortRange| u32::from(ports.last) - u32::from(ports.first);
+        (
+            self.group,
+            self.key,
+            Reverse(self.local.len()),
+            self.protocol.is_none(),
+            width(self.local_ports) + width(self.remote_ports),
+            Reverse(self.index.serial),
+        )
+    }
+
+    fn covers_rest(&self, flow: &Flow, local: u128) -> bool {
+        self.local.contains_bits(local)
+            && self.protocol.is_none_or(|protocol| protocol == flow.protocol)
+            && self.local_ports.contains(flow.local_port)
+            && self.remote_ports.contains(flow.remote_port)
+    }
+}
+
+/// The outbound associations of one thread.
+pub struct OutboundSad {
+    cache: FlowCache<Result<SaIndex, DropReason>>,
+    slots: Vec<Option<(u32, OutboundSa)>>,
+    entries: Vec<Entry>,
+    spans: Vec<Span>,
+    /// Grows with every change; what the cache learned before is then void.
+    epoch: u64,
+    serial: u32,
+}
+
+impl OutboundSad {
+    /// An empty database. `seed` is random: it keeps a stranger from choosing flows that meet in one set of the cache.
+    pub fn new(seed: u64) -> OutboundSad {
+        OutboundSad {
+            cache: FlowCache::new(CACHE_SETS, seed),
+            slots: Vec::new(),
+            entries: Vec::new(),
+            spans: Vec::new(),
+            epoch: 0,
+            serial: 0,
+        }
+    }
+
+    /// Add an association.
+    ///
+    /// # Errors
+    /// [`SadError::TooMany`]; [`SadError::DuplicateSpi`] if the same peer has the SPI already (another peer may choose
+    /// the same).
+    pub fn insert(&mut self, sa: OutboundSa) -> Result<SaIndex, SadError> {
+        let (spi, remote) = (sa.spi(), sa.config().endpoints.remote);
+        if self.position(spi, remote).is_some() {
+            return Err(SadError::DuplicateSpi(spi));
+        }
+        if self.len() >= MAX_SAS {
+            return Err(SadError::TooMany(MAX_SAS));
+        }
+        let slot = self.slots.iter().position(Option::is_none).unwrap_or_else(|| {
+            self.slots.push(None);
+            self.slots.len() - 1
+        });
+        self.serial = self.serial.wrapping_add(1);
+        let index = SaIndex { slot: slot as u32, serial: self.serial };
+        let entry = Entry::new(sa.selectors(), sa.config().services(), index);
+        let at = self.entries.partition_point(|other| other.rank() < entry.rank());
+        self.entries.insert(at, entry);
+        self.slots[slot] = Some((self.serial, sa));
+        self.changed();
+        Ok(index)
+    }
+
+    /// Take out the association to this peer with this SPI.
+    ///
+    /// # Errors
+    /// [`SadError::UnknownSpi`].
+    pub fn remove(&mut self, spi: Spi, remote: IpAddr) -> Result<OutboundSa, SadError> {
+        let slot = self.position(spi, remote).ok_or(SadError::UnknownSpi(spi))?;
+        let (_, sa) = self.slots[slot].take().ok_or(SadError::UnknownSpi(spi))?;
+        self.entries.retain(|entry| entry.index.slot as usize != slot);
+        self.changed();
+        Ok(sa)
+    }
+
+    /// The association that serves this flow of this application with at least these services.
+    ///
+    /// # Errors
+    /// [`DropReason::NoSa`]; [`DropReason::SaTooWeak`] if those that cover the flow give less than `need`.
+    #[inline]
+    pub fn find(&mut self, app: AppId, flow: &Flow, need: Services) -> Result<SaIndex, DropReason> {
+        let key = FlowKey::new(app, flow, need.bits());
+        if let Some(answer) = self.cache.get(self.epoch, &key) {
+            return answer;
+        }
+        let answer = self.search(app, flow, need);
+        self.cache.put(self.epoch, &key, answer);
+        answer
+    }
+
+    /// As [`Self::find`], without the cache.
+    ///
+    /// # Errors
+    /// As [`Self::find`].
+    pub fn search(&self, app: AppId, flow: &Flow, need: Services) -> Result<SaIndex, DropReason> {
+        let (local, remote) = (addr::to_bits(flow.local), addr::to_bits(flow.remote));
+        let mut reason = DropReason::NoSa;
+        for span in &self.spans {
+            let bound = if span.group.shared { AppId::NONE } else { app };
+            let key = (bound.0, Prefix::from_bits(remote, span.group.remote_len.0).first());
+            let entries = &self.entries[span.start..span.end];
+            let first = entries.partition_point(|entry| entry.key < key);
+            for entry in entries[first..].iter().take_while(|entry| entry.key == key) {
+                if !entry.covers_rest(flow, local) {
+                    continue;
+                }
+                if entry.services.satisfies(need) {
+                    return Ok(entry.index);
+                }
+                reason = DropReason::SaTooWeak;
+            }
+        }
+        Err(reason)
+    }
+
+    /// The association of this name, unless it was removed.
+    #[inline]
+    pub fn get_mut(&mut self, index: SaIndex) -> Option<&mut OutboundSa> {
+        match self.slots.get_mut(index.slot as usize)? {
+            Some((serial, sa)) if *serial == index.serial => Some(sa),
+            _ => None,
+        }
+    }
+
+    /// The association of this name, to look at.
+    #[inline]
+    pub fn get(&self, index: SaIndex) -> Option<&OutboundSa> {
+        match self.slots.get(index.slot as usize)? {
+            Some((serial, sa)) if *serial == index.serial => Some(sa),
+            _ => None,
+        }
+    }
+
+    /// Every association, in no order that means anything.
+    pub fn list(&self) -> impl Iterator<Item = (SaIndex, &OutboundSa)> {
+        self.slots.iter().enumerate().filter_map(|(slot, held)| {
+            let (serial, sa) = held.as_ref()?;
+            Some((SaIndex { slot: slot as u32, serial: *serial }, sa))
+        })
+    }
+
+    /// How many associations there are.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Grows with every insertion and removal; whoever caches what [`Self::find`] said compares it.
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    fn position(&self, spi: Spi, remote: IpAddr) -> Option<usize> {
+        self.slots.iter().position(|held| {
+            held.as_ref().is_some_and(|(_, sa)| sa.spi() == spi && sa.config().endpoints.remote == remote)
+        })
+    }
+
+    fn changed(&mut self) {
+        self.epoch += 1;
+        self.spans.clear();
+        let mut start = 0;
+        for entries in self.entries.chunk_by(|a, b| a.group == b.group) {
+            let end = start + entries.len();
+            self.spans.push(Span { group: entries[0].group, start, end });
+            start = end;
+        }
+    }
+}
+
+impl std::fmt::Debug for OutboundSad {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.list().map(|(_, sa)| sa)).finish()
+    }
+}
