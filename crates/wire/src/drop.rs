@@ -51,6 +51,7 @@ drop_reasons! {
     EspPadding "esp_padding" "The padding after decryption is not 1, 2, 3 and so on, or longer than the packet.";
     EspNextHeader "esp_next_header" "The next header inside ESP is not one this mode carries.";
     EspDummy "esp_dummy" "A dummy packet (next header 59), dropped as RFC 4303 section 2.6 says.";
+    EcnCongestion "ecn_congestion" "The outer header says congestion, the inner transport cannot be told (RFC 6040 section 4.2).";
     NotEsp "not_esp" "A datagram on the ESP port that is neither ESP nor a keepalive.";
     Keepalive "keepalive" "A NAT keepalive (one octet 0xff), dropped as RFC 3948 section 2.3 says.";
     IkeUnsupported "ike_unsupported" "An IKE message (non-ESP marker) and no key manager to give it to.";
@@ -61,6 +62,7 @@ drop_reasons! {
     FragmentLimit "fragment_limit" "The reassembler is full, or its packet did not complete in time.";
     TooBig "too_big" "The packet does not fit the tunnel's path MTU; its sender was told.";
     TooLong "too_long" "The packet does not fit one IP datagram once encapsulated.";
+    NoRoom "no_room" "The buffer has no room for the headers or the trailer; its device was to leave it.";
     NestingLimit "nesting_limit" "More nested security headers than the engine opens.";
     WrongDevice "wrong_device" "A clear packet where only protected ones are accepted.";
     Backpressure "backpressure" "The kernel would not take the packet (socket or device queue full).";

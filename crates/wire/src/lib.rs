@@ -3,20 +3,40 @@
 //! What enters: bytes from a device, a socket or a file. What leaves: a [`Packet`] whose type tells what has
 //! been proved about it, views that read and edit the original bytes, and the one table of [`DropReason`]s.
 //! Nothing outside this room indexes into packet bytes. Standards: RFC 791, RFC 8200 (IP), RFC 792, RFC 4443
-//! (ICMP), RFC 9293 (TCP), RFC 768 (UDP), RFC 4303 section 2 (ESP), RFC 3948 (ESP in UDP), RFC 1071, RFC 1624
+//! (ICMP), RFC 9293 (TCP), RFC 768 (UDP), RFC 4303 section 2 (ESP), RFC 3948 (ESP in UDP), RFC 1071
 //! (checksums).
 #![forbid(unsafe_code)]
 
 pub mod addr;
+pub mod checksum;
 mod drop;
+mod error;
+pub mod esp;
+pub mod eth;
+mod field;
+pub mod fragment;
+pub mod icmp;
+pub mod ip;
+pub mod ipv4;
+pub mod ipv6;
 mod meta;
 mod packet;
+pub mod protocol;
+pub mod reassembly;
+pub mod record;
+pub mod segment;
+pub mod tcp;
 mod time;
+pub mod udp;
 mod verdict;
 
 pub use addr::{Flow, Prefix};
 pub use drop::DropReason;
+pub use error::WireError;
 pub use meta::{AppId, Gso, GsoKind, Meta, Services};
 pub use packet::{Buf, Next, Packet, Pool, stage};
+pub use reassembly::{Reassembled, Reassembler};
+pub use record::Record;
+pub use segment::SegmentIter;
 pub use time::Time;
 pub use verdict::{AcquireId, Verdict};

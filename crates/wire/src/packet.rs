@@ -89,42 +89,50 @@ impl Buf {
     }
 
     /// The data.
+    #[inline]
     pub fn as_slice(&self) -> &[u8] {
         &self.bytes[self.start..self.end]
     }
 
     /// The data, to edit in place.
+    #[inline]
     pub fn as_mut_slice(&mut self) -> &mut [u8] {
         &mut self.bytes[self.start..self.end]
     }
 
     /// Octets of data.
+    #[inline]
     pub fn len(&self) -> usize {
         self.end - self.start
     }
 
     /// Whether there is no data.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.start == self.end
     }
 
     /// Octets free in front of the data.
+    #[inline]
     pub fn headroom(&self) -> usize {
         self.start
     }
 
     /// Octets free behind the data.
+    #[inline]
     pub fn tailroom(&self) -> usize {
         self.bytes.len() - self.end
     }
 
     /// Grow the data by `n` octets at the front and return them; `None` without room.
+    #[inline]
     pub fn push_front(&mut self, n: usize) -> Option<&mut [u8]> {
         self.start = self.start.checked_sub(n)?;
         Some(&mut self.bytes[self.start..self.start + n])
     }
 
     /// Grow the data by `n` octets at the back and return them; `None` without room.
+    #[inline]
     pub fn push_back(&mut self, n: usize) -> Option<&mut [u8]> {
         if self.tailroom() < n {
             return None;
@@ -135,6 +143,7 @@ impl Buf {
     }
 
     /// Take `n` octets off the front of the data; `false` if there are fewer.
+    #[inline]
     #[must_use]
     pub fn trim_front(&mut self, n: usize) -> bool {
         if n > self.len() {
@@ -145,11 +154,13 @@ impl Buf {
     }
 
     /// Cut the data to its first `n` octets; no effect if it is shorter.
+    #[inline]
     pub fn truncate(&mut self, n: usize) {
         self.end = self.end.min(self.start + n);
     }
 
     /// Forget the data and start again after `headroom` octets.
+    #[inline]
     pub fn reset(&mut self, headroom: usize) {
         self.start = headroom.min(self.bytes.len());
         self.end = self.start;
@@ -183,6 +194,7 @@ pub struct Packet<S> {
 
 impl Packet<stage::Raw> {
     /// A packet as it came from the wire: starts with the outer IP header.
+    #[inline]
     pub fn raw(buf: Buf, meta: Meta) -> Self {
         Packet { buf, meta, stage: PhantomData }
     }
@@ -190,6 +202,7 @@ impl Packet<stage::Raw> {
 
 impl Packet<stage::Inner> {
     /// A packet as the host handed it over: starts with the inner IP header.
+    #[inline]
     pub fn from_host(buf: Buf, meta: Meta) -> Self {
         Packet { buf, meta, stage: PhantomData }
     }
@@ -204,6 +217,7 @@ impl Packet<stage::Admitted> {
 
 impl<S> Packet<S> {
     /// The same packet, one stage on.
+    #[inline]
     pub fn advance<T>(self) -> Packet<T>
     where
         S: Next<T>,
@@ -212,26 +226,31 @@ impl<S> Packet<S> {
     }
 
     /// The bytes.
+    #[inline]
     pub fn bytes(&self) -> &[u8] {
         self.buf.as_slice()
     }
 
     /// The bytes, to edit in place.
+    #[inline]
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         self.buf.as_mut_slice()
     }
 
     /// The buffer.
+    #[inline]
     pub fn buf(&self) -> &Buf {
         &self.buf
     }
 
     /// The buffer, to grow or trim.
+    #[inline]
     pub fn buf_mut(&mut self) -> &mut Buf {
         &mut self.buf
     }
 
     /// The buffer, to give back to its [`Pool`].
+    #[inline]
     pub fn into_buf(self) -> Buf {
         self.buf
     }
@@ -254,6 +273,7 @@ impl Pool {
     }
 
     /// An empty buffer: a used one if there is one.
+    #[inline]
     pub fn take(&mut self) -> Buf {
         match self.free.pop() {
             Some(mut buf) => {
@@ -268,6 +288,7 @@ impl Pool {
     }
 
     /// Give a buffer back. One of another size, or one too many, is freed.
+    #[inline]
     pub fn put(&mut self, buf: Buf) {
         if buf.bytes.len() == self.capacity && self.free.len() < self.keep {
             self.free.push(buf);

@@ -1,0 +1,125 @@
+//! The Internet checksum (RFC 1071) and the transport checksums made of it.
+//!
+//! A partial sum is an ordinary `u32`: partial sums of neighbouring pieces are added with `+` (up to 65,536 of
+//! them) and turned into the field by [`fold`] and `!`. Every piece but the last must have an even length.
+
+use crate::field::{be16, put16, range, tail};
+use crate::ip::Headers;
+use crate::{WireError, ip, protocol};
+use std::net::IpAddr;
+
+/// Partial sum of `bytes`, at most 0xffff. An odd last octet counts as if a zero followed it.
+pub fn sum(bytes: &[u8]) -> u32 {
+    // Words may be summed in any byte order and swapped once at the end, and 32 bits at a time if the carries are
+    // added in later (RFC 1071 section 2 B and C). The loop adds whole 64-bit words, carries lost, and their high
+    // halves, which together tell the sum of the low halves: three vector instructions for two words.
+    let (words, rest) = bytes.as_chunks::<8>();
+    let (mut whole, mut high) = (0_u64, 0_u64);
+    for word in words {
+        let word = u64::from_ne_bytes(*word);
+        whole = whole.wrapping_add(word);
+        high += word >> 32;
+    }
+    let low = whole.wrapping_sub(high << 32);
+    let (words, rest) = rest.as_chunks::<4>();
+    let mut total = low + high + words.iter().map(|word| u64::from(u32::from_ne_bytes(*word))).sum::<u64>();
+    let mut last = [0; 4];
+    for (to, from) in last.iter_mut().zip(rest) {
+        *to = *from;
+    }
+    total += u64::from(u32::from_ne_bytes(last));
+    total = (total >> 32) + (total & 0xffff_ffff);
+    total = (total >> 32) + (total & 0xffff_ffff);
+    u32::from(u16::from_be(fold(((total >> 16) + (total & 0xffff)) as u32)))
+}
+
+/// A partial sum in 16 bits; `!fold(sum)` is the checksum field.
+pub fn fold(sum: u32) -> u16 {
+    let sum = (sum >> 16) + (sum & 0xffff);
+    ((sum >> 16) + (sum & 0xffff)) as u16
+}
+
+/// Partial sum of the pseudo-header (RFC 9293 section 3.1, RFC 768, RFC 8200 section 8.1).
+pub fn pseudo(src: IpAddr, dst: IpAddr, protocol: u8, len: usize) -> u32 {
+    let address = |addr| match addr {
+        IpAddr::V4(v4) => sum(&v4.octets()),
+        IpAddr::V6(v6) => sum(&v6.octets()),
+    };
+    let len = len as u32;
+    address(src) + address(dst) + u32::from(protocol) + (len >> 16) + (len & 0xffff)
+}
+
+/// The checksum of an IPv4 header (or an ICMPv4 message) whose checksum field is zero.
+pub fn ip_checksum(bytes: &[u8]) -> u16 {
+    !fold(sum(bytes))
+}
+
+/// Where the checksum of `protocol` stands in its header, and whether a pseudo-header is in it.
+fn place(protocol: u8) -> Option<(usize, bool)> {
+    match protocol {
+        protocol::TCP => Some((16, true)),
+        protocol::UDP => Some((6, true)),
+        protocol::ICMPV6 => Some((2, true)),
+        protocol::ICMP => Some((2, false)),
+        _ => None,
+    }
+}
+
+/// The octets that the transport checksum covers, where its field is in them, and the pseudo-header's sum.
+fn covered(packet: &[u8], headers: &Headers) -> Result<(usize, usize, u32), WireError> {
+    if headers.fragment.is_some_and(|f| f.more || f.offset != 0) {
+        return Err(WireError::Gso);
+    }
+    let (at, with_pseudo) = place(headers.protocol).ok_or(WireError::Gso)?;
+    let transport = range(packet, headers.header_len, headers.total_len);
+    if transport.len() < at + 2 {
+        return Err(WireError::Truncated);
+    }
+    let mut len = transport.len();
+    if headers.protocol == protocol::UDP {
+        // UDP has a length of its own; what follows it in the IP payload is not covered.
+        len = usize::from(be16(transport, 4));
+        if len < 8 || len > transport.len() {
+            return Err(WireError::TotalLength);
+        }
+    }
+    let partial = if with_pseudo {
+        pseudo(headers.src, ip::final_destination(packet, headers), headers.protocol, len)
+    } else {
+        0
+    };
+    Ok((headers.header_len + len, headers.header_len + at, partial))
+}
+
+/// Compute the TCP, UDP, ICMP or ICMPv6 checksum of a whole packet from scratch and write it.
+pub fn complete_transport(packet: &mut [u8], headers: &Headers) -> Result<(), WireError> {
+    let (end, at, partial) = covered(packet, headers)?;
+    put16(packet, at, 0);
+    let check = !fold(partial + sum(range(packet, headers.header_len, end)));
+    // For UDP zero means "none" (RFC 768); in one's complement the other zero says the same.
+    put16(packet, at, if check == 0 && headers.protocol == protocol::UDP { 0xffff } else { check });
+    Ok(())
+}
+
+/// Whether the TCP, UDP, ICMP or ICMPv6 checksum is right. `None` if there is nothing to check: another protocol,
+/// a fragment, no room for the field, or UDP over IPv4 without a checksum.
+pub fn verify_transport(packet: &[u8], headers: &Headers) -> Option<bool> {
+    let (end, at, partial) = covered(packet, headers).ok()?;
+    if headers.protocol == protocol::UDP && headers.version == 4 && be16(packet, at) == 0 {
+        return None;
+    }
+    let (end, start) = (end, headers.header_len);
+    Some(fold(partial + sum(range(packet, start, end))) == 0xffff)
+}
+
+/// Finish a checksum that the kernel left half done (virtio's NEEDS_CSUM): the field `offset` octets behind
+/// `start` holds the pseudo-header's sum, whatever the protocol is; everything from `start` on is added.
+pub fn complete_partial(packet: &mut [u8], start: usize, offset: usize) -> Result<(), WireError> {
+    let area = tail(packet, start);
+    if area.len() < offset.saturating_add(2) {
+        return Err(WireError::Gso);
+    }
+    let check = !fold(sum(area));
+    put16(packet, start + offset, if check == 0 { 0xffff } else { check });
+    Ok(())
+}

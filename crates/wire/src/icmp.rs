@@ -1,0 +1,191 @@
+//! ICMP (RFC 792) and ICMPv6 (RFC 4443), and the one error the house sends: "too big" (RFC 1191, RFC 8201).
+
+use crate::field::{be16, be32, octet, put, put16, put32, range, tail, tail_mut};
+use crate::ip::{self, Headers};
+use crate::{Buf, WireError, checksum, ipv4, ipv6, protocol};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// Octets of the header that every message here has.
+pub const HEADER_LEN: usize = 8;
+
+/// Octets left free in front of an error, for what a device puts there.
+const HEADROOM: usize = 64;
+/// An ICMPv4 error is at most this long (RFC 1812 section 4.3.2.3).
+const MAX_V4: usize = 576;
+/// No IPv4 link is narrower (RFC 791 section 3.2).
+const MIN_MTU_V4: usize = 68;
+/// Precedence of control traffic (RFC 1812 section 4.3.2.5).
+const TOS_CONTROL: u8 = 0xc0;
+const TTL: u8 = 64;
+
+macro_rules! views {
+    ($($(#[$doc:meta])* $name:ident)*) => {
+        $(
+            $(#[$doc])*
+            #[derive(Clone, Copy, Debug)]
+            pub struct $name<B> {
+                bytes: B,
+            }
+
+            impl<B: AsRef<[u8]>> $name<B> {
+                /// A view of at least a header.
+                pub fn new_checked(bytes: B) -> Result<Self, WireError> {
+                    if bytes.as_ref().len() < HEADER_LEN {
+                        return Err(WireError::Truncated);
+                    }
+                    Ok($name { bytes })
+                }
+
+                fn octets(&self) -> &[u8] {
+                    self.bytes.as_ref()
+                }
+
+                /// The type.
+                pub fn kind(&self) -> u8 {
+                    octet(self.octets(), 0)
+                }
+
+                /// The code.
+                pub fn code(&self) -> u8 {
+                    octet(self.octets(), 1)
+                }
+
+                /// The checksum field.
+                pub fn checksum(&self) -> u16 {
+                    be16(self.octets(), 2)
+                }
+
+                /// What follows the header: in an error, the quoted packet.
+                pub fn payload(&self) -> &[u8] {
+                    tail(self.octets(), HEADER_LEN)
+                }
+            }
+        )*
+    };
+}
+
+views! {
+    /// A view of one ICMPv4 message.
+    Icmpv4
+    /// A view of one ICMPv6 message.
+    Icmpv6
+}
+
+impl<B: AsRef<[u8]>> Icmpv4<B> {
+    /// Whether this is an error, which must not cause another one (RFC 1122 section 3.2.2).
+    pub fn is_error(&self) -> bool {
+        is_error_v4(self.kind())
+    }
+
+    /// The next hop's MTU of "fragmentation needed" (RFC 1191 section 4).
+    pub fn mtu(&self) -> Option<usize> {
+        (self.kind() == 3 && self.code() == 4).then(|| usize::from(be16(self.octets(), 6)))
+    }
+}
+
+impl<B: AsRef<[u8]>> Icmpv6<B> {
+    /// Whether this is an error or a redirect, which must not cause another one (RFC 4443 section 2.4 e).
+    pub fn is_error(&self) -> bool {
+        is_error_v6(self.kind())
+    }
+
+    /// The MTU of "packet too big".
+    pub fn mtu(&self) -> Option<usize> {
+        (self.kind() == 2).then(|| be32(self.octets(), 4) as usize)
+    }
+}
+
+fn is_error_v4(kind: u8) -> bool {
+    matches!(kind, 3 | 4 | 5 | 11 | 12)
+}
+
+fn is_error_v6(kind: u8) -> bool {
+    kind < 128 || kind == 137
+}
+
+/// The error that tells the sender of `original` that only packets of `mtu` octets go through: "fragmentation
+/// needed" or "packet too big", from the original's destination to its source. `None` if the original must not
+/// cause an error (an ICMP error, a later fragment, not one sender or not one receiver) or if it would say
+/// nothing new: no host goes below 68 (IPv4) or 1280 octets (IPv6), so a packet of that size is never answered.
+pub fn too_big(original: &[u8], headers: &Headers, mtu: usize) -> Option<Buf> {
+    let original = range(original, 0, headers.total_len);
+    let kind = headers.upper(original).first().copied();
+    if headers.fragment.is_some_and(|f| f.offset != 0) {
+        return None;
+    }
+    match (headers.src, headers.dst) {
+        (IpAddr::V4(src), IpAddr::V4(dst)) => {
+            let is_error = ip::is_icmp(headers) && kind.is_none_or(is_error_v4);
+            let mtu = mtu.max(MIN_MTU_V4);
+            let due = single_v4(src) && single_v4(dst) && !is_error && headers.total_len > mtu;
+            if due { too_big_v4(original, src, dst, mtu) } else { None }
+        }
+        (IpAddr::V6(src), IpAddr::V6(dst)) => {
+            let is_error = ip::is_icmp(headers) && kind.is_none_or(is_error_v6);
+            let mtu = mtu.max(ipv6::MIN_MTU);
+            let due = single_v6(src) && single_v6(dst) && !is_error && headers.total_len > mtu;
+            if due { too_big_v6(original, src, dst, mtu) } else { None }
+        }
+        _ => None,
+    }
+}
+
+/// One host's address: not zero, loopback, multicast, reserved or broadcast.
+fn single_v4(addr: Ipv4Addr) -> bool {
+    let [first, ..] = addr.octets();
+    first != 0 && first != 127 && first < 224
+}
+
+fn single_v6(addr: Ipv6Addr) -> bool {
+    !(addr.is_unspecified() || addr.is_loopback() || addr.is_multicast())
+}
+
+fn too_big_v4(original: &[u8], src: Ipv4Addr, dst: Ipv4Addr, mtu: usize) -> Option<Buf> {
+    let quote = range(original, 0, original.len().min(MAX_V4 - ipv4::HEADER_LEN - HEADER_LEN));
+    let payload_len = HEADER_LEN + quote.len();
+    let mut buf = Buf::with_capacity(HEADROOM + ipv4::HEADER_LEN + payload_len, HEADROOM);
+    let bytes = buf.push_back(ipv4::HEADER_LEN + payload_len)?;
+    let repr = ipv4::Ipv4Repr {
+        src: dst,
+        dst: src,
+        protocol: protocol::ICMP,
+        ttl: TTL,
+        tos: TOS_CONTROL,
+        id: 0,
+        df: true,
+        payload_len,
+    };
+    ipv4::emit(bytes, &repr).ok()?;
+    let message = tail_mut(bytes, ipv4::HEADER_LEN);
+    put(message, 0, [3, 4]);
+    put16(message, 6, u16::try_from(mtu).unwrap_or(u16::MAX));
+    tail_mut(message, HEADER_LEN).copy_from_slice(quote);
+    let check = checksum::ip_checksum(message);
+    put16(message, 2, check);
+    Some(buf)
+}
+
+fn too_big_v6(original: &[u8], src: Ipv6Addr, dst: Ipv6Addr, mtu: usize) -> Option<Buf> {
+    let quote = range(original, 0, original.len().min(ipv6::MIN_MTU - ipv6::HEADER_LEN - HEADER_LEN));
+    let payload_len = HEADER_LEN + quote.len();
+    let mut buf = Buf::with_capacity(HEADROOM + ipv6::HEADER_LEN + payload_len, HEADROOM);
+    let bytes = buf.push_back(ipv6::HEADER_LEN + payload_len)?;
+    let repr = ipv6::Ipv6Repr {
+        src: dst,
+        dst: src,
+        next_header: protocol::ICMPV6,
+        hop_limit: TTL,
+        traffic_class: TOS_CONTROL,
+        flow_label: 0,
+        payload_len,
+    };
+    ipv6::emit(bytes, &repr).ok()?;
+    let message = tail_mut(bytes, ipv6::HEADER_LEN);
+    put(message, 0, [2, 0]);
+    put32(message, 4, u32::try_from(mtu).unwrap_or(u32::MAX));
+    tail_mut(message, HEADER_LEN).copy_from_slice(quote);
+    let pseudo = checksum::pseudo(IpAddr::V6(dst), IpAddr::V6(src), protocol::ICMPV6, payload_len);
+    let check = !checksum::fold(pseudo + checksum::sum(message));
+    put16(message, 2, check);
+    Some(buf)
+}

@@ -1,0 +1,180 @@
+//! One look at a whole IP packet, whatever its version: where its parts are and who talks to whom.
+
+use crate::field::{array, be16, octet, range};
+use crate::ipv4::Ipv4;
+use crate::ipv6::{self, Ipv6};
+use crate::{Flow, WireError, protocol};
+use std::net::{IpAddr, Ipv6Addr};
+
+/// What makes a packet a fragment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fragment {
+    /// Identification (16 bits in IPv4).
+    pub id: u32,
+    /// Where this fragment's payload belongs, in octets.
+    pub offset: usize,
+    /// More fragments follow.
+    pub more: bool,
+    /// Octets in front of the fragment header (IPv6), or of the IPv4 header.
+    pub unfragmentable_len: usize,
+}
+
+/// What the headers of one packet say. A summary to decide by; it is never written back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Headers {
+    /// 4 or 6.
+    pub version: u8,
+    /// Octets before the upper layer, options and extension headers included.
+    pub header_len: usize,
+    /// Octets of the packet; the bytes may go on behind it.
+    pub total_len: usize,
+    /// Source address.
+    pub src: IpAddr,
+    /// Destination address, which with a routing header is not the last one ([`final_destination`]).
+    pub dst: IpAddr,
+    /// The upper layer's protocol. In an IPv6 fragment that is not the first: whatever starts the fragmentable part.
+    pub protocol: u8,
+    /// Offset of the octet that names `protocol`.
+    pub protocol_at: usize,
+    /// The packet is a fragment (IPv6: it has a fragment header).
+    pub fragment: Option<Fragment>,
+    /// The packet must not be fragmented on its way; always so in IPv6.
+    pub dont_fragment: bool,
+    /// IPv4 options, or an IPv6 hop-by-hop, routing or destination options header.
+    pub has_options: bool,
+    /// DSCP and ECN.
+    pub tos: u8,
+    /// Time to live or hop limit.
+    pub ttl: u8,
+}
+
+impl Headers {
+    /// Read and check the headers of the packet at the start of `bytes`. Everything is checked but the IPv4 header
+    /// checksum ([`checksum_ok`]) and the upper layer.
+    #[inline]
+    pub fn parse(bytes: &[u8]) -> Result<Headers, WireError> {
+        match bytes.first().map(|first| first >> 4) {
+            None => Err(WireError::Truncated),
+            Some(4) => Self::parse_v4(bytes),
+            Some(6) => Self::parse_v6(bytes),
+            Some(_) => Err(WireError::Version),
+        }
+    }
+
+    #[inline]
+    fn parse_v4(bytes: &[u8]) -> Result<Headers, WireError> {
+        let view = Ipv4::new_checked(bytes)?;
+        let header_len = view.header_len();
+        let (offset, more) = (view.frag_offset(), view.more_fragments());
+        let fragment = (more || offset != 0).then(|| Fragment {
+            id: u32::from(view.id()),
+            offset,
+            more,
+            unfragmentable_len: header_len,
+        });
+        Ok(Headers {
+            version: 4,
+            header_len,
+            total_len: view.total_len(),
+            src: IpAddr::V4(view.src()),
+            dst: IpAddr::V4(view.dst()),
+            protocol: view.protocol(),
+            protocol_at: 9,
+            fragment,
+            dont_fragment: view.dont_fragment(),
+            has_options: !view.options().is_empty(),
+            tos: view.tos(),
+            ttl: view.ttl(),
+        })
+    }
+
+    fn parse_v6(bytes: &[u8]) -> Result<Headers, WireError> {
+        let view = Ipv6::new_checked(bytes)?;
+        let (src, dst) = (view.src(), view.dst());
+        if src.to_ipv4_mapped().is_some() || dst.to_ipv4_mapped().is_some() {
+            return Err(WireError::MappedAddress);
+        }
+        let chain = ipv6::walk(range(bytes, 0, view.total_len()))?;
+        let fragment = chain.fragment.map(|f| Fragment {
+            id: f.id,
+            offset: f.offset,
+            more: f.more,
+            unfragmentable_len: f.at,
+        });
+        Ok(Headers {
+            version: 6,
+            header_len: chain.upper_at,
+            total_len: view.total_len(),
+            src: IpAddr::V6(src),
+            dst: IpAddr::V6(dst),
+            protocol: chain.protocol,
+            protocol_at: chain.protocol_at,
+            fragment,
+            dont_fragment: true,
+            has_options: chain.has_options,
+            tos: view.traffic_class(),
+            ttl: view.hop_limit(),
+        })
+    }
+
+    /// The upper layer (or the payload of a fragment) of the packet these headers were read from.
+    #[inline]
+    pub fn upper<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
+        range(bytes, self.header_len, self.total_len)
+    }
+}
+
+/// Whether the IPv4 header checksum is right; IPv6 has none.
+pub fn checksum_ok(bytes: &[u8], headers: &Headers) -> bool {
+    headers.version == 6 || Ipv4::new_checked(bytes).is_ok_and(|view| view.checksum_ok())
+}
+
+/// Who talks to whom, as the host sees it: `outbound` says that it is the sender. Ports are zero in fragments
+/// that do not start with the upper layer and for protocols without ports; of ICMP see [`Flow`].
+#[inline]
+pub fn flow(bytes: &[u8], headers: &Headers, outbound: bool) -> Flow {
+    let upper = headers.upper(bytes);
+    let first = headers.fragment.is_none_or(|f| f.offset == 0);
+    let (src_port, dst_port) = match headers.protocol {
+        protocol::TCP | protocol::UDP | protocol::DCCP | protocol::SCTP | protocol::UDP_LITE
+            if first && upper.len() >= 4 =>
+        {
+            (be16(upper, 0), be16(upper, 2))
+        }
+        _ => (0, 0),
+    };
+    let (local, remote, mut local_port, remote_port) = if outbound {
+        (headers.src, headers.dst, src_port, dst_port)
+    } else {
+        (headers.dst, headers.src, dst_port, src_port)
+    };
+    if is_icmp(headers) && first && upper.len() >= 2 {
+        local_port = be16(upper, 0);
+    }
+    Flow { local, remote, local_port, remote_port, protocol: headers.protocol }
+}
+
+/// Whether the upper layer is the ICMP of this IP version.
+pub(crate) fn is_icmp(headers: &Headers) -> bool {
+    headers.protocol == if headers.version == 4 { protocol::ICMP } else { protocol::ICMPV6 }
+}
+
+/// The last destination of the packet, which the pseudo-header of its upper layer holds (RFC 8200 section 8.1):
+/// with segments left in a routing header of a known type it is in there, otherwise it is `headers.dst`.
+pub fn final_destination(bytes: &[u8], headers: &Headers) -> IpAddr {
+    if headers.version != 6 || !headers.has_options {
+        return headers.dst;
+    }
+    let routing = ipv6::walk(range(bytes, 0, headers.total_len)).ok().and_then(|chain| chain.routing);
+    let Some(routing) = routing else { return headers.dst };
+    let header = range(bytes, routing.at, routing.at + routing.len);
+    let at = match routing.kind {
+        // RFC 2460: a list in travelling order. RFC 6275: a list of one.
+        0 | 2 => header.len().saturating_sub(16),
+        // RFC 8754 section 2: a list in reverse order.
+        4 => 8,
+        _ => return headers.dst,
+    };
+    let whole = at >= 8 && at + 16 <= header.len() && octet(header, 3) != 0;
+    if whole { IpAddr::V6(Ipv6Addr::from(array::<16>(header, at))) } else { headers.dst }
+}

@@ -1,0 +1,302 @@
+//! IPv4 headers (RFC 791 section 3.1, RFC 2474 and RFC 3168 for the type of service octet).
+
+use crate::field::{array, be16, octet, put_octet, put16, put32, range};
+use crate::{WireError, checksum};
+use std::net::Ipv4Addr;
+
+/// Octets of a header without options.
+pub const HEADER_LEN: usize = 20;
+
+const DONT_FRAGMENT: u16 = 0x4000;
+const MORE_FRAGMENTS: u16 = 0x2000;
+
+/// A view of one IPv4 packet; its bytes may go on behind the packet's end.
+#[derive(Clone, Copy, Debug)]
+pub struct Ipv4<B> {
+    bytes: B,
+}
+
+impl<B: AsRef<[u8]>> Ipv4<B> {
+    /// A view whose lengths have been checked. The checksum has not: see [`Ipv4::checksum_ok`].
+    pub fn new_checked(bytes: B) -> Result<Self, WireError> {
+        let octets = bytes.as_ref();
+        if octets.is_empty() {
+            return Err(WireError::Truncated);
+        }
+        if octet(octets, 0) >> 4 != 4 {
+            return Err(WireError::Version);
+        }
+        if octets.len() < HEADER_LEN {
+            return Err(WireError::Truncated);
+        }
+        let view = Ipv4 { bytes };
+        let (header, total, have) = (view.header_len(), view.total_len(), view.octets().len());
+        if header < HEADER_LEN {
+            return Err(WireError::HeaderLength);
+        }
+        if total < header {
+            return Err(WireError::TotalLength);
+        }
+        if total > have {
+            return Err(WireError::Truncated);
+        }
+        Ok(view)
+    }
+
+    fn octets(&self) -> &[u8] {
+        self.bytes.as_ref()
+    }
+
+    /// Octets of header with options.
+    pub fn header_len(&self) -> usize {
+        usize::from(octet(self.octets(), 0) & 0xf) * 4
+    }
+
+    /// Octets of header and payload.
+    pub fn total_len(&self) -> usize {
+        usize::from(be16(self.octets(), 2))
+    }
+
+    /// The type of service octet: DSCP and ECN.
+    pub fn tos(&self) -> u8 {
+        octet(self.octets(), 1)
+    }
+
+    /// The differentiated services code point.
+    pub fn dscp(&self) -> u8 {
+        self.tos() >> 2
+    }
+
+    /// The ECN field.
+    pub fn ecn(&self) -> u8 {
+        self.tos() & 3
+    }
+
+    /// The identification that the fragments of one packet share.
+    pub fn id(&self) -> u16 {
+        be16(self.octets(), 4)
+    }
+
+    /// The packet must not be fragmented.
+    pub fn dont_fragment(&self) -> bool {
+        be16(self.octets(), 6) & DONT_FRAGMENT != 0
+    }
+
+    /// More fragments follow this one.
+    pub fn more_fragments(&self) -> bool {
+        be16(self.octets(), 6) & MORE_FRAGMENTS != 0
+    }
+
+    /// Where this fragment's payload belongs, in octets.
+    pub fn frag_offset(&self) -> usize {
+        usize::from(be16(self.octets(), 6) & 0x1fff) * 8
+    }
+
+    /// Time to live.
+    pub fn ttl(&self) -> u8 {
+        octet(self.octets(), 8)
+    }
+
+    /// The protocol of the payload.
+    pub fn protocol(&self) -> u8 {
+        octet(self.octets(), 9)
+    }
+
+    /// The header checksum as it stands.
+    pub fn checksum(&self) -> u16 {
+        be16(self.octets(), 10)
+    }
+
+    /// Whether the header checksum is right.
+    pub fn checksum_ok(&self) -> bool {
+        checksum::fold(checksum::sum(range(self.octets(), 0, self.header_len()))) == 0xffff
+    }
+
+    /// Source address.
+    pub fn src(&self) -> Ipv4Addr {
+        Ipv4Addr::from(array::<4>(self.octets(), 12))
+    }
+
+    /// Destination address.
+    pub fn dst(&self) -> Ipv4Addr {
+        Ipv4Addr::from(array::<4>(self.octets(), 16))
+    }
+
+    /// The options, padding included.
+    pub fn options(&self) -> &[u8] {
+        range(self.octets(), HEADER_LEN, self.header_len())
+    }
+
+    /// What the header carries, without what may lie behind the packet.
+    pub fn payload(&self) -> &[u8] {
+        range(self.octets(), self.header_len(), self.total_len())
+    }
+}
+
+impl<B: AsRef<[u8]> + AsMut<[u8]>> Ipv4<B> {
+    /// Set the total length. [`Ipv4::fill_checksum`] must follow this and every other setter.
+    pub fn set_total_len(&mut self, len: u16) {
+        put16(self.bytes.as_mut(), 2, len);
+    }
+
+    /// Set the type of service octet.
+    pub fn set_tos(&mut self, tos: u8) {
+        put_octet(self.bytes.as_mut(), 1, tos);
+    }
+
+    /// Set the identification.
+    pub fn set_id(&mut self, id: u16) {
+        put16(self.bytes.as_mut(), 4, id);
+    }
+
+    /// Make this a whole packet: no fragment, and one that may be fragmented or not.
+    pub fn set_unfragmented(&mut self, dont_fragment: bool) {
+        put16(self.bytes.as_mut(), 6, if dont_fragment { DONT_FRAGMENT } else { 0 });
+    }
+
+    /// Set the time to live.
+    pub fn set_ttl(&mut self, ttl: u8) {
+        put_octet(self.bytes.as_mut(), 8, ttl);
+    }
+
+    /// Set the protocol.
+    pub fn set_protocol(&mut self, protocol: u8) {
+        put_octet(self.bytes.as_mut(), 9, protocol);
+    }
+
+    /// Compute the header checksum and write it.
+    pub fn fill_checksum(&mut self) {
+        let len = self.header_len();
+        put16(self.bytes.as_mut(), 10, 0);
+        let check = checksum::ip_checksum(range(self.octets(), 0, len));
+        put16(self.bytes.as_mut(), 10, check);
+    }
+}
+
+/// A header to write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ipv4Repr {
+    /// Source address.
+    pub src: Ipv4Addr,
+    /// Destination address.
+    pub dst: Ipv4Addr,
+    /// The protocol of the payload.
+    pub protocol: u8,
+    /// Time to live.
+    pub ttl: u8,
+    /// DSCP and ECN.
+    pub tos: u8,
+    /// Identification.
+    pub id: u16,
+    /// The packet must not be fragmented.
+    pub df: bool,
+    /// Octets behind the header.
+    pub payload_len: usize,
+}
+
+/// Write a header of [`HEADER_LEN`] octets with its checksum to the start of `buf`.
+#[inline]
+pub fn emit(buf: &mut [u8], repr: &Ipv4Repr) -> Result<(), WireError> {
+    let total = u16::try_from(repr.payload_len.saturating_add(HEADER_LEN)).map_err(|_| WireError::TooLong)?;
+    let header: &mut [u8; HEADER_LEN] = buf.first_chunk_mut().ok_or(WireError::NoRoom)?;
+    let first = u16::from_be_bytes([0x45, repr.tos]);
+    let flags = if repr.df { DONT_FRAGMENT } else { 0 };
+    let fifth = u16::from_be_bytes([repr.ttl, repr.protocol]);
+    let (src, dst) = (u32::from(repr.src), u32::from(repr.dst));
+    // Summed from the values: to read the header just written would have to wait for its pieces to reach the cache.
+    let words = [first, total, repr.id, flags, fifth].map(u32::from);
+    let halves = [src >> 16, src & 0xffff, dst >> 16, dst & 0xffff];
+    let check = !checksum::fold(words.iter().chain(&halves).sum());
+    put16(header, 0, first);
+    put16(header, 2, total);
+    put16(header, 4, repr.id);
+    put16(header, 6, flags);
+    put16(header, 8, fifth);
+    put16(header, 10, check);
+    put32(header, 12, src);
+    put32(header, 16, dst);
+    Ok(())
+}
+
+/// Turn the header of a first fragment at the start of `bytes` into that of the whole packet of `total_len`
+/// octets: no flags, no offset, the bits of `tos_mark` added to the type of service.
+pub(crate) fn put_whole(bytes: &mut [u8], total_len: u16, tos_mark: u8) {
+    let mut view = Ipv4 { bytes };
+    view.set_total_len(total_len);
+    view.set_unfragmented(false);
+    view.set_tos(view.tos() | tos_mark);
+    view.fill_checksum();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const REPR: Ipv4Repr = Ipv4Repr {
+        src: Ipv4Addr::new(192, 168, 0, 1),
+        dst: Ipv4Addr::new(192, 168, 0, 199),
+        protocol: 17,
+        ttl: 64,
+        tos: 0,
+        id: 0,
+        df: true,
+        payload_len: 95,
+    };
+
+    #[test]
+    fn a_known_header() {
+        let mut buf = [0xff; 115];
+        emit(&mut buf, &REPR).unwrap();
+        assert_eq!(
+            buf[..20],
+            [0x45, 0, 0, 0x73, 0, 0, 0x40, 0, 0x40, 0x11, 0xb8, 0x61, 192, 168, 0, 1, 192, 168, 0, 199]
+        );
+        let view = Ipv4::new_checked(&buf[..]).unwrap();
+        assert!(view.checksum_ok());
+        assert_eq!((view.header_len(), view.total_len(), view.payload().len()), (20, 115, 95));
+        assert_eq!((view.src(), view.dst()), (REPR.src, REPR.dst));
+        assert!(view.dont_fragment() && !view.more_fragments());
+        assert_eq!(buf[20], 0xff);
+    }
+
+    #[test]
+    fn setters_edit_in_place() {
+        let mut buf = [0; 60];
+        emit(&mut buf, &Ipv4Repr { payload_len: 40, ..REPR }).unwrap();
+        let mut view = Ipv4::new_checked(&mut buf[..]).unwrap();
+        view.set_tos(0xb9);
+        view.set_id(0x1234);
+        view.set_ttl(3);
+        view.set_protocol(50);
+        view.set_total_len(44);
+        view.set_unfragmented(false);
+        assert!(!view.checksum_ok());
+        view.fill_checksum();
+        assert!(view.checksum_ok());
+        assert_eq!((view.dscp(), view.ecn(), view.id(), view.ttl(), view.protocol()), (46, 1, 0x1234, 3, 50));
+        assert_eq!((view.payload().len(), view.dont_fragment()), (24, false));
+    }
+
+    #[test]
+    fn contradictions_are_refused() {
+        let mut good = [0; 60];
+        emit(&mut good, &Ipv4Repr { payload_len: 40, ..REPR }).unwrap();
+        let with = |at: usize, value: u8| {
+            let mut bytes = good;
+            bytes[at] = value;
+            Ipv4::new_checked(bytes).map(|v| v.total_len())
+        };
+        assert_eq!(with(0, 0x65), Err(WireError::Version));
+        assert_eq!(with(0, 0x44), Err(WireError::HeaderLength));
+        assert_eq!(with(3, 19), Err(WireError::TotalLength));
+        assert_eq!(with(3, 61), Err(WireError::Truncated));
+        assert_eq!(with(0, 0x4f), Ok(60));
+        assert_eq!(with(3, 20), Ok(20));
+        assert_eq!(Ipv4::new_checked(&good[..19]).map(|v| v.ttl()), Err(WireError::Truncated));
+        assert_eq!(Ipv4::new_checked([]).map(|v: Ipv4<[u8; 0]>| v.ttl()), Err(WireError::Truncated));
+        assert_eq!(emit(&mut good[..19], &REPR), Err(WireError::NoRoom));
+        assert_eq!(emit(&mut good, &Ipv4Repr { payload_len: 65516, ..REPR }), Err(WireError::TooLong));
+        assert_eq!(emit(&mut good, &Ipv4Repr { payload_len: usize::MAX, ..REPR }), Err(WireError::TooLong));
+        assert_eq!(emit(&mut good, &Ipv4Repr { payload_len: 65515, ..REPR }), Ok(()));
+    }
+}

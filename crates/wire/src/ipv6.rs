@@ -1,0 +1,286 @@
+//! IPv6 headers and the walk along their extension headers (RFC 8200 sections 3 and 4).
+
+use crate::field::{array, be16, be32, octet, put, put_octet, put16, put32, range};
+use crate::{WireError, protocol};
+use std::net::Ipv6Addr;
+
+/// Octets of the fixed header.
+pub const HEADER_LEN: usize = 40;
+/// Octets of a fragment header.
+pub const FRAGMENT_LEN: usize = 8;
+/// Extension headers that the walk follows; one more is refused.
+pub const MAX_EXTENSIONS: usize = 8;
+/// Every link carries packets of this size (RFC 8200 section 5).
+pub const MIN_MTU: usize = 1280;
+
+const OPTION_PAD1: u8 = 0;
+const OPTION_JUMBO: u8 = 0xc2;
+
+/// A view of one IPv6 packet; its bytes may go on behind the packet's end.
+#[derive(Clone, Copy, Debug)]
+pub struct Ipv6<B> {
+    bytes: B,
+}
+
+impl<B: AsRef<[u8]>> Ipv6<B> {
+    /// A view whose lengths have been checked. Jumbograms are refused by [`walk`], not here.
+    pub fn new_checked(bytes: B) -> Result<Self, WireError> {
+        let octets = bytes.as_ref();
+        if octets.is_empty() {
+            return Err(WireError::Truncated);
+        }
+        if octet(octets, 0) >> 4 != 6 {
+            return Err(WireError::Version);
+        }
+        let view = Ipv6 { bytes };
+        let have = view.octets().len();
+        if have < HEADER_LEN || view.total_len() > have {
+            return Err(WireError::Truncated);
+        }
+        Ok(view)
+    }
+
+    fn octets(&self) -> &[u8] {
+        self.bytes.as_ref()
+    }
+
+    /// DSCP and ECN.
+    pub fn traffic_class(&self) -> u8 {
+        (be16(self.octets(), 0) >> 4) as u8
+    }
+
+    /// The flow label.
+    pub fn flow_label(&self) -> u32 {
+        be32(self.octets(), 0) & 0xf_ffff
+    }
+
+    /// Octets behind the fixed header, extension headers included.
+    pub fn payload_len(&self) -> usize {
+        usize::from(be16(self.octets(), 4))
+    }
+
+    /// Octets of the whole packet.
+    pub fn total_len(&self) -> usize {
+        HEADER_LEN + self.payload_len()
+    }
+
+    /// What follows the fixed header.
+    pub fn next_header(&self) -> u8 {
+        octet(self.octets(), 6)
+    }
+
+    /// Hop limit.
+    pub fn hop_limit(&self) -> u8 {
+        octet(self.octets(), 7)
+    }
+
+    /// Source address.
+    pub fn src(&self) -> Ipv6Addr {
+        Ipv6Addr::from(array::<16>(self.octets(), 8))
+    }
+
+    /// Destination address.
+    pub fn dst(&self) -> Ipv6Addr {
+        Ipv6Addr::from(array::<16>(self.octets(), 24))
+    }
+
+    /// What the fixed header carries, without what may lie behind the packet.
+    pub fn payload(&self) -> &[u8] {
+        range(self.octets(), HEADER_LEN, self.total_len())
+    }
+}
+
+impl<B: AsRef<[u8]> + AsMut<[u8]>> Ipv6<B> {
+    /// Set DSCP and ECN.
+    pub fn set_traffic_class(&mut self, class: u8) {
+        let rest = be16(self.octets(), 0) & 0xf00f;
+        put16(self.bytes.as_mut(), 0, rest | u16::from(class) << 4);
+    }
+
+    /// Set the octets behind the fixed header.
+    pub fn set_payload_len(&mut self, len: u16) {
+        put16(self.bytes.as_mut(), 4, len);
+    }
+
+    /// Set what follows the fixed header.
+    pub fn set_next_header(&mut self, next: u8) {
+        put_octet(self.bytes.as_mut(), 6, next);
+    }
+
+    /// Set the hop limit.
+    pub fn set_hop_limit(&mut self, hops: u8) {
+        put_octet(self.bytes.as_mut(), 7, hops);
+    }
+}
+
+/// A header to write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ipv6Repr {
+    /// Source address.
+    pub src: Ipv6Addr,
+    /// Destination address.
+    pub dst: Ipv6Addr,
+    /// What follows the header.
+    pub next_header: u8,
+    /// Hop limit.
+    pub hop_limit: u8,
+    /// DSCP and ECN.
+    pub traffic_class: u8,
+    /// Flow label; its low 20 bits are used.
+    pub flow_label: u32,
+    /// Octets behind the header.
+    pub payload_len: usize,
+}
+
+/// Write a header of [`HEADER_LEN`] octets to the start of `buf`.
+pub fn emit(buf: &mut [u8], repr: &Ipv6Repr) -> Result<(), WireError> {
+    let payload_len = u16::try_from(repr.payload_len).map_err(|_| WireError::TooLong)?;
+    let header: &mut [u8; HEADER_LEN] = buf.first_chunk_mut().ok_or(WireError::NoRoom)?;
+    put32(header, 0, 6 << 28 | u32::from(repr.traffic_class) << 20 | repr.flow_label & 0xf_ffff);
+    put16(header, 4, payload_len);
+    put(header, 6, [repr.next_header, repr.hop_limit]);
+    put(header, 8, repr.src.octets());
+    put(header, 24, repr.dst.octets());
+    Ok(())
+}
+
+/// Turn the header of a first fragment at the start of `bytes` into that of the whole packet: its payload length,
+/// and the bits of `class_mark` added to the traffic class.
+pub(crate) fn put_whole(bytes: &mut [u8], payload_len: u16, class_mark: u8) {
+    let mut view = Ipv6 { bytes };
+    view.set_payload_len(payload_len);
+    view.set_traffic_class(view.traffic_class() | class_mark);
+}
+
+/// The fragment header of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FragmentHeader {
+    /// Where it starts: the length of the unfragmentable part.
+    pub at: usize,
+    /// Offset of the octet that names it.
+    pub named_at: usize,
+    /// What the fragmentable part starts with.
+    pub next_header: u8,
+    /// Identification.
+    pub id: u32,
+    /// Where this fragment's payload belongs, in octets.
+    pub offset: usize,
+    /// More fragments follow.
+    pub more: bool,
+}
+
+/// A routing header with segments left: the packet's destination is not the final one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RoutingHeader {
+    /// Where it starts.
+    pub at: usize,
+    /// Its octets.
+    pub len: usize,
+    /// Its type.
+    pub kind: u8,
+}
+
+/// The chain of headers between the fixed header and the upper layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Chain {
+    /// The protocol behind the chain. In a fragment that is not the first: what the fragment header names.
+    pub protocol: u8,
+    /// Offset of the octet that names it.
+    pub protocol_at: usize,
+    /// Where its header (or the fragment's payload) starts.
+    pub upper_at: usize,
+    /// The fragment header.
+    pub fragment: Option<FragmentHeader>,
+    /// The routing header, if it has segments left.
+    pub routing: Option<RoutingHeader>,
+    /// Hop-by-hop options, a routing header or destination options are there.
+    pub has_options: bool,
+}
+
+/// Follow the extension headers of a whole IPv6 packet (`bytes` end where it ends, and were checked by
+/// [`Ipv6::new_checked`]). Hop-by-hop, routing, fragment and destination headers are passed over; ESP, AH,
+/// mobility and everything else is the upper layer. A chain that runs over the end is refused, also in a first
+/// fragment (RFC 7112).
+pub fn walk(bytes: &[u8]) -> Result<Chain, WireError> {
+    let mut chain = Chain {
+        protocol: octet(bytes, 6),
+        protocol_at: 6,
+        upper_at: HEADER_LEN,
+        fragment: None,
+        routing: None,
+        has_options: false,
+    };
+    let mut seen = 0;
+    loop {
+        match chain.protocol {
+            protocol::HOP_BY_HOP if chain.protocol_at != 6 => return Err(WireError::ExtensionOrder),
+            protocol::FRAGMENT if chain.fragment.is_some() => return Err(WireError::ExtensionOrder),
+            protocol::HOP_BY_HOP | protocol::ROUTING | protocol::DESTINATION | protocol::FRAGMENT => {}
+            _ => return Ok(chain),
+        }
+        if seen == MAX_EXTENSIONS {
+            return Err(WireError::TooManyExtensions);
+        }
+        seen += 1;
+        if step(bytes, &mut chain)? {
+            return Ok(chain);
+        }
+    }
+}
+
+/// Pass over one extension header; true if the walk ends behind it.
+fn step(bytes: &[u8], chain: &mut Chain) -> Result<bool, WireError> {
+    let at = chain.upper_at;
+    let is_fragment = chain.protocol == protocol::FRAGMENT;
+    let len = if is_fragment { FRAGMENT_LEN } else { (usize::from(octet(bytes, at + 1)) + 1) * 8 };
+    if bytes.len() < at + len {
+        // RFC 2675: a payload length of zero and a hop-by-hop header announce a jumbogram.
+        let jumbo = chain.protocol == protocol::HOP_BY_HOP && be16(bytes, 4) == 0;
+        return Err(if jumbo { WireError::Jumbogram } else { WireError::Truncated });
+    }
+    let header = range(bytes, at, at + len);
+    let mut ends = false;
+    match chain.protocol {
+        protocol::FRAGMENT => {
+            let field = be16(header, 2);
+            let fragment = FragmentHeader {
+                at,
+                named_at: chain.protocol_at,
+                next_header: octet(header, 0),
+                id: be32(header, 4),
+                offset: usize::from(field & 0xfff8),
+                more: field & 1 != 0,
+            };
+            chain.fragment = Some(fragment);
+            ends = fragment.offset != 0;
+        }
+        protocol::ROUTING => {
+            chain.has_options = true;
+            if octet(header, 3) != 0 {
+                chain.routing = Some(RoutingHeader { at, len, kind: octet(header, 2) });
+            }
+        }
+        protocol::HOP_BY_HOP => {
+            chain.has_options = true;
+            check_options(header)?;
+        }
+        _ => chain.has_options = true,
+    }
+    chain.protocol = octet(header, 0);
+    chain.protocol_at = at;
+    chain.upper_at = at + len;
+    Ok(ends)
+}
+
+/// The options of a hop-by-hop header: each inside the header, none of them a jumbo payload.
+fn check_options(header: &[u8]) -> Result<(), WireError> {
+    let mut at = 2;
+    while at < header.len() {
+        match octet(header, at) {
+            OPTION_PAD1 => at += 1,
+            OPTION_JUMBO => return Err(WireError::Jumbogram),
+            _ => at += 2 + usize::from(octet(header, at + 1)),
+        }
+    }
+    if at == header.len() { Ok(()) } else { Err(WireError::OptionLength) }
+}

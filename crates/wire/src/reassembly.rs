@@ -1,0 +1,430 @@
+//! Reassembly of IPv4 and IPv6 fragments (RFC 791 section 3.2, RFC 8200 section 4.5, RFC 5722, RFC 6946,
+//! RFC 7112, RFC 3168 section 5.3).
+//!
+//! What enters: one fragment. What leaves: the whole packet when the last piece is there. Fragments that overlap
+//! end the whole set, also pieces that come later; an exact copy of a piece is ignored. The table is small and
+//! searched in order, so no choice of identifications makes it slow; when it is full the oldest set makes room.
+
+use crate::field::{put_octet, range};
+use crate::ip::{Fragment, Headers};
+use crate::ipv4::{self, Ipv4};
+use crate::ipv6::{self, FRAGMENT_LEN, Ipv6};
+use crate::tcp::Tcp;
+use crate::{Buf, DropReason, Pool, Time, WireError, protocol, udp};
+use std::net::IpAddr;
+use std::time::Duration;
+
+/// An IP packet cannot be longer.
+const MAX_DATAGRAM: usize = 65535;
+/// Pieces of one packet: no link is narrower than 68 octets (RFC 791), 48 of them payload.
+const MAX_PIECES: usize = MAX_DATAGRAM.div_ceil(48);
+/// Room that a whole packet has behind it, for a trailer to be put there.
+const TAILROOM: usize = 64;
+
+const ECN_CE: u8 = 3;
+
+/// How much a [`Reassembler`] may hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Packets under way at once.
+    pub datagrams: usize,
+    /// Octets held for all of them.
+    pub memory: usize,
+    /// How long after its first piece a packet is given up.
+    pub timeout: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits { datagrams: 64, memory: 2 << 20, timeout: Duration::from_secs(15) }
+    }
+}
+
+/// What became of a fragment.
+#[derive(Debug)]
+pub enum Reassembled {
+    /// It is kept until the rest comes (or was a copy of one that is).
+    Incomplete,
+    /// It was the last one missing: the whole packet, without any sign of fragmentation. It may be fragmented
+    /// again, also where its sender forbade it: that forbade fragments to be cut, not the packet.
+    Complete(Buf),
+    /// It is of no use.
+    Rejected(DropReason),
+}
+
+/// What the fragments of one packet have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Key {
+    context: u32,
+    src: IpAddr,
+    dst: IpAddr,
+    id: u32,
+    /// Zero in IPv6, where only the first fragment's counts.
+    protocol: u8,
+}
+
+/// One fragment, checked on its own.
+#[derive(Clone, Copy, Debug)]
+struct Piece<'a> {
+    start: usize,
+    end: usize,
+    more: bool,
+    data: &'a [u8],
+    /// The packet it came in.
+    bytes: &'a [u8],
+    headers: &'a Headers,
+    unfragmentable_len: usize,
+}
+
+impl<'a> Piece<'a> {
+    fn check(bytes: &'a [u8], headers: &'a Headers, fragment: &Fragment) -> Result<Self, DropReason> {
+        let v6 = headers.version == 6;
+        let data_at = fragment.unfragmentable_len + if v6 { FRAGMENT_LEN } else { 0 };
+        let data = range(bytes, data_at, headers.total_len);
+        let (start, end) = (fragment.offset, fragment.offset + data.len());
+        // Only an atomic fragment may be empty.
+        let empty = data.is_empty() && (fragment.more || start > 0);
+        let misaligned = fragment.more && !data.len().is_multiple_of(8);
+        let too_long = end + length_overhead(headers.version, fragment.unfragmentable_len) > MAX_DATAGRAM;
+        if empty || misaligned || too_long || v6 && start == 0 && !upper_complete(bytes, headers) {
+            return Err(DropReason::Fragment);
+        }
+        let unfragmentable_len = fragment.unfragmentable_len;
+        Ok(Piece { start, end, more: fragment.more, data, bytes, headers, unfragmentable_len })
+    }
+
+    /// The header of the whole packet, lengths aside, from its first fragment.
+    fn whole_header(&self) -> Result<Vec<u8>, WireError> {
+        let mut header = range(self.bytes, 0, self.unfragmentable_len).to_vec();
+        if self.headers.version == 6 {
+            let chain = ipv6::walk(range(self.bytes, 0, self.headers.total_len))?;
+            let fragment = chain.fragment.ok_or(WireError::ExtensionOrder)?;
+            put_octet(&mut header, fragment.named_at, fragment.next_header);
+        }
+        Ok(header)
+    }
+}
+
+/// How much of the header the packet's length field covers beside the payload.
+fn length_overhead(version: u8, header_len: usize) -> usize {
+    if version == 6 { header_len.saturating_sub(ipv6::HEADER_LEN) } else { header_len }
+}
+
+/// RFC 7112: a first fragment holds the whole chain of headers, the upper layer's included. The walk has
+/// checked the rest.
+fn upper_complete(bytes: &[u8], headers: &Headers) -> bool {
+    let upper = headers.upper(bytes);
+    match headers.protocol {
+        protocol::TCP => Tcp::new_checked(upper).is_ok(),
+        protocol::UDP | protocol::ESP => upper.len() >= udp::HEADER_LEN,
+        protocol::ICMPV6 => upper.len() >= 4,
+        _ => true,
+    }
+}
+
+/// The pieces of one packet.
+#[derive(Debug)]
+struct Set {
+    key: Key,
+    since: Time,
+    version: u8,
+    /// From the first fragment.
+    header: Option<Vec<u8>>,
+    data: Vec<u8>,
+    /// Where there are data, in order, one entry a fragment.
+    pieces: Vec<(u32, u32)>,
+    octets: usize,
+    /// Known from the last fragment.
+    total: Option<usize>,
+    /// A bit for each ECN codepoint seen.
+    ecn: u8,
+    /// Pieces contradicted each other; nothing that belongs here is wanted.
+    poisoned: bool,
+}
+
+impl Set {
+    fn new(key: Key, version: u8, since: Time) -> Set {
+        Set {
+            key,
+            since,
+            version,
+            header: None,
+            data: Vec::new(),
+            pieces: Vec::new(),
+            octets: 0,
+            total: None,
+            ecn: 0,
+            poisoned: false,
+        }
+    }
+
+    fn memory(&self) -> usize {
+        self.data.capacity()
+            + self.pieces.capacity() * size_of::<(u32, u32)>()
+            + self.header.as_ref().map_or(0, Vec::capacity)
+    }
+
+    /// Octets that `piece` would add to what is held.
+    fn growth(&self, piece: &Piece<'_>) -> usize {
+        capacity_for(piece.end).saturating_sub(self.data.capacity())
+            + (self.pieces.len() + 4).next_power_of_two().saturating_sub(self.pieces.capacity())
+                * size_of::<(u32, u32)>()
+            + piece.unfragmentable_len
+    }
+
+    /// Take a piece in. An error: it contradicts the others.
+    fn add(&mut self, piece: &Piece<'_>) -> Result<(), DropReason> {
+        let last_end = self.pieces.last().map_or(0, |(_, end)| *end as usize);
+        let contradicts = match self.total {
+            Some(total) if piece.more => piece.end >= total,
+            Some(total) => piece.end != total,
+            None => !piece.more && last_end >= piece.end,
+        };
+        if contradicts {
+            return Err(DropReason::Fragment);
+        }
+        let at = self.pieces.partition_point(|(start, _)| (*start as usize) < piece.start);
+        let before_end = at.checked_sub(1).and_then(|i| self.pieces.get(i)).map_or(0, |p| p.1 as usize);
+        let after = self.pieces.get(at).map(|(start, end)| (*start as usize, *end as usize));
+        if after == Some((piece.start, piece.end)) {
+            let same = range(&self.data, piece.start, piece.end) == piece.data;
+            return if same { Ok(()) } else { Err(DropReason::Fragment) };
+        }
+        if before_end > piece.start || after.is_some_and(|(start, _)| start < piece.end) {
+            return Err(DropReason::Fragment);
+        }
+        if self.pieces.len() == MAX_PIECES {
+            return Err(DropReason::FragmentLimit);
+        }
+        if piece.start == 0 {
+            self.header = Some(piece.whole_header()?);
+        }
+        if !piece.more {
+            self.total = Some(piece.end);
+        }
+        self.store(piece);
+        self.pieces.insert(at, (piece.start as u32, piece.end as u32));
+        self.octets += piece.data.len();
+        self.ecn |= 1 << (piece.headers.tos & 3);
+        Ok(())
+    }
+
+    fn store(&mut self, piece: &Piece<'_>) {
+        if piece.end > self.data.len() {
+            let more = capacity_for(piece.end).saturating_sub(self.data.len());
+            self.data.reserve_exact(more);
+            self.data.resize(piece.end, 0);
+        }
+        if let Some(place) = self.data.get_mut(piece.start..piece.end) {
+            place.copy_from_slice(piece.data);
+        }
+    }
+
+    fn is_complete(&self) -> bool {
+        self.total == Some(self.octets) && self.header.is_some()
+    }
+
+    /// The whole packet.
+    fn build(&self, pool: &mut Pool) -> Result<Buf, DropReason> {
+        let header = self.header.as_deref().unwrap_or(&[]);
+        whole_packet(self.version, header, &self.data, self.ecn, pool)
+    }
+
+    /// Forget everything but that nothing is wanted; how many pieces that lost.
+    fn poison(&mut self) -> usize {
+        let lost = self.pieces.len();
+        *self = Set { poisoned: true, ..Set::new(self.key, self.version, self.since) };
+        lost
+    }
+}
+
+/// Data grow in powers of two, so that what they take is known before.
+fn capacity_for(end: usize) -> usize {
+    end.next_power_of_two()
+}
+
+fn whole_packet(
+    version: u8,
+    header: &[u8],
+    data: &[u8],
+    ecn: u8,
+    pool: &mut Pool,
+) -> Result<Buf, DropReason> {
+    // Some routers saw the packet as capable of ECN and marked it, others did not: nothing right can be made of it.
+    let marked = ecn & 1 << ECN_CE != 0;
+    if marked && ecn & 1 != 0 {
+        return Err(DropReason::Fragment);
+    }
+    let covered = length_overhead(version, header.len()) + data.len();
+    let len = u16::try_from(covered).map_err(|_| DropReason::Fragment)?;
+    let total = header.len() + data.len();
+    let mut buf = pool.take();
+    if buf.tailroom() < total + TAILROOM {
+        let headroom = buf.headroom();
+        pool.put(buf);
+        buf = Buf::with_capacity(headroom + total + TAILROOM, headroom);
+    }
+    let bytes = buf.push_back(total).ok_or(DropReason::TooLong)?;
+    let (head, body) = bytes.split_at_mut_checked(header.len()).ok_or(DropReason::TooLong)?;
+    head.copy_from_slice(header);
+    body.copy_from_slice(data);
+    let tos_mark = if marked { ECN_CE } else { 0 };
+    if version == 4 {
+        ipv4::put_whole(bytes, len, tos_mark);
+        Ipv4::new_checked(bytes)?;
+    } else {
+        ipv6::put_whole(bytes, len, tos_mark);
+        Ipv6::new_checked(bytes)?;
+    }
+    Ok(buf)
+}
+
+/// The table of packets under way. One for each direction.
+#[derive(Debug)]
+pub struct Reassembler {
+    limits: Limits,
+    /// In the order of their first pieces.
+    sets: Vec<Set>,
+    lost: u64,
+}
+
+impl Reassembler {
+    /// An empty table.
+    pub fn new(limits: Limits) -> Reassembler {
+        Reassembler { limits, sets: Vec::with_capacity(limits.datagrams), lost: 0 }
+    }
+
+    /// Take in one fragment, whose headers are `headers`. Fragments of different `context` never mix: inbound it
+    /// is the association they came by, outbound the application, so that one cannot complete another's packet.
+    /// The whole packet is written to a buffer of `pool` (or a bigger one if need be) with the pool's headroom.
+    pub fn push(
+        &mut self,
+        now: Time,
+        context: u32,
+        bytes: &[u8],
+        headers: &Headers,
+        pool: &mut Pool,
+    ) -> Reassembled {
+        match self.take_in(now, context, bytes, headers, pool) {
+            Ok(Some(buf)) => Reassembled::Complete(buf),
+            Ok(None) => Reassembled::Incomplete,
+            Err(reason) => Reassembled::Rejected(reason),
+        }
+    }
+
+    fn take_in(
+        &mut self,
+        now: Time,
+        context: u32,
+        bytes: &[u8],
+        headers: &Headers,
+        pool: &mut Pool,
+    ) -> Result<Option<Buf>, DropReason> {
+        let fragment = headers.fragment.ok_or(DropReason::Fragment)?;
+        let piece = Piece::check(bytes, headers, &fragment)?;
+        if piece.start == 0 && !piece.more {
+            // An atomic fragment has nothing to do with others of the same identification (RFC 6946 section 4).
+            let header = piece.whole_header()?;
+            return whole_packet(headers.version, &header, piece.data, 0, pool).map(Some);
+        }
+        self.expire(now);
+        let protocol = if headers.version == 4 { headers.protocol } else { 0 };
+        let key = Key { context, src: headers.src, dst: headers.dst, id: fragment.id, protocol };
+        self.open(key, headers.version, now)?;
+        if self.sets.iter().any(|set| set.key == key && set.poisoned) {
+            return Err(DropReason::Fragment);
+        }
+        self.make_room(&key, &piece)?;
+        let at = self.sets.iter().position(|set| set.key == key).ok_or(DropReason::FragmentLimit)?;
+        let set = self.sets.get_mut(at).ok_or(DropReason::FragmentLimit)?;
+        if let Err(reason) = set.add(&piece) {
+            self.lost += set.poison() as u64;
+            return Err(reason);
+        }
+        if !set.is_complete() {
+            return Ok(None);
+        }
+        let set = self.sets.remove(at);
+        set.build(pool).map(Some).inspect_err(|_| self.lost += set.pieces.len() as u64 - 1)
+    }
+
+    /// Have a set for `key`; the oldest goes if the table is full.
+    fn open(&mut self, key: Key, version: u8, now: Time) -> Result<(), DropReason> {
+        if self.sets.iter().any(|set| set.key == key) {
+            return Ok(());
+        }
+        if self.sets.len() >= self.limits.datagrams {
+            if self.sets.is_empty() {
+                return Err(DropReason::FragmentLimit);
+            }
+            self.give_up(0);
+        }
+        self.sets.push(Set::new(key, version, now));
+        Ok(())
+    }
+
+    /// Have room for `piece` of `key`; the oldest other sets go, and if that is not enough, its own.
+    fn make_room(&mut self, key: &Key, piece: &Piece<'_>) -> Result<(), DropReason> {
+        let growth = self.sets.iter().find(|set| set.key == *key).map_or(0, |set| set.growth(piece));
+        while self.sets.iter().map(Set::memory).sum::<usize>() + growth > self.limits.memory {
+            let Some(oldest) = self.sets.iter().position(|set| set.key != *key && set.memory() > 0) else {
+                if let Some(own) = self.sets.iter().position(|set| set.key == *key) {
+                    self.give_up(own);
+                }
+                return Err(DropReason::FragmentLimit);
+            };
+            self.give_up(oldest);
+        }
+        Ok(())
+    }
+
+    fn give_up(&mut self, at: usize) {
+        let set = self.sets.remove(at);
+        self.lost += set.pieces.len() as u64;
+    }
+
+    /// Give up packets whose time is over.
+    pub fn expire(&mut self, now: Time) {
+        let timeout = self.limits.timeout;
+        let lost = &mut self.lost;
+        self.sets.retain(|set| {
+            let keep = now.since(set.since) < timeout;
+            if !keep {
+                *lost += set.pieces.len() as u64;
+            }
+            keep
+        });
+    }
+
+    /// When [`Reassembler::expire`] has something to do.
+    pub fn deadline(&self) -> Option<Time> {
+        self.sets.iter().map(|set| set.since).min().map(|since| since + self.limits.timeout)
+    }
+
+    /// Packets under way.
+    pub fn len(&self) -> usize {
+        self.sets.len()
+    }
+
+    /// Whether no packet is under way.
+    pub fn is_empty(&self) -> bool {
+        self.sets.is_empty()
+    }
+
+    /// Octets held.
+    pub fn memory(&self) -> usize {
+        self.sets.iter().map(Set::memory).sum()
+    }
+
+    /// Fragments that were held and will not be delivered (time over, table full, contradiction) since this was
+    /// last asked.
+    pub fn take_lost(&mut self) -> u64 {
+        std::mem::take(&mut self.lost)
+    }
+}
+
+impl Default for Reassembler {
+    fn default() -> Reassembler {
+        Reassembler::new(Limits::default())
+    }
+}

@@ -1,0 +1,232 @@
+//! TCP headers and their options (RFC 9293 section 3.1; RFC 7323, RFC 2018, RFC 2385, RFC 5925).
+
+use crate::WireError;
+use crate::field::{array, be16, be32, octet, put16, put32, range, tail};
+
+/// Octets of a header without options.
+pub const HEADER_LEN: usize = 20;
+
+/// The flags of a segment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Flags(pub u16);
+
+impl Flags {
+    /// No more data from the sender.
+    pub const FIN: Flags = Flags(0x001);
+    /// Synchronise sequence numbers.
+    pub const SYN: Flags = Flags(0x002);
+    /// Reset the connection.
+    pub const RST: Flags = Flags(0x004);
+    /// Push.
+    pub const PSH: Flags = Flags(0x008);
+    /// The acknowledgment field counts.
+    pub const ACK: Flags = Flags(0x010);
+    /// The urgent pointer counts.
+    pub const URG: Flags = Flags(0x020);
+    /// ECN echo (RFC 3168).
+    pub const ECE: Flags = Flags(0x040);
+    /// Congestion window reduced (RFC 3168).
+    pub const CWR: Flags = Flags(0x080);
+
+    /// Whether all of `flags` are set.
+    pub const fn contains(self, flags: Flags) -> bool {
+        self.0 & flags.0 == flags.0
+    }
+
+    /// Whether one of `flags` is set.
+    pub const fn intersects(self, flags: Flags) -> bool {
+        self.0 & flags.0 != 0
+    }
+
+    /// Without `flags`.
+    #[must_use]
+    pub const fn without(self, flags: Flags) -> Flags {
+        Flags(self.0 & !flags.0)
+    }
+}
+
+impl std::ops::BitOr for Flags {
+    type Output = Flags;
+    fn bitor(self, other: Flags) -> Flags {
+        Flags(self.0 | other.0)
+    }
+}
+
+/// A view of one TCP segment; `bytes` end where its IP packet ends.
+#[derive(Clone, Copy, Debug)]
+pub struct Tcp<B> {
+    bytes: B,
+}
+
+impl<B: AsRef<[u8]>> Tcp<B> {
+    /// A view whose header length has been checked.
+    pub fn new_checked(bytes: B) -> Result<Self, WireError> {
+        let have = bytes.as_ref().len();
+        if have < HEADER_LEN {
+            return Err(WireError::Truncated);
+        }
+        let view = Tcp { bytes };
+        if view.header_len() < HEADER_LEN {
+            return Err(WireError::HeaderLength);
+        }
+        if view.header_len() > have {
+            return Err(WireError::Truncated);
+        }
+        Ok(view)
+    }
+
+    pub(crate) fn octets(&self) -> &[u8] {
+        self.bytes.as_ref()
+    }
+
+    /// Source port.
+    pub fn src_port(&self) -> u16 {
+        be16(self.octets(), 0)
+    }
+
+    /// Destination port.
+    pub fn dst_port(&self) -> u16 {
+        be16(self.octets(), 2)
+    }
+
+    /// Sequence number.
+    pub fn seq(&self) -> u32 {
+        be32(self.octets(), 4)
+    }
+
+    /// Acknowledgment number.
+    pub fn ack(&self) -> u32 {
+        be32(self.octets(), 8)
+    }
+
+    /// Octets of header with options.
+    pub fn header_len(&self) -> usize {
+        usize::from(octet(self.octets(), 12) >> 4) * 4
+    }
+
+    /// The flags, the reserved bits above them included.
+    pub fn flags(&self) -> Flags {
+        Flags(be16(self.octets(), 12) & 0xfff)
+    }
+
+    /// The window, not scaled.
+    pub fn window(&self) -> u16 {
+        be16(self.octets(), 14)
+    }
+
+    /// The checksum field.
+    pub fn checksum(&self) -> u16 {
+        be16(self.octets(), 16)
+    }
+
+    /// The urgent pointer.
+    pub fn urgent(&self) -> u16 {
+        be16(self.octets(), 18)
+    }
+
+    /// The options, in order.
+    pub fn options(&self) -> Options<'_> {
+        Options { rest: range(self.octets(), HEADER_LEN, self.header_len()) }
+    }
+
+    /// The data.
+    pub fn payload(&self) -> &[u8] {
+        tail(self.octets(), self.header_len())
+    }
+}
+
+impl<B: AsRef<[u8]> + AsMut<[u8]>> Tcp<B> {
+    /// Set the sequence number. The checksum is the caller's to fill after this and every other setter.
+    pub fn set_seq(&mut self, seq: u32) {
+        put32(self.bytes.as_mut(), 4, seq);
+    }
+
+    /// Set the flags.
+    pub fn set_flags(&mut self, flags: Flags) {
+        let offset = be16(self.octets(), 12) & 0xf000;
+        put16(self.bytes.as_mut(), 12, offset | flags.0 & 0xfff);
+    }
+
+    /// Set the urgent pointer.
+    pub fn set_urgent(&mut self, urgent: u16) {
+        put16(self.bytes.as_mut(), 18, urgent);
+    }
+
+    /// Set the checksum field.
+    pub fn set_checksum(&mut self, check: u16) {
+        put16(self.bytes.as_mut(), 16, check);
+    }
+}
+
+/// One TCP option.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TcpOption<'a> {
+    /// Padding between options.
+    Nop,
+    /// Maximum segment size.
+    MaxSegment(u16),
+    /// Window scale (shift count).
+    WindowScale(u8),
+    /// Selective acknowledgment is permitted.
+    SackPermitted,
+    /// Selective acknowledgment: blocks of two sequence numbers, eight octets each.
+    Sack(&'a [u8]),
+    /// Timestamps.
+    Timestamps {
+        /// The sender's clock.
+        value: u32,
+        /// The receiver's clock, echoed.
+        echo: u32,
+    },
+    /// Any other, or a known kind with a length that is not its own.
+    Other {
+        /// The kind.
+        kind: u8,
+        /// What follows kind and length.
+        data: &'a [u8],
+    },
+}
+
+/// The options of a segment. Ends at the end-of-list option, at the end of the header, or behind the first
+/// error (an option that runs over the end, or a length below two).
+#[derive(Clone, Debug)]
+pub struct Options<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Iterator for Options<'a> {
+    type Item = Result<TcpOption<'a>, WireError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let (kind, rest) = self.rest.split_first()?;
+        match kind {
+            0 => {
+                self.rest = &[];
+                return None;
+            }
+            1 => {
+                self.rest = rest;
+                return Some(Ok(TcpOption::Nop));
+            }
+            _ => {}
+        }
+        let len = rest.first().copied().map_or(0, usize::from);
+        if len < 2 || len > self.rest.len() {
+            self.rest = &[];
+            return Some(Err(WireError::OptionLength));
+        }
+        let data = range(self.rest, 2, len);
+        self.rest = tail(self.rest, len);
+        Some(Ok(match (kind, data.len()) {
+            (2, 2) => TcpOption::MaxSegment(be16(data, 0)),
+            (3, 1) => TcpOption::WindowScale(octet(data, 0)),
+            (4, 0) => TcpOption::SackPermitted,
+            (5, n) if n != 0 && n % 8 == 0 => TcpOption::Sack(data),
+            (8, 8) => TcpOption::Timestamps {
+                value: u32::from_be_bytes(array(data, 0)),
+                echo: u32::from_be_bytes(array(data, 4)),
+            },
+            _ => TcpOption::Other { kind: *kind, data },
+        }))
+    }
+}
