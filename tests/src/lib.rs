@@ -1,1 +1,77 @@
-//! tests
+//! What the cross-room tests share: a pair of hosts with daemons, the policies they use, and the unmodified programs that
+//! run on them.
+//!
+//! The tests are in `tests/tests/`, one file for each kind of truth. They need root and a kernel with TUN, BPF and
+//! network namespaces, and say so if it is missing.
+
+pub mod programs;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context;
+use netio::lab::Side;
+use ravelin::rig::{Pair, Rig, RigOptions};
+
+/// How long a program may take that has little to do.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The `ravelin` program that was built with these tests.
+///
+/// # Panics
+/// If it is not there.
+pub fn binary() -> PathBuf {
+    // target/debug/deps/test-hash -> target/debug/ravelin
+    let test = std::env::current_exe().expect("this test has a path");
+    let folder = test.parent().and_then(Path::parent).expect("a test is in target/PROFILE/deps");
+    let binary = folder.join("ravelin");
+    assert!(binary.is_file(), "{} is missing: build it first (cargo build --package ravelin)", binary.display());
+    binary
+}
+
+/// A program with its links followed, as policy must name it.
+///
+/// # Panics
+/// If it is not installed.
+pub fn program(name: &str) -> PathBuf {
+    let folders = ["/usr/bin", "/bin", "/usr/sbin", "/sbin"];
+    let found = folders.iter().map(|folder| Path::new(folder).join(name)).find(|path| path.is_file());
+    let path = found.unwrap_or_else(|| panic!("{name} is not installed; `make deps` installs it"));
+    path.canonicalize().expect("an installed program has a path")
+}
+
+/// A block that protects everything a program does with the peer, over IPv4 and IPv6.
+pub fn protect(program: &Path, peer: Side) -> String {
+    format!(
+        "application \"{}\" {{\n  network {} protected P;\n  network {} protected P;\n  \
+         protection P {{ localport=any remoteport=any encryption mandatory; }}\n}}\n",
+        program.display(),
+        peer.v4(),
+        peer.v6(),
+    )
+}
+
+/// Two hosts on which `programs` are protected from each other, with daemons and keys.
+///
+/// # Errors
+/// If it cannot be built.
+pub fn protected_rig(name: &str, segmentation: bool, programs: &[&Path]) -> anyhow::Result<Rig> {
+    let options = RigOptions { name: name.to_owned(), binary: binary(), segmentation };
+    let mut rig = Rig::build(&options)?;
+    for (side, peer) in [(Side::Alice, Side::Bob), (Side::Bob, Side::Alice)] {
+        let policy: String = programs.iter().map(|program| protect(program, peer)).collect();
+        rig.set_policy(side, &policy)?;
+        rig.start(side).with_context(|| format!("starting {}'s daemon", side.name()))?;
+    }
+    associate(&rig)?;
+    Ok(rig)
+}
+
+/// Fresh keys for IPv4 (transport mode) and IPv6 (tunnel mode).
+///
+/// # Errors
+/// If a daemon refuses.
+pub fn associate(rig: &Rig) -> anyhow::Result<()> {
+    rig.associate(&Pair::default())?;
+    rig.associate(&Pair { v6: true, mode: "tunnel", suite: "chacha20poly1305", ..Pair::default() })
+}

@@ -1,2 +1,55 @@
-//! xtask
-fn main() {}
+//! The only automation beside the Makefile.
+//!
+//! What enters: the workspace as Cargo describes it. What leaves: the picture of the levels, refusals of edges that
+//! the design forbids, and the runs of tests and fuzz targets with their counts. Nothing here is shipped.
+#![forbid(unsafe_code)]
+
+mod clauses;
+mod fuzz;
+mod house;
+mod layers;
+mod process;
+mod purity;
+mod suite;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "Ravelin's automation", disable_help_subcommand = true)]
+struct Arguments {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Print the levels of the house and refuse an edge that goes upward
+    Layers,
+    /// Check that the pure rooms stay pure: no unsafe code, no lifted bans on clock, files and threads
+    Purity,
+    /// Check that the tables of clauses in docs/ name files and tests that exist
+    Clauses,
+    /// Run every check and every test, and close with `N passed, N failed`
+    Test(suite::Options),
+    /// Build the fuzz targets (nightly, libFuzzer) and run each for some seconds
+    Fuzz(fuzz::Options),
+}
+
+fn main() -> ExitCode {
+    let done = match Arguments::parse().task {
+        Task::Layers => layers::run(),
+        Task::Purity => purity::run(),
+        Task::Clauses => clauses::run(),
+        Task::Test(options) => suite::run(&options),
+        Task::Fuzz(options) => fuzz::run(&options),
+    };
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,1 +1,35 @@
-//! api
+//! The control API's types: what travels as JSON over the daemon's Unix socket and what `--json` prints.
+//!
+//! What enters: requests of the commands. What leaves: answers of the daemon, the same documents that a read command
+//! prints. Every answer is an object with `"api": 1`; within a version fields are only added, readers ignore those
+//! they do not know, requests with unknown fields are refused. SPIs are strings (`"0x0000c0de"`), addresses are
+//! strings, counters integers, enum values lower-case words. A key appears in one place only, [`SaAdd::keymat`]: no
+//! answer has a field for one (docs/design/0003).
+#![forbid(unsafe_code)]
+
+mod counters;
+mod doctor;
+mod envelope;
+mod explain;
+mod keymat;
+mod policy;
+mod replay;
+mod sa;
+mod spi;
+mod status;
+
+pub mod path;
+
+pub use counters::{Count, Counters};
+pub use doctor::{Check, CheckState, Doctor};
+pub use envelope::{Problem, Refusal, VERSION, Versioned};
+pub use explain::{
+    AppRef, Decision, ExplainQuery, Explanation, FlowInfo, PolicyExplanation, Position, ProcessInfo,
+    SocketExplained, Verdict,
+};
+pub use keymat::Keymat;
+pub use policy::{Finding, PolicyCheck, PolicyReload, PolicyState, RefusedBlock};
+pub use replay::{ReplayDirection, ReplayLine, ReplaySummary, ReplayVerdict};
+pub use sa::{Direction, Mode, SaAdd, SaAdded, SaCounters, SaDeleted, SaInfo, SaList, SelectorInfo};
+pub use spi::{Spi, SpiRequest};
+pub use status::{Health, Status, StatusState, Traffic, TunState, UplinkState};

@@ -1,1 +1,27 @@
-//! daemon
+//! The daemon: configuration, the two data threads, the control API.
+//!
+//! What enters: a configuration file, a policy file, requests on the control socket, signals. What leaves: programs' traffic under
+//! the protection that the policy demands, answers, log lines. [`start`] holds the order in which things come up; when
+//! the process ends, whatever the reason, the kernel half stays and refuses what should be protected, until
+//! [`detach::detach`]. Design: docs/design/0001 (threads), 0003 (keys).
+#![forbid(unsafe_code)]
+
+pub mod associations;
+pub mod config;
+pub mod control;
+pub mod datapath;
+pub mod detach;
+pub mod doctor;
+pub mod handover;
+mod harden;
+pub mod host;
+mod kernel_counters;
+mod keys;
+mod monitor;
+pub mod plane;
+pub mod policy_store;
+pub mod refused;
+pub mod replay;
+mod serve;
+pub mod start;
+pub mod uplinks;

@@ -1,1 +1,43 @@
-//! engine
+//! The order of the stages: [`outbound`] and [`inbound`] read as prose and are the only places that know it.
+//!
+//! Outbound, enters `Packet<Inner>` as the host handed it over, leaves [`Outcome`]s: packets for the wire, packets that
+//! policy lets pass in clear, answers to the host, and drops with their reasons. Inbound, enters `Packet<Raw>`, leaves
+//! [`InboundOutcome`]s. Each half belongs to one thread and shares nothing with the other; time is an argument, nothing
+//! here does I/O, and in steady state nothing allocates. Every packet that enters has at least one outcome, and every buffer
+//! that does not leave in one has gone back to the pool.
+//!
+//! Standards: RFC 4301 sections 5.1 and 5.2 (processing), 7 (fragments), 8.2 (path MTU), RFC 3948, RFC 4303.
+//! Design: docs/design/0001.
+#![forbid(unsafe_code)]
+
+mod fit;
+pub mod inbound;
+pub mod outbound;
+mod tally;
+
+pub use inbound::{Inbound, InboundOutcome};
+pub use outbound::{Outbound, Outcome};
+pub use tally::{Dropped, REMEMBERED, Tally, Traffic};
+
+/// Octets that a device should leave free in front of a packet: outer headers, and the device's own of a packet that
+/// goes back to it (a vnet header of 12 and a record of 16).
+pub const HEADROOM: usize = 128;
+const _: () = assert!(HEADROOM >= ipsec::HEADROOM + 12 + 16);
+
+/// Octets that a device should leave free behind a packet.
+pub const TAILROOM: usize = 64;
+const _: () = assert!(TAILROOM >= ipsec::TAILROOM);
+
+/// Size of the buffers of a [`wire::Pool`] for the engine: any IP packet, with its rooms.
+pub const BUF_CAPACITY: usize = HEADROOM + 65536 + TAILROOM;
+
+/// The mark of a packet for the host: proof that it came out of an association, or was made here, with these services
+/// and for this application (docs/design/0002).
+fn mark(services: wire::Services, app: wire::AppId) -> u32 {
+    use wire::{Services, record};
+    let bit = |service: Services, bit: u32| if services.satisfies(service) { bit } else { 0 };
+    record::PROOF
+        | bit(Services::AUTHENTICATED, record::AUTHENTICATED)
+        | bit(Services::ENCRYPTED, record::ENCRYPTED)
+        | u32::from(app.0)
+}

@@ -1,1 +1,56 @@
-//! policy
+//! The application policy language of paper 000 section 3.3, and what it means.
+//!
+//! What enters: the text of a policy file and its name (this room opens no file). What leaves: a syntax tree of
+//! the application blocks that are sound, a [`Diagnostic`] for everything that is not, and the compiled form the
+//! data path asks ([`sadb::spd::Spd`]) with the file, line and text behind each of its rules.
+//!
+//! ```text
+//! text -> lexer -> parser -> checks -> Parsed --compile--> Compiled --explain--> Explanation
+//!           |                            |                     |
+//!           +------> format              +------> summary      +------> orders
+//! ```
+//!
+//! An error stays inside its application block (paper 000 section 3.1: "an error in one application policy can
+//! only affect that application"): the block is left out and named in [`Parsed::broken`], the others compile to
+//! the same bytes as before. Where the paper is silent, `docs/design/0004-policy-language.md` decides; the
+//! language as its user sees it is `docs/man/ravelin-policy.5.md`.
+#![forbid(unsafe_code)]
+
+mod address;
+mod app_table;
+pub mod ast;
+mod check;
+mod compare;
+mod compile;
+mod diagnostic;
+mod explain;
+mod format;
+mod lexer;
+mod parser;
+mod ports;
+mod prefixes;
+mod render;
+mod suggest;
+mod summary;
+mod target;
+
+pub use app_table::AppTable;
+pub use compare::compare;
+pub use compile::{Application, Compiled, LeftOut, Reason, RuleKind, RuleSource, compile};
+pub use diagnostic::{Code, Diagnostic, Position, Related, Severity};
+pub use explain::{Explanation, Matched, RuleRef, Verdict, explain};
+pub use format::format;
+pub use parser::{Broken, Parsed, parse, parse_bytes};
+pub use summary::{ApplicationSummary, NetworkSummary, ProtectionSummary, Summary};
+pub use target::{Target, TargetError};
+
+/// The longest policy text that is read, in octets.
+pub const MAX_TEXT: usize = 4 << 20;
+/// The most items one protection may have: what the kernel's table holds (docs/design/0002).
+pub const MAX_ITEMS: usize = 32;
+/// The most prefixes the networks of one application may come to.
+pub const MAX_NETWORKS: usize = 65_535;
+/// The most applications one policy may name.
+pub const MAX_APPLICATIONS: usize = 65_535;
+/// The most problems reported for one file.
+pub const MAX_DIAGNOSTICS: usize = 200;

@@ -1,2 +1,70 @@
 //! The operator's command.
-fn main() {}
+//!
+//! What enters: arguments, files, the answers of a daemon's control socket. What leaves: text for people, or with
+//! `--json` the documents of the `api` room; and an exit status: 0 done, 1 failed or refused, 2 bad input or usage,
+//! 3 no daemon answers (docs/man/ravelin.1.md).
+#![forbid(unsafe_code)]
+
+mod client;
+mod cmd;
+mod exit;
+mod output;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Application-aware IPsec: says per program which of its traffic is protected, and protects it.
+#[derive(Debug, Parser)]
+#[command(name = "ravelin", version, disable_help_subcommand = true, propagate_version = true)]
+#[command(after_help = "Exit status: 0 done, 1 failed or refused, 2 bad input or usage, 3 no daemon answers.")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Run(cmd::run::Run),
+    Status(cmd::status::Status),
+    Explain(cmd::explain::Explain),
+    #[command(subcommand)]
+    Policy(cmd::policy::Policy),
+    #[command(subcommand)]
+    Sa(cmd::sa::Sa),
+    Counters(cmd::counters::Counters),
+    Doctor(cmd::doctor::Doctor),
+    Replay(cmd::replay::Replay),
+    Detach(cmd::detach::Detach),
+    Demo(cmd::demo::Demo),
+}
+
+fn main() -> ExitCode {
+    if let Err(refused) = cmd::sa::no_key_in_arguments(std::env::args_os().skip(1)) {
+        return exit::report(&refused);
+    }
+    let result = match Cli::parse().command {
+        Command::Run(run) => run.execute(),
+        Command::Status(status) => status.execute(),
+        Command::Explain(explain) => explain.execute(),
+        Command::Policy(policy) => policy.execute(),
+        Command::Sa(sa) => sa.execute(),
+        Command::Counters(counters) => counters.execute(),
+        Command::Doctor(doctor) => doctor.execute(),
+        Command::Replay(replay) => replay.execute(),
+        Command::Detach(detach) => detach.execute(),
+        Command::Demo(demo) => demo.execute(),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => exit::report(&error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_arguments_are_consistent() {
+        use clap::CommandFactory;
+        super::Cli::command().debug_assert();
+    }
+}

@@ -1,1 +1,38 @@
-//! sockmon
+//! The socket monitor: who a socket belongs to, and what its packets may do in the kernel.
+//!
+//! What enters: the compiled policy ([`sadb::spd::Spd`]), the executables behind the applications, the devices.
+//! What leaves: every socket of a policed program stamped before its first packet; protected packets in front of
+//! the TUN with a record; refusals, counters, and answers to "whose socket is this". The programs are in `bpf/`
+//! (C, compiled by `build.rs`, embedded); this room loads, attaches, pins and feeds them. Links and maps outlive
+//! the process: a daemon that dies leaves the host closed, not open.
+//!
+//! Everything here must be called from a thread in the network namespace that is guarded. docs/design/0002 holds
+//! the contract; paper 000 sections 3.1 (socket monitor) and 3.4 (exclusiveness).
+
+#[doc(hidden)]
+pub mod abi;
+mod adopt;
+mod detach;
+mod error;
+mod links;
+mod model;
+mod monitor;
+mod policy;
+mod probe;
+mod programs;
+mod sys;
+
+pub use detach::{Detached, detach, instances};
+pub use error::SockmonError;
+pub use model::{
+    Adopted, Attempt, Check, Event, Fault, Identity, LoadWarning, Options, ProgramStats, SocketInfo,
+    SocketState,
+};
+pub use monitor::{Sockmon, Statistics};
+pub use probe::{cgroup_root, probe};
+
+/// The compiled programs, as embedded.
+#[doc(hidden)]
+pub fn object() -> &'static [u8] {
+    programs::OBJECT
+}

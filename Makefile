@@ -1,0 +1,72 @@
+# Ravelin. `make` lists what there is; everything runs as root on Debian 12 without a terminal.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+# rust-toolchain.toml pins the compiler. A machine that has it only under the name "stable" need not fetch it again.
+PINNED := $(shell sed -n 's/^channel = "\(.*\)"/\1/p' rust-toolchain.toml)
+ifeq ($(shell rustup toolchain list 2>/dev/null | grep -c '^$(PINNED)'),0)
+export RUSTUP_TOOLCHAIN := stable
+endif
+
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+
+# To build: the C compilers for ring and libFuzzer, clang for BPF, libelf and zlib for libbpf.
+# To test and show: unmodified programs on both sides of a tunnel, and the tools that watch the wire.
+PACKAGES := ca-certificates gcc g++ libc6-dev make pkg-config clang llvm libelf-dev zlib1g-dev \
+	iproute2 iputils-ping nftables ethtool tcpdump curl wget netcat-openbsd busybox iperf3 openssl python3
+
+.PHONY: help deps build demo test lint bench fuzz doc deny clean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z%-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' Makefile
+
+deps: ## Install what is missing (Debian packages; as root)
+	@command -v cargo >/dev/null || { echo "error: no cargo; install Rust $(PINNED) from https://rustup.rs" >&2; exit 1; }
+	@missing=(); \
+	if ! command -v dpkg-query >/dev/null; then \
+		echo "not a Debian system; these packages must be there under their names here: $(PACKAGES)" >&2; exit 0; \
+	fi; \
+	for package in $(PACKAGES); do \
+		[ "$$(dpkg-query -W -f='$${db:Status-Status}' $$package 2>/dev/null || true)" = installed ] || missing+=($$package); \
+	done; \
+	[ $${#missing[@]} -gt 0 ] || exit 0; \
+	[ "$$(id -u)" = 0 ] || { echo "error: as root: apt-get install $${missing[*]}" >&2; exit 1; }; \
+	echo "installing $${missing[*]}"; \
+	export DEBIAN_FRONTEND=noninteractive; \
+	apt-get update -q </dev/null || echo "apt-get update failed; going on with the lists that are here" >&2; \
+	apt-get install -y -q -o DPkg::Lock::Timeout=300 --no-install-recommends "$${missing[@]}" </dev/null
+
+build: deps ## Build the release binary
+	cargo build --locked --release --package ravelin
+
+demo: build ## One program protected, end to end, in network namespaces
+	$(TARGET)/release/ravelin demo </dev/null
+
+test: deps ## Run every check and every test; the last line counts them
+	cargo xtask test </dev/null
+
+lint: ## Only the checks that run nothing: format, clippy, layers, purity, clauses
+	cargo xtask test --lint </dev/null
+
+bench: deps ## All figures (bench-NAME for one); lines go to target/bench
+	cargo run --locked --release --package bench </dev/null
+
+bench-%: deps
+	cargo run --locked --release --package bench -- $* </dev/null
+
+SECONDS_EACH ?= 60
+fuzz: deps ## Fuzz every target for SECONDS_EACH=60 seconds (needs a nightly toolchain)
+	cargo xtask fuzz --seconds $(SECONDS_EACH) </dev/null
+
+doc: ## Build the documentation, private items too
+	RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps --document-private-items
+
+deny: ## Check licences and sources of the dependencies, where cargo-deny is installed
+	@command -v cargo-deny >/dev/null || { echo "cargo-deny is not installed: cargo install --locked cargo-deny" >&2; exit 1; }
+	cargo deny --locked check bans licenses sources
+
+clean: ## Remove what was built
+	cargo clean

@@ -1,0 +1,143 @@
+//! Two peers in memory: policy, associations and packets like those of a busy host.
+
+use crypto::{Registry, Secret, SuiteId};
+use engine::{Inbound, Outbound};
+use sadb::spd::{AppPolicy, Class, Item, Level, Network, PortRange, RuleId, Spd};
+use sadb::{Direction, Endpoints, InboundSa, Mode, OutboundSa, SaConfig, Selectors, Spi};
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+use wire::ipv4::{self, Ipv4Repr};
+use wire::udp::{self, Udp, UdpRepr};
+use wire::{AppId, Meta, Pool, Prefix, Services, protocol, record};
+
+/// The sending application.
+pub const APP: AppId = AppId(7);
+/// Associations to other peers, so that finding the right one is work.
+const OTHERS: u8 = 63;
+/// Flows that packets belong to in turn.
+pub const FLOWS: u16 = 16;
+
+/// The sender.
+pub const ALICE: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
+/// The receiver.
+pub const BOB: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 1);
+
+/// Keying material of the association with Bob.
+pub fn keymat(suite: SuiteId, number: u8) -> Secret {
+    Secret::new((0..suite.keymat_len()).map(|i| number.wrapping_mul(41).wrapping_add(i as u8)).collect())
+}
+
+fn config(suite: SuiteId, number: u8, direction: Direction) -> SaConfig {
+    let far = IpAddr::V4(Ipv4Addr::new(198, 51, 100, number));
+    let near = IpAddr::V4(ALICE);
+    let (local, remote) = match direction {
+        Direction::Outbound => (near, far),
+        Direction::Inbound => (far, near),
+    };
+    let any = Selectors::ANY;
+    let selectors = match direction {
+        Direction::Outbound => Selectors { remote: Prefix::host(far), ..any },
+        Direction::Inbound => Selectors { local: Prefix::host(far), ..any },
+    };
+    SaConfig {
+        spi: Spi(0x0100_0000 + u32::from(number)),
+        direction,
+        mode: Mode::Tunnel,
+        suite,
+        keymat: keymat(suite, number),
+        endpoints: Endpoints { local, remote, local_port: 4500, remote_port: 4500 },
+        selectors,
+        replay_window: 1024,
+        path_mtu: 9600,
+    }
+}
+
+/// Protected and mandatory, among other networks.
+pub fn policy() -> Spd {
+    let item = Item {
+        local: PortRange::ANY,
+        remote: PortRange::ANY,
+        services: Services::ENCRYPTED,
+        level: Level::Mandatory,
+        rule: RuleId(1),
+    };
+    let network = |addr: [u8; 4], len, class| Network {
+        prefix: Prefix::new(IpAddr::from(addr), len).expect("a prefix"),
+        class,
+        rule: RuleId(2),
+    };
+    let networks = vec![
+        network([198, 51, 100, 0], 24, Class::Protected(0)),
+        network([203, 0, 113, 0], 24, Class::Untrusted),
+        network([10, 0, 0, 0], 8, Class::Trusted),
+    ];
+    let mut spd = Spd::new(1);
+    spd.insert(APP, AppPolicy::new(networks, vec![vec![item]]));
+    spd
+}
+
+/// Alice's half.
+///
+/// # Panics
+/// If the provider lacks the suite.
+pub fn outbound(suite: SuiteId, registry: &Registry) -> Outbound {
+    let mut engine = Outbound::new(Arc::new(policy()), 0x5eed_5eed);
+    for number in 1..=1 + OTHERS {
+        let sa =
+            OutboundSa::new(config(suite, number, Direction::Outbound), registry).expect("an association");
+        engine.add_sa(sa).expect("room for it");
+    }
+    engine
+}
+
+/// Bob's half.
+///
+/// # Panics
+/// If the provider lacks the suite.
+pub fn inbound(suite: SuiteId, registry: &Registry) -> Inbound {
+    let mut engine = Inbound::new(4500);
+    for number in 1..=1 + OTHERS {
+        let sa = InboundSa::new(config(suite, number, Direction::Inbound), registry).expect("an association");
+        engine.add_sa(sa).expect("room for it");
+    }
+    engine
+}
+
+/// A UDP packet of `len` octets from Alice to Bob in one of the flows.
+///
+/// # Panics
+/// If `len` is too short for the headers.
+pub fn packet(len: usize, flow: u16) -> Vec<u8> {
+    let mut bytes: Vec<u8> = (0..len).map(|i| (i * 7) as u8).collect();
+    let payload_len = len - ipv4::HEADER_LEN;
+    let repr = Ipv4Repr {
+        src: ALICE,
+        dst: BOB,
+        protocol: protocol::UDP,
+        ttl: 64,
+        tos: 0,
+        id: 0,
+        df: true,
+        payload_len,
+    };
+    ipv4::emit(&mut bytes, &repr).expect("room for a header");
+    let datagram = &mut bytes[ipv4::HEADER_LEN..];
+    let repr = UdpRepr {
+        src_port: 40000 + flow % FLOWS,
+        dst_port: 443,
+        payload_len: datagram.len() - udp::HEADER_LEN,
+    };
+    udp::emit(datagram, &repr).expect("room for a header");
+    Udp::new_checked(datagram).expect("a datagram").fill_checksum(ALICE.into(), BOB.into());
+    bytes
+}
+
+/// What the TUN says of a packet of the application's socket.
+pub fn meta() -> Meta {
+    Meta { app: APP, mark: record::STAMPED | u32::from(APP.0), ..Meta::default() }
+}
+
+/// A pool like the daemon's.
+pub fn pool(keep: usize) -> Pool {
+    Pool::new(engine::BUF_CAPACITY, engine::HEADROOM, keep)
+}

@@ -1,0 +1,208 @@
+//! `engine.{seal,open}.SUITE.SIZE.ratio`: bare `ring` against the whole engine, on the same buffers, in turns.
+//!
+//! The bare side encrypts (decrypts) the inner packet, or its ciphertext, and no more. The engine's side does all that the
+//! daemon does between two devices: headers, policy and association lookup, sequence number or replay window, outer
+//! headers, trailer, tag, counters. What fills the buffers before and takes them back after is outside the clock for both.
+
+use crate::figure::{Figure, Report, Target};
+use crate::fixture;
+use crate::interleave::{Cost, Duel, Plan, timed};
+use crypto::{Registry, SuiteId};
+use engine::{Inbound, InboundOutcome, Outbound, Outcome};
+use ring::aead::{
+    AES_128_GCM, AES_256_GCM, Aad, Algorithm, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey,
+};
+use std::hint::black_box;
+use wire::ip::Headers;
+use wire::{Buf, Meta, Packet, Pool, Time, esp, udp};
+
+const SIZES: [usize; 4] = [64, 576, 1400, 8192];
+const PLAN: Plan = Plan { rounds: 7, batches: 160 };
+const TARGET: f64 = 0.6;
+/// Octets of IV between ESP header and ciphertext.
+const IV: usize = 8;
+
+/// Fill the report.
+pub(super) fn run(filter: &str, report: &mut Report) {
+    let registry = crypto_std::registry().expect("the provider's known answers");
+    for suite in SuiteId::ALL {
+        for size in SIZES {
+            let target = if size == 1400 { Target::AtLeast(TARGET) } else { Target::Recorded };
+            for (verb, measure) in [("seal", seal as Measure), ("open", open)] {
+                let name = format!("engine.{verb}.{suite}.{size}.ratio");
+                if !name.contains(filter) {
+                    continue;
+                }
+                let duel = measure(suite, size, &registry);
+                let (bare, whole) = duel.medians();
+                let anchor = format!("ring {bare:.0} ns, engine {whole:.0} ns");
+                report.push(Figure::new(name, "ratio", &duel.ratios(), anchor, target));
+            }
+        }
+    }
+}
+
+type Measure = fn(SuiteId, usize, &Registry) -> Duel;
+
+/// Packets a batch: enough to make the clock's own cost vanish, few enough to stay in the second-level cache.
+fn batch(size: usize) -> usize {
+    (256 * 1024 / size).clamp(32, 256)
+}
+
+/// The bare cipher with the key of the association.
+struct Bare {
+    key: LessSafeKey,
+    sequence: u64,
+}
+
+impl Bare {
+    fn new(suite: SuiteId) -> Bare {
+        let algorithm: &'static Algorithm = match suite {
+            SuiteId::Aes128Gcm => &AES_128_GCM,
+            SuiteId::Aes256Gcm => &AES_256_GCM,
+            SuiteId::ChaCha20Poly1305 => &CHACHA20_POLY1305,
+        };
+        let keymat = fixture::keymat(suite, 1);
+        let key = &keymat.expose()[..suite.suite().key_len];
+        Bare { key: LessSafeKey::new(UnboundKey::new(algorithm, key).expect("a key")), sequence: 0 }
+    }
+
+    fn seal(&mut self, data: &mut [u8]) {
+        self.sequence += 1;
+        let mut nonce = [0; 12];
+        nonce[4..].copy_from_slice(&self.sequence.to_be_bytes());
+        let aad = self.sequence.to_be_bytes();
+        let tag =
+            self.key.seal_in_place_separate_tag(Nonce::assume_unique_for_key(nonce), Aad::from(aad), data);
+        let _tag = black_box(tag.expect("a short packet"));
+    }
+
+    /// Open `esp`, an ESP packet that a peer with this key and this salt sealed.
+    fn open(&self, salt: [u8; 4], packet: &mut [u8]) {
+        let (aad, rest) = packet.split_first_chunk_mut::<{ esp::HEADER_LEN }>().expect("a header");
+        let (iv, rest) = rest.split_first_chunk_mut::<IV>().expect("an IV");
+        let mut nonce = [0; 12];
+        nonce[..4].copy_from_slice(&salt);
+        nonce[4..].copy_from_slice(iv);
+        let plain = self.key.open_in_place(Nonce::assume_unique_for_key(nonce), Aad::from(*aad), rest);
+        black_box(plain.expect("the right tag").len());
+    }
+}
+
+/// Buffers of the pool, filled.
+fn fill(pool: &mut Pool, from: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Vec<Buf> {
+    let mut bufs = Vec::new();
+    for bytes in from {
+        let mut buf = pool.take();
+        let bytes = bytes.as_ref();
+        buf.push_back(bytes.len()).expect("room for a packet").copy_from_slice(bytes);
+        bufs.push(buf);
+    }
+    bufs
+}
+
+fn seal(suite: SuiteId, size: usize, registry: &Registry) -> Duel {
+    let count = batch(size);
+    let packets: Vec<_> = (0..count).map(|i| fixture::packet(size, i as u16)).collect();
+    // One pool: both contenders work on the very same buffers.
+    let pool = std::cell::RefCell::new(fixture::pool(count));
+    let mut bare = Bare::new(suite);
+    let mut alice = fixture::outbound(suite, registry);
+    let mut out = Vec::with_capacity(count);
+
+    let first = || -> Cost {
+        let mut pool = pool.borrow_mut();
+        let mut bufs = fill(&mut pool, &packets);
+        let ((), cost) = timed(count, || {
+            for buf in &mut bufs {
+                bare.seal(buf.as_mut_slice());
+            }
+        });
+        bufs.into_iter().for_each(|buf| pool.put(buf));
+        cost
+    };
+    let second = || seal_batch(&mut alice, &mut pool.borrow_mut(), &packets, &mut out);
+    Duel::run(PLAN, first, second)
+}
+
+fn seal_batch(alice: &mut Outbound, pool: &mut Pool, packets: &[Vec<u8>], out: &mut Vec<Outcome>) -> Cost {
+    let meta = fixture::meta();
+    let bufs = fill(pool, packets);
+    let ((), cost) = timed(packets.len(), || {
+        for buf in bufs {
+            alice.handle(Time(1), Packet::from_host(buf, meta), pool, out);
+        }
+    });
+    for outcome in out.drain(..) {
+        let Outcome::Send(packet) = outcome else { panic!("not sealed: {outcome:?}") };
+        pool.put(packet.into_buf());
+    }
+    cost
+}
+
+fn open(suite: SuiteId, size: usize, registry: &Registry) -> Duel {
+    let count = batch(size);
+    let packets: Vec<_> = (0..count).map(|i| fixture::packet(size, i as u16)).collect();
+    let pool = std::cell::RefCell::new(fixture::pool(count));
+    let alice =
+        std::cell::RefCell::new((fixture::outbound(suite, registry), fixture::pool(count), Vec::new()));
+    let mut bob = fixture::inbound(suite, registry);
+    let bare = Bare::new(suite);
+    let keymat = fixture::keymat(suite, 1);
+    let salt: [u8; 4] = *keymat.expose().last_chunk().expect("a salt");
+    let mut out = Vec::with_capacity(count);
+
+    // Every packet is opened once: its number is then spent.
+    let sealed = || -> Vec<Vec<u8>> {
+        let (alice, pool, out) = &mut *alice.borrow_mut();
+        seal_all(alice, pool, &packets, out)
+    };
+    let first = || -> Cost {
+        let sealed = sealed();
+        let mut pool = pool.borrow_mut();
+        let mut bufs = fill(&mut pool, &sealed);
+        let at = Headers::parse(&sealed[0]).expect("a packet").header_len + udp::HEADER_LEN;
+        let ((), cost) = timed(count, || {
+            for buf in &mut bufs {
+                bare.open(salt, &mut buf.as_mut_slice()[at..]);
+            }
+        });
+        bufs.into_iter().for_each(|buf| pool.put(buf));
+        cost
+    };
+    let second = || open_batch(&mut bob, &mut pool.borrow_mut(), &sealed(), &mut out);
+    Duel::run(PLAN, first, second)
+}
+
+/// The packets as they look on the wire.
+fn seal_all(
+    alice: &mut Outbound,
+    pool: &mut Pool,
+    packets: &[Vec<u8>],
+    out: &mut Vec<Outcome>,
+) -> Vec<Vec<u8>> {
+    for buf in fill(pool, packets) {
+        alice.handle(Time(1), Packet::from_host(buf, fixture::meta()), pool, out);
+    }
+    let mut sealed = Vec::with_capacity(packets.len());
+    for outcome in out.drain(..) {
+        let Outcome::Send(packet) = outcome else { panic!("not sealed: {outcome:?}") };
+        sealed.push(packet.bytes().to_vec());
+        pool.put(packet.into_buf());
+    }
+    sealed
+}
+
+fn open_batch(bob: &mut Inbound, pool: &mut Pool, sealed: &[Vec<u8>], out: &mut Vec<InboundOutcome>) -> Cost {
+    let bufs = fill(pool, sealed);
+    let ((), cost) = timed(sealed.len(), || {
+        for buf in bufs {
+            bob.handle(Time(1), Packet::raw(buf, Meta::default()), pool, out);
+        }
+    });
+    for outcome in out.drain(..) {
+        let InboundOutcome::Deliver(packet, _) = outcome else { panic!("not opened: {outcome:?}") };
+        pool.put(packet.into_buf());
+    }
+    cost
+}

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The one contract between the BPF programs and user space (crates/sockmon/src/abi.rs mirrors it; a test compares
+ * the two through the object's BTF). docs/design/0002 says what the fields mean.
+ *
+ * Change anything here that a pinned map of an older daemon would show, and raise RVL_ABI.
+ */
+#ifndef RVL_ABI_H
+#define RVL_ABI_H
+
+#define RVL_ABI 1
+
+/* The mark. Outbound: application and STAMPED (socket mark). Inbound: application and the proof (skb mark). */
+#define RVL_MARK_APP 0x0000ffffu
+#define RVL_MARK_STAMPED 0x00010000u
+#define RVL_MARK_AUTHENTICATED 0x01000000u
+#define RVL_MARK_ENCRYPTED 0x02000000u
+#define RVL_MARK_PROOF 0x80000000u
+#define RVL_MARK_PROVEN (RVL_MARK_AUTHENTICATED | RVL_MARK_ENCRYPTED | RVL_MARK_PROOF)
+#define RVL_MARK_OURS (RVL_MARK_APP | RVL_MARK_STAMPED | RVL_MARK_PROVEN)
+/* A mark is ours only if one of these is set: other users of marks keep the low bits for themselves. */
+#define RVL_MARK_CLAIM (RVL_MARK_STAMPED | RVL_MARK_PROOF)
+
+#define RVL_ITEMS 32
+#define RVL_PROTECTIONS 4096 /* two halves: even and odd generations */
+#define RVL_NETWORKS 262144
+#define RVL_APPS 16384
+#define RVL_ORDERS 65536
+#define RVL_LIVE_SAS 8192
+#define RVL_UPLINKS 256
+#define RVL_LISTENERS 4096
+#define RVL_NAME 128
+#define RVL_EVENTS_SIZE (256 * 1024)
+
+/* rvl_network.class */
+#define RVL_TRUSTED 1
+#define RVL_UNTRUSTED 2
+#define RVL_PROTECTED 3
+
+/* rvl_item.level */
+#define RVL_MANDATORY 1
+#define RVL_OPTIONAL 2
+
+/* value of `order` */
+#define RVL_ORDER_TO 1   /* the program's policy is at least as strict as the socket's: re-stamp */
+#define RVL_ORDER_FROM 2 /* the socket's is: keep */
+
+/* rvl_event.hook */
+#define RVL_HOOK_CONNECT 1
+#define RVL_HOOK_SENDMSG 2
+#define RVL_HOOK_BIND 3
+#define RVL_HOOK_LISTEN 4
+#define RVL_HOOK_SETSOCKOPT 5
+
+/*
+ * Counters. build.rs reads this table too, so the second column is the name that user space shows.
+ * Order is ABI: append only.
+ */
+#define RVL_COUNTERS(X)                                                                                              \
+	X(STAMPED, sockets_stamped)                                                                                  \
+	X(RESTAMPED, sockets_restamped)                                                                              \
+	X(REDIRECTED, egress_redirected)                                                                             \
+	X(RECORDED, tun_recorded)                                                                                    \
+	X(STRIPPED, tun_stripped)                                                                                    \
+	X(PROVEN, ingress_proven)                                                                                    \
+	X(CONNECT_UNTRUSTED, connect_untrusted)                                                                      \
+	X(CONNECT_NO_ITEM, connect_no_item)                                                                          \
+	X(SENDMSG_UNTRUSTED, sendmsg_untrusted)                                                                      \
+	X(SENDMSG_NO_ITEM, sendmsg_no_item)                                                                          \
+	X(INCOMPARABLE, handover_incomparable)                                                                       \
+	X(SETSOCKOPT_MARK, setsockopt_mark)                                                                          \
+	X(STAMP_FAILED, stamp_failed)                                                                                \
+	X(EGRESS_UNGUARDED, egress_unguarded)                                                                        \
+	X(EGRESS_UNTRUSTED, egress_untrusted)                                                                        \
+	X(EGRESS_NO_TUN, egress_no_tun)                                                                              \
+	X(EGRESS_SOURCE_ROUTE, egress_source_route)                                                                  \
+	X(EGRESS_MALFORMED, egress_malformed)                                                                        \
+	X(INGRESS_NO_PROOF, ingress_no_proof)                                                                        \
+	X(INGRESS_STICKY, ingress_sticky)                                                                            \
+	X(INGRESS_SERVICES, ingress_services)                                                                        \
+	X(INGRESS_OTHER_APP, ingress_other_app)                                                                      \
+	X(INGRESS_UNTRUSTED, ingress_untrusted)                                                                      \
+	X(INGRESS_NO_ITEM, ingress_no_item)                                                                          \
+	X(INGRESS_UNEXPECTED_PROOF, ingress_unexpected_proof)                                                        \
+	X(INGRESS_MALFORMED, ingress_malformed)                                                                      \
+	X(ICMP_PROTECTED, icmp_protected)                                                                            \
+	X(ICMP_UNREADABLE, icmp_unreadable)                                                                          \
+	X(TUN_UNSTAMPED, tun_unstamped)                                                                              \
+	X(TUN_NO_ROOM, tun_no_room)                                                                                  \
+	X(TUN_NO_RECORD, tun_no_record)                                                                              \
+	X(TUN_NO_PROOF, tun_no_proof)                                                                                \
+	X(TUN_FRAGMENT, tun_fragment)                                                                                \
+	X(TUN_MALFORMED, tun_malformed)                                                                              \
+	X(EVENTS_LOST, events_lost)
+
+enum rvl_counter {
+#define X(id, name) RVL_C_##id,
+	RVL_COUNTERS(X)
+#undef X
+	RVL_COUNTER_COUNT,
+};
+
+struct rvl_config {
+	__u32 abi;
+	/* 0: no policy yet; else 1 to 254. One octet, so that no reader can see half of an update. */
+	__u32 generation;
+	__u64 netns; /* cookie of the network namespace that is guarded */
+	__u64 exempt; /* cgroup whose sockets are the daemon's own */
+	__u64 cgroup; /* cgroup the hooks are attached to */
+	__u32 tun;
+	__u32 flags; /* 0 */
+};
+
+/* An executable as the kernel knows it. The generation tells a new file from an old one with the same number. */
+struct rvl_identity {
+	__u64 inode;
+	__u32 device;
+	__u32 generation;
+};
+
+struct rvl_network_key {
+	__u32 prefixlen; /* 32 + prefix length in the common space */
+	__u16 generation;
+	__u16 app;
+	__u8 addr[16];
+};
+
+struct rvl_network {
+	__u8 class;
+	__u8 zero;
+	__u16 protection;
+};
+
+struct rvl_item {
+	__u16 local_first;
+	__u16 local_last;
+	__u16 remote_first;
+	__u16 remote_last;
+	__u8 services; /* 1 authenticated, 2 encrypted */
+	__u8 level;
+	__u16 zero;
+};
+
+struct rvl_protection {
+	__u32 count;
+	struct rvl_item items[RVL_ITEMS];
+};
+
+struct rvl_order_key {
+	__u16 generation;
+	__u16 from;
+	__u16 to;
+	__u16 zero;
+};
+
+struct rvl_peer_key {
+	__u32 prefixlen;
+	__u8 addr[16];
+};
+
+/* A listening socket, so that iter/tcp can name the application of a connection nobody has accepted yet. */
+struct rvl_listener_key {
+	__u8 addr[16];
+	__u16 port;
+	__u16 zero;
+};
+
+/* The name of an application; the daemon's own note, so that numbers stay the same over its restarts. */
+struct rvl_name {
+	__u8 text[RVL_NAME]; /* ends with a zero octet */
+};
+
+/* What a socket is stamped with. */
+struct rvl_socket {
+	__u64 netns;
+	__u16 app;
+	__u16 flags; /* 0 */
+	__u32 zero;
+};
+
+struct rvl_event {
+	__u32 pid;
+	__u32 uid;
+	__u16 app;
+	__u16 port;
+	__u8 family;
+	__u8 protocol;
+	__u8 hook;
+	__u8 counter;
+	__u8 addr[16];
+	__u8 comm[16];
+};
+
+/* The record in front of every packet on the TUN; the first octet is 0x40 or 0x60. */
+struct rvl_record {
+	__u8 version;
+	__u8 magic[3]; /* RVL */
+	__u32 mark;
+	__u64 cookie;
+};
+
+/* What iter/task_file says of one open file: an executable of the reader's own, or a socket. */
+struct rvl_file_report {
+	__u32 pid;
+	__u32 fd;
+	struct rvl_identity identity;
+};
+
+struct rvl_socket_report {
+	__u32 pid;
+	__u32 fd;
+	struct rvl_identity identity; /* of the process */
+	__u64 cookie;
+	__u64 netns;
+	__u64 inode;
+	__u32 mark;
+	__u16 app;
+	__u16 family;
+	__u16 local_port;
+	__u16 remote_port;
+	__u8 protocol;
+	__u8 state;
+	__u8 stamped;
+	__u8 zero;
+	__u8 local[16];
+	__u8 remote[16];
+	__u8 comm[16];
+};
+
+#endif

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Iterators: identities, sockets and connections that are older than the programs, and the answer to "whose socket
+ * is this". User space reads them; what they write is struct rvl_*_report.
+ */
+#ifndef RVL_ADOPT_H
+#define RVL_ADOPT_H
+
+#define CGROUP_DEPTH 32
+
+SEC("iter/task")
+int adopt_tasks(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+	struct rvl_identity id = {};
+
+	if (!task || task->pid != task->tgid || !identity_of_image(task, &id))
+		return 0;
+	/* A record that exec or fork wrote meanwhile stays. */
+	bpf_task_storage_get(&task_id, task, &id, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	return 0;
+}
+
+/* The files that a process holds open, in the kernel's numbers; user space restricts it to its own pid. */
+SEC("iter/task_file")
+int report_files(struct bpf_iter__task_file *ctx)
+{
+	struct task_struct *task = ctx->task;
+	struct file *file = ctx->file;
+	struct rvl_file_report report = {};
+
+	if (!task || !file || !identity_of_file(file, &report.identity))
+		return 0;
+	report.pid = task->tgid;
+	report.fd = ctx->fd;
+	bpf_seq_write(ctx->meta->seq, &report, sizeof(report));
+	return 0;
+}
+
+/* Whether the hooks run for the socket: its cgroup is the attached one or below, and not the daemon's. */
+static __always_inline bool is_watched(struct sock *sk, const struct rvl_config *cfg)
+{
+	struct cgroup *cgroup = sk->sk_cgrp_data.cgroup;
+	struct cgroup_subsys_state *parent;
+
+	if (!cgroup || cgroup->kn->id == cfg->exempt)
+		return false;
+	for (int i = 0; i < CGROUP_DEPTH && cgroup; i++) {
+		if (cgroup->kn->id == cfg->cgroup)
+			return true;
+		parent = cgroup->self.parent;
+		if (!parent)
+			return false;
+		cgroup = parent->cgroup;
+	}
+	return false;
+}
+
+static __always_inline struct sock *inet_socket_of(struct file *file)
+{
+	struct socket *socket = bpf_sock_from_file(file);
+	struct sock *sk = socket ? socket->sk : 0;
+
+	if (!sk || (sk->__sk_common.skc_family != AF_INET && sk->__sk_common.skc_family != AF_INET6))
+		return 0;
+	return sk;
+}
+
+static __always_inline void write_report(struct bpf_iter__task_file *ctx, struct task_struct *task,
+					 struct file *file, struct sock *sk, struct rvl_socket *stamp,
+					 struct rvl_identity *id)
+{
+	struct rvl_socket_report r = {};
+	struct sock_common *common = &sk->__sk_common;
+
+	r.pid = task->tgid;
+	r.fd = ctx->fd;
+	if (id)
+		r.identity = *id;
+	r.cookie = bpf_get_socket_cookie(sk);
+	r.netns = common->skc_net.net->net_cookie;
+	r.inode = file->f_inode->i_ino;
+	r.mark = sk->sk_mark;
+	r.family = common->skc_family;
+	r.protocol = sk->sk_protocol;
+	r.state = common->skc_state;
+	if (has_ports(r.protocol)) {
+		r.local_port = common->skc_num;
+		r.remote_port = bpf_ntohs(common->skc_dport);
+	}
+	if (r.family == AF_INET) {
+		mapped((struct address *)r.local, common->skc_rcv_saddr);
+		mapped((struct address *)r.remote, common->skc_daddr);
+	} else {
+		__builtin_memcpy(r.local, &common->skc_v6_rcv_saddr, 16);
+		__builtin_memcpy(r.remote, &common->skc_v6_daddr, 16);
+	}
+	if (stamp) {
+		r.app = stamp->app;
+		r.stamped = 1;
+	}
+	__builtin_memcpy(r.comm, task->group_leader->comm, 16);
+	bpf_seq_write(ctx->meta->seq, &r, sizeof(r));
+}
+
+SEC("iter/task_file")
+int report_sockets(struct bpf_iter__task_file *ctx)
+{
+	/* Each read of the context would be another pointer to the verifier. */
+	struct task_struct *task = ctx->task;
+	struct file *file = ctx->file;
+	struct sock *sk;
+
+	if (!task || !file)
+		return 0;
+	sk = inet_socket_of(file);
+	if (!sk)
+		return 0;
+	write_report(ctx, task, file, sk, bpf_sk_storage_get(&sockets, sk, 0, 0),
+		     bpf_task_storage_get(&task_id, task->group_leader, 0, 0));
+	return 0;
+}
+
+/* Stamp the sockets of policed programs by storage, and report them: the mark is set by iter/tcp or user space. */
+SEC("iter/task_file")
+int adopt_sockets(struct bpf_iter__task_file *ctx)
+{
+	const struct rvl_config *cfg = configuration();
+	struct task_struct *task = ctx->task;
+	struct file *file = ctx->file;
+	struct rvl_identity *id;
+	struct rvl_socket *stamp;
+	struct sock *sk;
+	__u16 is;
+
+	if (!cfg || !task || !file)
+		return 0;
+	sk = inet_socket_of(file);
+	if (!sk || !is_watched(sk, cfg))
+		return 0;
+	id = bpf_task_storage_get(&task_id, task->group_leader, 0, 0);
+	is = app_of_identity(id);
+	stamp = bpf_sk_storage_get(&sockets, sk, 0, 0);
+	if (!is && !stamp)
+		return 0;
+	switch (handover(cfg, stamp ? stamp->app : 0, is)) {
+	case HANDOVER_KEEP:
+		break;
+	case HANDOVER_REFUSE:
+		count(RVL_C_INCOMPARABLE);
+		break;
+	case HANDOVER_STAMP:
+		if (!stamp)
+			stamp = bpf_sk_storage_get(&sockets, sk, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+		if (!stamp) {
+			count(RVL_C_STAMP_FAILED);
+			break;
+		}
+		stamp->netns = sk->__sk_common.skc_net.net->net_cookie;
+		stamp->app = is;
+		count(RVL_C_STAMPED);
+		break;
+	}
+	write_report(ctx, task, file, sk, stamp, id);
+	return 0;
+}
+
+/* The application that listens on the local address of a connection nobody has accepted. */
+static __always_inline __u16 app_of_listener(struct sock_common *common)
+{
+	struct rvl_listener_key key = {};
+	__u32 *app;
+
+	key.port = common->skc_num;
+	if (common->skc_family == AF_INET)
+		mapped((struct address *)key.addr, common->skc_rcv_saddr);
+	else
+		__builtin_memcpy(key.addr, &common->skc_v6_rcv_saddr, 16);
+	app = bpf_map_lookup_elem(&listeners, &key);
+	if (!app && common->skc_family == AF_INET) {
+		mapped((struct address *)key.addr, 0);
+		app = bpf_map_lookup_elem(&listeners, &key);
+	}
+	if (!app) {
+		__builtin_memset(key.addr, 0, 16);
+		app = bpf_map_lookup_elem(&listeners, &key);
+	}
+	return app ? (__u16)*app : 0;
+}
+
+/* The reader's network namespace only. Sockets are locked here, so their mark can be set. */
+SEC("iter/tcp")
+int adopt_tcp(struct bpf_iter__tcp *ctx)
+{
+	const struct rvl_config *cfg = configuration();
+	struct sock_common *common = ctx->sk_common;
+	struct rvl_socket *stamp;
+	struct tcp_sock *tcp;
+	__u32 mark, old;
+	__u16 app;
+
+	if (!cfg || !common)
+		return 0;
+	/* Full sockets only: not TIME_WAIT, not a request. */
+	tcp = bpf_skc_to_tcp_sock(common);
+	if (!tcp)
+		return 0;
+	stamp = bpf_sk_storage_get(&sockets, common, 0, 0);
+	if (!stamp && !tcp->inet_conn.icsk_inet.sk.sk_socket) {
+		app = app_of_listener(common);
+		if (!app || !is_watched(&tcp->inet_conn.icsk_inet.sk, cfg))
+			return 0;
+		stamp = bpf_sk_storage_get(&sockets, common, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+		if (!stamp) {
+			count(RVL_C_STAMP_FAILED);
+			return 0;
+		}
+		stamp->netns = cfg->netns;
+		stamp->app = app;
+		count(RVL_C_STAMPED);
+	}
+	if (!stamp || stamp->netns != cfg->netns)
+		return 0;
+	old = tcp->inet_conn.icsk_inet.sk.sk_mark;
+	mark = mark_with(old, stamp->app);
+	if (mark != old && bpf_setsockopt(common, SOL_SOCKET, SO_MARK, &mark, sizeof(mark)))
+		count(RVL_C_STAMP_FAILED);
+	return 0;
+}
+
+#endif

@@ -1,0 +1,404 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Programs on the cgroup: stamp a socket before it has a packet, refuse what policy refuses while the caller can
+ * still be told (EPERM), guard the mark, refuse packets on devices nobody guards, and demand the proof inbound.
+ */
+#ifndef RVL_CGROUP_H
+#define RVL_CGROUP_H
+
+#define REFUSE 0
+#define ALLOW 1
+
+struct attempt {
+	const struct address *peer;
+	__u16 app;
+	__u16 port;
+	__u8 family;
+	__u8 protocol;
+	__u8 hook;
+};
+
+static __always_inline void refuse(enum rvl_counter counter, const struct attempt *a)
+{
+	struct rvl_event *event;
+	__u64 id = bpf_get_current_pid_tgid();
+
+	count(counter);
+	event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
+	if (!event) {
+		count(RVL_C_EVENTS_LOST);
+		return;
+	}
+	event->pid = id >> 32;
+	event->uid = (__u32)bpf_get_current_uid_gid();
+	event->app = a->app;
+	event->port = a->port;
+	event->family = a->family;
+	event->protocol = a->protocol;
+	event->hook = a->hook;
+	event->counter = counter;
+	__builtin_memcpy(event->addr, a->peer, 16);
+	if (bpf_get_current_comm(event->comm, sizeof(event->comm)))
+		event->comm[0] = 0;
+	bpf_ringbuf_submit(event, 0);
+}
+
+/*
+ * Bring the stamp of a socket up to the calling process. The result is the application that decides from now on,
+ * or -1: the policies of the socket's and the caller's application do not compare.
+ */
+static __always_inline int restamp(void *ctx, struct bpf_sock *sk, __u64 netns, const struct rvl_config *cfg,
+				   struct attempt *a)
+{
+	struct rvl_socket *stamp;
+	__u16 has, is;
+	__u32 mark;
+
+	if (!sk)
+		return 0;
+	stamp = bpf_sk_storage_get(&sockets, sk, 0, 0);
+	has = stamp ? stamp->app : 0;
+	is = current_is_exempt(cfg) ? 0 : app_of_current();
+	switch (handover(cfg, has, is)) {
+	case HANDOVER_KEEP:
+		return has;
+	case HANDOVER_REFUSE:
+		a->app = is;
+		refuse(RVL_C_INCOMPARABLE, a);
+		return -1;
+	case HANDOVER_STAMP:
+		break;
+	}
+	if (!stamp)
+		stamp = bpf_sk_storage_get(&sockets, sk, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!stamp) {
+		count(RVL_C_STAMP_FAILED);
+		return -1;
+	}
+	stamp->netns = netns;
+	stamp->app = is;
+	count(RVL_C_RESTAMPED);
+	/* Nobody acts on the mark in another namespace; the guard reads the storage. */
+	if (netns == cfg->netns) {
+		mark = mark_with(sk->mark, is);
+		if (bpf_setsockopt(ctx, SOL_SOCKET, SO_MARK, &mark, sizeof(mark)))
+			count(RVL_C_STAMP_FAILED);
+	}
+	return is;
+}
+
+SEC("cgroup/sock_create")
+int sock_create(struct bpf_sock *sk)
+{
+	const struct rvl_config *cfg = configuration();
+	struct rvl_socket *stamp;
+	__u16 app;
+
+	if (!cfg || current_is_exempt(cfg))
+		return ALLOW;
+	app = app_of_current();
+	if (!app)
+		return ALLOW;
+	stamp = bpf_sk_storage_get(&sockets, sk, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!stamp) {
+		count(RVL_C_STAMP_FAILED);
+		return REFUSE;
+	}
+	stamp->netns = bpf_get_netns_cookie(sk);
+	stamp->app = app;
+	if (stamp->netns == cfg->netns)
+		sk->mark = mark_with(sk->mark, app);
+	count(RVL_C_STAMPED);
+	return ALLOW;
+}
+
+static __always_inline bool has_ports(__u32 protocol)
+{
+	return protocol == IPPROTO_TCP || protocol == IPPROTO_UDP || protocol == IPPROTO_UDPLITE;
+}
+
+static __always_inline int towards(struct bpf_sock_addr *ctx, const struct address *peer, __u8 hook)
+{
+	const struct rvl_config *cfg = configuration();
+	struct attempt a = { .peer = peer, .hook = hook };
+	__u32 local = 0;
+	struct decision d;
+	int app;
+
+	if (!cfg)
+		return REFUSE;
+	a.family = ctx->family;
+	a.protocol = ctx->protocol;
+	if (has_ports(ctx->protocol)) {
+		a.port = bpf_ntohs(ctx->user_port);
+		local = ctx->sk && ctx->sk->src_port ? ctx->sk->src_port : PORT_UNBOUND;
+	}
+	app = restamp(ctx, ctx->sk, bpf_get_netns_cookie(ctx), cfg, &a);
+	if (app <= 0)
+		return app == 0 ? ALLOW : REFUSE;
+	a.app = app;
+	d = decide(cfg, app, peer, local, a.port);
+	if (d.action == ACTION_UNTRUSTED) {
+		refuse(hook == RVL_HOOK_CONNECT ? RVL_C_CONNECT_UNTRUSTED : RVL_C_SENDMSG_UNTRUSTED, &a);
+		return REFUSE;
+	}
+	if (d.action == ACTION_NO_ITEM) {
+		refuse(hook == RVL_HOOK_CONNECT ? RVL_C_CONNECT_NO_ITEM : RVL_C_SENDMSG_NO_ITEM, &a);
+		return REFUSE;
+	}
+	return ALLOW;
+}
+
+static __always_inline void named_address(struct bpf_sock_addr *ctx, bool v6, struct address *out)
+{
+	if (v6) {
+		out->words[0] = ctx->user_ip6[0];
+		out->words[1] = ctx->user_ip6[1];
+		out->words[2] = ctx->user_ip6[2];
+		out->words[3] = ctx->user_ip6[3];
+	} else {
+		mapped(out, ctx->user_ip4);
+	}
+}
+
+SEC("cgroup/connect4")
+int connect4(struct bpf_sock_addr *ctx)
+{
+	struct address peer;
+
+	named_address(ctx, false, &peer);
+	return towards(ctx, &peer, RVL_HOOK_CONNECT);
+}
+
+SEC("cgroup/connect6")
+int connect6(struct bpf_sock_addr *ctx)
+{
+	struct address peer;
+
+	named_address(ctx, true, &peer);
+	return towards(ctx, &peer, RVL_HOOK_CONNECT);
+}
+
+SEC("cgroup/sendmsg4")
+int sendmsg4(struct bpf_sock_addr *ctx)
+{
+	struct address peer;
+
+	named_address(ctx, false, &peer);
+	return towards(ctx, &peer, RVL_HOOK_SENDMSG);
+}
+
+SEC("cgroup/sendmsg6")
+int sendmsg6(struct bpf_sock_addr *ctx)
+{
+	struct address peer;
+
+	named_address(ctx, true, &peer);
+	return towards(ctx, &peer, RVL_HOOK_SENDMSG);
+}
+
+static __always_inline int bound(struct bpf_sock_addr *ctx, bool v6)
+{
+	const struct rvl_config *cfg = configuration();
+	struct address local;
+	struct attempt a = { .peer = &local, .hook = RVL_HOOK_BIND };
+
+	if (!cfg)
+		return REFUSE;
+	named_address(ctx, v6, &local);
+	a.family = ctx->family;
+	a.protocol = ctx->protocol;
+	a.port = bpf_ntohs(ctx->user_port);
+	return restamp(ctx, ctx->sk, bpf_get_netns_cookie(ctx), cfg, &a) < 0 ? REFUSE : ALLOW;
+}
+
+SEC("cgroup/bind4")
+int bind4(struct bpf_sock_addr *ctx)
+{
+	return bound(ctx, false);
+}
+
+SEC("cgroup/bind6")
+int bind6(struct bpf_sock_addr *ctx)
+{
+	return bound(ctx, true);
+}
+
+/* A connection takes its mark from the request, which may be older than the stamp of its listener. */
+static __always_inline void mark_child(struct bpf_sock_ops *ctx, const struct rvl_config *cfg)
+{
+	struct bpf_sock *sk = ctx->sk;
+	struct rvl_socket *stamp;
+	__u32 mark;
+
+	if (!sk)
+		return;
+	stamp = bpf_sk_storage_get(&sockets, sk, 0, 0);
+	if (!stamp || stamp->netns != cfg->netns)
+		return;
+	mark = mark_with(sk->mark, stamp->app);
+	if (mark != sk->mark && bpf_setsockopt(ctx, SOL_SOCKET, SO_MARK, &mark, sizeof(mark)))
+		count(RVL_C_STAMP_FAILED);
+}
+
+SEC("sockops")
+int sock_ops(struct bpf_sock_ops *ctx)
+{
+	const struct rvl_config *cfg = configuration();
+	struct address local = {};
+	struct attempt a = { .peer = &local, .protocol = IPPROTO_TCP, .hook = RVL_HOOK_LISTEN };
+
+	if (!cfg)
+		return 1;
+	switch (ctx->op) {
+	case BPF_SOCK_OPS_TCP_LISTEN_CB:
+		/* listen() cannot be refused from here: where policies do not compare, the old stamp stays. */
+		a.family = ctx->family;
+		a.port = ctx->local_port;
+		restamp(ctx, ctx->sk, bpf_get_netns_cookie(ctx), cfg, &a);
+		break;
+	case BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB:
+		mark_child(ctx, cfg);
+		break;
+	}
+	return 1;
+}
+
+SEC("cgroup/setsockopt")
+int set_mark(struct bpf_sockopt *ctx)
+{
+	const struct rvl_config *cfg = configuration();
+	struct address none = {};
+	struct attempt a = { .peer = &none, .hook = RVL_HOOK_SETSOCKOPT };
+	struct rvl_socket *stamp = 0;
+	__u32 *value = ctx->optval;
+
+	if (ctx->level != SOL_SOCKET || ctx->optname != SO_MARK) {
+		/* Let the kernel read the caller's own bytes: ours hold at most one page of them. */
+		ctx->optlen = 0;
+		return ALLOW;
+	}
+	if (!cfg || (void *)(value + 1) > ctx->optval_end)
+		return ALLOW;
+	if (ctx->sk)
+		stamp = bpf_sk_storage_get(&sockets, ctx->sk, 0, 0);
+	if (stamp && stamp->netns == cfg->netns) {
+		/* The mark it has, or another one around the same stamp (the daemon marks old sockets this way). */
+		if ((*value & RVL_MARK_OURS) == (RVL_MARK_STAMPED | stamp->app))
+			return ALLOW;
+		a.app = stamp->app;
+	} else if (!(*value & RVL_MARK_CLAIM)) {
+		return ALLOW;
+	}
+	if (ctx->sk) {
+		a.family = ctx->sk->family;
+		a.protocol = ctx->sk->protocol;
+	}
+	refuse(RVL_C_SETSOCKOPT_MARK, &a);
+	return REFUSE;
+}
+
+/*
+ * The last word on devices that no program of ours guards: a new uplink, another network namespace. It runs with the
+ * listener for a SYN-ACK.
+ */
+SEC("cgroup_skb/egress")
+int guard(struct __sk_buff *skb)
+{
+	const struct rvl_config *cfg = configuration();
+	struct bpf_sock *sk = skb->sk;
+	struct rvl_socket *stamp;
+	struct headers h;
+	__u32 ifindex = skb->ifindex;
+
+	if (!cfg || !sk)
+		return ALLOW;
+	sk = bpf_sk_fullsock(sk);
+	if (!sk)
+		return ALLOW;
+	stamp = bpf_sk_storage_get(&sockets, sk, 0, 0);
+	if (!stamp || ifindex == 1)
+		return ALLOW;
+	if (stamp->netns == cfg->netns && bpf_map_lookup_elem(&uplinks, &ifindex))
+		return ALLOW;
+	if (parse(skb, 0, &h) && !h.source_route) {
+		switch (class_of(cfg, stamp->app, &h.destination)) {
+		case CLASS_NONE:
+		case CLASS_TRUSTED:
+			return ALLOW;
+		default:
+			break;
+		}
+	}
+	count(RVL_C_EGRESS_UNGUARDED);
+	return REFUSE;
+}
+
+static __always_inline int dropped(enum rvl_counter counter)
+{
+	count(counter);
+	return REFUSE;
+}
+
+/* A packet for a socket of an application. */
+static __always_inline int prove(struct __sk_buff *skb, const struct rvl_config *cfg, __u16 app, bool proven)
+{
+	__u32 mark = skb->mark;
+	struct headers h;
+	struct decision d;
+	__u8 services = 0;
+
+	if (!parse(skb, 0, &h))
+		return dropped(RVL_C_INGRESS_MALFORMED);
+	d = decide(cfg, app, &h.source, h.destination_port, h.source_port);
+	switch (d.action) {
+	case ACTION_BYPASS:
+		/* The answer would leave in clear. */
+		return proven ? dropped(RVL_C_INGRESS_UNEXPECTED_PROOF) : ALLOW;
+	case ACTION_UNTRUSTED:
+		return dropped(RVL_C_INGRESS_UNTRUSTED);
+	case ACTION_NO_ITEM:
+		return dropped(RVL_C_INGRESS_NO_ITEM);
+	case ACTION_PROTECT:
+		break;
+	}
+	if (!proven) {
+		if (skb->ifindex == 1 || !refuses_clear(&d, &h.source))
+			return ALLOW;
+		return dropped(d.level == RVL_OPTIONAL ? RVL_C_INGRESS_STICKY : RVL_C_INGRESS_NO_PROOF);
+	}
+	if (mark & RVL_MARK_AUTHENTICATED)
+		services |= 1;
+	if (mark & RVL_MARK_ENCRYPTED)
+		services |= 2;
+	if ((services & d.services) != d.services)
+		return dropped(RVL_C_INGRESS_SERVICES);
+	if (mark & RVL_MARK_APP && (mark & RVL_MARK_APP) != app)
+		return dropped(RVL_C_INGRESS_OTHER_APP);
+	count(RVL_C_PROVEN);
+	return ALLOW;
+}
+
+/* Sees the receiving socket even for a SYN: its listener. */
+SEC("cgroup_skb/ingress")
+int proof(struct __sk_buff *skb)
+{
+	const struct rvl_config *cfg = configuration();
+	struct bpf_sock *sk = skb->sk;
+	struct rvl_socket *stamp = 0;
+	bool proven;
+
+	if (!cfg)
+		return REFUSE;
+	/* The mark alone proves nothing, a firewall rule can set it; the interface cannot be forged. */
+	proven = cfg->tun && skb->ifindex == cfg->tun && skb->mark & RVL_MARK_PROOF;
+	if (sk)
+		sk = bpf_sk_fullsock(sk);
+	if (sk)
+		stamp = bpf_sk_storage_get(&sockets, sk, 0, 0);
+	if (!stamp)
+		return proven ? dropped(RVL_C_INGRESS_UNEXPECTED_PROOF) : ALLOW;
+	return prove(skb, cfg, stamp->app, proven && stamp->netns == cfg->netns);
+}
+
+#endif

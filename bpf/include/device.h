@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Programs on devices: steer at the uplink's egress, keep forged marks and forged ICMP errors out at its ingress,
+ * write and check the record on the TUN.
+ */
+#ifndef RVL_DEVICE_H
+#define RVL_DEVICE_H
+
+static __always_inline int device_drop(enum rvl_counter counter)
+{
+	count(counter);
+	return TCX_DROP;
+}
+
+static __always_inline bool is_ip(const struct __sk_buff *skb)
+{
+	return skb->protocol == bpf_htons(ETH_P_IP) || skb->protocol == bpf_htons(ETH_P_IPV6);
+}
+
+/*
+ * The application behind a socket that is attached to a packet: its storage; for a SYN-ACK the listener's; for
+ * TIME_WAIT the mark that the socket had. 0: none, `*stored` tells whether storage decided.
+ */
+static __always_inline __u16 app_of_socket(struct bpf_sock *sk, bool *stored)
+{
+	struct bpf_sock *full = bpf_sk_fullsock(sk);
+	struct rvl_socket *stamp;
+	struct tcp_timewait_sock *waiting;
+	__u32 mark;
+
+	if (!full)
+		full = bpf_get_listener_sock(sk);
+	if (full) {
+		stamp = bpf_sk_storage_get(&sockets, full, 0, 0);
+		*stored = stamp != 0;
+		return stamp ? stamp->app : 0;
+	}
+	waiting = bpf_skc_to_tcp_timewait_sock(sk);
+	if (!waiting)
+		return 0;
+	mark = waiting->tw_sk.tw_mark;
+	return mark & RVL_MARK_STAMPED ? mark & RVL_MARK_APP : 0;
+}
+
+SEC("tcx/egress")
+int uplink_egress(struct __sk_buff *skb)
+{
+	const struct rvl_config *cfg = configuration();
+	struct bpf_sock *sk = skb->sk;
+	struct headers h;
+	bool stored = false;
+	bool answer;
+	__u16 app = 0;
+
+	if (!is_ip(skb))
+		return TCX_NEXT;
+	if (!cfg)
+		return TCX_DROP;
+	/* The socket first: a firewall rule can wipe or set the packet's mark. */
+	if (sk)
+		app = app_of_socket(sk, &stored);
+	if (!app && skb->mark & RVL_MARK_STAMPED)
+		app = skb->mark & RVL_MARK_APP;
+	/* An answer of the kernel itself (RST, unreachable, echo, TIME_WAIT) to a protected packet: fwmark_reflect. */
+	answer = !stored && skb->mark & RVL_MARK_PROOF;
+	if (!app && !answer)
+		return TCX_NEXT;
+	if (cfg->exempt && bpf_skb_cgroup_id(skb) == cfg->exempt)
+		return TCX_NEXT;
+	if (!answer) {
+		if (!parse(skb, 0, &h))
+			return device_drop(RVL_C_EGRESS_MALFORMED);
+		switch (class_of(cfg, app, &h.destination)) {
+		case CLASS_NONE:
+		case CLASS_TRUSTED:
+			/* The address on the wire may be a hop, not the peer. */
+			return h.source_route ? device_drop(RVL_C_EGRESS_SOURCE_ROUTE) : TCX_NEXT;
+		case CLASS_PROTECTED:
+			break;
+		default:
+			return device_drop(RVL_C_EGRESS_UNTRUSTED);
+		}
+		skb->mark = mark_with(skb->mark, app);
+	}
+	if (!cfg->tun)
+		return device_drop(RVL_C_EGRESS_NO_TUN);
+	count(RVL_C_REDIRECTED);
+	return bpf_redirect(cfg->tun, 0);
+}
+
+/* Whether the socket that a quoted packet belongs to would refuse a clear packet from the quoted peer. */
+static __always_inline bool quotes_protected(struct __sk_buff *skb, const struct rvl_config *cfg, struct headers *q)
+{
+	struct bpf_sock_tuple tuple = {};
+	struct bpf_sock *sk, *full;
+	struct rvl_socket *stamp = 0;
+	struct decision d;
+	bool refuse_it = false;
+	__u32 size;
+
+	/* The tuple as an incoming packet of that flow would have it. */
+	if (q->version == 4) {
+		tuple.ipv4.saddr = q->destination.words[3];
+		tuple.ipv4.daddr = q->source.words[3];
+		tuple.ipv4.sport = bpf_htons(q->destination_port);
+		tuple.ipv4.dport = bpf_htons(q->source_port);
+		size = sizeof(tuple.ipv4);
+	} else {
+		__builtin_memcpy(tuple.ipv6.saddr, &q->destination, 16);
+		__builtin_memcpy(tuple.ipv6.daddr, &q->source, 16);
+		tuple.ipv6.sport = bpf_htons(q->destination_port);
+		tuple.ipv6.dport = bpf_htons(q->source_port);
+		size = sizeof(tuple.ipv6);
+	}
+	if (q->protocol == IPPROTO_TCP)
+		sk = bpf_skc_lookup_tcp(skb, &tuple, size, BPF_F_CURRENT_NETNS, 0);
+	else
+		sk = bpf_sk_lookup_udp(skb, &tuple, size, BPF_F_CURRENT_NETNS, 0);
+	if (!sk)
+		return false;
+	full = bpf_sk_fullsock(sk);
+	if (!full)
+		full = bpf_get_listener_sock(sk);
+	if (full)
+		stamp = bpf_sk_storage_get(&sockets, full, 0, 0);
+	if (stamp) {
+		d = decide(cfg, stamp->app, &q->destination, q->source_port, q->destination_port);
+		refuse_it = refuses_clear(&d, &q->destination);
+	}
+	bpf_sk_release(sk);
+	return refuse_it;
+}
+
+/*
+ * ICMP errors reach sockets past every cgroup hook, so a forged one in clear could shrink or cut a protected flow.
+ * Those that quote ESP belong to the daemon and pass.
+ */
+static __always_inline int filter_icmp(struct __sk_buff *skb, const struct rvl_config *cfg, bool too_big_only)
+{
+	struct headers h, q;
+	__u8 type_code[2];
+	__be16 ports[2];
+
+	if (!parse(skb, 0, &h))
+		return device_drop(RVL_C_ICMP_UNREADABLE);
+	if (h.protocol != (h.version == 4 ? IPPROTO_ICMP : IPPROTO_ICMPV6) || h.later_fragment)
+		return TCX_NEXT;
+	if (!load(skb, h.transport, type_code, 2))
+		return device_drop(RVL_C_ICMP_UNREADABLE);
+	if (h.version == 4) {
+		/* Unreachable, time exceeded, parameter problem. */
+		if (type_code[0] != 3 && type_code[0] != 11 && type_code[0] != 12)
+			return TCX_NEXT;
+		if (too_big_only && !(type_code[0] == 3 && type_code[1] == 4))
+			return TCX_NEXT;
+	} else {
+		/* Unreachable, too big, time exceeded, parameter problem. */
+		if (type_code[0] < 1 || type_code[0] > 4 || (too_big_only && type_code[0] != 2))
+			return TCX_NEXT;
+	}
+	if (!parse(skb, h.transport + 8, &q) || q.version != h.version)
+		return device_drop(RVL_C_ICMP_UNREADABLE);
+	switch (q.protocol) {
+	case IPPROTO_TCP:
+	case IPPROTO_UDP:
+		/* The kernel reads the ports of a quoted later fragment too. */
+		if (q.later_fragment) {
+			if (!load(skb, q.transport, ports, sizeof(ports)))
+				return device_drop(RVL_C_ICMP_UNREADABLE);
+			q.source_port = bpf_ntohs(ports[0]);
+			q.destination_port = bpf_ntohs(ports[1]);
+		}
+		return quotes_protected(skb, cfg, &q) ? device_drop(RVL_C_ICMP_PROTECTED) : TCX_NEXT;
+	case IPPROTO_ESP:
+		return TCX_NEXT;
+	default:
+		/* No socket to ask; an error about a ping would still change the path MTU for everyone. */
+		return has_live_sa(&q.destination) ? device_drop(RVL_C_ICMP_PROTECTED) : TCX_NEXT;
+	}
+}
+
+static __always_inline int arriving(struct __sk_buff *skb, bool too_big_only)
+{
+	const struct rvl_config *cfg = configuration();
+	__u32 mark = skb->mark;
+	__u8 protocol;
+
+	if (mark_without(mark) != mark)
+		skb->mark = mark_without(mark);
+	if (!cfg || !is_ip(skb))
+		return TCX_NEXT;
+	if (skb->protocol == bpf_htons(ETH_P_IP)) {
+		if (!load(skb, 9, &protocol, 1) || protocol != IPPROTO_ICMP)
+			return TCX_NEXT;
+	} else {
+		if (!load(skb, 6, &protocol, 1) || protocol == IPPROTO_TCP || protocol == IPPROTO_UDP ||
+		    protocol == IPPROTO_ESP)
+			return TCX_NEXT;
+	}
+	return filter_icmp(skb, cfg, too_big_only);
+}
+
+SEC("tcx/ingress")
+int uplink_ingress(struct __sk_buff *skb)
+{
+	return arriving(skb, false);
+}
+
+/* On lo other errors are the host's own answers to its own programs. */
+SEC("tcx/ingress")
+int lo_ingress(struct __sk_buff *skb)
+{
+	return arriving(skb, true);
+}
+
+SEC("tcx/egress")
+int tun_egress(struct __sk_buff *skb)
+{
+	struct rvl_record record = { .magic = { 'R', 'V', 'L' } };
+
+	/* What the device itself emits: router solicitations, MLD. */
+	if (!(skb->mark & RVL_MARK_CLAIM))
+		return device_drop(RVL_C_TUN_UNSTAMPED);
+	if (skb->protocol == bpf_htons(ETH_P_IP))
+		record.version = 0x40;
+	else if (skb->protocol == bpf_htons(ETH_P_IPV6))
+		record.version = 0x60;
+	else
+		return device_drop(RVL_C_TUN_UNSTAMPED);
+	record.mark = skb->mark;
+	record.cookie = bpf_get_socket_cookie(skb);
+	if (bpf_skb_change_head(skb, sizeof(record), 0) ||
+	    bpf_skb_store_bytes(skb, 0, &record, sizeof(record), 0))
+		return device_drop(RVL_C_TUN_NO_ROOM);
+	count(RVL_C_RECORDED);
+	return TCX_NEXT;
+}
+
+SEC("tcx/ingress")
+int tun_ingress(struct __sk_buff *skb)
+{
+	struct rvl_record record;
+	struct headers h;
+
+	if (bpf_skb_load_bytes(skb, 0, &record, sizeof(record)) || record.magic[0] != 'R' ||
+	    record.magic[1] != 'V' || record.magic[2] != 'L')
+		return device_drop(RVL_C_TUN_NO_RECORD);
+	if (!(record.mark & RVL_MARK_PROOF))
+		return device_drop(RVL_C_TUN_NO_PROOF);
+	if (!parse(skb, sizeof(record), &h) || record.version != h.version << 4)
+		return device_drop(RVL_C_TUN_MALFORMED);
+	/* A proven first fragment would lend its proof to a clear second one. */
+	if (h.fragment)
+		return device_drop(RVL_C_TUN_FRAGMENT);
+	if (bpf_skb_adjust_room(skb, -(int)sizeof(record), BPF_ADJ_ROOM_MAC, BPF_F_ADJ_ROOM_FIXED_GSO))
+		return device_drop(RVL_C_TUN_NO_ROOM);
+	skb->mark = record.mark & (RVL_MARK_PROVEN | RVL_MARK_APP);
+	count(RVL_C_STRIPPED);
+	return TCX_NEXT;
+}
+
+#endif

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Who a task is, and what a socket is stamped with.
+ *
+ * The identity of a process is the file that it executed, kept in the storage of its thread group leader. It is
+ * never read from mm->exe_file of a running program: PR_SET_MM_MAP can change that from a user namespace of one's
+ * own. The only exceptions are processes without a record: those older than the tracepoints.
+ */
+#ifndef RVL_IDENTITY_H
+#define RVL_IDENTITY_H
+
+static __always_inline bool identity_of_file(struct file *file, struct rvl_identity *id)
+{
+	struct inode *inode;
+
+	if (!file)
+		return false;
+	inode = file->f_inode;
+	if (!inode)
+		return false;
+	id->inode = inode->i_ino;
+	id->device = inode->i_sb->s_dev;
+	id->generation = inode->i_generation;
+	return id->inode != 0;
+}
+
+static __always_inline bool identity_of_image(struct task_struct *task, struct rvl_identity *id)
+{
+	struct mm_struct *mm = task->mm;
+
+	return mm && identity_of_file(mm->exe_file, id);
+}
+
+/* The application of an identity; 0: no policy names it. */
+static __always_inline __u16 app_of_identity(struct rvl_identity *id)
+{
+	__u32 *app = id ? bpf_map_lookup_elem(&apps, id) : 0;
+
+	return app ? (__u16)*app : 0;
+}
+
+/*
+ * The application of the calling process; threads, io_uring workers included, share their leader's. The record can
+ * be missing for a process older than the tracepoints, or if the kernel had no room for it: then the image decides,
+ * once, since no record must not mean no policy.
+ */
+static __always_inline __u16 app_of_current(void)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct rvl_identity *known = bpf_task_storage_get(&task_id, task->group_leader, 0, 0);
+	struct rvl_identity image = {};
+
+	if (known)
+		return app_of_identity(known);
+	if (!identity_of_image(task, &image))
+		return 0;
+	bpf_task_storage_get(&task_id, task->group_leader, &image, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	return app_of_identity(&image);
+}
+
+static __always_inline bool current_is_exempt(const struct rvl_config *cfg)
+{
+	return cfg->exempt && bpf_get_current_cgroup_id() == cfg->exempt;
+}
+
+/* What to do with a socket of application `has` in the hands of application `is`. */
+enum handover {
+	HANDOVER_KEEP,
+	HANDOVER_STAMP,
+	HANDOVER_REFUSE,
+};
+
+static __always_inline enum handover handover(const struct rvl_config *cfg, __u16 has, __u16 is)
+{
+	struct rvl_order_key key = {};
+	__u8 *order_value;
+
+	/* No policy is the weakest policy. */
+	if (has == is || !is)
+		return HANDOVER_KEEP;
+	if (!has)
+		return HANDOVER_STAMP;
+	key.generation = cfg->generation;
+	key.from = has;
+	key.to = is;
+	order_value = bpf_map_lookup_elem(&order, &key);
+	if (!order_value)
+		return HANDOVER_REFUSE;
+	return *order_value == RVL_ORDER_TO ? HANDOVER_STAMP : HANDOVER_KEEP;
+}
+
+static __always_inline __u32 mark_with(__u32 mark, __u16 app)
+{
+	return (mark & ~RVL_MARK_OURS) | RVL_MARK_STAMPED | app;
+}
+
+/* Our bits taken off, if the mark is ours at all. */
+static __always_inline __u32 mark_without(__u32 mark)
+{
+	return mark & RVL_MARK_CLAIM ? mark & ~RVL_MARK_OURS : mark;
+}
+
+#define SOL_SOCKET 1
+#define SO_MARK 36
+#define AF_INET 2
+#define AF_INET6 10
+
+#endif

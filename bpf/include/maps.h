@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The maps, all pinned by user space under /sys/fs/bpf/ravelin/INSTANCE, and the counters. */
+#ifndef RVL_MAPS_H
+#define RVL_MAPS_H
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct rvl_config);
+} config SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, RVL_APPS);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct rvl_identity);
+	__type(value, __u32);
+} apps SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
+	__uint(max_entries, RVL_NETWORKS);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct rvl_network_key);
+	__type(value, struct rvl_network);
+} networks SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, RVL_PROTECTIONS);
+	__type(key, __u32);
+	__type(value, struct rvl_protection);
+} protections SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, RVL_ORDERS);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct rvl_order_key);
+	__type(value, __u8);
+} order SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
+	__uint(max_entries, RVL_LIVE_SAS);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct rvl_peer_key);
+	__type(value, __u32);
+} live_sa SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, RVL_UPLINKS);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, __u32);
+	__type(value, __u32);
+} uplinks SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, RVL_LISTENERS);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct rvl_listener_key);
+	__type(value, __u32);
+} listeners SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, RVL_APPS);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, __u32);
+	__type(value, struct rvl_name);
+} names SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 64); /* room for more counters under one ABI */
+	__type(key, __u32);
+	__type(value, __u64);
+} counters SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, RVL_EVENTS_SIZE);
+} events SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct rvl_identity);
+} task_id SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC | BPF_F_CLONE);
+	__type(key, int);
+	__type(value, struct rvl_socket);
+} sockets SEC(".maps");
+
+_Static_assert(RVL_COUNTER_COUNT <= 64, "raise max_entries of counters and RVL_ABI");
+
+static __always_inline void count(enum rvl_counter counter)
+{
+	__u32 key = counter;
+	__u64 *value = bpf_map_lookup_elem(&counters, &key);
+
+	if (value)
+		(*value)++;
+}
+
+/* The configuration; an array slot is always there, but the verifier wants the check. */
+static __always_inline struct rvl_config *configuration(void)
+{
+	__u32 key = 0;
+
+	return bpf_map_lookup_elem(&config, &key);
+}
+
+#endif

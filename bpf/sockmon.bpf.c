@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * The kernel half of Ravelin: one object, whose programs share the maps. docs/design/0002 is the contract.
+ *
+ *   task.h    exec and fork: who a process is
+ *   cgroup.h  sockets: stamp, refuse, guard, proof
+ *   device.h  packets: steer, record, ICMP
+ *   adopt.h   iterators: what is older than we are
+ */
+#include "vmlinux.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_endian.h>
+
+#include "abi.h"
+#include "maps.h"
+#include "identity.h"
+#include "packet.h"
+#include "verdict.h"
+#include "task.h"
+#include "cgroup.h"
+#include "device.h"
+#include "adopt.h"
+
+/* Never called: names the types that only pointers reach, so that the object's BTF has them for crates/sockmon/tests/abi.rs. */
+int contract(struct rvl_event *a, struct rvl_record *b, struct rvl_file_report *c, struct rvl_socket_report *d)
+{
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

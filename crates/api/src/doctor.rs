@@ -1,0 +1,75 @@
+//! The checks of `ravelin doctor`.
+
+use serde::{Deserialize, Serialize};
+
+/// The document of `ravelin doctor --json`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Doctor {
+    /// No check failed.
+    pub ok: bool,
+    /// Every check, in the order they were made.
+    pub checks: Vec<Check>,
+}
+
+impl Doctor {
+    /// A report of these checks.
+    pub fn new(checks: Vec<Check>) -> Doctor {
+        Doctor { ok: checks.iter().all(|c| c.state != CheckState::Fail), checks }
+    }
+
+    /// The checks that failed.
+    pub fn failures(&self) -> impl Iterator<Item = &Check> {
+        self.checks.iter().filter(|c| c.state == CheckState::Fail)
+    }
+}
+
+/// One check.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Check {
+    /// What was checked, in few words.
+    pub name: String,
+    /// How it went.
+    pub state: CheckState,
+    /// What was found.
+    pub found: String,
+    /// What to do, when it did not go well.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remedy: Option<String>,
+}
+
+/// How a check went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CheckState {
+    /// As it should be.
+    Ok,
+    /// Works, but not at its best.
+    Warn,
+    /// `ravelin run` refuses to start like this.
+    Fail,
+}
+
+impl std::fmt::Display for CheckState {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(match self {
+            CheckState::Ok => "ok",
+            CheckState::Warn => "warn",
+            CheckState::Fail => "FAIL",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_warning_is_not_a_failure() {
+        let check = |state| Check { name: "n".into(), state, found: "f".into(), remedy: None };
+        assert!(Doctor::new(vec![check(CheckState::Ok), check(CheckState::Warn)]).ok);
+        let sick = Doctor::new(vec![check(CheckState::Ok), check(CheckState::Fail)]);
+        assert!(!sick.ok);
+        assert_eq!(sick.failures().count(), 1);
+        assert!(serde_json::to_string(&sick).unwrap().contains(r#""state":"fail""#));
+    }
+}

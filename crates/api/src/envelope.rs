@@ -1,0 +1,57 @@
+//! The frame of every answer: the version, and what a refusal looks like.
+
+use serde::{Deserialize, Serialize};
+
+/// The version of the API that this build speaks.
+pub const VERSION: u32 = 1;
+
+/// An answer with its version in front.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Versioned<T> {
+    /// [`VERSION`] of the speaker.
+    pub api: u32,
+    /// The answer; its fields stand beside `api`.
+    #[serde(flatten)]
+    pub body: T,
+}
+
+impl<T> Versioned<T> {
+    /// An answer of this version.
+    pub fn new(body: T) -> Self {
+        Versioned { api: VERSION, body }
+    }
+}
+
+/// What went wrong and what to do about it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Problem {
+    /// A stable word for programs: `bad_request`, `not_found`, `conflict`, `busy`, `refused`, `failed`.
+    pub code: String,
+    /// What happened.
+    pub message: String,
+    /// What to do next.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remedy: Option<String>,
+}
+
+/// The body of an answer whose HTTP status is not 2xx.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refusal {
+    /// The problem.
+    pub error: Problem,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_stands_beside_the_fields() {
+        let refusal = Versioned::new(Refusal {
+            error: Problem { code: "conflict".into(), message: "m".into(), remedy: None },
+        });
+        let text = serde_json::to_string(&refusal).unwrap();
+        assert_eq!(text, r#"{"api":1,"error":{"code":"conflict","message":"m"}}"#);
+        assert_eq!(serde_json::from_str::<Versioned<Refusal>>(&text).unwrap(), refusal);
+    }
+}

@@ -1,0 +1,16 @@
+//! The paths of the control API, used by the router and by the client.
+
+/// GET: [`crate::Status`].
+pub const STATUS: &str = "/v1/status";
+/// GET: [`crate::Health`]; HTTP 503 when degraded.
+pub const HEALTH: &str = "/v1/health";
+/// GET: [`crate::SaList`]; POST [`crate::SaAdd`]: [`crate::SaAdded`].
+pub const SA: &str = "/v1/sa";
+/// DELETE `/v1/sa/{spi}?direction=in|out`: [`crate::SaDeleted`].
+pub const SA_ONE: &str = "/v1/sa/{spi}";
+/// GET with [`crate::ExplainQuery`]: [`crate::Explanation`].
+pub const EXPLAIN: &str = "/v1/explain";
+/// GET: [`crate::Counters`].
+pub const COUNTERS: &str = "/v1/counters";
+/// POST: [`crate::PolicyReload`].
+pub const POLICY_RELOAD: &str = "/v1/policy/reload";

@@ -1,0 +1,83 @@
+//! What is told about the policy that is loaded, and about a load.
+
+use serde::{Deserialize, Serialize};
+
+use crate::Position;
+
+/// The policy in force.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PolicyState {
+    /// Its file.
+    pub file: String,
+    /// Grows with each load.
+    pub generation: u64,
+    /// Applications with a block.
+    pub applications: usize,
+    /// When it was loaded, seconds since 1970.
+    pub loaded_unix_seconds: u64,
+    /// Warnings of the last load, as text.
+    pub warnings: usize,
+    /// Blocks that did not compile and run in their last good version, or not at all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refused_blocks: Vec<RefusedBlock>,
+    /// What the last attempt to load said, if it failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_error: Option<String>,
+}
+
+/// A block that did not compile.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RefusedBlock {
+    /// The application, as far as it could be read.
+    pub application: String,
+    /// Its last good version stays in force; otherwise nothing does.
+    pub kept_last_good: bool,
+    /// Where.
+    pub at: Position,
+}
+
+/// POST `/v1/policy/reload`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PolicyReload {
+    /// The new policy is in force (perhaps without its broken blocks).
+    pub applied: bool,
+    /// The generation in force now.
+    pub generation: u64,
+    /// Applications in force now.
+    pub applications: usize,
+    /// Blocks that did not compile.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refused_blocks: Vec<RefusedBlock>,
+    /// Errors, warnings and notes as the compiler prints them.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub diagnostics: String,
+}
+
+/// The document of `ravelin policy check --json`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PolicyCheck {
+    /// No error.
+    pub ok: bool,
+    /// The file.
+    pub file: String,
+    /// Applications that compiled.
+    pub applications: Vec<String>,
+    /// What was found, in the order of the file.
+    pub findings: Vec<Finding>,
+}
+
+/// One finding in a policy.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finding {
+    /// A stable name for the kind of finding: `RVL-P101`.
+    pub code: String,
+    /// `error`, `warning` or `note`.
+    pub severity: String,
+    /// Where.
+    pub at: Position,
+    /// What.
+    pub message: String,
+    /// What to do about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remedy: Option<String>,
+}

@@ -1,0 +1,107 @@
+//! The lines of `ravelin replay --json`.
+
+use std::net::IpAddr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Position, Spi};
+
+/// Which half of the engine a packet of the capture went through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ReplayDirection {
+    /// It was ESP.
+    Inbound,
+    /// It was anything else.
+    Outbound,
+}
+
+impl std::fmt::Display for ReplayDirection {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            ReplayDirection::Inbound => "inbound",
+            ReplayDirection::Outbound => "outbound",
+        })
+    }
+}
+
+/// What became of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ReplayVerdict {
+    /// Sealed; the outer packets are in the output.
+    Protect,
+    /// Left as it is, as policy says; in the output.
+    Bypass,
+    /// Opened and admitted; the inner packets are in the output.
+    Deliver,
+    /// It waits for more (a fragment).
+    Hold,
+    /// Answered with an ICMP error, which is in the output.
+    Reply,
+    /// It ended.
+    Drop,
+    /// Not an IP packet; passed over.
+    Skip,
+}
+
+impl std::fmt::Display for ReplayVerdict {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            ReplayVerdict::Protect => "protect",
+            ReplayVerdict::Bypass => "bypass",
+            ReplayVerdict::Deliver => "deliver",
+            ReplayVerdict::Hold => "hold",
+            ReplayVerdict::Reply => "reply",
+            ReplayVerdict::Drop => "drop",
+            ReplayVerdict::Skip => "skip",
+        })
+    }
+}
+
+/// One packet of the capture.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ReplayLine {
+    /// Its place in the capture, from 1.
+    pub index: u64,
+    /// Its time in the capture, seconds since 1970 (or since the capture's own start).
+    pub time: f64,
+    /// Which half of the engine it went through.
+    pub direction: ReplayDirection,
+    /// What became of it.
+    pub verdict: ReplayVerdict,
+    /// The reason's word, if it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Source address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<IpAddr>,
+    /// Destination address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub destination: Option<IpAddr>,
+    /// The application it was taken for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub application: Option<String>,
+    /// The line of the policy that decided.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rule: Option<Position>,
+    /// The association that sealed or opened it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spi: Option<Spi>,
+    /// Its ESP sequence number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sequence: Option<u64>,
+    /// Packets written to the output for it.
+    pub written: u32,
+}
+
+/// The last line: what became of all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReplaySummary {
+    /// Packets read.
+    pub packets: u64,
+    /// Packets written.
+    pub written: u64,
+    /// Packets that ended.
+    pub dropped: u64,
+}

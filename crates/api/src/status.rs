@@ -1,0 +1,98 @@
+//! The state of a daemon.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{PolicyState, Problem};
+
+/// In one word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum StatusState {
+    /// Everything that the policy needs is in place.
+    Ok,
+    /// Something is not as it should be; `problems` says what.
+    Degraded,
+}
+
+/// GET `/v1/health`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Health {
+    /// In one word.
+    pub state: StatusState,
+    /// What is not as it should be.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub problems: Vec<Problem>,
+}
+
+/// GET `/v1/status`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Status {
+    /// In one word.
+    pub state: StatusState,
+    /// What is not as it should be.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub problems: Vec<Problem>,
+    /// The instance.
+    pub instance: String,
+    /// The daemon's version.
+    pub version: String,
+    /// Its process.
+    pub pid: u32,
+    /// Since it started.
+    pub uptime_seconds: u64,
+    /// Its configuration file.
+    pub config: String,
+    /// The TUN.
+    pub tun: TunState,
+    /// Guarded uplinks.
+    pub uplinks: Vec<UplinkState>,
+    /// The UDP port for ESP.
+    pub esp_port: u16,
+    /// The policy in force.
+    pub policy: PolicyState,
+    /// Inbound associations.
+    pub sas_in: usize,
+    /// Outbound associations.
+    pub sas_out: usize,
+    /// What went out.
+    pub outbound: Traffic,
+    /// What came in.
+    pub inbound: Traffic,
+    /// What the kernel half refused or dropped, all reasons together.
+    pub kernel_refused: u64,
+}
+
+/// The TUN.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TunState {
+    /// Its name.
+    pub name: String,
+    /// Its index.
+    pub ifindex: u32,
+    /// Packets that found its queue full or nobody reading.
+    pub queue_drops: u64,
+}
+
+/// An uplink.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UplinkState {
+    /// Its name.
+    pub name: String,
+    /// Its index.
+    pub ifindex: u32,
+    /// Our programs are attached where they should be.
+    pub guarded: bool,
+}
+
+/// One direction of the data path.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Traffic {
+    /// Packets read from the device or socket.
+    pub received: u64,
+    /// Packets that went on under protection.
+    pub protected: u64,
+    /// Packets that went on in clear, as policy says.
+    pub clear: u64,
+    /// Packets that ended.
+    pub dropped: u64,
+}

@@ -1,0 +1,295 @@
+//! Associations with keys by hand: from a request to a checked configuration, and what is told about one.
+//!
+//! What enters: [`api::SaAdd`]. What leaves: [`sadb::SaConfig`] for the thread that will own the association,
+//! [`api::SaInfo`] for people. Shared by the control plane and by replay. docs/design/0003.
+
+use std::net::IpAddr;
+use std::str::FromStr;
+
+use api::{Direction, Mode, SaAdd, SaCounters, SaInfo, SelectorInfo, SpiRequest};
+use crypto::{Secret, SuiteId};
+use sadb::sa::{DEFAULT_PATH_MTU, DEFAULT_REPLAY_WINDOW};
+use sadb::spd::PortRange;
+use sadb::{Endpoints, InboundSa, OutboundSa, SaConfig, Selectors, Spi};
+use wire::{AppId, DropReason, Prefix};
+
+use crate::refused::{Fault, Refused};
+
+/// What a request leaves to its surroundings.
+pub struct Defaults<'d> {
+    /// The MTU for requests that name none.
+    pub path_mtu: Option<u16>,
+    /// The id of an application's name; `None`: the policy has no block for it.
+    pub app: &'d dyn Fn(&str) -> Option<AppId>,
+}
+
+/// The configuration that a request asks for, under this SPI. Consumes the request: its text of the key is wiped.
+///
+/// # Errors
+/// What is wrong with the request; nothing that it says is repeated where it could be a key.
+pub fn configuration(request: SaAdd, spi: Spi, defaults: &Defaults<'_>) -> Result<SaConfig, Refused> {
+    let suite = SuiteId::from_str(&request.suite).map_err(|_| {
+        let known: Vec<&str> = SuiteId::ALL.iter().map(|s| s.suite().name).collect();
+        bad("no cipher suite has this name").remedy(format!("use one of: {}", known.join(", ")))
+    })?;
+    let octets = request.keymat.octets().map_err(|error| {
+        bad(error.to_string()).remedy(format!("give {} hexadecimal digits", 2 * suite.keymat_len()))
+    })?;
+    let app = match &request.app {
+        None => None,
+        Some(name) => Some((defaults.app)(name).ok_or_else(|| {
+            Refused::new(Fault::NotFound, format!("the policy has no block for application {name:?}"))
+                .remedy("name an application as the policy does (`ravelin policy check FILE` lists them)")
+        })?),
+    };
+    let config = SaConfig {
+        spi,
+        direction: match request.direction {
+            Direction::In => sadb::Direction::Inbound,
+            Direction::Out => sadb::Direction::Outbound,
+        },
+        mode: match request.mode {
+            Mode::Transport => sadb::Mode::Transport,
+            Mode::Tunnel => sadb::Mode::Tunnel,
+        },
+        suite,
+        keymat: Secret::new(octets.to_vec()),
+        endpoints: Endpoints {
+            local: request.local,
+            remote: request.remote,
+            local_port: request.local_port,
+            remote_port: request.remote_port,
+        },
+        selectors: Selectors {
+            local: prefix(request.selector_local.as_deref(), request.local)?,
+            remote: prefix(request.selector_remote.as_deref(), request.remote)?,
+            protocol: request.protocol.as_deref().map(protocol).transpose()?,
+            app,
+            local_ports: PortRange::ANY,
+            remote_ports: PortRange::ANY,
+        },
+        replay_window: request.replay_window.unwrap_or(DEFAULT_REPLAY_WINDOW),
+        path_mtu: request.path_mtu.or(defaults.path_mtu).unwrap_or(DEFAULT_PATH_MTU),
+    };
+    config.check()?;
+    Ok(config)
+}
+
+/// The SPI that a request names, `None` for one that the daemon is to choose.
+///
+/// # Errors
+/// An outbound SPI is the peer's choice.
+pub fn requested_spi(request: &SaAdd) -> Result<Option<Spi>, Refused> {
+    match (request.spi, request.direction) {
+        (SpiRequest::This(spi), _) => Ok(Some(Spi(spi.0))),
+        (SpiRequest::Auto, Direction::In) => Ok(None),
+        (SpiRequest::Auto, Direction::Out) => {
+            Err(bad("the SPI of an outbound association is the peer's choice")
+                .remedy("give the SPI of the peer's inbound association"))
+        }
+    }
+}
+
+fn bad(message: impl Into<String>) -> Refused {
+    Refused::new(Fault::BadRequest, message)
+}
+
+fn prefix(text: Option<&str>, host: IpAddr) -> Result<Prefix, Refused> {
+    let Some(text) = text else { return Ok(Prefix::host(host)) };
+    let wrong = || {
+        bad(format!("{:?} is not a prefix", text.chars().take(64).collect::<String>()))
+            .remedy("write an address, or an address, a slash and a length: 10.0.0.0/8, 2001:db8::/32")
+    };
+    match text.split_once('/') {
+        None => text.parse().map(Prefix::host).map_err(|_| wrong()),
+        Some((address, length)) => {
+            let address = address.parse().map_err(|_| wrong())?;
+            Prefix::new(address, length.parse().map_err(|_| wrong())?).ok_or_else(wrong)
+        }
+    }
+}
+
+/// The words for IP protocols that the commands understand.
+const PROTOCOLS: [(&str, u8); 5] = [("icmp", 1), ("tcp", 6), ("udp", 17), ("icmpv6", 58), ("sctp", 132)];
+
+/// A protocol's number from its word or its digits.
+///
+/// # Errors
+/// If it is neither.
+pub fn protocol(text: &str) -> Result<u8, Refused> {
+    let known = PROTOCOLS.iter().find(|(word, _)| word.eq_ignore_ascii_case(text)).map(|(_, number)| *number);
+    known.or_else(|| text.parse().ok()).ok_or_else(|| {
+        bad(format!("{:?} is no IP protocol", text.chars().take(32).collect::<String>()))
+            .remedy("write tcp, udp, icmp, icmpv6, sctp or a number from 0 to 255")
+    })
+}
+
+/// A protocol's word, or its digits.
+pub fn protocol_word(number: u8) -> String {
+    let known = PROTOCOLS.iter().find(|(_, n)| *n == number);
+    known.map_or_else(|| number.to_string(), |(word, _)| (*word).to_owned())
+}
+
+/// What is told about an association, before its application has a name: the threads know only numbers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SaView {
+    info: SaInfo,
+    app: Option<AppId>,
+    remote: Prefix,
+}
+
+impl SaView {
+    /// Of an outbound association.
+    pub fn outbound(sa: &OutboundSa) -> SaView {
+        SaView::new(sa.config(), sa.next_sequence().saturating_sub(1), &sa.counters)
+    }
+
+    /// Of an inbound association.
+    pub fn inbound(sa: &InboundSa) -> SaView {
+        SaView::new(sa.config(), sa.replay.export().top, &sa.counters)
+    }
+
+    /// The peers that it serves.
+    pub fn peers(&self) -> Prefix {
+        self.remote
+    }
+
+    /// The application that it is bound to.
+    pub fn app(&self) -> Option<AppId> {
+        self.app
+    }
+
+    /// With the name of its application.
+    pub fn named(self, name: impl FnOnce(AppId) -> String) -> SaInfo {
+        let mut info = self.info;
+        info.selectors.app = self.app.map(name);
+        info
+    }
+
+    fn new(config: &SaConfig, sequence: u64, counters: &sadb::Counters) -> SaView {
+        let selectors = config.effective_selectors();
+        let inbound = config.direction == sadb::Direction::Inbound;
+        let info = SaInfo {
+            spi: api::Spi(config.spi.0),
+            direction: if inbound { Direction::In } else { Direction::Out },
+            mode: match config.mode {
+                sadb::Mode::Transport => Mode::Transport,
+                sadb::Mode::Tunnel => Mode::Tunnel,
+            },
+            suite: config.suite.to_string(),
+            local: config.endpoints.local,
+            remote: config.endpoints.remote,
+            local_port: config.endpoints.local_port,
+            remote_port: config.endpoints.remote_port,
+            selectors: SelectorInfo {
+                local: selectors.local.to_string(),
+                remote: selectors.remote.to_string(),
+                protocol: selectors.protocol,
+                app: None,
+            },
+            replay_window: inbound.then_some(config.replay_window),
+            path_mtu: config.path_mtu,
+            inner_mtu: u32::try_from(ipsec::inner_mtu(config)).unwrap_or(u32::MAX),
+            sequence,
+            counters: SaCounters {
+                packets: counters.packets,
+                bytes: counters.bytes,
+                auth_failed: counters.drops_for(DropReason::AuthFailed),
+                replayed: counters.drops_for(DropReason::Replayed)
+                    + counters.drops_for(DropReason::ReplayTooOld),
+            },
+        };
+        SaView { info, app: selectors.app, remote: selectors.remote }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use api::Keymat;
+
+    fn request() -> SaAdd {
+        SaAdd {
+            direction: Direction::Out,
+            spi: SpiRequest::This(api::Spi(0x1000)),
+            local: "192.0.2.1".parse().unwrap(),
+            remote: "192.0.2.2".parse().unwrap(),
+            local_port: 4500,
+            remote_port: 4500,
+            mode: Mode::Tunnel,
+            suite: "aes128gcm".into(),
+            selector_local: None,
+            selector_remote: None,
+            protocol: None,
+            app: None,
+            replay_window: None,
+            path_mtu: None,
+            keymat: Keymat::new("00".repeat(20)),
+        }
+    }
+
+    fn configure(request: SaAdd) -> Result<SaConfig, Refused> {
+        let app = |name: &str| (name == "curl").then_some(AppId(7));
+        let spi = requested_spi(&request)?.unwrap_or(Spi(4096));
+        configuration(request, spi, &Defaults { path_mtu: Some(1400), app: &app })
+    }
+
+    #[test]
+    fn what_a_request_leaves_out_is_filled_in() {
+        let config = configure(request()).unwrap();
+        assert_eq!(config.selectors.local, Prefix::host(config.endpoints.local));
+        assert_eq!(config.selectors.remote, Prefix::host(config.endpoints.remote));
+        assert_eq!((config.replay_window, config.path_mtu), (1024, 1400));
+        assert_eq!(config.selectors.app, None);
+    }
+
+    #[test]
+    fn what_it_says_is_used() {
+        let config = configure(SaAdd {
+            selector_local: Some("10.1.0.0/16".into()),
+            selector_remote: Some("2001:db8::/32".into()),
+            protocol: Some("TCP".into()),
+            app: Some("curl".into()),
+            replay_window: Some(64),
+            path_mtu: Some(1300),
+            ..request()
+        })
+        .unwrap();
+        assert_eq!(config.selectors.local.to_string(), "10.1.0.0/16");
+        assert_eq!(config.selectors.remote.to_string(), "2001:db8::/32");
+        assert_eq!((config.selectors.protocol, config.selectors.app), (Some(6), Some(AppId(7))));
+        assert_eq!((config.replay_window, config.path_mtu), (64, 1300));
+    }
+
+    #[test]
+    fn every_refusal_says_what_to_do_and_repeats_no_key() {
+        let key = "0123456789abcdef0123456789abcdef01234567";
+        type Edit = fn(&mut SaAdd);
+        let cases: [(Edit, Fault, &str); 12] = [
+            (|r| r.suite = key_text(), Fault::BadRequest, "no cipher suite"),
+            (|r| r.keymat = Keymat::new("00".repeat(19)), Fault::BadRequest, "20 octets"),
+            (|r| r.keymat = Keymat::new("xx".repeat(20)), Fault::BadRequest, "not a hexadecimal digit"),
+            (|r| r.keymat = Keymat::new(String::new()), Fault::BadRequest, "no keying material"),
+            (|r| r.app = Some("wget".into()), Fault::NotFound, "no block for application \"wget\""),
+            (|r| r.selector_local = Some("10.0.0.0/33".into()), Fault::BadRequest, "not a prefix"),
+            (|r| r.selector_remote = Some("host".into()), Fault::BadRequest, "not a prefix"),
+            (|r| r.protocol = Some("tpc".into()), Fault::BadRequest, "no IP protocol"),
+            (|r| r.protocol = Some("256".into()), Fault::BadRequest, "no IP protocol"),
+            (|r| r.spi = SpiRequest::Auto, Fault::BadRequest, "peer's choice"),
+            (|r| r.spi = SpiRequest::This(api::Spi(255)), Fault::BadRequest, "reserved"),
+            (|r| r.remote = "2001:db8::1".parse().unwrap(), Fault::BadRequest, "different families"),
+        ];
+        fn key_text() -> String {
+            "0123456789abcdef0123456789abcdef01234567".into()
+        }
+        for (edit, fault, text) in cases {
+            let mut request = request();
+            edit(&mut request);
+            let refused = configure(request).unwrap_err();
+            assert_eq!(refused.fault, fault, "{refused:?}");
+            assert!(refused.message.contains(text), "{refused:?}");
+            assert!(refused.remedy.is_some(), "{refused:?}");
+            assert!(!format!("{refused:?}").contains(key));
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! The configuration file (TOML): what the daemon needs to know beside the policy.
+//!
+//! What enters: a file. What leaves: a [`Config`] with every value checked, or a [`Report`] that names every fault
+//! by file, line and column with a remedy. There is no place for a key in it (docs/design/0003 item 2).
+
+mod read;
+mod report;
+
+pub use report::{Finding, Report};
+
+use std::path::{Path, PathBuf};
+
+/// The port of ESP in UDP (RFC 3948 section 2.1).
+pub const ESP_PORT: u16 = 4500;
+/// Packets that wait in the TUN at most; a latency budget, since the TUN has no back-pressure.
+pub const TUN_QUEUE: u32 = 64;
+/// The TUN's name.
+pub const TUN_NAME: &str = "rvl0";
+/// The instance's name.
+pub const INSTANCE: &str = "main";
+
+/// A configuration, checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// The file it came from.
+    pub file: PathBuf,
+    /// Names pins, sockets and cgroup of this daemon.
+    pub instance: String,
+    /// The policy file.
+    pub policy: PathBuf,
+    /// The control socket.
+    pub control_socket: PathBuf,
+    /// Interfaces to guard; `None`: those of the default routes, else all but `lo`.
+    pub uplinks: Option<Vec<String>>,
+    /// The cgroup to attach to; `None`: the root of the cgroup v2 tree.
+    pub cgroup: Option<PathBuf>,
+    /// The TUN.
+    pub tun: TunConfig,
+    /// ESP.
+    pub esp: EspConfig,
+    /// What to log.
+    pub log: LogLevel,
+}
+
+/// `[tun]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TunConfig {
+    /// Its name.
+    pub name: String,
+    /// Packets in its queue.
+    pub queue: u32,
+}
+
+/// `[esp]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EspConfig {
+    /// The UDP port.
+    pub port: u16,
+    /// The outer packets' MTU for associations that name none; `None`: that of the first uplink.
+    pub path_mtu: Option<u16>,
+}
+
+/// `log`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogLevel {
+    /// Nothing.
+    Off,
+    /// What failed.
+    Error,
+    /// And what may fail.
+    Warn,
+    /// And what changed.
+    Info,
+    /// And how.
+    Debug,
+    /// And everything else.
+    Trace,
+}
+
+impl LogLevel {
+    const WORDS: [(&'static str, LogLevel); 6] = [
+        ("off", LogLevel::Off),
+        ("error", LogLevel::Error),
+        ("warn", LogLevel::Warn),
+        ("info", LogLevel::Info),
+        ("debug", LogLevel::Debug),
+        ("trace", LogLevel::Trace),
+    ];
+
+    /// Its word, which is also a directive for the log filter.
+    pub fn word(self) -> &'static str {
+        Self::WORDS.iter().find(|(_, level)| *level == self).map_or("info", |(word, _)| word)
+    }
+}
+
+/// Why there is no configuration.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// The file cannot be read.
+    #[error("{}: {source}; name a readable file with --config", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The file has faults.
+    #[error("{0}")]
+    Bad(Report),
+}
+
+impl Config {
+    /// Read and check a file.
+    ///
+    /// # Errors
+    /// If it cannot be read, or with every fault that it has.
+    pub fn load(path: &Path) -> Result<Config, ConfigError> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
+        Config::parse(path, &text)
+    }
+
+    /// Check a text that came from `path`; relative paths in it start at the folder of `path`.
+    ///
+    /// # Errors
+    /// With every fault that the text has.
+    pub fn parse(path: &Path, text: &str) -> Result<Config, ConfigError> {
+        read::read(path, text).map_err(ConfigError::Bad)
+    }
+
+    /// The folder for this instance's state: lock, numbers of applications, hand-over socket.
+    pub fn run_dir(&self) -> PathBuf {
+        run_dir(&self.instance)
+    }
+}
+
+/// Where an instance has its state.
+pub fn run_dir(instance: &str) -> PathBuf {
+    Path::new("/run/ravelin").join(instance)
+}
+
+/// Where an instance has its control socket unless told otherwise.
+pub fn default_control_socket(instance: &str) -> PathBuf {
+    run_dir(instance).join("control.sock")
+}
+
+/// Whether a name can name an instance: it becomes part of paths.
+pub fn instance_is_valid(name: &str) -> bool {
+    (1..=32).contains(&name.len())
+        && name.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'-' || c == b'_')
+        && !name.starts_with('-')
+}
+
+#[cfg(test)]
+mod tests;

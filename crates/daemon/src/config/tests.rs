@@ -1,0 +1,135 @@
+//! Tables of configurations: what is read, and which faults are reported where.
+
+use std::path::{Path, PathBuf};
+
+use super::*;
+
+fn parse(text: &str) -> Result<Config, Report> {
+    match Config::parse(Path::new("/etc/ravelin/ravelin.toml"), text) {
+        Ok(config) => Ok(config),
+        Err(ConfigError::Bad(report)) => Err(report),
+        Err(other) => panic!("{other}"),
+    }
+}
+
+#[test]
+fn the_shortest_file_takes_every_default() {
+    let config = parse("policy = \"ravelin.policy\"\n").unwrap();
+    assert_eq!(
+        config,
+        Config {
+            file: PathBuf::from("/etc/ravelin/ravelin.toml"),
+            instance: "main".into(),
+            policy: PathBuf::from("/etc/ravelin/ravelin.policy"),
+            control_socket: PathBuf::from("/run/ravelin/main/control.sock"),
+            uplinks: None,
+            cgroup: None,
+            tun: TunConfig { name: "rvl0".into(), queue: 64 },
+            esp: EspConfig { port: 4500, path_mtu: None },
+            log: LogLevel::Info,
+        }
+    );
+}
+
+#[test]
+fn every_key_is_read() {
+    let config = parse(
+        "instance = \"alice\"\npolicy = \"/srv/p\"\nlog = \"debug\"\ncontrol_socket = \"c.sock\"\n\
+         uplinks = [\"eth0\", \"eth1\"]\ncgroup = \"/sys/fs/cgroup/apps\"\n\
+         [tun]\nname = \"rvl7\"\nqueue = 1_00\n[esp]\nport = 0x1195\npath_mtu = 1400\n",
+    )
+    .unwrap();
+    assert_eq!(config.instance, "alice");
+    assert_eq!(config.policy, Path::new("/srv/p"));
+    assert_eq!(config.log, LogLevel::Debug);
+    assert_eq!(config.control_socket, Path::new("/etc/ravelin/c.sock"));
+    assert_eq!(config.run_dir(), Path::new("/run/ravelin/alice"));
+    assert_eq!(config.uplinks, Some(vec!["eth0".into(), "eth1".into()]));
+    assert_eq!(config.cgroup, Some(PathBuf::from("/sys/fs/cgroup/apps")));
+    assert_eq!(config.tun, TunConfig { name: "rvl7".into(), queue: 100 });
+    assert_eq!(config.esp, EspConfig { port: 4501, path_mtu: Some(1400) });
+}
+
+#[test]
+fn the_socket_follows_the_instance() {
+    let config = parse("policy = \"p\"\ninstance = \"bob\"").unwrap();
+    assert_eq!(config.control_socket, Path::new("/run/ravelin/bob/control.sock"));
+}
+
+/// (text, line, column, a part of the message, a part of the remedy)
+const FAULTS: [(&str, usize, usize, &str, &str); 25] = [
+    ("", 1, 1, "`policy` is missing", "policy = \"FILE\""),
+    ("policy = \"p\"\npolcy = 1", 2, 1, "unknown key `polcy`", "did you mean `policy`?"),
+    ("policy = \"p\"\nzzzzzz = 1", 2, 1, "unknown key `zzzzzz`", "known at the top: instance, policy"),
+    ("policy = 7", 1, 10, "must be a string, not integer", "policy = \"...\""),
+    ("policy = \"\"", 1, 10, "not a path", "name a file"),
+    ("policy = \"p\"\ninstance = \"a/b\"", 2, 12, "cannot name an instance", "letters"),
+    ("policy = \"p\"\ninstance = \"\"", 2, 12, "cannot name an instance", "letters"),
+    ("policy = \"p\"\nlog = \"wran\"", 2, 7, "no log level is called \"wran\"", "did you mean \"warn\"?"),
+    ("policy = \"p\"\nlog = 3", 2, 7, "must be a string", "log = "),
+    ("policy = \"p\"\nuplinks = \"eth0\"", 2, 11, "must be a list", "uplinks = [\"eth0\"]"),
+    ("policy = \"p\"\nuplinks = []", 2, 11, "must be a list of one or more", "default routes"),
+    ("policy = \"p\"\nuplinks = [\"eth0\",\n  \"eth0\"]", 3, 3, "named twice", "remove"),
+    ("policy = \"p\"\nuplinks = [\"lo\"]", 2, 12, "not an uplink", "other hosts"),
+    ("policy = \"p\"\nuplinks = [\"a234567890123456\"]", 2, 12, "cannot name an interface", "15"),
+    ("policy = \"p\"\ncgroup = \"apps\"", 2, 10, "not an absolute path", "/sys/fs/cgroup"),
+    ("policy = \"p\"\ntun = \"rvl0\"", 2, 7, "must be a table", "[tun]"),
+    ("policy = \"p\"\n[tun]\nqueue = 0", 3, 9, "number from 1 to 1000", "64"),
+    ("policy = \"p\"\n[tun]\nname = \"r v\"", 3, 8, "cannot name an interface", "white space"),
+    ("policy = \"p\"\n[tun]\nquue = 1", 3, 1, "unknown key `quue` in [tun]", "did you mean `queue`?"),
+    ("policy = \"p\"\n[esp]\nport = 70000", 3, 8, "number from 1 to 65535", "4500"),
+    ("policy = \"p\"\n[esp]\npath_mtu = 100", 3, 12, "number from 576 to 65535", "MTU"),
+    ("policy = \"p\"\n[esp\nport = 1", 2, 5, "", "toml.io"),
+    ("policy = \"p\"\npolicy = \"q\"", 2, 1, "duplicate key", "toml.io"),
+    ("policy = \"p\"\nkeymat = \"00\"", 2, 1, "RFC 4106", "ravelin sa add"),
+    ("policy = \"p\"\n[[sa]]\nspi = 5", 2, 1, "not configured in a file", "ravelin sa add"),
+];
+
+#[test]
+fn every_fault_has_a_place_and_a_remedy() {
+    for (text, line, column, message, remedy) in FAULTS {
+        let report = parse(text).expect_err(text);
+        let found = &report.findings()[0];
+        assert_eq!((found.line, found.column), (line, column), "{text:?}\n{report}");
+        assert!(found.message.contains(message), "{text:?}\n{report}");
+        assert!(found.remedy.contains(remedy), "{text:?}\n{report}");
+        let head = format!("/etc/ravelin/ravelin.toml:{line}:{column}: error: ");
+        assert!(report.to_string().starts_with(&head), "{report}");
+    }
+}
+
+#[test]
+fn a_key_of_a_counter_mode_suite_is_refused_at_its_line_and_not_shown() {
+    let key = "000102030405060708090a0b0c0d0e0f10111213";
+    for suite in crypto::SuiteId::ALL {
+        let text = format!("policy = \"p\"\n\n[[sa]]\nspi = 4096\nsuite = \"{suite}\"\nkey = \"{key}\"\n");
+        let report = parse(&text).unwrap_err();
+        assert_eq!(report.findings().len(), 1, "{report}");
+        let found = &report.findings()[0];
+        assert_eq!((found.line, found.column), (6, 1));
+        for part in [&suite.to_string() as &str, "RFC 4106", "RFC 3686"] {
+            assert!(found.message.contains(part), "{report}");
+        }
+        assert!(found.remedy.contains("ravelin sa add"));
+        assert!(!report.to_string().contains(&key[..16]), "{report}");
+    }
+}
+
+#[test]
+fn faults_are_reported_together_in_the_order_of_the_file() {
+    let report =
+        parse("log = 1\nuplinks = [\"lo\", \"lo\"]\n[esp]\nport = -1\n[tun]\nqueue = \"x\"\n").unwrap_err();
+    let lines: Vec<usize> = report.findings().iter().map(|f| f.line).collect();
+    // Line 1 twice: the missing policy and the log level.
+    assert_eq!(lines, [1, 1, 2, 2, 4, 6], "{report}");
+}
+
+#[test]
+fn the_report_shows_the_line_and_points_into_it() {
+    let report = parse("policy = \"p\"\n[tun]\n\tquue = 1\n").unwrap_err();
+    assert_eq!(
+        report.to_string(),
+        "/etc/ravelin/ravelin.toml:3:2: error: unknown key `quue` in [tun]\n 3 | \tquue = 1\n   | \t^^^^\n   = help: \
+         did you mean `queue`?"
+    );
+}

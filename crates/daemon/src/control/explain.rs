@@ -1,0 +1,266 @@
+//! `/v1/explain`: why a socket's traffic is treated as it is.
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, SocketAddr};
+
+use api::{AppRef, ExplainQuery, Explanation, FlowInfo, ProcessInfo, SaInfo, SocketExplained};
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, State};
+use sadb::spd::{Action, Level};
+use sockmon::SocketInfo;
+use wire::{AppId, DropReason, Flow};
+
+use super::{Answer, bad_query};
+use crate::associations::{SaView, protocol, protocol_word};
+use crate::monitor::Monitor;
+use crate::plane::{Plane, Shared, kernel};
+use crate::refused::{Fault, Refused};
+
+pub(super) async fn explain(
+    State(plane): State<Shared>,
+    query: Result<Query<ExplainQuery>, QueryRejection>,
+) -> Answer<Explanation> {
+    Answer(answer(&plane, query).await)
+}
+
+async fn answer(
+    plane: &Shared,
+    query: Result<Query<ExplainQuery>, QueryRejection>,
+) -> Result<Explanation, Refused> {
+    let Query(query) = query.map_err(|error| bad_query(&error))?;
+    let plane = plane.get().await?;
+    match (query.pid, query.socket) {
+        (Some(pid), None) => of_process(&plane, pid).await,
+        (None, Some(socket)) => of_socket(&plane, &socket).await,
+        _ => Err(Refused::new(Fault::BadRequest, "ask for either a process (pid) or a connection (socket)")),
+    }
+}
+
+fn monitor(plane: &Plane) -> Result<&Monitor, Refused> {
+    plane.monitor.as_ref().ok_or_else(|| Refused::new(Fault::Failed, "the socket monitor is not attached"))
+}
+
+async fn of_process(plane: &Plane, pid: u32) -> Result<Explanation, Refused> {
+    let comm = std::fs::read_to_string(format!("/proc/{pid}/comm")).map_err(|_| {
+        Refused::new(Fault::NotFound, format!("there is no process {pid}"))
+            .remedy("`ps -e` lists those there are")
+    })?;
+    let monitor = monitor(plane)?;
+    let app = monitor.get().app_of_pid(pid).map_err(|error| kernel(&error))?;
+    let process = ProcessInfo {
+        pid,
+        comm: Some(comm.trim_end().to_owned()),
+        executable: std::fs::read_link(format!("/proc/{pid}/exe"))
+            .ok()
+            .map(|path| path.display().to_string()),
+        application: app.and_then(|id| application(plane, id)),
+    };
+    let mut sockets = Vec::new();
+    let all = monitor.get().sockets().map_err(|error| kernel(&error))?;
+    for socket in all.iter().filter(|s| s.pid == pid) {
+        sockets.push(explained(plane, socket, flow_of(socket)).await?);
+    }
+    Ok(Explanation { process: Some(process), sockets })
+}
+
+async fn of_socket(plane: &Plane, text: &str) -> Result<Explanation, Refused> {
+    let asked = parse(text)?;
+    let sockets = monitor(plane)?.get().sockets().map_err(|error| kernel(&error))?;
+    // The connection itself, else the socket without a peer (UDP server, listener) that would take it.
+    let connected = |s: &&SocketInfo| flow_of(s) == Some(asked);
+    let open = |s: &&SocketInfo| {
+        s.protocol == asked.protocol
+            && s.remote.port() == 0
+            && s.local.port() == asked.local_port
+            && (s.local.ip().is_unspecified() || s.local.ip() == asked.local)
+    };
+    let mut found: Vec<&SocketInfo> = sockets.iter().filter(connected).collect();
+    if found.is_empty() {
+        found = sockets.iter().filter(open).collect();
+    }
+    if found.is_empty() {
+        return Err(Refused::new(Fault::NotFound, format!("no process has a socket for {asked}")).remedy(
+            "`ss -tunap` lists the sockets; a connection that is closed already cannot be explained",
+        ));
+    }
+    let mut explanation = Explanation { process: None, sockets: Vec::new() };
+    for socket in found {
+        explanation.sockets.push(explained(plane, socket, Some(asked)).await?);
+    }
+    Ok(explanation)
+}
+
+/// The flow of a socket that has a peer.
+fn flow_of(socket: &SocketInfo) -> Option<Flow> {
+    if socket.remote.port() == 0 {
+        return None;
+    }
+    Some(Flow {
+        local: socket.local.ip().to_canonical(),
+        remote: socket.remote.ip().to_canonical(),
+        local_port: socket.local.port(),
+        remote_port: socket.remote.port(),
+        protocol: socket.protocol,
+    })
+}
+
+fn application(plane: &Plane, id: AppId) -> Option<AppRef> {
+    (id != AppId::NONE).then(|| AppRef {
+        name: plane.policy.app_name(id),
+        id: id.0,
+        block: plane.policy.block(id),
+    })
+}
+
+async fn explained(
+    plane: &Plane,
+    socket: &SocketInfo,
+    flow: Option<Flow>,
+) -> Result<SocketExplained, Refused> {
+    let app = socket.app;
+    let side = |address: SocketAddr| (address.port() != 0).then(|| address.to_string());
+    let mut out = SocketExplained {
+        pid: Some(socket.pid),
+        comm: Some(socket.comm.clone()),
+        fd: i32::try_from(socket.fd).ok(),
+        state: Some(socket.state.name().to_owned()),
+        application: application(plane, app),
+        flow: FlowInfo {
+            protocol: protocol_word(socket.protocol),
+            local: side(socket.local),
+            remote: side(socket.remote),
+        },
+        decision: None,
+        sa_out: None,
+        sa_in: Vec::new(),
+        effect: "depends on the peer".to_owned(),
+    };
+    let Some(flow) = flow else { return Ok(out) };
+    out.flow.local = Some(SocketAddr::new(flow.local, flow.local_port).to_string());
+    out.flow.remote = Some(SocketAddr::new(flow.remote, flow.remote_port).to_string());
+    out.decision = Some(plane.policy.decision(app, &flow));
+    let (action, found) = plane
+        .outbound
+        .ask(move |half| {
+            let (decision, index) = half.engine.preview(app, &flow);
+            let sad = half.engine.sad();
+            let view = index.and_then(|i| sad.get(i).map(SaView::outbound).ok_or(DropReason::NoSa));
+            (decision.action, view)
+        })
+        .await?;
+    let protect = matches!(action, Action::Protect { .. });
+    out.effect = effect(action, found.as_ref().err().copied(), is_own(flow.remote)).to_owned();
+    let name = |view: SaView| -> SaInfo { view.named(|id| plane.policy.app_name(id)) };
+    if protect {
+        out.sa_out = found.ok().map(name);
+        let serving = plane
+            .inbound
+            .ask(move |half| {
+                let serves = |sa: &&sadb::InboundSa| {
+                    let selectors = sa.config().effective_selectors();
+                    selectors.covers(&flow) && selectors.serves(app)
+                };
+                half.engine.sad().list().filter(serves).map(SaView::inbound).collect::<Vec<_>>()
+            })
+            .await?;
+        out.sa_in = serving.into_iter().map(name).collect();
+    }
+    Ok(out)
+}
+
+/// What happens to the flow's packets now.
+fn effect(action: Action, missing: Option<DropReason>, own: bool) -> &'static str {
+    match (action, missing) {
+        (Action::Discard, _) => "refused",
+        (_, _) if own => "local: between two sockets of this host, checked but not encrypted",
+        (Action::Bypass, _) => "clear",
+        (Action::Protect { .. }, None) => "protected",
+        (Action::Protect { level: Level::Optional, .. }, Some(DropReason::NoSa)) => {
+            "clear: protection is optional and no association serves this flow"
+        }
+        (Action::Protect { .. }, Some(DropReason::SaTooWeak)) => {
+            "blocked: the association gives less than the policy demands"
+        }
+        (Action::Protect { .. }, Some(_)) => {
+            "blocked: protection is mandatory and no association serves this flow"
+        }
+    }
+}
+
+/// Whether an address is this host's own: such traffic never reaches an uplink.
+fn is_own(addr: IpAddr) -> bool {
+    if addr.is_loopback() {
+        return true;
+    }
+    let own = netio::link::Links::open().and_then(|mut links| links.addresses());
+    own.is_ok_and(|own| own.iter().map(|a| a.addr).collect::<BTreeSet<_>>().contains(&addr))
+}
+
+/// `LOCAL:PORT,REMOTE:PORT[/PROTOCOL]`.
+fn parse(text: &str) -> Result<Flow, Refused> {
+    let bad = || {
+        Refused::new(
+            Fault::BadRequest,
+            format!("{:?} is no connection", text.chars().take(128).collect::<String>()),
+        )
+        .remedy(
+            "write LOCAL:PORT,REMOTE:PORT, with /udp behind it for UDP: 192.0.2.1:40000,192.0.2.2:443/tcp",
+        )
+    };
+    let (ends, word) = text.split_once('/').unwrap_or((text, "tcp"));
+    let (local, remote) = ends.split_once(',').ok_or_else(bad)?;
+    let local: SocketAddr = local.trim().parse().map_err(|_| bad())?;
+    let remote: SocketAddr = remote.trim().parse().map_err(|_| bad())?;
+    if local.is_ipv4() != remote.is_ipv4() {
+        return Err(bad());
+    }
+    Ok(Flow {
+        local: local.ip().to_canonical(),
+        remote: remote.ip().to_canonical(),
+        local_port: local.port(),
+        remote_port: remote.port(),
+        protocol: protocol(word)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wire::Services;
+
+    #[test]
+    fn connections_as_people_write_them() {
+        let flow = parse("192.0.2.1:40000,192.0.2.2:443/tcp").unwrap();
+        assert_eq!((flow.protocol, flow.local_port, flow.remote_port), (6, 40000, 443));
+        assert_eq!(parse("[2001:db8::1]:5,[2001:db8::2]:53/udp").unwrap().protocol, 17);
+        assert_eq!(parse("192.0.2.1:1, 192.0.2.2:2").unwrap().protocol, 6);
+        for text in
+            ["", "192.0.2.1:1", "192.0.2.1,192.0.2.2", "192.0.2.1:1,[::1]:2", "192.0.2.1:1,192.0.2.2:2/x"]
+        {
+            assert!(parse(text).unwrap_err().remedy.is_some(), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_happens_follows_from_verdict_and_association() {
+        let protect = |level| Action::Protect { services: Services::ENCRYPTED, level };
+        let table = [
+            (Action::Bypass, Some(DropReason::NoSa), false, "clear"),
+            (Action::Discard, Some(DropReason::NoSa), false, "refused"),
+            (Action::Discard, Some(DropReason::NoSa), true, "refused"),
+            (protect(Level::Mandatory), None, false, "protected"),
+            (protect(Level::Mandatory), None, true, "local"),
+            (protect(Level::Mandatory), Some(DropReason::NoSa), false, "blocked"),
+            (protect(Level::Optional), Some(DropReason::NoSa), false, "clear: protection is optional"),
+            (
+                protect(Level::Mandatory),
+                Some(DropReason::SaTooWeak),
+                false,
+                "blocked: the association gives less",
+            ),
+        ];
+        for (action, missing, own, want) in table {
+            assert!(effect(action, missing, own).starts_with(want), "{action:?} {missing:?} {own}");
+        }
+    }
+}

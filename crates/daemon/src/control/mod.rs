@@ -1,0 +1,84 @@
+//! The control API: HTTP/JSON over a Unix socket of mode 0600. One file per subject; every answer is a document of the
+//! `api` room.
+
+mod counters;
+mod explain;
+mod policy;
+mod sa;
+pub mod socket;
+mod status;
+
+use api::{Refusal, Versioned, path};
+use axum::Router;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{delete, get, post};
+use serde::Serialize;
+use tokio::net::UnixListener;
+
+use crate::plane::Shared;
+use crate::refused::{Fault, Refused};
+
+/// The longest request: an association is a few hundred octets.
+const MAX_REQUEST: usize = 64 << 10;
+
+/// Every path of the API.
+pub fn router(plane: Shared) -> Router {
+    Router::new()
+        .route(path::STATUS, get(status::status))
+        .route(path::HEALTH, get(status::health))
+        .route(path::SA, get(sa::list).post(sa::add))
+        .route(path::SA_ONE, delete(sa::del))
+        .route(path::EXPLAIN, get(explain::explain))
+        .route(path::COUNTERS, get(counters::counters))
+        .route(path::POLICY_RELOAD, post(policy::reload))
+        .fallback(nothing_here)
+        .layer(axum::extract::DefaultBodyLimit::max(MAX_REQUEST))
+        .with_state(plane)
+}
+
+/// Answer requests until `ended` does.
+///
+/// # Errors
+/// If the listener breaks.
+pub async fn serve(
+    listener: UnixListener,
+    plane: Shared,
+    ended: impl Future<Output = ()> + Send + 'static,
+) -> std::io::Result<()> {
+    axum::serve(listener, router(plane)).with_graceful_shutdown(ended).await
+}
+
+async fn nothing_here() -> Answer<()> {
+    let refused = Refused::new(Fault::NotFound, "the control API has no such path");
+    Answer(Err(refused.remedy("use the `ravelin` command of the daemon's own version")))
+}
+
+/// An answer of the API: a document, or a refusal with the HTTP status for it.
+struct Answer<T>(Result<T, Refused>);
+
+impl<T: Serialize> IntoResponse for Answer<T> {
+    fn into_response(self) -> Response {
+        match self.0 {
+            Ok(body) => axum::Json(Versioned::new(body)).into_response(),
+            Err(refused) => {
+                let status = match refused.fault {
+                    Fault::BadRequest => StatusCode::BAD_REQUEST,
+                    Fault::NotFound => StatusCode::NOT_FOUND,
+                    Fault::Conflict => StatusCode::CONFLICT,
+                    Fault::Busy => StatusCode::SERVICE_UNAVAILABLE,
+                    Fault::Failed => StatusCode::INTERNAL_SERVER_ERROR,
+                };
+                (status, axum::Json(Versioned::new(Refusal { error: refused.problem() }))).into_response()
+            }
+        }
+    }
+}
+
+/// A query string that serde did not like.
+fn bad_query(error: &axum::extract::rejection::QueryRejection) -> Refused {
+    Refused::new(Fault::BadRequest, error.body_text())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,155 @@
+//! `/v1/status` and `/v1/health`.
+
+use api::{Health, PolicyState, Problem, Status, StatusState, Traffic, TunState, UplinkState};
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use wire::DropReason;
+
+use super::Answer;
+use crate::kernel_counters;
+use crate::plane::{Plane, Shared};
+use crate::refused::Refused;
+
+pub(super) async fn status(State(plane): State<Shared>) -> Answer<Status> {
+    Answer(collect(&plane).await)
+}
+
+/// HTTP 503 when degraded, for checks that look at nothing else.
+pub(super) async fn health(State(plane): State<Shared>) -> Response {
+    match collect(&plane).await {
+        Ok(Status { state, problems, .. }) => {
+            let code = match state {
+                StatusState::Ok => StatusCode::OK,
+                StatusState::Degraded => StatusCode::SERVICE_UNAVAILABLE,
+            };
+            (code, Answer(Ok(Health { state, problems }))).into_response()
+        }
+        Err(refused) => Answer::<Health>(Err(refused)).into_response(),
+    }
+}
+
+/// What one thread says about itself.
+struct Half {
+    traffic: Traffic,
+    sas: usize,
+    fault: Option<String>,
+}
+
+fn traffic(tally: &engine::Tally, losses: &crate::datapath::Losses) -> Traffic {
+    let drops = tally.drops().chain(losses.drops());
+    Traffic {
+        received: losses.received,
+        protected: tally.protected.packets,
+        clear: tally.clear.packets,
+        dropped: drops
+            .filter(|(reason, _)| *reason != DropReason::FragmentHeld)
+            .map(|(_, count)| count)
+            .sum(),
+    }
+}
+
+async fn collect(plane: &Shared) -> Result<Status, Refused> {
+    let plane = &*plane.get().await?;
+    let outbound = plane
+        .outbound
+        .ask(|half| Half {
+            traffic: traffic(half.engine.tally(), &half.losses),
+            sas: half.engine.sad().len(),
+            fault: half.losses.fault.clone(),
+        })
+        .await?;
+    let inbound = plane
+        .inbound
+        .ask(|half| Half {
+            traffic: traffic(half.engine.tally(), &half.losses),
+            sas: half.engine.sad().len(),
+            fault: half.losses.fault.clone(),
+        })
+        .await?;
+    let kernel = plane.kernel_counters()?;
+    let (problems, unguarded) = problems(plane, [&outbound, &inbound]);
+    let policy = &plane.policy;
+    Ok(Status {
+        state: if problems.is_empty() { StatusState::Ok } else { StatusState::Degraded },
+        problems,
+        instance: plane.config.instance.clone(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        pid: std::process::id(),
+        uptime_seconds: netio::clock::monotonic().since(plane.started).as_secs(),
+        config: plane.config.file.display().to_string(),
+        tun: TunState {
+            name: plane.tun.name.clone(),
+            ifindex: plane.tun.index,
+            queue_drops: queue_drops(&plane.tun.name).unwrap_or(0),
+        },
+        uplinks: plane
+            .uplinks
+            .iter()
+            .map(|uplink| UplinkState {
+                name: uplink.name.clone(),
+                ifindex: uplink.index,
+                guarded: !unguarded.contains(&uplink.index),
+            })
+            .collect(),
+        esp_port: plane.config.esp.port,
+        policy: PolicyState {
+            file: policy.file().display().to_string(),
+            generation: policy.compiled.spd.generation,
+            applications: policy.compiled.applications.len(),
+            loaded_unix_seconds: policy.loaded,
+            warnings: policy.warnings,
+            refused_blocks: policy.refused.clone(),
+            last_error: policy.last_error.clone(),
+        },
+        sas_in: inbound.sas,
+        sas_out: outbound.sas,
+        outbound: outbound.traffic,
+        inbound: inbound.traffic,
+        kernel_refused: kernel
+            .iter()
+            .filter(|(word, _)| kernel_counters::is_refusal(word))
+            .map(|(_, n)| n)
+            .sum(),
+    })
+}
+
+/// What is not as it should be, and the uplinks that are not guarded.
+fn problems(plane: &Plane, halves: [&Half; 2]) -> (Vec<Problem>, Vec<u32>) {
+    let mut problems = Vec::new();
+    let mut unguarded = Vec::new();
+    let problem = |code: &str, message: String, remedy: &str| Problem {
+        code: code.to_owned(),
+        message,
+        remedy: Some(remedy.to_owned()),
+    };
+    for fault in plane.monitor.iter().flat_map(|monitor| monitor.get().health()) {
+        unguarded.extend(plane.uplinks.iter().filter(|u| fault.detail.contains(&u.name)).map(|u| u.index));
+        problems.push(problem("failed", format!("{}: {}", fault.what, fault.detail), &fault.remedy));
+    }
+    for fault in halves.iter().filter_map(|half| half.fault.as_ref()) {
+        let remedy = "set the device up again, or restart the daemon; protected traffic is refused meanwhile";
+        problems.push(problem("failed", fault.clone(), remedy));
+    }
+    for block in &plane.policy.refused {
+        let kept =
+            if block.kept_last_good { "its last good version is in force" } else { "it has no policy" };
+        let message = format!("{}: the block of {} is broken; {kept}", block.at, block.application);
+        problems.push(problem(
+            "refused",
+            message,
+            "correct the policy (`ravelin policy check`) and reload it",
+        ));
+    }
+    if let Some(error) = &plane.policy.last_error {
+        problems.push(problem("refused", error.clone(), "correct what it says and reload the policy"));
+    }
+    (problems, unguarded)
+}
+
+/// Packets that the kernel dropped since the TUN's queue was full: field 12 of its line in /proc/net/dev.
+fn queue_drops(tun: &str) -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/self/net/dev").ok()?;
+    let fields = text.lines().find_map(|line| line.trim_start().strip_prefix(tun)?.strip_prefix(':'))?;
+    fields.split_ascii_whitespace().nth(11)?.parse().ok()
+}

@@ -1,0 +1,237 @@
+//! The API over a Unix socket, with real engines in their threads; only the devices and the kernel half are absent.
+
+use std::io::{Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use tokio::sync::oneshot;
+
+use crate::config::Config;
+use crate::datapath::{self, InboundHalf, Inbox, Next, OutboundHalf};
+use crate::keys::Keys;
+use crate::plane::{Device, Plane, Shared};
+use crate::policy_store::PolicyStore;
+
+const POLICY: &str = "application curl { network 192.0.2.0/24 protected P; protection P { localport=any remoteport=any \
+                      encryption mandatory; } }\n";
+
+/// A thread with its commands and no device.
+fn serve<T>(state: &mut T, inbox: &Inbox<T>) {
+    loop {
+        netio::poll::readable([inbox.wake().as_fd()], None).unwrap();
+        if inbox.run(state) == Next::End {
+            return;
+        }
+    }
+}
+
+struct Daemon {
+    folder: PathBuf,
+    _stop: oneshot::Sender<()>,
+}
+
+impl Daemon {
+    fn start(name: &str) -> Daemon {
+        let folder = std::env::temp_dir().join(format!("ravelin-control-{}-{name}", std::process::id()));
+        super::socket::make_folder(&folder).unwrap();
+        std::fs::write(folder.join("policy"), POLICY).unwrap();
+        let config =
+            Config::parse(&folder.join("ravelin.toml"), "policy = \"policy\"\ncontrol_socket = \"c.sock\"");
+        let (stop, stopped) = oneshot::channel::<()>();
+        let plane = Shared::new(plane(config.unwrap()));
+        let listener = super::socket::bind(&folder.join("c.sock")).unwrap();
+        std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(async {
+                let listener = tokio::net::UnixListener::from_std(listener).unwrap();
+                let ended = async { drop(stopped.await) };
+                super::serve(listener, plane, ended).await.unwrap();
+            });
+        });
+        Daemon { folder, _stop: stop }
+    }
+
+    /// HTTP status and document.
+    fn ask(&self, method: &str, path: &str, body: &str) -> (u16, Value) {
+        let mut stream = UnixStream::connect(self.folder.join("c.sock")).unwrap();
+        let length = body.len();
+        write!(
+            stream,
+            "{method} {path} HTTP/1.1\r\nHost: r\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}"
+        )
+        .unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        let document: Value = serde_json::from_str(body).unwrap();
+        assert_eq!(document["api"], 1, "{document}");
+        (status, document)
+    }
+
+    fn policy(&self, text: &str) {
+        std::fs::write(self.folder.join("policy"), text).unwrap();
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn plane(config: Config) -> Plane {
+    let mut policy = PolicyStore::new(&config.policy, None).unwrap();
+    let candidate = policy.read().unwrap();
+    let spd = Arc::new(candidate.compiled.spd.clone());
+    policy.adopt(candidate, 1);
+    let (outbound, out_inbox) = datapath::channel().unwrap();
+    let (inbound, in_inbox) = datapath::channel().unwrap();
+    datapath::start("out", OutboundHalf::new(engine::Outbound::new(spd, 1)), out_inbox, serve).unwrap();
+    datapath::start("in", InboundHalf::new(engine::Inbound::new(4500)), in_inbox, serve).unwrap();
+    Plane {
+        started: netio::clock::monotonic(),
+        policy,
+        executables: Vec::new(),
+        keys: Keys::new().unwrap(),
+        outbound,
+        inbound,
+        monitor: None,
+        tun: Device { name: "rvl0".into(), index: 7 },
+        uplinks: vec![Device { name: "eth0".into(), index: 2 }],
+        path_mtu: Some(1400),
+        config,
+    }
+}
+
+fn request(direction: &str, spi: &str, key: u8) -> Value {
+    json!({
+        "direction": direction, "spi": spi, "local": "192.0.2.1", "remote": "192.0.2.2",
+        "mode": "transport", "suite": "aes128gcm", "keymat": format!("{key:02x}").repeat(20),
+    })
+}
+
+#[test]
+fn associations_come_are_listed_and_go() {
+    let daemon = Daemon::start("sa");
+    let (status, added) = daemon.ask("POST", "/v1/sa", &request("in", "auto", 1).to_string());
+    assert_eq!(status, 200, "{added}");
+    let spi = added["sa"]["spi"].as_str().unwrap().to_owned();
+    assert!(spi.starts_with("0x"));
+    assert_eq!((&added["sa"]["path_mtu"], &added["sa"]["replay_window"]), (&json!(1400), &json!(1024)));
+    let bound = {
+        let mut request = request("out", "0x1000", 2);
+        request["app"] = "curl".into();
+        request.to_string()
+    };
+    assert_eq!(daemon.ask("POST", "/v1/sa", &bound).0, 200);
+
+    let (_, list) = daemon.ask("GET", "/v1/sa", "");
+    let sas = list["sas"].as_array().unwrap();
+    assert_eq!(sas.len(), 2);
+    assert_eq!((&sas[0]["direction"], &sas[1]["selectors"]["app"]), (&json!("in"), &json!("curl")));
+    assert!(!list.to_string().contains("key") && !list.to_string().contains("0101010101"), "{list}");
+    let (_, status) = daemon.ask("GET", "/v1/status", "");
+    assert_eq!((&status["sas_in"], &status["sas_out"]), (&json!(1), &json!(1)));
+
+    assert_eq!(daemon.ask("DELETE", &format!("/v1/sa/{spi}"), "").0, 200);
+    let (code, refused) = daemon.ask("DELETE", &format!("/v1/sa/{spi}"), "");
+    assert_eq!((code, &refused["error"]["code"]), (404, &json!("not_found")));
+}
+
+#[test]
+fn a_key_is_refused_for_ever_once_it_was_used() {
+    let daemon = Daemon::start("reuse");
+    assert_eq!(daemon.ask("POST", "/v1/sa", &request("out", "0x1000", 1).to_string()).0, 200);
+    // In the other direction, under another SPI, with another salt, and after its association is gone.
+    let mut other_salt = request("out", "0x1001", 1);
+    other_salt["keymat"] = format!("{}ffffffff", "01".repeat(16)).into();
+    for again in [request("in", "auto", 1), request("out", "0x1001", 1), other_salt] {
+        let (code, refused) = daemon.ask("POST", "/v1/sa", &again.to_string());
+        assert_eq!((code, &refused["error"]["code"]), (409, &json!("conflict")), "{refused}");
+        assert!(refused["error"]["remedy"].is_string() || refused["error"]["message"].is_string());
+    }
+    assert_eq!(daemon.ask("DELETE", "/v1/sa/0x1000", "").0, 200);
+    assert_eq!(daemon.ask("POST", "/v1/sa", &request("out", "0x1000", 1).to_string()).0, 409);
+}
+
+#[test]
+fn a_key_of_an_association_that_was_never_made_is_not_burnt() {
+    let daemon = Daemon::start("withdraw");
+    assert_eq!(daemon.ask("POST", "/v1/sa", &request("in", "0x1000", 1).to_string()).0, 200);
+    let (code, refused) = daemon.ask("POST", "/v1/sa", &request("in", "0x1000", 2).to_string());
+    assert_eq!(code, 409, "{refused}");
+    assert!(refused["error"]["message"].as_str().unwrap().contains("in use"));
+    assert_eq!(daemon.ask("POST", "/v1/sa", &request("in", "0x1001", 2).to_string()).0, 200);
+}
+
+#[test]
+fn bad_requests_are_named_and_never_repeat_the_key() {
+    let daemon = Daemon::start("bad");
+    let key = "01".repeat(20);
+    let mut cases =
+        vec!["".to_owned(), "[]".to_owned(), format!("{{\"keymat\":\"{key}\""), format!("\"{key}\"")];
+    for (field, value) in [
+        ("suite", json!(key)),
+        ("mode", json!(key)),
+        ("direction", json!(key)),
+        ("spi", json!(key)),
+        ("local", json!(key)),
+        ("replay_window", json!(63)),
+        ("keymat", json!(7)),
+        ("extra", json!(key)),
+    ] {
+        let mut request = request("out", "0x1000", 1);
+        request[field] = value;
+        cases.push(request.to_string());
+    }
+    for case in cases {
+        let (code, refused) = daemon.ask("POST", "/v1/sa", &case);
+        assert_eq!((code, &refused["error"]["code"]), (400, &json!("bad_request")), "{case}: {refused}");
+        assert!(!refused.to_string().contains(&key), "{refused}");
+    }
+    let huge = format!("{{\"keymat\":\"{}\"}}", "0".repeat(100_000));
+    assert_eq!(daemon.ask("POST", "/v1/sa", &huge).0, 400);
+    assert_eq!(daemon.ask("GET", "/v1/nothing", "").0, 404);
+    assert_eq!(daemon.ask("GET", "/v1/explain", "").0, 400);
+    assert_eq!(daemon.ask("GET", "/v1/explain?pid=1&socket=x", "").0, 400);
+    assert_eq!(daemon.ask("GET", "/v1/explain?pid=abc", "").0, 400);
+    assert_eq!(daemon.ask("DELETE", "/v1/sa/xyz", "").0, 400);
+}
+
+#[test]
+fn a_reload_takes_what_is_good_and_keeps_the_rest() {
+    let daemon = Daemon::start("reload");
+    let (_, answer) = daemon.ask("POST", "/v1/policy/reload", "");
+    assert_eq!((&answer["applied"], &answer["generation"]), (&json!(true), &json!(2)));
+    daemon.policy(&format!(
+        "{}\napplication wget {{ network 0.0.0.0/0 trusted; }}\n",
+        POLICY.replacen("P;", "P", 1)
+    ));
+    let (code, answer) = daemon.ask("POST", "/v1/policy/reload", "");
+    assert_eq!(code, 200, "{answer}");
+    assert_eq!(answer["refused_blocks"][0]["kept_last_good"], true);
+    assert_eq!(answer["applications"], 2);
+    assert!(answer["diagnostics"].as_str().unwrap().contains("policy:1:"));
+    let (code, health) = daemon.ask("GET", "/v1/health", "");
+    assert_eq!((code, &health["state"]), (503, &json!("degraded")));
+
+    std::fs::remove_file(daemon.folder.join("policy")).unwrap();
+    assert_eq!(daemon.ask("POST", "/v1/policy/reload", "").0, 400);
+    let (_, status) = daemon.ask("GET", "/v1/status", "");
+    assert_eq!(status["policy"]["generation"], 3);
+    assert!(status["policy"]["last_error"].is_string());
+    daemon.policy(POLICY);
+    assert_eq!(daemon.ask("POST", "/v1/policy/reload", "").0, 200);
+    assert_eq!(daemon.ask("GET", "/v1/health", "").0, 200);
+}
+
+#[test]
+fn counters_are_empty_before_the_first_packet() {
+    let daemon = Daemon::start("counters");
+    let (_, counters) = daemon.ask("GET", "/v1/counters", "");
+    assert_eq!(counters, json!({ "api": 1, "outbound": [], "inbound": [], "kernel": [] }));
+}

@@ -1,0 +1,73 @@
+//! The two data threads: outbound from TUN to UDP, inbound from UDP to TUN.
+//!
+//! Each owns its half of the engine as plain state, with a pool of its own; nothing on the path is locked or shared
+//! (docs/design/0001). The control plane reaches them through [`Handle`] only.
+
+mod handle;
+mod inbound_thread;
+mod losses;
+mod outbound_thread;
+
+pub use handle::{Handle, Inbox, Next, Unanswered, channel};
+pub use inbound_thread::{InboundHalf, InboundThread};
+pub use losses::Losses;
+pub use outbound_thread::{OutboundHalf, OutboundThread};
+
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use wire::{Pool, Time};
+
+/// Packets taken from one device before the thread looks at its channel again.
+const BATCH: usize = 64;
+/// Buffers that a thread keeps for use again. Of each only the pages that packets touch are ever resident.
+const KEEP: usize = 128;
+/// How often fragments that wait are looked through.
+const HOUSEKEEPING: Duration = Duration::from_secs(1);
+/// How long a thread leaves a device alone that answers with an error (down, deleted).
+const RECOVERY: Duration = Duration::from_millis(200);
+
+/// Start a thread that owns `state` until it is told to stop. The answer comes when it ends: its state, or an error if it
+/// broke.
+///
+/// # Errors
+/// If the system has no thread to give.
+pub fn start<T: Send + 'static>(
+    name: &str,
+    mut state: T,
+    inbox: Inbox<T>,
+    serve: impl FnOnce(&mut T, &Inbox<T>) + Send + 'static,
+) -> netio::Result<oneshot::Receiver<T>> {
+    let (ending, ended) = oneshot::channel();
+    let spawned = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
+        serve(&mut state, &inbox);
+        // Nobody may be waiting for it any more.
+        let _ = ending.send(state);
+    });
+    let doing = || format!("starting the thread {name}");
+    spawned.map(|_| ended).map_err(|source| netio::Error::System { doing: doing(), source })
+}
+
+fn pool() -> Pool {
+    Pool::new(engine::BUF_CAPACITY, engine::HEADROOM, KEEP)
+}
+
+/// When something is to be done again.
+struct Due {
+    next: Time,
+}
+
+impl Due {
+    fn new(now: Time) -> Due {
+        Due { next: now + HOUSEKEEPING }
+    }
+
+    /// Whether it is time, once per period.
+    fn reached(&mut self, now: Time) -> bool {
+        let reached = now >= self.next;
+        if reached {
+            self.next = now + HOUSEKEEPING;
+        }
+        reached
+    }
+}

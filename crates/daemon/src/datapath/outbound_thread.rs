@@ -1,0 +1,117 @@
+//! The outbound thread: packets from the TUN through the engine to the wire.
+
+use std::os::fd::AsFd;
+
+use engine::{Outbound, Outcome};
+use netio::clear::ClearSender;
+use netio::tun::{FromTun, Tun};
+use netio::udp::UdpTransport;
+use netio::{clock, poll};
+use wire::{Packet, Pool, Time, stage};
+
+use super::{BATCH, Due, HOUSEKEEPING, Inbox, Losses, Next, RECOVERY, pool};
+
+/// What the thread owns and the control plane asks about.
+pub struct OutboundHalf {
+    /// Its half of the engine.
+    pub engine: Outbound,
+    /// What its devices did.
+    pub losses: Losses,
+}
+
+impl OutboundHalf {
+    /// A half that has seen no packet.
+    pub fn new(engine: Outbound) -> OutboundHalf {
+        OutboundHalf { engine, losses: Losses::new() }
+    }
+}
+
+/// The devices of the thread.
+pub struct OutboundThread {
+    /// Where packets come from, and answers to the host go.
+    pub tun: Tun,
+    /// Where protected packets go.
+    pub udp: UdpTransport,
+    /// Where packets go that policy lets pass in clear.
+    pub clear: ClearSender,
+}
+
+impl OutboundThread {
+    /// Carry packets until told to stop.
+    pub fn serve(self, half: &mut OutboundHalf, inbox: &Inbox<OutboundHalf>) {
+        let mut pool = pool();
+        let mut outcomes = Vec::with_capacity(BATCH);
+        let mut due = Due::new(clock::monotonic());
+        loop {
+            let ready = poll::readable([inbox.wake().as_fd(), self.tun.as_fd()], Some(HOUSEKEEPING));
+            let [woken, readable] = ready.unwrap_or([true, true]);
+            if woken && inbox.run(half) == Next::End {
+                return;
+            }
+            let now = clock::monotonic();
+            if readable && !self.batch(half, now, &mut pool, &mut outcomes) {
+                // A broken device reads as ready for ever; only the channel is waited on meanwhile.
+                let _ = poll::readable([inbox.wake().as_fd()], Some(RECOVERY));
+            }
+            if due.reached(now) {
+                half.engine.expire(now);
+            }
+        }
+    }
+
+    /// Take packets until there is none or the batch is full; `false` if the device does not work.
+    fn batch(
+        &self,
+        half: &mut OutboundHalf,
+        now: Time,
+        pool: &mut Pool,
+        outcomes: &mut Vec<Outcome>,
+    ) -> bool {
+        for _ in 0..BATCH {
+            match self.tun.recv(now, pool) {
+                Ok(FromTun::Packet(packet)) => self.packet(half, now, packet, pool, outcomes),
+                Ok(FromTun::Dropped(reason)) => {
+                    half.losses.received += 1;
+                    half.losses.count(reason, 1);
+                }
+                Ok(FromTun::Empty) => break,
+                Err(error) => {
+                    half.losses.broke(self.tun.name(), &error);
+                    return false;
+                }
+            }
+        }
+        half.losses.works(self.tun.name());
+        true
+    }
+
+    fn packet(
+        &self,
+        half: &mut OutboundHalf,
+        now: Time,
+        packet: Packet<stage::Inner>,
+        pool: &mut Pool,
+        outcomes: &mut Vec<Outcome>,
+    ) {
+        half.losses.received += 1;
+        half.engine.handle(now, packet, pool, outcomes);
+        for outcome in outcomes.drain(..) {
+            match outcome {
+                Outcome::Send(packet) => {
+                    half.losses.refused(self.udp.send(&packet));
+                    pool.put(packet.into_buf());
+                }
+                Outcome::Clear(packet) => {
+                    half.losses.refused(self.clear.send(packet.bytes()));
+                    pool.put(packet.into_buf());
+                }
+                Outcome::Reply(packet, mark) => {
+                    half.losses.refused(self.tun.send(&packet, mark));
+                    pool.put(packet.into_buf());
+                }
+                // The engine has counted it.
+                Outcome::Drop(_) => {}
+            }
+        }
+    }
+}

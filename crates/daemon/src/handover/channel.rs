@@ -1,0 +1,172 @@
+//! A message with descriptors over a Unix socket, and sealed memory to carry keys in (docs/design/0003 item 7).
+
+use std::io::{self, IoSlice, IoSliceMut, Read, Seek, SeekFrom, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+
+use crypto::Secret;
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, memfd_create};
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg, sockopt::socket_peercred,
+};
+use zeroize::Zeroizing;
+
+/// Descriptors in one message at most.
+const MAX_FDS: usize = 16;
+/// Octets of text in one message at most.
+const MAX_TEXT: usize = 4096;
+/// Octets of sealed memory that are read at most.
+const MAX_SEALED: u64 = 256 << 20;
+
+/// Refuse a peer that is not root.
+///
+/// # Errors
+/// If it is not, or the kernel does not say.
+pub fn peer_is_root(stream: &UnixStream) -> io::Result<()> {
+    let peer = socket_peercred(stream)?;
+    if peer.uid.is_root() {
+        return Ok(());
+    }
+    let text = format!("the process at the other end belongs to user {}, not to root", peer.uid.as_raw());
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, text))
+}
+
+/// Send text and descriptors as one message: a length (4 octets, big-endian), then the text.
+///
+/// # Errors
+/// If the peer went away, or there is too much.
+pub fn send(stream: &UnixStream, text: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+    if text.len() > MAX_TEXT || fds.len() > MAX_FDS {
+        return Err(io::Error::other("the message is too long"));
+    }
+    let mut message = u32::try_from(text.len()).unwrap_or(0).to_be_bytes().to_vec();
+    message.extend_from_slice(text);
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    if !fds.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(fds)) {
+        return Err(io::Error::other("the descriptors do not fit"));
+    }
+    // The descriptors go with the first octets; a message of this size is not cut on a Unix stream with room.
+    let sent = sendmsg(stream, &[IoSlice::new(&message)], &mut ancillary, SendFlags::NOSIGNAL)?;
+    let rest = message.get(sent..).unwrap_or_default();
+    (&*stream).write_all(rest)
+}
+
+/// Receive what [`send`] sent.
+///
+/// # Errors
+/// If the peer went away, or sent something else.
+pub fn receive(stream: &UnixStream) -> io::Result<(Vec<u8>, Vec<OwnedFd>)> {
+    let mut head = [0; 4];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let answer = recvmsg(stream, &mut [IoSliceMut::new(&mut head)], &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
+    let mut fds = Vec::new();
+    for message in ancillary.drain() {
+        if let RecvAncillaryMessage::ScmRights(rights) = message {
+            fds.extend(rights);
+        }
+    }
+    if answer.flags.contains(ReturnFlags::CTRUNC) {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "more descriptors than a hand-over has"));
+    }
+    if answer.bytes == 0 {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    let rest = head.get_mut(answer.bytes..).unwrap_or_default();
+    (&*stream).read_exact(rest)?;
+    let length = u32::from_be_bytes(head) as usize;
+    if length > MAX_TEXT {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "this is no hand-over"));
+    }
+    let mut text = vec![0; length];
+    (&*stream).read_exact(&mut text)?;
+    Ok((text, fds))
+}
+
+/// Put octets into memory that has a descriptor and that nobody can change any more.
+///
+/// # Errors
+/// If the kernel has none to give.
+pub fn seal(octets: &Secret) -> io::Result<OwnedFd> {
+    // NOEXEC_SEAL is newer than the oldest kernel we run on.
+    let fd = memfd_create("ravelin-hand-over", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+    let mut file = std::fs::File::from(fd);
+    file.write_all(octets.expose())?;
+    file.seek(SeekFrom::Start(0))?;
+    fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE | SealFlags::SEAL)?;
+    Ok(file.into())
+}
+
+/// Read what [`seal`] wrote; refuses memory that somebody could still change.
+///
+/// # Errors
+/// If it is not sealed, too long, or cannot be read.
+pub fn unseal(fd: OwnedFd) -> io::Result<Secret> {
+    let bad = |text: &str| io::Error::new(io::ErrorKind::InvalidData, text);
+    let seals = fcntl_get_seals(fd.as_fd()).map_err(|_| bad("the hand-over's memory is not sealed"))?;
+    if !seals.contains(SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE) {
+        return Err(bad("the hand-over's memory is not sealed"));
+    }
+    let mut file = std::fs::File::from(fd);
+    let length = file.metadata()?.len();
+    if length > MAX_SEALED {
+        return Err(bad("the hand-over is too long"));
+    }
+    // Exactly as long as needed: a vector that grows leaves copies of keys behind.
+    let mut octets =
+        Zeroizing::new(vec![0; usize::try_from(length).map_err(|_| bad("the hand-over is too long"))?]);
+    file.seek(SeekFrom::Start(0))?;
+    file.read_exact(&mut octets)?;
+    Ok(Secret::new(std::mem::take(&mut *octets)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_and_descriptors_arrive_together() {
+        let (a, b) = UnixStream::pair().unwrap();
+        let secret = Secret::new(vec![7; 100_000]);
+        let memory = seal(&secret).unwrap();
+        let pipe = rustix::pipe::pipe().unwrap();
+        send(&a, b"hello", &[memory.as_fd(), pipe.1.as_fd()]).unwrap();
+        drop((memory, pipe.1));
+        let (text, fds) = receive(&b).unwrap();
+        assert_eq!(text, b"hello");
+        let [memory, writer] = <[OwnedFd; 2]>::try_from(fds).unwrap();
+        assert_eq!(unseal(memory).unwrap(), secret);
+        rustix::io::write(&writer, b"x").unwrap();
+        let mut octet = [0];
+        assert_eq!(rustix::io::read(&pipe.0, &mut octet).unwrap(), 1);
+    }
+
+    #[test]
+    fn a_message_without_descriptors_and_a_lost_peer() {
+        let (a, b) = UnixStream::pair().unwrap();
+        send(&a, b"", &[]).unwrap();
+        assert_eq!(receive(&b).unwrap().0, b"");
+        drop(a);
+        assert_eq!(receive(&b).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        let (a, b) = UnixStream::pair().unwrap();
+        (&a).write_all(&[0xff; 64]).unwrap();
+        assert_eq!(receive(&b).unwrap_err().kind(), io::ErrorKind::InvalidData);
+        let open = memfd_create("open", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
+        assert_eq!(unseal(open).unwrap_err().kind(), io::ErrorKind::InvalidData);
+        let file: OwnedFd = std::fs::File::open("/proc/self/status").unwrap().into();
+        assert_eq!(unseal(file).unwrap_err().kind(), io::ErrorKind::InvalidData);
+    }
+
+    #[test]
+    fn sealed_memory_cannot_be_changed() {
+        let memory = seal(&Secret::new(vec![1; 10])).unwrap();
+        assert!(rustix::io::write(&memory, b"x").is_err());
+    }
+}

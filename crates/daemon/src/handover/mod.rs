@@ -1,0 +1,194 @@
+//! The graceful hand-over to a new daemon of the same instance (docs/design/0003 item 7).
+//!
+//! ```text
+//! new                                          old
+//! checks host, configuration, policy
+//! connects to handover.sock  ----------------> checks: root? same instance, TUN, port?
+//! asks                       ----------------> stops both threads, takes keys, numbers, windows into sealed memory,
+//!                                              wipes its own copy
+//!                            <---------------- sends memory, TUN, UDP sockets; ends
+//! waits until it has ended, starts
+//! ```
+//!
+//! The old daemon wipes before it sends: if the new one fails after that, the keys are lost, never doubled. The kernel
+//! half stays as it is throughout, so traffic is refused in between, not let out.
+
+mod channel;
+
+use std::io::{self, Read};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use sadb::handover::{HandOver, HandOverError};
+use serde::{Deserialize, Serialize};
+
+/// The protocol's version.
+const VERSION: u32 = 1;
+/// How long either side may take to answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The hand-over socket of an instance.
+pub fn socket(run_dir: &Path) -> PathBuf {
+    run_dir.join("handover.sock")
+}
+
+/// What the new daemon asks for. The old one refuses, and goes on, unless it is what it has.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Request {
+    version: u32,
+    instance: String,
+    tun: String,
+    esp_port: u16,
+}
+
+impl Request {
+    /// The request of a daemon that would use these.
+    pub fn new(instance: &str, tun: &str, esp_port: u16) -> Request {
+        Request { version: VERSION, instance: instance.to_owned(), tun: tun.to_owned(), esp_port }
+    }
+
+    /// Why a daemon that has `self` cannot hand over to one that asks for `other`.
+    fn differs(&self, other: &Request) -> Option<String> {
+        if self.version != other.version {
+            return Some(format!("it hands over in version {}, not {}", self.version, other.version));
+        }
+        (self != other).then(|| {
+            format!(
+                "it has instance {:?}, TUN {:?} and port {}; the new configuration says {:?}, {:?} and {}",
+                self.instance, self.tun, self.esp_port, other.instance, other.tun, other.esp_port
+            )
+        })
+    }
+}
+
+/// The old daemon's answer.
+#[derive(Debug, Serialize, Deserialize)]
+struct Answer {
+    /// Why not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    refused: Option<String>,
+}
+
+/// Why a hand-over did not happen.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TakeError {
+    /// There is no daemon to take over from.
+    #[error("no daemon of this instance to take over from ({0}); start without --take-over")]
+    Nobody(io::Error),
+    /// The old daemon refused and goes on.
+    #[error("the running daemon does not hand over: {0}")]
+    Refused(String),
+    /// The connection broke. The old daemon may have given its keys away.
+    #[error(
+        "the hand-over broke off: {0}; if the running daemon has ended, start without --take-over and add new keys"
+    )]
+    Broken(#[from] io::Error),
+    /// What came is not a hand-over.
+    #[error(transparent)]
+    Content(#[from] HandOverError),
+}
+
+/// What the new daemon got.
+pub struct Taken {
+    /// Associations and used keys.
+    pub state: HandOver,
+    /// The TUN.
+    pub tun: OwnedFd,
+    /// The UDP sockets.
+    pub udp: Vec<OwnedFd>,
+}
+
+/// Take over from the running daemon. Returns when that one has ended.
+///
+/// # Errors
+/// [`TakeError`].
+pub fn take(run_dir: &Path, request: &Request) -> Result<Taken, TakeError> {
+    let stream = UnixStream::connect(socket(run_dir)).map_err(TakeError::Nobody)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    channel::peer_is_root(&stream)?;
+    let text = serde_json::to_vec(request).map_err(io::Error::from)?;
+    channel::send(&stream, &text, &[])?;
+    let (text, fds) = channel::receive(&stream)?;
+    let answer: Answer = serde_json::from_slice(&text).map_err(io::Error::from)?;
+    if let Some(reason) = answer.refused {
+        return Err(TakeError::Refused(reason));
+    }
+    let mut fds = fds.into_iter();
+    let (Some(memory), Some(tun)) = (fds.next(), fds.next()) else {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "descriptors are missing").into());
+    };
+    let state = HandOver::from_bytes(channel::unseal(memory)?.expose())?;
+    // The end of the old process closes the connection.
+    (&stream).read_to_end(&mut Vec::new())?;
+    Ok(Taken { state, tun, udp: fds.collect() })
+}
+
+/// The old daemon's end: a request was read and found good.
+pub struct Giving {
+    stream: UnixStream,
+}
+
+impl Giving {
+    /// Read what a new daemon asks; refuse it if it is not what we have. Blocks for a moment at most.
+    ///
+    /// # Errors
+    /// If it is refused or went away; this daemon goes on.
+    pub fn answer(stream: UnixStream, have: &Request) -> io::Result<Giving> {
+        stream.set_nonblocking(false)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        channel::peer_is_root(&stream)?;
+        let (text, _) = channel::receive(&stream)?;
+        let refusal = match serde_json::from_slice::<Request>(&text) {
+            Ok(request) => have.differs(&request),
+            Err(_) => Some("the request is not one that this version understands".to_owned()),
+        };
+        let giving = Giving { stream };
+        match refusal {
+            None => Ok(giving),
+            Some(reason) => {
+                giving.refuse(&reason);
+                Err(io::Error::other(reason))
+            }
+        }
+    }
+
+    /// Say why not; this daemon goes on.
+    pub fn refuse(self, reason: &str) {
+        let answer = Answer { refused: Some(reason.to_owned()) };
+        let text = serde_json::to_vec(&answer).unwrap_or_default();
+        if let Err(error) = channel::send(&self.stream, &text, &[]) {
+            tracing::debug!(%error, "the refusal of a hand-over did not arrive");
+        }
+    }
+
+    /// Give everything away. `state` is wiped before anything is sent. The connection must stay open until this process
+    /// ends: keep the answer.
+    ///
+    /// # Errors
+    /// If it did not arrive; the keys are gone all the same.
+    #[must_use = "dropping it tells the new daemon that this one has ended"]
+    pub fn give(
+        self,
+        state: HandOver,
+        tun: BorrowedFd<'_>,
+        udp: &[BorrowedFd<'_>],
+    ) -> io::Result<UnixStream> {
+        let octets = state.to_bytes();
+        drop(state);
+        let memory = channel::seal(&octets)?;
+        drop(octets);
+        let mut fds = vec![memory.as_fd(), tun];
+        fds.extend_from_slice(udp);
+        let text = serde_json::to_vec(&Answer { refused: None })?;
+        channel::send(&self.stream, &text, &fds)?;
+        Ok(self.stream)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,145 @@
+//! What the daemon changes on the host, written down so that `detach` can undo it.
+//!
+//! The settings are those that the proof of protection and answers without a socket rest on (research: host path,
+//! sections 1.2, 1.3 and 2.1): `fwmark_reflect` on, `tcp_fwmark_accept` off.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::net::Ipv4Addr;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use netio::netns::Netns;
+use serde::{Deserialize, Serialize};
+
+/// The TUN's own address, with link scope: any will do, but without one loose reverse-path filtering drops what comes in.
+pub const TUN_ADDRESS: Ipv4Addr = Ipv4Addr::new(169, 254, 82, 86);
+
+/// Settings of the network namespace, and what they must be.
+const SETTINGS: [(&str, &str); 3] =
+    [("net/ipv4/fwmark_reflect", "1"), ("net/ipv6/fwmark_reflect", "1"), ("net/ipv4/tcp_fwmark_accept", "0")];
+
+/// What an instance has on this host.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    /// The TUN's name.
+    pub tun: String,
+    /// The cgroup of the daemon.
+    pub cgroup: PathBuf,
+    /// The control socket.
+    pub control_socket: PathBuf,
+    /// The cookie of its network namespace.
+    pub netns: u64,
+    /// The inode number of its network namespace, by which it can be found again.
+    #[serde(default)]
+    pub netns_inode: u64,
+    /// Settings as they were before the first daemon of the instance.
+    pub settings: BTreeMap<String, String>,
+}
+
+fn file(run_dir: &Path) -> PathBuf {
+    run_dir.join("host.json")
+}
+
+impl Record {
+    /// What was written down, if anything.
+    ///
+    /// # Errors
+    /// If it is there and cannot be read.
+    pub fn read(run_dir: &Path) -> io::Result<Option<Record>> {
+        match fs::read(file(run_dir)) {
+            Ok(octets) => serde_json::from_slice(&octets).map(Some).map_err(io::Error::from),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Write it down, before the host is changed.
+    ///
+    /// # Errors
+    /// If that is not possible.
+    pub fn write(&self, run_dir: &Path) -> io::Result<()> {
+        let aside = run_dir.join("host.new");
+        fs::write(&aside, serde_json::to_vec_pretty(self)?)?;
+        fs::rename(aside, file(run_dir))
+    }
+
+    /// Note the settings as they are, where an earlier daemon of the instance has not noted them before it changed them.
+    ///
+    /// # Errors
+    /// If they cannot be read.
+    pub fn note_settings(&mut self, before: Option<&Record>) -> netio::Result<()> {
+        for (name, _) in SETTINGS {
+            let Some(was) = setting(name)? else { continue };
+            let known = before.filter(|b| b.netns == self.netns).and_then(|b| b.settings.get(name));
+            self.settings.insert(name.to_owned(), known.cloned().unwrap_or(was));
+        }
+        Ok(())
+    }
+
+    /// Put the settings of the calling thread's namespace back to what they were.
+    pub fn restore_settings(&self) {
+        for (name, value) in &self.settings {
+            if let Err(error) = netio::sysctl::replace(name, value) {
+                tracing::warn!("{error}");
+            }
+        }
+    }
+}
+
+/// The inode number of the network namespace that `path` leads to.
+///
+/// # Errors
+/// If there is none.
+pub fn netns_inode(path: &Path) -> io::Result<u64> {
+    fs::metadata(path).map(|file| file.ino())
+}
+
+impl Record {
+    /// The instance's network namespace, if a name or a process still keeps it.
+    pub fn find_netns(&self) -> Option<Netns> {
+        let list =
+            |folder: &str| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+        let own = PathBuf::from("/proc/thread-self/ns/net");
+        let processes = list("/proc").map(|process| process.join("ns/net"));
+        std::iter::once(own)
+            .chain(list("/run/netns"))
+            .chain(processes)
+            .filter(|path| netns_inode(path).is_ok_and(|inode| inode == self.netns_inode))
+            .filter_map(|path| Netns::open(path).ok())
+            // An inode number is given again after its namespace ended, a cookie never.
+            .find(|netns| netns.cookie().is_ok_and(|cookie| cookie == self.netns))
+    }
+}
+
+/// A setting; `None` where the host has no IPv6.
+fn setting(name: &str) -> netio::Result<Option<String>> {
+    match netio::sysctl::get(name) {
+        Ok(value) => Ok(Some(value)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound && name.starts_with("net/ipv6/") => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Make the settings what they must be.
+///
+/// # Errors
+/// If the host does not let us.
+pub fn apply_settings() -> netio::Result<()> {
+    for (name, value) in SETTINGS {
+        if setting(name)?.is_some() {
+            netio::sysctl::replace(name, value)?;
+        }
+    }
+    Ok(())
+}
+
+/// Settings that are not what they must be, as someone changed them since.
+pub fn wrong_settings() -> Vec<(&'static str, &'static str, String)> {
+    let wrong = |(name, want): (&'static str, &'static str)| match setting(name) {
+        Ok(Some(is)) if is != want => Some((name, want, is)),
+        _ => None,
+    };
+    SETTINGS.into_iter().filter_map(wrong).collect()
+}

@@ -1,0 +1,93 @@
+//! What the counters of the kernel half mean, in words.
+
+/// One counter: its word, whether it counts packets or calls that were refused, and what it means.
+struct Meaning(&'static str, bool, &'static str);
+
+/// As `bpf/include/abi.h` lists them.
+const MEANINGS: [Meaning; 35] = [
+    Meaning("sockets_stamped", false, "A socket got the mark of its application."),
+    Meaning("sockets_restamped", false, "A socket changed hands and got the stricter application's mark."),
+    Meaning("egress_redirected", false, "A packet was sent to the TUN instead of the uplink."),
+    Meaning("tun_recorded", false, "A packet reached the TUN with its record."),
+    Meaning("tun_stripped", false, "A packet from the daemon was marked and handed to the host."),
+    Meaning("ingress_proven", false, "A packet was accepted since it came protected as the policy demands."),
+    Meaning("connect_untrusted", true, "connect() to an untrusted network: EPERM."),
+    Meaning("connect_no_item", true, "connect() to ports that no item of the protection covers: EPERM."),
+    Meaning("sendmsg_untrusted", true, "sendmsg() to an untrusted network: EPERM."),
+    Meaning("sendmsg_no_item", true, "sendmsg() to ports that no item of the protection covers: EPERM."),
+    Meaning(
+        "handover_incomparable",
+        true,
+        "A socket of an application that neither is stricter than the other: EPERM.",
+    ),
+    Meaning("setsockopt_mark", true, "A program tried to set the mark of a socket: EPERM."),
+    Meaning("stamp_failed", true, "A socket could not be stamped and was refused."),
+    Meaning(
+        "egress_unguarded",
+        true,
+        "A packet of a policed program to a device that is not guarded: EPERM.",
+    ),
+    Meaning("egress_untrusted", true, "A packet to an untrusted network."),
+    Meaning("egress_no_tun", true, "A packet that must be protected, and no TUN to take it."),
+    Meaning("egress_source_route", true, "A packet with a source route, whose real destination is unknown."),
+    Meaning("egress_malformed", true, "A packet of a policed program with headers that cannot be read."),
+    Meaning("ingress_no_proof", true, "A clear packet for a socket whose policy demands protection."),
+    Meaning(
+        "ingress_sticky",
+        true,
+        "A clear packet where protection is optional, but an association serves the peer.",
+    ),
+    Meaning(
+        "ingress_services",
+        true,
+        "A protected packet whose association gives less than the policy demands.",
+    ),
+    Meaning(
+        "ingress_other_app",
+        true,
+        "A protected packet whose association is bound to another application.",
+    ),
+    Meaning("ingress_untrusted", true, "A packet from an untrusted network."),
+    Meaning("ingress_no_item", true, "A packet for ports that no item of the protection covers."),
+    Meaning(
+        "ingress_unexpected_proof",
+        true,
+        "A protected packet for a socket whose answer would leave in clear.",
+    ),
+    Meaning("ingress_malformed", true, "A packet for a policed program with headers that cannot be read."),
+    Meaning("icmp_protected", true, "A clear ICMP error that quotes a protected flow."),
+    Meaning("icmp_unreadable", true, "A clear ICMP error whose quote cannot be read."),
+    Meaning("tun_unstamped", true, "A packet without a stamp on its way into the TUN."),
+    Meaning("tun_no_room", true, "A packet that has no room for its record."),
+    Meaning("tun_no_record", true, "A packet came out of the TUN without a record."),
+    Meaning("tun_no_proof", true, "A packet came out of the TUN without proof of protection."),
+    Meaning("tun_fragment", true, "A fragment came out of the TUN."),
+    Meaning("tun_malformed", true, "A packet came out of the TUN with headers that cannot be read."),
+    Meaning("events_lost", false, "A refusal that was counted but had no room in the log's queue."),
+];
+
+fn meaning(word: &str) -> Option<&'static Meaning> {
+    MEANINGS.iter().find(|meaning| meaning.0 == word)
+}
+
+/// What a counter means; `None` for one that this version does not know.
+pub fn text(word: &str) -> Option<&'static str> {
+    meaning(word).map(|meaning| meaning.2)
+}
+
+/// Whether a counter counts what was refused or dropped. One that is not known does.
+pub fn is_refusal(word: &str) -> bool {
+    meaning(word).is_none_or(|meaning| meaning.1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_counter_of_the_kernel_half_has_a_meaning() {
+        let ours: Vec<&str> = MEANINGS.iter().map(|meaning| meaning.0).collect();
+        assert_eq!(ours, sockmon::abi::COUNTERS);
+        assert!(MEANINGS.iter().all(|meaning| meaning.2.ends_with('.')));
+    }
+}

@@ -1,0 +1,370 @@
+//! The control plane's state: everything that a request may ask about or change, one request at a time.
+//!
+//! What enters: requests of the control API, signals. What leaves: functions for the two data threads, tables for the kernel
+//! half, answers. It owns no packet and is never waited for by one.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use api::{Direction, PolicyReload, SaAdd, SaInfo};
+use sadb::{InboundSa, OutboundSa, Spi};
+use tokio::sync::{MappedMutexGuard, Mutex, MutexGuard};
+use wire::{AppId, Prefix, Time};
+
+use crate::associations::{self, Defaults, SaView};
+use crate::config::Config;
+use crate::datapath::{Handle, InboundHalf, OutboundHalf, Unanswered};
+use crate::keys::Keys;
+use crate::monitor::Monitor;
+use crate::policy_store::{self, Candidate, Executable, PolicyStore};
+use crate::refused::{Fault, Refused};
+
+/// A device that the daemon looks after.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Device {
+    /// Its name.
+    pub name: String,
+    /// Its index.
+    pub index: u32,
+}
+
+/// The control plane's state.
+pub struct Plane {
+    /// The configuration.
+    pub config: Config,
+    /// When the daemon started (monotonic).
+    pub started: Time,
+    /// The policy in force.
+    pub policy: PolicyStore,
+    /// Executables of its applications, as the kernel half knows them.
+    pub executables: Vec<Executable>,
+    /// Keys.
+    pub keys: Keys,
+    /// The outbound thread.
+    pub outbound: Handle<OutboundHalf>,
+    /// The inbound thread.
+    pub inbound: Handle<InboundHalf>,
+    /// The kernel half; `None` only where there is none (tests of the control API).
+    pub monitor: Option<Monitor>,
+    /// The TUN.
+    pub tun: Device,
+    /// Guarded uplinks.
+    pub uplinks: Vec<Device>,
+    /// The MTU for associations that name none.
+    pub path_mtu: Option<u16>,
+}
+
+/// The control plane for those who answer requests: one at a time, until it is taken away at the end.
+#[derive(Clone)]
+pub struct Shared(Arc<Mutex<Option<Plane>>>);
+
+impl Shared {
+    /// To be shared.
+    pub fn new(plane: Plane) -> Shared {
+        Shared(Arc::new(Mutex::new(Some(plane))))
+    }
+
+    /// Wait for one's turn.
+    ///
+    /// # Errors
+    /// If the daemon is about to end.
+    pub async fn get(&self) -> Result<MappedMutexGuard<'_, Plane>, Refused> {
+        MutexGuard::try_map(self.0.lock().await, Option::as_mut)
+            .map_err(|_| Refused::new(Fault::Busy, "the daemon is about to end"))
+    }
+
+    /// Take it away; whoever comes later is refused.
+    pub async fn take(&self) -> Option<Plane> {
+        self.0.lock().await.take()
+    }
+}
+
+impl Plane {
+    /// Add an association.
+    ///
+    /// # Errors
+    /// What is wrong with the request, or why it does not go with those there are.
+    pub async fn add_sa(&mut self, request: SaAdd) -> Result<SaInfo, Refused> {
+        let asked = associations::requested_spi(&request)?;
+        let spi = match asked {
+            Some(spi) => spi,
+            None => self.allocate_spi().await?,
+        };
+        let added = self.add_sa_as(request, spi).await;
+        if added.is_err() && asked.is_none() {
+            let _ = self.inbound.ask(move |half| half.engine.release_spi(spi)).await;
+        }
+        let view = added?;
+        self.refresh_live_sas().await?;
+        Ok(view.named(|id| self.policy.app_name(id)))
+    }
+
+    async fn allocate_spi(&self) -> Result<Spi, Refused> {
+        let random =
+            netio::random::number().map_err(|error| Refused::new(Fault::Failed, error.to_string()))?;
+        Ok(self.inbound.ask(move |half| half.engine.allocate_spi(random)).await??)
+    }
+
+    async fn add_sa_as(&mut self, request: SaAdd, spi: Spi) -> Result<SaView, Refused> {
+        let direction = request.direction;
+        let policy = &self.policy;
+        let app = |name: &str| policy.app(name);
+        let config =
+            associations::configuration(request, spi, &Defaults { path_mtu: self.path_mtu, app: &app })?;
+        let admission = self.keys.admit(&config)?;
+        let added = match direction {
+            Direction::In => match InboundSa::new(config, &self.keys.registry) {
+                Ok(sa) => {
+                    let view = SaView::inbound(&sa);
+                    let added = self.inbound.ask(move |half| half.engine.add_sa(sa)).await;
+                    settle(added, view)
+                }
+                Err(error) => Err((error.into(), true)),
+            },
+            Direction::Out => match OutboundSa::new(config, &self.keys.registry) {
+                Ok(sa) => {
+                    let view = SaView::outbound(&sa);
+                    let added = self.outbound.ask(move |half| half.engine.add_sa(sa).map(|_| ())).await;
+                    settle(added, view)
+                }
+                Err(error) => Err((error.into(), true)),
+            },
+        };
+        added.map_err(|(refused, never_used)| {
+            if never_used {
+                self.keys.withdraw(admission);
+            }
+            refused
+        })
+    }
+
+    /// Every association, inbound first, by SPI.
+    ///
+    /// # Errors
+    /// If a data thread does not answer.
+    pub async fn sas(&self) -> Result<Vec<SaInfo>, Refused> {
+        let mut views = self.inbound_views().await?;
+        views.extend(self.outbound_views().await?);
+        let mut infos: Vec<SaInfo> =
+            views.into_iter().map(|view| view.named(|id| self.policy.app_name(id))).collect();
+        infos.sort_by_key(|sa| (sa.direction, sa.spi, sa.remote));
+        Ok(infos)
+    }
+
+    /// The inbound associations.
+    ///
+    /// # Errors
+    /// If the thread does not answer.
+    pub async fn inbound_views(&self) -> Result<Vec<SaView>, Unanswered> {
+        self.inbound.ask(|half| half.engine.sad().list().map(SaView::inbound).collect()).await
+    }
+
+    /// The outbound associations.
+    ///
+    /// # Errors
+    /// If the thread does not answer.
+    pub async fn outbound_views(&self) -> Result<Vec<SaView>, Unanswered> {
+        self.outbound.ask(|half| half.engine.sad().list().map(|(_, sa)| SaView::outbound(sa)).collect()).await
+    }
+
+    /// Delete the association with this SPI; direction and peer are needed where several have it.
+    ///
+    /// # Errors
+    /// If there is none, or more than one.
+    pub async fn delete_sa(
+        &mut self,
+        spi: api::Spi,
+        direction: Option<Direction>,
+        remote: Option<std::net::IpAddr>,
+    ) -> Result<SaInfo, Refused> {
+        let mut found = self.sas().await?;
+        found.retain(|sa| {
+            sa.spi == spi
+                && direction.is_none_or(|d| d == sa.direction)
+                && remote.is_none_or(|r| r == sa.remote)
+        });
+        let sa = match found.len() {
+            0 => return Err(sadb::SadError::UnknownSpi(Spi(spi.0)).into()),
+            1 => found.remove(0),
+            n => {
+                let remedy = "say which with --direction in|out, and --remote ADDRESS if that is not enough";
+                return Err(
+                    Refused::new(Fault::Conflict, format!("{n} associations have SPI {spi}")).remedy(remedy)
+                );
+            }
+        };
+        let (spi, remote) = (Spi(spi.0), sa.remote);
+        match sa.direction {
+            Direction::In => self.inbound.ask(move |half| half.engine.remove_sa(spi).map(drop)).await??,
+            Direction::Out => {
+                self.outbound.ask(move |half| half.engine.remove_sa(spi, remote).map(drop)).await??
+            }
+        }
+        self.refresh_live_sas().await?;
+        Ok(sa)
+    }
+
+    async fn refresh_live_sas(&self) -> Result<(), Refused> {
+        let peers: Vec<Prefix> = self.inbound_views().await?.iter().map(SaView::peers).collect();
+        self.set_live_sas(peers)
+    }
+
+    /// Tell the kernel half which peers have inbound associations: *optional* is sticky for them.
+    ///
+    /// # Errors
+    /// If it does not take them.
+    pub fn set_live_sas(&self, peers: impl IntoIterator<Item = Prefix>) -> Result<(), Refused> {
+        let peers: Vec<Prefix> = BTreeSet::from_iter(peers).into_iter().collect();
+        match &self.monitor {
+            Some(monitor) => monitor.get().set_live_sas(&peers).map_err(|error| kernel(&error)),
+            None => Ok(()),
+        }
+    }
+
+    /// Read the policy file again and put it in force; a file that cannot be read changes nothing, a broken block keeps its
+    /// last good version.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or data path or kernel do not take the tables.
+    pub async fn reload(&mut self) -> Result<PolicyReload, Refused> {
+        let outcome = self.try_reload().await;
+        if let Err(refused) = &outcome {
+            self.policy.last_error = Some(refused.message.clone());
+        }
+        outcome
+    }
+
+    async fn try_reload(&mut self) -> Result<PolicyReload, Refused> {
+        let candidate = self.policy.read().map_err(|error| {
+            Refused::new(Fault::BadRequest, error.to_string())
+                .remedy("the policy in force stays; correct the file and reload again")
+        })?;
+        let answer = PolicyReload {
+            applied: true,
+            generation: candidate.compiled.spd.generation,
+            applications: candidate.compiled.applications.len(),
+            refused_blocks: candidate.refused.clone(),
+            diagnostics: candidate.diagnostics.clone(),
+        };
+        self.put_in_force(candidate).await?;
+        Ok(answer)
+    }
+
+    /// Put a policy in force: first in the engine, then in the kernel half, so that no packet is redirected under a policy
+    /// that the engine does not know.
+    ///
+    /// # Errors
+    /// If one does not take it; the policy before stays in force.
+    pub async fn put_in_force(&mut self, candidate: Candidate) -> Result<(), Refused> {
+        let executables = self.prepare(&candidate)?;
+        let spd = Arc::new(candidate.compiled.spd.clone());
+        let before = Arc::new(self.policy.compiled.spd.clone());
+        self.outbound.ask(move |half| half.engine.set_policy(spd)).await?;
+        if let Err(refused) = self.load_kernel(&candidate, &executables) {
+            self.outbound.ask(move |half| half.engine.set_policy(before)).await?;
+            return Err(refused);
+        }
+        self.adopt(candidate, executables);
+        Ok(())
+    }
+
+    /// As [`Plane::put_in_force`], for an engine that was made with this policy and whose threads do not run yet.
+    ///
+    /// # Errors
+    /// If the kernel half does not take it.
+    pub fn put_first_in_force(&mut self, candidate: Candidate) -> Result<(), Refused> {
+        let executables = self.prepare(&candidate)?;
+        self.load_kernel(&candidate, &executables)?;
+        self.adopt(candidate, executables);
+        Ok(())
+    }
+
+    fn prepare(&mut self, candidate: &Candidate) -> Result<Vec<Executable>, Refused> {
+        let failed = |error: &dyn std::fmt::Display| Refused::new(Fault::Failed, error.to_string());
+        self.policy.commit_numbers(candidate).map_err(|error| failed(&error))?;
+        let (executables, odd) = policy_store::executables(&candidate.compiled);
+        for text in odd {
+            tracing::warn!("{text}");
+        }
+        Ok(executables)
+    }
+
+    fn adopt(&mut self, candidate: Candidate, executables: Vec<Executable>) {
+        tracing::info!(
+            generation = candidate.compiled.spd.generation,
+            applications = candidate.compiled.applications.len(),
+            "policy {} is in force",
+            candidate.compiled.file
+        );
+        self.executables = executables;
+        self.policy.adopt(candidate, netio::clock::wall().as_secs());
+    }
+
+    fn load_kernel(&mut self, candidate: &Candidate, executables: &[Executable]) -> Result<(), Refused> {
+        let Some(monitor) = &self.monitor else { return Ok(()) };
+        let mut monitor = monitor.get();
+        let paths: Vec<(AppId, PathBuf)> = executables.iter().map(|e| (e.app, e.path.clone())).collect();
+        let orders = policy_store::orders(candidate);
+        let warnings =
+            monitor.load_policy(&candidate.compiled.spd, &paths, &orders).map_err(|error| kernel(&error))?;
+        for warning in warnings {
+            tracing::warn!("{warning}");
+        }
+        // Sockets of programs that the policy names only now were open before.
+        let adopted = monitor.adopt().map_err(|error| kernel(&error))?;
+        if adopted.unmarked > 0 {
+            tracing::warn!(
+                "{} sockets could not be marked; they are steered by their storage",
+                adopted.unmarked
+            );
+        }
+        tracing::debug!(sockets = adopted.sockets, marked = adopted.marked, "open sockets adopted");
+        Ok(())
+    }
+
+    /// What the kernel half counted.
+    ///
+    /// # Errors
+    /// If its maps cannot be read.
+    pub fn kernel_counters(&self) -> Result<Vec<(&'static str, u64)>, Refused> {
+        match &self.monitor {
+            Some(monitor) => monitor.get().counters().map_err(|error| kernel(&error)),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// Look whether executables were exchanged (an upgrade gives them new inodes) and load the policy anew if so.
+    ///
+    /// # Errors
+    /// As [`Plane::put_in_force`].
+    pub fn refresh_executables(&mut self) -> Result<bool, Refused> {
+        let (now, _) = policy_store::executables(&self.policy.compiled);
+        if now == self.executables {
+            return Ok(false);
+        }
+        let candidate = self.policy.in_force();
+        self.load_kernel(&candidate, &now)?;
+        tracing::info!("executables of the policy changed; their new identities are in force");
+        self.executables = now;
+        Ok(true)
+    }
+}
+
+/// What became of an association that was sent to its thread; with an error, whether its key was certainly never used.
+fn settle(
+    added: Result<Result<(), sadb::SadError>, Unanswered>,
+    view: SaView,
+) -> Result<SaView, (Refused, bool)> {
+    match added {
+        Ok(Ok(())) => Ok(view),
+        Ok(Err(error)) => Err((error.into(), true)),
+        Err(Unanswered::Busy) => Err((Unanswered::Busy.into(), true)),
+        Err(Unanswered::Stopped) => Err((Unanswered::Stopped.into(), false)),
+    }
+}
+
+/// The kernel half's refusal.
+pub fn kernel(error: &sockmon::SockmonError) -> Refused {
+    Refused::new(Fault::Failed, error.to_string()).remedy(error.remedy())
+}

@@ -1,0 +1,397 @@
+//! The policy in force: from a file to tables, and what stays in force when the file breaks.
+//!
+//! What enters: the policy file. What leaves: a [`policy::Compiled`] in which a broken block has its last good version
+//! (docs/design/0004), the executables behind each application, and how the applications compare. Numbers of applications are
+//! written down beside the sockets, since marks and pinned maps of an earlier daemon hold them.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fs;
+use std::io;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use api::{Decision, Position, RefusedBlock};
+use policy::{AppTable, Application, Compiled, Parsed};
+use sadb::spd::{AppPolicy, Order, RuleId};
+use wire::{AppId, Flow};
+
+/// Where a bare name is looked for.
+pub const STANDARD_DIRECTORIES: [&str; 6] =
+    ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
+
+/// The file in the instance's run directory that keeps the applications' numbers.
+const NUMBERS: &str = "applications.json";
+
+/// A policy that was read, not yet in force.
+pub struct Candidate {
+    /// The tables.
+    pub compiled: Compiled,
+    /// Applications whose last good version stands in for a broken block.
+    pub kept: BTreeSet<AppId>,
+    /// Blocks that did not compile.
+    pub refused: Vec<RefusedBlock>,
+    /// Errors, warnings and notes as people read them.
+    pub diagnostics: String,
+    /// Errors in the file.
+    pub errors: usize,
+    /// Warnings in the file.
+    pub warnings: usize,
+    table: AppTable,
+}
+
+/// An executable of an application.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Executable {
+    /// Whose it is.
+    pub app: AppId,
+    /// Where it is.
+    pub path: PathBuf,
+    /// Device and inode when it was looked at.
+    pub identity: (u64, u64),
+}
+
+/// The policy in force.
+pub struct PolicyStore {
+    file: PathBuf,
+    numbers: Option<PathBuf>,
+    table: AppTable,
+    /// What is in force.
+    pub compiled: Compiled,
+    /// Applications that run on their last good version.
+    pub kept: BTreeSet<AppId>,
+    /// Blocks that did not compile.
+    pub refused: Vec<RefusedBlock>,
+    /// Warnings of the last load.
+    pub warnings: usize,
+    /// When it was loaded, seconds since 1970.
+    pub loaded: u64,
+    /// What the last attempt said, if it failed.
+    pub last_error: Option<String>,
+}
+
+/// Why a policy cannot be read at all.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {source}", path.display())]
+pub struct Unreadable {
+    path: PathBuf,
+    source: io::Error,
+}
+
+impl PolicyStore {
+    /// An empty store for this file; numbers of applications are kept in `run_dir`, if given.
+    ///
+    /// # Errors
+    /// If the numbers of an earlier daemon are there and cannot be read: its marks would then change their meaning.
+    pub fn new(file: &Path, run_dir: Option<&Path>) -> Result<PolicyStore, Unreadable> {
+        let numbers = run_dir.map(|dir| dir.join(NUMBERS));
+        let table = match &numbers {
+            Some(path) => read_numbers(path).map_err(|source| Unreadable { path: path.clone(), source })?,
+            None => AppTable::new(),
+        };
+        let empty = policy::parse(&file.display().to_string(), "");
+        Ok(PolicyStore {
+            file: file.to_owned(),
+            numbers,
+            compiled: policy::compile(&empty, &mut AppTable::new(), 0),
+            table,
+            kept: BTreeSet::new(),
+            refused: Vec::new(),
+            warnings: 0,
+            loaded: 0,
+            last_error: None,
+        })
+    }
+
+    /// The policy file.
+    pub fn file(&self) -> &Path {
+        &self.file
+    }
+
+    /// Read and compile the file; nothing in force changes.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn read(&self) -> Result<Candidate, Unreadable> {
+        let octets = fs::read(&self.file).map_err(|source| Unreadable { path: self.file.clone(), source })?;
+        Ok(self.candidate(&policy::parse_bytes(&self.file.display().to_string(), &octets)))
+    }
+
+    fn candidate(&self, parsed: &Parsed) -> Candidate {
+        let mut table = self.table.clone();
+        let mut compiled = policy::compile(parsed, &mut table, self.compiled.spd.generation + 1);
+        let mut kept = BTreeSet::new();
+        let mut refused = Vec::new();
+        for left in compiled.left_out.clone() {
+            let id = self.keep_last_good(&mut compiled, &left.name);
+            kept.extend(id);
+            refused.push(RefusedBlock {
+                application: left.name,
+                kept_last_good: id.is_some(),
+                at: Position {
+                    file: compiled.file.clone(),
+                    line: left.line,
+                    column: None,
+                    text: String::new(),
+                },
+            });
+        }
+        compiled.rules.sort_by_key(|rule| rule.id);
+        let count = |severity| parsed.diagnostics.iter().filter(|d| d.severity == severity).count();
+        Candidate {
+            errors: count(policy::Severity::Error),
+            warnings: count(policy::Severity::Warning),
+            diagnostics: parsed.render(false),
+            compiled,
+            kept,
+            refused,
+            table,
+        }
+    }
+
+    /// Let the policy in force go on for an application whose block is broken.
+    fn keep_last_good(&self, compiled: &mut Compiled, name: &str) -> Option<AppId> {
+        let before = self.compiled.applications.iter().find(|a| a.name == name)?;
+        let policy = self.compiled.spd.get(before.id)?;
+        compiled.spd.insert(before.id, policy.clone());
+        compiled.rules.extend(self.compiled.rules.iter().filter(|rule| rule.app == before.id).cloned());
+        compiled.applications.push(before.clone());
+        Some(before.id)
+    }
+
+    /// Write the numbers of its applications down; before the kernel hears of them.
+    ///
+    /// # Errors
+    /// If they cannot be written: a later daemon would give them to others.
+    pub fn commit_numbers(&mut self, candidate: &Candidate) -> Result<(), Unreadable> {
+        if let Some(path) = &self.numbers
+            && self.table != candidate.table
+        {
+            write_numbers(path, &candidate.table)
+                .map_err(|source| Unreadable { path: path.clone(), source })?;
+        }
+        self.table = candidate.table.clone();
+        Ok(())
+    }
+
+    /// The candidate is in force from now on.
+    pub fn adopt(&mut self, candidate: Candidate, now_unix: u64) {
+        self.compiled = candidate.compiled;
+        self.kept = candidate.kept;
+        self.refused = candidate.refused;
+        self.warnings = candidate.warnings;
+        self.loaded = now_unix;
+        self.last_error = None;
+    }
+
+    /// What is in force, to be loaded into the kernel once more.
+    pub fn in_force(&self) -> Candidate {
+        Candidate {
+            compiled: self.compiled.clone(),
+            kept: self.kept.clone(),
+            refused: self.refused.clone(),
+            diagnostics: String::new(),
+            errors: 0,
+            warnings: self.warnings,
+            table: self.table.clone(),
+        }
+    }
+
+    /// An application's number, if it has a block.
+    pub fn app(&self, name: &str) -> Option<AppId> {
+        self.compiled.find(name).map(|a| a.id)
+    }
+
+    /// An application's name, also of one that has left the policy.
+    pub fn app_name(&self, id: AppId) -> String {
+        match self.table.name(id) {
+            Some(name) => name.to_owned(),
+            None => format!("application {}", id.0),
+        }
+    }
+
+    /// Where the block of an application is.
+    pub fn block(&self, id: AppId) -> Option<Position> {
+        self.compiled.application(id).map(|app| block_position(&self.compiled, app))
+    }
+
+    /// What a flow of an application gets, and why.
+    pub fn decision(&self, id: AppId, flow: &Flow) -> Decision {
+        let mut decision = decision(&self.compiled.explain_app(id, flow));
+        if self.kept.contains(&id) {
+            let note = "the block is broken in the file now: this is its last good version, with the lines it had then";
+            decision.notes.push(note.to_owned());
+        }
+        decision
+    }
+
+    /// The place of a rule.
+    pub fn rule(&self, id: RuleId) -> Option<Position> {
+        rule_position(&self.compiled, id)
+    }
+}
+
+/// The place of a rule in a compiled policy.
+pub fn rule_position(compiled: &Compiled, id: RuleId) -> Option<Position> {
+    compiled.rule(id).map(|rule| Position {
+        file: rule.file.clone(),
+        line: rule.line,
+        column: Some(rule.column),
+        text: rule.text.clone(),
+    })
+}
+
+fn block_position(compiled: &Compiled, app: &Application) -> Position {
+    Position { file: compiled.file.clone(), line: app.block_line, column: None, text: app.block.clone() }
+}
+
+/// An explanation of the policy room as the API says it.
+pub fn decision(explanation: &policy::Explanation) -> Decision {
+    let file = &explanation.file;
+    let at = |line: &policy::RuleRef| Position {
+        file: file.clone(),
+        line: line.line,
+        column: Some(line.column),
+        text: line.text.clone(),
+    };
+    let block = explanation.application.as_ref().map(|app| Position {
+        file: file.clone(),
+        line: app.line,
+        column: None,
+        text: app.text.clone(),
+    });
+    let network = explanation.network.as_ref().map(at);
+    let item = explanation.item.as_ref().map(at);
+    Decision {
+        verdict: match explanation.verdict {
+            policy::Verdict::Bypass => api::Verdict::Bypass,
+            policy::Verdict::Discard => api::Verdict::Discard,
+            policy::Verdict::Protect => api::Verdict::Protect,
+        },
+        service: explanation.service.clone(),
+        level: explanation.level.clone(),
+        why: explanation.why.clone(),
+        notes: explanation.notes.clone(),
+        line: item.clone().or_else(|| network.clone()).or_else(|| block.clone()),
+        block,
+        network,
+        protection: explanation.protection.clone(),
+        item,
+    }
+}
+
+/// How each two applications compare, programs without a policy included. As [`Compiled::orders`], but right also where
+/// last good versions were mixed in; applications of one block are compared once.
+pub fn orders(candidate: &Candidate) -> Vec<((AppId, AppId), Order)> {
+    /// A block: kept or new, and its header, which no other block of that policy has.
+    type Block<'c> = Option<(bool, &'c str)>;
+    let compiled = &candidate.compiled;
+    let nobody = AppPolicy::default();
+    let mut policies: Vec<(AppId, Block<'_>, &AppPolicy)> = vec![(AppId::NONE, None, &nobody)];
+    policies.extend(compiled.applications.iter().filter_map(|app| {
+        let block = (candidate.kept.contains(&app.id), app.block.as_str());
+        Some((app.id, Some(block), compiled.spd.get(app.id)?))
+    }));
+    let mut known: HashMap<(Block<'_>, Block<'_>), Order> = HashMap::new();
+    let mut out = Vec::with_capacity(policies.len() * policies.len());
+    for (a, a_block, a_policy) in &policies {
+        for (b, b_block, b_policy) in policies.iter().filter(|(b, ..)| b != a) {
+            let order =
+                *known.entry((*a_block, *b_block)).or_insert_with(|| policy::compare(a_policy, b_policy));
+            out.push(((*a, *b), order));
+        }
+    }
+    out
+}
+
+/// The executables of every application, and what is odd about them. A path is a path; a bare name is every executable of
+/// that name in the standard directories. A file that two applications mean belongs to the one that names its path.
+pub fn executables(compiled: &Compiled) -> (Vec<Executable>, Vec<String>) {
+    let mut out: Vec<Executable> = Vec::new();
+    let mut owners: BTreeMap<(u64, u64), AppId> = BTreeMap::new();
+    let mut odd = Vec::new();
+    let (paths, names): (Vec<_>, Vec<_>) = compiled.applications.iter().partition(|a| a.path().is_some());
+    for app in paths.into_iter().chain(names) {
+        let mut found = false;
+        for path in candidates(app) {
+            let identity = match executable(&path) {
+                Ok(identity) => identity,
+                Err(error) if app.path().is_some() => {
+                    odd.push(format!("application {}: {}: {error}", app.name, path.display()));
+                    continue;
+                }
+                Err(_) => continue,
+            };
+            found = true;
+            match owners.get(&identity) {
+                None => {
+                    owners.insert(identity, app.id);
+                    out.push(Executable { app: app.id, path, identity });
+                }
+                Some(owner) if *owner == app.id => {}
+                Some(owner) => {
+                    let owner = compiled.application(*owner).map_or("another", |o| o.name.as_str());
+                    odd.push(format!(
+                        "application {}: {} belongs to {owner} already",
+                        app.name,
+                        path.display()
+                    ));
+                }
+            }
+        }
+        if !found && app.path().is_none() {
+            odd.push(format!(
+                "application {}: no executable of this name in the standard directories",
+                app.name
+            ));
+        }
+    }
+    (out, odd)
+}
+
+fn candidates(app: &Application) -> Vec<PathBuf> {
+    match app.path() {
+        Some(path) => vec![PathBuf::from(path)],
+        None => STANDARD_DIRECTORIES.iter().map(|dir| Path::new(dir).join(&app.name)).collect(),
+    }
+}
+
+/// Device and inode of an executable file.
+fn executable(path: &Path) -> io::Result<(u64, u64)> {
+    let file = fs::metadata(path)?;
+    if !file.is_file() || file.permissions().mode() & 0o111 == 0 {
+        return Err(io::Error::other("not an executable file"));
+    }
+    Ok((file.dev(), file.ino()))
+}
+
+fn read_numbers(path: &Path) -> io::Result<AppTable> {
+    let octets = match fs::read(path) {
+        Ok(octets) => octets,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(AppTable::new()),
+        Err(error) => return Err(error),
+    };
+    let entries: BTreeMap<String, u16> = serde_json::from_slice(&octets).map_err(|error| {
+        let text = format!("damaged ({error}); `ravelin detach` starts afresh");
+        io::Error::new(io::ErrorKind::InvalidData, text)
+    })?;
+    Ok(AppTable::from_entries(entries.into_iter().map(|(name, id)| (name, AppId(id)))))
+}
+
+/// Write aside and rename: never half a table.
+fn write_numbers(path: &Path, table: &AppTable) -> io::Result<()> {
+    let entries: BTreeMap<&str, u16> = table.iter().map(|(name, id)| (name, id.0)).collect();
+    let aside = path.with_extension("new");
+    fs::write(&aside, serde_json::to_vec_pretty(&entries)?)?;
+    fs::rename(aside, path)
+}
+
+/// Remove the numbers of an instance, after its maps.
+pub fn forget_numbers(run_dir: &Path) -> io::Result<()> {
+    match fs::remove_file(run_dir.join(NUMBERS)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,145 @@
+//! Files that break and heal, and the numbers of applications.
+
+use super::*;
+
+struct Scene {
+    dir: PathBuf,
+    store: PolicyStore,
+}
+
+impl Scene {
+    fn new(name: &str) -> Scene {
+        let dir = std::env::temp_dir().join(format!("ravelin-policy-{}-{name}", std::process::id()));
+        fs::create_dir_all(&dir).unwrap();
+        let store = PolicyStore::new(&dir.join("policy"), Some(&dir)).unwrap();
+        Scene { dir, store }
+    }
+
+    fn load(&mut self, text: &str) -> Candidate {
+        fs::write(self.store.file(), text).unwrap();
+        self.store.read().unwrap()
+    }
+
+    fn put(&mut self, text: &str) {
+        let candidate = self.load(text);
+        self.store.commit_numbers(&candidate).unwrap();
+        self.store.adopt(candidate, 1);
+    }
+}
+
+impl Drop for Scene {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.dir);
+    }
+}
+
+const GOOD: &str = "application curl { network 192.0.2.0/24 protected P; protection P { localport=any remoteport=any \
+                    encryption mandatory; } }\napplication wget { network 0.0.0.0/0 trusted; }\n";
+/// The first block lost a semicolon; the second changed.
+const BROKEN: &str = "application curl { network 192.0.2.0/24 protected P protection P { localport=any remoteport=any \
+                      encryption mandatory; } }\napplication wget { network 0.0.0.0/0 untrusted; }\n";
+
+fn flow(remote: &str) -> Flow {
+    Flow {
+        local: "192.0.2.1".parse().unwrap(),
+        remote: remote.parse().unwrap(),
+        local_port: 40000,
+        remote_port: 80,
+        protocol: 6,
+    }
+}
+
+#[test]
+fn a_broken_block_keeps_its_last_good_version_and_others_change() {
+    let mut scene = Scene::new("last-good");
+    scene.put(GOOD);
+    let (curl, wget) = (scene.store.app("curl").unwrap(), scene.store.app("wget").unwrap());
+    let before = scene.store.decision(curl, &flow("192.0.2.9"));
+    assert_eq!(before.verdict, api::Verdict::Protect);
+
+    let candidate = scene.load(BROKEN);
+    assert!(candidate.errors > 0);
+    assert_eq!(candidate.refused.len(), 1);
+    assert!(candidate.refused[0].kept_last_good && candidate.refused[0].application == "curl");
+    scene.store.adopt(candidate, 2);
+
+    let after = scene.store.decision(curl, &flow("192.0.2.9"));
+    assert_eq!(after.verdict, api::Verdict::Protect);
+    assert_eq!(after.item, before.item);
+    assert!(after.notes.iter().any(|n| n.contains("last good version")));
+    assert_eq!(scene.store.decision(wget, &flow("192.0.2.9")).verdict, api::Verdict::Discard);
+
+    scene.put(GOOD);
+    assert!(scene.store.refused.is_empty() && scene.store.kept.is_empty());
+    assert!(scene.store.decision(curl, &flow("192.0.2.9")).notes.iter().all(|n| !n.contains("last good")));
+}
+
+#[test]
+fn a_block_that_was_never_good_has_no_policy() {
+    let mut scene = Scene::new("never-good");
+    let candidate = scene.load(BROKEN);
+    assert_eq!(candidate.refused.len(), 1);
+    assert!(!candidate.refused[0].kept_last_good);
+    assert!(candidate.diagnostics.contains("policy:1:"), "{}", candidate.diagnostics);
+}
+
+#[test]
+fn an_unreadable_file_changes_nothing() {
+    let mut scene = Scene::new("unreadable");
+    scene.put(GOOD);
+    fs::remove_file(scene.store.file()).unwrap();
+    assert!(scene.store.read().is_err());
+    assert_eq!(scene.store.compiled.applications.len(), 2);
+}
+
+#[test]
+fn numbers_outlive_the_store_and_are_not_given_out_twice() {
+    let mut scene = Scene::new("numbers");
+    scene.put(GOOD);
+    let wget = scene.store.app("wget").unwrap();
+    let mut later = PolicyStore::new(scene.store.file(), Some(&scene.dir)).unwrap();
+    fs::write(
+        scene.store.file(),
+        "application new { network 0.0.0.0/0 trusted; }\napplication wget { network 0.0.0.0/0 trusted; }",
+    )
+    .unwrap();
+    let candidate = later.read().unwrap();
+    later.commit_numbers(&candidate).unwrap();
+    later.adopt(candidate, 1);
+    assert_eq!(later.app("wget"), Some(wget));
+    assert!(later.app("new").unwrap().0 > 2);
+    fs::write(scene.dir.join(NUMBERS), "not json").unwrap();
+    assert!(PolicyStore::new(scene.store.file(), Some(&scene.dir)).is_err());
+}
+
+#[test]
+fn comparing_with_a_kept_block_looks_at_the_kept_block() {
+    let mut scene = Scene::new("orders");
+    scene.put(GOOD);
+    let candidate = scene.load(BROKEN);
+    let all = orders(&candidate);
+    // curl protects one network, wget (as it is now) refuses everything.
+    let (curl, wget) = (scene.store.app("curl").unwrap(), scene.store.app("wget").unwrap());
+    let of = |a, b| all.iter().find(|(pair, _)| *pair == (a, b)).unwrap().1;
+    assert_eq!(of(wget, curl), Order::Stricter);
+    assert_eq!(of(curl, wget), Order::Weaker);
+    assert_eq!(of(curl, AppId::NONE), Order::Stricter);
+    assert_eq!(all.len(), 6);
+}
+
+#[test]
+fn executables_are_found_by_path_and_by_name_and_a_path_wins() {
+    let mut scene = Scene::new("executables");
+    let text = "application sh { network 0.0.0.0/0 trusted; }\napplication /bin/sh { network 0.0.0.0/0 trusted; }\n\
+                application /nowhere/x { network 0.0.0.0/0 trusted; }\napplication no-such-program { network 0.0.0.0/0 trusted; }\n\
+                application env { network 0.0.0.0/0 trusted; }";
+    scene.put(text);
+    let (found, odd) = executables(&scene.store.compiled);
+    let sh = fs::metadata("/bin/sh").unwrap();
+    let owner: Vec<AppId> =
+        found.iter().filter(|e| e.identity == (sh.dev(), sh.ino())).map(|e| e.app).collect();
+    assert_eq!(owner, [scene.store.app("/bin/sh").unwrap()]);
+    assert!(found.iter().any(|e| Some(e.app) == scene.store.app("env")));
+    assert!(odd.iter().any(|t| t.contains("/nowhere/x")), "{odd:?}");
+    assert!(odd.iter().any(|t| t.contains("no-such-program")), "{odd:?}");
+}

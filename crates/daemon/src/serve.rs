@@ -1,0 +1,267 @@
+//! A daemon that is up: requests, signals, refusals to be logged, devices that come and go, until something ends it.
+
+use std::future::pending;
+use std::time::Duration;
+
+use netio::link::Watch;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::oneshot;
+use tokio::time::{Interval, MissedTickBehavior, interval, timeout};
+
+use crate::handover::Giving;
+use crate::plane::{Plane, Shared};
+use crate::start::{Daemon, Held, RunError, hand_over, own_request};
+use crate::{control, detach, host, uplinks};
+
+/// How often refusals are logged and news of devices are read.
+const TICK: Duration = Duration::from_secs(1);
+/// Every so many ticks, attachments, settings and executables are looked at.
+const ROUND: u32 = 5;
+/// How long requests that are being answered may take at the end.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// What ended the daemon.
+enum End {
+    Signal(&'static str),
+    HandOver(Giving),
+    Broken,
+}
+
+pub(crate) async fn serve(daemon: Daemon) -> Result<(), RunError> {
+    let Daemon { plane, mut held, control, handover } = daemon;
+    let system = |doing| move |source| RunError::System { doing, source };
+    let control =
+        tokio::net::UnixListener::from_std(control).map_err(system("listening on the control socket"))?;
+    let handover =
+        tokio::net::UnixListener::from_std(handover).map_err(system("listening on the hand-over socket"))?;
+    let mut signals = Signals::new().map_err(system("listening for signals"))?;
+    let mut upkeep = Upkeep::new()?;
+    let have = own_request(&plane);
+    tracing::info!("ready; control socket {}", plane.config.control_socket.display());
+    let plane = Shared::new(plane);
+
+    let (stop, stopped) = oneshot::channel::<()>();
+    let api = tokio::spawn(control::serve(control, plane.clone(), async {
+        let _ = stopped.await;
+    }));
+    let end = loop {
+        tokio::select! {
+            asked = signals.next() => match asked {
+                Asked::Reload => reload(&plane).await,
+                Asked::End(name) => break End::Signal(name),
+            },
+            _ = &mut held.outbound_ended => break End::Broken,
+            _ = &mut held.inbound_ended => break End::Broken,
+            accepted = handover.accept() => {
+                let giving = accepted.and_then(|(stream, _)| stream.into_std()).and_then(|s| Giving::answer(s, &have));
+                match giving {
+                    Ok(giving) => break End::HandOver(giving),
+                    Err(error) => tracing::warn!("no hand-over: {error}"),
+                }
+            },
+            () = upkeep.tick() => if let Ok(mut plane) = plane.get().await {
+                upkeep.look(&mut plane);
+            },
+        }
+    };
+    // From here on nobody changes anything any more.
+    let plane = plane.take().await.ok_or(RunError::Thread)?;
+    drop(stop);
+    if timeout(FAREWELL, api).await.is_err() {
+        tracing::debug!("a client of the control API was left without an answer");
+    }
+    finish(end, plane, held).await
+}
+
+async fn finish(end: End, plane: Plane, held: Held) -> Result<(), RunError> {
+    match end {
+        End::HandOver(giving) => hand_over(plane, held, giving).await,
+        End::Signal(name) => {
+            tracing::info!("{name}: stopping");
+            stop_threads(&plane, held.outbound_ended, held.inbound_ended).await;
+            leave(&plane, held.options.detach_on_exit)
+        }
+        End::Broken => {
+            let _ = plane.outbound.stop();
+            let _ = plane.inbound.stop();
+            Err(RunError::Thread)
+        }
+    }
+}
+
+/// Wait until no packet is on its way; the associations end with the threads' state.
+async fn stop_threads<O, I>(plane: &Plane, outbound: oneshot::Receiver<O>, inbound: oneshot::Receiver<I>) {
+    let stopped = [plane.outbound.stop(), plane.inbound.stop()];
+    if stopped.iter().all(Result::is_ok)
+        && timeout(FAREWELL, async { (outbound.await, inbound.await) }).await.is_err()
+    {
+        tracing::warn!("the data threads do not stop; the process ends without them");
+    }
+}
+
+fn leave(plane: &Plane, take_down: bool) -> Result<(), RunError> {
+    let instance = &plane.config.instance;
+    let run_dir = plane.config.run_dir();
+    if !take_down {
+        let _ = std::fs::remove_file(&plane.config.control_socket);
+        let _ = std::fs::remove_file(crate::handover::socket(&run_dir));
+        tracing::info!(
+            "the kernel half stays: what must be protected is refused until the next `ravelin run`; \
+             `ravelin detach --instance {instance}` opens the host again"
+        );
+        return Ok(());
+    }
+    let done = detach::take_down(instance, &run_dir).map_err(|error| RunError::Unfit(error.to_string()))?;
+    for left in &done.left {
+        tracing::warn!("left behind: {left}");
+    }
+    let _ = std::fs::remove_dir_all(&run_dir);
+    tracing::info!("taken off the host: {}", done.removed.join(", "));
+    Ok(())
+}
+
+async fn reload(plane: &Shared) {
+    let Ok(mut plane) = plane.get().await else { return };
+    match plane.reload().await {
+        Ok(answer) if answer.refused_blocks.is_empty() => {}
+        Ok(answer) => tracing::error!(
+            "the policy has errors; broken blocks keep what they had:\n{}",
+            answer.diagnostics
+        ),
+        Err(refused) => tracing::error!("the policy was not reloaded: {refused}; the one in force stays"),
+    }
+}
+
+/// What a signal asks for.
+enum Asked {
+    Reload,
+    End(&'static str),
+}
+
+struct Signals {
+    hangup: Signal,
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn new() -> std::io::Result<Signals> {
+        Ok(Signals {
+            hangup: signal(SignalKind::hangup())?,
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
+    }
+
+    async fn next(&mut self) -> Asked {
+        tokio::select! {
+            Some(()) = self.hangup.recv() => Asked::Reload,
+            Some(()) = self.terminate.recv() => Asked::End("SIGTERM"),
+            Some(()) = self.interrupt.recv() => Asked::End("SIGINT"),
+            else => pending().await,
+        }
+    }
+}
+
+/// What is looked at from time to time.
+struct Upkeep {
+    ticks: Interval,
+    count: u32,
+    /// `None`: every tick lists the devices.
+    watch: Option<Watch>,
+    /// What was last wrong, so that it is said once.
+    said: Vec<String>,
+}
+
+impl Upkeep {
+    fn new() -> Result<Upkeep, RunError> {
+        let mut ticks = interval(TICK);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        Ok(Upkeep { ticks, count: 0, watch: Some(Watch::open()?), said: Vec::new() })
+    }
+
+    async fn tick(&mut self) {
+        self.ticks.tick().await;
+    }
+
+    fn look(&mut self, plane: &mut Plane) {
+        log_refusals(plane);
+        let news =
+            self.watch.as_mut().is_none_or(|watch| watch.events().is_ok_and(|events| !events.is_empty()));
+        self.count += 1;
+        let round = self.count.is_multiple_of(ROUND);
+        let mut wrong = Vec::new();
+        if news || round {
+            wrong.extend(follow_uplinks(plane));
+        }
+        if round {
+            wrong.extend(repair(plane));
+            wrong.extend(plane.refresh_executables().err().map(|refused| refused.to_string()));
+        }
+        if news || round {
+            for text in wrong.iter().filter(|text| !self.said.contains(text)) {
+                tracing::error!("{text}");
+            }
+            self.said = wrong;
+        }
+    }
+}
+
+fn log_refusals(plane: &Plane) {
+    let Some(monitor) = &plane.monitor else { return };
+    match monitor.get().events() {
+        Ok(events) => {
+            for event in events {
+                tracing::info!(
+                    pid = event.pid,
+                    program = event.comm,
+                    application = plane.policy.app_name(event.app),
+                    peer = %event.peer,
+                    reason = event.reason,
+                    "refused"
+                );
+            }
+        }
+        Err(error) => tracing::debug!(%error, "refusals cannot be read"),
+    }
+}
+
+/// Guard the uplinks that there are now.
+fn follow_uplinks(plane: &mut Plane) -> Option<String> {
+    let chosen = match uplinks::present(&plane.config) {
+        Ok(chosen) => chosen,
+        Err(error) => return Some(error.to_string()),
+    };
+    let devices: Vec<_> = chosen.iter().map(uplinks::Uplink::device).collect();
+    if devices == plane.uplinks {
+        return None;
+    }
+    let monitor = plane.monitor.as_ref()?;
+    let indices: Vec<u32> = devices.iter().map(|device| device.index).collect();
+    if let Err(error) = monitor.get().set_uplinks(&indices) {
+        return Some(format!("{error}; {}", error.remedy()));
+    }
+    let names: Vec<&str> = devices.iter().map(|device| device.name.as_str()).collect();
+    tracing::info!("guarded uplinks: {}", names.join(", "));
+    plane.uplinks = devices;
+    None
+}
+
+/// Attach again what is missing, set again what was changed; what remains wrong.
+fn repair(plane: &Plane) -> Option<String> {
+    for (name, want, is) in host::wrong_settings() {
+        tracing::warn!("{name} was changed to {is}; set to {want} again");
+    }
+    if let Err(error) = host::apply_settings() {
+        return Some(error.to_string());
+    }
+    let mut monitor = plane.monitor.as_ref()?.get();
+    let faults = monitor.health();
+    if faults.is_empty() {
+        return None;
+    }
+    for fault in &faults {
+        tracing::warn!("{}: {}; attaching again", fault.what, fault.detail);
+    }
+    monitor.repair().err().map(|error| format!("{error}; {}", error.remedy()))
+}

@@ -1,0 +1,345 @@
+//! The order in which a daemon comes up (research: host path, sections 3, 5 and 6):
+//!
+//! 1. checks that refuse rather than half-work, the policy, the right to be this instance (or a hand-over);
+//! 2. the exempt cgroup, *then* sockets: a socket keeps the cgroup it was made in;
+//! 3. the TUN, persistent, and the settings of the host;
+//! 4. the kernel half, with the policy and the sockets that were open before;
+//! 5. the data threads, last: whatever is redirected before then waits in the TUN or ends there.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::sync::Arc;
+
+use netio::cgroup::Cgroup;
+use netio::clear::ClearSender;
+use netio::tun::{Tun, TunConfig, TunOptions};
+use netio::udp::{UdpOptions, UdpTransport};
+use sadb::handover::HandOver;
+use sadb::{InboundSa, OutboundSa};
+use sockmon::Sockmon;
+use tokio::sync::oneshot;
+
+use crate::config::Config;
+use crate::control::socket::{self, Lock, SocketError};
+use crate::datapath::{self, InboundHalf, InboundThread, OutboundHalf, OutboundThread};
+use crate::handover::{self, Taken};
+use crate::host::{self, Record};
+use crate::keys::Keys;
+use crate::monitor::Monitor;
+use crate::plane::{Device, Plane};
+use crate::policy_store::{Candidate, PolicyStore};
+use crate::uplinks::{self, Uplink};
+use crate::{doctor, harden, serve};
+
+/// How to run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RunOptions {
+    /// Take associations and devices over from the running daemon of the instance.
+    pub take_over: bool,
+    /// Take everything off the host at the end.
+    pub detach_on_exit: bool,
+}
+
+/// Why a daemon did not start, or ended.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// The policy has errors: the text that says which.
+    #[error("{0}")]
+    Policy(String),
+    /// The host lacks something.
+    #[error("{0}")]
+    Unfit(String),
+    /// Another daemon, a socket's path.
+    #[error(transparent)]
+    Socket(#[from] SocketError),
+    /// The hand-over.
+    #[error(transparent)]
+    TakeOver(#[from] handover::TakeError),
+    /// A device, a cgroup, a setting.
+    #[error(transparent)]
+    Netio(#[from] netio::Error),
+    /// No uplinks.
+    #[error("{0}; set one up, or name it in `uplinks`")]
+    Uplinks(#[from] uplinks::UplinkError),
+    /// The kernel half.
+    #[error("{0}; {remedy}", remedy = .0.remedy())]
+    Kernel(#[from] sockmon::SockmonError),
+    /// A request that the start makes itself.
+    #[error("{0}{remedy}", remedy = .0.remedy.as_ref().map_or(String::new(), |r| format!("; {r}")))]
+    Refused(#[from] crate::refused::Refused),
+    /// No keys.
+    #[error(transparent)]
+    Keys(#[from] crate::keys::KeysError),
+    /// An association that was handed over.
+    #[error("an association that was handed over: {0}")]
+    Association(#[from] sadb::SadError),
+    /// The system.
+    #[error("{doing}: {source}")]
+    System {
+        /// What was being done.
+        doing: &'static str,
+        /// The system's answer.
+        source: std::io::Error,
+    },
+    /// A data thread broke.
+    #[error(
+        "a data thread has ended by itself; protected traffic is refused until the daemon runs again (this is a bug: see the log)"
+    )]
+    Thread,
+}
+
+/// A daemon that is up.
+pub(crate) struct Daemon {
+    pub(crate) plane: Plane,
+    pub(crate) held: Held,
+    pub(crate) control: UnixListener,
+    pub(crate) handover: UnixListener,
+}
+
+/// What a daemon holds beside its control plane.
+pub(crate) struct Held {
+    pub(crate) lock: Lock,
+    pub(crate) outbound_ended: oneshot::Receiver<OutboundHalf>,
+    pub(crate) inbound_ended: oneshot::Receiver<InboundHalf>,
+    /// For a hand-over.
+    pub(crate) tun: Tun,
+    /// For a hand-over.
+    pub(crate) udp: UdpTransport,
+    pub(crate) options: RunOptions,
+}
+
+/// Run a daemon in the foreground until a signal or a hand-over ends it.
+///
+/// # Errors
+/// [`RunError`].
+pub fn run(config: Config, options: RunOptions) -> Result<(), RunError> {
+    harden::harden();
+    let daemon = start(config, options)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|source| RunError::System { doing: "starting the control plane", source })?;
+    runtime.block_on(serve::serve(daemon))
+}
+
+fn start(config: Config, options: RunOptions) -> Result<Daemon, RunError> {
+    fit(&config)?;
+    let uplinks = uplinks::choose(&config)?;
+    let run_dir = config.run_dir();
+    socket::make_folder(&run_dir)?;
+    let (store, candidate) = policy(&config, &run_dir)?;
+    let (lock, taken) = become_the_daemon(&config, &run_dir, options)?;
+    let control = socket::bind(&config.control_socket)?;
+    let handover = socket::bind(&handover::socket(&run_dir))?;
+
+    let parent = config.cgroup.clone().map_or_else(netio::cgroup::unified_root, Ok)?;
+    let exempt = Cgroup::create(&parent, &format!("ravelin-{}", config.instance))?;
+    note_host(&config, &run_dir, &exempt)?;
+    exempt.enter()?;
+    let (state, tun_fd, udp_fds) = match taken {
+        Some(Taken { state, tun, udp }) => (Some(state), Some(tun), udp),
+        None => (None, None, Vec::new()),
+    };
+    let udp = open_udp(&config, udp_fds)?;
+    let clear = ClearSender::open()?;
+    let tun = open_tun(&config, tun_fd, &uplinks)?;
+    host::apply_settings()?;
+
+    let monitor = Sockmon::attach(&sockmon::Options {
+        uplinks: uplinks.iter().map(|u| u.index).collect(),
+        ..sockmon::Options::new(&config.instance, parent, exempt.path().to_owned(), tun.index())
+    })?;
+    let (keys, out_half, in_half) = halves(&config, &candidate, state)?;
+    let (outbound, out_inbox) = datapath::channel()?;
+    let (inbound, in_inbox) = datapath::channel()?;
+    let mut plane = Plane {
+        started: netio::clock::monotonic(),
+        policy: store,
+        executables: Vec::new(),
+        keys,
+        outbound,
+        inbound,
+        monitor: Some(Monitor::new(monitor)),
+        tun: Device { name: tun.name().to_owned(), index: tun.index() },
+        path_mtu: path_mtu(&config, &uplinks),
+        uplinks: uplinks.iter().map(Uplink::device).collect(),
+        config,
+    };
+    // Optional traffic of a peer that has an association already is sticky from the first packet.
+    plane.set_live_sas(in_half.engine.sad().list().map(|sa| sa.config().effective_selectors().remote))?;
+    plane.put_first_in_force(candidate)?;
+
+    let outbound_thread = OutboundThread { tun: tun.try_clone()?, udp: udp.clone(), clear };
+    let inbound_thread = InboundThread { udp: udp.clone(), tun: tun.try_clone()? };
+    let outbound_ended = datapath::start("rvl-outbound", out_half, out_inbox, |half, inbox| {
+        outbound_thread.serve(half, inbox)
+    })?;
+    let inbound_ended =
+        datapath::start("rvl-inbound", in_half, in_inbox, |half, inbox| inbound_thread.serve(half, inbox))?;
+    let held = Held { lock, outbound_ended, inbound_ended, tun, udp, options };
+    Ok(Daemon { plane, held, control, handover })
+}
+
+/// Refuse rather than half-work.
+fn fit(config: &Config) -> Result<(), RunError> {
+    let report = api::Doctor::new(doctor::checks(Some(config)));
+    if report.ok {
+        return Ok(());
+    }
+    let mut text = "this host lacks something that the daemon needs:".to_owned();
+    for check in report.failures() {
+        text.push_str(&format!("\n  {}: {}", check.name, check.found));
+        if let Some(remedy) = &check.remedy {
+            text.push_str(&format!("\n    {remedy}"));
+        }
+    }
+    text.push_str("\n`ravelin doctor` makes these checks alone");
+    Err(RunError::Unfit(text))
+}
+
+/// At the start, a block with an error has no last good version to fall back to: its program would go out in clear.
+fn policy(config: &Config, run_dir: &Path) -> Result<(PolicyStore, Candidate), RunError> {
+    let read = |error: crate::policy_store::Unreadable| RunError::Policy(error.to_string());
+    let store = PolicyStore::new(&config.policy, Some(run_dir)).map_err(read)?;
+    let candidate = store.read().map_err(read)?;
+    if candidate.errors > 0 || !candidate.refused.is_empty() {
+        let file = config.policy.display();
+        return Err(RunError::Policy(format!(
+            "{}\nthe policy {file} has errors; what it protects would be in clear, so the daemon does not start",
+            candidate.diagnostics.trim_end()
+        )));
+    }
+    if !candidate.diagnostics.is_empty() {
+        tracing::warn!(
+            "what the policy says may not be what was meant:\n{}",
+            candidate.diagnostics.trim_end()
+        );
+    }
+    Ok((store, candidate))
+}
+
+fn become_the_daemon(
+    config: &Config,
+    run_dir: &Path,
+    options: RunOptions,
+) -> Result<(Lock, Option<Taken>), RunError> {
+    if !options.take_over {
+        return match socket::lock(run_dir) {
+            Ok(lock) => Ok((lock, None)),
+            Err(error @ SocketError::Taken { .. }) => {
+                Err(RunError::Unfit(format!("{error}; stop it, or start with --take-over")))
+            }
+            Err(error) => Err(error.into()),
+        };
+    }
+    let request = handover::Request::new(&config.instance, &config.tun.name, config.esp.port);
+    let taken = handover::take(run_dir, &request)?;
+    Ok((socket::lock(run_dir)?, Some(taken)))
+}
+
+fn note_host(config: &Config, run_dir: &Path, exempt: &Cgroup) -> Result<(), RunError> {
+    let file = |source| RunError::System { doing: "writing down what is changed on the host", source };
+    let before = Record::read(run_dir).map_err(file)?;
+    let mut record = Record {
+        tun: config.tun.name.clone(),
+        cgroup: exempt.path().to_owned(),
+        control_socket: config.control_socket.clone(),
+        netns: netio::netns::cookie()?,
+        netns_inode: host::netns_inode(Path::new("/proc/thread-self/ns/net")).map_err(file)?,
+        settings: Default::default(),
+    };
+    record.note_settings(before.as_ref())?;
+    record.write(run_dir).map_err(file)
+}
+
+fn open_udp(config: &Config, handed_over: Vec<OwnedFd>) -> Result<UdpTransport, RunError> {
+    if !handed_over.is_empty() {
+        return Ok(UdpTransport::from_fds(handed_over)?);
+    }
+    Ok(UdpTransport::open(&UdpOptions { port: config.esp.port, ..UdpOptions::default() })?)
+}
+
+fn open_tun(config: &Config, handed_over: Option<OwnedFd>, uplinks: &[Uplink]) -> Result<Tun, RunError> {
+    let options = TunOptions { persist: true, offload: true, queue_len: config.tun.queue };
+    let tun = match handed_over {
+        Some(fd) => Tun::from_fd(fd)?,
+        None => Tun::open(&config.tun.name, &options)?,
+    };
+    let mtu = uplinks.iter().map(|uplink| uplink.mtu).min().unwrap_or(1500).clamp(1280, 65_535);
+    tun.configure(&TunConfig { address: host::TUN_ADDRESS, mtu })?;
+    Ok(tun)
+}
+
+fn path_mtu(config: &Config, uplinks: &[Uplink]) -> Option<u16> {
+    let first = uplinks.first().and_then(|uplink| u16::try_from(uplink.mtu).ok());
+    config.esp.path_mtu.or(first)
+}
+
+/// Both halves of the engine with the policy, and with the associations that were handed over.
+fn halves(
+    config: &Config,
+    candidate: &Candidate,
+    state: Option<HandOver>,
+) -> Result<(Keys, OutboundHalf, InboundHalf), RunError> {
+    let mut seed = [0; 8];
+    let random = |source| RunError::System { doing: "reading random octets", source };
+    netio::random::fill(&mut seed).map_err(random)?;
+    let spd = Arc::new(candidate.compiled.spd.clone());
+    let mut outbound = engine::Outbound::new(spd, u64::from_ne_bytes(seed));
+    let mut inbound = engine::Inbound::new(config.esp.port);
+    let keys = match state {
+        None => Keys::new()?,
+        Some(state) => {
+            let keys = Keys::import(state.fingerprint_key, &state.used_keys)?;
+            let count = (state.outbound.len(), state.inbound.len());
+            for sa in state.outbound {
+                outbound.add_sa(OutboundSa::import(sa, &keys.registry)?)?;
+            }
+            for sa in state.inbound {
+                inbound.add_sa(InboundSa::import(sa, &keys.registry)?)?;
+            }
+            tracing::info!(outbound = count.0, inbound = count.1, "associations taken over");
+            keys
+        }
+    };
+    Ok((keys, OutboundHalf::new(outbound), InboundHalf::new(inbound)))
+}
+
+/// What another daemon would have to ask for to take over from this one.
+pub(crate) fn own_request(plane: &Plane) -> handover::Request {
+    handover::Request::new(&plane.config.instance, &plane.config.tun.name, plane.config.esp.port)
+}
+
+/// Give everything to the daemon at the other end: both threads stop, then their state goes.
+///
+/// # Errors
+/// If that does not succeed; this daemon must end all the same.
+pub(crate) async fn hand_over(plane: Plane, held: Held, giving: handover::Giving) -> Result<(), RunError> {
+    let Held { lock, outbound_ended, inbound_ended, tun, udp, .. } = held;
+    for stopped in [plane.outbound.stop(), plane.inbound.stop()] {
+        stopped.map_err(crate::refused::Refused::from)?;
+    }
+    let outbound = outbound_ended.await.map_err(|_| RunError::Thread)?;
+    let inbound = inbound_ended.await.map_err(|_| RunError::Thread)?;
+    let (fingerprint_key, used_keys) = plane.keys.export();
+    let state = HandOver {
+        fingerprint_key,
+        used_keys,
+        inbound: inbound.engine.export(),
+        outbound: outbound.engine.export(),
+    };
+    let count = (state.outbound.len(), state.inbound.len());
+    // Every other copy of a key goes before the new daemon hears of it.
+    drop((outbound, inbound, plane));
+    let open = giving.give(state, tun.as_fd(), &udp.fds()).map_err(|source| RunError::System {
+        doing: "handing over (the keys are gone; add new ones)",
+        source,
+    })?;
+    tracing::info!(outbound = count.0, inbound = count.1, "handed over to the new daemon");
+    drop((tun, udp, lock));
+    // Its end tells the new daemon that this one has ended: nothing may come after.
+    drop(open);
+    Ok(())
+}

@@ -1,0 +1,125 @@
+//! Which devices lead to other hosts: those that the configuration names, else those of the default routes, else every
+//! device that is up and is neither `lo` nor a TUN of ours.
+
+use netio::link::{Link, Links};
+
+use crate::config::Config;
+use crate::plane::Device;
+
+/// Why there are no uplinks.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum UplinkError {
+    /// The configuration names one that is not there.
+    #[error("there is no interface {0:?}, which `uplinks` names")]
+    Missing(String),
+    /// There is none to choose.
+    #[error("no interface is up beside lo")]
+    None,
+    /// The kernel does not say.
+    #[error(transparent)]
+    Netio(#[from] netio::Error),
+}
+
+/// An uplink with what the daemon wants to know of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Uplink {
+    /// Its name.
+    pub name: String,
+    /// Its index.
+    pub index: u32,
+    /// Its MTU.
+    pub mtu: u32,
+}
+
+impl Uplink {
+    /// Without the MTU.
+    pub fn device(&self) -> Device {
+        Device { name: self.name.clone(), index: self.index }
+    }
+}
+
+/// The uplinks of this network namespace.
+///
+/// # Errors
+/// [`UplinkError`].
+pub fn choose(config: &Config) -> Result<Vec<Uplink>, UplinkError> {
+    let mut links = Links::open()?;
+    let all = links.list()?;
+    let defaults: Vec<u32> = match config.uplinks {
+        Some(_) => Vec::new(),
+        None => links.default_routes()?.into_iter().map(|route| route.index).collect(),
+    };
+    among(config, &all, &defaults)
+}
+
+/// As [`choose`], but a named device that is gone for now is passed over: the others stay guarded.
+///
+/// # Errors
+/// If the kernel does not say, or nothing is left.
+pub fn present(config: &Config) -> Result<Vec<Uplink>, UplinkError> {
+    let Some(names) = &config.uplinks else { return choose(config) };
+    let all = Links::open()?.list()?;
+    let there: Vec<String> =
+        names.iter().filter(|n| all.iter().any(|link| link.name == **n)).cloned().collect();
+    if there.is_empty() {
+        return Err(UplinkError::Missing(names.join(", ")));
+    }
+    among(&Config { uplinks: Some(there), ..config.clone() }, &all, &[])
+}
+
+fn among(config: &Config, all: &[Link], defaults: &[u32]) -> Result<Vec<Uplink>, UplinkError> {
+    let uplink = |link: &Link| Uplink { name: link.name.clone(), index: link.index, mtu: link.mtu };
+    if let Some(names) = &config.uplinks {
+        let find = |name: &String| all.iter().find(|link| link.name == *name);
+        return names
+            .iter()
+            .map(|n| find(n).map(uplink).ok_or_else(|| UplinkError::Missing(n.clone())))
+            .collect();
+    }
+    let leads_out = |link: &&Link| !link.loopback && link.up && link.name != config.tun.name;
+    let mut chosen: Vec<Uplink> =
+        all.iter().filter(leads_out).filter(|link| defaults.contains(&link.index)).map(uplink).collect();
+    if chosen.is_empty() {
+        // A bridge's ports carry its packets, not packets of sockets.
+        chosen = all.iter().filter(leads_out).filter(|link| link.master.is_none()).map(uplink).collect();
+    }
+    if chosen.is_empty() { Err(UplinkError::None) } else { Ok(chosen) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    fn link(index: u32, name: &str, up: bool) -> Link {
+        Link {
+            index,
+            name: name.to_owned(),
+            up,
+            running: up,
+            loopback: name == "lo",
+            mtu: 1500,
+            queue_len: 1000,
+            master: None,
+            kind: None,
+            address: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn named_ones_else_default_routes_else_all_that_are_up() {
+        let all = [link(1, "lo", true), link(2, "eth0", true), link(3, "eth1", true), link(4, "eth2", false)];
+        let names = |config: &str, defaults: &[u32]| {
+            let config = Config::parse(Path::new("/c"), &format!("policy = \"p\"\n{config}")).unwrap();
+            among(&config, &all, defaults)
+                .map(|chosen| chosen.into_iter().map(|u| u.name).collect::<Vec<_>>())
+                .map_err(|error| error.to_string())
+        };
+        assert_eq!(names("uplinks = [\"eth2\"]", &[2]).unwrap(), ["eth2"]);
+        assert!(names("uplinks = [\"eth9\"]", &[]).unwrap_err().contains("eth9"));
+        assert_eq!(names("", &[3]).unwrap(), ["eth1"]);
+        assert_eq!(names("", &[]).unwrap(), ["eth0", "eth1"]);
+        assert_eq!(names("tun.name = \"eth0\"", &[]).unwrap(), ["eth1"]);
+    }
+}

@@ -1,0 +1,78 @@
+//! Sizes: what must happen to a packet before it fits its way (RFC 4301 section 8.2, RFC 1191, RFC 8201).
+
+use wire::ip::Headers;
+use wire::stage::Inner;
+use wire::{DropReason, GsoKind, Packet, checksum, ipv6, udp};
+
+/// The most that an IP length field can say.
+const LONGEST: usize = u16::MAX as usize;
+
+/// How a packet goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fit {
+    /// As it is.
+    Whole,
+    /// Cut into pieces of at most this many octets.
+    Cut(usize),
+}
+
+/// For an association that carries inner packets of `mtu` octets. Checksums left to us are completed where the packet goes
+/// on whole; `may_fragment` is set where the outer packet must be fragmented.
+///
+/// # Errors
+/// [`DropReason::TooBig`] if the sender is to be told, [`DropReason::GsoInvalid`].
+pub(crate) fn tunnel(packet: &mut Packet<Inner>, headers: &Headers, mtu: usize) -> Result<Fit, DropReason> {
+    let gso = packet.meta.gso;
+    match gso.kind {
+        GsoKind::Tcp => Ok(Fit::Cut(mtu)),
+        GsoKind::None => {
+            fits(packet, headers, packet.bytes().len(), mtu)?;
+            complete(packet)?;
+            Ok(Fit::Whole)
+        }
+        GsoKind::Udp => {
+            let datagram = headers.header_len + udp::HEADER_LEN + usize::from(gso.size);
+            fits(packet, headers, datagram.min(packet.bytes().len()), mtu)?;
+            Ok(Fit::Cut(LONGEST))
+        }
+    }
+}
+
+/// For a way that the sender knows better than we do: super-packets are cut as it wished.
+///
+/// # Errors
+/// [`DropReason::GsoInvalid`].
+pub(crate) fn clear(packet: &mut Packet<Inner>) -> Result<Fit, DropReason> {
+    match packet.meta.gso.kind {
+        GsoKind::Tcp | GsoKind::Udp => Ok(Fit::Cut(LONGEST)),
+        GsoKind::None => {
+            complete(packet)?;
+            Ok(Fit::Whole)
+        }
+    }
+}
+
+/// Whether a packet of `len` octets fits, or may be fragmented behind us.
+fn fits(packet: &mut Packet<Inner>, headers: &Headers, len: usize, mtu: usize) -> Result<(), DropReason> {
+    if len <= mtu || packet.meta.may_fragment {
+        return Ok(());
+    }
+    // No IPv6 sender goes below 1280 octets (RFC 8200 section 5), so no answer would help it: RFC 2473 section 7.1.
+    let must_carry = headers.version == 6 && len <= ipv6::MIN_MTU;
+    if headers.dont_fragment && !must_carry {
+        return Err(DropReason::TooBig);
+    }
+    packet.meta.may_fragment = true;
+    Ok(())
+}
+
+/// Finish the checksum that the kernel left half done.
+fn complete(packet: &mut Packet<Inner>) -> Result<(), DropReason> {
+    let gso = packet.meta.gso;
+    if gso.needs_checksum {
+        let (start, offset) = (usize::from(gso.checksum_start), usize::from(gso.checksum_offset));
+        checksum::complete_partial(packet.bytes_mut(), start, offset)?;
+        packet.meta.gso.needs_checksum = false;
+    }
+    Ok(())
+}

@@ -1,0 +1,450 @@
+//! Outbound, from the host to the wire: the order of the stages.
+//!
+//! 1. Headers.
+//! 2. Fragments wait until their packet is whole.
+//! 3. Whose packet it is. A stamped one is decided by its application's policy; an answer that the kernel made to a
+//!    protected packet (PROOF in its mark) must leave protected; anything else ends.
+//! 4. The association.
+//! 5. Size. Super-packets are cut to fit; a packet that forbids fragmentation and does not fit is answered; any other is
+//!    carried whole and its outer packet fragmented.
+//! 6. ESP.
+
+use crate::fit::{self, Fit};
+use crate::tally::{About, Dropped, Tally};
+use sadb::sa::OutboundState;
+use sadb::spd::{Action, Decision, Level, Spd};
+use sadb::{FlowCache, FlowKey, OutboundSa, OutboundSad, SaIndex, SadError, Spi};
+use std::net::IpAddr;
+use std::sync::Arc;
+use wire::ip::{self, Headers};
+use wire::stage::{Admitted, Inner, Outer, Selected};
+use wire::{
+    AppId, Buf, DropReason, Flow, Gso, Meta, Packet, Pool, Reassembled, Reassembler, Services, Time, Verdict,
+    WireError, fragment, icmp, ipv6, record, segment,
+};
+
+/// Sets of four flows whose decisions are remembered.
+const ROUTE_SETS: usize = 1024;
+
+/// What became of an outbound packet, or of a part of it.
+#[derive(Debug)]
+pub enum Outcome {
+    /// For the wire, protected.
+    Send(Packet<Outer>),
+    /// For the wire, as it is: policy lets it pass in clear.
+    Clear(Packet<Selected>),
+    /// For the host, through the TUN with this mark: an ICMP error about the packet, which is reported as dropped as well.
+    Reply(Packet<Admitted>, u32),
+    /// Ended here.
+    Drop(Dropped),
+}
+
+/// What a flow of an application gets. Valid until policy or associations change.
+#[derive(Clone, Copy)]
+struct Route {
+    decision: Decision,
+    /// If it is to be protected.
+    sa: Result<SaIndex, DropReason>,
+}
+
+/// Where a packet goes on.
+#[derive(Clone, Copy)]
+enum Course {
+    Clear,
+    Protect(SaIndex),
+}
+
+/// The outbound half of the engine.
+pub struct Outbound {
+    spd: Arc<Spd>,
+    sad: OutboundSad,
+    routes: FlowCache<Route>,
+    /// Grows with each change of policy.
+    loads: u64,
+    fragments: Reassembler,
+    tally: Tally,
+}
+
+impl Outbound {
+    /// An engine with this policy and no associations. `seed` is random: see [`FlowCache::new`].
+    pub fn new(spd: Arc<Spd>, seed: u64) -> Outbound {
+        Outbound {
+            spd,
+            sad: OutboundSad::new(seed),
+            routes: FlowCache::new(ROUTE_SETS, !seed),
+            loads: 0,
+            fragments: Reassembler::default(),
+            tally: Tally::new(),
+        }
+    }
+
+    /// Take one packet all the way. Its outcomes are appended to `out`; buffers come from `pool` and go back to it.
+    pub fn handle(&mut self, now: Time, mut packet: Packet<Inner>, pool: &mut Pool, out: &mut Vec<Outcome>) {
+        packet.meta.received = now;
+        // Not moved out of the result: the headers are many, and every packet would pay for the copy.
+        let parsed = Headers::parse(packet.bytes());
+        let headers = match &parsed {
+            Ok(headers) => headers,
+            Err(error) => return end(&mut self.tally, packet, (*error).into(), None, pool, out),
+        };
+        packet.buf_mut().truncate(headers.total_len);
+        if packet.meta.mark & (record::STAMPED | record::PROOF) == 0 {
+            let flow = ip::flow(packet.bytes(), headers, true);
+            return end(&mut self.tally, packet, DropReason::Unstamped, Some(&flow), pool, out);
+        }
+        if headers.fragment.is_some() {
+            return self.join(now, packet, headers, pool, out);
+        }
+        self.dispatch(packet, headers, None, pool, out);
+    }
+
+    /// Stages 3 to 6, for a whole packet; `joined` is the identification of the fragments it was joined from.
+    #[inline]
+    fn dispatch(
+        &mut self,
+        mut packet: Packet<Inner>,
+        headers: &Headers,
+        joined: Option<u32>,
+        pool: &mut Pool,
+        out: &mut Vec<Outcome>,
+    ) {
+        let flow = ip::flow(packet.bytes(), headers, true);
+        let course = if packet.meta.mark & record::STAMPED != 0 {
+            self.decide(&mut packet.meta, &flow)
+        } else {
+            self.answer(&mut packet.meta, &flow)
+        };
+        match course {
+            Ok(Course::Protect(sa)) => self.protect(sa, packet, headers, &flow, pool, out),
+            Ok(Course::Clear) => match joined {
+                Some(id) if packet.bytes().len() > ipv6::MIN_MTU => {
+                    self.cut_again(packet, headers, id, &flow, pool, out)
+                }
+                _ => self.clear(packet, headers, &flow, pool, out),
+            },
+            Err(reason) => end(&mut self.tally, packet, reason, Some(&flow), pool, out),
+        }
+    }
+
+    /// What policy says of a stamped packet, and the association that does it.
+    fn decide(&mut self, meta: &mut Meta, flow: &Flow) -> Result<Course, DropReason> {
+        let route = self.route(meta.app, flow);
+        meta.rule = route.decision.rule().0;
+        match route.decision.action {
+            Action::Bypass => Ok(Course::Clear),
+            Action::Discard => Err(DropReason::PolicyDiscard),
+            Action::Protect { services, level } => {
+                meta.services = services;
+                match (route.sa, level) {
+                    (Ok(sa), _) => Ok(Course::Protect(sa)),
+                    (Err(DropReason::NoSa), Level::Optional) => Ok(Course::Clear),
+                    (Err(reason), _) => Err(reason),
+                }
+            }
+        }
+    }
+
+    /// An answer that the kernel made without a socket (a reset, an unreachable, an echo reply) to a protected packet
+    /// leaves under the protection that packet had, or not at all.
+    fn answer(&mut self, meta: &mut Meta, flow: &Flow) -> Result<Course, DropReason> {
+        let low = meta.mark & record::APP_MASK;
+        meta.app = AppId(u16::try_from(low).unwrap_or_default());
+        meta.services = Services::AUTHENTICATED;
+        self.sad.find(meta.app, flow, meta.services).map(Course::Protect)
+    }
+
+    /// Stage 2: the last fragment missing becomes the whole packet and goes on.
+    #[cold]
+    fn join(
+        &mut self,
+        now: Time,
+        mut packet: Packet<Inner>,
+        headers: &Headers,
+        pool: &mut Pool,
+        out: &mut Vec<Outcome>,
+    ) {
+        // Pieces of different senders never make one packet.
+        let context = packet.meta.mark;
+        let id = headers.fragment.map(|fragment| fragment.id);
+        let answer = self.fragments.push(now, context, packet.bytes(), headers, pool);
+        self.tally.lost(DropReason::FragmentLimit, self.fragments.take_lost());
+        let reason = match answer {
+            Reassembled::Incomplete => DropReason::FragmentHeld,
+            Reassembled::Rejected(reason) => reason,
+            Reassembled::Complete(whole) => {
+                pool.put(std::mem::replace(packet.buf_mut(), whole));
+                // Its sender had fragmented it, so may we: answering "too big" would not help.
+                packet.meta.may_fragment = true;
+                match Headers::parse(packet.bytes()) {
+                    Ok(headers) => return self.dispatch(packet, &headers, id, pool, out),
+                    Err(error) => error.into(),
+                }
+            }
+        };
+        let flow = ip::flow(packet.bytes(), headers, true);
+        end(&mut self.tally, packet, reason, Some(&flow), pool, out);
+    }
+
+    /// As [`Self::consider`], remembered until policy or associations change.
+    fn route(&mut self, app: AppId, flow: &Flow) -> Route {
+        // Both grow and neither shrinks, so each state of the two databases has a sum of its own.
+        let epoch = self.loads + self.sad.epoch();
+        let key = FlowKey::new(app, flow, 0);
+        if let Some(route) = self.routes.get(epoch, &key) {
+            return route;
+        }
+        let route = self.consider(app, flow);
+        self.routes.put(epoch, &key, route);
+        route
+    }
+
+    /// What policy says of a flow, and the association that does it.
+    fn consider(&self, app: AppId, flow: &Flow) -> Route {
+        let decision = self.spd.decide(app, flow);
+        let sa = match decision.action {
+            Action::Protect { services, level } => match (self.sad.search(app, flow, services), level) {
+                // Less than what was asked is still better than clear.
+                (Err(DropReason::SaTooWeak), Level::Optional) => self.sad.search(app, flow, Services::NONE),
+                (found, _) => found,
+            },
+            Action::Bypass | Action::Discard => Err(DropReason::NoSa),
+        };
+        Route { decision, sa }
+    }
+
+    /// Stages 5 and 6.
+    #[inline]
+    fn protect(
+        &mut self,
+        index: SaIndex,
+        mut packet: Packet<Inner>,
+        headers: &Headers,
+        flow: &Flow,
+        pool: &mut Pool,
+        out: &mut Vec<Outcome>,
+    ) {
+        let tally = &mut self.tally;
+        let Some(sa) = self.sad.get_mut(index) else {
+            return end(tally, packet, DropReason::NoSa, Some(flow), pool, out);
+        };
+        let mtu = ipsec::inner_mtu(sa.config());
+        match fit::tunnel(&mut packet, headers, mtu) {
+            Ok(Fit::Whole) => seal(sa, tally, packet, flow, pool, out),
+            Ok(Fit::Cut(longest)) => {
+                cut(tally, packet, headers, longest, flow, pool, out, |tally, segment, pool, out| {
+                    seal(sa, tally, segment, flow, pool, out)
+                });
+            }
+            Err(reason) => {
+                packet.meta.spi = sa.spi().0;
+                if reason == DropReason::TooBig
+                    && let Some(error) = icmp::too_big(packet.bytes(), headers, mtu)
+                {
+                    tally.replies.count(error.len());
+                    out.push(reply(error, &packet.meta, sa.config().services()));
+                }
+                end(tally, packet, reason, Some(flow), pool, out);
+            }
+        }
+    }
+
+    /// Policy lets pass in clear what had been joined for it to see: in fragments again, since nobody cuts it behind us,
+    /// that fit every link. The identification is the sender's own, so it is as unique as before.
+    #[cold]
+    fn cut_again(
+        &mut self,
+        packet: Packet<Inner>,
+        headers: &Headers,
+        id: u32,
+        flow: &Flow,
+        pool: &mut Pool,
+        out: &mut Vec<Outcome>,
+    ) {
+        let tally = &mut self.tally;
+        let mut pieces = match fragment::fragments(packet.bytes(), headers, id, ipv6::MIN_MTU) {
+            Ok(pieces) => pieces,
+            Err(error) => return end(tally, packet, error.into(), Some(flow), pool, out),
+        };
+        let next = |buf: &mut Buf| pieces.next_into(buf);
+        each(tally, packet.meta, next, flow, pool, out, |tally, piece, _, out| release(tally, piece, out));
+        pool.put(packet.into_buf());
+    }
+
+    /// Policy lets the packet pass as it is: only what the kernel left undone is done.
+    fn clear(
+        &mut self,
+        mut packet: Packet<Inner>,
+        headers: &Headers,
+        flow: &Flow,
+        pool: &mut Pool,
+        out: &mut Vec<Outcome>,
+    ) {
+        let tally = &mut self.tally;
+        match fit::clear(&mut packet) {
+            Ok(Fit::Whole) => release(tally, packet, out),
+            Ok(Fit::Cut(longest)) => {
+                cut(tally, packet, headers, longest, flow, pool, out, |tally, segment, _, out| {
+                    release(tally, segment, out);
+                });
+            }
+            Err(reason) => end(tally, packet, reason, Some(flow), pool, out),
+        }
+    }
+}
+
+/// The control plane's verbs.
+impl Outbound {
+    /// The policy from now on.
+    pub fn set_policy(&mut self, spd: Arc<Spd>) {
+        self.spd = spd;
+        self.loads += 1;
+    }
+
+    /// The policy in force.
+    pub fn policy(&self) -> &Arc<Spd> {
+        &self.spd
+    }
+
+    /// Add an association.
+    ///
+    /// # Errors
+    /// As [`OutboundSad::insert`].
+    pub fn add_sa(&mut self, sa: OutboundSa) -> Result<SaIndex, SadError> {
+        self.sad.insert(sa)
+    }
+
+    /// Take an association out.
+    ///
+    /// # Errors
+    /// As [`OutboundSad::remove`].
+    pub fn remove_sa(&mut self, spi: Spi, remote: IpAddr) -> Result<OutboundSa, SadError> {
+        self.sad.remove(spi, remote)
+    }
+
+    /// The associations with their counters.
+    pub fn sad(&self) -> &OutboundSad {
+        &self.sad
+    }
+
+    /// What a packet of this flow of this application would get, without counting: for `explain`. The association
+    /// means something only where the action is to protect.
+    pub fn preview(&self, app: AppId, flow: &Flow) -> (Decision, Result<SaIndex, DropReason>) {
+        let Route { decision, sa } = self.consider(app, flow);
+        (decision, sa)
+    }
+
+    /// Every association with its key and next number, for another daemon. This one must not send afterwards.
+    pub fn export(&self) -> Vec<OutboundState> {
+        self.sad.list().map(|(_, sa)| sa.export()).collect()
+    }
+
+    /// Counters and latest drops.
+    pub fn tally(&self) -> &Tally {
+        &self.tally
+    }
+
+    /// Let go of fragments whose packet did not complete in time. Call about once a second.
+    pub fn expire(&mut self, now: Time) {
+        self.fragments.expire(now);
+        self.tally.lost(DropReason::FragmentLimit, self.fragments.take_lost());
+    }
+}
+
+fn reply(error: Buf, about: &Meta, services: Services) -> Outcome {
+    let mark = crate::mark(services, about.app);
+    let meta = Meta { received: about.received, app: about.app, mark, services, ..Meta::default() };
+    Outcome::Reply(Packet::made_for_host(error, meta), mark)
+}
+
+/// Every piece of a super-packet, in a buffer of its own, to `then`.
+#[expect(
+    clippy::too_many_arguments,
+    reason = "the parts of `Outbound` that are not lent to `then`, and the packet"
+)]
+fn cut(
+    tally: &mut Tally,
+    packet: Packet<Inner>,
+    headers: &Headers,
+    longest: usize,
+    flow: &Flow,
+    pool: &mut Pool,
+    out: &mut Vec<Outcome>,
+    then: impl FnMut(&mut Tally, Packet<Inner>, &mut Pool, &mut Vec<Outcome>),
+) {
+    let mut pieces = match segment::segments(packet.bytes(), headers, &packet.meta.gso, longest) {
+        Ok(pieces) => pieces,
+        Err(error) => return end(tally, packet, error.into(), Some(flow), pool, out),
+    };
+    each(tally, packet.meta, |buf| pieces.next_into(buf), flow, pool, out, then);
+    pool.put(packet.into_buf());
+}
+
+/// Every piece that `next` writes, in a buffer of its own, to `then`.
+fn each(
+    tally: &mut Tally,
+    meta: Meta,
+    mut next: impl FnMut(&mut Buf) -> Option<Result<(), WireError>>,
+    flow: &Flow,
+    pool: &mut Pool,
+    out: &mut Vec<Outcome>,
+    mut then: impl FnMut(&mut Tally, Packet<Inner>, &mut Pool, &mut Vec<Outcome>),
+) {
+    let meta = Meta { gso: Gso::default(), ..meta };
+    loop {
+        let mut buf = pool.take();
+        match next(&mut buf) {
+            Some(Ok(())) => then(tally, Packet::from_host(buf, meta), pool, out),
+            Some(Err(error)) => {
+                end(tally, Packet::from_host(buf, meta), error.into(), Some(flow), pool, out);
+            }
+            None => return pool.put(buf),
+        }
+    }
+}
+
+/// ESP for one packet that fits.
+#[inline]
+fn seal(
+    sa: &mut OutboundSa,
+    tally: &mut Tally,
+    packet: Packet<Inner>,
+    flow: &Flow,
+    pool: &mut Pool,
+    out: &mut Vec<Outcome>,
+) {
+    let (about, len) = (About::of(&packet.meta), packet.bytes().len());
+    let reason = match ipsec::encap(sa, packet.advance::<Selected>().advance(), pool) {
+        Verdict::Pass(outer) => {
+            tally.protected.count(len);
+            return out.push(Outcome::Send(outer));
+        }
+        Verdict::Drop(reason) | Verdict::Reply(_, reason) => reason,
+        // ESP holds nothing.
+        Verdict::Hold(_) => DropReason::NoSa,
+    };
+    let about = About { spi: sa.spi().0, ..about };
+    let dropped = Dropped::new(reason, &about, len, Some(flow));
+    tally.dropped(dropped);
+    out.push(Outcome::Drop(dropped));
+}
+
+fn release(tally: &mut Tally, packet: Packet<Inner>, out: &mut Vec<Outcome>) {
+    tally.clear.count(packet.bytes().len());
+    out.push(Outcome::Clear(packet.advance()));
+}
+
+/// The packet ends here and its buffer goes back.
+#[cold]
+fn end<S>(
+    tally: &mut Tally,
+    packet: Packet<S>,
+    reason: DropReason,
+    flow: Option<&Flow>,
+    pool: &mut Pool,
+    out: &mut Vec<Outcome>,
+) {
+    let dropped = Dropped::new(reason, &About::of(&packet.meta), packet.bytes().len(), flow);
+    tally.dropped(dropped);
+    out.push(Outcome::Drop(dropped));
+    pool.put(packet.into_buf());
+}

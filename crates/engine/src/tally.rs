@@ -1,0 +1,171 @@
+//! What became of the packets: a counter for every reason, and the latest drops in full for `explain`.
+//!
+//! Each half of the engine owns one and counts without locks; the control plane asks for a copy.
+
+use wire::{AppId, DropReason, Flow, Meta, Time};
+
+/// How many drops are remembered in full.
+pub const REMEMBERED: usize = 64;
+
+/// One packet that ended, as far as it was understood.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Dropped {
+    /// When.
+    pub at: Time,
+    /// Why.
+    pub reason: DropReason,
+    /// The application that sent it, or to which its association is bound.
+    pub app: AppId,
+    /// The rule of the policy that decided, zero if none did.
+    pub rule: u32,
+    /// The SPI that it came with or was to leave with, zero if it had none.
+    pub spi: u32,
+    /// The ESP sequence number.
+    pub sequence: u64,
+    /// The kernel's cookie of the sending socket.
+    pub cookie: u64,
+    /// The mark it came with.
+    pub mark: u32,
+    /// Octets.
+    pub len: usize,
+    /// Who talked to whom, if the inner headers could be read.
+    pub flow: Option<Flow>,
+}
+
+/// What a drop record takes from the packet's [`Meta`].
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct About {
+    pub at: Time,
+    pub app: AppId,
+    pub rule: u32,
+    pub spi: u32,
+    pub sequence: u64,
+    pub cookie: u64,
+    pub mark: u32,
+}
+
+impl About {
+    pub(crate) fn of(meta: &Meta) -> About {
+        About {
+            at: meta.received,
+            app: meta.app,
+            rule: meta.rule,
+            spi: meta.spi,
+            sequence: meta.sequence,
+            cookie: meta.cookie,
+            mark: meta.mark,
+        }
+    }
+}
+
+impl Dropped {
+    /// The record of a packet of `len` octets.
+    pub(crate) fn new(reason: DropReason, about: &About, len: usize, flow: Option<&Flow>) -> Dropped {
+        let About { at, app, rule, spi, sequence, cookie, mark } = *about;
+        Dropped { at, reason, app, rule, spi, sequence, cookie, mark, len, flow: flow.copied() }
+    }
+}
+
+/// Packets and the octets of their inner forms.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// Packets.
+    pub packets: u64,
+    /// Octets.
+    pub bytes: u64,
+}
+
+impl Traffic {
+    pub(crate) fn count(&mut self, bytes: usize) {
+        self.packets += 1;
+        self.bytes += bytes as u64;
+    }
+}
+
+/// The counters of one half of the engine.
+#[derive(Clone, Debug)]
+pub struct Tally {
+    /// Outbound: sent under protection. Inbound: delivered to the host.
+    pub protected: Traffic,
+    /// Outbound: sent in clear by policy. Inbound: nothing.
+    pub clear: Traffic,
+    /// Outbound: answers made for the host (packet too big). Inbound: nothing.
+    pub replies: Traffic,
+    drops: [u64; DropReason::ALL.len()],
+    recent: Vec<Dropped>,
+    /// Where the oldest of `recent` is once it is full.
+    oldest: usize,
+}
+
+impl Tally {
+    pub(crate) fn new() -> Tally {
+        Tally {
+            protected: Traffic::default(),
+            clear: Traffic::default(),
+            replies: Traffic::default(),
+            drops: [0; DropReason::ALL.len()],
+            recent: Vec::with_capacity(REMEMBERED),
+            oldest: 0,
+        }
+    }
+
+    pub(crate) fn dropped(&mut self, dropped: Dropped) {
+        self.drops[dropped.reason as usize] += 1;
+        if is_routine(dropped.reason) {
+            return;
+        }
+        if self.recent.len() < REMEMBERED {
+            self.recent.push(dropped);
+        } else {
+            self.recent[self.oldest] = dropped;
+            self.oldest = (self.oldest + 1) % REMEMBERED;
+        }
+    }
+
+    /// Count drops of which nothing but the reason is known.
+    pub(crate) fn lost(&mut self, reason: DropReason, count: u64) {
+        self.drops[reason as usize] += count;
+    }
+
+    /// How many packets ended for this reason.
+    pub fn drops_for(&self, reason: DropReason) -> u64 {
+        self.drops[reason as usize]
+    }
+
+    /// Every reason for which packets ended, and how many did.
+    pub fn drops(&self) -> impl Iterator<Item = (DropReason, u64)> + '_ {
+        DropReason::ALL.iter().copied().zip(self.drops).filter(|(_, count)| *count > 0)
+    }
+
+    /// The latest drops, oldest first.
+    pub fn last_drops(&self) -> impl Iterator<Item = &Dropped> {
+        let (new, old) = self.recent.split_at(self.oldest.min(self.recent.len()));
+        old.iter().chain(new)
+    }
+}
+
+/// Ends that nobody asks to have explained.
+fn is_routine(reason: DropReason) -> bool {
+    matches!(reason, DropReason::FragmentHeld | DropReason::Keepalive | DropReason::EspDummy)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_latest_drops_are_kept_in_order() {
+        let mut tally = Tally::new();
+        let about = |n| About { at: Time(n), ..About::default() };
+        for n in 0..100 {
+            tally.dropped(Dropped::new(DropReason::NoSa, &about(n), 1, None));
+            tally.dropped(Dropped::new(DropReason::Keepalive, &about(n), 1, None));
+        }
+        let times: Vec<_> = tally.last_drops().map(|d| d.at.0).collect();
+        assert_eq!(times, (36..100).collect::<Vec<_>>());
+        assert_eq!(
+            tally.drops().collect::<Vec<_>>(),
+            [(DropReason::NoSa, 100), (DropReason::Keepalive, 100)]
+        );
+    }
+}

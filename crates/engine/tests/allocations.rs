@@ -1,0 +1,96 @@
+//! In steady state no packet allocates, whichever way it goes and however it ends.
+
+mod support;
+
+use crypto::SuiteId;
+use engine::{InboundOutcome, Outcome};
+use sadb::Mode;
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicU64, Ordering};
+use support::*;
+use wire::{Meta, Packet, Pool, Time};
+
+struct Counting;
+
+static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+
+// SAFETY: hands every call on to the system's allocator; counting is all it adds.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
+        // SAFETY: as above.
+        unsafe { System.dealloc(ptr, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Fill a buffer of the pool.
+fn load(pool: &mut Pool, bytes: &[u8], meta: Meta) -> (wire::Buf, Meta) {
+    let mut buf = pool.take();
+    buf.push_back(bytes.len()).unwrap().copy_from_slice(bytes);
+    (buf, meta)
+}
+
+// One test only: another one in parallel would allocate as well.
+#[test]
+fn no_packet_allocates_in_steady_state() {
+    for mode in MODES {
+        for suite in SuiteId::ALL {
+            steady_state(mode, suite);
+        }
+    }
+}
+
+fn steady_state(mode: Mode, suite: SuiteId) {
+    let config = outbound_config(mode, suite, false);
+    let mut alice = Sender::new(mandatory(), std::slice::from_ref(&config));
+    let mut bob = Receiver::new(std::slice::from_ref(&config));
+    let small = stamped(APP, &alice_to_bob(false, 0, 100));
+    let (large, _) = tcp_super(false, 1, 1400, 60_000);
+    let unstamped = from_host(&alice_to_bob(false, 0, 100));
+    let (mut out, mut delivered) = (Vec::with_capacity(128), Vec::with_capacity(128));
+    let mut count = 0u64;
+    let mut round = |count: &mut u64| {
+        for template in [&small, &large, &unstamped] {
+            let (buf, meta) = load(&mut alice.pool, template.bytes(), template.meta);
+            alice.engine.handle(Time(1), Packet::from_host(buf, meta), &mut alice.pool, &mut out);
+        }
+        for outcome in out.drain(..) {
+            let Outcome::Send(packet) = outcome else { continue };
+            *count += 1;
+            // The packet, a copy of it, and a forgery.
+            for forged in [false, false, true] {
+                let (mut buf, meta) = load(&mut bob.pool, packet.bytes(), Meta::default());
+                if forged {
+                    *buf.as_mut_slice().last_mut().unwrap() ^= 1;
+                    buf.as_mut_slice()[35] ^= 0x55;
+                }
+                bob.engine.handle(Time(1), Packet::raw(buf, meta), &mut bob.pool, &mut delivered);
+            }
+            alice.pool.put(packet.into_buf());
+        }
+        for outcome in delivered.drain(..) {
+            if let InboundOutcome::Deliver(packet, _) = outcome {
+                bob.pool.put(packet.into_buf());
+            }
+        }
+    };
+    // Tables, pools and the list of recent drops fill up first.
+    for _ in 0..8 {
+        round(&mut count);
+    }
+    let (before, counted) = (ALLOCATIONS.load(Ordering::Relaxed), count);
+    for _ in 0..50 {
+        round(&mut count);
+    }
+    let allocated = ALLOCATIONS.load(Ordering::Relaxed) - before;
+    assert_eq!(allocated, 0, "{mode} {suite}: {} packets sealed and opened", count - counted);
+    assert!(count - counted > 2000);
+}

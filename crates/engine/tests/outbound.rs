@@ -1,0 +1,265 @@
+//! Whose packet may leave, and how: policy, associations, answers, and what changes while packets flow.
+
+mod support;
+
+use crypto::SuiteId;
+use engine::Outcome;
+use sadb::spd::{AppPolicy, Class, Item, Level, Network, PortRange, RuleId, Spd};
+use sadb::{Mode, OutboundSa, SaConfig, Selectors, Spi};
+use std::net::IpAddr;
+use std::sync::Arc;
+use support::*;
+use wire::ip::Headers;
+use wire::{AppId, DropReason, Gso, GsoKind, Packet, Prefix, Services, checksum, protocol, record, stage};
+
+fn prefix(text: &str) -> Prefix {
+    let (addr, len) = text.split_once('/').unwrap();
+    Prefix::new(addr.parse().unwrap(), len.parse().unwrap()).unwrap()
+}
+
+/// Application 7: port 53 of Bob's network must be protected, port 80 may be, others are refused; one host there
+/// is trusted, one network is untrusted.
+fn spd() -> Spd {
+    let item = |port, level, rule| Item {
+        local: PortRange::ANY,
+        remote: PortRange::one(port),
+        services: Services::ENCRYPTED,
+        level,
+        rule: RuleId(rule),
+    };
+    let network = |text, class, rule| Network { prefix: prefix(text), class, rule: RuleId(rule) };
+    let mut spd = Spd::new(1);
+    let networks = vec![
+        network("192.0.2.0/24", Class::Protected(0), 1),
+        network("192.0.2.99/32", Class::Trusted, 2),
+        network("203.0.113.0/24", Class::Untrusted, 3),
+        network("2001:db8::/32", Class::Protected(0), 4),
+    ];
+    let items = vec![item(53, Level::Mandatory, 5), item(80, Level::Optional, 6)];
+    spd.insert(APP, AppPolicy::new(networks, vec![items]));
+    spd
+}
+
+fn tunnel() -> SaConfig {
+    outbound_config(Mode::Tunnel, SuiteId::Aes128Gcm, false)
+}
+
+fn to(remote: &str, port: u16) -> Vec<u8> {
+    let remote: IpAddr = remote.parse().unwrap();
+    let (local, _) = hosts(remote.is_ipv6());
+    udp_packet((local, 40000), (remote, port), 0, true, b"a question")
+}
+
+/// In one word what becomes of the packet.
+fn fate(alice: &mut Sender, packet: Packet<stage::Inner>) -> (&'static str, u32) {
+    match alice.handle(packet).remove(0) {
+        Outcome::Send(packet) => ("protected", packet.meta.rule),
+        Outcome::Clear(packet) => ("clear", packet.meta.rule),
+        Outcome::Reply(packet, _) => ("reply", packet.meta.rule),
+        Outcome::Drop(dropped) => (dropped.reason.name(), dropped.rule),
+    }
+}
+
+#[test]
+fn policy_decides() {
+    let bound_to_other = SaConfig {
+        spi: Spi(0x2000),
+        keymat: keymat(SuiteId::Aes128Gcm, 2),
+        selectors: Selectors { app: Some(AppId(8)), ..Selectors::ANY },
+        ..tunnel()
+    };
+    let mut with = Sender::new(spd(), &[tunnel()]);
+    let mut without = Sender::new(spd(), &[bound_to_other]);
+    let table = [
+        ("192.0.2.11", 53, ("protected", 5), ("no_sa", 5)),
+        ("192.0.2.11", 80, ("protected", 6), ("clear", 6)),
+        ("192.0.2.11", 81, ("policy_discard", 1), ("policy_discard", 1)),
+        ("192.0.2.99", 53, ("clear", 2), ("clear", 2)),
+        ("203.0.113.5", 53, ("policy_discard", 3), ("policy_discard", 3)),
+        ("198.51.100.1", 53, ("clear", 0), ("clear", 0)),
+        ("2001:db8::b", 53, ("protected", 5), ("no_sa", 5)),
+        ("2001:db8::b", 80, ("protected", 6), ("clear", 6)),
+    ];
+    // Twice: the second answer is the remembered one.
+    for _ in 0..2 {
+        for (remote, port, protected, unprotected) in table {
+            assert_eq!(fate(&mut with, stamped(APP, &to(remote, port))), protected, "{remote}:{port}");
+            assert_eq!(fate(&mut without, stamped(APP, &to(remote, port))), unprotected, "{remote}:{port}");
+            // An application without policy is none of our business.
+            assert_eq!(fate(&mut with, stamped(AppId(9), &to(remote, port))), ("clear", 0));
+        }
+    }
+    // The other application's association serves only that application.
+    without.engine.set_policy(Arc::new(policy(AppId(8), Services::ENCRYPTED, Level::Mandatory)));
+    assert_eq!(fate(&mut without, stamped(AppId(8), &to("192.0.2.11", 53))), ("protected", 2));
+}
+
+#[test]
+fn a_drop_says_who_and_what() {
+    let mut alice = Sender::new(spd(), &[]);
+    let mut packet = stamped(APP, &to("192.0.2.11", 53));
+    packet.meta.cookie = 4711;
+    let dropped = alice.refuse(packet);
+    assert_eq!((dropped.reason, dropped.app, dropped.rule, dropped.cookie), (DropReason::NoSa, APP, 5, 4711));
+    assert_eq!((dropped.at, dropped.len), (NOW, 38));
+    assert_eq!(dropped.flow.unwrap().to_string(), "192.0.2.10:40000 -> 192.0.2.11:53/udp");
+    assert_eq!(alice.engine.tally().last_drops().copied().collect::<Vec<_>>(), [dropped]);
+    assert_eq!(alice.engine.tally().drops_for(DropReason::NoSa), 1);
+}
+
+#[test]
+fn a_change_of_policy_or_associations_counts_from_the_next_packet() {
+    let registry = crypto_std::registry().unwrap();
+    let mut alice = Sender::new(spd(), &[]);
+    let packet = to("192.0.2.11", 53);
+    assert_eq!(fate(&mut alice, stamped(APP, &packet)).0, "no_sa");
+    alice.engine.add_sa(OutboundSa::new(tunnel(), &registry).unwrap()).unwrap();
+    assert_eq!(fate(&mut alice, stamped(APP, &packet)).0, "protected");
+    alice.engine.set_policy(Arc::new(Spd::new(2)));
+    assert_eq!(fate(&mut alice, stamped(APP, &packet)).0, "clear");
+    alice.engine.set_policy(Arc::new(spd()));
+    assert_eq!(fate(&mut alice, stamped(APP, &packet)).0, "protected");
+    let sa = alice.engine.remove_sa(Spi(SPI), hosts(false).1).unwrap();
+    assert_eq!((sa.next_sequence(), sa.counters.packets), (3, 2));
+    assert_eq!(fate(&mut alice, stamped(APP, &packet)).0, "no_sa");
+    assert!(alice.engine.export().is_empty());
+}
+
+#[test]
+fn unstamped_packets_end() {
+    let mut alice = Sender::new(Spd::new(1), &[tunnel()]);
+    for mark in [0, 7, 0xffff, record::AUTHENTICATED | record::ENCRYPTED | 7, 1 << 17] {
+        assert_eq!(alice.refuse(reflected(mark, &to("192.0.2.11", 53))).reason, DropReason::Unstamped);
+    }
+}
+
+#[test]
+fn an_answer_without_socket_leaves_as_the_question_came() {
+    let shared = tunnel();
+    let bound = SaConfig {
+        spi: Spi(0x2000),
+        keymat: keymat(SuiteId::Aes128Gcm, 2),
+        selectors: Selectors { app: Some(APP), ..Selectors::ANY },
+        ..tunnel()
+    };
+    let (alice, bob) = hosts(false);
+    let unreachable = ip_packet(alice, bob, protocol::ICMP, 0, false, &[3, 3, 0, 0, 0, 0, 0, 0]);
+    // Policy is not asked: it may not even know the application.
+    let mut sender = Sender::new(spd(), &[shared, bound]);
+    for (mark, spi) in [(record::PROOF | 7, 0x2000), (record::PROOF, SPI), (record::PROOF | 9, SPI)] {
+        let [outer] = &sender.send(reflected(mark, &unreachable))[..] else { panic!("one packet") };
+        assert_eq!(outer.meta.spi, spi, "{mark:x}");
+    }
+    // Without an association it does not leave, least of all in clear.
+    let mut sender = Sender::new(Spd::new(1), &[]);
+    assert_eq!(sender.refuse(reflected(record::PROOF, &unreachable)).reason, DropReason::NoSa);
+}
+
+#[test]
+fn the_most_specific_association_serves() {
+    let narrow = SaConfig {
+        spi: Spi(0x2000),
+        keymat: keymat(SuiteId::Aes128Gcm, 2),
+        selectors: Selectors { remote: prefix("192.0.2.0/24"), ..Selectors::ANY },
+        ..tunnel()
+    };
+    let mut alice = Sender::new(mandatory(), &[tunnel(), narrow]);
+    let mut spi = |remote| alice.send(stamped(APP, &to(remote, 53)))[0].meta.spi;
+    assert_eq!((spi("192.0.2.55"), spi("198.51.100.7")), (0x2000, SPI));
+}
+
+#[test]
+fn clear_packets_are_finished_and_otherwise_as_they_were() {
+    let (local, remote) = (hosts(false).0, ip("198.51.100.1"));
+    let mut alice = Sender::new(spd(), &[tunnel()]);
+    let whole = udp_packet((local, 1), (remote, 2), 4, true, &[9; 4000]);
+    let mut bytes = whole.clone();
+    let gso = half_checksum(&mut bytes, 6);
+    let mut packet = stamped(APP, &bytes);
+    packet.meta.gso = gso;
+    match &alice.handle(packet)[..] {
+        [Outcome::Clear(packet)] => assert_eq!(packet.bytes(), whole),
+        other => panic!("{other:?}"),
+    }
+    let mut packet = stamped(APP, &bytes);
+    packet.meta.gso = Gso { kind: GsoKind::Udp, size: 1000, ..gso };
+    let pieces = alice.handle(packet);
+    assert_eq!(pieces.len(), 4);
+    for piece in &pieces {
+        let Outcome::Clear(piece) = piece else { panic!("{piece:?}") };
+        let headers = Headers::parse(piece.bytes()).unwrap();
+        assert_eq!((headers.total_len, headers.tos), (1028, 4));
+        assert_eq!(checksum::verify_transport(piece.bytes(), &headers), Some(true));
+    }
+    assert_eq!(alice.engine.tally().clear.packets, 5);
+}
+
+#[test]
+fn fragments_that_may_pass_in_clear_leave_as_fragments() {
+    for remote in ["198.51.100.1", "2001:db9::1"] {
+        let (remote, mut alice) = (ip(remote), Sender::new(spd(), &[]));
+        let local = hosts(remote.is_ipv6()).0;
+        for len in [1500, 3000] {
+            let whole = udp_packet((local, 1), (remote, 2), 0, false, &vec![3; len]);
+            let mut pieces = fragment(&whole, 0x77, 1400);
+            let last = pieces.pop().unwrap();
+            for piece in pieces {
+                assert_eq!(alice.refuse(stamped(APP, &piece)).reason, DropReason::FragmentHeld);
+            }
+            let mut table = wire::Reassembler::default();
+            let mut got = None;
+            for outcome in alice.handle(stamped(APP, &last)) {
+                let Outcome::Clear(piece) = outcome else { panic!("{outcome:?}") };
+                let headers = Headers::parse(piece.bytes()).unwrap();
+                assert!(headers.total_len <= 1280);
+                assert_eq!(headers.fragment.unwrap().id, 0x77);
+                if let wire::Reassembled::Complete(buf) =
+                    table.push(NOW, 0, piece.bytes(), &headers, &mut pool())
+                {
+                    got = Some(buf);
+                }
+            }
+            let got = got.unwrap();
+            let headers = Headers::parse(got.as_slice()).unwrap();
+            assert_eq!(headers.upper(got.as_slice()), &whole[whole.len() - len - 8..]);
+        }
+    }
+}
+
+#[test]
+fn nonsense_has_a_name() {
+    let mut alice = Sender::new(mandatory(), &[tunnel()]);
+    let good = to("192.0.2.11", 53);
+    let with = |at: usize, value: u8| {
+        let mut bytes = good.clone();
+        bytes[at] = value;
+        bytes
+    };
+    for (bytes, want) in [
+        (vec![], DropReason::Truncated),
+        (with(0, 0x55), DropReason::BadVersion),
+        (with(0, 0x41), DropReason::BadHeader),
+        (with(3, 255), DropReason::Truncated),
+        (with(3, 3), DropReason::BadHeader),
+        (good[..19].to_vec(), DropReason::Truncated),
+    ] {
+        assert_eq!(alice.refuse(stamped(APP, &bytes)).reason, want);
+    }
+    let mut packet = stamped(APP, &good);
+    packet.meta.gso = Gso { kind: GsoKind::Tcp, size: 100, ..Gso::default() };
+    assert_eq!(alice.refuse(packet).reason, DropReason::GsoInvalid);
+}
+
+#[test]
+fn an_exhausted_association_ends_the_rest_of_a_super_packet() {
+    let config = tunnel();
+    let mut state = pair(&config).0.export();
+    state.next_sequence = u64::from(u32::MAX) - 1;
+    let mut alice = Sender::new(mandatory(), &[]);
+    alice.engine.add_sa(OutboundSa::import(state, &crypto_std::registry().unwrap()).unwrap()).unwrap();
+    let (packet, _) = tcp_super(false, 1, 1000, 5000);
+    let outcomes = alice.handle(packet);
+    let sent = outcomes.iter().filter(|o| matches!(o, Outcome::Send(_))).count();
+    assert_eq!((sent, outcomes.len()), (2, 5));
+    assert_eq!(alice.engine.tally().drops_for(DropReason::SequenceExhausted), 3);
+}

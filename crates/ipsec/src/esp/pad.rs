@@ -1,0 +1,87 @@
+//! The ESP trailer: padding 1, 2, 3 and so on, pad length, next header (RFC 4303 sections 2.4 to 2.6).
+
+use wire::DropReason;
+
+/// Pad length and next header.
+pub(crate) const TRAILER: usize = 2;
+/// Payload and trailer together are a multiple of this (RFC 4303 section 2.4; no suite here asks for more).
+pub(crate) const ALIGN: usize = 4;
+/// Most padding that [`write`] adds.
+pub(crate) const MAX_PAD: usize = ALIGN - 1;
+
+/// Next header of a packet without content (RFC 4303 section 2.6).
+pub(crate) const DUMMY: u8 = 59;
+
+/// Padding for `payload` octets.
+pub(crate) const fn length(payload: usize) -> usize {
+    (ALIGN - (payload + TRAILER) % ALIGN) % ALIGN
+}
+
+/// Fill `trailer`, which is [`length`] + [`TRAILER`] octets.
+pub(crate) fn write(trailer: &mut [u8], next_header: u8) {
+    let Some((padding, [pad_length, next])) = trailer.split_last_chunk_mut::<TRAILER>() else { return };
+    let mut count = 0;
+    for octet in padding {
+        count += 1;
+        *octet = count;
+    }
+    *pad_length = count;
+    *next = next_header;
+}
+
+/// What the trailer of a decrypted payload says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Trailer {
+    /// Octets in front of the padding.
+    pub payload: usize,
+    /// What they are.
+    pub next_header: u8,
+}
+
+/// Read and check the trailer. Only after the ICV was right: an error here is the peer's fault, not the path's.
+pub(crate) fn read(plain: &[u8]) -> Result<Trailer, DropReason> {
+    let (rest, &[pad_length, next_header]) =
+        plain.split_last_chunk::<TRAILER>().ok_or(DropReason::EspTooShort)?;
+    let payload = rest.len().checked_sub(usize::from(pad_length)).ok_or(DropReason::EspPadding)?;
+    let padding = rest.get(payload..).ok_or(DropReason::EspPadding)?;
+    // RFC 4303 section 2.4 asks the receiver to inspect it.
+    if padding.iter().zip(1..=u8::MAX).any(|(&octet, want)| octet != want) {
+        return Err(DropReason::EspPadding);
+    }
+    Ok(Trailer { payload, next_header })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_residue_aligns_and_reads_back() {
+        for payload in 0..64 {
+            let mut plain = vec![0xee; payload + length(payload) + TRAILER];
+            assert_eq!(plain.len() % ALIGN, 0);
+            write(&mut plain[payload..], 6);
+            assert_eq!(read(&plain), Ok(Trailer { payload, next_header: 6 }));
+        }
+    }
+
+    #[test]
+    fn wrong_padding_has_a_name() {
+        assert_eq!(read(&[]), Err(DropReason::EspTooShort));
+        assert_eq!(read(&[4]), Err(DropReason::EspTooShort));
+        assert_eq!(read(&[0, 4]), Ok(Trailer { payload: 0, next_header: 4 }));
+        assert_eq!(read(&[1, 4]), Err(DropReason::EspPadding), "longer than the packet");
+        assert_eq!(read(&[1, 1, 4]), Ok(Trailer { payload: 0, next_header: 4 }));
+        assert_eq!(read(&[0, 1, 4]), Err(DropReason::EspPadding));
+        assert_eq!(read(&[1, 3, 2, 4]), Err(DropReason::EspPadding));
+    }
+
+    #[test]
+    fn the_longest_padding_is_read() {
+        let mut plain: Vec<u8> = (1..=255).collect();
+        plain.extend([255, 41]);
+        assert_eq!(read(&plain), Ok(Trailer { payload: 0, next_header: 41 }));
+        plain[200] = 0;
+        assert_eq!(read(&plain), Err(DropReason::EspPadding));
+    }
+}

@@ -1,0 +1,44 @@
+//! Capture files: pcap (both byte orders, micro- and nanoseconds) and pcapng read, pcap written with nanoseconds and link type
+//! RAW. What enters and leaves is a [`Frame`]; [`Frame::ip`] finds the IP packet in it. A file that cannot be read is
+//! an error that names the place; a frame without an IP packet is not.
+
+mod link_type;
+mod read;
+mod write;
+
+pub use link_type::LinkType;
+pub use read::Reader;
+pub use write::Writer;
+
+use std::time::Duration;
+use wire::Time;
+
+/// One captured frame.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Frame {
+    /// When it was captured, since 1970.
+    pub time: Duration,
+    /// What its first octets are.
+    pub link: LinkType,
+    /// Its octets, as far as they were kept.
+    pub data: Vec<u8>,
+    /// Its length on the wire.
+    pub original_len: u32,
+}
+
+impl Frame {
+    /// The IP packet that it carries, with whatever padding is behind it; `None`: no IP in it, or a link type that is not spoken here.
+    pub fn ip(&self) -> Option<&[u8]> {
+        self.link.ip(&self.data)
+    }
+
+    /// The capture's own clock, for the pure rooms.
+    pub fn clock(&self) -> Time {
+        Time(u64::try_from(self.time.as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    /// Whether the capture kept all of it.
+    pub fn is_whole(&self) -> bool {
+        self.data.len() >= self.original_len as usize
+    }
+}

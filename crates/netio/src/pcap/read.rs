@@ -1,0 +1,167 @@
+//! Reading a capture file, whichever form it has.
+
+use super::{Frame, LinkType};
+use crate::error::{Doing, Error, Result};
+use pcap_file::DataLink;
+use pcap_file::pcap::{PcapReader, PcapTsResolution};
+use pcap_file::pcapng::{Block, PcapNgReader};
+use std::fs::File;
+use std::io::{self, Cursor, Read};
+use std::path::Path;
+use std::time::Duration;
+
+/// The longest block that is read: a frame of the largest size that tcpdump keeps, with its options.
+const LONGEST_BLOCK: usize = 1 << 20;
+
+/// First octets of a pcapng file: a section header block.
+const PCAPNG_MAGIC: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
+
+type Source = io::Chain<Cursor<[u8; 4]>, Box<dyn Read + Send>>;
+
+/// A capture file, read frame by frame. A truncated or broken file is an error at the place where it breaks; every frame
+/// before that was answered.
+pub struct Reader {
+    name: String,
+    form: Form,
+    frames: u64,
+    broken: bool,
+}
+
+enum Form {
+    Pcap(PcapReader<Source>),
+    PcapNg(PcapNgReader<Source>),
+}
+
+impl Reader {
+    /// Open a file.
+    pub fn open(path: &Path) -> Result<Reader> {
+        let file = File::open(path).doing(|| format!("opening {}", path.display()))?;
+        Reader::new(&path.display().to_string(), file)
+    }
+
+    /// Read from `source`; `name` stands for it in errors.
+    pub fn new(name: &str, mut source: impl Read + Send + 'static) -> Result<Reader> {
+        let mut magic = [0; 4];
+        source.read_exact(&mut magic).doing(|| format!("reading {name}"))?;
+        let source: Source = Cursor::new(magic).chain(Box::new(source));
+        let unfit = |why: &dyn std::fmt::Display| not_a_capture(name, why);
+        let form = if magic == PCAPNG_MAGIC {
+            Form::PcapNg(PcapNgReader::with_capacity(source, LONGEST_BLOCK).map_err(|e| unfit(&e))?)
+        } else {
+            Form::Pcap(PcapReader::with_capacity(source, LONGEST_BLOCK).map_err(|e| unfit(&e))?)
+        };
+        Ok(Reader { name: name.to_owned(), form, frames: 0, broken: false })
+    }
+
+    /// The next frame; `None` at the end. After an error the file has ended.
+    pub fn next_frame(&mut self) -> Result<Option<Frame>> {
+        if self.broken {
+            return Ok(None);
+        }
+        let answer = match &mut self.form {
+            Form::Pcap(reader) => pcap_frame(reader),
+            Form::PcapNg(reader) => pcapng_frame(reader),
+        };
+        match answer {
+            Ok(frame) => {
+                self.frames += u64::from(frame.is_some());
+                Ok(frame)
+            }
+            Err(why) => {
+                self.broken = true;
+                Err(Error::unfit(
+                    format!("{} is broken behind frame {}: {why}", self.name, self.frames),
+                    "capture it again, or go on with the frames before that",
+                ))
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for Reader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Reader({}, {} frames read)", self.name, self.frames)
+    }
+}
+
+impl Iterator for Reader {
+    type Item = Result<Frame>;
+
+    fn next(&mut self) -> Option<Result<Frame>> {
+        self.next_frame().transpose()
+    }
+}
+
+fn not_a_capture(name: &str, why: &dyn std::fmt::Display) -> Error {
+    Error::unfit(format!("{name} is not a capture file ({why})"), "give a pcap or pcapng file")
+}
+
+fn link(data_link: DataLink) -> LinkType {
+    // The upper half of the field tells the length of frame check sequences.
+    LinkType::from_number(u32::from(data_link) & 0xffff)
+}
+
+/// The raw form is taken, since it is not refused for a frame longer than the file's own snap length.
+fn pcap_frame(reader: &mut PcapReader<Source>) -> std::result::Result<Option<Frame>, String> {
+    let header = reader.header();
+    let Some(packet) = reader.next_raw_packet() else { return Ok(None) };
+    let packet = packet.map_err(|e| describe(&e))?;
+    let nanos = match header.ts_resolution {
+        PcapTsResolution::MicroSecond => u64::from(packet.ts_frac) * 1000,
+        PcapTsResolution::NanoSecond => u64::from(packet.ts_frac),
+    };
+    Ok(Some(Frame {
+        time: Duration::from_secs(packet.ts_sec.into()) + Duration::from_nanos(nanos),
+        link: link(header.datalink),
+        original_len: packet.orig_len,
+        data: packet.data.into_owned(),
+    }))
+}
+
+fn pcapng_frame(reader: &mut PcapNgReader<Source>) -> std::result::Result<Option<Frame>, String> {
+    loop {
+        let Some(next) = reader.next_block() else { return Ok(None) };
+        let (block, state) = next.map_err(|e| describe(&e))?;
+        let link_of = |interface: usize| {
+            state
+                .interfaces()
+                .get(interface)
+                .map(|i| link(i.linktype))
+                .ok_or("a frame of an unknown interface")
+        };
+        // Every other block describes the file or its machine.
+        return Ok(Some(match block {
+            Block::EnhancedPacket(packet) => Frame {
+                time: packet.timestamp,
+                link: link_of(packet.interface_id as usize)?,
+                original_len: packet.original_len,
+                data: packet.data.into_owned(),
+            },
+            Block::Packet(packet) => Frame {
+                time: packet.timestamp,
+                link: link_of(usize::from(packet.interface_id))?,
+                original_len: packet.original_len,
+                data: packet.data.into_owned(),
+            },
+            // Has no time of its own.
+            Block::SimplePacket(packet) => Frame {
+                time: Duration::ZERO,
+                link: link_of(0)?,
+                original_len: packet.original_len,
+                data: packet.data.into_owned(),
+            },
+            _ => continue,
+        }));
+    }
+}
+
+/// An error with its causes, on one line.
+fn describe(error: &dyn std::error::Error) -> String {
+    let mut out = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        out = format!("{out}: {inner}");
+        cause = inner.source();
+    }
+    out
+}

@@ -1,0 +1,52 @@
+//! Socket options that are plain integers, and control messages: the two things the libraries leave to us.
+
+use crate::error::check;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+use std::ptr;
+
+/// Set an integer option.
+pub(crate) fn set_int(
+    fd: impl AsFd,
+    level: libc::c_int,
+    name: libc::c_int,
+    value: libc::c_int,
+) -> io::Result<()> {
+    set(fd, level, name, &value)
+}
+
+/// Set an option whose value is a plain C struct.
+pub(crate) fn set<T: Copy>(
+    fd: impl AsFd,
+    level: libc::c_int,
+    name: libc::c_int,
+    value: &T,
+) -> io::Result<()> {
+    let len = size_of::<T>() as libc::socklen_t;
+    // SAFETY: `value` is readable for `len` octets; the kernel copies them.
+    check(unsafe { libc::setsockopt(fd.as_fd().as_raw_fd(), level, name, ptr::from_ref(value).cast(), len) })
+        .map(drop)
+}
+
+/// Get an option whose value is plain old data.
+///
+/// # Safety
+/// Every bit pattern must be a valid `T`, and the kernel must write a whole `T` for this option.
+pub(crate) unsafe fn get<T: Copy + Default>(
+    fd: impl AsFd,
+    level: libc::c_int,
+    name: libc::c_int,
+) -> io::Result<T> {
+    let mut value = T::default();
+    let mut len = size_of::<T>() as libc::socklen_t;
+    let out = ptr::from_mut(&mut value).cast();
+    // SAFETY: `out` is writable for `len` octets; the caller vouches for the bit pattern.
+    check(unsafe { libc::getsockopt(fd.as_fd().as_raw_fd(), level, name, out, &mut len) })?;
+    Ok(value)
+}
+
+/// Get an integer option.
+pub(crate) fn get_int(fd: impl AsFd, level: libc::c_int, name: libc::c_int) -> io::Result<libc::c_int> {
+    // SAFETY: every pattern is an int.
+    unsafe { get(fd, level, name) }
+}

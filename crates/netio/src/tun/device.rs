@@ -1,0 +1,87 @@
+//! The ioctls of /dev/net/tun (linux/if_tun.h).
+
+use crate::error::{Doing, Error, Result, check};
+use crate::link::interface_request;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
+
+const PATH: &str = "/dev/net/tun";
+
+/// UDP super-packets of both families.
+pub(super) const USO: u32 = libc::TUN_F_USO4 | libc::TUN_F_USO6;
+const TSO: u32 = libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN;
+
+/// Flags of a TUN.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Flags(libc::c_short);
+
+impl Flags {
+    /// What we open it with. IFF_NAPI is left out: we write whole packets or super-packets ourselves.
+    pub(super) const WANTED: Flags =
+        Flags((libc::IFF_TUN | libc::IFF_NO_PI | libc::IFF_VNET_HDR) as libc::c_short);
+
+    pub(super) fn contains(self, other: Flags) -> bool {
+        self.0 & other.0 == other.0
+    }
+}
+
+/// Open or make the TUN `name`; what it is called.
+pub(super) fn open(name: &str) -> Result<(File, String)> {
+    let file =
+        OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC).open(PATH);
+    let file = match file {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {
+            return Err(Error::unfit(format!("there is no {PATH}"), "load the kernel module: modprobe tun"));
+        }
+        file => file.doing(|| format!("opening {PATH}"))?,
+    };
+    let mut request = interface_request(name)?;
+    request.ifr_ifru.ifru_flags = Flags::WANTED.0;
+    let what = || format!("opening the TUN {name}");
+    // SAFETY: TUNSETIFF reads and writes one ifreq, which `request` is.
+    check(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF, &mut request) }).doing(what)?;
+    let size = super::vnet::LEN as libc::c_int;
+    // SAFETY: TUNSETVNETHDRSZ reads one int.
+    check(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETVNETHDRSZ, &size) }).doing(what)?;
+    Ok((file, name_in(&request)))
+}
+
+/// Name and flags of the device behind a descriptor.
+pub(super) fn identity(file: &File) -> io::Result<(String, Flags)> {
+    // SAFETY: ifreq is plain old data; all zeroes is a valid value of it.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    // SAFETY: TUNGETIFF writes one ifreq, which `request` is.
+    check(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNGETIFF, &mut request) })?;
+    let name = name_in(&request);
+    // SAFETY: TUNGETIFF fills the flags of the union.
+    Ok((name, Flags(unsafe { request.ifr_ifru.ifru_flags })))
+}
+
+fn name_in(request: &libc::ifreq) -> String {
+    request.ifr_name.iter().take_while(|&&c| c != 0).map(|&c| char::from(c.cast_unsigned())).collect()
+}
+
+/// Take super-packets or not; the bits that the kernel accepted. Older kernels do not know USO.
+pub(super) fn set_offloads(file: &File, wanted: bool) -> io::Result<u32> {
+    let tries: &[u32] = if wanted { &[TSO | USO, TSO] } else { &[0] };
+    let mut answer = Err(io::Error::from_raw_os_error(libc::EINVAL));
+    for &bits in tries {
+        // SAFETY: TUNSETOFFLOAD takes its argument by value.
+        answer =
+            check(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETOFFLOAD, libc::c_ulong::from(bits)) })
+                .map(|_| bits);
+        if answer.is_ok() {
+            break;
+        }
+    }
+    answer
+}
+
+/// Whether the device outlives its descriptors.
+pub(super) fn set_persistent(file: &File, persist: bool) -> io::Result<()> {
+    // SAFETY: TUNSETPERSIST takes its argument by value.
+    check(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETPERSIST, libc::c_ulong::from(persist)) })
+        .map(drop)
+}

@@ -1,0 +1,269 @@
+//! The TUN between the host and the engine, with vnet header and the 16-octet record (docs/design/0002).
+//!
+//! What enters: whatever the kernel redirected to the device, `vnet header (10) | record (16) | IP packet`, super-packets
+//! included. What leaves: `Packet<Inner>` that starts at the IP header, and to the kernel the same three parts with
+//! the proof in the record. The device is persistent: with the daemon dead, what is redirected to it is counted and dropped.
+//!
+//! The TUN has no back-pressure: an unread packet is dropped without an error to its sender. Its queue is a latency
+//! budget (research: host path, section 2), since with TCP segmentation one slot may hold 64 KiB.
+
+mod device;
+mod vnet;
+
+use crate::error::{Doing, Error, Result};
+use crate::link::{Links, Scope};
+use crate::sysctl;
+use device::Flags;
+use std::fs::File;
+use std::io::{self, IoSlice, Read, Write};
+use std::net::{IpAddr, Ipv4Addr};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use vnet::VnetHeader;
+use wire::{AppId, DropReason, Meta, Packet, Pool, Record, Time, record, stage};
+
+/// Octets in front of the IP packet: vnet header and record.
+pub const PREFIX_LEN: usize = vnet::LEN + record::LEN;
+
+/// The longest packet the kernel hands over (a super-packet of the largest IPv4 length).
+pub const MAX_PACKET: usize = 65_535;
+
+/// How to open the device.
+#[derive(Clone, Debug)]
+pub struct TunOptions {
+    /// Keep the device when its last descriptor is closed.
+    pub persist: bool,
+    /// Take TCP and UDP super-packets, and packets whose checksum is still to be computed.
+    pub offload: bool,
+    /// Packets that the kernel keeps for us.
+    pub queue_len: u32,
+}
+
+impl Default for TunOptions {
+    fn default() -> TunOptions {
+        TunOptions { persist: true, offload: true, queue_len: 128 }
+    }
+}
+
+/// What the host must give the device.
+#[derive(Clone, Debug)]
+pub struct TunConfig {
+    /// Any address of its own, with link scope: without one, loose reverse-path filtering drops what arrives on it.
+    pub address: Ipv4Addr,
+    /// Its MTU. Redirected packets do not look at it; what the host routes to the TUN itself does.
+    pub mtu: u32,
+}
+
+/// One answer of the device.
+#[derive(Debug)]
+pub enum FromTun {
+    /// A packet of a stamped socket, or an answer under protection.
+    Packet(Packet<stage::Inner>),
+    /// A packet that ends here, and why.
+    Dropped(DropReason),
+    /// There is none now.
+    Empty,
+}
+
+/// An open TUN. Reads never block.
+#[derive(Debug)]
+pub struct Tun {
+    file: File,
+    name: String,
+    index: u32,
+    /// TUN_F_* bits that the kernel accepted.
+    offloads: u32,
+}
+
+impl Tun {
+    /// Open the device `name` in the calling thread's network namespace; made if it is not there (with a number in place of a
+    /// `%d`). The device's programs and index survive if it was persistent.
+    pub fn open(name: &str, options: &TunOptions) -> Result<Tun> {
+        let (file, name) = device::open(name)?;
+        let offloads = device::set_offloads(&file, options.offload)
+            .doing(|| format!("setting the offloads of the TUN {name}"))?;
+        device::set_persistent(&file, options.persist)
+            .doing(|| format!("making the TUN {name} persistent"))?;
+        let mut links = Links::open()?;
+        let index = links.index(&name)?;
+        links.set_queue_len(index, options.queue_len)?;
+        Ok(Tun { file, name, index, offloads })
+    }
+
+    /// The device behind a descriptor that another daemon handed over. It must be in the calling thread's namespace.
+    pub fn from_fd(fd: OwnedFd) -> Result<Tun> {
+        let file = File::from(fd);
+        let (name, flags) = device::identity(&file).doing(|| "asking a descriptor which TUN it is".into())?;
+        if !flags.contains(Flags::WANTED) {
+            return Err(Error::unfit(
+                format!("the TUN {name} was opened without vnet header"),
+                "hand over between daemons of the same version",
+            ));
+        }
+        let index = Links::open()?.index(&name)?;
+        let offloads =
+            device::set_offloads(&file, true).doing(|| format!("setting the offloads of the TUN {name}"))?;
+        Ok(Tun { file, name, index, offloads })
+    }
+
+    /// A second handle, for the thread that writes.
+    pub fn try_clone(&self) -> Result<Tun> {
+        let file = self.file.try_clone().doing(|| format!("duplicating the TUN {}", self.name))?;
+        Ok(Tun { file, name: self.name.clone(), ..*self })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its index: what proves that a packet came through it.
+    pub fn index(&self) -> u32 {
+        self.index
+    }
+
+    /// Whether UDP super-packets come and go whole (Linux 6.2).
+    pub fn carries_udp_super_packets(&self) -> bool {
+        self.offloads & device::USO != 0
+    }
+
+    /// Address, reverse-path filter, no addresses of its own making, MTU; then up.
+    pub fn configure(&self, config: &TunConfig) -> Result<()> {
+        let mut links = Links::open()?;
+        links.set_no_generated_addresses(self.index)?;
+        links.set_mtu(self.index, config.mtu)?;
+        links.add_address(self.index, IpAddr::V4(config.address), 32, Scope::Link)?;
+        sysctl::replace(&format!("net/ipv4/conf/{}/rp_filter", self.name), 2)?;
+        links.set_up(self.index, true)
+    }
+
+    /// Take the next packet into a buffer of `pool`, which needs [`PREFIX_LEN`] + [`MAX_PACKET`] octets behind its headroom
+    /// (what the prefix took becomes headroom).
+    pub fn recv(&self, now: Time, pool: &mut Pool) -> io::Result<FromTun> {
+        let mut buf = pool.take();
+        let room = buf.spare_mut();
+        let capacity = room.len();
+        let len = match (&self.file).read(room) {
+            Ok(len) => len,
+            Err(e) => {
+                pool.put(buf);
+                return match e.kind() {
+                    io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Ok(FromTun::Empty),
+                    _ => Err(e),
+                };
+            }
+        };
+        buf.set_len(len);
+        // The kernel cuts what does not fit without saying so.
+        let prefix =
+            if len < capacity { parse_prefix(buf.as_slice(), now) } else { Err(DropReason::Truncated) };
+        Ok(match prefix {
+            Ok(meta) if buf.trim_front(PREFIX_LEN) => FromTun::Packet(Packet::from_host(buf, meta)),
+            Ok(_) => FromTun::Dropped(DropReason::Truncated),
+            Err(reason) => {
+                pool.put(buf);
+                FromTun::Dropped(reason)
+            }
+        })
+    }
+
+    /// Hand a packet to the host with `mark` in its record (proof, services, application). One system call; the prefix
+    /// is gathered from the stack, so the packet needs no headroom.
+    pub fn send(&self, packet: &Packet<stage::Admitted>, mark: u32) -> std::result::Result<(), DropReason> {
+        let bytes = packet.bytes();
+        let version = match bytes.first().map(|first| first >> 4) {
+            Some(version @ (4 | 6)) => version,
+            _ => return Err(DropReason::BadVersion),
+        };
+        let mut prefix = [0; PREFIX_LEN];
+        let (_vnet, behind) = prefix.split_at_mut(vnet::LEN);
+        behind.copy_from_slice(&Record { version, mark, cookie: 0 }.emit());
+        let parts = [IoSlice::new(&prefix), IoSlice::new(bytes)];
+        match (&self.file).write_vectored(&parts) {
+            Ok(len) if len == PREFIX_LEN + bytes.len() => Ok(()),
+            // The device takes a packet whole or not at all.
+            Ok(_) => Err(DropReason::Truncated),
+            Err(e) => Err(match e.raw_os_error() {
+                Some(libc::EAGAIN | libc::ENOBUFS | libc::ENOMEM) => DropReason::Backpressure,
+                Some(libc::EINVAL) => DropReason::BadHeader,
+                _ => DropReason::Unroutable,
+            }),
+        }
+    }
+}
+
+impl AsFd for Tun {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+/// Delete the device `name`, persistent or not; fine if it is not there.
+pub fn delete(name: &str) -> Result<()> {
+    let mut links = Links::open()?;
+    match links.list()?.iter().find(|link| link.name == name) {
+        Some(link) => links.delete(link.index),
+        None => Ok(()),
+    }
+}
+
+/// Vnet header and record as [`Meta`].
+fn parse_prefix(bytes: &[u8], now: Time) -> std::result::Result<Meta, DropReason> {
+    let (vnet, behind) = bytes.split_first_chunk().ok_or(DropReason::Truncated)?;
+    let record = Record::parse(behind)?;
+    if record.mark & (record::STAMPED | record::PROOF) == 0 {
+        return Err(DropReason::Unstamped);
+    }
+    Ok(Meta {
+        received: now,
+        cookie: record.cookie,
+        mark: record.mark,
+        app: AppId((record.mark & record::APP_MASK) as u16),
+        gso: VnetHeader::parse(vnet).gso(record::LEN as u16)?,
+        ..Meta::default()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wire::GsoKind;
+
+    fn prefix(vnet: [u8; 10], mark: u32) -> Vec<u8> {
+        let record = Record { version: 4, mark, cookie: 77 };
+        [&vnet[..], &record.emit(), &[0x45; 20]].concat()
+    }
+
+    #[test]
+    fn record_and_vnet_header_become_meta() {
+        let mut vnet = [0; 10];
+        vnet[0] = 1;
+        vnet[1] = 1 | 0x80;
+        vnet[4..6].copy_from_slice(&1360u16.to_ne_bytes());
+        vnet[6..8].copy_from_slice(&(20u16 + 16).to_ne_bytes());
+        vnet[8..10].copy_from_slice(&16u16.to_ne_bytes());
+        let meta = parse_prefix(&prefix(vnet, record::STAMPED | 9), Time(5)).unwrap();
+        assert_eq!((meta.app, meta.cookie, meta.received), (AppId(9), 77, Time(5)));
+        assert_eq!(meta.gso.kind, GsoKind::Tcp);
+        assert_eq!((meta.gso.size, meta.gso.checksum_start, meta.gso.checksum_offset), (1360, 20, 16));
+        assert!(meta.gso.needs_checksum);
+    }
+
+    #[test]
+    fn what_is_not_ours_has_a_reason() {
+        let stamped = prefix([0; 10], record::STAMPED | 9);
+        let mut foreign = stamped.clone();
+        foreign[11] = b'X';
+        let table = [
+            (prefix([0; 10], 0xd4), DropReason::Unstamped),
+            (prefix([0; 10], 0), DropReason::Unstamped),
+            (foreign, DropReason::BadRecord),
+            (stamped[..25].to_vec(), DropReason::BadRecord),
+            (stamped[..9].to_vec(), DropReason::Truncated),
+            (Vec::new(), DropReason::Truncated),
+        ];
+        for (bytes, reason) in table {
+            assert_eq!(parse_prefix(&bytes, Time(0)).unwrap_err(), reason);
+        }
+        assert!(parse_prefix(&prefix([0; 10], record::PROOF), Time(0)).is_ok());
+    }
+}

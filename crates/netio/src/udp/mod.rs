@@ -1,0 +1,124 @@
+//! ESP in UDP (RFC 3948) as whole IP packets: what enters from the engine is `Packet<Outer>`, IP and UDP header included,
+//! and only its UDP payload is given to the kernel, with the header's addresses, port, type of service and time to
+//! live. What leaves to the engine is `Packet<Raw>`: the datagram behind the headers it travelled in, written anew.
+//!
+//! The sockets must be made by a process that is *already* in the exempt cgroup: a socket keeps the cgroup it was made
+//! in, and the uplink's program would redirect outer packets of any other (research: host path, section 5).
+//! IP fragments of outer packets are put together by the kernel before we see them.
+
+mod control;
+mod receive;
+mod send;
+mod socket;
+
+pub use receive::Received;
+pub(crate) use send::{Outgoing, patiently};
+pub use socket::Family;
+
+use crate::error::{Doing, Result};
+use socket::Pair;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use wire::Buf;
+
+/// Octets of headers that a received datagram gets in front: the headroom that its buffer must have.
+pub const HEADROOM: usize = wire::ipv6::HEADER_LEN + wire::udp::HEADER_LEN;
+
+/// The longest UDP payload.
+pub const MAX_DATAGRAM: usize = 65_535 - wire::udp::HEADER_LEN;
+
+/// How to open the sockets.
+#[derive(Clone, Debug)]
+pub struct UdpOptions {
+    /// The port: 4500 for ESP in UDP.
+    pub port: u16,
+    /// Octets that the kernel may queue per socket and direction.
+    pub buffer: usize,
+}
+
+impl Default for UdpOptions {
+    fn default() -> UdpOptions {
+        UdpOptions { port: 4500, buffer: 8 << 20 }
+    }
+}
+
+/// The UDP sockets of the daemon. A clone shares the sockets and has receive slots of its own: one for each thread.
+#[derive(Debug)]
+pub struct UdpTransport {
+    sockets: Arc<Sockets>,
+    /// Buffers that wait for a datagram.
+    slots: Vec<Buf>,
+    /// Datagrams that the kernel had no room for, per family, as it last said.
+    lost: [u32; 2],
+}
+
+#[derive(Debug)]
+struct Sockets {
+    port: u16,
+    v4: Option<Pair>,
+    v6: Option<Pair>,
+}
+
+impl UdpTransport {
+    /// Open the port for IPv4 and, unless the host has none, IPv6.
+    pub fn open(options: &UdpOptions) -> Result<UdpTransport> {
+        let v4 = Pair::open(Family::V4, options.port, options.buffer)?;
+        let port = v4.port().doing(|| "asking for the UDP port".into())?;
+        let v6 = match Pair::open(Family::V6, port, options.buffer) {
+            Ok(pair) => Some(pair),
+            Err(crate::Error::System { source, .. }) if source.raw_os_error() == Some(libc::EAFNOSUPPORT) => {
+                None
+            }
+            Err(e) => return Err(e),
+        };
+        Ok(UdpTransport::new(Sockets { port, v4: Some(v4), v6 }))
+    }
+
+    /// The sockets that another daemon handed over ([`UdpTransport::fds`], any order).
+    pub fn from_fds(fds: Vec<OwnedFd>) -> Result<UdpTransport> {
+        let (v4, v6) = socket::sort(fds)?;
+        let Some(port) = v4.as_ref().or(v6.as_ref()).map(Pair::port) else {
+            return Err(crate::Error::unfit("no UDP socket was handed over", "start without --take-over"));
+        };
+        let port = port.doing(|| "asking for the UDP port".into())?;
+        Ok(UdpTransport::new(Sockets { port, v4, v6 }))
+    }
+
+    fn new(sockets: Sockets) -> UdpTransport {
+        UdpTransport { sockets: Arc::new(sockets), slots: Vec::new(), lost: [0; 2] }
+    }
+
+    /// Our port.
+    pub fn port(&self) -> u16 {
+        self.sockets.port
+    }
+
+    /// The socket on which datagrams of a family arrive, to wait on; `None` if the host has no such family.
+    pub fn fd(&self, family: Family) -> Option<BorrowedFd<'_>> {
+        self.pair(family).map(|pair| pair.whole.as_fd())
+    }
+
+    /// Every socket, for a hand-over.
+    pub fn fds(&self) -> Vec<BorrowedFd<'_>> {
+        let pairs = self.sockets.v4.iter().chain(&self.sockets.v6);
+        pairs.flat_map(|pair| [pair.whole.as_fd(), pair.fragmenting.as_fd()]).collect()
+    }
+
+    /// Datagrams that arrived when the socket's queue was full, since it was made, as the kernel last said.
+    pub fn lost(&self) -> u64 {
+        self.lost.iter().map(|&n| u64::from(n)).sum()
+    }
+
+    fn pair(&self, family: Family) -> Option<&Pair> {
+        match family {
+            Family::V4 => self.sockets.v4.as_ref(),
+            Family::V6 => self.sockets.v6.as_ref(),
+        }
+    }
+}
+
+impl Clone for UdpTransport {
+    fn clone(&self) -> UdpTransport {
+        UdpTransport { sockets: Arc::clone(&self.sockets), slots: Vec::new(), lost: self.lost }
+    }
+}

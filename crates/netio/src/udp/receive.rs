@@ -1,0 +1,214 @@
+//! From datagrams to whole outer IP packets.
+//!
+//! A datagram may have up to 64 KiB, since an outer packet can come as IP fragments, so each slot is a buffer of
+//! that size; there are few, and of each only the pages that a datagram touches are ever resident: 16 slots of 1,500 octets
+//! are a working set of 32 KiB (DESIGN section 4 asks for at most 2 MiB per core).
+
+use super::control::{self, Beside, Control};
+use super::{Family, HEADROOM, UdpTransport};
+use crate::error::check;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::fd::AsRawFd;
+use std::ptr;
+use wire::ipv4::{self, Ipv4Repr};
+use wire::ipv6::{self, Ipv6Repr};
+use wire::udp::{self, UdpRepr};
+use wire::{Buf, DropReason, Meta, Packet, Pool, Time, WireError, protocol, stage};
+
+/// Datagrams taken with one system call.
+const BATCH: usize = 16;
+
+/// Time to live that is written when the kernel did not say it.
+const USUAL_TTL: u8 = 64;
+
+/// What one call took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Received {
+    /// Datagrams taken from the socket.
+    pub datagrams: usize,
+    /// Of these, ones that did not fit their buffer or cannot stand in one IP packet: dropped.
+    pub truncated: usize,
+    /// There may be more: call again.
+    pub more: bool,
+}
+
+/// The peer's address as the kernel writes it.
+#[repr(C)]
+union Name {
+    v4: libc::sockaddr_in,
+    v6: libc::sockaddr_in6,
+}
+
+impl UdpTransport {
+    /// Take waiting datagrams of `family` (never waits) and append them to `out` as whole IP packets. The pool's buffers
+    /// need [`HEADROOM`] octets in front and [`super::MAX_DATAGRAM`] behind it.
+    pub fn recv(
+        &mut self,
+        family: Family,
+        now: Time,
+        pool: &mut Pool,
+        out: &mut Vec<Packet<stage::Raw>>,
+    ) -> io::Result<Received> {
+        let Some(socket) = self.pair(family).map(|pair| pair.whole.as_raw_fd()) else {
+            return Ok(Received::default());
+        };
+        while self.slots.len() < BATCH {
+            self.slots.push(pool.take());
+        }
+        if self.slots.iter().any(|slot| slot.headroom() < HEADROOM) {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "receive buffers have too little headroom",
+            ));
+        }
+        let mut batch = [const { Arrived::NONE }; BATCH];
+        let count = match receive(socket, &mut self.slots, &mut batch) {
+            Ok(count) => count,
+            Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => 0,
+            Err(e) => return Err(e),
+        };
+        let mut answer = Received { datagrams: count, truncated: 0, more: count == BATCH };
+        for (mut buf, arrived) in self.slots.drain(..count).zip(&batch) {
+            buf.set_len(arrived.len);
+            let beside = control::parse(arrived.control());
+            if let Some(lost) = beside.lost {
+                self.lost[usize::from(family == Family::V6)] = lost;
+            }
+            let cut = arrived.flags & libc::MSG_TRUNC != 0;
+            let (src, src_port) = arrived.peer(family);
+            let dst_port = self.sockets.port;
+            match write_headers(&mut buf, &beside, (src, src_port), dst_port) {
+                Ok(()) if !cut => {
+                    let meta = Meta { received: now, tos: beside.tos, ..Meta::default() };
+                    out.push(Packet::raw(buf, meta));
+                }
+                _ => {
+                    answer.truncated += 1;
+                    pool.put(buf);
+                }
+            }
+        }
+        Ok(answer)
+    }
+}
+
+/// One datagram's surroundings.
+struct Arrived {
+    len: usize,
+    flags: libc::c_int,
+    name: Name,
+    control: Control,
+    control_len: usize,
+}
+
+impl Arrived {
+    const NONE: Arrived = Arrived {
+        len: 0,
+        flags: 0,
+        // The longer member: every octet of the union is set.
+        name: Name {
+            v6: libc::sockaddr_in6 {
+                sin6_family: 0,
+                sin6_port: 0,
+                sin6_flowinfo: 0,
+                sin6_addr: libc::in6_addr { s6_addr: [0; 16] },
+                sin6_scope_id: 0,
+            },
+        },
+        control: Control::EMPTY,
+        control_len: 0,
+    };
+
+    fn control(&self) -> &[u8] {
+        self.control.octets.get(..self.control_len).unwrap_or_default()
+    }
+
+    fn peer(&self, family: Family) -> (IpAddr, u16) {
+        match family {
+            Family::V4 => {
+                // SAFETY: every octet of the union was set, and every pattern is a sockaddr_in.
+                let name = unsafe { self.name.v4 };
+                (Ipv4Addr::from(name.sin_addr.s_addr.to_ne_bytes()).into(), u16::from_be(name.sin_port))
+            }
+            Family::V6 => {
+                // SAFETY: every octet of the union was set, and every pattern is a sockaddr_in6.
+                let name = unsafe { self.name.v6 };
+                (Ipv6Addr::from(name.sin6_addr.s6_addr).into(), u16::from_be(name.sin6_port))
+            }
+        }
+    }
+}
+
+/// recvmmsg(2) into the free areas of `slots`; how many datagrams came.
+fn receive(socket: libc::c_int, slots: &mut [Buf], batch: &mut [Arrived; BATCH]) -> io::Result<usize> {
+    let mut parts = [libc::iovec { iov_base: ptr::null_mut(), iov_len: 0 }; BATCH];
+    // SAFETY: mmsghdr is plain old data; all zeroes is a valid value of it.
+    let mut messages: [libc::mmsghdr; BATCH] = unsafe { std::mem::zeroed() };
+    for (((message, part), slot), arrived) in messages.iter_mut().zip(&mut parts).zip(slots).zip(&mut *batch)
+    {
+        let room = slot.spare_mut();
+        *part = libc::iovec { iov_base: room.as_mut_ptr().cast(), iov_len: room.len() };
+        let header = &mut message.msg_hdr;
+        header.msg_name = ptr::from_mut(&mut arrived.name).cast();
+        header.msg_namelen = size_of::<Name>() as libc::socklen_t;
+        header.msg_iov = part;
+        header.msg_iovlen = 1;
+        header.msg_control = arrived.control.octets.as_mut_ptr().cast();
+        header.msg_controllen = arrived.control.octets.len();
+    }
+    // SAFETY: each message points to one iovec over a slot's own free area, to a name and to a control area, all live
+    // and exclusively borrowed until the call returns, with their lengths.
+    let count = check(unsafe {
+        libc::recvmmsg(
+            socket,
+            messages.as_mut_ptr(),
+            BATCH as libc::c_uint,
+            libc::MSG_DONTWAIT,
+            ptr::null_mut(),
+        )
+    })?;
+    let count = usize::try_from(count).unwrap_or(0).min(BATCH);
+    for (message, arrived) in messages.iter().zip(batch).take(count) {
+        arrived.len = message.msg_len as usize;
+        arrived.flags = message.msg_hdr.msg_flags;
+        arrived.control_len = message.msg_hdr.msg_controllen;
+    }
+    Ok(count)
+}
+
+/// Put the IP and UDP headers that a datagram travelled in back in front of it.
+fn write_headers(
+    buf: &mut Buf,
+    beside: &Beside,
+    (src, src_port): (IpAddr, u16),
+    dst_port: u16,
+) -> Result<(), DropReason> {
+    let repr = UdpRepr { src_port, dst_port, payload_len: buf.len() };
+    udp::emit(push(buf, udp::HEADER_LEN)?, &repr)?;
+    let (tos, ttl, payload_len) = (beside.tos, beside.ttl.unwrap_or(USUAL_TTL), buf.len());
+    match (src, beside.dst) {
+        (IpAddr::V4(src), Some(IpAddr::V4(dst))) => {
+            let repr = Ipv4Repr { src, dst, protocol: protocol::UDP, ttl, tos, id: 0, df: true, payload_len };
+            ipv4::emit(push(buf, ipv4::HEADER_LEN)?, &repr)?;
+        }
+        (IpAddr::V6(src), Some(IpAddr::V6(dst))) => {
+            let repr = Ipv6Repr {
+                src,
+                dst,
+                next_header: protocol::UDP,
+                hop_limit: ttl,
+                traffic_class: tos,
+                flow_label: 0,
+                payload_len,
+            };
+            ipv6::emit(push(buf, ipv6::HEADER_LEN)?, &repr)?;
+        }
+        _ => return Err(DropReason::BadHeader),
+    }
+    Ok(())
+}
+
+fn push(buf: &mut Buf, len: usize) -> Result<&mut [u8], WireError> {
+    buf.push_front(len).ok_or(WireError::NoRoom)
+}

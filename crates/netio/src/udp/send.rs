@@ -1,0 +1,111 @@
+//! From a whole outer IP packet to a datagram.
+
+use super::control::{Control, Writer};
+use super::{Family, UdpTransport};
+use crate::error::check_len;
+use crate::poll;
+use socket2::{SockAddr, Socket};
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsFd, AsRawFd};
+use std::time::Duration;
+use wire::ip::Headers;
+use wire::udp::Udp;
+use wire::{DropReason, Packet, protocol, stage};
+
+/// How long one packet may wait for room in a socket's queue. Long enough that bulk TCP is slowed instead of cut down at
+/// every burst, short enough that a stuck device does not stop the thread.
+const PATIENCE: Duration = Duration::from_millis(10);
+
+impl UdpTransport {
+    /// Send an outer packet: IP without options, UDP from our port. Packets that may be fragmented are, by the kernel; for
+    /// the others "does not fit the device" is [`DropReason::TooBig`].
+    pub fn send(&self, packet: &Packet<stage::Outer>) -> Result<(), DropReason> {
+        let bytes = packet.bytes();
+        let headers = Headers::parse(bytes)?;
+        if headers.protocol != protocol::UDP || headers.fragment.is_some() || headers.has_options {
+            return Err(DropReason::BadHeader);
+        }
+        let datagram = Udp::new_checked(headers.upper(bytes))?;
+        if datagram.src_port() != self.port() {
+            return Err(DropReason::BadHeader);
+        }
+        let family = if headers.dst.is_ipv4() { Family::V4 } else { Family::V6 };
+        let pair = self.pair(family).ok_or(DropReason::Unroutable)?;
+        let socket = if packet.meta.may_fragment { &pair.fragmenting } else { &pair.whole };
+        let outgoing = Outgoing { headers: &headers, port: datagram.dst_port(), payload: datagram.payload() };
+        outgoing.send(socket)
+    }
+}
+
+/// What the kernel puts an IP header around, and what is to stand in that header.
+pub(crate) struct Outgoing<'a> {
+    pub(crate) headers: &'a Headers,
+    /// Port of the destination; zero on a raw socket.
+    pub(crate) port: u16,
+    pub(crate) payload: &'a [u8],
+}
+
+impl Outgoing<'_> {
+    pub(crate) fn send(&self, socket: &Socket) -> Result<(), DropReason> {
+        let to = SockAddr::from(SocketAddr::new(self.headers.dst, self.port));
+        let mut control = Control::EMPTY;
+        let mut writer = Writer::new(&mut control);
+        writer.source(self.headers.src);
+        writer.service(matches!(self.headers.dst, IpAddr::V6(_)), self.headers.tos, self.headers.ttl);
+        let control_len = writer.len();
+        patiently(socket, || transmit(socket, &to, self.payload, &mut control, control_len))
+    }
+}
+
+/// Send once more after the socket's queue had no room; the kernel's refusal in the house's words.
+pub(crate) fn patiently(
+    socket: &Socket,
+    mut send: impl FnMut() -> io::Result<usize>,
+) -> Result<(), DropReason> {
+    let mut waited = false;
+    loop {
+        match send() {
+            Ok(_) => return Ok(()),
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock && !waited => {
+                waited = true;
+                if !poll::writable(socket.as_fd(), PATIENCE).unwrap_or(false) {
+                    return Err(DropReason::Backpressure);
+                }
+            }
+            Err(e) => return Err(reason(&e)),
+        }
+    }
+}
+
+fn transmit(
+    socket: &Socket,
+    to: &SockAddr,
+    payload: &[u8],
+    control: &mut Control,
+    control_len: usize,
+) -> io::Result<usize> {
+    let mut part = libc::iovec { iov_base: payload.as_ptr().cast_mut().cast(), iov_len: payload.len() };
+    // SAFETY: msghdr is plain old data; all zeroes is a valid value of it.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    message.msg_name = to.as_ptr().cast_mut().cast();
+    message.msg_namelen = to.len();
+    message.msg_iov = &mut part;
+    message.msg_iovlen = 1;
+    message.msg_control = control.octets.as_mut_ptr().cast();
+    message.msg_controllen = control_len.min(control.octets.len());
+    // SAFETY: name, payload and control are live for the call with the lengths given; sendmsg only reads them.
+    check_len(unsafe { libc::sendmsg(socket.as_raw_fd(), &message, libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL) })
+}
+
+/// The kernel's refusal, in the house's words.
+fn reason(error: &io::Error) -> DropReason {
+    match error.raw_os_error() {
+        Some(libc::EAGAIN | libc::ENOBUFS | libc::ENOMEM) => DropReason::Backpressure,
+        Some(libc::EMSGSIZE) => DropReason::TooBig,
+        // ENETUNREACH, EHOSTUNREACH, ENETDOWN, a source address that is not ours (EINVAL, EADDRNOTAVAIL), and a
+        // firewall's refusal (EPERM): from here the peer cannot be reached.
+        _ => DropReason::Unroutable,
+    }
+}

@@ -1,0 +1,140 @@
+//! Whether one policy is at least as strict as another for every flow there can be. Exact, without sampling: the
+//! peers are cut into the stretches on which both policies name one network each, the ports into the rectangles on
+//! which both choose one item each.
+
+use std::collections::HashSet;
+
+use sadb::spd::{Action, AppPolicy, Class, Item, Level, Order};
+
+use crate::ports;
+
+/// How `a` and `b` compare. Strictness: discard over everything, everything over bypass; between protections,
+/// `mandatory` over `optional` and encryption (which implies authentication) over authentication, each at least.
+pub fn compare(a: &AppPolicy, b: &AppPolicy) -> Order {
+    let (mut a_holds, mut b_holds) = (true, true);
+    for (left, right) in pairs(a, b) {
+        let left_items = items(a, left);
+        let right_items = items(b, right);
+        let all = || left_items.iter().chain(right_items);
+        let locals = ports::starts(all().map(|i| i.local));
+        let remotes = ports::starts(all().map(|i| i.remote));
+        for &local in &locals {
+            for &remote in &remotes {
+                let x = action(left, left_items, local, remote);
+                let y = action(right, right_items, local, remote);
+                a_holds &= at_least(x, y);
+                b_holds &= at_least(y, x);
+            }
+        }
+        if !a_holds && !b_holds {
+            return Order::Incomparable;
+        }
+    }
+    match (a_holds, b_holds) {
+        (true, true) => Order::Same,
+        (true, false) => Order::Stricter,
+        (false, true) => Order::Weaker,
+        (false, false) => Order::Incomparable,
+    }
+}
+
+/// What a policy makes of a peer.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Peer {
+    Bypass,
+    Discard,
+    Protected(usize),
+}
+
+impl Peer {
+    fn of(class: Class) -> Peer {
+        match class {
+            Class::Trusted => Peer::Bypass,
+            Class::Untrusted => Peer::Discard,
+            Class::Protected(index) => Peer::Protected(index),
+        }
+    }
+}
+
+fn items(policy: &AppPolicy, peer: Peer) -> &[Item] {
+    match peer {
+        Peer::Protected(index) => policy.protections().get(index).map_or(&[], Vec::as_slice),
+        _ => &[],
+    }
+}
+
+fn action(peer: Peer, items: &[Item], local: u16, remote: u16) -> Action {
+    match peer {
+        Peer::Bypass => Action::Bypass,
+        Peer::Discard => Action::Discard,
+        Peer::Protected(_) => {
+            match items.iter().find(|i| i.local.contains(local) && i.remote.contains(remote)) {
+                Some(item) => Action::Protect { services: item.services, level: item.level },
+                None => Action::Discard,
+            }
+        }
+    }
+}
+
+fn at_least(a: Action, b: Action) -> bool {
+    match (a, b) {
+        (Action::Discard, _) | (_, Action::Bypass) => true,
+        (_, Action::Discard) | (Action::Bypass, _) => false,
+        (Action::Protect { services: s, level: l }, Action::Protect { services: t, level: m }) => {
+            s.satisfies(t) && (l == Level::Mandatory || m == Level::Optional)
+        }
+    }
+}
+
+/// Every pair of opinions that some peer gets.
+fn pairs(a: &AppPolicy, b: &AppPolicy) -> HashSet<(Peer, Peer)> {
+    let (a, b) = (stretches(a), stretches(b));
+    let mut out = HashSet::new();
+    let (mut left, mut right) = (Peer::Bypass, Peer::Bypass);
+    let (mut i, mut j) = (0, 0);
+    loop {
+        let next = match (a.get(i), b.get(j)) {
+            (None, None) => break,
+            (Some(x), None) => x.0,
+            (None, Some(y)) => y.0,
+            (Some(x), Some(y)) => x.0.min(y.0),
+        };
+        while let Some((_, peer)) = a.get(i).filter(|x| x.0 == next) {
+            left = *peer;
+            i += 1;
+        }
+        while let Some((_, peer)) = b.get(j).filter(|y| y.0 == next) {
+            right = *peer;
+            j += 1;
+        }
+        out.insert((left, right));
+    }
+    out
+}
+
+/// The addresses from which on a policy has another opinion, in order; the last entry for an address holds.
+fn stretches(policy: &AppPolicy) -> Vec<(u128, Peer)> {
+    let mut networks: Vec<_> = policy.networks().iter().collect();
+    networks.sort_by_key(|n| (n.prefix.first(), n.prefix.len()));
+    let mut out = vec![(0, Peer::Bypass)];
+    let mut open: Vec<(u128, Peer)> = Vec::new();
+    let close = |open: &mut Vec<(u128, Peer)>, out: &mut Vec<(u128, Peer)>| {
+        if let Some((last, _)) = open.pop()
+            && let Some(next) = last.checked_add(1)
+        {
+            out.push((next, open.last().map_or(Peer::Bypass, |o| o.1)));
+        }
+    };
+    for network in networks {
+        while open.last().is_some_and(|o| o.0 < network.prefix.first()) {
+            close(&mut open, &mut out);
+        }
+        let peer = Peer::of(network.class);
+        out.push((network.prefix.first(), peer));
+        open.push((network.prefix.last(), peer));
+    }
+    while !open.is_empty() {
+        close(&mut open, &mut out);
+    }
+    out
+}

@@ -1,0 +1,309 @@
+//! From sound blocks to the tables of the data path.
+//!
+//! A rule's number is its application's number and its place in the block, so nothing in one application's
+//! table depends on any other block: exclusiveness (paper 000 section 3.4), level 1, holds byte for byte.
+
+use std::collections::{HashMap, HashSet};
+
+use sadb::spd::{AppPolicy, Class, Item, Network, Order, RuleId, Spd};
+use wire::{AppId, Services};
+
+use crate::ast::{self, Block, NetworkKind, Service, Span};
+use crate::diagnostic::{Lines, Position};
+use crate::{AppTable, Parsed, compare, prefixes};
+
+/// What kind of statement a rule is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RuleKind {
+    /// A network setting; the protection it names, if any.
+    Network(Option<String>),
+    /// An item of the protection of this name.
+    Item(String),
+}
+
+/// Where a rule stands and what it says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RuleSource {
+    /// Its number.
+    pub id: RuleId,
+    /// Whose it is.
+    pub app: AppId,
+    /// What it is.
+    pub kind: RuleKind,
+    /// The file's name as the caller gave it.
+    pub file: String,
+    /// Line, from 1.
+    pub line: usize,
+    /// Column in characters, from 1.
+    pub column: usize,
+    /// The statement on one line.
+    pub text: String,
+}
+
+/// One application that has a policy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Application {
+    /// Its number.
+    pub id: AppId,
+    /// Its name or path as the policy has it.
+    pub name: String,
+    /// Line of its name in the block's header, from 1.
+    pub line: usize,
+    /// Column of its name.
+    pub column: usize,
+    /// Line of the block's `application`.
+    pub block_line: usize,
+    /// The header, on one line.
+    pub block: String,
+    /// Kept from an earlier load ([`Compiled::carry_over`]): its lines are those of the text then.
+    pub carried: bool,
+    /// Index of the block among the sound ones; applications of one list share it.
+    body: usize,
+}
+
+impl Application {
+    /// The executable's path, if the policy names one; else every executable of that file name is meant.
+    pub fn path(&self) -> Option<&str> {
+        self.name.starts_with('/').then_some(self.name.as_str())
+    }
+}
+
+/// Why an application has no policy although the file names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// Its block has errors.
+    Broken,
+    /// The table of application numbers is full.
+    NoNumber,
+}
+
+/// An application that the file names and that has no policy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeftOut {
+    /// Its name.
+    pub name: String,
+    /// Why.
+    pub reason: Reason,
+    /// Line of its name.
+    pub line: usize,
+}
+
+/// A policy as the data path and `explain` use it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Compiled {
+    /// The file's name as the caller gave it.
+    pub file: String,
+    /// The tables.
+    pub spd: Spd,
+    /// What is behind each rule, by number.
+    pub rules: Vec<RuleSource>,
+    /// Every application with a policy, in the order of the file.
+    pub applications: Vec<Application>,
+    /// Applications that the file names and that have no policy from it.
+    pub left_out: Vec<LeftOut>,
+    /// The text had errors.
+    pub errors: bool,
+}
+
+/// Compile the sound blocks. `table` gives the applications their numbers and grows by the new ones; `generation`
+/// goes into the tables.
+pub fn compile(parsed: &Parsed, table: &mut AppTable, generation: u64) -> Compiled {
+    let lines = Lines::new(&parsed.text);
+    let place = |span: Span| lines.position(&parsed.text, span.start as usize);
+    let mut out = Compiled {
+        file: parsed.file.clone(),
+        spd: Spd::new(generation),
+        rules: Vec::new(),
+        applications: Vec::new(),
+        left_out: Vec::new(),
+        errors: parsed.has_errors(),
+    };
+    for (body, block) in parsed.blocks.iter().enumerate() {
+        let names: Vec<String> = block.names.iter().map(|n| ast::quoted(&n.text)).collect();
+        let header = format!("application {}", names.join(", "));
+        for name in &block.names {
+            let at = place(name.span);
+            let Some(id) = table.assign(&name.text) else {
+                out.left_out.push(LeftOut {
+                    name: name.text.clone(),
+                    reason: Reason::NoNumber,
+                    line: at.line,
+                });
+                continue;
+            };
+            let unit = Unit { file: &parsed.file, block, app: id, place: &place };
+            out.spd.insert(id, unit.policy());
+            unit.sources(&mut out.rules);
+            out.applications.push(Application {
+                id,
+                name: name.text.clone(),
+                line: at.line,
+                column: at.column,
+                block_line: place(block.header).line,
+                block: header.clone(),
+                carried: false,
+                body,
+            });
+        }
+    }
+    let sound = parsed.blocks.iter().flat_map(|b| &b.names);
+    let mut known: HashSet<&str> = sound.map(|n| n.text.as_str()).collect();
+    for name in parsed.broken.iter().flat_map(|b| &b.names) {
+        if known.insert(&name.text) {
+            let line = place(name.span).line;
+            out.left_out.push(LeftOut { name: name.text.clone(), reason: Reason::Broken, line });
+        }
+    }
+    out.rules.sort_by_key(|rule| rule.id);
+    out
+}
+
+/// One application's share of a block.
+struct Unit<'u, P: Fn(Span) -> Position> {
+    file: &'u str,
+    block: &'u Block,
+    app: AppId,
+    place: &'u P,
+}
+
+impl<P: Fn(Span) -> Position> Unit<'_, P> {
+    /// The rule at `place` of the block, counted from 1: networks first, then the items of each protection.
+    fn rule(&self, place: usize) -> RuleId {
+        RuleId(u32::from(self.app.0) << 16 | u16::try_from(place).map_or(0xffff, u32::from))
+    }
+
+    fn policy(&self) -> AppPolicy {
+        let mut networks = Vec::new();
+        let mut hole = false;
+        for (index, network) in self.block.networks.iter().enumerate() {
+            let class = self.class(&network.kind);
+            let rule = self.rule(index + 1);
+            for prefix in prefixes::of(&network.range) {
+                hole |= prefixes::needs_hole(prefix);
+                networks.push(Network { prefix, class, rule });
+            }
+        }
+        if hole && !networks.iter().any(|n| n.prefix == prefixes::mapped()) {
+            // IPv4 peers are not in the IPv6 network around them; no rule stands behind this entry.
+            networks.push(Network { prefix: prefixes::mapped(), class: Class::Trusted, rule: RuleId::NONE });
+        }
+        let mut place = self.block.networks.len();
+        let protections = self.block.protections.iter().map(|protection| {
+            let items = protection.items.iter().map(|item| {
+                place += 1;
+                Item {
+                    local: item.local,
+                    remote: item.remote,
+                    services: services(item.service),
+                    level: item.level,
+                    rule: self.rule(place),
+                }
+            });
+            items.collect()
+        });
+        let protections = protections.collect();
+        AppPolicy::new(networks, protections)
+    }
+
+    fn class(&self, kind: &NetworkKind) -> Class {
+        match kind {
+            NetworkKind::Trusted => Class::Trusted,
+            NetworkKind::Untrusted => Class::Untrusted,
+            NetworkKind::Protected(name) => {
+                match self.block.protections.iter().position(|p| p.name.text == name.text) {
+                    Some(index) => Class::Protected(index),
+                    // The checks have refused such a block; refuse the peer should one come by.
+                    None => Class::Untrusted,
+                }
+            }
+        }
+    }
+
+    fn sources(&self, out: &mut Vec<RuleSource>) {
+        let mut push = |place: usize, span: Span, kind: RuleKind, text: String| {
+            let at = (self.place)(span);
+            let id = self.rule(place);
+            let file = self.file.to_string();
+            out.push(RuleSource { id, app: self.app, kind, file, line: at.line, column: at.column, text });
+        };
+        for (index, network) in self.block.networks.iter().enumerate() {
+            let protection = match &network.kind {
+                NetworkKind::Protected(name) => Some(name.text.clone()),
+                _ => None,
+            };
+            push(index + 1, network.span, RuleKind::Network(protection), network.text());
+        }
+        let items = self.block.protections.iter().flat_map(|p| p.items.iter().map(move |item| (p, item)));
+        for (index, (protection, item)) in items.enumerate() {
+            let place = self.block.networks.len() + index + 1;
+            push(place, item.span, RuleKind::Item(protection.name.text.clone()), item.text());
+        }
+    }
+}
+
+fn services(service: Service) -> Services {
+    match service {
+        Service::Encryption => Services::ENCRYPTED,
+        Service::Authentication => Services::AUTHENTICATED,
+    }
+}
+
+impl Compiled {
+    /// What is behind a rule; `None` for [`RuleId::NONE`] and rules of another policy.
+    pub fn rule(&self, id: RuleId) -> Option<&RuleSource> {
+        self.rules.binary_search_by_key(&id, |r| r.id).ok().and_then(|at| self.rules.get(at))
+    }
+
+    /// The application of this number.
+    pub fn application(&self, id: AppId) -> Option<&Application> {
+        self.applications.iter().find(|a| a.id == id)
+    }
+
+    /// The application a program belongs to: the one of exactly that name or path, else, for a path, the one whose
+    /// bare name is the path's file name.
+    pub fn find(&self, program: &str) -> Option<&Application> {
+        let named = |name: &str| self.applications.iter().find(|a| a.name == name);
+        named(program).or_else(|| named(program.rsplit_once('/')?.1))
+    }
+
+    /// For a daemon that loads this policy over `old`: if the text has errors, every application that had a policy and
+    /// has none now keeps the one it had, its block being broken, or its name too broken to be read. An error never
+    /// takes protection away; removing an application needs a text without errors. Both must have their
+    /// numbers from one table. Returns the names that were kept.
+    pub fn carry_over(&mut self, old: &Compiled) -> Vec<String> {
+        if !self.errors {
+            return Vec::new();
+        }
+        let mut kept = Vec::new();
+        let bodies = self.applications.iter().map(|a| a.body + 1).max().unwrap_or(0);
+        for app in &old.applications {
+            let Some(policy) = old.spd.get(app.id).filter(|_| self.spd.get(app.id).is_none()) else {
+                continue;
+            };
+            self.spd.insert(app.id, policy.clone());
+            self.rules.extend(old.rules.iter().filter(|r| r.app == app.id).cloned());
+            self.applications.push(Application { carried: true, body: bodies + app.body, ..app.clone() });
+            kept.push(app.name.clone());
+        }
+        self.rules.sort_by_key(|rule| rule.id);
+        kept
+    }
+
+    /// How each two applications compare, programs without a policy ([`AppId::NONE`]) included: what may stand in
+    /// for what when a socket is handed over. Applications of one block are compared once.
+    pub fn orders(&self) -> Vec<((AppId, AppId), Order)> {
+        let nobody = AppPolicy::default();
+        let policies: Vec<(AppId, Option<usize>, &AppPolicy)> = std::iter::once((AppId::NONE, None, &nobody))
+            .chain(self.applications.iter().filter_map(|a| Some((a.id, Some(a.body), self.spd.get(a.id)?))))
+            .collect();
+        let mut known = HashMap::new();
+        let mut out = Vec::new();
+        for &(a, a_body, a_policy) in &policies {
+            for &(b, b_body, b_policy) in policies.iter().filter(|(b, ..)| *b != a) {
+                let order = *known.entry((a_body, b_body)).or_insert_with(|| compare(a_policy, b_policy));
+                out.push(((a, b), order));
+            }
+        }
+        out
+    }
+}

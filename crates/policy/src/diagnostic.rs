@@ -1,0 +1,328 @@
+//! What is wrong with a policy, where, and what to do about it. Codes are stable: tools and the manual page
+//! (`docs/man/ravelin-policy.5.md`) refer to them, and a retired code is not used again.
+
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+
+use crate::MAX_DIAGNOSTICS;
+use crate::lexer::Span;
+
+/// How much it matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// Worth knowing; nothing is wrong.
+    Note,
+    /// The policy loads, but it may not say what its author meant.
+    Warning,
+    /// The block is left out.
+    Error,
+}
+
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Severity::Note => "note",
+            Severity::Warning => "warning",
+            Severity::Error => "error",
+        })
+    }
+}
+
+macro_rules! codes {
+    ($($variant:ident $code:literal $severity:ident $title:literal;)*) => {
+        /// A stable name for one kind of problem.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Code {
+            $(#[doc = $title] $variant,)*
+        }
+
+        impl Code {
+            /// Every code.
+            pub const ALL: &[Code] = &[$(Code::$variant),*];
+
+            /// The name, as `RVL-P101`.
+            pub fn as_str(self) -> &'static str {
+                match self { $(Code::$variant => $code,)* }
+            }
+
+            /// How much problems of this kind matter.
+            pub fn severity(self) -> Severity {
+                match self { $(Code::$variant => Severity::$severity,)* }
+            }
+
+            /// The kind of problem in a few words.
+            pub fn title(self) -> &'static str {
+                match self { $(Code::$variant => $title,)* }
+            }
+        }
+    };
+}
+
+codes! {
+    UnknownCharacter "RVL-P001" Error "character that means nothing here";
+    OpenQuote "RVL-P002" Error "quoted name without its closing quote";
+    OpenComment "RVL-P003" Error "comment without its end";
+    TooLong "RVL-P004" Error "policy text too long";
+    UnknownEscape "RVL-P005" Error "unknown escape in a quoted name";
+    NotUtf8 "RVL-P006" Error "text is not UTF-8";
+    TooManyProblems "RVL-P007" Warning "too many problems";
+    ExpectedApplication "RVL-P101" Error "expected an application block";
+    ExpectedName "RVL-P102" Error "expected an application name";
+    ExpectedOpen "RVL-P103" Error "expected an opening brace";
+    ExpectedSetting "RVL-P104" Error "expected a network or protection setting";
+    ExpectedAddress "RVL-P105" Error "expected an address range";
+    ExpectedType "RVL-P106" Error "expected a network type";
+    ExpectedProtection "RVL-P107" Error "expected a protection name";
+    ExpectedSemicolon "RVL-P108" Error "expected a semicolon";
+    ExpectedItem "RVL-P109" Error "expected a protection item";
+    ExpectedPort "RVL-P110" Error "expected a port";
+    ExpectedService "RVL-P111" Error "expected a protection type";
+    ExpectedLevel "RVL-P112" Error "expected a protection level";
+    MissingClose "RVL-P113" Error "missing closing brace";
+    BadAddress "RVL-P201" Error "not an address";
+    PrefixTooLong "RVL-P202" Error "prefix length out of range";
+    ReversedRange "RVL-P203" Error "address range reversed";
+    MixedFamilies "RVL-P204" Error "address range mixes IPv4 and IPv6";
+    PortOutOfRange "RVL-P205" Error "port out of range";
+    ReversedPorts "RVL-P206" Error "port range reversed";
+    BadName "RVL-P207" Error "not an application name";
+    BadHost "RVL-P208" Error "not a host name";
+    DuplicateApplication "RVL-P301" Error "application has two blocks";
+    DuplicateProtection "RVL-P302" Error "protection named twice";
+    UndefinedProtection "RVL-P303" Error "protection is not defined";
+    EqualNetworks "RVL-P304" Error "two settings for the same network";
+    EmptyProtection "RVL-P305" Error "protection without items";
+    TooManyItems "RVL-P306" Error "too many items in a protection";
+    TooManyNetworks "RVL-P307" Error "too many networks";
+    TooManyApplications "RVL-P308" Error "too many applications";
+    UnresolvedHost "RVL-P401" Warning "host name is not resolved yet";
+    HostBits "RVL-P402" Warning "host bits set in a prefix";
+    UnusedProtection "RVL-P403" Warning "protection is not used";
+    ShadowedItem "RVL-P404" Warning "item never decides";
+    PortsNotCovered "RVL-P405" Warning "items do not cover every port";
+    EmptyApplication "RVL-P406" Warning "application block without networks";
+    ShadowedNetwork "RVL-P407" Warning "network never decides";
+    PartialOverlap "RVL-P408" Warning "address ranges overlap in part";
+    RepeatedName "RVL-P409" Warning "application named twice in one list";
+    NameAndPath "RVL-P410" Warning "program named by path and by bare name";
+    EmptyPolicy "RVL-P411" Warning "policy without applications";
+    PeersNotCovered "RVL-P501" Note "some peers are in no network";
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl Serialize for Code {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+/// A place as an editor counts it: both from 1, columns in characters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Position {
+    /// Line.
+    pub line: usize,
+    /// Column, in characters.
+    pub column: usize,
+}
+
+/// A second place that belongs to a problem.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Related {
+    /// What is there.
+    pub message: String,
+    /// Where it starts.
+    pub at: Position,
+    /// Its octets in the text.
+    #[serde(skip)]
+    pub span: Span,
+}
+
+/// One problem.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Diagnostic {
+    /// Its kind.
+    pub code: Code,
+    /// How much it matters.
+    pub severity: Severity,
+    /// The file's name as the caller gave it.
+    pub file: String,
+    /// Line, from 1.
+    pub line: usize,
+    /// Column in characters, from 1.
+    pub column: usize,
+    /// One past its last character.
+    pub end: Position,
+    /// What is wrong.
+    pub message: String,
+    /// What would have been right here, if the grammar decides that.
+    pub expected: Vec<String>,
+    /// What to do about it.
+    pub help: String,
+    /// A few words for the marked place.
+    #[serde(skip)]
+    pub label: String,
+    /// Other places that belong to it.
+    pub related: Vec<Related>,
+    /// Its octets in the text.
+    #[serde(skip)]
+    pub span: Span,
+}
+
+impl Diagnostic {
+    pub(crate) fn new(code: Code, span: Span, message: impl Into<String>) -> Diagnostic {
+        Diagnostic {
+            code,
+            severity: code.severity(),
+            file: String::new(),
+            line: 0,
+            column: 0,
+            end: Position::default(),
+            message: message.into(),
+            expected: Vec::new(),
+            help: String::new(),
+            label: String::new(),
+            related: Vec::new(),
+            span,
+        }
+    }
+
+    pub(crate) fn label(mut self, label: impl Into<String>) -> Diagnostic {
+        self.label = label.into();
+        self
+    }
+
+    pub(crate) fn help(mut self, help: impl Into<String>) -> Diagnostic {
+        self.help = help.into();
+        self
+    }
+
+    pub(crate) fn expected(mut self, words: &[&str]) -> Diagnostic {
+        self.expected = words.iter().map(ToString::to_string).collect();
+        self
+    }
+
+    pub(crate) fn related(mut self, span: Span, message: impl Into<String>) -> Diagnostic {
+        self.related.push(Related { message: message.into(), at: Position::default(), span });
+        self
+    }
+
+    /// Whether the block it is in is left out.
+    pub fn is_error(&self) -> bool {
+        self.severity == Severity::Error
+    }
+}
+
+/// Where lines start, and how many characters are before each block of octets, so that a place is found at once
+/// however long a line is.
+pub(crate) struct Lines {
+    starts: Vec<usize>,
+    characters: Vec<usize>,
+}
+
+const BLOCK: usize = 256;
+
+impl Lines {
+    pub(crate) fn new(text: &str) -> Lines {
+        let starts = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
+        let sums = text.as_bytes().chunks(BLOCK).scan(0, |sum, block| {
+            *sum += characters(block);
+            Some(*sum)
+        });
+        Lines { starts, characters: std::iter::once(0).chain(sums).collect() }
+    }
+
+    /// Index of the line that holds the octet at `offset`.
+    fn index(&self, offset: usize) -> usize {
+        self.starts.partition_point(|&start| start <= offset).saturating_sub(1)
+    }
+
+    /// Characters that start before `offset`.
+    fn before(&self, text: &str, offset: usize) -> usize {
+        let block = (offset / BLOCK).min(self.characters.len() - 1);
+        let rest = text.as_bytes().get(block * BLOCK..offset.min(text.len())).unwrap_or_default();
+        self.characters[block] + characters(rest)
+    }
+
+    pub(crate) fn position(&self, text: &str, offset: usize) -> Position {
+        let index = self.index(offset);
+        let column = self.before(text, offset) - self.before(text, self.starts[index]) + 1;
+        Position { line: index + 1, column }
+    }
+
+    /// The text of the lines from the one with `start` to the one with `end`, its first octet, and the number
+    /// of the first line.
+    pub(crate) fn around<'t>(&self, text: &'t str, start: usize, end: usize) -> (&'t str, usize, usize) {
+        let first = self.index(start);
+        let last = self.index(end.max(start));
+        let from = self.starts[first];
+        let to = self.starts.get(last + 1).map_or(text.len(), |next| next - 1);
+        (text.get(from..to).unwrap_or(""), from, first + 1)
+    }
+}
+
+/// Octets that start a character.
+fn characters(text: &[u8]) -> usize {
+    text.iter().filter(|octet| **octet & 0xc0 != 0x80).count()
+}
+
+/// Collects problems: up to [`MAX_DIAGNOSTICS`] errors, and as many warnings and notes.
+#[derive(Default)]
+pub(crate) struct Sink {
+    found: Vec<Diagnostic>,
+    errors: usize,
+    others: usize,
+}
+
+impl Sink {
+    pub(crate) fn push(&mut self, diagnostic: Diagnostic) {
+        let count = if diagnostic.is_error() { &mut self.errors } else { &mut self.others };
+        *count += 1;
+        if *count <= MAX_DIAGNOSTICS {
+            self.found.push(diagnostic);
+        } else if *count == MAX_DIAGNOSTICS + 1 {
+            let what = if diagnostic.is_error() { "errors" } else { "warnings and notes" };
+            let message = format!("more than {MAX_DIAGNOSTICS} {what}; the rest are not shown");
+            self.found.push(
+                Diagnostic::new(Code::TooManyProblems, diagnostic.span, message)
+                    .label("the next one is here")
+                    .help("correct the first ones and check again"),
+            );
+        }
+    }
+
+    /// Everything found, in the order of the text, with places filled in.
+    pub(crate) fn finish(mut self, file: &str, text: &str) -> Vec<Diagnostic> {
+        let lines = Lines::new(text);
+        for diagnostic in &mut self.found {
+            let at = lines.position(text, diagnostic.span.start as usize);
+            (diagnostic.line, diagnostic.column) = (at.line, at.column);
+            diagnostic.end = lines.position(text, diagnostic.span.end as usize);
+            diagnostic.file = file.into();
+            for related in &mut diagnostic.related {
+                related.at = lines.position(text, related.span.start as usize);
+            }
+        }
+        self.found.sort_by_key(|d| (d.code == Code::TooManyProblems, d.span.start));
+        self.found
+    }
+}
+
+/// A piece of foreign text fit for a message: control characters escaped, cut when long.
+pub(crate) fn show(text: &str) -> String {
+    let mut out: String = text.chars().take(48).flat_map(visible).collect();
+    if text.chars().nth(48).is_some() {
+        out.push_str("...");
+    }
+    out
+}
+
+fn visible(c: char) -> Vec<char> {
+    if c.is_control() { c.escape_default().collect() } else { vec![c] }
+}

@@ -1,0 +1,277 @@
+//! Why a flow gets what it gets: the block, the lines and the verdict, from the tables the data path itself asks.
+
+use std::fmt;
+
+use sadb::spd::{Action, Class, Decision, RuleId, Why};
+use serde::{Deserialize, Serialize};
+use wire::{AppId, Flow, Services};
+
+use crate::Compiled;
+use crate::ast::level_word;
+use crate::compile::{Application, Reason, RuleKind};
+
+/// A line of the policy.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RuleRef {
+    /// Line, from 1.
+    pub line: usize,
+    /// Column in characters, from 1.
+    pub column: usize,
+    /// The statement on one line.
+    pub text: String,
+}
+
+/// The application block that speaks for a program.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Matched {
+    /// The name or path in the block's header that matched.
+    pub name: String,
+    /// The application's number.
+    pub id: u16,
+    /// Line of `application`, from 1.
+    pub line: usize,
+    /// The header.
+    pub text: String,
+}
+
+/// What the flow gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// Clear.
+    Bypass,
+    /// Refused.
+    Discard,
+    /// Protected.
+    Protect,
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Verdict::Bypass => "bypass",
+            Verdict::Discard => "discard",
+            Verdict::Protect => "protect",
+        })
+    }
+}
+
+/// The answer to "what does this program's flow get, and why".
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Explanation {
+    /// The policy file.
+    pub file: String,
+    /// The program asked about.
+    pub program: String,
+    /// The flow asked about.
+    pub flow: String,
+    /// The answer.
+    pub verdict: Verdict,
+    /// `encryption` or `authentication`, if protected.
+    pub service: Option<String>,
+    /// `mandatory` or `optional`, if protected.
+    pub level: Option<String>,
+    /// The block that speaks for the program.
+    pub application: Option<Matched>,
+    /// The network setting that decided.
+    pub network: Option<RuleRef>,
+    /// The protection it names.
+    pub protection: Option<String>,
+    /// The item that decided.
+    pub item: Option<RuleRef>,
+    /// How the answer came about, step by step.
+    pub why: Vec<String>,
+    /// What else to know.
+    pub notes: Vec<String>,
+}
+
+/// Explain what a flow of `program` (a name or a path) gets.
+pub fn explain(compiled: &Compiled, program: &str, flow: &Flow) -> Explanation {
+    let application = compiled.find(program);
+    let mut out = answer(compiled, program, application, flow);
+    match application {
+        Some(app) if app.name != program => {
+            let what = format!("`{program}` is an executable of the name `{}`", app.name);
+            out.why.insert(0, what);
+        }
+        Some(_) => {}
+        None => without_block(compiled, program, &mut out),
+    }
+    out
+}
+
+impl Compiled {
+    /// As [`explain`], for an application known by its number (a socket's mark).
+    pub fn explain_app(&self, id: AppId, flow: &Flow) -> Explanation {
+        let application = self.application(id);
+        let program = application.map_or_else(|| format!("application {}", id.0), |a| a.name.clone());
+        answer(self, &program, application, flow)
+    }
+}
+
+fn without_block(compiled: &Compiled, program: &str, out: &mut Explanation) {
+    if let Some(left) = compiled.left_out.iter().find(|l| l.name == program) {
+        out.notes.push(match left.reason {
+            Reason::Broken => format!(
+                "the block at line {} names it but has errors: it is left out; a running daemon keeps what it had",
+                left.line
+            ),
+            Reason::NoNumber => format!("line {} names it but all application numbers are in use", left.line),
+        });
+    }
+    let path = compiled.applications.iter().find(|a| a.name.rsplit_once('/').is_some_and(|p| p.1 == program));
+    if let Some(app) = path {
+        out.notes.push(format!("the policy names the path `{}`: ask with the whole path", app.name));
+    }
+}
+
+fn answer(compiled: &Compiled, program: &str, application: Option<&Application>, flow: &Flow) -> Explanation {
+    let id = application.map_or(AppId::NONE, |a| a.id);
+    let decision = compiled.spd.decide(id, flow);
+    let reference = |id: RuleId| {
+        compiled.rule(id).map(|r| RuleRef { line: r.line, column: r.column, text: r.text.clone() })
+    };
+    let protection = compiled.rule(decision.network).and_then(|r| match &r.kind {
+        RuleKind::Network(protection) => protection.clone(),
+        RuleKind::Item(_) => None,
+    });
+    let (verdict, service, level) = match decision.action {
+        Action::Bypass => (Verdict::Bypass, None, None),
+        Action::Discard => (Verdict::Discard, None, None),
+        Action::Protect { services, level } => {
+            let service = if services == Services::ENCRYPTED { "encryption" } else { "authentication" };
+            (Verdict::Protect, Some(service.to_string()), Some(level_word(level).to_string()))
+        }
+    };
+    let mut out = Explanation {
+        file: compiled.file.clone(),
+        program: program.into(),
+        flow: flow.to_string(),
+        verdict,
+        service,
+        level,
+        application: application.map(|a| Matched {
+            name: a.name.clone(),
+            id: a.id.0,
+            line: a.block_line,
+            text: a.block.clone(),
+        }),
+        network: reference(decision.network),
+        protection,
+        item: reference(decision.item),
+        why: Vec::new(),
+        notes: Vec::new(),
+    };
+    out.why = why(&out, &decision, flow);
+    out.notes = notes(compiled, id, &out, &decision, flow);
+    out
+}
+
+fn why(out: &Explanation, decision: &Decision, flow: &Flow) -> Vec<String> {
+    let remote = flow.remote;
+    let mut why = Vec::new();
+    if let Some(matched) = &out.application {
+        why.push(format!("line {}: the block `{}` speaks for it", matched.line, matched.text));
+    }
+    if let Some(network) = &out.network {
+        why.push(format!("line {}: of its networks that cover {remote}, the longest decides", network.line));
+    }
+    let protection = out.protection.as_deref().unwrap_or("");
+    why.push(match decision.why {
+        Why::NoApplication => "no block names it: the host's default is bypass".into(),
+        // The entry that keeps IPv4 out of an IPv6 network around it has no rule: no network covers the peer.
+        _ if decision.network == RuleId::NONE => {
+            format!("no network of the block covers {remote}: the host's default is bypass")
+        }
+        Why::NoNetwork => format!("no network of the block covers {remote}: the host's default is bypass"),
+        Why::Trusted => "the network is trusted: its traffic passes in clear".into(),
+        Why::Untrusted => "the network is untrusted: its traffic is refused".into(),
+        Why::Item => {
+            let line = out.item.as_ref().map_or(0, |i| i.line);
+            format!("line {line}: of the items of protection `{protection}` it is the first that matches the ports")
+        }
+        Why::NoItem => {
+            format!("no item of protection `{protection}` matches the ports: refused, since clear would be a guess")
+        }
+    });
+    match (out.service.as_deref(), out.level.as_deref()) {
+        (Some(_), Some("optional")) => why.push(
+            "optional: protected where an association exists, and then nothing else is accepted; clear otherwise"
+                .into(),
+        ),
+        (Some(_), Some(_)) => why.push("mandatory: nothing passes unprotected".into()),
+        _ => {}
+    }
+    why
+}
+
+fn notes(
+    compiled: &Compiled,
+    app: AppId,
+    out: &Explanation,
+    decision: &Decision,
+    flow: &Flow,
+) -> Vec<String> {
+    let mut notes = Vec::new();
+    if compiled.application(app).is_some_and(|a| a.carried) {
+        notes.push(
+            "the file has errors: this is the last good version of the block, with the lines it had then"
+                .into(),
+        );
+    }
+    if out.service.as_deref() == Some("authentication") {
+        notes.push(
+            "`authentication` is served by an AEAD suite of ESP, which also encrypts, until AH and ESP with NULL \
+             encryption are there"
+                .into(),
+        );
+    }
+    let policy = compiled.spd.get(app);
+    let items = policy.and_then(|p| match p.network(flow.remote)?.class {
+        Class::Protected(index) => p.protections().get(index),
+        _ => None,
+    });
+    let names_local =
+        items.is_some_and(|items| items.iter().any(|i| (i.local.first, i.local.last) != (0, u16::MAX)));
+    if flow.local_port == 0 && matches!(flow.protocol, 6 | 17) && names_local {
+        notes.push("the local port is not known: an item that names one was taken not to match".into());
+    }
+    if matches!(decision.why, Why::NoItem | Why::Item)
+        && !matches!(flow.protocol, 6 | 17 | 132 | 136)
+        && names_local
+    {
+        notes.push("this protocol has no ports: use `localport=any remoteport=any` for it".into());
+    }
+    if flow.remote.is_multicast() {
+        notes.push("multicast is outside what the policy protects (paper 000 section 1)".into());
+    }
+    notes
+}
+
+impl fmt::Display for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}: {}", self.program, self.flow, self.verdict)?;
+        if let (Some(service), Some(level)) = (&self.service, &self.level) {
+            write!(f, " ({service} {level})")?;
+        }
+        writeln!(f)?;
+        let mut row =
+            |what: &str, line: usize, text: &str| writeln!(f, "  {what:<8} {}:{line}: {text}", self.file);
+        if let Some(application) = &self.application {
+            row("block", application.line, &application.text)?;
+        }
+        if let Some(network) = &self.network {
+            row("network", network.line, &network.text)?;
+        }
+        if let Some(item) = &self.item {
+            row("item", item.line, &item.text)?;
+        }
+        for why in &self.why {
+            writeln!(f, "  why      {why}")?;
+        }
+        for note in &self.notes {
+            writeln!(f, "  note     {note}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,218 @@
+//! The canonical layout, that of the paper's Figure 3. Works on tokens, not on the tree, so that every comment
+//! stays: those behind a statement stay behind it, those on lines of their own stay in front of what follows, those
+//! inside a statement move in front of it. White space is all that changes besides.
+
+use crate::diagnostic::{Code, Diagnostic};
+use crate::lexer::{Kind, Token, tokens};
+use crate::parser;
+
+/// `text` in canonical layout. A text that cannot be read as statements (codes P0xx to P2xx) comes back as it is.
+pub fn format(text: &str) -> String {
+    let blocks_layout = |d: &Diagnostic| d.is_error() && d.code < Code::DuplicateApplication;
+    if parser::parse("", text).diagnostics.iter().any(blocks_layout) {
+        return text.into();
+    }
+    let mut layout = Layout { text, ..Layout::default() };
+    for token in tokens(text) {
+        layout.token(token);
+    }
+    layout.finish()
+}
+
+/// What a line is, as far as its neighbours care.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Line {
+    /// A network setting.
+    Network,
+    /// A comment on a line of its own.
+    Comment,
+    /// A brace that opens.
+    Open,
+    /// A brace that closes a protection.
+    Close,
+    /// The brace that closes a block.
+    BlockEnd,
+    /// Anything else.
+    Other,
+}
+
+struct Out {
+    kind: Line,
+    /// An empty line before it.
+    gap: bool,
+    text: String,
+    /// The range of a network setting and what follows it, to be set in columns.
+    columns: Option<(String, String)>,
+}
+
+#[derive(Default)]
+struct Layout<'t> {
+    text: &'t str,
+    lines: Vec<Out>,
+    depth: usize,
+    /// The words of the statement being read.
+    words: Vec<&'t str>,
+    /// Comments met inside it.
+    inside: Vec<&'t str>,
+    /// Line ends since the last token or comment.
+    newlines: usize,
+    /// An empty line stood before the statement.
+    gap: bool,
+}
+
+impl<'t> Layout<'t> {
+    fn token(&mut self, token: Token) {
+        let written = token.span.of(self.text);
+        match token.kind {
+            Kind::Space => {
+                self.newlines += written.matches('\n').count();
+                return;
+            }
+            Kind::LineComment | Kind::BlockComment => self.comment(written.trim_end()),
+            Kind::Open => self.open(),
+            Kind::Close => self.close(),
+            Kind::Semicolon => self.statement(),
+            _ => {
+                if self.words.is_empty() {
+                    self.gap = self.newlines > 1;
+                }
+                self.words.push(written);
+            }
+        }
+        self.newlines = 0;
+    }
+
+    fn comment(&mut self, written: &'t str) {
+        if !self.words.is_empty() {
+            self.inside.push(written);
+        } else if self.newlines == 0
+            && let Some(last) = self.lines.last_mut()
+        {
+            // Behind a statement or a brace, or behind a comment there (not one that runs to the line's end: a line
+            // end follows that).
+            let tail = last.columns.as_mut().map_or(&mut last.text, |(_, rest)| rest);
+            tail.push(' ');
+            tail.push_str(written);
+        } else {
+            let gap = self.newlines > 1;
+            self.push(Line::Comment, gap, written.into());
+        }
+    }
+
+    fn push(&mut self, kind: Line, gap: bool, text: String) {
+        let text = format!("{:indent$}{text}", "", indent = 2 * self.depth);
+        self.lines.push(Out { kind, gap, text, columns: None });
+    }
+
+    /// Comments met inside a statement, before it; tells whether the statement itself still wants its gap.
+    fn lead(&mut self) -> bool {
+        let mut gap = std::mem::take(&mut self.gap);
+        for comment in std::mem::take(&mut self.inside) {
+            self.push(Line::Comment, gap, comment.into());
+            gap = false;
+        }
+        gap
+    }
+
+    fn open(&mut self) {
+        let gap = self.lead();
+        let words = std::mem::take(&mut self.words);
+        if self.depth == 0 {
+            self.push(Line::Other, gap, names(&words));
+            self.push(Line::Open, false, "{".into());
+        } else {
+            self.push(Line::Open, gap, format!("{} {{", words.join(" ")));
+        }
+        self.depth += 1;
+    }
+
+    fn close(&mut self) {
+        self.depth = self.depth.saturating_sub(1);
+        let kind = if self.depth == 0 { Line::BlockEnd } else { Line::Close };
+        self.push(kind, false, "}".into());
+    }
+
+    fn statement(&mut self) {
+        let gap = self.lead();
+        let words = std::mem::take(&mut self.words);
+        if words.first() == Some(&"network") {
+            let (range, rest) = split_network(&words);
+            self.push(Line::Network, gap, "network".into());
+            if let Some(last) = self.lines.last_mut() {
+                last.columns = Some((range, format!("{rest};")));
+            }
+            return;
+        }
+        // localport = P remoteport = P TYPE LEVEL
+        let (ports, demand) = words.split_at(words.len().min(6));
+        self.push(Line::Other, gap, ports.join(" ").replace(" = ", "="));
+        self.push(Line::Other, false, format!("{};", demand.join(" ")));
+    }
+
+    fn finish(mut self) -> String {
+        align(&mut self.lines);
+        let mut out = String::with_capacity(self.text.len() + 64);
+        let mut before = Line::Open;
+        for line in &self.lines {
+            let closes = matches!(line.kind, Line::Close | Line::BlockEnd);
+            if before == Line::BlockEnd || (line.gap && before != Line::Open && !closes) {
+                out.push('\n');
+            }
+            out.push_str(&line.text);
+            out.push('\n');
+            before = line.kind;
+        }
+        out
+    }
+}
+
+/// `application a , b` as `application a, b`.
+fn names(words: &[&str]) -> String {
+    let mut out = String::new();
+    for word in words {
+        if !out.is_empty() && *word != "," {
+            out.push(' ');
+        }
+        out.push_str(word);
+    }
+    out
+}
+
+/// The range, whose parts the parser glues together, and the rest.
+fn split_network(words: &[&str]) -> (String, String) {
+    let mut range = String::new();
+    let mut at = 1;
+    while let Some(word) = words.get(at) {
+        let glued = range.is_empty()
+            || range.ends_with(['-', '/'])
+            || (word.starts_with(['-', '/']) && !range.contains(['-', '/']));
+        if !glued {
+            break;
+        }
+        range.push_str(word);
+        at += 1;
+    }
+    (range, words.get(at..).unwrap_or_default().join(" "))
+}
+
+/// Set the types of networks that stand together below one another.
+fn align(lines: &mut [Out]) {
+    let mut start = 0;
+    while start < lines.len() {
+        let mut end = start + 1;
+        let joins = |l: &Out| matches!(l.kind, Line::Network | Line::Comment) && !l.gap;
+        if lines[start].kind == Line::Network {
+            while lines.get(end).is_some_and(joins) {
+                end += 1;
+            }
+        }
+        let group = &mut lines[start..end];
+        let width = group.iter().filter_map(|l| l.columns.as_ref()).map(|c| c.0.len()).max().unwrap_or(0);
+        for line in group {
+            if let Some((range, rest)) = line.columns.take() {
+                line.text = format!("{} {range:<width$} {rest}", line.text);
+            }
+        }
+        start = end;
+    }
+}

@@ -1,0 +1,137 @@
+//! Text to tokens. Nothing is lost: the spans of all tokens, white space and comments included, tile the text,
+//! which is what lets [`crate::format`] keep every comment.
+
+use logos::{Lexer, Logos};
+
+/// A stretch of the text, in octets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Span {
+    /// First octet.
+    pub start: u32,
+    /// One past the last.
+    pub end: u32,
+}
+
+impl Span {
+    /// From `self` to `other`, both included.
+    pub fn to(self, other: Span) -> Span {
+        Span { start: self.start, end: other.end.max(self.start) }
+    }
+
+    /// Nothing, right behind `self`.
+    pub fn after(self) -> Span {
+        Span { start: self.end, end: self.end }
+    }
+
+    /// As a range of octets.
+    pub fn range(self) -> std::ops::Range<usize> {
+        self.start as usize..self.end as usize
+    }
+
+    /// The text it covers.
+    pub fn of(self, text: &str) -> &str {
+        text.get(self.range()).unwrap_or("")
+    }
+}
+
+/// What a token is.
+#[derive(Logos, Clone, Copy, Debug, PartialEq, Eq)]
+#[logos(extras = NoClose)]
+pub enum Kind {
+    /// Blanks, line ends, a byte order mark.
+    #[regex(r"[ \t\r\n\x0C\u{FEFF}]+")]
+    Space,
+    /// `# ...` or `// ...` to the end of the line.
+    #[regex(r"#[^\n]*", allow_greedy = true)]
+    #[regex(r"//[^\n]*", priority = 20, allow_greedy = true)]
+    LineComment,
+    /// `/* ... */`.
+    #[token("/*", block_comment, priority = 30)]
+    BlockComment,
+    /// A keyword, a name, a number, an address, a path. Slashes belong to it, but not one that opens a comment.
+    #[regex(r"(/*[A-Za-z0-9_.:+@%~\-])+", priority = 10)]
+    #[regex(r"/+", priority = 5)]
+    Word,
+    /// A name or a path in double quotes.
+    #[regex(r#""([^"\\\n]|\\[^\n])*""#)]
+    Quoted,
+    /// A quote that the line's end cuts off.
+    #[regex(r#""([^"\\\n]|\\[^\n])*"#)]
+    OpenQuote,
+    /// `{`
+    #[token("{")]
+    Open,
+    /// `}`
+    #[token("}")]
+    Close,
+    /// `;`
+    #[token(";")]
+    Semicolon,
+    /// `,`
+    #[token(",")]
+    Comma,
+    /// `=`
+    #[token("=")]
+    Equals,
+    /// `/*` without its `*/`; the text after it is read as if it were not there.
+    OpenComment,
+    /// Characters that mean nothing here.
+    Unknown,
+}
+
+impl Kind {
+    /// White space or comment.
+    pub fn is_trivia(self) -> bool {
+        matches!(self, Kind::Space | Kind::LineComment | Kind::BlockComment)
+    }
+
+    /// Not a token of the language; reported by the lexer's caller once.
+    pub fn is_error(self) -> bool {
+        matches!(self, Kind::OpenQuote | Kind::OpenComment | Kind::Unknown)
+    }
+}
+
+/// Set once no `*/` is left ahead, so that a file full of `/*` is not searched to its end for each.
+#[derive(Default)]
+pub struct NoClose(bool);
+
+fn block_comment(lexer: &mut Lexer<Kind>) -> bool {
+    if lexer.extras.0 {
+        return false;
+    }
+    match lexer.remainder().find("*/") {
+        Some(at) => lexer.bump(at + 2),
+        None => lexer.extras.0 = true,
+    }
+    !lexer.extras.0
+}
+
+/// One token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Token {
+    /// What it is.
+    pub kind: Kind,
+    /// Where it is.
+    pub span: Span,
+}
+
+/// All tokens of `text`, which must be shorter than 4 GiB (the parser's cap is far below).
+pub fn tokens(text: &str) -> Vec<Token> {
+    let mut out: Vec<Token> = Vec::new();
+    let mut lexer = Kind::lexer(text);
+    while let Some(token) = lexer.next() {
+        let range = lexer.span();
+        let span = Span { start: range.start as u32, end: range.end as u32 };
+        let kind =
+            token.unwrap_or_else(|()| if lexer.slice() == "/*" { Kind::OpenComment } else { Kind::Unknown });
+        match out.last_mut() {
+            Some(last)
+                if last.kind == Kind::Unknown && kind == Kind::Unknown && last.span.end == span.start =>
+            {
+                last.span.end = span.end;
+            }
+            _ => out.push(Token { kind, span }),
+        }
+    }
+    out
+}

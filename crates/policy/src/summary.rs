@@ -1,0 +1,155 @@
+//! What a policy holds, in numbers and names: the answer of `ravelin policy check`.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::ast::{NetworkKind, Span};
+use crate::diagnostic::{Lines, Severity};
+use crate::parser::Parsed;
+use crate::prefixes;
+
+/// One network setting.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct NetworkSummary {
+    /// The range as the language writes it.
+    pub range: String,
+    /// `trusted`, `untrusted` or `protected`.
+    pub class: &'static str,
+    /// The protection it names.
+    pub protection: Option<String>,
+    /// How many prefixes it comes to; none for a host name.
+    pub prefixes: usize,
+    /// Line, from 1.
+    pub line: usize,
+}
+
+/// One protection setting.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ProtectionSummary {
+    /// Its name.
+    pub name: String,
+    /// Its items, each on one line.
+    pub items: Vec<String>,
+    /// Line, from 1.
+    pub line: usize,
+}
+
+/// One sound application block.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ApplicationSummary {
+    /// Names and paths of the list.
+    pub names: Vec<String>,
+    /// Line of `application`, from 1.
+    pub line: usize,
+    /// Its networks.
+    pub networks: Vec<NetworkSummary>,
+    /// Its protections.
+    pub protections: Vec<ProtectionSummary>,
+}
+
+/// A policy at a glance.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Summary {
+    /// The file's name as the caller gave it.
+    pub file: String,
+    /// Sound blocks.
+    pub applications: Vec<ApplicationSummary>,
+    /// Names whose block is left out.
+    pub left_out: Vec<String>,
+    /// Errors found.
+    pub errors: usize,
+    /// Warnings found.
+    pub warnings: usize,
+    /// Notes made.
+    pub notes: usize,
+}
+
+impl Parsed {
+    /// The policy at a glance.
+    pub fn summary(&self) -> Summary {
+        let lines = Lines::new(&self.text);
+        let line = |span: Span| lines.position(&self.text, span.start as usize).line;
+        let applications = self.blocks.iter().map(|block| ApplicationSummary {
+            names: block.names.iter().map(|n| n.text.clone()).collect(),
+            line: line(block.header),
+            networks: block
+                .networks
+                .iter()
+                .map(|n| NetworkSummary {
+                    range: n.range.to_string(),
+                    class: match n.kind {
+                        NetworkKind::Trusted => "trusted",
+                        NetworkKind::Untrusted => "untrusted",
+                        NetworkKind::Protected(_) => "protected",
+                    },
+                    protection: match &n.kind {
+                        NetworkKind::Protected(name) => Some(name.text.clone()),
+                        _ => None,
+                    },
+                    prefixes: prefixes::of(&n.range).len(),
+                    line: line(n.span),
+                })
+                .collect(),
+            protections: block
+                .protections
+                .iter()
+                .map(|p| ProtectionSummary {
+                    name: p.name.text.clone(),
+                    items: p.items.iter().map(|i| i.text()).collect(),
+                    line: line(p.span),
+                })
+                .collect(),
+        });
+        let sound: std::collections::HashSet<&str> =
+            self.blocks.iter().flat_map(|b| &b.names).map(|n| n.text.as_str()).collect();
+        let mut left_out: Vec<String> =
+            self.broken.iter().flat_map(|b| &b.names).map(|n| n.text.clone()).collect();
+        left_out.retain(|name| !sound.contains(name.as_str()));
+        left_out.sort();
+        left_out.dedup();
+        let count = |severity| self.diagnostics.iter().filter(|d| d.severity == severity).count();
+        Summary {
+            file: self.file.clone(),
+            applications: applications.collect(),
+            left_out,
+            errors: count(Severity::Error),
+            warnings: count(Severity::Warning),
+            notes: count(Severity::Note),
+        }
+    }
+}
+
+fn counted(count: usize, one: &str) -> String {
+    if count == 1 { format!("1 {one}") } else { format!("{count} {one}s") }
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for block in &self.applications {
+            let items = block.protections.iter().map(|p| p.items.len()).sum();
+            writeln!(
+                f,
+                "{}:{}: application {}: {}, {}, {}",
+                self.file,
+                block.line,
+                block.names.join(", "),
+                counted(block.networks.len(), "network"),
+                counted(block.protections.len(), "protection"),
+                counted(items, "item"),
+            )?;
+        }
+        let names = self.applications.iter().map(|b| b.names.len()).sum();
+        write!(f, "{}: {}", self.file, counted(names, "application"))?;
+        if !self.left_out.is_empty() {
+            write!(f, ", left out: {}", self.left_out.join(", "))?;
+        }
+        writeln!(
+            f,
+            "; {}, {}, {}",
+            counted(self.errors, "error"),
+            counted(self.warnings, "warning"),
+            counted(self.notes, "note")
+        )
+    }
+}

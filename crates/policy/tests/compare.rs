@@ -1,0 +1,144 @@
+//! `compare` against a plain reading of its definition at every peer and port where an opinion can change.
+
+mod common;
+
+use common::{PORTS, flow, parts, peers, strict};
+use policy::{AppTable, compare, compile, parse};
+use proptest::prelude::*;
+use sadb::spd::{Action, AppPolicy, Order};
+use wire::AppId;
+
+fn policy(text: &str) -> Option<AppPolicy> {
+    let compiled = compile(&parse("p", text), &mut AppTable::new(), 1);
+    compiled.spd.get(AppId(1)).cloned()
+}
+
+/// A rank of its own for services, so that the test does not lean on `Services::satisfies`.
+fn at_least(a: Action, b: Action) -> bool {
+    let rank = |services: wire::Services| services.bits().count_ones();
+    match (a, b) {
+        (Action::Discard, _) => true,
+        (_, Action::Bypass) => true,
+        (Action::Protect { services: s, level: l }, Action::Protect { services: t, level: m }) => {
+            rank(s) >= rank(t) && strict(l) >= strict(m)
+        }
+        _ => false,
+    }
+}
+
+fn plain(a: &AppPolicy, b: &AppPolicy) -> Order {
+    let (mut up, mut down) = (true, true);
+    for peer in peers() {
+        for local in PORTS {
+            for remote in PORTS {
+                let flow = flow(peer, local, remote);
+                let (x, y) = (a.decide(&flow).action, b.decide(&flow).action);
+                up &= at_least(x, y);
+                down &= at_least(y, x);
+            }
+        }
+    }
+    match (up, down) {
+        (true, true) => Order::Same,
+        (true, false) => Order::Stricter,
+        (false, true) => Order::Weaker,
+        (false, false) => Order::Incomparable,
+    }
+}
+
+fn turned(order: Order) -> Order {
+    match order {
+        Order::Stricter => Order::Weaker,
+        Order::Weaker => Order::Stricter,
+        same => same,
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+    #[test]
+    fn as_defined(a in parts(), b in parts()) {
+        let (Some(a), Some(b)) = (policy(&a.text("x")), policy(&b.text("x"))) else { return Ok(()) };
+        prop_assert_eq!(compare(&a, &b), plain(&a, &b));
+        prop_assert_eq!(compare(&b, &a), turned(compare(&a, &b)));
+        prop_assert_eq!(compare(&a, &a), Order::Same);
+        prop_assert_ne!(compare(&a, &AppPolicy::default()), Order::Weaker);
+    }
+
+    #[test]
+    fn one_item_apart(a in parts(), other in common::item(), place in any::<prop::sample::Index>()) {
+        // Close relatives: where random pairs are nearly always incomparable, these are not.
+        let mut b = a.clone();
+        let count = b.protections[0].len();
+        b.protections[0][place.index(count)] = other;
+        let (Some(a), Some(b)) = (policy(&a.text("x")), policy(&b.text("x"))) else { return Ok(()) };
+        prop_assert_eq!(compare(&a, &b), plain(&a, &b));
+    }
+}
+
+#[test]
+fn known_pairs() {
+    let of = |body: &str| policy(&format!("application x {{ {body} }}")).unwrap();
+    let protected = |item: &str| {
+        of(&format!("network 0.0.0.0/0 protected P; network ::/0 protected P; protection P {{ {item} }}"))
+    };
+    let all = |demand: &str| protected(&format!("localport=any remoteport=any {demand};"));
+    let bypass = of("");
+    let trusted = of("network 0.0.0.0/0 trusted;");
+    let discard = of("network 0.0.0.0/0 untrusted; network ::/0 untrusted;");
+    let halves = of("network 0.0.0.0/1 untrusted; network 128.0.0.0/1 untrusted; network ::/0 untrusted;");
+    let v4_only = of("network 0.0.0.0/0 untrusted;");
+    let v6_only = of("network ::/0 untrusted;");
+    let names = [
+        "authentication optional",
+        "encryption optional",
+        "authentication mandatory",
+        "encryption mandatory",
+    ];
+    let [ao, eo, am, em] = names.map(all);
+    let some = protected(
+        "localport=22 remoteport=any encryption mandatory; \
+                          localport=any remoteport=any authentication optional;",
+    );
+    let open = protected("localport=22 remoteport=any encryption mandatory;");
+    for (a, b, want) in [
+        (&bypass, &trusted, Order::Same),
+        (&discard, &halves, Order::Same),
+        (&discard, &em, Order::Stricter),
+        (&em, &am, Order::Stricter),
+        (&em, &eo, Order::Stricter),
+        (&em, &ao, Order::Stricter),
+        (&am, &ao, Order::Stricter),
+        (&eo, &ao, Order::Stricter),
+        (&am, &eo, Order::Incomparable),
+        (&ao, &bypass, Order::Stricter),
+        (&some, &ao, Order::Stricter),
+        (&some, &am, Order::Incomparable),
+        (&some, &em, Order::Weaker),
+        (&open, &em, Order::Stricter),
+        (&v4_only, &v6_only, Order::Incomparable),
+        (&v4_only, &discard, Order::Weaker),
+    ] {
+        assert_eq!(compare(a, b), want, "{a:?}\n{b:?}");
+        assert_eq!(compare(b, a), turned(want), "{a:?}\n{b:?}");
+    }
+}
+
+#[test]
+fn orders_of_a_policy() {
+    let text = "application curl, wget { network 0.0.0.0/0 untrusted; network ::/0 untrusted; }
+                application ssh { network 10.0.0.0/8 untrusted; }";
+    let compiled = compile(&parse("p", text), &mut AppTable::new(), 1);
+    let orders: std::collections::HashMap<_, _> = compiled.orders().into_iter().collect();
+    let id = |name: &str| if name.is_empty() { AppId::NONE } else { compiled.find(name).unwrap().id };
+    assert_eq!(orders.len(), 12);
+    for (a, b, want) in [
+        ("curl", "wget", Order::Same),
+        ("curl", "ssh", Order::Stricter),
+        ("ssh", "wget", Order::Weaker),
+        ("", "ssh", Order::Weaker),
+        ("ssh", "", Order::Stricter),
+    ] {
+        assert_eq!(orders[&(id(a), id(b))], want, "{a} {b}");
+    }
+}

@@ -1,0 +1,58 @@
+//! The compiled tables against a slow evaluator over the syntax tree: same action, same lines, for every peer and
+//! port at which a random policy can change its mind.
+
+mod common;
+
+use common::{PORTS, blocks, evaluate, flow, join, peers};
+use policy::{AppTable, compile, parse};
+use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use sadb::spd::RuleId;
+
+/// The line and column a span starts at, counted by hand.
+fn place(text: &str, span: policy::ast::Span) -> (usize, usize) {
+    let before = &text[..span.range().start];
+    (before.matches('\n').count() + 1, before.chars().rev().take_while(|c| *c != '\n').count() + 1)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+    #[test]
+    fn tables_mean_what_the_tree_says(parts in blocks(1..4)) {
+        let text = join(&parts);
+        let parsed = parse("p", &text);
+        let compiled = compile(&parsed, &mut AppTable::new(), 1);
+        prop_assert_eq!(
+            compiled.applications.len() + compiled.left_out.len(), parts.len(), "{}", parsed.render(false));
+        for block in &parsed.blocks {
+            let app = compiled.find(&block.names[0].text).unwrap();
+            for peer in peers() {
+                for local in PORTS {
+                    for remote in PORTS {
+                        let flow = flow(peer, local, remote);
+                        let want = evaluate(block, &flow);
+                        let got = compiled.spd.decide(app.id, &flow);
+                        prop_assert_eq!(got.action, want.action, "{} {}\n{}", app.name, flow, text);
+                        for (rule, span) in [(got.network, want.network), (got.item, want.item)] {
+                            let source = compiled.rule(rule).map(|r| (r.line, r.column));
+                            prop_assert_eq!(source, span.map(|s| place(&text, s)), "{} {}\n{}", app.name, flow, text);
+                            prop_assert_eq!(rule == RuleId::NONE, span.is_none());
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn random_policies_are_mostly_sound() {
+    // The property above says nothing about blocks that are left out.
+    let mut runner = proptest::test_runner::TestRunner::deterministic();
+    let mut sound = 0;
+    for _ in 0..200 {
+        let parts = blocks(1..2).new_tree(&mut runner).unwrap().current();
+        sound += parse("p", &join(&parts)).blocks.len();
+    }
+    assert!(sound > 100, "{sound} of 200");
+}

@@ -1,0 +1,157 @@
+//! The client of the control API: one request over the daemon's Unix socket.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use api::{Problem, Refusal, VERSION, Versioned};
+use clap::Args;
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Bytes;
+use hyper::{Method, Request, StatusCode, header};
+use hyper_util::rt::TokioIo;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::net::UnixStream;
+
+use crate::exit::{Failure, Kind};
+
+/// The longest answer that is read.
+const MAX_ANSWER: usize = 64 << 20;
+/// How long a daemon may take.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// Which daemon to ask.
+#[derive(Clone, Debug, Args)]
+pub struct Connect {
+    /// The daemon's instance.
+    #[arg(long, value_name = "NAME", default_value = daemon::config::INSTANCE, value_parser = instance)]
+    pub instance: String,
+    /// The daemon's control socket [default: /run/ravelin/INSTANCE/control.sock].
+    #[arg(long, value_name = "PATH")]
+    pub control: Option<PathBuf>,
+}
+
+/// An instance's name, as an argument.
+pub fn instance(name: &str) -> Result<String, String> {
+    if daemon::config::instance_is_valid(name) {
+        return Ok(name.to_owned());
+    }
+    Err("an instance's name has 1 to 32 letters, digits, `-` or `_`, not starting with `-`".to_owned())
+}
+
+impl Connect {
+    /// Where the daemon listens.
+    pub fn socket(&self) -> PathBuf {
+        self.control.clone().unwrap_or_else(|| daemon::config::default_control_socket(&self.instance))
+    }
+
+    /// GET a document.
+    pub fn get<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<T> {
+        self.call(Method::GET, path, Bytes::new())
+    }
+
+    /// POST a document that holds no secret.
+    pub fn post<B: Serialize, T: DeserializeOwned>(&self, path: &str, body: &B) -> anyhow::Result<T> {
+        self.call(Method::POST, path, serde_json::to_vec(body)?.into())
+    }
+
+    /// POST octets; they are wiped when the request has been sent.
+    pub fn post_secret<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: zeroize::Zeroizing<Vec<u8>>,
+    ) -> anyhow::Result<T> {
+        self.call(Method::POST, path, Bytes::from_owner(body))
+    }
+
+    /// DELETE something.
+    pub fn delete<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<T> {
+        self.call(Method::DELETE, path, Bytes::new())
+    }
+
+    /// Any JSON answer, also of HTTP status 503 (`health`), is an answer if it is a `T`.
+    fn call<T: DeserializeOwned>(&self, method: Method, path: &str, body: Bytes) -> anyhow::Result<T> {
+        let socket = self.socket();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let answered = runtime.block_on(async {
+            tokio::time::timeout(PATIENCE, exchange(&socket, method, path, body)).await
+        });
+        let (status, bytes) = answered.map_err(|_| {
+            let text = format!(
+                "the daemon at {} does not answer within {} s; see its log",
+                socket.display(),
+                PATIENCE.as_secs()
+            );
+            Failure::new(Kind::Unreachable, text)
+        })??;
+        decode(status, &bytes, &socket)
+    }
+}
+
+async fn exchange(
+    socket: &Path,
+    method: Method,
+    path: &str,
+    body: Bytes,
+) -> anyhow::Result<(StatusCode, Bytes)> {
+    let stream = UnixStream::connect(socket).await.map_err(|error| unreachable(socket, &error))?;
+    let broken = |error: hyper::Error| {
+        Failure::new(Kind::Unreachable, format!("the daemon at {} broke off: {error}", socket.display()))
+    };
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
+    let connection = tokio::spawn(connection);
+    let request = Request::builder()
+        .method(method)
+        .uri(path)
+        .header(header::HOST, "ravelin")
+        .header(header::CONTENT_TYPE, "application/json")
+        .body(Full::new(body))?;
+    let response = sender.send_request(request).await.map_err(broken)?;
+    let status = response.status();
+    let answer = Limited::new(response.into_body(), MAX_ANSWER).collect().await;
+    let answer = answer.map_err(|error| {
+        Failure::new(Kind::Unreachable, format!("the daemon at {} broke off: {error}", socket.display()))
+    })?;
+    drop(sender);
+    connection.abort();
+    Ok((status, answer.to_bytes()))
+}
+
+fn unreachable(socket: &Path, error: &std::io::Error) -> anyhow::Error {
+    let at = socket.display();
+    let text = match error.kind() {
+        std::io::ErrorKind::NotFound => {
+            format!("no daemon listens at {at}; start one with `ravelin run --config FILE`, or give --instance or --control")
+        }
+        std::io::ErrorKind::ConnectionRefused => {
+            format!("the daemon of {at} has ended; its protected traffic stays refused until `ravelin run` starts it again")
+        }
+        std::io::ErrorKind::PermissionDenied => format!("{at}: permission denied; only root may ask the daemon"),
+        _ => format!("{at}: {error}"),
+    };
+    Failure::new(Kind::Unreachable, text)
+}
+
+fn decode<T: DeserializeOwned>(status: StatusCode, bytes: &[u8], socket: &Path) -> anyhow::Result<T> {
+    if let Ok(Versioned { body: Refusal { error }, .. }) = serde_json::from_slice::<Versioned<Refusal>>(bytes) {
+        return Err(refused(&error));
+    }
+    let answer: Versioned<T> = serde_json::from_slice(bytes).map_err(|error| {
+        let text = format!("{} is not a ravelin daemon, or an older one ({status}: {error})", socket.display());
+        Failure::new(Kind::Unreachable, text)
+    })?;
+    if answer.api != VERSION {
+        let text = format!("the daemon speaks API {}, this command {VERSION}; use the daemon's own version", answer.api);
+        return Err(Failure::new(Kind::Failed, text));
+    }
+    Ok(answer.body)
+}
+
+fn refused(problem: &Problem) -> anyhow::Error {
+    let kind = if problem.code == "bad_request" { Kind::BadInput } else { Kind::Failed };
+    let text = match &problem.remedy {
+        Some(remedy) => format!("{}; {remedy}", problem.message),
+        None => problem.message.clone(),
+    };
+    Failure::new(kind, text)
+}

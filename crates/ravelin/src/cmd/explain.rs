@@ -1,0 +1,148 @@
+//! `ravelin explain`: why the daemon treats a program's traffic as it does.
+
+use std::fmt::Write;
+
+use api::{Decision, ExplainQuery, Explanation, SocketExplained, path};
+use clap::Args;
+
+use crate::client::Connect;
+use crate::output;
+
+/// Say which program, application, line and verdict stand behind a socket, and which association serves it.
+#[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("question").required(true))]
+pub struct Explain {
+    #[command(flatten)]
+    connect: Connect,
+    /// Every socket of this process.
+    #[arg(long, group = "question")]
+    pid: Option<u32>,
+    /// One connection: LOCAL:PORT,REMOTE:PORT[/tcp|/udp].
+    #[arg(long, group = "question", value_name = "4-TUPLE")]
+    socket: Option<String>,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Explain {
+    pub fn execute(self) -> anyhow::Result<()> {
+        let query = ExplainQuery { pid: self.pid, socket: self.socket };
+        let explanation: Explanation = self.connect.get(&format!("{}?{}", path::EXPLAIN, encode(&query)))?;
+        if self.json {
+            return output::json(&explanation);
+        }
+        output::text(&text(&explanation))
+    }
+}
+
+/// The question as a query string.
+fn encode(query: &ExplainQuery) -> String {
+    let mut out = String::new();
+    if let Some(pid) = query.pid {
+        let _ = write!(out, "pid={pid}");
+    }
+    if let Some(socket) = &query.socket {
+        out.push_str("socket=");
+        for octet in socket.bytes() {
+            if octet.is_ascii_alphanumeric() || b".-_~".contains(&octet) {
+                out.push(char::from(octet));
+            } else {
+                let _ = write!(out, "%{octet:02X}");
+            }
+        }
+    }
+    out
+}
+
+fn text(explanation: &Explanation) -> String {
+    let mut out = String::new();
+    if let Some(process) = &explanation.process {
+        let name = process.executable.as_deref().or(process.comm.as_deref()).unwrap_or("(unknown program)");
+        let _ = writeln!(out, "process {} {name}", process.pid);
+        match &process.application {
+            Some(app) => {
+                let block = app.block.as_ref().map_or_else(String::new, |at| format!(", block at {at}"));
+                let _ = writeln!(out, "  application {} (id {}){block}", app.name, app.id);
+            }
+            None => out.push_str("  no application block names this program: its traffic is clear (host default)\n"),
+        }
+        if explanation.sockets.is_empty() {
+            out.push_str("  no internet sockets\n");
+        }
+    }
+    for socket in &explanation.sockets {
+        out.push_str(&socket_text(socket));
+    }
+    out
+}
+
+fn socket_text(socket: &SocketExplained) -> String {
+    let mut out = String::new();
+    let flow = &socket.flow;
+    let side = |side: &Option<String>| side.clone().unwrap_or_else(|| "*".to_owned());
+    let state = socket.state.as_ref().map_or_else(String::new, |s| format!(" {s}"));
+    let _ = write!(out, "{} {} -> {}{state}", flow.protocol, side(&flow.local), side(&flow.remote));
+    let owner = (socket.comm.as_deref(), socket.pid, socket.fd);
+    let _ = match owner {
+        (Some(comm), Some(pid), Some(fd)) => writeln!(out, "  ({comm}, pid {pid}, fd {fd})"),
+        (_, Some(pid), _) => writeln!(out, "  (pid {pid})"),
+        _ => writeln!(out),
+    };
+    let _ = match &socket.application {
+        Some(app) => writeln!(out, "  application  {} (id {})", app.name, app.id),
+        None => writeln!(out, "  application  none"),
+    };
+    match &socket.decision {
+        Some(decision) => out.push_str(&decision_text(decision)),
+        None => out.push_str("  verdict      depends on the peer (not connected)\n"),
+    }
+    let _ = writeln!(out, "  effect       {}", socket.effect);
+    for sa in socket.sa_out.iter().chain(&socket.sa_in) {
+        let _ = writeln!(
+            out,
+            "  sa {:<9} {} {} {}, sequence {}, {} packets, {}",
+            sa.direction.to_string(),
+            sa.spi,
+            sa.suite,
+            sa.mode,
+            sa.sequence,
+            sa.counters.packets,
+            output::octets(sa.counters.bytes)
+        );
+    }
+    out
+}
+
+/// The verdict and the lines behind it, shared with `policy explain`.
+pub fn decision_text(decision: &Decision) -> String {
+    let mut out = String::new();
+    let how = match (&decision.service, &decision.level) {
+        (Some(service), Some(level)) => format!(" ({service} {level})"),
+        _ => String::new(),
+    };
+    let _ = writeln!(out, "  verdict      {}{how}", decision.verdict);
+    for (name, at) in [("block", &decision.block), ("network", &decision.network), ("item", &decision.item)] {
+        if let Some(at) = at {
+            let _ = writeln!(out, "  {name:<12} {at}: {}", at.text);
+        }
+    }
+    for why in &decision.why {
+        let _ = writeln!(out, "  why          {why}");
+    }
+    for note in &decision.notes {
+        let _ = writeln!(out, "  note         {note}");
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tuple_becomes_a_query() {
+        let query = ExplainQuery { pid: None, socket: Some("[::1]:5,192.0.2.1:80/tcp".into()) };
+        assert_eq!(encode(&query), "socket=%5B%3A%3A1%5D%3A5%2C192.0.2.1%3A80%2Ftcp");
+    }
+}

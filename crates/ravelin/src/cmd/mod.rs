@@ -1,0 +1,12 @@
+//! One file per command.
+
+pub mod counters;
+pub mod demo;
+pub mod detach;
+pub mod doctor;
+pub mod explain;
+pub mod policy;
+pub mod replay;
+pub mod run;
+pub mod sa;
+pub mod status;

@@ -1,0 +1,224 @@
+//! `ravelin policy check|explain|fmt|reload`. All but the last are pure: no root, no daemon.
+
+use std::fs;
+use std::io::{IsTerminal, Read, Write};
+use std::path::{Path, PathBuf};
+
+use api::{Finding, FlowInfo, PolicyCheck, PolicyExplanation, PolicyReload, Position, path};
+use clap::{Args, Subcommand};
+use policy::{AppTable, Parsed, Target};
+
+use crate::client::Connect;
+use crate::exit::{Failure, Kind};
+use crate::output;
+
+/// Look at policy files, or let the daemon read its own again.
+#[derive(Debug, Subcommand)]
+pub enum Policy {
+    Check(Check),
+    Explain(Explain),
+    Fmt(Fmt),
+    Reload(Reload),
+}
+
+/// Check a policy; exit status 2 if it has errors.
+#[derive(Debug, Args)]
+pub struct Check {
+    /// The policy (`-`: standard input).
+    file: PathBuf,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Say what a program's flow gets, and which lines say so.
+#[derive(Debug, Args)]
+pub struct Explain {
+    /// The policy (`-`: standard input).
+    file: PathBuf,
+    /// The program: a name or a path.
+    #[arg(long, value_name = "PROGRAM")]
+    app: String,
+    /// The peer: 192.0.2.1:443/tcp, [2001:db8::1]:53/udp, 192.0.2.1/icmp.
+    #[arg(long, value_name = "ADDRESS:PORT/PROTOCOL")]
+    to: Target,
+    /// This host's port, where it is known.
+    #[arg(long, value_name = "PORT", default_value_t = 0)]
+    from_port: u16,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Rewrite a policy in the usual form. Comments stay.
+#[derive(Debug, Args)]
+pub struct Fmt {
+    /// The policy (`-`: standard input, to standard output).
+    file: PathBuf,
+    /// Change nothing; exit status 1 if it is not in the usual form.
+    #[arg(long)]
+    check: bool,
+    /// Write to standard output instead of the file.
+    #[arg(long, conflicts_with = "check")]
+    stdout: bool,
+}
+
+/// Let the daemon read its policy file again. Broken blocks keep their last good version.
+#[derive(Debug, Args)]
+pub struct Reload {
+    #[command(flatten)]
+    connect: Connect,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Policy {
+    pub fn execute(self) -> anyhow::Result<()> {
+        match self {
+            Policy::Check(check) => check.execute(),
+            Policy::Explain(explain) => explain.execute(),
+            Policy::Fmt(fmt) => fmt.execute(),
+            Policy::Reload(reload) => reload.execute(),
+        }
+    }
+}
+
+/// The octets of a policy file and the name it has in messages.
+fn read(file: &Path) -> anyhow::Result<(String, Vec<u8>)> {
+    if file == Path::new("-") {
+        let mut octets = Vec::new();
+        std::io::stdin().lock().take(policy::MAX_TEXT as u64 + 1).read_to_end(&mut octets)?;
+        return Ok(("<stdin>".to_owned(), octets));
+    }
+    let octets = fs::read(file).map_err(|error| Failure::bad_input(format!("{}: {error}", file.display())))?;
+    Ok((file.display().to_string(), octets))
+}
+
+fn parse(file: &Path) -> anyhow::Result<Parsed> {
+    let (name, octets) = read(file)?;
+    Ok(policy::parse_bytes(&name, &octets))
+}
+
+impl Check {
+    fn execute(self) -> anyhow::Result<()> {
+        let parsed = parse(&self.file)?;
+        let compiled = policy::compile(&parsed, &mut AppTable::new(), 1);
+        let finding = |d: &policy::Diagnostic| Finding {
+            code: d.code.to_string(),
+            severity: d.severity.to_string(),
+            at: Position { file: d.file.clone(), line: d.line, column: Some(d.column), text: String::new() },
+            message: d.message.clone(),
+            remedy: (!d.help.is_empty()).then(|| d.help.clone()),
+        };
+        let report = PolicyCheck {
+            ok: !parsed.has_errors(),
+            file: parsed.file.clone(),
+            applications: compiled.applications.iter().map(|app| app.name.clone()).collect(),
+            findings: parsed.diagnostics.iter().map(finding).collect(),
+        };
+        if self.json {
+            output::json(&report)?;
+        } else {
+            eprint!("{}", parsed.render(std::io::stderr().is_terminal()));
+            output::text(&summary(&report, &parsed))?;
+        }
+        if report.ok { Ok(()) } else { Err(Failure::silent(Kind::BadInput)) }
+    }
+}
+
+fn summary(report: &PolicyCheck, parsed: &Parsed) -> String {
+    let count = |severity: policy::Severity| parsed.diagnostics.iter().filter(|d| d.severity == severity).count();
+    format!(
+        "{}: {} applications ({}), {} errors, {} warnings, {} notes\n",
+        report.file,
+        report.applications.len(),
+        report.applications.join(", "),
+        count(policy::Severity::Error),
+        count(policy::Severity::Warning),
+        count(policy::Severity::Note)
+    )
+}
+
+impl Explain {
+    fn execute(self) -> anyhow::Result<()> {
+        let parsed = parse(&self.file)?;
+        let compiled = policy::compile(&parsed, &mut AppTable::new(), 1);
+        let flow = self.to.flow(None, self.from_port);
+        let explanation = policy::explain(&compiled, &self.app, &flow);
+        if parsed.has_errors() {
+            eprint!("{}", parsed.render(std::io::stderr().is_terminal()));
+        }
+        if self.json {
+            let at = |address, port| std::net::SocketAddr::new(address, port).to_string();
+            output::json(&PolicyExplanation {
+                application: self.app,
+                flow: FlowInfo {
+                    protocol: daemon::associations::protocol_word(flow.protocol),
+                    local: (self.from_port != 0).then(|| at(flow.local, self.from_port)),
+                    remote: Some(at(flow.remote, flow.remote_port)),
+                },
+                decision: daemon::policy_store::decision(&explanation),
+            })?;
+        } else {
+            output::text(&explanation.to_string())?;
+        }
+        // The answer holds for the sound blocks; a script must still hear of the broken ones.
+        if parsed.has_errors() { Err(Failure::silent(Kind::BadInput)) } else { Ok(()) }
+    }
+}
+
+impl Fmt {
+    fn execute(self) -> anyhow::Result<()> {
+        let (name, octets) = read(&self.file)?;
+        let parsed = policy::parse_bytes(&name, &octets);
+        if parsed.has_errors() {
+            eprint!("{}", parsed.render(std::io::stderr().is_terminal()));
+            return Err(Failure::bad_input(format!("{name} has errors and was left as it is")));
+        }
+        let formatted = policy::format(&parsed.text);
+        let same = formatted.as_bytes() == octets;
+        if self.check {
+            let text = format!("{name} is not in the usual form; `ravelin policy fmt {name}` rewrites it");
+            return if same { Ok(()) } else { Err(Failure::new(Kind::Failed, text)) };
+        }
+        if self.stdout || self.file == Path::new("-") {
+            return output::text(&formatted);
+        }
+        if same { Ok(()) } else { replace(&self.file, &formatted) }
+    }
+}
+
+/// Exchange the content of a file in one step; its permissions stay.
+fn replace(file: &Path, text: &str) -> anyhow::Result<()> {
+    // A link stays a link.
+    let file = fs::canonicalize(file)?;
+    let mut aside = file.clone().into_os_string();
+    aside.push(".new");
+    let written = fs::File::create(&aside)
+        .and_then(|mut new| new.write_all(text.as_bytes()).and_then(|()| new.sync_all()))
+        .and_then(|()| fs::set_permissions(&aside, fs::metadata(&file)?.permissions()))
+        .and_then(|()| fs::rename(&aside, &file));
+    written.inspect_err(|_| drop(fs::remove_file(&aside)))?;
+    Ok(())
+}
+
+impl Reload {
+    fn execute(self) -> anyhow::Result<()> {
+        let answer: PolicyReload = self.connect.post(path::POLICY_RELOAD, &serde_json::json!({}))?;
+        if self.json {
+            output::json(&answer)?;
+        } else {
+            eprint!("{}", answer.diagnostics);
+            output::text(&format!(
+                "generation {} is in force, {} applications\n",
+                answer.generation, answer.applications
+            ))?;
+        }
+        for block in &answer.refused_blocks {
+            let kept = if block.kept_last_good { "keeps its last good version" } else { "has no policy" };
+            eprintln!("ravelin: {}: the block of {} is broken: it {kept}", block.at, block.application);
+        }
+        if answer.refused_blocks.is_empty() { Ok(()) } else { Err(Failure::silent(Kind::BadInput)) }
+    }
+}

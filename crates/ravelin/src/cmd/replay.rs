@@ -1,0 +1,108 @@
+//! `ravelin replay`: a capture through the engine, without root or daemon.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+
+use api::{ReplayLine, ReplaySummary, Versioned};
+use clap::Args;
+use daemon::replay::{ReplayError, ReplayOptions};
+
+use crate::exit::{Failure, Kind};
+
+/// Push a capture through the engine: ESP inbound, everything else outbound; report every verdict.
+///
+/// Needs neither root nor a daemon. Never put a capture made with a live association's key on a network: its sequence
+/// numbers were used already.
+#[derive(Debug, Args)]
+pub struct Replay {
+    /// Configuration file; its policy decides.
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+    /// The capture (pcap or pcapng).
+    #[arg(long = "in", value_name = "FILE")]
+    input: PathBuf,
+    /// Where the packets go that the engine made (pcap, link type RAW).
+    #[arg(long = "out", value_name = "FILE")]
+    output: PathBuf,
+    /// Associations with their keys, one JSON object a line (`-`: standard input).
+    #[arg(long, value_name = "FILE")]
+    keys: Option<PathBuf>,
+    /// The application that packets of programs belong to [default: none].
+    #[arg(long, value_name = "NAME")]
+    app: Option<String>,
+    /// Print one JSON object per packet, then one with the sums.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Replay {
+    pub fn execute(self) -> anyhow::Result<()> {
+        let config = super::run::load(&self.config)?;
+        let options = ReplayOptions { input: self.input, output: self.output, app: self.app };
+        let mut keys = self.keys.as_deref().map(open).transpose()?;
+        let keys = keys.as_mut().map(|(name, source)| (name.as_str(), source.as_mut() as &mut dyn Read));
+        let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+        let summary = daemon::replay::run(&config, &options, keys, &mut |line| {
+            if self.json {
+                serde_json::to_writer(&mut out, &Versioned::new(line))?;
+                writeln!(out)
+            } else {
+                writeln!(out, "{}", text(line))
+            }
+        });
+        let summary = summary.map_err(|error| match error {
+            ReplayError::BadInput(text) => Failure::bad_input(text),
+            // A capture that cannot be read is an input like the others.
+            ReplayError::Netio(error) => Failure::bad_input(error.to_string()),
+            ReplayError::Line(error) => error.into(),
+            other => Failure::new(Kind::Failed, other.to_string()),
+        })?;
+        if self.json {
+            serde_json::to_writer(&mut out, &Versioned::new(Sums { summary }))?;
+            writeln!(out)?;
+        } else {
+            let ReplaySummary { packets, written, dropped } = summary;
+            writeln!(out, "{packets} packets read, {written} written, {dropped} dropped")?;
+        }
+        out.flush()?;
+        Ok(())
+    }
+}
+
+/// The last line.
+#[derive(serde::Serialize)]
+struct Sums {
+    summary: ReplaySummary,
+}
+
+fn open(path: &Path) -> anyhow::Result<(String, Box<dyn Read>)> {
+    if path == Path::new("-") {
+        return Ok(("<stdin>".to_owned(), Box::new(std::io::stdin())));
+    }
+    let file = File::open(path).map_err(|error| Failure::bad_input(format!("{}: {error}", path.display())))?;
+    Ok((path.display().to_string(), Box::new(file)))
+}
+
+fn text(line: &ReplayLine) -> String {
+    let mut out = format!("{} {:.6} {} {}", line.index, line.time, line.direction, line.verdict);
+    if let Some(reason) = &line.reason {
+        out.push_str(&format!(" ({reason})"));
+    }
+    if let (Some(source), Some(destination)) = (line.source, line.destination) {
+        out.push_str(&format!(" {source} -> {destination}"));
+    }
+    if let Some(application) = &line.application {
+        out.push_str(&format!(" {application}"));
+    }
+    if let (Some(spi), Some(sequence)) = (line.spi, line.sequence) {
+        out.push_str(&format!(" {spi} #{sequence}"));
+    }
+    if let Some(rule) = &line.rule {
+        out.push_str(&format!(" [{rule}]"));
+    }
+    if line.written != 1 {
+        out.push_str(&format!(" {} written", line.written));
+    }
+    out
+}

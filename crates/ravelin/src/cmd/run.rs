@@ -1,0 +1,58 @@
+//! `ravelin run`: the daemon, in the foreground.
+
+use std::io::IsTerminal;
+use std::path::PathBuf;
+
+use clap::Args;
+use daemon::config::{Config, ConfigError};
+use daemon::start::{RunError, RunOptions};
+use tracing_subscriber::EnvFilter;
+
+use crate::exit::{Failure, Kind};
+
+/// Run the daemon in the foreground.
+///
+/// When it ends, whatever the reason, what must be protected stays refused; `ravelin detach` opens the host again.
+#[derive(Debug, Args)]
+pub struct Run {
+    /// Configuration file.
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+    /// Take associations and sockets over from the running daemon of the instance.
+    #[arg(long)]
+    take_over: bool,
+    /// Take everything off the host at the end.
+    #[arg(long)]
+    detach_on_exit: bool,
+}
+
+impl Run {
+    pub fn execute(self) -> anyhow::Result<()> {
+        let config = load(&self.config)?;
+        let level = config.log.word();
+        let filter = EnvFilter::try_from_env("RAVELIN_LOG").unwrap_or_else(|_| EnvFilter::new(level));
+        tracing_subscriber::fmt()
+            .with_env_filter(filter)
+            .with_target(false)
+            .with_ansi(std::io::stderr().is_terminal())
+            .with_writer(std::io::stderr)
+            .init();
+        let options = RunOptions { take_over: self.take_over, detach_on_exit: self.detach_on_exit };
+        daemon::start::run(config, options).map_err(|error| {
+            let kind = if matches!(error, RunError::Policy(_)) { Kind::BadInput } else { Kind::Failed };
+            Failure::new(kind, error.to_string())
+        })
+    }
+}
+
+/// Read a configuration, or say what is wrong with it (status 2).
+pub fn load(path: &std::path::Path) -> anyhow::Result<Config> {
+    Config::load(path).map_err(|error| {
+        let text = match &error {
+            // The report stands for itself, one fault after the other, each with its place in front.
+            ConfigError::Bad(report) => format!("the configuration has errors\n{report}"),
+            other => other.to_string(),
+        };
+        Failure::bad_input(text)
+    })
+}

@@ -1,0 +1,83 @@
+//! `ravelin status`.
+
+use std::fmt::Write;
+
+use api::{StatusState, path};
+use clap::Args;
+
+use crate::client::Connect;
+use crate::exit::{Failure, Kind};
+use crate::output;
+
+/// Show the state of the daemon; exit status 1 if it is degraded.
+#[derive(Debug, Args)]
+pub struct Status {
+    #[command(flatten)]
+    connect: Connect,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Status {
+    pub fn execute(self) -> anyhow::Result<()> {
+        let status: api::Status = self.connect.get(path::STATUS)?;
+        if self.json {
+            output::json(&status)?;
+        } else {
+            output::text(&text(&status))?;
+        }
+        match status.state {
+            StatusState::Ok => Ok(()),
+            StatusState::Degraded => Err(Failure::silent(Kind::Failed)),
+        }
+    }
+}
+
+fn text(status: &api::Status) -> String {
+    let mut out = String::new();
+    let mut line = |name: &str, value: String| writeln!(out, "{name:<10}{value}").unwrap_or_default();
+    let state = match status.state {
+        StatusState::Ok => "ok",
+        StatusState::Degraded => "DEGRADED",
+    };
+    let since = output::duration(status.uptime_seconds);
+    line("state", format!("{state}, instance {}, pid {}, up {since}", status.instance, status.pid));
+    for problem in &status.problems {
+        line("", format!("! {}", problem.message));
+        if let Some(remedy) = &problem.remedy {
+            line("", format!("  {remedy}"));
+        }
+    }
+    line("version", status.version.clone());
+    line("config", status.config.clone());
+    let policy = &status.policy;
+    line("policy", format!("{}, generation {}, {} applications", policy.file, policy.generation, policy.applications));
+    for block in &policy.refused_blocks {
+        let kept = if block.kept_last_good { "its last good version stays" } else { "not in force" };
+        line("", format!("! {}: block of {} is broken, {kept}", block.at, block.application));
+    }
+    if let Some(error) = &policy.last_error {
+        line("", format!("! the last reload failed: {}", error.lines().next().unwrap_or_default()));
+    }
+    let uplinks: Vec<String> = status
+        .uplinks
+        .iter()
+        .map(|u| format!("{}{}", u.name, if u.guarded { "" } else { " (NOT GUARDED)" }))
+        .collect();
+    line("uplinks", uplinks.join(", "));
+    line("tun", format!("{} (index {}), {} dropped unread", status.tun.name, status.tun.ifindex, status.tun.queue_drops));
+    line("esp", format!("UDP port {}", status.esp_port));
+    line("sas", format!("{} inbound, {} outbound", status.sas_in, status.sas_out));
+    for (name, traffic) in [("outbound", status.outbound), ("inbound", status.inbound)] {
+        line(
+            name,
+            format!(
+                "{} packets: {} protected, {} clear by policy, {} dropped",
+                traffic.received, traffic.protected, traffic.clear, traffic.dropped
+            ),
+        );
+    }
+    line("kernel", format!("{} refused or dropped (`ravelin counters` says why)", status.kernel_refused));
+    out
+}

@@ -1,0 +1,205 @@
+//! The command as a script sees it: exit statuses, standard output, standard error. Nothing here needs root or a daemon.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+const POLICY: &str = "# who talks to whom\napplication curl {\n    network 192.0.2.0/24 protected P;\n    network 0.0.0.0/0 \
+                      trusted;\n    network ::/0 trusted;\n    protection P {\n        localport=any remoteport=443 encryption mandatory;\n    \
+                      }\n}\n";
+
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("ravelin-cli-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+
+    fn file(&self, name: &str, text: &str) -> String {
+        let path = self.0.join(name);
+        std::fs::write(&path, text).unwrap();
+        path.display().to_string()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn ravelin(args: &[&str], input: &str) -> Output {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_ravelin"))
+        .args(args)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // The command may end without reading it.
+    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+    child.wait_with_output().unwrap()
+}
+
+fn code(output: &Output) -> i32 {
+    output.status.code().unwrap()
+}
+
+fn out(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn err(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+#[test]
+fn check_accepts_a_sound_policy_and_lists_its_applications() {
+    let folder = Folder::new("check");
+    let file = folder.file("policy", POLICY);
+    let answer = ravelin(&["policy", "check", &file], "");
+    assert_eq!(code(&answer), 0, "{}", err(&answer));
+    assert!(out(&answer).contains("1 applications (curl), 0 errors"), "{}", out(&answer));
+    let answer = ravelin(&["policy", "check", "-", "--json"], POLICY);
+    let document: Value = serde_json::from_slice(&answer.stdout).unwrap();
+    assert_eq!((&document["api"], &document["ok"]), (&1.into(), &true.into()));
+    assert_eq!(document["applications"][0], "curl");
+}
+
+#[test]
+fn check_names_every_error_by_file_line_and_column_with_status_2() {
+    let folder = Folder::new("check-errors");
+    let file = folder.file("policy", "application curl {\n    network 300.1.1.1 trusted;\n}\napplication w {\n  nework;\n}\n");
+    let answer = ravelin(&["policy", "check", &file], "");
+    assert_eq!(code(&answer), 2);
+    let text = err(&answer);
+    assert!(text.contains("policy:2:13") && text.contains("policy:5:3"), "{text}");
+    let answer = ravelin(&["policy", "check", &file, "--json"], "");
+    assert_eq!(code(&answer), 2);
+    let document: Value = serde_json::from_slice(&answer.stdout).unwrap();
+    assert_eq!(document["findings"][0]["at"]["line"], 2);
+    assert_eq!(document["findings"][0]["severity"], "error");
+    assert_eq!(code(&ravelin(&["policy", "check", "/nowhere/policy"], "")), 2);
+}
+
+#[test]
+fn explain_says_verdict_block_and_line() {
+    let folder = Folder::new("explain");
+    let file = folder.file("policy", POLICY);
+    let table = [
+        ("curl", "192.0.2.7:443/tcp", "protect", Some(7)),
+        ("/usr/bin/curl", "192.0.2.7:443/tcp", "protect", Some(7)),
+        ("curl", "192.0.2.7:80/tcp", "discard", Some(3)),
+        ("curl", "198.51.100.1:80/tcp", "bypass", Some(4)),
+        ("curl", "[2001:db8::1]:443/udp", "bypass", Some(5)),
+        ("wget", "192.0.2.7:443/tcp", "bypass", None),
+    ];
+    for (app, to, verdict, line) in table {
+        let answer = ravelin(&["policy", "explain", &file, "--app", app, "--to", to, "--json"], "");
+        assert_eq!(code(&answer), 0, "{}", err(&answer));
+        let document: Value = serde_json::from_slice(&answer.stdout).unwrap();
+        let decision = &document["decision"];
+        assert_eq!(decision["verdict"], verdict, "{app} {to}: {document}");
+        assert_eq!(decision["line"]["line"].as_u64(), line, "{app} {to}: {document}");
+        assert_eq!(decision["block"]["line"].as_u64(), line.map(|_| 2), "{app} {to}: {document}");
+        let answer = ravelin(&["policy", "explain", &file, "--app", app, "--to", to], "");
+        assert!(out(&answer).contains(verdict), "{}", out(&answer));
+    }
+    for to in ["192.0.2.7", "x:1/tcp", "192.0.2.7:1/xyz"] {
+        assert_eq!(code(&ravelin(&["policy", "explain", &file, "--app", "curl", "--to", to], "")), 2, "{to}");
+    }
+}
+
+#[test]
+fn fmt_is_stable_and_leaves_broken_files_alone() {
+    let folder = Folder::new("fmt");
+    let untidy = "application curl{network 0.0.0.0/0 trusted;}# end\n";
+    let file = folder.file("policy", untidy);
+    assert_eq!(code(&ravelin(&["policy", "fmt", "--check", &file], "")), 1);
+    assert_eq!(code(&ravelin(&["policy", "fmt", &file], "")), 0);
+    let once = std::fs::read_to_string(&file).unwrap();
+    assert_ne!(once, untidy);
+    assert!(once.contains("# end"), "{once}");
+    assert_eq!(code(&ravelin(&["policy", "fmt", "--check", &file], "")), 0);
+    assert_eq!(out(&ravelin(&["policy", "fmt", "-"], &once)), once);
+    let broken = folder.file("broken", "application {\n");
+    assert_eq!(code(&ravelin(&["policy", "fmt", &broken], "")), 2);
+    assert_eq!(std::fs::read_to_string(&broken).unwrap(), "application {\n");
+}
+
+#[test]
+fn a_configuration_with_faults_is_refused_with_every_place() {
+    let folder = Folder::new("config");
+    let file = folder.file("ravelin.toml", "polcy = \"p\"\n\n[[sa]]\nsuite = \"aes256gcm\"\nkey = \"0001\"\n");
+    let answer = ravelin(&["run", "--config", &file], "");
+    assert_eq!(code(&answer), 2);
+    let text = err(&answer);
+    for part in ["ravelin.toml:1:1", "did you mean `policy`", "ravelin.toml:5:1", "RFC 4106", "ravelin sa add"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert_eq!(code(&ravelin(&["run", "--config", "/nowhere"], "")), 2);
+    assert_eq!(code(&ravelin(&["run"], "")), 2);
+}
+
+#[test]
+fn a_key_on_the_command_line_is_refused_and_not_repeated() {
+    let key = "000102030405060708090a0b0c0d0e0f10111213";
+    let rest = ["--direction", "out", "--spi", "1000", "--local", "192.0.2.1", "--remote", "192.0.2.2"];
+    for extra in [vec![key], vec!["--key", key], vec!["--keymat", key]] {
+        let mut args = vec!["sa", "add"];
+        args.extend(rest);
+        args.extend(extra);
+        let answer = ravelin(&args, "");
+        assert_eq!(code(&answer), 2);
+        assert!(!err(&answer).contains("0102") && err(&answer).contains("--key-fd"), "{}", err(&answer));
+    }
+}
+
+#[test]
+fn bad_keys_are_refused_before_the_daemon_hears_of_them() {
+    let args = [
+        "sa", "add", "--direction", "out", "--spi", "0x1000", "--local", "192.0.2.1", "--remote", "192.0.2.2", "--mode",
+        "transport", "--suite", "aes128gcm",
+    ];
+    for (key, part) in [("", "no keying material"), ("xyz", "character 1"), ("012", "odd number")] {
+        let answer = ravelin(&args, key);
+        assert_eq!(code(&answer), 2, "{}", err(&answer));
+        assert!(err(&answer).contains(part), "{}", err(&answer));
+    }
+    let answer = ravelin(&args, &"0".repeat(5000));
+    assert!(err(&answer).contains("that is no key"), "{}", err(&answer));
+    let mut other = args.to_vec();
+    other.extend(["--key-fd", "77"]);
+    assert!(err(&ravelin(&other, "")).contains("descriptor 77"));
+}
+
+#[test]
+fn without_a_daemon_the_status_is_3() {
+    let folder = Folder::new("nobody");
+    let control = folder.0.join("control.sock").display().to_string();
+    for command in [vec!["status"], vec!["sa", "list"], vec!["counters"], vec!["explain", "--pid", "1"]] {
+        let mut args = command.clone();
+        args.extend(["--control", &control]);
+        let answer = ravelin(&args, "");
+        assert_eq!(code(&answer), 3, "{command:?}: {}", err(&answer));
+        assert!(err(&answer).contains("ravelin run"), "{}", err(&answer));
+    }
+    // A socket that nobody serves any more.
+    drop(std::os::unix::net::UnixListener::bind(Path::new(&control)).unwrap());
+    let answer = ravelin(&["status", "--control", &control], "");
+    assert_eq!(code(&answer), 3);
+    assert!(err(&answer).contains("has ended"), "{}", err(&answer));
+}
+
+#[test]
+fn usage_errors_have_status_2() {
+    for args in [vec!["explain"], vec!["explain", "--pid", "1", "--socket", "x"], vec!["nonsense"], vec![]] {
+        assert_eq!(code(&ravelin(&args, "")), 2, "{args:?}");
+    }
+    assert_eq!(code(&ravelin(&["status", "--instance", "a/b"], "")), 2);
+    assert_eq!(code(&ravelin(&["--version"], "")), 0);
+}

@@ -1,0 +1,217 @@
+//! The contract with the BPF programs, mirrored from `bpf/include/abi.h`. `tests/abi.rs` compares every size and
+//! offset with the BTF of the object.
+
+#![allow(missing_docs, reason = "abi.h and docs/design/0002 document the fields, once")]
+
+use wire::AppId;
+
+/// Raised whenever a pinned map of an older daemon would be misread.
+pub const ABI: u32 = 1;
+
+/// Bits of the mark (docs/design/0002).
+pub mod mark {
+    /// The application.
+    pub const APP: u32 = 0x0000_ffff;
+    /// The socket belongs to an application.
+    pub const STAMPED: u32 = 0x0001_0000;
+    /// Inbound: the packet was authenticated.
+    pub const AUTHENTICATED: u32 = 0x0100_0000;
+    /// Inbound: the packet was encrypted.
+    pub const ENCRYPTED: u32 = 0x0200_0000;
+    /// Inbound: the packet came out of an association.
+    pub const PROOF: u32 = 0x8000_0000;
+    /// Every bit that is ours.
+    pub const OURS: u32 = APP | STAMPED | AUTHENTICATED | ENCRYPTED | PROOF;
+}
+
+/// Items of one protection, at most.
+pub const ITEMS: usize = 32;
+/// Octets of an application's name, with the zero octet behind it.
+pub const NAME: usize = 128;
+/// Slots of `protections`: one half for even generations, one for odd.
+pub const PROTECTIONS: u32 = 4096;
+/// The last generation; the next is 1 again. One octet, so that no reader sees half of an update.
+pub const LAST_GENERATION: u32 = 254;
+
+pub const TRUSTED: u8 = 1;
+pub const UNTRUSTED: u8 = 2;
+pub const PROTECTED: u8 = 3;
+pub const MANDATORY: u8 = 1;
+pub const OPTIONAL: u8 = 2;
+pub const ORDER_TO: u8 = 1;
+pub const ORDER_FROM: u8 = 2;
+
+// `COUNTERS`: the names, from the table in abi.h.
+include!(concat!(env!("OUT_DIR"), "/counters.rs"));
+
+/// A structure of the contract: no padding, every bit pattern valid.
+///
+/// # Safety
+///
+/// The type is `repr(C)`, has no padding octet, and every bit pattern is a value of it.
+pub unsafe trait Wire: Copy + Sized {
+    /// The bytes, to hand to the kernel.
+    fn bytes(&self) -> &[u8] {
+        // SAFETY: the trait promises that there is no padding, so every octet is initialised.
+        unsafe { std::slice::from_raw_parts((&raw const *self).cast::<u8>(), size_of::<Self>()) }
+    }
+
+    /// The value behind bytes from the kernel; `None` if there are too few.
+    fn read(bytes: &[u8]) -> Option<Self> {
+        if bytes.len() < size_of::<Self>() {
+            return None;
+        }
+        // SAFETY: long enough, and the trait promises that every bit pattern is a value; alignment is not assumed.
+        Some(unsafe { std::ptr::read_unaligned(bytes.as_ptr().cast::<Self>()) })
+    }
+}
+
+macro_rules! contract {
+    ($($(#[$doc:meta])* struct $name:ident { $($field:ident: $type:ty,)* })*) => {
+        $($(#[$doc])* #[repr(C)] #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub struct $name { $(pub $field: $type,)* }
+        // SAFETY: repr(C) integers and arrays of them (or of such structures); the assertion shows that the sizes of the fields add up.
+        unsafe impl Wire for $name {}
+        const _: () = assert!(size_of::<$name>() == 0 $(+ size_of::<$type>())*, "padding");
+        impl Layout for $name {
+            fn layout() -> (usize, Vec<(&'static str, usize)>) {
+                (size_of::<$name>(), vec![$((stringify!($field), std::mem::offset_of!($name, $field))),*])
+            }
+        })*
+    };
+}
+
+/// Sizes and offsets, for the test that compares them with the object.
+pub trait Layout {
+    /// The size, and each field's name and offset.
+    fn layout() -> (usize, Vec<(&'static str, usize)>);
+}
+
+contract! {
+    struct Config {
+        abi: u32,
+        generation: u32,
+        netns: u64,
+        exempt: u64,
+        cgroup: u64,
+        tun: u32,
+        flags: u32,
+    }
+    /// An executable as the kernel knows it.
+    struct Identity {
+        inode: u64,
+        device: u32,
+        generation: u32,
+    }
+    struct NetworkKey {
+        prefixlen: u32,
+        generation: u16,
+        app: u16,
+        addr: [u8; 16],
+    }
+    struct Network {
+        class: u8,
+        zero: u8,
+        protection: u16,
+    }
+    struct Item {
+        local_first: u16,
+        local_last: u16,
+        remote_first: u16,
+        remote_last: u16,
+        services: u8,
+        level: u8,
+        zero: u16,
+    }
+    struct Protection {
+        count: u32,
+        items: [Item; ITEMS],
+    }
+    struct OrderKey {
+        generation: u16,
+        from: u16,
+        to: u16,
+        zero: u16,
+    }
+    struct PeerKey {
+        prefixlen: u32,
+        addr: [u8; 16],
+    }
+    struct ListenerKey {
+        addr: [u8; 16],
+        port: u16,
+        zero: u16,
+    }
+    struct Name {
+        text: [u8; NAME],
+    }
+    struct Socket {
+        netns: u64,
+        app: u16,
+        flags: u16,
+        zero: u32,
+    }
+    struct Event {
+        pid: u32,
+        uid: u32,
+        app: u16,
+        port: u16,
+        family: u8,
+        protocol: u8,
+        hook: u8,
+        counter: u8,
+        addr: [u8; 16],
+        comm: [u8; 16],
+    }
+    struct Record {
+        version: u8,
+        magic: [u8; 3],
+        mark: u32,
+        cookie: u64,
+    }
+    struct FileReport {
+        pid: u32,
+        fd: u32,
+        identity: Identity,
+    }
+    struct SocketReport {
+        pid: u32,
+        fd: u32,
+        identity: Identity,
+        cookie: u64,
+        netns: u64,
+        inode: u64,
+        mark: u32,
+        app: u16,
+        family: u16,
+        local_port: u16,
+        remote_port: u16,
+        protocol: u8,
+        state: u8,
+        stamped: u8,
+        zero: u8,
+        local: [u8; 16],
+        remote: [u8; 16],
+        comm: [u8; 16],
+    }
+}
+
+// SAFETY: a plain integer.
+unsafe impl Wire for u32 {}
+// SAFETY: a plain integer.
+unsafe impl Wire for u8 {}
+// SAFETY: a plain integer.
+unsafe impl Wire for u64 {}
+// SAFETY: a plain integer.
+unsafe impl Wire for i32 {}
+
+/// A C string in a fixed field.
+pub fn text(bytes: &[u8]) -> String {
+    let end = bytes.iter().position(|&b| b == 0).unwrap_or(bytes.len());
+    String::from_utf8_lossy(&bytes[..end]).into_owned()
+}
+
+/// The mark of an application's sockets.
+pub fn stamp(app: AppId) -> u32 {
+    mark::STAMPED | u32::from(app.0)
+}

@@ -1,0 +1,94 @@
+//! What is older than the programs, and the answer to "whose socket is this".
+
+use crate::abi::{self, Identity, ListenerKey, SocketReport, Wire};
+use crate::error::SockmonError;
+use crate::model::{Adopted, SocketInfo, SocketState};
+use crate::programs::Loaded;
+use crate::sys;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use wire::AppId;
+
+/// Run one iterator and read its records.
+fn records<R: Wire>(
+    loaded: &Loaded,
+    program: &'static str,
+    pid: Option<u32>,
+) -> Result<Vec<R>, SockmonError> {
+    let fail = || SockmonError::system(format!("run the iterator {program}"));
+    let link = sys::link_iter(loaded.program(program)?, pid).map_err(fail())?;
+    let bytes = sys::iterate(link.as_fd()).map_err(fail())?;
+    Ok(bytes.chunks_exact(size_of::<R>()).filter_map(R::read).collect())
+}
+
+/// Give every task that has none its identity.
+pub fn tasks(loaded: &Loaded) -> Result<(), SockmonError> {
+    records::<u8>(loaded, "adopt_tasks", None).map(drop)
+}
+
+/// Stamp the sockets that are older than the programs or than the policy (docs/design/0002): storage through every
+/// process's descriptors, then the mark of TCP in the kernel, of the rest through the process, then TCP once more
+/// for what came into being between.
+pub fn sockets(loaded: &Loaded, netns: u64) -> Result<Adopted, SockmonError> {
+    tasks(loaded)?;
+    let found: Vec<SocketReport> = records(loaded, "adopt_sockets", None)?;
+    let mut out = Adopted { sockets: found.len(), ..Adopted::default() };
+    let maps = &loaded.maps;
+    maps.retain("listeners", |_: &ListenerKey| true)?;
+    for socket in found.iter().filter(|s| s.netns == netns) {
+        if SocketState::from_kernel(socket.state) == SocketState::Listen {
+            let key = ListenerKey { addr: socket.local, port: socket.local_port, zero: 0 };
+            maps.write("listeners", &key, &u32::from(socket.app))?;
+        }
+    }
+    records::<u8>(loaded, "adopt_tcp", None)?;
+    for socket in found.iter().filter(|s| s.netns == netns && s.app != 0) {
+        let want = (socket.mark & !abi::mark::OURS) | abi::stamp(AppId(socket.app));
+        // Connected and listening TCP has its mark from the iterator.
+        let by_iterator = i32::from(socket.protocol) == libc::IPPROTO_TCP
+            && SocketState::from_kernel(socket.state) != SocketState::Unconnected;
+        if socket.mark == want || by_iterator {
+            continue;
+        }
+        match mark_through_process(socket, want) {
+            Ok(()) => out.marked += 1,
+            Err(error) => {
+                tracing::debug!(pid = socket.pid, fd = socket.fd, %error, "cannot mark a socket of a process");
+                out.unmarked += 1;
+            }
+        }
+    }
+    records::<u8>(loaded, "adopt_tcp", None)?;
+    maps.retain("listeners", |_: &ListenerKey| true)?;
+    Ok(out)
+}
+
+fn mark_through_process(report: &SocketReport, mark: u32) -> std::io::Result<()> {
+    let process = sys::pidfd_open(report.pid)?;
+    let socket = sys::pidfd_getfd(process.as_fd(), report.fd)?;
+    // The number may name another socket by now.
+    if sys::socket_option::<u64>(socket.as_fd(), libc::SO_COOKIE)? != report.cookie {
+        return Err(std::io::ErrorKind::NotFound.into());
+    }
+    sys::set_mark(socket.as_fd(), mark)
+}
+
+/// Every IPv4 and IPv6 socket that a process holds.
+pub fn list(loaded: &Loaded) -> Result<Vec<SocketInfo>, SockmonError> {
+    Ok(records(loaded, "report_sockets", None)?.iter().map(SocketInfo::from_report).collect())
+}
+
+/// The kernel's numbers of files that this process has open.
+pub fn identities(loaded: &Loaded, files: &[OwnedFd]) -> Result<Vec<Option<Identity>>, SockmonError> {
+    let reports: Vec<abi::FileReport> = records(loaded, "report_files", Some(std::process::id()))?;
+    let of = |file: &OwnedFd| {
+        let number = u32::try_from(file.as_raw_fd()).ok()?;
+        reports.iter().find(|r| r.fd == number).map(|r| r.identity)
+    };
+    Ok(files.iter().map(of).collect())
+}
+
+/// The identity of a process.
+pub fn identity_of(loaded: &Loaded, pid: u32) -> Result<Option<Identity>, SockmonError> {
+    let Ok(process) = sys::pidfd_open(pid) else { return Ok(None) };
+    loaded.maps.read("task_id", &process.as_raw_fd())
+}

@@ -1,0 +1,119 @@
+//! What can go wrong between user space and the BPF programs, and what to do about it.
+
+use std::io;
+use std::path::PathBuf;
+use wire::AppId;
+
+/// An error of this room. [`SockmonError::remedy`] says what to do next.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SockmonError {
+    /// The kernel refused a step.
+    #[error("{what}: {source}")]
+    System {
+        /// The step.
+        what: String,
+        /// The kernel's answer.
+        #[source]
+        source: io::Error,
+    },
+    /// The object could not be loaded.
+    #[error("cannot load the BPF programs: {source:#}")]
+    Load {
+        /// libbpf's answer.
+        #[source]
+        source: libbpf_rs::Error,
+    },
+    /// The pinned maps are those of another version.
+    #[error("the maps pinned for instance `{instance}` have ABI {found}, this program needs {expected}")]
+    Abi {
+        /// The instance.
+        instance: String,
+        /// What is pinned.
+        found: String,
+        /// What is needed.
+        expected: u32,
+    },
+    /// The name of an instance becomes a file name.
+    #[error("`{0}` is no name for an instance: use 1 to 32 of A-Z a-z 0-9 - _")]
+    InstanceName(String),
+    /// No cgroup v2 hierarchy is mounted.
+    #[error("no cgroup v2 hierarchy is mounted")]
+    NoCgroup,
+    /// A protection has too many items.
+    #[error("application {}: a protection has {count} items, at most {max} fit", app.0)]
+    TooManyItems {
+        /// The application.
+        app: AppId,
+        /// Items it has.
+        count: usize,
+        /// Items that fit.
+        max: usize,
+    },
+    /// There are too many protections in all.
+    #[error("the policy has {count} protections in all, at most {max} fit")]
+    TooManyProtections {
+        /// Protections there are.
+        count: usize,
+        /// Protections that fit.
+        max: usize,
+    },
+    /// An application's name is too long.
+    #[error("application `{name}`: a name may have at most {max} octets and no zero octet")]
+    Name {
+        /// The name.
+        name: String,
+        /// Octets that fit.
+        max: usize,
+    },
+    /// Two applications name the same file.
+    #[error("{}: applications {} and {} are the same file", path.display(), first.0, second.0)]
+    SameExecutable {
+        /// The second path.
+        path: PathBuf,
+        /// The application that has it.
+        first: AppId,
+        /// The application that asks for it.
+        second: AppId,
+    },
+    /// What the kernel reported cannot be read.
+    #[error("{0}: the kernel's answer has an unexpected form")]
+    Answer(&'static str),
+}
+
+impl SockmonError {
+    pub(crate) fn system(what: impl Into<String>) -> impl FnOnce(io::Error) -> SockmonError {
+        let what = what.into();
+        move |source| SockmonError::System { what, source }
+    }
+
+    pub(crate) fn bpf(what: impl Into<String>) -> impl FnOnce(libbpf_rs::Error) -> SockmonError {
+        let what = what.into();
+        move |error| SockmonError::System { what, source: io::Error::other(format!("{error:#}")) }
+    }
+
+    /// What to do next.
+    pub fn remedy(&self) -> String {
+        match self {
+            SockmonError::System { source, .. } if source.raw_os_error() == Some(libc::EPERM) => {
+                "run as root (CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON, CAP_SYS_PTRACE); `ravelin doctor` shows what is missing".into()
+            }
+            SockmonError::System { source, .. } if source.raw_os_error() == Some(libc::ENOSPC) => {
+                "a table in the kernel is full: make the policy smaller".into()
+            }
+            SockmonError::System { .. } | SockmonError::Load { .. } => {
+                "`ravelin doctor` shows which kernel feature is missing".into()
+            }
+            SockmonError::Abi { instance, .. } => format!(
+                "end the old daemon, run `ravelin detach --instance {instance}` (traffic is unprotected until the new daemon runs), start again"
+            ),
+            SockmonError::InstanceName(_) => "choose another name".into(),
+            SockmonError::NoCgroup => "mount it: `mount -t cgroup2 none /sys/fs/cgroup`".into(),
+            SockmonError::TooManyItems { .. } => "merge items into port ranges".into(),
+            SockmonError::TooManyProtections { .. } => "let networks share a protection".into(),
+            SockmonError::Name { .. } => "give it a shorter name".into(),
+            SockmonError::SameExecutable { .. } => "name each executable in one application only".into(),
+            SockmonError::Answer(_) => "this is a defect; please report it with the kernel's version".into(),
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! Links: every program's hold on its hook, pinned so that it outlives the daemon, exchanged in place when a new
+//! daemon comes.
+
+use crate::error::SockmonError;
+use crate::model::Fault;
+use crate::programs::{Hook, Loaded, PROGRAMS, Pins, Program};
+use crate::sys::{self, LinkTarget, Tcx};
+use std::collections::BTreeSet;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+/// Index of `lo` in every network namespace.
+const LOOPBACK: u32 = 1;
+
+/// Where the programs of an instance belong.
+#[derive(Debug)]
+pub struct Places {
+    /// The watched cgroup.
+    pub cgroup: OwnedFd,
+    /// Its id.
+    pub cgroup_id: u64,
+    /// The TUN.
+    pub tun: u32,
+    /// The guarded devices.
+    pub uplinks: BTreeSet<u32>,
+    /// For tests: not attached.
+    pub omit: Vec<String>,
+}
+
+/// One link that must exist.
+#[derive(Clone, Debug)]
+struct Wanted {
+    program: &'static str,
+    pin: String,
+    target: Target,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Target {
+    Cgroup(u32),
+    Tracepoint,
+    Device(u32, Tcx),
+}
+
+impl Places {
+    fn wanted(&self, only_device: Option<u32>) -> Vec<Wanted> {
+        let mut out = Vec::new();
+        for Program { name, hook } in PROGRAMS.iter().filter(|p| !self.omit.iter().any(|o| o == p.name)) {
+            let mut want = |pin: String, target| {
+                let device = match target {
+                    Target::Device(ifindex, _) => Some(ifindex),
+                    _ => None,
+                };
+                if only_device.is_none() || only_device == device {
+                    out.push(Wanted { program: name, pin, target });
+                }
+            };
+            match *hook {
+                Hook::Cgroup(attach_type) => want((*name).into(), Target::Cgroup(attach_type)),
+                Hook::Tracepoint => want((*name).into(), Target::Tracepoint),
+                Hook::Tun(at) => want((*name).into(), Target::Device(self.tun, at)),
+                Hook::Loopback(at) => want((*name).into(), Target::Device(LOOPBACK, at)),
+                Hook::Uplink(at) => {
+                    for ifindex in &self.uplinks {
+                        want(format!("{name}_{ifindex}"), Target::Device(*ifindex, at));
+                    }
+                }
+                Hook::Iterator => {}
+            }
+        }
+        out
+    }
+}
+
+/// Attach everything that is wanted, reusing what an earlier daemon left, then remove what is no longer wanted.
+pub fn attach(loaded: &Loaded, pins: &Pins, places: &Places) -> Result<(), SockmonError> {
+    let wanted = places.wanted(None);
+    for want in &wanted {
+        ensure(loaded, pins, places, want)?;
+    }
+    let keep: BTreeSet<&str> = wanted.iter().map(|w| w.pin.as_str()).collect();
+    for (name, path) in pinned(pins)? {
+        if !keep.contains(name.as_str()) {
+            remove(&path)?;
+        }
+    }
+    Ok(())
+}
+
+/// Attach the programs of one device.
+pub fn attach_device(
+    loaded: &Loaded,
+    pins: &Pins,
+    places: &Places,
+    ifindex: u32,
+) -> Result<(), SockmonError> {
+    for want in places.wanted(Some(ifindex)) {
+        ensure(loaded, pins, places, &want)?;
+    }
+    Ok(())
+}
+
+/// Remove the programs of one guarded device.
+pub fn detach_device(pins: &Pins, ifindex: u32) -> Result<(), SockmonError> {
+    for program in PROGRAMS.iter().filter(|p| matches!(p.hook, Hook::Uplink(_))) {
+        let path = pins.links().join(format!("{}_{ifindex}", program.name));
+        if path.exists() {
+            remove(&path)?;
+        }
+    }
+    Ok(())
+}
+
+/// The pinned links of an instance.
+pub fn pinned(pins: &Pins) -> Result<Vec<(String, PathBuf)>, SockmonError> {
+    let list = match std::fs::read_dir(pins.links()) {
+        Ok(list) => list,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(e) => return Err(SockmonError::system(format!("list {}", pins.links().display()))(e)),
+    };
+    Ok(list
+        .filter_map(Result::ok)
+        .map(|entry| (entry.file_name().to_string_lossy().into_owned(), entry.path()))
+        .collect())
+}
+
+/// Take a pinned link off its hook and remove the pin.
+pub fn remove(path: &Path) -> Result<(), SockmonError> {
+    if let Ok(link) = sys::obj_get(path) {
+        // A tracepoint's ends with its pin; a link whose device is gone has nothing to be taken off.
+        let _ = sys::link_detach(link.as_fd());
+    }
+    unpin(path)
+}
+
+/// Remove a pin.
+pub fn unpin(path: &Path) -> Result<(), SockmonError> {
+    match std::fs::remove_file(path) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => {
+            Err(SockmonError::system(format!("remove {}", path.display()))(e))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Make one link be there with our program, without a moment in which no program of ours is attached.
+fn ensure(loaded: &Loaded, pins: &Pins, places: &Places, want: &Wanted) -> Result<(), SockmonError> {
+    let program = loaded.program(want.program)?;
+    let path = pins.links().join(&want.pin);
+    let fail = |step: &str| SockmonError::system(format!("{step} {}", want.pin));
+    let old = match sys::obj_get(&path) {
+        Ok(link) => Some(link),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => None,
+        Err(e) => return Err(fail("open the pinned link")(e)),
+    };
+    if let Some(link) = &old
+        && update(link.as_fd(), program, places, want).map_err(fail("update the link"))?
+    {
+        return Ok(());
+    }
+    let link = create(program, places, want).map_err(fail("attach"))?;
+    // The new one holds before the old one is let go: for a moment both may run, never none.
+    let fresh = pins.links().join(format!("{}_new", want.pin));
+    remove(&fresh)?;
+    sys::obj_pin(link.as_fd(), &fresh).map_err(fail("pin"))?;
+    std::fs::rename(&fresh, &path).map_err(fail("pin"))?;
+    if let Some(old) = old {
+        let _ = sys::link_detach(old.as_fd());
+    }
+    Ok(())
+}
+
+/// Exchange the program of an old link, if it is still where it belongs and (on a device) the first; `false` if it is not.
+fn update(link: BorrowedFd<'_>, program: BorrowedFd<'_>, places: &Places, want: &Wanted) -> io::Result<bool> {
+    let (id, target) = sys::link_info(link)?;
+    let in_place = match (want.target, target) {
+        (Target::Cgroup(kind), LinkTarget::Cgroup { id, attach_type }) => {
+            id == places.cgroup_id && attach_type == kind
+        }
+        (Target::Device(want, at), LinkTarget::Tcx { ifindex, attach_type }) => {
+            ifindex == want
+                && attach_type == sys::tcx_attach_type(at)
+                && sys::tcx_programs(ifindex, at)?.first() == Some(&id)
+        }
+        // The kernel cannot exchange the program of a tracepoint.
+        _ => false,
+    };
+    if in_place {
+        sys::link_update(link, program)?;
+    }
+    Ok(in_place)
+}
+
+fn create(program: BorrowedFd<'_>, places: &Places, want: &Wanted) -> io::Result<OwnedFd> {
+    match want.target {
+        Target::Cgroup(kind) => sys::link_cgroup(program, places.cgroup.as_fd(), kind),
+        Target::Tracepoint => sys::link_tracepoint(program),
+        Target::Device(ifindex, at) => sys::link_tcx(program, ifindex, at),
+    }
+}
+
+/// What is not as it must be.
+pub fn faults(loaded: &Loaded, pins: &Pins, places: &Places) -> Vec<Fault> {
+    places.wanted(None).iter().filter_map(|want| fault(loaded, pins, places, want)).collect()
+}
+
+fn fault(loaded: &Loaded, pins: &Pins, places: &Places, want: &Wanted) -> Option<Fault> {
+    let report = |detail: String| {
+        Some(Fault {
+            what: want.pin.clone(),
+            detail,
+            remedy: "the daemon attaches it again; `ravelin status` tells".into(),
+        })
+    };
+    let link = match sys::obj_get(&pins.links().join(&want.pin)) {
+        Ok(link) => link,
+        Err(e) => return report(format!("its pin is gone: {e}")),
+    };
+    let (id, target) = match sys::link_info(link.as_fd()) {
+        Ok(info) => info,
+        Err(e) => return report(format!("its link cannot be read: {e}")),
+    };
+    match loaded.program(want.program).map(sys::prog_info) {
+        Ok(Ok((ours, ..))) if ours == id => {}
+        _ => return report("another program is attached in its place".into()),
+    }
+    match (want.target, target) {
+        (Target::Cgroup(_), LinkTarget::Cgroup { id, .. }) if id != places.cgroup_id => {
+            report(format!("attached to cgroup {id}, not {}", places.cgroup_id))
+        }
+        (Target::Device(want, at), LinkTarget::Tcx { ifindex, .. }) => {
+            if ifindex != want {
+                return report(format!("attached to device {ifindex}, not {want}"));
+            }
+            match sys::tcx_programs(ifindex, at) {
+                Ok(ids) if ids.first() == Some(&id) => None,
+                Ok(ids) => report(format!(
+                    "{} other programs run before it",
+                    ids.iter().take_while(|i| **i != id).count()
+                )),
+                Err(e) => report(format!("the device cannot be asked: {e}")),
+            }
+        }
+        _ => None,
+    }
+}

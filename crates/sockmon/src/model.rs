@@ -1,0 +1,300 @@
+//! What this room answers: sockets, identities, refusals, checks.
+
+use crate::abi;
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use wire::{AppId, addr};
+
+pub use crate::abi::Identity;
+
+/// How to attach.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Name of the instance: its pins are under `/sys/fs/bpf/ravelin/INSTANCE`. 1 to 32 of `A-Z a-z 0-9 - _`.
+    pub instance: String,
+    /// The cgroup v2 directory whose programs are watched; the root for the whole host.
+    pub cgroup: PathBuf,
+    /// The cgroup v2 directory of the daemon: sockets made in it are never stamped and leave untouched.
+    pub exempt_cgroup: PathBuf,
+    /// Interface index of the TUN, in the calling thread's network namespace.
+    pub tun_ifindex: u32,
+    /// Interface indices of the guarded devices, in the calling thread's network namespace.
+    pub uplinks: Vec<u32>,
+    /// For tests only: programs (by their names in `bpf/`) that are not attached, to show that traffic leaks without them.
+    pub omit: Vec<String>,
+}
+
+impl Options {
+    /// Options with no uplink yet.
+    pub fn new(instance: &str, cgroup: PathBuf, exempt_cgroup: PathBuf, tun_ifindex: u32) -> Options {
+        Options {
+            instance: instance.into(),
+            cgroup,
+            exempt_cgroup,
+            tun_ifindex,
+            uplinks: Vec::new(),
+            omit: Vec::new(),
+        }
+    }
+}
+
+impl fmt::Display for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The kernel's own encoding: 12 bits of major, 20 of minor number.
+        write!(f, "inode {} on device {}:{}", self.inode, self.device >> 20, self.device & 0xf_ffff)
+    }
+}
+
+/// State of a socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SocketState {
+    /// TCP: connected. UDP: has a peer.
+    Established,
+    /// TCP: SYN sent.
+    SynSent,
+    /// TCP: SYN received.
+    SynReceived,
+    /// TCP: closing (FIN_WAIT1, FIN_WAIT2, CLOSE_WAIT, LAST_ACK, CLOSING).
+    Closing,
+    /// TCP: TIME_WAIT.
+    TimeWait,
+    /// TCP: listening.
+    Listen,
+    /// Not connected.
+    Unconnected,
+}
+
+impl SocketState {
+    /// From the kernel's number.
+    pub fn from_kernel(state: u8) -> SocketState {
+        match state {
+            1 => SocketState::Established,
+            2 => SocketState::SynSent,
+            3 | 12 => SocketState::SynReceived,
+            4 | 5 | 8 | 9 | 11 => SocketState::Closing,
+            6 => SocketState::TimeWait,
+            10 => SocketState::Listen,
+            _ => SocketState::Unconnected,
+        }
+    }
+
+    /// The word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            SocketState::Established => "established",
+            SocketState::SynSent => "syn-sent",
+            SocketState::SynReceived => "syn-received",
+            SocketState::Closing => "closing",
+            SocketState::TimeWait => "time-wait",
+            SocketState::Listen => "listen",
+            SocketState::Unconnected => "unconnected",
+        }
+    }
+}
+
+/// One descriptor of one process that is an IPv4 or IPv6 socket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SocketInfo {
+    /// Process.
+    pub pid: u32,
+    /// Its name.
+    pub comm: String,
+    /// Its executable.
+    pub identity: Identity,
+    /// Descriptor number in it.
+    pub fd: u32,
+    /// Application the socket is stamped with; [`AppId::NONE`]: none.
+    pub app: AppId,
+    /// Its mark.
+    pub mark: u32,
+    /// IP protocol number.
+    pub protocol: u8,
+    /// Its own address; IPv4 also where an IPv6 socket carries it.
+    pub local: SocketAddr,
+    /// Its peer; unspecified address and port 0: none.
+    pub remote: SocketAddr,
+    /// State.
+    pub state: SocketState,
+    /// The kernel's cookie: the one in the record of its packets. 0: none given yet.
+    pub cookie: u64,
+    /// Cookie of its network namespace.
+    pub netns: u64,
+    /// Number of the socket's inode, as in `/proc/PID/fd` and `/proc/net`.
+    pub inode: u64,
+}
+
+impl SocketInfo {
+    pub(crate) fn from_report(report: &abi::SocketReport) -> SocketInfo {
+        let at = |bytes: [u8; 16], port| SocketAddr::new(canonical(bytes, report.family), port);
+        SocketInfo {
+            pid: report.pid,
+            comm: abi::text(&report.comm),
+            identity: report.identity,
+            fd: report.fd,
+            app: AppId(report.app),
+            mark: report.mark,
+            protocol: report.protocol,
+            local: at(report.local, report.local_port),
+            remote: at(report.remote, report.remote_port),
+            state: SocketState::from_kernel(report.state),
+            cookie: report.cookie,
+            netns: report.netns,
+            inode: report.inode,
+        }
+    }
+}
+
+fn canonical(bytes: [u8; 16], family: u16) -> IpAddr {
+    match addr::from_bits(u128::from_be_bytes(bytes)) {
+        // The wildcard of an IPv6 socket stays one.
+        IpAddr::V4(v4) if v4.is_unspecified() && i32::from(family) == libc::AF_INET6 => {
+            IpAddr::V6(std::net::Ipv6Addr::UNSPECIFIED)
+        }
+        other => other,
+    }
+}
+
+/// What a program tried when it was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Attempt {
+    /// connect(2).
+    Connect,
+    /// sendto(2), sendmsg(2) with an address.
+    Send,
+    /// bind(2).
+    Bind,
+    /// listen(2); it cannot be refused, the socket keeps its old stamp.
+    Listen,
+    /// setsockopt(2) with SO_MARK.
+    SetMark,
+    /// One this version does not know.
+    Other(u8),
+}
+
+/// A refusal (EPERM) that a program saw.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// Process.
+    pub pid: u32,
+    /// User.
+    pub uid: u32,
+    /// Its name.
+    pub comm: String,
+    /// Its application.
+    pub app: AppId,
+    /// What it tried.
+    pub attempt: Attempt,
+    /// The peer it named.
+    pub peer: SocketAddr,
+    /// IP protocol number.
+    pub protocol: u8,
+    /// The name of the counter that counted it.
+    pub reason: &'static str,
+}
+
+impl Event {
+    pub(crate) fn from_kernel(event: &abi::Event) -> Event {
+        Event {
+            pid: event.pid,
+            uid: event.uid,
+            comm: abi::text(&event.comm),
+            app: AppId(event.app),
+            attempt: match event.hook {
+                1 => Attempt::Connect,
+                2 => Attempt::Send,
+                3 => Attempt::Bind,
+                4 => Attempt::Listen,
+                5 => Attempt::SetMark,
+                n => Attempt::Other(n),
+            },
+            peer: SocketAddr::new(canonical(event.addr, u16::from(event.family)), event.port),
+            protocol: event.protocol,
+            reason: abi::COUNTERS.get(usize::from(event.counter)).copied().unwrap_or("unknown"),
+        }
+    }
+}
+
+/// What [`crate::Sockmon::adopt`] found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Adopted {
+    /// Sockets of policed applications that some process holds.
+    pub sockets: usize,
+    /// Of these, the ones whose mark had to be set through the process (UDP, raw, not yet connected TCP).
+    pub marked: usize,
+    /// Of these, the ones whose mark could not be set; they are steered by their storage all the same.
+    pub unmarked: usize,
+}
+
+/// Something [`crate::Sockmon::load_policy`] did, but that the user may not have meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LoadWarning {
+    /// A `#!` script: the kernel runs the interpreter, whose identity the process has.
+    Script {
+        /// The application.
+        app: AppId,
+        /// The script.
+        path: PathBuf,
+        /// What its first line names.
+        interpreter: String,
+    },
+    /// The executable cannot be opened; the application has no identity by it.
+    Missing {
+        /// The application.
+        app: AppId,
+        /// The path.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+}
+
+impl fmt::Display for LoadWarning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LoadWarning::Script { path, interpreter, .. } => write!(
+                f,
+                "{} is a script: its process runs as {interpreter}, so no process will match; name the interpreter or a compiled program",
+                path.display()
+            ),
+            LoadWarning::Missing { path, reason, .. } => {
+                write!(f, "{}: {reason}; no process matches it", path.display())
+            }
+        }
+    }
+}
+
+/// Something that is not as [`crate::Sockmon::attach`] left it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// The program or pin.
+    pub what: String,
+    /// What is wrong.
+    pub detail: String,
+    /// What to do.
+    pub remedy: String,
+}
+
+/// One line of `ravelin doctor`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Check {
+    /// What is checked.
+    pub name: &'static str,
+    /// Whether it is as it must be.
+    pub ok: bool,
+    /// What was found.
+    pub detail: String,
+    /// What to do if it is not; empty if it is.
+    pub remedy: String,
+}
+
+/// How often a program ran and for how long, while statistics were on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProgramStats {
+    /// The program.
+    pub name: &'static str,
+    /// Runs.
+    pub runs: u64,
+    /// Nanoseconds in all.
+    pub nanoseconds: u64,
+}

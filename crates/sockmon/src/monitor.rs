@@ -1,0 +1,303 @@
+//! The socket monitor as the daemon holds it.
+
+use crate::abi::{self, PeerKey};
+use crate::adopt;
+use crate::detach;
+use crate::error::SockmonError;
+use crate::links::{self, Places};
+use crate::model::{Adopted, Event, Fault, Identity, LoadWarning, Options, ProgramStats, SocketInfo};
+use crate::policy::{self, Held};
+use crate::programs::{self, Loaded, Pins};
+use crate::sys;
+use libbpf_rs::{MapCore, MapFlags, RingBufferBuilder};
+use sadb::spd::{Order, Spd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use wire::{AppId, Prefix};
+
+/// The attached programs and their maps. Dropping it leaves them attached: only [`crate::detach`] ends them.
+#[derive(Debug)]
+pub struct Sockmon {
+    instance: String,
+    loaded: Loaded,
+    pins: Pins,
+    places: Places,
+    netns: u64,
+    /// Keeps the inode numbers of the executables from being given to other files.
+    held: Held,
+}
+
+/// Statistics are counted while this lives; see [`Sockmon::program_stats`].
+#[derive(Debug)]
+pub struct Statistics(#[allow(dead_code, reason = "held, not read")] OwnedFd);
+
+fn directory(path: &Path) -> Result<(OwnedFd, u64), SockmonError> {
+    let fail = || SockmonError::system(format!("open the cgroup {}", path.display()));
+    let directory = std::fs::File::open(path).map_err(fail())?;
+    let id = directory.metadata().map_err(fail())?.ino();
+    Ok((directory.into(), id))
+}
+
+impl Sockmon {
+    /// Load the programs, attach them, pin them. What an earlier daemon of this instance left is taken over without a
+    /// gap: its policy stays in force, its programs are exchanged in place. On an error in a new instance nothing stays.
+    pub fn attach(options: &Options) -> Result<Sockmon, SockmonError> {
+        let pins = Pins::of(&options.instance)?;
+        let (cgroup, cgroup_id) = directory(&options.cgroup)?;
+        let (_, exempt) = directory(&options.exempt_cgroup)?;
+        let netns =
+            sys::netns_cookie().map_err(SockmonError::system("read the network namespace's cookie"))?;
+        sys::ensure_bpffs().map_err(SockmonError::system(format!("mount bpffs on {}", sys::BPFFS)))?;
+        let is_new = !pins.root.exists();
+        std::fs::create_dir_all(pins.links())
+            .map_err(SockmonError::system(format!("create {}", pins.links().display())))?;
+        let places = Places {
+            cgroup,
+            cgroup_id,
+            tun: options.tun_ifindex,
+            uplinks: options.uplinks.iter().copied().collect(),
+            omit: options.omit.clone(),
+        };
+        let attached = Sockmon::attach_at(&options.instance, pins, places, exempt, netns);
+        if is_new && attached.is_err() {
+            // The error that matters is the one above.
+            if let Err(error) = detach::detach(&options.instance) {
+                tracing::warn!(%error, "cannot clean up behind a failed attach");
+            }
+        }
+        attached
+    }
+
+    fn attach_at(
+        instance: &str,
+        pins: Pins,
+        places: Places,
+        exempt: u64,
+        netns: u64,
+    ) -> Result<Sockmon, SockmonError> {
+        let loaded = programs::load(instance, &pins)?;
+        let maps = &loaded.maps;
+        maps.set_config(&abi::Config {
+            abi: abi::ABI,
+            generation: maps.config()?.generation,
+            netns,
+            exempt,
+            cgroup: places.cgroup_id,
+            tun: places.tun,
+            flags: 0,
+        })?;
+        // A device counts as guarded only while its programs are there.
+        maps.retain("uplinks", |ifindex: &u32| !places.uplinks.contains(ifindex))?;
+        links::attach(&loaded, &pins, &places)?;
+        for ifindex in &places.uplinks {
+            maps.write("uplinks", ifindex, &1u32)?;
+        }
+        adopt::tasks(&loaded)?;
+        Ok(Sockmon { instance: instance.into(), loaded, pins, places, netns, held: Held::default() })
+    }
+
+    /// Replace the policy for every program at once; no verdict mixes the old and the new one. `executables` may name an
+    /// application several times. `orders` tells for pairs of applications which is stricter; a pair that is not named,
+    /// or incomparable, is refused when a socket changes hands between them. Pairs with [`AppId::NONE`] are known: no
+    /// policy is the weakest. A failure leaves the old policy in force. Call [`Sockmon::adopt`] next.
+    pub fn load_policy(
+        &mut self,
+        spd: &Spd,
+        executables: &[(AppId, PathBuf)],
+        orders: &[((AppId, AppId), Order)],
+    ) -> Result<Vec<LoadWarning>, SockmonError> {
+        let (held, warnings) = policy::load(&self.loaded, spd, executables, orders)?;
+        self.held = held;
+        Ok(warnings)
+    }
+
+    /// Stamp the sockets that were open before [`Sockmon::attach`], or before a policy named their program. Must run in
+    /// the guarded network namespace.
+    pub fn adopt(&self) -> Result<Adopted, SockmonError> {
+        adopt::sockets(&self.loaded, self.netns)
+    }
+
+    /// The peers that an inbound association serves: from them, `optional` traffic is no longer taken in clear.
+    pub fn set_live_sas(&self, peers: &[Prefix]) -> Result<(), SockmonError> {
+        let keys: Vec<PeerKey> = peers
+            .iter()
+            .map(|p| PeerKey { prefixlen: u32::from(p.len()), addr: p.first().to_be_bytes() })
+            .collect();
+        for key in &keys {
+            self.loaded.maps.write("live_sa", key, &1u32)?;
+        }
+        self.loaded.maps.retain("live_sa", |key: &PeerKey| !keys.contains(key)).map(drop)
+    }
+
+    /// Guard these devices and no others. A device that is not guarded carries no protected traffic.
+    pub fn set_uplinks(&mut self, uplinks: &[u32]) -> Result<(), SockmonError> {
+        let gone: Vec<u32> = self.places.uplinks.iter().copied().filter(|i| !uplinks.contains(i)).collect();
+        for ifindex in gone {
+            self.loaded.maps.retain("uplinks", |known: &u32| *known == ifindex)?;
+            links::detach_device(&self.pins, ifindex)?;
+            self.places.uplinks.remove(&ifindex);
+        }
+        for &ifindex in uplinks {
+            self.places.uplinks.insert(ifindex);
+            if let Err(error) = links::attach_device(&self.loaded, &self.pins, &self.places, ifindex) {
+                self.places.uplinks.remove(&ifindex);
+                return Err(error);
+            }
+            self.loaded.maps.write("uplinks", &ifindex, &1u32)?;
+        }
+        Ok(())
+    }
+
+    /// Whether everything is attached where it should be, and first there.
+    pub fn health(&self) -> Vec<Fault> {
+        match sys::netns_cookie() {
+            Ok(cookie) if cookie == self.netns => {}
+            found => {
+                return vec![Fault {
+                    what: "network namespace".into(),
+                    detail: format!("asked from another one than the guarded ({found:?})"),
+                    remedy: "ask from a thread in the guarded namespace".into(),
+                }];
+            }
+        }
+        links::faults(&self.loaded, &self.pins, &self.places)
+    }
+
+    /// Attach again what [`Sockmon::health`] finds missing or not first. An uplink that no longer exists must be taken
+    /// out with [`Sockmon::set_uplinks`] before.
+    ///
+    /// The programs are loaded anew: a device does not take one that it has a second time, and the one it has must not
+    /// leave before the new one stands in front.
+    pub fn repair(&mut self) -> Result<(), SockmonError> {
+        std::fs::create_dir_all(self.pins.links())
+            .map_err(SockmonError::system(format!("create {}", self.pins.links().display())))?;
+        self.loaded = programs::load(&self.instance, &self.pins)?;
+        links::attach(&self.loaded, &self.pins, &self.places)
+    }
+
+    /// Every counter of the kernel half since the instance was created.
+    pub fn counters(&self) -> Result<Vec<(&'static str, u64)>, SockmonError> {
+        let map = self.loaded.maps.get("counters")?;
+        let mut out = Vec::with_capacity(abi::COUNTERS.len());
+        for (number, name) in (0u32..).zip(abi::COUNTERS) {
+            let per_cpu = map
+                .lookup_percpu(&number.to_ne_bytes(), MapFlags::ANY)
+                .map_err(SockmonError::bpf("read map counters"))?
+                .unwrap_or_default();
+            let sum =
+                per_cpu.iter().filter_map(|v| Some(u64::from_ne_bytes(v.get(..8)?.try_into().ok()?))).sum();
+            out.push((name, sum));
+        }
+        Ok(out)
+    }
+
+    /// Every IPv4 and IPv6 socket that a process of the host holds, one entry for each descriptor.
+    pub fn sockets(&self) -> Result<Vec<SocketInfo>, SockmonError> {
+        adopt::list(&self.loaded)
+    }
+
+    /// What a process executed. `None`: no such process, or it has no executable (a kernel thread).
+    pub fn identity_of_pid(&self, pid: u32) -> Result<Option<Identity>, SockmonError> {
+        adopt::identity_of(&self.loaded, pid)
+    }
+
+    /// The application of a process; [`AppId::NONE`]: the policy does not name it. `None`: no such process.
+    pub fn app_of_pid(&self, pid: u32) -> Result<Option<AppId>, SockmonError> {
+        let Some(identity) = self.identity_of_pid(pid)? else { return Ok(None) };
+        let app: Option<u32> = self.loaded.maps.read("apps", &identity)?;
+        Ok(Some(AppId(app.and_then(|a| u16::try_from(a).ok()).unwrap_or(0))))
+    }
+
+    /// Executables of the policy in force, as pinned in the kernel.
+    pub fn executables(&self) -> Result<Vec<(Identity, AppId)>, SockmonError> {
+        let map = self.loaded.maps.get("apps")?;
+        let mut out = Vec::new();
+        for key in map.keys() {
+            let identity = <Identity as abi::Wire>::read(&key).ok_or(SockmonError::Answer("apps"))?;
+            if let Some(app) = self.loaded.maps.read::<u32>("apps", &identity)? {
+                out.push((identity, AppId(app as u16)));
+            }
+        }
+        Ok(out)
+    }
+
+    /// The names that an earlier daemon of this instance gave its applications, so that numbers need not change.
+    pub fn names(&self) -> Result<Vec<(AppId, String)>, SockmonError> {
+        let map = self.loaded.maps.get("names")?;
+        let mut out = Vec::new();
+        for key in map.keys() {
+            let number = <u32 as abi::Wire>::read(&key).ok_or(SockmonError::Answer("names"))?;
+            if let Some(name) = self.loaded.maps.read::<abi::Name>("names", &number)? {
+                out.push((AppId(number as u16), abi::text(&name.text)));
+            }
+        }
+        out.sort();
+        Ok(out)
+    }
+
+    /// Remember the name of each application, and forget all others.
+    pub fn set_names(&self, names: &[(AppId, &str)]) -> Result<(), SockmonError> {
+        let max = abi::NAME - 1;
+        for (app, name) in names {
+            if name.len() > max || name.contains('\0') {
+                return Err(SockmonError::Name { name: (*name).into(), max });
+            }
+            let mut value = abi::Name { text: [0; abi::NAME] };
+            value.text[..name.len()].copy_from_slice(name.as_bytes());
+            self.loaded.maps.write("names", &u32::from(app.0), &value)?;
+        }
+        let unwanted = |number: &u32| !names.iter().any(|(app, _)| u32::from(app.0) == *number);
+        self.loaded.maps.retain("names", unwanted).map(drop)
+    }
+
+    /// Refusals since the last call. Does not wait; [`Sockmon::events_fd`] becomes readable when there are some.
+    pub fn events(&self) -> Result<Vec<Event>, SockmonError> {
+        let mut out = Vec::new();
+        {
+            let fail = || SockmonError::bpf("read map events");
+            let mut ring = RingBufferBuilder::new();
+            ring.add(self.loaded.maps.get("events")?, |bytes| {
+                if let Some(event) = <abi::Event as abi::Wire>::read(bytes) {
+                    out.push(Event::from_kernel(&event));
+                }
+                0
+            })
+            .map_err(fail())?;
+            ring.build().map_err(fail())?.consume().map_err(fail())?;
+        }
+        Ok(out)
+    }
+
+    /// Readable (poll, epoll) when there are events.
+    pub fn events_fd(&self) -> Result<BorrowedFd<'_>, SockmonError> {
+        Ok(self.loaded.maps.get("events")?.as_fd())
+    }
+
+    /// Generation of the policy in force; 0: none was ever loaded.
+    pub fn generation(&self) -> Result<u32, SockmonError> {
+        Ok(self.loaded.maps.config()?.generation)
+    }
+
+    /// Cookie of the guarded network namespace.
+    pub fn netns(&self) -> u64 {
+        self.netns
+    }
+
+    /// Let the kernel count runs and time of BPF programs (of the whole host) while the result lives.
+    pub fn enable_stats() -> Result<Statistics, SockmonError> {
+        sys::enable_stats().map(Statistics).map_err(SockmonError::system("switch BPF statistics on"))
+    }
+
+    /// Runs and time of every program since it was loaded, as far as statistics were on.
+    pub fn program_stats(&self) -> Result<Vec<ProgramStats>, SockmonError> {
+        self.loaded
+            .programs()
+            .map(|(name, fd)| {
+                let (_, runs, nanoseconds) =
+                    sys::prog_info(fd).map_err(SockmonError::system(format!("ask for {name}")))?;
+                Ok(ProgramStats { name, runs, nanoseconds })
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,257 @@
+//! The programs: their table, and how they are loaded on pinned maps.
+
+use crate::abi::{self, Wire};
+use crate::error::SockmonError;
+use crate::sys::{self, Tcx};
+use libbpf_rs::{MapCore, MapFlags, MapHandle, ObjectBuilder};
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+/// The compiled `bpf/sockmon.bpf.c`.
+pub static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/sockmon.bpf.o"));
+
+/// What a program is attached to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hook {
+    /// The cgroup, with this attach type.
+    Cgroup(u32),
+    /// The tracepoint it was loaded for.
+    Tracepoint,
+    /// Every guarded device.
+    Uplink(Tcx),
+    /// `lo`.
+    Loopback(Tcx),
+    /// The TUN.
+    Tun(Tcx),
+    /// Read on demand.
+    Iterator,
+}
+
+/// One program of the object.
+#[derive(Clone, Copy, Debug)]
+pub struct Program {
+    /// Its function in `bpf/`.
+    pub name: &'static str,
+    /// Where it goes.
+    pub hook: Hook,
+}
+
+const fn program(name: &'static str, hook: Hook) -> Program {
+    Program { name, hook }
+}
+
+/// Every program, in the order in which they are attached: identity first, then the hooks that stamp, then those that
+/// refuse; the TUN before the uplinks that redirect to it.
+pub static PROGRAMS: &[Program] = &[
+    program("task_exec", Hook::Tracepoint),
+    program("task_fork", Hook::Tracepoint),
+    program("set_mark", Hook::Cgroup(libbpf_sys::BPF_CGROUP_SETSOCKOPT)),
+    program("sock_create", Hook::Cgroup(libbpf_sys::BPF_CGROUP_INET_SOCK_CREATE)),
+    program("sock_ops", Hook::Cgroup(libbpf_sys::BPF_CGROUP_SOCK_OPS)),
+    program("bind4", Hook::Cgroup(libbpf_sys::BPF_CGROUP_INET4_BIND)),
+    program("bind6", Hook::Cgroup(libbpf_sys::BPF_CGROUP_INET6_BIND)),
+    program("connect4", Hook::Cgroup(libbpf_sys::BPF_CGROUP_INET4_CONNECT)),
+    program("connect6", Hook::Cgroup(libbpf_sys::BPF_CGROUP_INET6_CONNECT)),
+    program("sendmsg4", Hook::Cgroup(libbpf_sys::BPF_CGROUP_UDP4_SENDMSG)),
+    program("sendmsg6", Hook::Cgroup(libbpf_sys::BPF_CGROUP_UDP6_SENDMSG)),
+    program("guard", Hook::Cgroup(libbpf_sys::BPF_CGROUP_INET_EGRESS)),
+    program("proof", Hook::Cgroup(libbpf_sys::BPF_CGROUP_INET_INGRESS)),
+    program("tun_egress", Hook::Tun(Tcx::Egress)),
+    program("tun_ingress", Hook::Tun(Tcx::Ingress)),
+    program("lo_ingress", Hook::Loopback(Tcx::Ingress)),
+    program("uplink_ingress", Hook::Uplink(Tcx::Ingress)),
+    program("uplink_egress", Hook::Uplink(Tcx::Egress)),
+    program("adopt_tasks", Hook::Iterator),
+    program("adopt_sockets", Hook::Iterator),
+    program("adopt_tcp", Hook::Iterator),
+    program("report_files", Hook::Iterator),
+    program("report_sockets", Hook::Iterator),
+];
+
+/// The pinned maps.
+pub static MAPS: &[&str] = &[
+    "config",
+    "apps",
+    "networks",
+    "protections",
+    "order",
+    "live_sa",
+    "uplinks",
+    "listeners",
+    "names",
+    "counters",
+    "events",
+    "task_id",
+    "sockets",
+];
+
+/// Where an instance keeps its pins.
+#[derive(Clone, Debug)]
+pub struct Pins {
+    /// Directory of the maps.
+    pub root: PathBuf,
+}
+
+impl Pins {
+    /// Directory of all instances.
+    pub fn all() -> PathBuf {
+        Path::new(sys::BPFFS).join("ravelin")
+    }
+
+    /// The pins of one instance, if its name is one.
+    pub fn of(instance: &str) -> Result<Pins, SockmonError> {
+        let fits = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+        if instance.is_empty() || instance.len() > 32 || !instance.chars().all(fits) {
+            return Err(SockmonError::InstanceName(instance.into()));
+        }
+        Ok(Pins { root: Pins::all().join(instance) })
+    }
+
+    /// Directory of the links.
+    pub fn links(&self) -> PathBuf {
+        self.root.join("links")
+    }
+
+    /// A map's pin.
+    pub fn map(&self, name: &str) -> PathBuf {
+        self.root.join(name)
+    }
+}
+
+/// The maps, by name.
+#[derive(Debug)]
+pub struct Maps(BTreeMap<&'static str, MapHandle>);
+
+impl Maps {
+    /// A map of [`MAPS`].
+    pub fn get(&self, name: &'static str) -> Result<&MapHandle, SockmonError> {
+        self.0.get(name).ok_or(SockmonError::Answer(name))
+    }
+
+    /// Read one value.
+    pub fn read<V: Wire>(&self, map: &'static str, key: &impl Wire) -> Result<Option<V>, SockmonError> {
+        let value = self
+            .get(map)?
+            .lookup(key.bytes(), MapFlags::ANY)
+            .map_err(SockmonError::bpf(format!("read map {map}")))?;
+        value.map(|bytes| V::read(&bytes).ok_or(SockmonError::Answer(map))).transpose()
+    }
+
+    /// Write one value.
+    pub fn write(&self, map: &'static str, key: &impl Wire, value: &impl Wire) -> Result<(), SockmonError> {
+        self.get(map)?
+            .update(key.bytes(), value.bytes(), MapFlags::ANY)
+            .map_err(SockmonError::bpf(format!("write map {map}")))
+    }
+
+    /// Delete every key for which `unwanted` holds; how many.
+    pub fn retain<K: Wire>(
+        &self,
+        map: &'static str,
+        mut unwanted: impl FnMut(&K) -> bool,
+    ) -> Result<usize, SockmonError> {
+        let handle = self.get(map)?;
+        // All keys first: deleting while walking would start the walk again.
+        let keys: Vec<K> =
+            handle.keys().filter_map(|key| K::read(&key)).filter(|key| unwanted(key)).collect();
+        for key in &keys {
+            handle.delete(key.bytes()).map_err(SockmonError::bpf(format!("delete from map {map}")))?;
+        }
+        Ok(keys.len())
+    }
+
+    /// The configuration.
+    pub fn config(&self) -> Result<abi::Config, SockmonError> {
+        self.read("config", &0u32)?.ok_or(SockmonError::Answer("config"))
+    }
+
+    /// Write the configuration.
+    pub fn set_config(&self, config: &abi::Config) -> Result<(), SockmonError> {
+        self.write("config", &0u32, config)
+    }
+}
+
+/// The loaded programs.
+#[derive(Debug)]
+pub struct Loaded {
+    /// The maps they share.
+    pub maps: Maps,
+    programs: BTreeMap<&'static str, OwnedFd>,
+}
+
+impl Loaded {
+    /// A program of [`PROGRAMS`].
+    pub fn program(&self, name: &'static str) -> Result<BorrowedFd<'_>, SockmonError> {
+        self.programs.get(name).map(AsFd::as_fd).ok_or(SockmonError::Answer(name))
+    }
+
+    /// Every program.
+    pub fn programs(&self) -> impl Iterator<Item = (&'static str, BorrowedFd<'_>)> {
+        self.programs.iter().map(|(name, fd)| (*name, fd.as_fd()))
+    }
+}
+
+/// Refuse maps of another ABI before libbpf meets them, with a remedy.
+fn check_abi(instance: &str, pins: &Pins) -> Result<(), SockmonError> {
+    let path = pins.map("config");
+    if !path.exists() {
+        return Ok(());
+    }
+    let wrong = |found: String| SockmonError::Abi { instance: instance.into(), found, expected: abi::ABI };
+    let map =
+        MapHandle::from_pinned_path(&path).map_err(SockmonError::bpf(format!("open {}", path.display())))?;
+    if map.value_size() as usize != size_of::<abi::Config>() {
+        return Err(wrong(format!("unknown (its configuration has {} octets)", map.value_size())));
+    }
+    let value = map.lookup(0u32.bytes(), MapFlags::ANY).map_err(SockmonError::bpf("read map config"))?;
+    match value.as_deref().and_then(abi::Config::read) {
+        // 0: a daemon died between creating the map and writing it.
+        Some(config) if config.abi == abi::ABI || config.abi == 0 => Ok(()),
+        Some(config) => Err(wrong(config.abi.to_string())),
+        None => Err(SockmonError::Answer("config")),
+    }
+}
+
+/// Load every program on the maps of the instance, creating and pinning those that are not there.
+pub fn load(instance: &str, pins: &Pins) -> Result<Loaded, SockmonError> {
+    check_abi(instance, pins)?;
+    quiet();
+    let fail = |source| SockmonError::Load { source };
+    let mut object = ObjectBuilder::default().open_memory(OBJECT).map_err(fail)?;
+    for mut map in object.maps_mut() {
+        if let Some(name) = MAPS.iter().find(|name| OsStr::new(name) == map.name()) {
+            map.set_pin_path(pins.map(name)).map_err(fail)?;
+        }
+    }
+    let object = object.load().map_err(fail)?;
+    let mut maps = BTreeMap::new();
+    for map in object.maps() {
+        if let Some(name) = MAPS.iter().find(|name| OsStr::new(name) == map.name()) {
+            maps.insert(*name, MapHandle::try_from(&map).map_err(fail)?);
+        }
+    }
+    let mut programs = BTreeMap::new();
+    for program in object.progs() {
+        if let Some(known) = PROGRAMS.iter().find(|known| OsStr::new(known.name) == program.name()) {
+            let fd =
+                program.as_fd().try_clone_to_owned().map_err(SockmonError::system("copy a descriptor"))?;
+            programs.insert(known.name, fd);
+        }
+    }
+    Ok(Loaded { maps: Maps(maps), programs })
+}
+
+/// libbpf's own messages go to the log instead of standard error.
+fn quiet() {
+    fn log(level: libbpf_rs::PrintLevel, message: String) {
+        let message = message.trim_end();
+        match level {
+            libbpf_rs::PrintLevel::Warn => tracing::warn!(target: "libbpf", "{message}"),
+            libbpf_rs::PrintLevel::Info => tracing::debug!(target: "libbpf", "{message}"),
+            libbpf_rs::PrintLevel::Debug => tracing::trace!(target: "libbpf", "{message}"),
+        }
+    }
+    libbpf_rs::set_print(Some((libbpf_rs::PrintLevel::Info, log)));
+}

@@ -1,0 +1,295 @@
+//! The system calls that libbpf-rs does not offer, each behind a safe function.
+
+use crate::abi::Wire;
+use std::ffi::{CStr, CString, c_int};
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// Where bpffs is, or is to be, mounted.
+pub const BPFFS: &str = "/sys/fs/bpf";
+
+/// Where to attach a tcx program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tcx {
+    Ingress,
+    Egress,
+}
+
+impl Tcx {
+    fn attach_type(self) -> libbpf_sys::bpf_attach_type {
+        match self {
+            Tcx::Ingress => libbpf_sys::BPF_TCX_INGRESS,
+            Tcx::Egress => libbpf_sys::BPF_TCX_EGRESS,
+        }
+    }
+}
+
+/// What a link is attached to, as the kernel says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LinkTarget {
+    /// A cgroup, by its id; 0: the cgroup is gone.
+    Cgroup { id: u64, attach_type: u32 },
+    /// A device, by its index; 0: the device is gone.
+    Tcx { ifindex: u32, attach_type: u32 },
+    /// A tracepoint.
+    Tracepoint,
+    /// Another kind.
+    Other,
+}
+
+fn c_path(path: &Path) -> io::Result<CString> {
+    CString::new(path.as_os_str().as_bytes()).map_err(|_| io::ErrorKind::InvalidInput.into())
+}
+
+/// libbpf returns a descriptor or a negative errno.
+fn owned(ret: c_int) -> io::Result<OwnedFd> {
+    let ret = done(ret)?;
+    // SAFETY: libbpf (or the kernel) has just returned this descriptor to us alone.
+    Ok(unsafe { OwnedFd::from_raw_fd(ret) })
+}
+
+fn done(ret: c_int) -> io::Result<c_int> {
+    if ret < 0 { Err(io::Error::from_raw_os_error(-ret)) } else { Ok(ret) }
+}
+
+fn last(ret: libc::c_long) -> io::Result<c_int> {
+    if ret < 0 { Err(io::Error::last_os_error()) } else { Ok(ret as c_int) }
+}
+
+/// Open a pinned object.
+pub fn obj_get(path: &Path) -> io::Result<OwnedFd> {
+    let path = c_path(path)?;
+    // SAFETY: a valid C string.
+    owned(unsafe { libbpf_sys::bpf_obj_get(path.as_ptr()) })
+}
+
+/// Pin an object under a path that does not exist yet.
+pub fn obj_pin(fd: BorrowedFd<'_>, path: &Path) -> io::Result<()> {
+    let path = c_path(path)?;
+    // SAFETY: a valid C string and an open descriptor.
+    done(unsafe { libbpf_sys::bpf_obj_pin(fd.as_raw_fd(), path.as_ptr()) }).map(drop)
+}
+
+/// Attach a program to a cgroup, beside others.
+pub fn link_cgroup(prog: BorrowedFd<'_>, cgroup: BorrowedFd<'_>, attach_type: u32) -> io::Result<OwnedFd> {
+    // SAFETY: open descriptors; null options are allowed.
+    owned(unsafe {
+        libbpf_sys::bpf_link_create(prog.as_raw_fd(), cgroup.as_raw_fd(), attach_type, std::ptr::null())
+    })
+}
+
+/// Attach a program to a device, in front of all others.
+pub fn link_tcx(prog: BorrowedFd<'_>, ifindex: u32, at: Tcx) -> io::Result<OwnedFd> {
+    const BPF_F_BEFORE: u32 = 1 << 3;
+    let opts = libbpf_sys::bpf_link_create_opts {
+        sz: size_of::<libbpf_sys::bpf_link_create_opts>() as _,
+        flags: BPF_F_BEFORE,
+        ..Default::default()
+    };
+    let target = c_int::try_from(ifindex).map_err(|_| io::ErrorKind::InvalidInput)?;
+    // SAFETY: an open descriptor and options that live for the call.
+    owned(unsafe { libbpf_sys::bpf_link_create(prog.as_raw_fd(), target, at.attach_type(), &opts) })
+}
+
+/// Attach a `tp_btf` program to the tracepoint it was loaded for.
+pub fn link_tracepoint(prog: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    // SAFETY: a null name is what tp_btf programs need.
+    owned(unsafe { libbpf_sys::bpf_raw_tracepoint_open(std::ptr::null(), prog.as_raw_fd()) })
+}
+
+/// Exchange the program of a link, without a moment between.
+pub fn link_update(link: BorrowedFd<'_>, prog: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: open descriptors; null options are allowed.
+    done(unsafe { libbpf_sys::bpf_link_update(link.as_raw_fd(), prog.as_raw_fd(), std::ptr::null()) })
+        .map(drop)
+}
+
+/// Take a link off its hook at once; closing or unpinning it would take the kernel a moment. Tracepoints cannot do this.
+pub fn link_detach(link: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: an open descriptor.
+    done(unsafe { libbpf_sys::bpf_link_detach(link.as_raw_fd()) }).map(drop)
+}
+
+/// A link on an iterator, restricted to one process if `pid` is given.
+pub fn link_iter(prog: BorrowedFd<'_>, pid: Option<u32>) -> io::Result<OwnedFd> {
+    let mut info = libbpf_sys::bpf_iter_link_info::default();
+    let mut opts = libbpf_sys::bpf_link_create_opts {
+        sz: size_of::<libbpf_sys::bpf_link_create_opts>() as _,
+        ..Default::default()
+    };
+    if let Some(pid) = pid {
+        info.task.pid = pid;
+        opts.iter_info = &raw mut info;
+        opts.iter_info_len = size_of_val(&info) as u32;
+    }
+    // SAFETY: an open descriptor; the options and what they point to live for the call.
+    owned(unsafe { libbpf_sys::bpf_link_create(prog.as_raw_fd(), 0, libbpf_sys::BPF_TRACE_ITER, &opts) })
+}
+
+/// Run an iterator and return all it wrote.
+pub fn iterate(link: BorrowedFd<'_>) -> io::Result<Vec<u8>> {
+    // SAFETY: an open descriptor.
+    let fd = owned(unsafe { libbpf_sys::bpf_iter_create(link.as_raw_fd()) })?;
+    let mut file = File::from(fd);
+    let mut out = Vec::new();
+    let mut chunk = vec![0u8; 64 * 1024];
+    loop {
+        match io::Read::read(&mut file, &mut chunk) {
+            Ok(0) => return Ok(out),
+            Ok(n) => out.extend_from_slice(&chunk[..n]),
+            // The kernel stops after a million objects without output and asks to be called again.
+            Err(e) if matches!(e.raw_os_error(), Some(libc::EAGAIN | libc::EINTR)) => {}
+            Err(e) => return Err(e),
+        }
+    }
+}
+
+/// The program behind a link and what it is attached to.
+pub fn link_info(link: BorrowedFd<'_>) -> io::Result<(u32, LinkTarget)> {
+    let mut info = libbpf_sys::bpf_link_info::default();
+    let mut len = size_of_val(&info) as u32;
+    // SAFETY: the buffer has the length that is passed.
+    done(unsafe {
+        libbpf_sys::bpf_obj_get_info_by_fd(link.as_raw_fd(), (&raw mut info).cast(), &raw mut len)
+    })?;
+    // SAFETY: the kernel filled the member that belongs to the type; all are plain integers.
+    let target = unsafe {
+        match info.type_ {
+            libbpf_sys::BPF_LINK_TYPE_CGROUP => {
+                let cgroup = info.__bindgen_anon_1.cgroup;
+                LinkTarget::Cgroup { id: cgroup.cgroup_id, attach_type: cgroup.attach_type }
+            }
+            libbpf_sys::BPF_LINK_TYPE_TCX => {
+                let tcx = info.__bindgen_anon_1.tcx;
+                LinkTarget::Tcx { ifindex: tcx.ifindex, attach_type: tcx.attach_type }
+            }
+            libbpf_sys::BPF_LINK_TYPE_RAW_TRACEPOINT | libbpf_sys::BPF_LINK_TYPE_TRACING => {
+                LinkTarget::Tracepoint
+            }
+            _ => LinkTarget::Other,
+        }
+    };
+    Ok((info.prog_id, target))
+}
+
+/// A program's number, runs and nanoseconds.
+pub fn prog_info(prog: BorrowedFd<'_>) -> io::Result<(u32, u64, u64)> {
+    let mut info = libbpf_sys::bpf_prog_info::default();
+    let mut len = size_of_val(&info) as u32;
+    // SAFETY: the buffer has the length that is passed.
+    done(unsafe {
+        libbpf_sys::bpf_obj_get_info_by_fd(prog.as_raw_fd(), (&raw mut info).cast(), &raw mut len)
+    })?;
+    Ok((info.id, info.run_cnt, info.run_time_ns))
+}
+
+/// The numbers of the programs on a device, first to last.
+pub fn tcx_programs(ifindex: u32, at: Tcx) -> io::Result<Vec<u32>> {
+    let mut ids = [0u32; 64];
+    let mut opts = libbpf_sys::bpf_prog_query_opts {
+        sz: size_of::<libbpf_sys::bpf_prog_query_opts>() as _,
+        prog_ids: ids.as_mut_ptr(),
+        ..Default::default()
+    };
+    opts.__bindgen_anon_1.count = ids.len() as u32;
+    let target = c_int::try_from(ifindex).map_err(|_| io::ErrorKind::InvalidInput)?;
+    // SAFETY: the array has as many entries as `count` says and lives for the call.
+    done(unsafe { libbpf_sys::bpf_prog_query_opts(target, at.attach_type(), &raw mut opts) })?;
+    // SAFETY: both members of the union are u32.
+    let count = unsafe { opts.__bindgen_anon_1.count } as usize;
+    Ok(ids[..count.min(ids.len())].to_vec())
+}
+
+/// The number of the attach type, for comparison with [`LinkTarget::Tcx`].
+pub fn tcx_attach_type(at: Tcx) -> u32 {
+    at.attach_type()
+}
+
+/// Count runs and time of every program while the descriptor lives.
+pub fn enable_stats() -> io::Result<OwnedFd> {
+    // SAFETY: no pointer is passed.
+    owned(unsafe { libbpf_sys::bpf_enable_stats(libbpf_sys::BPF_STATS_RUN_TIME) })
+}
+
+/// Wait until every program that runs now has ended (an RCU grace period).
+pub fn wait_for_readers() -> io::Result<()> {
+    const MEMBARRIER_CMD_GLOBAL: c_int = 1;
+    // SAFETY: no pointer is passed.
+    last(unsafe { libc::syscall(libc::SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) }).map(drop)
+}
+
+/// A descriptor of a process.
+pub fn pidfd_open(pid: u32) -> io::Result<OwnedFd> {
+    let pid = libc::pid_t::try_from(pid).map_err(|_| io::ErrorKind::InvalidInput)?;
+    // SAFETY: no pointer is passed.
+    owned(last(unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) })?)
+}
+
+/// A copy of a descriptor of another process.
+pub fn pidfd_getfd(pidfd: BorrowedFd<'_>, fd: u32) -> io::Result<OwnedFd> {
+    // SAFETY: no pointer is passed.
+    owned(last(unsafe { libc::syscall(libc::SYS_pidfd_getfd, pidfd.as_raw_fd(), fd, 0) })?)
+}
+
+/// An integer option of a socket.
+pub fn socket_option<T: Wire + Default>(socket: BorrowedFd<'_>, name: c_int) -> io::Result<T> {
+    let mut value = T::default();
+    let mut len = size_of::<T>() as libc::socklen_t;
+    // SAFETY: the buffer has the length that is passed, and any bit pattern is a T.
+    last(libc::c_long::from(unsafe {
+        libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, name, (&raw mut value).cast(), &raw mut len)
+    }))?;
+    Ok(value)
+}
+
+/// Set the mark of a socket.
+pub fn set_mark(socket: BorrowedFd<'_>, mark: u32) -> io::Result<()> {
+    // SAFETY: the buffer has the length that is passed.
+    last(libc::c_long::from(unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_MARK,
+            (&raw const mark).cast(),
+            size_of::<u32>() as libc::socklen_t,
+        )
+    }))
+    .map(drop)
+}
+
+/// The cookie of the calling thread's network namespace.
+pub fn netns_cookie() -> io::Result<u64> {
+    let socket =
+        std::net::UdpSocket::bind("127.0.0.1:0").or_else(|_| std::net::UdpSocket::bind("0.0.0.0:0"))?;
+    socket_option(socket.as_fd(), libc::SO_NETNS_COOKIE)
+}
+
+/// Open a file only to name it.
+pub fn open_path(path: &Path) -> io::Result<OwnedFd> {
+    let path = c_path(path)?;
+    // SAFETY: a valid C string.
+    let fd = unsafe { libc::open(path.as_ptr(), libc::O_PATH | libc::O_CLOEXEC) };
+    owned(last(libc::c_long::from(fd))?)
+}
+
+/// Mount bpffs on [`BPFFS`] unless it is.
+pub fn ensure_bpffs() -> io::Result<()> {
+    const BPF_FS_MAGIC: i64 = 0xcafe_4a11;
+    let path = c_path(Path::new(BPFFS))?;
+    // SAFETY: zeroes are a statfs.
+    let mut stat: libc::statfs = unsafe { std::mem::zeroed() };
+    // SAFETY: a valid C string and a buffer of the right type.
+    last(libc::c_long::from(unsafe { libc::statfs(path.as_ptr(), &raw mut stat) }))?;
+    #[allow(clippy::unnecessary_cast, reason = "the field's width differs between architectures")]
+    if stat.f_type as i64 == BPF_FS_MAGIC {
+        return Ok(());
+    }
+    const TYPE: &CStr = c"bpf";
+    // SAFETY: valid C strings; bpffs takes options, here none.
+    let ret =
+        unsafe { libc::mount(TYPE.as_ptr(), path.as_ptr(), TYPE.as_ptr(), 0, c"mode=0700".as_ptr().cast()) };
+    last(libc::c_long::from(ret)).map(drop)
+}

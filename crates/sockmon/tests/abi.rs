@@ -1,0 +1,66 @@
+//! The contract with the programs: sizes and offsets in Rust are those of the object, by its BTF.
+
+use libbpf_rs::HasSize;
+use libbpf_rs::btf::{Btf, types};
+use sockmon::abi::{self, Layout};
+
+fn compare<T: Layout>(btf: &Btf<'_>, name: &str) {
+    let (size, fields) = T::layout();
+    let kind: types::Struct<'_> =
+        btf.type_by_name(name).unwrap_or_else(|| panic!("the object has no struct {name}"));
+    assert_eq!(kind.size(), size, "{name}");
+    let in_object: Vec<(String, usize)> = kind
+        .iter()
+        .map(|member| {
+            let bits = match member.attr {
+                types::MemberAttr::Normal { offset } | types::MemberAttr::BitField { offset, .. } => offset,
+            };
+            (member.name.expect("named").to_string_lossy().into_owned(), bits as usize / 8)
+        })
+        .collect();
+    let fields: Vec<(String, usize)> = fields.into_iter().map(|(n, o)| (n.to_owned(), o)).collect();
+    assert_eq!(fields, in_object, "{name}");
+}
+
+#[test]
+fn rust_and_c_agree() {
+    let object = sockmon::object();
+    let btf = Btf::from_raw("sockmon", object).expect("readable BTF").expect("the object has BTF");
+    compare::<abi::Config>(&btf, "rvl_config");
+    compare::<abi::Identity>(&btf, "rvl_identity");
+    compare::<abi::NetworkKey>(&btf, "rvl_network_key");
+    compare::<abi::Network>(&btf, "rvl_network");
+    compare::<abi::Item>(&btf, "rvl_item");
+    compare::<abi::Protection>(&btf, "rvl_protection");
+    compare::<abi::OrderKey>(&btf, "rvl_order_key");
+    compare::<abi::PeerKey>(&btf, "rvl_peer_key");
+    compare::<abi::ListenerKey>(&btf, "rvl_listener_key");
+    compare::<abi::Name>(&btf, "rvl_name");
+    compare::<abi::Socket>(&btf, "rvl_socket");
+    compare::<abi::Event>(&btf, "rvl_event");
+    compare::<abi::Record>(&btf, "rvl_record");
+    compare::<abi::FileReport>(&btf, "rvl_file_report");
+    compare::<abi::SocketReport>(&btf, "rvl_socket_report");
+}
+
+#[test]
+fn counters_have_one_name_each() {
+    let header = include_str!("../../../bpf/include/abi.h");
+    for (number, name) in abi::COUNTERS.iter().enumerate() {
+        assert!(header.contains(&format!(", {name})")), "{name}");
+        assert!(!abi::COUNTERS[..number].contains(name), "{name} twice");
+    }
+    assert!(header.contains(&format!("#define RVL_ABI {}", abi::ABI)));
+    assert!(header.contains(&format!("#define RVL_ITEMS {}", abi::ITEMS)));
+    assert!(header.contains(&format!("#define RVL_NAME {}", abi::NAME)));
+    assert!(header.contains(&format!("#define RVL_PROTECTIONS {}", abi::PROTECTIONS)));
+    for (name, value) in [
+        ("APP", abi::mark::APP),
+        ("STAMPED", abi::mark::STAMPED),
+        ("AUTHENTICATED", abi::mark::AUTHENTICATED),
+        ("ENCRYPTED", abi::mark::ENCRYPTED),
+        ("PROOF", abi::mark::PROOF),
+    ] {
+        assert!(header.contains(&format!("#define RVL_MARK_{name} {value:#010x}u")), "{name}");
+    }
+}

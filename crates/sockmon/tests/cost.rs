@@ -1,0 +1,32 @@
+//! What the hooks cost is counted, not asserted: `cargo test -p sockmon --test cost -- --nocapture` prints it.
+//! Needs root.
+
+mod common;
+
+use common::*;
+use sockmon::Sockmon;
+
+#[test]
+fn statistics_count_every_hook_that_ran() {
+    let mut world = usual_world("cost");
+    let statistics = Sockmon::enable_stats().unwrap();
+    let mut program = world.start("strict");
+    for _ in 0..200 {
+        program.run(&[
+            "open s udp4",
+            "connect s 10.99.0.2:9",
+            "send s 40",
+            "sendto s 10.99.0.2:9 40",
+            "close s",
+        ]);
+        while world.seen_within(std::time::Duration::ZERO).is_some() {}
+    }
+    drop(statistics);
+    let stats = world.sockmon().program_stats().unwrap();
+    for s in stats.iter().filter(|s| s.runs > 0) {
+        println!("{:16} {:6} runs {:6} ns each", s.name, s.runs, s.nanoseconds / s.runs);
+    }
+    let runs = |name: &str| stats.iter().find(|s| s.name == name).unwrap().runs;
+    assert_eq!((runs("sock_create"), runs("connect4"), runs("sendmsg4")), (200, 200, 200));
+    assert_eq!((runs("guard"), runs("uplink_egress"), runs("tun_egress")), (400, 400, 400));
+}

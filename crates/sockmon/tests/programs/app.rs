@@ -1,0 +1,270 @@
+//! A program to be watched: reads commands, one a line, makes the socket call, answers with one line: `ok`, a number,
+//! or the name of the error. Its descriptors stay open over exec, so a socket can change hands.
+
+use std::collections::BTreeMap;
+use std::ffi::{CString, c_int, c_void};
+use std::io::{self, BufRead, Write};
+use std::net::SocketAddr;
+use std::str::SplitWhitespace;
+
+type Sockets = BTreeMap<String, c_int>;
+
+/// Descriptors over exec.
+const SOCKETS: &str = "SOCKMON_TEST_SOCKETS";
+
+fn main() {
+    let mut sockets: Sockets = std::env::var(SOCKETS)
+        .unwrap_or_default()
+        .split_whitespace()
+        .filter_map(|pair| {
+            pair.split_once('=').map(|(name, fd)| (name.into(), fd.parse().expect("a number")))
+        })
+        .collect();
+    say("ready");
+    for line in io::stdin().lock().lines() {
+        let Ok(line) = line else { return };
+        match run(&mut line.split_whitespace(), &mut sockets) {
+            Ok(answer) => say(&answer),
+            Err(error) => say(&name_of(&error)),
+        }
+    }
+}
+
+fn say(answer: &str) {
+    let mut out = io::stdout().lock();
+    let _ = writeln!(out, "{answer}");
+    let _ = out.flush();
+}
+
+fn name_of(error: &io::Error) -> String {
+    match error.raw_os_error() {
+        Some(libc::EPERM) => "EPERM".into(),
+        Some(libc::EINPROGRESS) => "EINPROGRESS".into(),
+        Some(libc::ETIMEDOUT) => "ETIMEDOUT".into(),
+        Some(libc::ECONNREFUSED) => "ECONNREFUSED".into(),
+        Some(libc::EMSGSIZE) => "EMSGSIZE".into(),
+        Some(n) => format!("errno {n}"),
+        None => format!("{error}"),
+    }
+}
+
+fn ret(value: c_int) -> io::Result<c_int> {
+    if value < 0 { Err(io::Error::last_os_error()) } else { Ok(value) }
+}
+
+fn word<'a>(words: &mut SplitWhitespace<'a>) -> &'a str {
+    words.next().expect("the command has more words")
+}
+
+fn number(words: &mut SplitWhitespace<'_>) -> usize {
+    word(words).parse().expect("a number")
+}
+
+fn run(words: &mut SplitWhitespace<'_>, sockets: &mut Sockets) -> io::Result<String> {
+    let command = word(words);
+    match command {
+        "pid" => return Ok(std::process::id().to_string()),
+        "exec" => return Err(exec(word(words), sockets)),
+        "child" => return child(words, sockets),
+        "fork" => return fork(),
+        _ => {}
+    }
+    let name = word(words);
+    if command == "open" {
+        sockets.insert(name.into(), open(word(words))?);
+        return Ok("ok".into());
+    }
+    let fd = *sockets.get(name).expect("a socket of that name");
+    match command {
+        // SAFETY: an address and its length.
+        "bind" => with_address(words, |a, n| unsafe { libc::bind(fd, a, n) })?,
+        // SAFETY: as above.
+        "connect" => with_address(words, |a, n| unsafe { libc::connect(fd, a, n) })?,
+        // SAFETY: no pointer is passed.
+        "listen" => ret(unsafe { libc::listen(fd, 16) })?,
+        "accept" => {
+            let new = word(words).to_owned();
+            wait(fd, number(words))?;
+            // SAFETY: null: the peer's address is not wanted.
+            let accepted = ret(unsafe { libc::accept(fd, std::ptr::null_mut(), std::ptr::null_mut()) })?;
+            sockets.insert(new, accepted);
+            0
+        }
+        "sendto" => return sendto(fd, words, 0),
+        "fastopen" => return sendto(fd, words, libc::MSG_FASTOPEN),
+        "send" => {
+            let data = vec![b'x'; number(words)];
+            // SAFETY: the buffer has the length that is passed.
+            ret(unsafe { libc::send(fd, data.as_ptr().cast(), data.len(), 0) } as c_int)?
+        }
+        "recv" => {
+            wait(fd, number(words))?;
+            let mut data = vec![0u8; 65536];
+            // SAFETY: the buffer has the length that is passed.
+            let n = ret(unsafe { libc::recv(fd, data.as_mut_ptr().cast(), data.len(), 0) } as c_int)?;
+            return Ok(n.to_string());
+        }
+        "mark" => {
+            let mut mark = 0u32;
+            let mut len = 4;
+            // SAFETY: the buffer has the length that is passed.
+            ret(unsafe {
+                libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_MARK, (&raw mut mark).cast(), &raw mut len)
+            })?;
+            return Ok(format!("{mark:#x}"));
+        }
+        "setmark" => {
+            let mark = u32::from_str_radix(word(words).trim_start_matches("0x"), 16).expect("a mark");
+            option(fd, libc::SOL_SOCKET, libc::SO_MARK, mark as c_int)?
+        }
+        "segment" => option(fd, libc::SOL_UDP, libc::UDP_SEGMENT, number(words) as c_int)?,
+        // A loose source route by way of another host (RFC 791).
+        "route" => {
+            let hop: std::net::Ipv4Addr = word(words).parse().expect("an address");
+            let [a, b, c, d] = hop.octets();
+            let options = [131u8, 7, 4, a, b, c, d, 0];
+            // SAFETY: the buffer has the length that is passed.
+            ret(unsafe { libc::setsockopt(fd, libc::SOL_IP, libc::IP_OPTIONS, options.as_ptr().cast(), 8) })?
+        }
+        "fragment" => option(fd, libc::SOL_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DONT)?,
+        // SAFETY: no pointer is passed.
+        "close" => ret(unsafe { libc::close(fd) })?,
+        other => panic!("no such command: {other}"),
+    };
+    Ok("ok".into())
+}
+
+fn open(kind: &str) -> io::Result<c_int> {
+    let family = if kind.ends_with('6') { libc::AF_INET6 } else { libc::AF_INET };
+    let (kind, protocol) = match &kind[..kind.len() - 1] {
+        "tcp" => (libc::SOCK_STREAM, 0),
+        "udp" => (libc::SOCK_DGRAM, 0),
+        "icmp" => (libc::SOCK_RAW, libc::IPPROTO_ICMP),
+        other => panic!("no such kind: {other}"),
+    };
+    // SAFETY: no pointer is passed.
+    ret(unsafe { libc::socket(family, kind | libc::SOCK_NONBLOCK, protocol) })
+}
+
+fn option(fd: c_int, level: c_int, name: c_int, value: c_int) -> io::Result<c_int> {
+    // SAFETY: the buffer has the length that is passed.
+    ret(unsafe { libc::setsockopt(fd, level, name, (&raw const value).cast::<c_void>(), 4) })
+}
+
+fn wait(fd: c_int, milliseconds: usize) -> io::Result<()> {
+    let mut poll = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+    // SAFETY: one entry is passed, and one there is.
+    match ret(unsafe { libc::poll(&raw mut poll, 1, milliseconds as c_int) })? {
+        0 => Err(io::Error::from_raw_os_error(libc::ETIMEDOUT)),
+        _ => Ok(()),
+    }
+}
+
+fn with_address(
+    words: &mut SplitWhitespace<'_>,
+    call: impl FnOnce(*const libc::sockaddr, libc::socklen_t) -> c_int,
+) -> io::Result<c_int> {
+    let (storage, len) = address(word(words).parse().expect("ADDRESS:PORT"));
+    ret(call((&raw const storage).cast(), len))
+}
+
+fn address(addr: SocketAddr) -> (libc::sockaddr_storage, libc::socklen_t) {
+    // SAFETY: zeroes are a sockaddr_storage.
+    let mut storage: libc::sockaddr_storage = unsafe { std::mem::zeroed() };
+    let len = match addr {
+        SocketAddr::V4(v4) => {
+            let to = libc::sockaddr_in {
+                sin_family: libc::AF_INET as u16,
+                sin_port: v4.port().to_be(),
+                sin_addr: libc::in_addr { s_addr: u32::from(*v4.ip()).to_be() },
+                sin_zero: [0; 8],
+            };
+            // SAFETY: a sockaddr_storage is larger and at least as aligned.
+            unsafe { (&raw mut storage).cast::<libc::sockaddr_in>().write(to) };
+            size_of::<libc::sockaddr_in>()
+        }
+        SocketAddr::V6(v6) => {
+            let to = libc::sockaddr_in6 {
+                sin6_family: libc::AF_INET6 as u16,
+                sin6_port: v6.port().to_be(),
+                sin6_flowinfo: 0,
+                sin6_addr: libc::in6_addr { s6_addr: v6.ip().octets() },
+                sin6_scope_id: 0,
+            };
+            // SAFETY: a sockaddr_storage is larger and at least as aligned.
+            unsafe { (&raw mut storage).cast::<libc::sockaddr_in6>().write(to) };
+            size_of::<libc::sockaddr_in6>()
+        }
+    };
+    (storage, len as libc::socklen_t)
+}
+
+fn sendto(fd: c_int, words: &mut SplitWhitespace<'_>, flags: c_int) -> io::Result<String> {
+    let (to, len) = address(word(words).parse().expect("ADDRESS:PORT"));
+    let mut data = vec![b'x'; number(words)];
+    // An ICMP echo request, for raw sockets.
+    if data.len() >= 8 && to.ss_family == libc::AF_INET as u16 && words.next() == Some("echo") {
+        data[..8].copy_from_slice(&[8, 0, 0, 0, 0, 1, 0, 1]);
+    }
+    // SAFETY: the buffers have the lengths that are passed.
+    let n = unsafe { libc::sendto(fd, data.as_ptr().cast(), data.len(), flags, (&raw const to).cast(), len) };
+    ret(n as c_int).map(|_| "ok".into())
+}
+
+/// Become another program; its `ready` is the answer.
+fn exec(path: &str, sockets: &Sockets) -> io::Error {
+    let list: Vec<String> = sockets.iter().map(|(name, fd)| format!("{name}={fd}")).collect();
+    let environment = CString::new(format!("{SOCKETS}={}", list.join(" "))).expect("no zero octet");
+    let path = CString::new(path).expect("no zero octet");
+    let arguments = [path.as_ptr(), std::ptr::null()];
+    let environment = [environment.as_ptr(), std::ptr::null()];
+    // SAFETY: both arrays end with a null pointer and hold C strings that live.
+    unsafe { libc::execve(path.as_ptr(), arguments.as_ptr(), environment.as_ptr()) };
+    io::Error::last_os_error()
+}
+
+/// A child that does nothing and ends with us; its number.
+fn fork() -> io::Result<String> {
+    let mut pipe = [0; 2];
+    // SAFETY: an array of two, as the call wants.
+    ret(unsafe { libc::pipe(pipe.as_mut_ptr()) })?;
+    // SAFETY: this process has one thread.
+    let pid = ret(unsafe { libc::fork() })?;
+    if pid == 0 {
+        // SAFETY: our descriptors; the read ends when the parent has, and the child with it.
+        unsafe {
+            libc::close(pipe[1]);
+            libc::read(pipe[0], (&raw mut pipe).cast(), 1);
+            libc::_exit(0);
+        }
+    }
+    Ok(pid.to_string())
+}
+
+/// Let a forked child do the rest of the line; its answer is ours.
+fn child(words: &mut SplitWhitespace<'_>, sockets: &mut Sockets) -> io::Result<String> {
+    let mut pipe = [0; 2];
+    // SAFETY: an array of two, as the call wants.
+    ret(unsafe { libc::pipe(pipe.as_mut_ptr()) })?;
+    // SAFETY: this process has one thread.
+    let pid = ret(unsafe { libc::fork() })?;
+    if pid == 0 {
+        let answer = run(words, sockets).unwrap_or_else(|e| name_of(&e));
+        // SAFETY: the buffer has the length that is passed; the child ends here.
+        unsafe {
+            libc::write(pipe[1], answer.as_ptr().cast(), answer.len());
+            libc::_exit(0);
+        }
+    }
+    let mut answer = vec![0u8; 256];
+    // SAFETY: our descriptors; the buffer has the length that is passed.
+    let n = unsafe {
+        libc::close(pipe[1]);
+        let n = libc::read(pipe[0], answer.as_mut_ptr().cast(), answer.len());
+        libc::close(pipe[0]);
+        libc::waitpid(pid, std::ptr::null_mut(), 0);
+        n
+    };
+    answer.truncate(ret(n as c_int)? as usize);
+    Ok(String::from_utf8_lossy(&answer).into_owned())
+}

@@ -1,0 +1,127 @@
+//! ESP decapsulation with fixed associations.
+//!
+//! The first octet picks the association, the second what is done with the rest: taken as an outer packet as it
+//! is, or as an inner packet that is sealed, changed, and opened. Nothing but an unchanged packet may come through,
+//! once, and it must come through as it went in.
+#![no_main]
+
+use crypto::{Registry, Secret, SuiteId};
+use ipsec::Outer;
+use libfuzzer_sys::fuzz_target;
+use sadb::{Direction, Endpoints, InboundSa, Mode, OutboundSa, SaConfig, Selectors, Spi};
+use std::net::IpAddr;
+use std::sync::LazyLock;
+use wire::ip::Headers;
+use wire::stage::{self, Scheduled};
+use wire::{Buf, DropReason, Meta, Packet, Pool, Verdict};
+
+static REGISTRY: LazyLock<Registry> = LazyLock::new(|| crypto_std::registry().expect("the self-test passes"));
+
+const SUITES: [SuiteId; 3] = [SuiteId::Aes128Gcm, SuiteId::Aes256Gcm, SuiteId::ChaCha20Poly1305];
+const PORT: u16 = 4500;
+
+fuzz_target!(|bytes: &[u8]| {
+    let Some((&[which, what], rest)) = bytes.split_first_chunk() else { return };
+    let mode = if which & 1 == 0 { Mode::Tunnel } else { Mode::Transport };
+    let suite = SUITES[usize::from(which >> 1) % SUITES.len()];
+    let v6 = which & 64 != 0;
+    let mut inbound =
+        InboundSa::new(config(Direction::Inbound, mode, suite, v6), &REGISTRY).expect("a sound association");
+    let mut pool = Pool::new(4096, ipsec::HEADROOM, 4);
+    if what & 1 == 0 {
+        foreign(&mut inbound, rest, &mut pool);
+    } else {
+        let mut outbound = OutboundSa::new(config(Direction::Outbound, mode, suite, v6), &REGISTRY)
+            .expect("a sound association");
+        own(&mut outbound, &mut inbound, rest, &mut pool);
+    }
+});
+
+/// Both ends are one host, whose two addresses trade places with the direction.
+fn config(direction: Direction, mode: Mode, suite: SuiteId, v6: bool) -> SaConfig {
+    let (a, b): (IpAddr, IpAddr) = if v6 {
+        ([0x2001, 0xdb8, 0, 0, 0, 0, 0, 1].into(), [0x2001, 0xdb8, 0, 0, 0, 0, 0, 2].into())
+    } else {
+        ([192, 0, 2, 1].into(), [192, 0, 2, 2].into())
+    };
+    let (local, remote) = if direction == Direction::Outbound { (a, b) } else { (b, a) };
+    SaConfig {
+        spi: Spi(0x0102_0304),
+        direction,
+        mode,
+        suite,
+        keymat: Secret::new((0..suite.keymat_len()).map(|i| i as u8).collect()),
+        endpoints: Endpoints { local, remote, local_port: PORT, remote_port: PORT },
+        selectors: Selectors::ANY,
+        replay_window: 64,
+        path_mtu: 1500,
+    }
+}
+
+fn foreign(sa: &mut InboundSa, bytes: &[u8], pool: &mut Pool) {
+    if open(sa, bytes, pool).is_ok() {
+        // A fuzzer that forges a tag of 128 bits has found more than a bug here.
+        panic!("a packet without the key was opened");
+    }
+}
+
+fn own(outbound: &mut OutboundSa, inbound: &mut InboundSa, bytes: &[u8], pool: &mut Pool) {
+    let Some((&[at, mask, cut], inner)) = bytes.split_first_chunk() else { return };
+    let inner = &inner[..inner.len().min(9000)];
+    let Some(sealed) = seal(outbound, inner, pool) else { return };
+
+    let mut changed = sealed.clone();
+    let headers = Headers::parse(&sealed).expect("what is sealed is a packet");
+    let protected = headers.header_len + wire::udp::HEADER_LEN;
+    let place = protected + usize::from(at) % (sealed.len() - protected);
+    changed[place] ^= mask;
+    let told = open(inbound, &changed, pool);
+    if mask != 0 {
+        // A changed SPI is the lookup's to refuse; here it only breaks the integrity check.
+        assert!(matches!(
+            told,
+            Err(DropReason::AuthFailed
+                | DropReason::SequenceZero
+                | DropReason::IkeUnsupported
+                | DropReason::NotEsp
+                | DropReason::ReplayTooOld)
+        ));
+    }
+    let shorter = &sealed[..sealed.len() - 1 - usize::from(cut) % (sealed.len() - 1)];
+    assert!(open(inbound, shorter, pool).is_err(), "a truncated packet is no packet");
+
+    let opened = if mask == 0 { told } else { open(inbound, &sealed, pool) };
+    match opened {
+        Ok(opened) if outbound.config().mode == Mode::Tunnel => assert_eq!(opened, inner),
+        Ok(opened) => assert_eq!(upper(&opened), upper(inner)),
+        // Sealing looks at less than opening; what opening refuses must be the inner packet's own fault.
+        Err(reason) => assert_ne!(reason, DropReason::AuthFailed),
+    }
+    let again = open(inbound, &sealed, pool);
+    assert_eq!(again, Err(DropReason::Replayed), "a packet is opened once");
+}
+
+fn upper(packet: &[u8]) -> &[u8] {
+    let start = if packet.first().is_some_and(|first| first >> 4 == 4) { 20 } else { 40 };
+    packet.get(start..).unwrap_or(&[])
+}
+
+/// Seal a packet of the host; `None` if the association does not take it.
+fn seal(sa: &mut OutboundSa, inner: &[u8], pool: &mut Pool) -> Option<Vec<u8>> {
+    let buf = Buf::from_slice(inner, ipsec::HEADROOM, ipsec::TAILROOM);
+    let packet = Packet::from_host(buf, Meta::default()).advance::<stage::Selected>().advance::<Scheduled>();
+    ipsec::encap(sa, packet, pool).pass().map(|packet| packet.bytes().to_vec())
+}
+
+/// Open a packet from the wire.
+fn open(sa: &mut InboundSa, bytes: &[u8], pool: &mut Pool) -> Result<Vec<u8>, DropReason> {
+    let headers = Headers::parse(bytes).map_err(DropReason::from)?;
+    let outer = Outer::find(bytes, &headers, PORT)?;
+    let packet = Packet::raw(Buf::from_slice(bytes, 0, 0), Meta::default());
+    let packet = packet.advance::<stage::Clean>().advance::<stage::Classed>().advance::<Scheduled>();
+    match ipsec::decap(sa, packet, &outer, pool) {
+        Verdict::Pass(packet) => Ok(packet.bytes().to_vec()),
+        Verdict::Drop(reason) => Err(reason),
+        other => panic!("opening holds nothing and answers nobody: {other:?}"),
+    }
+}

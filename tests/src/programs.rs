@@ -1,0 +1,162 @@
+//! Unmodified programs: Python scripts stand for any program that uses sockets in its own way.
+
+/// A server that echoes UDP on the port in its first argument, over both families, and says `ready`.
+pub const UDP_ECHO: &str = r#"
+import socket, sys
+s = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+s.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+s.bind(("::", int(sys.argv[1])))
+print("ready", flush=True)
+while True:
+    data, peer = s.recvfrom(65535)
+    s.sendto(data, peer)
+"#;
+
+/// Sends datagrams of many sizes to an echo server (address, port), unconnected and connected, and prints how many came
+/// back unchanged.
+pub const UDP_CLIENT: &str = r#"
+import os, socket, sys
+family = socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET
+peer = (sys.argv[1], int(sys.argv[2]))
+good = 0
+for connected in (False, True):
+    for size in (1, 100, 1200, 1400, 1460, 1472, 2000, 4000, 9000):
+        data = os.urandom(size)
+        s = socket.socket(family, socket.SOCK_DGRAM)
+        s.settimeout(1)
+        if connected:
+            s.connect(peer)
+        for attempt in range(5):
+            try:
+                s.send(data) if connected else s.sendto(data, peer)
+                if s.recv(65535) == data:
+                    good += 1
+                    break
+            except OSError:
+                pass
+        s.close()
+print("echoed", good, "of 18")
+"#;
+
+/// A TCP server (port) that answers each line in the way it asks for, and says `ready`. `echo`: the line back. `close`:
+/// FIN. `reset`: RST.
+pub const TCP_SERVER: &str = r#"
+import socket, struct, sys, threading
+s = socket.socket(socket.AF_INET6)
+s.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+s.bind(("::", int(sys.argv[1])))
+s.listen(64)
+print("ready", flush=True)
+def serve(c):
+    f = c.makefile("rb")
+    for line in f:
+        if line == b"close\n":
+            break
+        if line == b"reset\n":
+            c.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            break
+        try:
+            c.sendall(line)
+        except OSError:
+            break
+    f.close()
+    c.close()
+while True:
+    c, _ = s.accept()
+    threading.Thread(target=serve, args=(c,), daemon=True).start()
+"#;
+
+/// Opens and ends TCP connections to that server (address, port) in every way there is, and prints `done`: keepalives on an
+/// idle connection, close by either side, reset by either side, a port nobody listens on.
+pub const TCP_CLIENT: &str = r#"
+import socket, struct, sys, time
+family = socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET
+def connect(port=int(sys.argv[2])):
+    s = socket.socket(family)
+    s.settimeout(10)
+    s.connect((sys.argv[1], port))
+    return s
+def say(s, word):
+    s.sendall(word + b"\n")
+# Keepalives: probes after one second, twice.
+s = connect()
+s.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+s.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 1)
+s.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 1)
+say(s, b"hello")
+assert s.recv(100) == b"hello\n"
+time.sleep(2.5)
+say(s, b"again")
+assert s.recv(100) == b"again\n"
+s.close()
+# The other side closes.
+s = connect(); say(s, b"close"); assert s.recv(1) == b""; s.close()
+# The other side resets.
+s = connect(); say(s, b"reset")
+try:
+    s.recv(1)
+except ConnectionResetError:
+    print("reset by peer")
+s.close()
+# This side resets.
+s = connect(); say(s, b"x"); s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)); s.close()
+# Data for a socket that is gone: answered by a kernel without a socket.
+s = connect(); say(s, b"close"); time.sleep(0.1)
+try:
+    say(s, b"late"); say(s, b"later")
+except OSError:
+    pass
+s.close()
+# Nobody listens.
+try:
+    connect(9)
+except ConnectionRefusedError:
+    print("refused")
+print("done")
+"#;
+
+/// Serves `size` octets of a cheap, checkable stream on `port` (both families) to every connection; prints the SHA-256 first.
+pub const BULK_SERVER: &str = r#"
+import hashlib, os, socket, sys
+port, size = int(sys.argv[1]), int(sys.argv[2])
+block = os.urandom(1 << 20)
+def blocks():
+    left = size
+    while left:
+        n = min(left, len(block))
+        yield block[:n]
+        left -= n
+digest = hashlib.sha256()
+for b in blocks():
+    digest.update(b)
+s = socket.socket(socket.AF_INET6)
+s.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+s.bind(("::", port))
+s.listen(8)
+print("sha256", digest.hexdigest(), flush=True)
+while True:
+    c, _ = s.accept()
+    try:
+        for b in blocks():
+            c.sendall(b)
+    except OSError:
+        pass
+    c.close()
+"#;
+
+/// Receives everything from (address, port), prints `sha256 DIGEST OCTETS`.
+pub const BULK_CLIENT: &str = r#"
+import hashlib, socket, sys
+s = socket.create_connection((sys.argv[1], int(sys.argv[2])), 30)
+digest, total = hashlib.sha256(), 0
+buffer = bytearray(1 << 20)
+while True:
+    n = s.recv_into(buffer)
+    if not n:
+        break
+    total += n
+    digest.update(memoryview(buffer)[:n])
+print("sha256", digest.hexdigest(), total)
+"#;

@@ -1,0 +1,153 @@
+//! Fuzz targets: built on nightly with libFuzzer's instrumentation, run for some seconds.
+//!
+//! The flags are given here, so that `cargo fuzz` need not be installed (`fuzz/` also works with it). A target
+//! starts from its committed corpus, `fuzz/corpus/TARGET`, and writes new units and crashes below the build folder.
+
+use crate::house::House;
+use crate::process;
+use anyhow::{Context, Result, bail};
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// What to fuzz.
+#[derive(clap::Args)]
+pub struct Options {
+    /// Seconds for each target
+    #[arg(long, default_value_t = 60)]
+    seconds: u64,
+    /// Only this target
+    #[arg(long)]
+    target: Option<String>,
+}
+
+/// Coverage counters, comparison tracing and the address sanitizer: what libFuzzer steers by.
+const INSTRUMENTATION: &[&str] = &[
+    "--cfg=fuzzing",
+    "-Zsanitizer=address",
+    "-Cpasses=sancov-module",
+    "-Cllvm-args=-sanitizer-coverage-level=4",
+    "-Cllvm-args=-sanitizer-coverage-inline-8bit-counters",
+    "-Cllvm-args=-sanitizer-coverage-pc-table",
+    "-Cllvm-args=-sanitizer-coverage-trace-compares",
+    "-Cllvm-args=-simplifycfg-branch-fold-threshold=0",
+];
+
+/// A fuzz target that has been built.
+pub struct Target {
+    /// Its name, that of `fuzz/fuzz_targets/NAME.rs`.
+    pub name: String,
+    program: PathBuf,
+    corpus: PathBuf,
+    scratch: PathBuf,
+}
+
+/// Build and run; whether no target crashed.
+pub fn run(options: &Options) -> Result<bool> {
+    let mut crashed = Vec::new();
+    for target in build(options.target.as_deref())? {
+        if !target.run(options.seconds)? {
+            crashed.push(target.name);
+        }
+    }
+    if !crashed.is_empty() {
+        eprintln!("error: crashed: {}", crashed.join(", "));
+    }
+    Ok(crashed.is_empty())
+}
+
+/// Build all targets, or the one of that name.
+pub fn build(only: Option<&str>) -> Result<Vec<Target>> {
+    let house = House::survey()?;
+    let fuzz = house.root.join("fuzz");
+    let names = names(&fuzz.join("fuzz_targets"))?;
+    if let Some(only) = only
+        && !names.iter().any(|name| name == only)
+    {
+        bail!("no fuzz target `{only}`; there are {}", names.join(", "));
+    }
+    let triple = nightly_host()?;
+    let built = house.target.join("fuzz");
+    let mut cargo = nightly("cargo");
+    cargo.args(["build", "--locked", "--release", "--target", &triple]);
+    cargo.arg("--manifest-path").arg(fuzz.join("Cargo.toml")).arg("--target-dir").arg(&built);
+    match only {
+        Some(only) => cargo.args(["--bin", only]),
+        None => cargo.arg("--bins"),
+    };
+    cargo.env("CARGO_ENCODED_RUSTFLAGS", INSTRUMENTATION.join("\x1f"));
+    if !process::passes(&mut cargo)? {
+        bail!("the fuzz targets do not build");
+    }
+    let wanted = names.into_iter().filter(|name| only.is_none_or(|only| only == name));
+    let targets = wanted.map(|name| Target {
+        program: built.join(&triple).join("release").join(&name),
+        corpus: fuzz.join("corpus").join(&name),
+        scratch: built.join("runs").join(&name),
+        name,
+    });
+    Ok(targets.collect())
+}
+
+impl Target {
+    /// Fuzz for that many seconds; whether nothing crashed.
+    pub fn run(&self, seconds: u64) -> Result<bool> {
+        let (found, crashes) = (self.scratch.join("corpus"), self.scratch.join("crashes"));
+        for folder in [&found, &crashes, &self.corpus] {
+            fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
+        }
+        println!("fuzz target {}: {seconds} s", self.name);
+        let mut program = Command::new(&self.program);
+        // libFuzzer writes new units to the first folder and reads all of them.
+        program.arg(&found).arg(&self.corpus);
+        program.arg(format!("-max_total_time={seconds}")).args(["-timeout=10", "-rss_limit_mb=2048"]);
+        program.args(["-print_final_stats=1", "-verbosity=0"]);
+        program.arg(format!("-artifact_prefix={}/", crashes.display()));
+        // Leak detection needs ptrace, which containers refuse.
+        program.env("ASAN_OPTIONS", "detect_odr_violation=0:detect_leaks=0");
+        let passed = process::passes(&mut program)?;
+        if !passed {
+            let again = format!("{} FILE", self.program.display());
+            eprintln!("error: fuzz target {} crashed; its input is in {}", self.name, crashes.display());
+            eprintln!("run it again with: {again}");
+        }
+        Ok(passed)
+    }
+}
+
+/// The targets' names, sorted.
+fn names(folder: &Path) -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))? {
+        let path = entry?.path();
+        if path.extension() == Some(OsStr::new("rs")) {
+            names.extend(path.file_stem().map(|stem| stem.to_string_lossy().into_owned()));
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// A program of the nightly toolchain, free of what the stable Cargo that runs us has set.
+fn nightly(program: &str) -> Command {
+    let mut command = Command::new("rustup");
+    command.args(["run", "nightly", program]);
+    for set in ["CARGO", "RUSTC", "RUSTDOC", "RUSTUP_TOOLCHAIN", "RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS"] {
+        command.env_remove(set);
+    }
+    command
+}
+
+/// The machine's triple, as the nightly compiler names it; an error with a remedy when there is none.
+fn nightly_host() -> Result<String> {
+    const REMEDY: &str =
+        "fuzzing needs a nightly toolchain: run `rustup toolchain install nightly --profile minimal`";
+    let output = nightly("rustc").arg("-vV").stdin(Stdio::null()).output().context(REMEDY)?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    let host = said.lines().find_map(|line| line.strip_prefix("host: "));
+    match host {
+        Some(host) if output.status.success() => Ok(host.to_string()),
+        _ => bail!("{REMEDY}\n{}", String::from_utf8_lossy(&output.stderr).trim_end()),
+    }
+}

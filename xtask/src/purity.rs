@@ -1,0 +1,143 @@
+//! What keeps levels 0 to 4 pure, as far as clippy alone cannot say it.
+//!
+//! The ban on clocks, files, sockets, threads and processes is the workspace's `clippy.toml`; a room escapes it only
+//! by a `clippy.toml` of its own, or by an attribute. So: no room below level 5 has either (its tests may use the
+//! attribute), and every shipped room except `netio` and `sockmon` forbids unsafe code.
+
+use crate::house::{House, Level, Room};
+use anyhow::{Context, Result};
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The rooms that talk to the kernel in its own words.
+const UNSAFE_ROOMS: &[&str] = &["netio", "sockmon"];
+
+/// The highest level without effects.
+const PURE: u8 = 4;
+
+/// Check every shipped room; whether all keep the rules.
+pub fn run() -> Result<bool> {
+    let house = House::survey()?;
+    let mut violations = Vec::new();
+    for room in &house.rooms {
+        let Some(Level::At(level)) = room.level else { continue };
+        let sources = sources(&room.folder.join("src"))?;
+        let has_own_bans = room.folder.join("clippy.toml").exists();
+        violations.extend(room_violations(room, level, has_own_bans, &sources));
+    }
+    for violation in &violations {
+        eprintln!("error: {violation}");
+    }
+    if violations.is_empty() {
+        println!("levels 0 to {PURE} have no clock, file, socket, thread or unsafe code of their own");
+    }
+    Ok(violations.is_empty())
+}
+
+/// A source file and its text.
+type Source = (PathBuf, String);
+
+/// What one room of that level does wrong.
+fn room_violations(room: &Room, level: u8, has_own_bans: bool, sources: &[Source]) -> Vec<String> {
+    let mut found = Vec::new();
+    let name = &room.name;
+    if !UNSAFE_ROOMS.contains(&name.as_str()) {
+        let roots = sources.iter().filter(|(path, _)| is_root(path));
+        for (path, _) in roots.filter(|(_, text)| !text.lines().any(|line| line == "#![forbid(unsafe_code)]"))
+        {
+            found.push(format!("{}: room `{name}` must say #![forbid(unsafe_code)]", path.display()));
+        }
+    }
+    if level <= PURE {
+        if has_own_bans {
+            let text = "has a clippy.toml of its own, which lifts the workspace's bans; remove it";
+            found.push(format!("room `{name}` (level {level}) {text}"));
+        }
+        for (path, text) in sources {
+            found.extend(lifted_ban(text).map(|line| {
+                let remedy = "pass time, randomness and bytes in as arguments instead";
+                format!("{}:{line}: room `{name}` (level {level}) lifts a ban; {remedy}", path.display())
+            }));
+        }
+    } else if !has_own_bans {
+        let remedy = "give it a clippy.toml that says which bans of the workspace stay";
+        found.push(format!(
+            "room `{name}` (level {level}) has effects but stands under the pure rooms' bans: {remedy}"
+        ));
+    }
+    found
+}
+
+/// Whether rustc starts reading a crate here.
+fn is_root(path: &Path) -> bool {
+    let in_src = path.parent().and_then(Path::file_name) == Some(OsStr::new("src"));
+    in_src && matches!(path.file_name().and_then(OsStr::to_str), Some("lib.rs" | "main.rs"))
+}
+
+/// The line that lifts a ban outside tests, counted from 1. Tests stand at the end of a file.
+fn lifted_ban(text: &str) -> Option<usize> {
+    let shipped = text.lines().take_while(|line| line.trim() != "#[cfg(test)]").enumerate();
+    let mut lifting = shipped.filter(|(_, line)| line.contains("clippy::disallowed_"));
+    lifting.next().map(|(index, _)| index + 1)
+}
+
+/// Every Rust file below `folder` that is shipped: `tests.rs` and `tests/` hold tests only.
+fn sources(folder: &Path) -> Result<Vec<Source>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))? {
+        let path = entry?.path();
+        if path.file_stem() == Some(OsStr::new("tests")) {
+            continue;
+        }
+        if path.is_dir() {
+            found.extend(sources(&path)?);
+        } else if path.extension() == Some(OsStr::new("rs")) {
+            let text =
+                fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+            found.push((path, text));
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FORBID: &str = "//! A room.\n#![forbid(unsafe_code)]\n";
+
+    fn check(name: &str, level: u8, has_own_bans: bool, lib: &str) -> Vec<String> {
+        let room = Room {
+            name: name.into(),
+            level: Some(Level::At(level)),
+            folder: PathBuf::new(),
+            uses: Vec::new(),
+        };
+        room_violations(&room, level, has_own_bans, &[("src/lib.rs".into(), lib.into())])
+    }
+
+    #[test]
+    fn a_pure_room_is_pure() {
+        assert_eq!(check("wire", 0, false, FORBID), Vec::<String>::new());
+        assert!(check("wire", 0, false, "//! no ban\n")[0].contains("must say #![forbid(unsafe_code)]"));
+        assert!(check("policy", 4, true, FORBID)[0].contains("lifts the workspace's bans"));
+    }
+
+    #[test]
+    fn a_ban_is_lifted_only_for_tests() {
+        let attribute = "#[allow(clippy::disallowed_methods, reason = \"vectors\")]\nfn f() {}\n";
+        let shipped = format!("{FORBID}{attribute}");
+        assert!(check("wire", 0, false, &shipped)[0].starts_with("src/lib.rs:3: "));
+        let tested = format!("{FORBID}#[cfg(test)]\n{attribute}");
+        assert_eq!(check("wire", 0, false, &tested), Vec::<String>::new());
+    }
+
+    #[test]
+    fn rooms_with_effects_choose_their_bans() {
+        assert_eq!(check("netio", 5, true, "//! unsafe\n"), Vec::<String>::new());
+        assert!(check("daemon", 6, true, "//! unsafe\n")[0].contains("must say #![forbid(unsafe_code)]"));
+        assert!(check("daemon", 6, false, FORBID)[0].contains("stands under the pure rooms' bans"));
+    }
+}
