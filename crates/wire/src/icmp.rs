@@ -1,8 +1,8 @@
 //! ICMP (RFC 792) and ICMPv6 (RFC 4443), and the one error the house sends: "too big" (RFC 1191, RFC 8201).
 
-use crate::field::{be16, be32, octet, put, put16, put32, range, tail, tail_mut};
+use crate::field::{array, be16, be32, octet, put, put16, put32, range, tail, tail_mut};
 use crate::ip::{self, Headers};
-use crate::{Buf, WireError, checksum, ipv4, ipv6, protocol};
+use crate::{Buf, Flow, WireError, checksum, ipv4, ipv6, protocol};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Octets of the header that every message here has.
@@ -101,6 +101,25 @@ fn is_error_v4(kind: u8) -> bool {
 
 fn is_error_v6(kind: u8) -> bool {
     kind < 128 || kind == 137
+}
+
+/// The flow of a packet that an ICMP error quotes, as its sender sees it. Lenient, for a quotation is cut short: ports are
+/// zero where they are not quoted or stand behind extension headers. `None` if it quotes no IP header.
+pub fn quoted_flow(quoted: &[u8]) -> Option<Flow> {
+    let (src, dst, protocol, upper) = match octet(quoted, 0) >> 4 {
+        4 if quoted.len() >= ipv4::HEADER_LEN => {
+            let address = |at| IpAddr::V4(Ipv4Addr::from(array::<4>(quoted, at)));
+            (address(12), address(16), octet(quoted, 9), usize::from(octet(quoted, 0) & 15) * 4)
+        }
+        6 if quoted.len() >= ipv6::HEADER_LEN => {
+            let address = |at| IpAddr::V6(Ipv6Addr::from(array::<16>(quoted, at)));
+            (address(8), address(24), octet(quoted, 6), ipv6::HEADER_LEN)
+        }
+        _ => return None,
+    };
+    let has_ports = matches!(protocol, protocol::TCP | protocol::UDP | protocol::UDP_LITE | protocol::SCTP);
+    let port = |at| if has_ports { be16(quoted, at) } else { 0 };
+    Some(Flow { local: src, remote: dst, local_port: port(upper), remote_port: port(upper + 2), protocol })
 }
 
 /// The error that tells the sender of `original` that only packets of `mtu` octets go through: "fragmentation

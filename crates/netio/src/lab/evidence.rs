@@ -10,6 +10,7 @@ use std::path::Path;
 use std::time::Duration;
 use wire::eth::{self, Ethernet};
 use wire::ip::{self, Headers};
+use wire::icmp::{self, Icmpv4, Icmpv6};
 use wire::udp::Udp;
 use wire::{Flow, protocol};
 
@@ -24,7 +25,8 @@ const FRAGMENTED: usize = 64;
 pub enum Class {
     /// ESP: in UDP to or from port 4500, a fragment of that, or protocol 50.
     Esp,
-    /// What an Ethernet needs: ARP, neighbour and router discovery, group membership (IGMP, MLD).
+    /// What an Ethernet needs: ARP, neighbour and router discovery, group membership (IGMP, MLD). And ICMP errors about
+    /// ESP, which a host sends when its daemon is gone: they quote ciphertext and name no program's flow.
     Housekeeping,
     /// Any other IP packet: it is readable, or would be to a better reader.
     Clear,
@@ -180,6 +182,7 @@ impl Judge {
         match headers.protocol {
             protocol::ESP => Class::Esp,
             IGMP => Class::Housekeeping,
+            protocol::ICMP | protocol::ICMPV6 if is_about_esp(headers, packet) => Class::Housekeeping,
             // Group membership (130-132, 143), router and neighbour discovery (133-137).
             protocol::ICMPV6 if matches!(flow.local_port >> 8, 130..=137 | 143) => Class::Housekeeping,
             protocol::UDP => match Udp::new_checked(headers.upper(packet)) {
@@ -189,6 +192,21 @@ impl Judge {
             _ => Class::Clear,
         }
     }
+}
+
+/// Whether an ICMP message is an error that quotes ESP.
+fn is_about_esp(headers: &Headers, packet: &[u8]) -> bool {
+    let upper = headers.upper(packet);
+    let quoted = match headers.protocol {
+        protocol::ICMP => Icmpv4::new_checked(upper).ok().filter(Icmpv4::is_error).map(|m| m.payload().to_vec()),
+        _ => Icmpv6::new_checked(upper).ok().filter(Icmpv6::is_error).map(|m| m.payload().to_vec()),
+    };
+    let flow = quoted.and_then(|quoted| icmp::quoted_flow(&quoted));
+    flow.is_some_and(|flow| match flow.protocol {
+        protocol::ESP => true,
+        protocol::UDP => flow.local_port == ESP_PORT || flow.remote_port == ESP_PORT,
+        _ => false,
+    })
 }
 
 /// Ethertype of ARP.
@@ -259,9 +277,18 @@ mod tests {
         Judge::default().judge(frame).0
     }
 
+    /// An ICMPv4 "port unreachable" about a packet.
+    fn unreachable(about: &[u8]) -> Vec<u8> {
+        v4(protocol::ICMP, &[&[3, 3, 0, 0, 0, 0, 0, 0], about].concat())
+    }
+
     #[test]
     fn every_frame_has_a_class() {
         let table = [
+            (ethernet(eth::IPV4, &unreachable(&v4(protocol::UDP, &udp(9, 4500)))), Class::Housekeeping),
+            (ethernet(eth::IPV4, &unreachable(&v4(protocol::ESP, &[0; 8]))), Class::Housekeeping),
+            (ethernet(eth::IPV4, &unreachable(&v4(protocol::UDP, &udp(9, 53)))), Class::Clear),
+            (ethernet(eth::IPV4, &unreachable(&v4(protocol::TCP, &[0x11; 20]))), Class::Clear),
             (ethernet(ARP, &[0; 28]), Class::Housekeeping),
             (ethernet(0x88cc, &[0; 28]), Class::Other),
             (vec![1, 2, 3], Class::Other),
