@@ -1,8 +1,8 @@
 //! The tables in `docs/rfc` and `docs/papers` that map clauses to files and tests: everything they name must exist.
 //!
-//! In backticks, `sadb/src/replay.rs` is a file (below the workspace or `crates/`), `sadb/tests/` a folder, and
-//! `sadb/tests/replay.rs::sizes` a function in a file; a bare `sa.rs` stands beside the file named before it. In a
-//! table's test column a bare name of several words, like `a_short_story`, is a function somewhere.
+//! In backticks, `sadb/src/replay.rs` is a file, by any part of its path that ends it; `src/{a,b}.rs` are two;
+//! `sadb/tests/` and `sadb/src/` are folders; `tests/replay.rs::sizes` is a function in a file. In the column "test" a
+//! bare name of several words, like `a_short_story`, is a function somewhere.
 
 use crate::house::House;
 use anyhow::{Context, Result};
@@ -14,27 +14,29 @@ use std::path::{Path, PathBuf};
 /// Where the tables are.
 const TABLES: &[&str] = &["docs/rfc", "docs/papers"];
 
-/// Where functions are.
+/// Where files and functions are.
 const SOURCES: &[&str] = &["crates", "tests", "bench", "fuzz/fuzz_targets", "xtask"];
 
 /// Check all tables; whether everything they name exists.
 pub fn run() -> Result<bool> {
     let root = House::survey()?.root;
-    let mut functions = HashSet::new();
+    let mut sources = Vec::new();
     for folder in SOURCES {
         for path in files(&root.join(folder), "rs")? {
-            functions.extend(functions_of(&read(&path)?));
+            sources.push(Source::new(
+                &path.strip_prefix(&root).unwrap_or(&path).display().to_string(),
+                &read(&path)?,
+            ));
         }
     }
     let (mut rows, mut missing) = (0, Vec::new());
     for folder in TABLES {
         for path in files(&root.join(folder), "md")? {
             let shown = path.strip_prefix(&root).unwrap_or(&path).display().to_string();
-            for (index, line) in read(&path)?.lines().enumerate().filter(|(_, line)| line.starts_with('|')) {
-                rows += 1;
-                let absent = missing_in(line, &|name| functions.contains(name), &|file| find(&root, file));
-                missing.extend(absent.into_iter().map(|name| format!("{shown}:{}: no {name}", index + 1)));
-            }
+            let text = read(&path)?;
+            rows += text.lines().filter(|line| line.starts_with('|')).count();
+            let absent = missing_in(&text, &sources);
+            missing.extend(absent.into_iter().map(|(line, name)| format!("{shown}:{line}: no `{name}`")));
         }
     }
     missing.iter().for_each(|name| eprintln!("error: {name}"));
@@ -44,58 +46,72 @@ pub fn run() -> Result<bool> {
     Ok(missing.is_empty())
 }
 
-/// The text of a file or the fact that a folder is there (empty); `None` for neither.
-fn find(root: &Path, name: &str) -> Option<String> {
-    [root.join("crates").join(name), root.join(name)].into_iter().find_map(|path| {
-        if name.ends_with('/') { path.is_dir().then(String::new) } else { fs::read_to_string(path).ok() }
-    })
+/// A source file.
+struct Source {
+    /// Its path behind a slash, so that whole names are compared.
+    path: String,
+    functions: HashSet<String>,
 }
 
-/// What one line of a table names and is not there.
-fn missing_in(
-    line: &str,
-    is_function: &dyn Fn(&str) -> bool,
-    find: &dyn Fn(&str) -> Option<String>,
-) -> Vec<String> {
+impl Source {
+    fn new(path: &str, text: &str) -> Source {
+        let functions = text.lines().filter_map(|line| {
+            let (_, rest) = line.split_once("fn ").filter(|(before, _)| !before.contains("//"))?;
+            Some(rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect())
+        });
+        Source { path: format!("/{path}"), functions: functions.collect() }
+    }
+}
+
+/// What the tables of a text name and is not there, with its line, counted from 1.
+fn missing_in(text: &str, sources: &[Source]) -> Vec<(usize, String)> {
     let mut missing = Vec::new();
-    for (column, cell) in line.trim_matches('|').split('|').enumerate() {
-        let mut folder = "";
-        for name in cell.split('`').skip(1).step_by(2) {
-            let (file, function) = name.split_once("::").map_or((name, None), |(file, f)| (file, Some(f)));
-            let beside = [folder, file].concat();
-            let file = match file.rfind('/') {
-                Some(at) => {
-                    folder = &file[..=at];
-                    file
-                }
-                None => &beside,
-            };
-            let is_path = file.ends_with(".rs") || file.ends_with('/') && !file.starts_with('/');
-            let there = match (is_path, function) {
-                (true, None) => find(file).is_some(),
-                (true, Some(f)) => find(file).is_some_and(|text| functions_of(&text).any(|name| name == f)),
-                (false, _) => column != 3 || !is_sentence(name) || is_function(name),
-            };
-            if !there {
-                missing.push(format!("`{name}`"));
+    let mut tests = None;
+    for (index, line) in text.lines().enumerate() {
+        let Some(row) = line.strip_prefix('|') else {
+            tests = None;
+            continue;
+        };
+        for (column, cell) in row.split('|').enumerate() {
+            if cell.trim() == "test" {
+                tests = Some(column);
             }
+            let names = cell.split('`').skip(1).step_by(2).flat_map(expand);
+            let absent = names.filter(|name| !exists(name, tests == Some(column), sources));
+            missing.extend(absent.map(|name| (index + 1, name)));
         }
     }
     missing
+}
+
+/// `a/{b,c}.rs` is `a/b.rs` and `a/c.rs`.
+fn expand(name: &str) -> Vec<String> {
+    match name.split_once('{').and_then(|(before, rest)| Some((before, rest.split_once('}')?))) {
+        Some((before, (list, after))) => {
+            list.split(',').map(|part| [before, part.trim(), after].concat()).collect()
+        }
+        None => vec![name.to_string()],
+    }
+}
+
+/// Whether there is what the name names. What is no file, folder or test is not our business.
+fn exists(name: &str, in_tests: bool, sources: &[Source]) -> bool {
+    let (file, function) = name.split_once("::").map_or((name, None), |(file, f)| (file, Some(f)));
+    let suffix = format!("/{file}");
+    if file.ends_with(".rs") {
+        let mut found = sources.iter().filter(|source| source.path.ends_with(&suffix));
+        found.any(|source| function.is_none_or(|function| source.functions.contains(function)))
+    } else if file.ends_with("/tests/") || file.ends_with("/src/") {
+        sources.iter().any(|source| source.path.contains(&suffix))
+    } else {
+        !in_tests || !is_sentence(name) || sources.iter().any(|source| source.functions.contains(name))
+    }
 }
 
 /// A name of three words or more, as tests have.
 fn is_sentence(name: &str) -> bool {
     name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
         && name.matches('_').count() > 1
-}
-
-/// The functions that a source text defines.
-fn functions_of(text: &str) -> impl Iterator<Item = String> {
-    text.lines().filter_map(|line| {
-        let (_, rest) = line.split_once("fn ").filter(|(before, _)| !before.contains("//"))?;
-        Some(rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect())
-    })
 }
 
 fn read(path: &Path) -> Result<String> {
@@ -123,28 +139,31 @@ mod tests {
 
     #[test]
     fn what_a_table_names_must_exist() {
-        let find = |file: &str| match file {
-            "a/src/b.rs" => Some("#[test]\n    fn works() {\n// fn not_this()".to_string()),
-            "a/tests/" => Some(String::new()),
-            _ => None,
-        };
-        let is_function = |name: &str| name == "one_two_three";
-        let table = [
-            (
-                "| 1 | clause with `some_long_word` | `a/src/b.rs`: `Type::verb` | `a/src/b.rs::works`, `a/tests/` | done |",
-                "",
-            ),
-            ("| 1 | | `a/src/a.rs`, `b.rs::works` | | done |", "`a/src/a.rs`"),
-            ("| 1 | | `a/src/b.rs` | `b.rs` | done |", "`b.rs`"),
-            ("| 1 | | `a/src/c.rs` | | done |", "`a/src/c.rs`"),
-            ("| 1 | | | `a/src/b.rs::not_this` | done |", "`a/src/b.rs::not_this`"),
-            ("| 1 | | | `a/src/d.rs::works` | done |", "`a/src/d.rs::works`"),
-            ("| 1 | | `a/benches/` | | done |", "`a/benches/`"),
-            ("| 1 | | | `one_two_three` | done |", ""),
-            ("| 1 | | | `one_two_four`, `too_big` | done |", "`one_two_four`"),
+        let sources = [
+            Source::new("crates/a/src/b.rs", "#[test]\n    fn works() {\n// fn not_this()"),
+            Source::new("crates/a/tests/c.rs", "fn one_two_three() {}"),
         ];
-        for (line, want) in table {
-            assert_eq!(missing_in(line, &is_function, &find).join(" "), want, "{line}");
+        let table = [
+            ("a/src/b.rs", "a/src/b.rs::works", ""),
+            ("b.rs", "c.rs", ""),
+            ("a/src/b.rs::Type", "a/tests/", "a/src/b.rs::Type"),
+            ("Type::verb", "one_two_three", ""),
+            ("some_long_word", "too_big", ""),
+            ("a/{src/b,tests/c}.rs", "a/src/{b,d}.rs", "a/src/d.rs"),
+            ("a/src/c.rs", "", "a/src/c.rs"),
+            ("rc/b.rs", "", "rc/b.rs"),
+            ("d/src/", "a/src/b.rs::not_this", "d/src/ a/src/b.rs::not_this"),
+            ("bpf/", "", ""),
+            ("d.rs", "one_two_four", "d.rs one_two_four"),
+        ];
+        for (place, test, want) in table {
+            let text = format!(
+                "| clause | where | test |\n|---|---|---|\n| `some_long_word` | `{place}` | `{test}` |"
+            );
+            let missing = missing_in(&text, &sources);
+            let names: Vec<_> = missing.iter().map(|(_, name)| name.as_str()).collect();
+            assert_eq!(names.join(" "), want, "{text}");
+            assert!(missing.iter().all(|(line, _)| *line == 3));
         }
     }
 }

@@ -121,19 +121,12 @@ impl PolicyStore {
         let mut compiled = policy::compile(parsed, &mut table, self.compiled.spd.generation + 1);
         let mut kept = BTreeSet::new();
         let mut refused = Vec::new();
-        for left in compiled.left_out.clone() {
-            let id = self.keep_last_good(&mut compiled, &left.name);
+        for (application, line) in self.broken(parsed, &compiled) {
+            let id = self.keep_last_good(&mut compiled, &application);
             kept.extend(id);
-            refused.push(RefusedBlock {
-                application: left.name,
-                kept_last_good: id.is_some(),
-                at: Position {
-                    file: compiled.file.clone(),
-                    line: left.line,
-                    column: None,
-                    text: String::new(),
-                },
-            });
+            let file = compiled.file.clone();
+            let at = Position { file, line, column: None, text: String::new() };
+            refused.push(RefusedBlock { application, kept_last_good: id.is_some(), at });
         }
         compiled.rules.sort_by_key(|rule| rule.id);
         let count = |severity| parsed.diagnostics.iter().filter(|d| d.severity == severity).count();
@@ -146,6 +139,23 @@ impl PolicyStore {
             refused,
             table,
         }
+    }
+
+    /// Applications whose block is broken, with its line. An error can also hide that a block is there at all (a quote or a
+    /// comment without end), so in a file with errors no application that has a policy is taken to have lost it.
+    fn broken(&self, parsed: &Parsed, compiled: &Compiled) -> Vec<(String, usize)> {
+        let mut broken: Vec<(String, usize)> =
+            compiled.left_out.iter().map(|left| (left.name.clone(), left.line)).collect();
+        let first = parsed.diagnostics.iter().find(|d| d.is_error());
+        if let Some(first) = first {
+            let known = |name: &str| {
+                compiled.applications.iter().any(|a| a.name == name)
+                    || compiled.left_out.iter().any(|left| left.name == name)
+            };
+            let lost = self.compiled.applications.iter().filter(|app| !known(&app.name));
+            broken.extend(lost.map(|app| (app.name.clone(), first.line)));
+        }
+        broken
     }
 
     /// Let the policy in force go on for an application whose block is broken.

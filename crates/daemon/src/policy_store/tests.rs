@@ -84,6 +84,22 @@ fn a_block_that_was_never_good_has_no_policy() {
 }
 
 #[test]
+fn an_error_that_hides_other_blocks_takes_no_policy_away() {
+    let mut scene = Scene::new("hidden");
+    scene.put(GOOD);
+    let wget = scene.store.app("wget").unwrap();
+    for broken in ["application \"curl {", "/* application curl", "application curl { application", "\u{1}"] {
+        let candidate = scene.load(broken);
+        assert!(candidate.errors > 0, "{broken}");
+        assert!(candidate.kept.contains(&wget), "{broken}");
+        assert_eq!(candidate.compiled.spd.get(wget), scene.store.compiled.spd.get(wget), "{broken}");
+    }
+    // Without an error it was meant.
+    let candidate = scene.load("");
+    assert!(candidate.errors == 0 && candidate.compiled.spd.get(wget).is_none());
+}
+
+#[test]
 fn an_unreadable_file_changes_nothing() {
     let mut scene = Scene::new("unreadable");
     scene.put(GOOD);
