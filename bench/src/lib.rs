@@ -1,14 +1,18 @@
 //! Figures. `cargo run --release -p bench -- SUITE...` measures a suite, prints its table, and writes
 //! `target/bench/SUITE.jsonl`, one line a figure.
 //!
-//! A suite is a function in [`suites`] that fills a [`figure::Report`]. What can be compared is compared in turns within
+//! A suite is made of functions in [`suites`] that fill a [`figure::Report`]. What can be compared is compared in turns within
 //! one process ([`interleave`]), for absolute figures drift with the load of the machine by more than what is measured.
 #![forbid(unsafe_code)]
 
 pub mod figure;
 pub mod fixture;
 pub mod interleave;
+pub mod load;
 pub mod null;
+pub mod process;
+pub mod product;
+pub mod stage;
 pub mod suites;
 
 pub use figure::{Figure, Report, Target};

@@ -1,43 +1,81 @@
-//! `bench SUITE...`: measure, print, write `target/bench/SUITE.jsonl`. Exit 1 if a figure missed its target.
+//! `bench [SUITE...]`: measure (all suites if none is named), print, write `target/bench/SUITE.jsonl`. Exit 1 if a figure
+//! missed its target or could not be measured.
 //! `bench SUITE:TEXT` measures and prints only the figures whose name holds the text, for profiling.
+//!
+//! `bench run` and `bench load` are for the suites: a daemon, and programs under load.
 
-use bench::{Report, suites};
+use bench::{Report, load, product, suites};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let names: Vec<String> = std::env::args().skip(1).collect();
-    let known = || suites::ALL.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
-    if names.is_empty() || names.iter().any(|name| name.starts_with('-')) {
-        eprintln!("usage: bench SUITE[:TEXT]...   (suites: {})", known());
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let done = match args.split_first() {
+        Some((first, rest)) if first == "run" => product::run(rest),
+        Some((first, rest)) if first == "load" => load::run(rest),
+        _ => return measure(args),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("bench: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn measure(mut names: Vec<String>) -> ExitCode {
+    let known = || suites::ALL.iter().map(|(name, _)| *name).collect::<Vec<_>>();
+    if names.iter().any(|name| name.starts_with('-')) {
+        eprintln!("usage: bench [SUITE[:TEXT]...]   (suites: {})", known().join(", "));
         return ExitCode::from(2);
+    }
+    if names.is_empty() {
+        names = known().into_iter().map(String::from).collect();
+    }
+    if cfg!(debug_assertions) {
+        eprintln!("bench: this is a debug build; its figures mean nothing (use --release)");
     }
     let mut ok = true;
     for name in &names {
         let (name, filter) = name.split_once(':').unwrap_or((name, ""));
-        let Some((_, suite)) = suites::ALL.iter().find(|(known, _)| *known == name) else {
-            eprintln!("bench: no suite is called {name:?}; there are: {}", known());
+        let Some((_, parts)) = suites::ALL.iter().find(|(known, _)| *known == name) else {
+            eprintln!("bench: no suite is called {name:?}; there are: {}", known().join(", "));
             return ExitCode::from(2);
         };
-        if cfg!(debug_assertions) {
-            eprintln!("bench: this is a debug build; its figures mean nothing (use --release)");
-        }
-        let mut report = Report::default();
-        suite(filter, &mut report);
-        println!("{}", report.table());
-        ok &= report.ok();
-        if !filter.is_empty() {
-            println!("load {}, nothing written", load());
-            continue;
-        }
-        let path = folder().join(format!("{name}.jsonl"));
-        if let Err(error) = report.write_jsonl(&path) {
-            eprintln!("bench: cannot write {}: {error}", path.display());
-            return ExitCode::FAILURE;
-        }
-        println!("load {}, figures in {}", load(), path.display());
+        ok &= suite(name, filter, parts);
     }
     if ok { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Measure a suite; whether everything is as it should be. What could be measured is written even if the rest failed.
+fn suite(name: &str, filter: &str, parts: &[suites::Part]) -> bool {
+    let mut report = Report::default();
+    let mut ok = true;
+    let before = load_average();
+    for part in parts {
+        if let Err(error) = part(filter, &mut report) {
+            eprintln!("bench: {error:#}");
+            ok = false;
+        }
+    }
+    println!("{}", report.table());
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    println!("load average {before} before, {} after, on {cpus} CPUs", load_average());
+    ok &= report.ok();
+    if !filter.is_empty() {
+        println!("a part only: nothing written");
+        return ok;
+    }
+    let path = folder().join(format!("{name}.jsonl"));
+    match report.write_jsonl(&path) {
+        Ok(()) => println!("figures in {}", path.display()),
+        Err(error) => {
+            eprintln!("bench: cannot write {}: {error}", path.display());
+            ok = false;
+        }
+    }
+    ok
 }
 
 /// `target/bench` of the workspace when Cargo started us, of the current folder otherwise.
@@ -47,7 +85,7 @@ fn folder() -> PathBuf {
 }
 
 /// The load average of the last minute, for the reader to judge by.
-fn load() -> String {
+fn load_average() -> String {
     let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split_whitespace().next().unwrap_or("unknown").to_owned()
 }

@@ -56,7 +56,7 @@ pub fn protect(program: &Path, peer: Side) -> String {
 /// # Errors
 /// If it cannot be built.
 pub fn protected_rig(name: &str, segmentation: bool, programs: &[&Path]) -> anyhow::Result<Rig> {
-    let options = RigOptions { name: name.to_owned(), binary: binary(), segmentation };
+    let options = RigOptions { name: name.to_owned(), binary: binary(), daemon: None, segmentation };
     let mut rig = Rig::build(&options)?;
     for (side, peer) in [(Side::Alice, Side::Bob), (Side::Bob, Side::Alice)] {
         let policy: String = programs.iter().map(|program| protect(program, peer)).collect();

@@ -1,11 +1,32 @@
-//! The suites by name.
+//! The suites by name, and the parts that each is made of.
 
 mod engine;
+mod hooks;
+mod path;
 
-use crate::Report;
+use crate::{Figure, Report};
 
-/// A suite: fills the report with the figures whose name holds the filter (empty: all).
-pub type Suite = fn(filter: &str, &mut Report);
+/// A part of a suite: fills the report with the figures whose name holds the filter (empty: all).
+pub type Part = fn(filter: &str, &mut Report) -> anyhow::Result<()>;
 
-/// Every suite there is.
-pub const ALL: &[(&str, Suite)] = &[("engine", engine::run)];
+/// Every suite there is: its figures go to one file.
+pub const ALL: &[(&str, &[Part])] = &[("engine", &[engine::run, hooks::run, path::run])];
+
+/// The report, for a part whose figures come together.
+struct Wanted<'a> {
+    filter: &'a str,
+    report: &'a mut Report,
+}
+
+impl Wanted<'_> {
+    fn wants(&self, name: &str) -> bool {
+        name.contains(self.filter)
+    }
+
+    /// Add a figure, if it was asked for.
+    fn push(&mut self, figure: Figure) {
+        if self.wants(&figure.name) {
+            self.report.push(figure);
+        }
+    }
+}

@@ -24,27 +24,23 @@ pub enum KeysError {
 }
 
 impl Keys {
-    /// No key was used yet.
+    /// No key was used yet; the suites are those of `registry`.
     ///
     /// # Errors
     /// [`KeysError`].
-    pub fn new() -> Result<Keys, KeysError> {
+    pub fn new(registry: Registry) -> Result<Keys, KeysError> {
         let mut octets = vec![0; KeyedFingerprint::KEY_LEN];
         netio::random::fill(&mut octets)?;
-        Keys::import(Secret::new(octets), &[])
+        Keys::import(registry, Secret::new(octets), &[])
     }
 
     /// With the keys that another daemon used.
     ///
     /// # Errors
     /// [`KeysError`].
-    pub fn import(fingerprint_key: Secret, used: &[[u8; 32]]) -> Result<Keys, KeysError> {
+    pub fn import(registry: Registry, fingerprint_key: Secret, used: &[[u8; 32]]) -> Result<Keys, KeysError> {
         let fingerprint = KeyedFingerprint::new(&fingerprint_key)?;
-        Ok(Keys {
-            registry: crypto_std::registry()?,
-            book: KeyBook::import(fingerprint, used),
-            fingerprint_key,
-        })
+        Ok(Keys { registry, book: KeyBook::import(fingerprint, used), fingerprint_key })
     }
 
     /// What another daemon needs to refuse the same keys.

@@ -185,6 +185,7 @@ impl PolicyStore {
 
     /// The candidate is in force from now on.
     pub fn adopt(&mut self, candidate: Candidate, now_unix: u64) {
+        self.table = candidate.table;
         self.compiled = candidate.compiled;
         self.kept = candidate.kept;
         self.refused = candidate.refused;

@@ -24,7 +24,7 @@ use zeroize::Zeroizing;
 
 use crate::associations::{self, Defaults};
 use crate::config::Config;
-use crate::keys::Keys;
+use crate::keys::{Keys, KeysError};
 use crate::policy_store::{self, Candidate, PolicyStore};
 
 /// The longest keys file that is read.
@@ -55,7 +55,7 @@ pub enum ReplayError {
     Netio(#[from] netio::Error),
     /// The machine.
     #[error(transparent)]
-    Keys(#[from] crate::keys::KeysError),
+    Keys(#[from] KeysError),
     /// Whoever takes the lines does not.
     #[error("{0}")]
     Line(#[from] std::io::Error),
@@ -128,7 +128,8 @@ impl Replay {
         let mut text = Zeroizing::new(String::with_capacity(64 << 10));
         let read = keys.take(MAX_KEYS).read_to_string(&mut text);
         read.map_err(|error| ReplayError::BadInput(format!("{name}: {error}")))?;
-        let mut book = Keys::import(Secret::new(vec![0; KeyedFingerprint::KEY_LEN]), &[])?;
+        let registry = crypto_std::registry().map_err(KeysError::from)?;
+        let mut book = Keys::import(registry, Secret::new(vec![0; KeyedFingerprint::KEY_LEN]), &[])?;
         for (index, line) in text.lines().enumerate() {
             if line.trim().is_empty() || line.trim_start().starts_with('#') {
                 continue;

@@ -11,6 +11,7 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::sync::Arc;
 
+use crypto::Registry;
 use netio::cgroup::Cgroup;
 use netio::clear::ClearSender;
 use netio::tun::{Tun, TunConfig, TunOptions};
@@ -25,7 +26,7 @@ use crate::control::socket::{self, Lock, SocketError};
 use crate::datapath::{self, InboundHalf, InboundThread, OutboundHalf, OutboundThread};
 use crate::handover::{self, Taken};
 use crate::host::{self, Record};
-use crate::keys::Keys;
+use crate::keys::{Keys, KeysError};
 use crate::monitor::Monitor;
 use crate::plane::{Device, Plane};
 use crate::policy_store::{Candidate, PolicyStore};
@@ -71,7 +72,7 @@ pub enum RunError {
     Refused(#[from] crate::refused::Refused),
     /// No keys.
     #[error(transparent)]
-    Keys(#[from] crate::keys::KeysError),
+    Keys(#[from] KeysError),
     /// An association that was handed over.
     #[error("an association that was handed over: {0}")]
     Association(#[from] sadb::SadError),
@@ -115,8 +116,17 @@ pub(crate) struct Held {
 /// # Errors
 /// [`RunError`].
 pub fn run(config: Config, options: RunOptions) -> Result<(), RunError> {
+    let registry = crypto_std::registry().map_err(KeysError::from)?;
+    run_with(config, options, registry)
+}
+
+/// As [`run`], with suites of other providers than the default ones.
+///
+/// # Errors
+/// [`RunError`].
+pub fn run_with(config: Config, options: RunOptions, registry: Registry) -> Result<(), RunError> {
     harden::harden();
-    let daemon = start(config, options)?;
+    let daemon = start(config, options, registry)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -124,7 +134,7 @@ pub fn run(config: Config, options: RunOptions) -> Result<(), RunError> {
     runtime.block_on(serve::serve(daemon))
 }
 
-fn start(config: Config, options: RunOptions) -> Result<Daemon, RunError> {
+fn start(config: Config, options: RunOptions, registry: Registry) -> Result<Daemon, RunError> {
     fit(&config)?;
     let uplinks = uplinks::choose(&config)?;
     let run_dir = config.run_dir();
@@ -151,7 +161,7 @@ fn start(config: Config, options: RunOptions) -> Result<Daemon, RunError> {
         uplinks: uplinks.iter().map(|u| u.index).collect(),
         ..sockmon::Options::new(&config.instance, parent, exempt.path().to_owned(), tun.index())
     })?;
-    let (keys, out_half, in_half) = halves(&config, &candidate, state)?;
+    let (keys, out_half, in_half) = halves(&config, &candidate, state, registry)?;
     let (outbound, out_inbox) = datapath::channel()?;
     let (inbound, in_inbox) = datapath::channel()?;
     let mut plane = Plane {
@@ -282,6 +292,7 @@ fn halves(
     config: &Config,
     candidate: &Candidate,
     state: Option<HandOver>,
+    registry: Registry,
 ) -> Result<(Keys, OutboundHalf, InboundHalf), RunError> {
     let mut seed = [0; 8];
     let random = |source| RunError::System { doing: "reading random octets", source };
@@ -290,9 +301,9 @@ fn halves(
     let mut outbound = engine::Outbound::new(spd, u64::from_ne_bytes(seed));
     let mut inbound = engine::Inbound::new(config.esp.port);
     let keys = match state {
-        None => Keys::new()?,
+        None => Keys::new(registry)?,
         Some(state) => {
-            let keys = Keys::import(state.fingerprint_key, &state.used_keys)?;
+            let keys = Keys::import(registry, state.fingerprint_key, &state.used_keys)?;
             let count = (state.outbound.len(), state.inbound.len());
             for sa in state.outbound {
                 outbound.add_sa(OutboundSa::import(sa, &keys.registry)?)?;

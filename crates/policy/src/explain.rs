@@ -6,9 +6,9 @@ use sadb::spd::{Action, Class, Decision, RuleId, Why};
 use serde::{Deserialize, Serialize};
 use wire::{AppId, Flow, Services};
 
-use crate::Compiled;
 use crate::ast::level_word;
 use crate::compile::{Application, Reason, RuleKind};
+use crate::{Compiled, STANDARD_DIRECTORIES};
 
 /// A line of the policy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -93,6 +93,13 @@ pub fn explain(compiled: &Compiled, program: &str, flow: &Flow) -> Explanation {
         Some(app) if app.name != program => {
             let what = format!("`{program}` is an executable of the name `{}`", app.name);
             out.why.insert(0, what);
+            let folder = program.rsplit_once('/').map_or("", |p| p.0);
+            if !STANDARD_DIRECTORIES.contains(&folder) {
+                out.notes.push(format!(
+                    "a bare name stands for executables in {}: one in `{folder}` has no policy unless its path is named",
+                    STANDARD_DIRECTORIES.join(", ")
+                ));
+            }
         }
         Some(_) => {}
         None => without_block(compiled, program, &mut out),

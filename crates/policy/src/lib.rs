@@ -44,6 +44,9 @@ pub use parser::{Broken, Parsed, parse, parse_bytes};
 pub use summary::{ApplicationSummary, NetworkSummary, ProtectionSummary, Summary};
 pub use target::{Target, TargetError};
 
+/// Where a bare application name is looked for.
+pub const STANDARD_DIRECTORIES: [&str; 6] =
+    ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
 /// The longest policy text that is read, in octets.
 pub const MAX_TEXT: usize = 4 << 20;
 /// The most items one protection may have: what the kernel's table holds (docs/design/0002).

@@ -160,6 +160,29 @@ proptest! {
 }
 
 #[test]
+fn a_block_that_breaks_off_anywhere_does_not_swallow_the_next() {
+    let whole = "application a, b { network 10.0.0.1-10.0.0.9 trusted; network 10.0.0.0 / 8 protected P; \
+                 protection P { localport=1-5 remoteport=any encryption mandatory; \
+                 localport=any remoteport = 7 authentication optional; } }";
+    let next = "application c { network ::/0 untrusted; }\n";
+    let mut table = AppTable::new();
+    let want = tables(&compile(&parse("p", next), &mut table, 1));
+    let cuts =
+        (0..=whole.len()).map(|at| &whole[..at]).filter(|cut| cut.split(' ').next() == Some("application"));
+    for cut in cuts {
+        for gap in ["\n", " \n", "\n\n# next\n"] {
+            for tail in ["", "-", "/", ",", "=", "{", "\"", "/*", "#", "protected", "network", "application"]
+            {
+                let text = format!("{cut}{tail}{gap}{next}");
+                let parsed = parse("p", &text);
+                let got = tables(&compile(&parsed, &mut table, 1));
+                assert_eq!(got.get("c"), want.get("c"), "{text}\n{}", parsed.render(false));
+            }
+        }
+    }
+}
+
+#[test]
 fn the_properties_can_fail() {
     // The same comparison sees a change where there is one.
     let mut table = AppTable::new();

@@ -72,6 +72,8 @@ fn notes_say_what_else_matters() {
     assert!(!has(&ask("dig", "[2001:db8::53]:54/udp", 1), "served by an AEAD suite"));
     assert!(has(&ask("rsync", "10.0.0.1:1/tcp", 1), "`/opt/tools/rsync`"));
     assert!(has(&ask("/bin/ssh", "10.0.0.1:1/tcp", 1), "executable of the name `ssh`"));
+    assert!(!has(&ask("/bin/ssh", "10.0.0.1:1/tcp", 1), "has no policy unless"));
+    assert!(has(&ask("/home/me/ssh", "10.0.0.1:1/tcp", 1), "has no policy unless its path is named"));
     assert!(has(&ask("ssh", "239.1.2.3:9/udp", 1), "multicast"));
     assert!(has(&ask("dig", "192.0.2.53:53/udp", 1), "no network of the block covers 192.0.2.53"));
 }

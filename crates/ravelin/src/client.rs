@@ -73,9 +73,8 @@ impl Connect {
     fn call<T: DeserializeOwned>(&self, method: Method, path: &str, body: Bytes) -> anyhow::Result<T> {
         let socket = self.socket();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let answered = runtime.block_on(async {
-            tokio::time::timeout(PATIENCE, exchange(&socket, method, path, body)).await
-        });
+        let answered = runtime
+            .block_on(async { tokio::time::timeout(PATIENCE, exchange(&socket, method, path, body)).await });
         let (status, bytes) = answered.map_err(|_| {
             let text = format!(
                 "the daemon at {} does not answer within {} s; see its log",
@@ -98,7 +97,8 @@ async fn exchange(
     let broken = |error: hyper::Error| {
         Failure::new(Kind::Unreachable, format!("the daemon at {} broke off: {error}", socket.display()))
     };
-    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
+    let (mut sender, connection) =
+        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
     let connection = tokio::spawn(connection);
     let request = Request::builder()
         .method(method)
@@ -121,27 +121,38 @@ fn unreachable(socket: &Path, error: &std::io::Error) -> anyhow::Error {
     let at = socket.display();
     let text = match error.kind() {
         std::io::ErrorKind::NotFound => {
-            format!("no daemon listens at {at}; start one with `ravelin run --config FILE`, or give --instance or --control")
+            format!(
+                "no daemon listens at {at}; start one with `ravelin run --config FILE`, or give --instance or --control"
+            )
         }
         std::io::ErrorKind::ConnectionRefused => {
-            format!("the daemon of {at} has ended; its protected traffic stays refused until `ravelin run` starts it again")
+            format!(
+                "the daemon of {at} has ended; its protected traffic stays refused until `ravelin run` starts it again"
+            )
         }
-        std::io::ErrorKind::PermissionDenied => format!("{at}: permission denied; only root may ask the daemon"),
+        std::io::ErrorKind::PermissionDenied => {
+            format!("{at}: permission denied; only root may ask the daemon")
+        }
         _ => format!("{at}: {error}"),
     };
     Failure::new(Kind::Unreachable, text)
 }
 
 fn decode<T: DeserializeOwned>(status: StatusCode, bytes: &[u8], socket: &Path) -> anyhow::Result<T> {
-    if let Ok(Versioned { body: Refusal { error }, .. }) = serde_json::from_slice::<Versioned<Refusal>>(bytes) {
+    if let Ok(Versioned { body: Refusal { error }, .. }) = serde_json::from_slice::<Versioned<Refusal>>(bytes)
+    {
         return Err(refused(&error));
     }
     let answer: Versioned<T> = serde_json::from_slice(bytes).map_err(|error| {
-        let text = format!("{} is not a ravelin daemon, or an older one ({status}: {error})", socket.display());
+        let text =
+            format!("{} is not a ravelin daemon, or an older one ({status}: {error})", socket.display());
         Failure::new(Kind::Unreachable, text)
     })?;
     if answer.api != VERSION {
-        let text = format!("the daemon speaks API {}, this command {VERSION}; use the daemon's own version", answer.api);
+        let text = format!(
+            "the daemon speaks API {}, this command {VERSION}; use the daemon's own version",
+            answer.api
+        );
         return Err(Failure::new(Kind::Failed, text));
     }
     Ok(answer.body)

@@ -16,7 +16,9 @@ use std::process::ExitCode;
 /// Application-aware IPsec: says per program which of its traffic is protected, and protects it.
 #[derive(Debug, Parser)]
 #[command(name = "ravelin", version, disable_help_subcommand = true, propagate_version = true)]
-#[command(after_help = "Exit status: 0 done, 1 failed or refused, 2 bad input or usage, 3 no daemon answers.")]
+#[command(
+    after_help = "Exit status: 0 done, 1 failed or refused, 2 bad input or usage, 3 no daemon answers."
+)]
 struct Cli {
     #[command(subcommand)]
     command: Command,

@@ -23,6 +23,8 @@ pub struct RigOptions {
     pub name: String,
     /// The `ravelin` program.
     pub binary: PathBuf,
+    /// What runs as `PROGRAM run --config FILE` in its place; none: the `ravelin` program.
+    pub daemon: Option<PathBuf>,
     /// Whether the hosts' devices cut super-packets.
     pub segmentation: bool,
 }
@@ -54,6 +56,7 @@ pub struct Rig {
     pub lab: Lab,
     folder: PathBuf,
     binary: PathBuf,
+    daemon: PathBuf,
     name: String,
     daemons: [Option<Running>; 2],
 }
@@ -64,12 +67,13 @@ impl Rig {
     /// # Errors
     /// Without root, or where the kernel refuses a part.
     pub fn build(options: &RigOptions) -> anyhow::Result<Rig> {
-        let RigOptions { name, binary, segmentation } = options;
+        let RigOptions { name, binary, daemon, segmentation } = options;
         Rig::clean(name, binary)?;
         let folder = folder(name);
         fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
         let lab = Lab::build(&LabOptions { name: name.clone(), segmentation: *segmentation })?;
-        Ok(Rig { lab, folder, binary: binary.clone(), name: name.clone(), daemons: [None, None] })
+        let daemon = daemon.as_ref().unwrap_or(binary).clone();
+        Ok(Rig { lab, folder, binary: binary.clone(), daemon, name: name.clone(), daemons: [None, None] })
     }
 
     /// Remove everything that a rig of this name made or left: daemons, kernel half, hosts, files.
@@ -148,7 +152,7 @@ impl Rig {
             host.cgroup().path().display(),
         );
         fs::write(&config, text).context("writing a configuration")?;
-        let run = Program::new(&self.binary).arg("run").arg("--config").arg(&config).args(args);
+        let run = Program::new(&self.daemon).arg("run").arg("--config").arg(&config).args(args);
         Ok(host.spawn(run)?)
     }
 
@@ -249,7 +253,8 @@ impl Rig {
     pub fn json(&self, side: Side, args: &[&str]) -> anyhow::Result<Value> {
         let args: Vec<&str> = args.iter().copied().chain(["--json"]).collect();
         let text = self.ravelin(side, &args, "")?;
-        serde_json::from_str(&text).with_context(|| format!("`ravelin {}` printed no JSON: {text}", args.join(" ")))
+        serde_json::from_str(&text)
+            .with_context(|| format!("`ravelin {}` printed no JSON: {text}", args.join(" ")))
     }
 
     /// Give both hosts fresh keys for one association each way.
@@ -273,7 +278,8 @@ impl Rig {
         let address = |side: Side| if pair.v6 { side.v6().to_string() } else { side.v4().to_string() };
         let add = |side: Side, peer: Side, direction: &str, spi: &str| {
             let (local, remote) = (address(side), address(peer));
-            let mut args = vec!["sa", "add", "--json", "--direction", direction, "--spi", spi, "--local", &local];
+            let mut args =
+                vec!["sa", "add", "--json", "--direction", direction, "--spi", spi, "--local", &local];
             args.extend(["--remote", &remote, "--mode", pair.mode, "--suite", pair.suite]);
             let extra = if side == Side::Alice { &pair.alice } else { &pair.bob };
             args.extend(extra.iter().map(String::as_str));

@@ -73,7 +73,10 @@ fn check_accepts_a_sound_policy_and_lists_its_applications() {
 #[test]
 fn check_names_every_error_by_file_line_and_column_with_status_2() {
     let folder = Folder::new("check-errors");
-    let file = folder.file("policy", "application curl {\n    network 300.1.1.1 trusted;\n}\napplication w {\n  nework;\n}\n");
+    let file = folder.file(
+        "policy",
+        "application curl {\n    network 300.1.1.1 trusted;\n}\napplication w {\n  nework;\n}\n",
+    );
     let answer = ravelin(&["policy", "check", &file], "");
     assert_eq!(code(&answer), 2);
     let text = err(&answer);
@@ -134,11 +137,14 @@ fn fmt_is_stable_and_leaves_broken_files_alone() {
 #[test]
 fn a_configuration_with_faults_is_refused_with_every_place() {
     let folder = Folder::new("config");
-    let file = folder.file("ravelin.toml", "polcy = \"p\"\n\n[[sa]]\nsuite = \"aes256gcm\"\nkey = \"0001\"\n");
+    let file =
+        folder.file("ravelin.toml", "polcy = \"p\"\n\n[[sa]]\nsuite = \"aes256gcm\"\nkey = \"0001\"\n");
     let answer = ravelin(&["run", "--config", &file], "");
     assert_eq!(code(&answer), 2);
     let text = err(&answer);
-    for part in ["ravelin.toml:1:1", "did you mean `policy`", "ravelin.toml:5:1", "RFC 4106", "ravelin sa add"] {
+    for part in
+        ["ravelin.toml:1:1", "did you mean `policy`", "ravelin.toml:5:1", "RFC 4106", "ravelin sa add"]
+    {
         assert!(text.contains(part), "{part}: {text}");
     }
     assert_eq!(code(&ravelin(&["run", "--config", "/nowhere"], "")), 2);
@@ -162,8 +168,20 @@ fn a_key_on_the_command_line_is_refused_and_not_repeated() {
 #[test]
 fn bad_keys_are_refused_before_the_daemon_hears_of_them() {
     let args = [
-        "sa", "add", "--direction", "out", "--spi", "0x1000", "--local", "192.0.2.1", "--remote", "192.0.2.2", "--mode",
-        "transport", "--suite", "aes128gcm",
+        "sa",
+        "add",
+        "--direction",
+        "out",
+        "--spi",
+        "0x1000",
+        "--local",
+        "192.0.2.1",
+        "--remote",
+        "192.0.2.2",
+        "--mode",
+        "transport",
+        "--suite",
+        "aes128gcm",
     ];
     for (key, part) in [("", "no keying material"), ("xyz", "character 1"), ("012", "odd number")] {
         let answer = ravelin(&args, key);

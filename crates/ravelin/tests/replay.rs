@@ -103,7 +103,8 @@ fn lines(output: &Output) -> Vec<Value> {
 #[test]
 fn out_and_back_in_gives_the_same_packets() {
     let scene = Scene::new("round-trip");
-    let originals: Vec<Vec<u8>> = (0..5).map(|n| tcp("192.0.2.2", 80, &vec![n; 100 * usize::from(n)])).collect();
+    let originals: Vec<Vec<u8>> =
+        (0..5).map(|n| tcp("192.0.2.2", 80, &vec![n; 100 * usize::from(n)])).collect();
     scene.capture("clear.pcap", &originals);
     scene.write("alice.keys", &format!("# alice\n\n{}", sa("out", "192.0.2.1", "192.0.2.2", KEY)));
     scene.write("bob.keys", &sa("in", "192.0.2.2", "192.0.2.1", KEY));
@@ -158,7 +159,8 @@ fn every_verdict_has_its_reason_and_its_line() {
             (text("verdict").unwrap(), text("reason"), line["rule"]["line"].as_u64())
         })
         .collect();
-    let row = |verdict: &str, reason: Option<&str>, line| (verdict.to_owned(), reason.map(ToOwned::to_owned), line);
+    let row =
+        |verdict: &str, reason: Option<&str>, line| (verdict.to_owned(), reason.map(ToOwned::to_owned), line);
     assert_eq!(
         seen,
         [
@@ -182,7 +184,9 @@ fn replayed_forged_and_unknown_packets_are_dropped_by_name() {
     scene.capture("clear.pcap", &[tcp("192.0.2.2", 80, b"one"), tcp("192.0.2.2", 80, b"two")]);
     scene.write("alice.keys", &sa("out", "192.0.2.1", "192.0.2.2", KEY));
     scene.write("bob.keys", &sa("in", "192.0.2.2", "192.0.2.1", KEY));
-    assert!(scene.replay("clear.pcap", "esp.pcap", &["--keys", "alice.keys", "--app", "curl"]).status.success());
+    assert!(
+        scene.replay("clear.pcap", "esp.pcap", &["--keys", "alice.keys", "--app", "curl"]).status.success()
+    );
     let outer: Vec<Vec<u8>> = scene.packets("esp.pcap").into_iter().map(|frame| frame.data).collect();
     let mut forged = outer[1].clone();
     *forged.last_mut().unwrap() ^= 1;

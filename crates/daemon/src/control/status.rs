@@ -124,7 +124,7 @@ fn problems(plane: &Plane, halves: [&Half; 2]) -> (Vec<Problem>, Vec<u32>) {
         remedy: Some(remedy.to_owned()),
     };
     for fault in plane.monitor.iter().flat_map(|monitor| monitor.get().health()) {
-        unguarded.extend(plane.uplinks.iter().filter(|u| fault.detail.contains(&u.name)).map(|u| u.index));
+        unguarded.extend(device_of(&fault.what));
         problems.push(problem("failed", format!("{}: {}", fault.what, fault.detail), &fault.remedy));
     }
     for fault in halves.iter().filter_map(|half| half.fault.as_ref()) {
@@ -147,9 +147,32 @@ fn problems(plane: &Plane, halves: [&Half; 2]) -> (Vec<Problem>, Vec<u32>) {
     (problems, unguarded)
 }
 
+/// The index of the device that a pin is for, as the name of an uplink's pin ends with it.
+fn device_of(pin: &str) -> Option<u32> {
+    pin.strip_prefix("uplink_")?.rsplit('_').next()?.parse().ok()
+}
+
 /// Packets that the kernel dropped since the TUN's queue was full: field 12 of its line in /proc/net/dev.
 fn queue_drops(tun: &str) -> Option<u64> {
     let text = std::fs::read_to_string("/proc/self/net/dev").ok()?;
     let fields = text.lines().find_map(|line| line.trim_start().strip_prefix(tun)?.strip_prefix(':'))?;
     fields.split_ascii_whitespace().nth(11)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pin_names_its_device() {
+        assert_eq!(device_of("uplink_egress_12"), Some(12));
+        assert_eq!(device_of("sock_create"), None);
+        assert_eq!(device_of("connect4"), None);
+    }
+
+    #[test]
+    fn drops_of_a_device_are_read() {
+        assert!(queue_drops("lo").is_some());
+        assert_eq!(queue_drops("no-such-device"), None);
+    }
 }

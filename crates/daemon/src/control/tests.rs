@@ -96,7 +96,7 @@ fn plane(config: Config) -> Plane {
         started: netio::clock::monotonic(),
         policy,
         executables: Vec::new(),
-        keys: Keys::new().unwrap(),
+        keys: Keys::new(crypto_std::registry().unwrap()).unwrap(),
         outbound,
         inbound,
         monitor: None,

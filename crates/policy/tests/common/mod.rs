@@ -207,7 +207,7 @@ pub fn peers() -> Vec<IpAddr> {
 }
 
 /// Every port at which an opinion can change in policies made of [`item`].
-pub const PORTS: [u16; 11] = [0, 1, 2, 3, 4, 5, 6, 9, 100, 65534, 65535];
+pub const PORTS: [u16; 13] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 100, 65534, 65535];
 
 /// A flow to `remote`.
 pub fn flow(remote: IpAddr, local_port: u16, remote_port: u16) -> Flow {

@@ -22,7 +22,8 @@ impl Counters {
         if self.json {
             return output::json(&counters);
         }
-        let places = [("outbound", &counters.outbound), ("inbound", &counters.inbound), ("kernel", &counters.kernel)];
+        let places =
+            [("outbound", &counters.outbound), ("inbound", &counters.inbound), ("kernel", &counters.kernel)];
         let rows: Vec<Vec<String>> = places
             .iter()
             .flat_map(|(place, counts)| counts.iter().map(move |count| (place, count)))

@@ -65,7 +65,8 @@ fn text(explanation: &Explanation) -> String {
                 let block = app.block.as_ref().map_or_else(String::new, |at| format!(", block at {at}"));
                 let _ = writeln!(out, "  application {} (id {}){block}", app.name, app.id);
             }
-            None => out.push_str("  no application block names this program: its traffic is clear (host default)\n"),
+            None => out
+                .push_str("  no application block names this program: its traffic is clear (host default)\n"),
         }
         if explanation.sockets.is_empty() {
             out.push_str("  no internet sockets\n");

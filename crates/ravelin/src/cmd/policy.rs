@@ -91,7 +91,8 @@ fn read(file: &Path) -> anyhow::Result<(String, Vec<u8>)> {
         std::io::stdin().lock().take(policy::MAX_TEXT as u64 + 1).read_to_end(&mut octets)?;
         return Ok(("<stdin>".to_owned(), octets));
     }
-    let octets = fs::read(file).map_err(|error| Failure::bad_input(format!("{}: {error}", file.display())))?;
+    let octets =
+        fs::read(file).map_err(|error| Failure::bad_input(format!("{}: {error}", file.display())))?;
     Ok((file.display().to_string(), octets))
 }
 
@@ -128,7 +129,8 @@ impl Check {
 }
 
 fn summary(report: &PolicyCheck, parsed: &Parsed) -> String {
-    let count = |severity: policy::Severity| parsed.diagnostics.iter().filter(|d| d.severity == severity).count();
+    let count =
+        |severity: policy::Severity| parsed.diagnostics.iter().filter(|d| d.severity == severity).count();
     format!(
         "{}: {} applications ({}), {} errors, {} warnings, {} notes\n",
         report.file,

@@ -80,7 +80,8 @@ fn open(path: &Path) -> anyhow::Result<(String, Box<dyn Read>)> {
     if path == Path::new("-") {
         return Ok(("<stdin>".to_owned(), Box::new(std::io::stdin())));
     }
-    let file = File::open(path).map_err(|error| Failure::bad_input(format!("{}: {error}", path.display())))?;
+    let file =
+        File::open(path).map_err(|error| Failure::bad_input(format!("{}: {error}", path.display())))?;
     Ok((path.display().to_string(), Box::new(file)))
 }
 

@@ -208,7 +208,19 @@ impl Del {
 pub fn table(sas: &[SaInfo]) -> String {
     let rows: Vec<Vec<String>> = sas.iter().map(row).collect();
     output::table(
-        &["DIR", "SPI", "MODE", "SUITE", "LOCAL", "REMOTE", "SELECTORS", "APPLICATION", "SEQUENCE", "PACKETS", "OCTETS"],
+        &[
+            "DIR",
+            "SPI",
+            "MODE",
+            "SUITE",
+            "LOCAL",
+            "REMOTE",
+            "SELECTORS",
+            "APPLICATION",
+            "SEQUENCE",
+            "PACKETS",
+            "OCTETS",
+        ],
         &rows,
     )
 }
@@ -247,13 +259,17 @@ fn read_key(fd: u32) -> anyhow::Result<Keymat> {
         _ => {
             let path = format!("/proc/self/fd/{fd}");
             let mut file = File::open(&path).map_err(|error| {
-                Failure::bad_input(format!("descriptor {fd} cannot be read ({error}); open one, as in: {fd}< <(...)"))
+                Failure::bad_input(format!(
+                    "descriptor {fd} cannot be read ({error}); open one, as in: {fd}< <(...)"
+                ))
             })?;
             read(&mut file).with_context(|| format!("reading the key from descriptor {fd}"))?
         }
     };
     if text.len() as u64 > MOST {
-        return Err(Failure::bad_input(format!("descriptor {fd} gives more than {MOST} octets: that is no key")));
+        return Err(Failure::bad_input(format!(
+            "descriptor {fd} gives more than {MOST} octets: that is no key"
+        )));
     }
     Ok(Keymat::new(std::mem::take(&mut *text)))
 }

@@ -52,7 +52,10 @@ fn text(status: &api::Status) -> String {
     line("version", status.version.clone());
     line("config", status.config.clone());
     let policy = &status.policy;
-    line("policy", format!("{}, generation {}, {} applications", policy.file, policy.generation, policy.applications));
+    line(
+        "policy",
+        format!("{}, generation {}, {} applications", policy.file, policy.generation, policy.applications),
+    );
     for block in &policy.refused_blocks {
         let kept = if block.kept_last_good { "its last good version stays" } else { "not in force" };
         line("", format!("! {}: block of {} is broken, {kept}", block.at, block.application));
@@ -66,7 +69,13 @@ fn text(status: &api::Status) -> String {
         .map(|u| format!("{}{}", u.name, if u.guarded { "" } else { " (NOT GUARDED)" }))
         .collect();
     line("uplinks", uplinks.join(", "));
-    line("tun", format!("{} (index {}), {} dropped unread", status.tun.name, status.tun.ifindex, status.tun.queue_drops));
+    line(
+        "tun",
+        format!(
+            "{} (index {}), {} dropped unread",
+            status.tun.name, status.tun.ifindex, status.tun.queue_drops
+        ),
+    );
     line("esp", format!("UDP port {}", status.esp_port));
     line("sas", format!("{} inbound, {} outbound", status.sas_in, status.sas_out));
     for (name, traffic) in [("outbound", status.outbound), ("inbound", status.inbound)] {

@@ -33,7 +33,8 @@ fn without_policy(stage: &Stage, report: &mut Report) -> anyhow::Result<()> {
     let answer = stage.fetch()?;
     let wire = capture.finish()?;
     report.check("curl fetches the page", "the page", got(&answer), answer.out().contains(NEEDLE));
-    let readable = wire.contains_bytes(format!("GET {PAGE}").as_bytes()) && wire.contains_bytes(NEEDLE.as_bytes());
+    let readable =
+        wire.contains_bytes(format!("GET {PAGE}").as_bytes()) && wire.contains_bytes(NEEDLE.as_bytes());
     report.check(
         "the eavesdropper reads request and page",
         "both readable",
@@ -54,7 +55,12 @@ fn protect(stage: &mut Stage, report: &mut Report) -> anyhow::Result<()> {
     stage.rig.associate(&pair())?;
     let sas = stage.rig.json(Side::Alice, &["sa", "list"])?;
     let count = sas["sas"].as_array().map_or(0, Vec::len);
-    report.check("both daemons run and hold keys", "2 associations", format!("{count} associations"), count == 2);
+    report.check(
+        "both daemons run and hold keys",
+        "2 associations",
+        format!("{count} associations"),
+        count == 2,
+    );
     Ok(())
 }
 
@@ -126,7 +132,12 @@ fn explained(stage: &Stage, report: &mut Report) -> anyhow::Result<()> {
     report.part("6. Why: `ravelin explain`");
     let curl = stage.slow_curl()?;
     let why = stage.why(&curl)?;
-    report.check("curl", "protect, alice.policy:3", why.text, why.verdict == "protect" && why.line == Some(3));
+    report.check(
+        "curl",
+        "protect, alice.policy:3",
+        why.text,
+        why.verdict == "protect" && why.line == Some(3),
+    );
     curl.kill()?;
 
     let file = stage.rig.policy_file(Side::Alice);
@@ -134,7 +145,8 @@ fn explained(stage: &Stage, report: &mut Report) -> anyhow::Result<()> {
     for (name, path, verdict, line) in [("wget", &stage.wget, "bypass", 6), ("nc", &stage.nc, "discard", 9)] {
         let to = format!("{}:{CLEAR_PORT}/tcp", Side::Bob.v4());
         let app = path.to_string_lossy();
-        let document = stage.rig.json(Side::Alice, &["policy", "explain", &file, "--app", &app, "--to", &to])?;
+        let document =
+            stage.rig.json(Side::Alice, &["policy", "explain", &file, "--app", &app, "--to", &to])?;
         let why = Why::from(&document);
         let expected = format!("{verdict}, alice.policy:{line}");
         report.check(name, expected, why.text, why.verdict == verdict && why.line == Some(line));
@@ -178,14 +190,16 @@ impl Stage {
     /// Four lines protect curl; the others are for the other two programs.
     fn policies(&self) -> (String, String) {
         let (alice, bob) = (Side::Alice.v4(), Side::Bob.v4());
-        let [curl, wget, nc, python] = [&self.curl, &self.wget, &self.nc, &self.python].map(|p| p.display().to_string());
+        let [curl, wget, nc, python] =
+            [&self.curl, &self.wget, &self.nc, &self.python].map(|p| p.display().to_string());
         let protected = |program: &str, peer| {
             format!(
                 "application {program} {{\n  network {peer} protected P;\n  protection P {{ localport=any remoteport=any \
                  encryption mandatory; }}\n}}\n"
             )
         };
-        let other = |program: &str, class: &str| format!("application {program} {{\n  network {bob} {class};\n}}\n");
+        let other =
+            |program: &str, class: &str| format!("application {program} {{\n  network {bob} {class};\n}}\n");
         (
             protected(&curl, bob) + &other(&wget, "trusted") + &other(&nc, "untrusted"),
             protected(&python, alice),

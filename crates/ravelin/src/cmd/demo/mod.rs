@@ -56,7 +56,7 @@ impl Demo {
         if self.clean {
             return Rig::clean(NAME, &binary);
         }
-        let options = RigOptions { name: NAME.to_owned(), binary, segmentation: true };
+        let options = RigOptions { name: NAME.to_owned(), binary, daemon: None, segmentation: true };
         let mut stage = Stage::build(&options)?;
         let mut report = Report::new(self.json);
         checks::run(&mut stage, &mut report)?;
@@ -160,7 +160,10 @@ fn executable(name: &str) -> anyhow::Result<PathBuf> {
     let found = folders[2..].iter().chain(&folders[..2]).map(|folder| PathBuf::from(folder).join(name));
     let path = found.into_iter().find(|path| path.is_file());
     let path = path.ok_or_else(|| {
-        Failure::new(Kind::Failed, format!("the demonstration runs `{name}`, which is not installed; `make deps` installs it"))
+        Failure::new(
+            Kind::Failed,
+            format!("the demonstration runs `{name}`, which is not installed; `make deps` installs it"),
+        )
     })?;
     path.canonicalize().with_context(|| format!("following {}", path.display()))
 }

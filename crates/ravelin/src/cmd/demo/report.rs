@@ -49,7 +49,13 @@ impl Report {
     }
 
     /// A check: what was expected, what was seen, whether they agree.
-    pub fn check(&mut self, name: &'static str, expected: impl Into<String>, seen: impl Into<String>, ok: bool) {
+    pub fn check(
+        &mut self,
+        name: &'static str,
+        expected: impl Into<String>,
+        seen: impl Into<String>,
+        ok: bool,
+    ) {
         let check = Check { name, expected: expected.into(), seen: seen.into(), ok };
         if !self.json {
             println!("  {} {name}", if ok { "ok  " } else { "FAIL" });

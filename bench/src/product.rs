@@ -1,0 +1,65 @@
+//! The product as this program meets it: the command beside it, and the daemon inside it.
+
+use anyhow::{Context, bail, ensure};
+use crypto::Registry;
+use daemon::config::Config;
+use daemon::start::RunOptions;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use tracing_subscriber::filter::LevelFilter;
+
+/// The argument behind `bench run --config FILE` that exchanges every cipher for [`crate::null::Null`].
+pub const NULL: [&str; 2] = ["--provider", "null"];
+
+/// The `ravelin` program of this build: brought up to date by the Cargo that started us, if one did.
+///
+/// # Errors
+/// If it cannot be built, or is not there.
+pub fn ravelin() -> anyhow::Result<PathBuf> {
+    let own = own()?;
+    let folder = own.parent().context("this program is in no folder")?;
+    if let Some(cargo) = std::env::var_os("CARGO") {
+        build(Path::new(&cargo), folder)?;
+    }
+    let path = folder.join("ravelin");
+    ensure!(path.is_file(), "{} is missing: cargo build --release --package ravelin", path.display());
+    Ok(path)
+}
+
+/// This very program.
+///
+/// # Errors
+/// If the system does not say where it is.
+pub fn own() -> anyhow::Result<PathBuf> {
+    let path = std::env::current_exe().context("finding this program")?;
+    path.canonicalize().with_context(|| format!("finding {}", path.display()))
+}
+
+/// Into `folder`, which is `TARGET/release` or `TARGET/debug`.
+fn build(cargo: &Path, folder: &Path) -> anyhow::Result<()> {
+    let target = folder.parent().context("this program is in no target folder")?;
+    let mut command = Command::new(cargo);
+    command.args(["build", "--quiet", "--locked", "--package", "ravelin", "--target-dir"]).arg(target);
+    if folder.ends_with("release") {
+        command.arg("--release");
+    }
+    let status = command.stdin(Stdio::null()).status().context("running cargo")?;
+    ensure!(status.success(), "the ravelin program cannot be built");
+    Ok(())
+}
+
+/// Be a daemon: `--config FILE`, as `ravelin run`, and possibly [`NULL`].
+///
+/// # Errors
+/// As `ravelin run`.
+pub fn run(args: &[String]) -> anyhow::Result<()> {
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let (config, registry) = match args.as_slice() {
+        ["--config", config] => (config, crypto_std::registry()?),
+        ["--config", config, rest @ ..] if rest == NULL => (config, Registry::new().with(crate::null::Null)),
+        _ => bail!("usage: bench run --config FILE [{}]", NULL.join(" ")),
+    };
+    let config = Config::load(Path::new(config))?;
+    tracing_subscriber::fmt().with_max_level(LevelFilter::WARN).with_writer(std::io::stderr).init();
+    Ok(daemon::start::run_with(config, RunOptions::default(), registry)?)
+}
