@@ -124,7 +124,7 @@ impl Report {
         let mut line = |cells: [&str; 6]| {
             let [name, value, unit, range, target, anchor] = cells;
             // Writing to a String cannot fail.
-            let _ = writeln!(text, "{name:width$} {value:>8} {unit:8} {range:17} {target:11} {anchor}");
+            let _ = writeln!(text, "{name:width$} {value:>9} {unit:8} {range:22} {target:11} {anchor}");
         };
         line(["figure", "median", "unit", "min .. max", "target", "anchor"]);
         for f in &self.figures {

@@ -70,11 +70,13 @@ int uplink_egress(struct __sk_buff *skb)
 	if (!answer) {
 		if (!parse(skb, 0, &h))
 			return device_drop(RVL_C_EGRESS_MALFORMED);
+		/* The address on the wire may be a hop, not the peer whose policy counts. */
+		if (h.source_route)
+			return device_drop(RVL_C_EGRESS_SOURCE_ROUTE);
 		switch (class_of(cfg, app, &h.destination)) {
 		case CLASS_NONE:
 		case CLASS_TRUSTED:
-			/* The address on the wire may be a hop, not the peer. */
-			return h.source_route ? device_drop(RVL_C_EGRESS_SOURCE_ROUTE) : TCX_NEXT;
+			return TCX_NEXT;
 		case CLASS_PROTECTED:
 			break;
 		default:

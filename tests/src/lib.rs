@@ -25,7 +25,11 @@ pub fn binary() -> PathBuf {
     let test = std::env::current_exe().expect("this test has a path");
     let folder = test.parent().and_then(Path::parent).expect("a test is in target/PROFILE/deps");
     let binary = folder.join("ravelin");
-    assert!(binary.is_file(), "{} is missing: build it first (cargo build --package ravelin)", binary.display());
+    assert!(
+        binary.is_file(),
+        "{} is missing: build it first (cargo build --package ravelin)",
+        binary.display()
+    );
     binary
 }
 

@@ -47,9 +47,11 @@ impl Scene {
     fn serve_tls(&mut self, openssl: &PathBuf) {
         let folder = self.rig.folder().join("tls");
         std::fs::create_dir_all(&folder).unwrap();
-        let page: Vec<u8> = b"a page behind TLS, line after line\n".iter().copied().cycle().take(4 << 20).collect();
+        let page: Vec<u8> =
+            b"a page behind TLS, line after line\n".iter().copied().cycle().take(4 << 20).collect();
         std::fs::write(folder.join("page"), page).unwrap();
-        let request = Program::new(openssl).directory(&folder).args(["req", "-x509", "-newkey", "rsa:2048", "-nodes"]);
+        let request =
+            Program::new(openssl).directory(&folder).args(["req", "-x509", "-newkey", "rsa:2048", "-nodes"]);
         let request = request.args(["-keyout", "key", "-out", "cert", "-days", "1", "-subj", "/CN=bob"]);
         let made = self.rig.lab.bob().run_program(request, PATIENCE).unwrap();
         assert!(made.status.success(), "{}", made.err());
@@ -65,7 +67,8 @@ impl Scene {
     }
 
     fn run(&self, script: &str, args: &[&str]) -> String {
-        let done = self.rig.lab.alice().run_program(self.client(script, args), Duration::from_secs(120)).unwrap();
+        let done =
+            self.rig.lab.alice().run_program(self.client(script, args), Duration::from_secs(120)).unwrap();
         assert!(done.status.success(), "{}{}", done.out(), done.err());
         done.out()
     }
@@ -102,7 +105,9 @@ fn every_kind_of_packet(name: &str, segmentation: bool, address: &str) {
     scene.assert_nothing_clear("keepalive, FIN, RST, a closed port");
 
     let host = if address.contains(':') { format!("[{address}]") } else { address.to_owned() };
-    let curl = Program::new(&scene.curl).args(["-sSk", "--max-time", "20"]).arg(format!("https://{host}:{TLS_PORT}/page"));
+    let curl = Program::new(&scene.curl)
+        .args(["-sSk", "--max-time", "20"])
+        .arg(format!("https://{host}:{TLS_PORT}/page"));
     let page = scene.rig.lab.alice().run_program(curl, Duration::from_secs(30)).unwrap();
     assert!(page.status.success(), "{}", page.err());
     assert_eq!(page.stdout.len(), 4 << 20);

@@ -106,13 +106,22 @@ impl Target {
         program.arg(format!("-artifact_prefix={}/", crashes.display()));
         // Leak detection needs ptrace, which containers refuse.
         program.env("ASAN_OPTIONS", "detect_odr_violation=0:detect_leaks=0");
-        let passed = process::passes(&mut program)?;
-        if !passed {
-            let again = format!("{} FILE", self.program.display());
-            eprintln!("error: fuzz target {} crashed; its input is in {}", self.name, crashes.display());
-            eprintln!("run it again with: {again}");
+        let output = program.stdin(Stdio::null()).output();
+        let output = output.with_context(|| format!("cannot run {}", self.program.display()))?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        if output.status.success() {
+            said.lines()
+                .filter_map(|line| line.strip_prefix("stat::"))
+                .for_each(|figure| println!("  {figure}"));
+        } else {
+            eprintln!(
+                "{said}error: fuzz target {} crashed; its input is in {}",
+                self.name,
+                crashes.display()
+            );
+            eprintln!("run it again with: {} FILE", self.program.display());
         }
-        Ok(passed)
+        Ok(output.status.success())
     }
 }
 

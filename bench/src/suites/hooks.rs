@@ -20,7 +20,7 @@ use std::time::Duration;
 const CONNECT: &str = "hooks.connect.ns";
 const CONNECTION: &str = "hooks.tcp_connection.ns";
 
-const ROUNDS: usize = 9;
+const ROUNDS: usize = 15;
 /// connect() calls of one round, on each side.
 const CALLS: usize = 200_000;
 /// TCP connections of one round.

@@ -196,19 +196,16 @@ mod tests {
 
     #[test]
     fn a_decision_round_trips_without_its_absent_parts() {
+        let network = "network 192.0.2.0/24 untrusted;".to_owned();
         let decision = Decision {
             verdict: Verdict::Discard,
-            services: None,
+            service: None,
             level: None,
-            why: "untrusted".into(),
-            text: "t".into(),
+            why: vec!["the network is untrusted".into()],
+            notes: Vec::new(),
             block: None,
-            network: Some(Position {
-                file: "p".into(),
-                line: 2,
-                column: 5,
-                text: "network any untrusted;".into(),
-            }),
+            network: Some(Position { file: "p".into(), line: 2, column: Some(5), text: network }),
+            protection: None,
             item: None,
             line: None,
         };

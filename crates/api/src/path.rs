@@ -12,5 +12,5 @@ pub const SA_ONE: &str = "/v1/sa/{spi}";
 pub const EXPLAIN: &str = "/v1/explain";
 /// GET: [`crate::Counters`].
 pub const COUNTERS: &str = "/v1/counters";
-/// POST: [`crate::PolicyReload`].
+/// POST, perhaps with `?allow_empty=true`: [`crate::PolicyReload`].
 pub const POLICY_RELOAD: &str = "/v1/policy/reload";

@@ -36,7 +36,7 @@ pub struct RefusedBlock {
     pub at: Position,
 }
 
-/// POST `/v1/policy/reload`.
+/// POST `/v1/policy/reload?allow_empty=true`; without it a file that names no application is refused if one had a policy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PolicyReload {
     /// The new policy is in force (perhaps without its broken blocks).
@@ -48,6 +48,9 @@ pub struct PolicyReload {
     /// Blocks that did not compile.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refused_blocks: Vec<RefusedBlock>,
+    /// Applications that had a policy and have none now: their traffic is in clear.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lost: Vec<String>,
     /// Errors, warnings and notes as the compiler prints them.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub diagnostics: String,

@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::Path;
 
+use netio::cgroup::Cgroup;
+
 use crate::config;
 use crate::control::socket::{self, SocketError};
 use crate::host::Record;
@@ -14,12 +16,6 @@ pub enum DetachError {
     /// A daemon runs.
     #[error("{0}; stop it first, or run it with --detach-on-exit")]
     Running(SocketError),
-    /// The kernel half did not go.
-    #[error("{0}; {remedy}", remedy = .0.remedy())]
-    Kernel(#[from] sockmon::SockmonError),
-    /// A device, a cgroup.
-    #[error(transparent)]
-    Netio(#[from] netio::Error),
     /// A file.
     #[error("{0}")]
     File(#[from] std::io::Error),
@@ -32,6 +28,8 @@ pub struct Detached {
     pub removed: Vec<String>,
     /// What was left, and why.
     pub left: Vec<String>,
+    /// Whether doing it again may remove what was left: the instance's files stay for that.
+    pub again: bool,
 }
 
 /// Take an instance off the host. Nothing there: nothing done.
@@ -42,55 +40,99 @@ pub fn detach(instance: &str) -> Result<Detached, DetachError> {
     let run_dir = config::run_dir(instance);
     let exists = run_dir.exists();
     let lock = if exists { Some(socket::lock(&run_dir).map_err(DetachError::Running)?) } else { None };
-    let done = take_down(instance, &run_dir)?;
-    if exists {
+    let done = take_down(instance, &run_dir);
+    if exists && !done.again {
         fs::remove_dir_all(&run_dir)?;
     }
     drop(lock);
     Ok(done)
 }
 
-/// As [`detach`], for a daemon that holds its own lock and is about to end.
-///
-/// # Errors
-/// As [`detach`].
-pub(crate) fn take_down(instance: &str, run_dir: &Path) -> Result<Detached, DetachError> {
+/// As [`detach`], for a daemon that holds its own lock and is about to end. The instance's files stay. A step that fails keeps
+/// none after it from being done.
+pub(crate) fn take_down(instance: &str, run_dir: &Path) -> Detached {
     let mut done = Detached::default();
-    let record = Record::read(run_dir)?;
     // The programs first: a TUN that goes before them would turn "refused" into "unroutable", not into a leak.
-    let pins = sockmon::detach(instance)?;
-    if pins.links + pins.maps > 0 {
-        done.removed.push(format!(
+    match sockmon::detach(instance) {
+        Ok(pins) if pins.links + pins.maps > 0 => done.removed.push(format!(
             "{} links and {} maps under /sys/fs/bpf/ravelin/{instance}",
             pins.links, pins.maps
-        ));
+        )),
+        Ok(_) => {}
+        Err(error) => done.keep(format!("{error}; {}", error.remedy())),
     }
-    let Some(record) = record else { return Ok(done) };
-    match record.find_netns() {
-        Some(netns) => {
-            netns.run(|| {
-                record.restore_settings();
-                netio::tun::delete(&record.tun)
-            })??;
-            done.removed.push(format!("the TUN {} and changes of kernel settings", record.tun));
-        }
-        None => {
-            done.removed.push(format!("(the network namespace with the TUN {} is gone already)", record.tun))
-        }
+    match Record::read(run_dir) {
+        Ok(Some(record)) => done.take_back(&record),
+        Ok(None) => {}
+        // Nothing that a second try could read either.
+        Err(error) => done.left.push(format!(
+            "the TUN, the cgroup of the daemon and changed kernel settings: the record of them, {}, is damaged ({error}); \
+             `ip tuntap list` and `ls -d /sys/fs/cgroup/ravelin-*` show what there is, `ip link del NAME` and `rmdir` remove it",
+            run_dir.join("host.json").display()
+        )),
     }
-    if record.cgroup.exists() {
-        let cgroup = netio::cgroup::Cgroup::open(&record.cgroup)?;
-        // A daemon that takes itself down sits in it.
-        if let Some(parent) = record.cgroup.parent()
-            && cgroup.processes()?.contains(&std::process::id())
-        {
-            netio::cgroup::Cgroup::open(parent)?.enter()?;
-        }
-        match cgroup.remove() {
-            Ok(()) => done.removed.push(format!("the cgroup {}", record.cgroup.display())),
-            Err(error) => done.left.push(error.to_string()),
-        }
+    done
+}
+
+impl Detached {
+    /// Something is left that may go the next time.
+    fn keep(&mut self, why: String) {
+        self.left.push(why);
+        self.again = true;
     }
-    let _ = fs::remove_file(&record.control_socket);
-    Ok(done)
+
+    /// Undo what is written down.
+    fn take_back(&mut self, record: &Record) {
+        match record.find_netns() {
+            Some(netns) => {
+                let deleted = netns.run(|| {
+                    record.restore_settings();
+                    netio::tun::delete(&record.tun)
+                });
+                match deleted.and_then(|deleted| deleted) {
+                    Ok(()) => {
+                        self.removed.push(format!("the TUN {} and changes of kernel settings", record.tun))
+                    }
+                    Err(error) => self.keep(error.to_string()),
+                }
+            }
+            None => self
+                .removed
+                .push(format!("(the network namespace with the TUN {} is gone already)", record.tun)),
+        }
+        if record.cgroup.exists() {
+            match remove_cgroup(&record.cgroup) {
+                Ok(()) => self.removed.push(format!("the cgroup {}", record.cgroup.display())),
+                Err(error) => self.keep(error.to_string()),
+            }
+        }
+        let _ = fs::remove_file(&record.control_socket);
+    }
+}
+
+fn remove_cgroup(path: &Path) -> netio::Result<()> {
+    let cgroup = Cgroup::open(path)?;
+    // A daemon that takes itself down sits in it.
+    if let Some(parent) = path.parent()
+        && cgroup.processes()?.contains(&std::process::id())
+    {
+        Cgroup::open(parent)?.enter()?;
+    }
+    cgroup.remove()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_damaged_record_stops_nothing_and_is_told() {
+        let folder = std::env::temp_dir().join(format!("ravelin-detach-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("host.json"), "{").unwrap();
+        let done = take_down(&format!("nobody-{}", std::process::id()), &folder);
+        assert_eq!((done.removed.len(), done.left.len(), done.again), (0, 1, false), "{done:?}");
+        assert!(done.left[0].contains("host.json") && done.left[0].contains("ip link del"), "{done:?}");
+        fs::remove_dir_all(&folder).unwrap();
+    }
 }

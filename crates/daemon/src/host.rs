@@ -10,6 +10,7 @@ use std::net::Ipv4Addr;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use netio::link::Links;
 use netio::netns::Netns;
 use serde::{Deserialize, Serialize};
 
@@ -40,6 +41,11 @@ pub struct Record {
 
 fn file(run_dir: &Path) -> PathBuf {
     run_dir.join("host.json")
+}
+
+/// Whether an earlier daemon of the instance wrote a record down, readable or not.
+pub fn record_exists(run_dir: &Path) -> bool {
+    file(run_dir).symlink_metadata().is_ok()
 }
 
 impl Record {
@@ -120,6 +126,29 @@ fn setting(name: &str) -> netio::Result<Option<String>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound && name.starts_with("net/ipv6/") => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+/// What is wrong with the TUN's device, if anything. What is redirected to it is refused meanwhile.
+pub fn tun_fault(name: &str, index: u32) -> Option<String> {
+    let links = match Links::open().and_then(|mut links| links.list()) {
+        Ok(links) => links,
+        Err(error) => return Some(error.to_string()),
+    };
+    match links.iter().find(|link| link.index == index) {
+        None => Some(format!("the TUN {name} is gone; start the daemon again")),
+        Some(link) if !link.up => Some(format!("the TUN {name} is down")),
+        Some(_) => None,
+    }
+}
+
+/// Set the TUN up again, if someone set it down.
+///
+/// # Errors
+/// If it does not come up, or is gone.
+pub fn revive_tun(name: &str, index: u32) -> Result<(), String> {
+    let Some(fault) = tun_fault(name, index) else { return Ok(()) };
+    tracing::warn!("{fault}; setting it up");
+    Links::open().and_then(|mut links| links.set_up(index, true)).map_err(|error| format!("{fault}: {error}"))
 }
 
 /// Make the settings what they must be.

@@ -223,31 +223,47 @@ impl Plane {
     }
 
     /// Read the policy file again and put it in force; a file that cannot be read changes nothing, a broken block keeps its
-    /// last good version.
+    /// last good version. A file without any application is refused, as one that was cut off looks like that, unless
+    /// that is meant (`allow_empty`) or there was none before.
     ///
     /// # Errors
-    /// If the file cannot be read, or data path or kernel do not take the tables.
-    pub async fn reload(&mut self) -> Result<PolicyReload, Refused> {
-        let outcome = self.try_reload().await;
+    /// If the file cannot be read or takes every policy away, or data path or kernel do not take the tables.
+    pub async fn reload(&mut self, allow_empty: bool) -> Result<PolicyReload, Refused> {
+        let outcome = self.try_reload(allow_empty).await;
         if let Err(refused) = &outcome {
             self.policy.last_error = Some(refused.message.clone());
         }
         outcome
     }
 
-    async fn try_reload(&mut self) -> Result<PolicyReload, Refused> {
+    async fn try_reload(&mut self, allow_empty: bool) -> Result<PolicyReload, Refused> {
         let candidate = self.policy.read().map_err(|error| {
             Refused::new(Fault::BadRequest, error.to_string())
                 .remedy("the policy in force stays; correct the file and reload again")
         })?;
+        let lost = self.policy.lost(&candidate);
+        if candidate.compiled.applications.is_empty() && !lost.is_empty() && !allow_empty {
+            let text = format!(
+                "{} names no application any more; {} would lose their policy and send in clear",
+                candidate.compiled.file,
+                lost.join(", ")
+            );
+            let remedy = "the policy in force stays; correct the file, or, if that is meant, \
+                          `ravelin policy reload --allow-empty`";
+            return Err(Refused::new(Fault::Conflict, text).remedy(remedy));
+        }
         let answer = PolicyReload {
             applied: true,
             generation: candidate.compiled.spd.generation,
             applications: candidate.compiled.applications.len(),
             refused_blocks: candidate.refused.clone(),
             diagnostics: candidate.diagnostics.clone(),
+            lost,
         };
         self.put_in_force(candidate).await?;
+        if !answer.lost.is_empty() {
+            tracing::warn!("no policy any more, in clear from now on: {}", answer.lost.join(", "));
+        }
         Ok(answer)
     }
 

@@ -168,6 +168,13 @@ impl PolicyStore {
         Some(before.id)
     }
 
+    /// Applications that have a policy now and would have none with this one.
+    pub fn lost(&self, candidate: &Candidate) -> Vec<String> {
+        let stays = |id: AppId| candidate.compiled.spd.get(id).is_some();
+        let lost = self.compiled.applications.iter().filter(|app| !stays(app.id));
+        lost.map(|app| app.name.clone()).collect()
+    }
+
     /// Write the numbers of its applications down; before the kernel hears of them.
     ///
     /// # Errors

@@ -111,18 +111,21 @@ fn leave(plane: &Plane, take_down: bool) -> Result<(), RunError> {
         );
         return Ok(());
     }
-    let done = detach::take_down(instance, &run_dir).map_err(|error| RunError::Unfit(error.to_string()))?;
+    let done = detach::take_down(instance, &run_dir);
     for left in &done.left {
         tracing::warn!("left behind: {left}");
     }
-    let _ = std::fs::remove_dir_all(&run_dir);
+    if !done.again {
+        let _ = std::fs::remove_dir_all(&run_dir);
+    }
     tracing::info!("taken off the host: {}", done.removed.join(", "));
     Ok(())
 }
 
 async fn reload(plane: &Shared) {
     let Ok(mut plane) = plane.get().await else { return };
-    match plane.reload().await {
+    // A signal cannot say that an empty file is meant.
+    match plane.reload(false).await {
         Ok(answer) if answer.refused_blocks.is_empty() => {}
         Ok(answer) => tracing::error!(
             "the policy has errors; broken blocks keep what they had:\n{}",
@@ -254,6 +257,9 @@ fn repair(plane: &Plane) -> Option<String> {
     }
     if let Err(error) = host::apply_settings() {
         return Some(error.to_string());
+    }
+    if let Err(fault) = host::revive_tun(&plane.tun.name, plane.tun.index) {
+        return Some(fault);
     }
     let mut monitor = plane.monitor.as_ref()?.get();
     let faults = monitor.health();

@@ -31,7 +31,7 @@ use crate::monitor::Monitor;
 use crate::plane::{Device, Plane};
 use crate::policy_store::{Candidate, PolicyStore};
 use crate::uplinks::{self, Uplink};
-use crate::{doctor, harden, serve};
+use crate::{detach, doctor, harden, serve};
 
 /// How to run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -126,11 +126,11 @@ pub fn run(config: Config, options: RunOptions) -> Result<(), RunError> {
 /// [`RunError`].
 pub fn run_with(config: Config, options: RunOptions, registry: Registry) -> Result<(), RunError> {
     harden::harden();
-    let daemon = start(config, options, registry)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|source| RunError::System { doing: "starting the control plane", source })?;
+    let daemon = start(config, options, registry)?;
     runtime.block_on(serve::serve(daemon))
 }
 
@@ -141,17 +141,80 @@ fn start(config: Config, options: RunOptions, registry: Registry) -> Result<Daem
     socket::make_folder(&run_dir)?;
     let (store, candidate) = policy(&config, &run_dir)?;
     let (lock, taken) = become_the_daemon(&config, &run_dir, options)?;
+    let before = Before::look(&config, &run_dir)?;
+    let instance = config.instance.clone();
+    let up = bring_up(config, options, registry, Ready { uplinks, store, candidate, lock, taken, before });
+    if up.is_err() && !before.pins && !options.take_over {
+        take_back(&instance, &run_dir, before);
+    }
+    up
+}
+
+/// What there was of the instance before this start.
+#[derive(Clone, Copy, Debug)]
+struct Before {
+    /// Its kernel half: what must be protected is refused at least.
+    pins: bool,
+    /// The record of what a daemon changed on the host.
+    record: bool,
+}
+
+impl Before {
+    fn look(config: &Config, run_dir: &Path) -> Result<Before, RunError> {
+        let pins = sockmon::instances()?.contains(&config.instance);
+        Ok(Before { pins, record: host::record_exists(run_dir) })
+    }
+}
+
+/// A first start that fails leaves the host as it was: nobody had anything protected yet, and nobody looks after it now.
+fn take_back(instance: &str, run_dir: &Path, before: Before) {
+    let done = detach::take_down(instance, run_dir);
+    for left in &done.left {
+        tracing::warn!(
+            "left behind by the failed start: {left}; `ravelin detach --instance {instance}` tries again"
+        );
+    }
+    // The numbers and the used keys of an earlier daemon stay.
+    if done.left.is_empty() && !before.record {
+        let _ = std::fs::remove_dir_all(run_dir);
+    }
+}
+
+/// What a start has before it changes anything on the host.
+struct Ready {
+    uplinks: Vec<Uplink>,
+    store: PolicyStore,
+    candidate: Candidate,
+    lock: Lock,
+    taken: Option<Taken>,
+    before: Before,
+}
+
+fn bring_up(
+    config: Config,
+    options: RunOptions,
+    registry: Registry,
+    ready: Ready,
+) -> Result<Daemon, RunError> {
+    let Ready { uplinks, store, candidate, lock, taken, before } = ready;
+    let run_dir = config.run_dir();
     let control = socket::bind(&config.control_socket)?;
     let handover = socket::bind(&handover::socket(&run_dir))?;
+
+    let (state, tun_fd, udp_fds) = match taken {
+        Some(Taken { state, tun, udp }) => (Some(state), Some(tun), udp),
+        None => (None, None, Vec::new()),
+    };
+    // Before the record: a record without a book means that the book was lost.
+    let keys = match &state {
+        None => Keys::open(registry, &run_dir, before.pins || before.record)?,
+        Some(state) => Keys::take_over(registry, &run_dir, state.fingerprint_key.clone(), &state.used_keys)?,
+    };
 
     let parent = config.cgroup.clone().map_or_else(netio::cgroup::unified_root, Ok)?;
     let exempt = Cgroup::create(&parent, &format!("ravelin-{}", config.instance))?;
     note_host(&config, &run_dir, &exempt)?;
     exempt.enter()?;
-    let (state, tun_fd, udp_fds) = match taken {
-        Some(Taken { state, tun, udp }) => (Some(state), Some(tun), udp),
-        None => (None, None, Vec::new()),
-    };
     let udp = open_udp(&config, udp_fds)?;
     let clear = ClearSender::open()?;
     let tun = open_tun(&config, tun_fd, &uplinks)?;
@@ -161,7 +224,7 @@ fn start(config: Config, options: RunOptions, registry: Registry) -> Result<Daem
         uplinks: uplinks.iter().map(|u| u.index).collect(),
         ..sockmon::Options::new(&config.instance, parent, exempt.path().to_owned(), tun.index())
     })?;
-    let (keys, out_half, in_half) = halves(&config, &candidate, state, registry)?;
+    let (out_half, in_half) = halves(&config, &candidate, state, &keys)?;
     let (outbound, out_inbox) = datapath::channel()?;
     let (inbound, in_inbox) = datapath::channel()?;
     let mut plane = Plane {
@@ -220,6 +283,9 @@ fn policy(config: &Config, run_dir: &Path) -> Result<(PolicyStore, Candidate), R
             "{}\nthe policy {file} has errors; what it protects would be in clear, so the daemon does not start",
             candidate.diagnostics.trim_end()
         )));
+    }
+    if candidate.compiled.applications.is_empty() {
+        tracing::warn!("{} names no application: nothing is protected", config.policy.display());
     }
     if !candidate.diagnostics.is_empty() {
         tracing::warn!(
@@ -292,30 +358,25 @@ fn halves(
     config: &Config,
     candidate: &Candidate,
     state: Option<HandOver>,
-    registry: Registry,
-) -> Result<(Keys, OutboundHalf, InboundHalf), RunError> {
+    keys: &Keys,
+) -> Result<(OutboundHalf, InboundHalf), RunError> {
     let mut seed = [0; 8];
     let random = |source| RunError::System { doing: "reading random octets", source };
     netio::random::fill(&mut seed).map_err(random)?;
     let spd = Arc::new(candidate.compiled.spd.clone());
-    let mut outbound = engine::Outbound::new(spd, u64::from_ne_bytes(seed));
+    let mut outbound = engine::Outbound::new(spd, u64::from_ne_bytes(seed)).behind_the_kernel_half();
     let mut inbound = engine::Inbound::new(config.esp.port);
-    let keys = match state {
-        None => Keys::new(registry)?,
-        Some(state) => {
-            let keys = Keys::import(registry, state.fingerprint_key, &state.used_keys)?;
-            let count = (state.outbound.len(), state.inbound.len());
-            for sa in state.outbound {
-                outbound.add_sa(OutboundSa::import(sa, &keys.registry)?)?;
-            }
-            for sa in state.inbound {
-                inbound.add_sa(InboundSa::import(sa, &keys.registry)?)?;
-            }
-            tracing::info!(outbound = count.0, inbound = count.1, "associations taken over");
-            keys
+    if let Some(state) = state {
+        let count = (state.outbound.len(), state.inbound.len());
+        for sa in state.outbound {
+            outbound.add_sa(OutboundSa::import(sa, &keys.registry)?)?;
         }
-    };
-    Ok((keys, OutboundHalf::new(outbound), InboundHalf::new(inbound)))
+        for sa in state.inbound {
+            inbound.add_sa(InboundSa::import(sa, &keys.registry)?)?;
+        }
+        tracing::info!(outbound = count.0, inbound = count.1, "associations taken over");
+    }
+    Ok((OutboundHalf::new(outbound), InboundHalf::new(inbound)))
 }
 
 /// What another daemon would have to ask for to take over from this one.

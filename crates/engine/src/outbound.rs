@@ -61,6 +61,8 @@ pub struct Outbound {
     routes: FlowCache<Route>,
     /// Grows with each change of policy.
     loads: u64,
+    /// Packets come from a kernel half that lets bypassed ones pass by itself.
+    filtered: bool,
     fragments: Reassembler,
     tally: Tally,
 }
@@ -73,9 +75,17 @@ impl Outbound {
             sad: OutboundSad::new(seed),
             routes: FlowCache::new(ROUTE_SETS, !seed),
             loads: 0,
+            filtered: false,
             fragments: Reassembler::default(),
             tally: Tally::new(),
         }
+    }
+
+    /// Say that packets come from a kernel half that sends only those here which policy protects. One that policy here would
+    /// bypass then means that the two have different policies: it ends, for it may be the other one that is right.
+    pub fn behind_the_kernel_half(mut self) -> Outbound {
+        self.filtered = true;
+        self
     }
 
     /// Take one packet all the way. Its outcomes are appended to `out`; buffers come from `pool` and go back to it.
@@ -131,6 +141,7 @@ impl Outbound {
         let route = self.route(meta.app, flow);
         meta.rule = route.decision.rule().0;
         match route.decision.action {
+            Action::Bypass if self.filtered => Err(DropReason::Disagreement),
             Action::Bypass => Ok(Course::Clear),
             Action::Discard => Err(DropReason::PolicyDiscard),
             Action::Protect { services, level } => {

@@ -95,6 +95,18 @@ fn policy_decides() {
 }
 
 #[test]
+fn behind_the_kernel_half_a_bypass_is_a_disagreement() {
+    let mut alice = Sender::new(spd(), &[]);
+    let engine = std::mem::replace(&mut alice.engine, engine::Outbound::new(Arc::new(spd()), 1));
+    alice.engine = engine.behind_the_kernel_half();
+    // The kernel half lets these pass itself; that it did not says that it has another policy.
+    for (app, remote) in [(APP, "192.0.2.99"), (APP, "198.51.100.1"), (AppId(9), "192.0.2.11")] {
+        assert_eq!(fate(&mut alice, stamped(app, &to(remote, 53))).0, "disagreement", "{remote}");
+    }
+    assert_eq!(fate(&mut alice, stamped(APP, &to("192.0.2.11", 80))), ("clear", 6), "optional is its own business");
+}
+
+#[test]
 fn a_drop_says_who_and_what() {
     let mut alice = Sender::new(spd(), &[]);
     let mut packet = stamped(APP, &to("192.0.2.11", 53));

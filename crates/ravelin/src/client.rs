@@ -81,7 +81,7 @@ impl Connect {
                 socket.display(),
                 PATIENCE.as_secs()
             );
-            Failure::new(Kind::Unreachable, text)
+            Failure::of(Kind::Unreachable, text)
         })??;
         decode(status, &bytes, &socket)
     }
@@ -95,7 +95,7 @@ async fn exchange(
 ) -> anyhow::Result<(StatusCode, Bytes)> {
     let stream = UnixStream::connect(socket).await.map_err(|error| unreachable(socket, &error))?;
     let broken = |error: hyper::Error| {
-        Failure::new(Kind::Unreachable, format!("the daemon at {} broke off: {error}", socket.display()))
+        Failure::of(Kind::Unreachable, format!("the daemon at {} broke off: {error}", socket.display()))
     };
     let (mut sender, connection) =
         hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
@@ -110,7 +110,7 @@ async fn exchange(
     let status = response.status();
     let answer = Limited::new(response.into_body(), MAX_ANSWER).collect().await;
     let answer = answer.map_err(|error| {
-        Failure::new(Kind::Unreachable, format!("the daemon at {} broke off: {error}", socket.display()))
+        Failure::of(Kind::Unreachable, format!("the daemon at {} broke off: {error}", socket.display()))
     })?;
     drop(sender);
     connection.abort();
@@ -135,7 +135,7 @@ fn unreachable(socket: &Path, error: &std::io::Error) -> anyhow::Error {
         }
         _ => format!("{at}: {error}"),
     };
-    Failure::new(Kind::Unreachable, text)
+    Failure::of(Kind::Unreachable, text)
 }
 
 fn decode<T: DeserializeOwned>(status: StatusCode, bytes: &[u8], socket: &Path) -> anyhow::Result<T> {
@@ -146,14 +146,14 @@ fn decode<T: DeserializeOwned>(status: StatusCode, bytes: &[u8], socket: &Path) 
     let answer: Versioned<T> = serde_json::from_slice(bytes).map_err(|error| {
         let text =
             format!("{} is not a ravelin daemon, or an older one ({status}: {error})", socket.display());
-        Failure::new(Kind::Unreachable, text)
+        Failure::of(Kind::Unreachable, text)
     })?;
     if answer.api != VERSION {
         let text = format!(
             "the daemon speaks API {}, this command {VERSION}; use the daemon's own version",
             answer.api
         );
-        return Err(Failure::new(Kind::Failed, text));
+        return Err(Failure::of(Kind::Failed, text));
     }
     Ok(answer.body)
 }
@@ -164,5 +164,5 @@ fn refused(problem: &Problem) -> anyhow::Error {
         Some(remedy) => format!("{}; {remedy}", problem.message),
         None => problem.message.clone(),
     };
-    Failure::new(kind, text)
+    Failure::of(kind, text)
 }

@@ -22,17 +22,17 @@ pub struct Failure {
 }
 
 impl Failure {
-    pub fn new(kind: Kind, text: impl Into<String>) -> anyhow::Error {
+    pub fn of(kind: Kind, text: impl Into<String>) -> anyhow::Error {
         Failure { kind, text: text.into() }.into()
     }
 
     pub fn bad_input(text: impl Into<String>) -> anyhow::Error {
-        Failure::new(Kind::BadInput, text)
+        Failure::of(Kind::BadInput, text)
     }
 
     /// The command said all there is to say; only the status is left.
     pub fn silent(kind: Kind) -> anyhow::Error {
-        Failure::new(kind, "")
+        Failure::of(kind, "")
     }
 }
 

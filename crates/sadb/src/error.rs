@@ -41,7 +41,8 @@ pub enum SadError {
     KeyReused,
     /// The book of used keys is full.
     #[error(
-        "{0} keys were used since the start and no more can be remembered; restart the daemon with new keys"
+        "{0} keys were used and no more can be remembered; stop the daemon, run `ravelin detach`, start again, \
+         and give only keys that were never used"
     )]
     KeyBookFull(usize),
     /// Too many associations.

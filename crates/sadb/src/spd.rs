@@ -5,7 +5,7 @@
 //! application ever reads a rule of another. The same structure is evaluated by the engine, by `explain` and (in
 //! C, from the same tables) by the socket monitor.
 
-use wire::{AppId, Flow, Prefix, Services, addr};
+use wire::{AppId, Flow, Prefix, Services, addr, protocol};
 
 /// A rule's number within one load of the policy; the policy room maps it to file, line and text.
 /// [`RuleId::NONE`]: nothing in the file decided, the default did.
@@ -89,7 +89,12 @@ pub struct Item {
 
 impl Item {
     fn matches(&self, flow: &Flow) -> bool {
-        self.local.contains(flow.local_port) && self.remote.contains(flow.remote_port)
+        // What stands in the ports of an ICMP flow is type and code: for selectors of associations, not for policy.
+        let ports = match flow.protocol {
+            protocol::ICMP | protocol::ICMPV6 => (0, 0),
+            _ => (flow.local_port, flow.remote_port),
+        };
+        self.local.contains(ports.0) && self.remote.contains(ports.1)
     }
 }
 

@@ -34,10 +34,14 @@ pub fn sockets(loaded: &Loaded, netns: u64) -> Result<Adopted, SockmonError> {
     let mut out = Adopted { sockets: found.len(), ..Adopted::default() };
     let maps = &loaded.maps;
     maps.retain("listeners", |_: &ListenerKey| true)?;
-    for socket in found.iter().filter(|s| s.netns == netns) {
+    for socket in found.iter().filter(|s| s.netns == netns && s.app != 0) {
         if SocketState::from_kernel(socket.state) == SocketState::Listen {
             let key = ListenerKey { addr: socket.local, port: socket.local_port, zero: 0 };
-            maps.write("listeners", &key, &u32::from(socket.app))?;
+            // The rest is worth doing without it.
+            if let Err(error) = maps.write("listeners", &key, &u32::from(socket.app)) {
+                tracing::debug!(pid = socket.pid, fd = socket.fd, %error, "no room for a listener");
+                out.listeners_left_out += 1;
+            }
         }
     }
     records::<u8>(loaded, "adopt_tcp", None)?;

@@ -58,6 +58,14 @@ pub enum SockmonError {
         /// Protections that fit.
         max: usize,
     },
+    /// Too many applications compare with each other.
+    #[error("the comparisons of the applications take {count} entries, at most {max} fit")]
+    TooManyOrders {
+        /// Entries, two for each pair that compares.
+        count: usize,
+        /// Entries that fit.
+        max: usize,
+    },
     /// An application's name is too long.
     #[error("application `{name}`: a name may have at most {max} octets and no zero octet")]
     Name {
@@ -111,6 +119,9 @@ impl SockmonError {
             SockmonError::NoCgroup => "mount it: `mount -t cgroup2 none /sys/fs/cgroup`".into(),
             SockmonError::TooManyItems { .. } => "merge items into port ranges".into(),
             SockmonError::TooManyProtections { .. } => "let networks share a protection".into(),
+            SockmonError::TooManyOrders { .. } => {
+                "the policy in force stays; name fewer applications (up to 181 always fit, more if few of them compare)".into()
+            }
             SockmonError::Name { .. } => "give it a shorter name".into(),
             SockmonError::SameExecutable { .. } => "name each executable in one application only".into(),
             SockmonError::Answer(_) => "this is a defect; please report it with the kernel's version".into(),

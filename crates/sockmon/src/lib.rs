@@ -14,6 +14,7 @@ pub mod abi;
 mod adopt;
 mod detach;
 mod error;
+mod identities;
 mod links;
 mod model;
 mod monitor;

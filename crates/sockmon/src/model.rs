@@ -224,6 +224,8 @@ pub struct Adopted {
     pub marked: usize,
     /// Of these, the ones whose mark could not be set; they are steered by their storage all the same.
     pub unmarked: usize,
+    /// Listeners for which there was no room: what waits to be accepted behind them is not stamped.
+    pub listeners_left_out: usize,
 }
 
 /// Something [`crate::Sockmon::load_policy`] did, but that the user may not have meant.
@@ -247,6 +249,13 @@ pub enum LoadWarning {
         /// Why.
         reason: String,
     },
+    /// The new policy is in force, but something that follows could not be done; the next load does it.
+    Unfinished {
+        /// What was not done.
+        step: &'static str,
+        /// Why.
+        reason: String,
+    },
 }
 
 impl fmt::Display for LoadWarning {
@@ -259,6 +268,9 @@ impl fmt::Display for LoadWarning {
             ),
             LoadWarning::Missing { path, reason, .. } => {
                 write!(f, "{}: {reason}; no process matches it", path.display())
+            }
+            LoadWarning::Unfinished { step, reason } => {
+                write!(f, "the policy is in force, but it was not possible to {step}: {reason}")
             }
         }
     }

@@ -4,6 +4,7 @@ use crate::abi::{self, PeerKey};
 use crate::adopt;
 use crate::detach;
 use crate::error::SockmonError;
+use crate::identities;
 use crate::links::{self, Places};
 use crate::model::{Adopted, Event, Fault, Identity, LoadWarning, Options, ProgramStats, SocketInfo};
 use crate::policy::{self, Held};
@@ -100,7 +101,11 @@ impl Sockmon {
     /// Replace the policy for every program at once; no verdict mixes the old and the new one. `executables` may name an
     /// application several times. `orders` tells for pairs of applications which is stricter; a pair that is not named,
     /// or incomparable, is refused when a socket changes hands between them. Pairs with [`AppId::NONE`] are known: no
-    /// policy is the weakest. A failure leaves the old policy in force. Call [`Sockmon::adopt`] next.
+    /// policy is the weakest. An error leaves the old policy in force; what fails when the new one is in force already is a
+    /// [`LoadWarning::Unfinished`]. Call [`Sockmon::adopt`] next.
+    ///
+    /// Executables of before stay with their application as long as it is in `spd`, for they may be running. One that `spd`
+    /// leaves out has no policy from then on, its open sockets included: see [`Sockmon::moved`].
     pub fn load_policy(
         &mut self,
         spd: &Spd,
@@ -110,6 +115,22 @@ impl Sockmon {
         let (held, warnings) = policy::load(&self.loaded, spd, executables, orders)?;
         self.held = held;
         Ok(warnings)
+    }
+
+    /// Which applications of the policy in force would lose executables to which others. A socket has the old application
+    /// until [`Sockmon::adopt`] and sometimes longer, so a policy without that application must not be loaded.
+    pub fn moved(&self, executables: &[(AppId, PathBuf)]) -> Result<Vec<(AppId, AppId)>, SockmonError> {
+        let mut out = Vec::new();
+        for (identity, to) in policy::identify(&self.loaded, executables)?.apps {
+            let from: Option<u32> = self.loaded.maps.read("apps", &identity)?;
+            let from = AppId(from.map_or(0, |app| app as u16));
+            if from != AppId::NONE && from != to {
+                out.push((from, to));
+            }
+        }
+        out.sort();
+        out.dedup();
+        Ok(out)
     }
 
     /// Stamp the sockets that were open before [`Sockmon::attach`], or before a policy named their program. Must run in
@@ -209,17 +230,9 @@ impl Sockmon {
         Ok(Some(AppId(app.and_then(|a| u16::try_from(a).ok()).unwrap_or(0))))
     }
 
-    /// Executables of the policy in force, as pinned in the kernel.
+    /// Executables of the policy in force, as pinned in the kernel; those of files replaced since are among them.
     pub fn executables(&self) -> Result<Vec<(Identity, AppId)>, SockmonError> {
-        let map = self.loaded.maps.get("apps")?;
-        let mut out = Vec::new();
-        for key in map.keys() {
-            let identity = <Identity as abi::Wire>::read(&key).ok_or(SockmonError::Answer("apps"))?;
-            if let Some(app) = self.loaded.maps.read::<u32>("apps", &identity)? {
-                out.push((identity, AppId(app as u16)));
-            }
-        }
-        Ok(out)
+        identities::all(&self.loaded.maps)
     }
 
     /// The names that an earlier daemon of this instance gave its applications, so that numbers need not change.

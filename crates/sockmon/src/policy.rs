@@ -3,11 +3,12 @@
 use crate::abi::{self, Identity, Item, Network, NetworkKey, OrderKey, Protection};
 use crate::adopt;
 use crate::error::SockmonError;
+use crate::identities;
 use crate::model::LoadWarning;
 use crate::programs::{Loaded, Maps};
 use crate::sys;
 use sadb::spd::{Class, Level, Order, Spd};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::OwnedFd;
@@ -26,45 +27,66 @@ pub struct Held {
     pub files: Vec<OwnedFd>,
 }
 
-/// Replace the policy. A failure leaves the old one in force.
+/// Replace the policy. An error leaves the old one in force; once the new one is, there are only warnings.
 pub fn load(
     loaded: &Loaded,
     spd: &Spd,
     executables: &[(AppId, PathBuf)],
     orders: &[((AppId, AppId), Order)],
 ) -> Result<(Held, Vec<LoadWarning>), SockmonError> {
-    let Identified { held, apps, warnings } = identify(loaded, executables)?;
+    let Identified { held, apps, mut warnings } = identify(loaded, executables)?;
     let maps = &loaded.maps;
+    let orders = order_entries(orders, maps.capacity("order")? / 2)?;
     let mut config = maps.config()?;
     let current = config.generation;
     let next = next_generation(current);
     // What a loader left that died half-way.
     forget_all_but(maps, current)?;
-    let written = write_generation(maps, spd, orders, next).and_then(|()| {
-        apps.iter().try_for_each(|(identity, app)| maps.write("apps", identity, &u32::from(app.0)))
+    let flipped = write_generation(maps, spd, &orders, next).and_then(|()| {
+        identities::reserve(maps, &apps)?;
+        config.generation = next;
+        maps.set_config(&config)
     });
-    if let Err(error) = written {
-        forget_all_but(maps, current)?;
+    if let Err(error) = flipped {
+        // The error that matters is the first one; the next load cleans up too.
+        if let Err(error) = forget_all_but(maps, current).and_then(|()| identities::release(maps)) {
+            tracing::warn!(%error, "cannot clean up behind a failed load");
+        }
         return Err(error);
     }
-    config.generation = next;
-    maps.set_config(&config)?;
-    // A program that read the old generation may still be looking its entries up: to it, none would mean clear.
-    sys::wait_for_readers().map_err(SockmonError::system("wait for the kernel's readers"))?;
-    forget_all_but(maps, next)?;
-    maps.retain("apps", |identity: &Identity| !apps.contains_key(identity))?;
+    warnings.extend(finish(loaded, spd, &apps, next));
     Ok((held, warnings))
 }
 
+/// What follows when a generation is current: it is too late to fail.
+fn finish(loaded: &Loaded, spd: &Spd, apps: &HashMap<Identity, AppId>, generation: u32) -> Vec<LoadWarning> {
+    let maps = &loaded.maps;
+    // A program that read the old generation may still be looking its entries up: to it, none would mean clear.
+    let waited = sys::wait_for_readers().map_err(SockmonError::system("wait for the kernel's readers"));
+    let readers = waited.is_ok();
+    let mut steps = vec![("wait for the kernel's readers", waited)];
+    if readers {
+        steps.push(("forget the policy before", forget_all_but(maps, generation)));
+    }
+    // From here on sockets are stamped with the new applications.
+    steps.push(("name every executable", identities::put_in_force(maps, apps)));
+    steps.push(("forget executables", identities::sweep(loaded, spd, apps)));
+    let failed = |(step, result): (_, Result<(), SockmonError>)| {
+        Some(LoadWarning::Unfinished { step, reason: result.err()?.to_string() })
+    };
+    steps.into_iter().filter_map(failed).collect()
+}
+
 /// The executables as the kernel knows them.
-struct Identified {
+pub struct Identified {
     held: Held,
-    apps: HashMap<Identity, AppId>,
+    /// Whose each of them is.
+    pub apps: HashMap<Identity, AppId>,
     warnings: Vec<LoadWarning>,
 }
 
 /// Open every executable and learn the kernel's numbers of it.
-fn identify(loaded: &Loaded, executables: &[(AppId, PathBuf)]) -> Result<Identified, SockmonError> {
+pub fn identify(loaded: &Loaded, executables: &[(AppId, PathBuf)]) -> Result<Identified, SockmonError> {
     let mut warnings = Vec::new();
     let mut opened = Vec::new();
     let mut held = Held::default();
@@ -107,7 +129,7 @@ fn interpreter(path: &Path) -> Option<String> {
 fn write_generation(
     maps: &Maps,
     spd: &Spd,
-    orders: &[((AppId, AppId), Order)],
+    orders: &BTreeMap<(AppId, AppId), u8>,
     generation: u32,
 ) -> Result<(), SockmonError> {
     let count = spd.apps().map(|(_, policy)| policy.protections().len()).sum();
@@ -128,7 +150,20 @@ fn write_generation(
             maps.write("networks", &key, &value)?;
         }
     }
-    for &((a, b), order) in orders {
+    for (&(from, to), value) in orders {
+        let key = OrderKey { generation: generation as u16, from: from.0, to: to.0, zero: 0 };
+        maps.write("order", &key, value)?;
+    }
+    Ok(())
+}
+
+/// What the map `order` gets, if it fits. No policy needs no entry, and what does not compare has none.
+fn order_entries(
+    orders: &[((AppId, AppId), Order)],
+    max: usize,
+) -> Result<BTreeMap<(AppId, AppId), u8>, SockmonError> {
+    let mut out = BTreeMap::new();
+    for &((a, b), order) in orders.iter().filter(|((a, b), _)| *a != AppId::NONE && *b != AppId::NONE) {
         let (a_to_b, b_to_a) = match order {
             Order::Same => (abi::ORDER_TO, abi::ORDER_TO),
             // The first is stricter: it stays, and it takes over from the second.
@@ -136,12 +171,13 @@ fn write_generation(
             Order::Weaker => (abi::ORDER_TO, abi::ORDER_FROM),
             Order::Incomparable => continue,
         };
-        for (from, to, value) in [(a, b, a_to_b), (b, a, b_to_a)] {
-            let key = OrderKey { generation: generation as u16, from: from.0, to: to.0, zero: 0 };
-            maps.write("order", &key, &value)?;
-        }
+        out.insert((a, b), a_to_b);
+        out.insert((b, a), b_to_a);
     }
-    Ok(())
+    if out.len() > max {
+        return Err(SockmonError::TooManyOrders { count: out.len(), max });
+    }
+    Ok(out)
 }
 
 fn protection(app: AppId, items: &[sadb::spd::Item]) -> Result<Protection, SockmonError> {
@@ -210,5 +246,23 @@ mod tests {
             assert_ne!(next % 2, generation % 2, "{generation} -> {next}");
             generation = next;
         }
+    }
+
+    #[test]
+    fn orders_are_counted_once_each_way_and_must_fit() {
+        let (a, b) = (AppId(1), AppId(2));
+        let orders = [
+            ((a, b), Order::Stricter),
+            ((b, a), Order::Weaker),
+            ((a, AppId::NONE), Order::Stricter),
+            ((AppId::NONE, b), Order::Weaker),
+            ((a, AppId(3)), Order::Incomparable),
+        ];
+        let entries = order_entries(&orders, 2).unwrap();
+        let want = [((a, b), abi::ORDER_FROM), ((b, a), abi::ORDER_TO)];
+        assert_eq!(entries.into_iter().collect::<Vec<_>>(), want);
+        let error = order_entries(&orders, 1).unwrap_err();
+        assert!(matches!(error, SockmonError::TooManyOrders { count: 2, max: 1 }), "{error}");
+        assert!(error.remedy().contains("fewer applications"));
     }
 }

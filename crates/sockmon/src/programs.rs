@@ -146,6 +146,16 @@ impl Maps {
             .map_err(SockmonError::bpf(format!("write map {map}")))
     }
 
+    /// Every key.
+    pub fn keys<K: Wire>(&self, map: &'static str) -> Result<Vec<K>, SockmonError> {
+        self.get(map)?.keys().map(|key| K::read(&key).ok_or(SockmonError::Answer(map))).collect()
+    }
+
+    /// Entries that fit.
+    pub fn capacity(&self, map: &'static str) -> Result<usize, SockmonError> {
+        Ok(self.get(map)?.max_entries() as usize)
+    }
+
     /// Delete every key for which `unwanted` holds; how many.
     pub fn retain<K: Wire>(
         &self,

@@ -36,6 +36,7 @@ drop_reasons! {
     Unstamped "unstamped" "A packet came through the TUN without an application's stamp.";
     GsoInvalid "gso_invalid" "The segmentation fields of a super-packet contradict its headers.";
     PolicyDiscard "policy_discard" "The application's policy refuses this network or port.";
+    Disagreement "disagreement" "The kernel half sent a packet here that policy here would let pass in clear: their policies differ.";
     NoSa "no_sa" "The policy demands protection and no security association serves this flow.";
     SaTooWeak "sa_too_weak" "The security association offers less than the policy demands.";
     SelectorMismatch "selector_mismatch" "The decrypted packet is outside the selectors of its security association.";

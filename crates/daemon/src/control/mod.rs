@@ -75,6 +75,17 @@ impl<T: Serialize> IntoResponse for Answer<T> {
     }
 }
 
+/// Make a change to its end. A client that hangs up drops its handler, and with it whatever that waits for; a change that is
+/// half made, in the engine but not in the kernel half, must not come of it.
+async fn whole<T: Send + 'static>(
+    change: impl Future<Output = Result<T, Refused>> + Send + 'static,
+) -> Result<T, Refused> {
+    tokio::spawn(change).await.unwrap_or_else(|error| {
+        let refused = Refused::new(Fault::Failed, format!("the request broke ({error}); this is a bug"));
+        Err(refused.remedy("see the daemon's log, and `ravelin status` for what is in force"))
+    })
+}
+
 /// A query string that serde did not like.
 fn bad_query(error: &axum::extract::rejection::QueryRejection) -> Refused {
     Refused::new(Fault::BadRequest, error.body_text())

@@ -8,7 +8,7 @@ use http_body_util::{BodyExt, Limited};
 use serde::Deserialize;
 use zeroize::Zeroizing;
 
-use super::{Answer, MAX_REQUEST, bad_query};
+use super::{Answer, MAX_REQUEST, bad_query, whole};
 use crate::plane::Shared;
 use crate::refused::{Fault, Refused};
 
@@ -20,14 +20,17 @@ pub(super) async fn list(State(plane): State<Shared>) -> Answer<SaList> {
 }
 
 pub(super) async fn add(State(plane): State<Shared>, body: Body) -> Answer<SaAdded> {
-    Answer(add_one(&plane, body).await)
+    Answer(add_one(plane, body).await)
 }
 
-async fn add_one(plane: &Shared, body: Body) -> Result<SaAdded, Refused> {
+async fn add_one(plane: Shared, body: Body) -> Result<SaAdded, Refused> {
     let request = read(body).await?;
-    let sa = plane.get().await?.add_sa(request).await?;
-    tracing::info!(direction = %sa.direction, spi = %sa.spi, peer = %sa.remote, suite = sa.suite, "association added");
-    Ok(SaAdded { sa })
+    whole(async move {
+        let sa = plane.get().await?.add_sa(request).await?;
+        tracing::info!(direction = %sa.direction, spi = %sa.spi, peer = %sa.remote, suite = sa.suite, "association added");
+        Ok(SaAdded { sa })
+    })
+    .await
 }
 
 /// Not axum's extractor: the octets hold a key, so they are gathered into memory that is wiped.
@@ -74,17 +77,20 @@ pub(super) async fn del(
     Path(spi): Path<String>,
     which: Result<Query<Which>, QueryRejection>,
 ) -> Answer<SaDeleted> {
-    Answer(delete_one(&plane, &spi, which).await)
+    Answer(delete_one(plane, &spi, which).await)
 }
 
 async fn delete_one(
-    plane: &Shared,
+    plane: Shared,
     spi: &str,
     which: Result<Query<Which>, QueryRejection>,
 ) -> Result<SaDeleted, Refused> {
     let Query(which) = which.map_err(|error| bad_query(&error))?;
     let spi: Spi = spi.parse().map_err(|error| Refused::new(Fault::BadRequest, format!("{error}")))?;
-    let sa = plane.get().await?.delete_sa(spi, which.direction, which.remote).await?;
-    tracing::info!(direction = %sa.direction, spi = %sa.spi, peer = %sa.remote, "association deleted");
-    Ok(SaDeleted { sa })
+    whole(async move {
+        let sa = plane.get().await?.delete_sa(spi, which.direction, which.remote).await?;
+        tracing::info!(direction = %sa.direction, spi = %sa.spi, peer = %sa.remote, "association deleted");
+        Ok(SaDeleted { sa })
+    })
+    .await
 }

@@ -7,6 +7,7 @@ use axum::response::{IntoResponse, Response};
 use wire::DropReason;
 
 use super::Answer;
+use crate::host;
 use crate::kernel_counters;
 use crate::plane::{Plane, Shared};
 use crate::refused::Refused;
@@ -127,10 +128,18 @@ fn problems(plane: &Plane, halves: [&Half; 2]) -> (Vec<Problem>, Vec<u32>) {
         unguarded.extend(device_of(&fault.what));
         problems.push(problem("failed", format!("{}: {}", fault.what, fault.detail), &fault.remedy));
     }
+    // Without a kernel half there is no device either.
+    let tun = plane.monitor.as_ref().and_then(|_| host::tun_fault(&plane.tun.name, plane.tun.index));
+    if let Some(fault) = tun {
+        let remedy =
+            "the daemon sets it up again within seconds; what must be protected is refused meanwhile";
+        problems.push(problem("failed", fault, remedy));
+    }
     for fault in halves.iter().filter_map(|half| half.fault.as_ref()) {
         let remedy = "set the device up again, or restart the daemon; protected traffic is refused meanwhile";
         problems.push(problem("failed", fault.clone(), remedy));
     }
+    problems.extend(plane.keys.fault().map(|refused| refused.problem()));
     for block in &plane.policy.refused {
         let kept =
             if block.kept_last_good { "its last good version is in force" } else { "it has no policy" };

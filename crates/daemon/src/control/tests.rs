@@ -6,6 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crypto::Secret;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
@@ -28,21 +29,40 @@ fn serve<T>(state: &mut T, inbox: &Inbox<T>) {
     }
 }
 
+/// A folder with a policy; goes with the value.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let folder = std::env::temp_dir().join(format!("ravelin-control-{}-{name}", std::process::id()));
+        super::socket::make_folder(&folder).unwrap();
+        std::fs::write(folder.join("policy"), POLICY).unwrap();
+        Folder(folder)
+    }
+
+    fn config(&self) -> Config {
+        let text = "policy = \"policy\"\ncontrol_socket = \"c.sock\"";
+        Config::parse(&self.0.join("ravelin.toml"), text).unwrap()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
 struct Daemon {
-    folder: PathBuf,
+    folder: Folder,
     _stop: oneshot::Sender<()>,
 }
 
 impl Daemon {
     fn start(name: &str) -> Daemon {
-        let folder = std::env::temp_dir().join(format!("ravelin-control-{}-{name}", std::process::id()));
-        super::socket::make_folder(&folder).unwrap();
-        std::fs::write(folder.join("policy"), POLICY).unwrap();
-        let config =
-            Config::parse(&folder.join("ravelin.toml"), "policy = \"policy\"\ncontrol_socket = \"c.sock\"");
+        let folder = Folder::new(name);
         let (stop, stopped) = oneshot::channel::<()>();
-        let plane = Shared::new(plane(config.unwrap()));
-        let listener = super::socket::bind(&folder.join("c.sock")).unwrap();
+        let plane = Shared::new(plane(folder.config()));
+        let listener = super::socket::bind(&folder.0.join("c.sock")).unwrap();
         std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(async {
@@ -56,7 +76,7 @@ impl Daemon {
 
     /// HTTP status and document.
     fn ask(&self, method: &str, path: &str, body: &str) -> (u16, Value) {
-        let mut stream = UnixStream::connect(self.folder.join("c.sock")).unwrap();
+        let mut stream = UnixStream::connect(self.folder.0.join("c.sock")).unwrap();
         let length = body.len();
         write!(
             stream,
@@ -73,13 +93,7 @@ impl Daemon {
     }
 
     fn policy(&self, text: &str) {
-        std::fs::write(self.folder.join("policy"), text).unwrap();
-    }
-}
-
-impl Drop for Daemon {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.folder);
+        std::fs::write(self.folder.0.join("policy"), text).unwrap();
     }
 }
 
@@ -96,7 +110,7 @@ fn plane(config: Config) -> Plane {
         started: netio::clock::monotonic(),
         policy,
         executables: Vec::new(),
-        keys: Keys::new(crypto_std::registry().unwrap()).unwrap(),
+        keys: Keys::import(crypto_std::registry().unwrap(), Secret::new(vec![3; 32]), &[]).unwrap(),
         outbound,
         inbound,
         monitor: None,
@@ -219,7 +233,7 @@ fn a_reload_takes_what_is_good_and_keeps_the_rest() {
     let (code, health) = daemon.ask("GET", "/v1/health", "");
     assert_eq!((code, &health["state"]), (503, &json!("degraded")));
 
-    std::fs::remove_file(daemon.folder.join("policy")).unwrap();
+    std::fs::remove_file(daemon.folder.0.join("policy")).unwrap();
     assert_eq!(daemon.ask("POST", "/v1/policy/reload", "").0, 400);
     let (_, status) = daemon.ask("GET", "/v1/status", "");
     assert_eq!(status["policy"]["generation"], 3);
@@ -227,6 +241,64 @@ fn a_reload_takes_what_is_good_and_keeps_the_rest() {
     daemon.policy(POLICY);
     assert_eq!(daemon.ask("POST", "/v1/policy/reload", "").0, 200);
     assert_eq!(daemon.ask("GET", "/v1/health", "").0, 200);
+}
+
+#[test]
+fn a_reload_says_who_lost_a_policy_and_takes_all_away_only_if_that_is_meant() {
+    let daemon = Daemon::start("empty");
+    let two = format!("{POLICY}application wget {{ network 0.0.0.0/0 trusted; }}\n");
+    daemon.policy(&two);
+    let (_, answer) = daemon.ask("POST", "/v1/policy/reload", "");
+    assert_eq!((&answer["applications"], &answer["lost"]), (&json!(2), &Value::Null));
+    // Cut off between two blocks: a policy without a fault.
+    daemon.policy(POLICY);
+    let (code, answer) = daemon.ask("POST", "/v1/policy/reload", "");
+    assert_eq!((code, &answer["lost"]), (200, &json!(["wget"])));
+
+    for text in ["", "/* all gone */\n"] {
+        daemon.policy(text);
+        for path in ["/v1/policy/reload", "/v1/policy/reload?allow_empty=false"] {
+            let (code, refused) = daemon.ask("POST", path, "");
+            assert_eq!((code, &refused["error"]["code"]), (409, &json!("conflict")), "{refused}");
+            assert!(refused["error"]["message"].as_str().unwrap().contains("curl"), "{refused}");
+            assert!(refused["error"]["remedy"].as_str().unwrap().contains("--allow-empty"), "{refused}");
+        }
+        let (_, status) = daemon.ask("GET", "/v1/status", "");
+        assert_eq!((&status["policy"]["applications"], &status["state"]), (&json!(1), &json!("degraded")));
+    }
+    assert_eq!(daemon.ask("POST", "/v1/policy/reload?allow_empty=yes", "").0, 400);
+    assert_eq!(daemon.ask("POST", "/v1/policy/reload?empty=true", "").0, 400);
+    let (code, answer) = daemon.ask("POST", "/v1/policy/reload?allow_empty=true", "");
+    assert_eq!((code, &answer["applications"], &answer["lost"]), (200, &json!(0), &json!(["curl"])));
+    // Empty before, empty after: nothing to lose.
+    assert_eq!(daemon.ask("POST", "/v1/policy/reload", "").0, 200);
+}
+
+#[test]
+fn a_change_is_made_to_its_end_when_the_client_hangs_up() {
+    use std::task::{Context, Poll, Waker};
+    let folder = Folder::new("hang-up");
+    let plane = plane(folder.config());
+    // The inbound thread stands still until the gate opens.
+    let (gate, closed) = std::sync::mpsc::channel::<()>();
+    let mut stand_still = Box::pin(plane.inbound.ask(move |_| drop(closed.recv())));
+    assert!(stand_still.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    drop(stand_still);
+
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let shared = Shared::new(plane);
+        let body = request("in", "auto", 1).to_string().into();
+        let mut handler = Box::pin(super::sa::add(axum::extract::State(shared.clone()), body));
+        // As far as it comes: it waits for the thread, and whoever comes after waits for it.
+        let ready = std::future::poll_fn(|cx| Poll::Ready(handler.as_mut().poll(cx).is_ready())).await;
+        tokio::task::yield_now().await;
+        assert!(!ready, "the thread answered though it stands still");
+        drop(handler);
+        gate.send(()).unwrap();
+        let sas = shared.get().await.unwrap().sas().await.unwrap();
+        assert_eq!(sas.len(), 1, "the association is there though nobody waited for it");
+    });
 }
 
 #[test]

@@ -94,9 +94,14 @@ fn an_error_that_hides_other_blocks_takes_no_policy_away() {
         assert!(candidate.kept.contains(&wget), "{broken}");
         assert_eq!(candidate.compiled.spd.get(wget), scene.store.compiled.spd.get(wget), "{broken}");
     }
-    // Without an error it was meant.
+    let broken = scene.load("application \"curl {");
+    assert!(scene.store.lost(&broken).is_empty());
+    // Without an error nothing tells whether it was meant: who loads it is told what goes (`Plane::reload`).
     let candidate = scene.load("");
     assert!(candidate.errors == 0 && candidate.compiled.spd.get(wget).is_none());
+    assert_eq!(scene.store.lost(&candidate), ["curl", "wget"]);
+    let cut = scene.load(GOOD.split_inclusive('\n').next().unwrap());
+    assert_eq!(scene.store.lost(&cut), ["wget"]);
 }
 
 #[test]

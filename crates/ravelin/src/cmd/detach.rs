@@ -18,7 +18,7 @@ pub struct Detach {
 impl Detach {
     pub fn execute(self) -> anyhow::Result<()> {
         let done = daemon::detach::detach(&self.instance)
-            .map_err(|error: DetachError| Failure::new(Kind::Failed, error.to_string()))?;
+            .map_err(|error: DetachError| Failure::of(Kind::Failed, error.to_string()))?;
         let mut text = String::new();
         for removed in &done.removed {
             text.push_str(&format!("removed {removed}\n"));

@@ -68,6 +68,9 @@ pub struct Fmt {
 pub struct Reload {
     #[command(flatten)]
     connect: Connect,
+    /// Take a policy that names no application any more: everything goes out in clear then.
+    #[arg(long)]
+    allow_empty: bool,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -182,7 +185,7 @@ impl Fmt {
         let same = formatted.as_bytes() == octets;
         if self.check {
             let text = format!("{name} is not in the usual form; `ravelin policy fmt {name}` rewrites it");
-            return if same { Ok(()) } else { Err(Failure::new(Kind::Failed, text)) };
+            return if same { Ok(()) } else { Err(Failure::of(Kind::Failed, text)) };
         }
         if self.stdout || self.file == Path::new("-") {
             return output::text(&formatted);
@@ -207,7 +210,9 @@ fn replace(file: &Path, text: &str) -> anyhow::Result<()> {
 
 impl Reload {
     fn execute(self) -> anyhow::Result<()> {
-        let answer: PolicyReload = self.connect.post(path::POLICY_RELOAD, &serde_json::json!({}))?;
+        let how = if self.allow_empty { "?allow_empty=true" } else { "" };
+        let path = format!("{}{how}", path::POLICY_RELOAD);
+        let answer: PolicyReload = self.connect.post(&path, &serde_json::json!({}))?;
         if self.json {
             output::json(&answer)?;
         } else {
@@ -216,6 +221,9 @@ impl Reload {
                 "generation {} is in force, {} applications\n",
                 answer.generation, answer.applications
             ))?;
+        }
+        for application in &answer.lost {
+            eprintln!("ravelin: {application} has no policy any more: its traffic is in clear");
         }
         for block in &answer.refused_blocks {
             let kept = if block.kept_last_good { "keeps its last good version" } else { "has no policy" };

@@ -56,7 +56,7 @@ impl Replay {
             // A capture that cannot be read is an input like the others.
             ReplayError::Netio(error) => Failure::bad_input(error.to_string()),
             ReplayError::Line(error) => error.into(),
-            other => Failure::new(Kind::Failed, other.to_string()),
+            other => Failure::of(Kind::Failed, other.to_string()),
         })?;
         if self.json {
             serde_json::to_writer(&mut out, &Versioned::new(Sums { summary }))?;

@@ -40,7 +40,7 @@ impl Run {
         let options = RunOptions { take_over: self.take_over, detach_on_exit: self.detach_on_exit };
         daemon::start::run(config, options).map_err(|error| {
             let kind = if matches!(error, RunError::Policy(_)) { Kind::BadInput } else { Kind::Failed };
-            Failure::new(kind, error.to_string())
+            Failure::of(kind, error.to_string())
         })
     }
 }

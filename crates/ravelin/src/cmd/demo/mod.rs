@@ -160,7 +160,7 @@ fn executable(name: &str) -> anyhow::Result<PathBuf> {
     let found = folders[2..].iter().chain(&folders[..2]).map(|folder| PathBuf::from(folder).join(name));
     let path = found.into_iter().find(|path| path.is_file());
     let path = path.ok_or_else(|| {
-        Failure::new(
+        Failure::of(
             Kind::Failed,
             format!("the demonstration runs `{name}`, which is not installed; `make deps` installs it"),
         )
