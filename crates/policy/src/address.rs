@@ -111,6 +111,13 @@ fn host(text: &str) -> Result<AddressRange, Fault> {
             && !label.starts_with('-')
             && !label.ends_with('-')
     };
+    if matches!(name, "any" | "all") {
+        return Err(fault(
+            Code::BadHost,
+            format!("`{name}` is not a network"),
+            "for every peer write two lines: `network 0.0.0.0/0 TYPE;` and `network ::/0 TYPE;`",
+        ));
+    }
     if name.len() <= 253 && name.split('.').all(label_ok) {
         return Ok(AddressRange::Host(name.to_ascii_lowercase()));
     }

@@ -34,7 +34,7 @@ fn layout_is_free() {
 #[test]
 fn keywords_may_be_names() {
     let text = "application application, network, \"protection\" { network trusted trusted;
-                network any protected protected; protection protected { localport=any remoteport=any
+                network optional protected protected; protection protected { localport=any remoteport=any
                 encryption mandatory; } }";
     let parsed = parse("p", text);
     assert!(!parsed.has_errors(), "{}", parsed.render(false));
@@ -62,4 +62,13 @@ fn names_and_paths() {
     ] {
         assert_eq!(sound(&format!("application {name} {{ network ::/0 trusted; }}")), good, "{name}");
     }
+}
+
+#[test]
+fn every_network_is_written_as_two_prefixes() {
+    let parsed = parse("f", "application ssh { network any trusted; }");
+    let errors: Vec<_> = parsed.diagnostics.iter().filter(|d| d.is_error()).collect();
+    assert_eq!(errors.len(), 1);
+    let help = &errors[0].help;
+    assert!(help.contains("0.0.0.0/0") && help.contains("::/0"), "{help}");
 }
