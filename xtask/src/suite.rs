@@ -1,7 +1,7 @@
 //! `make test`: every check and every test, one count at the end.
 //!
-//! A check (format, clippy, layers, purity, clauses, a fuzz target) counts as one. Test programs are built by one `cargo test
-//! --no-run`, so that all share their dependencies, and run one after the other: those of the pure rooms with all
+//! A check (format, clippy, layers, purity, clauses, a fuzz target) counts as one. Test programs are built by one `cargo
+//! build --tests`, so that all share their dependencies, and run one after the other: those of the pure rooms with all
 //! threads, those of rooms with effects with one, since they share one kernel. A test that cannot run here prints
 //! `skipped: REASON` and is counted; what else a passing test prints is not shown.
 

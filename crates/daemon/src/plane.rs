@@ -4,13 +4,12 @@
 //! half, answers. It owns no packet and is never waited for by one.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use api::{Direction, PolicyReload, SaAdd, SaInfo};
 use sadb::{InboundSa, OutboundSa, Spi};
 use tokio::sync::{MappedMutexGuard, Mutex, MutexGuard};
-use wire::{AppId, Prefix, Time};
+use wire::{Prefix, Time};
 
 use crate::associations::{self, Defaults, SaView};
 use crate::config::Config;
@@ -39,6 +38,8 @@ pub struct Plane {
     pub policy: PolicyStore,
     /// Executables of its applications, as the kernel half knows them.
     pub executables: Vec<Executable>,
+    /// The kernel half has the policy in force, but not everything that belongs to it: to be loaded once more.
+    pub unfinished: bool,
     /// Keys.
     pub keys: Keys,
     /// The outbound thread.
@@ -271,17 +272,20 @@ impl Plane {
     /// that the engine does not know.
     ///
     /// # Errors
-    /// If one does not take it; the policy before stays in force.
-    pub async fn put_in_force(&mut self, candidate: Candidate) -> Result<(), Refused> {
-        let executables = self.prepare(&candidate)?;
+    /// If one does not take it; the policy before stays in force in both. Once it is in force in the kernel half there is no
+    /// way back and no error: what cannot be done then is logged, and tried again by [`Plane::refresh_executables`].
+    pub async fn put_in_force(&mut self, mut candidate: Candidate) -> Result<(), Refused> {
+        let executables = self.prepare(&mut candidate)?;
         let spd = Arc::new(candidate.compiled.spd.clone());
         let before = Arc::new(self.policy.compiled.spd.clone());
         self.outbound.ask(move |half| half.engine.set_policy(spd)).await?;
-        if let Err(refused) = self.load_kernel(&candidate, &executables) {
-            self.outbound.ask(move |half| half.engine.set_policy(before)).await?;
-            return Err(refused);
+        match self.load_kernel(&candidate, &executables) {
+            Ok(unfinished) => self.adopt(candidate, executables, unfinished),
+            Err(refused) => {
+                self.outbound.ask(move |half| half.engine.set_policy(before)).await?;
+                return Err(refused);
+            }
         }
-        self.adopt(candidate, executables);
         Ok(())
     }
 
@@ -289,24 +293,30 @@ impl Plane {
     ///
     /// # Errors
     /// If the kernel half does not take it.
-    pub fn put_first_in_force(&mut self, candidate: Candidate) -> Result<(), Refused> {
-        let executables = self.prepare(&candidate)?;
-        self.load_kernel(&candidate, &executables)?;
-        self.adopt(candidate, executables);
+    pub fn put_first_in_force(&mut self, mut candidate: Candidate) -> Result<(), Refused> {
+        let executables = self.prepare(&mut candidate)?;
+        let unfinished = self.load_kernel(&candidate, &executables)?;
+        self.adopt(candidate, executables, unfinished);
         Ok(())
     }
 
-    fn prepare(&mut self, candidate: &Candidate) -> Result<Vec<Executable>, Refused> {
+    fn prepare(&mut self, candidate: &mut Candidate) -> Result<Vec<Executable>, Refused> {
         let failed = |error: &dyn std::fmt::Display| Refused::new(Fault::Failed, error.to_string());
-        self.policy.commit_numbers(candidate).map_err(|error| failed(&error))?;
         let (executables, odd) = policy_store::executables(&candidate.compiled);
         for text in odd {
             tracing::warn!("{text}");
         }
+        let mut moved = policy_store::moved_paths(&self.executables, &executables);
+        if let Some(monitor) = &self.monitor {
+            let paths = policy_store::paths(&executables);
+            moved.extend(monitor.get().moved(&paths).map_err(|error| kernel(&error))?);
+        }
+        candidate.follow(&moved);
+        self.policy.commit_numbers(candidate).map_err(|error| failed(&error))?;
         Ok(executables)
     }
 
-    fn adopt(&mut self, candidate: Candidate, executables: Vec<Executable>) {
+    fn adopt(&mut self, candidate: Candidate, executables: Vec<Executable>, unfinished: bool) {
         tracing::info!(
             generation = candidate.compiled.spd.generation,
             applications = candidate.compiled.applications.len(),
@@ -314,29 +324,34 @@ impl Plane {
             candidate.compiled.file
         );
         self.executables = executables;
+        self.unfinished = unfinished;
         self.policy.adopt(candidate, netio::clock::wall().as_secs());
     }
 
-    fn load_kernel(&mut self, candidate: &Candidate, executables: &[Executable]) -> Result<(), Refused> {
-        let Some(monitor) = &self.monitor else { return Ok(()) };
+    /// Load the kernel half; whether something is left to do. An error means that it has what it had.
+    fn load_kernel(&mut self, candidate: &Candidate, executables: &[Executable]) -> Result<bool, Refused> {
+        let Some(monitor) = &self.monitor else { return Ok(false) };
         let mut monitor = monitor.get();
-        let paths: Vec<(AppId, PathBuf)> = executables.iter().map(|e| (e.app, e.path.clone())).collect();
+        let paths = policy_store::paths(executables);
         let orders = policy_store::orders(candidate);
         let warnings =
             monitor.load_policy(&candidate.compiled.spd, &paths, &orders).map_err(|error| kernel(&error))?;
+        let mut unfinished = false;
         for warning in warnings {
+            unfinished |= matches!(warning, sockmon::LoadWarning::Unfinished { .. });
             tracing::warn!("{warning}");
         }
         // Sockets of programs that the policy names only now were open before.
-        let adopted = monitor.adopt().map_err(|error| kernel(&error))?;
-        if adopted.unmarked > 0 {
-            tracing::warn!(
-                "{} sockets could not be marked; they are steered by their storage",
-                adopted.unmarked
-            );
+        match monitor.adopt() {
+            Ok(adopted) => report(&adopted),
+            Err(error) => {
+                unfinished = true;
+                tracing::warn!(
+                    "the policy is in force, but not for all sockets that were open before: {error}"
+                );
+            }
         }
-        tracing::debug!(sockets = adopted.sockets, marked = adopted.marked, "open sockets adopted");
-        Ok(())
+        Ok(unfinished)
     }
 
     /// What the kernel half counted.
@@ -350,21 +365,35 @@ impl Plane {
         }
     }
 
-    /// Look whether executables were exchanged (an upgrade gives them new inodes) and load the policy anew if so.
+    /// Look whether executables were exchanged (an upgrade gives them new inodes) or something was left to do, and load the
+    /// policy anew if so. Processes that run the old files keep their policy.
     ///
     /// # Errors
     /// As [`Plane::put_in_force`].
     pub fn refresh_executables(&mut self) -> Result<bool, Refused> {
         let (now, _) = policy_store::executables(&self.policy.compiled);
-        if now == self.executables {
+        if now == self.executables && !self.unfinished {
             return Ok(false);
         }
         let candidate = self.policy.in_force();
-        self.load_kernel(&candidate, &now)?;
-        tracing::info!("executables of the policy changed; their new identities are in force");
+        self.unfinished = self.load_kernel(&candidate, &now)?;
+        tracing::info!("the kernel half has the executables of the policy as they are now");
         self.executables = now;
         Ok(true)
     }
+}
+
+fn report(adopted: &sockmon::Adopted) {
+    if adopted.unmarked > 0 {
+        tracing::warn!("{} sockets could not be marked; they are steered by their storage", adopted.unmarked);
+    }
+    if adopted.listeners_left_out > 0 {
+        tracing::warn!(
+            "{} listeners had no room: connections that wait behind them to be accepted may have no policy",
+            adopted.listeners_left_out
+        );
+    }
+    tracing::debug!(sockets = adopted.sockets, marked = adopted.marked, "open sockets adopted");
 }
 
 /// What became of an association that was sent to its thread; with an error, whether its key was certainly never used.

@@ -22,6 +22,10 @@ pub const STANDARD_DIRECTORIES: [&str; 6] =
 /// The file in the instance's run directory that keeps the applications' numbers.
 const NUMBERS: &str = "applications.json";
 
+mod renamed;
+
+pub use renamed::{Renamed, moved_paths, paths};
+
 /// A policy that was read, not yet in force.
 pub struct Candidate {
     /// The tables.
@@ -36,6 +40,8 @@ pub struct Candidate {
     pub errors: usize,
     /// Warnings in the file.
     pub warnings: usize,
+    /// Applications of before that have the policy of others; see [`Candidate::follow`].
+    pub renamed: Renamed,
     table: AppTable,
 }
 
@@ -55,6 +61,7 @@ pub struct PolicyStore {
     file: PathBuf,
     numbers: Option<PathBuf>,
     table: AppTable,
+    renamed: Renamed,
     /// What is in force.
     pub compiled: Compiled,
     /// Applications that run on their last good version.
@@ -88,12 +95,20 @@ impl PolicyStore {
             Some(path) => read_numbers(path).map_err(|source| Unreadable { path: path.clone(), source })?,
             None => AppTable::new(),
         };
+        let renamed = match &numbers {
+            Some(path) => {
+                let path = path.with_file_name(renamed::FILE);
+                renamed::read(&path).map_err(|source| Unreadable { path, source })?
+            }
+            None => Renamed::new(),
+        };
         let empty = policy::parse(&file.display().to_string(), "");
         Ok(PolicyStore {
             file: file.to_owned(),
             numbers,
             compiled: policy::compile(&empty, &mut AppTable::new(), 0),
             table,
+            renamed,
             kept: BTreeSet::new(),
             refused: Vec::new(),
             warnings: 0,
@@ -113,7 +128,10 @@ impl PolicyStore {
     /// If the file cannot be read.
     pub fn read(&self) -> Result<Candidate, Unreadable> {
         let octets = fs::read(&self.file).map_err(|source| Unreadable { path: self.file.clone(), source })?;
-        Ok(self.candidate(&policy::parse_bytes(&self.file.display().to_string(), &octets)))
+        let mut candidate = self.candidate(&policy::parse_bytes(&self.file.display().to_string(), &octets));
+        // Whoever does not know of moved executables has at least those known already.
+        candidate.follow(&[]);
+        Ok(candidate)
     }
 
     fn candidate(&self, parsed: &Parsed) -> Candidate {
@@ -137,6 +155,7 @@ impl PolicyStore {
             compiled,
             kept,
             refused,
+            renamed: self.renamed.clone(),
             table,
         }
     }
@@ -186,6 +205,12 @@ impl PolicyStore {
             write_numbers(path, &candidate.table)
                 .map_err(|source| Unreadable { path: path.clone(), source })?;
         }
+        if let Some(path) = &self.numbers
+            && !(self.renamed.is_empty() && candidate.renamed.is_empty())
+        {
+            let path = path.with_file_name(renamed::FILE);
+            renamed::write(&path, &candidate.renamed).map_err(|source| Unreadable { path, source })?;
+        }
         self.table = candidate.table.clone();
         Ok(())
     }
@@ -193,6 +218,7 @@ impl PolicyStore {
     /// The candidate is in force from now on.
     pub fn adopt(&mut self, candidate: Candidate, now_unix: u64) {
         self.table = candidate.table;
+        self.renamed = candidate.renamed;
         self.compiled = candidate.compiled;
         self.kept = candidate.kept;
         self.refused = candidate.refused;
@@ -210,6 +236,7 @@ impl PolicyStore {
             diagnostics: String::new(),
             errors: 0,
             warnings: self.warnings,
+            renamed: self.renamed.clone(),
             table: self.table.clone(),
         }
     }
@@ -318,6 +345,7 @@ pub fn orders(candidate: &Candidate) -> Vec<((AppId, AppId), Order)> {
             out.push(((*a, *b), order));
         }
     }
+    out.extend(renamed::orders(candidate));
     out
 }
 
@@ -405,10 +433,13 @@ fn write_numbers(path: &Path, table: &AppTable) -> io::Result<()> {
 
 /// Remove the numbers of an instance, after its maps.
 pub fn forget_numbers(run_dir: &Path) -> io::Result<()> {
-    match fs::remove_file(run_dir.join(NUMBERS)) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
+    for file in [NUMBERS, renamed::FILE] {
+        match fs::remove_file(run_dir.join(file)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
     }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -29,7 +29,7 @@ use crate::host::{self, Record};
 use crate::keys::{Keys, KeysError};
 use crate::monitor::Monitor;
 use crate::plane::{Device, Plane};
-use crate::policy_store::{Candidate, PolicyStore};
+use crate::policy_store::{self, Candidate, PolicyStore};
 use crate::uplinks::{self, Uplink};
 use crate::{detach, doctor, harden, serve};
 
@@ -196,7 +196,7 @@ fn bring_up(
     registry: Registry,
     ready: Ready,
 ) -> Result<Daemon, RunError> {
-    let Ready { uplinks, store, candidate, lock, taken, before } = ready;
+    let Ready { uplinks, store, mut candidate, lock, taken, before } = ready;
     let run_dir = config.run_dir();
     let control = socket::bind(&config.control_socket)?;
     let handover = socket::bind(&handover::socket(&run_dir))?;
@@ -224,6 +224,9 @@ fn bring_up(
         uplinks: uplinks.iter().map(|u| u.index).collect(),
         ..sockmon::Options::new(&config.instance, parent, exempt.path().to_owned(), tun.index())
     })?;
+    // Sockets that an earlier daemon stamped keep a policy, in the engine too.
+    let (executables, _) = policy_store::executables(&candidate.compiled);
+    candidate.follow(&monitor.moved(&policy_store::paths(&executables))?);
     let (out_half, in_half) = halves(&config, &candidate, state, &keys)?;
     let (outbound, out_inbox) = datapath::channel()?;
     let (inbound, in_inbox) = datapath::channel()?;
@@ -231,6 +234,7 @@ fn bring_up(
         started: netio::clock::monotonic(),
         policy: store,
         executables: Vec::new(),
+        unfinished: false,
         keys,
         outbound,
         inbound,

@@ -103,7 +103,11 @@ fn behind_the_kernel_half_a_bypass_is_a_disagreement() {
     for (app, remote) in [(APP, "192.0.2.99"), (APP, "198.51.100.1"), (AppId(9), "192.0.2.11")] {
         assert_eq!(fate(&mut alice, stamped(app, &to(remote, 53))).0, "disagreement", "{remote}");
     }
-    assert_eq!(fate(&mut alice, stamped(APP, &to("192.0.2.11", 80))), ("clear", 6), "optional is its own business");
+    assert_eq!(
+        fate(&mut alice, stamped(APP, &to("192.0.2.11", 80))),
+        ("clear", 6),
+        "optional is its own business"
+    );
 }
 
 #[test]

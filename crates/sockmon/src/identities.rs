@@ -49,7 +49,10 @@ pub fn release(maps: &Maps) -> Result<(), SockmonError> {
 
 /// Only when no program looks into an older generation any more: its networks do not have the new applications.
 pub fn put_in_force(maps: &Maps, found: &HashMap<Identity, AppId>) -> Result<(), SockmonError> {
-    found.iter().try_for_each(|(identity, app)| maps.write("apps", identity, &u32::from(app.0)))
+    // One that fails must not keep the others out.
+    let written: Vec<_> =
+        found.iter().map(|(identity, app)| maps.write("apps", identity, &u32::from(app.0))).collect();
+    written.into_iter().collect()
 }
 
 /// Forget the executables of applications that have no policy any more; and, when the map fills up, those of replaced files
@@ -61,7 +64,11 @@ pub fn sweep(loaded: &Loaded, spd: &Spd, found: &HashMap<Identity, AppId>) -> Re
         if found.contains_key(&identity) {
             continue;
         }
-        if spd.get(app).is_some() { kept.insert(identity) } else { gone.insert(identity) };
+        if spd.get(app).is_some() {
+            kept.insert(identity)
+        } else {
+            gone.insert(identity)
+        };
     }
     if found.len() + kept.len() > maps.capacity("apps")? / 4 * 3 {
         let used = in_use(loaded)?;

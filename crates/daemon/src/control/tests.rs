@@ -110,6 +110,7 @@ fn plane(config: Config) -> Plane {
         started: netio::clock::monotonic(),
         policy,
         executables: Vec::new(),
+        unfinished: false,
         keys: Keys::import(crypto_std::registry().unwrap(), Secret::new(vec![3; 32]), &[]).unwrap(),
         outbound,
         inbound,
@@ -281,7 +282,7 @@ fn a_change_is_made_to_its_end_when_the_client_hangs_up() {
     let plane = plane(folder.config());
     // The inbound thread stands still until the gate opens.
     let (gate, closed) = std::sync::mpsc::channel::<()>();
-    let mut stand_still = Box::pin(plane.inbound.ask(move |_| drop(closed.recv())));
+    let mut stand_still = Box::pin(plane.inbound.ask(move |_| closed.recv().is_ok()));
     assert!(stand_still.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
     drop(stand_still);
 

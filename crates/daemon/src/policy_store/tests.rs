@@ -164,3 +164,82 @@ fn executables_are_found_by_path_and_by_name_and_a_path_wins() {
     assert!(odd.iter().any(|t| t.contains("/nowhere/x")), "{odd:?}");
     assert!(odd.iter().any(|t| t.contains("no-such-program")), "{odd:?}");
 }
+
+#[test]
+fn a_renamed_application_lends_its_policy_to_its_old_number() {
+    let mut scene = Scene::new("renamed");
+    scene.put(GOOD);
+    let (curl, wget) = (scene.store.app("curl").unwrap(), scene.store.app("wget").unwrap());
+    let rename = |to: &str| GOOD.replace("application curl", &format!("application {to}"));
+
+    let mut candidate = scene.load(&rename("/usr/bin/curl"));
+    let path = candidate.compiled.find("/usr/bin/curl").unwrap().id;
+    assert_eq!(candidate.compiled.spd.get(curl), None);
+    // wget is still in the policy: that one of its files went elsewhere changes nothing.
+    candidate.follow(&[(curl, path), (wget, path)]);
+    assert_eq!(candidate.compiled.spd.get(curl), candidate.compiled.spd.get(path));
+    assert_ne!(candidate.compiled.spd.get(wget), candidate.compiled.spd.get(path));
+    assert_eq!(candidate.renamed, Renamed::from([(curl, BTreeSet::from([path]))]));
+    assert!(orders(&candidate).contains(&((curl, path), Order::Same)));
+    scene.store.commit_numbers(&candidate).unwrap();
+    scene.store.adopt(candidate, 1);
+
+    // Once more, and by a later daemon.
+    let later = PolicyStore::new(scene.store.file(), Some(&scene.dir)).unwrap();
+    let again = later.read().unwrap();
+    assert_eq!(again.compiled.spd.get(curl), again.compiled.spd.get(path));
+    let mut third = scene.load(&rename("/opt/curl"));
+    let opt = third.compiled.find("/opt/curl").unwrap().id;
+    third.follow(&[(path, opt)]);
+    assert_eq!(third.renamed.keys().copied().collect::<Vec<_>>(), [curl, path]);
+    assert!(third.renamed.values().all(|to| *to == BTreeSet::from([opt])));
+    scene.store.adopt(third, 2);
+
+    // Back to the first name; then gone, as it was meant.
+    let mut back = scene.load(GOOD);
+    back.follow(&[(opt, curl)]);
+    assert_eq!(back.renamed.keys().copied().collect::<Vec<_>>(), [path, opt]);
+    scene.store.adopt(back, 3);
+    let gone = scene.load("application wget { network 0.0.0.0/0 trusted; }");
+    assert!(gone.renamed.is_empty() && gone.compiled.spd.get(path).is_none());
+}
+
+#[test]
+fn a_program_split_in_two_leaves_the_stricter_policy_behind() {
+    let mut scene = Scene::new("split");
+    scene.put(GOOD);
+    let curl = scene.store.app("curl").unwrap();
+    let protect = |name: &str, network: &str| {
+        format!(
+            "application {name} {{ network {network} protected P; protection P {{ localport=any remoteport=any \
+             encryption mandatory; }} }}\n"
+        )
+    };
+    let cases = [
+        ("192.0.2.0/25", "192.0.2.0/24", Order::Weaker),
+        ("192.0.2.0/24", "198.51.100.0/24", Order::Incomparable),
+    ];
+    for (first, second, order) in cases {
+        let mut candidate = scene.load(&(protect("/a/curl", first) + &protect("/b/curl", second)));
+        let id = |name| candidate.compiled.find(name).unwrap().id;
+        let (a, b) = (id("/a/curl"), id("/b/curl"));
+        candidate.follow(&[(curl, a), (curl, b)]);
+        let all = orders(&candidate);
+        let of = |to| all.iter().find(|(pair, _)| *pair == (curl, to)).unwrap().1;
+        if order == Order::Weaker {
+            assert_eq!(candidate.compiled.spd.get(curl), candidate.compiled.spd.get(b));
+            assert_eq!((of(a), of(b)), (Order::Stricter, Order::Same));
+        } else {
+            // The stamp may follow the process to either.
+            assert_eq!((of(a), of(b)), (Order::Same, Order::Weaker));
+        }
+    }
+}
+
+#[test]
+fn a_path_that_moves_is_seen_whatever_file_is_there() {
+    let at = |app, path: &str, inode| Executable { app: AppId(app), path: path.into(), identity: (1, inode) };
+    let before = [at(1, "/usr/bin/curl", 10), at(2, "/usr/bin/wget", 11)];
+    let now = [at(3, "/usr/bin/curl", 12), at(2, "/usr/bin/wget", 13)];
+    assert_eq!(moved_paths(&before, &now), [(AppId(1), AppId(3))]);
+}

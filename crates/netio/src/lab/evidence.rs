@@ -9,8 +9,8 @@ use std::net::IpAddr;
 use std::path::Path;
 use std::time::Duration;
 use wire::eth::{self, Ethernet};
-use wire::ip::{self, Headers};
 use wire::icmp::{self, Icmpv4, Icmpv6};
+use wire::ip::{self, Headers};
 use wire::udp::Udp;
 use wire::{Flow, protocol};
 
@@ -198,7 +198,9 @@ impl Judge {
 fn is_about_esp(headers: &Headers, packet: &[u8]) -> bool {
     let upper = headers.upper(packet);
     let quoted = match headers.protocol {
-        protocol::ICMP => Icmpv4::new_checked(upper).ok().filter(Icmpv4::is_error).map(|m| m.payload().to_vec()),
+        protocol::ICMP => {
+            Icmpv4::new_checked(upper).ok().filter(Icmpv4::is_error).map(|m| m.payload().to_vec())
+        }
         _ => Icmpv6::new_checked(upper).ok().filter(Icmpv6::is_error).map(|m| m.payload().to_vec()),
     };
     let flow = quoted.and_then(|quoted| icmp::quoted_flow(&quoted));

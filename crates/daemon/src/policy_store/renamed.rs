@@ -1,0 +1,116 @@
+//! Applications that have left the policy while their executables went on under another name (`curl`, then `/usr/bin/curl`).
+//!
+//! Sockets have the old number until they are stamped anew, a few for longer (connections without a process, descriptors on
+//! their way), and so has a process of a file that was replaced before. The old number therefore gets the policy of the new
+//! name for as long as that is in the policy: nothing that has it is in clear.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use policy::Compiled;
+use sadb::spd::{AppPolicy, Order};
+use wire::AppId;
+
+use super::{Candidate, Executable};
+
+/// The file in the instance's run directory that keeps them.
+pub(super) const FILE: &str = "renamed.json";
+
+/// From the application that left to those that have its executables.
+pub type Renamed = BTreeMap<AppId, BTreeSet<AppId>>;
+
+/// Pairs of applications between which a path moved. What the kernel half says of the files does not show one that was
+/// replaced at the same time.
+pub fn moved_paths(before: &[Executable], now: &[Executable]) -> Vec<(AppId, AppId)> {
+    let owner = |path: &Path| now.iter().find(|e| e.path == path).map(|e| e.app);
+    before
+        .iter()
+        .filter_map(|old| Some((old.app, owner(&old.path)?)))
+        .filter(|(from, to)| from != to)
+        .collect()
+}
+
+/// Executables as the kernel half takes them.
+pub fn paths(executables: &[Executable]) -> Vec<(AppId, PathBuf)> {
+    executables.iter().map(|e| (e.app, e.path.clone())).collect()
+}
+
+impl Candidate {
+    /// Let applications that are not in this policy, but whose executables went to others (`moved`: from, to), have the
+    /// policy of those.
+    pub fn follow(&mut self, moved: &[(AppId, AppId)]) {
+        let mut all = std::mem::take(&mut self.renamed);
+        for (from, to) in moved {
+            all.entry(*from).or_default().insert(*to);
+        }
+        let named = |app: &AppId| self.compiled.application(*app).is_some();
+        let departed = all.keys().filter(|app| !named(app));
+        self.renamed = departed
+            .map(|from| (*from, successors(*from, &all, named)))
+            .filter(|(_, to)| !to.is_empty())
+            .collect();
+        for (from, to) in &self.renamed {
+            if let Some(policy) = strictest(&self.compiled, to) {
+                self.compiled.spd.insert(*from, policy.clone());
+            }
+        }
+    }
+}
+
+/// The applications of the policy that one was renamed to, in however many steps.
+fn successors(from: AppId, all: &Renamed, named: impl Fn(&AppId) -> bool) -> BTreeSet<AppId> {
+    let mut seen = BTreeSet::from([from]);
+    let mut open = vec![from];
+    let mut found = BTreeSet::new();
+    while let Some(app) = open.pop() {
+        for next in all.get(&app).into_iter().flatten().filter(|next| seen.insert(**next)) {
+            if named(next) {
+                found.insert(*next);
+            } else {
+                open.push(*next)
+            }
+        }
+    }
+    found
+}
+
+fn strictest<'c>(compiled: &'c Compiled, apps: &BTreeSet<AppId>) -> Option<&'c AppPolicy> {
+    apps.iter()
+        .filter_map(|app| compiled.spd.get(*app))
+        .reduce(|best, next| if policy::compare(next, best) == Order::Stricter { next } else { best })
+}
+
+/// How each compares with those that have its executables. A socket of it may go to all of them, unless they are weaker.
+pub(super) fn orders(candidate: &Candidate) -> Vec<((AppId, AppId), Order)> {
+    let spd = &candidate.compiled.spd;
+    let pairs = candidate.renamed.iter().flat_map(|(from, to)| to.iter().map(move |to| (*from, *to)));
+    let order = |from, to| match policy::compare(spd.get(from)?, spd.get(to)?) {
+        Order::Incomparable => Some(Order::Weaker),
+        order => Some(order),
+    };
+    pairs.filter_map(|(from, to)| Some(((from, to), order(from, to)?))).collect()
+}
+
+pub(super) fn read(path: &Path) -> io::Result<Renamed> {
+    let octets = match fs::read(path) {
+        Ok(octets) => octets,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Renamed::new()),
+        Err(error) => return Err(error),
+    };
+    let entries: BTreeMap<u16, Vec<u16>> = serde_json::from_slice(&octets).map_err(|error| {
+        let text = format!("damaged ({error}); `ravelin detach` starts afresh");
+        io::Error::new(io::ErrorKind::InvalidData, text)
+    })?;
+    Ok(entries.into_iter().map(|(from, to)| (AppId(from), to.into_iter().map(AppId).collect())).collect())
+}
+
+/// Write aside and rename: never half a table.
+pub(super) fn write(path: &Path, renamed: &Renamed) -> io::Result<()> {
+    let entries: BTreeMap<u16, Vec<u16>> =
+        renamed.iter().map(|(from, to)| (from.0, to.iter().map(|app| app.0).collect())).collect();
+    let aside = path.with_extension("new");
+    fs::write(&aside, serde_json::to_vec_pretty(&entries)?)?;
+    fs::rename(aside, path)
+}
