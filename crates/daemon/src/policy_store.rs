@@ -122,16 +122,13 @@ impl PolicyStore {
         &self.file
     }
 
-    /// Read and compile the file; nothing in force changes.
+    /// Read and compile the file; nothing in force changes. [`Candidate::follow`] comes next, before it is put in force.
     ///
     /// # Errors
     /// If the file cannot be read.
     pub fn read(&self) -> Result<Candidate, Unreadable> {
         let octets = fs::read(&self.file).map_err(|source| Unreadable { path: self.file.clone(), source })?;
-        let mut candidate = self.candidate(&policy::parse_bytes(&self.file.display().to_string(), &octets));
-        // Whoever does not know of moved executables has at least those known already.
-        candidate.follow(&[]);
-        Ok(candidate)
+        Ok(self.candidate(&policy::parse_bytes(&self.file.display().to_string(), &octets)))
     }
 
     fn candidate(&self, parsed: &Parsed) -> Candidate {

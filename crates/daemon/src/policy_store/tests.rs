@@ -186,7 +186,8 @@ fn a_renamed_application_lends_its_policy_to_its_old_number() {
 
     // Once more, and by a later daemon.
     let later = PolicyStore::new(scene.store.file(), Some(&scene.dir)).unwrap();
-    let again = later.read().unwrap();
+    let mut again = later.read().unwrap();
+    again.follow(&[]);
     assert_eq!(again.compiled.spd.get(curl), again.compiled.spd.get(path));
     let mut third = scene.load(&rename("/opt/curl"));
     let opt = third.compiled.find("/opt/curl").unwrap().id;
@@ -200,7 +201,8 @@ fn a_renamed_application_lends_its_policy_to_its_old_number() {
     back.follow(&[(opt, curl)]);
     assert_eq!(back.renamed.keys().copied().collect::<Vec<_>>(), [path, opt]);
     scene.store.adopt(back, 3);
-    let gone = scene.load("application wget { network 0.0.0.0/0 trusted; }");
+    let mut gone = scene.load("application wget { network 0.0.0.0/0 trusted; }");
+    gone.follow(&[]);
     assert!(gone.renamed.is_empty() && gone.compiled.spd.get(path).is_none());
 }
 
