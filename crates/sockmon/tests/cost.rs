@@ -28,5 +28,9 @@ fn statistics_count_every_hook_that_ran() {
     }
     let runs = |name: &str| stats.iter().find(|s| s.name == name).unwrap().runs;
     assert_eq!((runs("sock_create"), runs("connect4"), runs("sendmsg4")), (200, 200, 200));
-    assert_eq!((runs("guard"), runs("uplink_egress"), runs("tun_egress")), (400, 400, 400));
+    assert_eq!(runs("guard"), 400);
+    // These two see every packet of their device: neighbour discovery may add one at any time.
+    for device in ["uplink_egress", "tun_egress"] {
+        assert!(runs(device) >= 400, "{device}: {}", runs(device));
+    }
 }
