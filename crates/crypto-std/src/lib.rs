@@ -5,10 +5,10 @@
 //! Standards: RFC 4106 (AES-GCM in ESP), RFC 7634 (ChaCha20-Poly1305 in ESP), RFC 2104 (HMAC).
 #![forbid(unsafe_code)]
 
-mod aead;
 mod fingerprint;
+mod ring;
 
-pub use aead::Ring;
+pub use self::ring::Ring;
 pub use fingerprint::KeyedFingerprint;
 
 use crypto::{CryptoError, Registry};

@@ -5,17 +5,17 @@
 //! RFC 8221 (which algorithms), paper 001 section 2.1 (the transform table switch).
 #![forbid(unsafe_code)]
 
-mod aead;
 mod error;
 mod fingerprint;
 pub mod known_answer;
 mod registry;
 mod secret;
 mod suite;
+mod transform;
 
-pub use aead::{Aead, NONCE_LEN, OpenOp, SealOp, TAG_LEN};
 pub use error::CryptoError;
 pub use fingerprint::Fingerprint;
 pub use registry::{Provider, Registry};
 pub use secret::Secret;
-pub use suite::{Suite, SuiteId};
+pub use suite::{Cipher, Integrity, SuiteId, UnknownSuite};
+pub use transform::{Authenticator, HEADER_LEN, MAX_ICV_LEN, MAX_IV_LEN, OpenOp, SealOp, Transform};

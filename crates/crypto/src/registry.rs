@@ -1,20 +1,39 @@
 //! The transform table switch: which provider serves which suite.
 
-use crate::{Aead, CryptoError, Secret, SuiteId, known_answer};
+use crate::{Authenticator, CryptoError, Integrity, Secret, SuiteId, Transform, known_answer};
 
-/// Somebody who implements suites.
+/// Somebody who implements suites: a unit.
 pub trait Provider: Send + Sync {
     /// Its name in `status`.
     fn name(&self) -> &'static str;
 
-    /// The suites it has.
-    fn suites(&self) -> &[SuiteId];
+    /// Whether it has this suite.
+    fn offers(&self, suite: SuiteId) -> bool;
 
-    /// A key for use. `key` is the cipher key alone, without salt.
+    /// A key for packets. `keymat` has [`SuiteId::keymat_len`] octets; `extended`: the upper half of the sequence
+    /// number is authenticated (RFC 4303 section 2.2.1).
     ///
     /// # Errors
-    /// [`CryptoError::KeyLength`] if the key does not fit, [`CryptoError::NoProvider`] for a suite it has not.
-    fn aead(&self, suite: SuiteId, key: &Secret) -> Result<Box<dyn Aead>, CryptoError>;
+    /// [`CryptoError::KeyLength`] if the keying material does not fit, [`CryptoError::NoProvider`] for a suite it has not.
+    fn transform(
+        &self,
+        suite: SuiteId,
+        keymat: &Secret,
+        extended: bool,
+    ) -> Result<Box<dyn Transform>, CryptoError>;
+
+    /// A key for integrity alone; `keymat` has [`Integrity::keymat_len`] octets.
+    ///
+    /// # Errors
+    /// [`CryptoError::AuthenticatorKeyLength`], [`CryptoError::NoAuthenticator`].
+    fn authenticator(
+        &self,
+        integrity: Integrity,
+        keymat: &Secret,
+    ) -> Result<Box<dyn Authenticator>, CryptoError> {
+        let _ = keymat;
+        Err(CryptoError::NoAuthenticator(integrity))
+    }
 }
 
 /// The providers, in order of preference.
@@ -47,14 +66,37 @@ impl Registry {
 
     /// The provider that serves `suite`.
     pub fn provider(&self, suite: SuiteId) -> Option<&dyn Provider> {
-        self.providers.iter().find(|p| p.suites().contains(&suite)).map(AsRef::as_ref)
+        self.providers.iter().find(|p| p.offers(suite)).map(AsRef::as_ref)
     }
 
-    /// A key for use, from the first provider that has the suite.
+    /// A key for packets, from the provider that serves the suite.
     ///
     /// # Errors
-    /// As [`Provider::aead`].
-    pub fn aead(&self, suite: SuiteId, key: &Secret) -> Result<Box<dyn Aead>, CryptoError> {
-        self.provider(suite).ok_or(CryptoError::NoProvider(suite))?.aead(suite, key)
+    /// As [`Provider::transform`].
+    pub fn transform(
+        &self,
+        suite: SuiteId,
+        keymat: &Secret,
+        extended: bool,
+    ) -> Result<Box<dyn Transform>, CryptoError> {
+        self.provider(suite).ok_or(CryptoError::NoProvider(suite))?.transform(suite, keymat, extended)
+    }
+
+    /// A key for integrity alone, from the first provider that has the algorithm.
+    ///
+    /// # Errors
+    /// As [`Provider::authenticator`].
+    pub fn authenticator(
+        &self,
+        integrity: Integrity,
+        keymat: &Secret,
+    ) -> Result<Box<dyn Authenticator>, CryptoError> {
+        for provider in &self.providers {
+            match provider.authenticator(integrity, keymat) {
+                Err(CryptoError::NoAuthenticator(_)) => {}
+                found => return found,
+            }
+        }
+        Err(CryptoError::NoAuthenticator(integrity))
     }
 }

@@ -1,0 +1,232 @@
+//! AES-GCM and ChaCha20-Poly1305 with a full ICV, by `ring`.
+
+use std::hint::black_box;
+
+use crypto::{Cipher, CryptoError, OpenOp, Provider, SealOp, Secret, SuiteId, Transform, known_answer};
+use ring::aead::{
+    AES_128_GCM, AES_256_GCM, Aad, Algorithm, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey,
+};
+
+/// More than `ring` uses of the stack while it expands a key.
+const KEY_SETUP_STACK: usize = 8192;
+/// Octets of salt behind each of these keys.
+const SALT_LEN: usize = 4;
+
+/// The provider.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Ring;
+
+impl Ring {
+    /// Whether this machine computes the known answers.
+    ///
+    /// # Errors
+    /// [`CryptoError::SelfTest`] for the first suite that does not.
+    pub fn self_test() -> Result<(), CryptoError> {
+        known_answer::check(&Ring)
+    }
+}
+
+fn algorithm(suite: SuiteId) -> Option<&'static Algorithm> {
+    match suite.cipher() {
+        Cipher::Aes128Gcm16 => Some(&AES_128_GCM),
+        Cipher::Aes256Gcm16 => Some(&AES_256_GCM),
+        Cipher::ChaCha20Poly1305 => Some(&CHACHA20_POLY1305),
+        _ => None,
+    }
+}
+
+impl Provider for Ring {
+    fn name(&self) -> &'static str {
+        "ring"
+    }
+
+    fn offers(&self, suite: SuiteId) -> bool {
+        algorithm(suite).is_some()
+    }
+
+    fn transform(
+        &self,
+        suite: SuiteId,
+        keymat: &Secret,
+        extended: bool,
+    ) -> Result<Box<dyn Transform>, CryptoError> {
+        let algorithm = algorithm(suite).ok_or(CryptoError::NoProvider(suite))?;
+        let wrong = CryptoError::KeyLength { suite, want: suite.keymat_len(), got: keymat.len() };
+        let Some((key, salt)) = keymat.expose().split_last_chunk::<SALT_LEN>() else { return Err(wrong) };
+        let key = expand(algorithm, key);
+        // What the expansion left below this frame.
+        zeroize::zeroize_stack::<KEY_SETUP_STACK>();
+        let key = key.ok_or(wrong)?;
+        Ok(if extended {
+            Box::new(RingKey::<true> { key, salt: *salt, algorithm })
+        } else {
+            Box::new(RingKey::<false> { key, salt: *salt, algorithm })
+        })
+    }
+}
+
+/// A key, expanded, for sequence numbers of 32 bits or extended ones. Wiped when dropped.
+struct RingKey<const EXTENDED: bool> {
+    key: LessSafeKey,
+    salt: [u8; SALT_LEN],
+    algorithm: &'static Algorithm,
+}
+
+#[inline(never)]
+fn expand(algorithm: &'static Algorithm, key: &[u8]) -> Option<LessSafeKey> {
+    UnboundKey::new(algorithm, key).ok().map(LessSafeKey::new)
+}
+
+impl<const EXTENDED: bool> RingKey<EXTENDED> {
+    /// Put the schedule of the all-zero key where this one's is. `ring` wipes nothing itself.
+    fn wipe(&mut self) {
+        const ZEROS: [u8; 32] = [0; 32];
+        if let Some(zeros) = ZEROS.get(..self.algorithm.key_len())
+            && let Ok(unbound) = UnboundKey::new(self.algorithm, zeros)
+        {
+            self.key = LessSafeKey::new(unbound);
+        }
+        self.salt = [0; SALT_LEN];
+        // The memory is given back next; without this the stores would be dead ones.
+        black_box(self);
+    }
+
+    /// Salt, then IV (RFC 4106 section 4, RFC 7634 section 2).
+    #[inline]
+    fn nonce(&self, iv: [u8; 8]) -> Nonce {
+        let mut nonce = [0; NONCE_LEN];
+        nonce[..4].copy_from_slice(&self.salt);
+        nonce[4..].copy_from_slice(&iv);
+        Nonce::assume_unique_for_key(nonce)
+    }
+
+    #[inline]
+    fn seal_one(&self, op: &mut SealOp<'_>) {
+        let SealOp { sequence, header, iv, data, icv } = op;
+        let counter = sequence.to_be_bytes();
+        let made = match <&mut [u8; 8]>::try_from(&mut **iv) {
+            Ok(iv) => {
+                *iv = counter;
+                with_aad::<EXTENDED, _>(header, *sequence, |aad| {
+                    self.key.seal_in_place_separate_tag(self.nonce(counter), Aad::from(aad), data).ok()
+                })
+            }
+            Err(_) => None,
+        };
+        match made {
+            Some(tag) if tag.as_ref().len() == icv.len() => icv.copy_from_slice(tag.as_ref()),
+            // More than 2^36 octets, or lengths of another suite. Whatever the caller does next, no plaintext may leave.
+            _ => {
+                data.fill(0);
+                icv.fill(0);
+            }
+        }
+    }
+
+    #[inline]
+    fn open_one(&self, op: &mut OpenOp<'_>) -> bool {
+        let (Ok(iv), Ok(tag)) = (<[u8; 8]>::try_from(op.iv), <[u8; 16]>::try_from(op.icv)) else {
+            return false;
+        };
+        with_aad::<EXTENDED, _>(op.header, op.sequence, |aad| {
+            self.key
+                .open_in_place_separate_tag(self.nonce(iv), Aad::from(aad), tag.into(), op.data, 0..)
+                .is_ok()
+        })
+    }
+}
+
+/// The associated data: SPI and sequence number, in full where it is extended (RFC 4106 section 5).
+#[inline]
+fn with_aad<const EXTENDED: bool, T>(header: &[u8; 8], sequence: u64, then: impl FnOnce(&[u8]) -> T) -> T {
+    if EXTENDED {
+        let mut aad = [0; 12];
+        aad[..4].copy_from_slice(&header[..4]);
+        aad[4..8].copy_from_slice(&((sequence >> 32) as u32).to_be_bytes());
+        aad[8..].copy_from_slice(&header[4..]);
+        then(&aad)
+    } else {
+        then(header)
+    }
+}
+
+impl<const EXTENDED: bool> Drop for RingKey<EXTENDED> {
+    fn drop(&mut self) {
+        self.wipe();
+    }
+}
+
+impl<const EXTENDED: bool> Transform for RingKey<EXTENDED> {
+    fn seal_batch(&self, ops: &mut [SealOp<'_>]) {
+        for op in ops {
+            self.seal_one(op);
+        }
+    }
+
+    fn open_batch(&self, ops: &mut [OpenOp<'_>]) {
+        for op in ops {
+            op.ok = self.open_one(op);
+        }
+    }
+
+    fn seal(&self, mut op: SealOp<'_>) {
+        self.seal_one(&mut op);
+    }
+
+    fn open(&self, mut op: OpenOp<'_>) -> bool {
+        self.open_one(&mut op)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sealed(key: &RingKey<false>) -> ([u8; 24], [u8; 16]) {
+        let (mut iv, mut data, mut icv) = ([0; 8], [7; 24], [0; 16]);
+        key.seal_one(&mut SealOp {
+            sequence: 1,
+            header: &[9; 8],
+            iv: &mut iv,
+            data: &mut data,
+            icv: &mut icv,
+        });
+        (data, icv)
+    }
+
+    fn key(algorithm: &'static Algorithm, octet: u8, salt: u8) -> RingKey<false> {
+        let key = expand(algorithm, &[octet; 32][..algorithm.key_len()]).unwrap();
+        RingKey { key, salt: [salt; SALT_LEN], algorithm }
+    }
+
+    #[test]
+    fn a_wiped_key_is_the_zero_key() {
+        for algorithm in [&AES_128_GCM, &AES_256_GCM, &CHACHA20_POLY1305] {
+            let (mut some, zero) = (key(algorithm, 0x5a, 0x77), key(algorithm, 0, 0));
+            assert_ne!(sealed(&some), sealed(&zero));
+            some.wipe();
+            assert_eq!(sealed(&some), sealed(&zero));
+        }
+    }
+
+    #[test]
+    fn a_forged_packet_leaves_no_plaintext_behind() {
+        for algorithm in [&AES_128_GCM, &AES_256_GCM, &CHACHA20_POLY1305] {
+            let key = key(algorithm, 3, 4);
+            let (mut data, mut icv) = sealed(&key);
+            icv[0] ^= 1;
+            let iv = 1u64.to_be_bytes();
+            let op = OpenOp { sequence: 1, header: &[9; 8], iv: &iv, data: &mut data, icv: &icv, ok: true };
+            assert!(!key.open(op));
+            assert_ne!(data, [7; 24]);
+        }
+    }
+
+    #[test]
+    fn lengths_of_another_suite_let_nothing_through() {
+        let key = key(&AES_128_GCM, 3, 4);
+        let (mut iv, mut data, mut icv) = ([0; 16], [7; 24], [0; 12]);
+        key.seal(SealOp { sequence: 1, header: &[9; 8], iv: &mut iv, data: &mut data, icv: &mut icv });
+        assert_eq!((data, icv), ([0; 24], [0; 12]));
+    }
+}
