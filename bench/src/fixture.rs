@@ -49,6 +49,7 @@ fn config(suite: SuiteId, number: u8, direction: Direction) -> SaConfig {
         selectors,
         replay_window: 1024,
         path_mtu: 9600,
+        options: sadb::sa::SaOptions::default(),
     }
 }
 

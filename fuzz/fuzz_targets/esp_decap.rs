@@ -17,7 +17,7 @@ use wire::{Buf, DropReason, Meta, Packet, Pool, Verdict};
 
 static REGISTRY: LazyLock<Registry> = LazyLock::new(|| crypto_std::registry().expect("the self-test passes"));
 
-const SUITES: [SuiteId; 3] = [SuiteId::Aes128Gcm, SuiteId::Aes256Gcm, SuiteId::ChaCha20Poly1305];
+const SUITES: [SuiteId; 3] = [SuiteId::AES_128_GCM, SuiteId::AES_256_GCM, SuiteId::CHACHA20_POLY1305];
 const PORT: u16 = 4500;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -55,6 +55,7 @@ fn config(direction: Direction, mode: Mode, suite: SuiteId, v6: bool) -> SaConfi
         selectors: Selectors::ANY,
         replay_window: 64,
         path_mtu: 1500,
+        options: sadb::sa::SaOptions::default(),
     }
 }
 

@@ -25,7 +25,7 @@ const IV: usize = 8;
 /// Fill the report.
 pub(super) fn run(filter: &str, report: &mut Report) -> anyhow::Result<()> {
     let registry = crypto_std::registry()?;
-    for suite in SuiteId::ALL {
+    for suite in [SuiteId::AES_128_GCM, SuiteId::AES_256_GCM, SuiteId::CHACHA20_POLY1305] {
         for size in SIZES {
             let target = if size == 1400 { Target::AtLeast(TARGET) } else { Target::Recorded };
             for (verb, measure) in [("seal", seal as Measure), ("open", open)] {
@@ -59,12 +59,12 @@ struct Bare {
 impl Bare {
     fn new(suite: SuiteId) -> Bare {
         let algorithm: &'static Algorithm = match suite {
-            SuiteId::Aes128Gcm => &AES_128_GCM,
-            SuiteId::Aes256Gcm => &AES_256_GCM,
-            SuiteId::ChaCha20Poly1305 => &CHACHA20_POLY1305,
+            SuiteId::AES_128_GCM => &AES_128_GCM,
+            SuiteId::AES_256_GCM => &AES_256_GCM,
+            _ => &CHACHA20_POLY1305,
         };
         let keymat = fixture::keymat(suite, 1);
-        let key = &keymat.expose()[..suite.suite().key_len];
+        let key = &keymat.expose()[..suite.cipher().key_len()];
         Bare { key: LessSafeKey::new(UnboundKey::new(algorithm, key).expect("a key")), sequence: 0 }
     }
 

@@ -33,6 +33,8 @@ pub enum Mode {
     Transport,
     /// A whole IP packet.
     Tunnel,
+    /// As transport, between fixed inner addresses that do not travel.
+    Beet,
 }
 
 impl std::fmt::Display for Mode {
@@ -40,6 +42,7 @@ impl std::fmt::Display for Mode {
         f.write_str(match self {
             Mode::Transport => "transport",
             Mode::Tunnel => "tunnel",
+            Mode::Beet => "beet",
         })
     }
 }

@@ -28,9 +28,8 @@ pub struct Defaults<'d> {
 /// # Errors
 /// What is wrong with the request; nothing that it says is repeated where it could be a key.
 pub fn configuration(request: SaAdd, spi: Spi, defaults: &Defaults<'_>) -> Result<SaConfig, Refused> {
-    let suite = SuiteId::from_str(&request.suite).map_err(|_| {
-        let known: Vec<&str> = SuiteId::ALL.iter().map(|s| s.suite().name).collect();
-        bad("no cipher suite has this name").remedy(format!("use one of: {}", known.join(", ")))
+    let suite = SuiteId::from_str(&request.suite).map_err(|error| {
+        bad(error.to_string()).remedy("for example aes128gcm, chacha20poly1305, aes256cbc-sha256")
     })?;
     let octets = request.keymat.octets().map_err(|error| {
         bad(error.to_string()).remedy(format!("give {} hexadecimal digits", 2 * suite.keymat_len()))
@@ -51,6 +50,7 @@ pub fn configuration(request: SaAdd, spi: Spi, defaults: &Defaults<'_>) -> Resul
         mode: match request.mode {
             Mode::Transport => sadb::Mode::Transport,
             Mode::Tunnel => sadb::Mode::Tunnel,
+            Mode::Beet => sadb::Mode::Beet,
         },
         suite,
         keymat: Secret::new(octets.to_vec()),
@@ -70,6 +70,7 @@ pub fn configuration(request: SaAdd, spi: Spi, defaults: &Defaults<'_>) -> Resul
         },
         replay_window: request.replay_window.unwrap_or(DEFAULT_REPLAY_WINDOW),
         path_mtu: request.path_mtu.or(defaults.path_mtu).unwrap_or(DEFAULT_PATH_MTU),
+        options: sadb::sa::SaOptions::default(),
     };
     config.check()?;
     Ok(config)
@@ -175,6 +176,7 @@ impl SaView {
             mode: match config.mode {
                 sadb::Mode::Transport => Mode::Transport,
                 sadb::Mode::Tunnel => Mode::Tunnel,
+                sadb::Mode::Beet => Mode::Beet,
             },
             suite: config.suite.to_string(),
             local: config.endpoints.local,

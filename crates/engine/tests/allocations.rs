@@ -42,7 +42,7 @@ fn load(pool: &mut Pool, bytes: &[u8], meta: Meta) -> (wire::Buf, Meta) {
 #[test]
 fn no_packet_allocates_in_steady_state() {
     for mode in MODES {
-        for suite in SuiteId::ALL {
+        for suite in SUITES {
             steady_state(mode, suite);
         }
     }

@@ -11,12 +11,12 @@ use wire::tcp::Flags;
 use wire::{AppId, DropReason, Prefix, protocol, record};
 
 fn tunnel() -> SaConfig {
-    outbound_config(Mode::Tunnel, SuiteId::Aes128Gcm, false)
+    outbound_config(Mode::Tunnel, SuiteId::AES_128_GCM, false)
 }
 
 /// Another association between the same hosts.
 fn second(selectors: Selectors) -> SaConfig {
-    SaConfig { spi: Spi(0x7000), keymat: keymat(SuiteId::Aes128Gcm, 2), selectors, ..tunnel() }
+    SaConfig { spi: Spi(0x7000), keymat: keymat(SuiteId::AES_128_GCM, 2), selectors, ..tunnel() }
 }
 
 /// Alice's sending half without her engine: neither policy nor selectors nor reassembly hold her back.
@@ -75,7 +75,7 @@ fn strangers_and_wrong_names() {
 fn bare_esp_and_esp_in_udp_are_the_same_association() {
     for mode in MODES {
         for v6 in [false, true] {
-            let config = outbound_config(mode, SuiteId::ChaCha20Poly1305, v6);
+            let config = outbound_config(mode, SuiteId::CHACHA20_POLY1305, v6);
             let (mut alice, mut bob) = (anything(&config), Receiver::new(std::slice::from_ref(&config)));
             let packet = alice_to_bob(v6, 0, 50);
             let in_udp = sealed(&mut alice, &packet);

@@ -41,7 +41,7 @@ fn spd() -> Spd {
 }
 
 fn tunnel() -> SaConfig {
-    outbound_config(Mode::Tunnel, SuiteId::Aes128Gcm, false)
+    outbound_config(Mode::Tunnel, SuiteId::AES_128_GCM, false)
 }
 
 fn to(remote: &str, port: u16) -> Vec<u8> {
@@ -64,7 +64,7 @@ fn fate(alice: &mut Sender, packet: Packet<stage::Inner>) -> (&'static str, u32)
 fn policy_decides() {
     let bound_to_other = SaConfig {
         spi: Spi(0x2000),
-        keymat: keymat(SuiteId::Aes128Gcm, 2),
+        keymat: keymat(SuiteId::AES_128_GCM, 2),
         selectors: Selectors { app: Some(AppId(8)), ..Selectors::ANY },
         ..tunnel()
     };
@@ -154,7 +154,7 @@ fn an_answer_without_socket_leaves_as_the_question_came() {
     let shared = tunnel();
     let bound = SaConfig {
         spi: Spi(0x2000),
-        keymat: keymat(SuiteId::Aes128Gcm, 2),
+        keymat: keymat(SuiteId::AES_128_GCM, 2),
         selectors: Selectors { app: Some(APP), ..Selectors::ANY },
         ..tunnel()
     };
@@ -175,7 +175,7 @@ fn an_answer_without_socket_leaves_as_the_question_came() {
 fn the_most_specific_association_serves() {
     let narrow = SaConfig {
         spi: Spi(0x2000),
-        keymat: keymat(SuiteId::Aes128Gcm, 2),
+        keymat: keymat(SuiteId::AES_128_GCM, 2),
         selectors: Selectors { remote: prefix("192.0.2.0/24"), ..Selectors::ANY },
         ..tunnel()
     };

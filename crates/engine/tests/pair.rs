@@ -15,7 +15,7 @@ use wire::{DropReason, Gso, GsoKind, Packet, checksum, icmp, record, stage};
 
 fn configs() -> Vec<SaConfig> {
     let modes = MODES.into_iter().flat_map(|mode| [(mode, false), (mode, true)]);
-    modes.map(|(mode, v6)| outbound_config(mode, SuiteId::Aes128Gcm, v6)).collect()
+    modes.map(|(mode, v6)| outbound_config(mode, SuiteId::AES_128_GCM, v6)).collect()
 }
 
 fn pair_of(config: &SaConfig) -> (Sender, Receiver) {
@@ -149,7 +149,7 @@ fn fragments_are_joined_before_anything_looks_at_them() {
 
 #[test]
 fn fragments_of_two_applications_never_meet() {
-    let config = outbound_config(Mode::Tunnel, SuiteId::Aes128Gcm, false);
+    let config = outbound_config(Mode::Tunnel, SuiteId::AES_128_GCM, false);
     let (mut alice, _) = pair_of(&config);
     let (from, to) = hosts(false);
     let whole = udp_packet((from, 40000), (to, 53), 0, false, &[7; 2000]);
@@ -208,7 +208,7 @@ fn a_packet_too_big_is_answered_and_one_of_the_size_it_was_told_passes() {
 #[test]
 fn an_ipv6_packet_of_the_least_mtu_is_carried_over_any_path() {
     let (alice_addr, bob_addr) = hosts(true);
-    let mut config = outbound_config(Mode::Tunnel, SuiteId::Aes128Gcm, true);
+    let mut config = outbound_config(Mode::Tunnel, SuiteId::AES_128_GCM, true);
     config.path_mtu = 1280;
     let (mut alice, mut bob) = pair_of(&config);
     let packet = udp_packet((alice_addr, 1), (bob_addr, 2), 0, true, &[1; 1280 - 48]);
@@ -223,7 +223,7 @@ fn an_ipv6_packet_of_the_least_mtu_is_carried_over_any_path() {
 
 #[test]
 fn what_may_be_fragmented_is_not_answered() {
-    let config = outbound_config(Mode::Tunnel, SuiteId::ChaCha20Poly1305, false);
+    let config = outbound_config(Mode::Tunnel, SuiteId::CHACHA20_POLY1305, false);
     let (mut alice, mut bob) = pair_of(&config);
     let (from, to) = hosts(false);
     let packet = udp_packet((from, 1), (to, 2), 0, false, &[1; 3000]);
@@ -237,7 +237,7 @@ fn what_may_be_fragmented_is_not_answered() {
 
 #[test]
 fn octets_behind_the_packet_are_not_sent() {
-    let config = outbound_config(Mode::Tunnel, SuiteId::Aes128Gcm, false);
+    let config = outbound_config(Mode::Tunnel, SuiteId::AES_128_GCM, false);
     let (mut alice, mut bob) = pair_of(&config);
     let packet = alice_to_bob(false, 0, 40);
     let trailing = [&packet[..], b"secret of another packet"].concat();
@@ -257,7 +257,7 @@ proptest! {
         v6: bool,
     ) {
         let mode = if tunnel { Mode::Tunnel } else { Mode::Transport };
-        let (mut alice, mut bob) = pair_of(&outbound_config(mode, SuiteId::Aes128Gcm, v6));
+        let (mut alice, mut bob) = pair_of(&outbound_config(mode, SuiteId::AES_128_GCM, v6));
         let sent: Vec<_> = (0..64)
             .map(|n| alice.send(stamped(APP, &alice_to_bob(v6, 0, n))).remove(0).bytes().to_vec())
             .collect();
@@ -282,7 +282,7 @@ proptest! {
     #[test]
     fn nothing_forged_is_delivered(bit in any::<prop::sample::Index>(), tunnel: bool, v6: bool) {
         let mode = if tunnel { Mode::Tunnel } else { Mode::Transport };
-        let (mut alice, mut bob) = pair_of(&outbound_config(mode, SuiteId::Aes256Gcm, v6));
+        let (mut alice, mut bob) = pair_of(&outbound_config(mode, SuiteId::AES_256_GCM, v6));
         let mut outer = alice.send(stamped(APP, &alice_to_bob(v6, 0, 80))).remove(0).bytes().to_vec();
         let esp = Headers::parse(&outer).unwrap().header_len + 8;
         let bit = esp * 8 + bit.index((outer.len() - esp) * 8);
@@ -300,7 +300,7 @@ proptest! {
     /// Any bytes at all, on both sides: outcomes, no panic, no packet.
     #[test]
     fn noise(bytes in prop::collection::vec(any::<u8>(), 0..120), mark: u32, kind in 0u8..3, size: u16, start: u16, offset: u16) {
-        let config = outbound_config(Mode::Tunnel, SuiteId::Aes128Gcm, false);
+        let config = outbound_config(Mode::Tunnel, SuiteId::AES_128_GCM, false);
         let (mut alice, mut bob) = pair_of(&config);
         prop_assert!(bob.handle(&bytes).is_err());
         let mut packet = stamped(APP, &bytes);

@@ -2,7 +2,7 @@
 
 mod support;
 
-use crypto::{Aead, SealOp, Secret, SuiteId};
+use crypto::{SealOp, SuiteId, Transform};
 use ipsec::Outer;
 use sadb::{InboundSa, Mode};
 use support::*;
@@ -12,19 +12,17 @@ use wire::{DropReason, Verdict, protocol};
 
 /// Alice as one who writes her plaintext by hand.
 struct Sender {
-    aead: Box<dyn Aead>,
-    salt: [u8; 4],
+    key: Box<dyn Transform>,
     v6: bool,
     sequence: u32,
 }
 
 impl Sender {
     fn new(mode: Mode, v6: bool) -> (Sender, InboundSa) {
-        let config = outbound_config(mode, SuiteId::Aes128Gcm, v6);
-        let (key, salt) = config.keymat.expose().split_at(16);
+        let config = outbound_config(mode, SuiteId::AES_128_GCM, v6);
         let registry = crypto_std::registry().unwrap();
-        let aead = registry.aead(config.suite, &Secret::new(key.to_vec())).unwrap();
-        let sender = Sender { aead, salt: salt.try_into().unwrap(), v6, sequence: 0 };
+        let key = registry.transform(config.suite, &config.keymat, false).unwrap();
+        let sender = Sender { key, v6, sequence: 0 };
         (sender, pair(&config).1)
     }
 
@@ -33,14 +31,15 @@ impl Sender {
         self.sequence += 1;
         let mut esp = SPI.to_be_bytes().to_vec();
         esp.extend(self.sequence.to_be_bytes());
-        let iv = [9, 8, 7, 6, 5, 4, 3, self.sequence as u8];
+        let header: [u8; 8] = esp[..].try_into().unwrap();
         let mut data = plaintext.to_vec();
-        let mut tag = [0; 16];
-        let nonce = [&self.salt[..], &iv[..]].concat().try_into().unwrap();
-        self.aead.seal(SealOp { nonce, aad: &esp, data: &mut data, tag: &mut tag });
+        let (mut iv, mut icv) = ([0; 8], [0; 16]);
+        // An IV that is not the sequence number: the receiver must take what the packet says.
+        let sequence = 0x0908_0706_0504_0300 | u64::from(self.sequence);
+        self.key.seal(SealOp { sequence, header: &header, iv: &mut iv, data: &mut data, icv: &mut icv });
         esp.extend(iv);
         esp.extend(data);
-        esp.extend(tag);
+        esp.extend(icv);
         let mut datagram = vec![0; 8];
         let repr = UdpRepr { src_port: 4500, dst_port: 4500, payload_len: esp.len() };
         udp::emit(&mut datagram, &repr).unwrap();

@@ -29,7 +29,7 @@ fn receiver() -> InboundSa {
         spi: Spi(0x0102_0304),
         direction: Direction::Inbound,
         mode: Mode::Tunnel,
-        suite: SuiteId::ChaCha20Poly1305,
+        suite: SuiteId::CHACHA20_POLY1305,
         keymat: Secret::new((0x80..0xa4).collect()),
         endpoints: Endpoints {
             local: support::ip("203.0.113.5"),
@@ -40,6 +40,7 @@ fn receiver() -> InboundSa {
         selectors: Selectors::ANY,
         replay_window: 64,
         path_mtu: 1500,
+        options: sadb::sa::SaOptions::default(),
     };
     InboundSa::new(config, &crypto_std::registry().unwrap()).unwrap()
 }

@@ -5,7 +5,8 @@ use std::net::IpAddr;
 use crypto::{CryptoError, SuiteId};
 use wire::Prefix;
 
-use crate::{Direction, Spi};
+use crate::sa::SaProtocol;
+use crate::{Direction, Mode, Spi};
 
 /// Why an association was refused. Each text ends with what to do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -22,8 +23,8 @@ pub enum SadError {
     UnknownSpi(Spi),
     /// Keying material of the wrong length.
     #[error(
-        "keying material for {suite} is {want} octets (key, then 4 of salt), this is {got}; \
-         give {want} octets as {digits} hexadecimal digits", digits = want * 2
+        "keying material for {suite} is {want} octets ({parts}), this is {got}; \
+         give {want} octets as {digits} hexadecimal digits", digits = want * 2, parts = parts(suite)
     )]
     KeymatLength {
         /// The suite.
@@ -32,6 +33,42 @@ pub enum SadError {
         want: usize,
         /// Octets it got.
         got: usize,
+    },
+    /// A CPI that cannot be negotiated by hand.
+    #[error("CPI {0} is reserved or too large (RFC 3173 section 3.3); choose one from 256 to 65535")]
+    Cpi(Spi),
+    /// AH with a cipher.
+    #[error(
+        "AH only authenticates, and {0} encrypts; name an integrity algorithm alone, for example sha256, or use ESP"
+    )]
+    AhEncrypts(SuiteId),
+    /// Something other than ESP in UDP.
+    #[error("only ESP travels in UDP (RFC 3948), not {}; ask for no encapsulation", .0.name())]
+    UdpWithout(SaProtocol),
+    /// IP in IP that is no tunnel.
+    #[error("IP in IP is always a tunnel, not {0} mode; ask for tunnel mode")]
+    IpIpMode(Mode),
+    /// Padding where nothing says how long the packet was.
+    #[error(
+        "padding that hides lengths needs ESP in tunnel mode, where the inner header says the true length"
+    )]
+    TfcMode,
+    /// A DSCP of more than six bits.
+    #[error("DSCP {0} has more than six bits; give 0 to 63")]
+    Dscp(u8),
+    /// A chain that begins with itself.
+    #[error("association {0} cannot follow itself; name another one as the next of the bundle")]
+    OwnNext(Spi),
+    /// BEET mode without fixed inner addresses.
+    #[error(
+        "BEET mode stands for one inner address at each end, of one family, and the selectors are {local} and {remote}; \
+         give single addresses, or use tunnel mode"
+    )]
+    BeetSelector {
+        /// This host's side.
+        local: Prefix,
+        /// The peer's.
+        remote: Prefix,
     },
     /// The key was used before.
     #[error(
@@ -84,7 +121,9 @@ pub enum SadError {
         least: u16,
     },
     /// A replay window of a size that is not offered.
-    #[error("a replay window of {0} is not possible; give a power of two from 64 to 65536")]
+    #[error(
+        "a replay window of {0} is not possible; give a power of two from 64 to 65536, or 0 for none (not with extended sequence numbers)"
+    )]
     ReplayWindowSize(u32),
     /// An association for application zero.
     #[error("an association cannot be bound to \"no application\"; leave the application out to share it")]
@@ -127,4 +166,21 @@ pub enum SadError {
     /// The crypto room refused.
     #[error(transparent)]
     Crypto(#[from] CryptoError),
+}
+
+/// What keying material is made of, in order.
+fn parts(suite: &SuiteId) -> String {
+    let (cipher, integrity) = (suite.cipher(), suite.integrity());
+    let mut parts = Vec::new();
+    for (octets, what) in [
+        (cipher.key_len(), "of cipher key"),
+        (cipher.salt_len(), "of salt"),
+        (integrity.key_len(), "of integrity key"),
+        (integrity.salt_len(), "of its salt"),
+    ] {
+        if octets > 0 {
+            parts.push(format!("{octets} {what}"));
+        }
+    }
+    parts.join(", then ")
 }

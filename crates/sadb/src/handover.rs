@@ -9,6 +9,7 @@
 
 mod crc;
 mod octets;
+mod options;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -23,13 +24,13 @@ use crate::{
 use octets::{Reader, Writer};
 
 const MAGIC: [u8; 8] = *b"RVLNHAND";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Octets in front of the body: magic, version, length.
 const HEAD: usize = 20;
 /// Octets of the CRC at the end.
 const FOOT: usize = 8;
 /// More than one association takes beside its keying material and replay window.
-const SA_OCTETS: usize = 192;
+const SA_OCTETS: usize = 448;
 
 /// Everything about associations that a successor needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -162,6 +163,7 @@ fn put_inbound(out: &mut Writer, state: &InboundState) {
         out.u64(*word);
     }
     put_use(out, state.packets, state.bytes, state.last_used);
+    options::put_life(out, state.added, state.first_used, state.life);
 }
 
 fn read_inbound(r: &mut Reader<'_>) -> Result<InboundState, HandOverError> {
@@ -171,20 +173,24 @@ fn read_inbound(r: &mut Reader<'_>) -> Result<InboundState, HandOverError> {
     let top = r.u64("replay window")?;
     let seen = r.list("replay window", WORDS, |r| r.u64("replay window"))?;
     let (packets, bytes, last_used) = read_use(r)?;
-    Ok(InboundState { config, replay: ReplayState { size, top, seen }, packets, bytes, last_used })
+    let (added, first_used, life) = options::read_life(r)?;
+    let replay = ReplayState { size, top, seen };
+    Ok(InboundState { config, replay, packets, bytes, last_used, added, first_used, life })
 }
 
 fn put_outbound(out: &mut Writer, state: &OutboundState) {
     put_config(out, &state.config);
     out.u64(state.next_sequence);
     put_use(out, state.packets, state.bytes, state.last_used);
+    options::put_life(out, state.added, state.first_used, state.life);
 }
 
 fn read_outbound(r: &mut Reader<'_>) -> Result<OutboundState, HandOverError> {
     let config = read_config(r)?;
     let next_sequence = r.u64("sequence number")?;
     let (packets, bytes, last_used) = read_use(r)?;
-    Ok(OutboundState { config, next_sequence, packets, bytes, last_used })
+    let (added, first_used, life) = options::read_life(r)?;
+    Ok(OutboundState { config, next_sequence, packets, bytes, last_used, added, first_used, life })
 }
 
 fn put_use(out: &mut Writer, packets: u64, bytes: u64, last_used: Time) {
@@ -206,12 +212,9 @@ fn put_config(out: &mut Writer, config: &SaConfig) {
     out.u8(match config.mode {
         Mode::Transport => 1,
         Mode::Tunnel => 2,
+        Mode::Beet => 3,
     });
-    out.u8(match config.suite {
-        SuiteId::Aes128Gcm => 1,
-        SuiteId::Aes256Gcm => 2,
-        SuiteId::ChaCha20Poly1305 => 3,
-    });
+    out.string(config.suite.to_string().as_bytes());
     out.string(config.keymat.expose());
     put_addr(out, config.endpoints.local);
     put_addr(out, config.endpoints.remote);
@@ -220,6 +223,12 @@ fn put_config(out: &mut Writer, config: &SaConfig) {
     put_selectors(out, &config.selectors);
     out.u32(config.replay_window);
     out.u16(config.path_mtu);
+    options::put(out, &config.options);
+}
+
+fn read_suite(r: &mut Reader<'_>) -> Result<SuiteId, HandOverError> {
+    let name = std::str::from_utf8(r.string("suite")?).map_err(|_| HandOverError::Field("suite"))?;
+    name.parse().map_err(|_| HandOverError::Field("suite"))
 }
 
 fn read_config(r: &mut Reader<'_>) -> Result<SaConfig, HandOverError> {
@@ -233,14 +242,10 @@ fn read_config(r: &mut Reader<'_>) -> Result<SaConfig, HandOverError> {
         mode: match r.u8("mode")? {
             1 => Mode::Transport,
             2 => Mode::Tunnel,
+            3 => Mode::Beet,
             _ => return Err(HandOverError::Field("mode")),
         },
-        suite: match r.u8("suite")? {
-            1 => SuiteId::Aes128Gcm,
-            2 => SuiteId::Aes256Gcm,
-            3 => SuiteId::ChaCha20Poly1305,
-            _ => return Err(HandOverError::Field("suite")),
-        },
+        suite: read_suite(r)?,
         keymat: Secret::new(r.string("keying material")?.to_vec()),
         endpoints: Endpoints {
             local: read_addr(r)?,
@@ -251,6 +256,7 @@ fn read_config(r: &mut Reader<'_>) -> Result<SaConfig, HandOverError> {
         selectors: read_selectors(r)?,
         replay_window: r.u32("replay window")?,
         path_mtu: r.u16("path MTU")?,
+        options: options::read(r)?,
     })
 }
 

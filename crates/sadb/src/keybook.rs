@@ -19,7 +19,7 @@ pub struct KeyBook {
 /// The entry that [`KeyBook::admit`] made.
 #[derive(Debug)]
 #[must_use = "keep it until the association is in its database, to withdraw it if it never gets there"]
-pub struct Admission([u8; 32]);
+pub struct Admission(Option<[u8; 32]>);
 
 impl KeyBook {
     /// The most keys that are remembered; beyond it every key is refused.
@@ -40,18 +40,24 @@ impl KeyBook {
         self.seen.iter().copied().collect()
     }
 
-    /// Enter the key of an association that is about to be made. Only the cipher key counts: the same key with another
-    /// salt is refused as well, in whatever suite or direction.
+    /// Enter the key of an association that is about to be made. Only the cipher key counts, or
+    /// the integrity key where there is no cipher: the same key with another salt is refused as well, in whatever suite or
+    /// direction. An association without a key has nothing to enter.
     ///
     /// # Errors
     /// [`SadError::KeyReused`], [`SadError::KeyBookFull`], [`SadError::KeymatLength`].
     pub fn admit(&mut self, config: &SaConfig) -> Result<Admission, SadError> {
-        let (want, got) = (config.suite.keymat_len(), config.keymat.len());
+        let (want, got) = (config.keymat_len(), config.keymat.len());
         let wrong = SadError::KeymatLength { suite: config.suite, want, got };
         if got != want {
             return Err(wrong);
         }
-        let key = config.keymat.expose().get(..config.suite.suite().key_len).ok_or(wrong)?;
+        if !config.options.protocol.is_keyed() {
+            return Ok(Admission(None));
+        }
+        let cipher = config.suite.cipher().key_len();
+        let key_len = if cipher > 0 { cipher } else { config.suite.integrity().key_len() };
+        let key = config.keymat.expose().get(..key_len).ok_or(wrong)?;
         let entry = self.fingerprint.of(key);
         if self.seen.contains(&entry) {
             return Err(SadError::KeyReused);
@@ -60,12 +66,14 @@ impl KeyBook {
             return Err(SadError::KeyBookFull(Self::CAPACITY));
         }
         self.seen.insert(entry);
-        Ok(Admission(entry))
+        Ok(Admission(Some(entry)))
     }
 
     /// Strike an entry out again. Only for an association that never was in a database, so never used its key.
     pub fn withdraw(&mut self, admission: Admission) {
-        self.seen.remove(&admission.0);
+        if let Some(entry) = admission.0 {
+            self.seen.remove(&entry);
+        }
     }
 
     /// How many keys it knows.

@@ -55,6 +55,56 @@ impl ReplayWindow {
         })
     }
 
+    /// No window: every number passes, any number of times. For an operator whose peer cannot keep a counter
+    /// (RFC 4303 section 3.4.3 lets the receiver decide).
+    pub fn off() -> ReplayWindow {
+        ReplayWindow { top: 0, size: 0, mask: 0, ring: Box::default() }
+    }
+
+    /// A window of another size that remembers what both can; `None` unless [`Self::is_size`]. A larger one takes what
+    /// lies left of the old one for seen, as the old one would have refused it.
+    #[must_use]
+    pub fn resized(&self, size: u32) -> Option<ReplayWindow> {
+        let mut window = ReplayWindow::new(size)?;
+        window.top = self.top;
+        let least = self.top.saturating_sub(window.size - 1).max(1);
+        for sequence in least..=self.top {
+            if self.size > 0 && self.check(sequence).is_err() {
+                let (word, bit) = window.place(sequence);
+                window.ring[word] |= bit;
+            }
+        }
+        // Without a window before, nothing below the top is known: refuse it rather than accept a replay.
+        if self.size == 0 && self.top > 0 {
+            window.ring.fill(u64::MAX);
+            let word = (self.top / WORD) as usize & window.mask;
+            window.ring[word] = u64::MAX >> (WORD - 1 - self.top % WORD);
+        }
+        Some(window)
+    }
+
+    /// The 64-bit number whose lower half is `low` and that lies nearest to the window (RFC 4303 appendix A2): at most
+    /// half the space above it, else below.
+    #[inline]
+    pub fn infer(&self, low: u32) -> u64 {
+        let (top_high, top_low) = (self.top >> 32, self.top as u32);
+        // The lower half of the window's bottom.
+        let bottom = top_low.wrapping_sub((self.size as u32).saturating_sub(1));
+        let high = if u64::from(top_low) + 1 >= self.size {
+            // The window lies within one lap: what is below its bottom belongs to the next.
+            if low >= bottom { top_high } else { top_high.wrapping_add(1) }
+        } else if low >= bottom {
+            // The window spans two laps, and this is in the earlier one. In lap zero there is none.
+            match top_high.checked_sub(1) {
+                Some(before) => before,
+                None => top_high,
+            }
+        } else {
+            top_high
+        };
+        high << 32 | u64::from(low)
+    }
+
     /// Whether a packet with this number may be new. Call before decryption.
     ///
     /// # Errors
@@ -66,6 +116,9 @@ impl ReplayWindow {
         }
         if sequence == 0 {
             return Err(DropReason::SequenceZero);
+        }
+        if self.size == 0 {
+            return Ok(());
         }
         if self.top - sequence >= self.size {
             return Err(DropReason::ReplayTooOld);
@@ -82,6 +135,10 @@ impl ReplayWindow {
     #[inline]
     pub fn commit(&mut self, sequence: u64) -> Result<(), DropReason> {
         self.check(sequence)?;
+        if self.size == 0 {
+            self.top = self.top.max(sequence);
+            return Ok(());
+        }
         if sequence > self.top {
             let (from, to) = (self.top / WORD, sequence / WORD);
             if to - from > self.mask as u64 {
@@ -131,6 +188,9 @@ impl ReplayWindow {
     /// A window from its portable form; `None` if no window exports that: wrong size or number of words, the top not
     /// marked, a number below one marked.
     pub fn import(state: &ReplayState) -> Option<ReplayWindow> {
+        if state.size == 0 {
+            return state.seen.is_empty().then(|| ReplayWindow { top: state.top, ..ReplayWindow::off() });
+        }
         let mut window = ReplayWindow::new(state.size)?;
         if state.seen.len() as u64 != window.size / WORD {
             return None;

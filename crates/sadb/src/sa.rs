@@ -7,6 +7,8 @@
 mod config;
 mod counters;
 mod inbound;
+mod key;
+mod options;
 mod outbound;
 
 pub use config::{
@@ -14,4 +16,9 @@ pub use config::{
 };
 pub use counters::Counters;
 pub use inbound::{InboundSa, InboundState};
+pub use key::{Key, Shape};
+pub use options::{
+    DontFragment, Dscp, Encapsulation, HeaderPolicy, HopLimit, KeyClass, Life, LifeState, Lifetime, Limits,
+    SaOptions, SaProtocol, Tfc,
+};
 pub use outbound::{OutboundSa, OutboundState};

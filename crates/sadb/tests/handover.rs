@@ -6,31 +6,82 @@ use common::{near_addr, near_ports, near_selectors, registry};
 use crypto::{Secret, SuiteId};
 use proptest::prelude::*;
 use sadb::handover::{HandOver, HandOverError};
-use sadb::sa::{InboundState, OutboundState};
+use sadb::sa::{
+    DontFragment, Dscp, HeaderPolicy, HopLimit, InboundState, KeyClass, LifeState, Lifetime, Limits,
+    OutboundState, SaOptions,
+};
 use sadb::{Direction, Endpoints, InboundSa, Mode, OutboundSa, ReplayWindow, SaConfig, Spi};
 use wire::Time;
 
+fn any_limits() -> impl Strategy<Value = Limits> {
+    any::<[u64; 4]>().prop_map(|[bytes, packets, seconds, seconds_used]| Limits {
+        bytes,
+        packets,
+        seconds,
+        seconds_used,
+    })
+}
+
+fn any_headers() -> impl Strategy<Value = HeaderPolicy> {
+    let dscp = prop_oneof![
+        Just(Dscp::Copy),
+        (0u8..64).prop_map(Dscp::Set),
+        any::<u8>().prop_map(|n| Dscp::Map(Box::new(std::array::from_fn(|i| (n ^ i as u8) & 63)))),
+    ];
+    let df = prop::sample::select(vec![DontFragment::Copy, DontFragment::Set, DontFragment::Clear]);
+    let hop_limit = prop_oneof![Just(HopLimit::Copy), any::<u8>().prop_map(HopLimit::Set)];
+    (dscp, any::<[bool; 2]>(), df, hop_limit).prop_map(|(dscp, [dscp_inward, ecn], df, hop_limit)| {
+        HeaderPolicy { dscp, dscp_inward, ecn, df, hop_limit }
+    })
+}
+
+/// Options that go with ESP in UDP.
+fn any_options() -> impl Strategy<Value = SaOptions> {
+    let class =
+        prop::sample::select(vec![KeyClass::Spi, KeyClass::SpiDestination, KeyClass::SpiDestinationSource]);
+    (any::<bool>(), any_limits(), any_limits(), any_headers(), prop::option::of(1u32..256), class).prop_map(
+        |(extended_sequence, soft, hard, headers, next, class)| SaOptions {
+            extended_sequence,
+            lifetime: Lifetime { soft, hard },
+            headers,
+            next: next.map(Spi),
+            class,
+            ..SaOptions::default()
+        },
+    )
+}
+
+/// Where an association is in its life.
+fn any_life() -> impl Strategy<Value = (Option<Time>, LifeState)> {
+    let states = vec![LifeState::Mature, LifeState::Dying, LifeState::Dead];
+    (prop::option::of(any::<u64>().prop_map(Time)), prop::sample::select(states))
+}
+
 fn any_config(direction: Direction) -> impl Strategy<Value = SaConfig> {
-    let names = (256u32.., any::<bool>(), prop::sample::select(SuiteId::ALL.to_vec()), any::<[u8; 36]>());
+    let names =
+        (256u32.., any::<bool>(), prop::sample::select(SuiteId::all().collect::<Vec<_>>()), any::<u8>());
+    let options = any_options();
     let ends = (near_addr(), near_addr(), any::<u16>(), any::<u16>(), near_ports());
-    (names, ends, near_selectors(), 6u32..10, any::<u16>()).prop_map(
+    (names, ends, near_selectors(), 6u32..10, any::<u16>(), options).prop_map(
         move |(
             (spi, transport, suite, key),
             (local, remote, local_port, remote_port, ports),
             selectors,
             window,
             mtu,
+            options,
         )| {
             SaConfig {
                 spi: Spi(spi),
                 direction,
                 mode: if transport { Mode::Transport } else { Mode::Tunnel },
                 suite,
-                keymat: Secret::new(key[..suite.keymat_len()].to_vec()),
+                keymat: Secret::new(vec![key; suite.keymat_len()]),
                 endpoints: Endpoints { local, remote, local_port, remote_port },
                 selectors: sadb::Selectors { local_ports: ports, ..selectors },
                 replay_window: 1 << window,
                 path_mtu: mtu,
+                options,
             }
         },
     )
@@ -54,25 +105,37 @@ fn sane(mut config: SaConfig) -> SaConfig {
 
 fn any_inbound() -> impl Strategy<Value = InboundState> {
     let seen = prop::collection::vec(1..2000u64, 0..40);
-    (any_config(Direction::Inbound), seen, any::<[u64; 3]>()).prop_map(
-        |(config, seen, [packets, bytes, at])| {
+    (any_config(Direction::Inbound), seen, any::<[u64; 3]>(), any_life()).prop_map(
+        |(config, seen, [packets, bytes, at], (first_used, life))| {
             let mut replay = ReplayWindow::new(config.replay_window).unwrap();
             for sequence in seen {
                 let _ = replay.commit(sequence);
             }
-            InboundState { config, replay: replay.export(), packets, bytes, last_used: Time(at) }
+            InboundState {
+                config,
+                replay: replay.export(),
+                packets,
+                bytes,
+                last_used: Time(at),
+                added: Time(at / 2),
+                first_used,
+                life,
+            }
         },
     )
 }
 
 fn any_outbound() -> impl Strategy<Value = OutboundState> {
-    (any_config(Direction::Outbound), 1..=1u64 << 32, any::<[u64; 3]>()).prop_map(
-        |(config, next_sequence, [packets, bytes, at])| OutboundState {
+    (any_config(Direction::Outbound), 1..=1u64 << 32, any::<[u64; 3]>(), any_life()).prop_map(
+        |(config, next_sequence, [packets, bytes, at], (first_used, life))| OutboundState {
             config,
             next_sequence,
             packets,
             bytes,
             last_used: Time(at),
+            added: Time(at / 2),
+            first_used,
+            life,
         },
     )
 }
@@ -94,7 +157,7 @@ fn any_hand_over() -> impl Strategy<Value = HandOver> {
 
 /// Octets with a true length and CRC over whatever the body says.
 fn sealed(body: &[u8]) -> Vec<u8> {
-    let mut octets = b"RVLNHAND\0\0\0\x01".to_vec();
+    let mut octets = b"RVLNHAND\0\0\0\x02".to_vec();
     octets.extend((body.len() as u64 + 28).to_be_bytes());
     octets.extend(body);
     let crc = octets.iter().fold(!0u64, |crc, octet| {
@@ -128,7 +191,7 @@ fn each_kind_of_damage_has_its_name() {
     assert_eq!(HandOver::from_bytes(b""), Err(HandOverError::NotOurs));
     assert_eq!(HandOver::from_bytes(b"RVLNHAN"), Err(HandOverError::NotOurs));
     assert_eq!(with(0, b'r'), Err(HandOverError::NotOurs));
-    assert_eq!(with(11, 2), Err(HandOverError::Version { got: 2 }));
+    assert_eq!(with(11, 3), Err(HandOverError::Version { got: 3 }));
     assert_eq!(with(19, 43), Err(HandOverError::Length { said: 43, got: 42 }));
     assert_eq!(with(20, 1), Err(HandOverError::Checksum));
     assert_eq!(with(41, !good[41]), Err(HandOverError::Checksum));
@@ -144,7 +207,7 @@ fn each_kind_of_damage_has_its_name() {
     assert_eq!(HandOver::from_bytes(&sealed(&huge)), Err(HandOverError::Field("used keys")));
     let many = [0, 0, 0, 0, 0, 0, 0, 0, 0x10, 1, 0, 0, 0, 0];
     assert_eq!(HandOver::from_bytes(&sealed(&many)), Err(HandOverError::Field("inbound associations")));
-    let one = [0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 3];
+    let one = [0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 4];
     assert_eq!(HandOver::from_bytes(&sealed(&one)), Err(HandOverError::Field("mode")));
     let short = [0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 2];
     assert_eq!(HandOver::from_bytes(&sealed(&short)), Err(HandOverError::Field("suite")));
@@ -161,8 +224,8 @@ fn an_absent_selector_that_has_a_value_is_refused() {
         outbound: vec![],
     };
     let octets = state.to_bytes();
-    // In front: lists 10, SPI and three kinds 7, key 22, endpoints 14, prefixes 34.
-    let at = 10 + 7 + 22 + 14 + 34;
+    // In front: lists 10, SPI and two kinds 6, suite 11, key 22, endpoints 14, prefixes 34.
+    let at = 10 + 6 + 11 + 22 + 14 + 34;
     let with = |offset: usize, octet: u8| {
         let mut body = octets.expose()[20..octets.len() - 8].to_vec();
         body[at + offset] = octet;

@@ -247,3 +247,78 @@ proptest! {
         }
     }
 }
+
+/// The rule of RFC 4303 appendix A2 in words: of all numbers with this lower half the one that is at most 2^32 - W above
+/// the top of the window, or inside it.
+fn nearest(top: u64, size: u64, low: u32) -> u64 {
+    let bottom = top.saturating_sub(size - 1);
+    let lap = (bottom >> 32) << 32;
+    let candidate = lap | u64::from(low);
+    if candidate >= bottom { candidate } else { candidate + (1 << 32) }
+}
+
+#[test]
+fn the_upper_half_is_inferred_around_every_lap() {
+    for size in [64, 1024, 65536] {
+        for lap in [0u64, 1, 2, 77] {
+            for near in [0u64, 1, 63, 64, 1023, 1024, 65535, 1 << 31, (1 << 32) - 1024, (1 << 32) - 1] {
+                let top = lap << 32 | near;
+                let mut window = ReplayWindow::new(size).unwrap();
+                if top > 0 {
+                    window.commit(top).unwrap();
+                }
+                for low in [0u32, 1, 62, 63, 64, 1024, 1 << 31, u32::MAX - 65535, u32::MAX - 1023, u32::MAX] {
+                    let want = nearest(top, u64::from(size), low);
+                    assert_eq!(window.infer(low), want, "top {top:#x} window {size} low {low:#x}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_window_that_is_off_lets_everything_but_zero_pass() {
+    let mut window = ReplayWindow::off();
+    for sequence in [5, 5, 1, 5, u64::MAX] {
+        assert_eq!(window.commit(sequence), Ok(()));
+    }
+    assert_eq!(window.check(0), Err(DropReason::SequenceZero));
+    assert_eq!((window.top(), window.size()), (u64::MAX, 0));
+    let again = ReplayWindow::import(&window.export()).unwrap();
+    assert_eq!(again.export(), window.export());
+}
+
+proptest! {
+    /// Resizing never accepts what the old window would have refused, and forgets nothing that the new one has room for.
+    #[test]
+    fn a_resized_window_refuses_at_least_as_much(
+        sizes in (6u32..10, 6u32..10),
+        start in 0u64..3000,
+        steps in prop::collection::vec(0u64..700, 1..60),
+    ) {
+        let mut window = ReplayWindow::new(1 << sizes.0).unwrap();
+        for step in steps {
+            let _ = window.commit(start + step);
+        }
+        let resized = window.resized(1 << sizes.1).unwrap();
+        prop_assert_eq!(resized.top(), window.top());
+        for sequence in 1..=window.top() + 2 {
+            if window.check(sequence).is_err() {
+                prop_assert!(resized.check(sequence).is_err(), "{}", sequence);
+            } else if window.top().saturating_sub(sequence) < 1 << sizes.1 {
+                prop_assert!(resized.check(sequence).is_ok(), "{}", sequence);
+            }
+        }
+        // From nothing known, nothing at or below the top is accepted.
+        let mut off = ReplayWindow::off();
+        if window.top() > 0 {
+            off.commit(window.top()).unwrap();
+            let on = off.resized(1 << sizes.1).unwrap();
+            for sequence in 1..=window.top() {
+                prop_assert!(on.check(sequence).is_err(), "{}", sequence);
+            }
+            prop_assert!(on.check(window.top() + 1).is_ok());
+            prop_assert!(on.check(window.top() + (1 << sizes.1)).is_ok());
+        }
+    }
+}

@@ -4,11 +4,28 @@ mod common;
 
 use common::{config, flow, inbound, ip, outbound, prefix, registry};
 use crypto::{CryptoError, Registry, Secret, SuiteId};
+use sadb::sa::{Dscp, Encapsulation, SaOptions, SaProtocol, Tfc};
 use sadb::spd::PortRange;
 use sadb::{Direction, InboundSa, Mode, OutboundSa, SaConfig, SadError, Spi};
 use wire::{AppId, DropReason, Time};
 
 type Change = fn(&mut SaConfig);
+
+fn chain(protocol: SaProtocol) -> SaOptions {
+    SaOptions { protocol, encapsulation: Encapsulation::None, ..SaOptions::default() }
+}
+
+fn compression() -> SaOptions {
+    chain(SaProtocol::IpComp)
+}
+
+fn ah() -> SaOptions {
+    chain(SaProtocol::Ah)
+}
+
+fn no_key() -> Secret {
+    Secret::new(Vec::new())
+}
 
 #[test]
 fn a_configuration_that_contradicts_itself_is_refused_by_name() {
@@ -17,7 +34,7 @@ fn a_configuration_that_contradicts_itself_is_refused_by_name() {
         ("ReservedSpi", |c| c.spi = Spi(0), |c| c.spi = Spi(256)),
         ("ReservedSpi", |c| c.spi = Spi(255), |c| c.spi = Spi(u32::MAX)),
         ("KeymatLength", |c| c.keymat = Secret::new(vec![1; 16]), |c| c.keymat = Secret::new(vec![1; 20])),
-        ("KeymatLength", |c| c.keymat = Secret::new(vec![1; 36]), |c| c.suite = SuiteId::Aes256Gcm),
+        ("KeymatLength", |c| c.keymat = Secret::new(vec![1; 36]), |c| c.suite = SuiteId::AES_256_GCM),
         ("KeymatLength", |c| c.keymat = Secret::new(vec![]), |c| c.keymat = Secret::new(vec![1; 20])),
         ("ReplayWindowSize", |c| c.replay_window = 32, |c| c.replay_window = 64),
         ("ReplayWindowSize", |c| c.replay_window = 1000, |c| c.replay_window = 65536),
@@ -39,6 +56,44 @@ fn a_configuration_that_contradicts_itself_is_refused_by_name() {
             |c| c.endpoints.remote = ip("2001:db8::2"),
         ),
         ("SameEndpoint", |c| c.endpoints.remote = c.endpoints.local, |c| c.endpoints.remote_port = 4501),
+        (
+            "ReplayWindowSize",
+            |c| (c.options.extended_sequence, c.replay_window) = (true, 0),
+            |c| c.replay_window = 64,
+        ),
+        (
+            "Cpi",
+            |c| (c.options, c.spi) = (compression(), Spi(0x1_0000)),
+            |c| (c.spi, c.keymat) = (Spi(256), no_key()),
+        ),
+        (
+            "AhEncrypts",
+            |c| c.options = ah(),
+            |c| (c.suite, c.keymat) = ("sha256".parse().unwrap(), Secret::new(vec![1; 32])),
+        ),
+        (
+            "UdpWithout",
+            |c| (c.options, c.options.encapsulation) = (compression(), Encapsulation::Udp),
+            |c| (c.options, c.keymat) = (compression(), no_key()),
+        ),
+        (
+            "IpIpMode",
+            |c| (c.options, c.mode, c.keymat) = (chain(SaProtocol::IpIp), Mode::Transport, no_key()),
+            |c| c.mode = Mode::Tunnel,
+        ),
+        ("TfcMode", |c| (c.options.tfc, c.mode) = (Tfc::Full, Mode::Transport), |c| c.mode = Mode::Tunnel),
+        ("Dscp", |c| c.options.headers.dscp = Dscp::Set(64), |c| c.options.headers.dscp = Dscp::Set(63)),
+        (
+            "Dscp",
+            |c| c.options.headers.dscp = Dscp::Map(Box::new([64; 64])),
+            |c| c.options.headers.dscp = Dscp::Copy,
+        ),
+        ("OwnNext", |c| c.options.next = Some(c.spi), |c| c.options.next = Some(Spi(1))),
+        (
+            "BeetSelector",
+            |c| c.mode = Mode::Beet,
+            |c| (c.selectors.local, c.selectors.remote) = (prefix("10.0.0.1/32"), prefix("10.0.0.2/32")),
+        ),
         ("PortZero", |c| c.endpoints.local_port = 0, |c| c.endpoints.local_port = 1),
         ("PathMtu", |c| c.path_mtu = 575, |c| c.path_mtu = 576),
         (
@@ -93,12 +148,15 @@ fn only_an_inbound_peer_may_have_any_port_and_v6_paths_carry_1280() {
 
 #[test]
 fn every_error_says_what_to_do() {
-    let words = ["choose", "give", "leave", "delete", "use", "generate", "swap", "shows", "restart", "add"];
+    let words = [
+        "choose", "give", "leave", "delete", "use", "generate", "swap", "shows", "restart", "add", "ask",
+        "name", "needs",
+    ];
     for error in [
         SadError::ReservedSpi(Spi(3)),
         SadError::DuplicateSpi(Spi(300)),
         SadError::UnknownSpi(Spi(300)),
-        SadError::KeymatLength { suite: SuiteId::Aes128Gcm, want: 20, got: 16 },
+        SadError::KeymatLength { suite: SuiteId::AES_128_GCM, want: 20, got: 16 },
         SadError::KeyReused,
         SadError::KeyBookFull(1),
         SadError::TooMany(1),
@@ -112,6 +170,14 @@ fn every_error_says_what_to_do() {
         SadError::BoundToNoApplication,
         SadError::EmptyPortRange { first: 2, last: 1 },
         SadError::TransportSelector { selector: prefix("192.0.2.0/24"), endpoint: ip("::1") },
+        SadError::Cpi(Spi(3)),
+        SadError::AhEncrypts(SuiteId::AES_128_GCM),
+        SadError::UdpWithout(SaProtocol::Ah),
+        SadError::IpIpMode(Mode::Transport),
+        SadError::TfcMode,
+        SadError::Dscp(64),
+        SadError::OwnNext(Spi(300)),
+        SadError::BeetSelector { local: prefix("192.0.2.0/24"), remote: prefix("192.0.2.1/32") },
         SadError::ReplayState { spi: Spi(300) },
         SadError::SequenceState { spi: Spi(300) },
     ] {
@@ -119,8 +185,8 @@ fn every_error_says_what_to_do() {
         assert!(words.iter().any(|word| text.contains(word)), "{text}");
     }
     assert_eq!(
-        SadError::KeymatLength { suite: SuiteId::Aes128Gcm, want: 20, got: 16 }.to_string(),
-        "keying material for aes128gcm is 20 octets (key, then 4 of salt), this is 16; give 20 octets as 40 hexadecimal digits"
+        SadError::KeymatLength { suite: SuiteId::AES_128_GCM, want: 20, got: 16 }.to_string(),
+        "keying material for aes128gcm is 20 octets (16 of cipher key, then 4 of salt), this is 16; give 20 octets as 40 hexadecimal digits"
     );
 }
 
@@ -136,17 +202,7 @@ fn an_association_for_the_other_direction_or_an_unknown_suite_is_refused() {
         Err(SadError::Direction { got: Direction::Inbound, .. })
     ));
     let nobody = InboundSa::new(inward, &Registry::new());
-    assert_eq!(nobody.err(), Some(SadError::Crypto(CryptoError::NoProvider(SuiteId::Aes128Gcm))));
-}
-
-#[test]
-fn the_nonce_is_salt_then_iv() {
-    let sa = outbound(config(Direction::Outbound, 0x01020304));
-    let salt = &sa.config().keymat.expose()[16..];
-    let nonce = sa.nonce([11, 12, 13, 14, 15, 16, 17, 18]);
-    assert_eq!(nonce[..4], *salt);
-    assert_eq!(nonce[4..], [11, 12, 13, 14, 15, 16, 17, 18]);
-    assert_eq!(inbound(0x01020304).nonce([11, 12, 13, 14, 15, 16, 17, 18]), nonce);
+    assert_eq!(nobody.err(), Some(SadError::Crypto(CryptoError::NoProvider(SuiteId::AES_128_GCM))));
 }
 
 #[test]
@@ -157,7 +213,7 @@ fn sequence_numbers_start_at_one_and_end_for_ever() {
     let mut state = sa.export();
     state.next_sequence = u64::from(u32::MAX);
     let mut sa = OutboundSa::import(state, &registry()).unwrap();
-    assert_eq!(sa.take_sequence(), Ok(u32::MAX));
+    assert_eq!(sa.take_sequence(), Ok(u64::from(u32::MAX)));
     for _ in 0..3 {
         assert_eq!(sa.take_sequence(), Err(DropReason::SequenceExhausted));
         assert_eq!(sa.next_sequence(), 1 << 32);
@@ -165,6 +221,51 @@ fn sequence_numbers_start_at_one_and_end_for_ever() {
     // Exhausted stays exhausted in the next daemon.
     let mut sa = OutboundSa::import(sa.export(), &registry()).unwrap();
     assert_eq!(sa.take_sequence(), Err(DropReason::SequenceExhausted));
+}
+
+#[test]
+fn extended_sequence_numbers_go_on_behind_32_bits_and_end_for_ever_too() {
+    let mut config = config(Direction::Outbound, 0x1000);
+    config.options.extended_sequence = true;
+    let mut state = outbound(config).export();
+    state.next_sequence = u64::from(u32::MAX);
+    let mut sa = OutboundSa::import(state, &registry()).unwrap();
+    assert_eq!((sa.take_sequence(), sa.take_sequence()), (Ok(0xffff_ffff), Ok(0x1_0000_0000)));
+    let mut state = sa.export();
+    state.next_sequence = u64::MAX - 1;
+    let mut sa = OutboundSa::import(state, &registry()).unwrap();
+    assert_eq!(sa.take_sequence(), Ok(u64::MAX - 1));
+    assert_eq!(sa.take_sequence(), Err(DropReason::SequenceExhausted));
+    let mut sa = OutboundSa::import(sa.export(), &registry()).unwrap();
+    assert_eq!(sa.take_sequence(), Err(DropReason::SequenceExhausted));
+}
+
+#[test]
+fn the_upper_half_of_a_number_counts_only_where_it_is_agreed() {
+    let mut config = config(Direction::Inbound, 0x1000);
+    config.options.extended_sequence = true;
+    let mut sa = InboundSa::new(config, &registry()).unwrap();
+    sa.replay.commit(0x1_0000_0005).unwrap();
+    assert_eq!(sa.whole_sequence(7), 0x1_0000_0007);
+    assert_eq!(sa.whole_sequence(0xffff_fff0), 0xffff_fff0);
+    let again = InboundSa::import(sa.export(), &registry()).unwrap();
+    assert_eq!(again.whole_sequence(7), 0x1_0000_0007);
+    assert_eq!(inbound(0x1000).whole_sequence(7), 7);
+}
+
+#[test]
+fn a_replay_window_is_resized_live() {
+    let mut sa = inbound(0x1000);
+    sa.replay.commit(70).unwrap();
+    sa.resize_replay(64).unwrap();
+    assert_eq!(sa.config().replay_window, 64);
+    assert_eq!(
+        (sa.replay.check(70), sa.replay.check(5)),
+        (Err(DropReason::Replayed), Err(DropReason::ReplayTooOld))
+    );
+    assert_eq!(sa.resize_replay(65), Err(SadError::ReplayWindowSize(65)));
+    sa.resize_replay(0).unwrap();
+    assert_eq!(sa.replay.check(70), Ok(()));
 }
 
 #[test]

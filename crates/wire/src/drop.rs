@@ -43,10 +43,12 @@ drop_reasons! {
     InboundPolicy "inbound_policy" "The decrypted packet is one that policy does not accept from this association.";
     UnknownSpi "unknown_spi" "No inbound security association has this SPI.";
     WrongPeer "wrong_peer" "The SPI is known, but not between these addresses.";
+    WrongProtocol "wrong_protocol" "The association is of another protocol (ESP, AH, IPComp) than the packet.";
     Replayed "replayed" "The sequence number was seen before.";
     ReplayTooOld "replay_too_old" "The sequence number is left of the replay window.";
     SequenceZero "sequence_zero" "Sequence number zero is never sent.";
     SequenceExhausted "sequence_exhausted" "The association has used its last sequence number; it needs a new key.";
+    SaExpired "sa_expired" "The association is behind a hard limit of its lifetime.";
     AuthFailed "auth_failed" "The integrity check value is wrong.";
     EspTooShort "esp_too_short" "The ESP packet is shorter than header, IV, trailer and ICV, or not aligned.";
     EspPadding "esp_padding" "The padding after decryption is not 1, 2, 3 and so on, or longer than the packet.";

@@ -101,7 +101,7 @@ fn every_fault_has_a_place_and_a_remedy() {
 #[test]
 fn a_key_of_a_counter_mode_suite_is_refused_at_its_line_and_not_shown() {
     let key = "000102030405060708090a0b0c0d0e0f10111213";
-    for suite in crypto::SuiteId::ALL {
+    for suite in crypto::SuiteId::all().filter(|suite| suite.nonce_is_counter()) {
         let text = format!("policy = \"p\"\n\n[[sa]]\nspi = 4096\nsuite = \"{suite}\"\nkey = \"{key}\"\n");
         let report = parse(&text).unwrap_err();
         assert_eq!(report.findings().len(), 1, "{report}");

@@ -1,9 +1,10 @@
 //! Inbound: an outer IP packet becomes an inner one (RFC 4303 section 3.4).
 
-use super::{HEADER, ICV, IV, pad};
+use super::{HEADER, pad};
 use crate::udp_encap::Outer;
 use crate::{transport, tunnel};
 use crypto::OpenOp;
+use sadb::sa::Key;
 use sadb::{InboundSa, Mode};
 use wire::stage::{Inner, Scheduled};
 use wire::{DropReason, Packet, Pool, Verdict};
@@ -32,16 +33,20 @@ pub fn decap(
 }
 
 fn open(sa: &mut InboundSa, packet: &mut Packet<Scheduled>, outer: &Outer) -> Result<(), DropReason> {
-    let sequence = u64::from(outer.sequence);
+    let Key::Esp(key) = sa.key() else { return Err(DropReason::WrongProtocol) };
+    let shape = sa.shape();
+    let (iv_len, icv_len) = (usize::from(shape.iv), usize::from(shape.icv));
+    let sequence = sa.whole_sequence(outer.sequence);
     let esp = packet.bytes_mut().get_mut(outer.at..outer.end).ok_or(DropReason::EspTooShort)?;
     let (header, rest) = esp.split_first_chunk_mut::<HEADER>().ok_or(DropReason::EspTooShort)?;
-    let (iv, rest) = rest.split_first_chunk_mut::<IV>().ok_or(DropReason::EspTooShort)?;
-    let (data, tag) = rest.split_last_chunk_mut::<ICV>().ok_or(DropReason::EspTooShort)?;
-    if data.is_empty() || data.len() % pad::ALIGN != 0 {
+    let (iv, rest) = rest.split_at_mut_checked(iv_len).ok_or(DropReason::EspTooShort)?;
+    let data_len = rest.len().checked_sub(icv_len).ok_or(DropReason::EspTooShort)?;
+    let (data, icv) = rest.split_at_mut_checked(data_len).ok_or(DropReason::EspTooShort)?;
+    if data.is_empty() || data.len() & (usize::from(shape.align) - 1) != 0 {
         return Err(DropReason::EspTooShort);
     }
     sa.replay.check(sequence)?;
-    if !sa.aead().open(OpenOp { nonce: sa.nonce(*iv), aad: header, data, tag: *tag, ok: false }) {
+    if !key.open(OpenOp { sequence, header, iv, data, icv, ok: false }) {
         return Err(DropReason::AuthFailed);
     }
     sa.replay.commit(sequence)?;
@@ -50,16 +55,18 @@ fn open(sa: &mut InboundSa, packet: &mut Packet<Scheduled>, outer: &Outer) -> Re
         return Err(DropReason::EspDummy);
     }
 
-    let payload = outer.at + HEADER + IV;
+    let payload = outer.at + HEADER + iv_len;
     match sa.config().mode {
         Mode::Tunnel => tunnel::restore(packet.buf_mut(), payload, trailer, outer.tos)?,
-        Mode::Transport => transport::restore(packet.buf_mut(), payload, trailer, outer)?,
+        Mode::Transport | Mode::Beet => transport::restore(packet.buf_mut(), payload, trailer, outer)?,
     }
+    let (now, len) = (packet.meta.received, packet.bytes().len());
+    sa.life.carry(now, sa.counters.packets + 1, sa.counters.bytes + len as u64)?;
     packet.meta.spi = outer.spi;
     packet.meta.sequence = sequence;
     packet.meta.services = sa.config().services();
     packet.meta.app = sa.config().selectors.app.unwrap_or_default();
     packet.meta.tos = outer.tos;
-    sa.counters.carried(packet.meta.received, packet.bytes().len());
+    sa.counters.carried(now, len);
     Ok(())
 }

@@ -1,14 +1,15 @@
 //! Outbound: an inner IP packet becomes an outer one (RFC 4303 section 3.3).
 
-use super::{HEADER, ICV, IV, pad};
+use super::{HEADER, pad};
 use crate::{ecn, mtu, transport, tunnel, udp_encap};
 use crypto::SealOp;
+use sadb::sa::{Key, Shape};
 use sadb::{Mode, OutboundSa};
 use std::net::IpAddr;
 use wire::ipv4::{self, Ipv4, Ipv4Repr};
 use wire::ipv6::{self, Ipv6, Ipv6Repr};
 use wire::stage::{Outer, Scheduled};
-use wire::{DropReason, Packet, Pool, Verdict, protocol, udp};
+use wire::{DropReason, Packet, Pool, Verdict, protocol};
 
 /// The most that one IPv4 packet, or one IPv6 payload, can hold.
 const LONGEST: usize = u16::MAX as usize;
@@ -34,25 +35,33 @@ pub fn encap(sa: &mut OutboundSa, mut packet: Packet<Scheduled>, pool: &mut Pool
 struct Layout {
     /// The outer IP header.
     ip: usize,
+    /// The UDP header, or nothing.
+    udp: usize,
     /// New octets in front of the buffer.
     front: usize,
     /// Padding, pad length and next header.
     trailer: usize,
-    /// UDP header to ICV.
-    udp: usize,
+    /// Everything behind the outer IP header.
+    payload: usize,
 }
 
 impl Layout {
-    fn new(sa: &OutboundSa, inner: &Inner, len: usize) -> Result<Layout, DropReason> {
-        let ip = mtu::outer_header(sa.config());
-        let payload = len - inner.header;
-        let trailer = pad::length(payload) + pad::TRAILER;
-        let udp = udp::HEADER_LEN + HEADER + IV + payload + trailer + ICV;
+    fn new(sa: &OutboundSa, shape: Shape, inner: &Inner, len: usize) -> Result<Layout, DropReason> {
+        let (ip, udp) = (mtu::outer_header(sa.config()), mtu::udp_header(sa.config()));
+        let body = len - inner.header;
+        let trailer = pad::length(body, usize::from(shape.align)) + pad::TRAILER;
+        let around = udp + HEADER + usize::from(shape.iv);
+        let payload = around + body + trailer + usize::from(shape.icv);
         let limit = if ip == ipv4::HEADER_LEN { LONGEST - ip } else { LONGEST };
-        if udp > limit {
+        if payload > limit {
             return Err(DropReason::TooLong);
         }
-        Ok(Layout { ip, front: ip - inner.header + udp::HEADER_LEN + HEADER + IV, trailer, udp })
+        Ok(Layout { ip, udp, front: ip - inner.header + around, trailer, payload })
+    }
+
+    /// The protocol that the outer IP header names.
+    fn protocol(&self) -> u8 {
+        if self.udp > 0 { protocol::UDP } else { protocol::ESP }
     }
 }
 
@@ -70,16 +79,20 @@ fn seal(sa: &mut OutboundSa, packet: &mut Packet<Scheduled>) -> Result<(), DropR
     let len = packet.bytes().len();
     let inner = match sa.config().mode {
         Mode::Tunnel => tunnel::read(packet.bytes())?,
-        Mode::Transport => transport::read(packet.bytes(), &sa.config().endpoints)?,
+        Mode::Transport | Mode::Beet => transport::read(packet.bytes(), &sa.config().endpoints)?,
     };
-    let layout = Layout::new(sa, &inner, len)?;
-    if packet.buf().headroom() < layout.front || packet.buf().tailroom() < layout.trailer + ICV {
+    let shape = sa.shape();
+    let icv = usize::from(shape.icv);
+    let layout = Layout::new(sa, shape, &inner, len)?;
+    if packet.buf().headroom() < layout.front || packet.buf().tailroom() < layout.trailer + icv {
         return Err(DropReason::NoRoom);
     }
+    let now = packet.meta.received;
+    sa.life.carry(now, sa.counters.packets + 1, sa.counters.bytes + len as u64)?;
     let sequence = sa.take_sequence()?;
 
     let buf = packet.buf_mut();
-    let back = buf.push_back(layout.trailer + ICV).ok_or(DropReason::NoRoom)?;
+    let back = buf.push_back(layout.trailer + icv).ok_or(DropReason::NoRoom)?;
     if let Some(trailer) = back.get_mut(..layout.trailer) {
         pad::write(trailer, inner.next_header);
     }
@@ -87,17 +100,21 @@ fn seal(sa: &mut OutboundSa, packet: &mut Packet<Scheduled>) -> Result<(), DropR
 
     // Written before the cipher runs, so that the packet can be moved right after it.
     let meta = &mut packet.meta;
-    (meta.spi, meta.sequence) = (sa.spi().0, sequence.into());
+    (meta.spi, meta.sequence) = (sa.spi().0, sequence);
     (meta.services, meta.tos) = (sa.config().services(), inner.tos);
 
     write_outer_ip(sa, packet, &inner, &layout, sequence)?;
     let (_, datagram) = packet.bytes_mut().split_at_mut_checked(layout.ip).ok_or(DropReason::NoRoom)?;
-    let (header, esp) = datagram.split_at_mut_checked(udp::HEADER_LEN).ok_or(DropReason::NoRoom)?;
-    udp_encap::write(header, &sa.config().endpoints, layout.udp)?;
-    seal_esp(sa, esp, sequence)?;
-    udp_encap::fill_checksum(datagram, &sa.config().endpoints)?;
+    let (udp, esp) = datagram.split_at_mut_checked(layout.udp).ok_or(DropReason::NoRoom)?;
+    if layout.udp > 0 {
+        udp_encap::write(udp, &sa.config().endpoints, layout.payload)?;
+    }
+    seal_esp(sa, shape, esp, sequence)?;
+    if layout.udp > 0 {
+        udp_encap::fill_checksum(datagram, &sa.config().endpoints)?;
+    }
 
-    sa.counters.carried(packet.meta.received, len);
+    sa.counters.carried(now, len);
     Ok(())
 }
 
@@ -107,7 +124,7 @@ fn write_outer_ip(
     packet: &mut Packet<Scheduled>,
     inner: &Inner,
     layout: &Layout,
-    sequence: u32,
+    sequence: u64,
 ) -> Result<(), DropReason> {
     let df = !packet.meta.may_fragment;
     let bytes = packet.bytes_mut();
@@ -115,14 +132,14 @@ fn write_outer_ip(
         bytes.copy_within(layout.front..layout.front + inner.header, 0);
         if layout.ip == ipv4::HEADER_LEN {
             let mut ip = Ipv4::new_checked(bytes)?;
-            ip.set_protocol(protocol::UDP);
+            ip.set_protocol(layout.protocol());
             ip.set_unfragmented(df);
-            ip.set_total_len((layout.ip + layout.udp) as u16);
+            ip.set_total_len((layout.ip + layout.payload) as u16);
             ip.fill_checksum();
         } else {
             let mut ip = Ipv6::new_checked(bytes)?;
-            ip.set_next_header(protocol::UDP);
-            ip.set_payload_len(layout.udp as u16);
+            ip.set_next_header(layout.protocol());
+            ip.set_payload_len(layout.payload as u16);
         }
         return Ok(());
     }
@@ -134,13 +151,13 @@ fn write_outer_ip(
             &Ipv4Repr {
                 src,
                 dst,
-                protocol: protocol::UDP,
+                protocol: layout.protocol(),
                 ttl: tunnel::TTL,
                 tos,
                 // An atomic datagram needs no identification (RFC 6864 section 4.1).
                 id: if df { 0 } else { sequence as u16 },
                 df,
-                payload_len: layout.udp,
+                payload_len: layout.payload,
             },
         )?,
         (IpAddr::V6(src), IpAddr::V6(dst)) => ipv6::emit(
@@ -148,11 +165,11 @@ fn write_outer_ip(
             &Ipv6Repr {
                 src,
                 dst,
-                next_header: protocol::UDP,
+                next_header: layout.protocol(),
                 hop_limit: tunnel::TTL,
                 traffic_class: tos,
                 flow_label: 0,
-                payload_len: layout.udp,
+                payload_len: layout.payload,
             },
         )?,
         // The configuration was checked: both ends are of one family.
@@ -162,12 +179,13 @@ fn write_outer_ip(
 }
 
 /// The ESP packet around a payload that is already in place.
-fn seal_esp(sa: &OutboundSa, esp: &mut [u8], sequence: u32) -> Result<(), DropReason> {
+fn seal_esp(sa: &OutboundSa, shape: Shape, esp: &mut [u8], sequence: u64) -> Result<(), DropReason> {
+    let Key::Esp(key) = sa.key() else { return Err(DropReason::WrongProtocol) };
     let (header, rest) = esp.split_first_chunk_mut::<HEADER>().ok_or(DropReason::NoRoom)?;
-    let (iv, rest) = rest.split_first_chunk_mut::<IV>().ok_or(DropReason::NoRoom)?;
-    let (data, tag) = rest.split_last_chunk_mut::<ICV>().ok_or(DropReason::NoRoom)?;
-    wire::esp::emit(header, sa.spi().0, sequence)?;
-    *iv = u64::from(sequence).to_be_bytes();
-    sa.aead().seal(SealOp { nonce: sa.nonce(*iv), aad: header, data, tag });
+    let (iv, rest) = rest.split_at_mut_checked(shape.iv.into()).ok_or(DropReason::NoRoom)?;
+    let data_len = rest.len().checked_sub(shape.icv.into()).ok_or(DropReason::NoRoom)?;
+    let (data, icv) = rest.split_at_mut_checked(data_len).ok_or(DropReason::NoRoom)?;
+    wire::esp::emit(header, sa.spi().0, sequence as u32)?;
+    key.seal(SealOp { sequence, header, iv, data, icv });
     Ok(())
 }

@@ -1,11 +1,12 @@
-//! The ESP packet (RFC 4303 section 2) for the AEAD suites (RFC 4106, RFC 7634):
+//! The ESP packet (RFC 4303 section 2):
 //!
 //! ```text
-//! | SPI 4 | sequence 4 | IV 8 | payload | padding 0..3 | pad length 1 | next header 1 | ICV 16 |
-//! |------- AAD --------|      |------------------ encrypted -------------------------|
+//! | SPI 4 | sequence 4 | IV | payload | padding | pad length 1 | next header 1 | ICV |
+//!                           |---------------- encrypted ----------------------|
 //! ```
 //!
-//! The IV is the 64-bit sequence number, the nonce salt and IV (docs/design/0003 item 4).
+//! Lengths of IV and ICV, and what payload and trailer together are a multiple of, are the suite's
+//! ([`sadb::sa::Shape`]). What is authenticated is the transform's to know.
 
 mod decap;
 pub(crate) mod encap;
@@ -14,16 +15,10 @@ pub(crate) mod pad;
 pub use decap::decap;
 pub use encap::encap;
 
-use crypto::TAG_LEN;
-
-/// SPI and sequence number; also the AAD.
+/// SPI and sequence number.
 pub(crate) const HEADER: usize = wire::esp::HEADER_LEN;
-/// Explicit IV.
-pub(crate) const IV: usize = 8;
-/// Integrity check value.
-pub(crate) const ICV: usize = TAG_LEN;
 
 /// Octets that [`encap`] needs in front of the inner packet at most: outer IPv6, UDP, ESP header, IV.
-pub const HEADROOM: usize = 40 + wire::udp::HEADER_LEN + HEADER + IV;
-/// Octets that [`encap`] needs behind the inner packet at most: padding, trailer, ICV.
-pub const TAILROOM: usize = pad::MAX_PAD + pad::TRAILER + ICV;
+pub const HEADROOM: usize = 40 + wire::udp::HEADER_LEN + HEADER + crypto::MAX_IV_LEN;
+/// Octets that [`encap`] needs behind the inner packet at most, without padding that hides lengths: padding, trailer, ICV.
+pub const TAILROOM: usize = pad::MAX_PAD + pad::TRAILER + crypto::MAX_ICV_LEN;

@@ -4,17 +4,16 @@ use wire::DropReason;
 
 /// Pad length and next header.
 pub(crate) const TRAILER: usize = 2;
-/// Payload and trailer together are a multiple of this (RFC 4303 section 2.4; no suite here asks for more).
-pub(crate) const ALIGN: usize = 4;
-/// Most padding that [`write`] adds.
-pub(crate) const MAX_PAD: usize = ALIGN - 1;
+/// Most padding that any suite asks for: the AES block, less one.
+pub(crate) const MAX_PAD: usize = 15;
 
 /// Next header of a packet without content (RFC 4303 section 2.6).
 pub(crate) const DUMMY: u8 = 59;
 
-/// Padding for `payload` octets.
-pub(crate) const fn length(payload: usize) -> usize {
-    (ALIGN - (payload + TRAILER) % ALIGN) % ALIGN
+/// Padding for `payload` octets where payload and trailer together must be a multiple of `align`.
+pub(crate) const fn length(payload: usize, align: usize) -> usize {
+    // A mask: `align` is 4, 8 or 16.
+    (payload + TRAILER).wrapping_neg() & (align - 1)
 }
 
 /// Fill `trailer`, which is [`length`] + [`TRAILER`] octets.
@@ -57,11 +56,14 @@ mod tests {
 
     #[test]
     fn every_residue_aligns_and_reads_back() {
-        for payload in 0..64 {
-            let mut plain = vec![0xee; payload + length(payload) + TRAILER];
-            assert_eq!(plain.len() % ALIGN, 0);
-            write(&mut plain[payload..], 6);
-            assert_eq!(read(&plain), Ok(Trailer { payload, next_header: 6 }));
+        for align in [4, 8, 16] {
+            for payload in 0..64 {
+                assert!(length(payload, align) < align);
+                let mut plain = vec![0xee; payload + length(payload, align) + TRAILER];
+                assert_eq!(plain.len() % align, 0);
+                write(&mut plain[payload..], 6);
+                assert_eq!(read(&plain), Ok(Trailer { payload, next_header: 6 }));
+            }
         }
     }
 

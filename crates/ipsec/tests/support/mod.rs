@@ -2,6 +2,7 @@
 #![allow(dead_code, missing_docs, reason = "each test binary uses its part")]
 
 use crypto::{Secret, SuiteId};
+use sadb::sa::SaOptions;
 use sadb::{Direction, Endpoints, InboundSa, Mode, OutboundSa, SaConfig, Selectors, Spi};
 use std::net::IpAddr;
 use wire::ipv4::{self, Ipv4Repr};
@@ -44,6 +45,7 @@ pub fn outbound_config(mode: Mode, suite: SuiteId, v6: bool) -> SaConfig {
         selectors: Selectors::ANY,
         replay_window: 1024,
         path_mtu: 1500,
+        options: SaOptions::default(),
     }
 }
 
@@ -138,5 +140,8 @@ pub fn raw(bytes: &[u8]) -> Packet<stage::Raw> {
 pub fn scheduled_in(bytes: &[u8]) -> Packet<stage::Scheduled> {
     raw(bytes).advance::<stage::Clean>().advance::<stage::Classed>().advance()
 }
+
+/// The suites of the fast path; every suite has its own tests.
+pub const SUITES: [SuiteId; 3] = [SuiteId::AES_128_GCM, SuiteId::AES_256_GCM, SuiteId::CHACHA20_POLY1305];
 
 pub const MODES: [Mode; 2] = [Mode::Transport, Mode::Tunnel];

@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use crypto::{Secret, SuiteId};
 use wire::{AppId, Flow, Prefix, Services};
 
+use super::options::{Dscp, Encapsulation, KeyClass, SaOptions, SaProtocol, Tfc};
 use crate::spd::PortRange;
 use crate::{ReplayWindow, SadError};
 
@@ -38,6 +39,9 @@ pub enum Mode {
     Transport,
     /// A whole IP packet.
     Tunnel,
+    /// As transport on the wire, between fixed inner addresses that never travel: those of the selectors
+    /// (draft-nikander-esp-beet-mode).
+    Beet,
 }
 
 impl Mode {
@@ -46,6 +50,7 @@ impl Mode {
         match self {
             Mode::Transport => "transport",
             Mode::Tunnel => "tunnel",
+            Mode::Beet => "beet",
         }
     }
 }
@@ -158,20 +163,33 @@ pub struct SaConfig {
     pub replay_window: u32,
     /// Octets of an outer IP packet that the path carries. Used outbound.
     pub path_mtu: u16,
+    /// What has a default.
+    pub options: SaOptions,
 }
 
 impl SaConfig {
-    /// The services that the suite gives: every suite here encrypts and authenticates.
+    /// The services that it gives.
     pub fn services(&self) -> Services {
-        match self.suite {
-            SuiteId::Aes128Gcm | SuiteId::Aes256Gcm | SuiteId::ChaCha20Poly1305 => Services::ENCRYPTED,
+        match self.options.protocol {
+            SaProtocol::Esp if self.suite.encrypts() => Services::ENCRYPTED,
+            SaProtocol::Esp | SaProtocol::Ah => Services::AUTHENTICATED,
+            SaProtocol::IpComp | SaProtocol::IpIp => Services::NONE,
+        }
+    }
+
+    /// Octets of keying material that protocol and suite ask for.
+    pub fn keymat_len(&self) -> usize {
+        match self.options.protocol {
+            SaProtocol::Esp => self.suite.keymat_len(),
+            SaProtocol::Ah => self.suite.integrity().keymat_len(),
+            SaProtocol::IpComp | SaProtocol::IpIp => 0,
         }
     }
 
     /// The selectors that count: in transport mode an association carries only packets between its endpoints.
     pub fn effective_selectors(&self) -> Selectors {
         match self.mode {
-            Mode::Tunnel => self.selectors,
+            Mode::Tunnel | Mode::Beet => self.selectors,
             Mode::Transport => Selectors {
                 local: Prefix::host(self.endpoints.local),
                 remote: Prefix::host(self.endpoints.remote),
@@ -185,21 +203,57 @@ impl SaConfig {
     /// # Errors
     /// The first contradiction found; see [`SadError`].
     pub fn check(&self) -> Result<(), SadError> {
-        if self.spi.is_reserved() {
-            return Err(SadError::ReservedSpi(self.spi));
-        }
-        if self.keymat.len() != self.suite.keymat_len() {
+        self.check_protocol()?;
+        if self.keymat.len() != self.keymat_len() {
             return Err(SadError::KeymatLength {
                 suite: self.suite,
-                want: self.suite.keymat_len(),
+                want: self.keymat_len(),
                 got: self.keymat.len(),
             });
         }
-        if !ReplayWindow::is_size(self.replay_window) {
+        let unchecked = self.replay_window == 0 && !self.options.extended_sequence;
+        if !unchecked && !ReplayWindow::is_size(self.replay_window) {
             return Err(SadError::ReplayWindowSize(self.replay_window));
         }
         self.check_endpoints()?;
         self.check_selectors()
+    }
+
+    fn check_protocol(&self) -> Result<(), SadError> {
+        let options = &self.options;
+        let protocol = options.protocol;
+        if protocol == SaProtocol::IpComp {
+            // RFC 3173 section 3.3: CPI 0 to 63 are IANA's, 61440 and more private.
+            if !(256..=0xffff).contains(&self.spi.0) {
+                return Err(SadError::Cpi(self.spi));
+            }
+        } else if self.spi.is_reserved() {
+            return Err(SadError::ReservedSpi(self.spi));
+        }
+        if protocol == SaProtocol::Ah && self.suite.encrypts() {
+            return Err(SadError::AhEncrypts(self.suite));
+        }
+        if protocol != SaProtocol::Esp && options.encapsulation == Encapsulation::Udp {
+            return Err(SadError::UdpWithout(protocol));
+        }
+        if protocol == SaProtocol::IpIp && self.mode != Mode::Tunnel {
+            return Err(SadError::IpIpMode(self.mode));
+        }
+        if options.tfc != Tfc::None && (protocol != SaProtocol::Esp || self.mode != Mode::Tunnel) {
+            return Err(SadError::TfcMode);
+        }
+        let codepoints = match &options.headers.dscp {
+            Dscp::Copy => &[][..],
+            Dscp::Set(dscp) => std::slice::from_ref(dscp),
+            Dscp::Map(map) => &map[..],
+        };
+        if let Some(&dscp) = codepoints.iter().find(|dscp| **dscp > 63) {
+            return Err(SadError::Dscp(dscp));
+        }
+        if options.next == Some(self.spi) {
+            return Err(SadError::OwnNext(self.spi));
+        }
+        Ok(())
     }
 
     fn check_endpoints(&self) -> Result<(), SadError> {
@@ -207,15 +261,19 @@ impl SaConfig {
         if ends.local.is_ipv4() != ends.remote.is_ipv4() {
             return Err(SadError::MixedFamilies { local: ends.local, remote: ends.remote });
         }
+        // What arrives for a group is addressed to the group (RFC 4301 section 4.1).
+        let group = self.options.class != KeyClass::Spi && ends.local.is_multicast();
         for addr in [ends.local, ends.remote] {
-            if !is_host(addr) {
+            if !is_host(addr) && !(group && addr == ends.local) {
                 return Err(SadError::NotUnicast(addr));
             }
         }
         if ends.local == ends.remote && ends.local_port == ends.remote_port {
             return Err(SadError::SameEndpoint(ends.local));
         }
-        if ends.local_port == 0 || (self.direction == Direction::Outbound && ends.remote_port == 0) {
+        let udp = self.options.encapsulation == Encapsulation::Udp;
+        let outbound = self.direction == Direction::Outbound;
+        if udp && (ends.local_port == 0 || outbound && ends.remote_port == 0) {
             return Err(SadError::PortZero);
         }
         let least = if ends.remote.is_ipv4() { 576 } else { 1280 };
@@ -236,6 +294,14 @@ impl SaConfig {
             }
         }
         let sides = [(selectors.local, self.endpoints.local), (selectors.remote, self.endpoints.remote)];
+        if self.mode == Mode::Beet {
+            let (local, remote) = (selectors.local, selectors.remote);
+            let same_family = wire::addr::from_bits(local.first()).is_ipv4()
+                == wire::addr::from_bits(remote.first()).is_ipv4();
+            if local.len() != 128 || remote.len() != 128 || !same_family {
+                return Err(SadError::BeetSelector { local, remote });
+            }
+        }
         if self.mode == Mode::Transport {
             for (selector, endpoint) in sides {
                 if !selector.contains(endpoint) {

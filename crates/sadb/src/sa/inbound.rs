@@ -2,20 +2,24 @@
 
 use std::net::IpAddr;
 
-use crypto::{Aead, NONCE_LEN, Registry};
+use crypto::Registry;
 use wire::{DropReason, Flow, Time};
 
 use super::config::{Direction, SaConfig, Selectors, Spi};
 use super::counters::Counters;
-use super::outbound::{key_and_salt, nonce};
+use super::key::{Key, Shape};
+use super::options::{KeyClass, Life, LifeState, Lifetime};
 use crate::{ReplayState, ReplayWindow, SadError};
 
 /// An inbound association, owned by the inbound thread.
 pub struct InboundSa {
     // What every packet touches comes first.
-    aead: Box<dyn Aead>,
-    salt: [u8; 4],
+    key: Key,
+    shape: Shape,
+    extended: bool,
     spi: Spi,
+    /// How much more it may carry.
+    pub life: Life,
     /// The sequence numbers seen. Checked before decryption, committed after the ICV was right.
     pub replay: ReplayWindow,
     /// What it carried and refused.
@@ -37,6 +41,12 @@ pub struct InboundState {
     pub bytes: u64,
     /// When it last carried one.
     pub last_used: Time,
+    /// When it was added.
+    pub added: Time,
+    /// When it carried its first packet.
+    pub first_used: Option<Time>,
+    /// How far through its life it is.
+    pub life: LifeState,
 }
 
 impl InboundSa {
@@ -49,17 +59,27 @@ impl InboundSa {
         if config.direction != Direction::Inbound {
             return Err(SadError::Direction { spi: config.spi, got: config.direction });
         }
-        let (key, salt) = key_and_salt(&config)?;
         Ok(InboundSa {
-            aead: registry.aead(config.suite, &key)?,
-            salt,
+            key: Key::new(&config, registry)?,
+            shape: Shape::of(config.suite),
+            extended: config.options.extended_sequence,
             spi: config.spi,
-            replay: ReplayWindow::new(config.replay_window)
-                .ok_or(SadError::ReplayWindowSize(config.replay_window))?,
+            life: Life::new(config.options.lifetime, Time::default()),
+            replay: match config.replay_window {
+                0 => ReplayWindow::off(),
+                size => ReplayWindow::new(size).ok_or(SadError::ReplayWindowSize(size))?,
+            },
             counters: Counters::default(),
             selectors: config.effective_selectors(),
             config: Box::new(config),
         })
+    }
+
+    /// The same, with a life that begins now.
+    #[must_use]
+    pub fn starting(mut self, now: Time) -> InboundSa {
+        self.life = Life::new(self.config.options.lifetime, now);
+        self
     }
 
     /// Go on where another daemon stopped.
@@ -68,13 +88,17 @@ impl InboundSa {
     /// As [`InboundSa::new`]; [`SadError::ReplayState`] if the window is not one that [`InboundSa::export`] makes.
     pub fn import(state: InboundState, registry: &Registry) -> Result<InboundSa, SadError> {
         let mut sa = InboundSa::new(state.config, registry)?;
-        if state.replay.size != sa.config.replay_window || state.replay.top > u64::from(u32::MAX) {
+        if state.replay.size != sa.config.replay_window
+            || !sa.extended && state.replay.top > u64::from(u32::MAX)
+        {
             return Err(SadError::ReplayState { spi: sa.spi });
         }
         sa.replay = ReplayWindow::import(&state.replay).ok_or(SadError::ReplayState { spi: sa.spi })?;
         sa.counters.packets = state.packets;
         sa.counters.bytes = state.bytes;
         sa.counters.last_used = state.last_used;
+        sa.life = Life::new(sa.config.options.lifetime, state.added);
+        sa.life.resume(state.life, state.first_used);
         Ok(sa)
     }
 
@@ -86,6 +110,9 @@ impl InboundSa {
             packets: self.counters.packets,
             bytes: self.counters.bytes,
             last_used: self.counters.last_used,
+            added: self.life.added(),
+            first_used: self.life.first_used(),
+            life: self.life.state(),
         }
     }
 
@@ -97,14 +124,39 @@ impl InboundSa {
 
     /// The key, ready for use.
     #[inline]
-    pub fn aead(&self) -> &dyn Aead {
-        self.aead.as_ref()
+    pub fn key(&self) -> &Key {
+        &self.key
     }
 
-    /// The nonce of a packet with this explicit IV.
+    /// The lengths that its suite puts on the wire.
     #[inline]
-    pub fn nonce(&self, iv: [u8; 8]) -> [u8; NONCE_LEN] {
-        nonce(self.salt, iv)
+    pub fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    /// The whole sequence number of a packet that carries this half of it.
+    #[inline]
+    pub fn whole_sequence(&self, low: u32) -> u64 {
+        if self.extended { self.replay.infer(low) } else { low.into() }
+    }
+
+    /// Replace the limits of its life.
+    pub fn set_lifetime(&mut self, lifetime: Lifetime) {
+        self.config.options.lifetime = lifetime;
+        self.life.set_lifetime(lifetime);
+    }
+
+    /// Replace the replay window by one of another size, which remembers as much of the old one as it can. What falls out of
+    /// a smaller window is refused from then on.
+    ///
+    /// # Errors
+    /// [`SadError::ReplayWindowSize`].
+    pub fn resize_replay(&mut self, size: u32) -> Result<(), SadError> {
+        let off = size == 0 && !self.extended;
+        let resized = if off { Some(ReplayWindow::off()) } else { self.replay.resized(size) };
+        self.replay = resized.ok_or(SadError::ReplayWindowSize(size))?;
+        self.config.replay_window = size;
+        Ok(())
     }
 
     /// What it was made of.
@@ -115,7 +167,9 @@ impl InboundSa {
     /// Whether an outer packet between these addresses may belong to it. `source_port` is `None` for ESP without UDP.
     pub fn is_peer(&self, source: IpAddr, destination: IpAddr, source_port: Option<u16>) -> bool {
         let ends = &self.config.endpoints;
-        source == ends.remote
+        // Found by its SPI alone, an association belongs to one pair of addresses; a group takes packets from several senders
+        // unless the source was part of what it was found by.
+        (source == ends.remote || self.config.options.class == KeyClass::SpiDestination)
             && destination == ends.local
             && source_port.is_none_or(|port| ends.remote_port == 0 || ends.remote_port == port)
     }

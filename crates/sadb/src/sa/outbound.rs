@@ -1,22 +1,30 @@
 //! The sending half of a pair of associations.
 
-use crypto::{Aead, NONCE_LEN, Registry, Secret};
+use crypto::Registry;
 use wire::{DropReason, Time};
 
 use super::config::{Direction, SaConfig, Selectors, Spi};
 use super::counters::Counters;
+use super::key::{Key, Shape};
+use super::options::{Life, LifeState, Lifetime};
 use crate::SadError;
 
 /// The last sequence number of an association without extended sequence numbers (RFC 4303 section 3.3.3).
 const LAST_SEQUENCE: u64 = u32::MAX as u64;
+/// The last extended one. The one behind it would leave no number to say "exhausted" with.
+const LAST_EXTENDED: u64 = u64::MAX - 1;
 
 /// An outbound association, owned by the outbound thread.
 pub struct OutboundSa {
     // What every packet touches comes first.
     next_sequence: u64,
-    aead: Box<dyn Aead>,
-    salt: [u8; 4],
+    /// The last number it may send.
+    last_sequence: u64,
+    key: Key,
+    shape: Shape,
     spi: Spi,
+    /// How much more it may carry.
+    pub life: Life,
     /// What it carried and refused.
     pub counters: Counters,
     selectors: Selectors,
@@ -28,7 +36,7 @@ pub struct OutboundSa {
 pub struct OutboundState {
     /// The configuration, key included.
     pub config: SaConfig,
-    /// The sequence number of the next packet, 1 to 2^32 (the latter: exhausted).
+    /// The sequence number of the next packet; one more than the last of all: exhausted.
     pub next_sequence: u64,
     /// Packets carried.
     pub packets: u64,
@@ -36,6 +44,12 @@ pub struct OutboundState {
     pub bytes: u64,
     /// When it last carried one.
     pub last_used: Time,
+    /// When it was added.
+    pub added: Time,
+    /// When it carried its first packet.
+    pub first_used: Option<Time>,
+    /// How far through its life it is.
+    pub life: LifeState,
 }
 
 impl OutboundSa {
@@ -48,16 +62,24 @@ impl OutboundSa {
         if config.direction != Direction::Outbound {
             return Err(SadError::Direction { spi: config.spi, got: config.direction });
         }
-        let (key, salt) = key_and_salt(&config)?;
         Ok(OutboundSa {
             next_sequence: 1,
-            aead: registry.aead(config.suite, &key)?,
-            salt,
+            last_sequence: if config.options.extended_sequence { LAST_EXTENDED } else { LAST_SEQUENCE },
+            key: Key::new(&config, registry)?,
+            shape: Shape::of(config.suite),
             spi: config.spi,
+            life: Life::new(config.options.lifetime, Time::default()),
             counters: Counters::default(),
             selectors: config.effective_selectors(),
             config: Box::new(config),
         })
+    }
+
+    /// The same, with a life that begins now.
+    #[must_use]
+    pub fn starting(mut self, now: Time) -> OutboundSa {
+        self.life = Life::new(self.config.options.lifetime, now);
+        self
     }
 
     /// Go on where another daemon stopped.
@@ -66,13 +88,15 @@ impl OutboundSa {
     /// As [`OutboundSa::new`]; [`SadError::SequenceState`] if no association can be at that number.
     pub fn import(state: OutboundState, registry: &Registry) -> Result<OutboundSa, SadError> {
         let mut sa = OutboundSa::new(state.config, registry)?;
-        if state.next_sequence == 0 || state.next_sequence > LAST_SEQUENCE + 1 {
+        if state.next_sequence == 0 || state.next_sequence > sa.last_sequence + 1 {
             return Err(SadError::SequenceState { spi: sa.spi });
         }
         sa.next_sequence = state.next_sequence;
         sa.counters.packets = state.packets;
         sa.counters.bytes = state.bytes;
         sa.counters.last_used = state.last_used;
+        sa.life = Life::new(sa.config.options.lifetime, state.added);
+        sa.life.resume(state.life, state.first_used);
         Ok(sa)
     }
 
@@ -84,18 +108,24 @@ impl OutboundSa {
             packets: self.counters.packets,
             bytes: self.counters.bytes,
             last_used: self.counters.last_used,
+            added: self.life.added(),
+            first_used: self.life.first_used(),
+            life: self.life.state(),
         }
     }
 
-    /// Take the next sequence number; it is never given out again. Also the IV of the packet.
+    /// Take the next sequence number; it is never given out again. Also what IV and nonce of the packet are made of.
     ///
     /// # Errors
-    /// [`DropReason::SequenceExhausted`] behind 2^32-1, for ever.
+    /// [`DropReason::SequenceExhausted`] behind the last number, 2^32-1 or 2^64-2 extended, for ever (RFC 4303
+    /// section 3.3.3: the counter must not wrap).
     #[inline]
-    pub fn take_sequence(&mut self) -> Result<u32, DropReason> {
-        // Fails exactly when the number no longer fits 32 bits.
-        let sequence = u32::try_from(self.next_sequence).map_err(|_| DropReason::SequenceExhausted)?;
-        self.next_sequence += 1;
+    pub fn take_sequence(&mut self) -> Result<u64, DropReason> {
+        let sequence = self.next_sequence;
+        if sequence > self.last_sequence {
+            return Err(DropReason::SequenceExhausted);
+        }
+        self.next_sequence = sequence + 1;
         Ok(sequence)
     }
 
@@ -112,14 +142,20 @@ impl OutboundSa {
 
     /// The key, ready for use.
     #[inline]
-    pub fn aead(&self) -> &dyn Aead {
-        self.aead.as_ref()
+    pub fn key(&self) -> &Key {
+        &self.key
     }
 
-    /// The nonce of a packet with this explicit IV.
+    /// The lengths that its suite puts on the wire.
     #[inline]
-    pub fn nonce(&self, iv: [u8; 8]) -> [u8; NONCE_LEN] {
-        nonce(self.salt, iv)
+    pub fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    /// Replace the limits of its life.
+    pub fn set_lifetime(&mut self, lifetime: Lifetime) {
+        self.config.options.lifetime = lifetime;
+        self.life.set_lifetime(lifetime);
     }
 
     /// What it was made of.
@@ -138,25 +174,4 @@ impl std::fmt::Debug for OutboundSa {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "OutboundSa({}, {}, {})", self.spi, self.config.suite, self.config.mode)
     }
-}
-
-/// Salt, then IV (RFC 4106 section 4, RFC 7634 section 2).
-#[inline]
-pub(super) fn nonce(salt: [u8; 4], iv: [u8; 8]) -> [u8; NONCE_LEN] {
-    let mut nonce = [0; NONCE_LEN];
-    nonce[..4].copy_from_slice(&salt);
-    nonce[4..].copy_from_slice(&iv);
-    nonce
-}
-
-/// Keying material cut into cipher key and salt.
-pub(super) fn key_and_salt(config: &SaConfig) -> Result<(Secret, [u8; 4]), SadError> {
-    let wrong = || SadError::KeymatLength {
-        suite: config.suite,
-        want: config.suite.keymat_len(),
-        got: config.keymat.len(),
-    };
-    let (key, salt) =
-        config.keymat.expose().split_at_checked(config.suite.suite().key_len).ok_or_else(wrong)?;
-    Ok((Secret::new(key.to_vec()), salt.try_into().map_err(|_| wrong())?))
 }

@@ -3,15 +3,18 @@
 
 use std::net::IpAddr;
 
-use crypto::{Aead, CryptoError, OpenOp, Provider, Registry, SealOp, Secret, SuiteId};
+use crypto::{
+    Authenticator, CryptoError, Integrity, OpenOp, Provider, Registry, SealOp, Secret, SuiteId, Transform,
+};
 use proptest::prelude::*;
+use sadb::sa::SaOptions;
 use sadb::spd::PortRange;
 use sadb::{Direction, Endpoints, InboundSa, Mode, OutboundSa, SaConfig, Selectors, Spi};
 use wire::{AppId, Flow, Prefix};
 
 struct Nothing;
 
-impl Aead for Nothing {
+impl Transform for Nothing {
     fn seal_batch(&self, _: &mut [SealOp<'_>]) {}
     fn open_batch(&self, ops: &mut [OpenOp<'_>]) {
         ops.iter_mut().for_each(|op| op.ok = false);
@@ -22,12 +25,30 @@ impl Provider for Nothing {
     fn name(&self) -> &'static str {
         "nothing"
     }
-    fn suites(&self) -> &[SuiteId] {
-        &SuiteId::ALL
+    fn offers(&self, _: SuiteId) -> bool {
+        true
     }
-    fn aead(&self, suite: SuiteId, key: &Secret) -> Result<Box<dyn Aead>, CryptoError> {
-        assert_eq!(key.len(), suite.suite().key_len, "the salt is not part of the key");
+    fn transform(&self, suite: SuiteId, keymat: &Secret, _: bool) -> Result<Box<dyn Transform>, CryptoError> {
+        assert_eq!(keymat.len(), suite.keymat_len());
         Ok(Box::new(Nothing))
+    }
+    fn authenticator(
+        &self,
+        integrity: Integrity,
+        keymat: &Secret,
+    ) -> Result<Box<dyn Authenticator>, CryptoError> {
+        assert_eq!(keymat.len(), integrity.keymat_len());
+        Ok(Box::new(Nothing))
+    }
+}
+
+impl Authenticator for Nothing {
+    fn len(&self) -> usize {
+        12
+    }
+    fn sign(&self, _: u64, _: &[&[u8]], _: &mut [u8]) {}
+    fn verify(&self, _: &[&[u8]], _: &[u8]) -> bool {
+        false
     }
 }
 
@@ -50,7 +71,7 @@ pub fn prefix(text: &str) -> Prefix {
 
 /// A tunnel for everything, with a key made of the SPI.
 pub fn config(direction: Direction, spi: u32) -> SaConfig {
-    let suite = SuiteId::Aes128Gcm;
+    let suite = SuiteId::AES_128_GCM;
     let keymat = (0..suite.keymat_len()).map(|i| spi.to_be_bytes()[i % 4] ^ i as u8).collect();
     SaConfig {
         spi: Spi(spi),
@@ -67,6 +88,7 @@ pub fn config(direction: Direction, spi: u32) -> SaConfig {
         selectors: Selectors::ANY,
         replay_window: 1024,
         path_mtu: 1500,
+        options: SaOptions::default(),
     }
 }
 

@@ -1,0 +1,401 @@
+//! What an association may be told beyond its names, key and selectors. The defaults are those of a modern ESP
+//! association: in UDP, 32-bit sequence numbers, ECN and DSCP across the tunnel, no padding, no end.
+
+use wire::{DropReason, Time};
+
+use super::config::Spi;
+
+/// The protocol of an association (RFC 4301 section 4.1), or a member of a chain that has no key (paper 001 section 2.3).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum SaProtocol {
+    /// Encapsulating Security Payload (RFC 4303).
+    #[default]
+    Esp,
+    /// Authentication Header (RFC 4302).
+    Ah,
+    /// Compression (RFC 3173); the SPI is a CPI of 16 bits.
+    IpComp,
+    /// IP in IP (RFC 2003, RFC 2473): no key and no SPI on the wire.
+    IpIp,
+}
+
+impl SaProtocol {
+    /// Its word in commands and JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            SaProtocol::Esp => "esp",
+            SaProtocol::Ah => "ah",
+            SaProtocol::IpComp => "ipcomp",
+            SaProtocol::IpIp => "ipip",
+        }
+    }
+
+    /// Whether it has a key, a sequence number and a replay window.
+    pub const fn is_keyed(self) -> bool {
+        matches!(self, SaProtocol::Esp | SaProtocol::Ah)
+    }
+}
+
+/// How the outer packets travel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Encapsulation {
+    /// In UDP (RFC 3948): the fast way, and through NAT.
+    #[default]
+    Udp,
+    /// Bare, with an IP protocol number of its own.
+    None,
+}
+
+/// How the DSCP of the outer header comes about (RFC 4301 section 5.1.2.1 note 6, RFC 2983).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Dscp {
+    /// That of the inner header.
+    #[default]
+    Copy,
+    /// Always this one.
+    Set(u8),
+    /// By the inner one.
+    Map(Box<[u8; 64]>),
+}
+
+/// How the don't-fragment flag of an outer IPv4 header comes about (RFC 4301 section 8.1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum DontFragment {
+    /// That of the inner header; outer packets of IPv6 count as having it.
+    #[default]
+    Copy,
+    /// Always set.
+    Set,
+    /// Always clear: outer packets may be fragmented on the way.
+    Clear,
+}
+
+/// How the time to live of the outer header comes about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum HopLimit {
+    /// That of the inner header.
+    Copy,
+    /// Always this one.
+    Set(u8),
+}
+
+/// What happens to header fields at the ends of a tunnel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeaderPolicy {
+    /// The outer DSCP.
+    pub dscp: Dscp,
+    /// Inbound: the outer DSCP replaces the inner one (RFC 2983 section 4, the pipe's opposite).
+    pub dscp_inward: bool,
+    /// Normal mode of RFC 6040 (ECN crosses the tunnel); otherwise its compatibility mode (outer Not-ECT).
+    pub ecn: bool,
+    /// The outer don't-fragment flag.
+    pub df: DontFragment,
+    /// The outer time to live or hop limit.
+    pub hop_limit: HopLimit,
+}
+
+impl Default for HeaderPolicy {
+    fn default() -> HeaderPolicy {
+        HeaderPolicy {
+            dscp: Dscp::Copy,
+            dscp_inward: false,
+            ecn: true,
+            df: DontFragment::Copy,
+            hop_limit: HopLimit::Set(64),
+        }
+    }
+}
+
+/// Traffic flow confidentiality padding (RFC 4303 section 2.7), outbound in tunnel mode.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Tfc {
+    /// None.
+    #[default]
+    None,
+    /// Payloads grow to the next multiple of this many octets, as far as the path MTU allows.
+    Multiple(u16),
+    /// Every payload is as long as the path MTU allows.
+    Full,
+}
+
+/// By what an inbound association is found (RFC 4301 section 4.1): the longest match wins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum KeyClass {
+    /// SPI alone.
+    #[default]
+    Spi,
+    /// SPI and destination address (a multicast group).
+    SpiDestination,
+    /// SPI, destination and source address.
+    SpiDestinationSource,
+}
+
+/// How much an association may carry, and for how long. Zero: without limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Limits {
+    /// Octets of inner packets.
+    pub bytes: u64,
+    /// Packets.
+    pub packets: u64,
+    /// Seconds since it was added.
+    pub seconds: u64,
+    /// Seconds since its first packet.
+    pub seconds_used: u64,
+}
+
+/// Soft limits announce the end, hard ones are the end (RFC 4301 section 4.4.2.1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Lifetime {
+    /// At these a key manager is told to negotiate a successor.
+    pub soft: Limits,
+    /// At these the association carries nothing more.
+    pub hard: Limits,
+}
+
+impl Lifetime {
+    /// The same with soft limits lowered by up to `percent` (at most 50), so that associations made together do not all ask
+    /// for successors at once. `random` is random.
+    #[must_use]
+    pub fn jittered(mut self, percent: u8, random: u32) -> Lifetime {
+        let part = u64::from(percent.min(50)) * u64::from(random >> 16);
+        for limit in [
+            &mut self.soft.bytes,
+            &mut self.soft.packets,
+            &mut self.soft.seconds,
+            &mut self.soft.seconds_used,
+        ] {
+            // limit * percent/100 * random/2^16, without overflow.
+            *limit -= (u128::from(*limit) * u128::from(part) / (100 << 16)) as u64;
+        }
+        self
+    }
+}
+
+/// How far an association is through its life.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum LifeState {
+    /// Within its soft limits.
+    #[default]
+    Mature,
+    /// Behind a soft limit.
+    Dying,
+    /// Behind a hard limit.
+    Dead,
+}
+
+impl LifeState {
+    /// Its word in commands and JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            LifeState::Mature => "mature",
+            LifeState::Dying => "dying",
+            LifeState::Dead => "dead",
+        }
+    }
+}
+
+/// The running account of an association against its [`Lifetime`]. A packet costs two comparisons.
+#[derive(Clone, Debug, Default)]
+pub struct Life {
+    state: LifeState,
+    /// The next limits of packets and octets at which something happens.
+    packets: u64,
+    bytes: u64,
+    added: Time,
+    first_used: Option<Time>,
+    lifetime: Lifetime,
+}
+
+impl Life {
+    /// A life that begins now.
+    pub fn new(lifetime: Lifetime, added: Time) -> Life {
+        let mut life = Life { added, lifetime, ..Life::default() };
+        life.arm();
+        life
+    }
+
+    /// The state.
+    pub fn state(&self) -> LifeState {
+        self.state
+    }
+
+    /// When it was added.
+    pub fn added(&self) -> Time {
+        self.added
+    }
+
+    /// When it carried its first packet.
+    pub fn first_used(&self) -> Option<Time> {
+        self.first_used
+    }
+
+    /// Whether one more packet may pass, given what passed so far; `packets` and `bytes` include it. The state moves on as
+    /// limits are met: ask [`Self::state`] afterwards.
+    ///
+    /// # Errors
+    /// [`DropReason::SaExpired`] behind a hard limit.
+    #[inline]
+    pub fn carry(&mut self, now: Time, packets: u64, bytes: u64) -> Result<(), DropReason> {
+        if packets < self.packets && bytes < self.bytes && self.first_used.is_some() {
+            return Ok(());
+        }
+        self.carry_slowly(now, packets, bytes)
+    }
+
+    #[cold]
+    fn carry_slowly(&mut self, now: Time, packets: u64, bytes: u64) -> Result<(), DropReason> {
+        self.first_used.get_or_insert(now);
+        let over = |limit: u64, count: u64| limit != 0 && count > limit;
+        let reached = |limit: u64, count: u64| limit != 0 && count >= limit;
+        let Lifetime { soft, hard } = self.lifetime;
+        if over(hard.packets, packets) || over(hard.bytes, bytes) {
+            self.enter(LifeState::Dead);
+        } else if reached(soft.packets, packets) || reached(soft.bytes, bytes) {
+            self.enter(LifeState::Dying);
+        }
+        if self.state == LifeState::Dead { Err(DropReason::SaExpired) } else { Ok(()) }
+    }
+
+    /// Let time pass. Call about once a second.
+    pub fn tick(&mut self, now: Time) {
+        let past = |limit: u64, since: Option<Time>| {
+            limit != 0 && since.is_some_and(|since| now.0.saturating_sub(since.0) / 1_000_000_000 >= limit)
+        };
+        let met = |limits: Limits| {
+            past(limits.seconds, Some(self.added)) || past(limits.seconds_used, self.first_used)
+        };
+        if met(self.lifetime.hard) {
+            self.enter(LifeState::Dead);
+        } else if met(self.lifetime.soft) {
+            self.enter(LifeState::Dying);
+        }
+    }
+
+    /// Replace the limits (a key manager may); what was met stays met.
+    pub fn set_lifetime(&mut self, lifetime: Lifetime) {
+        self.lifetime = lifetime;
+        self.arm();
+    }
+
+    /// Go on with the account of another daemon.
+    pub(super) fn resume(&mut self, state: LifeState, first_used: Option<Time>) {
+        self.first_used = first_used;
+        self.enter(state);
+    }
+
+    fn enter(&mut self, state: LifeState) {
+        self.state = self.state.max(state);
+        self.arm();
+    }
+
+    fn arm(&mut self) {
+        let Lifetime { soft, hard } = self.lifetime;
+        let next = |soft: u64, hard: u64, state| match state {
+            LifeState::Mature if soft != 0 => soft,
+            // The hard limit itself may still be carried.
+            LifeState::Mature | LifeState::Dying if hard != 0 => hard.saturating_add(1),
+            LifeState::Mature | LifeState::Dying => u64::MAX,
+            LifeState::Dead => 0,
+        };
+        // A hard limit below the soft one is met first.
+        let least = |soft: u64, hard: u64| {
+            next(soft, hard, self.state).min(if hard == 0 { u64::MAX } else { hard.saturating_add(1) })
+        };
+        (self.packets, self.bytes) = match self.state {
+            LifeState::Dead => (0, 0),
+            _ => (least(soft.packets, hard.packets), least(soft.bytes, hard.bytes)),
+        };
+    }
+}
+
+/// Everything about an association that has a default.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SaOptions {
+    /// ESP, AH, or a member of a chain without a key.
+    pub protocol: SaProtocol,
+    /// In UDP, or bare.
+    pub encapsulation: Encapsulation,
+    /// Sequence numbers of 64 bits (RFC 4303 section 2.2.1).
+    pub extended_sequence: bool,
+    /// Its end.
+    pub lifetime: Lifetime,
+    /// Header fields across the tunnel.
+    pub headers: HeaderPolicy,
+    /// Padding that hides lengths.
+    pub tfc: Tfc,
+    /// Outbound: the association that the result goes through next, to the same or another peer: a bundle (RFC 4301
+    /// section 4.1; paper 001: the SPI chain).
+    pub next: Option<Spi>,
+    /// Inbound: by what it is found.
+    pub class: KeyClass,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn life(soft: Limits, hard: Limits) -> Life {
+        Life::new(Lifetime { soft, hard }, Time(5 * SECOND))
+    }
+
+    #[test]
+    fn packets_and_octets_end_a_life_exactly() {
+        let limits = |packets, bytes| Limits { packets, bytes, ..Limits::default() };
+        let mut one = life(limits(2, 0), limits(4, 0));
+        let states = (1..=5).map(|n| (one.carry(Time(0), n, n * 100).is_ok(), one.state()));
+        let want = [
+            (true, LifeState::Mature),
+            (true, LifeState::Dying),
+            (true, LifeState::Dying),
+            (true, LifeState::Dying),
+            (false, LifeState::Dead),
+        ];
+        assert_eq!(states.collect::<Vec<_>>(), want);
+        let mut two = life(limits(0, 0), limits(0, 250));
+        assert_eq!(two.carry(Time(0), 1, 100), Ok(()));
+        assert_eq!(two.carry(Time(0), 2, 250), Ok(()));
+        assert_eq!(two.state(), LifeState::Mature);
+        assert_eq!(two.carry(Time(0), 3, 251), Err(DropReason::SaExpired));
+        // The dead stay dead.
+        two.set_lifetime(Lifetime::default());
+        assert_eq!(two.carry(Time(0), 1, 1), Err(DropReason::SaExpired));
+    }
+
+    #[test]
+    fn a_hard_limit_below_the_soft_one_holds() {
+        let limits = |packets| Limits { packets, ..Limits::default() };
+        let mut one = life(limits(9), limits(2));
+        assert!(one.carry(Time(0), 2, 0).is_ok());
+        assert_eq!(one.carry(Time(0), 3, 0), Err(DropReason::SaExpired));
+    }
+
+    #[test]
+    fn time_ends_a_life() {
+        let soft = Limits { seconds: 10, ..Limits::default() };
+        let hard = Limits { seconds_used: 3, ..Limits::default() };
+        let mut one = life(soft, hard);
+        one.tick(Time(14 * SECOND));
+        assert_eq!(one.state(), LifeState::Mature);
+        one.tick(Time(15 * SECOND));
+        assert_eq!(one.state(), LifeState::Dying);
+        assert_eq!(one.carry(Time(20 * SECOND), 1, 1), Ok(()));
+        one.tick(Time(22 * SECOND));
+        assert_eq!(one.state(), LifeState::Dying);
+        one.tick(Time(23 * SECOND));
+        assert_eq!(one.carry(Time(24 * SECOND), 2, 2), Err(DropReason::SaExpired));
+    }
+
+    #[test]
+    fn jitter_lowers_soft_limits_only_and_by_no_more_than_asked() {
+        let limits = Limits { bytes: u64::MAX, packets: 1000, seconds: 3600, seconds_used: 0 };
+        let whole = Lifetime { soft: limits, hard: limits };
+        assert_eq!(whole.jittered(10, 0), whole);
+        assert_eq!(whole.jittered(0, u32::MAX), whole);
+        let low = whole.jittered(10, u32::MAX);
+        assert_eq!(low.hard, limits);
+        assert_eq!((low.soft.packets, low.soft.seconds, low.soft.seconds_used), (901, 3241, 0));
+        assert!(low.soft.bytes < u64::MAX && low.soft.bytes > u64::MAX / 10 * 9 - 10);
+    }
+}
