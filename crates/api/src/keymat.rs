@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use zeroize::{Zeroize, Zeroizing};
 
 /// Hexadecimal keying material (cipher key, then salt).
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct Keymat(Zeroizing<Box<str>>);
 
 /// Why keying material cannot be read. Never quotes it.
@@ -43,6 +43,11 @@ impl Keymat {
         let kept: Box<str> = text.trim().into();
         text.zeroize();
         Keymat(Zeroizing::new(kept))
+    }
+
+    /// Whether nothing was given.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     /// The octets. Give them to a container that wipes them.

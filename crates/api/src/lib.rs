@@ -15,6 +15,7 @@ mod keymat;
 mod policy;
 mod replay;
 mod sa;
+mod sa_options;
 mod spi;
 mod status;
 
@@ -31,5 +32,6 @@ pub use keymat::Keymat;
 pub use policy::{Finding, PolicyCheck, PolicyReload, PolicyState, RefusedBlock};
 pub use replay::{ReplayDirection, ReplayLine, ReplaySummary, ReplayVerdict};
 pub use sa::{Direction, Mode, SaAdd, SaAdded, SaCounters, SaDeleted, SaInfo, SaList, SelectorInfo};
+pub use sa_options::{DscpRule, Encapsulation, Headers, LifeState, Lifetime, Limits, SaType, WordOr};
 pub use spi::{Spi, SpiRequest};
 pub use status::{Health, Status, StatusState, Traffic, TunState, UplinkState};

@@ -1,9 +1,11 @@
 //! Security associations: the request that makes one, and what is told about them.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::sa_options::{Encapsulation, Headers, LifeState, Lifetime, SaType, WordOr};
 use crate::{Keymat, Spi, SpiRequest};
 
 /// Which way an association's packets go.
@@ -51,6 +53,10 @@ fn esp_port() -> u16 {
     4500
 }
 
+fn in_udp() -> Encapsulation {
+    Encapsulation::Udp
+}
+
 /// POST `/v1/sa`, and one line of the keys file of `ravelin replay`. The only message of the API with a key in it.
 ///
 /// Flat, so that serde neither buffers the key nor lets an unknown field pass.
@@ -71,10 +77,40 @@ pub struct SaAdd {
     /// The peer's UDP port; 4500 if absent.
     #[serde(default = "esp_port")]
     pub remote_port: u16,
-    /// Transport or tunnel.
+    /// ESP if absent.
+    #[serde(default, rename = "type")]
+    pub kind: SaType,
+    /// Transport, tunnel or BEET.
     pub mode: Mode,
-    /// The suite's word: `aes128gcm`, `aes256gcm`, `chacha20poly1305`.
+    /// In UDP or bare; in UDP for ESP, bare for everything else, if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub encapsulation: Option<Encapsulation>,
+    /// The suite's word: `aes128gcm`, `chacha20poly1305`, `aes256cbc-sha256`; for AH an integrity algorithm, `sha256`. Not
+    /// for chains without key.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub suite: String,
+    /// Sequence numbers of 64 bits.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub esn: bool,
+    /// Its end.
+    #[serde(default, skip_serializing_if = "Lifetime::is_unlimited")]
+    pub lifetime: Lifetime,
+    /// Header fields across the tunnel.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub headers: Option<Headers>,
+    /// Padding that hides lengths: `"none"` (default), a number of octets that lengths become a multiple of, or `"full"`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tfc: Option<WordOr<u16>>,
+    /// Outbound: the SPI of the association that the result goes through next.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<Spi>,
+    /// Inbound: found by `spi` (default), `spi-destination` or `spi-destination-source`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub class: Option<String>,
+    /// `ravelin replay` only: the sequence number of the first packet it sends, or the highest it has received. A daemon
+    /// refuses it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sequence: Option<u64>,
     /// Inner addresses of this side, as a prefix; `local` if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selector_local: Option<String>,
@@ -84,16 +120,24 @@ pub struct SaAdd {
     /// The inner protocol: a word (`tcp`, `udp`, `icmp`, `icmpv6`) or a number; every protocol if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protocol: Option<String>,
+    /// Inner ports of this side, `443` or `1000-2000`; with ICMP the type (`type` in the upper half of 16 bits, code in the
+    /// lower); every port, and packets without ports, if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub local_ports: Option<String>,
+    /// Inner ports of the peer's side.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remote_ports: Option<String>,
     /// The application it is bound to; shared by all if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub app: Option<String>,
-    /// Packets in the replay window; 1024 if absent.
+    /// Packets in the replay window; 1024 if absent, 0: no replay protection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replay_window: Option<u32>,
     /// The path's MTU for outer packets; the daemon's default if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path_mtu: Option<u16>,
-    /// Cipher key and salt, hexadecimal; wiped after use.
+    /// Cipher key, its salt, integrity key, its salt, as the suite has them, in hexadecimal; wiped after use.
+    #[serde(default)]
     pub keymat: Keymat,
 }
 
@@ -125,10 +169,28 @@ pub struct SaInfo {
     pub spi: Spi,
     /// Which way.
     pub direction: Direction,
-    /// Transport or tunnel.
+    /// ESP, AH, or a member of a chain.
+    #[serde(default, rename = "type")]
+    pub kind: SaType,
+    /// Transport, tunnel or BEET.
     pub mode: Mode,
-    /// The suite's word.
+    /// In UDP or bare.
+    #[serde(default = "in_udp")]
+    pub encapsulation: Encapsulation,
+    /// The suite's word; empty for a chain's member without key.
     pub suite: String,
+    /// Sequence numbers of 64 bits.
+    #[serde(default)]
+    pub esn: bool,
+    /// Its limits.
+    #[serde(default)]
+    pub lifetime: Lifetime,
+    /// Where it is in its life.
+    #[serde(default)]
+    pub state: LifeState,
+    /// The association that follows in its chain.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<Spi>,
     /// This host's outer address.
     pub local: IpAddr,
     /// The peer's outer address.
@@ -162,13 +224,19 @@ pub struct SelectorInfo {
     /// Protocol number; absent: every protocol.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protocol: Option<u8>,
+    /// Ports of this side; absent: every port.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub local_ports: Option<String>,
+    /// Ports of the peer's side; absent: every port.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remote_ports: Option<String>,
     /// The application it is bound to; absent: shared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub app: Option<String>,
 }
 
 /// The counters of an association.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SaCounters {
     /// Packets sealed or opened.
     pub packets: u64,
@@ -180,6 +248,9 @@ pub struct SaCounters {
     /// Packets seen before or too old (inbound).
     #[serde(default)]
     pub replayed: u64,
+    /// Every packet that ended here, by reason.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub drops: BTreeMap<String, u64>,
 }
 
 #[cfg(test)]
@@ -212,8 +283,14 @@ mod tests {
         let info = SaInfo {
             spi: Spi(0x1000),
             direction: Direction::In,
+            kind: SaType::Esp,
             mode: Mode::Tunnel,
+            encapsulation: Encapsulation::Udp,
             suite: "aes256gcm".into(),
+            esn: false,
+            lifetime: Lifetime::default(),
+            state: LifeState::Mature,
+            next: None,
             local: "192.0.2.1".parse().unwrap(),
             remote: "192.0.2.2".parse().unwrap(),
             local_port: 4500,
@@ -222,6 +299,8 @@ mod tests {
                 local: "192.0.2.1".into(),
                 remote: "192.0.2.2".into(),
                 protocol: Some(6),
+                local_ports: None,
+                remote_ports: None,
                 app: None,
             },
             replay_window: Some(1024),

@@ -3,17 +3,22 @@
 //! What enters: [`api::SaAdd`]. What leaves: [`sadb::SaConfig`] for the thread that will own the association,
 //! [`api::SaInfo`] for people. Shared by the control plane and by replay. docs/design/0003.
 
+mod options;
+
 use std::net::IpAddr;
 use std::str::FromStr;
 
-use api::{Direction, Mode, SaAdd, SaCounters, SaInfo, SelectorInfo, SpiRequest};
+use api::{Direction, Mode, SaAdd, SaCounters, SaInfo, SaType, SelectorInfo, SpiRequest};
 use crypto::{Secret, SuiteId};
-use sadb::sa::{DEFAULT_PATH_MTU, DEFAULT_REPLAY_WINDOW};
-use sadb::spd::PortRange;
+use sadb::sa::{DEFAULT_PATH_MTU, DEFAULT_REPLAY_WINDOW, LifeState};
 use sadb::{Endpoints, InboundSa, OutboundSa, SaConfig, Selectors, Spi};
 use wire::{AppId, DropReason, Prefix};
+use zeroize::Zeroizing;
 
 use crate::refused::{Fault, Refused};
+
+/// Stands for the suite of a chain's member without key; never used.
+const NO_SUITE: SuiteId = SuiteId::AES_128_GCM;
 
 /// What a request leaves to its surroundings.
 pub struct Defaults<'d> {
@@ -21,6 +26,8 @@ pub struct Defaults<'d> {
     pub path_mtu: Option<u16>,
     /// The id of an application's name; `None`: the policy has no block for it.
     pub app: &'d dyn Fn(&str) -> Option<AppId>,
+    /// A random number, for the jitter of soft limits.
+    pub random: u32,
 }
 
 /// The configuration that a request asks for, under this SPI. Consumes the request: its text of the key is wiped.
@@ -28,12 +35,22 @@ pub struct Defaults<'d> {
 /// # Errors
 /// What is wrong with the request; nothing that it says is repeated where it could be a key.
 pub fn configuration(request: SaAdd, spi: Spi, defaults: &Defaults<'_>) -> Result<SaConfig, Refused> {
-    let suite = SuiteId::from_str(&request.suite).map_err(|error| {
-        bad(error.to_string()).remedy("for example aes128gcm, chacha20poly1305, aes256cbc-sha256")
-    })?;
-    let octets = request.keymat.octets().map_err(|error| {
-        bad(error.to_string()).remedy(format!("give {} hexadecimal digits", 2 * suite.keymat_len()))
-    })?;
+    let keyless = matches!(request.kind, SaType::Ipcomp | SaType::Ipip);
+    let suite = match request.suite.as_str() {
+        "" if keyless => NO_SUITE,
+        name => SuiteId::from_str(name).map_err(|error| {
+            bad(error.to_string())
+                .remedy("for example aes128gcm, chacha20poly1305, aes256cbc-sha256; for AH sha256")
+        })?,
+    };
+    let octets = if keyless && request.keymat.is_empty() {
+        Zeroizing::default()
+    } else {
+        request.keymat.octets().map_err(|error| {
+            bad(error.to_string()).remedy(format!("give {} hexadecimal digits", 2 * suite.keymat_len()))
+        })?
+    };
+    let options = options::read(&request, defaults.random)?;
     let app = match &request.app {
         None => None,
         Some(name) => Some((defaults.app)(name).ok_or_else(|| {
@@ -65,12 +82,12 @@ pub fn configuration(request: SaAdd, spi: Spi, defaults: &Defaults<'_>) -> Resul
             remote: prefix(request.selector_remote.as_deref(), request.remote)?,
             protocol: request.protocol.as_deref().map(protocol).transpose()?,
             app,
-            local_ports: PortRange::ANY,
-            remote_ports: PortRange::ANY,
+            local_ports: options::ports(request.local_ports.as_deref())?,
+            remote_ports: options::ports(request.remote_ports.as_deref())?,
         },
         replay_window: request.replay_window.unwrap_or(DEFAULT_REPLAY_WINDOW),
         path_mtu: request.path_mtu.or(defaults.path_mtu).unwrap_or(DEFAULT_PATH_MTU),
-        options: sadb::sa::SaOptions::default(),
+        options,
     };
     config.check()?;
     Ok(config)
@@ -142,12 +159,12 @@ pub struct SaView {
 impl SaView {
     /// Of an outbound association.
     pub fn outbound(sa: &OutboundSa) -> SaView {
-        SaView::new(sa.config(), sa.next_sequence().saturating_sub(1), &sa.counters)
+        SaView::new(sa.config(), sa.next_sequence().saturating_sub(1), sa.life.state(), &sa.counters)
     }
 
     /// Of an inbound association.
     pub fn inbound(sa: &InboundSa) -> SaView {
-        SaView::new(sa.config(), sa.replay.export().top, &sa.counters)
+        SaView::new(sa.config(), sa.replay.top(), sa.life.state(), &sa.counters)
     }
 
     /// The peers that it serves.
@@ -167,7 +184,7 @@ impl SaView {
         info
     }
 
-    fn new(config: &SaConfig, sequence: u64, counters: &sadb::Counters) -> SaView {
+    fn new(config: &SaConfig, sequence: u64, life: LifeState, counters: &sadb::Counters) -> SaView {
         let selectors = config.effective_selectors();
         let inbound = config.direction == sadb::Direction::Inbound;
         let info = SaInfo {
@@ -178,7 +195,13 @@ impl SaView {
                 sadb::Mode::Tunnel => Mode::Tunnel,
                 sadb::Mode::Beet => Mode::Beet,
             },
-            suite: config.suite.to_string(),
+            kind: options::kind(config.options.protocol),
+            encapsulation: options::encapsulation(config.options.encapsulation),
+            suite: if config.options.protocol.is_keyed() { config.suite.to_string() } else { String::new() },
+            esn: config.options.extended_sequence,
+            lifetime: options::lifetime_info(config.options.lifetime),
+            state: options::state(life),
+            next: config.options.next.map(|spi| api::Spi(spi.0)),
             local: config.endpoints.local,
             remote: config.endpoints.remote,
             local_port: config.endpoints.local_port,
@@ -187,6 +210,8 @@ impl SaView {
                 local: selectors.local.to_string(),
                 remote: selectors.remote.to_string(),
                 protocol: selectors.protocol,
+                local_ports: options::ports_text(selectors.local_ports),
+                remote_ports: options::ports_text(selectors.remote_ports),
                 app: None,
             },
             replay_window: inbound.then_some(config.replay_window),
@@ -199,6 +224,7 @@ impl SaView {
                 auth_failed: counters.drops_for(DropReason::AuthFailed),
                 replayed: counters.drops_for(DropReason::Replayed)
                     + counters.drops_for(DropReason::ReplayTooOld),
+                drops: counters.drops().map(|(reason, count)| (reason.name().to_owned(), count)).collect(),
             },
         };
         SaView { info, app: selectors.app, remote: selectors.remote }
@@ -212,6 +238,17 @@ mod tests {
 
     fn request() -> SaAdd {
         SaAdd {
+            kind: SaType::Esp,
+            encapsulation: None,
+            esn: false,
+            lifetime: api::Lifetime::default(),
+            headers: None,
+            tfc: None,
+            next: None,
+            class: None,
+            sequence: None,
+            local_ports: None,
+            remote_ports: None,
             direction: Direction::Out,
             spi: SpiRequest::This(api::Spi(0x1000)),
             local: "192.0.2.1".parse().unwrap(),
@@ -233,7 +270,7 @@ mod tests {
     fn configure(request: SaAdd) -> Result<SaConfig, Refused> {
         let app = |name: &str| (name == "curl").then_some(AppId(7));
         let spi = requested_spi(&request)?.unwrap_or(Spi(4096));
-        configuration(request, spi, &Defaults { path_mtu: Some(1400), app: &app })
+        configuration(request, spi, &Defaults { path_mtu: Some(1400), app: &app, random: 0 })
     }
 
     #[test]

@@ -102,21 +102,28 @@ impl Plane {
     }
 
     async fn allocate_spi(&self) -> Result<Spi, Refused> {
-        let random =
-            netio::random::number().map_err(|error| Refused::new(Fault::Failed, error.to_string()))?;
+        let random = random()?;
         Ok(self.inbound.ask(move |half| half.engine.allocate_spi(random)).await??)
     }
 
     async fn add_sa_as(&mut self, request: SaAdd, spi: Spi) -> Result<SaView, Refused> {
         let direction = request.direction;
         let policy = &self.policy;
-        let app = |name: &str| policy.app(name);
-        let config =
-            associations::configuration(request, spi, &Defaults { path_mtu: self.path_mtu, app: &app })?;
+        if request.sequence.is_some() {
+            return Err(Refused::new(Fault::BadRequest, "a daemon counts from 1, never from elsewhere")
+                .remedy("leave \"sequence\" out; only `ravelin replay` takes it"));
+        }
+        let config = {
+            let app = |name: &str| policy.app(name);
+            let defaults = Defaults { path_mtu: self.path_mtu, app: &app, random: random()? };
+            associations::configuration(request, spi, &defaults)?
+        };
+        let now = netio::clock::monotonic();
         let admission = self.keys.admit(&config)?;
         let added = match direction {
             Direction::In => match InboundSa::new(config, &self.keys.registry) {
                 Ok(sa) => {
+                    let sa = sa.starting(now);
                     let view = SaView::inbound(&sa);
                     let added = self.inbound.ask(move |half| half.engine.add_sa(sa)).await;
                     settle(added, view)
@@ -125,6 +132,7 @@ impl Plane {
             },
             Direction::Out => match OutboundSa::new(config, &self.keys.registry) {
                 Ok(sa) => {
+                    let sa = sa.starting(now);
                     let view = SaView::outbound(&sa);
                     let added = self.outbound.ask(move |half| half.engine.add_sa(sa).map(|_| ())).await;
                     settle(added, view)
@@ -394,6 +402,10 @@ fn report(adopted: &sockmon::Adopted) {
         );
     }
     tracing::debug!(sockets = adopted.sockets, marked = adopted.marked, "open sockets adopted");
+}
+
+fn random() -> Result<u32, Refused> {
+    netio::random::number().map_err(|error| Refused::new(Fault::Failed, error.to_string()))
 }
 
 /// What became of an association that was sent to its thread; with an error, whether its key was certainly never used.

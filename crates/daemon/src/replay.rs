@@ -16,6 +16,7 @@ use crypto::Secret;
 use crypto_std::KeyedFingerprint;
 use engine::{Inbound, InboundOutcome, Outbound, Outcome};
 use netio::pcap::{Frame, Reader, Writer};
+use sadb::sa::OutboundState;
 use sadb::spd::RuleId;
 use sadb::{InboundSa, OutboundSa};
 use wire::ip::{self, Headers};
@@ -161,13 +162,25 @@ impl Replay {
         })?;
         let compiled = &self.policy.compiled;
         let app = |name: &str| compiled.find(name).map(|found| found.id);
-        let config = associations::configuration(request, spi, &Defaults { path_mtu, app: &app })?;
+        let sequence = request.sequence;
+        let config = associations::configuration(request, spi, &Defaults { path_mtu, app: &app, random: 0 })?;
         // Nothing that was admitted here is ever withdrawn: an error ends the replay.
         let _admission = book.admit(&config)?;
         match config.direction {
-            sadb::Direction::Inbound => self.inbound.add_sa(InboundSa::new(config, &book.registry)?)?,
+            sadb::Direction::Inbound => {
+                let mut sa = InboundSa::new(config, &book.registry)?;
+                if let Some(top) = sequence.filter(|top| *top > 0) {
+                    let _ = sa.replay.commit(top);
+                }
+                self.inbound.add_sa(sa)?;
+            }
             sadb::Direction::Outbound => {
-                self.outbound.add_sa(OutboundSa::new(config, &book.registry)?)?;
+                let mut sa = OutboundSa::new(config, &book.registry)?;
+                if let Some(next_sequence) = sequence {
+                    let state = OutboundState { next_sequence, ..sa.export() };
+                    sa = OutboundSa::import(state, &book.registry)?;
+                }
+                self.outbound.add_sa(sa)?;
             }
         }
         Ok(())

@@ -6,7 +6,10 @@ use std::io::{IsTerminal, Read};
 use std::net::IpAddr;
 
 use anyhow::Context;
-use api::{Direction, Keymat, Mode, SaAdd, SaAdded, SaDeleted, SaInfo, SaList, Spi, SpiRequest, path};
+use api::{
+    Direction, Encapsulation, Headers, Keymat, Lifetime, Limits, Mode, SaAdd, SaAdded, SaDeleted, SaInfo,
+    SaList, SaType, Spi, SpiRequest, WordOr, path,
+};
 use clap::{Args, Subcommand, ValueEnum};
 use zeroize::Zeroizing;
 
@@ -41,6 +44,22 @@ impl From<Way> for Direction {
 enum Wraps {
     Transport,
     Tunnel,
+    Beet,
+}
+
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum Kind {
+    #[default]
+    Esp,
+    Ah,
+    Ipcomp,
+    Ipip,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Outer {
+    Udp,
+    None,
 }
 
 /// Install an association. The key comes from a file descriptor, never from the command line.
@@ -66,12 +85,42 @@ pub struct Add {
     /// The peer's UDP port.
     #[arg(long, value_name = "PORT", default_value_t = daemon::config::ESP_PORT)]
     remote_port: u16,
-    /// What ESP wraps.
+    /// The protocol; ipcomp and ipip only as members of a chain.
+    #[arg(long = "type", value_enum, default_value = "esp")]
+    kind: Kind,
+    /// What it wraps.
     #[arg(long, value_enum)]
     mode: Wraps,
-    /// aes128gcm, aes256gcm or chacha20poly1305.
-    #[arg(long, value_name = "NAME")]
+    /// How outer packets travel [default: udp for ESP, none for the others].
+    #[arg(long, value_enum)]
+    encapsulation: Option<Outer>,
+    /// aes128gcm, chacha20poly1305, aes256cbc-sha256 ...; for AH an integrity algorithm: sha256 (ravelin(1) lists all).
+    #[arg(long, value_name = "NAME", default_value = "")]
     suite: String,
+    /// Sequence numbers of 64 bits.
+    #[arg(long)]
+    esn: bool,
+    /// Announce its end at: packets=N,bytes=N,seconds=N,seconds_used=N.
+    #[arg(long, value_name = "LIMITS", value_parser = limits)]
+    soft: Option<Limits>,
+    /// End it at: packets=N,bytes=N,seconds=N,seconds_used=N.
+    #[arg(long, value_name = "LIMITS", value_parser = limits)]
+    hard: Option<Limits>,
+    /// Lower the soft limits by a random part of at most this many percent.
+    #[arg(long, value_name = "PERCENT", default_value_t = 0)]
+    jitter: u8,
+    /// Header fields across the tunnel, as JSON: {"dscp":46,"df":"clear","hop_limit":"copy","ecn":false}.
+    #[arg(long, value_name = "JSON", value_parser = headers)]
+    headers: Option<Headers>,
+    /// Pad so that lengths are a multiple of this many octets, or `full`.
+    #[arg(long, value_name = "OCTETS")]
+    tfc: Option<String>,
+    /// The association that the result goes through next (a bundle).
+    #[arg(long, value_name = "SPI")]
+    next: Option<Spi>,
+    /// Find an inbound one by spi, spi-destination or spi-destination-source [default: spi].
+    #[arg(long, value_name = "CLASS")]
+    class: Option<String>,
     /// Inner addresses on this side [default: --local].
     #[arg(long, value_name = "PREFIX")]
     selector_local: Option<String>,
@@ -81,16 +130,23 @@ pub struct Add {
     /// Inner protocol: tcp, udp, icmp, icmpv6 or a number [default: every].
     #[arg(long)]
     protocol: Option<String>,
+    /// Inner ports on this side: 443 or 1000-2000 [default: every].
+    #[arg(long, value_name = "PORTS")]
+    local_ports: Option<String>,
+    /// Inner ports on the peer's side [default: every].
+    #[arg(long, value_name = "PORTS")]
+    remote_ports: Option<String>,
     /// The application it is for [default: shared by all].
     #[arg(long, value_name = "NAME")]
     app: Option<String>,
-    /// Packets in the replay window of an inbound one: a power of two, 64 to 65536 [default: 1024].
+    /// Packets in the replay window of an inbound one: a power of two, 64 to 65536; 0: none [default: 1024].
     #[arg(long, value_name = "PACKETS")]
     replay_window: Option<u32>,
     /// Largest outer packet of the path [default: the daemon's].
     #[arg(long, value_name = "OCTETS")]
     path_mtu: Option<u16>,
-    /// Descriptor that gives cipher key and salt as hexadecimal digits (40 for aes128gcm, 72 for the others).
+    /// Descriptor that gives the keying material as hexadecimal digits: cipher key, its salt, integrity key, its salt, as the
+    /// suite has them (40 digits for aes128gcm). Not read for ipcomp and ipip.
     #[arg(long, value_name = "N", default_value_t = 0)]
     key_fd: u32,
     /// Print the association as JSON.
@@ -138,10 +194,18 @@ impl Sa {
 
 impl Add {
     fn execute(self) -> anyhow::Result<()> {
-        let keymat = read_key(self.key_fd)?;
-        keymat.octets().map_err(|error| {
-            Failure::bad_input(format!("{error}; descriptor {} must give hexadecimal digits", self.key_fd))
-        })?;
+        let keymat = match self.kind {
+            Kind::Ipcomp | Kind::Ipip => Keymat::default(),
+            Kind::Esp | Kind::Ah => read_key(self.key_fd)?,
+        };
+        if !keymat.is_empty() || matches!(self.kind, Kind::Esp | Kind::Ah) {
+            keymat.octets().map_err(|error| {
+                Failure::bad_input(format!(
+                    "{error}; descriptor {} must give hexadecimal digits",
+                    self.key_fd
+                ))
+            })?;
+        }
         let request = SaAdd {
             direction: self.direction.into(),
             spi: self.spi,
@@ -152,8 +216,35 @@ impl Add {
             mode: match self.mode {
                 Wraps::Transport => Mode::Transport,
                 Wraps::Tunnel => Mode::Tunnel,
+                Wraps::Beet => Mode::Beet,
             },
+            kind: match self.kind {
+                Kind::Esp => SaType::Esp,
+                Kind::Ah => SaType::Ah,
+                Kind::Ipcomp => SaType::Ipcomp,
+                Kind::Ipip => SaType::Ipip,
+            },
+            encapsulation: self.encapsulation.map(|outer| match outer {
+                Outer::Udp => Encapsulation::Udp,
+                Outer::None => Encapsulation::None,
+            }),
             suite: self.suite,
+            esn: self.esn,
+            lifetime: Lifetime {
+                soft: self.soft.unwrap_or_default(),
+                hard: self.hard.unwrap_or_default(),
+                jitter: self.jitter,
+            },
+            headers: self.headers,
+            tfc: self.tfc.map(|text| match text.parse() {
+                Ok(octets) => WordOr::Value(octets),
+                Err(_) => WordOr::Word(text),
+            }),
+            next: self.next,
+            class: self.class,
+            sequence: None,
+            local_ports: self.local_ports,
+            remote_ports: self.remote_ports,
             selector_local: self.selector_local,
             selector_remote: self.selector_remote,
             protocol: self.protocol,
@@ -211,12 +302,14 @@ pub fn table(sas: &[SaInfo]) -> String {
         &[
             "DIR",
             "SPI",
+            "TYPE",
             "MODE",
             "SUITE",
             "LOCAL",
             "REMOTE",
             "SELECTORS",
             "APPLICATION",
+            "STATE",
             "SEQUENCE",
             "PACKETS",
             "OCTETS",
@@ -226,22 +319,84 @@ pub fn table(sas: &[SaInfo]) -> String {
 }
 
 fn row(sa: &SaInfo) -> Vec<String> {
-    let end = |address: IpAddr, port: u16| std::net::SocketAddr::new(address, port).to_string();
+    let udp = sa.encapsulation == Encapsulation::Udp;
+    let end = |address: IpAddr, port: u16| match udp {
+        true => std::net::SocketAddr::new(address, port).to_string(),
+        false => address.to_string(),
+    };
+    let port = |ports: &Option<String>| ports.as_ref().map_or_else(String::new, |p| format!(":{p}"));
     let selectors = &sa.selectors;
     let protocol = selectors.protocol.map_or_else(String::new, |p| format!(" proto {p}"));
     vec![
         sa.direction.to_string(),
         sa.spi.to_string(),
+        kind(sa),
         sa.mode.to_string(),
-        sa.suite.clone(),
+        if sa.suite.is_empty() { "-".to_owned() } else { sa.suite.clone() },
         end(sa.local, sa.local_port),
         end(sa.remote, sa.remote_port),
-        format!("{} - {}{protocol}", selectors.local, selectors.remote),
+        format!(
+            "{}{} - {}{}{protocol}",
+            selectors.local,
+            port(&selectors.local_ports),
+            selectors.remote,
+            port(&selectors.remote_ports)
+        ),
         selectors.app.clone().unwrap_or_else(|| "(shared)".to_owned()),
+        state(sa),
         sa.sequence.to_string(),
         sa.counters.packets.to_string(),
         output::octets(sa.counters.bytes),
     ]
+}
+
+fn kind(sa: &SaInfo) -> String {
+    let word = match sa.kind {
+        SaType::Esp => "esp",
+        SaType::Ah => "ah",
+        SaType::Ipcomp => "ipcomp",
+        SaType::Ipip => "ipip",
+    };
+    match (sa.encapsulation, sa.esn) {
+        (Encapsulation::Udp, false) => format!("{word}/udp"),
+        (Encapsulation::Udp, true) => format!("{word}/udp/esn"),
+        (Encapsulation::None, false) => word.to_owned(),
+        (Encapsulation::None, true) => format!("{word}/esn"),
+    }
+}
+
+fn state(sa: &SaInfo) -> String {
+    match sa.state {
+        api::LifeState::Mature => "mature",
+        api::LifeState::Dying => "dying",
+        api::LifeState::Dead => "dead",
+    }
+    .to_owned()
+}
+
+/// `packets=N,bytes=N,seconds=N,seconds_used=N`, any of them.
+fn limits(text: &str) -> Result<Limits, String> {
+    let mut limits = Limits::default();
+    for part in text.split(',') {
+        let (name, value) = part.split_once('=').unwrap_or((part, ""));
+        let field = match name {
+            "packets" => &mut limits.packets,
+            "bytes" => &mut limits.bytes,
+            "seconds" => &mut limits.seconds,
+            "seconds_used" => &mut limits.seconds_used,
+            _ => {
+                return Err(format!(
+                    "no limit is called {name:?}; known: packets, bytes, seconds, seconds_used"
+                ));
+            }
+        };
+        *field = value.parse().map_err(|_| format!("{name} needs a number, as in {name}=1000000"))?;
+    }
+    Ok(limits)
+}
+
+fn headers(text: &str) -> Result<Headers, String> {
+    serde_json::from_str(text).map_err(|error| error.to_string())
 }
 
 /// Keying material from a descriptor: at most a few hundred digits, into memory that is wiped.

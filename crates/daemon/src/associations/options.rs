@@ -1,0 +1,185 @@
+//! The options of an association, from their words and back.
+
+use api::{DscpRule, SaAdd, WordOr};
+use sadb::sa::{
+    DontFragment, Dscp, Encapsulation, HeaderPolicy, HopLimit, KeyClass, LifeState, Lifetime, Limits,
+    SaOptions, SaProtocol, Tfc,
+};
+use sadb::spd::PortRange;
+
+use super::bad;
+use crate::refused::Refused;
+
+/// The options that a request asks for; `random` is for the jitter of its soft limits.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn read(request: &SaAdd, random: u32) -> Result<SaOptions, Refused> {
+    let protocol = match request.kind {
+        api::SaType::Esp => SaProtocol::Esp,
+        api::SaType::Ah => SaProtocol::Ah,
+        api::SaType::Ipcomp => SaProtocol::IpComp,
+        api::SaType::Ipip => SaProtocol::IpIp,
+    };
+    let encapsulation = match request.encapsulation {
+        Some(api::Encapsulation::Udp) => Encapsulation::Udp,
+        Some(api::Encapsulation::None) => Encapsulation::None,
+        None if protocol == SaProtocol::Esp => Encapsulation::Udp,
+        None => Encapsulation::None,
+    };
+    let tfc = match &request.tfc {
+        None => Tfc::None,
+        Some(WordOr::Value(0)) => {
+            return Err(bad("lengths cannot be a multiple of 0 octets").remedy("give 1 or more"));
+        }
+        Some(WordOr::Value(octets)) => Tfc::Multiple(*octets),
+        Some(WordOr::Word(word)) => match word.as_str() {
+            "none" => Tfc::None,
+            "full" => Tfc::Full,
+            _ => return Err(word_error("tfc", word, "none, full, or a number of octets")),
+        },
+    };
+    let class = match request.class.as_deref() {
+        None | Some("spi") => KeyClass::Spi,
+        Some("spi-destination") => KeyClass::SpiDestination,
+        Some("spi-destination-source") => KeyClass::SpiDestinationSource,
+        Some(word) => {
+            return Err(word_error("class", word, "spi, spi-destination or spi-destination-source"));
+        }
+    };
+    Ok(SaOptions {
+        protocol,
+        encapsulation,
+        extended_sequence: request.esn,
+        lifetime: lifetime(&request.lifetime, random)?,
+        headers: match &request.headers {
+            Some(asked) => headers(asked)?,
+            None => HeaderPolicy::default(),
+        },
+        tfc,
+        next: request.next.map(|spi| sadb::Spi(spi.0)),
+        class,
+    })
+}
+
+fn lifetime(asked: &api::Lifetime, random: u32) -> Result<Lifetime, Refused> {
+    if asked.jitter > 50 {
+        return Err(bad(format!("a jitter of {} percent", asked.jitter)).remedy("give 0 to 50 percent"));
+    }
+    let limits = |asked: &api::Limits| Limits {
+        bytes: asked.bytes,
+        packets: asked.packets,
+        seconds: asked.seconds,
+        seconds_used: asked.seconds_used,
+    };
+    let lifetime = Lifetime { soft: limits(&asked.soft), hard: limits(&asked.hard) };
+    Ok(lifetime.jittered(asked.jitter, random))
+}
+
+fn headers(asked: &api::Headers) -> Result<HeaderPolicy, Refused> {
+    let default = HeaderPolicy::default();
+    Ok(HeaderPolicy {
+        dscp: match &asked.dscp {
+            None => default.dscp,
+            Some(DscpRule::Set(dscp)) => Dscp::Set(*dscp),
+            Some(DscpRule::Map(map)) => {
+                let map: [u8; 64] = map.as_slice().try_into().map_err(|_| {
+                    bad(format!("a DSCP table of {} values", map.len()))
+                        .remedy("give 64 values, one for each inner DSCP")
+                })?;
+                Dscp::Map(Box::new(map))
+            }
+            Some(DscpRule::Word(word)) if word == "copy" => Dscp::Copy,
+            Some(DscpRule::Word(word)) => {
+                return Err(word_error("dscp", word, "copy, a value from 0 to 63, or 64 of them"));
+            }
+        },
+        dscp_inward: asked.dscp_inward,
+        ecn: asked.ecn.unwrap_or(default.ecn),
+        df: match asked.df.as_deref() {
+            None | Some("copy") => DontFragment::Copy,
+            Some("set") => DontFragment::Set,
+            Some("clear") => DontFragment::Clear,
+            Some(word) => return Err(word_error("df", word, "copy, set or clear")),
+        },
+        hop_limit: match &asked.hop_limit {
+            None => default.hop_limit,
+            Some(WordOr::Value(0)) => {
+                return Err(bad("a hop limit of 0 goes nowhere").remedy("give 1 to 255, or copy"));
+            }
+            Some(WordOr::Value(limit)) => HopLimit::Set(*limit),
+            Some(WordOr::Word(word)) if word == "copy" => HopLimit::Copy,
+            Some(WordOr::Word(word)) => return Err(word_error("hop_limit", word, "copy, or 1 to 255")),
+        },
+    })
+}
+
+fn word_error(field: &str, word: &str, allowed: &str) -> Refused {
+    let word: String = word.chars().take(32).collect();
+    bad(format!("{field} cannot be {word:?}")).remedy(format!("write {allowed}"))
+}
+
+/// Ports from `443` or `1000-2000`.
+///
+/// # Errors
+/// If the text is neither.
+pub fn ports(text: Option<&str>) -> Result<PortRange, Refused> {
+    let Some(text) = text else { return Ok(PortRange::ANY) };
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    match (first.trim().parse(), last.trim().parse()) {
+        (Ok(first), Ok(last)) => Ok(PortRange { first, last }),
+        _ => {
+            let text: String = text.chars().take(32).collect();
+            Err(bad(format!("{text:?} are no ports")).remedy("write 443, or 1000-2000"))
+        }
+    }
+}
+
+/// Ports as text; `None`: every port.
+pub fn ports_text(ports: PortRange) -> Option<String> {
+    if ports == PortRange::ANY {
+        None
+    } else if ports.first == ports.last {
+        Some(ports.first.to_string())
+    } else {
+        Some(format!("{}-{}", ports.first, ports.last))
+    }
+}
+
+/// The type of an association.
+pub fn kind(protocol: SaProtocol) -> api::SaType {
+    match protocol {
+        SaProtocol::Esp => api::SaType::Esp,
+        SaProtocol::Ah => api::SaType::Ah,
+        SaProtocol::IpComp => api::SaType::Ipcomp,
+        SaProtocol::IpIp => api::SaType::Ipip,
+    }
+}
+
+/// How its outer packets travel.
+pub fn encapsulation(encapsulation: Encapsulation) -> api::Encapsulation {
+    match encapsulation {
+        Encapsulation::Udp => api::Encapsulation::Udp,
+        Encapsulation::None => api::Encapsulation::None,
+    }
+}
+
+/// Its limits, jitter applied.
+pub fn lifetime_info(lifetime: Lifetime) -> api::Lifetime {
+    let limits = |limits: Limits| api::Limits {
+        bytes: limits.bytes,
+        packets: limits.packets,
+        seconds: limits.seconds,
+        seconds_used: limits.seconds_used,
+    };
+    api::Lifetime { soft: limits(lifetime.soft), hard: limits(lifetime.hard), jitter: 0 }
+}
+
+/// Where it is in its life.
+pub fn state(state: LifeState) -> api::LifeState {
+    match state {
+        LifeState::Mature => api::LifeState::Mature,
+        LifeState::Dying => api::LifeState::Dying,
+        LifeState::Dead => api::LifeState::Dead,
+    }
+}
