@@ -306,7 +306,7 @@ impl FromStr for SuiteId {
             None if find_integrity(text).is_some() => ("null", Some(text)),
             None => (text, None),
         };
-        let cipher = find_cipher(cipher).ok_or_else(|| UnknownSuite::Cipher(cipher.to_owned()))?;
+        let cipher = find_cipher(cipher).ok_or_else(|| UnknownSuite::Cipher(quoted(cipher)))?;
         let Some(word) = integrity else {
             let combined = SuiteId::new(cipher, Integrity::Combined);
             return combined.ok_or(UnknownSuite::NoIntegrity(cipher.name()));
@@ -314,9 +314,15 @@ impl FromStr for SuiteId {
         if cipher.is_combined() {
             return Err(UnknownSuite::TwiceIntegrity(cipher.name()));
         }
-        let integrity = find_integrity(word).ok_or_else(|| UnknownSuite::Integrity(word.to_owned()))?;
+        let integrity = find_integrity(word).ok_or_else(|| UnknownSuite::Integrity(quoted(word)))?;
         SuiteId::new(cipher, integrity).ok_or(UnknownSuite::TwoIvs(cipher.name(), integrity.name()))
     }
+}
+
+/// A word as an error may repeat it: what is longer than any name could be a key in the wrong place.
+fn quoted(word: &str) -> String {
+    const LONGEST: usize = 20;
+    if word.len() <= LONGEST { word.to_owned() } else { "...".to_owned() }
 }
 
 fn find_cipher(word: &str) -> Option<Cipher> {

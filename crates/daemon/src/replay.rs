@@ -216,7 +216,8 @@ impl Replay {
         line.destination = headers.as_ref().map(|h| h.dst);
         let buf = Buf::from_slice(bytes, engine::HEADROOM, engine::TAILROOM);
         let now = frame.clock();
-        self.outbound.expire(now);
+        self.outbound.expire(now, &mut self.pool, &mut self.sent);
+        self.sent.clear();
         self.inbound.expire(now);
         if headers.is_some_and(|headers| self.is_esp(bytes, &headers)) {
             line.direction = ReplayDirection::Inbound;
@@ -255,6 +256,10 @@ impl Replay {
                 Outcome::Send(packet) => (ReplayVerdict::Protect, packet.meta, packet.bytes()),
                 Outcome::Clear(packet) => (ReplayVerdict::Bypass, packet.meta, packet.bytes()),
                 Outcome::Reply(packet, _) => (ReplayVerdict::Reply, packet.meta, packet.bytes()),
+                Outcome::Held(_) => {
+                    line.verdict = ReplayVerdict::Hold;
+                    continue;
+                }
                 Outcome::Drop(dropped) => {
                     self.ended(line, dropped);
                     continue;

@@ -9,10 +9,11 @@
 //! 7. The selectors of the association.
 //! 8. The mark that proves all this to the kernel half.
 
+use crate::event::{Event, Events, Expire};
 use crate::tally::{About, Dropped, Tally};
 use ipsec::Outer;
-use sadb::sa::InboundState;
-use sadb::{InboundSa, InboundSad, SadError, Spi};
+use sadb::sa::{InboundState, LifeState};
+use sadb::{Direction, InboundSa, InboundSad, SadError, Spi};
 use wire::ip::{self, Headers};
 use wire::stage::{Admitted, Classed, Clean, Inner, Raw};
 use wire::{DropReason, Flow, Packet, Pool, Reassembled, Reassembler, Time, Verdict, protocol};
@@ -33,6 +34,7 @@ pub struct Inbound {
     port: u16,
     outer_fragments: Reassembler,
     inner_fragments: Reassembler,
+    events: Events,
     tally: Tally,
 }
 
@@ -44,6 +46,7 @@ impl Inbound {
             port,
             outer_fragments: Reassembler::default(),
             inner_fragments: Reassembler::default(),
+            events: Events::default(),
             tally: Tally::new(),
         }
     }
@@ -285,8 +288,40 @@ impl Inbound {
         &self.tally
     }
 
-    /// Let go of fragments whose packet did not complete in time. Call about once a second.
+    /// The next event for key managers.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop()
+    }
+
+    /// Events that found no room since the last call.
+    pub fn take_lost_events(&mut self) -> u64 {
+        self.events.take_lost()
+    }
+
+    /// Let go of fragments whose packet did not complete in time, and of associations behind a hard limit. Call about
+    /// once a second.
     pub fn expire(&mut self, now: Time) {
+        let mut dead = Vec::new();
+        for sa in self.sad.list_mut() {
+            if let Some(state) = sa.age(now) {
+                let spi = sa.spi();
+                self.events.push(Event::Expire(Expire {
+                    spi,
+                    direction: Direction::Inbound,
+                    remote: sa.config().endpoints.remote,
+                    state,
+                    packets: sa.counters.packets,
+                    bytes: sa.counters.bytes,
+                }));
+                if state == LifeState::Dead {
+                    dead.push(spi);
+                }
+            }
+        }
+        for spi in dead {
+            // Just found, so it is there.
+            let _ = self.sad.remove(spi);
+        }
         for fragments in [&mut self.outer_fragments, &mut self.inner_fragments] {
             fragments.expire(now);
             self.tally.lost(DropReason::FragmentLimit, fragments.take_lost());

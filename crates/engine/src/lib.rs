@@ -10,11 +10,15 @@
 //! Design: docs/design/0001.
 #![forbid(unsafe_code)]
 
+mod event;
 mod fit;
+mod hold;
 pub mod inbound;
 pub mod outbound;
 mod tally;
 
+pub use event::{Acquire, Event, Expire, MAX_EVENTS};
+pub use hold::HoldLimits;
 pub use inbound::{Inbound, InboundOutcome};
 pub use outbound::{Outbound, Outcome};
 pub use tally::{Dropped, REMEMBERED, Tally, Traffic};

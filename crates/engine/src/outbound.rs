@@ -9,18 +9,22 @@
 //!    carried whole and its outer packet fragmented.
 //! 6. ESP.
 
+mod waiting;
+
+use crate::event::{Event, Events, Expire};
 use crate::fit::{self, Fit};
+use crate::hold::Holds;
 use crate::tally::{About, Dropped, Tally};
-use sadb::sa::OutboundState;
+use sadb::sa::{LifeState, OutboundState};
 use sadb::spd::{Action, Decision, Level, Spd};
-use sadb::{FlowCache, FlowKey, OutboundSa, OutboundSad, SaIndex, SadError, Spi};
+use sadb::{Direction, FlowCache, FlowKey, OutboundSa, OutboundSad, SaIndex, SadError, Spi};
 use std::net::IpAddr;
 use std::sync::Arc;
 use wire::ip::{self, Headers};
 use wire::stage::{Admitted, Inner, Outer, Selected};
 use wire::{
-    AppId, Buf, DropReason, Flow, Gso, Meta, Packet, Pool, Reassembled, Reassembler, Services, Time, Verdict,
-    WireError, fragment, icmp, ipv6, record, segment,
+    AcquireId, AppId, Buf, DropReason, Flow, Gso, Meta, Packet, Pool, Reassembled, Reassembler, Services,
+    Time, Verdict, WireError, fragment, icmp, ipv6, record, segment,
 };
 
 /// Sets of four flows whose decisions are remembered.
@@ -35,6 +39,8 @@ pub enum Outcome {
     Clear(Packet<Selected>),
     /// For the host, through the TUN with this mark: an ICMP error about the packet, which is reported as dropped as well.
     Reply(Packet<Admitted>, u32),
+    /// Waits for an association, behind this acquire.
+    Held(AcquireId),
     /// Ended here.
     Drop(Dropped),
 }
@@ -52,6 +58,8 @@ struct Route {
 enum Course {
     Clear,
     Protect(SaIndex),
+    /// Wait until there is an association.
+    Hold,
 }
 
 /// The outbound half of the engine.
@@ -64,6 +72,9 @@ pub struct Outbound {
     /// Packets come from a kernel half that lets bypassed ones pass by itself.
     filtered: bool,
     fragments: Reassembler,
+    /// `None`: nobody answers acquires, so nothing waits.
+    holds: Option<Holds>,
+    events: Events,
     tally: Tally,
 }
 
@@ -77,6 +88,8 @@ impl Outbound {
             loads: 0,
             filtered: false,
             fragments: Reassembler::default(),
+            holds: None,
+            events: Events::default(),
             tally: Tally::new(),
         }
     }
@@ -119,8 +132,9 @@ impl Outbound {
         out: &mut Vec<Outcome>,
     ) {
         let flow = ip::flow(packet.bytes(), headers, true);
+        let now = packet.meta.received;
         let course = if packet.meta.mark & record::STAMPED != 0 {
-            self.decide(&mut packet.meta, &flow)
+            self.decide(now, &mut packet.meta, &flow)
         } else {
             self.answer(&mut packet.meta, &flow)
         };
@@ -132,12 +146,13 @@ impl Outbound {
                 }
                 _ => self.clear(packet, headers, &flow, pool, out),
             },
+            Ok(Course::Hold) => self.hold(now, packet, joined, &flow, pool, out),
             Err(reason) => end(&mut self.tally, packet, reason, Some(&flow), pool, out),
         }
     }
 
     /// What policy says of a stamped packet, and the association that does it.
-    fn decide(&mut self, meta: &mut Meta, flow: &Flow) -> Result<Course, DropReason> {
+    fn decide(&mut self, now: Time, meta: &mut Meta, flow: &Flow) -> Result<Course, DropReason> {
         let route = self.route(meta.app, flow);
         meta.rule = route.decision.rule().0;
         match route.decision.action {
@@ -148,7 +163,11 @@ impl Outbound {
                 meta.services = services;
                 match (route.sa, level) {
                     (Ok(sa), _) => Ok(Course::Protect(sa)),
-                    (Err(DropReason::NoSa), Level::Optional) => Ok(Course::Clear),
+                    (Err(DropReason::NoSa), Level::Optional) => {
+                        self.announce(now, meta, flow, false);
+                        Ok(Course::Clear)
+                    }
+                    (Err(DropReason::NoSa), Level::Mandatory) if self.holds.is_some() => Ok(Course::Hold),
                     (Err(reason), _) => Err(reason),
                 }
             }
@@ -354,10 +373,38 @@ impl Outbound {
         &self.tally
     }
 
-    /// Let go of fragments whose packet did not complete in time. Call about once a second.
-    pub fn expire(&mut self, now: Time) {
+    /// Let go of fragments whose packet did not complete in time, of packets that waited too long for an association, and of
+    /// associations behind a hard limit. Call about once a second.
+    pub fn expire(&mut self, now: Time, pool: &mut Pool, out: &mut Vec<Outcome>) {
         self.fragments.expire(now);
         self.tally.lost(DropReason::FragmentLimit, self.fragments.take_lost());
+        self.expire_holds(now, pool, out);
+        for (spi, remote) in self.age(now) {
+            // Just found, so it is there.
+            let _ = self.sad.remove(spi, remote);
+        }
+    }
+
+    /// Let time pass for every association; those that are dead.
+    fn age(&mut self, now: Time) -> Vec<(Spi, IpAddr)> {
+        let mut dead = Vec::new();
+        for sa in self.sad.list_mut() {
+            if let Some(state) = sa.age(now) {
+                let (spi, remote) = (sa.spi(), sa.config().endpoints.remote);
+                self.events.push(Event::Expire(Expire {
+                    spi,
+                    direction: Direction::Outbound,
+                    remote,
+                    state,
+                    packets: sa.counters.packets,
+                    bytes: sa.counters.bytes,
+                }));
+                if state == LifeState::Dead {
+                    dead.push((spi, remote));
+                }
+            }
+        }
+        dead
     }
 }
 

@@ -56,6 +56,7 @@ fn fate(alice: &mut Sender, packet: Packet<stage::Inner>) -> (&'static str, u32)
         Outcome::Send(packet) => ("protected", packet.meta.rule),
         Outcome::Clear(packet) => ("clear", packet.meta.rule),
         Outcome::Reply(packet, _) => ("reply", packet.meta.rule),
+        Outcome::Held(_) => ("held", 0),
         Outcome::Drop(dropped) => (dropped.reason.name(), dropped.rule),
     }
 }

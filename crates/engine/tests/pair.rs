@@ -158,7 +158,7 @@ fn fragments_of_two_applications_never_meet() {
     assert_eq!(alice.refuse(stamped(wire::AppId(8), &pieces[1])).reason, DropReason::FragmentHeld);
     assert_eq!(alice.refuse(from_host(&pieces[1])).reason, DropReason::Unstamped);
     // In time they are given up, and counted.
-    alice.engine.expire(wire::Time::from_secs(200));
+    alice.engine.expire(wire::Time::from_secs(200), &mut alice.pool, &mut Vec::new());
     assert_eq!(alice.engine.tally().drops_for(DropReason::FragmentLimit), 2);
 }
 

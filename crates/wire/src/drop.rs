@@ -38,6 +38,9 @@ drop_reasons! {
     PolicyDiscard "policy_discard" "The application's policy refuses this network or port.";
     Disagreement "disagreement" "The kernel half sent a packet here that policy here would let pass in clear: their policies differ.";
     NoSa "no_sa" "The policy demands protection and no security association serves this flow.";
+    HoldFull "hold_full" "No association yet, and no room to wait for one.";
+    HoldExpired "hold_expired" "The packet waited for an association and none came in time.";
+    AcquireRefused "acquire_refused" "The packet waited for an association and a key manager said that there will be none.";
     SaTooWeak "sa_too_weak" "The security association offers less than the policy demands.";
     SelectorMismatch "selector_mismatch" "The decrypted packet is outside the selectors of its security association.";
     InboundPolicy "inbound_policy" "The decrypted packet is one that policy does not accept from this association.";

@@ -8,7 +8,7 @@ use netio::udp::{Family, UdpTransport};
 use netio::{clock, poll};
 use wire::{DropReason, Packet, Pool, Time, stage};
 
-use super::{BATCH, Due, HOUSEKEEPING, Inbox, Losses, Next, RECOVERY, pool};
+use super::{BATCH, Due, HOUSEKEEPING, Inbox, Losses, Next, RECOVERY, Teller, pool};
 
 /// What the thread owns and the control plane asks about.
 pub struct InboundHalf {
@@ -18,12 +18,22 @@ pub struct InboundHalf {
     pub losses: Losses,
     /// Datagrams that the kernel had no room for, as it last said.
     pub overrun: u64,
+    /// Who hears of its events.
+    pub teller: Teller,
 }
 
 impl InboundHalf {
     /// A half that has seen no packet.
     pub fn new(engine: Inbound) -> InboundHalf {
-        InboundHalf { engine, losses: Losses::new(), overrun: 0 }
+        InboundHalf { engine, losses: Losses::new(), overrun: 0, teller: Teller::default() }
+    }
+
+    /// Pass events on.
+    fn tell(&mut self) {
+        while let Some(event) = self.engine.poll_event() {
+            self.teller.tell(event);
+        }
+        self.teller.lost(self.engine.take_lost_events());
     }
 }
 
@@ -67,6 +77,7 @@ impl InboundThread {
             if due.reached(now) {
                 half.engine.expire(now);
             }
+            half.tell();
         }
     }
 

@@ -7,11 +7,13 @@ mod handle;
 mod inbound_thread;
 mod losses;
 mod outbound_thread;
+mod teller;
 
 pub use handle::{Handle, Inbox, Next, Unanswered, channel};
 pub use inbound_thread::{InboundHalf, InboundThread};
 pub use losses::Losses;
 pub use outbound_thread::{OutboundHalf, OutboundThread};
+pub use teller::{Teller, Told, tellers};
 
 use std::time::Duration;
 

@@ -9,7 +9,7 @@ use netio::udp::UdpTransport;
 use netio::{clock, poll};
 use wire::{Packet, Pool, Time, stage};
 
-use super::{BATCH, Due, HOUSEKEEPING, Inbox, Losses, Next, RECOVERY, pool};
+use super::{BATCH, Due, HOUSEKEEPING, Inbox, Losses, Next, RECOVERY, Teller, pool};
 
 /// What the thread owns and the control plane asks about.
 pub struct OutboundHalf {
@@ -17,12 +17,22 @@ pub struct OutboundHalf {
     pub engine: Outbound,
     /// What its devices did.
     pub losses: Losses,
+    /// Who hears of its events.
+    pub teller: Teller,
 }
 
 impl OutboundHalf {
     /// A half that has seen no packet.
     pub fn new(engine: Outbound) -> OutboundHalf {
-        OutboundHalf { engine, losses: Losses::new() }
+        OutboundHalf { engine, losses: Losses::new(), teller: Teller::default() }
+    }
+
+    /// Pass events on.
+    fn tell(&mut self) {
+        while let Some(event) = self.engine.poll_event() {
+            self.teller.tell(event);
+        }
+        self.teller.lost(self.engine.take_lost_events());
     }
 }
 
@@ -49,13 +59,18 @@ impl OutboundThread {
                 return;
             }
             let now = clock::monotonic();
+            // What waited for an association that a command has just brought.
+            half.engine.release(now, &mut pool, &mut outcomes);
+            self.carry_out(half, &mut pool, &mut outcomes);
             if readable && !self.batch(half, now, &mut pool, &mut outcomes) {
                 // A broken device reads as ready for ever; only the channel is waited on meanwhile.
                 let _ = poll::readable([inbox.wake().as_fd()], Some(RECOVERY));
             }
             if due.reached(now) {
-                half.engine.expire(now);
+                half.engine.expire(now, &mut pool, &mut outcomes);
+                self.carry_out(half, &mut pool, &mut outcomes);
             }
+            half.tell();
         }
     }
 
@@ -95,6 +110,11 @@ impl OutboundThread {
     ) {
         half.losses.received += 1;
         half.engine.handle(now, packet, pool, outcomes);
+        self.carry_out(half, pool, outcomes);
+    }
+
+    /// Do what the engine said.
+    fn carry_out(&self, half: &mut OutboundHalf, pool: &mut Pool, outcomes: &mut Vec<Outcome>) {
         for outcome in outcomes.drain(..) {
             match outcome {
                 Outcome::Send(packet) => {
@@ -110,7 +130,7 @@ impl OutboundThread {
                     pool.put(packet.into_buf());
                 }
                 // The engine has counted it.
-                Outcome::Drop(_) => {}
+                Outcome::Drop(_) | Outcome::Held(_) => {}
             }
         }
     }

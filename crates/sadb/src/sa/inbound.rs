@@ -140,6 +140,12 @@ impl InboundSa {
         if self.extended { self.replay.infer(low) } else { low.into() }
     }
 
+    /// Let time pass; the state of its life if that changed since the last call. Call about once a second.
+    pub fn age(&mut self, now: Time) -> Option<LifeState> {
+        self.life.tick(now);
+        self.life.take_change()
+    }
+
     /// Replace the limits of its life.
     pub fn set_lifetime(&mut self, lifetime: Lifetime) {
         self.config.options.lifetime = lifetime;

@@ -204,6 +204,8 @@ pub struct Life {
     added: Time,
     first_used: Option<Time>,
     lifetime: Lifetime,
+    /// The state that was told last.
+    told: LifeState,
 }
 
 impl Life {
@@ -269,6 +271,16 @@ impl Life {
         } else if met(self.lifetime.soft) {
             self.enter(LifeState::Dying);
         }
+    }
+
+    /// A successor is needed for another reason than a limit.
+    pub(super) fn is_dying(&mut self) {
+        self.enter(LifeState::Dying);
+    }
+
+    /// The state, if it changed since the last call.
+    pub fn take_change(&mut self) -> Option<LifeState> {
+        (std::mem::replace(&mut self.told, self.state) != self.state).then_some(self.state)
     }
 
     /// Replace the limits (a key manager may); what was met stays met.

@@ -152,6 +152,16 @@ impl OutboundSa {
         self.shape
     }
 
+    /// Let time pass; the state of its life if that changed since the last call. Call about once a second.
+    pub fn age(&mut self, now: Time) -> Option<LifeState> {
+        // A sixteenth of the numbers is left to find a successor with.
+        if self.next_sequence > self.last_sequence - self.last_sequence / 16 {
+            self.life.is_dying();
+        }
+        self.life.tick(now);
+        self.life.take_change()
+    }
+
     /// Replace the limits of its life.
     pub fn set_lifetime(&mut self, lifetime: Lifetime) {
         self.config.options.lifetime = lifetime;

@@ -133,6 +133,14 @@ impl InboundSad {
         })
     }
 
+    /// Every association, to let time pass for it.
+    pub fn list_mut(&mut self) -> impl Iterator<Item = &mut InboundSa> {
+        self.slots.iter_mut().filter_map(|slot| match slot {
+            Slot::Taken(sa) => Some(sa.as_mut()),
+            Slot::Promised | Slot::Free => None,
+        })
+    }
+
     /// How many associations there are.
     pub fn len(&self) -> usize {
         self.list().count()

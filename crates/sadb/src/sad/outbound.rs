@@ -214,6 +214,11 @@ impl OutboundSad {
         })
     }
 
+    /// Every association, to let time pass for it.
+    pub fn list_mut(&mut self) -> impl Iterator<Item = &mut OutboundSa> {
+        self.slots.iter_mut().filter_map(|held| held.as_mut().map(|(_, sa)| sa))
+    }
+
     /// How many associations there are.
     pub fn len(&self) -> usize {
         self.entries.len()

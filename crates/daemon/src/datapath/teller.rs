@@ -1,0 +1,95 @@
+//! Events on their way from a data thread to the control plane: a bounded channel that is never waited for.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use engine::Event;
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+
+/// Events that wait for the control plane at most.
+const DEPTH: usize = 1024;
+
+/// A data thread's end.
+#[derive(Clone, Debug, Default)]
+pub struct Teller {
+    /// `None`: nobody listens.
+    events: Option<Sender<Event>>,
+    lost: Arc<AtomicU64>,
+}
+
+/// The control plane's end.
+#[derive(Debug)]
+pub struct Told {
+    events: Receiver<Event>,
+    lost: Arc<AtomicU64>,
+}
+
+/// An end for each data thread, and the control plane's.
+pub fn tellers() -> (Teller, Told) {
+    let (sender, receiver) = channel(DEPTH);
+    let lost = Arc::new(AtomicU64::new(0));
+    (Teller { events: Some(sender), lost: Arc::clone(&lost) }, Told { events: receiver, lost })
+}
+
+impl Teller {
+    /// Pass an event on, or count it as lost.
+    pub fn tell(&self, event: Event) {
+        if let Some(events) = &self.events
+            && events.try_send(event).is_err()
+        {
+            self.lost(1);
+        }
+    }
+
+    /// Count events that were lost before.
+    pub fn lost(&self, count: u64) {
+        if count > 0 {
+            self.lost.fetch_add(count, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Told {
+    /// The next event; `None` once no thread is left to tell any.
+    pub async fn next(&mut self) -> Option<Event> {
+        self.events.recv().await
+    }
+
+    /// Events lost since the last call.
+    pub fn take_lost(&self) -> u64 {
+        self.lost.swap(0, Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use engine::Expire;
+    use sadb::sa::LifeState;
+    use sadb::{Direction, Spi};
+
+    #[tokio::test]
+    async fn what_finds_no_room_is_counted() {
+        let (teller, mut told) = tellers();
+        let event = |n| {
+            Event::Expire(Expire {
+                spi: Spi(n),
+                direction: Direction::Inbound,
+                remote: [192, 0, 2, 1].into(),
+                state: LifeState::Dying,
+                packets: 0,
+                bytes: 0,
+            })
+        };
+        for n in 0..DEPTH as u32 + 3 {
+            teller.tell(event(n));
+        }
+        assert_eq!((told.take_lost(), told.take_lost()), (3, 0));
+        for n in 0..DEPTH as u32 {
+            assert_eq!(told.next().await, Some(event(n)));
+        }
+        drop(teller);
+        assert_eq!(told.next().await, None);
+        Teller::default().tell(event(0));
+    }
+}

@@ -1,0 +1,83 @@
+//! What key managers must hear: a missing association, one that ends.
+//!
+//! Each half of the engine keeps a bounded list; what does not fit is counted, never waited for.
+
+use std::collections::VecDeque;
+use std::net::IpAddr;
+
+use sadb::sa::LifeState;
+use sadb::{Direction, Spi};
+use wire::{AcquireId, AppId, Flow, Services, Time};
+
+/// Events that wait to be taken at most.
+pub const MAX_EVENTS: usize = 1024;
+
+/// Something for a key manager.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A flow must or may be protected and no association does it (RFC 4301 section 4.4.1, "acquire").
+    Acquire(Acquire),
+    /// An association went behind a limit; behind a hard one it is gone.
+    Expire(Expire),
+}
+
+/// What is missing, and for which packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Acquire {
+    /// Its number; later packets for the same pair of hosts share it.
+    pub id: AcquireId,
+    /// When.
+    pub at: Time,
+    /// The application of the packet.
+    pub app: AppId,
+    /// The packet's own selectors.
+    pub flow: Flow,
+    /// What the policy demands.
+    pub services: Services,
+    /// The rule that demands it.
+    pub rule: u32,
+    /// Whether packets wait for the answer; otherwise they pass in clear meanwhile (*optional*).
+    pub held: bool,
+}
+
+/// An association on its way out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Expire {
+    /// Which.
+    pub spi: Spi,
+    /// Which way.
+    pub direction: Direction,
+    /// The peer.
+    pub remote: IpAddr,
+    /// Dying: ask for a successor. Dead: it carries nothing more and is deleted.
+    pub state: LifeState,
+    /// Packets it carried.
+    pub packets: u64,
+    /// Octets it carried.
+    pub bytes: u64,
+}
+
+/// Events that wait to be taken.
+#[derive(Debug, Default)]
+pub(crate) struct Events {
+    waiting: VecDeque<Event>,
+    lost: u64,
+}
+
+impl Events {
+    pub(crate) fn push(&mut self, event: Event) {
+        if self.waiting.len() < MAX_EVENTS {
+            self.waiting.push_back(event);
+        } else {
+            self.lost += 1;
+        }
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<Event> {
+        self.waiting.pop_front()
+    }
+
+    pub(crate) fn take_lost(&mut self) -> u64 {
+        std::mem::take(&mut self.lost)
+    }
+}

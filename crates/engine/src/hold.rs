@@ -1,0 +1,171 @@
+//! Packets that wait for an association (RFC 4301 section 4.4.1; DESIGN section 4).
+//!
+//! Packets of one application between one pair of hosts that need the same services wait together, behind one acquire, in the
+//! order in which they came. Everything is bounded: acquires, packets behind each, packets in all, and how long. A packet
+//! that finds no room is refused itself; those before it keep their places, so that the first of a connection is never the
+//! one that is lost.
+
+use std::collections::VecDeque;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use wire::stage::Inner;
+use wire::{AcquireId, AppId, DropReason, Flow, Packet, Services, Time};
+
+/// How much may wait, and how long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HoldLimits {
+    /// Acquires at a time.
+    pub acquires: usize,
+    /// Packets behind one.
+    pub each: usize,
+    /// Packets in all.
+    pub packets: usize,
+    /// How long a packet waits, and how long an acquire is not asked again.
+    pub age: Duration,
+}
+
+impl Default for HoldLimits {
+    fn default() -> HoldLimits {
+        HoldLimits { acquires: 256, each: 16, packets: 512, age: Duration::from_secs(10) }
+    }
+}
+
+/// What waits together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Key {
+    pub app: AppId,
+    pub local: IpAddr,
+    pub remote: IpAddr,
+    pub services: Services,
+}
+
+impl Key {
+    pub(crate) fn new(app: AppId, flow: &Flow, services: Services) -> Key {
+        Key { app, local: flow.local, remote: flow.remote, services }
+    }
+}
+
+struct Pending {
+    id: AcquireId,
+    key: Key,
+    asked: Time,
+    packets: VecDeque<Packet<Inner>>,
+}
+
+/// The packets that wait.
+pub(crate) struct Holds {
+    limits: HoldLimits,
+    pending: Vec<Pending>,
+    packets: usize,
+    next: u32,
+    /// State of the databases when they were last looked through.
+    seen: u64,
+}
+
+/// Whether an acquire must be announced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Asked {
+    pub id: AcquireId,
+    pub new: bool,
+}
+
+impl Holds {
+    pub(crate) fn new(limits: HoldLimits) -> Holds {
+        Holds { limits, pending: Vec::new(), packets: 0, next: 0, seen: 0 }
+    }
+
+    /// The acquire for this key, made if there is none.
+    ///
+    /// # Errors
+    /// [`DropReason::HoldFull`] if there are too many.
+    pub(crate) fn ask(&mut self, key: Key, now: Time) -> Result<Asked, DropReason> {
+        if let Some(pending) = self.pending.iter().find(|pending| pending.key == key) {
+            return Ok(Asked { id: pending.id, new: false });
+        }
+        if self.pending.len() >= self.limits.acquires {
+            return Err(DropReason::HoldFull);
+        }
+        self.next = self.next.wrapping_add(1).max(1);
+        let id = AcquireId(self.next);
+        self.pending.push(Pending { id, key, asked: now, packets: VecDeque::new() });
+        Ok(Asked { id, new: true })
+    }
+
+    /// Let a packet wait behind this acquire; given back if there is no room.
+    pub(crate) fn push(&mut self, id: AcquireId, packet: Packet<Inner>) -> Result<(), Packet<Inner>> {
+        let Some(pending) = self.pending.iter_mut().find(|pending| pending.id == id) else {
+            return Err(packet);
+        };
+        if pending.packets.len() >= self.limits.each || self.packets >= self.limits.packets {
+            return Err(packet);
+        }
+        pending.packets.push_back(packet);
+        self.packets += 1;
+        Ok(())
+    }
+
+    /// Whether nothing waits, or nothing has changed since the last look.
+    #[inline]
+    pub(crate) fn is_quiet(&self, state: u64) -> bool {
+        self.pending.is_empty() || self.seen == state
+    }
+
+    /// Every acquire that `served` says is answered, oldest first, with its packets in order; the others go on waiting.
+    pub(crate) fn answered(
+        &mut self,
+        state: u64,
+        mut served: impl FnMut(&Key, Option<&Packet<Inner>>) -> bool,
+    ) -> VecDeque<Packet<Inner>> {
+        self.seen = state;
+        let mut out = VecDeque::new();
+        self.pending.retain_mut(|pending| {
+            let answered = served(&pending.key, pending.packets.front());
+            if answered {
+                out.append(&mut pending.packets);
+            }
+            !answered
+        });
+        self.packets -= out.len();
+        out
+    }
+
+    /// Give up an acquire: its packets come back.
+    pub(crate) fn refuse(&mut self, id: AcquireId) -> VecDeque<Packet<Inner>> {
+        let Some(at) = self.pending.iter().position(|pending| pending.id == id) else {
+            return VecDeque::new();
+        };
+        let pending = self.pending.remove(at);
+        self.packets -= pending.packets.len();
+        pending.packets
+    }
+
+    /// Packets that waited too long. An acquire that nothing waits for any more is forgotten when it is as old, so that the
+    /// next packet asks again.
+    pub(crate) fn expire(&mut self, now: Time) -> Vec<Packet<Inner>> {
+        let age = self.limits.age;
+        let mut out = Vec::new();
+        self.pending.retain_mut(|pending| {
+            while pending.packets.front().is_some_and(|packet| now.since(packet.meta.received) >= age) {
+                out.extend(pending.packets.pop_front());
+            }
+            !pending.packets.is_empty() || now.since(pending.asked) < age
+        });
+        self.packets -= out.len();
+        out
+    }
+
+    /// No packet finds room any more, and those that wait are late at once.
+    pub(crate) fn close(&mut self) {
+        self.limits = HoldLimits { acquires: 0, each: 0, packets: 0, age: Duration::ZERO };
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.limits.packets == 0 && self.packets == 0
+    }
+
+    /// Packets that wait.
+    pub(crate) fn len(&self) -> usize {
+        self.packets
+    }
+}

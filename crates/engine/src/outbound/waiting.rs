@@ -1,0 +1,168 @@
+//! Packets that wait for an association, and who is told.
+
+use sadb::spd::{Action, Decision, Level};
+use wire::ip::{self, Headers};
+use wire::stage::Inner;
+use wire::{AcquireId, DropReason, Flow, Meta, Packet, Pool, Time};
+
+use super::{Outbound, Outcome, Route, end};
+use crate::event::{Acquire, Event};
+use crate::hold::{Asked, HoldLimits, Holds, Key};
+
+impl Outbound {
+    /// Let packets wait for a key manager's answer from now on, or no longer: then those that wait are given up at the
+    /// next [`Outbound::expire`].
+    pub fn set_hold(&mut self, limits: Option<HoldLimits>) {
+        match limits {
+            Some(limits) if self.holds.is_none() => self.holds = Some(Holds::new(limits)),
+            Some(_) => {}
+            None => {
+                if let Some(holds) = &mut self.holds {
+                    holds.close();
+                }
+            }
+        }
+    }
+
+    /// Packets that wait.
+    pub fn held(&self) -> usize {
+        self.holds.as_ref().map_or(0, Holds::len)
+    }
+
+    /// The next event for key managers.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop()
+    }
+
+    /// Events that found no room since the last call.
+    pub fn take_lost_events(&mut self) -> u64 {
+        self.events.take_lost()
+    }
+
+    /// Send what waited for an association that is there now, in the order in which it came. Call after every command; costs
+    /// two comparisons when there is nothing to do.
+    #[inline]
+    pub fn release(&mut self, now: Time, pool: &mut Pool, out: &mut Vec<Outcome>) {
+        let state = self.loads + self.sad.epoch();
+        if self.holds.as_ref().is_some_and(|holds| !holds.is_quiet(state)) {
+            self.release_answered(now, state, pool, out);
+        }
+    }
+
+    #[cold]
+    fn release_answered(&mut self, now: Time, state: u64, pool: &mut Pool, out: &mut Vec<Outcome>) {
+        let Some(mut holds) = self.holds.take() else { return };
+        let ready = holds.answered(state, |key, first| {
+            let Some(headers) = first.and_then(|packet| Headers::parse(packet.bytes()).ok()) else {
+                // Nothing waits: asked for optional traffic, which an association of any kind between the two answers.
+                let flow =
+                    Flow { local: key.local, remote: key.remote, protocol: 0, local_port: 0, remote_port: 0 };
+                return self.consider(key.app, &flow).sa.is_ok();
+            };
+            let flow = first.map(|packet| ip::flow(packet.bytes(), &headers, true));
+            let route = flow.map(|flow| self.consider(key.app, &flow));
+            // Answered by an association, or by a policy that does not demand one any more.
+            !matches!(
+                route,
+                Some(Route {
+                    decision: Decision { action: Action::Protect { level: Level::Mandatory, .. }, .. },
+                    sa: Err(DropReason::NoSa)
+                })
+            )
+        });
+        self.holds = Some(holds);
+        for mut packet in ready {
+            packet.meta.received = now;
+            match Headers::parse(packet.bytes()) {
+                Ok(headers) => self.dispatch(packet, &headers, None, pool, out),
+                Err(error) => end(&mut self.tally, packet, error.into(), None, pool, out),
+            }
+        }
+    }
+
+    /// A key manager says that there will be no association: what waited for it ends.
+    pub fn refuse_acquire(&mut self, id: AcquireId, pool: &mut Pool, out: &mut Vec<Outcome>) {
+        let refused = self.holds.as_mut().map(|holds| holds.refuse(id)).unwrap_or_default();
+        for packet in refused {
+            self.give_up(packet, DropReason::AcquireRefused, pool, out);
+        }
+    }
+
+    pub(super) fn expire_holds(&mut self, now: Time, pool: &mut Pool, out: &mut Vec<Outcome>) {
+        let Some(holds) = &mut self.holds else { return };
+        let late = holds.expire(now);
+        if holds.is_closed() {
+            self.holds = None;
+        }
+        for packet in late {
+            self.give_up(packet, DropReason::HoldExpired, pool, out);
+        }
+    }
+
+    #[cold]
+    fn give_up(
+        &mut self,
+        packet: Packet<Inner>,
+        reason: DropReason,
+        pool: &mut Pool,
+        out: &mut Vec<Outcome>,
+    ) {
+        let headers = Headers::parse(packet.bytes()).ok();
+        let flow = headers.map(|headers| ip::flow(packet.bytes(), &headers, true));
+        end(&mut self.tally, packet, reason, flow.as_ref(), pool, out);
+    }
+
+    /// Ask for an association, once for each pair of hosts and application.
+    #[cold]
+    pub(super) fn announce(
+        &mut self,
+        now: Time,
+        meta: &Meta,
+        flow: &Flow,
+        held: bool,
+    ) -> Option<Result<AcquireId, DropReason>> {
+        let holds = self.holds.as_mut()?;
+        let key = Key::new(meta.app, flow, meta.services);
+        let asked = holds.ask(key, now);
+        if let Ok(Asked { id, new: true }) = asked {
+            self.events.push(Event::Acquire(Acquire {
+                id,
+                at: now,
+                app: meta.app,
+                flow: *flow,
+                services: meta.services,
+                rule: meta.rule,
+                held,
+            }));
+        }
+        Some(asked.map(|asked| asked.id))
+    }
+
+    /// The packet waits, or ends where there is no room.
+    #[cold]
+    pub(super) fn hold(
+        &mut self,
+        now: Time,
+        mut packet: Packet<Inner>,
+        joined: Option<u32>,
+        flow: &Flow,
+        pool: &mut Pool,
+        out: &mut Vec<Outcome>,
+    ) {
+        // What was joined stays whole: it is protected or it ends, and never goes out in clear again.
+        packet.meta.may_fragment |= joined.is_some();
+        let reason = match self.announce(now, &packet.meta, flow, true) {
+            Some(Ok(id)) => match self.holds.as_mut().map(|holds| holds.push(id, packet)) {
+                Some(Ok(())) => return out.push(Outcome::Held(id)),
+                Some(Err(back)) => {
+                    packet = back;
+                    DropReason::HoldFull
+                }
+                None => return,
+            },
+            Some(Err(reason)) => reason,
+            None => DropReason::NoSa,
+        };
+        end(&mut self.tally, packet, reason, Some(flow), pool, out);
+    }
+}
