@@ -10,6 +10,7 @@
 mod counters;
 mod doctor;
 mod envelope;
+mod event;
 mod explain;
 mod keymat;
 mod policy;
@@ -24,6 +25,7 @@ pub mod path;
 pub use counters::{Count, Counters};
 pub use doctor::{Check, CheckState, Doctor};
 pub use envelope::{Problem, Refusal, VERSION, Versioned};
+pub use event::{Acquire, Event, Expire, Lost, Ready, Released, SpiAllocated};
 pub use explain::{
     AppRef, Decision, ExplainQuery, Explanation, FlowInfo, PolicyExplanation, Position, ProcessInfo,
     SocketExplained, Verdict,

@@ -8,6 +8,14 @@ pub const HEALTH: &str = "/v1/health";
 pub const SA: &str = "/v1/sa";
 /// DELETE `/v1/sa/{spi}?direction=in|out`: [`crate::SaDeleted`].
 pub const SA_ONE: &str = "/v1/sa/{spi}";
+/// GET, perhaps with `?acquire=true`: [`crate::Event`]s, one a line, without end.
+pub const EVENTS: &str = "/v1/events";
+/// POST: [`crate::SpiAllocated`].
+pub const SPI: &str = "/v1/spi";
+/// DELETE: [`crate::Released`].
+pub const SPI_ONE: &str = "/v1/spi/{spi}";
+/// DELETE: [`crate::Released`]; what waited for this acquire ends.
+pub const ACQUIRE_ONE: &str = "/v1/acquire/{id}";
 /// GET with [`crate::ExplainQuery`]: [`crate::Explanation`].
 pub const EXPLAIN: &str = "/v1/explain";
 /// GET: [`crate::Counters`].

@@ -14,10 +14,14 @@ use wire::{Prefix, Time};
 use crate::associations::{self, Defaults, SaView};
 use crate::config::Config;
 use crate::datapath::{Handle, InboundHalf, OutboundHalf, Unanswered};
+use crate::events::Hub;
 use crate::keys::Keys;
 use crate::monitor::Monitor;
 use crate::policy_store::{self, Candidate, Executable, PolicyStore};
 use crate::refused::{Fault, Refused};
+
+/// How long an SPI is kept for a key manager.
+const PROMISE: std::time::Duration = std::time::Duration::from_secs(60);
 
 /// A device that the daemon looks after.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,6 +58,10 @@ pub struct Plane {
     pub uplinks: Vec<Device>,
     /// The MTU for associations that name none.
     pub path_mtu: Option<u16>,
+    /// Who hears of events.
+    pub hub: Hub,
+    /// SPIs that were promised to key managers, and until when.
+    pub promised: Vec<(Spi, Time)>,
 }
 
 /// The control plane for those who answer requests: one at a time, until it is taken away at the end.
@@ -104,6 +112,49 @@ impl Plane {
     async fn allocate_spi(&self) -> Result<Spi, Refused> {
         let random = random()?;
         Ok(self.inbound.ask(move |half| half.engine.allocate_spi(random)).await??)
+    }
+
+    /// An SPI for an association that a key manager is about to agree on with a peer. It is taken back after a minute.
+    ///
+    /// # Errors
+    /// If there is none, or the thread does not answer.
+    pub async fn promise_spi(&mut self) -> Result<Spi, Refused> {
+        let spi = self.allocate_spi().await?;
+        self.promised.push((spi, netio::clock::monotonic() + PROMISE));
+        Ok(spi)
+    }
+
+    /// Take an SPI back that was promised and not used.
+    ///
+    /// # Errors
+    /// If it was not promised, or the thread does not answer.
+    pub async fn release_spi(&mut self, spi: Spi) -> Result<(), Refused> {
+        let Some(at) = self.promised.iter().position(|(promised, _)| *promised == spi) else {
+            return Err(Refused::new(
+                Fault::NotFound,
+                format!("SPI {spi} was not promised, or is in use, or it was too long ago"),
+            )
+            .remedy("ask for one with POST /v1/spi"));
+        };
+        self.promised.remove(at);
+        Ok(self.inbound.ask(move |half| half.engine.release_spi(spi)).await?)
+    }
+
+    /// Take back what was promised too long ago.
+    pub async fn expire_promises(&mut self, now: Time) {
+        while let Some(at) = self.promised.iter().position(|(_, until)| *until <= now) {
+            let (spi, _) = self.promised.remove(at);
+            // No effect on an SPI that an association uses by now.
+            let _ = self.inbound.ask(move |half| half.engine.release_spi(spi)).await;
+        }
+    }
+
+    /// There will be no association for this acquire: what waits for it ends.
+    ///
+    /// # Errors
+    /// If the thread does not answer.
+    pub async fn refuse_acquire(&self, id: wire::AcquireId) -> Result<(), Refused> {
+        Ok(self.outbound.ask(move |half| half.refused.push(id)).await?)
     }
 
     async fn add_sa_as(&mut self, request: SaAdd, spi: Spi) -> Result<SaView, Refused> {
@@ -214,7 +265,7 @@ impl Plane {
         Ok(sa)
     }
 
-    async fn refresh_live_sas(&self) -> Result<(), Refused> {
+    pub(crate) async fn refresh_live_sas(&self) -> Result<(), Refused> {
         let peers: Vec<Prefix> = self.inbound_views().await?.iter().map(SaView::peers).collect();
         self.set_live_sas(peers)
     }

@@ -61,6 +61,15 @@ pub(crate) async fn serve(daemon: Daemon) -> Result<(), RunError> {
             },
             () = upkeep.tick() => if let Ok(mut plane) = plane.get().await {
                 upkeep.look(&mut plane);
+                plane.expire_promises(netio::clock::monotonic()).await;
+            },
+            Some(event) = held.told.next() => if let Ok(plane) = plane.get().await {
+                plane.announce_lost(held.told.take_lost());
+                plane.announce(&event);
+                let gone = matches!(&event, engine::Event::Expire(e) if e.state == sadb::sa::LifeState::Dead);
+                if gone && let Err(refused) = plane.refresh_live_sas().await {
+                    tracing::warn!("the kernel half was not told of an association that ended: {refused}");
+                }
             },
         }
     };

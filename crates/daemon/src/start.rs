@@ -23,7 +23,8 @@ use tokio::sync::oneshot;
 
 use crate::config::Config;
 use crate::control::socket::{self, Lock, SocketError};
-use crate::datapath::{self, InboundHalf, InboundThread, OutboundHalf, OutboundThread};
+use crate::datapath::{self, InboundHalf, InboundThread, OutboundHalf, OutboundThread, Told};
+use crate::events::Hub;
 use crate::handover::{self, Taken};
 use crate::host::{self, Record};
 use crate::keys::{Keys, KeysError};
@@ -109,6 +110,8 @@ pub(crate) struct Held {
     /// For a hand-over.
     pub(crate) udp: UdpTransport,
     pub(crate) options: RunOptions,
+    /// Events of both threads.
+    pub(crate) told: Told,
 }
 
 /// Run a daemon in the foreground until a signal or a hand-over ends it.
@@ -227,7 +230,9 @@ fn bring_up(
     // Sockets that an earlier daemon stamped keep a policy, in the engine too.
     let (executables, _) = policy_store::executables(&candidate.compiled);
     candidate.follow(&monitor.moved(&policy_store::paths(&executables))?);
-    let (out_half, in_half) = halves(&config, &candidate, state, &keys)?;
+    let (mut out_half, mut in_half) = halves(&config, &candidate, state, &keys)?;
+    let (teller, told) = datapath::tellers();
+    (out_half.teller, in_half.teller) = (teller.clone(), teller);
     let (outbound, out_inbox) = datapath::channel()?;
     let (inbound, in_inbox) = datapath::channel()?;
     let mut plane = Plane {
@@ -242,6 +247,8 @@ fn bring_up(
         tun: Device { name: tun.name().to_owned(), index: tun.index() },
         path_mtu: path_mtu(&config, &uplinks),
         uplinks: uplinks.iter().map(Uplink::device).collect(),
+        hub: Hub::default(),
+        promised: Vec::new(),
         config,
     };
     // Optional traffic of a peer that has an association already is sticky from the first packet.
@@ -255,7 +262,7 @@ fn bring_up(
     })?;
     let inbound_ended =
         datapath::start("rvl-inbound", in_half, in_inbox, |half, inbox| inbound_thread.serve(half, inbox))?;
-    let held = Held { lock, outbound_ended, inbound_ended, tun, udp, options };
+    let held = Held { lock, outbound_ended, inbound_ended, tun, udp, options, told };
     Ok(Daemon { plane, held, control, handover })
 }
 

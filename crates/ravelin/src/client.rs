@@ -69,6 +69,17 @@ impl Connect {
         self.call(Method::DELETE, path, Bytes::new())
     }
 
+    /// GET an answer without end, line by line, until the daemon ends it.
+    pub fn stream(
+        &self,
+        path: &str,
+        line: &mut dyn FnMut(&[u8]) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        let socket = self.socket();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on(follow(&socket, path, line))
+    }
+
     /// Any JSON answer, also of HTTP status 503 (`health`), is an answer if it is a `T`.
     fn call<T: DeserializeOwned>(&self, method: Method, path: &str, body: Bytes) -> anyhow::Result<T> {
         let socket = self.socket();
@@ -87,34 +98,75 @@ impl Connect {
     }
 }
 
+async fn follow(
+    socket: &Path,
+    path: &str,
+    line: &mut dyn FnMut(&[u8]) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let response = send(socket, Method::GET, path, Bytes::new()).await?;
+    let status = response.status();
+    let mut body = response.into_body();
+    let mut text = Vec::new();
+    while let Some(frame) = body.frame().await {
+        if let Ok(data) = frame.map_err(|error| broke_off(socket, &error))?.into_data() {
+            text.extend_from_slice(&data);
+        }
+        if status != StatusCode::OK {
+            continue;
+        }
+        while let Some(end) = text.iter().position(|octet| *octet == b'\n') {
+            line(&text[..end])?;
+            text.drain(..=end);
+        }
+        if text.len() > MAX_ANSWER {
+            return Err(Failure::of(
+                Kind::Unreachable,
+                format!("{} sends a line without end", socket.display()),
+            ));
+        }
+    }
+    if status != StatusCode::OK {
+        return decode::<serde_json::Value>(status, &text, socket).map(drop);
+    }
+    Ok(())
+}
+
+fn broke_off(socket: &Path, error: &dyn std::fmt::Display) -> anyhow::Error {
+    Failure::of(Kind::Unreachable, format!("the daemon at {} broke off: {error}", socket.display()))
+}
+
 async fn exchange(
     socket: &Path,
     method: Method,
     path: &str,
     body: Bytes,
 ) -> anyhow::Result<(StatusCode, Bytes)> {
+    let response = send(socket, method, path, body).await?;
+    let status = response.status();
+    let answer = Limited::new(response.into_body(), MAX_ANSWER).collect().await;
+    let answer = answer.map_err(|error| broke_off(socket, &error))?;
+    Ok((status, answer.to_bytes()))
+}
+
+/// Send a request; the connection lives in a task of its own until the answer was read.
+async fn send(
+    socket: &Path,
+    method: Method,
+    path: &str,
+    body: Bytes,
+) -> anyhow::Result<hyper::Response<hyper::body::Incoming>> {
     let stream = UnixStream::connect(socket).await.map_err(|error| unreachable(socket, &error))?;
-    let broken = |error: hyper::Error| {
-        Failure::of(Kind::Unreachable, format!("the daemon at {} broke off: {error}", socket.display()))
-    };
+    let broken = |error: hyper::Error| broke_off(socket, &error);
     let (mut sender, connection) =
         hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
-    let connection = tokio::spawn(connection);
+    tokio::spawn(connection);
     let request = Request::builder()
         .method(method)
         .uri(path)
         .header(header::HOST, "ravelin")
         .header(header::CONTENT_TYPE, "application/json")
         .body(Full::new(body))?;
-    let response = sender.send_request(request).await.map_err(broken)?;
-    let status = response.status();
-    let answer = Limited::new(response.into_body(), MAX_ANSWER).collect().await;
-    let answer = answer.map_err(|error| {
-        Failure::of(Kind::Unreachable, format!("the daemon at {} broke off: {error}", socket.display()))
-    })?;
-    drop(sender);
-    connection.abort();
-    Ok((status, answer.to_bytes()))
+    sender.send_request(request).await.map_err(broken)
 }
 
 fn unreachable(socket: &Path, error: &std::io::Error) -> anyhow::Error {

@@ -2,6 +2,7 @@
 //! `api` room.
 
 mod counters;
+mod events;
 mod explain;
 mod policy;
 mod sa;
@@ -29,6 +30,10 @@ pub fn router(plane: Shared) -> Router {
         .route(path::HEALTH, get(status::health))
         .route(path::SA, get(sa::list).post(sa::add))
         .route(path::SA_ONE, delete(sa::del))
+        .route(path::EVENTS, get(events::stream))
+        .route(path::SPI, post(events::allocate))
+        .route(path::SPI_ONE, delete(events::release))
+        .route(path::ACQUIRE_ONE, delete(events::refuse))
         .route(path::EXPLAIN, get(explain::explain))
         .route(path::COUNTERS, get(counters::counters))
         .route(path::POLICY_RELOAD, post(policy::reload))

@@ -118,6 +118,8 @@ fn plane(config: Config) -> Plane {
         tun: Device { name: "rvl0".into(), index: 7 },
         uplinks: vec![Device { name: "eth0".into(), index: 2 }],
         path_mtu: Some(1400),
+        hub: crate::events::Hub::default(),
+        promised: Vec::new(),
         config,
     }
 }

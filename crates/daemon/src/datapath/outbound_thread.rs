@@ -7,7 +7,7 @@ use netio::clear::ClearSender;
 use netio::tun::{FromTun, Tun};
 use netio::udp::UdpTransport;
 use netio::{clock, poll};
-use wire::{Packet, Pool, Time, stage};
+use wire::{AcquireId, Packet, Pool, Time, stage};
 
 use super::{BATCH, Due, HOUSEKEEPING, Inbox, Losses, Next, RECOVERY, Teller, pool};
 
@@ -19,12 +19,14 @@ pub struct OutboundHalf {
     pub losses: Losses,
     /// Who hears of its events.
     pub teller: Teller,
+    /// Acquires that a key manager has refused since the last look.
+    pub refused: Vec<AcquireId>,
 }
 
 impl OutboundHalf {
     /// A half that has seen no packet.
     pub fn new(engine: Outbound) -> OutboundHalf {
-        OutboundHalf { engine, losses: Losses::new(), teller: Teller::default() }
+        OutboundHalf { engine, losses: Losses::new(), teller: Teller::default(), refused: Vec::new() }
     }
 
     /// Pass events on.
@@ -60,6 +62,9 @@ impl OutboundThread {
             }
             let now = clock::monotonic();
             // What waited for an association that a command has just brought.
+            while let Some(id) = half.refused.pop() {
+                half.engine.refuse_acquire(id, &mut pool, &mut outcomes);
+            }
             half.engine.release(now, &mut pool, &mut outcomes);
             self.carry_out(half, &mut pool, &mut outcomes);
             if readable && !self.batch(half, now, &mut pool, &mut outcomes) {

@@ -23,6 +23,8 @@ pub enum Sa {
     Add(Box<Add>),
     List(List),
     Del(Del),
+    Flush(Flush),
+    Monitor(Monitor),
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -182,12 +184,31 @@ pub struct Del {
     json: bool,
 }
 
+/// Delete every association. Their keys stay refused.
+#[derive(Debug, Args)]
+pub struct Flush {
+    #[command(flatten)]
+    connect: Connect,
+}
+
+/// Print what happens to associations, one JSON object a line, until interrupted: flows that lack one, and ends.
+#[derive(Debug, Args)]
+pub struct Monitor {
+    #[command(flatten)]
+    connect: Connect,
+    /// Answer for the key manager: packets without an association wait while this runs, and the associations must be added.
+    #[arg(long)]
+    acquire: bool,
+}
+
 impl Sa {
     pub fn execute(self) -> anyhow::Result<()> {
         match self {
             Sa::Add(add) => add.execute(),
             Sa::List(list) => list.execute(),
             Sa::Del(del) => del.execute(),
+            Sa::Flush(flush) => flush.execute(),
+            Sa::Monitor(monitor) => monitor.execute(),
         }
     }
 }
@@ -292,6 +313,26 @@ impl Del {
             return output::json(&deleted);
         }
         output::text(&format!("{} {} deleted\n", deleted.sa.direction, deleted.sa.spi))
+    }
+}
+
+impl Flush {
+    fn execute(self) -> anyhow::Result<()> {
+        let list: SaList = self.connect.get(path::SA)?;
+        for sa in &list.sas {
+            let at = path::SA_ONE.replace("{spi}", &sa.spi.to_string());
+            let at = format!("{at}?direction={}&remote={}", sa.direction, sa.remote);
+            let _: SaDeleted = self.connect.delete(&at)?;
+        }
+        output::text(&format!("{} associations deleted\n", list.sas.len()))
+    }
+}
+
+impl Monitor {
+    fn execute(self) -> anyhow::Result<()> {
+        let at =
+            if self.acquire { format!("{}?acquire=true", path::EVENTS) } else { path::EVENTS.to_owned() };
+        self.connect.stream(&at, &mut |line| output::text(&format!("{}\n", String::from_utf8_lossy(line))))
     }
 }
 

@@ -1,0 +1,167 @@
+//! Events for key managers: from the data threads' numbers to names, and to everybody who listens.
+//!
+//! Who reads too slowly loses the oldest and is told how many. While somebody listens who answers acquires, packets without
+//! an association wait for the answer; when the last one leaves, they no longer do.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use api::{Event, Lost};
+use axum::body::{Bytes, HttpBody};
+use http_body::Frame;
+use sadb::sa::LifeState;
+use sadb::spd::RuleId;
+use tokio::sync::{broadcast, mpsc};
+use wire::Services;
+
+use crate::datapath::OutboundHalf;
+use crate::plane::{Plane, Shared};
+use crate::policy_store;
+use crate::refused::Refused;
+
+/// Events that a slow reader may lag behind.
+const DEPTH: usize = 1024;
+/// Lines that wait for one reader's socket.
+const LINES: usize = 64;
+
+/// Everybody who listens.
+#[derive(Debug)]
+pub struct Hub {
+    sender: broadcast::Sender<Event>,
+    /// How many of them answer acquires.
+    answering: usize,
+}
+
+impl Default for Hub {
+    fn default() -> Hub {
+        Hub { sender: broadcast::channel(DEPTH).0, answering: 0 }
+    }
+}
+
+impl Plane {
+    /// Tell everybody who listens.
+    pub fn announce(&self, event: &engine::Event) {
+        let event = self.in_words(event);
+        tracing::debug!(?event, "event");
+        // An error means that nobody listens.
+        let _ = self.hub.sender.send(event);
+    }
+
+    /// Tell everybody that events were lost on the way here.
+    pub fn announce_lost(&self, count: u64) {
+        if count > 0 {
+            let _ = self.hub.sender.send(Event::Lost(Lost { count }));
+        }
+    }
+
+    fn in_words(&self, event: &engine::Event) -> Event {
+        match event {
+            engine::Event::Acquire(asked) => Event::Acquire(api::Acquire {
+                id: asked.id.0,
+                app: (asked.app != wire::AppId::NONE).then(|| self.policy.app_name(asked.app)),
+                need: if asked.services.satisfies(Services::ENCRYPTED) {
+                    "encrypted"
+                } else {
+                    "authenticated"
+                }
+                .to_owned(),
+                held: asked.held,
+                protocol: asked.flow.protocol,
+                local: asked.flow.local,
+                local_port: asked.flow.local_port,
+                remote: asked.flow.remote,
+                remote_port: asked.flow.remote_port,
+                rule: policy_store::rule_position(&self.policy.compiled, RuleId(asked.rule)),
+            }),
+            engine::Event::Expire(ended) => Event::Expire(api::Expire {
+                spi: api::Spi(ended.spi.0),
+                direction: match ended.direction {
+                    sadb::Direction::Inbound => api::Direction::In,
+                    sadb::Direction::Outbound => api::Direction::Out,
+                },
+                remote: ended.remote,
+                state: match ended.state {
+                    LifeState::Mature => api::LifeState::Mature,
+                    LifeState::Dying => api::LifeState::Dying,
+                    LifeState::Dead => api::LifeState::Dead,
+                },
+                packets: ended.packets,
+                bytes: ended.bytes,
+            }),
+        }
+    }
+
+    async fn set_hold(&self, hold: bool) -> Result<(), Refused> {
+        let limits = hold.then(engine::HoldLimits::default);
+        Ok(self.outbound.ask(move |half: &mut OutboundHalf| half.engine.set_hold(limits)).await?)
+    }
+}
+
+/// Begin to listen; `answers`: packets wait for this listener's associations. Ends when the answer is dropped.
+///
+/// # Errors
+/// If the daemon is about to end.
+pub async fn listen(shared: Shared, answers: bool) -> Result<Lines, Refused> {
+    let mut events = {
+        let mut plane = shared.get().await?;
+        if answers {
+            plane.set_hold(true).await?;
+            plane.hub.answering += 1;
+        }
+        plane.hub.sender.subscribe()
+    };
+    let (lines, waiting) = mpsc::channel(LINES);
+    tokio::spawn(async move {
+        let ready = Event::Ready(api::Ready { acquires: answers });
+        let mut go_on = write(&lines, &ready).await;
+        while go_on {
+            tokio::select! {
+                event = events.recv() => match event {
+                    Ok(event) => go_on = write(&lines, &event).await,
+                    Err(broadcast::error::RecvError::Lagged(count)) => {
+                        go_on = write(&lines, &Event::Lost(Lost { count })).await;
+                    }
+                    Err(broadcast::error::RecvError::Closed) => break,
+                },
+                () = lines.closed() => break,
+            }
+        }
+        if answers && let Ok(mut plane) = shared.get().await {
+            plane.hub.answering -= 1;
+            if plane.hub.answering == 0 {
+                // A thread that has stopped holds nothing either.
+                let _ = plane.set_hold(false).await;
+            }
+        }
+    });
+    Ok(Lines(waiting))
+}
+
+async fn write(lines: &mpsc::Sender<Bytes>, event: &Event) -> bool {
+    match serde_json::to_vec(&api::Versioned::new(event)) {
+        Ok(mut line) => {
+            line.push(b'\n');
+            lines.send(line.into()).await.is_ok()
+        }
+        Err(error) => {
+            tracing::error!("an event cannot be written: {error}");
+            true
+        }
+    }
+}
+
+/// The lines, as the body of an answer that has no end.
+#[derive(Debug)]
+pub struct Lines(mpsc::Receiver<Bytes>);
+
+impl HttpBody for Lines {
+    type Data = Bytes;
+    type Error = std::convert::Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        self.0.poll_recv(context).map(|line| line.map(|line| Ok(Frame::data(line))))
+    }
+}
