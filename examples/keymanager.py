@@ -1,0 +1,190 @@
+#!/usr/bin/env python3
+"""A small key manager for two hosts: it shows how a program answers Ravelin's acquires over the control API.
+
+    keymanager.py --control /run/ravelin/ravelin/control.sock --psk-file FILE [--listen ADDRESS] [--port 4599]
+
+It runs on both hosts with the same secret file. When a flow lacks an association, the daemon holds its first packets
+and sends an "acquire"; this program agrees with its peer on SPIs and fresh nonces, derives one key for each
+direction from secret and nonces, and adds an association for each direction on both hosts. It asks again when an
+association announces its end, and deletes nothing: what is behind its hard limit the daemon deletes itself.
+
+No key travels, and messages are authenticated with the secret; but there is no forward secrecy, so this is an example
+and not a replacement for IKE. Its own connection is not protected: the policy must not name this program.
+"""
+
+import argparse
+import hashlib
+import hmac
+import http.client
+import json
+import os
+import socket
+import sys
+import threading
+import time
+
+KEYMAT_OCTETS = {"aes128gcm": 20, "aes256gcm": 36, "chacha20poly1305": 36}
+
+
+class Control(http.client.HTTPConnection):
+    """HTTP over the daemon's Unix socket."""
+
+    def __init__(self, path):
+        super().__init__("ravelin")
+        self.path = path
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.connect(self.path)
+
+
+def call(path, method, at, body=None):
+    """One request; its document, or an exception with the daemon's own words."""
+    control = Control(path)
+    control.request(method, at, json.dumps(body) if body is not None else None)
+    answer = json.loads(control.getresponse().read())
+    if "error" in answer:
+        raise RuntimeError(answer["error"]["message"])
+    return answer
+
+
+def derive(psk, label, octets):
+    """HKDF-Expand with SHA-256 (RFC 5869)."""
+    out, block, counter = b"", b"", 1
+    while len(out) < octets:
+        block = hmac.new(psk, block + label + bytes([counter]), hashlib.sha256).digest()
+        out, counter = out + block, counter + 1
+    return out[:octets]
+
+
+class Keys:
+    def __init__(self, options):
+        self.options = options
+        with open(options.psk_file, "rb") as file:
+            self.psk = hashlib.sha256(file.read()).digest()
+        self.busy = set()
+        self.lock = threading.Lock()
+
+    def seal(self, message):
+        text = json.dumps(message, sort_keys=True)
+        return json.dumps({"text": text, "mac": hmac.new(self.psk, text.encode(), hashlib.sha256).hexdigest()})
+
+    def open(self, line):
+        sealed = json.loads(line)
+        mac = hmac.new(self.psk, sealed["text"].encode(), hashlib.sha256).hexdigest()
+        if not hmac.compare_digest(mac, sealed["mac"]):
+            raise ValueError("a message under another secret")
+        return json.loads(sealed["text"])
+
+    def add(self, direction, spi, local, remote, key):
+        call(self.options.control, "POST", "/v1/sa", {
+            "direction": direction, "spi": spi, "local": local, "remote": remote, "mode": "transport",
+            "suite": self.options.suite, "keymat": key.hex(),
+            "lifetime": {"soft": {"seconds": self.options.soft}, "hard": {"seconds": self.options.hard}, "jitter": 10},
+        })
+
+    def install(self, local, remote, own_spi, peer_spi, offer_nonce, answer_nonce, offered_by_us):
+        """Both directions, inbound first: the peer may send as soon as it has heard of us."""
+        octets = KEYMAT_OCTETS[self.options.suite]
+        nonces = bytes.fromhex(offer_nonce) + bytes.fromhex(answer_nonce)
+        forward = derive(self.psk, b"to the answerer" + nonces, octets)
+        backward = derive(self.psk, b"to the offerer" + nonces, octets)
+        inbound, outbound = (backward, forward) if offered_by_us else (forward, backward)
+        self.add("in", own_spi, local, remote, inbound)
+        self.add("out", peer_spi, local, remote, outbound)
+
+    def offer(self, local, remote):
+        """Agree with the peer. A pair of hosts is worked on once at a time."""
+        with self.lock:
+            if (local, remote) in self.busy:
+                return
+            self.busy.add((local, remote))
+        try:
+            spi = call(self.options.control, "POST", "/v1/spi")["spi"]
+            nonce = os.urandom(32).hex()
+            with socket.create_connection((remote, self.options.port), 5, (local, 0)) as peer:
+                message = {"kind": "offer", "from": local, "to": remote, "spi": spi, "nonce": nonce}
+                peer.sendall(self.seal(message).encode() + b"\n")
+                answer = self.open(peer.makefile("rb").readline(65536))
+            if answer.get("kind") != "answer" or answer.get("offer") != nonce:
+                raise ValueError("an answer to something else")
+            self.install(local, remote, spi, answer["spi"], nonce, answer["nonce"], True)
+            print(f"associations {local} <-> {remote}: in {spi}, out {answer['spi']}", flush=True)
+        finally:
+            with self.lock:
+                self.busy.discard((local, remote))
+
+    def answer(self, connection, address):
+        """The other end of `offer`."""
+        with connection:
+            connection.settimeout(5)
+            offer = self.open(connection.makefile("rb").readline(65536))
+            if offer.get("kind") != "offer" or offer["from"] != address[0]:
+                raise ValueError("an offer in somebody else's name")
+            spi = call(self.options.control, "POST", "/v1/spi")["spi"]
+            nonce = os.urandom(32).hex()
+            self.install(offer["to"], offer["from"], spi, offer["spi"], offer["nonce"], nonce, False)
+            message = {"kind": "answer", "offer": offer["nonce"], "spi": spi, "nonce": nonce}
+            connection.sendall(self.seal(message).encode() + b"\n")
+
+
+def in_background(work, *arguments):
+    def run():
+        try:
+            work(*arguments)
+        except Exception as error:  # one exchange that fails must not end the others
+            print(f"keymanager: {error}", file=sys.stderr, flush=True)
+    threading.Thread(target=run, daemon=True).start()
+
+
+def listen(keys, address, port):
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    server = socket.create_server((address, port), family=family)
+    while True:
+        in_background(keys.answer, *server.accept())
+
+
+def acquire(keys, event):
+    for attempt in range(3):
+        try:
+            return keys.offer(event["local"], event["remote"])
+        except (OSError, ValueError, RuntimeError) as error:
+            print(f"keymanager: {event['remote']}: {error}", file=sys.stderr, flush=True)
+            time.sleep(0.5 * (attempt + 1))
+    # Nobody there, or not one of ours: what waits need not wait longer.
+    call(keys.options.control, "DELETE", f"/v1/acquire/{event['id']}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--control", default="/run/ravelin/ravelin/control.sock", help="the daemon's control socket")
+    parser.add_argument("--psk-file", required=True, help="the secret that both hosts share")
+    parser.add_argument("--listen", action="append", default=[], help="own address to answer on (repeatable)")
+    parser.add_argument("--port", type=int, default=4599)
+    parser.add_argument("--suite", default="aes128gcm", choices=sorted(KEYMAT_OCTETS))
+    parser.add_argument("--soft", type=int, default=3000, help="seconds until a successor is asked for")
+    parser.add_argument("--hard", type=int, default=3600, help="seconds until an association ends")
+    options = parser.parse_args()
+    keys = Keys(options)
+    for address in options.listen:
+        in_background(listen, keys, address, options.port)
+    control = Control(options.control)
+    control.request("GET", "/v1/events?acquire=true")
+    local_of = {}
+    for line in control.getresponse():
+        event = json.loads(line)
+        if event["event"] == "ready":
+            print("ready", flush=True)
+        elif event["event"] == "acquire":
+            local_of[event["remote"]] = event["local"]
+            in_background(acquire, keys, event)
+        elif event["event"] == "expire" and event["state"] == "dying" and event["direction"] == "out":
+            # The host that asked first asks again; the other one has never seen an acquire for this peer.
+            if event["remote"] in local_of:
+                in_background(keys.offer, local_of[event["remote"]], event["remote"])
+        elif event["event"] == "lost":
+            print(f"keymanager: {event['count']} events were lost", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    main()

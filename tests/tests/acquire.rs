@@ -1,0 +1,147 @@
+//! Acquire and hold (RFC 4301 section 4.4.1): no association exists, a key manager answers over the control API, and the very
+//! first packet of each flow arrives.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use netio::lab::{CaptureOptions, Program, Running, Side, Transport};
+use ravelin::rig::{Rig, RigOptions};
+use tests::{PATIENCE, binary, program, programs, protect};
+
+const TCP: u16 = 7020;
+const UDP: u16 = 7021;
+
+/// Sends one datagram, once, and prints what comes back.
+const ONE_DATAGRAM: &str = r#"
+import socket, sys
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.settimeout(8)
+s.sendto(b"first and only", (sys.argv[1], int(sys.argv[2])))
+print(s.recv(100).decode())
+"#;
+
+/// Connects once and prints what its first line comes back as.
+const ONE_CONNECTION: &str = r#"
+import socket, sys
+s = socket.create_connection((sys.argv[1], int(sys.argv[2])), 8)
+s.sendall(b"hello\n")
+print(s.makefile().readline().strip())
+"#;
+
+fn example(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples").join(name)
+}
+
+/// A program of its own inode, so that it is not the key manager's.
+fn application(rig: &Rig) -> PathBuf {
+    let copy = rig.folder().join("app");
+    std::fs::copy(program("python3"), &copy).unwrap();
+    copy
+}
+
+fn build(name: &str) -> (Rig, PathBuf) {
+    let options = RigOptions { name: name.to_owned(), binary: binary(), daemon: None, segmentation: true };
+    let mut rig = Rig::build(&options).unwrap();
+    let app = application(&rig);
+    for (side, peer) in [(Side::Alice, Side::Bob), (Side::Bob, Side::Alice)] {
+        rig.set_policy(side, &protect(&app, peer)).unwrap();
+        rig.start(side).unwrap();
+    }
+    std::fs::write(rig.folder().join("secret"), "a secret that both hosts share").unwrap();
+    (rig, app)
+}
+
+fn key_manager(rig: &Rig, side: Side) -> Running {
+    let manager = Program::new(program("python3"))
+        .arg(example("keymanager.py"))
+        .arg("--control")
+        .arg(format!("/run/ravelin/{}/control.sock", rig.instance(side)))
+        .arg("--psk-file")
+        .arg(rig.folder().join("secret"))
+        .args(["--listen", &side.v4().to_string()]);
+    let manager = rig.lab.host(side).spawn(manager).unwrap();
+    manager.wait_for_output("ready", PATIENCE).unwrap();
+    manager
+}
+
+/// Retransmitted TCP segments of a host since it exists.
+fn retransmitted(rig: &Rig, side: Side) -> u64 {
+    let snmp =
+        rig.lab.host(side).run(|| std::fs::read_to_string("/proc/thread-self/net/snmp")).unwrap().unwrap();
+    let mut lines = snmp.lines().filter(|line| line.starts_with("Tcp:"));
+    let names = lines.next().unwrap().split(' ');
+    let values = lines.next().unwrap().split(' ');
+    names.zip(values).find(|(name, _)| *name == "RetransSegs").unwrap().1.parse().unwrap()
+}
+
+#[test]
+fn the_held_first_syn_and_first_datagram_arrive() {
+    let (rig, app) = build("rvl-acquire");
+    let servers = [(programs::TCP_SERVER, TCP, Transport::Tcp), (programs::UDP_ECHO, UDP, Transport::Udp)];
+    let mut running = Vec::new();
+    for (script, port, transport) in servers {
+        let server = Program::new(&app).args(["-c", script, &port.to_string()]);
+        let mut server = rig.lab.bob().spawn(server).unwrap();
+        rig.lab.bob().wait_for_listener(transport, port, &mut server, PATIENCE).unwrap();
+        running.push(server);
+    }
+    let managers = [key_manager(&rig, Side::Alice), key_manager(&rig, Side::Bob)];
+    let capture = rig.lab.capture(CaptureOptions { keep: 1 << 20, watch: Vec::new() }).unwrap();
+    let before = retransmitted(&rig, Side::Alice);
+    let address = Side::Bob.v4().to_string();
+    let client = |script: &str, port: u16| {
+        let client = Program::new(&app).args(["-c", script, &address, &port.to_string()]);
+        rig.lab.alice().run_program(client, PATIENCE).unwrap()
+    };
+
+    let connected = client(ONE_CONNECTION, TCP);
+    assert_eq!(connected.out().trim(), "hello", "{} {}", connected.err(), managers[0].output());
+    assert_eq!(retransmitted(&rig, Side::Alice), before, "the first SYN itself arrived");
+    let list = rig.json(Side::Alice, &["sa", "list"]).unwrap();
+    assert_eq!(list["sas"].as_array().unwrap().len(), 2, "{list}");
+
+    // The same for a datagram: the associations go, and nobody sends it twice.
+    for side in Side::BOTH {
+        rig.ravelin(side, &["sa", "flush"], "").unwrap();
+    }
+    let answered = client(ONE_DATAGRAM, UDP);
+    assert_eq!(answered.out().trim(), "first and only", "{} {}", answered.err(), managers[0].output());
+
+    let wire = capture.finish().unwrap();
+    // The key managers talk in clear, which they may; nothing of the application did.
+    let leaked = wire.clear_packets(|flow| {
+        [flow.local_port, flow.remote_port].iter().any(|port| [TCP, UDP].contains(port))
+    });
+    assert!(leaked.is_empty(), "{leaked:?}");
+    assert!(wire.esp > 8, "{}", wire.esp);
+}
+
+#[test]
+fn without_a_key_manager_nothing_waits_and_a_refusal_ends_the_wait() {
+    let (rig, app) = build("rvl-refuse");
+    let address = Side::Bob.v4().to_string();
+    let client = || {
+        let client = Program::new(&app).args(["-c", ONE_DATAGRAM, &address, &UDP.to_string()]);
+        rig.lab.alice().spawn(client).unwrap()
+    };
+    let counted = |reason: &str| {
+        let counters = rig.json(Side::Alice, &["counters"]).unwrap().to_string();
+        counters.contains(reason)
+    };
+    let alone = client();
+    let deadline = netio::clock::monotonic() + PATIENCE;
+    while !counted("no_sa") {
+        assert!(netio::clock::monotonic() < deadline);
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    alone.kill().unwrap();
+    // Alice's manager finds nobody at Bob's, and says so.
+    let manager = key_manager(&rig, Side::Alice);
+    let waiting = client();
+    let deadline = netio::clock::monotonic() + PATIENCE;
+    while !counted("acquire_refused") {
+        assert!(netio::clock::monotonic() < deadline, "{}", manager.output());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    waiting.kill().unwrap();
+}
