@@ -16,6 +16,7 @@ mod keybook;
 pub mod replay;
 pub mod sa;
 pub mod sad;
+pub mod setkey;
 pub mod spd;
 
 pub use error::SadError;

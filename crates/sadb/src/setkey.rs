@@ -1,0 +1,313 @@
+//! The language of setkey(8), the manual keying tool of the KAME family: what people have in their files.
+//!
+//! What enters: text. What leaves: [`Statement`]s in the file's order, with everything that Ravelin cannot do refused at its
+//! line. No key is ever repeated in an error. Source: the setkey(8) manual page of ipsec-tools; paper 001 section 2.6.
+
+mod algorithm;
+mod policy;
+mod token;
+
+use std::net::IpAddr;
+
+use crypto::{Secret, SuiteId};
+
+use crate::sa::{Encapsulation, Lifetime, SaProtocol};
+use crate::{Mode, Spi};
+pub use policy::{Address, PolicyAction, PolicyDirection, PolicyLevel, PolicyStatement, Request, Upper};
+use token::Token;
+
+/// Why a file is refused: nothing of it is done.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}: {text}")]
+pub struct SetkeyError {
+    /// Line, from 1.
+    pub line: u32,
+    /// What is wrong there, and what is allowed.
+    pub text: String,
+}
+
+impl SetkeyError {
+    fn at(line: u32, text: impl Into<String>) -> SetkeyError {
+        SetkeyError { line, text: text.into() }
+    }
+}
+
+/// One statement.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Statement {
+    /// `add`.
+    Add(Box<AddStatement>),
+    /// `delete`.
+    Delete {
+        /// Line.
+        line: u32,
+        /// Source address.
+        src: IpAddr,
+        /// Destination address.
+        dst: IpAddr,
+        /// Protocol.
+        protocol: SaProtocol,
+        /// SPI.
+        spi: Spi,
+    },
+    /// `flush`, of one protocol or of all.
+    Flush(Option<SaProtocol>),
+    /// `spdadd`.
+    SpdAdd(Box<PolicyStatement>),
+    /// `spddelete`: the policy with this selector and direction.
+    SpdDelete(Box<PolicyStatement>),
+    /// `spdflush`.
+    SpdFlush,
+    /// `dump`, `spddump`, `get`: nothing to do for an import.
+    Show,
+}
+
+/// An association, which has a source and a destination but no direction: that depends on whose host reads it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AddStatement {
+    /// Line.
+    pub line: u32,
+    /// Sender of the outer packets.
+    pub src: IpAddr,
+    /// Their receiver.
+    pub dst: IpAddr,
+    /// Protocol.
+    pub protocol: SaProtocol,
+    /// In UDP (`esp-udp`) or bare.
+    pub encapsulation: Encapsulation,
+    /// SPI or CPI.
+    pub spi: Spi,
+    /// `-m`; transport if absent.
+    pub mode: Mode,
+    /// `-r`: the replay window in packets, as Ravelin has it (setkey counts octets of 8); `None`: not said.
+    pub replay_window: Option<u32>,
+    /// `-u`: the number that `unique:N` policies name.
+    pub unique: Option<u32>,
+    /// `-lh -ls -bh -bs`.
+    pub lifetime: Lifetime,
+    /// What `-E`, `-A` and `-C` say together.
+    pub suite: Option<SuiteId>,
+    /// The keys one behind the other, as the suite wants them.
+    pub keymat: Secret,
+}
+
+/// Read a whole file.
+///
+/// # Errors
+/// The first thing that is wrong, with its line.
+pub fn parse(text: &str) -> Result<Vec<Statement>, SetkeyError> {
+    token::statements(text)?.iter().map(|tokens| statement(tokens)).collect()
+}
+
+/// The words of one statement.
+struct Words<'s, 't> {
+    tokens: &'s [Token<'t>],
+    next: usize,
+    /// For errors at the end.
+    line: u32,
+}
+
+impl<'s, 't> Words<'s, 't> {
+    fn new(tokens: &'s [Token<'t>]) -> Words<'s, 't> {
+        Words { tokens, next: 0, line: tokens.first().map_or(1, |token| token.line) }
+    }
+
+    fn peek(&self) -> Option<&'s Token<'t>> {
+        self.tokens.get(self.next)
+    }
+
+    fn take(&mut self, what: &str) -> Result<&'s Token<'t>, SetkeyError> {
+        let Some(token) = self.tokens.get(self.next) else {
+            return Err(SetkeyError::at(self.line, format!("{what} is missing at the end of the statement")));
+        };
+        self.next += 1;
+        self.line = token.line;
+        Ok(token)
+    }
+
+    fn end(&self) -> Result<(), SetkeyError> {
+        match self.peek() {
+            None => Ok(()),
+            Some(token) => Err(SetkeyError::at(
+                token.line,
+                format!("{} is not expected here; a statement ends with `;`", shown(token.text)),
+            )),
+        }
+    }
+
+    fn number<T: std::str::FromStr>(&mut self, what: &str) -> Result<T, SetkeyError> {
+        let token = self.take(what)?;
+        token.text.parse().map_err(|_| {
+            SetkeyError::at(
+                token.line,
+                format!("{what} must be a number in range, not {}", shown(token.text)),
+            )
+        })
+    }
+
+    fn address(&mut self, what: &str) -> Result<IpAddr, SetkeyError> {
+        let token = self.take(what)?;
+        // A port in brackets says nothing for an association.
+        let text = token.text.split('[').next().unwrap_or_default();
+        text.parse().map_err(|_| {
+            SetkeyError::at(
+                token.line,
+                format!("{what} must be an IPv4 or IPv6 address, not {}", shown(token.text)),
+            )
+        })
+    }
+
+    /// Flags like `-4` and `-n` in front of addresses.
+    fn skip_flags(&mut self) {
+        while self
+            .peek()
+            .is_some_and(|t| matches!(t.text, "-4" | "-6" | "-n" | "-46" | "-4n" | "-6n" | "-46n"))
+        {
+            self.next += 1;
+        }
+    }
+}
+
+/// A word as an error may repeat it: short, and never what could be a key.
+fn shown(word: &str) -> String {
+    if word.chars().count() > 24 || word.starts_with("0x") && word.len() > 10 {
+        "that word".to_owned()
+    } else {
+        format!("{word:?}")
+    }
+}
+
+fn statement(tokens: &[Token<'_>]) -> Result<Statement, SetkeyError> {
+    let mut words = Words::new(tokens);
+    let command = words.take("a command")?;
+    let done = match command.text {
+        "add" => Statement::Add(Box::new(add(&mut words, command.line)?)),
+        "delete" => {
+            words.skip_flags();
+            let (src, dst) = (words.address("the source")?, words.address("the destination")?);
+            let (protocol, _) = protocol(&mut words)?;
+            Statement::Delete { line: command.line, src, dst, protocol, spi: spi(&mut words)? }
+        }
+        "flush" => {
+            let protocol = if words.peek().is_some() { Some(protocol(&mut words)?.0) } else { None };
+            Statement::Flush(protocol)
+        }
+        "spdadd" => Statement::SpdAdd(Box::new(policy::read(&mut words, command.line)?)),
+        "spddelete" => Statement::SpdDelete(Box::new(policy::read(&mut words, command.line)?)),
+        "spdflush" => Statement::SpdFlush,
+        "dump" | "spddump" | "get" => return Ok(Statement::Show),
+        "deleteall" => {
+            return Err(SetkeyError::at(command.line, "deleteall is not known here; use delete, or flush"));
+        }
+        other => {
+            return Err(SetkeyError::at(
+                command.line,
+                format!(
+                    "{} is no command; known: add, delete, flush, dump, spdadd, spddelete, spdflush, spddump",
+                    shown(other)
+                ),
+            ));
+        }
+    };
+    words.end()?;
+    Ok(done)
+}
+
+fn protocol(words: &mut Words<'_, '_>) -> Result<(SaProtocol, Encapsulation), SetkeyError> {
+    let token = words.take("the protocol")?;
+    match token.text {
+        "esp" => Ok((SaProtocol::Esp, Encapsulation::None)),
+        "esp-udp" => Ok((SaProtocol::Esp, Encapsulation::Udp)),
+        "ah" => Ok((SaProtocol::Ah, Encapsulation::None)),
+        "ipcomp" => Ok((SaProtocol::IpComp, Encapsulation::None)),
+        "esp-old" | "ah-old" => Err(SetkeyError::at(
+            token.line,
+            "the protocols of RFC 1826 and RFC 1827 have no replay protection and are not offered; use esp or ah",
+        )),
+        other => Err(SetkeyError::at(
+            token.line,
+            format!("{} is no protocol; known: esp, esp-udp, ah, ipcomp", shown(other)),
+        )),
+    }
+}
+
+fn spi(words: &mut Words<'_, '_>) -> Result<Spi, SetkeyError> {
+    let token = words.take("the SPI")?;
+    let number = match token.text.strip_prefix("0x") {
+        Some(digits) => u32::from_str_radix(digits, 16),
+        None => token.text.parse(),
+    };
+    number.map(Spi).map_err(|_| {
+        SetkeyError::at(token.line, "the SPI must be a number of 32 bits, as 4096 or 0x1000".to_owned())
+    })
+}
+
+fn add(words: &mut Words<'_, '_>, line: u32) -> Result<AddStatement, SetkeyError> {
+    words.skip_flags();
+    let (src, dst) = (words.address("the source")?, words.address("the destination")?);
+    let (protocol, encapsulation) = protocol(words)?;
+    let spi = spi(words)?;
+    let mut add = AddStatement {
+        line,
+        src,
+        dst,
+        protocol,
+        encapsulation,
+        spi,
+        mode: Mode::Transport,
+        replay_window: None,
+        unique: None,
+        lifetime: Lifetime::default(),
+        suite: None,
+        keymat: Secret::new(Vec::new()),
+    };
+    let mut algorithms = algorithm::Algorithms::default();
+    while words.peek().is_some() {
+        let option = words.take("an option")?;
+        match option.text {
+            "-m" => add.mode = mode(words)?,
+            "-r" => add.replay_window = Some(replay_window(words)?),
+            "-u" => add.unique = Some(words.number("the number behind -u")?),
+            "-lh" => add.lifetime.hard.seconds = words.number("the seconds behind -lh")?,
+            "-ls" => add.lifetime.soft.seconds = words.number("the seconds behind -ls")?,
+            "-bh" => add.lifetime.hard.bytes = words.number("the octets behind -bh")?,
+            "-bs" => add.lifetime.soft.bytes = words.number("the octets behind -bs")?,
+            // What padding holds is fixed by RFC 4303, and sequence numbers never wrap here.
+            "-f" => drop(words.take("the word behind -f")?),
+            "-E" | "-A" | "-C" => algorithms.read(option.text, words)?,
+            other => {
+                return Err(SetkeyError::at(
+                    option.line,
+                    format!(
+                        "{} is no option of add; known: -m -r -u -f -lh -ls -bh -bs -E -A -C",
+                        shown(other)
+                    ),
+                ));
+            }
+        }
+    }
+    (add.suite, add.keymat) = algorithms.finish(protocol, line)?;
+    Ok(add)
+}
+
+fn mode(words: &mut Words<'_, '_>) -> Result<Mode, SetkeyError> {
+    let token = words.take("the mode")?;
+    match token.text {
+        "transport" => Ok(Mode::Transport),
+        "tunnel" => Ok(Mode::Tunnel),
+        "beet" => Ok(Mode::Beet),
+        "any" => Err(SetkeyError::at(
+            token.line,
+            "mode any leaves open what the packets look like; write transport or tunnel",
+        )),
+        other => {
+            Err(SetkeyError::at(token.line, format!("{} is no mode; known: transport, tunnel", shown(other))))
+        }
+    }
+}
+
+/// setkey counts the octets of its bit map; ours begins at 64 packets.
+fn replay_window(words: &mut Words<'_, '_>) -> Result<u32, SetkeyError> {
+    let octets: u32 = words.number("the window behind -r")?;
+    Ok(if octets == 0 { 0 } else { octets.saturating_mul(8).clamp(64, 65536).next_power_of_two() })
+}

@@ -1,0 +1,274 @@
+//! `spdadd`: selector, direction and what it demands.
+
+use std::net::IpAddr;
+
+use wire::{Prefix, protocol};
+
+use super::{SetkeyError, Words, shown};
+use crate::Mode;
+use crate::sa::SaProtocol;
+use crate::spd::PortRange;
+
+/// One end of a selector.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Address {
+    /// Addresses.
+    pub prefix: Prefix,
+    /// Ports.
+    pub ports: PortRange,
+}
+
+/// The upper layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Upper {
+    /// `any`.
+    Any,
+    /// One protocol.
+    Protocol(u8),
+    /// `icmp6,type,code` and `icmp,type,code`.
+    Icmp {
+        /// ICMP or ICMPv6.
+        protocol: u8,
+        /// The type.
+        kind: u8,
+        /// The code, if it was given.
+        code: Option<u8>,
+    },
+}
+
+/// Whose packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PolicyDirection {
+    /// From the wire.
+    In,
+    /// To the wire.
+    Out,
+    /// Through this host.
+    Forward,
+}
+
+/// How strictly an association is demanded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PolicyLevel {
+    /// `use`: protected where possible.
+    Use,
+    /// `require` (and `default`).
+    Require,
+    /// `unique`, and the association's number.
+    Unique(Option<u32>),
+}
+
+/// One transform of a policy: `protocol/mode/src-dst/level`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// The protocol.
+    pub protocol: SaProtocol,
+    /// The mode.
+    pub mode: Mode,
+    /// The ends of a tunnel.
+    pub ends: Option<(IpAddr, IpAddr)>,
+    /// How strictly.
+    pub level: PolicyLevel,
+}
+
+/// What happens to the packets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PolicyAction {
+    /// `discard`.
+    Discard,
+    /// `none`: they pass in clear.
+    Bypass,
+    /// `ipsec`: these transforms, the first one innermost.
+    Protect(Vec<Request>),
+}
+
+/// One policy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PolicyStatement {
+    /// Line.
+    pub line: u32,
+    /// Source.
+    pub src: Address,
+    /// Destination.
+    pub dst: Address,
+    /// Upper layer.
+    pub upper: Upper,
+    /// Direction.
+    pub direction: PolicyDirection,
+    /// What happens.
+    pub action: PolicyAction,
+}
+
+pub(super) fn read(words: &mut Words<'_, '_>, line: u32) -> Result<PolicyStatement, SetkeyError> {
+    words.skip_flags();
+    let (src, dst) = (address(words, "the source")?, address(words, "the destination")?);
+    let upper = upper(words)?;
+    let option = words.take("-P")?;
+    if option.text != "-P" {
+        return Err(SetkeyError::at(option.line, format!("-P is expected here, not {}", shown(option.text))));
+    }
+    let token = words.take("the direction")?;
+    let direction = match token.text {
+        "in" => PolicyDirection::In,
+        "out" => PolicyDirection::Out,
+        "fwd" => PolicyDirection::Forward,
+        other => {
+            return Err(SetkeyError::at(
+                token.line,
+                format!("{} is no direction; known: in, out, fwd", shown(other)),
+            ));
+        }
+    };
+    if words.peek().is_some_and(|token| matches!(token.text, "prio" | "priority")) {
+        return Err(SetkeyError::at(
+            words.line,
+            "priorities are not read: the order of the file is the order",
+        ));
+    }
+    // spddelete may end here.
+    let action = match words.peek() {
+        None => PolicyAction::Bypass,
+        Some(_) => action(words)?,
+    };
+    Ok(PolicyStatement { line, src, dst, upper, direction, action })
+}
+
+fn action(words: &mut Words<'_, '_>) -> Result<PolicyAction, SetkeyError> {
+    let token = words.take("discard, none or ipsec")?;
+    match token.text {
+        "discard" => Ok(PolicyAction::Discard),
+        "none" => Ok(PolicyAction::Bypass),
+        "ipsec" => {
+            let mut requests = Vec::new();
+            while words.peek().is_some() {
+                requests.push(request(words)?);
+            }
+            if requests.is_empty() {
+                return Err(SetkeyError::at(token.line, "ipsec needs at least one protocol/mode/ends/level"));
+            }
+            Ok(PolicyAction::Protect(requests))
+        }
+        other => Err(SetkeyError::at(
+            token.line,
+            format!("{} is no policy here; known: discard, none, ipsec", shown(other)),
+        )),
+    }
+}
+
+fn request(words: &mut Words<'_, '_>) -> Result<Request, SetkeyError> {
+    let token = words.take("protocol/mode/ends/level")?;
+    let wrong = |text: String| SetkeyError::at(token.line, text);
+    let mut parts = token.text.split('/');
+    let protocol = match parts.next().unwrap_or_default() {
+        "esp" => SaProtocol::Esp,
+        "ah" => SaProtocol::Ah,
+        "ipcomp" => SaProtocol::IpComp,
+        other => return Err(wrong(format!("{} is no protocol; known: esp, ah, ipcomp", shown(other)))),
+    };
+    let mode = match parts.next().unwrap_or_default() {
+        "transport" => Mode::Transport,
+        "tunnel" => Mode::Tunnel,
+        other => return Err(wrong(format!("{} is no mode; known: transport, tunnel", shown(other)))),
+    };
+    let ends = match parts.next().unwrap_or_default() {
+        "" => None,
+        text => {
+            // An IPv6 address has no dash, an IPv4 address neither.
+            let (src, dst) = text.split_once('-').unwrap_or((text, ""));
+            let strip = |end: &str| end.split('[').next().unwrap_or_default().parse::<IpAddr>();
+            match (strip(src), strip(dst)) {
+                (Ok(src), Ok(dst)) => Some((src, dst)),
+                _ => {
+                    return Err(wrong(format!(
+                        "{} are no tunnel ends; write SOURCE-DESTINATION",
+                        shown(text)
+                    )));
+                }
+            }
+        }
+    };
+    if mode == Mode::Tunnel && ends.is_none() {
+        return Err(wrong("a tunnel needs its ends: esp/tunnel/SOURCE-DESTINATION/require".to_owned()));
+    }
+    let level = match parts.next().unwrap_or("default") {
+        "" | "default" | "require" => PolicyLevel::Require,
+        "use" => PolicyLevel::Use,
+        "unique" => PolicyLevel::Unique(None),
+        other => match other.strip_prefix("unique:").map(str::parse) {
+            Some(Ok(number)) => PolicyLevel::Unique(Some(number)),
+            _ => {
+                return Err(wrong(format!(
+                    "{} is no level; known: default, use, require, unique, unique:N",
+                    shown(other)
+                )));
+            }
+        },
+    };
+    match parts.next() {
+        None => Ok(Request { protocol, mode, ends, level }),
+        Some(_) => Err(wrong("one part too many; write protocol/mode/ends/level".to_owned())),
+    }
+}
+
+/// `address`, `address/length`, `address[port]`, `address/length[port]`, `any` ports.
+fn address(words: &mut Words<'_, '_>, what: &str) -> Result<Address, SetkeyError> {
+    let token = words.take(what)?;
+    let wrong = || {
+        SetkeyError::at(
+            token.line,
+            format!(
+                "{what} must be address, address/length, address[port] or address/length[port], not {}",
+                shown(token.text)
+            ),
+        )
+    };
+    let (text, ports) = match token.text.split_once('[') {
+        None => (token.text, PortRange::ANY),
+        Some((text, port)) => match port.strip_suffix(']').ok_or_else(wrong)? {
+            "any" | "0" => (text, PortRange::ANY),
+            port => (text, PortRange::one(port.parse().map_err(|_| wrong())?)),
+        },
+    };
+    let prefix = match text.split_once('/') {
+        None => Prefix::host(text.parse().map_err(|_| wrong())?),
+        Some((address, len)) => {
+            let address = address.parse().map_err(|_| wrong())?;
+            Prefix::new(address, len.parse().map_err(|_| wrong())?).ok_or_else(wrong)?
+        }
+    };
+    Ok(Address { prefix, ports })
+}
+
+fn upper(words: &mut Words<'_, '_>) -> Result<Upper, SetkeyError> {
+    let token = words.take("the upper layer")?;
+    let wrong = || {
+        SetkeyError::at(
+            token.line,
+            format!(
+                "{} is no upper layer; known: any, tcp, udp, icmp, icmp6, icmp6,TYPE,CODE, a number",
+                shown(token.text)
+            ),
+        )
+    };
+    let mut parts = token.text.split(',');
+    let name = parts.next().unwrap_or_default();
+    let number = match name {
+        "any" => return Ok(Upper::Any),
+        "tcp" => protocol::TCP,
+        "udp" => protocol::UDP,
+        "icmp" | "icmp4" => protocol::ICMP,
+        "icmp6" | "ipv6-icmp" => protocol::ICMPV6,
+        "ip4" | "ipv4" => protocol::IPV4,
+        "ip6" | "ipv6" => protocol::IPV6,
+        "gre" => 47,
+        "sctp" => 132,
+        other => other.parse().map_err(|_| wrong())?,
+    };
+    let Some(kind) = parts.next() else { return Ok(Upper::Protocol(number)) };
+    if !matches!(number, protocol::ICMP | protocol::ICMPV6) {
+        return Err(wrong());
+    }
+    let kind = kind.parse().map_err(|_| wrong())?;
+    let code = parts.next().map(|code| code.parse().map_err(|_| wrong())).transpose()?;
+    Ok(Upper::Icmp { protocol: number, kind, code })
+}
