@@ -14,13 +14,17 @@ mod flow_cache;
 pub mod handover;
 mod keybook;
 pub mod replay;
+pub mod rules;
 pub mod sa;
 pub mod sad;
+pub mod selector;
 pub mod spd;
 
 pub use error::SadError;
-pub use flow_cache::{FlowCache, FlowKey};
+pub use flow_cache::{CacheKey, FlowCache, FlowKey};
 pub use keybook::{Admission, KeyBook};
 pub use replay::{ReplayState, ReplayWindow};
+pub use rules::{Rule, RuleTable, Snapshot};
 pub use sa::{Counters, Direction, Endpoints, InboundSa, Mode, OutboundSa, SaConfig, Selectors, Spi};
 pub use sad::{InboundSad, MAX_SAS, OutboundSad, SaIndex};
+pub use selector::{PacketKey, TrafficSelector};
