@@ -20,23 +20,11 @@ impl TrafficSelector {
     /// # Errors
     /// [`Unavailable`] as the tables of 4.4.2.2 have it.
     pub fn instantiate(&self, packet: &PacketKey) -> Result<TrafficSelector, Unavailable> {
-        let mut made = TrafficSelector::ANY;
-        for field in self.populated(packet)? {
-            // What is checked: a value of the packet is always a possible value, and the families are the packet's.
-            if let Some(value) = packet.get(field)
-                && let Ok(next) = made.clone().with(field, Condition::one(value))
-            {
-                made = next;
-            }
-        }
-        for term in self.terms() {
-            if made.condition(term.field) == &Condition::Any
-                && let Ok(next) = made.clone().with(term.field, term.condition.clone())
-            {
-                made = next;
-            }
-        }
-        Ok(made)
+        let populated = self.populated(packet)?;
+        let kept = self.terms().iter().filter(|term| !populated.contains(&term.field));
+        let kept = kept.map(|term| (term.field, term.condition.clone()));
+        let taken = populated.iter().filter_map(|field| Some((*field, Condition::one(packet.get(field)?))));
+        Ok(TrafficSelector::of_terms(kept.chain(taken)))
     }
 
     /// The packet with only those fields that are populated from it. Of one rule, packets for which this is equal

@@ -108,6 +108,15 @@ impl TrafficSelector {
         Ok(self)
     }
 
+    /// The selector of these conditions, of one field each, in normal form; without populate flags.
+    pub(super) fn of_terms(terms: impl Iterator<Item = (&'static Field, Condition)>) -> TrafficSelector {
+        let says = |(_, condition): &(_, Condition)| *condition != Condition::Any;
+        let term = |(field, condition)| Term { field, condition, pfp: false };
+        let mut terms: Vec<_> = terms.filter(says).map(term).collect();
+        terms.sort_by_key(|term| term.field);
+        TrafficSelector { terms }
+    }
+
     /// With every field that RFC 4301 calls "port" not available: fragments but the first, encrypted packets,
     /// protocols that have none.
     ///
@@ -197,6 +206,6 @@ fn from_selectors(selectors: &Selectors) -> Result<TrafficSelector, SelectorErro
 /// Matches no packet: one end IPv4, the other IPv6.
 fn nothing() -> TrafficSelector {
     let zero = addr::to_bits(std::net::Ipv4Addr::UNSPECIFIED.into());
-    let term = |field, value: u128| Term { field, condition: Condition::one(value), pfp: false };
-    TrafficSelector { terms: vec![term(&field::REMOTE, zero), term(&field::LOCAL, 0)] }
+    let ends = [(&field::REMOTE, Condition::one(zero)), (&field::LOCAL, Condition::one(0u128))];
+    TrafficSelector::of_terms(ends.into_iter())
 }
