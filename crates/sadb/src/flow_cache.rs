@@ -6,6 +6,7 @@
 
 use wire::{AppId, Flow, addr};
 
+use crate::keyed::{fold, scatter};
 use crate::selector::PacketKey;
 
 const WAYS: usize = 4;
@@ -134,19 +135,6 @@ impl<V: Copy, K: CacheKey> FlowCache<V, K> {
     fn set(&self, key: &K) -> usize {
         (key.hash(&self.seeds) & self.set_mask) as usize
     }
-}
-
-/// Both halves of the product of two numbers, added without carry.
-#[inline]
-fn fold(x: u64, y: u64) -> u64 {
-    let product = u128::from(x) * u128::from(y);
-    product as u64 ^ (product >> 64) as u64
-}
-
-/// Spread one seed over several (an odd multiplier and two folds).
-fn scatter(seed: u64, stream: u64) -> u64 {
-    let mixed = fold(seed ^ 0x9e37_79b9_7f4a_7c15, stream.wrapping_mul(0xd1b5_4a32_d192_ed03) | 1);
-    fold(mixed ^ seed.rotate_left(17), 0xa076_1d64_78bd_642f) | 1
 }
 
 #[cfg(test)]

@@ -27,6 +27,11 @@ impl Pattern {
         (0..WORDS).fold(0, |all, i| all | differing(i)) == 0
     }
 
+    /// Whether these bits and the pattern's are equal under a mask.
+    pub fn meets(&self, bits: &Words, mask: &Words) -> bool {
+        (0..WORDS).all(|i| (bits[i] ^ self.bits[i]) & mask[i] == 0)
+    }
+
     /// Zero or one where the mask is set, two where it is not.
     #[inline]
     pub fn trit(&self, bit: u16) -> usize {

@@ -2,16 +2,20 @@
 //! so that rules of many masks share a table (as in TupleMerge, Daly and others 2017).
 //!
 //! A pattern may live in any table whose mask is part of its own; candidates are compared in full, so a relaxed mask
-//! costs comparisons and never a wrong answer. A pattern goes into the table it shares most bits with where its chain
-//! is short, or into a new one. Tables are asked in the order of the lowest rank that each holds, until none left can come
-//! before the best found. The hash is keyed: who does not know the seed cannot choose packets or rules that collide.
+//! costs comparisons and never a wrong answer. Patterns that leave everything open, and ranges that are no prefixes,
+//! end in a table of few bits, where they are compared one by one. Tables are asked in the order of the lowest rank that
+//! each holds, until none left can come before the best found. The hash is keyed: who does not know the seed cannot choose
+//! packets that collide; how long a chain is, rules decide and not packets.
 
 use super::entry::{Entry, Pattern, Words, compile};
 use super::{Classifier, Rank, Slot};
+use crate::keyed::{fold, scatter};
 use crate::selector::{PacketKey, TrafficSelector, WORDS};
 
-/// A chain of this length asks for a finer table.
-const LONG_CHAIN: usize = 6;
+/// A pattern joins a table in which it meets fewer than this many others, agreeing with it in all bits of the table's mask.
+const FEW: usize = 6;
+/// Where no relaxed mask tells them apart, it may meet this many.
+const CROWD: usize = 24;
 const NONE: u32 = u32::MAX;
 
 #[derive(Clone, Debug)]
@@ -39,12 +43,18 @@ pub struct TupleSpace {
     tables: Vec<Table>,
     items: Vec<Item>,
     free: Vec<u32>,
-    seed: u64,
+    /// One for each word of a key.
+    seeds: Words,
 }
 
 impl Classifier for TupleSpace {
     fn empty(seed: u64) -> TupleSpace {
-        TupleSpace { tables: Vec::new(), items: Vec::new(), free: Vec::new(), seed: seed | 1 }
+        TupleSpace {
+            tables: Vec::new(),
+            items: Vec::new(),
+            free: Vec::new(),
+            seeds: std::array::from_fn(|i| scatter(seed, i as u64 + 1)),
+        }
     }
 
     fn insert(&mut self, rank: Rank, slot: Slot, selector: &TrafficSelector) {
@@ -72,7 +82,7 @@ impl Classifier for TupleSpace {
             if found.is_some_and(|(rank, _)| rank <= table.best) {
                 break;
             }
-            let mut at = table.heads[table.chain(self.seed, key)];
+            let mut at = table.heads[table.chain(&self.seeds, key)];
             while at != NONE {
                 let item = &self.items[at as usize];
                 if found.is_none_or(|(rank, _)| item.entry.rank < rank)
@@ -105,28 +115,45 @@ impl TupleSpace {
         let table = &mut self.tables[table];
         table.best = table.best.min(entry.rank);
         table.len += 1;
-        if table.len > table.heads.len() {
-            table.grow(self.seed, &mut self.items);
+        if table.len * 2 > table.heads.len() {
+            table.grow(&self.seeds, &mut self.items);
         }
-        let chain = table.chain(self.seed, &pattern.bits);
+        let chain = table.chain(&self.seeds, &pattern.bits);
         self.items[place as usize] = Item { pattern, entry, next: table.heads[chain] };
         table.heads[chain] = place;
     }
 
-    /// The finest table where the pattern's chain is short; else a new one.
+    /// The fullest table in which few meet the pattern; else a new one, of the coarsest mask that tells the pattern from
+    /// those it met; else the one in which fewest do, or that of the pattern's own mask if even those are too many.
     fn table_for(&mut self, pattern: &Pattern) -> usize {
-        let fits = |table: &Table| (0..WORDS).all(|i| table.mask[i] & !pattern.mask[i] == 0);
-        let bits = |mask: &Words| mask.iter().map(|word| word.count_ones()).sum::<u32>();
-        let mut candidates: Vec<usize> = (0..self.tables.len()).filter(|i| fits(&self.tables[*i])).collect();
-        candidates.sort_by_key(|i| std::cmp::Reverse(bits(&self.tables[*i].mask)));
-        let short =
-            |i: &usize| self.chain_of(&self.tables[*i], pattern).take(LONG_CHAIN).count() < LONG_CHAIN;
-        if let Some(found) = candidates.iter().copied().find(short) {
-            return found;
+        let mut roomy: Option<(usize, usize)> = None;
+        let mut least: Option<(usize, usize)> = None;
+        let mut met: Vec<Words> = Vec::new();
+        for (index, table) in self.tables.iter().enumerate() {
+            if (0..WORDS).any(|i| table.mask[i] & !pattern.mask[i] != 0) {
+                continue;
+            }
+            let before = met.len();
+            let chain = self.chain_of(table, pattern).map(|item| item.pattern.bits);
+            met.extend(chain.filter(|bits| pattern.meets(bits, &table.mask)).take(CROWD));
+            let crowd = met.len() - before;
+            if crowd < FEW && roomy.is_none_or(|(len, _)| table.len > len) {
+                roomy = Some((table.len, index));
+            }
+            if crowd < CROWD && least.is_none_or(|(held, _)| crowd < held) {
+                least = Some((crowd, index));
+            }
+        }
+        if let Some((_, table)) = roomy {
+            return table;
         }
         let known = |mask: &Words| self.tables.iter().position(|table| table.mask == *mask);
-        let coarse = coarser(&pattern.mask);
-        let mask = if known(&coarse).is_none() { coarse } else { pattern.mask };
+        let tells_apart = |mask: &Words| met.iter().filter(|bits| pattern.meets(bits, mask)).count() < FEW;
+        let coarse = coarser(&pattern.mask).find(|mask| known(mask).is_none() && tells_apart(mask));
+        if let (None, Some((_, table))) = (coarse, least) {
+            return table;
+        }
+        let mask = coarse.unwrap_or(pattern.mask);
         known(&mask).unwrap_or_else(|| {
             self.tables.push(Table::new(mask));
             self.tables.len() - 1
@@ -134,7 +161,7 @@ impl TupleSpace {
     }
 
     fn chain_of<'a>(&'a self, table: &Table, pattern: &Pattern) -> impl Iterator<Item = &'a Item> + use<'a> {
-        let mut at = table.heads[table.chain(self.seed, &pattern.bits)];
+        let mut at = table.heads[table.chain(&self.seeds, &pattern.bits)];
         std::iter::from_fn(move || {
             let item = self.items.get(at as usize)?;
             at = item.next;
@@ -147,7 +174,7 @@ impl TupleSpace {
             if (0..WORDS).any(|i| table.mask[i] & !pattern.mask[i] != 0) {
                 continue;
             }
-            let chain = table.chain(self.seed, &pattern.bits);
+            let chain = table.chain(&self.seeds, &pattern.bits);
             let (mut before, mut at) = (NONE, table.heads[chain]);
             while at != NONE {
                 let Item { pattern: held, entry, next } = &self.items[at as usize];
@@ -178,11 +205,11 @@ impl Table {
     }
 
     #[inline]
-    fn chain(&self, seed: u64, key: &Words) -> usize {
-        let mut hash = seed;
+    fn chain(&self, seeds: &Words, key: &Words) -> usize {
+        let mut hash = 0;
         for i in &self.used {
             let i = usize::from(*i) % WORDS;
-            hash = fold(hash ^ (key[i] & self.mask[i]), seed.rotate_left(u32::from(i as u8) * 7 + 1) | 1);
+            hash = fold(hash ^ (key[i] & self.mask[i]) ^ seeds[i], seeds[i]);
         }
         hash as usize & (self.heads.len() - 1)
     }
@@ -199,14 +226,14 @@ impl Table {
         best
     }
 
-    fn grow(&mut self, seed: u64, items: &mut [Item]) {
+    fn grow(&mut self, seeds: &Words, items: &mut [Item]) {
         let old = std::mem::take(&mut self.heads);
         self.heads = vec![NONE; old.len() * 4];
         for head in old {
             let mut at = head;
             while at != NONE {
                 let next = items[at as usize].next;
-                let chain = self.chain(seed, &items[at as usize].pattern.bits);
+                let chain = self.chain(seeds, &items[at as usize].pattern.bits);
                 items[at as usize].next = self.heads[chain];
                 self.heads[chain] = at;
                 at = next;
@@ -215,14 +242,17 @@ impl Table {
     }
 }
 
-/// The whole octets of a mask: what rules with slightly different masks have in common.
-fn coarser(mask: &Words) -> Words {
-    mask.map(|word| u64::from_be_bytes(word.to_be_bytes().map(|octet| if octet == 255 { 255 } else { 0 })))
-}
-
-/// Both halves of the product of two numbers, added without carry.
-#[inline]
-fn fold(x: u64, y: u64) -> u64 {
-    let product = u128::from(x) * u128::from(y);
-    product as u64 ^ (product >> 64) as u64
+/// Parts of a mask, the coarse before the fine, that masks with other lengths of prefixes also have: more and more whole
+/// octets of each word of the addresses, with which a key begins, and then of the other words.
+fn coarser(mask: &Words) -> impl Iterator<Item = Words> {
+    let whole = mask.map(|word| word.to_be_bytes().map(|octet| if octet == 255 { 255 } else { 0 }));
+    let first = |word: [u8; 8], count: usize| {
+        let mut kept = [0; 8];
+        kept[..count].copy_from_slice(&word[..count]);
+        u64::from_be_bytes(kept)
+    };
+    (1..=16).map(move |step: usize| {
+        let (addresses, rest) = (step.min(8), step.saturating_sub(8));
+        std::array::from_fn(|i| first(whole[i], if i < 4 { addresses } else { rest }))
+    })
 }
