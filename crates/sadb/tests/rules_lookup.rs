@@ -126,6 +126,29 @@ proptest! {
     }
 }
 
+/// That the random worlds above are about something: of their rules many match, and many do not, and which of several
+/// matching rules comes first often matters.
+#[test]
+fn the_random_world_meets() {
+    use proptest::strategy::ValueTree;
+    use proptest::test_runner::TestRunner;
+    let mut runner = TestRunner::deterministic();
+    let (mut none, mut one, mut several) = (0, 0, 0);
+    for _ in 0..400 {
+        let rules = prop::collection::vec(selector(), 10).new_tree(&mut runner).unwrap().current();
+        let packet = packet().new_tree(&mut runner).unwrap().current();
+        match rules.iter().filter(|rule| rule.matches(&packet)).count() {
+            0 => none += 1,
+            1 => one += 1,
+            _ => several += 1,
+        }
+    }
+    assert!(
+        none > 20 && one > 20 && several > 20,
+        "{none} packets match no rule, {one} one, {several} several"
+    );
+}
+
 /// Two fields of two bits, one of which a packet may lack, and every condition that is a range on each: every table of two
 /// rules, in both orders, and every packet; then the same after one of the two is removed.
 #[test]

@@ -4,7 +4,7 @@ mod world;
 
 use proptest::prelude::*;
 use sadb::rules::{Action, Direction, Name, Place, Protection, RuleError, RuleKey, TemplateId};
-use sadb::selector::{PacketKey, TrafficSelector, field};
+use sadb::selector::{PacketKey, SelectorError, TrafficSelector, field};
 use sadb::spd::Level;
 use sadb::{Rule, RuleTable};
 use wire::Services;
@@ -125,6 +125,13 @@ fn a_peer_without_an_address_is_found_by_name() {
     table.add(Place::Last, rule).unwrap();
     assert_eq!(table.by_name(&name).map(|rule| rule.key), Some(RuleKey(2)));
     assert_eq!(table.by_name(&Name::KeyId(vec![1])), None);
+
+    // Its address, once known, takes the place of the rule's.
+    let rule = protect("local 10.0.0.0/8 remote 0.0.0.0/0 proto tcp");
+    let bound = rule.for_peer("192.0.2.7".parse().unwrap()).unwrap();
+    assert_eq!(bound.selectors[0].to_string(), "local 10.0.0.0/8 remote 192.0.2.7 proto tcp");
+    assert_eq!((bound.key, &bound.action), (rule.key, &rule.action));
+    assert_eq!(rule.for_peer("2001:db8::7".parse().unwrap()), Err(SelectorError::MixedFamilies));
 }
 
 proptest! {

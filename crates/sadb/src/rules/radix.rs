@@ -4,7 +4,8 @@
 //! demand the same of the bits before its own, so a bit at which they agree costs no branch. A lookup goes the packet's
 //! way first, to the most specific patterns, and falls back to the third way, to the more general ones. The first match
 //! in the order of the rules decides, whichever is more specific: each branch knows the lowest rank below it, and what
-//! cannot come before the best found so far is not visited.
+//! cannot come before the best found so far is not visited. Whatever the rules, a lookup visits each pattern once at most,
+//! and the depth of a fall back is that of a key's bits.
 
 use super::entry::{Entry, Pattern, Words, compile, test};
 use super::{Classifier, Rank, Slot};
@@ -40,7 +41,9 @@ struct Branch {
 #[derive(Clone, Debug)]
 struct Leaf {
     pattern: Pattern,
-    entries: Vec<Entry>,
+    first: Entry,
+    /// Nearly always empty: then nothing is allocated for it, in the tree or in a copy.
+    more: Vec<Entry>,
 }
 
 /// The tree.
@@ -137,12 +140,7 @@ impl Radix {
             }
         }
         let place = match split {
-            None => {
-                let entries = &mut self.leaves[near].entries;
-                let position = entries.partition_point(|other| other.rank <= rank);
-                entries.insert(position, entry);
-                return;
-            }
+            None => return self.leaves[near].add(entry),
             Some(_) if at == Node::NONE => self.new_leaf(pattern, entry),
             Some(bit) => {
                 let best = self.best(at).min(rank);
@@ -170,13 +168,10 @@ impl Radix {
             path.push((at, way));
             at = branch.ways[way];
         };
-        let held = &mut self.leaves[leaf];
-        let is_it = |entry: &Entry| (entry.rank, entry.slot) == (rank, slot);
-        let Some(position) = held.entries.iter().position(is_it).filter(|_| held.pattern == *pattern) else {
+        if self.leaves[leaf].pattern != *pattern {
             return;
-        };
-        held.entries.remove(position);
-        if held.entries.is_empty() {
+        }
+        if !self.leaves[leaf].take(rank, slot) {
             self.free_leaves.push(leaf as u32);
             let above = path.pop();
             self.hang(above, Node::NONE);
@@ -237,7 +232,7 @@ impl Radix {
     fn best(&self, node: Node) -> Rank {
         match node.as_leaf() {
             _ if node == Node::NONE => Rank(u64::MAX),
-            Some(leaf) => self.leaves[leaf].entries.first().map_or(Rank(u64::MAX), |entry| entry.rank),
+            Some(leaf) => self.leaves[leaf].first.rank,
             None => self.branches[node.0 as usize].best,
         }
     }
@@ -248,7 +243,7 @@ impl Radix {
     }
 
     fn new_leaf(&mut self, pattern: Pattern, entry: Entry) -> Node {
-        let leaf = Leaf { pattern, entries: vec![entry] };
+        let leaf = Leaf { pattern, first: entry, more: Vec::new() };
         match self.free_leaves.pop() {
             Some(free) => {
                 self.leaves[free as usize] = leaf;
@@ -287,7 +282,7 @@ impl Leaf {
         if !self.pattern.admits(words) {
             return;
         }
-        for entry in &self.entries {
+        for entry in std::iter::once(&self.first).chain(&self.more) {
             if found.is_some_and(|(rank, _)| rank <= entry.rank) {
                 return;
             }
@@ -296,5 +291,29 @@ impl Leaf {
                 return;
             }
         }
+    }
+
+    fn add(&mut self, mut entry: Entry) {
+        if entry.rank < self.first.rank {
+            std::mem::swap(&mut entry, &mut self.first);
+        }
+        let at = self.more.partition_point(|other| other.rank <= entry.rank);
+        self.more.insert(at, entry);
+    }
+
+    /// Take out an entry, if it is here. Whether any is left; the last one stays, for a leaf that is to go.
+    fn take(&mut self, rank: Rank, slot: Slot) -> bool {
+        let is_it = |entry: &Entry| (entry.rank, entry.slot) == (rank, slot);
+        if !is_it(&self.first) {
+            if let Some(at) = self.more.iter().position(is_it) {
+                self.more.remove(at);
+            }
+            return true;
+        }
+        if self.more.is_empty() {
+            return false;
+        }
+        self.first = self.more.remove(0);
+        true
     }
 }

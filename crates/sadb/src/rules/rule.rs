@@ -1,11 +1,12 @@
 //! One rule (RFC 4301 section 4.4.1.2).
 
 use std::fmt;
+use std::net::IpAddr;
 
-use wire::Services;
+use wire::{Services, addr};
 
 use super::RuleError;
-use crate::selector::{Condition, PacketKey, TrafficSelector, Unavailable};
+use crate::selector::{Condition, PacketKey, SelectorError, TrafficSelector, Unavailable, field};
 use crate::spd::Level;
 
 /// Names a rule for as long as it exists; chosen by who adds it.
@@ -129,6 +130,19 @@ impl Rule {
             }
         }
         Ok(self)
+    }
+
+    /// The rule for one peer that was found by its name: its address takes the place of every remote address (section
+    /// 4.4.1.1 "Name", use 1: the address is bound when keys are negotiated).
+    ///
+    /// # Errors
+    /// [`SelectorError::MixedFamilies`] if the rule's local addresses are all of the other family.
+    pub fn for_peer(&self, remote: IpAddr) -> Result<Rule, SelectorError> {
+        let bind = |selector: &TrafficSelector| {
+            selector.clone().with(&field::REMOTE, Condition::one(addr::to_bits(remote)))
+        };
+        let selectors = self.selectors.iter().map(bind).collect::<Result<_, _>>()?;
+        Ok(Rule { selectors, ..self.clone() })
     }
 
     /// The selectors of the association that this packet asks for: those of the rule, narrowed to the packet's values
