@@ -6,6 +6,9 @@
 
 use wire::{AppId, Flow, addr};
 
+use crate::keyed::{fold, scatter};
+use crate::selector::PacketKey;
+
 const WAYS: usize = 4;
 
 /// What an answer depends on: a flow, its application and one octet of the caller's.
@@ -35,36 +38,71 @@ impl FlowKey {
     }
 }
 
+/// What a cache is keyed by.
+pub trait CacheKey: Copy + Eq {
+    /// A key of all zeroes; it need not be one that is ever asked for.
+    const ZERO: Self;
+
+    /// A number that depends on every bit of the key, and on the seeds such that who does not know them cannot choose
+    /// keys that collide.
+    fn hash(&self, seeds: &[u64; 4]) -> u64;
+}
+
+impl CacheKey for FlowKey {
+    const ZERO: FlowKey = FlowKey { local: [0; 2], remote: [0; 2], rest: 0 };
+
+    #[inline]
+    fn hash(&self, [a, b, c, d]: &[u64; 4]) -> u64 {
+        let local = fold(self.local[0] ^ a, self.local[1] ^ b);
+        let remote = fold(self.remote[0] ^ c, self.remote[1] ^ d);
+        fold(local ^ remote.rotate_left(32) ^ b, self.rest ^ c)
+    }
+}
+
+impl CacheKey for PacketKey {
+    const ZERO: PacketKey = PacketKey::EMPTY;
+
+    #[inline]
+    fn hash(&self, [a, b, c, d]: &[u64; 4]) -> u64 {
+        let words = self.words();
+        let remote = fold(words[0] ^ a, words[1] ^ b);
+        let local = fold(words[2] ^ c, words[3] ^ d);
+        let upper = fold(words[4] ^ b, words[5] ^ c);
+        let rest = fold(words[6] ^ d, words[7] ^ a);
+        fold(remote ^ local.rotate_left(32) ^ b, upper ^ rest.rotate_left(32) ^ c)
+    }
+}
+
 /// One flow; one cache line as long as the answer is no longer than 12 octets.
 #[derive(Clone, Copy)]
 #[repr(align(64))]
-struct Way<V> {
-    key: FlowKey,
+struct Way<K, V> {
+    key: K,
     epoch: u64,
     /// `None`: never filled.
     answer: Option<V>,
 }
 
-impl<V> Way<V> {
+impl<K, V> Way<K, V> {
     fn is_current(&self, epoch: u64) -> bool {
         self.epoch == epoch && self.answer.is_some()
     }
 }
 
-/// Answers of type `V` by [`FlowKey`].
-pub struct FlowCache<V> {
-    ways: Box<[Way<V>]>,
+/// Answers of type `V` by [`FlowKey`], or by another key.
+pub struct FlowCache<V, K = FlowKey> {
+    ways: Box<[Way<K, V>]>,
     /// Which way of a set goes next.
     victims: Box<[u8]>,
     seeds: [u64; 4],
     set_mask: u64,
 }
 
-impl<V: Copy> FlowCache<V> {
+impl<V: Copy, K: CacheKey> FlowCache<V, K> {
     /// A cache of `sets` (rounded up to a power of two) times four flows; `seed` must be one that others cannot know.
-    pub fn new(sets: usize, seed: u64) -> FlowCache<V> {
+    pub fn new(sets: usize, seed: u64) -> FlowCache<V, K> {
         let sets = sets.clamp(1, 1 << 20).next_power_of_two();
-        let empty = Way { key: FlowKey { local: [0; 2], remote: [0; 2], rest: 0 }, epoch: 0, answer: None };
+        let empty = Way { key: K::ZERO, epoch: 0, answer: None };
         FlowCache {
             ways: vec![empty; sets * WAYS].into_boxed_slice(),
             victims: vec![0; sets].into_boxed_slice(),
@@ -75,13 +113,13 @@ impl<V: Copy> FlowCache<V> {
 
     /// The answer given for this key in this epoch.
     #[inline]
-    pub fn get(&self, epoch: u64, key: &FlowKey) -> Option<V> {
+    pub fn get(&self, epoch: u64, key: &K) -> Option<V> {
         let first = self.set(key) * WAYS;
         self.ways[first..first + WAYS].iter().find(|way| way.key == *key && way.epoch == epoch)?.answer
     }
 
     /// Remember an answer in place of one for the same key, of an older epoch, or of whichever is next in turn.
-    pub fn put(&mut self, epoch: u64, key: &FlowKey, answer: V) {
+    pub fn put(&mut self, epoch: u64, key: &K, answer: V) {
         let set = self.set(key);
         let ways = &mut self.ways[set * WAYS..(set + 1) * WAYS];
         let same = ways.iter().position(|way| way.key == *key);
@@ -94,25 +132,9 @@ impl<V: Copy> FlowCache<V> {
     }
 
     #[inline]
-    fn set(&self, key: &FlowKey) -> usize {
-        let [a, b, c, d] = self.seeds;
-        let local = fold(key.local[0] ^ a, key.local[1] ^ b);
-        let remote = fold(key.remote[0] ^ c, key.remote[1] ^ d);
-        (fold(local ^ remote.rotate_left(32) ^ b, key.rest ^ c) & self.set_mask) as usize
+    fn set(&self, key: &K) -> usize {
+        (key.hash(&self.seeds) & self.set_mask) as usize
     }
-}
-
-/// Both halves of the product of two numbers, added without carry.
-#[inline]
-fn fold(x: u64, y: u64) -> u64 {
-    let product = u128::from(x) * u128::from(y);
-    product as u64 ^ (product >> 64) as u64
-}
-
-/// Spread one seed over several (an odd multiplier and two folds).
-fn scatter(seed: u64, stream: u64) -> u64 {
-    let mixed = fold(seed ^ 0x9e37_79b9_7f4a_7c15, stream.wrapping_mul(0xd1b5_4a32_d192_ed03) | 1);
-    fold(mixed ^ seed.rotate_left(17), 0xa076_1d64_78bd_642f) | 1
 }
 
 #[cfg(test)]
@@ -122,6 +144,6 @@ mod tests {
 
     #[test]
     fn a_way_of_the_outbound_database_is_one_cache_line() {
-        assert_eq!(size_of::<Way<Result<SaIndex, wire::DropReason>>>(), 64);
+        assert_eq!(size_of::<Way<FlowKey, Result<SaIndex, wire::DropReason>>>(), 64);
     }
 }

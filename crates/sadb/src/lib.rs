@@ -4,6 +4,9 @@
 //! RFC 4301 sections 4.4.1 (SPD) and 4.4.2 (SAD), RFC 4303 section 3.4.3 and RFC 6479 (replay). Paper 000
 //! section 3.3 (what a rule says), paper 001 section 2.1 (the databases).
 //!
+//! Two policy databases stand here: [`spd`], keyed by application, for the host's own programs (paper 000), and
+//! [`rules`], ordered and with every selector of RFC 4301 ([`selector`]), for gateways and for what an operator adds.
+//!
 //! What enters: an [`SaConfig`] from the operator, packets' SPIs, sequence numbers and flows from the data path.
 //! What leaves: `&mut` access to the one association that serves a packet, or a named reason why none does. Each
 //! database and each association belongs to one thread; nothing here locks.
@@ -13,15 +16,20 @@ mod error;
 mod flow_cache;
 pub mod handover;
 mod keybook;
+mod keyed;
 pub mod replay;
+pub mod rules;
 pub mod sa;
 pub mod sad;
+pub mod selector;
 pub mod setkey;
 pub mod spd;
 
 pub use error::SadError;
-pub use flow_cache::{FlowCache, FlowKey};
+pub use flow_cache::{CacheKey, FlowCache, FlowKey};
 pub use keybook::{Admission, KeyBook};
 pub use replay::{ReplayState, ReplayWindow};
+pub use rules::{Rule, RuleTable, Snapshot};
 pub use sa::{Counters, Direction, Endpoints, InboundSa, Mode, OutboundSa, SaConfig, Selectors, Spi};
 pub use sad::{InboundSad, MAX_SAS, OutboundSad, SaIndex};
+pub use selector::{PacketKey, TrafficSelector};

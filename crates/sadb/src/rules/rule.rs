@@ -1,0 +1,174 @@
+//! One rule (RFC 4301 section 4.4.1.2).
+
+use std::fmt;
+use std::net::IpAddr;
+
+use wire::{Services, addr};
+
+use super::RuleError;
+use crate::selector::{Condition, PacketKey, SelectorError, TrafficSelector, Unavailable, field};
+use crate::spd::Level;
+
+/// Names a rule for as long as it exists; chosen by who adds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RuleKey(pub u32);
+
+impl fmt::Display for RuleKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Packets of which way a rule is for (SPD-O, SPD-I, or both as SPD-S).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Direction {
+    /// Those that this host receives.
+    In,
+    /// Those that it sends.
+    Out,
+    /// All.
+    Both,
+}
+
+/// Names what one association of a bundle is made of (suite, mode, endpoints).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TemplateId(pub u32);
+
+/// How packets are protected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Protection {
+    /// The paper's "SPI chain": the associations a packet passes, first the innermost.
+    pub bundle: Vec<TemplateId>,
+    /// At least these services, all in all.
+    pub services: Services,
+    /// Whether a packet may pass clear where there is no association.
+    pub level: Level,
+}
+
+/// What happens to packets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// They pass protected.
+    Protect(Protection),
+    /// They pass clear.
+    Bypass,
+    /// They do not pass.
+    Discard,
+}
+
+/// Who the peer says it is: for responders whose peers have no fixed address (RFC 4301 section 4.4.1.1 "Name").
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Name {
+    /// `mozart@foo.example.com`.
+    Email(String),
+    /// `foo.example.com`.
+    Fqdn(String),
+    /// An X.500 distinguished name, in DER.
+    DistinguishedName(Vec<u8>),
+    /// Any octets (Key_ID; for an initiator: a user).
+    KeyId(Vec<u8>),
+}
+
+/// One rule. The first in the order of the table that matches a packet decides.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rule {
+    /// Its number.
+    pub key: RuleKey,
+    /// What people call it; for reading only.
+    pub label: String,
+    /// Peers' names that key management finds it by; packets do not have them.
+    pub names: Vec<Name>,
+    /// Which way.
+    pub direction: Direction,
+    /// Which packets: those inside at least one of these.
+    pub selectors: Vec<TrafficSelector>,
+    /// What happens to them.
+    pub action: Action,
+}
+
+impl Rule {
+    /// A rule of one selector, without label and names.
+    pub fn new(key: RuleKey, direction: Direction, selector: TrafficSelector, action: Action) -> Rule {
+        Rule { key, label: String::new(), names: Vec::new(), direction, selectors: vec![selector], action }
+    }
+
+    /// Whether it is for packets this way.
+    pub fn is_for(&self, direction: Direction) -> bool {
+        self.direction == Direction::Both || self.direction == direction
+    }
+
+    /// Whether the packet is inside.
+    pub fn matches(&self, packet: &PacketKey) -> bool {
+        self.selectors.iter().any(|selector| selector.matches(packet))
+    }
+
+    /// The rule with its populate flags on every selector: a flag holds "across all selector sets" (section 4.4.1.2).
+    ///
+    /// # Errors
+    /// The first contradiction found; see [`RuleError`].
+    pub fn checked(mut self) -> Result<Rule, RuleError> {
+        if self.selectors.is_empty() {
+            return Err(RuleError::NoSelector);
+        }
+        let terms = self.selectors.iter().flat_map(TrafficSelector::terms);
+        let populated: Vec<_> = terms.filter(|term| term.populates()).map(|term| term.field()).collect();
+        match &self.action {
+            Action::Protect(protection) if protection.bundle.is_empty() => return Err(RuleError::NoTemplate),
+            Action::Protect(protection) if protection.services == Services::NONE => {
+                return Err(RuleError::NoService);
+            }
+            Action::Bypass | Action::Discard if !populated.is_empty() => {
+                return Err(RuleError::PopulateNothing);
+            }
+            _ => {}
+        }
+        for selector in &mut self.selectors {
+            for &field in &populated {
+                *selector = std::mem::take(selector)
+                    .populating(field)
+                    .map_err(|_| RuleError::PopulateOpaque(field))?;
+            }
+        }
+        Ok(self)
+    }
+
+    /// The rule for one peer that was found by its name: its address takes the place of every remote address (section
+    /// 4.4.1.1 "Name", use 1: the address is bound when keys are negotiated).
+    ///
+    /// # Errors
+    /// [`SelectorError::MixedFamilies`] if the rule's local addresses are all of the other family.
+    pub fn for_peer(&self, remote: IpAddr) -> Result<Rule, SelectorError> {
+        let bind = |selector: &TrafficSelector| {
+            selector.clone().with(&field::REMOTE, Condition::one(addr::to_bits(remote)))
+        };
+        let selectors = self.selectors.iter().map(bind).collect::<Result<_, _>>()?;
+        Ok(Rule { selectors, ..self.clone() })
+    }
+
+    /// The selectors of the association that this packet asks for: those of the rule, narrowed to the packet's values
+    /// where they are populated from it (section 4.4.1, "How to Derive the Values for an SAD Entry"). A selector that
+    /// does not admit those values is left out, so the association never carries what the rule does not.
+    ///
+    /// # Errors
+    /// [`Unavailable`]: the packet is discarded (section 4.4.2.2).
+    pub fn instantiate(&self, packet: &PacketKey) -> Result<Vec<TrafficSelector>, Unavailable> {
+        let admits = |selector: &&TrafficSelector| {
+            selector
+                .terms()
+                .iter()
+                .filter(|term| term.populates() && term.condition() != &Condition::Any)
+                .all(|term| term.condition().admits(packet.get(term.field())))
+        };
+        self.selectors.iter().filter(admits).map(|selector| selector.instantiate(packet)).collect()
+    }
+
+    /// What keeps associations of this rule apart: two packets that it matches share one if this is equal. It is equal
+    /// for all packets unless the rule populates some field ("unique").
+    ///
+    /// # Errors
+    /// As [`Rule::instantiate`].
+    pub fn share(&self, packet: &PacketKey) -> Result<PacketKey, Unavailable> {
+        // The flags are those of every selector; which of them admits the packet follows from the values.
+        self.selectors.first().map_or(Ok(PacketKey::EMPTY), |selector| selector.share(packet))
+    }
+}
