@@ -95,10 +95,12 @@ impl Burst<stage::Scheduled> {
     }
 
     /// Room for the next datagram of `len` octets, at most the stride; what is in it is not defined. Nothing happens
-    /// until [`Burst::commit`]. `None`: the burst is full, or `len` is zero or too long.
+    /// until [`Burst::commit`]. `None`: the burst has ended or has too little room left, or `len` is zero or
+    /// too long.
     #[inline]
     pub fn next_slot(&mut self, len: usize) -> Option<&mut [u8]> {
-        if self.is_full() || len == 0 || len > self.stride || self.buf.len() + len > max_len(&self.header) {
+        let fits = (1..=self.stride).contains(&len) && self.buf.len() + len <= max_len(&self.header);
+        if !fits || self.closed || self.count == MAX_DATAGRAMS {
             return None;
         }
         self.buf.spare_mut().get_mut(..len)
@@ -123,7 +125,7 @@ impl Burst<stage::Scheduled> {
         self.buf.as_mut_slice().chunks_mut(stride)
     }
 
-    /// Whether not one more datagram of the full length can be added.
+    /// Whether not one more datagram of the full length can be added; a shorter one might.
     #[inline]
     pub fn is_full(&self) -> bool {
         self.closed

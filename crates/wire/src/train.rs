@@ -130,7 +130,7 @@ impl<'a> Piece<'a> {
                 || upper(8, 12)
                     && self.tcp_flags().without(ends) == other.tcp_flags().without(ends)
                     && upper(14, 16)
-                    && upper(20, self.head_len - self.ip_len))
+                    && upper(18, self.head_len - self.ip_len))
     }
 }
 

@@ -67,7 +67,8 @@ impl UdpTransport {
         let mut batch = [const { Arrived::NONE }; BATCH];
         let count = receive(socket, &mut self.slots, &mut batch)?;
         let mut answer = Received { datagrams: count, truncated: 0, more: count == BATCH };
-        for (mut buf, arrived) in self.slots.drain(..count).zip(&batch) {
+        let rest = self.slots.len() - count;
+        for (mut buf, arrived) in self.slots.drain(rest..).rev().zip(&batch) {
             buf.set_len(arrived.len);
             let beside = control::parse(arrived.control());
             if let Some(lost) = beside.lost {
@@ -125,7 +126,8 @@ impl UdpTransport {
         let mut batch = [const { Arrived::NONE }; BURSTS];
         let count = receive(socket, &mut self.slots, &mut batch)?;
         let mut answer = Received { more: count == BURSTS, ..Received::default() };
-        for (mut buf, arrived) in self.slots.drain(..count).zip(&batch) {
+        let rest = self.slots.len() - count;
+        for (mut buf, arrived) in self.slots.drain(rest..).rev().zip(&batch) {
             buf.set_len(arrived.len);
             let beside = control::parse(arrived.control());
             if let Some(lost) = beside.lost {
@@ -237,7 +239,8 @@ impl Arrived {
     }
 }
 
-/// recvmmsg(2) into the free areas of `slots`; how many messages came, zero if none waits.
+/// recvmmsg(2) into the free areas of `slots`, the last one first: it was used last, and is still in the cache. How many
+/// messages came, zero if none waits.
 fn receive<const N: usize>(
     socket: libc::c_int,
     slots: &mut [Buf],
@@ -247,7 +250,8 @@ fn receive<const N: usize>(
     let slots_len = slots.len();
     // SAFETY: mmsghdr is plain old data; all zeroes is a valid value of it.
     let mut messages: [libc::mmsghdr; N] = unsafe { std::mem::zeroed() };
-    for (((message, part), slot), arrived) in messages.iter_mut().zip(&mut parts).zip(slots).zip(&mut *batch)
+    for (((message, part), slot), arrived) in
+        messages.iter_mut().zip(&mut parts).zip(slots.iter_mut().rev()).zip(&mut *batch)
     {
         let room = slot.spare_mut();
         *part = libc::iovec { iov_base: room.as_mut_ptr().cast(), iov_len: room.len() };
