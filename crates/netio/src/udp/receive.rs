@@ -57,6 +57,8 @@ impl UdpTransport {
         let Some(socket) = self.pair(family).map(|pair| pair.whole.as_raw_fd()) else {
             return Ok(Received::default());
         };
+        // A pool for bursts may have given some without room for headers.
+        self.slots.retain(|slot| slot.headroom() >= HEADROOM);
         self.fill_slots(BATCH, pool);
         if self.slots.iter().any(|slot| slot.headroom() < HEADROOM) {
             return Err(io::Error::new(
