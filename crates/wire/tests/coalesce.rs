@@ -68,7 +68,7 @@ fn a_run_of_segments_is_one_train() {
         assert!(!train.is_closed() && train.header(&mut [0; MAX_HEADER]).is_none());
         assert!(packets[1..].iter().chain([&last]).all(|packet| try_append(&mut train, packet, 7)));
         assert!(train.is_closed(), "PSH, FIN and a shorter payload end it");
-        assert_eq!(expand(&train), [&packets[..], &[last.clone()]].concat());
+        assert_eq!(expand(&train), [&packets[..], std::slice::from_ref(&last)].concat());
         assert_eq!(train.packets().len(), 6);
         assert_eq!(train.payloads().map(<[u8]>::len).sum::<usize>(), 540);
         let (len, gso) = train.header(&mut [0; MAX_HEADER]).unwrap();
