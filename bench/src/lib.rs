@@ -7,6 +7,7 @@
 
 pub mod figure;
 pub mod fixture;
+pub mod flow;
 pub mod interleave;
 pub mod load;
 pub mod null;
@@ -14,6 +15,7 @@ pub mod process;
 pub mod product;
 pub mod stage;
 pub mod suites;
+pub mod tunnel;
 
 pub use figure::{Figure, Report, Target};
 pub use interleave::{Cost, Duel, Plan, timed};

@@ -2,9 +2,9 @@
 //! missed its target or could not be measured.
 //! `bench SUITE:TEXT` measures and prints only the figures whose name holds the text, for profiling.
 //!
-//! `bench run` and `bench load` are for the suites: a daemon, and programs under load.
+//! `bench run`, `bench load` and `bench tunnel` are for the suites: a daemon, programs under load, the null tunnel.
 
-use bench::{Report, load, product, suites};
+use bench::{Report, load, product, suites, tunnel};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -13,6 +13,7 @@ fn main() -> ExitCode {
     let done = match args.split_first() {
         Some((first, rest)) if first == "run" => product::run(rest),
         Some((first, rest)) if first == "load" => load::run(rest),
+        Some((first, rest)) if first == "tunnel" => tunnel::run(rest),
         _ => return measure(args),
     };
     match done {

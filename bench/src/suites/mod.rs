@@ -2,7 +2,9 @@
 
 mod engine;
 mod hooks;
+mod null;
 mod path;
+mod segment;
 
 use crate::{Figure, Report};
 
@@ -10,7 +12,8 @@ use crate::{Figure, Report};
 pub type Part = fn(filter: &str, &mut Report) -> anyhow::Result<()>;
 
 /// Every suite there is: its figures go to one file.
-pub const ALL: &[(&str, &[Part])] = &[("engine", &[engine::run, hooks::run, path::run])];
+pub const ALL: &[(&str, &[Part])] =
+    &[("engine", &[engine::run, hooks::run, path::run]), ("null", &[segment::run, null::run])];
 
 /// The report, for a part whose figures come together.
 struct Wanted<'a> {

@@ -8,39 +8,25 @@
 
 use super::Wanted;
 use crate::figure::{Figure, Report, Target};
+use crate::flow::{self, Flow};
 use crate::interleave::median;
-use crate::stage::{Stage, program, succeeded};
-use crate::{process, product};
+use crate::product;
+use crate::stage::{Stage, program};
 use anyhow::{Context, ensure};
-use netio::lab::{Program, Side, Transport};
+use netio::lab::Side;
 use ravelin::rig::Rig;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 const ROUNDS: usize = 7;
 /// Octets of a round.
 const OCTETS: u64 = 256 << 20;
 /// Octets of the flow before the first round, to warm caches and routes.
 const WARM_UP: u64 = 32 << 20;
-const PORT: u16 = 5201;
-/// A round may be slow where others build.
-const PATIENCE: Duration = Duration::from_secs(120);
 
 struct Tunnel {
     name: &'static str,
     rig: Rig,
     iperf3: PathBuf,
-}
-
-/// What one flow was like.
-#[derive(Clone, Copy, Debug)]
-struct Flow {
-    /// Nanoseconds an octet, sender's daemon.
-    tx: f64,
-    /// Nanoseconds an octet, receiver's daemon.
-    rx: f64,
-    /// Goodput.
-    gbit: f64,
 }
 
 /// Fill the report.
@@ -105,29 +91,12 @@ impl Tunnel {
     }
 
     fn measure(&self, octets: u64) -> anyhow::Result<Flow> {
-        let (alice, bob) = (self.rig.lab.alice(), self.rig.lab.bob());
-        let [sender, receiver] = [self.rig.daemon(Side::Alice)?.pid(), self.rig.daemon(Side::Bob)?.pid()];
-        let (port, peer) = (PORT.to_string(), Side::Bob.v4().to_string());
-        let mut server = bob.spawn(Program::new(&self.iperf3).args(["-s", "-1", "-p", &port]))?;
-        bob.wait_for_listener(Transport::Tcp, PORT, &mut server, PATIENCE)?;
-
+        let daemons = [self.rig.daemon(Side::Alice)?.pid(), self.rig.daemon(Side::Bob)?.pid()];
         let carried = self.carried()?;
-        let before = (process::cpu_time(sender)?, process::cpu_time(receiver)?);
-        let size = octets.to_string();
-        let client = Program::new(&self.iperf3).args(["-c", &peer, "-p", &port, "-n", &size, "-J"]);
-        let answer = succeeded("iperf3", &alice.run_program(client, PATIENCE)?)?;
-        let after = (process::cpu_time(sender)?, process::cpu_time(receiver)?);
-        server.finish(PATIENCE)?;
-
-        let answer: serde_json::Value = serde_json::from_str(&answer).context("reading iperf3's answer")?;
-        let received = &answer["end"]["sum_received"];
-        let delivered = received["bytes"].as_u64().context("iperf3 says no octets")?;
-        let rate = received["bits_per_second"].as_f64().context("iperf3 says no rate")?;
-        ensure!(delivered >= octets / 2, "iperf3 delivered {delivered} of {octets} octets");
+        let (flow, delivered) = flow::bulk(&self.rig.lab, &self.iperf3, daemons, octets, 1)?;
         let carried = self.carried()?.saturating_sub(carried);
         ensure!(carried >= delivered, "the association carried {carried} of {delivered} octets");
-        let each = |after: Duration, before: Duration| (after - before).as_nanos() as f64 / delivered as f64;
-        Ok(Flow { tx: each(after.0, before.0), rx: each(after.1, before.1), gbit: rate / 1e9 })
+        Ok(flow)
     }
 
     /// Octets that bob's inbound association has opened up to now: proof that the flow was in the tunnel.

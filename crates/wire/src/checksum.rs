@@ -20,6 +20,35 @@ pub fn sum(bytes: &[u8]) -> u32 {
         whole = whole.wrapping_add(word);
         high += word >> 32;
     }
+    finish_sum(whole, high, rest)
+}
+
+/// Copy `from` to the start of `to` and answer the partial sum of what was copied, in one pass over the bytes. `None`, and
+/// nothing is copied, if `to` is shorter.
+pub fn copy_sum(to: &mut [u8], from: &[u8]) -> Option<u32> {
+    let to = to.get_mut(..from.len())?;
+    let (words, rest) = from.as_chunks::<8>();
+    let (out, out_rest) = to.as_chunks_mut::<8>();
+    let (mut whole, mut high) = (0_u64, 0_u64);
+    for (out, word) in out.iter_mut().zip(words) {
+        let word = u64::from_ne_bytes(*word);
+        *out = word.to_ne_bytes();
+        whole = whole.wrapping_add(word);
+        high += word >> 32;
+    }
+    out_rest.copy_from_slice(rest);
+    Some(finish_sum(whole, high, rest))
+}
+
+/// Partial sum of `bytes` without words that it holds at even offsets: the constant part of a header.
+pub(crate) fn sum_without(bytes: &[u8], words: &[u16]) -> u32 {
+    // In one's complement, to take a word away is to add its complement (RFC 1624).
+    u32::from(fold(sum(bytes) + words.iter().map(|word| u32::from(!word)).sum::<u32>()))
+}
+
+/// The sum of 64-bit words, given as their sum and the sum of their high halves, and of fewer than eight octets behind them.
+#[inline]
+fn finish_sum(whole: u64, high: u64, rest: &[u8]) -> u32 {
     let low = whole.wrapping_sub(high << 32);
     let (words, rest) = rest.as_chunks::<4>();
     let mut total = low + high + words.iter().map(|word| u64::from(u32::from_ne_bytes(*word))).sum::<u64>();

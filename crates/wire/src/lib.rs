@@ -8,7 +8,9 @@
 #![forbid(unsafe_code)]
 
 pub mod addr;
+pub mod burst;
 pub mod checksum;
+pub mod coalesce;
 mod drop;
 mod error;
 pub mod esp;
@@ -27,10 +29,13 @@ pub mod record;
 pub mod segment;
 pub mod tcp;
 mod time;
+pub mod train;
 pub mod udp;
 mod verdict;
 
 pub use addr::{Flow, Prefix};
+pub use burst::{Burst, BurstMeta, OuterHeader};
+pub use coalesce::Coalescer;
 pub use drop::DropReason;
 pub use error::WireError;
 pub use meta::{AppId, Gso, GsoKind, Meta, Services};
@@ -39,4 +44,5 @@ pub use reassembly::{Reassembled, Reassembler};
 pub use record::Record;
 pub use segment::SegmentIter;
 pub use time::Time;
+pub use train::Train;
 pub use verdict::{AcquireId, Verdict};

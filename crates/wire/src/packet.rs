@@ -216,6 +216,11 @@ impl Packet<stage::Admitted> {
 }
 
 impl<S> Packet<S> {
+    /// A packet of a burst, which is at the burst's stage.
+    pub(crate) fn at_stage(buf: Buf, meta: Meta) -> Self {
+        Packet { buf, meta, stage: PhantomData }
+    }
+
     /// The same packet, one stage on.
     #[inline]
     pub fn advance<T>(self) -> Packet<T>

@@ -5,10 +5,9 @@
 //! identifications (RFC 6864: one each), sequence numbers, flags and full checksums, one at a time in a buffer of
 //! the caller.
 
-use crate::field::{put16, range};
+use crate::field::{be16, put16, put32, range};
 use crate::ip::{self, Headers};
-use crate::ipv4::Ipv4;
-use crate::ipv6::{self, Ipv6};
+use crate::ipv6;
 use crate::tcp::{Flags, Tcp};
 use crate::udp::{self, Udp};
 use crate::{Buf, Gso, GsoKind, WireError, checksum, protocol};
@@ -21,8 +20,8 @@ pub struct SegmentIter<'a> {
     payload: &'a [u8],
     /// Octets of IP header and options.
     ip_len: usize,
-    version: u8,
     work: Work,
+    ip: IpTemplate,
     /// Payload octets of each segment but the last.
     size: usize,
     /// Where the next segment's payload starts; `None` at the end.
@@ -38,10 +37,34 @@ enum Work {
     Nothing,
     /// A packet whose checksum is half done.
     Checksum { start: usize, offset: usize },
-    /// Sequence numbers, flags, checksum; with the pseudo-header's sum without length.
-    Tcp { pseudo: u32 },
-    /// Length, and checksum if there is one.
-    Udp { pseudo: u32, checksum: bool },
+    /// Sequence numbers, flags, checksum.
+    Tcp(TcpTemplate),
+    /// Length, and checksum if there is one; with the sum of the pseudo-header and the ports.
+    Udp { constant: u32, checksum: bool },
+}
+
+/// What segments of one super-packet share in their IP headers.
+#[derive(Clone, Copy, Debug)]
+enum IpTemplate {
+    /// Sum of the header without length, identification and checksum; the first identification.
+    V4 {
+        constant: u32,
+        id: u16,
+    },
+    V6,
+}
+
+/// What segments of one super-packet share in their TCP headers.
+#[derive(Clone, Copy, Debug)]
+struct TcpTemplate {
+    /// Sum of pseudo-header (without length) and header, without sequence number, flags, urgent pointer and checksum.
+    constant: u32,
+    /// Of the first segment.
+    seq: u32,
+    /// Data offset and flags.
+    flags: u16,
+    /// Of the first segment.
+    urgent: u16,
 }
 
 /// Cut `packet` so that no piece is longer than `max_len` octets. A TCP super-packet is cut at `gso.size` or
@@ -97,7 +120,17 @@ fn tcp<'a>(
     if view.payload().len() > size && view.flags().intersects(Flags::SYN | Flags::RST) {
         return Err(WireError::Gso);
     }
-    new(packet, headers, header_len, size, Work::Tcp { pseudo: pseudo(packet, headers) })
+    let (flags, urgent) = (be16(view.octets(), 12), view.urgent());
+    let head = range(view.octets(), 0, view.header_len());
+    let varying = [be16(head, 4), be16(head, 6), flags, view.checksum(), urgent];
+    let constant = pseudo(packet, headers) + checksum::sum_without(head, &varying);
+    new(
+        packet,
+        headers,
+        header_len,
+        size,
+        Work::Tcp(TcpTemplate { constant, seq: view.seq(), flags, urgent }),
+    )
 }
 
 fn udp<'a>(
@@ -118,7 +151,8 @@ fn udp<'a>(
         return Err(WireError::TooBig);
     }
     let checksum = gso.needs_checksum || view.checksum() != 0;
-    new(packet, headers, header_len, size, Work::Udp { pseudo: pseudo(packet, headers), checksum })
+    let constant = pseudo(packet, headers) + u32::from(view.src_port()) + u32::from(view.dst_port());
+    new(packet, headers, header_len, size, Work::Udp { constant, checksum })
 }
 
 /// Whether the segmentation fields agree with the headers.
@@ -145,8 +179,16 @@ fn new<'a>(
     work: Work,
 ) -> Result<SegmentIter<'a>, WireError> {
     let (head, payload) = packet.split_at_checked(header_len).ok_or(WireError::Gso)?;
-    let (ip_len, version) = (headers.header_len, headers.version);
-    Ok(SegmentIter { headers: head, payload, ip_len, version, work, size, next: Some(0), written: 0 })
+    let ip_len = headers.header_len;
+    let ip = match headers.version {
+        4 => {
+            let ip_header = range(head, 0, ip_len);
+            let varying = [2, 4, 10].map(|at| be16(ip_header, at));
+            IpTemplate::V4 { constant: checksum::sum_without(ip_header, &varying), id: be16(ip_header, 4) }
+        }
+        _ => IpTemplate::V6,
+    };
+    Ok(SegmentIter { headers: head, payload, ip_len, work, ip, size, next: Some(0), written: 0 })
 }
 
 impl SegmentIter<'_> {
@@ -163,13 +205,34 @@ impl SegmentIter<'_> {
         self.headers.len() + self.size.min(self.payload.len())
     }
 
+    /// Octets of the next segment; `None`: there is none left.
+    #[inline]
+    pub fn next_len(&self) -> Option<usize> {
+        let from = self.next?;
+        Some(self.headers.len() + self.size.min(self.payload.len() - from))
+    }
+
     /// Write the next segment behind what `out` holds. `None`: there was none left. An error
     /// ([`WireError::NoRoom`]: `out` has too little room) ends the iteration.
     pub fn next_into(&mut self, out: &mut Buf) -> Option<Result<(), WireError>> {
+        let len = self.next_len()?;
+        match out.push_back(len) {
+            Some(slot) => self.next_slice(slot).map(|written| written.map(drop)),
+            None => {
+                self.next = None;
+                Some(Err(WireError::NoRoom))
+            }
+        }
+    }
+
+    /// Write the next segment to the start of `slot` and answer its length ([`SegmentIter::next_len`]). `None`: there was
+    /// none left. An error ([`WireError::NoRoom`]: `slot` is shorter) ends the iteration.
+    #[inline]
+    pub fn next_slice(&mut self, slot: &mut [u8]) -> Option<Result<usize, WireError>> {
         let from = self.next?;
         let to = (from + self.size).min(self.payload.len());
         self.next = (to < self.payload.len()).then_some(to);
-        let result = self.write(from, to, out);
+        let result = self.write(from, to, slot);
         if result.is_err() {
             self.next = None;
         }
@@ -177,77 +240,93 @@ impl SegmentIter<'_> {
         Some(result)
     }
 
-    fn write(&self, from: usize, to: usize, out: &mut Buf) -> Result<(), WireError> {
+    #[inline]
+    fn write(&self, from: usize, to: usize, slot: &mut [u8]) -> Result<usize, WireError> {
         let data = range(self.payload, from, to);
-        let bytes = out.push_back(self.headers.len() + data.len()).ok_or(WireError::NoRoom)?;
+        let len = self.headers.len() + data.len();
+        let bytes = slot.get_mut(..len).ok_or(WireError::NoRoom)?;
         let (head, body) = bytes.split_at_mut_checked(self.headers.len()).ok_or(WireError::NoRoom)?;
         head.copy_from_slice(self.headers);
-        body.copy_from_slice(data);
         match self.work {
-            Work::Nothing => return Ok(()),
-            Work::Checksum { start, offset } => return checksum::complete_partial(bytes, start, offset),
-            Work::Tcp { .. } | Work::Udp { .. } => {}
+            Work::Nothing => body.copy_from_slice(data),
+            Work::Checksum { start, offset } => {
+                body.copy_from_slice(data);
+                checksum::complete_partial(bytes, start, offset)?;
+            }
+            Work::Tcp(template) => {
+                let sum = checksum::copy_sum(body, data).ok_or(WireError::NoRoom)?;
+                let (ip, tcp) = head.split_at_mut_checked(self.ip_len).ok_or(WireError::Gso)?;
+                self.finish_ip(ip, len)?;
+                self.finish_tcp(tcp, from, to, &template, sum);
+            }
+            Work::Udp { constant, checksum: true } => {
+                let sum = checksum::copy_sum(body, data).ok_or(WireError::NoRoom)?;
+                let (ip, udp) = head.split_at_mut_checked(self.ip_len).ok_or(WireError::Gso)?;
+                self.finish_ip(ip, len)?;
+                finish_udp(udp, data.len(), Some(constant + sum));
+            }
+            Work::Udp { checksum: false, .. } => {
+                body.copy_from_slice(data);
+                let (ip, udp) = head.split_at_mut_checked(self.ip_len).ok_or(WireError::Gso)?;
+                self.finish_ip(ip, len)?;
+                finish_udp(udp, data.len(), None);
+            }
         }
-        self.finish_ip(bytes)?;
-        let transport = bytes.get_mut(self.ip_len..).ok_or(WireError::Gso)?;
-        match self.work {
-            Work::Tcp { pseudo } => self.finish_tcp(transport, from, to, pseudo),
-            Work::Udp { pseudo, checksum } => finish_udp(transport, pseudo, checksum),
-            Work::Nothing | Work::Checksum { .. } => Ok(()),
-        }
+        Ok(len)
     }
 
-    /// Lengths, identification and header checksum.
-    fn finish_ip(&self, packet: &mut [u8]) -> Result<(), WireError> {
-        let len = u16::try_from(packet.len()).map_err(|_| WireError::TooLong)?;
-        if self.version == 4 {
-            put16(packet, 2, len);
-            let mut view = Ipv4::new_checked(packet)?;
-            view.set_id(view.id().wrapping_add(self.written));
-            view.fill_checksum();
-        } else {
-            let payload_len = len.saturating_sub(ipv6::HEADER_LEN as u16);
-            put16(packet, 4, payload_len);
-            Ipv6::new_checked(packet)?;
+    /// Lengths, identification and header checksum of a packet of `len` octets.
+    #[inline]
+    fn finish_ip(&self, header: &mut [u8], len: usize) -> Result<(), WireError> {
+        let len = u16::try_from(len).map_err(|_| WireError::TooLong)?;
+        match self.ip {
+            IpTemplate::V4 { constant, id } => {
+                let id = id.wrapping_add(self.written);
+                put16(header, 2, len);
+                put16(header, 4, id);
+                put16(header, 10, !checksum::fold(constant + u32::from(len) + u32::from(id)));
+            }
+            IpTemplate::V6 => put16(header, 4, len.saturating_sub(ipv6::HEADER_LEN as u16)),
         }
         Ok(())
     }
 
-    /// Sequence number, flags, urgent pointer and checksum.
-    fn finish_tcp(&self, segment: &mut [u8], from: usize, to: usize, pseudo: u32) -> Result<(), WireError> {
-        let len = segment.len() as u32;
-        let mut view = Tcp::new_checked(segment)?;
-        view.set_seq(view.seq().wrapping_add(from as u32));
-        let mut flags = view.flags();
+    /// Sequence number, flags, urgent pointer and checksum; `data` is the sum of the payload `from..to`.
+    #[inline]
+    fn finish_tcp(&self, header: &mut [u8], from: usize, to: usize, template: &TcpTemplate, data: u32) {
+        let seq = template.seq.wrapping_add(from as u32);
+        let mut flags = Flags(template.flags);
         if from > 0 {
             flags = flags.without(Flags::CWR);
         }
         if to < self.payload.len() {
             flags = flags.without(Flags::FIN | Flags::PSH);
         }
+        let mut urgent = template.urgent;
         if from > 0 && flags.contains(Flags::URG) {
             // The pointer counts from the segment's own sequence number (RFC 9293 section 3.1).
-            let urgent = usize::from(view.urgent()).saturating_sub(from);
+            urgent = usize::from(urgent).saturating_sub(from) as u16;
             if urgent == 0 {
                 flags = flags.without(Flags::URG);
             }
-            view.set_urgent(urgent as u16);
+            put16(header, 18, urgent);
         }
-        view.set_flags(flags);
-        view.set_checksum(0);
-        let check = !checksum::fold(pseudo + len + checksum::sum(view.octets()));
-        view.set_checksum(check);
-        Ok(())
+        let len = (header.len() + to - from) as u32;
+        let varying = (seq >> 16) + (seq & 0xffff) + u32::from(flags.0) + u32::from(urgent);
+        put32(header, 4, seq);
+        put16(header, 12, flags.0);
+        put16(header, 16, !checksum::fold(template.constant + varying + len + data));
     }
 }
 
-fn finish_udp(datagram: &mut [u8], pseudo: u32, checksum: bool) -> Result<(), WireError> {
-    let len = u16::try_from(datagram.len()).map_err(|_| WireError::TooLong)?;
-    put16(datagram, 4, len);
-    put16(datagram, 6, 0);
-    if checksum {
-        let check = !checksum::fold(pseudo + u32::from(len) + checksum::sum(datagram));
-        put16(datagram, 6, if check == 0 { 0xffff } else { check });
-    }
-    Ok(())
+/// Length and checksum; `sum`: of pseudo-header (without length), ports and payload.
+#[inline]
+fn finish_udp(header: &mut [u8], payload_len: usize, sum: Option<u32>) {
+    let len = (payload_len + udp::HEADER_LEN) as u16;
+    put16(header, 4, len);
+    let check = sum.map_or(0, |sum| match !checksum::fold(sum + 2 * u32::from(len)) {
+        0 => 0xffff,
+        check => check,
+    });
+    put16(header, 6, check);
 }

@@ -4,10 +4,14 @@
 //! included. What leaves: `Packet<Inner>` that starts at the IP header, and to the kernel the same three parts with
 //! the proof in the record. The device is persistent: with the daemon dead, what is redirected to it is counted and dropped.
 //!
+//! Packets of one flow that arrived together go to the kernel in one piece ([`Tun::send_train`]): its stack is walked once for
+//! all of them.
+//!
 //! The TUN has no back-pressure: an unread packet is dropped without an error to its sender. Its queue is a latency
 //! budget (research: host path, section 2), since with TCP segmentation one slot may hold 64 KiB.
 
 mod device;
+mod train;
 mod vnet;
 
 use crate::error::{Doing, Error, Result};
@@ -18,6 +22,7 @@ use std::fs::File;
 use std::io::{self, IoSlice, Read, Write};
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+pub use train::Delivered;
 use vnet::VnetHeader;
 use wire::{AppId, DropReason, Meta, Packet, Pool, Record, Time, record, stage};
 
@@ -169,17 +174,22 @@ impl Tun {
     /// Hand a packet to the host with `mark` in its record (proof, services, application). One system call; the prefix
     /// is gathered from the stack, so the packet needs no headroom.
     pub fn send(&self, packet: &Packet<stage::Admitted>, mark: u32) -> std::result::Result<(), DropReason> {
-        let bytes = packet.bytes();
+        self.send_bytes(packet.bytes(), mark)
+    }
+
+    fn send_bytes(&self, bytes: &[u8], mark: u32) -> std::result::Result<(), DropReason> {
         let version = match bytes.first().map(|first| first >> 4) {
             Some(version @ (4 | 6)) => version,
             _ => return Err(DropReason::BadVersion),
         };
-        let mut prefix = [0; PREFIX_LEN];
-        let (_vnet, behind) = prefix.split_at_mut(vnet::LEN);
-        behind.copy_from_slice(&Record { version, mark, cookie: 0 }.emit());
-        let parts = [IoSlice::new(&prefix), IoSlice::new(bytes)];
-        match (&self.file).write_vectored(&parts) {
-            Ok(len) if len == PREFIX_LEN + bytes.len() => Ok(()),
+        let prefix = prefix_of([0; vnet::LEN], version, mark);
+        self.write(&[IoSlice::new(&prefix), IoSlice::new(bytes)], PREFIX_LEN + bytes.len())
+    }
+
+    /// One writev(2) of `len` octets in all.
+    fn write(&self, parts: &[IoSlice<'_>], len: usize) -> std::result::Result<(), DropReason> {
+        match (&self.file).write_vectored(parts) {
+            Ok(written) if written == len => Ok(()),
             // The device takes a packet whole or not at all.
             Ok(_) => Err(DropReason::Truncated),
             Err(e) => Err(match e.raw_os_error() {
@@ -189,6 +199,15 @@ impl Tun {
             }),
         }
     }
+}
+
+/// Vnet header and record for the kernel.
+fn prefix_of(vnet: [u8; vnet::LEN], version: u8, mark: u32) -> [u8; PREFIX_LEN] {
+    let mut prefix = [0; PREFIX_LEN];
+    let (first, behind) = prefix.split_at_mut(vnet::LEN);
+    first.copy_from_slice(&vnet);
+    behind.copy_from_slice(&Record { version, mark, cookie: 0 }.emit());
+    prefix
 }
 
 impl AsFd for Tun {

@@ -36,6 +36,22 @@ impl VnetHeader {
         }
     }
 
+    /// What is written in front of `header_len` octets of headers and a train's payloads: cut it, finish the checksums. The
+    /// IP header begins `before` octets behind the place that the kernel counts from.
+    pub(super) fn emit(gso: &Gso, before: u16, header_len: u16, version: u8) -> [u8; LEN] {
+        let gso_type = match (gso.kind, version) {
+            (GsoKind::None, _) => GSO_NONE,
+            (GsoKind::Tcp, 4) => GSO_TCPV4,
+            (GsoKind::Tcp, _) => GSO_TCPV6,
+            (GsoKind::Udp, _) => GSO_UDP_L4,
+        };
+        let [h0, h1] = (before + header_len).to_ne_bytes();
+        let [s0, s1] = gso.size.to_ne_bytes();
+        let [c0, c1] = (before + gso.checksum_start).to_ne_bytes();
+        let [o0, o1] = gso.checksum_offset.to_ne_bytes();
+        [if gso.needs_checksum { NEEDS_CSUM } else { 0 }, gso_type, h0, h1, s0, s1, c0, c1, o0, o1]
+    }
+
     /// The work left, with offsets from the IP header, which begins `before` octets behind the place that the kernel counts from.
     pub(super) fn gso(self, before: u16) -> Result<Gso, DropReason> {
         let kind = match self.gso_type & !GSO_ECN {
@@ -65,6 +81,16 @@ mod tests {
 
     fn header(flags: u8, gso_type: u8, gso_size: u16, start: u16) -> VnetHeader {
         VnetHeader { flags, gso_type, gso_size, checksum_start: start, checksum_offset: 6 }
+    }
+
+    #[test]
+    fn what_is_emitted_is_parsed() {
+        for (kind, version) in [(GsoKind::Tcp, 4), (GsoKind::Tcp, 6), (GsoKind::Udp, 4), (GsoKind::Udp, 6)] {
+            let gso = Gso { kind, needs_checksum: true, size: 1348, checksum_start: 40, checksum_offset: 16 };
+            let bytes = VnetHeader::emit(&gso, 16, 60, version);
+            assert_eq!(VnetHeader::parse(&bytes).gso(16), Ok(gso));
+            assert_eq!(bytes[2..4], 76u16.to_ne_bytes());
+        }
     }
 
     #[test]

@@ -3,8 +3,9 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Room for every message of one datagram: the largest, packet information of IPv6, takes 40 octets.
-pub(super) const ROOM: usize = 128;
+/// Room for every message of one datagram or burst: packet information of IPv6 takes 40 octets, class, hop limit, losses and
+/// segment size 24 each.
+pub(super) const ROOM: usize = 192;
 
 const ALIGN: usize = align_of::<usize>();
 const HEADER: usize = size_of::<libc::cmsghdr>().next_multiple_of(ALIGN);
@@ -31,6 +32,8 @@ pub(super) struct Beside {
     pub(super) ttl: Option<u8>,
     /// Datagrams that the socket's queue had no room for, since it was made.
     pub(super) lost: Option<u32>,
+    /// Octets of each datagram but the last, if several were joined (UDP_GRO).
+    pub(super) stride: Option<usize>,
 }
 
 /// Read the messages of one datagram; what is not known is passed over.
@@ -56,6 +59,10 @@ pub(super) fn parse(octets: &[u8]) -> Beside {
             }
             (libc::SOL_SOCKET, libc::SO_RXQ_OVFL) => {
                 out.lost = data.first_chunk().map(|n| u32::from_ne_bytes(*n));
+            }
+            (libc::SOL_UDP, libc::UDP_GRO) => {
+                let stride = data.first_chunk().map(|n| libc::c_int::from_ne_bytes(*n));
+                out.stride = stride.and_then(|n| usize::try_from(n).ok());
             }
             _ => {}
         }
@@ -123,6 +130,11 @@ impl<'a> Writer<'a> {
         }
     }
 
+    /// Cut the payload into datagrams of `stride` octets.
+    pub(super) fn segment(&mut self, stride: u16) {
+        self.push(libc::SOL_UDP, libc::UDP_SEGMENT, &stride.to_ne_bytes());
+    }
+
     fn push(&mut self, level: libc::c_int, kind: libc::c_int, data: &[u8]) {
         let len = HEADER + data.len();
         let end = self.len + len.next_multiple_of(ALIGN);
@@ -161,8 +173,9 @@ mod tests {
         writer.source(IpAddr::V6(addr));
         writer.service(true, 0xb8, 63);
         let len = writer.len();
-        let beside = Beside { dst: Some(IpAddr::V6(addr)), tos: 0xb8, ttl: Some(63), lost: None };
+        let beside = Beside { dst: Some(IpAddr::V6(addr)), tos: 0xb8, ttl: Some(63), ..Beside::default() };
         assert_eq!(parse(&control.octets[..len]), beside);
+        assert_eq!(parse(&control.octets[..len]).stride, None);
         // A cut message is not read.
         assert_eq!(parse(&control.octets[..30]), Beside::default());
     }

@@ -2,15 +2,20 @@
 //! and only its UDP payload is given to the kernel, with the header's addresses, port, type of service and time to
 //! live. What leaves to the engine is `Packet<Raw>`: the datagram behind the headers it travelled in, written anew.
 //!
+//! Or many at once: a [`wire::Burst`] leaves with one system call (UDP_SEGMENT) and arrives with one (UDP_GRO), and the
+//! kernel walks its stack once for all its datagrams. UDP checksums stay on: both offloads need them.
+//!
 //! The sockets must be made by a process that is *already* in the exempt cgroup: a socket keeps the cgroup it was made
 //! in, and the uplink's program would redirect outer packets of any other (research: host path, section 5).
 //! IP fragments of outer packets are put together by the kernel before we see them.
 
+mod burst;
 mod control;
 mod receive;
 mod send;
 mod socket;
 
+pub use burst::Sent;
 pub use receive::Received;
 pub(crate) use send::{Outgoing, patiently};
 pub use socket::Family;

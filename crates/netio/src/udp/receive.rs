@@ -1,4 +1,4 @@
-//! From datagrams to whole outer IP packets.
+//! From datagrams to whole outer IP packets, one by one, or to bursts as the kernel joined them.
 //!
 //! A datagram may have up to 64 KiB, since an outer packet can come as IP fragments, so each slot is a buffer of
 //! that size; there are few, and of each only the pages that a datagram touches are ever resident: 16 slots of 1,500 octets
@@ -7,6 +7,7 @@
 use super::control::{self, Beside, Control};
 use super::{Family, HEADROOM, UdpTransport};
 use crate::error::check;
+use crate::sockopt;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::AsRawFd;
@@ -14,10 +15,13 @@ use std::ptr;
 use wire::ipv4::{self, Ipv4Repr};
 use wire::ipv6::{self, Ipv6Repr};
 use wire::udp::{self, UdpRepr};
-use wire::{Buf, DropReason, Meta, Packet, Pool, Time, WireError, protocol, stage};
+use wire::{Buf, Burst, DropReason, Meta, OuterHeader, Packet, Pool, Time, WireError, protocol, stage};
 
 /// Datagrams taken with one system call.
 const BATCH: usize = 16;
+
+/// Messages taken with one system call where each may be a burst of 64 KiB: a working set of half a mebibyte.
+const BURSTS: usize = 8;
 
 /// Time to live that is written when the kernel did not say it.
 const USUAL_TTL: u8 = 64;
@@ -53,9 +57,9 @@ impl UdpTransport {
         let Some(socket) = self.pair(family).map(|pair| pair.whole.as_raw_fd()) else {
             return Ok(Received::default());
         };
-        while self.slots.len() < BATCH {
-            self.slots.push(pool.take());
-        }
+        // A pool for bursts may have given some without room for headers.
+        self.slots.retain(|slot| slot.headroom() >= HEADROOM);
+        self.fill_slots(BATCH, pool);
         if self.slots.iter().any(|slot| slot.headroom() < HEADROOM) {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
@@ -63,19 +67,25 @@ impl UdpTransport {
             ));
         }
         let mut batch = [const { Arrived::NONE }; BATCH];
-        let count = match receive(socket, &mut self.slots, &mut batch) {
-            Ok(count) => count,
-            Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => 0,
-            Err(e) => return Err(e),
-        };
+        let count = receive(socket, &mut self.slots, &mut batch)?;
         let mut answer = Received { datagrams: count, truncated: 0, more: count == BATCH };
-        for (mut buf, arrived) in self.slots.drain(..count).zip(&batch) {
+        let rest = self.slots.len() - count;
+        for (mut buf, arrived) in self.slots.drain(rest..).rev().zip(&batch) {
             buf.set_len(arrived.len);
             let beside = control::parse(arrived.control());
             if let Some(lost) = beside.lost {
                 self.lost[usize::from(family == Family::V6)] = lost;
             }
-            let cut = arrived.flags & libc::MSG_TRUNC != 0;
+            let cut = arrived.is_cut();
+            let joined = beside.stride.filter(|stride| !cut && *stride < buf.len());
+            if let (Some(stride), Some(header)) = (joined, arrived.header(family, &beside, self.sockets.port))
+            {
+                answer.datagrams -= 1;
+                if let Some(burst) = Burst::raw(buf, header, stride, now) {
+                    split(burst, pool, out, &mut answer);
+                }
+                continue;
+            }
             let (src, src_port) = arrived.peer(family);
             let dst_port = self.sockets.port;
             match write_headers(&mut buf, &beside, (src, src_port), dst_port) {
@@ -91,6 +101,78 @@ impl UdpTransport {
         }
         Ok(answer)
     }
+
+    /// Have the kernel join datagrams of one flow, equal length and equal headers (UDP_GRO), or not; what arrives with equal
+    /// type of service and time to live only, and with a UDP checksum. [`UdpTransport::recv_bursts`] takes what it joined in
+    /// one piece; [`UdpTransport::recv`] cuts it again, which costs a copy.
+    pub fn join_datagrams(&self, on: bool) -> io::Result<()> {
+        let mut pairs = self.sockets.v4.iter().chain(&self.sockets.v6);
+        let on = libc::c_int::from(on);
+        pairs.try_for_each(|pair| sockopt::set_int(&pair.whole, libc::SOL_UDP, libc::UDP_GRO, on))
+    }
+
+    /// Take waiting bursts of `family` (never waits) and append them to `out`: the datagrams as they came, without headers. A
+    /// datagram that the kernel did not join is a burst of one. The pool's buffers need [`super::MAX_DATAGRAM`] octets
+    /// behind their headroom. [`UdpTransport::join_datagrams`] comes first, once.
+    pub fn recv_bursts(
+        &mut self,
+        family: Family,
+        now: Time,
+        pool: &mut Pool,
+        out: &mut Vec<Burst<stage::Raw>>,
+    ) -> io::Result<Received> {
+        let Some(socket) = self.pair(family).map(|pair| pair.whole.as_raw_fd()) else {
+            return Ok(Received::default());
+        };
+        self.fill_slots(BURSTS, pool);
+        let mut batch = [const { Arrived::NONE }; BURSTS];
+        let count = receive(socket, &mut self.slots, &mut batch)?;
+        let mut answer = Received { more: count == BURSTS, ..Received::default() };
+        let rest = self.slots.len() - count;
+        for (mut buf, arrived) in self.slots.drain(rest..).rev().zip(&batch) {
+            buf.set_len(arrived.len);
+            let beside = control::parse(arrived.control());
+            if let Some(lost) = beside.lost {
+                self.lost[usize::from(family == Family::V6)] = lost;
+            }
+            let header = arrived.header(family, &beside, self.sockets.port).filter(|_| !arrived.is_cut());
+            let stride = beside.stride.unwrap_or(0);
+            let Some(header) = header else {
+                answer.datagrams += 1;
+                answer.truncated += 1;
+                pool.put(buf);
+                continue;
+            };
+            if let Some(burst) = Burst::raw(buf, header, stride, now) {
+                answer.datagrams += burst.count();
+                out.push(burst);
+            }
+        }
+        Ok(answer)
+    }
+
+    fn fill_slots(&mut self, count: usize, pool: &mut Pool) {
+        while self.slots.len() < count {
+            self.slots.push(pool.take());
+        }
+    }
+}
+
+/// Cut a joined message into whole packets.
+fn split(
+    burst: Burst<stage::Raw>,
+    pool: &mut Pool,
+    out: &mut Vec<Packet<stage::Raw>>,
+    answer: &mut Received,
+) {
+    for packet in burst.packets(pool) {
+        answer.datagrams += 1;
+        match packet {
+            Ok(packet) => out.push(packet),
+            Err(_) => answer.truncated += 1,
+        }
+    }
+    pool.put(burst.into_buf());
 }
 
 /// One datagram's surroundings.
@@ -124,6 +206,25 @@ impl Arrived {
         self.control.octets.get(..self.control_len).unwrap_or_default()
     }
 
+    /// Whether data, or what was beside it, did not fit.
+    fn is_cut(&self) -> bool {
+        self.flags & (libc::MSG_TRUNC | libc::MSG_CTRUNC) != 0
+    }
+
+    /// The headers that it travelled in; `None` if the kernel did not say the address it was sent to.
+    fn header(&self, family: Family, beside: &Beside, dst_port: u16) -> Option<OuterHeader> {
+        let (src, src_port) = self.peer(family);
+        Some(OuterHeader {
+            src,
+            dst: beside.dst?,
+            src_port,
+            dst_port,
+            tos: beside.tos,
+            ttl: beside.ttl.unwrap_or(USUAL_TTL),
+            may_fragment: false,
+        })
+    }
+
     fn peer(&self, family: Family) -> (IpAddr, u16) {
         match family {
             Family::V4 => {
@@ -140,12 +241,19 @@ impl Arrived {
     }
 }
 
-/// recvmmsg(2) into the free areas of `slots`; how many datagrams came.
-fn receive(socket: libc::c_int, slots: &mut [Buf], batch: &mut [Arrived; BATCH]) -> io::Result<usize> {
-    let mut parts = [libc::iovec { iov_base: ptr::null_mut(), iov_len: 0 }; BATCH];
+/// recvmmsg(2) into the free areas of `slots`, the last one first: it was used last, and is still in the cache. How many
+/// messages came, zero if none waits.
+fn receive<const N: usize>(
+    socket: libc::c_int,
+    slots: &mut [Buf],
+    batch: &mut [Arrived; N],
+) -> io::Result<usize> {
+    let mut parts = [libc::iovec { iov_base: ptr::null_mut(), iov_len: 0 }; N];
+    let slots_len = slots.len();
     // SAFETY: mmsghdr is plain old data; all zeroes is a valid value of it.
-    let mut messages: [libc::mmsghdr; BATCH] = unsafe { std::mem::zeroed() };
-    for (((message, part), slot), arrived) in messages.iter_mut().zip(&mut parts).zip(slots).zip(&mut *batch)
+    let mut messages: [libc::mmsghdr; N] = unsafe { std::mem::zeroed() };
+    for (((message, part), slot), arrived) in
+        messages.iter_mut().zip(&mut parts).zip(slots.iter_mut().rev()).zip(&mut *batch)
     {
         let room = slot.spare_mut();
         *part = libc::iovec { iov_base: room.as_mut_ptr().cast(), iov_len: room.len() };
@@ -157,18 +265,24 @@ fn receive(socket: libc::c_int, slots: &mut [Buf], batch: &mut [Arrived; BATCH])
         header.msg_control = arrived.control.octets.as_mut_ptr().cast();
         header.msg_controllen = arrived.control.octets.len();
     }
-    // SAFETY: each message points to one iovec over a slot's own free area, to a name and to a control area, all live
-    // and exclusively borrowed until the call returns, with their lengths.
+    // The fewest of the three: no message without a slot.
+    let wanted = N.min(slots_len);
+    // SAFETY: each of the first `wanted` messages points to one iovec over a slot's own free area, to a name and to a control
+    // area, all live and exclusively borrowed until the call returns, with their lengths.
     let count = check(unsafe {
         libc::recvmmsg(
             socket,
             messages.as_mut_ptr(),
-            BATCH as libc::c_uint,
+            wanted as libc::c_uint,
             libc::MSG_DONTWAIT,
             ptr::null_mut(),
         )
-    })?;
-    let count = usize::try_from(count).unwrap_or(0).min(BATCH);
+    });
+    let count = match count {
+        Ok(count) => usize::try_from(count).unwrap_or(0).min(wanted),
+        Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => 0,
+        Err(e) => return Err(e),
+    };
     for (message, arrived) in messages.iter().zip(batch).take(count) {
         arrived.len = message.msg_len as usize;
         arrived.flags = message.msg_hdr.msg_flags;

@@ -79,7 +79,7 @@ pub(crate) fn patiently(
     }
 }
 
-fn transmit(
+pub(super) fn transmit(
     socket: &Socket,
     to: &SockAddr,
     payload: &[u8],

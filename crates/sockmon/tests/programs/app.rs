@@ -104,6 +104,23 @@ fn run(words: &mut SplitWhitespace<'_>, sockets: &mut Sockets) -> io::Result<Str
             let n = ret(unsafe { libc::recv(fd, data.as_mut_ptr().cast(), data.len(), 0) } as c_int)?;
             return Ok(n.to_string());
         }
+        // Read so many octets; an FNV-1a hash of them.
+        "collect" => {
+            let (wanted, mut have, mut hash) = (number(words), 0, 0xcbf2_9ce4_8422_2325_u64);
+            while have < wanted {
+                wait(fd, 5000)?;
+                let mut data = vec![0u8; wanted - have];
+                // SAFETY: the buffer has the length that is passed.
+                let n = ret(unsafe { libc::recv(fd, data.as_mut_ptr().cast(), data.len(), 0) } as c_int)?;
+                let octets = &data[..n as usize];
+                hash = octets.iter().fold(hash, |h, b| (h ^ u64::from(*b)).wrapping_mul(0x0100_0000_01b3));
+                have += octets.len();
+                if n == 0 {
+                    break;
+                }
+            }
+            return Ok(format!("{hash:x}"));
+        }
         "mark" => {
             let mut mark = 0u32;
             let mut len = 4;

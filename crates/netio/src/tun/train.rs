@@ -1,0 +1,61 @@
+//! A train to the host: one write, gathered from where its packets lie.
+
+use super::vnet::VnetHeader;
+use super::{PREFIX_LEN, Tun, prefix_of};
+use std::io::IoSlice;
+use wire::train::{MAX_HEADER, MAX_PACKETS};
+use wire::{DropReason, GsoKind, Train, record};
+
+/// What became of a train.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Delivered {
+    /// Packets that the kernel took.
+    pub packets: usize,
+    /// Packets that it did not take, and why the last one was not.
+    pub dropped: Option<(usize, DropReason)>,
+}
+
+impl Tun {
+    /// Hand a train to the host with its mark in the record. One system call for all its packets; one for each if the device
+    /// refuses it or does not carry UDP super-packets. Nothing is copied but the common header.
+    pub fn send_train(&self, train: &Train<'_>) -> Delivered {
+        let mut header = [0; MAX_HEADER];
+        let Some((len, gso)) = train.header(&mut header).filter(|(_, gso)| self.carries(gso.kind)) else {
+            return self.send_each(train);
+        };
+        let header = header.get(..len).unwrap_or_default();
+        let version = header.first().map_or(0, |first| first >> 4);
+        let prefix =
+            prefix_of(VnetHeader::emit(&gso, record::LEN as u16, len as u16, version), version, train.mark);
+        let mut parts: [IoSlice<'_>; MAX_PACKETS + 2] = std::array::from_fn(|_| IoSlice::new(&[]));
+        let [first, second, rest @ ..] = &mut parts;
+        *first = IoSlice::new(&prefix);
+        *second = IoSlice::new(header);
+        let payloads = train.payloads();
+        let count = payloads.len() + 2;
+        for (part, payload) in rest.iter_mut().zip(payloads) {
+            *part = IoSlice::new(payload);
+        }
+        match self.write(parts.get(..count).unwrap_or_default(), PREFIX_LEN + train.len()) {
+            Ok(()) => Delivered { packets: train.packets().len(), dropped: None },
+            Err(DropReason::BadHeader) => self.send_each(train),
+            Err(reason) => Delivered { packets: 0, dropped: Some((train.packets().len(), reason)) },
+        }
+    }
+
+    fn carries(&self, kind: GsoKind) -> bool {
+        kind != GsoKind::Udp || self.carries_udp_super_packets()
+    }
+
+    /// The packets one by one, as they were.
+    fn send_each(&self, train: &Train<'_>) -> Delivered {
+        let mut answer = Delivered::default();
+        for packet in train.packets() {
+            match self.send_bytes(packet, train.mark) {
+                Ok(()) => answer.packets += 1,
+                Err(reason) => answer.dropped = Some((answer.dropped.map_or(1, |(n, _)| n + 1), reason)),
+            }
+        }
+        answer
+    }
+}

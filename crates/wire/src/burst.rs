@@ -1,0 +1,274 @@
+//! A burst: datagrams of one flow, back to back in one buffer, each as long as the first but for the last, which may be
+//! shorter. It is what UDP_SEGMENT sends and what UDP_GRO delivers with one system call.
+//!
+//! What enters, outbound: slots in which ESP is built in place (RFC 3948: the UDP payload *is* the ESP packet). What
+//! leaves: one buffer with one set of outer headers beside it. Inbound it is the same seen from the other end: the datagrams
+//! are taken out one by one and opened in place. The type parameter is the stage, as of a [`Packet`].
+//!
+//! Adapters that know whole packets only (captures, raw sockets) get them from [`Burst::packets`].
+
+use crate::ipv4::{self, Ipv4Repr};
+use crate::ipv6::{self, Ipv6Repr};
+use crate::packet::Next;
+use crate::udp::{self, Udp, UdpRepr};
+use crate::{AppId, Buf, Meta, Packet, Pool, Time, WireError, protocol, stage};
+use std::marker::PhantomData;
+use std::net::IpAddr;
+
+/// The most datagrams of one burst: what every kernel with UDP_SEGMENT takes.
+pub const MAX_DATAGRAMS: usize = 64;
+
+/// The most octets of UDP payload in all, over IPv4.
+pub const MAX_LEN_V4: usize = 65_535 - ipv4::HEADER_LEN - udp::HEADER_LEN;
+
+/// The most octets of UDP payload in all, over IPv6: Linux counts the header in here too.
+pub const MAX_LEN_V6: usize = 65_535 - ipv6::HEADER_LEN - udp::HEADER_LEN;
+
+/// The headers around every datagram of a burst.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OuterHeader {
+    /// Source address.
+    pub src: IpAddr,
+    /// Destination address, of the same family.
+    pub dst: IpAddr,
+    /// Source port.
+    pub src_port: u16,
+    /// Destination port.
+    pub dst_port: u16,
+    /// Type of service or traffic class: DSCP and ECN.
+    pub tos: u8,
+    /// Time to live or hop limit; outbound, zero leaves it to the host.
+    pub ttl: u8,
+    /// The datagrams may be cut into IP fragments. Such a burst cannot be sent with one call.
+    pub may_fragment: bool,
+}
+
+/// What is known of all datagrams of a burst beside their bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BurstMeta {
+    /// When the burst entered the house.
+    pub received: Time,
+    /// The ESP sequence number of the first datagram; the others follow it one by one. Outbound only.
+    pub sequence: u64,
+    /// The SPI. Outbound only.
+    pub spi: u32,
+    /// The application. Outbound only.
+    pub app: AppId,
+    /// Octets of the inner packets, for counters. Outbound only.
+    pub inner_len: u32,
+}
+
+/// Datagrams of one flow in one buffer.
+#[derive(Debug)]
+pub struct Burst<S> {
+    buf: Buf,
+    /// The headers around each.
+    pub header: OuterHeader,
+    /// What else is known.
+    pub meta: BurstMeta,
+    /// Octets from one datagram's start to the next one's.
+    stride: usize,
+    count: usize,
+    closed: bool,
+    stage: PhantomData<S>,
+}
+
+impl Burst<stage::Scheduled> {
+    /// An empty burst to build in the free area of `buf`, whose datagrams are to be `stride` octets long. `None` if the
+    /// addresses are of two families, `stride` is zero, or not one such datagram fits.
+    pub fn begin(buf: Buf, header: OuterHeader, stride: usize) -> Option<Self> {
+        let fits = stride > 0 && stride <= max_len(&header) && stride <= buf.len() + buf.tailroom();
+        if !fits || header.src.is_ipv4() != header.dst.is_ipv4() {
+            return None;
+        }
+        let mut buf = buf;
+        buf.truncate(0);
+        Some(Burst {
+            buf,
+            header,
+            meta: BurstMeta::default(),
+            stride,
+            count: 0,
+            closed: false,
+            stage: PhantomData,
+        })
+    }
+
+    /// Room for the next datagram of `len` octets, at most the stride; what is in it is not defined. Nothing happens
+    /// until [`Burst::commit`]. `None`: the burst has ended or has too little room left, or `len` is zero or
+    /// too long.
+    #[inline]
+    pub fn next_slot(&mut self, len: usize) -> Option<&mut [u8]> {
+        let fits = (1..=self.stride).contains(&len) && self.buf.len() + len <= max_len(&self.header);
+        if !fits || self.closed || self.count == MAX_DATAGRAMS {
+            return None;
+        }
+        self.buf.spare_mut().get_mut(..len)
+    }
+
+    /// The slot of `len` octets is filled: it is the next datagram. A shorter one than the stride is the last. `false`:
+    /// [`Burst::next_slot`] would not have given so many.
+    #[inline]
+    #[must_use]
+    pub fn commit(&mut self, len: usize) -> bool {
+        if self.next_slot(len).is_none() || self.buf.push_back(len).is_none() {
+            return false;
+        }
+        self.count += 1;
+        self.closed = len < self.stride;
+        true
+    }
+
+    /// The datagrams built so far, to seal in place as a batch.
+    pub fn datagrams_mut(&mut self) -> impl Iterator<Item = &mut [u8]> {
+        let stride = self.stride;
+        self.buf.as_mut_slice().chunks_mut(stride)
+    }
+
+    /// Whether not one more datagram of the full length can be added; a shorter one might.
+    #[inline]
+    pub fn is_full(&self) -> bool {
+        self.closed
+            || self.count == MAX_DATAGRAMS
+            || self.buf.len() + self.stride > max_len(&self.header)
+            || self.buf.tailroom() < self.stride
+    }
+}
+
+impl Burst<stage::Raw> {
+    /// What a socket received: datagrams of `stride` octets in `buf`, the last perhaps shorter. A stride of zero or one that is
+    /// longer than the data means one datagram. `None` if the addresses are of two families.
+    pub fn raw(buf: Buf, header: OuterHeader, stride: usize, received: Time) -> Option<Self> {
+        if header.src.is_ipv4() != header.dst.is_ipv4() {
+            return None;
+        }
+        let len = buf.len();
+        let stride = if stride == 0 || stride > len { len.max(1) } else { stride };
+        let count = len.div_ceil(stride).max(1);
+        let meta = BurstMeta { received, ..BurstMeta::default() };
+        Some(Burst { buf, header, meta, stride, count, closed: true, stage: PhantomData })
+    }
+
+    /// The datagrams, to open in place. An empty one (alone) is left out: it carries nothing that could be opened.
+    pub fn datagrams_mut(&mut self) -> impl Iterator<Item = &mut [u8]> {
+        let stride = self.stride;
+        self.buf.as_mut_slice().chunks_mut(stride)
+    }
+}
+
+impl<S> Burst<S> {
+    /// The same burst, one stage on.
+    #[inline]
+    pub fn advance<T>(self) -> Burst<T>
+    where
+        S: Next<T>,
+    {
+        let Burst { buf, header, meta, stride, count, closed, .. } = self;
+        Burst { buf, header, meta, stride, count, closed, stage: PhantomData }
+    }
+
+    /// Octets of each datagram but the last, which may be shorter.
+    pub fn stride(&self) -> usize {
+        self.stride.min(self.buf.len())
+    }
+
+    /// Datagrams in it.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Whether there is no datagram in it.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// All of them, back to back.
+    pub fn bytes(&self) -> &[u8] {
+        self.buf.as_slice()
+    }
+
+    /// One after the other. An empty datagram (inbound, alone) is left out.
+    pub fn datagrams(&self) -> impl Iterator<Item = &[u8]> {
+        self.buf.as_slice().chunks(self.stride)
+    }
+
+    /// The buffer, to give back to its [`Pool`].
+    pub fn into_buf(self) -> Buf {
+        self.buf
+    }
+
+    /// Each datagram as a whole packet with IP and UDP header, in a buffer of `pool`. For adapters that know only those: it
+    /// copies. UDP checksums are right.
+    pub fn packets<'a>(
+        &'a self,
+        pool: &'a mut Pool,
+    ) -> impl Iterator<Item = Result<Packet<S>, WireError>> + 'a {
+        self.datagrams().enumerate().map(|(i, payload)| {
+            let mut buf = pool.take();
+            buf.push_back(payload.len()).ok_or(WireError::NoRoom)?.copy_from_slice(payload);
+            self.header.push(&mut buf)?;
+            let meta = Meta {
+                received: self.meta.received,
+                sequence: self.meta.sequence.wrapping_add(i as u64),
+                spi: self.meta.spi,
+                app: self.meta.app,
+                tos: self.header.tos,
+                may_fragment: self.header.may_fragment,
+                ..Meta::default()
+            };
+            Ok(Packet::at_stage(buf, meta))
+        })
+    }
+}
+
+/// The most octets of UDP payload in a burst with these headers.
+fn max_len(header: &OuterHeader) -> usize {
+    if header.dst.is_ipv4() { MAX_LEN_V4 } else { MAX_LEN_V6 }
+}
+
+impl OuterHeader {
+    /// Octets of the IP and the UDP header.
+    #[expect(clippy::len_without_is_empty, reason = "a header is never empty")]
+    pub fn len(&self) -> usize {
+        udp::HEADER_LEN + if self.dst.is_ipv4() { ipv4::HEADER_LEN } else { ipv6::HEADER_LEN }
+    }
+
+    /// Write UDP and IP header in front of the payload that `buf` holds, which needs [`OuterHeader::len`] octets of headroom.
+    pub fn push(&self, buf: &mut Buf) -> Result<(), WireError> {
+        let payload_len = buf.len();
+        let datagram_len = payload_len + udp::HEADER_LEN;
+        buf.push_front(self.len()).ok_or(WireError::NoRoom)?;
+        let (ip, datagram) =
+            buf.as_mut_slice().split_at_mut_checked(self.len() - udp::HEADER_LEN).ok_or(WireError::NoRoom)?;
+        udp::emit(datagram, &UdpRepr { src_port: self.src_port, dst_port: self.dst_port, payload_len })?;
+        Udp::new_checked(datagram)?.fill_checksum(self.src, self.dst);
+        match (self.src, self.dst) {
+            (IpAddr::V4(src), IpAddr::V4(dst)) => {
+                let repr = Ipv4Repr {
+                    src,
+                    dst,
+                    protocol: protocol::UDP,
+                    ttl: self.ttl,
+                    tos: self.tos,
+                    id: 0,
+                    df: !self.may_fragment,
+                    payload_len: datagram_len,
+                };
+                ipv4::emit(ip, &repr)
+            }
+            (IpAddr::V6(src), IpAddr::V6(dst)) => {
+                let repr = Ipv6Repr {
+                    src,
+                    dst,
+                    next_header: protocol::UDP,
+                    hop_limit: self.ttl,
+                    traffic_class: self.tos,
+                    flow_label: 0,
+                    payload_len: datagram_len,
+                };
+                ipv6::emit(ip, &repr)
+            }
+            _ => Err(WireError::Version),
+        }
+    }
+}

@@ -1,0 +1,303 @@
+//! A train: whole inner packets of one flow that the host may be given under one header (what a network card's receive
+//! offload does). The inverse of [`crate::segment`]: cutting a train's super-packet gives its packets back.
+//!
+//! What enters: packets where they lie, in one or several buffers; nothing is copied but one header. What leaves: that
+//! header, with the lengths of the whole and the checksum half done (the kernel's NEEDS_CSUM), the payloads in order, and
+//! [`Gso`]. Which packets go together is decided in [`crate::coalesce`].
+//!
+//! The inner checksums are not looked at here: the packets' integrity was proved by the ICV.
+
+use crate::field::{be16, be32, octet, put16, range, tail};
+use crate::tcp::Flags;
+use crate::{Buf, Gso, GsoKind, WireError, checksum, ipv4, ipv6, protocol, tcp, udp};
+
+/// The most packets of a train.
+pub const MAX_PACKETS: usize = 64;
+
+/// The most octets of IP and transport header: IPv6 without extension headers, TCP with all options it can have.
+pub const MAX_HEADER: usize = ipv6::HEADER_LEN + 60;
+
+/// The most octets of a super-packet: what an IPv4 length can say.
+const MAX_LEN: usize = 65_535;
+
+const DF_ONLY: u16 = 0x4000;
+
+/// A packet that could be part of a train, as far as one look at its headers tells: TCP or UDP; IPv4 with DF, without
+/// options, not a fragment, its header checksum right; or IPv6 without extension headers; lengths that agree.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Piece<'a> {
+    packet: &'a [u8],
+    ip_len: usize,
+    head_len: usize,
+    kind: GsoKind,
+}
+
+impl<'a> Piece<'a> {
+    #[inline]
+    pub(crate) fn look(packet: &'a [u8]) -> Option<Piece<'a>> {
+        let (ip_len, protocol) = match octet(packet, 0) {
+            0x45 => {
+                let whole = usize::from(be16(packet, 2)) == packet.len() && be16(packet, 6) == DF_ONLY;
+                let header = range(packet, 0, ipv4::HEADER_LEN);
+                let right = whole && checksum::fold(checksum::sum(header)) == 0xffff;
+                right.then_some((ipv4::HEADER_LEN, octet(packet, 9)))?
+            }
+            first if first >> 4 == 6 => {
+                let whole = usize::from(be16(packet, 4)) + ipv6::HEADER_LEN == packet.len();
+                whole.then_some((ipv6::HEADER_LEN, octet(packet, 6)))?
+            }
+            _ => return None,
+        };
+        let upper = tail(packet, ip_len);
+        let (kind, upper_len) = match protocol {
+            protocol::TCP if upper.len() >= tcp::HEADER_LEN => {
+                (GsoKind::Tcp, usize::from(octet(upper, 12) >> 4) * 4)
+            }
+            protocol::UDP if usize::from(be16(upper, 4)) == upper.len() => (GsoKind::Udp, udp::HEADER_LEN),
+            _ => return None,
+        };
+        let least = if kind == GsoKind::Tcp { tcp::HEADER_LEN } else { udp::HEADER_LEN };
+        let fits = (least..=upper.len()).contains(&upper_len);
+        fits.then_some(Piece { packet, ip_len, head_len: ip_len + upper_len, kind })
+    }
+
+    fn upper(&self) -> &'a [u8] {
+        tail(self.packet, self.ip_len)
+    }
+
+    fn payload(&self) -> &'a [u8] {
+        tail(self.packet, self.head_len)
+    }
+
+    fn tcp_flags(&self) -> Flags {
+        Flags(be16(self.upper(), 12) & 0xfff)
+    }
+
+    /// Whether it may stand under a header with others at all: it carries something, and no flag that belongs to one segment.
+    #[inline]
+    fn joins(&self) -> bool {
+        !self.payload().is_empty()
+            && match self.kind {
+                GsoKind::Tcp => {
+                    let flags = self.tcp_flags();
+                    let alone = Flags::SYN | Flags::RST | Flags::URG | Flags::CWR;
+                    flags.contains(Flags::ACK) && !flags.intersects(alone)
+                }
+                // Without a checksum it would get one: RFC 768 lets the sender choose.
+                _ => be16(self.upper(), 6) != 0,
+            }
+    }
+
+    /// Whether nothing may follow it in its train.
+    #[inline]
+    fn ends(&self) -> bool {
+        self.kind == GsoKind::Tcp && self.tcp_flags().intersects(Flags::PSH | Flags::FIN)
+    }
+
+    /// Whether a train may begin with it and go on.
+    #[inline]
+    pub(crate) fn begins(&self) -> bool {
+        self.joins() && !self.ends()
+    }
+
+    /// Addresses, ports and protocol.
+    #[inline]
+    pub(crate) fn same_flow(&self, other: &Piece<'_>) -> bool {
+        let addresses = |piece: &Piece<'a>| if piece.ip_len == ipv4::HEADER_LEN { 12..20 } else { 8..40 };
+        self.kind == other.kind
+            && self.ip_len == other.ip_len
+            && self.packet.get(addresses(self)) == other.packet.get(addresses(self))
+            && range(self.upper(), 0, 4) == range(other.upper(), 0, 4)
+    }
+
+    /// Whether everything in the headers is alike that must be in a train: all but length, identification, checksums,
+    /// sequence number, PSH and FIN.
+    #[inline]
+    fn alike(&self, other: &Piece<'_>) -> bool {
+        let ip = |from, to| range(self.packet, from, to) == range(other.packet, from, to);
+        let upper = |from, to| range(self.upper(), from, to) == range(other.upper(), from, to);
+        let ip_alike = match self.ip_len {
+            ipv4::HEADER_LEN => ip(0, 2) && ip(6, 10) && ip(12, 20),
+            _ => ip(0, 4) && ip(6, 40),
+        };
+        let ends = Flags::PSH | Flags::FIN;
+        self.kind == other.kind
+            && self.head_len == other.head_len
+            && self.ip_len == other.ip_len
+            && ip_alike
+            && upper(0, 4)
+            && (self.kind != GsoKind::Tcp
+                || upper(8, 12)
+                    && self.tcp_flags().without(ends) == other.tcp_flags().without(ends)
+                    && upper(14, 16)
+                    && upper(18, self.head_len - self.ip_len))
+    }
+}
+
+/// Packets under one header. Borrows them where they lie.
+#[derive(Clone, Debug)]
+pub struct Train<'a> {
+    /// What the first packet's headers say; `None`: a packet that can only go alone.
+    first: Option<Piece<'a>>,
+    /// Whole packets, headers included: the device may refuse the train.
+    packets: [&'a [u8]; MAX_PACKETS],
+    count: usize,
+    /// Octets of payload in all.
+    payload_len: usize,
+    /// Payload octets of each packet but the last.
+    size: usize,
+    /// PSH and FIN of the last packet.
+    last_flags: Flags,
+    closed: bool,
+    /// The mark of its record: proof, services and application, the same for all.
+    pub mark: u32,
+}
+
+impl<'a> Train<'a> {
+    /// A train of one packet, whatever it is. The packet begins with its IP header and ends where its IP length says.
+    pub fn begin(packet: &'a [u8], mark: u32) -> Train<'a> {
+        Train::begin_with(Piece::look(packet), packet, mark)
+    }
+
+    #[inline]
+    pub(crate) fn begin_with(first: Option<Piece<'a>>, packet: &'a [u8], mark: u32) -> Train<'a> {
+        let payload_len = first.map_or(0, |piece| piece.payload().len());
+        let mut packets: [&[u8]; MAX_PACKETS] = [&[]; MAX_PACKETS];
+        if let Some(slot) = packets.first_mut() {
+            *slot = packet;
+        }
+        Train {
+            first,
+            packets,
+            count: 1,
+            payload_len,
+            size: payload_len,
+            last_flags: Flags::default(),
+            closed: !first.is_some_and(|piece| piece.begins()),
+            mark,
+        }
+    }
+
+    /// Put `piece` behind the others if it belongs there; whether it did.
+    #[inline]
+    pub(crate) fn append(&mut self, piece: &Piece<'a>, mark: u32) -> bool {
+        let Some(first) = self.first.filter(|_| !self.closed && self.mark == mark) else { return false };
+        let len = piece.payload().len();
+        let seq = be32(first.upper(), 4).wrapping_add(self.payload_len as u32);
+        let belongs = len <= self.size
+            && first.head_len + self.payload_len + len <= MAX_LEN
+            && piece.joins()
+            && (first.kind != GsoKind::Tcp || be32(piece.upper(), 4) == seq)
+            && first.alike(piece);
+        if !belongs {
+            return false;
+        }
+        let Some(slot) = self.packets.get_mut(self.count) else { return false };
+        *slot = piece.packet;
+        self.count += 1;
+        self.payload_len += len;
+        if piece.ends() {
+            self.last_flags = Flags(piece.tcp_flags().0 & (Flags::PSH | Flags::FIN).0);
+        }
+        self.closed = len < self.size
+            || piece.ends()
+            || self.count == MAX_PACKETS
+            || first.head_len + self.payload_len + self.size > MAX_LEN;
+        true
+    }
+
+    /// Whether a packet of this piece's flow has to come behind this train.
+    #[inline]
+    pub(crate) fn same_flow(&self, piece: &Piece<'_>) -> bool {
+        self.first.is_some_and(|first| first.same_flow(piece))
+    }
+
+    /// Whether no packet can follow.
+    pub fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    /// The packets, each as it was.
+    pub fn packets(&self) -> &[&'a [u8]] {
+        self.packets.get(..self.count).unwrap_or_default()
+    }
+
+    /// The payloads behind the common header, in order; of a train of one there is no common header.
+    pub fn payloads(&self) -> impl ExactSizeIterator<Item = &'a [u8]> + '_ {
+        let head_len = self.first.map_or(0, |first| first.head_len);
+        self.packets().iter().map(move |packet| tail(packet, head_len))
+    }
+
+    /// Octets of the super-packet, or of the one packet.
+    #[expect(clippy::len_without_is_empty, reason = "a train has a packet")]
+    pub fn len(&self) -> usize {
+        match self.first {
+            Some(first) => first.head_len + self.payload_len,
+            None => self.packets().iter().map(|packet| packet.len()).sum(),
+        }
+    }
+
+    /// Write the common header of two or more packets into `out`: its length, and how the kernel is to cut behind it.
+    /// `None`: one packet, which goes as it is.
+    pub fn header(&self, out: &mut [u8; MAX_HEADER]) -> Option<(usize, Gso)> {
+        let first = self.first.filter(|_| self.count > 1)?;
+        let header = out.get_mut(..first.head_len)?;
+        header.copy_from_slice(first.packet.get(..first.head_len)?);
+        let len = first.head_len + self.payload_len;
+        let upper_len = len - first.ip_len;
+        let (ip, upper) = header.split_at_mut_checked(first.ip_len)?;
+        let (addresses, number) = match first.ip_len {
+            ipv4::HEADER_LEN => {
+                put16(ip, 2, u16::try_from(len).ok()?);
+                put16(ip, 10, 0);
+                put16(ip, 10, checksum::ip_checksum(ip));
+                (range(ip, 12, 20), octet(ip, 9))
+            }
+            _ => {
+                put16(ip, 4, u16::try_from(upper_len).ok()?);
+                (range(ip, 8, 40), octet(ip, 6))
+            }
+        };
+        let checksum_offset = match first.kind {
+            GsoKind::Tcp => {
+                let flags = be16(upper, 12);
+                put16(upper, 12, flags | self.last_flags.0);
+                16
+            }
+            _ => {
+                put16(upper, 4, u16::try_from(upper_len).ok()?);
+                6
+            }
+        };
+        let partial = checksum::sum(addresses) + u32::from(number) + upper_len as u32;
+        put16(upper, checksum_offset, checksum::fold(partial));
+        let gso = Gso {
+            kind: first.kind,
+            needs_checksum: true,
+            size: u16::try_from(self.size).ok()?,
+            checksum_start: first.ip_len as u16,
+            checksum_offset: checksum_offset as u16,
+        };
+        Some((first.head_len, gso))
+    }
+
+    /// Write the super-packet (or the one packet) behind what `out` holds, for who cannot gather. Copies.
+    pub fn copy_into(&self, out: &mut Buf) -> Result<Gso, WireError> {
+        let mut put = |bytes: &[u8]| -> Result<(), WireError> {
+            out.push_back(bytes.len()).ok_or(WireError::NoRoom)?.copy_from_slice(bytes);
+            Ok(())
+        };
+        let mut header = [0; MAX_HEADER];
+        match self.header(&mut header) {
+            Some((len, gso)) => {
+                put(range(&header, 0, len))?;
+                self.payloads().try_for_each(put)?;
+                Ok(gso)
+            }
+            None => {
+                self.packets().iter().try_for_each(|packet| put(packet))?;
+                Ok(Gso::default())
+            }
+        }
+    }
+}
