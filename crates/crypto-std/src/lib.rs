@@ -7,6 +7,8 @@
 
 mod aad;
 mod fingerprint;
+#[cfg(test)]
+mod published;
 mod ring;
 mod rustcrypto;
 

@@ -4,8 +4,10 @@ use std::hint::black_box;
 
 use crypto::{Cipher, CryptoError, OpenOp, Provider, SealOp, Secret, SuiteId, Transform, known_answer};
 use ring::aead::{
-    AES_128_GCM, AES_256_GCM, Aad, Algorithm, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey,
+    AES_128_GCM, AES_256_GCM, Aad, Algorithm, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, Tag, UnboundKey,
 };
+
+use crate::aad;
 
 /// More than `ring` uses of the stack while it expands a key.
 const KEY_SETUP_STACK: usize = 8192;
@@ -101,15 +103,24 @@ impl<const EXTENDED: bool> RingKey<EXTENDED> {
     }
 
     #[inline]
+    fn protect(&self, iv: [u8; 8], aad: &[u8], data: &mut [u8]) -> Option<Tag> {
+        self.key.seal_in_place_separate_tag(self.nonce(iv), Aad::from(aad), data).ok()
+    }
+
+    #[inline]
+    fn unprotect(&self, iv: [u8; 8], aad: &[u8], data: &mut [u8], icv: [u8; 16]) -> bool {
+        self.key.open_in_place_separate_tag(self.nonce(iv), Aad::from(aad), icv.into(), data, 0..).is_ok()
+    }
+
+    #[inline]
     fn seal_one(&self, op: &mut SealOp<'_>) {
         let SealOp { sequence, header, iv, data, icv } = op;
         let counter = sequence.to_be_bytes();
         let made = match <&mut [u8; 8]>::try_from(&mut **iv) {
             Ok(iv) => {
                 *iv = counter;
-                with_aad::<EXTENDED, _>(header, *sequence, |aad| {
-                    self.key.seal_in_place_separate_tag(self.nonce(counter), Aad::from(aad), data).ok()
-                })
+                let aad = aad::Aad::new(header, *sequence, EXTENDED);
+                self.protect(counter, aad.octets(), data)
             }
             Err(_) => None,
         };
@@ -128,25 +139,8 @@ impl<const EXTENDED: bool> RingKey<EXTENDED> {
         let (Ok(iv), Ok(tag)) = (<[u8; 8]>::try_from(op.iv), <[u8; 16]>::try_from(op.icv)) else {
             return false;
         };
-        with_aad::<EXTENDED, _>(op.header, op.sequence, |aad| {
-            self.key
-                .open_in_place_separate_tag(self.nonce(iv), Aad::from(aad), tag.into(), op.data, 0..)
-                .is_ok()
-        })
-    }
-}
-
-/// The associated data: SPI and sequence number, in full where it is extended (RFC 4106 section 5).
-#[inline]
-fn with_aad<const EXTENDED: bool, T>(header: &[u8; 8], sequence: u64, then: impl FnOnce(&[u8]) -> T) -> T {
-    if EXTENDED {
-        let mut aad = [0; 12];
-        aad[..4].copy_from_slice(&header[..4]);
-        aad[4..8].copy_from_slice(&((sequence >> 32) as u32).to_be_bytes());
-        aad[8..].copy_from_slice(&header[4..]);
-        then(&aad)
-    } else {
-        then(header)
+        let aad = aad::Aad::new(op.header, op.sequence, EXTENDED);
+        self.unprotect(iv, aad.octets(), op.data, tag)
     }
 }
 
@@ -176,6 +170,22 @@ impl<const EXTENDED: bool> Transform for RingKey<EXTENDED> {
     fn open(&self, mut op: OpenOp<'_>) -> bool {
         self.open_one(&mut op)
     }
+}
+
+/// A key below the level of ESP.
+#[cfg(test)]
+pub(crate) fn raw(suite: SuiteId, key: &[u8], salt: [u8; SALT_LEN]) -> Option<Box<dyn crate::published::Raw>> {
+    struct Raw(RingKey<false>);
+    impl crate::published::Raw for Raw {
+        fn protect(&self, iv: &[u8; 8], aad: &[u8], data: &mut [u8]) -> [u8; 16] {
+            self.0.protect(*iv, aad, data).unwrap().as_ref().try_into().unwrap()
+        }
+        fn unprotect(&self, iv: &[u8; 8], aad: &[u8], data: &mut [u8], icv: &[u8]) -> bool {
+            self.0.unprotect(*iv, aad, data, icv.try_into().unwrap())
+        }
+    }
+    let algorithm = algorithm(suite)?;
+    Some(Box::new(Raw(RingKey { key: expand(algorithm, key)?, salt, algorithm })))
 }
 
 #[cfg(test)]

@@ -17,6 +17,8 @@ mod compose;
 mod gcm;
 mod hmac;
 mod mac;
+#[cfg(test)]
+mod raw;
 
 use cipher::{KeyInit, KeySizeUser};
 use crypto::{Authenticator, Cipher, CryptoError, Integrity, Provider, SealOp, Secret, SuiteId, Transform};
@@ -24,6 +26,8 @@ use crypto::{Authenticator, Cipher, CryptoError, Integrity, Provider, SealOp, Se
 use self::cipher_modes::{Cbc, Ctr, Null, PacketCipher};
 use self::hmac::Hmac;
 use self::mac::{Ah, BlockMac, Mac};
+#[cfg(test)]
+pub(crate) use self::raw::raw;
 
 /// More than key setup uses of the stack.
 const KEY_SETUP_STACK: usize = 16 * 1024;

@@ -26,25 +26,29 @@ impl ChaCha {
         nonce[4..].copy_from_slice(iv);
         nonce
     }
+
+    pub(super) fn protect(&self, iv: &[u8; 8], aad: &[u8], data: &mut [u8]) -> Option<[u8; 16]> {
+        let nonce = self.nonce(iv).into();
+        Some(self.key.encrypt_inout_detached(&nonce, aad, data.into()).ok()?.into())
+    }
+
+    pub(super) fn unprotect(&self, iv: &[u8; 8], aad: &[u8], data: &mut [u8], icv: &[u8; 16]) -> bool {
+        let nonce = self.nonce(iv).into();
+        self.key.decrypt_inout_detached(&nonce, aad, data.into(), icv.into()).is_ok()
+    }
 }
 
 impl Transform for ChaCha {
     fn seal_batch(&self, ops: &mut [SealOp<'_>]) {
         for op in ops {
             let iv = op.sequence.to_be_bytes();
-            let (Ok(out), Ok(icv)) =
-                (<&mut [u8; 8]>::try_from(&mut *op.iv), <&mut [u8; 16]>::try_from(&mut *op.icv))
-            else {
-                super::blank(op);
-                continue;
-            };
-            *out = iv;
             let aad = Aad::new(op.header, op.sequence, self.extended);
-            let nonce = self.nonce(&iv).into();
-            let fits = op.data.len() <= MAX_DATA;
-            let data = (&mut *op.data).into();
-            match fits.then(|| self.key.encrypt_inout_detached(&nonce, aad.octets(), data)) {
-                Some(Ok(tag)) => *icv = tag.into(),
+            let fits = op.iv.len() == iv.len() && op.icv.len() == 16 && op.data.len() <= MAX_DATA;
+            match fits.then(|| self.protect(&iv, aad.octets(), op.data)) {
+                Some(Some(tag)) => {
+                    op.iv.copy_from_slice(&iv);
+                    op.icv.copy_from_slice(&tag);
+                }
                 _ => super::blank(op),
             }
         }
@@ -52,17 +56,13 @@ impl Transform for ChaCha {
 
     fn open_batch(&self, ops: &mut [OpenOp<'_>]) {
         for op in ops {
-            let (Ok(iv), Ok(icv)) = (<&[u8; 8]>::try_from(op.iv), <&[u8; 16]>::try_from(op.icv)) else {
-                op.ok = false;
-                continue;
-            };
             let aad = Aad::new(op.header, op.sequence, self.extended);
-            let nonce = self.nonce(iv).into();
-            op.ok = op.data.len() <= MAX_DATA
-                && self
-                    .key
-                    .decrypt_inout_detached(&nonce, aad.octets(), (&mut *op.data).into(), icv.into())
-                    .is_ok();
+            op.ok = match (op.iv.try_into(), op.icv.try_into()) {
+                (Ok(iv), Ok(icv)) if op.data.len() <= MAX_DATA => {
+                    self.unprotect(iv, aad.octets(), op.data, icv)
+                }
+                _ => false,
+            };
         }
     }
 }

@@ -71,12 +71,27 @@ impl<A: Aes> Gcm<A> {
     }
 
     #[inline]
-    fn tag(&self, iv: &[u8; 8], header: &[u8; 8], sequence: u64, data: &[u8]) -> [u8; ICV_LEN] {
-        let aad = Aad::new(header, sequence, self.extended);
+    fn tag(&self, iv: &[u8; 8], aad: &[u8], data: &[u8]) -> [u8; ICV_LEN] {
         let mut hash = self.key.hash.clone();
-        hash.update(&[aad.padded().into()]);
+        hash.update_padded(aad);
         hash.update_padded(data);
-        self.key.tag(hash, iv, aad.octets().len(), data.len())
+        self.key.tag(hash, iv, aad.len(), data.len())
+    }
+
+    #[inline]
+    pub(super) fn protect(&self, iv: &[u8; 8], aad: &[u8], data: &mut [u8]) -> [u8; ICV_LEN] {
+        apply(&self.key.aes, &counter_block(&self.key.salt, iv, 2), data);
+        self.tag(iv, aad, data)
+    }
+
+    #[inline]
+    pub(super) fn unprotect(&self, iv: &[u8; 8], aad: &[u8], data: &mut [u8], icv: &[u8]) -> bool {
+        let tag = self.tag(iv, aad, data);
+        let right = tag.get(..self.icv_len).is_some_and(|tag| same(tag, icv));
+        if right {
+            apply(&self.key.aes, &counter_block(&self.key.salt, iv, 2), data);
+        }
+        right
     }
 
     #[inline]
@@ -87,8 +102,8 @@ impl<A: Aes> Gcm<A> {
         }
         let iv = op.sequence.to_be_bytes();
         *out = iv;
-        apply(&self.key.aes, &counter_block(&self.key.salt, &iv, 2), op.data);
-        let tag = self.tag(&iv, op.header, op.sequence, op.data);
+        let aad = Aad::new(op.header, op.sequence, self.extended);
+        let tag = self.protect(&iv, aad.octets(), op.data);
         if let Some(tag) = tag.get(..self.icv_len) {
             op.icv.copy_from_slice(tag);
         }
@@ -96,16 +111,9 @@ impl<A: Aes> Gcm<A> {
 
     #[inline]
     fn open_one(&self, op: &mut OpenOp<'_>) -> bool {
-        let Ok(iv) = <[u8; 8]>::try_from(op.iv) else { return false };
-        if op.icv.len() != self.icv_len || op.data.len() > MAX_DATA {
-            return false;
-        }
-        let tag = self.tag(&iv, op.header, op.sequence, op.data);
-        let right = tag.get(..self.icv_len).is_some_and(|tag| same(tag, op.icv));
-        if right {
-            apply(&self.key.aes, &counter_block(&self.key.salt, &iv, 2), op.data);
-        }
-        right
+        let Ok(iv) = <&[u8; 8]>::try_from(op.iv) else { return false };
+        let aad = Aad::new(op.header, op.sequence, self.extended);
+        op.data.len() <= MAX_DATA && self.unprotect(iv, aad.octets(), op.data, op.icv)
     }
 }
 
