@@ -124,7 +124,11 @@ fn run(name: TestName, make: Make) -> (usize, usize) {
                 match case.result {
                     TestResult::Valid | TestResult::Acceptable => {
                         assert_eq!((&data[..], &made[..tag.len()]), (&case.ct[..], tag), "{what}");
-                        assert_eq!(key.open(&case.aad, &case.ct, tag).as_deref(), Some(&case.pt[..]), "{what}");
+                        assert_eq!(
+                            key.open(&case.aad, &case.ct, tag).as_deref(),
+                            Some(&case.pt[..]),
+                            "{what}"
+                        );
                         valid += 1;
                     }
                     // The change may be in the part of the tag that is not sent.

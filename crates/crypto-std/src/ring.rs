@@ -4,7 +4,8 @@ use std::hint::black_box;
 
 use crypto::{Cipher, CryptoError, OpenOp, Provider, SealOp, Secret, SuiteId, Transform, known_answer};
 use ring::aead::{
-    AES_128_GCM, AES_256_GCM, Aad, Algorithm, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, Tag, UnboundKey,
+    AES_128_GCM, AES_256_GCM, Aad, Algorithm, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, Tag,
+    UnboundKey,
 };
 
 use crate::aad;
@@ -174,7 +175,11 @@ impl<const EXTENDED: bool> Transform for RingKey<EXTENDED> {
 
 /// A key below the level of ESP.
 #[cfg(test)]
-pub(crate) fn raw(suite: SuiteId, key: &[u8], salt: [u8; SALT_LEN]) -> Option<Box<dyn crate::published::Raw>> {
+pub(crate) fn raw(
+    suite: SuiteId,
+    key: &[u8],
+    salt: [u8; SALT_LEN],
+) -> Option<Box<dyn crate::published::Raw>> {
     struct Raw(RingKey<false>);
     impl crate::published::Raw for Raw {
         fn protect(&self, iv: &[u8; 8], aad: &[u8], data: &mut [u8]) -> [u8; 16] {

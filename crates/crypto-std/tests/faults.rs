@@ -195,10 +195,7 @@ fn the_registry_takes_no_faulty_unit() {
     let refused = Err(CryptoError::SelfTest { provider: "broken", suite: legacy });
     assert_eq!(registry.allow_legacy(true), refused);
     let key = packet::keymat(legacy.keymat_len(), 0);
-    assert_eq!(
-        registry.transform(legacy, &key, true).err(),
-        Some(CryptoError::Legacy { suite: legacy })
-    );
+    assert_eq!(registry.transform(legacy, &key, true).err(), Some(CryptoError::Legacy { suite: legacy }));
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
