@@ -4,7 +4,7 @@
 //! a batch is walked one block of every packet at a time and the unit of the processor stays full.
 
 use aes::Block;
-use cipher::array::Array;
+use cipher::array::{Array, ArraySize};
 use cipher::common::BlockSizeUser;
 use cipher::consts::U16;
 use cipher::{BlockCipherEncBackend, BlockCipherEncClosure, BlockCipherEncrypt};
@@ -50,11 +50,11 @@ impl Cursor<'_> {
     }
 }
 
+/// Add (exclusive or). By way of values: references that might overlap would be worked off octet by octet.
 #[inline(always)]
 pub(super) fn xor<const N: usize>(to: &mut [u8; N], from: &[u8; N]) {
-    for (a, b) in to.iter_mut().zip(from) {
-        *a ^= b;
-    }
+    let (a, b) = (*to, *from);
+    *to = std::array::from_fn(|i| a[i] ^ b[i]);
 }
 
 /// What is done to the last block of a chain before it is encrypted.
@@ -189,12 +189,11 @@ impl<C: BlockSizeUser> BlockCipherEncClosure for CbcEncrypt<'_, '_, C> {
         }
         if let ([op], [state]) = (&mut *ops, &mut *states) {
             let (blocks, _) = Array::<u8, C::BlockSize>::slice_as_chunks_mut(op.data);
+            let mut chained = state.clone();
             for block in blocks {
-                for (a, b) in state.iter_mut().zip(&*block) {
-                    *a ^= b;
-                }
-                backend.encrypt_block((&mut *state).into());
-                block.copy_from_slice(state);
+                chained = added(&chained, block);
+                backend.encrypt_block((&mut chained).into());
+                *block = chained.clone();
             }
             return;
         }
@@ -203,14 +202,20 @@ impl<C: BlockSizeUser> BlockCipherEncClosure for CbcEncrypt<'_, '_, C> {
         for at in (0..longest).step_by(block_len) {
             for (op, state) in ops.iter_mut().zip(&mut *states) {
                 let Some(block) = op.data.get_mut(at..at + block_len) else { continue };
-                for (a, b) in state.iter_mut().zip(&*block) {
-                    *a ^= b;
-                }
-                backend.encrypt_block(state.into());
-                block.copy_from_slice(state);
+                let Ok(block) = <&mut Array<u8, C::BlockSize>>::try_from(block) else { continue };
+                let mut chained = added(state, block);
+                backend.encrypt_block((&mut chained).into());
+                *block = chained.clone();
+                *state = chained;
             }
         }
     }
+}
+
+#[inline(always)]
+fn added<N: ArraySize>(a: &Array<u8, N>, b: &Array<u8, N>) -> Array<u8, N> {
+    let (a, b) = (a.clone(), b.clone());
+    Array::from_fn(|i| a[i] ^ b[i])
 }
 
 /// Encrypt at most [`LANES`] packets: write each IV, which is the sequence number encrypted under the same key (NIST SP
