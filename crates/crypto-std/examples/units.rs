@@ -2,7 +2,8 @@
 //!
 //! `cargo run --release -p crypto-std --example units [WORD]`: only suites whose name has the word in it. The best of several
 //! rounds in turns; a loaded machine shows in `max/min`, the worst round by the best.
-#![allow(clippy::disallowed_methods, reason = "a measurement reads the clock")]
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "a measurement reads the clock")]
+#![allow(clippy::disallowed_macros, reason = "a table for people")]
 
 use std::time::Instant;
 

@@ -56,6 +56,8 @@ impl Provider for Ring {
         let algorithm = algorithm(suite).ok_or(CryptoError::NoProvider(suite))?;
         let wrong = CryptoError::KeyLength { suite, want: suite.keymat_len(), got: keymat.len() };
         let Some((key, salt)) = keymat.expose().split_last_chunk::<SALT_LEN>() else { return Err(wrong) };
+        // The smaller keys do not fill the type: what is on the stack now would go with them.
+        zeroize::zeroize_stack::<KEY_SETUP_STACK>();
         let key = expand(algorithm, key);
         // What the expansion left below this frame.
         zeroize::zeroize_stack::<KEY_SETUP_STACK>();
@@ -84,10 +86,11 @@ impl<const EXTENDED: bool> RingKey<EXTENDED> {
     /// Put the schedule of the all-zero key where this one's is. `ring` wipes nothing itself.
     fn wipe(&mut self) {
         const ZEROS: [u8; 32] = [0; 32];
-        if let Some(zeros) = ZEROS.get(..self.algorithm.key_len())
-            && let Ok(unbound) = UnboundKey::new(self.algorithm, zeros)
+        zeroize::zeroize_stack::<KEY_SETUP_STACK>();
+        if let Some(key) =
+            ZEROS.get(..self.algorithm.key_len()).and_then(|zeros| expand(self.algorithm, zeros))
         {
-            self.key = LessSafeKey::new(unbound);
+            self.key = key;
         }
         self.salt = [0; SALT_LEN];
         // The memory is given back next; without this the stores would be dead ones.

@@ -115,9 +115,7 @@ impl Transform for BrokenKey {
             if self.fault == Fault::AcceptsTruncatedTag && icv.len() < self.suite.icv_len() {
                 // Compares as many octets as there are.
                 let mut probe = op.data.to_vec();
-                for _ in icv.len()..self.suite.icv_len() {
-                    icv.push(0);
-                }
+                icv.resize(self.suite.icv_len(), 0);
                 let len = op.icv.len();
                 icv = self.right_icv(op, &mut probe, &icv, len);
             }

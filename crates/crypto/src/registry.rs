@@ -218,9 +218,9 @@ impl Registry {
             return Err(CryptoError::LegacyAuthenticator { integrity });
         }
         let preferred = self.preferred.get(&None);
-        let is_preferred = |p: &&Box<dyn Provider>| Some(p.name()) == preferred.copied();
-        let (first, rest): (Vec<_>, Vec<_>) = self.providers.iter().partition(is_preferred);
-        for provider in first.into_iter().chain(rest) {
+        let first = self.providers.iter().filter(|p| Some(&p.name()) == preferred);
+        let rest = self.providers.iter().filter(|p| Some(&p.name()) != preferred);
+        for provider in first.chain(rest) {
             match provider.authenticator(integrity, keymat) {
                 Err(CryptoError::NoAuthenticator(_)) => {}
                 found => return found,
