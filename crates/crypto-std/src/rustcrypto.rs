@@ -31,7 +31,7 @@ use self::mac::{Ah, BlockMac, Mac};
 pub(crate) use self::raw::raw;
 
 /// More than key setup uses of the stack.
-const KEY_SETUP_STACK: usize = 16 * 1024;
+const KEY_SETUP_STACK: usize = 8192;
 
 /// The longest packet. Far above what IP can carry, far below where any counter here wraps.
 const MAX_DATA: usize = 1 << 24;
