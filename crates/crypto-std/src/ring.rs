@@ -62,10 +62,11 @@ impl Provider for Ring {
         // What the expansion left below this frame.
         zeroize::zeroize_stack::<KEY_SETUP_STACK>();
         let key = key.ok_or(wrong)?;
+        let salt = filled(*salt);
         Ok(if extended {
-            Box::new(RingKey::<true> { key, salt: *salt, algorithm })
+            Box::new(RingKey::<true> { key, salt, algorithm })
         } else {
-            Box::new(RingKey::<false> { key, salt: *salt, algorithm })
+            Box::new(RingKey::<false> { key, salt, algorithm })
         })
     }
 }
@@ -73,8 +74,13 @@ impl Provider for Ring {
 /// A key, expanded, for sequence numbers of 32 bits or extended ones. Wiped when dropped.
 struct RingKey<const EXTENDED: bool> {
     key: LessSafeKey,
-    salt: [u8; SALT_LEN],
+    /// Zeros behind it: padding here would hold whatever was on the stack.
+    salt: [u8; 8],
     algorithm: &'static Algorithm,
+}
+
+fn filled([a, b, c, d]: [u8; SALT_LEN]) -> [u8; 8] {
+    [a, b, c, d, 0, 0, 0, 0]
 }
 
 #[inline(never)]
@@ -92,7 +98,7 @@ impl<const EXTENDED: bool> RingKey<EXTENDED> {
         {
             self.key = key;
         }
-        self.salt = [0; SALT_LEN];
+        self.salt = [0; 8];
         // The memory is given back next; without this the stores would be dead ones.
         black_box(self);
     }
@@ -101,8 +107,8 @@ impl<const EXTENDED: bool> RingKey<EXTENDED> {
     #[inline]
     fn nonce(&self, iv: [u8; 8]) -> Nonce {
         let mut nonce = [0; NONCE_LEN];
-        nonce[..4].copy_from_slice(&self.salt);
-        nonce[4..].copy_from_slice(&iv);
+        nonce[..8].copy_from_slice(&self.salt);
+        nonce[SALT_LEN..].copy_from_slice(&iv);
         Nonce::assume_unique_for_key(nonce)
     }
 
@@ -193,7 +199,7 @@ pub(crate) fn raw(
         }
     }
     let algorithm = algorithm(suite)?;
-    Some(Box::new(Raw(RingKey { key: expand(algorithm, key)?, salt, algorithm })))
+    Some(Box::new(Raw(RingKey { key: expand(algorithm, key)?, salt: filled(salt), algorithm })))
 }
 
 #[cfg(test)]
@@ -214,7 +220,7 @@ mod tests {
 
     fn key(algorithm: &'static Algorithm, octet: u8, salt: u8) -> RingKey<false> {
         let key = expand(algorithm, &[octet; 32][..algorithm.key_len()]).unwrap();
-        RingKey { key, salt: [salt; SALT_LEN], algorithm }
+        RingKey { key, salt: filled([salt; SALT_LEN]), algorithm }
     }
 
     #[test]
