@@ -1,22 +1,28 @@
-//! The default crypto provider: the suites of RFC 8221 that need no key beside the cipher's, by `ring`.
+//! The crypto providers that come with the house: [`Ring`] for the three suites that it is fast at, [`RustCrypto`] for all.
 //!
 //! What enters: a [`crypto::Secret`] and the name of a suite. What leaves: a key ready for use, in place and without an
 //! allocation per packet. [`registry`] is the one that the daemon uses: it exists only if every known answer is right.
-//! Standards: RFC 4106 (AES-GCM in ESP), RFC 7634 (ChaCha20-Poly1305 in ESP), RFC 2104 (HMAC).
+//! Standards and the oracle of each suite: docs/design/0006-transforms.md.
 #![forbid(unsafe_code)]
 
+mod aad;
 mod fingerprint;
+#[cfg(test)]
+mod published;
 mod ring;
+mod rustcrypto;
 
 pub use self::ring::Ring;
+pub use self::rustcrypto::RustCrypto;
 pub use fingerprint::KeyedFingerprint;
 
 use crypto::{CryptoError, Registry};
 
-/// The registry of a daemon: [`Ring`], after its known-answer test.
+/// The registry of a daemon: [`Ring`], then [`RustCrypto`], after their known-answer tests. Legacy suites are refused until
+/// [`Registry::allow_legacy`].
 ///
 /// # Errors
-/// [`CryptoError::SelfTest`] if this machine computes a wrong answer; nothing must then be encrypted on it.
+/// [`CryptoError::SelfTest`] or [`CryptoError::AuthenticatorSelfTest`] if this machine computes a wrong answer; nothing must then be encrypted on it.
 pub fn registry() -> Result<Registry, CryptoError> {
-    Registry::new().with_tested(Ring)
+    Registry::new().with_tested(Ring)?.with_tested(RustCrypto)
 }

@@ -4,8 +4,11 @@ use std::hint::black_box;
 
 use crypto::{Cipher, CryptoError, OpenOp, Provider, SealOp, Secret, SuiteId, Transform, known_answer};
 use ring::aead::{
-    AES_128_GCM, AES_256_GCM, Aad, Algorithm, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey,
+    AES_128_GCM, AES_256_GCM, Aad, Algorithm, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, Tag,
+    UnboundKey,
 };
+
+use crate::aad;
 
 /// More than `ring` uses of the stack while it expands a key.
 const KEY_SETUP_STACK: usize = 8192;
@@ -53,14 +56,17 @@ impl Provider for Ring {
         let algorithm = algorithm(suite).ok_or(CryptoError::NoProvider(suite))?;
         let wrong = CryptoError::KeyLength { suite, want: suite.keymat_len(), got: keymat.len() };
         let Some((key, salt)) = keymat.expose().split_last_chunk::<SALT_LEN>() else { return Err(wrong) };
+        // The smaller keys do not fill the type: what is on the stack now would go with them.
+        zeroize::zeroize_stack::<KEY_SETUP_STACK>();
         let key = expand(algorithm, key);
         // What the expansion left below this frame.
         zeroize::zeroize_stack::<KEY_SETUP_STACK>();
         let key = key.ok_or(wrong)?;
+        let salt = filled(*salt);
         Ok(if extended {
-            Box::new(RingKey::<true> { key, salt: *salt, algorithm })
+            Box::new(RingKey::<true> { key, salt, algorithm })
         } else {
-            Box::new(RingKey::<false> { key, salt: *salt, algorithm })
+            Box::new(RingKey::<false> { key, salt, algorithm })
         })
     }
 }
@@ -68,8 +74,13 @@ impl Provider for Ring {
 /// A key, expanded, for sequence numbers of 32 bits or extended ones. Wiped when dropped.
 struct RingKey<const EXTENDED: bool> {
     key: LessSafeKey,
-    salt: [u8; SALT_LEN],
+    /// Zeros behind it: padding here would hold whatever was on the stack.
+    salt: [u8; 8],
     algorithm: &'static Algorithm,
+}
+
+fn filled([a, b, c, d]: [u8; SALT_LEN]) -> [u8; 8] {
+    [a, b, c, d, 0, 0, 0, 0]
 }
 
 #[inline(never)]
@@ -81,12 +92,13 @@ impl<const EXTENDED: bool> RingKey<EXTENDED> {
     /// Put the schedule of the all-zero key where this one's is. `ring` wipes nothing itself.
     fn wipe(&mut self) {
         const ZEROS: [u8; 32] = [0; 32];
-        if let Some(zeros) = ZEROS.get(..self.algorithm.key_len())
-            && let Ok(unbound) = UnboundKey::new(self.algorithm, zeros)
+        zeroize::zeroize_stack::<KEY_SETUP_STACK>();
+        if let Some(key) =
+            ZEROS.get(..self.algorithm.key_len()).and_then(|zeros| expand(self.algorithm, zeros))
         {
-            self.key = LessSafeKey::new(unbound);
+            self.key = key;
         }
-        self.salt = [0; SALT_LEN];
+        self.salt = [0; 8];
         // The memory is given back next; without this the stores would be dead ones.
         black_box(self);
     }
@@ -95,9 +107,19 @@ impl<const EXTENDED: bool> RingKey<EXTENDED> {
     #[inline]
     fn nonce(&self, iv: [u8; 8]) -> Nonce {
         let mut nonce = [0; NONCE_LEN];
-        nonce[..4].copy_from_slice(&self.salt);
-        nonce[4..].copy_from_slice(&iv);
+        nonce[..8].copy_from_slice(&self.salt);
+        nonce[SALT_LEN..].copy_from_slice(&iv);
         Nonce::assume_unique_for_key(nonce)
+    }
+
+    #[inline]
+    fn protect(&self, iv: [u8; 8], aad: &[u8], data: &mut [u8]) -> Option<Tag> {
+        self.key.seal_in_place_separate_tag(self.nonce(iv), Aad::from(aad), data).ok()
+    }
+
+    #[inline]
+    fn unprotect(&self, iv: [u8; 8], aad: &[u8], data: &mut [u8], icv: [u8; 16]) -> bool {
+        self.key.open_in_place_separate_tag(self.nonce(iv), Aad::from(aad), icv.into(), data, 0..).is_ok()
     }
 
     #[inline]
@@ -107,9 +129,8 @@ impl<const EXTENDED: bool> RingKey<EXTENDED> {
         let made = match <&mut [u8; 8]>::try_from(&mut **iv) {
             Ok(iv) => {
                 *iv = counter;
-                with_aad::<EXTENDED, _>(header, *sequence, |aad| {
-                    self.key.seal_in_place_separate_tag(self.nonce(counter), Aad::from(aad), data).ok()
-                })
+                let aad = aad::Aad::new(header, *sequence, EXTENDED);
+                self.protect(counter, aad.octets(), data)
             }
             Err(_) => None,
         };
@@ -128,25 +149,8 @@ impl<const EXTENDED: bool> RingKey<EXTENDED> {
         let (Ok(iv), Ok(tag)) = (<[u8; 8]>::try_from(op.iv), <[u8; 16]>::try_from(op.icv)) else {
             return false;
         };
-        with_aad::<EXTENDED, _>(op.header, op.sequence, |aad| {
-            self.key
-                .open_in_place_separate_tag(self.nonce(iv), Aad::from(aad), tag.into(), op.data, 0..)
-                .is_ok()
-        })
-    }
-}
-
-/// The associated data: SPI and sequence number, in full where it is extended (RFC 4106 section 5).
-#[inline]
-fn with_aad<const EXTENDED: bool, T>(header: &[u8; 8], sequence: u64, then: impl FnOnce(&[u8]) -> T) -> T {
-    if EXTENDED {
-        let mut aad = [0; 12];
-        aad[..4].copy_from_slice(&header[..4]);
-        aad[4..8].copy_from_slice(&((sequence >> 32) as u32).to_be_bytes());
-        aad[8..].copy_from_slice(&header[4..]);
-        then(&aad)
-    } else {
-        then(header)
+        let aad = aad::Aad::new(op.header, op.sequence, EXTENDED);
+        self.unprotect(iv, aad.octets(), op.data, tag)
     }
 }
 
@@ -178,6 +182,26 @@ impl<const EXTENDED: bool> Transform for RingKey<EXTENDED> {
     }
 }
 
+/// A key below the level of ESP.
+#[cfg(test)]
+pub(crate) fn raw(
+    suite: SuiteId,
+    key: &[u8],
+    salt: [u8; SALT_LEN],
+) -> Option<Box<dyn crate::published::Raw>> {
+    struct Raw(RingKey<false>);
+    impl crate::published::Raw for Raw {
+        fn protect(&self, iv: &[u8; 8], aad: &[u8], data: &mut [u8]) -> [u8; 16] {
+            self.0.protect(*iv, aad, data).unwrap().as_ref().try_into().unwrap()
+        }
+        fn unprotect(&self, iv: &[u8; 8], aad: &[u8], data: &mut [u8], icv: &[u8]) -> bool {
+            self.0.unprotect(*iv, aad, data, icv.try_into().unwrap())
+        }
+    }
+    let algorithm = algorithm(suite)?;
+    Some(Box::new(Raw(RingKey { key: expand(algorithm, key)?, salt: filled(salt), algorithm })))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -196,7 +220,7 @@ mod tests {
 
     fn key(algorithm: &'static Algorithm, octet: u8, salt: u8) -> RingKey<false> {
         let key = expand(algorithm, &[octet; 32][..algorithm.key_len()]).unwrap();
-        RingKey { key, salt: [salt; SALT_LEN], algorithm }
+        RingKey { key, salt: filled([salt; SALT_LEN]), algorithm }
     }
 
     #[test]

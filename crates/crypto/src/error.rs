@@ -40,6 +40,53 @@ pub enum CryptoError {
         /// The suite.
         suite: SuiteId,
     },
+    /// A provider failed its known-answer test of an integrity algorithm for AH and is not used.
+    #[error("provider {provider} failed its known-answer test for {} in AH; it is not used", integrity.name())]
+    AuthenticatorSelfTest {
+        /// The provider.
+        provider: &'static str,
+        /// The algorithm.
+        integrity: Integrity,
+    },
+    /// The suite is obsolete and the registry was not told to allow such.
+    #[error(
+        "{suite} is refused: {status} (RFC 8221); use aes128gcm or aes128cbc-sha256 instead, or set `legacy = true` in \
+         the configuration to repeat old measurements with it",
+        status = suite.legacy_status().unwrap_or("obsolete")
+    )]
+    Legacy {
+        /// The suite.
+        suite: SuiteId,
+    },
+    /// The integrity algorithm is obsolete and the registry was not told to allow such.
+    #[error(
+        "{} is refused for AH: {status} (RFC 8221); use sha256 instead, or set `legacy = true` in the configuration to \
+         repeat old measurements with it",
+        integrity.name(),
+        status = integrity.legacy_status().unwrap_or("obsolete")
+    )]
+    LegacyAuthenticator {
+        /// The algorithm.
+        integrity: Integrity,
+    },
+    /// A unit was asked for that is not registered.
+    #[error("no crypto provider is called {name:?}; registered: {known}")]
+    UnknownProvider {
+        /// What was asked for.
+        name: String,
+        /// Those there are, with commas.
+        known: String,
+    },
+    /// A unit was asked for a suite that it has not.
+    #[error("crypto provider {name} does not offer {suite}; those that do: {offered}")]
+    NotOffered {
+        /// What was asked for.
+        name: String,
+        /// The suite.
+        suite: SuiteId,
+        /// Those that offer it, with commas.
+        offered: String,
+    },
     /// The key of a fingerprint has the wrong length.
     #[error("a fingerprint is keyed with {want} octets, this is {got}")]
     FingerprintKeyLength {

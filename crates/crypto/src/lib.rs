@@ -5,6 +5,7 @@
 //! RFC 8221 (which algorithms), paper 001 section 2.1 (the transform table switch).
 #![forbid(unsafe_code)]
 
+mod benchmark;
 mod error;
 mod fingerprint;
 pub mod known_answer;
@@ -13,9 +14,10 @@ mod secret;
 mod suite;
 mod transform;
 
+pub use benchmark::Measured;
 pub use error::CryptoError;
 pub use fingerprint::Fingerprint;
-pub use registry::{Provider, Registry};
+pub use registry::{Provider, Registry, Unit, Why};
 pub use secret::Secret;
 pub use suite::{Cipher, Integrity, SuiteId, UnknownSuite};
 pub use transform::{Authenticator, HEADER_LEN, MAX_ICV_LEN, MAX_IV_LEN, OpenOp, SealOp, Transform};

@@ -1,5 +1,8 @@
 //! The transform table switch: which provider serves which suite.
 
+use std::collections::BTreeMap;
+
+use crate::benchmark::{self, Measured};
 use crate::{Authenticator, CryptoError, Integrity, Secret, SuiteId, Transform, known_answer};
 
 /// Somebody who implements suites: a unit.
@@ -36,10 +39,42 @@ pub trait Provider: Send + Sync {
     }
 }
 
-/// The providers, in order of preference.
+/// The providers, in order of preference, and who serves what.
 #[derive(Default)]
 pub struct Registry {
     providers: Vec<Box<dyn Provider>>,
+    /// Those of them whose answers are known.
+    tested: Vec<&'static str>,
+    legacy: bool,
+    /// Names asked for; `None` for every suite.
+    preferred: BTreeMap<Option<SuiteId>, &'static str>,
+    measured: BTreeMap<SuiteId, Vec<Measured>>,
+}
+
+/// Why a provider serves a suite.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// No other offers it.
+    Only,
+    /// It comes first among those that offer it; nothing was measured.
+    First,
+    /// It was the fastest in [`Registry::choose`].
+    Fastest,
+    /// [`Registry::prefer`] asked for it.
+    Preferred,
+}
+
+/// Who serves a suite.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unit<'a> {
+    /// The suite.
+    pub suite: SuiteId,
+    /// The provider.
+    pub provider: &'static str,
+    /// Why this one.
+    pub why: Why,
+    /// What [`Registry::choose`] measured, if it did.
+    pub measured: &'a [Measured],
 }
 
 impl Registry {
@@ -48,13 +83,21 @@ impl Registry {
         Registry::default()
     }
 
-    /// Add a provider behind those already there, if it passes its known-answer test.
+    /// Add a provider behind those already there, if it passes its known-answer test. The part of the test that is about
+    /// legacy suites waits for [`Registry::allow_legacy`].
     ///
     /// # Errors
-    /// [`CryptoError::SelfTest`]: the provider is not used, and neither is this registry.
+    /// [`CryptoError::SelfTest`], [`CryptoError::AuthenticatorSelfTest`]: the provider is not used, and neither is this
+    /// registry.
     pub fn with_tested(self, provider: impl Provider + 'static) -> Result<Registry, CryptoError> {
-        known_answer::check(&provider)?;
-        Ok(self.with(provider))
+        known_answer::check_part(&provider, false)?;
+        if self.legacy {
+            known_answer::check_part(&provider, true)?;
+        }
+        let name = provider.name();
+        let mut registry = self.with(provider);
+        registry.tested.push(name);
+        Ok(registry)
     }
 
     /// Add a provider behind those already there, untested. Products use [`Registry::with_tested`].
@@ -64,34 +107,120 @@ impl Registry {
         self
     }
 
+    /// Whether keys of legacy suites ([`SuiteId::is_legacy`]) are made. Without this call they are not. The providers that
+    /// came through [`Registry::with_tested`] are put through the known answers of these suites first.
+    ///
+    /// # Errors
+    /// As [`Registry::with_tested`]; legacy suites stay refused.
+    pub fn allow_legacy(&mut self, allow: bool) -> Result<(), CryptoError> {
+        self.legacy = false;
+        let tested = self.providers.iter().filter(|p| self.tested.contains(&p.name()));
+        for provider in tested.filter(|_| allow) {
+            known_answer::check_part(provider.as_ref(), true)?;
+        }
+        self.legacy = allow;
+        Ok(())
+    }
+
+    /// Measure every suite that several providers offer, so that the fastest serves it: a few milliseconds in all. `clock`
+    /// gives nanoseconds from any start and must not go back. What [`Registry::prefer`] said stays in force.
+    pub fn choose(&mut self, clock: &mut dyn FnMut() -> u64) {
+        for suite in SuiteId::all() {
+            let offers: Vec<_> = self.offers(suite).collect();
+            if offers.len() > 1 {
+                let measured = benchmark::run(&offers, suite, clock);
+                self.measured.insert(suite, measured);
+            }
+        }
+    }
+
+    /// Have the provider of this name serve `suite`, or with `None` every suite and AH algorithm that it offers. A later call for the
+    /// same takes the place of an earlier one; one for a suite goes before one for all.
+    ///
+    /// # Errors
+    /// [`CryptoError::UnknownProvider`], [`CryptoError::NotOffered`]: nothing has changed.
+    pub fn prefer(&mut self, suite: Option<SuiteId>, name: &str) -> Result<(), CryptoError> {
+        let Some(provider) = self.providers.iter().find(|p| p.name() == name) else {
+            let known = names(self.providers.iter().map(AsRef::as_ref));
+            return Err(CryptoError::UnknownProvider { name: name.to_owned(), known });
+        };
+        if let Some(suite) = suite
+            && !provider.offers(suite)
+        {
+            let offered = names(self.offers(suite));
+            return Err(CryptoError::NotOffered { name: name.to_owned(), suite, offered });
+        }
+        self.preferred.insert(suite, provider.name());
+        Ok(())
+    }
+
+    /// Who serves each suite that anybody offers, for `status`. Legacy suites are among them.
+    pub fn units(&self) -> impl Iterator<Item = Unit<'_>> {
+        SuiteId::all().filter_map(|suite| {
+            let (provider, why) = self.serves(suite)?;
+            let measured = self.measured.get(&suite).map_or(&[][..], Vec::as_slice);
+            Some(Unit { suite, provider: provider.name(), why, measured })
+        })
+    }
+
     /// The provider that serves `suite`.
     pub fn provider(&self, suite: SuiteId) -> Option<&dyn Provider> {
-        self.providers.iter().find(|p| p.offers(suite)).map(AsRef::as_ref)
+        self.serves(suite).map(|(provider, _)| provider)
+    }
+
+    fn offers(&self, suite: SuiteId) -> impl Iterator<Item = &dyn Provider> {
+        self.providers.iter().map(AsRef::as_ref).filter(move |p| p.offers(suite))
+    }
+
+    fn serves(&self, suite: SuiteId) -> Option<(&dyn Provider, Why)> {
+        let called = |name: &str| self.offers(suite).find(|p| p.name() == name);
+        for wish in [Some(suite), None] {
+            if let Some(provider) = self.preferred.get(&wish).and_then(|name| called(name)) {
+                return Some((provider, Why::Preferred));
+            }
+        }
+        let fastest = self.measured.get(&suite).and_then(|all| benchmark::fastest(all));
+        if let Some(provider) = fastest.and_then(called) {
+            return Some((provider, Why::Fastest));
+        }
+        let mut offers = self.offers(suite);
+        let first = offers.next()?;
+        Some((first, if offers.next().is_some() { Why::First } else { Why::Only }))
     }
 
     /// A key for packets, from the provider that serves the suite.
     ///
     /// # Errors
-    /// As [`Provider::transform`].
+    /// As [`Provider::transform`]; [`CryptoError::Legacy`] for a suite that [`Registry::allow_legacy`] did not allow.
     pub fn transform(
         &self,
         suite: SuiteId,
         keymat: &Secret,
         extended: bool,
     ) -> Result<Box<dyn Transform>, CryptoError> {
+        if suite.is_legacy() && !self.legacy {
+            return Err(CryptoError::Legacy { suite });
+        }
         self.provider(suite).ok_or(CryptoError::NoProvider(suite))?.transform(suite, keymat, extended)
     }
 
-    /// A key for integrity alone, from the first provider that has the algorithm.
+    /// A key for integrity alone, from the first provider that has the algorithm, or from the one preferred for all.
     ///
     /// # Errors
-    /// As [`Provider::authenticator`].
+    /// As [`Provider::authenticator`]; [`CryptoError::LegacyAuthenticator`] for an algorithm that
+    /// [`Registry::allow_legacy`] did not allow.
     pub fn authenticator(
         &self,
         integrity: Integrity,
         keymat: &Secret,
     ) -> Result<Box<dyn Authenticator>, CryptoError> {
-        for provider in &self.providers {
+        if integrity.legacy_status().is_some() && !self.legacy {
+            return Err(CryptoError::LegacyAuthenticator { integrity });
+        }
+        let preferred = self.preferred.get(&None);
+        let first = self.providers.iter().filter(|p| Some(&p.name()) == preferred);
+        let rest = self.providers.iter().filter(|p| Some(&p.name()) != preferred);
+        for provider in first.chain(rest) {
             match provider.authenticator(integrity, keymat) {
                 Err(CryptoError::NoAuthenticator(_)) => {}
                 found => return found,
@@ -99,4 +228,9 @@ impl Registry {
         }
         Err(CryptoError::NoAuthenticator(integrity))
     }
+}
+
+fn names<'a>(providers: impl Iterator<Item = &'a dyn Provider>) -> String {
+    let names: Vec<_> = providers.map(Provider::name).collect();
+    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }

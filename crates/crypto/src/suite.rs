@@ -3,6 +3,9 @@
 //! A suite is a cipher and an integrity algorithm. A combined-mode cipher (GCM, CCM, ChaCha20-Poly1305) brings its own
 //! integrity; every other cipher needs one, so that encryption without integrity cannot be written down
 //! (RFC 8221 section 4).
+//!
+//! Legacy, by RFC 8221 sections 5 and 6: DES (MUST NOT), 3DES (SHOULD NOT), HMAC-MD5 (MUST NOT). HMAC-SHA-1 is MUST-: it
+//! stays.
 
 use std::fmt;
 use std::str::FromStr;
@@ -153,6 +156,14 @@ impl Integrity {
     pub const fn keymat_len(self) -> usize {
         self.key_len() + self.salt_len()
     }
+
+    /// What RFC 8221 section 6 says of it if it is legacy.
+    pub const fn legacy_status(self) -> Option<&'static str> {
+        match self {
+            Integrity::HmacMd5 => Some("HMAC-MD5 MUST NOT be used"),
+            _ => None,
+        }
+    }
 }
 
 /// A suite that an association may name: a cipher with integrity.
@@ -210,10 +221,18 @@ impl SuiteId {
         !matches!(self.cipher, Cipher::Null)
     }
 
-    /// Whether RFC 8221 says MUST NOT of a part of it; present so that the papers can be repeated.
+    /// Whether RFC 8221 forbids a part of it or advises against it; present so that the papers can be repeated.
     pub const fn is_legacy(self) -> bool {
-        matches!(self.cipher, Cipher::DesCbc | Cipher::TripleDesCbc)
-            || matches!(self.integrity, Integrity::HmacMd5)
+        self.legacy_status().is_some()
+    }
+
+    /// What RFC 8221 says of the part of it that is legacy.
+    pub const fn legacy_status(self) -> Option<&'static str> {
+        match self.cipher {
+            Cipher::DesCbc => Some("DES MUST NOT be implemented"),
+            Cipher::TripleDesCbc => Some("3DES SHOULD NOT be implemented"),
+            _ => self.integrity.legacy_status(),
+        }
     }
 
     /// Octets of the explicit IV on the wire.
