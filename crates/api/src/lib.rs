@@ -36,4 +36,4 @@ pub use replay::{ReplayDirection, ReplayLine, ReplaySummary, ReplayVerdict};
 pub use sa::{Direction, Mode, SaAdd, SaAdded, SaCounters, SaDeleted, SaInfo, SaList, SelectorInfo};
 pub use sa_options::{DscpRule, Encapsulation, Headers, LifeState, Lifetime, Limits, SaType, WordOr};
 pub use spi::{Spi, SpiRequest};
-pub use status::{Health, Status, StatusState, Traffic, TunState, UplinkState};
+pub use status::{CryptoMeasured, CryptoUnit, Health, Status, StatusState, Traffic, TunState, UplinkState};

@@ -14,6 +14,31 @@ pub enum StatusState {
     Degraded,
 }
 
+/// The unit that serves one suite.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CryptoUnit {
+    /// The suite's word.
+    pub suite: String,
+    /// The unit.
+    pub unit: String,
+    /// `only`, `first`, `fastest` (of the measurement at start) or `preferred` (by the configuration).
+    pub why: String,
+    /// What was measured at start.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub measured: Vec<CryptoMeasured>,
+}
+
+/// One unit's figures of the start-up measurement.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CryptoMeasured {
+    /// The unit.
+    pub unit: String,
+    /// Nanoseconds for a packet of 64 octets.
+    pub short_ns: u64,
+    /// Nanoseconds for a packet of 1400 octets.
+    pub long_ns: u64,
+}
+
 /// GET `/v1/health`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Health {
@@ -42,6 +67,9 @@ pub struct Status {
     pub uptime_seconds: u64,
     /// Its configuration file.
     pub config: String,
+    /// Who serves each cipher suite.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub crypto: Vec<CryptoUnit>,
     /// The TUN.
     pub tun: TunState,
     /// Guarded uplinks.

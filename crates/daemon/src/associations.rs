@@ -305,7 +305,7 @@ mod tests {
         let key = "0123456789abcdef0123456789abcdef01234567";
         type Edit = fn(&mut SaAdd);
         let cases: [(Edit, Fault, &str); 12] = [
-            (|r| r.suite = key_text(), Fault::BadRequest, "no cipher suite"),
+            (|r| r.suite = key_text(), Fault::BadRequest, "no cipher is called"),
             (|r| r.keymat = Keymat::new("00".repeat(19)), Fault::BadRequest, "20 octets"),
             (|r| r.keymat = Keymat::new("xx".repeat(20)), Fault::BadRequest, "not a hexadecimal digit"),
             (|r| r.keymat = Keymat::new(String::new()), Fault::BadRequest, "no keying material"),

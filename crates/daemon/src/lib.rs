@@ -9,6 +9,7 @@
 pub mod associations;
 pub mod config;
 pub mod control;
+pub mod crypto_units;
 pub mod datapath;
 pub mod detach;
 pub mod doctor;

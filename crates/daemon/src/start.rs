@@ -119,7 +119,7 @@ pub(crate) struct Held {
 /// # Errors
 /// [`RunError`].
 pub fn run(config: Config, options: RunOptions) -> Result<(), RunError> {
-    let registry = crypto_std::registry().map_err(KeysError::from)?;
+    let registry = crate::crypto_units::registry(&config).map_err(KeysError::from)?;
     run_with(config, options, registry)
 }
 

@@ -38,8 +38,21 @@ pub struct Config {
     pub tun: TunConfig,
     /// ESP.
     pub esp: EspConfig,
+    /// Cipher suites.
+    pub crypto: CryptoConfig,
     /// What to log.
     pub log: LogLevel,
+}
+
+/// `[crypto]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CryptoConfig {
+    /// Whether DES, 3DES and HMAC-MD5 may be used (RFC 8221 says not to).
+    pub legacy: bool,
+    /// The unit that serves every suite it has; `None`: the fastest.
+    pub unit: Option<String>,
+    /// Units for single suites.
+    pub units: Vec<(crypto::SuiteId, String)>,
 }
 
 /// `[tun]`.

@@ -7,9 +7,13 @@ use std::path::{Path, PathBuf};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::{Config, ESP_PORT, EspConfig, INSTANCE, LogLevel, Report, TUN_NAME, TUN_QUEUE, TunConfig};
+use super::{
+    Config, CryptoConfig, ESP_PORT, EspConfig, INSTANCE, LogLevel, Report, TUN_NAME, TUN_QUEUE, TunConfig,
+};
 
-const TOP: [&str; 8] = ["instance", "policy", "log", "control_socket", "uplinks", "cgroup", "tun", "esp"];
+const TOP: [&str; 9] =
+    ["instance", "policy", "log", "control_socket", "uplinks", "cgroup", "tun", "esp", "crypto"];
+const CRYPTO: [&str; 3] = ["legacy", "unit", "units"];
 const TUN: [&str; 2] = ["name", "queue"];
 const ESP: [&str; 2] = ["port", "path_mtu"];
 /// Words under which people would put a key.
@@ -67,6 +71,7 @@ impl Reader<'_> {
         let control_socket = self.control_socket(root.get("control_socket"), &instance);
         let cgroup = self.cgroup(root.get("cgroup"));
         let log = self.log(root.get("log"));
+        let crypto = self.crypto(root.get("crypto"));
         let policy = match root.get("policy") {
             Some(value) => self.path(value, "policy"),
             None => {
@@ -87,6 +92,7 @@ impl Reader<'_> {
             cgroup,
             tun,
             esp,
+            crypto,
             log,
         })
     }
@@ -305,6 +311,47 @@ impl Reader<'_> {
                 self.integer(value, "path_mtu", 576..=65535, why).and_then(|n| u16::try_from(n).ok());
         }
         esp
+    }
+
+    fn crypto(&mut self, value: Option<&Value<'_>>) -> CryptoConfig {
+        let mut crypto = CryptoConfig::default();
+        let Some(table) = self.table(value, "crypto", &CRYPTO) else { return crypto };
+        if let Some(value) = table.get("legacy") {
+            match value.get_ref().as_bool() {
+                Some(legacy) => crypto.legacy = legacy,
+                None => self.fault(value.span(), "`legacy` must be true or false", "write: legacy = true"),
+            }
+        }
+        if let Some(value) = table.get("unit") {
+            crypto.unit = self.string(value, "unit").map(str::to_owned);
+        }
+        let Some(value) = table.get("units") else { return crypto };
+        let Some(units) = value.get_ref().as_table() else {
+            self.fault(
+                value.span(),
+                "`units` must be a table",
+                "write: [crypto.units], and below it: aes128gcm = \"ring\"",
+            );
+            return crypto;
+        };
+        for (name, unit) in units.iter() {
+            match name.get_ref().parse() {
+                Ok(suite) => {
+                    if let Some(unit) = self.string(unit, name.get_ref()) {
+                        crypto.units.push((suite, unit.to_owned()));
+                    }
+                }
+                Err(error) => {
+                    let error: crypto::UnknownSuite = error;
+                    self.fault(
+                        name.span(),
+                        error.to_string(),
+                        "`ravelin status --json` lists the suites and their units",
+                    );
+                }
+            }
+        }
+        crypto
     }
 
     fn control_socket(&mut self, value: Option<&Value<'_>>, instance: &str) -> PathBuf {

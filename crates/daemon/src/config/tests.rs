@@ -26,6 +26,7 @@ fn the_shortest_file_takes_every_default() {
             cgroup: None,
             tun: TunConfig { name: "rvl0".into(), queue: 64 },
             esp: EspConfig { port: 4500, path_mtu: None },
+            crypto: crate::config::CryptoConfig::default(),
             log: LogLevel::Info,
         }
     );
@@ -132,4 +133,25 @@ fn the_report_shows_the_line_and_points_into_it() {
         "/etc/ravelin/ravelin.toml:3:2: error: unknown key `quue` in [tun]\n 3 | \tquue = 1\n   | \t^^^^\n   = help: \
          did you mean `queue`?"
     );
+}
+
+#[test]
+fn units_and_legacy_suites_are_chosen_here() {
+    let config = parse(
+        "policy = \"p\"\n[crypto]\nlegacy = true\nunit = \"ring\"\n[crypto.units]\n\"aes256cbc-sha256\" = \"rustcrypto\"\n",
+    )
+    .unwrap();
+    assert!(config.crypto.legacy);
+    assert_eq!(config.crypto.unit.as_deref(), Some("ring"));
+    assert_eq!(config.crypto.units, [("aes256cbc-sha256".parse().unwrap(), "rustcrypto".to_owned())]);
+    assert_eq!(parse("policy = \"p\"\n").unwrap().crypto, crate::config::CryptoConfig::default());
+    for (text, word) in [
+        ("legacy = 1", "true or false"),
+        ("units = 3", "must be a table"),
+        ("[crypto.units]\nrot13 = \"ring\"", "rot13"),
+        ("aes = true", "unknown key `aes`"),
+    ] {
+        let report = parse(&format!("policy = \"p\"\n[crypto]\n{text}\n")).unwrap_err().to_string();
+        assert!(report.contains(word), "{report}");
+    }
 }

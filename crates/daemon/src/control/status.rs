@@ -72,6 +72,7 @@ async fn collect(plane: &Shared) -> Result<Status, Refused> {
     let (problems, unguarded) = problems(plane, [&outbound, &inbound]);
     let policy = &plane.policy;
     Ok(Status {
+        crypto: crate::crypto_units::report(&plane.keys.registry, plane.config.crypto.legacy),
         state: if problems.is_empty() { StatusState::Ok } else { StatusState::Degraded },
         problems,
         instance: plane.config.instance.clone(),

@@ -77,6 +77,9 @@ fn text(status: &api::Status) -> String {
         ),
     );
     line("esp", format!("UDP port {}", status.esp_port));
+    for text in crypto(&status.crypto) {
+        line("crypto", text);
+    }
     line("sas", format!("{} inbound, {} outbound", status.sas_in, status.sas_out));
     for (name, traffic) in [("outbound", status.outbound), ("inbound", status.inbound)] {
         line(
@@ -88,5 +91,29 @@ fn text(status: &api::Status) -> String {
         );
     }
     line("kernel", format!("{} refused or dropped (`ravelin counters` says why)", status.kernel_refused));
+    out
+}
+
+/// Suites that several units offer, with the one that serves them; the others only counted.
+fn crypto(units: &[api::CryptoUnit]) -> Vec<String> {
+    let (alone, chosen): (Vec<_>, Vec<_>) = units.iter().partition(|unit| unit.why == "only");
+    let mut out: Vec<String> = chosen
+        .iter()
+        .map(|unit| {
+            let measured: Vec<String> =
+                unit.measured.iter().map(|m| format!("{} {} ns", m.unit, m.long_ns)).collect();
+            let measured = if measured.is_empty() {
+                String::new()
+            } else {
+                format!("; 1400 octets: {}", measured.join(", "))
+            };
+            format!("{} by {} ({}{measured})", unit.suite, unit.unit, unit.why)
+        })
+        .collect();
+    let mut names: Vec<&str> = alone.iter().map(|unit| unit.unit.as_str()).collect();
+    names.sort_unstable();
+    for group in names.chunk_by(|a, b| a == b) {
+        out.push(format!("{} other suites by {} (`--json` lists them)", group.len(), group[0]));
+    }
     out
 }
