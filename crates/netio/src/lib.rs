@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`tun`] | the TUN with vnet header and the 16-octet record (docs/design/0002) |
 //! | [`udp`] | ESP in UDP (RFC 3948), whole IP packets on our side |
+//! | [`raw`] | bare ESP and AH (IP protocols 50 and 51), and ICMP errors about them |
 //! | [`clear`] | whole IP packets that policy lets pass in clear |
 //! | [`eventfd`], [`poll`] | waking a thread, waiting for descriptors |
 //! | [`link`] | rtnetlink: devices, addresses, routes |
@@ -29,6 +30,7 @@ pub mod netns;
 pub mod pcap;
 pub mod poll;
 pub mod random;
+pub mod raw;
 mod sockopt;
 pub mod sysctl;
 pub mod tun;

@@ -17,6 +17,7 @@ mod socket;
 
 pub use burst::Sent;
 pub use receive::Received;
+pub(crate) use receive::{Arrived, receive};
 pub(crate) use send::{Outgoing, patiently};
 pub use socket::Family;
 

@@ -176,7 +176,7 @@ fn split(
 }
 
 /// One datagram's surroundings.
-struct Arrived {
+pub(crate) struct Arrived {
     len: usize,
     flags: libc::c_int,
     name: Name,
@@ -185,7 +185,7 @@ struct Arrived {
 }
 
 impl Arrived {
-    const NONE: Arrived = Arrived {
+    pub(crate) const NONE: Arrived = Arrived {
         len: 0,
         flags: 0,
         // The longer member: every octet of the union is set.
@@ -207,8 +207,18 @@ impl Arrived {
     }
 
     /// Whether data, or what was beside it, did not fit.
-    fn is_cut(&self) -> bool {
+    pub(crate) fn is_cut(&self) -> bool {
         self.flags & (libc::MSG_TRUNC | libc::MSG_CTRUNC) != 0
+    }
+
+    /// Octets of data.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Source, destination, type of service and time to live of a packet of a raw socket.
+    pub(crate) fn raw_header(&self, family: Family) -> Option<OuterHeader> {
+        self.header(family, &control::parse(self.control()), 0)
     }
 
     /// The headers that it travelled in; `None` if the kernel did not say the address it was sent to.
@@ -243,7 +253,7 @@ impl Arrived {
 
 /// recvmmsg(2) into the free areas of `slots`, the last one first: it was used last, and is still in the cache. How many
 /// messages came, zero if none waits.
-fn receive<const N: usize>(
+pub(crate) fn receive<const N: usize>(
     socket: libc::c_int,
     slots: &mut [Buf],
     batch: &mut [Arrived; N],
