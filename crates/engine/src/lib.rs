@@ -10,8 +10,10 @@
 //! Design: docs/design/0001.
 #![forbid(unsafe_code)]
 
+mod bundle;
 mod fit;
 pub mod inbound;
+mod nest;
 pub mod outbound;
 mod tally;
 

@@ -23,4 +23,4 @@ pub use flow_cache::{FlowCache, FlowKey};
 pub use keybook::{Admission, KeyBook};
 pub use replay::{ReplayState, ReplayWindow};
 pub use sa::{Counters, Direction, Endpoints, InboundSa, Mode, OutboundSa, SaConfig, Selectors, Spi};
-pub use sad::{InboundSad, MAX_SAS, OutboundSad, SaIndex};
+pub use sad::{Chain, InboundSad, MAX_CHAIN, MAX_SAS, OutboundSad, SaIndex};

@@ -105,7 +105,7 @@ fn arrive(headers: &mut [u8], at: usize, end: usize) -> Result<(), WireError> {
     let (kind, left) = (octet(headers, at + 2), usize::from(octet(headers, at + 3)));
     let addresses = (end - at - 8) / 16;
     // RFC 2460 section 4.4 and RFC 6275 section 6.4: both are lists of addresses in travelling order.
-    if !matches!(kind, 0 | 2) || (end - at - 8) % 16 != 0 {
+    if !matches!(kind, 0 | 2) || !(end - at - 8).is_multiple_of(16) {
         return Err(WireError::RoutingType);
     }
     if left > addresses {

@@ -152,6 +152,13 @@ pub(crate) fn put_whole(bytes: &mut [u8], payload_len: u16, class_mark: u8) {
     view.set_traffic_class(view.traffic_class() | class_mark);
 }
 
+/// Set the payload length of a packet that fills `bytes`, whatever its header said before.
+pub fn put_payload_len(bytes: &mut [u8]) -> Result<(), WireError> {
+    let len = bytes.len().checked_sub(HEADER_LEN).ok_or(WireError::Truncated)?;
+    put16(bytes, 4, u16::try_from(len).map_err(|_| WireError::TooLong)?);
+    Ok(())
+}
+
 /// The fragment header of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FragmentHeader {

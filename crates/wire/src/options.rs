@@ -99,7 +99,8 @@ pub(crate) fn route_end(header: &[u8], option: Placed) -> Result<Option<Ipv4Addr
     }
     let pointer = usize::from(octet(header, option.at + 2));
     // The pointer counts from one; the smallest is 4 (RFC 791).
-    if option.len < 3 || (option.len - 3) % 4 != 0 || pointer < 4 || pointer % 4 != 0 {
+    let whole = option.len >= 3 && (option.len - 3).is_multiple_of(4);
+    if !whole || pointer < 4 || !pointer.is_multiple_of(4) {
         return Err(WireError::OptionLength);
     }
     if pointer > option.len {
