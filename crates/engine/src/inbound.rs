@@ -6,7 +6,7 @@
 //! 4. ESP: replay, ICV, trailer, inner packet.
 //! 5. Inner headers. Fragments wait until their packet is whole.
 //! 6. The selectors of the association. What is in turn a packet of an association with this host (a bundle) goes round 3 to 6
-//!    again, at most [`MAX_CHAIN`] times: see [`nest`](mod@crate::nest). ESP in UDP inside an association is refused.
+//!    again, at most four times: see `nest.rs`. ESP in UDP inside an association is refused.
 //! 7. What all members together prove.
 //! 8. The mark that proves all this to the kernel half.
 

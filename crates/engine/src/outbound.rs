@@ -7,7 +7,7 @@
 //! 4. The association.
 //! 5. Size. Super-packets are cut to fit; a packet that forbids fragmentation and does not fit is answered; any other is
 //!    carried whole and its outer packet fragmented.
-//! 6. ESP or AH, or each member of a bundle in turn: see [`bundle`](mod@crate::bundle).
+//! 6. ESP or AH, or each member of a bundle in turn: see `bundle.rs`.
 
 use crate::bundle;
 use crate::fit::{self, Fit};

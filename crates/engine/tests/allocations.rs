@@ -100,7 +100,7 @@ fn through(name: &str, configs: &[SaConfig]) {
     let (large, _) = tcp_super(false, 1, 1400, 60_000);
     let unstamped = from_host(&alice_to_bob(false, 0, 100));
     let (mut out, mut delivered) = (Vec::with_capacity(128), Vec::with_capacity(128));
-    let mut count = 0u64;
+    let (mut count, mut arrived) = (0u64, 0u64);
     let mut round = |count: &mut u64| {
         for template in [&small, &large, &unstamped] {
             let (buf, meta) = load(&mut alice.pool, template.bytes(), template.meta);
@@ -122,6 +122,7 @@ fn through(name: &str, configs: &[SaConfig]) {
         }
         for outcome in delivered.drain(..) {
             if let InboundOutcome::Deliver(packet, _) = outcome {
+                arrived += 1;
                 bob.pool.put(packet.into_buf());
             }
         }
@@ -137,4 +138,6 @@ fn through(name: &str, configs: &[SaConfig]) {
     let allocated = ALLOCATIONS.load(Ordering::Relaxed) - before;
     assert_eq!(allocated, 0, "{name}: {} packets sealed and opened", count - counted);
     assert!(count - counted > 2000);
+    // The packet of each, once.
+    assert_eq!(arrived, count, "{name}");
 }
