@@ -5,15 +5,17 @@
 //! 3. The association, and whether the packet is from its peer.
 //! 4. ESP: replay, ICV, trailer, inner packet.
 //! 5. Inner headers. Fragments wait until their packet is whole.
-//! 6. ESP inside ESP for this host is refused: to open it, a decrypted packet would have to walk in at the front door.
-//! 7. The selectors of the association.
+//! 6. The selectors of the association. What is in turn a packet of an association with this host (a bundle) goes round 3 to 6
+//!    again, at most four times: see `nest.rs`. ESP in UDP inside an association is refused.
+//! 7. What all members together prove.
 //! 8. The mark that proves all this to the kernel half.
 
 use crate::event::{Event, Events, Expire};
+use crate::nest::{self, Members};
 use crate::tally::{About, Dropped, Tally};
 use ipsec::Outer;
 use sadb::sa::{InboundState, LifeState};
-use sadb::{Direction, InboundSa, InboundSad, SadError, Spi};
+use sadb::{Direction, InboundSa, InboundSad, MAX_CHAIN, SadError, Spi};
 use wire::ip::{self, Headers};
 use wire::stage::{Admitted, Classed, Clean, Inner, Raw};
 use wire::{DropReason, Flow, Packet, Pool, Reassembled, Reassembler, Time, Verdict, protocol};
@@ -30,6 +32,8 @@ pub enum InboundOutcome {
 /// The inbound half of the engine.
 pub struct Inbound {
     sad: InboundSad,
+    /// What only members of bundles need.
+    members: Members,
     /// The UDP port on which ESP arrives.
     port: u16,
     outer_fragments: Reassembler,
@@ -43,6 +47,7 @@ impl Inbound {
     pub fn new(port: u16) -> Inbound {
         Inbound {
             sad: InboundSad::new(),
+            members: Members::default(),
             port,
             outer_fragments: Reassembler::default(),
             inner_fragments: Reassembler::default(),
@@ -106,7 +111,10 @@ impl Inbound {
         let (about, len) = (About::of(&packet.meta), packet.bytes().len());
         match ipsec::decap(sa, packet.advance(), outer, pool) {
             Verdict::Pass(packet) => {
-                admit(sa, now, packet, &mut self.inner_fragments, self.port, tally, pool, out)
+                let nested = admit(sa, now, packet, &mut self.inner_fragments, self.port, tally, pool, out);
+                if let Some((packet, headers)) = nested {
+                    self.nest(now, packet, headers, Spi(outer.spi), pool, out);
+                }
             }
             Verdict::Drop(reason) | Verdict::Reply(_, reason) => {
                 record(tally, Dropped::new(reason, &about, len, None), out);
@@ -114,6 +122,40 @@ impl Inbound {
             // ESP holds nothing.
             Verdict::Hold(_) => record(tally, Dropped::new(DropReason::UnknownSpi, &about, len, None), out),
         }
+    }
+
+    /// The next rounds of a bundle, which are the same stages for a packet that is already inside.
+    #[cold]
+    fn nest(
+        &mut self,
+        now: Time,
+        mut packet: Packet<Inner>,
+        mut headers: Headers,
+        mut spi: Spi,
+        pool: &mut Pool,
+        out: &mut Vec<InboundOutcome>,
+    ) {
+        for _ in 1..MAX_CHAIN {
+            let before = packet.meta;
+            let (inner, sa) = match nest::open(&mut self.sad, &mut self.members, spi, packet, &headers, pool)
+            {
+                Ok(opened) => opened,
+                Err((reason, len)) => {
+                    return record(
+                        &mut self.tally,
+                        Dropped::new(reason, &About::of(&before), len, None),
+                        out,
+                    );
+                }
+            };
+            spi = sa.spi();
+            let tally = &mut self.tally;
+            match admit(sa, now, inner, &mut self.inner_fragments, self.port, tally, pool, out) {
+                Some(nested) => (packet, headers) = nested,
+                None => return,
+            }
+        }
+        end(&mut self.tally, packet, DropReason::NestingLimit, None, pool, out);
     }
 }
 
@@ -129,7 +171,7 @@ fn association<'a>(sad: &'a mut InboundSad, outer: &Outer) -> Result<&'a mut Inb
     }
 }
 
-/// Stages 5 to 8.
+/// Stages 5 to 8; the packet again, if it is in turn one of an association with this host.
 #[expect(
     clippy::too_many_arguments,
     reason = "the parts of `Inbound` that are not lent with `sa`, and the packet"
@@ -143,14 +185,18 @@ fn admit(
     tally: &mut Tally,
     pool: &mut Pool,
     out: &mut Vec<InboundOutcome>,
-) {
+) -> Option<(Packet<Inner>, Headers)> {
     let parsed = Headers::parse(packet.bytes());
     let headers = match &parsed {
         Ok(headers) => headers,
-        Err(error) => return end(tally, packet, (*error).into(), None, pool, out),
+        Err(error) => {
+            end(tally, packet, (*error).into(), None, pool, out);
+            return None;
+        }
     };
     packet.buf_mut().truncate(headers.total_len);
     let mut flow = ip::flow(packet.bytes(), headers, false);
+    let mut joined_headers = None;
     let answer = if headers.fragment.is_none() {
         permit(sa, headers, &flow, port)
     } else {
@@ -158,11 +204,15 @@ fn admit(
         tally.lost(DropReason::FragmentLimit, fragments.take_lost());
         joined.and_then(|headers| {
             flow = ip::flow(packet.bytes(), &headers, false);
-            permit(sa, &headers, &flow, port)
+            permit(sa, joined_headers.insert(headers), &flow, port)
         })
     };
     match answer {
-        Ok(()) => {
+        Ok(true) => {
+            let headers = joined_headers.unwrap_or(*headers);
+            return Some((packet, headers));
+        }
+        Ok(false) => {
             tally.protected.count(packet.bytes().len());
             let mark = crate::mark(packet.meta.services, packet.meta.app);
             out.push(InboundOutcome::Deliver(packet.advance(), mark));
@@ -172,16 +222,17 @@ fn admit(
             end(tally, packet, reason, Some(&flow), pool, out);
         }
     }
+    None
 }
 
-/// Stages 6 and 7: whether this association may carry the packet.
-fn permit(sa: &InboundSa, headers: &Headers, flow: &Flow, port: u16) -> Result<(), DropReason> {
-    let esp =
-        headers.protocol == protocol::ESP || headers.protocol == protocol::UDP && flow.local_port == port;
-    if esp && headers.dst == sa.config().endpoints.local {
+/// Stage 6: whether this association may carry the packet, and whether that is in turn one of an association with this host.
+fn permit(sa: &InboundSa, headers: &Headers, flow: &Flow, port: u16) -> Result<bool, DropReason> {
+    let here = headers.dst == sa.config().endpoints.local;
+    if here && headers.protocol == protocol::UDP && flow.local_port == port {
         return Err(DropReason::NestingLimit);
     }
-    sa.admits(flow)
+    sa.admits(flow)?;
+    Ok(here && nest::is_member(headers.protocol))
 }
 
 /// Stage 5 for a fragment: who may not send whole packets here may not send pieces of them either, and pieces of
@@ -262,7 +313,11 @@ impl Inbound {
     /// # Errors
     /// As [`InboundSad::insert`].
     pub fn add_sa(&mut self, sa: InboundSa) -> Result<(), SadError> {
-        self.sad.insert(sa)
+        let unkeyed = Members::key(sa.config());
+        let spi = sa.spi();
+        self.sad.insert(sa)?;
+        self.members.added(unkeyed, spi);
+        Ok(())
     }
 
     /// Take an association out.
@@ -270,7 +325,9 @@ impl Inbound {
     /// # Errors
     /// As [`InboundSad::remove`].
     pub fn remove_sa(&mut self, spi: Spi) -> Result<InboundSa, SadError> {
-        self.sad.remove(spi)
+        let sa = self.sad.remove(spi)?;
+        self.members.removed(spi);
+        Ok(sa)
     }
 
     /// The associations with their counters.

@@ -10,10 +10,12 @@
 //! Design: docs/design/0001.
 #![forbid(unsafe_code)]
 
+mod bundle;
 mod event;
 mod fit;
 mod hold;
 pub mod inbound;
+mod nest;
 pub mod outbound;
 mod tally;
 

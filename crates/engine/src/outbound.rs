@@ -7,17 +7,19 @@
 //! 4. The association.
 //! 5. Size. Super-packets are cut to fit; a packet that forbids fragmentation and does not fit is answered; any other is
 //!    carried whole and its outer packet fragmented.
-//! 6. ESP.
+//! 6. ESP or AH, or each member of a bundle in turn: see `bundle.rs`.
 
 mod waiting;
 
+use crate::bundle;
 use crate::event::{Event, Events, Expire};
 use crate::fit::{self, Fit};
 use crate::hold::Holds;
 use crate::tally::{About, Dropped, Tally};
+use ipsec::Codec;
 use sadb::sa::{LifeState, OutboundState};
 use sadb::spd::{Action, Decision, Level, Spd};
-use sadb::{Direction, FlowCache, FlowKey, OutboundSa, OutboundSad, SaIndex, SadError, Spi};
+use sadb::{Chain, Direction, FlowCache, FlowKey, OutboundSa, OutboundSad, SaIndex, SadError, Spi};
 use std::net::IpAddr;
 use std::sync::Arc;
 use wire::ip::{self, Headers};
@@ -75,6 +77,8 @@ pub struct Outbound {
     /// `None`: nobody answers acquires, so nothing waits.
     holds: Option<Holds>,
     events: Events,
+    /// Compression, for bundles that have it.
+    codec: Codec,
     tally: Tally,
 }
 
@@ -90,6 +94,7 @@ impl Outbound {
             fragments: Reassembler::default(),
             holds: None,
             events: Events::default(),
+            codec: Codec::default(),
             tally: Tally::new(),
         }
     }
@@ -253,11 +258,23 @@ impl Outbound {
         pool: &mut Pool,
         out: &mut Vec<Outcome>,
     ) {
+        let chain = match self.sad.chain(index) {
+            Ok(chain) if chain.is_single() => None,
+            Ok(chain) => Some(chain),
+            Err(reason) => return end(&mut self.tally, packet, reason, Some(flow), pool, out),
+        };
+        if let Some(chain) = chain {
+            return self.protect_by_bundle(&chain, packet, headers, flow, pool, out);
+        }
         let tally = &mut self.tally;
         let Some(sa) = self.sad.get_mut(index) else {
             return end(tally, packet, DropReason::NoSa, Some(flow), pool, out);
         };
-        let mtu = ipsec::inner_mtu(sa.config());
+        let mtu = if headers.has_options {
+            ipsec::bundle_mtu(&[sa.config()], ipsec::own_header(packet.bytes()))
+        } else {
+            ipsec::inner_mtu(sa.config())
+        };
         match fit::tunnel(&mut packet, headers, mtu) {
             Ok(Fit::Whole) => seal(sa, tally, packet, flow, pool, out),
             Ok(Fit::Cut(longest)) => {
@@ -275,6 +292,53 @@ impl Outbound {
                 }
                 end(tally, packet, reason, Some(flow), pool, out);
             }
+        }
+    }
+
+    /// Stages 5 and 6 for a bundle.
+    #[cold]
+    fn protect_by_bundle(
+        &mut self,
+        chain: &Chain,
+        mut packet: Packet<Inner>,
+        headers: &Headers,
+        flow: &Flow,
+        pool: &mut Pool,
+        out: &mut Vec<Outcome>,
+    ) {
+        let Outbound { sad, tally, codec, .. } = self;
+        let fit = bundle::mtu(sad, chain, ipsec::own_header(packet.bytes()))
+            .map(|mtu| (mtu, fit::tunnel(&mut packet, headers, mtu)));
+        let mut through =
+            |tally: &mut Tally, packet: Packet<Inner>, pool: &mut Pool, out: &mut Vec<Outcome>| {
+                let (about, len) = (About::of(&packet.meta), packet.bytes().len());
+                match bundle::seal(sad, chain, packet, codec, pool) {
+                    Ok(outer) => {
+                        tally.protected.count(len);
+                        out.push(Outcome::Send(outer));
+                    }
+                    Err(reason) => {
+                        let dropped = Dropped::new(reason, &about, len, Some(flow));
+                        tally.dropped(dropped);
+                        out.push(Outcome::Drop(dropped));
+                    }
+                }
+            };
+        match fit {
+            Ok((_, Ok(Fit::Whole))) => through(tally, packet, pool, out),
+            Ok((_, Ok(Fit::Cut(longest)))) => {
+                cut(tally, packet, headers, longest, flow, pool, out, through);
+            }
+            Ok((mtu, Err(reason))) => {
+                if reason == DropReason::TooBig
+                    && let Some(error) = icmp::too_big(packet.bytes(), headers, mtu)
+                {
+                    tally.replies.count(error.len());
+                    out.push(reply(error, &packet.meta, packet.meta.services));
+                }
+                end(tally, packet, reason, Some(flow), pool, out);
+            }
+            Err(reason) => end(tally, packet, reason, Some(flow), pool, out),
         }
     }
 

@@ -1,14 +1,19 @@
 //! In steady state no packet allocates, whichever way it goes and however it ends.
 
+#[path = "../../ipsec/tests/support/auth.rs"]
+mod auth;
 mod support;
 
+use auth::{ah_config, bare_config, registry, sha256};
 use crypto::SuiteId;
 use engine::{InboundOutcome, Outcome};
-use sadb::Mode;
+use sadb::sa::SaProtocol;
+use sadb::spd::Level;
+use sadb::{InboundSa, Mode, OutboundSa, SaConfig, Spi};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering};
 use support::*;
-use wire::{Meta, Packet, Pool, Time};
+use wire::{AppId, Meta, Packet, Pool, Services, Time};
 
 struct Counting;
 
@@ -46,17 +51,56 @@ fn no_packet_allocates_in_steady_state() {
             steady_state(mode, suite);
         }
     }
+    for mode in MODES {
+        through(&format!("{mode} AH"), &[ah_config(mode, sha256(), false)]);
+    }
+    through("a bundle", &bundle());
 }
 
 fn steady_state(mode: Mode, suite: SuiteId) {
-    let config = outbound_config(mode, suite, false);
-    let mut alice = Sender::new(mandatory(), std::slice::from_ref(&config));
-    let mut bob = Receiver::new(std::slice::from_ref(&config));
+    through(&format!("{mode} {suite}"), &[outbound_config(mode, suite, false)]);
+}
+
+/// AH, compression, IP in IP and ESP in one bundle.
+fn bundle() -> Vec<SaConfig> {
+    let members = [
+        (SaProtocol::IpComp, Mode::Transport, sha256(), 0x3000),
+        (SaProtocol::IpIp, Mode::Tunnel, sha256(), 0x3001),
+        (SaProtocol::Esp, Mode::Transport, SuiteId::AES_128_GCM, 0x3002),
+        (SaProtocol::Ah, Mode::Transport, sha256(), 0x3003),
+    ];
+    let mut members: Vec<SaConfig> = members
+        .into_iter()
+        .map(|(protocol, mode, suite, spi)| {
+            let mut config = bare_config(protocol, mode, suite, false);
+            config.spi = Spi(spi);
+            config.options.next = Some(Spi(spi + 1));
+            config
+        })
+        .collect();
+    members[3].options.next = None;
+    for later in &mut members[1..] {
+        // No flow of the host's chooses it.
+        later.selectors.app = Some(AppId(99));
+    }
+    members
+}
+
+fn through(name: &str, configs: &[SaConfig]) {
+    let registry = registry();
+    let mut alice = Sender::new(policy(APP, Services::AUTHENTICATED, Level::Mandatory), &[]);
+    let mut bob = Receiver::new(&[]);
+    for config in configs {
+        alice.engine.add_sa(OutboundSa::new(config.clone(), &registry).unwrap()).unwrap();
+        let mut theirs = mirror(config);
+        theirs.selectors.app = None;
+        bob.engine.add_sa(InboundSa::new(theirs, &registry).unwrap()).unwrap();
+    }
     let small = stamped(APP, &alice_to_bob(false, 0, 100));
     let (large, _) = tcp_super(false, 1, 1400, 60_000);
     let unstamped = from_host(&alice_to_bob(false, 0, 100));
     let (mut out, mut delivered) = (Vec::with_capacity(128), Vec::with_capacity(128));
-    let mut count = 0u64;
+    let (mut count, mut arrived) = (0u64, 0u64);
     let mut round = |count: &mut u64| {
         for template in [&small, &large, &unstamped] {
             let (buf, meta) = load(&mut alice.pool, template.bytes(), template.meta);
@@ -78,6 +122,7 @@ fn steady_state(mode: Mode, suite: SuiteId) {
         }
         for outcome in delivered.drain(..) {
             if let InboundOutcome::Deliver(packet, _) = outcome {
+                arrived += 1;
                 bob.pool.put(packet.into_buf());
             }
         }
@@ -91,6 +136,8 @@ fn steady_state(mode: Mode, suite: SuiteId) {
         round(&mut count);
     }
     let allocated = ALLOCATIONS.load(Ordering::Relaxed) - before;
-    assert_eq!(allocated, 0, "{mode} {suite}: {} packets sealed and opened", count - counted);
+    assert_eq!(allocated, 0, "{name}: {} packets sealed and opened", count - counted);
     assert!(count - counted > 2000);
+    // The packet of each, once.
+    assert_eq!(arrived, count, "{name}");
 }

@@ -5,14 +5,42 @@
 
 use wire::DropReason;
 
-const MASK: u8 = 0b11;
+/// The ECN field of the octet.
+pub const MASK: u8 = 0b11;
 const NOT_ECT: u8 = 0b00;
 const ECT_1: u8 = 0b01;
+const ECT_0: u8 = 0b10;
 const CE: u8 = 0b11;
 
 /// The outer octet for an inner one: DSCP and ECN as they are (RFC 6040 figure 3, normal mode).
 pub const fn encap(inner: u8) -> u8 {
     inner
+}
+
+/// The outer octet in compatibility mode, for a peer that would lose what the path marks: no ECN (RFC 6040 figure 3).
+pub const fn encap_compatible(inner: u8) -> u8 {
+    inner & !MASK
+}
+
+/// What figure 4 of RFC 6040 remarks on a combination of inner and outer field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Concern {
+    /// Nothing.
+    None,
+    /// "(!)": unused today, perhaps dangerous.
+    Unused,
+    /// "(!!!)": unused today, always perhaps dangerous.
+    Dangerous,
+}
+
+/// What the receiver should log of this combination (RFC 6040 section 4.2).
+pub const fn concern(inner: u8, outer: u8) -> Concern {
+    match (inner & MASK, outer & MASK) {
+        (NOT_ECT, NOT_ECT) => Concern::None,
+        (NOT_ECT, _) | (CE, ECT_1) => Concern::Dangerous,
+        (ECT_1, ECT_0) => Concern::Unused,
+        _ => Concern::None,
+    }
 }
 
 /// The inner octet after decapsulation: DSCP of the inner header, ECN by RFC 6040 figure 4.
@@ -36,7 +64,6 @@ mod tests {
 
     #[test]
     fn figure_4_of_rfc_6040() {
-        const ECT_0: u8 = 0b10;
         let drop = Err(DropReason::EcnCongestion);
         // Rows: arriving inner header. Columns: arriving outer header, Not-ECT, ECT(0), ECT(1), CE.
         let table = [
@@ -52,6 +79,29 @@ mod tests {
                 let dscp = 0b1011_1000;
                 assert_eq!(decap(dscp | inner, 0b0010_0000 | outer), want.map(|ecn| dscp | ecn));
             }
+        }
+    }
+
+    #[test]
+    fn the_marks_of_figure_4() {
+        use Concern::{Dangerous, None, Unused};
+        let table = [
+            (NOT_ECT, [None, Dangerous, Dangerous, Dangerous]),
+            (ECT_0, [None, None, None, None]),
+            (ECT_1, [None, Unused, None, None]),
+            (CE, [None, None, Dangerous, None]),
+        ];
+        for (inner, row) in table {
+            for (outer, want) in [NOT_ECT, ECT_0, ECT_1, CE].into_iter().zip(row) {
+                assert_eq!(concern(0xb8 | inner, 0x20 | outer), want, "inner {inner:02b} outer {outer:02b}");
+            }
+        }
+    }
+
+    #[test]
+    fn compatibility_mode_shows_no_ecn() {
+        for tos in 0..=u8::MAX {
+            assert_eq!(encap_compatible(tos), tos & 0xfc);
         }
     }
 

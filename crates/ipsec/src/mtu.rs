@@ -1,47 +1,116 @@
 //! How large an inner packet may be for its outer packet to fit the path.
 
+use crate::ah;
 use crate::esp::{HEADER, pad};
-use sadb::sa::{Encapsulation, Shape};
+use sadb::sa::{Encapsulation, SaProtocol, Shape};
 use sadb::{Mode, SaConfig};
-use wire::{ipv4, ipv6, udp};
+use wire::ipv4::{self, Ipv4};
+use wire::{addr, ipv6, udp};
 
-/// The outer IP header of the association.
+/// Octets of the pseudo header of BEET mode at most, without the options.
+const BEET_PSEUDO: usize = 8;
+
+fn ip_header(v4: bool) -> usize {
+    if v4 { ipv4::HEADER_LEN } else { ipv6::HEADER_LEN }
+}
+
+/// The outer IP header of the association, without options.
+#[inline]
 pub(crate) fn outer_header(config: &SaConfig) -> usize {
-    if config.endpoints.remote.is_ipv4() { ipv4::HEADER_LEN } else { ipv6::HEADER_LEN }
+    ip_header(config.endpoints.remote.is_ipv4())
 }
 
 /// The UDP header, if there is one.
+#[inline]
 pub(crate) fn udp_header(config: &SaConfig) -> usize {
-    match config.options.encapsulation {
-        Encapsulation::Udp => udp::HEADER_LEN,
-        Encapsulation::None => 0,
+    match (config.options.encapsulation, config.options.protocol) {
+        (Encapsulation::Udp, SaProtocol::Esp) => udp::HEADER_LEN,
+        (Encapsulation::Udp | Encapsulation::None, _) => 0,
     }
 }
 
-/// Octets between the outer IP header and the payload, and of the ICV behind it.
-fn around(config: &SaConfig, shape: Shape) -> usize {
-    udp_header(config) + HEADER + usize::from(shape.iv) + usize::from(shape.icv)
+/// The IP header that does not travel in BEET mode.
+fn beet_header(config: &SaConfig) -> usize {
+    ip_header(addr::from_bits(config.selectors.remote.first()).is_ipv4())
 }
 
-/// Octets by which an outer packet is at most longer than its inner one.
+/// Octets that the protocol puts between the outer IP header and the payload, and behind it, alignment apart.
+fn around(config: &SaConfig) -> usize {
+    match config.options.protocol {
+        SaProtocol::Esp => {
+            let shape = Shape::of(config.suite);
+            udp_header(config) + HEADER + usize::from(shape.iv) + usize::from(shape.icv)
+        }
+        SaProtocol::Ah => ah::header_len(config),
+        // What is compressed is never longer than before, header included.
+        SaProtocol::IpComp | SaProtocol::IpIp => 0,
+    }
+}
+
+/// The longest payload in this room.
+fn payload(config: &SaConfig, room: usize) -> usize {
+    if config.options.protocol != SaProtocol::Esp {
+        return room;
+    }
+    (room & !(usize::from(Shape::of(config.suite).align) - 1)).saturating_sub(pad::TRAILER)
+}
+
+/// Octets by which an outer packet is at most longer than its inner one, padding that hides lengths apart.
 pub fn overhead(config: &SaConfig) -> usize {
-    let shape = Shape::of(config.suite);
+    let trailer = match config.options.protocol {
+        SaProtocol::Esp => usize::from(Shape::of(config.suite).align) - 1 + pad::TRAILER,
+        SaProtocol::Ah | SaProtocol::IpComp | SaProtocol::IpIp => 0,
+    };
     let ip = match config.mode {
         Mode::Tunnel => outer_header(config),
         // The packet's own header becomes the outer one.
-        Mode::Transport | Mode::Beet => 0,
+        Mode::Transport => 0,
+        Mode::Beet => {
+            let pseudo = if beet_header(config) == ipv4::HEADER_LEN { BEET_PSEUDO } else { 0 };
+            (outer_header(config) + pseudo + around(config) + trailer)
+                .saturating_sub(beet_header(config) + around(config) + trailer)
+        }
     };
-    ip + around(config, shape) + usize::from(shape.align) - 1 + pad::TRAILER
+    ip + around(config) + trailer
 }
 
-/// The largest inner IP packet whose outer packet fits the association's path MTU.
+/// The largest inner IP packet without options whose outer packet fits the association's path MTU.
+#[inline]
 pub fn inner_mtu(config: &SaConfig) -> usize {
-    let shape = Shape::of(config.suite);
-    let (ip, align) = (outer_header(config), usize::from(shape.align));
-    let room = usize::from(config.path_mtu).saturating_sub(ip + around(config, shape));
-    let payload = (room & !(align - 1)).saturating_sub(pad::TRAILER);
+    let own = if config.mode == Mode::Beet { beet_header(config) } else { outer_header(config) };
+    within(config, config.path_mtu.into(), own)
+}
+
+/// The same for an inner packet that has `own` octets of headers, as [`own_header`] counts them, through a whole bundle, first
+/// member first.
+pub fn bundle_mtu(members: &[&SaConfig], own: usize) -> usize {
+    let Some((first, rest)) = members.split_first() else { return usize::MAX };
+    let outer = if first.mode == Mode::Transport { own } else { outer_header(first) };
+    let path = usize::from(first.path_mtu).min(bundle_mtu(rest, outer));
+    within(first, path, own)
+}
+
+/// Octets of headers that transport mode keeps in front: the IPv4 header with options, the IPv6 header with what
+/// [`ipv6::front`] counts.
+pub fn own_header(bytes: &[u8]) -> usize {
+    match Ipv4::new_checked(bytes) {
+        Ok(ip) => ip.header_len(),
+        Err(_) => ipv6::front(bytes).map_or(ipv6::HEADER_LEN, |front| front.len),
+    }
+}
+
+fn within(config: &SaConfig, path: usize, own: usize) -> usize {
+    let outer = if config.mode == Mode::Transport { own } else { outer_header(config) };
+    let payload = payload(config, path.saturating_sub(outer + around(config)));
     match config.mode {
         Mode::Tunnel => payload,
-        Mode::Transport | Mode::Beet => payload + ip,
+        Mode::Transport => payload + own,
+        Mode::Beet => {
+            let gone = beet_header(config);
+            let options = if gone == ipv4::HEADER_LEN { own.saturating_sub(gone) } else { 0 };
+            // The fixed part of the pseudo header, and padding that aligns the options behind it.
+            let pseudo = if options > 0 { BEET_PSEUDO - (options & 4) } else { 0 };
+            (payload + gone).saturating_sub(pseudo)
+        }
     }
 }

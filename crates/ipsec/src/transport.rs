@@ -1,43 +1,63 @@
-//! Transport mode: the packet's own header becomes the outer one (RFC 4301 section 5.1.1, RFC 4303 section 3.1.1).
+//! Transport mode: the packet's own header becomes the outer one (RFC 4301 section 5.1.1, RFC 4303 and RFC 4302
+//! section 3.1.1).
 //!
-//! An outer header over UDP cannot carry options or extension headers to the other side, since a UDP socket gives
-//! its reader none; so packets with IPv4 options, hop-by-hop options or a routing header are refused. Destination options
-//! go inside ESP, where RFC 4303 section 3.1.1 prefers them.
+//! IPv4 options, and hop-by-hop options, routing header and the destination options between them, stay in front. Destination
+//! options behind them go inside, where RFC 4303 section 3.1.1 prefers them. Over UDP nothing can stay in front, since a UDP
+//! socket gives its reader no options; such packets are refused.
 
-use crate::esp::encap::Inner;
-use crate::esp::pad::Trailer;
+use crate::frame::Inner;
+use crate::restore::Opened;
 use crate::tunnel::version;
-use crate::udp_encap::Outer;
 use sadb::Endpoints;
 use std::net::IpAddr;
+use wire::ip::{self, Headers};
 use wire::ipv4::{self, Ipv4, Ipv4Repr};
 use wire::ipv6::{self, Ipv6, Ipv6Repr};
-use wire::{Buf, DropReason, protocol};
+use wire::{Buf, DropReason, options, protocol};
 
 /// Read the packet, which must fill its buffer exactly and be between the endpoints.
-pub(crate) fn read(bytes: &[u8], ends: &Endpoints) -> Result<Inner, DropReason> {
+pub(crate) fn read(bytes: &[u8], ends: &Endpoints, udp: bool) -> Result<Inner, DropReason> {
     let (len, src, dst, inner) = match version(bytes) {
         Some(4) => {
-            let ip = Ipv4::new_checked(bytes)?;
-            if !ip.options().is_empty() {
-                return Err(DropReason::TransportOptions);
+            let view = Ipv4::new_checked(bytes)?;
+            let header = view.header_len();
+            let mut dst = view.dst();
+            if header != ipv4::HEADER_LEN {
+                if udp {
+                    return Err(DropReason::TransportOptions);
+                }
+                dst = options::final_destination(bytes.get(..header).unwrap_or_default())?;
             }
-            if ip.more_fragments() || ip.frag_offset() != 0 {
+            if view.more_fragments() || view.frag_offset() != 0 {
                 return Err(DropReason::Fragment);
             }
-            let inner = Inner { next_header: ip.protocol(), tos: ip.tos(), header: ipv4::HEADER_LEN };
-            (ip.total_len(), IpAddr::V4(ip.src()), IpAddr::V4(ip.dst()), inner)
+            let inner = Inner {
+                next_header: view.protocol(),
+                tos: view.tos(),
+                ttl: view.ttl(),
+                df: view.dont_fragment(),
+                body: header,
+                kept: header,
+                named_at: 9,
+            };
+            (view.total_len(), IpAddr::V4(view.src()), IpAddr::V4(dst), inner)
         }
         Some(6) => {
-            let ip = Ipv6::new_checked(bytes)?;
-            goes_inside(ip.next_header())?;
-            if ip.next_header() == protocol::DESTINATION {
-                // The octet that names what follows the options.
-                goes_inside(ip.payload().first().copied().unwrap_or(protocol::NO_NEXT))?;
+            let view = Ipv6::new_checked(bytes)?;
+            let (front, dst) = read_v6(bytes, &view)?;
+            if udp && front.len != ipv6::HEADER_LEN {
+                return Err(DropReason::TransportOptions);
             }
-            let inner =
-                Inner { next_header: ip.next_header(), tos: ip.traffic_class(), header: ipv6::HEADER_LEN };
-            (ip.total_len(), IpAddr::V6(ip.src()), IpAddr::V6(ip.dst()), inner)
+            let inner = Inner {
+                next_header: front.next_header,
+                tos: view.traffic_class(),
+                ttl: view.hop_limit(),
+                df: true,
+                body: front.len,
+                kept: front.len,
+                named_at: front.named_at,
+            };
+            (view.total_len(), IpAddr::V6(view.src()), dst, inner)
         }
         _ => return Err(DropReason::BadVersion),
     };
@@ -50,44 +70,74 @@ pub(crate) fn read(bytes: &[u8], ends: &Endpoints) -> Result<Inner, DropReason> 
     Ok(inner)
 }
 
-/// Whether an IPv6 header may stand behind ESP rather than in front of it.
-fn goes_inside(next_header: u8) -> Result<(), DropReason> {
+/// What stays in front, and the last destination.
+fn read_v6(bytes: &[u8], view: &Ipv6<&[u8]>) -> Result<(ipv6::Front, IpAddr), DropReason> {
+    let next_header = view.next_header();
+    let (len, named_at) = (ipv6::HEADER_LEN, 6);
     match next_header {
-        protocol::HOP_BY_HOP | protocol::ROUTING => Err(DropReason::TransportOptions),
-        protocol::FRAGMENT => Err(DropReason::Fragment),
-        _ => Ok(()),
+        protocol::HOP_BY_HOP | protocol::ROUTING | protocol::DESTINATION | protocol::FRAGMENT => {}
+        _ => {
+            let front = ipv6::Front { len, named_at, next_header, is_fragment: false };
+            return Ok((front, IpAddr::V6(view.dst())));
+        }
     }
+    let front = ipv6::front(bytes)?;
+    if front.is_fragment {
+        return Err(DropReason::Fragment);
+    }
+    let headers = Headers::parse(bytes)?;
+    Ok((front, ip::final_destination(bytes, &headers)))
 }
 
-/// Put a header made from the outer one in front of the payload, which starts at `payload`.
-pub(crate) fn restore(
-    buf: &mut Buf,
-    payload: usize,
-    trailer: Trailer,
-    outer: &Outer,
-) -> Result<(), DropReason> {
-    // A whole packet belongs into a tunnel; the others would stand behind ESP where they belong in front of it.
-    let misplaced = goes_inside(trailer.next_header).is_err();
-    if misplaced || matches!(trailer.next_header, protocol::IPV4 | protocol::IPV6) {
-        return Err(DropReason::EspNextHeader);
+/// Put the outer header in front of the payload as that of the inner packet.
+pub(crate) fn restore(buf: &mut Buf, opened: &Opened<'_>) -> Result<(), DropReason> {
+    // What stands in front of a security header must not come out of it, and neither must a fragment.
+    if matches!(opened.next_header, protocol::HOP_BY_HOP | protocol::ROUTING | protocol::FRAGMENT) {
+        return Err(opened.wrong);
     }
-    let header = match outer.src {
-        IpAddr::V4(_) => ipv4::HEADER_LEN,
-        IpAddr::V6(_) => ipv6::HEADER_LEN,
-    };
+    buf.truncate(opened.payload + opened.len);
+    if opened.outer.src_port.is_some() { rebuild(buf, opened) } else { keep(buf, opened) }
+}
+
+/// Bare: the headers in front are the packet's own.
+fn keep(buf: &mut Buf, opened: &Opened<'_>) -> Result<(), DropReason> {
+    let kept = opened.outer.at;
+    let Some(between) = opened.payload.checked_sub(kept) else { return Err(DropReason::BadHeader) };
+    if opened.payload > buf.len() {
+        return Err(DropReason::Truncated);
+    }
+    buf.as_mut_slice().copy_within(..kept, between);
+    if !buf.trim_front(between) {
+        return Err(DropReason::Truncated);
+    }
+    let total = buf.len();
+    let bytes = buf.as_mut_slice();
+    ip::set_protocol(bytes, opened.outer.named_at, opened.next_header);
+    if opened.outer.src.is_ipv4() {
+        // Shorter than the outer packet, so the length field holds it.
+        options::put_header_len(bytes, kept - ipv4::HEADER_LEN, total as u16);
+    } else {
+        ipv6::put_payload_len(bytes)?;
+    }
+    Ok(())
+}
+
+/// Out of UDP: a header from what the socket told.
+fn rebuild(buf: &mut Buf, opened: &Opened<'_>) -> Result<(), DropReason> {
+    let outer = opened.outer;
+    let header = if outer.src.is_ipv4() { ipv4::HEADER_LEN } else { ipv6::HEADER_LEN };
     // The outer header and ESP's own were in front, so there is room.
-    if !payload.checked_sub(header).is_some_and(|excess| buf.trim_front(excess)) {
-        return Err(DropReason::EspTooShort);
+    if !opened.payload.checked_sub(header).is_some_and(|excess| buf.trim_front(excess)) {
+        return Err(DropReason::Truncated);
     }
-    buf.truncate(header + trailer.payload);
-    let payload_len = trailer.payload;
+    let payload_len = opened.len;
     match (outer.src, outer.dst) {
         (IpAddr::V4(src), IpAddr::V4(dst)) => ipv4::emit(
             buf.as_mut_slice(),
             &Ipv4Repr {
                 src,
                 dst,
-                protocol: trailer.next_header,
+                protocol: opened.next_header,
                 ttl: outer.ttl,
                 tos: outer.tos,
                 id: 0,
@@ -100,7 +150,7 @@ pub(crate) fn restore(
             &Ipv6Repr {
                 src,
                 dst,
-                next_header: trailer.next_header,
+                next_header: opened.next_header,
                 hop_limit: outer.ttl,
                 traffic_class: outer.tos,
                 flow_label: 0,

@@ -1,18 +1,21 @@
-//! What an outer packet carries: ESP in UDP, bare ESP, or something else on the port (RFC 3948 section 2).
+//! What an outer packet carries: ESP in UDP, bare ESP or AH, or something else on the port (RFC 3948 section 2).
 
 use sadb::Endpoints;
 use std::net::IpAddr;
+use std::ops::Range;
+use wire::ah::Ah;
 use wire::esp::{Esp, UdpPayload, classify};
 use wire::ip::Headers;
+use wire::ipcomp::IpComp;
 use wire::udp::{self, Udp, UdpRepr};
-use wire::{DropReason, protocol};
+use wire::{DropReason, ipv6, options, protocol};
 
 /// The port of ESP in UDP (RFC 3948 section 2.1).
 pub const PORT: u16 = 4500;
 
 /// Write the UDP header of a datagram of `len` octets, without checksum.
 pub(crate) fn write(header: &mut [u8], ends: &Endpoints, len: usize) -> Result<(), DropReason> {
-    let payload_len = len - udp::HEADER_LEN;
+    let payload_len = len.saturating_sub(udp::HEADER_LEN);
     udp::emit(header, &UdpRepr { src_port: ends.local_port, dst_port: ends.remote_port, payload_len })?;
     Ok(())
 }
@@ -26,68 +29,142 @@ pub(crate) fn fill_checksum(datagram: &mut [u8], ends: &Endpoints) -> Result<(),
     Ok(())
 }
 
-/// What was read from the outer headers of an ESP packet: all that decapsulation needs of them.
+/// What was read from the outer headers of a packet of an association: all that decapsulation needs of them.
 #[derive(Clone, Copy, Debug)]
 pub struct Outer {
     /// The sender's address.
     pub src: IpAddr,
     /// This host's address.
     pub dst: IpAddr,
-    /// The sender's UDP port; `None` for ESP without UDP.
+    /// The sender's UDP port; `None` without UDP.
     pub src_port: Option<u16>,
+    /// ESP, AH, IPComp, or IP in IP by the version inside.
+    pub protocol: u8,
     /// Type of service: DSCP and ECN.
     pub tos: u8,
     /// Time to live, hop limit.
     pub ttl: u8,
-    /// The association's name.
+    /// The association's name: SPI, or CPI of IPComp. Zero for IP in IP, which has none on the wire.
     pub spi: u32,
     /// The sequence number as it travels: the low 32 bits.
     pub sequence: u32,
-    /// Where the ESP header starts.
+    /// Where the protocol's header starts.
     pub(crate) at: usize,
-    /// Where the ESP packet ends.
+    /// Where the packet ends.
     pub(crate) end: usize,
+    /// Offset of the octet that names what follows the headers in front; used without UDP.
+    pub(crate) named_at: usize,
 }
 
 impl Outer {
-    /// Find the ESP packet in a whole outer IP packet whose headers are known. UDP counts when it is for `port`.
+    /// Find what is protected in a whole outer IP packet from the wire, whose headers are known. UDP counts when it is for
+    /// `port`.
     ///
     /// # Errors
     /// [`DropReason::Keepalive`], [`DropReason::IkeUnsupported`], [`DropReason::NotEsp`], [`DropReason::EspTooShort`],
-    /// and what the UDP header is refused for.
+    /// [`DropReason::AhTooShort`], [`DropReason::Fragment`], [`DropReason::RoutingUnfinished`], [`DropReason::BadOption`],
+    /// and what the UDP header is refused for. [`DropReason::Unkeyed`] for IPComp and IP in IP: they prove nothing, and count
+    /// only inside an association that does ([`Self::nested`]).
+    #[inline]
     pub fn find(bytes: &[u8], headers: &Headers, port: u16) -> Result<Outer, DropReason> {
-        let upper = headers.upper(bytes);
-        let (at, src_port, len) = match headers.protocol {
-            protocol::ESP => (headers.header_len, None, upper.len()),
-            protocol::UDP => {
-                let udp = Udp::new_checked(upper)?;
-                if udp.dst_port() != port {
-                    return Err(DropReason::NotEsp);
-                }
-                match classify(udp.payload()) {
-                    UdpPayload::Esp => {}
-                    UdpPayload::Keepalive => return Err(DropReason::Keepalive),
-                    UdpPayload::Ike => return Err(DropReason::IkeUnsupported),
-                    UdpPayload::Other => return Err(DropReason::NotEsp),
-                }
-                // The length of the datagram decides, not that of the packet around it.
-                (headers.header_len + udp::HEADER_LEN, Some(udp.src_port()), udp.payload().len())
+        match headers.protocol {
+            protocol::UDP => Outer::in_udp(bytes, headers, port),
+            protocol::ESP | protocol::AH => Outer::bare(bytes, headers),
+            protocol::IPCOMP | protocol::IPV4 | protocol::IPV6 => Err(DropReason::Unkeyed),
+            _ => Err(DropReason::NotEsp),
+        }
+    }
+
+    /// Find what an inner packet that came out of a keyed association is wrapped in: the next round of a bundle. UDP is not
+    /// looked into.
+    ///
+    /// # Errors
+    /// As [`Self::find`]; [`DropReason::IpCompTooShort`].
+    pub fn nested(bytes: &[u8], headers: &Headers) -> Result<Outer, DropReason> {
+        match headers.protocol {
+            protocol::ESP | protocol::AH | protocol::IPCOMP | protocol::IPV4 | protocol::IPV6 => {
+                Outer::bare(bytes, headers)
             }
-            _ => return Err(DropReason::NotEsp),
-        };
-        let end = at + len;
-        let esp = bytes.get(at..end).ok_or(DropReason::Truncated)?;
+            _ => Err(DropReason::NotEsp),
+        }
+    }
+
+    fn in_udp(bytes: &[u8], headers: &Headers, port: u16) -> Result<Outer, DropReason> {
+        let udp = Udp::new_checked(headers.upper(bytes))?;
+        if udp.dst_port() != port {
+            return Err(DropReason::NotEsp);
+        }
+        match classify(udp.payload()) {
+            UdpPayload::Esp => {}
+            UdpPayload::Keepalive => return Err(DropReason::Keepalive),
+            UdpPayload::Ike => return Err(DropReason::IkeUnsupported),
+            UdpPayload::Other => return Err(DropReason::NotEsp),
+        }
+        // The length of the datagram decides, not that of the packet around it.
+        let at = headers.header_len + udp::HEADER_LEN;
+        let esp = bytes.get(at..at + udp.payload().len()).ok_or(DropReason::Truncated)?;
         let header = Esp::new_checked(esp).map_err(|_| DropReason::EspTooShort)?;
-        Ok(Outer {
+        let name = (header.spi(), header.sequence());
+        Ok(Outer::at(headers, protocol::ESP, Some(udp.src_port()), name, at..at + esp.len()))
+    }
+
+    fn bare(bytes: &[u8], headers: &Headers) -> Result<Outer, DropReason> {
+        if headers.fragment.is_some() {
+            return Err(DropReason::Fragment);
+        }
+        if headers.has_options {
+            check_arrived(bytes, headers)?;
+        }
+        let upper = headers.upper(bytes);
+        let name = match headers.protocol {
+            protocol::ESP => {
+                let header = Esp::new_checked(upper).map_err(|_| DropReason::EspTooShort)?;
+                (header.spi(), header.sequence())
+            }
+            protocol::AH => {
+                let header = Ah::new_checked(upper).map_err(|_| DropReason::AhTooShort)?;
+                (header.spi(), header.sequence())
+            }
+            protocol::IPCOMP => {
+                let header = IpComp::new_checked(upper).map_err(|_| DropReason::IpCompTooShort)?;
+                (header.cpi().into(), 0)
+            }
+            _ => (0, 0),
+        };
+        let at = headers.header_len;
+        Ok(Outer::at(headers, headers.protocol, None, name, at..at + upper.len()))
+    }
+
+    fn at(
+        headers: &Headers,
+        protocol: u8,
+        src_port: Option<u16>,
+        name: (u32, u32),
+        place: Range<usize>,
+    ) -> Outer {
+        Outer {
             src: headers.src,
             dst: headers.dst,
             src_port,
+            protocol,
             tos: headers.tos,
             ttl: headers.ttl,
-            spi: header.spi(),
-            sequence: header.sequence(),
-            at,
-            end,
-        })
+            spi: name.0,
+            sequence: name.1,
+            at: place.start,
+            end: place.end,
+            named_at: headers.protocol_at,
+        }
     }
+}
+
+/// Who opens a packet must be its last destination.
+#[cold]
+fn check_arrived(bytes: &[u8], headers: &Headers) -> Result<(), DropReason> {
+    let on_the_way = if headers.version == 4 {
+        options::is_on_the_way(bytes.get(..headers.header_len).unwrap_or_default())?
+    } else {
+        ipv6::walk(bytes.get(..headers.total_len).unwrap_or_default())?.routing.is_some()
+    };
+    if on_the_way { Err(DropReason::RoutingUnfinished) } else { Ok(()) }
 }

@@ -31,5 +31,5 @@ pub use keybook::{Admission, KeyBook};
 pub use replay::{ReplayState, ReplayWindow};
 pub use rules::{Rule, RuleTable, Snapshot};
 pub use sa::{Counters, Direction, Endpoints, InboundSa, Mode, OutboundSa, SaConfig, Selectors, Spi};
-pub use sad::{InboundSad, MAX_SAS, OutboundSad, SaIndex};
+pub use sad::{Chain, InboundSad, MAX_CHAIN, MAX_SAS, OutboundSad, SaIndex};
 pub use selector::{PacketKey, TrafficSelector};

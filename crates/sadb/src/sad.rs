@@ -3,9 +3,11 @@
 //! Outbound asks by flow and application, inbound by SPI; they share nothing but their bound on the number of
 //! associations.
 
+mod chain;
 mod inbound;
 mod outbound;
 
+pub use chain::{Chain, MAX_CHAIN};
 pub use inbound::InboundSad;
 pub use outbound::{OutboundSad, SaIndex};
 

@@ -24,6 +24,8 @@ pub enum WireError {
     MappedAddress,
     /// An option runs over the end of its header or has an impossible length.
     OptionLength,
+    /// A routing header of a type whose arrival cannot be predicted.
+    RoutingType,
     /// Not a record of ours.
     Record,
     /// Segmentation or checksum fields that contradict the packet.
@@ -45,8 +47,9 @@ impl From<WireError> for DropReason {
             | WireError::TotalLength
             | WireError::ExtensionOrder
             | WireError::Jumbogram
-            | WireError::MappedAddress
-            | WireError::OptionLength => DropReason::BadHeader,
+            | WireError::MappedAddress => DropReason::BadHeader,
+            WireError::OptionLength => DropReason::BadOption,
+            WireError::RoutingType => DropReason::RoutingHeader,
             WireError::TooManyExtensions => DropReason::TooManyExtensions,
             WireError::Record => DropReason::BadRecord,
             WireError::Gso => DropReason::GsoInvalid,
@@ -68,6 +71,7 @@ impl std::fmt::Display for WireError {
             WireError::Jumbogram => "jumbogram",
             WireError::MappedAddress => "IPv4-mapped address on the wire",
             WireError::OptionLength => "impossible option length",
+            WireError::RoutingType => "routing header of a type that cannot be predicted",
             WireError::Record => "not a record",
             WireError::Gso => "segmentation fields contradict the packet",
             WireError::TooBig => "longer than allowed",

@@ -1,6 +1,6 @@
 //! One look at a whole IP packet, whatever its version: where its parts are and who talks to whom.
 
-use crate::field::{array, be16, octet, range};
+use crate::field::{array, be16, octet, put_octet, range};
 use crate::ipv4::Ipv4;
 use crate::ipv6::{self, Ipv6};
 use crate::{Flow, WireError, protocol};
@@ -152,6 +152,11 @@ pub fn flow(bytes: &[u8], headers: &Headers, outbound: bool) -> Flow {
         local_port = be16(upper, 0);
     }
     Flow { local, remote, local_port, remote_port, protocol: headers.protocol }
+}
+
+/// Change what the octet at `protocol_at` names ([`Headers::protocol_at`]). The IPv4 checksum is the caller's to fill.
+pub fn set_protocol(bytes: &mut [u8], protocol_at: usize, protocol: u8) {
+    put_octet(bytes, protocol_at, protocol);
 }
 
 /// Whether the upper layer is the ICMP of this IP version.

@@ -152,6 +152,13 @@ pub(crate) fn put_whole(bytes: &mut [u8], payload_len: u16, class_mark: u8) {
     view.set_traffic_class(view.traffic_class() | class_mark);
 }
 
+/// Set the payload length of a packet that fills `bytes`, whatever its header said before.
+pub fn put_payload_len(bytes: &mut [u8]) -> Result<(), WireError> {
+    let len = bytes.len().checked_sub(HEADER_LEN).ok_or(WireError::Truncated)?;
+    put16(bytes, 4, u16::try_from(len).map_err(|_| WireError::TooLong)?);
+    Ok(())
+}
+
 /// The fragment header of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FragmentHeader {
@@ -226,6 +233,42 @@ pub fn walk(bytes: &[u8]) -> Result<Chain, WireError> {
             return Ok(chain);
         }
     }
+}
+
+/// The headers that stay in front of a security header (RFC 4303 section 3.1.1, RFC 4302 section 3.1.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Front {
+    /// Octets, fixed header included: everything up to the last hop-by-hop or routing header.
+    pub len: usize,
+    /// Offset of the octet that names what follows them.
+    pub named_at: usize,
+    /// What follows them.
+    pub next_header: u8,
+    /// A fragment header is among the extension headers.
+    pub is_fragment: bool,
+}
+
+/// Split a whole IPv6 packet where a security header goes in transport mode: behind hop-by-hop options, routing header
+/// and the destination options in front of it, before the destination options behind it. Refuses what [`walk`] refuses.
+pub fn front(bytes: &[u8]) -> Result<Front, WireError> {
+    let chain = walk(bytes)?;
+    let mut front = Front {
+        len: HEADER_LEN,
+        named_at: 6,
+        next_header: octet(bytes, 6),
+        is_fragment: chain.fragment.is_some(),
+    };
+    let (mut at, mut next) = (HEADER_LEN, octet(bytes, 6));
+    // The walk has checked every length on this way.
+    while at < chain.upper_at && next != protocol::FRAGMENT {
+        let (this, len) = (next, (usize::from(octet(bytes, at + 1)) + 1) * 8);
+        next = octet(bytes, at);
+        if matches!(this, protocol::HOP_BY_HOP | protocol::ROUTING) {
+            front = Front { len: at + len, named_at: at, next_header: next, ..front };
+        }
+        at += len;
+    }
+    Ok(front)
 }
 
 /// Pass over one extension header; true if the walk ends behind it.

@@ -3,11 +3,13 @@
 //! What enters: bytes from a device, a socket or a file. What leaves: a [`Packet`] whose type tells what has
 //! been proved about it, views that read and edit the original bytes, and the one table of [`DropReason`]s.
 //! Nothing outside this room indexes into packet bytes. Standards: RFC 791, RFC 8200 (IP), RFC 792, RFC 4443
-//! (ICMP), RFC 9293 (TCP), RFC 768 (UDP), RFC 4303 section 2 (ESP), RFC 3948 (ESP in UDP), RFC 1071
+//! (ICMP), RFC 9293 (TCP), RFC 768 (UDP), RFC 4303 section 2 (ESP),
+//! RFC 4302 section 2 (AH), RFC 3173 section 3 (IPComp), RFC 3948 (ESP in UDP), RFC 1071
 //! (checksums).
 #![forbid(unsafe_code)]
 
 pub mod addr;
+pub mod ah;
 pub mod burst;
 pub mod checksum;
 pub mod coalesce;
@@ -18,10 +20,13 @@ pub mod eth;
 mod field;
 pub mod fragment;
 pub mod icmp;
+mod immutable;
 pub mod ip;
+pub mod ipcomp;
 pub mod ipv4;
 pub mod ipv6;
 mod meta;
+pub mod options;
 mod packet;
 pub mod protocol;
 pub mod reassembly;

@@ -2,6 +2,7 @@
 //!
 //! Inbound: Raw -> Clean -> Classed -> Scheduled -> Inner -> Admitted -> Delivered.
 //! Outbound: Inner -> Selected -> Scheduled -> Outer -> Sent.
+//! Bundles: [`Packet::nested`] (Inner -> Scheduled) and [`Packet::bundled`] (Outer -> Scheduled), by name, counted.
 //! Nothing turns an [`stage::Inner`] back into a [`stage::Raw`]: a decrypted packet cannot walk in at the front
 //! door again (docs/design/0001).
 
@@ -166,6 +167,24 @@ impl Buf {
         self.end = self.start;
     }
 
+    /// Have at least `front` octets free before the data and `back` behind it, moving the data inside the buffer if only their
+    /// shares are wrong; `false` if the buffer is too small for both. A bundle asks for more room than a device leaves.
+    #[must_use]
+    pub fn make_room(&mut self, front: usize, back: usize) -> bool {
+        if self.headroom() >= front && self.tailroom() >= back {
+            return true;
+        }
+        if self.bytes.len() - self.len() < front + back {
+            return false;
+        }
+        // What is free is shared so that the next member finds room on both sides.
+        let start = front + (self.bytes.len() - self.len() - front - back) / 2;
+        let len = self.len();
+        self.bytes.copy_within(self.start..self.end, start);
+        (self.start, self.end) = (start, start + len);
+        true
+    }
+
     /// The whole free area behind the data, for a device to read into; follow with [`Buf::set_len`].
     pub fn spare_mut(&mut self) -> &mut [u8] {
         &mut self.bytes[self.end..]
@@ -205,6 +224,25 @@ impl Packet<stage::Inner> {
     #[inline]
     pub fn from_host(buf: Buf, meta: Meta) -> Self {
         Packet { buf, meta, stage: PhantomData }
+    }
+}
+
+impl Packet<stage::Inner> {
+    /// Inbound: what came out of an association is itself a packet of an association with this host (a bundle), and is
+    /// opened in turn. This is the only way back, it leads no further than cryptography, and whoever takes it counts its
+    /// rounds: there is none to [`stage::Raw`], where a packet has proved nothing yet.
+    #[inline]
+    pub fn nested(self) -> Packet<stage::Scheduled> {
+        Packet { buf: self.buf, meta: self.meta, stage: PhantomData }
+    }
+}
+
+impl Packet<stage::Outer> {
+    /// Outbound: the packet of one association goes through the next member of its bundle (RFC 4301 section 4.1;
+    /// paper 001: the SPI chain). Whoever takes this way counts its rounds.
+    #[inline]
+    pub fn bundled(self) -> Packet<stage::Scheduled> {
+        Packet { buf: self.buf, meta: self.meta, stage: PhantomData }
     }
 }
 

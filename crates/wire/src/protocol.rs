@@ -32,3 +32,9 @@ pub const DESTINATION: u8 = 60;
 pub const SCTP: u8 = 132;
 /// UDP-Lite.
 pub const UDP_LITE: u8 = 136;
+/// Pseudo header for IPv4 options (BEET mode, draft-nikander-esp-beet-mode-09 section 5.4).
+pub const BEET_PSEUDO: u8 = 94;
+/// Compressed payload (IPComp).
+pub const IPCOMP: u8 = 108;
+/// IPv6 mobility header.
+pub const MOBILITY: u8 = 135;

@@ -1,39 +1,24 @@
 //! Inbound: an outer IP packet becomes an inner one (RFC 4303 section 3.4).
 
 use super::{HEADER, pad};
+use crate::restore::{self, Opened};
 use crate::udp_encap::Outer;
-use crate::{transport, tunnel};
 use crypto::OpenOp;
+use sadb::InboundSa;
 use sadb::sa::Key;
-use sadb::{InboundSa, Mode};
-use wire::stage::{Inner, Scheduled};
-use wire::{DropReason, Packet, Pool, Verdict};
+use wire::stage::Scheduled;
+use wire::{DropReason, Packet, protocol};
 
-/// Open a packet of this association and leave its inner packet.
-///
-/// One path for all: lengths, replay check, ICV, replay commit, trailer, inner packet. Nothing in the payload is looked
-/// at before the ICV was right, and nothing after it tells a forger more. `outer` is what was read from this very
-/// packet. `meta` gets SPI, sequence number, services, application and the outer type of service. On a drop the buffer
-/// goes to `pool`.
 #[inline]
-pub fn decap(
+pub(crate) fn open(
     sa: &mut InboundSa,
-    mut packet: Packet<Scheduled>,
+    packet: &mut Packet<Scheduled>,
     outer: &Outer,
-    pool: &mut Pool,
-) -> Verdict<Packet<Inner>> {
-    match open(sa, &mut packet, outer) {
-        Ok(()) => Verdict::Pass(packet.advance()),
-        Err(reason) => {
-            sa.counters.dropped(reason);
-            pool.put(packet.into_buf());
-            Verdict::Drop(reason)
-        }
-    }
-}
-
-fn open(sa: &mut InboundSa, packet: &mut Packet<Scheduled>, outer: &Outer) -> Result<(), DropReason> {
+) -> Result<(), DropReason> {
     let Key::Esp(key) = sa.key() else { return Err(DropReason::WrongProtocol) };
+    if outer.protocol != protocol::ESP {
+        return Err(DropReason::WrongProtocol);
+    }
     let shape = sa.shape();
     let (iv_len, icv_len) = (usize::from(shape.iv), usize::from(shape.icv));
     let sequence = sa.whole_sequence(outer.sequence);
@@ -55,18 +40,13 @@ fn open(sa: &mut InboundSa, packet: &mut Packet<Scheduled>, outer: &Outer) -> Re
         return Err(DropReason::EspDummy);
     }
 
-    let payload = outer.at + HEADER + iv_len;
-    match sa.config().mode {
-        Mode::Tunnel => tunnel::restore(packet.buf_mut(), payload, trailer, outer.tos)?,
-        Mode::Transport | Mode::Beet => transport::restore(packet.buf_mut(), payload, trailer, outer)?,
-    }
-    let (now, len) = (packet.meta.received, packet.bytes().len());
-    sa.life.carry(now, sa.counters.packets + 1, sa.counters.bytes + len as u64)?;
-    packet.meta.spi = outer.spi;
-    packet.meta.sequence = sequence;
-    packet.meta.services = sa.config().services();
-    packet.meta.app = sa.config().selectors.app.unwrap_or_default();
-    packet.meta.tos = outer.tos;
-    sa.counters.carried(now, len);
-    Ok(())
+    let opened = Opened {
+        outer,
+        payload: outer.at + HEADER + iv_len,
+        len: trailer.payload,
+        next_header: trailer.next_header,
+        wrong: DropReason::EspNextHeader,
+    };
+    restore::restore(sa, packet, &opened)?;
+    restore::account(sa, packet, outer, sequence)
 }

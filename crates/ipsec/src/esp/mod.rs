@@ -8,17 +8,23 @@
 //! Lengths of IV and ICV, and what payload and trailer together are a multiple of, are the suite's
 //! ([`sadb::sa::Shape`]). What is authenticated is the transform's to know.
 
-mod decap;
+pub(crate) mod decap;
+mod dummy;
 pub(crate) mod encap;
 pub(crate) mod pad;
 
-pub use decap::decap;
-pub use encap::encap;
+pub use dummy::dummy;
 
 /// SPI and sequence number.
 pub(crate) const HEADER: usize = wire::esp::HEADER_LEN;
 
-/// Octets that [`encap`] needs in front of the inner packet at most: outer IPv6, UDP, ESP header, IV.
-pub const HEADROOM: usize = 40 + wire::udp::HEADER_LEN + HEADER + crypto::MAX_IV_LEN;
-/// Octets that [`encap`] needs behind the inner packet at most, without padding that hides lengths: padding, trailer, ICV.
+/// Octets that [`crate::encap`] needs in front of the inner packet at most: outer IPv6 and AH with the longest ICV, or UDP, ESP
+/// header and IV. A bundle needs that for each member and finds it behind the packet.
+pub const HEADROOM: usize = {
+    let esp = wire::udp::HEADER_LEN + HEADER + crypto::MAX_IV_LEN;
+    let ah = wire::ah::header_len(crypto::MAX_ICV_LEN, 6);
+    40 + if esp > ah { esp } else { ah }
+};
+/// Octets that [`crate::encap`] needs behind the inner packet at most, without padding that hides lengths: padding, trailer,
+/// ICV.
 pub const TAILROOM: usize = pad::MAX_PAD + pad::TRAILER + crypto::MAX_ICV_LEN;

@@ -1,5 +1,6 @@
 //! The ESP trailer: padding 1, 2, 3 and so on, pad length, next header (RFC 4303 sections 2.4 to 2.6).
 
+use sadb::sa::Tfc;
 use wire::DropReason;
 
 /// Pad length and next header.
@@ -14,6 +15,17 @@ pub(crate) const DUMMY: u8 = 59;
 pub(crate) const fn length(payload: usize, align: usize) -> usize {
     // A mask: `align` is 4, 8 or 16.
     (payload + TRAILER).wrapping_neg() & (align - 1)
+}
+
+/// Octets that hide the length of a payload (RFC 4303 section 2.7), of which `room` more would still fit, trailer included.
+pub(crate) fn hiding(tfc: Tfc, payload: usize, room: usize, align: usize) -> usize {
+    // What padding and trailer leave of the room: `payload + most` is the longest payload that fits.
+    let most = ((payload + room) & !(align - 1)).saturating_sub(TRAILER).saturating_sub(payload);
+    match tfc {
+        Tfc::None | Tfc::Multiple(0) => 0,
+        Tfc::Multiple(step) => (payload.next_multiple_of(step.into()) - payload).min(most),
+        Tfc::Full => most,
+    }
 }
 
 /// Fill `trailer`, which is [`length`] + [`TRAILER`] octets.

@@ -13,6 +13,8 @@ use wire::{Buf, Meta, Packet, Pool, protocol, stage};
 pub const SPI: u32 = 0x1234_5001;
 pub const HEADROOM: usize = 128;
 pub const TAILROOM: usize = 64;
+/// Octets behind a packet in the buffers of a pool, about: bundles and compression use them.
+pub const ROOM: usize = 4096;
 
 pub fn pool() -> Pool {
     Pool::new(HEADROOM + 65536 + TAILROOM, HEADROOM, 64)
@@ -126,7 +128,7 @@ pub fn alice_to_bob(v6: bool, tos: u8, len: usize) -> Vec<u8> {
 
 /// Bytes as a packet from the host, with room around them.
 pub fn from_host(bytes: &[u8]) -> Packet<stage::Inner> {
-    Packet::from_host(Buf::from_slice(bytes, HEADROOM, TAILROOM), Meta::default())
+    Packet::from_host(Buf::from_slice(bytes, HEADROOM, ROOM), Meta::default())
 }
 
 pub fn scheduled_out(bytes: &[u8]) -> Packet<stage::Scheduled> {
@@ -134,7 +136,7 @@ pub fn scheduled_out(bytes: &[u8]) -> Packet<stage::Scheduled> {
 }
 
 pub fn raw(bytes: &[u8]) -> Packet<stage::Raw> {
-    Packet::raw(Buf::from_slice(bytes, HEADROOM, TAILROOM), Meta::default())
+    Packet::raw(Buf::from_slice(bytes, HEADROOM, ROOM), Meta::default())
 }
 
 pub fn scheduled_in(bytes: &[u8]) -> Packet<stage::Scheduled> {

@@ -11,6 +11,10 @@ pub struct Counters {
     pub bytes: u64,
     /// When it last carried one; [`Time::default`]: never.
     pub last_used: Time,
+    /// Packets with a combination of inner and outer ECN field that RFC 6040 figure 4 marks "(!!!)": dangerous.
+    pub ecn_dangerous: u64,
+    /// Packets with a combination that the figure marks "(!)": unused, perhaps dangerous.
+    pub ecn_unused: u64,
     drops: [u64; DropReason::ALL.len()],
 }
 
@@ -42,6 +46,13 @@ impl Counters {
 
 impl Default for Counters {
     fn default() -> Counters {
-        Counters { packets: 0, bytes: 0, last_used: Time::default(), drops: [0; DropReason::ALL.len()] }
+        Counters {
+            packets: 0,
+            bytes: 0,
+            last_used: Time::default(),
+            ecn_dangerous: 0,
+            ecn_unused: 0,
+            drops: [0; DropReason::ALL.len()],
+        }
     }
 }

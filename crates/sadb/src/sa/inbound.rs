@@ -170,6 +170,11 @@ impl InboundSa {
         &self.config
     }
 
+    /// What it was made of, and what it counts.
+    pub fn config_and_counters(&mut self) -> (&SaConfig, &mut Counters) {
+        (&self.config, &mut self.counters)
+    }
+
     /// Whether an outer packet between these addresses may belong to it. `source_port` is `None` for ESP without UDP.
     pub fn is_peer(&self, source: IpAddr, destination: IpAddr, source_port: Option<u16>) -> bool {
         let ends = &self.config.endpoints;

@@ -129,6 +129,11 @@ impl OutboundSa {
         Ok(sequence)
     }
 
+    /// Whether it can carry another packet: it has a sequence number left and is within its hard limits.
+    pub fn is_alive(&self) -> bool {
+        self.next_sequence <= self.last_sequence && self.life.state() != LifeState::Dead
+    }
+
     /// The number that the next packet will have.
     pub fn next_sequence(&self) -> u64 {
         self.next_sequence

@@ -11,6 +11,7 @@ use std::net::IpAddr;
 
 use wire::{AppId, DropReason, Flow, Prefix, Services, addr};
 
+use super::chain::Chain;
 use crate::spd::PortRange;
 use crate::{FlowCache, FlowKey, MAX_SAS, OutboundSa, SadError, Selectors, Spi};
 
@@ -91,6 +92,8 @@ pub struct OutboundSad {
     slots: Vec<Option<(u32, OutboundSa)>>,
     entries: Vec<Entry>,
     spans: Vec<Span>,
+    /// By slot: the chain that starts there. Empty as long as no association has a next one.
+    chains: Vec<Result<Chain, DropReason>>,
     /// Grows with every change; what the cache learned before is then void.
     epoch: u64,
     serial: u32,
@@ -104,6 +107,7 @@ impl OutboundSad {
             slots: Vec::new(),
             entries: Vec::new(),
             spans: Vec::new(),
+            chains: Vec::new(),
             epoch: 0,
             serial: 0,
         }
@@ -234,6 +238,60 @@ impl OutboundSad {
         self.epoch
     }
 
+    /// The members of the bundle that this association starts, itself first; see [`SaOptions::next`](crate::sa::SaOptions).
+    ///
+    /// # Errors
+    /// [`DropReason::ChainMissing`], [`DropReason::ChainTooLong`], [`DropReason::ChainEncapsulation`],
+    /// [`DropReason::ChainUnkeyed`]; [`DropReason::NoSa`] for a dead name.
+    #[inline]
+    pub fn chain(&self, index: SaIndex) -> Result<Chain, DropReason> {
+        if self.get(index).is_none() {
+            return Err(DropReason::NoSa);
+        }
+        self.chains.get(index.slot as usize).copied().unwrap_or(Ok(Chain::alone(index)))
+    }
+
+    /// The next member: to the same peer if it has this SPI, otherwise to the only one that has it.
+    fn successor(&self, sa: &OutboundSa) -> Option<Result<SaIndex, DropReason>> {
+        let (spi, peer) = (sa.config().options.next?, sa.config().endpoints.remote);
+        let mut named = self.list().filter(|(_, other)| other.spi() == spi);
+        let index = match (self.position(spi, peer), named.next(), named.next()) {
+            (Some(slot), ..) => {
+                self.slots[slot].as_ref().map(|(serial, _)| SaIndex { slot: slot as u32, serial: *serial })
+            }
+            (None, Some((index, _)), None) => Some(index),
+            (None, ..) => None,
+        };
+        Some(index.ok_or(DropReason::ChainMissing))
+    }
+
+    /// Follow every chain once, so that no packet has to.
+    fn follow_chains(&mut self) {
+        self.chains.clear();
+        let chained =
+            |sa: &OutboundSa| sa.config().options.next.is_some() || !sa.config().options.protocol.is_keyed();
+        if !self.list().any(|(_, sa)| chained(sa)) {
+            return;
+        }
+        self.chains = (0..self.slots.len())
+            .map(|slot| {
+                let (serial, _) = self.slots[slot].as_ref().ok_or(DropReason::NoSa)?;
+                let first = SaIndex { slot: slot as u32, serial: *serial };
+                Chain::follow(first, |index| self.get(index), |sa| self.successor(sa))
+            })
+            .collect();
+        for at in 0..self.entries.len() {
+            let index = self.entries[at].index;
+            let services = match (self.chain(index), self.get(index)) {
+                (Ok(chain), _) => chain.services(),
+                // Found all the same, for its packets to end with the chain's own reason.
+                (Err(_), Some(sa)) => sa.config().services(),
+                (Err(_), None) => Services::NONE,
+            };
+            self.entries[at].services = services;
+        }
+    }
+
     fn position(&self, spi: Spi, remote: IpAddr) -> Option<usize> {
         self.slots.iter().position(|held| {
             held.as_ref().is_some_and(|(_, sa)| sa.spi() == spi && sa.config().endpoints.remote == remote)
@@ -242,6 +300,7 @@ impl OutboundSad {
 
     fn changed(&mut self) {
         self.epoch += 1;
+        self.follow_chains();
         self.spans.clear();
         let mut start = 0;
         for entries in self.entries.chunk_by(|a, b| a.group == b.group) {

@@ -1,0 +1,133 @@
+//! Bundles, inbound: what came out of an association is itself a packet of an association with this host (RFC 4301 section
+//! 5.2, "if the packet is IPsec protected again"; paper 001 section 2.3: the flags of all rounds are united).
+//!
+//! No decrypted packet goes back to the front door: [`Packet::nested`] leads to cryptography and nowhere else. Only bare
+//! protocols count, and only for this host; members without a key (IPComp, IP in IP) are taken here and never from the wire.
+
+use ipsec::{Codec, Outer};
+use sadb::sa::SaProtocol;
+use sadb::{Endpoints, InboundSa, InboundSad, Mode, SaConfig, Spi};
+use std::net::IpAddr;
+use wire::ip::Headers;
+use wire::stage::Inner;
+use wire::{AppId, DropReason, Meta, Packet, Pool, Verdict, protocol};
+
+/// What only members of bundles need.
+#[derive(Debug, Default)]
+pub(crate) struct Members {
+    codec: Codec,
+    /// Tunnels whose packets carry no name: found by their endpoints. IP in IP before IPComp.
+    tunnels: Vec<(bool, Endpoints, Spi)>,
+}
+
+impl Members {
+    /// How the association is found if its packets carry no name.
+    pub fn key(config: &SaConfig) -> Option<(bool, Endpoints)> {
+        let compressing = match config.options.protocol {
+            SaProtocol::IpIp => false,
+            // What its peer did not compress is IP in IP (RFC 3173 section 2.2).
+            SaProtocol::IpComp if config.mode == Mode::Tunnel => true,
+            SaProtocol::IpComp | SaProtocol::Esp | SaProtocol::Ah => return None,
+        };
+        Some((compressing, config.endpoints))
+    }
+
+    pub fn added(&mut self, key: Option<(bool, Endpoints)>, spi: Spi) {
+        if let Some((compressing, endpoints)) = key {
+            self.tunnels.push((compressing, endpoints, spi));
+            self.tunnels.sort_by_key(|(compressing, ..)| *compressing);
+        }
+    }
+
+    pub fn removed(&mut self, spi: Spi) {
+        self.tunnels.retain(|(.., other)| *other != spi);
+    }
+
+    fn between(&self, local: IpAddr, remote: IpAddr) -> Option<Spi> {
+        let found = self.tunnels.iter().find(|(_, ends, _)| (ends.local, ends.remote) == (local, remote));
+        found.map(|(.., spi)| *spi)
+    }
+}
+
+/// Whether an inner packet of this protocol, for this host, is a packet of an association.
+#[inline]
+pub(crate) fn is_member(protocol: u8) -> bool {
+    matches!(protocol, protocol::ESP | protocol::AH | protocol::IPCOMP | protocol::IPV4 | protocol::IPV6)
+}
+
+/// One more round: find the association of a packet that came out of association `from`, and open it. On a drop the
+/// buffer has gone to `pool`, and its length comes with the reason.
+pub(crate) fn open<'a>(
+    sad: &'a mut InboundSad,
+    members: &mut Members,
+    from: Spi,
+    packet: Packet<Inner>,
+    headers: &Headers,
+    pool: &mut Pool,
+) -> Result<(Packet<Inner>, &'a mut InboundSa), (DropReason, usize)> {
+    let (before, len) = (packet.meta, packet.bytes().len());
+    let found = Outer::nested(packet.bytes(), headers).and_then(|outer| {
+        let spi = name(sad, members, &outer).inspect_err(|reason| {
+            if let Some(sa) = sad.get_mut(from) {
+                sa.counters.dropped(*reason);
+            }
+        })?;
+        Ok((outer, spi))
+    });
+    let (outer, sa) = match found {
+        // Found above.
+        Ok((outer, spi)) => match sad.get_mut(spi) {
+            Some(sa) => (outer, sa),
+            None => return Err(give_back(DropReason::UnknownSpi, packet, pool)),
+        },
+        Err(reason) => return Err(give_back(reason, packet, pool)),
+    };
+    match ipsec::decap_member(sa, packet.nested(), &outer, &mut members.codec, pool) {
+        Verdict::Pass(mut packet) => match unite(&mut packet.meta, &before) {
+            Ok(()) => Ok((packet, sa)),
+            Err(reason) => {
+                sa.counters.dropped(reason);
+                Err(give_back(reason, packet, pool))
+            }
+        },
+        Verdict::Drop(reason) | Verdict::Reply(_, reason) => Err((reason, len)),
+        // Opening holds nothing.
+        Verdict::Hold(_) => Err((DropReason::UnknownSpi, len)),
+    }
+}
+
+fn give_back(reason: DropReason, packet: Packet<Inner>, pool: &mut Pool) -> (DropReason, usize) {
+    let len = packet.bytes().len();
+    pool.put(packet.into_buf());
+    (reason, len)
+}
+
+/// The association of this packet, whose peer sent it and whose protocol it has.
+fn name(sad: &mut InboundSad, members: &Members, outer: &Outer) -> Result<Spi, DropReason> {
+    let spi = match outer.protocol {
+        protocol::IPV4 | protocol::IPV6 => {
+            members.between(outer.dst, outer.src).ok_or(DropReason::UnknownTunnel)?
+        }
+        _ => Spi(outer.spi),
+    };
+    let unknown =
+        if outer.protocol == protocol::IPCOMP { DropReason::UnknownCpi } else { DropReason::UnknownSpi };
+    let sa = sad.get_mut(spi).ok_or(unknown)?;
+    if !sa.is_peer(outer.src, outer.dst, None) {
+        sa.counters.dropped(DropReason::WrongPeer);
+        return Err(DropReason::WrongPeer);
+    }
+    Ok(spi)
+}
+
+/// What the packet has had in all rounds. An application that one member is bound to stays.
+fn unite(meta: &mut Meta, before: &Meta) -> Result<(), DropReason> {
+    meta.services = meta.services.union(before.services);
+    match (before.app, meta.app) {
+        (bound, AppId::NONE) => meta.app = bound,
+        (AppId::NONE, _) => {}
+        (one, other) if one == other => {}
+        _ => return Err(DropReason::SelectorMismatch),
+    }
+    Ok(())
+}

@@ -1,0 +1,321 @@
+//! Bundles: through every member on the way out, out of every member on the way in, and by no other way.
+
+#[path = "../../ipsec/tests/support/auth.rs"]
+mod auth;
+mod support;
+
+use auth::{ah_config, bare_config, registry, sha256, v4_with_options};
+use crypto::SuiteId;
+use engine::{Inbound, Outbound, Outcome};
+use sadb::sa::{Encapsulation, Lifetime, Limits, SaProtocol};
+use sadb::{InboundSa, Mode, OutboundSa, SaConfig, Selectors, Spi};
+use std::sync::Arc;
+use support::*;
+use wire::ip::Headers;
+use wire::{AppId, DropReason, Packet, Prefix, Services, protocol, record, stage};
+
+const GCM: SuiteId = SuiteId::AES_128_GCM;
+
+/// A chain in the order in which a packet goes through it: SPIs in order, `next` set, only the first chosen by flows.
+fn chain(mut members: Vec<SaConfig>) -> Vec<SaConfig> {
+    let count = members.len();
+    for (at, member) in members.iter_mut().enumerate() {
+        let spi = 0x1000 + at as u32;
+        member.spi = Spi(spi);
+        member.options.next = (at + 1 < count).then_some(Spi(spi + 1));
+        if member.options.protocol != SaProtocol::Esp || member.mode != Mode::Tunnel {
+            member.options.encapsulation = Encapsulation::None;
+        }
+    }
+    // Flows do not choose the later ones: no packet from the host is of their protocol.
+    for at in 1..count {
+        members[at].selectors.protocol = Some(number(&members[at - 1]));
+    }
+    members
+}
+
+/// What the outer header of this member's packets names.
+fn number(member: &SaConfig) -> u8 {
+    match member.options.protocol {
+        SaProtocol::Esp => protocol::ESP,
+        SaProtocol::Ah => protocol::AH,
+        SaProtocol::IpComp => protocol::IPCOMP,
+        SaProtocol::IpIp => protocol::IPV4,
+    }
+}
+
+fn esp(mode: Mode) -> SaConfig {
+    bare_config(SaProtocol::Esp, mode, GCM, false)
+}
+
+fn ah(mode: Mode) -> SaConfig {
+    ah_config(mode, sha256(), false)
+}
+
+fn ipcomp(mode: Mode) -> SaConfig {
+    bare_config(SaProtocol::IpComp, mode, sha256(), false)
+}
+
+fn ipip() -> SaConfig {
+    SaConfig { spi: Spi(0x2000), ..bare_config(SaProtocol::IpIp, Mode::Tunnel, sha256(), false) }
+}
+
+fn sender(configs: &[SaConfig], need: Services) -> Sender {
+    let mut engine = Outbound::new(Arc::new(policy(APP, need, sadb::spd::Level::Mandatory)), 1);
+    for config in configs {
+        engine.add_sa(OutboundSa::new(config.clone(), &registry()).unwrap()).unwrap();
+    }
+    Sender { engine, pool: pool() }
+}
+
+/// IPComp may leave a packet as it is: the association around it must take that as well.
+fn receiver(configs: &[SaConfig]) -> Receiver {
+    let mut engine = Inbound::new(PORT);
+    for config in configs {
+        let mut config = mirror(config);
+        if config.selectors.protocol == Some(protocol::IPCOMP) {
+            config.selectors.protocol = None;
+        }
+        engine.add_sa(InboundSa::new(config, &registry()).unwrap()).unwrap();
+    }
+    Receiver { engine, pool: pool() }
+}
+
+fn send(sender: &mut Sender, bytes: &[u8]) -> Packet<stage::Outer> {
+    sender.send(stamped(APP, bytes)).remove(0)
+}
+
+fn bundles() -> Vec<(&'static str, Vec<SaConfig>, Services)> {
+    use Mode::{Transport, Tunnel};
+    let both = Services::ENCRYPTED;
+    vec![
+        ("AH over ESP, transport", vec![esp(Transport), ah(Transport)], both),
+        ("ESP over ESP, transport", vec![esp(Transport), esp(Transport)], both),
+        ("tunnel in tunnel", vec![esp(Tunnel), esp(Tunnel)], both),
+        ("AH tunnel in ESP tunnel", vec![ah(Tunnel), esp(Tunnel)], both),
+        ("ESP transport over IPComp", vec![ipcomp(Transport), esp(Transport)], both),
+        ("ESP tunnel over IPComp", vec![ipcomp(Transport), esp(Tunnel)], both),
+        ("ESP over IPComp tunnel", vec![ipcomp(Tunnel), esp(Transport)], both),
+        ("IP in IP, then ESP transport", vec![ipip(), esp(Transport)], both),
+        ("IP in IP, then AH transport", vec![ipip(), ah(Transport)], Services::AUTHENTICATED),
+        ("four members", vec![ipcomp(Transport), esp(Transport), ah(Transport), esp(Tunnel)], both),
+        ("IPComp, IP in IP, ESP, AH", vec![ipcomp(Transport), ipip(), esp(Transport), ah(Transport)], both),
+    ]
+}
+
+#[test]
+fn out_through_every_member_and_back() {
+    for (name, members, services) in bundles() {
+        let members = chain(members);
+        let (mut alice, mut bob) = (sender(&members, services), receiver(&members));
+        let packets = [
+            alice_to_bob(false, 0, 11),
+            udp_packet((hosts(false).0, 1), (hosts(false).1, 2), 0, true, &[7; 1000]),
+            v4_with_options(&[148, 4, 0, 0], &[0, 1, 0, 2, 0, 12, 0, 0, 1, 2, 3, 4]),
+        ];
+        for packet in &packets {
+            let outer = send(&mut alice, packet);
+            assert_eq!(outer.meta.services, services, "{name}");
+            let (inner, mark) = bob.handle(outer.bytes()).unwrap_or_else(|d| panic!("{name}: {d:?}"));
+            assert_eq!(inner.bytes(), packet, "{name}");
+            assert_eq!(inner.meta.services, services, "{name}");
+            assert_eq!(mark & record::ENCRYPTED != 0, services == Services::ENCRYPTED);
+            // Each member that has a window refuses the copy; the outermost is the first.
+            assert_eq!(bob.refuse(outer.bytes()), DropReason::Replayed);
+        }
+        // Every member carried every packet.
+        for (_, sa) in alice.engine.sad().list() {
+            assert_eq!(sa.counters.packets, packets.len() as u64, "{name} {sa:?}");
+        }
+        for bit in [0, 1, 9, 30] {
+            let mut outer = send(&mut alice, &packets[1]).bytes().to_vec();
+            let at = outer.len() - 1 - bit;
+            outer[at] ^= 1;
+            assert_eq!(bob.refuse(&outer), DropReason::AuthFailed, "{name}");
+        }
+    }
+}
+
+#[test]
+fn super_packets_and_sizes_go_by_the_whole_way() {
+    for (name, members, services) in bundles() {
+        let members = chain(members);
+        let (mut alice, mut bob) = (sender(&members, services), receiver(&members));
+        let (large, payload) = tcp_super(false, 1, 1448, 20_000);
+        let mut got = 0;
+        for outer in alice.send(large) {
+            assert!(outer.bytes().len() <= 1500, "{name}");
+            got += bob.handle(outer.bytes()).unwrap().0.bytes().len() - 40;
+        }
+        assert_eq!(got, payload.len(), "{name}");
+        // What does not fit and forbids fragmentation is answered with the size that does.
+        let outcomes = alice.handle(stamped(APP, &alice_to_bob(false, 0, 1480)));
+        let told = outcomes.iter().any(|o| matches!(o, Outcome::Reply(..)));
+        assert!(told && outcomes.len() == 2, "{name}: {outcomes:?}");
+    }
+}
+
+#[test]
+fn a_broken_chain_computes_nothing() {
+    let packet = alice_to_bob(false, 0, 11);
+    let members = chain(vec![esp(Mode::Transport), ah(Mode::Transport)]);
+    let refused = |configs: &[SaConfig]| {
+        let mut alice = sender(configs, Services::AUTHENTICATED);
+        let reason = alice.refuse(stamped(APP, &packet)).reason;
+        // No number was taken.
+        assert!(alice.engine.sad().list().all(|(_, sa)| sa.next_sequence() == 1));
+        reason
+    };
+    assert_eq!(refused(&members[..1]), DropReason::ChainMissing);
+    let mut circle = members.clone();
+    circle[1].options.next = Some(circle[0].spi);
+    assert_eq!(refused(&circle), DropReason::ChainTooLong);
+    let five = chain((0..5).map(|_| esp(Mode::Tunnel)).collect());
+    assert_eq!(refused(&five), DropReason::ChainTooLong);
+    let mut udp = members.clone();
+    udp[0].options.encapsulation = Encapsulation::Udp;
+    assert_eq!(refused(&udp), DropReason::ChainEncapsulation);
+    // Without a key at the end nobody would take it.
+    let open = chain(vec![esp(Mode::Tunnel), ipip()]);
+    assert_eq!(refused(&open), DropReason::ChainUnkeyed);
+    // Alone it gives nothing, so nothing that demands something is given to it.
+    for alone in [ipip(), ipcomp(Mode::Transport)] {
+        assert_eq!(refused(&[alone]), DropReason::SaTooWeak);
+    }
+    // One member is at its end.
+    let mut dead = members.clone();
+    dead[1].options.lifetime =
+        Lifetime { hard: Limits { packets: 1, ..Limits::default() }, ..Lifetime::default() };
+    let mut alice = sender(&dead, Services::AUTHENTICATED);
+    send(&mut alice, &packet);
+    let reasons: Vec<_> = (0..3).map(|_| alice.refuse(stamped(APP, &packet)).reason).collect();
+    assert_eq!(reasons[1..], [DropReason::ChainDead; 2], "{reasons:?}");
+    // The first member computed for the packet that met the end, and no more.
+    let sequences: Vec<_> = alice.engine.sad().list().map(|(_, sa)| sa.next_sequence()).collect();
+    assert_eq!(sequences, [3, 2]);
+    // A chain that is whole again works.
+    let mut alice = sender(&members, Services::ENCRYPTED);
+    alice.engine.remove_sa(members[1].spi, hosts(false).1).unwrap();
+    assert_eq!(alice.refuse(stamped(APP, &packet)).reason, DropReason::ChainMissing);
+    alice.engine.add_sa(OutboundSa::new(members[1].clone(), &registry()).unwrap()).unwrap();
+    send(&mut alice, &packet);
+}
+
+#[test]
+fn without_a_key_nothing_is_taken_from_the_wire() {
+    let (alice, bob) = hosts(false);
+    let mut receiver = receiver(&[ipip(), ipcomp(Mode::Transport), esp(Mode::Tunnel)]);
+    let packet = alice_to_bob(false, 0, 400);
+    for number in [protocol::IPV4, protocol::IPV6, protocol::IPCOMP] {
+        let bare = ip_packet(alice, bob, number, 0, true, &packet);
+        assert_eq!(receiver.refuse(&bare), DropReason::Unkeyed);
+    }
+    // An association without a key is not found by an ESP or AH header that names it either.
+    let named = |number: u8, spi: Spi| {
+        let mut upper = vec![4, 5, 0, 0];
+        if number == protocol::ESP {
+            upper.clear();
+        }
+        upper.extend(spi.0.to_be_bytes());
+        upper.extend([0, 0, 0, 1]);
+        upper.extend([0; 64]);
+        ip_packet(alice, bob, number, 0, true, &upper)
+    };
+    let mut nobody = Receiver { engine: Inbound::new(PORT), pool: pool() };
+    for spi in [Spi(0x3000), ipip().spi] {
+        for number in [protocol::ESP, protocol::AH] {
+            let got = receiver.refuse(&named(number, spi));
+            assert!(matches!(got, DropReason::Unkeyed | DropReason::WrongProtocol), "{got}");
+            assert_eq!(nobody.refuse(&named(number, spi)), DropReason::UnknownSpi);
+        }
+    }
+}
+
+#[test]
+fn inside_an_association_everything_has_a_name() {
+    let (from, to) = hosts(false);
+    let outer = chain(vec![esp(Mode::Tunnel)]).remove(0);
+    let packet = alice_to_bob(false, 0, 30);
+    let refused = |inner: &[u8], extra: &[SaConfig]| {
+        let mut alice = sender(std::slice::from_ref(&outer), Services::ENCRYPTED);
+        let mut all = vec![outer.clone()];
+        all.extend_from_slice(extra);
+        let mut bob = receiver(&all);
+        let sealed = send(&mut alice, inner);
+        bob.refuse(sealed.bytes())
+    };
+    let ip_in = |number: u8, upper: &[u8]| ip_packet(from, to, number, 0, true, upper);
+    assert_eq!(refused(&ip_in(protocol::IPV4, &packet), &[]), DropReason::UnknownTunnel);
+    assert_eq!(refused(&ip_in(protocol::IPV6, &packet), &[]), DropReason::UnknownTunnel);
+    assert_eq!(refused(&ip_in(protocol::IPCOMP, &[17, 0, 0x44, 0, 1]), &[]), DropReason::UnknownCpi);
+    assert_eq!(refused(&ip_in(protocol::ESP, &[9; 60]), &[]), DropReason::UnknownSpi);
+    assert_eq!(refused(&ip_in(protocol::AH, &[4; 60]), &[]), DropReason::UnknownSpi);
+    assert_eq!(refused(&ip_in(protocol::ESP, &[9; 7]), &[]), DropReason::EspTooShort);
+    assert_eq!(refused(&ip_in(protocol::AH, &[4; 7]), &[]), DropReason::AhTooShort);
+    // Another's CPI, an SPI taken for a CPI.
+    let mut other = ipcomp(Mode::Transport);
+    other.endpoints.local = ip("192.0.2.99");
+    other.selectors = Selectors::ANY;
+    assert_eq!(refused(&ip_in(protocol::IPCOMP, &[17, 0, 0x30, 0, 1]), &[other]), DropReason::WrongPeer);
+    let mut mine = esp(Mode::Tunnel);
+    mine.spi = Spi(0x3000);
+    assert_eq!(refused(&ip_in(protocol::IPCOMP, &[17, 0, 0x30, 0, 1]), &[mine]), DropReason::WrongProtocol);
+    // Version and header disagree.
+    assert_eq!(refused(&ip_in(protocol::IPV6, &packet), &[ipip()]), DropReason::IpIpHeader);
+}
+
+#[test]
+fn rounds_are_counted() {
+    // The same tunnel again and again: four rounds are opened, a fifth is not.
+    let outer = chain(vec![esp(Mode::Tunnel)]).remove(0);
+    let mut alice = sender(std::slice::from_ref(&outer), Services::ENCRYPTED);
+    let mut bob = receiver(std::slice::from_ref(&outer));
+    let packet = alice_to_bob(false, 0, 30);
+    let mut sealed = packet.clone();
+    for round in 1..=5 {
+        sealed = send(&mut alice, &sealed).bytes().to_vec();
+        let got = bob.handle(&sealed);
+        match round {
+            1..=4 => assert_eq!(got.unwrap().0.bytes(), packet, "{round}"),
+            _ => assert_eq!(got.unwrap_err().reason, DropReason::NestingLimit),
+        }
+        // Fresh windows for the next round: every layer is new to it.
+        bob = receiver(std::slice::from_ref(&outer));
+    }
+}
+
+#[test]
+fn every_member_checks_its_selectors_and_its_application() {
+    let packet = alice_to_bob(false, 0, 30);
+    let members = chain(vec![esp(Mode::Transport), ah(Mode::Transport)]);
+    let with = |change: &dyn Fn(&mut Vec<SaConfig>)| {
+        let mut alice = sender(&members, Services::ENCRYPTED);
+        let mut theirs = members.clone();
+        change(&mut theirs);
+        let mut bob = receiver(&theirs);
+        bob.handle(send(&mut alice, &packet).bytes()).map(|(inner, _)| inner.meta.app).map_err(|d| d.reason)
+    };
+    assert_eq!(with(&|_| {}), Ok(AppId::NONE));
+    // The outer association is for something else than ESP, the inner for something else than UDP.
+    assert_eq!(with(&|m| m[1].selectors.protocol = Some(6)), Err(DropReason::SelectorMismatch));
+    assert_eq!(with(&|m| m[0].selectors.protocol = Some(6)), Err(DropReason::SelectorMismatch));
+    assert_eq!(with(&|m| m[0].selectors.app = Some(AppId(3))), Ok(AppId(3)));
+    assert_eq!(with(&|m| m[1].selectors.app = Some(AppId(3))), Ok(AppId(3)));
+    let both = |m: &mut Vec<SaConfig>| {
+        (m[0].selectors.app, m[1].selectors.app) = (Some(AppId(3)), Some(AppId(4)));
+    };
+    assert_eq!(with(&both), Err(DropReason::SelectorMismatch));
+}
+
+#[test]
+fn what_is_not_for_this_host_is_not_opened() {
+    // A tunnel whose inner packet is ESP for somebody behind this host.
+    let mut outer = chain(vec![esp(Mode::Tunnel)]).remove(0);
+    outer.selectors.remote = Prefix::ANY;
+    let (mut alice, mut bob) =
+        (sender(std::slice::from_ref(&outer), Services::ENCRYPTED), receiver(std::slice::from_ref(&outer)));
+    let transit = ip_packet(hosts(false).0, ip("203.0.113.5"), protocol::ESP, 0, true, &[9; 60]);
+    let sealed = send(&mut alice, &transit);
+    assert_eq!(bob.handle(sealed.bytes()).unwrap().0.bytes(), transit);
+    assert_eq!(Headers::parse(&transit).unwrap().protocol, protocol::ESP);
+}

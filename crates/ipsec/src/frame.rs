@@ -1,0 +1,223 @@
+//! One frame for all protocols: what of an inner packet is enclosed, what stays in front, and the outer headers around it.
+//!
+//! ```text
+//! transport  | own headers kept |     | protocol's header | rest of the packet         | protocol's trailer |
+//! tunnel     | new IP header    | UDP | protocol's header | whole packet               | protocol's trailer |
+//! BEET       | new IP header    | UDP | protocol's header | pseudo header, rest of it  | protocol's trailer |
+//! ```
+
+use crate::{beet, headers, mtu, transport, tunnel, udp_encap};
+use sadb::sa::{DontFragment, Encapsulation};
+use sadb::{Mode, SaConfig};
+use std::net::IpAddr;
+use wire::ipv4::{self, Ipv4, Ipv4Repr};
+use wire::ipv6::{self, Ipv6Repr};
+use wire::stage::Scheduled;
+use wire::{DropReason, Packet, protocol};
+
+/// The most that one IPv4 packet, or one IPv6 payload, can hold.
+const LONGEST: usize = u16::MAX as usize;
+
+/// What the headers of the inner packet say to the outer ones.
+pub(crate) struct Inner {
+    /// What the protocol's header names.
+    pub next_header: u8,
+    /// DSCP and ECN.
+    pub tos: u8,
+    /// Time to live, hop limit.
+    pub ttl: u8,
+    /// The packet forbids fragmentation.
+    pub df: bool,
+    /// Where what is enclosed starts: octets in front of it are kept or go.
+    pub body: usize,
+    /// Octets of the packet's own headers that become the outer ones: `body` in transport mode, otherwise none.
+    pub kept: usize,
+    /// Offset in them of the octet that names what follows.
+    pub named_at: usize,
+}
+
+/// Read a whole inner packet, which must fill its buffer exactly.
+#[inline]
+pub(crate) fn read(config: &SaConfig, bytes: &mut [u8]) -> Result<Inner, DropReason> {
+    match config.mode {
+        Mode::Tunnel => tunnel::read(bytes),
+        Mode::Transport => {
+            let udp = config.options.encapsulation == Encapsulation::Udp;
+            transport::read(bytes, &config.endpoints, udp && config.options.protocol.is_keyed())
+        }
+        Mode::Beet => beet::read(bytes, &config.selectors),
+    }
+}
+
+/// The lengths of one packet, all known before a sequence number is taken.
+pub(crate) struct Layout {
+    /// The outer IP header with what stays behind it in transport mode.
+    pub ip: usize,
+    /// The UDP header, or nothing.
+    pub udp: usize,
+    /// The header of the protocol, IV included.
+    pub head: usize,
+    /// What is enclosed.
+    pub body: usize,
+    /// What the protocol puts behind.
+    pub tail: usize,
+    /// Octets in front of what is enclosed now.
+    gone: usize,
+}
+
+impl Layout {
+    /// For a packet of `len` octets. `tail` is told how many of them are enclosed.
+    #[inline]
+    pub fn new(
+        config: &SaConfig,
+        inner: &Inner,
+        len: usize,
+        head: usize,
+        tail: impl FnOnce(&Layout) -> usize,
+    ) -> Result<Layout, DropReason> {
+        let ip = if inner.kept > 0 { inner.kept } else { mtu::outer_header(config) };
+        let body = len - inner.body;
+        let mut layout = Layout { ip, udp: mtu::udp_header(config), head, body, tail: 0, gone: inner.body };
+        layout.tail = tail(&layout);
+        let total = layout.total();
+        let limit = if config.endpoints.remote.is_ipv4() { LONGEST } else { LONGEST + ipv6::HEADER_LEN };
+        if total > limit { Err(DropReason::TooLong) } else { Ok(layout) }
+    }
+
+    /// Octets of the outer packet.
+    pub fn total(&self) -> usize {
+        self.ip + self.payload()
+    }
+
+    /// Everything behind the outer IP header.
+    pub fn payload(&self) -> usize {
+        self.udp + self.head + self.body + self.tail
+    }
+
+    /// Whether the buffer has room in front and behind.
+    #[inline]
+    pub fn check_room(&self, packet: &Packet<Scheduled>) -> Result<(), DropReason> {
+        let front = (self.ip + self.udp + self.head).saturating_sub(self.gone);
+        if packet.buf().headroom() < front || packet.buf().tailroom() < self.tail {
+            return Err(DropReason::NoRoom);
+        }
+        Ok(())
+    }
+
+    /// Make room in front and put the outer IP and UDP headers there. What is behind them is the caller's to write.
+    #[inline]
+    pub fn open_front(
+        &self,
+        config: &SaConfig,
+        packet: &mut Packet<Scheduled>,
+        inner: &Inner,
+        number: u8,
+        sequence: u64,
+    ) -> Result<(), DropReason> {
+        let front = self.ip + self.udp + self.head;
+        let buf = packet.buf_mut();
+        match front.checked_sub(self.gone) {
+            Some(more) => {
+                buf.push_front(more).ok_or(DropReason::NoRoom)?;
+            }
+            // Only in BEET mode is the header that goes longer than all that come.
+            None => {
+                if !buf.trim_front(self.gone - front) {
+                    return Err(DropReason::NoRoom);
+                }
+            }
+        }
+        if inner.kept > 0 {
+            let from = front - self.gone;
+            packet.bytes_mut().copy_within(from..from + inner.kept, 0);
+        }
+        let number = if self.udp > 0 { protocol::UDP } else { number };
+        self.write_ip(config, packet, inner, number, sequence)?;
+        if self.udp > 0 {
+            let (_, datagram) = packet.bytes_mut().split_at_mut_checked(self.ip).ok_or(DropReason::NoRoom)?;
+            udp_encap::write(datagram, &config.endpoints, self.payload())?;
+        }
+        Ok(())
+    }
+
+    /// The outer IP header: a new one, or the packet's own.
+    fn write_ip(
+        &self,
+        config: &SaConfig,
+        packet: &mut Packet<Scheduled>,
+        inner: &Inner,
+        number: u8,
+        sequence: u64,
+    ) -> Result<(), DropReason> {
+        let payload_len = self.payload();
+        let policy = &config.options.headers;
+        if inner.kept > 0 {
+            let df = !packet.meta.may_fragment;
+            let bytes = packet.bytes_mut();
+            wire::ip::set_protocol(bytes, inner.named_at, number);
+            if config.endpoints.remote.is_ipv4() {
+                let mut ip = Ipv4::new_checked(bytes)?;
+                ip.set_unfragmented(df);
+                ip.set_total_len((self.ip + payload_len) as u16);
+                ip.fill_checksum();
+            } else {
+                ipv6::put_payload_len(bytes.get_mut(..self.total()).ok_or(DropReason::NoRoom)?)?;
+            }
+            packet.meta.tos = inner.tos;
+            return Ok(());
+        }
+        let df = headers::outer_df(policy, inner.df, packet.meta.may_fragment);
+        // The socket that sends it must allow what its header allows.
+        packet.meta.may_fragment = !df;
+        let tos = headers::outer_tos(policy, inner.tos);
+        packet.meta.tos = tos;
+        // BEET replaces addresses; the packet's lifetime goes on (draft-nikander-esp-beet-mode section 5.2).
+        let ttl = if config.mode == Mode::Beet { inner.ttl } else { headers::outer_ttl(policy, inner.ttl) };
+        let bytes = packet.bytes_mut();
+        match (config.endpoints.local, config.endpoints.remote) {
+            (IpAddr::V4(src), IpAddr::V4(dst)) => ipv4::emit(
+                bytes,
+                // An atomic datagram needs no identification (RFC 6864 section 4.1).
+                &Ipv4Repr {
+                    src,
+                    dst,
+                    protocol: number,
+                    ttl,
+                    tos,
+                    id: if df { 0 } else { sequence as u16 },
+                    df,
+                    payload_len,
+                },
+            )?,
+            (IpAddr::V6(src), IpAddr::V6(dst)) => ipv6::emit(
+                bytes,
+                // No flow label: a copied one would tell flows apart and collide at a gateway (RFC 4301 section
+                // 5.1.2.2 note 8).
+                &Ipv6Repr {
+                    src,
+                    dst,
+                    next_header: number,
+                    hop_limit: ttl,
+                    traffic_class: tos,
+                    flow_label: 0,
+                    payload_len,
+                },
+            )?,
+            // The configuration was checked: both ends are of one family.
+            _ => return Err(DropReason::BadHeader),
+        }
+        Ok(())
+    }
+}
+
+/// An outer packet that must not be fragmented by its policy, though its inner one may, has nowhere to go if it does not fit.
+#[inline]
+pub(crate) fn check_df(
+    config: &SaConfig,
+    packet: &Packet<Scheduled>,
+    layout: &Layout,
+    limit: usize,
+) -> Result<(), DropReason> {
+    let set = config.options.headers.df == DontFragment::Set && config.mode != Mode::Transport;
+    if set && packet.meta.may_fragment && layout.total() > limit { Err(DropReason::TooBig) } else { Ok(()) }
+}

@@ -1,0 +1,55 @@
+//! The inner packet out of what a protocol of any kind has opened.
+
+use crate::udp_encap::Outer;
+use crate::{beet, transport, tunnel};
+use sadb::{InboundSa, Mode};
+use wire::stage::Scheduled;
+use wire::{DropReason, Packet};
+
+/// An outer packet whose payload is known.
+pub(crate) struct Opened<'a> {
+    /// Its headers.
+    pub outer: &'a Outer,
+    /// Where its payload starts.
+    pub payload: usize,
+    /// Octets of payload.
+    pub len: usize,
+    /// What the payload is.
+    pub next_header: u8,
+    /// The reason for one that the mode does not carry.
+    pub wrong: DropReason,
+}
+
+/// Leave the inner packet alone in the buffer.
+#[inline]
+pub(crate) fn restore(
+    sa: &mut InboundSa,
+    packet: &mut Packet<Scheduled>,
+    opened: &Opened<'_>,
+) -> Result<(), DropReason> {
+    let (config, counters) = sa.config_and_counters();
+    match config.mode {
+        Mode::Tunnel => tunnel::restore(packet.buf_mut(), opened, &config.options.headers, counters),
+        Mode::Transport => transport::restore(packet.buf_mut(), opened),
+        Mode::Beet => beet::restore(packet.buf_mut(), opened, &config.selectors),
+    }
+}
+
+/// Count an inner packet that came whole out of this association, and say in its meta what it has had.
+#[inline]
+pub(crate) fn account(
+    sa: &mut InboundSa,
+    packet: &mut Packet<Scheduled>,
+    outer: &Outer,
+    sequence: u64,
+) -> Result<(), DropReason> {
+    let (now, len) = (packet.meta.received, packet.bytes().len());
+    sa.life.carry(now, sa.counters.packets + 1, sa.counters.bytes + len as u64)?;
+    packet.meta.spi = sa.spi().0;
+    packet.meta.sequence = sequence;
+    packet.meta.services = sa.config().services();
+    packet.meta.app = sa.config().selectors.app.unwrap_or_default();
+    packet.meta.tos = outer.tos;
+    sa.counters.carried(now, len);
+    Ok(())
+}

@@ -1,0 +1,177 @@
+//! Options of IPv4 (RFC 791 section 3.1) and of the IPv6 headers that hold some (RFC 8200 section 4.2), one by one.
+
+use crate::field::{array, octet};
+use crate::{WireError, checksum};
+use std::net::Ipv4Addr;
+
+/// End of the list (IPv4).
+const END: u8 = 0;
+/// No operation (IPv4).
+const NOP: u8 = 1;
+/// One octet of padding (IPv6).
+const PAD1: u8 = 0;
+
+/// Loose source route (RFC 791).
+pub const LOOSE_SOURCE_ROUTE: u8 = 131;
+/// Strict source route (RFC 791).
+pub const STRICT_SOURCE_ROUTE: u8 = 137;
+
+/// Where one option is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Placed {
+    /// Its type octet.
+    pub kind: u8,
+    /// Where it starts.
+    pub at: usize,
+    /// Its octets, type and length included.
+    pub len: usize,
+}
+
+/// The options of an IPv4 header of `end` octets at the start of `bytes`, up to the end of the list.
+pub fn ipv4(bytes: &[u8], end: usize) -> Options<'_> {
+    Options { bytes, at: crate::ipv4::HEADER_LEN, end, version: 4 }
+}
+
+/// The options of an IPv6 hop-by-hop or destination options header that is `at..end` of `bytes`.
+pub fn ipv6(bytes: &[u8], at: usize, end: usize) -> Options<'_> {
+    Options { bytes, at: at + 2, end, version: 6 }
+}
+
+/// Goes through options; ends behind the first that contradicts itself ([`WireError::OptionLength`]).
+#[derive(Clone, Debug)]
+pub struct Options<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    end: usize,
+    version: u8,
+}
+
+impl Options<'_> {
+    /// Go on at `at`, where an option starts.
+    pub(crate) fn skip_to(&mut self, at: usize) {
+        self.at = at;
+    }
+}
+
+impl Iterator for Options<'_> {
+    type Item = Result<Placed, WireError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.at >= self.end {
+            return None;
+        }
+        let (kind, at) = (octet(self.bytes, self.at), self.at);
+        let single = if self.version == 4 { kind == END || kind == NOP } else { kind == PAD1 };
+        let len = match (single, self.version) {
+            (true, _) => 1,
+            // The length of IPv4 counts type and length, that of IPv6 does not.
+            (false, 4) if at + 1 < self.end => usize::from(octet(self.bytes, at + 1)),
+            (false, 6) if at + 1 < self.end => usize::from(octet(self.bytes, at + 1)) + 2,
+            (false, _) => 0,
+        };
+        if len == 0 || len == 1 && !single || at + len > self.end {
+            self.at = self.end;
+            return Some(Err(WireError::OptionLength));
+        }
+        self.at = if self.version == 4 && kind == END { self.end } else { at + len };
+        Some(Ok(Placed { kind, at, len }))
+    }
+}
+
+/// Where an IPv4 packet with these headers goes in the end: its destination, unless a source route has more addresses.
+///
+/// # Errors
+/// [`WireError::OptionLength`] for any option that contradicts itself.
+pub fn final_destination(header: &[u8]) -> Result<Ipv4Addr, WireError> {
+    let mut destination = Ipv4Addr::from(array::<4>(header, 16));
+    for option in ipv4(header, header.len()) {
+        if let Some(last) = route_end(header, option?)? {
+            destination = last;
+        }
+    }
+    Ok(destination)
+}
+
+/// The last address of a source route that is not at its end.
+pub(crate) fn route_end(header: &[u8], option: Placed) -> Result<Option<Ipv4Addr>, WireError> {
+    if !matches!(option.kind, LOOSE_SOURCE_ROUTE | STRICT_SOURCE_ROUTE) {
+        return Ok(None);
+    }
+    let pointer = usize::from(octet(header, option.at + 2));
+    // The pointer counts from one; the smallest is 4 (RFC 791).
+    let whole = option.len >= 3 && (option.len - 3).is_multiple_of(4);
+    if !whole || pointer < 4 || !pointer.is_multiple_of(4) {
+        return Err(WireError::OptionLength);
+    }
+    if pointer > option.len {
+        return Ok(None);
+    }
+    Ok(Some(Ipv4Addr::from(array::<4>(header, option.at + option.len - 4))))
+}
+
+/// Whether a source route of this IPv4 header has addresses left.
+///
+/// # Errors
+/// As [`final_destination`].
+pub fn is_on_the_way(header: &[u8]) -> Result<bool, WireError> {
+    for option in ipv4(header, header.len()) {
+        if route_end(header, option?)?.is_some() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Write an IPv4 header of 20 octets plus `options` octets whose fixed part was written by [`crate::ipv4::emit`] and whose
+/// options are in place: header length, total length and checksum.
+pub fn put_header_len(header: &mut [u8], options: usize, total_len: u16) {
+    let len = crate::ipv4::HEADER_LEN + options;
+    crate::field::put_octet(header, 0, 0x40 | (len / 4) as u8);
+    crate::field::put16(header, 2, total_len);
+    crate::field::put16(header, 10, 0);
+    let check = checksum::ip_checksum(crate::field::range(header, 0, len));
+    crate::field::put16(header, 10, check);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kinds(options: &[u8]) -> Vec<Result<(u8, usize), WireError>> {
+        let header = [&[0; 20], options].concat();
+        ipv4(&header, header.len()).map(|o| o.map(|o| (o.kind, o.len))).collect()
+    }
+
+    #[test]
+    fn one_by_one() {
+        assert_eq!(kinds(&[1, 148, 4, 0, 0, 0, 7, 7]), [Ok((1, 1)), Ok((148, 4)), Ok((0, 1))]);
+        assert_eq!(kinds(&[148, 4, 0]), [Err(WireError::OptionLength)]);
+        assert_eq!(kinds(&[148, 1, 0, 0]), [Err(WireError::OptionLength)]);
+        assert_eq!(kinds(&[148, 0, 0, 0]), [Err(WireError::OptionLength)]);
+        assert_eq!(
+            kinds(&[1, 1, 1, 148]),
+            [Ok((1, 1)), Ok((1, 1)), Ok((1, 1)), Err(WireError::OptionLength)]
+        );
+        // Padding of one octet, padding of two, an option that runs over the end.
+        let header = [59, 0, 0, 1, 0, 5, 2, 0];
+        let six: Vec<_> = ipv6(&header, 0, 8).map(|o| o.map(|o| (o.kind, o.at, o.len))).collect();
+        assert_eq!(six, [Ok((0, 2, 1)), Ok((1, 3, 2)), Err(WireError::OptionLength)]);
+    }
+
+    #[test]
+    fn a_source_route_leads_to_its_last_address() {
+        let mut header = [0; 32];
+        header[16..20].copy_from_slice(&[10, 0, 0, 1]);
+        header[20..32].copy_from_slice(&[131, 11, 4, 10, 0, 0, 2, 10, 0, 0, 3, 0]);
+        assert_eq!(final_destination(&header), Ok(Ipv4Addr::new(10, 0, 0, 3)));
+        assert_eq!(is_on_the_way(&header), Ok(true));
+        header[22] = 12;
+        assert_eq!(final_destination(&header), Ok(Ipv4Addr::new(10, 0, 0, 1)));
+        assert_eq!(is_on_the_way(&header), Ok(false));
+        for (at, value) in [(22, 3), (22, 5), (21, 10), (21, 2)] {
+            let mut wrong = header;
+            wrong[at] = value;
+            assert_eq!(final_destination(&wrong), Err(WireError::OptionLength));
+        }
+    }
+}
