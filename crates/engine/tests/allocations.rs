@@ -4,7 +4,7 @@
 mod auth;
 mod support;
 
-use auth::{ah_config, bare_config, registry, sha256};
+use auth::{ah_config, bare_config, sha256};
 use crypto::SuiteId;
 use engine::{InboundOutcome, Outcome};
 use sadb::sa::SaProtocol;

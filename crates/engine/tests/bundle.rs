@@ -4,7 +4,7 @@
 mod auth;
 mod support;
 
-use auth::{ah_config, bare_config, registry, sha256, v4_with_options};
+use auth::{ah_config, bare_config, sha256, v4_with_options};
 use crypto::SuiteId;
 use engine::{Inbound, Outbound, Outcome};
 use sadb::sa::{Encapsulation, Lifetime, Limits, SaProtocol};

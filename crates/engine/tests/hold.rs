@@ -39,7 +39,7 @@ fn config(spi: u32) -> SaConfig {
 }
 
 fn add(alice: &mut Sender, config: SaConfig) {
-    let sa = OutboundSa::new(config, &crypto_std::registry().unwrap()).unwrap();
+    let sa = OutboundSa::new(config, registry()).unwrap();
     alice.engine.add_sa(sa.starting(NOW)).unwrap();
 }
 

@@ -198,14 +198,14 @@ fn keepalives_are_counted_and_not_remembered() {
 
 #[test]
 fn an_association_handed_over_goes_on_with_its_window() {
-    let registry = crypto_std::registry().unwrap();
+    let registry = registry();
     let (mut alice, mut bob) = (anything(&tunnel()), Receiver::new(&[tunnel()]));
     let packet = alice_to_bob(false, 0, 9);
     let sent: Vec<_> = (0..3).map(|_| sealed(&mut alice, &packet)).collect();
     assert!(bob.handle(&sent[0]).is_ok() && bob.handle(&sent[2]).is_ok());
     let mut heir = Receiver::new(&[]);
     for state in bob.engine.export() {
-        heir.engine.add_sa(InboundSa::import(state, &registry).unwrap()).unwrap();
+        heir.engine.add_sa(InboundSa::import(state, registry).unwrap()).unwrap();
     }
     assert_eq!(heir.refuse(&sent[0]), DropReason::Replayed);
     assert_eq!(heir.refuse(&sent[2]), DropReason::Replayed);

@@ -126,11 +126,11 @@ fn a_drop_says_who_and_what() {
 
 #[test]
 fn a_change_of_policy_or_associations_counts_from_the_next_packet() {
-    let registry = crypto_std::registry().unwrap();
+    let registry = registry();
     let mut alice = Sender::new(spd(), &[]);
     let packet = to("192.0.2.11", 53);
     assert_eq!(fate(&mut alice, stamped(APP, &packet)).0, "no_sa");
-    alice.engine.add_sa(OutboundSa::new(tunnel(), &registry).unwrap()).unwrap();
+    alice.engine.add_sa(OutboundSa::new(tunnel(), registry).unwrap()).unwrap();
     assert_eq!(fate(&mut alice, stamped(APP, &packet)).0, "protected");
     alice.engine.set_policy(Arc::new(Spd::new(2)));
     assert_eq!(fate(&mut alice, stamped(APP, &packet)).0, "clear");
@@ -273,7 +273,7 @@ fn an_exhausted_association_ends_the_rest_of_a_super_packet() {
     let mut state = pair(&config).0.export();
     state.next_sequence = u64::from(u32::MAX) - 1;
     let mut alice = Sender::new(mandatory(), &[]);
-    alice.engine.add_sa(OutboundSa::import(state, &crypto_std::registry().unwrap()).unwrap()).unwrap();
+    alice.engine.add_sa(OutboundSa::import(state, registry()).unwrap()).unwrap();
     let (packet, _) = tcp_super(false, 1, 1000, 5000);
     let outcomes = alice.handle(packet);
     let sent = outcomes.iter().filter(|o| matches!(o, Outcome::Send(_))).count();

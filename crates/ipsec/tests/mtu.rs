@@ -8,18 +8,26 @@ use auth::*;
 use crypto::SuiteId;
 use sadb::sa::{Encapsulation, SaProtocol};
 use sadb::{Mode, OutboundSa, SaConfig};
+use std::collections::BTreeSet;
 use support::*;
-use wire::Prefix;
+use wire::{Prefix, Services};
 
 const PATHS: [u16; 9] = [1280, 1281, 1283, 1284, 1287, 1400, 1495, 1500, 9000];
 
-/// Every protocol, mode, suite, encapsulation and family, with the family of the inner packet.
+/// One suite for each set of lengths: nothing here depends on more.
+fn of_each_shape(suites: Vec<SuiteId>) -> Vec<SuiteId> {
+    let mut seen = BTreeSet::new();
+    let lengths = |s: &SuiteId| (s.encrypts(), s.iv_len(), s.icv_len(), s.block_len());
+    suites.into_iter().filter(|suite| seen.insert(lengths(suite))).collect()
+}
+
+/// Every protocol, mode, shape of suite, encapsulation and family, with the family of the inner packet.
 fn everything() -> Vec<(SaConfig, bool)> {
     let mut all = Vec::new();
     let any = [sha256()];
     let protocols: [(SaProtocol, Vec<SuiteId>); 4] = [
-        (SaProtocol::Esp, esp_suites()),
-        (SaProtocol::Ah, ah_suites()),
+        (SaProtocol::Esp, of_each_shape(esp_suites())),
+        (SaProtocol::Ah, of_each_shape(ah_suites())),
         (SaProtocol::IpIp, any.to_vec()),
         (SaProtocol::IpComp, any.to_vec()),
     ];
@@ -168,6 +176,10 @@ fn exact(members: &[SaConfig], inner_v6: bool) {
             |len: usize| sas.iter_mut().fold(packet(inner_v6, len), |bytes, sa| seal(sa, &bytes)).len();
         let (fits, next) = (through(mtu), through(mtu + 1));
         let path = usize::from(path_mtu);
-        assert!(fits <= path && next > path, "{members:?}: {mtu} {fits} {next}");
+        // Headers that repeat are compressed where no member before has encrypted them.
+        let compresses = |c: &SaConfig| c.options.protocol == SaProtocol::IpComp;
+        let shrinks = members.iter().skip_while(|c| !compresses(c)).count() > 0
+            && !members.iter().take_while(|c| !compresses(c)).any(|c| c.services() == Services::ENCRYPTED);
+        assert!(fits <= path && (next > path || shrinks), "{members:?}: {mtu} {fits} {next}");
     }
 }

@@ -20,7 +20,7 @@ struct Sender {
 impl Sender {
     fn new(mode: Mode, v6: bool) -> (Sender, InboundSa) {
         let config = outbound_config(mode, SuiteId::AES_128_GCM, v6);
-        let registry = crypto_std::registry().unwrap();
+        let registry = registry();
         let key = registry.transform(config.suite, &config.keymat, false).unwrap();
         let sender = Sender { key, v6, sequence: 0 };
         (sender, pair(&config).1)

@@ -42,7 +42,7 @@ fn receiver() -> InboundSa {
         path_mtu: 1500,
         options: sadb::sa::SaOptions::default(),
     };
-    InboundSa::new(config, &crypto_std::registry().unwrap()).unwrap()
+    InboundSa::new(config, support::registry()).unwrap()
 }
 
 #[test]

@@ -191,7 +191,7 @@ fn after_the_last_number_nothing_is_sent() {
     let (out, mut inb) = pair(&config);
     let mut state = out.export();
     state.next_sequence = u64::from(u32::MAX);
-    let mut out = OutboundSa::import(state, &crypto_std::registry().unwrap()).unwrap();
+    let mut out = OutboundSa::import(state, registry()).unwrap();
     let packet = alice_to_bob(false, 0, 64);
     let last = sealed(&mut out, &packet);
     assert_eq!(last.meta.sequence, u64::from(u32::MAX));

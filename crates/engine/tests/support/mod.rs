@@ -114,10 +114,10 @@ pub struct Receiver {
 
 impl Sender {
     pub fn new(spd: Spd, configs: &[SaConfig]) -> Sender {
-        let registry = crypto_std::registry().unwrap();
+        let registry = registry();
         let mut engine = Outbound::new(Arc::new(spd), 0x5eed);
         for config in configs {
-            engine.add_sa(OutboundSa::new(config.clone(), &registry).unwrap()).unwrap();
+            engine.add_sa(OutboundSa::new(config.clone(), registry).unwrap()).unwrap();
         }
         Sender { engine, pool: pool() }
     }
@@ -156,10 +156,10 @@ impl Sender {
 impl Receiver {
     /// The mirror images of what a sender has.
     pub fn new(configs: &[SaConfig]) -> Receiver {
-        let registry = crypto_std::registry().unwrap();
+        let registry = registry();
         let mut engine = Inbound::new(PORT);
         for config in configs {
-            engine.add_sa(InboundSa::new(mirror(config), &registry).unwrap()).unwrap();
+            engine.add_sa(InboundSa::new(mirror(config), registry).unwrap()).unwrap();
         }
         Receiver { engine, pool: pool() }
     }

@@ -1,10 +1,11 @@
 //! Two peers, their associations and their packets. Used by the tests of this room and of `engine`.
 #![allow(dead_code, missing_docs, reason = "each test binary uses its part")]
 
-use crypto::{Secret, SuiteId};
+use crypto::{Registry, Secret, SuiteId};
 use sadb::sa::SaOptions;
 use sadb::{Direction, Endpoints, InboundSa, Mode, OutboundSa, SaConfig, Selectors, Spi};
 use std::net::IpAddr;
+use std::sync::LazyLock;
 use wire::ipv4::{self, Ipv4Repr};
 use wire::ipv6::{self, Ipv6Repr};
 use wire::udp::{self, Udp, UdpRepr};
@@ -76,10 +77,16 @@ pub fn mirror(config: &SaConfig) -> SaConfig {
     }
 }
 
+/// The units of the product. Their known answers are checked once.
+pub fn registry() -> &'static Registry {
+    static REGISTRY: LazyLock<Registry> = LazyLock::new(|| crypto_std::registry().unwrap());
+    &REGISTRY
+}
+
 /// Alice's sending half and Bob's receiving half.
 pub fn pair(config: &SaConfig) -> (OutboundSa, InboundSa) {
-    let registry = crypto_std::registry().unwrap();
-    (OutboundSa::new(config.clone(), &registry).unwrap(), InboundSa::new(mirror(config), &registry).unwrap())
+    let registry = registry();
+    (OutboundSa::new(config.clone(), registry).unwrap(), InboundSa::new(mirror(config), registry).unwrap())
 }
 
 /// An IP packet around an upper layer.
