@@ -91,10 +91,10 @@ fn through(name: &str, configs: &[SaConfig]) {
     let mut alice = Sender::new(policy(APP, Services::AUTHENTICATED, Level::Mandatory), &[]);
     let mut bob = Receiver::new(&[]);
     for config in configs {
-        alice.engine.add_sa(OutboundSa::new(config.clone(), &registry).unwrap()).unwrap();
+        alice.engine.add_sa(OutboundSa::new(config.clone(), registry).unwrap()).unwrap();
         let mut theirs = mirror(config);
         theirs.selectors.app = None;
-        bob.engine.add_sa(InboundSa::new(theirs, &registry).unwrap()).unwrap();
+        bob.engine.add_sa(InboundSa::new(theirs, registry).unwrap()).unwrap();
     }
     let small = stamped(APP, &alice_to_bob(false, 0, 100));
     let (large, _) = tcp_super(false, 1, 1400, 60_000);

@@ -63,7 +63,7 @@ fn ipip() -> SaConfig {
 fn sender(configs: &[SaConfig], need: Services) -> Sender {
     let mut engine = Outbound::new(Arc::new(policy(APP, need, sadb::spd::Level::Mandatory)), 1);
     for config in configs {
-        engine.add_sa(OutboundSa::new(config.clone(), &registry()).unwrap()).unwrap();
+        engine.add_sa(OutboundSa::new(config.clone(), registry()).unwrap()).unwrap();
     }
     Sender { engine, pool: pool() }
 }
@@ -76,7 +76,7 @@ fn receiver(configs: &[SaConfig]) -> Receiver {
         if config.selectors.protocol == Some(protocol::IPCOMP) {
             config.selectors.protocol = None;
         }
-        engine.add_sa(InboundSa::new(config, &registry()).unwrap()).unwrap();
+        engine.add_sa(InboundSa::new(config, registry()).unwrap()).unwrap();
     }
     Receiver { engine, pool: pool() }
 }
@@ -197,7 +197,7 @@ fn a_broken_chain_computes_nothing() {
     let mut alice = sender(&members, Services::ENCRYPTED);
     alice.engine.remove_sa(members[1].spi, hosts(false).1).unwrap();
     assert_eq!(alice.refuse(stamped(APP, &packet)).reason, DropReason::ChainMissing);
-    alice.engine.add_sa(OutboundSa::new(members[1].clone(), &registry()).unwrap()).unwrap();
+    alice.engine.add_sa(OutboundSa::new(members[1].clone(), registry()).unwrap()).unwrap();
     send(&mut alice, &packet);
 }
 
