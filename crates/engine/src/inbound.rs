@@ -7,13 +7,18 @@
 //! 5. Inner headers. Fragments wait until their packet is whole.
 //! 6. ESP inside ESP for this host is refused: to open it, a decrypted packet would have to walk in at the front door.
 //! 7. The selectors of the association.
-//! 8. The mark that proves all this to the kernel half.
+//! 8. The rules of the SPD: whether the services that the packet had are those that its rule demands.
+//! 9. The mark that proves all this to the kernel half.
 
 use crate::event::{Event, Events, Expire};
-use crate::tally::{About, Dropped, Tally};
+use crate::rules::{self, Rules};
+use crate::tally::{About, Dropped, Tally, Traffic};
 use ipsec::Outer;
+use sadb::rules::{Action, RuleKey};
 use sadb::sa::{InboundState, LifeState};
-use sadb::{Direction, InboundSa, InboundSad, SadError, Spi};
+use sadb::spd::Level;
+use sadb::{Direction, InboundSa, InboundSad, PacketKey, SadError, Snapshot, Spi};
+use std::sync::Arc;
 use wire::ip::{self, Headers};
 use wire::stage::{Admitted, Classed, Clean, Inner, Raw};
 use wire::{DropReason, Flow, Packet, Pool, Reassembled, Reassembler, Time, Verdict, protocol};
@@ -36,6 +41,8 @@ pub struct Inbound {
     inner_fragments: Reassembler,
     events: Events,
     tally: Tally,
+    /// `None`: there is no rule for inbound packets.
+    rules: Option<Rules>,
 }
 
 impl Inbound {
@@ -48,6 +55,7 @@ impl Inbound {
             inner_fragments: Reassembler::default(),
             events: Events::default(),
             tally: Tally::new(),
+            rules: None,
         }
     }
 
@@ -106,7 +114,7 @@ impl Inbound {
         let (about, len) = (About::of(&packet.meta), packet.bytes().len());
         match ipsec::decap(sa, packet.advance(), outer, pool) {
             Verdict::Pass(packet) => {
-                admit(sa, now, packet, &mut self.inner_fragments, self.port, tally, pool, out)
+                admit(sa, now, packet, &mut self.inner_fragments, self.port, &mut self.rules, tally, pool, out)
             }
             Verdict::Drop(reason) | Verdict::Reply(_, reason) => {
                 record(tally, Dropped::new(reason, &about, len, None), out);
@@ -129,7 +137,7 @@ fn association<'a>(sad: &'a mut InboundSad, outer: &Outer) -> Result<&'a mut Inb
     }
 }
 
-/// Stages 5 to 8.
+/// Stages 5 to 9.
 #[expect(
     clippy::too_many_arguments,
     reason = "the parts of `Inbound` that are not lent with `sa`, and the packet"
@@ -140,6 +148,7 @@ fn admit(
     mut packet: Packet<Inner>,
     fragments: &mut Reassembler,
     port: u16,
+    rules: &mut Option<Rules>,
     tally: &mut Tally,
     pool: &mut Pool,
     out: &mut Vec<InboundOutcome>,
@@ -152,13 +161,14 @@ fn admit(
     packet.buf_mut().truncate(headers.total_len);
     let mut flow = ip::flow(packet.bytes(), headers, false);
     let answer = if headers.fragment.is_none() {
-        permit(sa, headers, &flow, port)
+        permit(sa, headers, &flow, port).and_then(|()| comply(rules, sa, &mut packet, headers))
     } else {
         let joined = join_inner(sa, now, &mut packet, headers, &flow, fragments, pool);
         tally.lost(DropReason::FragmentLimit, fragments.take_lost());
         joined.and_then(|headers| {
             flow = ip::flow(packet.bytes(), &headers, false);
-            permit(sa, &headers, &flow, port)
+            permit(sa, &headers, &flow, port)?;
+            comply(rules, sa, &mut packet, &headers)
         })
     };
     match answer {
@@ -182,6 +192,46 @@ fn permit(sa: &InboundSa, headers: &Headers, flow: &Flow, port: u16) -> Result<(
         return Err(DropReason::NestingLimit);
     }
     sa.admits(flow)
+}
+
+/// Stage 8: whether what the packet had is what the first rule that matches it demands (RFC 4301 section 5.2; paper 001
+/// section 2.3). An association of one application only is left to the socket's own check, which knows the policy.
+#[inline]
+fn comply(
+    rules: &mut Option<Rules>,
+    sa: &InboundSa,
+    packet: &mut Packet<Inner>,
+    headers: &Headers,
+) -> Result<(), DropReason> {
+    match rules {
+        Some(rules) if sa.config().selectors.app.is_none() => comply_with(rules, sa, packet, headers),
+        _ => Ok(()),
+    }
+}
+
+fn comply_with(
+    rules: &mut Rules,
+    sa: &InboundSa,
+    packet: &mut Packet<Inner>,
+    headers: &Headers,
+) -> Result<(), DropReason> {
+    let key = PacketKey::of_packet(packet.bytes(), headers, false);
+    let slot = rules.find(&key).ok_or(DropReason::NoSpdEntry)?;
+    rules.count(slot, packet.bytes().len());
+    let rule = rules.snapshot.rule(slot).ok_or(DropReason::NoSpdEntry)?;
+    packet.meta.rule = rules::number(rule.key);
+    match &rule.action {
+        Action::Bypass => Ok(()),
+        Action::Discard => Err(DropReason::RuleDiscard),
+        Action::Protect(protection) => {
+            let both = rule.direction == rules::Way::Both;
+            // The association that is left at the end is the innermost one.
+            let innermost = protection.bundle.first();
+            let fits = innermost.is_none_or(|template| template.fits(sa.config(), both));
+            let enough = packet.meta.services.satisfies(protection.services) || protection.level == Level::Optional;
+            if fits && enough { Ok(()) } else { Err(DropReason::InboundPolicy) }
+        }
+    }
 }
 
 /// Stage 5 for a fragment: who may not send whole packets here may not send pieces of them either, and pieces of
@@ -271,6 +321,18 @@ impl Inbound {
     /// As [`InboundSad::remove`].
     pub fn remove_sa(&mut self, spi: Spi) -> Result<InboundSa, SadError> {
         self.sad.remove(spi)
+    }
+
+    /// The rules of the SPD from now on; `None`, or none that is for inbound packets: what associations admit is delivered.
+    /// Rules that were there before keep their counts.
+    pub fn set_rules(&mut self, snapshot: Option<Arc<Snapshot>>) {
+        let before = self.rules.take();
+        self.rules = snapshot.and_then(|snapshot| Rules::new(before, snapshot, rules::Way::In));
+    }
+
+    /// How many packets each rule decided, and their octets.
+    pub fn rule_counts(&self) -> Vec<(RuleKey, Traffic)> {
+        self.rules.as_ref().map(|rules| rules.counts().collect()).unwrap_or_default()
     }
 
     /// The associations with their counters.

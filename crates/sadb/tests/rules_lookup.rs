@@ -4,7 +4,7 @@ mod world;
 
 use proptest::prelude::*;
 use sadb::rules::{
-    Action, Classifier, Direction, Linear, Place, Protection, Radix, RuleKey, TemplateId, TupleSpace,
+    Action, Classifier, Direction, Linear, Place, Protection, Radix, RuleKey, Template, TupleSpace,
 };
 use sadb::selector::{Condition, FIRST_FREE_BIT, Field, Form, PacketKey, TrafficSelector, field};
 use sadb::spd::Level;
@@ -185,7 +185,7 @@ fn a_small_world_whole() {
 
 fn chain(key: u32, spi: u32, selector: &str) -> Rule {
     let protection =
-        Protection { bundle: vec![TemplateId(spi)], services: Services::ENCRYPTED, level: Level::Mandatory };
+        Protection { bundle: vec![Template::of_spi(sadb::Spi(spi))], services: Services::ENCRYPTED, level: Level::Mandatory };
     Rule::new(RuleKey(key), Direction::Out, selector.parse().unwrap(), Action::Protect(protection))
 }
 
