@@ -5,8 +5,8 @@
 use std::collections::VecDeque;
 use std::net::IpAddr;
 
-use sadb::sa::LifeState;
 use sadb::rules::Template;
+use sadb::sa::LifeState;
 use sadb::{Direction, Spi, TrafficSelector};
 use wire::{AcquireId, AppId, Flow, Services, Time};
 

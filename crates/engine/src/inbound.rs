@@ -113,9 +113,17 @@ impl Inbound {
         let packet: Packet<Classed> = packet.advance();
         let (about, len) = (About::of(&packet.meta), packet.bytes().len());
         match ipsec::decap(sa, packet.advance(), outer, pool) {
-            Verdict::Pass(packet) => {
-                admit(sa, now, packet, &mut self.inner_fragments, self.port, &mut self.rules, tally, pool, out)
-            }
+            Verdict::Pass(packet) => admit(
+                sa,
+                now,
+                packet,
+                &mut self.inner_fragments,
+                self.port,
+                &mut self.rules,
+                tally,
+                pool,
+                out,
+            ),
             Verdict::Drop(reason) | Verdict::Reply(_, reason) => {
                 record(tally, Dropped::new(reason, &about, len, None), out);
             }
@@ -228,7 +236,8 @@ fn comply_with(
             // The association that is left at the end is the innermost one.
             let innermost = protection.bundle.first();
             let fits = innermost.is_none_or(|template| template.fits(sa.config(), both));
-            let enough = packet.meta.services.satisfies(protection.services) || protection.level == Level::Optional;
+            let enough =
+                packet.meta.services.satisfies(protection.services) || protection.level == Level::Optional;
             if fits && enough { Ok(()) } else { Err(DropReason::InboundPolicy) }
         }
     }

@@ -70,10 +70,7 @@ impl Outbound {
                 && self.is_ruled(packet)
             {
                 let ruled = self.consider_rules(&key_of(packet, &headers), packet.meta.app, flow);
-                return !matches!(
-                    ruled,
-                    Some(Ruled { course: RuledCourse::Missing(Level::Mandatory), .. })
-                );
+                return !matches!(ruled, Some(Ruled { course: RuledCourse::Missing(Level::Mandatory), .. }));
             }
             let route = flow.map(|flow| self.consider(key.app, &flow));
             // Answered by an association, or by a policy that does not demand one any more.

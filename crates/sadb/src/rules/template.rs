@@ -115,14 +115,25 @@ mod tests {
 
     #[test]
     fn texts_round_trip() {
-        for text in ["0x00001001", "any", "esp", "ah/transport", "any/tunnel", "esp/any/192.0.2.1-192.0.2.2"] {
+        for text in ["0x00001001", "any", "esp", "ah/transport", "any/tunnel", "esp/any/192.0.2.1-192.0.2.2"]
+        {
             assert_eq!(text.parse::<Template>().unwrap().to_string(), text);
         }
         let tunnel: Template = "esp/tunnel/2001:db8::1-2001:db8::2".parse().unwrap();
         assert_eq!(tunnel.mode, Some(Mode::Tunnel));
         assert_eq!("4097".parse::<Template>().unwrap(), Template::of_spi(Spi(0x1001)));
-        for text in ["", "0x", "0x+1", "0x100000000", "udp", "esp/tunel", "esp/tunnel/a-b", "esp/tunnel/192.0.2.1", "esp//", "ah/any/::1-::2/x"]
-        {
+        for text in [
+            "",
+            "0x",
+            "0x+1",
+            "0x100000000",
+            "udp",
+            "esp/tunel",
+            "esp/tunnel/a-b",
+            "esp/tunnel/192.0.2.1",
+            "esp//",
+            "ah/any/::1-::2/x",
+        ] {
             assert!(text.parse::<Template>().is_err(), "{text}");
         }
     }

@@ -168,9 +168,13 @@ impl OutboundSad {
     /// # Errors
     /// As [`Self::find`].
     pub fn search(&self, app: AppId, flow: &Flow, need: Services) -> Result<SaIndex, DropReason> {
-        self.walk(app, flow, |entry| {
-            if entry.services.satisfies(need) { Ok(()) } else { Err(DropReason::SaTooWeak) }
-        })
+        self.walk(
+            app,
+            flow,
+            |entry| {
+                if entry.services.satisfies(need) { Ok(()) } else { Err(DropReason::SaTooWeak) }
+            },
+        )
     }
 
     /// As [`Self::search`], for the association that `fits` too; its refusal is the reason if no other fits.

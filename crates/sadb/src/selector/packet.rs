@@ -8,7 +8,8 @@ use super::key::{MOBILITY_HEADER, PacketKey};
 
 /// IPv6 extension headers: in a fragment that is not the first, one of them may stand in front of the upper layer, whose
 /// protocol then cannot be known.
-const EXTENSIONS: [u8; 4] = [protocol::HOP_BY_HOP, protocol::ROUTING, protocol::DESTINATION, protocol::FRAGMENT];
+const EXTENSIONS: [u8; 4] =
+    [protocol::HOP_BY_HOP, protocol::ROUTING, protocol::DESTINATION, protocol::FRAGMENT];
 
 impl PacketKey {
     /// Everything that the headers of a packet say; `outbound`: this host, or the side it guards, sends it. Ports, ICMP
