@@ -412,4 +412,25 @@ mod tests {
         assert_eq!((sas(&entries).len(), rules(&entries).len()), (1, 1));
         assert_eq!(entries[1].line, 3);
     }
+
+    #[test]
+    fn the_examples_of_the_manual_are_good() {
+        let manual = include_str!("../../../docs/replay.md");
+        let mut count = (0, 0);
+        for block in manual.split("```").skip(1).step_by(2) {
+            let Some((kind @ ("json" | "text"), text)) = block.split_once('\n') else { continue };
+            let entries = read(text, Ends::Both).unwrap_or_else(|error| panic!("{error}\n{text}"));
+            assert!(!entries.is_empty(), "{text}");
+            for sa in sas(&entries) {
+                let sa = SaAdd { sequence: None, ..sa.clone() };
+                crate::associations::check(&sa).unwrap_or_else(|error| panic!("{error:?}\n{text}"));
+            }
+            let mut book = crate::rules::RuleBook::default();
+            for rule in rules(&entries) {
+                book.add(rule).unwrap_or_else(|error| panic!("{error:?}\n{text}"));
+            }
+            if kind == "json" { count.0 += 1 } else { count.1 += 1 }
+        }
+        assert_eq!(count, (8, 2));
+    }
 }

@@ -194,7 +194,7 @@ fn a_missing_association_is_asked_for_with_the_narrowed_selectors() {
 #[test]
 fn what_a_rule_takes_from_the_packet_must_be_there() {
     let mut alice =
-        alice(&[(Direction::Out, "any remote-port pfp", by(&["any"]))], &[config(0x1000, Mode::Tunnel)]);
+        alice(&[(Direction::Out, "remote-port pfp", by(&["any"]))], &[config(0x1000, Mode::Tunnel)]);
     let (local, remote) = hosts(false);
     let gre = from_host(&ip_packet(local, remote, 47, 0, true, &[0; 8]));
     assert_eq!(alice.refuse(gre).reason, DropReason::PfpUnavailable);

@@ -168,7 +168,10 @@ fn request(words: &mut Words<'_, '_>) -> Result<Request, SetkeyError> {
         "ah" => SaProtocol::Ah,
         "ipcomp" => SaProtocol::IpComp,
         other => {
-            return Err(wrong(format!("{} is no protocol; known: esp, ah, ipcomp", shown_part(token, other))));
+            return Err(wrong(format!(
+                "{} is no protocol; known: esp, ah, ipcomp",
+                shown_part(token, other)
+            )));
         }
     };
     let mode = match parts.next().unwrap_or_default() {
