@@ -52,6 +52,16 @@ pub struct Acquire {
     /// The line of the policy that demands it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rule: Option<Position>,
+    /// The rule of the SPD that demands it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spd_rule: Option<String>,
+    /// Where a rule of the SPD demands it: the selectors that the association is to have, narrowed to the packet where the
+    /// rule says so.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub selectors: Vec<String>,
+    /// What the rule says the associations must be, innermost first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub bundle: Vec<String>,
 }
 
 /// An association on its way out.

@@ -45,6 +45,18 @@ impl Keymat {
         Keymat(Zeroizing::new(kept))
     }
 
+    /// The text of these octets.
+    pub fn from_octets(octets: &[u8]) -> Keymat {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        // Made in one piece, so that no grown text leaves a key behind.
+        let mut text = String::with_capacity(2 * octets.len());
+        for octet in octets {
+            text.push(char::from(DIGITS[usize::from(octet >> 4)]));
+            text.push(char::from(DIGITS[usize::from(octet & 15)]));
+        }
+        Keymat(Zeroizing::new(text.into_boxed_str()))
+    }
+
     /// Whether nothing was given.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

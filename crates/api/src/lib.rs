@@ -17,6 +17,7 @@ mod policy;
 mod replay;
 mod sa;
 mod sa_options;
+mod spd;
 mod spi;
 mod status;
 
@@ -35,5 +36,6 @@ pub use policy::{Finding, PolicyCheck, PolicyReload, PolicyState, RefusedBlock};
 pub use replay::{ReplayDirection, ReplayLine, ReplaySummary, ReplayVerdict};
 pub use sa::{Direction, Mode, SaAdd, SaAdded, SaCounters, SaDeleted, SaInfo, SaList, SelectorInfo};
 pub use sa_options::{DscpRule, Encapsulation, Headers, LifeState, Lifetime, Limits, SaType, WordOr};
+pub use spd::{SpdAdd, SpdAdded, SpdCount, SpdDeleted, SpdDirection, SpdList, SpdRule};
 pub use spi::{Spi, SpiRequest};
 pub use status::{CryptoMeasured, CryptoUnit, Health, Status, StatusState, Traffic, TunState, UplinkState};

@@ -8,6 +8,10 @@ pub const HEALTH: &str = "/v1/health";
 pub const SA: &str = "/v1/sa";
 /// DELETE `/v1/sa/{spi}?direction=in|out`: [`crate::SaDeleted`].
 pub const SA_ONE: &str = "/v1/sa/{spi}";
+/// GET: [`crate::SpdList`]; POST [`crate::SpdAdd`]: [`crate::SpdAdded`]; DELETE, all of them: [`crate::SpdDeleted`].
+pub const SPD: &str = "/v1/spd";
+/// DELETE: [`crate::SpdDeleted`].
+pub const SPD_ONE: &str = "/v1/spd/{name}";
 /// GET, perhaps with `?acquire=true`: [`crate::Event`]s, one a line, without end.
 pub const EVENTS: &str = "/v1/events";
 /// POST: [`crate::SpiAllocated`].

@@ -10,7 +10,7 @@ use crate::{Position, Spi};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ReplayDirection {
-    /// It was ESP.
+    /// It was ESP or AH.
     Inbound,
     /// It was anything else.
     Outbound,
@@ -85,6 +85,9 @@ pub struct ReplayLine {
     /// The line of the policy that decided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rule: Option<Position>,
+    /// The rule of the SPD that decided.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spd_rule: Option<String>,
     /// The association that sealed or opened it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spi: Option<Spi>,
@@ -93,6 +96,9 @@ pub struct ReplayLine {
     pub sequence: Option<u64>,
     /// Packets written to the output for it.
     pub written: u32,
+    /// Those packets, whole, in hexadecimal; only if that was asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub packets: Vec<String>,
 }
 
 /// The last line: what became of all.

@@ -93,6 +93,22 @@ pub fn configuration(request: SaAdd, spi: Spi, defaults: &Defaults<'_>) -> Resul
     Ok(config)
 }
 
+/// Whether a daemon could take the request; what depends on its state (an application's name, an SPI or key in use) it says
+/// itself.
+///
+/// # Errors
+/// What is wrong with the request.
+pub fn check(request: &SaAdd) -> Result<(), Refused> {
+    if request.sequence.is_some() {
+        return Err(bad("a daemon counts from 1, never from elsewhere")
+            .remedy("leave \"sequence\" out; only `ravelin replay` takes it"));
+    }
+    // Stands for the one that the daemon will choose.
+    let spi = requested_spi(request)?.unwrap_or(Spi(0x1000));
+    let app = |_: &str| Some(AppId(1));
+    configuration(request.clone(), spi, &Defaults { path_mtu: None, app: &app, random: 0 }).map(drop)
+}
+
 /// The SPI that a request names, `None` for one that the daemon is to choose.
 ///
 /// # Errors

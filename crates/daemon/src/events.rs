@@ -72,6 +72,9 @@ impl Plane {
                 remote: asked.flow.remote,
                 remote_port: asked.flow.remote_port,
                 rule: policy_store::rule_position(&self.policy.compiled, RuleId(asked.rule)),
+                spd_rule: self.rules.name_of(asked.rule),
+                selectors: asked.selectors.iter().map(ToString::to_string).collect(),
+                bundle: asked.bundle.iter().map(ToString::to_string).collect(),
             }),
             engine::Event::Expire(ended) => Event::Expire(api::Expire {
                 spi: api::Spi(ended.spi.0),

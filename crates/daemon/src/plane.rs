@@ -3,6 +3,8 @@
 //! What enters: requests of the control API, signals. What leaves: functions for the two data threads, tables for the kernel
 //! half, answers. It owns no packet and is never waited for by one.
 
+mod rules;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -19,6 +21,7 @@ use crate::keys::Keys;
 use crate::monitor::Monitor;
 use crate::policy_store::{self, Candidate, Executable, PolicyStore};
 use crate::refused::{Fault, Refused};
+use crate::rules::RuleBook;
 
 /// How long an SPI is kept for a key manager.
 const PROMISE: std::time::Duration = std::time::Duration::from_secs(60);
@@ -56,6 +59,8 @@ pub struct Plane {
     pub tun: Device,
     /// Guarded uplinks.
     pub uplinks: Vec<Device>,
+    /// The rules of the SPD.
+    pub rules: RuleBook,
     /// The MTU for associations that name none.
     pub path_mtu: Option<u16>,
     /// Who hears of events.

@@ -31,6 +31,7 @@ use crate::keys::{Keys, KeysError};
 use crate::monitor::Monitor;
 use crate::plane::{Device, Plane};
 use crate::policy_store::{self, Candidate, PolicyStore};
+use crate::rules::RuleBook;
 use crate::uplinks::{self, Uplink};
 use crate::{detach, doctor, harden, serve};
 
@@ -230,7 +231,13 @@ fn bring_up(
     // Sockets that an earlier daemon stamped keep a policy, in the engine too.
     let (executables, _) = policy_store::executables(&candidate.compiled);
     candidate.follow(&monitor.moved(&policy_store::paths(&executables))?);
+    let rules = match &state {
+        Some(state) => RuleBook::from_json(&state.rules)?,
+        None => RuleBook::default(),
+    };
     let (mut out_half, mut in_half) = halves(&config, &candidate, state, &keys)?;
+    out_half.engine.set_rules(rules.snapshot());
+    in_half.engine.set_rules(rules.snapshot());
     let (teller, told) = datapath::tellers();
     (out_half.teller, in_half.teller) = (teller.clone(), teller);
     let (outbound, out_inbox) = datapath::channel()?;
@@ -249,6 +256,7 @@ fn bring_up(
         uplinks: uplinks.iter().map(Uplink::device).collect(),
         hub: Hub::default(),
         promised: Vec::new(),
+        rules,
         config,
     };
     // Optional traffic of a peer that has an association already is sticky from the first packet.
@@ -412,6 +420,8 @@ pub(crate) async fn hand_over(plane: Plane, held: Held, giving: handover::Giving
         used_keys,
         inbound: inbound.engine.export(),
         outbound: outbound.engine.export(),
+        // Texts and numbers only: this cannot fail.
+        rules: serde_json::to_vec(&plane.rules.documents()).unwrap_or_default(),
     };
     let count = (state.outbound.len(), state.inbound.len());
     // Every other copy of a key goes before the new daemon hears of it.

@@ -5,15 +5,16 @@
 use std::collections::VecDeque;
 use std::net::IpAddr;
 
+use sadb::rules::Template;
 use sadb::sa::LifeState;
-use sadb::{Direction, Spi};
+use sadb::{Direction, Spi, TrafficSelector};
 use wire::{AcquireId, AppId, Flow, Services, Time};
 
 /// Events that wait to be taken at most.
 pub const MAX_EVENTS: usize = 1024;
 
 /// Something for a key manager.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A flow must or may be protected and no association does it (RFC 4301 section 4.4.1, "acquire").
     Acquire(Acquire),
@@ -22,7 +23,7 @@ pub enum Event {
 }
 
 /// What is missing, and for which packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Acquire {
     /// Its number; later packets for the same pair of hosts share it.
     pub id: AcquireId,
@@ -34,10 +35,15 @@ pub struct Acquire {
     pub flow: Flow,
     /// What the policy demands.
     pub services: Services,
-    /// The rule that demands it.
+    /// The rule that demands it; with [`crate::SPD_RULE`], one of the SPD.
     pub rule: u32,
     /// Whether packets wait for the answer; otherwise they pass in clear meanwhile (*optional*).
     pub held: bool,
+    /// Where a rule of the SPD demands it: the selectors that the association is to have, those of the rule narrowed to the
+    /// packet where it says so (RFC 4301 section 4.4.1). Empty otherwise.
+    pub selectors: Vec<TrafficSelector>,
+    /// What the rule says the association, or the bundle from the innermost outward, must be.
+    pub bundle: Vec<Template>,
 }
 
 /// An association on its way out.

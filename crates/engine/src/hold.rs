@@ -9,6 +9,8 @@ use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::time::Duration;
 
+use sadb::PacketKey;
+use sadb::rules::RuleKey;
 use wire::stage::Inner;
 use wire::{AcquireId, AppId, DropReason, Flow, Packet, Services, Time};
 
@@ -38,11 +40,22 @@ pub(crate) struct Key {
     pub local: IpAddr,
     pub remote: IpAddr,
     pub services: Services,
+    /// The rule of the SPD that asks, and the values that it populates from the packet.
+    rule: Option<(RuleKey, PacketKey)>,
 }
 
 impl Key {
     pub(crate) fn new(app: AppId, flow: &Flow, services: Services) -> Key {
-        Key { app, local: flow.local, remote: flow.remote, services }
+        Key { app, local: flow.local, remote: flow.remote, services, rule: None }
+    }
+
+    /// Of packets for which a rule asks.
+    pub(crate) fn ruled(self, rule: RuleKey, share: PacketKey) -> Key {
+        Key { rule: Some((rule, share)), ..self }
+    }
+
+    pub(crate) fn is_ruled(&self) -> bool {
+        self.rule.is_some()
     }
 }
 

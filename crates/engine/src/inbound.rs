@@ -8,14 +8,19 @@
 //! 6. The selectors of the association. What is in turn a packet of an association with this host (a bundle) goes round 3 to 6
 //!    again, at most four times: see `nest.rs`. ESP in UDP inside an association is refused.
 //! 7. What all members together prove.
-//! 8. The mark that proves all this to the kernel half.
+//! 8. The rules of the SPD: whether the services that the packet had are those that its rule demands.
+//! 9. The mark that proves all this to the kernel half.
 
 use crate::event::{Event, Events, Expire};
 use crate::nest::{self, Members};
-use crate::tally::{About, Dropped, Tally};
+use crate::rules::{self, Rules};
+use crate::tally::{About, Dropped, Tally, Traffic};
 use ipsec::Outer;
+use sadb::rules::{Action, RuleKey};
 use sadb::sa::{InboundState, LifeState};
-use sadb::{Direction, InboundSa, InboundSad, MAX_CHAIN, SadError, Spi};
+use sadb::spd::Level;
+use sadb::{Direction, InboundSa, InboundSad, MAX_CHAIN, PacketKey, SadError, Snapshot, Spi};
+use std::sync::Arc;
 use wire::ip::{self, Headers};
 use wire::stage::{Admitted, Classed, Clean, Inner, Raw};
 use wire::{DropReason, Flow, Packet, Pool, Reassembled, Reassembler, Time, Verdict, protocol};
@@ -40,6 +45,8 @@ pub struct Inbound {
     inner_fragments: Reassembler,
     events: Events,
     tally: Tally,
+    /// `None`: there is no rule for inbound packets.
+    rules: Option<Rules>,
 }
 
 impl Inbound {
@@ -53,6 +60,7 @@ impl Inbound {
             inner_fragments: Reassembler::default(),
             events: Events::default(),
             tally: Tally::new(),
+            rules: None,
         }
     }
 
@@ -111,7 +119,8 @@ impl Inbound {
         let (about, len) = (About::of(&packet.meta), packet.bytes().len());
         match ipsec::decap(sa, packet.advance(), outer, pool) {
             Verdict::Pass(packet) => {
-                let nested = admit(sa, now, packet, &mut self.inner_fragments, self.port, tally, pool, out);
+                let (fragments, rules) = (&mut self.inner_fragments, &mut self.rules);
+                let nested = admit(sa, now, packet, fragments, self.port, rules, tally, pool, out);
                 if let Some((packet, headers)) = nested {
                     self.nest(now, packet, headers, Spi(outer.spi), pool, out);
                 }
@@ -150,7 +159,8 @@ impl Inbound {
             };
             spi = sa.spi();
             let tally = &mut self.tally;
-            match admit(sa, now, inner, &mut self.inner_fragments, self.port, tally, pool, out) {
+            let (fragments, rules) = (&mut self.inner_fragments, &mut self.rules);
+            match admit(sa, now, inner, fragments, self.port, rules, tally, pool, out) {
                 Some(nested) => (packet, headers) = nested,
                 None => return,
             }
@@ -171,7 +181,7 @@ fn association<'a>(sad: &'a mut InboundSad, outer: &Outer) -> Result<&'a mut Inb
     }
 }
 
-/// Stages 5 to 8; the packet again, if it is in turn one of an association with this host.
+/// Stages 5 to 9; the packet again, if it is in turn one of an association with this host.
 #[expect(
     clippy::too_many_arguments,
     reason = "the parts of `Inbound` that are not lent with `sa`, and the packet"
@@ -182,6 +192,7 @@ fn admit(
     mut packet: Packet<Inner>,
     fragments: &mut Reassembler,
     port: u16,
+    rules: &mut Option<Rules>,
     tally: &mut Tally,
     pool: &mut Pool,
     out: &mut Vec<InboundOutcome>,
@@ -198,13 +209,13 @@ fn admit(
     let mut flow = ip::flow(packet.bytes(), headers, false);
     let mut joined_headers = None;
     let answer = if headers.fragment.is_none() {
-        permit(sa, headers, &flow, port)
+        settle(sa, rules, &mut packet, headers, &flow, port)
     } else {
         let joined = join_inner(sa, now, &mut packet, headers, &flow, fragments, pool);
         tally.lost(DropReason::FragmentLimit, fragments.take_lost());
         joined.and_then(|headers| {
             flow = ip::flow(packet.bytes(), &headers, false);
-            permit(sa, joined_headers.insert(headers), &flow, port)
+            settle(sa, rules, &mut packet, joined_headers.insert(headers), &flow, port)
         })
     };
     match answer {
@@ -225,6 +236,24 @@ fn admit(
     None
 }
 
+/// Stages 6 and 8; whether the packet is in turn one of an association with this host. Rules see only what is at the end of a
+/// bundle, with the services of all its members.
+#[inline]
+fn settle(
+    sa: &InboundSa,
+    rules: &mut Option<Rules>,
+    packet: &mut Packet<Inner>,
+    headers: &Headers,
+    flow: &Flow,
+    port: u16,
+) -> Result<bool, DropReason> {
+    let nested = permit(sa, headers, flow, port)?;
+    if !nested {
+        comply(rules, sa, packet, headers)?;
+    }
+    Ok(nested)
+}
+
 /// Stage 6: whether this association may carry the packet, and whether that is in turn one of an association with this host.
 fn permit(sa: &InboundSa, headers: &Headers, flow: &Flow, port: u16) -> Result<bool, DropReason> {
     let here = headers.dst == sa.config().endpoints.local;
@@ -233,6 +262,47 @@ fn permit(sa: &InboundSa, headers: &Headers, flow: &Flow, port: u16) -> Result<b
     }
     sa.admits(flow)?;
     Ok(here && nest::is_member(headers.protocol))
+}
+
+/// Stage 8: whether what the packet had is what the first rule that matches it demands (RFC 4301 section 5.2; paper 001
+/// section 2.3). An association of one application only is left to the socket's own check, which knows the policy.
+#[inline]
+fn comply(
+    rules: &mut Option<Rules>,
+    sa: &InboundSa,
+    packet: &mut Packet<Inner>,
+    headers: &Headers,
+) -> Result<(), DropReason> {
+    match rules {
+        Some(rules) if sa.config().selectors.app.is_none() => comply_with(rules, sa, packet, headers),
+        _ => Ok(()),
+    }
+}
+
+fn comply_with(
+    rules: &mut Rules,
+    sa: &InboundSa,
+    packet: &mut Packet<Inner>,
+    headers: &Headers,
+) -> Result<(), DropReason> {
+    let key = PacketKey::of_packet(packet.bytes(), headers, false);
+    let slot = rules.find(&key).ok_or(DropReason::NoSpdEntry)?;
+    rules.count(slot, packet.bytes().len());
+    let rule = rules.snapshot.rule(slot).ok_or(DropReason::NoSpdEntry)?;
+    packet.meta.rule = rules::number(rule.key);
+    match &rule.action {
+        Action::Bypass => Ok(()),
+        Action::Discard => Err(DropReason::RuleDiscard),
+        Action::Protect(protection) => {
+            let both = rule.direction == rules::Way::Both;
+            // The association that is left at the end is the innermost one.
+            let innermost = protection.bundle.first();
+            let fits = innermost.is_none_or(|template| template.fits(sa.config(), both));
+            let enough =
+                packet.meta.services.satisfies(protection.services) || protection.level == Level::Optional;
+            if fits && enough { Ok(()) } else { Err(DropReason::InboundPolicy) }
+        }
+    }
 }
 
 /// Stage 5 for a fragment: who may not send whole packets here may not send pieces of them either, and pieces of
@@ -328,6 +398,18 @@ impl Inbound {
         let sa = self.sad.remove(spi)?;
         self.members.removed(spi);
         Ok(sa)
+    }
+
+    /// The rules of the SPD from now on; `None`, or none that is for inbound packets: what associations admit is delivered.
+    /// Rules that were there before keep their counts.
+    pub fn set_rules(&mut self, snapshot: Option<Arc<Snapshot>>) {
+        let before = self.rules.take();
+        self.rules = snapshot.and_then(|snapshot| Rules::new(before, snapshot, rules::Way::In));
+    }
+
+    /// How many packets each rule decided, and their octets.
+    pub fn rule_counts(&self) -> Vec<(RuleKey, Traffic)> {
+        self.rules.as_ref().map(|rules| rules.counts().collect()).unwrap_or_default()
     }
 
     /// The associations with their counters.

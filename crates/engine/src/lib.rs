@@ -17,12 +17,14 @@ mod hold;
 pub mod inbound;
 mod nest;
 pub mod outbound;
+mod rules;
 mod tally;
 
 pub use event::{Acquire, Event, Expire, MAX_EVENTS};
 pub use hold::HoldLimits;
 pub use inbound::{Inbound, InboundOutcome};
 pub use outbound::{Outbound, Outcome};
+pub use rules::SPD_RULE;
 pub use tally::{Dropped, REMEMBERED, Tally, Traffic};
 
 /// Octets that a device should leave free in front of a packet: outer headers, and the device's own of a packet that

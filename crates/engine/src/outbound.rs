@@ -2,13 +2,15 @@
 //!
 //! 1. Headers.
 //! 2. Fragments wait until their packet is whole.
-//! 3. Whose packet it is. A stamped one is decided by its application's policy; an answer that the kernel made to a
-//!    protected packet (PROOF in its mark) must leave protected; anything else ends.
+//! 3. Whose packet it is. One of an application that has a policy is decided by that policy; an answer that the kernel made
+//!    to a protected packet (PROOF in its mark) must leave protected; anything else is decided by the rules of the SPD. Without
+//!    rules, a stamped packet that no policy speaks for is bypassed and one without a stamp ends.
 //! 4. The association.
 //! 5. Size. Super-packets are cut to fit; a packet that forbids fragmentation and does not fit is answered; any other is
 //!    carried whole and its outer packet fragmented.
 //! 6. ESP or AH, or each member of a bundle in turn: see `bundle.rs`.
 
+mod ruled;
 mod waiting;
 
 use crate::bundle;
@@ -69,6 +71,9 @@ pub struct Outbound {
     spd: Arc<Spd>,
     sad: OutboundSad,
     routes: FlowCache<Route>,
+    /// `None`: there is no rule for outbound packets.
+    ruling: Option<ruled::Ruling>,
+    seed: u64,
     /// Grows with each change of policy.
     loads: u64,
     /// Packets come from a kernel half that lets bypassed ones pass by itself.
@@ -89,6 +94,8 @@ impl Outbound {
             spd,
             sad: OutboundSad::new(seed),
             routes: FlowCache::new(ROUTE_SETS, !seed),
+            ruling: None,
+            seed,
             loads: 0,
             filtered: false,
             fragments: Reassembler::default(),
@@ -116,7 +123,7 @@ impl Outbound {
             Err(error) => return end(&mut self.tally, packet, (*error).into(), None, pool, out),
         };
         packet.buf_mut().truncate(headers.total_len);
-        if packet.meta.mark & (record::STAMPED | record::PROOF) == 0 {
+        if packet.meta.mark & (record::STAMPED | record::PROOF) == 0 && self.ruling.is_none() {
             let flow = ip::flow(packet.bytes(), headers, true);
             return end(&mut self.tally, packet, DropReason::Unstamped, Some(&flow), pool, out);
         }
@@ -138,7 +145,9 @@ impl Outbound {
     ) {
         let flow = ip::flow(packet.bytes(), headers, true);
         let now = packet.meta.received;
-        let course = if packet.meta.mark & record::STAMPED != 0 {
+        let course = if self.is_ruled(&packet) {
+            self.rule(now, &mut packet, headers, &flow)
+        } else if packet.meta.mark & record::STAMPED != 0 {
             self.decide(now, &mut packet.meta, &flow)
         } else {
             self.answer(&mut packet.meta, &flow)
@@ -169,7 +178,7 @@ impl Outbound {
                 match (route.sa, level) {
                     (Ok(sa), _) => Ok(Course::Protect(sa)),
                     (Err(DropReason::NoSa), Level::Optional) => {
-                        self.announce(now, meta, flow, false);
+                        self.announce(now, meta, flow, false, None);
                         Ok(Course::Clear)
                     }
                     (Err(DropReason::NoSa), Level::Mandatory) if self.holds.is_some() => Ok(Course::Hold),

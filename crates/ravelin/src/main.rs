@@ -33,6 +33,9 @@ enum Command {
     Policy(cmd::policy::Policy),
     #[command(subcommand)]
     Sa(cmd::sa::Sa),
+    #[command(subcommand)]
+    Spd(cmd::spd::Spd),
+    Import(cmd::import::Import),
     Counters(cmd::counters::Counters),
     Doctor(cmd::doctor::Doctor),
     Replay(cmd::replay::Replay),
@@ -50,6 +53,8 @@ fn main() -> ExitCode {
         Command::Explain(explain) => explain.execute(),
         Command::Policy(policy) => policy.execute(),
         Command::Sa(sa) => sa.execute(),
+        Command::Spd(spd) => spd.execute(),
+        Command::Import(import) => import.execute(),
         Command::Counters(counters) => counters.execute(),
         Command::Doctor(doctor) => doctor.execute(),
         Command::Replay(replay) => replay.execute(),

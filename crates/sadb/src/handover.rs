@@ -5,7 +5,7 @@
 //! would repeat nonces, so anything but the exact octets is refused as a whole. It never lies on a disk.
 //!
 //! Big-endian: magic (8), version (4), length of all (8), key of the fingerprints, used keys, inbound, outbound
-//! associations, CRC-64 (8). Lists have a 32-bit count in front, octet strings a 16-bit length.
+//! associations, rules, CRC-64 (8). Lists have a 32-bit count in front, octet strings a 16-bit length.
 
 mod crc;
 mod octets;
@@ -24,13 +24,16 @@ use crate::{
 use octets::{Reader, Writer};
 
 const MAGIC: [u8; 8] = *b"RVLNHAND";
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 /// Octets in front of the body: magic, version, length.
 const HEAD: usize = 20;
 /// Octets of the CRC at the end.
 const FOOT: usize = 8;
 /// More than one association takes beside its keying material and replay window.
 const SA_OCTETS: usize = 448;
+
+/// The longest text of rules.
+const MAX_RULES_OCTETS: usize = 1 << 30;
 
 /// Everything about associations that a successor needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,6 +46,8 @@ pub struct HandOver {
     pub inbound: Vec<InboundState>,
     /// Outbound associations.
     pub outbound: Vec<OutboundState>,
+    /// The rules of the SPD, in the daemon's own form.
+    pub rules: Vec<u8>,
 }
 
 /// Why octets are not a hand-over. Whatever it is, no association is taken over.
@@ -103,6 +108,8 @@ impl HandOver {
         for state in &self.outbound {
             put_outbound(&mut out, state);
         }
+        out.count(self.rules.len());
+        out.put(&self.rules);
         out.finish()
     }
 
@@ -139,7 +146,7 @@ impl HandOver {
             self.inbound.iter().map(|s| SA_OCTETS + s.config.keymat.len() + 8 * s.replay.seen.len());
         let outbound = self.outbound.iter().map(|s| SA_OCTETS + s.config.keymat.len());
         let lists = 2 + self.fingerprint_key.len() + 12 + 32 * self.used_keys.len();
-        HEAD + FOOT + lists + inbound.sum::<usize>() + outbound.sum::<usize>()
+        HEAD + FOOT + 4 + self.rules.len() + lists + inbound.sum::<usize>() + outbound.sum::<usize>()
     }
 }
 
@@ -148,10 +155,11 @@ fn read_body(body: &mut Reader<'_>) -> Result<HandOver, HandOverError> {
     let used_keys = body.list("used keys", KeyBook::CAPACITY, |r| r.array("used keys"))?;
     let inbound = body.list("inbound associations", MAX_SAS, read_inbound)?;
     let outbound = body.list("outbound associations", MAX_SAS, read_outbound)?;
+    let rules = body.list("rules", MAX_RULES_OCTETS, |r| r.u8("rules"))?;
     if !body.is_at_end() {
-        return Err(HandOverError::Field("octets behind the last association"));
+        return Err(HandOverError::Field("octets behind the rules"));
     }
-    Ok(HandOver { fingerprint_key, used_keys, inbound, outbound })
+    Ok(HandOver { fingerprint_key, used_keys, inbound, outbound, rules })
 }
 
 fn put_inbound(out: &mut Writer, state: &InboundState) {

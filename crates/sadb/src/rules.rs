@@ -16,13 +16,15 @@ mod radix;
 mod rule;
 mod snapshot;
 mod table;
+mod template;
 mod tuple_space;
 
 pub use classifier::{Classifier, Rank, Slot};
 pub use error::RuleError;
 pub use linear::Linear;
 pub use radix::Radix;
-pub use rule::{Action, Direction, Name, Protection, Rule, RuleKey, TemplateId};
+pub use rule::{Action, Direction, Name, Protection, Rule, RuleKey};
 pub use snapshot::Snapshot;
 pub use table::{MAX_RULES, Place, RuleTable};
+pub use template::{Template, TemplateError};
 pub use tuple_space::TupleSpace;

@@ -12,6 +12,7 @@ mod condition;
 mod error;
 pub mod field;
 mod key;
+mod packet;
 mod pfp;
 mod text;
 mod traffic;

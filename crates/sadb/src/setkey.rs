@@ -130,7 +130,7 @@ impl<'s, 't> Words<'s, 't> {
             None => Ok(()),
             Some(token) => Err(SetkeyError::at(
                 token.line,
-                format!("{} is not expected here; a statement ends with `;`", shown(token.text)),
+                format!("{} is not expected here; a statement ends with `;`", shown(token)),
             )),
         }
     }
@@ -138,10 +138,7 @@ impl<'s, 't> Words<'s, 't> {
     fn number<T: std::str::FromStr>(&mut self, what: &str) -> Result<T, SetkeyError> {
         let token = self.take(what)?;
         token.text.parse().map_err(|_| {
-            SetkeyError::at(
-                token.line,
-                format!("{what} must be a number in range, not {}", shown(token.text)),
-            )
+            SetkeyError::at(token.line, format!("{what} must be a number in range, not {}", shown(token)))
         })
     }
 
@@ -152,7 +149,7 @@ impl<'s, 't> Words<'s, 't> {
         text.parse().map_err(|_| {
             SetkeyError::at(
                 token.line,
-                format!("{what} must be an IPv4 or IPv6 address, not {}", shown(token.text)),
+                format!("{what} must be an IPv4 or IPv6 address, not {}", shown(token)),
             )
         })
     }
@@ -169,11 +166,17 @@ impl<'s, 't> Words<'s, 't> {
 }
 
 /// A word as an error may repeat it: short, and never what could be a key.
-fn shown(word: &str) -> String {
-    if word.chars().count() > 24 || word.starts_with("0x") && word.len() > 10 {
+fn shown(token: &Token<'_>) -> String {
+    shown_part(token, token.text)
+}
+
+/// A part of a word, in the same way. What stands in quotes is a key in the wrong place more often than not.
+fn shown_part(token: &Token<'_>, part: &str) -> String {
+    let could_be_a_key = part.split(|c: char| !c.is_ascii_hexdigit()).any(|digits| digits.len() > 8);
+    if token.quoted || could_be_a_key || part.chars().count() > 24 {
         "that word".to_owned()
     } else {
-        format!("{word:?}")
+        format!("{part:?}")
     }
 }
 
@@ -192,19 +195,19 @@ fn statement(tokens: &[Token<'_>]) -> Result<Statement, SetkeyError> {
             let protocol = if words.peek().is_some() { Some(protocol(&mut words)?.0) } else { None };
             Statement::Flush(protocol)
         }
-        "spdadd" => Statement::SpdAdd(Box::new(policy::read(&mut words, command.line)?)),
-        "spddelete" => Statement::SpdDelete(Box::new(policy::read(&mut words, command.line)?)),
+        "spdadd" => Statement::SpdAdd(Box::new(policy::read(&mut words, command.line, true)?)),
+        "spddelete" => Statement::SpdDelete(Box::new(policy::read(&mut words, command.line, false)?)),
         "spdflush" => Statement::SpdFlush,
         "dump" | "spddump" | "get" => return Ok(Statement::Show),
         "deleteall" => {
             return Err(SetkeyError::at(command.line, "deleteall is not known here; use delete, or flush"));
         }
-        other => {
+        _ => {
             return Err(SetkeyError::at(
                 command.line,
                 format!(
-                    "{} is no command; known: add, delete, flush, dump, spdadd, spddelete, spdflush, spddump",
-                    shown(other)
+                    "{} is no command; known: add, delete, flush, dump, get, spdadd, spddelete, spdflush, spddump",
+                    shown(command)
                 ),
             ));
         }
@@ -224,9 +227,9 @@ fn protocol(words: &mut Words<'_, '_>) -> Result<(SaProtocol, Encapsulation), Se
             token.line,
             "the protocols of RFC 1826 and RFC 1827 have no replay protection and are not offered; use esp or ah",
         )),
-        other => Err(SetkeyError::at(
+        _ => Err(SetkeyError::at(
             token.line,
-            format!("{} is no protocol; known: esp, esp-udp, ah, ipcomp", shown(other)),
+            format!("{} is no protocol; known: esp, esp-udp, ah, ipcomp", shown(token)),
         )),
     }
 }
@@ -275,12 +278,12 @@ fn add(words: &mut Words<'_, '_>, line: u32) -> Result<AddStatement, SetkeyError
             // What padding holds is fixed by RFC 4303, and sequence numbers never wrap here.
             "-f" => drop(words.take("the word behind -f")?),
             "-E" | "-A" | "-C" => algorithms.read(option.text, words)?,
-            other => {
+            _ => {
                 return Err(SetkeyError::at(
                     option.line,
                     format!(
                         "{} is no option of add; known: -m -r -u -f -lh -ls -bh -bs -E -A -C",
-                        shown(other)
+                        shown(option)
                     ),
                 ));
             }
@@ -300,8 +303,8 @@ fn mode(words: &mut Words<'_, '_>) -> Result<Mode, SetkeyError> {
             token.line,
             "mode any leaves open what the packets look like; write transport or tunnel",
         )),
-        other => {
-            Err(SetkeyError::at(token.line, format!("{} is no mode; known: transport, tunnel", shown(other))))
+        _ => {
+            Err(SetkeyError::at(token.line, format!("{} is no mode; known: transport, tunnel", shown(token))))
         }
     }
 }

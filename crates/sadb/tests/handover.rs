@@ -152,12 +152,13 @@ fn any_hand_over() -> impl Strategy<Value = HandOver> {
         used_keys,
         inbound,
         outbound,
+        rules: b"rules".to_vec(),
     })
 }
 
 /// Octets with a true length and CRC over whatever the body says.
 fn sealed(body: &[u8]) -> Vec<u8> {
-    let mut octets = b"RVLNHAND\0\0\0\x02".to_vec();
+    let mut octets = b"RVLNHAND\0\0\0\x03".to_vec();
     octets.extend((body.len() as u64 + 28).to_be_bytes());
     octets.extend(body);
     let crc = octets.iter().fold(!0u64, |crc, octet| {
@@ -174,15 +175,16 @@ fn an_empty_house_hands_over() {
         used_keys: vec![],
         inbound: vec![],
         outbound: vec![],
+        rules: vec![],
     };
     let octets = empty.to_bytes();
-    assert_eq!(octets.expose(), sealed(&[0; 14]));
+    assert_eq!(octets.expose(), sealed(&[0; 18]));
     assert_eq!(HandOver::from_bytes(octets.expose()), Ok(empty));
 }
 
 #[test]
 fn each_kind_of_damage_has_its_name() {
-    let good = sealed(&[0; 14]);
+    let good = sealed(&[0; 18]);
     let with = |at: usize, octet: u8| {
         let mut octets = good.clone();
         octets[at] = octet;
@@ -191,18 +193,15 @@ fn each_kind_of_damage_has_its_name() {
     assert_eq!(HandOver::from_bytes(b""), Err(HandOverError::NotOurs));
     assert_eq!(HandOver::from_bytes(b"RVLNHAN"), Err(HandOverError::NotOurs));
     assert_eq!(with(0, b'r'), Err(HandOverError::NotOurs));
-    assert_eq!(with(11, 3), Err(HandOverError::Version { got: 3 }));
-    assert_eq!(with(19, 43), Err(HandOverError::Length { said: 43, got: 42 }));
+    assert_eq!(with(11, 4), Err(HandOverError::Version { got: 4 }));
+    assert_eq!(with(19, 47), Err(HandOverError::Length { said: 47, got: 46 }));
     assert_eq!(with(20, 1), Err(HandOverError::Checksum));
-    assert_eq!(with(41, !good[41]), Err(HandOverError::Checksum));
-    assert_eq!(HandOver::from_bytes(&good[..41]), Err(HandOverError::Length { said: 42, got: 41 }));
+    assert_eq!(with(45, !good[45]), Err(HandOverError::Checksum));
+    assert_eq!(HandOver::from_bytes(&good[..45]), Err(HandOverError::Length { said: 46, got: 45 }));
     // True checksums over nonsense.
     assert_eq!(HandOver::from_bytes(&sealed(&[])), Err(HandOverError::Field("fingerprint key")));
     assert_eq!(HandOver::from_bytes(&sealed(&[0, 5, 1, 2])), Err(HandOverError::Field("fingerprint key")));
-    assert_eq!(
-        HandOver::from_bytes(&sealed(&[0; 15])),
-        Err(HandOverError::Field("octets behind the last association"))
-    );
+    assert_eq!(HandOver::from_bytes(&sealed(&[0; 19])), Err(HandOverError::Field("octets behind the rules")));
     let huge = [0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 0];
     assert_eq!(HandOver::from_bytes(&sealed(&huge)), Err(HandOverError::Field("used keys")));
     let many = [0, 0, 0, 0, 0, 0, 0, 0, 0x10, 1, 0, 0, 0, 0];
@@ -222,6 +221,7 @@ fn an_absent_selector_that_has_a_value_is_refused() {
         used_keys: vec![],
         inbound: vec![common::inbound(0x1000).export()],
         outbound: vec![],
+        rules: vec![],
     };
     let octets = state.to_bytes();
     // In front: lists 10, SPI and two kinds 6, suite 11, key 22, endpoints 14, prefixes 34.
@@ -271,6 +271,7 @@ proptest! {
             used_keys: vec![],
             inbound: vec![ours.export()],
             outbound: vec![theirs.export()],
+            rules: b"rules".to_vec(),
         };
         let mut read = HandOver::from_bytes(state.to_bytes().expose()).unwrap();
         let ours_again = InboundSa::import(read.inbound.remove(0), &registry()).unwrap();

@@ -4,7 +4,7 @@ mod world;
 
 use proptest::prelude::*;
 use sadb::Rule;
-use sadb::rules::{Action, Direction, Protection, RuleKey, TemplateId};
+use sadb::rules::{Action, Direction, Protection, RuleKey, Template};
 use sadb::selector::{PacketKey, SelectorError, TrafficSelector, Unavailable, field};
 use sadb::spd::Level;
 use wire::{AppId, Services};
@@ -12,7 +12,7 @@ use world::{packet, selector_of};
 
 fn protect(selectors: Vec<TrafficSelector>) -> Rule {
     let protection =
-        Protection { bundle: vec![TemplateId(1)], services: Services::ENCRYPTED, level: Level::Mandatory };
+        Protection { bundle: vec![Template::ANY], services: Services::ENCRYPTED, level: Level::Mandatory };
     let mut rule = Rule::new(RuleKey(1), Direction::Out, TrafficSelector::ANY, Action::Protect(protection));
     rule.selectors = selectors;
     rule.checked().unwrap()

@@ -4,7 +4,7 @@ mod world;
 
 use proptest::prelude::*;
 use sadb::rules::{
-    Action, Classifier, Direction, Linear, Place, Protection, Radix, RuleKey, TemplateId, TupleSpace,
+    Action, Classifier, Direction, Linear, Place, Protection, Radix, RuleKey, Template, TupleSpace,
 };
 use sadb::selector::{Condition, FIRST_FREE_BIT, Field, Form, PacketKey, TrafficSelector, field};
 use sadb::spd::Level;
@@ -184,8 +184,11 @@ fn a_small_world_whole() {
 }
 
 fn chain(key: u32, spi: u32, selector: &str) -> Rule {
-    let protection =
-        Protection { bundle: vec![TemplateId(spi)], services: Services::ENCRYPTED, level: Level::Mandatory };
+    let protection = Protection {
+        bundle: vec![Template::of_spi(sadb::Spi(spi))],
+        services: Services::ENCRYPTED,
+        level: Level::Mandatory,
+    };
     Rule::new(RuleKey(key), Direction::Out, selector.parse().unwrap(), Action::Protect(protection))
 }
 
@@ -203,7 +206,7 @@ fn four_rules<C: Classifier>() {
     let asks = |table: &RuleTable<C>, packet: PacketKey| {
         let snapshot = table.snapshot();
         match &snapshot.lookup(Direction::Out, &packet)?.action {
-            Action::Protect(protection) => Some(protection.bundle[0].0),
+            Action::Protect(protection) => protection.bundle[0].spi.map(|spi| spi.0),
             _ => None,
         }
     };

@@ -3,7 +3,7 @@
 mod world;
 
 use proptest::prelude::*;
-use sadb::rules::{Action, Direction, Name, Place, Protection, RuleError, RuleKey, TemplateId};
+use sadb::rules::{Action, Direction, Name, Place, Protection, RuleError, RuleKey, Template};
 use sadb::selector::{PacketKey, SelectorError, TrafficSelector, field};
 use sadb::spd::Level;
 use sadb::{Rule, RuleTable};
@@ -20,7 +20,7 @@ fn keys(table: &RuleTable) -> Vec<u32> {
 
 fn protect(selector: &str) -> Rule {
     let protection =
-        Protection { bundle: vec![TemplateId(1)], services: Services::ENCRYPTED, level: Level::Mandatory };
+        Protection { bundle: vec![Template::ANY], services: Services::ENCRYPTED, level: Level::Mandatory };
     Rule::new(RuleKey(1), Direction::Out, selector.parse().unwrap(), Action::Protect(protection))
 }
 
@@ -108,7 +108,7 @@ fn what_a_rule_may_not_be() {
     });
     assert_eq!(refused(rule.clone()), RuleError::NoTemplate);
     rule.action = Action::Protect(Protection {
-        bundle: vec![TemplateId(1)],
+        bundle: vec![Template::ANY],
         services: Services::NONE,
         level: Level::Optional,
     });

@@ -36,6 +36,9 @@ drop_reasons! {
     Unstamped "unstamped" "A packet came through the TUN without an application's stamp.";
     GsoInvalid "gso_invalid" "The segmentation fields of a super-packet contradict its headers.";
     PolicyDiscard "policy_discard" "The application's policy refuses this network or port.";
+    NoSpdEntry "no_spd_entry" "No rule of the SPD matches the packet (RFC 4301 section 4.4.1: the final entry discards).";
+    RuleDiscard "rule_discard" "A rule of the SPD discards this packet.";
+    PfpUnavailable "pfp_unavailable" "A rule of the SPD takes a selector from the packet that the packet does not have.";
     Disagreement "disagreement" "The kernel half sent a packet here that policy here would let pass in clear: their policies differ.";
     NoSa "no_sa" "The policy demands protection and no security association serves this flow.";
     HoldFull "hold_full" "No association yet, and no room to wait for one.";

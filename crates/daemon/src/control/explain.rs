@@ -139,6 +139,11 @@ async fn explained(
     out.flow.local = Some(SocketAddr::new(flow.local, flow.local_port).to_string());
     out.flow.remote = Some(SocketAddr::new(flow.remote, flow.remote_port).to_string());
     out.decision = Some(plane.policy.decision(app, &flow));
+    if app == AppId::NONE
+        && let (Some(decision), Some(note)) = (&mut out.decision, rule_note(plane, &flow))
+    {
+        decision.notes.push(note);
+    }
     let (action, found) = plane
         .outbound
         .ask(move |half| {
@@ -166,6 +171,19 @@ async fn explained(
         out.sa_in = serving.into_iter().map(name).collect();
     }
     Ok(out)
+}
+
+/// What the rules of the SPD say of a flow that no application's policy speaks for.
+fn rule_note(plane: &Plane, flow: &Flow) -> Option<String> {
+    let snapshot = plane.rules.snapshot()?;
+    let rule = snapshot.lookup(sadb::rules::Direction::Out, &sadb::PacketKey::of_flow(flow));
+    let said = match rule {
+        Some(rule) => format!("rule {} of the SPD is the first that matches", rule.label),
+        None => "no rule of the SPD matches, so it would be discarded".to_owned(),
+    };
+    Some(format!(
+        "{said}; rules decide about packets that reach the engine, and this program's go straight out"
+    ))
 }
 
 /// What happens to the flow's packets now.

@@ -7,6 +7,7 @@ mod explain;
 mod policy;
 mod sa;
 pub mod socket;
+mod spd;
 mod status;
 
 use api::{Refusal, Versioned, path};
@@ -30,6 +31,8 @@ pub fn router(plane: Shared) -> Router {
         .route(path::HEALTH, get(status::health))
         .route(path::SA, get(sa::list).post(sa::add))
         .route(path::SA_ONE, delete(sa::del))
+        .route(path::SPD, get(spd::list).post(spd::add).delete(spd::flush))
+        .route(path::SPD_ONE, delete(spd::del))
         .route(path::EVENTS, get(events::stream))
         .route(path::SPI, post(events::allocate))
         .route(path::SPI_ONE, delete(events::release))

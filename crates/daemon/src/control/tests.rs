@@ -120,6 +120,7 @@ fn plane(config: Config) -> Plane {
         path_mtu: Some(1400),
         hub: crate::events::Hub::default(),
         promised: Vec::new(),
+        rules: crate::rules::RuleBook::default(),
         config,
     }
 }
@@ -302,6 +303,44 @@ fn a_change_is_made_to_its_end_when_the_client_hangs_up() {
         let sas = shared.get().await.unwrap().sas().await.unwrap();
         assert_eq!(sas.len(), 1, "the association is there though nobody waited for it");
     });
+}
+
+#[test]
+fn rules_come_are_listed_in_order_and_go() {
+    let daemon = Daemon::start("spd");
+    let rule = |name: &str, place: &str| {
+        json!({ "name": name, "place": place, "selectors": ["remote 192.0.2.0/24 proto tcp"], "action": "protect" })
+            .to_string()
+    };
+    assert_eq!(daemon.ask("GET", "/v1/spd", "").1, json!({ "api": 1, "rules": [] }));
+    let (code, added) = daemon.ask("POST", "/v1/spd", &rule("b", "last"));
+    assert_eq!(code, 200, "{added}");
+    assert_eq!(
+        (&added["rule"]["service"], &added["rule"]["bundle"]),
+        (&json!("encryption"), &json!(["any"]))
+    );
+    assert_eq!(daemon.ask("POST", "/v1/spd", &rule("a", "before:b")).1["rule"]["position"], 0);
+    assert_eq!(daemon.ask("POST", "/v1/spd", &rule("c", "at:9")).1["rule"]["position"], 2);
+    let (_, list) = daemon.ask("GET", "/v1/spd", "");
+    let names: Vec<_> = list["rules"].as_array().unwrap().iter().map(|r| r["name"].clone()).collect();
+    assert_eq!(names, ["a", "b", "c"]);
+    assert_eq!(list["rules"][0]["outbound"], json!({ "packets": 0, "bytes": 0 }));
+    for (body, want, text) in [
+        (rule("a", "last"), 409, "already"),
+        (rule("d", "before:x"), 404, "no rule"),
+        (rule("d", "top"), 400, "no place"),
+        ("{".to_owned(), 400, "not a rule"),
+        (json!({ "selectors": ["any"], "action": "encrypt" }).to_string(), 400, "bypass"),
+    ] {
+        let (code, refused) = daemon.ask("POST", "/v1/spd", &body);
+        assert_eq!(code, want, "{refused}");
+        assert!(refused["error"]["message"].as_str().unwrap().contains(text), "{refused}");
+        assert!(refused["error"]["remedy"].is_string(), "{refused}");
+    }
+    assert_eq!(daemon.ask("DELETE", "/v1/spd/b", "").0, 200);
+    assert_eq!(daemon.ask("DELETE", "/v1/spd/b", "").0, 404);
+    assert_eq!(daemon.ask("DELETE", "/v1/spd", "").1["rules"].as_array().unwrap().len(), 2);
+    assert_eq!(daemon.ask("GET", "/v1/spd", "").1["rules"], json!([]));
 }
 
 #[test]

@@ -11,6 +11,7 @@ fn state() -> HandOver {
         used_keys: vec![[1; 32], [2; 32]],
         inbound: Vec::new(),
         outbound: Vec::new(),
+        rules: b"[]".to_vec(),
     }
 }
 

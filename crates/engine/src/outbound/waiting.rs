@@ -1,10 +1,12 @@
 //! Packets that wait for an association, and who is told.
 
 use sadb::spd::{Action, Decision, Level};
+use sadb::{PacketKey, rules};
 use wire::ip::{self, Headers};
 use wire::stage::Inner;
 use wire::{AcquireId, DropReason, Flow, Meta, Packet, Pool, Time};
 
+use super::ruled::{Ruled, RuledCourse, key_of};
 use super::{Outbound, Outcome, Route, end};
 use crate::event::{Acquire, Event};
 use crate::hold::{Asked, HoldLimits, Holds, Key};
@@ -55,11 +57,21 @@ impl Outbound {
         let ready = holds.answered(state, |key, first| {
             let Some(headers) = first.and_then(|packet| Headers::parse(packet.bytes()).ok()) else {
                 // Nothing waits: asked for optional traffic, which an association of any kind between the two answers.
+                if key.is_ruled() {
+                    // Which packet it was for is not known any more: the next one asks again when this is forgotten.
+                    return false;
+                }
                 let flow =
                     Flow { local: key.local, remote: key.remote, protocol: 0, local_port: 0, remote_port: 0 };
                 return self.consider(key.app, &flow).sa.is_ok();
             };
             let flow = first.map(|packet| ip::flow(packet.bytes(), &headers, true));
+            if let (Some(packet), Some(flow)) = (first, &flow)
+                && self.is_ruled(packet)
+            {
+                let ruled = self.consider_rules(&key_of(packet, &headers), packet.meta.app, flow);
+                return !matches!(ruled, Some(Ruled { course: RuledCourse::Missing(Level::Mandatory), .. }));
+            }
             let route = flow.map(|flow| self.consider(key.app, &flow));
             // Answered by an association, or by a policy that does not demand one any more.
             !matches!(
@@ -120,11 +132,25 @@ impl Outbound {
         meta: &Meta,
         flow: &Flow,
         held: bool,
+        ruled: Option<&PacketKey>,
     ) -> Option<Result<AcquireId, DropReason>> {
         let holds = self.holds.as_mut()?;
-        let key = Key::new(meta.app, flow, meta.services);
+        let rule = ruled.and_then(|packet| {
+            let rules = &self.ruling.as_ref()?.rules;
+            Some((packet, rules.snapshot.rule(rules.find(packet)?)?))
+        });
+        let mut key = Key::new(meta.app, flow, meta.services);
+        if let Some((packet, rule)) = rule {
+            // Those that populate other values need associations of their own.
+            key = key.ruled(rule.key, rule.share(packet).unwrap_or(PacketKey::EMPTY));
+        }
         let asked = holds.ask(key, now);
         if let Ok(Asked { id, new: true }) = asked {
+            let selectors = rule.and_then(|(packet, rule)| rule.instantiate(packet).ok()).unwrap_or_default();
+            let bundle = match rule.map(|(_, rule)| &rule.action) {
+                Some(rules::Action::Protect(protection)) => protection.bundle.clone(),
+                _ => Vec::new(),
+            };
             self.events.push(Event::Acquire(Acquire {
                 id,
                 at: now,
@@ -133,6 +159,8 @@ impl Outbound {
                 services: meta.services,
                 rule: meta.rule,
                 held,
+                selectors,
+                bundle,
             }));
         }
         Some(asked.map(|asked| asked.id))
@@ -151,7 +179,9 @@ impl Outbound {
     ) {
         // What was joined stays whole: it is protected or it ends, and never goes out in clear again.
         packet.meta.may_fragment |= joined.is_some();
-        let reason = match self.announce(now, &packet.meta, flow, true) {
+        let headers = Headers::parse(packet.bytes()).ok().filter(|_| self.is_ruled(&packet));
+        let ruled = headers.map(|headers| key_of(&packet, &headers));
+        let reason = match self.announce(now, &packet.meta, flow, true, ruled.as_ref()) {
             Some(Ok(id)) => match self.holds.as_mut().map(|holds| holds.push(id, packet)) {
                 Some(Ok(())) => return out.push(Outcome::Held(id)),
                 Some(Err(back)) => {

@@ -2,48 +2,78 @@
 
 use std::fs::File;
 use std::io::{Read, Write};
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use api::{ReplayLine, ReplaySummary, Versioned};
-use clap::Args;
-use daemon::replay::{ReplayError, ReplayOptions};
+use clap::{Args, ValueEnum};
+use daemon::replay::{self, EngineOptions, ReplayError, ReplayOptions};
 
 use crate::exit::{Failure, Kind};
 
-/// Push a capture through the engine: ESP inbound, everything else outbound; report every verdict.
+/// Push a capture through the engine: ESP and AH inbound, everything else outbound; report every verdict.
 ///
 /// Needs neither root nor a daemon. Never put a capture made with a live association's key on a network: its sequence
 /// numbers were used already.
 #[derive(Debug, Args)]
 pub struct Replay {
-    /// Configuration file; its policy decides.
-    #[arg(long, value_name = "FILE")]
-    config: PathBuf,
-    /// The capture (pcap or pcapng).
+    /// The capture (pcap or pcapng; Ethernet with or without VLAN tags, raw IP, Linux cooked).
     #[arg(long = "in", value_name = "FILE")]
     input: PathBuf,
-    /// Where the packets go that the engine made (pcap, link type RAW).
+    /// Where the packets go that the engine made (pcap, link type RAW) [default: nowhere].
     #[arg(long = "out", value_name = "FILE")]
-    output: PathBuf,
-    /// Associations with their keys, one JSON object a line (`-`: standard input).
+    output: Option<PathBuf>,
+    /// Associations with their keys, and rules: JSON lines, or the language of setkey(8) (`-`: standard input).
+    #[arg(long, visible_alias = "keys", value_name = "FILE")]
+    sa: Option<PathBuf>,
+    /// Configuration file whose policy decides [default: no policy; rules decide, or else the associations' selectors].
     #[arg(long, value_name = "FILE")]
-    keys: Option<PathBuf>,
+    config: Option<PathBuf>,
     /// The application that packets of programs belong to [default: none].
     #[arg(long, value_name = "NAME")]
     app: Option<String>,
+    /// Which half of the engine packets go through.
+    #[arg(long, value_enum, default_value_t = Way::Auto)]
+    direction: Way,
+    /// An address of this host; for a setkey file, which otherwise speaks for both hosts. May be repeated.
+    #[arg(long, value_name = "ADDRESS")]
+    local: Vec<IpAddr>,
     /// Print one JSON object per packet, then one with the sums.
     #[arg(long)]
     json: bool,
+    /// With --json: the packets that the engine made, in hexadecimal.
+    #[arg(long, requires = "json")]
+    hex: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Way {
+    In,
+    Out,
+    Auto,
 }
 
 impl Replay {
     pub fn execute(self) -> anyhow::Result<()> {
-        let config = super::run::load(&self.config)?;
-        let options = ReplayOptions { input: self.input, output: self.output, app: self.app };
-        let mut keys = self.keys.as_deref().map(open).transpose()?;
-        let keys = keys.as_mut().map(|(name, source)| (name.as_str(), source.as_mut() as &mut dyn Read));
+        let config = self.config.as_deref().map(super::run::load).transpose()?;
+        let options = ReplayOptions {
+            input: self.input,
+            output: self.output,
+            engine: EngineOptions {
+                app: self.app,
+                way: match self.direction {
+                    Way::In => replay::Way::In,
+                    Way::Out => replay::Way::Out,
+                    Way::Auto => replay::Way::Auto,
+                },
+                local: self.local,
+                hex: self.hex,
+            },
+        };
+        let mut file = self.sa.as_deref().map(open).transpose()?;
+        let file = file.as_mut().map(|(name, source)| (name.as_str(), source.as_mut() as &mut dyn Read));
         let mut out = std::io::BufWriter::new(std::io::stdout().lock());
-        let summary = daemon::replay::run(&config, &options, keys, &mut |line| {
+        let summary = replay::run(config.as_ref(), &options, file, &mut |line| {
             if self.json {
                 serde_json::to_writer(&mut out, &Versioned::new(line))?;
                 writeln!(out)
@@ -101,6 +131,9 @@ fn text(line: &ReplayLine) -> String {
     }
     if let Some(rule) = &line.rule {
         out.push_str(&format!(" [{rule}]"));
+    }
+    if let Some(rule) = &line.spd_rule {
+        out.push_str(&format!(" [rule {rule}]"));
     }
     if line.written != 1 {
         out.push_str(&format!(" {} written", line.written));

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use wire::{Services, addr};
 
-use super::RuleError;
+use super::{RuleError, Template};
 use crate::selector::{Condition, PacketKey, SelectorError, TrafficSelector, Unavailable, field};
 use crate::spd::Level;
 
@@ -30,15 +30,11 @@ pub enum Direction {
     Both,
 }
 
-/// Names what one association of a bundle is made of (suite, mode, endpoints).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct TemplateId(pub u32);
-
 /// How packets are protected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Protection {
     /// The paper's "SPI chain": the associations a packet passes, first the innermost.
-    pub bundle: Vec<TemplateId>,
+    pub bundle: Vec<Template>,
     /// At least these services, all in all.
     pub services: Services,
     /// Whether a packet may pass clear where there is no association.

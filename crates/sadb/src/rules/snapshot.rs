@@ -42,6 +42,17 @@ impl<C: Classifier> Snapshot<C> {
         self.rules.get(slot.0 as usize)?.as_deref()
     }
 
+    /// Every rule with its place, in no order that means anything.
+    pub fn iter(&self) -> impl Iterator<Item = (Slot, &Rule)> {
+        let held = self.rules.iter().enumerate();
+        held.filter_map(|(at, rule)| Some((Slot(u32::try_from(at).ok()?), rule.as_deref()?)))
+    }
+
+    /// Whether any rule is for packets this way.
+    pub fn has_rules_for(&self, direction: Direction) -> bool {
+        self.iter().any(|(_, rule)| rule.is_for(direction))
+    }
+
     /// Grows with every change of the table.
     pub fn epoch(&self) -> u64 {
         self.epoch

@@ -172,6 +172,34 @@ impl OutboundSad {
     /// # Errors
     /// As [`Self::find`].
     pub fn search(&self, app: AppId, flow: &Flow, need: Services) -> Result<SaIndex, DropReason> {
+        self.walk(
+            app,
+            flow,
+            |entry| {
+                if entry.services.satisfies(need) { Ok(()) } else { Err(DropReason::SaTooWeak) }
+            },
+        )
+    }
+
+    /// As [`Self::search`], for the association that `fits` too; its refusal is the reason if no other fits.
+    ///
+    /// # Errors
+    /// [`DropReason::NoSa`], or what `fits` answered last.
+    pub fn search_for(
+        &self,
+        app: AppId,
+        flow: &Flow,
+        fits: impl Fn(&OutboundSa) -> Result<(), DropReason>,
+    ) -> Result<SaIndex, DropReason> {
+        self.walk(app, flow, |entry| self.get(entry.index).map_or(Err(DropReason::NoSa), &fits))
+    }
+
+    fn walk(
+        &self,
+        app: AppId,
+        flow: &Flow,
+        fits: impl Fn(&Entry) -> Result<(), DropReason>,
+    ) -> Result<SaIndex, DropReason> {
         let (local, remote) = (addr::to_bits(flow.local), addr::to_bits(flow.remote));
         let mut reason = DropReason::NoSa;
         for span in &self.spans {
@@ -183,10 +211,11 @@ impl OutboundSad {
                 if !entry.covers_rest(flow, local) {
                     continue;
                 }
-                if entry.services.satisfies(need) {
-                    return Ok(entry.index);
+                match fits(entry) {
+                    Ok(()) => return Ok(entry.index),
+                    Err(DropReason::NoSa) => {}
+                    Err(other) => reason = other,
                 }
-                reason = DropReason::SaTooWeak;
             }
         }
         Err(reason)

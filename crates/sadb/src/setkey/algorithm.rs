@@ -162,10 +162,7 @@ impl Algorithms {
 
 fn unknown(token: &Token<'_>, known: impl Iterator<Item = &'static str>) -> SetkeyError {
     let known: Vec<_> = known.collect();
-    SetkeyError::at(
-        token.line,
-        format!("{} is no algorithm here; known: {}", shown(token.text), known.join(", ")),
-    )
+    SetkeyError::at(token.line, format!("{} is no algorithm here; known: {}", shown(token), known.join(", ")))
 }
 
 fn wrong_length(line: u32, name: &str, lengths: impl Iterator<Item = usize>, got: usize) -> SetkeyError {

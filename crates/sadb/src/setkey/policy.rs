@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use wire::{Prefix, protocol};
 
-use super::{SetkeyError, Words, shown};
+use super::{SetkeyError, Words, shown, shown_part};
 use crate::Mode;
 use crate::sa::SaProtocol;
 use crate::spd::PortRange;
@@ -99,23 +99,28 @@ pub struct PolicyStatement {
     pub action: PolicyAction,
 }
 
-pub(super) fn read(words: &mut Words<'_, '_>, line: u32) -> Result<PolicyStatement, SetkeyError> {
+/// `complete`: it must say what happens to the packets; a deletion need not.
+pub(super) fn read(
+    words: &mut Words<'_, '_>,
+    line: u32,
+    complete: bool,
+) -> Result<PolicyStatement, SetkeyError> {
     words.skip_flags();
     let (src, dst) = (address(words, "the source")?, address(words, "the destination")?);
     let upper = upper(words)?;
     let option = words.take("-P")?;
     if option.text != "-P" {
-        return Err(SetkeyError::at(option.line, format!("-P is expected here, not {}", shown(option.text))));
+        return Err(SetkeyError::at(option.line, format!("-P is expected here, not {}", shown(option))));
     }
     let token = words.take("the direction")?;
     let direction = match token.text {
         "in" => PolicyDirection::In,
         "out" => PolicyDirection::Out,
         "fwd" => PolicyDirection::Forward,
-        other => {
+        _ => {
             return Err(SetkeyError::at(
                 token.line,
-                format!("{} is no direction; known: in, out, fwd", shown(other)),
+                format!("{} is no direction; known: in, out, fwd", shown(token)),
             ));
         }
     };
@@ -125,10 +130,9 @@ pub(super) fn read(words: &mut Words<'_, '_>, line: u32) -> Result<PolicyStateme
             "priorities are not read: the order of the file is the order",
         ));
     }
-    // spddelete may end here.
     let action = match words.peek() {
-        None => PolicyAction::Bypass,
-        Some(_) => action(words)?,
+        None if !complete => PolicyAction::Bypass,
+        _ => action(words)?,
     };
     Ok(PolicyStatement { line, src, dst, upper, direction, action })
 }
@@ -148,9 +152,9 @@ fn action(words: &mut Words<'_, '_>) -> Result<PolicyAction, SetkeyError> {
             }
             Ok(PolicyAction::Protect(requests))
         }
-        other => Err(SetkeyError::at(
+        _ => Err(SetkeyError::at(
             token.line,
-            format!("{} is no policy here; known: discard, none, ipsec", shown(other)),
+            format!("{} is no policy here; known: discard, none, ipsec", shown(token)),
         )),
     }
 }
@@ -163,12 +167,19 @@ fn request(words: &mut Words<'_, '_>) -> Result<Request, SetkeyError> {
         "esp" => SaProtocol::Esp,
         "ah" => SaProtocol::Ah,
         "ipcomp" => SaProtocol::IpComp,
-        other => return Err(wrong(format!("{} is no protocol; known: esp, ah, ipcomp", shown(other)))),
+        other => {
+            return Err(wrong(format!(
+                "{} is no protocol; known: esp, ah, ipcomp",
+                shown_part(token, other)
+            )));
+        }
     };
     let mode = match parts.next().unwrap_or_default() {
         "transport" => Mode::Transport,
         "tunnel" => Mode::Tunnel,
-        other => return Err(wrong(format!("{} is no mode; known: transport, tunnel", shown(other)))),
+        other => {
+            return Err(wrong(format!("{} is no mode; known: transport, tunnel", shown_part(token, other))));
+        }
     };
     let ends = match parts.next().unwrap_or_default() {
         "" => None,
@@ -181,7 +192,7 @@ fn request(words: &mut Words<'_, '_>) -> Result<Request, SetkeyError> {
                 _ => {
                     return Err(wrong(format!(
                         "{} are no tunnel ends; write SOURCE-DESTINATION",
-                        shown(text)
+                        shown_part(token, text)
                     )));
                 }
             }
@@ -199,7 +210,7 @@ fn request(words: &mut Words<'_, '_>) -> Result<Request, SetkeyError> {
             _ => {
                 return Err(wrong(format!(
                     "{} is no level; known: default, use, require, unique, unique:N",
-                    shown(other)
+                    shown_part(token, other)
                 )));
             }
         },
@@ -218,7 +229,7 @@ fn address(words: &mut Words<'_, '_>, what: &str) -> Result<Address, SetkeyError
             token.line,
             format!(
                 "{what} must be address, address/length, address[port] or address/length[port], not {}",
-                shown(token.text)
+                shown(token)
             ),
         )
     };
@@ -246,7 +257,7 @@ fn upper(words: &mut Words<'_, '_>) -> Result<Upper, SetkeyError> {
             token.line,
             format!(
                 "{} is no upper layer; known: any, tcp, udp, icmp, icmp6, icmp6,TYPE,CODE, a number",
-                shown(token.text)
+                shown(token)
             ),
         )
     };

@@ -1,0 +1,436 @@
+//! Files of associations and rules: JSON lines, or the language of setkey(8).
+//!
+//! What enters: text. What leaves: the requests that the control API takes, each with its line, or the first thing that is
+//! wrong. Shared by `ravelin replay` and `ravelin import`. No key is ever repeated in an error.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+
+use api::{
+    Direction, Encapsulation, Keymat, Lifetime, Limits, Mode, SaAdd, SaType, SpdAdd, SpdDirection, Spi,
+    SpiRequest, Verdict,
+};
+use sadb::rules::Template;
+use sadb::sa::SaProtocol;
+use sadb::setkey::{
+    self, AddStatement, Address, PolicyAction, PolicyDirection, PolicyLevel, PolicyStatement, Request,
+    Statement, Upper,
+};
+use sadb::spd::PortRange;
+
+/// The longest file that is read.
+pub const MAX_FILE: u64 = 16 << 20;
+
+/// Every address of both families.
+const EVERYTHING: &str = "::/0";
+
+/// One request of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Its line, from 1.
+    pub line: usize,
+    /// What it asks for.
+    pub what: What,
+}
+
+/// What a line asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum What {
+    /// An association.
+    Sa(Box<SaAdd>),
+    /// A rule.
+    Rule(Box<SpdAdd>),
+    /// Delete all associations first (`flush`).
+    FlushSas,
+    /// Delete all rules first (`spdflush`).
+    FlushRules,
+}
+
+/// Which way the associations of a setkey file go: there they have a source and a destination only.
+#[derive(Clone, Copy, Debug)]
+pub enum Ends<'a> {
+    /// Each in both directions: the file speaks for both hosts.
+    Both,
+    /// By which of the two is one of these addresses.
+    Local(&'a [IpAddr]),
+}
+
+/// Why a file is refused: nothing of it is done.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{line}: {text}")]
+pub struct ImportError {
+    /// Line, from 1.
+    pub line: usize,
+    /// What is wrong there, and what is allowed.
+    pub text: String,
+}
+
+fn at(line: impl TryInto<usize>, text: impl Into<String>) -> ImportError {
+    ImportError { line: line.try_into().unwrap_or(usize::MAX), text: text.into() }
+}
+
+/// A line of JSON that is a rule.
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RuleLine {
+    rule: SpdAdd,
+}
+
+/// Read a file; its first statement says which of the two languages it is in.
+///
+/// # Errors
+/// The first line that is wrong.
+pub fn read(text: &str, ends: Ends<'_>) -> Result<Vec<Entry>, ImportError> {
+    let first = text.lines().map(str::trim_start).find(|line| !line.is_empty() && !line.starts_with('#'));
+    match first {
+        Some(line) if line.starts_with('{') => json_lines(text),
+        _ => setkey_file(text, ends),
+    }
+}
+
+fn json_lines(text: &str) -> Result<Vec<Entry>, ImportError> {
+    let mut entries = Vec::new();
+    for (number, line) in (1..).zip(text.lines()) {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        // Looked at instead of tried: what is tried would leave copies of keys behind.
+        let inside = line.trim_start_matches('{').trim_start();
+        let what = if inside.starts_with("\"rule\"") {
+            let read = serde_json::from_str::<RuleLine>(line);
+            What::Rule(Box::new(
+                read.map_err(|error| at(number, format!("this is not a rule: {error}")))?.rule,
+            ))
+        } else {
+            What::Sa(Box::new(serde_json::from_str(line).map_err(|error| {
+                // Its message may quote the key.
+                let column = error.column();
+                at(number, format!("column {column}: this is not an association; see ravelin(1), REPLAY"))
+            })?))
+        };
+        entries.push(Entry { line: number, what });
+    }
+    Ok(entries)
+}
+
+fn setkey_file(text: &str, ends: Ends<'_>) -> Result<Vec<Entry>, ImportError> {
+    let statements = setkey::parse(text).map_err(|error| at(error.line, error.text))?;
+    let mut numbered = HashMap::new();
+    for statement in &statements {
+        if let Statement::Add(add) = statement
+            && let Some(number) = add.unique
+        {
+            numbered.insert(number, add.spi);
+        }
+    }
+    let mut entries = Vec::new();
+    for statement in &statements {
+        match statement {
+            Statement::Add(add) => {
+                for direction in directions(add, ends)? {
+                    entries.push(Entry {
+                        line: add.line as usize,
+                        what: What::Sa(Box::new(association(add, direction)?)),
+                    });
+                }
+            }
+            Statement::SpdAdd(policy) => entries.push(Entry {
+                line: policy.line as usize,
+                what: What::Rule(Box::new(rule(policy, &numbered)?)),
+            }),
+            Statement::Flush(_) => entries.push(Entry { line: 1, what: What::FlushSas }),
+            Statement::SpdFlush => entries.push(Entry { line: 1, what: What::FlushRules }),
+            Statement::Delete { line, .. } => {
+                return Err(at(*line, "an import only adds; delete with `ravelin sa del SPI`"));
+            }
+            Statement::SpdDelete(policy) => {
+                return Err(at(policy.line, "an import only adds; delete with `ravelin spd del NAME`"));
+            }
+            Statement::Show => {}
+        }
+    }
+    Ok(entries)
+}
+
+fn directions(add: &AddStatement, ends: Ends<'_>) -> Result<Vec<Direction>, ImportError> {
+    match ends {
+        Ends::Both => Ok(vec![Direction::Out, Direction::In]),
+        Ends::Local(own) => match (own.contains(&add.src), own.contains(&add.dst)) {
+            (true, false) => Ok(vec![Direction::Out]),
+            (false, true) => Ok(vec![Direction::In]),
+            (true, true) => Err(at(
+                add.line,
+                format!(
+                    "{} and {} are both addresses of this host; say which is its end with --local",
+                    add.src, add.dst
+                ),
+            )),
+            (false, false) => Err(at(
+                add.line,
+                format!(
+                    "neither {} nor {} is an address of this host; give its own with --local",
+                    add.src, add.dst
+                ),
+            )),
+        },
+    }
+}
+
+fn association(add: &AddStatement, direction: Direction) -> Result<SaAdd, ImportError> {
+    let (local, remote) = match direction {
+        Direction::Out => (add.src, add.dst),
+        Direction::In => (add.dst, add.src),
+    };
+    // What a tunnel carries is the rules' matter in setkey.
+    let all = (add.mode == sadb::Mode::Tunnel).then(|| EVERYTHING.to_owned());
+    let limits = |limits: sadb::sa::Limits| Limits {
+        bytes: limits.bytes,
+        packets: limits.packets,
+        seconds: limits.seconds,
+        seconds_used: limits.seconds_used,
+    };
+    let suite = match (add.protocol, add.suite) {
+        (SaProtocol::Ah, Some(suite)) => suite.integrity().name().to_owned(),
+        (_, Some(suite)) => suite.to_string(),
+        (_, None) => String::new(),
+    };
+    Ok(SaAdd {
+        direction,
+        spi: SpiRequest::This(Spi(add.spi.0)),
+        local,
+        remote,
+        local_port: crate::config::ESP_PORT,
+        remote_port: crate::config::ESP_PORT,
+        kind: match add.protocol {
+            SaProtocol::Esp => SaType::Esp,
+            SaProtocol::Ah => SaType::Ah,
+            SaProtocol::IpComp => SaType::Ipcomp,
+            SaProtocol::IpIp => SaType::Ipip,
+        },
+        mode: match add.mode {
+            sadb::Mode::Transport => Mode::Transport,
+            sadb::Mode::Tunnel => Mode::Tunnel,
+            sadb::Mode::Beet => Mode::Beet,
+        },
+        encapsulation: Some(match add.encapsulation {
+            sadb::sa::Encapsulation::Udp => Encapsulation::Udp,
+            sadb::sa::Encapsulation::None => Encapsulation::None,
+        }),
+        suite,
+        esn: false,
+        lifetime: Lifetime { soft: limits(add.lifetime.soft), hard: limits(add.lifetime.hard), jitter: 0 },
+        headers: None,
+        tfc: None,
+        next: None,
+        class: None,
+        sequence: None,
+        selector_local: all.clone(),
+        selector_remote: all,
+        protocol: None,
+        local_ports: None,
+        remote_ports: None,
+        app: None,
+        replay_window: add.replay_window,
+        path_mtu: None,
+        keymat: Keymat::from_octets(add.keymat.expose()),
+    })
+}
+
+/// The rule that a policy of setkey is. There ESP says nothing about encryption, so the least service is authentication and
+/// the protocol is demanded by the bundle.
+fn rule(policy: &PolicyStatement, numbered: &HashMap<u32, sadb::Spi>) -> Result<SpdAdd, ImportError> {
+    let outbound = policy.direction == PolicyDirection::Out;
+    let (local, remote) = if outbound { (policy.src, policy.dst) } else { (policy.dst, policy.src) };
+    let mut made = SpdAdd {
+        name: Some(format!("setkey-{}", policy.line)),
+        place: None,
+        direction: if outbound { SpdDirection::Out } else { SpdDirection::In },
+        selectors: vec![selector(local, remote, policy.upper)],
+        action: Verdict::Bypass,
+        service: None,
+        level: None,
+        bundle: Vec::new(),
+    };
+    match &policy.action {
+        PolicyAction::Bypass => {}
+        PolicyAction::Discard => made.action = Verdict::Discard,
+        PolicyAction::Protect(requests) => {
+            let keyed = |request: &&Request| request.protocol.is_keyed();
+            if !requests.iter().any(|request| request.protocol.is_keyed()) {
+                return Err(at(policy.line, "ipcomp alone protects nothing; add esp or ah behind it"));
+            }
+            let optional = requests.iter().filter(keyed).all(|request| request.level == PolicyLevel::Use);
+            made.action = Verdict::Protect;
+            made.service = Some("authentication".to_owned());
+            made.level = Some(if optional { "optional" } else { "mandatory" }.to_owned());
+            let templates = requests.iter().map(|request| template(policy, request, outbound, numbered));
+            made.bundle = templates.map(|t| t.map(|t| t.to_string())).collect::<Result<_, _>>()?;
+        }
+    }
+    Ok(made)
+}
+
+fn template(
+    policy: &PolicyStatement,
+    request: &Request,
+    outbound: bool,
+    numbered: &HashMap<u32, sadb::Spi>,
+) -> Result<Template, ImportError> {
+    if let (PolicyLevel::Unique(Some(number)), true) = (request.level, outbound) {
+        return numbered.get(&number).map(|spi| Template::of_spi(*spi)).ok_or_else(|| {
+            at(policy.line, format!("no add of this file has -u {number}, which unique:{number} names"))
+        });
+    }
+    Ok(Template {
+        spi: None,
+        protocol: Some(request.protocol),
+        mode: Some(request.mode),
+        ends: request.ends.map(|(src, dst)| if outbound { (src, dst) } else { (dst, src) }),
+    })
+}
+
+fn selector(local: Address, remote: Address, upper: Upper) -> String {
+    let mut text = format!("local {} remote {}", local.prefix, remote.prefix);
+    match upper {
+        Upper::Any => {}
+        Upper::Protocol(protocol) => text.push_str(&format!(" proto {protocol}")),
+        Upper::Icmp { protocol, kind, code } => {
+            text.push_str(&format!(" proto {protocol} type {kind}"));
+            if let Some(code) = code {
+                text.push_str(&format!(" code {code}"));
+            }
+        }
+    }
+    for (side, ports) in [("local", local.ports), ("remote", remote.ports)] {
+        if ports != PortRange::ANY {
+            text.push_str(&format!(" {side}-port {}-{}", ports.first, ports.last));
+        }
+    }
+    text
+}
+
+/// The addresses of this host.
+///
+/// # Errors
+/// If the kernel does not list them.
+pub fn host_addresses() -> netio::Result<Vec<IpAddr>> {
+    Ok(netio::link::Links::open()?.addresses()?.iter().map(|address| address.addr).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALICE: &str = "192.0.2.1";
+    const FILE: &str = "flush; spdflush;\n\
+        add 192.0.2.1 192.0.2.2 esp 0x1001 -m tunnel -u 7 -E aes-gcm-16 0x000102030405060708090a0b0c0d0e0f10111213;\n\
+        add 192.0.2.2 192.0.2.1 ah 0x1002 -A hmac-sha256 0x000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f;\n\
+        spdadd 10.1.0.0/16[443] 10.2.0.0/16 tcp -P out ipsec esp/tunnel/192.0.2.1-192.0.2.2/unique:7;\n\
+        spdadd 10.2.0.0/16 10.1.0.0/16 icmp,8,0 -P in ipsec esp/tunnel/192.0.2.2-192.0.2.1/use;\n\
+        spdadd 0.0.0.0/0 0.0.0.0/0 any -P in discard;\n";
+
+    fn sas(entries: &[Entry]) -> Vec<&SaAdd> {
+        entries
+            .iter()
+            .filter_map(|entry| match &entry.what {
+                What::Sa(sa) => Some(sa.as_ref()),
+                _ => None,
+            })
+            .collect()
+    }
+
+    fn rules(entries: &[Entry]) -> Vec<&SpdAdd> {
+        entries
+            .iter()
+            .filter_map(|entry| match &entry.what {
+                What::Rule(rule) => Some(rule.as_ref()),
+                _ => None,
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_setkey_file_becomes_requests() {
+        let own = [ALICE.parse().unwrap()];
+        let entries = read(FILE, Ends::Local(&own)).unwrap();
+        assert_eq!((&entries[0].what, &entries[1].what), (&What::FlushSas, &What::FlushRules));
+        let sas = sas(&entries);
+        assert_eq!((sas[0].direction, sas[1].direction), (Direction::Out, Direction::In));
+        assert_eq!((sas[0].suite.as_str(), sas[1].suite.as_str()), ("aes128gcm", "sha256"));
+        assert_eq!((sas[1].local, sas[1].kind), (ALICE.parse().unwrap(), SaType::Ah));
+        assert_eq!(sas[0].encapsulation, Some(Encapsulation::None));
+        let rules = rules(&entries);
+        assert_eq!(rules[0].selectors, ["local 10.1.0.0/16 remote 10.2.0.0/16 proto 6 local-port 443-443"]);
+        assert_eq!(rules[0].bundle, ["0x00001001"]);
+        assert_eq!(rules[1].selectors, ["local 10.1.0.0/16 remote 10.2.0.0/16 proto 1 type 8 code 0"]);
+        assert_eq!(rules[1].bundle, ["esp/tunnel/192.0.2.1-192.0.2.2"]);
+        assert_eq!(rules[1].level.as_deref(), Some("optional"));
+        assert_eq!(rules[2].action, Verdict::Discard);
+        // Each is one that the SPD takes.
+        let mut book = crate::rules::RuleBook::default();
+        for rule in rules {
+            book.add(rule).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_file_for_both_hosts_makes_two_of_each() {
+        assert_eq!(sas(&read(FILE, Ends::Both).unwrap()).len(), 4);
+    }
+
+    #[test]
+    fn what_cannot_be_imported_is_named_by_line() {
+        let own = [ALICE.parse().unwrap()];
+        let add = "add 192.0.2.8 192.0.2.9 esp 0x1001 -E null -A hmac-sha1 \"twenty octets of key\";";
+        for (text, line, part) in [
+            (format!("\n{add}"), 2, "neither 192.0.2.8"),
+            (add.replace("0.2.8", "0.2.1").replace("0.2.9", "0.2.1"), 1, "both addresses"),
+            ("\n\ndelete 192.0.2.1 192.0.2.2 esp 0x1001;".into(), 3, "only adds"),
+            ("spddelete ::1 ::2 any -P out;".into(), 1, "only adds"),
+            (
+                "spdadd ::1 ::2 any -P out ipsec esp/transport//unique:9;".into(),
+                1,
+                "no add of this file has -u 9",
+            ),
+            ("spdadd ::1 ::2 any -P out ipsec ipcomp/transport//require;".into(), 1, "protects nothing"),
+            ("{\"rule\":{\"selectors\":[\"any\"],\"action\":\"x\"}}".into(), 1, "not a rule"),
+            ("# comment\n{\"spi\":1}".into(), 2, "not an association"),
+        ] {
+            let error = read(&text, Ends::Local(&own)).unwrap_err();
+            assert_eq!(error.line, line, "{error}");
+            assert!(error.text.contains(part) && !error.text.contains("octets of key"), "{error}");
+        }
+    }
+
+    #[test]
+    fn json_lines_hold_associations_and_rules() {
+        let text = "# both\n{\"rule\":{\"selectors\":[\"any\"],\"action\":\"bypass\"}}\n\
+            {\"direction\":\"out\",\"spi\":\"0x1000\",\"local\":\"192.0.2.1\",\"remote\":\"192.0.2.2\",\
+            \"mode\":\"transport\",\"suite\":\"aes128gcm\",\"keymat\":\"00\"}\n";
+        let entries = read(text, Ends::Both).unwrap();
+        assert_eq!((sas(&entries).len(), rules(&entries).len()), (1, 1));
+        assert_eq!(entries[1].line, 3);
+    }
+
+    #[test]
+    fn the_examples_of_the_manual_are_good() {
+        let manual = include_str!("../../../docs/replay.md");
+        let mut count = (0, 0);
+        for block in manual.split("```").skip(1).step_by(2) {
+            let Some((kind @ ("json" | "text"), text)) = block.split_once('\n') else { continue };
+            let entries = read(text, Ends::Both).unwrap_or_else(|error| panic!("{error}\n{text}"));
+            assert!(!entries.is_empty(), "{text}");
+            for sa in sas(&entries) {
+                let sa = SaAdd { sequence: None, ..sa.clone() };
+                crate::associations::check(&sa).unwrap_or_else(|error| panic!("{error:?}\n{text}"));
+            }
+            let mut book = crate::rules::RuleBook::default();
+            for rule in rules(&entries) {
+                book.add(rule).unwrap_or_else(|error| panic!("{error:?}\n{text}"));
+            }
+            if kind == "json" { count.0 += 1 } else { count.1 += 1 }
+        }
+        assert_eq!(count, (8, 2));
+    }
+}

@@ -1,0 +1,70 @@
+//! The control plane's verbs for the rules of the SPD: a change is in force in both data threads, or nowhere.
+
+use api::{SpdAdd, SpdRule};
+
+use super::Plane;
+use crate::refused::{Fault, Refused};
+use crate::rules::{RuleBook, RuleCounts};
+
+impl Plane {
+    /// The rules in order, with what each decided.
+    ///
+    /// # Errors
+    /// If a data thread does not answer.
+    pub async fn rules(&self) -> Result<Vec<SpdRule>, Refused> {
+        let counts = RuleCounts {
+            outbound: self.outbound.ask(|half| half.engine.rule_counts()).await?,
+            inbound: self.inbound.ask(|half| half.engine.rule_counts()).await?,
+        };
+        Ok(self.rules.list(&counts))
+    }
+
+    /// Add a rule.
+    ///
+    /// # Errors
+    /// What is wrong with it, or the data path does not take it: then nothing has changed.
+    pub async fn add_rule(&mut self, request: &SpdAdd) -> Result<SpdRule, Refused> {
+        let mut book = self.rules.clone();
+        let name = book.add(request)?;
+        self.put_rules_in_force(book).await?;
+        let added = self.rules.list(&RuleCounts::default()).into_iter().find(|rule| rule.name == name);
+        added.ok_or_else(|| Refused::new(Fault::Failed, "the rule is gone already"))
+    }
+
+    /// Take out the rule of this name.
+    ///
+    /// # Errors
+    /// If there is none, or the data path does not follow: then nothing has changed.
+    pub async fn delete_rule(&mut self, name: &str) -> Result<SpdRule, Refused> {
+        let mut book = self.rules.clone();
+        book.remove(name)?;
+        let before = self.rules().await?;
+        self.put_rules_in_force(book).await?;
+        let gone = before.into_iter().find(|rule| rule.name == name);
+        gone.ok_or_else(|| Refused::new(Fault::NotFound, format!("there is no rule {name:?}")))
+    }
+
+    /// Take out every rule: from then on there is no SPD.
+    ///
+    /// # Errors
+    /// If the data path does not follow: then nothing has changed.
+    pub async fn flush_rules(&mut self) -> Result<Vec<SpdRule>, Refused> {
+        let before = self.rules().await?;
+        let mut book = self.rules.clone();
+        book.clear();
+        self.put_rules_in_force(book).await?;
+        Ok(before)
+    }
+
+    async fn put_rules_in_force(&mut self, book: RuleBook) -> Result<(), Refused> {
+        let (old, new) = (self.rules.snapshot(), book.snapshot());
+        let outbound = new.clone();
+        self.outbound.ask(move |half| half.engine.set_rules(outbound)).await?;
+        if let Err(unanswered) = self.inbound.ask(move |half| half.engine.set_rules(new)).await {
+            self.outbound.ask(move |half| half.engine.set_rules(old)).await?;
+            return Err(unanswered.into());
+        }
+        self.rules = book;
+        Ok(())
+    }
+}

@@ -1,0 +1,370 @@
+//! The rules of the security policy database as people name them (RFC 4301 section 4.4.1).
+//!
+//! What enters: [`api::SpdAdd`]. What leaves: a snapshot for the data threads, and the rules with what each decided. Shared
+//! by the control plane and by replay.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use api::{SpdAdd, SpdCount, SpdDirection, SpdRule, Verdict};
+use engine::{SPD_RULE, Traffic};
+use sadb::rules::{
+    Action, Direction, Place, Protection, Rule, RuleError, RuleKey, RuleTable, Snapshot, Template,
+};
+use sadb::selector::TrafficSelector;
+use sadb::spd::Level;
+use wire::Services;
+
+use crate::refused::{Fault, Refused};
+
+/// The longest name of a rule.
+const LONGEST_NAME: usize = 64;
+
+/// The rules, in order and by name.
+#[derive(Clone)]
+pub struct RuleBook {
+    table: RuleTable,
+    names: HashMap<String, RuleKey>,
+    /// The number of the next rule; never given twice.
+    next: u32,
+}
+
+/// What each rule decided, both ways.
+#[derive(Clone, Debug, Default)]
+pub struct RuleCounts {
+    /// Outbound.
+    pub outbound: Vec<(RuleKey, Traffic)>,
+    /// Inbound.
+    pub inbound: Vec<(RuleKey, Traffic)>,
+}
+
+impl Default for RuleBook {
+    fn default() -> RuleBook {
+        // The classifier in use does not hash, so nothing depends on the seed.
+        RuleBook { table: RuleTable::new(0), names: HashMap::new(), next: 1 }
+    }
+}
+
+impl RuleBook {
+    /// Add a rule; its name.
+    ///
+    /// # Errors
+    /// What is wrong with it, and what is allowed.
+    pub fn add(&mut self, request: &SpdAdd) -> Result<String, Refused> {
+        let key = RuleKey(self.next);
+        if key.0 >= SPD_RULE {
+            return Err(Refused::new(Fault::Failed, "every number for rules was used")
+                .remedy("restart the daemon to begin anew"));
+        }
+        let name = match &request.name {
+            Some(name) => checked_name(name)?.to_owned(),
+            None => format!("rule-{}", key.0),
+        };
+        if self.names.contains_key(&name) {
+            return Err(Refused::new(Fault::Conflict, format!("there is a rule {name:?} already"))
+                .remedy("choose another name, or delete that rule first"));
+        }
+        let place = self.place(request.place.as_deref())?;
+        let rule = Rule { label: name.clone(), ..rule(key, request)? };
+        self.table.add(place, rule).map_err(|error| refused(&error))?;
+        self.names.insert(name.clone(), key);
+        self.next += 1;
+        Ok(name)
+    }
+
+    /// A rule for packets that no other is for: those that an outbound association covers are protected by it, all others
+    /// pass in clear. It has no name and is not listed.
+    pub fn add_associations_decide(&mut self) {
+        let protection = Protection {
+            bundle: vec![Template::ANY],
+            services: Services::AUTHENTICATED,
+            level: Level::Optional,
+        };
+        let rule = Rule::new(RuleKey(0), Direction::Out, TrafficSelector::ANY, Action::Protect(protection));
+        // The table has room, and the rule is one that can be.
+        let _ = self.table.add(Place::Last, rule);
+    }
+
+    /// Take out a rule.
+    ///
+    /// # Errors
+    /// If there is none of this name.
+    pub fn remove(&mut self, name: &str) -> Result<(), Refused> {
+        let key = self.key(name)?;
+        self.table.remove(key).map_err(|error| refused(&error))?;
+        self.names.remove(name);
+        Ok(())
+    }
+
+    /// Take out all rules.
+    pub fn clear(&mut self) {
+        self.table.clear();
+        self.names.clear();
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.table.is_empty()
+    }
+
+    /// For the data threads; `None`: there is no rule, so no SPD.
+    pub fn snapshot(&self) -> Option<Arc<Snapshot>> {
+        (!self.table.is_empty()).then(|| self.table.snapshot())
+    }
+
+    /// The name of a rule by the number that packets and events carry; `None`: that number is none of ours.
+    pub fn name_of(&self, number: u32) -> Option<String> {
+        if number & SPD_RULE == 0 {
+            return None;
+        }
+        let rule = self.table.get(RuleKey(number & !SPD_RULE))?;
+        (!rule.label.is_empty()).then(|| rule.label.clone())
+    }
+
+    /// The rules in order, with what each decided.
+    pub fn list(&self, counts: &RuleCounts) -> Vec<SpdRule> {
+        let by_key = |list: &[(RuleKey, Traffic)]| list.iter().copied().collect::<HashMap<_, _>>();
+        let (outbound, inbound) = (by_key(&counts.outbound), by_key(&counts.inbound));
+        let count = |from: &HashMap<RuleKey, Traffic>, key: RuleKey| {
+            let traffic = from.get(&key).copied().unwrap_or_default();
+            SpdCount { packets: traffic.packets, bytes: traffic.bytes }
+        };
+        let named = self.table.list().filter(|rule| !rule.label.is_empty());
+        named
+            .enumerate()
+            .map(|(position, rule)| {
+                let SpdAdd { direction, selectors, action, service, level, bundle, .. } = document(rule);
+                SpdRule {
+                    position,
+                    name: rule.label.clone(),
+                    direction,
+                    selectors,
+                    action,
+                    service,
+                    level,
+                    bundle,
+                    outbound: count(&outbound, rule.key),
+                    inbound: count(&inbound, rule.key),
+                }
+            })
+            .collect()
+    }
+
+    /// The requests that make these rules again, in order.
+    pub fn documents(&self) -> Vec<SpdAdd> {
+        self.table.list().map(document).collect()
+    }
+
+    /// The rules that these octets describe, as [`RuleBook::documents`] in JSON.
+    ///
+    /// # Errors
+    /// If they do not.
+    pub fn from_json(octets: &[u8]) -> Result<RuleBook, Refused> {
+        let documents: Vec<SpdAdd> = match octets {
+            [] => Vec::new(),
+            octets => serde_json::from_slice(octets)
+                .map_err(|error| Refused::new(Fault::Failed, format!("the rules handed over: {error}")))?,
+        };
+        let mut book = RuleBook::default();
+        for document in &documents {
+            book.add(document)?;
+        }
+        Ok(book)
+    }
+
+    fn key(&self, name: &str) -> Result<RuleKey, Refused> {
+        self.names.get(name).copied().ok_or_else(|| {
+            let name: String = name.chars().take(LONGEST_NAME).collect();
+            Refused::new(Fault::NotFound, format!("there is no rule {name:?}"))
+                .remedy("`ravelin spd list` shows the rules with their names")
+        })
+    }
+
+    fn place(&self, text: Option<&str>) -> Result<Place, Refused> {
+        let text = text.unwrap_or("last");
+        let wrong = || {
+            let text: String = text.chars().take(LONGEST_NAME).collect();
+            Refused::new(Fault::BadRequest, format!("{text:?} is no place for a rule"))
+                .remedy("write first, last, before:NAME, after:NAME or at:N (counted from 0)")
+        };
+        match text.split_once(':') {
+            None if text == "first" => Ok(Place::First),
+            None if text == "last" => Ok(Place::Last),
+            Some(("before", name)) => Ok(Place::Before(self.key(name)?)),
+            Some(("after", name)) => Ok(Place::After(self.key(name)?)),
+            Some(("at", number)) => number.parse().map(Place::At).map_err(|_| wrong()),
+            _ => Err(wrong()),
+        }
+    }
+}
+
+/// A name that fits into a path, a list and a line of a log.
+fn checked_name(name: &str) -> Result<&str, Refused> {
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    if (1..=LONGEST_NAME).contains(&name.len()) && name.chars().all(fits) {
+        return Ok(name);
+    }
+    let shown: String = name.chars().take(LONGEST_NAME).collect();
+    Err(Refused::new(Fault::BadRequest, format!("{shown:?} cannot be the name of a rule"))
+        .remedy(format!("use 1 to {LONGEST_NAME} letters, digits, `-`, `_` and `.`")))
+}
+
+fn refused(error: &RuleError) -> Refused {
+    let fault = match error {
+        RuleError::Duplicate(_) | RuleError::TooMany(_) => Fault::Conflict,
+        RuleError::Unknown(_) => Fault::NotFound,
+        _ => Fault::BadRequest,
+    };
+    let text = error.to_string();
+    match text.split_once("; ") {
+        Some((message, remedy)) => Refused::new(fault, message).remedy(remedy),
+        None => Refused::new(fault, text),
+    }
+}
+
+fn word_error(field: &str, word: &str, allowed: &str) -> Refused {
+    let word: String = word.chars().take(32).collect();
+    Refused::new(Fault::BadRequest, format!("{field} cannot be {word:?}")).remedy(format!("write {allowed}"))
+}
+
+fn rule(key: RuleKey, request: &SpdAdd) -> Result<Rule, Refused> {
+    let bad = |text: String| Refused::new(Fault::BadRequest, text);
+    let selectors = request.selectors.iter().map(|text| text.parse::<TrafficSelector>());
+    let selectors: Vec<_> = selectors.collect::<Result<_, _>>().map_err(|error| bad(error.to_string()))?;
+    let asks = request.service.is_some() || request.level.is_some() || !request.bundle.is_empty();
+    let action = match request.action {
+        Verdict::Bypass | Verdict::Discard if asks => {
+            return Err(bad("service, level and bundle belong to rules that protect".to_owned())
+                .remedy("leave them out, or make the action protect"));
+        }
+        Verdict::Bypass => Action::Bypass,
+        Verdict::Discard => Action::Discard,
+        Verdict::Protect => {
+            let services = match request.service.as_deref() {
+                None | Some("encryption") => Services::ENCRYPTED,
+                Some("authentication") => Services::AUTHENTICATED,
+                Some(word) => return Err(word_error("service", word, "authentication or encryption")),
+            };
+            let level = match request.level.as_deref() {
+                None | Some("mandatory") => Level::Mandatory,
+                Some("optional") => Level::Optional,
+                Some(word) => return Err(word_error("level", word, "mandatory or optional")),
+            };
+            let bundle = request.bundle.iter().map(|text| text.parse::<Template>());
+            let mut bundle: Vec<_> =
+                bundle.collect::<Result<_, _>>().map_err(|error| bad(error.to_string()))?;
+            if bundle.is_empty() {
+                bundle.push(Template::ANY);
+            }
+            Action::Protect(Protection { bundle, services, level })
+        }
+    };
+    let direction = match request.direction {
+        SpdDirection::In => Direction::In,
+        SpdDirection::Out => Direction::Out,
+        SpdDirection::Both => Direction::Both,
+    };
+    Ok(Rule { key, label: String::new(), names: Vec::new(), direction, selectors, action })
+}
+
+/// The request that makes this rule.
+fn document(rule: &Rule) -> SpdAdd {
+    let (action, protection) = match &rule.action {
+        Action::Bypass => (Verdict::Bypass, None),
+        Action::Discard => (Verdict::Discard, None),
+        Action::Protect(protection) => (Verdict::Protect, Some(protection)),
+    };
+    let encrypts = |p: &Protection| p.services.satisfies(Services::ENCRYPTED);
+    SpdAdd {
+        name: Some(rule.label.clone()),
+        place: None,
+        direction: match rule.direction {
+            Direction::In => SpdDirection::In,
+            Direction::Out => SpdDirection::Out,
+            Direction::Both => SpdDirection::Both,
+        },
+        selectors: rule.selectors.iter().map(ToString::to_string).collect(),
+        action,
+        service: protection.map(|p| if encrypts(p) { "encryption" } else { "authentication" }.to_owned()),
+        level: protection
+            .map(|p| if p.level == Level::Mandatory { "mandatory" } else { "optional" }.to_owned()),
+        bundle: protection.map(|p| p.bundle.iter().map(ToString::to_string).collect()).unwrap_or_default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(name: &str, place: &str) -> SpdAdd {
+        SpdAdd {
+            name: Some(name.into()),
+            place: Some(place.into()),
+            direction: SpdDirection::Both,
+            selectors: vec!["remote 192.0.2.0/24 proto tcp remote-port 443 pfp".into()],
+            action: Verdict::Protect,
+            service: None,
+            level: None,
+            bundle: vec!["esp/tunnel/192.0.2.1-192.0.2.2".into(), "0x1001".into()],
+        }
+    }
+
+    #[test]
+    fn rules_stand_where_they_were_put_and_survive_a_hand_over() {
+        let mut book = RuleBook::default();
+        for (name, place) in
+            [("b", "last"), ("d", "last"), ("a", "first"), ("c", "before:d"), ("e", "after:d"), ("f", "at:2")]
+        {
+            book.add(&request(name, place)).unwrap();
+        }
+        let order = |book: &RuleBook| -> Vec<String> {
+            book.list(&RuleCounts::default()).into_iter().map(|rule| rule.name).collect()
+        };
+        assert_eq!(order(&book), ["a", "b", "f", "c", "d", "e"]);
+        let unnamed = SpdAdd { name: None, ..request("x", "last") };
+        assert_eq!(book.add(&unnamed).unwrap(), "rule-7");
+        let json = serde_json::to_vec(&book.documents()).unwrap();
+        let again = RuleBook::from_json(&json).unwrap();
+        assert_eq!(again.documents(), book.documents());
+        assert_eq!(again.documents()[0].bundle[0], "esp/tunnel/192.0.2.1-192.0.2.2");
+        book.remove("f").unwrap();
+        assert_eq!(order(&book).len(), 6);
+        assert_eq!(book.remove("f").unwrap_err().fault, Fault::NotFound);
+        assert_eq!(RuleBook::from_json(b"").unwrap().documents(), []);
+        assert!(RuleBook::from_json(b"[1]").is_err());
+    }
+
+    #[test]
+    fn every_refusal_says_what_to_do() {
+        type Edit = fn(&mut SpdAdd);
+        let cases: [(Edit, Fault, &str); 12] = [
+            (|r| r.name = Some("a b".into()), Fault::BadRequest, "cannot be the name"),
+            (|r| r.name = Some("there".into()), Fault::Conflict, "already"),
+            (|r| r.place = Some("middle".into()), Fault::BadRequest, "no place"),
+            (|r| r.place = Some("at:x".into()), Fault::BadRequest, "no place"),
+            (|r| r.place = Some("before:nobody".into()), Fault::NotFound, "no rule \"nobody\""),
+            (|r| r.selectors = vec![], Fault::BadRequest, "at least one selector"),
+            (|r| r.selectors = vec!["colour red".into()], Fault::BadRequest, "not a selector field"),
+            (|r| r.service = Some("magic".into()), Fault::BadRequest, "service cannot be"),
+            (|r| r.level = Some("maybe".into()), Fault::BadRequest, "level cannot be"),
+            (|r| r.bundle = vec!["gre".into()], Fault::BadRequest, "no association of a bundle"),
+            (|r| r.action = Verdict::Bypass, Fault::BadRequest, "belong to rules that protect"),
+            (
+                |r| {
+                    (r.action, r.bundle) = (Verdict::Discard, vec![]);
+                },
+                Fault::BadRequest,
+                "pfp",
+            ),
+        ];
+        for (edit, fault, text) in cases {
+            let mut book = RuleBook::default();
+            book.add(&request("there", "last")).unwrap();
+            let mut request = request("new", "last");
+            edit(&mut request);
+            let refused = book.add(&request).unwrap_err();
+            assert_eq!(refused.fault, fault, "{refused:?}");
+            assert!(refused.message.contains(text), "{refused:?}");
+        }
+    }
+}

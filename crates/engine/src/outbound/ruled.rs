@@ -1,0 +1,214 @@
+//! Packets that no application's policy speaks for: the rules of the SPD decide (RFC 4301 section 5.1).
+//!
+//! The first rule in order that matches decides; what none matches is discarded. A rule that protects uses an association
+//! that covers the packet, is what its bundle says, gives at least its services, and belongs to no other values of what
+//! the rule populates from the packet. What was decided is remembered by the packet's whole key.
+
+use std::sync::Arc;
+
+use sadb::rules::{Action, Direction, Protection, Rule, RuleKey, Slot};
+use sadb::selector::{Condition, Field, field};
+use sadb::spd::Level;
+use sadb::{FlowCache, OutboundSa, PacketKey, SaIndex, Snapshot, TrafficSelector};
+use wire::ip::Headers;
+use wire::stage::Inner;
+use wire::{AppId, DropReason, Flow, Packet, Services, Time, record};
+
+use super::{Course, Outbound};
+use crate::rules::{self, Rules};
+use crate::tally::Traffic;
+
+/// Sets of four packets' keys whose decisions are remembered.
+const SETS: usize = 1024;
+/// Members of a bundle that are looked at.
+const LONGEST_BUNDLE: usize = 8;
+
+/// Fields that an association's selectors have.
+static OF_ASSOCIATIONS: [&Field; 7] = [
+    &field::LOCAL,
+    &field::REMOTE,
+    &field::PROTOCOL,
+    &field::LOCAL_PORT,
+    &field::REMOTE_PORT,
+    &field::ICMP,
+    &field::APP,
+];
+
+/// What a rule makes of a packet.
+#[derive(Clone, Copy)]
+pub(super) struct Ruled {
+    slot: Slot,
+    key: RuleKey,
+    services: Services,
+    pub course: RuledCourse,
+}
+
+#[derive(Clone, Copy)]
+pub(super) enum RuledCourse {
+    Clear,
+    Protect(SaIndex),
+    /// Protected, and there is no association.
+    Missing(Level),
+    Refuse(DropReason),
+}
+
+/// The rules and what they said before.
+pub(super) struct Ruling {
+    pub rules: Rules,
+    answers: FlowCache<Option<Ruled>, PacketKey>,
+}
+
+/// What selectors look at of a packet from the host or from a network behind it.
+pub(super) fn key_of(packet: &Packet<Inner>, headers: &Headers) -> PacketKey {
+    let key = PacketKey::of_packet(packet.bytes(), headers, true).app(packet.meta.app);
+    // The mark of a stamped packet is the stamp, not the host's own.
+    if packet.meta.mark & (record::STAMPED | record::PROOF) == 0 { key.mark(packet.meta.mark) } else { key }
+}
+
+impl Outbound {
+    /// The rules of the SPD from now on; `None`, or none that is for outbound packets: packets without an application's
+    /// policy are treated as if there were no SPD. Rules that were there before keep their counts.
+    pub fn set_rules(&mut self, snapshot: Option<Arc<Snapshot>>) {
+        let (before, answers) = match self.ruling.take() {
+            Some(ruling) => (Some(ruling.rules), ruling.answers),
+            None => (None, FlowCache::new(SETS, self.seed)),
+        };
+        let rules = snapshot.and_then(|snapshot| Rules::new(before, snapshot, Direction::Out));
+        self.ruling = rules.map(|rules| Ruling { rules, answers });
+        self.loads += 1;
+    }
+
+    /// How many packets each rule decided, and their octets.
+    pub fn rule_counts(&self) -> Vec<(RuleKey, Traffic)> {
+        self.ruling.as_ref().map(|ruling| ruling.rules.counts().collect()).unwrap_or_default()
+    }
+
+    /// Whether rules decide about this packet: it is no answer of the kernel's, and no application's policy speaks for it.
+    #[inline]
+    pub(super) fn is_ruled(&self, packet: &Packet<Inner>) -> bool {
+        let meta = &packet.meta;
+        let answer = meta.mark & (record::STAMPED | record::PROOF) == record::PROOF;
+        self.ruling.is_some() && !answer && self.spd.get(meta.app).is_none()
+    }
+
+    /// What the rules say of a packet.
+    pub(super) fn rule(
+        &mut self,
+        now: Time,
+        packet: &mut Packet<Inner>,
+        headers: &Headers,
+        flow: &Flow,
+    ) -> Result<Course, DropReason> {
+        let epoch = self.loads + self.sad.epoch();
+        let key = key_of(packet, headers);
+        let known = self.ruling.as_ref().and_then(|ruling| ruling.answers.get(epoch, &key));
+        let ruled = known.unwrap_or_else(|| {
+            let ruled = self.consider_rules(&key, packet.meta.app, flow);
+            if let Some(ruling) = &mut self.ruling {
+                ruling.answers.put(epoch, &key, ruled);
+            }
+            ruled
+        });
+        let Some(ruled) = ruled else { return Err(DropReason::NoSpdEntry) };
+        packet.meta.rule = rules::number(ruled.key);
+        packet.meta.services = ruled.services;
+        let len = packet.bytes().len();
+        if let Some(ruling) = &mut self.ruling {
+            ruling.rules.count(ruled.slot, len);
+        }
+        match ruled.course {
+            RuledCourse::Clear => Ok(Course::Clear),
+            RuledCourse::Protect(sa) => Ok(Course::Protect(sa)),
+            RuledCourse::Refuse(reason) => Err(reason),
+            RuledCourse::Missing(Level::Optional) => {
+                self.announce(now, &packet.meta, flow, false, Some(&key));
+                Ok(Course::Clear)
+            }
+            RuledCourse::Missing(Level::Mandatory) if self.holds.is_some() => Ok(Course::Hold),
+            RuledCourse::Missing(Level::Mandatory) => Err(DropReason::NoSa),
+        }
+    }
+
+    /// What the rules say of packets with this key, without remembering it. `None`: no rule matches.
+    pub(super) fn consider_rules(&self, key: &PacketKey, app: AppId, flow: &Flow) -> Option<Ruled> {
+        let rules = &self.ruling.as_ref()?.rules;
+        let slot = rules.find(key)?;
+        let rule = rules.snapshot.rule(slot)?;
+        let (services, course) = match &rule.action {
+            Action::Bypass => (Services::NONE, RuledCourse::Clear),
+            Action::Discard => (Services::NONE, RuledCourse::Refuse(DropReason::RuleDiscard)),
+            Action::Protect(protection) => {
+                let course = match self.association(rule, protection, key, app, flow) {
+                    Ok(sa) => RuledCourse::Protect(sa),
+                    Err(DropReason::NoSa) => RuledCourse::Missing(protection.level),
+                    Err(reason) => RuledCourse::Refuse(reason),
+                };
+                (protection.services, course)
+            }
+        };
+        Some(Ruled { slot, key: rule.key, services, course })
+    }
+
+    /// The association that does what the rule demands for this packet.
+    fn association(
+        &self,
+        rule: &Rule,
+        protection: &Protection,
+        key: &PacketKey,
+        app: AppId,
+        flow: &Flow,
+    ) -> Result<SaIndex, DropReason> {
+        let share = rule.share(key).map_err(|_| DropReason::PfpUnavailable)?;
+        let find = |need: Services| {
+            self.sad.search_for(app, flow, |sa| {
+                if !is_narrowed(rule, &share, sa) {
+                    return Err(DropReason::NoSa);
+                }
+                let services = self.bundle(rule, protection, sa).ok_or(DropReason::NoSa)?;
+                if services.satisfies(need) { Ok(()) } else { Err(DropReason::SaTooWeak) }
+            })
+        };
+        match (find(protection.services), protection.level) {
+            // Less than what was asked is still better than clear.
+            (Err(DropReason::SaTooWeak), Level::Optional) => find(Services::NONE),
+            (found, _) => found,
+        }
+    }
+
+    /// The services that the bundle which begins with this association gives, all in all; `None` if it is not what the rule
+    /// says, member by member.
+    fn bundle(&self, rule: &Rule, protection: &Protection, head: &OutboundSa) -> Option<Services> {
+        let both = rule.direction == Direction::Both;
+        let mut services = Services::NONE;
+        let mut templates = protection.bundle.iter();
+        let mut member = Some(head);
+        for _ in 0..LONGEST_BUNDLE {
+            let Some(sa) = member else { break };
+            if templates.next().is_some_and(|template| !template.fits(sa.config(), both)) {
+                return None;
+            }
+            let own = sa.config().services();
+            services = if own.satisfies(services) { own } else { services };
+            member = sa.config().options.next.and_then(|next| {
+                let named = |(_, sa): &(SaIndex, &OutboundSa)| sa.spi() == next;
+                self.sad.list().find(named).map(|(_, sa)| sa)
+            });
+        }
+        // What the rule names and the chain lacks.
+        templates.next().is_none().then_some(services)
+    }
+}
+
+/// Whether the association belongs to this packet's values of what the rule populates from it, as far as selectors of
+/// associations can say that (RFC 4301 section 4.4.1: such associations are not shared).
+fn is_narrowed(rule: &Rule, share: &PacketKey, sa: &OutboundSa) -> bool {
+    let populates = |field: &Field| rule.selectors.first().is_some_and(|s| s.populates(field));
+    let selector = std::cell::OnceCell::new();
+    OF_ASSOCIATIONS.into_iter().all(|field| match share.get(field) {
+        Some(value) if field.is_optional() || populates(field) => {
+            let selector = selector.get_or_init(|| TrafficSelector::from(sa.selectors()));
+            *selector.condition(field) == Condition::one(value)
+        }
+        _ => true,
+    })
+}

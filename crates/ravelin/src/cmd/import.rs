@@ -1,0 +1,224 @@
+//! `ravelin import`: a file of associations and rules into a running daemon, all of it or nothing.
+
+use std::fs::File;
+use std::io::Read;
+use std::net::IpAddr;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use api::{SaAdded, SaDeleted, SaInfo, SaList, SpdAdd, SpdAdded, SpdDeleted, SpdList, path};
+use clap::Args;
+use daemon::associations;
+use daemon::import::{self, Ends, Entry, MAX_FILE, What};
+use daemon::rules::RuleBook;
+use serde::Serialize;
+use zeroize::Zeroizing;
+
+use crate::client::Connect;
+use crate::exit::Failure;
+use crate::output;
+
+/// Add the associations and rules of a file: the language of setkey(8), or JSON lines as `ravelin replay` reads them.
+///
+/// Every line is checked before the first is done. If the daemon refuses one, those before it are deleted again; their keys
+/// stay refused, since they may have been used.
+#[derive(Debug, Args)]
+pub struct Import {
+    #[command(flatten)]
+    connect: Connect,
+    /// The file (`-`: standard input). Nobody but its owner may be able to read it.
+    file: PathBuf,
+    /// An address of this host: says which way each association of a setkey file goes. May be repeated [default: all
+    /// addresses of this host].
+    #[arg(long, value_name = "ADDRESS")]
+    local: Vec<IpAddr>,
+    /// Do what `flush` and `spdflush` in the file say, also where there is something to delete.
+    #[arg(long)]
+    flush: bool,
+    /// Read the file although others can.
+    #[arg(long)]
+    insecure_file: bool,
+    /// Check the file, and do nothing.
+    #[arg(long)]
+    check: bool,
+    /// Print what was added as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What an import did.
+#[derive(Debug, Default, Serialize)]
+struct Imported {
+    sas: Vec<SaInfo>,
+    rules: Vec<api::SpdRule>,
+    deleted_sas: usize,
+    deleted_rules: usize,
+}
+
+impl Import {
+    pub fn execute(self) -> anyhow::Result<()> {
+        let name = self.file.display().to_string();
+        let text = self.read()?;
+        let own = match self.local.is_empty() {
+            true => import::host_addresses().context("listing the addresses of this host")?,
+            false => self.local.clone(),
+        };
+        let entries = import::read(&text, Ends::Local(&own))
+            .map_err(|error| Failure::bad_input(format!("{name}:{error}")))?;
+        drop(text);
+        check(&name, &entries)?;
+        if self.check {
+            return output::text(&format!("{name}: {} statements, no error\n", entries.len()));
+        }
+        let mut done = Imported::default();
+        self.make_room(&name, &entries, &mut done)?;
+        for entry in entries {
+            if let Err(error) = self.add(entry.what, &mut done) {
+                let left = self.roll_back(&done);
+                let text = format!(
+                    "{name}:{}: {error:#}; nothing of the file is in force, and the keys before this line are refused from now on{left}",
+                    entry.line
+                );
+                return Err(Failure::of(crate::exit::Kind::Failed, text));
+            }
+        }
+        if self.json {
+            return output::json(&done);
+        }
+        let mut out = String::new();
+        for sa in &done.sas {
+            out.push_str(&format!("{} {} {} -> {} added\n", sa.direction, sa.spi, sa.local, sa.remote));
+        }
+        for rule in &done.rules {
+            out.push_str(&format!("rule {} added at position {}\n", rule.name, rule.position));
+        }
+        out.push_str(&format!("{} associations and {} rules added", done.sas.len(), done.rules.len()));
+        if done.deleted_sas + done.deleted_rules > 0 {
+            out.push_str(&format!("; {} and {} deleted before", done.deleted_sas, done.deleted_rules));
+        }
+        out.push('\n');
+        output::text(&out)
+    }
+
+    /// The file, in memory that is wiped.
+    fn read(&self) -> anyhow::Result<Zeroizing<String>> {
+        let name = self.file.display();
+        let mut text = Zeroizing::new(String::with_capacity(64 << 10));
+        let read = if self.file == Path::new("-") {
+            std::io::stdin().lock().take(MAX_FILE + 1).read_to_string(&mut text)
+        } else {
+            let bad = |error: std::io::Error| Failure::bad_input(format!("{name}: {error}"));
+            let file = File::open(&self.file).map_err(bad)?;
+            let mode = file.metadata().map_err(bad)?.permissions().mode();
+            if mode & 0o077 != 0 && !self.insecure_file {
+                return Err(Failure::bad_input(format!(
+                    "{name} has mode {:04o}: its keys can be read, or the file changed, by others; `chmod 600 {name}`, and make \
+                     new keys if others had access, or give --insecure-file",
+                    mode & 0o7777
+                )));
+            }
+            file.take(MAX_FILE + 1).read_to_string(&mut text)
+        };
+        read.map_err(|error| Failure::bad_input(format!("{name}: {error}")))?;
+        if text.len() as u64 > MAX_FILE {
+            return Err(Failure::bad_input(format!("{name} has more than {MAX_FILE} octets")));
+        }
+        Ok(text)
+    }
+
+    /// What the file says is to be deleted first.
+    fn make_room(&self, name: &str, entries: &[Entry], done: &mut Imported) -> anyhow::Result<()> {
+        let says = |what: &What| entries.iter().any(|entry| entry.what == *what);
+        let sas = match says(&What::FlushSas) {
+            true => self.connect.get::<SaList>(path::SA)?.sas,
+            false => Vec::new(),
+        };
+        let rules = match says(&What::FlushRules) {
+            true => self.connect.get::<SpdList>(path::SPD)?.rules,
+            false => Vec::new(),
+        };
+        if sas.len() + rules.len() > 0 && !self.flush {
+            return Err(Failure::of(
+                crate::exit::Kind::Failed,
+                format!(
+                    "{name} begins with flush, which would delete {} associations and {} rules; give --flush if that is meant, \
+                     or take the statement out",
+                    sas.len(),
+                    rules.len()
+                ),
+            ));
+        }
+        for sa in &sas {
+            self.delete_sa(sa)?;
+        }
+        if !rules.is_empty() {
+            let _: SpdDeleted = self.connect.delete(path::SPD)?;
+        }
+        (done.deleted_sas, done.deleted_rules) = (sas.len(), rules.len());
+        Ok(())
+    }
+
+    fn add(&self, what: What, done: &mut Imported) -> anyhow::Result<()> {
+        match what {
+            What::Sa(request) => {
+                // Room enough from the start: a vector that grows leaves copies of the key behind.
+                let mut body = Zeroizing::new(Vec::with_capacity(16 << 10));
+                serde_json::to_writer(&mut *body, &*request)?;
+                drop(request);
+                let added: SaAdded = self.connect.post_secret(path::SA, body)?;
+                done.sas.push(added.sa);
+            }
+            What::Rule(request) => {
+                let added: SpdAdded = self.connect.post(path::SPD, &*request)?;
+                done.rules.push(added.rule);
+            }
+            What::FlushSas | What::FlushRules => {}
+        }
+        Ok(())
+    }
+
+    /// Delete what was added; what could not be deleted, as the end of an error.
+    fn roll_back(&self, done: &Imported) -> String {
+        let mut left = Vec::new();
+        // Rules first: without them nothing asks for the associations.
+        for rule in done.rules.iter().rev() {
+            let at = path::SPD_ONE.replace("{name}", &rule.name);
+            if self.connect.delete::<SpdDeleted>(&at).is_err() {
+                left.push(format!("rule {}", rule.name));
+            }
+        }
+        for sa in done.sas.iter().rev() {
+            if self.delete_sa(sa).is_err() {
+                left.push(format!("{} {}", sa.direction, sa.spi));
+            }
+        }
+        if left.is_empty() { String::new() } else { format!("; still there: {}", left.join(", ")) }
+    }
+
+    fn delete_sa(&self, sa: &SaInfo) -> anyhow::Result<()> {
+        let at = path::SA_ONE.replace("{spi}", &sa.spi.to_string());
+        let at = format!("{at}?direction={}&remote={}", sa.direction, sa.remote);
+        self.connect.delete::<SaDeleted>(&at).map(drop)
+    }
+}
+
+/// Whether a daemon could take every entry; what depends on its state (a name, an SPI in use) it says itself.
+fn check(name: &str, entries: &[Entry]) -> anyhow::Result<()> {
+    let mut book = RuleBook::default();
+    for entry in entries {
+        let checked = match &entry.what {
+            What::Sa(request) => associations::check(request),
+            What::Rule(request) => {
+                let place = request.place.clone().filter(|place| !place.contains(':'));
+                book.add(&SpdAdd { place, ..(**request).clone() }).map(drop)
+            }
+            What::FlushSas | What::FlushRules => Ok(()),
+        };
+        checked.map_err(|refused| {
+            let remedy = refused.remedy.map_or_else(String::new, |remedy| format!("; {remedy}"));
+            Failure::bad_input(format!("{name}:{}: {}{remedy}", entry.line, refused.message))
+        })?;
+    }
+    Ok(())
+}

@@ -1,0 +1,236 @@
+//! `ravelin spd add|list|del|flush`: the rules of the security policy database.
+
+use api::{SpdAdd, SpdAdded, SpdDeleted, SpdDirection, SpdList, SpdRule, Verdict, path};
+use clap::{Args, Subcommand, ValueEnum};
+
+use crate::client::Connect;
+use crate::output;
+
+/// Rules for packets that no application's policy speaks for, in order: the first that matches decides. They end with the
+/// daemon.
+#[derive(Debug, Subcommand)]
+pub enum Spd {
+    Add(Add),
+    List(List),
+    Del(Del),
+    Flush(Flush),
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Way {
+    In,
+    Out,
+    Both,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Action {
+    Protect,
+    Bypass,
+    Discard,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Service {
+    Authentication,
+    Encryption,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Level {
+    Mandatory,
+    Optional,
+}
+
+/// Add a rule.
+#[derive(Debug, Args)]
+pub struct Add {
+    #[command(flatten)]
+    connect: Connect,
+    /// Its name [default: the daemon makes one].
+    #[arg(long)]
+    name: Option<String>,
+    /// Where: first, last, before:NAME, after:NAME or at:N, counted from 0.
+    #[arg(long, default_value = "last")]
+    place: String,
+    /// Packets of which way.
+    #[arg(long, value_enum, default_value_t = Way::Both)]
+    direction: Way,
+    /// Which packets: "local 10.0.0.0/8 remote 192.0.2.0/24 proto tcp remote-port 443", or "any". May be repeated.
+    #[arg(long = "selector", value_name = "SELECTOR", required = true)]
+    selectors: Vec<String>,
+    /// What happens to them.
+    #[arg(long, value_enum)]
+    action: Action,
+    /// To protect: at least this [default: encryption].
+    #[arg(long, value_enum)]
+    service: Option<Service>,
+    /// To protect: whether packets may pass clear where there is no association [default: mandatory].
+    #[arg(long, value_enum)]
+    level: Option<Level>,
+    /// To protect: an association of the bundle, by its SPI or as PROTOCOL/MODE/LOCAL-REMOTE; repeated, innermost first
+    /// [default: any that serves the packet].
+    #[arg(long = "by", value_name = "ASSOCIATION")]
+    bundle: Vec<String>,
+    /// Print the rule as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Show the rules in order, with what each decided.
+#[derive(Debug, Args)]
+pub struct List {
+    #[command(flatten)]
+    connect: Connect,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Delete a rule.
+#[derive(Debug, Args)]
+pub struct Del {
+    #[command(flatten)]
+    connect: Connect,
+    /// Its name.
+    name: String,
+    /// Print the deleted rule as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Delete every rule: from then on there is no SPD.
+#[derive(Debug, Args)]
+pub struct Flush {
+    #[command(flatten)]
+    connect: Connect,
+    /// Print the deleted rules as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Spd {
+    pub fn execute(self) -> anyhow::Result<()> {
+        match self {
+            Spd::Add(add) => add.execute(),
+            Spd::List(list) => list.execute(),
+            Spd::Del(del) => del.execute(),
+            Spd::Flush(flush) => flush.execute(),
+        }
+    }
+}
+
+impl Add {
+    fn execute(self) -> anyhow::Result<()> {
+        let request = SpdAdd {
+            name: self.name,
+            place: Some(self.place),
+            direction: match self.direction {
+                Way::In => SpdDirection::In,
+                Way::Out => SpdDirection::Out,
+                Way::Both => SpdDirection::Both,
+            },
+            selectors: self.selectors,
+            action: match self.action {
+                Action::Protect => Verdict::Protect,
+                Action::Bypass => Verdict::Bypass,
+                Action::Discard => Verdict::Discard,
+            },
+            service: self.service.map(|service| match service {
+                Service::Authentication => "authentication".to_owned(),
+                Service::Encryption => "encryption".to_owned(),
+            }),
+            level: self.level.map(|level| match level {
+                Level::Mandatory => "mandatory".to_owned(),
+                Level::Optional => "optional".to_owned(),
+            }),
+            bundle: self.bundle,
+        };
+        let added: SpdAdded = self.connect.post(path::SPD, &request)?;
+        if self.json {
+            return output::json(&added);
+        }
+        output::text(&format!("rule {} added at position {}\n", added.rule.name, added.rule.position))
+    }
+}
+
+impl List {
+    fn execute(self) -> anyhow::Result<()> {
+        let list: SpdList = self.connect.get(path::SPD)?;
+        if self.json {
+            return output::json(&list);
+        }
+        if list.rules.is_empty() {
+            return output::text("no rules; add them with `ravelin spd add`\n");
+        }
+        let rows: Vec<Vec<String>> = list.rules.iter().map(row).collect();
+        let head = [
+            "POS",
+            "NAME",
+            "DIR",
+            "ACTION",
+            "BY",
+            "PACKETS OUT",
+            "OCTETS OUT",
+            "PACKETS IN",
+            "OCTETS IN",
+            "SELECTORS",
+        ];
+        output::text(&output::table(&head, &rows))
+    }
+}
+
+impl Del {
+    fn execute(self) -> anyhow::Result<()> {
+        let at = path::SPD_ONE.replace("{name}", &encoded(&self.name));
+        let deleted: SpdDeleted = self.connect.delete(&at)?;
+        if self.json {
+            return output::json(&deleted);
+        }
+        output::text(&format!("rule {} deleted\n", self.name))
+    }
+}
+
+impl Flush {
+    fn execute(self) -> anyhow::Result<()> {
+        let deleted: SpdDeleted = self.connect.delete(path::SPD)?;
+        if self.json {
+            return output::json(&deleted);
+        }
+        output::text(&format!("{} rules deleted\n", deleted.rules.len()))
+    }
+}
+
+/// A name as a part of a path.
+fn encoded(name: &str) -> String {
+    let plain = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'-' | b'_' | b'.');
+    name.bytes().map(|c| if plain(c) { char::from(c).to_string() } else { format!("%{c:02X}") }).collect()
+}
+
+fn row(rule: &SpdRule) -> Vec<String> {
+    let action = match (&rule.service, &rule.level) {
+        (Some(service), Some(level)) => format!("{} ({service}, {level})", rule.action),
+        _ => rule.action.to_string(),
+    };
+    vec![
+        rule.position.to_string(),
+        rule.name.clone(),
+        rule.direction.to_string(),
+        action,
+        if rule.bundle.is_empty() { "-".to_owned() } else { rule.bundle.join(" then ") },
+        rule.outbound.packets.to_string(),
+        output::octets(rule.outbound.bytes),
+        rule.inbound.packets.to_string(),
+        output::octets(rule.inbound.bytes),
+        rule.selectors.join(" | "),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_name_becomes_a_part_of_a_path() {
+        assert_eq!(super::encoded("a-b_c.1"), "a-b_c.1");
+        assert_eq!(super::encoded("a/b ?"), "a%2Fb%20%3F");
+    }
+}

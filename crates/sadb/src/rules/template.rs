@@ -1,0 +1,140 @@
+//! What one association of a bundle must be.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::str::FromStr;
+
+use crate::sa::{SaConfig, SaProtocol};
+use crate::{Direction, Mode, Spi};
+
+/// What a rule demands of one association of its bundle. What is `None` is left open.
+///
+/// As text: `0x1001`, or `PROTOCOL[/MODE[/LOCAL-REMOTE]]` with `any` for what is left open: `esp`, `any/tunnel`,
+/// `esp/tunnel/192.0.2.1-198.51.100.1`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Template {
+    /// This very association. Inbound and outbound associations have different ones, so a rule for both ways that names
+    /// SPIs means the outbound ones.
+    pub spi: Option<Spi>,
+    /// ESP, AH, or a member of a chain without key.
+    pub protocol: Option<SaProtocol>,
+    /// What it encloses.
+    pub mode: Option<Mode>,
+    /// This host's outer address and the peer's.
+    pub ends: Option<(IpAddr, IpAddr)>,
+}
+
+impl Template {
+    /// Any association.
+    pub const ANY: Template = Template { spi: None, protocol: None, mode: None, ends: None };
+
+    /// This very association.
+    pub const fn of_spi(spi: Spi) -> Template {
+        Template { spi: Some(spi), ..Template::ANY }
+    }
+
+    /// Whether an association is what this demands. `both`: the rule is for both ways, so that its SPI says nothing of an
+    /// inbound association.
+    pub fn fits(&self, sa: &SaConfig, both: bool) -> bool {
+        let foreign = both && sa.direction == Direction::Inbound;
+        self.spi.is_none_or(|spi| foreign || spi == sa.spi)
+            && self.protocol.is_none_or(|protocol| protocol == sa.options.protocol)
+            && self.mode.is_none_or(|mode| mode == sa.mode)
+            && self.ends.is_none_or(|ends| ends == (sa.endpoints.local, sa.endpoints.remote))
+    }
+}
+
+impl fmt::Display for Template {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(spi) = self.spi {
+            return write!(f, "{spi}");
+        }
+        f.write_str(self.protocol.map_or("any", SaProtocol::name))?;
+        if self.mode.is_some() || self.ends.is_some() {
+            write!(f, "/{}", self.mode.map_or("any", Mode::name))?;
+        }
+        self.ends.map_or(Ok(()), |(local, remote)| write!(f, "/{local}-{remote}"))
+    }
+}
+
+/// A text that is no template.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{0:?} names no association of a bundle; write an SPI (0x1001), or PROTOCOL/MODE/LOCAL-REMOTE, of which the later \
+     parts may be left out: esp, ah/transport, esp/tunnel/192.0.2.1-198.51.100.1 (protocols: any, esp, ah, ipcomp, ipip; \
+     modes: any, transport, tunnel, beet)"
+)]
+pub struct TemplateError(String);
+
+impl FromStr for Template {
+    type Err = TemplateError;
+
+    fn from_str(text: &str) -> Result<Template, TemplateError> {
+        let wrong = || TemplateError(text.chars().take(64).collect());
+        if text.starts_with(|c: char| c.is_ascii_digit()) {
+            let spi = match text.strip_prefix("0x") {
+                Some(digits) if !digits.starts_with('+') => u32::from_str_radix(digits, 16),
+                _ => text.parse(),
+            };
+            return spi.map(|spi| Template::of_spi(Spi(spi))).map_err(|_| wrong());
+        }
+        let mut parts = text.split('/');
+        let protocol = match parts.next().unwrap_or_default() {
+            "any" => None,
+            "esp" => Some(SaProtocol::Esp),
+            "ah" => Some(SaProtocol::Ah),
+            "ipcomp" => Some(SaProtocol::IpComp),
+            "ipip" => Some(SaProtocol::IpIp),
+            _ => return Err(wrong()),
+        };
+        let mode = match parts.next() {
+            None | Some("any") => None,
+            Some("transport") => Some(Mode::Transport),
+            Some("tunnel") => Some(Mode::Tunnel),
+            Some("beet") => Some(Mode::Beet),
+            Some(_) => return Err(wrong()),
+        };
+        let address = |text: &str| text.parse::<IpAddr>().map_err(|_| wrong());
+        let ends = match parts.next() {
+            None => None,
+            Some(ends) => {
+                let (local, remote) = ends.split_once('-').ok_or_else(wrong)?;
+                Some((address(local)?, address(remote)?))
+            }
+        };
+        if parts.next().is_some() {
+            return Err(wrong());
+        }
+        Ok(Template { spi: None, protocol, mode, ends })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_round_trip() {
+        for text in ["0x00001001", "any", "esp", "ah/transport", "any/tunnel", "esp/any/192.0.2.1-192.0.2.2"]
+        {
+            assert_eq!(text.parse::<Template>().unwrap().to_string(), text);
+        }
+        let tunnel: Template = "esp/tunnel/2001:db8::1-2001:db8::2".parse().unwrap();
+        assert_eq!(tunnel.mode, Some(Mode::Tunnel));
+        assert_eq!("4097".parse::<Template>().unwrap(), Template::of_spi(Spi(0x1001)));
+        for text in [
+            "",
+            "0x",
+            "0x+1",
+            "0x100000000",
+            "udp",
+            "esp/tunel",
+            "esp/tunnel/a-b",
+            "esp/tunnel/192.0.2.1",
+            "esp//",
+            "ah/any/::1-::2/x",
+        ] {
+            assert!(text.parse::<Template>().is_err(), "{text}");
+        }
+    }
+}
