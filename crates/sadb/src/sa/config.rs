@@ -264,7 +264,7 @@ impl SaConfig {
         // What arrives for a group is addressed to the group (RFC 4301 section 4.1).
         let group = self.options.class != KeyClass::Spi && ends.local.is_multicast();
         for addr in [ends.local, ends.remote] {
-            if !is_host(addr) && !(group && addr == ends.local) {
+            if !(is_host(addr) || group && addr == ends.local) {
                 return Err(SadError::NotUnicast(addr));
             }
         }
