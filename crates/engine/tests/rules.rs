@@ -206,7 +206,8 @@ fn a_protected_packet_must_have_what_its_rule_demands() {
     let sa = config(0x1000, Mode::Tunnel);
     let back = |rules: &[(Direction, &str, Action)], app: Option<AppId>| {
         let sa = SaConfig { selectors: Selectors { app, ..Selectors::ANY }, ..sa.clone() };
-        let mut alice = Sender::new(policy(APP, Services::ENCRYPTED, Level::Mandatory), &[sa.clone()]);
+        let mut alice =
+            Sender::new(policy(APP, Services::ENCRYPTED, Level::Mandatory), std::slice::from_ref(&sa));
         let outer = alice.send(stamped(APP, &udp_packet((local, 40000), (remote, 53), 0, true, b"x")));
         let mut bob = Receiver::new(&[sa]);
         bob.engine.set_rules(Some(table(rules)));

@@ -44,6 +44,11 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
+/// The kind of an error.
+pub fn kind(error: &anyhow::Error) -> Kind {
+    error.downcast_ref::<Failure>().map_or(Kind::Failed, |failure| failure.kind)
+}
+
 /// Say what went wrong on standard error; the exit status for it.
 pub fn report(error: &anyhow::Error) -> ExitCode {
     // A reader that went away (`ravelin ... | head`) is no failure worth a word.
@@ -55,5 +60,5 @@ pub fn report(error: &anyhow::Error) -> ExitCode {
     if failure.is_none_or(|f| !f.text.is_empty()) {
         eprintln!("ravelin: {error:#}");
     }
-    ExitCode::from(failure.map_or(Kind::Failed, |f| f.kind) as u8)
+    ExitCode::from(kind(error) as u8)
 }

@@ -16,7 +16,7 @@ use serde::Serialize;
 use zeroize::Zeroizing;
 
 use crate::client::Connect;
-use crate::exit::Failure;
+use crate::exit::{self, Failure};
 use crate::output;
 
 /// Add the associations and rules of a file: the language of setkey(8), or JSON lines as `ravelin replay` reads them.
@@ -75,12 +75,7 @@ impl Import {
         self.make_room(&name, &entries, &mut done)?;
         for entry in entries {
             if let Err(error) = self.add(entry.what, &mut done) {
-                let left = self.roll_back(&done);
-                let text = format!(
-                    "{name}:{}: {error:#}; nothing of the file is in force, and the keys before this line are refused from now on{left}",
-                    entry.line
-                );
-                return Err(Failure::of(crate::exit::Kind::Failed, text));
+                return Err(self.undo(&name, entry.line, &error, &done));
             }
         }
         if self.json {
@@ -140,7 +135,7 @@ impl Import {
         };
         if sas.len() + rules.len() > 0 && !self.flush {
             return Err(Failure::of(
-                crate::exit::Kind::Failed,
+                exit::Kind::Failed,
                 format!(
                     "{name} begins with flush, which would delete {} associations and {} rules; give --flush if that is meant, \
                      or take the statement out",
@@ -176,6 +171,19 @@ impl Import {
             What::FlushSas | What::FlushRules => {}
         }
         Ok(())
+    }
+
+    /// Delete what was added, and say so.
+    fn undo(&self, name: &str, line: usize, error: &anyhow::Error, done: &Imported) -> anyhow::Error {
+        let left = self.roll_back(done);
+        let mut text = format!("{name}:{line}: {error:#}; nothing of the file is in force{left}");
+        if !done.sas.is_empty() {
+            text.push_str("; the keys before this line are refused from now on, so give new ones");
+        }
+        if done.deleted_sas + done.deleted_rules > 0 {
+            text.push_str("; what the file flushed is gone");
+        }
+        Failure::of(exit::kind(error), text)
     }
 
     /// Delete what was added; what could not be deleted, as the end of an error.
