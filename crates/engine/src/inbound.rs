@@ -9,6 +9,11 @@
 //! 7. The selectors of the association.
 //! 8. The mark that proves all this to the kernel half.
 
+mod burst;
+mod delivery;
+
+pub use delivery::Delivery;
+
 use crate::event::{Event, Events, Expire};
 use crate::tally::{About, Dropped, Tally};
 use ipsec::Outer;
@@ -36,6 +41,8 @@ pub struct Inbound {
     inner_fragments: Reassembler,
     events: Events,
     tally: Tally,
+    /// What became of packets that came in a burst and were taken one by one.
+    singly: Vec<InboundOutcome>,
 }
 
 impl Inbound {
@@ -48,6 +55,7 @@ impl Inbound {
             inner_fragments: Reassembler::default(),
             events: Events::default(),
             tally: Tally::new(),
+            singly: Vec::new(),
         }
     }
 

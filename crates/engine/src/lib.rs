@@ -14,12 +14,13 @@ mod event;
 mod fit;
 mod hold;
 pub mod inbound;
+mod mss;
 pub mod outbound;
 mod tally;
 
 pub use event::{Acquire, Event, Expire, MAX_EVENTS};
 pub use hold::HoldLimits;
-pub use inbound::{Inbound, InboundOutcome};
+pub use inbound::{Delivery, Inbound, InboundOutcome};
 pub use outbound::{Outbound, Outcome};
 pub use tally::{Dropped, REMEMBERED, Tally, Traffic};
 

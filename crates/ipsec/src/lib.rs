@@ -18,6 +18,6 @@ mod transport;
 mod tunnel;
 pub mod udp_encap;
 
-pub use esp::{HEADROOM, TAILROOM, decap, encap};
+pub use esp::{HEADROOM, TAILROOM, decap, encap, slot};
 pub use mtu::{inner_mtu, overhead};
 pub use udp_encap::Outer;

@@ -59,6 +59,16 @@ fn goes_inside(next_header: u8) -> Result<(), DropReason> {
     }
 }
 
+/// Whether a decrypted payload of this kind is one that transport mode carries.
+pub(crate) fn check_inside(next_header: u8) -> Result<(), DropReason> {
+    // A whole packet belongs into a tunnel; the others would stand behind ESP where they belong in front of it.
+    let misplaced = goes_inside(next_header).is_err();
+    if misplaced || matches!(next_header, protocol::IPV4 | protocol::IPV6) {
+        return Err(DropReason::EspNextHeader);
+    }
+    Ok(())
+}
+
 /// Put a header made from the outer one in front of the payload, which starts at `payload`.
 pub(crate) fn restore(
     buf: &mut Buf,
@@ -66,11 +76,7 @@ pub(crate) fn restore(
     trailer: Trailer,
     outer: &Outer,
 ) -> Result<(), DropReason> {
-    // A whole packet belongs into a tunnel; the others would stand behind ESP where they belong in front of it.
-    let misplaced = goes_inside(trailer.next_header).is_err();
-    if misplaced || matches!(trailer.next_header, protocol::IPV4 | protocol::IPV6) {
-        return Err(DropReason::EspNextHeader);
-    }
+    check_inside(trailer.next_header)?;
     let header = match outer.src {
         IpAddr::V4(_) => ipv4::HEADER_LEN,
         IpAddr::V6(_) => ipv6::HEADER_LEN,

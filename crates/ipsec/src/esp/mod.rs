@@ -11,6 +11,7 @@
 mod decap;
 pub(crate) mod encap;
 pub(crate) mod pad;
+pub mod slot;
 
 pub use decap::decap;
 pub use encap::encap;
