@@ -8,9 +8,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use wire::ipv4::{self, Ipv4Repr};
 use wire::udp::{self, Udp, UdpRepr};
-use wire::{
-    AppId, Gso, GsoKind, Meta, OuterHeader, Pool, Prefix, Services, protocol, record, tcp,
-};
+use wire::{AppId, Gso, GsoKind, Meta, OuterHeader, Pool, Prefix, Services, protocol, record, tcp};
 
 /// The sending application.
 pub const APP: AppId = AppId(7);
@@ -155,9 +153,7 @@ pub fn super_packet(size: usize, pieces: usize) -> (Vec<u8>, Gso) {
     };
     ipv4::emit(&mut bytes, &repr).expect("room for a header");
     let header = &mut bytes[ipv4::HEADER_LEN..][..tcp::HEADER_LEN];
-    header.copy_from_slice(&[
-        0x9c, 0x40, 1, 0xbb, 0, 0, 0, 1, 0, 0, 0, 1, 0x50, 0x10, 0x10, 0, 0, 0, 0, 0,
-    ]);
+    header.copy_from_slice(&[0x9c, 0x40, 1, 0xbb, 0, 0, 0, 1, 0, 0, 0, 1, 0x50, 0x10, 0x10, 0, 0, 0, 0, 0]);
     let gso = Gso {
         kind: GsoKind::Tcp,
         needs_checksum: true,

@@ -70,13 +70,13 @@ fn batch(size: usize) -> usize {
 }
 
 /// The bare cipher with the key of the association.
-struct Bare {
+pub(super) struct Bare {
     key: LessSafeKey,
     sequence: u64,
 }
 
 impl Bare {
-    fn new(suite: SuiteId) -> Bare {
+    pub(super) fn new(suite: SuiteId) -> Bare {
         let algorithm: &'static Algorithm = match suite {
             SuiteId::AES_128_GCM => &AES_128_GCM,
             SuiteId::AES_256_GCM => &AES_256_GCM,
@@ -87,7 +87,7 @@ impl Bare {
         Bare { key: LessSafeKey::new(UnboundKey::new(algorithm, key).expect("a key")), sequence: 0 }
     }
 
-    fn seal(&mut self, data: &mut [u8]) {
+    pub(super) fn seal(&mut self, data: &mut [u8]) {
         self.sequence += 1;
         let mut nonce = [0; 12];
         nonce[4..].copy_from_slice(&self.sequence.to_be_bytes());
@@ -221,7 +221,8 @@ fn open(suite: SuiteId, size: usize, registry: &Registry) -> Duel {
     let count = batch(size);
     let packets: Vec<_> = (0..count).map(|i| fixture::packet(size, i as u16)).collect();
     let pool = std::cell::RefCell::new(fixture::pool(count));
-    let alice = std::cell::RefCell::new((fixture::outbound(suite, registry), fixture::pool(count), Vec::new()));
+    let alice =
+        std::cell::RefCell::new((fixture::outbound(suite, registry), fixture::pool(count), Vec::new()));
     let mut bob = fixture::inbound(suite, registry);
     let bare = Bare::new(suite);
     let keymat = fixture::keymat(suite, 1);
@@ -234,7 +235,8 @@ fn open(suite: SuiteId, size: usize, registry: &Registry) -> Duel {
         let at = Headers::parse(&sealed[0]).expect("a packet").header_len + udp::HEADER_LEN;
         let stride = sealed[0].len() - at;
         let most = (MAX_LEN_V4 / stride).min(MAX_DATAGRAMS);
-        let bursts = sealed.chunks(most).map(|burst| burst.iter().flat_map(|one| &one[at..]).copied().collect());
+        let bursts =
+            sealed.chunks(most).map(|burst| burst.iter().flat_map(|one| &one[at..]).copied().collect());
         (bursts.collect(), stride)
     };
     let first = || -> Cost {

@@ -59,7 +59,8 @@ fn is_divisible(packet: &Packet<Inner>, headers: &Headers, mtu: usize) -> bool {
     !tcp.flags().intersects(Flags::SYN | Flags::RST)
         && headers.header_len + tcp.header_len() < mtu
         && !tcp.options().any(signed)
-        && (packet.meta.gso.needs_checksum || checksum::verify_transport(packet.bytes(), headers) == Some(true))
+        && (packet.meta.gso.needs_checksum
+            || checksum::verify_transport(packet.bytes(), headers) == Some(true))
 }
 
 /// For a way that the sender knows better than we do: super-packets are cut as it wished.

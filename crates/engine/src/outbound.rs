@@ -17,9 +17,9 @@ use crate::fit::{self, Fit};
 use crate::hold::Holds;
 use crate::mss;
 use crate::tally::{About, Dropped, Tally};
-use sadb::sa::{LifeState, OutboundState};
 use gather::{Gather, Hands};
 use ipsec::slot;
+use sadb::sa::{LifeState, OutboundState};
 use sadb::spd::{Action, Decision, Level, Spd};
 use sadb::{Direction, FlowCache, FlowKey, OutboundSa, OutboundSad, SaIndex, SadError, Spi};
 use std::net::IpAddr;
@@ -27,8 +27,8 @@ use std::sync::Arc;
 use wire::ip::{self, Headers};
 use wire::stage::{Admitted, Inner, Outer, Selected};
 use wire::{
-    AcquireId, AppId, Buf, Burst, DropReason, Flow, Gso, Meta, Packet, Pool, Reassembled, Reassembler, Services,
-    Time, Verdict, WireError, fragment, icmp, ipv6, record, segment,
+    AcquireId, AppId, Buf, Burst, DropReason, Flow, Gso, Meta, Packet, Pool, Reassembled, Reassembler,
+    Services, Time, Verdict, WireError, fragment, icmp, ipv6, record, segment,
 };
 
 /// Sets of four flows whose decisions are remembered.

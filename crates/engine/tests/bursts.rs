@@ -114,7 +114,8 @@ fn association() -> impl Strategy<Value = Association> {
         1 => (1..40_000_u64).prop_map(|bytes| Limits { bytes, ..Limits::default() }),
     ];
     let left = prop_oneof![3 => Just(None), 1 => (0..80_u64).prop_map(Some)];
-    let way = (prop::sample::select(&MODES[..]), prop::sample::select(&SUITES[..]), any::<bool>(), any::<bool>());
+    let way =
+        (prop::sample::select(&MODES[..]), prop::sample::select(&SUITES[..]), any::<bool>(), any::<bool>());
     (way, prop::sample::select(&[1280_u16, 1500, 9000][..]), left, limits).prop_map(
         |((mode, suite, v6, extended), path_mtu, left, hard)| Association {
             mode,
@@ -527,7 +528,8 @@ fn inner_fragments_of_a_burst_are_joined() {
 #[test]
 fn a_forgery_that_uses_a_number_again_is_a_replay_within_a_burst_too() {
     let association = tunnel();
-    let (came, _) = send(&mut association.sender(), &vec![Handed::Datagram { len: 64, tos: 0, half: false }; 4], false);
+    let (came, _) =
+        send(&mut association.sender(), &vec![Handed::Datagram { len: 64, tos: 0, half: false }; 4], false);
     let mut sent = came.sent;
     let (header, mut forged) = sent[1].clone();
     forged[20] ^= 1;

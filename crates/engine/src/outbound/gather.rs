@@ -88,7 +88,8 @@ impl Gather {
         match fit {
             Fit::Whole => {
                 let body = bytes.get(frame.left_out()..).unwrap_or_default();
-                let write = |slot: &mut [u8]| slot.get_mut(..body.len()).map(|slot| slot.copy_from_slice(body));
+                let write =
+                    |slot: &mut [u8]| slot.get_mut(..body.len()).map(|slot| slot.copy_from_slice(body));
                 self.piece(index, frame, meta, bytes.len(), bytes.len(), flow, hands, write);
             }
             Fit::Cut(longest) => {
@@ -103,8 +104,11 @@ impl Gather {
                     let mut written = false;
                     let write = |slot: &mut [u8]| {
                         written = true;
-                        let piece =
-                            if frame.left_out() == 0 { pieces.next_slice(slot) } else { pieces.next_upper(slot) };
+                        let piece = if frame.left_out() == 0 {
+                            pieces.next_slice(slot)
+                        } else {
+                            pieces.next_upper(slot)
+                        };
                         piece?.ok().map(drop)
                     };
                     self.piece(index, frame, meta, len, longest, flow, hands, write);

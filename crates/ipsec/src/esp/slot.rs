@@ -331,7 +331,9 @@ fn finish(
         Some(DropReason::AuthFailed) => {
             return Err(sa.replay.check(sequence).err().unwrap_or(DropReason::AuthFailed));
         }
-        Some(reason) => return Err(sa.replay.check(sequence).err().filter(|_| is_replay(reason)).unwrap_or(reason)),
+        Some(reason) => {
+            return Err(sa.replay.check(sequence).err().filter(|_| is_replay(reason)).unwrap_or(reason));
+        }
         None => sa.replay.commit(sequence)?,
     }
     let shape = sa.shape();
