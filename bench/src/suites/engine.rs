@@ -125,7 +125,7 @@ fn seal(suite: SuiteId, size: usize, registry: &Registry, gather: bool) -> Duel 
     let count = batch(size);
     let packets: Vec<_> = (0..count).map(|i| fixture::packet(size, i as u16)).collect();
     // One pool: both contenders work on the very same buffers.
-    let pool = std::cell::RefCell::new(fixture::pool(count));
+    let pool = std::cell::RefCell::new(fixture::pool(count + 8));
     let mut bare = Bare::new(suite);
     let alice = fixture::outbound(suite, registry);
     let mut alice = if gather { alice.gathering() } else { alice };
@@ -186,7 +186,7 @@ fn seal_super(suite: SuiteId, size: usize, registry: &Registry) -> Duel {
     let (whole, gso) = fixture::super_packet(size, pieces);
     let meta = Meta { gso, ..fixture::meta() };
     let packets: Vec<_> = (0..count).map(|i| fixture::packet(size, i as u16)).collect();
-    let pool = std::cell::RefCell::new(fixture::pool(count));
+    let pool = std::cell::RefCell::new(fixture::pool(count + 8));
     let mut bare = Bare::new(suite);
     let mut alice = fixture::outbound(suite, registry).gathering();
     let mut out = Vec::with_capacity(count);
@@ -220,9 +220,9 @@ fn seal_super(suite: SuiteId, size: usize, registry: &Registry) -> Duel {
 fn open(suite: SuiteId, size: usize, registry: &Registry) -> Duel {
     let count = batch(size);
     let packets: Vec<_> = (0..count).map(|i| fixture::packet(size, i as u16)).collect();
-    let pool = std::cell::RefCell::new(fixture::pool(count));
+    let pool = std::cell::RefCell::new(fixture::pool(count + 8));
     let alice =
-        std::cell::RefCell::new((fixture::outbound(suite, registry), fixture::pool(count), Vec::new()));
+        std::cell::RefCell::new((fixture::outbound(suite, registry), fixture::pool(count + 8), Vec::new()));
     let mut bob = fixture::inbound(suite, registry);
     let bare = Bare::new(suite);
     let keymat = fixture::keymat(suite, 1);
@@ -272,9 +272,9 @@ fn open(suite: SuiteId, size: usize, registry: &Registry) -> Duel {
 fn open_singly(suite: SuiteId, size: usize, registry: &Registry) -> Duel {
     let count = batch(size);
     let packets: Vec<_> = (0..count).map(|i| fixture::packet(size, i as u16)).collect();
-    let pool = std::cell::RefCell::new(fixture::pool(count));
+    let pool = std::cell::RefCell::new(fixture::pool(count + 8));
     let alice =
-        std::cell::RefCell::new((fixture::outbound(suite, registry), fixture::pool(count), Vec::new()));
+        std::cell::RefCell::new((fixture::outbound(suite, registry), fixture::pool(count + 8), Vec::new()));
     let mut bob = fixture::inbound(suite, registry);
     let bare = Bare::new(suite);
     let keymat = fixture::keymat(suite, 1);

@@ -154,38 +154,37 @@ pub fn seal<'a>(
 ) -> Result<(), DropReason> {
     let Key::Esp(key) = sa.key() else { return Err(DropReason::WrongProtocol) };
     let shape = sa.shape();
-    let mut slots = slots.zip(first..).map(|(slot, sequence)| seal_op(shape, slot, sequence));
-    // Most batches that are not full are of one.
-    let mut before = match (slots.next().transpose()?, slots.next().transpose()?) {
-        (Some(only), None) => {
-            key.seal(only);
-            return Ok(());
-        }
-        (None, _) => return Ok(()),
-        (one, two) => [one, two],
-    };
-    loop {
-        let mut ops: [SealOp<'_>; BATCH] = from_fn(|_| SealOp {
-            sequence: 0,
-            header: &[0; HEADER],
-            iv: &mut [],
-            data: &mut [],
-            icv: &mut [],
-        });
+    let mut slots = slots.zip(first..);
+    let (mut broken, mut full) = (None, true);
+    while full {
         let mut count = 0;
-        for op in &mut ops {
-            let next = before.iter_mut().find_map(Option::take);
-            match next.map(Ok).or_else(|| slots.next()).transpose()? {
-                Some(next) => *op = next,
-                None => break,
+        // Made where they stay: there are many words in them.
+        let mut ops: [SealOp<'_>; BATCH] = from_fn(|_| {
+            let Some((slot, sequence)) = slots.next() else { return no_seal_op() };
+            match seal_op(shape, slot, sequence) {
+                Ok(op) => {
+                    count += 1;
+                    op
+                }
+                Err(reason) => {
+                    broken = Some(reason);
+                    no_seal_op()
+                }
             }
-            count += 1;
+        });
+        if let Some(reason) = broken {
+            return Err(reason);
         }
-        if count == 0 {
-            return Ok(());
+        if count > 0 {
+            key.seal_batch(ops.get_mut(..count).unwrap_or_default());
         }
-        key.seal_batch(ops.get_mut(..count).unwrap_or_default());
+        full = count == BATCH;
     }
+    Ok(())
+}
+
+fn no_seal_op<'a>() -> SealOp<'a> {
+    SealOp { sequence: 0, header: &[0; HEADER], iv: &mut [], data: &mut [], icv: &mut [] }
 }
 
 #[inline]
