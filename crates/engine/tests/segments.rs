@@ -20,7 +20,7 @@ fn segment(v6: bool, flags: Flags, options: &[u8], payload: &[u8]) -> Vec<u8> {
     let (alice, bob) = hosts(v6);
     let mut bytes = tcp_packet((alice, 40000), (bob, 443), 9, flags, true, &[options, payload].concat());
     let headers = Headers::parse(&bytes).unwrap();
-    bytes[headers.header_len + 12] = ((20 + options.len()) / 4 << 4) as u8;
+    bytes[headers.header_len + 12] = (((20 + options.len()) / 4) << 4) as u8;
     checksum::complete_transport(&mut bytes, &headers).unwrap();
     bytes
 }
