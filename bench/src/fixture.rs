@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use wire::ipv4::{self, Ipv4Repr};
 use wire::udp::{self, Udp, UdpRepr};
-use wire::{AppId, Meta, Pool, Prefix, Services, protocol, record};
+use wire::{AppId, Gso, GsoKind, Meta, OuterHeader, Pool, Prefix, Services, protocol, record, tcp};
 
 /// The sending application.
 pub const APP: AppId = AppId(7);
@@ -131,6 +131,50 @@ pub fn packet(len: usize, flow: u16) -> Vec<u8> {
     udp::emit(datagram, &repr).expect("room for a header");
     Udp::new_checked(datagram).expect("a datagram").fill_checksum(ALICE.into(), BOB.into());
     bytes
+}
+
+/// A TCP super-packet from Alice to Bob that is to be cut into `pieces` packets of `size` octets, and how.
+///
+/// # Panics
+/// If the size is too short for the headers, or all too long for an IP packet.
+pub fn super_packet(size: usize, pieces: usize) -> (Vec<u8>, Gso) {
+    let segment = size - ipv4::HEADER_LEN - tcp::HEADER_LEN;
+    let payload_len = tcp::HEADER_LEN + segment * pieces;
+    let mut bytes: Vec<u8> = (0..ipv4::HEADER_LEN + payload_len).map(|i| (i * 11) as u8).collect();
+    let repr = Ipv4Repr {
+        src: ALICE,
+        dst: BOB,
+        protocol: protocol::TCP,
+        ttl: 64,
+        tos: 0,
+        id: 9,
+        df: true,
+        payload_len,
+    };
+    ipv4::emit(&mut bytes, &repr).expect("room for a header");
+    let header = &mut bytes[ipv4::HEADER_LEN..][..tcp::HEADER_LEN];
+    header.copy_from_slice(&[0x9c, 0x40, 1, 0xbb, 0, 0, 0, 1, 0, 0, 0, 1, 0x50, 0x10, 0x10, 0, 0, 0, 0, 0]);
+    let gso = Gso {
+        kind: GsoKind::Tcp,
+        needs_checksum: true,
+        size: segment as u16,
+        checksum_start: ipv4::HEADER_LEN as u16,
+        checksum_offset: 16,
+    };
+    (bytes, gso)
+}
+
+/// The headers in which Alice's datagrams reach Bob.
+pub fn wire_header() -> OuterHeader {
+    OuterHeader {
+        src: ALICE.into(),
+        dst: BOB.into(),
+        src_port: 4500,
+        dst_port: 4500,
+        tos: 0,
+        ttl: 64,
+        may_fragment: false,
+    }
 }
 
 /// What the TUN says of a packet of the application's socket.

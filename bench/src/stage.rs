@@ -26,6 +26,14 @@ impl Stage<'_> {
     /// # Errors
     /// Without root, or where something does not come up; nothing is left then.
     pub fn build(&self) -> anyhow::Result<Rig> {
+        self.build_with(&Pair { mode: "tunnel", ..Pair::default() })
+    }
+
+    /// The same with a tunnel of another kind.
+    ///
+    /// # Errors
+    /// As [`Stage::build`].
+    pub fn build_with(&self, pair: &Pair) -> anyhow::Result<Rig> {
         let options = RigOptions {
             name: format!("rvl-bench-{}", self.name),
             binary: product::ravelin()?,
@@ -38,7 +46,7 @@ impl Stage<'_> {
             rig.set_policy(side, &policy(self.program, peer, networks))?;
             rig.start_with(side, self.args).with_context(|| format!("starting {}'s daemon", side.name()))?;
         }
-        rig.associate(&Pair { mode: "tunnel", ..Pair::default() })?;
+        rig.associate(pair)?;
         Ok(rig)
     }
 }

@@ -21,7 +21,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 const WAYS: [Way; 2] = [Way::Bursts, Way::Packets];
 
-struct Tunnel {
+/// Two hosts with a null tunnel between them.
+pub(super) struct Tunnel {
     way: Way,
     carriers: [Running; 2],
     lab: Lab,
@@ -74,7 +75,7 @@ fn instance(way: Way, side: Side) -> String {
 }
 
 impl Tunnel {
-    fn build(way: Way, iperf3: &Path) -> anyhow::Result<Tunnel> {
+    pub(super) fn build(way: Way, iperf3: &Path) -> anyhow::Result<Tunnel> {
         for side in Side::BOTH {
             sockmon::detach(&instance(way, side)).context("removing what a crash left")?;
         }
@@ -94,7 +95,7 @@ impl Tunnel {
         Ok(Tunnel { way, carriers, lab, iperf3: iperf3.to_owned() })
     }
 
-    fn flow(&self, octets: u64, flows: u32) -> anyhow::Result<Flow> {
+    pub(super) fn flow(&self, octets: u64, flows: u32) -> anyhow::Result<Flow> {
         let pids = self.carriers.each_ref().map(Running::pid);
         let flow = flow::bulk(&self.lab, &self.iperf3, pids, octets, flows);
         let said = || self.carriers.each_ref().map(Running::output).concat();

@@ -302,6 +302,8 @@ impl Replay {
         for outcome in std::mem::take(&mut self.sent) {
             let (verdict, meta, bytes) = match &outcome {
                 Outcome::Send(packet) => (ReplayVerdict::Protect, packet.meta, packet.bytes()),
+                // This engine gathers nothing.
+                Outcome::Burst(_) => continue,
                 Outcome::Clear(packet) => (ReplayVerdict::Bypass, packet.meta, packet.bytes()),
                 Outcome::Reply(packet, _) => (ReplayVerdict::Reply, packet.meta, packet.bytes()),
                 Outcome::Held(_) => {

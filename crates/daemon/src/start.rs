@@ -383,7 +383,8 @@ fn halves(
     let random = |source| RunError::System { doing: "reading random octets", source };
     netio::random::fill(&mut seed).map_err(random)?;
     let spd = Arc::new(candidate.compiled.spd.clone());
-    let mut outbound = engine::Outbound::new(spd, u64::from_ne_bytes(seed)).behind_the_kernel_half();
+    let outbound = engine::Outbound::new(spd, u64::from_ne_bytes(seed));
+    let mut outbound = outbound.behind_the_kernel_half().gathering();
     let mut inbound = engine::Inbound::new(config.esp.port);
     if let Some(state) = state {
         let count = (state.outbound.len(), state.inbound.len());

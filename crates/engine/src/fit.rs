@@ -2,7 +2,8 @@
 
 use wire::ip::Headers;
 use wire::stage::Inner;
-use wire::{DropReason, GsoKind, Packet, checksum, ipv6, udp};
+use wire::tcp::{Flags, Tcp, TcpOption};
+use wire::{DropReason, GsoKind, Packet, checksum, ipv6, protocol, udp};
 
 /// The most that an IP length field can say.
 const LONGEST: usize = u16::MAX as usize;
@@ -25,6 +26,11 @@ pub(crate) fn tunnel(packet: &mut Packet<Inner>, headers: &Headers, mtu: usize) 
     let gso = packet.meta.gso;
     match gso.kind {
         GsoKind::Tcp => Ok(Fit::Cut(mtu)),
+        GsoKind::None if is_divisible(packet, headers, mtu) => {
+            // As large as it comes: `mtu` is the limit.
+            (packet.meta.gso.kind, packet.meta.gso.size) = (GsoKind::Tcp, u16::MAX);
+            Ok(Fit::Cut(mtu))
+        }
         GsoKind::None => {
             fits(packet, headers, packet.bytes().len(), mtu)?;
             complete(packet)?;
@@ -36,6 +42,25 @@ pub(crate) fn tunnel(packet: &mut Packet<Inner>, headers: &Headers, mtu: usize) 
             Ok(Fit::Cut(LONGEST))
         }
     }
+}
+
+/// Whether this is a TCP segment that its sender made for the uplink, too long for the tunnel, and that may be cut like a
+/// super-packet: its sender meant a stream, so this is no fragmentation and the don't-fragment flag does not speak of it
+/// (RFC 9293 section 3.7: segments are the sender's choice, not the receiver's business).
+fn is_divisible(packet: &Packet<Inner>, headers: &Headers, mtu: usize) -> bool {
+    // What was joined from fragments is carried whole.
+    if packet.bytes().len() <= mtu || headers.protocol != protocol::TCP || packet.meta.may_fragment {
+        return false;
+    }
+    let Ok(tcp) = Tcp::new_checked(headers.upper(packet.bytes())) else { return false };
+    // A signature over the segment (RFC 2385, RFC 5925) would be wrong on every piece.
+    let signed = |option| matches!(option, Ok(TcpOption::Other { kind: 19 | 29, .. }) | Err(_));
+    // Its pieces get right checksums, so its own must be.
+    !tcp.flags().intersects(Flags::SYN | Flags::RST)
+        && headers.header_len + tcp.header_len() < mtu
+        && !tcp.options().any(signed)
+        && (packet.meta.gso.needs_checksum
+            || checksum::verify_transport(packet.bytes(), headers) == Some(true))
 }
 
 /// For a way that the sender knows better than we do: super-packets are cut as it wished.

@@ -11,6 +11,11 @@
 //! 8. The rules of the SPD: whether the services that the packet had are those that its rule demands.
 //! 9. The mark that proves all this to the kernel half.
 
+mod burst;
+mod delivery;
+
+pub use delivery::Delivery;
+
 use crate::event::{Event, Events, Expire};
 use crate::nest::{self, Members};
 use crate::rules::{self, Rules};
@@ -47,6 +52,10 @@ pub struct Inbound {
     tally: Tally,
     /// `None`: there is no rule for inbound packets.
     rules: Option<Rules>,
+    /// What became of packets that came in a burst and were taken one by one.
+    singly: Vec<InboundOutcome>,
+    /// Packets of a burst that are in turn ones of an association with this host.
+    members_waiting: Vec<(Packet<Inner>, Headers)>,
 }
 
 impl Inbound {
@@ -61,6 +70,8 @@ impl Inbound {
             events: Events::default(),
             tally: Tally::new(),
             rules: None,
+            singly: Vec::new(),
+            members_waiting: Vec::new(),
         }
     }
 

@@ -15,6 +15,7 @@ mod event;
 mod fit;
 mod hold;
 pub mod inbound;
+mod mss;
 mod nest;
 pub mod outbound;
 mod rules;
@@ -22,7 +23,7 @@ mod tally;
 
 pub use event::{Acquire, Event, Expire, MAX_EVENTS};
 pub use hold::HoldLimits;
-pub use inbound::{Inbound, InboundOutcome};
+pub use inbound::{Delivery, Inbound, InboundOutcome};
 pub use outbound::{Outbound, Outcome};
 pub use rules::SPD_RULE;
 pub use tally::{Dropped, REMEMBERED, Tally, Traffic};

@@ -10,6 +10,7 @@
 //!    carried whole and its outer packet fragmented.
 //! 6. ESP or AH, or each member of a bundle in turn: see `bundle.rs`.
 
+mod gather;
 mod ruled;
 mod waiting;
 
@@ -17,8 +18,10 @@ use crate::bundle;
 use crate::event::{Event, Events, Expire};
 use crate::fit::{self, Fit};
 use crate::hold::Holds;
+use crate::mss;
 use crate::tally::{About, Dropped, Tally};
-use ipsec::Codec;
+use gather::{Gather, Hands};
+use ipsec::{Codec, slot};
 use sadb::sa::{LifeState, OutboundState};
 use sadb::spd::{Action, Decision, Level, Spd};
 use sadb::{Chain, Direction, FlowCache, FlowKey, OutboundSa, OutboundSad, SaIndex, SadError, Spi};
@@ -27,8 +30,8 @@ use std::sync::Arc;
 use wire::ip::{self, Headers};
 use wire::stage::{Admitted, Inner, Outer, Selected};
 use wire::{
-    AcquireId, AppId, Buf, DropReason, Flow, Gso, Meta, Packet, Pool, Reassembled, Reassembler, Services,
-    Time, Verdict, WireError, fragment, icmp, ipv6, record, segment,
+    AcquireId, AppId, Buf, Burst, DropReason, Flow, Gso, Meta, Packet, Pool, Reassembled, Reassembler,
+    Services, Time, Verdict, WireError, fragment, icmp, ipv6, record, segment,
 };
 
 /// Sets of four flows whose decisions are remembered.
@@ -39,6 +42,8 @@ const ROUTE_SETS: usize = 1024;
 pub enum Outcome {
     /// For the wire, protected.
     Send(Packet<Outer>),
+    /// For the wire, protected: many packets of one association. Only of an engine that [gathers](Outbound::gathering).
+    Burst(Burst<Outer>),
     /// For the wire, as it is: policy lets it pass in clear.
     Clear(Packet<Selected>),
     /// For the host, through the TUN with this mark: an ICMP error about the packet, which is reported as dropped as well.
@@ -79,6 +84,8 @@ pub struct Outbound {
     /// Packets come from a kernel half that lets bypassed ones pass by itself.
     filtered: bool,
     fragments: Reassembler,
+    /// `None`: every packet leaves by itself, at once.
+    gather: Option<Gather>,
     /// `None`: nobody answers acquires, so nothing waits.
     holds: Option<Holds>,
     events: Events,
@@ -99,6 +106,7 @@ impl Outbound {
             loads: 0,
             filtered: false,
             fragments: Reassembler::default(),
+            gather: None,
             holds: None,
             events: Events::default(),
             codec: Codec::default(),
@@ -111,6 +119,21 @@ impl Outbound {
     pub fn behind_the_kernel_half(mut self) -> Outbound {
         self.filtered = true;
         self
+    }
+
+    /// Let packets of one association that follow one another leave as [`Outcome::Burst`]. A packet may then wait for those
+    /// behind it until [`Outbound::flush`], which comes before anything else is done with the engine.
+    pub fn gathering(mut self) -> Outbound {
+        self.gather = Some(Gather::default());
+        self
+    }
+
+    /// Nothing follows for now: what was gathered leaves.
+    #[inline]
+    pub fn flush(&mut self, pool: &mut Pool, out: &mut Vec<Outcome>) {
+        if let Some(gather) = &mut self.gather {
+            gather.close(&mut Hands { sad: &mut self.sad, tally: &mut self.tally, pool, out });
+        }
     }
 
     /// Take one packet all the way. Its outcomes are appended to `out`; buffers come from `pool` and go back to it.
@@ -284,7 +307,21 @@ impl Outbound {
         } else {
             ipsec::inner_mtu(sa.config())
         };
-        match fit::tunnel(&mut packet, headers, mtu) {
+        mss::clamp(&mut packet, headers, mtu);
+        let fit = fit::tunnel(&mut packet, headers, mtu);
+        if let (Some(gather), Ok(fit)) = (&mut self.gather, fit) {
+            let frame = if slot::serves(sa.config()) { gather.frame(sa, &packet, fit) } else { None };
+            let mut hands = Hands { sad: &mut self.sad, tally, pool, out };
+            if let Some(frame) = frame {
+                return gather.take(index, &frame, packet, headers, fit, flow, &mut hands);
+            }
+            // It must not overtake what was before it.
+            gather.close(&mut hands);
+        }
+        let Some(sa) = self.sad.get_mut(index) else {
+            return end(tally, packet, DropReason::NoSa, Some(flow), pool, out);
+        };
+        match fit {
             Ok(Fit::Whole) => seal(sa, tally, packet, flow, pool, out),
             Ok(Fit::Cut(longest)) => {
                 cut(tally, packet, headers, longest, flow, pool, out, |tally, segment, pool, out| {

@@ -77,8 +77,12 @@ pub struct Traffic {
 
 impl Traffic {
     pub(crate) fn count(&mut self, bytes: usize) {
-        self.packets += 1;
-        self.bytes += bytes as u64;
+        self.count_many(1, bytes as u64);
+    }
+
+    pub(crate) fn count_many(&mut self, packets: u64, bytes: u64) {
+        self.packets += packets;
+        self.bytes += bytes;
     }
 }
 

@@ -6,14 +6,14 @@ mod support;
 
 use auth::{ah_config, bare_config, sha256};
 use crypto::SuiteId;
-use engine::{InboundOutcome, Outcome};
+use engine::{Delivery, InboundOutcome, Outcome};
 use sadb::sa::SaProtocol;
 use sadb::spd::Level;
 use sadb::{InboundSa, Mode, OutboundSa, SaConfig, Spi};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering};
 use support::*;
-use wire::{AppId, Meta, Packet, Pool, Services, Time};
+use wire::{AppId, Burst, Meta, Packet, Pool, Services, Time};
 
 struct Counting;
 
@@ -49,6 +49,7 @@ fn no_packet_allocates_in_steady_state() {
     for mode in MODES {
         for suite in SUITES {
             steady_state(mode, suite);
+            bursts_in_steady_state(mode, suite);
         }
     }
     for mode in MODES {
@@ -140,4 +141,47 @@ fn through(name: &str, configs: &[SaConfig]) {
     assert!(count - counted > 2000);
     // The packet of each, once.
     assert_eq!(arrived, count, "{name}");
+}
+
+fn bursts_in_steady_state(mode: Mode, suite: SuiteId) {
+    let config = outbound_config(mode, suite, false);
+    let mut alice = Sender::new(mandatory(), std::slice::from_ref(&config));
+    alice.engine = alice.engine.gathering();
+    let mut bob = Receiver::new(std::slice::from_ref(&config));
+    let small = stamped(APP, &alice_to_bob(false, 0, 100));
+    let (large, _) = tcp_super(false, 1, 1400, 60_000);
+    let (mut out, mut delivery) = (Vec::with_capacity(128), Delivery::new());
+    let mut round = || {
+        for template in [&small, &small, &large, &large, &small] {
+            let (buf, meta) = load(&mut alice.pool, template.bytes(), template.meta);
+            alice.engine.handle(Time(1), Packet::from_host(buf, meta), &mut alice.pool, &mut out);
+        }
+        alice.engine.flush(&mut alice.pool, &mut out);
+        let mut count = 0;
+        for outcome in out.drain(..) {
+            let Outcome::Burst(burst) = outcome else { panic!("{outcome:?}") };
+            // The burst, and a copy of it.
+            for _ in 0..2 {
+                let (buf, _) = load(&mut bob.pool, burst.bytes(), Meta::default());
+                let raw = Burst::raw(buf, burst.header, burst.stride(), Time(1)).unwrap();
+                bob.engine.handle_burst(Time(1), raw, &mut bob.pool, &mut delivery);
+            }
+            count += burst.count();
+            alice.pool.put(burst.into_buf());
+        }
+        assert_eq!(delivery.len(), count);
+        let mut delivered = 0;
+        delivery.trains(|train| delivered += train.packets().len());
+        assert_eq!(delivered, count);
+        delivery.clear(&mut bob.pool);
+        count
+    };
+    for _ in 0..8 {
+        round();
+    }
+    let before = ALLOCATIONS.load(Ordering::Relaxed);
+    let count: usize = (0..50).map(|_| round()).sum();
+    let allocated = ALLOCATIONS.load(Ordering::Relaxed) - before;
+    assert_eq!(allocated, 0, "{mode} {suite}: {count} packets in bursts");
+    assert!(count > 2000);
 }

@@ -54,6 +54,7 @@ fn to(remote: &str, port: u16) -> Vec<u8> {
 fn fate(alice: &mut Sender, packet: Packet<stage::Inner>) -> (&'static str, u32) {
     match alice.handle(packet).remove(0) {
         Outcome::Send(packet) => ("protected", packet.meta.rule),
+        Outcome::Burst(_) => ("burst", 0),
         Outcome::Clear(packet) => ("clear", packet.meta.rule),
         Outcome::Reply(packet, _) => ("reply", packet.meta.rule),
         Outcome::Held(_) => ("held", 0),

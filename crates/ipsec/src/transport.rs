@@ -89,10 +89,15 @@ fn read_v6(bytes: &[u8], view: &Ipv6<&[u8]>) -> Result<(ipv6::Front, IpAddr), Dr
     Ok((front, ip::final_destination(bytes, &headers)))
 }
 
+/// What stands in front of a security header must not come out of it, and neither must a fragment.
+#[inline]
+pub(crate) fn comes_out(next_header: u8) -> bool {
+    !matches!(next_header, protocol::HOP_BY_HOP | protocol::ROUTING | protocol::FRAGMENT)
+}
+
 /// Put the outer header in front of the payload as that of the inner packet.
 pub(crate) fn restore(buf: &mut Buf, opened: &Opened<'_>) -> Result<(), DropReason> {
-    // What stands in front of a security header must not come out of it, and neither must a fragment.
-    if matches!(opened.next_header, protocol::HOP_BY_HOP | protocol::ROUTING | protocol::FRAGMENT) {
+    if !comes_out(opened.next_header) {
         return Err(opened.wrong);
     }
     buf.truncate(opened.payload + opened.len);

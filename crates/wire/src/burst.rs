@@ -14,6 +14,7 @@ use crate::udp::{self, Udp, UdpRepr};
 use crate::{AppId, Buf, Meta, Packet, Pool, Time, WireError, protocol, stage};
 use std::marker::PhantomData;
 use std::net::IpAddr;
+use std::ops::Range;
 
 /// The most datagrams of one burst: what every kernel with UDP_SEGMENT takes.
 pub const MAX_DATAGRAMS: usize = 64;
@@ -135,6 +136,13 @@ impl Burst<stage::Scheduled> {
     }
 }
 
+impl Burst<stage::Scheduled> {
+    /// All of them, back to back, to seal or open in place.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        self.buf.as_mut_slice()
+    }
+}
+
 impl Burst<stage::Raw> {
     /// What a socket received: datagrams of `stride` octets in `buf`, the last perhaps shorter. A stride of zero or one that is
     /// longer than the data means one datagram. `None` if the addresses are of two families.
@@ -195,6 +203,23 @@ impl<S> Burst<S> {
     /// The buffer, to give back to its [`Pool`].
     pub fn into_buf(self) -> Buf {
         self.buf
+    }
+
+    /// A copy of some octets as a packet of its own, at the burst's stage, in a buffer of `pool`. `None`: they are not all
+    /// there, or the pool's buffers are too small.
+    pub fn extract(&self, octets: Range<usize>, meta: Meta, pool: &mut Pool) -> Option<Packet<S>> {
+        let octets = self.buf.as_slice().get(octets)?;
+        let mut buf = pool.take();
+        match buf.push_back(octets.len()) {
+            Some(room) => {
+                room.copy_from_slice(octets);
+                Some(Packet::at_stage(buf, meta))
+            }
+            None => {
+                pool.put(buf);
+                None
+            }
+        }
     }
 
     /// Each datagram as a whole packet with IP and UDP header, in a buffer of `pool`. For adapters that know only those: it

@@ -5,7 +5,7 @@
 //! identifications (RFC 6864: one each), sequence numbers, flags and full checksums, one at a time in a buffer of
 //! the caller.
 
-use crate::field::{be16, put16, put32, range};
+use crate::field::{be16, put16, put32, range, tail};
 use crate::ip::{self, Headers};
 use crate::ipv6;
 use crate::tcp::{Flags, Tcp};
@@ -229,50 +229,94 @@ impl SegmentIter<'_> {
     /// none left. An error ([`WireError::NoRoom`]: `slot` is shorter) ends the iteration.
     #[inline]
     pub fn next_slice(&mut self, slot: &mut [u8]) -> Option<Result<usize, WireError>> {
+        let (from, to) = self.step()?;
+        Some(self.ended(self.write(from, to, slot)))
+    }
+
+    /// As [`SegmentIter::next_slice`], without the IP header, for who writes another in its place; the checksum is that of the
+    /// segment's own addresses.
+    #[inline]
+    pub fn next_upper(&mut self, slot: &mut [u8]) -> Option<Result<usize, WireError>> {
+        let (from, to) = self.step()?;
+        let len = self.headers.len() - self.ip_len + to - from;
+        let upper = slot.get_mut(..len).ok_or(WireError::NoRoom);
+        Some(self.ended(upper.and_then(|upper| self.write_upper(from, to, upper)).map(|()| len)))
+    }
+
+    /// Leave the next segment out; those behind it are as if it had been written.
+    pub fn pass(&mut self) {
+        if self.step().is_some() {
+            self.written = self.written.wrapping_add(1);
+        }
+    }
+
+    /// Octets of each segment's IP header, which [`SegmentIter::next_upper`] leaves out.
+    pub fn ip_len(&self) -> usize {
+        self.ip_len
+    }
+
+    /// The payload of the next segment, which is then behind us.
+    #[inline]
+    fn step(&mut self) -> Option<(usize, usize)> {
         let from = self.next?;
         let to = (from + self.size).min(self.payload.len());
         self.next = (to < self.payload.len()).then_some(to);
-        let result = self.write(from, to, slot);
+        Some((from, to))
+    }
+
+    /// Count what was written; an error is the end.
+    #[inline]
+    fn ended(&mut self, result: Result<usize, WireError>) -> Result<usize, WireError> {
         if result.is_err() {
             self.next = None;
         }
         self.written = self.written.wrapping_add(1);
-        Some(result)
+        result
     }
 
     #[inline]
     fn write(&self, from: usize, to: usize, slot: &mut [u8]) -> Result<usize, WireError> {
-        let data = range(self.payload, from, to);
-        let len = self.headers.len() + data.len();
+        let len = self.headers.len() + to - from;
         let bytes = slot.get_mut(..len).ok_or(WireError::NoRoom)?;
-        let (head, body) = bytes.split_at_mut_checked(self.headers.len()).ok_or(WireError::NoRoom)?;
-        head.copy_from_slice(self.headers);
-        match self.work {
-            Work::Nothing => body.copy_from_slice(data),
-            Work::Checksum { start, offset } => {
-                body.copy_from_slice(data);
-                checksum::complete_partial(bytes, start, offset)?;
-            }
-            Work::Tcp(template) => {
-                let sum = checksum::copy_sum(body, data).ok_or(WireError::NoRoom)?;
-                let (ip, tcp) = head.split_at_mut_checked(self.ip_len).ok_or(WireError::Gso)?;
-                self.finish_ip(ip, len)?;
-                self.finish_tcp(tcp, from, to, &template, sum);
-            }
-            Work::Udp { constant, checksum: true } => {
-                let sum = checksum::copy_sum(body, data).ok_or(WireError::NoRoom)?;
-                let (ip, udp) = head.split_at_mut_checked(self.ip_len).ok_or(WireError::Gso)?;
-                self.finish_ip(ip, len)?;
-                finish_udp(udp, data.len(), Some(constant + sum));
-            }
-            Work::Udp { checksum: false, .. } => {
-                body.copy_from_slice(data);
-                let (ip, udp) = head.split_at_mut_checked(self.ip_len).ok_or(WireError::Gso)?;
-                self.finish_ip(ip, len)?;
-                finish_udp(udp, data.len(), None);
-            }
+        let (ip, upper) = bytes.split_at_mut_checked(self.ip_len).ok_or(WireError::Gso)?;
+        ip.copy_from_slice(range(self.headers, 0, self.ip_len));
+        self.write_upper(from, to, upper)?;
+        if matches!(self.work, Work::Tcp(_) | Work::Udp { .. }) {
+            self.finish_ip(ip, len)?;
         }
         Ok(len)
+    }
+
+    #[inline]
+    fn write_upper(&self, from: usize, to: usize, upper: &mut [u8]) -> Result<(), WireError> {
+        let data = range(self.payload, from, to);
+        let template = tail(self.headers, self.ip_len);
+        let (head, body) = upper.split_at_mut_checked(template.len()).ok_or(WireError::NoRoom)?;
+        match self.work {
+            Work::Nothing | Work::Checksum { .. } => {
+                head.copy_from_slice(template);
+                body.copy_from_slice(data);
+                if let Work::Checksum { start, offset } = self.work {
+                    checksum::complete_partial(upper, start - self.ip_len, offset)?;
+                }
+            }
+            Work::Tcp(tcp) => {
+                head.copy_from_slice(template);
+                let sum = checksum::copy_sum(body, data).ok_or(WireError::NoRoom)?;
+                self.finish_tcp(head, from, to, &tcp, sum);
+            }
+            Work::Udp { constant, checksum } => {
+                head.copy_from_slice(template);
+                if checksum {
+                    let sum = checksum::copy_sum(body, data).ok_or(WireError::NoRoom)?;
+                    finish_udp(head, data.len(), Some(constant + sum));
+                } else {
+                    body.copy_from_slice(data);
+                    finish_udp(head, data.len(), None);
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Lengths, identification and header checksum of a packet of `len` octets.

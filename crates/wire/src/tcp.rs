@@ -1,7 +1,7 @@
 //! TCP headers and their options (RFC 9293 section 3.1; RFC 7323, RFC 2018, RFC 2385, RFC 5925).
 
-use crate::WireError;
 use crate::field::{array, be16, be32, octet, put16, put32, range, tail};
+use crate::{WireError, checksum};
 
 /// Octets of a header without options.
 pub const HEADER_LEN: usize = 20;
@@ -152,6 +152,33 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Tcp<B> {
         put16(self.bytes.as_mut(), 18, urgent);
     }
 
+    /// Lower the maximum segment size that the options offer (RFC 9293 section 3.7.1) to `most`; whether it was larger. The
+    /// checksum changes along (RFC 1624) if it is `complete`; the sum of a pseudo-header alone does not depend on it.
+    pub fn lower_max_segment(&mut self, most: u16, complete: bool) -> bool {
+        let mut at = HEADER_LEN;
+        for option in self.options() {
+            match option {
+                Ok(TcpOption::MaxSegment(size)) if size > most => {
+                    // The words of 16 bits that the value lies in, wherever it starts.
+                    let (from, to) = ((at + 2) & !1, (at + 5) & !1);
+                    let bytes = self.bytes.as_mut();
+                    let before = checksum::fold(checksum::sum(range(bytes, from, to)));
+                    put16(bytes, at + 2, most);
+                    let after = checksum::fold(checksum::sum(range(bytes, from, to)));
+                    let check = be16(bytes, 16);
+                    if complete {
+                        let sum = u32::from(!check) + u32::from(!before) + u32::from(after);
+                        put16(bytes, 16, !checksum::fold(sum));
+                    }
+                    return true;
+                }
+                Ok(option) => at += option.len(),
+                Err(_) => return false,
+            }
+        }
+        false
+    }
+
     /// Set the checksum field.
     pub fn set_checksum(&mut self, check: u16) {
         put16(self.bytes.as_mut(), 16, check);
@@ -185,6 +212,21 @@ pub enum TcpOption<'a> {
         /// What follows kind and length.
         data: &'a [u8],
     },
+}
+
+impl TcpOption<'_> {
+    /// Octets in the header, kind and length included.
+    #[expect(clippy::len_without_is_empty, reason = "an option has a kind")]
+    pub fn len(&self) -> usize {
+        match self {
+            TcpOption::Nop => 1,
+            TcpOption::SackPermitted => 2,
+            TcpOption::WindowScale(_) => 3,
+            TcpOption::MaxSegment(_) => 4,
+            TcpOption::Timestamps { .. } => 10,
+            TcpOption::Sack(data) | TcpOption::Other { data, .. } => 2 + data.len(),
+        }
+    }
 }
 
 /// The options of a segment. Ends at the end-of-list option, at the end of the header, or behind the first

@@ -2,13 +2,16 @@
 
 use std::os::fd::AsFd;
 
-use engine::{Inbound, InboundOutcome};
+use engine::{Delivery, Inbound};
 use netio::tun::Tun;
 use netio::udp::{Family, UdpTransport};
 use netio::{clock, poll};
-use wire::{DropReason, Packet, Pool, Time, stage};
+use wire::{Burst, DropReason, Pool, Time, stage};
 
-use super::{BATCH, Due, HOUSEKEEPING, Inbox, Losses, Next, RECOVERY, Teller, pool};
+use super::{Due, HOUSEKEEPING, Inbox, Losses, Next, RECOVERY, Teller, pool};
+
+/// Times that a socket is asked for bursts before the thread looks at its channel again.
+const CALLS: usize = 8;
 
 /// What the thread owns and the control plane asks about.
 pub struct InboundHalf {
@@ -45,18 +48,20 @@ pub struct InboundThread {
     pub tun: Tun,
 }
 
-/// Room for one batch of packets and what became of them.
+/// What one call received, and what became of it.
 struct Work {
     pool: Pool,
-    packets: Vec<Packet<stage::Raw>>,
-    outcomes: Vec<InboundOutcome>,
+    bursts: Vec<Burst<stage::Raw>>,
+    delivery: Delivery,
 }
 
 impl InboundThread {
     /// Carry packets until told to stop.
     pub fn serve(mut self, half: &mut InboundHalf, inbox: &Inbox<InboundHalf>) {
-        let mut work =
-            Work { pool: pool(), packets: Vec::with_capacity(BATCH), outcomes: Vec::with_capacity(BATCH) };
+        let mut work = Work { pool: pool(), bursts: Vec::new(), delivery: Delivery::new() };
+        if let Err(error) = self.udp.join_datagrams(true) {
+            tracing::warn!("the kernel joins no UDP datagrams: {error}; each costs a walk through its stack");
+        }
         let mut due = Due::new(clock::monotonic());
         loop {
             // A family that the host has not stands in the set as the eventfd.
@@ -81,33 +86,24 @@ impl InboundThread {
         }
     }
 
-    /// Take datagrams until there is none or the batch is full; `false` if the socket does not work.
+    /// Take datagrams until there is none or it was often enough; `false` if the socket does not work.
     fn batch(&mut self, half: &mut InboundHalf, family: Family, now: Time, work: &mut Work) -> bool {
-        let mut taken = 0;
-        while taken < BATCH {
-            let received = match self.udp.recv(family, now, &mut work.pool, &mut work.packets) {
+        let Work { pool, bursts, delivery } = work;
+        for _ in 0..CALLS {
+            let received = match self.udp.recv_bursts(family, now, pool, bursts) {
                 Ok(received) => received,
                 Err(error) => {
                     half.losses.broke("the UDP socket", &error);
                     return false;
                 }
             };
-            taken += received.datagrams;
             half.losses.received += received.datagrams as u64;
             half.losses.count(DropReason::Truncated, received.truncated as u64);
-            for packet in work.packets.drain(..) {
-                half.engine.handle(now, packet, &mut work.pool, &mut work.outcomes);
+            for burst in bursts.drain(..) {
+                half.engine.handle_burst(now, burst, pool, delivery);
             }
-            for outcome in work.outcomes.drain(..) {
-                match outcome {
-                    InboundOutcome::Deliver(packet, mark) => {
-                        half.losses.refused(self.tun.send(&packet, mark));
-                        work.pool.put(packet.into_buf());
-                    }
-                    // The engine has counted it.
-                    InboundOutcome::Drop(_) => {}
-                }
-            }
+            delivery.trains(|train| half.losses.train(&self.tun.send_train(train)));
+            delivery.clear(pool);
             if !received.more {
                 break;
             }

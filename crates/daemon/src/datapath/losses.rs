@@ -1,6 +1,8 @@
 //! What a thread counts beside its engine: packets in, and those that a device refused.
 
-use wire::DropReason;
+use netio::tun::Delivered;
+use netio::udp::Sent;
+use wire::{Burst, DropReason, stage};
 
 /// Counters of one thread's devices.
 #[derive(Clone, Debug)]
@@ -30,6 +32,20 @@ impl Losses {
         }
     }
 
+    /// Count the datagrams of a burst that a socket did not take.
+    pub(super) fn burst(&mut self, burst: &Burst<stage::Outer>, sent: &Sent) {
+        if let Some(reason) = sent.dropped {
+            self.count(reason, burst.count().saturating_sub(sent.datagrams) as u64);
+        }
+    }
+
+    /// Count the packets of a train that the device did not take.
+    pub(super) fn train(&mut self, delivered: &Delivered) {
+        if let Some((packets, reason)) = delivered.dropped {
+            self.count(reason, packets as u64);
+        }
+    }
+
     /// A device answered with an error; said once in the log.
     pub(super) fn broke(&mut self, device: &str, error: &std::io::Error) {
         let text = format!("{device}: {error}");
@@ -55,6 +71,30 @@ impl Losses {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use wire::{Buf, OuterHeader};
+
+    #[test]
+    fn the_rest_of_a_burst_is_counted() {
+        let header = OuterHeader {
+            src: [192, 0, 2, 1].into(),
+            dst: [192, 0, 2, 2].into(),
+            src_port: 4500,
+            dst_port: 4500,
+            tos: 0,
+            ttl: 64,
+            may_fragment: false,
+        };
+        let mut burst = Burst::begin(Buf::with_capacity(100, 0), header, 10).unwrap();
+        for _ in 0..5 {
+            assert!(burst.commit(10));
+        }
+        let burst = burst.advance();
+        let mut losses = Losses::new();
+        losses.burst(&burst, &Sent { datagrams: 5, dropped: None, whole: true });
+        assert_eq!(losses.drops().count(), 0);
+        losses.burst(&burst, &Sent { datagrams: 3, dropped: Some(DropReason::Backpressure), whole: false });
+        assert_eq!(losses.drops().collect::<Vec<_>>(), [(DropReason::Backpressure, 2)]);
+    }
 
     #[test]
     fn a_refusal_is_counted_by_reason() {
@@ -62,7 +102,11 @@ mod tests {
         losses.refused(Ok(()));
         losses.refused(Err(DropReason::Backpressure));
         losses.count(DropReason::Truncated, 3);
+        losses.train(&Delivered { packets: 2, dropped: Some((4, DropReason::BadHeader)) });
+        losses.train(&Delivered { packets: 2, dropped: None });
         let seen: Vec<_> = losses.drops().collect();
-        assert_eq!(seen, [(DropReason::Truncated, 3), (DropReason::Backpressure, 1)]);
+        let want = [(DropReason::Truncated, 3), (DropReason::BadHeader, 4), (DropReason::Backpressure, 1)];
+        assert_eq!(seen.len(), want.len());
+        assert!(want.iter().all(|one| seen.contains(one)), "{seen:?}");
     }
 }

@@ -66,8 +66,13 @@ impl OutboundThread {
                 half.engine.refuse_acquire(id, &mut pool, &mut outcomes);
             }
             half.engine.release(now, &mut pool, &mut outcomes);
+            half.engine.flush(&mut pool, &mut outcomes);
             self.carry_out(half, &mut pool, &mut outcomes);
-            if readable && !self.batch(half, now, &mut pool, &mut outcomes) {
+            let works = !readable || self.batch(half, now, &mut pool, &mut outcomes);
+            // Nothing waits for packets that may not come.
+            half.engine.flush(&mut pool, &mut outcomes);
+            self.carry_out(half, &mut pool, &mut outcomes);
+            if !works {
                 // A broken device reads as ready for ever; only the channel is waited on meanwhile.
                 let _ = poll::readable([inbox.wake().as_fd()], Some(RECOVERY));
             }
@@ -125,6 +130,11 @@ impl OutboundThread {
                 Outcome::Send(packet) => {
                     half.losses.refused(self.udp.send(&packet));
                     pool.put(packet.into_buf());
+                }
+                Outcome::Burst(burst) => {
+                    let sent = self.udp.send_burst(&burst);
+                    half.losses.burst(&burst, &sent);
+                    pool.put(burst.into_buf());
                 }
                 Outcome::Clear(packet) => {
                     half.losses.refused(self.clear.send(packet.bytes()));

@@ -12,6 +12,7 @@ pub(crate) mod decap;
 mod dummy;
 pub(crate) mod encap;
 pub(crate) mod pad;
+pub mod slot;
 
 pub use dummy::dummy;
 

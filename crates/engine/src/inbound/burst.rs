@@ -1,0 +1,350 @@
+//! Stages 2 to 8 for a burst: datagrams that one system call received, opened where they lie.
+//!
+//! The association is found, and its peer compared, once for each run of datagrams with one SPI. A burst with anything in it
+//! but ESP of associations that [`slot::opens`] speaks of goes through the stages packet by packet.
+
+use std::ops::Range;
+
+use ipsec::slot::{self, Opened};
+use sadb::{InboundSa, Spi};
+use wire::burst::MAX_DATAGRAMS;
+use wire::esp::{self, Esp, UdpPayload};
+use wire::ip::{self, Headers};
+use wire::stage::{Classed, Clean, Inner, Raw, Scheduled};
+use wire::{AppId, Burst, DropReason, Flow, Meta, Packet, Pool, Reassembler, Services, Time};
+
+use super::{Delivery, Inbound, InboundOutcome, join_inner, permit};
+use crate::tally::{About, Dropped, Tally};
+
+/// Datagrams with one SPI, one behind the other.
+#[derive(Clone, Copy, Default)]
+struct Run {
+    spi: u32,
+    from: usize,
+    to: usize,
+}
+
+/// The runs of a burst; no more than there may be datagrams.
+struct Runs {
+    list: [Run; MAX_DATAGRAMS],
+    count: usize,
+}
+
+impl Runs {
+    /// The next datagram is of this SPI; `false` if it begins a run.
+    #[inline]
+    fn goes_on(&mut self, spi: u32) -> bool {
+        let last = self.count.checked_sub(1).and_then(|last| self.list.get_mut(last));
+        match last.filter(|run| run.spi == spi) {
+            Some(run) => {
+                run.to += 1;
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// A run begins with the next datagram; `None` if there are too many.
+    fn begin(&mut self, spi: u32) -> Option<()> {
+        let from = self.iter().last().map_or(0, |run| run.to);
+        *self.list.get_mut(self.count)? = Run { spi, from, to: from + 1 };
+        self.count += 1;
+        Some(())
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &Run> {
+        self.list.iter().take(self.count)
+    }
+}
+
+/// What all packets of a run have in common.
+struct Common {
+    now: Time,
+    spi: u32,
+    app: AppId,
+    services: Services,
+    mark: u32,
+    /// Type of service of the outer header.
+    tos: u8,
+    port: u16,
+}
+
+impl Common {
+    fn meta(&self, sequence: u64) -> Meta {
+        let Common { now, spi, app, services, tos, .. } = *self;
+        Meta { received: now, spi, app, services, sequence, tos, ..Meta::default() }
+    }
+
+    fn about(&self, sequence: u64) -> About {
+        About { at: self.now, app: self.app, spi: self.spi, sequence, ..About::default() }
+    }
+}
+
+impl Inbound {
+    /// Take a received burst all the way. Packets for the host are added to `delivery`; those that end are in the tally.
+    /// Buffers come from `pool` and go back to it, that of the burst through [`Delivery::clear`] if a packet in it is for the
+    /// host.
+    pub fn handle_burst(&mut self, now: Time, burst: Burst<Raw>, pool: &mut Pool, delivery: &mut Delivery) {
+        match self.runs(&burst) {
+            Some(runs) => self.open_burst(now, burst, &runs, pool, delivery),
+            None => self.open_singly(now, burst, pool, delivery),
+        }
+    }
+
+    /// The runs of a burst; `None` if it is one to take packet by packet.
+    #[inline]
+    fn runs(&self, burst: &Burst<Raw>) -> Option<Runs> {
+        if burst.header.dst_port != self.port || burst.bytes().is_empty() || burst.count() > MAX_DATAGRAMS {
+            return None;
+        }
+        let mut runs = Runs { list: [Run::default(); MAX_DATAGRAMS], count: 0 };
+        for datagram in burst.datagrams() {
+            if esp::classify(datagram) != UdpPayload::Esp {
+                return None;
+            }
+            let spi = Esp::new_checked(datagram).ok()?.spi();
+            if runs.goes_on(spi) {
+                continue;
+            }
+            // Rules look at whole packets.
+            let ruled = |sa: &InboundSa| self.rules.is_some() && sa.config().selectors.app.is_none();
+            if self.sad.get(Spi(spi)).is_some_and(|sa| !slot::opens(sa.config()) || ruled(sa)) {
+                return None;
+            }
+            runs.begin(spi)?;
+        }
+        Some(runs)
+    }
+
+    #[inline]
+    fn open_burst(
+        &mut self,
+        now: Time,
+        burst: Burst<Raw>,
+        runs: &Runs,
+        pool: &mut Pool,
+        delivery: &mut Delivery,
+    ) {
+        let mut opened = [Opened::NONE; MAX_DATAGRAMS];
+        let mut burst: Burst<Scheduled> = burst.advance::<Clean>().advance::<Classed>().advance();
+        for run in runs.iter() {
+            self.open_run(now, &mut burst, run, opened.get_mut(run.from..run.to).unwrap_or_default());
+        }
+        let burst: Burst<Inner> = burst.advance();
+        let before = delivery.len();
+        for run in runs.iter() {
+            let opened = opened.get(run.from..run.to).unwrap_or_default();
+            self.admit_run(now, &burst, run, opened, pool, delivery);
+        }
+        if delivery.len() > before {
+            delivery.push_burst(burst.advance());
+        } else {
+            pool.put(burst.into_buf());
+        }
+    }
+
+    /// Stages 3 and 4.
+    #[inline]
+    fn open_run(&mut self, now: Time, burst: &mut Burst<Scheduled>, run: &Run, opened: &mut [Opened]) {
+        let (header, stride, len) = (burst.header, burst.stride(), burst.bytes().len());
+        let octets = run.from * stride..len.min(run.to * stride);
+        let datagrams = burst.bytes_mut().get_mut(octets).unwrap_or_default();
+        let reason = match self.sad.get_mut(Spi(run.spi)) {
+            Some(sa) if sa.is_peer(header.src, header.dst, None) => {
+                return slot::open(sa, now, &header, datagrams, stride, opened);
+            }
+            Some(sa) => {
+                opened.iter().for_each(|_| sa.counters.dropped(DropReason::WrongPeer));
+                DropReason::WrongPeer
+            }
+            None => DropReason::UnknownSpi,
+        };
+        for (datagram, opened) in datagrams.chunks(stride).zip(opened) {
+            *opened = Opened::refused(datagram, reason);
+        }
+    }
+
+    /// Stages 5 to 8.
+    #[inline]
+    fn admit_run(
+        &mut self,
+        now: Time,
+        burst: &Burst<Inner>,
+        run: &Run,
+        opened: &[Opened],
+        pool: &mut Pool,
+        delivery: &mut Delivery,
+    ) {
+        let Inbound { sad, inner_fragments, tally, port, members_waiting, .. } = self;
+        let header = &burst.header;
+        let sa = sad.get_mut(Spi(run.spi)).filter(|sa| sa.is_peer(header.src, header.dst, None));
+        let (app, services) = match &sa {
+            Some(sa) => (sa.config().selectors.app.unwrap_or_default(), sa.config().services()),
+            None => (AppId::NONE, Services::NONE),
+        };
+        let mark = crate::mark(services, app);
+        let common = Common { now, spi: run.spi, app, services, mark, tos: header.tos, port: *port };
+        let mut admission = Admission {
+            common,
+            burst,
+            tally,
+            fragments: inner_fragments,
+            nested: members_waiting,
+            pool,
+            delivery,
+        };
+        let mut sa = sa;
+        let mut datagrams = burst.datagrams().skip(run.from);
+        for (index, opened) in opened.iter().enumerate() {
+            let len = datagrams.next().map_or(0, <[u8]>::len);
+            match (opened.dropped, &mut sa) {
+                (None, Some(sa)) => {
+                    let at = (run.from + index) * burst.stride();
+                    let octets = opened.octets();
+                    admission.admit(sa, at + octets.start..at + octets.end, opened.sequence);
+                }
+                (reason, _) => {
+                    // Without an association there is always a reason.
+                    let reason = reason.unwrap_or(DropReason::UnknownSpi);
+                    admission.end(opened.sequence, reason, header.len() + len, None);
+                }
+            }
+        }
+        if !self.members_waiting.is_empty() {
+            self.nest_waiting(now, Spi(run.spi), pool, delivery);
+        }
+    }
+
+    /// The next rounds of bundles whose outermost member came in this run.
+    #[cold]
+    fn nest_waiting(&mut self, now: Time, spi: Spi, pool: &mut Pool, delivery: &mut Delivery) {
+        let mut outcomes = std::mem::take(&mut self.singly);
+        let mut waiting = std::mem::take(&mut self.members_waiting);
+        for (packet, headers) in waiting.drain(..) {
+            self.nest(now, packet, headers, spi, pool, &mut outcomes);
+        }
+        self.members_waiting = waiting;
+        self.hand_over(&mut outcomes, delivery);
+        self.singly = outcomes;
+    }
+
+    fn hand_over(&self, outcomes: &mut Vec<InboundOutcome>, delivery: &mut Delivery) {
+        for outcome in outcomes.drain(..) {
+            match outcome {
+                InboundOutcome::Deliver(packet, mark) => delivery.push_packet(packet, mark),
+                // It is in the tally.
+                InboundOutcome::Drop(_) => {}
+            }
+        }
+    }
+
+    /// All stages, packet by packet.
+    #[cold]
+    fn open_singly(&mut self, now: Time, burst: Burst<Raw>, pool: &mut Pool, delivery: &mut Delivery) {
+        let (len, stride) = (burst.bytes().len(), burst.stride().max(1));
+        let meta = Meta { received: now, tos: burst.header.tos, ..Meta::default() };
+        let refuse = |tally: &mut Tally, reason, len| {
+            tally.dropped(Dropped::new(reason, &About::of(&meta), burst.header.len() + len, None));
+        };
+        if len == 0 {
+            refuse(&mut self.tally, DropReason::NotEsp, 0);
+        }
+        let mut outcomes = std::mem::take(&mut self.singly);
+        for at in (0..len).step_by(stride) {
+            let octets = at..len.min(at + stride);
+            let Some(mut packet) = burst.extract(octets.clone(), meta, pool) else {
+                refuse(&mut self.tally, DropReason::NoRoom, octets.len());
+                continue;
+            };
+            match burst.header.push(packet.buf_mut()) {
+                Ok(()) => self.handle(now, packet, pool, &mut outcomes),
+                Err(error) => {
+                    refuse(&mut self.tally, error.into(), octets.len());
+                    pool.put(packet.into_buf());
+                }
+            }
+        }
+        self.hand_over(&mut outcomes, delivery);
+        self.singly = outcomes;
+        pool.put(burst.into_buf());
+    }
+}
+
+/// The packets of a run on their way to the host.
+struct Admission<'a> {
+    common: Common,
+    burst: &'a Burst<Inner>,
+    tally: &'a mut Tally,
+    fragments: &'a mut Reassembler,
+    /// Packets that are in turn ones of an association with this host.
+    nested: &'a mut Vec<(Packet<Inner>, Headers)>,
+    pool: &'a mut Pool,
+    delivery: &'a mut Delivery,
+}
+
+impl Admission<'_> {
+    /// Stages 5 to 8 for the packet at `octets`.
+    #[inline]
+    fn admit(&mut self, sa: &mut InboundSa, octets: Range<usize>, sequence: u64) {
+        let bytes = self.burst.bytes().get(octets.clone()).unwrap_or_default();
+        let parsed = Headers::parse(bytes);
+        let headers = match &parsed {
+            Ok(headers) => headers,
+            Err(error) => return self.end(sequence, (*error).into(), bytes.len(), None),
+        };
+        let octets = octets.start..octets.start + headers.total_len;
+        if headers.fragment.is_some() {
+            return self.join(sa, octets, sequence, headers);
+        }
+        let flow = ip::flow(bytes, headers, false);
+        match permit(sa, headers, &flow, self.common.port) {
+            Ok(false) => {
+                self.tally.protected.count(headers.total_len);
+                self.delivery.push_octets(&octets, self.common.mark);
+            }
+            Ok(true) => match self.burst.extract(octets, self.common.meta(sequence), self.pool) {
+                Some(packet) => self.nested.push((packet, *headers)),
+                None => self.end(sequence, DropReason::NoRoom, headers.total_len, None),
+            },
+            Err(reason) => {
+                sa.counters.dropped(reason);
+                self.end(sequence, reason, headers.total_len, Some(&flow));
+            }
+        }
+    }
+
+    /// A fragment: it leaves the burst, and may come back as the whole packet.
+    #[cold]
+    fn join(&mut self, sa: &mut InboundSa, octets: Range<usize>, sequence: u64, headers: &Headers) {
+        let Common { now, mark, port, .. } = self.common;
+        let meta = self.common.meta(sequence);
+        let len = octets.len();
+        let Some(mut packet) = self.burst.extract(octets, meta, self.pool) else {
+            return self.end(sequence, DropReason::NoRoom, len, None);
+        };
+        let mut flow = ip::flow(packet.bytes(), headers, false);
+        let joined = join_inner(sa, now, &mut packet, headers, &flow, self.fragments, self.pool);
+        self.tally.lost(DropReason::FragmentLimit, self.fragments.take_lost());
+        let answer = joined.and_then(|headers| {
+            flow = ip::flow(packet.bytes(), &headers, false);
+            Ok((permit(sa, &headers, &flow, port)?, headers))
+        });
+        match answer {
+            Ok((false, _)) => {
+                self.tally.protected.count(packet.bytes().len());
+                self.delivery.push_packet(packet.advance(), mark);
+            }
+            Ok((true, headers)) => self.nested.push((packet, headers)),
+            Err(reason) => {
+                sa.counters.dropped(reason);
+                self.end(sequence, reason, packet.bytes().len(), Some(&flow));
+                self.pool.put(packet.into_buf());
+            }
+        }
+    }
+
+    #[cold]
+    fn end(&mut self, sequence: u64, reason: DropReason, len: usize, flow: Option<&Flow>) {
+        self.tally.dropped(Dropped::new(reason, &self.common.about(sequence), len, flow));
+    }
+}

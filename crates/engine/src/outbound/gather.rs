@@ -1,0 +1,264 @@
+//! Stage 6 for many packets at once: ESP in the slots of a burst.
+//!
+//! The segments of a super-packet, and packets of the same association that follow one another, are put where they will
+//! be sent from, sealed there in batches, and leave together. Each takes its sequence number, is counted and asked
+//! against the association's lifetime by itself, as if it went alone.
+
+use ipsec::slot::{self, Frame};
+use sadb::{OutboundSa, OutboundSad, SaIndex};
+use wire::ip::Headers;
+use wire::stage::{Inner, Scheduled};
+use wire::{AppId, Burst, BurstMeta, DropReason, Flow, Meta, Packet, Pool, burst, segment};
+
+use super::{Outcome, end};
+use crate::fit::Fit;
+use crate::tally::{About, Dropped, Tally};
+
+/// The longest packet that is copied to go with others. A longer one (there are few: super-packets are cut) is sealed where
+/// it lies.
+const LONGEST_COPY: usize = 2048;
+
+/// The longest piece of a super-packet that goes with others: several of them must fit one burst.
+const LONGEST_PIECE: usize = 16 * 1024;
+
+/// The parts of an outbound half that work on a packet.
+pub(super) struct Hands<'a> {
+    pub sad: &'a mut OutboundSad,
+    pub tally: &'a mut Tally,
+    pub pool: &'a mut Pool,
+    pub out: &'a mut Vec<Outcome>,
+}
+
+/// The burst that is being built, if one is.
+#[derive(Default)]
+pub(super) struct Gather {
+    open: Option<Open>,
+}
+
+struct Open {
+    index: SaIndex,
+    app: AppId,
+    /// Of the first packet.
+    frame: Frame,
+    burst: Burst<Scheduled>,
+    /// How many of its datagrams are sealed.
+    sealed: usize,
+    /// Octets of inner packets.
+    inner: u64,
+}
+
+impl Open {
+    /// Seal what is not sealed yet.
+    fn seal(&mut self, sa: &OutboundSa) -> Result<(), DropReason> {
+        let first = self.burst.meta.sequence + self.sealed as u64;
+        slot::seal(sa, first, self.burst.datagrams_mut().skip(self.sealed))?;
+        self.sealed = self.burst.count();
+        Ok(())
+    }
+}
+
+impl Gather {
+    /// What the datagrams of this packet have in common; `None` if it is one to go alone.
+    #[inline]
+    pub(super) fn frame(&self, sa: &OutboundSa, packet: &Packet<Inner>, fit: Fit) -> Option<Frame> {
+        let fits = match fit {
+            Fit::Whole => packet.bytes().len() <= LONGEST_COPY,
+            Fit::Cut(longest) => longest.min(packet.meta.gso.size.into()) <= LONGEST_PIECE,
+        };
+        if !fits {
+            return None;
+        }
+        // One that the mode refuses is refused there.
+        Frame::new(sa, packet.bytes()).ok()
+    }
+
+    /// Take a packet that [`Gather::frame`] has a frame for.
+    #[expect(clippy::too_many_arguments, reason = "a packet, what is known of it, and the hands")]
+    pub(super) fn take(
+        &mut self,
+        index: SaIndex,
+        frame: &Frame,
+        packet: Packet<Inner>,
+        headers: &Headers,
+        fit: Fit,
+        flow: &Flow,
+        hands: &mut Hands<'_>,
+    ) {
+        let (meta, bytes) = (&packet.meta, packet.bytes());
+        match fit {
+            Fit::Whole => {
+                let body = bytes.get(frame.left_out()..).unwrap_or_default();
+                let write =
+                    |slot: &mut [u8]| slot.get_mut(..body.len()).map(|slot| slot.copy_from_slice(body));
+                self.piece(index, frame, meta, bytes.len(), bytes.len(), flow, hands, write);
+            }
+            Fit::Cut(longest) => {
+                let mut pieces = match segment::segments(bytes, headers, &meta.gso, longest) {
+                    Ok(pieces) => pieces,
+                    Err(error) => {
+                        return end(hands.tally, packet, error.into(), Some(flow), hands.pool, hands.out);
+                    }
+                };
+                let longest = pieces.segment_len();
+                while let Some(len) = pieces.next_len() {
+                    let mut written = false;
+                    let write = |slot: &mut [u8]| {
+                        written = true;
+                        let piece = if frame.left_out() == 0 {
+                            pieces.next_slice(slot)
+                        } else {
+                            pieces.next_upper(slot)
+                        };
+                        piece?.ok().map(drop)
+                    };
+                    self.piece(index, frame, meta, len, longest, flow, hands, write);
+                    if !written {
+                        pieces.pass();
+                    }
+                }
+            }
+        }
+        hands.pool.put(packet.into_buf());
+    }
+
+    /// One packet of `len` octets, among others of at most `longest`, which `write` writes.
+    #[expect(clippy::too_many_arguments, reason = "a piece, what is known of its packet, and the hands")]
+    #[inline]
+    fn piece(
+        &mut self,
+        index: SaIndex,
+        frame: &Frame,
+        meta: &Meta,
+        len: usize,
+        longest: usize,
+        flow: &Flow,
+        hands: &mut Hands<'_>,
+        write: impl FnOnce(&mut [u8]) -> Option<()>,
+    ) {
+        if let Err(reason) = self.put(index, frame, meta, len, longest, hands, write) {
+            refuse(index, meta, len, reason, flow, hands);
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "as above")]
+    #[inline]
+    fn put(
+        &mut self,
+        index: SaIndex,
+        frame: &Frame,
+        meta: &Meta,
+        len: usize,
+        longest: usize,
+        hands: &mut Hands<'_>,
+        write: impl FnOnce(&mut [u8]) -> Option<()>,
+    ) -> Result<(), DropReason> {
+        let slot_len = frame.slot_len(len);
+        let belongs = self.open.as_mut().is_some_and(|open| {
+            open.index == index
+                && open.app == meta.app
+                && open.frame.joins(frame)
+                && open.burst.header.may_fragment == meta.may_fragment
+                && open.burst.next_slot(slot_len).is_some()
+        });
+        if !belongs {
+            self.close(hands);
+            self.begin(index, frame, meta, longest, hands)?;
+        }
+        let (Some(open), Some(sa)) = (&mut self.open, hands.sad.get_mut(index)) else {
+            return Err(DropReason::NoSa);
+        };
+        let slot = open.burst.next_slot(slot_len).ok_or(DropReason::NoRoom)?;
+        // Before a number is taken: nothing can fail behind that.
+        slot.get_mut(frame.front()..).and_then(write).ok_or(DropReason::NoRoom)?;
+        let now = meta.received;
+        sa.life.carry(now, sa.counters.packets + 1, sa.counters.bytes + len as u64)?;
+        let sequence = sa.take_sequence()?;
+        if open.burst.is_empty() {
+            open.burst.meta.sequence = sequence;
+        }
+        let slot = open.burst.next_slot(slot_len).ok_or(DropReason::NoRoom)?;
+        let framed = frame.write(slot, len, sequence);
+        if framed.is_err() || !open.burst.commit(slot_len) {
+            // The numbers of those behind it would not follow those before it.
+            self.close(hands);
+            return Err(DropReason::NoRoom);
+        }
+        sa.counters.carried(now, len);
+        open.inner += len as u64;
+        if open.burst.is_full() {
+            self.close(hands);
+        } else if open.burst.count() - open.sealed >= slot::BATCH
+            && let Err(reason) = open.seal(sa)
+        {
+            self.discard(reason, hands);
+        }
+        Ok(())
+    }
+
+    fn begin(
+        &mut self,
+        index: SaIndex,
+        frame: &Frame,
+        meta: &Meta,
+        longest: usize,
+        hands: &mut Hands<'_>,
+    ) -> Result<(), DropReason> {
+        let sa = hands.sad.get(index).ok_or(DropReason::NoSa)?;
+        let outer = frame.outer(sa, meta.may_fragment);
+        let room = if outer.dst.is_ipv4() { burst::MAX_LEN_V4 } else { burst::MAX_LEN_V6 };
+        if frame.slot_len(longest) > room {
+            return Err(DropReason::TooLong);
+        }
+        let burst = Burst::begin(hands.pool.take(), outer, frame.slot_len(longest));
+        let mut burst = burst.ok_or(DropReason::NoRoom)?;
+        burst.meta =
+            BurstMeta { received: meta.received, spi: sa.spi().0, app: meta.app, ..BurstMeta::default() };
+        self.open = Some(Open { index, app: meta.app, frame: *frame, burst, sealed: 0, inner: 0 });
+        Ok(())
+    }
+
+    /// What was gathered leaves.
+    #[inline]
+    pub(super) fn close(&mut self, hands: &mut Hands<'_>) {
+        let Some(open) = &mut self.open else { return };
+        let sealed = match hands.sad.get(open.index) {
+            Some(sa) => open.seal(sa),
+            None => Err(DropReason::NoSa),
+        };
+        if let Err(reason) = sealed {
+            return self.discard(reason, hands);
+        }
+        let Some(Open { mut burst, inner, .. }) = self.open.take() else { return };
+        if burst.is_empty() {
+            return hands.pool.put(burst.into_buf());
+        }
+        burst.meta.inner_len = inner as u32;
+        hands.tally.protected.count_many(burst.count() as u64, inner);
+        hands.out.push(Outcome::Burst(burst.advance()));
+    }
+
+    /// The burst ends here: it could not be sealed, and nothing of it may leave.
+    #[cold]
+    fn discard(&mut self, reason: DropReason, hands: &mut Hands<'_>) {
+        let Some(Open { index, burst, .. }) = self.open.take() else { return };
+        for _ in 0..burst.count() {
+            if let Some(sa) = hands.sad.get_mut(index) {
+                sa.counters.dropped(reason);
+            }
+        }
+        hands.tally.lost(reason, burst.count() as u64);
+        hands.pool.put(burst.into_buf());
+    }
+}
+
+#[cold]
+fn refuse(index: SaIndex, meta: &Meta, len: usize, reason: DropReason, flow: &Flow, hands: &mut Hands<'_>) {
+    let mut about = About::of(meta);
+    if let Some(sa) = hands.sad.get_mut(index) {
+        sa.counters.dropped(reason);
+        about.spi = sa.spi().0;
+    }
+    let dropped = Dropped::new(reason, &about, len, Some(flow));
+    hands.tally.dropped(dropped);
+    hands.out.push(Outcome::Drop(dropped));
+}

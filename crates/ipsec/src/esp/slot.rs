@@ -1,0 +1,442 @@
+//! ESP without outer headers, in the slots of a burst (RFC 3948: the payload of the UDP datagram *is* the ESP packet).
+//!
+//! The same packets as those of [`super::encap`] and [`super::decap`], for the associations that most traffic has: ESP in UDP,
+//! tunnel or transport mode, nothing that changes header fields or lengths. What their datagrams have in common (outer
+//! headers, lengths, next header) is found once; sealing and opening happen in batches, in place.
+//!
+//! Outbound, enters: a slot with the inner packet, or its upper layer in transport mode, behind [`Frame::front`]. Inbound,
+//! enters: datagrams of one association, back to back; leaves: where in each of them the inner packet lies.
+
+use super::{HEADER, pad};
+use crate::{headers, transport, tunnel};
+use crypto::{OpenOp, SealOp};
+use sadb::sa::{Counters, Encapsulation, HeaderPolicy, Key, SaProtocol, Shape, Tfc};
+use sadb::{InboundSa, Mode, OutboundSa, SaConfig};
+use std::array::from_fn;
+use std::net::IpAddr;
+use std::ops::Range;
+use wire::esp::Esp;
+use wire::ipv4::{self, Ipv4, Ipv4Repr};
+use wire::ipv6::Ipv6;
+use wire::{DropReason, OuterHeader, Time, protocol};
+
+/// Packets that are given to a transform at once: few enough to be in the first-level cache from one pass to the next.
+pub const BATCH: usize = 16;
+
+/// Whether packets of this association can be built and opened in slots.
+#[inline]
+pub fn serves(config: &SaConfig) -> bool {
+    let options = &config.options;
+    options.protocol == SaProtocol::Esp
+        && options.encapsulation == Encapsulation::Udp
+        && options.next.is_none()
+        && options.tfc == Tfc::None
+        && matches!(config.mode, Mode::Tunnel | Mode::Transport)
+        && options.headers == HeaderPolicy::default()
+}
+
+/// Whether received datagrams of this association can be opened in slots. In transport mode a new IP header has to find room
+/// where ESP header, IV, trailer and ICV were: that of IPv6 is too long for it.
+#[inline]
+pub fn opens(config: &SaConfig) -> bool {
+    let shape = Shape::of(config.suite);
+    let given_up = HEADER + pad::TRAILER + usize::from(shape.iv) + usize::from(shape.icv);
+    let restorable = config.endpoints.remote.is_ipv4() && given_up >= ipv4::HEADER_LEN;
+    serves(config) && (config.mode == Mode::Tunnel || restorable)
+}
+
+/// What the datagrams of one inner packet, or of all its segments, have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frame {
+    spi: u32,
+    shape: Shape,
+    next_header: u8,
+    tos: u8,
+    ttl: u8,
+    /// The outer packets must not be fragmented, unless they do not fit otherwise and may be.
+    df: bool,
+    /// Octets of the inner IP header that stay out of ESP.
+    left_out: u8,
+}
+
+impl Frame {
+    /// Read the headers of `packet`, which is whole, and may be longer than what is to be sealed at once: segments have the
+    /// same.
+    ///
+    /// # Errors
+    /// As of [`super::encap`]: what the mode refuses.
+    #[inline]
+    pub fn new(sa: &OutboundSa, packet: &[u8]) -> Result<Frame, DropReason> {
+        let config = sa.config();
+        let policy = &config.options.headers;
+        let (inner, tos, ttl, df) = match config.mode {
+            Mode::Tunnel => {
+                let inner = tunnel::read(packet)?;
+                let tos = headers::outer_tos(policy, inner.tos);
+                let ttl = headers::outer_ttl(policy, inner.ttl);
+                let df = headers::outer_df(policy, inner.df, false);
+                (inner, tos, ttl, df)
+            }
+            Mode::Transport | Mode::Beet => {
+                let inner = transport::read(packet, &config.endpoints, true)?;
+                let (tos, ttl) = (inner.tos, inner.ttl);
+                (inner, tos, ttl, true)
+            }
+        };
+        Ok(Frame {
+            spi: sa.spi().0,
+            shape: sa.shape(),
+            next_header: inner.next_header,
+            tos,
+            ttl,
+            df,
+            left_out: inner.kept as u8,
+        })
+    }
+
+    /// Whether a packet of this frame may be in a burst whose first packet had `first`.
+    #[inline]
+    pub fn joins(&self, first: &Frame) -> bool {
+        (self.spi, self.tos, self.ttl, self.df) == (first.spi, first.tos, first.ttl, first.df)
+    }
+
+    /// The headers around each datagram.
+    pub fn outer(&self, sa: &OutboundSa, may_fragment: bool) -> OuterHeader {
+        let ends = &sa.config().endpoints;
+        OuterHeader {
+            src: ends.local,
+            dst: ends.remote,
+            src_port: ends.local_port,
+            dst_port: ends.remote_port,
+            tos: self.tos,
+            ttl: self.ttl,
+            may_fragment: may_fragment || !self.df,
+        }
+    }
+
+    /// Octets of the inner packet's IP header that stay out of the slot: none in tunnel mode.
+    #[inline]
+    pub fn left_out(&self) -> usize {
+        self.left_out.into()
+    }
+
+    /// Where in its slot the payload starts: behind header and IV.
+    #[inline]
+    pub fn front(&self) -> usize {
+        HEADER + usize::from(self.shape.iv)
+    }
+
+    /// Octets of the datagram for an inner packet of `inner` octets.
+    #[inline]
+    pub fn slot_len(&self, inner: usize) -> usize {
+        let payload = inner.saturating_sub(self.left_out());
+        let trailer = pad::length(payload, self.shape.align.into()) + pad::TRAILER;
+        self.front() + payload + trailer + usize::from(self.shape.icv)
+    }
+
+    /// Write header and trailer of a slot of [`Frame::slot_len`] octets around the payload of an inner packet of `inner`
+    /// octets. IV and ICV come with [`seal`].
+    #[inline]
+    pub fn write(&self, slot: &mut [u8], inner: usize, sequence: u64) -> Result<(), DropReason> {
+        wire::esp::emit(slot, self.spi, sequence as u32)?;
+        let from = self.front() + inner.saturating_sub(self.left_out());
+        let to = slot.len().checked_sub(self.shape.icv.into()).ok_or(DropReason::NoRoom)?;
+        let trailer = slot.get_mut(from..to).ok_or(DropReason::NoRoom)?;
+        pad::write(trailer, self.next_header);
+        Ok(())
+    }
+}
+
+/// Seal slots that are complete but for IV and ICV; their sequence numbers follow one another from `first` on.
+///
+/// # Errors
+/// If a slot is too short for the suite, or the association has no key for ESP: then some are not sealed, and none may
+/// leave.
+#[inline]
+pub fn seal<'a>(
+    sa: &OutboundSa,
+    first: u64,
+    slots: impl Iterator<Item = &'a mut [u8]>,
+) -> Result<(), DropReason> {
+    let Key::Esp(key) = sa.key() else { return Err(DropReason::WrongProtocol) };
+    let shape = sa.shape();
+    let mut slots = slots.zip(first..);
+    let (mut broken, mut full) = (None, true);
+    while full {
+        let mut count = 0;
+        // Made where they stay: there are many words in them.
+        let mut ops: [SealOp<'_>; BATCH] = from_fn(|_| {
+            let Some((slot, sequence)) = slots.next() else { return no_seal_op() };
+            match seal_op(shape, slot, sequence) {
+                Ok(op) => {
+                    count += 1;
+                    op
+                }
+                Err(reason) => {
+                    broken = Some(reason);
+                    no_seal_op()
+                }
+            }
+        });
+        if let Some(reason) = broken {
+            return Err(reason);
+        }
+        if count > 0 {
+            key.seal_batch(ops.get_mut(..count).unwrap_or_default());
+        }
+        full = count == BATCH;
+    }
+    Ok(())
+}
+
+fn no_seal_op<'a>() -> SealOp<'a> {
+    SealOp { sequence: 0, header: &[0; HEADER], iv: &mut [], data: &mut [], icv: &mut [] }
+}
+
+#[inline]
+fn seal_op(shape: Shape, slot: &mut [u8], sequence: u64) -> Result<SealOp<'_>, DropReason> {
+    let (header, rest) = slot.split_first_chunk_mut::<HEADER>().ok_or(DropReason::NoRoom)?;
+    let (iv, rest) = rest.split_at_mut_checked(shape.iv.into()).ok_or(DropReason::NoRoom)?;
+    let data_len = rest.len().checked_sub(shape.icv.into()).ok_or(DropReason::NoRoom)?;
+    let (data, icv) = rest.split_at_mut_checked(data_len).ok_or(DropReason::NoRoom)?;
+    Ok(SealOp { sequence, header, iv, data, icv })
+}
+
+/// What became of a received datagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Opened {
+    /// Its sequence number: in full if it was opened, as it travelled if not.
+    pub sequence: u64,
+    /// Where in the datagram the inner packet starts.
+    start: u32,
+    /// Octets of the inner packet.
+    len: u32,
+    /// Why there is none.
+    pub dropped: Option<DropReason>,
+}
+
+impl Opened {
+    /// Nothing was looked at yet.
+    pub const NONE: Opened = Opened { sequence: 0, start: 0, len: 0, dropped: Some(DropReason::EspTooShort) };
+
+    /// A datagram, ESP header and all, that is not opened.
+    pub fn refused(datagram: &[u8], reason: DropReason) -> Opened {
+        let sequence = Esp::new_checked(datagram).map_or(0, |esp| esp.sequence());
+        Opened { sequence: sequence.into(), dropped: Some(reason), ..Opened::NONE }
+    }
+
+    /// Where in the datagram the inner packet lies.
+    #[inline]
+    pub fn octets(&self) -> Range<usize> {
+        let start = self.start as usize;
+        start..start + self.len as usize
+    }
+}
+
+/// Open datagrams of one association in place, each of `stride` octets, the last perhaps shorter; `outer` is what they
+/// travelled in. `opened` has one place for each and says of every datagram what [`super::decap`] would have said of it as a
+/// packet, had they come one after the other. Counted and checked in the same order: lengths, replay, ICV, replay again,
+/// trailer, inner header, lifetime.
+#[inline]
+pub fn open(
+    sa: &mut InboundSa,
+    now: Time,
+    outer: &OuterHeader,
+    datagrams: &mut [u8],
+    stride: usize,
+    opened: &mut [Opened],
+) {
+    // What an extended number is depends on those before it.
+    let batch = if sa.config().options.extended_sequence { 1 } else { BATCH };
+    let batches = datagrams.chunks_mut(stride.max(1).saturating_mul(batch));
+    for (datagrams, opened) in batches.zip(opened.chunks_mut(batch)) {
+        open_batch(sa, datagrams, stride, opened);
+        for (datagram, opened) in datagrams.chunks_mut(stride.max(1)).zip(opened) {
+            if let Err(reason) = finish(sa, now, outer, datagram, opened) {
+                opened.dropped = Some(reason);
+                sa.counters.dropped(reason);
+            }
+        }
+    }
+}
+
+/// Decrypt what may be decrypted. `dropped` says what may not, and [`DropReason::AuthFailed`] of what could not.
+#[inline]
+fn open_batch(sa: &InboundSa, datagrams: &mut [u8], stride: usize, opened: &mut [Opened]) {
+    let mut ops: [OpenOp<'_>; BATCH] = from_fn(|_| OpenOp {
+        sequence: 0,
+        header: &[0; HEADER],
+        iv: &[],
+        data: &mut [],
+        icv: &[],
+        ok: false,
+    });
+    let (mut count, mut tried) = (0, [0; BATCH]);
+    for (index, (datagram, opened)) in datagrams.chunks_mut(stride.max(1)).zip(opened.iter_mut()).enumerate()
+    {
+        opened.dropped = match open_op(sa, datagram, opened) {
+            Ok(next) => {
+                if let (Some(op), Some(at)) = (ops.get_mut(count), tried.get_mut(count)) {
+                    (*op, *at) = (next, index);
+                    count += 1;
+                }
+                None
+            }
+            Err(reason) => Some(reason),
+        };
+    }
+    let Key::Esp(key) = sa.key() else { return };
+    let ops = ops.get_mut(..count).unwrap_or_default();
+    if count > 0 {
+        key.open_batch(ops);
+    }
+    for (op, index) in ops.iter().zip(tried) {
+        if let Some(opened) = opened.get_mut(index).filter(|_| !op.ok) {
+            opened.dropped = Some(DropReason::AuthFailed);
+        }
+    }
+}
+
+#[inline]
+fn open_op<'a>(
+    sa: &InboundSa,
+    datagram: &'a mut [u8],
+    opened: &mut Opened,
+) -> Result<OpenOp<'a>, DropReason> {
+    let shape = sa.shape();
+    let low = Esp::new_checked(&datagram).map_err(|_| DropReason::EspTooShort)?.sequence();
+    opened.sequence = low.into();
+    let (header, rest) = datagram.split_first_chunk_mut::<HEADER>().ok_or(DropReason::EspTooShort)?;
+    let (iv, rest) = rest.split_at_mut_checked(shape.iv.into()).ok_or(DropReason::EspTooShort)?;
+    let data_len = rest.len().checked_sub(shape.icv.into()).ok_or(DropReason::EspTooShort)?;
+    let (data, icv) = rest.split_at_mut_checked(data_len).ok_or(DropReason::EspTooShort)?;
+    if data.is_empty() || data.len() & (usize::from(shape.align) - 1) != 0 {
+        return Err(DropReason::EspTooShort);
+    }
+    if !matches!(sa.key(), Key::Esp(_)) {
+        return Err(DropReason::WrongProtocol);
+    }
+    let sequence = sa.whole_sequence(low);
+    sa.replay.check(sequence)?;
+    Ok(OpenOp { sequence, header, iv, data, icv, ok: false })
+}
+
+/// Everything behind the ICV, for one datagram.
+#[inline]
+fn finish(
+    sa: &mut InboundSa,
+    now: Time,
+    outer: &OuterHeader,
+    datagram: &mut [u8],
+    opened: &mut Opened,
+) -> Result<(), DropReason> {
+    let sequence = sa.whole_sequence(opened.sequence as u32);
+    match opened.dropped {
+        // One of the same batch may have taken its number, or moved the window past it, before it was its turn.
+        Some(DropReason::AuthFailed) => {
+            return Err(sa.replay.check(sequence).err().unwrap_or(DropReason::AuthFailed));
+        }
+        Some(reason) => {
+            return Err(sa.replay.check(sequence).err().filter(|_| is_replay(reason)).unwrap_or(reason));
+        }
+        None => sa.replay.commit(sequence)?,
+    }
+    let shape = sa.shape();
+    let front = HEADER + usize::from(shape.iv);
+    let behind = datagram.len().saturating_sub(shape.icv.into());
+    let plain = datagram.get_mut(front..behind).ok_or(DropReason::EspTooShort)?;
+    let trailer = pad::read(plain)?;
+    if trailer.next_header == pad::DUMMY {
+        return Err(DropReason::EspDummy);
+    }
+    let (config, counters) = sa.config_and_counters();
+    let (start, len) = match config.mode {
+        Mode::Tunnel => {
+            let inner = plain.get_mut(..trailer.payload).ok_or(DropReason::EspPadding)?;
+            (front, restore_tunnel(inner, trailer.next_header, outer.tos, &config.options.headers, counters)?)
+        }
+        Mode::Transport | Mode::Beet => restore_transport(datagram, front, trailer, outer)?,
+    };
+    sa.life.carry(now, sa.counters.packets + 1, sa.counters.bytes + len as u64)?;
+    sa.counters.carried(now, len);
+    (opened.sequence, opened.start, opened.len) = (sequence, start as u32, len as u32);
+    Ok(())
+}
+
+/// Whether the reason is one of the replay window's, which the batch asked before all of it was opened.
+fn is_replay(reason: DropReason) -> bool {
+    matches!(reason, DropReason::Replayed | DropReason::ReplayTooOld)
+}
+
+/// As `tunnel::restore`, in a slice that begins with the inner packet; its length.
+#[inline]
+fn restore_tunnel(
+    inner: &mut [u8],
+    next_header: u8,
+    outer_tos: u8,
+    policy: &HeaderPolicy,
+    counters: &mut Counters,
+) -> Result<usize, DropReason> {
+    match (next_header, tunnel::version(inner)) {
+        (protocol::IPV4, Some(4)) => {
+            let mut ip = Ipv4::new_checked(inner)?;
+            let tos = headers::inner_tos(policy, counters, ip.tos(), outer_tos)?;
+            if tos != ip.tos() {
+                // A header that was wrong before must not come out right.
+                if !ip.checksum_ok() {
+                    return Err(DropReason::BadChecksum);
+                }
+                ip.set_tos(tos);
+                ip.fill_checksum();
+            }
+            Ok(ip.total_len())
+        }
+        (protocol::IPV6, Some(6)) => {
+            let mut ip = Ipv6::new_checked(inner)?;
+            let tos = headers::inner_tos(policy, counters, ip.traffic_class(), outer_tos)?;
+            if tos != ip.traffic_class() {
+                ip.set_traffic_class(tos);
+            }
+            Ok(ip.total_len())
+        }
+        _ => Err(DropReason::EspNextHeader),
+    }
+}
+
+/// As `transport::restore` for IPv4, within one datagram: where ESP header and IV leave too little room for the IP header, the
+/// payload moves back over its own trailer. Start and length of the packet.
+#[inline]
+fn restore_transport(
+    datagram: &mut [u8],
+    front: usize,
+    trailer: pad::Trailer,
+    outer: &OuterHeader,
+) -> Result<(usize, usize), DropReason> {
+    if !transport::comes_out(trailer.next_header) {
+        return Err(DropReason::EspNextHeader);
+    }
+    let (IpAddr::V4(src), IpAddr::V4(dst)) = (outer.src, outer.dst) else {
+        return Err(DropReason::BadHeader);
+    };
+    let payload = front.max(ipv4::HEADER_LEN);
+    let end = payload + trailer.payload;
+    if end > datagram.len() {
+        return Err(DropReason::EspTooShort);
+    }
+    if payload != front {
+        datagram.copy_within(front..front + trailer.payload, payload);
+    }
+    let start = payload - ipv4::HEADER_LEN;
+    let repr = Ipv4Repr {
+        src,
+        dst,
+        protocol: trailer.next_header,
+        ttl: outer.ttl,
+        tos: outer.tos,
+        id: 0,
+        df: true,
+        payload_len: trailer.payload,
+    };
+    ipv4::emit(datagram.get_mut(start..end).ok_or(DropReason::EspTooShort)?, &repr)?;
+    Ok((start, end - start))
+}
