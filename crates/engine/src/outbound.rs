@@ -3,7 +3,8 @@
 //! 1. Headers.
 //! 2. Fragments wait until their packet is whole.
 //! 3. Whose packet it is. A stamped one is decided by its application's policy; an answer that the kernel made to a
-//!    protected packet (PROOF in its mark) must leave protected; anything else ends.
+//!    protected packet (PROOF in its mark) must leave protected; anything else ends. What the socket itself asked for
+//!    (the services in a stamped mark) comes on top of policy.
 //! 4. The association.
 //! 5. Size. Super-packets are cut to fit; a packet that forbids fragmentation and does not fit is answered; any other is
 //!    carried whole and its outer packet fragmented.
@@ -153,7 +154,7 @@ impl Outbound {
 
     /// What policy says of a stamped packet, and the association that does it.
     fn decide(&mut self, now: Time, meta: &mut Meta, flow: &Flow) -> Result<Course, DropReason> {
-        let route = self.route(meta.app, flow);
+        let route = self.route(meta.app, flow, asked(meta.mark));
         meta.rule = route.decision.rule().0;
         match route.decision.action {
             Action::Bypass if self.filtered => Err(DropReason::Disagreement),
@@ -216,21 +217,21 @@ impl Outbound {
     }
 
     /// As [`Self::consider`], remembered until policy or associations change.
-    fn route(&mut self, app: AppId, flow: &Flow) -> Route {
+    fn route(&mut self, app: AppId, flow: &Flow, asked: Services) -> Route {
         // Both grow and neither shrinks, so each state of the two databases has a sum of its own.
         let epoch = self.loads + self.sad.epoch();
-        let key = FlowKey::new(app, flow, 0);
+        let key = FlowKey::new(app, flow, asked.bits());
         if let Some(route) = self.routes.get(epoch, &key) {
             return route;
         }
-        let route = self.consider(app, flow);
+        let route = self.consider(app, flow, asked);
         self.routes.put(epoch, &key, route);
         route
     }
 
     /// What policy says of a flow, and the association that does it.
-    fn consider(&self, app: AppId, flow: &Flow) -> Route {
-        let decision = self.spd.decide(app, flow);
+    fn consider(&self, app: AppId, flow: &Flow, asked: Services) -> Route {
+        let decision = raise(self.spd.decide(app, flow), asked);
         let sa = match decision.action {
             Action::Protect { services, level } => match (self.sad.search(app, flow, services), level) {
                 // Less than what was asked is still better than clear.
@@ -359,7 +360,7 @@ impl Outbound {
     /// What a packet of this flow of this application would get, without counting: for `explain`. The association
     /// means something only where the action is to protect.
     pub fn preview(&self, app: AppId, flow: &Flow) -> (Decision, Result<SaIndex, DropReason>) {
-        let Route { decision, sa } = self.consider(app, flow);
+        let Route { decision, sa } = self.consider(app, flow, Services::NONE);
         (decision, sa)
     }
 
@@ -406,6 +407,28 @@ impl Outbound {
         }
         dead
     }
+}
+
+/// What the sending socket asked for itself (docs/socket-api.md), in the mark of a stamped packet.
+fn asked(mark: u32) -> Services {
+    match mark & (record::AUTHENTICATED | record::ENCRYPTED) {
+        0 => Services::NONE,
+        record::AUTHENTICATED => Services::AUTHENTICATED,
+        _ => Services::ENCRYPTED,
+    }
+}
+
+/// A socket's own demand on top of policy: both, and not optionally. What policy refuses stays refused.
+fn raise(decision: Decision, asked: Services) -> Decision {
+    if asked == Services::NONE {
+        return decision;
+    }
+    let services = match decision.action {
+        Action::Discard => return decision,
+        Action::Bypass => asked,
+        Action::Protect { services, .. } => services.union(asked),
+    };
+    Decision { action: Action::Protect { services, level: Level::Mandatory }, ..decision }
 }
 
 fn reply(error: Buf, about: &Meta, services: Services) -> Outcome {

@@ -28,6 +28,12 @@ impl Services {
         self.0 & need.0 == need.0
     }
 
+    /// What a packet has had after both: members of a bundle add up.
+    #[must_use]
+    pub const fn union(self, other: Services) -> Services {
+        Services(self.0 | other.0)
+    }
+
     /// The bits: 1 authenticated, 2 encrypted.
     pub const fn bits(self) -> u8 {
         self.0

@@ -3,9 +3,9 @@
 use sadb::spd::{Action, Decision, Level};
 use wire::ip::{self, Headers};
 use wire::stage::Inner;
-use wire::{AcquireId, DropReason, Flow, Meta, Packet, Pool, Time};
+use wire::{AcquireId, DropReason, Flow, Meta, Packet, Pool, Services, Time};
 
-use super::{Outbound, Outcome, Route, end};
+use super::{Outbound, Outcome, Route, asked, end};
 use crate::event::{Acquire, Event};
 use crate::hold::{Asked, HoldLimits, Holds, Key};
 
@@ -57,10 +57,11 @@ impl Outbound {
                 // Nothing waits: asked for optional traffic, which an association of any kind between the two answers.
                 let flow =
                     Flow { local: key.local, remote: key.remote, protocol: 0, local_port: 0, remote_port: 0 };
-                return self.consider(key.app, &flow).sa.is_ok();
+                return self.consider(key.app, &flow, Services::NONE).sa.is_ok();
             };
             let flow = first.map(|packet| ip::flow(packet.bytes(), &headers, true));
-            let route = flow.map(|flow| self.consider(key.app, &flow));
+            let asked = first.map_or(Services::NONE, |packet| asked(packet.meta.mark));
+            let route = flow.map(|flow| self.consider(key.app, &flow, asked));
             // Answered by an association, or by a policy that does not demand one any more.
             !matches!(
                 route,
