@@ -12,6 +12,7 @@ pub mod control;
 pub mod datapath;
 pub mod detach;
 pub mod doctor;
+mod enc;
 mod events;
 pub mod handover;
 mod harden;

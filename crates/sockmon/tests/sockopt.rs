@@ -67,7 +67,9 @@ fn packets_of_a_socket_that_asks_go_to_the_tun() {
     unnamed.run(&["require s 1", "send s 9"]);
     assert_eq!(world.seen_within(SOON).unwrap().mark, 0x0101_0000);
     let mut strict = world.start("strict");
-    world.alice.sh("ip neigh replace 10.99.0.130 lladdr 02:00:00:00:00:0b dev up0 nud permanent");
+    world.alice.sh(
+        "for a in 10.99.0.130 10.98.0.2; do ip neigh replace $a lladdr 02:00:00:00:00:0b dev up0 nud permanent; done",
+    );
     strict.run(&["open s udp4", "require s 3", "sendto s 10.99.0.130:9 9", "sendto s 10.98.0.2:9 9"]);
     for what in ["trusted", "no network"] {
         assert_eq!(world.seen_within(SOON).unwrap_or_else(|| panic!("{what}")).mark, STRICT_ASKS);
