@@ -58,7 +58,8 @@ fn watch(rig: &Rig) -> Capture {
 
 /// Clear packets of these ports.
 fn clear(wire: &Evidence, ports: &[u16]) -> usize {
-    wire.clear_packets(|flow| [flow.local_port, flow.remote_port].iter().any(|port| ports.contains(port))).len()
+    wire.clear_packets(|flow| [flow.local_port, flow.remote_port].iter().any(|port| ports.contains(port)))
+        .len()
 }
 
 #[test]
@@ -82,7 +83,12 @@ fn a_program_that_asks_is_protected_where_policy_leaves_it_clear() {
     let _server = serve(&rig, require_py(&["serve", &port]));
     // No association and no key manager: no connection, and nothing in clear.
     let alone = connect(Side::Bob.v4().to_string());
-    assert!(!alone.status.success() && alone.err().starts_with("connect: "), "{}{}", alone.out(), alone.err());
+    assert!(
+        !alone.status.success() && alone.err().starts_with("connect: "),
+        "{}{}",
+        alone.out(),
+        alone.err()
+    );
     assert!(rig.json(Side::Alice, &["counters"]).unwrap().to_string().contains("no_sa"));
     let wire = capture.finish().unwrap();
     assert_eq!((clear(&wire, &[PORT]), wire.esp), (0, 0));
@@ -96,7 +102,8 @@ fn a_program_that_asks_is_protected_where_policy_leaves_it_clear() {
         let line = answered.out();
         assert!(line.starts_with("hello: required 3, in force 3, "), "{line}");
         // The SYN-ACK, and the answer with or without an acknowledgement of its own.
-        let proven: u32 = line.split("in force 3, ").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
+        let proven: u32 =
+            line.split("in force 3, ").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
         assert!((2..=4).contains(&proven), "{line}");
     }
     let wire = capture.finish().unwrap();

@@ -45,7 +45,10 @@ impl Enc {
             let index = if wanted { device.index() } else { 0 };
             monitor.get().set_enc(index).map_err(|error| error.to_string())?;
             self.fed = wanted;
-            tracing::info!("{name} {} protected packets in clear", if wanted { "shows" } else { "no longer shows" });
+            tracing::info!(
+                "{name} {} protected packets in clear",
+                if wanted { "shows" } else { "no longer shows" }
+            );
         }
         Ok(())
     }

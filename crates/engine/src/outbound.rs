@@ -360,7 +360,17 @@ impl Outbound {
     /// What a packet of this flow of this application would get, without counting: for `explain`. The association
     /// means something only where the action is to protect.
     pub fn preview(&self, app: AppId, flow: &Flow) -> (Decision, Result<SaIndex, DropReason>) {
-        let Route { decision, sa } = self.consider(app, flow, Services::NONE);
+        self.preview_asking(app, flow, Services::NONE)
+    }
+
+    /// As [`Outbound::preview`], for a socket that asked for these services itself.
+    pub fn preview_asking(
+        &self,
+        app: AppId,
+        flow: &Flow,
+        asked: Services,
+    ) -> (Decision, Result<SaIndex, DropReason>) {
+        let Route { decision, sa } = self.consider(app, flow, asked);
         (decision, sa)
     }
 

@@ -135,8 +135,7 @@ fn what_a_socket_asks_for_comes_on_top_of_policy() {
     // What the packet must have is the sum of both.
     let mut asks = Sender::new(spd(), &[]);
     asks.engine.set_hold(Some(engine::HoldLimits::default()));
-    for (app, services, sum) in
-        [(APP, auth, Services::ENCRYPTED), (AppId(0), auth, Services::AUTHENTICATED)]
+    for (app, services, sum) in [(APP, auth, Services::ENCRYPTED), (AppId(0), auth, Services::AUTHENTICATED)]
     {
         assert_eq!(fate(&mut asks, asking(app, services, &to("192.0.2.11", 53))).0, "held");
         let Some(engine::Event::Acquire(acquire)) = asks.engine.poll_event() else { panic!("no acquire") };

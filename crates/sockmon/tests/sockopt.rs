@@ -283,7 +283,10 @@ fn a_demand_only_grows() {
     let weaker: Vec<_> = events.iter().filter(|e| e.attempt == sockmon::Attempt::Require).collect();
     assert_eq!(weaker.len(), 5, "{events:?}");
     assert_eq!(weaker[2].peer, "10.99.0.2:53".parse().unwrap());
-    assert_eq!((weaker[2].app, weaker[2].comm.as_str(), weaker[2].reason), (STRICT, "strict", "sockopt_weaker"));
+    assert_eq!(
+        (weaker[2].app, weaker[2].comm.as_str(), weaker[2].reason),
+        (STRICT, "strict", "sockopt_weaker")
+    );
     assert_eq!(world.counter("sockopt_weaker"), 5);
 
     // A peer that policy refuses by now, whatever is asked for.
@@ -432,11 +435,9 @@ fn a_demand_outlives_what_happens_to_its_socket() {
 #[test]
 fn a_device_nobody_guards_carries_nothing_of_a_socket_that_asks() {
     let mut world = usual_world("asked-guard");
-    world.alice.sh(
-        "ip link add new0 type veth peer name new1; ip link set new1 up; ip link set new0 up
+    world.alice.sh("ip link add new0 type veth peer name new1; ip link set new1 up; ip link set new0 up
          ip addr add 10.99.0.200/32 dev new0; ip route add 10.99.0.20/32 dev new0
-         ip neigh replace 10.99.0.20 lladdr 02:00:00:00:00:77 dev new0 nud permanent",
-    );
+         ip neigh replace 10.99.0.20 lladdr 02:00:00:00:00:77 dev new0 nud permanent");
     let mut program = world.start("unnamed");
     program.run(&["open s udp4", "sendto s 10.99.0.20:9 5", "require s 1"]);
     assert_eq!(program.ask("sendto s 10.99.0.20:9 5"), "EPERM");

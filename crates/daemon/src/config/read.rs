@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::{Config, ENC_NAME, ESP_PORT, EspConfig, INSTANCE, LogLevel, Report, TUN_NAME, TUN_QUEUE, TunConfig};
+use super::{
+    Config, ENC_NAME, ESP_PORT, EspConfig, INSTANCE, LogLevel, Report, TUN_NAME, TUN_QUEUE, TunConfig,
+};
 
-const TOP: [&str; 10] = [
-    "instance", "policy", "log", "control_socket", "uplinks", "cgroup", "tun", "enc", "enc_name", "esp",
-];
+const TOP: [&str; 10] =
+    ["instance", "policy", "log", "control_socket", "uplinks", "cgroup", "tun", "enc", "enc_name", "esp"];
 const TUN: [&str; 2] = ["name", "queue"];
 const ESP: [&str; 2] = ["port", "path_mtu"];
 /// Words under which people would put a key.

@@ -148,7 +148,8 @@ fn run(words: &mut SplitWhitespace<'_>, sockets: &mut Sockets) -> io::Result<Str
         }
         // An option of any level, into a buffer of so many octets: words of four octets.
         "get" => {
-            let (level, name, mut len) = (number(words) as c_int, number(words) as c_int, number(words) as u32);
+            let (level, name, mut len) =
+                (number(words) as c_int, number(words) as c_int, number(words) as u32);
             let mut words = vec![0u32; len as usize / 4 + 1];
             // SAFETY: the buffer has at least the length that is passed.
             ret(unsafe { libc::getsockopt(fd, level, name, words.as_mut_ptr().cast(), &raw mut len) })?;
