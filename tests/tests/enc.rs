@@ -41,7 +41,7 @@ fn one_line(rig: &Rig, python: &Path, address: &str, port: u16, octets: usize) -
 fn tcpdump_sees_protected_packets_in_clear_and_no_others() {
     let app = copy_of_python("rvl-enc-app");
     let rig = protected_rig("rvl-enc", true, &[&app]).unwrap();
-    let plain = PathBuf::from(program("python3"));
+    let plain = program("python3");
     let _server = tcp_server(&rig, &app, PORT);
     let _plain_server = tcp_server(&rig, &plain, PORT + 1);
     let counted = || {
