@@ -67,6 +67,9 @@ fn tcpdump_sees_protected_packets_in_clear_and_no_others() {
     assert_eq!(one_line(&rig, &app, &v4, PORT, 50_000).0, "same\n");
     assert_eq!(one_line(&rig, &app, &Side::Bob.v6().to_string(), PORT, 3000).0, "same\n");
     assert_eq!(one_line(&rig, &plain, &v4, PORT + 1, 700).0, "same\n");
+    // It reads what it has been given block by block; a block waits a second at most.
+    dump.wait_for_output(&format!("{}.{PORT} > ", Side::Bob.v6()), PATIENCE).unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(1500));
     dump.signal(libc::SIGINT).unwrap();
     let seen = dump.finish(PATIENCE).unwrap().out();
     let count = |text: &str| seen.matches(text).count();

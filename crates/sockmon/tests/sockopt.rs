@@ -42,7 +42,7 @@ const WAYS: &[(&str, &str, &str, u8)] = &[
 
 #[test]
 fn packets_of_a_socket_that_asks_go_to_the_tun() {
-    let mut world = usual_world("ask");
+    let world = usual_world("ask");
     world.wire();
     for (name, open, call, version) in WAYS {
         let mut program = world.start("unnamed");
