@@ -16,7 +16,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 # To build: the C compilers for ring and libFuzzer, clang for BPF, libelf and zlib for libbpf.
 # To test and show: unmodified programs on both sides of a tunnel, and the tools that watch the wire.
 PACKAGES := ca-certificates gcc g++ libc6-dev make pkg-config clang llvm libelf-dev zlib1g-dev \
-	iproute2 tcpdump curl wget netcat-openbsd busybox iperf3 openssl python3
+	iproute2 nftables tcpdump openssh-server openssh-client curl wget netcat-openbsd busybox iperf3 openssl python3
 
 .PHONY: help deps build demo test lint bench fuzz doc deny clean
 

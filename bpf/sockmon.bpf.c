@@ -4,6 +4,7 @@
  *
  *   task.h    exec and fork: who a process is
  *   cgroup.h  sockets: stamp, refuse, guard, proof
+ *   option.h  the socket API
  *   device.h  packets: steer, record, ICMP
  *   adopt.h   iterators: what is older than we are
  */
@@ -11,6 +12,9 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_endian.h>
 
+typedef __u32 uint32_t;
+typedef __u64 uint64_t;
+#include "ravelin.h"
 #include "abi.h"
 #include "maps.h"
 #include "identity.h"
@@ -18,11 +22,17 @@
 #include "verdict.h"
 #include "task.h"
 #include "cgroup.h"
+#include "option.h"
 #include "device.h"
 #include "adopt.h"
 
 /* Never called: names the types that only pointers reach, so that the object's BTF has them for crates/sockmon/tests/abi.rs. */
 int contract(struct rvl_event *a, struct rvl_record *b, struct rvl_file_report *c, struct rvl_socket_report *d)
+{
+	return 0;
+}
+
+int public_contract(struct ravelin_state *a, struct ravelin_defaults *b)
 {
 	return 0;
 }

@@ -8,14 +8,18 @@
 #ifndef RVL_ABI_H
 #define RVL_ABI_H
 
-#define RVL_ABI 1
+#define RVL_ABI 2
 
-/* The mark. Outbound: application and STAMPED (socket mark). Inbound: application and the proof (skb mark). */
+/*
+ * The mark. Outbound: application, STAMPED, and in the bits of the services what the socket asked for beyond policy
+ * (socket mark). Inbound: application and the proof (skb mark).
+ */
 #define RVL_MARK_APP 0x0000ffffu
 #define RVL_MARK_STAMPED 0x00010000u
 #define RVL_MARK_AUTHENTICATED 0x01000000u
 #define RVL_MARK_ENCRYPTED 0x02000000u
 #define RVL_MARK_PROOF 0x80000000u
+#define RVL_MARK_SERVICES 24 /* AUTHENTICATED and ENCRYPTED, as a shift for the bits of rvl_item.services */
 #define RVL_MARK_PROVEN (RVL_MARK_AUTHENTICATED | RVL_MARK_ENCRYPTED | RVL_MARK_PROOF)
 #define RVL_MARK_OURS (RVL_MARK_APP | RVL_MARK_STAMPED | RVL_MARK_PROVEN)
 /* A mark is ours only if one of these is set: other users of marks keep the low bits for themselves. */
@@ -51,6 +55,7 @@
 #define RVL_HOOK_BIND 3
 #define RVL_HOOK_LISTEN 4
 #define RVL_HOOK_SETSOCKOPT 5
+#define RVL_HOOK_REQUIRE 6
 
 /*
  * Counters. build.rs reads this table too, so the second column is the name that user space shows.
@@ -91,7 +96,10 @@
 	X(TUN_NO_PROOF, tun_no_proof)                                                                                \
 	X(TUN_FRAGMENT, tun_fragment)                                                                                \
 	X(TUN_MALFORMED, tun_malformed)                                                                              \
-	X(EVENTS_LOST, events_lost)
+	X(EVENTS_LOST, events_lost)                                                                                  \
+	X(REQUIRED, sockets_required)                                                                                \
+	X(SOCKOPT_WEAKER, sockopt_weaker)                                                                            \
+	X(MIRRORED, enc_mirrored)
 
 enum rvl_counter {
 #define X(id, name) RVL_C_##id,
@@ -108,7 +116,7 @@ struct rvl_config {
 	__u64 exempt; /* cgroup whose sockets are the daemon's own */
 	__u64 cgroup; /* cgroup the hooks are attached to */
 	__u32 tun;
-	__u32 flags; /* 0 */
+	__u32 enc; /* device that gets a copy of every protected packet in clear; 0: nobody listens */
 };
 
 /* An executable as the kernel knows it. The generation tells a new file from an old one with the same number. */
@@ -173,9 +181,11 @@ struct rvl_name {
 /* What a socket is stamped with. */
 struct rvl_socket {
 	__u64 netns;
-	__u16 app;
-	__u16 flags; /* 0 */
+	__u16 app; /* 0: stamped for `required` only */
+	__u8 required; /* services that the program asked for, as in rvl_item */
+	__u8 in_force; /* services of the last packet that arrived */
 	__u32 zero;
+	__u64 proven; /* packets that arrived with proof */
 };
 
 struct rvl_event {
@@ -221,7 +231,7 @@ struct rvl_socket_report {
 	__u8 protocol;
 	__u8 state;
 	__u8 stamped;
-	__u8 zero;
+	__u8 required;
 	__u8 local[16];
 	__u8 remote[16];
 	__u8 comm[16];

@@ -97,6 +97,7 @@ static __always_inline void write_report(struct bpf_iter__task_file *ctx, struct
 	}
 	if (stamp) {
 		r.app = stamp->app;
+		r.required = stamp->required;
 		r.stamped = 1;
 	}
 	__builtin_memcpy(r.comm, task->group_leader->comm, 16);
@@ -222,7 +223,7 @@ int adopt_tcp(struct bpf_iter__tcp *ctx)
 	if (!stamp || stamp->netns != cfg->netns)
 		return 0;
 	old = tcp->inet_conn.icsk_inet.sk.sk_mark;
-	mark = mark_with(old, stamp->app);
+	mark = mark_with(old, stamp->app, stamp->required);
 	if (mark != old && bpf_setsockopt(common, SOL_SOCKET, SO_MARK, &mark, sizeof(mark)))
 		count(RVL_C_STAMP_FAILED);
 	return 0;

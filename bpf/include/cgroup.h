@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Programs on the cgroup: stamp a socket before it has a packet, refuse what policy refuses while the caller can
- * still be told (EPERM), guard the mark, refuse packets on devices nobody guards, and demand the proof inbound.
+ * still be told (EPERM), refuse packets on devices nobody guards, and demand the proof inbound.
  */
 #ifndef RVL_CGROUP_H
 #define RVL_CGROUP_H
@@ -80,7 +80,7 @@ static __always_inline int restamp(void *ctx, struct bpf_sock *sk, __u64 netns, 
 	count(RVL_C_RESTAMPED);
 	/* Nobody acts on the mark in another namespace; the guard reads the storage. */
 	if (netns == cfg->netns) {
-		mark = mark_with(sk->mark, is);
+		mark = mark_with(sk->mark, is, stamp->required);
 		if (bpf_setsockopt(ctx, SOL_SOCKET, SO_MARK, &mark, sizeof(mark)))
 			count(RVL_C_STAMP_FAILED);
 	}
@@ -107,7 +107,7 @@ int sock_create(struct bpf_sock *sk)
 	stamp->netns = bpf_get_netns_cookie(sk);
 	stamp->app = app;
 	if (stamp->netns == cfg->netns)
-		sk->mark = mark_with(sk->mark, app);
+		sk->mark = mark_with(sk->mark, app, 0);
 	count(RVL_C_STAMPED);
 	return ALLOW;
 }
@@ -236,7 +236,10 @@ static __always_inline void mark_child(struct bpf_sock_ops *ctx, const struct rv
 	stamp = bpf_sk_storage_get(&sockets, sk, 0, 0);
 	if (!stamp || stamp->netns != cfg->netns)
 		return;
-	mark = mark_with(sk->mark, stamp->app);
+	/* A copy of the listener's: what arrived there was not for this socket. */
+	stamp->in_force = 0;
+	stamp->proven = 0;
+	mark = mark_with(sk->mark, stamp->app, stamp->required);
 	if (mark != sk->mark && bpf_setsockopt(ctx, SOL_SOCKET, SO_MARK, &mark, sizeof(mark)))
 		count(RVL_C_STAMP_FAILED);
 }
@@ -262,40 +265,6 @@ int sock_ops(struct bpf_sock_ops *ctx)
 		break;
 	}
 	return 1;
-}
-
-SEC("cgroup/setsockopt")
-int set_mark(struct bpf_sockopt *ctx)
-{
-	const struct rvl_config *cfg = configuration();
-	struct address none = {};
-	struct attempt a = { .peer = &none, .hook = RVL_HOOK_SETSOCKOPT };
-	struct rvl_socket *stamp = 0;
-	__u32 *value = ctx->optval;
-
-	if (ctx->level != SOL_SOCKET || ctx->optname != SO_MARK) {
-		/* Let the kernel read the caller's own bytes: ours hold at most one page of them. */
-		ctx->optlen = 0;
-		return ALLOW;
-	}
-	if (!cfg || (void *)(value + 1) > ctx->optval_end)
-		return ALLOW;
-	if (ctx->sk)
-		stamp = bpf_sk_storage_get(&sockets, ctx->sk, 0, 0);
-	if (stamp && stamp->netns == cfg->netns) {
-		/* The mark it has, or another one around the same stamp (the daemon marks old sockets this way). */
-		if ((*value & RVL_MARK_OURS) == (RVL_MARK_STAMPED | stamp->app))
-			return ALLOW;
-		a.app = stamp->app;
-	} else if (!(*value & RVL_MARK_CLAIM)) {
-		return ALLOW;
-	}
-	if (ctx->sk) {
-		a.family = ctx->sk->family;
-		a.protocol = ctx->sk->protocol;
-	}
-	refuse(RVL_C_SETSOCKOPT_MARK, &a);
-	return REFUSE;
 }
 
 /*
@@ -325,7 +294,9 @@ int guard(struct __sk_buff *skb)
 		switch (class_of(cfg, stamp->app, &h.destination)) {
 		case CLASS_NONE:
 		case CLASS_TRUSTED:
-			return ALLOW;
+			if (!stamp->required)
+				return ALLOW;
+			break;
 		default:
 			break;
 		}
@@ -340,17 +311,19 @@ static __always_inline int dropped(enum rvl_counter counter)
 	return REFUSE;
 }
 
-/* A packet for a socket of an application. */
-static __always_inline int prove(struct __sk_buff *skb, const struct rvl_config *cfg, __u16 app, bool proven)
+/* A packet for a socket of an application, or of a program that asked for protection. */
+static __always_inline int prove(struct __sk_buff *skb, const struct rvl_config *cfg, struct rvl_socket *stamp,
+				 bool proven)
 {
 	__u32 mark = skb->mark;
+	__u16 app = stamp->app;
 	struct headers h;
 	struct decision d;
-	__u8 services = 0;
+	__u8 services;
 
 	if (!parse(skb, 0, &h))
 		return dropped(RVL_C_INGRESS_MALFORMED);
-	d = decide(cfg, app, &h.source, h.destination_port, h.source_port);
+	d = demand(decide(cfg, app, &h.source, h.destination_port, h.source_port), stamp->required);
 	switch (d.action) {
 	case ACTION_BYPASS:
 		/* The answer would leave in clear. */
@@ -363,18 +336,20 @@ static __always_inline int prove(struct __sk_buff *skb, const struct rvl_config 
 		break;
 	}
 	if (!proven) {
-		if (skb->ifindex == 1 || !refuses_clear(&d, &h.source))
+		if (skb->ifindex == 1 || !refuses_clear(&d, &h.source)) {
+			stamp->in_force = 0;
 			return ALLOW;
+		}
 		return dropped(d.level == RVL_OPTIONAL ? RVL_C_INGRESS_STICKY : RVL_C_INGRESS_NO_PROOF);
 	}
-	if (mark & RVL_MARK_AUTHENTICATED)
-		services |= 1;
-	if (mark & RVL_MARK_ENCRYPTED)
-		services |= 2;
+	services = services_of(mark);
 	if ((services & d.services) != d.services)
 		return dropped(RVL_C_INGRESS_SERVICES);
 	if (mark & RVL_MARK_APP && (mark & RVL_MARK_APP) != app)
 		return dropped(RVL_C_INGRESS_OTHER_APP);
+	/* Two processors may do this at once for one socket. */
+	__sync_fetch_and_add(&stamp->proven, 1);
+	stamp->in_force = services;
 	count(RVL_C_PROVEN);
 	return ALLOW;
 }
@@ -398,7 +373,7 @@ int proof(struct __sk_buff *skb)
 		stamp = bpf_sk_storage_get(&sockets, sk, 0, 0);
 	if (!stamp)
 		return proven ? dropped(RVL_C_INGRESS_UNEXPECTED_PROOF) : ALLOW;
-	return prove(skb, cfg, stamp->app, proven && stamp->netns == cfg->netns);
+	return prove(skb, cfg, stamp, proven && stamp->netns == cfg->netns);
 }
 
 #endif

@@ -17,29 +17,45 @@ static __always_inline bool is_ip(const struct __sk_buff *skb)
 	return skb->protocol == bpf_htons(ETH_P_IP) || skb->protocol == bpf_htons(ETH_P_IPV6);
 }
 
+/* On whose behalf a packet is sent. */
+struct owner {
+	__u16 app;
+	__u8 required;
+	bool stored; /* storage decided */
+};
+
+static __always_inline void owner_of_mark(__u32 mark, struct owner *owner)
+{
+	if (!(mark & RVL_MARK_STAMPED))
+		return;
+	owner->app = mark & RVL_MARK_APP;
+	owner->required = services_of(mark);
+}
+
 /*
- * The application behind a socket that is attached to a packet: its storage; for a SYN-ACK the listener's; for
- * TIME_WAIT the mark that the socket had. 0: none, `*stored` tells whether storage decided.
+ * Who is behind a socket that is attached to a packet: its storage; for a SYN-ACK the listener's; for TIME_WAIT the mark
+ * that the socket had.
  */
-static __always_inline __u16 app_of_socket(struct bpf_sock *sk, bool *stored)
+static __always_inline void owner_of_socket(struct bpf_sock *sk, struct owner *owner)
 {
 	struct bpf_sock *full = bpf_sk_fullsock(sk);
 	struct rvl_socket *stamp;
 	struct tcp_timewait_sock *waiting;
-	__u32 mark;
 
 	if (!full)
 		full = bpf_get_listener_sock(sk);
 	if (full) {
 		stamp = bpf_sk_storage_get(&sockets, full, 0, 0);
-		*stored = stamp != 0;
-		return stamp ? stamp->app : 0;
+		if (!stamp)
+			return;
+		owner->stored = true;
+		owner->app = stamp->app;
+		owner->required = stamp->required;
+		return;
 	}
 	waiting = bpf_skc_to_tcp_timewait_sock(sk);
-	if (!waiting)
-		return 0;
-	mark = waiting->tw_sk.tw_mark;
-	return mark & RVL_MARK_STAMPED ? mark & RVL_MARK_APP : 0;
+	if (waiting)
+		owner_of_mark(waiting->tw_sk.tw_mark, owner);
 }
 
 SEC("tcx/egress")
@@ -47,10 +63,9 @@ int uplink_egress(struct __sk_buff *skb)
 {
 	const struct rvl_config *cfg = configuration();
 	struct bpf_sock *sk = skb->sk;
+	struct owner owner = {};
 	struct headers h;
-	bool stored = false;
 	bool answer;
-	__u16 app = 0;
 
 	if (!is_ip(skb))
 		return TCX_NEXT;
@@ -58,12 +73,12 @@ int uplink_egress(struct __sk_buff *skb)
 		return TCX_DROP;
 	/* The socket first: a firewall rule can wipe or set the packet's mark. */
 	if (sk)
-		app = app_of_socket(sk, &stored);
-	if (!app && skb->mark & RVL_MARK_STAMPED)
-		app = skb->mark & RVL_MARK_APP;
+		owner_of_socket(sk, &owner);
+	if (!owner.app && !owner.required)
+		owner_of_mark(skb->mark, &owner);
 	/* An answer of the kernel itself (RST, unreachable, echo, TIME_WAIT) to a protected packet: fwmark_reflect. */
-	answer = !stored && skb->mark & RVL_MARK_PROOF;
-	if (!app && !answer)
+	answer = !owner.stored && skb->mark & RVL_MARK_PROOF;
+	if (!owner.app && !owner.required && !answer)
 		return TCX_NEXT;
 	if (cfg->exempt && bpf_skb_cgroup_id(skb) == cfg->exempt)
 		return TCX_NEXT;
@@ -73,16 +88,18 @@ int uplink_egress(struct __sk_buff *skb)
 		/* The address on the wire may be a hop, not the peer whose policy counts. */
 		if (h.source_route)
 			return device_drop(RVL_C_EGRESS_SOURCE_ROUTE);
-		switch (class_of(cfg, app, &h.destination)) {
+		switch (class_of(cfg, owner.app, &h.destination)) {
 		case CLASS_NONE:
 		case CLASS_TRUSTED:
-			return TCX_NEXT;
+			if (!owner.required)
+				return TCX_NEXT;
+			break;
 		case CLASS_PROTECTED:
 			break;
 		default:
 			return device_drop(RVL_C_EGRESS_UNTRUSTED);
 		}
-		skb->mark = mark_with(skb->mark, app);
+		skb->mark = mark_with(skb->mark, owner.app, owner.required);
 	}
 	if (!cfg->tun)
 		return device_drop(RVL_C_EGRESS_NO_TUN);
@@ -127,6 +144,7 @@ static __always_inline bool quotes_protected(struct __sk_buff *skb, const struct
 		stamp = bpf_sk_storage_get(&sockets, full, 0, 0);
 	if (stamp) {
 		d = decide(cfg, stamp->app, &q->destination, q->source_port, q->destination_port);
+		d = demand(d, stamp->required);
 		refuse_it = refuses_clear(&d, &q->destination);
 	}
 	bpf_sk_release(sk);
@@ -215,6 +233,15 @@ int lo_ingress(struct __sk_buff *skb)
 	return arriving(skb, true);
 }
 
+/* A copy in clear to the enc device, for whoever looks at it (paper 001 section 2.2). */
+static __always_inline void mirror(struct __sk_buff *skb)
+{
+	const struct rvl_config *cfg = configuration();
+
+	if (cfg && cfg->enc && !bpf_clone_redirect(skb, cfg->enc, 0))
+		count(RVL_C_MIRRORED);
+}
+
 SEC("tcx/egress")
 int tun_egress(struct __sk_buff *skb)
 {
@@ -231,6 +258,7 @@ int tun_egress(struct __sk_buff *skb)
 		return device_drop(RVL_C_TUN_UNSTAMPED);
 	record.mark = skb->mark;
 	record.cookie = bpf_get_socket_cookie(skb);
+	mirror(skb);
 	if (bpf_skb_change_head(skb, sizeof(record), 0) ||
 	    bpf_skb_store_bytes(skb, 0, &record, sizeof(record), 0))
 		return device_drop(RVL_C_TUN_NO_ROOM);
@@ -258,6 +286,7 @@ int tun_ingress(struct __sk_buff *skb)
 		return device_drop(RVL_C_TUN_NO_ROOM);
 	skb->mark = record.mark & (RVL_MARK_PROVEN | RVL_MARK_APP);
 	count(RVL_C_STRIPPED);
+	mirror(skb);
 	return TCX_NEXT;
 }
 

@@ -83,6 +83,17 @@ static __always_inline struct decision decide(const struct rvl_config *cfg, __u1
 	return out;
 }
 
+/* What is demanded where the socket asked for services of its own: both, and not optionally. What is refused stays so. */
+static __always_inline struct decision demand(struct decision d, __u8 required)
+{
+	if (!required || (d.action != ACTION_BYPASS && d.action != ACTION_PROTECT))
+		return d;
+	d.action = ACTION_PROTECT;
+	d.services |= required;
+	d.level = RVL_MANDATORY;
+	return d;
+}
+
 /* Whether an inbound association serves the peer. */
 static __always_inline bool has_live_sa(const struct address *peer)
 {

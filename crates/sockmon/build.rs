@@ -9,7 +9,9 @@ fn main() {
     let root = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("set by Cargo")).join("../../bpf");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("set by Cargo"));
     let libbpf = env::var_os("DEP_BPF_INCLUDE").expect("libbpf-sys says where its headers are");
+    let public = root.join("../include");
     println!("cargo:rerun-if-changed={}", root.display());
+    println!("cargo:rerun-if-changed={}", public.display());
     println!("cargo:rerun-if-env-changed=CLANG");
     counters(&root.join("include/abi.h"), &out.join("counters.rs"));
 
@@ -28,6 +30,8 @@ fn main() {
         .arg(format!("-D__TARGET_ARCH_{arch}"))
         .arg("-I")
         .arg(root.join("include"))
+        .arg("-I")
+        .arg(&public)
         .arg("-I")
         .arg(libbpf)
         .arg("-c")

@@ -4,7 +4,7 @@
 struct Meaning(&'static str, bool, &'static str);
 
 /// As `bpf/include/abi.h` lists them.
-const MEANINGS: [Meaning; 35] = [
+const MEANINGS: [Meaning; 38] = [
     Meaning("sockets_stamped", false, "A socket got the mark of its application."),
     Meaning("sockets_restamped", false, "A socket changed hands and got the stricter application's mark."),
     Meaning("egress_redirected", false, "A packet was sent to the TUN instead of the uplink."),
@@ -64,6 +64,13 @@ const MEANINGS: [Meaning; 35] = [
     Meaning("tun_fragment", true, "A fragment came out of the TUN."),
     Meaning("tun_malformed", true, "A packet came out of the TUN with headers that cannot be read."),
     Meaning("events_lost", false, "A refusal that was counted but had no room in the log's queue."),
+    Meaning("sockets_required", false, "A program asked for protection on its own socket."),
+    Meaning(
+        "sockopt_weaker",
+        true,
+        "A program asked for less on its socket than policy or an earlier request demands: EPERM.",
+    ),
+    Meaning("enc_mirrored", false, "A protected packet was shown in clear on the enc device."),
 ];
 
 fn meaning(word: &str) -> Option<&'static Meaning> {

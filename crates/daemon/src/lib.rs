@@ -13,6 +13,7 @@ pub mod crypto_units;
 pub mod datapath;
 pub mod detach;
 pub mod doctor;
+mod enc;
 mod events;
 pub mod handover;
 mod harden;

@@ -8,6 +8,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 use tokio::time::{Interval, MissedTickBehavior, interval, timeout};
 
+use crate::enc::Enc;
 use crate::handover::Giving;
 use crate::plane::{Plane, Shared};
 use crate::start::{Daemon, Held, RunError, hand_over, own_request};
@@ -35,7 +36,7 @@ pub(crate) async fn serve(daemon: Daemon) -> Result<(), RunError> {
     let handover =
         tokio::net::UnixListener::from_std(handover).map_err(system("listening on the hand-over socket"))?;
     let mut signals = Signals::new().map_err(system("listening for signals"))?;
-    let mut upkeep = Upkeep::new()?;
+    let mut upkeep = Upkeep::new(&plane)?;
     let have = own_request(&plane);
     tracing::info!("ready; control socket {}", plane.config.control_socket.display());
     let plane = Shared::new(plane);
@@ -181,15 +182,18 @@ struct Upkeep {
     count: u32,
     /// `None`: every tick lists the devices.
     watch: Option<Watch>,
+    enc: Enc,
     /// What was last wrong, so that it is said once.
     said: Vec<String>,
 }
 
 impl Upkeep {
-    fn new() -> Result<Upkeep, RunError> {
+    fn new(plane: &Plane) -> Result<Upkeep, RunError> {
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        Ok(Upkeep { ticks, count: 0, watch: Some(Watch::open()?), said: Vec::new() })
+        let mut enc = Enc::new(plane.config.enc.clone());
+        enc.look(plane.monitor.as_ref());
+        Ok(Upkeep { ticks, count: 0, watch: Some(Watch::open()?), enc, said: Vec::new() })
     }
 
     async fn tick(&mut self) {
@@ -198,6 +202,7 @@ impl Upkeep {
 
     fn look(&mut self, plane: &mut Plane) {
         log_refusals(plane);
+        self.enc.look(plane.monitor.as_ref());
         let news =
             self.watch.as_mut().is_none_or(|watch| watch.events().is_ok_and(|events| !events.is_empty()));
         self.count += 1;

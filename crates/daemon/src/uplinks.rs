@@ -1,5 +1,5 @@
 //! Which devices lead to other hosts: those that the configuration names, else those of the default routes, else every
-//! device that is up and is neither `lo` nor a TUN of ours.
+//! device that is up and is neither `lo` nor a device of ours.
 
 use netio::link::{Link, Links};
 
@@ -77,7 +77,8 @@ fn among(config: &Config, all: &[Link], defaults: &[u32]) -> Result<Vec<Uplink>,
             .map(|n| find(n).map(uplink).ok_or_else(|| UplinkError::Missing(n.clone())))
             .collect();
     }
-    let leads_out = |link: &&Link| !link.loopback && link.up && link.name != config.tun.name;
+    let is_ours = |name: &String| *name == config.tun.name || config.enc.as_ref() == Some(name);
+    let leads_out = |link: &&Link| !link.loopback && link.up && !is_ours(&link.name);
     let mut chosen: Vec<Uplink> =
         all.iter().filter(leads_out).filter(|link| defaults.contains(&link.index)).map(uplink).collect();
     if chosen.is_empty() {
@@ -121,5 +122,6 @@ mod tests {
         assert_eq!(names("", &[3]).unwrap(), ["eth1"]);
         assert_eq!(names("", &[]).unwrap(), ["eth0", "eth1"]);
         assert_eq!(names("tun.name = \"eth0\"", &[]).unwrap(), ["eth1"]);
+        assert_eq!(names("enc_name = \"eth1\"", &[]).unwrap(), ["eth0"]);
     }
 }

@@ -4,7 +4,8 @@
 //! 2. Fragments wait until their packet is whole.
 //! 3. Whose packet it is. One of an application that has a policy is decided by that policy; an answer that the kernel made
 //!    to a protected packet (PROOF in its mark) must leave protected; anything else is decided by the rules of the SPD. Without
-//!    rules, a stamped packet that no policy speaks for is bypassed and one without a stamp ends.
+//!    rules, a stamped packet that no policy speaks for is bypassed and one without a stamp ends. What the socket itself
+//!    asked for (the services in a stamped mark) comes on top of policy and rules.
 //! 4. The association.
 //! 5. Size. Super-packets are cut to fit; a packet that forbids fragmentation and does not fit is answered; any other is
 //!    carried whole and its outer packet fragmented.
@@ -169,7 +170,17 @@ impl Outbound {
         let flow = ip::flow(packet.bytes(), headers, true);
         let now = packet.meta.received;
         let course = if self.is_ruled(&packet) {
-            self.rule(now, &mut packet, headers, &flow)
+            let asked = if packet.meta.mark & record::STAMPED != 0 {
+                asked(packet.meta.mark)
+            } else {
+                Services::NONE
+            };
+            match self.rule(now, &mut packet, headers, &flow) {
+                // The rules give less than the socket asked for: its own demand decides.
+                Ok(Course::Clear) if asked != Services::NONE => self.decide(now, &mut packet.meta, &flow),
+                Ok(_) if !packet.meta.services.satisfies(asked) => self.decide(now, &mut packet.meta, &flow),
+                course => course,
+            }
         } else if packet.meta.mark & record::STAMPED != 0 {
             self.decide(now, &mut packet.meta, &flow)
         } else {
@@ -190,7 +201,7 @@ impl Outbound {
 
     /// What policy says of a stamped packet, and the association that does it.
     fn decide(&mut self, now: Time, meta: &mut Meta, flow: &Flow) -> Result<Course, DropReason> {
-        let route = self.route(meta.app, flow);
+        let route = self.route(meta.app, flow, asked(meta.mark));
         meta.rule = route.decision.rule().0;
         match route.decision.action {
             Action::Bypass if self.filtered => Err(DropReason::Disagreement),
@@ -253,21 +264,21 @@ impl Outbound {
     }
 
     /// As [`Self::consider`], remembered until policy or associations change.
-    fn route(&mut self, app: AppId, flow: &Flow) -> Route {
+    fn route(&mut self, app: AppId, flow: &Flow, asked: Services) -> Route {
         // Both grow and neither shrinks, so each state of the two databases has a sum of its own.
         let epoch = self.loads + self.sad.epoch();
-        let key = FlowKey::new(app, flow, 0);
+        let key = FlowKey::new(app, flow, asked.bits());
         if let Some(route) = self.routes.get(epoch, &key) {
             return route;
         }
-        let route = self.consider(app, flow);
+        let route = self.consider(app, flow, asked);
         self.routes.put(epoch, &key, route);
         route
     }
 
     /// What policy says of a flow, and the association that does it.
-    fn consider(&self, app: AppId, flow: &Flow) -> Route {
-        let decision = self.spd.decide(app, flow);
+    fn consider(&self, app: AppId, flow: &Flow, asked: Services) -> Route {
+        let decision = raise(self.spd.decide(app, flow), asked);
         let sa = match decision.action {
             Action::Protect { services, level } => match (self.sad.search(app, flow, services), level) {
                 // Less than what was asked is still better than clear.
@@ -469,7 +480,17 @@ impl Outbound {
     /// What a packet of this flow of this application would get, without counting: for `explain`. The association
     /// means something only where the action is to protect.
     pub fn preview(&self, app: AppId, flow: &Flow) -> (Decision, Result<SaIndex, DropReason>) {
-        let Route { decision, sa } = self.consider(app, flow);
+        self.preview_asking(app, flow, Services::NONE)
+    }
+
+    /// As [`Outbound::preview`], for a socket that asked for these services itself.
+    pub fn preview_asking(
+        &self,
+        app: AppId,
+        flow: &Flow,
+        asked: Services,
+    ) -> (Decision, Result<SaIndex, DropReason>) {
+        let Route { decision, sa } = self.consider(app, flow, asked);
         (decision, sa)
     }
 
@@ -516,6 +537,28 @@ impl Outbound {
         }
         dead
     }
+}
+
+/// What the sending socket asked for itself (docs/socket-api.md), in the mark of a stamped packet.
+fn asked(mark: u32) -> Services {
+    match mark & (record::AUTHENTICATED | record::ENCRYPTED) {
+        0 => Services::NONE,
+        record::AUTHENTICATED => Services::AUTHENTICATED,
+        _ => Services::ENCRYPTED,
+    }
+}
+
+/// A socket's own demand on top of policy: both, and not optionally. What policy refuses stays refused.
+fn raise(decision: Decision, asked: Services) -> Decision {
+    if asked == Services::NONE {
+        return decision;
+    }
+    let services = match decision.action {
+        Action::Discard => return decision,
+        Action::Bypass => asked,
+        Action::Protect { services, .. } => services.union(asked),
+    };
+    Decision { action: Action::Protect { services, level: Level::Mandatory }, ..decision }
 }
 
 fn reply(error: Buf, about: &Meta, services: Services) -> Outcome {

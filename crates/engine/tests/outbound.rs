@@ -96,6 +96,78 @@ fn policy_decides() {
     assert_eq!(fate(&mut without, stamped(AppId(8), &to("192.0.2.11", 53))), ("protected", 2));
 }
 
+/// A packet from a socket whose program asked for more than policy gives (docs/socket-api.md).
+fn asking(app: AppId, services: u32, bytes: &[u8]) -> Packet<stage::Inner> {
+    let mut packet = stamped(app, bytes);
+    packet.meta.mark |= services;
+    packet
+}
+
+#[test]
+fn what_a_socket_asks_for_comes_on_top_of_policy() {
+    let mut with = Sender::new(spd(), &[tunnel()]);
+    let mut without = Sender::new(spd(), &[]);
+    let (auth, both) = (record::AUTHENTICATED, record::AUTHENTICATED | record::ENCRYPTED);
+    let table = [
+        // No policy, trusted, no network: clear, unless the socket asks.
+        (AppId(0), "192.0.2.11", 53, both, "protected", "no_sa"),
+        (AppId(0), "192.0.2.11", 53, auth, "protected", "no_sa"),
+        (AppId(9), "192.0.2.11", 53, record::ENCRYPTED, "protected", "no_sa"),
+        (APP, "192.0.2.99", 53, both, "protected", "no_sa"),
+        (APP, "198.51.100.1", 53, both, "protected", "no_sa"),
+        // Mandatory stays, optional becomes it, refused stays refused.
+        (APP, "192.0.2.11", 53, auth, "protected", "no_sa"),
+        (APP, "192.0.2.11", 80, auth, "protected", "no_sa"),
+        (APP, "192.0.2.11", 81, both, "policy_discard", "policy_discard"),
+        (APP, "203.0.113.5", 53, both, "policy_discard", "policy_discard"),
+        (APP, "2001:db8::b", 80, both, "protected", "no_sa"),
+    ];
+    // Twice, with the same flow not asking between: neither takes the other's remembered answer.
+    for _ in 0..2 {
+        for (app, remote, port, services, protected, unprotected) in table {
+            let bytes = to(remote, port);
+            assert_eq!(fate(&mut with, asking(app, services, &bytes)).0, protected, "{remote}:{port}");
+            assert_eq!(fate(&mut without, asking(app, services, &bytes)).0, unprotected, "{remote}:{port}");
+            if app != APP || port == 80 {
+                assert_eq!(fate(&mut without, stamped(app, &bytes)).0, "clear", "{remote}:{port}");
+            }
+        }
+    }
+    // What the packet must have is the sum of both.
+    let mut asks = Sender::new(spd(), &[]);
+    asks.engine.set_hold(Some(engine::HoldLimits::default()));
+    for (app, services, sum) in [(APP, auth, Services::ENCRYPTED), (AppId(0), auth, Services::AUTHENTICATED)]
+    {
+        assert_eq!(fate(&mut asks, asking(app, services, &to("192.0.2.11", 53))).0, "held");
+        let Some(engine::Event::Acquire(acquire)) = asks.engine.poll_event() else { panic!("no acquire") };
+        assert_eq!(acquire.services, sum);
+    }
+    // The kernel half does not take part in a decision of the socket's own.
+    let engine = std::mem::replace(&mut without.engine, engine::Outbound::new(Arc::new(spd()), 1));
+    without.engine = engine.behind_the_kernel_half();
+    assert_eq!(fate(&mut without, asking(AppId(0), both, &to("192.0.2.11", 53))).0, "no_sa");
+}
+
+#[test]
+fn the_first_packet_of_a_socket_that_asks_waits_for_its_association() {
+    let registry = crypto_std::registry().unwrap();
+    let mut alice = Sender::new(spd(), &[]);
+    alice.engine.set_hold(Some(engine::HoldLimits::default()));
+    let bytes = to("198.51.100.1", 53);
+    let both = record::AUTHENTICATED | record::ENCRYPTED;
+    assert_eq!(fate(&mut alice, asking(AppId(0), both, &bytes)).0, "held");
+    let Some(engine::Event::Acquire(acquire)) = alice.engine.poll_event() else { panic!("no acquire") };
+    assert_eq!((acquire.app, acquire.services, acquire.held), (AppId(0), Services::ENCRYPTED, true));
+    let mut out = Vec::new();
+    // Another change is no answer to it.
+    alice.engine.set_policy(Arc::new(spd()));
+    alice.engine.release(NOW, &mut alice.pool, &mut out);
+    assert!(out.is_empty(), "{out:?}");
+    alice.engine.add_sa(OutboundSa::new(tunnel(), &registry).unwrap()).unwrap();
+    alice.engine.release(NOW, &mut alice.pool, &mut out);
+    assert!(matches!(out[..], [Outcome::Send(_)]), "{out:?}");
+}
+
 #[test]
 fn behind_the_kernel_half_a_bypass_is_a_disagreement() {
     let mut alice = Sender::new(spd(), &[]);

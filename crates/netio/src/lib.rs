@@ -21,6 +21,7 @@ pub mod bpffs;
 pub mod cgroup;
 pub mod clear;
 pub mod clock;
+pub mod enc;
 mod error;
 pub mod eventfd;
 pub mod lab;

@@ -6,7 +6,7 @@
 use wire::AppId;
 
 /// Raised whenever a pinned map of an older daemon would be misread.
-pub const ABI: u32 = 1;
+pub const ABI: u32 = 2;
 
 /// Bits of the mark (docs/design/0002).
 pub mod mark {
@@ -14,9 +14,9 @@ pub mod mark {
     pub const APP: u32 = 0x0000_ffff;
     /// The socket belongs to an application.
     pub const STAMPED: u32 = 0x0001_0000;
-    /// Inbound: the packet was authenticated.
+    /// Inbound: the packet was authenticated. Outbound: the socket asked for it.
     pub const AUTHENTICATED: u32 = 0x0100_0000;
-    /// Inbound: the packet was encrypted.
+    /// Inbound: the packet was encrypted. Outbound: the socket asked for it.
     pub const ENCRYPTED: u32 = 0x0200_0000;
     /// Inbound: the packet came out of an association.
     pub const PROOF: u32 = 0x8000_0000;
@@ -95,7 +95,7 @@ contract! {
         exempt: u64,
         cgroup: u64,
         tun: u32,
-        flags: u32,
+        enc: u32,
     }
     /// An executable as the kernel knows it.
     struct Identity {
@@ -148,8 +148,10 @@ contract! {
     struct Socket {
         netns: u64,
         app: u16,
-        flags: u16,
+        required: u8,
+        in_force: u8,
         zero: u32,
+        proven: u64,
     }
     struct Event {
         pid: u32,
@@ -168,6 +170,29 @@ contract! {
         magic: [u8; 3],
         mark: u32,
         cookie: u64,
+    }
+    /// `struct ravelin_state` of include/ravelin.h: part of the public contract with programs.
+    struct State {
+        version: u32,
+        application: u32,
+        required: u32,
+        demanded: u32,
+        class_: u32,
+        level: u32,
+        in_force: u32,
+        generation: u32,
+        proven: u64,
+    }
+    /// `struct ravelin_defaults` of include/ravelin.h.
+    struct Defaults {
+        version: u32,
+        supported: u32,
+        without_policy: u32,
+        active: u32,
+        generation: u32,
+        tun: u32,
+        enc: u32,
+        zero: u32,
     }
     struct FileReport {
         pid: u32,
@@ -189,7 +214,7 @@ contract! {
         protocol: u8,
         state: u8,
         stamped: u8,
-        zero: u8,
+        required: u8,
         local: [u8; 16],
         remote: [u8; 16],
         comm: [u8; 16],
@@ -211,7 +236,7 @@ pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(&bytes[..end]).into_owned()
 }
 
-/// The mark of an application's sockets.
-pub fn stamp(app: AppId) -> u32 {
-    mark::STAMPED | u32::from(app.0)
+/// The mark of an application's sockets; `required` as in [`Socket::required`].
+pub fn stamp(app: AppId, required: u8) -> u32 {
+    mark::STAMPED | u32::from(app.0) | u32::from(required) << 24
 }

@@ -106,6 +106,8 @@ pub struct SocketInfo {
     pub fd: u32,
     /// Application the socket is stamped with; [`AppId::NONE`]: none.
     pub app: AppId,
+    /// What its program asked for beyond policy: 1 authentication, 2 encryption.
+    pub required: u8,
     /// Its mark.
     pub mark: u32,
     /// IP protocol number.
@@ -133,6 +135,7 @@ impl SocketInfo {
             identity: report.identity,
             fd: report.fd,
             app: AppId(report.app),
+            required: report.required,
             mark: report.mark,
             protocol: report.protocol,
             local: at(report.local, report.local_port),
@@ -168,6 +171,8 @@ pub enum Attempt {
     Listen,
     /// setsockopt(2) with SO_MARK.
     SetMark,
+    /// setsockopt(2) with RAVELIN_REQUIRE (docs/socket-api.md).
+    Require,
     /// One this version does not know.
     Other(u8),
 }
@@ -206,6 +211,7 @@ impl Event {
                 3 => Attempt::Bind,
                 4 => Attempt::Listen,
                 5 => Attempt::SetMark,
+                6 => Attempt::Require,
                 n => Attempt::Other(n),
             },
             peer: SocketAddr::new(canonical(event.addr, u16::from(event.family)), event.port),

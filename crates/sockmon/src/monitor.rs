@@ -86,7 +86,8 @@ impl Sockmon {
             exempt,
             cgroup: places.cgroup_id,
             tun: places.tun,
-            flags: 0,
+            // Nobody listens to it yet, as far as this daemon knows.
+            enc: 0,
         })?;
         // A device counts as guarded only while its programs are there.
         maps.retain("uplinks", |ifindex: &u32| !places.uplinks.contains(ifindex))?;
@@ -168,6 +169,12 @@ impl Sockmon {
             self.loaded.maps.write("uplinks", &ifindex, &1u32)?;
         }
         Ok(())
+    }
+
+    /// Show protected packets in clear on this device (an interface index), or nowhere (0).
+    pub fn set_enc(&self, ifindex: u32) -> Result<(), SockmonError> {
+        let config = self.loaded.maps.config()?;
+        self.loaded.maps.set_config(&abi::Config { enc: ifindex, ..config })
     }
 
     /// Whether everything is attached where it should be, and first there.

@@ -47,7 +47,8 @@ const fn program(name: &'static str, hook: Hook) -> Program {
 pub static PROGRAMS: &[Program] = &[
     program("task_exec", Hook::Tracepoint),
     program("task_fork", Hook::Tracepoint),
-    program("set_mark", Hook::Cgroup(libbpf_sys::BPF_CGROUP_SETSOCKOPT)),
+    program("set_option", Hook::Cgroup(libbpf_sys::BPF_CGROUP_SETSOCKOPT)),
+    program("get_option", Hook::Cgroup(libbpf_sys::BPF_CGROUP_GETSOCKOPT)),
     program("sock_create", Hook::Cgroup(libbpf_sys::BPF_CGROUP_INET_SOCK_CREATE)),
     program("sock_ops", Hook::Cgroup(libbpf_sys::BPF_CGROUP_SOCK_OPS)),
     program("bind4", Hook::Cgroup(libbpf_sys::BPF_CGROUP_INET4_BIND)),

@@ -39,6 +39,8 @@ fn rust_and_c_agree() {
     compare::<abi::Socket>(&btf, "rvl_socket");
     compare::<abi::Event>(&btf, "rvl_event");
     compare::<abi::Record>(&btf, "rvl_record");
+    compare::<abi::State>(&btf, "ravelin_state");
+    compare::<abi::Defaults>(&btf, "ravelin_defaults");
     compare::<abi::FileReport>(&btf, "rvl_file_report");
     compare::<abi::SocketReport>(&btf, "rvl_socket_report");
 }

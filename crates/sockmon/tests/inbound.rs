@@ -171,7 +171,7 @@ fn a_listener_answers_a_proven_syn_only() {
 #[test]
 fn a_connection_without_marks_stays_in_the_tunnel() {
     let mut world = World::new("unmarked");
-    world.attach_without("set_mark");
+    world.attach_without("set_option");
     world.load(&usual(), &usual_orders());
     let mut program = world.start("strict");
     program.run(&["open l tcp4", "bind l 10.99.0.1:8080", "listen l", "setmark l 0"]);

@@ -29,7 +29,7 @@ fn a_dead_daemon_leaves_the_host_closed_and_the_next_takes_over() {
     program.run(&["open s udp4", "sendto s 10.99.0.2:9 5"]);
     assert!(world.seen_within(SOON).is_some());
     let first = links(&world);
-    assert_eq!(first.len(), 18);
+    assert_eq!(first.len(), 19);
 
     world.sockmon().set_names(&[(STRICT, "strict"), (OTHER, "a name that goes")]).unwrap();
     world.sockmon().set_names(&[(STRICT, "strict"), (WEAK, "weak")]).unwrap();
@@ -66,7 +66,7 @@ fn detach_takes_everything_down() {
     assert!(sockmon::instances().unwrap().contains(&world.name));
     drop(world.sockmon.take());
     let done = sockmon::detach(&world.name).unwrap();
-    assert_eq!((done.links, done.maps), (18, 13));
+    assert_eq!((done.links, done.maps), (19, 13));
     assert!(!pins(&world).exists());
     assert!(!sockmon::instances().unwrap().contains(&world.name));
     program.run(&["sendto s 10.99.0.2:9 5"]);

@@ -172,7 +172,7 @@ fn a_source_route_is_no_way_around() {
 fn the_packet_mark_is_not_what_decides() {
     // Without the guard of SO_MARK a program can wipe its mark, as a firewall rule could.
     let mut world = World::new("wiped");
-    world.attach_without("set_mark");
+    world.attach_without("set_option");
     world.load(&usual(), &usual_orders());
     world.wire();
     let mut program = world.start("strict");
@@ -271,7 +271,7 @@ fn without_a_hook_something_leaks() {
     assert_eq!(without("sendmsg6", "leak-sendmsg6", &send6).0, "ok");
     assert_eq!(without("connect6", "leak-connect6", &connect6), ok(0, 0));
     let mark = ["open s udp4", "setmark s 0"];
-    assert_eq!(without("set_mark", "leak-setmark", &mark), ok(0, 0));
+    assert_eq!(without("set_option", "leak-setmark", &mark), ok(0, 0));
     // No record, so the daemon reads nothing it would take.
     let mut world = World::new("leak-record");
     world.attach_without("tun_egress");

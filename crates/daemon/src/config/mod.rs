@@ -16,6 +16,8 @@ pub const ESP_PORT: u16 = 4500;
 pub const TUN_QUEUE: u32 = 64;
 /// The TUN's name.
 pub const TUN_NAME: &str = "rvl0";
+/// The enc device's name.
+pub const ENC_NAME: &str = "rvle0";
 /// The instance's name.
 pub const INSTANCE: &str = "main";
 
@@ -36,6 +38,8 @@ pub struct Config {
     pub cgroup: Option<PathBuf>,
     /// The TUN.
     pub tun: TunConfig,
+    /// The device that shows protected packets in clear (docs/enc.md); `None`: not wanted.
+    pub enc: Option<String>,
     /// ESP.
     pub esp: EspConfig,
     /// Cipher suites.

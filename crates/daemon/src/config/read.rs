@@ -8,11 +8,23 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::{
-    Config, CryptoConfig, ESP_PORT, EspConfig, INSTANCE, LogLevel, Report, TUN_NAME, TUN_QUEUE, TunConfig,
+    Config, CryptoConfig, ENC_NAME, ESP_PORT, EspConfig, INSTANCE, LogLevel, Report, TUN_NAME, TUN_QUEUE,
+    TunConfig,
 };
 
-const TOP: [&str; 9] =
-    ["instance", "policy", "log", "control_socket", "uplinks", "cgroup", "tun", "esp", "crypto"];
+const TOP: [&str; 11] = [
+    "instance",
+    "policy",
+    "log",
+    "control_socket",
+    "uplinks",
+    "cgroup",
+    "tun",
+    "enc",
+    "enc_name",
+    "esp",
+    "crypto",
+];
 const CRYPTO: [&str; 3] = ["legacy", "unit", "units"];
 const TUN: [&str; 2] = ["name", "queue"];
 const ESP: [&str; 2] = ["port", "path_mtu"];
@@ -66,6 +78,7 @@ impl Reader<'_> {
         self.keys(root, &TOP, "");
         let instance = self.instance(root.get("instance"));
         let tun = self.tun(root.get("tun"));
+        let enc = self.enc(root, &tun.name);
         let uplinks = self.uplinks(root.get("uplinks"), &tun.name);
         let esp = self.esp(root.get("esp"));
         let control_socket = self.control_socket(root.get("control_socket"), &instance);
@@ -91,6 +104,7 @@ impl Reader<'_> {
             uplinks,
             cgroup,
             tun,
+            enc,
             esp,
             crypto,
             log,
@@ -250,6 +264,31 @@ impl Reader<'_> {
             tun.queue = u32::try_from(queue).unwrap_or(TUN_QUEUE);
         }
         tun
+    }
+
+    /// On unless it is switched off: it costs nothing while nobody listens.
+    fn enc(&mut self, root: &DeTable<'_>, tun: &str) -> Option<String> {
+        let name = match root.get("enc_name") {
+            Some(value) => match self.interface(value, "enc_name") {
+                Some(name) if name == "lo" || name == tun => {
+                    let remedy = format!("choose a name of its own, such as {ENC_NAME:?}");
+                    self.fault(value.span(), format!("{name:?} is another device"), remedy);
+                    None
+                }
+                name => name,
+            },
+            None => Some(ENC_NAME.to_owned()),
+        };
+        let Some(value) = root.get("enc") else { return name };
+        match value.get_ref().as_bool() {
+            Some(on) => name.filter(|_| on),
+            None => {
+                let found = value.get_ref().type_str();
+                let remedy = "write: enc = false; the device's name is `enc_name`";
+                self.fault(value.span(), format!("`enc` must be true or false, not {found}"), remedy);
+                None
+            }
+        }
     }
 
     fn interface(&mut self, value: &Value<'_>, what: &str) -> Option<String> {

@@ -25,6 +25,7 @@ fn the_shortest_file_takes_every_default() {
             uplinks: None,
             cgroup: None,
             tun: TunConfig { name: "rvl0".into(), queue: 64 },
+            enc: Some("rvle0".into()),
             esp: EspConfig { port: 4500, path_mtu: None },
             crypto: crate::config::CryptoConfig::default(),
             log: LogLevel::Info,
@@ -37,7 +38,7 @@ fn every_key_is_read() {
     let config = parse(
         "instance = \"alice\"\npolicy = \"/srv/p\"\nlog = \"debug\"\ncontrol_socket = \"c.sock\"\n\
          uplinks = [\"eth0\", \"eth1\"]\ncgroup = \"/sys/fs/cgroup/apps\"\n\
-         [tun]\nname = \"rvl7\"\nqueue = 1_00\n[esp]\nport = 0x1195\npath_mtu = 1400\n",
+         enc = true\nenc_name = \"clear7\"\n[tun]\nname = \"rvl7\"\nqueue = 1_00\n[esp]\nport = 0x1195\npath_mtu = 1400\n",
     )
     .unwrap();
     assert_eq!(config.instance, "alice");
@@ -49,6 +50,10 @@ fn every_key_is_read() {
     assert_eq!(config.cgroup, Some(PathBuf::from("/sys/fs/cgroup/apps")));
     assert_eq!(config.tun, TunConfig { name: "rvl7".into(), queue: 100 });
     assert_eq!(config.esp, EspConfig { port: 4501, path_mtu: Some(1400) });
+    assert_eq!(config.enc.as_deref(), Some("clear7"));
+    for off in ["enc = false", "enc = false\nenc_name = \"clear7\""] {
+        assert_eq!(parse(&format!("policy = \"p\"\n{off}")).unwrap().enc, None);
+    }
 }
 
 #[test]
@@ -58,7 +63,7 @@ fn the_socket_follows_the_instance() {
 }
 
 /// (text, line, column, a part of the message, a part of the remedy)
-const FAULTS: [(&str, usize, usize, &str, &str); 25] = [
+const FAULTS: [(&str, usize, usize, &str, &str); 28] = [
     ("", 1, 1, "`policy` is missing", "policy = \"FILE\""),
     ("policy = \"p\"\npolcy = 1", 2, 1, "unknown key `polcy`", "did you mean `policy`?"),
     ("policy = \"p\"\nzzzzzz = 1", 2, 1, "unknown key `zzzzzz`", "known at the top: instance, policy"),
@@ -74,6 +79,9 @@ const FAULTS: [(&str, usize, usize, &str, &str); 25] = [
     ("policy = \"p\"\nuplinks = [\"lo\"]", 2, 12, "not an uplink", "other hosts"),
     ("policy = \"p\"\nuplinks = [\"a234567890123456\"]", 2, 12, "cannot name an interface", "15"),
     ("policy = \"p\"\ncgroup = \"apps\"", 2, 10, "not an absolute path", "/sys/fs/cgroup"),
+    ("policy = \"p\"\nenc = \"rvle0\"", 2, 7, "must be true or false, not string", "enc_name"),
+    ("policy = \"p\"\nenc_name = \"rvl0\"", 2, 12, "is another device", "rvle0"),
+    ("policy = \"p\"\nenc_name = \"lo\"", 2, 12, "is another device", "rvle0"),
     ("policy = \"p\"\ntun = \"rvl0\"", 2, 7, "must be a table", "[tun]"),
     ("policy = \"p\"\n[tun]\nqueue = 0", 3, 9, "number from 1 to 1000", "64"),
     ("policy = \"p\"\n[tun]\nname = \"r v\"", 3, 8, "cannot name an interface", "white space"),

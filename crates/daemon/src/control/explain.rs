@@ -8,7 +8,7 @@ use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use sadb::spd::{Action, Level};
 use sockmon::SocketInfo;
-use wire::{AppId, DropReason, Flow};
+use wire::{AppId, DropReason, Flow, Services};
 
 use super::{Answer, bad_query};
 use crate::associations::{SaView, protocol, protocol_word};
@@ -144,10 +144,15 @@ async fn explained(
     {
         decision.notes.push(note);
     }
+    let asked = match socket.required {
+        0 => Services::NONE,
+        1 => Services::AUTHENTICATED,
+        _ => Services::ENCRYPTED,
+    };
     let (action, found) = plane
         .outbound
         .ask(move |half| {
-            let (decision, index) = half.engine.preview(app, &flow);
+            let (decision, index) = half.engine.preview_asking(app, &flow, asked);
             let sad = half.engine.sad();
             let view = index.and_then(|i| sad.get(i).map(SaView::outbound).ok_or(DropReason::NoSa));
             (decision.action, view)
@@ -155,6 +160,9 @@ async fn explained(
         .await?;
     let protect = matches!(action, Action::Protect { .. });
     out.effect = effect(action, found.as_ref().err().copied(), is_own(flow.remote)).to_owned();
+    if asked != Services::NONE {
+        out.effect.push_str(" (the socket asks for protection itself)");
+    }
     let name = |view: SaView| -> SaInfo { view.named(|id| plane.policy.app_name(id)) };
     if protect {
         out.sa_out = found.ok().map(name);
@@ -244,7 +252,6 @@ fn parse(text: &str) -> Result<Flow, Refused> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wire::Services;
 
     #[test]
     fn connections_as_people_write_them() {

@@ -4,10 +4,10 @@ use sadb::spd::{Action, Decision, Level};
 use sadb::{PacketKey, rules};
 use wire::ip::{self, Headers};
 use wire::stage::Inner;
-use wire::{AcquireId, DropReason, Flow, Meta, Packet, Pool, Time};
+use wire::{AcquireId, DropReason, Flow, Meta, Packet, Pool, Services, Time};
 
 use super::ruled::{Ruled, RuledCourse, key_of};
-use super::{Outbound, Outcome, Route, end};
+use super::{Outbound, Outcome, Route, asked, end};
 use crate::event::{Acquire, Event};
 use crate::hold::{Asked, HoldLimits, Holds, Key};
 
@@ -63,16 +63,17 @@ impl Outbound {
                 }
                 let flow =
                     Flow { local: key.local, remote: key.remote, protocol: 0, local_port: 0, remote_port: 0 };
-                return self.consider(key.app, &flow).sa.is_ok();
+                return self.consider(key.app, &flow, Services::NONE).sa.is_ok();
             };
             let flow = first.map(|packet| ip::flow(packet.bytes(), &headers, true));
+            let asked = first.map_or(Services::NONE, |packet| asked(packet.meta.mark));
             if let (Some(packet), Some(flow)) = (first, &flow)
                 && self.is_ruled(packet)
             {
                 let ruled = self.consider_rules(&key_of(packet, &headers), packet.meta.app, flow);
                 return !matches!(ruled, Some(Ruled { course: RuledCourse::Missing(Level::Mandatory), .. }));
             }
-            let route = flow.map(|flow| self.consider(key.app, &flow));
+            let route = flow.map(|flow| self.consider(key.app, &flow, asked));
             // Answered by an association, or by a policy that does not demand one any more.
             !matches!(
                 route,

@@ -28,7 +28,7 @@ impl Flags {
 }
 
 /// Open or make the TUN `name`; what it is called.
-pub(super) fn open(name: &str) -> Result<(File, String)> {
+pub(crate) fn open(name: &str) -> Result<(File, String)> {
     let file =
         OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC).open(PATH);
     let file = match file {
@@ -64,7 +64,7 @@ fn name_in(request: &libc::ifreq) -> String {
 }
 
 /// Take super-packets or not; the bits that the kernel accepted. Older kernels do not know USO.
-pub(super) fn set_offloads(file: &File, wanted: bool) -> io::Result<u32> {
+pub(crate) fn set_offloads(file: &File, wanted: bool) -> io::Result<u32> {
     let tries: &[u32] = if wanted { &[TSO | USO, TSO] } else { &[0] };
     let mut answer = Err(io::Error::from_raw_os_error(libc::EINVAL));
     for &bits in tries {

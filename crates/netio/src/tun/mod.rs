@@ -10,7 +10,7 @@
 //! The TUN has no back-pressure: an unread packet is dropped without an error to its sender. Its queue is a latency
 //! budget (research: host path, section 2), since with TCP segmentation one slot may hold 64 KiB.
 
-mod device;
+pub(crate) mod device;
 mod train;
 mod vnet;
 

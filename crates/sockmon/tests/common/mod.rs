@@ -127,14 +127,14 @@ fn wait_readable(file: &File, timeout: Duration) -> bool {
     unsafe { libc::poll(&raw mut poll, 1, timeout.as_millis() as i32) == 1 }
 }
 
-fn open_tun() -> File {
+pub fn open_tun(name: &str) -> File {
     let file = File::options()
         .read(true)
         .write(true)
         .open("/dev/net/tun")
         .expect("these tests need /dev/net/tun and root");
     let mut request = [0u8; 40];
-    request[..4].copy_from_slice(b"rvl0");
+    request[..name.len()].copy_from_slice(name.as_bytes());
     // IFF_TUN | IFF_NO_PI | IFF_VNET_HDR
     request[16..18].copy_from_slice(&(0x0001u16 | 0x1000 | 0x4000).to_ne_bytes());
     const TUNSETIFF: libc::c_ulong = 0x4004_54ca;
@@ -195,7 +195,7 @@ impl World {
             "ip neigh replace {ALICE} lladdr 02:00:00:00:00:0a dev up1 nud permanent
              ip neigh replace {ALICE6} lladdr 02:00:00:00:00:0a dev up1 nud permanent"
         ));
-        let tun = alice.run(open_tun);
+        let tun = alice.run(|| open_tun("rvl0"));
         alice.sh(
             "ip link set rvl0 addrgenmode none; ip addr add 169.254.77.1/32 dev rvl0; ip link set rvl0 up
                   echo 2 > /proc/sys/net/ipv4/conf/rvl0/rp_filter",

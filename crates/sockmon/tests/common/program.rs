@@ -19,7 +19,13 @@ impl Program {
         // SAFETY: between fork and exec only a file is written; the allocation is safe since the parent's allocator is
         // fork-aware (glibc).
         unsafe { command.pre_exec(move || std::fs::write(&procs, "0")) };
-        let mut child = command.spawn().unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        // A child that another test forked at the wrong moment may hold the fresh copy open for writing until it execs.
+        let mut child = loop {
+            match command.spawn() {
+                Err(error) if error.raw_os_error() == Some(libc::ETXTBSY) => std::thread::yield_now(),
+                spawned => break spawned.unwrap_or_else(|e| panic!("{}: {e}", path.display())),
+            }
+        };
         let answers = BufReader::new(child.stdout.take().unwrap());
         let mut program = Program { child, answers };
         assert_eq!(program.answer(), "ready");

@@ -9,6 +9,8 @@ use std::str::SplitWhitespace;
 
 type Sockets = BTreeMap<String, c_int>;
 
+/// The level of Ravelin's own options (include/ravelin.h).
+const SOL_RAVELIN: c_int = 0x52564c;
 /// Descriptors over exec.
 const SOCKETS: &str = "SOCKMON_TEST_SOCKETS";
 
@@ -43,6 +45,9 @@ fn name_of(error: &io::Error) -> String {
         Some(libc::ETIMEDOUT) => "ETIMEDOUT".into(),
         Some(libc::ECONNREFUSED) => "ECONNREFUSED".into(),
         Some(libc::EMSGSIZE) => "EMSGSIZE".into(),
+        Some(libc::EINVAL) => "EINVAL".into(),
+        Some(libc::EOPNOTSUPP) => "EOPNOTSUPP".into(),
+        Some(libc::ENOPROTOOPT) => "ENOPROTOOPT".into(),
         Some(n) => format!("errno {n}"),
         None => format!("{error}"),
     }
@@ -134,6 +139,31 @@ fn run(words: &mut SplitWhitespace<'_>, sockets: &mut Sockets) -> io::Result<Str
             let mark = u32::from_str_radix(word(words).trim_start_matches("0x"), 16).expect("a mark");
             option(fd, libc::SOL_SOCKET, libc::SO_MARK, mark as c_int)?
         }
+        // Ask for services (docs/socket-api.md); a second number is the length that the kernel is told.
+        "require" => {
+            let value = [number(words) as u32, 0];
+            let len = words.next().map_or(4, |len| len.parse().expect("a length"));
+            // SAFETY: the buffer has at least the length that is passed.
+            ret(unsafe { libc::setsockopt(fd, SOL_RAVELIN, 1, value.as_ptr().cast(), len) })?
+        }
+        // An option of any level, into a buffer of so many octets: words of four octets.
+        "get" => {
+            let (level, name, mut len) =
+                (number(words) as c_int, number(words) as c_int, number(words) as u32);
+            let mut words = vec![0u32; len as usize / 4 + 1];
+            // SAFETY: the buffer has at least the length that is passed.
+            ret(unsafe { libc::getsockopt(fd, level, name, words.as_mut_ptr().cast(), &raw mut len) })?;
+            let words: Vec<String> = words[..len as usize / 4].iter().map(u32::to_string).collect();
+            return Ok(words.join(" "));
+        }
+        // Set an option to so many octets, the first of which are a one.
+        "set" => {
+            let (level, name, len) = (number(words) as c_int, number(words) as c_int, number(words));
+            let mut value = vec![0u8; len];
+            value[0] = 1;
+            // SAFETY: the buffer has the length that is passed.
+            ret(unsafe { libc::setsockopt(fd, level, name, value.as_ptr().cast(), len as u32) })?
+        }
         "segment" => option(fd, libc::SOL_UDP, libc::UDP_SEGMENT, number(words) as c_int)?,
         // A loose source route by way of another host (RFC 791).
         "route" => {
@@ -156,6 +186,10 @@ fn open(kind: &str) -> io::Result<c_int> {
     let (kind, protocol) = match &kind[..kind.len() - 1] {
         "tcp" => (libc::SOCK_STREAM, 0),
         "udp" => (libc::SOCK_DGRAM, 0),
+        "unix" => {
+            // SAFETY: no pointer is passed.
+            return ret(unsafe { libc::socket(libc::AF_UNIX, libc::SOCK_STREAM, 0) });
+        }
         "icmp" => (libc::SOCK_RAW, libc::IPPROTO_ICMP),
         other => panic!("no such kind: {other}"),
     };
