@@ -13,6 +13,7 @@
 
 mod gather;
 mod ruled;
+mod verbs;
 mod waiting;
 
 use crate::bundle;
@@ -440,102 +441,6 @@ impl Outbound {
             }
             Err(reason) => end(tally, packet, reason, Some(flow), pool, out),
         }
-    }
-}
-
-/// The control plane's verbs.
-impl Outbound {
-    /// The policy from now on.
-    pub fn set_policy(&mut self, spd: Arc<Spd>) {
-        self.spd = spd;
-        self.loads += 1;
-    }
-
-    /// The policy in force.
-    pub fn policy(&self) -> &Arc<Spd> {
-        &self.spd
-    }
-
-    /// Add an association.
-    ///
-    /// # Errors
-    /// As [`OutboundSad::insert`].
-    pub fn add_sa(&mut self, sa: OutboundSa) -> Result<SaIndex, SadError> {
-        self.sad.insert(sa)
-    }
-
-    /// Take an association out.
-    ///
-    /// # Errors
-    /// As [`OutboundSad::remove`].
-    pub fn remove_sa(&mut self, spi: Spi, remote: IpAddr) -> Result<OutboundSa, SadError> {
-        self.sad.remove(spi, remote)
-    }
-
-    /// The associations with their counters.
-    pub fn sad(&self) -> &OutboundSad {
-        &self.sad
-    }
-
-    /// What a packet of this flow of this application would get, without counting: for `explain`. The association
-    /// means something only where the action is to protect.
-    pub fn preview(&self, app: AppId, flow: &Flow) -> (Decision, Result<SaIndex, DropReason>) {
-        self.preview_asking(app, flow, Services::NONE)
-    }
-
-    /// As [`Outbound::preview`], for a socket that asked for these services itself.
-    pub fn preview_asking(
-        &self,
-        app: AppId,
-        flow: &Flow,
-        asked: Services,
-    ) -> (Decision, Result<SaIndex, DropReason>) {
-        let Route { decision, sa } = self.consider(app, flow, asked);
-        (decision, sa)
-    }
-
-    /// Every association with its key and next number, for another daemon. This one must not send afterwards.
-    pub fn export(&self) -> Vec<OutboundState> {
-        self.sad.list().map(|(_, sa)| sa.export()).collect()
-    }
-
-    /// Counters and latest drops.
-    pub fn tally(&self) -> &Tally {
-        &self.tally
-    }
-
-    /// Let go of fragments whose packet did not complete in time, of packets that waited too long for an association, and of
-    /// associations behind a hard limit. Call about once a second.
-    pub fn expire(&mut self, now: Time, pool: &mut Pool, out: &mut Vec<Outcome>) {
-        self.fragments.expire(now);
-        self.tally.lost(DropReason::FragmentLimit, self.fragments.take_lost());
-        self.expire_holds(now, pool, out);
-        for (spi, remote) in self.age(now) {
-            // Just found, so it is there.
-            let _ = self.sad.remove(spi, remote);
-        }
-    }
-
-    /// Let time pass for every association; those that are dead.
-    fn age(&mut self, now: Time) -> Vec<(Spi, IpAddr)> {
-        let mut dead = Vec::new();
-        for sa in self.sad.list_mut() {
-            if let Some(state) = sa.age(now) {
-                let (spi, remote) = (sa.spi(), sa.config().endpoints.remote);
-                self.events.push(Event::Expire(Expire {
-                    spi,
-                    direction: Direction::Outbound,
-                    remote,
-                    state,
-                    packets: sa.counters.packets,
-                    bytes: sa.counters.bytes,
-                }));
-                if state == LifeState::Dead {
-                    dead.push((spi, remote));
-                }
-            }
-        }
-        dead
     }
 }
 
