@@ -5,6 +5,7 @@
 //! network namespaces, and say so if it is missing.
 
 pub mod programs;
+pub mod strongswan;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -52,6 +53,15 @@ pub fn protect(program: &Path, peer: Side) -> String {
         program.display(),
         peer.v4(),
         peer.v6(),
+    )
+}
+
+/// A block that protects everything a program does with one IPv4 address.
+pub fn protect_network(program: &Path, address: &str) -> String {
+    format!(
+        "application \"{}\" {{\n  network {address} protected P;\n  protection P {{ localport=any remoteport=any \
+         encryption mandatory; }}\n}}\n",
+        program.display(),
     )
 }
 
