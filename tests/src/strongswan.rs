@@ -43,7 +43,7 @@ pub struct Charon {
 }
 
 /// The plugins: `kernel-libipsec` is the data path, `kernel-netlink` knows addresses and routes.
-const LOAD: &str = "random nonce aesni aes sha1 sha2 hmac kdf gcm ccm ctr xcbc cmac openssl curve25519 chapoly \
+const LOAD: &str = "random nonce aesni aes md5 sha1 sha2 hmac kdf gcm ccm ctr xcbc cmac openssl curve25519 chapoly \
                     kernel-libipsec kernel-netlink socket-default vici updown";
 
 /// The address inside the tunnel; `kernel-libipsec` wants another one than IKE's.

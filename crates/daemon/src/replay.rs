@@ -25,6 +25,7 @@ use zeroize::Zeroizing;
 
 use crate::associations::{self, Defaults};
 use crate::config::Config;
+use crate::crypto_units;
 use crate::keys::{Keys, KeysError};
 use crate::policy_store::{self, Candidate, PolicyStore};
 
@@ -115,21 +116,16 @@ impl Replay {
             opened: Vec::new(),
         };
         if let Some((name, keys)) = keys {
-            replay.add_keys(name, keys, config.esp.path_mtu)?;
+            replay.add_keys(name, keys, config)?;
         }
         Ok(replay)
     }
 
-    fn add_keys(
-        &mut self,
-        name: &str,
-        keys: &mut dyn Read,
-        path_mtu: Option<u16>,
-    ) -> Result<(), ReplayError> {
+    fn add_keys(&mut self, name: &str, keys: &mut dyn Read, config: &Config) -> Result<(), ReplayError> {
         let mut text = Zeroizing::new(String::with_capacity(64 << 10));
         let read = keys.take(MAX_KEYS).read_to_string(&mut text);
         read.map_err(|error| ReplayError::BadInput(format!("{name}: {error}")))?;
-        let registry = crypto_std::registry().map_err(KeysError::from)?;
+        let registry = crypto_units::untimed(&config.crypto).map_err(KeysError::from)?;
         let mut book = Keys::import(registry, Secret::new(vec![0; KeyedFingerprint::KEY_LEN]), &[])?;
         for (index, line) in text.lines().enumerate() {
             if line.trim().is_empty() || line.trim_start().starts_with('#') {
@@ -140,7 +136,7 @@ impl Replay {
                 // Its message may quote the key.
                 at(format!("column {}: this is not an association; see ravelin(1), REPLAY", error.column()))
             })?;
-            self.add_sa(request, path_mtu, &mut book).map_err(|refused| {
+            self.add_sa(request, config.esp.path_mtu, &mut book).map_err(|refused| {
                 at(refused
                     .remedy
                     .map_or(refused.message.clone(), |remedy| format!("{}; {remedy}", refused.message)))
