@@ -151,7 +151,7 @@ fn mutable_bits_may_change_and_no_other() {
                     let mut changed = outer.clone();
                     changed[at] ^= 1 << bit;
                     // A fresh window: acceptance of one must not refuse the next.
-                    let mut inb = sadb::InboundSa::import(state.clone(), &registry()).unwrap();
+                    let mut inb = sadb::InboundSa::import(state.clone(), registry()).unwrap();
                     let got = open(&mut inb, &changed);
                     if outer[0] >> 4 == 4 && at == 20 && outer[20] == TIMESTAMP[0] {
                         // The whole option is zeroed, so its type may become another that is zeroed.
@@ -284,11 +284,11 @@ fn the_upper_half_of_the_sequence_number_is_signed() {
     let (out, inb) = pair_of(&config);
     let mut state = out.export();
     state.next_sequence = 0x1_0000_0005;
-    let mut out = sadb::OutboundSa::import(state, &registry()).unwrap();
+    let mut out = sadb::OutboundSa::import(state, registry()).unwrap();
     let outer = seal(&mut out, &alice_to_bob(false, 0, 9));
     let state = inb.export();
     let at = |top: u64| {
-        let mut inb = sadb::InboundSa::import(state.clone(), &registry()).unwrap();
+        let mut inb = sadb::InboundSa::import(state.clone(), registry()).unwrap();
         inb.replay.commit(top).unwrap();
         inb
     };

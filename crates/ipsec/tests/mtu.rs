@@ -171,7 +171,7 @@ fn exact(members: &[SaConfig], inner_v6: bool) {
         all.last_mut().unwrap().path_mtu = path_mtu;
         let all: Vec<&SaConfig> = all.iter().collect();
         let mtu = ipsec::bundle_mtu(&all, if inner_v6 { 40 } else { 20 });
-        let mut sas: Vec<_> = all.iter().map(|c| OutboundSa::new((*c).clone(), &registry).unwrap()).collect();
+        let mut sas: Vec<_> = all.iter().map(|c| OutboundSa::new((*c).clone(), registry).unwrap()).collect();
         let mut through =
             |len: usize| sas.iter_mut().fold(packet(inner_v6, len), |bytes, sa| seal(sa, &bytes)).len();
         let (fits, next) = (through(mtu), through(mtu + 1));
