@@ -7,7 +7,7 @@
 use anyhow::{Context, bail, ensure};
 use netio::lab::{Finished, Host, Program, Running, Side};
 use std::fs;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -54,6 +54,11 @@ pub const fn inner(side: Side) -> Ipv4Addr {
     }
 }
 
+/// The address outside the tunnel.
+pub const fn outer(side: Side, v6: bool) -> IpAddr {
+    if v6 { IpAddr::V6(side.v6()) } else { IpAddr::V4(side.v4()) }
+}
+
 const fn other(side: Side) -> Side {
     match side {
         Side::Alice => Side::Bob,
@@ -81,18 +86,18 @@ pub fn add_inner(host: &Host) -> anyhow::Result<()> {
 }
 
 impl Charon {
-    /// Start it: on alice the initiator, with a child for each proposal, named by Ravelin's suite; on bob the responder. Returns
-    /// when it answers.
+    /// Start it: on alice the initiator, with a child for each proposal, named by Ravelin's suite; on bob the responder; `v6`: outer
+    /// packets of IPv6. Returns when it answers.
     ///
     /// # Errors
     /// With everything it printed, if it does not start.
-    pub fn start(host: &Host, folder: &Path, proposals: &[Proposal]) -> anyhow::Result<Charon> {
+    pub fn start(host: &Host, folder: &Path, v6: bool, proposals: &[Proposal]) -> anyhow::Result<Charon> {
         let folder = folder.join(format!("charon-{}", host.side().name()));
         // What an earlier one left would look like its answer.
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(&folder)?;
         fs::write(folder.join("strongswan.conf"), settings(&folder))?;
-        fs::write(folder.join("swanctl.conf"), connection(host.side(), proposals))?;
+        fs::write(folder.join("swanctl.conf"), connection(host.side(), v6, proposals))?;
         let daemon = Program::new(program("charon-systemd"));
         let daemon = host.spawn(daemon.env("STRONGSWAN_CONF", folder.join("strongswan.conf")))?;
         let mut charon = Charon { folder, daemon };
@@ -156,7 +161,7 @@ fn settings(folder: &Path) -> String {
     )
 }
 
-fn connection(side: Side, proposals: &[Proposal]) -> String {
+fn connection(side: Side, v6: bool, proposals: &[Proposal]) -> String {
     let peer = other(side);
     // A responder takes the first child whose addresses fit, whatever its name: there is one, with all proposals.
     let of_bob = || proposals.iter().map(|proposal| proposal.theirs).collect::<Vec<_>>().join(",");
@@ -178,8 +183,8 @@ fn connection(side: Side, proposals: &[Proposal]) -> String {
          aes128-sha256-curve25519\n    encap = yes\n    mobike = no\n    local {{\n      auth = psk\n      id = {}\n    \
          }}\n    remote {{\n      auth = psk\n      id = {}\n    }}\n    children {{\n{children}    }}\n  }}\n}}\n\
          secrets {{\n  ike-lab {{\n    secret = \"of a lab, known to all\"\n  }}\n}}\n",
-        side.v4(),
-        peer.v4(),
+        outer(side, v6),
+        outer(peer, v6),
         side.name(),
         peer.name(),
     )

@@ -7,7 +7,7 @@ use ravelin::rig::{Rig, RigOptions};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
-use tests::strongswan::{self, Charon, Child, Proposal, inner};
+use tests::strongswan::{self, Charon, Child, Proposal, inner, outer};
 use tests::{PATIENCE, binary, program, protect_network};
 
 /// What both have: every cipher, every MAC. kernel-libipsec knows neither GMAC nor extended sequence numbers.
@@ -166,8 +166,8 @@ fn what_two_strongswans_said_opens_here() {
     addresses(&lab);
     let folder = std::env::temp_dir().join(format!("ravelin-strongswan-{}", std::process::id()));
     fs::create_dir_all(&folder).unwrap();
-    let bob = Charon::start(lab.bob(), &folder, &PROPOSALS).unwrap();
-    let alice = Charon::start(lab.alice(), &folder, &PROPOSALS).unwrap();
+    let bob = Charon::start(lab.bob(), &folder, false, &PROPOSALS).unwrap();
+    let alice = Charon::start(lab.alice(), &folder, false, &PROPOSALS).unwrap();
     let _server = serve(lab.bob());
     let clear = folder.join("clear.pcap");
     // Immediate mode, since what waits in the kernel when tcpdump ends would be lost; short slots, or the ring has but eight.
@@ -218,12 +218,12 @@ fn what_two_strongswans_said_opens_here() {
 }
 
 /// Two strongSwans negotiate; one is killed and Ravelin takes over its associations, while the other notices nothing.
-fn ravelin_takes_over(name: &str, proposal: Proposal) {
+fn ravelin_takes_over(name: &str, v6: bool, proposal: Proposal) {
     let options = RigOptions { name: name.to_owned(), binary: binary(), daemon: None, segmentation: true };
     let mut rig = Rig::build(&options).unwrap();
     addresses(&rig.lab);
-    let bob = Charon::start(rig.lab.bob(), rig.folder(), &[proposal]).unwrap();
-    let alice = Charon::start(rig.lab.alice(), rig.folder(), &[proposal]).unwrap();
+    let bob = Charon::start(rig.lab.bob(), rig.folder(), v6, &[proposal]).unwrap();
+    let alice = Charon::start(rig.lab.alice(), rig.folder(), v6, &[proposal]).unwrap();
     let child = alice.initiate(rig.lab.alice(), proposal.ours).unwrap();
     alice.kill().unwrap();
 
@@ -236,7 +236,7 @@ fn ravelin_takes_over(name: &str, proposal: Proposal) {
     for (direction, spi, key) in
         [("in", &child.spi_in, &child.key_in), ("out", &child.spi_out, &child.key_out)]
     {
-        let ends = [Side::Alice.v4().to_string(), Side::Bob.v4().to_string()];
+        let ends = [Side::Alice, Side::Bob].map(|side| outer(side, v6).to_string());
         let selectors = [format!("{local}/32"), format!("{remote}/32")];
         let args =
             ["sa", "add", "--direction", direction, "--spi", spi, "--local", &ends[0], "--remote", &ends[1]];
@@ -265,16 +265,22 @@ fn ravelin_takes_over(name: &str, proposal: Proposal) {
 
 #[test]
 fn ravelin_takes_over_aes_128_gcm() {
-    ravelin_takes_over("rvl-swan-gcm", Proposal { theirs: "aes128gcm16", ours: "aes128gcm" });
+    ravelin_takes_over("rvl-swan-gcm", false, Proposal { theirs: "aes128gcm16", ours: "aes128gcm" });
 }
 
 #[test]
 fn ravelin_takes_over_chacha20_poly1305() {
     let proposal = Proposal { theirs: "chacha20poly1305", ours: "chacha20poly1305" };
-    ravelin_takes_over("rvl-swan-chacha", proposal);
+    ravelin_takes_over("rvl-swan-chacha", false, proposal);
 }
 
 #[test]
 fn ravelin_takes_over_aes_128_cbc_with_hmac_sha_256() {
-    ravelin_takes_over("rvl-swan-cbc", Proposal { theirs: "aes128-sha256", ours: "aes128cbc-sha256" });
+    ravelin_takes_over("rvl-swan-cbc", false, Proposal { theirs: "aes128-sha256", ours: "aes128cbc-sha256" });
+}
+
+/// IPv4 in IPv6.
+#[test]
+fn ravelin_takes_over_across_ipv6() {
+    ravelin_takes_over("rvl-swan-v6", true, Proposal { theirs: "aes256gcm16", ours: "aes256gcm" });
 }
