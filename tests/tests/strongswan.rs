@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
 use tests::strongswan::{self, Charon, Child, Proposal, inner, outer};
-use tests::{PATIENCE, binary, program, protect_network};
+use tests::{PATIENCE, Scratch, binary, program, protect_network};
 
 /// What both have: every cipher, every MAC. kernel-libipsec knows neither GMAC nor extended sequence numbers.
 const PROPOSALS: [Proposal; 19] = [
@@ -164,8 +164,7 @@ fn what_two_strongswans_said_opens_here() {
     let options = LabOptions { name: "rvl-swan".to_owned(), segmentation: false };
     let lab = Lab::build(&options).unwrap();
     addresses(&lab);
-    let folder = std::env::temp_dir().join(format!("ravelin-strongswan-{}", std::process::id()));
-    fs::create_dir_all(&folder).unwrap();
+    let folder = Scratch::new("strongswan");
     let bob = Charon::start(lab.bob(), &folder, false, &PROPOSALS).unwrap();
     let alice = Charon::start(lab.alice(), &folder, false, &PROPOSALS).unwrap();
     let _server = serve(lab.bob());
@@ -198,7 +197,7 @@ fn what_two_strongswans_said_opens_here() {
     fs::write(folder.join("policy"), "application none {\n  network 0.0.0.0/0 trusted;\n}\n").unwrap();
     fs::write(folder.join("ravelin.toml"), "policy = \"policy\"\n[crypto]\nlegacy = true\n").unwrap();
     let mut replay = std::process::Command::new(binary());
-    replay.current_dir(&folder).args(["replay", "--config", "ravelin.toml", "--in", "wire.pcap", "--out"]);
+    replay.current_dir(&*folder).args(["replay", "--config", "ravelin.toml", "--in", "wire.pcap", "--out"]);
     let done = replay.args(["opened.pcap", "--keys", "keys", "--json"]).output().unwrap();
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     let report = String::from_utf8(done.stdout).unwrap();
@@ -214,7 +213,6 @@ fn what_two_strongswans_said_opens_here() {
     assert!(delivered >= 14 * PROPOSALS.len(), "{delivered}");
     let (opened, seen) = (inner_packets(&folder.join("opened.pcap")), inner_packets(&clear));
     assert_eq!(only_in(&opened, &seen), (Vec::new(), Vec::new()));
-    fs::remove_dir_all(&folder).unwrap();
 }
 
 /// Two strongSwans negotiate; one is killed and Ravelin takes over its associations, while the other notices nothing.

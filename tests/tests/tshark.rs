@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 use testkit::esp_sa;
-use tests::{binary, program};
+use tests::{Scratch, binary, program};
 use wire::ipv4::{self, Ipv4Repr};
 use wire::ipv6::{self, Ipv6Repr};
 use wire::{protocol, udp};
@@ -140,15 +140,14 @@ fn seal(folder: &Path, cases: &[Case]) {
 
 #[test]
 fn tshark_decrypts_what_is_sealed_here() {
-    let folder = std::env::temp_dir().join(format!("ravelin-tshark-{}", std::process::id()));
-    fs::create_dir_all(&folder).unwrap();
+    let folder = Scratch::new("tshark");
     let cases = cases();
     seal(&folder, &cases);
 
     let decrypted = |keys: bool| {
         let mut tshark = Command::new(program("tshark"));
         tshark.args(["-r", "esp.pcap", "-n", "-T", "fields", "-e", "esp.spi", "-e", "esp.contained_data"]);
-        tshark.current_dir(&folder).env("HOME", &folder);
+        tshark.current_dir(&*folder).env("HOME", &*folder);
         if keys {
             tshark.args(["-o", "esp.enable_encryption_decode:TRUE"]);
             for row in cases.iter().filter_map(Case::row) {
@@ -171,5 +170,4 @@ fn tshark_decrypts_what_is_sealed_here() {
     // GCM; CBC, CTR, 3DES, DES and null with seven MACs each.
     let known = 9 + (3 + 3 + 1 + 1 + 1) * 7;
     assert_eq!(cases.len(), known * 8);
-    fs::remove_dir_all(&folder).unwrap();
 }
