@@ -14,15 +14,18 @@ endif
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 
 # To build: the C compilers for ring and libFuzzer, clang for BPF, libelf and zlib for libbpf.
-# To test and show: unmodified programs on both sides of a tunnel, and the tools that watch the wire.
+# To test and show: unmodified programs on both sides of a tunnel, the tools that watch the wire, and other implementations.
 PACKAGES := ca-certificates gcc g++ libc6-dev make pkg-config clang llvm libelf-dev zlib1g-dev \
-	iproute2 nftables tcpdump openssh-server openssh-client curl wget netcat-openbsd busybox iperf3 openssl python3
+	iproute2 iputils-ping nftables tcpdump tshark openssh-server openssh-client curl wget netcat-openbsd busybox \
+	iperf3 openssl python3 \
+	strongswan-swanctl charon-systemd libstrongswan-standard-plugins libstrongswan-extra-plugins libcharon-extra-plugins
 
 .PHONY: help deps build demo test lint bench fuzz doc deny clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' Makefile
 
+# The tests start strongSwan in namespaces of their own: an IKE service of this host must not come with the package.
 deps: ## Install what is missing (Debian packages; as root)
 	@command -v cargo >/dev/null || { echo "error: no cargo; install Rust $(PINNED) from https://rustup.rs" >&2; exit 1; }
 	@missing=(); \
@@ -35,6 +38,7 @@ deps: ## Install what is missing (Debian packages; as root)
 	[ $${#missing[@]} -gt 0 ] || exit 0; \
 	[ "$$(id -u)" = 0 ] || { echo "error: as root: apt-get install $${missing[*]}" >&2; exit 1; }; \
 	echo "installing $${missing[*]}"; \
+	if [[ " $${missing[*]} " == *" charon-systemd "* && -d /run/systemd/system ]]; then systemctl mask strongswan.service; fi; \
 	export DEBIAN_FRONTEND=noninteractive; \
 	apt-get update -q </dev/null || echo "apt-get update failed; going on with the lists that are here" >&2; \
 	apt-get install -y -q -o DPkg::Lock::Timeout=300 --no-install-recommends "$${missing[@]}" </dev/null

@@ -5,6 +5,7 @@
 //! network namespaces, and say so if it is missing.
 
 pub mod programs;
+pub mod strongswan;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -52,6 +53,45 @@ pub fn protect(program: &Path, peer: Side) -> String {
         program.display(),
         peer.v4(),
         peer.v6(),
+    )
+}
+
+/// A folder for the files of one test; goes with this value, also in a panic, for it may hold keys.
+#[derive(Debug)]
+pub struct Scratch(PathBuf);
+
+impl Scratch {
+    /// Make it.
+    ///
+    /// # Panics
+    /// If it cannot be made.
+    pub fn new(name: &str) -> Scratch {
+        let path = std::env::temp_dir().join(format!("ravelin-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).expect("a folder for the test's files");
+        Scratch(path)
+    }
+}
+
+impl std::ops::Deref for Scratch {
+    type Target = Path;
+
+    fn deref(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A block that protects everything a program does with one IPv4 address.
+pub fn protect_network(program: &Path, address: &str) -> String {
+    format!(
+        "application \"{}\" {{\n  network {address} protected P;\n  protection P {{ localport=any remoteport=any \
+         encryption mandatory; }}\n}}\n",
+        program.display(),
     )
 }
 

@@ -11,7 +11,7 @@ const KEY: &str = "00112233445566778899aabbccddeeff00112233";
 const OTHER_KEY: &str = "102132435465768798a9bacbdcedfe0f10213243";
 const THIRD_KEY: &str = "2031425364758697a8b9cadbecfd0e1f20314253";
 const PORT: u16 = 7010;
-const SIZE: u64 = 256 << 20;
+const SIZE: u64 = 2 << 30;
 
 fn sas(document: &Value) -> &Vec<Value> {
     document["sas"].as_array().expect("a list of associations")
@@ -108,7 +108,7 @@ fn a_hand_over_keeps_keys_numbers_and_connections() {
     let client = rig.lab.alice().spawn(client).unwrap();
     for side in [Side::Bob, Side::Alice] {
         let esp = capture.look(|wire| wire.esp).unwrap();
-        capture.wait_for(PATIENCE, |wire| (wire.esp > esp + 500).then_some(())).unwrap().expect("traffic");
+        capture.wait_for(PATIENCE, |wire| (wire.esp > esp + 100).then_some(())).unwrap().expect("traffic");
         let before = rig.json(side, &["sa", "list"]).unwrap();
         let old = rig.release(side).unwrap();
         let new = rig.launch(side, &["--take-over"]).unwrap();

@@ -54,6 +54,8 @@ pub struct ReplayOptions {
     pub input: PathBuf,
     /// Where the engine's packets go; `None`: nowhere.
     pub output: Option<PathBuf>,
+    /// Whether legacy suites may be used, whatever the configuration says.
+    pub legacy: bool,
     /// The engine that does it.
     pub engine: EngineOptions,
 }
@@ -399,7 +401,9 @@ pub fn run(
     file: Option<(&str, &mut dyn Read)>,
     line: &mut dyn FnMut(&ReplayLine) -> std::io::Result<()>,
 ) -> Result<ReplaySummary, ReplayError> {
-    let registry = crypto_std::registry().map_err(KeysError::from)?;
+    let mut crypto = config.map(|config| config.crypto.clone()).unwrap_or_default();
+    crypto.legacy |= options.legacy;
+    let registry = crate::crypto_units::untimed(&crypto).map_err(KeysError::from)?;
     let mut replay = Replay::new(config, &options.engine, file, &registry)?;
     let mut reader = Reader::open(&options.input)?;
     let mut writer = options.output.as_deref().map(Writer::create).transpose()?;

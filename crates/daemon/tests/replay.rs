@@ -153,7 +153,7 @@ fn there_and_back(line: &Line, packet: &[u8], readable: bool) -> Result<Vec<u8>,
 fn every_suite_mode_family_and_encapsulation_there_and_back() {
     let registry = registry();
     let mut count = 0;
-    for suite in SuiteId::all().filter(|suite| registry.provider(*suite).is_some()) {
+    for suite in SuiteId::all().filter(|suite| !suite.is_legacy() && registry.provider(*suite).is_some()) {
         for (v6, inner_v6) in [(false, false), (false, true), (true, false), (true, true)] {
             for (mode, encapsulation) in
                 ["transport", "tunnel", "beet"].into_iter().flat_map(|mode| [(mode, "udp"), (mode, "none")])

@@ -274,3 +274,20 @@ fn a_capture_and_a_file_of_associations_are_enough() {
     assert_eq!(run(&["--in", "clear.pcap", "--sa", "json.sa", "--app", "curl"]).status.code(), Some(2));
     assert_eq!(run(&["--in", "clear.pcap", "--hex"]).status.code(), Some(2));
 }
+
+#[test]
+fn legacy_suites_are_taken_where_the_configuration_allows_them() {
+    let scene = Scene::new("legacy");
+    scene.capture("clear.pcap", &[tcp("192.0.2.2", 80, b"as in the paper")]);
+    // 24 octets of 3DES, 20 of HMAC-SHA1.
+    let key: String = (0..44).map(|octet| format!("{octet:02x}")).collect();
+    scene.write("alice.keys", &sa("out", "192.0.2.1", "192.0.2.2", &key).replace("aes128gcm", "3des-sha1"));
+    let replay = || scene.replay("clear.pcap", "esp.pcap", &["--keys", "alice.keys", "--app", "curl"]);
+    let refused = replay();
+    let error = String::from_utf8_lossy(&refused.stderr);
+    assert!(refused.status.code() == Some(2) && error.contains("legacy"), "{error}");
+    scene.write("ravelin.toml", "policy = \"policy\"\n[crypto]\nlegacy = true\n");
+    let sealed = replay();
+    assert!(sealed.status.success(), "{sealed:?}");
+    assert_eq!(scene.packets("esp.pcap").len(), 1);
+}

@@ -402,7 +402,7 @@ fn every_error_has_a_reason() {
         (WireError::TooManyExtensions, DropReason::TooManyExtensions),
         (WireError::Jumbogram, DropReason::BadHeader),
         (WireError::MappedAddress, DropReason::BadHeader),
-        (WireError::OptionLength, DropReason::BadHeader),
+        (WireError::OptionLength, DropReason::BadOption),
         (WireError::Record, DropReason::BadRecord),
         (WireError::Gso, DropReason::GsoInvalid),
         (WireError::TooBig, DropReason::TooBig),

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """AH packets by scapy, for tests/ah_oracle.rs: `python3 ah.py > ah.txt` (needs scapy and cryptography).
 
-One packet a line: name, extended sequence number (0: not extended), inner packet, outer packet. SPI 0x12345001, key of the suite
-0 1 2 and so on, sequence number 7.
+One packet a line: suite, name, upper half of the sequence number (0: not extended), inner packet, outer packet. SPI 0x12345001,
+key of the suite 0 1 2 and so on, lower half of the sequence number 7.
 """
 
 import sys
@@ -24,6 +24,10 @@ SUITES += [("sha1", "HMAC-SHA1-96", 20), ("md5", "HMAC-MD5-96", 16), ("aescmac",
 
 V4 = IP(src="192.0.2.10", dst="192.0.2.11", ttl=63, id=7, flags="DF", tos=0xB8)
 V6 = IPv6(src="2001:db8::a", dst="2001:db8::b", hlim=63, tc=0xB8, fl=0x12345)
+OUTER = {
+    4: IP(src="192.0.2.10", dst="192.0.2.11", ttl=64, id=0, flags="DF", tos=0xB8),
+    6: IPv6(src="2001:db8::a", dst="2001:db8::b", hlim=64, tc=0xB8, fl=0),
+}
 DATA = UDP(sport=40000, dport=53) / bytes(range(21))
 
 
@@ -40,16 +44,24 @@ def packets():
     yield "v6-routing", hop / IPv6ExtHdrRouting(addresses=["2001:db8::b"], segleft=1) / DATA
 
 
+def forms():
+    """Name, inner packet, outer header or none."""
+    for name, packet, *options in packets():
+        if options:
+            packet[IP].options = options[0]
+        yield name, packet.__class__(raw(packet)), None
+    for inner, packet in ((4, V4 / DATA), (6, V6 / DATA)):
+        for outer, header in OUTER.items():
+            yield f"tunnel-v{inner}-in-v{outer}", packet.__class__(raw(packet)), header
+
+
 def main():
     for suite, algorithm, length in SUITES:
-        for name, packet, *options in packets():
-            if options:
-                packet[IP].options = options[0]
-            inner = packet.__class__(raw(packet))
+        for name, inner, header in forms():
             for extended in (0, 3):
                 sa = SecurityAssociation(
                     AH, spi=0x12345001, seq_num=7, auth_algo=algorithm, auth_key=bytes(range(length)),
-                    esn_en=bool(extended), esn=extended,
+                    esn_en=bool(extended), esn=extended, tunnel_header=header,
                 )
                 outer = sa.encrypt(inner.copy(), seq_num=7)
                 print(suite, name, extended, raw(inner).hex(), raw(outer).hex())

@@ -41,6 +41,9 @@ pub struct Replay {
     /// Print one JSON object per packet, then one with the sums.
     #[arg(long)]
     json: bool,
+    /// Allow DES, 3DES and HMAC-MD5, to repeat old measurements (RFC 8221 says not to use them).
+    #[arg(long)]
+    legacy: bool,
     /// With --json: the packets that the engine made, in hexadecimal.
     #[arg(long, requires = "json")]
     hex: bool,
@@ -59,6 +62,7 @@ impl Replay {
         let options = ReplayOptions {
             input: self.input,
             output: self.output,
+            legacy: self.legacy,
             engine: EngineOptions {
                 app: self.app,
                 way: match self.direction {
