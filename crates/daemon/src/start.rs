@@ -14,8 +14,9 @@ use std::sync::Arc;
 use crypto::Registry;
 use netio::cgroup::Cgroup;
 use netio::clear::ClearSender;
+use netio::raw::{Kind, RawReceiver, RawSender};
 use netio::tun::{Tun, TunConfig, TunOptions};
-use netio::udp::{UdpOptions, UdpTransport};
+use netio::udp::{Family, UdpOptions, UdpTransport};
 use sadb::handover::HandOver;
 use sadb::{InboundSa, OutboundSa};
 use sockmon::Sockmon;
@@ -221,6 +222,7 @@ fn bring_up(
     exempt.enter()?;
     let udp = open_udp(&config, udp_fds)?;
     let clear = ClearSender::open()?;
+    let raw = open_raw()?;
     let tun = open_tun(&config, tun_fd, &uplinks)?;
     host::apply_settings()?;
 
@@ -263,8 +265,11 @@ fn bring_up(
     plane.set_live_sas(in_half.engine.sad().list().map(|sa| sa.config().effective_selectors().remote))?;
     plane.put_first_in_force(candidate)?;
 
-    let outbound_thread = OutboundThread { tun: tun.try_clone()?, udp: udp.clone(), clear };
-    let inbound_thread = InboundThread { udp: udp.clone(), tun: tun.try_clone()? };
+    let raw_mtu = plane.path_mtu.map_or(1500, usize::from);
+    let sender = raw_sender()?;
+    let outbound_thread =
+        OutboundThread { tun: tun.try_clone()?, udp: udp.clone(), raw: sender, raw_mtu, clear };
+    let inbound_thread = InboundThread { udp: udp.clone(), raw, tun: tun.try_clone()? };
     let outbound_ended = datapath::start("rvl-outbound", out_half, out_inbox, |half, inbox| {
         outbound_thread.serve(half, inbox)
     })?;
@@ -347,6 +352,23 @@ fn note_host(config: &Config, run_dir: &Path, exempt: &Cgroup) -> Result<(), Run
     };
     record.note_settings(before.as_ref())?;
     record.write(run_dir).map_err(file)
+}
+
+/// Where bare ESP and AH come from, of each family that the host has.
+fn open_raw() -> Result<Vec<RawReceiver>, RunError> {
+    let mut out = Vec::new();
+    for family in [Family::V4, Family::V6] {
+        for kind in [Kind::Esp, Kind::Ah] {
+            out.extend(RawReceiver::open(family, kind)?);
+        }
+    }
+    Ok(out)
+}
+
+fn raw_sender() -> Result<RawSender, RunError> {
+    let first = netio::random::number()
+        .map_err(|source| RunError::System { doing: "reading random octets", source })?;
+    Ok(RawSender::open(first)?)
 }
 
 fn open_udp(config: &Config, handed_over: Vec<OwnedFd>) -> Result<UdpTransport, RunError> {

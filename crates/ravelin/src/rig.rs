@@ -270,9 +270,9 @@ impl Rig {
 
     /// The receiver first, so that nothing is sent that it could not open.
     fn one_way(&self, pair: &Pair, from: Side, to: Side) -> anyhow::Result<()> {
-        let mut key = [0; 36];
+        let mut key = [0; 64];
         netio::random::fill(&mut key)?;
-        let octets = if pair.suite == "aes128gcm" { &key[..20] } else { &key[..] };
+        let octets = &key[..keymat_len(pair.suite)];
         let hex = octets.iter().fold(String::new(), |mut hex, octet| {
             let _ = write!(hex, "{octet:02x}");
             hex
@@ -319,6 +319,16 @@ impl Drop for Rig {
 
 fn instance(name: &str, side: Side) -> String {
     format!("{name}-{}", side.name())
+}
+
+/// Octets of keying material for the suites that rigs use.
+fn keymat_len(suite: &str) -> usize {
+    match suite {
+        "aes128gcm" => 20,
+        "sha256" => 32,
+        "aes128cbc-sha256" => 48,
+        _ => 36,
+    }
 }
 
 fn folder(name: &str) -> PathBuf {

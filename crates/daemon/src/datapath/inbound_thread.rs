@@ -2,13 +2,14 @@
 
 use std::os::fd::AsFd;
 
-use engine::{Delivery, Inbound};
+use engine::{Delivery, Inbound, InboundOutcome};
+use netio::raw::{FromRaw, RawReceiver};
 use netio::tun::Tun;
 use netio::udp::{Family, UdpTransport};
 use netio::{clock, poll};
 use wire::{Burst, DropReason, Pool, Time, stage};
 
-use super::{Due, HOUSEKEEPING, Inbox, Losses, Next, RECOVERY, Teller, pool};
+use super::{BATCH, Due, HOUSEKEEPING, Inbox, Losses, Next, RECOVERY, Teller, pool};
 
 /// Times that a socket is asked for bursts before the thread looks at its channel again.
 const CALLS: usize = 8;
@@ -44,6 +45,8 @@ impl InboundHalf {
 pub struct InboundThread {
     /// Where packets come from.
     pub udp: UdpTransport,
+    /// Where bare ESP and AH come from, of each family that the host has.
+    pub raw: Vec<RawReceiver>,
     /// Where packets for the host go.
     pub tun: Tun,
 }
@@ -53,12 +56,14 @@ struct Work {
     pool: Pool,
     bursts: Vec<Burst<stage::Raw>>,
     delivery: Delivery,
+    outcomes: Vec<InboundOutcome>,
 }
 
 impl InboundThread {
     /// Carry packets until told to stop.
     pub fn serve(mut self, half: &mut InboundHalf, inbox: &Inbox<InboundHalf>) {
-        let mut work = Work { pool: pool(), bursts: Vec::new(), delivery: Delivery::new() };
+        let mut work =
+            Work { pool: pool(), bursts: Vec::new(), delivery: Delivery::new(), outcomes: Vec::new() };
         if let Err(error) = self.udp.join_datagrams(true) {
             tracing::warn!("the kernel joins no UDP datagrams: {error}; each costs a walk through its stack");
         }
@@ -67,8 +72,10 @@ impl InboundThread {
             // A family that the host has not stands in the set as the eventfd.
             let wake = inbox.wake().as_fd();
             let fd = |family| self.udp.fd(family).unwrap_or(wake);
-            let ready = poll::readable([wake, fd(Family::V4), fd(Family::V6)], Some(HOUSEKEEPING));
-            let [woken, v4, v6] = ready.unwrap_or([true; 3]);
+            let raw = |at: usize| self.raw.get(at).map_or(wake, AsFd::as_fd);
+            let set = [wake, fd(Family::V4), fd(Family::V6), raw(0), raw(1), raw(2), raw(3)];
+            let ready = poll::readable(set, Some(HOUSEKEEPING));
+            let [woken, v4, v6, bare @ ..] = ready.unwrap_or([true; 7]);
             if woken && inbox.run(half) == Next::End {
                 return;
             }
@@ -78,6 +85,9 @@ impl InboundThread {
                     let _ = poll::readable([inbox.wake().as_fd()], Some(RECOVERY));
                 }
             }
+            for (at, _) in bare.iter().enumerate().filter(|(_, ready)| **ready) {
+                self.bare(half, at, now, &mut work);
+            }
             half.overrun = self.udp.lost();
             if due.reached(now) {
                 half.engine.expire(now);
@@ -86,9 +96,43 @@ impl InboundThread {
         }
     }
 
+    /// Take bare packets until there is none or it was often enough.
+    fn bare(&mut self, half: &mut InboundHalf, at: usize, now: Time, work: &mut Work) {
+        let Work { pool, outcomes, .. } = work;
+        for _ in 0..BATCH {
+            let Some(receiver) = self.raw.get_mut(at) else { return };
+            match receiver.recv(now, pool) {
+                Ok(FromRaw::Packet(packet)) => {
+                    half.losses.received += 1;
+                    half.engine.handle(now, packet, pool, outcomes);
+                }
+                Ok(FromRaw::Dropped(reason)) => {
+                    half.losses.received += 1;
+                    half.losses.count(reason, 1);
+                }
+                Ok(FromRaw::Empty) => break,
+                Err(error) => {
+                    half.losses.broke("a raw socket", &error);
+                    return;
+                }
+            }
+        }
+        half.losses.works("a raw socket");
+        for outcome in outcomes.drain(..) {
+            match outcome {
+                InboundOutcome::Deliver(packet, mark) => {
+                    half.losses.refused(self.tun.send(&packet, mark));
+                    pool.put(packet.into_buf());
+                }
+                // The engine has counted it.
+                InboundOutcome::Drop(_) => {}
+            }
+        }
+    }
+
     /// Take datagrams until there is none or it was often enough; `false` if the socket does not work.
     fn batch(&mut self, half: &mut InboundHalf, family: Family, now: Time, work: &mut Work) -> bool {
-        let Work { pool, bursts, delivery } = work;
+        let Work { pool, bursts, delivery, .. } = work;
         for _ in 0..CALLS {
             let received = match self.udp.recv_bursts(family, now, pool, bursts) {
                 Ok(received) => received,

@@ -4,10 +4,12 @@ use std::os::fd::AsFd;
 
 use engine::{Outbound, Outcome};
 use netio::clear::ClearSender;
+use netio::raw::RawSender;
 use netio::tun::{FromTun, Tun};
 use netio::udp::UdpTransport;
 use netio::{clock, poll};
-use wire::{AcquireId, Packet, Pool, Time, stage};
+use wire::ip::Headers;
+use wire::{AcquireId, DropReason, Packet, Pool, Time, protocol, stage};
 
 use super::{BATCH, Due, HOUSEKEEPING, Inbox, Losses, Next, RECOVERY, Teller, pool};
 
@@ -44,13 +46,17 @@ pub struct OutboundThread {
     pub tun: Tun,
     /// Where protected packets go.
     pub udp: UdpTransport,
+    /// Where bare ESP and AH go.
+    pub raw: RawSender,
+    /// The largest packet that leaves bare in one piece.
+    pub raw_mtu: usize,
     /// Where packets go that policy lets pass in clear.
     pub clear: ClearSender,
 }
 
 impl OutboundThread {
     /// Carry packets until told to stop.
-    pub fn serve(self, half: &mut OutboundHalf, inbox: &Inbox<OutboundHalf>) {
+    pub fn serve(mut self, half: &mut OutboundHalf, inbox: &Inbox<OutboundHalf>) {
         let mut pool = pool();
         let mut outcomes = Vec::with_capacity(BATCH);
         let mut due = Due::new(clock::monotonic());
@@ -86,7 +92,7 @@ impl OutboundThread {
 
     /// Take packets until there is none or the batch is full; `false` if the device does not work.
     fn batch(
-        &self,
+        &mut self,
         half: &mut OutboundHalf,
         now: Time,
         pool: &mut Pool,
@@ -111,7 +117,7 @@ impl OutboundThread {
     }
 
     fn packet(
-        &self,
+        &mut self,
         half: &mut OutboundHalf,
         now: Time,
         packet: Packet<stage::Inner>,
@@ -123,12 +129,21 @@ impl OutboundThread {
         self.carry_out(half, pool, outcomes);
     }
 
+    /// By the socket of its protocol.
+    fn send(&mut self, packet: &Packet<stage::Outer>) -> Result<(), DropReason> {
+        if Headers::parse(packet.bytes())?.protocol == protocol::UDP {
+            self.udp.send(packet)
+        } else {
+            self.raw.send(packet, self.raw_mtu)
+        }
+    }
+
     /// Do what the engine said.
-    fn carry_out(&self, half: &mut OutboundHalf, pool: &mut Pool, outcomes: &mut Vec<Outcome>) {
+    fn carry_out(&mut self, half: &mut OutboundHalf, pool: &mut Pool, outcomes: &mut Vec<Outcome>) {
         for outcome in outcomes.drain(..) {
             match outcome {
                 Outcome::Send(packet) => {
-                    half.losses.refused(self.udp.send(&packet));
+                    half.losses.refused(self.send(&packet));
                     pool.put(packet.into_buf());
                 }
                 Outcome::Burst(burst) => {
