@@ -58,8 +58,12 @@ fn any_life() -> impl Strategy<Value = (Option<Time>, LifeState)> {
 }
 
 fn any_config(direction: Direction) -> impl Strategy<Value = SaConfig> {
-    let names =
-        (256u32.., any::<bool>(), prop::sample::select(SuiteId::all().filter(|s| !s.is_legacy()).collect::<Vec<_>>()), any::<u8>());
+    let names = (
+        256u32..,
+        any::<bool>(),
+        prop::sample::select(SuiteId::all().filter(|s| !s.is_legacy()).collect::<Vec<_>>()),
+        any::<u8>(),
+    );
     let options = any_options();
     let ends = (near_addr(), near_addr(), any::<u16>(), any::<u16>(), near_ports());
     (names, ends, near_selectors(), 6u32..10, any::<u16>(), options).prop_map(
