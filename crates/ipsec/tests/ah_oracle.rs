@@ -31,12 +31,12 @@ fn what_scapy_signs_is_what_is_signed_here() {
         config.keymat = Secret::new((0..config.keymat_len() as u8).collect());
         config.options.extended_sequence = upper != 0;
 
-        let mut state = OutboundSa::new(config.clone(), registry).unwrap().export();
+        let mut state = OutboundSa::new(config.clone(), &registry).unwrap().export();
         state.next_sequence = upper << 32 | 7;
-        let mut out = OutboundSa::import(state, registry).unwrap();
+        let mut out = OutboundSa::import(state, &registry).unwrap();
         assert_eq!(seal(&mut out, &inner), outer, "{suite} {name} {upper}");
 
-        let mut inb = InboundSa::new(mirror(&config), registry).unwrap();
+        let mut inb = InboundSa::new(mirror(&config), &registry).unwrap();
         inb.replay.commit(upper << 32 | 1).unwrap();
         match open(&mut inb, &outer) {
             // It has a hop to go.
