@@ -18,7 +18,7 @@ pub const UDP_CLIENT: &str = r#"
 import os, socket, sys
 family = socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET
 peer = (sys.argv[1], int(sys.argv[2]))
-good = 0
+good, missing = 0, []
 for connected in (False, True):
     for size in (1, 100, 1200, 1400, 1460, 1472, 2000, 4000, 9000):
         data = os.urandom(size)
@@ -32,10 +32,12 @@ for connected in (False, True):
                 if s.recv(65535) == data:
                     good += 1
                     break
-            except OSError:
-                pass
+            except OSError as error:
+                last = error
+        else:
+            missing.append((connected, size, str(last)))
         s.close()
-print("echoed", good, "of 18")
+print("echoed", good, "of 18", *missing)
 "#;
 
 /// A TCP server (port) that answers each line in the way it asks for, and says `ready`. `echo`: the line back. `close`:

@@ -223,6 +223,12 @@ fn sender(domain: Domain) -> io::Result<Socket> {
     let raw = Protocol::from(libc::IPPROTO_RAW);
     let socket = Socket::new(domain, Type::RAW.nonblocking().cloexec(), Some(raw))?;
     sockopt::set_int(&socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, BUFFER as libc::c_int)?;
-    // A raw socket of IPPROTO_RAW writes its own header in both families.
+    // A raw socket of IPPROTO_RAW writes its own header in both families. What an inner "packet too big" taught the route is
+    // not for outer packets, which would be cut or dropped by it.
+    let (level, option, probe) = match domain == Domain::IPV4 {
+        true => (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_PROBE),
+        false => (libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_PROBE),
+    };
+    sockopt::set_int(&socket, level, option, probe)?;
     Ok(socket)
 }

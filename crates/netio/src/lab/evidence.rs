@@ -139,7 +139,7 @@ impl Evidence {
 /// Judges frames in the order in which they crossed the wire.
 #[derive(Debug, Default)]
 pub(super) struct Judge {
-    /// Source, destination and id of datagrams whose first fragment was ESP in UDP.
+    /// Source, destination and id of datagrams whose first fragment was ESP, bare or in UDP.
     esp_fragments: VecDeque<(IpAddr, IpAddr, u32)>,
 }
 
@@ -170,9 +170,8 @@ impl Judge {
                 return if known { Class::Esp } else { Class::Clear };
             }
             // The length field covers the whole datagram, so the checked view refuses a first fragment.
-            if headers.protocol == protocol::UDP
-                && (flow.local_port == ESP_PORT || flow.remote_port == ESP_PORT)
-            {
+            let port = flow.local_port == ESP_PORT || flow.remote_port == ESP_PORT;
+            if headers.protocol == protocol::ESP || headers.protocol == protocol::UDP && port {
                 self.esp_fragments.push_back(key);
                 self.esp_fragments.drain(..self.esp_fragments.len().saturating_sub(FRAGMENTED));
                 return Class::Esp;
@@ -330,6 +329,9 @@ mod tests {
         assert_eq!(class(fragment(esp.clone(), 2, false, 2)), Class::Clear, "another datagram");
         assert_eq!(class(fragment(other.clone(), 3, true, 0)), Class::Clear);
         assert_eq!(class(fragment(other, 3, false, 2)), Class::Clear);
+        let bare = v4(protocol::ESP, &[7; 40]);
+        assert_eq!(class(fragment(bare.clone(), 4, true, 0)), Class::Esp);
+        assert_eq!(class(fragment(bare, 4, false, 2)), Class::Esp);
         // Memory is bounded: what is too long ago counts as clear, never the other way round.
         for id in 10..10 + FRAGMENTED as u8 {
             assert_eq!(class(fragment(esp.clone(), id, true, 0)), Class::Esp);
