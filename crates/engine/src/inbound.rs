@@ -470,7 +470,7 @@ impl Inbound {
         }
         for spi in dead {
             // Just found, so it is there.
-            let _ = self.sad.remove(spi);
+            let _ = self.remove_sa(spi);
         }
         for fragments in [&mut self.outer_fragments, &mut self.inner_fragments] {
             fragments.expire(now);
