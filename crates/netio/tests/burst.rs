@@ -1,14 +1,17 @@
 //! Bursts between two namespaces and trains to a TUN: what one system call carries. Needs root.
 
+mod common;
+
+use common::{LEFT, RIGHT, namespaces};
 use netio::clock;
-use netio::link::{End, Links, Offload, Scope, set_offload};
+use netio::link::{Offload, set_offload};
 use netio::netns::Netns;
 use netio::poll;
 use netio::tun::{Tun, TunConfig, TunOptions};
 use netio::udp::{Family, HEADROOM, MAX_DATAGRAM, Sent, UdpOptions, UdpTransport};
 use std::io::{BufRead, BufReader};
 use std::net::{IpAddr, Ipv4Addr};
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsRawFd;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 use wire::burst::{MAX_DATAGRAMS, MAX_LEN_V4, MAX_LEN_V6};
@@ -17,8 +20,6 @@ use wire::ip::Headers;
 use wire::{Buf, Burst, DropReason, OuterHeader, Pool, Train, record, stage};
 
 const LIMIT: Option<Duration> = Some(Duration::from_secs(5));
-const LEFT: (&str, &str) = ("192.0.2.1", "2001:db8::1");
-const RIGHT: (&str, &str) = ("192.0.2.2", "2001:db8::2");
 
 struct Pair {
     _left: Netns,
@@ -28,29 +29,10 @@ struct Pair {
 }
 
 fn pair(name: &str, mtu: u32) -> Pair {
-    let fresh = |side: &str| {
-        let name = format!("{name}-{side}");
-        Netns::remove(&name).expect("root is needed");
-        Netns::create(&name).expect("root is needed")
-    };
-    let (left, right) = (fresh("l"), fresh("r"));
-    let end = |namespace| End { name: "eth0", namespace: Some(namespace) };
-    Links::open().unwrap().add_veth(end(left.as_fd()), end(right.as_fd())).unwrap();
-    let open = |namespace: &Netns, addresses: (&str, &str)| {
-        namespace
-            .run(|| {
-                netio::sysctl::set("net/ipv6/conf/eth0/accept_dad", 0).unwrap();
-                let mut links = Links::open().unwrap();
-                let index = links.index("eth0").unwrap();
-                links.set_mtu(index, mtu).unwrap();
-                links.set_up(index, true).unwrap();
-                links.add_address(index, addresses.0.parse().unwrap(), 24, Scope::Universe).unwrap();
-                links.add_address(index, addresses.1.parse().unwrap(), 64, Scope::Universe).unwrap();
-                UdpTransport::open(&UdpOptions::default()).unwrap()
-            })
-            .unwrap()
-    };
-    let (sender, receiver) = (open(&left, LEFT), open(&right, RIGHT));
+    let (left, right) = namespaces(name, mtu);
+    let open =
+        |namespace: &Netns| namespace.run(|| UdpTransport::open(&UdpOptions::default()).unwrap()).unwrap();
+    let (sender, receiver) = (open(&left), open(&right));
     Pair { _left: left, right, sender, receiver }
 }
 

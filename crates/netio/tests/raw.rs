@@ -1,8 +1,9 @@
 //! Bare ESP, AH and ICMP errors between two namespaces. Needs root.
 
+mod common;
+
+use common::{LEFT, RIGHT, namespaces};
 use netio::clock;
-use netio::link::{End, Links, Scope};
-use netio::netns::Netns;
 use netio::poll;
 use netio::raw::{FromRaw, HEADROOM, Kind, RawReceiver, RawSender};
 use netio::udp::Family;
@@ -15,35 +16,9 @@ use wire::ipv6::Ipv6Repr;
 use wire::{Buf, DropReason, Meta, Packet, Pool, icmp, protocol, stage};
 
 const LIMIT: Option<Duration> = Some(Duration::from_secs(5));
-const LEFT: (&str, &str) = ("192.0.2.1", "2001:db8::1");
-const RIGHT: (&str, &str) = ("192.0.2.2", "2001:db8::2");
 
 fn addr(text: &str) -> IpAddr {
     text.parse().unwrap()
-}
-
-fn pair(name: &str) -> (Netns, Netns) {
-    let fresh = |side: &str| {
-        let name = format!("{name}-{side}");
-        Netns::remove(&name).expect("root is needed");
-        Netns::create(&name).expect("root is needed")
-    };
-    let (left, right) = (fresh("l"), fresh("r"));
-    let end = |namespace| End { name: "eth0", namespace: Some(namespace) };
-    Links::open().unwrap().add_veth(end(left.as_fd()), end(right.as_fd())).unwrap();
-    for (namespace, addresses) in [(&left, LEFT), (&right, RIGHT)] {
-        namespace
-            .run(|| {
-                netio::sysctl::set("net/ipv6/conf/eth0/accept_dad", 0).unwrap();
-                let mut links = Links::open().unwrap();
-                let index = links.index("eth0").unwrap();
-                links.set_up(index, true).unwrap();
-                links.add_address(index, addr(addresses.0), 24, Scope::Universe).unwrap();
-                links.add_address(index, addr(addresses.1), 64, Scope::Universe).unwrap();
-            })
-            .unwrap();
-    }
-    (left, right)
 }
 
 fn pool() -> Pool {
@@ -93,7 +68,7 @@ fn receive(receiver: &mut RawReceiver, pool: &mut Pool) -> Packet<stage::Raw> {
 
 #[test]
 fn bare_esp_and_ah_travel_with_their_headers() {
-    let (left, right) = pair("rvl-raw");
+    let (left, right) = namespaces("rvl-raw", 1500);
     for (v6, family) in [(false, Family::V4), (true, Family::V6)] {
         for (kind, number) in [(Kind::Esp, protocol::ESP), (Kind::Ah, protocol::AH)] {
             let mut receiver = right.run(|| RawReceiver::open(family, kind)).unwrap().unwrap().unwrap();
@@ -130,7 +105,7 @@ fn bare_esp_and_ah_travel_with_their_headers() {
 
 #[test]
 fn only_errors_arrive_as_errors() {
-    let (left, right) = pair("rvl-rawerr");
+    let (left, right) = namespaces("rvl-rawerr", 1500);
     for (v6, family) in [(false, Family::V4), (true, Family::V6)] {
         let mut receiver = left.run(|| RawReceiver::open(family, Kind::Errors)).unwrap().unwrap().unwrap();
         let (here, there) = if v6 { (LEFT.1, RIGHT.1) } else { (LEFT.0, RIGHT.0) };

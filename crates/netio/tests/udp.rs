@@ -1,13 +1,14 @@
 //! The UDP transport and the clear sender between two namespaces. Needs root.
 
+mod common;
+
+use common::{LEFT, RIGHT, namespaces};
 use netio::clear::ClearSender;
 use netio::clock;
-use netio::link::{End, Links, Scope};
 use netio::netns::Netns;
 use netio::poll;
 use netio::udp::{Family, HEADROOM, MAX_DATAGRAM, UdpOptions, UdpTransport};
 use std::net::{IpAddr, UdpSocket};
-use std::os::fd::AsFd;
 use std::process::Command;
 use std::time::Duration;
 use wire::ip::Headers;
@@ -21,34 +22,12 @@ struct Pair {
     right: Netns,
 }
 
-const LEFT: (&str, &str) = ("192.0.2.1", "2001:db8::1");
-const RIGHT: (&str, &str) = ("192.0.2.2", "2001:db8::2");
-
 fn addr(text: &str) -> IpAddr {
     text.parse().unwrap()
 }
 
 fn pair(name: &str) -> Pair {
-    let fresh = |side: &str| {
-        let name = format!("{name}-{side}");
-        Netns::remove(&name).expect("root is needed");
-        Netns::create(&name).expect("root is needed")
-    };
-    let (left, right) = (fresh("l"), fresh("r"));
-    let end = |namespace| End { name: "eth0", namespace: Some(namespace) };
-    Links::open().unwrap().add_veth(end(left.as_fd()), end(right.as_fd())).unwrap();
-    for (namespace, addresses) in [(&left, LEFT), (&right, RIGHT)] {
-        namespace
-            .run(|| {
-                netio::sysctl::set("net/ipv6/conf/eth0/accept_dad", 0).unwrap();
-                let mut links = Links::open().unwrap();
-                let index = links.index("eth0").unwrap();
-                links.set_up(index, true).unwrap();
-                links.add_address(index, addr(addresses.0), 24, Scope::Universe).unwrap();
-                links.add_address(index, addr(addresses.1), 64, Scope::Universe).unwrap();
-            })
-            .unwrap();
-    }
+    let (left, right) = namespaces(name, 1500);
     Pair { left, right }
 }
 
