@@ -62,8 +62,8 @@ bench-%: deps
 	cargo run --locked --release --package bench -- $* </dev/null
 
 SECONDS_EACH ?= 60
-fuzz: deps ## Fuzz every target for SECONDS_EACH=60 seconds (needs a nightly toolchain)
-	cargo xtask fuzz --seconds $(SECONDS_EACH) </dev/null
+fuzz: deps ## Fuzz every target for SECONDS_EACH=60 seconds, noted in fuzz/log.jsonl (needs a nightly toolchain)
+	cargo xtask fuzz --seconds $(SECONDS_EACH) --log fuzz/log.jsonl </dev/null
 
 doc: ## Build the documentation, private items too
 	RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps --document-private-items

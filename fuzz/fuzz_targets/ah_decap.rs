@@ -65,14 +65,16 @@ static REGISTRY: LazyLock<Registry> = LazyLock::new(|| Registry::new().with(Toy)
 
 fuzz_target!(|bytes: &[u8]| {
     let Some((&[which, what], rest)) = bytes.split_first_chunk() else { return };
-    let mut inbound = InboundSa::new(config(Direction::Inbound, which), &REGISTRY).expect("a sound association");
+    let mut inbound =
+        InboundSa::new(config(Direction::Inbound, which), &REGISTRY).expect("a sound association");
     let mut pool = Pool::new(4096, ipsec::HEADROOM, 4);
     if what & 1 == 0 {
         // The toy can be forged, so whatever is opened may be; nothing may panic.
         let _ = open(&mut inbound, rest, &mut pool);
         return;
     }
-    let mut outbound = OutboundSa::new(config(Direction::Outbound, which), &REGISTRY).expect("a sound association");
+    let mut outbound =
+        OutboundSa::new(config(Direction::Outbound, which), &REGISTRY).expect("a sound association");
     let Some((&[at, mask], inner)) = rest.split_first_chunk() else { return };
     let inner = &inner[..inner.len().min(3000)];
     let Some(signed) = sign(&mut outbound, inner, &mut pool) else { return };

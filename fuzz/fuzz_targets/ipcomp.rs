@@ -25,7 +25,8 @@ thread_local! {
 
 fuzz_target!(|bytes: &[u8]| {
     let Some((&[which, what], rest)) = bytes.split_first_chunk() else { return };
-    let mut inbound = InboundSa::new(config(Direction::Inbound, which), &REGISTRY).expect("a sound association");
+    let mut inbound =
+        InboundSa::new(config(Direction::Inbound, which), &REGISTRY).expect("a sound association");
     let mut pool = Pool::new(70_000, 128, 4);
     if what & 1 == 0 {
         if let Ok(opened) = open(&mut inbound, rest, &mut pool) {
@@ -33,7 +34,8 @@ fuzz_target!(|bytes: &[u8]| {
         }
         return;
     }
-    let mut outbound = OutboundSa::new(config(Direction::Outbound, which), &REGISTRY).expect("a sound association");
+    let mut outbound =
+        OutboundSa::new(config(Direction::Outbound, which), &REGISTRY).expect("a sound association");
     let inner = &rest[..rest.len().min(9000)];
     let Some(sent) = send(&mut outbound, inner, &mut pool) else { return };
     assert!(sent.len() <= inner.len() + ipsec::overhead(outbound.config()));

@@ -6,10 +6,14 @@
 use crate::house::House;
 use crate::process;
 use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
-use std::fs;
+use std::fs::{self, File};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// What to fuzz.
 #[derive(clap::Args)]
@@ -20,6 +24,23 @@ pub struct Options {
     /// Only this target
     #[arg(long)]
     target: Option<String>,
+    /// Add a line for each run to this file, and print what all its lines sum up to
+    #[arg(long, value_name = "FILE")]
+    log: Option<PathBuf>,
+}
+
+/// A line of the log: one run of one target.
+#[derive(Serialize, Deserialize)]
+struct Entry {
+    target: String,
+    /// The commit it was built from.
+    commit: String,
+    /// Seconds since 1970 when it ended.
+    ended: u64,
+    seconds: u64,
+    /// Inputs tried.
+    runs: u64,
+    crashed: bool,
 }
 
 /// Coverage counters, comparison tracing and the address sanitizer: what libFuzzer steers by.
@@ -46,10 +67,22 @@ pub struct Target {
 /// Build and run; whether no target crashed.
 pub fn run(options: &Options) -> Result<bool> {
     let mut crashed = Vec::new();
+    let commit = commit()?;
     for target in build(options.target.as_deref())? {
-        if !target.run(options.seconds)? {
+        let begun = Instant::now();
+        let runs = target.fuzz(options.seconds)?;
+        if let Some(log) = &options.log {
+            let ended = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
+            let (target, seconds) = (target.name.clone(), begun.elapsed().as_secs());
+            let (runs, crashed, commit) = (runs.unwrap_or(0), runs.is_none(), commit.clone());
+            append(log, &Entry { target, commit, ended, seconds, runs, crashed })?;
+        }
+        if runs.is_none() {
             crashed.push(target.name);
         }
+    }
+    if let Some(log) = &options.log {
+        sum_up(log)?;
     }
     if !crashed.is_empty() {
         eprintln!("error: crashed: {}", crashed.join(", "));
@@ -93,6 +126,11 @@ pub fn build(only: Option<&str>) -> Result<Vec<Target>> {
 impl Target {
     /// Fuzz for that many seconds; whether nothing crashed.
     pub fn run(&self, seconds: u64) -> Result<bool> {
+        Ok(self.fuzz(seconds)?.is_some())
+    }
+
+    /// Fuzz for that many seconds; how many inputs were tried, or `None` after a crash.
+    fn fuzz(&self, seconds: u64) -> Result<Option<u64>> {
         let (found, crashes) = (self.scratch.join("corpus"), self.scratch.join("crashes"));
         for folder in [&found, &crashes, &self.corpus] {
             fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
@@ -120,9 +158,43 @@ impl Target {
                 crashes.display()
             );
             eprintln!("run it again with: {} FILE", self.program.display());
+            return Ok(None);
         }
-        Ok(output.status.success())
+        let tried = said.lines().find_map(|line| line.strip_prefix("stat::number_of_executed_units:"));
+        let tried = tried.and_then(|figure| figure.trim().parse().ok());
+        Ok(Some(tried.context("libFuzzer did not say how many inputs it tried")?))
     }
+}
+
+/// The commit that is checked out, and whether something was changed since.
+fn commit() -> Result<String> {
+    let mut git = Command::new("git");
+    git.args(["describe", "--always", "--dirty", "--exclude=*"]).stdin(Stdio::null());
+    let output = git.output().context("cannot run git")?;
+    Ok(String::from_utf8_lossy(&output.stdout).trim().to_string())
+}
+
+fn append(log: &Path, entry: &Entry) -> Result<()> {
+    let failed = || format!("cannot write {}", log.display());
+    let mut file = File::options().create(true).append(true).open(log).with_context(failed)?;
+    writeln!(file, "{}", serde_json::to_string(entry)?).with_context(failed)
+}
+
+/// Print hours and inputs of each target.
+fn sum_up(log: &Path) -> Result<()> {
+    let text = fs::read_to_string(log).with_context(|| format!("cannot read {}", log.display()))?;
+    let mut sums: BTreeMap<String, (u64, u64, u64)> = BTreeMap::new();
+    for (index, line) in text.lines().enumerate() {
+        let entry: Entry =
+            serde_json::from_str(line).with_context(|| format!("{}:{}", log.display(), index + 1))?;
+        let sum = sums.entry(entry.target).or_default();
+        *sum = (sum.0 + entry.seconds, sum.1 + entry.runs, sum.2 + u64::from(entry.crashed));
+    }
+    println!("{:16} {:>8} {:>16} {:>8}", "target", "minutes", "inputs", "crashes");
+    for (target, (seconds, runs, crashes)) in sums {
+        println!("{target:16} {:8} {runs:16} {crashes:8}", seconds / 60);
+    }
+    Ok(())
 }
 
 /// The targets' names, sorted.

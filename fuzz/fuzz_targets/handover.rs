@@ -1,0 +1,27 @@
+//! The hand-over between daemons: any octets are refused, or are exactly what they would be written as.
+//!
+//! Head and checksum are put right, so that the fields are reached: whoever is at the socket can do so too.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use sadb::handover::HandOver;
+
+fuzz_target!(|bytes: &[u8]| {
+    let _ = HandOver::from_bytes(bytes);
+    let mut sealed = b"RVLNHAND\0\0\0\x03".to_vec();
+    sealed.extend((bytes.len() as u64 + 28).to_be_bytes());
+    sealed.extend(bytes);
+    sealed.extend(crc64(&sealed).to_be_bytes());
+    if let Ok(state) = HandOver::from_bytes(&sealed) {
+        assert_eq!(state.to_bytes().expose(), sealed, "one state has one form");
+    }
+});
+
+/// CRC-64 of ECMA-182 as xz has it, bit by bit.
+fn crc64(octets: &[u8]) -> u64 {
+    !octets.iter().fold(!0, |crc: u64, octet| {
+        (0..8).fold(crc ^ u64::from(*octet), |crc, _| {
+            if crc & 1 == 1 { crc >> 1 ^ 0xc96c_5795_d787_0f42 } else { crc >> 1 }
+        })
+    })
+}
