@@ -11,7 +11,7 @@ use tests::strongswan::{self, Charon, Child, Proposal, inner, outer};
 use tests::{PATIENCE, Scratch, binary, program, protect_network};
 
 /// What both have: every cipher, every MAC. kernel-libipsec knows neither GMAC nor extended sequence numbers.
-const PROPOSALS: [Proposal; 19] = [
+const PROPOSALS: [Proposal; 21] = [
     Proposal { theirs: "aes128gcm16", ours: "aes128gcm" },
     Proposal { theirs: "aes192gcm16", ours: "aes192gcm" },
     Proposal { theirs: "aes256gcm16", ours: "aes256gcm" },
@@ -29,6 +29,8 @@ const PROPOSALS: [Proposal; 19] = [
     Proposal { theirs: "aes256-aescmac", ours: "aes256cbc-aescmac" },
     Proposal { theirs: "aes128ctr-sha256", ours: "aes128ctr-sha256" },
     Proposal { theirs: "null-sha256", ours: "null-sha256" },
+    Proposal { theirs: "camellia128-sha256", ours: "camellia128cbc-sha256" },
+    Proposal { theirs: "camellia256-sha512", ours: "camellia256cbc-sha512" },
     Proposal { theirs: "3des-sha1", ours: "3des-sha1" },
     Proposal { theirs: "aes128-md5", ours: "aes128cbc-md5" },
 ];

@@ -25,7 +25,7 @@ fn the_registry_offers_every_suite() {
         }
         count += 1;
     }
-    assert_eq!(count, 85);
+    assert_eq!(count, 106);
     for integrity in Integrity::ALL.iter().copied().filter(|i| *i != Integrity::Combined) {
         let want = integrity.keymat_len();
         let key = registry.authenticator(integrity, &Secret::new(vec![1; want])).unwrap();

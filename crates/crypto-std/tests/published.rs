@@ -130,6 +130,20 @@ fn des_of_sp_800_17_and_800_20() {
 }
 
 #[test]
+fn camellia_of_rfc_3713() {
+    // Appendix A: one block under a key of each length; the IV 0 makes CBC of one block ECB.
+    let long = "0123456789abcdeffedcba987654321000112233445566778899aabbccddeeff";
+    for (cipher, digits, data) in [
+        (Cipher::Camellia128Cbc, 32, "67673138549669730857065648eabe43"),
+        (Cipher::Camellia192Cbc, 48, "b4993401b3e996f84ee5cee7d79b09b9"),
+        (Cipher::Camellia256Cbc, 64, "9acc237dff16d76c20ef7c919e3a7509"),
+    ] {
+        let (key, plain) = (hex(&long[..digits]), hex(&long[..32]));
+        opens(cipher, &key, [0; 8], &[0; 16], &hex(data), &plain);
+    }
+}
+
+#[test]
 fn hmac_sha256_fingerprint() {
     // RFC 4231 test cases 1 and 2.
     for (key, message, want) in [

@@ -81,6 +81,9 @@ table! {
     Aes128Ctr "aes128ctr" "RFC 3686" [key 16, salt 4, iv 8, block 1, icv 0];
     Aes192Ctr "aes192ctr" "RFC 3686" [key 24, salt 4, iv 8, block 1, icv 0];
     Aes256Ctr "aes256ctr" "RFC 3686" [key 32, salt 4, iv 8, block 1, icv 0];
+    Camellia128Cbc "camellia128cbc" "RFC 4312" [key 16, salt 0, iv 16, block 16, icv 0];
+    Camellia192Cbc "camellia192cbc" "RFC 4312" [key 24, salt 0, iv 16, block 16, icv 0];
+    Camellia256Cbc "camellia256cbc" "RFC 4312" [key 32, salt 0, iv 16, block 16, icv 0];
     TripleDesCbc "3des" "RFC 2451" [key 24, salt 0, iv 8, block 8, icv 0];
     DesCbc "des" "RFC 2405" [key 8, salt 0, iv 8, block 8, icv 0];
 }
@@ -367,8 +370,8 @@ mod tests {
             assert_eq!(id.to_string().parse(), Ok(id));
             count += 1;
         }
-        // Combined modes; ciphers without an IV of their own with 10; the other eight separate ciphers with 7.
-        assert_eq!(count, 19 + 10 + 8 * 7);
+        // Combined modes; ciphers without an IV of their own with 10; the other eleven separate ciphers with 7.
+        assert_eq!(count, 19 + 10 + 11 * 7);
         assert_eq!("aes128gcm16".parse(), Ok(SuiteId::AES_128_GCM));
         assert_eq!("sha256".parse(), Ok(SuiteId::authenticating(Integrity::HmacSha256).unwrap()));
     }

@@ -10,7 +10,7 @@ time, from the RFCs and not from the Rust code. Needs `pip install cryptography`
 import hmac
 import struct
 
-from cryptography.hazmat.decrepit.ciphers.algorithms import TripleDES
+from cryptography.hazmat.decrepit.ciphers.algorithms import Camellia, TripleDES
 from cryptography.hazmat.primitives.ciphers import Cipher, modes
 from cryptography.hazmat.primitives.ciphers.aead import AESCCM, AESGCM, ChaCha20Poly1305
 from cryptography.hazmat.primitives.ciphers.algorithms import AES
@@ -91,6 +91,8 @@ CIPHERS = {"null": (0, lambda k, d: (b"", d), LONG_ODD)}
 for bits in (128, 192, 256):
     CIPHERS[f"aes{bits}cbc"] = (bits // 8, lambda k, d: cbc(AES, k, 16, d), LONG)
     CIPHERS[f"aes{bits}ctr"] = (bits // 8 + 4, ctr, LONG_ODD)
+for bits in (128, 192, 256):
+    CIPHERS[f"camellia{bits}cbc"] = (bits // 8, lambda k, d: cbc(Camellia, k, 16, d), LONG)
 CIPHERS["3des"] = (24, lambda k, d: cbc(TripleDES, k, 8, d), LONG)
 # One DES is triple DES under one key three times.
 CIPHERS["des"] = (8, lambda k, d: cbc(TripleDES, k * 3, 8, d), LONG)

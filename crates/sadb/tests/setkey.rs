@@ -91,12 +91,13 @@ fn windows_become_powers_of_two() {
 
 #[test]
 fn every_cipher_and_every_length_of_its_key() {
-    let table: [(&str, &[Cipher]); 13] = [
+    let table: [(&str, &[Cipher]); 14] = [
         ("null", &[Cipher::Null]),
         ("des-cbc", &[Cipher::DesCbc]),
         ("3des-cbc", &[Cipher::TripleDesCbc]),
         ("aes-cbc", &[Cipher::Aes128Cbc, Cipher::Aes192Cbc, Cipher::Aes256Cbc]),
         ("rijndael-cbc", &[Cipher::Aes128Cbc, Cipher::Aes192Cbc, Cipher::Aes256Cbc]),
+        ("camellia-cbc", &[Cipher::Camellia128Cbc, Cipher::Camellia192Cbc, Cipher::Camellia256Cbc]),
         ("aes-ctr", &[Cipher::Aes128Ctr, Cipher::Aes192Ctr, Cipher::Aes256Ctr]),
         ("aes-gcm-16", &[Cipher::Aes128Gcm16, Cipher::Aes192Gcm16, Cipher::Aes256Gcm16]),
         ("aes-gcm-12", &[Cipher::Aes128Gcm12, Cipher::Aes192Gcm12, Cipher::Aes256Gcm12]),

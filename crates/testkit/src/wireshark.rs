@@ -30,7 +30,7 @@ pub fn esp_sa(
     Some(columns.map(|column| format!("\"{column}\"")).join(","))
 }
 
-/// Wireshark 4.0 has neither CCM nor ChaCha20-Poly1305.
+/// Wireshark 4.0 has neither CCM, nor ChaCha20-Poly1305, nor Camellia.
 fn cipher(cipher: Cipher) -> Option<&'static str> {
     Some(match cipher {
         Cipher::Null => "NULL",
@@ -49,6 +49,7 @@ fn cipher(cipher: Cipher) -> Option<&'static str> {
         Cipher::Aes128Ccm12 | Cipher::Aes192Ccm12 | Cipher::Aes256Ccm12 => return None,
         Cipher::Aes128Ccm8 | Cipher::Aes192Ccm8 | Cipher::Aes256Ccm8 => return None,
         Cipher::ChaCha20Poly1305 => return None,
+        Cipher::Camellia128Cbc | Cipher::Camellia192Cbc | Cipher::Camellia256Cbc => return None,
     })
 }
 

@@ -28,6 +28,10 @@ const CIPHERS: &[CipherName] = &[
     CipherName { name: "3des-cbc", members: &[Cipher::TripleDesCbc] },
     CipherName { name: "aes-cbc", members: &[Cipher::Aes128Cbc, Cipher::Aes192Cbc, Cipher::Aes256Cbc] },
     CipherName { name: "rijndael-cbc", members: &[Cipher::Aes128Cbc, Cipher::Aes192Cbc, Cipher::Aes256Cbc] },
+    CipherName {
+        name: "camellia-cbc",
+        members: &[Cipher::Camellia128Cbc, Cipher::Camellia192Cbc, Cipher::Camellia256Cbc],
+    },
     CipherName { name: "aes-ctr", members: &[Cipher::Aes128Ctr, Cipher::Aes192Ctr, Cipher::Aes256Ctr] },
     CipherName {
         name: "aes-gcm-16",
