@@ -256,7 +256,7 @@ impl Listener {
         let mut state = self.shared.lock();
         let state = &mut *state;
         let evidence = &mut state.evidence;
-        evidence.count(class);
+        evidence.count(class, frame.len());
         for needle in found {
             if !evidence.found.contains(&needle) {
                 evidence.found.push(needle);

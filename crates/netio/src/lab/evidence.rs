@@ -73,6 +73,8 @@ pub struct Evidence {
     pub frames: Vec<Seen>,
     /// Frames seen, by class; also those not kept.
     pub esp: u64,
+    /// Octets of the frames of ESP: how many frames they are is up to the offloads of the wire.
+    pub esp_octets: u64,
     /// Same: housekeeping.
     pub housekeeping: u64,
     /// Same: clear IP.
@@ -126,7 +128,10 @@ impl Evidence {
         writer.finish().map(drop)
     }
 
-    pub(super) fn count(&mut self, class: Class) {
+    pub(super) fn count(&mut self, class: Class, octets: usize) {
+        if class == Class::Esp {
+            self.esp_octets += octets as u64;
+        }
         *match class {
             Class::Esp => &mut self.esp,
             Class::Housekeeping => &mut self.housekeeping,
@@ -352,7 +357,7 @@ mod tests {
         let (class, flow) = Judge::default().judge(&frame);
         let seen = Seen { time: Duration::ZERO, from: Side::Alice, class, flow, frame };
         let mut evidence = Evidence { found: vec![b"watched".to_vec()], ..Evidence::default() };
-        evidence.count(class);
+        evidence.count(class, frame.len());
         evidence.frames.push(seen);
         assert_eq!(evidence.clear, 1);
         assert_eq!(evidence.clear_packets(|f| f.remote_port == 53).len(), 1);
