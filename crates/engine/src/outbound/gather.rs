@@ -45,6 +45,8 @@ struct Open {
     sealed: usize,
     /// Octets of inner packets.
     inner: u64,
+    /// The longest inner packet without options that the association carries.
+    mtu: usize,
 }
 
 impl Open {
@@ -58,9 +60,22 @@ impl Open {
 }
 
 impl Gather {
+    /// If a burst of this association is open: what [`ipsec::inner_mtu`] says of it. It then stands alone and is one that
+    /// [`slot::serves`]; nothing of that changes before the burst has left.
+    #[inline]
+    pub(super) fn mtu(&self, index: SaIndex) -> Option<usize> {
+        self.open.as_ref().filter(|open| open.index == index).map(|open| open.mtu)
+    }
+
     /// What the datagrams of this packet have in common; `None` if it is one to go alone.
     #[inline]
-    pub(super) fn frame(&self, sa: &OutboundSa, packet: &Packet<Inner>, fit: Fit) -> Option<Frame> {
+    pub(super) fn frame(
+        &self,
+        sa: &OutboundSa,
+        packet: &Packet<Inner>,
+        headers: &Headers,
+        fit: Fit,
+    ) -> Option<Frame> {
         let fits = match fit {
             Fit::Whole => packet.bytes().len() <= LONGEST_COPY,
             Fit::Cut(longest) => longest.min(packet.meta.gso.size.into()) <= LONGEST_PIECE,
@@ -69,7 +84,7 @@ impl Gather {
             return None;
         }
         // One that the mode refuses is refused there.
-        Frame::new(sa, packet.bytes()).ok()
+        Frame::new(sa, packet.bytes(), headers).ok()
     }
 
     /// Take a packet that [`Gather::frame`] has a frame for.
@@ -153,12 +168,12 @@ impl Gather {
         write: impl FnOnce(&mut [u8]) -> Option<()>,
     ) -> Result<(), DropReason> {
         let slot_len = frame.slot_len(len);
-        let belongs = self.open.as_mut().is_some_and(|open| {
+        let belongs = self.open.as_ref().is_some_and(|open| {
             open.index == index
                 && open.app == meta.app
                 && open.frame.joins(frame)
                 && open.burst.header.may_fragment == meta.may_fragment
-                && open.burst.next_slot(slot_len).is_some()
+                && open.burst.takes(slot_len)
         });
         if !belongs {
             self.close(hands);
@@ -173,11 +188,10 @@ impl Gather {
         let now = meta.received;
         sa.life.carry(now, sa.counters.packets + 1, sa.counters.bytes + len as u64)?;
         let sequence = sa.take_sequence()?;
+        let framed = frame.write(slot, len, sequence);
         if open.burst.is_empty() {
             open.burst.meta.sequence = sequence;
         }
-        let slot = open.burst.next_slot(slot_len).ok_or(DropReason::NoRoom)?;
-        let framed = frame.write(slot, len, sequence);
         if framed.is_err() || !open.burst.commit(slot_len) {
             // The numbers of those behind it would not follow those before it.
             self.close(hands);
@@ -213,7 +227,8 @@ impl Gather {
         let mut burst = burst.ok_or(DropReason::NoRoom)?;
         burst.meta =
             BurstMeta { received: meta.received, spi: sa.spi().0, app: meta.app, ..BurstMeta::default() };
-        self.open = Some(Open { index, app: meta.app, frame: *frame, burst, sealed: 0, inner: 0 });
+        let mtu = ipsec::inner_mtu(sa.config());
+        self.open = Some(Open { index, app: meta.app, frame: *frame, burst, sealed: 0, inner: 0, mtu });
         Ok(())
     }
 

@@ -8,7 +8,7 @@
 //! enters: datagrams of one association, back to back; leaves: where in each of them the inner packet lies.
 
 use super::{HEADER, pad};
-use crate::{headers, transport, tunnel};
+use crate::{headers, mtu, transport, tunnel};
 use crypto::{OpenOp, SealOp};
 use sadb::sa::{Counters, Encapsulation, HeaderPolicy, Key, SaProtocol, Shape, Tfc};
 use sadb::{InboundSa, Mode, OutboundSa, SaConfig};
@@ -16,9 +16,10 @@ use std::array::from_fn;
 use std::net::IpAddr;
 use std::ops::Range;
 use wire::esp::Esp;
+use wire::ip::Headers;
 use wire::ipv4::{self, Ipv4, Ipv4Repr};
 use wire::ipv6::Ipv6;
-use wire::{DropReason, OuterHeader, Time, protocol};
+use wire::{DropReason, OuterHeader, Time, protocol, udp};
 
 /// Packets that are given to a transform at once: few enough to be in the first-level cache from one pass to the next.
 pub const BATCH: usize = 16;
@@ -57,40 +58,52 @@ pub struct Frame {
     df: bool,
     /// Octets of the inner IP header that stay out of ESP.
     left_out: u8,
+    /// Octets that the path carries of payload and trailer.
+    most: u16,
 }
 
 impl Frame {
-    /// Read the headers of `packet`, which is whole, and may be longer than what is to be sealed at once: segments have the
-    /// same.
+    /// Of `packet`, which is whole and has these headers, and may be longer than what is to be sealed at once: segments have
+    /// the same.
     ///
     /// # Errors
     /// As of [`super::encap`]: what the mode refuses.
     #[inline]
-    pub fn new(sa: &OutboundSa, packet: &[u8]) -> Result<Frame, DropReason> {
-        let config = sa.config();
-        let policy = &config.options.headers;
-        let (inner, tos, ttl, df) = match config.mode {
+    pub fn new(sa: &OutboundSa, packet: &[u8], headers: &Headers) -> Result<Frame, DropReason> {
+        let (config, shape) = (sa.config(), sa.shape());
+        let around = udp::HEADER_LEN + HEADER + usize::from(shape.iv) + usize::from(shape.icv);
+        let path = usize::from(config.path_mtu);
+        let most = |ip: usize| path.saturating_sub(ip + around) as u16;
+        Ok(match config.mode {
             Mode::Tunnel => {
-                let inner = tunnel::read(packet)?;
-                let tos = headers::outer_tos(policy, inner.tos);
-                let ttl = headers::outer_ttl(policy, inner.ttl);
-                let df = headers::outer_df(policy, inner.df, false);
-                (inner, tos, ttl, df)
+                if headers.total_len != packet.len() {
+                    return Err(DropReason::BadHeader);
+                }
+                let policy = &config.options.headers;
+                Frame {
+                    spi: sa.spi().0,
+                    shape,
+                    next_header: if headers.version == 4 { protocol::IPV4 } else { protocol::IPV6 },
+                    tos: headers::outer_tos(policy, headers.tos),
+                    ttl: headers::outer_ttl(policy, headers.ttl),
+                    df: headers::outer_df(policy, headers.dont_fragment, false),
+                    left_out: 0,
+                    most: most(mtu::outer_header(config)),
+                }
             }
             Mode::Transport | Mode::Beet => {
                 let inner = transport::read(packet, &config.endpoints, true)?;
-                let (tos, ttl) = (inner.tos, inner.ttl);
-                (inner, tos, ttl, true)
+                Frame {
+                    spi: sa.spi().0,
+                    shape,
+                    next_header: inner.next_header,
+                    tos: inner.tos,
+                    ttl: inner.ttl,
+                    df: true,
+                    left_out: inner.kept as u8,
+                    most: most(inner.kept),
+                }
             }
-        };
-        Ok(Frame {
-            spi: sa.spi().0,
-            shape: sa.shape(),
-            next_header: inner.next_header,
-            tos,
-            ttl,
-            df,
-            left_out: inner.kept as u8,
         })
     }
 
@@ -130,7 +143,8 @@ impl Frame {
     #[inline]
     pub fn slot_len(&self, inner: usize) -> usize {
         let payload = inner.saturating_sub(self.left_out());
-        let trailer = pad::length(payload, self.shape.align.into()) + pad::TRAILER;
+        let room = usize::from(self.most).saturating_sub(payload);
+        let trailer = pad::within(payload, self.shape, room) + pad::TRAILER;
         self.front() + payload + trailer + usize::from(self.shape.icv)
     }
 
