@@ -11,6 +11,7 @@
 //!    carried whole and its outer packet fragmented.
 //! 6. ESP or AH, or each member of a bundle in turn: see `bundle.rs`.
 
+mod express;
 mod gather;
 mod ruled;
 mod verbs;
@@ -141,6 +142,9 @@ impl Outbound {
     /// Take one packet all the way. Its outcomes are appended to `out`; buffers come from `pool` and go back to it.
     pub fn handle(&mut self, now: Time, mut packet: Packet<Inner>, pool: &mut Pool, out: &mut Vec<Outcome>) {
         packet.meta.received = now;
+        if self.express(&mut packet, pool, out) {
+            return pool.put(packet.into_buf());
+        }
         // Not moved out of the result: the headers are many, and every packet would pay for the copy.
         let parsed = Headers::parse(packet.bytes());
         let headers = match &parsed {
