@@ -11,6 +11,7 @@
 //!    carried whole and its outer packet fragmented.
 //! 6. ESP or AH, or each member of a bundle in turn: see `bundle.rs`.
 
+mod express;
 mod gather;
 mod ruled;
 mod verbs;
@@ -141,6 +142,9 @@ impl Outbound {
     /// Take one packet all the way. Its outcomes are appended to `out`; buffers come from `pool` and go back to it.
     pub fn handle(&mut self, now: Time, mut packet: Packet<Inner>, pool: &mut Pool, out: &mut Vec<Outcome>) {
         packet.meta.received = now;
+        if self.express(&mut packet, pool, out) {
+            return pool.put(packet.into_buf());
+        }
         // Not moved out of the result: the headers are many, and every packet would pay for the copy.
         let parsed = Headers::parse(packet.bytes());
         let headers = match &parsed {
@@ -302,27 +306,33 @@ impl Outbound {
         pool: &mut Pool,
         out: &mut Vec<Outcome>,
     ) {
-        let chain = match self.sad.chain(index) {
-            Ok(chain) if chain.is_single() => None,
-            Ok(chain) => Some(chain),
-            Err(reason) => return end(&mut self.tally, packet, reason, Some(flow), pool, out),
+        let known = match &self.gather {
+            Some(gather) if !headers.has_options => gather.mtu(index),
+            _ => None,
         };
-        if let Some(chain) = chain {
-            return self.protect_by_bundle(&chain, packet, headers, flow, pool, out);
+        if known.is_none() {
+            match self.sad.chain(index) {
+                Ok(chain) if chain.is_single() => {}
+                Ok(chain) => return self.protect_by_bundle(&chain, packet, headers, flow, pool, out),
+                Err(reason) => return end(&mut self.tally, packet, reason, Some(flow), pool, out),
+            }
         }
         let tally = &mut self.tally;
         let Some(sa) = self.sad.get_mut(index) else {
             return end(tally, packet, DropReason::NoSa, Some(flow), pool, out);
         };
-        let mtu = if headers.has_options {
-            ipsec::bundle_mtu(&[sa.config()], ipsec::own_header(packet.bytes()))
-        } else {
-            ipsec::inner_mtu(sa.config())
+        let mtu = match known {
+            Some(mtu) => mtu,
+            None if headers.has_options => {
+                ipsec::bundle_mtu(&[sa.config()], ipsec::own_header(packet.bytes()))
+            }
+            None => ipsec::inner_mtu(sa.config()),
         };
         mss::clamp(&mut packet, headers, mtu);
         let fit = fit::tunnel(&mut packet, headers, mtu);
         if let (Some(gather), Ok(fit)) = (&mut self.gather, fit) {
-            let frame = if slot::serves(sa.config()) { gather.frame(sa, &packet, fit) } else { None };
+            let serves = known.is_some() || slot::serves(sa.config());
+            let frame = if serves { gather.frame(sa, &packet, headers, fit) } else { None };
             let mut hands = Hands { sad: &mut self.sad, tally, pool, out };
             if let Some(frame) = frame {
                 return gather.take(index, &frame, packet, headers, fit, flow, &mut hands);

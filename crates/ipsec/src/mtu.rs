@@ -58,7 +58,7 @@ fn payload(config: &SaConfig, room: usize) -> usize {
 /// Octets by which an outer packet is at most longer than its inner one, padding that hides lengths apart.
 pub fn overhead(config: &SaConfig) -> usize {
     let trailer = match config.options.protocol {
-        SaProtocol::Esp => usize::from(Shape::of(config.suite).align) - 1 + pad::TRAILER,
+        SaProtocol::Esp => usize::from(Shape::of(config.suite).whole) - 1 + pad::TRAILER,
         SaProtocol::Ah | SaProtocol::IpComp | SaProtocol::IpIp => 0,
     };
     let ip = match config.mode {

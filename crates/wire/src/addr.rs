@@ -4,6 +4,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// The address as a number in the common space (IPv4-mapped for IPv4, RFC 4291 section 2.5.5.2).
+#[inline]
 pub fn to_bits(addr: IpAddr) -> u128 {
     match addr {
         IpAddr::V4(v4) => u128::from(v4.to_ipv6_mapped()),

@@ -95,16 +95,36 @@ impl Burst<stage::Scheduled> {
         })
     }
 
+    /// A burst of the one datagram that `buf` holds, to seal where it lies. `None` if the addresses are of two families, or it is
+    /// empty or too long.
+    pub fn of_one(buf: Buf, header: OuterHeader) -> Option<Self> {
+        let len = buf.len();
+        if len == 0 || len > max_len(&header) || header.src.is_ipv4() != header.dst.is_ipv4() {
+            return None;
+        }
+        let meta = BurstMeta::default();
+        Some(Burst { buf, header, meta, stride: len, count: 1, closed: true, stage: PhantomData })
+    }
+
     /// Room for the next datagram of `len` octets, at most the stride; what is in it is not defined. Nothing happens
     /// until [`Burst::commit`]. `None`: the burst has ended or has too little room left, or `len` is zero or
     /// too long.
     #[inline]
     pub fn next_slot(&mut self, len: usize) -> Option<&mut [u8]> {
-        let fits = (1..=self.stride).contains(&len) && self.buf.len() + len <= max_len(&self.header);
-        if !fits || self.closed || self.count == MAX_DATAGRAMS {
+        if !self.takes(len) {
             return None;
         }
         self.buf.spare_mut().get_mut(..len)
+    }
+
+    /// Whether the next datagram may have `len` octets.
+    #[inline]
+    pub fn takes(&self, len: usize) -> bool {
+        (1..=self.stride).contains(&len)
+            && self.buf.len() + len <= max_len(&self.header)
+            && self.buf.tailroom() >= len
+            && !self.closed
+            && self.count < MAX_DATAGRAMS
     }
 
     /// The slot of `len` octets is filled: it is the next datagram. A shorter one than the stride is the last. `false`:
@@ -112,7 +132,7 @@ impl Burst<stage::Scheduled> {
     #[inline]
     #[must_use]
     pub fn commit(&mut self, len: usize) -> bool {
-        if self.next_slot(len).is_none() || self.buf.push_back(len).is_none() {
+        if !self.takes(len) || self.buf.push_back(len).is_none() {
             return false;
         }
         self.count += 1;
@@ -121,6 +141,7 @@ impl Burst<stage::Scheduled> {
     }
 
     /// The datagrams built so far, to seal in place as a batch.
+    #[inline]
     pub fn datagrams_mut(&mut self) -> impl Iterator<Item = &mut [u8]> {
         let stride = self.stride;
         self.buf.as_mut_slice().chunks_mut(stride)
@@ -158,6 +179,7 @@ impl Burst<stage::Raw> {
     }
 
     /// The datagrams, to open in place. An empty one (alone) is left out: it carries nothing that could be opened.
+    #[inline]
     pub fn datagrams_mut(&mut self) -> impl Iterator<Item = &mut [u8]> {
         let stride = self.stride;
         self.buf.as_mut_slice().chunks_mut(stride)
@@ -176,16 +198,19 @@ impl<S> Burst<S> {
     }
 
     /// Octets of each datagram but the last, which may be shorter.
+    #[inline]
     pub fn stride(&self) -> usize {
         self.stride.min(self.buf.len())
     }
 
     /// Datagrams in it.
+    #[inline]
     pub fn count(&self) -> usize {
         self.count
     }
 
     /// Whether there is no datagram in it.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
@@ -247,6 +272,7 @@ impl<S> Burst<S> {
 }
 
 /// The most octets of UDP payload in a burst with these headers.
+#[inline]
 fn max_len(header: &OuterHeader) -> usize {
     if header.dst.is_ipv4() { MAX_LEN_V4 } else { MAX_LEN_V6 }
 }

@@ -28,6 +28,7 @@ pub mod ipv6;
 mod meta;
 pub mod options;
 mod packet;
+pub mod plain;
 pub mod protocol;
 pub mod reassembly;
 pub mod record;

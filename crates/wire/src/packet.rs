@@ -186,6 +186,7 @@ impl Buf {
     }
 
     /// The whole free area behind the data, for a device to read into; follow with [`Buf::set_len`].
+    #[inline]
     pub fn spare_mut(&mut self) -> &mut [u8] {
         &mut self.bytes[self.end..]
     }

@@ -7,15 +7,16 @@
 use ipsec::slot::{self, Frame};
 use sadb::{OutboundSa, OutboundSad, SaIndex};
 use wire::ip::Headers;
+use wire::plain::Plain;
 use wire::stage::{Inner, Scheduled};
-use wire::{AppId, Burst, BurstMeta, DropReason, Flow, Meta, Packet, Pool, burst, segment};
+use wire::{AppId, Buf, Burst, BurstMeta, DropReason, Flow, Meta, Packet, Pool, burst, segment};
 
 use super::{Outcome, end};
 use crate::fit::Fit;
 use crate::tally::{About, Dropped, Tally};
 
 /// The longest packet that is copied to go with others. A longer one (there are few: super-packets are cut) is sealed where
-/// it lies.
+/// it lies and goes alone.
 const LONGEST_COPY: usize = 2048;
 
 /// The longest piece of a super-packet that goes with others: several of them must fit one burst.
@@ -45,6 +46,8 @@ struct Open {
     sealed: usize,
     /// Octets of inner packets.
     inner: u64,
+    /// The longest inner packet without options that the association carries.
+    mtu: usize,
 }
 
 impl Open {
@@ -58,18 +61,46 @@ impl Open {
 }
 
 impl Gather {
+    /// If a burst of this association is open: what [`ipsec::inner_mtu`] says of it. It then stands alone and is one that
+    /// [`slot::serves`]; nothing of that changes before the burst has left.
+    #[inline]
+    pub(super) fn mtu(&self, index: SaIndex) -> Option<usize> {
+        self.open.as_ref().filter(|open| open.index == index).map(|open| open.mtu)
+    }
+
+    /// The association whose burst is open, if this packet, which has the mark of its flow, fits it as it is.
+    #[inline]
+    pub(super) fn takes(&self, plain: &Plain) -> Option<SaIndex> {
+        let open = self.open.as_ref()?;
+        let fits = plain.total_len <= open.mtu.min(LONGEST_COPY) && !plain.syn && open.frame.is_of(plain);
+        fits.then_some(open.index)
+    }
+
+    /// Take a packet that [`Gather::takes`].
+    #[inline]
+    pub(super) fn append(&mut self, packet: &Packet<Inner>, flow: &Flow, hands: &mut Hands<'_>) {
+        let Some(Open { index, frame, .. }) = self.open else { return };
+        let (meta, bytes) = (&packet.meta, packet.bytes());
+        let write = |slot: &mut [u8]| slot.get_mut(..bytes.len()).map(|slot| slot.copy_from_slice(bytes));
+        self.piece(index, &frame, meta, bytes.len(), bytes.len(), flow, hands, write);
+    }
+
     /// What the datagrams of this packet have in common; `None` if it is one to go alone.
     #[inline]
-    pub(super) fn frame(&self, sa: &OutboundSa, packet: &Packet<Inner>, fit: Fit) -> Option<Frame> {
-        let fits = match fit {
-            Fit::Whole => packet.bytes().len() <= LONGEST_COPY,
-            Fit::Cut(longest) => longest.min(packet.meta.gso.size.into()) <= LONGEST_PIECE,
-        };
-        if !fits {
+    pub(super) fn frame(
+        &self,
+        sa: &OutboundSa,
+        packet: &Packet<Inner>,
+        headers: &Headers,
+        fit: Fit,
+    ) -> Option<Frame> {
+        if let Fit::Cut(longest) = fit
+            && longest.min(packet.meta.gso.size.into()) > LONGEST_PIECE
+        {
             return None;
         }
         // One that the mode refuses is refused there.
-        Frame::new(sa, packet.bytes()).ok()
+        Frame::new(sa, packet.bytes(), headers).ok()
     }
 
     /// Take a packet that [`Gather::frame`] has a frame for.
@@ -86,6 +117,9 @@ impl Gather {
     ) {
         let (meta, bytes) = (&packet.meta, packet.bytes());
         match fit {
+            Fit::Whole if bytes.len() > LONGEST_COPY => {
+                return self.alone(index, frame, packet, flow, hands);
+            }
             Fit::Whole => {
                 let body = bytes.get(frame.left_out()..).unwrap_or_default();
                 let write =
@@ -121,6 +155,37 @@ impl Gather {
         hands.pool.put(packet.into_buf());
     }
 
+    /// A long packet: sealed where it lies, and a burst of its own.
+    fn alone(
+        &mut self,
+        index: SaIndex,
+        frame: &Frame,
+        packet: Packet<Inner>,
+        flow: &Flow,
+        hands: &mut Hands<'_>,
+    ) {
+        // It must not overtake what was before it.
+        self.close(hands);
+        let (meta, len) = (packet.meta, packet.bytes().len());
+        let mut buf = packet.into_buf();
+        let sealed = seal_alone(index, frame, &meta, &mut buf, hands);
+        let outer = hands.sad.get(index).map(|sa| frame.outer(sa, meta.may_fragment));
+        match sealed {
+            Ok(sequence) => {
+                if let Some(mut burst) = outer.and_then(|outer| Burst::of_one(buf, outer)) {
+                    let (received, app, inner_len) = (meta.received, meta.app, len as u32);
+                    burst.meta = BurstMeta { received, sequence, spi: frame.spi(), app, inner_len };
+                    hands.tally.protected.count(len);
+                    hands.out.push(Outcome::Burst(burst.advance()));
+                }
+            }
+            Err(reason) => {
+                hands.pool.put(buf);
+                refuse(index, &meta, len, reason, flow, hands);
+            }
+        }
+    }
+
     /// One packet of `len` octets, among others of at most `longest`, which `write` writes.
     #[expect(clippy::too_many_arguments, reason = "a piece, what is known of its packet, and the hands")]
     #[inline]
@@ -153,12 +218,12 @@ impl Gather {
         write: impl FnOnce(&mut [u8]) -> Option<()>,
     ) -> Result<(), DropReason> {
         let slot_len = frame.slot_len(len);
-        let belongs = self.open.as_mut().is_some_and(|open| {
+        let belongs = self.open.as_ref().is_some_and(|open| {
             open.index == index
                 && open.app == meta.app
                 && open.frame.joins(frame)
                 && open.burst.header.may_fragment == meta.may_fragment
-                && open.burst.next_slot(slot_len).is_some()
+                && open.burst.takes(slot_len)
         });
         if !belongs {
             self.close(hands);
@@ -173,11 +238,10 @@ impl Gather {
         let now = meta.received;
         sa.life.carry(now, sa.counters.packets + 1, sa.counters.bytes + len as u64)?;
         let sequence = sa.take_sequence()?;
+        let framed = frame.write(slot, len, sequence);
         if open.burst.is_empty() {
             open.burst.meta.sequence = sequence;
         }
-        let slot = open.burst.next_slot(slot_len).ok_or(DropReason::NoRoom)?;
-        let framed = frame.write(slot, len, sequence);
         if framed.is_err() || !open.burst.commit(slot_len) {
             // The numbers of those behind it would not follow those before it.
             self.close(hands);
@@ -213,7 +277,8 @@ impl Gather {
         let mut burst = burst.ok_or(DropReason::NoRoom)?;
         burst.meta =
             BurstMeta { received: meta.received, spi: sa.spi().0, app: meta.app, ..BurstMeta::default() };
-        self.open = Some(Open { index, app: meta.app, frame: *frame, burst, sealed: 0, inner: 0 });
+        let mtu = ipsec::inner_mtu(sa.config());
+        self.open = Some(Open { index, app: meta.app, frame: *frame, burst, sealed: 0, inner: 0, mtu });
         Ok(())
     }
 
@@ -249,6 +314,39 @@ impl Gather {
         hands.tally.lost(reason, burst.count() as u64);
         hands.pool.put(burst.into_buf());
     }
+}
+
+/// Everything around the packet that `buf` holds; its number.
+fn seal_alone(
+    index: SaIndex,
+    frame: &Frame,
+    meta: &Meta,
+    buf: &mut Buf,
+    hands: &mut Hands<'_>,
+) -> Result<u64, DropReason> {
+    let sa = hands.sad.get_mut(index).ok_or(DropReason::NoSa)?;
+    let (len, slot_len) = (buf.len(), frame.slot_len(buf.len()));
+    let room = if sa.config().endpoints.remote.is_ipv4() { burst::MAX_LEN_V4 } else { burst::MAX_LEN_V6 };
+    let payload = len.saturating_sub(frame.left_out());
+    let behind = slot_len.saturating_sub(frame.front() + payload);
+    if slot_len > room {
+        return Err(DropReason::TooLong);
+    }
+    if buf.headroom() + frame.left_out() < frame.front() || buf.tailroom() < behind {
+        return Err(DropReason::NoRoom);
+    }
+    let now = meta.received;
+    sa.life.carry(now, sa.counters.packets + 1, sa.counters.bytes + len as u64)?;
+    let sequence = sa.take_sequence()?;
+    // Just asked for.
+    let front = buf.trim_front(frame.left_out()) && buf.push_front(frame.front()).is_some();
+    if !front || buf.push_back(behind).is_none() {
+        return Err(DropReason::NoRoom);
+    }
+    frame.write(buf.as_mut_slice(), len, sequence)?;
+    slot::seal(sa, sequence, std::iter::once(buf.as_mut_slice()))?;
+    sa.counters.carried(now, len);
+    Ok(sequence)
 }
 
 #[cold]

@@ -32,9 +32,10 @@ pub fn dummy(sa: &mut OutboundSa, now: Time, content: &[u8], pool: &mut Pool) ->
         let inner =
             Inner { next_header: pad::DUMMY, tos: 0, ttl: 64, df: true, body: 0, kept: 0, named_at: 0 };
         let shape = sa.shape();
-        let (align, icv) = (usize::from(shape.align), usize::from(shape.icv));
+        let (limit, icv) = (usize::from(config.path_mtu), usize::from(shape.icv));
         let layout = Layout::new(config, &inner, content.len(), HEADER + usize::from(shape.iv), |layout| {
-            pad::length(layout.body, align) + pad::TRAILER + icv
+            let room = limit.saturating_sub(layout.total() + icv);
+            pad::within(layout.body, shape, room) + pad::TRAILER + icv
         })?;
         layout.check_room(&packet)?;
         sa.life.carry(now, sa.counters.packets + 1, sa.counters.bytes)?;

@@ -26,8 +26,8 @@ pub(crate) fn seal(
         if tfc != Tfc::None {
             hiding = pad::hiding(tfc, layout.body, limit.saturating_sub(layout.total() + icv), align);
         }
-        let body = layout.body + hiding;
-        hiding + pad::length(body, align) + pad::TRAILER + icv
+        let room = limit.saturating_sub(layout.total() + icv + hiding);
+        hiding + pad::within(layout.body + hiding, shape, room) + pad::TRAILER + icv
     })?;
     frame::check_df(sa.config(), packet, &layout, limit)?;
     if hiding > 0 && !packet.buf_mut().make_room(super::HEADROOM, layout.tail) {

@@ -1,12 +1,23 @@
 //! The ESP trailer: padding 1, 2, 3 and so on, pad length, next header (RFC 4303 sections 2.4 to 2.6).
 
-use sadb::sa::Tfc;
+use sadb::sa::{Shape, Tfc};
 use wire::DropReason;
 
 /// Pad length and next header.
 pub(crate) const TRAILER: usize = 2;
 /// Most padding that any suite asks for: the AES block, less one.
 pub(crate) const MAX_PAD: usize = 15;
+
+/// The longest padding there is.
+const PADDING: [u8; 255] = {
+    let mut octets = [0; 255];
+    let mut at = 0;
+    while at < octets.len() {
+        octets[at] = at as u8 + 1;
+        at += 1;
+    }
+    octets
+};
 
 /// Next header of a packet without content (RFC 4303 section 2.6).
 pub(crate) const DUMMY: u8 = 59;
@@ -15,6 +26,14 @@ pub(crate) const DUMMY: u8 = 59;
 pub(crate) const fn length(payload: usize, align: usize) -> usize {
     // A mask: `align` is 4, 8 or 16.
     (payload + TRAILER).wrapping_neg() & (align - 1)
+}
+
+/// Padding for `payload` octets: up to whole blocks of the cipher if padding and trailer find that much `room` behind the
+/// payload, otherwise as little as the suite allows.
+#[inline]
+pub(crate) fn within(payload: usize, shape: Shape, room: usize) -> usize {
+    let whole = length(payload, shape.whole.into());
+    if whole + TRAILER <= room { whole } else { length(payload, shape.align.into()) }
 }
 
 /// Octets that hide the length of a payload (RFC 4303 section 2.7), of which `room` more would still fit, trailer included.
@@ -31,13 +50,11 @@ pub(crate) fn hiding(tfc: Tfc, payload: usize, room: usize, align: usize) -> usi
 /// Fill `trailer`, which is [`length`] + [`TRAILER`] octets.
 pub(crate) fn write(trailer: &mut [u8], next_header: u8) {
     let Some((padding, [pad_length, next])) = trailer.split_last_chunk_mut::<TRAILER>() else { return };
-    let mut count = 0;
-    for octet in padding {
-        count += 1;
-        *octet = count;
-    }
-    *pad_length = count;
+    *pad_length = padding.len() as u8;
     *next = next_header;
+    if let Some(octets) = PADDING.get(..padding.len()) {
+        padding.copy_from_slice(octets);
+    }
 }
 
 /// What the trailer of a decrypted payload says.
@@ -56,7 +73,7 @@ pub(crate) fn read(plain: &[u8]) -> Result<Trailer, DropReason> {
     let payload = rest.len().checked_sub(usize::from(pad_length)).ok_or(DropReason::EspPadding)?;
     let padding = rest.get(payload..).ok_or(DropReason::EspPadding)?;
     // RFC 4303 section 2.4 asks the receiver to inspect it.
-    if padding.iter().zip(1..=u8::MAX).any(|(&octet, want)| octet != want) {
+    if PADDING.get(..padding.len()).is_none_or(|octets| padding != octets) {
         return Err(DropReason::EspPadding);
     }
     Ok(Trailer { payload, next_header })

@@ -8,7 +8,7 @@
 //! enters: datagrams of one association, back to back; leaves: where in each of them the inner packet lies.
 
 use super::{HEADER, pad};
-use crate::{headers, transport, tunnel};
+use crate::{headers, mtu, transport, tunnel};
 use crypto::{OpenOp, SealOp};
 use sadb::sa::{Counters, Encapsulation, HeaderPolicy, Key, SaProtocol, Shape, Tfc};
 use sadb::{InboundSa, Mode, OutboundSa, SaConfig};
@@ -16,9 +16,11 @@ use std::array::from_fn;
 use std::net::IpAddr;
 use std::ops::Range;
 use wire::esp::Esp;
+use wire::ip::Headers;
 use wire::ipv4::{self, Ipv4, Ipv4Repr};
 use wire::ipv6::Ipv6;
-use wire::{DropReason, OuterHeader, Time, protocol};
+use wire::plain::Plain;
+use wire::{DropReason, OuterHeader, Time, protocol, udp};
 
 /// Packets that are given to a transform at once: few enough to be in the first-level cache from one pass to the next.
 pub const BATCH: usize = 16;
@@ -57,40 +59,56 @@ pub struct Frame {
     df: bool,
     /// Octets of the inner IP header that stay out of ESP.
     left_out: u8,
+    /// Octets that the path carries of payload and trailer.
+    most: u16,
+    /// Type of service, time to live and don't-fragment flag of the inner packet.
+    inner: (u8, u8, bool),
 }
 
 impl Frame {
-    /// Read the headers of `packet`, which is whole, and may be longer than what is to be sealed at once: segments have the
-    /// same.
+    /// Of `packet`, which is whole and has these headers, and may be longer than what is to be sealed at once: segments have
+    /// the same.
     ///
     /// # Errors
     /// As of [`super::encap`]: what the mode refuses.
     #[inline]
-    pub fn new(sa: &OutboundSa, packet: &[u8]) -> Result<Frame, DropReason> {
-        let config = sa.config();
-        let policy = &config.options.headers;
-        let (inner, tos, ttl, df) = match config.mode {
+    pub fn new(sa: &OutboundSa, packet: &[u8], headers: &Headers) -> Result<Frame, DropReason> {
+        let (config, shape) = (sa.config(), sa.shape());
+        let around = udp::HEADER_LEN + HEADER + usize::from(shape.iv) + usize::from(shape.icv);
+        let path = usize::from(config.path_mtu);
+        let most = |ip: usize| path.saturating_sub(ip + around) as u16;
+        Ok(match config.mode {
             Mode::Tunnel => {
-                let inner = tunnel::read(packet)?;
-                let tos = headers::outer_tos(policy, inner.tos);
-                let ttl = headers::outer_ttl(policy, inner.ttl);
-                let df = headers::outer_df(policy, inner.df, false);
-                (inner, tos, ttl, df)
+                if headers.total_len != packet.len() {
+                    return Err(DropReason::BadHeader);
+                }
+                let policy = &config.options.headers;
+                Frame {
+                    spi: sa.spi().0,
+                    shape,
+                    next_header: if headers.version == 4 { protocol::IPV4 } else { protocol::IPV6 },
+                    tos: headers::outer_tos(policy, headers.tos),
+                    ttl: headers::outer_ttl(policy, headers.ttl),
+                    df: headers::outer_df(policy, headers.dont_fragment, false),
+                    left_out: 0,
+                    most: most(mtu::outer_header(config)),
+                    inner: (headers.tos, headers.ttl, headers.dont_fragment),
+                }
             }
             Mode::Transport | Mode::Beet => {
                 let inner = transport::read(packet, &config.endpoints, true)?;
-                let (tos, ttl) = (inner.tos, inner.ttl);
-                (inner, tos, ttl, true)
+                Frame {
+                    spi: sa.spi().0,
+                    shape,
+                    next_header: inner.next_header,
+                    tos: inner.tos,
+                    ttl: inner.ttl,
+                    df: true,
+                    left_out: inner.kept as u8,
+                    most: most(inner.kept),
+                    inner: (inner.tos, inner.ttl, inner.df),
+                }
             }
-        };
-        Ok(Frame {
-            spi: sa.spi().0,
-            shape: sa.shape(),
-            next_header: inner.next_header,
-            tos,
-            ttl,
-            df,
-            left_out: inner.kept as u8,
         })
     }
 
@@ -98,6 +116,14 @@ impl Frame {
     #[inline]
     pub fn joins(&self, first: &Frame) -> bool {
         (self.spi, self.tos, self.ttl, self.df) == (first.spi, first.tos, first.ttl, first.df)
+    }
+
+    /// Whether it is also the frame of this packet, for the same association.
+    #[inline]
+    pub fn is_of(&self, plain: &Plain) -> bool {
+        self.left_out == 0
+            && self.next_header == protocol::IPV4
+            && self.inner == (plain.tos, plain.ttl, plain.dont_fragment)
     }
 
     /// The headers around each datagram.
@@ -112,6 +138,12 @@ impl Frame {
             ttl: self.ttl,
             may_fragment: may_fragment || !self.df,
         }
+    }
+
+    /// The SPI of the association.
+    #[inline]
+    pub fn spi(&self) -> u32 {
+        self.spi
     }
 
     /// Octets of the inner packet's IP header that stay out of the slot: none in tunnel mode.
@@ -130,7 +162,8 @@ impl Frame {
     #[inline]
     pub fn slot_len(&self, inner: usize) -> usize {
         let payload = inner.saturating_sub(self.left_out());
-        let trailer = pad::length(payload, self.shape.align.into()) + pad::TRAILER;
+        let room = usize::from(self.most).saturating_sub(payload);
+        let trailer = pad::within(payload, self.shape, room) + pad::TRAILER;
         self.front() + payload + trailer + usize::from(self.shape.icv)
     }
 
@@ -161,36 +194,30 @@ pub fn seal<'a>(
     let Key::Esp(key) = sa.key() else { return Err(DropReason::WrongProtocol) };
     let shape = sa.shape();
     let mut slots = slots.zip(first..);
-    let (mut broken, mut full) = (None, true);
-    while full {
+    loop {
+        let mut ops: [SealOp<'_>; BATCH] = from_fn(|_| no_seal_op());
         let mut count = 0;
-        // Made where they stay: there are many words in them.
-        let mut ops: [SealOp<'_>; BATCH] = from_fn(|_| {
-            let Some((slot, sequence)) = slots.next() else { return no_seal_op() };
-            match seal_op(shape, slot, sequence) {
-                Ok(op) => {
-                    count += 1;
-                    op
-                }
-                Err(reason) => {
-                    broken = Some(reason);
-                    no_seal_op()
-                }
-            }
-        });
-        if let Some(reason) = broken {
-            return Err(reason);
+        for (op, (slot, sequence)) in ops.iter_mut().zip(&mut slots) {
+            *op = seal_op(shape, slot, sequence)?;
+            count += 1;
         }
         if count > 0 {
             key.seal_batch(ops.get_mut(..count).unwrap_or_default());
         }
-        full = count == BATCH;
+        if count < BATCH {
+            return Ok(());
+        }
     }
-    Ok(())
 }
 
+#[inline]
 fn no_seal_op<'a>() -> SealOp<'a> {
     SealOp { sequence: 0, header: &[0; HEADER], iv: &mut [], data: &mut [], icv: &mut [] }
+}
+
+#[inline]
+fn no_open_op<'a>() -> OpenOp<'a> {
+    OpenOp { sequence: 0, header: &[0; HEADER], iv: &[], data: &mut [], icv: &[], ok: false }
 }
 
 #[inline]
@@ -263,14 +290,7 @@ pub fn open(
 /// Decrypt what may be decrypted. `dropped` says what may not, and [`DropReason::AuthFailed`] of what could not.
 #[inline]
 fn open_batch(sa: &InboundSa, datagrams: &mut [u8], stride: usize, opened: &mut [Opened]) {
-    let mut ops: [OpenOp<'_>; BATCH] = from_fn(|_| OpenOp {
-        sequence: 0,
-        header: &[0; HEADER],
-        iv: &[],
-        data: &mut [],
-        icv: &[],
-        ok: false,
-    });
+    let mut ops: [OpenOp<'_>; BATCH] = from_fn(|_| no_open_op());
     let (mut count, mut tried) = (0, [0; BATCH]);
     for (index, (datagram, opened)) in datagrams.chunks_mut(stride.max(1)).zip(opened.iter_mut()).enumerate()
     {

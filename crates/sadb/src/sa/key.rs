@@ -1,10 +1,13 @@
 //! The key of an association, ready for use, and the lengths that it puts on the wire.
 
-use crypto::{Authenticator, Registry, Secret, SuiteId, Transform};
+use crypto::{Authenticator, Cipher, Registry, Secret, SuiteId, Transform};
 
 use super::config::SaConfig;
 use super::options::SaProtocol;
 use crate::SadError;
+
+/// Octets of a block of AES.
+const AES_BLOCK: u8 = 16;
 
 /// A key, ready for use.
 pub enum Key {
@@ -39,16 +42,22 @@ pub struct Shape {
     pub icv: u8,
     /// What payload and trailer together are a multiple of: the cipher's block, and four at least (RFC 4303 section 2.4).
     pub align: u8,
+    /// What they are padded to where the path has room for it: a multiple of `align`. AES-GCM computes whole blocks, and a
+    /// last one that is not whole costs its fastest units more than one that is (docs/design/0008-cost-of-a-packet.md).
+    pub whole: u8,
 }
 
 impl Shape {
     /// Of this suite.
     pub const fn of(suite: SuiteId) -> Shape {
         let block = suite.block_len() as u8;
+        let align = if block < 4 { 4 } else { block };
+        let gcm = matches!(suite.cipher(), Cipher::Aes128Gcm16 | Cipher::Aes192Gcm16 | Cipher::Aes256Gcm16);
         Shape {
             iv: suite.iv_len() as u8,
             icv: suite.icv_len() as u8,
-            align: if block < 4 { 4 } else { block },
+            align,
+            whole: if gcm { AES_BLOCK } else { align },
         }
     }
 }
