@@ -24,6 +24,7 @@ pub mod sad;
 pub mod selector;
 pub mod setkey;
 pub mod spd;
+pub mod wireshark;
 
 pub use error::SadError;
 pub use flow_cache::{CacheKey, FlowCache, FlowKey};

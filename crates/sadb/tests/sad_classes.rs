@@ -21,11 +21,7 @@ fn sa(spi: u32, class: KeyClass, local: IpAddr, remote: IpAddr) -> InboundSa {
 }
 
 fn class() -> impl Strategy<Value = KeyClass> {
-    prop_oneof![
-        Just(KeyClass::Spi),
-        Just(KeyClass::SpiDestination),
-        Just(KeyClass::SpiDestinationSource)
-    ]
+    prop_oneof![Just(KeyClass::Spi), Just(KeyClass::SpiDestination), Just(KeyClass::SpiDestinationSource)]
 }
 
 #[derive(Clone, Copy, Debug)]

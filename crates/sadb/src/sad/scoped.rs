@@ -6,7 +6,7 @@
 
 use std::net::IpAddr;
 
-use crate::{InboundSa, SadError, SaName, Spi};
+use crate::{InboundSa, SaName, SadError, Spi};
 
 /// Associations that the table holds. Each has a number below 256, which no SPI on the wire is (RFC 4303 section 2.1), to
 /// tell its fragments from those of others.
