@@ -2,13 +2,14 @@
 
 use crypto::SuiteId;
 use netio::pcap::Writer;
+use sadb::Spi;
+use sadb::wireshark::esp_sa;
 use serde_json::json;
 use std::fs;
 use std::net::IpAddr;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
-use testkit::esp_sa;
 use tests::{Scratch, binary, program};
 use wire::ipv4::{self, Ipv4Repr};
 use wire::ipv6::{self, Ipv6Repr};
@@ -97,7 +98,7 @@ impl Case {
 
     fn row(&self) -> Option<String> {
         let (source, destination) = self.ends();
-        esp_sa(source, destination, self.spi(), self.suite, &self.keymat())
+        esp_sa(source, destination, Spi(self.spi()), self.suite, &self.keymat()).map(|row| row.to_string())
     }
 }
 

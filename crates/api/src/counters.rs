@@ -1,4 +1,5 @@
-//! Counters by reason: the drops of the data path, and what the kernel half counted.
+//! What happened so far: the drops of the data path by reason, what the kernel half counted, and the whole in the manner of
+//! netstat, by protocol.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,6 +12,29 @@ pub struct Counters {
     pub inbound: Vec<Count>,
     /// What the BPF programs counted (docs/design/0002).
     pub kernel: Vec<Count>,
+    /// Everything by protocol or database, in the order in which it is shown; zeros only with `?all=true`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sections: Vec<CountersSection>,
+}
+
+/// What happened at one protocol or database.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CountersSection {
+    /// `esp`, `ah`, `udp`, `spd` and so on.
+    pub name: String,
+    /// Its lines.
+    pub lines: Vec<Line>,
+}
+
+/// One line: a number and what there are so many of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Line {
+    /// A stable word for programs, unique within the section.
+    pub word: String,
+    /// How many.
+    pub count: u64,
+    /// What, as it reads behind the number.
+    pub text: String,
 }
 
 /// One counter.

@@ -16,6 +16,8 @@ pub enum Event {
     Acquire(Acquire),
     /// An association went behind a limit.
     Expire(Expire),
+    /// Somebody had the daemon do what must leave a trace.
+    Audit(Audit),
     /// Events were lost because the reader, or the daemon, was too slow.
     Lost(Lost),
 }
@@ -79,6 +81,20 @@ pub struct Expire {
     pub packets: u64,
     /// Octets it carried.
     pub bytes: u64,
+}
+
+/// What somebody had the daemon do: who, as the kernel says of the other end of the socket, and what. Never a key.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Audit {
+    /// `keys_exported`, `capture_started`, `log_filter_changed`.
+    pub action: String,
+    /// The user.
+    pub uid: u32,
+    /// The process, if it still was one of this host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pid: Option<i32>,
+    /// What exactly, in words.
+    pub detail: String,
 }
 
 /// How many.

@@ -3,11 +3,13 @@
 //! What enters: requests of the commands. What leaves: answers of the daemon, the same documents that a read command
 //! prints. Every answer is an object with `"api": 1`; within a version fields are only added, readers ignore those
 //! they do not know, requests with unknown fields are refused. SPIs are strings (`"0x0000c0de"`), addresses are
-//! strings, counters integers, enum values lower-case words. A key appears in one place only, [`SaAdd::keymat`]: no
-//! answer has a field for one (docs/design/0003).
+//! strings, counters integers, enum values lower-case words. A key appears in requests only, [`SaAdd::keymat`] and
+//! [`ReplaceOne::keymat`]: no document that leaves has a field for one (docs/design/0003).
 #![forbid(unsafe_code)]
 
+mod capture;
 mod counters;
+mod debug;
 mod doctor;
 mod envelope;
 mod event;
@@ -16,6 +18,7 @@ mod keymat;
 mod policy;
 mod replay;
 mod sa;
+mod sa_change;
 mod sa_options;
 mod spd;
 mod spi;
@@ -23,10 +26,12 @@ mod status;
 
 pub mod path;
 
-pub use counters::{Count, Counters};
+pub use capture::{CaptureForm, CaptureInfo, CaptureList, CaptureRequest, CaptureStopped};
+pub use counters::{Count, Counters, CountersSection, Line};
+pub use debug::{DebugRequest, DebugState};
 pub use doctor::{Check, CheckState, Doctor};
 pub use envelope::{Problem, Refusal, VERSION, Versioned};
-pub use event::{Acquire, Event, Expire, Lost, Ready, Released, SpiAllocated};
+pub use event::{Acquire, Audit, Event, Expire, Lost, Ready, Released, SpiAllocated};
 pub use explain::{
     AppRef, Decision, ExplainQuery, Explanation, FlowInfo, PolicyExplanation, Position, ProcessInfo,
     SocketExplained, Verdict,
@@ -35,6 +40,7 @@ pub use keymat::Keymat;
 pub use policy::{Finding, PolicyCheck, PolicyReload, PolicyState, RefusedBlock};
 pub use replay::{ReplayDirection, ReplayLine, ReplaySummary, ReplayVerdict};
 pub use sa::{Direction, Mode, SaAdd, SaAdded, SaCounters, SaDeleted, SaInfo, SaList, SelectorInfo};
+pub use sa_change::{ReplaceOne, SaReplace, SaReplaced, SaUpdate, SaUpdated};
 pub use sa_options::{DscpRule, Encapsulation, Headers, LifeState, Lifetime, Limits, SaType, WordOr};
 pub use spd::{SpdAdd, SpdAdded, SpdCount, SpdDeleted, SpdDirection, SpdList, SpdRule};
 pub use spi::{Spi, SpiRequest};

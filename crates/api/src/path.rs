@@ -6,8 +6,24 @@ pub const STATUS: &str = "/v1/status";
 pub const HEALTH: &str = "/v1/health";
 /// GET: [`crate::SaList`]; POST [`crate::SaAdd`]: [`crate::SaAdded`].
 pub const SA: &str = "/v1/sa";
-/// DELETE `/v1/sa/{spi}?direction=in|out`: [`crate::SaDeleted`].
+/// DELETE `/v1/sa/{spi}?direction=in|out`: [`crate::SaDeleted`]; PATCH [`crate::SaUpdate`]: [`crate::SaUpdated`].
 pub const SA_ONE: &str = "/v1/sa/{spi}";
+/// POST [`crate::SaReplace`]: [`crate::SaReplaced`].
+pub const SA_REPLACE: &str = "/v1/replace";
+/// GET with `?show_keys=true`, perhaps with `&spi=SPI`: lines of Wireshark's `esp_sa` table, with the keys, as
+/// [`KEYS_CONTENT_TYPE`].
+pub const SA_EXPORT: &str = "/v1/export/wireshark";
+/// What the answer of [`SA_EXPORT`] calls itself: no JSON, so that no key passes through what reads and prints JSON.
+pub const KEYS_CONTENT_TYPE: &str = "text/x-wireshark-esp-sa";
+/// POST [`crate::CaptureRequest`]: a capture file or lines, until it ends, the capture's number in [`CAPTURE_HEADER`]; GET:
+/// [`crate::CaptureList`].
+pub const CAPTURE: &str = "/v1/capture";
+/// DELETE: [`crate::CaptureStopped`]; the capture ends, and its file with its statistics.
+pub const CAPTURE_ONE: &str = "/v1/capture/{id}";
+/// The HTTP header with the number of a capture.
+pub const CAPTURE_HEADER: &str = "ravelin-capture";
+/// GET: [`crate::DebugState`]; POST [`crate::DebugRequest`]: the same.
+pub const DEBUG: &str = "/v1/debug";
 /// GET: [`crate::SpdList`]; POST [`crate::SpdAdd`]: [`crate::SpdAdded`]; DELETE, all of them: [`crate::SpdDeleted`].
 pub const SPD: &str = "/v1/spd";
 /// DELETE: [`crate::SpdDeleted`].

@@ -104,8 +104,8 @@ pub struct SaAdd {
     /// Outbound: the SPI of the association that the result goes through next.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<Spi>,
-    /// Inbound: found by `spi` (default), `spi-destination` or `spi-destination-source`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// Inbound: found by `spi` (default), `spi+dst` or `spi+dst+src`, the longest match first.
+    #[serde(default, rename = "match", alias = "class", skip_serializing_if = "Option::is_none")]
     pub class: Option<String>,
     /// `ravelin replay` only: the sequence number of the first packet it sends, or the highest it has received. A daemon
     /// refuses it.
@@ -191,6 +191,9 @@ pub struct SaInfo {
     /// The association that follows in its chain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<Spi>,
+    /// Inbound: what it is found by, if not by its SPI alone.
+    #[serde(default, rename = "match", skip_serializing_if = "Option::is_none")]
+    pub class: Option<String>,
     /// This host's outer address.
     pub local: IpAddr,
     /// The peer's outer address.
@@ -291,6 +294,7 @@ mod tests {
             lifetime: Lifetime::default(),
             state: LifeState::Mature,
             next: None,
+            class: None,
             local: "192.0.2.1".parse().unwrap(),
             remote: "192.0.2.2".parse().unwrap(),
             local_port: 4500,

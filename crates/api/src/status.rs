@@ -82,6 +82,9 @@ pub struct Status {
     pub sas_in: usize,
     /// Outbound associations.
     pub sas_out: usize,
+    /// Rules of the SPD.
+    #[serde(default)]
+    pub spd_rules: usize,
     /// What went out.
     pub outbound: Traffic,
     /// What came in.

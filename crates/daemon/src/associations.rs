@@ -5,6 +5,8 @@
 
 mod options;
 
+pub(crate) use options::{class, limits, state};
+
 use std::net::IpAddr;
 use std::str::FromStr;
 
@@ -164,6 +166,14 @@ pub fn protocol_word(number: u8) -> String {
     known.map_or_else(|| number.to_string(), |(word, _)| (*word).to_owned())
 }
 
+/// A direction as the API says it.
+pub(crate) fn direction(direction: sadb::Direction) -> Direction {
+    match direction {
+        sadb::Direction::Inbound => Direction::In,
+        sadb::Direction::Outbound => Direction::Out,
+    }
+}
+
 /// What is told about an association, before its application has a name: the threads know only numbers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SaView {
@@ -202,10 +212,10 @@ impl SaView {
 
     fn new(config: &SaConfig, sequence: u64, life: LifeState, counters: &sadb::Counters) -> SaView {
         let selectors = config.effective_selectors();
-        let inbound = config.direction == sadb::Direction::Inbound;
+        let direction = direction(config.direction);
         let info = SaInfo {
             spi: api::Spi(config.spi.0),
-            direction: if inbound { Direction::In } else { Direction::Out },
+            direction,
             mode: match config.mode {
                 sadb::Mode::Transport => Mode::Transport,
                 sadb::Mode::Tunnel => Mode::Tunnel,
@@ -218,6 +228,7 @@ impl SaView {
             lifetime: options::lifetime_info(config.options.lifetime),
             state: options::state(life),
             next: config.options.next.map(|spi| api::Spi(spi.0)),
+            class: options::class_word(config.options.class),
             local: config.endpoints.local,
             remote: config.endpoints.remote,
             local_port: config.endpoints.local_port,
@@ -230,7 +241,7 @@ impl SaView {
                 remote_ports: options::ports_text(selectors.remote_ports),
                 app: None,
             },
-            replay_window: inbound.then_some(config.replay_window),
+            replay_window: (direction == Direction::In).then_some(config.replay_window),
             path_mtu: config.path_mtu,
             inner_mtu: u32::try_from(ipsec::inner_mtu(config)).unwrap_or(u32::MAX),
             sequence,

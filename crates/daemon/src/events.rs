@@ -9,11 +9,11 @@ use std::task::{Context, Poll};
 use api::{Event, Lost};
 use axum::body::{Bytes, HttpBody};
 use http_body::Frame;
-use sadb::sa::LifeState;
 use sadb::spd::RuleId;
 use tokio::sync::{broadcast, mpsc};
 use wire::Services;
 
+use crate::associations;
 use crate::datapath::OutboundHalf;
 use crate::plane::{Plane, Shared};
 use crate::policy_store;
@@ -38,19 +38,26 @@ impl Default for Hub {
     }
 }
 
-impl Plane {
+impl Hub {
     /// Tell everybody who listens.
+    pub(crate) fn tell(&self, event: Event) {
+        // An error means that nobody listens.
+        let _ = self.sender.send(event);
+    }
+}
+
+impl Plane {
+    /// Tell everybody who listens, in words.
     pub fn announce(&self, event: &engine::Event) {
         let event = self.in_words(event);
         tracing::debug!(?event, "event");
-        // An error means that nobody listens.
-        let _ = self.hub.sender.send(event);
+        self.hub.tell(event);
     }
 
     /// Tell everybody that events were lost on the way here.
     pub fn announce_lost(&self, count: u64) {
         if count > 0 {
-            let _ = self.hub.sender.send(Event::Lost(Lost { count }));
+            self.hub.tell(Event::Lost(Lost { count }));
         }
     }
 
@@ -78,16 +85,9 @@ impl Plane {
             }),
             engine::Event::Expire(ended) => Event::Expire(api::Expire {
                 spi: api::Spi(ended.spi.0),
-                direction: match ended.direction {
-                    sadb::Direction::Inbound => api::Direction::In,
-                    sadb::Direction::Outbound => api::Direction::Out,
-                },
+                direction: associations::direction(ended.direction),
                 remote: ended.remote,
-                state: match ended.state {
-                    LifeState::Mature => api::LifeState::Mature,
-                    LifeState::Dying => api::LifeState::Dying,
-                    LifeState::Dead => api::LifeState::Dead,
-                },
+                state: associations::state(ended.state),
                 packets: ended.packets,
                 bytes: ended.bytes,
             }),
@@ -153,9 +153,16 @@ async fn write(lines: &mpsc::Sender<Bytes>, event: &Event) -> bool {
     }
 }
 
-/// The lines, as the body of an answer that has no end.
+/// The body of an answer that has no end: lines, or a capture.
 #[derive(Debug)]
 pub struct Lines(mpsc::Receiver<Bytes>);
+
+impl Lines {
+    /// What comes out of a channel.
+    pub(crate) fn of(chunks: mpsc::Receiver<Bytes>) -> Lines {
+        Lines(chunks)
+    }
+}
 
 impl HttpBody for Lines {
     type Data = Bytes;

@@ -7,10 +7,13 @@
 #![forbid(unsafe_code)]
 
 pub mod associations;
+mod audit;
+mod capture;
 pub mod config;
 pub mod control;
 pub mod crypto_units;
 pub mod datapath;
+pub mod debug;
 pub mod detach;
 pub mod doctor;
 mod enc;
@@ -29,4 +32,5 @@ pub mod replay;
 pub mod rules;
 mod serve;
 pub mod start;
+mod statistics;
 pub mod uplinks;

@@ -3,7 +3,10 @@
 //! What enters: requests of the control API, signals. What leaves: functions for the two data threads, tables for the kernel
 //! half, answers. It owns no packet and is never waited for by one.
 
+mod changes;
 mod rules;
+
+pub use changes::Which;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,6 +17,7 @@ use tokio::sync::{MappedMutexGuard, Mutex, MutexGuard};
 use wire::{Prefix, Time};
 
 use crate::associations::{self, Defaults, SaView};
+use crate::capture::Desk;
 use crate::config::Config;
 use crate::datapath::{Handle, InboundHalf, OutboundHalf, Unanswered};
 use crate::events::Hub;
@@ -65,6 +69,8 @@ pub struct Plane {
     pub path_mtu: Option<u16>,
     /// Who hears of events.
     pub hub: Hub,
+    /// Captures that run, and the last that ended.
+    pub captures: Arc<Desk>,
     /// SPIs that were promised to key managers, and until when.
     pub promised: Vec<(Spi, Time)>,
 }
@@ -233,37 +239,17 @@ impl Plane {
         self.outbound.ask(|half| half.engine.sad().list().map(|(_, sa)| SaView::outbound(sa)).collect()).await
     }
 
-    /// Delete the association with this SPI; direction and peer are needed where several have it.
+    /// Delete the association with this SPI; what else names it is needed where several have it.
     ///
     /// # Errors
     /// If there is none, or more than one.
-    pub async fn delete_sa(
-        &mut self,
-        spi: api::Spi,
-        direction: Option<Direction>,
-        remote: Option<std::net::IpAddr>,
-    ) -> Result<SaInfo, Refused> {
-        let mut found = self.sas().await?;
-        found.retain(|sa| {
-            sa.spi == spi
-                && direction.is_none_or(|d| d == sa.direction)
-                && remote.is_none_or(|r| r == sa.remote)
-        });
-        let sa = match found.len() {
-            0 => return Err(sadb::SadError::UnknownSpi(Spi(spi.0)).into()),
-            1 => found.remove(0),
-            n => {
-                let remedy = "say which with --direction in|out, and --remote ADDRESS if that is not enough";
-                return Err(
-                    Refused::new(Fault::Conflict, format!("{n} associations have SPI {spi}")).remedy(remedy)
-                );
-            }
-        };
-        let (spi, remote) = (Spi(spi.0), sa.remote);
+    pub async fn delete_sa(&mut self, spi: api::Spi, which: &Which) -> Result<SaInfo, Refused> {
+        let sa = self.find_sa(spi, which).await?;
+        let (name, remote) = (changes::name_of(&sa), sa.remote);
         match sa.direction {
-            Direction::In => self.inbound.ask(move |half| half.engine.remove_sa(spi).map(drop)).await??,
+            Direction::In => self.inbound.ask(move |half| half.engine.remove_sa(name).map(drop)).await??,
             Direction::Out => {
-                self.outbound.ask(move |half| half.engine.remove_sa(spi, remote).map(drop)).await??
+                self.outbound.ask(move |half| half.engine.remove_sa(name.spi, remote).map(drop)).await??
             }
         }
         self.refresh_live_sas().await?;

@@ -102,6 +102,11 @@ impl RuleBook {
         self.names.clear();
     }
 
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.names.len()
+    }
+
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.table.is_empty()

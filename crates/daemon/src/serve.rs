@@ -76,6 +76,7 @@ pub(crate) async fn serve(daemon: Daemon) -> Result<(), RunError> {
     };
     // From here on nobody changes anything any more.
     let plane = plane.take().await.ok_or(RunError::Thread)?;
+    plane.captures.stop_all();
     drop(stop);
     if timeout(FAREWELL, api).await.is_err() {
         tracing::debug!("a client of the control API was left without an answer");

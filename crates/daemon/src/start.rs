@@ -257,6 +257,7 @@ fn bring_up(
         path_mtu: path_mtu(&config, &uplinks),
         uplinks: uplinks.iter().map(Uplink::device).collect(),
         hub: Hub::default(),
+        captures: Arc::default(),
         promised: Vec::new(),
         rules,
         config,

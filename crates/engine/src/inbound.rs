@@ -24,7 +24,7 @@ use ipsec::Outer;
 use sadb::rules::{Action, RuleKey};
 use sadb::sa::{InboundState, LifeState};
 use sadb::spd::Level;
-use sadb::{Direction, InboundSa, InboundSad, MAX_CHAIN, PacketKey, SadError, Snapshot, Spi};
+use sadb::{Direction, InboundSa, InboundSad, MAX_CHAIN, PacketKey, SaName, SadError, Snapshot, Spi};
 use std::sync::Arc;
 use wire::ip::{self, Headers};
 use wire::stage::{Admitted, Classed, Clean, Inner, Raw};
@@ -133,7 +133,8 @@ impl Inbound {
                 let (fragments, rules) = (&mut self.inner_fragments, &mut self.rules);
                 let nested = admit(sa, now, packet, fragments, self.port, rules, tally, pool, out);
                 if let Some((packet, headers)) = nested {
-                    self.nest(now, packet, headers, Spi(outer.spi), pool, out);
+                    let name = sa.name();
+                    self.nest(now, packet, headers, name, pool, out);
                 }
             }
             Verdict::Drop(reason) | Verdict::Reply(_, reason) => {
@@ -151,13 +152,13 @@ impl Inbound {
         now: Time,
         mut packet: Packet<Inner>,
         mut headers: Headers,
-        mut spi: Spi,
+        mut name: SaName,
         pool: &mut Pool,
         out: &mut Vec<InboundOutcome>,
     ) {
         for _ in 1..MAX_CHAIN {
             let before = packet.meta;
-            let (inner, sa) = match nest::open(&mut self.sad, &mut self.members, spi, packet, &headers, pool)
+            let (inner, sa) = match nest::open(&mut self.sad, &mut self.members, name, packet, &headers, pool)
             {
                 Ok(opened) => opened,
                 Err((reason, len)) => {
@@ -168,7 +169,7 @@ impl Inbound {
                     );
                 }
             };
-            spi = sa.spi();
+            name = sa.name();
             let tally = &mut self.tally;
             let (fragments, rules) = (&mut self.inner_fragments, &mut self.rules);
             match admit(sa, now, inner, fragments, self.port, rules, tally, pool, out) {
@@ -182,7 +183,7 @@ impl Inbound {
 
 /// Stage 3.
 fn association<'a>(sad: &'a mut InboundSad, outer: &Outer) -> Result<&'a mut InboundSa, DropReason> {
-    let sa = sad.get_mut(Spi(outer.spi)).ok_or(DropReason::UnknownSpi)?;
+    let sa = sad.find_mut(Spi(outer.spi), outer.src, outer.dst).ok_or(DropReason::UnknownSpi)?;
     // The peer's port is not compared: a NAT may change it at any time, and the ICV proves more.
     if sa.is_peer(outer.src, outer.dst, None) {
         Ok(sa)
@@ -332,7 +333,7 @@ fn join_inner(
     if !selectors.remote.contains(flow.remote) || !selectors.local.contains(flow.local) {
         return Err(DropReason::SelectorMismatch);
     }
-    join(fragments, now, sa.spi().0, packet, headers, pool)
+    join(fragments, now, sa.context(), packet, headers, pool)
 }
 
 /// The whole packet in place of its last fragment.
@@ -405,10 +406,18 @@ impl Inbound {
     ///
     /// # Errors
     /// As [`InboundSad::remove`].
-    pub fn remove_sa(&mut self, spi: Spi) -> Result<InboundSa, SadError> {
-        let sa = self.sad.remove(spi)?;
-        self.members.removed(spi);
+    pub fn remove_sa(&mut self, name: impl Into<SaName>) -> Result<InboundSa, SadError> {
+        let name = name.into();
+        let sa = self.sad.remove(name)?;
+        if name.is_spi_alone() {
+            self.members.removed(name.spi);
+        }
         Ok(sa)
+    }
+
+    /// An association, to change its lifetime or its replay window.
+    pub fn sa_mut(&mut self, name: impl Into<SaName>) -> Option<&mut InboundSa> {
+        self.sad.get_mut(name)
     }
 
     /// The rules of the SPD from now on; `None`, or none that is for inbound packets: what associations admit is delivered.
@@ -454,9 +463,8 @@ impl Inbound {
         let mut dead = Vec::new();
         for sa in self.sad.list_mut() {
             if let Some(state) = sa.age(now) {
-                let spi = sa.spi();
                 self.events.push(Event::Expire(Expire {
-                    spi,
+                    spi: sa.spi(),
                     direction: Direction::Inbound,
                     remote: sa.config().endpoints.remote,
                     state,
@@ -464,13 +472,13 @@ impl Inbound {
                     bytes: sa.counters.bytes,
                 }));
                 if state == LifeState::Dead {
-                    dead.push(spi);
+                    dead.push(sa.name());
                 }
             }
         }
-        for spi in dead {
+        for name in dead {
             // Just found, so it is there.
-            let _ = self.remove_sa(spi);
+            let _ = self.remove_sa(name);
         }
         for fragments in [&mut self.outer_fragments, &mut self.inner_fragments] {
             fragments.expire(now);

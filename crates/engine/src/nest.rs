@@ -6,7 +6,7 @@
 
 use ipsec::{Codec, Outer};
 use sadb::sa::SaProtocol;
-use sadb::{Endpoints, InboundSa, InboundSad, Mode, SaConfig, Spi};
+use sadb::{Endpoints, InboundSa, InboundSad, Mode, SaConfig, SaName, Spi};
 use std::net::IpAddr;
 use wire::ip::Headers;
 use wire::stage::Inner;
@@ -60,23 +60,23 @@ pub(crate) fn is_member(protocol: u8) -> bool {
 pub(crate) fn open<'a>(
     sad: &'a mut InboundSad,
     members: &mut Members,
-    from: Spi,
+    from: SaName,
     packet: Packet<Inner>,
     headers: &Headers,
     pool: &mut Pool,
 ) -> Result<(Packet<Inner>, &'a mut InboundSa), (DropReason, usize)> {
     let (before, len) = (packet.meta, packet.bytes().len());
     let found = Outer::nested(packet.bytes(), headers).and_then(|outer| {
-        let spi = name(sad, members, &outer).inspect_err(|reason| {
+        let name = name(sad, members, &outer).inspect_err(|reason| {
             if let Some(sa) = sad.get_mut(from) {
                 sa.counters.dropped(*reason);
             }
         })?;
-        Ok((outer, spi))
+        Ok((outer, name))
     });
     let (outer, sa) = match found {
         // Found above.
-        Ok((outer, spi)) => match sad.get_mut(spi) {
+        Ok((outer, name)) => match sad.get_mut(name) {
             Some(sa) => (outer, sa),
             None => return Err(give_back(DropReason::UnknownSpi, packet, pool)),
         },
@@ -103,7 +103,7 @@ fn give_back(reason: DropReason, packet: Packet<Inner>, pool: &mut Pool) -> (Dro
 }
 
 /// The association of this packet, whose peer sent it and whose protocol it has.
-fn name(sad: &mut InboundSad, members: &Members, outer: &Outer) -> Result<Spi, DropReason> {
+fn name(sad: &mut InboundSad, members: &Members, outer: &Outer) -> Result<SaName, DropReason> {
     let spi = match outer.protocol {
         protocol::IPV4 | protocol::IPV6 => {
             members.between(outer.dst, outer.src).ok_or(DropReason::UnknownTunnel)?
@@ -112,12 +112,12 @@ fn name(sad: &mut InboundSad, members: &Members, outer: &Outer) -> Result<Spi, D
     };
     let unknown =
         if outer.protocol == protocol::IPCOMP { DropReason::UnknownCpi } else { DropReason::UnknownSpi };
-    let sa = sad.get_mut(spi).ok_or(unknown)?;
+    let sa = sad.find_mut(spi, outer.src, outer.dst).ok_or(unknown)?;
     if !sa.is_peer(outer.src, outer.dst, None) {
         sa.counters.dropped(DropReason::WrongPeer);
         return Err(DropReason::WrongPeer);
     }
-    Ok(spi)
+    Ok(sa.name())
 }
 
 /// What the packet has had in all rounds. An application that one member is bound to stays.

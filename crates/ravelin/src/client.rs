@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use api::{Problem, Refusal, VERSION, Versioned};
+use api::{CaptureRequest, Problem, Refusal, VERSION, Versioned, path};
 use clap::Args;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Bytes;
@@ -12,8 +12,11 @@ use hyper_util::rt::TokioIo;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::net::UnixStream;
+use tokio::signal::unix::{SignalKind, signal};
+use zeroize::Zeroizing;
 
 use crate::exit::{Failure, Kind};
+use crate::output;
 
 /// The longest answer that is read.
 const MAX_ANSWER: usize = 64 << 20;
@@ -29,6 +32,23 @@ pub struct Connect {
     /// The daemon's control socket [default: /run/ravelin/INSTANCE/control.sock].
     #[arg(long, value_name = "PATH")]
     pub control: Option<PathBuf>,
+}
+
+/// Which daemon to ask, and how to show its answer.
+#[derive(Clone, Debug, Args)]
+pub struct Ask {
+    #[command(flatten)]
+    pub connect: Connect,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl Ask {
+    /// Show a document, or what people read of it.
+    pub fn show<T: Serialize>(&self, document: &T, text: impl FnOnce(&T) -> String) -> anyhow::Result<()> {
+        if self.json { output::json(document) } else { output::text(&text(document)) }
+    }
 }
 
 /// An instance's name, as an argument.
@@ -55,13 +75,92 @@ impl Connect {
         self.call(Method::POST, path, serde_json::to_vec(body)?.into())
     }
 
-    /// POST octets; they are wiped when the request has been sent.
-    pub fn post_secret<T: DeserializeOwned>(
+    /// PATCH with a document.
+    pub fn patch<B: Serialize, T: DeserializeOwned>(&self, path: &str, body: &B) -> anyhow::Result<T> {
+        self.call(Method::PATCH, path, serde_json::to_vec(body)?.into())
+    }
+
+    /// POST a document with a secret; its octets are wiped when the request has been sent.
+    pub fn post_secret<B: Serialize, T: DeserializeOwned>(&self, path: &str, body: B) -> anyhow::Result<T> {
+        // Room enough from the start: a vector that grows leaves copies of the key behind.
+        let mut octets = Zeroizing::new(Vec::with_capacity(16 << 10));
+        serde_json::to_writer(&mut *octets, &body)?;
+        drop(body);
+        self.call(Method::POST, path, Bytes::from_owner(octets))
+    }
+
+    /// GET octets that are no document, into memory that is wiped.
+    pub fn get_secret(&self, path: &str) -> anyhow::Result<Zeroizing<Vec<u8>>> {
+        let mut octets = Zeroizing::new(Vec::with_capacity(1 << 20));
+        self.receive(Method::GET, path, Bytes::new(), &mut |chunk| {
+            if octets.len() + chunk.len() > octets.capacity() {
+                let mut longer = Zeroizing::new(Vec::with_capacity(2 * octets.capacity() + chunk.len()));
+                longer.extend_from_slice(&octets);
+                octets = longer;
+            }
+            octets.extend_from_slice(chunk);
+            Ok(())
+        })?;
+        Ok(octets)
+    }
+
+    /// The octets of an answer that is no document, as they come; a refusal is an error.
+    fn receive(
         &self,
+        method: Method,
         path: &str,
-        body: zeroize::Zeroizing<Vec<u8>>,
-    ) -> anyhow::Result<T> {
-        self.call(Method::POST, path, Bytes::from_owner(body))
+        body: Bytes,
+        take: &mut dyn FnMut(&[u8]) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        let socket = self.socket();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on(async {
+            let response = accepted(send(&socket, method, path, body).await?, &socket).await?;
+            let mut body = response.into_body();
+            while let Some(frame) = body.frame().await {
+                if let Ok(data) = frame.map_err(|error| broke_off(&socket, &error))?.into_data() {
+                    take(&data)?;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Run a capture: its octets go to `take` as they come. SIGINT or SIGTERM have the daemon end it, and what comes until then
+    /// is still taken. Its number.
+    pub fn capture(
+        &self,
+        request: &CaptureRequest,
+        take: &mut dyn FnMut(&[u8]) -> anyhow::Result<()>,
+    ) -> anyhow::Result<u64> {
+        let socket = self.socket();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on(async {
+            let mut interrupt = signal(SignalKind::interrupt())?;
+            let mut terminate = signal(SignalKind::terminate())?;
+            let body = serde_json::to_vec(request)?.into();
+            let response = send(&socket, Method::POST, path::CAPTURE, body).await?;
+            let response = accepted(response, &socket).await?;
+            let id =
+                response.headers().get(path::CAPTURE_HEADER).and_then(|id| id.to_str().ok()?.parse().ok());
+            let id: u64 = id.unwrap_or_default();
+            let mut body = response.into_body();
+            let mut told = false;
+            loop {
+                tokio::select! {
+                    frame = body.frame() => match frame {
+                        None => return Ok(id),
+                        Some(frame) => {
+                            if let Ok(data) = frame.map_err(|error| broke_off(&socket, &error))?.into_data() {
+                                take(&data)?;
+                            }
+                        }
+                    },
+                    Some(()) = interrupt.recv(), if !told => told = end(&socket, id).await,
+                    Some(()) = terminate.recv(), if !told => told = end(&socket, id).await,
+                }
+            }
+        })
     }
 
     /// DELETE something.
@@ -96,6 +195,31 @@ impl Connect {
         })??;
         decode(status, &bytes, &socket)
     }
+}
+
+/// The answer, unless it is a refusal.
+async fn accepted(
+    response: hyper::Response<hyper::body::Incoming>,
+    socket: &Path,
+) -> anyhow::Result<hyper::Response<hyper::body::Incoming>> {
+    let status = response.status();
+    if status == StatusCode::OK {
+        return Ok(response);
+    }
+    let answer = Limited::new(response.into_body(), MAX_ANSWER).collect().await;
+    let answer = answer.map_err(|error| broke_off(socket, &error))?.to_bytes();
+    match decode::<serde_json::Value>(status, &answer, socket) {
+        Err(error) => Err(error),
+        Ok(_) => Err(broke_off(socket, &status)),
+    }
+}
+
+/// Have the daemon end a capture; always true.
+async fn end(socket: &Path, id: u64) -> bool {
+    let at = path::CAPTURE_ONE.replace("{id}", &id.to_string());
+    // A daemon that does not answer ends it by going.
+    let _ = exchange(socket, Method::DELETE, &at, Bytes::new()).await;
+    true
 }
 
 async fn follow(

@@ -36,7 +36,10 @@ enum Command {
     #[command(subcommand)]
     Spd(cmd::spd::Spd),
     Import(cmd::import::Import),
-    Counters(cmd::counters::Counters),
+    #[command(visible_alias = "counters")]
+    Stats(cmd::stats::Stats),
+    Capture(cmd::capture::Capture),
+    Debug(cmd::debug::Debug),
     Doctor(cmd::doctor::Doctor),
     Replay(cmd::replay::Replay),
     Detach(cmd::detach::Detach),
@@ -55,7 +58,9 @@ fn main() -> ExitCode {
         Command::Sa(sa) => sa.execute(),
         Command::Spd(spd) => spd.execute(),
         Command::Import(import) => import.execute(),
-        Command::Counters(counters) => counters.execute(),
+        Command::Stats(stats) => stats.execute(),
+        Command::Capture(capture) => capture.execute(),
+        Command::Debug(debug) => debug.execute(),
         Command::Doctor(doctor) => doctor.execute(),
         Command::Replay(replay) => replay.execute(),
         Command::Detach(detach) => detach.execute(),

@@ -56,6 +56,11 @@ pub enum SadError {
     /// A DSCP of more than six bits.
     #[error("DSCP {0} has more than six bits; give 0 to 63")]
     Dscp(u8),
+    /// A longer key class for an association that is found by other means.
+    #[error(
+        "{} associations are found by CPI or endpoints; leave the match at spi", .0.name()
+    )]
+    ClassWithoutKey(SaProtocol),
     /// A chain that begins with itself.
     #[error("association {0} cannot follow itself; name another one as the next of the bundle")]
     OwnNext(Spi),

@@ -24,12 +24,13 @@ pub mod sad;
 pub mod selector;
 pub mod setkey;
 pub mod spd;
+pub mod wireshark;
 
 pub use error::SadError;
 pub use flow_cache::{CacheKey, FlowCache, FlowKey};
 pub use keybook::{Admission, KeyBook};
 pub use replay::{ReplayState, ReplayWindow};
 pub use rules::{Rule, RuleTable, Snapshot};
-pub use sa::{Counters, Direction, Endpoints, InboundSa, Mode, OutboundSa, SaConfig, Selectors, Spi};
-pub use sad::{Chain, InboundSad, MAX_CHAIN, MAX_SAS, OutboundSad, SaIndex};
+pub use sa::{Counters, Direction, Endpoints, InboundSa, Mode, OutboundSa, SaConfig, SaName, Selectors, Spi};
+pub use sad::{Chain, InboundSad, MAX_CHAIN, MAX_SAS, MAX_SCOPED, OutboundSad, SaIndex};
 pub use selector::{PacketKey, TrafficSelector};

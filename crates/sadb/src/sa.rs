@@ -12,7 +12,7 @@ mod options;
 mod outbound;
 
 pub use config::{
-    DEFAULT_PATH_MTU, DEFAULT_REPLAY_WINDOW, Direction, Endpoints, Mode, SaConfig, Selectors, Spi,
+    DEFAULT_PATH_MTU, DEFAULT_REPLAY_WINDOW, Direction, Endpoints, Mode, SaConfig, SaName, Selectors, Spi,
 };
 pub use counters::Counters;
 pub use inbound::{InboundSa, InboundState};

@@ -6,10 +6,12 @@
 mod chain;
 mod inbound;
 mod outbound;
+mod scoped;
 
 pub use chain::{Chain, MAX_CHAIN};
 pub use inbound::InboundSad;
 pub use outbound::{OutboundSad, SaIndex};
+pub use scoped::MAX_SCOPED;
 
 /// The most associations of one direction.
 pub const MAX_SAS: usize = 4096;

@@ -6,7 +6,6 @@
 
 mod captures;
 mod eavesdropper;
-mod wireshark;
 
 pub use captures::{Corpus, shared};
 pub use eavesdropper::Eavesdropper;
@@ -14,7 +13,6 @@ pub use netio::lab::{
     Capture, CaptureOptions, Class, Evidence, Finished, Host, Lab, LabOptions, Program, Running, Seen, Side,
     Transport,
 };
-pub use wireshark::esp_sa;
 
 use std::time::Duration;
 

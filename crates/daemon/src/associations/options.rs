@@ -39,14 +39,6 @@ pub fn read(request: &SaAdd, random: u32) -> Result<SaOptions, Refused> {
             _ => return Err(word_error("tfc", word, "none, full, or a number of octets")),
         },
     };
-    let class = match request.class.as_deref() {
-        None | Some("spi") => KeyClass::Spi,
-        Some("spi-destination") => KeyClass::SpiDestination,
-        Some("spi-destination-source") => KeyClass::SpiDestinationSource,
-        Some(word) => {
-            return Err(word_error("class", word, "spi, spi-destination or spi-destination-source"));
-        }
-    };
     Ok(SaOptions {
         protocol,
         encapsulation,
@@ -58,20 +50,47 @@ pub fn read(request: &SaAdd, random: u32) -> Result<SaOptions, Refused> {
         },
         tfc,
         next: request.next.map(|spi| sadb::Spi(spi.0)),
-        class,
+        class: class(request.class.as_deref())?,
     })
+}
+
+/// What an inbound association is found by.
+///
+/// # Errors
+/// If it is none of the words.
+pub(crate) fn class(word: Option<&str>) -> Result<KeyClass, Refused> {
+    match word {
+        None | Some("spi") => Ok(KeyClass::Spi),
+        // The longer words are those of RFC 4301 section 4.1.
+        Some("spi+dst" | "spi-destination") => Ok(KeyClass::SpiDestination),
+        Some("spi+dst+src" | "spi-destination-source") => Ok(KeyClass::SpiDestinationSource),
+        Some(word) => Err(word_error("match", word, "spi, spi+dst or spi+dst+src")),
+    }
+}
+
+/// Its word; `None` for the SPI alone.
+pub(super) fn class_word(class: KeyClass) -> Option<String> {
+    match class {
+        KeyClass::Spi => None,
+        KeyClass::SpiDestination => Some("spi+dst".to_owned()),
+        KeyClass::SpiDestinationSource => Some("spi+dst+src".to_owned()),
+    }
+}
+
+/// Limits as they count.
+pub(crate) fn limits(asked: &api::Limits) -> Limits {
+    Limits {
+        bytes: asked.bytes,
+        packets: asked.packets,
+        seconds: asked.seconds,
+        seconds_used: asked.seconds_used,
+    }
 }
 
 fn lifetime(asked: &api::Lifetime, random: u32) -> Result<Lifetime, Refused> {
     if asked.jitter > 50 {
         return Err(bad(format!("a jitter of {} percent", asked.jitter)).remedy("give 0 to 50 percent"));
     }
-    let limits = |asked: &api::Limits| Limits {
-        bytes: asked.bytes,
-        packets: asked.packets,
-        seconds: asked.seconds,
-        seconds_used: asked.seconds_used,
-    };
     let lifetime = Lifetime { soft: limits(&asked.soft), hard: limits(&asked.hard) };
     Ok(lifetime.jittered(asked.jitter, random))
 }

@@ -1,41 +1,62 @@
-//! `/v1/counters`: what ended, by reason.
+//! `/v1/counters`: what ended, by reason, and everything that is counted, by protocol.
 
 use std::collections::BTreeMap;
 
 use api::{Count, Counters};
-use axum::extract::State;
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, State};
+use serde::Deserialize;
 use wire::DropReason;
 
-use super::Answer;
+use super::{Answer, bad_query};
 use crate::kernel_counters;
 use crate::plane::Shared;
 use crate::refused::Refused;
+use crate::statistics::{self, Figures, Half};
 
-pub(super) async fn counters(State(plane): State<Shared>) -> Answer<Counters> {
-    Answer(collect(&plane).await)
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct What {
+    /// Zeros too.
+    #[serde(default)]
+    all: bool,
 }
 
-async fn collect(plane: &Shared) -> Result<Counters, Refused> {
+pub(super) async fn counters(
+    State(plane): State<Shared>,
+    what: Result<Query<What>, QueryRejection>,
+) -> Answer<Counters> {
+    Answer(match what {
+        Ok(Query(what)) => collect(&plane, what.all).await,
+        Err(error) => Err(bad_query(&error)),
+    })
+}
+
+async fn collect(plane: &Shared, all: bool) -> Result<Counters, Refused> {
     let plane = plane.get().await?;
-    let outbound = plane
-        .outbound
-        .ask(|half| half.engine.tally().drops().chain(half.losses.drops()).collect::<Vec<_>>())
-        .await?;
-    let (inbound, overrun) = plane
-        .inbound
-        .ask(|half| {
-            let drops = half.engine.tally().drops().chain(half.losses.drops()).collect::<Vec<_>>();
-            (drops, half.overrun)
-        })
-        .await?;
-    let mut inbound = named(inbound);
+    let outbound = plane.outbound.ask(|half| Half::outbound(half)).await?;
+    let (inbound, overrun) = plane.inbound.ask(|half| (Half::inbound(half), half.overrun)).await?;
+    let kernel = plane.kernel_counters()?;
+    let mut sections = statistics::sections(&Figures {
+        outbound: &outbound,
+        inbound: &inbound,
+        overrun,
+        rules: plane.rules.len() as u64,
+        applications: plane.policy.compiled.applications.len() as u64,
+        promised: plane.promised.len() as u64,
+        kernel: &kernel,
+    });
+    if !all {
+        sections.iter_mut().for_each(|section| section.lines.retain(|line| line.count > 0));
+        sections.retain(|section| !section.lines.is_empty());
+    }
+    let mut inbound = named(&inbound.drops);
     if overrun > 0 {
         let text = "A datagram arrived when the UDP socket's queue was full.".to_owned();
         inbound.push(Count { reason: "socket_overrun".to_owned(), count: overrun, text: Some(text) });
     }
-    let kernel = plane.kernel_counters()?;
     Ok(Counters {
-        outbound: named(outbound),
+        outbound: named(&outbound.drops),
         inbound,
         kernel: kernel
             .into_iter()
@@ -46,19 +67,15 @@ async fn collect(plane: &Shared) -> Result<Counters, Refused> {
                 text: kernel_counters::text(reason).map(ToOwned::to_owned),
             })
             .collect(),
+        sections,
     })
 }
 
-/// Engine and device may both have met a reason.
-fn named(drops: Vec<(DropReason, u64)>) -> Vec<Count> {
-    let mut sums: BTreeMap<DropReason, u64> = BTreeMap::new();
-    for (reason, count) in drops {
-        *sums.entry(reason).or_default() += count;
-    }
-    let count = |(reason, count): (DropReason, u64)| Count {
+fn named(drops: &BTreeMap<DropReason, u64>) -> Vec<Count> {
+    let count = |(reason, count): (&DropReason, &u64)| Count {
         reason: reason.name().to_owned(),
-        count,
+        count: *count,
         text: Some(reason.text().to_owned()),
     };
-    sums.into_iter().map(count).collect()
+    drops.iter().map(count).collect()
 }

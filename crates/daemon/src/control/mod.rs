@@ -1,7 +1,9 @@
 //! The control API: HTTP/JSON over a Unix socket of mode 0600. One file per subject; every answer is a document of the
 //! `api` room.
 
+mod capture;
 mod counters;
+mod debug;
 mod events;
 mod explain;
 mod policy;
@@ -18,6 +20,7 @@ use axum::routing::{delete, get, post};
 use serde::Serialize;
 use tokio::net::UnixListener;
 
+use crate::audit::Asker;
 use crate::plane::Shared;
 use crate::refused::{Fault, Refused};
 
@@ -30,7 +33,12 @@ pub fn router(plane: Shared) -> Router {
         .route(path::STATUS, get(status::status))
         .route(path::HEALTH, get(status::health))
         .route(path::SA, get(sa::list).post(sa::add))
-        .route(path::SA_ONE, delete(sa::del))
+        .route(path::SA_ONE, delete(sa::del).patch(sa::update))
+        .route(path::SA_REPLACE, post(sa::replace))
+        .route(path::SA_EXPORT, get(sa::export))
+        .route(path::CAPTURE, get(capture::list).post(capture::start))
+        .route(path::CAPTURE_ONE, delete(capture::stop))
+        .route(path::DEBUG, get(debug::show).post(debug::switch))
         .route(path::SPD, get(spd::list).post(spd::add).delete(spd::flush))
         .route(path::SPD_ONE, delete(spd::del))
         .route(path::EVENTS, get(events::stream))
@@ -54,7 +62,8 @@ pub async fn serve(
     plane: Shared,
     ended: impl Future<Output = ()> + Send + 'static,
 ) -> std::io::Result<()> {
-    axum::serve(listener, router(plane)).with_graceful_shutdown(ended).await
+    let router = router(plane).into_make_service_with_connect_info::<Asker>();
+    axum::serve(listener, router).with_graceful_shutdown(ended).await
 }
 
 async fn nothing_here() -> Answer<()> {

@@ -1,15 +1,19 @@
 //! `/v1/sa`: associations.
 
-use api::{Direction, SaAdd, SaAdded, SaDeleted, SaList, Spi};
-use axum::body::Body;
+use api::{SaAdded, SaDeleted, SaList, SaReplace, SaReplaced, SaUpdate, SaUpdated, Spi, path};
+use axum::body::{Body, Bytes};
 use axum::extract::rejection::QueryRejection;
-use axum::extract::{Path, Query, State};
+use axum::extract::{ConnectInfo, Path, Query, State};
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
 use http_body_util::{BodyExt, Limited};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use zeroize::Zeroizing;
 
 use super::{Answer, MAX_REQUEST, bad_query, whole};
-use crate::plane::Shared;
+use crate::audit::Asker;
+use crate::plane::{Shared, Which};
 use crate::refused::{Fault, Refused};
 
 pub(super) async fn list(State(plane): State<Shared>) -> Answer<SaList> {
@@ -24,7 +28,7 @@ pub(super) async fn add(State(plane): State<Shared>, body: Body) -> Answer<SaAdd
 }
 
 async fn add_one(plane: Shared, body: Body) -> Result<SaAdded, Refused> {
-    let request = read(body).await?;
+    let request = read(body, "an association").await?;
     whole(async move {
         let sa = plane.get().await?.add_sa(request).await?;
         tracing::info!(direction = %sa.direction, spi = %sa.spi, peer = %sa.remote, suite = sa.suite, "association added");
@@ -34,7 +38,7 @@ async fn add_one(plane: Shared, body: Body) -> Result<SaAdded, Refused> {
 }
 
 /// Not axum's extractor: the octets hold a key, so they are gathered into memory that is wiped.
-async fn read(body: Body) -> Result<SaAdd, Refused> {
+async fn read<T: DeserializeOwned>(body: Body, what: &str) -> Result<T, Refused> {
     let bad = |text: String| Refused::new(Fault::BadRequest, text);
     let mut octets = Zeroizing::new(Vec::with_capacity(MAX_REQUEST));
     let mut body = Limited::new(body, MAX_REQUEST);
@@ -47,11 +51,11 @@ async fn read(body: Body) -> Result<SaAdd, Refused> {
     serde_json::from_slice(&octets).map_err(|error| {
         // Its message may quote what stands in the wrong place: only say where that is.
         let (line, column) = (error.line(), error.column());
-        let what = match error.classify() {
+        let why = match error.classify() {
             serde_json::error::Category::Data => field(&error.to_string()),
             _ => "it is not JSON".to_owned(),
         };
-        bad(format!("the request is not an association (line {line}, column {column}): {what}"))
+        bad(format!("the request is not {what} (line {line}, column {column}): {why}"))
     })
 }
 
@@ -63,13 +67,6 @@ fn field(text: &str) -> String {
     } else {
         "a field has a value of the wrong kind".to_owned()
     }
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Which {
-    direction: Option<Direction>,
-    remote: Option<std::net::IpAddr>,
 }
 
 pub(super) async fn del(
@@ -85,12 +82,98 @@ async fn delete_one(
     spi: &str,
     which: Result<Query<Which>, QueryRejection>,
 ) -> Result<SaDeleted, Refused> {
-    let Query(which) = which.map_err(|error| bad_query(&error))?;
-    let spi: Spi = spi.parse().map_err(|error| Refused::new(Fault::BadRequest, format!("{error}")))?;
+    let (spi, which) = named(spi, which)?;
     whole(async move {
-        let sa = plane.get().await?.delete_sa(spi, which.direction, which.remote).await?;
+        let sa = plane.get().await?.delete_sa(spi, &which).await?;
         tracing::info!(direction = %sa.direction, spi = %sa.spi, peer = %sa.remote, "association deleted");
         Ok(SaDeleted { sa })
     })
     .await
+}
+
+/// The association that path and query name.
+fn named(spi: &str, which: Result<Query<Which>, QueryRejection>) -> Result<(Spi, Which), Refused> {
+    let Query(which) = which.map_err(|error| bad_query(&error))?;
+    let spi = spi.parse().map_err(|error| Refused::new(Fault::BadRequest, format!("{error}")))?;
+    Ok((spi, which))
+}
+
+pub(super) async fn update(
+    State(plane): State<Shared>,
+    Path(spi): Path<String>,
+    which: Result<Query<Which>, QueryRejection>,
+    body: Bytes,
+) -> Answer<SaUpdated> {
+    Answer(update_one(plane, &spi, which, &body).await)
+}
+
+async fn update_one(
+    plane: Shared,
+    spi: &str,
+    which: Result<Query<Which>, QueryRejection>,
+    body: &[u8],
+) -> Result<SaUpdated, Refused> {
+    let (spi, which) = named(spi, which)?;
+    let asked: SaUpdate = serde_json::from_slice(body)
+        .map_err(|error| Refused::new(Fault::BadRequest, format!("the request is no change: {error}")))?;
+    whole(async move {
+        let sa = plane.get().await?.update_sa(spi, &which, asked).await?;
+        tracing::info!(direction = %sa.direction, spi = %sa.spi, peer = %sa.remote, "association changed");
+        Ok(SaUpdated { sa })
+    })
+    .await
+}
+
+pub(super) async fn replace(State(plane): State<Shared>, body: Body) -> Answer<SaReplaced> {
+    Answer(replace_pair(plane, body).await)
+}
+
+async fn replace_pair(plane: Shared, body: Body) -> Result<SaReplaced, Refused> {
+    let request = read::<SaReplace>(body, "a replacement").await?;
+    whole(async move {
+        let done = plane.get().await?.replace_sas(request).await?;
+        for sa in &done.sas {
+            tracing::info!(direction = %sa.direction, spi = %sa.spi, peer = %sa.remote, "association took over");
+        }
+        Ok(done)
+    })
+    .await
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Export {
+    /// Who asks knows that keys come.
+    #[serde(default)]
+    show_keys: bool,
+    spi: Option<Spi>,
+}
+
+pub(super) async fn export(
+    State(plane): State<Shared>,
+    ConnectInfo(asker): ConnectInfo<Asker>,
+    asked: Result<Query<Export>, QueryRejection>,
+) -> Response {
+    match export_rows(plane, asker, asked).await {
+        // The octets are wiped when they have been sent.
+        Ok(rows) => ([(CONTENT_TYPE, path::KEYS_CONTENT_TYPE)], Bytes::from_owner(rows)).into_response(),
+        Err(refused) => Answer::<()>(Err(refused)).into_response(),
+    }
+}
+
+async fn export_rows(
+    plane: Shared,
+    asker: Asker,
+    asked: Result<Query<Export>, QueryRejection>,
+) -> Result<Zeroizing<Vec<u8>>, Refused> {
+    let Query(Export { show_keys, spi }) = asked.map_err(|error| bad_query(&error))?;
+    if !show_keys {
+        return Err(Refused::new(Fault::BadRequest, "the export holds keys in clear")
+            .remedy("if that is meant, say so: --show-keys (show_keys=true)"));
+    }
+    let plane = plane.get().await?;
+    let (rows, written) = plane.wireshark_rows(spi.map(|spi| sadb::Spi(spi.0))).await?;
+    let names: Vec<String> = written.iter().map(ToString::to_string).collect();
+    plane.audit(asker, "keys_exported", format!("keys of {} for Wireshark", names.join(", ")));
+    Ok(rows)
 }

@@ -106,6 +106,7 @@ async fn collect(plane: &Shared) -> Result<Status, Refused> {
         },
         sas_in: inbound.sas,
         sas_out: outbound.sas,
+        spd_rules: plane.rules.len(),
         outbound: outbound.traffic,
         inbound: inbound.traffic,
         kernel_refused: kernel

@@ -119,6 +119,7 @@ fn plane(config: Config) -> Plane {
         uplinks: vec![Device { name: "eth0".into(), index: 2 }],
         path_mtu: Some(1400),
         hub: crate::events::Hub::default(),
+        captures: Arc::default(),
         promised: Vec::new(),
         rules: crate::rules::RuleBook::default(),
         config,

@@ -10,6 +10,7 @@ use netio::{clock, poll};
 use wire::{Burst, DropReason, Pool, Time, stage};
 
 use super::{BATCH, Due, HOUSEKEEPING, Inbox, Losses, Next, RECOVERY, Teller, pool};
+use crate::capture::Taps;
 
 /// Times that a socket is asked for bursts before the thread looks at its channel again.
 const CALLS: usize = 8;
@@ -24,20 +25,48 @@ pub struct InboundHalf {
     pub overrun: u64,
     /// Who hears of its events.
     pub teller: Teller,
+    /// Who wants copies of its packets.
+    pub taps: Taps,
 }
 
 impl InboundHalf {
     /// A half that has seen no packet.
     pub fn new(engine: Inbound) -> InboundHalf {
-        InboundHalf { engine, losses: Losses::new(), overrun: 0, teller: Teller::default() }
+        InboundHalf {
+            engine,
+            losses: Losses::new(),
+            overrun: 0,
+            teller: Teller::default(),
+            taps: Taps::default(),
+        }
     }
 
     /// Pass events on.
     fn tell(&mut self) {
-        while let Some(event) = self.engine.poll_event() {
-            self.teller.tell(event);
+        self.teller.tell_all(&mut self.engine);
+    }
+
+    /// A burst packet by packet, with copies for those who capture.
+    #[cold]
+    fn tapped(&mut self, now: Time, burst: &Burst<stage::Raw>, work: &mut Tapped<'_>) {
+        let Tapped { pool, outcomes, delivery } = work;
+        // Without a datagram there is nothing to show, only to count.
+        let packets: Vec<_> = burst.packets(pool).collect();
+        for packet in packets {
+            match packet {
+                Ok(packet) => {
+                    self.taps.keep(&packet);
+                    self.engine.handle(now, packet, pool, outcomes);
+                    self.taps.inbound(outcomes);
+                }
+                Err(error) => self.losses.count(error.into(), 1),
+            }
+            for outcome in outcomes.drain(..) {
+                if let InboundOutcome::Deliver(packet, mark) = outcome {
+                    delivery.push_packet(packet, mark);
+                }
+            }
         }
-        self.teller.lost(self.engine.take_lost_events());
     }
 }
 
@@ -49,6 +78,13 @@ pub struct InboundThread {
     pub raw: Vec<RawReceiver>,
     /// Where packets for the host go.
     pub tun: Tun,
+}
+
+/// The parts of [`Work`] that a capture lends.
+struct Tapped<'a> {
+    pool: &'a mut Pool,
+    outcomes: &'a mut Vec<InboundOutcome>,
+    delivery: &'a mut Delivery,
 }
 
 /// What one call received, and what became of it.
@@ -104,7 +140,14 @@ impl InboundThread {
             match receiver.recv(now, pool) {
                 Ok(FromRaw::Packet(packet)) => {
                     half.losses.received += 1;
-                    half.engine.handle(now, packet, pool, outcomes);
+                    if half.taps.is_on() {
+                        half.taps.keep(&packet);
+                        let before = outcomes.len();
+                        half.engine.handle(now, packet, pool, outcomes);
+                        half.taps.inbound(outcomes.get(before..).unwrap_or_default());
+                    } else {
+                        half.engine.handle(now, packet, pool, outcomes);
+                    }
                 }
                 Ok(FromRaw::Dropped(reason)) => {
                     half.losses.received += 1;
@@ -132,7 +175,7 @@ impl InboundThread {
 
     /// Take datagrams until there is none or it was often enough; `false` if the socket does not work.
     fn batch(&mut self, half: &mut InboundHalf, family: Family, now: Time, work: &mut Work) -> bool {
-        let Work { pool, bursts, delivery, .. } = work;
+        let Work { pool, bursts, delivery, outcomes } = work;
         for _ in 0..CALLS {
             let received = match self.udp.recv_bursts(family, now, pool, bursts) {
                 Ok(received) => received,
@@ -144,7 +187,12 @@ impl InboundThread {
             half.losses.received += received.datagrams as u64;
             half.losses.count(DropReason::Truncated, received.truncated as u64);
             for burst in bursts.drain(..) {
-                half.engine.handle_burst(now, burst, pool, delivery);
+                if half.taps.is_on() && !burst.bytes().is_empty() {
+                    half.tapped(now, &burst, &mut Tapped { pool, outcomes, delivery });
+                    pool.put(burst.into_buf());
+                } else {
+                    half.engine.handle_burst(now, burst, pool, delivery);
+                }
             }
             delivery.trains(|train| half.losses.train(&self.tun.send_train(train)));
             delivery.clear(pool);

@@ -12,6 +12,7 @@ use wire::ip::Headers;
 use wire::{AcquireId, DropReason, Packet, Pool, Time, protocol, stage};
 
 use super::{BATCH, Due, HOUSEKEEPING, Inbox, Losses, Next, RECOVERY, Teller, pool};
+use crate::capture::Taps;
 
 /// What the thread owns and the control plane asks about.
 pub struct OutboundHalf {
@@ -21,6 +22,8 @@ pub struct OutboundHalf {
     pub losses: Losses,
     /// Who hears of its events.
     pub teller: Teller,
+    /// Who wants copies of its packets.
+    pub taps: Taps,
     /// Acquires that a key manager has refused since the last look.
     pub refused: Vec<AcquireId>,
 }
@@ -28,15 +31,18 @@ pub struct OutboundHalf {
 impl OutboundHalf {
     /// A half that has seen no packet.
     pub fn new(engine: Outbound) -> OutboundHalf {
-        OutboundHalf { engine, losses: Losses::new(), teller: Teller::default(), refused: Vec::new() }
+        OutboundHalf {
+            engine,
+            losses: Losses::new(),
+            teller: Teller::default(),
+            taps: Taps::default(),
+            refused: Vec::new(),
+        }
     }
 
     /// Pass events on.
     fn tell(&mut self) {
-        while let Some(event) = self.engine.poll_event() {
-            self.teller.tell(event);
-        }
-        self.teller.lost(self.engine.take_lost_events());
+        self.teller.tell_all(&mut self.engine);
     }
 }
 
@@ -125,7 +131,30 @@ impl OutboundThread {
         outcomes: &mut Vec<Outcome>,
     ) {
         half.losses.received += 1;
+        if half.taps.is_on() {
+            return self.tapped(half, now, packet, pool, outcomes);
+        }
         half.engine.handle(now, packet, pool, outcomes);
+        self.carry_out(half, pool, outcomes);
+    }
+
+    /// With a copy for those who capture. Nothing is gathered across packets meanwhile, for what becomes of this one must be
+    /// known at once.
+    #[cold]
+    fn tapped(
+        &mut self,
+        half: &mut OutboundHalf,
+        now: Time,
+        packet: Packet<stage::Inner>,
+        pool: &mut Pool,
+        outcomes: &mut Vec<Outcome>,
+    ) {
+        half.engine.flush(pool, outcomes);
+        self.carry_out(half, pool, outcomes);
+        half.taps.keep(&packet);
+        half.engine.handle(now, packet, pool, outcomes);
+        half.engine.flush(pool, outcomes);
+        half.taps.outbound(outcomes);
         self.carry_out(half, pool, outcomes);
     }
 

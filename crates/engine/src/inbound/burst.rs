@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use ipsec::slot::{self, Opened};
-use sadb::{InboundSa, Spi};
+use sadb::{InboundSa, SaName, Spi};
 use wire::burst::MAX_DATAGRAMS;
 use wire::esp::{self, Esp, UdpPayload};
 use wire::ip::{self, Headers};
@@ -108,7 +108,8 @@ impl Inbound {
             }
             // Rules look at whole packets.
             let ruled = |sa: &InboundSa| self.rules.is_some() && sa.config().selectors.app.is_none();
-            if self.sad.get(Spi(spi)).is_some_and(|sa| !slot::opens(sa.config()) || ruled(sa)) {
+            let sa = self.sad.find(Spi(spi), burst.header.src, burst.header.dst);
+            if sa.is_some_and(|sa| !slot::opens(sa.config()) || ruled(sa)) {
                 return None;
             }
             runs.begin(spi)?;
@@ -149,7 +150,7 @@ impl Inbound {
         let (header, stride, len) = (burst.header, burst.stride(), burst.bytes().len());
         let octets = run.from * stride..len.min(run.to * stride);
         let datagrams = burst.bytes_mut().get_mut(octets).unwrap_or_default();
-        let reason = match self.sad.get_mut(Spi(run.spi)) {
+        let reason = match self.sad.find_mut(Spi(run.spi), header.src, header.dst) {
             Some(sa) if sa.is_peer(header.src, header.dst, None) => {
                 return slot::open(sa, now, &header, datagrams, stride, opened);
             }
@@ -177,7 +178,8 @@ impl Inbound {
     ) {
         let Inbound { sad, inner_fragments, tally, port, members_waiting, .. } = self;
         let header = &burst.header;
-        let sa = sad.get_mut(Spi(run.spi)).filter(|sa| sa.is_peer(header.src, header.dst, None));
+        let sa = sad.find_mut(Spi(run.spi), header.src, header.dst);
+        let sa = sa.filter(|sa| sa.is_peer(header.src, header.dst, None));
         let (app, services) = match &sa {
             Some(sa) => (sa.config().selectors.app.unwrap_or_default(), sa.config().services()),
             None => (AppId::NONE, Services::NONE),
@@ -193,6 +195,7 @@ impl Inbound {
             pool,
             delivery,
         };
+        let name = sa.as_ref().map(|sa| sa.name());
         let mut sa = sa;
         let mut datagrams = burst.datagrams().skip(run.from);
         for (index, opened) in opened.iter().enumerate() {
@@ -211,17 +214,18 @@ impl Inbound {
             }
         }
         if !self.members_waiting.is_empty() {
-            self.nest_waiting(now, Spi(run.spi), pool, delivery);
+            let name = name.unwrap_or(Spi(run.spi).into());
+            self.nest_waiting(now, name, pool, delivery);
         }
     }
 
     /// The next rounds of bundles whose outermost member came in this run.
     #[cold]
-    fn nest_waiting(&mut self, now: Time, spi: Spi, pool: &mut Pool, delivery: &mut Delivery) {
+    fn nest_waiting(&mut self, now: Time, name: SaName, pool: &mut Pool, delivery: &mut Delivery) {
         let mut outcomes = std::mem::take(&mut self.singly);
         let mut waiting = std::mem::take(&mut self.members_waiting);
         for (packet, headers) in waiting.drain(..) {
-            self.nest(now, packet, headers, spi, pool, &mut outcomes);
+            self.nest(now, packet, headers, name, pool, &mut outcomes);
         }
         self.members_waiting = waiting;
         self.hand_over(&mut outcomes, delivery);

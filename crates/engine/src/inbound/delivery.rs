@@ -94,7 +94,8 @@ impl Delivery {
         self.bursts.push(burst);
     }
 
-    pub(super) fn push_packet(&mut self, packet: Packet<Admitted>, mark: u32) {
+    /// Add a packet behind those that there are.
+    pub fn push_packet(&mut self, packet: Packet<Admitted>, mark: u32) {
         self.items.push(Item { place: Place::Packet(self.packets.len() as u32), mark });
         self.packets.push(packet);
     }

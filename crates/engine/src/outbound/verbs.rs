@@ -30,6 +30,19 @@ impl Outbound {
         self.sad.remove(spi, remote)
     }
 
+    /// Put an association in the place of another; see [`OutboundSad::replace`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn replace_sa(&mut self, old: Spi, remote: IpAddr, sa: OutboundSa) -> Result<OutboundSa, SadError> {
+        self.sad.replace(old, remote, sa).map(|(before, _)| before)
+    }
+
+    /// The association to this peer with this SPI, to change its lifetime.
+    pub fn sa_mut(&mut self, spi: Spi, remote: IpAddr) -> Option<&mut OutboundSa> {
+        self.sad.named_mut(spi, remote)
+    }
+
     /// The associations with their counters.
     pub fn sad(&self) -> &OutboundSad {
         &self.sad

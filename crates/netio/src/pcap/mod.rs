@@ -1,12 +1,14 @@
 //! Capture files: pcap (both byte orders, micro- and nanoseconds) and pcapng read, pcap written with nanoseconds and link type
-//! RAW. What enters and leaves is a [`Frame`]; [`Frame::ip`] finds the IP packet in it. A file that cannot be read is
+//! RAW, pcapng with comments ([`NgWriter`]). What enters and leaves is a [`Frame`]; [`Frame::ip`] finds the IP packet in it. A file that cannot be read is
 //! an error that names the place; a frame without an IP packet is not.
 
 mod link_type;
+mod ng;
 mod read;
 mod write;
 
 pub use link_type::LinkType;
+pub use ng::{Interface, NgWriter, Note, Statistics};
 pub use read::Reader;
 pub use write::Writer;
 

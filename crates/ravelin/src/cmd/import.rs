@@ -157,11 +157,7 @@ impl Import {
     fn add(&self, what: What, done: &mut Imported) -> anyhow::Result<()> {
         match what {
             What::Sa(request) => {
-                // Room enough from the start: a vector that grows leaves copies of the key behind.
-                let mut body = Zeroizing::new(Vec::with_capacity(16 << 10));
-                serde_json::to_writer(&mut *body, &*request)?;
-                drop(request);
-                let added: SaAdded = self.connect.post_secret(path::SA, body)?;
+                let added: SaAdded = self.connect.post_secret(path::SA, request)?;
                 done.sas.push(added.sa);
             }
             What::Rule(request) => {

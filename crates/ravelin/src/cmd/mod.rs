@@ -1,6 +1,7 @@
 //! One file per command.
 
-pub mod counters;
+pub mod capture;
+pub mod debug;
 pub mod demo;
 pub mod detach;
 pub mod doctor;
@@ -11,4 +12,5 @@ pub mod replay;
 pub mod run;
 pub mod sa;
 pub mod spd;
+pub mod stats;
 pub mod status;

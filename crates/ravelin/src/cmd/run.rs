@@ -1,12 +1,10 @@
 //! `ravelin run`: the daemon, in the foreground.
 
-use std::io::IsTerminal;
 use std::path::PathBuf;
 
 use clap::Args;
 use daemon::config::{Config, ConfigError};
 use daemon::start::{RunError, RunOptions};
-use tracing_subscriber::EnvFilter;
 
 use crate::exit::{Failure, Kind};
 
@@ -29,14 +27,7 @@ pub struct Run {
 impl Run {
     pub fn execute(self) -> anyhow::Result<()> {
         let config = load(&self.config)?;
-        let level = config.log.word();
-        let filter = EnvFilter::try_from_env("RAVELIN_LOG").unwrap_or_else(|_| EnvFilter::new(level));
-        tracing_subscriber::fmt()
-            .with_env_filter(filter)
-            .with_target(false)
-            .with_ansi(std::io::stderr().is_terminal())
-            .with_writer(std::io::stderr)
-            .init();
+        daemon::debug::start(config.log.word());
         let options = RunOptions { take_over: self.take_over, detach_on_exit: self.detach_on_exit };
         daemon::start::run(config, options).map_err(|error| {
             let kind = if matches!(error, RunError::Policy(_)) { Kind::BadInput } else { Kind::Failed };

@@ -3,7 +3,7 @@
 use api::{SpdAdd, SpdAdded, SpdDeleted, SpdDirection, SpdList, SpdRule, Verdict, path};
 use clap::{Args, Subcommand, ValueEnum};
 
-use crate::client::Connect;
+use crate::client::Ask;
 use crate::output;
 
 /// Rules for packets that no application's policy speaks for, in order: the first that matches decides. They end with the
@@ -46,7 +46,7 @@ enum Level {
 #[derive(Debug, Args)]
 pub struct Add {
     #[command(flatten)]
-    connect: Connect,
+    ask: Ask,
     /// Its name [default: the daemon makes one].
     #[arg(long)]
     name: Option<String>,
@@ -72,41 +72,29 @@ pub struct Add {
     /// [default: any that serves the packet].
     #[arg(long = "by", value_name = "ASSOCIATION")]
     bundle: Vec<String>,
-    /// Print the rule as JSON.
-    #[arg(long)]
-    json: bool,
 }
 
 /// Show the rules in order, with what each decided.
 #[derive(Debug, Args)]
 pub struct List {
     #[command(flatten)]
-    connect: Connect,
-    /// Print JSON.
-    #[arg(long)]
-    json: bool,
+    ask: Ask,
 }
 
 /// Delete a rule.
 #[derive(Debug, Args)]
 pub struct Del {
     #[command(flatten)]
-    connect: Connect,
+    ask: Ask,
     /// Its name.
     name: String,
-    /// Print the deleted rule as JSON.
-    #[arg(long)]
-    json: bool,
 }
 
 /// Delete every rule: from then on there is no SPD.
 #[derive(Debug, Args)]
 pub struct Flush {
     #[command(flatten)]
-    connect: Connect,
-    /// Print the deleted rules as JSON.
-    #[arg(long)]
-    json: bool,
+    ask: Ask,
 }
 
 impl Spd {
@@ -146,58 +134,35 @@ impl Add {
             }),
             bundle: self.bundle,
         };
-        let added: SpdAdded = self.connect.post(path::SPD, &request)?;
-        if self.json {
-            return output::json(&added);
-        }
-        output::text(&format!("rule {} added at position {}\n", added.rule.name, added.rule.position))
+        let added: SpdAdded = self.ask.connect.post(path::SPD, &request)?;
+        self.ask.show(&added, |added| {
+            format!("rule {} added at position {}\n", added.rule.name, added.rule.position)
+        })
     }
 }
 
 impl List {
     fn execute(self) -> anyhow::Result<()> {
-        let list: SpdList = self.connect.get(path::SPD)?;
-        if self.json {
-            return output::json(&list);
-        }
-        if list.rules.is_empty() {
-            return output::text("no rules; add them with `ravelin spd add`\n");
-        }
-        let rows: Vec<Vec<String>> = list.rules.iter().map(row).collect();
-        let head = [
-            "POS",
-            "NAME",
-            "DIR",
-            "ACTION",
-            "BY",
-            "PACKETS OUT",
-            "OCTETS OUT",
-            "PACKETS IN",
-            "OCTETS IN",
-            "SELECTORS",
-        ];
-        output::text(&output::table(&head, &rows))
+        let list: SpdList = self.ask.connect.get(path::SPD)?;
+        self.ask.show(&list, |list| match list.rules.as_slice() {
+            [] => "no rules; add them with `ravelin spd add`\n".to_owned(),
+            rules => table(rules),
+        })
     }
 }
 
 impl Del {
     fn execute(self) -> anyhow::Result<()> {
         let at = path::SPD_ONE.replace("{name}", &encoded(&self.name));
-        let deleted: SpdDeleted = self.connect.delete(&at)?;
-        if self.json {
-            return output::json(&deleted);
-        }
-        output::text(&format!("rule {} deleted\n", self.name))
+        let deleted: SpdDeleted = self.ask.connect.delete(&at)?;
+        self.ask.show(&deleted, |_| format!("rule {} deleted\n", self.name))
     }
 }
 
 impl Flush {
     fn execute(self) -> anyhow::Result<()> {
-        let deleted: SpdDeleted = self.connect.delete(path::SPD)?;
-        if self.json {
-            return output::json(&deleted);
-        }
-        output::text(&format!("{} rules deleted\n", deleted.rules.len()))
+        let deleted: SpdDeleted = self.ask.connect.delete(path::SPD)?;
+        self.ask.show(&deleted, |deleted| format!("{} rules deleted\n", deleted.rules.len()))
     }
 }
 
@@ -205,6 +170,23 @@ impl Flush {
 fn encoded(name: &str) -> String {
     let plain = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'-' | b'_' | b'.');
     name.bytes().map(|c| if plain(c) { char::from(c).to_string() } else { format!("%{c:02X}") }).collect()
+}
+
+fn table(rules: &[SpdRule]) -> String {
+    let rows: Vec<Vec<String>> = rules.iter().map(row).collect();
+    let head = [
+        "POS",
+        "NAME",
+        "DIR",
+        "ACTION",
+        "BY",
+        "PACKETS OUT",
+        "OCTETS OUT",
+        "PACKETS IN",
+        "OCTETS IN",
+        "SELECTORS",
+    ];
+    output::table(&head, &rows)
 }
 
 fn row(rule: &SpdRule) -> Vec<String> {

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use api::{StatusState, path};
 use clap::Args;
 
-use crate::client::Connect;
+use crate::client::Ask;
 use crate::exit::{Failure, Kind};
 use crate::output;
 
@@ -13,20 +13,13 @@ use crate::output;
 #[derive(Debug, Args)]
 pub struct Status {
     #[command(flatten)]
-    connect: Connect,
-    /// Print JSON.
-    #[arg(long)]
-    json: bool,
+    ask: Ask,
 }
 
 impl Status {
     pub fn execute(self) -> anyhow::Result<()> {
-        let status: api::Status = self.connect.get(path::STATUS)?;
-        if self.json {
-            output::json(&status)?;
-        } else {
-            output::text(&text(&status))?;
-        }
+        let status: api::Status = self.ask.connect.get(path::STATUS)?;
+        self.ask.show(&status, text)?;
         match status.state {
             StatusState::Ok => Ok(()),
             StatusState::Degraded => Err(Failure::silent(Kind::Failed)),
@@ -81,6 +74,7 @@ fn text(status: &api::Status) -> String {
         line("crypto", text);
     }
     line("sas", format!("{} inbound, {} outbound", status.sas_in, status.sas_out));
+    line("spd", format!("{} rules", status.spd_rules));
     for (name, traffic) in [("outbound", status.outbound), ("inbound", status.inbound)] {
         line(
             name,
@@ -90,7 +84,7 @@ fn text(status: &api::Status) -> String {
             ),
         );
     }
-    line("kernel", format!("{} refused or dropped (`ravelin counters` says why)", status.kernel_refused));
+    line("kernel", format!("{} refused or dropped (`ravelin stats` says why)", status.kernel_refused));
     out
 }
 

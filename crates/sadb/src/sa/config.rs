@@ -32,6 +32,32 @@ impl fmt::Display for Spi {
     }
 }
 
+/// What an inbound association is found by (RFC 4301 section 4.1). The SPI is not enough where several
+/// [key classes](super::options::KeyClass) are in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SaName {
+    /// The SPI.
+    pub spi: Spi,
+    /// The destination of its outer packets, if it is found by that.
+    pub destination: Option<IpAddr>,
+    /// The source of its outer packets, if it is found by that.
+    pub source: Option<IpAddr>,
+}
+
+impl SaName {
+    /// Whether it says no more than an SPI.
+    #[inline]
+    pub const fn is_spi_alone(&self) -> bool {
+        self.destination.is_none()
+    }
+}
+
+impl From<Spi> for SaName {
+    fn from(spi: Spi) -> SaName {
+        SaName { spi, destination: None, source: None }
+    }
+}
+
 /// What an association encloses (RFC 4301 section 4.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mode {
@@ -249,6 +275,9 @@ impl SaConfig {
         };
         if let Some(&dscp) = codepoints.iter().find(|dscp| **dscp > 63) {
             return Err(SadError::Dscp(dscp));
+        }
+        if options.class != KeyClass::Spi && !protocol.is_keyed() {
+            return Err(SadError::ClassWithoutKey(protocol));
         }
         if options.next == Some(self.spi) {
             return Err(SadError::OwnNext(self.spi));

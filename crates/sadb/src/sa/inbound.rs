@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use crypto::Registry;
 use wire::{DropReason, Flow, Time};
 
-use super::config::{Direction, SaConfig, Selectors, Spi};
+use super::config::{Direction, SaConfig, SaName, Selectors, Spi};
 use super::counters::Counters;
 use super::key::{Key, Shape};
 use super::options::{KeyClass, Life, LifeState, Lifetime};
@@ -25,6 +25,8 @@ pub struct InboundSa {
     /// What it carried and refused.
     pub counters: Counters,
     selectors: Selectors,
+    /// Its fragments never meet those of another number.
+    context: u32,
     config: Box<SaConfig>,
 }
 
@@ -71,6 +73,7 @@ impl InboundSa {
             },
             counters: Counters::default(),
             selectors: config.effective_selectors(),
+            context: config.spi.0,
             config: Box::new(config),
         })
     }
@@ -120,6 +123,28 @@ impl InboundSa {
     #[inline]
     pub fn spi(&self) -> Spi {
         self.spi
+    }
+
+    /// What it is found by, as its key class says.
+    pub fn name(&self) -> SaName {
+        let ends = &self.config.endpoints;
+        let (destination, source) = match self.config.options.class {
+            KeyClass::Spi => (None, None),
+            KeyClass::SpiDestination => (Some(ends.local), None),
+            KeyClass::SpiDestinationSource => (Some(ends.local), Some(ends.remote)),
+        };
+        SaName { spi: self.spi, destination, source }
+    }
+
+    /// Tells inner fragments of different associations apart: its SPI, or a number below 256 that its database gave it, as
+    /// several may have one SPI.
+    #[inline]
+    pub fn context(&self) -> u32 {
+        self.context
+    }
+
+    pub(crate) fn set_context(&mut self, context: u32) {
+        self.context = context;
     }
 
     /// The key, ready for use.

@@ -1,9 +1,14 @@
 //! Inbound associations by SPI: an array index and one comparison, no hash that a stranger could crowd.
 //!
 //! The low 12 bits of an SPI name its home slot. SPIs that we choose live at home by construction; one that the
-//! operator chose lives at home if the slot is free and is found through a sorted table otherwise.
+//! operator chose lives at home if the slot is free and is found through a sorted table otherwise. Associations whose
+//! [key class](crate::sa::KeyClass) is longer than the SPI are in a table of their own, see `scoped.rs`.
 
-use crate::{InboundSa, MAX_SAS, SadError, Spi};
+use std::net::IpAddr;
+
+use super::scoped::Scoped;
+use crate::sa::KeyClass;
+use crate::{InboundSa, MAX_SAS, SaName, SadError, Spi};
 
 const HOME: u32 = MAX_SAS as u32 - 1;
 
@@ -26,6 +31,8 @@ pub struct InboundSad {
     /// Where the search for a free slot goes on, so that a slot rests before it is used again.
     cursor: usize,
     taken: usize,
+    /// `None`: no association has a longer key than its SPI.
+    scoped: Option<Box<Scoped>>,
 }
 
 impl InboundSad {
@@ -38,6 +45,7 @@ impl InboundSad {
             last_tags: vec![0; MAX_SAS].into_boxed_slice(),
             cursor: 0,
             taken: 0,
+            scoped: None,
         }
     }
 
@@ -52,7 +60,7 @@ impl InboundSad {
         let mut tag = random >> HOME.count_ones();
         // Tag zero could make a reserved SPI; a tag used in this slot just before could name an association that the
         // peer still sends on; the operator may have chosen this SPI by hand.
-        while tag == 0 || tag == self.last_tags[slot] || self.slot_of(join(tag, slot)).is_some() {
+        while tag == 0 || tag == self.last_tags[slot] || self.is_used(join(tag, slot)) {
             tag = if tag >= tags { 1 } else { tag + 1 };
         }
         let spi = join(tag, slot);
@@ -81,6 +89,12 @@ impl InboundSad {
         if spi.is_reserved() {
             return Err(SadError::ReservedSpi(spi));
         }
+        if sa.config().options.class != KeyClass::Spi {
+            self.scoped.get_or_insert_default().insert(sa)?;
+            // If the SPI was promised it is in use now, if not in a slot.
+            self.release_spi(spi);
+            return Ok(());
+        }
         let slot = match self.slot_of(spi) {
             Some(slot) if matches!(self.slots[slot], Slot::Promised) => slot,
             Some(_) => return Err(SadError::DuplicateSpi(spi)),
@@ -94,7 +108,17 @@ impl InboundSad {
     ///
     /// # Errors
     /// [`SadError::UnknownSpi`].
-    pub fn remove(&mut self, spi: Spi) -> Result<InboundSa, SadError> {
+    pub fn remove(&mut self, name: impl Into<SaName>) -> Result<InboundSa, SadError> {
+        let name = name.into();
+        let spi = name.spi;
+        if !name.is_spi_alone() {
+            let scoped = self.scoped.as_mut().ok_or(SadError::UnknownSpi(spi))?;
+            let sa = scoped.remove(&name).ok_or(SadError::UnknownSpi(spi))?;
+            if scoped.is_empty() {
+                self.scoped = None;
+            }
+            return Ok(sa);
+        }
         let slot = self.slot_of(spi).ok_or(SadError::UnknownSpi(spi))?;
         match std::mem::replace(&mut self.slots[slot], Slot::Promised) {
             Slot::Taken(sa) => {
@@ -106,9 +130,56 @@ impl InboundSad {
         }
     }
 
-    /// The association with this SPI.
+    /// The association that a packet from `source` to `destination` with this SPI belongs to: the one that names both
+    /// addresses, then the destination, then the SPI alone (RFC 4301 section 4.1).
     #[inline]
-    pub fn get_mut(&mut self, spi: Spi) -> Option<&mut InboundSa> {
+    pub fn find(&self, spi: Spi, source: IpAddr, destination: IpAddr) -> Option<&InboundSa> {
+        match &self.scoped {
+            None => self.by_spi(spi),
+            Some(scoped) => match scoped.find(spi, source, destination) {
+                Some(at) => scoped.at(at),
+                None => self.by_spi(spi),
+            },
+        }
+    }
+
+    /// As [`Self::find`], to change it.
+    #[inline]
+    pub fn find_mut(&mut self, spi: Spi, source: IpAddr, destination: IpAddr) -> Option<&mut InboundSa> {
+        if self.scoped.is_some() {
+            let found = self.scoped.as_ref().and_then(|scoped| scoped.find(spi, source, destination));
+            if let Some(at) = found {
+                return self.scoped.as_mut()?.at_mut(at);
+            }
+        }
+        self.by_spi_mut(spi)
+    }
+
+    /// The association of this name. An [`Spi`] names the one that is found by it alone.
+    #[inline]
+    pub fn get_mut(&mut self, name: impl Into<SaName>) -> Option<&mut InboundSa> {
+        let name = name.into();
+        if name.is_spi_alone() {
+            return self.by_spi_mut(name.spi);
+        }
+        let scoped = self.scoped.as_mut()?;
+        let at = scoped.position(&name)?;
+        scoped.at_mut(at)
+    }
+
+    /// The association of this name, to look at.
+    #[inline]
+    pub fn get(&self, name: impl Into<SaName>) -> Option<&InboundSa> {
+        let name = name.into();
+        if name.is_spi_alone() {
+            return self.by_spi(name.spi);
+        }
+        let scoped = self.scoped.as_ref()?;
+        scoped.at(scoped.position(&name)?)
+    }
+
+    #[inline]
+    fn by_spi_mut(&mut self, spi: Spi) -> Option<&mut InboundSa> {
         let slot = self.slot_of(spi)?;
         match &mut self.slots[slot] {
             Slot::Taken(sa) => Some(sa),
@@ -116,9 +187,8 @@ impl InboundSad {
         }
     }
 
-    /// The association with this SPI, to look at.
     #[inline]
-    pub fn get(&self, spi: Spi) -> Option<&InboundSa> {
+    fn by_spi(&self, spi: Spi) -> Option<&InboundSa> {
         match &self.slots[self.slot_of(spi)?] {
             Slot::Taken(sa) => Some(sa),
             Slot::Promised | Slot::Free => None,
@@ -127,18 +197,20 @@ impl InboundSad {
 
     /// Every association, in no order that means anything.
     pub fn list(&self) -> impl Iterator<Item = &InboundSa> {
-        self.slots.iter().filter_map(|slot| match slot {
+        let slots = self.slots.iter().filter_map(|slot| match slot {
             Slot::Taken(sa) => Some(sa.as_ref()),
             Slot::Promised | Slot::Free => None,
-        })
+        });
+        slots.chain(self.scoped.iter().flat_map(|scoped| scoped.iter()))
     }
 
     /// Every association, to let time pass for it.
     pub fn list_mut(&mut self) -> impl Iterator<Item = &mut InboundSa> {
-        self.slots.iter_mut().filter_map(|slot| match slot {
+        let slots = self.slots.iter_mut().filter_map(|slot| match slot {
             Slot::Taken(sa) => Some(sa.as_mut()),
             Slot::Promised | Slot::Free => None,
-        })
+        });
+        slots.chain(self.scoped.iter_mut().flat_map(|scoped| scoped.iter_mut()))
     }
 
     /// How many associations there are.
@@ -149,6 +221,10 @@ impl InboundSad {
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.list().next().is_none()
+    }
+
+    fn is_used(&self, spi: Spi) -> bool {
+        self.slot_of(spi).is_some() || self.scoped.as_ref().is_some_and(|scoped| scoped.has(spi))
     }
 
     #[inline]

@@ -140,6 +140,28 @@ impl OutboundSad {
         Ok(index)
     }
 
+    /// Put an association in the place of another in one step: no lookup finds both, and none finds neither.
+    ///
+    /// # Errors
+    /// [`SadError::UnknownSpi`] of the old one, [`SadError::DuplicateSpi`] of the new one; nothing has changed then.
+    pub fn replace(
+        &mut self,
+        old: Spi,
+        remote: IpAddr,
+        sa: OutboundSa,
+    ) -> Result<(OutboundSa, SaIndex), SadError> {
+        let spi = sa.spi();
+        if self.position(old, remote).is_none() {
+            return Err(SadError::UnknownSpi(old));
+        }
+        if self.position(spi, sa.config().endpoints.remote).is_some() {
+            return Err(SadError::DuplicateSpi(spi));
+        }
+        let before = self.remove(old, remote)?;
+        // It has the room of the one before.
+        Ok((before, self.insert(sa)?))
+    }
+
     /// Take out the association to this peer with this SPI.
     ///
     /// # Errors
@@ -219,6 +241,17 @@ impl OutboundSad {
             }
         }
         Err(reason)
+    }
+
+    /// The association to this peer with this SPI. A search through all of them, for the control plane.
+    pub fn named(&self, spi: Spi, remote: IpAddr) -> Option<&OutboundSa> {
+        self.slots[self.position(spi, remote)?].as_ref().map(|(_, sa)| sa)
+    }
+
+    /// As [`Self::named`], to change it.
+    pub fn named_mut(&mut self, spi: Spi, remote: IpAddr) -> Option<&mut OutboundSa> {
+        let slot = self.position(spi, remote)?;
+        self.slots[slot].as_mut().map(|(_, sa)| sa)
     }
 
     /// The association of this name, unless it was removed.

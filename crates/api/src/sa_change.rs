@@ -1,0 +1,93 @@
+//! Changes to associations that live.
+
+use std::net::IpAddr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::sa_options::Limits;
+use crate::{Keymat, SaInfo, Spi, SpiRequest};
+
+/// PATCH `/v1/sa/{spi}`: what is absent stays as it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SaUpdate {
+    /// Packets in the replay window (inbound): a power of two, 64 to 65536; 0: no replay protection.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replay_window: Option<u32>,
+    /// Its soft limits, all of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub soft: Option<Limits>,
+    /// Its hard limits, all of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hard: Option<Limits>,
+}
+
+/// The answer to [`SaUpdate`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SaUpdated {
+    /// The association as it is now.
+    pub sa: SaInfo,
+}
+
+fn overlap() -> u64 {
+    30
+}
+
+/// POST `/v1/replace`: successors for a pair, or for one of it, make before break. A successor has everything of the old
+/// association but SPI, key and, if given, suite. The inbound one comes first; the outbound ones are exchanged between two
+/// packets; the old inbound one goes when the overlap has passed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SaReplace {
+    /// The inbound half.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inbound: Option<ReplaceOne>,
+    /// The outbound half.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outbound: Option<ReplaceOne>,
+    /// Seconds that the old inbound association stays.
+    #[serde(default = "overlap")]
+    pub overlap_seconds: u64,
+}
+
+/// One half.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReplaceOne {
+    /// The association that goes.
+    pub old: Spi,
+    /// Its peer, where associations to several have this SPI.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remote: Option<IpAddr>,
+    /// The SPI of the successor; `"auto"`, inbound: the daemon chooses. Inbound and without a key: one that is there already.
+    pub spi: SpiRequest,
+    /// The suite of the successor; that of the old one if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suite: Option<String>,
+    /// Its key, as in [`crate::SaAdd::keymat`].
+    #[serde(default)]
+    pub keymat: Keymat,
+}
+
+/// The answer to [`SaReplace`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SaReplaced {
+    /// The successors, inbound first.
+    pub sas: Vec<SaInfo>,
+    /// Those that they replace: an inbound one as it is from now on, an outbound one as it was.
+    pub replaced: Vec<SaInfo>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_replacement_hides_its_keys_and_has_a_default_overlap() {
+        let text = r#"{"outbound":{"old":"0x1000","spi":"0x1001","keymat":"00112233"}}"#;
+        let request: SaReplace = serde_json::from_str(text).unwrap();
+        assert_eq!((request.overlap_seconds, &request.inbound), (30, &None));
+        assert!(!format!("{request:?}").contains("0011"));
+        assert!(serde_json::from_str::<SaReplace>(r#"{"both":1}"#).is_err());
+    }
+}

@@ -1,0 +1,35 @@
+//! Who had the daemon do what must leave a trace: a line of the log and an event, never a key.
+
+use api::{Audit, Event};
+use axum::extract::connect_info::Connected;
+use axum::serve::IncomingStream;
+use tokio::net::UnixListener;
+
+use crate::plane::Plane;
+
+/// The other end of a connection to the control socket, as the kernel said when it was made (SO_PEERCRED).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Asker {
+    /// The user; `u32::MAX` if the kernel did not say.
+    pub uid: u32,
+    /// The process, if there is one on this host.
+    pub pid: Option<i32>,
+}
+
+impl Connected<IncomingStream<'_, UnixListener>> for Asker {
+    fn connect_info(stream: IncomingStream<'_, UnixListener>) -> Asker {
+        match stream.io().peer_cred() {
+            Ok(peer) => Asker { uid: peer.uid(), pid: peer.pid() },
+            Err(_) => Asker { uid: u32::MAX, pid: None },
+        }
+    }
+}
+
+impl Plane {
+    /// Leave the trace.
+    pub fn audit(&self, asker: Asker, action: &str, detail: String) {
+        let Asker { uid, pid } = asker;
+        tracing::warn!(uid, pid = pid.unwrap_or(0), action, "audit: {detail}");
+        self.hub.tell(Event::Audit(Audit { action: action.to_owned(), uid, pid, detail }));
+    }
+}

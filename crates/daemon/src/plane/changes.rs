@@ -1,0 +1,395 @@
+//! The control plane's verbs for associations that live: limits, replay windows, successors, and their keys for Wireshark.
+
+use std::net::IpAddr;
+
+use api::{Direction, Keymat, ReplaceOne, SaInfo, SaReplace, SaReplaced, SaUpdate, SpiRequest};
+use crypto::{Secret, SuiteId};
+use sadb::sa::{KeyClass, Lifetime};
+use sadb::{InboundSa, OutboundSa, SaConfig, SaName, Spi, wireshark};
+use wire::Time;
+use zeroize::Zeroizing;
+
+use super::{Plane, settle};
+use crate::associations::{self, SaView};
+use crate::refused::{Fault, Refused};
+
+/// Which association is meant, where its SPI does not say it alone.
+#[derive(Clone, Copy, Debug, Default, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Which {
+    /// Its direction.
+    pub direction: Option<Direction>,
+    /// This host's outer address, or the group.
+    pub local: Option<IpAddr>,
+    /// The peer's.
+    pub remote: Option<IpAddr>,
+}
+
+/// An inbound association as its thread names it.
+pub(super) fn name_of(sa: &SaInfo) -> SaName {
+    let (destination, source) = match associations::class(sa.class.as_deref()) {
+        Ok(KeyClass::SpiDestination) => (Some(sa.local), None),
+        Ok(KeyClass::SpiDestinationSource) => (Some(sa.local), Some(sa.remote)),
+        Ok(KeyClass::Spi) | Err(_) => (None, None),
+    };
+    SaName { spi: Spi(sa.spi.0), destination, source }
+}
+
+fn bad(message: impl Into<String>) -> Refused {
+    Refused::new(Fault::BadRequest, message)
+}
+
+/// The limits that count after a change.
+fn merged(before: Lifetime, asked: &SaUpdate) -> Lifetime {
+    Lifetime {
+        soft: asked.soft.as_ref().map_or(before.soft, associations::limits),
+        hard: asked.hard.as_ref().map_or(before.hard, associations::limits),
+    }
+}
+
+impl Plane {
+    /// The one association that is meant.
+    ///
+    /// # Errors
+    /// If there is none, or more than one.
+    pub async fn find_sa(&self, spi: api::Spi, which: &Which) -> Result<SaInfo, Refused> {
+        let mut found = self.sas().await?;
+        found.retain(|sa| {
+            sa.spi == spi
+                && which.direction.is_none_or(|direction| direction == sa.direction)
+                && which.local.is_none_or(|local| local == sa.local)
+                && which.remote.is_none_or(|remote| remote == sa.remote)
+        });
+        match found.len() {
+            0 => Err(sadb::SadError::UnknownSpi(Spi(spi.0)).into()),
+            1 => Ok(found.remove(0)),
+            n => Err(Refused::new(Fault::Conflict, format!("{n} associations have SPI {spi}"))
+                .remedy("say which with --direction in|out, and --remote and --local if that is not enough")),
+        }
+    }
+
+    /// Change limits and replay window of an association while it works.
+    ///
+    /// # Errors
+    /// If there is none, or it cannot be as asked: then nothing has changed.
+    pub async fn update_sa(
+        &mut self,
+        spi: api::Spi,
+        which: &Which,
+        asked: SaUpdate,
+    ) -> Result<SaInfo, Refused> {
+        if asked == SaUpdate::default() {
+            return Err(bad("nothing is to change").remedy("give --replay-window, --soft or --hard"));
+        }
+        let sa = self.find_sa(spi, which).await?;
+        let gone = || Refused::from(sadb::SadError::UnknownSpi(Spi(spi.0)));
+        let view = match sa.direction {
+            Direction::In => {
+                let name = name_of(&sa);
+                let changed = self.inbound.ask(move |half| {
+                    let sa = half.engine.sa_mut(name)?;
+                    if let Some(Err(error)) = asked.replay_window.map(|size| sa.resize_replay(size)) {
+                        return Some(Err(error));
+                    }
+                    sa.set_lifetime(merged(sa.config().options.lifetime, &asked));
+                    Some(Ok(SaView::inbound(sa)))
+                });
+                changed.await?.ok_or_else(gone)??
+            }
+            Direction::Out if asked.replay_window.is_some() => {
+                return Err(bad("an outbound association has no replay window")
+                    .remedy("resize it at the receiver, or name the inbound one with --direction in"));
+            }
+            Direction::Out => {
+                let (spi, remote) = (Spi(sa.spi.0), sa.remote);
+                let changed = self.outbound.ask(move |half| {
+                    let sa = half.engine.sa_mut(spi, remote)?;
+                    sa.set_lifetime(merged(sa.config().options.lifetime, &asked));
+                    Some(SaView::outbound(sa))
+                });
+                changed.await?.ok_or_else(gone)?
+            }
+        };
+        Ok(view.named(|id| self.policy.app_name(id)))
+    }
+
+    /// Successors for a pair, or for one of it: first the inbound one, then the outbound ones change places between two packets,
+    /// and the old inbound one is given an end.
+    ///
+    /// # Errors
+    /// What is wrong with the request, or does not go with what there is; the old associations then work on as before.
+    pub async fn replace_sas(&mut self, request: SaReplace) -> Result<SaReplaced, Refused> {
+        let SaReplace { inbound, outbound, overlap_seconds } = request;
+        if inbound.is_none() && outbound.is_none() {
+            return Err(bad("nothing is to be replaced").remedy("name the old ones with --in and --out"));
+        }
+        let old_in = match &inbound {
+            Some(one) => Some(self.find_old(one, Direction::In).await?),
+            None => None,
+        };
+        let mut answer = SaReplaced { sas: Vec::new(), replaced: Vec::new() };
+        // What is to be undone if the second half fails.
+        let mut made = None;
+        if let (Some(one), Some(old)) = (inbound, &old_in) {
+            let (successor, new) = self.inbound_successor(one, old).await?;
+            if new {
+                made = Some(name_of(&successor));
+            }
+            answer.sas.push(successor);
+        }
+        if let Some(one) = outbound {
+            match self.replace_outbound(one).await {
+                Ok((new, old)) => {
+                    answer.sas.push(new);
+                    answer.replaced.push(old);
+                }
+                Err(refused) => {
+                    if let Some(name) = made {
+                        // Its key stays burnt: the peer may have sealed with it already.
+                        let _ = self.inbound.ask(move |half| half.engine.remove_sa(name).map(drop)).await;
+                    }
+                    return Err(refused);
+                }
+            }
+        }
+        if let Some(old) = &old_in {
+            let retired = self.retire(name_of(old), overlap_seconds).await?;
+            answer.replaced.insert(0, retired);
+        }
+        self.refresh_live_sas().await?;
+        Ok(answer)
+    }
+
+    async fn find_old(&self, one: &ReplaceOne, direction: Direction) -> Result<SaInfo, Refused> {
+        let which = Which { direction: Some(direction), local: None, remote: one.remote };
+        let old = self.find_sa(one.old, &which).await?;
+        if old.suite.is_empty() {
+            return Err(bad(format!("association {} has no key to replace", one.old))
+                .remedy("delete it and add another"));
+        }
+        Ok(old)
+    }
+
+    /// The successor of an inbound association, and whether it was made now.
+    async fn inbound_successor(&mut self, one: ReplaceOne, old: &SaInfo) -> Result<(SaInfo, bool), Refused> {
+        if one.keymat.is_empty() {
+            let SpiRequest::This(spi) = one.spi else {
+                return Err(bad("a successor needs a key")
+                    .remedy("give one, or the SPI of an inbound association that is there already"));
+            };
+            if spi == one.old {
+                return Err(bad(format!("association {spi} cannot follow itself")).remedy("name another one"));
+            }
+            let which = Which { direction: Some(Direction::In), local: None, remote: Some(old.remote) };
+            return Ok((self.find_sa(spi, &which).await?, false));
+        }
+        let name = name_of(old);
+        let config = self.inbound.ask(move |half| half.engine.sad().get(name).map(|sa| sa.config().clone()));
+        let config = config.await?.ok_or(sadb::SadError::UnknownSpi(name.spi))?;
+        let (spi, chosen) = match one.spi {
+            SpiRequest::This(spi) => (Spi(spi.0), false),
+            SpiRequest::Auto => (self.allocate_spi().await?, true),
+        };
+        let added = self.add_inbound(config, spi, one).await;
+        if added.is_err() && chosen {
+            let _ = self.inbound.ask(move |half| half.engine.release_spi(spi)).await;
+        }
+        Ok((added?.named(|id| self.policy.app_name(id)), true))
+    }
+
+    async fn add_inbound(&mut self, old: SaConfig, spi: Spi, one: ReplaceOne) -> Result<SaView, Refused> {
+        let config = successor(old, spi, one.suite.as_deref(), one.keymat)?;
+        let admission = self.keys.admit(&config)?;
+        let added = match InboundSa::new(config, &self.keys.registry) {
+            Ok(sa) => {
+                let sa = sa.starting(netio::clock::monotonic());
+                let view = SaView::inbound(&sa);
+                settle(self.inbound.ask(move |half| half.engine.add_sa(sa)).await, view)
+            }
+            Err(error) => Err((error.into(), true)),
+        };
+        added.map_err(|(refused, never_used)| {
+            if never_used {
+                self.keys.withdraw(admission);
+            }
+            refused
+        })
+    }
+
+    /// The new outbound association and the old one as it was.
+    async fn replace_outbound(&mut self, one: ReplaceOne) -> Result<(SaInfo, SaInfo), Refused> {
+        let old = self.find_old(&one, Direction::Out).await?;
+        let SpiRequest::This(spi) = one.spi else {
+            return Err(bad("the SPI of an outbound association is the peer's choice")
+                .remedy("give the SPI of the peer's new inbound association"));
+        };
+        let (old_spi, remote) = (Spi(old.spi.0), old.remote);
+        let config = self.outbound.ask(move |half| {
+            let sad = half.engine.sad();
+            let before = sad.list().find(|(_, sa)| sa.config().options.next == Some(old_spi));
+            let config = sad.named(old_spi, remote).map(|sa| sa.config().clone());
+            (config, before.map(|(_, sa)| sa.spi()))
+        });
+        let (config, before) = config.await?;
+        if let Some(before) = before {
+            return Err(Refused::new(
+                Fault::Conflict,
+                format!("{old_spi} is a member of the bundle that {before} leads to it"),
+            )
+            .remedy("add the members of a new bundle, then delete those of the old one"));
+        }
+        let config = config.ok_or(sadb::SadError::UnknownSpi(old_spi))?;
+        let config = successor(config, Spi(spi.0), one.suite.as_deref(), one.keymat)?;
+        let admission = self.keys.admit(&config)?;
+        let replaced = match OutboundSa::new(config, &self.keys.registry) {
+            Ok(sa) => {
+                let sa = sa.starting(netio::clock::monotonic());
+                let view = SaView::outbound(&sa);
+                let swap = self.outbound.ask(move |half| half.engine.replace_sa(old_spi, remote, sa));
+                let swapped = swap.await.map(|swapped| swapped.map(|old| SaView::outbound(&old)));
+                let old = match &swapped {
+                    Ok(Ok(old)) => Some(old.clone()),
+                    _ => None,
+                };
+                settle(swapped.map(|swapped| swapped.map(drop)), view).map(|new| (new, old))
+            }
+            Err(error) => Err((error.into(), true)),
+        };
+        match replaced {
+            Ok((new, was)) => {
+                let named = |view: SaView| view.named(|id| self.policy.app_name(id));
+                Ok((named(new), was.map_or(old, named)))
+            }
+            Err((refused, never_used)) => {
+                if never_used {
+                    self.keys.withdraw(admission);
+                }
+                Err(refused)
+            }
+        }
+    }
+
+    /// Give an inbound association an end so many seconds from now, unless it has an earlier one.
+    async fn retire(&mut self, name: SaName, overlap_seconds: u64) -> Result<SaInfo, Refused> {
+        let now = netio::clock::monotonic();
+        let retired = self.inbound.ask(move |half| {
+            if overlap_seconds == 0 {
+                return half.engine.remove_sa(name).ok().map(|sa| SaView::inbound(&sa));
+            }
+            let sa = half.engine.sa_mut(name)?;
+            let mut lifetime = sa.config().options.lifetime;
+            // Begun seconds do not count.
+            let end = age(sa.life.added(), now).saturating_add(overlap_seconds).saturating_add(1);
+            if lifetime.hard.seconds == 0 || lifetime.hard.seconds > end {
+                lifetime.hard.seconds = end;
+                sa.set_lifetime(lifetime);
+            }
+            Some(SaView::inbound(sa))
+        });
+        let view = retired.await?.ok_or(sadb::SadError::UnknownSpi(name.spi))?;
+        Ok(view.named(|id| self.policy.app_name(id)))
+    }
+
+    /// The associations, or those with one SPI, as lines of Wireshark's `esp_sa` table with their keys; what has no line is said
+    /// in a comment. With them, the SPIs that were written. The octets are wiped.
+    ///
+    /// # Errors
+    /// If there is none, or a data thread does not answer.
+    pub async fn wireshark_rows(&self, spi: Option<Spi>) -> Result<(Zeroizing<Vec<u8>>, Vec<Spi>), Refused> {
+        let wanted = move |sa: Spi| spi.is_none_or(|spi| spi == sa);
+        let mut lines = self
+            .inbound
+            .ask(move |half| {
+                let sas = half.engine.sad().list().filter(|sa| wanted(sa.spi()));
+                sas.map(|sa| ExportLine::of(sa.config())).collect::<Vec<_>>()
+            })
+            .await?;
+        lines.extend(
+            self.outbound
+                .ask(move |half| {
+                    let sas = half.engine.sad().list().filter(|(_, sa)| wanted(sa.spi()));
+                    sas.map(|(_, sa)| ExportLine::of(sa.config())).collect::<Vec<_>>()
+                })
+                .await?,
+        );
+        if lines.is_empty() {
+            return match spi {
+                Some(spi) => Err(sadb::SadError::UnknownSpi(spi).into()),
+                None => Err(Refused::new(Fault::NotFound, "there are no associations")
+                    .remedy("add them with `ravelin sa add`")),
+            };
+        }
+        let room = lines.iter().map(|line| line.text.len() + 1).sum();
+        // In one piece: a text that grows leaves copies of the keys behind.
+        let mut out = Zeroizing::new(Vec::with_capacity(room));
+        for line in &lines {
+            out.extend_from_slice(line.text.as_bytes());
+            out.push(b'\n');
+        }
+        Ok((out, lines.iter().filter(|line| line.has_key).map(|line| line.spi).collect()))
+    }
+}
+
+/// Seconds, rounded down.
+fn age(since: Time, now: Time) -> u64 {
+    now.since(since).as_secs()
+}
+
+/// The same association under another SPI with another key.
+fn successor(old: SaConfig, spi: Spi, suite: Option<&str>, keymat: Keymat) -> Result<SaConfig, Refused> {
+    let suite = match suite {
+        None => old.suite,
+        Some(name) => name.parse::<SuiteId>().map_err(|error| {
+            bad(error.to_string()).remedy("leave it out for the suite of the old association")
+        })?,
+    };
+    let octets = keymat.octets().map_err(|error| {
+        bad(error.to_string()).remedy(format!("give {} hexadecimal digits", 2 * suite.keymat_len()))
+    })?;
+    let config = SaConfig { spi, suite, keymat: Secret::new(octets.to_vec()), ..old };
+    config.check()?;
+    Ok(config)
+}
+
+/// A line of the table, or why there is none.
+struct ExportLine {
+    spi: Spi,
+    has_key: bool,
+    text: Zeroizing<String>,
+}
+
+impl ExportLine {
+    fn of(config: &SaConfig) -> ExportLine {
+        let spi = config.spi;
+        match wireshark::row(config) {
+            Ok(row) if config.options.extended_sequence => {
+                // The older versions check the ICV of such packets wrongly; they decrypt them all the same.
+                let note = "# the next one has sequence numbers of 64 bits: Wireshark before 4.2 calls its ICV wrong\n";
+                let mut text = Zeroizing::new(String::with_capacity(note.len() + row.len()));
+                text.push_str(note);
+                text.push_str(&row);
+                ExportLine { spi, has_key: true, text }
+            }
+            Ok(text) => ExportLine { spi, has_key: true, text },
+            Err(why) => {
+                let (source, destination) = wireshark::ends(config);
+                let text = Zeroizing::new(format!("# {spi} from {source} to {destination}: {why}"));
+                ExportLine { spi, has_key: false, text }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_that_are_not_named_stay() {
+        let packets = |packets| sadb::sa::Limits { packets, ..Default::default() };
+        let before = Lifetime { soft: packets(1), hard: packets(2) };
+        let asked =
+            SaUpdate { hard: Some(api::Limits { packets: 9, ..Default::default() }), ..Default::default() };
+        assert_eq!(merged(before, &asked), Lifetime { soft: packets(1), hard: packets(9) });
+    }
+}

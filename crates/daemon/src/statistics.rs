@@ -1,0 +1,266 @@
+//! Everything that is counted, in the manner of netstat: by protocol and database, each number with what it is a number of.
+
+use std::collections::BTreeMap;
+
+use api::{CountersSection, Line};
+use engine::Traffic;
+use sadb::sa::SaProtocol;
+use wire::DropReason;
+
+use crate::datapath::{InboundHalf, OutboundHalf};
+use crate::kernel_counters;
+
+/// The protocols that associations have, in the order in which they are shown.
+const PROTOCOLS: [SaProtocol; 4] = [SaProtocol::Esp, SaProtocol::Ah, SaProtocol::IpComp, SaProtocol::IpIp];
+
+/// What one data thread counted.
+#[derive(Clone, Debug, Default)]
+pub struct Half {
+    /// Packets taken from the device or the sockets.
+    received: u64,
+    protected: Traffic,
+    clear: Traffic,
+    replies: Traffic,
+    /// Packets that wait for an association.
+    held: u64,
+    /// Every reason for which packets ended, and how many did. Engine and device may both have met one.
+    pub drops: BTreeMap<DropReason, u64>,
+    /// What the associations that there are carried, by protocol, and how many there are.
+    carried: [(u64, Traffic); 4],
+}
+
+impl Half {
+    /// The outbound thread.
+    pub fn outbound(half: &OutboundHalf) -> Half {
+        let sas = half.engine.sad().list().map(|(_, sa)| (sa.config().options.protocol, &sa.counters));
+        Half { held: half.engine.held() as u64, ..Half::new(half.engine.tally(), &half.losses, sas) }
+    }
+
+    /// The inbound thread.
+    pub fn inbound(half: &InboundHalf) -> Half {
+        let sas = half.engine.sad().list().map(|sa| (sa.config().options.protocol, &sa.counters));
+        Half::new(half.engine.tally(), &half.losses, sas)
+    }
+
+    fn new<'a>(
+        tally: &engine::Tally,
+        losses: &crate::datapath::Losses,
+        sas: impl Iterator<Item = (SaProtocol, &'a sadb::Counters)>,
+    ) -> Half {
+        let mut half = Half {
+            received: losses.received,
+            protected: tally.protected,
+            clear: tally.clear,
+            replies: tally.replies,
+            ..Half::default()
+        };
+        for (reason, count) in tally.drops().chain(losses.drops()) {
+            *half.drops.entry(reason).or_default() += count;
+        }
+        for (protocol, counters) in sas {
+            let at = PROTOCOLS.iter().position(|other| *other == protocol);
+            if let Some((count, traffic)) = at.and_then(|at| half.carried.get_mut(at)) {
+                *count += 1;
+                traffic.packets += counters.packets;
+                traffic.bytes += counters.bytes;
+            }
+        }
+        half
+    }
+
+    fn sas(&self) -> u64 {
+        self.carried.iter().map(|(count, _)| count).sum()
+    }
+}
+
+/// What there is to show.
+#[derive(Clone, Copy, Debug)]
+pub struct Figures<'a> {
+    /// The outbound thread.
+    pub outbound: &'a Half,
+    /// The inbound thread.
+    pub inbound: &'a Half,
+    /// Datagrams that found the UDP socket full.
+    pub overrun: u64,
+    /// Rules of the SPD.
+    pub rules: u64,
+    /// Applications of the policy.
+    pub applications: u64,
+    /// SPIs promised to key managers.
+    pub promised: u64,
+    /// What the kernel half counted.
+    pub kernel: &'a [(&'static str, u64)],
+}
+
+/// Where a reason is shown.
+fn section(reason: DropReason) -> &'static str {
+    use DropReason as R;
+    match reason {
+        R::Truncated | R::BadVersion | R::BadHeader | R::BadChecksum | R::TooManyExtensions => "ip",
+        R::GsoInvalid | R::BadOption | R::RoutingHeader | R::RoutingUnfinished => "ip",
+        R::BadRecord | R::Unstamped | R::Disagreement | R::PolicyDiscard | R::NoSpdEntry => "spd",
+        R::RuleDiscard | R::PfpUnavailable | R::InboundPolicy | R::WrongDevice => "spd",
+        R::NoSa | R::SaTooWeak | R::SelectorMismatch | R::UnknownSpi | R::WrongPeer => "sad",
+        R::WrongProtocol | R::SequenceExhausted | R::SaExpired | R::UnknownTunnel | R::UnknownCpi => "sad",
+        R::Unkeyed | R::ChainMissing | R::ChainDead | R::ChainTooLong | R::ChainEncapsulation => "sad",
+        R::ChainUnkeyed | R::NestingLimit => "sad",
+        R::AuthFailed | R::Replayed | R::ReplayTooOld | R::SequenceZero => "integrity",
+        R::EspTooShort | R::EspPadding | R::EspNextHeader | R::EspDummy => "esp",
+        R::AhTooShort | R::AhLength | R::AhNextHeader | R::AhHeaders => "ah",
+        R::IpCompTooShort | R::IpCompNextHeader | R::IpCompCorrupt | R::IpCompBomb => "ipcomp",
+        R::IpIpHeader => "ipip",
+        R::NotEsp | R::Keepalive | R::IkeUnsupported => "udp",
+        R::HoldFull | R::HoldExpired | R::AcquireRefused => "hold",
+        R::Fragment | R::FragmentHeld | R::FragmentLimit => "fragments",
+        R::TooBig | R::TooLong | R::NoRoom => "size",
+        R::BeetHeader | R::BeetNextHeader | R::BeetAddress | R::EcnCongestion => "modes",
+        R::TransportOptions | R::TransportAddress => "modes",
+        R::Backpressure | R::Unroutable | R::HandOver => "devices",
+        #[allow(unreachable_patterns, reason = "a new reason is shown before somebody says where")]
+        _ => "other",
+    }
+}
+
+/// Everything, zeros included.
+pub fn sections(figures: &Figures<'_>) -> Vec<CountersSection> {
+    let Figures { outbound, inbound, overrun, rules, applications, promised, kernel } = *figures;
+    let mut book = Book::default();
+    book.line("ip", "out.received", outbound.received, "packets from programs, by way of the TUN");
+    book.line("ip", "out.protected", outbound.protected.packets, "packets left under protection");
+    book.line(
+        "ip",
+        "out.protected_octets",
+        outbound.protected.bytes,
+        "octets of these before they were sealed",
+    );
+    book.line("ip", "out.clear", outbound.clear.packets, "packets left in clear, as policy says");
+    book.line("ip", "in.received", inbound.received, "packets from the wire");
+    book.line(
+        "ip",
+        "in.delivered",
+        inbound.protected.packets,
+        "packets came out of associations for this host",
+    );
+    book.line("ip", "in.delivered_octets", inbound.protected.bytes, "octets of these after they were opened");
+    for (at, protocol) in PROTOCOLS.iter().enumerate() {
+        for (way, half, verb) in [("out", outbound, "sealed"), ("in", inbound, "opened")] {
+            let (sas, traffic) = half.carried.get(at).copied().unwrap_or_default();
+            let name = protocol.name();
+            book.line(name, &format!("{way}.sas"), sas, &format!("{way}bound associations"));
+            let text = format!("packets that these have {verb}");
+            book.line(name, &format!("{way}.packets"), traffic.packets, &text);
+            book.line(
+                name,
+                &format!("{way}.octets"),
+                traffic.bytes,
+                &format!("octets that these have {verb}"),
+            );
+        }
+    }
+    book.section("integrity");
+    book.line("udp", "in.socket_overrun", overrun, "datagrams found the socket's queue full");
+    book.line("spd", "applications", applications, "applications with a policy");
+    book.line("spd", "rules", rules, "rules");
+    book.line("sad", "out.sas", outbound.sas(), "outbound associations");
+    book.line("sad", "in.sas", inbound.sas(), "inbound associations");
+    book.line("sad", "promised", promised, "SPIs promised to key managers");
+    book.line("hold", "out.held", outbound.held, "packets wait for an association");
+    book.line("size", "out.told", outbound.replies.packets, "packets were answered with what fits");
+    for (way, half) in [("out", outbound), ("in", inbound)] {
+        for reason in DropReason::ALL {
+            let count = half.drops.get(reason).copied().unwrap_or(0);
+            let text = format!("{way}bound packets: {}", sentence(reason.text()));
+            book.line(section(*reason), &format!("{way}.{}", reason.name()), count, &text);
+        }
+    }
+    for (word, count) in kernel {
+        let text = kernel_counters::text(word).map_or_else(|| (*word).to_owned(), sentence);
+        book.line("kernel", word, *count, &text);
+    }
+    book.sections
+}
+
+/// Behind a number and a colon, a sentence has no capital and no full stop.
+fn sentence(text: &str) -> String {
+    let text = text.strip_suffix('.').unwrap_or(text);
+    let mut chars = text.chars();
+    match (chars.next(), chars.clone().next()) {
+        // An abbreviation stays one.
+        (Some(first), Some(second)) if !second.is_uppercase() => first.to_lowercase().chain(chars).collect(),
+        _ => text.to_owned(),
+    }
+}
+
+#[derive(Default)]
+struct Book {
+    sections: Vec<CountersSection>,
+}
+
+impl Book {
+    /// The section of this name, in the order of first use.
+    fn section(&mut self, name: &str) -> &mut CountersSection {
+        let at = self.sections.iter().position(|section| section.name == name).unwrap_or_else(|| {
+            self.sections.push(CountersSection { name: name.to_owned(), lines: Vec::new() });
+            self.sections.len() - 1
+        });
+        &mut self.sections[at]
+    }
+
+    fn line(&mut self, section: &str, word: &str, count: u64, text: &str) {
+        let line = Line { word: word.to_owned(), count, text: text.to_owned() };
+        self.section(section).lines.push(line);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_reason_is_shown_once_each_way_and_somebody_said_where() {
+        let mut half = Half::default();
+        half.drops.insert(DropReason::NoSa, 7);
+        let (rules, applications, promised) = (1, 2, 3);
+        let kernel = [("tun_no_proof", 5)];
+        let figures = Figures {
+            outbound: &half,
+            inbound: &Half::default(),
+            overrun: 4,
+            rules,
+            applications,
+            promised,
+            kernel: &kernel,
+        };
+        let sections = sections(&figures);
+        let words: Vec<_> = sections
+            .iter()
+            .flat_map(|section| {
+                section.lines.iter().map(move |line| (section.name.clone(), line.word.clone()))
+            })
+            .collect();
+        assert_eq!(words.iter().collect::<BTreeSet<_>>().len(), words.len());
+        for reason in DropReason::ALL {
+            for way in ["in", "out"] {
+                let word = format!("{way}.{}", reason.name());
+                assert_eq!(words.iter().filter(|(_, w)| *w == word).count(), 1, "{word}");
+            }
+            assert_ne!(section(*reason), "other", "{reason}");
+        }
+        let sad = sections.iter().find(|section| section.name == "sad").unwrap();
+        let line = sad.lines.iter().find(|line| line.word == "out.no_sa").unwrap();
+        assert_eq!(line.count, 7);
+        assert!(line.text.starts_with("outbound packets: the policy demands"), "{}", line.text);
+        assert_eq!(
+            sections.last().unwrap().lines[0].text,
+            "a packet came out of the TUN without proof of protection"
+        );
+    }
+
+    #[test]
+    fn a_sentence_behind_a_number_starts_small() {
+        assert_eq!(sentence("The ICV is wrong."), "the ICV is wrong");
+        assert_eq!(sentence("IP options."), "IP options");
+        assert_eq!(sentence("A packet."), "a packet");
+    }
+}

@@ -1,0 +1,189 @@
+//! `ravelin sa add`.
+
+use std::net::IpAddr;
+
+use api::{
+    Encapsulation, Headers, Keymat, Lifetime, Limits, Mode, SaAdd, SaAdded, SaType, Spi, SpiRequest, WordOr,
+    path,
+};
+use clap::{Args, ValueEnum};
+
+use super::key;
+use super::{Way, limits};
+use crate::client::Ask;
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Wraps {
+    Transport,
+    Tunnel,
+    Beet,
+}
+
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum Kind {
+    #[default]
+    Esp,
+    Ah,
+    Ipcomp,
+    Ipip,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Outer {
+    Udp,
+    None,
+}
+
+/// Install an association. The key comes from a file descriptor, never from the command line.
+#[derive(Debug, Args)]
+pub struct Add {
+    #[command(flatten)]
+    ask: Ask,
+    /// Which way its packets go.
+    #[arg(long, value_enum)]
+    direction: Way,
+    /// Its SPI (0xc0de or 49374), or `auto` for an inbound one: the daemon chooses.
+    #[arg(long)]
+    spi: SpiRequest,
+    /// This host's outer address.
+    #[arg(long, value_name = "ADDRESS")]
+    local: IpAddr,
+    /// The peer's outer address.
+    #[arg(long, value_name = "ADDRESS")]
+    remote: IpAddr,
+    /// This host's UDP port.
+    #[arg(long, value_name = "PORT", default_value_t = daemon::config::ESP_PORT)]
+    local_port: u16,
+    /// The peer's UDP port.
+    #[arg(long, value_name = "PORT", default_value_t = daemon::config::ESP_PORT)]
+    remote_port: u16,
+    /// The protocol; ipcomp and ipip only as members of a chain.
+    #[arg(long = "type", value_enum, default_value = "esp")]
+    kind: Kind,
+    /// What it wraps.
+    #[arg(long, value_enum)]
+    mode: Wraps,
+    /// How outer packets travel [default: udp for ESP, none for the others].
+    #[arg(long, value_enum)]
+    encapsulation: Option<Outer>,
+    /// aes128gcm, chacha20poly1305, aes256cbc-sha256 ...; for AH an integrity algorithm: sha256 (ravelin(1) lists all).
+    #[arg(long, value_name = "NAME", default_value = "")]
+    suite: String,
+    /// Sequence numbers of 64 bits.
+    #[arg(long)]
+    esn: bool,
+    /// Announce its end at: packets=N,bytes=N,seconds=N,seconds_used=N.
+    #[arg(long, value_name = "LIMITS", value_parser = limits)]
+    soft: Option<Limits>,
+    /// End it at: packets=N,bytes=N,seconds=N,seconds_used=N.
+    #[arg(long, value_name = "LIMITS", value_parser = limits)]
+    hard: Option<Limits>,
+    /// Lower the soft limits by a random part of at most this many percent.
+    #[arg(long, value_name = "PERCENT", default_value_t = 0)]
+    jitter: u8,
+    /// Header fields across the tunnel, as JSON: {"dscp":46,"df":"clear","hop_limit":"copy","ecn":false}.
+    #[arg(long, value_name = "JSON", value_parser = headers)]
+    headers: Option<Headers>,
+    /// Pad so that lengths are a multiple of this many octets, or `full`.
+    #[arg(long, value_name = "OCTETS")]
+    tfc: Option<String>,
+    /// The association that the result goes through next (a bundle).
+    #[arg(long, value_name = "SPI")]
+    next: Option<Spi>,
+    /// Find an inbound one by spi, spi+dst or spi+dst+src, the longest match first [default: spi].
+    #[arg(long = "match", alias = "class", value_name = "WHAT")]
+    class: Option<String>,
+    /// Inner addresses on this side [default: --local].
+    #[arg(long, value_name = "PREFIX")]
+    selector_local: Option<String>,
+    /// Inner addresses on the peer's side [default: --remote].
+    #[arg(long, value_name = "PREFIX")]
+    selector_remote: Option<String>,
+    /// Inner protocol: tcp, udp, icmp, icmpv6 or a number [default: every].
+    #[arg(long)]
+    protocol: Option<String>,
+    /// Inner ports on this side: 443 or 1000-2000 [default: every].
+    #[arg(long, value_name = "PORTS")]
+    local_ports: Option<String>,
+    /// Inner ports on the peer's side [default: every].
+    #[arg(long, value_name = "PORTS")]
+    remote_ports: Option<String>,
+    /// The application it is for [default: shared by all].
+    #[arg(long, value_name = "NAME")]
+    app: Option<String>,
+    /// Packets in the replay window of an inbound one: a power of two, 64 to 65536; 0: none [default: 1024].
+    #[arg(long, value_name = "PACKETS")]
+    replay_window: Option<u32>,
+    /// Largest outer packet of the path [default: the daemon's].
+    #[arg(long, value_name = "OCTETS")]
+    path_mtu: Option<u16>,
+    /// Descriptor that gives the keying material as hexadecimal digits: cipher key, its salt, integrity key, its salt, as the
+    /// suite has them (40 digits for aes128gcm). Not read for ipcomp and ipip.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    key_fd: u32,
+}
+
+impl Add {
+    pub fn execute(self) -> anyhow::Result<()> {
+        let keymat = match self.kind {
+            Kind::Ipcomp | Kind::Ipip => Keymat::default(),
+            Kind::Esp | Kind::Ah => key::read(self.key_fd)?,
+        };
+        if !keymat.is_empty() || matches!(self.kind, Kind::Esp | Kind::Ah) {
+            key::check(&keymat, self.key_fd)?;
+        }
+        let request = SaAdd {
+            direction: self.direction.into(),
+            spi: self.spi,
+            local: self.local,
+            remote: self.remote,
+            local_port: self.local_port,
+            remote_port: self.remote_port,
+            mode: match self.mode {
+                Wraps::Transport => Mode::Transport,
+                Wraps::Tunnel => Mode::Tunnel,
+                Wraps::Beet => Mode::Beet,
+            },
+            kind: match self.kind {
+                Kind::Esp => SaType::Esp,
+                Kind::Ah => SaType::Ah,
+                Kind::Ipcomp => SaType::Ipcomp,
+                Kind::Ipip => SaType::Ipip,
+            },
+            encapsulation: self.encapsulation.map(|outer| match outer {
+                Outer::Udp => Encapsulation::Udp,
+                Outer::None => Encapsulation::None,
+            }),
+            suite: self.suite,
+            esn: self.esn,
+            lifetime: Lifetime {
+                soft: self.soft.unwrap_or_default(),
+                hard: self.hard.unwrap_or_default(),
+                jitter: self.jitter,
+            },
+            headers: self.headers,
+            tfc: self.tfc.map(|text| match text.parse() {
+                Ok(octets) => WordOr::Value(octets),
+                Err(_) => WordOr::Word(text),
+            }),
+            next: self.next,
+            class: self.class,
+            sequence: None,
+            local_ports: self.local_ports,
+            remote_ports: self.remote_ports,
+            selector_local: self.selector_local,
+            selector_remote: self.selector_remote,
+            protocol: self.protocol,
+            app: self.app,
+            replay_window: self.replay_window,
+            path_mtu: self.path_mtu,
+            keymat,
+        };
+        let added: SaAdded = self.ask.connect.post_secret(path::SA, request)?;
+        self.ask.show(&added, |added| format!("{} {} added\n", added.sa.direction, added.sa.spi))
+    }
+}
+
+fn headers(text: &str) -> Result<Headers, String> {
+    serde_json::from_str(text).map_err(|error| error.to_string())
+}

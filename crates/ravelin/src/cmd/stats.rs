@@ -1,0 +1,145 @@
+//! `ravelin stats`: everything that is counted, in the manner of netstat.
+
+use std::collections::HashMap;
+use std::fmt::Write;
+use std::time::Duration;
+
+use api::{Counters, CountersSection, Line, SaInfo, SaList, Spi, path};
+use clap::Args;
+
+use crate::client::Ask;
+use crate::exit::{Failure, Kind};
+use crate::output;
+
+/// Show what happened to packets, by protocol: what was sealed and opened, and why packets ended, in the data path and in the
+/// kernel half.
+#[derive(Debug, Args)]
+pub struct Stats {
+    #[command(flatten)]
+    ask: Ask,
+    /// Lines with a zero too.
+    #[arg(short, long)]
+    all: bool,
+    /// Only the associations with this SPI.
+    #[arg(long, value_name = "SPI")]
+    sa: Option<Spi>,
+    /// Show what changed, again and again after so many seconds, until interrupted.
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    watch: Option<u64>,
+}
+
+impl Stats {
+    pub fn execute(self) -> anyhow::Result<()> {
+        let before = self.look()?;
+        match self.watch {
+            Some(seconds) => self.watch(before, Duration::from_secs(seconds)),
+            None if self.ask.json => output::json(&before),
+            None => output::text(&text(&before.sections)),
+        }
+    }
+
+    fn look(&self) -> anyhow::Result<Counters> {
+        let Some(spi) = self.sa else {
+            let all = if self.all || self.watch.is_some() { "?all=true" } else { "" };
+            return self.ask.connect.get(&format!("{}{all}", path::COUNTERS));
+        };
+        let list: SaList = self.ask.connect.get(path::SA)?;
+        let sections: Vec<_> = list.sas.iter().filter(|sa| sa.spi == spi).map(|sa| self.of(sa)).collect();
+        if sections.is_empty() {
+            return Err(Failure::of(
+                Kind::Failed,
+                format!("there is no association with SPI {spi}; `ravelin sa list` shows those there are"),
+            ));
+        }
+        Ok(Counters { sections, ..Counters::default() })
+    }
+
+    /// What one association counted.
+    fn of(&self, sa: &SaInfo) -> CountersSection {
+        let line =
+            |word: &str, count, text: &str| Line { word: word.to_owned(), count, text: text.to_owned() };
+        let mut lines = vec![
+            line("packets", sa.counters.packets, "packets carried"),
+            line("octets", sa.counters.bytes, "octets of inner packets carried"),
+            line("sequence", sa.sequence, "is the last sequence number"),
+        ];
+        let drops = sa.counters.drops.iter();
+        lines.extend(
+            drops.map(|(reason, count)| line(reason, *count, &format!("packets ended here: {reason}"))),
+        );
+        lines.retain(|line| self.all || self.watch.is_some() || line.count > 0);
+        CountersSection { name: format!("{} {} {}", sa.direction, sa.spi, sa.remote), lines }
+    }
+
+    fn watch(&self, mut before: Counters, every: Duration) -> anyhow::Result<()> {
+        loop {
+            std::thread::sleep(every);
+            let now = self.look()?;
+            if self.ask.json {
+                output::json(&now)?;
+            } else {
+                output::text(&changes(&before, &now))?;
+            }
+            before = now;
+        }
+    }
+}
+
+fn text(sections: &[CountersSection]) -> String {
+    let mut out = String::new();
+    for section in sections.iter().filter(|section| !section.lines.is_empty()) {
+        let _ = writeln!(out, "{}:", section.name);
+        for Line { count, text, .. } in &section.lines {
+            let _ = writeln!(out, "    {count} {text}");
+        }
+    }
+    if out.is_empty() { "nothing happened yet\n".to_owned() } else { out }
+}
+
+/// The lines whose number is another, with how much it is.
+fn changes(before: &Counters, now: &Counters) -> String {
+    let all = before
+        .sections
+        .iter()
+        .flat_map(|s| s.lines.iter().map(move |line| ((&s.name, &line.word), line.count)));
+    let before: HashMap<_, _> = all.collect();
+    let mut out = String::new();
+    for section in &now.sections {
+        for line in &section.lines {
+            let was = before.get(&(&section.name, &line.word)).copied().unwrap_or(0);
+            if line.count != was {
+                let change = i128::from(line.count) - i128::from(was);
+                let _ = writeln!(out, "{:<10}{change:>+12} {}", section.name, line.text);
+            }
+        }
+    }
+    out.push('\n');
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counters(count: u64) -> Counters {
+        let line = Line { word: "w".into(), count, text: "packets".into() };
+        let empty = CountersSection { name: "ah".into(), lines: Vec::new() };
+        Counters {
+            sections: vec![CountersSection { name: "esp".into(), lines: vec![line] }, empty],
+            ..Counters::default()
+        }
+    }
+
+    #[test]
+    fn sections_without_a_line_are_not_shown() {
+        assert_eq!(text(&counters(7).sections), "esp:\n    7 packets\n");
+        assert_eq!(text(&[]), "nothing happened yet\n");
+    }
+
+    #[test]
+    fn only_what_changed_is_watched() {
+        assert_eq!(changes(&counters(7), &counters(9)), "esp                 +2 packets\n\n");
+        assert_eq!(changes(&counters(9), &counters(7)), "esp                 -2 packets\n\n");
+        assert_eq!(changes(&counters(7), &counters(7)), "\n");
+    }
+}
