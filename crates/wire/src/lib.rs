@@ -29,6 +29,7 @@ mod meta;
 pub mod options;
 mod packet;
 pub mod protocol;
+pub mod quote;
 pub mod reassembly;
 pub mod record;
 pub mod segment;

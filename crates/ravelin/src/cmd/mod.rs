@@ -10,5 +10,6 @@ pub mod policy;
 pub mod replay;
 pub mod run;
 pub mod sa;
+mod sa_peer;
 pub mod spd;
 pub mod status;

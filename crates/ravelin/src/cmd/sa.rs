@@ -13,6 +13,7 @@ use api::{
 use clap::{Args, Subcommand, ValueEnum};
 use zeroize::Zeroizing;
 
+use super::sa_peer::{Peer, path_mtu};
 use crate::client::Connect;
 use crate::exit::Failure;
 use crate::output;
@@ -147,6 +148,8 @@ pub struct Add {
     /// Largest outer packet of the path [default: the daemon's].
     #[arg(long, value_name = "OCTETS")]
     path_mtu: Option<u16>,
+    #[command(flatten)]
+    peer: Peer,
     /// Descriptor that gives the keying material as hexadecimal digits: cipher key, its salt, integrity key, its salt, as the
     /// suite has them (40 digits for aes128gcm). Not read for ipcomp and ipip.
     #[arg(long, value_name = "N", default_value_t = 0)]
@@ -227,7 +230,7 @@ impl Add {
                 ))
             })?;
         }
-        let request = SaAdd {
+        let mut request = SaAdd {
             direction: self.direction.into(),
             spi: self.spi,
             local: self.local,
@@ -261,6 +264,9 @@ impl Add {
                 Ok(octets) => WordOr::Value(octets),
                 Err(_) => WordOr::Word(text),
             }),
+            keepalive: None,
+            dummy: None,
+            follow_peer: false,
             next: self.next,
             class: self.class,
             sequence: None,
@@ -274,6 +280,7 @@ impl Add {
             path_mtu: self.path_mtu,
             keymat,
         };
+        self.peer.ask(&mut request);
         // Room enough from the start: a vector that grows leaves copies of the key behind.
         let mut body = Zeroizing::new(Vec::with_capacity(16 << 10));
         serde_json::to_writer(&mut *body, &request)?;
@@ -351,6 +358,7 @@ pub fn table(sas: &[SaInfo]) -> String {
             "SELECTORS",
             "APPLICATION",
             "STATE",
+            "PMTU",
             "SEQUENCE",
             "PACKETS",
             "OCTETS",
@@ -385,6 +393,7 @@ fn row(sa: &SaInfo) -> Vec<String> {
         ),
         selectors.app.clone().unwrap_or_else(|| "(shared)".to_owned()),
         state(sa),
+        path_mtu(sa),
         sa.sequence.to_string(),
         sa.counters.packets.to_string(),
         output::octets(sa.counters.bytes),
