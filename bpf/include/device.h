@@ -153,7 +153,7 @@ static __always_inline bool quotes_protected(struct __sk_buff *skb, const struct
 
 /*
  * ICMP errors reach sockets past every cgroup hook, so a forged one in clear could shrink or cut a protected flow.
- * Those that quote ESP belong to the daemon and pass.
+ * Those that quote ESP or AH belong to the daemon and pass.
  */
 static __always_inline int filter_icmp(struct __sk_buff *skb, const struct rvl_config *cfg, bool too_big_only)
 {
@@ -192,6 +192,8 @@ static __always_inline int filter_icmp(struct __sk_buff *skb, const struct rvl_c
 		}
 		return quotes_protected(skb, cfg, &q) ? device_drop(RVL_C_ICMP_PROTECTED) : TCX_NEXT;
 	case IPPROTO_ESP:
+	/* Only of IPv4: behind that of IPv6 the kernel, and parse(), see the flow. */
+	case IPPROTO_AH:
 		return TCX_NEXT;
 	default:
 		/* No socket to ask; an error about a ping would still change the path MTU for everyone. */

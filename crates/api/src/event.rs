@@ -8,7 +8,7 @@ use crate::{Direction, LifeState, Position, Spi};
 
 /// One event.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "event", rename_all = "lowercase")]
+#[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
     /// The stream has begun: events from here on are told.
     Ready(Ready),
@@ -18,6 +18,12 @@ pub enum Event {
     Expire(Expire),
     /// Somebody had the daemon do what must leave a trace.
     Audit(Audit),
+    /// The path MTU of an association is another.
+    Pmtu(Pmtu),
+    /// A peer sends from another address or port.
+    PeerMoved(PeerMoved),
+    /// An ICMP error about a packet of an association was accepted and changed nothing.
+    Icmp(IcmpSeen),
     /// Events were lost because the reader, or the daemon, was too slow.
     Lost(Lost),
 }
@@ -95,6 +101,59 @@ pub struct Audit {
     pub pid: Option<i32>,
     /// What exactly, in words.
     pub detail: String,
+}
+
+/// What is known of a path now.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pmtu {
+    /// The outbound association.
+    pub spi: Spi,
+    /// Its peer.
+    pub remote: IpAddr,
+    /// Octets of the largest outer packet before.
+    pub before: u16,
+    /// The same now.
+    pub mtu: u16,
+    /// Octets of the largest inner packet now.
+    pub inner_mtu: u32,
+    /// Who said so, unproved; absent: what was learned is too old to be believed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<IpAddr>,
+}
+
+/// A peer that moved, as an authentic packet of it shows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PeerMoved {
+    /// The inbound association.
+    pub spi: Spi,
+    /// The address before.
+    pub old: IpAddr,
+    /// The UDP port before; 0: not known.
+    pub old_port: u16,
+    /// The address now.
+    pub new: IpAddr,
+    /// The UDP port now.
+    pub new_port: u16,
+    /// Outbound associations that send there from now on (`follow_peer`).
+    pub followed: usize,
+}
+
+/// An ICMP error that was accepted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IcmpSeen {
+    /// The outbound association whose packet it is about.
+    pub spi: Spi,
+    /// Its peer.
+    pub remote: IpAddr,
+    /// Who sent it, unproved.
+    pub from: IpAddr,
+    /// 4 (ICMP) or 6 (ICMPv6).
+    pub version: u8,
+    /// Its type.
+    #[serde(rename = "type")]
+    pub kind: u8,
+    /// Its code.
+    pub code: u8,
 }
 
 /// How many.

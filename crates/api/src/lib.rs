@@ -31,7 +31,9 @@ pub use counters::{Count, Counters, CountersSection, Line};
 pub use debug::{DebugRequest, DebugState};
 pub use doctor::{Check, CheckState, Doctor};
 pub use envelope::{Problem, Refusal, VERSION, Versioned};
-pub use event::{Acquire, Audit, Event, Expire, Lost, Ready, Released, SpiAllocated};
+pub use event::{
+    Acquire, Audit, Event, Expire, IcmpSeen, Lost, PeerMoved, Pmtu, Ready, Released, SpiAllocated,
+};
 pub use explain::{
     AppRef, Decision, ExplainQuery, Explanation, FlowInfo, PolicyExplanation, Position, ProcessInfo,
     SocketExplained, Verdict,
@@ -39,8 +41,10 @@ pub use explain::{
 pub use keymat::Keymat;
 pub use policy::{Finding, PolicyCheck, PolicyReload, PolicyState, RefusedBlock};
 pub use replay::{ReplayDirection, ReplayLine, ReplaySummary, ReplayVerdict};
-pub use sa::{Direction, Mode, SaAdd, SaAdded, SaCounters, SaDeleted, SaInfo, SaList, SelectorInfo};
 pub use sa_change::{ReplaceOne, SaReplace, SaReplaced, SaUpdate, SaUpdated};
+pub use sa::{
+    Direction, Mode, PmtuInfo, SaAdd, SaAdded, SaCounters, SaDeleted, SaInfo, SaList, SelectorInfo,
+};
 pub use sa_options::{DscpRule, Encapsulation, Headers, LifeState, Lifetime, Limits, SaType, WordOr};
 pub use spd::{SpdAdd, SpdAdded, SpdCount, SpdDeleted, SpdDirection, SpdList, SpdRule};
 pub use spi::{Spi, SpiRequest};

@@ -101,6 +101,15 @@ pub struct SaAdd {
     /// Padding that hides lengths: `"none"` (default), a number of octets that lengths become a multiple of, or `"full"`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tfc: Option<WordOr<u16>>,
+    /// Outbound, in UDP: a NAT keepalive after so many seconds of silence, or `"on"`: after the daemon's number of seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keepalive: Option<WordOr<u16>>,
+    /// Outbound, tunnel mode: at least so many packets a second leave, dummies if there are no others (RFC 4303 section 2.6).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dummy: Option<u16>,
+    /// In UDP: go with the peer to another address or port, where an authentic packet shows it there.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub follow_peer: bool,
     /// Outbound: the SPI of the association that the result goes through next.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<Spi>,
@@ -207,14 +216,38 @@ pub struct SaInfo {
     /// Packets in the replay window (inbound).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replay_window: Option<u32>,
-    /// Outer packets up to this size.
+    /// Outer packets up to this size: what is configured, or less where ICMP errors taught so.
     pub path_mtu: u16,
+    /// Outbound: what is known of the path.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pmtu: Option<PmtuInfo>,
+    /// Outbound: seconds of silence behind which a NAT keepalive is sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keepalive: Option<u16>,
+    /// Outbound: packets that leave in a second at least.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dummy: Option<u16>,
+    /// It goes with its peer to another address or port.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub follow_peer: bool,
     /// Inner packets up to this size fit.
     pub inner_mtu: u32,
     /// The last sequence number sent or accepted; 0 before the first.
     pub sequence: u64,
     /// What it has done so far.
     pub counters: SaCounters,
+}
+
+/// The path MTU of an outbound association.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PmtuInfo {
+    /// What it is without anything learned.
+    pub configured: u16,
+    /// Whether the one in force was learned from an ICMP error.
+    pub learned: bool,
+    /// Seconds since that was last heard.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub age_seconds: Option<u64>,
 }
 
 /// What an association may carry.
@@ -251,6 +284,12 @@ pub struct SaCounters {
     /// Packets seen before or too old (inbound).
     #[serde(default)]
     pub replayed: u64,
+    /// NAT keepalives sent (outbound).
+    #[serde(default)]
+    pub keepalives: u64,
+    /// Dummy packets among those sealed (outbound); those that arrive are in `drops`.
+    #[serde(default)]
+    pub dummies: u64,
     /// Every packet that ended here, by reason.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub drops: BTreeMap<String, u64>,
@@ -309,6 +348,10 @@ mod tests {
             },
             replay_window: Some(1024),
             path_mtu: 1500,
+            pmtu: None,
+            keepalive: None,
+            dummy: None,
+            follow_peer: false,
             inner_mtu: 1438,
             sequence: 0,
             counters: SaCounters::default(),

@@ -14,9 +14,10 @@ use api::{Direction, Mode, SaAdd, SaCounters, SaInfo, SaType, SelectorInfo, SpiR
 use crypto::{Secret, SuiteId};
 use sadb::sa::{DEFAULT_PATH_MTU, DEFAULT_REPLAY_WINDOW, LifeState};
 use sadb::{Endpoints, InboundSa, OutboundSa, SaConfig, Selectors, Spi};
-use wire::{AppId, DropReason, Prefix};
+use wire::{AppId, DropReason, Prefix, Time};
 use zeroize::Zeroizing;
 
+use crate::config::KEEPALIVE;
 use crate::refused::{Fault, Refused};
 
 /// Stands for the suite of a chain's member without key; never used.
@@ -26,6 +27,8 @@ const NO_SUITE: SuiteId = SuiteId::AES_128_GCM;
 pub struct Defaults<'d> {
     /// The MTU for requests that name none.
     pub path_mtu: Option<u16>,
+    /// Seconds of silence for requests that ask for keepalives and say no number.
+    pub keepalive: u16,
     /// The id of an application's name; `None`: the policy has no block for it.
     pub app: &'d dyn Fn(&str) -> Option<AppId>,
     /// A random number, for the jitter of soft limits.
@@ -52,7 +55,7 @@ pub fn configuration(request: SaAdd, spi: Spi, defaults: &Defaults<'_>) -> Resul
             bad(error.to_string()).remedy(format!("give {} hexadecimal digits", 2 * suite.keymat_len()))
         })?
     };
-    let options = options::read(&request, defaults.random)?;
+    let options = options::read(&request, defaults)?;
     let app = match &request.app {
         None => None,
         Some(name) => Some((defaults.app)(name).ok_or_else(|| {
@@ -108,7 +111,12 @@ pub fn check(request: &SaAdd) -> Result<(), Refused> {
     // Stands for the one that the daemon will choose.
     let spi = requested_spi(request)?.unwrap_or(Spi(0x1000));
     let app = |_: &str| Some(AppId(1));
-    configuration(request.clone(), spi, &Defaults { path_mtu: None, app: &app, random: 0 }).map(drop)
+    configuration(
+        request.clone(),
+        spi,
+        &Defaults { path_mtu: None, keepalive: KEEPALIVE, app: &app, random: 0 },
+    )
+    .map(drop)
 }
 
 /// The SPI that a request names, `None` for one that the daemon is to choose.
@@ -184,8 +192,11 @@ pub struct SaView {
 
 impl SaView {
     /// Of an outbound association.
-    pub fn outbound(sa: &OutboundSa) -> SaView {
-        SaView::new(sa.config(), sa.next_sequence().saturating_sub(1), sa.life.state(), &sa.counters)
+    pub fn outbound(sa: &OutboundSa, now: Time) -> SaView {
+        let sequence = sa.next_sequence().saturating_sub(1);
+        let mut view = SaView::new(sa.config(), sequence, sa.life.state(), &sa.counters);
+        view.info.pmtu = Some(options::pmtu(sa.path(), now));
+        view
     }
 
     /// Of an inbound association.
@@ -243,6 +254,10 @@ impl SaView {
             },
             replay_window: (direction == Direction::In).then_some(config.replay_window),
             path_mtu: config.path_mtu,
+            pmtu: None,
+            keepalive: Some(config.options.keepalive).filter(|seconds| *seconds > 0),
+            dummy: Some(config.options.dummy).filter(|rate| *rate > 0),
+            follow_peer: config.options.follow_peer,
             inner_mtu: u32::try_from(ipsec::inner_mtu(config)).unwrap_or(u32::MAX),
             sequence,
             counters: SaCounters {
@@ -251,6 +266,8 @@ impl SaView {
                 auth_failed: counters.drops_for(DropReason::AuthFailed),
                 replayed: counters.drops_for(DropReason::Replayed)
                     + counters.drops_for(DropReason::ReplayTooOld),
+                keepalives: counters.keepalives,
+                dummies: counters.dummies,
                 drops: counters.drops().map(|(reason, count)| (reason.name().to_owned(), count)).collect(),
             },
         };
@@ -271,6 +288,9 @@ mod tests {
             lifetime: api::Lifetime::default(),
             headers: None,
             tfc: None,
+            keepalive: None,
+            dummy: None,
+            follow_peer: false,
             next: None,
             class: None,
             sequence: None,
@@ -297,7 +317,7 @@ mod tests {
     fn configure(request: SaAdd) -> Result<SaConfig, Refused> {
         let app = |name: &str| (name == "curl").then_some(AppId(7));
         let spi = requested_spi(&request)?.unwrap_or(Spi(4096));
-        configuration(request, spi, &Defaults { path_mtu: Some(1400), app: &app, random: 0 })
+        configuration(request, spi, &Defaults { path_mtu: Some(1400), keepalive: 20, app: &app, random: 0 })
     }
 
     #[test]
@@ -325,6 +345,20 @@ mod tests {
         assert_eq!(config.selectors.remote.to_string(), "2001:db8::/32");
         assert_eq!((config.selectors.protocol, config.selectors.app), (Some(6), Some(AppId(7))));
         assert_eq!((config.replay_window, config.path_mtu), (64, 1300));
+    }
+
+    #[test]
+    fn what_keeps_and_follows_a_peer_is_read() {
+        let on = |keepalive| SaAdd { keepalive, dummy: Some(9), follow_peer: true, ..request() };
+        let options = configure(on(Some(api::WordOr::Word("on".into())))).unwrap().options;
+        assert_eq!((options.keepalive, options.dummy, options.follow_peer), (20, 9, true));
+        assert_eq!(configure(on(Some(api::WordOr::Value(5)))).unwrap().options.keepalive, 5);
+        assert_eq!(configure(on(None)).unwrap().options.keepalive, 0);
+        for (word, text) in [("often", "keepalive cannot be \"often\""), ("off", "off")] {
+            let refused = configure(on(Some(api::WordOr::Word(word.into())))).unwrap_err();
+            assert!(refused.message.contains(text) && refused.remedy.is_some(), "{refused:?}");
+        }
+        assert_eq!(configure(on(Some(api::WordOr::Value(0)))).unwrap_err().fault, Fault::BadRequest);
     }
 
     #[test]

@@ -47,9 +47,13 @@ impl Hub {
 }
 
 impl Plane {
-    /// Tell everybody who listens, in words.
-    pub fn announce(&self, event: &engine::Event) {
-        let event = self.in_words(event);
+    /// Do what an event asks for, and tell everybody who listens.
+    pub async fn announce(&self, event: &engine::Event) {
+        let followed = match event {
+            engine::Event::PeerMoved(moved) => self.follow(*moved).await,
+            _ => 0,
+        };
+        let event = self.in_words(event, followed);
         tracing::debug!(?event, "event");
         self.hub.tell(event);
     }
@@ -61,7 +65,17 @@ impl Plane {
         }
     }
 
-    fn in_words(&self, event: &engine::Event) -> Event {
+    /// Send to where the peer is now; how many associations do.
+    async fn follow(&self, moved: engine::PeerMoved) -> usize {
+        let answer = self.outbound.ask(move |half: &mut OutboundHalf| half.engine.follow(&moved)).await;
+        answer.unwrap_or_else(|error| {
+            tracing::warn!("associations do not follow the peer of {}: {error}", moved.spi);
+            0
+        })
+    }
+
+    /// `followed`: associations that go with a peer that moved.
+    fn in_words(&self, event: &engine::Event, followed: usize) -> Event {
         match event {
             engine::Event::Acquire(asked) => Event::Acquire(api::Acquire {
                 id: asked.id.0,
@@ -90,6 +104,30 @@ impl Plane {
                 state: associations::state(ended.state),
                 packets: ended.packets,
                 bytes: ended.bytes,
+            }),
+            engine::Event::Pmtu(change) => Event::Pmtu(api::Pmtu {
+                spi: api::Spi(change.spi.0),
+                remote: change.remote,
+                before: change.before,
+                mtu: change.mtu,
+                inner_mtu: u32::try_from(change.inner_mtu).unwrap_or(u32::MAX),
+                from: change.from,
+            }),
+            engine::Event::PeerMoved(moved) => Event::PeerMoved(api::PeerMoved {
+                spi: api::Spi(moved.spi.0),
+                old: moved.old.0,
+                old_port: moved.old.1,
+                new: moved.new.0,
+                new_port: moved.new.1,
+                followed,
+            }),
+            engine::Event::Icmp(seen) => Event::Icmp(api::IcmpSeen {
+                spi: api::Spi(seen.spi.0),
+                remote: seen.remote,
+                from: seen.from,
+                version: seen.version,
+                kind: seen.kind,
+                code: seen.code,
             }),
         }
     }

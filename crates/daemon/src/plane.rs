@@ -177,7 +177,8 @@ impl Plane {
         }
         let config = {
             let app = |name: &str| policy.app(name);
-            let defaults = Defaults { path_mtu: self.path_mtu, app: &app, random: random()? };
+            let keepalive = self.config.esp.keepalive;
+            let defaults = Defaults { path_mtu: self.path_mtu, keepalive, app: &app, random: random()? };
             associations::configuration(request, spi, &defaults)?
         };
         let now = netio::clock::monotonic();
@@ -195,7 +196,7 @@ impl Plane {
             Direction::Out => match OutboundSa::new(config, &self.keys.registry) {
                 Ok(sa) => {
                     let sa = sa.starting(now);
-                    let view = SaView::outbound(&sa);
+                    let view = SaView::outbound(&sa, now);
                     let added = self.outbound.ask(move |half| half.engine.add_sa(sa).map(|_| ())).await;
                     settle(added, view)
                 }
@@ -236,7 +237,10 @@ impl Plane {
     /// # Errors
     /// If the thread does not answer.
     pub async fn outbound_views(&self) -> Result<Vec<SaView>, Unanswered> {
-        self.outbound.ask(|half| half.engine.sad().list().map(|(_, sa)| SaView::outbound(sa)).collect()).await
+        let now = netio::clock::monotonic();
+        self.outbound
+            .ask(move |half| half.engine.sad().list().map(|(_, sa)| SaView::outbound(sa, now)).collect())
+            .await
     }
 
     /// Delete the association with this SPI; what else names it is needed where several have it.

@@ -208,7 +208,8 @@ impl Replay {
         let policy = &self.policy;
         let app = |name: &str| policy.find(name).map(|found| found.id);
         let sequence = request.sequence;
-        let config = associations::configuration(request, spi, &Defaults { path_mtu, app: &app, random: 0 })?;
+        let defaults = Defaults { path_mtu, keepalive: crate::config::KEEPALIVE, app: &app, random: 0 };
+        let config = associations::configuration(request, spi, &defaults)?;
         match config.direction {
             sadb::Direction::Inbound => {
                 let mut sa = InboundSa::new(config, registry)?;

@@ -66,7 +66,7 @@ pub(crate) async fn serve(daemon: Daemon) -> Result<(), RunError> {
             },
             Some(event) = held.told.next() => if let Ok(plane) = plane.get().await {
                 plane.announce_lost(held.told.take_lost());
-                plane.announce(&event);
+                plane.announce(&event).await;
                 let gone = matches!(&event, engine::Event::Expire(e) if e.state == sadb::sa::LifeState::Dead);
                 if gone && let Err(refused) = plane.refresh_live_sas().await {
                     tracing::warn!("the kernel half was not told of an association that ended: {refused}");

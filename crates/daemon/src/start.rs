@@ -266,10 +266,11 @@ fn bring_up(
     plane.set_live_sas(in_half.engine.sad().list().map(|sa| sa.config().effective_selectors().remote))?;
     plane.put_first_in_force(candidate)?;
 
+    let errors = open_errors()?;
     let raw_mtu = plane.path_mtu.map_or(1500, usize::from);
     let sender = raw_sender()?;
     let outbound_thread =
-        OutboundThread { tun: tun.try_clone()?, udp: udp.clone(), raw: sender, raw_mtu, clear };
+        OutboundThread { tun: tun.try_clone()?, udp: udp.clone(), raw: sender, raw_mtu, clear, errors };
     let inbound_thread = InboundThread { udp: udp.clone(), raw, tun: tun.try_clone()? };
     let outbound_ended = datapath::start("rvl-outbound", out_half, out_inbox, |half, inbox| {
         outbound_thread.serve(half, inbox)
@@ -366,6 +367,15 @@ fn open_raw() -> Result<Vec<RawReceiver>, RunError> {
     Ok(out)
 }
 
+/// Where ICMP errors come from, of each family that the host has.
+fn open_errors() -> Result<Vec<RawReceiver>, RunError> {
+    let mut out = Vec::new();
+    for family in [Family::V4, Family::V6] {
+        out.extend(RawReceiver::open(family, Kind::Errors)?);
+    }
+    Ok(out)
+}
+
 fn raw_sender() -> Result<RawSender, RunError> {
     let first = netio::random::number()
         .map_err(|source| RunError::System { doing: "reading random octets", source })?;
@@ -409,6 +419,8 @@ fn halves(
     let outbound = engine::Outbound::new(spd, u64::from_ne_bytes(seed));
     let mut outbound = outbound.behind_the_kernel_half().gathering();
     let mut inbound = engine::Inbound::new(config.esp.port);
+    outbound.set_icmp(config.icmp.outer.clone());
+    inbound.set_icmp(config.icmp.inner.clone());
     if let Some(state) = state {
         let count = (state.outbound.len(), state.inbound.len());
         for sa in state.outbound {

@@ -1,4 +1,4 @@
-//! What key managers must hear: a missing association, one that ends.
+//! What key managers and operators must hear: a missing association, one that ends, a path or a peer that changed.
 //!
 //! Each half of the engine keeps a bounded list; what does not fit is counted, never waited for.
 
@@ -7,7 +7,7 @@ use std::net::IpAddr;
 
 use sadb::rules::Template;
 use sadb::sa::LifeState;
-use sadb::{Direction, Spi, TrafficSelector};
+use sadb::{Direction, Selectors, Spi, TrafficSelector};
 use wire::{AcquireId, AppId, Flow, Services, Time};
 
 /// Events that wait to be taken at most.
@@ -20,6 +20,63 @@ pub enum Event {
     Acquire(Acquire),
     /// An association went behind a limit; behind a hard one it is gone.
     Expire(Expire),
+    /// The path MTU of an association is another.
+    Pmtu(PathChange),
+    /// A peer sends from another place.
+    PeerMoved(PeerMoved),
+    /// An ICMP error about a packet of an association, accepted, that says nothing about the path's MTU.
+    Icmp(SeenError),
+}
+
+/// What is known of a path now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PathChange {
+    /// The outbound association.
+    pub spi: Spi,
+    /// Its peer.
+    pub remote: IpAddr,
+    /// The path MTU before.
+    pub before: u16,
+    /// The path MTU now.
+    pub mtu: u16,
+    /// The largest inner packet that fits it.
+    pub inner_mtu: usize,
+    /// Who said so, unproved; `None`: what was learned is too old to be believed any longer.
+    pub from: Option<IpAddr>,
+}
+
+/// A peer that sends from another address or port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PeerMoved {
+    /// The inbound association.
+    pub spi: Spi,
+    /// This host's address.
+    pub local: IpAddr,
+    /// Address and UDP port before; port zero: not known.
+    pub old: (IpAddr, u16),
+    /// Address and UDP port now.
+    pub new: (IpAddr, u16),
+    /// The pair is to follow.
+    pub follow: bool,
+    /// The selectors of the pair.
+    pub selectors: Selectors,
+}
+
+/// An ICMP error that was accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SeenError {
+    /// The outbound association.
+    pub spi: Spi,
+    /// Its peer.
+    pub remote: IpAddr,
+    /// Who sent it, unproved.
+    pub from: IpAddr,
+    /// 4 (ICMP) or 6 (ICMPv6).
+    pub version: u8,
+    /// The type.
+    pub kind: u8,
+    /// The code.
+    pub code: u8,
 }
 
 /// What is missing, and for which packet.

@@ -18,6 +18,8 @@ pub use delivery::Delivery;
 
 use crate::event::{Event, Events, Expire};
 use crate::nest::{self, Members};
+use crate::peer;
+use crate::quoted::{self, InnerIcmp};
 use crate::rules::{self, Rules};
 use crate::tally::{About, Dropped, Tally, Traffic};
 use ipsec::Outer;
@@ -44,6 +46,8 @@ pub struct Inbound {
     sad: InboundSad,
     /// What only members of bundles need.
     members: Members,
+    /// What ICMP errors inside associations may do.
+    icmp: InnerIcmp,
     /// The UDP port on which ESP arrives.
     port: u16,
     outer_fragments: Reassembler,
@@ -64,6 +68,7 @@ impl Inbound {
         Inbound {
             sad: InboundSad::new(),
             members: Members::default(),
+            icmp: InnerIcmp::default(),
             port,
             outer_fragments: Reassembler::default(),
             inner_fragments: Reassembler::default(),
@@ -128,10 +133,16 @@ impl Inbound {
 
         let packet: Packet<Classed> = packet.advance();
         let (about, len) = (About::of(&packet.meta), packet.bytes().len());
-        match ipsec::decap(sa, packet.advance(), outer, pool) {
+        let settled = sa.is_settled(outer.src, outer.src_port.unwrap_or_default());
+        let top = sa.replay.top();
+        let opened = ipsec::decap(sa, packet.advance(), outer, pool);
+        if !settled && matches!(opened, Verdict::Pass(_) | Verdict::Drop(DropReason::EspDummy)) {
+            peer::notice(sa, outer, top, &mut self.events);
+        }
+        match opened {
             Verdict::Pass(packet) => {
-                let (fragments, rules) = (&mut self.inner_fragments, &mut self.rules);
-                let nested = admit(sa, now, packet, fragments, self.port, rules, tally, pool, out);
+                let (fragments, parts) = (&mut self.inner_fragments, (&mut self.rules, &self.icmp));
+                let nested = admit(sa, now, packet, fragments, self.port, parts, tally, pool, out);
                 if let Some((packet, headers)) = nested {
                     let name = sa.name();
                     self.nest(now, packet, headers, name, pool, out);
@@ -171,8 +182,8 @@ impl Inbound {
             };
             name = sa.name();
             let tally = &mut self.tally;
-            let (fragments, rules) = (&mut self.inner_fragments, &mut self.rules);
-            match admit(sa, now, inner, fragments, self.port, rules, tally, pool, out) {
+            let (fragments, parts) = (&mut self.inner_fragments, (&mut self.rules, &self.icmp));
+            match admit(sa, now, inner, fragments, self.port, parts, tally, pool, out) {
                 Some(nested) => (packet, headers) = nested,
                 None => return,
             }
@@ -185,7 +196,7 @@ impl Inbound {
 fn association<'a>(sad: &'a mut InboundSad, outer: &Outer) -> Result<&'a mut InboundSa, DropReason> {
     let sa = sad.find_mut(Spi(outer.spi), outer.src, outer.dst).ok_or(DropReason::UnknownSpi)?;
     // The peer's port is not compared: a NAT may change it at any time, and the ICV proves more.
-    if sa.is_peer(outer.src, outer.dst, None) {
+    if sa.is_peer(outer.src, outer.dst, None) || sa.may_have_moved(outer.src, outer.dst) {
         Ok(sa)
     } else {
         sa.counters.dropped(DropReason::WrongPeer);
@@ -204,7 +215,7 @@ fn admit(
     mut packet: Packet<Inner>,
     fragments: &mut Reassembler,
     port: u16,
-    rules: &mut Option<Rules>,
+    (rules, icmp): (&mut Option<Rules>, &InnerIcmp),
     tally: &mut Tally,
     pool: &mut Pool,
     out: &mut Vec<InboundOutcome>,
@@ -221,13 +232,13 @@ fn admit(
     let mut flow = ip::flow(packet.bytes(), headers, false);
     let mut joined_headers = None;
     let answer = if headers.fragment.is_none() {
-        settle(sa, rules, &mut packet, headers, &flow, port)
+        settle(sa, rules, icmp, &mut packet, headers, &flow, port)
     } else {
         let joined = join_inner(sa, now, &mut packet, headers, &flow, fragments, pool);
         tally.lost(DropReason::FragmentLimit, fragments.take_lost());
         joined.and_then(|headers| {
             flow = ip::flow(packet.bytes(), &headers, false);
-            settle(sa, rules, &mut packet, joined_headers.insert(headers), &flow, port)
+            settle(sa, rules, icmp, &mut packet, joined_headers.insert(headers), &flow, port)
         })
     };
     match answer {
@@ -254,12 +265,13 @@ fn admit(
 fn settle(
     sa: &InboundSa,
     rules: &mut Option<Rules>,
+    icmp: &InnerIcmp,
     packet: &mut Packet<Inner>,
     headers: &Headers,
     flow: &Flow,
     port: u16,
 ) -> Result<bool, DropReason> {
-    let nested = permit(sa, headers, flow, port)?;
+    let nested = permit(sa, icmp, packet.bytes(), headers, flow, port)?;
     if !nested {
         comply(rules, sa, packet, headers)?;
     }
@@ -267,12 +279,19 @@ fn settle(
 }
 
 /// Stage 6: whether this association may carry the packet, and whether that is in turn one of an association with this host.
-fn permit(sa: &InboundSa, headers: &Headers, flow: &Flow, port: u16) -> Result<bool, DropReason> {
+fn permit(
+    sa: &InboundSa,
+    icmp: &InnerIcmp,
+    bytes: &[u8],
+    headers: &Headers,
+    flow: &Flow,
+    port: u16,
+) -> Result<bool, DropReason> {
     let here = headers.dst == sa.config().endpoints.local;
     if here && headers.protocol == protocol::UDP && flow.local_port == port {
         return Err(DropReason::NestingLimit);
     }
-    sa.admits(flow)?;
+    quoted::admits(icmp, sa, bytes, headers, flow)?;
     Ok(here && nest::is_member(headers.protocol))
 }
 
@@ -425,6 +444,11 @@ impl Inbound {
     pub fn set_rules(&mut self, snapshot: Option<Arc<Snapshot>>) {
         let before = self.rules.take();
         self.rules = snapshot.and_then(|snapshot| Rules::new(before, snapshot, rules::Way::In));
+    }
+
+    /// What ICMP errors inside associations may do from now on.
+    pub fn set_icmp(&mut self, icmp: InnerIcmp) {
+        self.icmp = icmp;
     }
 
     /// How many packets each rule decided, and their octets.

@@ -10,6 +10,7 @@
 //! Design: docs/design/0001.
 #![forbid(unsafe_code)]
 
+mod beat;
 mod bundle;
 mod event;
 mod fit;
@@ -18,13 +19,18 @@ pub mod inbound;
 mod mss;
 mod nest;
 pub mod outbound;
+mod peer;
+mod pmtu;
+mod quoted;
 mod rules;
 mod tally;
 
-pub use event::{Acquire, Event, Expire, MAX_EVENTS};
+pub use event::{Acquire, Event, Expire, MAX_EVENTS, PathChange, PeerMoved, SeenError};
 pub use hold::HoldLimits;
 pub use inbound::{Delivery, Inbound, InboundOutcome};
 pub use outbound::{Outbound, Outcome};
+pub use pmtu::{IcmpKind, IcmpPolicy};
+pub use quoted::{InnerIcmp, QuotedCheck};
 pub use rules::SPD_RULE;
 pub use tally::{Dropped, REMEMBERED, Tally, Traffic};
 

@@ -17,11 +17,13 @@ mod ruled;
 mod verbs;
 mod waiting;
 
+use crate::beat::Beat;
 use crate::bundle;
 use crate::event::{Event, Events, Expire};
 use crate::fit::{self, Fit};
 use crate::hold::Holds;
 use crate::mss;
+use crate::pmtu::Listening;
 use crate::tally::{About, Dropped, Tally};
 use gather::{Gather, Hands};
 use ipsec::{Codec, slot};
@@ -77,7 +79,7 @@ enum Course {
 /// The outbound half of the engine.
 pub struct Outbound {
     spd: Arc<Spd>,
-    sad: OutboundSad,
+    pub(crate) sad: OutboundSad,
     routes: FlowCache<Route>,
     /// `None`: there is no rule for outbound packets.
     ruling: Option<ruled::Ruling>,
@@ -91,10 +93,12 @@ pub struct Outbound {
     gather: Option<Gather>,
     /// `None`: nobody answers acquires, so nothing waits.
     holds: Option<Holds>,
-    events: Events,
+    pub(crate) events: Events,
     /// Compression, for bundles that have it.
     codec: Codec,
-    tally: Tally,
+    pub(crate) tally: Tally,
+    pub(crate) listening: Listening,
+    pub(crate) beat: Beat,
 }
 
 impl Outbound {
@@ -114,6 +118,8 @@ impl Outbound {
             events: Events::default(),
             codec: Codec::default(),
             tally: Tally::new(),
+            listening: Listening::default(),
+            beat: Beat::new(seed),
         }
     }
 

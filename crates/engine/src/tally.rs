@@ -150,7 +150,10 @@ impl Tally {
 
 /// Ends that nobody asks to have explained.
 fn is_routine(reason: DropReason) -> bool {
-    matches!(reason, DropReason::FragmentHeld | DropReason::Keepalive | DropReason::EspDummy)
+    matches!(
+        reason,
+        DropReason::FragmentHeld | DropReason::Keepalive | DropReason::EspDummy | DropReason::IcmpTaken
+    )
 }
 
 #[cfg(test)]

@@ -1,14 +1,17 @@
 //! What an outer packet carries: ESP in UDP, bare ESP or AH, or something else on the port (RFC 3948 section 2).
 
-use sadb::Endpoints;
+use sadb::sa::Encapsulation;
+use sadb::{Endpoints, SaConfig};
 use std::net::IpAddr;
 use std::ops::Range;
 use wire::ah::Ah;
 use wire::esp::{Esp, UdpPayload, classify};
 use wire::ip::Headers;
 use wire::ipcomp::IpComp;
+use wire::ipv4::{self, Ipv4Repr};
+use wire::ipv6::{self, Ipv6Repr};
 use wire::udp::{self, Udp, UdpRepr};
-use wire::{DropReason, ipv6, options, protocol};
+use wire::{DropReason, Meta, Packet, Pool, Time, options, protocol, stage};
 
 /// The port of ESP in UDP (RFC 3948 section 2.1).
 pub const PORT: u16 = 4500;
@@ -27,6 +30,60 @@ pub(crate) fn fill_checksum(datagram: &mut [u8], ends: &Endpoints) -> Result<(),
         Udp::new_checked(datagram)?.fill_checksum(ends.local, ends.remote);
     }
     Ok(())
+}
+
+/// A NAT keepalive for the peer of this association (RFC 3948 section 2.3): one octet 0xff in UDP, in a buffer of `pool`. `None`
+/// if the association is bare, or the buffer too small.
+pub fn keepalive(config: &SaConfig, now: Time, pool: &mut Pool) -> Option<Packet<stage::Outer>> {
+    const PAYLOAD: [u8; 1] = [0xff];
+    if config.options.encapsulation != Encapsulation::Udp {
+        return None;
+    }
+    let mut buf = pool.take();
+    let ends = &config.endpoints;
+    let ip = if ends.remote.is_ipv4() { ipv4::HEADER_LEN } else { ipv6::HEADER_LEN };
+    let payload_len = udp::HEADER_LEN + PAYLOAD.len();
+    let written = buf.push_back(ip + payload_len).and_then(|bytes| {
+        write_keepalive(bytes, ip, ends, payload_len).ok()?;
+        bytes.last_mut().map(|last| *last = PAYLOAD[0])?;
+        fill_checksum(bytes.get_mut(ip..)?, ends).ok()
+    });
+    if written.is_none() {
+        pool.put(buf);
+        return None;
+    }
+    let meta = Meta { received: now, ..Meta::default() };
+    Some(Packet::from_host(buf, meta).advance::<stage::Selected>().advance::<stage::Scheduled>().advance())
+}
+
+fn write_keepalive(
+    bytes: &mut [u8],
+    ip: usize,
+    ends: &Endpoints,
+    payload_len: usize,
+) -> Result<(), DropReason> {
+    const TTL: u8 = 64;
+    match (ends.local, ends.remote) {
+        (IpAddr::V4(src), IpAddr::V4(dst)) => {
+            let protocol = protocol::UDP;
+            let repr = Ipv4Repr { src, dst, protocol, ttl: TTL, tos: 0, id: 0, df: true, payload_len };
+            ipv4::emit(bytes, &repr)?;
+        }
+        (IpAddr::V6(src), IpAddr::V6(dst)) => {
+            let repr = Ipv6Repr {
+                src,
+                dst,
+                next_header: protocol::UDP,
+                hop_limit: TTL,
+                traffic_class: 0,
+                flow_label: 0,
+                payload_len,
+            };
+            ipv6::emit(bytes, &repr)?;
+        }
+        _ => return Err(DropReason::BadHeader),
+    }
+    write(bytes.get_mut(ip..).ok_or(DropReason::NoRoom)?, ends, payload_len)
 }
 
 /// What was read from the outer headers of a packet of an association: all that decapsulation needs of them.

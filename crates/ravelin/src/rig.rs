@@ -58,6 +58,8 @@ pub struct Rig {
     binary: PathBuf,
     daemon: PathBuf,
     name: String,
+    /// Lines behind those of each host's configuration.
+    more: [String; 2],
     daemons: [Option<Running>; 2],
 }
 
@@ -73,7 +75,8 @@ impl Rig {
         fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
         let lab = Lab::build(&LabOptions { name: name.clone(), segmentation: *segmentation })?;
         let daemon = daemon.as_ref().unwrap_or(binary).clone();
-        Ok(Rig { lab, folder, binary: binary.clone(), daemon, name: name.clone(), daemons: [None, None] })
+        let (binary, name) = (binary.clone(), name.clone());
+        Ok(Rig { lab, folder, binary, daemon, name, more: Default::default(), daemons: [None, None] })
     }
 
     /// Remove everything that a rig of this name made or left: daemons, kernel half, hosts, files.
@@ -121,6 +124,11 @@ impl Rig {
         fs::write(self.policy_file(side), text).context("writing a policy")
     }
 
+    /// Lines (TOML) behind those that the rig writes into a host's configuration, from the next start on.
+    pub fn configure(&mut self, side: Side, lines: &str) {
+        self.more[side as usize] = lines.to_owned();
+    }
+
     /// Start a host's daemon with the policy written before; returns when it answers.
     ///
     /// # Errors
@@ -146,10 +154,11 @@ impl Rig {
         let config = self.config_file(side);
         let host = self.lab.host(side);
         let text = format!(
-            "instance = \"{}\"\npolicy = \"{}\"\nuplinks = [\"eth0\"]\ncgroup = \"{}\"\n",
+            "instance = \"{}\"\npolicy = \"{}\"\nuplinks = [\"eth0\"]\ncgroup = \"{}\"\n{}",
             self.instance(side),
             self.policy_file(side).display(),
             host.cgroup().path().display(),
+            self.more[side as usize],
         );
         fs::write(&config, text).context("writing a configuration")?;
         let run = Program::new(&self.daemon).arg("run").arg("--config").arg(&config).args(args);

@@ -53,6 +53,25 @@ pub enum SadError {
         "padding that hides lengths needs ESP in tunnel mode, where the inner header says the true length"
     )]
     TfcMode,
+    /// Keepalives where there is no mapping to keep.
+    #[error(
+        "keepalives keep the mapping of a NAT: only an outbound association of ESP in UDP has one; leave the keepalive out"
+    )]
+    Keepalive,
+    /// Dummy packets where they cannot be sent.
+    #[error(
+        "dummy packets need an outbound association of ESP in tunnel mode that is not followed by another; leave the rate out"
+    )]
+    DummyMode,
+    /// Too many dummy packets.
+    #[error("{0} dummy packets in a second are too many; give 1 to 1000")]
+    DummyRate(u16),
+    /// A peer that cannot be followed.
+    #[error(
+        "a peer can be followed where ESP is in UDP, the association is found by its SPI alone and has a replay window; \
+         leave it out, or change those"
+    )]
+    FollowPeer,
     /// A DSCP of more than six bits.
     #[error("DSCP {0} has more than six bits; give 0 to 63")]
     Dscp(u8),

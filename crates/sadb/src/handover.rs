@@ -24,13 +24,13 @@ use crate::{
 use octets::{Reader, Writer};
 
 const MAGIC: [u8; 8] = *b"RVLNHAND";
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 /// Octets in front of the body: magic, version, length.
 const HEAD: usize = 20;
 /// Octets of the CRC at the end.
 const FOOT: usize = 8;
 /// More than one association takes beside its keying material and replay window.
-const SA_OCTETS: usize = 448;
+const SA_OCTETS: usize = 480;
 
 /// The longest text of rules.
 const MAX_RULES_OCTETS: usize = 1 << 30;

@@ -1,7 +1,8 @@
 //! Security associations: what the operator asked for ([`SaConfig`]) and what the data path runs on
 //! ([`InboundSa`], [`OutboundSa`]).
 //!
-//! A configuration is checked once, when an association is made of it; from then on it does not change. Standards:
+//! A configuration is checked once, when an association is made of it; from then on only what the network teaches changes: the
+//! path MTU and, where it may move, the peer's endpoint. Standards:
 //! RFC 4301 section 4.4.2.1 (data items of the SAD), RFC 4303 section 2.1 (SPI).
 
 mod config;
@@ -10,6 +11,7 @@ mod inbound;
 mod key;
 mod options;
 mod outbound;
+mod path_mtu;
 
 pub use config::{
     DEFAULT_PATH_MTU, DEFAULT_REPLAY_WINDOW, Direction, Endpoints, Mode, SaConfig, SaName, Selectors, Spi,
@@ -19,6 +21,7 @@ pub use inbound::{InboundSa, InboundState};
 pub use key::{Key, Shape};
 pub use options::{
     DontFragment, Dscp, Encapsulation, HeaderPolicy, HopLimit, KeyClass, Life, LifeState, Lifetime, Limits,
-    SaOptions, SaProtocol, Tfc,
+    MAX_DUMMY, SaOptions, SaProtocol, Tfc,
 };
 pub use outbound::{OutboundSa, OutboundState};
+pub use path_mtu::{Learned, MIN_PATH_MTU_V4, MIN_PATH_MTU_V6, PathMtu, PathMtuLimits};

@@ -39,16 +39,21 @@ fn any_headers() -> impl Strategy<Value = HeaderPolicy> {
 fn any_options() -> impl Strategy<Value = SaOptions> {
     let class =
         prop::sample::select(vec![KeyClass::Spi, KeyClass::SpiDestination, KeyClass::SpiDestinationSource]);
-    (any::<bool>(), any_limits(), any_limits(), any_headers(), prop::option::of(1u32..256), class).prop_map(
-        |(extended_sequence, soft, hard, headers, next, class)| SaOptions {
-            extended_sequence,
-            lifetime: Lifetime { soft, hard },
-            headers,
-            next: next.map(Spi),
-            class,
-            ..SaOptions::default()
-        },
-    )
+    let peer = (any::<u16>(), any::<u16>(), any::<bool>());
+    (any::<bool>(), any_limits(), any_limits(), any_headers(), prop::option::of(1u32..256), class, peer)
+        .prop_map(|(extended_sequence, soft, hard, headers, next, class, (keepalive, dummy, follow_peer))| {
+            SaOptions {
+                keepalive,
+                dummy,
+                follow_peer,
+                extended_sequence,
+                lifetime: Lifetime { soft, hard },
+                headers,
+                next: next.map(Spi),
+                class,
+                ..SaOptions::default()
+            }
+        })
 }
 
 /// Where an association is in its life.

@@ -30,7 +30,7 @@ drop_reasons! {
     Truncated "truncated" "The packet is shorter than its headers say.";
     BadVersion "bad_version" "The first nibble is neither 4 nor 6.";
     BadHeader "bad_header" "A header field contradicts the packet (lengths, header length, extension chain).";
-    BadChecksum "bad_checksum" "The IPv4 header checksum is wrong.";
+    BadChecksum "bad_checksum" "The checksum of an IPv4 header or of an ICMP error is wrong.";
     TooManyExtensions "too_many_extensions" "More IPv6 extension headers than the parser follows.";
     BadRecord "bad_record" "The record in front of a packet from the TUN is missing or not ours.";
     Unstamped "unstamped" "A packet came through the TUN without an application's stamp.";
@@ -96,6 +96,14 @@ drop_reasons! {
     TooLong "too_long" "The packet does not fit one IP datagram once encapsulated.";
     NoRoom "no_room" "The buffer has no room for the headers or the trailer; its device was to leave it.";
     NestingLimit "nesting_limit" "More nested security headers than the engine opens.";
+    IcmpTaken "icmp_taken" "An ICMP error about a packet of an association, accepted; not a loss.";
+    IcmpRefused "icmp_refused" "An ICMP error of a type and code that the configuration does not accept.";
+    IcmpUnrelated "icmp_unrelated" "An ICMP error that quotes a security header, but no outbound association has that SPI between these addresses and ports.";
+    IcmpShort "icmp_short" "An ICMP error that quotes too little of its packet to see SPI and sequence number.";
+    IcmpSequence "icmp_sequence" "An ICMP error that quotes a sequence number not sent yet, or sent too long ago.";
+    IcmpMtu "icmp_mtu" "An ICMP error with an MTU that the quoted packet would have fitted, or that no link has.";
+    IcmpRate "icmp_rate" "More ICMP errors than the engine looks at in a second.";
+    IcmpQuoted "icmp_quoted" "An ICMP error inside an association that quotes a packet which the association does not carry.";
     WrongDevice "wrong_device" "A clear packet where only protected ones are accepted.";
     Backpressure "backpressure" "The kernel would not take the packet (socket or device queue full).";
     Unroutable "unroutable" "The kernel has no route to the peer.";

@@ -30,6 +30,7 @@ pub mod options;
 mod packet;
 pub mod plain;
 pub mod protocol;
+pub mod quote;
 pub mod reassembly;
 pub mod record;
 pub mod segment;

@@ -3,18 +3,19 @@
 use api::{DscpRule, SaAdd, WordOr};
 use sadb::sa::{
     DontFragment, Dscp, Encapsulation, HeaderPolicy, HopLimit, KeyClass, LifeState, Lifetime, Limits,
-    SaOptions, SaProtocol, Tfc,
+    PathMtu, SaOptions, SaProtocol, Tfc,
 };
 use sadb::spd::PortRange;
+use wire::Time;
 
-use super::bad;
+use super::{Defaults, bad};
 use crate::refused::Refused;
 
-/// The options that a request asks for; `random` is for the jitter of its soft limits.
+/// The options that a request asks for.
 ///
 /// # Errors
 /// What is wrong with it.
-pub fn read(request: &SaAdd, random: u32) -> Result<SaOptions, Refused> {
+pub fn read(request: &SaAdd, defaults: &Defaults<'_>) -> Result<SaOptions, Refused> {
     let protocol = match request.kind {
         api::SaType::Esp => SaProtocol::Esp,
         api::SaType::Ah => SaProtocol::Ah,
@@ -43,7 +44,7 @@ pub fn read(request: &SaAdd, random: u32) -> Result<SaOptions, Refused> {
         protocol,
         encapsulation,
         extended_sequence: request.esn,
-        lifetime: lifetime(&request.lifetime, random)?,
+        lifetime: lifetime(&request.lifetime, defaults.random)?,
         headers: match &request.headers {
             Some(asked) => headers(asked)?,
             None => HeaderPolicy::default(),
@@ -51,6 +52,21 @@ pub fn read(request: &SaAdd, random: u32) -> Result<SaOptions, Refused> {
         tfc,
         next: request.next.map(|spi| sadb::Spi(spi.0)),
         class: class(request.class.as_deref())?,
+        keepalive: match &request.keepalive {
+            None => 0,
+            Some(WordOr::Value(0)) => {
+                return Err(
+                    bad("keepalives after 0 seconds never end").remedy("give 1 or more, or leave it out")
+                );
+            }
+            Some(WordOr::Value(seconds)) => *seconds,
+            Some(WordOr::Word(word)) if word == "on" => defaults.keepalive,
+            Some(WordOr::Word(word)) => {
+                return Err(word_error("keepalive", word, "on, or a number of seconds"));
+            }
+        },
+        dummy: request.dummy.unwrap_or(0),
+        follow_peer: request.follow_peer,
     })
 }
 
@@ -194,7 +210,16 @@ pub fn lifetime_info(lifetime: Lifetime) -> api::Lifetime {
     api::Lifetime { soft: limits(lifetime.soft), hard: limits(lifetime.hard), jitter: 0 }
 }
 
-/// Where it is in its life.
+/// What is known of its path.
+pub fn pmtu(path: &PathMtu, now: Time) -> api::PmtuInfo {
+    api::PmtuInfo {
+        configured: path.configured(),
+        learned: path.learned().is_some(),
+        age_seconds: path.learned().map(|at| now.since(at).as_secs()),
+    }
+}
+
+/// Its limits, jitter applied. is in its life.
 pub fn state(state: LifeState) -> api::LifeState {
     match state {
         LifeState::Mature => api::LifeState::Mature,

@@ -3,15 +3,19 @@
 //! What enters: a file. What leaves: a [`Config`] with every value checked, or a [`Report`] that names every fault
 //! by file, line and column with a remedy. There is no place for a key in it (docs/design/0003 item 2).
 
+mod icmp;
 mod read;
 mod report;
 
+pub use icmp::IcmpConfig;
 pub use report::{Finding, Report};
 
 use std::path::{Path, PathBuf};
 
 /// The port of ESP in UDP (RFC 3948 section 2.1).
 pub const ESP_PORT: u16 = 4500;
+/// Seconds of silence behind which a keepalive is sent (RFC 3948 section 4).
+pub const KEEPALIVE: u16 = 20;
 /// Packets that wait in the TUN at most; a latency budget, since the TUN has no back-pressure.
 pub const TUN_QUEUE: u32 = 64;
 /// The TUN's name.
@@ -42,6 +46,8 @@ pub struct Config {
     pub enc: Option<String>,
     /// ESP.
     pub esp: EspConfig,
+    /// ICMP errors.
+    pub icmp: IcmpConfig,
     /// Cipher suites.
     pub crypto: CryptoConfig,
     /// What to log.
@@ -75,6 +81,8 @@ pub struct EspConfig {
     pub port: u16,
     /// The outer packets' MTU for associations that name none; `None`: that of the first uplink.
     pub path_mtu: Option<u16>,
+    /// Seconds of silence behind which a keepalive is sent, for associations that ask for one and say no other.
+    pub keepalive: u16,
 }
 
 /// `log`.

@@ -8,11 +8,11 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::{
-    Config, CryptoConfig, ENC_NAME, ESP_PORT, EspConfig, INSTANCE, LogLevel, Report, TUN_NAME, TUN_QUEUE,
-    TunConfig,
+    Config, CryptoConfig, ENC_NAME, ESP_PORT, EspConfig, INSTANCE, KEEPALIVE, LogLevel, Report, TUN_NAME,
+    TUN_QUEUE, TunConfig,
 };
 
-const TOP: [&str; 11] = [
+const TOP: [&str; 12] = [
     "instance",
     "policy",
     "log",
@@ -23,11 +23,12 @@ const TOP: [&str; 11] = [
     "enc",
     "enc_name",
     "esp",
+    "icmp",
     "crypto",
 ];
 const CRYPTO: [&str; 3] = ["legacy", "unit", "units"];
 const TUN: [&str; 2] = ["name", "queue"];
-const ESP: [&str; 2] = ["port", "path_mtu"];
+const ESP: [&str; 3] = ["port", "path_mtu", "keepalive"];
 /// Words under which people would put a key.
 const KEY_WORDS: [&str; 8] =
     ["key", "keymat", "enckey", "encryption_key", "secret", "psk", "private_key", "authkey"];
@@ -61,16 +62,21 @@ pub(super) fn read(path: &Path, text: &str) -> Result<Config, Report> {
     }
 }
 
-struct Reader<'t> {
+pub(super) struct Reader<'t> {
     text: &'t str,
     folder: PathBuf,
     report: Report,
 }
 
-type Value<'t> = Spanned<DeValue<'t>>;
+pub(super) type Value<'t> = Spanned<DeValue<'t>>;
 
 impl Reader<'_> {
-    fn fault(&mut self, span: Range<usize>, message: impl Into<String>, remedy: impl Into<String>) {
+    pub(super) fn fault(
+        &mut self,
+        span: Range<usize>,
+        message: impl Into<String>,
+        remedy: impl Into<String>,
+    ) {
         self.report.add(self.text, span, message.into(), remedy.into());
     }
 
@@ -81,6 +87,7 @@ impl Reader<'_> {
         let enc = self.enc(root, &tun.name);
         let uplinks = self.uplinks(root.get("uplinks"), &tun.name);
         let esp = self.esp(root.get("esp"));
+        let icmp = self.icmp(root.get("icmp"));
         let control_socket = self.control_socket(root.get("control_socket"), &instance);
         let cgroup = self.cgroup(root.get("cgroup"));
         let log = self.log(root.get("log"));
@@ -106,6 +113,7 @@ impl Reader<'_> {
             tun,
             enc,
             esp,
+            icmp,
             crypto,
             log,
         })
@@ -175,7 +183,7 @@ impl Reader<'_> {
         );
     }
 
-    fn string<'v>(&mut self, value: &'v Value<'_>, what: &str) -> Option<&'v str> {
+    pub(super) fn string<'v>(&mut self, value: &'v Value<'_>, what: &str) -> Option<&'v str> {
         let text = value.get_ref().as_str();
         if text.is_none() {
             let found = value.get_ref().type_str();
@@ -197,7 +205,7 @@ impl Reader<'_> {
         Some(self.folder.join(text))
     }
 
-    fn integer(
+    pub(super) fn integer(
         &mut self,
         value: &Value<'_>,
         what: &str,
@@ -216,7 +224,7 @@ impl Reader<'_> {
         number
     }
 
-    fn table<'v, 't>(
+    pub(super) fn table<'v, 't>(
         &mut self,
         value: Option<&'v Value<'t>>,
         what: &str,
@@ -337,7 +345,7 @@ impl Reader<'_> {
     }
 
     fn esp(&mut self, value: Option<&Value<'_>>) -> EspConfig {
-        let mut esp = EspConfig { port: ESP_PORT, path_mtu: None };
+        let mut esp = EspConfig { port: ESP_PORT, path_mtu: None, keepalive: KEEPALIVE };
         let Some(table) = self.table(value, "esp", &ESP) else { return esp };
         if let Some(value) = table.get("port")
             && let Some(port) = self.integer(value, "port", 1..=65535, "4500 is the port of RFC 3948")
@@ -348,6 +356,13 @@ impl Reader<'_> {
             let why = "the largest outer IP packet of the path; leave it out to take the uplink's MTU";
             esp.path_mtu =
                 self.integer(value, "path_mtu", 576..=65535, why).and_then(|n| u16::try_from(n).ok());
+        }
+        if let Some(value) = table.get("keepalive") {
+            let why = "seconds of silence behind which a keepalive leaves; 20 is what NATs stand (RFC 3948 section 4)";
+            esp.keepalive = self
+                .integer(value, "keepalive", 1..=3600, why)
+                .and_then(|n| u16::try_from(n).ok())
+                .unwrap_or(KEEPALIVE);
         }
         esp
     }

@@ -26,7 +26,8 @@ fn the_shortest_file_takes_every_default() {
             cgroup: None,
             tun: TunConfig { name: "rvl0".into(), queue: 64 },
             enc: Some("rvle0".into()),
-            esp: EspConfig { port: 4500, path_mtu: None },
+            esp: EspConfig { port: 4500, path_mtu: None, keepalive: 20 },
+            icmp: IcmpConfig::default(),
             crypto: crate::config::CryptoConfig::default(),
             log: LogLevel::Info,
         }
@@ -49,11 +50,31 @@ fn every_key_is_read() {
     assert_eq!(config.uplinks, Some(vec!["eth0".into(), "eth1".into()]));
     assert_eq!(config.cgroup, Some(PathBuf::from("/sys/fs/cgroup/apps")));
     assert_eq!(config.tun, TunConfig { name: "rvl7".into(), queue: 100 });
-    assert_eq!(config.esp, EspConfig { port: 4501, path_mtu: Some(1400) });
+    assert_eq!(config.esp, EspConfig { port: 4501, path_mtu: Some(1400), keepalive: 20 });
     assert_eq!(config.enc.as_deref(), Some("clear7"));
     for off in ["enc = false", "enc = false\nenc_name = \"clear7\""] {
         assert_eq!(parse(&format!("policy = \"p\"\n{off}")).unwrap().enc, None);
     }
+}
+
+#[test]
+fn icmp_and_keepalives_are_the_operators() {
+    let config = parse(
+        "policy = \"p\"\n[esp]\nkeepalive = 7\n[icmp]\naccept = [\"icmp/3/4\", \"icmp/3/1\", \"icmpv6/2\"]\ninner = []\n\
+         quoted = \"unmatched\"\nper_second = 0\npmtu_floor = 1200\npmtu_age = 30\n",
+    )
+    .unwrap();
+    assert_eq!(config.esp.keepalive, 7);
+    let IcmpConfig { outer, inner } = config.icmp;
+    let kinds: Vec<_> = outer.accept.iter().map(|one| (one.version, one.kind, one.code)).collect();
+    assert_eq!(kinds, [(4, 3, Some(4)), (4, 3, Some(1)), (6, 2, None)]);
+    assert_eq!((outer.per_second, outer.path.floor_v4, outer.path.age.as_secs()), (0, 1200, 30));
+    assert_eq!((inner.accept.len(), inner.check), (0, engine::QuotedCheck::Unmatched));
+    // RFC 4301 section 6.1.1: by default only what path MTU discovery needs.
+    let IcmpConfig { outer, inner } = parse("policy = \"p\"").unwrap().icmp;
+    let kinds: Vec<_> = outer.accept.iter().map(|one| (one.version, one.kind, one.code)).collect();
+    assert_eq!(kinds, [(4, 3, Some(4)), (6, 2, None)]);
+    assert_eq!(inner.check, engine::QuotedCheck::Always);
 }
 
 #[test]
@@ -63,7 +84,14 @@ fn the_socket_follows_the_instance() {
 }
 
 /// (text, line, column, a part of the message, a part of the remedy)
-const FAULTS: [(&str, usize, usize, &str, &str); 28] = [
+const FAULTS: [(&str, usize, usize, &str, &str); 35] = [
+    ("policy = \"p\"\n[esp]\nkeepalive = 0", 3, 13, "`keepalive` must be a number from 1 to 3600", "20"),
+    ("policy = \"p\"\n[icmp]\naccept = \"icmp/3\"", 3, 10, "`accept` must be a list", "[] for none"),
+    ("policy = \"p\"\n[icmp]\naccept = [\"icmp/8\"]", 3, 11, "\"icmp/8\" names no ICMP error", "icmp/TYPE"),
+    ("policy = \"p\"\n[icmp]\ninner = [\"icmpv6/2/x\"]", 3, 10, "names no ICMP error", "icmpv6"),
+    ("policy = \"p\"\n[icmp]\nquoted = \"some\"", 3, 10, "`quoted` cannot be \"some\"", "always"),
+    ("policy = \"p\"\n[icmp]\npmtu_floor = 500", 3, 14, "`pmtu_floor` must be a number from 576", "1280"),
+    ("policy = \"p\"\n[icmp]\npmtu_aeg = 1", 3, 1, "unknown key `pmtu_aeg` in [icmp]", "`pmtu_age`"),
     ("", 1, 1, "`policy` is missing", "policy = \"FILE\""),
     ("policy = \"p\"\npolcy = 1", 2, 1, "unknown key `polcy`", "did you mean `policy`?"),
     ("policy = \"p\"\nzzzzzz = 1", 2, 1, "unknown key `zzzzzz`", "known at the top: instance, policy"),

@@ -154,7 +154,8 @@ async fn explained(
         .ask(move |half| {
             let (decision, index) = half.engine.preview_asking(app, &flow, asked);
             let sad = half.engine.sad();
-            let view = index.and_then(|i| sad.get(i).map(SaView::outbound).ok_or(DropReason::NoSa));
+            let view = |sa| SaView::outbound(sa, netio::clock::monotonic());
+            let view = index.and_then(|i| sad.get(i).map(view).ok_or(DropReason::NoSa));
             (decision.action, view)
         })
         .await?;

@@ -1,13 +1,15 @@
 //! The outbound thread: packets from the TUN through the engine to the wire.
 
 use std::os::fd::AsFd;
+use std::time::Duration;
 
 use engine::{Outbound, Outcome};
 use netio::clear::ClearSender;
-use netio::raw::RawSender;
+use netio::raw::{FromRaw, RawReceiver, RawSender};
 use netio::tun::{FromTun, Tun};
 use netio::udp::UdpTransport;
 use netio::{clock, poll};
+use sadb::Spi;
 use wire::ip::Headers;
 use wire::{AcquireId, DropReason, Packet, Pool, Time, protocol, stage};
 
@@ -46,6 +48,11 @@ impl OutboundHalf {
     }
 }
 
+/// How long there is nothing to do, if nothing comes.
+fn patience(half: &OutboundHalf, now: Time) -> Duration {
+    half.engine.next_beat().map_or(HOUSEKEEPING, |next| next.since(now).min(HOUSEKEEPING))
+}
+
 /// The devices of the thread.
 pub struct OutboundThread {
     /// Where packets come from, and answers to the host go.
@@ -58,6 +65,8 @@ pub struct OutboundThread {
     pub raw_mtu: usize,
     /// Where packets go that policy lets pass in clear.
     pub clear: ClearSender,
+    /// Where ICMP errors come from, of each family that the host has.
+    pub errors: Vec<RawReceiver>,
 }
 
 impl OutboundThread {
@@ -67,8 +76,12 @@ impl OutboundThread {
         let mut outcomes = Vec::with_capacity(BATCH);
         let mut due = Due::new(clock::monotonic());
         loop {
-            let ready = poll::readable([inbox.wake().as_fd(), self.tun.as_fd()], Some(HOUSEKEEPING));
-            let [woken, readable] = ready.unwrap_or([true, true]);
+            // A family that the host has not stands in the set as the eventfd.
+            let wake = inbox.wake().as_fd();
+            let errors = |at: usize| self.errors.get(at).map_or(wake, AsFd::as_fd);
+            let set = [wake, self.tun.as_fd(), errors(0), errors(1)];
+            let ready = poll::readable(set, Some(patience(half, clock::monotonic())));
+            let [woken, readable, heard @ ..] = ready.unwrap_or([true; 4]);
             if woken && inbox.run(half) == Next::End {
                 return;
             }
@@ -83,6 +96,11 @@ impl OutboundThread {
             let works = !readable || self.batch(half, now, &mut pool, &mut outcomes);
             // Nothing waits for packets that may not come.
             half.engine.flush(&mut pool, &mut outcomes);
+            self.carry_out(half, &mut pool, &mut outcomes);
+            for (at, _) in heard.iter().enumerate().filter(|(_, heard)| **heard) {
+                self.hear(half, at, now, &mut pool);
+            }
+            half.engine.beat(now, &mut pool, &mut outcomes);
             self.carry_out(half, &mut pool, &mut outcomes);
             if !works {
                 // A broken device reads as ready for ever; only the channel is waited on meanwhile.
@@ -122,6 +140,26 @@ impl OutboundThread {
         true
     }
 
+    /// Take ICMP errors, few at a time: anybody may send them.
+    fn hear(&mut self, half: &mut OutboundHalf, at: usize, now: Time, pool: &mut Pool) {
+        const ERRORS: usize = 16;
+        for _ in 0..ERRORS {
+            let Some(receiver) = self.errors.get_mut(at) else { return };
+            match receiver.recv(now, pool) {
+                Ok(FromRaw::Packet(packet)) => {
+                    half.engine.hear_icmp(now, packet, pool);
+                }
+                Ok(FromRaw::Dropped(reason)) => half.losses.count(reason, 1),
+                Ok(FromRaw::Empty) => break,
+                Err(error) => {
+                    half.losses.broke("a raw socket for ICMP", &error);
+                    return;
+                }
+            }
+        }
+        half.losses.works("a raw socket for ICMP");
+    }
+
     fn packet(
         &mut self,
         half: &mut OutboundHalf,
@@ -159,12 +197,17 @@ impl OutboundThread {
     }
 
     /// By the socket of its protocol.
-    fn send(&mut self, packet: &Packet<stage::Outer>) -> Result<(), DropReason> {
-        if Headers::parse(packet.bytes())?.protocol == protocol::UDP {
-            self.udp.send(packet)
-        } else {
-            self.raw.send(packet, self.raw_mtu)
+    fn send(&mut self, engine: &Outbound, packet: &Packet<stage::Outer>) -> Result<(), DropReason> {
+        let headers = Headers::parse(packet.bytes())?;
+        if headers.protocol == protocol::UDP {
+            return self.udp.send(packet);
         }
+        // Fragments are made here, so here it counts what was learned of the path.
+        let learned = match packet.meta.may_fragment {
+            true => engine.path_mtu(Spi(packet.meta.spi), headers.dst),
+            false => None,
+        };
+        self.raw.send(packet, self.raw_mtu.min(learned.map_or(usize::MAX, usize::from)))
     }
 
     /// Do what the engine said.
@@ -172,7 +215,7 @@ impl OutboundThread {
         for outcome in outcomes.drain(..) {
             match outcome {
                 Outcome::Send(packet) => {
-                    half.losses.refused(self.send(&packet));
+                    half.losses.refused(self.send(&half.engine, &packet));
                     pool.put(packet.into_buf());
                 }
                 Outcome::Burst(burst) => {

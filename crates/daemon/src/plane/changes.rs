@@ -105,7 +105,7 @@ impl Plane {
                 let changed = self.outbound.ask(move |half| {
                     let sa = half.engine.sa_mut(spi, remote)?;
                     sa.set_lifetime(merged(sa.config().options.lifetime, &asked));
-                    Some(SaView::outbound(sa))
+                    Some(SaView::outbound(sa, netio::clock::monotonic()))
                 });
                 changed.await?.ok_or_else(gone)?
             }
@@ -243,10 +243,11 @@ impl Plane {
         let admission = self.keys.admit(&config)?;
         let replaced = match OutboundSa::new(config, &self.keys.registry) {
             Ok(sa) => {
-                let sa = sa.starting(netio::clock::monotonic());
-                let view = SaView::outbound(&sa);
+                let now = netio::clock::monotonic();
+                let sa = sa.starting(now);
+                let view = SaView::outbound(&sa, now);
                 let swap = self.outbound.ask(move |half| half.engine.replace_sa(old_spi, remote, sa));
-                let swapped = swap.await.map(|swapped| swapped.map(|old| SaView::outbound(&old)));
+                let swapped = swap.await.map(|swapped| swapped.map(|old| SaView::outbound(&old, now)));
                 let old = match &swapped {
                     Ok(Ok(old)) => Some(old.clone()),
                     _ => None,

@@ -14,6 +14,7 @@ use wire::stage::{Classed, Clean, Inner, Raw, Scheduled};
 use wire::{AppId, Burst, DropReason, Flow, Meta, Packet, Pool, Reassembler, Services, Time};
 
 use super::{Delivery, Inbound, InboundOutcome, join_inner, permit};
+use crate::quoted::InnerIcmp;
 use crate::tally::{About, Dropped, Tally};
 
 /// Datagrams with one SPI, one behind the other.
@@ -108,8 +109,10 @@ impl Inbound {
             }
             // Rules look at whole packets.
             let ruled = |sa: &InboundSa| self.rules.is_some() && sa.config().selectors.app.is_none();
-            let sa = self.sad.find(Spi(spi), burst.header.src, burst.header.dst);
-            if sa.is_some_and(|sa| !slot::opens(sa.config()) || ruled(sa)) {
+            // A peer in another place is noticed packet by packet.
+            let (src, port) = (burst.header.src, burst.header.src_port);
+            let singly = |sa: &InboundSa| !slot::opens(sa.config()) || ruled(sa) || !sa.is_settled(src, port);
+            if self.sad.find(Spi(spi), src, burst.header.dst).is_some_and(singly) {
                 return None;
             }
             runs.begin(spi)?;
@@ -176,7 +179,7 @@ impl Inbound {
         pool: &mut Pool,
         delivery: &mut Delivery,
     ) {
-        let Inbound { sad, inner_fragments, tally, port, members_waiting, .. } = self;
+        let Inbound { sad, icmp, inner_fragments, tally, port, members_waiting, .. } = self;
         let header = &burst.header;
         let sa = sad.find_mut(Spi(run.spi), header.src, header.dst);
         let sa = sa.filter(|sa| sa.is_peer(header.src, header.dst, None));
@@ -188,6 +191,7 @@ impl Inbound {
         let common = Common { now, spi: run.spi, app, services, mark, tos: header.tos, port: *port };
         let mut admission = Admission {
             common,
+            icmp,
             burst,
             tally,
             fragments: inner_fragments,
@@ -277,6 +281,7 @@ impl Inbound {
 /// The packets of a run on their way to the host.
 struct Admission<'a> {
     common: Common,
+    icmp: &'a InnerIcmp,
     burst: &'a Burst<Inner>,
     tally: &'a mut Tally,
     fragments: &'a mut Reassembler,
@@ -301,7 +306,7 @@ impl Admission<'_> {
             return self.join(sa, octets, sequence, headers);
         }
         let flow = ip::flow(bytes, headers, false);
-        match permit(sa, headers, &flow, self.common.port) {
+        match permit(sa, self.icmp, bytes, headers, &flow, self.common.port) {
             Ok(false) => {
                 self.tally.protected.count(headers.total_len);
                 self.delivery.push_octets(&octets, self.common.mark);
@@ -331,7 +336,7 @@ impl Admission<'_> {
         self.tally.lost(DropReason::FragmentLimit, self.fragments.take_lost());
         let answer = joined.and_then(|headers| {
             flow = ip::flow(packet.bytes(), &headers, false);
-            Ok((permit(sa, &headers, &flow, port)?, headers))
+            Ok((permit(sa, self.icmp, packet.bytes(), &headers, &flow, port)?, headers))
         });
         match answer {
             Ok((false, _)) => {

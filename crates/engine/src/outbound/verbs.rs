@@ -19,7 +19,11 @@ impl Outbound {
     /// # Errors
     /// As [`OutboundSad::insert`].
     pub fn add_sa(&mut self, sa: OutboundSa) -> Result<SaIndex, SadError> {
-        self.sad.insert(sa)
+        let index = self.sad.insert(sa)?;
+        if let Some(sa) = self.sad.get(index) {
+            self.beat.watch(index, sa);
+        }
+        Ok(index)
     }
 
     /// Take an association out.
@@ -76,11 +80,12 @@ impl Outbound {
     }
 
     /// Let go of fragments whose packet did not complete in time, of packets that waited too long for an association, and of
-    /// associations behind a hard limit. Call about once a second.
+    /// associations behind a hard limit; forget path MTUs learned too long ago. Call about once a second.
     pub fn expire(&mut self, now: Time, pool: &mut Pool, out: &mut Vec<Outcome>) {
         self.fragments.expire(now);
         self.tally.lost(DropReason::FragmentLimit, self.fragments.take_lost());
         self.expire_holds(now, pool, out);
+        self.age_paths(now);
         for (spi, remote) in self.age(now) {
             // Just found, so it is there.
             let _ = self.sad.remove(spi, remote);

@@ -357,7 +357,7 @@ mod tests {
         let (class, flow) = Judge::default().judge(&frame);
         let seen = Seen { time: Duration::ZERO, from: Side::Alice, class, flow, frame };
         let mut evidence = Evidence { found: vec![b"watched".to_vec()], ..Evidence::default() };
-        evidence.count(class, frame.len());
+        evidence.count(class, seen.frame.len());
         evidence.frames.push(seen);
         assert_eq!(evidence.clear, 1);
         assert_eq!(evidence.clear_packets(|f| f.remote_port == 53).len(), 1);

@@ -86,6 +86,9 @@ pub fn put(out: &mut Writer, options: &SaOptions) {
         tfc,
         next,
         class,
+        keepalive,
+        dummy,
+        follow_peer,
     } = options;
     out.u8(protocol_octet(*protocol));
     out.u8(encapsulation_octet(*encapsulation));
@@ -124,6 +127,9 @@ pub fn put(out: &mut Writer, options: &SaOptions) {
     out.u8(next.is_some().into());
     out.u32(next.unwrap_or(Spi(0)).0);
     out.u8(class_octet(*class));
+    out.u16(*keepalive);
+    out.u16(*dummy);
+    out.u8((*follow_peer).into());
 }
 
 pub fn read(r: &mut Reader<'_>) -> Result<SaOptions, HandOverError> {
@@ -160,6 +166,9 @@ pub fn read(r: &mut Reader<'_>) -> Result<SaOptions, HandOverError> {
             (false, _) => return Err(HandOverError::Field("bundle")),
         },
         class: read_class(r)?,
+        keepalive: r.u16("keepalive")?,
+        dummy: r.u16("dummy packets")?,
+        follow_peer: r.flag("follow peer")?,
     })
 }
 

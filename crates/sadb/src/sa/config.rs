@@ -6,7 +6,8 @@ use std::net::IpAddr;
 use crypto::{Secret, SuiteId};
 use wire::{AppId, Flow, Prefix, Services};
 
-use super::options::{Dscp, Encapsulation, KeyClass, SaOptions, SaProtocol, Tfc};
+use super::options::{Dscp, Encapsulation, KeyClass, MAX_DUMMY, SaOptions, SaProtocol, Tfc};
+use super::path_mtu::{MIN_PATH_MTU_V4, MIN_PATH_MTU_V6};
 use crate::spd::PortRange;
 use crate::{ReplayWindow, SadError};
 
@@ -279,8 +280,34 @@ impl SaConfig {
         if options.class != KeyClass::Spi && !protocol.is_keyed() {
             return Err(SadError::ClassWithoutKey(protocol));
         }
+        self.check_peer_options()?;
         if options.next == Some(self.spi) {
             return Err(SadError::OwnNext(self.spi));
+        }
+        Ok(())
+    }
+
+    /// What keeps a peer reachable, follows it, and hides silence.
+    fn check_peer_options(&self) -> Result<(), SadError> {
+        let options = &self.options;
+        let outbound = self.direction == Direction::Outbound;
+        let udp = options.encapsulation == Encapsulation::Udp;
+        if options.keepalive > 0 && !(udp && outbound) {
+            return Err(SadError::Keepalive);
+        }
+        if options.dummy > 0 {
+            let esp = options.protocol == SaProtocol::Esp && self.mode == Mode::Tunnel;
+            if !esp || !outbound || options.next.is_some() {
+                return Err(SadError::DummyMode);
+            }
+            if options.dummy > MAX_DUMMY {
+                return Err(SadError::DummyRate(options.dummy));
+            }
+        }
+        // Without a window nothing tells a new packet from an old one.
+        let newness = outbound || self.replay_window > 0;
+        if options.follow_peer && !(udp && newness && options.class == KeyClass::Spi) {
+            return Err(SadError::FollowPeer);
         }
         Ok(())
     }
@@ -305,7 +332,7 @@ impl SaConfig {
         if udp && (ends.local_port == 0 || outbound && ends.remote_port == 0) {
             return Err(SadError::PortZero);
         }
-        let least = if ends.remote.is_ipv4() { 576 } else { 1280 };
+        let least = if ends.remote.is_ipv4() { MIN_PATH_MTU_V4 } else { MIN_PATH_MTU_V6 };
         if self.path_mtu < least {
             return Err(SadError::PathMtu { got: self.path_mtu, least });
         }

@@ -15,6 +15,10 @@ pub struct Counters {
     pub ecn_dangerous: u64,
     /// Packets with a combination that the figure marks "(!)": unused, perhaps dangerous.
     pub ecn_unused: u64,
+    /// NAT keepalives sent for it.
+    pub keepalives: u64,
+    /// Dummy packets among those carried (outbound).
+    pub dummies: u64,
     drops: [u64; DropReason::ALL.len()],
 }
 
@@ -52,6 +56,8 @@ impl Default for Counters {
             last_used: Time::default(),
             ecn_dangerous: 0,
             ecn_unused: 0,
+            keepalives: 0,
+            dummies: 0,
             drops: [0; DropReason::ALL.len()],
         }
     }

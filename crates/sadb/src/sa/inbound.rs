@@ -5,10 +5,10 @@ use std::net::IpAddr;
 use crypto::Registry;
 use wire::{DropReason, Flow, Time};
 
-use super::config::{Direction, SaConfig, SaName, Selectors, Spi};
+use super::config::{Direction, Mode, SaConfig, SaName, Selectors, Spi};
 use super::counters::Counters;
 use super::key::{Key, Shape};
-use super::options::{KeyClass, Life, LifeState, Lifetime};
+use super::options::{Encapsulation, KeyClass, Life, LifeState, Lifetime};
 use crate::{ReplayState, ReplayWindow, SadError};
 
 /// An inbound association, owned by the inbound thread.
@@ -27,6 +27,8 @@ pub struct InboundSa {
     selectors: Selectors,
     /// Its fragments never meet those of another number.
     context: u32,
+    /// Where its newest packet came from; of bare packets the port is zero.
+    seen: (IpAddr, u16),
     config: Box<SaConfig>,
 }
 
@@ -74,6 +76,7 @@ impl InboundSa {
             counters: Counters::default(),
             selectors: config.effective_selectors(),
             context: config.spi.0,
+            seen: (config.endpoints.remote, config.endpoints.remote_port),
             config: Box::new(config),
         })
     }
@@ -198,6 +201,44 @@ impl InboundSa {
     /// What it was made of, and what it counts.
     pub fn config_and_counters(&mut self) -> (&SaConfig, &mut Counters) {
         (&self.config, &mut self.counters)
+    }
+
+    /// Whether a packet in UDP comes from where the newest one came from: nothing is to be noticed about its sender. True for
+    /// bare associations and for those of groups, which have many senders.
+    #[inline]
+    pub fn is_settled(&self, source: IpAddr, port: u16) -> bool {
+        self.seen == (source, port) || !self.has_one_place()
+    }
+
+    fn has_one_place(&self) -> bool {
+        let options = &self.config.options;
+        options.encapsulation == Encapsulation::Udp && options.class == KeyClass::Spi
+    }
+
+    /// Whether a packet from `source` is worth opening to see whether the peer has moved there. In transport mode the address is
+    /// the inner packet's too, so only its port may move (RFC 3948 section 3.1.2).
+    pub fn may_have_moved(&self, source: IpAddr, destination: IpAddr) -> bool {
+        let config = &*self.config;
+        config.options.follow_peer
+            && config.mode != Mode::Transport
+            && destination == config.endpoints.local
+            && source.is_ipv4() == destination.is_ipv4()
+    }
+
+    /// An authentic packet, newer than all before it, came from here. The old place, if it is another. With
+    /// [`follow_peer`](crate::sa::SaOptions::follow_peer) the association is its peer's from now on.
+    pub fn notice(&mut self, source: IpAddr, port: u16) -> Option<(IpAddr, u16)> {
+        if self.is_settled(source, port) {
+            return None;
+        }
+        let old = std::mem::replace(&mut self.seen, (source, port));
+        let follow = self.config.options.follow_peer;
+        if follow {
+            let ends = &mut self.config.endpoints;
+            (ends.remote, ends.remote_port) = (source, port);
+        }
+        // Where any port was right, none is new; but whoever follows has to learn the first.
+        (follow || old.1 != 0).then_some(old)
     }
 
     /// Whether an outer packet between these addresses may belong to it. `source_port` is `None` for ESP without UDP.

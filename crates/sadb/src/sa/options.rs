@@ -340,7 +340,18 @@ pub struct SaOptions {
     pub next: Option<Spi>,
     /// Inbound: by what it is found.
     pub class: KeyClass,
+    /// Outbound: seconds of silence behind which a keepalive goes to the peer, so that a NAT on the way keeps its mapping
+    /// (RFC 3948 section 4); zero: none.
+    pub keepalive: u16,
+    /// Outbound: packets that leave in a second at least, dummies where there are no others (RFC 4303 section 2.6); zero:
+    /// none.
+    pub dummy: u16,
+    /// A pair of associations follows its peer to another address or port, as an authentic packet shows it.
+    pub follow_peer: bool,
 }
+
+/// The most dummy packets that an association sends in a second.
+pub const MAX_DUMMY: u16 = 1000;
 
 #[cfg(test)]
 mod tests {

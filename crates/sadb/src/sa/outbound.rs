@@ -3,10 +3,13 @@
 use crypto::Registry;
 use wire::{DropReason, Time};
 
-use super::config::{Direction, SaConfig, Selectors, Spi};
+use std::net::IpAddr;
+
+use super::config::{Direction, Mode, SaConfig, Selectors, Spi};
 use super::counters::Counters;
 use super::key::{Key, Shape};
-use super::options::{Life, LifeState, Lifetime};
+use super::options::{Encapsulation, Life, LifeState, Lifetime};
+use super::path_mtu::{Learned, PathMtu, PathMtuLimits};
 use crate::SadError;
 
 /// The last sequence number of an association without extended sequence numbers (RFC 4303 section 3.3.3).
@@ -28,6 +31,8 @@ pub struct OutboundSa {
     /// What it carried and refused.
     pub counters: Counters,
     selectors: Selectors,
+    path: PathMtu,
+    /// Its `path_mtu` is the one in force.
     config: Box<SaConfig>,
 }
 
@@ -71,6 +76,7 @@ impl OutboundSa {
             life: Life::new(config.options.lifetime, Time::default()),
             counters: Counters::default(),
             selectors: config.effective_selectors(),
+            path: PathMtu::new(config.path_mtu),
             config: Box::new(config),
         })
     }
@@ -100,10 +106,11 @@ impl OutboundSa {
         Ok(sa)
     }
 
-    /// What another daemon needs to go on. This one must not send another packet afterwards.
+    /// What another daemon needs to go on. This one must not send another packet afterwards. What was learned about the path
+    /// stays behind: the other one learns it from its first packet that does not fit.
     pub fn export(&self) -> OutboundState {
         OutboundState {
-            config: (*self.config).clone(),
+            config: SaConfig { path_mtu: self.path.configured(), ..(*self.config).clone() },
             next_sequence: self.next_sequence,
             packets: self.counters.packets,
             bytes: self.counters.bytes,
@@ -173,7 +180,47 @@ impl OutboundSa {
         self.life.set_lifetime(lifetime);
     }
 
-    /// What it was made of.
+    /// What is known of the path.
+    pub fn path(&self) -> &PathMtu {
+        &self.path
+    }
+
+    /// An ICMP error about a packet of this association of `packet` octets said that `mtu` go through; see [`PathMtu::hear`].
+    pub fn hear_mtu(&mut self, now: Time, mtu: u32, packet: usize, limits: &PathMtuLimits) -> Learned {
+        let v4 = self.config.endpoints.remote.is_ipv4();
+        let learned = self.path.hear(now, mtu, packet, v4, limits);
+        self.config.path_mtu = self.path.in_force();
+        learned
+    }
+
+    /// Let time pass for what is known of the path; whether something was forgotten.
+    pub fn age_mtu(&mut self, now: Time, limits: &PathMtuLimits) -> bool {
+        let forgotten = self.path.age(now, limits);
+        self.config.path_mtu = self.path.in_force();
+        forgotten
+    }
+
+    /// Send to another address and port from now on; what was learned about the path to the old one is forgotten. Only
+    /// [`crate::OutboundSad::move_peer`] keeps the database in order.
+    pub(crate) fn move_to(&mut self, remote: IpAddr, port: u16) {
+        self.config.endpoints.remote = remote;
+        self.config.endpoints.remote_port = port;
+        self.path.forget();
+        self.config.path_mtu = self.path.in_force();
+    }
+
+    /// Whether it may follow its peer to this address and port.
+    pub fn may_move_to(&self, remote: IpAddr, port: u16) -> bool {
+        let config = &*self.config;
+        config.options.follow_peer
+            && config.options.encapsulation == Encapsulation::Udp
+            && port != 0
+            && remote.is_ipv4() == config.endpoints.remote.is_ipv4()
+            // In transport mode the address is the inner packet's.
+            && (config.mode != Mode::Transport || remote == config.endpoints.remote)
+    }
+
+    /// What it was made of, with the path MTU in force.
     #[inline]
     pub fn config(&self) -> &SaConfig {
         &self.config

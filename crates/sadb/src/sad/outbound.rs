@@ -272,6 +272,27 @@ impl OutboundSad {
         }
     }
 
+    /// Send to another address and port from now on.
+    ///
+    /// # Errors
+    /// [`SadError::UnknownSpi`] for a dead name, or an association that does not follow its peer there;
+    /// [`SadError::DuplicateSpi`] if a peer with that address has the SPI already.
+    pub fn move_peer(&mut self, index: SaIndex, remote: IpAddr, port: u16) -> Result<(), SadError> {
+        let sa = self.get(index).ok_or(SadError::UnknownSpi(Spi(0)))?;
+        let spi = sa.spi();
+        if !sa.may_move_to(remote, port) {
+            return Err(SadError::UnknownSpi(spi));
+        }
+        if self.position(spi, remote).is_some_and(|slot| slot != index.slot as usize) {
+            return Err(SadError::DuplicateSpi(spi));
+        }
+        if let Some(sa) = self.get_mut(index) {
+            sa.move_to(remote, port);
+        }
+        self.changed();
+        Ok(())
+    }
+
     /// Every association, in no order that means anything.
     pub fn list(&self) -> impl Iterator<Item = (SaIndex, &OutboundSa)> {
         self.slots.iter().enumerate().filter_map(|(slot, held)| {

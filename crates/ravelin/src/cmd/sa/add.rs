@@ -9,6 +9,7 @@ use api::{
 use clap::{Args, ValueEnum};
 
 use super::key;
+use super::peer::Peer;
 use super::{Way, limits};
 use crate::client::Ask;
 
@@ -117,6 +118,8 @@ pub struct Add {
     /// Largest outer packet of the path [default: the daemon's].
     #[arg(long, value_name = "OCTETS")]
     path_mtu: Option<u16>,
+    #[command(flatten)]
+    peer: Peer,
     /// Descriptor that gives the keying material as hexadecimal digits: cipher key, its salt, integrity key, its salt, as the
     /// suite has them (40 digits for aes128gcm). Not read for ipcomp and ipip.
     #[arg(long, value_name = "N", default_value_t = 0)]
@@ -132,7 +135,7 @@ impl Add {
         if !keymat.is_empty() || matches!(self.kind, Kind::Esp | Kind::Ah) {
             key::check(&keymat, self.key_fd)?;
         }
-        let request = SaAdd {
+        let mut request = SaAdd {
             direction: self.direction.into(),
             spi: self.spi,
             local: self.local,
@@ -166,6 +169,9 @@ impl Add {
                 Ok(octets) => WordOr::Value(octets),
                 Err(_) => WordOr::Word(text),
             }),
+            keepalive: None,
+            dummy: None,
+            follow_peer: false,
             next: self.next,
             class: self.class,
             sequence: None,
@@ -179,6 +185,7 @@ impl Add {
             path_mtu: self.path_mtu,
             keymat,
         };
+        self.peer.ask(&mut request);
         let added: SaAdded = self.ask.connect.post_secret(path::SA, request)?;
         self.ask.show(&added, |added| format!("{} {} added\n", added.sa.direction, added.sa.spi))
     }

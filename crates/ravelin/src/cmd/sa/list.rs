@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use api::{Encapsulation, SaInfo, SaList, SaType, path};
 use clap::Args;
 
+use super::peer::path_mtu;
 use crate::client::Ask;
 use crate::output;
 
@@ -39,6 +40,7 @@ fn table(sas: &[SaInfo]) -> String {
             "SELECTORS",
             "APPLICATION",
             "STATE",
+            "PMTU",
             "SEQUENCE",
             "PACKETS",
             "OCTETS",
@@ -73,6 +75,7 @@ fn row(sa: &SaInfo) -> Vec<String> {
         ),
         selectors.app.clone().unwrap_or_else(|| "(shared)".to_owned()),
         state(sa),
+        path_mtu(sa),
         sa.sequence.to_string(),
         sa.counters.packets.to_string(),
         output::octets(sa.counters.bytes),

@@ -6,6 +6,7 @@ mod export;
 mod key;
 mod list;
 mod monitor;
+mod peer;
 
 use std::net::IpAddr;
 

@@ -1,0 +1,179 @@
+//! What an outbound association sends by itself: NAT keepalives when it is silent (RFC 3948 section 4), dummy packets so that
+//! it is not (RFC 4303 section 2.6).
+//!
+//! Pure: [`Outbound::next_beat`] says when there is something to do, whoever owns the clock comes back then.
+
+use crate::outbound::{Outbound, Outcome};
+use ipsec::udp_encap;
+use sadb::sa::Tfc;
+use sadb::{OutboundSa, SaIndex};
+use std::time::Duration;
+use wire::{Pool, Time, Verdict};
+
+/// The shortest dummy packet: a small TCP segment's.
+const SHORTEST: usize = 40;
+/// The longest one; a super-packet would stand out.
+const LONGEST: usize = 9000;
+
+/// Associations that send by themselves.
+#[derive(Debug)]
+pub(crate) struct Beat {
+    entries: Vec<Entry>,
+    /// When one of them has something to do.
+    next: Option<Time>,
+    /// Lengths and contents of dummies, which are encrypted: nothing that has to be hard to guess.
+    random: u64,
+    content: Vec<u8>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    index: SaIndex,
+    /// Zero: none.
+    keepalive: Duration,
+    /// Between two dummies; zero: none.
+    dummy: Duration,
+    /// `None`: it was not looked at yet.
+    started: Option<Time>,
+    last_keepalive: Time,
+    next_dummy: Time,
+    /// Packets that it had carried at its last turn.
+    packets: u64,
+}
+
+impl Beat {
+    pub(crate) fn new(seed: u64) -> Beat {
+        Beat { entries: Vec::new(), next: None, random: seed | 1, content: Vec::new() }
+    }
+
+    /// An association has come.
+    pub(crate) fn watch(&mut self, index: SaIndex, sa: &OutboundSa) {
+        let options = &sa.config().options;
+        if options.keepalive == 0 && options.dummy == 0 {
+            return;
+        }
+        let rate = u32::from(options.dummy);
+        self.entries.push(Entry {
+            index,
+            keepalive: Duration::from_secs(options.keepalive.into()),
+            dummy: if rate > 0 { Duration::from_secs(1) / rate } else { Duration::ZERO },
+            started: None,
+            last_keepalive: Time::default(),
+            next_dummy: Time::default(),
+            packets: sa.counters.packets,
+        });
+        self.next = Some(Time::default());
+    }
+
+    /// Xorshift (Marsaglia 2003).
+    fn number(&mut self) -> u64 {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        self.random
+    }
+
+    /// Something as long as a packet of this association could be.
+    fn content(&mut self, sa: &OutboundSa) -> &[u8] {
+        let config = sa.config();
+        let most = ipsec::inner_mtu(config).min(LONGEST);
+        let any = SHORTEST + self.number() as usize % most.saturating_sub(SHORTEST).max(1);
+        let len = match config.options.tfc {
+            Tfc::None => any,
+            Tfc::Multiple(octets) => any.next_multiple_of(usize::from(octets.max(1))).min(most),
+            Tfc::Full => most,
+        };
+        self.content.clear();
+        while self.content.len() < len {
+            let octets = self.number().to_ne_bytes();
+            self.content.extend_from_slice(&octets);
+        }
+        self.content.truncate(len);
+        &self.content
+    }
+}
+
+impl Entry {
+    /// What is due now; when there is something next.
+    fn turn(
+        &mut self,
+        now: Time,
+        sa: &mut OutboundSa,
+        beat: &mut Beat,
+        pool: &mut Pool,
+        out: &mut Vec<Outcome>,
+    ) -> Time {
+        if self.started.is_none() {
+            (self.started, self.last_keepalive, self.next_dummy) = (Some(now), now, now + self.dummy);
+            self.packets = sa.counters.packets;
+        }
+        let mut next = Time(u64::MAX);
+        if !self.dummy.is_zero() {
+            if now >= self.next_dummy {
+                // Whatever left since the last turn did the dummy's work.
+                if sa.counters.packets == self.packets && sa.is_alive() {
+                    self.send_dummy(now, sa, beat, pool, out);
+                }
+                self.packets = sa.counters.packets;
+                // Turns that were missed are not made up for: they would come as a burst.
+                let following = self.next_dummy + self.dummy;
+                self.next_dummy = if following > now { following } else { now + self.dummy };
+            }
+            next = next.min(self.next_dummy);
+        }
+        if !self.keepalive.is_zero() {
+            let spoke = sa.counters.last_used.max(self.last_keepalive);
+            if now >= spoke + self.keepalive
+                && let Some(packet) = udp_encap::keepalive(sa.config(), now, pool)
+            {
+                sa.counters.keepalives += 1;
+                self.last_keepalive = now;
+                out.push(Outcome::Send(packet));
+            }
+            let spoke = sa.counters.last_used.max(self.last_keepalive);
+            next = next.min((spoke + self.keepalive).max(now + Duration::from_millis(1)));
+        }
+        next
+    }
+
+    fn send_dummy(
+        &mut self,
+        now: Time,
+        sa: &mut OutboundSa,
+        beat: &mut Beat,
+        pool: &mut Pool,
+        out: &mut Vec<Outcome>,
+    ) {
+        // One that cannot be sent is counted at its association.
+        if let Verdict::Pass(packet) = ipsec::dummy(sa, now, beat.content(sa), pool) {
+            sa.counters.dummies += 1;
+            out.push(Outcome::Send(packet));
+        }
+    }
+}
+
+impl Outbound {
+    /// When [`Outbound::beat`] has something to do; `None`: never, as things are.
+    pub fn next_beat(&self) -> Option<Time> {
+        self.beat.next
+    }
+
+    /// Send what associations send by themselves, as far as it is due.
+    pub fn beat(&mut self, now: Time, pool: &mut Pool, out: &mut Vec<Outcome>) {
+        if self.beat.next.is_none_or(|next| now < next) {
+            return;
+        }
+        // What was gathered has its sequence numbers already.
+        self.flush(pool, out);
+        let mut entries = std::mem::take(&mut self.beat.entries);
+        let mut next: Option<Time> = None;
+        entries.retain_mut(|entry| {
+            let Some(sa) = self.sad.get_mut(entry.index) else { return false };
+            let at = entry.turn(now, sa, &mut self.beat, pool, out);
+            next = Some(next.map_or(at, |next| next.min(at)));
+            true
+        });
+        self.beat.entries = entries;
+        self.beat.next = next;
+    }
+}

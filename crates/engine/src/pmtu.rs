@@ -1,0 +1,254 @@
+//! ICMP errors from the unprotected side: what they may teach an outbound association about its path (RFC 4301 sections 6.1.1
+//! and 8.2.1).
+//!
+//! Nobody signs them. One is believed that could only come from somebody who saw a packet of ours a moment ago: it quotes SPI,
+//! addresses and ports of an outbound association, a sequence number sent not long before, and an MTU that this very packet
+//! exceeded. Whoever sees our packets could drop them as well, so a lie of theirs takes nothing more away; the floor bounds it.
+
+use crate::event::{Event, PathChange, SeenError};
+use crate::outbound::Outbound;
+use crate::tally::{About, Dropped};
+use sadb::sa::{Encapsulation, Learned, PathMtuLimits, SaProtocol};
+use sadb::{OutboundSa, SaIndex, Spi};
+use std::net::IpAddr;
+use wire::quote::{IcmpError, Quote};
+use wire::{DropReason, Packet, Pool, Time, protocol, stage};
+
+/// Packets of an association behind which an error about an older one comes too late: what a link of 10 Gbit/s sends in full
+/// packets within 80 ms. A stranger who has guessed the SPI still has to guess the place.
+const RECENT: u64 = 1 << 16;
+
+/// Which ICMP errors, by version, type and code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IcmpKind {
+    /// 4 or 6.
+    pub version: u8,
+    /// The type.
+    pub kind: u8,
+    /// The code; `None`: every code.
+    pub code: Option<u8>,
+}
+
+impl IcmpKind {
+    /// Whether one of the list stands for a message.
+    pub(crate) fn lists(kinds: &[IcmpKind], version: u8, kind: u8, code: u8) -> bool {
+        kinds.iter().any(|one| {
+            (one.version, one.kind) == (version, kind) && one.code.is_none_or(|listed| listed == code)
+        })
+    }
+}
+
+/// What unauthenticated ICMP errors may do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IcmpPolicy {
+    /// Those that are looked at; any other ends as [`DropReason::IcmpRefused`].
+    pub accept: Vec<IcmpKind>,
+    /// Those that are looked at in a second.
+    pub per_second: u32,
+    /// The bounds of what they teach.
+    pub path: PathMtuLimits,
+}
+
+impl Default for IcmpPolicy {
+    /// "Fragmentation needed" and "packet too big", 256 in a second.
+    fn default() -> IcmpPolicy {
+        let accept = vec![
+            IcmpKind { version: 4, kind: 3, code: Some(4) },
+            IcmpKind { version: 6, kind: 2, code: None },
+        ];
+        IcmpPolicy { accept, per_second: 256, path: PathMtuLimits::default() }
+    }
+}
+
+/// The state of this.
+#[derive(Debug, Default)]
+pub(crate) struct Listening {
+    policy: IcmpPolicy,
+    /// The second that is counted, and errors looked at in it.
+    second: u64,
+    looked_at: u32,
+}
+
+impl Listening {
+    fn has_room(&mut self, now: Time) -> bool {
+        let second = now.0 / 1_000_000_000;
+        if second != self.second {
+            (self.second, self.looked_at) = (second, 0);
+        }
+        self.looked_at = self.looked_at.saturating_add(1);
+        self.looked_at <= self.policy.per_second
+    }
+}
+
+impl Outbound {
+    /// What unauthenticated ICMP errors may do from now on.
+    pub fn set_icmp(&mut self, policy: IcmpPolicy) {
+        self.listening.policy = policy;
+    }
+
+    /// An ICMP error arrived in clear, a whole packet. What became of it is counted: [`DropReason::IcmpTaken`], or why it was not
+    /// believed. `None`: it is about a packet that is no association's; the host's other programs cause such.
+    pub fn hear_icmp(
+        &mut self,
+        now: Time,
+        mut packet: Packet<stage::Raw>,
+        pool: &mut Pool,
+    ) -> Option<DropReason> {
+        packet.meta.received = now;
+        let heard = match IcmpError::parse(packet.bytes()) {
+            Ok(error) if !is_ours(&error.quote) => None,
+            Ok(error) => {
+                if let Some((spi, sequence)) = error.quote.name {
+                    (packet.meta.spi, packet.meta.sequence) = (spi, sequence.into());
+                }
+                Some(self.believe(now, &error).err().unwrap_or(DropReason::IcmpTaken))
+            }
+            Err(reason) => Some(reason),
+        };
+        if let Some(reason) = heard {
+            let len = packet.bytes().len();
+            self.tally.dropped(Dropped::new(reason, &About::of(&packet.meta), len, None));
+        }
+        pool.put(packet.into_buf());
+        heard
+    }
+
+    fn believe(&mut self, now: Time, error: &IcmpError) -> Result<(), DropReason> {
+        let IcmpError { from, version, kind, code, .. } = *error;
+        if !IcmpKind::lists(&self.listening.policy.accept, version, kind, code) {
+            return Err(DropReason::IcmpRefused);
+        }
+        if !self.listening.has_room(now) {
+            return Err(DropReason::IcmpRate);
+        }
+        let (spi, sequence) = error.quote.name.ok_or(DropReason::IcmpShort)?;
+        let index = self.quoted(Spi(spi), &error.quote).ok_or(DropReason::IcmpUnrelated)?;
+        let sa = self.sad.get_mut(index).ok_or(DropReason::IcmpUnrelated)?;
+        let taught = if is_recent(sa.next_sequence(), sequence) {
+            teach(sa, now, error, &self.listening.policy.path)
+        } else {
+            Err(DropReason::IcmpSequence)
+        };
+        let event = taught.inspect_err(|reason| sa.counters.dropped(*reason))?;
+        sa.counters.dropped(DropReason::IcmpTaken);
+        match event {
+            Taught::Path(before) => self.events.push(Event::Pmtu(change(sa, before, Some(from)))),
+            Taught::Seen => {
+                let remote = sa.config().endpoints.remote;
+                self.events.push(Event::Icmp(SeenError { spi: sa.spi(), remote, from, version, kind, code }));
+            }
+            Taught::Nothing => {}
+        }
+        Ok(())
+    }
+
+    /// The outbound association that the quoted packet is of.
+    fn quoted(&self, spi: Spi, quote: &Quote) -> Option<SaIndex> {
+        let is = |sa: &OutboundSa| sa.spi() == spi && is_of(sa, quote);
+        self.sad.list().find(|(_, sa)| is(sa)).map(|(index, _)| index)
+    }
+
+    /// The path MTU in force towards the peer that has this SPI; `None` if there is no such association.
+    pub fn path_mtu(&self, spi: Spi, remote: IpAddr) -> Option<u16> {
+        let is = |sa: &OutboundSa| sa.spi() == spi && sa.config().endpoints.remote == remote;
+        self.sad.list().find(|(_, sa)| is(sa)).map(|(_, sa)| sa.config().path_mtu)
+    }
+
+    /// Let time pass for what was learned. Call about once a second.
+    pub(crate) fn age_paths(&mut self, now: Time) {
+        let limits = self.listening.policy.path;
+        for sa in self.sad.list_mut() {
+            let before = sa.config().path_mtu;
+            if sa.age_mtu(now, &limits) {
+                self.events.push(Event::Pmtu(change(sa, before, None)));
+            }
+        }
+    }
+}
+
+/// What an error did to its association.
+enum Taught {
+    /// The path MTU was lowered, from this.
+    Path(u16),
+    /// It is of a type that says nothing about the path's MTU.
+    Seen,
+    Nothing,
+}
+
+fn teach(
+    sa: &mut OutboundSa,
+    now: Time,
+    error: &IcmpError,
+    limits: &PathMtuLimits,
+) -> Result<Taught, DropReason> {
+    let Some(mtu) = error.mtu else { return Ok(Taught::Seen) };
+    let before = sa.config().path_mtu;
+    match sa.hear_mtu(now, mtu, error.quote.total_len, limits) {
+        Learned::Lowered => Ok(Taught::Path(before)),
+        Learned::Confirmed | Learned::Nothing => Ok(Taught::Nothing),
+        Learned::Implausible => Err(DropReason::IcmpMtu),
+    }
+}
+
+/// Whether the packet could have been of an association at all.
+fn is_ours(quote: &Quote) -> bool {
+    match quote.protocol {
+        protocol::ESP | protocol::AH => true,
+        // The quotation of another datagram would have to look like ESP, or end too early to tell.
+        protocol::UDP => {
+            quote.ports.is_some_and(|(src, _)| src == ipsec::udp_encap::PORT) || quote.name.is_some()
+        }
+        _ => false,
+    }
+}
+
+/// Whether the packet left under this association.
+fn is_of(sa: &OutboundSa, quote: &Quote) -> bool {
+    let config = sa.config();
+    let (ends, options) = (&config.endpoints, &config.options);
+    let (number, ports) = match (options.protocol, options.encapsulation) {
+        (SaProtocol::Esp, Encapsulation::Udp) => (protocol::UDP, Some((ends.local_port, ends.remote_port))),
+        (SaProtocol::Esp, Encapsulation::None) => (protocol::ESP, None),
+        (SaProtocol::Ah, _) => (protocol::AH, None),
+        (SaProtocol::IpComp | SaProtocol::IpIp, _) => return false,
+    };
+    (quote.src, quote.dst, quote.protocol, quote.ports) == (ends.local, ends.remote, number, ports)
+}
+
+/// Whether a packet with this low half of a sequence number was sent, and not long ago, when `next` is the next one.
+fn is_recent(next: u64, low: u32) -> bool {
+    let sent = next.saturating_sub(1);
+    // Of a number that was not sent yet the distance is nearly a whole lap.
+    let back = u64::from((sent as u32).wrapping_sub(low));
+    back < RECENT && back < sent
+}
+
+fn change(sa: &OutboundSa, before: u16, from: Option<IpAddr>) -> PathChange {
+    let config = sa.config();
+    PathChange {
+        spi: sa.spi(),
+        remote: config.endpoints.remote,
+        before,
+        mtu: config.path_mtu,
+        inner_mtu: ipsec::inner_mtu(config),
+        from,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{RECENT, is_recent};
+
+    #[test]
+    fn only_what_was_sent_a_moment_ago_is_recent() {
+        // Nothing was sent.
+        assert!(!is_recent(1, 0) && !is_recent(1, 1) && !is_recent(0, 0));
+        assert!(is_recent(2, 1) && !is_recent(2, 0) && !is_recent(2, 2));
+        let next = 1_000_000;
+        assert!(is_recent(next, 999_999) && !is_recent(next, 1_000_000));
+        let oldest = next - RECENT;
+        assert!(is_recent(next, oldest as u32) && !is_recent(next, oldest as u32 - 1));
+        // Extended: the low half has started again.
+        assert!(is_recent(1 << 32 | 3, 2) && is_recent(1 << 32 | 3, u32::MAX) && !is_recent(1 << 32 | 3, 3));
+    }
+}

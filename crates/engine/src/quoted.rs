@@ -1,0 +1,92 @@
+//! ICMP errors inside an association (RFC 4301 sections 6.1.2 and 6.2): the host that gets one acts on the packet that it
+//! quotes, so that has to be one which the association carries, the other way.
+
+use crate::pmtu::IcmpKind;
+use sadb::InboundSa;
+use wire::icmp::{self, Icmpv4, Icmpv6};
+use wire::ip::Headers;
+use wire::{DropReason, Flow, protocol};
+
+/// Which errors inside associations are compared with what they quote.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum QuotedCheck {
+    /// Every error.
+    #[default]
+    Always,
+    /// Those whose own header the association does not carry; any other is a packet like all (the RFC's convention).
+    Unmatched,
+    /// None: the own header alone decides.
+    Never,
+}
+
+/// What ICMP errors inside associations may do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InnerIcmp {
+    /// Those that pass; any other error, and redirects, end as [`DropReason::IcmpRefused`].
+    pub accept: Vec<IcmpKind>,
+    /// Which are compared with what they quote.
+    pub check: QuotedCheck,
+}
+
+impl Default for InnerIcmp {
+    /// Unreachable, too big, time exceeded, parameter problem. Redirects and source quench (RFC 6633) do not pass.
+    fn default() -> InnerIcmp {
+        let of = |version, kinds: &[u8]| {
+            let each = |kind: &u8| IcmpKind { version, kind: *kind, code: None };
+            kinds.iter().map(each).collect::<Vec<_>>()
+        };
+        InnerIcmp { accept: [of(4, &[3, 11, 12]), of(6, &[1, 2, 3, 4])].concat(), check: QuotedCheck::Always }
+    }
+}
+
+/// Whether the association may carry this packet, which came out of it.
+#[inline]
+pub(crate) fn admits(
+    policy: &InnerIcmp,
+    sa: &InboundSa,
+    bytes: &[u8],
+    headers: &Headers,
+    flow: &Flow,
+) -> Result<(), DropReason> {
+    let admitted = sa.admits(flow);
+    match headers.protocol {
+        protocol::ICMP | protocol::ICMPV6 => admits_icmp(policy, sa, bytes, headers, admitted),
+        _ => admitted,
+    }
+}
+
+#[cold]
+fn admits_icmp(
+    policy: &InnerIcmp,
+    sa: &InboundSa,
+    bytes: &[u8],
+    headers: &Headers,
+    admitted: Result<(), DropReason>,
+) -> Result<(), DropReason> {
+    let upper = headers.upper(bytes);
+    let read = match (headers.version, headers.protocol) {
+        (4, protocol::ICMP) => {
+            Icmpv4::new_checked(upper).map(|view| (view.is_error(), view.kind(), view.code()))
+        }
+        (6, protocol::ICMPV6) => {
+            Icmpv6::new_checked(upper).map(|view| (view.is_error(), view.kind(), view.code()))
+        }
+        // The other version's ICMP, which no host takes for ICMP.
+        _ => return admitted,
+    };
+    // Too short for an error: the selectors decide, and the host refuses it.
+    let Ok((true, kind, code)) = read else { return admitted };
+    if !IcmpKind::lists(&policy.accept, headers.version, kind, code) {
+        return Err(DropReason::IcmpRefused);
+    }
+    let quoted = || {
+        // As its sender saw it, which is this side: local is local.
+        let flow = icmp::quoted_flow(upper.get(icmp::HEADER_LEN..).unwrap_or_default());
+        let carries = |flow: &Flow| sa.config().effective_selectors().covers(flow);
+        if flow.as_ref().is_some_and(carries) { Ok(()) } else { Err(DropReason::IcmpQuoted) }
+    };
+    match (policy.check, admitted) {
+        (QuotedCheck::Never, admitted) | (QuotedCheck::Unmatched, admitted @ Ok(())) => admitted,
+        (QuotedCheck::Always, _) | (QuotedCheck::Unmatched, Err(_)) => quoted(),
+    }
+}

@@ -1,0 +1,190 @@
+//! The path MTU of an outbound association: soft state that ICMP errors lower and time raises again (RFC 4301 section 8.2,
+//! RFC 1191 section 6.3, RFC 8201 section 5.3).
+//!
+//! Whether an error is to be believed is decided elsewhere; here is only what the belief does.
+
+use std::time::Duration;
+
+use wire::Time;
+
+/// No IPv4 path of ours is taken for narrower: every host takes datagrams of this size (RFC 791 section 3.1).
+pub const MIN_PATH_MTU_V4: u16 = 576;
+/// No IPv6 link is narrower (RFC 8200 section 5).
+pub const MIN_PATH_MTU_V6: u16 = 1280;
+
+/// MTUs that links have, largest first (RFC 1191 table 7-1, as far as it lies above the floor). For routers that do not say
+/// theirs.
+const PLATEAUS: [u16; 8] = [32_000, 17_914, 8166, 4352, 2002, 1492, 1006, 576];
+
+/// The bounds of what may be learned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PathMtuLimits {
+    /// The least path MTU over IPv4; 576 or more.
+    pub floor_v4: u16,
+    /// How long what was learned is believed.
+    pub age: Duration,
+}
+
+impl Default for PathMtuLimits {
+    /// 576 octets, ten minutes (RFC 1191 section 6.3).
+    fn default() -> PathMtuLimits {
+        PathMtuLimits { floor_v4: MIN_PATH_MTU_V4, age: Duration::from_secs(600) }
+    }
+}
+
+/// What an error taught.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Learned {
+    /// A smaller MTU than the one in force.
+    Lowered,
+    /// The one in force; it is believed for longer.
+    Confirmed,
+    /// Nothing: the path was known to be as narrow already.
+    Nothing,
+    /// It contradicts itself: the packet would have fitted, or no link is as narrow.
+    Implausible,
+}
+
+/// The path MTU of one association.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PathMtu {
+    /// What the operator, or the uplink, said.
+    configured: u16,
+    in_force: u16,
+    /// When the value in force was last heard of; `None`: it is the configured one.
+    learned: Option<Time>,
+}
+
+impl PathMtu {
+    /// Nothing learned yet.
+    pub fn new(configured: u16) -> PathMtu {
+        PathMtu { configured, in_force: configured, learned: None }
+    }
+
+    /// Octets of the largest outer packet, for now.
+    pub fn in_force(&self) -> u16 {
+        self.in_force
+    }
+
+    /// What it was before anything was learned, and will be again.
+    pub fn configured(&self) -> u16 {
+        self.configured
+    }
+
+    /// When the value in force was last heard of; `None`: nothing is learned.
+    pub fn learned(&self) -> Option<Time> {
+        self.learned
+    }
+
+    /// An error said that a packet of `packet` octets did not fit, and only `mtu` octets go through; zero: it does not say.
+    /// `v4`: the outer packets are of IPv4.
+    pub fn hear(&mut self, now: Time, mtu: u32, packet: usize, v4: bool, limits: &PathMtuLimits) -> Learned {
+        let packet = u32::try_from(packet).unwrap_or(u32::MAX);
+        let mtu = match mtu {
+            0 if v4 => match PLATEAUS.iter().map(|mtu| u32::from(*mtu)).find(|mtu| *mtu < packet) {
+                Some(mtu) => mtu,
+                None => return Learned::Implausible,
+            },
+            said => said,
+        };
+        // RFC 791 section 3.2, RFC 8201 section 4.
+        let least = if v4 { 68 } else { u32::from(MIN_PATH_MTU_V6) };
+        if mtu < least || mtu >= packet {
+            return Learned::Implausible;
+        }
+        let floor = if v4 { limits.floor_v4.max(MIN_PATH_MTU_V4) } else { MIN_PATH_MTU_V6 };
+        // A path that is narrower than the floor is one that the operator does not believe in.
+        let mtu = u16::try_from(mtu).unwrap_or(u16::MAX).max(floor);
+        match mtu.cmp(&self.in_force) {
+            std::cmp::Ordering::Less => {
+                (self.in_force, self.learned) = (mtu, Some(now));
+                Learned::Lowered
+            }
+            std::cmp::Ordering::Equal if self.learned.is_some() => {
+                self.learned = Some(now);
+                Learned::Confirmed
+            }
+            // Never raised by an error (RFC 8201 section 4).
+            _ => Learned::Nothing,
+        }
+    }
+
+    /// Let time pass: what was learned too long ago is forgotten; whether it was.
+    pub fn age(&mut self, now: Time, limits: &PathMtuLimits) -> bool {
+        let old = self.learned.is_some_and(|at| now.since(at) >= limits.age);
+        if old {
+            self.forget();
+        }
+        old
+    }
+
+    /// Forget what was learned.
+    pub fn forget(&mut self) {
+        (self.in_force, self.learned) = (self.configured, None);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: PathMtuLimits = PathMtuLimits { floor_v4: 576, age: Duration::from_secs(600) };
+    const AT: Time = Time::from_secs(50);
+
+    #[test]
+    fn it_falls_at_once_and_comes_back_after_its_time() {
+        let mut path = PathMtu::new(1500);
+        assert_eq!(path.hear(AT, 1400, 1500, true, &LIMITS), Learned::Lowered);
+        assert_eq!((path.in_force(), path.configured(), path.learned()), (1400, 1500, Some(AT)));
+        assert_eq!(path.hear(AT, 1300, 1400, true, &LIMITS), Learned::Lowered);
+        // Heard again a second before its end: it counts from there.
+        let later = Time::from_secs(649);
+        assert!(!path.age(later, &LIMITS));
+        assert_eq!(path.hear(later, 1300, 1500, true, &LIMITS), Learned::Confirmed);
+        assert!(!path.age(Time::from_secs(1248), &LIMITS));
+        assert!(path.age(Time::from_secs(1249), &LIMITS));
+        assert_eq!(path, PathMtu::new(1500));
+        assert!(!path.age(Time::from_secs(9999), &LIMITS), "there is nothing to forget");
+    }
+
+    #[test]
+    fn an_error_never_raises_it() {
+        let mut path = PathMtu::new(1400);
+        assert_eq!(path.hear(AT, 1450, 1500, true, &LIMITS), Learned::Nothing);
+        assert_eq!(path.hear(AT, 1400, 1500, true, &LIMITS), Learned::Nothing);
+        assert_eq!(path.hear(AT, 1300, 1400, true, &LIMITS), Learned::Lowered);
+        assert_eq!(path.hear(AT, 1399, 1400, true, &LIMITS), Learned::Nothing);
+        assert_eq!(path.in_force(), 1300);
+    }
+
+    #[test]
+    fn the_impossible_is_refused_and_the_narrow_stops_at_the_floor() {
+        let mut path = PathMtu::new(1500);
+        for mtu in [1, 67, 1500, 1501, 70_000] {
+            assert_eq!(path.hear(AT, mtu, 1500, true, &LIMITS), Learned::Implausible, "{mtu}");
+        }
+        for mtu in [0, 68, 1279, 1500] {
+            assert_eq!(path.hear(AT, mtu, 1500, false, &LIMITS), Learned::Implausible, "{mtu}");
+        }
+        assert_eq!(path, PathMtu::new(1500));
+        assert_eq!(path.hear(AT, 68, 1500, true, &LIMITS), Learned::Lowered);
+        assert_eq!(path.in_force(), 576);
+        let mut path = PathMtu::new(1500);
+        let limits = PathMtuLimits { floor_v4: 1200, ..LIMITS };
+        assert_eq!(path.hear(AT, 600, 1500, true, &limits), Learned::Lowered);
+        assert_eq!(path.in_force(), 1200);
+        let mut path = PathMtu::new(1500);
+        assert_eq!(path.hear(AT, 1280, 1500, false, &limits), Learned::Lowered);
+        assert_eq!(path.in_force(), 1280);
+    }
+
+    #[test]
+    fn routers_that_say_nothing_are_guessed_at() {
+        let mut path = PathMtu::new(1500);
+        for (packet, want) in [(1500, 1492), (1492, 1006), (1000, 576)] {
+            assert_eq!(path.hear(AT, 0, packet, true, &LIMITS), Learned::Lowered);
+            assert_eq!(path.in_force(), want);
+        }
+        assert_eq!(path.hear(AT, 0, 576, true, &LIMITS), Learned::Implausible);
+    }
+}

@@ -1,0 +1,143 @@
+//! ICMP errors that quote ESP and AH, whole, cut short and odd.
+
+use proptest::prelude::*;
+use wire::ip::Headers;
+use wire::quote::IcmpError;
+use wire::{DropReason, checksum, protocol};
+
+const SPI: u32 = 0x0102_0304;
+const SEQUENCE: u32 = 0x0506_0708;
+
+/// A packet of this protocol in either family; its length field says 1400 octets.
+fn packet(v6: bool, number: u8, upper: &[u8]) -> Vec<u8> {
+    let mut bytes = if v6 {
+        let mut bytes = vec![0x60, 0, 0, 0, 0x05, 0x50, number, 60];
+        bytes.extend((1..=16).chain(101..=116).map(|octet: u8| octet));
+        bytes
+    } else {
+        let mut bytes = vec![0x45, 0, 0x05, 0x78, 0, 0, 0x40, 0, 60, number, 0, 0];
+        bytes.extend([192, 0, 2, 1, 198, 51, 100, 2]);
+        bytes
+    };
+    bytes.extend(upper);
+    bytes
+}
+
+fn name() -> Vec<u8> {
+    [SPI.to_be_bytes(), SEQUENCE.to_be_bytes()].concat()
+}
+
+fn udp(payload: &[u8]) -> Vec<u8> {
+    [&[0x11, 0x94, 0x4e, 0x21, 0, 0, 0, 0], payload].concat()
+}
+
+fn error(v6: bool, kind: u8, code: u8, mtu: u16, quoted: &[u8]) -> Vec<u8> {
+    let message = [&[kind, code, 0, 0, 0, 0][..], &mtu.to_be_bytes(), quoted].concat();
+    let mut bytes = if v6 {
+        let mut bytes = vec![0x60, 0, 0, 0, 0, 0, protocol::ICMPV6, 60];
+        bytes[4..6].copy_from_slice(&(message.len() as u16).to_be_bytes());
+        bytes.extend([0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9]);
+        bytes.extend(1..=16);
+        bytes
+    } else {
+        let mut bytes =
+            vec![0x45, 0, 0, 0, 0, 0, 0, 0, 60, protocol::ICMP, 0, 0, 203, 0, 113, 9, 192, 0, 2, 1];
+        bytes[2..4].copy_from_slice(&(20 + message.len() as u16).to_be_bytes());
+        bytes
+    };
+    bytes.extend(message);
+    let headers = Headers::parse(&bytes).unwrap();
+    checksum::complete_transport(&mut bytes, &headers).unwrap();
+    bytes
+}
+
+#[test]
+fn esp_ah_and_esp_in_udp_are_read() {
+    for v6 in [false, true] {
+        let (kind, code) = if v6 { (2, 0) } else { (3, 4) };
+        let ah = [&[4, 4, 0, 0][..], &name()].concat();
+        for (number, upper, ports) in [
+            (protocol::ESP, name(), None),
+            (protocol::AH, ah, None),
+            (protocol::UDP, udp(&name()), Some((4500, 20_001))),
+        ] {
+            let read = IcmpError::parse(&error(v6, kind, code, 1300, &packet(v6, number, &upper))).unwrap();
+            assert_eq!((read.version, read.kind, read.code), (if v6 { 6 } else { 4 }, kind, code));
+            assert_eq!((read.mtu, read.quote.protocol), (Some(1300), number));
+            assert_eq!((read.quote.name, read.quote.ports), (Some((SPI, SEQUENCE)), ports));
+            assert_eq!(read.quote.total_len, 1400);
+            let (src, dst) = if v6 {
+                ("102:304:506:708:90a:b0c:d0e:f10", "6566:6768:696a:6b6c:6d6e:6f70:7172:7374")
+            } else {
+                ("192.0.2.1", "198.51.100.2")
+            };
+            assert_eq!(
+                (read.quote.src.to_string().as_str(), read.quote.dst.to_string().as_str()),
+                (src, dst)
+            );
+            // One octet less of the name is no name.
+            let cut = packet(v6, number, &upper[..upper.len() - 1]);
+            assert_eq!(IcmpError::parse(&error(v6, kind, code, 1300, &cut)).unwrap().quote.name, None);
+        }
+        // Other errors have no MTU.
+        let other = error(v6, if v6 { 1 } else { 11 }, 0, 1300, &packet(v6, protocol::ESP, &name()));
+        assert_eq!(IcmpError::parse(&other).unwrap().mtu, None);
+    }
+}
+
+#[test]
+fn options_and_extension_headers_are_passed_over() {
+    let mut v4 = packet(false, protocol::ESP, &[]);
+    v4[0] = 0x47;
+    v4.extend([1; 8]);
+    v4.extend(name());
+    assert_eq!(IcmpError::parse(&error(false, 3, 4, 1300, &v4)).unwrap().quote.name, Some((SPI, SEQUENCE)));
+    // Hop-by-hop, destination options of 16 octets, a first fragment.
+    let chain =
+        [&[60, 0, 1, 4, 0, 0, 0, 0, 44, 1][..], &[0; 14], &[50, 0, 0, 1, 0, 0, 0, 7], &name()].concat();
+    let read = IcmpError::parse(&error(true, 2, 0, 1300, &packet(true, 0, &chain))).unwrap();
+    assert_eq!((read.quote.protocol, read.quote.name), (protocol::ESP, Some((SPI, SEQUENCE))));
+}
+
+#[test]
+fn later_fragments_have_no_name() {
+    let mut v4 = packet(false, protocol::ESP, &name());
+    v4[7] = 5;
+    assert_eq!(IcmpError::parse(&error(false, 3, 4, 1300, &v4)).unwrap().quote.name, None);
+    let chain = [&[50, 0, 0, 8, 0, 0, 0, 7][..], &name()].concat();
+    let read = IcmpError::parse(&error(true, 2, 0, 1300, &packet(true, 44, &chain))).unwrap();
+    assert_eq!(read.quote.name, None);
+}
+
+#[test]
+fn what_is_no_error_about_a_packet_is_refused() {
+    let quoted = packet(false, protocol::ESP, &name());
+    let good = error(false, 3, 4, 1300, &quoted);
+    assert!(IcmpError::parse(&good).is_ok());
+    let refused = |bytes: &[u8]| IcmpError::parse(bytes).unwrap_err();
+    assert_eq!(refused(&error(false, 8, 0, 0, &quoted)), DropReason::IcmpRefused);
+    assert_eq!(refused(&error(false, 5, 0, 0, &quoted)), DropReason::IcmpRefused);
+    assert_eq!(refused(&error(true, 128, 0, 0, &packet(true, 50, &name()))), DropReason::IcmpRefused);
+    assert_eq!(refused(&packet(false, protocol::ESP, &[0; 1380])), DropReason::IcmpRefused);
+    assert_eq!(refused(&error(false, 3, 4, 1300, &quoted[..19])), DropReason::Truncated);
+    assert_eq!(refused(&error(false, 3, 4, 1300, &packet(true, 50, &name()))), DropReason::Truncated);
+    assert_eq!(refused(&error(true, 2, 0, 1300, &quoted)), DropReason::Truncated);
+    let mut damaged = good;
+    *damaged.last_mut().unwrap() ^= 1;
+    assert_eq!(refused(&damaged), DropReason::BadChecksum);
+    assert_eq!(refused(&[]), DropReason::Truncated);
+    // IKE behind its marker is not ESP.
+    let ike = packet(false, protocol::UDP, &udp(&[0; 12]));
+    assert_eq!(IcmpError::parse(&error(false, 3, 4, 1300, &ike)).unwrap().quote.name, None);
+}
+
+proptest! {
+    #[test]
+    fn no_octets_are_too_odd(v6: bool, kind: u8, quoted in prop::collection::vec(any::<u8>(), 0..200), first in 0u8..3) {
+        let mut quoted = quoted;
+        if let Some(octet) = quoted.first_mut() {
+            *octet = [*octet, 0x45, 0x60][usize::from(first)];
+        }
+        let _ = IcmpError::parse(&error(v6, kind, 0, 1, &quoted));
+    }
+}
