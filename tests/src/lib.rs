@@ -5,6 +5,7 @@
 //! network namespaces, and say so if it is missing.
 
 pub mod programs;
+pub mod sites;
 pub mod strongswan;
 
 use std::path::{Path, PathBuf};

@@ -59,6 +59,8 @@ pub struct Plane {
     pub tun: Device,
     /// Guarded uplinks.
     pub uplinks: Vec<Device>,
+    /// Interfaces of networks behind this host.
+    pub insides: Vec<Device>,
     /// The rules of the SPD.
     pub rules: RuleBook,
     /// The MTU for associations that name none.

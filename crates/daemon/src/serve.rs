@@ -210,6 +210,7 @@ impl Upkeep {
         let mut wrong = Vec::new();
         if news || round {
             wrong.extend(follow_uplinks(plane));
+            wrong.extend(plane.follow_insides());
         }
         if round {
             wrong.extend(repair(plane));

@@ -59,6 +59,8 @@ pub struct Rig {
     daemon: PathBuf,
     name: String,
     daemons: [Option<Running>; 2],
+    /// What a host's configuration says beside what every rig's says.
+    more: [String; 2],
 }
 
 impl Rig {
@@ -73,7 +75,15 @@ impl Rig {
         fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
         let lab = Lab::build(&LabOptions { name: name.clone(), segmentation: *segmentation })?;
         let daemon = daemon.as_ref().unwrap_or(binary).clone();
-        Ok(Rig { lab, folder, binary: binary.clone(), daemon, name: name.clone(), daemons: [None, None] })
+        Ok(Rig {
+            lab,
+            folder,
+            binary: binary.clone(),
+            daemon,
+            name: name.clone(),
+            daemons: [None, None],
+            more: Default::default(),
+        })
     }
 
     /// Remove everything that a rig of this name made or left: daemons, kernel half, hosts, files.
@@ -121,6 +131,11 @@ impl Rig {
         fs::write(self.policy_file(side), text).context("writing a policy")
     }
 
+    /// Have a host's configuration end with these lines from the next start on.
+    pub fn configure(&mut self, side: Side, lines: &str) {
+        self.more[side as usize] = lines.to_owned();
+    }
+
     /// Start a host's daemon with the policy written before; returns when it answers.
     ///
     /// # Errors
@@ -146,10 +161,11 @@ impl Rig {
         let config = self.config_file(side);
         let host = self.lab.host(side);
         let text = format!(
-            "instance = \"{}\"\npolicy = \"{}\"\nuplinks = [\"eth0\"]\ncgroup = \"{}\"\n",
+            "instance = \"{}\"\npolicy = \"{}\"\nuplinks = [\"eth0\"]\ncgroup = \"{}\"\n{}\n",
             self.instance(side),
             self.policy_file(side).display(),
             host.cgroup().path().display(),
+            self.more[side as usize],
         );
         fs::write(&config, text).context("writing a configuration")?;
         let run = Program::new(&self.daemon).arg("run").arg("--config").arg(&config).args(args);

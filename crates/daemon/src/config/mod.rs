@@ -3,9 +3,11 @@
 //! What enters: a file. What leaves: a [`Config`] with every value checked, or a [`Report`] that names every fault
 //! by file, line and column with a remedy. There is no place for a key in it (docs/design/0003 item 2).
 
+mod gateway;
 mod read;
 mod report;
 
+pub use gateway::GatewayConfig;
 pub use report::{Finding, Report};
 
 use std::path::{Path, PathBuf};
@@ -42,6 +44,8 @@ pub struct Config {
     pub enc: Option<String>,
     /// ESP.
     pub esp: EspConfig,
+    /// Networks behind this host; `None`: it is no gateway.
+    pub gateway: Option<GatewayConfig>,
     /// Cipher suites.
     pub crypto: CryptoConfig,
     /// What to log.

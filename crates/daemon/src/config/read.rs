@@ -12,7 +12,7 @@ use super::{
     TunConfig,
 };
 
-const TOP: [&str; 11] = [
+const TOP: [&str; 12] = [
     "instance",
     "policy",
     "log",
@@ -23,6 +23,7 @@ const TOP: [&str; 11] = [
     "enc",
     "enc_name",
     "esp",
+    "gateway",
     "crypto",
 ];
 const CRYPTO: [&str; 3] = ["legacy", "unit", "units"];
@@ -61,16 +62,21 @@ pub(super) fn read(path: &Path, text: &str) -> Result<Config, Report> {
     }
 }
 
-struct Reader<'t> {
+pub(super) struct Reader<'t> {
     text: &'t str,
     folder: PathBuf,
     report: Report,
 }
 
-type Value<'t> = Spanned<DeValue<'t>>;
+pub(super) type Value<'t> = Spanned<DeValue<'t>>;
 
 impl Reader<'_> {
-    fn fault(&mut self, span: Range<usize>, message: impl Into<String>, remedy: impl Into<String>) {
+    pub(super) fn fault(
+        &mut self,
+        span: Range<usize>,
+        message: impl Into<String>,
+        remedy: impl Into<String>,
+    ) {
         self.report.add(self.text, span, message.into(), remedy.into());
     }
 
@@ -81,6 +87,7 @@ impl Reader<'_> {
         let enc = self.enc(root, &tun.name);
         let uplinks = self.uplinks(root.get("uplinks"), &tun.name);
         let esp = self.esp(root.get("esp"));
+        let gateway = self.gateway(root.get("gateway"), &tun.name, uplinks.as_deref());
         let control_socket = self.control_socket(root.get("control_socket"), &instance);
         let cgroup = self.cgroup(root.get("cgroup"));
         let log = self.log(root.get("log"));
@@ -106,6 +113,7 @@ impl Reader<'_> {
             tun,
             enc,
             esp,
+            gateway,
             crypto,
             log,
         })
@@ -175,7 +183,7 @@ impl Reader<'_> {
         );
     }
 
-    fn string<'v>(&mut self, value: &'v Value<'_>, what: &str) -> Option<&'v str> {
+    pub(super) fn string<'v>(&mut self, value: &'v Value<'_>, what: &str) -> Option<&'v str> {
         let text = value.get_ref().as_str();
         if text.is_none() {
             let found = value.get_ref().type_str();
@@ -188,7 +196,7 @@ impl Reader<'_> {
         text
     }
 
-    fn path(&mut self, value: &Value<'_>, what: &str) -> Option<PathBuf> {
+    pub(super) fn path(&mut self, value: &Value<'_>, what: &str) -> Option<PathBuf> {
         let text = self.string(value, what)?;
         if text.is_empty() || text.contains('\0') {
             self.fault(value.span(), format!("`{what}` is not a path"), "name a file");
@@ -216,7 +224,7 @@ impl Reader<'_> {
         number
     }
 
-    fn table<'v, 't>(
+    pub(super) fn table<'v, 't>(
         &mut self,
         value: Option<&'v Value<'t>>,
         what: &str,
@@ -291,7 +299,7 @@ impl Reader<'_> {
         }
     }
 
-    fn interface(&mut self, value: &Value<'_>, what: &str) -> Option<String> {
+    pub(super) fn interface(&mut self, value: &Value<'_>, what: &str) -> Option<String> {
         let name = self.string(value, what)?;
         let fits = (1..=IFNAME_MAX).contains(&name.len())
             && name != "."
@@ -440,7 +448,7 @@ impl Reader<'_> {
 }
 
 /// The known word nearest to `word`, if one is near.
-fn suggestion<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
+pub(super) fn suggestion<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
     let near = known.iter().map(|k| (strsim::damerau_levenshtein(word, k), *k)).min()?;
     (near.0 <= 1 + word.chars().count() / 4).then_some(near.1)
 }

@@ -27,6 +27,7 @@ fn the_shortest_file_takes_every_default() {
             tun: TunConfig { name: "rvl0".into(), queue: 64 },
             enc: Some("rvle0".into()),
             esp: EspConfig { port: 4500, path_mtu: None },
+            gateway: None,
             crypto: crate::config::CryptoConfig::default(),
             log: LogLevel::Info,
         }
@@ -51,6 +52,13 @@ fn every_key_is_read() {
     assert_eq!(config.tun, TunConfig { name: "rvl7".into(), queue: 100 });
     assert_eq!(config.esp, EspConfig { port: 4501, path_mtu: Some(1400) });
     assert_eq!(config.enc.as_deref(), Some("clear7"));
+    let text = "policy = \"p\"\n[gateway]\ninside = [\"lan0\", \"lan1\"]\ndefault = \"bypass\"\nrules = \"site.rules\"";
+    let gateway = GatewayConfig {
+        inside: vec!["lan0".into(), "lan1".into()],
+        bypass_the_rest: true,
+        rules: Some("/etc/ravelin/site.rules".into()),
+    };
+    assert_eq!(parse(text).unwrap().gateway, Some(gateway));
     for off in ["enc = false", "enc = false\nenc_name = \"clear7\""] {
         assert_eq!(parse(&format!("policy = \"p\"\n{off}")).unwrap().enc, None);
     }
@@ -63,7 +71,25 @@ fn the_socket_follows_the_instance() {
 }
 
 /// (text, line, column, a part of the message, a part of the remedy)
-const FAULTS: [(&str, usize, usize, &str, &str); 28] = [
+const FAULTS: [(&str, usize, usize, &str, &str); 34] = [
+    ("policy = \"p\"\n[gateway]\nrules = \"r\"", 2, 1, "`inside` is missing", "inside = [\"lan0\"]"),
+    ("policy = \"p\"\n[gateway]\ninside = \"lan0\"", 3, 10, "must be a list", "inside = [\"lan0\"]"),
+    ("policy = \"p\"\n[gateway]\ninside = [\"lo\"]", 3, 11, "no network behind", "inside = "),
+    (
+        "policy = \"p\"\nuplinks = [\"a\", \"b\"]\n[gateway]\ninside = [\"b\"]",
+        4,
+        11,
+        "inside and an uplink",
+        "take it from one list",
+    ),
+    (
+        "policy = \"p\"\n[gateway]\ninside = [\"a\"]\ndefault = \"bypas\"",
+        4,
+        11,
+        "packets without a rule",
+        "did you mean \"bypass\"?",
+    ),
+    ("policy = \"p\"\n[gateway]\ninsde = [\"a\"]", 3, 1, "unknown key `insde`", "did you mean `inside`?"),
     ("", 1, 1, "`policy` is missing", "policy = \"FILE\""),
     ("policy = \"p\"\npolcy = 1", 2, 1, "unknown key `polcy`", "did you mean `policy`?"),
     ("policy = \"p\"\nzzzzzz = 1", 2, 1, "unknown key `zzzzzz`", "known at the top: instance, policy"),

@@ -11,6 +11,8 @@ use netio::{clock, poll};
 use wire::ip::Headers;
 use wire::{AcquireId, DropReason, Packet, Pool, Time, protocol, stage};
 
+use crate::gateway;
+
 use super::{BATCH, Due, HOUSEKEEPING, Inbox, Losses, Next, RECOVERY, Teller, pool};
 
 /// What the thread owns and the control plane asks about.
@@ -50,6 +52,8 @@ pub struct OutboundThread {
     pub raw: RawSender,
     /// The largest packet that leaves bare in one piece.
     pub raw_mtu: usize,
+    /// The largest packet that the networks behind this host take.
+    pub inside_mtu: usize,
     /// Where packets go that policy lets pass in clear.
     pub clear: ClearSender,
 }
@@ -152,7 +156,13 @@ impl OutboundThread {
                     pool.put(burst.into_buf());
                 }
                 Outcome::Clear(packet) => {
-                    half.losses.refused(self.clear.send(packet.bytes()));
+                    let answer = self.clear.send(packet.bytes());
+                    if answer == Err(DropReason::TooBig)
+                        && let Some((error, mark)) = gateway::too_big(&packet, self.raw_mtu, self.inside_mtu)
+                    {
+                        half.losses.refused(self.tun.send(&error, mark));
+                    }
+                    half.losses.refused(answer);
                     pool.put(packet.into_buf());
                 }
                 Outcome::Reply(packet, mark) => {
