@@ -7,16 +7,18 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
+use std::net::{IpAddr, Ipv6Addr};
 
 use api::{Check, CheckState};
 use engine::Traffic;
 use netio::link::{Link, Links};
+use netio::tun::{Delivered, Tun};
 use sadb::rules::{Action, Direction, Rule, RuleKey};
 use sadb::selector::{Condition, TrafficSelector, field};
 use sockmon::Span;
 use wire::ip::Headers;
 use wire::stage::{Admitted, Selected};
-use wire::{Meta, Packet, Prefix, icmp, record};
+use wire::{Buf, DropReason, Meta, Packet, Prefix, Train, fragment, icmp, ipv6, protocol, record};
 
 use crate::config::{Config, GatewayConfig};
 use crate::import::{self, Ends, What};
@@ -115,6 +117,96 @@ pub fn inside_mtu(insides: &[Device]) -> netio::Result<usize> {
     let inside = |link: &&Link| insides.iter().any(|device| device.index == link.index);
     let least = all.iter().filter(inside).map(|link| link.mtu as usize).min();
     Ok(least.unwrap_or(usize::from(u16::MAX)))
+}
+
+/// Cuts long IPv6 packets for the networks behind this host. What came in fragments was joined for the rules to see, and the
+/// kernel, as a router, would answer the whole packet with "packet too big" (RFC 8200 section 5): its sender could do nothing.
+#[derive(Debug, Default)]
+pub struct Cutter {
+    /// Longer packets are cut; 0: none is, this host is no gateway.
+    mtu: usize,
+    /// Addresses of this host. What is for them is joined here, and stays whole.
+    own: Vec<Ipv6Addr>,
+    next_id: u32,
+    piece: Option<Buf>,
+}
+
+/// What a [`Cutter`] has to know of the host.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Surroundings {
+    mtu: usize,
+    own: Vec<Ipv6Addr>,
+}
+
+impl Surroundings {
+    /// As they are.
+    ///
+    /// # Errors
+    /// If the kernel does not say.
+    pub fn look(insides: &[Device]) -> netio::Result<Surroundings> {
+        if insides.is_empty() {
+            return Ok(Surroundings::default());
+        }
+        let v6 = |address: netio::link::Address| match address.addr {
+            IpAddr::V6(address) => Some(address),
+            IpAddr::V4(_) => None,
+        };
+        let own = Links::open()?.addresses()?.into_iter().filter_map(v6).collect();
+        Ok(Surroundings { mtu: inside_mtu(insides)?, own })
+    }
+}
+
+impl Cutter {
+    /// From now on for these surroundings; `first_id` is random (RFC 7739).
+    pub fn set(&mut self, surroundings: Surroundings, first_id: u32) {
+        let Surroundings { mtu, own } = surroundings;
+        (self.mtu, self.own, self.next_id) = (mtu, own, first_id);
+    }
+
+    /// Hand a train to the host, in fragments if that is what it needs.
+    pub fn send(&mut self, tun: &Tun, train: &Train<'_>) -> Delivered {
+        match train.packets() {
+            [packet] if self.mtu != 0 && packet.len() > self.mtu.max(ipv6::MIN_MTU) => {
+                self.cut(tun, packet, train.mark).unwrap_or_else(|| tun.send_train(train))
+            }
+            _ => tun.send_train(train),
+        }
+    }
+
+    /// `None`: it goes whole.
+    #[cold]
+    fn cut(&mut self, tun: &Tun, packet: &[u8], mark: u32) -> Option<Delivered> {
+        let headers = Headers::parse(packet).ok()?;
+        let IpAddr::V6(to) = headers.dst else { return None };
+        // TCP has no fragments: its sender learns from the answer.
+        if headers.protocol == protocol::TCP || to.is_multicast() || self.own.contains(&to) {
+            return None;
+        }
+        self.next_id = self.next_id.wrapping_add(1);
+        let mut pieces = fragment::fragments(packet, &headers, self.next_id, ipv6::MIN_MTU).ok()?;
+        let mut piece = self.piece.take().unwrap_or_else(|| Buf::with_capacity(ipv6::MIN_MTU, 0));
+        let mut out = Delivered::default();
+        loop {
+            piece.reset(0);
+            match pieces.next_into(&mut piece) {
+                None => break,
+                Some(Ok(())) => {
+                    let sent = tun.send_train(&Train::begin(piece.as_slice(), mark));
+                    if sent.dropped.is_some() {
+                        out.dropped = Some((1, sent.dropped.map_or(DropReason::Backpressure, |(_, r)| r)));
+                        break;
+                    }
+                }
+                Some(Err(error)) => {
+                    out.dropped = Some((1, error.into()));
+                    break;
+                }
+            }
+        }
+        out.packets = usize::from(out.dropped.is_none());
+        self.piece = Some(piece);
+        Some(out)
+    }
 }
 
 /// The answer to a forwarded packet that passes in clear and does not fit its way, with its mark: the kernel, which would
@@ -230,6 +322,21 @@ impl Plane {
     pub(crate) fn put_first_spans(&self) -> Result<(), Refused> {
         self.narrow_spans(&self.rules)?;
         self.set_spans()
+    }
+
+    /// Tell the inbound thread of addresses and devices that changed.
+    pub(crate) async fn follow_surroundings(&mut self) -> Result<(), Refused> {
+        if self.config.gateway.is_none() {
+            return Ok(());
+        }
+        let failed = |error: netio::Error| Refused::new(Fault::Failed, error.to_string());
+        let now = Surroundings::look(&self.insides).map_err(failed)?;
+        if now != self.surroundings {
+            self.surroundings = now.clone();
+            let id = netio::random::number().map_err(|e| Refused::new(Fault::Failed, e.to_string()))?;
+            self.inbound.ask(move |half| half.cutter.set(now, id)).await?;
+        }
+        Ok(())
     }
 
     /// Look after the inside interfaces that there are now; what is wrong.

@@ -262,6 +262,7 @@ fn bring_up(
         hub: Hub::default(),
         promised: Vec::new(),
         insides,
+        surroundings: Default::default(),
         rules,
         config,
     };

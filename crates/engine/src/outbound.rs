@@ -198,6 +198,11 @@ impl Outbound {
         } else {
             self.answer(&mut packet.meta, &flow)
         };
+        let course = match course {
+            Ok(Course::Protect(_)) => course,
+            _ if ip::is_icmp(headers) => self.as_return_traffic(&mut packet, headers, course),
+            _ => course,
+        };
         match course {
             Ok(Course::Protect(sa)) => self.protect(sa, packet, headers, &flow, pool, out),
             Ok(Course::Clear) => match joined {

@@ -7,7 +7,9 @@ use netio::raw::{FromRaw, RawReceiver};
 use netio::tun::Tun;
 use netio::udp::{Family, UdpTransport};
 use netio::{clock, poll};
-use wire::{Burst, DropReason, Pool, Time, stage};
+use wire::{Burst, DropReason, Pool, Time, Train, stage};
+
+use crate::gateway::Cutter;
 
 use super::{BATCH, Due, HOUSEKEEPING, Inbox, Losses, Next, RECOVERY, Teller, pool};
 
@@ -24,12 +26,15 @@ pub struct InboundHalf {
     pub overrun: u64,
     /// Who hears of its events.
     pub teller: Teller,
+    /// Cuts what networks behind this host cannot take whole.
+    pub cutter: Cutter,
 }
 
 impl InboundHalf {
     /// A half that has seen no packet.
     pub fn new(engine: Inbound) -> InboundHalf {
-        InboundHalf { engine, losses: Losses::new(), overrun: 0, teller: Teller::default() }
+        let (teller, cutter) = (Teller::default(), Cutter::default());
+        InboundHalf { engine, losses: Losses::new(), overrun: 0, teller, cutter }
     }
 
     /// Pass events on.
@@ -121,7 +126,8 @@ impl InboundThread {
         for outcome in outcomes.drain(..) {
             match outcome {
                 InboundOutcome::Deliver(packet, mark) => {
-                    half.losses.refused(self.tun.send(&packet, mark));
+                    let train = Train::begin(packet.bytes(), mark);
+                    half.losses.train(&half.cutter.send(&self.tun, &train));
                     pool.put(packet.into_buf());
                 }
                 // The engine has counted it.
@@ -146,7 +152,7 @@ impl InboundThread {
             for burst in bursts.drain(..) {
                 half.engine.handle_burst(now, burst, pool, delivery);
             }
-            delivery.trains(|train| half.losses.train(&self.tun.send_train(train)));
+            delivery.trains(|train| half.losses.train(&half.cutter.send(&self.tun, train)));
             delivery.clear(pool);
             if !received.more {
                 break;

@@ -11,6 +11,7 @@ use wire::ip::Headers;
 use wire::stage::Inner;
 use wire::{DropReason, Flow, Meta, Packet, Services, icmp, protocol, record};
 
+use super::ruled::RuledCourse;
 use super::{Course, Outbound};
 use crate::rules::{self, Way};
 use crate::tally::Traffic;
@@ -72,6 +73,42 @@ impl Outbound {
             return self.quotes_clear(&snapshot, &quoted).map(|()| Course::Clear);
         }
         Ok(Course::Clear)
+    }
+
+    /// An ICMP error of a router (this host, or one behind it) that no association carries for its own sake belongs to the
+    /// one of the traffic that would answer the packet it quotes (RFC 4301 section 6.2). It quotes what was protected, so it
+    /// leaves protected or not at all.
+    #[cold]
+    pub(super) fn as_return_traffic(
+        &mut self,
+        packet: &mut Packet<Inner>,
+        headers: &Headers,
+        course: Result<Course, DropReason>,
+    ) -> Result<Course, DropReason> {
+        let meta = &mut packet.meta;
+        if meta.mark & record::STAMPED != 0 || has_arrived(meta) {
+            return course;
+        }
+        let is_answer = meta.mark & record::PROOF != 0;
+        let meta = *meta;
+        let Some(Some(quoted)) = quoted_by(packet.bytes(), headers) else { return course };
+        let back = Flow {
+            local: quoted.remote,
+            remote: quoted.local,
+            local_port: quoted.remote_port,
+            remote_port: quoted.local_port,
+            protocol: quoted.protocol,
+        };
+        if is_answer {
+            return self.sad.search(meta.app, &back, meta.services).map(Course::Protect).or(course);
+        }
+        let ruled = self.consider_rules(&PacketKey::of_flow(&back), meta.app, &back);
+        match ruled.map(|ruled| ruled.course) {
+            Some(RuledCourse::Protect(sa)) => Ok(Course::Protect(sa)),
+            Some(RuledCourse::Missing(Level::Mandatory)) => Err(DropReason::NoSa),
+            Some(RuledCourse::Refuse(reason)) => Err(reason),
+            Some(RuledCourse::Missing(Level::Optional) | RuledCourse::Clear) | None => course,
+        }
     }
 
     /// Whether the packet that an error quotes was one that leaves in clear.
