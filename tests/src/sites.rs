@@ -10,7 +10,7 @@
 
 use std::io::Read;
 use std::os::fd::AsFd;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
@@ -70,7 +70,23 @@ pub fn sh(netns: &Netns, script: &str) -> anyhow::Result<String> {
 }
 
 /// A program that runs until this goes.
-pub struct Server(Child);
+pub struct Server(Child, ChildStdout);
+
+impl Server {
+    /// The next line that it prints.
+    ///
+    /// # Errors
+    /// If it ends without one.
+    pub fn line(&mut self) -> anyhow::Result<String> {
+        let mut line = Vec::new();
+        let mut octet = [0];
+        while self.1.read(&mut octet)? == 1 && octet != *b"\n" {
+            line.push(octet[0]);
+        }
+        ensure!(!line.is_empty(), "the program ended without a word");
+        Ok(String::from_utf8_lossy(&line).into_owned())
+    }
+}
 
 impl Drop for Server {
     fn drop(&mut self) {
@@ -87,15 +103,10 @@ pub fn serve(netns: &Netns, script: &str, args: &[&str]) -> anyhow::Result<(Serv
     let mut command = Command::new("python3");
     command.args(["-u", "-c", script]).args(args).stdout(Stdio::piped()).stdin(Stdio::null());
     let mut child = netns.prepare(&mut command, None)?.spawn()?;
-    let mut out = child.stdout.take().context("no output")?;
-    let server = Server(child);
-    let mut line = Vec::new();
-    let mut octet = [0];
-    while out.read(&mut octet)? == 1 && octet != *b"\n" {
-        line.push(octet[0]);
-    }
-    ensure!(!line.is_empty(), "the program ended without a word");
-    Ok((server, String::from_utf8_lossy(&line).into_owned()))
+    let out = child.stdout.take().context("no output")?;
+    let mut server = Server(child, out);
+    let line = server.line()?;
+    Ok((server, line))
 }
 
 /// Run a Python program in a namespace: what it printed.
@@ -139,14 +150,7 @@ impl Sites {
         gateway: &str,
     ) -> anyhow::Result<Sites> {
         let mut sites = Sites::without_daemons(name, mtu)?;
-        for side in Side::BOTH {
-            let file = sites.rig.folder().join(format!("{}.rules", side.name()));
-            std::fs::write(&file, rules(side))?;
-            let text = format!("[gateway]\ninside = [\"lan0\"]\nrules = \"{}\"\n{gateway}\n", file.display());
-            sites.rig.configure(side, &text);
-            sites.rig.start(side).with_context(|| format!("starting {}'s daemon", side.name()))?;
-        }
-        sites.associate(&[])?;
+        sites.start(rules, gateway)?;
         Ok(sites)
     }
 
@@ -217,6 +221,21 @@ impl Sites {
         }
         let [alice, bob] = hosts.try_into().map_err(|_| anyhow::anyhow!("two hosts"))?;
         Ok(Sites { rig, hosts: [alice, bob] })
+    }
+
+    /// Start the daemons with these rules, and give them associations.
+    ///
+    /// # Errors
+    /// If one does not start.
+    pub fn start(&mut self, rules: impl Fn(Side) -> String, gateway: &str) -> anyhow::Result<()> {
+        for side in Side::BOTH {
+            let file = self.rig.folder().join(format!("{}.rules", side.name()));
+            std::fs::write(&file, rules(side))?;
+            let text = format!("[gateway]\ninside = [\"lan0\"]\nrules = \"{}\"\n{gateway}\n", file.display());
+            self.rig.configure(side, &text);
+            self.rig.start(side).with_context(|| format!("starting {}'s daemon", side.name()))?;
+        }
+        self.associate(&[])
     }
 
     /// A tunnel for each family between the sites, with fresh keys.
