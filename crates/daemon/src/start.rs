@@ -226,6 +226,7 @@ fn bring_up(
     let udp = open_udp(&config, udp_fds)?;
     let clear = ClearSender::open()?;
     let raw = open_raw()?;
+    let (frames_out, frames_in) = datapath::frames::open(&config, &uplinks, &udp, &raw)?.unzip();
     let tun = open_tun(&config, tun_fd, &uplinks)?;
     host::apply_settings()?;
 
@@ -274,9 +275,11 @@ fn bring_up(
     let raw_mtu = plane.path_mtu.map_or(1500, usize::from);
     let sender = raw_sender()?;
     let (tun_out, inside_mtu) = (tun.try_clone()?, gateway::inside_mtu(&plane.insides)?);
+    let (frames, udp_out) = (frames_out, udp.clone());
     let outbound_thread =
-        OutboundThread { tun: tun_out, udp: udp.clone(), raw: sender, raw_mtu, inside_mtu, clear };
-    let inbound_thread = InboundThread { udp: udp.clone(), raw, tun: tun.try_clone()? };
+        OutboundThread { tun: tun_out, frames, udp: udp_out, raw: sender, raw_mtu, inside_mtu, clear };
+    let frames = frames_in.unwrap_or_default();
+    let inbound_thread = InboundThread { udp: udp.clone(), raw, tun: tun.try_clone()?, frames };
     let outbound_ended = datapath::start("rvl-outbound", out_half, out_inbox, |half, inbox| {
         outbound_thread.serve(half, inbox)
     })?;

@@ -4,10 +4,12 @@
 //! by file, line and column with a remedy. There is no place for a key in it (docs/design/0003 item 2).
 
 mod gateway;
+mod io;
 mod read;
 mod report;
 
 pub use gateway::GatewayConfig;
+pub use io::OuterIo;
 pub use report::{Finding, Report};
 
 use std::path::{Path, PathBuf};
@@ -46,6 +48,8 @@ pub struct Config {
     pub esp: EspConfig,
     /// Networks behind this host; `None`: it is no gateway.
     pub gateway: Option<GatewayConfig>,
+    /// How outer packets leave and arrive.
+    pub outer: OuterIo,
     /// Cipher suites.
     pub crypto: CryptoConfig,
     /// What to log.

@@ -12,7 +12,7 @@ use super::{
     TunConfig,
 };
 
-const TOP: [&str; 12] = [
+const TOP: [&str; 13] = [
     "instance",
     "policy",
     "log",
@@ -24,6 +24,7 @@ const TOP: [&str; 12] = [
     "enc_name",
     "esp",
     "gateway",
+    "io",
     "crypto",
 ];
 const CRYPTO: [&str; 3] = ["legacy", "unit", "units"];
@@ -88,6 +89,7 @@ impl Reader<'_> {
         let uplinks = self.uplinks(root.get("uplinks"), &tun.name);
         let esp = self.esp(root.get("esp"));
         let gateway = self.gateway(root.get("gateway"), &tun.name, uplinks.as_deref());
+        let outer = self.outer_io(root.get("io"));
         let control_socket = self.control_socket(root.get("control_socket"), &instance);
         let cgroup = self.cgroup(root.get("cgroup"));
         let log = self.log(root.get("log"));
@@ -114,6 +116,7 @@ impl Reader<'_> {
             enc,
             esp,
             gateway,
+            outer,
             crypto,
             log,
         })

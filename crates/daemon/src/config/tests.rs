@@ -28,6 +28,7 @@ fn the_shortest_file_takes_every_default() {
             enc: Some("rvle0".into()),
             esp: EspConfig { port: 4500, path_mtu: None },
             gateway: None,
+            outer: OuterIo::Udp,
             crypto: crate::config::CryptoConfig::default(),
             log: LogLevel::Info,
         }
@@ -59,6 +60,7 @@ fn every_key_is_read() {
         rules: Some("/etc/ravelin/site.rules".into()),
     };
     assert_eq!(parse(text).unwrap().gateway, Some(gateway));
+    assert_eq!(parse("policy = \"p\"\n[io]\nouter = \"af_packet\"").unwrap().outer, OuterIo::Packet);
     for off in ["enc = false", "enc = false\nenc_name = \"clear7\""] {
         assert_eq!(parse(&format!("policy = \"p\"\n{off}")).unwrap().enc, None);
     }
@@ -71,7 +73,15 @@ fn the_socket_follows_the_instance() {
 }
 
 /// (text, line, column, a part of the message, a part of the remedy)
-const FAULTS: [(&str, usize, usize, &str, &str); 34] = [
+const FAULTS: [(&str, usize, usize, &str, &str); 36] = [
+    (
+        "policy = \"p\"\n[io]\nouter = \"af_xdp\"",
+        3,
+        9,
+        "no way for outer packets is called \"af_xdp\"",
+        "use one of: udp, af_packet",
+    ),
+    ("policy = \"p\"\n[io]\nouter = \"af_paket\"", 3, 9, "no way for outer", "did you mean \"af_packet\"?"),
     ("policy = \"p\"\n[gateway]\nrules = \"r\"", 2, 1, "`inside` is missing", "inside = [\"lan0\"]"),
     ("policy = \"p\"\n[gateway]\ninside = \"lan0\"", 3, 10, "must be a list", "inside = [\"lan0\"]"),
     ("policy = \"p\"\n[gateway]\ninside = [\"lo\"]", 3, 11, "no network behind", "inside = "),

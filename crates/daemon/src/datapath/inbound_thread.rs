@@ -3,6 +3,7 @@
 use std::os::fd::AsFd;
 
 use engine::{Delivery, Inbound, InboundOutcome};
+use netio::packet::FrameReceiver;
 use netio::raw::{FromRaw, RawReceiver};
 use netio::tun::Tun;
 use netio::udp::{Family, UdpTransport};
@@ -38,7 +39,7 @@ impl InboundHalf {
     }
 
     /// Pass events on.
-    fn tell(&mut self) {
+    pub(super) fn tell(&mut self) {
         while let Some(event) = self.engine.poll_event() {
             self.teller.tell(event);
         }
@@ -54,6 +55,8 @@ pub struct InboundThread {
     pub raw: Vec<RawReceiver>,
     /// Where packets for the host go.
     pub tun: Tun,
+    /// Devices whose frames are taken in place of all these sockets; usually none.
+    pub frames: Vec<FrameReceiver>,
 }
 
 /// What one call received, and what became of it.
@@ -67,6 +70,9 @@ struct Work {
 impl InboundThread {
     /// Carry packets until told to stop.
     pub fn serve(mut self, half: &mut InboundHalf, inbox: &Inbox<InboundHalf>) {
+        if !self.frames.is_empty() {
+            return self.serve_frames(half, inbox);
+        }
         let mut work =
             Work { pool: pool(), bursts: Vec::new(), delivery: Delivery::new(), outcomes: Vec::new() };
         if let Err(error) = self.udp.join_datagrams(true) {

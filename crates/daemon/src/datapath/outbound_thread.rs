@@ -4,6 +4,7 @@ use std::os::fd::AsFd;
 
 use engine::{Outbound, Outcome};
 use netio::clear::ClearSender;
+use netio::packet::FrameSender;
 use netio::raw::RawSender;
 use netio::tun::{FromTun, Tun};
 use netio::udp::UdpTransport;
@@ -13,7 +14,7 @@ use wire::{AcquireId, DropReason, Packet, Pool, Time, protocol, stage};
 
 use crate::gateway;
 
-use super::{BATCH, Due, HOUSEKEEPING, Inbox, Losses, Next, RECOVERY, Teller, pool};
+use super::{BATCH, Due, HOUSEKEEPING, Inbox, Losses, Next, RECOVERY, Teller, frames, pool};
 
 /// What the thread owns and the control plane asks about.
 pub struct OutboundHalf {
@@ -46,6 +47,8 @@ impl OutboundHalf {
 pub struct OutboundThread {
     /// Where packets come from, and answers to the host go.
     pub tun: Tun,
+    /// Where protected packets go, if they leave as frames.
+    pub frames: Option<FrameSender>,
     /// Where protected packets go.
     pub udp: UdpTransport,
     /// Where bare ESP and AH go.
@@ -135,6 +138,9 @@ impl OutboundThread {
 
     /// By the socket of its protocol.
     fn send(&mut self, packet: &Packet<stage::Outer>) -> Result<(), DropReason> {
+        if let Some(answer) = frames::send(&mut self.frames, packet) {
+            return answer;
+        }
         if Headers::parse(packet.bytes())?.protocol == protocol::UDP {
             self.udp.send(packet)
         } else {
@@ -151,7 +157,8 @@ impl OutboundThread {
                     pool.put(packet.into_buf());
                 }
                 Outcome::Burst(burst) => {
-                    let sent = self.udp.send_burst(&burst);
+                    let framed = frames::send_burst(&mut self.frames, &burst);
+                    let sent = framed.unwrap_or_else(|| self.udp.send_burst(&burst));
                     half.losses.burst(&burst, &sent);
                     pool.put(burst.into_buf());
                 }
