@@ -6,6 +6,7 @@
  *   cgroup.h  sockets: stamp, refuse, guard, proof
  *   option.h  the socket API
  *   device.h  packets: steer, record, ICMP
+ *   gateway.h packets on their way through this host
  *   adopt.h   iterators: what is older than we are
  */
 #include "vmlinux.h"

@@ -19,6 +19,12 @@
 #define RVL_MARK_AUTHENTICATED 0x01000000u
 #define RVL_MARK_ENCRYPTED 0x02000000u
 #define RVL_MARK_PROOF 0x80000000u
+/*
+ * Not of a socket: a packet on its way through a gateway, to the engine only. Believed where the packet has an ingress
+ * interface, which none of a socket has.
+ */
+#define RVL_MARK_FORWARDED 0x00020000u
+#define RVL_MARK_ARRIVED 0x00040000u /* beside FORWARDED: it came in clear from outside */
 #define RVL_MARK_SERVICES 24 /* AUTHENTICATED and ENCRYPTED, as a shift for the bits of rvl_item.services */
 #define RVL_MARK_PROVEN (RVL_MARK_AUTHENTICATED | RVL_MARK_ENCRYPTED | RVL_MARK_PROOF)
 #define RVL_MARK_OURS (RVL_MARK_APP | RVL_MARK_STAMPED | RVL_MARK_PROVEN)
@@ -32,6 +38,8 @@
 #define RVL_ORDERS 65536
 #define RVL_LIVE_SAS 8192
 #define RVL_UPLINKS 256
+#define RVL_INSIDES 256
+#define RVL_SPANS 131072
 #define RVL_LISTENERS 4096
 #define RVL_NAME 128
 #define RVL_EVENTS_SIZE (256 * 1024)
@@ -40,6 +48,10 @@
 #define RVL_TRUSTED 1
 #define RVL_UNTRUSTED 2
 #define RVL_PROTECTED 3
+
+/* value of `spans`: forwarded packets with a peer of the prefix need no look by the engine */
+#define RVL_BYPASS_OUT 1
+#define RVL_BYPASS_IN 2
 
 /* rvl_item.level */
 #define RVL_MANDATORY 1
@@ -99,7 +111,12 @@
 	X(EVENTS_LOST, events_lost)                                                                                  \
 	X(REQUIRED, sockets_required)                                                                                \
 	X(SOCKOPT_WEAKER, sockopt_weaker)                                                                            \
-	X(MIRRORED, enc_mirrored)
+	X(MIRRORED, enc_mirrored)                                                                                    \
+	X(GATEWAY_FORWARDED, gateway_forwarded)                                                                      \
+	X(GATEWAY_ARRIVED, gateway_arrived)                                                                          \
+	X(GATEWAY_MALFORMED, gateway_malformed)                                                                      \
+	X(GATEWAY_SOURCE_ROUTE, gateway_source_route)                                                                \
+	X(GATEWAY_UNSEEN, gateway_unseen)
 
 enum rvl_counter {
 #define X(id, name) RVL_C_##id,

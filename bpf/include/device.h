@@ -17,6 +17,8 @@ static __always_inline bool is_ip(const struct __sk_buff *skb)
 	return skb->protocol == bpf_htons(ETH_P_IP) || skb->protocol == bpf_htons(ETH_P_IPV6);
 }
 
+#include "gateway.h"
+
 /* On whose behalf a packet is sent. */
 struct owner {
 	__u16 app;
@@ -71,6 +73,12 @@ int uplink_egress(struct __sk_buff *skb)
 		return TCX_NEXT;
 	if (!cfg)
 		return TCX_DROP;
+	if (skb->ingress_ifindex && is_gateway()) {
+		int verdict = leaving(skb, cfg, skb->ingress_ifindex);
+
+		if (verdict != TCX_NEXT || skb->ingress_ifindex == cfg->tun)
+			return verdict;
+	}
 	/* The socket first: a firewall rule can wipe or set the packet's mark. */
 	if (sk)
 		owner_of_socket(sk, &owner);
@@ -225,7 +233,9 @@ static __always_inline int arriving(struct __sk_buff *skb, bool too_big_only)
 SEC("tcx/ingress")
 int uplink_ingress(struct __sk_buff *skb)
 {
-	return arriving(skb, false);
+	int verdict = arriving(skb, false);
+
+	return verdict == TCX_NEXT && is_gateway() ? arriving_for_inside(skb) : verdict;
 }
 
 /* On lo other errors are the host's own answers to its own programs. */
@@ -248,9 +258,10 @@ SEC("tcx/egress")
 int tun_egress(struct __sk_buff *skb)
 {
 	struct rvl_record record = { .magic = { 'R', 'V', 'L' } };
+	bool forwarded = is_forwarded(skb);
 
 	/* What the device itself emits: router solicitations, MLD. */
-	if (!(skb->mark & RVL_MARK_CLAIM))
+	if (!forwarded && !(skb->mark & RVL_MARK_CLAIM))
 		return device_drop(RVL_C_TUN_UNSTAMPED);
 	if (skb->protocol == bpf_htons(ETH_P_IP))
 		record.version = 0x40;
@@ -259,7 +270,13 @@ int tun_egress(struct __sk_buff *skb)
 	else
 		return device_drop(RVL_C_TUN_UNSTAMPED);
 	record.mark = skb->mark;
-	record.cookie = bpf_get_socket_cookie(skb);
+	if (forwarded) {
+		if (!pass_hop(skb))
+			return device_drop(RVL_C_GATEWAY_MALFORMED);
+		record.cookie = skb->ingress_ifindex;
+	} else {
+		record.cookie = bpf_get_socket_cookie(skb);
+	}
 	mirror(skb);
 	if (bpf_skb_change_head(skb, sizeof(record), 0) ||
 	    bpf_skb_store_bytes(skb, 0, &record, sizeof(record), 0))
@@ -281,8 +298,8 @@ int tun_ingress(struct __sk_buff *skb)
 		return device_drop(RVL_C_TUN_NO_PROOF);
 	if (!parse(skb, sizeof(record), &h) || record.version != h.version << 4)
 		return device_drop(RVL_C_TUN_MALFORMED);
-	/* A proven first fragment would lend its proof to a clear second one. */
-	if (h.fragment)
+	/* A proven first fragment would lend its proof to a clear second one; for a network behind us nobody joins them here. */
+	if (h.fragment && !(is_gateway() && way_of(skb, &h) == WAY_INSIDE))
 		return device_drop(RVL_C_TUN_FRAGMENT);
 	if (bpf_skb_adjust_room(skb, -(int)sizeof(record), BPF_ADJ_ROOM_MAC, BPF_F_ADJ_ROOM_FIXED_GSO))
 		return device_drop(RVL_C_TUN_NO_ROOM);

@@ -57,6 +57,24 @@ struct {
 	__type(value, __u32);
 } uplinks SEC(".maps");
 
+/* Interfaces of the networks behind a gateway. Key 0 is there as long as this host is one. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, RVL_INSIDES);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, __u32);
+	__type(value, __u32);
+} insides SEC(".maps");
+
+/* Peers of forwarded packets whose addresses alone say that a rule of the SPD bypasses them (RVL_BYPASS_*). */
+struct {
+	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
+	__uint(max_entries, RVL_SPANS);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct rvl_peer_key);
+	__type(value, __u32);
+} spans SEC(".maps");
+
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, RVL_LISTENERS);

@@ -118,6 +118,22 @@ struct __sk_buff {
 	__u32 gso_size;
 };
 
+#define BPF_F_RECOMPUTE_CSUM 1
+
+struct bpf_fib_lookup {
+	__u8 family;
+	__u8 l4_protocol;
+	__be16 sport;
+	__be16 dport;
+	__u16 tot_len;
+	__u32 ifindex; /* in: where the packet came from; out: where it goes */
+	__be32 flowinfo;
+	__u32 source[4];
+	__u32 destination[4];
+	__u32 table;
+	__u8 addresses[12];
+};
+
 struct bpf_sock_addr {
 	__u32 user_family;
 	__u32 user_ip4;

@@ -6,6 +6,7 @@
 
 pub mod programs;
 pub mod router;
+pub mod sites;
 pub mod strongswan;
 
 use std::path::{Path, PathBuf};

@@ -48,4 +48,6 @@ pub use sa::{
 pub use sa_options::{DscpRule, Encapsulation, Headers, LifeState, Lifetime, Limits, SaType, WordOr};
 pub use spd::{SpdAdd, SpdAdded, SpdCount, SpdDeleted, SpdDirection, SpdList, SpdRule};
 pub use spi::{Spi, SpiRequest};
-pub use status::{CryptoMeasured, CryptoUnit, Health, Status, StatusState, Traffic, TunState, UplinkState};
+pub use status::{
+    CryptoMeasured, CryptoUnit, GatewayState, Health, Status, StatusState, Traffic, TunState, UplinkState,
+};

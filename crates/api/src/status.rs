@@ -74,6 +74,9 @@ pub struct Status {
     pub tun: TunState,
     /// Guarded uplinks.
     pub uplinks: Vec<UplinkState>,
+    /// The networks behind this host; absent: it is no gateway.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gateway: Option<GatewayState>,
     /// The UDP port for ESP.
     pub esp_port: u16,
     /// The policy in force.
@@ -113,6 +116,17 @@ pub struct UplinkState {
     pub ifindex: u32,
     /// Our programs are attached where they should be.
     pub guarded: bool,
+}
+
+/// Gateway mode.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GatewayState {
+    /// Interfaces of the networks behind this host.
+    pub inside: Vec<UplinkState>,
+    /// What happens to packets that no rule matches: `discard` or `bypass`.
+    pub default: String,
+    /// Prefixes of peers whose packets the kernel half treats otherwise than those around them, without the engine.
+    pub spans: usize,
 }
 
 /// One direction of the data path.

@@ -27,6 +27,7 @@ pub fn checks(config: Option<&Config>) -> Vec<Check> {
     out.push(locked_memory());
     if let Some(config) = config {
         out.push(uplinks(config));
+        out.extend(crate::gateway::checks(config));
     }
     out
 }

@@ -4,7 +4,7 @@
 struct Meaning(&'static str, bool, &'static str);
 
 /// As `bpf/include/abi.h` lists them.
-const MEANINGS: [Meaning; 38] = [
+const MEANINGS: [Meaning; 43] = [
     Meaning("sockets_stamped", false, "A socket got the mark of its application."),
     Meaning("sockets_restamped", false, "A socket changed hands and got the stricter application's mark."),
     Meaning("egress_redirected", false, "A packet was sent to the TUN instead of the uplink."),
@@ -71,6 +71,23 @@ const MEANINGS: [Meaning; 38] = [
         "A program asked for less on its socket than policy or an earlier request demands: EPERM.",
     ),
     Meaning("enc_mirrored", false, "A protected packet was shown in clear on the enc device."),
+    Meaning("gateway_forwarded", false, "A packet from a network behind this gateway was sent to the TUN."),
+    Meaning(
+        "gateway_arrived",
+        false,
+        "A clear packet for a network behind this gateway was sent to the TUN for rules to decide.",
+    ),
+    Meaning("gateway_malformed", true, "A packet to be forwarded with headers that cannot be read."),
+    Meaning(
+        "gateway_source_route",
+        true,
+        "A packet to be forwarded with a source route, whose real destination is unknown.",
+    ),
+    Meaning(
+        "gateway_unseen",
+        true,
+        "A packet from a network behind this gateway was about to leave without having been looked at.",
+    ),
 ];
 
 fn meaning(word: &str) -> Option<&'static Meaning> {

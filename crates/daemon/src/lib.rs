@@ -18,6 +18,7 @@ pub mod detach;
 pub mod doctor;
 mod enc;
 mod events;
+pub mod gateway;
 pub mod handover;
 mod harden;
 pub mod host;

@@ -21,6 +21,7 @@ use crate::capture::Desk;
 use crate::config::Config;
 use crate::datapath::{Handle, InboundHalf, OutboundHalf, Unanswered};
 use crate::events::Hub;
+use crate::gateway;
 use crate::keys::Keys;
 use crate::monitor::Monitor;
 use crate::policy_store::{self, Candidate, Executable, PolicyStore};
@@ -63,6 +64,10 @@ pub struct Plane {
     pub tun: Device,
     /// Guarded uplinks.
     pub uplinks: Vec<Device>,
+    /// Interfaces of networks behind this host.
+    pub insides: Vec<Device>,
+    /// What the inbound thread knows of them.
+    pub(crate) surroundings: gateway::Surroundings,
     /// The rules of the SPD.
     pub rules: RuleBook,
     /// The MTU for associations that name none.

@@ -21,12 +21,14 @@ use crate::refused::{Fault, Refused};
 const LONGEST_NAME: usize = 64;
 
 /// The rules, in order and by name.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct RuleBook {
     table: RuleTable,
     names: HashMap<String, RuleKey>,
     /// The number of the next rule; never given twice.
     next: u32,
+    /// What no rule matches passes in clear.
+    bypass_the_rest: bool,
 }
 
 /// What each rule decided, both ways.
@@ -41,7 +43,7 @@ pub struct RuleCounts {
 impl Default for RuleBook {
     fn default() -> RuleBook {
         // The classifier in use does not hash, so nothing depends on the seed.
-        RuleBook { table: RuleTable::new(0), names: HashMap::new(), next: 1 }
+        RuleBook { table: RuleTable::new(0), names: HashMap::new(), next: 1, bypass_the_rest: false }
     }
 }
 
@@ -112,8 +114,25 @@ impl RuleBook {
         self.table.is_empty()
     }
 
+    /// What no rule matches passes in clear, or is discarded.
+    pub fn set_bypass_the_rest(&mut self, bypass: bool) {
+        self.bypass_the_rest = bypass;
+    }
+
+    /// The rules in order, with one for the rest if that passes in clear.
+    pub fn in_order(&self) -> Vec<Rule> {
+        let rest = self.bypass_the_rest.then(rest_bypassed);
+        self.table.list().cloned().chain(rest).collect()
+    }
+
     /// For the data threads; `None`: there is no rule, so no SPD.
     pub fn snapshot(&self) -> Option<Arc<Snapshot>> {
+        if self.bypass_the_rest {
+            let mut all = self.table.clone();
+            // Full is full: then the rest is discarded.
+            let _ = all.add(Place::Last, rest_bypassed());
+            return Some(all.snapshot());
+        }
         (!self.table.is_empty()).then(|| self.table.snapshot())
     }
 
@@ -201,6 +220,11 @@ impl RuleBook {
             _ => Err(wrong()),
         }
     }
+}
+
+/// The last rule where the rest passes in clear. It has no name and is not listed.
+fn rest_bypassed() -> Rule {
+    Rule::new(RuleKey(0), Direction::Both, TrafficSelector::ANY, Action::Bypass)
 }
 
 /// A name that fits into a path, a list and a line of a log.

@@ -62,6 +62,9 @@ pub(crate) async fn serve(daemon: Daemon) -> Result<(), RunError> {
             },
             () = upkeep.tick() => if let Ok(mut plane) = plane.get().await {
                 upkeep.look(&mut plane);
+                if let Err(refused) = plane.follow_surroundings().await {
+                    tracing::debug!("the inbound thread does not hear of new addresses: {refused}");
+                }
                 plane.expire_promises(netio::clock::monotonic()).await;
             },
             Some(event) = held.told.next() => if let Ok(plane) = plane.get().await {
@@ -211,6 +214,7 @@ impl Upkeep {
         let mut wrong = Vec::new();
         if news || round {
             wrong.extend(follow_uplinks(plane));
+            wrong.extend(plane.follow_insides());
         }
         if round {
             wrong.extend(repair(plane));

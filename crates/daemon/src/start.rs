@@ -34,7 +34,7 @@ use crate::plane::{Device, Plane};
 use crate::policy_store::{self, Candidate, PolicyStore};
 use crate::rules::RuleBook;
 use crate::uplinks::{self, Uplink};
-use crate::{detach, doctor, harden, serve};
+use crate::{detach, doctor, gateway, harden, serve};
 
 /// How to run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -67,6 +67,9 @@ pub enum RunError {
     /// No uplinks.
     #[error("{0}; set one up, or name it in `uplinks`")]
     Uplinks(#[from] uplinks::UplinkError),
+    /// Gateway mode.
+    #[error("{0}; `ravelin doctor --config FILE` looks at what gateway mode needs")]
+    Gateway(#[from] gateway::GatewayError),
     /// The kernel half.
     #[error("{0}; {remedy}", remedy = .0.remedy())]
     Kernel(#[from] sockmon::SockmonError),
@@ -223,20 +226,21 @@ fn bring_up(
     let udp = open_udp(&config, udp_fds)?;
     let clear = ClearSender::open()?;
     let raw = open_raw()?;
+    let (frames_out, frames_in) = datapath::frames::open(&config, &uplinks, &udp, &raw)?.unzip();
     let tun = open_tun(&config, tun_fd, &uplinks)?;
     host::apply_settings()?;
 
+    let insides = gateway::insides(&config)?;
     let monitor = Sockmon::attach(&sockmon::Options {
         uplinks: uplinks.iter().map(|u| u.index).collect(),
+        insides: insides.iter().map(|inside| inside.index).collect(),
         ..sockmon::Options::new(&config.instance, parent, exempt.path().to_owned(), tun.index())
     })?;
     // Sockets that an earlier daemon stamped keep a policy, in the engine too.
     let (executables, _) = policy_store::executables(&candidate.compiled);
     candidate.follow(&monitor.moved(&policy_store::paths(&executables))?);
-    let rules = match &state {
-        Some(state) => RuleBook::from_json(&state.rules)?,
-        None => RuleBook::default(),
-    };
+    let handed_over = state.as_ref().map(|state| RuleBook::from_json(&state.rules)).transpose()?;
+    let rules = gateway::first_rules(&config, handed_over)?;
     let (mut out_half, mut in_half) = halves(&config, &candidate, state, &keys)?;
     out_half.engine.set_rules(rules.snapshot());
     in_half.engine.set_rules(rules.snapshot());
@@ -259,19 +263,25 @@ fn bring_up(
         hub: Hub::default(),
         captures: Arc::default(),
         promised: Vec::new(),
+        insides,
+        surroundings: Default::default(),
         rules,
         config,
     };
     // Optional traffic of a peer that has an association already is sticky from the first packet.
     plane.set_live_sas(in_half.engine.sad().list().map(|sa| sa.config().effective_selectors().remote))?;
     plane.put_first_in_force(candidate)?;
+    plane.put_first_spans()?;
 
     let errors = open_errors()?;
     let raw_mtu = plane.path_mtu.map_or(1500, usize::from);
     let sender = raw_sender()?;
+    let (tun_out, inside_mtu) = (tun.try_clone()?, gateway::inside_mtu(&plane.insides)?);
+    let (frames, udp_out) = (frames_out, udp.clone());
     let outbound_thread =
-        OutboundThread { tun: tun.try_clone()?, udp: udp.clone(), raw: sender, raw_mtu, clear, errors };
-    let inbound_thread = InboundThread { udp: udp.clone(), raw, tun: tun.try_clone()? };
+        OutboundThread { tun: tun_out, frames, udp: udp_out, raw: sender, raw_mtu, inside_mtu, clear, errors };
+    let frames = frames_in.unwrap_or_default();
+    let inbound_thread = InboundThread { udp: udp.clone(), raw, tun: tun.try_clone()?, frames };
     let outbound_ended = datapath::start("rvl-outbound", out_half, out_inbox, |half, inbox| {
         outbound_thread.serve(half, inbox)
     })?;

@@ -77,7 +77,10 @@ fn among(config: &Config, all: &[Link], defaults: &[u32]) -> Result<Vec<Uplink>,
             .map(|n| find(n).map(uplink).ok_or_else(|| UplinkError::Missing(n.clone())))
             .collect();
     }
-    let is_ours = |name: &String| *name == config.tun.name || config.enc.as_ref() == Some(name);
+    let is_inside =
+        |name: &String| config.gateway.as_ref().is_some_and(|gateway| gateway.inside.contains(name));
+    let is_ours =
+        |name: &String| *name == config.tun.name || config.enc.as_ref() == Some(name) || is_inside(name);
     let leads_out = |link: &&Link| !link.loopback && link.up && !is_ours(&link.name);
     let mut chosen: Vec<Uplink> =
         all.iter().filter(leads_out).filter(|link| defaults.contains(&link.index)).map(uplink).collect();
@@ -123,5 +126,6 @@ mod tests {
         assert_eq!(names("", &[]).unwrap(), ["eth0", "eth1"]);
         assert_eq!(names("tun.name = \"eth0\"", &[]).unwrap(), ["eth1"]);
         assert_eq!(names("enc_name = \"eth1\"", &[]).unwrap(), ["eth0"]);
+        assert_eq!(names("[gateway]\ninside = [\"eth1\"]", &[3]).unwrap(), ["eth0"]);
     }
 }

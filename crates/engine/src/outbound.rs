@@ -5,13 +5,15 @@
 //! 3. Whose packet it is. One of an application that has a policy is decided by that policy; an answer that the kernel made
 //!    to a protected packet (PROOF in its mark) must leave protected; anything else is decided by the rules of the SPD. Without
 //!    rules, a stamped packet that no policy speaks for is bypassed and one without a stamp ends. What the socket itself
-//!    asked for (the services in a stamped mark) comes on top of policy and rules.
+//!    asked for (the services in a stamped mark) comes on top of policy and rules. Packets on their way through this host are the
+//!    rules' alone, those that arrived in clear for a network behind it too: see `forwarded.rs`.
 //! 4. The association.
 //! 5. Size. Super-packets are cut to fit; a packet that forbids fragmentation and does not fit is answered; any other is
 //!    carried whole and its outer packet fragmented.
 //! 6. ESP or AH, or each member of a bundle in turn: see `bundle.rs`.
 
 mod express;
+mod forwarded;
 mod gather;
 mod ruled;
 mod verbs;
@@ -83,6 +85,8 @@ pub struct Outbound {
     routes: FlowCache<Route>,
     /// `None`: there is no rule for outbound packets.
     ruling: Option<ruled::Ruling>,
+    /// `None`: there is no rule for packets that arrive in clear.
+    arrivals: Option<crate::rules::Rules>,
     seed: u64,
     /// Grows with each change of policy.
     loads: u64,
@@ -109,6 +113,7 @@ impl Outbound {
             sad: OutboundSad::new(seed),
             routes: FlowCache::new(ROUTE_SETS, !seed),
             ruling: None,
+            arrivals: None,
             seed,
             loads: 0,
             filtered: false,
@@ -160,7 +165,8 @@ impl Outbound {
         packet.buf_mut().truncate(headers.total_len);
         if packet.meta.mark & (record::STAMPED | record::PROOF) == 0 && self.ruling.is_none() {
             let flow = ip::flow(packet.bytes(), headers, true);
-            return end(&mut self.tally, packet, DropReason::Unstamped, Some(&flow), pool, out);
+            let reason = forwarded::unruled(&packet.meta);
+            return end(&mut self.tally, packet, reason, Some(&flow), pool, out);
         }
         if headers.fragment.is_some() {
             return self.join(now, packet, headers, pool, out);
@@ -178,9 +184,12 @@ impl Outbound {
         pool: &mut Pool,
         out: &mut Vec<Outcome>,
     ) {
-        let flow = ip::flow(packet.bytes(), headers, true);
+        let arrived = forwarded::has_arrived(&packet.meta);
+        let flow = ip::flow(packet.bytes(), headers, !arrived);
         let now = packet.meta.received;
-        let course = if self.is_ruled(&packet) {
+        let course = if arrived {
+            self.arrive(&mut packet, headers, &flow)
+        } else if self.is_ruled(&packet) {
             let asked = if packet.meta.mark & record::STAMPED != 0 {
                 asked(packet.meta.mark)
             } else {
@@ -194,8 +203,15 @@ impl Outbound {
             }
         } else if packet.meta.mark & record::STAMPED != 0 {
             self.decide(now, &mut packet.meta, &flow)
+        } else if forwarded::is_forwarded(&packet.meta) {
+            Err(DropReason::NoSpdEntry)
         } else {
             self.answer(&mut packet.meta, &flow)
+        };
+        let course = match course {
+            Ok(Course::Protect(_)) => course,
+            _ if ip::is_icmp(headers) => self.as_return_traffic(&mut packet, headers, course),
+            _ => course,
         };
         match course {
             Ok(Course::Protect(sa)) => self.protect(sa, packet, headers, &flow, pool, out),
@@ -253,7 +269,7 @@ impl Outbound {
         out: &mut Vec<Outcome>,
     ) {
         // Pieces of different senders never make one packet.
-        let context = packet.meta.mark;
+        let context = forwarded::sender(&packet.meta);
         let id = headers.fragment.map(|fragment| fragment.id);
         let answer = self.fragments.push(now, context, packet.bytes(), headers, pool);
         self.tally.lost(DropReason::FragmentLimit, self.fragments.take_lost());

@@ -9,6 +9,7 @@
 //! | [`tun`] | the TUN with vnet header and the 16-octet record (docs/design/0002) |
 //! | [`udp`] | ESP in UDP (RFC 3948), whole IP packets on our side |
 //! | [`raw`] | bare ESP and AH (IP protocols 50 and 51), and ICMP errors about them |
+//! | [`packet`] | all of these as Ethernet frames, past the kernel's IP stack (packet(7)) |
 //! | [`clear`] | whole IP packets that policy lets pass in clear |
 //! | [`eventfd`], [`poll`] | waking a thread, waiting for descriptors |
 //! | [`link`] | rtnetlink: devices, addresses, routes |
@@ -28,6 +29,7 @@ pub mod lab;
 pub mod link;
 mod mountinfo;
 pub mod netns;
+pub mod packet;
 pub mod pcap;
 pub mod poll;
 pub mod random;

@@ -58,9 +58,9 @@ pub struct Rig {
     binary: PathBuf,
     daemon: PathBuf,
     name: String,
-    /// Lines behind those of each host's configuration.
-    more: [String; 2],
     daemons: [Option<Running>; 2],
+    /// What a host's configuration says beside what every rig's says.
+    more: [String; 2],
 }
 
 impl Rig {
@@ -154,7 +154,7 @@ impl Rig {
         let config = self.config_file(side);
         let host = self.lab.host(side);
         let text = format!(
-            "instance = \"{}\"\npolicy = \"{}\"\nuplinks = [\"eth0\"]\ncgroup = \"{}\"\n{}",
+            "instance = \"{}\"\npolicy = \"{}\"\nuplinks = [\"eth0\"]\ncgroup = \"{}\"\n{}\n",
             self.instance(side),
             self.policy_file(side).display(),
             host.cgroup().path().display(),

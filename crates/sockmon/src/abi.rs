@@ -20,7 +20,11 @@ pub mod mark {
     pub const ENCRYPTED: u32 = 0x0200_0000;
     /// Inbound: the packet came out of an association.
     pub const PROOF: u32 = 0x8000_0000;
-    /// Every bit that is ours.
+    /// The packet is on its way through a gateway.
+    pub const FORWARDED: u32 = 0x0002_0000;
+    /// Beside it: in clear, from outside.
+    pub const ARRIVED: u32 = 0x0004_0000;
+    /// Every bit that is ours on sockets.
     pub const OURS: u32 = APP | STAMPED | AUTHENTICATED | ENCRYPTED | PROOF;
 }
 
@@ -38,6 +42,8 @@ pub const UNTRUSTED: u8 = 2;
 pub const PROTECTED: u8 = 3;
 pub const MANDATORY: u8 = 1;
 pub const OPTIONAL: u8 = 2;
+pub const BYPASS_OUT: u32 = 1;
+pub const BYPASS_IN: u32 = 2;
 pub const ORDER_TO: u8 = 1;
 pub const ORDER_FROM: u8 = 2;
 

@@ -14,6 +14,7 @@ pub mod abi;
 mod adopt;
 mod detach;
 mod error;
+mod gateway;
 mod identities;
 mod links;
 mod model;
@@ -25,6 +26,7 @@ mod sys;
 
 pub use detach::{Detached, detach, instances};
 pub use error::SockmonError;
+pub use gateway::Span;
 pub use model::{
     Adopted, Attempt, Check, Event, Fault, Identity, LoadWarning, Options, ProgramStats, SocketInfo,
     SocketState,

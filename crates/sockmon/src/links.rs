@@ -24,6 +24,8 @@ pub struct Places {
     pub tun: u32,
     /// The guarded devices.
     pub uplinks: BTreeSet<u32>,
+    /// The devices of networks behind this host.
+    pub insides: BTreeSet<u32>,
     /// For tests: not attached.
     pub omit: Vec<String>,
 }
@@ -61,8 +63,9 @@ impl Places {
                 Hook::Tracepoint => want((*name).into(), Target::Tracepoint),
                 Hook::Tun(at) => want((*name).into(), Target::Device(self.tun, at)),
                 Hook::Loopback(at) => want((*name).into(), Target::Device(LOOPBACK, at)),
-                Hook::Uplink(at) => {
-                    for ifindex in &self.uplinks {
+                Hook::Uplink(at) | Hook::Inside(at) => {
+                    let is_uplink = matches!(hook, Hook::Uplink(_));
+                    for ifindex in if is_uplink { &self.uplinks } else { &self.insides } {
                         want(format!("{name}_{ifindex}"), Target::Device(*ifindex, at));
                     }
                 }
@@ -101,9 +104,9 @@ pub fn attach_device(
     Ok(())
 }
 
-/// Remove the programs of one guarded device.
+/// Remove the programs of one guarded device, or one of a network behind this host.
 pub fn detach_device(pins: &Pins, ifindex: u32) -> Result<(), SockmonError> {
-    for program in PROGRAMS.iter().filter(|p| matches!(p.hook, Hook::Uplink(_))) {
+    for program in PROGRAMS.iter().filter(|p| matches!(p.hook, Hook::Uplink(_) | Hook::Inside(_))) {
         let path = pins.links().join(format!("{}_{ifindex}", program.name));
         if path.exists() {
             remove(&path)?;

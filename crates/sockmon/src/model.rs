@@ -21,6 +21,8 @@ pub struct Options {
     pub tun_ifindex: u32,
     /// Interface indices of the guarded devices, in the calling thread's network namespace.
     pub uplinks: Vec<u32>,
+    /// Interface indices of the networks behind this host, in the same namespace; none: it is no gateway.
+    pub insides: Vec<u32>,
     /// For tests only: programs (by their names in `bpf/`) that are not attached, to show that traffic leaks without them.
     pub omit: Vec<String>,
 }
@@ -34,6 +36,7 @@ impl Options {
             exempt_cgroup,
             tun_ifindex,
             uplinks: Vec::new(),
+            insides: Vec::new(),
             omit: Vec::new(),
         }
     }

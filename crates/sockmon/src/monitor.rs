@@ -4,6 +4,7 @@ use crate::abi::{self, PeerKey};
 use crate::adopt;
 use crate::detach;
 use crate::error::SockmonError;
+use crate::gateway;
 use crate::identities;
 use crate::links::{self, Places};
 use crate::model::{Adopted, Event, Fault, Identity, LoadWarning, Options, ProgramStats, SocketInfo};
@@ -21,9 +22,9 @@ use wire::{AppId, Prefix};
 #[derive(Debug)]
 pub struct Sockmon {
     instance: String,
-    loaded: Loaded,
-    pins: Pins,
-    places: Places,
+    pub(crate) loaded: Loaded,
+    pub(crate) pins: Pins,
+    pub(crate) places: Places,
     netns: u64,
     /// Keeps the inode numbers of the executables from being given to other files.
     held: Held,
@@ -58,6 +59,7 @@ impl Sockmon {
             cgroup_id,
             tun: options.tun_ifindex,
             uplinks: options.uplinks.iter().copied().collect(),
+            insides: options.insides.iter().copied().collect(),
             omit: options.omit.clone(),
         };
         let attached = Sockmon::attach_at(&options.instance, pins, places, exempt, netns);
@@ -91,6 +93,7 @@ impl Sockmon {
         })?;
         // A device counts as guarded only while its programs are there.
         maps.retain("uplinks", |ifindex: &u32| !places.uplinks.contains(ifindex))?;
+        gateway::prepare(maps, &places.insides)?;
         links::attach(&loaded, &pins, &places)?;
         for ifindex in &places.uplinks {
             maps.write("uplinks", ifindex, &1u32)?;

@@ -21,6 +21,8 @@ pub enum Hook {
     Tracepoint,
     /// Every guarded device.
     Uplink(Tcx),
+    /// Every interface of a network behind this host.
+    Inside(Tcx),
     /// `lo`.
     Loopback(Tcx),
     /// The TUN.
@@ -62,6 +64,7 @@ pub static PROGRAMS: &[Program] = &[
     program("tun_egress", Hook::Tun(Tcx::Egress)),
     program("tun_ingress", Hook::Tun(Tcx::Ingress)),
     program("lo_ingress", Hook::Loopback(Tcx::Ingress)),
+    program("inside_ingress", Hook::Inside(Tcx::Ingress)),
     program("uplink_ingress", Hook::Uplink(Tcx::Ingress)),
     program("uplink_egress", Hook::Uplink(Tcx::Egress)),
     program("adopt_tasks", Hook::Iterator),
@@ -80,6 +83,8 @@ pub static MAPS: &[&str] = &[
     "order",
     "live_sa",
     "uplinks",
+    "insides",
+    "spans",
     "listeners",
     "names",
     "counters",

@@ -62,6 +62,8 @@ fn counters_have_one_name_each() {
         ("AUTHENTICATED", abi::mark::AUTHENTICATED),
         ("ENCRYPTED", abi::mark::ENCRYPTED),
         ("PROOF", abi::mark::PROOF),
+        ("FORWARDED", abi::mark::FORWARDED),
+        ("ARRIVED", abi::mark::ARRIVED),
     ] {
         assert!(header.contains(&format!("#define RVL_MARK_{name} {value:#010x}u")), "{name}");
     }

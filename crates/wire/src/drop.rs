@@ -47,6 +47,7 @@ drop_reasons! {
     SaTooWeak "sa_too_weak" "The security association offers less than the policy demands.";
     SelectorMismatch "selector_mismatch" "The decrypted packet is outside the selectors of its security association.";
     InboundPolicy "inbound_policy" "The decrypted packet is one that policy does not accept from this association.";
+    ClearRefused "clear_refused" "A packet arrived in clear, or an ICMP error about it, that a rule of the SPD wants protected.";
     UnknownSpi "unknown_spi" "No inbound security association has this SPI.";
     WrongPeer "wrong_peer" "The SPI is known, but not between these addresses.";
     WrongProtocol "wrong_protocol" "The association is of another protocol (ESP, AH, IPComp) than the packet.";

@@ -160,7 +160,7 @@ pub fn set_protocol(bytes: &mut [u8], protocol_at: usize, protocol: u8) {
 }
 
 /// Whether the upper layer is the ICMP of this IP version.
-pub(crate) fn is_icmp(headers: &Headers) -> bool {
+pub fn is_icmp(headers: &Headers) -> bool {
     headers.protocol == if headers.version == 4 { protocol::ICMP } else { protocol::ICMPV6 }
 }
 

@@ -11,6 +11,10 @@ pub const LEN: usize = 16;
 pub const APP_MASK: u32 = 0xffff;
 /// Outbound: the socket was stamped by the monitor.
 pub const STAMPED: u32 = 1 << 16;
+/// Of no socket: the packet is on its way through this host, a gateway; the cookie is the interface it came by.
+pub const FORWARDED: u32 = 1 << 17;
+/// Beside [`FORWARDED`]: it came in clear from outside, for a network behind this host.
+pub const ARRIVED: u32 = 1 << 18;
 /// Inbound: the packet was authenticated.
 pub const AUTHENTICATED: u32 = 1 << 24;
 /// Inbound: the packet was encrypted.
@@ -27,7 +31,7 @@ pub struct Record {
     pub version: u8,
     /// The mark.
     pub mark: u32,
-    /// The cookie of the sending socket; zero inbound.
+    /// The cookie of the sending socket; the index of the interface that a forwarded packet came by; zero inbound.
     pub cookie: u64,
 }
 

@@ -3,11 +3,15 @@
 //! What enters: a file. What leaves: a [`Config`] with every value checked, or a [`Report`] that names every fault
 //! by file, line and column with a remedy. There is no place for a key in it (docs/design/0003 item 2).
 
+mod gateway;
 mod icmp;
+mod io;
 mod read;
 mod report;
 
+pub use gateway::GatewayConfig;
 pub use icmp::IcmpConfig;
+pub use io::OuterIo;
 pub use report::{Finding, Report};
 
 use std::path::{Path, PathBuf};
@@ -48,6 +52,10 @@ pub struct Config {
     pub esp: EspConfig,
     /// ICMP errors.
     pub icmp: IcmpConfig,
+    /// Networks behind this host; `None`: it is no gateway.
+    pub gateway: Option<GatewayConfig>,
+    /// How outer packets leave and arrive.
+    pub outer: OuterIo,
     /// Cipher suites.
     pub crypto: CryptoConfig,
     /// What to log.

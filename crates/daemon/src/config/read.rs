@@ -12,7 +12,7 @@ use super::{
     TUN_QUEUE, TunConfig,
 };
 
-const TOP: [&str; 12] = [
+const TOP: [&str; 14] = [
     "instance",
     "policy",
     "log",
@@ -24,6 +24,8 @@ const TOP: [&str; 12] = [
     "enc_name",
     "esp",
     "icmp",
+    "gateway",
+    "io",
     "crypto",
 ];
 const CRYPTO: [&str; 3] = ["legacy", "unit", "units"];
@@ -88,6 +90,8 @@ impl Reader<'_> {
         let uplinks = self.uplinks(root.get("uplinks"), &tun.name);
         let esp = self.esp(root.get("esp"));
         let icmp = self.icmp(root.get("icmp"));
+        let gateway = self.gateway(root.get("gateway"), &tun.name, uplinks.as_deref());
+        let outer = self.outer_io(root.get("io"));
         let control_socket = self.control_socket(root.get("control_socket"), &instance);
         let cgroup = self.cgroup(root.get("cgroup"));
         let log = self.log(root.get("log"));
@@ -114,6 +118,8 @@ impl Reader<'_> {
             enc,
             esp,
             icmp,
+            gateway,
+            outer,
             crypto,
             log,
         })
@@ -196,7 +202,7 @@ impl Reader<'_> {
         text
     }
 
-    fn path(&mut self, value: &Value<'_>, what: &str) -> Option<PathBuf> {
+    pub(super) fn path(&mut self, value: &Value<'_>, what: &str) -> Option<PathBuf> {
         let text = self.string(value, what)?;
         if text.is_empty() || text.contains('\0') {
             self.fault(value.span(), format!("`{what}` is not a path"), "name a file");
@@ -299,7 +305,7 @@ impl Reader<'_> {
         }
     }
 
-    fn interface(&mut self, value: &Value<'_>, what: &str) -> Option<String> {
+    pub(super) fn interface(&mut self, value: &Value<'_>, what: &str) -> Option<String> {
         let name = self.string(value, what)?;
         let fits = (1..=IFNAME_MAX).contains(&name.len())
             && name != "."
@@ -455,7 +461,7 @@ impl Reader<'_> {
 }
 
 /// The known word nearest to `word`, if one is near.
-fn suggestion<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
+pub(super) fn suggestion<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
     let near = known.iter().map(|k| (strsim::damerau_levenshtein(word, k), *k)).min()?;
     (near.0 <= 1 + word.chars().count() / 4).then_some(near.1)
 }

@@ -28,6 +28,8 @@ fn the_shortest_file_takes_every_default() {
             enc: Some("rvle0".into()),
             esp: EspConfig { port: 4500, path_mtu: None, keepalive: 20 },
             icmp: IcmpConfig::default(),
+            gateway: None,
+            outer: OuterIo::Udp,
             crypto: crate::config::CryptoConfig::default(),
             log: LogLevel::Info,
         }
@@ -52,6 +54,14 @@ fn every_key_is_read() {
     assert_eq!(config.tun, TunConfig { name: "rvl7".into(), queue: 100 });
     assert_eq!(config.esp, EspConfig { port: 4501, path_mtu: Some(1400), keepalive: 20 });
     assert_eq!(config.enc.as_deref(), Some("clear7"));
+    let text = "policy = \"p\"\n[gateway]\ninside = [\"lan0\", \"lan1\"]\ndefault = \"bypass\"\nrules = \"site.rules\"";
+    let gateway = GatewayConfig {
+        inside: vec!["lan0".into(), "lan1".into()],
+        bypass_the_rest: true,
+        rules: Some("/etc/ravelin/site.rules".into()),
+    };
+    assert_eq!(parse(text).unwrap().gateway, Some(gateway));
+    assert_eq!(parse("policy = \"p\"\n[io]\nouter = \"af_packet\"").unwrap().outer, OuterIo::Packet);
     for off in ["enc = false", "enc = false\nenc_name = \"clear7\""] {
         assert_eq!(parse(&format!("policy = \"p\"\n{off}")).unwrap().enc, None);
     }
@@ -84,7 +94,7 @@ fn the_socket_follows_the_instance() {
 }
 
 /// (text, line, column, a part of the message, a part of the remedy)
-const FAULTS: [(&str, usize, usize, &str, &str); 35] = [
+const FAULTS: [(&str, usize, usize, &str, &str); 42] = [
     ("policy = \"p\"\n[esp]\nkeepalive = 0", 3, 13, "`keepalive` must be a number from 1 to 3600", "20"),
     ("policy = \"p\"\n[icmp]\naccept = \"icmp/3\"", 3, 10, "`accept` must be a list", "[] for none"),
     ("policy = \"p\"\n[icmp]\naccept = [\"icmp/8\"]", 3, 11, "\"icmp/8\" names no ICMP error", "icmp/TYPE"),
@@ -92,6 +102,32 @@ const FAULTS: [(&str, usize, usize, &str, &str); 35] = [
     ("policy = \"p\"\n[icmp]\nquoted = \"some\"", 3, 10, "`quoted` cannot be \"some\"", "always"),
     ("policy = \"p\"\n[icmp]\npmtu_floor = 500", 3, 14, "`pmtu_floor` must be a number from 576", "1280"),
     ("policy = \"p\"\n[icmp]\npmtu_aeg = 1", 3, 1, "unknown key `pmtu_aeg` in [icmp]", "`pmtu_age`"),
+    (
+        "policy = \"p\"\n[io]\nouter = \"af_xdp\"",
+        3,
+        9,
+        "no way for outer packets is called \"af_xdp\"",
+        "use one of: udp, af_packet",
+    ),
+    ("policy = \"p\"\n[io]\nouter = \"af_paket\"", 3, 9, "no way for outer", "did you mean \"af_packet\"?"),
+    ("policy = \"p\"\n[gateway]\nrules = \"r\"", 2, 1, "`inside` is missing", "inside = [\"lan0\"]"),
+    ("policy = \"p\"\n[gateway]\ninside = \"lan0\"", 3, 10, "must be a list", "inside = [\"lan0\"]"),
+    ("policy = \"p\"\n[gateway]\ninside = [\"lo\"]", 3, 11, "no network behind", "inside = "),
+    (
+        "policy = \"p\"\nuplinks = [\"a\", \"b\"]\n[gateway]\ninside = [\"b\"]",
+        4,
+        11,
+        "inside and an uplink",
+        "take it from one list",
+    ),
+    (
+        "policy = \"p\"\n[gateway]\ninside = [\"a\"]\ndefault = \"bypas\"",
+        4,
+        11,
+        "packets without a rule",
+        "did you mean \"bypass\"?",
+    ),
+    ("policy = \"p\"\n[gateway]\ninsde = [\"a\"]", 3, 1, "unknown key `insde`", "did you mean `inside`?"),
     ("", 1, 1, "`policy` is missing", "policy = \"FILE\""),
     ("policy = \"p\"\npolcy = 1", 2, 1, "unknown key `polcy`", "did you mean `policy`?"),
     ("policy = \"p\"\nzzzzzz = 1", 2, 1, "unknown key `zzzzzz`", "known at the top: instance, policy"),

@@ -1,6 +1,6 @@
 //! `/v1/status` and `/v1/health`.
 
-use api::{Health, PolicyState, Problem, Status, StatusState, Traffic, TunState, UplinkState};
+use api::{GatewayState, Health, PolicyState, Problem, Status, StatusState, Traffic, TunState, UplinkState};
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
@@ -9,7 +9,7 @@ use wire::DropReason;
 use super::Answer;
 use crate::host;
 use crate::kernel_counters;
-use crate::plane::{Plane, Shared};
+use crate::plane::{Device, Plane, Shared};
 use crate::refused::Refused;
 
 pub(super) async fn status(State(plane): State<Shared>) -> Answer<Status> {
@@ -85,15 +85,12 @@ async fn collect(plane: &Shared) -> Result<Status, Refused> {
             ifindex: plane.tun.index,
             queue_drops: queue_drops(&plane.tun.name).unwrap_or(0),
         },
-        uplinks: plane
-            .uplinks
-            .iter()
-            .map(|uplink| UplinkState {
-                name: uplink.name.clone(),
-                ifindex: uplink.index,
-                guarded: !unguarded.contains(&uplink.index),
-            })
-            .collect(),
+        uplinks: states(&plane.uplinks, &unguarded),
+        gateway: plane.config.gateway.as_ref().map(|gateway| GatewayState {
+            inside: states(&plane.insides, &unguarded),
+            default: if gateway.bypass_the_rest { "bypass" } else { "discard" }.to_owned(),
+            spans: crate::gateway::spans(&plane.rules.in_order()).len(),
+        }),
         esp_port: plane.config.esp.port,
         policy: PolicyState {
             file: policy.file().display().to_string(),
@@ -158,9 +155,19 @@ fn problems(plane: &Plane, halves: [&Half; 2]) -> (Vec<Problem>, Vec<u32>) {
     (problems, unguarded)
 }
 
-/// The index of the device that a pin is for, as the name of an uplink's pin ends with it.
+fn states(devices: &[Device], unguarded: &[u32]) -> Vec<UplinkState> {
+    let state = |device: &Device| UplinkState {
+        name: device.name.clone(),
+        ifindex: device.index,
+        guarded: !unguarded.contains(&device.index),
+    };
+    devices.iter().map(state).collect()
+}
+
+/// The index of the device that a pin is for, as the name of an uplink's or an inside interface's pin ends with it.
 fn device_of(pin: &str) -> Option<u32> {
-    pin.strip_prefix("uplink_")?.rsplit('_').next()?.parse().ok()
+    let of_device = pin.strip_prefix("uplink_").or_else(|| pin.strip_prefix("inside_"))?;
+    of_device.rsplit('_').next()?.parse().ok()
 }
 
 /// Packets that the kernel dropped since the TUN's queue was full: field 12 of its line in /proc/net/dev.
@@ -177,6 +184,7 @@ mod tests {
     #[test]
     fn a_pin_names_its_device() {
         assert_eq!(device_of("uplink_egress_12"), Some(12));
+        assert_eq!(device_of("inside_ingress_7"), Some(7));
         assert_eq!(device_of("sock_create"), None);
         assert_eq!(device_of("connect4"), None);
     }

@@ -117,6 +117,8 @@ fn plane(config: Config) -> Plane {
         monitor: None,
         tun: Device { name: "rvl0".into(), index: 7 },
         uplinks: vec![Device { name: "eth0".into(), index: 2 }],
+        insides: Vec::new(),
+        surroundings: Default::default(),
         path_mtu: Some(1400),
         hub: crate::events::Hub::default(),
         captures: Arc::default(),

@@ -3,11 +3,14 @@
 use std::os::fd::AsFd;
 
 use engine::{Delivery, Inbound, InboundOutcome};
+use netio::packet::FrameReceiver;
 use netio::raw::{FromRaw, RawReceiver};
 use netio::tun::Tun;
 use netio::udp::{Family, UdpTransport};
 use netio::{clock, poll};
-use wire::{Burst, DropReason, Pool, Time, stage};
+use wire::{Burst, DropReason, Packet, Pool, Time, Train, stage};
+
+use crate::gateway::Cutter;
 
 use super::{BATCH, Due, HOUSEKEEPING, Inbox, Losses, Next, RECOVERY, Teller, pool};
 use crate::capture::Taps;
@@ -27,6 +30,8 @@ pub struct InboundHalf {
     pub teller: Teller,
     /// Who wants copies of its packets.
     pub taps: Taps,
+    /// Cuts what networks behind this host cannot take whole.
+    pub cutter: Cutter,
 }
 
 impl InboundHalf {
@@ -38,17 +43,44 @@ impl InboundHalf {
             overrun: 0,
             teller: Teller::default(),
             taps: Taps::default(),
+            cutter: Cutter::default(),
         }
     }
 
     /// Pass events on.
-    fn tell(&mut self) {
+    pub(super) fn tell(&mut self) {
         self.teller.tell_all(&mut self.engine);
     }
 
-    /// A burst packet by packet, with copies for those who capture.
+    /// A burst, with copies for those who capture.
+    pub(super) fn burst(&mut self, now: Time, burst: Burst<stage::Raw>, work: Tapped<'_>) {
+        if self.taps.is_on() && !burst.bytes().is_empty() {
+            self.tapped(now, burst, work);
+        } else {
+            self.engine.handle_burst(now, burst, work.pool, work.delivery);
+        }
+    }
+
+    /// One packet, with copies for those who capture.
+    pub(super) fn packet(
+        &mut self,
+        now: Time,
+        packet: Packet<stage::Raw>,
+        pool: &mut Pool,
+        outcomes: &mut Vec<InboundOutcome>,
+    ) {
+        if !self.taps.is_on() {
+            return self.engine.handle(now, packet, pool, outcomes);
+        }
+        self.taps.keep(&packet);
+        let before = outcomes.len();
+        self.engine.handle(now, packet, pool, outcomes);
+        self.taps.inbound(outcomes.get(before..).unwrap_or_default());
+    }
+
+    /// A burst packet by packet.
     #[cold]
-    fn tapped(&mut self, now: Time, burst: &Burst<stage::Raw>, work: &mut Tapped<'_>) {
+    fn tapped(&mut self, now: Time, burst: Burst<stage::Raw>, work: Tapped<'_>) {
         let Tapped { pool, outcomes, delivery } = work;
         // Without a datagram there is nothing to show, only to count.
         let packets: Vec<_> = burst.packets(pool).collect();
@@ -67,6 +99,7 @@ impl InboundHalf {
                 }
             }
         }
+        pool.put(burst.into_buf());
     }
 }
 
@@ -78,13 +111,15 @@ pub struct InboundThread {
     pub raw: Vec<RawReceiver>,
     /// Where packets for the host go.
     pub tun: Tun,
+    /// Devices whose frames are taken in place of all these sockets; usually none.
+    pub frames: Vec<FrameReceiver>,
 }
 
-/// The parts of [`Work`] that a capture lends.
-struct Tapped<'a> {
-    pool: &'a mut Pool,
-    outcomes: &'a mut Vec<InboundOutcome>,
-    delivery: &'a mut Delivery,
+/// The parts of [`Work`] that a burst needs, or a capture of it.
+pub(super) struct Tapped<'a> {
+    pub(super) pool: &'a mut Pool,
+    pub(super) outcomes: &'a mut Vec<InboundOutcome>,
+    pub(super) delivery: &'a mut Delivery,
 }
 
 /// What one call received, and what became of it.
@@ -98,6 +133,9 @@ struct Work {
 impl InboundThread {
     /// Carry packets until told to stop.
     pub fn serve(mut self, half: &mut InboundHalf, inbox: &Inbox<InboundHalf>) {
+        if !self.frames.is_empty() {
+            return self.serve_frames(half, inbox);
+        }
         let mut work =
             Work { pool: pool(), bursts: Vec::new(), delivery: Delivery::new(), outcomes: Vec::new() };
         if let Err(error) = self.udp.join_datagrams(true) {
@@ -140,14 +178,7 @@ impl InboundThread {
             match receiver.recv(now, pool) {
                 Ok(FromRaw::Packet(packet)) => {
                     half.losses.received += 1;
-                    if half.taps.is_on() {
-                        half.taps.keep(&packet);
-                        let before = outcomes.len();
-                        half.engine.handle(now, packet, pool, outcomes);
-                        half.taps.inbound(outcomes.get(before..).unwrap_or_default());
-                    } else {
-                        half.engine.handle(now, packet, pool, outcomes);
-                    }
+                    half.packet(now, packet, pool, outcomes);
                 }
                 Ok(FromRaw::Dropped(reason)) => {
                     half.losses.received += 1;
@@ -164,7 +195,8 @@ impl InboundThread {
         for outcome in outcomes.drain(..) {
             match outcome {
                 InboundOutcome::Deliver(packet, mark) => {
-                    half.losses.refused(self.tun.send(&packet, mark));
+                    let train = Train::begin(packet.bytes(), mark);
+                    half.losses.train(&half.cutter.send(&self.tun, &train));
                     pool.put(packet.into_buf());
                 }
                 // The engine has counted it.
@@ -187,14 +219,9 @@ impl InboundThread {
             half.losses.received += received.datagrams as u64;
             half.losses.count(DropReason::Truncated, received.truncated as u64);
             for burst in bursts.drain(..) {
-                if half.taps.is_on() && !burst.bytes().is_empty() {
-                    half.tapped(now, &burst, &mut Tapped { pool, outcomes, delivery });
-                    pool.put(burst.into_buf());
-                } else {
-                    half.engine.handle_burst(now, burst, pool, delivery);
-                }
+                half.burst(now, burst, Tapped { pool, outcomes, delivery });
             }
-            delivery.trains(|train| half.losses.train(&self.tun.send_train(train)));
+            delivery.trains(|train| half.losses.train(&half.cutter.send(&self.tun, train)));
             delivery.clear(pool);
             if !received.more {
                 break;

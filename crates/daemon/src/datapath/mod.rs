@@ -3,6 +3,7 @@
 //! Each owns its half of the engine as plain state, with a pool of its own; nothing on the path is locked or shared
 //! (docs/design/0001). The control plane reaches them through [`Handle`] only.
 
+pub mod frames;
 mod handle;
 mod inbound_thread;
 mod losses;

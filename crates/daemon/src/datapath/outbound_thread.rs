@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use engine::{Outbound, Outcome};
 use netio::clear::ClearSender;
+use netio::packet::FrameSender;
 use netio::raw::{FromRaw, RawReceiver, RawSender};
 use netio::tun::{FromTun, Tun};
 use netio::udp::UdpTransport;
@@ -13,8 +14,9 @@ use sadb::Spi;
 use wire::ip::Headers;
 use wire::{AcquireId, DropReason, Packet, Pool, Time, protocol, stage};
 
-use super::{BATCH, Due, HOUSEKEEPING, Inbox, Losses, Next, RECOVERY, Teller, pool};
+use super::{BATCH, Due, HOUSEKEEPING, Inbox, Losses, Next, RECOVERY, Teller, frames, pool};
 use crate::capture::Taps;
+use crate::gateway;
 
 /// What the thread owns and the control plane asks about.
 pub struct OutboundHalf {
@@ -57,12 +59,16 @@ fn patience(half: &OutboundHalf, now: Time) -> Duration {
 pub struct OutboundThread {
     /// Where packets come from, and answers to the host go.
     pub tun: Tun,
+    /// Where protected packets go, if they leave as frames.
+    pub frames: Option<FrameSender>,
     /// Where protected packets go.
     pub udp: UdpTransport,
     /// Where bare ESP and AH go.
     pub raw: RawSender,
     /// The largest packet that leaves bare in one piece.
     pub raw_mtu: usize,
+    /// The largest packet that the networks behind this host take.
+    pub inside_mtu: usize,
     /// Where packets go that policy lets pass in clear.
     pub clear: ClearSender,
     /// Where ICMP errors come from, of each family that the host has.
@@ -198,6 +204,9 @@ impl OutboundThread {
 
     /// By the socket of its protocol.
     fn send(&mut self, engine: &Outbound, packet: &Packet<stage::Outer>) -> Result<(), DropReason> {
+        if let Some(answer) = frames::send(&mut self.frames, packet) {
+            return answer;
+        }
         let headers = Headers::parse(packet.bytes())?;
         if headers.protocol == protocol::UDP {
             return self.udp.send(packet);
@@ -219,12 +228,19 @@ impl OutboundThread {
                     pool.put(packet.into_buf());
                 }
                 Outcome::Burst(burst) => {
-                    let sent = self.udp.send_burst(&burst);
+                    let framed = frames::send_burst(&mut self.frames, &burst);
+                    let sent = framed.unwrap_or_else(|| self.udp.send_burst(&burst));
                     half.losses.burst(&burst, &sent);
                     pool.put(burst.into_buf());
                 }
                 Outcome::Clear(packet) => {
-                    half.losses.refused(self.clear.send(packet.bytes()));
+                    let answer = self.clear.send(packet.bytes());
+                    if answer == Err(DropReason::TooBig)
+                        && let Some((error, mark)) = gateway::too_big(&packet, self.raw_mtu, self.inside_mtu)
+                    {
+                        half.losses.refused(self.tun.send(&error, mark));
+                    }
+                    half.losses.refused(answer);
                     pool.put(packet.into_buf());
                 }
                 Outcome::Reply(packet, mark) => {

@@ -3,6 +3,7 @@
 use api::{SpdAdd, SpdRule};
 
 use super::Plane;
+use crate::gateway;
 use crate::refused::{Fault, Refused};
 use crate::rules::{RuleBook, RuleCounts};
 
@@ -12,10 +13,11 @@ impl Plane {
     /// # Errors
     /// If a data thread does not answer.
     pub async fn rules(&self) -> Result<Vec<SpdRule>, Refused> {
-        let counts = RuleCounts {
-            outbound: self.outbound.ask(|half| half.engine.rule_counts()).await?,
-            inbound: self.inbound.ask(|half| half.engine.rule_counts()).await?,
-        };
+        let (outbound, arrived) =
+            self.outbound.ask(|half| (half.engine.rule_counts(), half.engine.arrival_counts())).await?;
+        let mut inbound = self.inbound.ask(|half| half.engine.rule_counts()).await?;
+        gateway::add_counts(&mut inbound, &arrived);
+        let counts = RuleCounts { outbound, inbound };
         Ok(self.rules.list(&counts))
     }
 
@@ -58,13 +60,16 @@ impl Plane {
 
     async fn put_rules_in_force(&mut self, book: RuleBook) -> Result<(), Refused> {
         let (old, new) = (self.rules.snapshot(), book.snapshot());
+        // What may not pass any more stops first, what may begins last.
+        self.narrow_spans(&book)?;
         let outbound = new.clone();
         self.outbound.ask(move |half| half.engine.set_rules(outbound)).await?;
         if let Err(unanswered) = self.inbound.ask(move |half| half.engine.set_rules(new)).await {
             self.outbound.ask(move |half| half.engine.set_rules(old)).await?;
+            self.set_spans()?;
             return Err(unanswered.into());
         }
         self.rules = book;
-        Ok(())
+        self.set_spans()
     }
 }

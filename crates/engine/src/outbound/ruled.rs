@@ -14,7 +14,7 @@ use wire::ip::Headers;
 use wire::stage::Inner;
 use wire::{AppId, DropReason, Flow, Packet, Services, Time, record};
 
-use super::{Course, Outbound};
+use super::{Course, Outbound, forwarded};
 use crate::rules::{self, Rules};
 use crate::tally::Traffic;
 
@@ -60,6 +60,9 @@ pub(super) struct Ruling {
 
 /// What selectors look at of a packet from the host or from a network behind it.
 pub(super) fn key_of(packet: &Packet<Inner>, headers: &Headers) -> PacketKey {
+    if let Some(interface) = forwarded::interface(&packet.meta) {
+        return PacketKey::of_packet(packet.bytes(), headers, true).interface(interface);
+    }
     let key = PacketKey::of_packet(packet.bytes(), headers, true).app(packet.meta.app);
     // The mark of a stamped packet is the stamp, not the host's own.
     if packet.meta.mark & (record::STAMPED | record::PROOF) == 0 { key.mark(packet.meta.mark) } else { key }
@@ -73,6 +76,8 @@ impl Outbound {
             Some(ruling) => (Some(ruling.rules), ruling.answers),
             None => (None, FlowCache::new(SETS, self.seed)),
         };
+        let arrivals = self.arrivals.take();
+        self.arrivals = snapshot.clone().and_then(|snapshot| Rules::new(arrivals, snapshot, Direction::In));
         let rules = snapshot.and_then(|snapshot| Rules::new(before, snapshot, Direction::Out));
         self.ruling = rules.map(|rules| Ruling { rules, answers });
         self.loads += 1;

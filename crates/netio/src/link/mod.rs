@@ -4,6 +4,7 @@
 //! What enters: device indices and settings. What leaves: changes of the kernel's tables, lists of them, and events.
 
 mod make;
+mod neighbour;
 mod offload;
 mod request;
 mod route;

@@ -229,7 +229,7 @@ pub fn delete(name: &str) -> Result<()> {
 fn parse_prefix(bytes: &[u8], now: Time) -> std::result::Result<Meta, DropReason> {
     let (vnet, behind) = bytes.split_first_chunk().ok_or(DropReason::Truncated)?;
     let record = Record::parse(behind)?;
-    if record.mark & (record::STAMPED | record::PROOF) == 0 {
+    if record.mark & (record::STAMPED | record::PROOF | record::FORWARDED) == 0 {
         return Err(DropReason::Unstamped);
     }
     Ok(Meta {
@@ -284,5 +284,7 @@ mod tests {
             assert_eq!(parse_prefix(&bytes, Time(0)).unwrap_err(), reason);
         }
         assert!(parse_prefix(&prefix([0; 10], record::PROOF), Time(0)).is_ok());
+        let forwarded = parse_prefix(&prefix([0; 10], record::FORWARDED), Time(0)).unwrap();
+        assert_eq!((forwarded.app, forwarded.cookie), (AppId(0), 77));
     }
 }

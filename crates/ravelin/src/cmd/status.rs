@@ -56,12 +56,19 @@ fn text(status: &api::Status) -> String {
     if let Some(error) = &policy.last_error {
         line("", format!("! the last reload failed: {}", error.lines().next().unwrap_or_default()));
     }
-    let uplinks: Vec<String> = status
-        .uplinks
-        .iter()
-        .map(|u| format!("{}{}", u.name, if u.guarded { "" } else { " (NOT GUARDED)" }))
-        .collect();
-    line("uplinks", uplinks.join(", "));
+    let names = |devices: &[api::UplinkState]| {
+        let name =
+            |d: &api::UplinkState| format!("{}{}", d.name, if d.guarded { "" } else { " (NOT GUARDED)" });
+        devices.iter().map(name).collect::<Vec<_>>().join(", ")
+    };
+    line("uplinks", names(&status.uplinks));
+    if let Some(gateway) = &status.gateway {
+        let (inside, rest) = (names(&gateway.inside), &gateway.default);
+        line(
+            "gateway",
+            format!("inside {inside}; {} spans without the engine, the rest: {rest}", gateway.spans),
+        );
+    }
     line(
         "tun",
         format!(

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Gateway mode: packets that this host forwards between the networks behind it and the rest of the world (RFC 4301 section
+ * 5). What enters at an inside interface and would leave by another goes to the engine, and so does what arrives in clear
+ * for a network behind us. Where the peer's address alone says "bypass", the packet goes on as if we were not here.
+ *
+ * A packet whose time to live is over is left to the kernel, which answers it and forwards it nowhere. The egress of the
+ * uplinks is the second lock: what came from inside, needs protection and was not seen here (a firewall rewrote it on its
+ * way, a program in front of ours let it pass) ends there.
+ */
+#ifndef RVL_GATEWAY_H
+#define RVL_GATEWAY_H
+
+#define PACKET_HOST 0
+#define VLAN_ID 0x0fff
+
+static __always_inline bool is_inside(__u32 ifindex)
+{
+	return bpf_map_lookup_elem(&insides, &ifindex) != 0;
+}
+
+static __always_inline bool is_gateway(void)
+{
+	return is_inside(0);
+}
+
+static __always_inline bool bypassed(const struct address *peer, __u32 way)
+{
+	struct rvl_peer_key key;
+	__u32 *ways;
+
+	key.prefixlen = 128;
+	__builtin_memcpy(key.addr, peer, 16);
+	ways = bpf_map_lookup_elem(&spans, &key);
+	return ways && *ways & way;
+}
+
+/* Whether the kernel would think of forwarding it: for this device, not for one of its VLANs; unicast for our own station. */
+static __always_inline bool may_be_forwarded(const struct __sk_buff *skb)
+{
+	return is_ip(skb) && skb->pkt_type == PACKET_HOST && !(skb->vlan_present && skb->vlan_tci & VLAN_ID);
+}
+
+/* Where the kernel would send an arriving packet. */
+enum way {
+	WAY_NOT_FORWARDED, /* it is for this host, or nobody can have it */
+	WAY_INSIDE,
+	WAY_OUTSIDE,
+	WAY_UNKNOWN,
+};
+
+static __always_inline enum way way_of(struct __sk_buff *skb, const struct headers *h)
+{
+	struct bpf_fib_lookup fib = {};
+	long answer;
+
+	if (h->version == 4) {
+		fib.family = AF_INET;
+		fib.source[0] = h->source.words[3];
+		fib.destination[0] = h->destination.words[3];
+	} else {
+		/* Link-local and multicast destinations never leave their link. */
+		if (h->destination.bytes[0] == 0xff ||
+		    (h->destination.bytes[0] == 0xfe && (h->destination.bytes[1] & 0xc0) == 0x80))
+			return WAY_NOT_FORWARDED;
+		fib.family = AF_INET6;
+		__builtin_memcpy(fib.source, &h->source, 16);
+		__builtin_memcpy(fib.destination, &h->destination, 16);
+	}
+	fib.l4_protocol = h->protocol;
+	fib.sport = bpf_htons(h->source_port);
+	fib.dport = bpf_htons(h->destination_port);
+	fib.ifindex = skb->ifindex;
+	answer = bpf_fib_lookup(skb, &fib, sizeof(fib), 0);
+	switch (answer) {
+	case 1 ... 5: /* blackhole, unreachable, prohibited, not to be forwarded, forwarding is off */
+		return WAY_NOT_FORWARDED;
+	case 0:
+	case 7: /* the neighbour is not known yet */
+	case 8: /* too big for the device */
+		return is_inside(fib.ifindex) ? WAY_INSIDE : WAY_OUTSIDE;
+	default:
+		return WAY_UNKNOWN;
+	}
+}
+
+static __always_inline int to_engine(struct __sk_buff *skb, const struct rvl_config *cfg, const struct headers *h,
+				     __u32 mark, enum rvl_counter counter)
+{
+	if (h->source_route)
+		return device_drop(RVL_C_GATEWAY_SOURCE_ROUTE);
+	if (!cfg->tun)
+		return device_drop(RVL_C_EGRESS_NO_TUN);
+	skb->mark = mark;
+	count(counter);
+	return bpf_redirect(cfg->tun, 0);
+}
+
+/* The kernel answers a packet whose time is over, and does not forward it. */
+static __always_inline bool is_over(struct __sk_buff *skb, const struct headers *h)
+{
+	__u8 left = 0;
+
+	return load(skb, h->version == 4 ? 8 : 7, &left, 1) && left <= 1;
+}
+
+SEC("tcx/ingress")
+int inside_ingress(struct __sk_buff *skb)
+{
+	const struct rvl_config *cfg = configuration();
+	__u32 mark = skb->mark;
+	struct headers h;
+	enum way way;
+
+	if (mark_without(mark) != mark)
+		skb->mark = mark_without(mark);
+	if (!may_be_forwarded(skb))
+		return TCX_NEXT;
+	if (!cfg)
+		return TCX_DROP;
+	if (!parse(skb, 0, &h))
+		return device_drop(RVL_C_GATEWAY_MALFORMED);
+	if (bypassed(&h.destination, RVL_BYPASS_OUT))
+		return TCX_NEXT;
+	way = way_of(skb, &h);
+	if (way == WAY_NOT_FORWARDED || way == WAY_INSIDE || is_over(skb, &h))
+		return TCX_NEXT;
+	return to_engine(skb, cfg, &h, RVL_MARK_FORWARDED, RVL_C_GATEWAY_FORWARDED);
+}
+
+/* Whether an ICMP error is about a packet that rules have to look at: a forged one could shrink or cut its flow. */
+static __always_inline bool quotes_ruled(struct __sk_buff *skb, const struct headers *h)
+{
+	struct headers q;
+	__u8 kind = 0;
+
+	if (h->protocol != (h->version == 4 ? IPPROTO_ICMP : IPPROTO_ICMPV6))
+		return false;
+	if (h->later_fragment || !load(skb, h->transport, &kind, 1))
+		return true;
+	if (h->version == 4 ? kind != 3 && kind != 11 && kind != 12 : kind < 1 || kind > 4)
+		return false;
+	return !parse(skb, h->transport + 8, &q) || !bypassed(&q.destination, RVL_BYPASS_OUT);
+}
+
+/* What arrives at an uplink in clear, for a network behind us. */
+static __always_inline int arriving_for_inside(struct __sk_buff *skb)
+{
+	const struct rvl_config *cfg = configuration();
+	struct headers h;
+	enum way way;
+
+	if (!may_be_forwarded(skb))
+		return TCX_NEXT;
+	if (!cfg)
+		return TCX_DROP;
+	if (!parse(skb, 0, &h))
+		return device_drop(RVL_C_GATEWAY_MALFORMED);
+	if (bypassed(&h.source, RVL_BYPASS_IN) && !quotes_ruled(skb, &h))
+		return TCX_NEXT;
+	way = way_of(skb, &h);
+	if (way == WAY_NOT_FORWARDED || way == WAY_OUTSIDE || is_over(skb, &h))
+		return TCX_NEXT;
+	return to_engine(skb, cfg, &h, RVL_MARK_FORWARDED | RVL_MARK_ARRIVED, RVL_C_GATEWAY_ARRIVED);
+}
+
+/*
+ * At an uplink's egress: a forwarded packet. From inside it was seen already, unless something is wrong. What came out of an
+ * association and goes to another one (a hub's) is ruled like what comes from inside.
+ */
+static __always_inline int leaving(struct __sk_buff *skb, const struct rvl_config *cfg, __u32 from)
+{
+	struct headers h;
+
+	if (from != cfg->tun && !is_inside(from))
+		return TCX_NEXT;
+	if (!parse(skb, 0, &h))
+		return device_drop(RVL_C_GATEWAY_MALFORMED);
+	if (bypassed(&h.destination, RVL_BYPASS_OUT))
+		return TCX_NEXT;
+	if (from != cfg->tun)
+		return device_drop(RVL_C_GATEWAY_UNSEEN);
+	return to_engine(skb, cfg, &h, RVL_MARK_FORWARDED, RVL_C_GATEWAY_FORWARDED);
+}
+
+/* On the TUN: a packet that we sent there from an ingress hook. */
+static __always_inline bool is_forwarded(const struct __sk_buff *skb)
+{
+	return skb->ingress_ifindex && skb->mark & RVL_MARK_FORWARDED && !(skb->mark & RVL_MARK_CLAIM);
+}
+
+/* One hop less, as a router must; not if the kernel has done it already. The packet begins with its IP header. */
+static __always_inline bool pass_hop(struct __sk_buff *skb)
+{
+	const struct rvl_config *cfg = configuration();
+	__u8 old[2], now[2];
+	__be16 from, to;
+
+	if (!cfg || skb->ingress_ifindex == cfg->tun)
+		return cfg != 0;
+	if (skb->protocol == bpf_htons(ETH_P_IPV6)) {
+		if (!load(skb, 7, old, 1))
+			return false;
+		now[0] = old[0] - 1;
+		return !bpf_skb_store_bytes(skb, 7, now, 1, BPF_F_RECOMPUTE_CSUM);
+	}
+	if (!load(skb, 8, old, 2))
+		return false;
+	now[0] = old[0] - 1;
+	now[1] = old[1];
+	__builtin_memcpy(&from, old, 2);
+	__builtin_memcpy(&to, now, 2);
+	return !bpf_l3_csum_replace(skb, 10, from, to, 2) && !bpf_skb_store_bytes(skb, 8, now, 1, 0);
+}
+
+#endif

@@ -1,0 +1,160 @@
+//! Outer packets as Ethernet frames in both threads (`outer = "af_packet"` in `[io]`).
+//!
+//! The kernel's sockets stay open, deaf, and carry what cannot leave as a frame.
+
+use std::os::fd::AsFd;
+
+use netio::packet::{self, FrameDevice, FrameReceiver, FrameSender, Frames};
+use netio::raw::RawReceiver;
+use netio::udp::{Sent, UdpTransport};
+use netio::{clock, poll};
+use wire::{Burst, DropReason, Packet, Time, Train, stage};
+
+use super::inbound_thread::{InboundHalf, InboundThread, Tapped};
+use super::{Due, HOUSEKEEPING, Inbox, Next, RECOVERY, pool};
+use crate::config::{Config, OuterIo};
+use crate::uplinks::Uplink;
+
+/// Uplinks whose frames can be waited for.
+const DEVICES: usize = 4;
+/// Times that a device is asked for frames before the thread looks at its channel again.
+const CALLS: usize = 16;
+
+/// The sockets of both threads; `None`: outer packets are the kernel's matter.
+///
+/// # Errors
+/// If an uplink is no Ethernet, or there are too many.
+pub fn open(
+    config: &Config,
+    uplinks: &[Uplink],
+    udp: &UdpTransport,
+    raw: &[RawReceiver],
+) -> netio::Result<Option<(FrameSender, Vec<FrameReceiver>)>> {
+    let sockets = || udp.fds().into_iter().chain(raw.iter().map(AsFd::as_fd));
+    if config.outer == OuterIo::Udp {
+        // A daemon before us may have deafened what it handed over.
+        sockets().try_for_each(packet::undeafen)?;
+        return Ok(None);
+    }
+    if uplinks.len() > DEVICES {
+        return Err(netio::Error::Unfit {
+            what: format!("frames can be taken from {DEVICES} uplinks, and there are {}", uplinks.len()),
+            remedy: "name fewer in `uplinks`, or use outer = \"udp\" in [io]".to_owned(),
+        });
+    }
+    let devices = uplinks.iter().map(|uplink| FrameDevice::of(uplink.index));
+    let devices = devices.collect::<netio::Result<Vec<_>>>()?;
+    let receivers = devices.iter().map(|device| FrameReceiver::open(device, config.esp.port));
+    let receivers = receivers.collect::<netio::Result<_>>()?;
+    sockets().try_for_each(packet::deafen)?;
+    Ok(Some((FrameSender::open(devices)?, receivers)))
+}
+
+/// A packet as a frame; `None`: it has to leave by the kernel's sockets.
+pub(super) fn send(
+    frames: &mut Option<FrameSender>,
+    packet: &Packet<stage::Outer>,
+) -> Option<Result<(), DropReason>> {
+    let sent = frames.as_mut()?.send(clock::monotonic(), packet).ok();
+    tell(frames);
+    sent
+}
+
+/// As [`send`], for a burst.
+pub(super) fn send_burst(frames: &mut Option<FrameSender>, burst: &Burst<stage::Outer>) -> Option<Sent> {
+    let sent = frames.as_mut()?.send_burst(clock::monotonic(), burst).ok();
+    tell(frames);
+    sent
+}
+
+fn tell(frames: &mut Option<FrameSender>) {
+    if let Some(news) = frames.as_mut().and_then(FrameSender::take_news) {
+        tracing::warn!("{news}");
+    }
+}
+
+impl InboundThread {
+    /// As [`InboundThread::serve`], for frames.
+    pub(super) fn serve_frames(mut self, half: &mut InboundHalf, inbox: &Inbox<InboundHalf>) {
+        let mut receivers = std::mem::take(&mut self.frames);
+        let mut work = Work {
+            pool: pool(),
+            frames: Frames::default(),
+            delivery: engine::Delivery::new(),
+            outcomes: Vec::new(),
+        };
+        let mut due = Due::new(clock::monotonic());
+        loop {
+            // A device that is not there stands in the set as the eventfd.
+            let wake = inbox.wake().as_fd();
+            let fd = |at: usize| receivers.get(at).map_or(wake, AsFd::as_fd);
+            let set = [wake, fd(0), fd(1), fd(2), fd(3)];
+            let [woken, ready @ ..] = poll::readable(set, Some(HOUSEKEEPING)).unwrap_or([true; DEVICES + 1]);
+            if woken && inbox.run(half) == Next::End {
+                return;
+            }
+            let now = clock::monotonic();
+            for (receiver, _) in receivers.iter_mut().zip(ready).filter(|(_, ready)| *ready) {
+                if !self.take(half, receiver, now, &mut work) {
+                    let _ = poll::readable([inbox.wake().as_fd()], Some(RECOVERY));
+                }
+            }
+            if due.reached(now) {
+                half.engine.expire(now);
+            }
+            half.tell();
+        }
+    }
+
+    /// Take frames until there is none or it was often enough; `false` if the device does not work.
+    fn take(
+        &mut self,
+        half: &mut InboundHalf,
+        receiver: &mut FrameReceiver,
+        now: Time,
+        work: &mut Work,
+    ) -> bool {
+        let Work { pool, frames, delivery, outcomes } = work;
+        for _ in 0..CALLS {
+            let losses = &mut half.losses;
+            let more = match receiver.recv(now, pool, frames, &mut |reason| losses.count(reason, 1)) {
+                Ok(more) => more,
+                Err(error) => {
+                    half.losses.broke("a packet socket", &error);
+                    return false;
+                }
+            };
+            for burst in frames.bursts.drain(..) {
+                half.losses.received += burst.count() as u64;
+                half.burst(now, burst, Tapped { pool, outcomes, delivery });
+            }
+            delivery.trains(|train| half.losses.train(&half.cutter.send(&self.tun, train)));
+            delivery.clear(pool);
+            for packet in frames.packets.drain(..) {
+                half.losses.received += 1;
+                half.packet(now, packet, pool, outcomes);
+            }
+            for outcome in outcomes.drain(..) {
+                // What was dropped the engine has counted.
+                if let engine::InboundOutcome::Deliver(packet, mark) = outcome {
+                    let train = Train::begin(packet.bytes(), mark);
+                    half.losses.train(&half.cutter.send(&self.tun, &train));
+                    pool.put(packet.into_buf());
+                }
+            }
+            if !more {
+                break;
+            }
+        }
+        half.losses.works("a packet socket");
+        true
+    }
+}
+
+/// What one call received, and what became of it.
+struct Work {
+    pool: wire::Pool,
+    frames: Frames,
+    delivery: engine::Delivery,
+    outcomes: Vec<engine::InboundOutcome>,
+}

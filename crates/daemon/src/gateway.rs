@@ -1,0 +1,445 @@
+//! Gateway mode: networks behind this host, whose hosts have nothing installed (docs/gateway.md; RFC 4301 section 3.3 case 2).
+//!
+//! What enters: `[gateway]` of the configuration and the rules of the SPD. What leaves: the inside interfaces for the kernel
+//! half, and the spans of peers whose packets it lets pass without the engine, since every rule that could decide otherwise is
+//! for other addresses.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read;
+use std::net::{IpAddr, Ipv6Addr};
+
+use api::{Check, CheckState};
+use engine::Traffic;
+use netio::link::{Link, Links};
+use netio::tun::{Delivered, Tun};
+use sadb::rules::{Action, Direction, Rule, RuleKey};
+use sadb::selector::{Condition, TrafficSelector, field};
+use sockmon::Span;
+use wire::ip::Headers;
+use wire::stage::{Admitted, Selected};
+use wire::{Buf, DropReason, Meta, Packet, Prefix, Train, fragment, icmp, ipv6, protocol, record};
+
+use crate::config::{Config, GatewayConfig};
+use crate::import::{self, Ends, What};
+use crate::plane::{self, Device, Plane};
+use crate::refused::{Fault, Refused};
+use crate::rules::RuleBook;
+
+/// Why there are no inside interfaces.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum GatewayError {
+    /// The configuration names one that is not there.
+    #[error("there is no interface {0:?}, which `inside` in [gateway] names")]
+    Missing(String),
+    /// The kernel does not say.
+    #[error(transparent)]
+    Netio(#[from] netio::Error),
+    /// The file of rules.
+    #[error("{file}: {text}")]
+    Rules {
+        /// The file, with the line if it is one.
+        file: String,
+        /// What is wrong.
+        text: String,
+    },
+}
+
+/// The inside interfaces of this network namespace.
+///
+/// # Errors
+/// If one is not there.
+pub fn insides(config: &Config) -> Result<Vec<Device>, GatewayError> {
+    let Some(gateway) = &config.gateway else { return Ok(Vec::new()) };
+    among(gateway, &Links::open()?.list()?)
+}
+
+fn among(gateway: &GatewayConfig, all: &[Link]) -> Result<Vec<Device>, GatewayError> {
+    let find = |name: &String| all.iter().find(|link| link.name == *name);
+    let device = |link: &Link| Device { name: link.name.clone(), index: link.index };
+    gateway
+        .inside
+        .iter()
+        .map(|name| find(name).map(device).ok_or_else(|| GatewayError::Missing(name.clone())))
+        .collect()
+}
+
+/// The rules that are in force from the start: those handed over, else those of the file.
+///
+/// # Errors
+/// If the file cannot be read, or a line of it is wrong.
+pub fn first_rules(config: &Config, handed_over: Option<RuleBook>) -> Result<RuleBook, GatewayError> {
+    let mut book = match (handed_over, &config.gateway) {
+        (Some(book), _) => book,
+        (None, Some(GatewayConfig { rules: Some(file), .. })) => {
+            let fault = |text: String| GatewayError::Rules { file: file.display().to_string(), text };
+            let mut text = String::new();
+            let read = File::open(file).and_then(|f| f.take(import::MAX_FILE).read_to_string(&mut text));
+            read.map_err(|error| fault(error.to_string()))?;
+            rules_of(&text).map_err(|(line, text)| GatewayError::Rules {
+                file: format!("{}:{line}", file.display()),
+                text,
+            })?
+        }
+        (None, _) => RuleBook::default(),
+    };
+    book.set_bypass_the_rest(config.gateway.as_ref().is_some_and(|gateway| gateway.bypass_the_rest));
+    Ok(book)
+}
+
+/// The rules of a text, or the first line that is wrong.
+fn rules_of(text: &str) -> Result<RuleBook, (usize, String)> {
+    let mut book = RuleBook::default();
+    let entries = import::read(text, Ends::Both).map_err(|error| (error.line, error.text))?;
+    for entry in entries {
+        match entry.what {
+            What::Rule(rule) => {
+                book.add(&rule).map_err(|refused| (entry.line, refused.to_string()))?;
+            }
+            What::FlushRules => book.clear(),
+            What::Sa(_) | What::FlushSas => {
+                let text = "security associations are not configured in a file; install them in the running daemon \
+                            with `ravelin sa add` or `ravelin import`";
+                return Err((entry.line, text.to_owned()));
+            }
+        }
+    }
+    Ok(book)
+}
+
+/// The largest packet that every network behind this host takes.
+///
+/// # Errors
+/// If the kernel does not say.
+pub fn inside_mtu(insides: &[Device]) -> netio::Result<usize> {
+    let all = if insides.is_empty() { Vec::new() } else { Links::open()?.list()? };
+    let inside = |link: &&Link| insides.iter().any(|device| device.index == link.index);
+    let least = all.iter().filter(inside).map(|link| link.mtu as usize).min();
+    Ok(least.unwrap_or(usize::from(u16::MAX)))
+}
+
+/// Cuts long IPv6 packets for the networks behind this host. What came in fragments was joined for the rules to see, and the
+/// kernel, as a router, would answer the whole packet with "packet too big" (RFC 8200 section 5): its sender could do nothing.
+#[derive(Debug, Default)]
+pub struct Cutter {
+    /// Longer packets are cut; 0: none is, this host is no gateway.
+    mtu: usize,
+    /// Addresses of this host. What is for them is joined here, and stays whole.
+    own: Vec<Ipv6Addr>,
+    next_id: u32,
+    piece: Option<Buf>,
+}
+
+/// What a [`Cutter`] has to know of the host.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Surroundings {
+    mtu: usize,
+    own: Vec<Ipv6Addr>,
+}
+
+impl Surroundings {
+    /// As they are.
+    ///
+    /// # Errors
+    /// If the kernel does not say.
+    pub fn look(insides: &[Device]) -> netio::Result<Surroundings> {
+        if insides.is_empty() {
+            return Ok(Surroundings::default());
+        }
+        let v6 = |address: netio::link::Address| match address.addr {
+            IpAddr::V6(address) => Some(address),
+            IpAddr::V4(_) => None,
+        };
+        let own = Links::open()?.addresses()?.into_iter().filter_map(v6).collect();
+        Ok(Surroundings { mtu: inside_mtu(insides)?, own })
+    }
+}
+
+impl Cutter {
+    /// From now on for these surroundings; `first_id` is random (RFC 7739).
+    pub fn set(&mut self, surroundings: Surroundings, first_id: u32) {
+        let Surroundings { mtu, own } = surroundings;
+        (self.mtu, self.own, self.next_id) = (mtu, own, first_id);
+    }
+
+    /// Hand a train to the host, in fragments if that is what it needs.
+    pub fn send(&mut self, tun: &Tun, train: &Train<'_>) -> Delivered {
+        match train.packets() {
+            [packet] if self.mtu != 0 && packet.len() > self.mtu.max(ipv6::MIN_MTU) => {
+                self.cut(tun, packet, train.mark).unwrap_or_else(|| tun.send_train(train))
+            }
+            _ => tun.send_train(train),
+        }
+    }
+
+    /// `None`: it goes whole.
+    #[cold]
+    fn cut(&mut self, tun: &Tun, packet: &[u8], mark: u32) -> Option<Delivered> {
+        let headers = Headers::parse(packet).ok()?;
+        let IpAddr::V6(to) = headers.dst else { return None };
+        // TCP has no fragments: its sender learns from the answer.
+        if headers.protocol == protocol::TCP || to.is_multicast() || self.own.contains(&to) {
+            return None;
+        }
+        self.next_id = self.next_id.wrapping_add(1);
+        let mut pieces = fragment::fragments(packet, &headers, self.next_id, ipv6::MIN_MTU).ok()?;
+        let mut piece = self.piece.take().unwrap_or_else(|| Buf::with_capacity(ipv6::MIN_MTU, 0));
+        let mut out = Delivered::default();
+        loop {
+            piece.reset(0);
+            match pieces.next_into(&mut piece) {
+                None => break,
+                Some(Ok(())) => {
+                    let sent = tun.send_train(&Train::begin(piece.as_slice(), mark));
+                    if sent.dropped.is_some() {
+                        out.dropped = Some((1, sent.dropped.map_or(DropReason::Backpressure, |(_, r)| r)));
+                        break;
+                    }
+                }
+                Some(Err(error)) => {
+                    out.dropped = Some((1, error.into()));
+                    break;
+                }
+            }
+        }
+        out.packets = usize::from(out.dropped.is_none());
+        self.piece = Some(piece);
+        Some(out)
+    }
+}
+
+/// The answer to a forwarded packet that passes in clear and does not fit its way, with its mark: the kernel, which would
+/// have given it, did not see where the packet went.
+pub fn too_big(
+    packet: &Packet<Selected>,
+    uplink_mtu: usize,
+    inside_mtu: usize,
+) -> Option<(Packet<Admitted>, u32)> {
+    let meta = &packet.meta;
+    if meta.mark & (record::STAMPED | record::PROOF | record::FORWARDED) != record::FORWARDED {
+        return None;
+    }
+    let headers = Headers::parse(packet.bytes()).ok()?;
+    let mtu = if meta.mark & record::ARRIVED == 0 { uplink_mtu } else { inside_mtu };
+    let error = icmp::too_big(packet.bytes(), &headers, mtu)?;
+    let mark = record::PROOF;
+    Some((Packet::made_for_host(error, Meta { received: meta.received, mark, ..Meta::default() }), mark))
+}
+
+/// Add what `more` counted to `counts`.
+pub fn add_counts(counts: &mut Vec<(RuleKey, Traffic)>, more: &[(RuleKey, Traffic)]) {
+    for (key, traffic) in more {
+        match counts.iter_mut().find(|(known, _)| known == key) {
+            Some((_, sum)) => {
+                sum.packets += traffic.packets;
+                sum.bytes += traffic.bytes;
+            }
+            None => counts.push((*key, *traffic)),
+        }
+    }
+}
+
+/// Of the rules that could decide about some packet with a peer of one prefix, the first that leaves nothing to the
+/// ones behind it: its place, and whether it bypasses all such packets.
+type Decisive = Option<(usize, bool)>;
+
+/// Where the peer's address alone says that a forwarded packet is bypassed. What no span covers is the engine's.
+///
+/// A rule that bypasses and looks at more than the peer's address decides nothing here: what it does not match falls to those
+/// behind it. One that protects or discards some packets of a peer leaves all of them to the engine.
+pub fn spans(rules: &[Rule]) -> Vec<Span> {
+    let mut first: BTreeMap<(u128, u8), [Decisive; 2]> = BTreeMap::new();
+    for (place, rule) in rules.iter().enumerate() {
+        for selector in &rule.selectors {
+            let bypasses = rule.action == Action::Bypass;
+            let pure = selector.terms().iter().all(|term| *term.field() == field::REMOTE);
+            for prefix in peers(selector) {
+                let entry = first.entry((prefix.first(), prefix.len())).or_default();
+                for (way, decisive) in [Direction::Out, Direction::In].into_iter().zip(entry) {
+                    if rule.is_for(way) && decisive.is_none() && (pure || !bypasses) {
+                        *decisive = Some((place, bypasses));
+                    }
+                }
+            }
+        }
+    }
+    // In this order each prefix comes behind those that cover it.
+    let mut covering: Vec<(Prefix, [Decisive; 2], [bool; 2])> = Vec::new();
+    let mut out = Vec::new();
+    for ((bits, len), own) in first {
+        let prefix = Prefix::from_bits(bits, len);
+        while covering.last().is_some_and(|(above, ..)| !above.covers(prefix)) {
+            covering.pop();
+        }
+        let (inherited, passes_above) =
+            covering.last().map_or(([None; 2], [false; 2]), |(_, inherited, passes)| (*inherited, *passes));
+        let mut decisive = own;
+        for (mine, above) in decisive.iter_mut().zip(inherited) {
+            *mine = [*mine, above].into_iter().flatten().min();
+        }
+        let passes = decisive.map(|decisive| decisive.is_some_and(|(_, bypasses)| bypasses));
+        if passes != passes_above {
+            let [bypass_out, bypass_in] = passes;
+            out.push(Span { peers: prefix, bypass_out, bypass_in });
+        }
+        covering.push((prefix, decisive, passes));
+    }
+    out
+}
+
+/// The peers of a selector.
+fn peers(selector: &TrafficSelector) -> Vec<Prefix> {
+    match selector.condition(&field::REMOTE) {
+        Condition::In(ranges) => {
+            ranges.list().iter().flat_map(|(first, last)| Prefix::cover(*first, *last)).collect()
+        }
+        _ => vec![Prefix::ANY],
+    }
+}
+
+impl Plane {
+    /// Before rules change: what they would not let pass does not pass any more.
+    ///
+    /// # Errors
+    /// If the kernel half does not take it.
+    pub(crate) fn narrow_spans(&self, book: &RuleBook) -> Result<(), Refused> {
+        let (Some(monitor), true) = (&self.monitor, self.config.gateway.is_some()) else { return Ok(()) };
+        monitor.get().narrow_spans(&spans(&book.in_order())).map_err(|error| plane::kernel(&error))
+    }
+
+    /// After rules changed: what they let pass, passes.
+    ///
+    /// # Errors
+    /// If the kernel half does not take it; the engine decides about the rest.
+    pub(crate) fn set_spans(&self) -> Result<(), Refused> {
+        let (Some(monitor), true) = (&self.monitor, self.config.gateway.is_some()) else { return Ok(()) };
+        let spans = spans(&self.rules.in_order());
+        monitor.get().set_spans(&spans).map_err(|error| plane::kernel(&error))
+    }
+
+    /// Both, for rules that the engine has already.
+    pub(crate) fn put_first_spans(&self) -> Result<(), Refused> {
+        self.narrow_spans(&self.rules)?;
+        self.set_spans()
+    }
+
+    /// Tell the inbound thread of addresses and devices that changed.
+    pub(crate) async fn follow_surroundings(&mut self) -> Result<(), Refused> {
+        if self.config.gateway.is_none() {
+            return Ok(());
+        }
+        let failed = |error: netio::Error| Refused::new(Fault::Failed, error.to_string());
+        let now = Surroundings::look(&self.insides).map_err(failed)?;
+        if now != self.surroundings {
+            self.surroundings = now.clone();
+            let id = netio::random::number().map_err(|e| Refused::new(Fault::Failed, e.to_string()))?;
+            self.inbound.ask(move |half| half.cutter.set(now, id)).await?;
+        }
+        Ok(())
+    }
+
+    /// Look after the inside interfaces that there are now; what is wrong.
+    pub(crate) fn follow_insides(&mut self) -> Option<String> {
+        let gateway = self.config.gateway.as_ref()?;
+        let all = match Links::open().and_then(|mut links| links.list()) {
+            Ok(all) => all,
+            Err(error) => return Some(error.to_string()),
+        };
+        let there = GatewayConfig {
+            inside: gateway.inside.iter().filter(|n| all.iter().any(|l| l.name == **n)).cloned().collect(),
+            ..gateway.clone()
+        };
+        let missing: Vec<&str> =
+            gateway.inside.iter().filter(|n| !there.inside.contains(n)).map(String::as_str).collect();
+        let devices = among(&there, &all).unwrap_or_default();
+        if devices != self.insides {
+            let indices: Vec<u32> = devices.iter().map(|device| device.index).collect();
+            if let Err(error) = self.monitor.as_ref()?.get().set_insides(&indices) {
+                return Some(format!("{error}; {}", error.remedy()));
+            }
+            let names: Vec<&str> = devices.iter().map(|device| device.name.as_str()).collect();
+            tracing::info!("inside interfaces: {}", names.join(", "));
+            self.insides = devices;
+        }
+        if !missing.is_empty() {
+            return Some(format!("there is no interface {}, which [gateway] names", missing.join(", ")));
+        }
+        forwarding().err()
+    }
+}
+
+/// Whether the kernel forwards; what it does, or what is missing.
+fn forwarding() -> Result<String, String> {
+    let on = |name| netio::sysctl::get(name).map(|value| value != "0");
+    match (on("net/ipv4/ip_forward"), on("net/ipv6/conf/all/forwarding")) {
+        (Ok(true), Ok(true)) => Ok("IPv4 and IPv6 are forwarded".to_owned()),
+        (Ok(true), Ok(false)) => Ok("IPv4 is forwarded, IPv6 is not".to_owned()),
+        (Ok(true), Err(_)) => Ok("IPv4 is forwarded; there is no IPv6".to_owned()),
+        (Ok(false), Ok(true)) => Ok("IPv6 is forwarded, IPv4 is not".to_owned()),
+        (Ok(false), _) => Err("this host forwards nothing (net.ipv4.ip_forward is 0)".to_owned()),
+        (Err(error), _) => Err(error.to_string()),
+    }
+}
+
+/// What `doctor` says of gateway mode.
+pub(crate) fn checks(config: &Config) -> Vec<Check> {
+    if config.gateway.is_none() {
+        return Vec::new();
+    }
+    let check = |name: &str, result: Result<String, String>, remedy: &str| {
+        let (state, found) = match result {
+            Ok(found) if found.contains("is not") => (CheckState::Warn, found),
+            Ok(found) => (CheckState::Ok, found),
+            Err(found) => (CheckState::Fail, found),
+        };
+        let remedy = (state != CheckState::Ok).then(|| remedy.to_owned());
+        Check { name: name.to_owned(), state, found, remedy }
+    };
+    let names = |devices: Vec<Device>| devices.into_iter().map(|d| d.name).collect::<Vec<_>>().join(", ");
+    vec![
+        check(
+            "gateway: inside",
+            insides(config).map(names).map_err(|error| error.to_string()),
+            "name interfaces that exist in `inside`; `ip link` lists them",
+        ),
+        check(
+            "gateway: forwarding",
+            forwarding(),
+            "sysctl -w net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1",
+        ),
+        check(
+            "gateway: rp_filter",
+            reverse_path(config),
+            "sysctl -w net.ipv4.conf.NAME.rp_filter=2, with the name shown",
+        ),
+        check(
+            "gateway: rules",
+            first_rules(config, None)
+                .map(|book| format!("{} at the start", book.documents().len()))
+                .map_err(|error| error.to_string()),
+            "correct the file; ravelin(1), REPLAY, describes its lines",
+        ),
+    ]
+}
+
+/// Strict filtering would drop what comes out of the TUN, whose sources are routed elsewhere.
+fn reverse_path(config: &Config) -> Result<String, String> {
+    let name = &config.tun.name;
+    match netio::sysctl::get(&format!("net/ipv4/conf/{name}/rp_filter")) {
+        Ok(value) if value == "1" => {
+            Err(format!("strict on {name}: what comes out of associations is dropped"))
+        }
+        Ok(value) => Ok(format!("{value} on {name}")),
+        Err(_) => Ok(format!("{name} will get 2")),
+    }
+}
+
+impl From<GatewayError> for Refused {
+    fn from(error: GatewayError) -> Refused {
+        Refused::new(Fault::Failed, error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,147 @@
+//! Packets on their way through this host: a security gateway (RFC 4301 sections 5.1 and 5.2).
+//!
+//! Those from a network behind it are the rules' matter, as if this host had sent them. Those that arrive in clear for such a
+//! network are checked against the rules for inbound packets: what a rule wants protected, or no rule knows, ends. The same
+//! holds for what an ICMP error quotes, for one that nobody protected could shrink or cut a protected flow (section 6.1).
+
+use sadb::rules::{Action, RuleKey};
+use sadb::spd::Level;
+use sadb::{PacketKey, Snapshot};
+use wire::ip::Headers;
+use wire::stage::Inner;
+use wire::{DropReason, Flow, Meta, Packet, Services, icmp, protocol, record};
+
+use super::ruled::RuledCourse;
+use super::{Course, Outbound};
+use crate::rules::{self, Way};
+use crate::tally::Traffic;
+
+/// Whether the packet is on its way through this host.
+#[inline]
+pub(super) fn is_forwarded(meta: &Meta) -> bool {
+    meta.mark & (record::FORWARDED | record::STAMPED | record::PROOF) == record::FORWARDED
+}
+
+/// Whether it came in clear, from outside.
+#[inline]
+pub(super) fn has_arrived(meta: &Meta) -> bool {
+    is_forwarded(meta) && meta.mark & record::ARRIVED != 0
+}
+
+/// The interface that a forwarded packet came by.
+pub(super) fn interface(meta: &Meta) -> Option<u32> {
+    // The kernel counts interfaces below 2^31.
+    is_forwarded(meta).then_some(meta.cookie as u32)
+}
+
+/// Who sent a fragment, as far as that keeps the pieces of different senders apart.
+pub(super) fn sender(meta: &Meta) -> u32 {
+    // A forwarded packet has no application.
+    meta.mark | interface(meta).unwrap_or(0) & record::APP_MASK
+}
+
+/// Why a packet ends that nobody stamped, where there are no rules.
+pub(super) fn unruled(meta: &Meta) -> DropReason {
+    if is_forwarded(meta) { DropReason::NoSpdEntry } else { DropReason::Unstamped }
+}
+
+impl Outbound {
+    /// How many packets that arrived in clear each rule decided, and their octets.
+    pub fn arrival_counts(&self) -> Vec<(RuleKey, Traffic)> {
+        self.arrivals.as_ref().map(|rules| rules.counts().collect()).unwrap_or_default()
+    }
+
+    /// What the rules say of a packet that arrived in clear for a network behind this host.
+    #[cold]
+    pub(super) fn arrive(
+        &mut self,
+        packet: &mut Packet<Inner>,
+        headers: &Headers,
+        flow: &Flow,
+    ) -> Result<Course, DropReason> {
+        let key = PacketKey::of_packet(packet.bytes(), headers, false);
+        let key = interface(&packet.meta).map_or(key, |index| key.interface(index));
+        let rules = self.arrivals.as_mut().ok_or(DropReason::NoSpdEntry)?;
+        let slot = rules.find(&key).ok_or(DropReason::NoSpdEntry)?;
+        rules.count(slot, packet.bytes().len());
+        let snapshot = std::sync::Arc::clone(&rules.snapshot);
+        let rule = snapshot.rule(slot).ok_or(DropReason::NoSpdEntry)?;
+        packet.meta.rule = rules::number(rule.key);
+        self.accepts_clear(&rule.action, flow)?;
+        if let Some(quoted) = quoted_by(packet.bytes(), headers) {
+            let quoted = quoted.ok_or(DropReason::ClearRefused)?;
+            return self.quotes_clear(&snapshot, &quoted).map(|()| Course::Clear);
+        }
+        Ok(Course::Clear)
+    }
+
+    /// An ICMP error of a router (this host, or one behind it) that no association carries for its own sake belongs to the
+    /// one of the traffic that would answer the packet it quotes (RFC 4301 section 6.2). It quotes what was protected, so it
+    /// leaves protected or not at all.
+    #[cold]
+    pub(super) fn as_return_traffic(
+        &mut self,
+        packet: &mut Packet<Inner>,
+        headers: &Headers,
+        course: Result<Course, DropReason>,
+    ) -> Result<Course, DropReason> {
+        let meta = &mut packet.meta;
+        if meta.mark & record::STAMPED != 0 || has_arrived(meta) {
+            return course;
+        }
+        let is_answer = meta.mark & record::PROOF != 0;
+        let meta = *meta;
+        let Some(Some(quoted)) = quoted_by(packet.bytes(), headers) else { return course };
+        let back = Flow {
+            local: quoted.remote,
+            remote: quoted.local,
+            local_port: quoted.remote_port,
+            remote_port: quoted.local_port,
+            protocol: quoted.protocol,
+        };
+        if is_answer {
+            return self.sad.search(meta.app, &back, meta.services).map(Course::Protect).or(course);
+        }
+        let ruled = self.consider_rules(&PacketKey::of_flow(&back), meta.app, &back);
+        match ruled.map(|ruled| ruled.course) {
+            Some(RuledCourse::Protect(sa)) => Ok(Course::Protect(sa)),
+            Some(RuledCourse::Missing(Level::Mandatory)) => Err(DropReason::NoSa),
+            Some(RuledCourse::Refuse(reason)) => Err(reason),
+            Some(RuledCourse::Missing(Level::Optional) | RuledCourse::Clear) | None => course,
+        }
+    }
+
+    /// Whether the packet that an error quotes was one that leaves in clear.
+    fn quotes_clear(&self, snapshot: &Snapshot, quoted: &Flow) -> Result<(), DropReason> {
+        let rule = snapshot.lookup(Way::Out, &PacketKey::of_flow(quoted)).ok_or(DropReason::NoSpdEntry)?;
+        self.accepts_clear(&rule.action, quoted)
+    }
+
+    fn accepts_clear(&self, action: &Action, flow: &Flow) -> Result<(), DropReason> {
+        match action {
+            Action::Bypass => Ok(()),
+            Action::Discard => Err(DropReason::RuleDiscard),
+            // As long as there is no association, clear is what there is.
+            Action::Protect(protection)
+                if protection.level == Level::Optional
+                    && self.sad.search(wire::AppId::NONE, flow, Services::NONE).is_err() =>
+            {
+                Ok(())
+            }
+            Action::Protect(_) => Err(DropReason::ClearRefused),
+        }
+    }
+}
+
+/// The flow that an ICMP error quotes, as the sender of the quoted packet sees it; `None`: this is no error. In it `None`: it
+/// quotes nothing that can be read.
+fn quoted_by(bytes: &[u8], headers: &Headers) -> Option<Option<Flow>> {
+    let upper = headers.upper(bytes);
+    let is_error = match headers.protocol {
+        protocol::ICMP if headers.version == 4 => icmp::Icmpv4::new_checked(upper).ok()?.is_error(),
+        protocol::ICMPV6 if headers.version == 6 => icmp::Icmpv6::new_checked(upper).ok()?.is_error(),
+        _ => return None,
+    };
+    let quoted = upper.get(icmp::HEADER_LEN..).unwrap_or_default();
+    is_error.then(|| icmp::quoted_flow(quoted))
+}

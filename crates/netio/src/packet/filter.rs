@@ -1,0 +1,109 @@
+//! Classic BPF programs (linux/filter.h): which frames a packet socket takes, and a socket that takes nothing.
+
+use crate::error::{Doing, Result};
+use crate::sockopt;
+use std::io;
+use std::os::fd::AsFd;
+use wire::{eth, ipv6, protocol};
+
+const LOAD_OCTET: u16 = (libc::BPF_LD | libc::BPF_B | libc::BPF_ABS) as u16;
+const LOAD_HALF: u16 = (libc::BPF_LD | libc::BPF_H | libc::BPF_ABS) as u16;
+const LOAD_WORD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
+const LOAD_HALF_BEHIND: u16 = (libc::BPF_LD | libc::BPF_H | libc::BPF_IND) as u16;
+const LOAD_IP_LENGTH: u16 = (libc::BPF_LDX | libc::BPF_B | libc::BPF_MSH) as u16;
+const IF_EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
+const IF_SET: u16 = (libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K) as u16;
+const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
+/// SKF_AD_OFF + SKF_AD_PKTTYPE.
+const PACKET_TYPE: u32 = (-0x1000_i32 + 4).cast_unsigned();
+const EVERYTHING: u32 = 0x4_0000;
+
+/// Where a step goes on.
+#[derive(Clone, Copy, PartialEq)]
+enum To {
+    Next,
+    V6,
+    Take,
+    Refuse,
+}
+
+/// A step, and the name by which others go to it.
+struct Step(Option<To>, u16, u32, [To; 2]);
+
+fn step(code: u16, k: u32) -> Step {
+    Step(None, code, k, [To::Next, To::Next])
+}
+
+fn jump(code: u16, k: u32, yes: To, no: To) -> Step {
+    Step(None, code, k, [yes, no])
+}
+
+/// Frames for this station with what may be an outer packet: UDP to `port`, ESP, AH, fragments.
+fn outer(port: u16) -> Vec<libc::sock_filter> {
+    const IP: u32 = eth::HEADER_LEN as u32;
+    const V6_UPPER: u32 = IP + ipv6::HEADER_LEN as u32;
+    let [udp, esp, ah, fragment] =
+        [protocol::UDP, protocol::ESP, protocol::AH, protocol::FRAGMENT].map(u32::from);
+    let named = |name: To, step: Step| Step(Some(name), step.1, step.2, step.3);
+    resolve(&[
+        step(LOAD_WORD, PACKET_TYPE),
+        jump(IF_EQUAL, u32::from(libc::PACKET_HOST), To::Next, To::Refuse),
+        step(LOAD_HALF, 12),
+        jump(IF_EQUAL, eth::IPV4.into(), To::Next, To::V6),
+        step(LOAD_OCTET, IP + 9),
+        jump(IF_EQUAL, esp, To::Take, To::Next),
+        jump(IF_EQUAL, ah, To::Take, To::Next),
+        jump(IF_EQUAL, udp, To::Next, To::Refuse),
+        step(LOAD_HALF, IP + 6),
+        jump(IF_SET, 0x3fff, To::Take, To::Next),
+        step(LOAD_IP_LENGTH, IP),
+        step(LOAD_HALF_BEHIND, IP + 2),
+        jump(IF_EQUAL, port.into(), To::Take, To::Refuse),
+        named(To::V6, jump(IF_EQUAL, eth::IPV6.into(), To::Next, To::Refuse)),
+        step(LOAD_OCTET, IP + 6),
+        jump(IF_EQUAL, esp, To::Take, To::Next),
+        jump(IF_EQUAL, ah, To::Take, To::Next),
+        jump(IF_EQUAL, fragment, To::Take, To::Next),
+        jump(IF_EQUAL, udp, To::Next, To::Refuse),
+        step(LOAD_HALF, V6_UPPER + 2),
+        jump(IF_EQUAL, port.into(), To::Take, To::Refuse),
+        named(To::Take, step(RETURN, EVERYTHING)),
+        named(To::Refuse, step(RETURN, 0)),
+    ])
+}
+
+fn resolve(steps: &[Step]) -> Vec<libc::sock_filter> {
+    let skip = |at: usize, to: To| {
+        let found = steps.iter().position(|step| step.0 == Some(to)).unwrap_or(at + 1);
+        u8::try_from(found.saturating_sub(at + 1)).unwrap_or(0)
+    };
+    let one = |(at, Step(_, code, k, [yes, no])): (usize, &Step)| libc::sock_filter {
+        code: *code,
+        jt: skip(at, *yes),
+        jf: skip(at, *no),
+        k: *k,
+    };
+    steps.iter().enumerate().map(one).collect()
+}
+
+fn attach(socket: impl AsFd, program: &mut [libc::sock_filter]) -> io::Result<()> {
+    let program = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
+    sockopt::set(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
+}
+
+pub(super) fn take_outer(socket: impl AsFd, port: u16) -> io::Result<()> {
+    attach(socket, &mut outer(port))
+}
+
+/// Let a socket that stays open receive nothing: the kernel finds it, so it answers nobody.
+pub fn deafen(socket: impl AsFd) -> Result<()> {
+    attach(socket, &mut resolve(&[step(RETURN, 0)])).doing(|| "deafening a socket".into())
+}
+
+/// The other way round; fine if the socket is not deaf.
+pub fn undeafen(socket: impl AsFd) -> Result<()> {
+    match sockopt::set_int(socket, libc::SOL_SOCKET, libc::SO_DETACH_FILTER, 0) {
+        Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(()),
+        answer => answer.doing(|| "letting a socket hear again".into()),
+    }
+}

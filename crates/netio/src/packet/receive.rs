@@ -1,0 +1,136 @@
+//! From frames to bursts and packets.
+
+use super::{BUFFER, FrameDevice, VNET_LEN, filter, open};
+use crate::error::Result;
+use crate::sockopt;
+use crate::udp::{Arrived, receive};
+use socket2::Socket;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use wire::ip::Headers;
+use wire::udp::{self, Udp};
+use wire::{Buf, Burst, DropReason, Meta, OuterHeader, Packet, Pool, Time, eth, protocol, stage};
+
+/// Frames taken with one system call.
+const FRAMES: usize = 8;
+const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
+/// GSO_UDP_L4: the frame is many datagrams of one flow under one header.
+const GSO_UDP: u8 = 5;
+
+/// Receives the outer packets of one device.
+#[derive(Debug)]
+pub struct FrameReceiver {
+    socket: Socket,
+    port: u16,
+    /// Buffers that wait for a frame.
+    slots: Vec<Buf>,
+}
+
+/// What one call received.
+#[derive(Debug, Default)]
+pub struct Frames {
+    /// ESP in UDP.
+    pub bursts: Vec<Burst<stage::Raw>>,
+    /// Everything else: bare ESP and AH, fragments.
+    pub packets: Vec<Packet<stage::Raw>>,
+}
+
+impl FrameReceiver {
+    /// Open a socket for what may be outer packets, with ESP in UDP to `port` (CAP_NET_RAW).
+    ///
+    /// # Errors
+    /// If the kernel does not let us.
+    pub fn open(device: &FrameDevice, port: u16) -> Result<FrameReceiver> {
+        let socket = open(device, libc::ETH_P_ALL as u16, |socket| {
+            // Before it is bound: no frame comes that was not asked for.
+            filter::take_outer(socket, port)?;
+            sockopt::set_int(socket, libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)?;
+            sockopt::set_int(socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, BUFFER as libc::c_int)
+        })?;
+        Ok(FrameReceiver { socket, port, slots: Vec::new() })
+    }
+
+    /// Take waiting frames (never waits) into buffers of `pool`, which need [`super::VNET_LEN`], an Ethernet header and an IP
+    /// packet behind their headroom. Whether there may be more.
+    ///
+    /// # Errors
+    /// If the device is down or gone.
+    pub fn recv(
+        &mut self,
+        now: Time,
+        pool: &mut Pool,
+        out: &mut Frames,
+        dropped: &mut impl FnMut(DropReason),
+    ) -> io::Result<bool> {
+        while self.slots.len() < FRAMES {
+            self.slots.push(pool.take());
+        }
+        let mut batch = [const { Arrived::NONE }; FRAMES];
+        let count = receive(self.socket.as_raw_fd(), &mut self.slots, &mut batch)?;
+        let rest = self.slots.len() - count;
+        for (mut buf, arrived) in self.slots.drain(rest..).rev().zip(&batch) {
+            buf.set_len(arrived.len());
+            let taken = if arrived.is_cut() {
+                Err((buf, DropReason::Truncated))
+            } else {
+                sort(buf, self.port, now, out)
+            };
+            if let Err((buf, reason)) = taken {
+                dropped(reason);
+                pool.put(buf);
+            }
+        }
+        Ok(count == FRAMES)
+    }
+}
+
+impl AsFd for FrameReceiver {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// One frame with its vnet header, as what it is.
+fn sort(mut buf: Buf, port: u16, now: Time, out: &mut Frames) -> std::result::Result<(), (Buf, DropReason)> {
+    let [_, kind, _, _, s0, s1, ..] = match buf.as_slice().first_chunk::<VNET_LEN>() {
+        Some(vnet) => *vnet,
+        None => return Err((buf, DropReason::Truncated)),
+    };
+    let stride = if kind == GSO_UDP { usize::from(u16::from_ne_bytes([s0, s1])) } else { 0 };
+    if !buf.trim_front(VNET_LEN + eth::HEADER_LEN) {
+        return Err((buf, DropReason::Truncated));
+    }
+    let headers = match Headers::parse(buf.as_slice()) {
+        Ok(headers) => headers,
+        Err(error) => return Err((buf, error.into())),
+    };
+    // Short frames are padded.
+    buf.truncate(headers.total_len);
+    let meta = Meta { received: now, ..Meta::default() };
+    if headers.protocol != protocol::UDP || headers.fragment.is_some() || headers.has_options {
+        out.packets.push(Packet::raw(buf, meta));
+        return Ok(());
+    }
+    let (src_port, dst_port) = match Udp::new_checked(headers.upper(buf.as_slice())) {
+        Ok(datagram) => (datagram.src_port(), datagram.dst_port()),
+        Err(error) => return Err((buf, error.into())),
+    };
+    if dst_port != port {
+        return Err((buf, DropReason::NotEsp));
+    }
+    let header = OuterHeader {
+        src: headers.src,
+        dst: headers.dst,
+        src_port,
+        dst_port,
+        tos: headers.tos,
+        ttl: headers.ttl,
+        may_fragment: false,
+    };
+    if !buf.trim_front(headers.header_len + udp::HEADER_LEN) {
+        return Err((buf, DropReason::Truncated));
+    }
+    // Both addresses are of one header, so this is a burst.
+    out.bursts.extend(Burst::raw(buf, header, stride, now));
+    Ok(())
+}

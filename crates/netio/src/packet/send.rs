@@ -1,0 +1,280 @@
+//! From bursts and packets to frames.
+
+use super::{FrameDevice, VNET_LEN, open};
+use crate::error::{Result, check_len};
+use crate::link::Links;
+use crate::sockopt;
+use crate::udp::{Sent, patiently};
+use socket2::Socket;
+use std::collections::{HashMap, HashSet};
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::AsRawFd;
+use std::time::Duration;
+use wire::ip::Headers;
+use wire::ipv4::{self, Ipv4Repr};
+use wire::ipv6::{self, Ipv6Repr};
+use wire::udp::{self, UdpRepr};
+use wire::{Burst, DropReason, OuterHeader, Packet, Time, checksum, eth, protocol, stage};
+
+const PACKET_QDISC_BYPASS: libc::c_int = 20;
+const NEEDS_CSUM: u8 = 1;
+const GSO_UDP: u8 = 5;
+/// How long the kernel's answer about a next hop is believed.
+const BELIEVED: Duration = Duration::from_secs(5);
+/// How soon it is asked again where it did not know.
+const IMPATIENCE: Duration = Duration::from_millis(100);
+/// The usual time to live, where it is left to the host.
+const TTL: u8 = 64;
+/// Vnet, Ethernet, IPv6 and UDP header.
+const LONGEST: usize = VNET_LEN + eth::HEADER_LEN + ipv6::HEADER_LEN + udp::HEADER_LEN;
+
+/// Why a packet does not leave as a frame: another way has to be taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unsent {
+    /// The kernel does not know (yet) which station the next hop is, or it is on a device that is not ours.
+    NoNeighbour,
+    /// It may have to be cut into IP fragments.
+    ToFragment,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Way {
+    /// Which of our ports, and the station of the next hop.
+    to: Option<(usize, [u8; 6])>,
+    until: Time,
+}
+
+#[derive(Debug)]
+struct Port {
+    device: FrameDevice,
+    socket: Socket,
+}
+
+/// Sends outer packets as frames.
+#[derive(Debug)]
+pub struct FrameSender {
+    ports: Vec<Port>,
+    ways: HashMap<IpAddr, Way>,
+    links: Links,
+    /// Frames sent; a super-packet is one.
+    frames: u64,
+    /// Peers to which there is no way, and what there is to say about them.
+    lost: HashSet<IpAddr>,
+    news: Option<String>,
+}
+
+/// Peers whose next hops are remembered.
+const WAYS: usize = 4096;
+
+impl FrameSender {
+    /// Open a socket on each device (CAP_NET_RAW).
+    ///
+    /// # Errors
+    /// If the kernel does not let us.
+    pub fn open(devices: Vec<FrameDevice>) -> Result<FrameSender> {
+        let port = |device: FrameDevice| {
+            let socket = open(&device, 0, |socket| {
+                sockopt::set_int(socket, libc::SOL_PACKET, PACKET_QDISC_BYPASS, 1)
+            })?;
+            Ok(Port { device, socket })
+        };
+        let ports = devices.into_iter().map(port).collect::<Result<_>>()?;
+        Ok(FrameSender {
+            ports,
+            ways: HashMap::new(),
+            links: Links::open()?,
+            frames: 0,
+            lost: HashSet::new(),
+            news: None,
+        })
+    }
+
+    /// What there is to tell since the last call: a next hop that was lost, or found.
+    #[inline]
+    pub fn take_news(&mut self) -> Option<String> {
+        self.news.take()
+    }
+
+    /// Frames sent.
+    pub fn frames(&self) -> u64 {
+        self.frames
+    }
+
+    /// Send a burst as one frame, which device or kernel cuts into its datagrams.
+    ///
+    /// # Errors
+    /// [`Unsent`]: nothing of it was sent.
+    pub fn send_burst(
+        &mut self,
+        now: Time,
+        burst: &Burst<stage::Outer>,
+    ) -> std::result::Result<Sent, Unsent> {
+        let header = &burst.header;
+        if header.may_fragment {
+            return Err(Unsent::ToFragment);
+        }
+        let (port, station) = self.way(now, header.dst)?;
+        let stride = if burst.count() > 1 { burst.stride() } else { 0 };
+        let mut head = [0; LONGEST];
+        let len = match write_head(&mut head, header, burst.bytes().len(), stride) {
+            Ok(len) => len,
+            Err(reason) => return Ok(Sent { dropped: Some(reason), ..Sent::default() }),
+        };
+        let sent =
+            self.transmit(port, station, header.dst, head.get_mut(..len).unwrap_or_default(), burst.bytes());
+        Ok(match sent {
+            Ok(()) => Sent { datagrams: burst.count(), dropped: None, whole: true },
+            Err(reason) => Sent { dropped: Some(reason), ..Sent::default() },
+        })
+    }
+
+    /// Send a whole outer packet.
+    ///
+    /// # Errors
+    /// [`Unsent`], or inside it why the kernel did not take it.
+    pub fn send(
+        &mut self,
+        now: Time,
+        packet: &Packet<stage::Outer>,
+    ) -> std::result::Result<std::result::Result<(), DropReason>, Unsent> {
+        if packet.meta.may_fragment {
+            return Err(Unsent::ToFragment);
+        }
+        let dst = match Headers::parse(packet.bytes()) {
+            Ok(headers) => headers.dst,
+            Err(error) => return Ok(Err(error.into())),
+        };
+        let (port, station) = self.way(now, dst)?;
+        let mut head = [0; VNET_LEN + eth::HEADER_LEN];
+        Ok(self.transmit(port, station, dst, &mut head, packet.bytes()))
+    }
+
+    fn way(&mut self, now: Time, dst: IpAddr) -> std::result::Result<(usize, [u8; 6]), Unsent> {
+        let known = self.ways.get(&dst).filter(|way| now < way.until).copied();
+        known.unwrap_or_else(|| self.find(now, dst)).to.ok_or(Unsent::NoNeighbour)
+    }
+
+    /// Ask the kernel for the next hop. It also hears that the neighbour is used, since no packet of ours tells it.
+    #[cold]
+    fn find(&mut self, now: Time, dst: IpAddr) -> Way {
+        let to = self.ask(dst);
+        match &to {
+            Ok(_) if self.lost.remove(&dst) => self.news = Some(format!("frames to {dst} leave")),
+            Err(why) if self.lost.insert(dst) => {
+                let meanwhile = "its packets leave by the kernel's sockets until then";
+                self.news = Some(format!("no frames to {dst}: {why}; {meanwhile}"));
+            }
+            _ => {}
+        }
+        let until = now + if to.is_ok() { BELIEVED } else { IMPATIENCE };
+        let way = Way { to: to.ok(), until };
+        if self.ways.len() >= WAYS {
+            self.ways.clear();
+            self.lost.clear();
+        }
+        self.ways.insert(dst, way);
+        way
+    }
+
+    fn ask(&mut self, dst: IpAddr) -> std::result::Result<(usize, [u8; 6]), String> {
+        let route = self.links.route_to(dst).map_err(|error| error.to_string())?;
+        let port = self.ports.iter().position(|port| port.device.index == route.index);
+        let port = port.ok_or_else(|| "its route is by another device than the uplinks".to_owned())?;
+        let hop = route.gateway.unwrap_or(dst);
+        let _ = self.links.use_neighbour(route.index, hop);
+        let station = self.links.neighbour(route.index, hop).map_err(|error| error.to_string())?;
+        let name = self.ports.get(port).map_or("", |port| &port.device.name);
+        Ok((port, station.ok_or_else(|| format!("no station on {name} answers for {hop} yet"))?))
+    }
+
+    fn transmit(
+        &mut self,
+        port: usize,
+        station: [u8; 6],
+        dst: IpAddr,
+        head: &mut [u8],
+        body: &[u8],
+    ) -> std::result::Result<(), DropReason> {
+        let Some(Port { device, socket }) = self.ports.get(port) else { return Err(DropReason::Unroutable) };
+        let ethertype = if dst.is_ipv4() { eth::IPV4 } else { eth::IPV6 };
+        let frame = head.get_mut(VNET_LEN..VNET_LEN + eth::HEADER_LEN).ok_or(DropReason::NoRoom)?;
+        write_ethernet(frame, station, device.station, ethertype);
+        patiently(socket, || send(socket, head, body))?;
+        self.frames += 1;
+        Ok(())
+    }
+}
+
+/// An Ethernet header without tags (IEEE 802.3) at `frame`, which has room for it.
+fn write_ethernet(frame: &mut [u8], to: [u8; 6], from: [u8; 6], ethertype: u16) {
+    let octets = to.into_iter().chain(from).chain(ethertype.to_be_bytes());
+    frame.iter_mut().zip(octets).for_each(|(octet, value)| *octet = value);
+}
+
+/// Vnet, (room for) Ethernet, IP and UDP header in front of `len` octets of datagrams of `stride` octets each; zero: one. How
+/// many octets. The UDP checksum is that of the pseudo-header, for the device or kernel to finish.
+fn write_head(
+    head: &mut [u8; LONGEST],
+    header: &OuterHeader,
+    len: usize,
+    stride: usize,
+) -> std::result::Result<usize, DropReason> {
+    let ip_len = header.len() - udp::HEADER_LEN;
+    let udp_at = VNET_LEN + eth::HEADER_LEN + ip_len;
+    let payload_len = udp::HEADER_LEN + len;
+    let [c0, c1] = ((udp_at - VNET_LEN) as u16).to_ne_bytes();
+    let [h0, h1] = ((udp_at - VNET_LEN + udp::HEADER_LEN) as u16).to_ne_bytes();
+    let [s0, s1] = u16::try_from(stride).map_err(|_| DropReason::TooLong)?.to_ne_bytes();
+    let [o0, o1] = 6_u16.to_ne_bytes();
+    let kind = if stride == 0 { 0 } else { GSO_UDP };
+    let vnet = head.get_mut(..VNET_LEN).ok_or(DropReason::NoRoom)?;
+    vnet.copy_from_slice(&[NEEDS_CSUM, kind, h0, h1, s0, s1, c0, c1, o0, o1]);
+    let ttl = if header.ttl == 0 { TTL } else { header.ttl };
+    let ip = head.get_mut(VNET_LEN + eth::HEADER_LEN..udp_at).ok_or(DropReason::NoRoom)?;
+    match (header.src, header.dst) {
+        (IpAddr::V4(src), IpAddr::V4(dst)) => ipv4::emit(
+            ip,
+            &Ipv4Repr {
+                src,
+                dst,
+                protocol: protocol::UDP,
+                ttl,
+                tos: header.tos,
+                id: 0,
+                df: true,
+                payload_len,
+            },
+        )?,
+        (IpAddr::V6(src), IpAddr::V6(dst)) => ipv6::emit(
+            ip,
+            &Ipv6Repr {
+                src,
+                dst,
+                next_header: protocol::UDP,
+                hop_limit: ttl,
+                traffic_class: header.tos,
+                flow_label: 0,
+                payload_len,
+            },
+        )?,
+        _ => return Err(DropReason::BadHeader),
+    }
+    let datagram = head.get_mut(udp_at..udp_at + udp::HEADER_LEN).ok_or(DropReason::NoRoom)?;
+    udp::emit(datagram, &UdpRepr { src_port: header.src_port, dst_port: header.dst_port, payload_len: len })?;
+    let sum = checksum::fold(checksum::pseudo(header.src, header.dst, protocol::UDP, payload_len));
+    datagram.get_mut(6..8).ok_or(DropReason::NoRoom)?.copy_from_slice(&sum.to_be_bytes());
+    Ok(udp_at + udp::HEADER_LEN)
+}
+
+fn send(socket: &Socket, head: &[u8], body: &[u8]) -> io::Result<usize> {
+    let part =
+        |octets: &[u8]| libc::iovec { iov_base: octets.as_ptr().cast_mut().cast(), iov_len: octets.len() };
+    let mut parts = [part(head), part(body)];
+    // SAFETY: msghdr is plain old data; all zeroes is a valid value of it.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    message.msg_iov = parts.as_mut_ptr();
+    message.msg_iovlen = parts.len();
+    // SAFETY: both parts are live for the call with the lengths given; sendmsg only reads them.
+    check_len(unsafe { libc::sendmsg(socket.as_raw_fd(), &message, libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL) })
+}

@@ -1,0 +1,438 @@
+//! Gateway mode: hosts with nothing installed, behind two gateways, talk over somebody else's router; some flows protected, others
+//! clear, as the rules say.
+
+use netio::lab::{CaptureOptions, Evidence, Program, Side, Transport};
+use tests::sites::{Sites, WORLD, host, network, python, serve, sh};
+use tests::{PATIENCE, program, programs};
+
+/// Protected.
+const WEB: u16 = 80;
+const ECHO: u16 = 7000;
+/// Clear.
+const OPEN_WEB: u16 = 8080;
+const OPEN_ECHO: u16 = 7001;
+
+/// TCP port 80 and UDP port 7000 of the other site or of ours, and every ICMP between the sites, are protected; the rest is clear.
+fn rules(side: Side) -> String {
+    let peer = if side == Side::Alice { Side::Bob } else { Side::Alice };
+    let mut out = String::new();
+    for v6 in [false, true] {
+        let (local, remote) = (network(side, v6), network(peer, v6));
+        let icmp = if v6 { "icmpv6" } else { "icmp" };
+        let selectors = [
+            format!("proto tcp remote-port {WEB}"),
+            format!("proto tcp local-port {WEB}"),
+            format!("proto udp remote-port {ECHO}"),
+            format!("proto udp local-port {ECHO}"),
+            format!("proto {icmp}"),
+        ]
+        .map(|upper| format!("\"local {local} remote {remote} {upper}\""))
+        .join(",");
+        out += &format!(
+            "{{\"rule\":{{\"direction\":\"both\",\"selectors\":[{selectors}],\"action\":\"protect\"}}}}\n"
+        );
+    }
+    out + "{\"rule\":{\"direction\":\"both\",\"selectors\":[\"any\"],\"action\":\"bypass\"}}\n"
+}
+
+fn is_protected(port: u16) -> bool {
+    port == WEB || port == ECHO
+}
+
+/// Clear packets of flows that the rules protect.
+fn leaks(wire: &Evidence) -> Vec<String> {
+    assert!(wire.is_complete());
+    let seen = wire.clear_packets(|flow| {
+        let sites = ["10.1.", "10.2.", "fd01:", "fd02:"];
+        let inside = |addr: std::net::IpAddr| sites.iter().any(|site| addr.to_string().starts_with(site));
+        let icmp = matches!(flow.protocol, 1 | 58);
+        inside(flow.local)
+            && inside(flow.remote)
+            && (is_protected(flow.local_port) || is_protected(flow.remote_port) || icmp)
+    });
+    seen.iter().map(ToString::to_string).collect()
+}
+
+fn download(sites: &Sites, port: u16) {
+    let (_server, line) =
+        serve(sites.host(Side::Bob), programs::BULK_SERVER, &[&port.to_string(), "12000000"]).unwrap();
+    for v6 in [false, true] {
+        let args = [host(Side::Bob, v6), &port.to_string()];
+        let got = python(sites.host(Side::Alice), programs::BULK_CLIENT, &args, PATIENCE * 2)
+            .unwrap_or_else(|error| panic!("port {port}, IPv6 {v6}: {error:#}"));
+        assert_eq!(got.trim(), format!("{line} 12000000"), "port {port}, IPv6 {v6}");
+    }
+}
+
+/// Sends datagrams of many sizes (address, port) and prints the hop counts that arrived, and how many came back.
+const DATAGRAMS: &str = r#"
+import os, socket, sys
+family = socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET
+good, missing = 0, []
+sizes = (1, 100, 1200, 1400, 1460, 1472, 2000, 4000, 8000)
+for size in sizes:
+    data = os.urandom(size)
+    s = socket.socket(family, socket.SOCK_DGRAM)
+    s.settimeout(1)
+    for attempt in range(5):
+        last = "silence"
+        try:
+            s.sendto(data, (sys.argv[1], int(sys.argv[2])))
+            if s.recv(65535) == data:
+                good += 1
+                break
+        except OSError as error:
+            last = str(error)
+    else:
+        missing.append((size, last))
+    s.close()
+print("echoed", good, "of", len(sizes), *missing)
+"#;
+
+/// Answers with the TTL or hop limit that a datagram came with.
+const HOPS_SERVER: &str = r#"
+import socket, sys
+s = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+s.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+s.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_RECVHOPLIMIT, 1)
+s.setsockopt(socket.IPPROTO_IP, socket.IP_RECVTTL if hasattr(socket, "IP_RECVTTL") else 12, 1)
+s.bind(("::", int(sys.argv[1])))
+print("ready", flush=True)
+while True:
+    data, extra, flags, peer = s.recvmsg(65535, 200)
+    hops = [int.from_bytes(d[:4], sys.byteorder) for l, t, d in extra]
+    s.sendto(str(hops[-1]).encode(), peer)
+"#;
+
+const HOPS_CLIENT: &str = r#"
+import socket, sys
+family = socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET
+s = socket.socket(family, socket.SOCK_DGRAM)
+s.settimeout(2)
+for attempt in range(3):
+    s.sendto(b"hops", (sys.argv[1], int(sys.argv[2])))
+    try:
+        print(s.recv(100).decode())
+        break
+    except OSError:
+        pass
+"#;
+
+/// Sends what must not be fragmented until the kernel knows better; prints the path MTU that it learned.
+const PATH_MTU: &str = r#"
+import socket, sys, time
+v6 = ":" in sys.argv[1]
+s = socket.socket(socket.AF_INET6 if v6 else socket.AF_INET, socket.SOCK_DGRAM)
+level, discover, mtu = (41, 23, 24) if v6 else (0, 10, 14)
+s.setsockopt(level, discover, 2)
+s.connect((sys.argv[1], int(sys.argv[2])))
+size = int(sys.argv[3]) - (48 if v6 else 28)
+for attempt in range(50):
+    try:
+        s.send(bytes(size))
+    except OSError:
+        break
+    time.sleep(0.1)
+print(s.getsockopt(level, mtu))
+"#;
+
+#[test]
+fn two_sites_talk_as_the_rules_say() {
+    let sites = Sites::build("rvl-gw", 1500, rules, "").unwrap();
+    let (alice, bob) = (sites.host(Side::Alice), sites.host(Side::Bob));
+    let capture = sites.rig.lab.capture(CaptureOptions::default()).unwrap();
+
+    // Protected, and super-packets come and go whole.
+    download(&sites, WEB);
+    let wire = capture.evidence().unwrap();
+    assert_eq!((leaks(&wire), wire.clear), (vec![], 0), "{:?}", wire.all_clear());
+    // Many of them are super-packets, which the wire carries whole.
+    assert!(wire.esp > 200, "{}", wire.esp);
+
+    // Clear between the sites: the engine decided, since other flows of the same peers are protected.
+    capture.clear().unwrap();
+    download(&sites, OPEN_WEB);
+    let wire = capture.evidence().unwrap();
+    assert!(wire.clear > 200 && wire.esp == 0, "{} {}", wire.clear, wire.esp);
+    capture.clear().unwrap();
+
+    // Datagrams in fragments and whole, protected and clear.
+    for port in [ECHO, OPEN_ECHO] {
+        let (_server, _) = serve(bob, programs::UDP_ECHO, &[&port.to_string()]).unwrap();
+        for v6 in [false, true] {
+            let got =
+                python(alice, DATAGRAMS, &[host(Side::Bob, v6), &port.to_string()], PATIENCE * 2).unwrap();
+            assert!(got.contains("echoed 9 of 9"), "port {port}, IPv6 {v6}: {got}");
+        }
+    }
+
+    // A protected packet passes two routers, a clear one three.
+    for (port, left) in [(ECHO, "62"), (OPEN_ECHO, "61")] {
+        let (_server, _) = serve(bob, HOPS_SERVER, &[&port.to_string()]).unwrap();
+        for v6 in [false, true] {
+            let got =
+                python(alice, HOPS_CLIENT, &[host(Side::Bob, v6), &port.to_string()], PATIENCE).unwrap();
+            assert_eq!(got.trim(), left, "port {port}, IPv6 {v6}");
+        }
+    }
+
+    // Ping, and the first router on the way.
+    for v6 in [false, true] {
+        let to = host(Side::Bob, v6);
+        let got = sh(alice, &format!("ping -c 3 -i 0.2 -W 2 -s 4000 {to}")).unwrap();
+        assert!(got.contains("3 received"), "{got}");
+        let got = sh(alice, &format!("ping -c 1 -t 1 -W 2 {to} || true")).unwrap();
+        let gateway = if v6 { "fd01::1" } else { "10.1.0.1" };
+        assert!(got.contains(gateway) && got.contains("exceeded"), "{got}");
+    }
+
+    // Who may not fragment learns what fits.
+    for v6 in [false, true] {
+        let args = [host(Side::Bob, v6), &ECHO.to_string(), "1500"];
+        let mtu: u32 = python(alice, PATH_MTU, &args, PATIENCE).unwrap().trim().parse().unwrap();
+        assert!((1300..1480).contains(&mtu), "IPv6 {v6}: {mtu}");
+    }
+    let wire = capture.evidence().unwrap();
+    assert_eq!(leaks(&wire), Vec::<String>::new());
+
+    // To the world the kernel forwards by itself: the engine sees nothing.
+    let seen =
+        |sites: &Sites| sites.rig.json(Side::Alice, &["status"]).unwrap()["outbound"]["clear"].as_u64();
+    let before = seen(&sites);
+    for world in WORLD {
+        let got = sh(alice, &format!("ping -c 2 -i 0.2 -W 2 {world}")).unwrap();
+        assert!(got.contains("2 received"), "{got}");
+    }
+    assert_eq!(seen(&sites), before);
+}
+
+/// Sends one spoofed UDP datagram (source, destination, source port, destination port), or, with a fifth argument, an ICMP
+/// "fragmentation needed" from the router about a datagram that the destination would have sent, with that MTU.
+const FORGE: &str = r#"
+import socket, struct, sys
+def checksum(data):
+    total = sum(struct.unpack("!%dH" % (len(data) // 2), data))
+    while total >> 16:
+        total = (total & 0xffff) + (total >> 16)
+    return ~total & 0xffff
+def ip(src, dst, protocol, payload):
+    return struct.pack("!BBHHHBBH4s4s", 0x45, 0, 20 + len(payload), 7, 0, 64, protocol, 0,
+                       socket.inet_aton(src), socket.inet_aton(dst)) + payload
+src, dst, sport, dport = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+if len(sys.argv) == 5:
+    packet = ip(src, dst, 17, struct.pack("!HHHH", sport, dport, 14, 0) + b"forged")
+else:
+    quoted = ip(dst, src, 17, struct.pack("!HHHH", dport, sport, 1400, 0))
+    body = struct.pack("!BBHHH", 3, 4, 0, 0, int(sys.argv[5])) + quoted
+    body = body[:2] + struct.pack("!H", checksum(body)) + body[4:]
+    packet = ip("198.51.100.254", dst, 1, body)
+s = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW)
+s.sendto(packet, (dst, 0))
+"#;
+
+/// Prints each datagram's source port that arrives within three seconds.
+const HEARD: &str = r#"
+import socket, sys
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.bind(("0.0.0.0", int(sys.argv[1])))
+print("ready", flush=True)
+s.settimeout(3)
+heard = []
+try:
+    while True:
+        data, peer = s.recvfrom(100)
+        heard.append(peer[1])
+except OSError:
+    print(*heard, flush=True)
+"#;
+
+/// Prints the path MTU towards (address, port) after a second.
+const LEARNED: &str = r#"
+import socket, sys, time
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.bind(("0.0.0.0", int(sys.argv[3])))
+s.setsockopt(0, 10, 2)
+s.connect((sys.argv[1], int(sys.argv[2])))
+print("ready", flush=True)
+time.sleep(2)
+print(s.getsockopt(0, 14), flush=True)
+"#;
+
+/// The next line of a server's output.
+fn rest(server: &mut tests::sites::Server) -> String {
+    server.line().unwrap()
+}
+
+#[test]
+fn what_comes_in_clear_for_a_protected_flow_ends() {
+    let sites = Sites::build("rvl-gwin", 1500, rules, "").unwrap();
+    let (alice, router) = (sites.host(Side::Alice), sites.rig.lab.wire());
+    let (us, them) = (host(Side::Alice, false), host(Side::Bob, false));
+    let forge = |args: &[&str]| python(router, FORGE, args, PATIENCE).map(drop).unwrap();
+
+    // A datagram as if from the protected server, then one of a flow that is clear by the rules.
+    let (mut server, _) = serve(alice, HEARD, &["9999"]).unwrap();
+    for port in [ECHO, OPEN_ECHO] {
+        forge(&[them, us, &port.to_string(), "9999"]);
+    }
+    assert_eq!(rest(&mut server), OPEN_ECHO.to_string());
+
+    // "Fragmentation needed" about a protected flow, then about a clear one.
+    for (port, learns) in [(ECHO, "1500"), (OPEN_ECHO, "1000")] {
+        let (mut server, _) = serve(alice, LEARNED, &[them, &port.to_string(), "9998"]).unwrap();
+        forge(&[them, us, &port.to_string(), "9998", "1000"]);
+        assert_eq!(rest(&mut server), learns, "port {port}");
+    }
+    let counters = sites.rig.json(Side::Alice, &["counters"]).unwrap().to_string();
+    assert!(counters.contains("clear_refused") && counters.contains("gateway_arrived"), "{counters}");
+}
+
+#[test]
+fn without_its_daemon_a_gateway_lets_nothing_protected_pass_and_detach_opens_it() {
+    let mut sites = Sites::build("rvl-gwdead", 1500, rules, "").unwrap();
+    download(&sites, WEB);
+    let capture = sites.rig.lab.capture(CaptureOptions::default()).unwrap();
+    sites.rig.kill(Side::Alice).unwrap();
+    let attempt = "for i in 1 2 3; do timeout 1 bash -c 'exec 3<>/dev/tcp/10.2.0.2/80' 2>&1 && echo open; \
+                   timeout 1 bash -c 'exec 3<>/dev/tcp/fd02::2/80' 2>&1 && echo open; \
+                   ping -c 1 -W 1 10.2.0.2; ping -c 1 -W 1 fd02::2; \
+                   echo x > /dev/udp/10.2.0.2/7000; done; true";
+    let bash = format!("bash -c '{}'", attempt.replace('\'', "'\\''"));
+    {
+        let (_server, _) = serve(sites.host(Side::Bob), programs::BULK_SERVER, &["80", "1000"]).unwrap();
+        let got = sh(sites.host(Side::Alice), &bash).unwrap();
+        assert!(!got.contains("open") && !got.contains("1 received"), "{got}");
+    }
+    let wire = capture.evidence().unwrap();
+    assert_eq!((leaks(&wire), wire.clear), (vec![], 0), "{:?}", wire.all_clear());
+    // What is clear by address alone goes on.
+    let got = sh(sites.host(Side::Alice), &format!("ping -c 2 -i 0.2 -W 2 {}", WORLD[0])).unwrap();
+    assert!(got.contains("2 received"), "{got}");
+
+    // A new daemon has the rules of its file at once, and closes what needs an association it has not.
+    sites.rig.start(Side::Alice).unwrap();
+    capture.clear().unwrap();
+    let got = sh(sites.host(Side::Alice), "ping -c 2 -i 0.2 -W 1 10.2.0.2 || true").unwrap();
+    assert!(got.contains("0 received"), "{got}");
+    assert_eq!(leaks(&capture.evidence().unwrap()), Vec::<String>::new());
+    // Where the rules change, what passed alone stops at once, and the other way round.
+    let world = format!("ping -c 2 -i 0.2 -W 1 {} || true", WORLD[0]);
+    sites
+        .rig
+        .ravelin(
+            Side::Alice,
+            &[
+                "spd",
+                "add",
+                "--name",
+                "no",
+                "--place",
+                "first",
+                "--selector",
+                "remote 203.0.113.0/24",
+                "--action",
+                "discard",
+            ],
+            "",
+        )
+        .unwrap();
+    assert!(sh(sites.host(Side::Alice), &world).unwrap().contains("0 received"));
+    sites.rig.ravelin(Side::Alice, &["spd", "del", "no"], "").unwrap();
+    assert!(sh(sites.host(Side::Alice), &world).unwrap().contains("2 received"));
+    // Without rules nothing is forwarded.
+    sites.rig.ravelin(Side::Alice, &["spd", "flush"], "").unwrap();
+    assert!(sh(sites.host(Side::Alice), &world).unwrap().contains("0 received"));
+    let reasons = sites.rig.json(Side::Alice, &["counters"]).unwrap().to_string();
+    assert!(reasons.contains("no_spd_entry"), "{reasons}");
+
+    // Off the host: an ordinary router again. The control that leaks would be seen.
+    sites.rig.stop(Side::Alice).unwrap();
+    sites.rig.stop(Side::Bob).unwrap();
+    for side in Side::BOTH {
+        sites.rig.command(side, &["detach"], "").unwrap();
+    }
+    capture.clear().unwrap();
+    download(&sites, WEB);
+    assert!(!leaks(&capture.evidence().unwrap()).is_empty());
+}
+
+/// The gateway's own programs, under a policy of their own, beside the networks behind it.
+#[test]
+fn programs_of_the_gateway_itself_keep_their_policy() {
+    let mut sites = Sites::without_daemons("rvl-gwhost", 1500).unwrap();
+    for side in Side::BOTH {
+        let peer = if side == Side::Alice { Side::Bob } else { Side::Alice };
+        sites.rig.set_policy(side, &tests::protect(&program("python3"), peer)).unwrap();
+    }
+    sites.start(rules, "default = \"bypass\"").unwrap();
+    tests::associate(&sites.rig).unwrap();
+    let capture = sites.rig.lab.capture(CaptureOptions::default()).unwrap();
+    let python = program("python3");
+    let (alice, bob) = (sites.rig.lab.alice(), sites.rig.lab.bob());
+    let server = Program::new(&python).args(["-u", "-c", programs::UDP_ECHO, "7050"]);
+    let mut server = bob.spawn(server).unwrap();
+    bob.wait_for_listener(Transport::Udp, 7050, &mut server, PATIENCE).unwrap();
+    for to in [Side::Bob.v4().to_string(), Side::Bob.v6().to_string()] {
+        let client = Program::new(&python).args(["-c", programs::UDP_CLIENT, &to, "7050"]);
+        let done = alice.run_program(client, PATIENCE * 2).unwrap();
+        assert!(done.out().contains("echoed 18 of 18"), "{to}: {} {}", done.out(), done.err());
+    }
+    download(&sites, WEB);
+    let wire = capture.finish().unwrap();
+    assert_eq!(wire.clear, 0, "{:?}", wire.all_clear());
+}
+
+#[test]
+fn jumbo_frames_are_used_whole() {
+    let sites = Sites::build("rvl-gwjumbo", 9000, rules, "").unwrap();
+    let capture = sites.rig.lab.capture(CaptureOptions::default()).unwrap();
+    download(&sites, WEB);
+    let (_server, _) = serve(sites.host(Side::Bob), programs::UDP_ECHO, &[&ECHO.to_string()]).unwrap();
+    for v6 in [false, true] {
+        let args = [host(Side::Bob, v6), &ECHO.to_string()];
+        let got = python(sites.host(Side::Alice), DATAGRAMS, &args, PATIENCE * 2).unwrap();
+        assert!(got.contains("echoed 9 of 9"), "IPv6 {v6}: {got}");
+        let mtu: u32 = python(sites.host(Side::Alice), PATH_MTU, &[args[0], args[1], "9000"], PATIENCE)
+            .unwrap()
+            .trim()
+            .parse()
+            .unwrap();
+        assert!((8800..8980).contains(&mtu), "IPv6 {v6}: {mtu}");
+    }
+    let wire = capture.finish().unwrap();
+    assert_eq!((leaks(&wire), wire.clear), (vec![], 0), "{:?}", wire.all_clear());
+    // One frame holds what was one datagram.
+    assert!(wire.frames.iter().any(|seen| (8000..9014).contains(&seen.frame.len())));
+}
+
+/// Host mode over links of 9000 octets.
+#[test]
+fn jumbo_frames_carry_programs_of_the_host_itself() {
+    let mut sites = Sites::without_daemons("rvl-jumbo", 9000).unwrap();
+    let python = program("python3");
+    for (side, peer) in [(Side::Alice, Side::Bob), (Side::Bob, Side::Alice)] {
+        sites.rig.set_policy(side, &tests::protect(&python, peer)).unwrap();
+        sites.rig.start(side).unwrap();
+    }
+    tests::associate(&sites.rig).unwrap();
+    let capture = sites.rig.lab.capture(CaptureOptions::default()).unwrap();
+    let (alice, bob) = (sites.rig.lab.alice(), sites.rig.lab.bob());
+    let bulk = Program::new(&python).args(["-u", "-c", programs::BULK_SERVER, "7060", "12000000"]);
+    let mut bulk = bob.spawn(bulk).unwrap();
+    bob.wait_for_listener(Transport::Tcp, 7060, &mut bulk, PATIENCE).unwrap();
+    let echo = Program::new(&python).args(["-u", "-c", programs::UDP_ECHO, "7061"]);
+    let mut echo = bob.spawn(echo).unwrap();
+    bob.wait_for_listener(Transport::Udp, 7061, &mut echo, PATIENCE).unwrap();
+    for to in [Side::Bob.v4().to_string(), Side::Bob.v6().to_string()] {
+        let run = |script: &str, port: &str| {
+            let client = Program::new(&python).args(["-c", script, &to, port]);
+            alice.run_program(client, PATIENCE * 2).unwrap().out()
+        };
+        let sum = bulk.output();
+        assert_eq!(run(programs::BULK_CLIENT, "7060").trim(), format!("{} 12000000", sum.trim()), "{to}");
+        assert!(run(programs::UDP_CLIENT, "7061").contains("echoed 18 of 18"), "{to}");
+    }
+    let wire = capture.finish().unwrap();
+    assert_eq!(wire.clear, 0, "{:?}", wire.all_clear());
+    assert!(wire.frames.iter().any(|seen| (4000..9014).contains(&seen.frame.len())));
+}
