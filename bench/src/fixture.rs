@@ -28,7 +28,13 @@ pub fn keymat(suite: SuiteId, number: u8) -> Secret {
 }
 
 fn config(suite: SuiteId, number: u8, direction: Direction) -> SaConfig {
-    let far = IpAddr::V4(Ipv4Addr::new(198, 51, 100, number));
+    let far = Ipv4Addr::new(198, 51, 100, number);
+    config_with(suite, far, Spi(0x0100_0000 + u32::from(number)), number, direction)
+}
+
+/// An association between Alice and a peer.
+fn config_with(suite: SuiteId, far: Ipv4Addr, spi: Spi, number: u8, direction: Direction) -> SaConfig {
+    let far = IpAddr::V4(far);
     let near = IpAddr::V4(ALICE);
     let (local, remote) = match direction {
         Direction::Outbound => (near, far),
@@ -40,7 +46,7 @@ fn config(suite: SuiteId, number: u8, direction: Direction) -> SaConfig {
         Direction::Inbound => Selectors { local: Prefix::host(far), ..any },
     };
     SaConfig {
-        spi: Spi(0x0100_0000 + u32::from(number)),
+        spi,
         direction,
         mode: Mode::Tunnel,
         suite,
@@ -104,23 +110,71 @@ pub fn inbound(suite: SuiteId, registry: &Registry) -> Inbound {
     engine
 }
 
+/// A peer of Alice who is one of many.
+pub fn one_of_many(index: u32) -> Ipv4Addr {
+    Ipv4Addr::from(0x0a00_0000 + index)
+}
+
+/// Alice with an association to each of `count` peers.
+///
+/// # Panics
+/// If the provider lacks the suite, or there are too many.
+pub fn outbound_to_many(suite: SuiteId, count: u32, registry: &Registry) -> Outbound {
+    let item = Item {
+        local: PortRange::ANY,
+        remote: PortRange::ANY,
+        services: Services::ENCRYPTED,
+        level: Level::Mandatory,
+        rule: RuleId(1),
+    };
+    let prefix = Prefix::new(one_of_many(0).into(), 8).expect("a prefix");
+    let network = Network { prefix, class: Class::Protected(0), rule: RuleId(2) };
+    let mut spd = Spd::new(1);
+    spd.insert(APP, AppPolicy::new(vec![network], vec![vec![item]]));
+    let mut engine = Outbound::new(Arc::new(spd), 0x5eed_5eed);
+    for index in 0..count {
+        let config = many(suite, index, Direction::Outbound);
+        engine.add_sa(OutboundSa::new(config, registry).expect("an association")).expect("room for it");
+    }
+    engine
+}
+
+/// All of those peers in one.
+///
+/// # Panics
+/// As [`outbound_to_many`].
+pub fn inbound_of_many(suite: SuiteId, count: u32, registry: &Registry) -> Inbound {
+    let mut engine = Inbound::new(4500);
+    for index in 0..count {
+        let config = many(suite, index, Direction::Inbound);
+        engine.add_sa(InboundSa::new(config, registry).expect("an association")).expect("room for it");
+    }
+    engine
+}
+
+fn many(suite: SuiteId, index: u32, direction: Direction) -> SaConfig {
+    // An odd multiplier: each its own, and spread over all slots as chosen ones are.
+    let spi = Spi(0x0100_0000 | (index.wrapping_mul(0x9e37_79b1) >> 8));
+    config_with(suite, one_of_many(index), spi, index as u8, direction)
+}
+
 /// A UDP packet of `len` octets from Alice to Bob in one of the flows.
 ///
 /// # Panics
 /// If `len` is too short for the headers.
 pub fn packet(len: usize, flow: u16) -> Vec<u8> {
+    packet_to(BOB, len, flow)
+}
+
+/// The same to somebody else.
+///
+/// # Panics
+/// As [`packet`].
+pub fn packet_to(dst: Ipv4Addr, len: usize, flow: u16) -> Vec<u8> {
     let mut bytes: Vec<u8> = (0..len).map(|i| (i * 7) as u8).collect();
     let payload_len = len - ipv4::HEADER_LEN;
-    let repr = Ipv4Repr {
-        src: ALICE,
-        dst: BOB,
-        protocol: protocol::UDP,
-        ttl: 64,
-        tos: 0,
-        id: 0,
-        df: true,
-        payload_len,
-    };
+    let repr =
+        Ipv4Repr { src: ALICE, dst, protocol: protocol::UDP, ttl: 64, tos: 0, id: 0, df: true, payload_len };
     ipv4::emit(&mut bytes, &repr).expect("room for a header");
     let datagram = &mut bytes[ipv4::HEADER_LEN..];
     let repr = UdpRepr {
@@ -129,7 +183,7 @@ pub fn packet(len: usize, flow: u16) -> Vec<u8> {
         payload_len: datagram.len() - udp::HEADER_LEN,
     };
     udp::emit(datagram, &repr).expect("room for a header");
-    Udp::new_checked(datagram).expect("a datagram").fill_checksum(ALICE.into(), BOB.into());
+    Udp::new_checked(datagram).expect("a datagram").fill_checksum(ALICE.into(), dst.into());
     bytes
 }
 

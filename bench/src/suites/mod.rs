@@ -4,6 +4,7 @@ mod engine;
 mod hooks;
 mod null;
 mod path;
+mod sa;
 mod segment;
 
 use crate::{Figure, Report};
@@ -13,7 +14,7 @@ pub type Part = fn(filter: &str, &mut Report) -> anyhow::Result<()>;
 
 /// Every suite there is: its figures go to one file.
 pub const ALL: &[(&str, &[Part])] =
-    &[("engine", &[engine::run, hooks::run, path::run]), ("null", &[segment::run, null::run])];
+    &[("engine", &[engine::run, sa::run, hooks::run, path::run]), ("null", &[segment::run, null::run])];
 
 /// The report, for a part whose figures come together.
 struct Wanted<'a> {

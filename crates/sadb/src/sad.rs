@@ -13,5 +13,5 @@ pub use inbound::InboundSad;
 pub use outbound::{OutboundSad, SaIndex};
 pub use scoped::MAX_SCOPED;
 
-/// The most associations of one direction.
-pub const MAX_SAS: usize = 4096;
+/// The most associations of one direction. Memory is taken as they come: some two thousand octets each, key schedule included.
+pub const MAX_SAS: usize = 131_072;

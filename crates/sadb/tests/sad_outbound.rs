@@ -176,20 +176,20 @@ fn the_name_of_a_removed_association_is_dead_though_its_slot_lives() {
 #[test]
 fn there_is_a_most_and_it_still_finds_its_way() {
     let mut sad = OutboundSad::new(5);
-    let remote = |n: usize| ip(&format!("10.{}.{}.1", n / 256, n % 256));
+    let remote = |n: usize| ip(&format!("{}.{}.{}.1", 10 + n / 65_536, n / 256 % 256, n % 256));
     for n in 0..MAX_SAS {
         let index = sad.insert(outbound(with(1000 + n as u32, |c| {
             c.selectors.remote = wire::Prefix::host(remote(n));
         })));
         assert!(index.is_ok());
     }
-    assert_eq!(sad.insert(outbound(with(1, |c| c.spi = Spi(70_000)))), Err(SadError::TooMany(MAX_SAS)));
+    assert_eq!(sad.insert(outbound(with(1, |c| c.spi = Spi(200_000)))), Err(SadError::TooMany(MAX_SAS)));
     for n in (0..MAX_SAS).step_by(61) {
         let flow = Flow { remote: remote(n), ..flow("10.0.0.1", "10.0.0.1", 6, 1, 2) };
         assert_eq!(serves(&mut sad, AppId(1), &flow), Ok(1000 + n as u32));
     }
     sad.remove(Spi(1500), ip("203.0.113.1")).unwrap();
-    assert!(sad.insert(outbound(with(70_000, |_| ()))).is_ok());
+    assert!(sad.insert(outbound(with(200_000, |_| ()))).is_ok());
 }
 
 /// The rule in words, tried on every association.

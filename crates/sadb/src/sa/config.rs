@@ -155,6 +155,7 @@ impl Selectors {
     };
 
     /// Whether the flow's addresses, protocol and ports are inside. Says nothing about the application.
+    #[inline]
     pub fn covers(&self, flow: &Flow) -> bool {
         self.remote.contains(flow.remote)
             && self.local.contains(flow.local)

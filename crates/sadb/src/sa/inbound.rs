@@ -255,6 +255,7 @@ impl InboundSa {
     ///
     /// # Errors
     /// [`DropReason::SelectorMismatch`].
+    #[inline]
     pub fn admits(&self, flow: &Flow) -> Result<(), DropReason> {
         if self.selectors.covers(flow) { Ok(()) } else { Err(DropReason::SelectorMismatch) }
     }

@@ -1,8 +1,10 @@
 //! Inbound associations by SPI: an array index and one comparison, no hash that a stranger could crowd.
 //!
-//! The low 12 bits of an SPI name its home slot. SPIs that we choose live at home by construction; one that the
-//! operator chose lives at home if the slot is free and is found through a sorted table otherwise. Associations whose
-//! [key class](crate::sa::KeyClass) is longer than the SPI are in a table of their own, see `scoped.rs`.
+//! The low bits of an SPI name its home slot: 12 bits as long as there are no more than 4096 associations, one more each time
+//! that the table is full. SPIs that we choose live at home by construction, also in a larger table, since what differs in
+//! fewer bits differs in more; one that the operator chose lives at home if the slot is free and is found through a sorted
+//! table otherwise. Associations whose [key class](crate::sa::KeyClass) is longer than the SPI are in a table of their own, see
+//! `scoped.rs`.
 
 use std::net::IpAddr;
 
@@ -10,7 +12,8 @@ use super::scoped::Scoped;
 use crate::sa::KeyClass;
 use crate::{InboundSa, MAX_SAS, SaName, SadError, Spi};
 
-const HOME: u32 = MAX_SAS as u32 - 1;
+/// Slots of an empty table.
+const FIRST_SLOTS: usize = 4096;
 
 enum Slot {
     Free,
@@ -25,7 +28,7 @@ pub struct InboundSad {
     spis: Box<[u32]>,
     slots: Box<[Slot]>,
     /// SPIs that do not live at home, sorted, with their slot.
-    displaced: Vec<(u32, u16)>,
+    displaced: Vec<(u32, u32)>,
     /// The tag given out last, by slot: the next one there differs.
     last_tags: Box<[u32]>,
     /// Where the search for a free slot goes on, so that a slot rests before it is used again.
@@ -39,31 +42,32 @@ impl InboundSad {
     /// An empty database.
     pub fn new() -> InboundSad {
         InboundSad {
-            spis: vec![0; MAX_SAS].into_boxed_slice(),
-            slots: (0..MAX_SAS).map(|_| Slot::Free).collect(),
+            spis: vec![0; FIRST_SLOTS].into_boxed_slice(),
+            slots: (0..FIRST_SLOTS).map(|_| Slot::Free).collect(),
             displaced: Vec::new(),
-            last_tags: vec![0; MAX_SAS].into_boxed_slice(),
+            last_tags: vec![0; FIRST_SLOTS].into_boxed_slice(),
             cursor: 0,
             taken: 0,
             scoped: None,
         }
     }
 
-    /// Choose and hold an SPI of our own: a free slot's index below 20 random bits, so that a stranger must guess them.
+    /// Choose and hold an SPI of our own: a free slot's index below 20 random bits (15 in the
+    /// largest table), so that a stranger must guess them.
     /// It stays held until [`Self::insert`] uses it or [`Self::release_spi`] gives it up.
     ///
     /// # Errors
     /// [`SadError::TooMany`].
     pub fn allocate_spi(&mut self, random: u32) -> Result<Spi, SadError> {
         let slot = self.free_slot()?;
-        let tags = u32::MAX / MAX_SAS as u32;
-        let mut tag = random >> HOME.count_ones();
+        let tags = u32::MAX >> self.home_bits();
+        let mut tag = random >> self.home_bits();
         // Tag zero could make a reserved SPI; a tag used in this slot just before could name an association that the
         // peer still sends on; the operator may have chosen this SPI by hand.
-        while tag == 0 || tag == self.last_tags[slot] || self.is_used(join(tag, slot)) {
+        while tag == 0 || tag == self.last_tags[slot] || self.is_used(self.join(tag, slot)) {
             tag = if tag >= tags { 1 } else { tag + 1 };
         }
-        let spi = join(tag, slot);
+        let spi = self.join(tag, slot);
         self.last_tags[slot] = tag;
         self.spis[slot] = spi.0;
         self.slots[slot] = Slot::Promised;
@@ -229,7 +233,7 @@ impl InboundSad {
 
     #[inline]
     fn slot_of(&self, spi: Spi) -> Option<usize> {
-        let home = (spi.0 & HOME) as usize;
+        let home = self.home(spi);
         if self.spis[home] == spi.0 && spi.0 != 0 {
             return Some(home);
         }
@@ -237,16 +241,19 @@ impl InboundSad {
             return None;
         }
         let at = self.displaced.binary_search_by_key(&spi.0, |(spi, _)| *spi).ok()?;
-        Some(usize::from(self.displaced[at].1))
+        Some(self.displaced[at].1 as usize)
     }
 
     /// A slot for an SPI chosen elsewhere.
     fn settle(&mut self, spi: Spi) -> Result<usize, SadError> {
-        let home = (spi.0 & HOME) as usize;
+        if self.spis[self.home(spi)] != 0 {
+            self.make_room()?;
+        }
+        let home = self.home(spi);
         let slot = if self.spis[home] == 0 { home } else { self.free_slot()? };
         if slot != home {
             let at = self.displaced.partition_point(|(other, _)| *other < spi.0);
-            self.displaced.insert(at, (spi.0, slot as u16));
+            self.displaced.insert(at, (spi.0, slot as u32));
         }
         self.spis[slot] = spi.0;
         self.taken += 1;
@@ -261,13 +268,62 @@ impl InboundSad {
     }
 
     fn free_slot(&mut self) -> Result<usize, SadError> {
-        if self.taken >= MAX_SAS {
+        self.make_room()?;
+        let size = self.spis.len();
+        let free = (0..size).map(|step| (self.cursor + step) % size).find(|slot| self.spis[*slot] == 0);
+        let slot = free.ok_or(SadError::TooMany(MAX_SAS))?;
+        self.cursor = (slot + 1) % size;
+        Ok(slot)
+    }
+
+    /// Have a free slot: a full table is replaced by one of twice the size.
+    fn make_room(&mut self) -> Result<(), SadError> {
+        let size = self.spis.len();
+        if self.taken < size {
+            return Ok(());
+        }
+        if size >= MAX_SAS {
             return Err(SadError::TooMany(MAX_SAS));
         }
-        let free = (0..MAX_SAS).map(|step| (self.cursor + step) % MAX_SAS).find(|slot| self.spis[*slot] == 0);
-        let slot = free.ok_or(SadError::TooMany(MAX_SAS))?;
-        self.cursor = (slot + 1) % MAX_SAS;
-        Ok(slot)
+        let old = std::mem::take(&mut self.slots);
+        let spis = std::mem::replace(&mut self.spis, vec![0; 2 * size].into_boxed_slice());
+        self.slots = (0..2 * size).map(|_| Slot::Free).collect();
+        // A tag used in a slot was used in both that it becomes.
+        self.last_tags = self.last_tags.iter().chain(self.last_tags.iter()).map(|tag| tag >> 1).collect();
+        self.cursor = size;
+        let mut homeless = Vec::new();
+        for (spi, held) in spis.into_iter().zip(old) {
+            let home = self.home(Spi(spi));
+            if self.spis[home] == 0 {
+                (self.spis[home], self.slots[home]) = (spi, held);
+            } else {
+                homeless.push((spi, held));
+            }
+        }
+        self.displaced.clear();
+        for (spi, held) in homeless {
+            let free =
+                (0..2 * size).map(|step| (size + step) % (2 * size)).find(|slot| self.spis[*slot] == 0);
+            let slot = free.ok_or(SadError::TooMany(MAX_SAS))?;
+            (self.spis[slot], self.slots[slot]) = (spi, held);
+            self.displaced.push((spi, slot as u32));
+        }
+        self.displaced.sort_unstable();
+        Ok(())
+    }
+
+    #[inline]
+    fn home(&self, spi: Spi) -> usize {
+        // The size is a power of two.
+        spi.0 as usize & (self.spis.len() - 1)
+    }
+
+    fn home_bits(&self) -> u32 {
+        self.spis.len().trailing_zeros()
+    }
+
+    fn join(&self, tag: u32, slot: usize) -> Spi {
+        Spi(tag << self.home_bits() | slot as u32)
     }
 }
 
@@ -281,8 +337,4 @@ impl std::fmt::Debug for InboundSad {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_list().entries(self.list()).finish()
     }
-}
-
-fn join(tag: u32, slot: usize) -> Spi {
-    Spi(tag << HOME.count_ones() | slot as u32)
 }

@@ -3,10 +3,12 @@
 //! The most specific association that gives what is demanded serves a flow: one bound to the application before one
 //! that is shared, then the longer remote prefix, the longer local prefix, a protocol before any, fewer ports, and of
 //! equals the newest (so that a new key takes over at once when it is added beside the old one). Entries are sorted in
-//! that order and grouped by (bound, length of the remote prefix); a lookup makes one binary search per group that
-//! exists, and a cache in front answers for flows seen before.
+//! that order and grouped by (bound, length of the remote prefix); a lookup descends the tree once per group that
+//! exists, and a cache in front answers for flows seen before. Adding and removing cost a descent too, however many
+//! associations there are.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use wire::{AppId, DropReason, Flow, Prefix, Services, addr};
@@ -25,11 +27,8 @@ pub struct SaIndex {
     serial: u32,
 }
 
-/// The selectors of one association, in the form and order that lookups want.
+/// The selectors of one association, in the form that lookups want.
 struct Entry {
-    group: Group,
-    /// The application, zero for a shared one, and the first address of the remote prefix: what the search compares.
-    key: (u16, u128),
     local: Prefix,
     protocol: Option<u8>,
     local_ports: PortRange,
@@ -45,17 +44,41 @@ struct Group {
     remote_len: Reverse<u8>,
 }
 
-struct Span {
+/// Where an entry stands: most specific first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Rank {
     group: Group,
-    start: usize,
-    end: usize,
+    /// The application, zero for a shared one, and the first address of the remote prefix: what the search compares.
+    key: (u16, u128),
+    local_len: Reverse<u8>,
+    any_protocol: bool,
+    ports: u32,
+    serial: Reverse<u32>,
+}
+
+impl Rank {
+    fn new(selectors: &Selectors, index: SaIndex) -> Rank {
+        let width = |ports: PortRange| u32::from(ports.last) - u32::from(ports.first);
+        Rank {
+            group: Group { shared: selectors.app.is_none(), remote_len: Reverse(selectors.remote.len()) },
+            key: (selectors.app.unwrap_or(AppId::NONE).0, selectors.remote.first()),
+            local_len: Reverse(selectors.local.len()),
+            any_protocol: selectors.protocol.is_none(),
+            ports: width(selectors.local_ports) + width(selectors.remote_ports),
+            serial: Reverse(index.serial),
+        }
+    }
+
+    /// In front of all entries of this group and key.
+    fn first(group: Group, key: (u16, u128)) -> Rank {
+        let (local_len, serial) = (Reverse(u8::MAX), Reverse(u32::MAX));
+        Rank { group, key, local_len, any_protocol: false, ports: 0, serial }
+    }
 }
 
 impl Entry {
     fn new(selectors: &Selectors, services: Services, index: SaIndex) -> Entry {
         Entry {
-            group: Group { shared: selectors.app.is_none(), remote_len: Reverse(selectors.remote.len()) },
-            key: (selectors.app.unwrap_or(AppId::NONE).0, selectors.remote.first()),
             local: selectors.local,
             protocol: selectors.protocol,
             local_ports: selectors.local_ports,
@@ -63,19 +86,6 @@ impl Entry {
             services,
             index,
         }
-    }
-
-    /// Most specific first.
-    fn rank(&self) -> impl Ord + use<> {
-        let width = |ports: PortRange| u32::from(ports.last) - u32::from(ports.first);
-        (
-            self.group,
-            self.key,
-            Reverse(self.local.len()),
-            self.protocol.is_none(),
-            width(self.local_ports) + width(self.remote_ports),
-            Reverse(self.index.serial),
-        )
     }
 
     fn covers_rest(&self, flow: &Flow, local: u128) -> bool {
@@ -90,8 +100,15 @@ impl Entry {
 pub struct OutboundSad {
     cache: FlowCache<Result<SaIndex, DropReason>>,
     slots: Vec<Option<(u32, OutboundSa)>>,
-    entries: Vec<Entry>,
-    spans: Vec<Span>,
+    /// Slots without an association.
+    free: Vec<u32>,
+    /// Slot by SPI and peer.
+    names: BTreeMap<(Spi, IpAddr), u32>,
+    entries: BTreeMap<Rank, Entry>,
+    /// The groups that exist, with how many entries each has.
+    groups: BTreeMap<Group, usize>,
+    /// Associations that have a next one or no key.
+    chained: usize,
     /// By slot: the chain that starts there. Empty as long as no association has a next one.
     chains: Vec<Result<Chain, DropReason>>,
     /// Grows with every change; what the cache learned before is then void.
@@ -105,8 +122,11 @@ impl OutboundSad {
         OutboundSad {
             cache: FlowCache::new(CACHE_SETS, seed),
             slots: Vec::new(),
-            entries: Vec::new(),
-            spans: Vec::new(),
+            free: Vec::new(),
+            names: BTreeMap::new(),
+            entries: BTreeMap::new(),
+            groups: BTreeMap::new(),
+            chained: 0,
             chains: Vec::new(),
             epoch: 0,
             serial: 0,
@@ -126,16 +146,18 @@ impl OutboundSad {
         if self.len() >= MAX_SAS {
             return Err(SadError::TooMany(MAX_SAS));
         }
-        let slot = self.slots.iter().position(Option::is_none).unwrap_or_else(|| {
+        let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push(None);
-            self.slots.len() - 1
+            self.slots.len() as u32 - 1
         });
         self.serial = self.serial.wrapping_add(1);
-        let index = SaIndex { slot: slot as u32, serial: self.serial };
-        let entry = Entry::new(sa.selectors(), sa.config().services(), index);
-        let at = self.entries.partition_point(|other| other.rank() < entry.rank());
-        self.entries.insert(at, entry);
-        self.slots[slot] = Some((self.serial, sa));
+        let index = SaIndex { slot, serial: self.serial };
+        let rank = Rank::new(sa.selectors(), index);
+        self.entries.insert(rank, Entry::new(sa.selectors(), sa.config().services(), index));
+        *self.groups.entry(rank.group).or_default() += 1;
+        self.names.insert((spi, remote), slot);
+        self.chained += usize::from(is_chained(&sa));
+        self.slots[slot as usize] = Some((self.serial, sa));
         self.changed();
         Ok(index)
     }
@@ -168,8 +190,18 @@ impl OutboundSad {
     /// [`SadError::UnknownSpi`].
     pub fn remove(&mut self, spi: Spi, remote: IpAddr) -> Result<OutboundSa, SadError> {
         let slot = self.position(spi, remote).ok_or(SadError::UnknownSpi(spi))?;
-        let (_, sa) = self.slots[slot].take().ok_or(SadError::UnknownSpi(spi))?;
-        self.entries.retain(|entry| entry.index.slot as usize != slot);
+        let (serial, sa) = self.slots[slot].take().ok_or(SadError::UnknownSpi(spi))?;
+        let rank = Rank::new(sa.selectors(), SaIndex { slot: slot as u32, serial });
+        self.entries.remove(&rank);
+        if let Some(count) = self.groups.get_mut(&rank.group) {
+            *count -= 1;
+            if *count == 0 {
+                self.groups.remove(&rank.group);
+            }
+        }
+        self.names.remove(&(spi, remote));
+        self.free.push(slot as u32);
+        self.chained -= usize::from(is_chained(&sa));
         self.changed();
         Ok(sa)
     }
@@ -224,12 +256,11 @@ impl OutboundSad {
     ) -> Result<SaIndex, DropReason> {
         let (local, remote) = (addr::to_bits(flow.local), addr::to_bits(flow.remote));
         let mut reason = DropReason::NoSa;
-        for span in &self.spans {
-            let bound = if span.group.shared { AppId::NONE } else { app };
-            let key = (bound.0, Prefix::from_bits(remote, span.group.remote_len.0).first());
-            let entries = &self.entries[span.start..span.end];
-            let first = entries.partition_point(|entry| entry.key < key);
-            for entry in entries[first..].iter().take_while(|entry| entry.key == key) {
+        for group in self.groups.keys() {
+            let bound = if group.shared { AppId::NONE } else { app };
+            let key = (bound.0, Prefix::from_bits(remote, group.remote_len.0).first());
+            let entries = self.entries.range(Rank::first(*group, key)..);
+            for (_, entry) in entries.take_while(|(rank, _)| rank.group == *group && rank.key == key) {
                 if !entry.covers_rest(flow, local) {
                     continue;
                 }
@@ -351,9 +382,7 @@ impl OutboundSad {
     /// Follow every chain once, so that no packet has to.
     fn follow_chains(&mut self) {
         self.chains.clear();
-        let chained =
-            |sa: &OutboundSa| sa.config().options.next.is_some() || !sa.config().options.protocol.is_keyed();
-        if !self.list().any(|(_, sa)| chained(sa)) {
+        if self.chained == 0 {
             return;
         }
         self.chains = (0..self.slots.len())
@@ -363,35 +392,32 @@ impl OutboundSad {
                 Chain::follow(first, |index| self.get(index), |sa| self.successor(sa))
             })
             .collect();
-        for at in 0..self.entries.len() {
-            let index = self.entries[at].index;
-            let services = match (self.chain(index), self.get(index)) {
-                (Ok(chain), _) => chain.services(),
+        let (chains, slots) = (&self.chains, &self.slots);
+        for entry in self.entries.values_mut() {
+            let slot = entry.index.slot as usize;
+            entry.services = match (chains.get(slot), slots.get(slot)) {
+                (Some(Ok(chain)), _) => chain.services(),
                 // Found all the same, for its packets to end with the chain's own reason.
-                (Err(_), Some(sa)) => sa.config().services(),
-                (Err(_), None) => Services::NONE,
+                (_, Some(Some((_, sa)))) => sa.config().services(),
+                _ => Services::NONE,
             };
-            self.entries[at].services = services;
         }
     }
 
     fn position(&self, spi: Spi, remote: IpAddr) -> Option<usize> {
-        self.slots.iter().position(|held| {
-            held.as_ref().is_some_and(|(_, sa)| sa.spi() == spi && sa.config().endpoints.remote == remote)
-        })
+        self.names.get(&(spi, remote)).map(|slot| *slot as usize)
     }
 
     fn changed(&mut self) {
         self.epoch += 1;
         self.follow_chains();
-        self.spans.clear();
-        let mut start = 0;
-        for entries in self.entries.chunk_by(|a, b| a.group == b.group) {
-            let end = start + entries.len();
-            self.spans.push(Span { group: entries[0].group, start, end });
-            start = end;
-        }
     }
+}
+
+/// Whether it is a member that stands in front of another, or one that cannot stand alone.
+fn is_chained(sa: &OutboundSa) -> bool {
+    let options = &sa.config().options;
+    options.next.is_some() || !options.protocol.is_keyed()
 }
 
 impl std::fmt::Debug for OutboundSad {
