@@ -1,5 +1,7 @@
 //! The API over a Unix socket, with real engines in their threads; only the devices and the kernel half are absent.
 
+mod changes;
+
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
@@ -76,6 +78,14 @@ impl Daemon {
 
     /// HTTP status and document.
     fn ask(&self, method: &str, path: &str, body: &str) -> (u16, Value) {
+        let (status, _, body) = self.ask_raw(method, path, body);
+        let document: Value = serde_json::from_str(&body).unwrap();
+        assert_eq!(document["api"], 1, "{document}");
+        (status, document)
+    }
+
+    /// HTTP status, head and body.
+    fn ask_raw(&self, method: &str, path: &str, body: &str) -> (u16, String, String) {
         let mut stream = UnixStream::connect(self.folder.0.join("c.sock")).unwrap();
         let length = body.len();
         write!(
@@ -87,9 +97,7 @@ impl Daemon {
         stream.read_to_string(&mut answer).unwrap();
         let (head, body) = answer.split_once("\r\n\r\n").unwrap();
         let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-        let document: Value = serde_json::from_str(body).unwrap();
-        assert_eq!(document["api"], 1, "{document}");
-        (status, document)
+        (status, head.to_ascii_lowercase(), body.to_owned())
     }
 
     fn policy(&self, text: &str) {

@@ -9,7 +9,7 @@ use netio::udp::{Family, UdpTransport};
 use netio::{clock, poll};
 use wire::{Burst, DropReason, Pool, Time, stage};
 
-use super::{BATCH, Due, HOUSEKEEPING, Inbox, Losses, Next, RECOVERY, Teller, pool};
+use super::{BATCH, Due, HOUSEKEEPING, Inbox, Losses, Murmur, Next, RECOVERY, Teller, pool};
 use crate::capture::Taps;
 
 /// Times that a socket is asked for bursts before the thread looks at its channel again.
@@ -104,6 +104,7 @@ impl InboundThread {
             tracing::warn!("the kernel joins no UDP datagrams: {error}; each costs a walk through its stack");
         }
         let mut due = Due::new(clock::monotonic());
+        let mut murmur = Murmur::default();
         loop {
             // A family that the host has not stands in the set as the eventfd.
             let wake = inbox.wake().as_fd();
@@ -127,6 +128,7 @@ impl InboundThread {
             half.overrun = self.udp.lost();
             if due.reached(now) {
                 half.engine.expire(now);
+                murmur.say("inbound", half.engine.tally().drops().chain(half.losses.drops()));
             }
             half.tell();
         }

@@ -11,7 +11,7 @@ use netio::{clock, poll};
 use wire::ip::Headers;
 use wire::{AcquireId, DropReason, Packet, Pool, Time, protocol, stage};
 
-use super::{BATCH, Due, HOUSEKEEPING, Inbox, Losses, Next, RECOVERY, Teller, pool};
+use super::{BATCH, Due, HOUSEKEEPING, Inbox, Losses, Murmur, Next, RECOVERY, Teller, pool};
 use crate::capture::Taps;
 
 /// What the thread owns and the control plane asks about.
@@ -66,6 +66,7 @@ impl OutboundThread {
         let mut pool = pool();
         let mut outcomes = Vec::with_capacity(BATCH);
         let mut due = Due::new(clock::monotonic());
+        let mut murmur = Murmur::default();
         loop {
             let ready = poll::readable([inbox.wake().as_fd(), self.tun.as_fd()], Some(HOUSEKEEPING));
             let [woken, readable] = ready.unwrap_or([true, true]);
@@ -91,6 +92,7 @@ impl OutboundThread {
             if due.reached(now) {
                 half.engine.expire(now, &mut pool, &mut outcomes);
                 self.carry_out(half, &mut pool, &mut outcomes);
+                murmur.say("outbound", half.engine.tally().drops().chain(half.losses.drops()));
             }
             half.tell();
         }
