@@ -42,7 +42,8 @@ impl OutboundHalf {
 
     /// Pass events on.
     fn tell(&mut self) {
-        self.teller.tell_all(&mut self.engine);
+        self.teller.tell_all(std::iter::from_fn(|| self.engine.poll_event()));
+        self.teller.lost(self.engine.take_lost_events());
     }
 }
 

@@ -176,6 +176,28 @@ fn statistics_hide_zeros_unless_they_are_wanted() {
 }
 
 #[test]
+fn the_status_says_how_many_rules_there_are() {
+    let daemon = Daemon::start("rules-count");
+    assert_eq!(daemon.ask("GET", "/v1/status", "").1["spd_rules"], 0);
+    let rule =
+        json!({"name": "a", "selectors": ["any"], "direction": "both", "action": "bypass"}).to_string();
+    let (status, added) = daemon.ask("POST", "/v1/spd", &rule);
+    assert_eq!(status, 200, "{added}");
+    assert_eq!(daemon.ask("GET", "/v1/status", "").1["spd_rules"], 1);
+}
+
+#[test]
+fn a_log_that_was_set_up_elsewhere_is_not_switched() {
+    let daemon = Daemon::start("debug");
+    for (method, body) in [("GET", ""), ("POST", r#"{"filter":"debug"}"#)] {
+        let (status, refused) = daemon.ask(method, "/v1/debug", body);
+        assert_eq!(status, 500, "{refused}");
+        assert!(refused["error"]["remedy"].as_str().unwrap().contains("ravelin run"), "{refused}");
+    }
+    assert_eq!(daemon.ask("POST", "/v1/debug", r#"{"level":"debug"}"#).0, 400);
+}
+
+#[test]
 fn a_capture_ends_and_says_how_it_went() {
     let daemon = Daemon::start("capture");
     for (body, code) in [
