@@ -161,7 +161,7 @@ fn packets_are_seen_in_clear_with_association_application_and_verdict() {
     assert!(packets.iter().any(|p| p[1] == "0x00000001") && packets.iter().any(|p| p[1] == "0x00000002"));
     for packet in &packets {
         assert_ne!(packet[4], (PORT + 1).to_string(), "another application: {packet:?}");
-        assert_ne!(packet[3].is_empty(), true, "{packet:?}");
+        assert!(!packet[3].is_empty(), "{packet:?}");
     }
     let in_whole = tshark(&file).iter().filter(|p| p[4] == PORT.to_string()).count();
     let in_only = packets.iter().filter(|p| p[4] == PORT.to_string()).count();
@@ -184,7 +184,7 @@ fn what_ends_is_shown_with_its_reason() {
 
     let sealed = rig.folder().join("sealed.pcapng");
     let capturing = capture(&rig, Side::Bob, &sealed, &["--dropped", "-c", "5"]);
-    let sending = datagrams(&rig, &app, "6");
+    let sending = datagrams(&rig, &app, "90");
     // It ends by itself.
     let done = capturing.finish(PATIENCE).unwrap();
     assert!(done.status.success() && done.err().contains("5 packets captured"), "{}", done.err());
@@ -228,7 +228,7 @@ fn what_ends_is_shown_with_its_reason() {
 fn captures_are_bounded_audited_and_go_through_pipes() {
     let app = copy_of_python("rvl-capmany-app");
     let rig = protected_rig("rvl-capmany", true, &[&app]).unwrap();
-    let sending = datagrams(&rig, &app, "30");
+    let sending = datagrams(&rig, &app, "90");
     let instance = rig.instance(Side::Alice);
     let piped = format!(
         "{} capture --instance {instance} -w - -c 5 | {} -r - -n -T fields -e frame.comment",

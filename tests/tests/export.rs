@@ -77,13 +77,14 @@ fn tshark_decrypts_a_live_capture_with_the_exported_keys() {
     assert_eq!(rows.matches("Wireshark has no word for chacha20poly1305").count(), 2);
     assert_eq!(rows.lines().count(), 4);
     let opened = payloads(&file, &home);
-    assert_eq!(opened.matches(&hex).count(), 2, "there and back: {opened}");
+    assert_eq!(opened.lines().filter(|line| line.contains(&hex)).count(), 2, "there and back: {opened}");
 
     // One association alone.
-    let spi = rows.lines().next().unwrap().split('"').nth(7).unwrap().to_owned();
+    let first = rows.lines().find(|row| row.starts_with('"')).unwrap();
+    let spi = first.split('"').nth(7).unwrap().to_owned();
     let args = ["sa", "export", "--wireshark", "--show-keys", "--spi", &spi, "-w", "-"];
     let one = rig.ravelin(Side::Alice, &args, "").unwrap();
-    assert_eq!(one.trim_end(), rows.lines().next().unwrap());
+    assert_eq!(one.trim_end(), first);
     let args = ["sa", "export", "--wireshark", "--show-keys", "--spi", "0xffffffff"];
     let none = rig.command(Side::Alice, &args, "").unwrap();
     assert_eq!((none.status.code(), none.out()), (Some(1), String::new()), "{}", none.err());

@@ -1,5 +1,7 @@
 //! The API over a Unix socket, with real engines in their threads; only the devices and the kernel half are absent.
 
+mod changes;
+
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
@@ -76,6 +78,14 @@ impl Daemon {
 
     /// HTTP status and document.
     fn ask(&self, method: &str, path: &str, body: &str) -> (u16, Value) {
+        let (status, _, body) = self.ask_raw(method, path, body);
+        let document: Value = serde_json::from_str(&body).unwrap();
+        assert_eq!(document["api"], 1, "{document}");
+        (status, document)
+    }
+
+    /// HTTP status, head and body.
+    fn ask_raw(&self, method: &str, path: &str, body: &str) -> (u16, String, String) {
         let mut stream = UnixStream::connect(self.folder.0.join("c.sock")).unwrap();
         let length = body.len();
         write!(
@@ -87,9 +97,7 @@ impl Daemon {
         stream.read_to_string(&mut answer).unwrap();
         let (head, body) = answer.split_once("\r\n\r\n").unwrap();
         let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-        let document: Value = serde_json::from_str(body).unwrap();
-        assert_eq!(document["api"], 1, "{document}");
-        (status, document)
+        (status, head.to_ascii_lowercase(), body.to_owned())
     }
 
     fn policy(&self, text: &str) {
@@ -350,5 +358,10 @@ fn rules_come_are_listed_in_order_and_go() {
 fn counters_are_empty_before_the_first_packet() {
     let daemon = Daemon::start("counters");
     let (_, counters) = daemon.ask("GET", "/v1/counters", "");
-    assert_eq!(counters, json!({ "api": 1, "outbound": [], "inbound": [], "kernel": [] }));
+    for place in ["outbound", "inbound", "kernel"] {
+        assert_eq!(counters[place], json!([]), "{counters}");
+    }
+    // All that there is to count is the policy.
+    let line = json!({ "word": "applications", "count": 1, "text": "applications with a policy" });
+    assert_eq!(counters["sections"], json!([{ "name": "spd", "lines": [line] }]));
 }

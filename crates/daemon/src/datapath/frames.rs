@@ -11,7 +11,7 @@ use netio::{clock, poll};
 use wire::{Burst, DropReason, Packet, Time, Train, stage};
 
 use super::inbound_thread::{InboundHalf, InboundThread, Tapped};
-use super::{Due, HOUSEKEEPING, Inbox, Next, RECOVERY, pool};
+use super::{Due, HOUSEKEEPING, Inbox, Murmur, Next, RECOVERY, pool};
 use crate::config::{Config, OuterIo};
 use crate::uplinks::Uplink;
 
@@ -84,6 +84,7 @@ impl InboundThread {
             outcomes: Vec::new(),
         };
         let mut due = Due::new(clock::monotonic());
+        let mut murmur = Murmur::default();
         loop {
             // A device that is not there stands in the set as the eventfd.
             let wake = inbox.wake().as_fd();
@@ -101,6 +102,7 @@ impl InboundThread {
             }
             if due.reached(now) {
                 half.engine.expire(now);
+                murmur.say("inbound", half.engine.tally().drops().chain(half.losses.drops()));
             }
             half.tell();
         }

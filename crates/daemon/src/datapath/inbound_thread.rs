@@ -12,7 +12,7 @@ use wire::{Burst, DropReason, Packet, Pool, Time, Train, stage};
 
 use crate::gateway::Cutter;
 
-use super::{BATCH, Due, HOUSEKEEPING, Inbox, Losses, Next, RECOVERY, Teller, pool};
+use super::{BATCH, Due, HOUSEKEEPING, Inbox, Losses, Murmur, Next, RECOVERY, Teller, pool};
 use crate::capture::Taps;
 
 /// Times that a socket is asked for bursts before the thread looks at its channel again.
@@ -49,7 +49,8 @@ impl InboundHalf {
 
     /// Pass events on.
     pub(super) fn tell(&mut self) {
-        self.teller.tell_all(&mut self.engine);
+        self.teller.tell_all(std::iter::from_fn(|| self.engine.poll_event()));
+        self.teller.lost(self.engine.take_lost_events());
     }
 
     /// A burst, with copies for those who capture.
@@ -142,6 +143,7 @@ impl InboundThread {
             tracing::warn!("the kernel joins no UDP datagrams: {error}; each costs a walk through its stack");
         }
         let mut due = Due::new(clock::monotonic());
+        let mut murmur = Murmur::default();
         loop {
             // A family that the host has not stands in the set as the eventfd.
             let wake = inbox.wake().as_fd();
@@ -165,6 +167,7 @@ impl InboundThread {
             half.overrun = self.udp.lost();
             if due.reached(now) {
                 half.engine.expire(now);
+                murmur.say("inbound", half.engine.tally().drops().chain(half.losses.drops()));
             }
             half.tell();
         }

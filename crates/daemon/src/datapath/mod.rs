@@ -7,12 +7,14 @@ pub mod frames;
 mod handle;
 mod inbound_thread;
 mod losses;
+mod murmur;
 mod outbound_thread;
 mod teller;
 
 pub use handle::{Handle, Inbox, Next, Unanswered, channel};
 pub use inbound_thread::{InboundHalf, InboundThread};
 pub use losses::Losses;
+use murmur::Murmur;
 pub use outbound_thread::{OutboundHalf, OutboundThread};
 pub use teller::{Teller, Told, tellers};
 

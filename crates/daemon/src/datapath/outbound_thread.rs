@@ -14,7 +14,7 @@ use sadb::Spi;
 use wire::ip::Headers;
 use wire::{AcquireId, DropReason, Packet, Pool, Time, protocol, stage};
 
-use super::{BATCH, Due, HOUSEKEEPING, Inbox, Losses, Next, RECOVERY, Teller, frames, pool};
+use super::{BATCH, Due, HOUSEKEEPING, Inbox, Losses, Murmur, Next, RECOVERY, Teller, frames, pool};
 use crate::capture::Taps;
 use crate::gateway;
 
@@ -46,7 +46,8 @@ impl OutboundHalf {
 
     /// Pass events on.
     fn tell(&mut self) {
-        self.teller.tell_all(&mut self.engine);
+        self.teller.tell_all(std::iter::from_fn(|| self.engine.poll_event()));
+        self.teller.lost(self.engine.take_lost_events());
     }
 }
 
@@ -81,6 +82,7 @@ impl OutboundThread {
         let mut pool = pool();
         let mut outcomes = Vec::with_capacity(BATCH);
         let mut due = Due::new(clock::monotonic());
+        let mut murmur = Murmur::default();
         loop {
             // A family that the host has not stands in the set as the eventfd.
             let wake = inbox.wake().as_fd();
@@ -115,6 +117,7 @@ impl OutboundThread {
             if due.reached(now) {
                 half.engine.expire(now, &mut pool, &mut outcomes);
                 self.carry_out(half, &mut pool, &mut outcomes);
+                murmur.say("outbound", half.engine.tally().drops().chain(half.losses.drops()));
             }
             half.tell();
         }

@@ -31,39 +31,10 @@ pub fn tellers() -> (Teller, Told) {
     (Teller { events: Some(sender), lost: Arc::clone(&lost) }, Told { events: receiver, lost })
 }
 
-/// A half of the engine, as far as its events go.
-pub trait Eventful {
-    /// The next event.
-    fn poll_event(&mut self) -> Option<Event>;
-    /// Events that found no room since the last call.
-    fn take_lost_events(&mut self) -> u64;
-}
-
-impl Eventful for engine::Outbound {
-    fn poll_event(&mut self) -> Option<Event> {
-        self.poll_event()
-    }
-    fn take_lost_events(&mut self) -> u64 {
-        self.take_lost_events()
-    }
-}
-
-impl Eventful for engine::Inbound {
-    fn poll_event(&mut self) -> Option<Event> {
-        self.poll_event()
-    }
-    fn take_lost_events(&mut self) -> u64 {
-        self.take_lost_events()
-    }
-}
-
 impl Teller {
-    /// Pass on everything that a half of the engine has to say.
-    pub fn tell_all(&self, engine: &mut impl Eventful) {
-        while let Some(event) = engine.poll_event() {
-            self.tell(event);
-        }
-        self.lost(engine.take_lost_events());
+    /// Pass on what a half of the engine has to say.
+    pub fn tell_all(&self, events: impl Iterator<Item = Event>) {
+        events.for_each(|event| self.tell(event));
     }
 
     /// Pass an event on, or count it as lost.

@@ -1,0 +1,99 @@
+//! Inbound associations with one SPI (RFC 4301 section 4.1): the packet's addresses say which is meant, singly and in bursts.
+
+mod support;
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use crypto::SuiteId;
+use engine::Delivery;
+use sadb::sa::KeyClass;
+use sadb::{Mode, OutboundSa, SaConfig, Selectors};
+use support::*;
+use wire::esp;
+use wire::ip::Headers;
+use wire::{Burst, DropReason, OuterHeader};
+
+fn config(class: KeyClass, source: IpAddr, destination: IpAddr, key: u8) -> SaConfig {
+    let mut config = outbound_config(Mode::Tunnel, SuiteId::AES_128_GCM, false);
+    config.keymat = keymat(SuiteId::AES_128_GCM, key);
+    config.selectors = Selectors::ANY;
+    (config.endpoints.local, config.endpoints.remote) = (source, destination);
+    config.options.class = class;
+    config
+}
+
+fn seal(alice: &mut OutboundSa, len: usize) -> Vec<u8> {
+    let packet = scheduled_out(&alice_to_bob(false, 0, len));
+    ipsec::encap(alice, packet, &mut pool()).pass().unwrap().bytes().to_vec()
+}
+
+/// The same from another source, with a right header checksum.
+fn from(packet: &[u8], source: Ipv4Addr) -> Vec<u8> {
+    let mut packet = packet.to_vec();
+    packet[12..16].copy_from_slice(&source.octets());
+    wire::ipv4::Ipv4::new_checked(&mut packet[..]).unwrap().fill_checksum();
+    packet
+}
+
+#[test]
+fn the_addresses_say_which_association_is_meant() {
+    let (alice, bob) = hosts(false);
+    let group: IpAddr = Ipv4Addr::new(239, 1, 2, 3).into();
+    let speaker = Ipv4Addr::new(198, 51, 100, 7);
+    let configs = [
+        config(KeyClass::Spi, alice, bob, 1),
+        config(KeyClass::SpiDestination, alice, group, 2),
+        config(KeyClass::SpiDestinationSource, speaker.into(), group, 3),
+    ];
+    let mut receiver = Receiver::new(&configs);
+    let mut senders = configs.each_ref().map(|config| pair(config).0);
+    for sender in &mut senders {
+        let packet = seal(sender, 50);
+        assert!(receiver.handle(&packet).is_ok());
+        assert_eq!(receiver.refuse(&packet), DropReason::Replayed);
+    }
+    // Anybody speaks to the group; who has an association of his own is held to its key.
+    let of_group = seal(&mut senders[1], 50);
+    assert!(receiver.handle(&from(&of_group, Ipv4Addr::new(203, 0, 113, 9))).is_ok());
+    let of_group = seal(&mut senders[1], 50);
+    assert_eq!(receiver.refuse(&from(&of_group, speaker)), DropReason::AuthFailed);
+    let of_pair = seal(&mut senders[0], 50);
+    assert_eq!(receiver.refuse(&from(&of_pair, speaker)), DropReason::WrongPeer);
+    let counts: Vec<_> = receiver.engine.sad().list().map(|sa| sa.counters.packets).collect();
+    assert_eq!(counts.iter().sum::<u64>(), 4);
+    assert_eq!(receiver.engine.sad().len(), 3);
+}
+
+#[test]
+fn bursts_find_them_as_packets_do() {
+    let (alice, bob) = hosts(false);
+    let group: IpAddr = Ipv4Addr::new(239, 1, 2, 3).into();
+    let configs = [config(KeyClass::Spi, alice, bob, 1), config(KeyClass::SpiDestination, alice, group, 2)];
+    let mut receiver = Receiver::new(&configs);
+    let mut delivery = Delivery::new();
+    for config in &configs {
+        let mut sender = pair(config).0;
+        let packets: Vec<_> = (0..5).map(|_| seal(&mut sender, 60)).collect();
+        let headers = Headers::parse(&packets[0]).unwrap();
+        let header = OuterHeader {
+            src: headers.src,
+            dst: headers.dst,
+            src_port: 4500,
+            dst_port: PORT,
+            tos: 0,
+            ttl: 64,
+            may_fragment: false,
+        };
+        let payloads: Vec<&[u8]> = packets.iter().map(|packet| &packet[28..]).collect();
+        assert_eq!(esp::classify(payloads[0]), esp::UdpPayload::Esp);
+        let bytes = payloads.concat();
+        let mut buf = receiver.pool.take();
+        buf.push_back(bytes.len()).unwrap().copy_from_slice(&bytes);
+        let burst = Burst::raw(buf, header, payloads[0].len(), NOW).unwrap();
+        receiver.engine.handle_burst(NOW, burst, &mut receiver.pool, &mut delivery);
+    }
+    assert_eq!(delivery.len(), 10, "{:?}", receiver.engine.tally().drops().collect::<Vec<_>>());
+    let mut counts: Vec<_> = receiver.engine.sad().list().map(|sa| sa.counters.packets).collect();
+    counts.sort_unstable();
+    assert_eq!(counts, [5, 5]);
+}
