@@ -49,6 +49,8 @@ fn translate(rig: &Rig, source: &str) {
     for verb in ["del", "add"] {
         router::run(&rig.lab, "ip", &["addr", verb, &address, "dev", "bob"], "").unwrap();
     }
+    // The routes went with it.
+    router::narrow(&rig.lab, 1500).unwrap();
 }
 
 /// Associations both ways in tunnel mode, where Bob knows of Alice only the NAT's address. Both follow.
