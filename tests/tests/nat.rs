@@ -41,7 +41,7 @@ fn build(name: &str) -> Rig {
 fn translate(rig: &Rig, source: &str) {
     let rules = format!(
         "table ip nat\ndelete table ip nat\ntable ip nat {{ chain out {{ type nat hook postrouting priority 100; \
-         oifname \"bob\" udp sport 4500 {source}; }} }}\n"
+         oifname \"bob\" udp sport 4500 {source}; }}; }}\n"
     );
     router::run(&rig.lab, "nft", &["-f", "-"], &rules).unwrap();
     // The kernel forgets the mappings of an address that goes.
@@ -49,6 +49,8 @@ fn translate(rig: &Rig, source: &str) {
     for verb in ["del", "add"] {
         router::run(&rig.lab, "ip", &["addr", verb, &address, "dev", "bob"], "").unwrap();
     }
+    // The routes went with it.
+    router::narrow(&rig.lab, 1500).unwrap();
 }
 
 /// Associations both ways in tunnel mode, where Bob knows of Alice only the NAT's address. Both follow.
@@ -101,7 +103,14 @@ fn echo(rig: &Rig) {
     let client =
         Program::new(program("python3")).args(["-c", ECHO, &Side::Bob.v4().to_string(), &UDP.to_string()]);
     let done = rig.lab.alice().run_program(client, PATIENCE).unwrap();
-    assert_eq!(done.out().trim(), "echoed", "{}", done.err());
+    if done.out().trim() != "echoed" {
+        let state = Side::BOTH.map(|side| {
+            let list = rig.ravelin(side, &["sa", "list"], "").unwrap();
+            let counters = rig.ravelin(side, &["counters"], "").unwrap();
+            format!("{}\n{list}\n{counters}", side.name())
+        });
+        panic!("{}\n{}\n{}", done.err(), state[0], state[1]);
+    }
 }
 
 fn serve(rig: &Rig) -> Running {

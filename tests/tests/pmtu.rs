@@ -33,9 +33,10 @@ while time.monotonic() < deadline:
     except OSError as error:
         if error.errno == 90:
             break
-found = s.getsockopt(level, mtu)
+# The kernel has heard the router as well, and takes its word for the inner packet, until ours is heard.
 headers = 48 if v6 else 28
 for attempt in range(20):
+    found = s.getsockopt(level, mtu)
     try:
         s.send(b"x" * (found - headers))
         if len(s.recv(65535)) == found - headers:
@@ -180,7 +181,7 @@ fn bare_esp_learns_the_path() {
 
 #[test]
 fn a_stream_gets_through_a_narrow_way_and_what_was_learned_is_forgotten() {
-    let rig = build("rvl-pmtu-s", &Pair::default(), "[icmp]\npmtu_age = 4\n");
+    let rig = build("rvl-pmtu-s", &Pair::default(), "[icmp]\npmtu_age = 8\n");
     let events = monitor(&rig, Side::Alice);
     router::narrow(&rig.lab, 1300).unwrap();
     for v6 in [false, true] {
@@ -189,7 +190,7 @@ fn a_stream_gets_through_a_narrow_way_and_what_was_learned_is_forgotten() {
             "-c",
             programs::BULK_SERVER,
             &TCP.to_string(),
-            &(4 << 20).to_string(),
+            &(1 << 20).to_string(),
         ]);
         let mut server = rig.lab.alice().spawn(server).unwrap();
         rig.lab.alice().wait_for_listener(Transport::Tcp, TCP, &mut server, PATIENCE).unwrap();
@@ -199,7 +200,7 @@ fn a_stream_gets_through_a_narrow_way_and_what_was_learned_is_forgotten() {
         let client =
             Program::new(program("python3")).args(["-c", programs::BULK_CLIENT, &from, &TCP.to_string()]);
         let done = rig.lab.bob().run_program(client, PATIENCE * 2).unwrap();
-        assert_eq!(done.out().trim(), format!("sha256 {digest} {}", 4 << 20), "{}", done.err());
+        assert_eq!(done.out().trim(), format!("sha256 {digest} {}", 1 << 20), "{}", done.err());
         assert_eq!(outbound(&rig, v6)["path_mtu"], 1300);
         until("it is forgotten", || outbound(&rig, v6)["path_mtu"] == 1500);
         assert_eq!(outbound(&rig, v6)["pmtu"]["learned"], false);

@@ -12,6 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crypto::Registry;
+use engine::IcmpPolicy;
 use netio::cgroup::Cgroup;
 use netio::clear::ClearSender;
 use netio::raw::{Kind, RawReceiver, RawSender};
@@ -429,7 +430,7 @@ fn halves(
     let outbound = engine::Outbound::new(spd, u64::from_ne_bytes(seed));
     let mut outbound = outbound.behind_the_kernel_half().gathering();
     let mut inbound = engine::Inbound::new(config.esp.port);
-    outbound.set_icmp(config.icmp.outer.clone());
+    outbound.set_icmp(IcmpPolicy { port: config.esp.port, ..config.icmp.outer.clone() });
     inbound.set_icmp(config.icmp.inner.clone());
     if let Some(state) = state {
         let count = (state.outbound.len(), state.inbound.len());

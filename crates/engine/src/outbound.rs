@@ -26,6 +26,7 @@ use crate::fit::{self, Fit};
 use crate::hold::Holds;
 use crate::mss;
 use crate::pmtu::Listening;
+use crate::quoted;
 use crate::tally::{About, Dropped, Tally};
 use gather::{Gather, Hands};
 use ipsec::{Codec, slot};
@@ -206,7 +207,7 @@ impl Outbound {
         } else if forwarded::is_forwarded(&packet.meta) {
             Err(DropReason::NoSpdEntry)
         } else {
-            self.answer(&mut packet.meta, &flow)
+            self.answer(&mut packet, headers, &flow)
         };
         let course = match course {
             Ok(Course::Protect(_)) => course,
@@ -251,11 +252,24 @@ impl Outbound {
 
     /// An answer that the kernel made without a socket (a reset, an unreachable, an echo reply) to a protected packet
     /// leaves under the protection that packet had, or not at all.
-    fn answer(&mut self, meta: &mut Meta, flow: &Flow) -> Result<Course, DropReason> {
+    fn answer(
+        &mut self,
+        packet: &mut Packet<Inner>,
+        headers: &Headers,
+        flow: &Flow,
+    ) -> Result<Course, DropReason> {
+        let back = quoted::return_flow(packet.bytes(), headers);
+        let meta = &mut packet.meta;
         let low = meta.mark & record::APP_MASK;
         meta.app = AppId(u16::try_from(low).unwrap_or_default());
         meta.services = Services::AUTHENTICATED;
-        self.sad.find(meta.app, flow, meta.services).map(Course::Protect)
+        let found = self.sad.find(meta.app, flow, meta.services);
+        // An error that nothing carries goes where the return traffic of what it quotes would (RFC 4301 section 6.2).
+        let found = match (found, back) {
+            (Err(DropReason::NoSa), Some(back)) => self.sad.find(meta.app, &back, meta.services),
+            (found, _) => found,
+        };
+        found.map(Course::Protect)
     }
 
     /// Stage 2: the last fragment missing becomes the whole packet and goes on.

@@ -41,6 +41,8 @@ impl IcmpKind {
 /// What unauthenticated ICMP errors may do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IcmpPolicy {
+    /// The UDP port that ESP leaves from: datagrams of other ports are other programs'.
+    pub port: u16,
     /// Those that are looked at; any other ends as [`DropReason::IcmpRefused`].
     pub accept: Vec<IcmpKind>,
     /// Those that are looked at in a second.
@@ -56,7 +58,7 @@ impl Default for IcmpPolicy {
             IcmpKind { version: 4, kind: 3, code: Some(4) },
             IcmpKind { version: 6, kind: 2, code: None },
         ];
-        IcmpPolicy { accept, per_second: 256, path: PathMtuLimits::default() }
+        IcmpPolicy { port: ipsec::udp_encap::PORT, accept, per_second: 256, path: PathMtuLimits::default() }
     }
 }
 
@@ -96,7 +98,7 @@ impl Outbound {
     ) -> Option<DropReason> {
         packet.meta.received = now;
         let heard = match IcmpError::parse(packet.bytes()) {
-            Ok(error) if !is_ours(&error.quote) => None,
+            Ok(error) if !is_ours(&error.quote, self.listening.policy.port) => None,
             Ok(error) => {
                 if let Some((spi, sequence)) = error.quote.name {
                     (packet.meta.spi, packet.meta.sequence) = (spi, sequence.into());
@@ -191,13 +193,10 @@ fn teach(
 }
 
 /// Whether the packet could have been of an association at all.
-fn is_ours(quote: &Quote) -> bool {
+fn is_ours(quote: &Quote, port: u16) -> bool {
     match quote.protocol {
         protocol::ESP | protocol::AH => true,
-        // The quotation of another datagram would have to look like ESP, or end too early to tell.
-        protocol::UDP => {
-            quote.ports.is_some_and(|(src, _)| src == ipsec::udp_encap::PORT) || quote.name.is_some()
-        }
+        protocol::UDP => quote.ports.is_some_and(|(src, _)| src == port),
         _ => false,
     }
 }

@@ -55,6 +55,35 @@ pub(crate) fn admits(
     }
 }
 
+/// Of an ICMP error about to leave: the flow of the packets that go back to the sender of what it quotes.
+#[cold]
+pub(crate) fn return_flow(bytes: &[u8], headers: &Headers) -> Option<Flow> {
+    let (is_error, ..) = read(headers, headers.upper(bytes))?;
+    let quoted = icmp::quoted_flow(headers.upper(bytes).get(icmp::HEADER_LEN..)?).filter(|_| is_error)?;
+    Some(Flow {
+        local: quoted.remote,
+        remote: quoted.local,
+        local_port: quoted.remote_port,
+        remote_port: quoted.local_port,
+        protocol: quoted.protocol,
+    })
+}
+
+/// Whether it is an error, its type and its code; `None` if it is no ICMP of its IP version, or too short for any.
+fn read(headers: &Headers, upper: &[u8]) -> Option<(bool, u8, u8)> {
+    match (headers.version, headers.protocol) {
+        (4, protocol::ICMP) => {
+            let view = Icmpv4::new_checked(upper).ok()?;
+            Some((view.is_error(), view.kind(), view.code()))
+        }
+        (6, protocol::ICMPV6) => {
+            let view = Icmpv6::new_checked(upper).ok()?;
+            Some((view.is_error(), view.kind(), view.code()))
+        }
+        _ => None,
+    }
+}
+
 #[cold]
 fn admits_icmp(
     policy: &InnerIcmp,
@@ -64,18 +93,8 @@ fn admits_icmp(
     admitted: Result<(), DropReason>,
 ) -> Result<(), DropReason> {
     let upper = headers.upper(bytes);
-    let read = match (headers.version, headers.protocol) {
-        (4, protocol::ICMP) => {
-            Icmpv4::new_checked(upper).map(|view| (view.is_error(), view.kind(), view.code()))
-        }
-        (6, protocol::ICMPV6) => {
-            Icmpv6::new_checked(upper).map(|view| (view.is_error(), view.kind(), view.code()))
-        }
-        // The other version's ICMP, which no host takes for ICMP.
-        _ => return admitted,
-    };
-    // Too short for an error: the selectors decide, and the host refuses it.
-    let Ok((true, kind, code)) = read else { return admitted };
+    // Too short for an error, or the other version's ICMP: the selectors decide, and the host refuses it.
+    let Some((true, kind, code)) = read(headers, upper) else { return admitted };
     if !IcmpKind::lists(&policy.accept, headers.version, kind, code) {
         return Err(DropReason::IcmpRefused);
     }

@@ -275,7 +275,7 @@ fn errors_about_other_programs_packets_are_nobodys() {
     let mut alice = sender(&config);
     let (from, to) = hosts(false);
     let tcp = tcp_packet((from, 4500), (to, 80), 1, Flags::ACK, true, &[0; 1400]);
-    let dns = udp_packet((from, 5353), (to, 53), 0, true, &[0; 4]);
+    let dns = udp_packet((from, 5353), (to, 53), 0, true, &[7; 400]);
     for bytes in [tcp, dns] {
         assert_eq!(alice.hear(&too_big(1200, &bytes)), None);
     }

@@ -148,3 +148,29 @@ fn types_pass_by_the_list() {
         assert_eq!(answer, Err(DropReason::IcmpRefused));
     }
 }
+
+#[test]
+fn an_answer_that_nothing_carries_leaves_with_the_return_traffic() {
+    for v6 in [false, true] {
+        // An association for datagrams to and from port 53 of this side alone.
+        let config = config(v6);
+        let only = sadb::spd::PortRange { first: 53, last: 53 };
+        let selectors = Selectors { protocol: Some(protocol::UDP), local_ports: only, ..config.selectors };
+        let mut alice = Sender::new(mandatory(), &[SaConfig { selectors, ..config.clone() }]);
+        let proven = wire::record::PROOF | wire::record::AUTHENTICATED | wire::record::ENCRYPTED;
+        let kind = if v6 { 1 } else { 3 };
+        // A router of Alice's side says of a datagram from Bob's side that nobody takes it.
+        let about = |port: u16| {
+            let quoted = udp_packet((host(v6, 2), 40_000), (host(v6, 1), port), 0, true, &[1; 40]);
+            let message = [&[kind, 3, 0, 0, 0, 0, 0, 0][..], &quoted].concat();
+            let number = if v6 { protocol::ICMPV6 } else { protocol::ICMP };
+            ip_packet(host(v6, 9), host(v6, 2), number, 0, false, &message)
+        };
+        let sent = alice.send(reflected(proven, &about(53)));
+        assert_eq!(sent.len(), 1);
+        // At Bob's it is checked in the same way.
+        let mut bob = Receiver::new(&[SaConfig { selectors, ..config.clone() }]);
+        bob.handle(sent[0].bytes()).unwrap();
+        assert_eq!(alice.refuse(reflected(proven, &about(54))).reason, DropReason::NoSa);
+    }
+}
