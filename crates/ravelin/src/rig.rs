@@ -58,6 +58,7 @@ pub struct Rig {
     binary: PathBuf,
     daemon: PathBuf,
     name: String,
+    settings: String,
     daemons: [Option<Running>; 2],
 }
 
@@ -73,7 +74,8 @@ impl Rig {
         fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
         let lab = Lab::build(&LabOptions { name: name.clone(), segmentation: *segmentation })?;
         let daemon = daemon.as_ref().unwrap_or(binary).clone();
-        Ok(Rig { lab, folder, binary: binary.clone(), daemon, name: name.clone(), daemons: [None, None] })
+        let (binary, name) = (binary.clone(), name.clone());
+        Ok(Rig { lab, folder, binary, daemon, name, settings: String::new(), daemons: [None, None] })
     }
 
     /// Remove everything that a rig of this name made or left: daemons, kernel half, hosts, files.
@@ -121,6 +123,11 @@ impl Rig {
         fs::write(self.policy_file(side), text).context("writing a policy")
     }
 
+    /// Further lines for the configuration of daemons that are started from now on; tables only (`[crypto]`).
+    pub fn set_settings(&mut self, tables: &str) {
+        tables.clone_into(&mut self.settings);
+    }
+
     /// Start a host's daemon with the policy written before; returns when it answers.
     ///
     /// # Errors
@@ -146,10 +153,11 @@ impl Rig {
         let config = self.config_file(side);
         let host = self.lab.host(side);
         let text = format!(
-            "instance = \"{}\"\npolicy = \"{}\"\nuplinks = [\"eth0\"]\ncgroup = \"{}\"\n",
+            "instance = \"{}\"\npolicy = \"{}\"\nuplinks = [\"eth0\"]\ncgroup = \"{}\"\n{}",
             self.instance(side),
             self.policy_file(side).display(),
             host.cgroup().path().display(),
+            self.settings,
         );
         fs::write(&config, text).context("writing a configuration")?;
         let run = Program::new(&self.daemon).arg("run").arg("--config").arg(&config).args(args);
