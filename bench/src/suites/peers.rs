@@ -109,7 +109,32 @@ pub(super) fn run(filter: &str, report: &mut Report) -> anyhow::Result<()> {
         contenders.sort_by_key(|contender| place(contender.name));
         record(&contenders, flows, &ciphers, &mut figures);
     }
+    println!("{}", summary(report));
     Ok(())
+}
+
+/// The figures that matter most, one line a peer, as Markdown.
+fn summary(report: &Report) -> String {
+    let find = |name: &str| report.figures().iter().find(|figure| figure.name == name);
+    let mut text = "| | Gbit/s, 1 flow | CPU ns/byte, sender / receiver | Gbit/s, 8 flows | CPU ns/byte, sender / receiver |\n\
+                    |---|---|---|---|---|\n"
+        .to_owned();
+    for name in NAMES {
+        let Some(_) = find(&format!("peers.{name}.1.gbit")) else { continue };
+        text.push_str(&format!("| {name} |"));
+        for flows in [1, 8] {
+            let cell = |part: &str| find(&format!("peers.{name}.{flows}.{part}"));
+            if let Some(gbit) = cell("gbit") {
+                text.push_str(&format!(" {:.2} ({:.2} to {:.2}) |", gbit.value, gbit.min, gbit.max));
+            }
+            match (cell("tx_ns_per_byte"), cell("rx_ns_per_byte")) {
+                (Some(tx), Some(rx)) => text.push_str(&format!(" {:.2} / {:.2} |", tx.value, rx.value)),
+                _ => text.push_str(" |"),
+            }
+        }
+        text.push('\n');
+    }
+    text
 }
 
 /// In this order they are built and shown.
