@@ -168,7 +168,9 @@ impl Scale {
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
 fn text(area: &Area<'_>, what: &str, at: (i32, i32), side: HPos, size: i32) -> Result<(), Box<dyn Error>> {
-    let style = ("sans-serif", size).into_font().color(&BLACK).pos(Pos::new(side, VPos::Center));
+    // The library makes fonts smaller than it is told, to leave room for a line.
+    let style =
+        ("sans-serif", f64::from(size) * 1.24).into_font().color(&BLACK).pos(Pos::new(side, VPos::Center));
     Ok(area.draw(&Text::new(what, at, style))?)
 }
 
