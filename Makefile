@@ -20,10 +20,16 @@ PACKAGES := ca-certificates gcc g++ libc6-dev make pkg-config clang llvm libelf-
 	iperf3 openssl python3 \
 	strongswan-swanctl charon-systemd libstrongswan-standard-plugins libstrongswan-extra-plugins libcharon-extra-plugins
 
-.PHONY: help deps build demo test lint bench fuzz doc deny clean
+# Peers that only `make bench-peers` runs. Others come as a Go module and as crates (bench/src/peers/install.rs).
+BENCH_PACKAGES := openvpn wireguard-tools
+ifeq ($(shell command -v go || ls /usr/local/go/bin/go 2>/dev/null),)
+BENCH_PACKAGES += golang-go
+endif
+
+.PHONY: help deps build demo test lint bench bench-peers bench-packages bench-paper-001 fuzz doc deny clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z%-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9%-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' Makefile
 
 # The tests start strongSwan in namespaces of their own: an IKE service of this host must not come with the package.
 deps: ## Install what is missing (Debian packages; as root)
@@ -60,6 +66,28 @@ bench: deps ## All figures (bench-NAME for one); lines go to target/bench
 
 bench-%: deps
 	cargo run --locked --release --package bench -- $* </dev/null
+
+bench-peers: bench-packages ## Ravelin beside other tunnels in user space (docs/benchmarks.md)
+	cargo run --locked --release --package bench -- peers </dev/null
+
+bench-paper-001: deps ## The measurements of paper 001 again, with plots in docs/papers/001
+	cargo run --locked --release --package bench -- paper-001 </dev/null
+
+# A peer that cannot be installed is a line of the report, no failure.
+bench-packages: deps
+	@command -v dpkg-query >/dev/null || exit 0; \
+	missing=(); \
+	for package in $(BENCH_PACKAGES); do \
+		[ "$$(dpkg-query -W -f='$${db:Status-Status}' $$package 2>/dev/null || true)" = installed ] || missing+=($$package); \
+	done; \
+	[ $${#missing[@]} -gt 0 ] || exit 0; \
+	if [[ " $${missing[*]} " == *" openvpn "* && -d /run/systemd/system ]]; then systemctl mask openvpn.service; fi; \
+	export DEBIAN_FRONTEND=noninteractive; \
+	apt-get update -q </dev/null || true; \
+	for package in "$${missing[@]}"; do \
+		apt-get install -y -q -o DPkg::Lock::Timeout=300 --no-install-recommends $$package </dev/null \
+			|| echo "$$package cannot be installed; going on without it" >&2; \
+	done
 
 SECONDS_EACH ?= 60
 fuzz: deps ## Fuzz every target for SECONDS_EACH=60 seconds, noted in fuzz/log.jsonl (needs a nightly toolchain)

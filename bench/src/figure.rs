@@ -48,7 +48,7 @@ pub struct Figure {
     pub name: String,
     /// Median of the rounds.
     pub value: f64,
-    /// Unit: `ratio`, `ns`, `ns/byte`.
+    /// Unit: `ratio`, `ns`, `ns/byte`, `Gbit/s`, `us`, `%`.
     pub unit: &'static str,
     /// Lowest round.
     pub min: f64,
@@ -95,16 +95,31 @@ impl Figure {
     }
 }
 
+/// Something that could not be measured here, and why. It is no failure: a peer may be missing.
+#[derive(Clone, Debug, Serialize)]
+pub struct Absent {
+    /// What its figures' names begin with.
+    pub name: String,
+    /// The reason.
+    pub absent: String,
+}
+
 /// The figures of one suite.
 #[derive(Debug, Default)]
 pub struct Report {
     figures: Vec<Figure>,
+    absent: Vec<Absent>,
 }
 
 impl Report {
     /// Add a figure.
     pub fn push(&mut self, figure: Figure) {
         self.figures.push(figure);
+    }
+
+    /// Say that something cannot be measured here.
+    pub fn absent(&mut self, name: impl Into<String>, reason: impl Into<String>) {
+        self.absent.push(Absent { name: name.into(), absent: reason.into() });
     }
 
     /// The figures so far.
@@ -133,6 +148,9 @@ impl Report {
             let target = format!("{}{mark}", f.sense.text());
             line([&f.name, &format!("{:.3}", f.value), f.unit, &range, &target, &f.anchor]);
         }
+        for Absent { name, absent } in &self.absent {
+            let _ = writeln!(text, "{name:width$}    absent: {absent}");
+        }
         text
     }
 
@@ -147,6 +165,10 @@ impl Report {
         let mut file = std::io::BufWriter::new(std::fs::File::create(path)?);
         for figure in &self.figures {
             serde_json::to_writer(&mut file, figure)?;
+            file.write_all(b"\n")?;
+        }
+        for absent in &self.absent {
+            serde_json::to_writer(&mut file, absent)?;
             file.write_all(b"\n")?;
         }
         file.flush()

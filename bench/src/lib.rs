@@ -11,6 +11,8 @@ pub mod flow;
 pub mod interleave;
 pub mod load;
 pub mod null;
+pub mod paper;
+pub mod peers;
 pub mod process;
 pub mod product;
 pub mod stage;

@@ -4,6 +4,7 @@ use crate::interleave::{median, timed};
 use anyhow::{Context, bail, ensure};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::time::{Duration, Instant};
 
 /// Calls between two looks at the clock.
 const BATCH: usize = 1000;
@@ -11,13 +12,28 @@ const BATCH: usize = 1000;
 const REQUEST: usize = 64;
 /// Octets that a server answers with: more than one segment.
 const ANSWER: usize = 4096;
+/// How long a sink waits for the first datagram, and for the next one.
+const FIRST: Duration = Duration::from_secs(20);
+const NEXT: Duration = Duration::from_millis(200);
+/// A sink answers every so many datagrams, and a paced sender has at most twice as many under way: less than any queue holds.
+const CREDIT: usize = 16;
+/// How long a paced sender waits for an answer before it takes what is under way for lost.
+const LOST: Duration = Duration::from_millis(50);
+/// How long a paced sender sends at most.
+const LONGEST: Duration = Duration::from_secs(1);
+/// Octets that a sink's socket may hold, so that little is lost behind what is measured.
+const QUEUE: usize = 8 << 20;
 
 /// Do what the arguments say:
 ///
 /// - `connects PEER FORBIDDEN COUNT`: so many connect() calls to the peer on one UDP socket; prints `refused` or `allowed`
 ///   (what connect() to the forbidden peer answered) and the nanoseconds of CPU time a call, median of batches;
 /// - `serve ADDRESS`: answer TCP connections, one after the other, without end;
-/// - `ask ADDRESS COUNT`: so many TCP connections, one after the other: a request, an answer, the end.
+/// - `ask ADDRESS COUNT`: so many TCP connections, one after the other: a request, an answer, the end;
+/// - `blast ADDRESS LEN COUNT`: so many datagrams of so many octets, as fast as the socket takes them; prints how many were sent
+///   and the nanoseconds;
+/// - `pace ADDRESS LEN COUNT`: the same, as fast as the sink answers, and for a second at most;
+/// - `sink ADDRESS`: count datagrams until there are no more; prints how many, their octets, and the nanoseconds from first to last.
 ///
 /// # Errors
 /// On other arguments, and as the network says.
@@ -27,7 +43,13 @@ pub fn run(args: &[String]) -> anyhow::Result<()> {
         ["connects", peer, forbidden, count] => connects(peer.parse()?, forbidden.parse()?, count.parse()?),
         ["serve", address] => serve(address.parse()?),
         ["ask", address, count] => ask(address.parse()?, count.parse()?),
-        _ => bail!("usage: bench load (connects PEER FORBIDDEN COUNT | serve ADDRESS | ask ADDRESS COUNT)"),
+        ["blast", address, len, count] => blast(address.parse()?, len.parse()?, count.parse()?, false),
+        ["pace", address, len, count] => blast(address.parse()?, len.parse()?, count.parse()?, true),
+        ["sink", address] => sink(address.parse()?),
+        _ => bail!(
+            "usage: bench load (connects PEER FORBIDDEN COUNT | serve ADDRESS | ask ADDRESS COUNT | \
+             (blast | pace) ADDRESS LEN COUNT | sink ADDRESS)"
+        ),
     }
 }
 
@@ -69,13 +91,78 @@ fn ask(address: SocketAddr, count: usize) -> anyhow::Result<()> {
     Ok(())
 }
 
+fn blast(address: SocketAddr, len: usize, count: usize, paced: bool) -> anyhow::Result<()> {
+    let socket = UdpSocket::bind("0.0.0.0:0")?;
+    socket.connect(address)?;
+    socket.set_read_timeout(Some(LOST))?;
+    let datagram = vec![0x5a; len];
+    let (mut sent, mut under_way, start) = (0, 0, Instant::now());
+    for _ in 0..count {
+        if paced && start.elapsed() >= LONGEST {
+            break;
+        }
+        match socket.send(&datagram) {
+            Ok(_) => {}
+            // A full queue below: the datagram is lost like one that the wire loses.
+            Err(error) if error.raw_os_error() == Some(rustix::io::Errno::NOBUFS.raw_os_error()) => {}
+            Err(error) => return Err(error).context("sending"),
+        }
+        (sent, under_way) = (sent + 1, under_way + 1);
+        if paced && under_way >= 2 * CREDIT {
+            under_way = match socket.recv(&mut [0]) {
+                Ok(_) => under_way - CREDIT,
+                Err(error) if waited(&error) => 0,
+                Err(error) => return Err(error).context("waiting for the sink"),
+            };
+        }
+    }
+    println!("{sent} {}", start.elapsed().as_nanos());
+    Ok(())
+}
+
+/// Whether a socket had nothing within its time.
+fn waited(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
+}
+
+fn sink(address: SocketAddr) -> anyhow::Result<()> {
+    let socket = UdpSocket::bind(address)?;
+    rustix::net::sockopt::set_socket_recv_buffer_size_force(&socket, QUEUE)?;
+    socket.set_read_timeout(Some(FIRST))?;
+    let mut buffer = vec![0; 65536];
+    let (mut datagrams, mut octets) = (0u64, 0);
+    let mut span: Option<(Instant, Instant)> = None;
+    loop {
+        match socket.recv_from(&mut buffer) {
+            Ok((len, sender)) => {
+                let now = Instant::now();
+                (datagrams, octets) = (datagrams + 1, octets + len);
+                span = Some((span.map_or(now, |(first, _)| first), now));
+                if datagrams == 1 {
+                    socket.set_read_timeout(Some(NEXT))?;
+                }
+                if datagrams.is_multiple_of(CREDIT as u64) {
+                    // The sender may be gone, or may not want answers.
+                    let _ = socket.send_to(&[0], sender);
+                }
+            }
+            Err(error) if waited(&error) => break,
+            // An answer to a sender that has ended.
+            Err(error) if error.kind() == ErrorKind::ConnectionRefused => {}
+            Err(error) => return Err(error).context("receiving"),
+        }
+    }
+    println!("{datagrams} {octets} {}", span.map_or(0, |(first, last)| (last - first).as_nanos()));
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn arguments_that_are_none_are_refused() {
-        for args in [&["connects"][..], &[], &["ask", "nowhere", "3"], &["serve", "127.0.0.1"]] {
+        for args in [&["connects"][..], &[], &["ask", "nowhere", "3"], &["serve", "127.0.0.1"], &["sink"]] {
             let args: Vec<String> = args.iter().map(|&arg| arg.to_owned()).collect();
             assert!(run(&args).is_err(), "{args:?}");
         }

@@ -1,4 +1,4 @@
-//! `bench [SUITE...]`: measure (all suites if none is named), print, write `target/bench/SUITE.jsonl`. Exit 1 if a figure
+//! `bench [SUITE...]`: measure (if none is named, all but those that run on demand), print, write `target/bench/SUITE.jsonl`. Exit 1 if a figure
 //! missed its target or could not be measured.
 //! `bench SUITE:TEXT` measures and prints only the figures whose name holds the text, for profiling.
 //!
@@ -26,13 +26,14 @@ fn main() -> ExitCode {
 }
 
 fn measure(mut names: Vec<String>) -> ExitCode {
-    let known = || suites::ALL.iter().map(|(name, _)| *name).collect::<Vec<_>>();
+    let all = || suites::ALL.iter().chain(suites::ON_DEMAND);
+    let known = || all().map(|(name, _)| *name).collect::<Vec<_>>();
     if names.iter().any(|name| name.starts_with('-')) {
         eprintln!("usage: bench [SUITE[:TEXT]...]   (suites: {})", known().join(", "));
         return ExitCode::from(2);
     }
     if names.is_empty() {
-        names = known().into_iter().map(String::from).collect();
+        names = suites::ALL.iter().map(|(name, _)| String::from(*name)).collect();
     }
     if cfg!(debug_assertions) {
         eprintln!("bench: this is a debug build; its figures mean nothing (use --release)");
@@ -40,7 +41,7 @@ fn measure(mut names: Vec<String>) -> ExitCode {
     let mut ok = true;
     for name in &names {
         let (name, filter) = name.split_once(':').unwrap_or((name, ""));
-        let Some((_, parts)) = suites::ALL.iter().find(|(known, _)| *known == name) else {
+        let Some((_, parts)) = all().find(|(known, _)| *known == name) else {
             eprintln!("bench: no suite is called {name:?}; there are: {}", known().join(", "));
             return ExitCode::from(2);
         };

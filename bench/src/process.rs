@@ -3,6 +3,7 @@
 use anyhow::Context;
 use std::collections::BTreeMap;
 use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
 /// CPU time of all threads of a process, in user and kernel mode, to the nanosecond (what `utime` and `stime` are scaled
@@ -20,6 +21,37 @@ pub fn cpu_time(pid: u32) -> anyhow::Result<Duration> {
         sum += first.with_context(|| format!("{}: `{text}`", path.display()))?;
     }
     Ok(Duration::from_nanos(sum))
+}
+
+/// CPU time of everything that ever ran in a cgroup and below it, in user and kernel mode (`cpu.stat`): as [`cpu_time`], but
+/// programs that have ended count too.
+///
+/// # Errors
+/// If it is gone.
+pub fn cgroup_time(cgroup: &Path) -> anyhow::Result<Duration> {
+    let path = cgroup.join("cpu.stat");
+    let text = fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
+    let micros = text.lines().find_map(|line| line.strip_prefix("usage_usec ")?.trim().parse::<u64>().ok());
+    Ok(Duration::from_micros(micros.with_context(|| format!("{}: `{text}`", path.display()))?))
+}
+
+/// CPU time of the kernel's threads for soft interrupts (`ksoftirqd`). What they do is on nobody's account.
+///
+/// # Errors
+/// If /proc cannot be read.
+pub fn softirq_time() -> anyhow::Result<Duration> {
+    let mut sum = Duration::ZERO;
+    for entry in fs::read_dir("/proc").context("reading /proc")? {
+        let entry = entry?;
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else {
+            continue;
+        };
+        let name = fs::read_to_string(entry.path().join("comm")).unwrap_or_default();
+        if name.starts_with("ksoftirqd/") {
+            sum += cpu_time(pid)?;
+        }
+    }
+    Ok(sum)
 }
 
 /// Runs and nanoseconds of BPF programs, while statistics were on.

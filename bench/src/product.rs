@@ -38,23 +38,29 @@ pub fn own() -> anyhow::Result<PathBuf> {
 /// Into `folder`, which is `TARGET/release` or `TARGET/debug`.
 fn build(cargo: &Path, folder: &Path) -> anyhow::Result<()> {
     let target = folder.parent().context("this program is in no target folder")?;
-    let mut command = Command::new(cargo);
+    let mut command = plain(cargo);
     // Both packages, though this one is done: the dependencies then have the features that they were just built with.
     command.args(["build", "--quiet", "--locked", "--package", "bench", "--package", "ravelin"]);
     command.arg("--target-dir").arg(target);
     if folder.ends_with("release") {
         command.arg("--release");
     }
-    // What Cargo tells the programs that it runs would look to build scripts like a change, and everything be built again.
+    let status = command.stdin(Stdio::null()).status().context("running cargo")?;
+    ensure!(status.success(), "the ravelin program cannot be built");
+    Ok(())
+}
+
+/// A command without what Cargo tells the programs that it runs: to build scripts it would look like a change, and everything
+/// be built again.
+pub fn plain(program: &Path) -> Command {
+    let mut command = Command::new(program);
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();
         if text == "CARGO" || text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") {
             command.env_remove(&name);
         }
     }
-    let status = command.stdin(Stdio::null()).status().context("running cargo")?;
-    ensure!(status.success(), "the ravelin program cannot be built");
-    Ok(())
+    command
 }
 
 /// Be a daemon: `--config FILE`, as `ravelin run`, and possibly [`NULL`].

@@ -142,6 +142,11 @@ impl Charon {
         Ok(())
     }
 
+    /// The daemon's process id.
+    pub fn pid(&self) -> u32 {
+        self.daemon.pid()
+    }
+
     /// End it at once, so that it tells its peer nothing and the peer keeps its associations.
     ///
     /// # Errors

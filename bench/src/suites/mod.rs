@@ -3,7 +3,9 @@
 mod engine;
 mod hooks;
 mod null;
+mod paper_001;
 mod path;
+mod peers;
 mod sa;
 mod segment;
 
@@ -15,6 +17,9 @@ pub type Part = fn(filter: &str, &mut Report) -> anyhow::Result<()>;
 /// Every suite there is: its figures go to one file.
 pub const ALL: &[(&str, &[Part])] =
     &[("engine", &[engine::run, sa::run, hooks::run, path::run]), ("null", &[segment::run, null::run])];
+
+/// Suites that need more than `make deps` installs, or long: they run only when they are named.
+pub const ON_DEMAND: &[(&str, &[Part])] = &[("peers", &[peers::run]), ("paper-001", &[paper_001::run])];
 
 /// The report, for a part whose figures come together.
 struct Wanted<'a> {

@@ -95,9 +95,18 @@ impl Tunnel {
         Ok(Tunnel { way, carriers, lab, iperf3: iperf3.to_owned() })
     }
 
+    /// The two hosts.
+    pub(super) fn lab(&self) -> &Lab {
+        &self.lab
+    }
+
+    /// The carriers' process ids, alice's first.
+    pub(super) fn pids(&self) -> [u32; 2] {
+        self.carriers.each_ref().map(Running::pid)
+    }
+
     pub(super) fn flow(&self, octets: u64, flows: u32) -> anyhow::Result<Flow> {
-        let pids = self.carriers.each_ref().map(Running::pid);
-        let flow = flow::bulk(&self.lab, &self.iperf3, pids, octets, flows);
+        let flow = flow::bulk(&self.lab, &self.iperf3, self.pids(), octets, flows);
         let said = || self.carriers.each_ref().map(Running::output).concat();
         Ok(flow.with_context(|| format!("a flow by {}; {}", self.way.name(), said()))?.0)
     }

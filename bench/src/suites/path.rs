@@ -112,7 +112,7 @@ fn record(rounds: &[Round], flows: u32, figures: &mut Wanted<'_>) {
 }
 
 /// CPU time that the bare cipher takes for an octet.
-fn bare(suite: SuiteId) -> anyhow::Result<f64> {
+pub(super) fn bare(suite: SuiteId) -> anyhow::Result<f64> {
     let mut cipher = Bare::new(suite);
     let mut packets = vec![[0x5a; PACKET]; 64];
     let before = process::cpu_time(std::process::id())?;
