@@ -94,7 +94,7 @@ fn the_socket_follows_the_instance() {
 }
 
 /// (text, line, column, a part of the message, a part of the remedy)
-const FAULTS: [(&str, usize, usize, &str, &str); 42] = [
+const FAULTS: [(&str, usize, usize, &str, &str); 43] = [
     ("policy = \"p\"\n[esp]\nkeepalive = 0", 3, 13, "`keepalive` must be a number from 1 to 3600", "20"),
     ("policy = \"p\"\n[icmp]\naccept = \"icmp/3\"", 3, 10, "`accept` must be a list", "[] for none"),
     ("policy = \"p\"\n[icmp]\naccept = [\"icmp/8\"]", 3, 11, "\"icmp/8\" names no ICMP error", "icmp/TYPE"),
