@@ -201,12 +201,6 @@ fn sent(out: &mut Vec<Outcome>, buffers: &mut Buffers, read: usize) -> usize {
                 left -= 1;
                 device.put(packet.into_buf());
             }
-            // A long packet, sealed where it lies.
-            Outcome::Burst(burst) if burst.count() == 1 => {
-                count += 1;
-                left -= 1;
-                device.put(burst.into_buf());
-            }
             Outcome::Burst(burst) => {
                 count += burst.count();
                 bursts.push(burst.into_buf());
