@@ -95,17 +95,6 @@ impl Burst<stage::Scheduled> {
         })
     }
 
-    /// A burst of the one datagram that `buf` holds, to seal where it lies. `None` if the addresses are of two families, or it is
-    /// empty or too long.
-    pub fn of_one(buf: Buf, header: OuterHeader) -> Option<Self> {
-        let len = buf.len();
-        if len == 0 || len > max_len(&header) || header.src.is_ipv4() != header.dst.is_ipv4() {
-            return None;
-        }
-        let meta = BurstMeta::default();
-        Some(Burst { buf, header, meta, stride: len, count: 1, closed: true, stage: PhantomData })
-    }
-
     /// Room for the next datagram of `len` octets, at most the stride; what is in it is not defined. Nothing happens
     /// until [`Burst::commit`]. `None`: the burst has ended or has too little room left, or `len` is zero or
     /// too long.

@@ -9,14 +9,14 @@ use sadb::{OutboundSa, OutboundSad, SaIndex};
 use wire::ip::Headers;
 use wire::plain::Plain;
 use wire::stage::{Inner, Scheduled};
-use wire::{AppId, Buf, Burst, BurstMeta, DropReason, Flow, Meta, Packet, Pool, burst, segment};
+use wire::{AppId, Burst, BurstMeta, DropReason, Flow, Meta, Packet, Pool, burst, segment};
 
 use super::{Outcome, end};
 use crate::fit::Fit;
 use crate::tally::{About, Dropped, Tally};
 
 /// The longest packet that is copied to go with others. A longer one (there are few: super-packets are cut) is sealed where
-/// it lies and goes alone.
+/// it lies.
 const LONGEST_COPY: usize = 2048;
 
 /// The longest piece of a super-packet that goes with others: several of them must fit one burst.
@@ -94,9 +94,11 @@ impl Gather {
         headers: &Headers,
         fit: Fit,
     ) -> Option<Frame> {
-        if let Fit::Cut(longest) = fit
-            && longest.min(packet.meta.gso.size.into()) > LONGEST_PIECE
-        {
+        let fits = match fit {
+            Fit::Whole => packet.bytes().len() <= LONGEST_COPY,
+            Fit::Cut(longest) => longest.min(packet.meta.gso.size.into()) <= LONGEST_PIECE,
+        };
+        if !fits {
             return None;
         }
         // One that the mode refuses is refused there.
@@ -117,9 +119,6 @@ impl Gather {
     ) {
         let (meta, bytes) = (&packet.meta, packet.bytes());
         match fit {
-            Fit::Whole if bytes.len() > LONGEST_COPY => {
-                return self.alone(index, frame, packet, flow, hands);
-            }
             Fit::Whole => {
                 let body = bytes.get(frame.left_out()..).unwrap_or_default();
                 let write =
@@ -153,37 +152,6 @@ impl Gather {
             }
         }
         hands.pool.put(packet.into_buf());
-    }
-
-    /// A long packet: sealed where it lies, and a burst of its own.
-    fn alone(
-        &mut self,
-        index: SaIndex,
-        frame: &Frame,
-        packet: Packet<Inner>,
-        flow: &Flow,
-        hands: &mut Hands<'_>,
-    ) {
-        // It must not overtake what was before it.
-        self.close(hands);
-        let (meta, len) = (packet.meta, packet.bytes().len());
-        let mut buf = packet.into_buf();
-        let sealed = seal_alone(index, frame, &meta, &mut buf, hands);
-        let outer = hands.sad.get(index).map(|sa| frame.outer(sa, meta.may_fragment));
-        match sealed {
-            Ok(sequence) => {
-                if let Some(mut burst) = outer.and_then(|outer| Burst::of_one(buf, outer)) {
-                    let (received, app, inner_len) = (meta.received, meta.app, len as u32);
-                    burst.meta = BurstMeta { received, sequence, spi: frame.spi(), app, inner_len };
-                    hands.tally.protected.count(len);
-                    hands.out.push(Outcome::Burst(burst.advance()));
-                }
-            }
-            Err(reason) => {
-                hands.pool.put(buf);
-                refuse(index, &meta, len, reason, flow, hands);
-            }
-        }
     }
 
     /// One packet of `len` octets, among others of at most `longest`, which `write` writes.
@@ -314,39 +282,6 @@ impl Gather {
         hands.tally.lost(reason, burst.count() as u64);
         hands.pool.put(burst.into_buf());
     }
-}
-
-/// Everything around the packet that `buf` holds; its number.
-fn seal_alone(
-    index: SaIndex,
-    frame: &Frame,
-    meta: &Meta,
-    buf: &mut Buf,
-    hands: &mut Hands<'_>,
-) -> Result<u64, DropReason> {
-    let sa = hands.sad.get_mut(index).ok_or(DropReason::NoSa)?;
-    let (len, slot_len) = (buf.len(), frame.slot_len(buf.len()));
-    let room = if sa.config().endpoints.remote.is_ipv4() { burst::MAX_LEN_V4 } else { burst::MAX_LEN_V6 };
-    let payload = len.saturating_sub(frame.left_out());
-    let behind = slot_len.saturating_sub(frame.front() + payload);
-    if slot_len > room {
-        return Err(DropReason::TooLong);
-    }
-    if buf.headroom() + frame.left_out() < frame.front() || buf.tailroom() < behind {
-        return Err(DropReason::NoRoom);
-    }
-    let now = meta.received;
-    sa.life.carry(now, sa.counters.packets + 1, sa.counters.bytes + len as u64)?;
-    let sequence = sa.take_sequence()?;
-    // Just asked for.
-    let front = buf.trim_front(frame.left_out()) && buf.push_front(frame.front()).is_some();
-    if !front || buf.push_back(behind).is_none() {
-        return Err(DropReason::NoRoom);
-    }
-    frame.write(buf.as_mut_slice(), len, sequence)?;
-    slot::seal(sa, sequence, std::iter::once(buf.as_mut_slice()))?;
-    sa.counters.carried(now, len);
-    Ok(sequence)
 }
 
 #[cold]

@@ -34,6 +34,7 @@ pub fn dummy(sa: &mut OutboundSa, now: Time, content: &[u8], pool: &mut Pool) ->
         let shape = sa.shape();
         let (limit, icv) = (usize::from(config.path_mtu), usize::from(shape.icv));
         let layout = Layout::new(config, &inner, content.len(), HEADER + usize::from(shape.iv), |layout| {
+            let limit = if layout.udp > 0 { limit } else { 0 };
             let room = limit.saturating_sub(layout.total() + icv);
             pad::within(layout.body, shape, room) + pad::TRAILER + icv
         })?;

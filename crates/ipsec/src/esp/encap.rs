@@ -26,6 +26,8 @@ pub(crate) fn seal(
         if tfc != Tfc::None {
             hiding = pad::hiding(tfc, layout.body, limit.saturating_sub(layout.total() + icv), align);
         }
+        // What goes through another member of a bundle must not grow for nothing.
+        let limit = if layout.udp > 0 { limit } else { 0 };
         let room = limit.saturating_sub(layout.total() + icv + hiding);
         hiding + pad::within(layout.body + hiding, shape, room) + pad::TRAILER + icv
     })?;

@@ -140,12 +140,6 @@ impl Frame {
         }
     }
 
-    /// The SPI of the association.
-    #[inline]
-    pub fn spi(&self) -> u32 {
-        self.spi
-    }
-
     /// Octets of the inner packet's IP header that stay out of the slot: none in tunnel mode.
     #[inline]
     pub fn left_out(&self) -> usize {
