@@ -75,11 +75,11 @@ fn the_socket_follows_the_instance() {
 /// (text, line, column, a part of the message, a part of the remedy)
 const FAULTS: [(&str, usize, usize, &str, &str); 36] = [
     (
-        "policy = \"p\"\n[io]\nouter = \"af_xdp\"",
+        "policy = \"p\"\n[io]\nouter = \"dpdk\"",
         3,
         9,
-        "no way for outer packets is called \"af_xdp\"",
-        "use one of: udp, af_packet",
+        "no way for outer packets is called \"dpdk\"",
+        "use one of: udp, af_packet, af_xdp",
     ),
     ("policy = \"p\"\n[io]\nouter = \"af_paket\"", 3, 9, "no way for outer", "did you mean \"af_packet\"?"),
     ("policy = \"p\"\n[gateway]\nrules = \"r\"", 2, 1, "`inside` is missing", "inside = [\"lan0\"]"),
