@@ -1,4 +1,4 @@
-//! Compiles `bpf/sockmon.bpf.c` with clang and turns the counter table of `bpf/include/abi.h` into Rust.
+//! Compiles `bpf/sockmon.bpf.c` and `bpf/frames.bpf.c` with clang and turns the counter table of `bpf/include/abi.h` into Rust.
 //! Needs clang (13 or later) with the `bpf` target; libbpf's headers come from libbpf-sys. No download.
 
 use std::path::{Path, PathBuf};
@@ -24,26 +24,28 @@ fn main() {
         other => panic!("no BPF tracing headers for {other:?}"),
     };
     let clang = env::var("CLANG").unwrap_or_else(|_| "clang".into());
-    let status = Command::new(&clang)
-        .args(["-target", "bpf", "-O2", "-g", "-mcpu=v3", "-Wall", "-Wextra", "-Werror"])
-        .args(["-Wno-unused-parameter", "-Wno-missing-declarations", "-fno-stack-protector"])
-        .arg(format!("-D__TARGET_ARCH_{arch}"))
-        .arg("-I")
-        .arg(root.join("include"))
-        .arg("-I")
-        .arg(&public)
-        .arg("-I")
-        .arg(libbpf)
-        .arg("-c")
-        .arg(root.join("sockmon.bpf.c"))
-        .arg("-o")
-        .arg(out.join("sockmon.bpf.o"))
-        .status();
-    match status {
-        Ok(status) if status.success() => {}
-        Ok(status) => panic!("{clang} could not compile bpf/sockmon.bpf.c: {status}"),
-        Err(error) => {
-            panic!("cannot run {clang}: {error}. Install it (Debian: apt-get install clang) or set CLANG")
+    for name in ["sockmon", "frames"] {
+        let status = Command::new(&clang)
+            .args(["-target", "bpf", "-O2", "-g", "-mcpu=v3", "-Wall", "-Wextra", "-Werror"])
+            .args(["-Wno-unused-parameter", "-Wno-missing-declarations", "-fno-stack-protector"])
+            .arg(format!("-D__TARGET_ARCH_{arch}"))
+            .arg("-I")
+            .arg(root.join("include"))
+            .arg("-I")
+            .arg(&public)
+            .arg("-I")
+            .arg(&libbpf)
+            .arg("-c")
+            .arg(root.join(format!("{name}.bpf.c")))
+            .arg("-o")
+            .arg(out.join(format!("{name}.bpf.o")))
+            .status();
+        match status {
+            Ok(status) if status.success() => {}
+            Ok(status) => panic!("{clang} could not compile bpf/{name}.bpf.c: {status}"),
+            Err(error) => {
+                panic!("cannot run {clang}: {error}. Install it (Debian: apt-get install clang) or set CLANG")
+            }
         }
     }
 }

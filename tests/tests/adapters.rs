@@ -86,6 +86,20 @@ fn frames_carry_esp_past_the_ip_stack() {
 }
 
 #[test]
+fn af_xdp_carries_esp_past_the_ip_stack() {
+    let rig = build("rvl-xdp", ["af_xdp", "af_xdp"]);
+    associate(&rig).unwrap();
+    let capture = rig.lab.capture(CaptureOptions::default()).unwrap();
+    talk(&rig);
+    let wire = capture.evidence().unwrap();
+    assert_eq!(wire.clear, 0, "{:?}", wire.all_clear());
+    // No super-packets here: a frame for each datagram.
+    assert!(wire.esp > 20_000, "{}", wire.esp);
+    let sent = count_of_bulk(&rig);
+    assert!(sent < 30, "the IP stack sent {sent} datagrams");
+}
+
+#[test]
 fn frames_and_sockets_understand_each_other() {
     let rig = build("rvl-half", ["af_packet", "udp"]);
     associate(&rig).unwrap();

@@ -10,6 +10,7 @@
 //! | [`udp`] | ESP in UDP (RFC 3948), whole IP packets on our side |
 //! | [`raw`] | bare ESP and AH (IP protocols 50 and 51), and ICMP errors about them |
 //! | [`packet`] | all of these as Ethernet frames, past the kernel's IP stack (packet(7)) |
+//! | [`xdp`] | the same over memory shared with the kernel (AF_XDP, copy mode) |
 //! | [`clear`] | whole IP packets that policy lets pass in clear |
 //! | [`eventfd`], [`poll`] | waking a thread, waiting for descriptors |
 //! | [`link`] | rtnetlink: devices, addresses, routes |
@@ -38,5 +39,6 @@ mod sockopt;
 pub mod sysctl;
 pub mod tun;
 pub mod udp;
+pub mod xdp;
 
 pub use error::{Error, Result};

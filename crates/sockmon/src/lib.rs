@@ -14,6 +14,7 @@ pub mod abi;
 mod adopt;
 mod detach;
 mod error;
+mod frames;
 mod gateway;
 mod identities;
 mod links;
@@ -26,6 +27,7 @@ mod sys;
 
 pub use detach::{Detached, detach, instances};
 pub use error::SockmonError;
+pub use frames::FrameSteering;
 pub use gateway::Span;
 pub use model::{
     Adopted, Attempt, Check, Event, Fault, Identity, LoadWarning, Options, ProgramStats, SocketInfo,

@@ -12,10 +12,13 @@ pub enum OuterIo {
     Udp,
     /// As Ethernet frames by packet sockets, past the kernel's IP stack.
     Packet,
+    /// As Ethernet frames by AF_XDP sockets.
+    Xdp,
 }
 
 impl OuterIo {
-    const WORDS: [(&'static str, OuterIo); 2] = [("udp", OuterIo::Udp), ("af_packet", OuterIo::Packet)];
+    const WORDS: [(&'static str, OuterIo); 3] =
+        [("udp", OuterIo::Udp), ("af_packet", OuterIo::Packet), ("af_xdp", OuterIo::Xdp)];
 }
 
 impl Reader<'_> {

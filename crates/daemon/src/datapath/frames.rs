@@ -1,4 +1,4 @@
-//! Outer packets as Ethernet frames in both threads (`outer = "af_packet"` in `[io]`).
+//! Outer packets as Ethernet frames in both threads (`outer = "af_packet"` or `"af_xdp"` in `[io]`).
 //!
 //! The kernel's sockets stay open, deaf, and carry what cannot leave as a frame.
 
@@ -7,12 +7,14 @@ use std::os::fd::AsFd;
 use netio::packet::{self, FrameDevice, FrameReceiver, FrameSender, Frames};
 use netio::raw::RawReceiver;
 use netio::udp::{Sent, UdpTransport};
-use netio::{clock, poll};
+use netio::{clock, poll, xdp};
+use sockmon::FrameSteering;
 use wire::{Burst, DropReason, Packet, Time, Train, stage};
 
 use super::inbound_thread::{InboundHalf, InboundThread, Tapped};
 use super::{Due, HOUSEKEEPING, Inbox, Murmur, Next, RECOVERY, pool};
 use crate::config::{Config, OuterIo};
+use crate::start::RunError;
 use crate::uplinks::Uplink;
 
 /// Uplinks whose frames can be waited for.
@@ -29,7 +31,7 @@ pub fn open(
     uplinks: &[Uplink],
     udp: &UdpTransport,
     raw: &[RawReceiver],
-) -> netio::Result<Option<(FrameSender, Vec<FrameReceiver>)>> {
+) -> Result<Option<(FrameSender, FramesIn)>, RunError> {
     let sockets = || udp.fds().into_iter().chain(raw.iter().map(AsFd::as_fd));
     if config.outer == OuterIo::Udp {
         // A daemon before us may have deafened what it handed over.
@@ -37,17 +39,41 @@ pub fn open(
         return Ok(None);
     }
     if uplinks.len() > DEVICES {
-        return Err(netio::Error::Unfit {
-            what: format!("frames can be taken from {DEVICES} uplinks, and there are {}", uplinks.len()),
-            remedy: "name fewer in `uplinks`, or use outer = \"udp\" in [io]".to_owned(),
-        });
+        return Err(RunError::Unfit(format!(
+            "frames can be taken from {DEVICES} uplinks, and there are {}; name fewer in `uplinks`, or use outer = \"udp\" in [io]",
+            uplinks.len()
+        )));
     }
     let devices = uplinks.iter().map(|uplink| FrameDevice::of(uplink.index));
     let devices = devices.collect::<netio::Result<Vec<_>>>()?;
-    let receivers = devices.iter().map(|device| FrameReceiver::open(device, config.esp.port));
-    let receivers = receivers.collect::<netio::Result<_>>()?;
+    let port = config.esp.port;
+    let mut receivers = Vec::new();
+    let mut steering = Vec::new();
+    let sender = if config.outer == OuterIo::Packet {
+        for device in &devices {
+            receivers.push(FrameReceiver::open(device, port)?);
+        }
+        FrameSender::open(devices)?
+    } else {
+        let mut senders = Vec::new();
+        for device in devices {
+            let (receiver, sender) = xdp::open(&device)?;
+            steering.push(FrameSteering::attach(device.index, receiver.as_fd(), port)?);
+            receivers.push(FrameReceiver::over(receiver, port));
+            senders.push((device, sender));
+        }
+        FrameSender::over(senders)?
+    };
     sockets().try_for_each(packet::deafen)?;
-    Ok(Some((FrameSender::open(devices)?, receivers)))
+    Ok(Some((sender, FramesIn { receivers, _steering: steering })))
+}
+
+/// Where frames arrive.
+#[derive(Debug, Default)]
+pub struct FramesIn {
+    pub(super) receivers: Vec<FrameReceiver>,
+    /// Sends them there as long as this lives.
+    _steering: Vec<FrameSteering>,
 }
 
 /// A packet as a frame; `None`: it has to leave by the kernel's sockets.
@@ -76,7 +102,7 @@ fn tell(frames: &mut Option<FrameSender>) {
 impl InboundThread {
     /// As [`InboundThread::serve`], for frames.
     pub(super) fn serve_frames(mut self, half: &mut InboundHalf, inbox: &Inbox<InboundHalf>) {
-        let mut receivers = std::mem::take(&mut self.frames);
+        let mut receivers = std::mem::take(&mut self.frames.receivers);
         let mut work = Work {
             pool: pool(),
             frames: Frames::default(),

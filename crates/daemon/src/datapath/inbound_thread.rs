@@ -3,7 +3,6 @@
 use std::os::fd::AsFd;
 
 use engine::{Delivery, Inbound, InboundOutcome};
-use netio::packet::FrameReceiver;
 use netio::raw::{FromRaw, RawReceiver};
 use netio::tun::Tun;
 use netio::udp::{Family, UdpTransport};
@@ -12,6 +11,7 @@ use wire::{Burst, DropReason, Packet, Pool, Time, Train, stage};
 
 use crate::gateway::Cutter;
 
+use super::frames::FramesIn;
 use super::{BATCH, Due, HOUSEKEEPING, Inbox, Losses, Murmur, Next, RECOVERY, Teller, pool};
 use crate::capture::Taps;
 
@@ -113,7 +113,7 @@ pub struct InboundThread {
     /// Where packets for the host go.
     pub tun: Tun,
     /// Devices whose frames are taken in place of all these sockets; usually none.
-    pub frames: Vec<FrameReceiver>,
+    pub frames: FramesIn,
 }
 
 /// The parts of [`Work`] that a burst needs, or a capture of it.
@@ -134,7 +134,7 @@ struct Work {
 impl InboundThread {
     /// Carry packets until told to stop.
     pub fn serve(mut self, half: &mut InboundHalf, inbox: &Inbox<InboundHalf>) {
-        if !self.frames.is_empty() {
+        if !self.frames.receivers.is_empty() {
             return self.serve_frames(half, inbox);
         }
         let mut work =

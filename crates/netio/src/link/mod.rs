@@ -12,7 +12,7 @@ mod watch;
 
 pub use make::End;
 pub(crate) use offload::interface_request;
-pub use offload::{Offload, set_offload};
+pub use offload::{Offload, receive_queues, set_offload};
 pub use route::{DefaultRoute, Route};
 pub use watch::{Event, Watch};
 

@@ -47,6 +47,32 @@ pub fn set_offload(name: &str, work: Offload, on: bool) -> Result<()> {
     Ok(())
 }
 
+/// Queues on which the device `name` receives (ethtool -l); one where its driver does not say.
+pub fn receive_queues(name: &str) -> Result<u32> {
+    /// struct ethtool_channels.
+    #[repr(C)]
+    #[derive(Default)]
+    struct Channels {
+        command: u32,
+        most: [u32; 4],
+        rx: u32,
+        tx: u32,
+        other: u32,
+        combined: u32,
+    }
+    const GCHANNELS: u32 = 0x3c;
+    let what = || format!("asking for the queues of {name}");
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::DGRAM, None).doing(what)?;
+    let mut channels = Channels { command: GCHANNELS, ..Channels::default() };
+    let mut request = interface_request(name)?;
+    request.ifr_ifru.ifru_data = std::ptr::from_mut(&mut channels).cast();
+    // SAFETY: `request` holds a terminated name and a pointer to a live ethtool_channels, as SIOCETHTOOL wants.
+    match check(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL, &mut request) }) {
+        Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(1),
+        answer => answer.doing(what).map(|_| (channels.rx + channels.combined).max(1)),
+    }
+}
+
 /// A struct ifreq that names a device and is zero otherwise.
 pub(crate) fn interface_request(name: &str) -> Result<libc::ifreq> {
     // SAFETY: ifreq is plain old data; all zeroes is a valid value of it.

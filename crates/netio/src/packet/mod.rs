@@ -9,6 +9,8 @@
 //! have them. No ring is mapped: a packet is opened where it lies, in a buffer of the pool, so one copy is what there must be,
 //! and a ring of TPACKET_V3 would add a second and up to a jiffy of waiting for its block.
 //!
+//! [`crate::xdp`] is another way for the same frames, one datagram each.
+//!
 //! The sockets of [`crate::udp`] and [`crate::raw`] stay open, deaf ([`deafen`]), so that the kernel answers no frame with an
 //! ICMP error; what cannot leave as a frame (no neighbour yet, to be fragmented) leaves by them.
 
@@ -42,6 +44,8 @@ pub struct FrameDevice {
     pub index: u32,
     /// Its Ethernet address.
     pub station: [u8; 6],
+    /// Its MTU.
+    pub mtu: u32,
 }
 
 impl FrameDevice {
@@ -55,7 +59,9 @@ impl FrameDevice {
             return Err(crate::Error::unfit(format!("there is no device {index}"), "see `ip link`"));
         };
         match link.address.as_slice().try_into() {
-            Ok(station) if !link.loopback => Ok(FrameDevice { name: link.name, index, station }),
+            Ok(station) if !link.loopback => {
+                Ok(FrameDevice { name: link.name, index, station, mtu: link.mtu })
+            }
             _ => Err(crate::Error::unfit(
                 format!("{} is no Ethernet: it has no frames to send", link.name),
                 "use outer = \"udp\" in [io]",

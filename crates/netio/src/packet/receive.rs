@@ -4,6 +4,7 @@ use super::{BUFFER, FrameDevice, VNET_LEN, filter, open};
 use crate::error::Result;
 use crate::sockopt;
 use crate::udp::{Arrived, receive};
+use crate::xdp::XdpReceiver;
 use socket2::Socket;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -20,10 +21,16 @@ const GSO_UDP: u8 = 5;
 /// Receives the outer packets of one device.
 #[derive(Debug)]
 pub struct FrameReceiver {
-    socket: Socket,
+    source: Source,
     port: u16,
     /// Buffers that wait for a frame.
     slots: Vec<Buf>,
+}
+
+#[derive(Debug)]
+enum Source {
+    Packet(Socket),
+    Xdp(Box<XdpReceiver>),
 }
 
 /// What one call received.
@@ -47,7 +54,12 @@ impl FrameReceiver {
             sockopt::set_int(socket, libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)?;
             sockopt::set_int(socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, BUFFER as libc::c_int)
         })?;
-        Ok(FrameReceiver { socket, port, slots: Vec::new() })
+        Ok(FrameReceiver { source: Source::Packet(socket), port, slots: Vec::new() })
+    }
+
+    /// Take frames from an AF_XDP socket.
+    pub fn over(xdp: XdpReceiver, port: u16) -> FrameReceiver {
+        FrameReceiver { source: Source::Xdp(Box::new(xdp)), port, slots: Vec::new() }
     }
 
     /// Take waiting frames (never waits) into buffers of `pool`, which need [`super::VNET_LEN`], an Ethernet header and an IP
@@ -62,11 +74,15 @@ impl FrameReceiver {
         out: &mut Frames,
         dropped: &mut impl FnMut(DropReason),
     ) -> io::Result<bool> {
+        let socket = match &mut self.source {
+            Source::Packet(socket) => socket.as_raw_fd(),
+            Source::Xdp(xdp) => return Ok(copy_out(xdp, self.port, now, pool, out, dropped)),
+        };
         while self.slots.len() < FRAMES {
             self.slots.push(pool.take());
         }
         let mut batch = [const { Arrived::NONE }; FRAMES];
-        let count = receive(self.socket.as_raw_fd(), &mut self.slots, &mut batch)?;
+        let count = receive(socket, &mut self.slots, &mut batch)?;
         let rest = self.slots.len() - count;
         for (mut buf, arrived) in self.slots.drain(rest..).rev().zip(&batch) {
             buf.set_len(arrived.len());
@@ -86,18 +102,62 @@ impl FrameReceiver {
 
 impl AsFd for FrameReceiver {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
+        match &self.source {
+            Source::Packet(socket) => socket.as_fd(),
+            Source::Xdp(xdp) => xdp.as_fd(),
+        }
     }
 }
 
+/// Frames out of shared memory, each into a buffer. Whether there may be more.
+fn copy_out(
+    xdp: &mut XdpReceiver,
+    port: u16,
+    now: Time,
+    pool: &mut Pool,
+    out: &mut Frames,
+    dropped: &mut impl FnMut(DropReason),
+) -> bool {
+    for _ in 0..FRAMES * 8 {
+        let mut buf = pool.take();
+        let mut whole = false;
+        let there = xdp.recv(|frame| {
+            whole = buf.push_back(frame.len()).map(|room| room.copy_from_slice(frame)).is_some();
+        });
+        if !there {
+            pool.put(buf);
+            return false;
+        }
+        let sorted =
+            if whole { sort_frame(buf, 0, 0, port, now, out) } else { Err((buf, DropReason::NoRoom)) };
+        if let Err((buf, reason)) = sorted {
+            dropped(reason);
+            pool.put(buf);
+        }
+    }
+    true
+}
+
 /// One frame with its vnet header, as what it is.
-fn sort(mut buf: Buf, port: u16, now: Time, out: &mut Frames) -> std::result::Result<(), (Buf, DropReason)> {
+fn sort(buf: Buf, port: u16, now: Time, out: &mut Frames) -> std::result::Result<(), (Buf, DropReason)> {
     let [_, kind, _, _, s0, s1, ..] = match buf.as_slice().first_chunk::<VNET_LEN>() {
         Some(vnet) => *vnet,
         None => return Err((buf, DropReason::Truncated)),
     };
     let stride = if kind == GSO_UDP { usize::from(u16::from_ne_bytes([s0, s1])) } else { 0 };
-    if !buf.trim_front(VNET_LEN + eth::HEADER_LEN) {
+    sort_frame(buf, VNET_LEN, stride, port, now, out)
+}
+
+/// A frame behind `before` octets, with datagrams of `stride` octets; zero: one.
+fn sort_frame(
+    mut buf: Buf,
+    before: usize,
+    stride: usize,
+    port: u16,
+    now: Time,
+    out: &mut Frames,
+) -> std::result::Result<(), (Buf, DropReason)> {
+    if !buf.trim_front(before + eth::HEADER_LEN) {
         return Err((buf, DropReason::Truncated));
     }
     let headers = match Headers::parse(buf.as_slice()) {

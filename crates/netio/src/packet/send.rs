@@ -5,6 +5,7 @@ use crate::error::{Result, check_len};
 use crate::link::Links;
 use crate::sockopt;
 use crate::udp::{Sent, patiently};
+use crate::xdp::XdpSender;
 use socket2::Socket;
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -14,7 +15,7 @@ use std::time::Duration;
 use wire::ip::Headers;
 use wire::ipv4::{self, Ipv4Repr};
 use wire::ipv6::{self, Ipv6Repr};
-use wire::udp::{self, UdpRepr};
+use wire::udp::{self, Udp, UdpRepr};
 use wire::{Burst, DropReason, OuterHeader, Packet, Time, checksum, eth, protocol, stage};
 
 const PACKET_QDISC_BYPASS: libc::c_int = 20;
@@ -48,7 +49,13 @@ struct Way {
 #[derive(Debug)]
 struct Port {
     device: FrameDevice,
-    socket: Socket,
+    wire: Wire,
+}
+
+#[derive(Debug)]
+enum Wire {
+    Packet(Socket),
+    Xdp(Box<XdpSender>),
 }
 
 /// Sends outer packets as frames.
@@ -77,9 +84,21 @@ impl FrameSender {
             let socket = open(&device, 0, |socket| {
                 sockopt::set_int(socket, libc::SOL_PACKET, PACKET_QDISC_BYPASS, 1)
             })?;
-            Ok(Port { device, socket })
+            Ok(Port { device, wire: Wire::Packet(socket) })
         };
-        let ports = devices.into_iter().map(port).collect::<Result<_>>()?;
+        FrameSender::new(devices.into_iter().map(port).collect::<Result<_>>()?)
+    }
+
+    /// Send over AF_XDP sockets.
+    ///
+    /// # Errors
+    /// If the kernel does not answer questions.
+    pub fn over(sockets: Vec<(FrameDevice, XdpSender)>) -> Result<FrameSender> {
+        let port = |(device, xdp)| Port { device, wire: Wire::Xdp(Box::new(xdp)) };
+        FrameSender::new(sockets.into_iter().map(port).collect())
+    }
+
+    fn new(ports: Vec<Port>) -> Result<FrameSender> {
         Ok(FrameSender {
             ports,
             ways: HashMap::new(),
@@ -115,6 +134,11 @@ impl FrameSender {
             return Err(Unsent::ToFragment);
         }
         let (port, station) = self.way(now, header.dst)?;
+        if let Some(Port { device, wire: Wire::Xdp(xdp) }) = self.ports.get_mut(port) {
+            let sent = send_each(xdp, device, station, burst);
+            self.frames += sent.datagrams as u64;
+            return Ok(sent);
+        }
         let stride = if burst.count() > 1 { burst.stride() } else { 0 };
         let mut head = [0; LONGEST];
         let len = match write_head(&mut head, header, burst.bytes().len(), stride) {
@@ -196,14 +220,73 @@ impl FrameSender {
         head: &mut [u8],
         body: &[u8],
     ) -> std::result::Result<(), DropReason> {
-        let Some(Port { device, socket }) = self.ports.get(port) else { return Err(DropReason::Unroutable) };
-        let ethertype = if dst.is_ipv4() { eth::IPV4 } else { eth::IPV6 };
+        let Some(Port { device, wire }) = self.ports.get_mut(port) else {
+            return Err(DropReason::Unroutable);
+        };
+        let ethertype = ethertype_of(dst);
+        let socket = match wire {
+            Wire::Packet(socket) => socket,
+            Wire::Xdp(xdp) => {
+                let (head, from) = (eth::HEADER_LEN, device.station);
+                xdp.send(head + body.len(), |frame| {
+                    let (ethernet, rest) = frame.split_at_mut(head.min(frame.len()));
+                    write_ethernet(ethernet, station, from, ethertype);
+                    rest.iter_mut().zip(body).for_each(|(to, from)| *to = *from);
+                })?;
+                self.frames += 1;
+                return xdp.kick();
+            }
+        };
         let frame = head.get_mut(VNET_LEN..VNET_LEN + eth::HEADER_LEN).ok_or(DropReason::NoRoom)?;
         write_ethernet(frame, station, device.station, ethertype);
         patiently(socket, || send(socket, head, body))?;
         self.frames += 1;
         Ok(())
     }
+}
+
+fn ethertype_of(dst: IpAddr) -> u16 {
+    if dst.is_ipv4() { eth::IPV4 } else { eth::IPV6 }
+}
+
+/// Each datagram of a burst as a frame of its own, with a UDP checksum.
+fn send_each(
+    xdp: &mut XdpSender,
+    device: &FrameDevice,
+    station: [u8; 6],
+    burst: &Burst<stage::Outer>,
+) -> Sent {
+    let header = &burst.header;
+    let mut sent = Sent::default();
+    let mut head = [0; LONGEST];
+    for datagram in burst.datagrams() {
+        let written = write_head(&mut head, header, datagram.len(), 0).and_then(|len| {
+            let ip = head.get(VNET_LEN + eth::HEADER_LEN..len).unwrap_or_default();
+            xdp.send(eth::HEADER_LEN + ip.len() + datagram.len(), |frame| {
+                let (ethernet, rest) = frame.split_at_mut(eth::HEADER_LEN.min(frame.len()));
+                write_ethernet(ethernet, station, device.station, ethertype_of(header.dst));
+                let (packet, payload) = rest.split_at_mut(ip.len().min(rest.len()));
+                if packet.len() == ip.len() && payload.len() == datagram.len() {
+                    packet.copy_from_slice(ip);
+                    payload.copy_from_slice(datagram);
+                }
+                if let Ok(mut udp) = Udp::new_checked(&mut rest[header.len() - udp::HEADER_LEN..]) {
+                    udp.fill_checksum(header.src, header.dst);
+                }
+            })
+        });
+        match written {
+            Ok(()) => sent.datagrams += 1,
+            Err(reason) => {
+                sent.dropped = Some(reason);
+                break;
+            }
+        }
+    }
+    if let Err(reason) = xdp.kick() {
+        sent.dropped = Some(reason);
+    }
+    sent
 }
 
 /// An Ethernet header without tags (IEEE 802.3) at `frame`, which has room for it.

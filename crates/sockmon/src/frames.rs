@@ -1,0 +1,48 @@
+//! AF_XDP: a device's outer packets to a socket, past the host (`bpf/frames.bpf.c`).
+
+use crate::error::SockmonError;
+use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder};
+use std::ffi::OsStr;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/frames.bpf.o"));
+
+/// The receive queue that is steered.
+const QUEUE: u32 = 0;
+
+/// A device's outer packets go to a socket as long as this lives.
+#[derive(Debug)]
+pub struct FrameSteering {
+    _link: Link,
+    _object: Object,
+}
+
+// SAFETY: libbpf's object and link are plain memory and descriptors that no thread owns; nothing is done with them but to drop them.
+unsafe impl Send for FrameSteering {}
+
+impl FrameSteering {
+    /// Give ESP in UDP to `port`, bare ESP and AH that arrive on the first queue of the device to this AF_XDP socket. Where the
+    /// driver knows XDP it does it, else the kernel's generic layer.
+    ///
+    /// # Errors
+    /// If the kernel has no AF_XDP, or another XDP program is attached to the device.
+    pub fn attach(ifindex: u32, socket: BorrowedFd<'_>, port: u16) -> Result<FrameSteering, SockmonError> {
+        let fail = |source| SockmonError::Load { source };
+        let object = ObjectBuilder::default().open_memory(OBJECT).map_err(fail)?.load().map_err(fail)?;
+        let put = |name: &str, value: u32| {
+            let map = object.maps().find(|map| map.name() == OsStr::new(name));
+            let map = map.ok_or(SockmonError::Answer("a map of frames.bpf.o"))?;
+            let map = MapHandle::try_from(&map).map_err(SockmonError::bpf("open a map of frames.bpf.o"))?;
+            map.update(&QUEUE.to_ne_bytes(), &value.to_ne_bytes(), MapFlags::ANY)
+                .map_err(SockmonError::bpf("write a map of frames.bpf.o"))
+        };
+        put("frame_port", port.to_be().into())?;
+        put("frame_sockets", socket.as_raw_fd().cast_unsigned())?;
+        let program = object.progs_mut().find(|program| program.name() == OsStr::new("frames"));
+        let link = program
+            .ok_or(SockmonError::Answer("the program of frames.bpf.o"))?
+            .attach_xdp(ifindex.cast_signed())
+            .map_err(SockmonError::bpf(format!("attach to device {ifindex} as XDP program")))?;
+        Ok(FrameSteering { _link: link, _object: object })
+    }
+}
