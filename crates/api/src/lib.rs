@@ -41,10 +41,10 @@ pub use explain::{
 pub use keymat::Keymat;
 pub use policy::{Finding, PolicyCheck, PolicyReload, PolicyState, RefusedBlock};
 pub use replay::{ReplayDirection, ReplayLine, ReplaySummary, ReplayVerdict};
-pub use sa_change::{ReplaceOne, SaReplace, SaReplaced, SaUpdate, SaUpdated};
 pub use sa::{
     Direction, Mode, PmtuInfo, SaAdd, SaAdded, SaCounters, SaDeleted, SaInfo, SaList, SelectorInfo,
 };
+pub use sa_change::{ReplaceOne, SaReplace, SaReplaced, SaUpdate, SaUpdated};
 pub use sa_options::{DscpRule, Encapsulation, Headers, LifeState, Lifetime, Limits, SaType, WordOr};
 pub use spd::{SpdAdd, SpdAdded, SpdCount, SpdDeleted, SpdDirection, SpdList, SpdRule};
 pub use spi::{Spi, SpiRequest};

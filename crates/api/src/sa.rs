@@ -101,6 +101,10 @@ pub struct SaAdd {
     /// Padding that hides lengths: `"none"` (default), a number of octets that lengths become a multiple of, or `"full"`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tfc: Option<WordOr<u16>>,
+    /// How much the ESP trailer pads besides: `"least"`, or `"blocks"`: to whole blocks of AES-GCM in UDP, where there is room.
+    /// Default: `blocks` in the daemon, `least` in `ravelin replay`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub padding: Option<String>,
     /// Outbound, in UDP: a NAT keepalive after so many seconds of silence, or `"on"`: after the daemon's number of seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keepalive: Option<WordOr<u16>>,

@@ -12,7 +12,7 @@ use std::str::FromStr;
 
 use api::{Direction, Mode, SaAdd, SaCounters, SaInfo, SaType, SelectorInfo, SpiRequest};
 use crypto::{Secret, SuiteId};
-use sadb::sa::{DEFAULT_PATH_MTU, DEFAULT_REPLAY_WINDOW, LifeState};
+use sadb::sa::{DEFAULT_PATH_MTU, DEFAULT_REPLAY_WINDOW, LifeState, Padding};
 use sadb::{Endpoints, InboundSa, OutboundSa, SaConfig, Selectors, Spi};
 use wire::{AppId, DropReason, Prefix, Time};
 use zeroize::Zeroizing;
@@ -33,6 +33,8 @@ pub struct Defaults<'d> {
     pub app: &'d dyn Fn(&str) -> Option<AppId>,
     /// A random number, for the jitter of soft limits.
     pub random: u32,
+    /// What the trailer pads for requests that do not say.
+    pub padding: Padding,
 }
 
 /// The configuration that a request asks for, under this SPI. Consumes the request: its text of the key is wiped.
@@ -114,7 +116,7 @@ pub fn check(request: &SaAdd) -> Result<(), Refused> {
     configuration(
         request.clone(),
         spi,
-        &Defaults { path_mtu: None, keepalive: KEEPALIVE, app: &app, random: 0 },
+        &Defaults { path_mtu: None, keepalive: KEEPALIVE, app: &app, random: 0, padding: Padding::Least },
     )
     .map(drop)
 }
@@ -288,6 +290,7 @@ mod tests {
             lifetime: api::Lifetime::default(),
             headers: None,
             tfc: None,
+            padding: None,
             keepalive: None,
             dummy: None,
             follow_peer: false,
@@ -317,7 +320,11 @@ mod tests {
     fn configure(request: SaAdd) -> Result<SaConfig, Refused> {
         let app = |name: &str| (name == "curl").then_some(AppId(7));
         let spi = requested_spi(&request)?.unwrap_or(Spi(4096));
-        configuration(request, spi, &Defaults { path_mtu: Some(1400), keepalive: 20, app: &app, random: 0 })
+        configuration(
+            request,
+            spi,
+            &Defaults { path_mtu: Some(1400), keepalive: 20, app: &app, random: 0, padding: Padding::Least },
+        )
     }
 
     #[test]

@@ -222,6 +222,7 @@ fn association(add: &AddStatement, direction: Direction) -> Result<SaAdd, Import
         lifetime: Lifetime { soft: limits(add.lifetime.soft), hard: limits(add.lifetime.hard), jitter: 0 },
         headers: None,
         tfc: None,
+        padding: None,
         keepalive: None,
         dummy: None,
         follow_peer: false,

@@ -12,6 +12,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use api::{Direction, PolicyReload, SaAdd, SaInfo};
+use sadb::sa::Padding;
 use sadb::{InboundSa, OutboundSa, Spi};
 use tokio::sync::{MappedMutexGuard, Mutex, MutexGuard};
 use wire::{Prefix, Time};
@@ -183,7 +184,13 @@ impl Plane {
         let config = {
             let app = |name: &str| policy.app(name);
             let keepalive = self.config.esp.keepalive;
-            let defaults = Defaults { path_mtu: self.path_mtu, keepalive, app: &app, random: random()? };
+            let defaults = Defaults {
+                path_mtu: self.path_mtu,
+                keepalive,
+                app: &app,
+                random: random()?,
+                padding: Padding::Blocks,
+            };
             associations::configuration(request, spi, &defaults)?
         };
         let now = netio::clock::monotonic();

@@ -17,7 +17,7 @@ use crypto::Registry;
 use engine::{Inbound, InboundOutcome, Outbound, Outcome};
 use netio::pcap::{Frame, Reader, Writer};
 use policy::Compiled;
-use sadb::sa::OutboundState;
+use sadb::sa::{OutboundState, Padding};
 use sadb::spd::RuleId;
 use sadb::{InboundSa, OutboundSa};
 use wire::ip::{self, Headers};
@@ -208,7 +208,10 @@ impl Replay {
         let policy = &self.policy;
         let app = |name: &str| policy.find(name).map(|found| found.id);
         let sequence = request.sequence;
-        let defaults = Defaults { path_mtu, keepalive: crate::config::KEEPALIVE, app: &app, random: 0 };
+        // As other implementations pad, so that packets can be compared.
+        let padding = Padding::Least;
+        let defaults =
+            Defaults { path_mtu, keepalive: crate::config::KEEPALIVE, app: &app, random: 0, padding };
         let config = associations::configuration(request, spi, &defaults)?;
         match config.direction {
             sadb::Direction::Inbound => {

@@ -279,8 +279,16 @@ fn bring_up(
     let sender = raw_sender()?;
     let (tun_out, inside_mtu) = (tun.try_clone()?, gateway::inside_mtu(&plane.insides)?);
     let (frames, udp_out) = (frames_out, udp.clone());
-    let outbound_thread =
-        OutboundThread { tun: tun_out, frames, udp: udp_out, raw: sender, raw_mtu, inside_mtu, clear, errors };
+    let outbound_thread = OutboundThread {
+        tun: tun_out,
+        frames,
+        udp: udp_out,
+        raw: sender,
+        raw_mtu,
+        inside_mtu,
+        clear,
+        errors,
+    };
     let frames = frames_in.unwrap_or_default();
     let inbound_thread = InboundThread { udp: udp.clone(), raw, tun: tun.try_clone()?, frames };
     let outbound_ended = datapath::start("rvl-outbound", out_half, out_inbox, |half, inbox| {

@@ -101,9 +101,7 @@ fn everything() -> Registry {
 fn what_scapy_seals_is_what_is_sealed_here() {
     let registry = everything();
     for (line, case) in cases() {
-        // Scapy pads as little as it may, and so do we where the path has no room for more.
-        let sealed = auth::try_seal_within(&mut case.sender(&registry), &case.inner, 0).unwrap();
-        let sealed = sealed.bytes().to_vec();
+        let sealed = auth::seal(&mut case.sender(&registry), &case.inner);
         assert_eq!(case.without_checksum(sealed), case.outer, "{line}");
     }
 }

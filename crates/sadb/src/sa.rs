@@ -21,7 +21,7 @@ pub use inbound::{InboundSa, InboundState};
 pub use key::{Key, Shape};
 pub use options::{
     DontFragment, Dscp, Encapsulation, HeaderPolicy, HopLimit, KeyClass, Life, LifeState, Lifetime, Limits,
-    MAX_DUMMY, SaOptions, SaProtocol, Tfc,
+    MAX_DUMMY, Padding, SaOptions, SaProtocol, Tfc,
 };
 pub use outbound::{OutboundSa, OutboundState};
 pub use path_mtu::{Learned, MIN_PATH_MTU_V4, MIN_PATH_MTU_V6, PathMtu, PathMtuLimits};

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use sadb::handover::{HandOver, HandOverError};
 use sadb::sa::{
     DontFragment, Dscp, HeaderPolicy, HopLimit, InboundState, KeyClass, LifeState, Lifetime, Limits,
-    OutboundState, SaOptions,
+    OutboundState, Padding, SaOptions,
 };
 use sadb::{Direction, Endpoints, InboundSa, Mode, OutboundSa, ReplayWindow, SaConfig, Spi};
 use wire::Time;
@@ -51,6 +51,7 @@ fn any_options() -> impl Strategy<Value = SaOptions> {
                 headers,
                 next: next.map(Spi),
                 class,
+                padding: if follow_peer { Padding::Blocks } else { Padding::Least },
                 ..SaOptions::default()
             }
         })

@@ -3,7 +3,7 @@
 use api::{DscpRule, SaAdd, WordOr};
 use sadb::sa::{
     DontFragment, Dscp, Encapsulation, HeaderPolicy, HopLimit, KeyClass, LifeState, Lifetime, Limits,
-    PathMtu, SaOptions, SaProtocol, Tfc,
+    Padding, PathMtu, SaOptions, SaProtocol, Tfc,
 };
 use sadb::spd::PortRange;
 use wire::Time;
@@ -40,6 +40,12 @@ pub fn read(request: &SaAdd, defaults: &Defaults<'_>) -> Result<SaOptions, Refus
             _ => return Err(word_error("tfc", word, "none, full, or a number of octets")),
         },
     };
+    let padding = match request.padding.as_deref() {
+        None => defaults.padding,
+        Some("least") => Padding::Least,
+        Some("blocks") => Padding::Blocks,
+        Some(word) => return Err(word_error("padding", word, "least or blocks")),
+    };
     Ok(SaOptions {
         protocol,
         encapsulation,
@@ -50,6 +56,7 @@ pub fn read(request: &SaAdd, defaults: &Defaults<'_>) -> Result<SaOptions, Refus
             None => HeaderPolicy::default(),
         },
         tfc,
+        padding,
         next: request.next.map(|spi| sadb::Spi(spi.0)),
         class: class(request.class.as_deref())?,
         keepalive: match &request.keepalive {

@@ -36,7 +36,13 @@ fn config(key: u8) -> SaConfig {
         "direction": "out", "spi": "0x1000", "local": "192.0.2.1", "remote": "192.0.2.2",
         "mode": "transport", "suite": "aes128gcm", "keymat": format!("{key:02x}").repeat(20),
     }));
-    let defaults = Defaults { path_mtu: None, keepalive: 20, app: &|_| None, random: 0 };
+    let defaults = Defaults {
+        path_mtu: None,
+        keepalive: 20,
+        app: &|_| None,
+        random: 0,
+        padding: sadb::sa::Padding::Least,
+    };
     associations::configuration(request.unwrap(), sadb::Spi(0x1000), &defaults).unwrap()
 }
 

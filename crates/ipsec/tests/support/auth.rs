@@ -53,15 +53,6 @@ pub fn pair_of(config: &SaConfig) -> (OutboundSa, InboundSa) {
 
 pub fn try_seal(sa: &mut OutboundSa, packet: &[u8]) -> Result<Packet<stage::Outer>, DropReason> {
     let limit = usize::from(sa.config().path_mtu);
-    try_seal_within(sa, packet, limit)
-}
-
-/// The same for a way that carries no more than `limit` octets.
-pub fn try_seal_within(
-    sa: &mut OutboundSa,
-    packet: &[u8],
-    limit: usize,
-) -> Result<Packet<stage::Outer>, DropReason> {
     match ipsec::encap_member(sa, scheduled_out(packet), limit, &mut Codec::default(), &mut pool()) {
         Verdict::Pass(outer) => Ok(outer),
         Verdict::Drop(reason) => Err(reason),

@@ -7,7 +7,7 @@ use super::octets::{Reader, Writer};
 use crate::Spi;
 use crate::sa::{
     DontFragment, Dscp, Encapsulation, HeaderPolicy, HopLimit, KeyClass, LifeState, Lifetime, Limits,
-    SaOptions, SaProtocol, Tfc,
+    Padding, SaOptions, SaProtocol, Tfc,
 };
 
 /// One octet for each of a few values, both ways.
@@ -84,6 +84,7 @@ pub fn put(out: &mut Writer, options: &SaOptions) {
         lifetime,
         headers: HeaderPolicy { dscp, dscp_inward, ecn, df, hop_limit },
         tfc,
+        padding,
         next,
         class,
         keepalive,
@@ -124,6 +125,7 @@ pub fn put(out: &mut Writer, options: &SaOptions) {
         }
         Tfc::Full => out.u8(3),
     }
+    out.u8((*padding == Padding::Blocks).into());
     out.u8(next.is_some().into());
     out.u32(next.unwrap_or(Spi(0)).0);
     out.u8(class_octet(*class));
@@ -160,6 +162,7 @@ pub fn read(r: &mut Reader<'_>) -> Result<SaOptions, HandOverError> {
             3 => Tfc::Full,
             _ => return Err(HandOverError::Field("padding")),
         },
+        padding: if r.flag("padding")? { Padding::Blocks } else { Padding::Least },
         next: match (r.flag("bundle")?, r.u32("bundle")?) {
             (true, spi) => Some(Spi(spi)),
             (false, 0) => None,

@@ -3,7 +3,7 @@
 use crypto::{Authenticator, Cipher, Registry, Secret, SuiteId, Transform};
 
 use super::config::SaConfig;
-use super::options::SaProtocol;
+use super::options::{Padding, SaProtocol};
 use crate::SadError;
 
 /// Octets of a block of AES.
@@ -58,6 +58,14 @@ impl Shape {
             icv: suite.icv_len() as u8,
             align,
             whole: if gcm { AES_BLOCK } else { align },
+        }
+    }
+
+    /// Of an association that pads like this.
+    pub const fn padded(self, padding: Padding) -> Shape {
+        match padding {
+            Padding::Least => Shape { whole: self.align, ..self },
+            Padding::Blocks => self,
         }
     }
 }

@@ -118,6 +118,17 @@ pub enum Tfc {
     Full,
 }
 
+/// How much the ESP trailer pads beyond what hides lengths.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Padding {
+    /// As little as the suite allows (RFC 4106 section 3.2, RFC 4303 section 2.4).
+    #[default]
+    Least,
+    /// To whole blocks of AES-GCM in UDP, where the path has room: up to 12 octets more, and less work for the cipher
+    /// (docs/design/0008-cost-of-a-packet.md).
+    Blocks,
+}
+
 /// By what an inbound association is found (RFC 4301 section 4.1): the longest match wins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum KeyClass {
@@ -335,6 +346,8 @@ pub struct SaOptions {
     pub headers: HeaderPolicy,
     /// Padding that hides lengths.
     pub tfc: Tfc,
+    /// Padding of the trailer.
+    pub padding: Padding,
     /// Outbound: the association that the result goes through next, to the same or another peer: a bundle (RFC 4301
     /// section 4.1; paper 001: the SPI chain).
     pub next: Option<Spi>,

@@ -71,7 +71,7 @@ impl OutboundSa {
             next_sequence: 1,
             last_sequence: if config.options.extended_sequence { LAST_EXTENDED } else { LAST_SEQUENCE },
             key: Key::new(&config, registry)?,
-            shape: Shape::of(config.suite),
+            shape: Shape::of(config.suite).padded(config.options.padding),
             spi: config.spi,
             life: Life::new(config.options.lifetime, Time::default()),
             counters: Counters::default(),

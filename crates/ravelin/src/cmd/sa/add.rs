@@ -88,6 +88,9 @@ pub struct Add {
     /// Pad so that lengths are a multiple of this many octets, or `full`.
     #[arg(long, value_name = "OCTETS")]
     tfc: Option<String>,
+    /// Pad the ESP trailer as little as the suite allows, or to whole blocks of AES-GCM where the path has room [default: blocks].
+    #[arg(long, value_name = "least|blocks")]
+    padding: Option<String>,
     /// The association that the result goes through next (a bundle).
     #[arg(long, value_name = "SPI")]
     next: Option<Spi>,
@@ -169,6 +172,7 @@ impl Add {
                 Ok(octets) => WordOr::Value(octets),
                 Err(_) => WordOr::Word(text),
             }),
+            padding: self.padding,
             keepalive: None,
             dummy: None,
             follow_peer: false,
