@@ -95,7 +95,9 @@ fn tshark(file: &Path) -> Vec<Vec<String>> {
     let mut tshark = Command::new(program("tshark"));
     tshark.args(["-n", "-T", "fields", "-o", "tcp.check_checksum:TRUE", "-r"]).arg(file);
     tshark.env("HOME", file.parent().unwrap());
-    fields.iter().for_each(|field| drop(tshark.args(["-e", field])));
+    for field in fields {
+        tshark.args(["-e", field]);
+    }
     let done = tshark.output().unwrap();
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     let text = String::from_utf8(done.stdout).unwrap();
