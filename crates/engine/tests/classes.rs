@@ -22,15 +22,29 @@ fn config(class: KeyClass, source: IpAddr, destination: IpAddr, key: u8) -> SaCo
     config
 }
 
-fn seal(alice: &mut OutboundSa, len: usize) -> Vec<u8> {
-    let packet = scheduled_out(&alice_to_bob(false, 0, len));
-    ipsec::encap(alice, packet, &mut pool()).pass().unwrap().bytes().to_vec()
+/// The sending half. A configuration for one host stands for the one for a group: the addresses of the outer header are not
+/// authenticated, so they are written afterwards.
+fn sender(config: &SaConfig) -> OutboundSa {
+    let mut config = config.clone();
+    config.endpoints.remote = hosts(false).1;
+    pair(&config).0
 }
 
-/// The same from another source, with a right header checksum.
-fn from(packet: &[u8], source: Ipv4Addr) -> Vec<u8> {
+fn seal(alice: &mut OutboundSa, config: &SaConfig, len: usize) -> Vec<u8> {
+    let packet = scheduled_out(&alice_to_bob(false, 0, len));
+    let outer = ipsec::encap(alice, packet, &mut pool()).pass().unwrap();
+    let (IpAddr::V4(source), IpAddr::V4(destination)) = (config.endpoints.local, config.endpoints.remote)
+    else {
+        panic!("IPv4")
+    };
+    addressed(outer.bytes(), source, destination)
+}
+
+/// The same between other addresses, with a right header checksum.
+fn addressed(packet: &[u8], source: Ipv4Addr, destination: Ipv4Addr) -> Vec<u8> {
     let mut packet = packet.to_vec();
     packet[12..16].copy_from_slice(&source.octets());
+    packet[16..20].copy_from_slice(&destination.octets());
     wire::ipv4::Ipv4::new_checked(&mut packet[..]).unwrap().fill_checksum();
     packet
 }
@@ -38,27 +52,28 @@ fn from(packet: &[u8], source: Ipv4Addr) -> Vec<u8> {
 #[test]
 fn the_addresses_say_which_association_is_meant() {
     let (alice, bob) = hosts(false);
-    let group: IpAddr = Ipv4Addr::new(239, 1, 2, 3).into();
+    let group = Ipv4Addr::new(239, 1, 2, 3);
     let speaker = Ipv4Addr::new(198, 51, 100, 7);
     let configs = [
         config(KeyClass::Spi, alice, bob, 1),
-        config(KeyClass::SpiDestination, alice, group, 2),
-        config(KeyClass::SpiDestinationSource, speaker.into(), group, 3),
+        config(KeyClass::SpiDestination, alice, group.into(), 2),
+        config(KeyClass::SpiDestinationSource, speaker.into(), group.into(), 3),
     ];
     let mut receiver = Receiver::new(&configs);
-    let mut senders = configs.each_ref().map(|config| pair(config).0);
-    for sender in &mut senders {
-        let packet = seal(sender, 50);
+    let mut senders = configs.each_ref().map(sender);
+    for (sender, config) in senders.iter_mut().zip(&configs) {
+        let packet = seal(sender, config, 50);
         assert!(receiver.handle(&packet).is_ok());
         assert_eq!(receiver.refuse(&packet), DropReason::Replayed);
     }
     // Anybody speaks to the group; who has an association of his own is held to its key.
-    let of_group = seal(&mut senders[1], 50);
-    assert!(receiver.handle(&from(&of_group, Ipv4Addr::new(203, 0, 113, 9))).is_ok());
-    let of_group = seal(&mut senders[1], 50);
-    assert_eq!(receiver.refuse(&from(&of_group, speaker)), DropReason::AuthFailed);
-    let of_pair = seal(&mut senders[0], 50);
-    assert_eq!(receiver.refuse(&from(&of_pair, speaker)), DropReason::WrongPeer);
+    let of_group = seal(&mut senders[1], &configs[1], 50);
+    assert!(receiver.handle(&addressed(&of_group, Ipv4Addr::new(203, 0, 113, 9), group)).is_ok());
+    let of_group = seal(&mut senders[1], &configs[1], 50);
+    assert_eq!(receiver.refuse(&addressed(&of_group, speaker, group)), DropReason::AuthFailed);
+    let of_pair = seal(&mut senders[0], &configs[0], 50);
+    let IpAddr::V4(bob) = bob else { panic!("IPv4") };
+    assert_eq!(receiver.refuse(&addressed(&of_pair, speaker, bob)), DropReason::WrongPeer);
     let counts: Vec<_> = receiver.engine.sad().list().map(|sa| sa.counters.packets).collect();
     assert_eq!(counts.iter().sum::<u64>(), 4);
     assert_eq!(receiver.engine.sad().len(), 3);
@@ -72,8 +87,8 @@ fn bursts_find_them_as_packets_do() {
     let mut receiver = Receiver::new(&configs);
     let mut delivery = Delivery::new();
     for config in &configs {
-        let mut sender = pair(config).0;
-        let packets: Vec<_> = (0..5).map(|_| seal(&mut sender, 60)).collect();
+        let mut sender = sender(config);
+        let packets: Vec<_> = (0..5).map(|_| seal(&mut sender, config, 60)).collect();
         let headers = Headers::parse(&packets[0]).unwrap();
         let header = OuterHeader {
             src: headers.src,
