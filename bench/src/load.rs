@@ -14,11 +14,11 @@ const REQUEST: usize = 64;
 const ANSWER: usize = 4096;
 /// How long a sink waits for the first datagram, and for the next one.
 const FIRST: Duration = Duration::from_secs(20);
-const NEXT: Duration = Duration::from_millis(200);
+const NEXT: Duration = Duration::from_millis(250);
 /// A sink answers every so many datagrams, and a paced sender has at most twice as many under way: less than any queue holds.
 const CREDIT: usize = 16;
-/// How long a paced sender waits for an answer before it takes what is under way for lost.
-const LOST: Duration = Duration::from_millis(50);
+/// How long a paced sender waits for an answer before it takes what is under way for lost: not as long as the sink waits.
+const LOST: Duration = Duration::from_millis(150);
 /// How long a paced sender sends at most.
 const LONGEST: Duration = Duration::from_secs(1);
 /// Octets that a sink's socket may hold, so that little is lost behind what is measured.
@@ -103,6 +103,12 @@ fn blast(address: SocketAddr, len: usize, count: usize, paced: bool) -> anyhow::
         }
         match socket.send(&datagram) {
             Ok(_) => {}
+            // The sink has ended: nothing arrived for so long. What is blasted now is lost.
+            Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
+                if paced {
+                    break;
+                }
+            }
             // A full queue below: the datagram is lost like one that the wire loses.
             Err(error) if error.raw_os_error() == Some(rustix::io::Errno::NOBUFS.raw_os_error()) => {}
             Err(error) => return Err(error).context("sending"),
@@ -112,6 +118,7 @@ fn blast(address: SocketAddr, len: usize, count: usize, paced: bool) -> anyhow::
             under_way = match socket.recv(&mut [0]) {
                 Ok(_) => under_way - CREDIT,
                 Err(error) if waited(&error) => 0,
+                Err(error) if error.kind() == ErrorKind::ConnectionRefused => break,
                 Err(error) => return Err(error).context("waiting for the sink"),
             };
         }

@@ -40,7 +40,7 @@ const ROW: (u32, u32) = (14, 9);
 const ABOVE: u32 = 72;
 const BELOW: u32 = 58;
 /// Pixels of the categories' names, and right of the axis.
-const LEFT: u32 = 250;
+const LEFT: u32 = 290;
 const RIGHT: u32 = 24;
 /// Told apart also by readers who do not see all colours (Okabe and Ito), on light and on dark.
 const COLOURS: [RGBColor; 4] =
@@ -80,13 +80,13 @@ impl Plot<'_> {
         self.legend(&area)?;
         for (value, name) in axis.ticks() {
             let x = axis.place(value);
-            line(&area, (x, ABOVE as i32), (x, bottom), &GREY.mix(0.5))?;
+            line(&area, (x, ABOVE as i32), (x, bottom), GREY.mix(0.5))?;
             text(&area, &name, (x, bottom + 14), HPos::Center, 12)?;
         }
         text(&area, self.axis, ((LEFT + WIDTH - RIGHT) as i32 / 2, bottom + 38), HPos::Center, 14)?;
         for (index, category) in self.categories.iter().enumerate() {
             let top = (ABOVE + row * index as u32) as i32;
-            line(&area, (LEFT as i32, top), ((WIDTH - RIGHT) as i32, top), &GREY.mix(0.5))?;
+            line(&area, (LEFT as i32, top), ((WIDTH - RIGHT) as i32, top), GREY.mix(0.5))?;
             text(&area, category, (LEFT as i32 - 8, top + row as i32 / 2), HPos::Right, 13)?;
             for (number, (_, marks)) in self.series.iter().enumerate() {
                 let y = top + (ROW.0 / 2 + ROW.1 * number as u32 + ROW.1 / 2) as i32;
@@ -95,7 +95,7 @@ impl Plot<'_> {
                 }
             }
         }
-        line(&area, (LEFT as i32, bottom), ((WIDTH - RIGHT) as i32, bottom), &BLACK)?;
+        line(&area, (LEFT as i32, bottom), ((WIDTH - RIGHT) as i32, bottom), BLACK)?;
         area.present()?;
         Ok(())
     }

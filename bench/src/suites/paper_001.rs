@@ -108,11 +108,18 @@ fn measure(
         measured.push((name, "us", ping(bed, transform, programs, octets)?));
     }
     for octets in SIZES {
-        let blast =
-            blast(bed, transform, programs, octets).with_context(|| format!("datagrams of {octets}"))?;
-        let units =
-            [("gbit", "Gbit/s"), ("loss", "%"), ("tx_ns_per_byte", "ns/byte"), ("rx_ns_per_byte", "ns/byte")];
-        for ((part, unit), value) in units.into_iter().zip(blast) {
+        let send = |how| {
+            let sent = datagrams(bed, transform, programs, how, octets);
+            sent.with_context(|| format!("`load {how}` with datagrams of {octets}"))
+        };
+        let (blast, paced) = (send("blast")?, send("pace")?);
+        for (part, unit, value) in [
+            ("gbit", "Gbit/s", blast.gbit),
+            ("loss", "%", blast.loss),
+            ("paced_gbit", "Gbit/s", paced.gbit),
+            ("tx_ns_per_byte", "ns/byte", paced.cpu[0]),
+            ("rx_ns_per_byte", "ns/byte", paced.cpu[1]),
+        ] {
             measured.push((format!("paper-001.udp.{}.{octets}.{part}", transform.name), unit, value));
         }
     }
@@ -202,22 +209,12 @@ fn plots(report: &Report) -> anyhow::Result<()> {
         SIZES.iter().map(of).collect::<Vec<_>>()
     };
     let tcp = vec![(String::new(), marks(&|transform| format!("paper-001.tcp.{}.gbit", transform.name)))];
+    let rate = "goodput, Gbit/s (logarithmic)";
     let drawn = [
-        (
-            "ping",
-            "Ping: round trip by size and transform",
-            "round trip, us (logarithmic)",
-            true,
-            by_size("ping", "us"),
-        ),
-        (
-            "udp-rate",
-            "UDP blast: what arrives",
-            "goodput, Gbit/s (logarithmic)",
-            true,
-            by_size("udp", "gbit"),
-        ),
+        ("ping", "Ping: round trip", "round trip, us (logarithmic)", true, by_size("ping", "us")),
+        ("udp-rate", "UDP blast: what arrives", rate, true, by_size("udp", "gbit")),
         ("udp-loss", "UDP blast: what does not arrive", "loss, % of 15 MB", false, by_size("udp", "loss")),
+        ("udp-paced", "UDP, as fast as the receiver answers", rate, true, by_size("udp", "paced_gbit")),
         (
             "udp-cpu",
             "UDP, as fast as the receiver answers: CPU time of the sending host",
@@ -225,7 +222,7 @@ fn plots(report: &Report) -> anyhow::Result<()> {
             true,
             by_size("udp", "tx_ns_per_byte"),
         ),
-        ("tcp", "TCP transfer", "goodput, Gbit/s (logarithmic)", true, tcp),
+        ("tcp", "TCP transfer", rate, true, tcp),
     ];
     for (name, title, axis, log, series) in drawn {
         let categories = TRANSFORMS.iter().map(|transform| transform.title).collect();

@@ -257,8 +257,11 @@ impl Account {
     }
 }
 
+/// Name, unit, and value of a round.
+type Part = (&'static str, &'static str, fn(&Round) -> f64);
+
 fn record(contenders: &[Contender], flows: u32, ciphers: &[Vec<f64>; 2], figures: &mut Wanted<'_>) {
-    let parts: [(&str, &'static str, fn(&Round) -> f64); 7] = [
+    let parts: [Part; 7] = [
         ("gbit", "Gbit/s", |round| round.delivered.gbit),
         ("tx_ns_per_byte", "ns/byte", |round| round.carriers[0]),
         ("rx_ns_per_byte", "ns/byte", |round| round.carriers[1]),
