@@ -285,6 +285,20 @@ fn what_comes_in_clear_for_a_protected_flow_ends() {
     }
     let counters = sites.rig.json(Side::Alice, &["counters"]).unwrap().to_string();
     assert!(counters.contains("clear_refused") && counters.contains("gateway_arrived"), "{counters}");
+
+    // The second lock: a firewall turns what may pass in clear into what may not, behind the first.
+    let capture = sites.rig.lab.capture(CaptureOptions::default()).unwrap();
+    let rewrite = "nft add table ip t; nft add chain ip t pre '{ type nat hook prerouting priority -100; }'; \
+                   nft add rule ip t pre ip daddr 203.0.113.77 dnat to 10.2.0.2";
+    sh(sites.rig.lab.alice().netns(), rewrite).unwrap();
+    let (_server, _) = serve(sites.host(Side::Bob), programs::BULK_SERVER, &["80", "1000"]).unwrap();
+    let attempt = "timeout 2 bash -c 'exec 3<>/dev/tcp/203.0.113.77/80' && echo open || true";
+    let got = sh(alice, attempt).unwrap();
+    assert!(!got.contains("open"), "{got}");
+    assert_eq!(leaks(&capture.finish().unwrap()), Vec::<String>::new());
+    let counters = sites.rig.json(Side::Alice, &["counters"]).unwrap();
+    let unseen = counters.to_string().contains("\"gateway_unseen\"");
+    assert!(unseen, "{counters}");
 }
 
 #[test]

@@ -369,14 +369,14 @@ impl Plane {
     }
 }
 
-/// Whether the kernel forwards; what it does, or what is missing.
-fn forwarding() -> Result<String, String> {
+/// What the kernel forwards, and whether that is both families; or that it forwards nothing.
+fn forwarding() -> Result<(&'static str, bool), String> {
     let on = |name| netio::sysctl::get(name).map(|value| value != "0");
     match (on("net/ipv4/ip_forward"), on("net/ipv6/conf/all/forwarding")) {
-        (Ok(true), Ok(true)) => Ok("IPv4 and IPv6 are forwarded".to_owned()),
-        (Ok(true), Ok(false)) => Ok("IPv4 is forwarded, IPv6 is not".to_owned()),
-        (Ok(true), Err(_)) => Ok("IPv4 is forwarded; there is no IPv6".to_owned()),
-        (Ok(false), Ok(true)) => Ok("IPv6 is forwarded, IPv4 is not".to_owned()),
+        (Ok(true), Ok(true)) => Ok(("IPv4 and IPv6 are forwarded", true)),
+        (Ok(true), Ok(false)) => Ok(("IPv4 is forwarded, IPv6 is not", false)),
+        (Ok(true), Err(_)) => Ok(("IPv4 is forwarded; there is no IPv6", true)),
+        (Ok(false), Ok(true)) => Ok(("IPv6 is forwarded, IPv4 is not", false)),
         (Ok(false), _) => Err("this host forwards nothing (net.ipv4.ip_forward is 0)".to_owned()),
         (Err(error), _) => Err(error.to_string()),
     }
@@ -387,14 +387,17 @@ pub(crate) fn checks(config: &Config) -> Vec<Check> {
     if config.gateway.is_none() {
         return Vec::new();
     }
-    let check = |name: &str, result: Result<String, String>, remedy: &str| {
+    let graded = |name: &str, result: Result<(String, bool), String>, remedy: &str| {
         let (state, found) = match result {
-            Ok(found) if found.contains("is not") => (CheckState::Warn, found),
-            Ok(found) => (CheckState::Ok, found),
+            Ok((found, true)) => (CheckState::Ok, found),
+            Ok((found, false)) => (CheckState::Warn, found),
             Err(found) => (CheckState::Fail, found),
         };
         let remedy = (state != CheckState::Ok).then(|| remedy.to_owned());
         Check { name: name.to_owned(), state, found, remedy }
+    };
+    let check = |name: &str, result: Result<String, String>, remedy: &str| {
+        graded(name, result.map(|found| (found, true)), remedy)
     };
     let names = |devices: Vec<Device>| devices.into_iter().map(|d| d.name).collect::<Vec<_>>().join(", ");
     vec![
@@ -403,9 +406,9 @@ pub(crate) fn checks(config: &Config) -> Vec<Check> {
             insides(config).map(names).map_err(|error| error.to_string()),
             "name interfaces that exist in `inside`; `ip link` lists them",
         ),
-        check(
+        graded(
             "gateway: forwarding",
-            forwarding(),
+            forwarding().map(|(found, whole)| (found.to_owned(), whole)),
             "sysctl -w net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1",
         ),
         check(
