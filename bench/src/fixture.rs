@@ -55,7 +55,8 @@ fn config_with(suite: SuiteId, far: Ipv4Addr, spi: Spi, number: u8, direction: D
         selectors,
         replay_window: 1024,
         path_mtu: 9600,
-        options: sadb::sa::SaOptions::default(),
+        // As the daemon adds associations.
+        options: sadb::sa::SaOptions { padding: sadb::sa::Padding::Blocks, ..Default::default() },
     }
 }
 
