@@ -15,8 +15,7 @@ use std::sync::{Arc, LazyLock};
 use wire::ip::Headers;
 use wire::{Buf, DropReason, Meta, Packet, Pool, Time, checksum, protocol};
 
-static REGISTRY: LazyLock<Registry> = 
-    LazyLock::new(|| crypto_std::registry().expect("known answers"));
+static REGISTRY: LazyLock<Registry> = LazyLock::new(|| crypto_std::registry().expect("known answers"));
 
 const SPI: [u8; 4] = [1, 2, 3, 4];
 
@@ -58,8 +57,16 @@ fn around(v6: bool, kind: u8, code: u8, mtu: u16, quoted: &[u8]) -> Vec<u8> {
     let payload_len = message.len();
     match (router, victim) {
         (IpAddr::V4(src), IpAddr::V4(dst)) => {
-            let repr =
-                wire::ipv4::Ipv4Repr { src, dst, protocol: protocol::ICMP, ttl: 9, tos: 0, id: 0, df: false, payload_len };
+            let repr = wire::ipv4::Ipv4Repr {
+                src,
+                dst,
+                protocol: protocol::ICMP,
+                ttl: 9,
+                tos: 0,
+                id: 0,
+                df: false,
+                payload_len,
+            };
             wire::ipv4::emit(&mut bytes, &repr).expect("a header");
         }
         (IpAddr::V6(src), IpAddr::V6(dst)) => {
@@ -86,7 +93,9 @@ fuzz_target!(|bytes: &[u8]| {
     let Some((&[what, kind, code, high, low], rest)) = bytes.split_first_chunk() else { return };
     let mut engine = Outbound::new(Arc::new(Spd::new(1)), 7);
     for (at, (v6, encapsulation)) in
-        [(false, Encapsulation::Udp), (false, Encapsulation::None), (true, Encapsulation::Udp)].into_iter().enumerate()
+        [(false, Encapsulation::Udp), (false, Encapsulation::None), (true, Encapsulation::Udp)]
+            .into_iter()
+            .enumerate()
     {
         engine.add_sa(association(v6, encapsulation, at as u32)).expect("three associations");
     }

@@ -9,7 +9,7 @@ use crate::event::{Event, PathChange, SeenError};
 use crate::outbound::Outbound;
 use crate::tally::{About, Dropped};
 use sadb::sa::{Encapsulation, Learned, PathMtuLimits, SaProtocol};
-use sadb::{OutboundSa, SaIndex, Spi};
+use sadb::{OutboundSa, Spi};
 use std::net::IpAddr;
 use wire::quote::{IcmpError, Quote};
 use wire::{DropReason, Packet, Pool, Time, protocol, stage};
@@ -45,7 +45,7 @@ pub struct IcmpPolicy {
     pub port: u16,
     /// Those that are looked at; any other ends as [`DropReason::IcmpRefused`].
     pub accept: Vec<IcmpKind>,
-    /// Those that are looked at in a second.
+    /// Those about packets sent a moment ago that are believed in a second.
     pub per_second: u32,
     /// The bounds of what they teach.
     pub path: PathMtuLimits,
@@ -120,16 +120,16 @@ impl Outbound {
         if !IcmpKind::lists(&self.listening.policy.accept, version, kind, code) {
             return Err(DropReason::IcmpRefused);
         }
-        if !self.listening.has_room(now) {
-            return Err(DropReason::IcmpRate);
-        }
         let (spi, sequence) = error.quote.name.ok_or(DropReason::IcmpShort)?;
-        let index = self.quoted(Spi(spi), &error.quote).ok_or(DropReason::IcmpUnrelated)?;
-        let sa = self.sad.get_mut(index).ok_or(DropReason::IcmpUnrelated)?;
-        let taught = if is_recent(sa.next_sequence(), sequence) {
-            teach(sa, now, error, &self.listening.policy.path)
-        } else {
+        let sa = self.sad.named_mut(Spi(spi), error.quote.dst).filter(|sa| is_of(sa, &error.quote));
+        let sa = sa.ok_or(DropReason::IcmpUnrelated)?;
+        // The rate is that of errors which may be true: a stranger's cannot use it up.
+        let taught = if !is_recent(sa.next_sequence(), sequence) {
             Err(DropReason::IcmpSequence)
+        } else if !self.listening.has_room(now) {
+            Err(DropReason::IcmpRate)
+        } else {
+            teach(sa, now, error, &self.listening.policy.path)
         };
         let event = taught.inspect_err(|reason| sa.counters.dropped(*reason))?;
         sa.counters.dropped(DropReason::IcmpTaken);
@@ -144,16 +144,9 @@ impl Outbound {
         Ok(())
     }
 
-    /// The outbound association that the quoted packet is of.
-    fn quoted(&self, spi: Spi, quote: &Quote) -> Option<SaIndex> {
-        let is = |sa: &OutboundSa| sa.spi() == spi && is_of(sa, quote);
-        self.sad.list().find(|(_, sa)| is(sa)).map(|(index, _)| index)
-    }
-
     /// The path MTU in force towards the peer that has this SPI; `None` if there is no such association.
     pub fn path_mtu(&self, spi: Spi, remote: IpAddr) -> Option<u16> {
-        let is = |sa: &OutboundSa| sa.spi() == spi && sa.config().endpoints.remote == remote;
-        self.sad.list().find(|(_, sa)| is(sa)).map(|(_, sa)| sa.config().path_mtu)
+        self.sad.named(spi, remote).map(|sa| sa.config().path_mtu)
     }
 
     /// Let time pass for what was learned. Call about once a second.

@@ -101,7 +101,9 @@ fn admits_icmp(
     let quoted = || {
         // As its sender saw it, which is this side: local is local.
         let flow = icmp::quoted_flow(upper.get(icmp::HEADER_LEN..).unwrap_or_default());
-        let carries = |flow: &Flow| sa.config().effective_selectors().covers(flow);
+        // An error is for who sent the packet.
+        let carries =
+            |flow: &Flow| flow.local == headers.dst && sa.config().effective_selectors().covers(flow);
         if flow.as_ref().is_some_and(carries) { Ok(()) } else { Err(DropReason::IcmpQuoted) }
     };
     match (policy.check, admitted) {

@@ -218,9 +218,15 @@ fn a_change_of_policy_or_associations_counts_from_the_next_packet() {
 #[test]
 fn unstamped_packets_end() {
     let mut alice = Sender::new(Spd::new(1), &[tunnel()]);
-    for mark in [0, 7, 0xffff, record::AUTHENTICATED | record::ENCRYPTED | 7, 1 << 17] {
+    for mark in [0, 7, 0xffff, record::AUTHENTICATED | record::ENCRYPTED | 7, 1 << 19] {
         assert_eq!(alice.refuse(reflected(mark, &to("192.0.2.11", 53))).reason, DropReason::Unstamped);
     }
+    let forwarded = reflected(record::FORWARDED, &to("192.0.2.11", 53));
+    assert_eq!(
+        alice.refuse(forwarded).reason,
+        DropReason::NoSpdEntry,
+        "a matter of rules, and there is none"
+    );
 }
 
 #[test]

@@ -5,7 +5,7 @@ mod support;
 use crypto::SuiteId;
 use engine::{Event, Outcome, PeerMoved};
 use sadb::sa::{OutboundState, SaOptions, Tfc};
-use sadb::{InboundSa, Mode, OutboundSa, SaConfig};
+use sadb::{InboundSa, Mode, OutboundSa, SaConfig, Spi};
 use std::net::IpAddr;
 use std::time::Duration;
 use support::*;
@@ -118,6 +118,11 @@ fn the_outbound_half_of_the_pair_follows() {
     assert!(exported.iter().any(|state| state.config.endpoints.remote_port == 20_000));
     // One that must not be followed is not.
     assert_eq!(engine.follow(&PeerMoved { follow: false, old: told.new, new: told.old, ..told }), 0);
+    // It goes by its new place from now on: under the old one there is none, and another may come.
+    let (old, new) = (hosts(false).0, ip("203.0.113.9"));
+    assert!(engine.sad().named(Spi(0x2001), old).is_none() && engine.sad().named(Spi(0x2001), new).is_some());
+    engine.add_sa(back(0x2001, |c| c.keymat = keymat(c.suite, 77))).unwrap();
+    assert!(engine.remove_sa(Spi(0x2001), new).is_ok() && engine.remove_sa(Spi(0x2001), new).is_err());
 }
 
 #[test]

@@ -331,6 +331,10 @@ fn the_operator_says_which_errors_count_and_how_many() {
     assert_eq!(alice.hear(&too_big(1400, &outer)), Some(DropReason::IcmpRefused));
     for _ in 0..3 {
         assert_eq!(alice.hear(&error(3, 1, 0, &outer)), Some(DropReason::IcmpTaken));
+        // Those of strangers do not use up what there is room for.
+        let mut stranger = outer.clone();
+        stranger[28] ^= 1;
+        assert_eq!(alice.hear(&error(3, 1, 0, &stranger)), Some(DropReason::IcmpUnrelated));
     }
     assert_eq!(alice.hear(&error(3, 1, 0, &outer)), Some(DropReason::IcmpRate));
     assert_eq!(

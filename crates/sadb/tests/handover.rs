@@ -224,7 +224,7 @@ fn each_kind_of_damage_has_its_name() {
     assert_eq!(HandOver::from_bytes(&sealed(&[0; 19])), Err(HandOverError::Field("octets behind the rules")));
     let huge = [0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 0];
     assert_eq!(HandOver::from_bytes(&sealed(&huge)), Err(HandOverError::Field("used keys")));
-    let many = [0, 0, 0, 0, 0, 0, 0, 0, 0x10, 1, 0, 0, 0, 0];
+    let many = [0, 0, 0, 0, 0, 0, 0, 2, 0, 1, 0, 0, 0, 0];
     assert_eq!(HandOver::from_bytes(&sealed(&many)), Err(HandOverError::Field("inbound associations")));
     let one = [0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 4];
     assert_eq!(HandOver::from_bytes(&sealed(&one)), Err(HandOverError::Field("mode")));

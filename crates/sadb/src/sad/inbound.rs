@@ -117,11 +117,7 @@ impl InboundSad {
         let spi = name.spi;
         if !name.is_spi_alone() {
             let scoped = self.scoped.as_mut().ok_or(SadError::UnknownSpi(spi))?;
-            let sa = scoped.remove(&name).ok_or(SadError::UnknownSpi(spi))?;
-            if scoped.is_empty() {
-                self.scoped = None;
-            }
-            return Ok(sa);
+            return scoped.remove(&name).ok_or(SadError::UnknownSpi(spi));
         }
         let slot = self.slot_of(spi).ok_or(SadError::UnknownSpi(spi))?;
         match std::mem::replace(&mut self.slots[slot], Slot::Promised) {

@@ -274,7 +274,14 @@ impl OutboundSad {
         Err(reason)
     }
 
-    /// The association to this peer with this SPI. A search through all of them, for the control plane.
+    /// The name of the association to this peer with this SPI.
+    pub fn index_of(&self, spi: Spi, remote: IpAddr) -> Option<SaIndex> {
+        let slot = self.position(spi, remote)?;
+        let (serial, _) = self.slots[slot].as_ref()?;
+        Some(SaIndex { slot: slot as u32, serial: *serial })
+    }
+
+    /// The association to this peer with this SPI.
     pub fn named(&self, spi: Spi, remote: IpAddr) -> Option<&OutboundSa> {
         self.slots[self.position(spi, remote)?].as_ref().map(|(_, sa)| sa)
     }
@@ -310,7 +317,7 @@ impl OutboundSad {
     /// [`SadError::DuplicateSpi`] if a peer with that address has the SPI already.
     pub fn move_peer(&mut self, index: SaIndex, remote: IpAddr, port: u16) -> Result<(), SadError> {
         let sa = self.get(index).ok_or(SadError::UnknownSpi(Spi(0)))?;
-        let spi = sa.spi();
+        let (spi, before) = (sa.spi(), sa.config().endpoints.remote);
         if !sa.may_move_to(remote, port) {
             return Err(SadError::UnknownSpi(spi));
         }
@@ -320,6 +327,8 @@ impl OutboundSad {
         if let Some(sa) = self.get_mut(index) {
             sa.move_to(remote, port);
         }
+        self.names.remove(&(spi, before));
+        self.names.insert((spi, remote), index.slot);
         self.changed();
         Ok(())
     }

@@ -21,6 +21,8 @@ struct Entry {
 #[derive(Default)]
 pub(super) struct Scoped {
     entries: Vec<Entry>,
+    /// The number given last: one that was given back is not given again at once, since fragments may still be held under it.
+    last: u32,
 }
 
 impl Scoped {
@@ -46,7 +48,10 @@ impl Scoped {
             return Err(SadError::DuplicateSpi(name.spi));
         };
         let free = |number: &u32| self.entries.iter().all(|entry| entry.sa.context() != *number);
-        let number = (1..=MAX_SCOPED as u32).find(free).ok_or(SadError::TooMany(MAX_SCOPED))?;
+        let most = MAX_SCOPED as u32;
+        let mut numbers = (0..most).map(|more| (self.last + more) % most + 1);
+        let number = numbers.find(free).ok_or(SadError::TooMany(MAX_SCOPED))?;
+        self.last = number;
         sa.set_context(number);
         self.entries.insert(at, Entry { name, sa: Box::new(sa) });
         Ok(())
@@ -55,10 +60,6 @@ impl Scoped {
     pub(super) fn remove(&mut self, name: &SaName) -> Option<InboundSa> {
         let at = self.position(name)?;
         Some(*self.entries.remove(at).sa)
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.entries.is_empty()
     }
 
     pub(super) fn at(&self, index: usize) -> Option<&InboundSa> {
