@@ -116,7 +116,9 @@
 	X(GATEWAY_ARRIVED, gateway_arrived)                                                                          \
 	X(GATEWAY_MALFORMED, gateway_malformed)                                                                      \
 	X(GATEWAY_SOURCE_ROUTE, gateway_source_route)                                                                \
-	X(GATEWAY_UNSEEN, gateway_unseen)
+	X(GATEWAY_UNSEEN, gateway_unseen)                                                                            \
+	X(GATEWAY_UNPROVEN, gateway_unproven)                                                                        \
+	X(GATEWAY_FRAGMENT_OVER, gateway_fragment_over)
 
 enum rvl_counter {
 #define X(id, name) RVL_C_##id,

@@ -4,9 +4,10 @@
  * 5). What enters at an inside interface and would leave by another goes to the engine, and so does what arrives in clear
  * for a network behind us. Where the peer's address alone says "bypass", the packet goes on as if we were not here.
  *
- * A packet whose time to live is over is left to the kernel, which answers it and forwards it nowhere. The egress of the
- * uplinks is the second lock: what came from inside, needs protection and was not seen here (a firewall rewrote it on its
- * way, a program in front of ours let it pass) ends there.
+ * A packet whose time to live is over is left to the kernel, which answers it and forwards it nowhere; a fragment is not,
+ * for the kernel may join it with others that have time left. The egress of every device is the second lock: what is
+ * forwarded, needs protection and was not seen here (a firewall rewrote it on its way, a program in front of ours let it
+ * pass, the device it came by has no program of ours yet) ends there.
  */
 #ifndef RVL_GATEWAY_H
 #define RVL_GATEWAY_H
@@ -104,6 +105,12 @@ static __always_inline bool is_over(struct __sk_buff *skb, const struct headers 
 	return load(skb, h->version == 4 ? 8 : 7, &left, 1) && left <= 1;
 }
 
+/* Joined with fragments that have time left, one without could pass unseen. */
+static __always_inline int over(const struct headers *h)
+{
+	return h->fragment ? device_drop(RVL_C_GATEWAY_FRAGMENT_OVER) : TCX_NEXT;
+}
+
 SEC("tcx/ingress")
 int inside_ingress(struct __sk_buff *skb)
 {
@@ -123,8 +130,10 @@ int inside_ingress(struct __sk_buff *skb)
 	if (bypassed(&h.destination, RVL_BYPASS_OUT))
 		return TCX_NEXT;
 	way = way_of(skb, &h);
-	if (way == WAY_NOT_FORWARDED || way == WAY_INSIDE || is_over(skb, &h))
+	if (way == WAY_NOT_FORWARDED || way == WAY_INSIDE)
 		return TCX_NEXT;
+	if (is_over(skb, &h))
+		return over(&h);
 	return to_engine(skb, cfg, &h, RVL_MARK_FORWARDED, RVL_C_GATEWAY_FORWARDED);
 }
 
@@ -159,8 +168,10 @@ static __always_inline int arriving_for_inside(struct __sk_buff *skb)
 	if (bypassed(&h.source, RVL_BYPASS_IN) && !quotes_ruled(skb, &h))
 		return TCX_NEXT;
 	way = way_of(skb, &h);
-	if (way == WAY_NOT_FORWARDED || way == WAY_OUTSIDE || is_over(skb, &h))
+	if (way == WAY_NOT_FORWARDED || way == WAY_OUTSIDE)
 		return TCX_NEXT;
+	if (is_over(skb, &h))
+		return over(&h);
 	return to_engine(skb, cfg, &h, RVL_MARK_FORWARDED | RVL_MARK_ARRIVED, RVL_C_GATEWAY_ARRIVED);
 }
 
@@ -172,7 +183,8 @@ static __always_inline int leaving(struct __sk_buff *skb, const struct rvl_confi
 {
 	struct headers h;
 
-	if (from != cfg->tun && !is_inside(from))
+	/* From anywhere but another uplink: an inside interface that was made anew has an index that is in no map yet. */
+	if (from != cfg->tun && !is_inside(from) && bpf_map_lookup_elem(&uplinks, &from))
 		return TCX_NEXT;
 	if (!parse(skb, 0, &h))
 		return device_drop(RVL_C_GATEWAY_MALFORMED);
@@ -181,6 +193,28 @@ static __always_inline int leaving(struct __sk_buff *skb, const struct rvl_confi
 	if (from != cfg->tun)
 		return device_drop(RVL_C_GATEWAY_UNSEEN);
 	return to_engine(skb, cfg, &h, RVL_MARK_FORWARDED, RVL_C_GATEWAY_FORWARDED);
+}
+
+/*
+ * A forwarded packet on its way to a network behind us. What the engine let pass in clear comes from its own socket, what
+ * was protected from the TUN; both were seen. The rest may pass only if its source alone says so.
+ */
+SEC("tcx/egress")
+int inside_egress(struct __sk_buff *skb)
+{
+	const struct rvl_config *cfg = configuration();
+	__u32 from = skb->ingress_ifindex;
+	struct headers h;
+
+	if (!from || !is_ip(skb))
+		return TCX_NEXT;
+	if (!cfg)
+		return TCX_DROP;
+	if (from == cfg->tun || is_inside(from))
+		return TCX_NEXT;
+	if (!parse(skb, 0, &h))
+		return device_drop(RVL_C_GATEWAY_MALFORMED);
+	return bypassed(&h.source, RVL_BYPASS_IN) ? TCX_NEXT : device_drop(RVL_C_GATEWAY_UNPROVEN);
 }
 
 /* On the TUN: a packet that we sent there from an ingress hook. */

@@ -4,7 +4,7 @@
 struct Meaning(&'static str, bool, &'static str);
 
 /// As `bpf/include/abi.h` lists them.
-const MEANINGS: [Meaning; 43] = [
+const MEANINGS: [Meaning; 45] = [
     Meaning("sockets_stamped", false, "A socket got the mark of its application."),
     Meaning("sockets_restamped", false, "A socket changed hands and got the stricter application's mark."),
     Meaning("egress_redirected", false, "A packet was sent to the TUN instead of the uplink."),
@@ -86,7 +86,17 @@ const MEANINGS: [Meaning; 43] = [
     Meaning(
         "gateway_unseen",
         true,
-        "A packet from a network behind this gateway was about to leave without having been looked at.",
+        "A packet that this gateway forwards was about to leave without having been looked at.",
+    ),
+    Meaning(
+        "gateway_unproven",
+        true,
+        "A clear packet was about to reach a network behind this gateway without having been looked at.",
+    ),
+    Meaning(
+        "gateway_fragment_over",
+        true,
+        "A fragment to be forwarded whose time to live is over, which could be joined with others that have time left.",
     ),
 ];
 

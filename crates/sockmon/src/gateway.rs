@@ -45,8 +45,8 @@ pub(crate) fn prepare(maps: &Maps, insides: &BTreeSet<u32>) -> Result<(), Sockmo
 }
 
 impl Sockmon {
-    /// These interfaces lead to the networks behind this host, and no others do. Packets from one that is not named are
-    /// forwarded as if there were no gateway mode. A host stays a gateway until it is attached anew without such interfaces.
+    /// These interfaces lead to the networks behind this host, and no others do. What is forwarded
+    /// from or to one that is not named passes the uplinks and these interfaces only if its peer's address alone says so. A host stays a gateway until it is attached anew without such interfaces.
     ///
     /// # Errors
     /// If a program cannot be attached.

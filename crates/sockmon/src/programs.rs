@@ -65,6 +65,7 @@ pub static PROGRAMS: &[Program] = &[
     program("tun_ingress", Hook::Tun(Tcx::Ingress)),
     program("lo_ingress", Hook::Loopback(Tcx::Ingress)),
     program("inside_ingress", Hook::Inside(Tcx::Ingress)),
+    program("inside_egress", Hook::Inside(Tcx::Egress)),
     program("uplink_ingress", Hook::Uplink(Tcx::Ingress)),
     program("uplink_egress", Hook::Uplink(Tcx::Egress)),
     program("adopt_tasks", Hook::Iterator),
