@@ -68,10 +68,16 @@ impl Plane {
     /// Send to where the peer is now; how many associations do.
     async fn follow(&self, moved: engine::PeerMoved) -> usize {
         let answer = self.outbound.ask(move |half: &mut OutboundHalf| half.engine.follow(&moved)).await;
-        answer.unwrap_or_else(|error| {
-            tracing::warn!("associations do not follow the peer of {}: {error}", moved.spi);
-            0
-        })
+        let followed = match answer {
+            Ok(followed) => followed,
+            Err(error) => {
+                tracing::warn!("associations do not follow the peer of {}: {error}", moved.spi);
+                return 0;
+            }
+        };
+        // Who is not told that it is done tells again.
+        let _ = self.inbound.ask(move |half| half.engine.followed(&moved)).await;
+        followed
     }
 
     /// `followed`: associations that go with a peer that moved.

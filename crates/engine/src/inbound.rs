@@ -486,6 +486,7 @@ impl Inbound {
     pub fn expire(&mut self, now: Time) {
         let mut dead = Vec::new();
         for sa in self.sad.list_mut() {
+            peer::remind(sa, &mut self.events);
             if let Some(state) = sa.age(now) {
                 self.events.push(Event::Expire(Expire {
                     spi: sa.spi(),

@@ -4,10 +4,12 @@
 //! packet sent again, shows nothing. Outbound, the association of the same pair follows, if both were told to.
 
 use crate::event::{Event, Events, PeerMoved};
+use crate::inbound::Inbound;
 use crate::outbound::Outbound;
 use ipsec::Outer;
 use sadb::sa::Encapsulation;
 use sadb::{InboundSa, OutboundSa, SaIndex};
+use std::net::IpAddr;
 
 /// An authentic packet came in `outer`; the newest before it had the sequence number `before`.
 #[cold]
@@ -17,16 +19,39 @@ pub(crate) fn notice(sa: &mut InboundSa, outer: &Outer, before: u64, events: &mu
     if sa.replay.top() <= before || sa.replay.size() == 0 {
         return;
     }
-    let selectors = sa.config().selectors;
+    let new = (outer.src, port);
     if let Some(old) = sa.notice(outer.src, port) {
-        events.push(Event::PeerMoved(PeerMoved {
-            spi: sa.spi(),
-            local: sa.config().endpoints.local,
-            old,
-            new: (outer.src, port),
-            follow: sa.config().options.follow_peer,
-            selectors,
-        }));
+        tell(sa, old, new, events);
+    }
+}
+
+/// Tell once more of a move that was told and not answered: events may be lost, and then nothing else would lead the outbound
+/// half out of the wrong place. Call about once a second.
+pub(crate) fn remind(sa: &mut InboundSa, events: &mut Events) {
+    if let Some((old, new)) = sa.still_to_follow() {
+        tell(sa, old, new, events);
+    }
+}
+
+fn tell(sa: &InboundSa, old: (IpAddr, u16), new: (IpAddr, u16), events: &mut Events) {
+    let config = sa.config();
+    events.push(Event::PeerMoved(PeerMoved {
+        spi: sa.spi(),
+        local: config.endpoints.local,
+        old,
+        new,
+        follow: config.options.follow_peer,
+        selectors: config.selectors,
+    }));
+}
+
+impl Inbound {
+    /// The outbound half has been told of this move ([`Outbound::follow`]); until then it is told again, every other second.
+    pub fn followed(&mut self, moved: &PeerMoved) {
+        // Only one that is found by its SPI alone has one peer.
+        if let Some(sa) = self.sa_mut(moved.spi) {
+            sa.followed(moved.old, moved.new);
+        }
     }
 }
 

@@ -126,6 +126,65 @@ fn the_outbound_half_of_the_pair_follows() {
 }
 
 #[test]
+fn a_move_is_told_again_until_the_outbound_half_was_told() {
+    let config = following(Mode::Tunnel);
+    let (mut alice, mut bob) = (
+        Sender::new(mandatory(), std::slice::from_ref(&config)),
+        Receiver::new(std::slice::from_ref(&config)),
+    );
+    let mut back =
+        SaConfig { spi: sadb::Spi(0x2001), direction: sadb::Direction::Outbound, ..mirror(&config) };
+    back.keymat = keymat(back.suite, 1);
+    let mut engine = Sender::new(mandatory(), &[]).engine;
+    engine.add_sa(OutboundSa::new(back, registry()).unwrap()).unwrap();
+    let place = |engine: &engine::Outbound| {
+        let (_, sa) = engine.sad().list().next().unwrap();
+        (sa.config().endpoints.remote, sa.config().endpoints.remote_port)
+    };
+    let second = |bob: &mut Receiver| bob.engine.expire(NOW);
+    // The first move gets lost, so the second does not find the outbound half where it looks for it.
+    let (first, next, last) = (alice.out(), alice.out(), alice.out());
+    bob.handle(&from(&first, "203.0.113.9", 1)).unwrap();
+    assert!(moved(&mut bob).is_some());
+    bob.handle(&from(&next, "203.0.113.9", 2)).unwrap();
+    let told = moved(&mut bob).unwrap();
+    assert_eq!(engine.follow(&told), 0);
+    bob.engine.followed(&told);
+    second(&mut bob);
+    assert_eq!(moved(&mut bob), None, "the answer may be on its way");
+    second(&mut bob);
+    let told = moved(&mut bob).expect("told again");
+    assert_eq!((told.old, told.new), ((hosts(false).0, 4500), (ip("203.0.113.9"), 2)));
+    assert_eq!((engine.follow(&told), place(&engine)), (1, (ip("203.0.113.9"), 2)));
+    bob.engine.followed(&told);
+    // And then no more.
+    for _ in 0..5 {
+        second(&mut bob);
+    }
+    assert_eq!(moved(&mut bob), None);
+    // The last of all moves gets lost: nothing else would ever say it.
+    bob.handle(&from(&last, "203.0.113.7", 3)).unwrap();
+    assert!(moved(&mut bob).is_some());
+    for turn in 0..4 {
+        second(&mut bob);
+        assert_eq!(moved(&mut bob).map(|told| told.new.1), (turn % 2 == 1).then_some(3), "{turn}");
+    }
+    // Without the option nothing follows, and nothing is told again.
+    let config = outbound_config(Mode::Tunnel, SuiteId::AES_128_GCM, false);
+    let (mut alice, mut bob) = (
+        Sender::new(mandatory(), std::slice::from_ref(&config)),
+        Receiver::new(std::slice::from_ref(&config)),
+    );
+    bob.handle(&alice.out()).unwrap();
+    bob.handle(&from(&alice.out(), "192.0.2.10", 777)).unwrap();
+    assert!(moved(&mut bob).is_some());
+    for _ in 0..5 {
+        second(&mut bob);
+    }
+    assert_eq!(moved(&mut bob), None);
+}
+
+#[test]
 fn without_the_option_a_port_is_told_and_an_address_is_refused() {
     let config = outbound_config(Mode::Tunnel, SuiteId::AES_128_GCM, false);
     let (mut alice, mut bob) = (
@@ -284,6 +343,26 @@ fn associations_that_are_gone_beat_no_more() {
     let mut out = Vec::new();
     alice.engine.beat(NOW, &mut alice.pool, &mut out);
     assert!(out.is_empty() && alice.engine.next_beat().is_none());
+}
+
+#[test]
+fn a_successor_beats_as_the_one_before_did() {
+    let (mut alice, config) = beating(SaOptions { dummy: 10, keepalive: 20, ..SaOptions::default() });
+    assert_eq!(listen(&mut alice, 0, 1050).0.len(), 10);
+    let (old, remote) = (config.spi, config.endpoints.remote);
+    let mut next = SaConfig { spi: sadb::Spi(0x7777), ..config };
+    next.keymat = keymat(next.suite, 99);
+    let mut bob = Receiver::new(std::slice::from_ref(&SaConfig {
+        options: SaOptions::default(),
+        keymat: keymat(next.suite, 99),
+        ..next.clone()
+    }));
+    alice.engine.replace_sa(old, remote, OutboundSa::new(next, registry()).unwrap()).unwrap();
+    let (sent, _) = listen(&mut alice, 1050, 2150);
+    assert_eq!(sent.len(), 10);
+    for outer in &sent {
+        assert_eq!(bob.refuse(outer), DropReason::EspDummy);
+    }
 }
 
 #[test]

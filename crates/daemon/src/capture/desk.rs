@@ -160,6 +160,7 @@ pub async fn start(shared: Shared, asker: Asker, request: CaptureRequest) -> Res
     let tap = Tap { id, filter, records, gauge: Arc::clone(&state.gauge) };
     let begun = begin(&plane, tap, job, shared.clone(), runtime).await;
     if let Err(refused) = begun {
+        // A thread that was not made has dropped its guard, which waits for this lock.
         state.ended.store(true, Ordering::Relaxed);
         remove(&plane, id).await;
         return Err(refused);
@@ -168,20 +169,38 @@ pub async fn start(shared: Shared, asker: Asker, request: CaptureRequest) -> Res
     Ok(Stream { id, octets: Lines::of(chunks) })
 }
 
-async fn begin(plane: &Plane, tap: Tap, job: Job, shared: Shared, runtime: Handle) -> Result<(), Refused> {
-    let (id, state) = (tap.id, Arc::clone(&job.state));
-    let other = tap.clone();
-    plane.outbound.ask(move |half| half.taps.add(tap)).await?;
-    plane.inbound.ask(move |half| half.taps.add(other)).await?;
-    let thread = std::thread::Builder::new().name("rvl-capture".to_owned()).spawn(move || {
-        job.run();
-        state.ended.store(true, Ordering::Relaxed);
-        runtime.block_on(async {
+/// Ends a capture when its thread does, also when that breaks.
+struct Guard {
+    id: u64,
+    state: Arc<State>,
+    shared: Shared,
+    runtime: Handle,
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.state.ended.store(true, Ordering::Relaxed);
+        let (id, shared) = (self.id, self.shared.clone());
+        // Not waited for: a thread of the runtime must not.
+        self.runtime.spawn(async move {
             // A daemon that ends takes the taps along.
             if let Ok(plane) = shared.get().await {
                 remove(&plane, id).await;
             }
         });
+    }
+}
+
+/// Whoever calls must not be dropped in between: a tap would stay behind.
+async fn begin(plane: &Plane, tap: Tap, job: Job, shared: Shared, runtime: Handle) -> Result<(), Refused> {
+    let (id, state) = (tap.id, Arc::clone(&job.state));
+    let other = tap.clone();
+    plane.outbound.ask(move |half| half.taps.add(tap)).await?;
+    plane.inbound.ask(move |half| half.taps.add(other)).await?;
+    let guard = Guard { id, state, shared, runtime };
+    let thread = std::thread::Builder::new().name("rvl-capture".to_owned()).spawn(move || {
+        let _guard = guard;
+        job.run();
     });
     let failed =
         |error: std::io::Error| Refused::new(Fault::Failed, format!("no thread for the capture: {error}"));

@@ -92,6 +92,8 @@ pub struct Facts {
     pub sequence: u64,
     /// The peer's outer address.
     pub peer: Option<IpAddr>,
+    /// This host's outer address, or the group, of an inbound packet.
+    pub local: Option<IpAddr>,
     /// Who talked to whom, seen from this host, where its headers can be read.
     pub flow: Option<Flow>,
     /// What became of it.

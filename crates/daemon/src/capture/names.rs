@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use sadb::Spi;
 use sadb::spd::RuleId;
 use tokio::runtime::Handle;
-use wire::AppId;
+use wire::{AppId, DropReason};
 
-use super::{Facts, Way};
+use super::{Facts, Fate, Way};
 use crate::plane::Shared;
 use crate::policy_store;
 
@@ -22,7 +22,10 @@ const MOST: usize = 4096;
 enum Key {
     App(AppId),
     Rule(u32),
-    Suite(Way, u32, IpAddr),
+    /// Outbound, of this SPI to this peer.
+    Sealed(u32, IpAddr),
+    /// Inbound, of this SPI from this peer to this address.
+    Opened(u32, IpAddr, IpAddr),
 }
 
 /// The names that one capture has met.
@@ -50,8 +53,7 @@ impl Names {
 
     /// The suite of the packet's association.
     pub(super) fn suite(&mut self, facts: &Facts) -> Option<String> {
-        let peer = facts.peer.filter(|_| facts.spi != 0)?;
-        self.get(Key::Suite(facts.way, facts.spi, peer))
+        self.get(suite_key(facts)?)
     }
 
     fn get(&mut self, key: Key) -> Option<String> {
@@ -73,6 +75,18 @@ impl Names {
     }
 }
 
+/// What names the packet's association; `None`: it has none. That what a stranger sends has none is known already: asking would
+/// let him keep the data thread busy with answers.
+fn suite_key(facts: &Facts) -> Option<Key> {
+    if facts.spi == 0 || matches!(facts.fate, Fate::Dropped(DropReason::UnknownSpi)) {
+        return None;
+    }
+    Some(match facts.way {
+        Way::Out => Key::Sealed(facts.spi, facts.peer?),
+        Way::In => Key::Opened(facts.spi, facts.peer?, facts.local?),
+    })
+}
+
 async fn ask(plane: Shared, key: Key) -> Option<String> {
     let plane = plane.get().await.ok()?;
     match key {
@@ -81,20 +95,46 @@ async fn ask(plane: Shared, key: Key) -> Option<String> {
             let position = policy_store::rule_position(&plane.policy.compiled, RuleId(rule))?;
             Some(format!("{}:{}", position.file, position.line))
         }),
-        Key::Suite(Way::Out, spi, peer) => {
+        Key::Sealed(spi, peer) => {
             let suite = move |half: &mut crate::datapath::OutboundHalf| {
                 half.engine.sad().named(Spi(spi), peer).map(|sa| sa.config().suite.to_string())
             };
             plane.outbound.ask(suite).await.ok()?
         }
-        Key::Suite(Way::In, spi, peer) => {
+        Key::Opened(spi, peer, local) => {
             let suite = move |half: &mut crate::datapath::InboundHalf| {
-                let mut sas = half.engine.sad().list().filter(|sa| sa.spi() == Spi(spi));
-                let first = sas.next()?;
-                let named = std::iter::once(first).chain(sas).find(|sa| sa.config().endpoints.remote == peer);
-                Some(named.unwrap_or(first).config().suite.to_string())
+                half.engine.sad().find(Spi(spi), peer, local).map(|sa| sa.config().suite.to_string())
             };
             plane.inbound.ask(suite).await.ok()?
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_is_asked_about_a_stranger() {
+        let (peer, local): (IpAddr, IpAddr) = ([192, 0, 2, 2].into(), [192, 0, 2, 1].into());
+        let facts = |way, spi, fate| Facts {
+            way,
+            outer: true,
+            gso: wire::Gso::default(),
+            app: AppId::NONE,
+            rule: 0,
+            spi,
+            sequence: 0,
+            peer: Some(peer),
+            local: (way == Way::In).then_some(local),
+            flow: None,
+            fate,
+        };
+        let key = |way, spi, fate| suite_key(&facts(way, spi, fate));
+        assert!(key(Way::In, 7, Fate::Protected) == Some(Key::Opened(7, peer, local)));
+        assert!(key(Way::In, 7, Fate::Dropped(DropReason::AuthFailed)) == Some(Key::Opened(7, peer, local)));
+        assert!(key(Way::Out, 7, Fate::Protected) == Some(Key::Sealed(7, peer)));
+        assert!(key(Way::In, 7, Fate::Dropped(DropReason::UnknownSpi)).is_none());
+        assert!(key(Way::In, 0, Fate::Protected).is_none());
     }
 }

@@ -123,8 +123,8 @@ impl Taps {
         let Meta { app, rule, spi, sequence, gso, .. } = self.meta;
         let headers = Headers::parse(&self.before).ok();
         let flow = headers.map(|headers| ip::flow(&self.before, &headers, true));
-        let (way, outer, peer, fate) = (Way::Out, false, None, Fate::Clear);
-        let kept = Facts { way, outer, gso, app, rule, spi, sequence, peer, flow, fate };
+        let (way, outer, peer, local, fate) = (Way::Out, false, None, None, Fate::Clear);
+        let kept = Facts { way, outer, gso, app, rule, spi, sequence, peer, local, flow, fate };
         // What ended is what somebody looks for, even if other parts of the packet went on.
         let facts = outcomes.iter().filter_map(|outcome| sent(outcome, &kept));
         if let Some(facts) = facts.max_by_key(|facts| matches!(facts.fate, Fate::Dropped(_))) {
@@ -135,7 +135,7 @@ impl Taps {
     /// What became of the inbound packet that was kept; `outcomes` are its own.
     #[cold]
     pub fn inbound(&mut self, outcomes: &[InboundOutcome]) {
-        let peer = Headers::parse(&self.before).ok().map(|headers| headers.src);
+        let ends = Headers::parse(&self.before).ok().map(|headers| (headers.src, headers.dst));
         let kept = Facts {
             way: Way::In,
             outer: true,
@@ -144,7 +144,8 @@ impl Taps {
             rule: 0,
             spi: 0,
             sequence: 0,
-            peer,
+            peer: ends.map(|(src, _)| src),
+            local: ends.map(|(_, dst)| dst),
             flow: None,
             fate: Fate::Waiting,
         };

@@ -6,7 +6,7 @@ use axum::extract::{ConnectInfo, Path, State};
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 
-use super::Answer;
+use super::{Answer, whole};
 use crate::audit::Asker;
 use crate::capture;
 use crate::plane::Shared;
@@ -36,7 +36,7 @@ async fn begin(plane: Shared, asker: Asker, body: &[u8]) -> Result<(CaptureForm,
         Refused::new(Fault::BadRequest, format!("the request is not one for a capture: {error}"))
             .remedy("see docs/capture.md")
     })?;
-    Ok((request.form, capture::start(plane, asker, request).await?))
+    whole(async move { Ok((request.form, capture::start(plane, asker, request).await?)) }).await
 }
 
 pub(super) async fn list(State(plane): State<Shared>) -> Answer<CaptureList> {

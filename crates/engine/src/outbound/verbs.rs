@@ -39,7 +39,11 @@ impl Outbound {
     /// # Errors
     /// As there.
     pub fn replace_sa(&mut self, old: Spi, remote: IpAddr, sa: OutboundSa) -> Result<OutboundSa, SadError> {
-        self.sad.replace(old, remote, sa).map(|(before, _)| before)
+        let (before, index) = self.sad.replace(old, remote, sa)?;
+        if let Some(sa) = self.sad.get(index) {
+            self.beat.watch(index, sa);
+        }
+        Ok(before)
     }
 
     /// The association to this peer with this SPI, to change its lifetime.

@@ -29,6 +29,10 @@ pub struct InboundSa {
     context: u32,
     /// Where its newest packet came from; of bare packets the port is zero.
     seen: (IpAddr, u16),
+    /// Where the outbound half was last known to send to.
+    followed: (IpAddr, u16),
+    /// Seconds for which the two have differed.
+    behind: u8,
     config: Box<SaConfig>,
 }
 
@@ -77,6 +81,8 @@ impl InboundSa {
             selectors: config.effective_selectors(),
             context: config.spi.0,
             seen: (config.endpoints.remote, config.endpoints.remote_port),
+            followed: (config.endpoints.remote, config.endpoints.remote_port),
+            behind: 0,
             config: Box::new(config),
         })
     }
@@ -232,6 +238,7 @@ impl InboundSa {
             return None;
         }
         let old = std::mem::replace(&mut self.seen, (source, port));
+        self.behind = 0;
         let follow = self.config.options.follow_peer;
         if follow {
             let ends = &mut self.config.endpoints;
@@ -239,6 +246,27 @@ impl InboundSa {
         }
         // Where any port was right, none is new; but whoever follows has to learn the first.
         (follow || old.1 != 0).then_some(old)
+    }
+
+    /// The outbound half has been told of this move. Moves count in their order: one whose predecessor got lost did not find the
+    /// outbound half where it looked.
+    pub fn followed(&mut self, old: (IpAddr, u16), new: (IpAddr, u16)) {
+        if self.followed == old {
+            self.followed = new;
+        }
+    }
+
+    /// The move that the outbound half still has to make, from where it is to where the peer is, if nothing was heard of it for
+    /// two calls. Call about once a second.
+    pub fn still_to_follow(&mut self) -> Option<((IpAddr, u16), (IpAddr, u16))> {
+        if self.seen == self.followed || !self.config.options.follow_peer || !self.has_one_place() {
+            return None;
+        }
+        self.behind += 1;
+        (self.behind >= 2).then(|| {
+            self.behind = 0;
+            (self.followed, self.seen)
+        })
     }
 
     /// Whether an outer packet between these addresses may belong to it. `source_port` is `None` for ESP without UDP.
