@@ -7,6 +7,9 @@ use tokio::net::UnixListener;
 
 use crate::plane::Plane;
 
+/// What audit lines are filtered by: no filter of the log leaves them out.
+pub(crate) const TARGET: &str = "audit";
+
 /// The other end of a connection to the control socket, as the kernel said when it was made (SO_PEERCRED).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Asker {
@@ -29,7 +32,7 @@ impl Plane {
     /// Leave the trace.
     pub fn audit(&self, asker: Asker, action: &str, detail: String) {
         let Asker { uid, pid } = asker;
-        tracing::warn!(uid, pid = pid.unwrap_or(0), action, "audit: {detail}");
+        tracing::warn!(target: TARGET, uid, pid = pid.unwrap_or(0), action, "audit: {detail}");
         self.hub.tell(Event::Audit(Audit { action: action.to_owned(), uid, pid, detail }));
     }
 }

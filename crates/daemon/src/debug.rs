@@ -12,6 +12,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Registry, fmt, reload};
 
+use crate::audit::TARGET;
 use crate::refused::{Fault, Refused};
 
 /// The parts of the house that log.
@@ -39,8 +40,8 @@ struct Now {
 /// Log to standard error from now on, filtered as `RAVELIN_LOG` says, or by the level.
 pub fn start(level: &str) {
     let asked = std::env::var("RAVELIN_LOG").ok();
-    let parsed = asked.and_then(|text| EnvFilter::try_new(&text).ok().map(|filter| (text, filter)));
-    let (default, filter) = parsed.unwrap_or_else(|| (level.to_owned(), EnvFilter::new(level)));
+    let parsed = asked.and_then(|text| EnvFilter::try_new(audited(&text)).ok().map(|filter| (text, filter)));
+    let (default, filter) = parsed.unwrap_or_else(|| (level.to_owned(), EnvFilter::new(audited(level))));
     let (filter, handle) = reload::Layer::new(filter);
     let lines = fmt::layer()
         .with_target(false)
@@ -93,11 +94,11 @@ pub fn state() -> Result<DebugState, Refused> {
     log().map(Log::state)
 }
 
-/// Another filter, perhaps for a time. Needs the control plane's runtime.
+/// Another filter, perhaps for a time; `before` is called with it just before it counts. Needs the control plane's runtime.
 ///
 /// # Errors
 /// What is wrong with the filter; the one before stays.
-pub fn switch(request: &DebugRequest) -> Result<DebugState, Refused> {
+pub fn switch(request: &DebugRequest, before: impl FnOnce(&str)) -> Result<DebugState, Refused> {
     let log = log()?;
     let filter = if request.filter == "default" { log.default.clone() } else { checked(&request.filter)? };
     if request.seconds.is_some_and(|seconds| !(1..=LONGEST).contains(&seconds)) {
@@ -105,12 +106,13 @@ pub fn switch(request: &DebugRequest) -> Result<DebugState, Refused> {
             .remedy("leave --for out, for as long as the daemon runs"));
     }
     let time = request.seconds.map(Duration::from_secs);
+    before(&filter);
     let change = log.set(&filter, time.and_then(|time| Instant::now().checked_add(time)))?;
     if let Some(time) = time {
         tokio::spawn(async move {
             tokio::time::sleep(time).await;
             if log.now().change == change && log.set(&log.default, None).is_ok() {
-                tracing::warn!("the log shows {} again", log.default);
+                tracing::warn!(target: TARGET, "the log shows {} again", log.default);
             }
         });
     }
@@ -154,7 +156,14 @@ fn directives(filter: &str) -> String {
             other => out.push(other.to_owned()),
         }
     }
-    out.join(",")
+    audited(&out.join(","))
+}
+
+/// Directives that leave no audit line out, whatever else they do. Of two for one target the last counts.
+fn audited(directives: &str) -> String {
+    // No directives at all mean errors only.
+    let directives = if directives.trim().is_empty() { "error" } else { directives };
+    format!("{directives},{TARGET}=warn")
 }
 
 #[cfg(test)]
@@ -183,9 +192,31 @@ mod tests {
             assert_eq!(refused.fault, Fault::BadRequest, "{wrong}");
             assert!(refused.remedy.unwrap().contains("sockmon"), "{wrong}");
         }
-        assert_eq!(directives("off"), "off");
+        assert_eq!(directives("off"), "off,audit=warn");
         let all = directives("trace,netio=info");
-        assert!(all.starts_with("warn,ravelin=trace,") && all.ends_with(",netio=info"), "{all}");
+        assert!(all.starts_with("warn,ravelin=trace,") && all.ends_with(",netio=info,audit=warn"), "{all}");
         assert!(!all.split(',').any(|directive| directive == "trace"), "{all}");
+    }
+
+    #[test]
+    fn no_filter_leaves_audit_lines_out() {
+        let shown = |directives: String| {
+            let filter = EnvFilter::try_new(directives).unwrap();
+            let lines = fmt::layer().with_writer(std::io::sink);
+            tracing::subscriber::with_default(tracing_subscriber::registry().with(filter).with(lines), || {
+                (
+                    tracing::enabled!(target: TARGET, tracing::Level::WARN),
+                    tracing::enabled!(target: "daemon", tracing::Level::WARN),
+                )
+            })
+        };
+        assert_eq!(shown(directives("off")), (true, false));
+        assert_eq!(shown(directives("error,daemon=off")), (true, false));
+        assert_eq!(shown(directives("debug")), (true, true));
+        // As RAVELIN_LOG may have it.
+        for text in ["off", "audit=off", "", "off,audit=error", "sockmon=debug"] {
+            assert_eq!(shown(audited(text)), (true, false), "{text}");
+        }
+        assert!(checked("audit=off").is_err());
     }
 }

@@ -26,8 +26,8 @@ async fn change(plane: Shared, asker: Asker, body: &[u8]) -> Result<DebugState, 
     let request: DebugRequest = serde_json::from_slice(body)
         .map_err(|error| Refused::new(Fault::BadRequest, format!("the request is no filter: {error}")))?;
     let plane = plane.get().await?;
-    let state = debug::switch(&request)?;
-    let end = state.seconds_left.map_or_else(String::new, |seconds| format!(" for {seconds} s"));
-    plane.audit(asker, "log_filter_changed", format!("the log shows {}{end}", state.filter));
-    Ok(state)
+    let end = request.seconds.map_or_else(String::new, |seconds| format!(" for {seconds} s"));
+    debug::switch(&request, |filter| {
+        plane.audit(asker, "log_filter_changed", format!("the log shows {filter}{end}"));
+    })
 }

@@ -153,8 +153,9 @@ impl Plane {
             }
         }
         if let Some(old) = &old_in {
+            // One that has reached its own end meanwhile is where it was to go.
             let retired = self.retire(name_of(old), overlap_seconds).await?;
-            answer.replaced.insert(0, retired);
+            answer.replaced.insert(0, retired.unwrap_or_else(|| old.clone()));
         }
         self.refresh_live_sas().await?;
         Ok(answer)
@@ -184,7 +185,7 @@ impl Plane {
             return Ok((self.find_sa(spi, &which).await?, false));
         }
         let name = name_of(old);
-        let config = self.inbound.ask(move |half| half.engine.sad().get(name).map(|sa| sa.config().clone()));
+        let config = self.inbound.ask(move |half| half.engine.sad().get(name).map(InboundSa::as_configured));
         let config = config.await?.ok_or(sadb::SadError::UnknownSpi(name.spi))?;
         let (spi, chosen) = match one.spi {
             SpiRequest::This(spi) => (Spi(spi.0), false),
@@ -227,7 +228,7 @@ impl Plane {
         let config = self.outbound.ask(move |half| {
             let sad = half.engine.sad();
             let before = sad.list().find(|(_, sa)| sa.config().options.next == Some(old_spi));
-            let config = sad.named(old_spi, remote).map(|sa| sa.config().clone());
+            let config = sad.named(old_spi, remote).map(OutboundSa::as_configured);
             (config, before.map(|(_, sa)| sa.spi()))
         });
         let (config, before) = config.await?;
@@ -270,25 +271,19 @@ impl Plane {
         }
     }
 
-    /// Give an inbound association an end so many seconds from now, unless it has an earlier one.
-    async fn retire(&mut self, name: SaName, overlap_seconds: u64) -> Result<SaInfo, Refused> {
+    /// Give an inbound association an end so many seconds from now, unless it has an earlier one. `None`: it is gone already.
+    async fn retire(&mut self, name: SaName, overlap_seconds: u64) -> Result<Option<SaInfo>, Refused> {
         let now = netio::clock::monotonic();
         let retired = self.inbound.ask(move |half| {
             if overlap_seconds == 0 {
                 return half.engine.remove_sa(name).ok().map(|sa| SaView::inbound(&sa));
             }
             let sa = half.engine.sa_mut(name)?;
-            let mut lifetime = sa.config().options.lifetime;
             // Begun seconds do not count.
-            let end = age(sa.life.added(), now).saturating_add(overlap_seconds).saturating_add(1);
-            if lifetime.hard.seconds == 0 || lifetime.hard.seconds > end {
-                lifetime.hard.seconds = end;
-                sa.set_lifetime(lifetime);
-            }
+            sa.retire(age(sa.life.added(), now).saturating_add(overlap_seconds).saturating_add(1));
             Some(SaView::inbound(sa))
         });
-        let view = retired.await?.ok_or(sadb::SadError::UnknownSpi(name.spi))?;
-        Ok(view.named(|id| self.policy.app_name(id)))
+        Ok(retired.await?.map(|view| view.named(|id| self.policy.app_name(id))))
     }
 
     /// The associations, or those with one SPI, as lines of Wireshark's `esp_sa` table with their keys; what has no line is said
@@ -392,5 +387,36 @@ mod tests {
         let asked =
             SaUpdate { hard: Some(api::Limits { packets: 9, ..Default::default() }), ..Default::default() };
         assert_eq!(merged(before, &asked), Lifetime { soft: packets(1), hard: packets(9) });
+    }
+
+    #[test]
+    fn a_successor_has_neither_the_learned_path_nor_the_end_of_the_one_before() {
+        let registry = crypto_std::registry().unwrap();
+        let config = |direction: &str| {
+            let request = serde_json::from_value(serde_json::json!({
+                "direction": direction, "spi": "0x1000", "local": "192.0.2.1", "remote": "192.0.2.2",
+                "mode": "transport", "suite": "aes128gcm", "keymat": "01".repeat(20),
+            }));
+            let defaults = associations::Defaults {
+                path_mtu: Some(1500),
+                keepalive: 20,
+                app: &|_| None,
+                random: 0,
+                padding: sadb::sa::Padding::Least,
+            };
+            associations::configuration(request.unwrap(), Spi(0x1000), &defaults).unwrap()
+        };
+        let mut out = OutboundSa::new(config("out"), &registry).unwrap();
+        out.hear_mtu(Time(1), 1280, 1500, &Default::default());
+        assert_eq!((out.config().path_mtu, out.as_configured().path_mtu), (1280, 1500));
+        let mut inbound = InboundSa::new(config("in"), &registry).unwrap();
+        let limits = |seconds| sadb::sa::Limits { seconds, ..Default::default() };
+        inbound.set_lifetime(Lifetime { soft: limits(50), hard: limits(60) });
+        for (end, in_force) in [(70, 60), (30, 30), (40, 30), (20, 20)] {
+            inbound.retire(end);
+            assert_eq!(inbound.config().options.lifetime.hard.seconds, in_force);
+            let next = inbound.as_configured().options.lifetime;
+            assert_eq!((next.soft.seconds, next.hard.seconds), (50, 60));
+        }
     }
 }

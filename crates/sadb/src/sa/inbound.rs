@@ -33,6 +33,8 @@ pub struct InboundSa {
     followed: (IpAddr, u16),
     /// Seconds for which the two have differed.
     behind: u8,
+    /// Its limits before it was given an end, which is not its successor's.
+    retired: Option<Box<Lifetime>>,
     config: Box<SaConfig>,
 }
 
@@ -83,6 +85,7 @@ impl InboundSa {
             seen: (config.endpoints.remote, config.endpoints.remote_port),
             followed: (config.endpoints.remote, config.endpoints.remote_port),
             behind: 0,
+            retired: None,
             config: Box::new(config),
         })
     }
@@ -184,6 +187,26 @@ impl InboundSa {
     pub fn set_lifetime(&mut self, lifetime: Lifetime) {
         self.config.options.lifetime = lifetime;
         self.life.set_lifetime(lifetime);
+    }
+
+    /// Give it an end this many seconds after it was added, unless it has an earlier one: its successor has taken over.
+    pub fn retire(&mut self, seconds: u64) {
+        let before = self.config.options.lifetime;
+        if before.hard.seconds == 0 || before.hard.seconds > seconds {
+            self.retired.get_or_insert_with(|| Box::new(before));
+            let mut lifetime = before;
+            lifetime.hard.seconds = seconds;
+            self.set_lifetime(lifetime);
+        }
+    }
+
+    /// What its successor is made of: its configuration, with the limits that it had before it was retired.
+    pub fn as_configured(&self) -> SaConfig {
+        let mut config = (*self.config).clone();
+        if let Some(before) = &self.retired {
+            config.options.lifetime = **before;
+        }
+        config
     }
 
     /// Replace the replay window by one of another size, which remembers as much of the old one as it can. What falls out of

@@ -110,7 +110,7 @@ impl OutboundSa {
     /// stays behind: the other one learns it from its first packet that does not fit.
     pub fn export(&self) -> OutboundState {
         OutboundState {
-            config: SaConfig { path_mtu: self.path.configured(), ..(*self.config).clone() },
+            config: self.as_configured(),
             next_sequence: self.next_sequence,
             packets: self.counters.packets,
             bytes: self.counters.bytes,
@@ -218,6 +218,11 @@ impl OutboundSa {
             && remote.is_ipv4() == config.endpoints.remote.is_ipv4()
             // In transport mode the address is the inner packet's.
             && (config.mode != Mode::Transport || remote == config.endpoints.remote)
+    }
+
+    /// What its successor is made of: its configuration without what it learned about the path.
+    pub fn as_configured(&self) -> SaConfig {
+        SaConfig { path_mtu: self.path.configured(), ..(*self.config).clone() }
     }
 
     /// What it was made of, with the path MTU in force.

@@ -72,6 +72,14 @@ fn a_pair_is_replaced_and_a_failure_changes_nothing() {
     let now = list(&daemon);
     assert_eq!(now[..2], expected);
     assert_eq!(now[2..], [("out".to_owned(), "0x00002000".to_owned())]);
+    // One that was given an end has a successor without it.
+    let body = json!({"inbound": {"old": old, "spi": "auto", "keymat": key(6)}, "overlap_seconds": 30});
+    let (status, done) = daemon.ask("POST", "/v1/replace", &body.to_string());
+    assert_eq!(status, 200, "{done}");
+    assert!(done["replaced"][0]["lifetime"]["hard"]["seconds"].as_u64().unwrap() >= 31, "{done}");
+    assert_eq!(done["sas"][0]["lifetime"]["hard"]["seconds"].as_u64().unwrap_or(0), 0, "{done}");
+    let second = format!("/v1/sa/{}", done["sas"][0]["spi"].as_str().unwrap());
+    assert_eq!(daemon.ask("DELETE", &second, "").0, 200);
     // Without an overlap the old one goes at once; the successor was there already.
     let body = json!({"inbound": {"old": old, "spi": new}, "overlap_seconds": 0}).to_string();
     let (status, done) = daemon.ask("POST", "/v1/replace", &body);
@@ -195,6 +203,25 @@ fn a_log_that_was_set_up_elsewhere_is_not_switched() {
         assert!(refused["error"]["remedy"].as_str().unwrap().contains("ravelin run"), "{refused}");
     }
     assert_eq!(daemon.ask("POST", "/v1/debug", r#"{"level":"debug"}"#).0, 400);
+}
+
+#[test]
+fn clients_that_hang_up_hold_no_captures() {
+    let daemon = Daemon::start("hang-up");
+    for pause in 0..12 {
+        let mut stream = UnixStream::connect(daemon.folder.0.join("c.sock")).unwrap();
+        write!(stream, "POST /v1/capture HTTP/1.1\r\nHost: r\r\nContent-Length: 2\r\n\r\n{{}}").unwrap();
+        std::thread::sleep(std::time::Duration::from_micros(40 * pause));
+    }
+    let running = || {
+        let (_, list) = daemon.ask("GET", "/v1/capture", "");
+        list["captures"].as_array().unwrap().iter().filter(|info| info["running"] == true).count()
+    };
+    let soon = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    while running() > 0 {
+        assert!(std::time::Instant::now() < soon, "a capture runs for nobody");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! `ravelin sa export`: keys for Wireshark.
 
-use std::fs::OpenOptions;
-use std::io::{IsTerminal, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
-use std::path::PathBuf;
+use std::fs::{File, OpenOptions};
+use std::io::{ErrorKind, IsTerminal, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use api::{Spi, path};
@@ -30,7 +30,7 @@ pub struct Export {
     /// Yes, keys in clear are meant.
     #[arg(long)]
     show_keys: bool,
-    /// The file, made with mode 0600 [default: standard output].
+    /// The file, made with mode 0600; one that is there already is left alone [default: standard output].
     #[arg(short = 'w', long, value_name = "FILE")]
     write: Option<PathBuf>,
     /// Write to a terminal, too.
@@ -52,22 +52,59 @@ impl Export {
             ));
         }
         let spi = self.spi.map_or_else(String::new, |spi| format!("&spi={spi}"));
-        let rows = self.connect.get_secret(&format!("{}?show_keys=true{spi}", path::SA_EXPORT))?;
-        match to_file {
-            None => {
-                let mut out = std::io::stdout().lock();
-                out.write_all(&rows)?;
-                out.flush()?;
-            }
-            Some(path) => {
-                let mut file = OpenOptions::new();
-                let file = file.write(true).create(true).truncate(true).mode(0o600).open(path);
-                let mut file = file.with_context(|| format!("making {}", path.display()))?;
-                // A file that was there keeps its mode otherwise.
-                file.set_permissions(PermissionsExt::from_mode(0o600))?;
-                file.write_all(&rows).with_context(|| format!("writing {}", path.display()))?;
-            }
+        let question = format!("{}?show_keys=true{spi}", path::SA_EXPORT);
+        let Some(path) = to_file else {
+            let rows = self.connect.get_secret(&question)?;
+            let mut out = std::io::stdout().lock();
+            out.write_all(&rows)?;
+            return Ok(out.flush()?);
+        };
+        // First: no key leaves the daemon for a file that cannot be.
+        let mut file = make(path)?;
+        let written = self
+            .connect
+            .get_secret(&question)
+            .and_then(|rows| file.write_all(&rows).with_context(|| format!("writing {}", path.display())));
+        if written.is_err() {
+            // Half a file is of no use to anybody, and was made here.
+            let _ = std::fs::remove_file(path);
         }
-        Ok(())
+        written
+    }
+}
+
+/// A new file of mode 0600. Not one that is there: whoever made it may have it open, or be somebody else; and no link.
+fn make(path: &Path) -> anyhow::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true).mode(0o600).custom_flags(libc::O_NOFOLLOW);
+    match options.open(path) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Err(Failure::bad_input(format!(
+            "{} is there already, and keys go into a new file only; name another one, or remove it first",
+            path.display()
+        ))),
+        made => made.with_context(|| format!("making {}", path.display())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn keys_go_into_a_new_file_of_the_user_alone() {
+        let folder = std::env::temp_dir().join(format!("ravelin-export-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let (file, link, target) = (folder.join("keys"), folder.join("link"), folder.join("target"));
+        make(&file).unwrap();
+        assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o7777, 0o600);
+        std::os::unix::fs::symlink(&target, &link).unwrap();
+        for there in [&file, &link] {
+            let refused = make(there).unwrap_err().to_string();
+            assert!(refused.contains("name another one"), "{refused}");
+        }
+        assert!(!target.exists());
+        assert!(make(&folder.join("no/keys")).is_err());
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 }
