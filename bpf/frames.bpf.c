@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * Outer packets straight from a device's driver to a socket of the daemon's (AF_XDP): ESP in UDP, bare ESP and AH, fragments
- * that may be theirs. Everything else goes on to the host. An object of its own, for few hosts want it; it is attached by a
- * link that ends with the daemon.
+ * that may be theirs, all only if they are for this host. Everything else goes on to the host, which may forward it. An
+ * object of its own, for few hosts want it; it is attached by a link that ends with the daemon.
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_endian.h>
 
+#define AF_INET 2
+#define AF_INET6 10
 #define ETH_P_IP 0x0800
 #define ETH_P_IPV6 0x86dd
 #define IPPROTO_UDP 17
@@ -49,6 +51,41 @@ static __always_inline bool is_esp_port(__be16 port)
 	__u32 *ours = bpf_map_lookup_elem(&frame_port, &key);
 
 	return ours && *ours == port;
+}
+
+/*
+ * Whether the host would not pass it on: its routes say that the address is its own (or nobody's), or it forwards nothing.
+ * Asked for each packet, not of a list: addresses change.
+ */
+static __always_inline bool is_ours(struct xdp_md *ctx, struct bpf_fib_lookup *fib)
+{
+	long answer;
+
+	fib->ifindex = ctx->ingress_ifindex;
+	answer = bpf_fib_lookup(ctx, fib, sizeof(*fib), 0);
+	return answer >= 1 && answer <= 5;
+}
+
+static __always_inline bool is_for_us(struct xdp_md *ctx)
+{
+	const __u8 *frame = (const __u8 *)(long)ctx->data;
+	const __u8 *end = (const __u8 *)(long)ctx->data_end;
+	struct bpf_fib_lookup fib = {};
+
+	if (frame + ETH_LEN + 20 > end)
+		return false;
+	if (*(__be16 *)(frame + 12) == bpf_htons(ETH_P_IP)) {
+		fib.family = AF_INET;
+		__builtin_memcpy(fib.source, frame + ETH_LEN + 12, 4);
+		__builtin_memcpy(fib.destination, frame + ETH_LEN + 16, 4);
+		return is_ours(ctx, &fib);
+	}
+	if (frame + ETH_LEN + IPV6_LEN > end)
+		return false;
+	fib.family = AF_INET6;
+	__builtin_memcpy(fib.source, frame + ETH_LEN + 8, 16);
+	__builtin_memcpy(fib.destination, frame + ETH_LEN + 24, 16);
+	return is_ours(ctx, &fib);
 }
 
 static __always_inline bool is_outer(const __u8 *frame, const __u8 *end)
@@ -93,7 +130,7 @@ int frames(struct xdp_md *ctx)
 {
 	const __u8 *frame = (const __u8 *)(long)ctx->data;
 
-	if (!is_outer(frame, (const __u8 *)(long)ctx->data_end))
+	if (!is_outer(frame, (const __u8 *)(long)ctx->data_end) || !is_for_us(ctx))
 		return XDP_PASS;
 	return bpf_redirect_map(&frame_sockets, ctx->rx_queue_index, XDP_PASS);
 }

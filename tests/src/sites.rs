@@ -137,6 +137,29 @@ pub fn python(netns: &Netns, script: &str, args: &[&str], patience: Duration) ->
     Ok(text)
 }
 
+/// Link a gateway (its `lan0`) and the host behind it.
+fn lan(number: u32, mtu: u32, gateway: &Netns, host: &Netns) -> anyhow::Result<()> {
+    let here = End { name: "eth0", namespace: Some(host.as_fd()) };
+    let there = End { name: "lan0", namespace: Some(gateway.as_fd()) };
+    Links::open()?.add_veth(here, there)?;
+    sh(
+        gateway,
+        &format!(
+            "ip link set lan0 mtu {mtu} up; \
+             ip addr add 10.{number}.0.1/16 dev lan0; ip -6 addr add fd0{number}::1/64 dev lan0 nodad"
+        ),
+    )?;
+    sh(
+        host,
+        &format!(
+            "ip link set eth0 mtu {mtu} up; ip addr add 10.{number}.0.2/16 dev eth0; \
+             ip -6 addr add fd0{number}::2/64 dev eth0 nodad; \
+             ip route add default via 10.{number}.0.1; ip -6 route add default via fd0{number}::1"
+        ),
+    )?;
+    Ok(())
+}
+
 impl Sites {
     /// Build it all, with links of `mtu` octets; `rules` are the lines for a side's file of rules, and `gateway` what its
     /// configuration says beside. The daemons run and have associations for both families.
@@ -192,31 +215,20 @@ impl Sites {
             rig.set_policy(side, "")?;
             let gateway = rig.lab.host(side).netns();
             let netns = Netns::create(&format!("{name}-host-{}", side.name()))?;
-            let here = End { name: "eth0", namespace: Some(netns.as_fd()) };
-            let there = End { name: "lan0", namespace: Some(gateway.as_fd()) };
-            Links::open()?.add_veth(here, there)?;
             sh(
                 gateway,
                 &format!(
                     "sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1; \
-                     ip link set eth0 mtu {mtu}; ip link set lan0 mtu {mtu} up; \
+                     ip link set eth0 mtu {mtu}; \
                      ip addr del {v4}/24 dev eth0; ip addr add {v4}/32 dev eth0; \
                      ip -6 addr del {v6}/64 dev eth0; ip -6 addr add {v6}/128 dev eth0 nodad; \
                      ip route add 198.51.100.254 dev eth0; ip route add default via 198.51.100.254; \
-                     ip -6 route add 2001:db8:51::fe dev eth0; ip -6 route add default via 2001:db8:51::fe dev eth0; \
-                     ip addr add 10.{number}.0.1/16 dev lan0; ip -6 addr add fd0{number}::1/64 dev lan0 nodad",
+                     ip -6 route add 2001:db8:51::fe dev eth0; ip -6 route add default via 2001:db8:51::fe dev eth0",
                     v4 = side.v4(),
                     v6 = side.v6(),
                 ),
             )?;
-            sh(
-                &netns,
-                &format!(
-                    "ip link set eth0 mtu {mtu} up; ip addr add 10.{number}.0.2/16 dev eth0; \
-                     ip -6 addr add fd0{number}::2/64 dev eth0 nodad; \
-                     ip route add default via 10.{number}.0.1; ip -6 route add default via fd0{number}::1",
-                ),
-            )?;
+            lan(number, mtu, gateway, &netns)?;
             hosts.push(netns);
         }
         let [alice, bob] = hosts.try_into().map_err(|_| anyhow::anyhow!("two hosts"))?;
@@ -259,6 +271,16 @@ impl Sites {
             })?;
         }
         Ok(())
+    }
+
+    /// Take a gateway's inside interface away, and make it anew with the same name and addresses.
+    ///
+    /// # Errors
+    /// If the kernel refuses a part.
+    pub fn remake_inside(&self, side: Side, mtu: u32) -> anyhow::Result<()> {
+        let gateway = self.rig.lab.host(side).netns();
+        sh(gateway, "ip link del lan0")?;
+        lan(1 + side as u32, mtu, gateway, self.host(side))
     }
 
     /// The host behind a gateway.

@@ -286,6 +286,22 @@ fn what_comes_in_clear_for_a_protected_flow_ends() {
     let counters = sites.rig.json(Side::Alice, &["counters"]).unwrap().to_string();
     assert!(counters.contains("clear_refused") && counters.contains("gateway_arrived"), "{counters}");
 
+    // The second lock inbound: a firewall gives what arrives for the gateway to a host behind it. From the protected server
+    // it ends, from the world it does not.
+    let publish = "nft add table ip u; nft add chain ip u pre '{ type nat hook prerouting priority -100; }'; \
+                   nft add rule ip u pre ip daddr 198.51.100.1 udp dport 9999 dnat to 10.1.0.2";
+    sh(sites.rig.lab.alice().netns(), publish).unwrap();
+    let (mut server, _) = serve(alice, HEARD, &["9999"]).unwrap();
+    for (from, port) in [(them, ECHO), (WORLD[0], 5555)] {
+        forge(&[from, "198.51.100.1", &port.to_string(), "9999"]);
+    }
+    assert_eq!(rest(&mut server), "5555");
+    // Fragments whose time is over.
+    sh(alice, &format!("ping -c 1 -t 1 -W 1 -s 4000 {them} || true")).unwrap();
+    let counters = sites.rig.json(Side::Alice, &["counters"]).unwrap().to_string();
+    assert!(counters.contains("\"gateway_unproven\""), "{counters}");
+    assert!(counters.contains("\"gateway_fragment_over\""), "{counters}");
+
     // The second lock: a firewall turns what may pass in clear into what may not, behind the first.
     let capture = sites.rig.lab.capture(CaptureOptions::default()).unwrap();
     let rewrite = "nft add table ip t; nft add chain ip t pre '{ type nat hook prerouting priority -100; }'; \
@@ -320,6 +336,20 @@ fn without_its_daemon_a_gateway_lets_nothing_protected_pass_and_detach_opens_it(
     let wire = capture.evidence().unwrap();
     assert_eq!((leaks(&wire), wire.clear), (vec![], 0), "{:?}", wire.all_clear());
     // What is clear by address alone goes on.
+    let got = sh(sites.host(Side::Alice), &format!("ping -c 2 -i 0.2 -W 2 {}", WORLD[0])).unwrap();
+    assert!(got.contains("2 received"), "{got}");
+
+    // Nor from an inside interface that was made anew, and that no program of ours sits on.
+    sites.remake_inside(Side::Alice, 1500).unwrap();
+    capture.clear().unwrap();
+    {
+        let (_server, _) = serve(sites.host(Side::Bob), programs::BULK_SERVER, &["80", "1000"]).unwrap();
+        let got = sh(sites.host(Side::Alice), &bash).unwrap();
+        assert!(!got.contains("open") && !got.contains("1 received"), "{got}");
+    }
+    let wire = capture.evidence().unwrap();
+    assert_eq!((leaks(&wire), wire.clear), (vec![], 0), "{:?}", wire.all_clear());
+    // It is forwarded from, where the address alone allows that.
     let got = sh(sites.host(Side::Alice), &format!("ping -c 2 -i 0.2 -W 2 {}", WORLD[0])).unwrap();
     assert!(got.contains("2 received"), "{got}");
 
@@ -417,6 +447,21 @@ fn jumbo_frames_are_used_whole() {
     assert_eq!((leaks(&wire), wire.clear), (vec![], 0), "{:?}", wire.all_clear());
     // One frame holds what was one datagram.
     assert!(wire.frames.iter().any(|seen| (8000..9014).contains(&seen.frame.len())));
+}
+
+/// Frames from the driver are the daemon's only if they are for this host: hosts behind it have associations of their own.
+#[test]
+fn frames_for_hosts_behind_a_gateway_are_forwarded() {
+    let sites = Sites::build("rvl-gwxdp", 1500, rules, "[io]\nouter = \"af_xdp\"").unwrap();
+    let alice = sites.host(Side::Alice);
+    for v6 in [false, true] {
+        let got = sh(alice, &format!("ping -c 2 -i 0.2 -W 2 {}", host(Side::Bob, v6))).unwrap();
+        assert!(got.contains("2 received"), "{got}");
+    }
+    let (mut server, _) = serve(alice, HEARD, &["4500"]).unwrap();
+    let args = [WORLD[0], host(Side::Alice, false), "5555", "4500"];
+    python(sites.rig.lab.wire(), FORGE, &args, PATIENCE).unwrap();
+    assert_eq!(rest(&mut server), "5555");
 }
 
 /// Host mode over links of 9000 octets.
