@@ -69,7 +69,13 @@ fn tshark_decrypts_a_live_capture_with_the_exported_keys() {
     let table = folder.join("esp_sa");
     std::fs::write(&table, "an older one, longer than what comes".repeat(99)).unwrap();
     let path = table.display().to_string();
-    rig.ravelin(Side::Alice, &["sa", "export", "--wireshark", "--show-keys", "-w", &path], "").unwrap();
+    // What is there already may be somebody else's, who would then read the keys.
+    let args = ["sa", "export", "--wireshark", "--show-keys", "-w", &path];
+    let refused = rig.command(Side::Alice, &args, "").unwrap();
+    assert!(!refused.status.success() && refused.err().contains("is there already"), "{}", refused.err());
+    assert!(std::fs::read_to_string(&table).unwrap().starts_with("an older one"));
+    std::fs::remove_file(&table).unwrap();
+    rig.ravelin(Side::Alice, &args, "").unwrap();
     assert_eq!(std::fs::metadata(&table).unwrap().permissions().mode() & 0o777, 0o600);
     let rows = std::fs::read_to_string(&table).unwrap();
     // Two that it knows, both ways; two in a comment, for it knows no ChaCha20-Poly1305.
