@@ -7,6 +7,7 @@ Ravelin makes (docs/design/0006, 4): the sequence number, in CBC encrypted as on
 example says otherwise.
 """
 
+import hmac
 import struct
 
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
@@ -52,11 +53,18 @@ def esp(sa, packet, sequence=1, **more):
     return sa.encrypt(packet, iv=iv_of(sa, sequence), seq_num=sequence & 0xFFFFFFFF, **more)
 
 
-def around(sa, packet):
-    """AH around what scapy would otherwise look into for the end of AH."""
-    header = packet.copy()
-    header.remove_payload()
-    return sa.encrypt(header / Raw(raw(packet)[20:]), seq_num=1)
+def around(spi, name, key, packet):
+    """AH around ESP, by RFC 4302 sections 2 and 3.3.3: scapy takes the ESP inside for what it is to sign."""
+    header, inside = raw(packet)[:20], raw(packet)[20:]
+    length = 16 if name == "sha256" else 12
+    ah = struct.pack("!BBHII", 50, (12 + length) // 4 - 2, 0, spi, 1)
+    total = struct.pack("!H", 20 + 12 + length + len(inside))
+    # Type of service, flags and offset, time to live and checksum may change on the way.
+    fixed = header[:1] + b"\0" + total + header[4:6] + b"\0\0" + b"\0" + b"\x33" + b"\0\0" + header[12:]
+    icv = hmac.new(key, fixed + ah + bytes(length) + inside, name).digest()[:length]
+    outer = IP(header[:2] + total + header[4:9] + b"\x33" + header[10:] + ah + icv + inside)
+    del outer.chksum
+    return outer
 
 
 def show(name, inner, outer):
@@ -89,8 +97,7 @@ number = 4294967301
 sa = gcm(0x1006, nat_t_header=UDP_4500, esn_en=True, esn=number >> 32)
 show("esn", hosts, esp(sa, hosts, number, esn_en=True, esn=number >> 32))
 
-ah = SecurityAssociation(AH, spi=0x1008, auth_algo="SHA2-256-128", auth_key=KEY[:32], seq_num=1)
-show("bundle", hosts, around(ah, esp(gcm(0x1007), hosts)))
+show("bundle", hosts, around(0x1008, "sha256", KEY[:32], esp(gcm(0x1007), hosts)))
 
 # 256 octets of payload: the inner header says where the packet ends.
 marked = datagram(ALICE, tos=0xBA)
@@ -104,6 +111,5 @@ show("rules", stream, esp(gcm(0x1001, tunnel_header=OUTER, nat_t_header=UDP_4500
 
 show("setkey", inner, esp(gcm(0x1001, tunnel_header=OUTER), inner))
 
-ah = SecurityAssociation(AH, spi=0x1004, auth_algo="HMAC-SHA1-96", auth_key=b"twenty octets of key", seq_num=1)
 stream = segment(BOB)
-show("setkey-bundle", stream, around(ah, esp(cbc(0x1003), stream)))
+show("setkey-bundle", stream, around(0x1004, "sha1", b"twenty octets of key", esp(cbc(0x1003), stream)))
