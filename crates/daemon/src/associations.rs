@@ -129,6 +129,9 @@ fn contradictions(request: &SaAdd) -> Result<(), Refused> {
         return Err(bad("a sequence number of more than 32 bits needs extended sequence numbers")
             .remedy("give \"esn\": true, or a number below 4294967296"));
     }
+    if !inbound && request.sequence == Some(0) {
+        return Err(bad("sequence number 0 is never sent (RFC 4303 section 2.2)").remedy("give 1 or more"));
+    }
     let word = match request.kind {
         SaType::Ipcomp => "ipcomp",
         SaType::Ipip => "ipip",
@@ -415,12 +418,13 @@ mod tests {
     #[test]
     fn what_would_do_nothing_is_refused() {
         type Edit = fn(&mut SaAdd);
-        let cases: [(Edit, &str); 9] = [
+        let cases: [(Edit, &str); 10] = [
             (|r| (r.direction, r.next) = (Direction::In, Some(api::Spi(0x1001))), "outbound associations"),
             (|r| r.replay_window = Some(1024), "inbound associations"),
             (|r| r.class = Some("spi".into()), "found by its selectors"),
             (|r| r.sequence = Some(1 << 32), "extended sequence numbers"),
             (|r| (r.direction, r.sequence) = (Direction::In, Some(1 << 32)), "extended sequence numbers"),
+            (|r| r.sequence = Some(0), "never sent"),
             (|r| r.suite = "null".into(), "neither encrypts nor authenticates"),
             (|r| r.suite = String::new(), "no suite"),
             (|r| (r.kind, r.keymat) = (SaType::Ipcomp, Keymat::default()), "neither suite nor key"),
