@@ -17,7 +17,7 @@ use crate::tally::{About, Dropped, Tally};
 
 /// The longest packet that is copied to go with others. A longer one (there are few: super-packets are cut) is sealed where
 /// it lies.
-const LONGEST_COPY: usize = 2048;
+pub(super) const LONGEST_COPY: usize = 2048;
 
 /// The longest piece of a super-packet that goes with others: several of them must fit one burst.
 const LONGEST_PIECE: usize = 16 * 1024;

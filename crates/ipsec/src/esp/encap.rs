@@ -17,12 +17,17 @@ pub(crate) fn seal(
     limit: usize,
 ) -> Result<(), DropReason> {
     let len = packet.bytes().len();
-    let inner = frame::read(sa.config(), packet.bytes_mut())?;
+    // Not moved out of the result: to copy what was just written field by field would wait for it.
+    let read = frame::read(sa.config(), packet.bytes_mut());
+    let inner = match &read {
+        Ok(inner) => inner,
+        Err(reason) => return Err(*reason),
+    };
     let shape = sa.shape();
     let (iv, icv, align) = (usize::from(shape.iv), usize::from(shape.icv), usize::from(shape.align));
     let tfc = sa.config().options.tfc;
     let mut hiding = 0;
-    let layout = Layout::new(sa.config(), &inner, len, HEADER + iv, |layout| {
+    let layout = Layout::new(sa.config(), inner, len, HEADER + iv, |layout| {
         if tfc != Tfc::None {
             hiding = pad::hiding(tfc, layout.body, limit.saturating_sub(layout.total() + icv), align);
         }
@@ -40,7 +45,7 @@ pub(crate) fn seal(
     sa.life.carry(now, sa.counters.packets + 1, sa.counters.bytes + len as u64)?;
     let sequence = sa.take_sequence()?;
 
-    enclose(sa, packet, &inner, &layout, hiding, sequence)?;
+    enclose(sa, packet, inner, &layout, hiding, sequence)?;
     sa.counters.carried(now, len);
     Ok(())
 }

@@ -73,43 +73,48 @@ impl Frame {
     /// As of [`super::encap`]: what the mode refuses.
     #[inline]
     pub fn new(sa: &OutboundSa, packet: &[u8], headers: &Headers) -> Result<Frame, DropReason> {
-        let (config, shape) = (sa.config(), sa.shape());
-        let around = udp::HEADER_LEN + HEADER + usize::from(shape.iv) + usize::from(shape.icv);
-        let path = usize::from(config.path_mtu);
-        let most = |ip: usize| path.saturating_sub(ip + around) as u16;
+        let config = sa.config();
         Ok(match config.mode {
             Mode::Tunnel => {
                 if headers.total_len != packet.len() {
                     return Err(DropReason::BadHeader);
                 }
-                let policy = &config.options.headers;
-                Frame {
-                    spi: sa.spi().0,
-                    shape,
-                    next_header: if headers.version == 4 { protocol::IPV4 } else { protocol::IPV6 },
-                    tos: headers::outer_tos(policy, headers.tos),
-                    ttl: headers::outer_ttl(policy, headers.ttl),
-                    df: headers::outer_df(policy, headers.dont_fragment, false),
-                    left_out: 0,
-                    most: most(mtu::outer_header(config)),
-                    inner: (headers.tos, headers.ttl, headers.dont_fragment),
-                }
+                let next_header = if headers.version == 4 { protocol::IPV4 } else { protocol::IPV6 };
+                Frame::tunnel(sa, next_header, headers.tos, headers.ttl, headers.dont_fragment)
             }
             Mode::Transport | Mode::Beet => {
                 let inner = transport::read(packet, &config.endpoints, true)?;
                 Frame {
                     spi: sa.spi().0,
-                    shape,
+                    shape: sa.shape(),
                     next_header: inner.next_header,
                     tos: inner.tos,
                     ttl: inner.ttl,
                     df: true,
                     left_out: inner.kept as u8,
-                    most: most(inner.kept),
+                    most: most(sa, inner.kept),
                     inner: (inner.tos, inner.ttl, inner.df),
                 }
             }
         })
+    }
+
+    /// Of a packet that goes into this association's tunnel.
+    #[inline]
+    pub(super) fn tunnel(sa: &OutboundSa, next_header: u8, tos: u8, ttl: u8, dont_fragment: bool) -> Frame {
+        let config = sa.config();
+        let policy = &config.options.headers;
+        Frame {
+            spi: sa.spi().0,
+            shape: sa.shape(),
+            next_header,
+            tos: headers::outer_tos(policy, tos),
+            ttl: headers::outer_ttl(policy, ttl),
+            df: headers::outer_df(policy, dont_fragment, false),
+            left_out: 0,
+            most: most(sa, mtu::outer_header(config)),
+            inner: (tos, ttl, dont_fragment),
+        }
     }
 
     /// Whether a packet of this frame may be in a burst whose first packet had `first`.
@@ -174,6 +179,14 @@ impl Frame {
     }
 }
 
+/// Octets that the path carries of payload and trailer behind `ip` octets of IP header.
+#[inline]
+fn most(sa: &OutboundSa, ip: usize) -> u16 {
+    let shape = sa.shape();
+    let around = udp::HEADER_LEN + HEADER + usize::from(shape.iv) + usize::from(shape.icv);
+    usize::from(sa.config().path_mtu).saturating_sub(ip + around) as u16
+}
+
 /// Seal slots that are complete but for IV and ICV; their sequence numbers follow one another from `first` on.
 ///
 /// # Errors
@@ -215,7 +228,7 @@ fn no_open_op<'a>() -> OpenOp<'a> {
 }
 
 #[inline]
-fn seal_op(shape: Shape, slot: &mut [u8], sequence: u64) -> Result<SealOp<'_>, DropReason> {
+pub(super) fn seal_op(shape: Shape, slot: &mut [u8], sequence: u64) -> Result<SealOp<'_>, DropReason> {
     let (header, rest) = slot.split_first_chunk_mut::<HEADER>().ok_or(DropReason::NoRoom)?;
     let (iv, rest) = rest.split_at_mut_checked(shape.iv.into()).ok_or(DropReason::NoRoom)?;
     let data_len = rest.len().checked_sub(shape.icv.into()).ok_or(DropReason::NoRoom)?;
