@@ -1,7 +1,7 @@
 //! The packets that most are: IPv4 without options, whole, with TCP or UDP inside. For ways that have no use for everything
 //! that [`Headers`](crate::ip::Headers) says; a packet that is not plain goes the long way.
 
-use crate::field::{be16, octet};
+use crate::field::{be16, be32, octet};
 use crate::{Flow, ipv4, protocol, tcp, udp};
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -23,10 +23,8 @@ pub struct Plain {
     pub src: Ipv4Addr,
     /// Destination address.
     pub dst: Ipv4Addr,
-    /// Source port.
-    pub src_port: u16,
-    /// Destination port.
-    pub dst_port: u16,
+    /// Source port, and destination port in the lower half.
+    pub ports: u32,
     /// TCP or UDP.
     pub protocol: u8,
     /// DSCP and ECN.
@@ -60,8 +58,7 @@ impl Plain {
         right.then(|| Plain {
             src: Ipv4Addr::from(crate::field::array::<4>(head, 12)),
             dst: Ipv4Addr::from(crate::field::array::<4>(head, 16)),
-            src_port: be16(head, 20),
-            dst_port: be16(head, 22),
+            ports: be32(head, 20),
             protocol,
             tos: octet(head, 1),
             ttl: octet(head, 8),
@@ -74,7 +71,8 @@ impl Plain {
     /// Who talks to whom, as [`ip::flow`](crate::ip::flow) says it.
     #[inline]
     pub fn flow(&self, outbound: bool) -> Flow {
-        let Plain { src, dst, src_port, dst_port, protocol, .. } = *self;
+        let Plain { src, dst, ports, protocol, .. } = *self;
+        let (src_port, dst_port) = ((ports >> 16) as u16, ports as u16);
         let (src, dst) = (IpAddr::V4(src), IpAddr::V4(dst));
         if outbound {
             Flow { local: src, remote: dst, local_port: src_port, remote_port: dst_port, protocol }

@@ -50,8 +50,7 @@ impl Outbound {
         if open.is_none() && !alone {
             return Express::No;
         }
-        let flow = plain.flow(true);
-        let key = FlowKey::new(meta.app, &flow, asked(meta.mark).bits());
+        let key = FlowKey::leaving(meta.app, &plain, asked(meta.mark).bits());
         let Some(route) = self.routes.get(self.loads + self.sad.epoch(), &key) else { return Express::No };
         let (Action::Protect { services, .. }, Ok(index)) = (route.decision.action, route.sa) else {
             return Express::No;
@@ -66,7 +65,7 @@ impl Outbound {
         }
         let Some(gather) = &mut self.gather else { return Express::No };
         let mut hands = Hands { sad: &mut self.sad, tally: &mut self.tally, pool, out };
-        gather.append(packet, &flow, &mut hands);
+        gather.append(packet, &plain, &mut hands);
         Express::Gathered
     }
 
