@@ -165,8 +165,9 @@ impl Outbound {
     ) -> Result<SaIndex, DropReason> {
         let share = rule.share(key).map_err(|_| DropReason::PfpUnavailable)?;
         let find = |need: Services| {
-            self.sad.search_for(app, flow, |sa| {
-                if !is_narrowed(rule, &share, sa) {
+            self.sad.search_for(app, flow, |sa, follows| {
+                // Only a rule that says which members it wants can mean a later member of a bundle by itself.
+                if follows && protection.bundle.is_empty() || !is_narrowed(rule, &share, sa) {
                     return Err(DropReason::NoSa);
                 }
                 let services = self.bundle(rule, protection, sa).ok_or(DropReason::NoSa)?;

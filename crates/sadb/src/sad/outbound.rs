@@ -8,8 +8,9 @@
 //! associations there are.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::collections::{BTreeMap, BTreeSet};
+use std::iter::successors;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use wire::{AppId, DropReason, Flow, Prefix, Services, addr};
 
@@ -19,6 +20,10 @@ use crate::{FlowCache, FlowKey, MAX_SAS, OutboundSa, SadError, Selectors, Spi};
 
 /// Sets of four flows that the cache remembers.
 const CACHE_SETS: usize = 1024;
+
+/// The least and the greatest address there is.
+const FIRST_PEER: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+const LAST_PEER: IpAddr = IpAddr::V6(Ipv6Addr::from_bits(u128::MAX));
 
 /// Names one outbound association. Once that is removed the name is dead: it never comes to mean another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -35,6 +40,8 @@ struct Entry {
     remote_ports: PortRange,
     services: Services,
     index: SaIndex,
+    /// Another association names it as its `next`.
+    follows: bool,
 }
 
 /// Entries that are found with one search.
@@ -85,6 +92,7 @@ impl Entry {
             remote_ports: selectors.remote_ports,
             services,
             index,
+            follows: false,
         }
     }
 
@@ -226,16 +234,20 @@ impl OutboundSad {
     /// # Errors
     /// As [`Self::find`].
     pub fn search(&self, app: AppId, flow: &Flow, need: Services) -> Result<SaIndex, DropReason> {
-        self.walk(
-            app,
-            flow,
-            |entry| {
-                if entry.services.satisfies(need) { Ok(()) } else { Err(DropReason::SaTooWeak) }
-            },
-        )
+        self.walk(app, flow, |entry| {
+            // A later member of a bundle does a part of what the whole does: flows choose bundles by their first one.
+            if entry.follows {
+                Err(DropReason::NoSa)
+            } else if entry.services.satisfies(need) {
+                Ok(())
+            } else {
+                Err(DropReason::SaTooWeak)
+            }
+        })
     }
 
-    /// As [`Self::search`], for the association that `fits` too; its refusal is the reason if no other fits.
+    /// As [`Self::search`], for the association that `fits`; its refusal is the reason if no other fits. It is told of each
+    /// association whether it is a later member of a bundle.
     ///
     /// # Errors
     /// [`DropReason::NoSa`], or what `fits` answered last.
@@ -243,9 +255,11 @@ impl OutboundSad {
         &self,
         app: AppId,
         flow: &Flow,
-        fits: impl Fn(&OutboundSa) -> Result<(), DropReason>,
+        fits: impl Fn(&OutboundSa, bool) -> Result<(), DropReason>,
     ) -> Result<SaIndex, DropReason> {
-        self.walk(app, flow, |entry| self.get(entry.index).map_or(Err(DropReason::NoSa), &fits))
+        self.walk(app, flow, |entry| {
+            self.get(entry.index).map_or(Err(DropReason::NoSa), |sa| fits(sa, entry.follows))
+        })
     }
 
     fn walk(
@@ -377,23 +391,24 @@ impl OutboundSad {
     /// The next member: to the same peer if it has this SPI, otherwise to the only one that has it.
     fn successor(&self, sa: &OutboundSa) -> Option<Result<SaIndex, DropReason>> {
         let (spi, peer) = (sa.config().options.next?, sa.config().endpoints.remote);
-        let mut named = self.list().filter(|(_, other)| other.spi() == spi);
-        let index = match (self.position(spi, peer), named.next(), named.next()) {
-            (Some(slot), ..) => {
-                self.slots[slot].as_ref().map(|(serial, _)| SaIndex { slot: slot as u32, serial: *serial })
-            }
-            (None, Some((index, _)), None) => Some(index),
-            (None, ..) => None,
-        };
+        let slot = self.position(spi, peer).or_else(|| {
+            let mut named =
+                self.names.range((spi, FIRST_PEER)..=(spi, LAST_PEER)).map(|(_, slot)| *slot as usize);
+            named.next().filter(|_| named.next().is_none())
+        });
+        let index = slot.and_then(|slot| {
+            let (serial, _) = self.slots.get(slot)?.as_ref()?;
+            Some(SaIndex { slot: slot as u32, serial: *serial })
+        });
         Some(index.ok_or(DropReason::ChainMissing))
     }
 
     /// Follow every chain once, so that no packet has to.
     fn follow_chains(&mut self) {
-        self.chains.clear();
-        if self.chained == 0 {
+        if self.chained == 0 && self.chains.is_empty() {
             return;
         }
+        self.chains.clear();
         self.chains = (0..self.slots.len())
             .map(|slot| {
                 let (serial, _) = self.slots[slot].as_ref().ok_or(DropReason::NoSa)?;
@@ -401,9 +416,16 @@ impl OutboundSad {
                 Chain::follow(first, |index| self.get(index), |sa| self.successor(sa))
             })
             .collect();
+        let followers: BTreeSet<u32> = self
+            .list()
+            .filter(|(index, _)| !self.is_circle(*index))
+            .filter_map(|(_, sa)| self.successor(sa)?.ok())
+            .map(|index| index.slot)
+            .collect();
         let (chains, slots) = (&self.chains, &self.slots);
         for entry in self.entries.values_mut() {
             let slot = entry.index.slot as usize;
+            entry.follows = followers.contains(&entry.index.slot);
             entry.services = match (chains.get(slot), slots.get(slot)) {
                 (Some(Ok(chain)), _) => chain.services(),
                 // Found all the same, for its packets to end with the chain's own reason.
@@ -411,6 +433,15 @@ impl OutboundSad {
                 _ => Services::NONE,
             };
         }
+        if self.chained == 0 {
+            self.chains.clear();
+        }
+    }
+
+    /// Whether its bundle comes back to it. Every member of a circle is found, for packets to end with the chain's own reason.
+    fn is_circle(&self, first: SaIndex) -> bool {
+        let next = |index: &SaIndex| self.successor(self.get(*index)?)?.ok();
+        successors(next(&first), next).take(self.slots.len()).any(|index| index == first)
     }
 
     fn position(&self, spi: Spi, remote: IpAddr) -> Option<usize> {
