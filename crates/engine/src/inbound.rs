@@ -96,6 +96,9 @@ impl Inbound {
             Err(error) => return end(&mut self.tally, packet, (*error).into(), None, pool, out),
         };
         packet.buf_mut().truncate(headers.total_len);
+        if !ip::checksum_ok(packet.bytes(), headers) {
+            return end(&mut self.tally, packet, DropReason::BadChecksum, None, pool, out);
+        }
         if headers.fragment.is_none() {
             return self.open(now, packet, headers, pool, out);
         }
@@ -229,6 +232,11 @@ fn admit(
         }
     };
     packet.buf_mut().truncate(headers.total_len);
+    if !ip::checksum_ok(packet.bytes(), headers) {
+        sa.counters.dropped(DropReason::BadChecksum);
+        end(tally, packet, DropReason::BadChecksum, None, pool, out);
+        return None;
+    }
     let mut flow = ip::flow(packet.bytes(), headers, false);
     let mut joined_headers = None;
     let answer = if headers.fragment.is_none() {

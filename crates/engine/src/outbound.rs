@@ -171,6 +171,9 @@ impl Outbound {
             Err(error) => return end(&mut self.tally, packet, (*error).into(), None, pool, out),
         };
         packet.buf_mut().truncate(headers.total_len);
+        if !ip::checksum_ok(packet.bytes(), headers) {
+            return end(&mut self.tally, packet, DropReason::BadChecksum, None, pool, out);
+        }
         if packet.meta.mark & (record::STAMPED | record::PROOF) == 0 && self.ruling.is_none() {
             let flow = ip::flow(packet.bytes(), headers, true);
             let reason = forwarded::unruled(&packet.meta);
@@ -193,7 +196,14 @@ impl Outbound {
         out: &mut Vec<Outcome>,
     ) {
         let arrived = forwarded::has_arrived(&packet.meta);
-        let flow = ip::flow(packet.bytes(), headers, !arrived);
+        let mut flow = ip::flow(packet.bytes(), headers, !arrived);
+        if headers.has_options && !arrived {
+            // What protects the packet must do so to its end, not to the first stop of its route.
+            match ip::last_destination(packet.bytes(), headers) {
+                Ok(last) => flow.remote = last,
+                Err(_) => return end(&mut self.tally, packet, DropReason::BadOption, Some(&flow), pool, out),
+            }
+        }
         let now = packet.meta.received;
         let course = if arrived {
             self.arrive(&mut packet, headers, &flow)

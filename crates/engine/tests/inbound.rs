@@ -7,6 +7,7 @@ use sadb::spd::PortRange;
 use sadb::{InboundSa, Mode, OutboundSa, SaConfig, Selectors, Spi};
 use support::*;
 use wire::ip::Headers;
+use wire::ipv4::Ipv4;
 use wire::tcp::Flags;
 use wire::{AppId, DropReason, Prefix, protocol, record};
 
@@ -53,8 +54,14 @@ fn strangers_and_wrong_names() {
     assert_eq!(bob.refuse(&with(&|b| b[31] ^= 1)), DropReason::UnknownSpi);
     assert_eq!(bob.refuse(&with(&|b| b[28..32].copy_from_slice(&[0, 0, 0, 1]))), DropReason::UnknownSpi);
     // Source and destination of the outer header.
-    assert_eq!(bob.refuse(&with(&|b| b[15] ^= 1)), DropReason::WrongPeer);
-    assert_eq!(bob.refuse(&with(&|b| b[19] ^= 1)), DropReason::WrongPeer);
+    for octet in [15, 19] {
+        let moved = with(&|b| {
+            b[octet] ^= 1;
+            Ipv4::new_checked(&mut b[..]).unwrap().fill_checksum();
+        });
+        assert_eq!(bob.refuse(&moved), DropReason::WrongPeer);
+        assert_eq!(bob.refuse(&with(&|b| b[octet] ^= 1)), DropReason::BadChecksum);
+    }
     assert_eq!(bob.refuse(&with(&|b| b[22] ^= 1)), DropReason::NotEsp);
     assert_eq!(bob.refuse(&with(&|b| b[32..36].copy_from_slice(&[0; 4]))), DropReason::SequenceZero);
     assert_eq!(bob.refuse(&with(&|b| b[60] ^= 1)), DropReason::AuthFailed);

@@ -172,6 +172,7 @@ mod tests {
             dont_fragment: true,
             syn: false,
             total_len: 28,
+            checksum_ok: true,
         };
         let flow = plain.flow(true);
         assert_eq!((flow.local_port, flow.remote_port), (0x1234, 0x89ab));

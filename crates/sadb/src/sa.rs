@@ -7,6 +7,7 @@
 
 mod config;
 mod counters;
+pub(crate) mod identification;
 mod inbound;
 mod key;
 mod options;

@@ -37,6 +37,18 @@ pub struct Plain {
     pub syn: bool,
     /// Octets of the packet; the bytes may go on behind it.
     pub total_len: usize,
+    /// The checksum of the header is right.
+    pub checksum_ok: bool,
+}
+
+/// Whether the checksum of a header without options is right, by its five words at once.
+#[inline]
+fn checksum_ok(head: &[u8; SHORTEST]) -> bool {
+    let sum: u64 = [0, 4, 8, 12, 16].map(|at| u64::from(be32(head, at))).iter().sum();
+    let sum = (sum & 0xffff_ffff) + (sum >> 32);
+    let sum = (sum & 0xffff) + (sum >> 16);
+    let sum = (sum & 0xffff) + (sum >> 16);
+    (sum & 0xffff) + (sum >> 16) == 0xffff
 }
 
 impl Plain {
@@ -65,6 +77,7 @@ impl Plain {
             dont_fragment: fragment & DONT_FRAGMENT != 0,
             syn,
             total_len,
+            checksum_ok: checksum_ok(head),
         })
     }
 
@@ -125,6 +138,7 @@ mod tests {
             };
             let long = long.unwrap();
             prop_assert!(long.version == 4 && long.header_len == 20 && !long.has_options);
+            prop_assert_eq!(plain.checksum_ok, ip::checksum_ok(&bytes, &long));
             prop_assert_eq!(long.fragment, None);
             prop_assert_eq!((plain.total_len, plain.tos, plain.ttl), (long.total_len, long.tos, long.ttl));
             prop_assert_eq!((plain.dont_fragment, plain.protocol), (long.dont_fragment, long.protocol));

@@ -306,6 +306,10 @@ impl Admission<'_> {
             Ok(headers) => headers,
             Err(error) => return self.end(sequence, (*error).into(), bytes.len(), None),
         };
+        if !ip::checksum_ok(bytes, headers) {
+            sa.counters.dropped(DropReason::BadChecksum);
+            return self.end(sequence, DropReason::BadChecksum, headers.total_len, None);
+        }
         let octets = octets.start..octets.start + headers.total_len;
         if headers.fragment.is_some() {
             return self.join(sa, octets, sequence, headers);
@@ -336,7 +340,7 @@ impl Admission<'_> {
         let to_us = plain.protocol == protocol::UDP
             && flow.local_port == self.common.port
             && flow.local == sa.config().endpoints.local;
-        (!to_us && sa.admits(&flow).is_ok()).then_some(plain.total_len)
+        (!to_us && plain.checksum_ok && sa.admits(&flow).is_ok()).then_some(plain.total_len)
     }
 
     /// A fragment: it leaves the burst, and may come back as the whole packet.

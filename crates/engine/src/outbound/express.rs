@@ -45,6 +45,9 @@ impl Outbound {
         }
         let Some(gather) = &self.gather else { return Express::No };
         let Some(plain) = Plain::read(packet.bytes()) else { return Express::No };
+        if !plain.checksum_ok {
+            return Express::No;
+        }
         let alone = plain.total_len > LONGEST_COPY;
         let open = gather.takes(&plain);
         if open.is_none() && !alone {

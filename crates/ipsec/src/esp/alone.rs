@@ -59,7 +59,7 @@ pub fn seal_alone(sa: &mut OutboundSa, plain: &Plain, packet: &mut Packet<Inner>
     };
     let df = !outer.may_fragment;
     // An atomic datagram needs no identification (RFC 6864 section 4.1).
-    let id = if df { 0 } else { sequence as u16 };
+    let id = if df { 0 } else { sa.next_identification() };
     let payload_len = udp::HEADER_LEN + datagram;
     let number = protocol::UDP;
     let repr = Ipv4Repr { src, dst, protocol: number, ttl: outer.ttl, tos: outer.tos, id, df, payload_len };

@@ -72,7 +72,7 @@ pub(crate) fn enclose(
     // Written before the cipher runs, so that the packet can be moved right after it.
     let meta = &mut packet.meta;
     (meta.spi, meta.sequence, meta.services) = (sa.spi().0, sequence, sa.config().services());
-    layout.open_front(sa.config(), packet, inner, protocol::ESP, sequence)?;
+    layout.open_front(sa, packet, inner, protocol::ESP)?;
     let (_, datagram) = packet.bytes_mut().split_at_mut_checked(layout.ip).ok_or(DropReason::NoRoom)?;
     let (_, esp) = datagram.split_at_mut_checked(layout.udp).ok_or(DropReason::NoRoom)?;
     seal_esp(sa, shape, esp, sequence)?;

@@ -90,7 +90,7 @@ impl Frame {
                     next_header: inner.next_header,
                     tos: inner.tos,
                     ttl: inner.ttl,
-                    df: true,
+                    df: inner.df,
                     left_out: inner.kept as u8,
                     most: most(sa, inner.kept),
                     inner: (inner.tos, inner.ttl, inner.df),

@@ -15,6 +15,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use wire::{AppId, DropReason, Flow, Prefix, Services, addr};
 
 use super::chain::Chain;
+use crate::sa::identification::Identifications;
 use crate::spd::PortRange;
 use crate::{FlowCache, FlowKey, MAX_SAS, OutboundSa, SadError, Selectors, Spi};
 
@@ -112,6 +113,7 @@ pub struct OutboundSad {
     free: Vec<u32>,
     /// Slot by SPI and peer.
     names: BTreeMap<(Spi, IpAddr), u32>,
+    identifications: Identifications,
     entries: BTreeMap<Rank, Entry>,
     /// The groups that exist, with how many entries each has.
     groups: BTreeMap<Group, usize>,
@@ -132,6 +134,7 @@ impl OutboundSad {
             slots: Vec::new(),
             free: Vec::new(),
             names: BTreeMap::new(),
+            identifications: Identifications::new(),
             entries: BTreeMap::new(),
             groups: BTreeMap::new(),
             chained: 0,
@@ -146,7 +149,7 @@ impl OutboundSad {
     /// # Errors
     /// [`SadError::TooMany`]; [`SadError::DuplicateSpi`] if the same peer has the SPI already (another peer may choose
     /// the same).
-    pub fn insert(&mut self, sa: OutboundSa) -> Result<SaIndex, SadError> {
+    pub fn insert(&mut self, mut sa: OutboundSa) -> Result<SaIndex, SadError> {
         let (spi, remote) = (sa.spi(), sa.config().endpoints.remote);
         if self.position(spi, remote).is_some() {
             return Err(SadError::DuplicateSpi(spi));
@@ -165,6 +168,7 @@ impl OutboundSad {
         *self.groups.entry(rank.group).or_default() += 1;
         self.names.insert((spi, remote), slot);
         self.chained += usize::from(is_chained(&sa));
+        sa.share_identifications(&self.identifications);
         self.slots[slot as usize] = Some((self.serial, sa));
         self.changed();
         Ok(index)
@@ -338,8 +342,9 @@ impl OutboundSad {
         if self.position(spi, remote).is_some_and(|slot| slot != index.slot as usize) {
             return Err(SadError::DuplicateSpi(spi));
         }
-        if let Some(sa) = self.get_mut(index) {
+        if let Some((_, sa)) = self.slots.get_mut(index.slot as usize).and_then(Option::as_mut) {
             sa.move_to(remote, port);
+            sa.share_identifications(&self.identifications);
         }
         self.names.remove(&(spi, before));
         self.names.insert((spi, remote), index.slot);
