@@ -21,6 +21,7 @@ mod headers;
 pub mod ipcomp;
 mod ipip;
 pub mod mtu;
+mod nat;
 mod process;
 mod restore;
 mod transport;

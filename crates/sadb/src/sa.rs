@@ -10,6 +10,7 @@ mod counters;
 pub(crate) mod identification;
 mod inbound;
 mod key;
+mod nat;
 mod options;
 mod outbound;
 mod path_mtu;
@@ -20,6 +21,7 @@ pub use config::{
 pub use counters::Counters;
 pub use inbound::{InboundSa, InboundState};
 pub use key::{Key, Shape};
+pub use nat::NatChecksum;
 pub use options::{
     DontFragment, Dscp, Encapsulation, HeaderPolicy, HopLimit, KeyClass, Life, LifeState, Lifetime, Limits,
     MAX_DUMMY, Padding, SaOptions, SaProtocol, Tfc,

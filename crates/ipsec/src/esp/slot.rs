@@ -8,7 +8,7 @@
 //! enters: datagrams of one association, back to back; leaves: where in each of them the inner packet lies.
 
 use super::{HEADER, pad};
-use crate::{headers, mtu, transport, tunnel};
+use crate::{headers, mtu, nat, transport, tunnel};
 use crypto::{OpenOp, SealOp};
 use sadb::sa::{Counters, Encapsulation, HeaderPolicy, Key, SaProtocol, Shape, Tfc};
 use sadb::{InboundSa, Mode, OutboundSa, SaConfig};
@@ -382,7 +382,11 @@ fn finish(
             let inner = plain.get_mut(..trailer.payload).ok_or(DropReason::EspPadding)?;
             (front, restore_tunnel(inner, trailer.next_header, outer.tos, &config.options.headers, counters)?)
         }
-        Mode::Transport | Mode::Beet => restore_transport(datagram, front, trailer, outer)?,
+        Mode::Transport | Mode::Beet => {
+            let (start, len) = restore_transport(datagram, front, trailer, outer)?;
+            nat::repair(&mut sa.nat, datagram.get_mut(start..start + len).unwrap_or_default());
+            (start, len)
+        }
     };
     sa.life.carry(now, sa.counters.packets + 1, sa.counters.bytes + len as u64)?;
     sa.counters.carried(now, len);
