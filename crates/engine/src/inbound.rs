@@ -103,7 +103,7 @@ impl Inbound {
             return self.open(now, packet, headers, pool, out);
         }
         let joined = join(&mut self.outer_fragments, now, 0, &mut packet, headers, pool);
-        self.tally.lost(DropReason::FragmentLimit, self.outer_fragments.take_lost());
+        self.tally.lost_fragments(self.outer_fragments.take_lost());
         match joined {
             Ok(headers) => self.open(now, packet, &headers, pool, out),
             Err(reason) => end(&mut self.tally, packet, reason, None, pool, out),
@@ -197,7 +197,7 @@ impl Inbound {
 
 /// Stage 3.
 fn association<'a>(sad: &'a mut InboundSad, outer: &Outer) -> Result<&'a mut InboundSa, DropReason> {
-    let sa = sad.find_mut(Spi(outer.spi), outer.src, outer.dst).ok_or(DropReason::UnknownSpi)?;
+    let sa = sad.find_mut(Spi(outer.spi), outer.src, outer.dst).ok_or(unknown(outer.spi))?;
     // The peer's port is not compared: a NAT may change it at any time, and the ICV proves more.
     if sa.is_peer(outer.src, outer.dst, None) || sa.may_have_moved(outer.src, outer.dst) {
         Ok(sa)
@@ -205,6 +205,11 @@ fn association<'a>(sad: &'a mut InboundSad, outer: &Outer) -> Result<&'a mut Inb
         sa.counters.dropped(DropReason::WrongPeer);
         Err(DropReason::WrongPeer)
     }
+}
+
+/// Why there is no association with this SPI.
+pub(crate) fn unknown(spi: u32) -> DropReason {
+    if Spi(spi).is_reserved() { DropReason::ReservedSpi } else { DropReason::UnknownSpi }
 }
 
 /// Stages 5 to 9; the packet again, if it is in turn one of an association with this host.
@@ -243,7 +248,7 @@ fn admit(
         settle(sa, rules, icmp, &mut packet, headers, &flow, port)
     } else {
         let joined = join_inner(sa, now, &mut packet, headers, &flow, fragments, pool);
-        tally.lost(DropReason::FragmentLimit, fragments.take_lost());
+        tally.lost_fragments(fragments.take_lost());
         joined.and_then(|headers| {
             flow = ip::flow(packet.bytes(), &headers, false);
             settle(sa, rules, icmp, &mut packet, joined_headers.insert(headers), &flow, port)
@@ -515,7 +520,7 @@ impl Inbound {
         }
         for fragments in [&mut self.outer_fragments, &mut self.inner_fragments] {
             fragments.expire(now);
-            self.tally.lost(DropReason::FragmentLimit, fragments.take_lost());
+            self.tally.lost_fragments(fragments.take_lost());
         }
     }
 }

@@ -290,7 +290,7 @@ impl Outbound {
         let context = forwarded::sender(&packet.meta);
         let id = headers.fragment.map(|fragment| fragment.id);
         let answer = self.fragments.push(now, context, packet.bytes(), headers, pool);
-        self.tally.lost(DropReason::FragmentLimit, self.fragments.take_lost());
+        self.tally.lost_fragments(self.fragments.take_lost());
         let reason = match answer {
             Reassembled::Incomplete => DropReason::FragmentHeld,
             Reassembled::Rejected(reason) => reason,

@@ -131,6 +131,13 @@ impl Tally {
         self.drops[reason as usize] += count;
     }
 
+    /// Count fragments that a reassembler has given up.
+    pub(crate) fn lost_fragments(&mut self, lost: wire::LostFragments) {
+        for (reason, count) in lost.reasons() {
+            self.lost(reason, count);
+        }
+    }
+
     /// How many packets ended for this reason.
     pub fn drops_for(&self, reason: DropReason) -> u64 {
         self.drops[reason as usize]

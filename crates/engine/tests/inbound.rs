@@ -52,7 +52,7 @@ fn strangers_and_wrong_names() {
         bytes
     };
     assert_eq!(bob.refuse(&with(&|b| b[31] ^= 1)), DropReason::UnknownSpi);
-    assert_eq!(bob.refuse(&with(&|b| b[28..32].copy_from_slice(&[0, 0, 0, 1]))), DropReason::UnknownSpi);
+    assert_eq!(bob.refuse(&with(&|b| b[28..32].copy_from_slice(&[0, 0, 0, 1]))), DropReason::ReservedSpi);
     // Source and destination of the outer header.
     for octet in [15, 19] {
         let moved = with(&|b| {
@@ -182,7 +182,7 @@ fn fragments_of_two_associations_never_meet() {
     let (joined, _) = bob.handle(&sealed(&mut one, &pieces[1])).unwrap();
     assert_eq!(Headers::parse(joined.bytes()).unwrap().total_len, whole.len());
     bob.engine.expire(wire::Time::from_secs(200));
-    assert_eq!(bob.engine.tally().drops_for(DropReason::FragmentLimit), 1);
+    assert_eq!(bob.engine.tally().drops_for(DropReason::FragmentTimeout), 1);
 }
 
 #[test]

@@ -162,7 +162,7 @@ impl Inbound {
                 opened.iter().for_each(|_| sa.counters.dropped(DropReason::WrongPeer));
                 DropReason::WrongPeer
             }
-            None => DropReason::UnknownSpi,
+            None => super::unknown(run.spi),
         };
         for (datagram, opened) in datagrams.chunks(stride).zip(opened) {
             *opened = Opened::refused(datagram, reason);
@@ -354,7 +354,7 @@ impl Admission<'_> {
         };
         let mut flow = ip::flow(packet.bytes(), headers, false);
         let joined = join_inner(sa, now, &mut packet, headers, &flow, self.fragments, self.pool);
-        self.tally.lost(DropReason::FragmentLimit, self.fragments.take_lost());
+        self.tally.lost_fragments(self.fragments.take_lost());
         let answer = joined.and_then(|headers| {
             flow = ip::flow(packet.bytes(), &headers, false);
             Ok((permit(sa, self.icmp, packet.bytes(), &headers, &flow, port)?, headers))

@@ -87,7 +87,7 @@ impl Outbound {
     /// associations behind a hard limit; forget path MTUs learned too long ago. Call about once a second.
     pub fn expire(&mut self, now: Time, pool: &mut Pool, out: &mut Vec<Outcome>) {
         self.fragments.expire(now);
-        self.tally.lost(DropReason::FragmentLimit, self.fragments.take_lost());
+        self.tally.lost_fragments(self.fragments.take_lost());
         self.expire_holds(now, pool, out);
         self.age_paths(now);
         for (spi, remote) in self.age(now) {

@@ -337,8 +337,10 @@ fn open_op<'a>(
     let (iv, rest) = rest.split_at_mut_checked(shape.iv.into()).ok_or(DropReason::EspTooShort)?;
     let data_len = rest.len().checked_sub(shape.icv.into()).ok_or(DropReason::EspTooShort)?;
     let (data, icv) = rest.split_at_mut_checked(data_len).ok_or(DropReason::EspTooShort)?;
-    if data.is_empty() || data.len() & (usize::from(shape.align) - 1) != 0 {
+    if data.is_empty() {
         return Err(DropReason::EspTooShort);
+    } else if data.len() & (usize::from(shape.align) - 1) != 0 {
+        return Err(DropReason::EspAlignment);
     }
     if !matches!(sa.key(), Key::Esp(_)) {
         return Err(DropReason::WrongProtocol);
@@ -379,7 +381,7 @@ fn finish(
     let (config, counters) = sa.config_and_counters();
     let (start, len) = match config.mode {
         Mode::Tunnel => {
-            let inner = plain.get_mut(..trailer.payload).ok_or(DropReason::EspPadding)?;
+            let inner = plain.get_mut(..trailer.payload).ok_or(DropReason::EspPadLength)?;
             (front, restore_tunnel(inner, trailer.next_header, outer.tos, &config.options.headers, counters)?)
         }
         Mode::Transport | Mode::Beet => {
