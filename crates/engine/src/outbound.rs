@@ -31,7 +31,7 @@ use crate::tally::{About, Dropped, Tally};
 use express::Express;
 use gather::{Gather, Hands};
 use ipsec::{Codec, slot};
-use pieces::{cut, each};
+use pieces::{cut, each, refragment};
 use sadb::sa::{LifeState, OutboundState};
 use sadb::spd::{Action, Decision, Level, Spd};
 use sadb::{Chain, Direction, FlowCache, FlowKey, OutboundSa, OutboundSad, SaIndex, SadError, Spi};
@@ -384,6 +384,11 @@ impl Outbound {
             return end(tally, packet, DropReason::NoSa, Some(flow), pool, out);
         };
         match fit {
+            Ok(Fit::Whole) if fit::is_cut_before(sa.config(), &packet, headers, mtu) => {
+                refragment(tally, packet, headers, mtu, flow, pool, out, |tally, fragment, pool, out| {
+                    seal(sa, tally, fragment, flow, pool, out)
+                });
+            }
             Ok(Fit::Whole) => seal(sa, tally, packet, flow, pool, out),
             Ok(Fit::Cut(longest)) => {
                 cut(tally, packet, headers, longest, flow, pool, out, |tally, segment, pool, out| {

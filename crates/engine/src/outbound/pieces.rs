@@ -1,8 +1,9 @@
 //! Packets that go on in pieces: super-packets that are cut, whole packets that become fragments again.
 
 use wire::ip::Headers;
+use wire::ipv4::Ipv4;
 use wire::stage::Inner;
-use wire::{Buf, Flow, Gso, Meta, Packet, Pool, WireError, segment};
+use wire::{Buf, Flow, Gso, Meta, Packet, Pool, WireError, fragment, segment};
 
 use super::{Outcome, end};
 use crate::tally::Tally;
@@ -27,6 +28,29 @@ pub(super) fn cut(
         Err(error) => return end(tally, packet, error.into(), Some(flow), pool, out),
     };
     each(tally, packet.meta, |buf| pieces.next_into(buf), flow, pool, out, then);
+    pool.put(packet.into_buf());
+}
+
+/// A packet in IPv4 fragments of at most `longest` octets, with its own identification, each to `then`.
+#[expect(clippy::too_many_arguments, reason = "as of `cut`")]
+#[cold]
+pub(super) fn refragment(
+    tally: &mut Tally,
+    packet: Packet<Inner>,
+    headers: &Headers,
+    longest: usize,
+    flow: &Flow,
+    pool: &mut Pool,
+    out: &mut Vec<Outcome>,
+    then: impl FnMut(&mut Tally, Packet<Inner>, &mut Pool, &mut Vec<Outcome>),
+) {
+    let id = Ipv4::new_checked(packet.bytes()).map_or(0, |ip| ip.id());
+    let mut pieces = match fragment::fragments(packet.bytes(), headers, id.into(), longest) {
+        Ok(pieces) => pieces,
+        Err(error) => return end(tally, packet, error.into(), Some(flow), pool, out),
+    };
+    let meta = Meta { may_fragment: false, ..packet.meta };
+    each(tally, meta, |buf| pieces.next_into(buf), flow, pool, out, then);
     pool.put(packet.into_buf());
 }
 
