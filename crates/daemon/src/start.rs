@@ -288,6 +288,7 @@ fn bring_up(
         inside_mtu,
         clear,
         errors,
+        heard: Vec::new(),
     };
     let frames = frames_in.unwrap_or_default();
     let inbound_thread = InboundThread { udp: udp.clone(), raw, tun: tun.try_clone()?, frames };

@@ -216,6 +216,11 @@ impl Arrived {
         self.len
     }
 
+    /// Packets that the socket's queue had no room for, if the kernel said it.
+    pub(crate) fn lost(&self) -> Option<u32> {
+        control::parse(self.control()).lost
+    }
+
     /// Source, destination, type of service and time to live of a packet of a raw socket.
     pub(crate) fn raw_header(&self, family: Family) -> Option<OuterHeader> {
         self.header(family, &control::parse(self.control()), 0)
