@@ -35,3 +35,4 @@ mod serve;
 pub mod start;
 mod statistics;
 pub mod uplinks;
+mod users;

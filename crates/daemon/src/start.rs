@@ -273,6 +273,7 @@ fn bring_up(
     plane.set_live_sas(in_half.engine.sad().list().map(|sa| sa.config().effective_selectors().remote))?;
     plane.put_first_in_force(candidate)?;
     plane.put_first_spans()?;
+    plane.set_users(&plane.rules)?;
 
     let errors = open_errors()?;
     let raw_mtu = plane.path_mtu.map_or(1500, usize::from);
