@@ -121,7 +121,7 @@ fn each_user_has_what_the_rules_say_on_the_same_way() {
     assert_eq!(decided(&rig, Side::Alice, "none"), refused);
 
     // Bypassed: through the engine, and clear.
-    rig.ravelin(Side::Alice, &["spd", "delete", "none"], "").unwrap();
+    rig.ravelin(Side::Alice, &["spd", "del", "none"], "").unwrap();
     add(&rig, Side::Alice, "pass", "uid 1000-1009", "bypass");
     let wire = capture(&rig, || {
         for (script, want) in [(programs::UDP_CLIENT, "echoed 18 of 18"), (programs::TCP_CLIENT, "done")] {

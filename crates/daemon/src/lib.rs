@@ -8,6 +8,7 @@
 
 pub mod associations;
 mod audit;
+mod audit_log;
 mod capture;
 pub mod config;
 pub mod control;

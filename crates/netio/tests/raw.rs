@@ -12,10 +12,13 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 use wire::ip::Headers;
 use wire::ipv4::Ipv4Repr;
-use wire::ipv6::Ipv6Repr;
+use wire::ipv6::{Ipv6, Ipv6Repr};
 use wire::{Buf, DropReason, Meta, Packet, Pool, icmp, protocol, stage};
 
 const LIMIT: Option<Duration> = Some(Duration::from_secs(5));
+
+/// The flow label of IPv6 packets.
+const LABEL: u32 = 0x4_2a17;
 
 fn addr(text: &str) -> IpAddr {
     text.parse().unwrap()
@@ -43,7 +46,7 @@ fn packet(v6: bool, number: u8, tos: u8, payload: &[u8], may_fragment: bool) -> 
                 next_header: number,
                 hop_limit: 61,
                 traffic_class: tos,
-                flow_label: 0,
+                flow_label: LABEL,
                 payload_len,
             };
             wire::ipv6::emit(&mut bytes, &repr).unwrap();
@@ -102,6 +105,9 @@ fn bare_esp_and_ah_travel_with_their_headers() {
                     (expected.src, expected.dst, number)
                 );
                 assert_eq!((headers.tos, headers.ttl), (0x2e << 2 | 1, 61));
+                if v6 {
+                    assert_eq!(Ipv6::new_checked(got.bytes()).unwrap().flow_label(), LABEL);
+                }
                 assert_eq!(headers.upper(got.bytes()), payload);
             }
             // Too big for the wire: refused, or cut where it may be, and whole again at the other end.

@@ -13,6 +13,7 @@ use crate::gateway::Cutter;
 
 use super::frames::FramesIn;
 use super::{BATCH, Due, HOUSEKEEPING, Inbox, Losses, Murmur, Next, RECOVERY, Teller, pool};
+use crate::audit_log::Auditor;
 use crate::capture::Taps;
 
 /// Times that a socket is asked for bursts before the thread looks at its channel again.
@@ -28,6 +29,8 @@ pub struct InboundHalf {
     pub overrun: u64,
     /// Who hears of its events.
     pub teller: Teller,
+    /// Who hears of what is auditable.
+    pub auditor: Auditor,
     /// Who wants copies of its packets.
     pub taps: Taps,
     /// Cuts what networks behind this host cannot take whole.
@@ -42,6 +45,7 @@ impl InboundHalf {
             losses: Losses::new(),
             overrun: 0,
             teller: Teller::default(),
+            auditor: Auditor::default(),
             taps: Taps::default(),
             cutter: Cutter::default(),
         }
@@ -51,6 +55,10 @@ impl InboundHalf {
     pub(super) fn tell(&mut self) {
         self.teller.tell_all(std::iter::from_fn(|| self.engine.poll_event()));
         self.teller.lost(self.engine.take_lost_events());
+        if self.auditor.is_on() {
+            let now = clock::monotonic();
+            self.engine.take_audits(now, &mut |audited| self.auditor.packet("in", now, &audited));
+        }
     }
 
     /// A burst, with copies for those who capture.

@@ -15,6 +15,7 @@ use wire::ip::Headers;
 use wire::{AcquireId, DropReason, Packet, Pool, Time, protocol, stage};
 
 use super::{BATCH, Due, HOUSEKEEPING, Inbox, Losses, Murmur, Next, RECOVERY, Teller, frames, pool};
+use crate::audit_log::Auditor;
 use crate::capture::Taps;
 use crate::gateway;
 
@@ -26,6 +27,8 @@ pub struct OutboundHalf {
     pub losses: Losses,
     /// Who hears of its events.
     pub teller: Teller,
+    /// Who hears of what is auditable.
+    pub auditor: Auditor,
     /// Who wants copies of its packets.
     pub taps: Taps,
     /// Acquires that a key manager has refused since the last look.
@@ -39,6 +42,7 @@ impl OutboundHalf {
             engine,
             losses: Losses::new(),
             teller: Teller::default(),
+            auditor: Auditor::default(),
             taps: Taps::default(),
             refused: Vec::new(),
         }
@@ -48,6 +52,10 @@ impl OutboundHalf {
     fn tell(&mut self) {
         self.teller.tell_all(std::iter::from_fn(|| self.engine.poll_event()));
         self.teller.lost(self.engine.take_lost_events());
+        if self.auditor.is_on() {
+            let now = clock::monotonic();
+            self.engine.take_audits(now, &mut |audited| self.auditor.packet("out", now, &audited));
+        }
     }
 }
 

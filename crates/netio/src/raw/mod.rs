@@ -11,7 +11,7 @@ pub use send::RawSender;
 
 use crate::error::{Doing, Result};
 use crate::sockopt;
-use crate::udp::{Arrived, Family, Received, receive};
+use crate::udp::{Arrived, Family, IPV6_FLOWINFO, Received, receive};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
 use std::net::IpAddr;
@@ -131,7 +131,8 @@ fn make(family: Family, kind: Kind, number: u8) -> io::Result<Socket> {
     sockopt::set_int(&socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, BUFFER as libc::c_int)?;
     sockopt::set_int(&socket, libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 1)?;
     if family == Family::V6 {
-        for option in [libc::IPV6_RECVPKTINFO, libc::IPV6_RECVTCLASS, libc::IPV6_RECVHOPLIMIT] {
+        for option in [libc::IPV6_RECVPKTINFO, libc::IPV6_RECVTCLASS, libc::IPV6_RECVHOPLIMIT, IPV6_FLOWINFO]
+        {
             sockopt::set_int(&socket, libc::IPPROTO_IPV6, option, 1)?;
         }
     }
@@ -166,7 +167,7 @@ fn write_header(buf: &mut Buf, arrived: &Arrived, next_header: u8) -> bool {
         next_header,
         hop_limit: header.ttl,
         traffic_class: header.tos,
-        flow_label: 0,
+        flow_label: arrived.flow_label(),
         payload_len,
     };
     payload_len <= usize::from(u16::MAX)

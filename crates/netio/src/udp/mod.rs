@@ -17,6 +17,7 @@ mod socket;
 
 pub use burst::Sent;
 pub(crate) use burst::send_many;
+pub(crate) use control::IPV6_FLOWINFO;
 pub use receive::Received;
 pub(crate) use receive::{Arrived, receive};
 pub(crate) use send::{Outgoing, patiently};
