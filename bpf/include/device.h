@@ -68,7 +68,7 @@ int uplink_egress(struct __sk_buff *skb)
 	struct owner owner = {};
 	struct headers h;
 	bool answer, ruled = false;
-	__u32 user;
+	__u32 user = 0;
 
 	if (!is_ip(skb))
 		return TCX_NEXT;
@@ -264,7 +264,7 @@ int tun_egress(struct __sk_buff *skb)
 {
 	struct rvl_record record = { .magic = { 'R', 'V', 'L' } };
 	bool forwarded = is_forwarded(skb);
-	__u32 user;
+	__u32 user = 0;
 
 	/* What the device itself emits: router solicitations, MLD. */
 	if (!forwarded && !(skb->mark & RVL_MARK_CLAIM))
