@@ -18,6 +18,7 @@ use tokio::sync::{MappedMutexGuard, Mutex, MutexGuard};
 use wire::{Prefix, Time};
 
 use crate::associations::{self, Defaults, SaView};
+use crate::audit_log::Auditor;
 use crate::capture::Desk;
 use crate::config::Config;
 use crate::datapath::{Handle, InboundHalf, OutboundHalf, Unanswered};
@@ -75,6 +76,8 @@ pub struct Plane {
     pub path_mtu: Option<u16>,
     /// Who hears of events.
     pub hub: Hub,
+    /// The audit log.
+    pub auditor: Auditor,
     /// Captures that run, and the last that ended.
     pub captures: Arc<Desk>,
     /// SPIs that were promised to key managers, and until when.

@@ -16,6 +16,7 @@ use sadb::spd::Level;
 use wire::Services;
 
 use crate::refused::{Fault, Refused};
+use crate::users;
 
 /// The longest name of a rule.
 const LONGEST_NAME: usize = 64;
@@ -68,6 +69,7 @@ impl RuleBook {
         }
         let place = self.place(request.place.as_deref())?;
         let rule = Rule { label: name.clone(), ..rule(key, request)? };
+        users::check(&rule)?;
         self.table.add(place, rule).map_err(|error| refused(&error))?;
         self.names.insert(name.clone(), key);
         self.next += 1;

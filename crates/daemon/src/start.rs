@@ -23,6 +23,7 @@ use sadb::{InboundSa, OutboundSa};
 use sockmon::Sockmon;
 use tokio::sync::oneshot;
 
+use crate::audit_log::Auditor;
 use crate::config::Config;
 use crate::control::socket::{self, Lock, SocketError};
 use crate::datapath::{self, InboundHalf, InboundThread, OutboundHalf, OutboundThread, Told};
@@ -207,6 +208,11 @@ fn bring_up(
 ) -> Result<Daemon, RunError> {
     let Ready { uplinks, store, mut candidate, lock, taken, before } = ready;
     let run_dir = config.run_dir();
+    // A file that is asked for and cannot be had is told before anything is changed; later it stops nobody.
+    let auditor = Auditor::start(config.audit.as_ref()).map_err(|source| {
+        let file = config.audit.as_ref().map_or(Path::new(""), |audit| &audit.file);
+        RunError::Unfit(format!("the audit log {}: {source}; name another file in [audit]", file.display()))
+    })?;
     let control = socket::bind(&config.control_socket)?;
     let handover = socket::bind(&handover::socket(&run_dir))?;
 
@@ -247,6 +253,10 @@ fn bring_up(
     in_half.engine.set_rules(rules.snapshot());
     let (teller, told) = datapath::tellers();
     (out_half.teller, in_half.teller) = (teller.clone(), teller);
+    let per_second = config.audit.as_ref().map(|audit| audit.per_second);
+    out_half.engine.set_audit(per_second);
+    in_half.engine.set_audit(per_second);
+    (out_half.auditor, in_half.auditor) = (auditor.clone(), auditor.clone());
     let (outbound, out_inbox) = datapath::channel()?;
     let (inbound, in_inbox) = datapath::channel()?;
     let mut plane = Plane {
@@ -265,6 +275,7 @@ fn bring_up(
         captures: Arc::default(),
         promised: Vec::new(),
         insides,
+        auditor,
         surroundings: Default::default(),
         rules,
         config,
@@ -273,6 +284,7 @@ fn bring_up(
     plane.set_live_sas(in_half.engine.sad().list().map(|sa| sa.config().effective_selectors().remote))?;
     plane.put_first_in_force(candidate)?;
     plane.put_first_spans()?;
+    plane.set_users(&plane.rules)?;
 
     let errors = open_errors()?;
     let raw_mtu = plane.path_mtu.map_or(1500, usize::from);
@@ -288,6 +300,7 @@ fn bring_up(
         inside_mtu,
         clear,
         errors,
+        heard: Vec::new(),
     };
     let frames = frames_in.unwrap_or_default();
     let inbound_thread = InboundThread { udp: udp.clone(), raw, tun: tun.try_clone()?, frames };

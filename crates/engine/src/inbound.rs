@@ -16,6 +16,7 @@ mod delivery;
 
 pub use delivery::Delivery;
 
+use crate::audit::Audited;
 use crate::event::{Event, Events, Expire};
 use crate::nest::{self, Members};
 use crate::peer;
@@ -29,6 +30,7 @@ use sadb::spd::Level;
 use sadb::{Direction, InboundSa, InboundSad, MAX_CHAIN, PacketKey, SaName, SadError, Snapshot, Spi};
 use std::sync::Arc;
 use wire::ip::{self, Headers};
+use wire::ipv6::Ipv6;
 use wire::stage::{Admitted, Classed, Clean, Inner, Raw};
 use wire::{DropReason, Flow, Packet, Pool, Reassembled, Reassembler, Time, Verdict, protocol};
 
@@ -130,12 +132,16 @@ impl Inbound {
         (packet.meta.spi, packet.meta.sequence) = (outer.spi, outer.sequence.into());
         let sa = match association(&mut self.sad, outer) {
             Ok(sa) => sa,
-            Err(reason) => return end(tally, packet, reason, None, pool, out),
+            Err(reason) => {
+                let about = about(&packet, outer);
+                record(tally, Dropped::new(reason, &about, packet.bytes().len(), None), out);
+                return pool.put(packet.into_buf());
+            }
         };
         packet.meta.app = sa.config().selectors.app.unwrap_or_default();
 
         let packet: Packet<Classed> = packet.advance();
-        let (about, len) = (About::of(&packet.meta), packet.bytes().len());
+        let (about, len) = (about(&packet, outer), packet.bytes().len());
         let settled = sa.is_settled(outer.src, outer.src_port.unwrap_or_default());
         let top = sa.replay.top();
         let opened = ipsec::decap(sa, packet.advance(), outer, pool);
@@ -193,6 +199,13 @@ impl Inbound {
         }
         end(&mut self.tally, packet, DropReason::NestingLimit, None, pool, out);
     }
+}
+
+/// What is known of a packet whose outer headers were read.
+fn about<S>(packet: &Packet<S>, outer: &Outer) -> About {
+    // Nothing is proved of it, as of the addresses.
+    let flow_label = Ipv6::new_checked(packet.bytes()).map_or(0, |ip| ip.flow_label());
+    About { outer: Some((outer.src, outer.dst)), flow_label, ..About::of(&packet.meta) }
 }
 
 /// Stage 3.
@@ -409,6 +422,18 @@ fn record(tally: &mut Tally, dropped: Dropped, out: &mut Vec<InboundOutcome>) {
 
 /// The control plane's verbs.
 impl Inbound {
+    /// Tell an auditor of ends of packets (RFC 4303 section 4, RFC 4301 section 9), so many of each kind a second in full; `None`:
+    /// of none.
+    pub fn set_audit(&mut self, per_second: Option<u32>) {
+        self.tally.audit(per_second);
+    }
+
+    /// What there is to tell since the last call.
+    #[inline]
+    pub fn take_audits(&mut self, now: Time, tell: &mut impl FnMut(Audited)) {
+        self.tally.take_audits(now, tell);
+    }
+
     /// Choose and hold an SPI for a peer to send to; see [`InboundSad::allocate_spi`].
     ///
     /// # Errors

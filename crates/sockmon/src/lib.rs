@@ -24,6 +24,7 @@ mod policy;
 mod probe;
 mod programs;
 mod sys;
+mod users;
 
 pub use detach::{Detached, detach, instances};
 pub use error::SockmonError;

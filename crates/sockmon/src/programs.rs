@@ -86,6 +86,8 @@ pub static MAPS: &[&str] = &[
     "uplinks",
     "insides",
     "spans",
+    "users",
+    "owners",
     "listeners",
     "names",
     "counters",

@@ -9,9 +9,9 @@ use netio::raw::RawReceiver;
 use netio::udp::{Sent, UdpTransport};
 use netio::{clock, poll, xdp};
 use sockmon::FrameSteering;
-use wire::{Burst, DropReason, Packet, Time, Train, stage};
+use wire::{Burst, DropReason, Packet, Time, stage};
 
-use super::inbound_thread::{InboundHalf, InboundThread, Tapped};
+use super::inbound_thread::{InboundHalf, InboundThread, Tapped, gather};
 use super::{Due, HOUSEKEEPING, Inbox, Murmur, Next, RECOVERY, pool};
 use crate::config::{Config, OuterIo};
 use crate::start::RunError;
@@ -156,20 +156,13 @@ impl InboundThread {
                 half.losses.received += burst.count() as u64;
                 half.burst(now, burst, Tapped { pool, outcomes, delivery });
             }
-            delivery.trains(|train| half.losses.train(&half.cutter.send(&self.tun, train)));
-            delivery.clear(pool);
             for packet in frames.packets.drain(..) {
                 half.losses.received += 1;
                 half.packet(now, packet, pool, outcomes);
             }
-            for outcome in outcomes.drain(..) {
-                // What was dropped the engine has counted.
-                if let engine::InboundOutcome::Deliver(packet, mark) = outcome {
-                    let train = Train::begin(packet.bytes(), mark);
-                    half.losses.train(&half.cutter.send(&self.tun, &train));
-                    pool.put(packet.into_buf());
-                }
-            }
+            gather(outcomes, delivery);
+            delivery.trains(|train| half.losses.train(&half.cutter.send(&self.tun, train)));
+            delivery.clear(pool);
             if !more {
                 break;
             }

@@ -65,9 +65,19 @@ impl Plane {
         let outbound = new.clone();
         self.outbound.ask(move |half| half.engine.set_rules(outbound)).await?;
         if let Err(unanswered) = self.inbound.ask(move |half| half.engine.set_rules(new)).await {
+            let old = old.clone();
             self.outbound.ask(move |half| half.engine.set_rules(old)).await?;
             self.set_spans()?;
             return Err(unanswered.into());
+        }
+        if let Err(refused) = self.set_users(&book) {
+            // Users of before are ruled still, by the rules of before.
+            let inbound = old.clone();
+            self.outbound.ask(move |half| half.engine.set_rules(old)).await?;
+            self.inbound.ask(move |half| half.engine.set_rules(inbound)).await?;
+            self.set_users(&self.rules)?;
+            self.set_spans()?;
+            return Err(refused);
         }
         self.rules = book;
         self.set_spans()

@@ -3,6 +3,7 @@
 //! The association is found, and its peer compared, once for each run of datagrams with one SPI. A burst with anything in it
 //! but ESP of associations that [`slot::opens`] speaks of goes through the stages packet by packet.
 
+use std::net::IpAddr;
 use std::ops::Range;
 
 use ipsec::slot::{self, Opened};
@@ -69,6 +70,7 @@ struct Common {
     /// Type of service of the outer header.
     tos: u8,
     port: u16,
+    outer: (IpAddr, IpAddr),
 }
 
 impl Common {
@@ -78,7 +80,8 @@ impl Common {
     }
 
     fn about(&self, sequence: u64) -> About {
-        About { at: self.now, app: self.app, spi: self.spi, sequence, ..About::default() }
+        let outer = Some(self.outer);
+        About { at: self.now, app: self.app, spi: self.spi, sequence, outer, ..About::default() }
     }
 }
 
@@ -189,7 +192,8 @@ impl Inbound {
             None => (AppId::NONE, Services::NONE),
         };
         let mark = crate::mark(services, app);
-        let common = Common { now, spi: run.spi, app, services, mark, tos: header.tos, port: *port };
+        let outer = (header.src, header.dst);
+        let common = Common { now, spi: run.spi, app, services, mark, tos: header.tos, port: *port, outer };
         let mut admission = Admission {
             common,
             icmp,

@@ -37,6 +37,10 @@ pub(super) fn interface(meta: &Meta) -> Option<u32> {
 
 /// Who sent a fragment, as far as that keeps the pieces of different senders apart.
 pub(super) fn sender(meta: &Meta) -> u32 {
+    // No mark has all these upper bits: see what a forwarded packet and a stamped one have.
+    if let Some(user) = super::ruled::user(meta) {
+        return !user;
+    }
     // A forwarded packet has no application.
     meta.mark | interface(meta).unwrap_or(0) & record::APP_MASK
 }
