@@ -4,9 +4,11 @@
 //! half, and the spans of peers whose packets it lets pass without the engine, since every rule that could decide otherwise is
 //! for other addresses.
 
+mod first;
+
+pub use first::{HandedRules, first_rules};
+
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::Read;
 use std::net::{IpAddr, Ipv6Addr};
 
 use api::{Check, CheckState};
@@ -21,7 +23,6 @@ use wire::stage::{Admitted, Selected};
 use wire::{Buf, DropReason, Meta, Packet, Prefix, Train, fragment, icmp, ipv6, protocol, record};
 
 use crate::config::{Config, GatewayConfig};
-use crate::import::{self, Ends, What};
 use crate::plane::{self, Device, Plane};
 use crate::refused::{Fault, Refused};
 use crate::rules::RuleBook;
@@ -44,6 +45,9 @@ pub enum GatewayError {
         /// What is wrong.
         text: String,
     },
+    /// What the daemon before gave.
+    #[error("the rules handed over: {0}")]
+    Handed(String),
 }
 
 /// The inside interfaces of this network namespace.
@@ -63,49 +67,6 @@ fn among(gateway: &GatewayConfig, all: &[Link]) -> Result<Vec<Device>, GatewayEr
         .iter()
         .map(|name| find(name).map(device).ok_or_else(|| GatewayError::Missing(name.clone())))
         .collect()
-}
-
-/// The rules that are in force from the start: those handed over, else those of the file.
-///
-/// # Errors
-/// If the file cannot be read, or a line of it is wrong.
-pub fn first_rules(config: &Config, handed_over: Option<RuleBook>) -> Result<RuleBook, GatewayError> {
-    let mut book = match (handed_over, &config.gateway) {
-        (Some(book), _) => book,
-        (None, Some(GatewayConfig { rules: Some(file), .. })) => {
-            let fault = |text: String| GatewayError::Rules { file: file.display().to_string(), text };
-            let mut text = String::new();
-            let read = File::open(file).and_then(|f| f.take(import::MAX_FILE).read_to_string(&mut text));
-            read.map_err(|error| fault(error.to_string()))?;
-            rules_of(&text).map_err(|(line, text)| GatewayError::Rules {
-                file: format!("{}:{line}", file.display()),
-                text,
-            })?
-        }
-        (None, _) => RuleBook::default(),
-    };
-    book.set_bypass_the_rest(config.gateway.as_ref().is_some_and(|gateway| gateway.bypass_the_rest));
-    Ok(book)
-}
-
-/// The rules of a text, or the first line that is wrong.
-fn rules_of(text: &str) -> Result<RuleBook, (usize, String)> {
-    let mut book = RuleBook::default();
-    let entries = import::read(text, Ends::Both).map_err(|error| (error.line, error.text))?;
-    for entry in entries {
-        match entry.what {
-            What::Rule(rule) => {
-                book.add(&rule).map_err(|refused| (entry.line, refused.to_string()))?;
-            }
-            What::FlushRules => book.clear(),
-            What::Sa(_) | What::FlushSas => {
-                let text = "security associations are not configured in a file; install them in the running daemon \
-                            with `ravelin sa add` or `ravelin import`";
-                return Err((entry.line, text.to_owned()));
-            }
-        }
-    }
-    Ok(book)
 }
 
 /// The largest packet that every network behind this host takes.
@@ -319,9 +280,15 @@ impl Plane {
     }
 
     /// Both, for rules that the engine has already.
+    ///
+    /// # Errors
+    /// If the kernel half may let more pass than they do.
     pub(crate) fn put_first_spans(&self) -> Result<(), Refused> {
         self.narrow_spans(&self.rules)?;
-        self.set_spans()
+        if let Err(refused) = self.set_spans() {
+            tracing::warn!("what the rules bypass by address alone goes through the engine: {refused}");
+        }
+        Ok(())
     }
 
     /// Tell the inbound thread of addresses and devices that changed.

@@ -27,13 +27,13 @@ use crate::config::Config;
 use crate::control::socket::{self, Lock, SocketError};
 use crate::datapath::{self, InboundHalf, InboundThread, OutboundHalf, OutboundThread, Told};
 use crate::events::Hub;
+use crate::gateway::HandedRules;
 use crate::handover::{self, Taken};
 use crate::host::{self, Record};
 use crate::keys::{Keys, KeysError};
 use crate::monitor::Monitor;
 use crate::plane::{Device, Plane};
 use crate::policy_store::{self, Candidate, PolicyStore};
-use crate::rules::RuleBook;
 use crate::uplinks::{self, Uplink};
 use crate::{detach, doctor, gateway, harden, serve};
 
@@ -232,16 +232,17 @@ fn bring_up(
     host::apply_settings()?;
 
     let insides = gateway::insides(&config)?;
+    let handed = state.as_ref().map(|state| HandedRules::read(&state.rules)).transpose()?;
+    let rules = gateway::first_rules(&config, handed.as_ref())?;
     let monitor = Sockmon::attach(&sockmon::Options {
         uplinks: uplinks.iter().map(|u| u.index).collect(),
         insides: insides.iter().map(|inside| inside.index).collect(),
+        spans: if config.gateway.is_some() { gateway::spans(&rules.in_order()) } else { Vec::new() },
         ..sockmon::Options::new(&config.instance, parent, exempt.path().to_owned(), tun.index())
     })?;
     // Sockets that an earlier daemon stamped keep a policy, in the engine too.
     let (executables, _) = policy_store::executables(&candidate.compiled);
     candidate.follow(&monitor.moved(&policy_store::paths(&executables))?);
-    let handed_over = state.as_ref().map(|state| RuleBook::from_json(&state.rules)).transpose()?;
-    let rules = gateway::first_rules(&config, handed_over)?;
     let (mut out_half, mut in_half) = halves(&config, &candidate, state, &keys)?;
     out_half.engine.set_rules(rules.snapshot());
     in_half.engine.set_rules(rules.snapshot());
@@ -475,8 +476,7 @@ pub(crate) async fn hand_over(plane: Plane, held: Held, giving: handover::Giving
         used_keys,
         inbound: inbound.engine.export(),
         outbound: outbound.engine.export(),
-        // Texts and numbers only: this cannot fail.
-        rules: serde_json::to_vec(&plane.rules.documents()).unwrap_or_default(),
+        rules: HandedRules::of(&plane),
     };
     let count = (state.outbound.len(), state.inbound.len());
     // Every other copy of a key goes before the new daemon hears of it.
