@@ -67,13 +67,11 @@ pub(crate) async fn serve(daemon: Daemon) -> Result<(), RunError> {
                 }
                 plane.expire_promises(netio::clock::monotonic()).await;
             },
-            Some(event) = held.told.next() => if let Ok(plane) = plane.get().await {
-                plane.announce_lost(held.told.take_lost());
+            Some(event) = held.told.next() => if let Ok(mut plane) = plane.get().await {
+                let lost = held.told.take_lost();
+                plane.announce_lost(lost);
                 plane.announce(&event).await;
-                let gone = matches!(&event, engine::Event::Expire(e) if e.state == sadb::sa::LifeState::Dead);
-                if gone && let Err(refused) = plane.refresh_live_sas().await {
-                    tracing::warn!("the kernel half was not told of an association that ended: {refused}");
-                }
+                follow_end(&mut plane, &event, lost > 0).await;
             },
         }
     };
@@ -85,6 +83,22 @@ pub(crate) async fn serve(daemon: Daemon) -> Result<(), RunError> {
         tracing::debug!("a client of the control API was left without an answer");
     }
     finish(end, plane, held).await
+}
+
+/// An association that has ended serves its peers no more; where events were lost, others may have ended too.
+async fn follow_end(plane: &mut Plane, event: &engine::Event, lost: bool) {
+    let ended = match event {
+        _ if lost => plane.refresh_live_sas().await,
+        engine::Event::Expire(end)
+            if end.state == sadb::sa::LifeState::Dead && end.direction == sadb::Direction::Inbound =>
+        {
+            plane.end_live_of((end.spi, end.remote)).await
+        }
+        _ => Ok(()),
+    };
+    if let Err(refused) = ended {
+        tracing::warn!("the kernel half was not told of an association that ended: {refused}");
+    }
 }
 
 async fn finish(end: End, plane: Plane, held: Held) -> Result<(), RunError> {

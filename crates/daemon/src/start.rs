@@ -32,7 +32,7 @@ use crate::handover::{self, Taken};
 use crate::host::{self, Record};
 use crate::keys::{Keys, KeysError};
 use crate::monitor::Monitor;
-use crate::plane::{Device, Plane};
+use crate::plane::{self, Device, LivePeers, Plane};
 use crate::policy_store::{self, Candidate, PolicyStore};
 use crate::uplinks::{self, Uplink};
 use crate::{detach, doctor, gateway, harden, serve};
@@ -267,11 +267,17 @@ fn bring_up(
         promised: Vec::new(),
         insides,
         surroundings: Default::default(),
+        live: LivePeers::default(),
         rules,
         config,
     };
     // Optional traffic of a peer that has an association already is sticky from the first packet.
-    plane.set_live_sas(in_half.engine.sad().list().map(|sa| sa.config().effective_selectors().remote))?;
+    // What came by a hand-over is nowhere else: nothing from here on may end it that can be said instead.
+    if let Err(refused) = plane.set_live_sas(LivePeers::of(in_half.engine.sad().list().map(plane::served))) {
+        tracing::warn!(
+            "optional traffic is not refused in clear from every peer with an association: {refused}"
+        );
+    }
     plane.put_first_in_force(candidate)?;
     plane.put_first_spans()?;
 

@@ -126,6 +126,7 @@ fn plane(config: Config) -> Plane {
         tun: Device { name: "rvl0".into(), index: 7 },
         uplinks: vec![Device { name: "eth0".into(), index: 2 }],
         insides: Vec::new(),
+        live: Default::default(),
         surroundings: Default::default(),
         path_mtu: Some(1400),
         hub: crate::events::Hub::default(),
