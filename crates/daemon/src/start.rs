@@ -471,6 +471,10 @@ pub(crate) fn own_request(plane: &Plane) -> handover::Request {
 /// If that does not succeed; this daemon must end all the same.
 pub(crate) async fn hand_over(plane: Plane, held: Held, giving: handover::Giving) -> Result<(), RunError> {
     let Held { lock, outbound_ended, inbound_ended, tun, udp, .. } = held;
+    // Where frames are taken, nobody takes them from here on: what comes waits in the sockets for the new daemon.
+    if let Err(error) = udp.fds().into_iter().try_for_each(netio::packet::undeafen) {
+        tracing::debug!("what comes during the hand-over is lost: {error}");
+    }
     for stopped in [plane.outbound.stop(), plane.inbound.stop()] {
         stopped.map_err(crate::refused::Refused::from)?;
     }

@@ -173,6 +173,21 @@ impl InboundThread {
         }
     }
 
+    /// Take what waits in the sockets once, before they are left alone: it came during a hand-over.
+    pub(super) fn drain(&mut self, half: &mut InboundHalf) {
+        let mut work =
+            Work { pool: pool(), bursts: Vec::new(), delivery: Delivery::new(), outcomes: Vec::new() };
+        let now = clock::monotonic();
+        for family in [Family::V4, Family::V6] {
+            if self.udp.fd(family).is_some() {
+                self.batch(half, family, now, &mut work);
+            }
+        }
+        for at in 0..self.raw.len() {
+            self.bare(half, at, now, &mut work);
+        }
+    }
+
     /// Take bare packets until there is none or it was often enough.
     fn bare(&mut self, half: &mut InboundHalf, at: usize, now: Time, work: &mut Work) {
         let Work { pool, outcomes, .. } = work;
