@@ -69,8 +69,12 @@ pub struct Plane {
     pub uplinks: Vec<Device>,
     /// Interfaces of networks behind this host.
     pub insides: Vec<Device>,
+    /// Uplinks whose frames are taken, as they were at the start; `None`: the kernel's sockets are used.
+    pub framed: Option<Vec<Device>>,
     /// What the inbound thread knows of them.
     pub(crate) surroundings: gateway::Surroundings,
+    /// What the outbound thread knows of them.
+    pub(crate) mtus: gateway::Mtus,
     /// Peers that inbound associations serve.
     pub live: LivePeers,
     /// The rules of the SPD.

@@ -11,7 +11,7 @@ use tokio::time::{Interval, MissedTickBehavior, interval, timeout};
 use crate::enc::Enc;
 use crate::handover::Giving;
 use crate::plane::{Plane, Shared};
-use crate::start::{Daemon, Held, RunError, hand_over, own_request};
+use crate::start::{Daemon, Held, RunError, hand_over, own_request, path_mtu};
 use crate::{control, detach, host, uplinks};
 
 /// How often refusals are logged and news of devices are read.
@@ -63,7 +63,7 @@ pub(crate) async fn serve(daemon: Daemon) -> Result<(), RunError> {
             () = upkeep.tick() => if let Ok(mut plane) = plane.get().await {
                 upkeep.look(&mut plane);
                 if let Err(refused) = plane.follow_surroundings().await {
-                    tracing::debug!("the inbound thread does not hear of new addresses: {refused}");
+                    tracing::debug!("the data threads do not hear of new addresses and devices: {refused}");
                 }
                 plane.expire_promises(netio::clock::monotonic()).await;
             },
@@ -268,6 +268,8 @@ fn follow_uplinks(plane: &mut Plane) -> Option<String> {
         Ok(chosen) => chosen,
         Err(error) => return Some(error.to_string()),
     };
+    // For associations to come; a device's MTU may change without anything else.
+    plane.path_mtu = path_mtu(&plane.config, &chosen);
     let devices: Vec<_> = chosen.iter().map(uplinks::Uplink::device).collect();
     if devices == plane.uplinks {
         return None;

@@ -23,7 +23,7 @@ use sadb::{InboundSa, OutboundSa};
 use sockmon::Sockmon;
 use tokio::sync::oneshot;
 
-use crate::config::Config;
+use crate::config::{Config, OuterIo};
 use crate::control::socket::{self, Lock, SocketError};
 use crate::datapath::{self, InboundHalf, InboundThread, OutboundHalf, OutboundThread, Told};
 use crate::events::Hub;
@@ -250,6 +250,7 @@ fn bring_up(
     (out_half.teller, in_half.teller) = (teller.clone(), teller);
     let (outbound, out_inbox) = datapath::channel()?;
     let (inbound, in_inbox) = datapath::channel()?;
+    let guarded: Vec<Device> = uplinks.iter().map(Uplink::device).collect();
     let mut plane = Plane {
         started: netio::clock::monotonic(),
         policy: store,
@@ -261,13 +262,15 @@ fn bring_up(
         monitor: Some(Monitor::new(monitor)),
         tun: Device { name: tun.name().to_owned(), index: tun.index() },
         path_mtu: path_mtu(&config, &uplinks),
-        uplinks: uplinks.iter().map(Uplink::device).collect(),
+        uplinks: guarded.clone(),
         hub: Hub::default(),
         captures: Arc::default(),
         promised: Vec::new(),
         insides,
         surroundings: Default::default(),
         live: LivePeers::default(),
+        framed: if config.outer == OuterIo::Udp { None } else { Some(guarded.clone()) },
+        mtus: gateway::Mtus::default(),
         rules,
         config,
     };
@@ -282,20 +285,12 @@ fn bring_up(
     plane.put_first_spans()?;
 
     let errors = open_errors()?;
-    let raw_mtu = plane.path_mtu.map_or(1500, usize::from);
     let sender = raw_sender()?;
-    let (tun_out, inside_mtu) = (tun.try_clone()?, gateway::inside_mtu(&plane.insides)?);
+    let tun_out = tun.try_clone()?;
+    plane.mtus = gateway::Mtus::of(plane.path_mtu, &plane.insides)?;
+    out_half.mtus = plane.mtus;
     let (frames, udp_out) = (frames_out, udp.clone());
-    let outbound_thread = OutboundThread {
-        tun: tun_out,
-        frames,
-        udp: udp_out,
-        raw: sender,
-        raw_mtu,
-        inside_mtu,
-        clear,
-        errors,
-    };
+    let outbound_thread = OutboundThread { tun: tun_out, frames, udp: udp_out, raw: sender, clear, errors };
     let frames = frames_in.unwrap_or_default();
     let inbound_thread = InboundThread { udp: udp.clone(), raw, tun: tun.try_clone()?, frames };
     let outbound_ended = datapath::start("rvl-outbound", out_half, out_inbox, |half, inbox| {
@@ -426,7 +421,7 @@ fn open_tun(config: &Config, handed_over: Option<OwnedFd>, uplinks: &[Uplink]) -
     Ok(tun)
 }
 
-fn path_mtu(config: &Config, uplinks: &[Uplink]) -> Option<u16> {
+pub(crate) fn path_mtu(config: &Config, uplinks: &[Uplink]) -> Option<u16> {
     let first = uplinks.first().and_then(|uplink| u16::try_from(uplink.mtu).ok());
     config.esp.path_mtu.or(first)
 }

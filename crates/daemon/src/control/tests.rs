@@ -127,6 +127,8 @@ fn plane(config: Config) -> Plane {
         uplinks: vec![Device { name: "eth0".into(), index: 2 }],
         insides: Vec::new(),
         live: Default::default(),
+        framed: None,
+        mtus: Default::default(),
         surroundings: Default::default(),
         path_mtu: Some(1400),
         hub: crate::events::Hub::default(),

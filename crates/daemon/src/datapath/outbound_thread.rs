@@ -30,6 +30,8 @@ pub struct OutboundHalf {
     pub taps: Taps,
     /// Acquires that a key manager has refused since the last look.
     pub refused: Vec<AcquireId>,
+    /// The largest packets that leave in one piece, as the devices are now.
+    pub mtus: gateway::Mtus,
 }
 
 impl OutboundHalf {
@@ -41,6 +43,7 @@ impl OutboundHalf {
             teller: Teller::default(),
             taps: Taps::default(),
             refused: Vec::new(),
+            mtus: gateway::Mtus::default(),
         }
     }
 
@@ -66,10 +69,6 @@ pub struct OutboundThread {
     pub udp: UdpTransport,
     /// Where bare ESP and AH go.
     pub raw: RawSender,
-    /// The largest packet that leaves bare in one piece.
-    pub raw_mtu: usize,
-    /// The largest packet that the networks behind this host take.
-    pub inside_mtu: usize,
     /// Where packets go that policy lets pass in clear.
     pub clear: ClearSender,
     /// Where ICMP errors come from, of each family that the host has.
@@ -205,8 +204,13 @@ impl OutboundThread {
         self.carry_out(half, pool, outcomes);
     }
 
-    /// By the socket of its protocol.
-    fn send(&mut self, engine: &Outbound, packet: &Packet<stage::Outer>) -> Result<(), DropReason> {
+    /// By the socket of its protocol; a bare one longer than `mtu` in fragments.
+    fn send(
+        &mut self,
+        engine: &Outbound,
+        mtu: usize,
+        packet: &Packet<stage::Outer>,
+    ) -> Result<(), DropReason> {
         if let Some(answer) = frames::send(&mut self.frames, packet) {
             return answer;
         }
@@ -219,7 +223,7 @@ impl OutboundThread {
             true => engine.path_mtu(Spi(packet.meta.spi), headers.dst),
             false => None,
         };
-        self.raw.send(packet, self.raw_mtu.min(learned.map_or(usize::MAX, usize::from)))
+        self.raw.send(packet, mtu.min(learned.map_or(usize::MAX, usize::from)))
     }
 
     /// Do what the engine said.
@@ -227,7 +231,7 @@ impl OutboundThread {
         for outcome in outcomes.drain(..) {
             match outcome {
                 Outcome::Send(packet) => {
-                    half.losses.refused(self.send(&half.engine, &packet));
+                    half.losses.refused(self.send(&half.engine, half.mtus.raw, &packet));
                     pool.put(packet.into_buf());
                 }
                 Outcome::Burst(burst) => {
@@ -239,7 +243,7 @@ impl OutboundThread {
                 Outcome::Clear(packet) => {
                     let answer = self.clear.send(packet.bytes());
                     if answer == Err(DropReason::TooBig)
-                        && let Some((error, mark)) = gateway::too_big(&packet, self.raw_mtu, self.inside_mtu)
+                        && let Some((error, mark)) = gateway::too_big(&packet, half.mtus)
                     {
                         half.losses.refused(self.tun.send(&error, mark));
                     }
