@@ -8,7 +8,7 @@
 #ifndef RVL_ABI_H
 #define RVL_ABI_H
 
-#define RVL_ABI 2
+#define RVL_ABI 3
 
 /*
  * The mark. Outbound: application, STAMPED, and in the bits of the services what the socket asked for beyond policy
@@ -38,7 +38,7 @@
 #define RVL_NETWORKS 262144
 #define RVL_APPS 16384
 #define RVL_ORDERS 65536
-#define RVL_LIVE_SAS 8192
+#define RVL_LIVE_SAS 131072 /* as many as there are inbound associations */
 #define RVL_UPLINKS 256
 #define RVL_INSIDES 256
 #define RVL_SPANS 131072

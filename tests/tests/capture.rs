@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use netio::lab::{Program, Running, Side, Transport};
 use ravelin::rig::Rig;
+use serde_json::Value;
 use tests::{PATIENCE, binary, program, programs, protected_rig};
 
 const PORT: u16 = 7060;
@@ -273,6 +274,17 @@ fn captures_are_bounded_audited_and_go_through_pipes() {
     let ended = four.remove(0).finish(PATIENCE).unwrap();
     assert!(ended.status.success() && ended.err().contains(", 0 lost"), "{}", ended.err());
     assert!(!tshark(&file(0)).is_empty());
+    // A file that is there may be somebody else's, or lead elsewhere.
+    let link = rig.folder().join("link.pcapng");
+    std::os::unix::fs::symlink(rig.folder().join("target"), &link).unwrap();
+    let size = std::fs::metadata(file(0)).unwrap().len();
+    for there in [&file(0), &link] {
+        let there = there.display().to_string();
+        let refused = rig.command(Side::Alice, &["capture", "-w", &there, "-c", "1"], "").unwrap();
+        assert_eq!(refused.status.code(), Some(2), "{}", refused.err());
+        assert!(refused.err().contains("packets in clear go into a new file only"), "{}", refused.err());
+    }
+    assert!(!rig.folder().join("target").exists() && std::fs::metadata(file(0)).unwrap().len() == size);
     four.into_iter().for_each(|capture| drop(interrupt(capture)));
     let log = rig.daemon(Side::Alice).unwrap().output();
     assert!(log.contains("capture_started") && log.contains("uid=0"), "{log}");
@@ -306,14 +318,29 @@ fn a_reader_who_does_not_read_loses_packets_and_holds_nobody_up() {
         assert!(netio::clock::monotonic() < deadline, "{}", capture.output());
         std::thread::sleep(Duration::from_millis(20));
     }
+    let id = info()["id"].to_string();
+    // One with an end, whose reader takes nothing at all.
+    let stalled =
+        format!("{} capture --instance {instance} --duration 3s -w - | sleep 600", binary().display());
+    let stalled = rig.lab.alice().spawn(Program::new(program("sh")).args(["-c", &stalled])).unwrap();
     let address = Side::Bob.v4().to_string();
     let client = Program::new(&python).args(["-c", programs::BULK_CLIENT, &address, &PORT.to_string()]);
     let got = rig.lab.alice().run_program(client, Duration::from_secs(120)).unwrap();
     assert!(got.out().trim().ends_with(&SIZE.to_string()), "{}{}", got.out(), got.err());
-    let id = info()["id"].to_string();
     rig.ravelin(Side::Alice, &["capture", "--stop", &id], "").unwrap();
     drop(capture.finish(PATIENCE).unwrap());
-    let info = info();
+    let of = |seconds: Value| {
+        let list = rig.json(Side::Alice, &["capture", "--list"]).unwrap();
+        let captures = list["captures"].as_array().unwrap();
+        captures.iter().find(|capture| capture["request"]["seconds"] == seconds).unwrap().clone()
+    };
+    let deadline = netio::clock::monotonic() + PATIENCE;
+    while of(3.into())["running"] == true {
+        assert!(netio::clock::monotonic() < deadline, "{}", of(3.into()));
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    drop(stalled.kill().unwrap());
+    let info = of(Value::Null);
     assert!(info["lost"].as_u64() > Some(1000), "{info}");
     assert_eq!(info["running"], false, "{info}");
 }

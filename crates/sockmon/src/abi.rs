@@ -6,7 +6,7 @@
 use wire::AppId;
 
 /// Raised whenever a pinned map of an older daemon would be misread.
-pub const ABI: u32 = 2;
+pub const ABI: u32 = 3;
 
 /// Bits of the mark (docs/design/0002).
 pub mod mark {

@@ -57,6 +57,7 @@ fn counters_have_one_name_each() {
     assert!(header.contains(&format!("#define RVL_ITEMS {}", abi::ITEMS)));
     assert!(header.contains(&format!("#define RVL_NAME {}", abi::NAME)));
     assert!(header.contains(&format!("#define RVL_PROTECTIONS {}", abi::PROTECTIONS)));
+    assert!(header.contains(&format!("#define RVL_LIVE_SAS {} ", sadb::MAX_SAS)));
     for (name, value) in [
         ("APP", abi::mark::APP),
         ("STAMPED", abi::mark::STAMPED),

@@ -231,7 +231,7 @@ pub fn pmtu(path: &PathMtu, now: Time) -> api::PmtuInfo {
     }
 }
 
-/// Its limits, jitter applied. is in its life.
+/// Where it is in its life.
 pub fn state(state: LifeState) -> api::LifeState {
     match state {
         LifeState::Mature => api::LifeState::Mature,

@@ -90,10 +90,14 @@ impl Job {
         let _ = self.send(&mut sheet, true);
     }
 
+    /// By somebody, or by its time.
+    fn is_told_to_end(&self) -> bool {
+        self.state.stop.load(Ordering::Relaxed) || self.until.is_some_and(|until| Instant::now() >= until)
+    }
+
     fn is_over(&self) -> bool {
-        self.state.stop.load(Ordering::Relaxed)
+        self.is_told_to_end()
             || self.out.is_closed()
-            || self.until.is_some_and(|until| Instant::now() >= until)
             || self.count.is_some_and(|count| self.state.packets.load(Ordering::Relaxed) >= count)
     }
 
@@ -137,7 +141,7 @@ impl Job {
             match self.out.try_send(chunk) {
                 Ok(()) => return Ok(()),
                 Err(TrySendError::Closed(_)) => return Err(Ended),
-                Err(TrySendError::Full(_)) if self.state.stop.load(Ordering::Relaxed) => return Err(Ended),
+                Err(TrySendError::Full(_)) if self.is_told_to_end() => return Err(Ended),
                 Err(TrySendError::Full(back)) => {
                     chunk = back;
                     std::thread::sleep(Duration::from_millis(2));

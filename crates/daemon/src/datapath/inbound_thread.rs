@@ -145,19 +145,25 @@ struct Work {
     outcomes: Vec<InboundOutcome>,
 }
 
+impl Work {
+    fn new() -> Work {
+        Work {
+            pool: pool(),
+            bursts: Vec::new(),
+            packets: Vec::new(),
+            delivery: Delivery::new(),
+            outcomes: Vec::new(),
+        }
+    }
+}
+
 impl InboundThread {
     /// Carry packets until told to stop.
     pub fn serve(mut self, half: &mut InboundHalf, inbox: &Inbox<InboundHalf>) {
         if !self.frames.receivers.is_empty() {
             return self.serve_frames(half, inbox);
         }
-        let mut work = Work {
-            pool: pool(),
-            bursts: Vec::new(),
-            packets: Vec::new(),
-            delivery: Delivery::new(),
-            outcomes: Vec::new(),
-        };
+        let mut work = Work::new();
         if let Err(error) = self.udp.join_datagrams(true) {
             tracing::warn!("the kernel joins no UDP datagrams: {error}; each costs a walk through its stack");
         }
@@ -189,6 +195,20 @@ impl InboundThread {
                 murmur.say("inbound", half.engine.tally().drops().chain(half.losses.drops()));
             }
             half.tell();
+        }
+    }
+
+    /// Take what waits in the sockets once, before they are left alone: it came during a hand-over.
+    pub(super) fn drain(&mut self, half: &mut InboundHalf) {
+        let mut work = Work::new();
+        let now = clock::monotonic();
+        for family in [Family::V4, Family::V6] {
+            if self.udp.fd(family).is_some() {
+                self.batch(half, family, now, &mut work);
+            }
+        }
+        for at in 0..self.raw.len() {
+            self.bare(half, at, now, &mut work);
         }
     }
 

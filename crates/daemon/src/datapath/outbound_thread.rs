@@ -33,6 +33,8 @@ pub struct OutboundHalf {
     pub taps: Taps,
     /// Acquires that a key manager has refused since the last look.
     pub refused: Vec<AcquireId>,
+    /// The largest packets that leave in one piece, as the devices are now.
+    pub mtus: gateway::Mtus,
 }
 
 impl OutboundHalf {
@@ -45,6 +47,7 @@ impl OutboundHalf {
             auditor: Auditor::default(),
             taps: Taps::default(),
             refused: Vec::new(),
+            mtus: gateway::Mtus::default(),
         }
     }
 
@@ -74,10 +77,6 @@ pub struct OutboundThread {
     pub udp: UdpTransport,
     /// Where bare ESP and AH go.
     pub raw: RawSender,
-    /// The largest packet that leaves bare in one piece.
-    pub raw_mtu: usize,
-    /// The largest packet that the networks behind this host take.
-    pub inside_mtu: usize,
     /// Where packets go that policy lets pass in clear.
     pub clear: ClearSender,
     /// Where ICMP errors come from, of each family that the host has.
@@ -228,7 +227,7 @@ impl OutboundThread {
                         true => half.engine.path_mtu(Spi(packet.meta.spi), headers.dst),
                         false => None,
                     };
-                    let mtu = self.raw_mtu.min(learned.map_or(usize::MAX, usize::from));
+                    let mtu = half.mtus.raw.min(learned.map_or(usize::MAX, usize::from));
                     let losses = &mut half.losses;
                     return self.raw.send(packet, mtu, pool, &mut |reason| losses.count(reason, 1));
                 }
@@ -262,7 +261,7 @@ impl OutboundThread {
                     self.send_bare(half, pool);
                     let answer = self.clear.send(packet.bytes());
                     if answer == Err(DropReason::TooBig)
-                        && let Some((error, mark)) = gateway::too_big(&packet, self.raw_mtu, self.inside_mtu)
+                        && let Some((error, mark)) = gateway::too_big(&packet, half.mtus)
                     {
                         half.losses.refused(self.tun.send(&error, mark));
                     }

@@ -25,6 +25,8 @@ pub struct FrameReceiver {
     port: u16,
     /// Buffers that wait for a frame.
     slots: Vec<Buf>,
+    /// Frames that the kernel had no room for.
+    lost: u64,
 }
 
 #[derive(Debug)]
@@ -54,12 +56,27 @@ impl FrameReceiver {
             sockopt::set_int(socket, libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)?;
             sockopt::set_int(socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, BUFFER as libc::c_int)
         })?;
-        Ok(FrameReceiver { source: Source::Packet(socket), port, slots: Vec::new() })
+        Ok(FrameReceiver { source: Source::Packet(socket), port, slots: Vec::new(), lost: 0 })
     }
 
     /// Take frames from an AF_XDP socket.
     pub fn over(xdp: XdpReceiver, port: u16) -> FrameReceiver {
-        FrameReceiver { source: Source::Xdp(Box::new(xdp)), port, slots: Vec::new() }
+        FrameReceiver { source: Source::Xdp(Box::new(xdp)), port, slots: Vec::new(), lost: 0 }
+    }
+
+    /// Frames that arrived when the socket had no room, since it was made. Asks the kernel: not for every packet.
+    pub fn lost(&mut self) -> u64 {
+        match &self.source {
+            Source::Xdp(xdp) => self.lost = xdp.lost().unwrap_or(self.lost),
+            Source::Packet(socket) => {
+                // SAFETY: struct tpacket_stats is two numbers, both of which the kernel writes.
+                let seen = unsafe { sockopt::get(socket, libc::SOL_PACKET, libc::PACKET_STATISTICS) };
+                // The kernel counts from zero again after each answer.
+                let [_, dropped]: [u32; 2] = seen.unwrap_or_default();
+                self.lost += u64::from(dropped);
+            }
+        }
+        self.lost
     }
 
     /// Take waiting frames (never waits) into buffers of `pool`, which need [`super::VNET_LEN`], an Ethernet header and an IP

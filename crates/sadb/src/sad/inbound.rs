@@ -195,6 +195,12 @@ impl InboundSad {
         }
     }
 
+    /// The associations with this SPI: the one that is found by it alone, then those that are found by addresses too.
+    pub fn of_spi(&self, spi: Spi) -> impl Iterator<Item = &InboundSa> {
+        let scoped = self.scoped.iter().flat_map(|scoped| scoped.iter());
+        self.by_spi(spi).into_iter().chain(scoped.filter(move |sa| sa.spi() == spi))
+    }
+
     /// Every association, in no order that means anything.
     pub fn list(&self) -> impl Iterator<Item = &InboundSa> {
         let slots = self.slots.iter().filter_map(|slot| match slot {

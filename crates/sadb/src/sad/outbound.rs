@@ -299,6 +299,22 @@ impl OutboundSad {
         Some(SaIndex { slot: slot as u32, serial: *serial })
     }
 
+    /// The associations with this SPI, one to each peer.
+    pub fn of_spi(&self, spi: Spi) -> impl Iterator<Item = &OutboundSa> {
+        // IPv4 comes first.
+        let from = (spi, IpAddr::from([0, 0, 0, 0]));
+        let named = self.names.range(from..).take_while(move |((of, _), _)| *of == spi);
+        named.filter_map(|(_, slot)| self.slots[*slot as usize].as_ref().map(|(_, sa)| sa))
+    }
+
+    /// An association of a bundle that leads to this SPI.
+    pub fn before(&self, spi: Spi) -> Option<&OutboundSa> {
+        if self.chained == 0 {
+            return None;
+        }
+        self.list().map(|(_, sa)| sa).find(|sa| sa.config().options.next == Some(spi))
+    }
+
     /// The association to this peer with this SPI.
     pub fn named(&self, spi: Spi, remote: IpAddr) -> Option<&OutboundSa> {
         self.slots[self.position(spi, remote)?].as_ref().map(|(_, sa)| sa)
