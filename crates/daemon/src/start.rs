@@ -302,15 +302,8 @@ fn bring_up(
     plane.mtus = gateway::Mtus::of(plane.path_mtu, &plane.insides)?;
     out_half.mtus = plane.mtus;
     let (frames, udp_out) = (frames_out, udp.clone());
-    let outbound_thread = OutboundThread {
-        tun: tun_out,
-        frames,
-        udp: udp_out,
-        raw: sender,
-        clear,
-        errors,
-        heard: Vec::new(),
-    };
+    let outbound_thread =
+        OutboundThread { tun: tun_out, frames, udp: udp_out, raw: sender, clear, errors, heard: Vec::new() };
     let frames = frames_in.unwrap_or_default();
     let inbound_thread = InboundThread { udp: udp.clone(), raw, tun: tun.try_clone()?, frames };
     let outbound_ended = datapath::start("rvl-outbound", out_half, out_inbox, |half, inbox| {

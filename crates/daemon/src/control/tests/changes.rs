@@ -211,6 +211,7 @@ fn clients_that_hang_up_hold_no_captures() {
     for pause in 0..12 {
         let mut stream = UnixStream::connect(daemon.folder.0.join("c.sock")).unwrap();
         write!(stream, "POST /v1/capture HTTP/1.1\r\nHost: r\r\nContent-Length: 2\r\n\r\n{{}}").unwrap();
+        // Time is the subject: who hangs up does so while the request is read, served or answered.
         std::thread::sleep(std::time::Duration::from_micros(40 * pause));
     }
     let running = || {
