@@ -11,9 +11,10 @@ use crate::tally::Dropped;
 const SECOND: u64 = 1_000_000_000;
 
 /// The ends of packets that are auditable. Each is a kind of its own.
-pub const AUDITABLE: [DropReason; 17] = [
+pub const AUDITABLE: [DropReason; 20] = [
     // RFC 4303 section 3.4.2: no valid association.
     DropReason::UnknownSpi,
+    DropReason::ReservedSpi,
     DropReason::WrongPeer,
     DropReason::WrongProtocol,
     // 3.4.3: fails the anti-replay checks.
@@ -26,6 +27,8 @@ pub const AUDITABLE: [DropReason; 17] = [
     DropReason::SequenceExhausted,
     // 3.4.1, RFC 4301 section 7: a fragment that cannot be.
     DropReason::Fragment,
+    DropReason::FragmentOverlap,
+    DropReason::FragmentEnd,
     // RFC 4301 section 5.2 step 5: outside the selectors; step 4 and 3b: not what the SPD says.
     DropReason::SelectorMismatch,
     DropReason::InboundPolicy,
