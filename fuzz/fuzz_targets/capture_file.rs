@@ -42,7 +42,8 @@ fuzz_target!(|bytes: &[u8]| {
             frames.iter().filter(of_link).filter(|frame| frame.time <= NG_END).cloned().map(longer).collect();
         for Frame { time, data, original_len, .. } in &wanted {
             let comment = "with a word about it";
-            let note = Note { interface: 0, time: *time, inbound: true, comment, original_len: *original_len };
+            let note =
+                Note { interface: 0, time: *time, inbound: true, comment, original_len: *original_len };
             file.packet(&note, data).expect("memory");
         }
         check(file.sink_mut(), &wanted.iter().collect::<Vec<_>>());

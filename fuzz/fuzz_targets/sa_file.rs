@@ -47,7 +47,11 @@ fuzz_target!(|bytes: &[u8]| {
 
 /// What is asked for; flushes have no line of their own in JSON.
 fn requests(entries: &[Entry]) -> Vec<&What> {
-    entries.iter().map(|entry| &entry.what).filter(|what| matches!(what, What::Sa(_) | What::Rule(_))).collect()
+    entries
+        .iter()
+        .map(|entry| &entry.what)
+        .filter(|what| matches!(what, What::Sa(_) | What::Rule(_)))
+        .collect()
 }
 
 fn json(entries: &[Entry]) -> String {
