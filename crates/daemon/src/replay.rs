@@ -25,7 +25,7 @@ use wire::{AppId, Buf, DropReason, Meta, Packet, Pool, protocol, record};
 use zeroize::Zeroizing;
 
 use crate::associations::{self, Defaults};
-use crate::config::{Config, ESP_PORT};
+use crate::config::{Config, ESP_PORT, without_keys};
 use crate::import::{self, Ends, What};
 use crate::keys::KeysError;
 use crate::policy_store::{self, PolicyStore};
@@ -193,7 +193,7 @@ impl Replay {
                     Some(remedy) => format!("{}; {remedy}", refused.message),
                     None => refused.message,
                 };
-                ReplayError::BadInput(format!("{name}:{}: {text}", entry.line))
+                ReplayError::BadInput(format!("{name}:{}: {}", entry.line, without_keys(&text)))
             })?;
         }
         Ok(())

@@ -14,6 +14,7 @@ pub use audit::AuditConfig;
 pub use gateway::GatewayConfig;
 pub use icmp::IcmpConfig;
 pub use io::OuterIo;
+pub(crate) use report::without_keys;
 pub use report::{Finding, Report};
 
 use std::path::{Path, PathBuf};

@@ -399,6 +399,14 @@ impl Reader<'_> {
         };
         for (name, unit) in units.iter() {
             match name.get_ref().parse() {
+                // A suite may have two names.
+                Ok(suite) if crypto.units.iter().any(|(known, _)| *known == suite) => {
+                    self.fault(
+                        name.span(),
+                        format!("{suite} is named twice in [crypto.units]"),
+                        "remove one of them",
+                    );
+                }
                 Ok(suite) => {
                     if let Some(unit) = self.string(unit, name.get_ref()) {
                         crypto.units.push((suite, unit.to_owned()));

@@ -250,6 +250,7 @@ fn units_and_legacy_suites_are_chosen_here() {
         ("legacy = 1", "true or false"),
         ("units = 3", "must be a table"),
         ("[crypto.units]\nrot13 = \"ring\"", "rot13"),
+        ("[crypto.units]\naes128gcm = \"ring\"\naes128gcm16 = \"ring\"", "aes128gcm is named twice"),
         ("aes = true", "unknown key `aes`"),
     ] {
         let report = parse(&format!("policy = \"p\"\n[crypto]\n{text}\n")).unwrap_err().to_string();
