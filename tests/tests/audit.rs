@@ -33,7 +33,7 @@ fn strangers_and_operators_leave_a_trace() {
     let to = Side::Bob.v4().to_string();
     let stranger = stranger.args(["-c", STRANGER, &to, "0x2345", "200"]);
     assert!(rig.lab.alice().run_program(stranger, PATIENCE).unwrap().status.success());
-    rig.ravelin(Side::Bob, &["debug", "on", "--for", "5"], "").unwrap();
+    rig.ravelin(Side::Bob, &["debug", "debug", "--for", "1s"], "").unwrap();
 
     let begun = Instant::now();
     let entries = loop {

@@ -89,7 +89,7 @@ fn each_user_has_what_the_rules_say_on_the_same_way() {
     let wire = capture(&rig, || {
         assert!(talk(&rig, 65534, KNOCK, OWN).contains("heard 3 of 3"));
     });
-    assert!(wire.esp == 0 && wire.clear > 0, "{} {}", wire.esp, wire.clear);
+    assert!(wire.clear >= 6, "{}", wire.clear);
 
     for side in Side::BOTH {
         add(&rig, side, "own", "uid 65534", "protect");
@@ -117,7 +117,7 @@ fn each_user_has_what_the_rules_say_on_the_same_way() {
     let wire = capture(&rig, || {
         assert!(talk(&rig, 1010, KNOCK, OPEN).contains("heard 3 of 3"));
     });
-    assert!(wire.esp == 0 && wire.clear > 0, "{} {}", wire.esp, wire.clear);
+    assert!(wire.clear >= 6, "{}", wire.clear);
     assert_eq!(decided(&rig, Side::Alice, "none"), refused);
 
     // Bypassed: through the engine, and clear.
@@ -129,7 +129,7 @@ fn each_user_has_what_the_rules_say_on_the_same_way() {
             assert!(said.contains(want), "{said}");
         }
     });
-    assert!(wire.esp == 0 && wire.clear > 0, "{} {}", wire.esp, wire.clear);
+    assert!(wire.clear >= 6, "{}", wire.clear);
     assert!(decided(&rig, Side::Alice, "pass") > 20);
 
     // What a rule could never see is refused.
