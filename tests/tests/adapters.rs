@@ -173,7 +173,7 @@ fn an_uplink_that_came_after_the_start_is_a_problem_where_frames_are_taken() {
         serde_json::from_str::<serde_json::Value>(&answer).unwrap()["problems"].to_string()
     };
     assert!(!status().contains("came after the start"), "{}", status());
-    let anew = "ip link set eth0 down; ip link set eth0 name gone0; ip link add eth0 type dummy; ip link set eth0 up";
+    let anew = "ip link set eth0 down; ip link set eth0 name gone0; ip link add eth0 type veth peer name gone1; ip link set eth0 up";
     sh(rig.lab.alice().netns(), anew).unwrap();
     let deadline = netio::clock::monotonic() + PATIENCE;
     while !status().contains("eth0 came after the start") {

@@ -33,8 +33,9 @@ fn those_of_one_spi_are_one_to_each_peer() {
     let peers = ["192.0.2.9", "0.0.0.1", "2001:db8::9", "255.255.255.254"].map(ip);
     for spi in [0x1000, 0x1001, 0x1002] {
         for peer in peers {
-            sad.insert(outbound(with(spi, |c| c.endpoints.remote = peer)))
-                .unwrap_or_else(|e| panic!("{peer}: {e}"));
+            let local = if peer.is_ipv4() { ip("192.0.2.1") } else { ip("2001:db8::1") };
+            let ends = |c: &mut SaConfig| (c.endpoints.local, c.endpoints.remote) = (local, peer);
+            sad.insert(outbound(with(spi, ends))).unwrap();
         }
     }
     let mut of =
