@@ -29,7 +29,7 @@ fn strangers_and_operators_leave_a_trace() {
         rig.set_policy(side, &protect(&program("sleep"), peer)).unwrap();
     }
     rig.start(Side::Bob).unwrap();
-    let stranger = Program::new(&program("python3"));
+    let stranger = Program::new(program("python3"));
     let to = Side::Bob.v4().to_string();
     let stranger = stranger.args(["-c", STRANGER, &to, "0x2345", "200"]);
     assert!(rig.lab.alice().run_program(stranger, PATIENCE).unwrap().status.success());

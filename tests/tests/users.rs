@@ -28,7 +28,7 @@ print("heard", heard, "of 3")
 fn by(user: u32, script: &str, args: &[&str]) -> Program {
     let user = user.to_string();
     let python = program("python3");
-    Program::new(&program("setpriv"))
+    Program::new(program("setpriv"))
         .args(["--reuid", &user, "--regid", &user, "--clear-groups", python.to_str().unwrap(), "-c", script])
         .args(args)
 }
