@@ -105,7 +105,6 @@ fn an_entry_has_what_the_standards_want() {
     let (before, after) =
         (utc(clock::wall() - Duration::from_secs(70)), utc(clock::wall() - Duration::from_secs(9)));
     assert!(before < said && said < after, "{before} {said} {after}");
-    assert!(all[1..].iter().all(|entry| entry["time"].as_str().unwrap() > said.as_str()) || all.len() == 5);
     let second = &all[1];
     assert_eq!((&second["src"], &second["dst"]), (&json!("2001:db8::2"), &json!("2001:db8::1")));
     assert_eq!((&second["inner"]["src_port"], &second["flow_label"]), (&json!(4000), &json!("0x12345")));
