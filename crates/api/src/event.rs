@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Direction, LifeState, Position, Spi};
+use crate::{Direction, LifeState, Position, SpdRule, Spi};
 
 /// One event.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -24,6 +24,8 @@ pub enum Event {
     PeerMoved(PeerMoved),
     /// An ICMP error about a packet of an association was accepted and changed nothing.
     Icmp(IcmpSeen),
+    /// The rules of the SPD are others.
+    Spd(SpdChanged),
     /// Events were lost because the reader, or the daemon, was too slow.
     Lost(Lost),
 }
@@ -154,6 +156,25 @@ pub struct IcmpSeen {
     pub kind: u8,
     /// Its code.
     pub code: u8,
+}
+
+/// Rules of the SPD that came or went.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SpdChanged {
+    /// Which way.
+    pub change: SpdChange,
+    /// Those that came, or went, with what each had decided until then.
+    pub rules: Vec<SpdRule>,
+}
+
+/// What happened to rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SpdChange {
+    /// They came.
+    Added,
+    /// They went.
+    Deleted,
 }
 
 /// How many.

@@ -32,7 +32,8 @@ pub use debug::{DebugRequest, DebugState};
 pub use doctor::{Check, CheckState, Doctor};
 pub use envelope::{Problem, Refusal, VERSION, Versioned};
 pub use event::{
-    Acquire, Audit, Event, Expire, IcmpSeen, Lost, PeerMoved, Pmtu, Ready, Released, SpiAllocated,
+    Acquire, Audit, Event, Expire, IcmpSeen, Lost, PeerMoved, Pmtu, Ready, Released, SpdChange, SpdChanged,
+    SpiAllocated,
 };
 pub use explain::{
     AppRef, Decision, ExplainQuery, Explanation, FlowInfo, PolicyExplanation, Position, ProcessInfo,

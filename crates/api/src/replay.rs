@@ -10,9 +10,9 @@ use crate::{Position, Spi};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ReplayDirection {
-    /// It was ESP or AH.
+    /// From the wire to this host.
     Inbound,
-    /// It was anything else.
+    /// From this host, or a network behind it, to the wire.
     Outbound,
 }
 
@@ -31,14 +31,16 @@ impl std::fmt::Display for ReplayDirection {
 pub enum ReplayVerdict {
     /// Sealed; the outer packets are in the output.
     Protect,
-    /// Left as it is, as policy says; in the output.
+    /// Left as it is, as policy says, in either direction; in the output.
     Bypass,
     /// Opened and admitted; the inner packets are in the output.
     Deliver,
-    /// It waits for more (a fragment).
+    /// It waits for more (a fragment). If its packet never becomes whole, a second line with its index says so.
     Hold,
     /// Answered with an ICMP error, which is in the output.
     Reply,
+    /// An ICMP error about a packet of an association, which was believed; nothing is in the output.
+    Learn,
     /// It ended.
     Drop,
     /// Not an IP packet; passed over.
@@ -53,6 +55,7 @@ impl std::fmt::Display for ReplayVerdict {
             ReplayVerdict::Deliver => "deliver",
             ReplayVerdict::Hold => "hold",
             ReplayVerdict::Reply => "reply",
+            ReplayVerdict::Learn => "learn",
             ReplayVerdict::Drop => "drop",
             ReplayVerdict::Skip => "skip",
         })

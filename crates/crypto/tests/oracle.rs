@@ -10,6 +10,7 @@ fn the_answers_are_the_oracles() {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let ready = Command::new("python3").args(["-c", "import cryptography"]).output();
     if !ready.is_ok_and(|out| out.status.success()) {
+        assert!(std::env::var_os("CI").is_none(), "python3 with the package `cryptography` is not installed");
         eprintln!("skipped: python3 with the package `cryptography` is not installed");
         return;
     }

@@ -23,6 +23,9 @@ use crate::refused::{Fault, Refused};
 /// Stands for the suite of a chain's member without key; never used.
 const NO_SUITE: SuiteId = SuiteId::AES_128_GCM;
 
+/// What names a suite.
+const SUITES: &str = "for example aes128gcm, chacha20poly1305, aes256cbc-sha256; for AH sha256";
+
 /// What a request leaves to its surroundings.
 pub struct Defaults<'d> {
     /// The MTU for requests that name none.
@@ -42,13 +45,18 @@ pub struct Defaults<'d> {
 /// # Errors
 /// What is wrong with the request; nothing that it says is repeated where it could be a key.
 pub fn configuration(request: SaAdd, spi: Spi, defaults: &Defaults<'_>) -> Result<SaConfig, Refused> {
+    contradictions(&request)?;
     let keyless = matches!(request.kind, SaType::Ipcomp | SaType::Ipip);
     let suite = match request.suite.as_str() {
         "" if keyless => NO_SUITE,
-        name => SuiteId::from_str(name).map_err(|error| {
-            bad(error.to_string())
-                .remedy("for example aes128gcm, chacha20poly1305, aes256cbc-sha256; for AH sha256")
-        })?,
+        "" => return Err(bad("no suite was given").remedy(SUITES)),
+        "null" => {
+            return Err(bad(
+                "the suite null alone neither encrypts nor authenticates, which is always refused",
+            )
+            .remedy("name what authenticates: sha256, or null-sha256, which is the same"));
+        }
+        name => SuiteId::from_str(name).map_err(|error| bad(error.to_string()).remedy(SUITES))?,
     };
     let octets = if keyless && request.keymat.is_empty() {
         Zeroizing::default()
@@ -98,6 +106,41 @@ pub fn configuration(request: SaAdd, spi: Spi, defaults: &Defaults<'_>) -> Resul
     };
     config.check()?;
     Ok(config)
+}
+
+/// What the request says and no association of its kind has: silence would let its author believe that it does something.
+fn contradictions(request: &SaAdd) -> Result<(), Refused> {
+    let inbound = request.direction == Direction::In;
+    if inbound && request.next.is_some() {
+        return Err(bad(
+            "\"next\" belongs to outbound associations: inbound, each packet says itself what it is inside",
+        )
+        .remedy("leave it out here, and give it to the outbound one"));
+    }
+    if !inbound && request.replay_window.is_some() {
+        return Err(bad("a replay window belongs to inbound associations: an outbound one only counts")
+            .remedy("leave \"replay_window\" (`--replay-window`) out here"));
+    }
+    if !inbound && request.class.is_some() {
+        return Err(bad("\"match\" says what an inbound association is found by; an outbound one is found by its selectors")
+            .remedy("leave it out here"));
+    }
+    if !request.esn && request.sequence.is_some_and(|number| number > u64::from(u32::MAX)) {
+        return Err(bad("a sequence number of more than 32 bits needs extended sequence numbers")
+            .remedy("give \"esn\": true, or a number below 4294967296"));
+    }
+    let word = match request.kind {
+        SaType::Ipcomp => "ipcomp",
+        SaType::Ipip => "ipip",
+        SaType::Esp | SaType::Ah => return Ok(()),
+    };
+    if !request.suite.is_empty() || !request.keymat.is_empty() {
+        return Err(bad(format!(
+            "an association of type {word} has neither suite nor key: it protects nothing by itself"
+        ))
+        .remedy("leave \"suite\" and \"keymat\" out, and let an ESP or AH association follow (\"next\")"));
+    }
+    Ok(())
 }
 
 /// Whether a daemon could take the request; what depends on its state (an application's name, an SPI or key in use) it says
@@ -339,6 +382,7 @@ mod tests {
     #[test]
     fn what_it_says_is_used() {
         let config = configure(SaAdd {
+            direction: Direction::In,
             selector_local: Some("10.1.0.0/16".into()),
             selector_remote: Some("2001:db8::/32".into()),
             protocol: Some("TCP".into()),
@@ -366,6 +410,31 @@ mod tests {
             assert!(refused.message.contains(text) && refused.remedy.is_some(), "{refused:?}");
         }
         assert_eq!(configure(on(Some(api::WordOr::Value(0)))).unwrap_err().fault, Fault::BadRequest);
+    }
+
+    #[test]
+    fn what_would_do_nothing_is_refused() {
+        type Edit = fn(&mut SaAdd);
+        let cases: [(Edit, &str); 9] = [
+            (|r| (r.direction, r.next) = (Direction::In, Some(api::Spi(0x1001))), "outbound associations"),
+            (|r| r.replay_window = Some(1024), "inbound associations"),
+            (|r| r.class = Some("spi".into()), "found by its selectors"),
+            (|r| r.sequence = Some(1 << 32), "extended sequence numbers"),
+            (|r| (r.direction, r.sequence) = (Direction::In, Some(1 << 32)), "extended sequence numbers"),
+            (|r| r.suite = "null".into(), "neither encrypts nor authenticates"),
+            (|r| r.suite = String::new(), "no suite"),
+            (|r| (r.kind, r.keymat) = (SaType::Ipcomp, Keymat::default()), "neither suite nor key"),
+            (|r| (r.kind, r.suite) = (SaType::Ipip, String::new()), "neither suite nor key"),
+        ];
+        for (edit, text) in cases {
+            let mut request = request();
+            edit(&mut request);
+            let refused = configure(request).unwrap_err();
+            assert!(refused.message.contains(text) && refused.remedy.is_some(), "{refused:?}");
+        }
+        // With the longer numbers it is one.
+        let extended = SaAdd { esn: true, sequence: Some(1 << 32), ..request() };
+        assert!(configure(extended).is_ok());
     }
 
     #[test]

@@ -3,7 +3,9 @@
 //! What enters: text. What leaves: the requests that the control API takes, each with its line, or the first thing that is
 //! wrong. Shared by `ravelin replay` and `ravelin import`. No key is ever repeated in an error.
 
-use std::collections::HashMap;
+mod bundles;
+mod faults;
+
 use std::net::IpAddr;
 
 use api::{
@@ -19,6 +21,7 @@ use sadb::setkey::{
 use sadb::spd::PortRange;
 
 use crate::config::without_keys;
+use bundles::Bundles;
 
 /// The longest file that is read.
 pub const MAX_FILE: u64 = 16 << 20;
@@ -102,31 +105,30 @@ fn json_lines(text: &str) -> Result<Vec<Entry>, ImportError> {
         let inside = line.trim_start_matches('{').trim_start();
         let what = if inside.starts_with("\"rule\"") {
             let read = serde_json::from_str::<RuleLine>(line);
-            What::Rule(Box::new(
-                read.map_err(|error| at(number, format!("this is not a rule: {error}")))?.rule,
-            ))
+            What::Rule(Box::new(read.map_err(|error| at(number, rule_fault(line, &error)))?.rule))
         } else {
-            What::Sa(Box::new(serde_json::from_str(line).map_err(|error| {
-                // Its message may quote the key.
-                let column = error.column();
-                at(number, format!("column {column}: this is not an association; see ravelin(1), REPLAY"))
-            })?))
+            // Its own message may quote the key.
+            let read = serde_json::from_str(line);
+            What::Sa(Box::new(
+                read.map_err(|error| at(number, faults::fault(line, faults::ASSOCIATION, &error)))?,
+            ))
         };
         entries.push(Entry { line: number, what });
     }
     Ok(entries)
 }
 
+fn rule_fault(line: &str, error: &serde_json::Error) -> String {
+    match faults::only_value(line).map(|rule| (rule, serde_json::from_str::<SpdAdd>(rule))) {
+        Some((rule, Err(error))) => faults::fault(rule, faults::RULE, &error),
+        Some((_, Ok(_))) => format!("this is not a rule: {error}"),
+        None => "a rule stands alone in its line: {\"rule\":{...}}".to_owned(),
+    }
+}
+
 fn setkey_file(text: &str, ends: Ends<'_>) -> Result<Vec<Entry>, ImportError> {
     let statements = setkey::parse(text).map_err(|error| at(error.line, error.text))?;
-    let mut numbered = HashMap::new();
-    for statement in &statements {
-        if let Statement::Add(add) = statement
-            && let Some(number) = add.unique
-        {
-            numbered.insert(number, add.spi);
-        }
-    }
+    let bundles = Bundles::of(&statements)?;
     let mut entries = Vec::new();
     for statement in &statements {
         match statement {
@@ -134,13 +136,13 @@ fn setkey_file(text: &str, ends: Ends<'_>) -> Result<Vec<Entry>, ImportError> {
                 for direction in directions(add, ends)? {
                     entries.push(Entry {
                         line: add.line as usize,
-                        what: What::Sa(Box::new(association(add, direction)?)),
+                        what: What::Sa(Box::new(association(add, direction, &bundles)?)),
                     });
                 }
             }
             Statement::SpdAdd(policy) => entries.push(Entry {
                 line: policy.line as usize,
-                what: What::Rule(Box::new(rule(policy, &numbered)?)),
+                what: What::Rule(Box::new(rule(policy, &bundles)?)),
             }),
             Statement::Flush(_) => entries.push(Entry { line: 1, what: What::FlushSas }),
             Statement::SpdFlush => entries.push(Entry { line: 1, what: What::FlushRules }),
@@ -180,7 +182,7 @@ fn directions(add: &AddStatement, ends: Ends<'_>) -> Result<Vec<Direction>, Impo
     }
 }
 
-fn association(add: &AddStatement, direction: Direction) -> Result<SaAdd, ImportError> {
+fn association(add: &AddStatement, direction: Direction, bundles: &Bundles) -> Result<SaAdd, ImportError> {
     let (local, remote) = match direction {
         Direction::Out => (add.src, add.dst),
         Direction::In => (add.dst, add.src),
@@ -229,7 +231,10 @@ fn association(add: &AddStatement, direction: Direction) -> Result<SaAdd, Import
         keepalive: None,
         dummy: None,
         follow_peer: false,
-        next: None,
+        next: match direction {
+            Direction::Out => bundles.next(add).map(|spi| Spi(spi.0)),
+            Direction::In => None,
+        },
         class: None,
         sequence: None,
         selector_local: all.clone(),
@@ -238,7 +243,7 @@ fn association(add: &AddStatement, direction: Direction) -> Result<SaAdd, Import
         local_ports: None,
         remote_ports: None,
         app: None,
-        replay_window: add.replay_window,
+        replay_window: add.replay_window.filter(|_| direction == Direction::In),
         path_mtu: None,
         keymat: Keymat::from_octets(add.keymat.expose()),
     })
@@ -246,7 +251,7 @@ fn association(add: &AddStatement, direction: Direction) -> Result<SaAdd, Import
 
 /// The rule that a policy of setkey is. There ESP says nothing about encryption, so the least service is authentication and
 /// the protocol is demanded by the bundle.
-fn rule(policy: &PolicyStatement, numbered: &HashMap<u32, sadb::Spi>) -> Result<SpdAdd, ImportError> {
+fn rule(policy: &PolicyStatement, bundles: &Bundles) -> Result<SpdAdd, ImportError> {
     let outbound = policy.direction == PolicyDirection::Out;
     let (local, remote) = if outbound { (policy.src, policy.dst) } else { (policy.dst, policy.src) };
     let mut made = SpdAdd {
@@ -271,30 +276,25 @@ fn rule(policy: &PolicyStatement, numbered: &HashMap<u32, sadb::Spi>) -> Result<
             made.action = Verdict::Protect;
             made.service = Some("authentication".to_owned());
             made.level = Some(if optional { "optional" } else { "mandatory" }.to_owned());
-            let templates = requests.iter().map(|request| template(policy, request, outbound, numbered));
-            made.bundle = templates.map(|t| t.map(|t| t.to_string())).collect::<Result<_, _>>()?;
+            let templates = requests.iter().enumerate().map(|(place, request)| {
+                match bundles.bound(policy.line, place).filter(|_| outbound) {
+                    Some(spi) => Template::of_spi(spi),
+                    None => template(request, outbound),
+                }
+            });
+            made.bundle = templates.map(|template| template.to_string()).collect();
         }
     }
     Ok(made)
 }
 
-fn template(
-    policy: &PolicyStatement,
-    request: &Request,
-    outbound: bool,
-    numbered: &HashMap<u32, sadb::Spi>,
-) -> Result<Template, ImportError> {
-    if let (PolicyLevel::Unique(Some(number)), true) = (request.level, outbound) {
-        return numbered.get(&number).map(|spi| Template::of_spi(*spi)).ok_or_else(|| {
-            at(policy.line, format!("no add of this file has -u {number}, which unique:{number} names"))
-        });
-    }
-    Ok(Template {
+fn template(request: &Request, outbound: bool) -> Template {
+    Template {
         spi: None,
         protocol: Some(request.protocol),
         mode: Some(request.mode),
         ends: request.ends.map(|(src, dst)| if outbound { (src, dst) } else { (dst, src) }),
-    })
+    }
 }
 
 fn selector(local: Address, remote: Address, upper: Upper) -> String {
@@ -401,12 +401,65 @@ mod tests {
                 "no add of this file has -u 9",
             ),
             ("spdadd ::1 ::2 any -P out ipsec ipcomp/transport//require;".into(), 1, "protects nothing"),
-            ("{\"rule\":{\"selectors\":[\"any\"],\"action\":\"x\"}}".into(), 1, "not a rule"),
-            ("# comment\n{\"spi\":1}".into(), 2, "not an association"),
+            (
+                "{\"rule\":{\"selectors\":[\"any\"],\"action\":\"x\"}}".into(),
+                1,
+                "\"action\" cannot be \"x\"; write",
+            ),
+            ("# comment\n{\"spi\":1}".into(), 2, "\"direction\" is missing"),
         ] {
             let error = read(&text, Ends::Local(&own)).unwrap_err();
             assert_eq!(error.line, line, "{error}");
             assert!(error.text.contains(part) && !error.text.contains("octets of key"), "{error}");
+        }
+    }
+
+    const PAIR: &str = "add 192.0.2.1 192.0.2.2 esp 0x1003 -E null -A hmac-sha1 \"twenty octets of key\";\n\
+        add 192.0.2.1 192.0.2.2 ah 0x1004 -A hmac-sha1 \"twenty octets of key\";\n";
+    const BUNDLE: &str =
+        "spdadd 192.0.2.1 192.0.2.2 any -P out ipsec esp/transport//require ah/transport//require;\n";
+
+    #[test]
+    fn a_policy_of_several_requests_ties_its_associations_together() {
+        let own = [ALICE.parse().unwrap()];
+        for text in [format!("{PAIR}{BUNDLE}"), format!("{BUNDLE}{PAIR}")] {
+            let entries = read(&text, Ends::Local(&own)).unwrap();
+            let nexts: Vec<_> = sas(&entries).iter().map(|sa| sa.next).collect();
+            assert_eq!(nexts, [Some(Spi(0x1004)), None]);
+            assert_eq!(rules(&entries)[0].bundle, ["esp/transport", "ah/transport"]);
+        }
+        // The other host only opens.
+        let other = ["192.0.2.2".parse().unwrap()];
+        let entries = read(&format!("{PAIR}{BUNDLE}"), Ends::Local(&other)).unwrap();
+        assert!(sas(&entries).iter().all(|sa| sa.next.is_none()));
+    }
+
+    #[test]
+    fn unique_without_a_number_shares_with_no_other_policy() {
+        let own = [ALICE.parse().unwrap()];
+        let more = PAIR.replace("0x100", "0x200");
+        let unique = "spdadd 192.0.2.1 192.0.2.2 tcp -P out ipsec ah/transport//unique;\n";
+        let second = unique.replace("tcp", "udp");
+        let rest = unique.replace("tcp", "any").replace("unique", "require");
+        let entries = read(&[PAIR, &more, unique, &second].concat(), Ends::Local(&own)).unwrap();
+        let of = rules(&entries);
+        assert_eq!((&of[0].bundle[0], &of[1].bundle[0]), (&"0x00001004".into(), &"0x00002004".into()));
+        for (text, line, part) in [
+            ([PAIR, unique, &second].concat(), 4, "unique wants an association of its own"),
+            ([PAIR, unique, &rest].concat(), 4, "belongs to the policy of line 3"),
+            ([PAIR, BUNDLE, &rest.replace("ah/", "esp/")].concat(), 4, "belongs to the policy of line 3"),
+            ([&PAIR.replace(" ah ", " esp "), BUNDLE].concat(), 3, "ah/transport follows in this policy"),
+            (
+                [PAIR, &more, BUNDLE, &BUNDLE.replace("ah/transport//require", "").replace("any", "tcp")]
+                    .concat(),
+                0,
+                "",
+            ),
+        ] {
+            match read(&text, Ends::Local(&own)) {
+                Ok(entries) => assert_eq!((line, rules(&entries)[1].bundle[0].as_str()), (0, "0x00001003")),
+                Err(error) => assert!(error.line == line && error.text.contains(part), "{error}\n{text}"),
+            }
         }
     }
 
@@ -447,6 +500,6 @@ mod tests {
             }
             if kind == "json" { count.0 += 1 } else { count.1 += 1 }
         }
-        assert_eq!(count, (8, 2));
+        assert_eq!(count, (9, 2));
     }
 }

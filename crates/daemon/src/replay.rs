@@ -2,49 +2,61 @@
 //!
 //! What enters: a capture, associations with their keys and rules (JSON lines, or the language of setkey), perhaps a
 //! configuration with its policy. What leaves: the packets that the engine made, as a capture, and one [`ReplayLine`] per
-//! packet. ESP and AH packets (protocols 50 and 51, or UDP on the ESP port) go inbound, all others outbound as packets of one
+//! packet (a second one for a fragment whose packet never became whole). The addresses of this host say which way packets go;
+//! without them ESP and AH packets (protocols 50 and 51, or UDP on the ESP port) go inbound, all others outbound as packets of one
 //! application, unless the caller says which way. The same input gives the same output, octet for octet.
 
-use std::collections::BTreeSet;
-use std::fmt::Write as _;
+mod arrivals;
+mod fragments;
+mod lives;
+mod load;
+mod report;
+mod wire_out;
+
 use std::io::Read;
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use api::{ReplayDirection, ReplayLine, ReplaySummary, ReplayVerdict, SaAdd};
+use api::{ReplayDirection, ReplayLine, ReplaySummary, ReplayVerdict};
 use crypto::Registry;
-use engine::{Inbound, InboundOutcome, Outbound, Outcome};
+use engine::{IcmpPolicy, Inbound, InboundOutcome, Outbound, Outcome};
 use netio::pcap::{Frame, Reader, Writer};
 use policy::Compiled;
-use sadb::sa::{OutboundState, Padding};
-use sadb::spd::RuleId;
-use sadb::{InboundSa, OutboundSa};
-use wire::ip::{self, Headers};
-use wire::{AppId, Buf, DropReason, Meta, Packet, Pool, protocol, record};
-use zeroize::Zeroizing;
+use wire::ip::Headers;
+use wire::{AppId, Buf, Meta, Packet, Pool, Time, protocol, record};
 
-use crate::associations::{self, Defaults};
-use crate::config::{Config, ESP_PORT, without_keys};
-use crate::import::{self, Ends, What};
+use crate::config::{Config, ESP_PORT};
 use crate::keys::KeysError;
-use crate::policy_store::{self, PolicyStore};
-use crate::refused::{Fault, Refused};
+use crate::policy_store::PolicyStore;
 use crate::rules::RuleBook;
-
-/// Fragmented packets whose way is remembered.
-const MAX_FRAGMENTED: usize = 4096;
+use fragments::Fragments;
+use lives::Lives;
+use report::Write;
 
 /// Which half of the engine packets go through.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Way {
-    /// What is ESP or AH inbound, everything else outbound.
+    /// What is for an address of this host inbound, what is from one outbound. Of the rest, ESP and AH inbound, everything else
+    /// outbound.
     #[default]
     Auto,
-    /// All inbound.
+    /// All inbound; what is in clear is compared with the rules for inbound packets.
     In,
     /// All outbound.
     Out,
+}
+
+/// Where a packet goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Half {
+    /// Inbound, through an association.
+    Open,
+    /// Inbound, in clear.
+    Arrive,
+    /// Outbound.
+    Send,
 }
 
 /// What to replay.
@@ -67,7 +79,8 @@ pub struct EngineOptions {
     pub app: Option<String>,
     /// Which half packets go through.
     pub way: Way,
-    /// This host's addresses, for files of setkey; empty: such a file speaks for both hosts.
+    /// This host's addresses: they say which way packets go, and which way the associations of a setkey file do. Empty: such a
+    /// file speaks for both hosts.
     pub local: Vec<IpAddr>,
     /// Put the engine's packets into the lines as well.
     pub hex: bool,
@@ -102,14 +115,22 @@ pub struct Replay {
     outbound: Outbound,
     inbound: Inbound,
     pool: Pool,
-    /// Source, destination and number of fragmented packets that began as ESP.
-    esp_fragments: BTreeSet<(IpAddr, IpAddr, u32)>,
+    /// This host's addresses; none: packets say themselves which way they go.
+    local: Vec<IpAddr>,
+    /// The time of the newest frame.
+    now: Time,
+    fragments: Fragments,
+    /// Identification of the next IPv6 packet that is fragmented here.
+    next_id: u32,
+    /// There is neither policy nor rule: an outbound packet that an association covers is protected.
+    associations_decide: bool,
+    lives: Lives,
     sent: Vec<Outcome>,
     opened: Vec<InboundOutcome>,
 }
 
 impl Replay {
-    /// With the associations and rules of `file` (see [`import`]); `name` names it in errors. With a configuration its policy
+    /// With the associations and rules of `file` (see [`crate::import`]); `name` names it in errors. With a configuration its policy
     /// decides about packets of `app`. Without one and without rules, an outbound packet that an association's selectors cover
     /// is protected by it and any other passes in clear.
     ///
@@ -151,7 +172,12 @@ impl Replay {
             hex: options.hex,
             esp_port,
             pool: Pool::new(engine::BUF_CAPACITY, engine::HEADROOM, 16),
-            esp_fragments: BTreeSet::new(),
+            local: options.local.clone(),
+            now: Time::default(),
+            fragments: Fragments::default(),
+            next_id: 1,
+            associations_decide: false,
+            lives: Lives::default(),
             sent: Vec::new(),
             opened: Vec::new(),
         };
@@ -160,77 +186,20 @@ impl Replay {
             replay.add_file(name, file, &options.local, path_mtu, registry)?;
         }
         if config.is_none() && replay.rules.is_empty() {
-            replay.rules.add_associations_decide();
+            replay.associations_decide = true;
+            let covered = replay.inbound.sad().list().map(|sa| sa.config().effective_selectors());
+            let covered: Vec<_> = covered.collect();
+            replay.rules.add_associations_decide(covered.iter());
         }
+        if config.is_none() {
+            replay.rules.close_outbound();
+        }
+        let icmp = config.map(|config| config.icmp.clone()).unwrap_or_default();
+        replay.outbound.set_icmp(IcmpPolicy { port: esp_port, ..icmp.outer });
+        replay.inbound.set_icmp(icmp.inner);
         replay.outbound.set_rules(replay.rules.snapshot());
         replay.inbound.set_rules(replay.rules.snapshot());
         Ok(replay)
-    }
-
-    fn add_file(
-        &mut self,
-        name: &str,
-        file: &mut dyn Read,
-        local: &[IpAddr],
-        path_mtu: Option<u16>,
-        registry: &Registry,
-    ) -> Result<(), ReplayError> {
-        let mut text = Zeroizing::new(String::with_capacity(64 << 10));
-        let read = file.take(import::MAX_FILE).read_to_string(&mut text);
-        read.map_err(|error| ReplayError::BadInput(format!("{name}: {error}")))?;
-        let ends = if local.is_empty() { Ends::Both } else { Ends::Local(local) };
-        let entries =
-            import::read(&text, ends).map_err(|error| ReplayError::BadInput(format!("{name}:{error}")))?;
-        for entry in entries {
-            let added = match entry.what {
-                What::Sa(request) => self.add_sa(*request, path_mtu, registry),
-                What::Rule(request) => self.rules.add(&request).map(drop),
-                // There is nothing yet.
-                What::FlushSas | What::FlushRules => Ok(()),
-            };
-            added.map_err(|refused| {
-                let text = match &refused.remedy {
-                    Some(remedy) => format!("{}; {remedy}", refused.message),
-                    None => refused.message,
-                };
-                ReplayError::BadInput(format!("{name}:{}: {}", entry.line, without_keys(&text)))
-            })?;
-        }
-        Ok(())
-    }
-
-    /// No book of used keys: what is replayed reaches no wire, and one key at both ends is what a file for both hosts has.
-    fn add_sa(&mut self, request: SaAdd, path_mtu: Option<u16>, registry: &Registry) -> Result<(), Refused> {
-        let spi = associations::requested_spi(&request)?.ok_or_else(|| {
-            Refused::new(Fault::BadRequest, "\"auto\" is no SPI here")
-                .remedy("give the one that the capture has")
-        })?;
-        let policy = &self.policy;
-        let app = |name: &str| policy.find(name).map(|found| found.id);
-        let sequence = request.sequence;
-        // As other implementations pad, so that packets can be compared.
-        let padding = Padding::Least;
-        let defaults =
-            Defaults { path_mtu, keepalive: crate::config::KEEPALIVE, app: &app, random: 0, padding };
-        let config = associations::configuration(request, spi, &defaults)?;
-        match config.direction {
-            sadb::Direction::Inbound => {
-                let mut sa = InboundSa::new(config, registry)?;
-                if let Some(top) = sequence.filter(|top| *top > 0) {
-                    let _ = sa.replay.commit(top);
-                }
-                self.inbound.add_sa(sa)?;
-            }
-            sadb::Direction::Outbound => {
-                let mut sa = OutboundSa::new(config, registry)?;
-                if let Some(next_sequence) = sequence {
-                    let state = OutboundState { next_sequence, ..sa.export() };
-                    sa = OutboundSa::import(state, registry)?;
-                }
-                self.outbound.add_sa(sa)?;
-            }
-        }
-        Ok(())
     }
 
     /// One frame; the packets that the engine made of it go to `write`.
@@ -241,7 +210,7 @@ impl Replay {
         &mut self,
         index: u64,
         frame: &Frame,
-        write: &mut dyn FnMut(&[u8]) -> Result<(), ReplayError>,
+        write: &mut Write<'_>,
     ) -> Result<ReplayLine, ReplayError> {
         let mut line = ReplayLine {
             index,
@@ -259,121 +228,154 @@ impl Replay {
             written: 0,
             packets: Vec::new(),
         };
+        let now = frame.clock();
+        self.pass_time(now);
         let Some(bytes) = frame.ip() else { return Ok(line) };
         let headers = Headers::parse(bytes).ok();
         line.source = headers.as_ref().map(|h| h.src);
         line.destination = headers.as_ref().map(|h| h.dst);
-        let buf = Buf::from_slice(bytes, engine::HEADROOM, engine::TAILROOM);
-        let now = frame.clock();
-        self.outbound.expire(now, &mut self.pool, &mut self.sent);
-        self.sent.clear();
-        self.inbound.expire(now);
-        let inbound = match self.way {
-            Way::In => true,
-            Way::Out => false,
-            Way::Auto => headers.is_some_and(|headers| self.is_protected(bytes, &headers)),
+        let Some(headers) = headers else {
+            // The engine says what is wrong with it.
+            let half = if self.way == Way::In { Half::Open } else { Half::Send };
+            self.take(half, now, bytes, None, &mut line, write)?;
+            return Ok(line);
         };
-        if inbound {
-            line.direction = ReplayDirection::Inbound;
-            self.inbound.handle(now, Packet::raw(buf, Meta::default()), &mut self.pool, &mut self.opened);
-            self.report_inbound(&mut line, write)?;
-        } else {
-            let mark = record::STAMPED | u32::from(self.app.0);
-            let meta = Meta { app: self.app, mark, ..Meta::default() };
-            self.outbound.handle(now, Packet::from_host(buf, meta), &mut self.pool, &mut self.sent);
-            self.report_outbound(&mut line, write)?;
+        let key = fragments::Key::of(&headers);
+        let Some(half) = self.half(bytes, &headers, key, now) else {
+            return Ok(self.park(key, now, bytes, line));
+        };
+        for parked in key.map(|key| self.fragments.unpark(key)).unwrap_or_default() {
+            self.take_parked(half, parked)?;
         }
+        self.take(half, now, bytes, Some(&headers), &mut line, write)?;
         Ok(line)
     }
 
-    fn is_protected(&mut self, bytes: &[u8], headers: &Headers) -> bool {
-        let flow = ip::flow(bytes, headers, false);
-        let by_port = headers.protocol == protocol::UDP
-            && (flow.local_port == self.esp_port || flow.remote_port == self.esp_port);
-        let esp = matches!(headers.protocol, protocol::ESP | protocol::AH) || by_port;
-        let Some(fragment) = headers.fragment else { return esp };
-        // Ports are in the first fragment only.
-        let key = (headers.src, headers.dst, fragment.id);
-        if esp && self.esp_fragments.len() < MAX_FRAGMENTED {
-            self.esp_fragments.insert(key);
-        }
-        esp || self.esp_fragments.contains(&key)
+    /// Second lines of fragments that waited in vain, since this was last called. A fragment has a line when it comes, which says
+    /// `hold`; this one says why its packet never was whole.
+    pub fn take_ended(&mut self) -> Vec<ReplayLine> {
+        self.fragments.take_ended()
     }
 
-    fn report_outbound(
+    /// The capture is over: nothing that waits can become whole. Ask for [`Replay::take_ended`] afterwards.
+    pub fn finish(&mut self) {
+        let before = self.lost();
+        let end = fragments::much_later(self.now);
+        self.outbound.expire(end, &mut self.pool, &mut self.sent);
+        self.sent.clear();
+        self.inbound.expire(end);
+        let after = self.lost();
+        self.fragments.finish(|direction| after.of(direction) - before.of(direction));
+    }
+
+    /// Where a packet goes. `None`: a fragment of a datagram whose ports nobody has seen yet.
+    fn half(
         &mut self,
-        line: &mut ReplayLine,
-        write: &mut dyn FnMut(&[u8]) -> Result<(), ReplayError>,
-    ) -> Result<(), ReplayError> {
-        for outcome in std::mem::take(&mut self.sent) {
-            let (verdict, meta, bytes) = match &outcome {
-                Outcome::Send(packet) => (ReplayVerdict::Protect, packet.meta, packet.bytes()),
-                // This engine gathers nothing.
-                Outcome::Burst(_) => continue,
-                Outcome::Clear(packet) => (ReplayVerdict::Bypass, packet.meta, packet.bytes()),
-                Outcome::Reply(packet, _) => (ReplayVerdict::Reply, packet.meta, packet.bytes()),
-                Outcome::Held(_) => {
-                    line.verdict = ReplayVerdict::Hold;
-                    continue;
+        bytes: &[u8],
+        headers: &Headers,
+        key: Option<fragments::Key>,
+        now: Time,
+    ) -> Option<Half> {
+        let for_us = match self.way {
+            Way::In => Some(true),
+            Way::Out => return Some(Half::Send),
+            Way::Auto if self.local.contains(&headers.dst) => Some(true),
+            Way::Auto if self.local.contains(&headers.src) => return Some(Half::Send),
+            Way::Auto => None,
+        };
+        let protected = match headers.protocol {
+            protocol::ESP | protocol::AH => true,
+            protocol::UDP => {
+                let by_port = fragments::is_udp_to(headers, bytes, self.esp_port);
+                match key {
+                    Some(key) => self.fragments.is_esp(key, headers, by_port, now)?,
+                    None => by_port,
                 }
-                Outcome::Drop(dropped) => {
-                    self.ended(line, dropped);
-                    continue;
-                }
-            };
-            write(bytes)?;
-            line.written += 1;
-            if self.hex {
-                line.packets.push(hex(bytes));
             }
-            if line.verdict == ReplayVerdict::Skip {
-                line.verdict = verdict;
-                self.known(line, meta.app, meta.rule, meta.spi, meta.sequence);
+            // Of use only inside an association that has a key: the engine says so.
+            protocol::IPCOMP | protocol::IPV4 | protocol::IPV6 => {
+                for_us == Some(true) && self.has_member(headers.dst, headers.src)
+            }
+            _ => false,
+        };
+        Some(match (protected, for_us) {
+            (true, _) => Half::Open,
+            (false, Some(true)) => Half::Arrive,
+            (false, _) => Half::Send,
+        })
+    }
+
+    /// Whether there is a member of a bundle without key between these hosts.
+    fn has_member(&self, local: IpAddr, remote: IpAddr) -> bool {
+        self.inbound.sad().list().any(|sa| {
+            let config = sa.config();
+            let ends = (config.endpoints.local, config.endpoints.remote);
+            !config.options.protocol.is_keyed() && ends == (local, remote)
+        })
+    }
+
+    /// A packet through its half of the engine.
+    fn take(
+        &mut self,
+        half: Half,
+        now: Time,
+        bytes: &[u8],
+        headers: Option<&Headers>,
+        line: &mut ReplayLine,
+        write: &mut Write<'_>,
+    ) -> Result<(), ReplayError> {
+        let before = self.lost();
+        match half {
+            Half::Open => {
+                line.direction = ReplayDirection::Inbound;
+                let packet = Packet::raw(self.buffer(bytes), Meta::default());
+                self.inbound.handle(now, packet, &mut self.pool, &mut self.opened);
+                self.report_inbound(now, headers, line, write)?;
+            }
+            Half::Arrive => {
+                line.direction = ReplayDirection::Inbound;
+                self.arrive(now, bytes, headers, line, write)?;
+            }
+            Half::Send => {
+                line.direction = ReplayDirection::Outbound;
+                let mark = record::STAMPED | u32::from(self.app.0);
+                let meta = Meta { app: self.app, mark, ..Meta::default() };
+                let packet = Packet::from_host(self.buffer(bytes), meta);
+                self.outbound.handle(now, packet, &mut self.pool, &mut self.sent);
+                self.report_outbound(bytes, headers, line, write)?;
             }
         }
+        let after = self.lost();
+        // The half of the engine that holds clear fragments is the outbound one.
+        let side = if half == Half::Open { ReplayDirection::Inbound } else { ReplayDirection::Outbound };
+        let lost = after.of(side) - before.of(side);
+        self.settle_fragments(now, headers, line, side, lost);
         Ok(())
     }
 
-    fn report_inbound(
-        &mut self,
-        line: &mut ReplayLine,
-        write: &mut dyn FnMut(&[u8]) -> Result<(), ReplayError>,
-    ) -> Result<(), ReplayError> {
-        for outcome in std::mem::take(&mut self.opened) {
-            match outcome {
-                InboundOutcome::Deliver(packet, _) => {
-                    write(packet.bytes())?;
-                    line.written += 1;
-                    if self.hex {
-                        line.packets.push(hex(packet.bytes()));
-                    }
-                    line.verdict = ReplayVerdict::Deliver;
-                    let meta = packet.meta;
-                    self.known(line, meta.app, meta.rule, meta.spi, meta.sequence);
-                    self.pool.put(packet.into_buf());
-                }
-                InboundOutcome::Drop(dropped) => self.ended(line, &dropped),
-            }
-        }
-        Ok(())
+    /// Let the capture's time pass.
+    fn pass_time(&mut self, now: Time) {
+        self.now = now;
+        self.lives.begin(now, &mut self.outbound, &mut self.inbound);
+        let before = self.lost();
+        self.outbound.expire(now, &mut self.pool, &mut self.sent);
+        // Nothing waits for associations here.
+        self.sent.clear();
+        self.inbound.expire(now);
+        self.lives.mourn(&mut self.outbound, &mut self.inbound);
+        let after = self.lost();
+        self.fragments.expire(now, |direction| after.of(direction) - before.of(direction));
     }
 
-    /// The packet, or a part of it, ended. A part that went on keeps its verdict.
-    fn ended(&self, line: &mut ReplayLine, dropped: &engine::Dropped) {
-        let held = dropped.reason == DropReason::FragmentHeld;
-        line.reason = Some(dropped.reason.name().to_owned());
-        if line.verdict == ReplayVerdict::Skip {
-            line.verdict = if held { ReplayVerdict::Hold } else { ReplayVerdict::Drop };
+    /// A packet in a buffer with room for whatever associations put around it, or make of it.
+    fn buffer(&mut self, bytes: &[u8]) -> Buf {
+        let mut buf = self.pool.take();
+        match buf.push_back(bytes.len()) {
+            Some(room) => room.copy_from_slice(bytes),
+            // A frame longer than any IP packet; its header says how much counts.
+            None => buf = Buf::from_slice(bytes, engine::HEADROOM, engine::TAILROOM),
         }
-        self.known(line, dropped.app, dropped.rule, dropped.spi, dropped.sequence);
-    }
-
-    fn known(&self, line: &mut ReplayLine, app: AppId, rule: u32, spi: u32, sequence: u64) {
-        line.application = self.policy.application(app).map(|found| found.name.clone());
-        line.rule = policy_store::rule_position(&self.policy, RuleId(rule));
-        line.spd_rule = self.rules.name_of(rule);
-        line.spi = (spi != 0).then_some(api::Spi(spi));
-        line.sequence = (sequence != 0).then_some(sequence);
+        buf
     }
 }
 
@@ -385,14 +387,6 @@ fn policy_of(config: &Config) -> Result<Compiled, ReplayError> {
         return Err(bad(policy.diagnostics.trim_end().to_owned()));
     }
     Ok(policy.compiled)
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, octet| {
-        // Into a string: this cannot fail.
-        let _ = write!(text, "{octet:02x}");
-        text
-    })
 }
 
 /// Replay a capture file into another; `line` hears of every packet.
@@ -410,6 +404,9 @@ pub fn run(
     let registry = crate::crypto_units::untimed(&crypto).map_err(KeysError::from)?;
     let mut replay = Replay::new(config, &options.engine, file, &registry)?;
     let mut reader = Reader::open(&options.input)?;
+    if let Some(output) = &options.output {
+        different(&options.input, output)?;
+    }
     let mut writer = options.output.as_deref().map(Writer::create).transpose()?;
     let mut summary = ReplaySummary::default();
     while let Some(frame) = reader.next_frame()? {
@@ -422,12 +419,32 @@ pub fn run(
                 None => Ok(()),
             }
         })?;
-        summary.written += u64::from(verdict.written);
-        summary.dropped += u64::from(verdict.verdict == ReplayVerdict::Drop);
+        for verdict in replay.take_ended().iter().chain([&verdict]) {
+            summary.written += u64::from(verdict.written);
+            summary.dropped += u64::from(verdict.verdict == ReplayVerdict::Drop);
+            line(verdict)?;
+        }
+    }
+    replay.finish();
+    for verdict in replay.take_ended() {
+        summary.dropped += 1;
         line(&verdict)?;
     }
     if let Some(writer) = writer {
         writer.finish()?;
     }
     Ok(summary)
+}
+
+/// Writing to the file that is read would destroy it.
+fn different(input: &Path, output: &Path) -> Result<(), ReplayError> {
+    let place = |path: &Path| std::fs::metadata(path).ok().map(|file| (file.dev(), file.ino()));
+    // What does not exist yet is no other file.
+    if place(output).is_some_and(|of| Some(of) == place(input)) {
+        return Err(ReplayError::BadInput(format!(
+            "{} is the capture that is read (--in); name another file with --out",
+            output.display()
+        )));
+    }
+    Ok(())
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use api::{SpdAdd, SpdCount, SpdDirection, SpdRule, Verdict};
 use engine::{SPD_RULE, Traffic};
+use sadb::Selectors;
 use sadb::rules::{
     Action, Direction, Place, Protection, Rule, RuleError, RuleKey, RuleTable, Snapshot, Template,
 };
@@ -76,17 +77,37 @@ impl RuleBook {
         Ok(name)
     }
 
-    /// A rule for packets that no other is for: those that an outbound association covers are protected by it, all others
-    /// pass in clear. It has no name and is not listed.
-    pub fn add_associations_decide(&mut self) {
-        let protection = Protection {
-            bundle: vec![Template::ANY],
-            services: Services::AUTHENTICATED,
-            level: Level::Optional,
+    /// Rules where there are no others: outbound, what an association covers is protected by it, and anything else passes in
+    /// clear; inbound, what one of these associations covers must not arrive in clear. They have no names and are not listed.
+    pub fn add_associations_decide<'s>(&mut self, inbound: impl Iterator<Item = &'s Selectors>) {
+        let protection = |level| {
+            let services = Services::AUTHENTICATED;
+            Action::Protect(Protection { bundle: vec![Template::ANY], services, level })
         };
-        let rule = Rule::new(RuleKey(0), Direction::Out, TrafficSelector::ANY, Action::Protect(protection));
-        // The table has room, and the rule is one that can be.
-        let _ = self.table.add(Place::Last, rule);
+        let any = TrafficSelector::ANY;
+        let outbound = Rule::new(RuleKey(0), Direction::Out, any.clone(), protection(Level::Optional));
+        let covered = inbound.zip(1..SPD_RULE - 1).map(|(selectors, number)| {
+            let selector = TrafficSelector::from(selectors);
+            Rule::new(RuleKey(number), Direction::In, selector, protection(Level::Mandatory))
+        });
+        let rest = Rule::new(RuleKey(SPD_RULE - 1), Direction::In, any, Action::Bypass);
+        for rule in std::iter::once(outbound).chain(covered).chain([rest]) {
+            // Where the table is full the rest is discarded.
+            let _ = self.table.add(Place::Last, rule);
+        }
+    }
+
+    /// Where there are rules, but none for outbound packets: one that no packet of a network matches, so that these are
+    /// packets which no rule matches, and not ones of a host without an SPD.
+    pub fn close_outbound(&mut self) {
+        let outbound = |rule: &Rule| rule.is_for(Direction::Out);
+        if self.table.is_empty() || self.table.list().any(outbound) {
+            return;
+        }
+        if let Ok(nobody) = "local 0.0.0.0 remote 0.0.0.0 proto 255".parse::<TrafficSelector>() {
+            let rule = Rule::new(RuleKey(0), Direction::Out, nobody, Action::Discard);
+            let _ = self.table.add(Place::Last, rule);
+        }
     }
 
     /// Take out a rule.

@@ -196,6 +196,43 @@ fn bad_keys_are_refused_before_the_daemon_hears_of_them() {
 }
 
 #[test]
+fn what_no_daemon_could_take_is_refused_without_one() {
+    let key = "000102030405060708090a0b0c0d0e0f10111213";
+    let add = |direction: &str, spi: &str, suite: &str, more: &[&str], key: &str| {
+        let args = ["sa", "add", "--control", "/nowhere/control.sock", "--mode", "transport"];
+        let ends = ["--local", "192.0.2.1", "--remote", "192.0.2.2", "--suite", suite];
+        let mut args = [&args[..], &ends, &["--direction", direction, "--spi", spi]].concat();
+        args.extend(more);
+        let answer = ravelin(&args, key);
+        (code(&answer), err(&answer))
+    };
+    for (direction, spi, suite, more, key, words) in [
+        (
+            "out",
+            "0x1000",
+            "aes256gcm",
+            &[][..],
+            key,
+            &["aes256gcm is 36 octets", "72 hexadecimal digits"][..],
+        ),
+        ("out", "0x1000", "aes512gcm", &[], key, &["aes512gcm", "aes128gcm"]),
+        ("out", "0x1000", "null", &[], key, &["neither encrypts nor authenticates"]),
+        ("out", "255", "aes128gcm", &[], key, &["reserved", "256 or more"]),
+        ("out", "auto", "aes128gcm", &[], key, &["peer's choice"]),
+        ("in", "0x1000", "aes128gcm", &["--replay-window", "100"], key, &["window of 100", "power of two"]),
+        ("out", "0x1000", "aes128gcm", &["--replay-window", "64"], key, &["inbound associations"]),
+        ("in", "0x1000", "aes128gcm", &["--next", "0x1001"], key, &["outbound associations"]),
+    ] {
+        let (code, error) = add(direction, spi, suite, more, key);
+        assert_eq!(code, 2, "{error}");
+        assert!(words.iter().all(|word| error.contains(word)), "{error}");
+        assert!(!error.contains("0a0b0c"), "{error}");
+    }
+    // One that is as it must be goes on to the daemon, which is not there.
+    assert_eq!(add("out", "0x1000", "aes128gcm", &[], key).0, 3);
+}
+
+#[test]
 fn without_a_daemon_the_status_is_3() {
     let folder = Folder::new("nobody");
     let control = folder.0.join("control.sock").display().to_string();

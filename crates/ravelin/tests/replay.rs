@@ -291,3 +291,68 @@ fn legacy_suites_are_taken_where_the_configuration_allows_them() {
     assert!(sealed.status.success(), "{sealed:?}");
     assert_eq!(scene.packets("esp.pcap").len(), 1);
 }
+
+#[test]
+fn the_capture_that_is_read_is_not_written_over() {
+    let scene = Scene::new("same-file");
+    scene.capture("in.pcap", &[tcp("192.0.2.2", 80, b"x")]);
+    std::fs::hard_link(scene.path("in.pcap"), scene.path("link.pcap")).unwrap();
+    std::os::unix::fs::symlink("in.pcap", scene.path("symlink.pcap")).unwrap();
+    let before = std::fs::read(scene.path("in.pcap")).unwrap();
+    for output in ["in.pcap", "link.pcap", "symlink.pcap"] {
+        let refused = scene.replay("in.pcap", output, &[]);
+        assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+        assert!(String::from_utf8_lossy(&refused.stderr).contains("--out"), "{refused:?}");
+        assert_eq!(std::fs::read(scene.path("in.pcap")).unwrap(), before);
+    }
+    assert!(scene.replay("in.pcap", "out.pcap", &[]).status.success());
+    assert!(scene.replay("in.pcap", "out.pcap", &[]).status.success(), "another file may be there");
+}
+
+#[test]
+fn the_commands_of_the_manual_work_in_an_empty_directory() {
+    let scene = Scene::new("manual");
+    let folder = scene.path("empty");
+    std::fs::create_dir(&folder).unwrap();
+    let manual = include_str!("../../../docs/replay.md");
+    let commands = manual.split("```sh\n").nth(1).unwrap().split("```").next().unwrap();
+    let binary = PathBuf::from(env!("CARGO_BIN_EXE_ravelin"));
+    let path = format!("{}:{}", binary.parent().unwrap().display(), std::env::var("PATH").unwrap());
+    let done =
+        Command::new("sh").args(["-ec", commands]).current_dir(&folder).env("PATH", path).output().unwrap();
+    let printed = String::from_utf8_lossy(&done.stdout);
+    assert!(done.status.success(), "{done:?}");
+    for word in [" outbound protect ", " inbound deliver ", "\"verdict\":\"deliver\"", "\"packets\":[\"4500"]
+    {
+        assert!(printed.contains(word), "{word}: {printed}");
+    }
+    let read = |name: &str| {
+        let mut reader = Reader::open(&folder.join(name)).unwrap();
+        let frame = reader.next_frame().unwrap().unwrap();
+        assert!(reader.next_frame().unwrap().is_none());
+        (frame.time, frame.data)
+    };
+    assert_eq!(read("back.pcap"), read("clear.pcap"));
+    assert_eq!(read("clear.pcap").0, Duration::from_secs(1));
+    assert!(read("clear.pcap").1.ends_with(b"ravelin"));
+}
+
+#[test]
+fn a_fragment_that_waited_in_vain_has_a_second_line() {
+    let scene = Scene::new("held");
+    let mut fragment = tcp("192.0.2.2", 80, &[1; 44]);
+    // More follow, and never come.
+    (fragment[6], fragment[10], fragment[11]) = (0x20, 0, 0);
+    ipv4::Ipv4::new_checked(&mut fragment[..]).unwrap().fill_checksum();
+    scene.capture("in.pcap", &[fragment, tcp("192.0.2.3", 80, b"x")]);
+    let output = Command::new(env!("CARGO_BIN_EXE_ravelin"))
+        .args(["replay", "--in", "in.pcap", "--json"])
+        .current_dir(&scene.0)
+        .output()
+        .unwrap();
+    let report = lines(&output);
+    let seen: Vec<_> = report[..3].iter().map(|l| (l["index"].as_u64(), l["verdict"].as_str())).collect();
+    assert_eq!(seen, [(Some(1), Some("hold")), (Some(2), Some("bypass")), (Some(1), Some("drop"))]);
+    assert!(report[2]["reason"].as_str().unwrap().starts_with("fragment_"), "{report:?}");
+    assert_eq!(report[3]["summary"], serde_json::json!({ "packets": 2, "written": 1, "dropped": 1 }));
+}

@@ -11,7 +11,8 @@ use daemon::replay::{self, EngineOptions, ReplayError, ReplayOptions};
 
 use crate::exit::{Failure, Kind};
 
-/// Push a capture through the engine: ESP and AH inbound, everything else outbound; report every verdict.
+/// Push a capture through the engine: what is for a --local address inbound, what is from one outbound, of the rest ESP and AH
+/// inbound and everything else outbound; report every verdict.
 ///
 /// Needs neither root nor a daemon. Never put a capture made with a live association's key on a network: its sequence
 /// numbers were used already.
@@ -32,10 +33,11 @@ pub struct Replay {
     /// The application that packets of programs belong to [default: none].
     #[arg(long, value_name = "NAME")]
     app: Option<String>,
-    /// Which half of the engine packets go through.
+    /// Which half of the engine packets go through; `in`: what is in clear is compared with the rules for inbound packets.
     #[arg(long, value_enum, default_value_t = Way::Auto)]
     direction: Way,
-    /// An address of this host; for a setkey file, which otherwise speaks for both hosts. May be repeated.
+    /// An address of this host: says which way packets go, and which way the associations of a setkey file do, which otherwise
+    /// speaks for both hosts. May be repeated.
     #[arg(long, value_name = "ADDRESS")]
     local: Vec<IpAddr>,
     /// Print one JSON object per packet, then one with the sums.

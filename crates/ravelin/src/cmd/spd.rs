@@ -1,9 +1,9 @@
-//! `ravelin spd add|list|del|flush`: the rules of the security policy database.
+//! `ravelin spd add|list|del|flush|monitor`: the rules of the security policy database.
 
 use api::{SpdAdd, SpdAdded, SpdDeleted, SpdDirection, SpdList, SpdRule, Verdict, path};
 use clap::{Args, Subcommand, ValueEnum};
 
-use crate::client::Ask;
+use crate::client::{Ask, Connect};
 use crate::output;
 
 /// Rules for packets that no application's policy speaks for, in order: the first that matches decides. They end with the
@@ -14,6 +14,7 @@ pub enum Spd {
     List(List),
     Del(Del),
     Flush(Flush),
+    Monitor(Monitor),
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -97,6 +98,13 @@ pub struct Flush {
     ask: Ask,
 }
 
+/// Print every change of the rules, one JSON object a line, until interrupted.
+#[derive(Debug, Args)]
+pub struct Monitor {
+    #[command(flatten)]
+    connect: Connect,
+}
+
 impl Spd {
     pub fn execute(self) -> anyhow::Result<()> {
         match self {
@@ -104,6 +112,7 @@ impl Spd {
             Spd::List(list) => list.execute(),
             Spd::Del(del) => del.execute(),
             Spd::Flush(flush) => flush.execute(),
+            Spd::Monitor(monitor) => monitor.execute(),
         }
     }
 }
@@ -166,6 +175,24 @@ impl Flush {
     }
 }
 
+impl Monitor {
+    fn execute(self) -> anyhow::Result<()> {
+        self.connect.stream(path::EVENTS, &mut |line| match is_about_rules(line) {
+            true => output::text(&format!("{}\n", String::from_utf8_lossy(line))),
+            false => Ok(()),
+        })
+    }
+}
+
+/// Whether a line of the daemon's events is about rules: changes, the word that the stream has begun, and that some were lost.
+fn is_about_rules(line: &[u8]) -> bool {
+    #[derive(serde::Deserialize)]
+    struct Name<'a> {
+        event: &'a str,
+    }
+    serde_json::from_slice::<Name<'_>>(line).is_ok_and(|name| matches!(name.event, "spd" | "ready" | "lost"))
+}
+
 /// A name as a part of a path.
 fn encoded(name: &str) -> String {
     let plain = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'-' | b'_' | b'.');
@@ -210,6 +237,19 @@ fn row(rule: &SpdRule) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn the_monitor_of_rules_shows_nothing_of_associations() {
+        for (line, shown) in [
+            (r#"{"api":1,"event":"spd","change":"added","rules":[]}"#, true),
+            (r#"{"api":1,"event":"ready","acquires":false}"#, true),
+            (r#"{"api":1,"event":"lost","count":3}"#, true),
+            (r#"{"api":1,"event":"expire","spi":"0x00001000"}"#, false),
+            ("", false),
+        ] {
+            assert_eq!(super::is_about_rules(line.as_bytes()), shown, "{line}");
+        }
+    }
+
     #[test]
     fn a_name_becomes_a_part_of_a_path() {
         assert_eq!(super::encoded("a-b_c.1"), "a-b_c.1");

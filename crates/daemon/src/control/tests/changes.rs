@@ -279,3 +279,44 @@ async fn peers_of_inbound_associations_are_counted() {
     plane.end_live_of((sadb::Spi(9), other.remote)).await.unwrap();
     assert_eq!(plane.live.list(), peers);
 }
+
+#[test]
+fn who_listens_hears_of_rules_that_come_and_go() {
+    use std::io::BufRead;
+    let daemon = Daemon::start("rules-told");
+    let mut stream = UnixStream::connect(daemon.folder.0.join("c.sock")).unwrap();
+    stream.set_read_timeout(Some(std::time::Duration::from_secs(20))).unwrap();
+    write!(stream, "GET /v1/events HTTP/1.1\r\nHost: r\r\n\r\n").unwrap();
+    let mut events = std::io::BufReader::new(stream).lines().filter_map(|line| {
+        let line = line.unwrap();
+        line.starts_with('{').then(|| serde_json::from_str::<Value>(&line).unwrap())
+    });
+    assert_eq!(events.next().unwrap()["event"], "ready");
+    let rule = |name: &str| json!({"name": name, "selectors": ["any"], "action": "bypass"}).to_string();
+    daemon.ask("POST", "/v1/spd", &rule("a"));
+    daemon.ask("POST", "/v1/spd", &rule("b"));
+    daemon.ask("POST", "/v1/spd", &rule("b"));
+    daemon.ask("POST", "/v1/spd", &rule("c"));
+    daemon.ask("DELETE", "/v1/spd/b", "");
+    daemon.ask("DELETE", "/v1/spd", "");
+    // A flush of nothing tells nothing.
+    daemon.ask("DELETE", "/v1/spd", "");
+    daemon.ask("POST", "/v1/spd", &rule("d"));
+    for (change, names) in [
+        ("added", vec!["a"]),
+        ("added", vec!["b"]),
+        ("added", vec!["c"]),
+        ("deleted", vec!["b"]),
+        ("deleted", vec!["a", "c"]),
+        ("added", vec!["d"]),
+    ] {
+        let event = events.next().unwrap();
+        let told: Vec<_> =
+            event["rules"].as_array().unwrap().iter().map(|rule| rule["name"].as_str().unwrap()).collect();
+        assert_eq!(
+            (&event["event"], &event["change"], told),
+            (&json!("spd"), &json!(change), names),
+            "{event}"
+        );
+    }
+}

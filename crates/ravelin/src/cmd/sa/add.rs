@@ -7,11 +7,13 @@ use api::{
     path,
 };
 use clap::{Args, ValueEnum};
+use daemon::associations;
 
 use super::key;
 use super::peer::Peer;
 use super::{Way, limits};
 use crate::client::Ask;
+use crate::exit::Failure;
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Wraps {
@@ -190,6 +192,11 @@ impl Add {
             keymat,
         };
         self.peer.ask(&mut request);
+        // What no daemon could take needs none to be refused.
+        associations::check(&request).map_err(|refused| {
+            let remedy = refused.remedy.map_or_else(String::new, |remedy| format!("; {remedy}"));
+            Failure::bad_input(format!("{}{remedy}", refused.message))
+        })?;
         let added: SaAdded = self.ask.connect.post_secret(path::SA, request)?;
         self.ask.show(&added, |added| format!("{} {} added\n", added.sa.direction, added.sa.spi))
     }
