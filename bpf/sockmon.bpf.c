@@ -6,6 +6,7 @@
  *   cgroup.h  sockets: stamp, refuse, guard, proof
  *   option.h  the socket API
  *   device.h  packets: steer, record, ICMP
+ *   user.h    whose socket it is, where rules name users
  *   gateway.h packets on their way through this host
  *   adopt.h   iterators: what is older than we are
  */
@@ -22,6 +23,7 @@ typedef __u64 uint64_t;
 #include "packet.h"
 #include "verdict.h"
 #include "task.h"
+#include "user.h"
 #include "cgroup.h"
 #include "option.h"
 #include "device.h"

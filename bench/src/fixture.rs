@@ -62,13 +62,6 @@ fn config_with(suite: SuiteId, far: Ipv4Addr, spi: Spi, number: u8, direction: D
 
 /// Protected and mandatory, among other networks.
 pub fn policy() -> Spd {
-    let item = Item {
-        local: PortRange::ANY,
-        remote: PortRange::ANY,
-        services: Services::ENCRYPTED,
-        level: Level::Mandatory,
-        rule: RuleId(1),
-    };
     let network = |addr: [u8; 4], len, class| Network {
         prefix: Prefix::new(IpAddr::from(addr), len).expect("a prefix"),
         class,
@@ -79,6 +72,23 @@ pub fn policy() -> Spd {
         network([203, 0, 113, 0], 24, Class::Untrusted),
         network([10, 0, 0, 0], 8, Class::Trusted),
     ];
+    spd(networks)
+}
+
+/// What the application does with one network is protected.
+pub fn protects(prefix: Prefix) -> Spd {
+    spd(vec![Network { prefix, class: Class::Protected(0), rule: RuleId(2) }])
+}
+
+/// These networks; everything with the protected ones must be encrypted.
+fn spd(networks: Vec<Network>) -> Spd {
+    let item = Item {
+        local: PortRange::ANY,
+        remote: PortRange::ANY,
+        services: Services::ENCRYPTED,
+        level: Level::Mandatory,
+        rule: RuleId(1),
+    };
     let mut spd = Spd::new(1);
     spd.insert(APP, AppPolicy::new(networks, vec![vec![item]]));
     spd
@@ -121,18 +131,8 @@ pub fn one_of_many(index: u32) -> Ipv4Addr {
 /// # Panics
 /// If the provider lacks the suite, or there are too many.
 pub fn outbound_to_many(suite: SuiteId, count: u32, registry: &Registry) -> Outbound {
-    let item = Item {
-        local: PortRange::ANY,
-        remote: PortRange::ANY,
-        services: Services::ENCRYPTED,
-        level: Level::Mandatory,
-        rule: RuleId(1),
-    };
     let prefix = Prefix::new(one_of_many(0).into(), 8).expect("a prefix");
-    let network = Network { prefix, class: Class::Protected(0), rule: RuleId(2) };
-    let mut spd = Spd::new(1);
-    spd.insert(APP, AppPolicy::new(vec![network], vec![vec![item]]));
-    let mut engine = Outbound::new(Arc::new(spd), 0x5eed_5eed);
+    let mut engine = Outbound::new(Arc::new(protects(prefix)), 0x5eed_5eed);
     for index in 0..count {
         let config = many(suite, index, Direction::Outbound);
         engine.add_sa(OutboundSa::new(config, registry).expect("an association")).expect("room for it");

@@ -9,7 +9,6 @@ use netio::link::Links;
 use netio::tun::{FromTun, MAX_PACKET, PREFIX_LEN, Tun, TunConfig, TunOptions};
 use netio::udp::{Family, HEADROOM, MAX_DATAGRAM, UdpOptions, UdpTransport};
 use netio::{clock, poll, sysctl};
-use sadb::spd::{AppPolicy, Class, Item, Level, Network, PortRange, RuleId, Spd};
 use sockmon::{Options, Sockmon};
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::AsFd;
@@ -19,14 +18,13 @@ use wire::coalesce::Checks;
 use wire::ip::Headers;
 use wire::segment::segments;
 use wire::{
-    AppId, Burst, Coalescer, GsoKind, Meta, OuterHeader, Packet, Pool, Prefix, Services, Train, esp,
-    protocol, record, stage,
+    Burst, Coalescer, GsoKind, Meta, OuterHeader, Packet, Pool, Prefix, Train, esp, protocol, record, stage,
 };
+
+use crate::fixture::{self, APP};
 
 /// The port of ESP in UDP.
 pub const PORT: u16 = 4500;
-/// The application that is carried.
-const APP: AppId = AppId(7);
 /// The longest inner packet.
 const INNER_MTU: usize = 1420;
 /// ESP header and IV of AES-GCM (RFC 4106).
@@ -79,7 +77,8 @@ pub fn run(args: &[String]) -> anyhow::Result<()> {
     let mut options = Options::new(instance, cgroup.into(), exempt.path().to_owned(), tun.index());
     options.uplinks = vec![Links::open()?.index("eth0")?];
     let mut monitor = Sockmon::attach(&options)?;
-    monitor.load_policy(&policy(peer), &[(APP, program.into())], &[])?;
+    let policy = fixture::protects(Prefix::host(IpAddr::V4(peer.v4())));
+    monitor.load_policy(&policy, &[(APP, program.into())], &[])?;
     let udp = UdpTransport::open(&UdpOptions { port: PORT, ..UdpOptions::default() })?;
     udp.join_datagrams(way == Way::Bursts)?;
     let header = OuterHeader {
@@ -99,21 +98,6 @@ pub fn run(args: &[String]) -> anyhow::Result<()> {
         }
     });
     inward(&tun, udp, way)
-}
-
-fn policy(peer: Side) -> Spd {
-    let item = Item {
-        local: PortRange::ANY,
-        remote: PortRange::ANY,
-        services: Services::ENCRYPTED,
-        level: Level::Mandatory,
-        rule: RuleId(1),
-    };
-    let prefix = Prefix::host(IpAddr::V4(peer.v4()));
-    let network = Network { prefix, class: Class::Protected(0), rule: RuleId(2) };
-    let mut spd = Spd::new(1);
-    spd.insert(APP, AppPolicy::new(vec![network], vec![vec![item]]));
-    spd
 }
 
 /// Octets of an ESP packet around an inner one.

@@ -8,7 +8,7 @@
 #ifndef RVL_ABI_H
 #define RVL_ABI_H
 
-#define RVL_ABI 2
+#define RVL_ABI 3
 
 /*
  * The mark. Outbound: application, STAMPED, and in the bits of the services what the socket asked for beyond policy
@@ -25,6 +25,8 @@
  */
 #define RVL_MARK_FORWARDED 0x00020000u
 #define RVL_MARK_ARRIVED 0x00040000u /* beside FORWARDED: it came in clear from outside */
+/* In a record only, beside STAMPED: the lower half of the cookie is the user that owns the socket, the upper its cookie's lower half. */
+#define RVL_MARK_USER 0x00080000u
 #define RVL_MARK_SERVICES 24 /* AUTHENTICATED and ENCRYPTED, as a shift for the bits of rvl_item.services */
 #define RVL_MARK_PROVEN (RVL_MARK_AUTHENTICATED | RVL_MARK_ENCRYPTED | RVL_MARK_PROOF)
 #define RVL_MARK_OURS (RVL_MARK_APP | RVL_MARK_STAMPED | RVL_MARK_PROVEN)
@@ -36,11 +38,13 @@
 #define RVL_NETWORKS 262144
 #define RVL_APPS 16384
 #define RVL_ORDERS 65536
-#define RVL_LIVE_SAS 8192
+#define RVL_LIVE_SAS 131072 /* as many as there are inbound associations */
 #define RVL_UPLINKS 256
 #define RVL_INSIDES 256
 #define RVL_SPANS 131072
 #define RVL_LISTENERS 4096
+#define RVL_USERS 65536
+#define RVL_OWNERS 8192
 #define RVL_NAME 128
 #define RVL_EVENTS_SIZE (256 * 1024)
 
@@ -183,6 +187,12 @@ struct rvl_order_key {
 struct rvl_peer_key {
 	__u32 prefixlen;
 	__u8 addr[16];
+};
+
+/* Users that rules of the SPD name: numbers with a prefix in common, in network order. */
+struct rvl_user_key {
+	__u32 prefixlen;
+	__u8 user[4];
 };
 
 /* A listening socket, so that iter/tcp can name the application of a connection nobody has accepted yet. */

@@ -371,8 +371,14 @@ int proof(struct __sk_buff *skb)
 		sk = bpf_sk_fullsock(sk);
 	if (sk)
 		stamp = bpf_sk_storage_get(&sockets, sk, 0, 0);
-	if (!stamp)
+	if (!stamp) {
+		/* A user's rules decide about the answer too. */
+		if (proven && sk && !(skb->mark & RVL_MARK_APP) && is_ruled(bpf_get_socket_uid(skb))) {
+			count(RVL_C_PROVEN);
+			return ALLOW;
+		}
 		return proven ? dropped(RVL_C_INGRESS_UNEXPECTED_PROOF) : ALLOW;
+	}
 	return prove(skb, cfg, stamp, proven && stamp->netns == cfg->netns);
 }
 

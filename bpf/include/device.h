@@ -67,7 +67,8 @@ int uplink_egress(struct __sk_buff *skb)
 	struct bpf_sock *sk = skb->sk;
 	struct owner owner = {};
 	struct headers h;
-	bool answer;
+	bool answer, ruled = false;
+	__u32 user = 0;
 
 	if (!is_ip(skb))
 		return TCX_NEXT;
@@ -86,7 +87,9 @@ int uplink_egress(struct __sk_buff *skb)
 		owner_of_mark(skb->mark, &owner);
 	/* An answer of the kernel itself (RST, unreachable, echo, TIME_WAIT) to a protected packet: fwmark_reflect. */
 	answer = !owner.stored && skb->mark & RVL_MARK_PROOF;
-	if (!owner.app && !owner.required && !answer)
+	if (!owner.app && !answer && user_of(skb, &user))
+		ruled = is_ruled(user);
+	if (!owner.app && !owner.required && !answer && !ruled)
 		return TCX_NEXT;
 	if (cfg->exempt && bpf_skb_cgroup_id(skb) == cfg->exempt)
 		return TCX_NEXT;
@@ -99,7 +102,7 @@ int uplink_egress(struct __sk_buff *skb)
 		switch (class_of(cfg, owner.app, &h.destination)) {
 		case CLASS_NONE:
 		case CLASS_TRUSTED:
-			if (!owner.required)
+			if (!owner.required && !ruled)
 				return TCX_NEXT;
 			break;
 		case CLASS_PROTECTED:
@@ -107,6 +110,8 @@ int uplink_egress(struct __sk_buff *skb)
 		default:
 			return device_drop(RVL_C_EGRESS_UNTRUSTED);
 		}
+		if (ruled)
+			remember(skb, user);
 		skb->mark = mark_with(skb->mark, owner.app, owner.required);
 	}
 	if (!cfg->tun)
@@ -259,6 +264,7 @@ int tun_egress(struct __sk_buff *skb)
 {
 	struct rvl_record record = { .magic = { 'R', 'V', 'L' } };
 	bool forwarded = is_forwarded(skb);
+	__u32 user = 0;
 
 	/* What the device itself emits: router solicitations, MLD. */
 	if (!forwarded && !(skb->mark & RVL_MARK_CLAIM))
@@ -269,13 +275,18 @@ int tun_egress(struct __sk_buff *skb)
 		record.version = 0x60;
 	else
 		return device_drop(RVL_C_TUN_UNSTAMPED);
-	record.mark = skb->mark;
+	record.mark = skb->mark & ~RVL_MARK_USER;
 	if (forwarded) {
 		if (!pass_hop(skb))
 			return device_drop(RVL_C_GATEWAY_MALFORMED);
 		record.cookie = skb->ingress_ifindex;
 	} else {
 		record.cookie = bpf_get_socket_cookie(skb);
+		/* Only rules ask for the user, and they decide about no application that has a policy. */
+		if ((skb->mark & (RVL_MARK_STAMPED | RVL_MARK_APP)) == RVL_MARK_STAMPED && user_of(skb, &user)) {
+			record.mark |= RVL_MARK_USER;
+			record.cookie = record.cookie << 32 | user;
+		}
 	}
 	mirror(skb);
 	if (bpf_skb_change_head(skb, sizeof(record), 0) ||

@@ -5,9 +5,9 @@
  * for a network behind us. Where the peer's address alone says "bypass", the packet goes on as if we were not here.
  *
  * A packet whose time to live is over is left to the kernel, which answers it and forwards it nowhere; a fragment is not,
- * for the kernel may join it with others that have time left. The egress of every device is the second lock: what is
- * forwarded, needs protection and was not seen here (a firewall rewrote it on its way, a program in front of ours let it
- * pass, the device it came by has no program of ours yet) ends there.
+ * for the kernel may join it with others that have time left. The egress of uplinks and inside interfaces, and of no
+ * other device, is the second lock: what is forwarded, needs protection and was not seen here (a firewall rewrote it on its
+ * way, a program in front of ours let it pass, the device it came by has no program of ours yet) ends there.
  */
 #ifndef RVL_GATEWAY_H
 #define RVL_GATEWAY_H

@@ -75,6 +75,23 @@ struct {
 	__type(value, __u32);
 } spans SEC(".maps");
 
+/* Users whose packets the rules of the SPD decide about, where no application's policy does. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
+	__uint(max_entries, RVL_USERS);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct rvl_user_key);
+	__type(value, __u32);
+} users SEC(".maps");
+
+/* The user of a connection by its cookie, for TIME_WAIT, which has no owner any more. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, RVL_OWNERS);
+	__type(key, __u64);
+	__type(value, __u32);
+} owners SEC(".maps");
+
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, RVL_LISTENERS);

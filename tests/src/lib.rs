@@ -4,16 +4,21 @@
 //! The tests are in `tests/tests/`, one file for each kind of truth. They need root and a kernel with TUN, BPF and
 //! network namespaces, and say so if it is missing.
 
+mod figures;
 pub mod programs;
 pub mod router;
 pub mod sites;
 pub mod strongswan;
+mod wait;
+
+pub use figures::{counted, monitor, retransmitted};
+pub use wait::{try_wait_until, wait_for, wait_until};
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
-use netio::lab::Side;
+use netio::lab::{Program, Running, Side};
 use ravelin::rig::{Pair, Rig, RigOptions};
 
 /// How long a program may take that has little to do.
@@ -86,6 +91,37 @@ impl Drop for Scratch {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
+}
+
+/// Python as a program with an inode, so a policy, of its own.
+///
+/// # Panics
+/// If it cannot be copied.
+pub fn copy_of_python(folder: &Path, name: &str) -> PathBuf {
+    let copy = folder.join(name);
+    std::fs::copy(program("python3"), &copy).expect("a copy of python3");
+    copy
+}
+
+/// A [`programs::TCP_SERVER`] on bob, which is ready.
+///
+/// # Panics
+/// If it does not start.
+pub fn tcp_server(rig: &Rig, python: &Path, port: u16) -> Running {
+    let server = Program::new(python).args(["-c", programs::TCP_SERVER, &port.to_string()]);
+    let server = rig.lab.bob().spawn(server).unwrap();
+    server.wait_for_output("ready", PATIENCE).unwrap();
+    server
+}
+
+/// A line of so many octets from alice to that server and back ([`programs::ONE_LINE`]): `same`, and what went wrong.
+///
+/// # Panics
+/// If it takes too long.
+pub fn one_line(rig: &Rig, python: &Path, address: &str, port: u16, octets: usize) -> (String, String) {
+    let args = ["-c", programs::ONE_LINE, address, &port.to_string(), &octets.to_string()];
+    let done = rig.lab.alice().run_program(Program::new(python).args(args), PATIENCE).unwrap();
+    (done.out(), done.err())
 }
 
 /// A block that protects everything a program does with one IPv4 address.

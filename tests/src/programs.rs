@@ -81,14 +81,19 @@ def connect(port=int(sys.argv[2])):
     return s
 def say(s, word):
     s.sendall(word + b"\n")
-# Keepalives: probes after one second, twice.
+# Keepalives: two probes and their answers, on a connection that says nothing else.
+def came(s):
+    return struct.unpack_from("=I", s.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 144), 140)[0]  # tcpi_segs_in
 s = connect()
 s.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
 s.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 1)
 s.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 1)
 say(s, b"hello")
 assert s.recv(100) == b"hello\n"
-time.sleep(2.5)
+before, limit = came(s), time.monotonic() + 15
+while came(s) < before + 2:
+    assert time.monotonic() < limit, "no keepalive was answered"
+    time.sleep(0.05)
 say(s, b"again")
 assert s.recv(100) == b"again\n"
 s.close()
@@ -104,7 +109,7 @@ s.close()
 # This side resets.
 s = connect(); say(s, b"x"); s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)); s.close()
 # Data for a socket that is gone: answered by a kernel without a socket.
-s = connect(); say(s, b"close"); time.sleep(0.1)
+s = connect(); say(s, b"close"); assert s.recv(1) == b""
 try:
     say(s, b"late"); say(s, b"later")
 except OSError:
@@ -116,6 +121,15 @@ try:
 except ConnectionRefusedError:
     print("refused")
 print("done")
+"#;
+
+/// Sends a line of so many octets to that server (address, port, octets), prints `same` if it comes back.
+pub const ONE_LINE: &str = r#"
+import socket, sys
+s = socket.create_connection((sys.argv[1], int(sys.argv[2])), 4)
+line = b"line-" + b"x" * int(sys.argv[3]) + b"\n"
+s.sendall(line)
+print("same" if s.makefile("rb").readline() == line else "another")
 "#;
 
 /// Serves `size` octets of a cheap, checkable stream on `port` (both families) to every connection; prints the SHA-256 first.

@@ -11,9 +11,9 @@
 use std::io::Read;
 use std::os::fd::AsFd;
 use std::process::{Child, ChildStdout, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, ensure};
 use netio::lab::Side;
 use netio::link::{End, Links};
 use netio::netns::Netns;
@@ -114,26 +114,13 @@ pub fn serve(netns: &Netns, script: &str, args: &[&str]) -> anyhow::Result<(Serv
 /// # Errors
 /// With what it printed, if it fails or takes longer than `patience`.
 pub fn python(netns: &Netns, script: &str, args: &[&str], patience: Duration) -> anyhow::Result<String> {
-    let mut command = Command::new("python3");
-    command
-        .args(["-c", script])
-        .args(args)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    let mut child = netns.prepare(&mut command, None)?.spawn()?;
-    let end = Instant::now() + patience;
-    while child.try_wait()?.is_none() {
-        if Instant::now() > end {
-            let _ = child.kill();
-            let output = child.wait_with_output()?;
-            bail!("{args:?} takes too long: {}", String::from_utf8_lossy(&output.stdout));
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    let output = child.wait_with_output()?;
+    // Its own watchman: here its output and its end are awaited.
+    let mut command = Command::new("timeout");
+    command.args(["--signal=KILL", &patience.as_secs().to_string(), "python3", "-c", script]);
+    let output = netns.prepare(command.args(args).stdin(Stdio::null()), None)?.output()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    ensure!(output.status.success(), "{args:?}: {text}{}", String::from_utf8_lossy(&output.stderr));
+    let why = || format!("{args:?}: {}: {text}{}", output.status, String::from_utf8_lossy(&output.stderr));
+    ensure!(output.status.success(), why());
     Ok(text)
 }
 

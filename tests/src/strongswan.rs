@@ -4,14 +4,13 @@
 //! another implementation can open its packets or take its place. The log is in the lab's folder and goes with it; the keys
 //! are those of a lab.
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, ensure};
 use netio::lab::{Finished, Host, Program, Running, Side};
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use crate::{PATIENCE, program};
+use crate::{PATIENCE, program, try_wait_until};
 
 /// A suite in the words of both sides.
 #[derive(Clone, Copy, Debug)]
@@ -101,13 +100,11 @@ impl Charon {
         let daemon = Program::new(program("charon-systemd"));
         let daemon = host.spawn(daemon.env("STRONGSWAN_CONF", folder.join("strongswan.conf")))?;
         let mut charon = Charon { folder, daemon };
-        let deadline = netio::clock::monotonic() + PATIENCE;
-        while !charon.swanctl(host, &["--stats"])?.status.success() {
-            if charon.daemon.has_ended()? || netio::clock::monotonic() >= deadline {
-                bail!("strongSwan on {} does not answer: {}", host.side().name(), charon.daemon.output());
-            }
-            std::thread::sleep(Duration::from_millis(50));
-        }
+        let answers = try_wait_until("an answer of strongSwan", PATIENCE, || {
+            ensure!(!charon.daemon.has_ended()?, "strongSwan has ended");
+            Ok(charon.swanctl(host, &["--stats"])?.status.success())
+        });
+        answers.with_context(|| format!("on {}: {}", host.side().name(), charon.daemon.output()))?;
         let file = charon.folder.join("swanctl.conf").display().to_string();
         let loaded = charon.swanctl(host, &["--load-all", "--file", &file])?;
         ensure!(loaded.status.success(), "swanctl --load-all: {}{}", loaded.out(), loaded.err());

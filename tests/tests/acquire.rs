@@ -2,11 +2,10 @@
 //! first packet of each flow arrives.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use netio::lab::{CaptureOptions, Program, Running, Side, Transport};
 use ravelin::rig::{Rig, RigOptions};
-use tests::{PATIENCE, binary, program, programs, protect};
+use tests::{PATIENCE, binary, counted, program, programs, protect, retransmitted, wait_for, wait_until};
 
 const TCP: u16 = 7020;
 const UDP: u16 = 7021;
@@ -64,16 +63,6 @@ fn key_manager(rig: &Rig, side: Side) -> Running {
     manager
 }
 
-/// Retransmitted TCP segments of a host since it exists.
-fn retransmitted(rig: &Rig, side: Side) -> u64 {
-    let snmp =
-        rig.lab.host(side).run(|| std::fs::read_to_string("/proc/thread-self/net/snmp")).unwrap().unwrap();
-    let mut lines = snmp.lines().filter(|line| line.starts_with("Tcp:"));
-    let names = lines.next().unwrap().split(' ');
-    let values = lines.next().unwrap().split(' ');
-    names.zip(values).find(|(name, _)| *name == "RetransSegs").unwrap().1.parse().unwrap()
-}
-
 #[test]
 fn the_held_first_syn_and_first_datagram_arrive() {
     let (rig, app) = build("rvl-acquire");
@@ -124,24 +113,17 @@ fn without_a_key_manager_nothing_waits_and_a_refusal_ends_the_wait() {
         let client = Program::new(&app).args(["-c", ONE_DATAGRAM, &address, &UDP.to_string()]);
         rig.lab.alice().spawn(client).unwrap()
     };
-    let counted = |reason: &str| {
-        let counters = rig.json(Side::Alice, &["counters"]).unwrap().to_string();
-        counters.contains(reason)
-    };
     let alone = client();
-    let deadline = netio::clock::monotonic() + PATIENCE;
-    while !counted("no_sa") {
-        assert!(netio::clock::monotonic() < deadline);
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    wait_until("it ends for want of an association", PATIENCE, || {
+        counted(&rig, Side::Alice, "outbound", "no_sa") > 0
+    });
     alone.kill().unwrap();
     // Alice's manager finds nobody at Bob's, and says so.
     let manager = key_manager(&rig, Side::Alice);
     let waiting = client();
-    let deadline = netio::clock::monotonic() + PATIENCE;
-    while !counted("acquire_refused") {
-        assert!(netio::clock::monotonic() < deadline, "{}", manager.output());
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    wait_for("the refusal ends the wait", PATIENCE, || {
+        let ended = counted(&rig, Side::Alice, "outbound", "acquire_refused") > 0;
+        if ended { Ok(()) } else { Err(manager.output()) }
+    });
     waiting.kill().unwrap();
 }

@@ -119,3 +119,65 @@ fn bare_esp_travels_in_frames_too() {
     }
     talk(&rig);
 }
+
+/// Another daemon takes over from alice's.
+fn take_over(rig: &mut Rig) {
+    let old = rig.release(Side::Alice).unwrap();
+    rig.start_with(Side::Alice, &["--take-over"]).unwrap();
+    old.finish(PATIENCE).unwrap();
+}
+
+#[test]
+fn frames_go_from_one_daemon_to_the_next() {
+    for outer in ["af_packet", "af_xdp"] {
+        let mut rig = build("rvl-frtake", [outer, outer]);
+        associate(&rig).unwrap();
+        let before = rig.json(Side::Alice, &["sa", "list"]).unwrap()["sas"].as_array().unwrap().len();
+        for _ in 0..3 {
+            take_over(&mut rig);
+        }
+        let after = rig.json(Side::Alice, &["sa", "list"]).unwrap()["sas"].as_array().unwrap().len();
+        assert_eq!((before, after), (4, 4));
+        let echo = Program::new(program("python3")).args(["-u", "-c", programs::UDP_ECHO, &ECHO.to_string()]);
+        let mut echo = rig.lab.bob().spawn(echo).unwrap();
+        rig.lab.bob().wait_for_listener(Transport::Udp, ECHO, &mut echo, PATIENCE).unwrap();
+        let to = Side::Bob.v4().to_string();
+        let client =
+            Program::new(program("python3")).args(["-c", programs::UDP_CLIENT, &to, &ECHO.to_string()]);
+        let got = rig.lab.alice().run_program(client, PATIENCE * 2).unwrap();
+        assert!(got.out().contains("echoed 18 of 18"), "{outer}: {} {}", got.out(), got.err());
+    }
+}
+
+#[test]
+fn a_daemon_that_cannot_have_frames_takes_nothing_over() {
+    let mut rig = build("rvl-frno", ["udp", "udp"]);
+    associate(&rig).unwrap();
+    let list = |rig: &Rig| {
+        let list = rig.json(Side::Alice, &["sa", "list"]).unwrap();
+        list["sas"].as_array().unwrap().iter().map(|sa| sa["spi"].to_string()).collect::<Vec<_>>()
+    };
+    let before = list(&rig);
+    rig.configure(Side::Alice, "[io]\nouter = \"af_xdp\"");
+    sh(rig.lab.alice().netns(), "ip link set eth0 mtu 9000").unwrap();
+    let new = rig.launch(Side::Alice, &["--take-over"]).unwrap().finish(PATIENCE).unwrap();
+    assert!(!new.status.success() && new.err().contains("has an MTU of 9000"), "{}", new.err());
+    assert_eq!(list(&rig), before);
+}
+
+#[test]
+fn an_uplink_that_came_after_the_start_is_a_problem_where_frames_are_taken() {
+    let rig = build("rvl-frnew", ["af_packet", "af_packet"]);
+    let status = || {
+        let answer = rig.command(Side::Alice, &["status", "--json"], "").unwrap().out();
+        serde_json::from_str::<serde_json::Value>(&answer).unwrap()["problems"].to_string()
+    };
+    assert!(!status().contains("came after the start"), "{}", status());
+    let anew = "ip link set eth0 down; ip link set eth0 name gone0; ip link add eth0 type veth peer name gone1; ip link set eth0 up";
+    sh(rig.lab.alice().netns(), anew).unwrap();
+    let deadline = netio::clock::monotonic() + PATIENCE;
+    while !status().contains("eth0 came after the start") {
+        assert!(netio::clock::monotonic() < deadline, "{}", status());
+        std::thread::sleep(std::time::Duration::from_millis(200));
+    }
+}

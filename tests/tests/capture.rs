@@ -2,38 +2,19 @@
 //! its reason; bounds; and nobody is held up by a reader who does not read.
 
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
 use netio::lab::{Program, Running, Side, Transport};
 use ravelin::rig::Rig;
-use tests::{PATIENCE, binary, program, programs, protected_rig};
+use serde_json::Value;
+use tests::{
+    PATIENCE, Scratch, binary, copy_of_python, one_line, program, programs, protected_rig, tcp_server,
+    wait_for,
+};
 
 const PORT: u16 = 7060;
-
-/// A program with an inode, so a policy, of its own.
-fn copy_of_python(name: &str) -> PathBuf {
-    let copy = std::env::temp_dir().join(name);
-    std::fs::copy(program("python3"), &copy).unwrap();
-    copy
-}
-
-fn tcp_server(rig: &Rig, python: &Path, port: u16) -> Running {
-    let server = Program::new(python).args(["-c", programs::TCP_SERVER, &port.to_string()]);
-    let server = rig.lab.bob().spawn(server).unwrap();
-    server.wait_for_output("ready", PATIENCE).unwrap();
-    server
-}
-
-/// Sends a line of so many octets, prints `same` if it comes back.
-const ONE_LINE: &str = r#"
-import socket, sys
-s = socket.create_connection((sys.argv[1], int(sys.argv[2])), 4)
-line = b"line-" + b"x" * int(sys.argv[3]) + b"\n"
-s.sendall(line)
-print("same" if s.makefile("rb").readline() == line else "another")
-"#;
 
 /// Sends datagrams to nobody, one every 20 ms, for so many seconds.
 const DATAGRAMS: &str = r#"
@@ -45,13 +26,12 @@ while time.monotonic() < end:
         s.sendto(b"to nobody", (sys.argv[1], int(sys.argv[2])))
     except OSError:
         pass
-    time.sleep(0.02)
+    time.sleep(0.02)  # the rate
 "#;
 
-fn one_line(rig: &Rig, python: &Path, address: &str, port: u16, octets: usize) {
-    let client = Program::new(python).args(["-c", ONE_LINE, address, &port.to_string(), &octets.to_string()]);
-    let done = rig.lab.alice().run_program(client, PATIENCE).unwrap();
-    assert_eq!(done.out(), "same\n", "{}", done.err());
+fn line(rig: &Rig, python: &Path, address: &str, port: u16, octets: usize) {
+    let (answer, fault) = one_line(rig, python, address, port, octets);
+    assert_eq!(answer, "same\n", "{fault}");
 }
 
 fn datagrams(rig: &Rig, python: &Path, seconds: &str) -> Running {
@@ -64,11 +44,9 @@ fn datagrams(rig: &Rig, python: &Path, seconds: &str) -> Running {
 fn capture(rig: &Rig, side: Side, file: &Path, args: &[&str]) -> Running {
     let capture = Program::new(binary()).args(["capture", "--instance"]).arg(rig.instance(side));
     let capture = rig.lab.host(side).spawn(capture.arg("-w").arg(file).args(args)).unwrap();
-    let deadline = netio::clock::monotonic() + PATIENCE;
-    while !std::fs::metadata(file).is_ok_and(|file| file.len() > 0) {
-        assert!(netio::clock::monotonic() < deadline, "{}", capture.output());
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    wait_for("the head of the file", PATIENCE, || {
+        if std::fs::metadata(file).is_ok_and(|file| file.len() > 0) { Ok(()) } else { Err(capture.output()) }
+    });
     capture
 }
 
@@ -106,7 +84,8 @@ fn tshark(file: &Path) -> Vec<Vec<String>> {
 
 #[test]
 fn packets_are_seen_in_clear_with_association_application_and_verdict() {
-    let (app, other) = (copy_of_python("rvl-cap-app"), copy_of_python("rvl-cap-other"));
+    let scratch = Scratch::new("cap");
+    let (app, other) = (copy_of_python(&scratch, "app"), copy_of_python(&scratch, "other"));
     let rig = protected_rig("rvl-cap", true, &[&app, &other]).unwrap();
     let _servers = [tcp_server(&rig, &app, PORT), tcp_server(&rig, &other, PORT + 1)];
     let plain = program("python3");
@@ -115,10 +94,10 @@ fn packets_are_seen_in_clear_with_association_application_and_verdict() {
     let (file, only) = (rig.folder().join("all.pcapng"), rig.folder().join("app.pcapng"));
     let whole = capture(&rig, Side::Alice, &file, &[]);
     let one = capture(&rig, Side::Alice, &only, &["--app", &app.display().to_string(), "-s", "60"]);
-    one_line(&rig, &app, &v4, PORT, 50_000);
-    one_line(&rig, &app, &v6, PORT, 3000);
-    one_line(&rig, &other, &v4, PORT + 1, 20);
-    one_line(&rig, &plain, &v4, PORT + 2, 20);
+    line(&rig, &app, &v4, PORT, 50_000);
+    line(&rig, &app, &v6, PORT, 3000);
+    line(&rig, &other, &v4, PORT + 1, 20);
+    line(&rig, &plain, &v4, PORT + 2, 20);
     assert!(interrupt(whole).contains(", 0 lost"));
     assert!(interrupt(one).contains(", 0 lost"));
     assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
@@ -170,13 +149,12 @@ fn packets_are_seen_in_clear_with_association_application_and_verdict() {
     let in_whole = tshark(&file).iter().filter(|p| p[4] == PORT.to_string()).count();
     let in_only = packets.iter().filter(|p| p[4] == PORT.to_string()).count();
     assert_eq!(in_only, in_whole);
-    std::fs::remove_file(&app).unwrap();
-    std::fs::remove_file(&other).unwrap();
 }
 
 #[test]
 fn what_ends_is_shown_with_its_reason() {
-    let app = copy_of_python("rvl-capdrop-app");
+    let scratch = Scratch::new("capdrop");
+    let app = copy_of_python(&scratch, "app");
     let rig = protected_rig("rvl-capdrop", true, &[&app]).unwrap();
     // Bob no longer knows what alice sends on, and alice's other association goes: nothing is left for IPv4.
     let list = rig.json(Side::Bob, &["sa", "list"]).unwrap();
@@ -225,12 +203,12 @@ fn what_ends_is_shown_with_its_reason() {
     );
     assert!(ended.contains(&format!("app={}", app.display())) && ended.contains("rule="), "{ended}");
     drop(sending);
-    std::fs::remove_file(&app).unwrap();
 }
 
 #[test]
 fn captures_are_bounded_audited_and_go_through_pipes() {
-    let app = copy_of_python("rvl-capmany-app");
+    let scratch = Scratch::new("capmany");
+    let app = copy_of_python(&scratch, "app");
     let rig = protected_rig("rvl-capmany", true, &[&app]).unwrap();
     let sending = datagrams(&rig, &app, "90");
     let instance = rig.instance(Side::Alice);
@@ -259,11 +237,10 @@ fn captures_are_bounded_audited_and_go_through_pipes() {
         let captures = list["captures"].as_array().unwrap().clone();
         captures.into_iter().filter(|capture| capture["running"] == true).collect::<Vec<_>>()
     };
-    let deadline = netio::clock::monotonic() + PATIENCE;
-    while running().len() != 3 {
-        assert!(netio::clock::monotonic() < deadline, "{:?}", running());
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    wait_for("the end of the capture whose reader has gone", PATIENCE, || {
+        let running = running();
+        if running.len() == 3 { Ok(()) } else { Err(format!("{running:?}")) }
+    });
     // An operator ends one; it is a whole file.
     let first = running()[0].clone();
     assert_eq!(first["uid"], 0);
@@ -273,6 +250,17 @@ fn captures_are_bounded_audited_and_go_through_pipes() {
     let ended = four.remove(0).finish(PATIENCE).unwrap();
     assert!(ended.status.success() && ended.err().contains(", 0 lost"), "{}", ended.err());
     assert!(!tshark(&file(0)).is_empty());
+    // A file that is there may be somebody else's, or lead elsewhere.
+    let link = rig.folder().join("link.pcapng");
+    std::os::unix::fs::symlink(rig.folder().join("target"), &link).unwrap();
+    let size = std::fs::metadata(file(0)).unwrap().len();
+    for there in [&file(0), &link] {
+        let there = there.display().to_string();
+        let refused = rig.command(Side::Alice, &["capture", "-w", &there, "-c", "1"], "").unwrap();
+        assert_eq!(refused.status.code(), Some(2), "{}", refused.err());
+        assert!(refused.err().contains("packets in clear go into a new file only"), "{}", refused.err());
+    }
+    assert!(!rig.folder().join("target").exists() && std::fs::metadata(file(0)).unwrap().len() == size);
     four.into_iter().for_each(|capture| drop(interrupt(capture)));
     let log = rig.daemon(Side::Alice).unwrap().output();
     assert!(log.contains("capture_started") && log.contains("uid=0"), "{log}");
@@ -280,7 +268,6 @@ fn captures_are_bounded_audited_and_go_through_pipes() {
     let unknown = rig.command(Side::Alice, &["capture", "--app", "nobody", "--text"], "").unwrap();
     assert!(unknown.err().contains("no block for application \"nobody\""), "{}", unknown.err());
     drop(sending);
-    std::fs::remove_file(&app).unwrap();
 }
 
 #[test]
@@ -292,28 +279,49 @@ fn a_reader_who_does_not_read_loses_packets_and_holds_nobody_up() {
     let script = ["-c", programs::BULK_SERVER, &PORT.to_string(), &SIZE.to_string()];
     let mut server = bob.spawn(Program::new(&python).args(script)).unwrap();
     bob.wait_for_listener(Transport::Tcp, PORT, &mut server, PATIENCE).unwrap();
-    // Its reader takes nothing for a while.
-    let (instance, file) = (rig.instance(Side::Alice), rig.folder().join("slow.pcapng"));
+    // Its reader takes nothing until it is told to.
+    let (instance, folder) = (rig.instance(Side::Alice), rig.folder().display());
+    let go = rig.folder().join("go");
     let piped = format!(
-        "{} capture --instance {instance} -w - | (sleep 8; cat > {})",
+        "mkfifo {folder}/go; {} capture --instance {instance} -w - | (cat {folder}/go; cat > {folder}/slow.pcapng)",
         binary().display(),
-        file.display()
     );
     let capture = rig.lab.alice().spawn(Program::new(program("sh")).args(["-c", &piped])).unwrap();
     let info = || rig.json(Side::Alice, &["capture", "--list"]).unwrap()["captures"][0].clone();
-    let deadline = netio::clock::monotonic() + PATIENCE;
-    while info()["running"] != true {
-        assert!(netio::clock::monotonic() < deadline, "{}", capture.output());
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    wait_for(
+        "the capture",
+        PATIENCE,
+        || {
+            if info()["running"] == true { Ok(()) } else { Err(capture.output()) }
+        },
+    );
+    let id = info()["id"].to_string();
+    // One with an end, whose reader takes nothing at all.
+    let stalled =
+        format!("{} capture --instance {instance} --duration 3s -w - | sleep 600", binary().display());
+    let stalled = rig.lab.alice().spawn(Program::new(program("sh")).args(["-c", &stalled])).unwrap();
+    let of = |seconds: Value| {
+        let list = rig.json(Side::Alice, &["capture", "--list"]).unwrap();
+        let captures = list["captures"].as_array().unwrap();
+        captures.iter().find(|capture| capture["request"]["seconds"] == seconds).unwrap().clone()
+    };
     let address = Side::Bob.v4().to_string();
     let client = Program::new(&python).args(["-c", programs::BULK_CLIENT, &address, &PORT.to_string()]);
     let got = rig.lab.alice().run_program(client, Duration::from_secs(120)).unwrap();
     assert!(got.out().trim().ends_with(&SIZE.to_string()), "{}{}", got.out(), got.err());
-    let id = info()["id"].to_string();
     rig.ravelin(Side::Alice, &["capture", "--stop", &id], "").unwrap();
+    // It ends although nobody has read yet.
+    wait_for("the end of the capture", PATIENCE, || {
+        let info = of(Value::Null);
+        if info["running"] == false { Ok(()) } else { Err(info) }
+    });
+    std::fs::write(go, "").unwrap();
     drop(capture.finish(PATIENCE).unwrap());
-    let info = info();
+    wait_for("the end of the one with an end", PATIENCE, || {
+        let info = of(3.into());
+        if info["running"] == false { Ok(()) } else { Err(info) }
+    });
+    drop(stalled.kill().unwrap());
+    let info = of(Value::Null);
     assert!(info["lost"].as_u64() > Some(1000), "{info}");
-    assert_eq!(info["running"], false, "{info}");
 }

@@ -5,7 +5,7 @@ use netio::lab::{Capture, CaptureOptions, Program, Running, Side, Transport};
 use ravelin::rig::Rig;
 use std::path::PathBuf;
 use std::time::Duration;
-use tests::{PATIENCE, associate, program, programs, protected_rig};
+use tests::{PATIENCE, associate, program, programs, protected_rig, retransmitted, wait_until};
 
 const UDP_PORT: u16 = 7001;
 const TCP_PORT: u16 = 7002;
@@ -122,7 +122,7 @@ fn every_kind_of_packet(name: &str, segmentation: bool, address: &str) {
     assert!(octets > BULK, "only {octets} octets of ESP were seen");
 }
 
-/// Nothing crosses for a second: both ends retransmit.
+/// Nothing crosses until the server has sent something again, twice.
 fn cut_the_wire(scene: &Scene) {
     let set = |up: bool| {
         let port = Side::Bob.name();
@@ -138,7 +138,8 @@ fn cut_the_wire(scene: &Scene) {
             .unwrap();
     };
     set(false);
-    std::thread::sleep(Duration::from_secs(1));
+    let before = retransmitted(&scene.rig, Side::Bob);
+    wait_until("retransmissions", PATIENCE, || retransmitted(&scene.rig, Side::Bob) >= before + 2);
     set(true);
 }
 
@@ -159,10 +160,16 @@ fn the_daemon_dies_under_load_and_comes_back() {
     for side in Side::BOTH {
         let client = scene.transfer(&address);
         scene.rig.kill(side).unwrap();
+        let before = Side::BOTH.map(|side| retransmitted(&scene.rig, side));
         // Retransmissions of the old connection, and a program that knows nothing of all this.
         let late = scene.client(programs::BULK_CLIENT, &[&address, &BULK_PORT.to_string()]);
         let late = scene.rig.lab.alice().spawn(late).unwrap();
-        std::thread::sleep(Duration::from_secs(2));
+        wait_until("both send again what is not answered", PATIENCE, || {
+            Side::BOTH
+                .into_iter()
+                .zip(before)
+                .all(|(side, before)| retransmitted(&scene.rig, side) >= before + 2)
+        });
         scene.assert_nothing_clear(&format!("{}'s daemon was killed", side.name()));
 
         scene.rig.start(side).unwrap();

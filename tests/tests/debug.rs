@@ -1,14 +1,12 @@
 //! `ravelin debug` and `ravelin stats`: the log says more while it is asked to, and everything that is counted is shown.
 
-use std::time::Duration;
-
 use netio::lab::{Program, Side};
 use ravelin::rig::{Rig, RigOptions};
-use tests::{PATIENCE, associate, binary, program, protect};
+use tests::{PATIENCE, associate, binary, counted, program, protect, wait_for, wait_until};
 
 /// Sends a datagram to nobody every 50 ms.
 const DATAGRAMS: &str = "import socket, sys, time\ns = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\nwhile True:\n    \
-                         s.sendto(b'x', (sys.argv[1], 9))\n    time.sleep(0.05)\n";
+                         s.sendto(b'x', (sys.argv[1], 9))\n    time.sleep(0.05)  # the rate\n";
 
 #[test]
 fn the_log_says_more_for_a_while_and_statistics_say_what_happened() {
@@ -22,14 +20,25 @@ fn the_log_says_more_for_a_while_and_statistics_say_what_happened() {
     rig.start(side).unwrap();
     rig.start(Side::Bob).unwrap();
     let bob = Side::Bob.v4().to_string();
-    let _sending = rig.lab.host(side).spawn(Program::new(&python).args(["-c", DATAGRAMS, &bob])).unwrap();
+    let _sending = [(side, Side::Bob), (Side::Bob, side)].map(|(side, peer)| {
+        let sender = Program::new(&python).args(["-c", DATAGRAMS, &peer.v4().to_string()]);
+        rig.lab.host(side).spawn(sender).unwrap()
+    });
     let log = |rig: &Rig| rig.daemon(side).unwrap().output();
+    // Bob's daemon loses packets likewise, and says so: by his log it can be told that alice's had the time to.
+    rig.ravelin(Side::Bob, &["debug", "daemon=debug"], "").unwrap();
+    let said_by_bob = |what: &str| rig.daemon(Side::Bob).unwrap().output().matches(what).count();
+    let bob_says = |what: &str, times: usize| {
+        let before = said_by_bob(what);
+        wait_until(what, PATIENCE, || said_by_bob(what) >= before + times);
+    };
     let debug = |args: &[&str]| {
         let args: Vec<&str> = ["debug"].into_iter().chain(args.iter().copied()).collect();
         rig.command(side, &args, "").unwrap()
     };
     assert_eq!(debug(&[]).out(), "info\n");
-    std::thread::sleep(Duration::from_millis(2200));
+    wait_until("alice's lost packets", PATIENCE, || counted(&rig, side, "outbound", "no_sa") > 0);
+    bob_says("packets ended", 3);
     assert!(!log(&rig).contains("packets ended"), "{}", log(&rig));
     let switched = debug(&["daemon=debug", "--for", "4s"]).out();
     assert!(switched.starts_with("daemon=debug, then info in "), "{switched}");
@@ -40,13 +49,14 @@ fn the_log_says_more_for_a_while_and_statistics_say_what_happened() {
     rig.daemon(side).unwrap().wait_for_output("the log shows info again", PATIENCE).unwrap();
     assert_eq!(debug(&[]).out(), "info\n");
     let before = log(&rig).matches("packets ended").count();
-    std::thread::sleep(Duration::from_millis(2200));
+    bob_says("packets ended", 3);
     assert_eq!(log(&rig).matches("packets ended").count(), before);
     assert!(log(&rig).contains("log_filter_changed") && log(&rig).contains("uid=0"), "{}", log(&rig));
     // A change that comes in between outlives the end that was set before it.
     debug(&["debug", "--for", "1s"]);
     debug(&["warn"]);
-    std::thread::sleep(Duration::from_millis(1500));
+    rig.ravelin(Side::Bob, &["debug", "debug", "--for", "1s"], "").unwrap();
+    bob_says("the log shows info again", 1);
     assert_eq!(debug(&[]).out(), "warn (started with info)\n");
     assert_eq!(debug(&["default"]).out(), "info\n");
     for wrong in ["hyper=trace", "loud", ""] {
@@ -71,11 +81,10 @@ fn the_log_says_more_for_a_while_and_statistics_say_what_happened() {
     assert!(!text.contains(" 0 ") && !text.contains("\nesp:\n"), "{text}");
     assert!(stats(&["-a"]).contains("    0 outbound associations\n"), "{}", stats(&["-a"]));
     associate(&rig).unwrap();
-    let deadline = netio::clock::monotonic() + PATIENCE;
-    while !stats(&[]).contains("packets that these have sealed") {
-        assert!(netio::clock::monotonic() < deadline, "{}", stats(&[]));
-        std::thread::sleep(Duration::from_millis(100));
-    }
+    wait_for("sealed packets", PATIENCE, || {
+        let text = stats(&[]);
+        if text.contains("packets that these have sealed") { Ok(()) } else { Err(text) }
+    });
     let list = rig.json(side, &["sa", "list"]).unwrap();
     let sas = list["sas"].as_array().unwrap();
     let sa = sas.iter().find(|sa| sa["direction"] == "out" && sa["remote"] == bob.as_str()).unwrap();

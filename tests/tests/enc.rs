@@ -1,75 +1,50 @@
 //! The enc device (paper 001 section 2.2, docs/enc.md): tcpdump sees protected packets in clear, and a packet filter admits
 //! only what came out of protection.
 
-use std::path::{Path, PathBuf};
-
-use netio::lab::{Program, Running, Side};
+use netio::lab::{Program, Side};
 use ravelin::rig::{Rig, RigOptions};
-use tests::{PATIENCE, associate, binary, program, programs, protect, protected_rig};
+use tests::{
+    PATIENCE, Scratch, associate, binary, copy_of_python, counted, one_line, program, protect, protected_rig,
+    tcp_server, wait_for, wait_until,
+};
 
 const PORT: u16 = 7040;
 
-fn copy_of_python(name: &str) -> PathBuf {
-    let copy = std::env::temp_dir().join(name);
-    std::fs::copy(program("python3"), &copy).unwrap();
-    copy
-}
-
-fn tcp_server(rig: &Rig, python: &Path, port: u16) -> Running {
-    let server = Program::new(python).args(["-c", programs::TCP_SERVER, &port.to_string()]);
-    let server = rig.lab.bob().spawn(server).unwrap();
-    server.wait_for_output("ready", PATIENCE).unwrap();
-    server
-}
-
-/// Sends a line of so many octets, prints `same` if it comes back.
-const ONE_LINE: &str = r#"
-import socket, sys
-s = socket.create_connection((sys.argv[1], int(sys.argv[2])), 4)
-line = b"enc-" + b"x" * int(sys.argv[3]) + b"\n"
-s.sendall(line)
-print("same" if s.makefile("rb").readline() == line else "another")
-"#;
-
-fn one_line(rig: &Rig, python: &Path, address: &str, port: u16, octets: usize) -> (String, String) {
-    let client = Program::new(python).args(["-c", ONE_LINE, address, &port.to_string(), &octets.to_string()]);
-    let done = rig.lab.alice().run_program(client, PATIENCE).unwrap();
-    (done.out(), done.err())
-}
-
 #[test]
 fn tcpdump_sees_protected_packets_in_clear_and_no_others() {
-    let app = copy_of_python("rvl-enc-app");
+    let scratch = Scratch::new("enc");
+    let app = copy_of_python(&scratch, "app");
     let rig = protected_rig("rvl-enc", true, &[&app]).unwrap();
     let plain = program("python3");
     let _server = tcp_server(&rig, &app, PORT);
     let _plain_server = tcp_server(&rig, &plain, PORT + 1);
-    let counted = || {
-        let counters = rig.json(Side::Alice, &["counters"]).unwrap();
-        let kernel = counters["kernel"].as_array().unwrap();
-        kernel.iter().find(|c| c["reason"] == "enc_mirrored").map_or(0, |c| c["count"].as_u64().unwrap())
-    };
+    let mirrored = || counted(&rig, Side::Alice, "kernel", "enc_mirrored");
     let v4 = Side::Bob.v4().to_string();
     // Nobody listens: nothing is copied.
     assert_eq!(one_line(&rig, &app, &v4, PORT, 10).0, "same\n");
-    assert_eq!(counted(), 0);
+    assert_eq!(mirrored(), 0);
 
     let dump = Program::new(program("tcpdump")).args(["-i", "rvle0", "-n", "-vv", "-A", "-l", "-s", "0"]);
     let dump = rig.lab.alice().spawn(dump).unwrap();
     dump.wait_for_output("listening on rvle0, link-type RAW", PATIENCE).unwrap();
     // The daemon looks once a second.
-    let deadline = netio::clock::monotonic() + PATIENCE;
-    while !dump.output().contains("enc-xxx") {
-        assert!(netio::clock::monotonic() < deadline, "{} {}", dump.output(), counted());
+    wait_for("the first copies", PATIENCE, || {
         assert_eq!(one_line(&rig, &app, &v4, PORT, 3).0, "same\n");
-    }
+        let seen = dump.output();
+        if seen.contains("line-xxx") { Ok(()) } else { Err(format!("{seen} {}", mirrored())) }
+    });
     // Super-packets are cut before anybody sees them; IPv6 too; and the clear port is never there.
     assert_eq!(one_line(&rig, &app, &v4, PORT, 50_000).0, "same\n");
     assert_eq!(one_line(&rig, &app, &Side::Bob.v6().to_string(), PORT, 3000).0, "same\n");
     assert_eq!(one_line(&rig, &plain, &v4, PORT + 1, 700).0, "same\n");
-    // It reads what it has been given block by block; a block waits a second at most.
-    dump.wait_for_output(&format!("{}.{PORT} > ", Side::Bob.v6()), PATIENCE).unwrap();
-    std::thread::sleep(std::time::Duration::from_millis(1500));
+    // The last that it is to see, and it sees packets in their order: a line of a length that no other has, and its end.
+    assert_eq!(one_line(&rig, &app, &v4, PORT, 778).0, "same\n");
+    let last = |line: &&str| line.contains(&format!("{v4}.{PORT} > ")) && line.ends_with("length 784");
+    wait_for("the marker in tcpdump's output", PATIENCE, || {
+        let seen = dump.output();
+        let found = seen.lines().any(|line| last(&line));
+        if found { Ok(()) } else { Err(seen) }
+    });
     dump.signal(libc::SIGINT).unwrap();
     let seen = dump.finish(PATIENCE).unwrap().out();
     let count = |text: &str| seen.matches(text).count();
@@ -94,16 +69,11 @@ fn tcpdump_sees_protected_packets_in_clear_and_no_others() {
         .sum();
     assert!(octets >= 2 * 53_000, "{octets}");
     // And when tcpdump has gone, copying ends.
-    let deadline = netio::clock::monotonic() + PATIENCE;
-    loop {
-        let before = counted();
+    wait_until("the end of copying", PATIENCE, || {
+        let before = mirrored();
         assert_eq!(one_line(&rig, &app, &v4, PORT, 10).0, "same\n");
-        if counted() == before {
-            break;
-        }
-        assert!(netio::clock::monotonic() < deadline, "{before}");
-    }
-    std::fs::remove_file(&app).unwrap();
+        mirrored() == before
+    });
 }
 
 /// Admit the port only for what came out of protection (docs/enc.md has the same rules).
@@ -119,7 +89,8 @@ table inet admit {
 
 #[test]
 fn a_packet_filter_admits_only_authenticated_traffic() {
-    let app = copy_of_python("rvl-nft-app");
+    let scratch = Scratch::new("nft");
+    let app = copy_of_python(&scratch, "app");
     let port = 7042;
     let options =
         RigOptions { name: "rvl-nft".to_owned(), binary: binary(), daemon: None, segmentation: true };
@@ -152,5 +123,4 @@ fn a_packet_filter_admits_only_authenticated_traffic() {
         let (answer, fault) = one_line(&rig, &app, address, port, 9);
         assert_eq!(answer, "same\n", "{fault}");
     }
-    std::fs::remove_file(&app).unwrap();
 }

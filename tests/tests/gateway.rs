@@ -1,9 +1,9 @@
 //! Gateway mode: hosts with nothing installed, behind two gateways, talk over somebody else's router; some flows protected, others
 //! clear, as the rules say.
 
-use netio::lab::{CaptureOptions, Evidence, Program, Side, Transport};
+use netio::lab::{Capture, CaptureOptions, Evidence, Program, Side, Transport};
 use tests::sites::{Sites, WORLD, host, network, python, serve, sh};
-use tests::{PATIENCE, program, programs};
+use tests::{PATIENCE, counted, program, programs, wait_until};
 
 /// Protected.
 const WEB: u16 = 80;
@@ -118,7 +118,7 @@ for attempt in range(3):
         pass
 "#;
 
-/// Sends what must not be fragmented until the kernel knows better; prints the path MTU that it learned.
+/// Sends what must not be fragmented until the kernel knows better, for five seconds at most; prints the path MTU that it has.
 const PATH_MTU: &str = r#"
 import socket, sys, time
 v6 = ":" in sys.argv[1]
@@ -127,12 +127,13 @@ level, discover, mtu = (41, 23, 24) if v6 else (0, 10, 14)
 s.setsockopt(level, discover, 2)
 s.connect((sys.argv[1], int(sys.argv[2])))
 size = int(sys.argv[3]) - (48 if v6 else 28)
-for attempt in range(50):
+limit = time.monotonic() + 5
+while time.monotonic() < limit:
     try:
         s.send(bytes(size))
     except OSError:
         break
-    time.sleep(0.1)
+    time.sleep(0.02)
 print(s.getsockopt(level, mtu))
 "#;
 
@@ -206,6 +207,72 @@ fn two_sites_talk_as_the_rules_say() {
     assert_eq!(seen(&sites), before);
 }
 
+/// Sends datagrams with one hop more each time to an echo server (address, port) and prints who said "time exceeded", hop by hop,
+/// then the server's address when it answers.
+const TRACE: &str = r#"
+import select, socket, sys
+v6 = ":" in sys.argv[1]
+family = socket.AF_INET6 if v6 else socket.AF_INET
+s = socket.socket(family, socket.SOCK_DGRAM)
+level, hops, errors, exceeded = (41, 16, 25, 3) if v6 else (0, 2, 11, 11)
+s.setsockopt(level, errors, 1)
+poll = select.poll()
+poll.register(s, select.POLLIN)
+def answer():
+    for attempt in range(5):
+        s.sendto(b"trace", (sys.argv[1], int(sys.argv[2])))
+        for _, event in poll.poll(1500):
+            if not event & select.POLLERR:
+                return s.recvfrom(100)[1][0]
+            # struct sock_extended_err, and behind it the address of who sent the error.
+            _, (control, *_), _, _ = s.recvmsg(100, 200, socket.MSG_ERRQUEUE)
+            kind, code, address = control[2][5], control[2][6], control[2][24:40] if v6 else control[2][20:24]
+            name = socket.inet_ntop(family, address)
+            return name if (kind, code) == (exceeded, 0) else "%s says %d/%d" % (name, kind, code)
+    return "*"
+for left in range(1, 7):
+    s.setsockopt(level, hops, left)
+    hop = answer()
+    print(hop, end=" ")
+    if hop == sys.argv[1]:
+        break
+"#;
+
+/// Each hop of a protected flow answers that is one: the gateways, and no router between them; their errors are as protected as what
+/// they are about (RFC 4301 section 6.2).
+#[test]
+fn a_way_through_both_gateways_can_be_traced() {
+    let sites = Sites::build("rvl-gwtrace", 1500, rules, "").unwrap();
+    let (alice, bob) = (sites.host(Side::Alice), sites.host(Side::Bob));
+    let capture = sites.rig.lab.capture(CaptureOptions::default()).unwrap();
+    for v6 in [false, true] {
+        // The kernel answers with an address of the interface that the packet came by. The TUN has none: there it is the one that
+        // fits the way back, of IPv6 that of the site (RFC 6724 section 5, rule 6).
+        let [near, router, outside, far] = if v6 {
+            ["fd01::1", "2001:db8:51::fe", "2001:db8:51::2", "fd02::1"]
+        } else {
+            ["10.1.0.1", "198.51.100.254", "198.51.100.2", "198.51.100.2"]
+        };
+        let end = host(Side::Bob, v6);
+        for (port, way) in [(ECHO, vec![near, far, end]), (OPEN_ECHO, vec![near, router, outside, end])] {
+            let (_server, _) = serve(bob, programs::UDP_ECHO, &[&port.to_string()]).unwrap();
+            capture.clear().unwrap();
+            let got = python(alice, TRACE, &[end, &port.to_string()], PATIENCE * 2).unwrap();
+            let wire = capture.evidence().unwrap();
+            let state = || sites.rig.ravelin(Side::Bob, &["counters"], "").unwrap();
+            assert_eq!(got.split_whitespace().collect::<Vec<_>>(), way, "port {port}: {}", state());
+            assert_eq!(wire.clear == 0, is_protected(port), "{:?}", wire.all_clear());
+            assert_eq!(wire.esp > 0, is_protected(port), "{}", wire.esp);
+        }
+        // What is no socket's own: echo requests, which the rules protect as well.
+        capture.clear().unwrap();
+        let got = sh(alice, &format!("ping -n -c 1 -t 2 -W 3 {end} || true")).unwrap();
+        assert!(got.contains(&format!("From {far}")) && got.contains("exceeded"), "{got}");
+        let wire = capture.evidence().unwrap();
+        assert_eq!(wire.clear, 0, "{:?}", wire.all_clear());
+    }
+}
+
 /// Sends one spoofed UDP datagram (source, destination, source port, destination port), or, with a fifth argument, an ICMP
 /// "fragmentation needed" from the router about a datagram that the destination would have sent, with that MTU.
 const FORGE: &str = r#"
@@ -230,31 +297,33 @@ s = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW)
 s.sendto(packet, (dst, 0))
 "#;
 
-/// Prints each datagram's source port that arrives within three seconds.
+/// Hears datagrams on a port (first argument) until one comes from the source port in its second argument, which is the last
+/// that was sent; prints the source ports of all.
 const HEARD: &str = r#"
 import socket, sys
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 s.bind(("0.0.0.0", int(sys.argv[1])))
 print("ready", flush=True)
-s.settimeout(3)
+s.settimeout(15)
 heard = []
-try:
-    while True:
-        data, peer = s.recvfrom(100)
-        heard.append(peer[1])
-except OSError:
-    print(*heard, flush=True)
+while not heard or heard[-1] != int(sys.argv[2]):
+    data, peer = s.recvfrom(100)
+    heard.append(peer[1])
+print(*heard, flush=True)
 "#;
 
-/// Prints the path MTU towards (address, port) after a second.
+/// Prints the path MTU towards (address, port), and another one as soon as the kernel learns it.
 const LEARNED: &str = r#"
 import socket, sys, time
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 s.bind(("0.0.0.0", int(sys.argv[3])))
 s.setsockopt(0, 10, 2)
 s.connect((sys.argv[1], int(sys.argv[2])))
-print("ready", flush=True)
-time.sleep(2)
+before = s.getsockopt(0, 14)
+print(before, flush=True)
+limit = time.monotonic() + 15
+while s.getsockopt(0, 14) == before and time.monotonic() < limit:
+    time.sleep(0.02)
 print(s.getsockopt(0, 14), flush=True)
 "#;
 
@@ -271,27 +340,32 @@ fn what_comes_in_clear_for_a_protected_flow_ends() {
     let forge = |args: &[&str]| python(router, FORGE, args, PATIENCE).map(drop).unwrap();
 
     // A datagram as if from the protected server, then one of a flow that is clear by the rules.
-    let (mut server, _) = serve(alice, HEARD, &["9999"]).unwrap();
+    let refused = || counted(&sites.rig, Side::Alice, "outbound", "clear_refused");
+    let (mut server, _) = serve(alice, HEARD, &["9999", &OPEN_ECHO.to_string()]).unwrap();
     for port in [ECHO, OPEN_ECHO] {
         forge(&[them, us, &port.to_string(), "9999"]);
     }
     assert_eq!(rest(&mut server), OPEN_ECHO.to_string());
+    wait_until("the first is counted", PATIENCE, || refused() == 1);
 
-    // "Fragmentation needed" about a protected flow, then about a clear one.
-    for (port, learns) in [(ECHO, "1500"), (OPEN_ECHO, "1000")] {
-        let (mut server, _) = serve(alice, LEARNED, &[them, &port.to_string(), "9998"]).unwrap();
-        forge(&[them, us, &port.to_string(), "9998", "1000"]);
-        assert_eq!(rest(&mut server), learns, "port {port}");
-    }
+    // "Fragmentation needed" about a protected flow, then about a clear one: the kernel has one path MTU for both.
+    let learned = |port: u16, from: &str| serve(alice, LEARNED, &[them, &port.to_string(), from]).unwrap();
+    let (_protected, _) = learned(ECHO, "9998");
+    forge(&[them, us, &ECHO.to_string(), "9998", "1000"]);
+    wait_until("the error is refused", PATIENCE, || refused() == 2);
+    let (mut clear, before) = learned(OPEN_ECHO, "9997");
+    assert_eq!(before, "1500");
+    forge(&[them, us, &OPEN_ECHO.to_string(), "9997", "1000"]);
+    assert_eq!(rest(&mut clear), "1000");
     let counters = sites.rig.json(Side::Alice, &["counters"]).unwrap().to_string();
-    assert!(counters.contains("clear_refused") && counters.contains("gateway_arrived"), "{counters}");
+    assert!(counters.contains("gateway_arrived"), "{counters}");
 
     // The second lock inbound: a firewall gives what arrives for the gateway to a host behind it. From the protected server
     // it ends, from the world it does not.
     let publish = "nft add table ip u; nft add chain ip u pre '{ type nat hook prerouting priority -100; }'; \
                    nft add rule ip u pre ip daddr 198.51.100.1 udp dport 9999 dnat to 10.1.0.2";
     sh(sites.rig.lab.alice().netns(), publish).unwrap();
-    let (mut server, _) = serve(alice, HEARD, &["9999"]).unwrap();
+    let (mut server, _) = serve(alice, HEARD, &["9999", "5555"]).unwrap();
     for (from, port) in [(them, ECHO), (WORLD[0], 5555)] {
         forge(&[from, "198.51.100.1", &port.to_string(), "9999"]);
     }
@@ -328,13 +402,14 @@ fn without_its_daemon_a_gateway_lets_nothing_protected_pass_and_detach_opens_it(
                    ping -c 1 -W 1 10.2.0.2; ping -c 1 -W 1 fd02::2; \
                    echo x > /dev/udp/10.2.0.2/7000; done; true";
     let bash = format!("bash -c '{}'", attempt.replace('\'', "'\\''"));
-    {
+    let nothing_protected_passes = |sites: &Sites, capture: &Capture| {
         let (_server, _) = serve(sites.host(Side::Bob), programs::BULK_SERVER, &["80", "1000"]).unwrap();
         let got = sh(sites.host(Side::Alice), &bash).unwrap();
         assert!(!got.contains("open") && !got.contains("1 received"), "{got}");
-    }
-    let wire = capture.evidence().unwrap();
-    assert_eq!((leaks(&wire), wire.clear), (vec![], 0), "{:?}", wire.all_clear());
+        let wire = capture.evidence().unwrap();
+        assert_eq!((leaks(&wire), wire.clear), (vec![], 0), "{:?}", wire.all_clear());
+    };
+    nothing_protected_passes(&sites, &capture);
     // What is clear by address alone goes on.
     let got = sh(sites.host(Side::Alice), &format!("ping -c 2 -i 0.2 -W 2 {}", WORLD[0])).unwrap();
     assert!(got.contains("2 received"), "{got}");
@@ -342,13 +417,7 @@ fn without_its_daemon_a_gateway_lets_nothing_protected_pass_and_detach_opens_it(
     // Nor from an inside interface that was made anew, and that no program of ours sits on.
     sites.remake_inside(Side::Alice, 1500).unwrap();
     capture.clear().unwrap();
-    {
-        let (_server, _) = serve(sites.host(Side::Bob), programs::BULK_SERVER, &["80", "1000"]).unwrap();
-        let got = sh(sites.host(Side::Alice), &bash).unwrap();
-        assert!(!got.contains("open") && !got.contains("1 received"), "{got}");
-    }
-    let wire = capture.evidence().unwrap();
-    assert_eq!((leaks(&wire), wire.clear), (vec![], 0), "{:?}", wire.all_clear());
+    nothing_protected_passes(&sites, &capture);
     // It is forwarded from, where the address alone allows that.
     let got = sh(sites.host(Side::Alice), &format!("ping -c 2 -i 0.2 -W 2 {}", WORLD[0])).unwrap();
     assert!(got.contains("2 received"), "{got}");
@@ -458,7 +527,7 @@ fn frames_for_hosts_behind_a_gateway_are_forwarded() {
         let got = sh(alice, &format!("ping -c 2 -i 0.2 -W 2 {}", host(Side::Bob, v6))).unwrap();
         assert!(got.contains("2 received"), "{got}");
     }
-    let (mut server, _) = serve(alice, HEARD, &["4500"]).unwrap();
+    let (mut server, _) = serve(alice, HEARD, &["4500", "5555"]).unwrap();
     let args = [WORLD[0], host(Side::Alice, false), "5555", "4500"];
     python(sites.rig.lab.wire(), FORGE, &args, PATIENCE).unwrap();
     assert_eq!(rest(&mut server), "5555");

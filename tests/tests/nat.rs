@@ -1,11 +1,9 @@
 //! Two daemons with a NAT between them: keepalives, a peer that gets another port and another address, dummy packets.
 
-use std::time::Duration;
-
 use netio::lab::{CaptureOptions, Program, Running, Side, Transport};
 use ravelin::rig::{Pair, Rig, RigOptions};
 use serde_json::Value;
-use tests::{PATIENCE, binary, program, programs, protect, router};
+use tests::{PATIENCE, binary, counted, monitor, program, programs, protect, router, wait_until};
 
 const UDP: u16 = 7050;
 /// A second address of the NAT.
@@ -85,20 +83,6 @@ fn sa(rig: &Rig, side: Side, direction: &str) -> Value {
     list["sas"].as_array().unwrap().iter().find(|sa| sa["direction"] == direction).unwrap().clone()
 }
 
-fn counted(rig: &Rig, side: Side, reason: &str) -> u64 {
-    let counters = rig.json(side, &["counters"]).unwrap();
-    let all = counters["inbound"].as_array().unwrap().iter();
-    all.filter(|one| one["reason"] == reason).map(|one| one["count"].as_u64().unwrap()).sum()
-}
-
-fn until(what: &str, mut done: impl FnMut() -> bool) {
-    let deadline = netio::clock::monotonic() + PATIENCE;
-    while !done() {
-        assert!(netio::clock::monotonic() < deadline, "{what}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
-}
-
 fn echo(rig: &Rig) {
     let client =
         Program::new(program("python3")).args(["-c", ECHO, &Side::Bob.v4().to_string(), &UDP.to_string()]);
@@ -126,9 +110,7 @@ fn a_peer_behind_a_nat_is_followed_to_another_port_and_address() {
     translate(&rig, "masquerade to :20001");
     associate(&rig);
     let _echo = serve(&rig);
-    let monitor = Program::new(binary()).args(["sa", "monitor", "--instance", &rig.instance(Side::Bob)]);
-    let monitor = rig.lab.bob().spawn(monitor).unwrap();
-    monitor.wait_for_output("ready", PATIENCE).unwrap();
+    let monitor = monitor(&rig, Side::Bob);
     let place = |rig: &Rig, direction| {
         let sa = sa(rig, Side::Bob, direction);
         (sa["remote"].as_str().unwrap().to_owned(), sa["remote_port"].as_u64().unwrap())
@@ -141,9 +123,11 @@ fn a_peer_behind_a_nat_is_followed_to_another_port_and_address() {
     monitor.wait_for_output(r#""new_port":20001,"followed":1"#, PATIENCE).unwrap();
 
     // In silence the mapping is kept; Bob drops the keepalives and counts them.
-    let (sent, dropped) = (sa(&rig, Side::Alice, "out"), counted(&rig, Side::Bob, "keepalive"));
-    until("keepalives leave", || sa(&rig, Side::Alice, "out")["counters"]["keepalives"].as_u64() >= Some(2));
-    until("and arrive", || counted(&rig, Side::Bob, "keepalive") >= dropped + 2);
+    let (sent, dropped) = (sa(&rig, Side::Alice, "out"), counted(&rig, Side::Bob, "inbound", "keepalive"));
+    wait_until("keepalives leave", PATIENCE, || {
+        sa(&rig, Side::Alice, "out")["counters"]["keepalives"].as_u64() >= Some(2)
+    });
+    wait_until("and arrive", PATIENCE, || counted(&rig, Side::Bob, "inbound", "keepalive") >= dropped + 2);
     assert_eq!(sa(&rig, Side::Alice, "out")["sequence"], sent["sequence"], "nothing else did");
 
     // Another port, another address.
@@ -166,7 +150,7 @@ fn a_peer_behind_a_nat_is_followed_to_another_port_and_address() {
                   s.sendto(int(sys.argv[3], 0).to_bytes(4, \"big\") + (9999).to_bytes(4, \"big\") + bytes(96), (sys.argv[2], 4500))";
     let bob = Side::Bob.v4().to_string();
     router::run(&rig.lab, "python3", &["-c", forged, router::V4, &bob, &spi], "").unwrap();
-    until("it is refused", || counted(&rig, Side::Bob, "auth_failed") == 1);
+    wait_until("it is refused", PATIENCE, || counted(&rig, Side::Bob, "inbound", "auth_failed") == 1);
     assert_eq!(place(&rig, "out"), (OTHER.to_owned(), 20_003));
 
     // A successor knows where the peer is.
@@ -198,7 +182,7 @@ fn dummies_leave_in_silence_and_are_dropped() {
     let outward =
         [&["sa", "add", "--direction", "out", "--local", &alice, "--remote", &bob], &common[..]].concat();
     rig.ravelin(Side::Alice, &[&outward[..], &["--dummy", "50"]].concat(), &key).unwrap();
-    until("dummies arrive", || counted(&rig, Side::Bob, "esp_dummy") >= 50);
+    wait_until("dummies arrive", PATIENCE, || counted(&rig, Side::Bob, "inbound", "esp_dummy") >= 50);
     let list = rig.json(Side::Alice, &["sa", "list"]).unwrap();
     let hiding = list["sas"].as_array().unwrap().iter().find(|sa| sa["spi"] == "0x00007000").unwrap();
     assert_eq!(hiding["dummy"], 50);

@@ -1,12 +1,10 @@
 //! Path MTU discovery through associations (RFC 4301 section 8): two daemons, a router between them whose way is narrower, and
 //! the ICMP errors that it really sends.
 
-use std::time::Duration;
-
 use netio::lab::{Program, Running, Side, Transport};
 use ravelin::rig::{Pair, Rig, RigOptions};
 use serde_json::Value;
-use tests::{PATIENCE, binary, program, programs, protect, router};
+use tests::{PATIENCE, binary, counted, monitor, program, programs, protect, router, wait_until};
 
 const UDP: u16 = 7040;
 const TCP: u16 = 7041;
@@ -110,27 +108,6 @@ fn outbound(rig: &Rig, v6: bool) -> Value {
     found.next().unwrap().clone()
 }
 
-fn counted(rig: &Rig, side: Side, half: &str, reason: &str) -> u64 {
-    let counters = rig.json(side, &["counters"]).unwrap();
-    let all = counters[half].as_array().unwrap().iter();
-    all.filter(|one| one["reason"] == reason).map(|one| one["count"].as_u64().unwrap()).sum()
-}
-
-fn monitor(rig: &Rig, side: Side) -> Running {
-    let monitor = Program::new(binary()).args(["sa", "monitor", "--instance", &rig.instance(side)]);
-    let monitor = rig.lab.host(side).spawn(monitor).unwrap();
-    monitor.wait_for_output("ready", PATIENCE).unwrap();
-    monitor
-}
-
-fn until(what: &str, mut done: impl FnMut() -> bool) {
-    let deadline = netio::clock::monotonic() + PATIENCE;
-    while !done() {
-        assert!(netio::clock::monotonic() < deadline, "{what}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
-}
-
 /// Discovery with this association, over both families, on a way that carries 1400 octets.
 fn discover(rig: &Rig) {
     let _echo = serve(rig, Side::Bob, programs::UDP_ECHO, UDP, Transport::Udp);
@@ -202,7 +179,7 @@ fn a_stream_gets_through_a_narrow_way_and_what_was_learned_is_forgotten() {
         let done = rig.lab.bob().run_program(client, PATIENCE * 2).unwrap();
         assert_eq!(done.out().trim(), format!("sha256 {digest} {}", 1 << 20), "{}", done.err());
         assert_eq!(outbound(&rig, v6)["path_mtu"], 1300);
-        until("it is forgotten", || outbound(&rig, v6)["path_mtu"] == 1500);
+        wait_until("it is forgotten", PATIENCE, || outbound(&rig, v6)["path_mtu"] == 1500);
         assert_eq!(outbound(&rig, v6)["pmtu"]["learned"], false);
     }
     let told = events.output();
@@ -249,10 +226,10 @@ fn forged_errors_are_counted_and_teach_nothing() {
     ] {
         let before = counted(&rig, Side::Alice, "outbound", reason);
         forge(spi, sequence);
-        until(reason, || counted(&rig, Side::Alice, "outbound", reason) == before + 1);
+        wait_until(reason, PATIENCE, || counted(&rig, Side::Alice, "outbound", reason) == before + 1);
     }
     assert_eq!(outbound(&rig, false)["path_mtu"], 1500);
     // The same from somebody who saw the packet is believed, down to the floor at most.
     forge(spi, sent);
-    until("it is believed", || outbound(&rig, false)["path_mtu"] == 700);
+    wait_until("it is believed", PATIENCE, || outbound(&rig, false)["path_mtu"] == 700);
 }

@@ -5,21 +5,21 @@ use std::time::Duration;
 
 use netio::lab::{Program, Running, Side};
 use ravelin::rig::Rig;
-use tests::{PATIENCE, binary, program, protected_rig};
+use tests::{PATIENCE, binary, program, protected_rig, wait_for, wait_until};
 
 const PORT: u16 = 7080;
 
-/// Sends numbered datagrams to a peer, beginning after two seconds, and says how many it sent, how many different ones of the
-/// peer came, and how many came twice. Arguments: peer, port, seconds.
+/// Sends numbered datagrams to a peer, beginning with SIGUSR1, and says how many it sent, how many different ones of the peer
+/// came, and how many came twice. Arguments: peer, port, seconds.
 const NUMBERS: &str = r#"
-import socket, struct, sys, threading, time
+import signal, socket, struct, sys, threading, time
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
 peer = (sys.argv[1], int(sys.argv[2]))
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 s.setsockopt(socket.SOL_SOCKET, 33, 8 << 20)  # SO_RCVBUFFORCE
 s.bind(("0.0.0.0", peer[1]))
 s.settimeout(0.5)
-begin = time.monotonic() + 2
-seen, end = {}, begin + float(sys.argv[3])
+seen = {}
 def receive():
     while time.monotonic() < end + 3:
         try:
@@ -29,11 +29,12 @@ def receive():
         except OSError:
             continue
         seen[n] = seen.get(n, 0) + 1
-t = threading.Thread(target=receive)
-t.start()
 print("ready", flush=True)
 # Both ends are there before the first is sent.
-time.sleep(begin - time.monotonic())
+signal.sigwait({signal.SIGUSR1})
+end = time.monotonic() + float(sys.argv[3])
+t = threading.Thread(target=receive)
+t.start()
 sent = 0
 while time.monotonic() < end:
     try:
@@ -41,7 +42,7 @@ while time.monotonic() < end:
         sent += 1
     except OSError as error:
         print("not sent", error)
-    time.sleep(0.001)
+    time.sleep(0.001)  # the rate
 t.join()
 missing = [n for n in range(max(seen, default=-1) + 1) if n not in seen]
 print("result", sent, len(seen), sum(c > 1 for c in seen.values()), "missing", missing[:20])
@@ -75,6 +76,14 @@ fn newest(rig: &Rig, side: Side, direction: &str) -> String {
     unlimited[0]["spi"].as_str().unwrap().to_owned()
 }
 
+/// Packets that an outbound association has carried.
+fn carried(rig: &Rig, side: Side, spi: &str) -> u64 {
+    let list = rig.json(side, &["sa", "list"]).unwrap();
+    let mut sas = list["sas"].as_array().unwrap().iter();
+    let sa = sas.find(|sa| sa["direction"] == "out" && sa["spi"] == spi).unwrap();
+    sa["counters"]["packets"].as_u64().unwrap()
+}
+
 #[test]
 fn a_pair_is_replaced_under_load_without_a_loss() {
     let rig = protected_rig("rvl-replace", true, &[&program("python3")]).unwrap();
@@ -85,6 +94,7 @@ fn a_pair_is_replaced_under_load_without_a_loss() {
         assert!(rig.lab.host(side).run_program(longer, PATIENCE).unwrap().status.success());
     }
     let both = [numbers(&rig, alice, bob, "12"), numbers(&rig, bob, alice, "12")];
+    both.iter().for_each(|one| one.signal(libc::SIGUSR1).unwrap());
     let (a, b) = (alice.v4().to_string(), bob.v4().to_string());
     for round in 0..3 {
         let (to_bob, to_alice) = (key(), key());
@@ -130,7 +140,10 @@ fn a_pair_is_replaced_under_load_without_a_loss() {
         assert_eq!(updated["sa"]["replay_window"], 64);
         assert_eq!(updated["sa"]["lifetime"]["soft"]["packets"], 1_000_000);
         rig.ravelin(bob, &["sa", "update", to_bob_spi, "--replay-window", "8192"], "").unwrap();
-        std::thread::sleep(Duration::from_millis(1200));
+        // The new ones carry what there is, in both directions, before they are replaced in turn.
+        wait_until("traffic on the new associations", PATIENCE, || {
+            carried(&rig, alice, to_bob_spi) > 500 && carried(&rig, bob, &to_alice_spi) > 500
+        });
     }
     let done = both.map(|side| side.finish(Duration::from_secs(40)).unwrap().out());
     let figures = done.each_ref().map(|done| {
@@ -145,15 +158,10 @@ fn a_pair_is_replaced_under_load_without_a_loss() {
     assert!(done.iter().all(|done| !done.contains("not sent")), "{done:?}");
     // The old ones have gone by themselves.
     for side in [alice, bob] {
-        let deadline = netio::clock::monotonic() + PATIENCE;
-        while rig.json(side, &["sa", "list"]).unwrap()["sas"].as_array().unwrap().len() != 4 {
-            assert!(
-                netio::clock::monotonic() < deadline,
-                "{}",
-                rig.ravelin(side, &["sa", "list"], "").unwrap()
-            );
-            std::thread::sleep(Duration::from_millis(100));
-        }
+        wait_for("the end of the old associations", PATIENCE, || {
+            let list = rig.json(side, &["sa", "list"]).unwrap();
+            if list["sas"].as_array().unwrap().len() == 4 { Ok(()) } else { Err(list) }
+        });
     }
 }
 

@@ -3,7 +3,6 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
 
 use netio::lab::{Capture, CaptureOptions, Evidence, Program, Running, Side, Transport};
 use ravelin::rig::{Rig, RigOptions};
@@ -250,7 +249,8 @@ fn an_unmodified_sshd_under_the_option_and_without_it() {
     rig.lab.bob().wait_for_listener(Transport::Tcp, SSH + 1, &mut plain, PATIENCE).unwrap();
     let capture = watch(&rig);
     let session = rig.lab.alice().run_program(ssh(&other, &key, SSH + 1), PATIENCE).unwrap();
-    std::thread::sleep(Duration::from_millis(100));
+    // The last that it says of a session.
+    plain.wait_for_output("Disconnected from ", PATIENCE).unwrap();
     let log = plain.output();
     assert!(session.status.success(), "{} {log}", session.err());
     assert!(session.out().starts_with("through\n300000\n"), "{log}");

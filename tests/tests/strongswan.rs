@@ -1,14 +1,14 @@
 //! strongSwan with its own data path in user space (kernel-libipsec) as the other implementation: what two of its daemons said to
 //! each other opens here, and one of them is replaced by Ravelin while the other goes on.
 
-use netio::lab::{Capture, CaptureOptions, Evidence, Host, Lab, LabOptions, Program, Side, Transport};
+use netio::lab::{CaptureOptions, Evidence, Host, Lab, LabOptions, Program, Side, Transport};
 use netio::pcap::Reader;
 use ravelin::rig::{Rig, RigOptions};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
 use tests::strongswan::{self, Charon, Child, Proposal, inner, outer};
-use tests::{PATIENCE, Scratch, binary, program, protect_network};
+use tests::{PATIENCE, Scratch, binary, program, protect_network, wait_until};
 
 /// What both have: every cipher, every MAC. kernel-libipsec knows neither GMAC nor extended sequence numbers.
 const PROPOSALS: [Proposal; 21] = [
@@ -90,17 +90,16 @@ fn serve(host: &Host) -> netio::lab::Running {
     server
 }
 
-/// Wait until nothing is under way, so that ending a child loses no packet between the device and the wire.
-fn settle(capture: &Capture) {
-    let mut before = 0;
-    loop {
-        let now = capture.look(|wire| wire.esp).unwrap();
-        if now == before {
-            return;
-        }
-        before = now;
-        std::thread::sleep(std::time::Duration::from_millis(100));
-    }
+/// Wait until nothing is under way, so that ending a child loses no packet between the device and the wire. The client sends
+/// the first FIN and keeps its socket; the server's goes with the acknowledgement of the second one, the last packet there is.
+fn settle(server: &Host) {
+    let ours = format!(":{PORT:04X}");
+    wait_until("the end of the server's connection", PATIENCE, || {
+        let table = server.run(|| fs::read_to_string("/proc/thread-self/net/tcp")).unwrap().unwrap();
+        // Number, local address, remote address, state: all but LISTEN.
+        let mut sockets = table.lines().map(|line| line.split_ascii_whitespace().collect::<Vec<_>>());
+        !sockets.any(|socket| socket[1].ends_with(&ours) && socket[3] != "0A")
+    });
 }
 
 fn addresses(lab: &Lab) {
@@ -184,7 +183,7 @@ fn what_two_strongswans_said_opens_here() {
         keys.push_str(&receives(Side::Bob, Side::Alice, ours, &spi_in, &key_in));
         keys.push_str(&receives(Side::Alice, Side::Bob, ours, &spi_out, &key_out));
         talk(lab.alice(), Side::Bob);
-        settle(&capture);
+        settle(lab.bob());
         alice.terminate(lab.alice(), ours).unwrap();
     }
     let evidence = capture.finish().unwrap();

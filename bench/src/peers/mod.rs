@@ -16,6 +16,7 @@ pub use wireguard::WireGuard;
 
 use anyhow::{Context, ensure};
 use netio::lab::{Host, Lab, LabOptions, Program, Side};
+use std::any::Any;
 use std::fs;
 use std::net::Ipv4Addr;
 use std::os::unix::fs::DirBuilderExt;
@@ -79,6 +80,37 @@ impl Link for Plain {
     }
 }
 
+/// Two programs, one on each host, that carry packets between them in user space.
+pub struct Carried {
+    pids: [u32; 2],
+    target: Ipv4Addr,
+    /// The programs, and what is to go behind them. The hosts go last.
+    _kept: Box<dyn Any>,
+    lab: Lab,
+}
+
+impl Link for Carried {
+    fn lab(&self) -> &Lab {
+        &self.lab
+    }
+
+    fn target(&self) -> Ipv4Addr {
+        self.target
+    }
+
+    fn carriers(&self) -> Option<[u32; 2]> {
+        Some(self.pids)
+    }
+}
+
+/// A host's address inside, where the peer has no choice of its own.
+fn inner(side: Side) -> Ipv4Addr {
+    match side {
+        Side::Alice => Ipv4Addr::new(10, 9, 0, 1),
+        Side::Bob => Ipv4Addr::new(10, 9, 0, 2),
+    }
+}
+
 /// Two hosts for a peer; what an earlier run left of it is removed first.
 fn lab(name: &str) -> anyhow::Result<Lab> {
     Ok(Lab::build(&LabOptions { name: format!("rvl-peer-{name}"), segmentation: true })?)
@@ -98,22 +130,16 @@ fn run(host: &Host, program: &Path, args: &[&str]) -> anyhow::Result<String> {
 }
 
 /// Look again and again until it is so.
-fn wait(what: &str, mut done: impl FnMut() -> anyhow::Result<bool>) -> anyhow::Result<()> {
-    let deadline = netio::clock::monotonic() + PATIENCE;
-    while !done()? {
-        ensure!(netio::clock::monotonic() < deadline, "{what}: not within {PATIENCE:?}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    Ok(())
+fn wait(what: &str, done: impl FnMut() -> anyhow::Result<bool>) -> anyhow::Result<()> {
+    tests::try_wait_until(what, PATIENCE, done)
 }
 
 /// Bob's address answers alice.
 fn wait_for_answer(lab: &Lab, target: Ipv4Addr) -> anyhow::Result<()> {
-    let ping = |_| {
+    wait(&format!("an answer of {target}"), || {
         let args = ["-n", "-c", "1", "-W", "1", &target.to_string()];
         Ok(lab.alice().run_program(Program::new("ping").args(args), PATIENCE)?.status.success())
-    };
-    wait(&format!("an answer of {target}"), || ping(()))
+    })
 }
 
 /// A folder for keys and settings of a peer, for root alone; goes with this value.

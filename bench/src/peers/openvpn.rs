@@ -1,24 +1,19 @@
 //! OpenVPN in user space, without its kernel half: TLS between two certificates that each know the other's fingerprint.
 
 use super::install::debian;
-use super::{INNER_MTU, Link, Scratch, lab, run, wait_for_answer};
+use super::{Carried, INNER_MTU, Scratch, inner, lab, run, wait_for_answer};
 use anyhow::Context;
-use netio::lab::{Lab, Program, Running, Side};
-use std::net::Ipv4Addr;
+use netio::lab::{Program, Running, Side};
 
-/// A running pair.
-pub struct OpenVpn {
-    carriers: [Running; 2],
-    lab: Lab,
-    _scratch: Scratch,
-}
+/// OpenVPN.
+pub struct OpenVpn;
 
 impl OpenVpn {
     /// Start both with this data cipher.
     ///
     /// # Errors
     /// If a program is missing or they do not reach each other.
-    pub fn build(name: &str, cipher: &str) -> anyhow::Result<OpenVpn> {
+    pub fn build(name: &str, cipher: &str) -> anyhow::Result<Carried> {
         let program = debian("openvpn", "openvpn")?;
         let openssl = debian("openssl", "openssl")?;
         let lab = lab(name)?;
@@ -54,27 +49,7 @@ impl OpenVpn {
         let carriers = [start(Side::Alice, Side::Bob)?, start(Side::Bob, Side::Alice)?];
         let answer = wait_for_answer(&lab, inner(Side::Bob));
         answer.with_context(|| carriers.each_ref().map(Running::output).concat())?;
-        Ok(OpenVpn { carriers, lab, _scratch: scratch })
-    }
-}
-
-impl Link for OpenVpn {
-    fn lab(&self) -> &Lab {
-        &self.lab
-    }
-
-    fn target(&self) -> Ipv4Addr {
-        inner(Side::Bob)
-    }
-
-    fn carriers(&self) -> Option<[u32; 2]> {
-        Some(self.carriers.each_ref().map(Running::pid))
-    }
-}
-
-fn inner(side: Side) -> Ipv4Addr {
-    match side {
-        Side::Alice => Ipv4Addr::new(10, 9, 0, 1),
-        Side::Bob => Ipv4Addr::new(10, 9, 0, 2),
+        let pids = carriers.each_ref().map(Running::pid);
+        Ok(Carried { pids, target: inner(Side::Bob), _kept: Box::new((carriers, scratch)), lab })
     }
 }

@@ -2,27 +2,22 @@
 //! octets: larger ones it does not read from its device, whatever MTU that is given.
 
 use super::install::debian;
-use super::{Link, Scratch, ip, lab, wait_for_answer};
-use netio::lab::{Lab, Side};
-use std::net::Ipv4Addr;
+use super::{Carried, Scratch, ip, lab, wait_for_answer};
+use netio::lab::Side;
 use tests::strongswan::{Charon, Proposal, add_inner, inner};
 
 /// Packets that may wait at its device: more than the default of 500, which loses more.
 const QUEUE: usize = 2000;
 
-/// A running pair.
-pub struct Swan {
-    charons: [Charon; 2],
-    lab: Lab,
-    _scratch: Scratch,
-}
+/// strongSwan.
+pub struct Swan;
 
 impl Swan {
     /// Start both daemons and let them negotiate a child of this suite. `name` names the hosts.
     ///
     /// # Errors
     /// If a program is missing or the negotiation fails.
-    pub fn build(name: &str, proposal: Proposal) -> anyhow::Result<Swan> {
+    pub fn build(name: &str, proposal: Proposal) -> anyhow::Result<Carried> {
         debian("charon-systemd", "charon-systemd")?;
         debian("swanctl", "strongswan-swanctl")?;
         let lab = lab(name)?;
@@ -38,20 +33,7 @@ impl Swan {
             ip(lab.host(side), &format!("link set ipsec0 txqueuelen {QUEUE}"))?;
         }
         wait_for_answer(&lab, inner(Side::Bob))?;
-        Ok(Swan { charons: [alice, bob], lab, _scratch: scratch })
-    }
-}
-
-impl Link for Swan {
-    fn lab(&self) -> &Lab {
-        &self.lab
-    }
-
-    fn target(&self) -> Ipv4Addr {
-        inner(Side::Bob)
-    }
-
-    fn carriers(&self) -> Option<[u32; 2]> {
-        Some(self.charons.each_ref().map(Charon::pid))
+        let pids = [alice.pid(), bob.pid()];
+        Ok(Carried { pids, target: inner(Side::Bob), _kept: Box::new((alice, bob, scratch)), lab })
     }
 }

@@ -1,20 +1,15 @@
 //! WireGuard in user space: any program that makes the device that it is given the name of, and is set up by `wg`.
 
-use super::{INNER_MTU, Link, PATIENCE, Scratch, ip, lab, run, wait, wait_for_answer};
+use super::{Carried, INNER_MTU, PATIENCE, Scratch, inner, ip, lab, run, wait, wait_for_answer};
 use crate::peers::install::debian;
-use netio::lab::{Lab, Program, Running, Side};
+use netio::lab::{Program, Running, Side};
 use std::fs;
-use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
 const PORT: u16 = 51820;
 
-/// A running pair.
-pub struct WireGuard {
-    carriers: [Running; 2],
-    lab: Lab,
-    _devices: [Device; 2],
-}
+/// WireGuard.
+pub struct WireGuard;
 
 /// A device's name is also that of a socket in a folder that all namespaces share.
 struct Device(String);
@@ -24,7 +19,7 @@ impl WireGuard {
     ///
     /// # Errors
     /// If a program is missing, ends, or does not answer.
-    pub fn build(name: &str, program: &Path, args: &[&str]) -> anyhow::Result<WireGuard> {
+    pub fn build(name: &str, program: &Path, args: &[&str]) -> anyhow::Result<Carried> {
         let wg = debian("wg", "wireguard-tools")?;
         let lab = lab(name)?;
         let scratch = Scratch::new(name)?;
@@ -62,28 +57,8 @@ impl WireGuard {
             ip(host, &format!("link set {device} mtu {INNER_MTU} up"))?;
         }
         wait_for_answer(&lab, inner(Side::Bob))?;
-        Ok(WireGuard { carriers, lab, _devices: devices })
-    }
-}
-
-impl Link for WireGuard {
-    fn lab(&self) -> &Lab {
-        &self.lab
-    }
-
-    fn target(&self) -> Ipv4Addr {
-        inner(Side::Bob)
-    }
-
-    fn carriers(&self) -> Option<[u32; 2]> {
-        Some(self.carriers.each_ref().map(Running::pid))
-    }
-}
-
-fn inner(side: Side) -> Ipv4Addr {
-    match side {
-        Side::Alice => Ipv4Addr::new(10, 9, 0, 1),
-        Side::Bob => Ipv4Addr::new(10, 9, 0, 2),
+        let pids = carriers.each_ref().map(Running::pid);
+        Ok(Carried { pids, target: inner(Side::Bob), _kept: Box::new((carriers, devices)), lab })
     }
 }
 

@@ -101,6 +101,9 @@ pub struct Headers {
     /// `"copy"` or a value; 64 if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hop_limit: Option<WordOr<u8>>,
+    /// `after` (default): what does not fit is carried whole in an outer packet that is fragmented; `before`: it is cut first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fragment: Option<String>,
 }
 
 /// Where an association is in its life.

@@ -33,6 +33,7 @@ impl Plane {
     pub fn audit(&self, asker: Asker, action: &str, detail: String) {
         let Asker { uid, pid } = asker;
         tracing::warn!(target: TARGET, uid, pid = pid.unwrap_or(0), action, "audit: {detail}");
+        self.auditor.action(action, uid, pid, &detail);
         self.hub.tell(Event::Audit(Audit { action: action.to_owned(), uid, pid, detail }));
     }
 }

@@ -26,6 +26,7 @@ static LOG: OnceLock<Log> = OnceLock::new();
 
 struct Log {
     handle: reload::Handle<EnvFilter, Registry>,
+    /// As it was asked for at the start, by `RAVELIN_LOG` perhaps: that may name what [`checked`] does not know.
     default: String,
     now: Mutex<Now>,
 }
@@ -77,7 +78,8 @@ impl Log {
 
     fn set(&self, filter: &str, until: Option<Instant>) -> Result<u64, Refused> {
         let failed = |error: &dyn std::fmt::Display| Refused::new(Fault::Failed, format!("the log: {error}"));
-        let directives = EnvFilter::try_new(directives(filter)).map_err(|error| failed(&error))?;
+        let text = if filter == self.default { audited(filter) } else { directives(filter) };
+        let directives = EnvFilter::try_new(text).map_err(|error| failed(&error))?;
         self.handle.reload(directives).map_err(|error| failed(&error))?;
         let mut now = self.now();
         (now.filter, now.until) = (filter.to_owned(), until);

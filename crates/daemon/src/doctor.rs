@@ -1,6 +1,8 @@
 //! `ravelin doctor`: what the daemon needs from the host, each point tried, each failure with its remedy. `run` makes the same
 //! checks and refuses to start where one fails.
 
+mod outer;
+
 use api::{Check, CheckState};
 
 use crate::config::Config;
@@ -26,7 +28,9 @@ pub fn checks(config: Option<&Config>) -> Vec<Check> {
     out.push(settings());
     out.push(locked_memory());
     if let Some(config) = config {
+        out.push(outer::pins(config));
         out.push(uplinks(config));
+        out.extend(outer::io(config));
         out.extend(crate::gateway::checks(config));
     }
     out

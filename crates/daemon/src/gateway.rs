@@ -4,9 +4,11 @@
 //! half, and the spans of peers whose packets it lets pass without the engine, since every rule that could decide otherwise is
 //! for other addresses.
 
+mod first;
+
+pub use first::{HandedRules, first_rules};
+
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::Read;
 use std::net::{IpAddr, Ipv6Addr};
 
 use api::{Check, CheckState};
@@ -21,7 +23,6 @@ use wire::stage::{Admitted, Selected};
 use wire::{Buf, DropReason, Meta, Packet, Prefix, Train, fragment, icmp, ipv6, protocol, record};
 
 use crate::config::{Config, GatewayConfig};
-use crate::import::{self, Ends, What};
 use crate::plane::{self, Device, Plane};
 use crate::refused::{Fault, Refused};
 use crate::rules::RuleBook;
@@ -44,6 +45,9 @@ pub enum GatewayError {
         /// What is wrong.
         text: String,
     },
+    /// What the daemon before gave.
+    #[error("the rules handed over: {0}")]
+    Handed(String),
 }
 
 /// The inside interfaces of this network namespace.
@@ -65,54 +69,11 @@ fn among(gateway: &GatewayConfig, all: &[Link]) -> Result<Vec<Device>, GatewayEr
         .collect()
 }
 
-/// The rules that are in force from the start: those handed over, else those of the file.
-///
-/// # Errors
-/// If the file cannot be read, or a line of it is wrong.
-pub fn first_rules(config: &Config, handed_over: Option<RuleBook>) -> Result<RuleBook, GatewayError> {
-    let mut book = match (handed_over, &config.gateway) {
-        (Some(book), _) => book,
-        (None, Some(GatewayConfig { rules: Some(file), .. })) => {
-            let fault = |text: String| GatewayError::Rules { file: file.display().to_string(), text };
-            let mut text = String::new();
-            let read = File::open(file).and_then(|f| f.take(import::MAX_FILE).read_to_string(&mut text));
-            read.map_err(|error| fault(error.to_string()))?;
-            rules_of(&text).map_err(|(line, text)| GatewayError::Rules {
-                file: format!("{}:{line}", file.display()),
-                text,
-            })?
-        }
-        (None, _) => RuleBook::default(),
-    };
-    book.set_bypass_the_rest(config.gateway.as_ref().is_some_and(|gateway| gateway.bypass_the_rest));
-    Ok(book)
-}
-
-/// The rules of a text, or the first line that is wrong.
-fn rules_of(text: &str) -> Result<RuleBook, (usize, String)> {
-    let mut book = RuleBook::default();
-    let entries = import::read(text, Ends::Both).map_err(|error| (error.line, error.text))?;
-    for entry in entries {
-        match entry.what {
-            What::Rule(rule) => {
-                book.add(&rule).map_err(|refused| (entry.line, refused.to_string()))?;
-            }
-            What::FlushRules => book.clear(),
-            What::Sa(_) | What::FlushSas => {
-                let text = "security associations are not configured in a file; install them in the running daemon \
-                            with `ravelin sa add` or `ravelin import`";
-                return Err((entry.line, text.to_owned()));
-            }
-        }
-    }
-    Ok(book)
-}
-
 /// The largest packet that every network behind this host takes.
 ///
 /// # Errors
 /// If the kernel does not say.
-pub fn inside_mtu(insides: &[Device]) -> netio::Result<usize> {
+fn inside_mtu(insides: &[Device]) -> netio::Result<usize> {
     let all = if insides.is_empty() { Vec::new() } else { Links::open()?.list()? };
     let inside = |link: &&Link| insides.iter().any(|device| device.index == link.index);
     let least = all.iter().filter(inside).map(|link| link.mtu as usize).min();
@@ -129,6 +90,39 @@ pub struct Cutter {
     own: Vec<Ipv6Addr>,
     next_id: u32,
     piece: Option<Buf>,
+}
+
+/// The largest packets that leave in one piece, for answers to those that are larger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mtus {
+    /// Outside, bare.
+    pub raw: usize,
+    /// To every network behind this host.
+    pub inside: usize,
+}
+
+impl Mtus {
+    /// Of the path, if it is known, and of the inside interfaces; zero: there are none.
+    pub fn new(path: Option<u16>, inside: usize) -> Mtus {
+        Mtus {
+            raw: path.map_or(1500, usize::from),
+            inside: if inside == 0 { usize::from(u16::MAX) } else { inside },
+        }
+    }
+
+    /// As the inside interfaces are.
+    ///
+    /// # Errors
+    /// If the kernel does not say.
+    pub fn of(path: Option<u16>, insides: &[Device]) -> netio::Result<Mtus> {
+        Ok(Mtus::new(path, inside_mtu(insides)?))
+    }
+}
+
+impl Default for Mtus {
+    fn default() -> Mtus {
+        Mtus::new(None, 0)
+    }
 }
 
 /// What a [`Cutter`] has to know of the host.
@@ -211,17 +205,13 @@ impl Cutter {
 
 /// The answer to a forwarded packet that passes in clear and does not fit its way, with its mark: the kernel, which would
 /// have given it, did not see where the packet went.
-pub fn too_big(
-    packet: &Packet<Selected>,
-    uplink_mtu: usize,
-    inside_mtu: usize,
-) -> Option<(Packet<Admitted>, u32)> {
+pub fn too_big(packet: &Packet<Selected>, mtus: Mtus) -> Option<(Packet<Admitted>, u32)> {
     let meta = &packet.meta;
     if meta.mark & (record::STAMPED | record::PROOF | record::FORWARDED) != record::FORWARDED {
         return None;
     }
     let headers = Headers::parse(packet.bytes()).ok()?;
-    let mtu = if meta.mark & record::ARRIVED == 0 { uplink_mtu } else { inside_mtu };
+    let mtu = if meta.mark & record::ARRIVED == 0 { mtus.raw } else { mtus.inside };
     let error = icmp::too_big(packet.bytes(), &headers, mtu)?;
     let mark = record::PROOF;
     Some((Packet::made_for_host(error, Meta { received: meta.received, mark, ..Meta::default() }), mark))
@@ -319,18 +309,26 @@ impl Plane {
     }
 
     /// Both, for rules that the engine has already.
+    ///
+    /// # Errors
+    /// If the kernel half may let more pass than they do.
     pub(crate) fn put_first_spans(&self) -> Result<(), Refused> {
         self.narrow_spans(&self.rules)?;
-        self.set_spans()
+        if let Err(refused) = self.set_spans() {
+            tracing::warn!("what the rules bypass by address alone goes through the engine: {refused}");
+        }
+        Ok(())
     }
 
-    /// Tell the inbound thread of addresses and devices that changed.
+    /// Tell the data threads of addresses and devices that changed.
     pub(crate) async fn follow_surroundings(&mut self) -> Result<(), Refused> {
-        if self.config.gateway.is_none() {
-            return Ok(());
-        }
         let failed = |error: netio::Error| Refused::new(Fault::Failed, error.to_string());
         let now = Surroundings::look(&self.insides).map_err(failed)?;
+        let mtus = Mtus::new(self.path_mtu, now.mtu);
+        if mtus != self.mtus {
+            self.outbound.ask(move |half| half.mtus = mtus).await?;
+            self.mtus = mtus;
+        }
         if now != self.surroundings {
             self.surroundings = now.clone();
             let id = netio::random::number().map_err(|e| Refused::new(Fault::Failed, e.to_string()))?;
@@ -350,8 +348,6 @@ impl Plane {
             inside: gateway.inside.iter().filter(|n| all.iter().any(|l| l.name == **n)).cloned().collect(),
             ..gateway.clone()
         };
-        let missing: Vec<&str> =
-            gateway.inside.iter().filter(|n| !there.inside.contains(n)).map(String::as_str).collect();
         let devices = among(&there, &all).unwrap_or_default();
         if devices != self.insides {
             let indices: Vec<u32> = devices.iter().map(|device| device.index).collect();
@@ -362,16 +358,46 @@ impl Plane {
             tracing::info!("inside interfaces: {}", names.join(", "));
             self.insides = devices;
         }
-        if !missing.is_empty() {
-            return Some(format!("there is no interface {}, which [gateway] names", missing.join(", ")));
+        fault(&self.config, &all)
+    }
+
+    /// What keeps this host from being the gateway that it is to be, as it is now.
+    pub(crate) fn gateway_fault(&self) -> Option<String> {
+        self.config.gateway.as_ref()?;
+        match Links::open().and_then(|mut links| links.list()) {
+            Ok(all) => fault(&self.config, &all),
+            Err(error) => Some(error.to_string()),
         }
-        forwarding().err()
     }
 }
 
-/// What the kernel forwards, and whether that is both families; or that it forwards nothing.
-fn forwarding() -> Result<(&'static str, bool), String> {
-    let on = |name| netio::sysctl::get(name).map(|value| value != "0");
+/// The first thing that is wrong with the inside interfaces or with forwarding.
+fn fault(config: &Config, all: &[Link]) -> Option<String> {
+    let gateway = config.gateway.as_ref()?;
+    let is_missing = |name: &&str| !all.iter().any(|link| link.name == *name);
+    let missing: Vec<&str> = gateway.inside.iter().map(String::as_str).filter(is_missing).collect();
+    if !missing.is_empty() {
+        return Some(format!("there is no interface {}, which [gateway] names", missing.join(", ")));
+    }
+    forwarding(config).err()
+}
+
+/// What the kernel forwards, and whether that is both families; or that it forwards nothing, or not what comes by a device of the
+/// gateway's. IPv6 has one switch for all.
+fn forwarding(config: &Config) -> Result<(&'static str, bool), String> {
+    let on = |name: &str| netio::sysctl::get(name).map(|value| value != "0");
+    let uplinks = crate::uplinks::present(config).unwrap_or_default();
+    let inside = config.gateway.iter().flat_map(|gateway| &gateway.inside);
+    for name in uplinks.iter().map(|uplink| &uplink.name).chain(inside).chain([&config.tun.name]) {
+        // The TUN comes later, and what is missing is said elsewhere.
+        if on("net/ipv4/ip_forward").unwrap_or(false)
+            && on(&format!("net/ipv4/conf/{name}/forwarding")).is_ok_and(|on| !on)
+        {
+            return Err(format!(
+                "what comes by {name} is not forwarded (net.ipv4.conf.{name}.forwarding is 0)"
+            ));
+        }
+    }
     match (on("net/ipv4/ip_forward"), on("net/ipv6/conf/all/forwarding")) {
         (Ok(true), Ok(true)) => Ok(("IPv4 and IPv6 are forwarded", true)),
         (Ok(true), Ok(false)) => Ok(("IPv4 is forwarded, IPv6 is not", false)),
@@ -408,8 +434,8 @@ pub(crate) fn checks(config: &Config) -> Vec<Check> {
         ),
         graded(
             "gateway: forwarding",
-            forwarding().map(|(found, whole)| (found.to_owned(), whole)),
-            "sysctl -w net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1",
+            forwarding(config).map(|(found, whole)| (found.to_owned(), whole)),
+            "sysctl -w net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1, or the one that it names",
         ),
         check(
             "gateway: rp_filter",

@@ -20,6 +20,7 @@ use sadb::setkey::{
 };
 use sadb::spd::PortRange;
 
+use crate::config::without_keys;
 use bundles::Bundles;
 
 /// The longest file that is read.
@@ -69,8 +70,9 @@ pub struct ImportError {
     pub text: String,
 }
 
+/// Long digits that the text quotes could be a key in a wrong place.
 fn at(line: impl TryInto<usize>, text: impl Into<String>) -> ImportError {
-    ImportError { line: line.try_into().unwrap_or(usize::MAX), text: text.into() }
+    ImportError { line: line.try_into().unwrap_or(usize::MAX), text: without_keys(&text.into()) }
 }
 
 /// A line of JSON that is a rule.
@@ -458,6 +460,15 @@ mod tests {
                 Ok(entries) => assert_eq!((line, rules(&entries)[1].bundle[0].as_str()), (0, "0x00001003")),
                 Err(error) => assert!(error.line == line && error.text.contains(part), "{error}\n{text}"),
             }
+        }
+    }
+
+    #[test]
+    fn a_key_in_the_place_of_a_rule_is_not_repeated() {
+        let key = "000102030405060708090a0b0c0d0e0f10111213";
+        for text in [format!("{{\"rule\":\"{key}\"}}"), format!("{{\"rule\":{{\"{key}\":1}}}}")] {
+            let error = read(&text, Ends::Both).unwrap_err();
+            assert!(error.text.contains("not a rule") && !error.text.contains(&key[..20]), "{error}");
         }
     }
 

@@ -8,6 +8,7 @@
 
 pub mod associations;
 mod audit;
+mod audit_log;
 mod capture;
 pub mod config;
 pub mod control;
@@ -35,3 +36,4 @@ mod serve;
 pub mod start;
 mod statistics;
 pub mod uplinks;
+mod users;

@@ -4,20 +4,23 @@
 //! half, answers. It owns no packet and is never waited for by one.
 
 mod changes;
+mod live;
 mod rules;
 
 pub use changes::Which;
+pub use live::LivePeers;
+pub(crate) use live::served;
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use api::{Direction, PolicyReload, SaAdd, SaInfo};
 use sadb::sa::Padding;
 use sadb::{InboundSa, OutboundSa, Spi};
 use tokio::sync::{MappedMutexGuard, Mutex, MutexGuard};
-use wire::{Prefix, Time};
+use wire::Time;
 
 use crate::associations::{self, Defaults, SaView};
+use crate::audit_log::Auditor;
 use crate::capture::Desk;
 use crate::config::Config;
 use crate::datapath::{Handle, InboundHalf, OutboundHalf, Unanswered};
@@ -67,14 +70,22 @@ pub struct Plane {
     pub uplinks: Vec<Device>,
     /// Interfaces of networks behind this host.
     pub insides: Vec<Device>,
+    /// Uplinks whose frames are taken, as they were at the start; `None`: the kernel's sockets are used.
+    pub framed: Option<Vec<Device>>,
     /// What the inbound thread knows of them.
     pub(crate) surroundings: gateway::Surroundings,
+    /// What the outbound thread knows of them.
+    pub(crate) mtus: gateway::Mtus,
+    /// Peers that inbound associations serve.
+    pub live: LivePeers,
     /// The rules of the SPD.
     pub rules: RuleBook,
     /// The MTU for associations that name none.
     pub path_mtu: Option<u16>,
     /// Who hears of events.
     pub hub: Hub,
+    /// The audit log.
+    pub auditor: Auditor,
     /// Captures that run, and the last that ended.
     pub captures: Arc<Desk>,
     /// SPIs that were promised to key managers, and until when.
@@ -122,8 +133,12 @@ impl Plane {
             let _ = self.inbound.ask(move |half| half.engine.release_spi(spi)).await;
         }
         let view = added?;
-        self.refresh_live_sas().await?;
-        Ok(view.named(|id| self.policy.app_name(id)))
+        let peers = view.peers();
+        let sa = view.named(|id| self.policy.app_name(id));
+        if sa.direction == Direction::In {
+            self.begin_live(&sa, peers)?;
+        }
+        Ok(sa)
     }
 
     async fn allocate_spi(&self) -> Result<Spi, Refused> {
@@ -228,31 +243,17 @@ impl Plane {
     /// # Errors
     /// If a data thread does not answer.
     pub async fn sas(&self) -> Result<Vec<SaInfo>, Refused> {
-        let mut views = self.inbound_views().await?;
-        views.extend(self.outbound_views().await?);
+        let now = netio::clock::monotonic();
+        let mut views: Vec<SaView> =
+            self.inbound.ask(|half| half.engine.sad().list().map(SaView::inbound).collect()).await?;
+        let outbound = self.outbound.ask(move |half| {
+            half.engine.sad().list().map(|(_, sa)| SaView::outbound(sa, now)).collect::<Vec<_>>()
+        });
+        views.extend(outbound.await?);
         let mut infos: Vec<SaInfo> =
             views.into_iter().map(|view| view.named(|id| self.policy.app_name(id))).collect();
         infos.sort_by_key(|sa| (sa.direction, sa.spi, sa.remote));
         Ok(infos)
-    }
-
-    /// The inbound associations.
-    ///
-    /// # Errors
-    /// If the thread does not answer.
-    pub async fn inbound_views(&self) -> Result<Vec<SaView>, Unanswered> {
-        self.inbound.ask(|half| half.engine.sad().list().map(SaView::inbound).collect()).await
-    }
-
-    /// The outbound associations.
-    ///
-    /// # Errors
-    /// If the thread does not answer.
-    pub async fn outbound_views(&self) -> Result<Vec<SaView>, Unanswered> {
-        let now = netio::clock::monotonic();
-        self.outbound
-            .ask(move |half| half.engine.sad().list().map(|(_, sa)| SaView::outbound(sa, now)).collect())
-            .await
     }
 
     /// Delete the association with this SPI; what else names it is needed where several have it.
@@ -263,30 +264,15 @@ impl Plane {
         let sa = self.find_sa(spi, which).await?;
         let (name, remote) = (changes::name_of(&sa), sa.remote);
         match sa.direction {
-            Direction::In => self.inbound.ask(move |half| half.engine.remove_sa(name).map(drop)).await??,
+            Direction::In => {
+                self.inbound.ask(move |half| half.engine.remove_sa(name).map(drop)).await??;
+                self.end_live(&sa).await?;
+            }
             Direction::Out => {
                 self.outbound.ask(move |half| half.engine.remove_sa(name.spi, remote).map(drop)).await??
             }
         }
-        self.refresh_live_sas().await?;
         Ok(sa)
-    }
-
-    pub(crate) async fn refresh_live_sas(&self) -> Result<(), Refused> {
-        let peers: Vec<Prefix> = self.inbound_views().await?.iter().map(SaView::peers).collect();
-        self.set_live_sas(peers)
-    }
-
-    /// Tell the kernel half which peers have inbound associations: *optional* is sticky for them.
-    ///
-    /// # Errors
-    /// If it does not take them.
-    pub fn set_live_sas(&self, peers: impl IntoIterator<Item = Prefix>) -> Result<(), Refused> {
-        let peers: Vec<Prefix> = BTreeSet::from_iter(peers).into_iter().collect();
-        match &self.monitor {
-            Some(monitor) => monitor.get().set_live_sas(&peers).map_err(|error| kernel(&error)),
-            None => Ok(()),
-        }
     }
 
     /// Read the policy file again and put it in force; a file that cannot be read changes nothing, a broken block keeps its

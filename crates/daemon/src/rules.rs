@@ -17,6 +17,7 @@ use sadb::spd::Level;
 use wire::Services;
 
 use crate::refused::{Fault, Refused};
+use crate::users;
 
 /// The longest name of a rule.
 const LONGEST_NAME: usize = 64;
@@ -69,6 +70,7 @@ impl RuleBook {
         }
         let place = self.place(request.place.as_deref())?;
         let rule = Rule { label: name.clone(), ..rule(key, request)? };
+        users::check(&rule)?;
         self.table.add(place, rule).map_err(|error| refused(&error))?;
         self.names.insert(name.clone(), key);
         self.next += 1;
@@ -200,18 +202,13 @@ impl RuleBook {
         self.table.list().map(document).collect()
     }
 
-    /// The rules that these octets describe, as [`RuleBook::documents`] in JSON.
+    /// The rules that [`RuleBook::documents`] told of.
     ///
     /// # Errors
-    /// If they do not.
-    pub fn from_json(octets: &[u8]) -> Result<RuleBook, Refused> {
-        let documents: Vec<SpdAdd> = match octets {
-            [] => Vec::new(),
-            octets => serde_json::from_slice(octets)
-                .map_err(|error| Refused::new(Fault::Failed, format!("the rules handed over: {error}")))?,
-        };
+    /// What is wrong with one.
+    pub fn of(documents: &[SpdAdd]) -> Result<RuleBook, Refused> {
         let mut book = RuleBook::default();
-        for document in &documents {
+        for document in documents {
             book.add(document)?;
         }
         Ok(book)
@@ -373,15 +370,12 @@ mod tests {
         assert_eq!(order(&book), ["a", "b", "f", "c", "d", "e"]);
         let unnamed = SpdAdd { name: None, ..request("x", "last") };
         assert_eq!(book.add(&unnamed).unwrap(), "rule-7");
-        let json = serde_json::to_vec(&book.documents()).unwrap();
-        let again = RuleBook::from_json(&json).unwrap();
+        let again = RuleBook::of(&book.documents()).unwrap();
         assert_eq!(again.documents(), book.documents());
         assert_eq!(again.documents()[0].bundle[0], "esp/tunnel/192.0.2.1-192.0.2.2");
         book.remove("f").unwrap();
         assert_eq!(order(&book).len(), 6);
         assert_eq!(book.remove("f").unwrap_err().fault, Fault::NotFound);
-        assert_eq!(RuleBook::from_json(b"").unwrap().documents(), []);
-        assert!(RuleBook::from_json(b"[1]").is_err());
     }
 
     #[test]

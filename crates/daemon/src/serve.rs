@@ -11,7 +11,7 @@ use tokio::time::{Interval, MissedTickBehavior, interval, timeout};
 use crate::enc::Enc;
 use crate::handover::Giving;
 use crate::plane::{Plane, Shared};
-use crate::start::{Daemon, Held, RunError, hand_over, own_request};
+use crate::start::{Daemon, Held, RunError, hand_over, own_request, path_mtu};
 use crate::{control, detach, host, uplinks};
 
 /// How often refusals are logged and news of devices are read.
@@ -63,17 +63,15 @@ pub(crate) async fn serve(daemon: Daemon) -> Result<(), RunError> {
             () = upkeep.tick() => if let Ok(mut plane) = plane.get().await {
                 upkeep.look(&mut plane);
                 if let Err(refused) = plane.follow_surroundings().await {
-                    tracing::debug!("the inbound thread does not hear of new addresses: {refused}");
+                    tracing::debug!("the data threads do not hear of new addresses and devices: {refused}");
                 }
                 plane.expire_promises(netio::clock::monotonic()).await;
             },
-            Some(event) = held.told.next() => if let Ok(plane) = plane.get().await {
-                plane.announce_lost(held.told.take_lost());
+            Some(event) = held.told.next() => if let Ok(mut plane) = plane.get().await {
+                let lost = held.told.take_lost();
+                plane.announce_lost(lost);
                 plane.announce(&event).await;
-                let gone = matches!(&event, engine::Event::Expire(e) if e.state == sadb::sa::LifeState::Dead);
-                if gone && let Err(refused) = plane.refresh_live_sas().await {
-                    tracing::warn!("the kernel half was not told of an association that ended: {refused}");
-                }
+                follow_end(&mut plane, &event, lost > 0).await;
             },
         }
     };
@@ -85,6 +83,22 @@ pub(crate) async fn serve(daemon: Daemon) -> Result<(), RunError> {
         tracing::debug!("a client of the control API was left without an answer");
     }
     finish(end, plane, held).await
+}
+
+/// An association that has ended serves its peers no more; where events were lost, others may have ended too.
+async fn follow_end(plane: &mut Plane, event: &engine::Event, lost: bool) {
+    let ended = match event {
+        _ if lost => plane.refresh_live_sas().await,
+        engine::Event::Expire(end)
+            if end.state == sadb::sa::LifeState::Dead && end.direction == sadb::Direction::Inbound =>
+        {
+            plane.end_live_of((end.spi, end.remote)).await
+        }
+        _ => Ok(()),
+    };
+    if let Err(refused) = ended {
+        tracing::warn!("the kernel half was not told of an association that ended: {refused}");
+    }
 }
 
 async fn finish(end: End, plane: Plane, held: Held) -> Result<(), RunError> {
@@ -254,6 +268,8 @@ fn follow_uplinks(plane: &mut Plane) -> Option<String> {
         Ok(chosen) => chosen,
         Err(error) => return Some(error.to_string()),
     };
+    // For associations to come; a device's MTU may change without anything else.
+    plane.path_mtu = path_mtu(&plane.config, &chosen);
     let devices: Vec<_> = chosen.iter().map(uplinks::Uplink::device).collect();
     if devices == plane.uplinks {
         return None;

@@ -23,17 +23,18 @@ use sadb::{InboundSa, OutboundSa};
 use sockmon::Sockmon;
 use tokio::sync::oneshot;
 
-use crate::config::Config;
+use crate::audit_log::Auditor;
+use crate::config::{Config, OuterIo};
 use crate::control::socket::{self, Lock, SocketError};
 use crate::datapath::{self, InboundHalf, InboundThread, OutboundHalf, OutboundThread, Told};
 use crate::events::Hub;
+use crate::gateway::HandedRules;
 use crate::handover::{self, Taken};
 use crate::host::{self, Record};
 use crate::keys::{Keys, KeysError};
 use crate::monitor::Monitor;
-use crate::plane::{Device, Plane};
+use crate::plane::{self, Device, LivePeers, Plane};
 use crate::policy_store::{self, Candidate, PolicyStore};
-use crate::rules::RuleBook;
 use crate::uplinks::{self, Uplink};
 use crate::{detach, doctor, gateway, harden, serve};
 
@@ -207,6 +208,11 @@ fn bring_up(
 ) -> Result<Daemon, RunError> {
     let Ready { uplinks, store, mut candidate, lock, taken, before } = ready;
     let run_dir = config.run_dir();
+    // A file that is asked for and cannot be had is told before anything is changed; later it stops nobody.
+    let auditor = Auditor::start(config.audit.as_ref()).map_err(|source| {
+        let file = config.audit.as_ref().map_or(Path::new(""), |audit| &audit.file);
+        RunError::Unfit(format!("the audit log {}: {source}; name another file in [audit]", file.display()))
+    })?;
     let control = socket::bind(&config.control_socket)?;
     let handover = socket::bind(&handover::socket(&run_dir))?;
 
@@ -232,23 +238,29 @@ fn bring_up(
     host::apply_settings()?;
 
     let insides = gateway::insides(&config)?;
+    let handed = state.as_ref().map(|state| HandedRules::read(&state.rules)).transpose()?;
+    let rules = gateway::first_rules(&config, handed.as_ref())?;
     let monitor = Sockmon::attach(&sockmon::Options {
         uplinks: uplinks.iter().map(|u| u.index).collect(),
         insides: insides.iter().map(|inside| inside.index).collect(),
+        spans: if config.gateway.is_some() { gateway::spans(&rules.in_order()) } else { Vec::new() },
         ..sockmon::Options::new(&config.instance, parent, exempt.path().to_owned(), tun.index())
     })?;
     // Sockets that an earlier daemon stamped keep a policy, in the engine too.
     let (executables, _) = policy_store::executables(&candidate.compiled);
     candidate.follow(&monitor.moved(&policy_store::paths(&executables))?);
-    let handed_over = state.as_ref().map(|state| RuleBook::from_json(&state.rules)).transpose()?;
-    let rules = gateway::first_rules(&config, handed_over)?;
     let (mut out_half, mut in_half) = halves(&config, &candidate, state, &keys)?;
     out_half.engine.set_rules(rules.snapshot());
     in_half.engine.set_rules(rules.snapshot());
     let (teller, told) = datapath::tellers();
     (out_half.teller, in_half.teller) = (teller.clone(), teller);
+    let per_second = config.audit.as_ref().map(|audit| audit.per_second);
+    out_half.engine.set_audit(per_second);
+    in_half.engine.set_audit(per_second);
+    (out_half.auditor, in_half.auditor) = (auditor.clone(), auditor.clone());
     let (outbound, out_inbox) = datapath::channel()?;
     let (inbound, in_inbox) = datapath::channel()?;
+    let guarded: Vec<Device> = uplinks.iter().map(Uplink::device).collect();
     let mut plane = Plane {
         started: netio::clock::monotonic(),
         policy: store,
@@ -260,35 +272,38 @@ fn bring_up(
         monitor: Some(Monitor::new(monitor)),
         tun: Device { name: tun.name().to_owned(), index: tun.index() },
         path_mtu: path_mtu(&config, &uplinks),
-        uplinks: uplinks.iter().map(Uplink::device).collect(),
+        uplinks: guarded.clone(),
         hub: Hub::default(),
         captures: Arc::default(),
         promised: Vec::new(),
         insides,
+        auditor,
         surroundings: Default::default(),
+        live: LivePeers::default(),
+        framed: if config.outer == OuterIo::Udp { None } else { Some(guarded.clone()) },
+        mtus: gateway::Mtus::default(),
         rules,
         config,
     };
     // Optional traffic of a peer that has an association already is sticky from the first packet.
-    plane.set_live_sas(in_half.engine.sad().list().map(|sa| sa.config().effective_selectors().remote))?;
+    // What came by a hand-over is nowhere else: nothing from here on may end it that can be said instead.
+    if let Err(refused) = plane.set_live_sas(LivePeers::of(in_half.engine.sad().list().map(plane::served))) {
+        tracing::warn!(
+            "optional traffic is not refused in clear from every peer with an association: {refused}"
+        );
+    }
     plane.put_first_in_force(candidate)?;
     plane.put_first_spans()?;
+    plane.set_users(&plane.rules)?;
 
     let errors = open_errors()?;
-    let raw_mtu = plane.path_mtu.map_or(1500, usize::from);
     let sender = raw_sender()?;
-    let (tun_out, inside_mtu) = (tun.try_clone()?, gateway::inside_mtu(&plane.insides)?);
+    let tun_out = tun.try_clone()?;
+    plane.mtus = gateway::Mtus::of(plane.path_mtu, &plane.insides)?;
+    out_half.mtus = plane.mtus;
     let (frames, udp_out) = (frames_out, udp.clone());
-    let outbound_thread = OutboundThread {
-        tun: tun_out,
-        frames,
-        udp: udp_out,
-        raw: sender,
-        raw_mtu,
-        inside_mtu,
-        clear,
-        errors,
-    };
+    let outbound_thread =
+        OutboundThread { tun: tun_out, frames, udp: udp_out, raw: sender, clear, errors, heard: Vec::new() };
     let frames = frames_in.unwrap_or_default();
     let inbound_thread = InboundThread { udp: udp.clone(), raw, tun: tun.try_clone()?, frames };
     let outbound_ended = datapath::start("rvl-outbound", out_half, out_inbox, |half, inbox| {
@@ -419,7 +434,7 @@ fn open_tun(config: &Config, handed_over: Option<OwnedFd>, uplinks: &[Uplink]) -
     Ok(tun)
 }
 
-fn path_mtu(config: &Config, uplinks: &[Uplink]) -> Option<u16> {
+pub(crate) fn path_mtu(config: &Config, uplinks: &[Uplink]) -> Option<u16> {
     let first = uplinks.first().and_then(|uplink| u16::try_from(uplink.mtu).ok());
     config.esp.path_mtu.or(first)
 }
@@ -464,6 +479,10 @@ pub(crate) fn own_request(plane: &Plane) -> handover::Request {
 /// If that does not succeed; this daemon must end all the same.
 pub(crate) async fn hand_over(plane: Plane, held: Held, giving: handover::Giving) -> Result<(), RunError> {
     let Held { lock, outbound_ended, inbound_ended, tun, udp, .. } = held;
+    // Where frames are taken, nobody takes them from here on: what comes waits in the sockets for the new daemon.
+    if let Err(error) = udp.fds().into_iter().try_for_each(netio::packet::undeafen) {
+        tracing::debug!("what comes during the hand-over is lost: {error}");
+    }
     for stopped in [plane.outbound.stop(), plane.inbound.stop()] {
         stopped.map_err(crate::refused::Refused::from)?;
     }
@@ -475,8 +494,7 @@ pub(crate) async fn hand_over(plane: Plane, held: Held, giving: handover::Giving
         used_keys,
         inbound: inbound.engine.export(),
         outbound: outbound.engine.export(),
-        // Texts and numbers only: this cannot fail.
-        rules: serde_json::to_vec(&plane.rules.documents()).unwrap_or_default(),
+        rules: HandedRules::of(&plane),
     };
     let count = (state.outbound.len(), state.inbound.len());
     // Every other copy of a key goes before the new daemon hears of it.

@@ -7,6 +7,7 @@ use engine::Traffic;
 use sadb::sa::SaProtocol;
 use wire::DropReason;
 
+use crate::audit_log::AuditCounts;
 use crate::datapath::{InboundHalf, OutboundHalf};
 use crate::kernel_counters;
 
@@ -88,6 +89,8 @@ pub struct Figures<'a> {
     pub applications: u64,
     /// SPIs promised to key managers.
     pub promised: u64,
+    /// The audit log.
+    pub audit: AuditCounts,
     /// What the kernel half counted.
     pub kernel: &'a [(&'static str, u64)],
 }
@@ -126,7 +129,7 @@ fn section(reason: DropReason) -> &'static str {
 
 /// Everything, zeros included.
 pub fn sections(figures: &Figures<'_>) -> Vec<CountersSection> {
-    let Figures { outbound, inbound, overrun, rules, applications, promised, kernel } = *figures;
+    let Figures { outbound, inbound, overrun, rules, applications, promised, audit, kernel } = *figures;
     let mut book = Book::default();
     book.line("ip", "out.received", outbound.received, "packets from programs, by way of the TUN");
     book.line("ip", "out.protected", outbound.protected.packets, "packets left under protection");
@@ -166,6 +169,9 @@ pub fn sections(figures: &Figures<'_>) -> Vec<CountersSection> {
     book.line("spd", "rules", rules, "rules");
     book.line("sad", "out.sas", outbound.sas(), "outbound associations");
     book.line("sad", "in.sas", inbound.sas(), "inbound associations");
+    book.line("audit", "written", audit.written, "entries in the audit log");
+    book.line("audit", "failed", audit.failed, "entries that the disk did not take");
+    book.line("audit", "lost", audit.lost, "entries that came faster than the disk takes them");
     book.line("sad", "promised", promised, "SPIs promised to key managers");
     book.line("hold", "out.held", outbound.held, "packets wait for an association");
     book.line("size", "out.told", outbound.replies.packets, "packets were answered with what fits");
@@ -233,6 +239,7 @@ mod tests {
             rules,
             applications,
             promised,
+            audit: AuditCounts::default(),
             kernel: &kernel,
         };
         let sections = sections(&figures);

@@ -108,6 +108,7 @@ mod tests {
             master: None,
             kind: None,
             address: Vec::new(),
+            xdp: None,
         }
     }
 

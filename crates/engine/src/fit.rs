@@ -1,5 +1,7 @@
 //! Sizes: what must happen to a packet before it fits its way (RFC 4301 section 8.2, RFC 1191, RFC 8201).
 
+use sadb::sa::Fragmentation;
+use sadb::{Mode, SaConfig};
 use wire::ip::Headers;
 use wire::stage::Inner;
 use wire::tcp::{Flags, Tcp, TcpOption};
@@ -42,6 +44,20 @@ pub(crate) fn tunnel(packet: &mut Packet<Inner>, headers: &Headers, mtu: usize) 
             Ok(Fit::Cut(LONGEST))
         }
     }
+}
+
+/// Whether the association has a packet that is too long for `mtu` cut before it enters the tunnel. One whose sender forbids that
+/// has not come this far.
+pub(crate) fn is_cut_before(
+    config: &SaConfig,
+    packet: &Packet<Inner>,
+    headers: &Headers,
+    mtu: usize,
+) -> bool {
+    config.options.headers.fragment == Fragmentation::Before
+        && config.mode == Mode::Tunnel
+        && headers.version == 4
+        && packet.bytes().len() > mtu
 }
 
 /// Whether this is a TCP segment that its sender made for the uplink, too long for the tunnel, and that may be cut like a

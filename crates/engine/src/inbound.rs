@@ -16,6 +16,7 @@ mod delivery;
 
 pub use delivery::Delivery;
 
+use crate::audit::Audited;
 use crate::event::{Event, Events, Expire};
 use crate::nest::{self, Members};
 use crate::peer;
@@ -29,6 +30,7 @@ use sadb::spd::Level;
 use sadb::{Direction, InboundSa, InboundSad, MAX_CHAIN, PacketKey, SaName, SadError, Snapshot, Spi};
 use std::sync::Arc;
 use wire::ip::{self, Headers};
+use wire::ipv6::Ipv6;
 use wire::stage::{Admitted, Classed, Clean, Inner, Raw};
 use wire::{DropReason, Flow, Packet, Pool, Reassembled, Reassembler, Time, Verdict, protocol};
 
@@ -96,11 +98,14 @@ impl Inbound {
             Err(error) => return end(&mut self.tally, packet, (*error).into(), None, pool, out),
         };
         packet.buf_mut().truncate(headers.total_len);
+        if !ip::checksum_ok(packet.bytes(), headers) {
+            return end(&mut self.tally, packet, DropReason::BadChecksum, None, pool, out);
+        }
         if headers.fragment.is_none() {
             return self.open(now, packet, headers, pool, out);
         }
         let joined = join(&mut self.outer_fragments, now, 0, &mut packet, headers, pool);
-        self.tally.lost(DropReason::FragmentLimit, self.outer_fragments.take_lost());
+        self.tally.lost_fragments(self.outer_fragments.take_lost());
         match joined {
             Ok(headers) => self.open(now, packet, &headers, pool, out),
             Err(reason) => end(&mut self.tally, packet, reason, None, pool, out),
@@ -127,12 +132,16 @@ impl Inbound {
         (packet.meta.spi, packet.meta.sequence) = (outer.spi, outer.sequence.into());
         let sa = match association(&mut self.sad, outer) {
             Ok(sa) => sa,
-            Err(reason) => return end(tally, packet, reason, None, pool, out),
+            Err(reason) => {
+                let about = about(&packet, outer);
+                record(tally, Dropped::new(reason, &about, packet.bytes().len(), None), out);
+                return pool.put(packet.into_buf());
+            }
         };
         packet.meta.app = sa.config().selectors.app.unwrap_or_default();
 
         let packet: Packet<Classed> = packet.advance();
-        let (about, len) = (About::of(&packet.meta), packet.bytes().len());
+        let (about, len) = (about(&packet, outer), packet.bytes().len());
         let settled = sa.is_settled(outer.src, outer.src_port.unwrap_or_default());
         let top = sa.replay.top();
         let opened = ipsec::decap(sa, packet.advance(), outer, pool);
@@ -192,9 +201,16 @@ impl Inbound {
     }
 }
 
+/// What is known of a packet whose outer headers were read.
+fn about<S>(packet: &Packet<S>, outer: &Outer) -> About {
+    // Nothing is proved of it, as of the addresses.
+    let flow_label = Ipv6::new_checked(packet.bytes()).map_or(0, |ip| ip.flow_label());
+    About { outer: Some((outer.src, outer.dst)), flow_label, ..About::of(&packet.meta) }
+}
+
 /// Stage 3.
 fn association<'a>(sad: &'a mut InboundSad, outer: &Outer) -> Result<&'a mut InboundSa, DropReason> {
-    let sa = sad.find_mut(Spi(outer.spi), outer.src, outer.dst).ok_or(DropReason::UnknownSpi)?;
+    let sa = sad.find_mut(Spi(outer.spi), outer.src, outer.dst).ok_or(unknown(outer.spi))?;
     // The peer's port is not compared: a NAT may change it at any time, and the ICV proves more.
     if sa.is_peer(outer.src, outer.dst, None) || sa.may_have_moved(outer.src, outer.dst) {
         Ok(sa)
@@ -202,6 +218,11 @@ fn association<'a>(sad: &'a mut InboundSad, outer: &Outer) -> Result<&'a mut Inb
         sa.counters.dropped(DropReason::WrongPeer);
         Err(DropReason::WrongPeer)
     }
+}
+
+/// Why there is no association with this SPI.
+pub(crate) fn unknown(spi: u32) -> DropReason {
+    if Spi(spi).is_reserved() { DropReason::ReservedSpi } else { DropReason::UnknownSpi }
 }
 
 /// Stages 5 to 9; the packet again, if it is in turn one of an association with this host.
@@ -229,13 +250,18 @@ fn admit(
         }
     };
     packet.buf_mut().truncate(headers.total_len);
+    if !ip::checksum_ok(packet.bytes(), headers) {
+        sa.counters.dropped(DropReason::BadChecksum);
+        end(tally, packet, DropReason::BadChecksum, None, pool, out);
+        return None;
+    }
     let mut flow = ip::flow(packet.bytes(), headers, false);
     let mut joined_headers = None;
     let answer = if headers.fragment.is_none() {
         settle(sa, rules, icmp, &mut packet, headers, &flow, port)
     } else {
         let joined = join_inner(sa, now, &mut packet, headers, &flow, fragments, pool);
-        tally.lost(DropReason::FragmentLimit, fragments.take_lost());
+        tally.lost_fragments(fragments.take_lost());
         joined.and_then(|headers| {
             flow = ip::flow(packet.bytes(), &headers, false);
             settle(sa, rules, icmp, &mut packet, joined_headers.insert(headers), &flow, port)
@@ -396,6 +422,18 @@ fn record(tally: &mut Tally, dropped: Dropped, out: &mut Vec<InboundOutcome>) {
 
 /// The control plane's verbs.
 impl Inbound {
+    /// Tell an auditor of ends of packets (RFC 4303 section 4, RFC 4301 section 9), so many of each kind a second in full; `None`:
+    /// of none.
+    pub fn set_audit(&mut self, per_second: Option<u32>) {
+        self.tally.audit(per_second);
+    }
+
+    /// What there is to tell since the last call.
+    #[inline]
+    pub fn take_audits(&mut self, now: Time, tell: &mut impl FnMut(Audited)) {
+        self.tally.take_audits(now, tell);
+    }
+
     /// Choose and hold an SPI for a peer to send to; see [`InboundSad::allocate_spi`].
     ///
     /// # Errors
@@ -507,7 +545,7 @@ impl Inbound {
         }
         for fragments in [&mut self.outer_fragments, &mut self.inner_fragments] {
             fragments.expire(now);
-            self.tally.lost(DropReason::FragmentLimit, fragments.take_lost());
+            self.tally.lost_fragments(fragments.take_lost());
         }
     }
 }

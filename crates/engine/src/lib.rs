@@ -10,6 +10,7 @@
 //! Design: docs/design/0001.
 #![forbid(unsafe_code)]
 
+mod audit;
 mod beat;
 mod bundle;
 mod event;
@@ -25,6 +26,7 @@ mod quoted;
 mod rules;
 mod tally;
 
+pub use audit::{AUDITABLE, Audited};
 pub use event::{Acquire, Event, Expire, MAX_EVENTS, PathChange, PeerMoved, SeenError};
 pub use hold::HoldLimits;
 pub use inbound::{Delivery, Inbound, InboundOutcome};

@@ -110,8 +110,11 @@ fn name(sad: &mut InboundSad, members: &Members, outer: &Outer) -> Result<SaName
         }
         _ => Spi(outer.spi),
     };
-    let unknown =
-        if outer.protocol == protocol::IPCOMP { DropReason::UnknownCpi } else { DropReason::UnknownSpi };
+    let unknown = if outer.protocol == protocol::IPCOMP {
+        DropReason::UnknownCpi
+    } else {
+        crate::inbound::unknown(outer.spi)
+    };
     let sa = sad.find_mut(spi, outer.src, outer.dst).ok_or(unknown)?;
     if !sa.is_peer(outer.src, outer.dst, None) {
         sa.counters.dropped(DropReason::WrongPeer);

@@ -15,6 +15,7 @@
 mod express;
 mod forwarded;
 mod gather;
+mod pieces;
 mod ruled;
 mod verbs;
 mod waiting;
@@ -26,20 +27,21 @@ use crate::fit::{self, Fit};
 use crate::hold::Holds;
 use crate::mss;
 use crate::pmtu::Listening;
-use crate::quoted;
 use crate::tally::{About, Dropped, Tally};
+use express::Express;
 use gather::{Gather, Hands};
 use ipsec::{Codec, slot};
+use pieces::{cut, each, refragment};
 use sadb::sa::{LifeState, OutboundState};
 use sadb::spd::{Action, Decision, Level, Spd};
 use sadb::{Chain, Direction, FlowCache, FlowKey, OutboundSa, OutboundSad, SaIndex, SadError, Spi};
 use std::net::IpAddr;
 use std::sync::Arc;
 use wire::ip::{self, Headers};
-use wire::stage::{Admitted, Inner, Outer, Selected};
+use wire::stage::{Admitted, Inner, Outer, Scheduled, Selected};
 use wire::{
-    AcquireId, AppId, Buf, Burst, DropReason, Flow, Gso, Meta, Packet, Pool, Reassembled, Reassembler,
-    Services, Time, Verdict, WireError, fragment, icmp, ipv6, record, segment,
+    AcquireId, AppId, Buf, Burst, DropReason, Flow, Meta, Packet, Pool, Reassembled, Reassembler, Services,
+    Time, Verdict, fragment, icmp, ipv6, record,
 };
 
 /// Sets of four flows whose decisions are remembered.
@@ -154,8 +156,13 @@ impl Outbound {
     /// Take one packet all the way. Its outcomes are appended to `out`; buffers come from `pool` and go back to it.
     pub fn handle(&mut self, now: Time, mut packet: Packet<Inner>, pool: &mut Pool, out: &mut Vec<Outcome>) {
         packet.meta.received = now;
-        if self.express(&mut packet, pool, out) {
-            return pool.put(packet.into_buf());
+        match self.express(&mut packet, pool, out) {
+            Express::No => {}
+            Express::Gathered => return pool.put(packet.into_buf()),
+            Express::Sealed => {
+                return out
+                    .push(Outcome::Send(packet.advance::<Selected>().advance::<Scheduled>().advance()));
+            }
         }
         // Not moved out of the result: the headers are many, and every packet would pay for the copy.
         let parsed = Headers::parse(packet.bytes());
@@ -164,6 +171,9 @@ impl Outbound {
             Err(error) => return end(&mut self.tally, packet, (*error).into(), None, pool, out),
         };
         packet.buf_mut().truncate(headers.total_len);
+        if !ip::checksum_ok(packet.bytes(), headers) {
+            return end(&mut self.tally, packet, DropReason::BadChecksum, None, pool, out);
+        }
         if packet.meta.mark & (record::STAMPED | record::PROOF) == 0 && self.ruling.is_none() {
             let flow = ip::flow(packet.bytes(), headers, true);
             let reason = forwarded::unruled(&packet.meta);
@@ -186,7 +196,14 @@ impl Outbound {
         out: &mut Vec<Outcome>,
     ) {
         let arrived = forwarded::has_arrived(&packet.meta);
-        let flow = ip::flow(packet.bytes(), headers, !arrived);
+        let mut flow = ip::flow(packet.bytes(), headers, !arrived);
+        if headers.has_options && !arrived {
+            // What protects the packet must do so to its end, not to the first stop of its route.
+            match ip::last_destination(packet.bytes(), headers) {
+                Ok(last) => flow.remote = last,
+                Err(_) => return end(&mut self.tally, packet, DropReason::BadOption, Some(&flow), pool, out),
+            }
+        }
         let now = packet.meta.received;
         let course = if arrived {
             self.arrive(&mut packet, headers, &flow)
@@ -207,7 +224,7 @@ impl Outbound {
         } else if forwarded::is_forwarded(&packet.meta) {
             Err(DropReason::NoSpdEntry)
         } else {
-            self.answer(&mut packet, headers, &flow)
+            self.answer(&mut packet.meta, &flow)
         };
         let course = match course {
             Ok(Course::Protect(_)) => course,
@@ -252,24 +269,11 @@ impl Outbound {
 
     /// An answer that the kernel made without a socket (a reset, an unreachable, an echo reply) to a protected packet
     /// leaves under the protection that packet had, or not at all.
-    fn answer(
-        &mut self,
-        packet: &mut Packet<Inner>,
-        headers: &Headers,
-        flow: &Flow,
-    ) -> Result<Course, DropReason> {
-        let back = quoted::return_flow(packet.bytes(), headers);
-        let meta = &mut packet.meta;
+    fn answer(&mut self, meta: &mut Meta, flow: &Flow) -> Result<Course, DropReason> {
         let low = meta.mark & record::APP_MASK;
         meta.app = AppId(u16::try_from(low).unwrap_or_default());
         meta.services = Services::AUTHENTICATED;
-        let found = self.sad.find(meta.app, flow, meta.services);
-        // An error that nothing carries goes where the return traffic of what it quotes would (RFC 4301 section 6.2).
-        let found = match (found, back) {
-            (Err(DropReason::NoSa), Some(back)) => self.sad.find(meta.app, &back, meta.services),
-            (found, _) => found,
-        };
-        found.map(Course::Protect)
+        self.sad.find(meta.app, flow, meta.services).map(Course::Protect)
     }
 
     /// Stage 2: the last fragment missing becomes the whole packet and goes on.
@@ -286,7 +290,7 @@ impl Outbound {
         let context = forwarded::sender(&packet.meta);
         let id = headers.fragment.map(|fragment| fragment.id);
         let answer = self.fragments.push(now, context, packet.bytes(), headers, pool);
-        self.tally.lost(DropReason::FragmentLimit, self.fragments.take_lost());
+        self.tally.lost_fragments(self.fragments.take_lost());
         let reason = match answer {
             Reassembled::Incomplete => DropReason::FragmentHeld,
             Reassembled::Rejected(reason) => reason,
@@ -380,6 +384,11 @@ impl Outbound {
             return end(tally, packet, DropReason::NoSa, Some(flow), pool, out);
         };
         match fit {
+            Ok(Fit::Whole) if fit::is_cut_before(sa.config(), &packet, headers, mtu) => {
+                refragment(tally, packet, headers, mtu, flow, pool, out, |tally, fragment, pool, out| {
+                    seal(sa, tally, fragment, flow, pool, out)
+                });
+            }
             Ok(Fit::Whole) => seal(sa, tally, packet, flow, pool, out),
             Ok(Fit::Cut(longest)) => {
                 cut(tally, packet, headers, longest, flow, pool, out, |tally, segment, pool, out| {
@@ -516,52 +525,6 @@ fn reply(error: Buf, about: &Meta, services: Services) -> Outcome {
     let mark = crate::mark(services, about.app);
     let meta = Meta { received: about.received, app: about.app, mark, services, ..Meta::default() };
     Outcome::Reply(Packet::made_for_host(error, meta), mark)
-}
-
-/// Every piece of a super-packet, in a buffer of its own, to `then`.
-#[expect(
-    clippy::too_many_arguments,
-    reason = "the parts of `Outbound` that are not lent to `then`, and the packet"
-)]
-fn cut(
-    tally: &mut Tally,
-    packet: Packet<Inner>,
-    headers: &Headers,
-    longest: usize,
-    flow: &Flow,
-    pool: &mut Pool,
-    out: &mut Vec<Outcome>,
-    then: impl FnMut(&mut Tally, Packet<Inner>, &mut Pool, &mut Vec<Outcome>),
-) {
-    let mut pieces = match segment::segments(packet.bytes(), headers, &packet.meta.gso, longest) {
-        Ok(pieces) => pieces,
-        Err(error) => return end(tally, packet, error.into(), Some(flow), pool, out),
-    };
-    each(tally, packet.meta, |buf| pieces.next_into(buf), flow, pool, out, then);
-    pool.put(packet.into_buf());
-}
-
-/// Every piece that `next` writes, in a buffer of its own, to `then`.
-fn each(
-    tally: &mut Tally,
-    meta: Meta,
-    mut next: impl FnMut(&mut Buf) -> Option<Result<(), WireError>>,
-    flow: &Flow,
-    pool: &mut Pool,
-    out: &mut Vec<Outcome>,
-    mut then: impl FnMut(&mut Tally, Packet<Inner>, &mut Pool, &mut Vec<Outcome>),
-) {
-    let meta = Meta { gso: Gso::default(), ..meta };
-    loop {
-        let mut buf = pool.take();
-        match next(&mut buf) {
-            Some(Ok(())) => then(tally, Packet::from_host(buf, meta), pool, out),
-            Some(Err(error)) => {
-                end(tally, Packet::from_host(buf, meta), error.into(), Some(flow), pool, out);
-            }
-            None => return pool.put(buf),
-        }
-    }
 }
 
 /// ESP for one packet that fits.

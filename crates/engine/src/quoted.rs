@@ -55,18 +55,12 @@ pub(crate) fn admits(
     }
 }
 
-/// Of an ICMP error about to leave: the flow of the packets that go back to the sender of what it quotes.
-#[cold]
-pub(crate) fn return_flow(bytes: &[u8], headers: &Headers) -> Option<Flow> {
-    let (is_error, ..) = read(headers, headers.upper(bytes))?;
-    let quoted = icmp::quoted_flow(headers.upper(bytes).get(icmp::HEADER_LEN..)?).filter(|_| is_error)?;
-    Some(Flow {
-        local: quoted.remote,
-        remote: quoted.local,
-        local_port: quoted.remote_port,
-        remote_port: quoted.local_port,
-        protocol: quoted.protocol,
-    })
+/// The flow that an ICMP error quotes, as the sender of the quoted packet sees it; `None`: this is no error. In it `None`: it
+/// quotes nothing that can be read.
+pub(crate) fn quoted_by(bytes: &[u8], headers: &Headers) -> Option<Option<Flow>> {
+    let upper = headers.upper(bytes);
+    let (is_error, ..) = read(headers, upper)?;
+    is_error.then(|| icmp::quoted_flow(upper.get(icmp::HEADER_LEN..).unwrap_or_default()))
 }
 
 /// Whether it is an error, its type and its code; `None` if it is no ICMP of its IP version, or too short for any.
@@ -100,7 +94,7 @@ fn admits_icmp(
     }
     let quoted = || {
         // As its sender saw it, which is this side: local is local.
-        let flow = icmp::quoted_flow(upper.get(icmp::HEADER_LEN..).unwrap_or_default());
+        let flow = quoted_by(bytes, headers).flatten();
         // An error is for who sent the packet.
         let carries =
             |flow: &Flow| flow.local == headers.dst && sa.config().effective_selectors().covers(flow);

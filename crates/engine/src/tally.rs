@@ -2,7 +2,10 @@
 //!
 //! Each half of the engine owns one and counts without locks; the control plane asks for a copy.
 
+use std::net::IpAddr;
 use wire::{AppId, DropReason, Flow, Meta, Time};
+
+use crate::audit::{Audited, Audits};
 
 /// How many drops are remembered in full.
 pub const REMEMBERED: usize = 64;
@@ -30,6 +33,10 @@ pub struct Dropped {
     pub len: usize,
     /// Who talked to whom, if the inner headers could be read.
     pub flow: Option<Flow>,
+    /// Source and destination of the outer packet, where it ended before the inner one was seen.
+    pub outer: Option<(IpAddr, IpAddr)>,
+    /// Flow label of the outer packet; zero: it had none, it is IPv4, or the kernel did not say.
+    pub flow_label: u32,
 }
 
 /// What a drop record takes from the packet's [`Meta`].
@@ -42,6 +49,8 @@ pub(crate) struct About {
     pub sequence: u64,
     pub cookie: u64,
     pub mark: u32,
+    pub outer: Option<(IpAddr, IpAddr)>,
+    pub flow_label: u32,
 }
 
 impl About {
@@ -54,6 +63,8 @@ impl About {
             sequence: meta.sequence,
             cookie: meta.cookie,
             mark: meta.mark,
+            outer: None,
+            flow_label: 0,
         }
     }
 }
@@ -61,8 +72,9 @@ impl About {
 impl Dropped {
     /// The record of a packet of `len` octets.
     pub(crate) fn new(reason: DropReason, about: &About, len: usize, flow: Option<&Flow>) -> Dropped {
-        let About { at, app, rule, spi, sequence, cookie, mark } = *about;
-        Dropped { at, reason, app, rule, spi, sequence, cookie, mark, len, flow: flow.copied() }
+        let About { at, app, rule, spi, sequence, cookie, mark, outer, flow_label } = *about;
+        let flow = flow.copied();
+        Dropped { at, reason, app, rule, spi, sequence, cookie, mark, len, flow, outer, flow_label }
     }
 }
 
@@ -99,6 +111,8 @@ pub struct Tally {
     recent: Vec<Dropped>,
     /// Where the oldest of `recent` is once it is full.
     oldest: usize,
+    /// `None`: nobody audits.
+    audits: Option<Box<Audits>>,
 }
 
 impl Tally {
@@ -110,11 +124,15 @@ impl Tally {
             drops: [0; DropReason::ALL.len()],
             recent: Vec::with_capacity(REMEMBERED),
             oldest: 0,
+            audits: None,
         }
     }
 
     pub(crate) fn dropped(&mut self, dropped: Dropped) {
         self.drops[dropped.reason as usize] += 1;
+        if let Some(audits) = &mut self.audits {
+            audits.note(&dropped);
+        }
         if is_routine(dropped.reason) {
             return;
         }
@@ -129,6 +147,26 @@ impl Tally {
     /// Count drops of which nothing but the reason is known.
     pub(crate) fn lost(&mut self, reason: DropReason, count: u64) {
         self.drops[reason as usize] += count;
+    }
+
+    /// Count fragments that a reassembler has given up.
+    pub(crate) fn lost_fragments(&mut self, lost: wire::LostFragments) {
+        for (reason, count) in lost.reasons() {
+            self.lost(reason, count);
+        }
+    }
+
+    /// Keep what is auditable until it is taken, so many of each kind a second; `None`: nothing.
+    pub(crate) fn audit(&mut self, per_second: Option<u32>) {
+        self.audits = per_second.map(|per_second| Box::new(Audits::new(per_second)));
+    }
+
+    /// What there is to tell an auditor.
+    #[inline]
+    pub(crate) fn take_audits(&mut self, now: Time, tell: &mut impl FnMut(Audited)) {
+        if let Some(audits) = &mut self.audits {
+            audits.take(now, tell);
+        }
     }
 
     /// How many packets ended for this reason.

@@ -136,6 +136,45 @@ fn out_through_every_member_and_back() {
     }
 }
 
+/// Members that flows could choose too, added in any order: the whole bundle, or nothing.
+#[test]
+fn flows_choose_a_bundle_by_its_first_member() {
+    for (name, members, services) in bundles() {
+        let mut members = chain(members);
+        for member in &mut members {
+            member.selectors.protocol = None;
+        }
+        let bob_has = members.clone();
+        let newest_last = members.clone();
+        members.reverse();
+        for order in [newest_last, members] {
+            // Even one that asks for less than the whole gives.
+            let (mut alice, mut bob) = (sender(&order, Services::AUTHENTICATED), receiver(&bob_has));
+            let packet = alice_to_bob(false, 0, 11);
+            let outer = send(&mut alice, &packet);
+            assert_eq!(outer.meta.services, services, "{name}");
+            let (inner, _) = bob.handle(outer.bytes()).unwrap_or_else(|d| panic!("{name}: {d:?}"));
+            assert_eq!(inner.bytes(), packet, "{name}");
+        }
+    }
+}
+
+/// Without the first member the second is an association like any other.
+#[test]
+fn what_is_left_of_a_bundle_stands_alone() {
+    let mut members = chain(vec![esp(Mode::Transport), ah(Mode::Transport)]);
+    members[1].selectors.protocol = None;
+    let mut alice = sender(&members, Services::AUTHENTICATED);
+    let packet = alice_to_bob(false, 0, 11);
+    assert_eq!(send(&mut alice, &packet).meta.services, Services::ENCRYPTED.union(Services::AUTHENTICATED));
+    alice.engine.remove_sa(members[0].spi, members[0].endpoints.remote).unwrap();
+    assert_eq!(send(&mut alice, &packet).meta.services, Services::AUTHENTICATED);
+    // What must be encrypted does not leave by it.
+    let mut alice = sender(&members, Services::ENCRYPTED);
+    alice.engine.remove_sa(members[0].spi, members[0].endpoints.remote).unwrap();
+    assert_eq!(alice.refuse(stamped(APP, &packet)).reason, DropReason::SaTooWeak);
+}
+
 #[test]
 fn super_packets_and_sizes_go_by_the_whole_way() {
     for (name, members, services) in bundles() {

@@ -22,6 +22,8 @@ use wire::{
 enum Handed {
     /// A datagram of so many octets, with this type of service; whether its checksum is left to us.
     Datagram { len: usize, tos: u8, half: bool },
+    /// A datagram that is too long to be copied into a burst, of a flow that the cache knows from the second one on.
+    Long { len: usize, tos: u8 },
     /// A datagram whose sender lets it be fragmented.
     Divisible { len: usize },
     /// A TCP segment that may be longer than the tunnel carries, or a super-packet if there is a size.
@@ -43,6 +45,7 @@ fn handed() -> impl Strategy<Value = Handed> {
         4 => (0..1600_usize, prop_oneof![Just(0_u8), any::<u8>()], any::<bool>())
             .prop_map(|(len, tos, half)| Handed::Datagram { len, tos, half }),
         3 => (1..80_usize).prop_map(|len| Handed::Datagram { len: len % 3 * 100, tos: 0, half: false }),
+        3 => (1900..9000_usize, prop_oneof![Just(0_u8), any::<u8>()]).prop_map(|(len, tos)| Handed::Long { len, tos }),
         1 => (1200..5000_usize).prop_map(|len| Handed::Divisible { len }),
         4 => (0..60_000_usize, prop_oneof![Just(0_u16), 1..1500_u16, 500..9000_u16])
             .prop_map(|(len, size)| Handed::Stream { len: len.min(usize::from(size) * 90 + 3000), size }),
@@ -72,6 +75,7 @@ fn packet(handed: &Handed, v6: bool) -> Option<Packet<stage::Inner>> {
             }
             packet
         }
+        Handed::Long { len, tos } => datagram(APP, len, tos, true),
         Handed::Divisible { len } => datagram(APP, len, 0, false),
         Handed::Stream { len, size: 0 } => {
             let payload: Vec<u8> = (0..len).map(|i| (i * 3) as u8).collect();
@@ -430,6 +434,38 @@ proptest! {
         let (one, many) = (state(&one), state(&many));
         prop_assert_eq!(&one.1, &many.1);
         prop_assert!(one == many);
+    }
+}
+
+/// Everything that is sent as a packet of its own, octet by octet, and what is told of it.
+fn alone(sender: &mut Sender, all: &[Handed]) -> Vec<(Vec<u8>, String)> {
+    let mut sent = Vec::new();
+    for packet in all.iter().filter_map(|handed| packet(handed, false)) {
+        let mut outcomes = Vec::new();
+        sender.engine.handle(NOW, packet, &mut sender.pool, &mut outcomes);
+        for outcome in outcomes {
+            if let Outcome::Send(packet) = outcome {
+                sent.push((packet.bytes().to_vec(), format!("{:?}", packet.meta)));
+            }
+        }
+    }
+    sent
+}
+
+proptest! {
+    #[test]
+    fn what_is_sealed_where_it_lies_is_the_same_octets(
+        hard in prop_oneof![3 => Just(Limits::default()), 1 => (1..20_u64).prop_map(|packets| Limits { packets, ..Limits::default() })],
+        left in prop_oneof![3 => Just(None), 1 => (0..20_u64).prop_map(Some)],
+        all in prop::collection::vec((1900..9000_usize, 0..3_u8).prop_map(|(len, tos)| Handed::Long { len, tos }), 2..30),
+    ) {
+        let association = Association { path_mtu: 9000, left, hard, ..tunnel() };
+        let (mut one, mut many) = (association.sender(), gathering(&association));
+        let (singly, gathered) = (alone(&mut one, &all), alone(&mut many, &all));
+        // Those that a burst could take are in one.
+        let singly: Vec<_> = singly.into_iter().filter(|(bytes, _)| bytes.len() > 2400).collect();
+        let gathered: Vec<_> = gathered.into_iter().filter(|(bytes, _)| bytes.len() > 2400).collect();
+        prop_assert_eq!(singly, gathered);
     }
 }
 

@@ -11,7 +11,7 @@ use sadb::{Mode, OutboundSa, SaConfig, Selectors};
 use support::*;
 use wire::esp;
 use wire::ip::Headers;
-use wire::{Burst, DropReason, OuterHeader};
+use wire::{Burst, DropReason, OuterHeader, Prefix};
 
 fn config(class: KeyClass, source: IpAddr, destination: IpAddr, key: u8) -> SaConfig {
     let mut config = outbound_config(Mode::Tunnel, SuiteId::AES_128_GCM, false);
@@ -111,4 +111,35 @@ fn bursts_find_them_as_packets_do() {
     let mut counts: Vec<_> = receiver.engine.sad().list().map(|sa| sa.counters.packets).collect();
     counts.sort_unstable();
     assert_eq!(counts, [5, 5]);
+}
+
+/// In transport mode too: whoever has the key, as far as the selectors say.
+#[test]
+fn a_group_in_transport_mode_has_several_senders() {
+    let group: IpAddr = Ipv4Addr::new(239, 1, 2, 3).into();
+    let (alice, carol) = (hosts(false).0, IpAddr::from(Ipv4Addr::new(192, 0, 2, 99)));
+    let stranger = IpAddr::from(Ipv4Addr::new(203, 0, 113, 5));
+    let mut of_group = config(KeyClass::SpiDestination, alice, group, 2);
+    of_group.mode = Mode::Transport;
+    of_group.selectors.local = Prefix::new(Ipv4Addr::new(192, 0, 2, 0).into(), 24).unwrap();
+    let mut receiver = Receiver::new(&[of_group.clone()]);
+    for (number, from, takes) in [(1, alice, true), (2, carol, true), (3, stranger, false)] {
+        let mut own = of_group.clone();
+        own.selectors = Selectors::ANY;
+        own.endpoints.local = from;
+        own.endpoints.remote = hosts(false).1;
+        let mut sender = OutboundSa::new(own, registry()).unwrap();
+        while sender.next_sequence() < number {
+            sender.take_sequence().unwrap();
+        }
+        let packet = scheduled_out(&udp_packet((from, 1), (hosts(false).1, 2), 0, true, &[7; 30]));
+        let outer = ipsec::encap(&mut sender, packet, &mut pool()).pass().unwrap();
+        let (IpAddr::V4(source), IpAddr::V4(destination)) = (from, group) else { panic!("IPv4") };
+        let packet = addressed(outer.bytes(), source, destination);
+        if takes {
+            assert_eq!(receiver.handle(&packet).unwrap().0.bytes()[12..16], source.octets());
+        } else {
+            assert_eq!(receiver.refuse(&packet), DropReason::SelectorMismatch);
+        }
+    }
 }

@@ -7,6 +7,7 @@ use sadb::spd::PortRange;
 use sadb::{InboundSa, Mode, OutboundSa, SaConfig, Selectors, Spi};
 use support::*;
 use wire::ip::Headers;
+use wire::ipv4::Ipv4;
 use wire::tcp::Flags;
 use wire::{AppId, DropReason, Prefix, protocol, record};
 
@@ -51,10 +52,16 @@ fn strangers_and_wrong_names() {
         bytes
     };
     assert_eq!(bob.refuse(&with(&|b| b[31] ^= 1)), DropReason::UnknownSpi);
-    assert_eq!(bob.refuse(&with(&|b| b[28..32].copy_from_slice(&[0, 0, 0, 1]))), DropReason::UnknownSpi);
+    assert_eq!(bob.refuse(&with(&|b| b[28..32].copy_from_slice(&[0, 0, 0, 1]))), DropReason::ReservedSpi);
     // Source and destination of the outer header.
-    assert_eq!(bob.refuse(&with(&|b| b[15] ^= 1)), DropReason::WrongPeer);
-    assert_eq!(bob.refuse(&with(&|b| b[19] ^= 1)), DropReason::WrongPeer);
+    for octet in [15, 19] {
+        let moved = with(&|b| {
+            b[octet] ^= 1;
+            Ipv4::new_checked(&mut b[..]).unwrap().fill_checksum();
+        });
+        assert_eq!(bob.refuse(&moved), DropReason::WrongPeer);
+        assert_eq!(bob.refuse(&with(&|b| b[octet] ^= 1)), DropReason::BadChecksum);
+    }
     assert_eq!(bob.refuse(&with(&|b| b[22] ^= 1)), DropReason::NotEsp);
     assert_eq!(bob.refuse(&with(&|b| b[32..36].copy_from_slice(&[0; 4]))), DropReason::SequenceZero);
     assert_eq!(bob.refuse(&with(&|b| b[60] ^= 1)), DropReason::AuthFailed);
@@ -175,7 +182,7 @@ fn fragments_of_two_associations_never_meet() {
     let (joined, _) = bob.handle(&sealed(&mut one, &pieces[1])).unwrap();
     assert_eq!(Headers::parse(joined.bytes()).unwrap().total_len, whole.len());
     bob.engine.expire(wire::Time::from_secs(200));
-    assert_eq!(bob.engine.tally().drops_for(DropReason::FragmentLimit), 1);
+    assert_eq!(bob.engine.tally().drops_for(DropReason::FragmentTimeout), 1);
 }
 
 #[test]

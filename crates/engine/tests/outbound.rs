@@ -334,9 +334,9 @@ fn nonsense_has_a_name() {
     for (bytes, want) in [
         (vec![], DropReason::Truncated),
         (with(0, 0x55), DropReason::BadVersion),
-        (with(0, 0x41), DropReason::BadHeader),
+        (with(0, 0x41), DropReason::HeaderLength),
         (with(3, 255), DropReason::Truncated),
-        (with(3, 3), DropReason::BadHeader),
+        (with(3, 3), DropReason::TotalLength),
         (good[..19].to_vec(), DropReason::Truncated),
     ] {
         assert_eq!(alice.refuse(stamped(APP, &bytes)).reason, want);

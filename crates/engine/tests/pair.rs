@@ -159,7 +159,7 @@ fn fragments_of_two_applications_never_meet() {
     assert_eq!(alice.refuse(from_host(&pieces[1])).reason, DropReason::Unstamped);
     // In time they are given up, and counted.
     alice.engine.expire(wire::Time::from_secs(200), &mut alice.pool, &mut Vec::new());
-    assert_eq!(alice.engine.tally().drops_for(DropReason::FragmentLimit), 2);
+    assert_eq!(alice.engine.tally().drops_for(DropReason::FragmentTimeout), 2);
 }
 
 /// The MTU in an ICMP error, which must be from the packet's destination to its source and quote it.

@@ -94,7 +94,7 @@ pub(crate) fn sign(
     let sequence = sa.take_sequence()?;
     let meta = &mut packet.meta;
     (meta.spi, meta.sequence, meta.services) = (sa.spi().0, sequence, sa.config().services());
-    layout.open_front(sa.config(), packet, &inner, protocol::AH, sequence)?;
+    layout.open_front(sa, packet, &inner, protocol::AH)?;
 
     let (at, total) = (layout.ip, layout.total());
     let place = packet.bytes_mut().get_mut(at..).ok_or(DropReason::NoRoom)?;

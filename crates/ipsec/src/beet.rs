@@ -24,8 +24,8 @@ fn hosts(selectors: &Selectors) -> (IpAddr, IpAddr) {
 }
 
 /// Read the packet, which must fill its buffer exactly and be between the two inner addresses, and put the pseudo header in
-/// front of its options.
-pub(crate) fn read(bytes: &mut [u8], selectors: &Selectors) -> Result<Inner, DropReason> {
+/// front of its options. `outer_v4`: what the family of the outer header is, which takes the identification or flow label over.
+pub(crate) fn read(bytes: &mut [u8], selectors: &Selectors, outer_v4: bool) -> Result<Inner, DropReason> {
     let (len, addresses, inner) = match bytes.first().map(|first| first >> 4) {
         Some(4) => {
             let ip = Ipv4::new_checked(&*bytes)?;
@@ -41,6 +41,7 @@ pub(crate) fn read(bytes: &mut [u8], selectors: &Selectors) -> Result<Inner, Dro
                 body: ip.header_len(),
                 kept: 0,
                 named_at: 0,
+                label: if outer_v4 { ip.id().into() } else { 0 },
             };
             let found = (ip.total_len(), (IpAddr::V4(ip.src()), IpAddr::V4(ip.dst())), inner);
             if options == 0 { found } else { (found.0, found.1, with_options(bytes, found.2, options)?) }
@@ -58,6 +59,7 @@ pub(crate) fn read(bytes: &mut [u8], selectors: &Selectors) -> Result<Inner, Dro
                 body: ipv6::HEADER_LEN,
                 kept: 0,
                 named_at: 0,
+                label: if outer_v4 { 0 } else { ip.flow_label() },
             };
             (ip.total_len(), (IpAddr::V6(ip.src()), IpAddr::V6(ip.dst())), inner)
         }
@@ -95,6 +97,7 @@ pub(crate) fn restore(buf: &mut Buf, opened: &Opened<'_>, selectors: &Selectors)
     if whole || opened.next_header == protocol::BEET_PSEUDO && src.is_ipv6() {
         return Err(DropReason::BeetNextHeader);
     }
+    let label = outer_label(buf.as_slice(), src.is_ipv4());
     buf.truncate(opened.payload + opened.len);
     match (src, dst) {
         (IpAddr::V4(src), IpAddr::V4(dst)) => {
@@ -111,8 +114,8 @@ pub(crate) fn restore(buf: &mut Buf, opened: &Opened<'_>, selectors: &Selectors)
                 protocol: pseudo.protocol,
                 ttl: opened.outer.ttl,
                 tos: opened.outer.tos,
-                id: 0,
-                df: true,
+                id: label as u16,
+                df: opened.outer.dont_fragment,
                 payload_len: buf.len() - ipv4::HEADER_LEN,
             };
             ipv4::emit(buf.as_mut_slice(), &repr)?;
@@ -131,7 +134,7 @@ pub(crate) fn restore(buf: &mut Buf, opened: &Opened<'_>, selectors: &Selectors)
                 next_header: opened.next_header,
                 hop_limit: opened.outer.ttl,
                 traffic_class: opened.outer.tos,
-                flow_label: 0,
+                flow_label: label,
                 payload_len: buf.len() - ipv6::HEADER_LEN,
             };
             ipv6::emit(buf.as_mut_slice(), &repr)?;
@@ -139,6 +142,16 @@ pub(crate) fn restore(buf: &mut Buf, opened: &Opened<'_>, selectors: &Selectors)
         _ => return Err(DropReason::BeetHeader),
     }
     Ok(())
+}
+
+/// What the header in front has as identification or flow label: BEET replaces addresses, and the rest goes on. Where the
+/// families differ there is none to go on.
+fn outer_label(bytes: &[u8], inner_v4: bool) -> u32 {
+    if inner_v4 {
+        Ipv4::new_checked(bytes).map_or(0, |ip| ip.id().into())
+    } else {
+        Ipv6::new_checked(bytes).map_or(0, |ip| ip.flow_label())
+    }
 }
 
 /// Leave exactly `header` octets in front of what starts at `at`. The inner header may be longer than what was in front.

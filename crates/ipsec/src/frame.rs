@@ -8,7 +8,7 @@
 
 use crate::{beet, headers, mtu, transport, tunnel, udp_encap};
 use sadb::sa::{DontFragment, Encapsulation};
-use sadb::{Mode, SaConfig};
+use sadb::{Mode, OutboundSa, SaConfig};
 use std::net::IpAddr;
 use wire::ipv4::{self, Ipv4, Ipv4Repr};
 use wire::ipv6::{self, Ipv6Repr};
@@ -34,6 +34,8 @@ pub(crate) struct Inner {
     pub kept: usize,
     /// Offset in them of the octet that names what follows.
     pub named_at: usize,
+    /// Identification or flow label, where the outer header takes it over.
+    pub label: u32,
 }
 
 /// Read a whole inner packet, which must fill its buffer exactly.
@@ -45,7 +47,7 @@ pub(crate) fn read(config: &SaConfig, bytes: &mut [u8]) -> Result<Inner, DropRea
             let udp = config.options.encapsulation == Encapsulation::Udp;
             transport::read(bytes, &config.endpoints, udp && config.options.protocol.is_keyed())
         }
-        Mode::Beet => beet::read(bytes, &config.selectors),
+        Mode::Beet => beet::read(bytes, &config.selectors, config.endpoints.remote.is_ipv4()),
     }
 }
 
@@ -108,12 +110,12 @@ impl Layout {
     #[inline]
     pub fn open_front(
         &self,
-        config: &SaConfig,
+        sa: &OutboundSa,
         packet: &mut Packet<Scheduled>,
         inner: &Inner,
         number: u8,
-        sequence: u64,
     ) -> Result<(), DropReason> {
+        let config = sa.config();
         let front = self.ip + self.udp + self.head;
         let buf = packet.buf_mut();
         match front.checked_sub(self.gone) {
@@ -132,7 +134,7 @@ impl Layout {
             packet.bytes_mut().copy_within(from..from + inner.kept, 0);
         }
         let number = if self.udp > 0 { protocol::UDP } else { number };
-        self.write_ip(config, packet, inner, number, sequence)?;
+        self.write_ip(sa, packet, inner, number)?;
         if self.udp > 0 {
             let (_, datagram) = packet.bytes_mut().split_at_mut_checked(self.ip).ok_or(DropReason::NoRoom)?;
             udp_encap::write(datagram, &config.endpoints, self.payload())?;
@@ -143,21 +145,21 @@ impl Layout {
     /// The outer IP header: a new one, or the packet's own.
     fn write_ip(
         &self,
-        config: &SaConfig,
+        sa: &OutboundSa,
         packet: &mut Packet<Scheduled>,
         inner: &Inner,
         number: u8,
-        sequence: u64,
     ) -> Result<(), DropReason> {
+        let config = sa.config();
         let payload_len = self.payload();
         let policy = &config.options.headers;
         if inner.kept > 0 {
-            let df = !packet.meta.may_fragment;
+            // The packet's own header, its flags and identification included.
+            packet.meta.may_fragment |= !inner.df;
             let bytes = packet.bytes_mut();
             wire::ip::set_protocol(bytes, inner.named_at, number);
             if config.endpoints.remote.is_ipv4() {
                 let mut ip = Ipv4::new_checked(bytes)?;
-                ip.set_unfragmented(df);
                 ip.set_total_len((self.ip + payload_len) as u16);
                 ip.fill_checksum();
             } else {
@@ -173,33 +175,33 @@ impl Layout {
         packet.meta.tos = tos;
         // BEET replaces addresses; the packet's lifetime goes on (draft-nikander-esp-beet-mode section 5.2).
         let ttl = if config.mode == Mode::Beet { inner.ttl } else { headers::outer_ttl(policy, inner.ttl) };
+        let id = match config.mode {
+            Mode::Beet => inner.label as u16,
+            // An atomic datagram needs no identification (RFC 6864 section 4.1).
+            Mode::Tunnel | Mode::Transport => {
+                if df {
+                    0
+                } else {
+                    sa.next_identification()
+                }
+            }
+        };
         let bytes = packet.bytes_mut();
         match (config.endpoints.local, config.endpoints.remote) {
-            (IpAddr::V4(src), IpAddr::V4(dst)) => ipv4::emit(
-                bytes,
-                // An atomic datagram needs no identification (RFC 6864 section 4.1).
-                &Ipv4Repr {
-                    src,
-                    dst,
-                    protocol: number,
-                    ttl,
-                    tos,
-                    id: if df { 0 } else { sequence as u16 },
-                    df,
-                    payload_len,
-                },
-            )?,
+            (IpAddr::V4(src), IpAddr::V4(dst)) => {
+                ipv4::emit(bytes, &Ipv4Repr { src, dst, protocol: number, ttl, tos, id, df, payload_len })?
+            }
             (IpAddr::V6(src), IpAddr::V6(dst)) => ipv6::emit(
                 bytes,
-                // No flow label: a copied one would tell flows apart and collide at a gateway (RFC 4301 section
-                // 5.1.2.2 note 8).
                 &Ipv6Repr {
                     src,
                     dst,
                     next_header: number,
                     hop_limit: ttl,
                     traffic_class: tos,
-                    flow_label: 0,
+                    // Of a tunnel none: a copied one would tell flows apart and collide at a gateway (RFC 4301 section
+                    // 5.1.2.2 note 8).
+                    flow_label: if config.mode == Mode::Beet { inner.label } else { 0 },
                     payload_len,
                 },
             )?,

@@ -25,7 +25,7 @@ pub(crate) fn wrap(
     let now = packet.meta.received;
     sa.life.carry(now, sa.counters.packets + 1, sa.counters.bytes + len as u64)?;
     // No sequence number: the identification of what may be fragmented counts packets.
-    layout.open_front(sa.config(), packet, &inner, inner.next_header, sa.counters.packets)?;
+    layout.open_front(sa, packet, &inner, inner.next_header)?;
     sa.counters.carried(now, len);
     Ok(())
 }

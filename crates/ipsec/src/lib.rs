@@ -21,13 +21,14 @@ mod headers;
 pub mod ipcomp;
 mod ipip;
 pub mod mtu;
+mod nat;
 mod process;
 mod restore;
 mod transport;
 mod tunnel;
 pub mod udp_encap;
 
-pub use esp::{HEADROOM, TAILROOM, dummy, slot};
+pub use esp::{HEADROOM, TAILROOM, dummy, goes_alone, seal_alone, slot};
 pub use ipcomp::Codec;
 pub use mtu::{bundle_mtu, inner_mtu, overhead, own_header};
 pub use process::{decap, decap_member, encap, encap_member};

@@ -1,7 +1,7 @@
 //! The inner packet out of what a protocol of any kind has opened.
 
 use crate::udp_encap::Outer;
-use crate::{beet, transport, tunnel};
+use crate::{beet, nat, transport, tunnel};
 use sadb::{InboundSa, Mode};
 use wire::stage::Scheduled;
 use wire::{DropReason, Packet};
@@ -28,11 +28,16 @@ pub(crate) fn restore(
     opened: &Opened<'_>,
 ) -> Result<(), DropReason> {
     let (config, counters) = sa.config_and_counters();
+    let behind_nat = config.mode == Mode::Transport && opened.outer.src_port.is_some();
     match config.mode {
         Mode::Tunnel => tunnel::restore(packet.buf_mut(), opened, &config.options.headers, counters),
         Mode::Transport => transport::restore(packet.buf_mut(), opened),
         Mode::Beet => beet::restore(packet.buf_mut(), opened, &config.selectors),
+    }?;
+    if behind_nat {
+        nat::repair(&mut sa.nat, packet.bytes_mut());
     }
+    Ok(())
 }
 
 /// Count an inner packet that came whole out of this association, and say in its meta what it has had.

@@ -11,8 +11,8 @@ use crate::tunnel::version;
 use sadb::Endpoints;
 use std::net::IpAddr;
 use wire::ip::{self, Headers};
-use wire::ipv4::{self, Ipv4, Ipv4Repr};
-use wire::ipv6::{self, Ipv6, Ipv6Repr};
+use wire::ipv4::{self, Ipv4};
+use wire::ipv6::{self, Ipv6};
 use wire::{Buf, DropReason, options, protocol};
 
 /// Read the packet, which must fill its buffer exactly and be between the endpoints.
@@ -39,6 +39,7 @@ pub(crate) fn read(bytes: &[u8], ends: &Endpoints, udp: bool) -> Result<Inner, D
                 body: header,
                 kept: header,
                 named_at: 9,
+                label: 0,
             };
             (view.total_len(), IpAddr::V4(view.src()), IpAddr::V4(dst), inner)
         }
@@ -56,6 +57,7 @@ pub(crate) fn read(bytes: &[u8], ends: &Endpoints, udp: bool) -> Result<Inner, D
                 body: front.len,
                 kept: front.len,
                 named_at: front.named_at,
+                label: 0,
             };
             (view.total_len(), IpAddr::V6(view.src()), dst, inner)
         }
@@ -101,12 +103,8 @@ pub(crate) fn restore(buf: &mut Buf, opened: &Opened<'_>) -> Result<(), DropReas
         return Err(opened.wrong);
     }
     buf.truncate(opened.payload + opened.len);
-    if opened.outer.src_port.is_some() { rebuild(buf, opened) } else { keep(buf, opened) }
-}
-
-/// Bare: the headers in front are the packet's own.
-fn keep(buf: &mut Buf, opened: &Opened<'_>) -> Result<(), DropReason> {
-    let kept = opened.outer.at;
+    // The headers in front are the packet's own. Those that a UDP socket's reader puts there say what the socket told.
+    let kept = opened.outer.headers();
     let Some(between) = opened.payload.checked_sub(kept) else { return Err(DropReason::BadHeader) };
     if opened.payload > buf.len() {
         return Err(DropReason::Truncated);
@@ -123,46 +121,6 @@ fn keep(buf: &mut Buf, opened: &Opened<'_>) -> Result<(), DropReason> {
         options::put_header_len(bytes, kept - ipv4::HEADER_LEN, total as u16);
     } else {
         ipv6::put_payload_len(bytes)?;
-    }
-    Ok(())
-}
-
-/// Out of UDP: a header from what the socket told.
-fn rebuild(buf: &mut Buf, opened: &Opened<'_>) -> Result<(), DropReason> {
-    let outer = opened.outer;
-    let header = if outer.src.is_ipv4() { ipv4::HEADER_LEN } else { ipv6::HEADER_LEN };
-    // The outer header and ESP's own were in front, so there is room.
-    if !opened.payload.checked_sub(header).is_some_and(|excess| buf.trim_front(excess)) {
-        return Err(DropReason::Truncated);
-    }
-    let payload_len = opened.len;
-    match (outer.src, outer.dst) {
-        (IpAddr::V4(src), IpAddr::V4(dst)) => ipv4::emit(
-            buf.as_mut_slice(),
-            &Ipv4Repr {
-                src,
-                dst,
-                protocol: opened.next_header,
-                ttl: outer.ttl,
-                tos: outer.tos,
-                id: 0,
-                df: true,
-                payload_len,
-            },
-        )?,
-        (IpAddr::V6(src), IpAddr::V6(dst)) => ipv6::emit(
-            buf.as_mut_slice(),
-            &Ipv6Repr {
-                src,
-                dst,
-                next_header: opened.next_header,
-                hop_limit: outer.ttl,
-                traffic_class: outer.tos,
-                flow_label: 0,
-                payload_len,
-            },
-        )?,
-        _ => return Err(DropReason::BadHeader),
     }
     Ok(())
 }

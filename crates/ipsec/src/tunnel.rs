@@ -11,8 +11,16 @@ use wire::{Buf, DropReason, protocol};
 /// Read the inner packet, which must fill its buffer exactly.
 #[inline]
 pub(crate) fn read(bytes: &[u8]) -> Result<Inner, DropReason> {
-    let whole =
-        |next_header, tos, ttl, df| Inner { next_header, tos, ttl, df, body: 0, kept: 0, named_at: 0 };
+    let whole = |next_header, tos, ttl, df| Inner {
+        next_header,
+        tos,
+        ttl,
+        df,
+        body: 0,
+        kept: 0,
+        named_at: 0,
+        label: 0,
+    };
     let (len, inner) = match version(bytes) {
         Some(4) => {
             let ip = Ipv4::new_checked(bytes)?;

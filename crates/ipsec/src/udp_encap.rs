@@ -109,8 +109,10 @@ pub struct Outer {
     pub(crate) at: usize,
     /// Where the packet ends.
     pub(crate) end: usize,
-    /// Offset of the octet that names what follows the headers in front; used without UDP.
+    /// Offset of the octet that names what follows the headers in front.
     pub(crate) named_at: usize,
+    /// The header has the don't-fragment flag.
+    pub(crate) dont_fragment: bool,
 }
 
 impl Outer {
@@ -211,7 +213,13 @@ impl Outer {
             at: place.start,
             end: place.end,
             named_at: headers.protocol_at,
+            dont_fragment: headers.dont_fragment,
         }
+    }
+
+    /// Octets of the IP headers in front.
+    pub(crate) fn headers(&self) -> usize {
+        if self.src_port.is_some() { self.at - udp::HEADER_LEN } else { self.at }
     }
 }
 

@@ -32,8 +32,12 @@ fn beet(protocol: SaProtocol, suite: SuiteId, inner_v6: bool, outer_v6: bool) ->
     config
 }
 
-fn without_own_fields(packet: &[u8]) -> Vec<u8> {
+/// What comes out where the outer header is of the other family: it has no place for the packet's identification or flow label.
+fn without_own_fields(packet: &[u8], outer_v6: bool) -> Vec<u8> {
     let mut packet = packet.to_vec();
+    if (packet[0] >> 4 == 6) == outer_v6 {
+        return packet;
+    }
     if packet[0] >> 4 == 4 {
         let mut view = wire::ipv4::Ipv4::new_checked(&mut packet[..]).unwrap();
         assert!(view.checksum_ok());
@@ -69,7 +73,11 @@ fn beet_in_every_mix_of_families_and_residue() {
                         assert_eq!((headers.ttl, headers.tos), (63, 0xb8));
                         assert!(outer.len() <= packet.len() + ipsec::overhead(&config));
                         let inner = open(&mut inb, &outer).unwrap();
-                        assert_eq!(inner, without_own_fields(&packet), "{suite} {inner_v6} {outer_v6} {len}");
+                        assert_eq!(
+                            inner,
+                            without_own_fields(&packet, outer_v6),
+                            "{suite} {inner_v6} {outer_v6} {len}"
+                        );
                     }
                 }
             }
@@ -93,12 +101,12 @@ fn beet_carries_options_behind_its_pseudo_header() {
             assert_eq!(outer[pseudo..pseudo + 4], [17, (whole / 8 - 1) as u8, padding as u8, 0]);
             assert_eq!(whole % 8, 0);
             let inner = open(&mut inb, &outer).unwrap();
-            assert_eq!(inner, without_own_fields(&packet));
+            assert_eq!(inner, without_own_fields(&packet, outer_v6));
         }
     }
     let (mut out, mut inb) = pair_of(&beet(SaProtocol::Esp, GCM, true, true));
     let packet = v6_with_headers(&[(protocol::HOP_BY_HOP, vec![0, 0, 1, 4, 0, 0, 0, 0])], UPPER);
-    assert_eq!(open(&mut inb, &seal(&mut out, &packet)).unwrap(), without_own_fields(&packet));
+    assert_eq!(open(&mut inb, &seal(&mut out, &packet)).unwrap(), packet);
 }
 
 #[test]

@@ -91,11 +91,11 @@ fn in_tunnel_mode() {
         ("a dummy", padded(&[0x77; 33], 59), Err(DropReason::EspDummy)),
         ("an empty dummy", padded(&[], 59), Err(DropReason::EspDummy)),
         ("longer than its packet", padded(&long, 4), Err(DropReason::Truncated)),
-        ("a header too short", padded(&options, 4), Err(DropReason::BadHeader)),
+        ("a header too short", padded(&options, 4), Err(DropReason::HeaderLength)),
         ("half a header", padded(&v4[..10], 4), Err(DropReason::Truncated)),
         ("padding of zeros", pad(&v4[..], &[0, 0, 0, 3, 4]), Err(DropReason::EspPadding)),
         ("padding backwards", pad(&v4[..], &[3, 2, 1, 3, 4]), Err(DropReason::EspPadding)),
-        ("padding before the payload", pad(&v4[..], &[1, 2, 3, 255, 4]), Err(DropReason::EspPadding)),
+        ("padding before the payload", pad(&v4[..], &[1, 2, 3, 255, 4]), Err(DropReason::EspPadLength)),
         ("more padding than needed", pad(&v4[..], &[1, 2, 3, 4, 5, 6, 7, 7, 4]), Ok(&v4)),
     ];
     let (mut sender, mut sa) = Sender::new(Mode::Tunnel, false);
@@ -110,7 +110,8 @@ fn lengths() {
     // No trailer at all, and ciphertext that is not a multiple of four.
     for len in [0, 1, 2, 3, 5, 6, 7, 41] {
         let packet = sender.seal(0, &vec![0; len]);
-        assert_eq!(open(&mut sa, &packet), Err(DropReason::EspTooShort), "{len}");
+        let want = if len == 0 { DropReason::EspTooShort } else { DropReason::EspAlignment };
+        assert_eq!(open(&mut sa, &packet), Err(want), "{len}");
     }
     // Cut anywhere: the datagram's own length is cut with it.
     let whole = sender.seal(0, &padded(&alice_to_bob(false, 0, 11), 4));
@@ -120,8 +121,8 @@ fn lengths() {
         cut[24..26].copy_from_slice(&(len as u16 - 20).to_be_bytes());
         let want = match len - 28 {
             0..8 => DropReason::NotEsp,
-            8..36 => DropReason::EspTooShort,
-            esp if esp % 4 != 0 => DropReason::EspTooShort,
+            8..=32 => DropReason::EspTooShort,
+            esp if esp % 4 != 0 => DropReason::EspAlignment,
             _ => DropReason::AuthFailed,
         };
         assert_eq!(open(&mut sa, &cut), Err(want), "{len}");

@@ -4,6 +4,8 @@
 //! only in the epoch it was given in, so one increment empties the cache. The set is chosen with a keyed function of
 //! multiplications; were it broken, the price is misses, since a set never grows.
 
+use std::net::Ipv4Addr;
+use wire::plain::Plain;
 use wire::{AppId, Flow, addr};
 
 use crate::keyed::{fold, scatter};
@@ -33,6 +35,21 @@ impl FlowKey {
                 | u64::from(flow.remote_port) << 16
                 | u64::from(app.0) << 32
                 | u64::from(flow.protocol) << 48
+                | u64::from(tag) << 56,
+        }
+    }
+
+    /// The key of the flow of a plain packet that leaves, straight from its values: a [`Flow`] in memory, written field by field,
+    /// would have to be waited for.
+    #[inline]
+    pub fn leaving(app: AppId, plain: &Plain, tag: u8) -> FlowKey {
+        let halves = |v4: Ipv4Addr| [0, 0xffff << 32 | u64::from(u32::from(v4))];
+        FlowKey {
+            local: halves(plain.src),
+            remote: halves(plain.dst),
+            rest: u64::from(plain.ports.rotate_left(16))
+                | u64::from(app.0) << 32
+                | u64::from(plain.protocol) << 48
                 | u64::from(tag) << 56,
         }
     }
@@ -141,6 +158,27 @@ impl<V: Copy, K: CacheKey> FlowCache<V, K> {
 mod tests {
     use super::*;
     use crate::SaIndex;
+
+    #[test]
+    fn a_plain_packet_has_the_key_of_its_flow() {
+        let (src, dst) = (Ipv4Addr::new(192, 0, 2, 1), Ipv4Addr::new(203, 0, 113, 255));
+        let plain = Plain {
+            src,
+            dst,
+            ports: 0x1234_89ab,
+            protocol: 17,
+            tos: 0,
+            ttl: 64,
+            dont_fragment: true,
+            syn: false,
+            total_len: 28,
+            checksum_ok: true,
+        };
+        let flow = plain.flow(true);
+        assert_eq!((flow.local_port, flow.remote_port), (0x1234, 0x89ab));
+        assert!(FlowKey::leaving(AppId(7), &plain, 3) == FlowKey::new(AppId(7), &flow, 3));
+        assert!(FlowKey::leaving(AppId(7), &plain, 3) != FlowKey::new(AppId(7), &plain.flow(false), 3));
+    }
 
     #[test]
     fn a_way_of_the_outbound_database_is_one_cache_line() {

@@ -24,7 +24,7 @@ use crate::{
 use octets::{Reader, Writer};
 
 const MAGIC: [u8; 8] = *b"RVLNHAND";
-const VERSION: u32 = 4;
+const VERSION: u32 = 5;
 /// Octets in front of the body: magic, version, length.
 const HEAD: usize = 20;
 /// Octets of the CRC at the end.

@@ -7,8 +7,10 @@
 
 mod config;
 mod counters;
+pub(crate) mod identification;
 mod inbound;
 mod key;
+mod nat;
 mod options;
 mod outbound;
 mod path_mtu;
@@ -19,9 +21,10 @@ pub use config::{
 pub use counters::Counters;
 pub use inbound::{InboundSa, InboundState};
 pub use key::{Key, Shape};
+pub use nat::NatChecksum;
 pub use options::{
-    DontFragment, Dscp, Encapsulation, HeaderPolicy, HopLimit, KeyClass, Life, LifeState, Lifetime, Limits,
-    MAX_DUMMY, Padding, SaOptions, SaProtocol, Tfc,
+    DontFragment, Dscp, Encapsulation, Fragmentation, HeaderPolicy, HopLimit, KeyClass, Life, LifeState,
+    Lifetime, Limits, MAX_DUMMY, Padding, SaOptions, SaProtocol, Tfc,
 };
 pub use outbound::{OutboundSa, OutboundState};
 pub use path_mtu::{Learned, MIN_PATH_MTU_V4, MIN_PATH_MTU_V6, PathMtu, PathMtuLimits};

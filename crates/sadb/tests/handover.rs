@@ -7,8 +7,8 @@ use crypto::{Secret, SuiteId};
 use proptest::prelude::*;
 use sadb::handover::{HandOver, HandOverError};
 use sadb::sa::{
-    DontFragment, Dscp, HeaderPolicy, HopLimit, InboundState, KeyClass, LifeState, Lifetime, Limits,
-    OutboundState, Padding, SaOptions,
+    DontFragment, Dscp, Fragmentation, HeaderPolicy, HopLimit, InboundState, KeyClass, LifeState, Lifetime,
+    Limits, OutboundState, Padding, SaOptions,
 };
 use sadb::{Direction, Endpoints, InboundSa, Mode, OutboundSa, ReplayWindow, SaConfig, Spi};
 use wire::Time;
@@ -30,8 +30,9 @@ fn any_headers() -> impl Strategy<Value = HeaderPolicy> {
     ];
     let df = prop::sample::select(vec![DontFragment::Copy, DontFragment::Set, DontFragment::Clear]);
     let hop_limit = prop_oneof![Just(HopLimit::Copy), any::<u8>().prop_map(HopLimit::Set)];
-    (dscp, any::<[bool; 2]>(), df, hop_limit).prop_map(|(dscp, [dscp_inward, ecn], df, hop_limit)| {
-        HeaderPolicy { dscp, dscp_inward, ecn, df, hop_limit }
+    (dscp, any::<[bool; 3]>(), df, hop_limit).prop_map(|(dscp, [dscp_inward, ecn, before], df, hop_limit)| {
+        let fragment = if before { Fragmentation::Before } else { Fragmentation::After };
+        HeaderPolicy { dscp, dscp_inward, ecn, df, hop_limit, fragment }
     })
 }
 
@@ -178,7 +179,7 @@ fn any_hand_over() -> impl Strategy<Value = HandOver> {
 
 /// Octets with a true length and CRC over whatever the body says.
 fn sealed(body: &[u8]) -> Vec<u8> {
-    let mut octets = b"RVLNHAND\0\0\0\x04".to_vec();
+    let mut octets = b"RVLNHAND\0\0\0\x05".to_vec();
     octets.extend((body.len() as u64 + 28).to_be_bytes());
     octets.extend(body);
     let crc = octets.iter().fold(!0u64, |crc, octet| {

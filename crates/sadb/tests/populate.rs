@@ -153,6 +153,23 @@ fn a_flag_holds_across_selector_sets_and_never_widens_one() {
     assert_eq!(texts(&to("10.0.0.1")), ["remote 10.0.0.1"]);
 }
 
+/// Found by the property below: the flag of the port put the packet's type in the place of the type that a set asks for.
+#[test]
+fn what_stands_in_for_the_port_never_widens_a_set() {
+    let mut rule = protect(vec![
+        "local-port 0-15 pfp icmp-type 3".parse().unwrap(),
+        "local-port 0-15 pfp".parse().unwrap(),
+    ]);
+    rule = rule.checked().unwrap();
+    let packet = to("192.0.2.3").ports(8, 9).icmp(5, 0);
+    let made = rule.instantiate(&packet).unwrap();
+    assert!(
+        made.iter().all(|selector| !selector.matches(&to("192.0.2.3").ports(9, 9).icmp(5, 0))),
+        "{made:?}"
+    );
+    assert_eq!(made.len(), 1, "{made:?}");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 

@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
 
 use common::{config, inbound, registry};
@@ -69,6 +70,9 @@ proptest! {
                     }
                 }
                 Step::Remove(at) if !model.is_empty() => {
+                    let spi = model[at % model.len()].spi;
+                    let of_spi: BTreeSet<_> = sad.of_spi(spi).map(InboundSa::name).collect();
+                    prop_assert_eq!(of_spi, model.iter().copied().filter(|name| name.spi == spi).collect());
                     let name = model.swap_remove(at % model.len());
                     prop_assert_eq!(sad.remove(name).unwrap().name(), name);
                     prop_assert!(matches!(sad.remove(name), Err(SadError::UnknownSpi(_))));

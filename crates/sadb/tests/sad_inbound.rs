@@ -207,3 +207,52 @@ fn a_full_table_grows_and_forgets_nothing() {
     }
     assert!(sad.is_empty());
 }
+
+/// SPIs chosen by hand that all want one slot, in the middle of the table and at its end: some live near, some far, and each is found.
+#[test]
+fn many_spis_with_one_home_are_all_found() {
+    for home in [0x123, FIRST_SLOTS as u32 - 1, FIRST_SLOTS as u32 - 20] {
+        let mut sad = InboundSad::new();
+        let spi = |number: u32| (number + 1) * FIRST_SLOTS as u32 + home;
+        let mut there = BTreeSet::new();
+        for number in 0..100 {
+            sad.insert(inbound(spi(number))).unwrap();
+            there.insert(number);
+        }
+        // Taken out in another order, some of them put back, while the others stay what they are.
+        for step in 0..300_u32 {
+            let number = step * 37 % 100;
+            if there.remove(&number) {
+                assert_eq!(sad.remove(Spi(spi(number))).unwrap().spi(), Spi(spi(number)));
+            } else {
+                sad.insert(inbound(spi(number))).unwrap();
+                there.insert(number);
+            }
+            if step % 10 == 0 {
+                for number in 0..110 {
+                    let found = sad.get(Spi(spi(number))).map(sadb::InboundSa::spi);
+                    assert_eq!(found, there.contains(&number).then_some(Spi(spi(number))));
+                }
+            }
+        }
+        assert_eq!(sad.len(), there.len());
+    }
+}
+
+/// Growth keeps those that have no home of their own.
+#[test]
+fn crowded_homes_survive_growth() {
+    let mut sad = InboundSad::new();
+    let spis: Vec<u32> = (0..9000_u32).map(|n| 0x0100_0000 | (n.wrapping_mul(0x9e37_79b1) >> 8)).collect();
+    let crowd: Vec<u32> = (1..300_u32).map(|n| n << 20 | 0x77).collect();
+    for spi in spis.iter().chain(&crowd) {
+        sad.insert(inbound(*spi)).unwrap();
+    }
+    for spi in spis.iter().chain(&crowd) {
+        assert_eq!(sad.get(Spi(*spi)).map(|sa| sa.spi()), Some(Spi(*spi)));
+    }
+    for spi in spis.iter().chain(&crowd) {
+        sad.remove(Spi(*spi)).unwrap();
+    }
+    assert!(sad.is_empty());
+}

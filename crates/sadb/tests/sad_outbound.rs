@@ -28,6 +28,30 @@ fn serves(sad: &mut OutboundSad, app: AppId, flow: &Flow) -> Result<u32, DropRea
 }
 
 #[test]
+fn those_of_one_spi_are_one_to_each_peer() {
+    let mut sad = OutboundSad::new(1);
+    let peers = ["192.0.2.9", "0.0.0.1", "2001:db8::9", "255.255.255.254"].map(ip);
+    for spi in [0x1000, 0x1001, 0x1002] {
+        for peer in peers {
+            let local = if peer.is_ipv4() { ip("192.0.2.1") } else { ip("2001:db8::1") };
+            let ends = |c: &mut SaConfig| (c.endpoints.local, c.endpoints.remote) = (local, peer);
+            sad.insert(outbound(with(spi, ends))).unwrap();
+        }
+    }
+    let mut of =
+        sad.of_spi(Spi(0x1001)).map(|sa| (sa.spi(), sa.config().endpoints.remote)).collect::<Vec<_>>();
+    let mut want = peers.map(|peer| (Spi(0x1001), peer));
+    of.sort();
+    want.sort();
+    assert_eq!(of, want);
+    assert_eq!(sad.of_spi(Spi(0x1003)).count(), 0);
+    assert!(sad.before(Spi(0x1001)).is_none());
+    sad.insert(outbound(with(0x2000, |c| c.options.next = Some(Spi(0x1001))))).unwrap();
+    assert_eq!(sad.before(Spi(0x1001)).map(|sa| sa.spi()), Some(Spi(0x2000)));
+    assert!(sad.before(Spi(0x1002)).is_none());
+}
+
+#[test]
 fn the_most_specific_association_serves() {
     let app = AppId(7);
     let web = flow("10.0.0.1", "192.0.2.9", 6, 40_000, 443);

@@ -6,7 +6,7 @@
 use wire::AppId;
 
 /// Raised whenever a pinned map of an older daemon would be misread.
-pub const ABI: u32 = 2;
+pub const ABI: u32 = 3;
 
 /// Bits of the mark (docs/design/0002).
 pub mod mark {
@@ -24,6 +24,8 @@ pub mod mark {
     pub const FORWARDED: u32 = 0x0002_0000;
     /// Beside it: in clear, from outside.
     pub const ARRIVED: u32 = 0x0004_0000;
+    /// In a record: the lower half of the cookie is the user that owns the socket.
+    pub const USER: u32 = 0x0008_0000;
     /// Every bit that is ours on sockets.
     pub const OURS: u32 = APP | STAMPED | AUTHENTICATED | ENCRYPTED | PROOF;
 }
@@ -142,6 +144,10 @@ contract! {
     struct PeerKey {
         prefixlen: u32,
         addr: [u8; 16],
+    }
+    struct UserKey {
+        prefixlen: u32,
+        user: [u8; 4],
     }
     struct ListenerKey {
         addr: [u8; 16],

@@ -1,14 +1,33 @@
 //! AF_XDP: a device's outer packets to a socket, past the host (`bpf/frames.bpf.c`).
 
 use crate::error::SockmonError;
+use crate::sys;
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder};
 use std::ffi::OsStr;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::time::Duration;
 
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/frames.bpf.o"));
 
 /// The receive queue that is steered.
 const QUEUE: u32 = 0;
+
+/// How long another program may still be there, and how often is tried meanwhile.
+const PATIENCE: Duration = Duration::from_secs(1);
+const AGAIN: Duration = Duration::from_millis(20);
+
+/// The name of the program.
+const PROGRAM: &str = "frames";
+
+/// Whether an XDP program with this number is one that a [`FrameSteering`] attached; another one leaves no room for it.
+///
+/// # Errors
+/// If the kernel does not tell (CAP_SYS_ADMIN).
+pub fn is_frame_steering(program: u32) -> Result<bool, SockmonError> {
+    let what = || SockmonError::system(format!("ask for BPF program {program}"));
+    let program = sys::prog_by_id(program).map_err(what())?;
+    Ok(sys::prog_name(program.as_fd()).map_err(what())? == PROGRAM)
+}
 
 /// A device's outer packets go to a socket as long as this lives.
 #[derive(Debug)]
@@ -38,11 +57,18 @@ impl FrameSteering {
         };
         put("frame_port", port.to_be().into())?;
         put("frame_sockets", socket.as_raw_fd().cast_unsigned())?;
-        let program = object.progs_mut().find(|program| program.name() == OsStr::new("frames"));
-        let link = program
-            .ok_or(SockmonError::Answer("the program of frames.bpf.o"))?
-            .attach_xdp(ifindex.cast_signed())
-            .map_err(SockmonError::bpf(format!("attach to device {ifindex} as XDP program")))?;
+        let program = object.progs_mut().find(|program| program.name() == OsStr::new(PROGRAM));
+        let program = program.ok_or(SockmonError::Answer("the program of frames.bpf.o"))?;
+        let mut link = program.attach_xdp(ifindex.cast_signed());
+        // The kernel takes the program of a daemon that has just ended away a little later.
+        for _ in 0..PATIENCE.as_millis() / AGAIN.as_millis() {
+            if link.is_ok() {
+                break;
+            }
+            std::thread::sleep(AGAIN);
+            link = program.attach_xdp(ifindex.cast_signed());
+        }
+        let link = link.map_err(SockmonError::bpf(format!("attach to device {ifindex} as XDP program")))?;
         Ok(FrameSteering { _link: link, _object: object })
     }
 }

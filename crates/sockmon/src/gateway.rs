@@ -6,7 +6,8 @@ use crate::error::SockmonError;
 use crate::links;
 use crate::monitor::Sockmon;
 use crate::programs::Maps;
-use std::collections::{BTreeMap, BTreeSet};
+use crate::spans::{self, Entry, Ways};
+use std::collections::BTreeSet;
 use wire::Prefix;
 
 /// The key of `insides` that says that this host is a gateway; no interface has it as its index.
@@ -29,19 +30,56 @@ impl Span {
     }
 }
 
-fn key_of(prefix: Prefix) -> PeerKey {
-    PeerKey { prefixlen: u32::from(prefix.len()), addr: prefix.first().to_be_bytes() }
+fn ways_of(spans: &[Span]) -> Ways {
+    spans.iter().map(|span| ((span.peers.first(), span.peers.len()), span.ways())).collect()
 }
 
-/// Before the programs are attached: the interfaces, and nothing passes without the engine, whose rules ended with the daemon
-/// before.
-pub(crate) fn prepare(maps: &Maps, insides: &BTreeSet<u32>) -> Result<(), SockmonError> {
-    maps.retain("spans", |_: &PeerKey| true)?;
+/// What the table holds.
+pub(crate) fn read(maps: &Maps) -> Result<Ways, SockmonError> {
+    let mut ways = Ways::new();
+    for key in maps.keys::<PeerKey>("spans")? {
+        ways.insert(spans::place_of(&key), maps.read("spans", &key)?.unwrap_or(0));
+    }
+    Ok(ways)
+}
+
+fn write(maps: &Maps, table: &mut Ways, entries: Vec<Entry>) -> Result<(), SockmonError> {
+    for (place, value) in entries {
+        maps.write("spans", &spans::key_of(place), &value)?;
+        table.insert(place, value);
+    }
+    Ok(())
+}
+
+fn narrow(maps: &Maps, table: &mut Ways, then: &Ways) -> Result<(), SockmonError> {
+    write(maps, table, spans::narrowing(table, then))
+}
+
+/// Behind [`narrow`] for the same.
+fn put(maps: &Maps, table: &mut Ways, then: &Ways) -> Result<(), SockmonError> {
+    write(maps, table, spans::widening(table, then))?;
+    let unwanted: Vec<_> = table.keys().filter(|place| !then.contains_key(place)).copied().collect();
+    for place in unwanted {
+        maps.delete("spans", &spans::key_of(place))?;
+        table.remove(&place);
+    }
+    Ok(())
+}
+
+/// Before the programs are attached: the interfaces, and of what passed without the engine under the daemon before, that which
+/// does under `first` too. Answers what the table holds.
+pub(crate) fn prepare(maps: &Maps, insides: &BTreeSet<u32>, first: &[Span]) -> Result<Ways, SockmonError> {
+    let (mut table, first) = (read(maps)?, ways_of(first));
+    narrow(maps, &mut table, &first)?;
+    if first.is_empty() {
+        put(maps, &mut table, &first)?;
+    }
     let wanted =
         |index: &u32| if *index == IS_GATEWAY { !insides.is_empty() } else { insides.contains(index) };
     maps.retain("insides", |index: &u32| !wanted(index))?;
     let all = insides.iter().copied().chain((!insides.is_empty()).then_some(IS_GATEWAY));
-    all.into_iter().try_for_each(|index| maps.write("insides", &index, &1u32))
+    all.into_iter().try_for_each(|index| maps.write("insides", &index, &1u32))?;
+    Ok(table)
 }
 
 impl Sockmon {
@@ -73,52 +111,15 @@ impl Sockmon {
     ///
     /// # Errors
     /// If the kernel has no room for them; then some pass less than they may.
-    pub fn narrow_spans(&self, spans: &[Span]) -> Result<(), SockmonError> {
-        let maps = &self.loaded.maps;
-        let mut now: BTreeMap<(u32, [u8; 16]), u32> = BTreeMap::new();
-        for key in maps.keys::<PeerKey>("spans")? {
-            now.insert((key.prefixlen, key.addr), maps.read("spans", &key)?.unwrap_or(0));
-        }
-        // The longest first: no packet may fall to a shorter one that lets it pass.
-        let all: BTreeSet<(u32, [u8; 16])> =
-            now.keys().copied().chain(spans.iter().map(|s| pair(&key_of(s.peers)))).collect();
-        for &(prefixlen, addr) in all.iter().rev() {
-            let then = covering(prefixlen, &addr, spans.iter().map(|s| (key_of(s.peers), s.ways())));
-            let before = covering(
-                prefixlen,
-                &addr,
-                now.iter().map(|(k, v)| (PeerKey { prefixlen: k.0, addr: k.1 }, *v)),
-            );
-            maps.write("spans", &PeerKey { prefixlen, addr }, &(then & before))?;
-        }
-        Ok(())
+    pub fn narrow_spans(&mut self, spans: &[Span]) -> Result<(), SockmonError> {
+        narrow(&self.loaded.maps, &mut self.spans, &ways_of(spans))
     }
 
     /// Second half: exactly these.
     ///
     /// # Errors
     /// If the kernel has no room for them; then some pass less than they may.
-    pub fn set_spans(&self, spans: &[Span]) -> Result<(), SockmonError> {
-        for span in spans {
-            self.loaded.maps.write("spans", &key_of(span.peers), &span.ways())?;
-        }
-        let unwanted = |key: &PeerKey| !spans.iter().any(|span| key_of(span.peers) == *key);
-        self.loaded.maps.retain("spans", unwanted).map(drop)
+    pub fn set_spans(&mut self, spans: &[Span]) -> Result<(), SockmonError> {
+        put(&self.loaded.maps, &mut self.spans, &ways_of(spans))
     }
-}
-
-fn pair(key: &PeerKey) -> (u32, [u8; 16]) {
-    (key.prefixlen, key.addr)
-}
-
-/// The value of the longest prefix that covers this one; 0: none does.
-fn covering(len: u32, addr: &[u8; 16], entries: impl Iterator<Item = (PeerKey, u32)>) -> u32 {
-    let prefix = |len: u32, addr: &[u8; 16]| {
-        Prefix::from_bits(u128::from_be_bytes(*addr), u8::try_from(len).unwrap_or(128))
-    };
-    let inner = prefix(len, addr);
-    entries
-        .filter(|(key, _)| prefix(key.prefixlen, &key.addr).covers(inner))
-        .max_by_key(|(key, _)| key.prefixlen)
-        .map_or(0, |(_, ways)| ways)
 }

@@ -23,17 +23,19 @@ mod monitor;
 mod policy;
 mod probe;
 mod programs;
+mod spans;
 mod sys;
+mod users;
 
 pub use detach::{Detached, detach, instances};
 pub use error::SockmonError;
-pub use frames::FrameSteering;
+pub use frames::{FrameSteering, is_frame_steering};
 pub use gateway::Span;
 pub use model::{
     Adopted, Attempt, Check, Event, Fault, Identity, LoadWarning, Options, ProgramStats, SocketInfo,
     SocketState,
 };
-pub use monitor::{Sockmon, Statistics};
+pub use monitor::{Sockmon, Statistics, check_pins};
 pub use probe::{cgroup_root, probe};
 
 /// The compiled programs, as embedded.

@@ -1,6 +1,7 @@
 //! What this room answers: sockets, identities, refusals, checks.
 
 use crate::abi;
+use crate::gateway::Span;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -23,6 +24,9 @@ pub struct Options {
     pub uplinks: Vec<u32>,
     /// Interface indices of the networks behind this host, in the same namespace; none: it is no gateway.
     pub insides: Vec<u32>,
+    /// What passes a gateway without the engine by the rules that will be in force. Of what passes under a daemon before this
+    /// one, the rest ends, and this does not pause.
+    pub spans: Vec<Span>,
     /// For tests only: programs (by their names in `bpf/`) that are not attached, to show that traffic leaks without them.
     pub omit: Vec<String>,
 }
@@ -37,6 +41,7 @@ impl Options {
             tun_ifindex,
             uplinks: Vec::new(),
             insides: Vec::new(),
+            spans: Vec::new(),
             omit: Vec::new(),
         }
     }

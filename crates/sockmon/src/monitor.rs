@@ -5,14 +5,17 @@ use crate::adopt;
 use crate::detach;
 use crate::error::SockmonError;
 use crate::gateway;
+use crate::gateway::Span;
 use crate::identities;
 use crate::links::{self, Places};
 use crate::model::{Adopted, Event, Fault, Identity, LoadWarning, Options, ProgramStats, SocketInfo};
 use crate::policy::{self, Held};
 use crate::programs::{self, Loaded, Pins};
+use crate::spans::{self, Ways};
 use crate::sys;
 use libbpf_rs::{MapCore, MapFlags, RingBufferBuilder};
 use sadb::spd::{Order, Spd};
+use std::collections::HashSet;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -28,6 +31,8 @@ pub struct Sockmon {
     netns: u64,
     /// Keeps the inode numbers of the executables from being given to other files.
     held: Held,
+    /// What the table of spans holds.
+    pub(crate) spans: Ways,
 }
 
 /// Statistics are counted while this lives; see [`Sockmon::program_stats`].
@@ -39,6 +44,14 @@ fn directory(path: &Path) -> Result<(OwnedFd, u64), SockmonError> {
     let directory = std::fs::File::open(path).map_err(fail())?;
     let id = directory.metadata().map_err(fail())?.ino();
     Ok((directory.into(), id))
+}
+
+/// Whether what an earlier daemon of the instance left pinned, if anything, is what this version can take over.
+///
+/// # Errors
+/// [`SockmonError::Abi`].
+pub fn check_pins(instance: &str) -> Result<(), SockmonError> {
+    programs::check_abi(instance, &Pins::of(instance)?)
 }
 
 impl Sockmon {
@@ -62,7 +75,7 @@ impl Sockmon {
             insides: options.insides.iter().copied().collect(),
             omit: options.omit.clone(),
         };
-        let attached = Sockmon::attach_at(&options.instance, pins, places, exempt, netns);
+        let attached = Sockmon::attach_at(&options.instance, pins, places, exempt, netns, &options.spans);
         if is_new && attached.is_err() {
             // The error that matters is the one above.
             if let Err(error) = detach::detach(&options.instance) {
@@ -78,6 +91,7 @@ impl Sockmon {
         places: Places,
         exempt: u64,
         netns: u64,
+        first_spans: &[Span],
     ) -> Result<Sockmon, SockmonError> {
         let loaded = programs::load(instance, &pins)?;
         let maps = &loaded.maps;
@@ -93,13 +107,13 @@ impl Sockmon {
         })?;
         // A device counts as guarded only while its programs are there.
         maps.retain("uplinks", |ifindex: &u32| !places.uplinks.contains(ifindex))?;
-        gateway::prepare(maps, &places.insides)?;
+        let spans = gateway::prepare(maps, &places.insides, first_spans)?;
         links::attach(&loaded, &pins, &places)?;
         for ifindex in &places.uplinks {
             maps.write("uplinks", ifindex, &1u32)?;
         }
         adopt::tasks(&loaded)?;
-        Ok(Sockmon { instance: instance.into(), loaded, pins, places, netns, held: Held::default() })
+        Ok(Sockmon { instance: instance.into(), loaded, pins, places, netns, held: Held::default(), spans })
     }
 
     /// Replace the policy for every program at once; no verdict mixes the old and the new one. `executables` may name an
@@ -143,16 +157,28 @@ impl Sockmon {
         adopt::sockets(&self.loaded, self.netns)
     }
 
-    /// The peers that an inbound association serves: from them, `optional` traffic is no longer taken in clear.
+    /// The peers that an inbound association serves: from them, `optional` traffic is no longer taken in clear. Those that
+    /// were before and are not among them go in any case.
     pub fn set_live_sas(&self, peers: &[Prefix]) -> Result<(), SockmonError> {
-        let keys: Vec<PeerKey> = peers
-            .iter()
-            .map(|p| PeerKey { prefixlen: u32::from(p.len()), addr: p.first().to_be_bytes() })
-            .collect();
-        for key in &keys {
-            self.loaded.maps.write("live_sa", key, &1u32)?;
-        }
-        self.loaded.maps.retain("live_sa", |key: &PeerKey| !keys.contains(key)).map(drop)
+        let wanted: HashSet<Prefix> = peers.iter().copied().collect();
+        let mut known = HashSet::new();
+        self.loaded.maps.retain("live_sa", |key: &PeerKey| {
+            let (bits, len) = spans::place_of(key);
+            let peers = Prefix::from_bits(bits, len);
+            known.insert(peers);
+            !wanted.contains(&peers)
+        })?;
+        wanted.difference(&known).try_for_each(|peers| self.add_live_sa(*peers))
+    }
+
+    /// As [`Sockmon::set_live_sas`], for one more.
+    pub fn add_live_sa(&self, peers: Prefix) -> Result<(), SockmonError> {
+        self.loaded.maps.write("live_sa", &spans::key_of((peers.first(), peers.len())), &1u32)
+    }
+
+    /// As [`Sockmon::set_live_sas`], for one less.
+    pub fn remove_live_sa(&self, peers: Prefix) -> Result<(), SockmonError> {
+        self.loaded.maps.delete("live_sa", &spans::key_of((peers.first(), peers.len())))
     }
 
     /// Guard these devices and no others. A device that is not guarded carries no protected traffic.
@@ -204,6 +230,8 @@ impl Sockmon {
         std::fs::create_dir_all(self.pins.links())
             .map_err(SockmonError::system(format!("create {}", self.pins.links().display())))?;
         self.loaded = programs::load(&self.instance, &self.pins)?;
+        // Of maps whose pins were taken away there are new ones.
+        self.spans = gateway::read(&self.loaded.maps)?;
         links::attach(&self.loaded, &self.pins, &self.places)
     }
 

@@ -86,6 +86,8 @@ pub static MAPS: &[&str] = &[
     "uplinks",
     "insides",
     "spans",
+    "users",
+    "owners",
     "listeners",
     "names",
     "counters",
@@ -153,6 +155,16 @@ impl Maps {
             .map_err(SockmonError::bpf(format!("write map {map}")))
     }
 
+    /// Delete a key, if it is there.
+    pub fn delete(&self, map: &'static str, key: &impl Wire) -> Result<(), SockmonError> {
+        match self.get(map)?.delete(key.bytes()) {
+            Err(error) if error.kind() != libbpf_rs::ErrorKind::NotFound => {
+                Err(SockmonError::bpf(format!("delete from map {map}"))(error))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Every key.
     pub fn keys<K: Wire>(&self, map: &'static str) -> Result<Vec<K>, SockmonError> {
         self.get(map)?.keys().map(|key| K::read(&key).ok_or(SockmonError::Answer(map))).collect()
@@ -211,7 +223,7 @@ impl Loaded {
 }
 
 /// Refuse maps of another ABI before libbpf meets them, with a remedy.
-fn check_abi(instance: &str, pins: &Pins) -> Result<(), SockmonError> {
+pub fn check_abi(instance: &str, pins: &Pins) -> Result<(), SockmonError> {
     let path = pins.map("config");
     if !path.exists() {
         return Ok(());

@@ -186,6 +186,27 @@ pub fn prog_info(prog: BorrowedFd<'_>) -> io::Result<(u32, u64, u64)> {
     Ok((info.id, info.run_cnt, info.run_time_ns))
 }
 
+/// The program of this number.
+pub fn prog_by_id(number: u32) -> io::Result<OwnedFd> {
+    // SAFETY: no pointer is passed.
+    let fd = unsafe { libbpf_sys::bpf_prog_get_fd_by_id(number) };
+    done(fd)?;
+    // SAFETY: the kernel has just returned it to us.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// A program's name, as much as the kernel keeps of it.
+pub fn prog_name(prog: BorrowedFd<'_>) -> io::Result<String> {
+    let mut info = libbpf_sys::bpf_prog_info::default();
+    let mut len = size_of_val(&info) as u32;
+    // SAFETY: the buffer has the length that is passed.
+    done(unsafe {
+        libbpf_sys::bpf_obj_get_info_by_fd(prog.as_raw_fd(), (&raw mut info).cast(), &raw mut len)
+    })?;
+    let octets: Vec<u8> = info.name.iter().map(|c| *c as u8).take_while(|c| *c != 0).collect();
+    Ok(String::from_utf8_lossy(&octets).into_owned())
+}
+
 /// The numbers of the programs on a device, first to last.
 pub fn tcx_programs(ifindex: u32, at: Tcx) -> io::Result<Vec<u32>> {
     let mut ids = [0u32; 64];

@@ -34,6 +34,7 @@ fn rust_and_c_agree() {
     compare::<abi::Protection>(&btf, "rvl_protection");
     compare::<abi::OrderKey>(&btf, "rvl_order_key");
     compare::<abi::PeerKey>(&btf, "rvl_peer_key");
+    compare::<abi::UserKey>(&btf, "rvl_user_key");
     compare::<abi::ListenerKey>(&btf, "rvl_listener_key");
     compare::<abi::Name>(&btf, "rvl_name");
     compare::<abi::Socket>(&btf, "rvl_socket");
@@ -56,6 +57,7 @@ fn counters_have_one_name_each() {
     assert!(header.contains(&format!("#define RVL_ITEMS {}", abi::ITEMS)));
     assert!(header.contains(&format!("#define RVL_NAME {}", abi::NAME)));
     assert!(header.contains(&format!("#define RVL_PROTECTIONS {}", abi::PROTECTIONS)));
+    assert!(header.contains(&format!("#define RVL_LIVE_SAS {} ", sadb::MAX_SAS)));
     for (name, value) in [
         ("APP", abi::mark::APP),
         ("STAMPED", abi::mark::STAMPED),
@@ -64,6 +66,7 @@ fn counters_have_one_name_each() {
         ("PROOF", abi::mark::PROOF),
         ("FORWARDED", abi::mark::FORWARDED),
         ("ARRIVED", abi::mark::ARRIVED),
+        ("USER", abi::mark::USER),
     ] {
         assert!(header.contains(&format!("#define RVL_MARK_{name} {value:#010x}u")), "{name}");
     }

@@ -141,6 +141,29 @@ pub fn verify_transport(packet: &[u8], headers: &Headers) -> Option<bool> {
     Some(fold(partial + sum(range(packet, start, end))) == 0xffff)
 }
 
+/// What has to be added, in one's complement, to a transport checksum that covers addresses for it to be right; zero for one that
+/// is. `None`: as of [`verify_transport`], and for ICMP, whose checksum covers none. Where only addresses were changed it is the
+/// same number for all packets between them.
+pub fn transport_error(packet: &[u8], headers: &Headers) -> Option<u16> {
+    let (end, at, partial) = covered(packet, headers).ok()?;
+    let unused = headers.protocol == protocol::UDP && headers.version == 4 && be16(packet, at) == 0;
+    if unused || headers.protocol == protocol::ICMP {
+        return None;
+    }
+    Some(!fold(partial + sum(range(packet, headers.header_len, end))))
+}
+
+/// Add a [`transport_error`] to the checksum.
+pub fn adjust_transport(packet: &mut [u8], headers: &Headers, error: u16) {
+    let Ok((_, at, _)) = covered(packet, headers) else { return };
+    let check = be16(packet, at);
+    if headers.protocol == protocol::ICMP || headers.protocol == protocol::UDP && check == 0 {
+        return;
+    }
+    let right = fold(u32::from(check) + u32::from(error));
+    put16(packet, at, if right == 0 && headers.protocol == protocol::UDP { 0xffff } else { right });
+}
+
 /// Finish a checksum that the kernel left half done (virtio's NEEDS_CSUM): the field `offset` octets behind
 /// `start` holds the pseudo-header's sum, whatever the protocol is; everything from `start` on is added.
 pub fn complete_partial(packet: &mut [u8], start: usize, offset: usize) -> Result<(), WireError> {

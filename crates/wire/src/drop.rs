@@ -29,7 +29,12 @@ macro_rules! drop_reasons {
 drop_reasons! {
     Truncated "truncated" "The packet is shorter than its headers say.";
     BadVersion "bad_version" "The first nibble is neither 4 nor 6.";
-    BadHeader "bad_header" "A header field contradicts the packet (lengths, header length, extension chain).";
+    BadHeader "bad_header" "The packet is not what its headers say (something behind its end, or another packet than its stage works on).";
+    HeaderLength "header_length" "The header length field of IPv4 or TCP is impossible.";
+    TotalLength "total_length" "A total or payload length field is smaller than the headers it covers.";
+    ExtensionOrder "extension_order" "An IPv6 extension header stands where none may (RFC 8200 section 4.1).";
+    Jumbogram "jumbogram" "An IPv6 jumbogram (RFC 2675), which the engine does not take.";
+    MappedAddress "mapped_address" "An IPv4-mapped address in an IPv6 header, which must not be on a wire.";
     BadChecksum "bad_checksum" "The checksum of an IPv4 header or of an ICMP error is wrong.";
     TooManyExtensions "too_many_extensions" "More IPv6 extension headers than the parser follows.";
     BadRecord "bad_record" "The record in front of a packet from the TUN is missing or not ours.";
@@ -48,6 +53,7 @@ drop_reasons! {
     SelectorMismatch "selector_mismatch" "The decrypted packet is outside the selectors of its security association.";
     InboundPolicy "inbound_policy" "The decrypted packet is one that policy does not accept from this association.";
     ClearRefused "clear_refused" "A packet arrived in clear, or an ICMP error about it, that a rule of the SPD wants protected.";
+    ReservedSpi "reserved_spi" "An SPI from 0 to 255, which no association has (RFC 4303 section 2.1).";
     UnknownSpi "unknown_spi" "No inbound security association has this SPI.";
     WrongPeer "wrong_peer" "The SPI is known, but not between these addresses.";
     WrongProtocol "wrong_protocol" "The association is of another protocol (ESP, AH, IPComp) than the packet.";
@@ -57,8 +63,10 @@ drop_reasons! {
     SequenceExhausted "sequence_exhausted" "The association has used its last sequence number; it needs a new key.";
     SaExpired "sa_expired" "The association is behind a hard limit of its lifetime.";
     AuthFailed "auth_failed" "The integrity check value is wrong.";
-    EspTooShort "esp_too_short" "The ESP packet is shorter than header, IV, trailer and ICV, or not aligned.";
-    EspPadding "esp_padding" "The padding after decryption is not 1, 2, 3 and so on, or longer than the packet.";
+    EspTooShort "esp_too_short" "The ESP packet is shorter than header, IV, trailer and ICV.";
+    EspAlignment "esp_alignment" "The ciphertext is no multiple of what its suite works in (RFC 4303 section 2.4: 4 octets at least).";
+    EspPadLength "esp_pad_length" "The pad length after decryption is longer than the packet.";
+    EspPadding "esp_padding" "The padding after decryption is not 1, 2, 3 and so on.";
     EspNextHeader "esp_next_header" "The next header inside ESP is not one this mode carries.";
     EspDummy "esp_dummy" "A dummy packet (next header 59), dropped as RFC 4303 section 2.6 says.";
     AhTooShort "ah_too_short" "The AH packet is shorter than its header, or than the header's length field says.";
@@ -90,9 +98,17 @@ drop_reasons! {
     IkeUnsupported "ike_unsupported" "An IKE message (non-ESP marker) and no key manager to give it to.";
     TransportOptions "transport_options" "IP options or a routing header, which transport mode over UDP cannot carry.";
     TransportAddress "transport_address" "Transport mode needs the packet's addresses to be those of the association.";
-    Fragment "fragment" "A fragment that cannot belong to a complete packet (overlap, misalignment, size).";
+    Fragment "fragment" "A fragment where only a whole packet can be, or of a packet that was refused already.";
+    FragmentEmpty "fragment_empty" "A fragment without content.";
+    FragmentAlignment "fragment_alignment" "A fragment that is not the last and no multiple of 8 octets long.";
+    FragmentTooLong "fragment_too_long" "A fragment that ends behind the longest packet there is.";
+    FragmentHeader "fragment_header" "A first fragment that does not hold all headers (RFC 7112 section 5).";
+    FragmentOverlap "fragment_overlap" "A fragment overlaps another one of its packet: all of it is refused (RFC 5722).";
+    FragmentEnd "fragment_end" "The fragments of a packet say that it ends in different places.";
+    FragmentEcn "fragment_ecn" "Fragments of one packet with ECN fields that nothing right can be made of (RFC 3168 section 5.3).";
     FragmentHeld "fragment_held" "A fragment kept until its packet is complete; not a loss.";
-    FragmentLimit "fragment_limit" "The reassembler is full, or its packet did not complete in time.";
+    FragmentTimeout "fragment_timeout" "A fragment whose packet did not become complete in time.";
+    FragmentLimit "fragment_limit" "A fragment for which the reassembler had no room.";
     TooBig "too_big" "The packet does not fit the tunnel's path MTU; its sender was told.";
     TooLong "too_long" "The packet does not fit one IP datagram once encapsulated.";
     NoRoom "no_room" "The buffer has no room for the headers or the trailer; its device was to leave it.";

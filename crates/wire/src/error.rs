@@ -43,11 +43,11 @@ impl From<WireError> for DropReason {
         match error {
             WireError::Truncated => DropReason::Truncated,
             WireError::Version => DropReason::BadVersion,
-            WireError::HeaderLength
-            | WireError::TotalLength
-            | WireError::ExtensionOrder
-            | WireError::Jumbogram
-            | WireError::MappedAddress => DropReason::BadHeader,
+            WireError::HeaderLength => DropReason::HeaderLength,
+            WireError::TotalLength => DropReason::TotalLength,
+            WireError::ExtensionOrder => DropReason::ExtensionOrder,
+            WireError::Jumbogram => DropReason::Jumbogram,
+            WireError::MappedAddress => DropReason::MappedAddress,
             WireError::OptionLength => DropReason::BadOption,
             WireError::RoutingType => DropReason::RoutingHeader,
             WireError::TooManyExtensions => DropReason::TooManyExtensions,

@@ -3,7 +3,7 @@
 use crate::field::{array, be16, octet, put_octet, range};
 use crate::ipv4::Ipv4;
 use crate::ipv6::{self, Ipv6};
-use crate::{Flow, WireError, protocol};
+use crate::{Flow, WireError, options, protocol};
 use std::net::{IpAddr, Ipv6Addr};
 
 /// What makes a packet a fragment.
@@ -152,6 +152,18 @@ pub fn flow(bytes: &[u8], headers: &Headers, outbound: bool) -> Flow {
         local_port = be16(upper, 0);
     }
     Flow { local, remote, local_port, remote_port, protocol: headers.protocol }
+}
+
+/// Where a packet that leaves this host goes in the end: through a source route (IPv4) or a routing header (IPv6), of which
+/// `headers.dst` is the next stop only.
+///
+/// # Errors
+/// An option of IPv4 that contradicts itself.
+pub fn last_destination(bytes: &[u8], headers: &Headers) -> Result<IpAddr, WireError> {
+    if headers.version == 6 {
+        return Ok(final_destination(bytes, headers));
+    }
+    options::final_destination(range(bytes, 0, headers.header_len)).map(IpAddr::V4)
 }
 
 /// Change what the octet at `protocol_at` names ([`Headers::protocol_at`]). The IPv4 checksum is the caller's to fill.

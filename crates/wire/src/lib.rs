@@ -47,7 +47,7 @@ pub use drop::DropReason;
 pub use error::WireError;
 pub use meta::{AppId, Gso, GsoKind, Meta, Services};
 pub use packet::{Buf, Next, Packet, Pool, stage};
-pub use reassembly::{Reassembled, Reassembler};
+pub use reassembly::{LostFragments, Reassembled, Reassembler};
 pub use record::Record;
 pub use segment::SegmentIter;
 pub use time::Time;

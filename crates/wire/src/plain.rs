@@ -1,7 +1,7 @@
 //! The packets that most are: IPv4 without options, whole, with TCP or UDP inside. For ways that have no use for everything
 //! that [`Headers`](crate::ip::Headers) says; a packet that is not plain goes the long way.
 
-use crate::field::{be16, octet};
+use crate::field::{be16, be32, octet};
 use crate::{Flow, ipv4, protocol, tcp, udp};
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -23,10 +23,8 @@ pub struct Plain {
     pub src: Ipv4Addr,
     /// Destination address.
     pub dst: Ipv4Addr,
-    /// Source port.
-    pub src_port: u16,
-    /// Destination port.
-    pub dst_port: u16,
+    /// Source port, and destination port in the lower half.
+    pub ports: u32,
     /// TCP or UDP.
     pub protocol: u8,
     /// DSCP and ECN.
@@ -39,6 +37,18 @@ pub struct Plain {
     pub syn: bool,
     /// Octets of the packet; the bytes may go on behind it.
     pub total_len: usize,
+    /// The checksum of the header is right.
+    pub checksum_ok: bool,
+}
+
+/// Whether the checksum of a header without options is right, by its five words at once.
+#[inline]
+fn checksum_ok(head: &[u8; SHORTEST]) -> bool {
+    let sum: u64 = [0, 4, 8, 12, 16].map(|at| u64::from(be32(head, at))).iter().sum();
+    let sum = (sum & 0xffff_ffff) + (sum >> 32);
+    let sum = (sum & 0xffff) + (sum >> 16);
+    let sum = (sum & 0xffff) + (sum >> 16);
+    (sum & 0xffff) + (sum >> 16) == 0xffff
 }
 
 impl Plain {
@@ -60,21 +70,22 @@ impl Plain {
         right.then(|| Plain {
             src: Ipv4Addr::from(crate::field::array::<4>(head, 12)),
             dst: Ipv4Addr::from(crate::field::array::<4>(head, 16)),
-            src_port: be16(head, 20),
-            dst_port: be16(head, 22),
+            ports: be32(head, 20),
             protocol,
             tos: octet(head, 1),
             ttl: octet(head, 8),
             dont_fragment: fragment & DONT_FRAGMENT != 0,
             syn,
             total_len,
+            checksum_ok: checksum_ok(head),
         })
     }
 
     /// Who talks to whom, as [`ip::flow`](crate::ip::flow) says it.
     #[inline]
     pub fn flow(&self, outbound: bool) -> Flow {
-        let Plain { src, dst, src_port, dst_port, protocol, .. } = *self;
+        let Plain { src, dst, ports, protocol, .. } = *self;
+        let (src_port, dst_port) = ((ports >> 16) as u16, ports as u16);
         let (src, dst) = (IpAddr::V4(src), IpAddr::V4(dst));
         if outbound {
             Flow { local: src, remote: dst, local_port: src_port, remote_port: dst_port, protocol }
@@ -127,6 +138,7 @@ mod tests {
             };
             let long = long.unwrap();
             prop_assert!(long.version == 4 && long.header_len == 20 && !long.has_options);
+            prop_assert_eq!(plain.checksum_ok, ip::checksum_ok(&bytes, &long));
             prop_assert_eq!(long.fragment, None);
             prop_assert_eq!((plain.total_len, plain.tos, plain.ttl), (long.total_len, long.tos, long.ttl));
             prop_assert_eq!((plain.dont_fragment, plain.protocol), (long.dont_fragment, long.protocol));

@@ -86,8 +86,14 @@ impl<'a> Piece<'a> {
         let empty = data.is_empty() && (fragment.more || start > 0);
         let misaligned = fragment.more && !data.len().is_multiple_of(8);
         let too_long = end + length_overhead(headers.version, fragment.unfragmentable_len) > MAX_DATAGRAM;
-        if empty || misaligned || too_long || v6 && start == 0 && !upper_complete(bytes, headers) {
-            return Err(DropReason::Fragment);
+        if empty {
+            return Err(DropReason::FragmentEmpty);
+        } else if misaligned {
+            return Err(DropReason::FragmentAlignment);
+        } else if too_long {
+            return Err(DropReason::FragmentTooLong);
+        } else if v6 && start == 0 && !upper_complete(bytes, headers) {
+            return Err(DropReason::FragmentHeader);
         }
         let unfragmentable_len = fragment.unfragmentable_len;
         Ok(Piece { start, end, more: fragment.more, data, bytes, headers, unfragmentable_len })
@@ -181,17 +187,17 @@ impl Set {
             None => !piece.more && last_end >= piece.end,
         };
         if contradicts {
-            return Err(DropReason::Fragment);
+            return Err(DropReason::FragmentEnd);
         }
         let at = self.pieces.partition_point(|(start, _)| (*start as usize) < piece.start);
         let before_end = at.checked_sub(1).and_then(|i| self.pieces.get(i)).map_or(0, |p| p.1 as usize);
         let after = self.pieces.get(at).map(|(start, end)| (*start as usize, *end as usize));
         if after == Some((piece.start, piece.end)) {
             let same = range(&self.data, piece.start, piece.end) == piece.data;
-            return if same { Ok(()) } else { Err(DropReason::Fragment) };
+            return if same { Ok(()) } else { Err(DropReason::FragmentOverlap) };
         }
         if before_end > piece.start || after.is_some_and(|(start, _)| start < piece.end) {
-            return Err(DropReason::Fragment);
+            return Err(DropReason::FragmentOverlap);
         }
         if self.pieces.len() == MAX_PIECES {
             return Err(DropReason::FragmentLimit);
@@ -253,10 +259,10 @@ fn whole_packet(
     // Some routers saw the packet as capable of ECN and marked it, others did not: nothing right can be made of it.
     let marked = ecn & 1 << ECN_CE != 0;
     if marked && ecn & 1 != 0 {
-        return Err(DropReason::Fragment);
+        return Err(DropReason::FragmentEcn);
     }
     let covered = length_overhead(version, header.len()) + data.len();
-    let len = u16::try_from(covered).map_err(|_| DropReason::Fragment)?;
+    let len = u16::try_from(covered).map_err(|_| DropReason::FragmentTooLong)?;
     let total = header.len() + data.len();
     let mut buf = pool.take();
     if buf.tailroom() < total + TAILROOM {
@@ -279,19 +285,46 @@ fn whole_packet(
     Ok(buf)
 }
 
+/// Fragments that were held and will not be delivered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LostFragments {
+    /// There was no room for them.
+    pub limit: u64,
+    /// Their packet did not become complete in time.
+    pub timeout: u64,
+    /// Others of their packet contradicted them.
+    pub refused: u64,
+}
+
+impl LostFragments {
+    /// All of them.
+    pub fn total(&self) -> u64 {
+        self.limit + self.timeout + self.refused
+    }
+
+    /// Each reason for which some were lost, and how many.
+    pub fn reasons(&self) -> [(DropReason, u64); 3] {
+        [
+            (DropReason::FragmentLimit, self.limit),
+            (DropReason::FragmentTimeout, self.timeout),
+            (DropReason::Fragment, self.refused),
+        ]
+    }
+}
+
 /// The table of packets under way. One for each direction.
 #[derive(Debug)]
 pub struct Reassembler {
     limits: Limits,
     /// In the order of their first pieces.
     sets: Vec<Set>,
-    lost: u64,
+    lost: LostFragments,
 }
 
 impl Reassembler {
     /// An empty table.
     pub fn new(limits: Limits) -> Reassembler {
-        Reassembler { limits, sets: Vec::with_capacity(limits.datagrams), lost: 0 }
+        Reassembler { limits, sets: Vec::with_capacity(limits.datagrams), lost: LostFragments::default() }
     }
 
     /// Take in one fragment, whose headers are `headers`. Fragments of different `context` never mix: inbound it
@@ -338,14 +371,14 @@ impl Reassembler {
         let at = self.sets.iter().position(|set| set.key == key).ok_or(DropReason::FragmentLimit)?;
         let set = self.sets.get_mut(at).ok_or(DropReason::FragmentLimit)?;
         if let Err(reason) = set.add(&piece) {
-            self.lost += set.poison() as u64;
+            self.lost.refused += set.poison() as u64;
             return Err(reason);
         }
         if !set.is_complete() {
             return Ok(None);
         }
         let set = self.sets.remove(at);
-        set.build(pool).map(Some).inspect_err(|_| self.lost += set.pieces.len() as u64 - 1)
+        set.build(pool).map(Some).inspect_err(|_| self.lost.refused += set.pieces.len() as u64 - 1)
     }
 
     /// Have a set for `key`; the oldest goes if the table is full.
@@ -380,13 +413,13 @@ impl Reassembler {
 
     fn give_up(&mut self, at: usize) {
         let set = self.sets.remove(at);
-        self.lost += set.pieces.len() as u64;
+        self.lost.limit += set.pieces.len() as u64;
     }
 
     /// Give up packets whose time is over.
     pub fn expire(&mut self, now: Time) {
         let timeout = self.limits.timeout;
-        let lost = &mut self.lost;
+        let lost = &mut self.lost.timeout;
         self.sets.retain(|set| {
             let keep = now.since(set.since) < timeout;
             if !keep {
@@ -416,9 +449,8 @@ impl Reassembler {
         self.sets.iter().map(Set::memory).sum()
     }
 
-    /// Fragments that were held and will not be delivered (time over, table full, contradiction) since this was
-    /// last asked.
-    pub fn take_lost(&mut self) -> u64 {
+    /// Fragments that were held and will not be delivered since this was last asked.
+    pub fn take_lost(&mut self) -> LostFragments {
         std::mem::take(&mut self.lost)
     }
 }

@@ -15,6 +15,9 @@ pub const STAMPED: u32 = 1 << 16;
 pub const FORWARDED: u32 = 1 << 17;
 /// Beside [`FORWARDED`]: it came in clear from outside, for a network behind this host.
 pub const ARRIVED: u32 = 1 << 18;
+/// Beside [`STAMPED`], where no application is: the lower half of the cookie is the user that owns the socket, the upper half
+/// what is left of the cookie.
+pub const USER: u32 = 1 << 19;
 /// Inbound: the packet was authenticated.
 pub const AUTHENTICATED: u32 = 1 << 24;
 /// Inbound: the packet was encrypted.
@@ -31,7 +34,8 @@ pub struct Record {
     pub version: u8,
     /// The mark.
     pub mark: u32,
-    /// The cookie of the sending socket; the index of the interface that a forwarded packet came by; zero inbound.
+    /// The cookie of the sending socket; with [`USER`], half of it and the user; the index of the interface that a forwarded
+    /// packet came by; zero inbound.
     pub cookie: u64,
 }
 

@@ -2,8 +2,8 @@
 
 use api::{DscpRule, SaAdd, WordOr};
 use sadb::sa::{
-    DontFragment, Dscp, Encapsulation, HeaderPolicy, HopLimit, KeyClass, LifeState, Lifetime, Limits,
-    Padding, PathMtu, SaOptions, SaProtocol, Tfc,
+    DontFragment, Dscp, Encapsulation, Fragmentation, HeaderPolicy, HopLimit, KeyClass, LifeState, Lifetime,
+    Limits, Padding, PathMtu, SaOptions, SaProtocol, Tfc,
 };
 use sadb::spd::PortRange;
 use wire::Time;
@@ -153,6 +153,11 @@ fn headers(asked: &api::Headers) -> Result<HeaderPolicy, Refused> {
             Some(WordOr::Word(word)) if word == "copy" => HopLimit::Copy,
             Some(WordOr::Word(word)) => return Err(word_error("hop_limit", word, "copy, or 1 to 255")),
         },
+        fragment: match asked.fragment.as_deref() {
+            None | Some("after") => Fragmentation::After,
+            Some("before") => Fragmentation::Before,
+            Some(word) => return Err(word_error("fragment", word, "after or before")),
+        },
     })
 }
 
@@ -226,7 +231,7 @@ pub fn pmtu(path: &PathMtu, now: Time) -> api::PmtuInfo {
     }
 }
 
-/// Its limits, jitter applied. is in its life.
+/// Where it is in its life.
 pub fn state(state: LifeState) -> api::LifeState {
     match state {
         LifeState::Mature => api::LifeState::Mature,

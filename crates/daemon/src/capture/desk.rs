@@ -102,14 +102,14 @@ impl Desk {
             Refused::new(Fault::NotFound, format!("there is no capture {id}"))
                 .remedy("`ravelin capture --list` shows those that run")
         })?;
-        entry.state.stop.store(true, Ordering::Relaxed);
+        entry.state.stop.send_replace(true);
         Ok(())
     }
 
     /// Let all of them end.
     pub fn stop_all(&self) {
         for entry in &self.lock().captures {
-            entry.state.stop.store(true, Ordering::Relaxed);
+            entry.state.stop.send_replace(true);
         }
     }
 }
@@ -155,6 +155,7 @@ pub async fn start(shared: Shared, asker: Asker, request: CaptureRequest) -> Res
         records: waiting,
         state: Arc::clone(&state),
         names: Names::new(shared.clone(), runtime.clone()),
+        runtime: runtime.clone(),
         out,
     };
     let tap = Tap { id, filter, records, gauge: Arc::clone(&state.gauge) };
@@ -250,8 +251,8 @@ mod tests {
         assert_eq!(list.iter().filter(|info| info.running).count(), MOST - 1);
         assert_eq!(desk.stop(999).unwrap_err().fault, Fault::NotFound);
         desk.stop(states[0].0).unwrap();
-        assert!(states[0].1.stop.load(Ordering::Relaxed) && !states[2].1.stop.load(Ordering::Relaxed));
+        assert!(*states[0].1.stop.borrow() && !*states[2].1.stop.borrow());
         desk.stop_all();
-        assert!(states[2].1.stop.load(Ordering::Relaxed));
+        assert!(*states[2].1.stop.borrow());
     }
 }

@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 use api::CaptureForm;
 use axum::body::Bytes;
 use netio::pcap::{Interface, LinkType, NgWriter, Note, Statistics};
+use tokio::runtime::Handle;
 use tokio::sync::mpsc::Sender;
-use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::watch;
 use wire::ip::Headers;
 use wire::{AppId, Buf, Flow, GsoKind, segment};
 
@@ -29,7 +30,7 @@ const FLOWS: usize = 8192;
 #[derive(Debug, Default)]
 pub(super) struct State {
     /// It is to end.
-    pub stop: AtomicBool,
+    pub stop: watch::Sender<bool>,
     /// It has ended.
     pub ended: AtomicBool,
     /// Packets written.
@@ -49,6 +50,8 @@ pub(super) struct Job {
     pub records: Receiver<Record>,
     pub state: Arc<State>,
     pub names: Names,
+    /// Of the control plane's thread, where the reader is.
+    pub runtime: Handle,
     pub out: Sender<Bytes>,
 }
 
@@ -90,10 +93,14 @@ impl Job {
         let _ = self.send(&mut sheet, true);
     }
 
+    /// By somebody, or by its time.
+    fn is_told_to_end(&self) -> bool {
+        *self.state.stop.borrow() || self.until.is_some_and(|until| Instant::now() >= until)
+    }
+
     fn is_over(&self) -> bool {
-        self.state.stop.load(Ordering::Relaxed)
+        self.is_told_to_end()
             || self.out.is_closed()
-            || self.until.is_some_and(|until| Instant::now() >= until)
             || self.count.is_some_and(|count| self.state.packets.load(Ordering::Relaxed) >= count)
     }
 
@@ -131,19 +138,24 @@ impl Job {
         if octets.is_empty() || !now && octets.len() < CHUNK {
             return Ok(());
         }
-        let mut chunk = Bytes::from(std::mem::take(octets));
-        // Who does not read for a while loses packets at the taps; who is to end does not wait for that.
-        loop {
-            match self.out.try_send(chunk) {
-                Ok(()) => return Ok(()),
-                Err(TrySendError::Closed(_)) => return Err(Ended),
-                Err(TrySendError::Full(_)) if self.state.stop.load(Ordering::Relaxed) => return Err(Ended),
-                Err(TrySendError::Full(back)) => {
-                    chunk = back;
-                    std::thread::sleep(Duration::from_millis(2));
-                }
+        let chunk = Bytes::from(std::mem::take(octets));
+        let mut stop = self.state.stop.subscribe();
+        let end = async {
+            match self.until {
+                Some(until) => tokio::time::sleep_until(until.into()).await,
+                None => std::future::pending().await,
             }
-        }
+        };
+        // Who does not read for a while loses packets at the taps; who is to end does not wait for that, but takes what room
+        // there is.
+        self.runtime.block_on(async {
+            tokio::select! {
+                biased;
+                sent = self.out.send(chunk) => sent.map_err(|_| Ended),
+                _ = stop.wait_for(|stop| *stop) => Err(Ended),
+                () = end => Err(Ended),
+            }
+        })
     }
 }
 

@@ -3,15 +3,18 @@
 //! What enters: a file. What leaves: a [`Config`] with every value checked, or a [`Report`] that names every fault
 //! by file, line and column with a remedy. There is no place for a key in it (docs/design/0003 item 2).
 
+mod audit;
 mod gateway;
 mod icmp;
 mod io;
 mod read;
 mod report;
 
+pub use audit::AuditConfig;
 pub use gateway::GatewayConfig;
 pub use icmp::IcmpConfig;
 pub use io::OuterIo;
+pub(crate) use report::without_keys;
 pub use report::{Finding, Report};
 
 use std::path::{Path, PathBuf};
@@ -54,6 +57,8 @@ pub struct Config {
     pub icmp: IcmpConfig,
     /// Networks behind this host; `None`: it is no gateway.
     pub gateway: Option<GatewayConfig>,
+    /// The audit log as a file; `None`: in the log only.
+    pub audit: Option<AuditConfig>,
     /// How outer packets leave and arrive.
     pub outer: OuterIo,
     /// Cipher suites.

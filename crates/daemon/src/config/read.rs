@@ -12,7 +12,7 @@ use super::{
     TUN_QUEUE, TunConfig,
 };
 
-const TOP: [&str; 14] = [
+const TOP: [&str; 15] = [
     "instance",
     "policy",
     "log",
@@ -25,6 +25,7 @@ const TOP: [&str; 14] = [
     "esp",
     "icmp",
     "gateway",
+    "audit",
     "io",
     "crypto",
 ];
@@ -91,6 +92,7 @@ impl Reader<'_> {
         let esp = self.esp(root.get("esp"));
         let icmp = self.icmp(root.get("icmp"));
         let gateway = self.gateway(root.get("gateway"), &tun.name, uplinks.as_deref());
+        let audit = self.audit(root.get("audit"));
         let outer = self.outer_io(root.get("io"));
         let control_socket = self.control_socket(root.get("control_socket"), &instance);
         let cgroup = self.cgroup(root.get("cgroup"));
@@ -119,6 +121,7 @@ impl Reader<'_> {
             esp,
             icmp,
             gateway,
+            audit,
             outer,
             crypto,
             log,
@@ -396,6 +399,14 @@ impl Reader<'_> {
         };
         for (name, unit) in units.iter() {
             match name.get_ref().parse() {
+                // A suite may have two names.
+                Ok(suite) if crypto.units.iter().any(|(known, _)| *known == suite) => {
+                    self.fault(
+                        name.span(),
+                        format!("{suite} is named twice in [crypto.units]"),
+                        "remove one of them",
+                    );
+                }
                 Ok(suite) => {
                     if let Some(unit) = self.string(unit, name.get_ref()) {
                         crypto.units.push((suite, unit.to_owned()));

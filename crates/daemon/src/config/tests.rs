@@ -29,11 +29,34 @@ fn the_shortest_file_takes_every_default() {
             esp: EspConfig { port: 4500, path_mtu: None, keepalive: 20 },
             icmp: IcmpConfig::default(),
             gateway: None,
+            audit: None,
             outer: OuterIo::Udp,
             crypto: crate::config::CryptoConfig::default(),
             log: LogLevel::Info,
         }
     );
+}
+
+#[test]
+fn the_audit_log_has_a_file_a_size_and_a_rate() {
+    let audit = |lines: &str| parse(&format!("policy = \"p\"\n[audit]\n{lines}"));
+    let file = PathBuf::from("/var/log/ravelin/audit.jsonl");
+    let shortest = audit("file = \"/var/log/ravelin/audit.jsonl\"").unwrap().audit;
+    assert_eq!(shortest, Some(AuditConfig { file: file.clone(), size: 16 << 20, per_second: 32 }));
+    let all = audit("file = \"/var/log/ravelin/audit.jsonl\"\nsize = 1\nper_second = 0").unwrap().audit;
+    assert_eq!(all, Some(AuditConfig { file, size: 1 << 20, per_second: 0 }));
+    for (lines, text) in [
+        ("", "names no file"),
+        ("size = 1", "names no file"),
+        ("file = \"\"", "is not a path"),
+        ("file = 3", "must be a string"),
+        ("file = \"f\"\nsize = 0", "from 1 to 4096"),
+        ("file = \"f\"\nper_second = -1", "from 0 to 10000"),
+        ("file = \"f\"\nrate = 1", "unknown key `rate`"),
+    ] {
+        let report = audit(lines).unwrap_err().to_string();
+        assert!(report.contains(text), "{lines}: {report}");
+    }
 }
 
 #[test]
@@ -227,6 +250,7 @@ fn units_and_legacy_suites_are_chosen_here() {
         ("legacy = 1", "true or false"),
         ("units = 3", "must be a table"),
         ("[crypto.units]\nrot13 = \"ring\"", "rot13"),
+        ("[crypto.units]\naes128gcm = \"ring\"\naes128gcm16 = \"ring\"", "aes128gcm is named twice"),
         ("aes = true", "unknown key `aes`"),
     ] {
         let report = parse(&format!("policy = \"p\"\n[crypto]\n{text}\n")).unwrap_err().to_string();

@@ -138,6 +138,15 @@ fn problems(plane: &Plane, halves: [&Half; 2]) -> (Vec<Problem>, Vec<u32>) {
         let remedy = "set the device up again, or restart the daemon; protected traffic is refused meanwhile";
         problems.push(problem("failed", fault.clone(), remedy));
     }
+    if let Some(fault) = plane.gateway_fault() {
+        let remedy = "`ravelin doctor --config FILE` looks at what gateway mode needs";
+        problems.push(problem("failed", fault, remedy));
+    }
+    for device in unheard(plane) {
+        let message =
+            format!("{} came after the start: outer packets that arrive there are lost", device.name);
+        problems.push(problem("failed", message, "restart the daemon (`ravelin run --take-over`)"));
+    }
     problems.extend(plane.keys.fault().map(|refused| refused.problem()));
     for block in &plane.policy.refused {
         let kept =
@@ -153,6 +162,12 @@ fn problems(plane: &Plane, halves: [&Half; 2]) -> (Vec<Problem>, Vec<u32>) {
         problems.push(problem("refused", error.clone(), "correct what it says and reload the policy"));
     }
     (problems, unguarded)
+}
+
+/// Uplinks that came, or were made anew, when the sockets for frames had been opened: those of the kernel are deaf.
+fn unheard(plane: &Plane) -> impl Iterator<Item = &Device> {
+    let framed = plane.framed.as_deref();
+    plane.uplinks.iter().filter(move |uplink| framed.is_some_and(|framed| !framed.contains(uplink)))
 }
 
 fn states(devices: &[Device], unguarded: &[u32]) -> Vec<UplinkState> {

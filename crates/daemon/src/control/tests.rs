@@ -12,6 +12,7 @@ use crypto::Secret;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
+use crate::audit_log::Auditor;
 use crate::config::Config;
 use crate::datapath::{self, InboundHalf, Inbox, Next, OutboundHalf};
 use crate::keys::Keys;
@@ -126,9 +127,13 @@ fn plane(config: Config) -> Plane {
         tun: Device { name: "rvl0".into(), index: 7 },
         uplinks: vec![Device { name: "eth0".into(), index: 2 }],
         insides: Vec::new(),
+        live: Default::default(),
+        framed: None,
+        mtus: Default::default(),
         surroundings: Default::default(),
         path_mtu: Some(1400),
         hub: crate::events::Hub::default(),
+        auditor: Auditor::default(),
         captures: Arc::default(),
         promised: Vec::new(),
         rules: crate::rules::RuleBook::default(),

@@ -9,9 +9,9 @@ use netio::raw::RawReceiver;
 use netio::udp::{Sent, UdpTransport};
 use netio::{clock, poll, xdp};
 use sockmon::FrameSteering;
-use wire::{Burst, DropReason, Packet, Time, Train, stage};
+use wire::{Burst, DropReason, Packet, Time, stage};
 
-use super::inbound_thread::{InboundHalf, InboundThread, Tapped};
+use super::inbound_thread::{InboundHalf, InboundThread, Tapped, gather};
 use super::{Due, HOUSEKEEPING, Inbox, Murmur, Next, RECOVERY, pool};
 use crate::config::{Config, OuterIo};
 use crate::start::RunError;
@@ -38,14 +38,7 @@ pub fn open(
         sockets().try_for_each(packet::undeafen)?;
         return Ok(None);
     }
-    if uplinks.len() > DEVICES {
-        return Err(RunError::Unfit(format!(
-            "frames can be taken from {DEVICES} uplinks, and there are {}; name fewer in `uplinks`, or use outer = \"udp\" in [io]",
-            uplinks.len()
-        )));
-    }
-    let devices = uplinks.iter().map(|uplink| FrameDevice::of(uplink.index));
-    let devices = devices.collect::<netio::Result<Vec<_>>>()?;
+    let devices = devices(uplinks)?;
     let port = config.esp.port;
     let mut receivers = Vec::new();
     let mut steering = Vec::new();
@@ -66,6 +59,21 @@ pub fn open(
     };
     sockets().try_for_each(packet::deafen)?;
     Ok(Some((sender, FramesIn { receivers, _steering: steering })))
+}
+
+/// The uplinks as devices with frames.
+///
+/// # Errors
+/// If one is no Ethernet, or there are too many.
+pub fn devices(uplinks: &[Uplink]) -> Result<Vec<FrameDevice>, RunError> {
+    if uplinks.len() > DEVICES {
+        return Err(RunError::Unfit(format!(
+            "frames can be taken from {DEVICES} uplinks, and there are {}; name fewer in `uplinks`, or use outer = \"udp\" in [io]",
+            uplinks.len()
+        )));
+    }
+    let devices = uplinks.iter().map(|uplink| FrameDevice::of(uplink.index));
+    Ok(devices.collect::<netio::Result<Vec<_>>>()?)
 }
 
 /// Where frames arrive.
@@ -102,6 +110,7 @@ fn tell(frames: &mut Option<FrameSender>) {
 impl InboundThread {
     /// As [`InboundThread::serve`], for frames.
     pub(super) fn serve_frames(mut self, half: &mut InboundHalf, inbox: &Inbox<InboundHalf>) {
+        self.drain(half);
         let mut receivers = std::mem::take(&mut self.frames.receivers);
         let mut work = Work {
             pool: pool(),
@@ -128,6 +137,7 @@ impl InboundThread {
             }
             if due.reached(now) {
                 half.engine.expire(now);
+                half.overrun = receivers.iter_mut().map(FrameReceiver::lost).sum();
                 murmur.say("inbound", half.engine.tally().drops().chain(half.losses.drops()));
             }
             half.tell();
@@ -156,20 +166,13 @@ impl InboundThread {
                 half.losses.received += burst.count() as u64;
                 half.burst(now, burst, Tapped { pool, outcomes, delivery });
             }
-            delivery.trains(|train| half.losses.train(&half.cutter.send(&self.tun, train)));
-            delivery.clear(pool);
             for packet in frames.packets.drain(..) {
                 half.losses.received += 1;
                 half.packet(now, packet, pool, outcomes);
             }
-            for outcome in outcomes.drain(..) {
-                // What was dropped the engine has counted.
-                if let engine::InboundOutcome::Deliver(packet, mark) = outcome {
-                    let train = Train::begin(packet.bytes(), mark);
-                    half.losses.train(&half.cutter.send(&self.tun, &train));
-                    pool.put(packet.into_buf());
-                }
-            }
+            gather(outcomes, delivery);
+            delivery.trains(|train| half.losses.train(&half.cutter.send(&self.tun, train)));
+            delivery.clear(pool);
             if !more {
                 break;
             }

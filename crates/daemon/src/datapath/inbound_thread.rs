@@ -3,16 +3,17 @@
 use std::os::fd::AsFd;
 
 use engine::{Delivery, Inbound, InboundOutcome};
-use netio::raw::{FromRaw, RawReceiver};
+use netio::raw::RawReceiver;
 use netio::tun::Tun;
 use netio::udp::{Family, UdpTransport};
 use netio::{clock, poll};
-use wire::{Burst, DropReason, Packet, Pool, Time, Train, stage};
+use wire::{Burst, DropReason, Packet, Pool, Time, stage};
 
 use crate::gateway::Cutter;
 
 use super::frames::FramesIn;
 use super::{BATCH, Due, HOUSEKEEPING, Inbox, Losses, Murmur, Next, RECOVERY, Teller, pool};
+use crate::audit_log::Auditor;
 use crate::capture::Taps;
 
 /// Times that a socket is asked for bursts before the thread looks at its channel again.
@@ -28,6 +29,8 @@ pub struct InboundHalf {
     pub overrun: u64,
     /// Who hears of its events.
     pub teller: Teller,
+    /// Who hears of what is auditable.
+    pub auditor: Auditor,
     /// Who wants copies of its packets.
     pub taps: Taps,
     /// Cuts what networks behind this host cannot take whole.
@@ -42,6 +45,7 @@ impl InboundHalf {
             losses: Losses::new(),
             overrun: 0,
             teller: Teller::default(),
+            auditor: Auditor::default(),
             taps: Taps::default(),
             cutter: Cutter::default(),
         }
@@ -51,6 +55,10 @@ impl InboundHalf {
     pub(super) fn tell(&mut self) {
         self.teller.tell_all(std::iter::from_fn(|| self.engine.poll_event()));
         self.teller.lost(self.engine.take_lost_events());
+        if self.auditor.is_on() {
+            let now = clock::monotonic();
+            self.engine.take_audits(now, &mut |audited| self.auditor.packet("in", now, &audited));
+        }
     }
 
     /// A burst, with copies for those who capture.
@@ -94,11 +102,7 @@ impl InboundHalf {
                 }
                 Err(error) => self.losses.count(error.into(), 1),
             }
-            for outcome in outcomes.drain(..) {
-                if let InboundOutcome::Deliver(packet, mark) = outcome {
-                    delivery.push_packet(packet, mark);
-                }
-            }
+            gather(outcomes, delivery);
         }
         pool.put(burst.into_buf());
     }
@@ -123,12 +127,34 @@ pub(super) struct Tapped<'a> {
     pub(super) delivery: &'a mut Delivery,
 }
 
+/// What is for the host, behind what is there already. What was dropped the engine has counted.
+pub(super) fn gather(outcomes: &mut Vec<InboundOutcome>, delivery: &mut Delivery) {
+    for outcome in outcomes.drain(..) {
+        if let InboundOutcome::Deliver(packet, mark) = outcome {
+            delivery.push_packet(packet, mark);
+        }
+    }
+}
+
 /// What one call received, and what became of it.
 struct Work {
     pool: Pool,
     bursts: Vec<Burst<stage::Raw>>,
+    packets: Vec<Packet<stage::Raw>>,
     delivery: Delivery,
     outcomes: Vec<InboundOutcome>,
+}
+
+impl Work {
+    fn new() -> Work {
+        Work {
+            pool: pool(),
+            bursts: Vec::new(),
+            packets: Vec::new(),
+            delivery: Delivery::new(),
+            outcomes: Vec::new(),
+        }
+    }
 }
 
 impl InboundThread {
@@ -137,8 +163,7 @@ impl InboundThread {
         if !self.frames.receivers.is_empty() {
             return self.serve_frames(half, inbox);
         }
-        let mut work =
-            Work { pool: pool(), bursts: Vec::new(), delivery: Delivery::new(), outcomes: Vec::new() };
+        let mut work = Work::new();
         if let Err(error) = self.udp.join_datagrams(true) {
             tracing::warn!("the kernel joins no UDP datagrams: {error}; each costs a walk through its stack");
         }
@@ -164,7 +189,7 @@ impl InboundThread {
             for (at, _) in bare.iter().enumerate().filter(|(_, ready)| **ready) {
                 self.bare(half, at, now, &mut work);
             }
-            half.overrun = self.udp.lost();
+            half.overrun = self.udp.lost() + self.raw.iter().map(RawReceiver::lost).sum::<u64>();
             if due.reached(now) {
                 half.engine.expire(now);
                 murmur.say("inbound", half.engine.tally().drops().chain(half.losses.drops()));
@@ -173,44 +198,53 @@ impl InboundThread {
         }
     }
 
+    /// Take what waits in the sockets once, before they are left alone: it came during a hand-over.
+    pub(super) fn drain(&mut self, half: &mut InboundHalf) {
+        let mut work = Work::new();
+        let now = clock::monotonic();
+        for family in [Family::V4, Family::V6] {
+            if self.udp.fd(family).is_some() {
+                self.batch(half, family, now, &mut work);
+            }
+        }
+        for at in 0..self.raw.len() {
+            self.bare(half, at, now, &mut work);
+        }
+    }
+
     /// Take bare packets until there is none or it was often enough.
     fn bare(&mut self, half: &mut InboundHalf, at: usize, now: Time, work: &mut Work) {
-        let Work { pool, outcomes, .. } = work;
-        for _ in 0..BATCH {
-            let Some(receiver) = self.raw.get_mut(at) else { return };
-            match receiver.recv(now, pool) {
-                Ok(FromRaw::Packet(packet)) => {
-                    half.losses.received += 1;
-                    half.packet(now, packet, pool, outcomes);
-                }
-                Ok(FromRaw::Dropped(reason)) => {
-                    half.losses.received += 1;
-                    half.losses.count(reason, 1);
-                }
-                Ok(FromRaw::Empty) => break,
-                Err(error) => {
-                    half.losses.broke("a raw socket", &error);
-                    return;
-                }
+        let Work { pool, packets, outcomes, delivery, .. } = work;
+        let Some(receiver) = self.raw.get_mut(at) else { return };
+        for _ in 0..CALLS {
+            let received = match receiver.recv(now, pool, packets) {
+                Ok(received) => received,
+                Err(error) => return half.losses.broke("a raw socket", &error),
+            };
+            half.losses.received += received.datagrams as u64;
+            half.losses.count(DropReason::Truncated, received.truncated as u64);
+            for packet in packets.drain(..) {
+                half.packet(now, packet, pool, outcomes);
+            }
+            gather(outcomes, delivery);
+            // A train takes up to 64.
+            if received.more && delivery.len() < BATCH {
+                continue;
+            }
+            delivery.trains(|train| half.losses.train(&half.cutter.send(&self.tun, train)));
+            delivery.clear(pool);
+            if !received.more {
+                break;
             }
         }
+        delivery.trains(|train| half.losses.train(&half.cutter.send(&self.tun, train)));
+        delivery.clear(pool);
         half.losses.works("a raw socket");
-        for outcome in outcomes.drain(..) {
-            match outcome {
-                InboundOutcome::Deliver(packet, mark) => {
-                    let train = Train::begin(packet.bytes(), mark);
-                    half.losses.train(&half.cutter.send(&self.tun, &train));
-                    pool.put(packet.into_buf());
-                }
-                // The engine has counted it.
-                InboundOutcome::Drop(_) => {}
-            }
-        }
     }
 
     /// Take datagrams until there is none or it was often enough; `false` if the socket does not work.
     fn batch(&mut self, half: &mut InboundHalf, family: Family, now: Time, work: &mut Work) -> bool {
-        let Work { pool, bursts, delivery, outcomes } = work;
+        let Work { pool, bursts, delivery, outcomes, .. } = work;
         for _ in 0..CALLS {
             let received = match self.udp.recv_bursts(family, now, pool, bursts) {
                 Ok(received) => received,

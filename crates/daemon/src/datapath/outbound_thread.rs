@@ -6,7 +6,7 @@ use std::time::Duration;
 use engine::{Outbound, Outcome};
 use netio::clear::ClearSender;
 use netio::packet::FrameSender;
-use netio::raw::{FromRaw, RawReceiver, RawSender};
+use netio::raw::{RawReceiver, RawSender};
 use netio::tun::{FromTun, Tun};
 use netio::udp::UdpTransport;
 use netio::{clock, poll};
@@ -15,6 +15,7 @@ use wire::ip::Headers;
 use wire::{AcquireId, DropReason, Packet, Pool, Time, protocol, stage};
 
 use super::{BATCH, Due, HOUSEKEEPING, Inbox, Losses, Murmur, Next, RECOVERY, Teller, frames, pool};
+use crate::audit_log::Auditor;
 use crate::capture::Taps;
 use crate::gateway;
 
@@ -26,10 +27,14 @@ pub struct OutboundHalf {
     pub losses: Losses,
     /// Who hears of its events.
     pub teller: Teller,
+    /// Who hears of what is auditable.
+    pub auditor: Auditor,
     /// Who wants copies of its packets.
     pub taps: Taps,
     /// Acquires that a key manager has refused since the last look.
     pub refused: Vec<AcquireId>,
+    /// The largest packets that leave in one piece, as the devices are now.
+    pub mtus: gateway::Mtus,
 }
 
 impl OutboundHalf {
@@ -39,8 +44,10 @@ impl OutboundHalf {
             engine,
             losses: Losses::new(),
             teller: Teller::default(),
+            auditor: Auditor::default(),
             taps: Taps::default(),
             refused: Vec::new(),
+            mtus: gateway::Mtus::default(),
         }
     }
 
@@ -48,6 +55,10 @@ impl OutboundHalf {
     fn tell(&mut self) {
         self.teller.tell_all(std::iter::from_fn(|| self.engine.poll_event()));
         self.teller.lost(self.engine.take_lost_events());
+        if self.auditor.is_on() {
+            let now = clock::monotonic();
+            self.engine.take_audits(now, &mut |audited| self.auditor.packet("out", now, &audited));
+        }
     }
 }
 
@@ -66,14 +77,12 @@ pub struct OutboundThread {
     pub udp: UdpTransport,
     /// Where bare ESP and AH go.
     pub raw: RawSender,
-    /// The largest packet that leaves bare in one piece.
-    pub raw_mtu: usize,
-    /// The largest packet that the networks behind this host take.
-    pub inside_mtu: usize,
     /// Where packets go that policy lets pass in clear.
     pub clear: ClearSender,
     /// Where ICMP errors come from, of each family that the host has.
     pub errors: Vec<RawReceiver>,
+    /// ICMP errors of one call.
+    pub heard: Vec<Packet<stage::Raw>>,
 }
 
 impl OutboundThread {
@@ -110,6 +119,7 @@ impl OutboundThread {
             }
             half.engine.beat(now, &mut pool, &mut outcomes);
             self.carry_out(half, &mut pool, &mut outcomes);
+            self.send_bare(half, &mut pool);
             if !works {
                 // A broken device reads as ready for ever; only the channel is waited on meanwhile.
                 let _ = poll::readable([inbox.wake().as_fd()], Some(RECOVERY));
@@ -117,6 +127,7 @@ impl OutboundThread {
             if due.reached(now) {
                 half.engine.expire(now, &mut pool, &mut outcomes);
                 self.carry_out(half, &mut pool, &mut outcomes);
+                self.send_bare(half, &mut pool);
                 murmur.say("outbound", half.engine.tally().drops().chain(half.losses.drops()));
             }
             half.tell();
@@ -151,20 +162,13 @@ impl OutboundThread {
 
     /// Take ICMP errors, few at a time: anybody may send them.
     fn hear(&mut self, half: &mut OutboundHalf, at: usize, now: Time, pool: &mut Pool) {
-        const ERRORS: usize = 16;
-        for _ in 0..ERRORS {
-            let Some(receiver) = self.errors.get_mut(at) else { return };
-            match receiver.recv(now, pool) {
-                Ok(FromRaw::Packet(packet)) => {
-                    half.engine.hear_icmp(now, packet, pool);
-                }
-                Ok(FromRaw::Dropped(reason)) => half.losses.count(reason, 1),
-                Ok(FromRaw::Empty) => break,
-                Err(error) => {
-                    half.losses.broke("a raw socket for ICMP", &error);
-                    return;
-                }
-            }
+        let Some(receiver) = self.errors.get_mut(at) else { return };
+        match receiver.recv(now, pool, &mut self.heard) {
+            Ok(received) => half.losses.count(DropReason::Truncated, received.truncated as u64),
+            Err(error) => return half.losses.broke("a raw socket for ICMP", &error),
+        }
+        for packet in self.heard.drain(..) {
+            half.engine.hear_icmp(now, packet, pool);
         }
         half.losses.works("a raw socket for ICMP");
     }
@@ -205,41 +209,59 @@ impl OutboundThread {
         self.carry_out(half, pool, outcomes);
     }
 
-    /// By the socket of its protocol.
-    fn send(&mut self, engine: &Outbound, packet: &Packet<stage::Outer>) -> Result<(), DropReason> {
-        if let Some(answer) = frames::send(&mut self.frames, packet) {
-            return answer;
+    /// By the socket of its protocol. Bare packets wait for those behind them.
+    fn send(&mut self, half: &mut OutboundHalf, packet: Packet<stage::Outer>, pool: &mut Pool) {
+        if self.frames.is_some() {
+            self.send_bare(half, pool);
         }
-        let headers = Headers::parse(packet.bytes())?;
-        if headers.protocol == protocol::UDP {
-            return self.udp.send(packet);
-        }
-        // Fragments are made here, so here it counts what was learned of the path.
-        let learned = match packet.meta.may_fragment {
-            true => engine.path_mtu(Spi(packet.meta.spi), headers.dst),
-            false => None,
+        let answer = match frames::send(&mut self.frames, &packet) {
+            Some(answer) => answer,
+            None => match Headers::parse(packet.bytes()) {
+                Ok(headers) if headers.protocol == protocol::UDP => {
+                    self.send_bare(half, pool);
+                    self.udp.send(&packet)
+                }
+                Ok(headers) => {
+                    // Fragments are made here, so here it counts what was learned of the path.
+                    let learned = match packet.meta.may_fragment {
+                        true => half.engine.path_mtu(Spi(packet.meta.spi), headers.dst),
+                        false => None,
+                    };
+                    let mtu = half.mtus.raw.min(learned.map_or(usize::MAX, usize::from));
+                    let losses = &mut half.losses;
+                    return self.raw.send(packet, mtu, pool, &mut |reason| losses.count(reason, 1));
+                }
+                Err(error) => Err(error.into()),
+            },
         };
-        self.raw.send(packet, self.raw_mtu.min(learned.map_or(usize::MAX, usize::from)))
+        half.losses.refused(answer);
+        pool.put(packet.into_buf());
+    }
+
+    /// Nothing is to overtake the bare packets that wait, or nothing follows them.
+    #[inline]
+    fn send_bare(&mut self, half: &mut OutboundHalf, pool: &mut Pool) {
+        let losses = &mut half.losses;
+        self.raw.flush(pool, &mut |reason| losses.count(reason, 1));
     }
 
     /// Do what the engine said.
     fn carry_out(&mut self, half: &mut OutboundHalf, pool: &mut Pool, outcomes: &mut Vec<Outcome>) {
         for outcome in outcomes.drain(..) {
             match outcome {
-                Outcome::Send(packet) => {
-                    half.losses.refused(self.send(&half.engine, &packet));
-                    pool.put(packet.into_buf());
-                }
+                Outcome::Send(packet) => self.send(half, packet, pool),
                 Outcome::Burst(burst) => {
+                    self.send_bare(half, pool);
                     let framed = frames::send_burst(&mut self.frames, &burst);
                     let sent = framed.unwrap_or_else(|| self.udp.send_burst(&burst));
                     half.losses.burst(&burst, &sent);
                     pool.put(burst.into_buf());
                 }
                 Outcome::Clear(packet) => {
+                    self.send_bare(half, pool);
                     let answer = self.clear.send(packet.bytes());
                     if answer == Err(DropReason::TooBig)
-                        && let Some((error, mark)) = gateway::too_big(&packet, self.raw_mtu, self.inside_mtu)
+                        && let Some((error, mark)) = gateway::too_big(&packet, half.mtus)
                     {
                         half.losses.refused(self.tun.send(&error, mark));
                     }

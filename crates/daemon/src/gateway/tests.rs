@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use sadb::PacketKey;
 use wire::addr;
 
+use super::first::rules_of;
 use super::*;
 
 fn request(selector: &str, action: Verdict, direction: SpdDirection) -> SpdAdd {

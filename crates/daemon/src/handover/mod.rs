@@ -25,7 +25,7 @@ use sadb::handover::{HandOver, HandOverError};
 use serde::{Deserialize, Serialize};
 
 /// The protocol's version.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// How long either side may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 

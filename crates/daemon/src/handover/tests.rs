@@ -52,7 +52,7 @@ fn state_and_descriptors_arrive_and_the_new_daemon_waits_for_the_end_of_the_old(
 #[test]
 fn a_request_for_something_else_is_refused_and_nothing_is_given() {
     let mut other = Request::new("main", "rvl0", 4500);
-    other.version = 2;
+    other.version += 1;
     for (name, request) in [
         ("instance", Request::new("bob", "rvl0", 4500)),
         ("tun", Request::new("main", "rvl1", 4500)),

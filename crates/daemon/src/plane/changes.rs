@@ -53,10 +53,18 @@ impl Plane {
     /// # Errors
     /// If there is none, or more than one.
     pub async fn find_sa(&self, spi: api::Spi, which: &Which) -> Result<SaInfo, Refused> {
-        let mut found = self.sas().await?;
+        // Looked up in the threads by the SPI: what is told of every association would take them long.
+        let (of, now) = (Spi(spi.0), netio::clock::monotonic());
+        let mut views: Vec<SaView> =
+            self.inbound.ask(move |half| half.engine.sad().of_spi(of).map(SaView::inbound).collect()).await?;
+        let outbound = self.outbound.ask(move |half| {
+            half.engine.sad().of_spi(of).map(|sa| SaView::outbound(sa, now)).collect::<Vec<_>>()
+        });
+        views.extend(outbound.await?);
+        let mut found: Vec<SaInfo> =
+            views.into_iter().map(|view| view.named(|id| self.policy.app_name(id))).collect();
         found.retain(|sa| {
-            sa.spi == spi
-                && which.direction.is_none_or(|direction| direction == sa.direction)
+            which.direction.is_none_or(|direction| direction == sa.direction)
                 && which.local.is_none_or(|local| local == sa.local)
                 && which.remote.is_none_or(|remote| remote == sa.remote)
         });
@@ -144,9 +152,10 @@ impl Plane {
                     answer.replaced.push(old);
                 }
                 Err(refused) => {
-                    if let Some(name) = made {
+                    if let (Some(name), Some(sa)) = (made, answer.sas.first()) {
                         // Its key stays burnt: the peer may have sealed with it already.
                         let _ = self.inbound.ask(move |half| half.engine.remove_sa(name).map(drop)).await;
+                        let _ = self.end_live(sa).await;
                     }
                     return Err(refused);
                 }
@@ -155,9 +164,11 @@ impl Plane {
         if let Some(old) = &old_in {
             // One that has reached its own end meanwhile is where it was to go.
             let retired = self.retire(name_of(old), overlap_seconds).await?;
+            if overlap_seconds == 0 && retired.is_some() {
+                self.end_live(old).await?;
+            }
             answer.replaced.insert(0, retired.unwrap_or_else(|| old.clone()));
         }
-        self.refresh_live_sas().await?;
         Ok(answer)
     }
 
@@ -195,7 +206,11 @@ impl Plane {
         if added.is_err() && chosen {
             let _ = self.inbound.ask(move |half| half.engine.release_spi(spi)).await;
         }
-        Ok((added?.named(|id| self.policy.app_name(id)), true))
+        let view = added?;
+        let peers = view.peers();
+        let sa = view.named(|id| self.policy.app_name(id));
+        self.begin_live(&sa, peers)?;
+        Ok((sa, true))
     }
 
     async fn add_inbound(&mut self, old: SaConfig, spi: Spi, one: ReplaceOne) -> Result<SaView, Refused> {
@@ -227,9 +242,9 @@ impl Plane {
         let (old_spi, remote) = (Spi(old.spi.0), old.remote);
         let config = self.outbound.ask(move |half| {
             let sad = half.engine.sad();
-            let before = sad.list().find(|(_, sa)| sa.config().options.next == Some(old_spi));
+            let before = sad.before(old_spi);
             let config = sad.named(old_spi, remote).map(OutboundSa::as_configured);
-            (config, before.map(|(_, sa)| sa.spi()))
+            (config, before.map(OutboundSa::spi))
         });
         let (config, before) = config.await?;
         if let Some(before) = before {

@@ -59,17 +59,39 @@ impl Plane {
     }
 
     async fn put_rules_in_force(&mut self, book: RuleBook) -> Result<(), Refused> {
-        let (old, new) = (self.rules.snapshot(), book.snapshot());
         // What may not pass any more stops first, what may begins last.
-        self.narrow_spans(&book)?;
+        let mut done = self.narrow_spans(&book);
+        if done.is_ok() {
+            done = self.tell_rules(&book).await;
+        }
+        if done.is_ok() {
+            self.rules = book;
+        }
+        // After an error those of before, which were narrowed.
+        if let Err(refused) = self.set_spans() {
+            tracing::warn!("what the rules bypass by address alone goes through the engine: {refused}");
+        }
+        done
+    }
+
+    /// To both halves of the engine, or to none.
+    async fn tell_rules(&self, book: &RuleBook) -> Result<(), Refused> {
+        let (old, new) = (self.rules.snapshot(), book.snapshot());
         let outbound = new.clone();
         self.outbound.ask(move |half| half.engine.set_rules(outbound)).await?;
         if let Err(unanswered) = self.inbound.ask(move |half| half.engine.set_rules(new)).await {
+            let old = old.clone();
             self.outbound.ask(move |half| half.engine.set_rules(old)).await?;
-            self.set_spans()?;
             return Err(unanswered.into());
         }
-        self.rules = book;
-        self.set_spans()
+        if let Err(refused) = self.set_users(book) {
+            // Users of before are ruled still, by the rules of before.
+            let inbound = old.clone();
+            self.outbound.ask(move |half| half.engine.set_rules(old)).await?;
+            self.inbound.ask(move |half| half.engine.set_rules(inbound)).await?;
+            self.set_users(&self.rules)?;
+            return Err(refused);
+        }
+        Ok(())
     }
 }

@@ -12,6 +12,7 @@ use zeroize::Zeroizing;
 
 use super::{Replay, ReplayError};
 use crate::associations::{self, Defaults};
+use crate::config::without_keys;
 use crate::import::{self, Ends, Entry, What};
 use crate::refused::{Fault, Refused};
 
@@ -34,7 +35,10 @@ impl Replay {
         let mut lines = HashMap::new();
         let mut nexts = Vec::new();
         for entry in entries {
-            let at = |text: String| ReplayError::BadInput(format!("{name}:{}: {text}", entry.line));
+            // Long digits that the text quotes could be a key in a wrong place.
+            let at = |text: String| {
+                ReplayError::BadInput(format!("{name}:{}: {}", entry.line, without_keys(&text)))
+            };
             let mut taken = None;
             let added = match entry.what {
                 What::Sa(request) => {

@@ -3,6 +3,7 @@
 //! The association is found, and its peer compared, once for each run of datagrams with one SPI. A burst with anything in it
 //! but ESP of associations that [`slot::opens`] speaks of goes through the stages packet by packet.
 
+use std::net::IpAddr;
 use std::ops::Range;
 
 use ipsec::slot::{self, Opened};
@@ -69,6 +70,7 @@ struct Common {
     /// Type of service of the outer header.
     tos: u8,
     port: u16,
+    outer: (IpAddr, IpAddr),
 }
 
 impl Common {
@@ -78,7 +80,8 @@ impl Common {
     }
 
     fn about(&self, sequence: u64) -> About {
-        About { at: self.now, app: self.app, spi: self.spi, sequence, ..About::default() }
+        let outer = Some(self.outer);
+        About { at: self.now, app: self.app, spi: self.spi, sequence, outer, ..About::default() }
     }
 }
 
@@ -162,7 +165,7 @@ impl Inbound {
                 opened.iter().for_each(|_| sa.counters.dropped(DropReason::WrongPeer));
                 DropReason::WrongPeer
             }
-            None => DropReason::UnknownSpi,
+            None => super::unknown(run.spi),
         };
         for (datagram, opened) in datagrams.chunks(stride).zip(opened) {
             *opened = Opened::refused(datagram, reason);
@@ -189,7 +192,8 @@ impl Inbound {
             None => (AppId::NONE, Services::NONE),
         };
         let mark = crate::mark(services, app);
-        let common = Common { now, spi: run.spi, app, services, mark, tos: header.tos, port: *port };
+        let outer = (header.src, header.dst);
+        let common = Common { now, spi: run.spi, app, services, mark, tos: header.tos, port: *port, outer };
         let mut admission = Admission {
             common,
             icmp,
@@ -306,6 +310,10 @@ impl Admission<'_> {
             Ok(headers) => headers,
             Err(error) => return self.end(sequence, (*error).into(), bytes.len(), None),
         };
+        if !ip::checksum_ok(bytes, headers) {
+            sa.counters.dropped(DropReason::BadChecksum);
+            return self.end(sequence, DropReason::BadChecksum, headers.total_len, None);
+        }
         let octets = octets.start..octets.start + headers.total_len;
         if headers.fragment.is_some() {
             return self.join(sa, octets, sequence, headers);
@@ -336,7 +344,7 @@ impl Admission<'_> {
         let to_us = plain.protocol == protocol::UDP
             && flow.local_port == self.common.port
             && flow.local == sa.config().endpoints.local;
-        (!to_us && sa.admits(&flow).is_ok()).then_some(plain.total_len)
+        (!to_us && plain.checksum_ok && sa.admits(&flow).is_ok()).then_some(plain.total_len)
     }
 
     /// A fragment: it leaves the burst, and may come back as the whole packet.
@@ -350,7 +358,7 @@ impl Admission<'_> {
         };
         let mut flow = ip::flow(packet.bytes(), headers, false);
         let joined = join_inner(sa, now, &mut packet, headers, &flow, self.fragments, self.pool);
-        self.tally.lost(DropReason::FragmentLimit, self.fragments.take_lost());
+        self.tally.lost_fragments(self.fragments.take_lost());
         let answer = joined.and_then(|headers| {
             flow = ip::flow(packet.bytes(), &headers, false);
             Ok((permit(sa, self.icmp, packet.bytes(), &headers, &flow, port)?, headers))

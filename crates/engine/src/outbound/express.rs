@@ -5,47 +5,101 @@
 //! asked here is only whether the long way would come to the same place. The epoch of the flow cache says that policy and
 //! associations are what they were when the decision was made.
 
-use sadb::FlowKey;
 use sadb::spd::Action;
+use sadb::{FlowKey, OutboundSa, SaIndex};
 use wire::plain::Plain;
 use wire::stage::Inner;
 use wire::{GsoKind, Packet, Pool, record};
 
-use super::gather::Hands;
+use super::gather::{Hands, LONGEST_COPY};
 use super::{Outbound, Outcome, asked};
 
+/// What became of a packet on the short way.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Express {
+    /// Nothing has happened; the long way is the packet's.
+    No,
+    /// A copy is in the open burst.
+    Gathered,
+    /// It is an outer packet, to be sent.
+    Sealed,
+}
+
 impl Outbound {
-    /// Give the packet its place in the open burst, or say why it has none. `false`: nothing has happened, and the long way
-    /// is the packet's.
+    /// Give the packet its place in the open burst, or seal it where it lies if it is too long to be copied.
     #[inline]
     pub(super) fn express(
         &mut self,
         packet: &mut Packet<Inner>,
         pool: &mut Pool,
         out: &mut Vec<Outcome>,
-    ) -> bool {
-        let Some(gather) = &mut self.gather else { return false };
+    ) -> Express {
         let meta = &packet.meta;
         if meta.mark & record::STAMPED == 0
             || meta.gso.kind != GsoKind::None
             || meta.gso.needs_checksum
+            || meta.may_fragment
             || self.ruling.is_some()
         {
-            return false;
+            return Express::No;
         }
-        let Some(plain) = Plain::read(packet.bytes()) else { return false };
-        let Some(open) = gather.takes(&plain) else { return false };
-        let flow = plain.flow(true);
-        let key = FlowKey::new(meta.app, &flow, asked(meta.mark).bits());
-        let Some(route) = self.routes.get(self.loads + self.sad.epoch(), &key) else { return false };
-        let Action::Protect { services, .. } = route.decision.action else { return false };
-        if route.sa != Ok(open) {
-            return false;
+        let Some(gather) = &self.gather else { return Express::No };
+        let Some(plain) = Plain::read(packet.bytes()) else { return Express::No };
+        if !plain.checksum_ok {
+            return Express::No;
+        }
+        let alone = plain.total_len > LONGEST_COPY;
+        let open = gather.takes(&plain);
+        if open.is_none() && !alone {
+            return Express::No;
+        }
+        let key = FlowKey::leaving(meta.app, &plain, asked(meta.mark).bits());
+        let Some(route) = self.routes.get(self.loads + self.sad.epoch(), &key) else { return Express::No };
+        let (Action::Protect { services, .. }, Ok(index)) = (route.decision.action, route.sa) else {
+            return Express::No;
+        };
+        if !alone && open != Some(index) {
+            return Express::No;
         }
         (packet.meta.rule, packet.meta.services) = (route.decision.rule().0, services);
         packet.buf_mut().truncate(plain.total_len);
+        if alone {
+            return self.express_alone(index, &plain, packet, pool, out);
+        }
+        let Some(gather) = &mut self.gather else { return Express::No };
         let mut hands = Hands { sad: &mut self.sad, tally: &mut self.tally, pool, out };
-        gather.append(packet, &flow, &mut hands);
-        true
+        gather.append(packet, &plain, &mut hands);
+        Express::Gathered
+    }
+
+    /// A packet that is too long for a copy.
+    #[inline]
+    fn express_alone(
+        &mut self,
+        index: SaIndex,
+        plain: &Plain,
+        packet: &mut Packet<Inner>,
+        pool: &mut Pool,
+        out: &mut Vec<Outcome>,
+    ) -> Express {
+        if !self.sad.chain(index).is_ok_and(|chain| chain.is_single()) {
+            return Express::No;
+        }
+        let fits = |sa: &OutboundSa| ipsec::goes_alone(sa, plain);
+        if !self.sad.get(index).is_some_and(fits) {
+            return Express::No;
+        }
+        if let Some(gather) = &mut self.gather {
+            // It must not overtake what was before it.
+            gather.close(&mut Hands { sad: &mut self.sad, tally: &mut self.tally, pool, out });
+        }
+        match self.sad.get_mut(index).map(|sa| ipsec::seal_alone(sa, plain, packet)) {
+            Some(Ok(())) => {
+                self.tally.protected.count(plain.total_len);
+                Express::Sealed
+            }
+            // The long way finds the same reason, and tells it.
+            Some(Err(_)) | None => Express::No,
+        }
     }
 }

@@ -9,10 +9,11 @@ use sadb::spd::Level;
 use sadb::{PacketKey, Snapshot};
 use wire::ip::Headers;
 use wire::stage::Inner;
-use wire::{DropReason, Flow, Meta, Packet, Services, icmp, protocol, record};
+use wire::{DropReason, Flow, Meta, Packet, Services, record};
 
 use super::ruled::RuledCourse;
 use super::{Course, Outbound};
+use crate::quoted;
 use crate::rules::{self, Way};
 use crate::tally::Traffic;
 
@@ -36,6 +37,10 @@ pub(super) fn interface(meta: &Meta) -> Option<u32> {
 
 /// Who sent a fragment, as far as that keeps the pieces of different senders apart.
 pub(super) fn sender(meta: &Meta) -> u32 {
+    // No mark has all these upper bits: see what a forwarded packet and a stamped one have.
+    if let Some(user) = super::ruled::user(meta) {
+        return !user;
+    }
     // A forwarded packet has no application.
     meta.mark | interface(meta).unwrap_or(0) & record::APP_MASK
 }
@@ -68,7 +73,7 @@ impl Outbound {
         let rule = snapshot.rule(slot).ok_or(DropReason::NoSpdEntry)?;
         packet.meta.rule = rules::number(rule.key);
         self.accepts_clear(&rule.action, flow)?;
-        if let Some(quoted) = quoted_by(packet.bytes(), headers) {
+        if let Some(quoted) = quoted::quoted_by(packet.bytes(), headers) {
             let quoted = quoted.ok_or(DropReason::ClearRefused)?;
             return self.quotes_clear(&snapshot, &quoted).map(|()| Course::Clear);
         }
@@ -91,7 +96,7 @@ impl Outbound {
         }
         let is_answer = meta.mark & record::PROOF != 0;
         let meta = *meta;
-        let Some(Some(quoted)) = quoted_by(packet.bytes(), headers) else { return course };
+        let Some(Some(quoted)) = quoted::quoted_by(packet.bytes(), headers) else { return course };
         let back = Flow {
             local: quoted.remote,
             remote: quoted.local,
@@ -131,17 +136,4 @@ impl Outbound {
             Action::Protect(_) => Err(DropReason::ClearRefused),
         }
     }
-}
-
-/// The flow that an ICMP error quotes, as the sender of the quoted packet sees it; `None`: this is no error. In it `None`: it
-/// quotes nothing that can be read.
-fn quoted_by(bytes: &[u8], headers: &Headers) -> Option<Option<Flow>> {
-    let upper = headers.upper(bytes);
-    let is_error = match headers.protocol {
-        protocol::ICMP if headers.version == 4 => icmp::Icmpv4::new_checked(upper).ok()?.is_error(),
-        protocol::ICMPV6 if headers.version == 6 => icmp::Icmpv6::new_checked(upper).ok()?.is_error(),
-        _ => return None,
-    };
-    let quoted = upper.get(icmp::HEADER_LEN..).unwrap_or_default();
-    is_error.then(|| icmp::quoted_flow(quoted))
 }

@@ -17,7 +17,7 @@ use crate::tally::{About, Dropped, Tally};
 
 /// The longest packet that is copied to go with others. A longer one (there are few: super-packets are cut) is sealed where
 /// it lies.
-const LONGEST_COPY: usize = 2048;
+pub(super) const LONGEST_COPY: usize = 2048;
 
 /// The longest piece of a super-packet that goes with others: several of them must fit one burst.
 const LONGEST_PIECE: usize = 16 * 1024;
@@ -78,11 +78,11 @@ impl Gather {
 
     /// Take a packet that [`Gather::takes`].
     #[inline]
-    pub(super) fn append(&mut self, packet: &Packet<Inner>, flow: &Flow, hands: &mut Hands<'_>) {
+    pub(super) fn append(&mut self, packet: &Packet<Inner>, plain: &Plain, hands: &mut Hands<'_>) {
         let Some(Open { index, frame, .. }) = self.open else { return };
         let (meta, bytes) = (&packet.meta, packet.bytes());
         let write = |slot: &mut [u8]| slot.get_mut(..bytes.len()).map(|slot| slot.copy_from_slice(bytes));
-        self.piece(index, &frame, meta, bytes.len(), bytes.len(), flow, hands, write);
+        self.piece(index, &frame, meta, bytes.len(), bytes.len(), || plain.flow(true), hands, write);
     }
 
     /// What the datagrams of this packet have in common; `None` if it is one to go alone.
@@ -123,7 +123,7 @@ impl Gather {
                 let body = bytes.get(frame.left_out()..).unwrap_or_default();
                 let write =
                     |slot: &mut [u8]| slot.get_mut(..body.len()).map(|slot| slot.copy_from_slice(body));
-                self.piece(index, frame, meta, bytes.len(), bytes.len(), flow, hands, write);
+                self.piece(index, frame, meta, bytes.len(), bytes.len(), || *flow, hands, write);
             }
             Fit::Cut(longest) => {
                 let mut pieces = match segment::segments(bytes, headers, &meta.gso, longest) {
@@ -144,7 +144,7 @@ impl Gather {
                         };
                         piece?.ok().map(drop)
                     };
-                    self.piece(index, frame, meta, len, longest, flow, hands, write);
+                    self.piece(index, frame, meta, len, longest, || *flow, hands, write);
                     if !written {
                         pieces.pass();
                     }
@@ -164,12 +164,12 @@ impl Gather {
         meta: &Meta,
         len: usize,
         longest: usize,
-        flow: &Flow,
+        flow: impl FnOnce() -> Flow,
         hands: &mut Hands<'_>,
         write: impl FnOnce(&mut [u8]) -> Option<()>,
     ) {
         if let Err(reason) = self.put(index, frame, meta, len, longest, hands, write) {
-            refuse(index, meta, len, reason, flow, hands);
+            refuse(index, meta, len, reason, &flow(), hands);
         }
     }
 

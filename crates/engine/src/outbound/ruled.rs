@@ -12,7 +12,7 @@ use sadb::spd::Level;
 use sadb::{FlowCache, OutboundSa, PacketKey, SaIndex, Snapshot, TrafficSelector};
 use wire::ip::Headers;
 use wire::stage::Inner;
-use wire::{AppId, DropReason, Flow, Packet, Services, Time, record};
+use wire::{AppId, DropReason, Flow, Meta, Packet, Services, Time, record};
 
 use super::{Course, Outbound, forwarded};
 use crate::rules::{self, Rules};
@@ -58,12 +58,19 @@ pub(super) struct Ruling {
     answers: FlowCache<Option<Ruled>, PacketKey>,
 }
 
+/// The user that owns the socket which sent the packet, where the kernel half says it.
+pub(super) fn user(meta: &Meta) -> Option<u32> {
+    let is_told = meta.mark & (record::STAMPED | record::USER) == record::STAMPED | record::USER;
+    is_told.then_some(meta.cookie as u32)
+}
+
 /// What selectors look at of a packet from the host or from a network behind it.
 pub(super) fn key_of(packet: &Packet<Inner>, headers: &Headers) -> PacketKey {
     if let Some(interface) = forwarded::interface(&packet.meta) {
         return PacketKey::of_packet(packet.bytes(), headers, true).interface(interface);
     }
     let key = PacketKey::of_packet(packet.bytes(), headers, true).app(packet.meta.app);
+    let key = user(&packet.meta).map_or(key, |user| key.uid(user));
     // The mark of a stamped packet is the stamp, not the host's own.
     if packet.meta.mark & (record::STAMPED | record::PROOF) == 0 { key.mark(packet.meta.mark) } else { key }
 }
@@ -165,8 +172,9 @@ impl Outbound {
     ) -> Result<SaIndex, DropReason> {
         let share = rule.share(key).map_err(|_| DropReason::PfpUnavailable)?;
         let find = |need: Services| {
-            self.sad.search_for(app, flow, |sa| {
-                if !is_narrowed(rule, &share, sa) {
+            self.sad.search_for(app, flow, |sa, follows| {
+                // Only a rule that says which members it wants can mean a later member of a bundle by itself.
+                if follows && protection.bundle.is_empty() || !is_narrowed(rule, &share, sa) {
                     return Err(DropReason::NoSa);
                 }
                 let services = self.bundle(rule, protection, sa).ok_or(DropReason::NoSa)?;

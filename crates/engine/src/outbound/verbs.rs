@@ -1,8 +1,21 @@
 //! What the control plane asks of the outbound half.
 
 use super::*;
+use crate::audit::Audited;
 
 impl Outbound {
+    /// Tell an auditor of ends of packets (RFC 4303 section 4, RFC 4301 section 9), so many of each kind a second in full; `None`:
+    /// of none.
+    pub fn set_audit(&mut self, per_second: Option<u32>) {
+        self.tally.audit(per_second);
+    }
+
+    /// What there is to tell since the last call.
+    #[inline]
+    pub fn take_audits(&mut self, now: Time, tell: &mut impl FnMut(Audited)) {
+        self.tally.take_audits(now, tell);
+    }
+
     /// The policy from now on.
     pub fn set_policy(&mut self, spd: Arc<Spd>) {
         self.spd = spd;
@@ -87,7 +100,7 @@ impl Outbound {
     /// associations behind a hard limit; forget path MTUs learned too long ago. Call about once a second.
     pub fn expire(&mut self, now: Time, pool: &mut Pool, out: &mut Vec<Outcome>) {
         self.fragments.expire(now);
-        self.tally.lost(DropReason::FragmentLimit, self.fragments.take_lost());
+        self.tally.lost_fragments(self.fragments.take_lost());
         self.expire_holds(now, pool, out);
         self.age_paths(now);
         for (spi, remote) in self.age(now) {

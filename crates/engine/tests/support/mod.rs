@@ -153,6 +153,7 @@ impl Sender {
     }
 }
 
+#[expect(clippy::result_large_err, reason = "few packets, and each test looks into what is told of them")]
 impl Receiver {
     /// The mirror images of what a sender has.
     pub fn new(configs: &[SaConfig]) -> Receiver {

@@ -27,8 +27,10 @@ pub(crate) fn open(
     let (iv, rest) = rest.split_at_mut_checked(iv_len).ok_or(DropReason::EspTooShort)?;
     let data_len = rest.len().checked_sub(icv_len).ok_or(DropReason::EspTooShort)?;
     let (data, icv) = rest.split_at_mut_checked(data_len).ok_or(DropReason::EspTooShort)?;
-    if data.is_empty() || data.len() & (usize::from(shape.align) - 1) != 0 {
+    if data.is_empty() {
         return Err(DropReason::EspTooShort);
+    } else if data.len() & (usize::from(shape.align) - 1) != 0 {
+        return Err(DropReason::EspAlignment);
     }
     sa.replay.check(sequence)?;
     if !key.open(OpenOp { sequence, header, iv, data, icv, ok: false }) {

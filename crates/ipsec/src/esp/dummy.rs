@@ -29,8 +29,16 @@ pub fn dummy(sa: &mut OutboundSa, now: Time, content: &[u8], pool: &mut Pool) ->
         if config.options.protocol != SaProtocol::Esp || config.mode != Mode::Tunnel {
             return Err(DropReason::WrongProtocol);
         }
-        let inner =
-            Inner { next_header: pad::DUMMY, tos: 0, ttl: 64, df: true, body: 0, kept: 0, named_at: 0 };
+        let inner = Inner {
+            next_header: pad::DUMMY,
+            tos: 0,
+            ttl: 64,
+            df: true,
+            body: 0,
+            kept: 0,
+            named_at: 0,
+            label: 0,
+        };
         let shape = sa.shape();
         let (limit, icv) = (usize::from(config.path_mtu), usize::from(shape.icv));
         let layout = Layout::new(config, &inner, content.len(), HEADER + usize::from(shape.iv), |layout| {

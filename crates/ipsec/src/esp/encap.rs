@@ -17,12 +17,17 @@ pub(crate) fn seal(
     limit: usize,
 ) -> Result<(), DropReason> {
     let len = packet.bytes().len();
-    let inner = frame::read(sa.config(), packet.bytes_mut())?;
+    // Not moved out of the result: to copy what was just written field by field would wait for it.
+    let read = frame::read(sa.config(), packet.bytes_mut());
+    let inner = match &read {
+        Ok(inner) => inner,
+        Err(reason) => return Err(*reason),
+    };
     let shape = sa.shape();
     let (iv, icv, align) = (usize::from(shape.iv), usize::from(shape.icv), usize::from(shape.align));
     let tfc = sa.config().options.tfc;
     let mut hiding = 0;
-    let layout = Layout::new(sa.config(), &inner, len, HEADER + iv, |layout| {
+    let layout = Layout::new(sa.config(), inner, len, HEADER + iv, |layout| {
         if tfc != Tfc::None {
             hiding = pad::hiding(tfc, layout.body, limit.saturating_sub(layout.total() + icv), align);
         }
@@ -40,7 +45,7 @@ pub(crate) fn seal(
     sa.life.carry(now, sa.counters.packets + 1, sa.counters.bytes + len as u64)?;
     let sequence = sa.take_sequence()?;
 
-    enclose(sa, packet, &inner, &layout, hiding, sequence)?;
+    enclose(sa, packet, inner, &layout, hiding, sequence)?;
     sa.counters.carried(now, len);
     Ok(())
 }
@@ -67,7 +72,7 @@ pub(crate) fn enclose(
     // Written before the cipher runs, so that the packet can be moved right after it.
     let meta = &mut packet.meta;
     (meta.spi, meta.sequence, meta.services) = (sa.spi().0, sequence, sa.config().services());
-    layout.open_front(sa.config(), packet, inner, protocol::ESP, sequence)?;
+    layout.open_front(sa, packet, inner, protocol::ESP)?;
     let (_, datagram) = packet.bytes_mut().split_at_mut_checked(layout.ip).ok_or(DropReason::NoRoom)?;
     let (_, esp) = datagram.split_at_mut_checked(layout.udp).ok_or(DropReason::NoRoom)?;
     seal_esp(sa, shape, esp, sequence)?;

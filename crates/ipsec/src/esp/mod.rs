@@ -8,12 +8,14 @@
 //! Lengths of IV and ICV, and what payload and trailer together are a multiple of, are the suite's
 //! ([`sadb::sa::Shape`]). What is authenticated is the transform's to know.
 
+mod alone;
 pub(crate) mod decap;
 mod dummy;
 pub(crate) mod encap;
 pub(crate) mod pad;
 pub mod slot;
 
+pub use alone::{goes_alone, seal_alone};
 pub use dummy::dummy;
 
 /// SPI and sequence number.

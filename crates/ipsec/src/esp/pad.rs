@@ -70,7 +70,7 @@ pub(crate) struct Trailer {
 pub(crate) fn read(plain: &[u8]) -> Result<Trailer, DropReason> {
     let (rest, &[pad_length, next_header]) =
         plain.split_last_chunk::<TRAILER>().ok_or(DropReason::EspTooShort)?;
-    let payload = rest.len().checked_sub(usize::from(pad_length)).ok_or(DropReason::EspPadding)?;
+    let payload = rest.len().checked_sub(usize::from(pad_length)).ok_or(DropReason::EspPadLength)?;
     let padding = rest.get(payload..).ok_or(DropReason::EspPadding)?;
     // RFC 4303 section 2.4 asks the receiver to inspect it.
     if PADDING.get(..padding.len()).is_none_or(|octets| padding != octets) {
@@ -101,7 +101,7 @@ mod tests {
         assert_eq!(read(&[]), Err(DropReason::EspTooShort));
         assert_eq!(read(&[4]), Err(DropReason::EspTooShort));
         assert_eq!(read(&[0, 4]), Ok(Trailer { payload: 0, next_header: 4 }));
-        assert_eq!(read(&[1, 4]), Err(DropReason::EspPadding), "longer than the packet");
+        assert_eq!(read(&[1, 4]), Err(DropReason::EspPadLength), "longer than the packet");
         assert_eq!(read(&[1, 1, 4]), Ok(Trailer { payload: 0, next_header: 4 }));
         assert_eq!(read(&[0, 1, 4]), Err(DropReason::EspPadding));
         assert_eq!(read(&[1, 3, 2, 4]), Err(DropReason::EspPadding));

@@ -8,7 +8,7 @@
 //! enters: datagrams of one association, back to back; leaves: where in each of them the inner packet lies.
 
 use super::{HEADER, pad};
-use crate::{headers, mtu, transport, tunnel};
+use crate::{headers, mtu, nat, transport, tunnel};
 use crypto::{OpenOp, SealOp};
 use sadb::sa::{Counters, Encapsulation, HeaderPolicy, Key, SaProtocol, Shape, Tfc};
 use sadb::{InboundSa, Mode, OutboundSa, SaConfig};
@@ -73,43 +73,48 @@ impl Frame {
     /// As of [`super::encap`]: what the mode refuses.
     #[inline]
     pub fn new(sa: &OutboundSa, packet: &[u8], headers: &Headers) -> Result<Frame, DropReason> {
-        let (config, shape) = (sa.config(), sa.shape());
-        let around = udp::HEADER_LEN + HEADER + usize::from(shape.iv) + usize::from(shape.icv);
-        let path = usize::from(config.path_mtu);
-        let most = |ip: usize| path.saturating_sub(ip + around) as u16;
+        let config = sa.config();
         Ok(match config.mode {
             Mode::Tunnel => {
                 if headers.total_len != packet.len() {
                     return Err(DropReason::BadHeader);
                 }
-                let policy = &config.options.headers;
-                Frame {
-                    spi: sa.spi().0,
-                    shape,
-                    next_header: if headers.version == 4 { protocol::IPV4 } else { protocol::IPV6 },
-                    tos: headers::outer_tos(policy, headers.tos),
-                    ttl: headers::outer_ttl(policy, headers.ttl),
-                    df: headers::outer_df(policy, headers.dont_fragment, false),
-                    left_out: 0,
-                    most: most(mtu::outer_header(config)),
-                    inner: (headers.tos, headers.ttl, headers.dont_fragment),
-                }
+                let next_header = if headers.version == 4 { protocol::IPV4 } else { protocol::IPV6 };
+                Frame::tunnel(sa, next_header, headers.tos, headers.ttl, headers.dont_fragment)
             }
             Mode::Transport | Mode::Beet => {
                 let inner = transport::read(packet, &config.endpoints, true)?;
                 Frame {
                     spi: sa.spi().0,
-                    shape,
+                    shape: sa.shape(),
                     next_header: inner.next_header,
                     tos: inner.tos,
                     ttl: inner.ttl,
-                    df: true,
+                    df: inner.df,
                     left_out: inner.kept as u8,
-                    most: most(inner.kept),
+                    most: most(sa, inner.kept),
                     inner: (inner.tos, inner.ttl, inner.df),
                 }
             }
         })
+    }
+
+    /// Of a packet that goes into this association's tunnel.
+    #[inline]
+    pub(super) fn tunnel(sa: &OutboundSa, next_header: u8, tos: u8, ttl: u8, dont_fragment: bool) -> Frame {
+        let config = sa.config();
+        let policy = &config.options.headers;
+        Frame {
+            spi: sa.spi().0,
+            shape: sa.shape(),
+            next_header,
+            tos: headers::outer_tos(policy, tos),
+            ttl: headers::outer_ttl(policy, ttl),
+            df: headers::outer_df(policy, dont_fragment, false),
+            left_out: 0,
+            most: most(sa, mtu::outer_header(config)),
+            inner: (tos, ttl, dont_fragment),
+        }
     }
 
     /// Whether a packet of this frame may be in a burst whose first packet had `first`.
@@ -174,6 +179,14 @@ impl Frame {
     }
 }
 
+/// Octets that the path carries of payload and trailer behind `ip` octets of IP header.
+#[inline]
+fn most(sa: &OutboundSa, ip: usize) -> u16 {
+    let shape = sa.shape();
+    let around = udp::HEADER_LEN + HEADER + usize::from(shape.iv) + usize::from(shape.icv);
+    usize::from(sa.config().path_mtu).saturating_sub(ip + around) as u16
+}
+
 /// Seal slots that are complete but for IV and ICV; their sequence numbers follow one another from `first` on.
 ///
 /// # Errors
@@ -215,7 +228,7 @@ fn no_open_op<'a>() -> OpenOp<'a> {
 }
 
 #[inline]
-fn seal_op(shape: Shape, slot: &mut [u8], sequence: u64) -> Result<SealOp<'_>, DropReason> {
+pub(super) fn seal_op(shape: Shape, slot: &mut [u8], sequence: u64) -> Result<SealOp<'_>, DropReason> {
     let (header, rest) = slot.split_first_chunk_mut::<HEADER>().ok_or(DropReason::NoRoom)?;
     let (iv, rest) = rest.split_at_mut_checked(shape.iv.into()).ok_or(DropReason::NoRoom)?;
     let data_len = rest.len().checked_sub(shape.icv.into()).ok_or(DropReason::NoRoom)?;
@@ -324,8 +337,10 @@ fn open_op<'a>(
     let (iv, rest) = rest.split_at_mut_checked(shape.iv.into()).ok_or(DropReason::EspTooShort)?;
     let data_len = rest.len().checked_sub(shape.icv.into()).ok_or(DropReason::EspTooShort)?;
     let (data, icv) = rest.split_at_mut_checked(data_len).ok_or(DropReason::EspTooShort)?;
-    if data.is_empty() || data.len() & (usize::from(shape.align) - 1) != 0 {
+    if data.is_empty() {
         return Err(DropReason::EspTooShort);
+    } else if data.len() & (usize::from(shape.align) - 1) != 0 {
+        return Err(DropReason::EspAlignment);
     }
     if !matches!(sa.key(), Key::Esp(_)) {
         return Err(DropReason::WrongProtocol);
@@ -366,10 +381,14 @@ fn finish(
     let (config, counters) = sa.config_and_counters();
     let (start, len) = match config.mode {
         Mode::Tunnel => {
-            let inner = plain.get_mut(..trailer.payload).ok_or(DropReason::EspPadding)?;
+            let inner = plain.get_mut(..trailer.payload).ok_or(DropReason::EspPadLength)?;
             (front, restore_tunnel(inner, trailer.next_header, outer.tos, &config.options.headers, counters)?)
         }
-        Mode::Transport | Mode::Beet => restore_transport(datagram, front, trailer, outer)?,
+        Mode::Transport | Mode::Beet => {
+            let (start, len) = restore_transport(datagram, front, trailer, outer)?;
+            nat::repair(&mut sa.nat, datagram.get_mut(start..start + len).unwrap_or_default());
+            (start, len)
+        }
     };
     sa.life.carry(now, sa.counters.packets + 1, sa.counters.bytes + len as u64)?;
     sa.counters.carried(now, len);

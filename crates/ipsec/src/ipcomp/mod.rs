@@ -51,7 +51,7 @@ pub(crate) fn compress(
     }
     let layout = Layout::new(sa.config(), &inner, inner.body + shorter, HEADER_LEN, |_| 0)?;
     frame::check_df(sa.config(), packet, &layout, limit)?;
-    layout.open_front(sa.config(), packet, &inner, protocol::IPCOMP, sa.counters.packets)?;
+    layout.open_front(sa, packet, &inner, protocol::IPCOMP)?;
     let place = packet.bytes_mut().get_mut(layout.ip..).ok_or(DropReason::NoRoom)?;
     // The configuration was checked: a CPI has 16 bits.
     ipcomp::emit(place, inner.next_header, spi as u16)?;

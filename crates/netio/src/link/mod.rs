@@ -21,6 +21,7 @@ use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
 use netlink_packet_route::address::{AddressAttribute, AddressHeaderFlags, AddressMessage, AddressScope};
 use netlink_packet_route::link::{
     AfSpecInet6, AfSpecUnspec, In6AddrGenMode, LinkAttribute, LinkFlags, LinkHeader, LinkInfo, LinkMessage,
+    LinkXdp,
 };
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use request::Conversation;
@@ -51,6 +52,8 @@ pub struct Link {
     pub kind: Option<String>,
     /// Link-layer address.
     pub address: Vec<u8>,
+    /// The number of the XDP program that is attached, if one is.
+    pub xdp: Option<u32>,
 }
 
 /// An address of a device.
@@ -225,6 +228,7 @@ impl From<LinkMessage> for Link {
             master: None,
             kind: None,
             address: Vec::new(),
+            xdp: None,
         };
         for attribute in message.attributes {
             match attribute {
@@ -233,6 +237,15 @@ impl From<LinkMessage> for Link {
                 LinkAttribute::TxQueueLen(len) => link.queue_len = len,
                 LinkAttribute::Controller(index) => link.master = Some(index),
                 LinkAttribute::Address(address) => link.address = address,
+                LinkAttribute::Xdp(xdp) => {
+                    link.xdp = xdp.iter().find_map(|about| match about {
+                        LinkXdp::ProgId(number)
+                        | LinkXdp::DrvProgId(number)
+                        | LinkXdp::SkbProgId(number)
+                        | LinkXdp::HwProgId(number) => Some(*number),
+                        _ => None,
+                    });
+                }
                 LinkAttribute::LinkInfo(infos) => {
                     link.kind = infos.iter().find_map(|info| match info {
                         LinkInfo::Kind(kind) => Some(kind.to_string()),

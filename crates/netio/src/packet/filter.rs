@@ -16,12 +16,17 @@ const IF_SET: u16 = (libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K) as u16;
 const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
 /// SKF_AD_OFF + SKF_AD_PKTTYPE.
 const PACKET_TYPE: u32 = (-0x1000_i32 + 4).cast_unsigned();
+/// SKF_AD_OFF + SKF_AD_VLAN_TAG; zero where there is none.
+const VLAN_TAG: u32 = (-0x1000_i32 + 44).cast_unsigned();
+/// The part of it that names a VLAN; a tag without is for the device itself.
+const VLAN_ID: u32 = 0x0fff;
 const EVERYTHING: u32 = 0x4_0000;
 
 /// Where a step goes on.
 #[derive(Clone, Copy, PartialEq)]
 enum To {
     Next,
+    Mine,
     V6,
     Take,
     Refuse,
@@ -38,7 +43,7 @@ fn jump(code: u16, k: u32, yes: To, no: To) -> Step {
     Step(None, code, k, [yes, no])
 }
 
-/// Frames for this station with what may be an outer packet: UDP to `port`, ESP, AH, fragments.
+/// Frames for this station or a group, of no VLAN, with what may be an outer packet: UDP to `port`, ESP, AH, fragments.
 fn outer(port: u16) -> Vec<libc::sock_filter> {
     const IP: u32 = eth::HEADER_LEN as u32;
     const V6_UPPER: u32 = IP + ipv6::HEADER_LEN as u32;
@@ -47,7 +52,10 @@ fn outer(port: u16) -> Vec<libc::sock_filter> {
     let named = |name: To, step: Step| Step(Some(name), step.1, step.2, step.3);
     resolve(&[
         step(LOAD_WORD, PACKET_TYPE),
-        jump(IF_EQUAL, u32::from(libc::PACKET_HOST), To::Next, To::Refuse),
+        jump(IF_EQUAL, u32::from(libc::PACKET_HOST), To::Mine, To::Next),
+        jump(IF_EQUAL, u32::from(libc::PACKET_MULTICAST), To::Mine, To::Refuse),
+        named(To::Mine, step(LOAD_WORD, VLAN_TAG)),
+        jump(IF_SET, VLAN_ID, To::Refuse, To::Next),
         step(LOAD_HALF, 12),
         jump(IF_EQUAL, eth::IPV4.into(), To::Next, To::V6),
         step(LOAD_OCTET, IP + 9),

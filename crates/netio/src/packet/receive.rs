@@ -25,6 +25,8 @@ pub struct FrameReceiver {
     port: u16,
     /// Buffers that wait for a frame.
     slots: Vec<Buf>,
+    /// Frames that the kernel had no room for.
+    lost: u64,
 }
 
 #[derive(Debug)]
@@ -42,6 +44,84 @@ pub struct Frames {
     pub packets: Vec<Packet<stage::Raw>>,
 }
 
+impl Frames {
+    /// Take one frame of a packet socket: a vnet header, Ethernet header, IP packet, perhaps padding. ESP in UDP goes to
+    /// `port`.
+    ///
+    /// # Errors
+    /// The buffer, and why it holds nothing for us.
+    pub fn take_vnet(
+        &mut self,
+        buf: Buf,
+        port: u16,
+        now: Time,
+    ) -> std::result::Result<(), (Buf, DropReason)> {
+        let [_, kind, _, _, s0, s1, ..] = match buf.as_slice().first_chunk::<VNET_LEN>() {
+            Some(vnet) => *vnet,
+            None => return Err((buf, DropReason::Truncated)),
+        };
+        let stride = if kind == GSO_UDP { usize::from(u16::from_ne_bytes([s0, s1])) } else { 0 };
+        self.take_behind(VNET_LEN, stride, buf, port, now)
+    }
+
+    /// The same of an AF_XDP socket, which has no vnet header.
+    ///
+    /// # Errors
+    /// The buffer, and why it holds nothing for us.
+    pub fn take(&mut self, buf: Buf, port: u16, now: Time) -> std::result::Result<(), (Buf, DropReason)> {
+        self.take_behind(0, 0, buf, port, now)
+    }
+
+    /// A frame behind `before` octets, with datagrams of `stride` octets; zero: one.
+    fn take_behind(
+        &mut self,
+        before: usize,
+        stride: usize,
+        mut buf: Buf,
+        port: u16,
+        now: Time,
+    ) -> std::result::Result<(), (Buf, DropReason)> {
+        if !buf.trim_front(before + eth::HEADER_LEN) {
+            return Err((buf, DropReason::Truncated));
+        }
+        let headers = match Headers::parse(buf.as_slice()) {
+            Ok(headers) => headers,
+            Err(error) => return Err((buf, error.into())),
+        };
+        // Short frames are padded.
+        buf.truncate(headers.total_len);
+        let meta = Meta { received: now, ..Meta::default() };
+        if headers.protocol != protocol::UDP || headers.fragment.is_some() || headers.has_options {
+            self.packets.push(Packet::raw(buf, meta));
+            return Ok(());
+        }
+        let (src_port, dst_port, len) = match Udp::new_checked(headers.upper(buf.as_slice())) {
+            Ok(datagram) => (datagram.src_port(), datagram.dst_port(), datagram.len()),
+            Err(error) => return Err((buf, error.into())),
+        };
+        if dst_port != port {
+            return Err((buf, DropReason::NotEsp));
+        }
+        let header = OuterHeader {
+            src: headers.src,
+            dst: headers.dst,
+            src_port,
+            dst_port,
+            tos: headers.tos,
+            ttl: headers.ttl,
+            may_fragment: false,
+        };
+        // A packet may go on behind its datagram; the kernel's sockets leave that out too.
+        buf.truncate(headers.header_len + len);
+        if !buf.trim_front(headers.header_len + udp::HEADER_LEN) {
+            return Err((buf, DropReason::Truncated));
+        }
+        // Both addresses are of one header, so this is a burst.
+        self.bursts.extend(Burst::raw(buf, header, stride, now));
+        Ok(())
+    }
+}
+
 impl FrameReceiver {
     /// Open a socket for what may be outer packets, with ESP in UDP to `port` (CAP_NET_RAW).
     ///
@@ -54,12 +134,27 @@ impl FrameReceiver {
             sockopt::set_int(socket, libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)?;
             sockopt::set_int(socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, BUFFER as libc::c_int)
         })?;
-        Ok(FrameReceiver { source: Source::Packet(socket), port, slots: Vec::new() })
+        Ok(FrameReceiver { source: Source::Packet(socket), port, slots: Vec::new(), lost: 0 })
     }
 
     /// Take frames from an AF_XDP socket.
     pub fn over(xdp: XdpReceiver, port: u16) -> FrameReceiver {
-        FrameReceiver { source: Source::Xdp(Box::new(xdp)), port, slots: Vec::new() }
+        FrameReceiver { source: Source::Xdp(Box::new(xdp)), port, slots: Vec::new(), lost: 0 }
+    }
+
+    /// Frames that arrived when the socket had no room, since it was made. Asks the kernel: not for every packet.
+    pub fn lost(&mut self) -> u64 {
+        match &self.source {
+            Source::Xdp(xdp) => self.lost = xdp.lost().unwrap_or(self.lost),
+            Source::Packet(socket) => {
+                // SAFETY: struct tpacket_stats is two numbers, both of which the kernel writes.
+                let seen = unsafe { sockopt::get(socket, libc::SOL_PACKET, libc::PACKET_STATISTICS) };
+                // The kernel counts from zero again after each answer.
+                let [_, dropped]: [u32; 2] = seen.unwrap_or_default();
+                self.lost += u64::from(dropped);
+            }
+        }
+        self.lost
     }
 
     /// Take waiting frames (never waits) into buffers of `pool`, which need [`super::VNET_LEN`], an Ethernet header and an IP
@@ -89,7 +184,7 @@ impl FrameReceiver {
             let taken = if arrived.is_cut() {
                 Err((buf, DropReason::Truncated))
             } else {
-                sort(buf, self.port, now, out)
+                out.take_vnet(buf, self.port, now)
             };
             if let Err((buf, reason)) = taken {
                 dropped(reason);
@@ -128,69 +223,11 @@ fn copy_out(
             pool.put(buf);
             return false;
         }
-        let sorted =
-            if whole { sort_frame(buf, 0, 0, port, now, out) } else { Err((buf, DropReason::NoRoom)) };
-        if let Err((buf, reason)) = sorted {
+        let taken = if whole { out.take(buf, port, now) } else { Err((buf, DropReason::NoRoom)) };
+        if let Err((buf, reason)) = taken {
             dropped(reason);
             pool.put(buf);
         }
     }
     true
-}
-
-/// One frame with its vnet header, as what it is.
-fn sort(buf: Buf, port: u16, now: Time, out: &mut Frames) -> std::result::Result<(), (Buf, DropReason)> {
-    let [_, kind, _, _, s0, s1, ..] = match buf.as_slice().first_chunk::<VNET_LEN>() {
-        Some(vnet) => *vnet,
-        None => return Err((buf, DropReason::Truncated)),
-    };
-    let stride = if kind == GSO_UDP { usize::from(u16::from_ne_bytes([s0, s1])) } else { 0 };
-    sort_frame(buf, VNET_LEN, stride, port, now, out)
-}
-
-/// A frame behind `before` octets, with datagrams of `stride` octets; zero: one.
-fn sort_frame(
-    mut buf: Buf,
-    before: usize,
-    stride: usize,
-    port: u16,
-    now: Time,
-    out: &mut Frames,
-) -> std::result::Result<(), (Buf, DropReason)> {
-    if !buf.trim_front(before + eth::HEADER_LEN) {
-        return Err((buf, DropReason::Truncated));
-    }
-    let headers = match Headers::parse(buf.as_slice()) {
-        Ok(headers) => headers,
-        Err(error) => return Err((buf, error.into())),
-    };
-    // Short frames are padded.
-    buf.truncate(headers.total_len);
-    let meta = Meta { received: now, ..Meta::default() };
-    if headers.protocol != protocol::UDP || headers.fragment.is_some() || headers.has_options {
-        out.packets.push(Packet::raw(buf, meta));
-        return Ok(());
-    }
-    let (src_port, dst_port) = match Udp::new_checked(headers.upper(buf.as_slice())) {
-        Ok(datagram) => (datagram.src_port(), datagram.dst_port()),
-        Err(error) => return Err((buf, error.into())),
-    };
-    if dst_port != port {
-        return Err((buf, DropReason::NotEsp));
-    }
-    let header = OuterHeader {
-        src: headers.src,
-        dst: headers.dst,
-        src_port,
-        dst_port,
-        tos: headers.tos,
-        ttl: headers.ttl,
-        may_fragment: false,
-    };
-    if !buf.trim_front(headers.header_len + udp::HEADER_LEN) {
-        return Err((buf, DropReason::Truncated));
-    }
-    // Both addresses are of one header, so this is a burst.
-    out.bursts.extend(Burst::raw(buf, header, stride, now));
-    Ok(())
 }

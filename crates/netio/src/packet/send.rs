@@ -64,15 +64,29 @@ pub struct FrameSender {
     ports: Vec<Port>,
     ways: HashMap<IpAddr, Way>,
     links: Links,
-    /// Frames sent; a super-packet is one.
-    frames: u64,
     /// Peers to which there is no way, and what there is to say about them.
     lost: HashSet<IpAddr>,
     news: Option<String>,
 }
 
-/// Peers whose next hops are remembered.
-const WAYS: usize = 4096;
+/// Peers whose next hops are remembered: as many as associations may have.
+const WAYS: usize = 131_072;
+
+/// Room for one more: without those that are not believed any longer, and if these are few, without every second one, so that
+/// the kernel is not asked about all of them at once.
+fn make_room(ways: &mut HashMap<IpAddr, Way>, now: Time, most: usize) {
+    if ways.len() < most {
+        return;
+    }
+    ways.retain(|_, way| now < way.until);
+    if ways.len() > most / 2 {
+        let mut stays = false;
+        ways.retain(|_, _| {
+            stays = !stays;
+            stays
+        });
+    }
+}
 
 impl FrameSender {
     /// Open a socket on each device (CAP_NET_RAW).
@@ -103,7 +117,6 @@ impl FrameSender {
             ports,
             ways: HashMap::new(),
             links: Links::open()?,
-            frames: 0,
             lost: HashSet::new(),
             news: None,
         })
@@ -113,11 +126,6 @@ impl FrameSender {
     #[inline]
     pub fn take_news(&mut self) -> Option<String> {
         self.news.take()
-    }
-
-    /// Frames sent.
-    pub fn frames(&self) -> u64 {
-        self.frames
     }
 
     /// Send a burst as one frame, which device or kernel cuts into its datagrams.
@@ -135,9 +143,7 @@ impl FrameSender {
         }
         let (port, station) = self.way(now, header.dst)?;
         if let Some(Port { device, wire: Wire::Xdp(xdp) }) = self.ports.get_mut(port) {
-            let sent = send_each(xdp, device, station, burst);
-            self.frames += sent.datagrams as u64;
-            return Ok(sent);
+            return Ok(send_each(xdp, device, station, burst));
         }
         let stride = if burst.count() > 1 { burst.stride() } else { 0 };
         let mut head = [0; LONGEST];
@@ -193,9 +199,9 @@ impl FrameSender {
         }
         let until = now + if to.is_ok() { BELIEVED } else { IMPATIENCE };
         let way = Way { to: to.ok(), until };
-        if self.ways.len() >= WAYS {
-            self.ways.clear();
-            self.lost.clear();
+        make_room(&mut self.ways, now, WAYS);
+        if self.lost.len() > WAYS {
+            self.lost.retain(|peer| self.ways.contains_key(peer));
         }
         self.ways.insert(dst, way);
         way
@@ -233,15 +239,12 @@ impl FrameSender {
                     write_ethernet(ethernet, station, from, ethertype);
                     rest.iter_mut().zip(body).for_each(|(to, from)| *to = *from);
                 })?;
-                self.frames += 1;
                 return xdp.kick();
             }
         };
         let frame = head.get_mut(VNET_LEN..VNET_LEN + eth::HEADER_LEN).ok_or(DropReason::NoRoom)?;
         write_ethernet(frame, station, device.station, ethertype);
-        patiently(socket, || send(socket, head, body))?;
-        self.frames += 1;
-        Ok(())
+        patiently(socket, || send(socket, head, body))
     }
 }
 
@@ -360,4 +363,23 @@ fn send(socket: &Socket, head: &[u8], body: &[u8]) -> io::Result<usize> {
     message.msg_iovlen = parts.len();
     // SAFETY: both parts are live for the call with the lengths given; sendmsg only reads them.
     check_len(unsafe { libc::sendmsg(socket.as_raw_fd(), &message, libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_table_forgets_what_is_old_and_at_most_half_of_the_rest() {
+        let addr = |n: u32| IpAddr::V4(n.into());
+        let way = |until| Way { to: None, until: Time(until) };
+        let mut ways: HashMap<_, _> = (0..8).map(|n| (addr(n), way(if n < 5 { 10 } else { 20 }))).collect();
+        make_room(&mut ways, Time(15), 9);
+        assert_eq!(ways.len(), 8, "there is room");
+        make_room(&mut ways, Time(15), 8);
+        assert_eq!(ways.len(), 3, "five are old");
+        ways.extend((10..15).map(|n| (addr(n), way(20))));
+        make_room(&mut ways, Time(15), 8);
+        assert_eq!(ways.len(), 4);
+    }
 }

@@ -106,10 +106,10 @@ fn one_by_one(socket: &Socket, to: &SockAddr, burst: &Burst<stage::Outer>) -> Se
 }
 
 /// How many of the messages the kernel took; an error if it was not even the first.
-fn send_many(socket: &Socket, messages: &mut [libc::mmsghdr]) -> io::Result<usize> {
+pub(crate) fn send_many(socket: &Socket, messages: &mut [libc::mmsghdr]) -> io::Result<usize> {
     let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-    // SAFETY: each message points to a name, an iovec over a datagram of the burst and control messages, all live for the
-    // call with the lengths given; the kernel only reads them and writes each `msg_len`.
+    // SAFETY: each message points to a name, an iovec over a datagram or packet and perhaps control messages, all live for
+    // the call with the lengths given; the kernel only reads them and writes each `msg_len`.
     let sent = check(unsafe {
         libc::sendmmsg(socket.as_raw_fd(), messages.as_mut_ptr(), messages.len() as libc::c_uint, flags)
     })?;

@@ -7,6 +7,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// segment size 24 each.
 pub(super) const ROOM: usize = 192;
 
+/// From linux/in6.h.
+pub(crate) const IPV6_FLOWINFO: libc::c_int = 11;
+
 const ALIGN: usize = align_of::<usize>();
 const HEADER: usize = size_of::<libc::cmsghdr>().next_multiple_of(ALIGN);
 
@@ -32,6 +35,8 @@ pub(super) struct Beside {
     pub(super) ttl: Option<u8>,
     /// Datagrams that the socket's queue had no room for, since it was made.
     pub(super) lost: Option<u32>,
+    /// The IPv6 flow label, where the socket asks for it.
+    pub(super) flow_label: u32,
     /// Octets of each datagram but the last, if several were joined (UDP_GRO).
     pub(super) stride: Option<usize>,
 }
@@ -56,6 +61,11 @@ pub(super) fn parse(octets: &[u8]) -> Beside {
             (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => out.tos = int(data).unwrap_or(0),
             (libc::IPPROTO_IP, libc::IP_TTL) | (libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT) => {
                 out.ttl = int(data)
+            }
+            // Traffic class and flow label, in network order.
+            (libc::IPPROTO_IPV6, IPV6_FLOWINFO) => {
+                let info = data.first_chunk().map(|n| u32::from_be_bytes(*n));
+                out.flow_label = info.unwrap_or(0) & 0xf_ffff;
             }
             (libc::SOL_SOCKET, libc::SO_RXQ_OVFL) => {
                 out.lost = data.first_chunk().map(|n| u32::from_ne_bytes(*n));

@@ -16,6 +16,8 @@ mod send;
 mod socket;
 
 pub use burst::Sent;
+pub(crate) use burst::send_many;
+pub(crate) use control::IPV6_FLOWINFO;
 pub use receive::Received;
 pub(crate) use receive::{Arrived, receive};
 pub(crate) use send::{Outgoing, patiently};

@@ -216,6 +216,16 @@ impl Arrived {
         self.len
     }
 
+    /// Packets that the socket's queue had no room for, if the kernel said it.
+    pub(crate) fn lost(&self) -> Option<u32> {
+        control::parse(self.control()).lost
+    }
+
+    /// The IPv6 flow label; zero where the socket did not ask for it.
+    pub(crate) fn flow_label(&self) -> u32 {
+        control::parse(self.control()).flow_label
+    }
+
     /// Source, destination, type of service and time to live of a packet of a raw socket.
     pub(crate) fn raw_header(&self, family: Family) -> Option<OuterHeader> {
         self.header(family, &control::parse(self.control()), 0)

@@ -19,6 +19,7 @@ use ring::{Consumer, Producer};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
+use std::time::Duration;
 use wire::DropReason;
 
 /// Octets of a chunk: one page, which every kernel takes.
@@ -29,6 +30,10 @@ const KERNEL_HEADROOM: usize = 256;
 const CHUNKS: u32 = 2048;
 /// The largest MTU whose frames fit a chunk.
 const MAX_MTU: u32 = (CHUNK - KERNEL_HEADROOM - wire::eth::HEADER_LEN) as u32;
+
+/// How long another socket may still hold the queue, and how often is tried meanwhile.
+const PATIENCE: Duration = Duration::from_secs(1);
+const AGAIN: Duration = Duration::from_millis(20);
 
 /// The half that receives.
 #[derive(Debug)]
@@ -62,6 +67,16 @@ struct Shared {
 /// # Errors
 /// If the device has more queues or larger frames than this can take, or the kernel does not let us.
 pub fn open(device: &FrameDevice) -> Result<(XdpReceiver, XdpSender)> {
+    check_device(device)?;
+    let name = &device.name;
+    patiently(|| make(device)).doing(|| format!("opening an AF_XDP socket on {name}"))
+}
+
+/// Whether a device is one whose frames this can take.
+///
+/// # Errors
+/// If it has more queues or larger frames than that.
+pub fn check_device(device: &FrameDevice) -> Result<()> {
     let name = &device.name;
     let queues = receive_queues(name)?;
     if queues > 1 {
@@ -76,7 +91,18 @@ pub fn open(device: &FrameDevice) -> Result<(XdpReceiver, XdpSender)> {
             format!("ip link set {name} mtu {MAX_MTU}, or outer = \"af_packet\" in [io]"),
         ));
     }
-    make(device).doing(|| format!("opening an AF_XDP socket on {name}"))
+    Ok(())
+}
+
+/// What the kernel may let us a moment later: a queue is free some time after the socket of the daemon before was closed.
+fn patiently<T>(mut open: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    for _ in 0..PATIENCE.as_millis() / AGAIN.as_millis() {
+        match open() {
+            Err(error) if error.raw_os_error() == Some(libc::EBUSY) => std::thread::sleep(AGAIN),
+            answer => return answer,
+        }
+    }
+    open()
 }
 
 fn make(device: &FrameDevice) -> io::Result<(XdpReceiver, XdpSender)> {
@@ -135,6 +161,16 @@ impl XdpReceiver {
         self.fill.push(frame.addr / CHUNK as u64 * CHUNK as u64);
         self.fill.publish();
         true
+    }
+}
+
+impl XdpReceiver {
+    /// Frames that arrived when ring or memory had no room (struct xdp_statistics); `None`: the kernel does not say.
+    pub fn lost(&self) -> Option<u64> {
+        // SAFETY: struct xdp_statistics begins with three numbers, and so many has every kernel; rx_ring_full is the fourth.
+        let seen = unsafe { sockopt::get(&self.shared.socket, libc::SOL_XDP, libc::XDP_STATISTICS) };
+        let [dropped, _, _, ring_full, ..]: [u64; 6] = seen.ok()?;
+        Some(dropped + ring_full)
     }
 }
 

@@ -1,15 +1,13 @@
 //! `ravelin capture`: packets in clear, as they go into protection and come out of it.
 
-use std::fs::OpenOptions;
 use std::io::{BufWriter, IsTerminal, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 
-use anyhow::Context;
 use api::{CaptureForm, CaptureInfo, CaptureList, CaptureRequest, CaptureStopped, Spi, path};
 use clap::Args;
 
 use super::debug::seconds;
+use super::sa::export;
 use crate::client::Ask;
 use crate::output;
 
@@ -30,7 +28,7 @@ pub struct Capture {
     /// Only packets that end, with the reason.
     #[arg(long)]
     dropped: bool,
-    /// Write a capture file, mode 0600; `-`: to standard output.
+    /// Write a new capture file, mode 0600; one that is there already is left alone. `-`: to standard output.
     #[arg(short = 'w', long, value_name = "FILE", conflicts_with = "text")]
     write: Option<PathBuf>,
     /// Lines, even into a pipe.
@@ -81,11 +79,8 @@ impl Capture {
         let mut sink: Box<dyn Write> = match self.write.filter(|path| path.as_os_str() != "-") {
             // Through the lock, for every line is to be seen at once.
             None => Box::new(std::io::stdout()),
-            Some(path) => {
-                // What programs say in clear is nobody else's business.
-                let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&path);
-                Box::new(BufWriter::new(file.with_context(|| format!("making {}", path.display()))?))
-            }
+            // What programs say in clear is nobody else's business.
+            Some(path) => Box::new(BufWriter::new(export::make(&path, "packets in clear")?)),
         };
         let id = self.ask.connect.capture(&request, &mut |octets| {
             sink.write_all(octets)?;

@@ -6,8 +6,8 @@ use super::HandOverError;
 use super::octets::{Reader, Writer};
 use crate::Spi;
 use crate::sa::{
-    DontFragment, Dscp, Encapsulation, HeaderPolicy, HopLimit, KeyClass, LifeState, Lifetime, Limits,
-    Padding, SaOptions, SaProtocol, Tfc,
+    DontFragment, Dscp, Encapsulation, Fragmentation, HeaderPolicy, HopLimit, KeyClass, LifeState, Lifetime,
+    Limits, Padding, SaOptions, SaProtocol, Tfc,
 };
 
 /// One octet for each of a few values, both ways.
@@ -82,7 +82,7 @@ pub fn put(out: &mut Writer, options: &SaOptions) {
         encapsulation,
         extended_sequence,
         lifetime,
-        headers: HeaderPolicy { dscp, dscp_inward, ecn, df, hop_limit },
+        headers: HeaderPolicy { dscp, dscp_inward, ecn, df, hop_limit, fragment },
         tfc,
         padding,
         next,
@@ -117,6 +117,7 @@ pub fn put(out: &mut Writer, options: &SaOptions) {
             out.u8(*limit);
         }
     }
+    out.u8((*fragment == Fragmentation::Before).into());
     match tfc {
         Tfc::None => out.u8(1),
         Tfc::Multiple(octets) => {
@@ -155,6 +156,7 @@ pub fn read(r: &mut Reader<'_>) -> Result<SaOptions, HandOverError> {
                 2 => HopLimit::Set(r.u8("hop limit")?),
                 _ => return Err(HandOverError::Field("hop limit")),
             },
+            fragment: if r.flag("fragmentation")? { Fragmentation::Before } else { Fragmentation::After },
         },
         tfc: match r.u8("padding")? {
             1 => Tfc::None,

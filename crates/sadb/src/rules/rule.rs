@@ -149,10 +149,13 @@ impl Rule {
     /// [`Unavailable`]: the packet is discarded (section 4.4.2.2).
     pub fn instantiate(&self, packet: &PacketKey) -> Result<Vec<TrafficSelector>, Unavailable> {
         let admits = |selector: &&TrafficSelector| {
+            // A flag for a port also populates what stands in its place, whose own term may have no flag.
+            let populated = selector.populated(packet).unwrap_or_default();
             selector
                 .terms()
                 .iter()
-                .filter(|term| term.populates() && term.condition() != &Condition::Any)
+                .filter(|term| term.populates() || populated.contains(&term.field()))
+                .filter(|term| term.condition() != &Condition::Any)
                 .all(|term| term.condition().admits(packet.get(term.field())))
         };
         self.selectors.iter().filter(admits).map(|selector| selector.instantiate(packet)).collect()

@@ -220,7 +220,12 @@ impl SaConfig {
             Mode::Tunnel | Mode::Beet => self.selectors,
             Mode::Transport => Selectors {
                 local: Prefix::host(self.endpoints.local),
-                remote: Prefix::host(self.endpoints.remote),
+                remote: if self.options.class == KeyClass::SpiDestination {
+                    // Its peers are whoever has the key: a group has several senders.
+                    self.selectors.remote
+                } else {
+                    Prefix::host(self.endpoints.remote)
+                },
                 ..self.selectors
             },
         }

@@ -8,6 +8,7 @@ use wire::{DropReason, Flow, Time};
 use super::config::{Direction, Mode, SaConfig, SaName, Selectors, Spi};
 use super::counters::Counters;
 use super::key::{Key, Shape};
+use super::nat::NatChecksum;
 use super::options::{Encapsulation, KeyClass, Life, LifeState, Lifetime};
 use crate::{ReplayState, ReplayWindow, SadError};
 
@@ -24,6 +25,8 @@ pub struct InboundSa {
     pub replay: ReplayWindow,
     /// What it carried and refused.
     pub counters: Counters,
+    /// What a NAT does to the checksums of its packets: transport mode in UDP.
+    pub nat: NatChecksum,
     selectors: Selectors,
     /// Its fragments never meet those of another number.
     context: u32,
@@ -80,6 +83,7 @@ impl InboundSa {
                 size => ReplayWindow::new(size).ok_or(SadError::ReplayWindowSize(size))?,
             },
             counters: Counters::default(),
+            nat: NatChecksum::default(),
             selectors: config.effective_selectors(),
             context: config.spi.0,
             seen: (config.endpoints.remote, config.endpoints.remote_port),

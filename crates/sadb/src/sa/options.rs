@@ -79,6 +79,18 @@ pub enum HopLimit {
     Set(u8),
 }
 
+/// Where an inner packet that does not fit the path, and may be fragmented, is cut (RFC 4301 section 8.2.1, RFC 4303 section
+/// 3.3.4).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Fragmentation {
+    /// It is carried whole, and the outer packet is fragmented: one sequence number, and nobody but the peer joins it.
+    #[default]
+    After,
+    /// An IPv4 packet is cut before it enters the tunnel and each fragment is protected by itself; its destination joins it. The
+    /// path sees no fragments. IPv6 packets are cut by their senders only.
+    Before,
+}
+
 /// What happens to header fields at the ends of a tunnel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeaderPolicy {
@@ -92,6 +104,8 @@ pub struct HeaderPolicy {
     pub df: DontFragment,
     /// The outer time to live or hop limit.
     pub hop_limit: HopLimit,
+    /// Where a packet is cut that does not fit the path and may be.
+    pub fragment: Fragmentation,
 }
 
 impl Default for HeaderPolicy {
@@ -102,6 +116,7 @@ impl Default for HeaderPolicy {
             ecn: true,
             df: DontFragment::Copy,
             hop_limit: HopLimit::Set(64),
+            fragment: Fragmentation::After,
         }
     }
 }

@@ -7,6 +7,7 @@ use std::net::IpAddr;
 
 use super::config::{Direction, Mode, SaConfig, Selectors, Spi};
 use super::counters::Counters;
+use super::identification::{Identification, Identifications};
 use super::key::{Key, Shape};
 use super::options::{Encapsulation, Life, LifeState, Lifetime};
 use super::path_mtu::{Learned, PathMtu, PathMtuLimits};
@@ -32,6 +33,7 @@ pub struct OutboundSa {
     pub counters: Counters,
     selectors: Selectors,
     path: PathMtu,
+    identification: Identification,
     /// Its `path_mtu` is the one in force.
     config: Box<SaConfig>,
 }
@@ -77,6 +79,7 @@ impl OutboundSa {
             counters: Counters::default(),
             selectors: config.effective_selectors(),
             path: PathMtu::new(config.path_mtu),
+            identification: Identification::default(),
             config: Box::new(config),
         })
     }
@@ -119,6 +122,18 @@ impl OutboundSa {
             first_used: self.life.first_used(),
             life: self.life.state(),
         }
+    }
+
+    /// The next Identification for an outer IPv4 packet that may be fragmented.
+    #[inline]
+    pub fn next_identification(&self) -> u16 {
+        self.identification.next()
+    }
+
+    /// Count identifications together with the other associations between the same hosts.
+    pub(crate) fn share_identifications(&mut self, with: &Identifications) {
+        let ends = &self.config.endpoints;
+        self.identification = with.between(ends.local, ends.remote, self.next_sequence - 1);
     }
 
     /// Take the next sequence number; it is never given out again. Also what IV and nonce of the packet are made of.

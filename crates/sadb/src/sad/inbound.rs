@@ -2,8 +2,8 @@
 //!
 //! The low bits of an SPI name its home slot: 12 bits as long as there are no more than 4096 associations, one more each time
 //! that the table is full. SPIs that we choose live at home by construction, also in a larger table, since what differs in
-//! fewer bits differs in more; one that the operator chose lives at home if the slot is free and is found through a sorted
-//! table otherwise. Associations whose [key class](crate::sa::KeyClass) is longer than the SPI are in a table of their own, see
+//! fewer bits differs in more; one that the operator chose lives at home if the slot is free, otherwise in one of the slots
+//! behind it, and if none of those is free anywhere: such are found through a sorted table. Associations whose [key class](crate::sa::KeyClass) is longer than the SPI are in a table of their own, see
 //! `scoped.rs`.
 
 use std::net::IpAddr;
@@ -14,6 +14,9 @@ use crate::{InboundSa, MAX_SAS, SaName, SadError, Spi};
 
 /// Slots of an empty table.
 const FIRST_SLOTS: usize = 4096;
+
+/// Slots behind its home in which an SPI is looked for: two cache lines. A bound, so that no SPI a stranger makes up costs more.
+const NEAR: usize = 32;
 
 enum Slot {
     Free,
@@ -27,7 +30,9 @@ pub struct InboundSad {
     /// SPI by slot; zero where the slot is free. Read for every packet, so apart from the rest.
     spis: Box<[u32]>,
     slots: Box<[Slot]>,
-    /// SPIs that do not live at home, sorted, with their slot.
+    /// How many SPIs live near their home and not in it.
+    near: usize,
+    /// SPIs that live elsewhere, sorted, with their slot.
     displaced: Vec<(u32, u32)>,
     /// The tag given out last, by slot: the next one there differs.
     last_tags: Box<[u32]>,
@@ -44,6 +49,7 @@ impl InboundSad {
         InboundSad {
             spis: vec![0; FIRST_SLOTS].into_boxed_slice(),
             slots: (0..FIRST_SLOTS).map(|_| Slot::Free).collect(),
+            near: 0,
             displaced: Vec::new(),
             last_tags: vec![0; FIRST_SLOTS].into_boxed_slice(),
             cursor: 0,
@@ -195,6 +201,12 @@ impl InboundSad {
         }
     }
 
+    /// The associations with this SPI: the one that is found by it alone, then those that are found by addresses too.
+    pub fn of_spi(&self, spi: Spi) -> impl Iterator<Item = &InboundSa> {
+        let scoped = self.scoped.iter().flat_map(|scoped| scoped.iter());
+        self.by_spi(spi).into_iter().chain(scoped.filter(move |sa| sa.spi() == spi))
+    }
+
     /// Every association, in no order that means anything.
     pub fn list(&self) -> impl Iterator<Item = &InboundSa> {
         let slots = self.slots.iter().filter_map(|slot| match slot {
@@ -233,11 +245,44 @@ impl InboundSad {
         if self.spis[home] == spi.0 && spi.0 != 0 {
             return Some(home);
         }
+        if self.near > 0
+            && spi.0 != 0
+            && let Some(slot) = self.near_slot(home, spi.0)
+        {
+            return Some(slot);
+        }
         if self.displaced.is_empty() {
             return None;
         }
         let at = self.displaced.binary_search_by_key(&spi.0, |(spi, _)| *spi).ok()?;
         Some(self.displaced[at].1 as usize)
+    }
+
+    /// The first slot behind `home`, not too far, that holds this.
+    #[inline]
+    fn near_slot(&self, home: usize, spi: u32) -> Option<usize> {
+        let end = self.spis.len().min(home + 1 + NEAR);
+        let (behind, around) = (home + 1..end, 0..(home + 1 + NEAR).saturating_sub(self.spis.len()));
+        let holds = |range: std::ops::Range<usize>| {
+            let found = self.spis.get(range.clone())?.iter().position(|held| *held == spi)?;
+            Some(range.start + found)
+        };
+        holds(behind).or_else(|| holds(around))
+    }
+
+    /// Write down where an SPI lives whose home is another's. The slot is free, or was.
+    fn displace(&mut self, spi: u32, slot: usize) {
+        if self.is_near(self.home(Spi(spi)), slot) {
+            self.near += 1;
+        } else {
+            let at = self.displaced.partition_point(|(other, _)| *other < spi);
+            self.displaced.insert(at, (spi, slot as u32));
+        }
+    }
+
+    fn is_near(&self, home: usize, slot: usize) -> bool {
+        // The size is a power of two.
+        (1..=NEAR).contains(&(slot.wrapping_sub(home) & (self.spis.len() - 1)))
     }
 
     /// A slot for an SPI chosen elsewhere.
@@ -246,18 +291,30 @@ impl InboundSad {
             self.make_room()?;
         }
         let home = self.home(spi);
-        let slot = if self.spis[home] == 0 { home } else { self.free_slot()? };
-        if slot != home {
-            let at = self.displaced.partition_point(|(other, _)| *other < spi.0);
-            self.displaced.insert(at, (spi.0, slot as u32));
-        }
+        let slot = if self.spis[home] == 0 {
+            home
+        } else {
+            let slot = match self.near_slot(home, 0) {
+                Some(slot) => slot,
+                None => self.free_slot()?,
+            };
+            self.displace(spi.0, slot);
+            slot
+        };
         self.spis[slot] = spi.0;
         self.taken += 1;
         Ok(slot)
     }
 
     fn clear(&mut self, spi: Spi, slot: usize) {
-        self.displaced.retain(|(other, _)| *other != spi.0);
+        let home = self.home(spi);
+        if self.is_near(home, slot) {
+            self.near -= 1;
+        } else if slot != home
+            && let Ok(at) = self.displaced.binary_search_by_key(&spi.0, |(spi, _)| *spi)
+        {
+            self.displaced.remove(at);
+        }
         self.slots[slot] = Slot::Free;
         self.spis[slot] = 0;
         self.taken -= 1;
@@ -297,14 +354,18 @@ impl InboundSad {
             }
         }
         self.displaced.clear();
+        self.near = 0;
+        // Whatever is free stays behind this: slots are only taken here.
+        let mut free = 0;
         for (spi, held) in homeless {
-            let free =
-                (0..2 * size).map(|step| (size + step) % (2 * size)).find(|slot| self.spis[*slot] == 0);
-            let slot = free.ok_or(SadError::TooMany(MAX_SAS))?;
+            let slot = self.near_slot(self.home(Spi(spi)), 0).or_else(|| {
+                free += self.spis.get(free..)?.iter().position(|held| *held == 0)?;
+                Some(free)
+            });
+            let slot = slot.ok_or(SadError::TooMany(MAX_SAS))?;
             (self.spis[slot], self.slots[slot]) = (spi, held);
-            self.displaced.push((spi, slot as u32));
+            self.displace(spi, slot);
         }
-        self.displaced.sort_unstable();
         Ok(())
     }
 

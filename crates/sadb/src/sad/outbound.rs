@@ -8,17 +8,23 @@
 //! associations there are.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::collections::{BTreeMap, BTreeSet};
+use std::iter::successors;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use wire::{AppId, DropReason, Flow, Prefix, Services, addr};
 
 use super::chain::Chain;
+use crate::sa::identification::Identifications;
 use crate::spd::PortRange;
 use crate::{FlowCache, FlowKey, MAX_SAS, OutboundSa, SadError, Selectors, Spi};
 
 /// Sets of four flows that the cache remembers.
 const CACHE_SETS: usize = 1024;
+
+/// The least and the greatest address there is.
+const FIRST_PEER: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+const LAST_PEER: IpAddr = IpAddr::V6(Ipv6Addr::from_bits(u128::MAX));
 
 /// Names one outbound association. Once that is removed the name is dead: it never comes to mean another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -35,6 +41,8 @@ struct Entry {
     remote_ports: PortRange,
     services: Services,
     index: SaIndex,
+    /// Another association names it as its `next`.
+    follows: bool,
 }
 
 /// Entries that are found with one search.
@@ -85,6 +93,7 @@ impl Entry {
             remote_ports: selectors.remote_ports,
             services,
             index,
+            follows: false,
         }
     }
 
@@ -104,6 +113,7 @@ pub struct OutboundSad {
     free: Vec<u32>,
     /// Slot by SPI and peer.
     names: BTreeMap<(Spi, IpAddr), u32>,
+    identifications: Identifications,
     entries: BTreeMap<Rank, Entry>,
     /// The groups that exist, with how many entries each has.
     groups: BTreeMap<Group, usize>,
@@ -124,6 +134,7 @@ impl OutboundSad {
             slots: Vec::new(),
             free: Vec::new(),
             names: BTreeMap::new(),
+            identifications: Identifications::new(),
             entries: BTreeMap::new(),
             groups: BTreeMap::new(),
             chained: 0,
@@ -138,7 +149,7 @@ impl OutboundSad {
     /// # Errors
     /// [`SadError::TooMany`]; [`SadError::DuplicateSpi`] if the same peer has the SPI already (another peer may choose
     /// the same).
-    pub fn insert(&mut self, sa: OutboundSa) -> Result<SaIndex, SadError> {
+    pub fn insert(&mut self, mut sa: OutboundSa) -> Result<SaIndex, SadError> {
         let (spi, remote) = (sa.spi(), sa.config().endpoints.remote);
         if self.position(spi, remote).is_some() {
             return Err(SadError::DuplicateSpi(spi));
@@ -157,6 +168,7 @@ impl OutboundSad {
         *self.groups.entry(rank.group).or_default() += 1;
         self.names.insert((spi, remote), slot);
         self.chained += usize::from(is_chained(&sa));
+        sa.share_identifications(&self.identifications);
         self.slots[slot as usize] = Some((self.serial, sa));
         self.changed();
         Ok(index)
@@ -226,16 +238,20 @@ impl OutboundSad {
     /// # Errors
     /// As [`Self::find`].
     pub fn search(&self, app: AppId, flow: &Flow, need: Services) -> Result<SaIndex, DropReason> {
-        self.walk(
-            app,
-            flow,
-            |entry| {
-                if entry.services.satisfies(need) { Ok(()) } else { Err(DropReason::SaTooWeak) }
-            },
-        )
+        self.walk(app, flow, |entry| {
+            // A later member of a bundle does a part of what the whole does: flows choose bundles by their first one.
+            if entry.follows {
+                Err(DropReason::NoSa)
+            } else if entry.services.satisfies(need) {
+                Ok(())
+            } else {
+                Err(DropReason::SaTooWeak)
+            }
+        })
     }
 
-    /// As [`Self::search`], for the association that `fits` too; its refusal is the reason if no other fits.
+    /// As [`Self::search`], for the association that `fits`; its refusal is the reason if no other fits. It is told of each
+    /// association whether it is a later member of a bundle.
     ///
     /// # Errors
     /// [`DropReason::NoSa`], or what `fits` answered last.
@@ -243,9 +259,11 @@ impl OutboundSad {
         &self,
         app: AppId,
         flow: &Flow,
-        fits: impl Fn(&OutboundSa) -> Result<(), DropReason>,
+        fits: impl Fn(&OutboundSa, bool) -> Result<(), DropReason>,
     ) -> Result<SaIndex, DropReason> {
-        self.walk(app, flow, |entry| self.get(entry.index).map_or(Err(DropReason::NoSa), &fits))
+        self.walk(app, flow, |entry| {
+            self.get(entry.index).map_or(Err(DropReason::NoSa), |sa| fits(sa, entry.follows))
+        })
     }
 
     fn walk(
@@ -279,6 +297,22 @@ impl OutboundSad {
         let slot = self.position(spi, remote)?;
         let (serial, _) = self.slots[slot].as_ref()?;
         Some(SaIndex { slot: slot as u32, serial: *serial })
+    }
+
+    /// The associations with this SPI, one to each peer.
+    pub fn of_spi(&self, spi: Spi) -> impl Iterator<Item = &OutboundSa> {
+        // IPv4 comes first.
+        let from = (spi, IpAddr::from([0, 0, 0, 0]));
+        let named = self.names.range(from..).take_while(move |((of, _), _)| *of == spi);
+        named.filter_map(|(_, slot)| self.slots[*slot as usize].as_ref().map(|(_, sa)| sa))
+    }
+
+    /// An association of a bundle that leads to this SPI.
+    pub fn before(&self, spi: Spi) -> Option<&OutboundSa> {
+        if self.chained == 0 {
+            return None;
+        }
+        self.list().map(|(_, sa)| sa).find(|sa| sa.config().options.next == Some(spi))
     }
 
     /// The association to this peer with this SPI.
@@ -324,8 +358,9 @@ impl OutboundSad {
         if self.position(spi, remote).is_some_and(|slot| slot != index.slot as usize) {
             return Err(SadError::DuplicateSpi(spi));
         }
-        if let Some(sa) = self.get_mut(index) {
+        if let Some((_, sa)) = self.slots.get_mut(index.slot as usize).and_then(Option::as_mut) {
             sa.move_to(remote, port);
+            sa.share_identifications(&self.identifications);
         }
         self.names.remove(&(spi, before));
         self.names.insert((spi, remote), index.slot);
@@ -377,23 +412,24 @@ impl OutboundSad {
     /// The next member: to the same peer if it has this SPI, otherwise to the only one that has it.
     fn successor(&self, sa: &OutboundSa) -> Option<Result<SaIndex, DropReason>> {
         let (spi, peer) = (sa.config().options.next?, sa.config().endpoints.remote);
-        let mut named = self.list().filter(|(_, other)| other.spi() == spi);
-        let index = match (self.position(spi, peer), named.next(), named.next()) {
-            (Some(slot), ..) => {
-                self.slots[slot].as_ref().map(|(serial, _)| SaIndex { slot: slot as u32, serial: *serial })
-            }
-            (None, Some((index, _)), None) => Some(index),
-            (None, ..) => None,
-        };
+        let slot = self.position(spi, peer).or_else(|| {
+            let mut named =
+                self.names.range((spi, FIRST_PEER)..=(spi, LAST_PEER)).map(|(_, slot)| *slot as usize);
+            named.next().filter(|_| named.next().is_none())
+        });
+        let index = slot.and_then(|slot| {
+            let (serial, _) = self.slots.get(slot)?.as_ref()?;
+            Some(SaIndex { slot: slot as u32, serial: *serial })
+        });
         Some(index.ok_or(DropReason::ChainMissing))
     }
 
     /// Follow every chain once, so that no packet has to.
     fn follow_chains(&mut self) {
-        self.chains.clear();
-        if self.chained == 0 {
+        if self.chained == 0 && self.chains.is_empty() {
             return;
         }
+        self.chains.clear();
         self.chains = (0..self.slots.len())
             .map(|slot| {
                 let (serial, _) = self.slots[slot].as_ref().ok_or(DropReason::NoSa)?;
@@ -401,9 +437,16 @@ impl OutboundSad {
                 Chain::follow(first, |index| self.get(index), |sa| self.successor(sa))
             })
             .collect();
+        let followers: BTreeSet<u32> = self
+            .list()
+            .filter(|(index, _)| !self.is_circle(*index))
+            .filter_map(|(_, sa)| self.successor(sa)?.ok())
+            .map(|index| index.slot)
+            .collect();
         let (chains, slots) = (&self.chains, &self.slots);
         for entry in self.entries.values_mut() {
             let slot = entry.index.slot as usize;
+            entry.follows = followers.contains(&entry.index.slot);
             entry.services = match (chains.get(slot), slots.get(slot)) {
                 (Some(Ok(chain)), _) => chain.services(),
                 // Found all the same, for its packets to end with the chain's own reason.
@@ -411,6 +454,15 @@ impl OutboundSad {
                 _ => Services::NONE,
             };
         }
+        if self.chained == 0 {
+            self.chains.clear();
+        }
+    }
+
+    /// Whether its bundle comes back to it. Every member of a circle is found, for packets to end with the chain's own reason.
+    fn is_circle(&self, first: SaIndex) -> bool {
+        let next = |index: &SaIndex| self.successor(self.get(*index)?)?.ok();
+        successors(next(&first), next).take(self.slots.len()).any(|index| index == first)
     }
 
     fn position(&self, spi: Spi, remote: IpAddr) -> Option<usize> {

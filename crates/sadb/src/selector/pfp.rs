@@ -41,7 +41,7 @@ impl TrafficSelector {
     }
 
     /// The fields whose value this packet gives.
-    fn populated(&self, packet: &PacketKey) -> Result<Vec<&'static Field>, Unavailable> {
+    pub(crate) fn populated(&self, packet: &PacketKey) -> Result<Vec<&'static Field>, Unavailable> {
         let mut fields = Vec::new();
         let mut upper = None;
         for term in self.terms().iter().filter(|term| term.pfp) {

@@ -211,6 +211,7 @@ fn clients_that_hang_up_hold_no_captures() {
     for pause in 0..12 {
         let mut stream = UnixStream::connect(daemon.folder.0.join("c.sock")).unwrap();
         write!(stream, "POST /v1/capture HTTP/1.1\r\nHost: r\r\nContent-Length: 2\r\n\r\n{{}}").unwrap();
+        // Time is the subject: who hangs up does so while the request is read, served or answered.
         std::thread::sleep(std::time::Duration::from_micros(40 * pause));
     }
     let running = || {
@@ -248,6 +249,35 @@ fn a_capture_ends_and_says_how_it_went() {
     assert_eq!(last["pid"], std::process::id());
     assert_eq!(daemon.ask("DELETE", "/v1/capture/99", "").0, 404);
     assert_eq!(daemon.ask("DELETE", "/v1/capture/x", "").0, 400);
+}
+
+#[tokio::test]
+async fn peers_of_inbound_associations_are_counted() {
+    let folder = Folder::new("live");
+    let mut plane = plane(folder.config());
+    let add =
+        |direction: &str, spi: &str, key: u8| serde_json::from_value(request(direction, spi, key)).unwrap();
+    let first = plane.add_sa(add("in", "0x1000", 1)).await.unwrap();
+    let second = plane.add_sa(add("in", "auto", 2)).await.unwrap();
+    plane.add_sa(add("out", "0x3000", 3)).await.unwrap();
+    let peers = plane.live.list();
+    assert_eq!(peers.len(), 1);
+    plane.delete_sa(first.spi, &Default::default()).await.unwrap();
+    assert_eq!(plane.live.list(), peers);
+    // By a successor that takes over at once, and by a limit, of which an event tells.
+    let replace = json!({"inbound": {"old": second.spi, "spi": "0x1002", "keymat": "04".repeat(20)}, "overlap_seconds": 0});
+    let done = plane.replace_sas(serde_json::from_value(replace).unwrap()).await.unwrap();
+    assert_eq!(plane.live.list(), peers);
+    let last = &done.sas[0];
+    plane.inbound.ask(|half| half.engine.remove_sa(sadb::Spi(0x1002)).map(drop)).await.unwrap().unwrap();
+    plane.end_live_of((sadb::Spi(last.spi.0), last.remote)).await.unwrap();
+    assert_eq!(plane.live.list(), []);
+    // One that was not counted: all are counted anew.
+    plane.live = Default::default();
+    let other = plane.add_sa(add("in", "0x1004", 5)).await.unwrap();
+    plane.live = Default::default();
+    plane.end_live_of((sadb::Spi(9), other.remote)).await.unwrap();
+    assert_eq!(plane.live.list(), peers);
 }
 
 #[test]

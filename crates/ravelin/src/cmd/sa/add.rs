@@ -84,7 +84,7 @@ pub struct Add {
     /// Lower the soft limits by a random part of at most this many percent.
     #[arg(long, value_name = "PERCENT", default_value_t = 0)]
     jitter: u8,
-    /// Header fields across the tunnel, as JSON: {"dscp":46,"df":"clear","hop_limit":"copy","ecn":false}.
+    /// Header fields across the tunnel, as JSON: {"dscp":46,"df":"clear","hop_limit":"copy","ecn":false,"fragment":"before"}.
     #[arg(long, value_name = "JSON", value_parser = headers)]
     headers: Option<Headers>,
     /// Pad so that lengths are a multiple of this many octets, or `full`.

@@ -60,7 +60,7 @@ impl Export {
             return Ok(out.flush()?);
         };
         // First: no key leaves the daemon for a file that cannot be.
-        let mut file = make(path)?;
+        let mut file = make(path, "keys")?;
         let written = self
             .connect
             .get_secret(&question)
@@ -73,13 +73,14 @@ impl Export {
     }
 }
 
-/// A new file of mode 0600. Not one that is there: whoever made it may have it open, or be somebody else; and no link.
-fn make(path: &Path) -> anyhow::Result<File> {
+/// A new file of mode 0600 for `what`. Not one that is there: whoever made it may have it open, or be somebody else; and no
+/// link.
+pub fn make(path: &Path, what: &str) -> anyhow::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true).mode(0o600).custom_flags(libc::O_NOFOLLOW);
     match options.open(path) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => Err(Failure::bad_input(format!(
-            "{} is there already, and keys go into a new file only; name another one, or remove it first",
+            "{} is there already, and {what} go into a new file only; name another one, or remove it first",
             path.display()
         ))),
         made => made.with_context(|| format!("making {}", path.display())),
@@ -96,15 +97,15 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("ravelin-export-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let (file, link, target) = (folder.join("keys"), folder.join("link"), folder.join("target"));
-        make(&file).unwrap();
+        make(&file, "keys").unwrap();
         assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o7777, 0o600);
         std::os::unix::fs::symlink(&target, &link).unwrap();
         for there in [&file, &link] {
-            let refused = make(there).unwrap_err().to_string();
+            let refused = make(there, "keys").unwrap_err().to_string();
             assert!(refused.contains("name another one"), "{refused}");
         }
         assert!(!target.exists());
-        assert!(make(&folder.join("no/keys")).is_err());
+        assert!(make(&folder.join("no/keys"), "keys").is_err());
         std::fs::remove_dir_all(&folder).unwrap();
     }
 }

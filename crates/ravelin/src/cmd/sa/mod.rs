@@ -2,7 +2,7 @@
 
 mod add;
 mod change;
-mod export;
+pub mod export;
 mod key;
 mod list;
 mod monitor;

@@ -1,0 +1,146 @@
+//! What must leave a trace for an auditor: RFC 4303 and RFC 4302 section 4, RFC 4301 sections 5.1.1, 5.2 and 6.2.
+//!
+//! Anybody may send packets that end here. So of each kind a few a second are told in full; the others are counted, and the
+//! count is told when the second is over. While nobody asks, nothing is kept.
+
+use wire::{DropReason, Time};
+
+use crate::tally::Dropped;
+
+/// Nanoseconds over which is counted.
+const SECOND: u64 = 1_000_000_000;
+
+/// The ends of packets that are auditable. Each is a kind of its own.
+pub const AUDITABLE: [DropReason; 20] = [
+    // RFC 4303 section 3.4.2: no valid association.
+    DropReason::UnknownSpi,
+    DropReason::ReservedSpi,
+    DropReason::WrongPeer,
+    DropReason::WrongProtocol,
+    // 3.4.3: fails the anti-replay checks.
+    DropReason::Replayed,
+    DropReason::ReplayTooOld,
+    DropReason::SequenceZero,
+    // 3.4.4: the integrity check fails.
+    DropReason::AuthFailed,
+    // 3.3.3: the sequence number would overflow.
+    DropReason::SequenceExhausted,
+    // 3.4.1, RFC 4301 section 7: a fragment that cannot be.
+    DropReason::Fragment,
+    DropReason::FragmentOverlap,
+    DropReason::FragmentEnd,
+    // RFC 4301 section 5.2 step 5: outside the selectors; step 4 and 3b: not what the SPD says.
+    DropReason::SelectorMismatch,
+    DropReason::InboundPolicy,
+    DropReason::ClearRefused,
+    DropReason::NoSpdEntry,
+    // 5.1.1: an outbound packet that must be discarded.
+    DropReason::RuleDiscard,
+    DropReason::PolicyDiscard,
+    DropReason::NoSa,
+    // 6.2: an error that does not fit its association.
+    DropReason::IcmpQuoted,
+];
+
+/// Something for the auditor.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Audited {
+    /// A packet ended.
+    Packet(Dropped),
+    /// So many packets ended for this reason beside those that were told.
+    LeftOut(DropReason, u64),
+}
+
+/// What waits to be taken.
+#[derive(Clone, Debug)]
+pub(crate) struct Audits {
+    /// Of each kind, a second.
+    per_second: u32,
+    waiting: Vec<Dropped>,
+    second: Time,
+    told: [u32; AUDITABLE.len()],
+    left_out: [u64; AUDITABLE.len()],
+}
+
+impl Audits {
+    pub fn new(per_second: u32) -> Audits {
+        Audits {
+            per_second,
+            waiting: Vec::new(),
+            second: Time::default(),
+            told: [0; AUDITABLE.len()],
+            left_out: [0; AUDITABLE.len()],
+        }
+    }
+
+    /// A packet ended.
+    #[cold]
+    pub fn note(&mut self, dropped: &Dropped) {
+        let Some(kind) = AUDITABLE.iter().position(|reason| *reason == dropped.reason) else { return };
+        let (Some(told), Some(left_out)) = (self.told.get_mut(kind), self.left_out.get_mut(kind)) else {
+            return;
+        };
+        if *told < self.per_second {
+            *told += 1;
+            self.waiting.push(*dropped);
+        } else {
+            *left_out += 1;
+        }
+    }
+
+    /// Everything that there is to tell.
+    pub fn take(&mut self, now: Time, tell: &mut impl FnMut(Audited)) {
+        self.waiting.drain(..).for_each(|dropped| tell(Audited::Packet(dropped)));
+        if now.0.saturating_sub(self.second.0) < SECOND {
+            return;
+        }
+        self.second = now;
+        self.told.fill(0);
+        for (reason, count) in AUDITABLE.into_iter().zip(&mut self.left_out) {
+            if *count > 0 {
+                tell(Audited::LeftOut(reason, std::mem::take(count)));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tally::About;
+
+    fn ended(reason: DropReason, n: u64) -> Dropped {
+        Dropped::new(reason, &About { sequence: n, ..About::default() }, 100, None)
+    }
+
+    fn take(audits: &mut Audits, now: u64) -> Vec<Audited> {
+        let mut out = Vec::new();
+        audits.take(Time(now), &mut |audited| out.push(audited));
+        out
+    }
+
+    #[test]
+    fn a_flood_of_one_kind_is_counted_and_hides_no_other() {
+        let mut audits = Audits::new(2);
+        let start = 5 * SECOND;
+        assert_eq!(take(&mut audits, start), []);
+        for n in 0..1000 {
+            audits.note(&ended(DropReason::UnknownSpi, n));
+        }
+        audits.note(&ended(DropReason::AuthFailed, 7));
+        // Ends that nobody audits.
+        audits.note(&ended(DropReason::Keepalive, 7));
+        let told = [(DropReason::UnknownSpi, 0), (DropReason::UnknownSpi, 1), (DropReason::AuthFailed, 7)];
+        let told = told.map(|(reason, n)| Audited::Packet(ended(reason, n)));
+        assert_eq!(take(&mut audits, start + SECOND / 2), told);
+        audits.note(&ended(DropReason::UnknownSpi, 1));
+        assert_eq!(take(&mut audits, start + SECOND - 1), []);
+        assert_eq!(take(&mut audits, start + SECOND), [Audited::LeftOut(DropReason::UnknownSpi, 999)]);
+        audits.note(&ended(DropReason::UnknownSpi, 3));
+        assert_eq!(
+            take(&mut audits, start + SECOND + 1),
+            [Audited::Packet(ended(DropReason::UnknownSpi, 3))]
+        );
+        assert_eq!(take(&mut audits, start + 9 * SECOND), []);
+    }
+}

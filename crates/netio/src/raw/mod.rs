@@ -1,0 +1,176 @@
+//! Outer packets without UDP: ESP and AH under IP protocol numbers of their own (raw(7)), and the ICMP errors that come back.
+//!
+//! The kernel has no segmentation for these protocols: it walks its stack once for each packet. But many go to it, and come
+//! from it, with one system call. Like the UDP sockets these must be made in the exempt cgroup. The kernel puts IP fragments
+//! together before a raw socket sees them. IPv6 gives its reader no extension headers, so AH over IPv6 arrives whole only
+//! where the sender used none.
+
+mod send;
+
+pub use send::RawSender;
+
+use crate::error::{Doing, Result};
+use crate::sockopt;
+use crate::udp::{Arrived, Family, IPV6_FLOWINFO, Received, receive};
+use socket2::{Domain, Protocol, Socket, Type};
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use wire::ipv6::{self, Ipv6Repr};
+use wire::{Buf, Meta, Packet, Pool, Time, protocol, stage};
+
+/// Octets that a received packet of IPv6 gets in front: the headroom that its buffer must have.
+pub const HEADROOM: usize = ipv6::HEADER_LEN;
+
+/// Octets that the kernel may queue per socket.
+const BUFFER: usize = 4 << 20;
+
+/// Packets taken with one system call.
+const BATCH: usize = 32;
+
+/// ICMP errors taken with one system call: anybody may send them.
+const ERRORS: usize = 16;
+
+/// What arrives on one socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// ESP (RFC 4303), protocol 50.
+    Esp,
+    /// AH (RFC 4302), protocol 51.
+    Ah,
+    /// ICMP errors: destination unreachable, packet too big, time exceeded, parameter problem.
+    Errors,
+}
+
+/// One raw socket to receive from.
+#[derive(Debug)]
+pub struct RawReceiver {
+    socket: Socket,
+    family: Family,
+    protocol: u8,
+    /// Packets of one call.
+    batch: usize,
+    /// Buffers that wait for packets.
+    slots: Vec<Buf>,
+    /// Packets that the kernel had no room for, as it last said.
+    lost: u32,
+}
+
+impl RawReceiver {
+    /// Open a socket (CAP_NET_RAW); `None` if the host has no such family.
+    pub fn open(family: Family, kind: Kind) -> Result<Option<RawReceiver>> {
+        let protocol = match (kind, family) {
+            (Kind::Esp, _) => protocol::ESP,
+            (Kind::Ah, _) => protocol::AH,
+            (Kind::Errors, Family::V4) => protocol::ICMP,
+            (Kind::Errors, Family::V6) => protocol::ICMPV6,
+        };
+        let batch = if kind == Kind::Errors { ERRORS } else { BATCH };
+        let what = || format!("opening a raw socket for IP protocol {protocol} ({family:?})");
+        match make(family, kind, protocol) {
+            Err(e) if e.raw_os_error() == Some(libc::EAFNOSUPPORT) => Ok(None),
+            socket => {
+                let (socket, slots) = (socket.doing(what)?, Vec::with_capacity(batch));
+                Ok(Some(RawReceiver { socket, family, protocol, batch, slots, lost: 0 }))
+            }
+        }
+    }
+
+    /// Take waiting packets (never waits), as many as one call gives, and append them to `out`. The pool's buffers need
+    /// [`HEADROOM`] in front.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn recv(
+        &mut self,
+        now: Time,
+        pool: &mut Pool,
+        out: &mut Vec<Packet<stage::Raw>>,
+    ) -> io::Result<Received> {
+        while self.slots.len() < self.batch {
+            self.slots.push(pool.take());
+        }
+        let mut batch = [const { Arrived::NONE }; BATCH];
+        let count = receive(self.socket.as_raw_fd(), &mut self.slots, &mut batch)?;
+        let mut answer = Received { datagrams: count, truncated: 0, more: count == self.batch };
+        let rest = self.slots.len() - count;
+        for (mut buf, arrived) in self.slots.drain(rest..).rev().zip(&batch) {
+            buf.set_len(arrived.len());
+            self.lost = arrived.lost().unwrap_or(self.lost);
+            let whole = match self.family {
+                // The kernel gives the IPv4 header.
+                Family::V4 => true,
+                Family::V6 => write_header(&mut buf, arrived, self.protocol),
+            };
+            if arrived.is_cut() || !whole {
+                answer.truncated += 1;
+                pool.put(buf);
+            } else {
+                out.push(Packet::raw(buf, Meta { received: now, ..Meta::default() }));
+            }
+        }
+        Ok(answer)
+    }
+
+    /// Packets that arrived when the socket's queue was full, since it was made, as the kernel last said.
+    pub fn lost(&self) -> u64 {
+        self.lost.into()
+    }
+}
+
+impl AsFd for RawReceiver {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+fn make(family: Family, kind: Kind, number: u8) -> io::Result<Socket> {
+    let domain = if family == Family::V4 { Domain::IPV4 } else { Domain::IPV6 };
+    let socket =
+        Socket::new(domain, Type::RAW.nonblocking().cloexec(), Some(Protocol::from(i32::from(number))))?;
+    sockopt::set_int(&socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, BUFFER as libc::c_int)?;
+    sockopt::set_int(&socket, libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 1)?;
+    if family == Family::V6 {
+        for option in [libc::IPV6_RECVPKTINFO, libc::IPV6_RECVTCLASS, libc::IPV6_RECVHOPLIMIT, IPV6_FLOWINFO]
+        {
+            sockopt::set_int(&socket, libc::IPPROTO_IPV6, option, 1)?;
+        }
+    }
+    if kind == Kind::Errors {
+        match family {
+            // A set bit blocks its type. 3 unreachable, 11 time exceeded, 12 parameter problem (RFC 792).
+            Family::V4 => {
+                const ICMP_FILTER: libc::c_int = 1;
+                let passes: u32 = 1 << 3 | 1 << 11 | 1 << 12;
+                sockopt::set(&socket, libc::SOL_RAW, ICMP_FILTER, &!passes)?;
+            }
+            // Errors are the types below 128 (RFC 4443 section 2.1); 1 to 4 are those there are.
+            Family::V6 => {
+                const ICMPV6_FILTER: libc::c_int = 1;
+                let mut blocked = [u32::MAX; 8];
+                blocked[0] = !0b1_1110;
+                sockopt::set(&socket, libc::SOL_ICMPV6, ICMPV6_FILTER, &blocked)?;
+            }
+        }
+    }
+    Ok(socket)
+}
+
+/// Put the IPv6 header in front that the packet travelled in, as far as the kernel tells.
+fn write_header(buf: &mut Buf, arrived: &Arrived, next_header: u8) -> bool {
+    let payload_len = buf.len();
+    let Some(header) = arrived.raw_header(Family::V6) else { return false };
+    let (IpAddr::V6(src), IpAddr::V6(dst)) = (header.src, header.dst) else { return false };
+    let repr = Ipv6Repr {
+        src,
+        dst,
+        next_header,
+        hop_limit: header.ttl,
+        traffic_class: header.tos,
+        flow_label: arrived.flow_label(),
+        payload_len,
+    };
+    payload_len <= usize::from(u16::MAX)
+        && buf.push_front(ipv6::HEADER_LEN).is_some()
+        && ipv6::emit(buf.as_mut_slice(), &repr).is_ok()
+}
