@@ -69,7 +69,7 @@ pub(super) const ASSOCIATION: &[Field] = &[
     nested(field(
         "headers",
         is::<Option<Headers>>,
-        "{\"dscp\":\"copy\" or 0 to 63 or 64 of them,\"dscp_inward\":false,\"ecn\":true,\"df\":\"copy\",\"hop_limit\":64}",
+        "{\"dscp\":\"copy\" or 0 to 63 or 64 of them,\"dscp_inward\":false,\"ecn\":true,\"df\":\"copy\",\"hop_limit\":64,\"fragment\":\"after\"}",
     )),
     field("tfc", is::<Option<WordOr<u16>>>, "\"none\", \"full\" or a number of octets up to 65535"),
     field("padding", is::<Option<String>>, "\"least\" or \"blocks\""),

@@ -156,7 +156,7 @@ impl Fragments {
         self.ways.retain(|_, (_, since)| !over(*since));
         while let Some(parked) = self.parked.iter().position(|parked| over(parked.at)) {
             let parked = self.parked.remove(parked);
-            self.ended.push(second_line(&parked.line, late()));
+            self.ended.push(second_line(&parked.line, DropReason::FragmentTimeout.name()));
         }
         // The first of a set says how old it is.
         while let Some(old) = self.held.iter().find(|held| over(held.at)) {
@@ -164,7 +164,7 @@ impl Fragments {
             match lost(old.side) {
                 // It was whole after all, or is newer than it looks here.
                 0 => self.complete(&set),
-                _ => self.fail(&set, late()),
+                _ => self.fail(&set, DropReason::FragmentTimeout.name()),
             }
         }
     }
@@ -183,7 +183,7 @@ impl Fragments {
         }
         let parked = self.parked.drain(..).map(|parked| parked.line);
         let left = self.held.drain(..).map(|held| held.line).chain(parked);
-        self.ended.extend(left.map(|line| second_line(&line, late())));
+        self.ended.extend(left.map(|line| second_line(&line, DropReason::FragmentTimeout.name())));
         self.ended.sort_by_key(|line| line.index);
     }
 
@@ -191,12 +191,6 @@ impl Fragments {
     pub fn take_ended(&mut self) -> Vec<ReplayLine> {
         std::mem::take(&mut self.ended)
     }
-}
-
-/// The reason of what did not become whole in time: the engine's, where it has one for that alone.
-fn late() -> &'static str {
-    let mut names = DropReason::ALL.iter().map(|reason| reason.name());
-    names.find(|name| *name == "fragment_timeout").unwrap_or(DropReason::FragmentLimit.name())
 }
 
 /// Later than every fragment's time.
