@@ -220,11 +220,10 @@ impl SaConfig {
             Mode::Tunnel | Mode::Beet => self.selectors,
             Mode::Transport => Selectors {
                 local: Prefix::host(self.endpoints.local),
-                remote: if self.options.class == KeyClass::SpiDestination {
+                remote: match (self.direction, self.options.class) {
                     // Its peers are whoever has the key: a group has several senders.
-                    self.selectors.remote
-                } else {
-                    Prefix::host(self.endpoints.remote)
+                    (Direction::Inbound, KeyClass::SpiDestination) => self.selectors.remote,
+                    _ => Prefix::host(self.endpoints.remote),
                 },
                 ..self.selectors
             },
