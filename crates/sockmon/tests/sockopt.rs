@@ -16,6 +16,8 @@ const FULL: u32 = PROOF | AUTHENTICATED | ENCRYPTED;
 /// Marks of sockets that asked for encryption: of an application, of a program without policy.
 const STRICT_ASKS: u32 = 0x0301_0007;
 const NOBODY_ASKS: u32 = 0x0301_0000;
+/// In the record: the cookie says whose socket it is, where no application's policy decides.
+const USER: u32 = 1 << 19;
 
 const LEVEL: &str = "5396044";
 /// `get s` with this: words of `struct ravelin_state`.
@@ -55,7 +57,7 @@ fn packets_of_a_socket_that_asks_go_to_the_tun() {
         assert_eq!(program.ask("mark s"), format!("{NOBODY_ASKS:#x}"), "{name}");
         program.ask(call);
         let seen = world.seen_within(SOON).unwrap_or_else(|| panic!("{name}: nothing on the TUN"));
-        assert_eq!((seen.mark, seen.version), (NOBODY_ASKS, version << 4), "{name}");
+        assert_eq!((seen.mark, seen.version), (NOBODY_ASKS | USER, version << 4), "{name}");
         drop(program);
         world.drain();
         assert_eq!(world.wire(), [] as [Vec<u8>; 0], "{name}: clear on the wire");
@@ -65,7 +67,7 @@ fn packets_of_a_socket_that_asks_go_to_the_tun() {
     unnamed.run(&["open s udp4", "connect s 10.99.0.33:53", "send s 9"]);
     assert_eq!(world.wire().len(), 1);
     unnamed.run(&["require s 1", "send s 9"]);
-    assert_eq!(world.seen_within(SOON).unwrap().mark, 0x0101_0000);
+    assert_eq!(world.seen_within(SOON).unwrap().mark, 0x0101_0000 | USER);
     let mut strict = world.start("strict");
     world.alice.sh(
         "for a in 10.99.0.130 10.98.0.2; do ip neigh replace $a lladdr 02:00:00:00:00:0b dev up0 nud permanent; done",
@@ -95,7 +97,7 @@ fn an_established_connection_changes_with_its_next_packet() {
     world.wire();
     program.run(&["require s 3", "send s 20"]);
     let seen = world.seen_within(SOON).expect("on the TUN");
-    assert_eq!((seen.mark, seen.packet.len()), (NOBODY_ASKS, 52 + 20));
+    assert_eq!((seen.mark, seen.packet.len()), (NOBODY_ASKS | USER, 52 + 20));
     // And what the peer goes on sending in clear is not taken.
     bob.run(&["send c 5"]);
     assert_eq!(program.ask("recv s 60"), "ETIMEDOUT");
@@ -115,7 +117,7 @@ fn a_listener_hands_its_demand_on() {
     let (peer, here) = ((BOB, 5001), (ALICE, 8080));
     world.inject(FULL, &tcp(peer, here, 100, 0, SYN));
     let answer = world.seen_within(SOON).expect("SYN-ACK");
-    assert_eq!((answer.mark, answer.packet[33]), (NOBODY_ASKS, SYN | ACK));
+    assert_eq!((answer.mark, answer.packet[33]), (NOBODY_ASKS | USER, SYN | ACK));
     let mut sequence = tcp_numbers(&answer.packet).0 + 1;
     world.inject(FULL, &tcp(peer, here, 101, sequence, ACK));
     program.run(&["accept l c 5000"]);

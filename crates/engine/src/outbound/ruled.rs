@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use sadb::rules::{Action, Direction, Protection, Rule, RuleKey, Slot};
+use sadb::rules::{Action, Direction, Protection, Rule, RuleKey, Slot, Template};
 use sadb::selector::{Condition, Field, field};
 use sadb::spd::Level;
 use sadb::{FlowCache, OutboundSa, PacketKey, SaIndex, Snapshot, TrafficSelector};
@@ -174,7 +174,9 @@ impl Outbound {
         let find = |need: Services| {
             self.sad.search_for(app, flow, |sa, follows| {
                 // Only a rule that says which members it wants can mean a later member of a bundle by itself.
-                if follows && protection.bundle.is_empty() || !is_narrowed(rule, &share, sa) {
+                if follows && protection.bundle.iter().all(|template| *template == Template::ANY)
+                    || !is_narrowed(rule, &share, sa)
+                {
                     return Err(DropReason::NoSa);
                 }
                 let services = self.bundle(rule, protection, sa).ok_or(DropReason::NoSa)?;
