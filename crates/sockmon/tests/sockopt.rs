@@ -127,7 +127,7 @@ fn a_listener_hands_its_demand_on() {
     assert_eq!((of_child[2], of_child[6], of_child[8]), (3, 0, 0), "nothing has come for it yet");
     assert_eq!(state(&mut program, "l")[8], 2, "the SYN and the ACK came for the listener");
     program.run(&["send c 30"]);
-    assert_eq!(world.seen_within(SOON).expect("data").mark, NOBODY_ASKS);
+    assert_eq!(world.seen_within(SOON).expect("data").mark, NOBODY_ASKS | USER);
     sequence += 30;
     world.inject(FULL, &tcp(peer, here, 101, sequence, ACK));
     program.run(&["send c 1"]);
