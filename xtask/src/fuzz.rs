@@ -69,7 +69,7 @@ pub struct Target {
 pub fn run(options: &Options) -> Result<bool> {
     let mut crashed = Vec::new();
     let commit = commit()?;
-    for target in build(options.target.as_deref())? {
+    for target in build(options.target.as_deref(), true)? {
         let before = children_ticks()?;
         let runs = target.fuzz(options.seconds)?;
         if let Some(log) = &options.log {
@@ -92,8 +92,11 @@ pub fn run(options: &Options) -> Result<bool> {
     Ok(crashed.is_empty())
 }
 
-/// Build all targets, or the one of that name.
-pub fn build(only: Option<&str>) -> Result<Vec<Target>> {
+/// Targets that need the daemon, which takes longer to build than all the others together.
+const OF_DAEMON: &[&str] = &["config", "sa_file"];
+
+/// Build all targets, with or without those that need the daemon, or the one of that name.
+pub fn build(only: Option<&str>, of_daemon: bool) -> Result<Vec<Target>> {
     let house = House::survey()?;
     let fuzz = house.root.join("fuzz");
     let names = names(&fuzz.join("fuzz_targets"))?;
@@ -111,11 +114,15 @@ pub fn build(only: Option<&str>) -> Result<Vec<Target>> {
         Some(only) => cargo.args(["--bin", only]),
         None => cargo.arg("--bins"),
     };
+    if !of_daemon {
+        cargo.arg("--no-default-features");
+    }
     cargo.env("CARGO_ENCODED_RUSTFLAGS", INSTRUMENTATION.join("\x1f"));
     if !process::passes(&mut cargo)? {
         bail!("the fuzz targets do not build");
     }
-    let wanted = names.into_iter().filter(|name| only.is_none_or(|only| only == name));
+    let built_is = |name: &String| of_daemon || !OF_DAEMON.contains(&name.as_str());
+    let wanted = names.into_iter().filter(|name| only.is_none_or(|only| only == name) && built_is(name));
     let targets = wanted.map(|name| Target {
         program: built.join(&triple).join("release").join(&name),
         corpus: fuzz.join("corpus").join(&name),

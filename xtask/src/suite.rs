@@ -130,7 +130,7 @@ impl Tally {
     fn fuzz(&mut self, seconds: u64) {
         let mut targets = Vec::new();
         self.check("fuzz build", || {
-            targets = fuzz::build(None)?;
+            targets = fuzz::build(None, false)?;
             Ok(true)
         });
         for target in &targets {
