@@ -4,7 +4,7 @@ use netio::lab::{CaptureOptions, Program, Side, Transport};
 use netio::netns::Netns;
 use ravelin::rig::{Pair, Rig, RigOptions};
 use tests::sites::sh;
-use tests::{PATIENCE, associate, binary, program, programs, protect};
+use tests::{PATIENCE, associate, binary, program, programs, protect, wait_for};
 
 const BULK: u16 = 7070;
 const ECHO: u16 = 7071;
@@ -175,9 +175,8 @@ fn an_uplink_that_came_after_the_start_is_a_problem_where_frames_are_taken() {
     assert!(!status().contains("came after the start"), "{}", status());
     let anew = "ip link set eth0 down; ip link set eth0 name gone0; ip link add eth0 type veth peer name gone1; ip link set eth0 up";
     sh(rig.lab.alice().netns(), anew).unwrap();
-    let deadline = netio::clock::monotonic() + PATIENCE;
-    while !status().contains("eth0 came after the start") {
-        assert!(netio::clock::monotonic() < deadline, "{}", status());
-        std::thread::sleep(std::time::Duration::from_millis(200));
-    }
+    wait_for("the problem", PATIENCE, || {
+        let problems = status();
+        if problems.contains("eth0 came after the start") { Ok(()) } else { Err(problems) }
+    });
 }

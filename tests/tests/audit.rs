@@ -2,12 +2,12 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use netio::lab::{Program, Side};
 use ravelin::rig::{Rig, RigOptions};
 use serde_json::Value;
-use tests::{PATIENCE, Scratch, binary, program, protect};
+use tests::{PATIENCE, Scratch, binary, program, protect, wait_for};
 
 /// Sends datagrams to the port of ESP (address, SPI in front of each, how many).
 const STRANGER: &str = r#"
@@ -35,17 +35,12 @@ fn strangers_and_operators_leave_a_trace() {
     assert!(rig.lab.alice().run_program(stranger, PATIENCE).unwrap().status.success());
     rig.ravelin(Side::Bob, &["debug", "debug", "--for", "1s"], "").unwrap();
 
-    let begun = Instant::now();
-    let entries = loop {
+    let entries = wait_for("the entries", PATIENCE, || {
         let text = fs::read_to_string(&file).unwrap_or_default();
         let entries: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         let has = |event: &str| entries.iter().any(|entry| entry["event"] == event);
-        if has("left_out") && has("log_filter_changed") {
-            break entries;
-        }
-        assert!(begun.elapsed() < Duration::from_secs(20), "{text}");
-        std::thread::sleep(Duration::from_millis(100));
-    };
+        if has("left_out") && has("log_filter_changed") { Ok(entries) } else { Err(text) }
+    });
     let unknown: Vec<_> = entries.iter().filter(|entry| entry["event"] == "unknown_spi").collect();
     for entry in &unknown {
         assert_eq!((&entry["spi"], &entry["direction"]), (&"0x00002345".into(), &"in".into()), "{entry}");

@@ -2,8 +2,8 @@
 
 use netio::lab::Side;
 use serde_json::Value;
-use tests::PATIENCE;
 use tests::sites::{Sites, WORLD, host, network, python, sh};
+use tests::{PATIENCE, wait_for, wait_until};
 
 /// Something of every network is protected, so that the engine looks at all between the sites; the rest is clear.
 fn rules(side: Side) -> String {
@@ -26,11 +26,10 @@ fn status(sites: &Sites, side: Side) -> Value {
 
 /// Wait for a problem that says this.
 fn problem(sites: &Sites, text: &str) {
-    let deadline = netio::clock::monotonic() + PATIENCE;
-    while !status(sites, Side::Alice)["problems"].to_string().contains(text) {
-        assert!(netio::clock::monotonic() < deadline, "{}", status(sites, Side::Alice)["problems"]);
-        std::thread::sleep(std::time::Duration::from_millis(200));
-    }
+    wait_for(text, PATIENCE, || {
+        let problems = status(sites, Side::Alice)["problems"].to_string();
+        if problems.contains(text) { Ok(()) } else { Err(problems) }
+    });
 }
 
 fn take_over(sites: &mut Sites) -> String {
@@ -64,8 +63,7 @@ fn answers_to_what_is_too_big_name_the_mtu_that_the_device_has_now() {
     let sites = Sites::build("rvl-gwmtu", 1500, rules, "").unwrap();
     let gateway = sites.rig.lab.alice().netns();
     sh(gateway, "ip link set eth0 mtu 1300").unwrap();
-    // News of devices are read once a second.
-    std::thread::sleep(std::time::Duration::from_secs(3));
+    // News of devices are read once a second; answers of before name no less than the sender has sent.
     // IPv6 datagrams are cut in their stead: nobody says of them whether they may be.
     let learned = python(sites.host(Side::Alice), PATH_MTU, &[host(Side::Bob, false)], PATIENCE).unwrap();
     assert_eq!(learned.trim(), "1300");
@@ -87,7 +85,10 @@ fn a_take_over_pauses_nothing_that_is_clear_by_address_and_keeps_the_rules() {
         let netns = netio::netns::Netns::open("/run/netns/rvl-gwtake-host-alice").unwrap();
         std::thread::spawn(move || sh(&netns, &format!("ping -c 400 -i 0.02 -W 1 {}", WORLD[0])).unwrap())
     };
-    std::thread::sleep(std::time::Duration::from_secs(1));
+    wait_until("answers", PATIENCE, || {
+        let told = sh(sites.host(Side::Alice), "nstat -asz IcmpInEchoReps").unwrap();
+        told.split_whitespace().filter_map(|word| word.parse::<u32>().ok()).next() > Some(20)
+    });
     let log = take_over(&mut sites);
     assert!(log.contains("not put in force: it says other rules"), "{log}");
     let answers = pinging.join().unwrap();

@@ -15,16 +15,23 @@ const LONGEST: usize = u16::MAX as usize;
 pub(crate) enum Fit {
     /// As it is.
     Whole,
-    /// Cut into pieces of at most this many octets.
+    /// Cut into segments of at most this many octets.
     Cut(usize),
+    /// Cut into IPv4 fragments of at most this many octets.
+    Fragments(usize),
 }
 
-/// For an association that carries inner packets of `mtu` octets. Checksums left to us are completed where the packet goes
+/// For an association of this configuration, the first member of a bundle, that carries inner packets of `mtu` octets. Checksums left to us are completed where the packet goes
 /// on whole; `may_fragment` is set where the outer packet must be fragmented.
 ///
 /// # Errors
 /// [`DropReason::TooBig`] if the sender is to be told, [`DropReason::GsoInvalid`].
-pub(crate) fn tunnel(packet: &mut Packet<Inner>, headers: &Headers, mtu: usize) -> Result<Fit, DropReason> {
+pub(crate) fn tunnel(
+    packet: &mut Packet<Inner>,
+    headers: &Headers,
+    mtu: usize,
+    config: &SaConfig,
+) -> Result<Fit, DropReason> {
     let gso = packet.meta.gso;
     match gso.kind {
         GsoKind::Tcp => Ok(Fit::Cut(mtu)),
@@ -36,7 +43,14 @@ pub(crate) fn tunnel(packet: &mut Packet<Inner>, headers: &Headers, mtu: usize) 
         GsoKind::None => {
             fits(packet, headers, packet.bytes().len(), mtu)?;
             complete(packet)?;
-            Ok(Fit::Whole)
+            let before = config.options.headers.fragment == Fragmentation::Before
+                && config.mode == Mode::Tunnel
+                && headers.version == 4
+                && packet.bytes().len() > mtu;
+            if before {
+                packet.meta.may_fragment = false;
+            }
+            Ok(if before { Fit::Fragments(mtu) } else { Fit::Whole })
         }
         GsoKind::Udp => {
             let datagram = headers.header_len + udp::HEADER_LEN + usize::from(gso.size);
@@ -44,20 +58,6 @@ pub(crate) fn tunnel(packet: &mut Packet<Inner>, headers: &Headers, mtu: usize) 
             Ok(Fit::Cut(LONGEST))
         }
     }
-}
-
-/// Whether the association has a packet that is too long for `mtu` cut before it enters the tunnel. One whose sender forbids that
-/// has not come this far.
-pub(crate) fn is_cut_before(
-    config: &SaConfig,
-    packet: &Packet<Inner>,
-    headers: &Headers,
-    mtu: usize,
-) -> bool {
-    config.options.headers.fragment == Fragmentation::Before
-        && config.mode == Mode::Tunnel
-        && headers.version == 4
-        && packet.bytes().len() > mtu
 }
 
 /// Whether this is a TCP segment that its sender made for the uplink, too long for the tunnel, and that may be cut like a

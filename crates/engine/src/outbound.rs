@@ -23,7 +23,7 @@ mod waiting;
 use crate::beat::Beat;
 use crate::bundle;
 use crate::event::{Event, Events, Expire};
-use crate::fit::{self, Fit};
+use crate::fit;
 use crate::hold::Holds;
 use crate::mss;
 use crate::pmtu::Listening;
@@ -31,7 +31,7 @@ use crate::tally::{About, Dropped, Tally};
 use express::Express;
 use gather::{Gather, Hands};
 use ipsec::{Codec, slot};
-use pieces::{cut, each, refragment};
+use pieces::{cut, each};
 use sadb::sa::{LifeState, OutboundState};
 use sadb::spd::{Action, Decision, Level, Spd};
 use sadb::{Chain, Direction, FlowCache, FlowKey, OutboundSa, OutboundSad, SaIndex, SadError, Spi};
@@ -199,7 +199,7 @@ impl Outbound {
         let mut flow = ip::flow(packet.bytes(), headers, !arrived);
         if headers.has_options && !arrived {
             // What protects the packet must do so to its end, not to the first stop of its route.
-            match ip::last_destination(packet.bytes(), headers) {
+            match ip::final_destination(packet.bytes(), headers) {
                 Ok(last) => flow.remote = last,
                 Err(_) => return end(&mut self.tally, packet, DropReason::BadOption, Some(&flow), pool, out),
             }
@@ -369,7 +369,7 @@ impl Outbound {
             None => ipsec::inner_mtu(sa.config()),
         };
         mss::clamp(&mut packet, headers, mtu);
-        let fit = fit::tunnel(&mut packet, headers, mtu);
+        let fit = fit::tunnel(&mut packet, headers, mtu, sa.config());
         if let (Some(gather), Ok(fit)) = (&mut self.gather, fit) {
             let serves = known.is_some() || slot::serves(sa.config());
             let frame = if serves { gather.frame(sa, &packet, headers, fit) } else { None };
@@ -384,17 +384,9 @@ impl Outbound {
             return end(tally, packet, DropReason::NoSa, Some(flow), pool, out);
         };
         match fit {
-            Ok(Fit::Whole) if fit::is_cut_before(sa.config(), &packet, headers, mtu) => {
-                refragment(tally, packet, headers, mtu, flow, pool, out, |tally, fragment, pool, out| {
-                    seal(sa, tally, fragment, flow, pool, out)
-                });
-            }
-            Ok(Fit::Whole) => seal(sa, tally, packet, flow, pool, out),
-            Ok(Fit::Cut(longest)) => {
-                cut(tally, packet, headers, longest, flow, pool, out, |tally, segment, pool, out| {
-                    seal(sa, tally, segment, flow, pool, out)
-                });
-            }
+            Ok(fit) => cut(tally, packet, headers, fit, flow, pool, out, |tally, piece, pool, out| {
+                seal(sa, tally, piece, flow, pool, out);
+            }),
             Err(reason) => {
                 packet.meta.spi = sa.spi().0;
                 if reason == DropReason::TooBig
@@ -420,28 +412,27 @@ impl Outbound {
         out: &mut Vec<Outcome>,
     ) {
         let Outbound { sad, tally, codec, .. } = self;
-        let fit = bundle::mtu(sad, chain, ipsec::own_header(packet.bytes()))
-            .map(|mtu| (mtu, fit::tunnel(&mut packet, headers, mtu)));
-        let mut through =
-            |tally: &mut Tally, packet: Packet<Inner>, pool: &mut Pool, out: &mut Vec<Outcome>| {
-                let (about, len) = (About::of(&packet.meta), packet.bytes().len());
-                match bundle::seal(sad, chain, packet, codec, pool) {
-                    Ok(outer) => {
-                        tally.protected.count(len);
-                        out.push(Outcome::Send(outer));
-                    }
-                    Err(reason) => {
-                        let dropped = Dropped::new(reason, &about, len, Some(flow));
-                        tally.dropped(dropped);
-                        out.push(Outcome::Drop(dropped));
-                    }
+        let fit = bundle::mtu(sad, chain, ipsec::own_header(packet.bytes())).and_then(|mtu| {
+            let first = chain.members().first().and_then(|first| sad.get(*first));
+            let first = first.ok_or(DropReason::ChainMissing)?;
+            Ok((mtu, fit::tunnel(&mut packet, headers, mtu, first.config())))
+        });
+        let through = |tally: &mut Tally, packet: Packet<Inner>, pool: &mut Pool, out: &mut Vec<Outcome>| {
+            let (about, len) = (About::of(&packet.meta), packet.bytes().len());
+            match bundle::seal(sad, chain, packet, codec, pool) {
+                Ok(outer) => {
+                    tally.protected.count(len);
+                    out.push(Outcome::Send(outer));
                 }
-            };
-        match fit {
-            Ok((_, Ok(Fit::Whole))) => through(tally, packet, pool, out),
-            Ok((_, Ok(Fit::Cut(longest)))) => {
-                cut(tally, packet, headers, longest, flow, pool, out, through);
+                Err(reason) => {
+                    let dropped = Dropped::new(reason, &about, len, Some(flow));
+                    tally.dropped(dropped);
+                    out.push(Outcome::Drop(dropped));
+                }
             }
+        };
+        match fit {
+            Ok((_, Ok(fit))) => cut(tally, packet, headers, fit, flow, pool, out, through),
             Ok((mtu, Err(reason))) => {
                 if reason == DropReason::TooBig
                     && let Some(error) = icmp::too_big(packet.bytes(), headers, mtu)
@@ -488,12 +479,9 @@ impl Outbound {
     ) {
         let tally = &mut self.tally;
         match fit::clear(&mut packet) {
-            Ok(Fit::Whole) => release(tally, packet, out),
-            Ok(Fit::Cut(longest)) => {
-                cut(tally, packet, headers, longest, flow, pool, out, |tally, segment, _, out| {
-                    release(tally, segment, out);
-                });
-            }
+            Ok(fit) => cut(tally, packet, headers, fit, flow, pool, out, |tally, piece, _, out| {
+                release(tally, piece, out);
+            }),
             Err(reason) => end(tally, packet, reason, Some(flow), pool, out),
         }
     }

@@ -159,6 +159,23 @@ fn flows_choose_a_bundle_by_its_first_member() {
     }
 }
 
+/// What does not fit and may be cut is cut before the bundle if its first member says so.
+#[test]
+fn the_first_member_says_where_packets_are_cut() {
+    let mut members = chain(vec![esp(Mode::Tunnel), ah(Mode::Transport)]);
+    members[0].options.headers.fragment = sadb::sa::Fragmentation::Before;
+    let (from, to) = hosts(false);
+    let whole = udp_packet((from, 1), (to, 2), 0, false, &[7; 4000]);
+    let (mut alice, mut bob) = (sender(&members, Services::ENCRYPTED), receiver(&members));
+    let sent = alice.send(stamped(APP, &whole));
+    assert!(sent.len() == 3 && sent.iter().all(|outer| outer.bytes().len() <= 1500), "{}", sent.len());
+    let (last, held) = sent.split_last().unwrap();
+    for outer in held {
+        assert_eq!(bob.handle(outer.bytes()).unwrap_err().reason, DropReason::FragmentHeld);
+    }
+    assert_eq!(bob.handle(last.bytes()).unwrap().0.bytes()[20..], whole[20..]);
+}
+
 /// Without the first member the second is an association like any other.
 #[test]
 fn what_is_left_of_a_bundle_stands_alone() {

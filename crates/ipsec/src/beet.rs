@@ -97,7 +97,7 @@ pub(crate) fn restore(buf: &mut Buf, opened: &Opened<'_>, selectors: &Selectors)
     if whole || opened.next_header == protocol::BEET_PSEUDO && src.is_ipv6() {
         return Err(DropReason::BeetNextHeader);
     }
-    let label = outer_label(buf.as_slice(), src.is_ipv4());
+    let (label, df) = of_outer(buf.as_slice(), src.is_ipv4());
     buf.truncate(opened.payload + opened.len);
     match (src, dst) {
         (IpAddr::V4(src), IpAddr::V4(dst)) => {
@@ -115,7 +115,7 @@ pub(crate) fn restore(buf: &mut Buf, opened: &Opened<'_>, selectors: &Selectors)
                 ttl: opened.outer.ttl,
                 tos: opened.outer.tos,
                 id: label as u16,
-                df: opened.outer.dont_fragment,
+                df,
                 payload_len: buf.len() - ipv4::HEADER_LEN,
             };
             ipv4::emit(buf.as_mut_slice(), &repr)?;
@@ -144,13 +144,13 @@ pub(crate) fn restore(buf: &mut Buf, opened: &Opened<'_>, selectors: &Selectors)
     Ok(())
 }
 
-/// What the header in front has as identification or flow label: BEET replaces addresses, and the rest goes on. Where the
-/// families differ there is none to go on.
-fn outer_label(bytes: &[u8], inner_v4: bool) -> u32 {
+/// What the header in front has as identification or flow label, and its don't-fragment flag: BEET replaces addresses, and the rest
+/// goes on. Where the families differ there is nothing to go on.
+fn of_outer(bytes: &[u8], inner_v4: bool) -> (u32, bool) {
     if inner_v4 {
-        Ipv4::new_checked(bytes).map_or(0, |ip| ip.id().into())
+        Ipv4::new_checked(bytes).map_or((0, true), |ip| (ip.id().into(), ip.dont_fragment()))
     } else {
-        Ipv6::new_checked(bytes).map_or(0, |ip| ip.flow_label())
+        (Ipv6::new_checked(bytes).map_or(0, |ip| ip.flow_label()), true)
     }
 }
 

@@ -88,7 +88,7 @@ fn read_v6(bytes: &[u8], view: &Ipv6<&[u8]>) -> Result<(ipv6::Front, IpAddr), Dr
         return Err(DropReason::Fragment);
     }
     let headers = Headers::parse(bytes)?;
-    Ok((front, ip::final_destination(bytes, &headers)))
+    Ok((front, ip::final_destination(bytes, &headers)?))
 }
 
 /// What stands in front of a security header must not come out of it, and neither must a fragment.

@@ -111,8 +111,6 @@ pub struct Outer {
     pub(crate) end: usize,
     /// Offset of the octet that names what follows the headers in front.
     pub(crate) named_at: usize,
-    /// The header has the don't-fragment flag.
-    pub(crate) dont_fragment: bool,
 }
 
 impl Outer {
@@ -213,7 +211,6 @@ impl Outer {
             at: place.start,
             end: place.end,
             named_at: headers.protocol_at,
-            dont_fragment: headers.dont_fragment,
         }
     }
 

@@ -113,7 +113,7 @@ fn covered(packet: &[u8], headers: &Headers) -> Result<(usize, usize, u32), Wire
         }
     }
     let partial = if with_pseudo {
-        pseudo(headers.src, ip::final_destination(packet, headers), headers.protocol, len)
+        pseudo(headers.src, ip::final_destination(packet, headers)?, headers.protocol, len)
     } else {
         0
     };

@@ -154,18 +154,6 @@ pub fn flow(bytes: &[u8], headers: &Headers, outbound: bool) -> Flow {
     Flow { local, remote, local_port, remote_port, protocol: headers.protocol }
 }
 
-/// Where a packet that leaves this host goes in the end: through a source route (IPv4) or a routing header (IPv6), of which
-/// `headers.dst` is the next stop only.
-///
-/// # Errors
-/// An option of IPv4 that contradicts itself.
-pub fn last_destination(bytes: &[u8], headers: &Headers) -> Result<IpAddr, WireError> {
-    if headers.version == 6 {
-        return Ok(final_destination(bytes, headers));
-    }
-    options::final_destination(range(bytes, 0, headers.header_len)).map(IpAddr::V4)
-}
-
 /// Change what the octet at `protocol_at` names ([`Headers::protocol_at`]). The IPv4 checksum is the caller's to fill.
 pub fn set_protocol(bytes: &mut [u8], protocol_at: usize, protocol: u8) {
     put_octet(bytes, protocol_at, protocol);
@@ -176,12 +164,24 @@ pub fn is_icmp(headers: &Headers) -> bool {
     headers.protocol == if headers.version == 4 { protocol::ICMP } else { protocol::ICMPV6 }
 }
 
-/// The last destination of the packet, which the pseudo-header of its upper layer holds (RFC 8200 section 8.1):
-/// with segments left in a routing header of a known type it is in there, otherwise it is `headers.dst`.
-pub fn final_destination(bytes: &[u8], headers: &Headers) -> IpAddr {
-    if headers.version != 6 || !headers.has_options {
-        return headers.dst;
+/// The last destination of the packet, which the pseudo-header of its upper layer holds (RFC 8200 section 8.1, and what hosts do in
+/// IPv4): with stops left in a source route (IPv4) or in a routing header of a known type it is in there, otherwise it is
+/// `headers.dst`.
+///
+/// # Errors
+/// An option of IPv4 that contradicts itself.
+pub fn final_destination(bytes: &[u8], headers: &Headers) -> Result<IpAddr, WireError> {
+    if !headers.has_options {
+        return Ok(headers.dst);
     }
+    if headers.version == 4 {
+        return options::final_destination(range(bytes, 0, headers.header_len)).map(IpAddr::V4);
+    }
+    Ok(routed_destination(bytes, headers))
+}
+
+/// What a routing header says of it.
+fn routed_destination(bytes: &[u8], headers: &Headers) -> IpAddr {
     let routing = ipv6::walk(range(bytes, 0, headers.total_len)).ok().and_then(|chain| chain.routing);
     let Some(routing) = routing else { return headers.dst };
     let header = range(bytes, routing.at, routing.at + routing.len);

@@ -168,7 +168,12 @@ fn check(headers: &Headers, gso: &Gso, protocol: u8, checksum_offset: u16) -> Re
 
 /// The pseudo-header's sum, without the length.
 fn pseudo(packet: &[u8], headers: &Headers) -> u32 {
-    checksum::pseudo(headers.src, ip::final_destination(packet, headers), headers.protocol, 0)
+    checksum::pseudo(
+        headers.src,
+        ip::final_destination(packet, headers).unwrap_or(headers.dst),
+        headers.protocol,
+        0,
+    )
 }
 
 fn new<'a>(

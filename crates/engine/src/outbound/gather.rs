@@ -97,6 +97,7 @@ impl Gather {
         let fits = match fit {
             Fit::Whole => packet.bytes().len() <= LONGEST_COPY,
             Fit::Cut(longest) => longest.min(packet.meta.gso.size.into()) <= LONGEST_PIECE,
+            Fit::Fragments(_) => false,
         };
         if !fits {
             return None;
@@ -124,6 +125,10 @@ impl Gather {
                 let write =
                     |slot: &mut [u8]| slot.get_mut(..body.len()).map(|slot| slot.copy_from_slice(body));
                 self.piece(index, frame, meta, bytes.len(), bytes.len(), || *flow, hands, write);
+            }
+            // There is no frame for it.
+            Fit::Fragments(_) => {
+                return end(hands.tally, packet, DropReason::TooLong, Some(flow), hands.pool, hands.out);
             }
             Fit::Cut(longest) => {
                 let mut pieces = match segment::segments(bytes, headers, &meta.gso, longest) {

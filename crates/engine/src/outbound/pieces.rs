@@ -6,52 +6,43 @@ use wire::stage::Inner;
 use wire::{Buf, Flow, Gso, Meta, Packet, Pool, WireError, fragment, segment};
 
 use super::{Outcome, end};
+use crate::fit::Fit;
 use crate::tally::Tally;
 
-/// Every piece of a super-packet, in a buffer of its own, to `then`.
+/// The packet as `fit` says: itself, or its pieces, each in a buffer of its own, to `then`.
 #[expect(
     clippy::too_many_arguments,
     reason = "the parts of `Outbound` that are not lent to `then`, and the packet"
 )]
+#[inline]
 pub(super) fn cut(
     tally: &mut Tally,
     packet: Packet<Inner>,
     headers: &Headers,
-    longest: usize,
+    fit: Fit,
     flow: &Flow,
     pool: &mut Pool,
     out: &mut Vec<Outcome>,
-    then: impl FnMut(&mut Tally, Packet<Inner>, &mut Pool, &mut Vec<Outcome>),
+    mut then: impl FnMut(&mut Tally, Packet<Inner>, &mut Pool, &mut Vec<Outcome>),
 ) {
-    let mut pieces = match segment::segments(packet.bytes(), headers, &packet.meta.gso, longest) {
-        Ok(pieces) => pieces,
-        Err(error) => return end(tally, packet, error.into(), Some(flow), pool, out),
+    let (bytes, meta) = (packet.bytes(), packet.meta);
+    let done = match fit {
+        Fit::Whole => return then(tally, packet, pool, out),
+        Fit::Cut(longest) => segment::segments(bytes, headers, &meta.gso, longest).map(|mut pieces| {
+            each(tally, meta, |buf| pieces.next_into(buf), flow, pool, out, then);
+        }),
+        // With its own identification, so that whoever joins them gets this very packet.
+        Fit::Fragments(longest) => {
+            let id = Ipv4::new_checked(bytes).map_or(0, |ip| ip.id());
+            fragment::fragments(bytes, headers, id.into(), longest).map(|mut pieces| {
+                each(tally, meta, |buf| pieces.next_into(buf), flow, pool, out, then);
+            })
+        }
     };
-    each(tally, packet.meta, |buf| pieces.next_into(buf), flow, pool, out, then);
-    pool.put(packet.into_buf());
-}
-
-/// A packet in IPv4 fragments of at most `longest` octets, with its own identification, each to `then`.
-#[expect(clippy::too_many_arguments, reason = "as of `cut`")]
-#[cold]
-pub(super) fn refragment(
-    tally: &mut Tally,
-    packet: Packet<Inner>,
-    headers: &Headers,
-    longest: usize,
-    flow: &Flow,
-    pool: &mut Pool,
-    out: &mut Vec<Outcome>,
-    then: impl FnMut(&mut Tally, Packet<Inner>, &mut Pool, &mut Vec<Outcome>),
-) {
-    let id = Ipv4::new_checked(packet.bytes()).map_or(0, |ip| ip.id());
-    let mut pieces = match fragment::fragments(packet.bytes(), headers, id.into(), longest) {
-        Ok(pieces) => pieces,
-        Err(error) => return end(tally, packet, error.into(), Some(flow), pool, out),
-    };
-    let meta = Meta { may_fragment: false, ..packet.meta };
-    each(tally, meta, |buf| pieces.next_into(buf), flow, pool, out, then);
-    pool.put(packet.into_buf());
+    match done {
+        Ok(()) => pool.put(packet.into_buf()),
+        Err(error) => end(tally, packet, error.into(), Some(flow), pool, out),
+    }
 }
 
 /// Every piece that `next` writes, in a buffer of its own, to `then`.
