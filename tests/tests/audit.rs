@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::time::Duration;
 
 use netio::lab::{Program, Side};
 use ravelin::rig::{Rig, RigOptions};
