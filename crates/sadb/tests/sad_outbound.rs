@@ -3,6 +3,7 @@
 mod common;
 
 use common::{config, flow, ip, near_flow, near_selectors, outbound, prefix};
+use crypto::Secret;
 use proptest::prelude::*;
 use sadb::spd::PortRange;
 use sadb::{Direction, FlowCache, FlowKey, MAX_SAS, Mode, OutboundSad, SaConfig, SadError, Selectors, Spi};
@@ -25,6 +26,12 @@ fn serves(sad: &mut OutboundSad, app: AppId, flow: &Flow) -> Result<u32, DropRea
         assert_eq!(sad.find(app, flow, ENCRYPTED), searched);
     }
     Ok(sad.get_mut(searched?).unwrap().spi().0)
+}
+
+/// The SPI that serves any program with these services.
+fn served(sad: &mut OutboundSad, flow: &Flow, need: Services) -> Result<u32, DropReason> {
+    let at = sad.find(AppId::NONE, flow, need)?;
+    Ok(sad.get_mut(at).unwrap().spi().0)
 }
 
 #[test]
@@ -85,6 +92,34 @@ fn the_most_specific_association_serves() {
             sad.remove(Spi(1000 + rung as u32), ip("203.0.113.1")).unwrap();
         }
         assert_eq!(serves(&mut sad, app, &web), Err(DropReason::NoSa));
+    }
+}
+
+/// AH and ESP to one peer, as a policy wants that encrypts one class of traffic and authenticates another.
+#[test]
+fn who_asks_for_authentication_only_gets_no_more_if_there_is_that() {
+    let of = |spi, suite: &str| {
+        outbound(with(spi, |c| {
+            c.suite = suite.parse().unwrap();
+            c.keymat = Secret::new(vec![7; c.suite.keymat_len()]);
+        }))
+    };
+    let (esp, null, young) = (0x1000, 0x1001, 0x1002);
+    let web = flow("10.0.0.1", "192.0.2.9", 6, 40_000, 443);
+    for order in [[esp, null], [null, esp]] {
+        let mut sad = OutboundSad::new(1);
+        for spi in order {
+            sad.insert(of(spi, if spi == esp { "aes128gcm" } else { "null-sha256" })).unwrap();
+        }
+        assert_eq!(served(&mut sad, &web, Services::AUTHENTICATED), Ok(null));
+        assert_eq!(served(&mut sad, &web, ENCRYPTED), Ok(esp));
+        // A new key for either takes over from its own kind only.
+        sad.insert(of(young, "aes128gcm")).unwrap();
+        assert_eq!(served(&mut sad, &web, Services::AUTHENTICATED), Ok(null));
+        assert_eq!(served(&mut sad, &web, ENCRYPTED), Ok(young));
+        // Encryption gives authentication where there is nothing less.
+        sad.remove(Spi(null), ip("203.0.113.1")).unwrap();
+        assert_eq!(served(&mut sad, &web, Services::AUTHENTICATED), Ok(young));
     }
 }
 

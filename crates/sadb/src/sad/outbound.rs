@@ -61,11 +61,14 @@ struct Rank {
     local_len: Reverse<u8>,
     any_protocol: bool,
     ports: u32,
+    /// Of its own: a chain's later members add to what the flow gets, not to where it stands.
+    services: u8,
     serial: Reverse<u32>,
 }
 
 impl Rank {
-    fn new(selectors: &Selectors, index: SaIndex) -> Rank {
+    fn new(sa: &OutboundSa, index: SaIndex) -> Rank {
+        let selectors = sa.selectors();
         let width = |ports: PortRange| u32::from(ports.last) - u32::from(ports.first);
         Rank {
             group: Group { shared: selectors.app.is_none(), remote_len: Reverse(selectors.remote.len()) },
@@ -73,6 +76,7 @@ impl Rank {
             local_len: Reverse(selectors.local.len()),
             any_protocol: selectors.protocol.is_none(),
             ports: width(selectors.local_ports) + width(selectors.remote_ports),
+            services: sa.config().services().bits(),
             serial: Reverse(index.serial),
         }
     }
@@ -80,7 +84,7 @@ impl Rank {
     /// In front of all entries of this group and key.
     fn first(group: Group, key: (u16, u128)) -> Rank {
         let (local_len, serial) = (Reverse(u8::MAX), Reverse(u32::MAX));
-        Rank { group, key, local_len, any_protocol: false, ports: 0, serial }
+        Rank { group, key, local_len, any_protocol: false, ports: 0, services: 0, serial }
     }
 }
 
@@ -163,7 +167,7 @@ impl OutboundSad {
         });
         self.serial = self.serial.wrapping_add(1);
         let index = SaIndex { slot, serial: self.serial };
-        let rank = Rank::new(sa.selectors(), index);
+        let rank = Rank::new(&sa, index);
         self.entries.insert(rank, Entry::new(sa.selectors(), sa.config().services(), index));
         *self.groups.entry(rank.group).or_default() += 1;
         self.names.insert((spi, remote), slot);
@@ -203,7 +207,7 @@ impl OutboundSad {
     pub fn remove(&mut self, spi: Spi, remote: IpAddr) -> Result<OutboundSa, SadError> {
         let slot = self.position(spi, remote).ok_or(SadError::UnknownSpi(spi))?;
         let (serial, sa) = self.slots[slot].take().ok_or(SadError::UnknownSpi(spi))?;
-        let rank = Rank::new(sa.selectors(), SaIndex { slot: slot as u32, serial });
+        let rank = Rank::new(&sa, SaIndex { slot: slot as u32, serial });
         self.entries.remove(&rank);
         if let Some(count) = self.groups.get_mut(&rank.group) {
             *count -= 1;
