@@ -17,7 +17,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 # To test and show: unmodified programs on both sides of a tunnel, the tools that watch the wire, and other implementations.
 PACKAGES := ca-certificates gcc g++ libc6-dev make pkg-config clang llvm libelf-dev zlib1g-dev \
 	iproute2 iputils-ping nftables tcpdump tshark openssh-server openssh-client curl wget netcat-openbsd busybox \
-	iperf3 openssl python3 \
+	iperf3 openssl python3 vsftpd \
 	strongswan-swanctl charon-systemd libstrongswan-standard-plugins libstrongswan-extra-plugins libcharon-extra-plugins
 
 # Peers that only `make bench-peers` runs. Others come as a Go module and as crates (bench/src/peers/install.rs).
@@ -26,12 +26,12 @@ ifeq ($(shell command -v go || ls /usr/local/go/bin/go 2>/dev/null),)
 BENCH_PACKAGES += golang-go
 endif
 
-.PHONY: help deps build demo test lint bench bench-peers bench-packages bench-paper-001 fuzz doc deny clean
+.PHONY: help deps build demo test lint bench bench-peers bench-packages bench-paper-000 bench-paper-001 fuzz doc deny clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9%-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' Makefile
 
-# The tests start strongSwan in namespaces of their own: an IKE service of this host must not come with the package.
+# Tests and benches start strongSwan and vsftpd in namespaces of their own: no service of this host must come with the packages.
 deps: ## Install what is missing (Debian packages; as root)
 	@command -v cargo >/dev/null || { echo "error: no cargo; install Rust $(PINNED) from https://rustup.rs" >&2; exit 1; }
 	@missing=(); \
@@ -45,6 +45,7 @@ deps: ## Install what is missing (Debian packages; as root)
 	[ "$$(id -u)" = 0 ] || { echo "error: as root: apt-get install $${missing[*]}" >&2; exit 1; }; \
 	echo "installing $${missing[*]}"; \
 	if [[ " $${missing[*]} " == *" charon-systemd "* && -d /run/systemd/system ]]; then systemctl mask strongswan.service; fi; \
+	if [[ " $${missing[*]} " == *" vsftpd "* && -d /run/systemd/system ]]; then systemctl mask vsftpd.service; fi; \
 	export DEBIAN_FRONTEND=noninteractive; \
 	apt-get update -q </dev/null || echo "apt-get update failed; going on with the lists that are here" >&2; \
 	apt-get install -y -q -o DPkg::Lock::Timeout=300 --no-install-recommends "$${missing[@]}" </dev/null
@@ -69,6 +70,9 @@ bench-%: deps
 
 bench-peers: bench-packages ## Ravelin beside other tunnels in user space (docs/benchmarks.md)
 	cargo run --locked --release --package bench -- peers </dev/null
+
+bench-paper-000: deps ## The experiment of paper 000 again (FTP and sftp), with table and plots in docs/papers/000
+	cargo run --locked --release --package bench -- paper-000 </dev/null
 
 bench-paper-001: deps ## The measurements of paper 001 again, with plots in docs/papers/001
 	cargo run --locked --release --package bench -- paper-001 </dev/null

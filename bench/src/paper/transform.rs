@@ -15,7 +15,7 @@ use std::path::Path;
 
 /// One protocol around a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Member {
+pub(crate) enum Member {
     /// ESP, protocol 50.
     Esp(&'static str),
     /// ESP in UDP.
@@ -138,14 +138,7 @@ impl Bed {
         for side in Side::BOTH {
             self.rig.ravelin(side, &["sa", "flush"], "")?;
         }
-        for (side, text) in Side::BOTH.into_iter().zip(&lines) {
-            let path = self.rig.folder().join("associations");
-            let _ = fs::remove_file(&path);
-            let mut file = File::options().write(true).create_new(true).mode(0o600).open(&path)?;
-            file.write_all(text.as_bytes())?;
-            self.rig.ravelin(side, &["import", &path.display().to_string()], "")?;
-            fs::remove_file(&path)?;
-        }
+        import(&self.rig, &lines)?;
         Ok(())
     }
 
@@ -167,6 +160,22 @@ impl Bed {
     }
 }
 
+/// Add associations on both hosts: lines of `ravelin import`, alice's first.
+///
+/// # Errors
+/// If a daemon refuses one.
+pub(crate) fn import(rig: &Rig, lines: &[String; 2]) -> anyhow::Result<()> {
+    for (side, text) in Side::BOTH.into_iter().zip(lines) {
+        let path = rig.folder().join("associations");
+        let _ = fs::remove_file(&path);
+        let mut file = File::options().write(true).create_new(true).mode(0o600).open(&path)?;
+        file.write_all(text.as_bytes())?;
+        rig.ravelin(side, &["import", &path.display().to_string()], "")?;
+        fs::remove_file(&path)?;
+    }
+    Ok(())
+}
+
 impl Member {
     fn suite(self) -> &'static str {
         match self {
@@ -175,7 +184,7 @@ impl Member {
     }
 
     /// Its two ends, with a fresh key: the sender's, and the receiver's.
-    fn associations(
+    pub(crate) fn associations(
         self,
         spi: u32,
         next: Option<u32>,

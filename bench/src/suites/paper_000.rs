@@ -1,0 +1,399 @@
+//! `paper-000.*`: the experiment of paper 000 section 5 again, with the real daemons and the programs of the distribution: 5000 files of
+//! 2 KB and one of 100 MB by FTP and by sftp, five rounds, every way in turn.
+//!
+//! - `{way}.{small,large}.s`: seconds until all files are there. Ways: `ftp` and `sftp` (no daemon), `ftp.static-fast`, `ftp.static-secure`
+//!   and `sftp.static` (rules of the SPD for whole hosts), `ftp.fast`, `ftp.secure` and `sftp.policy` (application policies,
+//!   Figures 7 and 9), and these three once more as `*.per-socket` (the paper's own translation).
+//! - `cost.{way}.us`: what the application policy costs for each of the 5000 connections, more than the static rules of the same round
+//!   (paper: 1.1 ms). The ranges are wide: what is measured is some microseconds among hundreds. `hooks.{way}.us` is the run time
+//!   of all BPF programs of both hosts for each connection, by the kernel's own count.
+//! - `share.{way}.%`: the policy's part of the whole time of the small files (Figure 10).
+//!
+//! Table and plots go to `docs/papers/000` when Cargo runs this.
+
+use super::Wanted;
+use crate::figure::{Figure, Report, Target};
+use crate::paper::files::{Files, Protocol, SMALL, Servers, peer_of};
+use crate::paper::plot::{Mark, Plot};
+use crate::paper::transform::{Member, import};
+use crate::process::bpf_runs;
+use crate::product;
+use anyhow::{Context, ensure};
+use netio::lab::{Lab, LabOptions, Side};
+use ravelin::rig::{Rig, RigOptions};
+use sockmon::Sockmon;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const ROUNDS: usize = 5;
+
+/// What the hosts do beside the programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Hosts {
+    /// No daemon.
+    Bare,
+    /// Rules of the SPD for every program.
+    Static,
+    /// Application policies, translated when they are loaded.
+    Compiled,
+    /// Application policies, translated when a socket appears.
+    PerSocket,
+}
+
+/// What is demanded for the control connection, and for everything else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Demand {
+    Nothing,
+    /// Figure 9: the control connection is encrypted, data are authenticated.
+    Fast,
+    /// Figure 9: everything is encrypted.
+    Secure,
+    /// Figure 7: everything is authenticated.
+    Authenticated,
+}
+
+/// One way to fetch files.
+struct Way {
+    name: &'static str,
+    /// The paper's name of it, and its seconds for both workloads.
+    paper: Option<(&'static str, [f64; 2])>,
+    protocol: Protocol,
+    hosts: Hosts,
+    demand: Demand,
+    /// The static rules that give the same protection.
+    against: Option<&'static str>,
+}
+
+const fn way(name: &'static str, protocol: Protocol, hosts: Hosts, demand: Demand) -> Way {
+    let policy = matches!(hosts, Hosts::Compiled | Hosts::PerSocket);
+    let against = match demand {
+        Demand::Fast if policy => Some("ftp.static-fast"),
+        Demand::Secure if policy => Some("ftp.static-secure"),
+        Demand::Authenticated if policy => Some("sftp.static"),
+        _ => None,
+    };
+    Way { name, paper: None, protocol, hosts, demand, against }
+}
+
+const fn as_in(paper: &'static str, seconds: [f64; 2], way: Way) -> Way {
+    Way { paper: Some((paper, seconds)), ..way }
+}
+
+use Protocol::{Ftp, Sftp};
+const WAYS: [Way; 11] = [
+    as_in("FTP", [4.838, 9.837], way("ftp", Ftp, Hosts::Bare, Demand::Nothing)),
+    as_in("FTP with AH/ESP", [6.133, 9.983], way("ftp.static-fast", Ftp, Hosts::Static, Demand::Fast)),
+    as_in("FTP with Fast Policy", [11.909, 10.062], way("ftp.fast", Ftp, Hosts::Compiled, Demand::Fast)),
+    way("ftp.fast.per-socket", Ftp, Hosts::PerSocket, Demand::Fast),
+    as_in("FTP with ESP", [7.383, 14.262], way("ftp.static-secure", Ftp, Hosts::Static, Demand::Secure)),
+    as_in(
+        "FTP with Secure Policy",
+        [13.131, 14.282],
+        way("ftp.secure", Ftp, Hosts::Compiled, Demand::Secure),
+    ),
+    way("ftp.secure.per-socket", Ftp, Hosts::PerSocket, Demand::Secure),
+    as_in("sftp", [20.945, 9.355], way("sftp", Sftp, Hosts::Bare, Demand::Nothing)),
+    as_in("sftp with AH", [21.776, 9.409], way("sftp.static", Sftp, Hosts::Static, Demand::Authenticated)),
+    as_in(
+        "sftp with App Policy",
+        [22.493, 9.452],
+        way("sftp.policy", Sftp, Hosts::Compiled, Demand::Authenticated),
+    ),
+    way("sftp.policy.per-socket", Sftp, Hosts::PerSocket, Demand::Authenticated),
+];
+const WORKLOADS: [&str; 2] = ["small", "large"];
+
+/// Two hosts with servers on bob, and daemons if there are any.
+enum Bed {
+    Bare(Lab, Servers),
+    Guarded(Rig, Servers),
+}
+
+/// Fill the report.
+pub(super) fn run(filter: &str, report: &mut Report) -> anyhow::Result<()> {
+    let figures = Wanted { filter, report };
+    eprintln!("paper-000: setting up");
+    let files = Files::make(Path::new("/run/ravelin-bench-files"))?;
+    let mut beds = BTreeMap::new();
+    let mut wanted: Vec<&Way> =
+        WAYS.iter().filter(|way| filter.is_empty() || way.name.starts_with(filter)).collect();
+    for way in &wanted {
+        if !beds.contains_key(&way.hosts) {
+            match build(way.hosts, &files) {
+                Ok(bed) => drop(beds.insert(way.hosts, bed)),
+                Err(error) => {
+                    figures.report.absent(format!("paper-000.{:?}", way.hosts), format!("{error:#}"));
+                    continue;
+                }
+            }
+        }
+    }
+    wanted.retain(|way| beds.contains_key(&way.hosts));
+    let mut values: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+    for round in 1..=ROUNDS {
+        wanted.retain(|way| {
+            let done = beds[&way.hosts].prepare(way, &files).and_then(|()| {
+                WORKLOADS.iter().try_for_each(|workload| {
+                    let seconds =
+                        files.fetch(beds[&way.hosts].lab().alice(), way.protocol, *workload == "large")?;
+                    eprintln!(
+                        "paper-000: round {round} of {ROUNDS}: {}, {workload}: {seconds:.2} s",
+                        way.name
+                    );
+                    values.entry(format!("{}.{workload}", way.name)).or_default().push(seconds);
+                    anyhow::Ok(())
+                })?;
+                beds[&way.hosts].prove(way)
+            });
+            if let Err(error) = &done {
+                eprintln!("paper-000: {} is absent: {error:#}", way.name);
+                figures.report.absent(format!("paper-000.{}", way.name), format!("{error:#}"));
+            }
+            done.is_ok()
+        });
+    }
+    for way in &wanted {
+        for workload in WORKLOADS {
+            let rounds = &values[&format!("{}.{workload}", way.name)];
+            let name = format!("paper-000.{}.{workload}.s", way.name);
+            let anchor = way.paper.map_or_else(String::new, |(name, seconds)| {
+                format!("paper: {name}, {} s", seconds[usize::from(workload == "large")])
+            });
+            figures.report.push(Figure::new(name, "s", rounds, anchor, Target::Recorded));
+        }
+        let rounds = |of: &str| values.get(&format!("{of}.small"));
+        let compared = way.against.and_then(|name| Some((name, rounds(way.name)?, rounds(name)?)));
+        if let Some((against, ours, fixed)) = compared {
+            let each = |total: f64| total * 1e6 / SMALL.0 as f64;
+            let cost: Vec<f64> = ours.iter().zip(fixed).map(|(ours, fixed)| each(ours - fixed)).collect();
+            let anchor = format!("{against}, same round; paper: 1100 us");
+            let name = format!("paper-000.cost.{}.us", way.name);
+            figures.report.push(Figure::new(name, "us", &cost, anchor, Target::Recorded));
+            let share: Vec<f64> =
+                ours.iter().zip(fixed).map(|(ours, fixed)| 100.0 * (ours - fixed) / ours).collect();
+            let anchor = "of the whole time; paper: fast 48.5 %, secure 43.8 %";
+            let name = format!("paper-000.share.{}.%", way.name);
+            figures.report.push(Figure::new(name, "%", &share, anchor, Target::Recorded));
+        }
+    }
+    for way in wanted.iter().filter(|way| way.hosts >= Hosts::Compiled && way.protocol == Ftp) {
+        let (each, runs) = hooks(&beds[&way.hosts], way, &files).context("counting the runs of hooks")?;
+        let anchor =
+            format!("all BPF programs of both hosts, {runs:.0} runs a file; with the kernel's counting");
+        let name = format!("paper-000.hooks.{}.us", way.name);
+        figures.report.push(Figure::new(name, "us", &[each], anchor, Target::Recorded));
+    }
+    if filter.is_empty() {
+        publish(figures.report)?;
+    }
+    Ok(())
+}
+
+/// Microseconds and runs of BPF programs for each file, in one pass of the small workload.
+fn hooks(bed: &Bed, way: &Way, files: &Files) -> anyhow::Result<(f64, f64)> {
+    bed.prepare(way, files)?;
+    let Bed::Guarded(rig, _) = bed else { anyhow::bail!("hosts without a daemon have no hooks") };
+    let runs = || -> anyhow::Result<_> {
+        let [alice, bob] = Side::BOTH.map(|side| rig.daemon(side).and_then(|daemon| bpf_runs(daemon.pid())));
+        let (alice, bob) = (alice?, bob?);
+        Ok((alice.nanoseconds + bob.nanoseconds, alice.count + bob.count))
+    };
+    let statistics = Sockmon::enable_stats()?;
+    let before = runs()?;
+    files.fetch(rig.lab.alice(), way.protocol, false)?;
+    let after = runs()?;
+    drop(statistics);
+    let each = |after: u64, before: u64| (after - before) as f64 / SMALL.0 as f64;
+    Ok((each(after.0, before.0) / 1000.0, each(after.1, before.1)))
+}
+
+fn build(hosts: Hosts, files: &Files) -> anyhow::Result<Bed> {
+    let name = match hosts {
+        Hosts::Bare => "rvl-p000-bare",
+        Hosts::Static => "rvl-p000-static",
+        Hosts::Compiled => "rvl-p000-compiled",
+        Hosts::PerSocket => "rvl-p000-socket",
+    };
+    if hosts == Hosts::Bare {
+        let lab = Lab::build(&LabOptions { name: name.to_owned(), segmentation: true })?;
+        let servers = files.serve(&lab)?;
+        return Ok(Bed::Bare(lab, servers));
+    }
+    let options =
+        RigOptions { name: name.to_owned(), binary: product::ravelin()?, daemon: None, segmentation: true };
+    let mut rig = Rig::build(&options)?;
+    for side in Side::BOTH {
+        if hosts == Hosts::PerSocket {
+            rig.configure(side, "translation = \"per-socket\"\n");
+        }
+        rig.set_policy(side, &policy(files, side, Demand::Secure, hosts)?)?;
+        rig.start(side).with_context(|| format!("starting {}'s daemon", side.name()))?;
+    }
+    let mut lines = [String::new(), String::new()];
+    let members = [Member::EspUdp("aes128gcm"), Member::Ah("sha256")];
+    let ways = [(Side::Alice, Side::Bob), (Side::Bob, Side::Alice)];
+    for (spi, (member, (from, to))) in (0x1000..).zip(members.iter().flat_map(|m| ways.map(|way| (m, way)))) {
+        let (out, inward) = member.associations(spi, None, from, to)?;
+        let _ = writeln!(lines[from as usize], "{out}");
+        let _ = writeln!(lines[to as usize], "{inward}");
+    }
+    import(&rig, &lines)?;
+    let servers = files.serve(&rig.lab)?;
+    Ok(Bed::Guarded(rig, servers))
+}
+
+impl Bed {
+    fn lab(&self) -> &Lab {
+        match self {
+            Bed::Bare(lab, _) => lab,
+            Bed::Guarded(rig, _) => &rig.lab,
+        }
+    }
+
+    /// Make the hosts demand what this way demands.
+    fn prepare(&self, way: &Way, files: &Files) -> anyhow::Result<()> {
+        let Bed::Guarded(rig, _) = self else { return Ok(()) };
+        for side in Side::BOTH {
+            if way.hosts == Hosts::Static {
+                rules(rig, side, way.demand)?;
+            } else {
+                rig.set_policy(side, &policy(files, side, way.demand, way.hosts)?)?;
+                rig.reload(side)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether both associations of a way that needs both were used.
+    fn prove(&self, way: &Way) -> anyhow::Result<()> {
+        let Bed::Guarded(rig, _) = self else { return Ok(()) };
+        let list = rig.json(Side::Bob, &["sa", "list"])?;
+        let sas = list["sas"].as_array().context("`sa list` says no associations")?;
+        ensure!(sas.len() == 4, "{} associations", sas.len());
+        let wanted: &[&str] = match way.demand {
+            Demand::Nothing => &[],
+            Demand::Fast => &["esp", "ah"],
+            Demand::Secure => &["esp"],
+            Demand::Authenticated => &["ah"],
+        };
+        for sa in sas.iter().filter(|sa| sa["type"].as_str().is_some_and(|name| wanted.contains(&name))) {
+            ensure!(sa["counters"]["packets"].as_u64() > Some(0), "an association carried nothing: {sa}");
+        }
+        Ok(())
+    }
+}
+
+/// Policies of the servers on bob or of the clients on alice. Where rules decide, of a program that nobody runs.
+fn policy(files: &Files, side: Side, demand: Demand, hosts: Hosts) -> anyhow::Result<String> {
+    let peer = peer_of(side);
+    if hosts == Hosts::Static {
+        return Ok(format!("application \"/bin/sleep\" {{ network {peer} untrusted; }}\n"));
+    }
+    let of = |protocol| anyhow::Ok(files.programs(protocol)?[usize::from(side == Side::Alice)].clone());
+    let control =
+        if side == Side::Alice { "localport=any remoteport=21" } else { "localport=21 remoteport=any" };
+    let data = if demand == Demand::Fast { "authentication" } else { "encryption" };
+    Ok(format!(
+        "application \"{}\" {{\n  network {peer} protected P;\n  protection P {{\n    {control} encryption mandatory;\n    \
+         localport=any remoteport=any {data} mandatory;\n  }}\n}}\n\
+         application \"{}\" {{\n  network {peer} protected Enh;\n  protection Enh {{\n    \
+         localport=any remoteport=any authentication mandatory;\n  }}\n}}\n",
+        of(Ftp)?.display(),
+        of(Sftp)?.display(),
+    ))
+}
+
+/// The same for whole hosts, whoever sends.
+fn rules(rig: &Rig, side: Side, demand: Demand) -> anyhow::Result<()> {
+    rig.ravelin(side, &["spd", "flush"], "")?;
+    let peer = peer_of(side);
+    let control = if side == Side::Alice { "remote-port 21" } else { "local-port 21" };
+    let add = |name: &str, what: &str, service: &str| {
+        let selector = format!("uid 0-65535 remote {peer} {what}");
+        let args =
+            ["spd", "add", "--name", name, "--direction", "out", "--action", "protect", "--service", service];
+        rig.ravelin(side, &[&args[..], &["--selector", &selector]].concat(), "").map(drop)
+    };
+    let data = match demand {
+        Demand::Secure => "encryption",
+        _ => "authentication",
+    };
+    if demand != Demand::Authenticated {
+        add("control", &format!("proto tcp {control}"), "encryption")?;
+    }
+    add("rest", "", data)
+}
+
+/// The table beside the paper's, and the plots.
+fn publish(report: &Report) -> anyhow::Result<()> {
+    let folder = match std::env::var_os("CARGO_MANIFEST_DIR") {
+        Some(crate_) => PathBuf::from(crate_).join("../docs/papers/000"),
+        None => PathBuf::from("target/bench/paper-000"),
+    };
+    fs::create_dir_all(&folder)?;
+    let find = |name: &str| report.figures().iter().find(|figure| figure.name == name);
+    let mut text = String::from(
+        "| way | the paper's | small files, s | its | large file, s | its |\n|---|---|---|---|---|---|\n",
+    );
+    for way in &WAYS {
+        let cell = |workload: &str| {
+            let figure = find(&format!("paper-000.{}.{workload}.s", way.name))?;
+            Some(format!("{:.2} ({:.2} to {:.2})", figure.value, figure.min, figure.max))
+        };
+        let (Some(small), Some(large)) = (cell("small"), cell("large")) else { continue };
+        let (name, its) = match way.paper {
+            Some((name, [small, large])) => (name, [format!("{small}"), format!("{large}")]),
+            None => ("", [String::new(), String::new()]),
+        };
+        let _ = writeln!(text, "| `{}` | {name} | {small} | {} | {large} | {} |", way.name, its[0], its[1]);
+    }
+    fs::write(folder.join("table.md"), &text)?;
+    println!("{text}");
+    let mark = |name: String| find(&name).map(|f| Mark { min: f.min, value: f.value, max: f.max });
+    let seconds = |workload: &str| {
+        let marks = WAYS.iter().map(|way| mark(format!("paper-000.{}.{workload}.s", way.name)));
+        (format!("{workload} file{}", if workload == "small" { "s" } else { "" }), marks.collect())
+    };
+    let categories: Vec<&str> = WAYS.iter().map(|way| way.name).collect();
+    let title = "5000 files of 2 KB, one of 100 MB";
+    let series = WORKLOADS.map(seconds).into();
+    Plot { title, axis: "seconds (logarithmic)", log: true, categories, series }
+        .write(&folder.join("files.svg"))?;
+
+    // Figure 10. The paper's own numbers have no range.
+    let policies: Vec<&Way> =
+        WAYS.iter().filter(|way| way.against.is_some() && way.protocol == Ftp).collect();
+    let categories: Vec<&str> = policies.iter().map(|way| way.name).collect();
+    let ours = policies.iter().map(|way| mark(format!("paper-000.share.{}.%", way.name))).collect();
+    let theirs = policies.iter().map(|way| {
+        let (_, [policy, _]) = way.paper?;
+        let of = |name: &str| WAYS.iter().find(|way| way.name == name)?.paper.map(|(_, [small, _])| small);
+        let value = 100.0 * (policy - of(way.against?)?) / policy;
+        Some(Mark { min: value, value, max: value })
+    });
+    let series = vec![("measured".to_owned(), ours), ("paper".to_owned(), theirs.collect())];
+    let title = "The policy's part of the whole time, small files";
+    Plot { title, axis: "%", log: false, categories, series }.write(&folder.join("share.svg"))?;
+    eprintln!("paper-000: table and plots in {}", folder.display());
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_way_is_told_apart_and_is_compared_with_one_that_is_there() {
+        for (index, way) in WAYS.iter().enumerate() {
+            let there = |name: &str| WAYS.iter().any(|other| other.name == name);
+            assert!(WAYS[..index].iter().all(|other| other.name != way.name));
+            assert!(way.against.is_none_or(there), "{}", way.name);
+            assert_eq!(way.against.is_some(), way.hosts >= Hosts::Compiled, "{}", way.name);
+        }
+        // Section 5.2: "about 1.1ms".
+        let cost: f64 = (11.909 - 6.133) * 1e6 / SMALL.0 as f64;
+        assert!((1100.0..1200.0).contains(&cost), "{cost}");
+    }
+}
