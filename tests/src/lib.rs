@@ -5,6 +5,7 @@
 //! network namespaces, and say so if it is missing.
 
 mod figures;
+pub mod ftp;
 pub mod programs;
 pub mod router;
 pub mod sites;

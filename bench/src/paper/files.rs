@@ -16,7 +16,6 @@ pub const SMALL: (usize, usize) = (5000, 2048);
 /// Octets of the one file of the large workload.
 pub const LARGE: usize = 100_000_000;
 const LARGE_NAME: &str = "large";
-const FTP: u16 = 21;
 const SSH: u16 = 22;
 const PATIENCE: Duration = Duration::from_secs(300);
 /// Where sshd wants an empty folder of root's, whatever its configuration says.
@@ -95,13 +94,7 @@ impl Files {
         let large = data.join(LARGE_NAME);
         fs::write(self.folder.join("batch-large"), format!("get {} /dev/null\n", large.display()))?;
         let at = |name: &str| self.folder.join(name).display().to_string();
-        let vsftpd = format!(
-            "listen=YES\nbackground=NO\nanonymous_enable=YES\nno_anon_password=YES\nlocal_enable=NO\nwrite_enable=NO\n\
-             anon_root={}\nsecure_chroot_dir={}\npasv_enable=YES\nport_enable=NO\nxferlog_enable=NO\n\
-             isolate=NO\nisolate_network=NO\nseccomp_sandbox=NO\n",
-            at("data"),
-            at("empty"),
-        );
+        let vsftpd = tests::ftp::configuration(&data, &self.folder.join("empty"));
         fs::write(self.folder.join("vsftpd.conf"), vsftpd)?;
         for key in ["host-key", "user-key"] {
             keygen(&self.folder.join(key))?;
@@ -128,7 +121,7 @@ impl Files {
             anyhow::Ok(server)
         };
         let at = |name: &str| self.folder.join(name).display().to_string();
-        let ftp = start(&self.vsftpd, &[&at("vsftpd.conf")], FTP).context("starting vsftpd")?;
+        let ftp = start(&self.vsftpd, &[&at("vsftpd.conf")], tests::ftp::PORT).context("starting vsftpd")?;
         let ssh = start(&self.sshd, &["-D", "-e", "-f", &at("sshd.conf")], SSH).context("starting sshd")?;
         Ok(Servers { _ftp: ftp, _ssh: ssh })
     }
