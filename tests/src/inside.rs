@@ -4,7 +4,6 @@
 
 use std::cell::{Cell, Ref, RefCell};
 use std::io;
-use std::net::IpAddr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use anyhow::{Context, ensure};
@@ -211,9 +210,4 @@ fn open() -> io::Result<OwnedFd> {
     // SAFETY: the address is a live sockaddr_ll of that length.
     check(unsafe { libc::bind(fd, (&raw const address).cast(), size_of_val(&address) as libc::socklen_t) })?;
     Ok(socket)
-}
-
-/// The host's addresses as a packet shows them.
-pub fn between(inner: &Inner, from: IpAddr, to: IpAddr) -> bool {
-    inner.headers.src == from && inner.headers.dst == to
 }

@@ -3,7 +3,7 @@
 
 use anyhow::ensure;
 use netio::lab::{Program, Side};
-use tests::inside::{Inner, between};
+use tests::inside::Inner;
 use tests::kinds::{Over, PORT, Stage, Table, finish, second};
 use tests::sites::sh;
 use tests::{PATIENCE, program, try_wait_until};
@@ -166,6 +166,18 @@ fn mptcp(inner: &Inner, out: bool, flags: Flags, subtype: u8) -> bool {
     inner.out == out && option.is_some_and(|data| data.first().is_some_and(|first| first >> 4 == subtype))
 }
 
+/// Wait for a connection, and a second subflow of it from another address that is answered.
+fn second_subflow(stage: &Stage) -> anyhow::Result<()> {
+    stage.seen(Side::Alice, "MP_CAPABLE", |one| mptcp(one, true, Flags::SYN, 0))?;
+    let seen = stage.inside[0].look();
+    let first = seen.iter().find(|one| mptcp(one, true, Flags::SYN, 0)).map(|one| one.headers.src);
+    drop(seen);
+    stage.seen(Side::Alice, "MP_JOIN", |one| {
+        mptcp(one, true, Flags::SYN, 1) && Some(one.headers.src) != first
+    })?;
+    stage.seen(Side::Alice, "MP_JOIN answered", |one| mptcp(one, false, SYN_ACK, 1))
+}
+
 #[test]
 fn extensions() {
     let stage = Stage::build("rvl-c-ext").unwrap();
@@ -190,25 +202,15 @@ fn extensions() {
             for side in Side::BOTH {
                 sh(stage.rig.lab.host(side).netns(), "ip mptcp limits set subflow 2 add_addr_accepted 2")?;
             }
-            let endpoint = |word: &str| format!("ip mptcp endpoint {word}");
-            let alice = stage.rig.lab.alice().netns();
-            sh(alice, &endpoint("flush"))?;
-            sh(alice, &endpoint(&format!("add {} dev eth0 subflow", second(over))))?;
+            // Each of alice's addresses: the one that the connection has is no other subflow's.
+            let own = [over.address(Side::Alice), second(over)];
+            let add = own.map(|address| format!("; ip mptcp endpoint add {address} dev eth0 subflow"));
+            sh(stage.rig.lab.alice().netns(), &format!("ip mptcp endpoint flush{}", add.concat()))?;
             let client = stage.spawn("mptcp", over)?;
             client
                 .wait_for_output("ready", PATIENCE)
                 .or_else(|error| if client.output().contains("impossible") { Ok(()) } else { Err(error) })?;
-            let bob = over.address(Side::Bob);
-            let joined = stage
-                .seen(Side::Alice, "MP_CAPABLE", |one| mptcp(one, true, Flags::SYN, 0))
-                .and_then(|()| {
-                    stage.seen(Side::Alice, "MP_JOIN", |one| {
-                        mptcp(one, true, Flags::SYN, 1) && between(one, second(over), bob)
-                    })
-                })
-                .and_then(|()| {
-                    stage.seen(Side::Alice, "MP_JOIN answered", |one| mptcp(one, false, SYN_ACK, 1))
-                });
+            let joined = second_subflow(&stage);
             client.signal(libc::SIGUSR1)?;
             finish(client)?;
             joined
