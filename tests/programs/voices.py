@@ -21,6 +21,12 @@ def voice(name, once):
             time.sleep(0.02)  # the rate
     threading.Thread(target=sing, daemon=True).start()
 
+def heard(s, text):
+    # Answers of before may come late.
+    while s.recv(65535) != text:
+        pass
+    return True
+
 def open_udp(kind=socket.SOCK_DGRAM, protocol=0):
     s = socket.socket(FAMILY, kind, protocol)
     s.settimeout(0.2)
@@ -29,25 +35,25 @@ def open_udp(kind=socket.SOCK_DGRAM, protocol=0):
 def fresh_udp(text):
     with open_udp() as s:
         s.sendto(text, PEER)
-        return s.recv(2000) == text
+        return heard(s, text)
 
 old_udp, connected_udp = open_udp(), open_udp()
 connected_udp.connect(PEER)
 
 def unconnected(text):
     old_udp.sendto(text, PEER)
-    return old_udp.recv(2000) == text
+    return heard(old_udp, text)
 
 def connected(text):
     connected_udp.send(text)
-    return connected_udp.recv(2000) == text
+    return heard(connected_udp, text)
 
 def fragments(text):
     with open_udp() as s:
         if not V6:
             s.setsockopt(0, 10, 0)  # DF off
         s.sendto(text * 300, PEER)
-        return s.recv(65535) == text * 300
+        return heard(s, text * 300)
 
 def fresh_tcp(text):
     with socket.socket(FAMILY) as s:

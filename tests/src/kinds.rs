@@ -287,17 +287,17 @@ impl Stage {
     /// If the capture broke.
     pub fn complaint(&self, allowed: impl Fn(&wire::Flow) -> bool) -> anyhow::Result<Option<String>> {
         Ok(self.wire.look(|wire| {
-            let clear: Vec<_> = wire
-                .all_clear()
-                .into_iter()
-                .filter(|seen| !seen.flow.as_ref().is_some_and(&allowed))
-                .collect();
+            let all = wire.all_clear();
+            // Of frames under protection not all are kept; they are judged all the same.
+            let unknown = wire.clear - all.len() as u64;
+            let clear: Vec<_> =
+                all.into_iter().filter(|seen| !seen.flow.as_ref().is_some_and(&allowed)).collect();
             match clear.first() {
                 Some(first) => Some(format!("{} CLEAR PACKETS, the first: {first}", clear.len())),
-                None if wire.esp == 0 => Some("nothing was protected".to_owned()),
-                None if !wire.is_complete() || wire.not_kept > 0 => {
-                    Some(format!("the eavesdropper lost {} frames and kept {} not", wire.lost, wire.not_kept))
+                None if unknown > 0 || !wire.is_complete() => {
+                    Some(format!("the eavesdropper lost {} frames, and {unknown} clear ones", wire.lost))
                 }
+                None if wire.esp == 0 => Some("nothing was protected".to_owned()),
                 None => None,
             }
         })?)

@@ -88,6 +88,10 @@ fn policies_and_daemons_change_under_load() {
                 }
                 voices.answered(1)?;
             }
+            for side in Side::BOTH {
+                stage.rig.set_policy(side, &policy)?;
+                stage.rig.reload(side)?;
+            }
             voices.answered(TIMES)
         });
         for side in Side::BOTH {
