@@ -13,9 +13,11 @@
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_endian.h>
+#include <bpf/bpf_core_read.h>
 
 typedef __u32 uint32_t;
 typedef __u64 uint64_t;
+extern void *bpf_rdonly_cast(const void *obj, __u32 type) __ksym;
 #include "ravelin.h"
 #include "abi.h"
 #include "maps.h"

@@ -112,6 +112,41 @@ int sock_create(struct bpf_sock *sk)
 	return ALLOW;
 }
 
+/*
+ * A further subflow of an MPTCP connection is made and connected by a worker of the kernel, which is nobody: it belongs to
+ * whom the connection belongs to.
+ */
+static __always_inline void join_connection(struct bpf_sock_addr *ctx, const struct rvl_config *cfg)
+{
+	struct bpf_sock *sk = ctx->sk;
+	struct rvl_socket *whole, *stamp;
+	struct mptcp_sock *connection;
+	__u32 mark;
+
+	if (!sk || sk->protocol != IPPROTO_TCP || bpf_sk_storage_get(&sockets, sk, 0, 0))
+		return;
+	connection = bpf_skc_to_mptcp_sock(sk);
+	if (!connection)
+		return;
+	whole = bpf_sk_storage_get(&sockets, connection, 0, 0);
+	if (!whole)
+		return;
+	stamp = bpf_sk_storage_get(&sockets, sk, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!stamp) {
+		count(RVL_C_STAMP_FAILED);
+		return;
+	}
+	stamp->netns = whole->netns;
+	stamp->app = whole->app;
+	stamp->required = whole->required;
+	count(RVL_C_STAMPED);
+	if (stamp->netns == cfg->netns) {
+		mark = mark_with(sk->mark, stamp->app, stamp->required);
+		if (bpf_setsockopt(ctx, SOL_SOCKET, SO_MARK, &mark, sizeof(mark)))
+			count(RVL_C_STAMP_FAILED);
+	}
+}
+
 static __always_inline bool has_ports(__u32 protocol)
 {
 	return protocol == IPPROTO_TCP || protocol == IPPROTO_UDP || protocol == IPPROTO_UDPLITE;
@@ -133,6 +168,8 @@ static __always_inline int towards(struct bpf_sock_addr *ctx, const struct addre
 		a.port = bpf_ntohs(ctx->user_port);
 		local = ctx->sk && ctx->sk->src_port ? ctx->sk->src_port : PORT_UNBOUND;
 	}
+	if (hook == RVL_HOOK_CONNECT)
+		join_connection(ctx, cfg);
 	app = restamp(ctx, ctx->sk, bpf_get_netns_cookie(ctx), cfg, &a);
 	if (app <= 0)
 		return app == 0 ? ALLOW : REFUSE;
@@ -268,6 +305,57 @@ int sock_ops(struct bpf_sock_ops *ctx)
 }
 
 /*
+ * Datagram, raw and ping sockets send in their caller's context, so here is seen who has one that no other hook saw: raw and
+ * ping sockets have none for sendmsg and bind, a connected socket that changed hands has none at all. Not TCP, which also
+ * sends while others run, nor sockets of the kernel, nor those by which a tunnel of the kernel sends for everybody.
+ * False: the policies do not compare.
+ */
+static __noinline bool follow_sender(struct __sk_buff *skb, struct bpf_sock *sk, const struct rvl_config *cfg)
+{
+	struct rvl_socket *stamp;
+	struct sock *kernel;
+	__u16 has, is;
+
+	if (sk->type != SOCK_DGRAM && sk->type != SOCK_RAW)
+		return true;
+	is = app_of_current();
+	if (!is)
+		return true;
+	stamp = bpf_sk_storage_get(&sockets, sk, 0, 0);
+	has = stamp ? stamp->app : 0;
+	if (has == is || (cfg->exempt && bpf_skb_cgroup_id(skb) == cfg->exempt))
+		return true;
+	kernel = bpf_rdonly_cast(sk, bpf_core_type_id_kernel(struct sock));
+	if (!kernel->sk_socket || !kernel->sk_socket->file)
+		return true;
+	if (sk->protocol == IPPROTO_UDP) {
+		struct udp_sock *udp = bpf_rdonly_cast(sk, bpf_core_type_id_kernel(struct udp_sock));
+
+		if (udp->encap_type)
+			return true;
+	}
+	switch (handover(cfg, has, is)) {
+	case HANDOVER_KEEP:
+		return true;
+	case HANDOVER_REFUSE:
+		count(RVL_C_INCOMPARABLE);
+		return false;
+	case HANDOVER_STAMP:
+		break;
+	}
+	if (!stamp)
+		stamp = bpf_sk_storage_get(&sockets, sk, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!stamp) {
+		count(RVL_C_STAMP_FAILED);
+		return false;
+	}
+	stamp->netns = kernel->__sk_common.skc_net.net->net_cookie;
+	stamp->app = is;
+	count(RVL_C_RESTAMPED);
+	return true;
+}
+
+/*
  * The last word on devices that no program of ours guards: a new uplink, another network namespace. It runs with the
  * listener for a SYN-ACK.
  */
@@ -285,6 +373,8 @@ int guard(struct __sk_buff *skb)
 	sk = bpf_sk_fullsock(sk);
 	if (!sk)
 		return ALLOW;
+	if (!follow_sender(skb, sk, cfg))
+		return REFUSE;
 	stamp = bpf_sk_storage_get(&sockets, sk, 0, 0);
 	if (!stamp || ifindex == 1)
 		return ALLOW;

@@ -310,10 +310,19 @@ struct sock {
 
 struct socket {
 	struct sock *sk;
+	struct file *file;
 };
 
 struct inet_sock {
 	struct sock sk;
+};
+
+struct udp_sock {
+	__u8 encap_type;
+};
+
+struct mptcp_sock {
+	struct inet_sock sk;
 };
 
 struct inet_connection_sock {

@@ -6,10 +6,13 @@
 
 mod figures;
 pub mod ftp;
+pub mod inside;
+pub mod kinds;
 pub mod programs;
 pub mod router;
 pub mod sites;
 pub mod strongswan;
+pub mod voices;
 mod wait;
 
 pub use figures::{counted, monitor, retransmitted};
@@ -157,4 +160,18 @@ pub fn protected_rig(name: &str, segmentation: bool, programs: &[&Path]) -> anyh
 pub fn associate(rig: &Rig) -> anyhow::Result<()> {
     rig.associate(&Pair::default())?;
     rig.associate(&Pair { v6: true, mode: "tunnel", suite: "chacha20poly1305", ..Pair::default() })
+}
+
+/// Take every association away from both daemons: a peer may still have those of one that died.
+///
+/// # Panics
+/// If a daemon refuses.
+pub fn forget_keys(rig: &Rig) {
+    for side in Side::BOTH {
+        let list = rig.json(side, &["sa", "list"]).unwrap();
+        for sa in list["sas"].as_array().unwrap() {
+            let (spi, direction) = (sa["spi"].as_str().unwrap(), sa["direction"].as_str().unwrap());
+            rig.ravelin(side, &["sa", "del", spi, "--direction", direction], "").unwrap();
+        }
+    }
 }

@@ -5,7 +5,7 @@ use netio::lab::{Capture, CaptureOptions, Program, Running, Side, Transport};
 use ravelin::rig::Rig;
 use std::path::PathBuf;
 use std::time::Duration;
-use tests::{PATIENCE, associate, program, programs, protected_rig, retransmitted, wait_until};
+use tests::{PATIENCE, associate, forget_keys, program, programs, protected_rig, retransmitted, wait_until};
 
 const UDP_PORT: u16 = 7001;
 const TCP_PORT: u16 = 7002;
@@ -181,16 +181,5 @@ fn the_daemon_dies_under_load_and_comes_back() {
         let done = client.finish(Duration::from_secs(120)).unwrap();
         assert!(done.out().trim().ends_with(&BULK.to_string()), "{}{}", done.out(), done.err());
         scene.assert_nothing_clear(&format!("{}'s daemon carries traffic again", side.name()));
-    }
-}
-
-/// Associations that the other daemon still has.
-fn forget_keys(rig: &Rig) {
-    for side in Side::BOTH {
-        let list = rig.json(side, &["sa", "list"]).unwrap();
-        for sa in list["sas"].as_array().unwrap() {
-            let (spi, direction) = (sa["spi"].as_str().unwrap(), sa["direction"].as_str().unwrap());
-            rig.ravelin(side, &["sa", "del", spi, "--direction", direction], "").unwrap();
-        }
     }
 }

@@ -8,6 +8,7 @@ mod clauses;
 mod fuzz;
 mod house;
 mod layers;
+mod omit;
 mod process;
 mod purity;
 mod suite;
@@ -32,6 +33,8 @@ enum Task {
     Clauses,
     /// Run every check and every test, and close with `N passed, N failed`
     Test(suite::Options),
+    /// Leave each program of the kernel half out in turn, and see that a test fails (docs/design/0005); takes an hour
+    Omit(omit::Options),
     /// Build the fuzz targets (nightly, libFuzzer) and run each for some seconds
     Fuzz(fuzz::Options),
 }
@@ -42,6 +45,7 @@ fn main() -> ExitCode {
         Task::Purity => purity::run(),
         Task::Clauses => clauses::run(),
         Task::Test(options) => suite::run(&options),
+        Task::Omit(options) => omit::run(&options),
         Task::Fuzz(options) => fuzz::run(&options),
     };
     match done {

@@ -1,0 +1,6 @@
+
+try:
+    globals()[kind]()
+    print("done")
+except Impossible as error:
+    print("impossible:", error)

@@ -1,0 +1,76 @@
+//! Completeness (paper 000 section 3.4): sockets that one program makes and another uses. A socket of a protected program stays
+//! protected whoever has it; one that a protected program gets becomes protected before it sends anything on it.
+
+use std::path::Path;
+
+use netio::lab::Side;
+use tests::inside::Inner;
+use tests::kinds::{Over, PORT, Stage, Table, finish};
+
+/// How the socket is made, and how the other uses it.
+type Way = (&'static str, &'static str);
+
+/// What the taker's first call restamps, and what no hook but the guard sees.
+const TAKEN: &[Way] = &[
+    ("udp", "sendto"),
+    ("udp", "connect"),
+    ("tcp", "connect"),
+    ("udp connected", "send"),
+    ("raw", "echo"),
+    ("raw", "bind"),
+    ("raw connected", "echo connected"),
+    ("ping", "echo"),
+    ("ping", "bind"),
+];
+
+/// What a program without policy does with a protected program's socket.
+const GIVEN: &[Way] = &[
+    ("udp", "sendto"),
+    ("udp", "connect"),
+    ("udp connected", "send"),
+    ("tcp", "connect"),
+    ("tcp connected", "line"),
+    ("raw", "echo"),
+    ("ping", "echo"),
+];
+
+fn run(stage: &Stage, from: &Path, how: &str, over: Over, way: Way) -> anyhow::Result<()> {
+    let client = stage.client(from, how, over, PORT, &[way.0, way.1]);
+    finish(stage.rig.lab.alice().spawn(client)?)?;
+    let port = |one: &Inner| {
+        let (_, to, _) = one.udp().unwrap_or_default();
+        to == PORT || one.tcp().is_some_and(|tcp| tcp.has_port(PORT)) || matches!(one.icmp(), Some(8 | 128))
+    };
+    // With the number of an application, or it would not be that of a program that policy names.
+    stage.seen(Side::Alice, "what was sent", |one| {
+        one.out && one.mark & wire::record::APP_MASK != 0 && port(one)
+    })
+}
+
+fn table(stage: &Stage, theme: &'static str, how: &str, from: &Path, ways: &[Way]) -> Table {
+    let mut table = Table::new(theme);
+    for over in Over::BOTH {
+        for way in ways {
+            table.row(stage, &format!("{how}: {}, {}", way.0, way.1), over, || {
+                run(stage, from, how, over, *way)
+            });
+        }
+    }
+    table
+}
+
+#[test]
+fn from_a_program_without_policy() {
+    let stage = Stage::build("rvl-c-taken").unwrap();
+    for how in ["passed", "inherited"] {
+        table(&stage, "taken", how, &stage.plain, TAKEN).close();
+    }
+}
+
+#[test]
+fn from_a_protected_program() {
+    let stage = Stage::build("rvl-c-given").unwrap();
+    for how in ["passed", "inherited", "forked"] {
+        table(&stage, "given", how, &stage.app, GIVEN).close();
+    }
+}
