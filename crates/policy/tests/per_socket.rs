@@ -279,7 +279,7 @@ proptest! {
             }
         }
         let left: Vec<u64> = world.sockets.keys().copied().collect();
-        table.retain(world.now, |_| false);
+        table.retain(world.now, world.now, |_| false);
         table.expire(world.now);
         prop_assert!(table.is_empty() && table.sockets() == 0 && table.list().next().is_none(), "{:?}", left);
     }
@@ -394,7 +394,7 @@ proptest! {
                 }
             }
         }
-        table.retain(world.now, |_| false);
+        table.retain(world.now, world.now, |_| false);
         table.expire(world.now + small.time_wait);
         prop_assert!(table.is_empty() && table.sockets() == 0);
     }

@@ -76,6 +76,8 @@ impl Group {
 #[derive(Clone, Debug)]
 pub(super) struct Owner {
     pub app: AppId,
+    /// When it made its first call.
+    pub since: Time,
     /// Where its entries for every peer are, and whether they are mirrored (a listener) or inbound.
     pub broad: Option<(BroadKey, IpAddr, bool)>,
     /// Its entries for one flow each.
@@ -89,7 +91,7 @@ pub(super) struct Owner {
 }
 
 impl Owner {
-    pub fn new(app: AppId) -> Owner {
-        Owner { app, broad: None, exact: Vec::new(), accepted: None, closing: None, due: None }
+    pub fn new(app: AppId, since: Time) -> Owner {
+        Owner { app, since, broad: None, exact: Vec::new(), accepted: None, closing: None, due: None }
     }
 }

@@ -143,7 +143,7 @@ impl PerSocket {
             let last = if event.call == Call::Close { self.limits.drain } else { self.limits.time_wait };
             return self.close(socket, now, last);
         }
-        if self.spd.get(app).is_none() || !self.begin(socket, app) {
+        if self.spd.get(app).is_none() || !self.begin(socket, app, now) {
             return;
         }
         let is_tcp = flow.protocol == protocol::TCP;
@@ -191,9 +191,11 @@ impl PerSocket {
         self.translate_again();
     }
 
-    /// Say which sockets there are, for events may have been lost: those that are not among them count as closed at `now`.
-    pub fn retain(&mut self, now: Time, mut is_open: impl FnMut(u64) -> bool) {
-        let gone: Vec<u64> = self.sockets.keys().copied().filter(|socket| !is_open(*socket)).collect();
+    /// Say which sockets there were at `as_of`, for events may have been lost: those that made their first call before and are
+    /// not among them count as closed at `now`.
+    pub fn retain(&mut self, now: Time, as_of: Time, mut is_open: impl FnMut(u64) -> bool) {
+        let known = self.sockets.iter().filter(|(_, owner)| owner.since <= as_of);
+        let gone: Vec<u64> = known.map(|(socket, _)| *socket).filter(|socket| !is_open(*socket)).collect();
         for socket in gone {
             // It may be in TIME_WAIT.
             self.close(socket, now, self.limits.time_wait);

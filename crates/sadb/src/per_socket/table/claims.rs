@@ -12,7 +12,7 @@ use crate::per_socket::translate;
 
 impl PerSocket {
     /// Know the socket as one of this application; `false` if there is no room. A socket in other hands begins anew.
-    pub(super) fn begin(&mut self, socket: u64, app: AppId) -> bool {
+    pub(super) fn begin(&mut self, socket: u64, app: AppId, now: Time) -> bool {
         match self.sockets.get(&socket) {
             Some(owner) if owner.app == app && owner.closing.is_none() => return true,
             Some(_) => self.forget(socket),
@@ -22,7 +22,7 @@ impl PerSocket {
             self.stats.refused += 1;
             return false;
         }
-        self.sockets.insert(socket, Owner::new(app));
+        self.sockets.insert(socket, Owner::new(app, now));
         true
     }
 
