@@ -4,6 +4,7 @@
  *
  *   task.h    exec and fork: who a process is
  *   cgroup.h  sockets: stamp, refuse, guard, proof
+ *   announce.h what sockets do, for the paper's own translation
  *   option.h  the socket API
  *   device.h  packets: steer, record, ICMP
  *   user.h    whose socket it is, where rules name users
@@ -32,7 +33,8 @@ extern void *bpf_rdonly_cast(const void *obj, __u32 type) __ksym;
 #include "adopt.h"
 
 /* Never called: names the types that only pointers reach, so that the object's BTF has them for crates/sockmon/tests/abi.rs. */
-int contract(struct rvl_event *a, struct rvl_record *b, struct rvl_file_report *c, struct rvl_socket_report *d)
+int contract(struct rvl_event *a, struct rvl_record *b, struct rvl_file_report *c, struct rvl_socket_report *d,
+	     struct rvl_socket_event *e)
 {
 	return 0;
 }

@@ -8,7 +8,7 @@
 #ifndef RVL_ABI_H
 #define RVL_ABI_H
 
-#define RVL_ABI 3
+#define RVL_ABI 4
 
 /*
  * The mark. Outbound: application, STAMPED, and in the bits of the services what the socket asked for beyond policy
@@ -47,6 +47,8 @@
 #define RVL_OWNERS 8192
 #define RVL_NAME 128
 #define RVL_EVENTS_SIZE (256 * 1024)
+#define RVL_SOCKET_EVENTS_SIZE (512 * 1024)
+#define RVL_ANNOUNCED 8192
 
 /* rvl_network.class */
 #define RVL_TRUSTED 1
@@ -72,6 +74,15 @@
 #define RVL_HOOK_LISTEN 4
 #define RVL_HOOK_SETSOCKOPT 5
 #define RVL_HOOK_REQUIRE 6
+
+/* rvl_socket_event.call */
+#define RVL_CALL_LISTEN 1
+#define RVL_CALL_ACCEPT 2
+#define RVL_CALL_CONNECT 3
+#define RVL_CALL_RECVFROM 4
+#define RVL_CALL_SENDTO 5
+#define RVL_CALL_CLOSE 6
+#define RVL_CALL_TIME_WAIT 7
 
 /*
  * Counters. build.rs reads this table too, so the second column is the name that user space shows.
@@ -122,7 +133,9 @@
 	X(GATEWAY_SOURCE_ROUTE, gateway_source_route)                                                                \
 	X(GATEWAY_UNSEEN, gateway_unseen)                                                                            \
 	X(GATEWAY_UNPROVEN, gateway_unproven)                                                                        \
-	X(GATEWAY_FRAGMENT_OVER, gateway_fragment_over)
+	X(GATEWAY_FRAGMENT_OVER, gateway_fragment_over)                                                              \
+	X(SOCKET_EVENTS, socket_events)                                                                              \
+	X(SOCKET_EVENTS_LOST, socket_events_lost)
 
 enum rvl_counter {
 #define X(id, name) RVL_C_##id,
@@ -140,6 +153,9 @@ struct rvl_config {
 	__u64 cgroup; /* cgroup the hooks are attached to */
 	__u32 tun;
 	__u32 enc; /* device that gets a copy of every protected packet in clear; 0: nobody listens */
+	/* Entries are made socket by socket, so sockets are told of; milliseconds until a datagram socket's flow is again. 0: not */
+	__u32 per_socket;
+	__u32 zero;
 };
 
 /* An executable as the kernel knows it. The generation tells a new file from an old one with the same number. */
@@ -228,6 +244,30 @@ struct rvl_event {
 	__u8 counter;
 	__u8 addr[16];
 	__u8 comm[16];
+};
+
+/* What an application did with a socket; addresses in the common space, ports in host order. */
+struct rvl_socket_event {
+	__u64 cookie;
+	__u64 time; /* monotonic clock, nanoseconds */
+	__u16 app;
+	__u16 local_port;
+	__u16 remote_port;
+	__u8 protocol;
+	__u8 call;
+	__u8 local[16];
+	__u8 remote[16];
+};
+
+struct rvl_announced_key {
+	__u64 cookie;
+	__u8 local[16];
+	__u8 remote[16];
+	__u16 local_port;
+	__u16 remote_port;
+	__u8 protocol;
+	__u8 call;
+	__u16 zero;
 };
 
 /* The record in front of every packet on the TUN; the first octet is 0x40 or 0x60. */

@@ -9,6 +9,13 @@
 #define REFUSE 0
 #define ALLOW 1
 
+static __always_inline bool has_ports(__u32 protocol)
+{
+	return protocol == IPPROTO_TCP || protocol == IPPROTO_UDP || protocol == IPPROTO_UDPLITE;
+}
+
+#include "announce.h"
+
 struct attempt {
 	const struct address *peer;
 	__u16 app;
@@ -145,11 +152,6 @@ static __always_inline void join_connection(struct bpf_sock_addr *ctx, const str
 		if (bpf_setsockopt(ctx, SOL_SOCKET, SO_MARK, &mark, sizeof(mark)))
 			count(RVL_C_STAMP_FAILED);
 	}
-}
-
-static __always_inline bool has_ports(__u32 protocol)
-{
-	return protocol == IPPROTO_TCP || protocol == IPPROTO_UDP || protocol == IPPROTO_UDPLITE;
 }
 
 static __always_inline int towards(struct bpf_sock_addr *ctx, const struct address *peer, __u8 hook)
@@ -296,9 +298,17 @@ int sock_ops(struct bpf_sock_ops *ctx)
 		a.family = ctx->family;
 		a.port = ctx->local_port;
 		restamp(ctx, ctx->sk, bpf_get_netns_cookie(ctx), cfg, &a);
+		announce_tcp(ctx, cfg, RVL_CALL_LISTEN);
 		break;
 	case BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB:
 		mark_child(ctx, cfg);
+		announce_tcp(ctx, cfg, RVL_CALL_ACCEPT);
+		break;
+	case BPF_SOCK_OPS_TCP_CONNECT_CB:
+		announce_tcp(ctx, cfg, RVL_CALL_CONNECT);
+		break;
+	case BPF_SOCK_OPS_STATE_CB:
+		announce_end(ctx, cfg);
 		break;
 	}
 	return 1;
@@ -378,8 +388,11 @@ int guard(struct __sk_buff *skb)
 	stamp = bpf_sk_storage_get(&sockets, sk, 0, 0);
 	if (!stamp || ifindex == 1)
 		return ALLOW;
-	if (stamp->netns == cfg->netns && bpf_map_lookup_elem(&uplinks, &ifindex))
+	if (stamp->netns == cfg->netns && bpf_map_lookup_elem(&uplinks, &ifindex)) {
+		if (cfg->per_socket)
+			announce_datagram(skb, cfg, sk, stamp->app);
 		return ALLOW;
+	}
 	if (parse(skb, 0, &h) && !h.source_route) {
 		switch (class_of(cfg, stamp->app, &h.destination)) {
 		case CLASS_NONE:

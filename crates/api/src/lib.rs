@@ -23,6 +23,7 @@ mod sa_options;
 mod spd;
 mod spi;
 mod status;
+mod translation;
 
 pub mod path;
 
@@ -52,3 +53,4 @@ pub use spi::{Spi, SpiRequest};
 pub use status::{
     CryptoMeasured, CryptoUnit, GatewayState, Health, Status, StatusState, Traffic, TunState, UplinkState,
 };
+pub use translation::{SpdEntries, SpdEntry, TranslationState};

@@ -28,6 +28,8 @@ pub const DEBUG: &str = "/v1/debug";
 pub const SPD: &str = "/v1/spd";
 /// DELETE: [`crate::SpdDeleted`].
 pub const SPD_ONE: &str = "/v1/spd/{name}";
+/// GET: [`crate::SpdEntries`].
+pub const ENTRIES: &str = "/v1/entries";
 /// GET, perhaps with `?acquire=true`: [`crate::Event`]s, one a line, without end.
 pub const EVENTS: &str = "/v1/events";
 /// POST: [`crate::SpiAllocated`].

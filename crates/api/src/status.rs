@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{PolicyState, Problem};
+use crate::{PolicyState, Problem, TranslationState};
 
 /// In one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -81,6 +81,9 @@ pub struct Status {
     pub esp_port: u16,
     /// The policy in force.
     pub policy: PolicyState,
+    /// How it becomes entries, where that is done socket by socket; absent: it is compiled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub translation: Option<TranslationState>,
     /// Inbound associations.
     pub sas_in: usize,
     /// Outbound associations.

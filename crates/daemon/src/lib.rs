@@ -35,5 +35,6 @@ pub mod rules;
 mod serve;
 pub mod start;
 mod statistics;
+pub mod translation;
 pub mod uplinks;
 mod users;

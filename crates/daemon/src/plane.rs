@@ -31,6 +31,7 @@ use crate::monitor::Monitor;
 use crate::policy_store::{self, Candidate, Executable, PolicyStore};
 use crate::refused::{Fault, Refused};
 use crate::rules::RuleBook;
+use crate::translation::Translator;
 
 /// How long an SPI is kept for a key manager.
 const PROMISE: std::time::Duration = std::time::Duration::from_secs(60);
@@ -88,6 +89,8 @@ pub struct Plane {
     pub auditor: Auditor,
     /// Captures that run, and the last that ended.
     pub captures: Arc<Desk>,
+    /// Who translates what sockets do; `None`: policy is compiled.
+    pub translator: Option<Translator>,
     /// SPIs that were promised to key managers, and until when.
     pub promised: Vec<(Spi, Time)>,
 }
@@ -330,15 +333,21 @@ impl Plane {
         let executables = self.prepare(&mut candidate)?;
         let spd = Arc::new(candidate.compiled.spd.clone());
         let before = Arc::new(self.policy.compiled.spd.clone());
-        self.outbound.ask(move |half| half.engine.set_policy(spd)).await?;
+        self.decide_by(spd).await?;
         match self.load_kernel(&candidate, &executables) {
             Ok(unfinished) => self.adopt(candidate, executables, unfinished),
             Err(refused) => {
-                self.outbound.ask(move |half| half.engine.set_policy(before)).await?;
+                self.decide_by(before).await?;
                 return Err(refused);
             }
         }
         Ok(())
+    }
+
+    async fn decide_by(&self, spd: Arc<sadb::spd::Spd>) -> Result<(), Refused> {
+        let also = Arc::clone(&spd);
+        self.outbound.ask(move |half| half.engine.set_policy(spd)).await?;
+        Ok(self.inbound.ask(move |half| half.engine.set_entry_policy(also)).await?)
     }
 
     /// As [`Plane::put_in_force`], for an engine that was made with this policy and whose threads do not run yet.

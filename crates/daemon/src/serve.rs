@@ -65,6 +65,9 @@ pub(crate) async fn serve(daemon: Daemon) -> Result<(), RunError> {
                 if let Err(refused) = plane.follow_surroundings().await {
                     tracing::debug!("the data threads do not hear of new addresses and devices: {refused}");
                 }
+                if let Err(refused) = plane.follow_sockets().await {
+                    tracing::warn!("sockets are not compared with their entries: {refused}");
+                }
                 plane.expire_promises(netio::clock::monotonic()).await;
             },
             Some(event) = held.told.next() => if let Ok(mut plane) = plane.get().await {

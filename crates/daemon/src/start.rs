@@ -36,7 +36,7 @@ use crate::monitor::Monitor;
 use crate::plane::{self, Device, LivePeers, Plane};
 use crate::policy_store::{self, Candidate, PolicyStore};
 use crate::uplinks::{self, Uplink};
-use crate::{detach, doctor, gateway, harden, serve};
+use crate::{detach, doctor, gateway, harden, serve, translation};
 
 /// How to run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -245,6 +245,7 @@ fn bring_up(
         insides: insides.iter().map(|inside| inside.index).collect(),
         spans: if config.gateway.is_some() { gateway::spans(&rules.in_order()) } else { Vec::new() },
         omit: left_out(),
+        per_socket: translation::again(config.translation),
         ..sockmon::Options::new(&config.instance, parent, exempt.path().to_owned(), tun.index())
     })?;
     // Sockets that an earlier daemon stamped keep a policy, in the engine too.
@@ -277,6 +278,7 @@ fn bring_up(
         hub: Hub::default(),
         captures: Arc::default(),
         promised: Vec::new(),
+        translator: None,
         insides,
         auditor,
         surroundings: Default::default(),
@@ -295,6 +297,7 @@ fn bring_up(
     }
     plane.put_first_in_force(candidate)?;
     plane.put_first_spans()?;
+    plane.translate_first(&mut out_half, &mut in_half)?;
     plane.set_users(&plane.rules)?;
 
     let errors = open_errors()?;
@@ -464,9 +467,13 @@ fn halves(
     let random = |source| RunError::System { doing: "reading random octets", source };
     netio::random::fill(&mut seed).map_err(random)?;
     let spd = Arc::new(candidate.compiled.spd.clone());
-    let outbound = engine::Outbound::new(spd, u64::from_ne_bytes(seed));
+    let outbound = engine::Outbound::new(Arc::clone(&spd), u64::from_ne_bytes(seed));
     let mut outbound = outbound.behind_the_kernel_half().gathering();
     let mut inbound = engine::Inbound::new(config.esp.port);
+    if let Some(limits) = translation::limits(config.translation) {
+        outbound = outbound.translating_per_socket(limits);
+        inbound = inbound.translating_per_socket(spd, limits);
+    }
     outbound.set_icmp(IcmpPolicy { port: config.esp.port, ..config.icmp.outer.clone() });
     inbound.set_icmp(config.icmp.inner.clone());
     if let Some(state) = state {

@@ -103,6 +103,7 @@ fn section(reason: DropReason) -> &'static str {
         R::HeaderLength | R::TotalLength | R::ExtensionOrder | R::Jumbogram | R::MappedAddress => "ip",
         R::GsoInvalid | R::BadOption | R::RoutingHeader | R::RoutingUnfinished => "ip",
         R::BadRecord | R::Unstamped | R::Disagreement | R::PolicyDiscard | R::NoSpdEntry => "spd",
+        R::NoEntry => "spd",
         R::RuleDiscard | R::PfpUnavailable | R::InboundPolicy | R::WrongDevice => "spd",
         R::NoSa | R::SaTooWeak | R::SelectorMismatch | R::ReservedSpi | R::UnknownSpi => "sad",
         R::WrongPeer => "sad",

@@ -9,10 +9,12 @@
 //!    again, at most four times: see `nest.rs`. ESP in UDP inside an association is refused.
 //! 7. What all members together prove.
 //! 8. The rules of the SPD: whether the services that the packet had are those that its rule demands.
+//!    Where entries of sockets stand for policy, those too: see `entered.rs`.
 //! 9. The mark that proves all this to the kernel half.
 
 mod burst;
 mod delivery;
+mod entered;
 
 pub use delivery::Delivery;
 
@@ -27,7 +29,9 @@ use ipsec::Outer;
 use sadb::rules::{Action, RuleKey};
 use sadb::sa::{InboundState, LifeState};
 use sadb::spd::Level;
-use sadb::{Direction, InboundSa, InboundSad, MAX_CHAIN, PacketKey, SaName, SadError, Snapshot, Spi};
+use sadb::{
+    Direction, InboundSa, InboundSad, MAX_CHAIN, PacketKey, PerSocket, SaName, SadError, Snapshot, Spi,
+};
 use std::sync::Arc;
 use wire::ip::{self, Headers};
 use wire::ipv6::Ipv6;
@@ -58,6 +62,8 @@ pub struct Inbound {
     tally: Tally,
     /// `None`: there is no rule for inbound packets.
     rules: Option<Rules>,
+    /// `None`: the compiled policy decides, in the kernel half alone.
+    entries: Option<Box<PerSocket>>,
     /// What became of packets that came in a burst and were taken one by one.
     singly: Vec<InboundOutcome>,
     /// Packets of a burst that are in turn ones of an association with this host.
@@ -77,6 +83,7 @@ impl Inbound {
             events: Events::default(),
             tally: Tally::new(),
             rules: None,
+            entries: None,
             singly: Vec::new(),
             members_waiting: Vec::new(),
         }
@@ -150,7 +157,8 @@ impl Inbound {
         }
         match opened {
             Verdict::Pass(packet) => {
-                let (fragments, parts) = (&mut self.inner_fragments, (&mut self.rules, &self.icmp));
+                let (fragments, parts) =
+                    (&mut self.inner_fragments, (&mut self.rules, &self.icmp, self.entries.as_deref()));
                 let nested = admit(sa, now, packet, fragments, self.port, parts, tally, pool, out);
                 if let Some((packet, headers)) = nested {
                     let name = sa.name();
@@ -191,7 +199,8 @@ impl Inbound {
             };
             name = sa.name();
             let tally = &mut self.tally;
-            let (fragments, parts) = (&mut self.inner_fragments, (&mut self.rules, &self.icmp));
+            let (fragments, parts) =
+                (&mut self.inner_fragments, (&mut self.rules, &self.icmp, self.entries.as_deref()));
             match admit(sa, now, inner, fragments, self.port, parts, tally, pool, out) {
                 Some(nested) => (packet, headers) = nested,
                 None => return,
@@ -236,7 +245,7 @@ fn admit(
     mut packet: Packet<Inner>,
     fragments: &mut Reassembler,
     port: u16,
-    (rules, icmp): (&mut Option<Rules>, &InnerIcmp),
+    (rules, icmp, entries): (&mut Option<Rules>, &InnerIcmp, Option<&PerSocket>),
     tally: &mut Tally,
     pool: &mut Pool,
     out: &mut Vec<InboundOutcome>,
@@ -258,13 +267,13 @@ fn admit(
     let mut flow = ip::flow(packet.bytes(), headers, false);
     let mut joined_headers = None;
     let answer = if headers.fragment.is_none() {
-        settle(sa, rules, icmp, &mut packet, headers, &flow, port)
+        settle(sa, (rules, icmp, entries), now, &mut packet, headers, &flow, port)
     } else {
         let joined = join_inner(sa, now, &mut packet, headers, &flow, fragments, pool);
         tally.lost_fragments(fragments.take_lost());
         joined.and_then(|headers| {
             flow = ip::flow(packet.bytes(), &headers, false);
-            settle(sa, rules, icmp, &mut packet, joined_headers.insert(headers), &flow, port)
+            settle(sa, (rules, icmp, entries), now, &mut packet, joined_headers.insert(headers), &flow, port)
         })
     };
     match answer {
@@ -290,8 +299,8 @@ fn admit(
 #[inline]
 fn settle(
     sa: &InboundSa,
-    rules: &mut Option<Rules>,
-    icmp: &InnerIcmp,
+    (rules, icmp, entries): (&mut Option<Rules>, &InnerIcmp, Option<&PerSocket>),
+    now: Time,
     packet: &mut Packet<Inner>,
     headers: &Headers,
     flow: &Flow,
@@ -300,6 +309,7 @@ fn settle(
     let nested = permit(sa, icmp, packet.bytes(), headers, flow, port)?;
     if !nested {
         comply(rules, sa, packet, headers)?;
+        crate::entries::accept(entries, flow, packet.meta.services, now)?;
     }
     Ok(nested)
 }
@@ -522,6 +532,9 @@ impl Inbound {
     /// Let go of fragments whose packet did not complete in time, and of associations behind a hard limit. Call about
     /// once a second.
     pub fn expire(&mut self, now: Time) {
+        if let Some(table) = &mut self.entries {
+            table.expire(now);
+        }
         let mut dead = Vec::new();
         for sa in self.sad.list_mut() {
             peer::remind(sa, &mut self.events);

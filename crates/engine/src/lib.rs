@@ -13,6 +13,7 @@
 mod audit;
 mod beat;
 mod bundle;
+mod entries;
 mod event;
 mod fit;
 mod hold;

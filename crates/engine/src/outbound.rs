@@ -12,6 +12,7 @@
 //!    carried whole and its outer packet fragmented.
 //! 6. ESP or AH, or each member of a bundle in turn: see `bundle.rs`.
 
+mod entered;
 mod express;
 mod forwarded;
 mod gather;
@@ -22,6 +23,7 @@ mod waiting;
 
 use crate::beat::Beat;
 use crate::bundle;
+use crate::entries::Entries;
 use crate::event::{Event, Events, Expire};
 use crate::fit;
 use crate::hold::Holds;
@@ -58,7 +60,7 @@ pub enum Outcome {
     Clear(Packet<Selected>),
     /// For the host, through the TUN with this mark: an ICMP error about the packet, which is reported as dropped as well.
     Reply(Packet<Admitted>, u32),
-    /// Waits for an association, behind this acquire.
+    /// Waits for an association, behind this acquire; behind none (0) for an entry of its socket.
     Held(AcquireId),
     /// Ended here.
     Drop(Dropped),
@@ -79,11 +81,15 @@ enum Course {
     Protect(SaIndex),
     /// Wait until there is an association.
     Hold,
+    /// Wait until its socket has an entry for it.
+    Await,
 }
 
 /// The outbound half of the engine.
 pub struct Outbound {
     spd: Arc<Spd>,
+    /// `None`: the compiled policy decides.
+    entries: Option<Box<Entries>>,
     pub(crate) sad: OutboundSad,
     routes: FlowCache<Route>,
     /// `None`: there is no rule for outbound packets.
@@ -113,6 +119,7 @@ impl Outbound {
     pub fn new(spd: Arc<Spd>, seed: u64) -> Outbound {
         Outbound {
             spd,
+            entries: None,
             sad: OutboundSad::new(seed),
             routes: FlowCache::new(ROUTE_SETS, !seed),
             ruling: None,
@@ -240,13 +247,14 @@ impl Outbound {
                 _ => self.clear(packet, headers, &flow, pool, out),
             },
             Ok(Course::Hold) => self.hold(now, packet, joined, &flow, pool, out),
+            Ok(Course::Await) => self.await_entry(packet, joined, &flow, pool, out),
             Err(reason) => end(&mut self.tally, packet, reason, Some(&flow), pool, out),
         }
     }
 
     /// What policy says of a stamped packet, and the association that does it.
     fn decide(&mut self, now: Time, meta: &mut Meta, flow: &Flow) -> Result<Course, DropReason> {
-        let route = self.route(meta.app, flow, asked(meta.mark));
+        let Some(route) = self.route(now, meta, flow) else { return Ok(Course::Await) };
         meta.rule = route.decision.rule().0;
         match route.decision.action {
             Action::Bypass if self.filtered => Err(DropReason::Disagreement),
@@ -308,22 +316,29 @@ impl Outbound {
         end(&mut self.tally, packet, reason, Some(&flow), pool, out);
     }
 
-    /// As [`Self::consider`], remembered until policy or associations change.
-    fn route(&mut self, app: AppId, flow: &Flow, asked: Services) -> Route {
+    /// As [`Self::consider`], remembered until policy, entries or associations change. `None`: it has no entry yet.
+    fn route(&mut self, now: Time, meta: &Meta, flow: &Flow) -> Option<Route> {
         // Both grow and neither shrinks, so each state of the two databases has a sum of its own.
         let epoch = self.loads + self.sad.epoch();
+        let (app, asked) = (meta.app, asked(meta.mark));
         let key = FlowKey::new(app, flow, asked.bits());
         if let Some(route) = self.routes.get(epoch, &key) {
-            return route;
+            return Some(route);
         }
-        let route = self.consider(app, flow, asked);
+        let decision = self.verdict(now, meta, flow)?;
+        let route = self.serve(decision, app, flow, asked);
         self.routes.put(epoch, &key, route);
-        route
+        Some(route)
     }
 
     /// What policy says of a flow, and the association that does it.
     fn consider(&self, app: AppId, flow: &Flow, asked: Services) -> Route {
-        let decision = raise(self.spd.decide(app, flow), asked);
+        self.serve(self.spd.decide(app, flow), app, flow, asked)
+    }
+
+    /// The association that does what was decided.
+    fn serve(&self, decision: Decision, app: AppId, flow: &Flow, asked: Services) -> Route {
+        let decision = raise(decision, asked);
         let sa = match decision.action {
             Action::Protect { services, level } => match (self.sad.search(app, flow, services), level) {
                 // Less than what was asked is still better than clear.

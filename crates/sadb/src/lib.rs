@@ -5,7 +5,8 @@
 //! section 3.3 (what a rule says), paper 001 section 2.1 (the databases).
 //!
 //! Two policy databases stand here: [`spd`], keyed by application, for the host's own programs (paper 000), and
-//! [`rules`], ordered and with every selector of RFC 4301 ([`selector`]), for gateways and for what an operator adds.
+//! [`rules`], ordered and with every selector of RFC 4301 ([`selector`]), for gateways and for what an operator adds. The first
+//! can also be translated socket by socket, as paper 000 does it: [`per_socket`].
 //!
 //! What enters: an [`SaConfig`] from the operator, packets' SPIs, sequence numbers and flows from the data path.
 //! What leaves: `&mut` access to the one association that serves a packet, or a named reason why none does. Each
@@ -17,6 +18,7 @@ mod flow_cache;
 pub mod handover;
 mod keybook;
 mod keyed;
+pub mod per_socket;
 pub mod replay;
 pub mod rules;
 pub mod sa;
@@ -29,6 +31,7 @@ pub mod wireshark;
 pub use error::SadError;
 pub use flow_cache::{CacheKey, FlowCache, FlowKey};
 pub use keybook::{Admission, KeyBook};
+pub use per_socket::{Entry, EntryLimits, EntryStats, PerSocket, SocketEvent};
 pub use replay::{ReplayState, ReplayWindow};
 pub use rules::{Rule, RuleTable, Snapshot};
 pub use sa::{Counters, Direction, Endpoints, InboundSa, Mode, OutboundSa, SaConfig, SaName, Selectors, Spi};

@@ -6,7 +6,7 @@
 use wire::AppId;
 
 /// Raised whenever a pinned map of an older daemon would be misread.
-pub const ABI: u32 = 3;
+pub const ABI: u32 = 4;
 
 /// Bits of the mark (docs/design/0002).
 pub mod mark {
@@ -48,6 +48,13 @@ pub const BYPASS_OUT: u32 = 1;
 pub const BYPASS_IN: u32 = 2;
 pub const ORDER_TO: u8 = 1;
 pub const ORDER_FROM: u8 = 2;
+pub const CALL_LISTEN: u8 = 1;
+pub const CALL_ACCEPT: u8 = 2;
+pub const CALL_CONNECT: u8 = 3;
+pub const CALL_RECVFROM: u8 = 4;
+pub const CALL_SENDTO: u8 = 5;
+pub const CALL_CLOSE: u8 = 6;
+pub const CALL_TIME_WAIT: u8 = 7;
 
 // `COUNTERS`: the names, from the table in abi.h.
 include!(concat!(env!("OUT_DIR"), "/counters.rs"));
@@ -104,6 +111,8 @@ contract! {
         cgroup: u64,
         tun: u32,
         enc: u32,
+        per_socket: u32,
+        zero: u32,
     }
     /// An executable as the kernel knows it.
     struct Identity {
@@ -176,6 +185,27 @@ contract! {
         counter: u8,
         addr: [u8; 16],
         comm: [u8; 16],
+    }
+    struct SocketEvent {
+        cookie: u64,
+        time: u64,
+        app: u16,
+        local_port: u16,
+        remote_port: u16,
+        protocol: u8,
+        call: u8,
+        local: [u8; 16],
+        remote: [u8; 16],
+    }
+    struct AnnouncedKey {
+        cookie: u64,
+        local: [u8; 16],
+        remote: [u8; 16],
+        local_port: u16,
+        remote_port: u16,
+        protocol: u8,
+        call: u8,
+        zero: u16,
     }
     struct Record {
         version: u8,

@@ -23,6 +23,7 @@ mod monitor;
 mod policy;
 mod probe;
 mod programs;
+mod socket_events;
 mod spans;
 mod sys;
 mod users;
@@ -37,6 +38,7 @@ pub use model::{
 };
 pub use monitor::{Sockmon, Statistics, check_pins};
 pub use probe::{cgroup_root, probe};
+pub use socket_events::SocketEvents;
 
 /// The compiled programs, as embedded.
 #[doc(hidden)]

@@ -26,6 +26,8 @@ pub struct Places {
     pub uplinks: BTreeSet<u32>,
     /// The devices of networks behind this host.
     pub insides: BTreeSet<u32>,
+    /// Whether sockets are told of.
+    pub per_socket: bool,
     /// For tests: not attached.
     pub omit: Vec<String>,
 }
@@ -60,6 +62,10 @@ impl Places {
             };
             match *hook {
                 Hook::Cgroup(attach_type) => want((*name).into(), Target::Cgroup(attach_type)),
+                Hook::PerSocket(attach_type) if self.per_socket => {
+                    want((*name).into(), Target::Cgroup(attach_type));
+                }
+                Hook::PerSocket(_) => {}
                 Hook::Tracepoint => want((*name).into(), Target::Tracepoint),
                 Hook::Tun(at) => want((*name).into(), Target::Device(self.tun, at)),
                 Hook::Loopback(at) => want((*name).into(), Target::Device(LOOPBACK, at)),

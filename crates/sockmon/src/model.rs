@@ -27,6 +27,9 @@ pub struct Options {
     /// What passes a gateway without the engine by the rules that will be in force. Of what passes under a daemon before this
     /// one, the rest ends, and this does not pause.
     pub spans: Vec<Span>,
+    /// Tell what sockets do ([`crate::Sockmon::socket_events`]), and of a datagram socket's flow again when it sends there so long
+    /// afterwards, in milliseconds; `None`: nothing is told, and what only that needs is not attached.
+    pub per_socket: Option<u32>,
     /// For tests only: programs (by their names in `bpf/`) that are not attached, to show that traffic leaks without them.
     pub omit: Vec<String>,
 }
@@ -42,6 +45,7 @@ impl Options {
             uplinks: Vec::new(),
             insides: Vec::new(),
             spans: Vec::new(),
+            per_socket: None,
             omit: Vec::new(),
         }
     }

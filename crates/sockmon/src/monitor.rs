@@ -11,6 +11,7 @@ use crate::links::{self, Places};
 use crate::model::{Adopted, Event, Fault, Identity, LoadWarning, Options, ProgramStats, SocketInfo};
 use crate::policy::{self, Held};
 use crate::programs::{self, Loaded, Pins};
+use crate::socket_events;
 use crate::spans::{self, Ways};
 use crate::sys;
 use libbpf_rs::{MapCore, MapFlags, RingBufferBuilder};
@@ -73,9 +74,12 @@ impl Sockmon {
             tun: options.tun_ifindex,
             uplinks: options.uplinks.iter().copied().collect(),
             insides: options.insides.iter().copied().collect(),
+            per_socket: options.per_socket.is_some(),
             omit: options.omit.clone(),
         };
-        let attached = Sockmon::attach_at(&options.instance, pins, places, exempt, netns, &options.spans);
+        let again = options.per_socket.unwrap_or(0);
+        let attached =
+            Sockmon::attach_at(&options.instance, pins, places, (exempt, netns, again), &options.spans);
         if is_new && attached.is_err() {
             // The error that matters is the one above.
             if let Err(error) = detach::detach(&options.instance) {
@@ -89,8 +93,7 @@ impl Sockmon {
         instance: &str,
         pins: Pins,
         places: Places,
-        exempt: u64,
-        netns: u64,
+        (exempt, netns, per_socket): (u64, u64, u32),
         first_spans: &[Span],
     ) -> Result<Sockmon, SockmonError> {
         let loaded = programs::load(instance, &pins)?;
@@ -104,7 +107,10 @@ impl Sockmon {
             tun: places.tun,
             // Nobody listens to it yet, as far as this daemon knows.
             enc: 0,
+            per_socket,
+            zero: 0,
         })?;
+        socket_events::begin(maps)?;
         // A device counts as guarded only while its programs are there.
         maps.retain("uplinks", |ifindex: &u32| !places.uplinks.contains(ifindex))?;
         let spans = gateway::prepare(maps, &places.insides, first_spans)?;

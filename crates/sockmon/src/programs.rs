@@ -17,6 +17,8 @@ pub static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/sockmon.bpf
 pub enum Hook {
     /// The cgroup, with this attach type.
     Cgroup(u32),
+    /// The same, where entries are made socket by socket.
+    PerSocket(u32),
     /// The tracepoint it was loaded for.
     Tracepoint,
     /// Every guarded device.
@@ -55,6 +57,9 @@ pub static PROGRAMS: &[Program] = &[
     program("sock_ops", Hook::Cgroup(libbpf_sys::BPF_CGROUP_SOCK_OPS)),
     program("bind4", Hook::Cgroup(libbpf_sys::BPF_CGROUP_INET4_BIND)),
     program("bind6", Hook::Cgroup(libbpf_sys::BPF_CGROUP_INET6_BIND)),
+    program("sock_release", Hook::PerSocket(libbpf_sys::BPF_CGROUP_INET_SOCK_RELEASE)),
+    program("bound4", Hook::PerSocket(libbpf_sys::BPF_CGROUP_INET4_POST_BIND)),
+    program("bound6", Hook::PerSocket(libbpf_sys::BPF_CGROUP_INET6_POST_BIND)),
     program("connect4", Hook::Cgroup(libbpf_sys::BPF_CGROUP_INET4_CONNECT)),
     program("connect6", Hook::Cgroup(libbpf_sys::BPF_CGROUP_INET6_CONNECT)),
     program("sendmsg4", Hook::Cgroup(libbpf_sys::BPF_CGROUP_UDP4_SENDMSG)),
@@ -92,6 +97,8 @@ pub static MAPS: &[&str] = &[
     "names",
     "counters",
     "events",
+    "socket_events",
+    "announced",
     "task_id",
     "sockets",
 ];

@@ -39,6 +39,8 @@ fn rust_and_c_agree() {
     compare::<abi::Name>(&btf, "rvl_name");
     compare::<abi::Socket>(&btf, "rvl_socket");
     compare::<abi::Event>(&btf, "rvl_event");
+    compare::<abi::SocketEvent>(&btf, "rvl_socket_event");
+    compare::<abi::AnnouncedKey>(&btf, "rvl_announced_key");
     compare::<abi::Record>(&btf, "rvl_record");
     compare::<abi::State>(&btf, "ravelin_state");
     compare::<abi::Defaults>(&btf, "ravelin_defaults");

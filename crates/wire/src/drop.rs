@@ -45,6 +45,7 @@ drop_reasons! {
     RuleDiscard "rule_discard" "A rule of the SPD discards this packet.";
     PfpUnavailable "pfp_unavailable" "A rule of the SPD takes a selector from the packet that the packet does not have.";
     Disagreement "disagreement" "The kernel half sent a packet here that policy here would let pass in clear: their policies differ.";
+    NoEntry "no_entry" "No event of its socket brought an entry for the packet in time (per-socket translation).";
     NoSa "no_sa" "The policy demands protection and no security association serves this flow.";
     HoldFull "hold_full" "No association yet, and no room to wait for one.";
     HoldExpired "hold_expired" "The packet waited for an association and none came in time.";

@@ -9,6 +9,7 @@ mod icmp;
 mod io;
 mod read;
 mod report;
+mod translation;
 
 pub use audit::AuditConfig;
 pub use gateway::GatewayConfig;
@@ -16,6 +17,7 @@ pub use icmp::IcmpConfig;
 pub use io::OuterIo;
 pub(crate) use report::without_keys;
 pub use report::{Finding, Report};
+pub use translation::Translation;
 
 use std::path::{Path, PathBuf};
 
@@ -41,6 +43,8 @@ pub struct Config {
     pub instance: String,
     /// The policy file.
     pub policy: PathBuf,
+    /// How it becomes what decides about packets.
+    pub translation: Translation,
     /// The control socket.
     pub control_socket: PathBuf,
     /// Interfaces to guard; `None`: those of the default routes, else all but `lo`.

@@ -12,9 +12,11 @@ use super::{
     TUN_QUEUE, TunConfig,
 };
 
-const TOP: [&str; 15] = [
+const TOP: [&str; 17] = [
     "instance",
     "policy",
+    "translation",
+    "per_socket",
     "log",
     "control_socket",
     "uplinks",
@@ -97,6 +99,7 @@ impl Reader<'_> {
         let control_socket = self.control_socket(root.get("control_socket"), &instance);
         let cgroup = self.cgroup(root.get("cgroup"));
         let log = self.log(root.get("log"));
+        let translation = self.translation(root.get("translation"), root.get("per_socket"));
         let crypto = self.crypto(root.get("crypto"));
         let policy = match root.get("policy") {
             Some(value) => self.path(value, "policy"),
@@ -113,6 +116,7 @@ impl Reader<'_> {
             file: path.to_owned(),
             instance,
             policy: policy?,
+            translation,
             control_socket,
             uplinks,
             cgroup,

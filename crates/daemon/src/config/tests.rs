@@ -21,6 +21,7 @@ fn the_shortest_file_takes_every_default() {
             file: PathBuf::from("/etc/ravelin/ravelin.toml"),
             instance: "main".into(),
             policy: PathBuf::from("/etc/ravelin/ravelin.policy"),
+            translation: Translation::Compiled,
             control_socket: PathBuf::from("/run/ravelin/main/control.sock"),
             uplinks: None,
             cgroup: None,

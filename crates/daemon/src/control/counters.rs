@@ -47,6 +47,9 @@ async fn collect(plane: &Shared, all: bool) -> Result<Counters, Refused> {
         audit: plane.auditor.counts(),
         kernel: &kernel,
     });
+    if plane.translator.is_some() {
+        sections.push(crate::translation::section(&plane.translation().await?));
+    }
     if !all {
         sections.iter_mut().for_each(|section| section.lines.retain(|line| line.count > 0));
         sections.retain(|section| !section.lines.is_empty());

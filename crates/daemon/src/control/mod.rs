@@ -4,6 +4,7 @@
 mod capture;
 mod counters;
 mod debug;
+mod entries;
 mod events;
 mod explain;
 mod policy;
@@ -41,6 +42,7 @@ pub fn router(plane: Shared) -> Router {
         .route(path::DEBUG, get(debug::show).post(debug::switch))
         .route(path::SPD, get(spd::list).post(spd::add).delete(spd::flush))
         .route(path::SPD_ONE, delete(spd::del))
+        .route(path::ENTRIES, get(entries::list))
         .route(path::EVENTS, get(events::stream))
         .route(path::SPI, post(events::allocate))
         .route(path::SPI_ONE, delete(events::release))

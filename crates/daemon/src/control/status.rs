@@ -69,6 +69,7 @@ async fn collect(plane: &Shared) -> Result<Status, Refused> {
         })
         .await?;
     let kernel = plane.kernel_counters()?;
+    let translation = plane.translation().await?;
     let (problems, unguarded) = problems(plane, [&outbound, &inbound]);
     let policy = &plane.policy;
     Ok(Status {
@@ -92,6 +93,7 @@ async fn collect(plane: &Shared) -> Result<Status, Refused> {
             spans: crate::gateway::spans(&plane.rules.in_order()).len(),
         }),
         esp_port: plane.config.esp.port,
+        translation: plane.translator.is_some().then_some(translation),
         policy: PolicyState {
             file: policy.file().display().to_string(),
             generation: policy.compiled.spd.generation,
@@ -146,6 +148,9 @@ fn problems(plane: &Plane, halves: [&Half; 2]) -> (Vec<Problem>, Vec<u32>) {
         let message =
             format!("{} came after the start: outer packets that arrive there are lost", device.name);
         problems.push(problem("failed", message, "restart the daemon (`ravelin run --take-over`)"));
+    }
+    if let Some(fault) = plane.translation_fault() {
+        problems.push(problem("failed", fault, "restart the daemon; new flows are refused meanwhile"));
     }
     problems.extend(plane.keys.fault().map(|refused| refused.problem()));
     for block in &plane.policy.refused {

@@ -71,6 +71,29 @@ impl<T> Handle<T> {
         answered.await.map_err(|_| Unanswered::Stopped)
     }
 
+    /// Another end of the same channel, for another thread.
+    ///
+    /// # Errors
+    /// If there is no descriptor to be had.
+    pub fn try_clone(&self) -> netio::Result<Handle<T>> {
+        let wake = self
+            .wake
+            .try_clone()
+            .map_err(|source| netio::Error::System { doing: "duplicating an eventfd".to_owned(), source })?;
+        Ok(Handle { commands: self.commands.clone(), wake })
+    }
+
+    /// Let the owner run `f`; waits, as long as its channel is full, but not for `f`. Not for the control plane.
+    ///
+    /// # Errors
+    /// [`Unanswered::Stopped`].
+    pub fn tell(&self, f: impl FnOnce(&mut T) + Send + 'static) -> Result<(), Unanswered> {
+        let commands = self.commands.as_ref().ok_or(Unanswered::Stopped)?;
+        commands.send(Command::Run(Box::new(f))).map_err(|_| Unanswered::Stopped)?;
+        self.wake.wake();
+        Ok(())
+    }
+
     /// Let the owner end after what it is doing.
     ///
     /// # Errors

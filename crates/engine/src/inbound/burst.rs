@@ -115,7 +115,9 @@ impl Inbound {
             let ruled = |sa: &InboundSa| self.rules.is_some() && sa.config().selectors.app.is_none();
             // A peer in another place is noticed packet by packet.
             let (src, port) = (burst.header.src, burst.header.src_port);
-            let singly = |sa: &InboundSa| !slot::opens(sa.config()) || ruled(sa) || !sa.is_settled(src, port);
+            let singly = |sa: &InboundSa| {
+                !slot::opens(sa.config()) || ruled(sa) || self.entries.is_some() || !sa.is_settled(src, port)
+            };
             if self.sad.find(Spi(spi), src, burst.header.dst).is_some_and(singly) {
                 return None;
             }

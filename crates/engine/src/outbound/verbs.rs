@@ -18,6 +18,7 @@ impl Outbound {
 
     /// The policy from now on.
     pub fn set_policy(&mut self, spd: Arc<Spd>) {
+        self.translate_again(&spd);
         self.spd = spd;
         self.loads += 1;
     }
@@ -102,6 +103,7 @@ impl Outbound {
         self.fragments.expire(now);
         self.tally.lost_fragments(self.fragments.take_lost());
         self.expire_holds(now, pool, out);
+        self.expire_entries(now, pool, out);
         self.age_paths(now);
         for (spi, remote) in self.age(now) {
             // Just found, so it is there.

@@ -45,6 +45,7 @@ impl Outbound {
     /// two comparisons when there is nothing to do.
     #[inline]
     pub fn release(&mut self, now: Time, pool: &mut Pool, out: &mut Vec<Outcome>) {
+        self.release_entered(now, pool, out);
         let state = self.loads + self.sad.epoch();
         if self.holds.as_ref().is_some_and(|holds| !holds.is_quiet(state)) {
             self.release_answered(now, state, pool, out);

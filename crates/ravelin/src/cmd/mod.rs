@@ -5,6 +5,7 @@ pub mod debug;
 pub mod demo;
 pub mod detach;
 pub mod doctor;
+mod entries;
 pub mod explain;
 pub mod import;
 pub mod policy;

@@ -80,6 +80,9 @@ pub struct Add {
 pub struct List {
     #[command(flatten)]
     ask: Ask,
+    /// Show the entries of sockets instead, where policy is translated socket by socket.
+    #[arg(long)]
+    per_socket: bool,
 }
 
 /// Delete a rule.
@@ -152,6 +155,9 @@ impl Add {
 
 impl List {
     fn execute(self) -> anyhow::Result<()> {
+        if self.per_socket {
+            return super::entries::list(&self.ask);
+        }
         let list: SpdList = self.ask.connect.get(path::SPD)?;
         self.ask.show(&list, |list| match list.rules.as_slice() {
             [] => "no rules; add them with `ravelin spd add`\n".to_owned(),

@@ -49,6 +49,21 @@ fn text(status: &api::Status) -> String {
         "policy",
         format!("{}, generation {}, {} applications", policy.file, policy.generation, policy.applications),
     );
+    if let Some(t) = &status.translation {
+        let each = |total: u64| total / t.events.max(1);
+        line(
+            "sockets",
+            format!(
+                "translated one by one: {} entries of {} sockets, {} events of {} ns each, {} lost, {} packets wait",
+                t.entries,
+                t.sockets,
+                t.events,
+                each(t.nanoseconds),
+                t.lost,
+                t.waiting
+            ),
+        );
+    }
     for block in &policy.refused_blocks {
         let kept = if block.kept_last_good { "its last good version stays" } else { "not in force" };
         line("", format!("! {}: block of {} is broken, {kept}", block.at, block.application));

@@ -1,0 +1,316 @@
+//! The paper's own translation (docs/design/0011): events of sockets, from the kernel half to both data threads.
+//!
+//! A thread of its own waits for them, so that no request to the control plane delays an entry. Each data thread has entries of
+//! its own, made of the same events in the same order; nothing is shared.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use api::{CountersSection, Line, SpdEntries, SpdEntry, TranslationState};
+use netio::clock;
+use sadb::spd::{Action, Level, PortRange, RuleId};
+use sadb::{Entry, EntryLimits, SocketEvent};
+use sockmon::SocketEvents;
+use wire::{Services, Time};
+
+use crate::config::Translation;
+use crate::datapath::{Handle, InboundHalf, OutboundHalf};
+use crate::plane::{self, Plane};
+use crate::policy_store;
+use crate::refused::{Fault, Refused};
+
+/// How long the thread waits before it looks whether it is to end.
+const PATIENCE: Duration = Duration::from_millis(200);
+/// How often the sockets there are, are compared with those that are known: an event that was lost may have been a close.
+const ROUND: Duration = Duration::from_secs(60);
+
+/// What the thread has measured.
+#[derive(Debug, Default)]
+struct Meters {
+    nanoseconds: AtomicU64,
+    latency: AtomicU64,
+    latency_max: AtomicU64,
+    /// The thread has ended by itself.
+    broken: AtomicBool,
+}
+
+impl Meters {
+    /// These events became entries between two times.
+    fn translated(&self, events: &[SocketEvent], begun: Time, done: Time) {
+        let nanoseconds = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        self.nanoseconds.fetch_add(nanoseconds(done.since(begun)), Ordering::Relaxed);
+        for event in events {
+            let latency = nanoseconds(done.since(event.now));
+            self.latency.fetch_add(latency, Ordering::Relaxed);
+            self.latency_max.fetch_max(latency, Ordering::Relaxed);
+        }
+    }
+}
+
+/// The thread, as the control plane holds it; it ends with this.
+pub struct Translator {
+    stop: Arc<AtomicBool>,
+    meters: Arc<Meters>,
+    /// When sockets were last compared, what the kernel half had lost then, and which policy it had.
+    looked: Time,
+    lost: u64,
+    generation: u32,
+}
+
+impl Drop for Translator {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Translator {
+    /// Hand events on from now.
+    ///
+    /// # Errors
+    /// If the system has no thread, or no descriptor.
+    pub(crate) fn start(
+        events: SocketEvents,
+        outbound: Handle<OutboundHalf>,
+        inbound: Handle<InboundHalf>,
+    ) -> netio::Result<Translator> {
+        let (stop, meters) = (Arc::new(AtomicBool::new(false)), Arc::new(Meters::default()));
+        let (stopped, measured) = (Arc::clone(&stop), Arc::clone(&meters));
+        let run = move || {
+            let served = events.serve(PATIENCE, |batch| {
+                !stopped.load(Ordering::Relaxed)
+                    && (batch.is_empty() || pass(batch, &outbound, &inbound, &measured))
+            });
+            if let Err(error) = served {
+                tracing::error!("sockets make no entries any more, so their packets are refused: {error}");
+            }
+            measured.broken.store(!stopped.load(Ordering::Relaxed), Ordering::Relaxed);
+        };
+        let doing = || "starting the thread rvl-sockets".to_owned();
+        std::thread::Builder::new()
+            .name("rvl-sockets".to_owned())
+            .spawn(run)
+            .map_err(|source| netio::Error::System { doing: doing(), source })?;
+        Ok(Translator { stop, meters, looked: clock::monotonic(), lost: 0, generation: 0 })
+    }
+}
+
+/// `false`: a data thread has ended.
+fn pass(
+    batch: &[SocketEvent],
+    outbound: &Handle<OutboundHalf>,
+    inbound: &Handle<InboundHalf>,
+    meters: &Arc<Meters>,
+) -> bool {
+    let events: Arc<[SocketEvent]> = batch.into();
+    let (also, meters) = (Arc::clone(&events), Arc::clone(meters));
+    // Outbound first: its packets wait.
+    let sent = outbound.tell(move |half| {
+        let begun = clock::monotonic();
+        half.engine.socket_events(&events);
+        meters.translated(&events, begun, clock::monotonic());
+    });
+    sent.and_then(|()| inbound.tell(move |half| half.engine.socket_events(&also))).is_ok()
+}
+
+/// The limits of the configuration; `None`: policy is compiled.
+pub(crate) fn limits(translation: Translation) -> Option<EntryLimits> {
+    match translation {
+        Translation::Compiled => None,
+        Translation::PerSocket { ttl, time_wait } => {
+            let usual = EntryLimits::default();
+            Some(EntryLimits { ttl, time_wait, drain: usual.drain.min(time_wait), ..usual })
+        }
+    }
+}
+
+/// How long the kernel half keeps quiet about a flow that it told of: an entry in use is told of again before it goes.
+pub(crate) fn again(translation: Translation) -> Option<u32> {
+    limits(translation).map(|limits| u32::try_from(limits.ttl.as_millis() / 2).unwrap_or(u32::MAX))
+}
+
+impl Plane {
+    /// Begin to translate what sockets do, if that is asked for: first the calls that those which are open have made.
+    ///
+    /// # Errors
+    /// If the kernel half does not say them, or there is no thread.
+    pub(crate) fn translate_first(
+        &mut self,
+        out: &mut OutboundHalf,
+        into: &mut InboundHalf,
+    ) -> Result<(), Refused> {
+        let (Some(_), Some(monitor)) = (limits(self.config.translation), &self.monitor) else {
+            return Ok(());
+        };
+        let kernel = |error| plane::kernel(&error);
+        let (calls, events) = {
+            let monitor = monitor.get();
+            let calls = monitor.socket_calls(clock::monotonic()).map_err(kernel)?;
+            (calls, monitor.socket_events().map_err(kernel)?)
+        };
+        out.engine.socket_events(&calls);
+        into.engine.socket_events(&calls);
+        let failed = |error: netio::Error| Refused::new(Fault::Failed, error.to_string());
+        let (outbound, inbound) =
+            (self.outbound.try_clone().map_err(failed)?, self.inbound.try_clone().map_err(failed)?);
+        self.translator = Some(Translator::start(events, outbound, inbound).map_err(failed)?);
+        Ok(())
+    }
+
+    /// Compare the sockets there are with those that have entries, if events were lost, the policy is a new one, or it is long ago.
+    ///
+    /// # Errors
+    /// If the kernel half or a data thread does not answer.
+    pub(crate) async fn follow_sockets(&mut self) -> Result<(), Refused> {
+        let (Some(translator), Some(monitor)) = (&mut self.translator, &self.monitor) else { return Ok(()) };
+        let now = clock::monotonic();
+        let (lost, generation, calls) = {
+            let monitor = monitor.get();
+            let kernel = |error| plane::kernel(&error);
+            let lost = lost(&monitor.counters().map_err(kernel)?);
+            let generation = monitor.generation().map_err(kernel)?;
+            let same = lost == translator.lost && generation == translator.generation;
+            if same && now.since(translator.looked) < ROUND {
+                return Ok(());
+            }
+            (lost, generation, monitor.socket_calls(now).map_err(kernel)?)
+        };
+        if lost > translator.lost {
+            tracing::warn!(
+                "{} events of sockets were lost; packets of theirs may have been refused",
+                lost - translator.lost
+            );
+        }
+        (translator.looked, translator.lost, translator.generation) = (now, lost, generation);
+        let calls: Arc<[SocketEvent]> = calls.into();
+        let also = Arc::clone(&calls);
+        self.outbound
+            .ask(move |half| {
+                half.engine.socket_events(&calls);
+                half.engine.retain_sockets(clock::monotonic(), now, |socket| is_among(&calls, socket));
+            })
+            .await?;
+        self.inbound
+            .ask(move |half| {
+                half.engine.socket_events(&also);
+                half.engine.retain_sockets(clock::monotonic(), now, |socket| is_among(&also, socket));
+            })
+            .await?;
+        Ok(())
+    }
+
+    /// What the translation does; of a daemon that compiles, that.
+    pub(crate) async fn translation(&self) -> Result<TranslationState, Refused> {
+        let Some(translator) = &self.translator else {
+            return Ok(TranslationState { mode: "compiled".to_owned(), ..TranslationState::default() });
+        };
+        let asked = self.outbound.ask(|half| {
+            let table = half.engine.entries();
+            let (waiting, caught_up) = half.engine.held_for_entries();
+            table.map(|table| (table.stats(), table.len(), table.sockets(), waiting, caught_up))
+        });
+        let (stats, entries, sockets, waiting, caught_up) = asked.await?.unwrap_or_default();
+        let meters = &translator.meters;
+        Ok(TranslationState {
+            mode: "per-socket".to_owned(),
+            entries,
+            sockets,
+            events: stats.events,
+            lost: lost(&self.kernel_counters()?),
+            added: stats.added,
+            deleted: stats.deleted,
+            expired: stats.expired,
+            refused: stats.refused,
+            waiting,
+            caught_up,
+            nanoseconds: meters.nanoseconds.load(Ordering::Relaxed),
+            latency_nanoseconds: meters.latency.load(Ordering::Relaxed),
+            latency_max_nanoseconds: meters.latency_max.load(Ordering::Relaxed),
+        })
+    }
+
+    /// Every entry of the outbound half, which has those of both directions.
+    pub(crate) async fn entries(&self) -> Result<SpdEntries, Refused> {
+        if self.translator.is_none() {
+            return Err(Refused::new(Fault::Conflict, "policy is compiled here, so sockets have no entries")
+                .remedy("set translation = \"per-socket\" in the configuration to have them made as paper 000 does"));
+        }
+        let translation = self.translation().await?;
+        let listed = |half: &mut OutboundHalf| {
+            half.engine.entries().map(|table| table.list().copied().collect::<Vec<_>>()).unwrap_or_default()
+        };
+        let now = clock::monotonic();
+        let entries = self.outbound.ask(listed).await?;
+        let entries = entries.iter().filter(|entry| entry.expires.is_none_or(|at| at > now));
+        Ok(SpdEntries { translation, entries: entries.map(|entry| self.in_words_of(entry, now)).collect() })
+    }
+
+    fn in_words_of(&self, entry: &Entry, now: Time) -> SpdEntry {
+        let selector = &entry.selector;
+        let rule = entry.decision.rule();
+        SpdEntry {
+            application: self.policy.app_name(entry.app),
+            socket: entry.socket,
+            direction: entry.direction.name().to_owned(),
+            protocol: selector.protocol,
+            local: selector.local,
+            local_port: selector.local_port,
+            remote: selector.remote.to_string(),
+            remote_port: match selector.remote_port {
+                PortRange::ANY => "any".to_owned(),
+                PortRange { first, last } if first == last => first.to_string(),
+                PortRange { first, last } => format!("{first}-{last}"),
+            },
+            action: match entry.decision.action {
+                Action::Bypass => "bypass".to_owned(),
+                Action::Discard => "discard".to_owned(),
+                Action::Protect { services, level } => {
+                    let encrypts = services.satisfies(Services::ENCRYPTED);
+                    let service = if encrypts { "encryption" } else { "authentication" };
+                    format!("{service} {}", if level == Level::Mandatory { "mandatory" } else { "optional" })
+                }
+            },
+            rule: (rule != RuleId::NONE)
+                .then(|| policy_store::rule_position(&self.policy.compiled, rule))
+                .flatten(),
+            expires_ms: entry.expires.map(|at| u64::try_from(at.since(now).as_millis()).unwrap_or(u64::MAX)),
+            closing: entry.closing,
+        }
+    }
+
+    /// What is not as it should be.
+    pub(crate) fn translation_fault(&self) -> Option<String> {
+        let broken = self.translator.as_ref().is_some_and(|t| t.meters.broken.load(Ordering::Relaxed));
+        broken.then(|| "the thread that translates what sockets do has ended".to_owned())
+    }
+}
+
+/// As lines of `ravelin stats`.
+pub(crate) fn section(state: &TranslationState) -> CountersSection {
+    let line =
+        |(word, count, text): (&str, u64, &str)| Line { word: word.to_owned(), count, text: text.to_owned() };
+    let lines = [
+        ("entries", state.entries as u64, "entries of sockets"),
+        ("sockets", state.sockets as u64, "sockets that these serve"),
+        ("events", state.events, "events of sockets translated"),
+        ("lost", state.lost, "events that the kernel half had no room for"),
+        ("added", state.added, "entries made"),
+        ("deleted", state.deleted, "entries deleted"),
+        ("expired", state.expired, "of these, the ones whose time was over"),
+        ("refused", state.refused, "entries and sockets for which there was no room"),
+        ("waiting", state.waiting as u64, "packets that wait for their entry"),
+        ("caught_up", state.caught_up, "packets that waited for their entry and had it then"),
+        ("nanoseconds", state.nanoseconds, "nanoseconds of translating"),
+        ("latency_nanoseconds", state.latency_nanoseconds, "nanoseconds from calls to their entries"),
+        ("latency_max_nanoseconds", state.latency_max_nanoseconds, "nanoseconds of the longest of these"),
+    ];
+    CountersSection { name: "translation".to_owned(), lines: lines.into_iter().map(line).collect() }
+}
+
+fn lost(counters: &[(&'static str, u64)]) -> u64 {
+    counters.iter().find(|(word, _)| *word == "socket_events_lost").map_or(0, |(_, count)| *count)
+}
+
+fn is_among(calls: &[SocketEvent], socket: u64) -> bool {
+    calls.iter().any(|call| call.socket == socket)
+}

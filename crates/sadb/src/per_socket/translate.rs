@@ -1,0 +1,107 @@
+//! An application's policy as entries for one socket.
+
+use std::net::IpAddr;
+
+use wire::{Flow, Prefix, protocol};
+
+use super::entry::EntrySelector;
+use super::space::Space;
+use crate::spd::{Action, AppPolicy, Class, Decision, Item, Network, PortRange, RuleId, Why};
+
+/// For `listen` and `recvfrom`: what each network of the application means to a socket with this address, in the order in
+/// which they are to be asked (the first that matches decides, as in the policy).
+///
+/// The paper makes one entry for each network, of the item that matches the local port. An item can depend on the remote port
+/// too, which nobody knows yet, so there is one entry for each item that can still match; then one that discards what no item
+/// covers; and behind all networks one for the host's default, if they leave peers out that the socket can have.
+pub(super) fn each_network(policy: &AppPolicy, flow: &Flow) -> Vec<(EntrySelector, Decision)> {
+    let mut peers = Space::peers(flow.local);
+    let mut out = Vec::with_capacity(policy.networks().len() + 1);
+    let selector = |remote, remote_port| EntrySelector {
+        protocol: flow.protocol,
+        local: (!flow.local.is_unspecified()).then_some(flow.local),
+        local_port: flow.local_port,
+        remote,
+        remote_port,
+    };
+    for network in policy.networks() {
+        let (first, last) = (network.prefix.first(), network.prefix.last());
+        // Longer prefixes have had their part already.
+        if !peers.has_any(first, last) {
+            continue;
+        }
+        peers.take(first, last);
+        match network.class {
+            Class::Trusted => out.push((selector(network.prefix, PortRange::ANY), trusted(network))),
+            Class::Untrusted => out.push((selector(network.prefix, PortRange::ANY), untrusted(network))),
+            Class::Protected(index) => {
+                let items = policy.protections().get(index).map_or(&[][..], Vec::as_slice);
+                let mut ports = Space::ports(has_ports(flow.protocol));
+                for item in items.iter().filter(|item| serves(item, flow)) {
+                    let (first, last) = (u128::from(item.remote.first), u128::from(item.remote.last));
+                    if ports.has_any(first, last) {
+                        ports.take(first, last);
+                        out.push((selector(network.prefix, item.remote), of_item(network, item)));
+                    }
+                }
+                if !ports.is_empty() {
+                    out.push((selector(network.prefix, PortRange::ANY), no_item(network)));
+                }
+            }
+        }
+    }
+    if !peers.is_empty() {
+        out.push((selector(everybody(flow.local), PortRange::ANY), no_network()));
+    }
+    out
+}
+
+/// For `connect` and `sendto`: what the policy says of exactly this flow.
+pub(super) fn exactly(policy: &AppPolicy, flow: &Flow) -> (EntrySelector, Decision) {
+    let selector = EntrySelector {
+        protocol: flow.protocol,
+        local: (!flow.local.is_unspecified()).then_some(flow.local),
+        local_port: flow.local_port,
+        remote: Prefix::host(flow.remote),
+        remote_port: if has_ports(flow.protocol) { PortRange::one(flow.remote_port) } else { PortRange::ANY },
+    };
+    (selector, policy.decide(flow))
+}
+
+/// Flows without ports have zeroes there, as all others could.
+fn has_ports(number: u8) -> bool {
+    !matches!(number, protocol::ICMP | protocol::ICMPV6)
+}
+
+/// Whether the item may be the one for some flow of a socket with this protocol and local port.
+fn serves(item: &Item, flow: &Flow) -> bool {
+    item.local.contains(flow.local_port)
+}
+
+fn everybody(local: IpAddr) -> Prefix {
+    match local {
+        IpAddr::V4(_) => Prefix::from_bits(0xffff << 32, 96),
+        IpAddr::V6(_) => Prefix::ANY,
+    }
+}
+
+fn of_item(network: &Network, item: &Item) -> Decision {
+    let action = Action::Protect { services: item.services, level: item.level };
+    Decision { action, network: network.rule, item: item.rule, why: Why::Item }
+}
+
+fn trusted(network: &Network) -> Decision {
+    Decision { action: Action::Bypass, network: network.rule, item: RuleId::NONE, why: Why::Trusted }
+}
+
+fn untrusted(network: &Network) -> Decision {
+    Decision { action: Action::Discard, network: network.rule, item: RuleId::NONE, why: Why::Untrusted }
+}
+
+fn no_item(network: &Network) -> Decision {
+    Decision { action: Action::Discard, network: network.rule, item: RuleId::NONE, why: Why::NoItem }
+}
+
+fn no_network() -> Decision {
+    Decision { action: Action::Bypass, network: RuleId::NONE, item: RuleId::NONE, why: Why::NoNetwork }
+}
