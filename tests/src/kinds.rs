@@ -368,6 +368,9 @@ impl Table {
     }
 
     /// A row that was done since [`Stage::forget`].
+    ///
+    /// # Panics
+    /// If it failed and `RAVELIN_FIRST_FAILURE` is in the environment.
     pub fn judge(
         &mut self,
         stage: &Stage,
@@ -392,7 +395,9 @@ impl Table {
             Outcome::Failed(why) => &format!("FAILED: {why}"),
         };
         println!("{:<10} {name:<44} {said}", self.theme);
+        let failed = matches!(outcome, Outcome::Failed(_));
         self.rows.push((name, outcome));
+        assert!(!(failed && std::env::var_os("RAVELIN_FIRST_FAILURE").is_some()), "one row failed: enough");
     }
 
     /// Count them.

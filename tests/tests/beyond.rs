@@ -98,7 +98,8 @@ fn what_stays_on_the_host_and_what_goes_to_many() {
     wait_until("the engine's refusal", PATIENCE, || {
         counted(&stage.rig, Side::Alice, "outbound", "no_sa") > 0
     });
-    assert_eq!(stage.complaint(|_| false).unwrap().as_deref(), Some("nothing was protected"));
+    // The selectors of the lab's tunnel hold the directed broadcast: it left under ESP.
+    assert_eq!(stage.complaint(|_| false).unwrap(), None);
 
     // Only the lab's networks: what goes to many is in none of them, and clear; the directed broadcast is in one.
     let named = ask(
@@ -111,7 +112,9 @@ fn what_stays_on_the_host_and_what_goes_to_many() {
     }
     for (name, address) in MANY {
         // The copy that comes back is from an address of a protected network, and is not on lo.
-        assert_eq!(named[name], "ok silent", "{named:?}");
+        // That from the link-local address is not.
+        let own_copy = if name == "link-multicast6" { "ok heard" } else { "ok silent" };
+        assert_eq!(named[name], own_copy, "{name}: {named:?}");
         let clear = name != "subnet-broadcast";
         assert_eq!(in_clear(&stage, address) > 0, clear, "{name}");
         assert_eq!(on_the_tun(&stage, address) > 0, !clear, "{name}");

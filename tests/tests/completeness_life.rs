@@ -106,5 +106,6 @@ fn policies_and_daemons_change_under_load() {
 fn hand_over(stage: &mut Stage, side: Side) -> anyhow::Result<()> {
     let old = stage.rig.release(side).context("no daemon")?;
     stage.rig.start_with(side, &["--take-over"])?;
-    Ok(drop(old.finish(PATIENCE)?))
+    old.finish(PATIENCE)?;
+    Ok(())
 }

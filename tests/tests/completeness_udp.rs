@@ -6,7 +6,7 @@ use tests::inside::Inner;
 use tests::kinds::{Over, PORT, Stage, Table, second};
 
 /// A datagram to the server, whole.
-fn sent<'a>(one: &'a Inner) -> Option<&'a [u8]> {
+fn sent(one: &Inner) -> Option<&[u8]> {
     let (_, to, payload) = one.udp().filter(|_| one.out)?;
     (to == PORT).then_some(payload)
 }

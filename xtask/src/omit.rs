@@ -65,7 +65,7 @@ pub fn run(options: &Options) -> Result<bool> {
         }
         let mut missed = false;
         for (package, test) in TESTS {
-            let failures = failures(program, package, test)?;
+            let failures = failures(program, package, test, options.all)?;
             for failure in &failures {
                 println!("{program:<16} {test:<22} {failure}");
             }
@@ -82,11 +82,14 @@ pub fn run(options: &Options) -> Result<bool> {
     Ok(all_missed)
 }
 
-/// Run one test program without `omitted`: its failing rows, or tests where it has none.
-fn failures(omitted: &str, package: &str, test: &str) -> Result<Vec<String>> {
+/// Run one test program without `omitted`: its failing rows (or the first), or tests where it has none.
+fn failures(omitted: &str, package: &str, test: &str, all: bool) -> Result<Vec<String>> {
     let mut command = Command::new(cargo());
     command.args(["test", "--locked", "--quiet", "--package", package, "--test", test, "--"]);
     command.args(["--test-threads=1", "--nocapture"]).env("SOCKMON_TEST_OMIT", omitted).stdin(Stdio::null());
+    if !all {
+        command.env("RAVELIN_FIRST_FAILURE", "1");
+    }
     let output = command.output().with_context(|| format!("cannot run the tests of {package}"))?;
     if output.status.success() {
         return Ok(Vec::new());
