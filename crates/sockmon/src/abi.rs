@@ -6,7 +6,7 @@
 use wire::AppId;
 
 /// Raised whenever a pinned map of an older daemon would be misread.
-pub const ABI: u32 = 3;
+pub const ABI: u32 = 4;
 
 /// Bits of the mark (docs/design/0002).
 pub mod mark {
@@ -44,6 +44,8 @@ pub const UNTRUSTED: u8 = 2;
 pub const PROTECTED: u8 = 3;
 pub const MANDATORY: u8 = 1;
 pub const OPTIONAL: u8 = 2;
+pub const ACCEPT_ONLY: u8 = 3;
+pub const NEVER: u8 = 4;
 pub const BYPASS_OUT: u32 = 1;
 pub const BYPASS_IN: u32 = 2;
 pub const ORDER_TO: u8 = 1;
@@ -129,7 +131,8 @@ contract! {
         remote_last: u16,
         services: u8,
         level: u8,
-        zero: u16,
+        protocol: u8,
+        zero: u8,
     }
     struct Protection {
         count: u32,
