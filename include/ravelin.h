@@ -45,6 +45,7 @@
 #define RAVELIN_LEVEL_NONE 0u
 #define RAVELIN_LEVEL_MANDATORY 1u
 #define RAVELIN_LEVEL_OPTIONAL 2u
+#define RAVELIN_LEVEL_ACCEPT_ONLY 3u
 
 struct ravelin_state {
 	uint32_t version;     /* RAVELIN_STATE_VERSION; a later version is longer and begins with the same fields */

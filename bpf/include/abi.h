@@ -62,6 +62,8 @@
 /* rvl_item.level */
 #define RVL_MANDATORY 1
 #define RVL_OPTIONAL 2
+#define RVL_ACCEPT_ONLY 3
+#define RVL_NEVER 4 /* clear, without services */
 
 /* value of `order` */
 #define RVL_ORDER_TO 1   /* the program's policy is at least as strict as the socket's: re-stamp */
@@ -185,7 +187,8 @@ struct rvl_item {
 	__u16 remote_last;
 	__u8 services; /* 1 authenticated, 2 encrypted */
 	__u8 level;
-	__u16 zero;
+	__u8 protocol; /* 0: every one; both ICMPs are 1 */
+	__u8 zero;
 };
 
 struct rvl_protection {

@@ -11,7 +11,8 @@
 
 static __always_inline bool has_ports(__u32 protocol)
 {
-	return protocol == IPPROTO_TCP || protocol == IPPROTO_UDP || protocol == IPPROTO_UDPLITE;
+	return protocol == IPPROTO_TCP || protocol == IPPROTO_UDP || protocol == IPPROTO_UDPLITE ||
+	       protocol == IPPROTO_SCTP || protocol == IPPROTO_DCCP;
 }
 
 #include "announce.h"
@@ -176,7 +177,7 @@ static __always_inline int towards(struct bpf_sock_addr *ctx, const struct addre
 	if (app <= 0)
 		return app == 0 ? ALLOW : REFUSE;
 	a.app = app;
-	d = decide(cfg, app, peer, local, a.port);
+	d = decide(cfg, app, peer, a.protocol, local, a.port);
 	if (d.action == ACTION_UNTRUSTED) {
 		refuse(hook == RVL_HOOK_CONNECT ? RVL_C_CONNECT_UNTRUSTED : RVL_C_SENDMSG_UNTRUSTED, &a);
 		return REFUSE;
@@ -426,11 +427,13 @@ static __always_inline int prove(struct __sk_buff *skb, const struct rvl_config 
 
 	if (!parse(skb, 0, &h))
 		return dropped(RVL_C_INGRESS_MALFORMED);
-	d = demand(decide(cfg, app, &h.source, h.destination_port, h.source_port), stamp->required);
+	d = demand(decide(cfg, app, &h.source, h.protocol, h.destination_port, h.source_port), stamp->required);
 	switch (d.action) {
 	case ACTION_BYPASS:
 		/* The answer would leave in clear. */
 		return proven ? dropped(RVL_C_INGRESS_UNEXPECTED_PROOF) : ALLOW;
+	case ACTION_NEVER:
+		return ALLOW;
 	case ACTION_UNTRUSTED:
 		return dropped(RVL_C_INGRESS_UNTRUSTED);
 	case ACTION_NO_ITEM:
@@ -443,7 +446,7 @@ static __always_inline int prove(struct __sk_buff *skb, const struct rvl_config 
 			stamp->in_force = 0;
 			return ALLOW;
 		}
-		return dropped(d.level == RVL_OPTIONAL ? RVL_C_INGRESS_STICKY : RVL_C_INGRESS_NO_PROOF);
+		return dropped(d.level == RVL_MANDATORY ? RVL_C_INGRESS_NO_PROOF : RVL_C_INGRESS_STICKY);
 	}
 	services = services_of(mark);
 	if ((services & d.services) != d.services)

@@ -156,7 +156,7 @@ static __always_inline bool quotes_protected(struct __sk_buff *skb, const struct
 	if (full)
 		stamp = bpf_sk_storage_get(&sockets, full, 0, 0);
 	if (stamp) {
-		d = decide(cfg, stamp->app, &q->destination, q->source_port, q->destination_port);
+		d = decide(cfg, stamp->app, &q->destination, q->protocol, q->source_port, q->destination_port);
 		d = demand(d, stamp->required);
 		refuse_it = refuses_clear(&d, &q->destination);
 	}

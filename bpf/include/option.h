@@ -54,7 +54,7 @@ static __always_inline struct decision decide_for(const struct rvl_config *cfg, 
 {
 	__u32 local = sk->src_port ? sk->src_port : PORT_UNBOUND;
 
-	return decide(cfg, app, peer, has_ports(sk->protocol) ? local : 0,
+	return decide(cfg, app, peer, sk->protocol, has_ports(sk->protocol) ? local : 0,
 		      has_ports(sk->protocol) ? bpf_ntohs(sk->dst_port) : 0);
 }
 

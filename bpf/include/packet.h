@@ -18,6 +18,8 @@
 #define IPPROTO_AH 51
 #define IPPROTO_ICMPV6 58
 #define IPPROTO_DSTOPTS 60
+#define IPPROTO_DCCP 33
+#define IPPROTO_SCTP 132
 #define IPPROTO_UDPLITE 136
 #define IP_EXTENSIONS 8
 
@@ -196,7 +198,8 @@ __noinline int parse(struct __sk_buff *skb, __u32 at, struct headers *h)
 	}
 	if (h->later_fragment)
 		return 1;
-	if (h->protocol == IPPROTO_TCP || h->protocol == IPPROTO_UDP || h->protocol == IPPROTO_UDPLITE) {
+	if (h->protocol == IPPROTO_TCP || h->protocol == IPPROTO_UDP || h->protocol == IPPROTO_UDPLITE ||
+	    h->protocol == IPPROTO_SCTP || h->protocol == IPPROTO_DCCP) {
 		if (!load(skb, h->transport, ports, sizeof(ports)))
 			return 0;
 		h->source_port = bpf_ntohs(ports[0]);

@@ -18,6 +18,7 @@ enum action {
 	ACTION_UNTRUSTED,
 	ACTION_NO_ITEM,
 	ACTION_PROTECT,
+	ACTION_NEVER, /* clear by an item: what comes protected is accepted all the same */
 };
 
 struct decision {
@@ -47,9 +48,17 @@ static __always_inline enum class class_of(const struct rvl_config *cfg, __u16 a
 
 /* Port 0 as `local`: not bound yet, any local range may still match. */
 #define PORT_UNBOUND 0x10000
+/* A raw socket whose packets bring their own headers: any protocol may still match. */
+#define PROTOCOL_UNKNOWN 255
+
+/* Both ICMPs are one to policy. */
+static __always_inline __u8 canonical(__u8 protocol)
+{
+	return protocol == IPPROTO_ICMPV6 ? IPPROTO_ICMP : protocol;
+}
 
 static __always_inline struct decision decide(const struct rvl_config *cfg, __u16 app, const struct address *peer,
-					      __u32 local, __u16 remote)
+					      __u8 protocol, __u32 local, __u16 remote)
 {
 	struct decision out = { ACTION_BYPASS, 0, 0 };
 	struct rvl_network *network = network_of(cfg, app, peer);
@@ -71,11 +80,13 @@ static __always_inline struct decision decide(const struct rvl_config *cfg, __u1
 
 		if (i >= protection->count)
 			break;
+		if (item->protocol && protocol != PROTOCOL_UNKNOWN && item->protocol != canonical(protocol))
+			continue;
 		if (remote < item->remote_first || remote > item->remote_last)
 			continue;
 		if (local != PORT_UNBOUND && (local < item->local_first || local > item->local_last))
 			continue;
-		out.action = ACTION_PROTECT;
+		out.action = item->level == RVL_NEVER ? ACTION_NEVER : ACTION_PROTECT;
 		out.services = item->services;
 		out.level = item->level;
 		break;
@@ -86,7 +97,7 @@ static __always_inline struct decision decide(const struct rvl_config *cfg, __u1
 /* What is demanded where the socket asked for services of its own: both, and not optionally. What is refused stays so. */
 static __always_inline struct decision demand(struct decision d, __u8 required)
 {
-	if (!required || (d.action != ACTION_BYPASS && d.action != ACTION_PROTECT))
+	if (!required || d.action == ACTION_UNTRUSTED || d.action == ACTION_NO_ITEM)
 		return d;
 	d.action = ACTION_PROTECT;
 	d.services |= required;
@@ -104,12 +115,12 @@ static __always_inline bool has_live_sa(const struct address *peer)
 	return bpf_map_lookup_elem(&live_sa, &key) != 0;
 }
 
-/* Whether a clear packet must not be taken from the peer: protection is mandatory, or optional and working. */
+/* Whether a clear packet must not be taken from the peer: protection is mandatory, or not and working. */
 static __always_inline bool refuses_clear(const struct decision *d, const struct address *peer)
 {
-	if (d->action == ACTION_BYPASS)
+	if (d->action == ACTION_BYPASS || d->action == ACTION_NEVER)
 		return false;
-	return d->action != ACTION_PROTECT || d->level != RVL_OPTIONAL || has_live_sa(peer);
+	return d->action != ACTION_PROTECT || d->level == RVL_MANDATORY || has_live_sa(peer);
 }
 
 #endif

@@ -47,7 +47,10 @@ pub struct Acquire {
     pub app: Option<String>,
     /// What the policy demands: `authenticated` or `encrypted`.
     pub need: String,
-    /// Whether packets wait; otherwise they pass in clear meanwhile.
+    /// The suite that the policy demands.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suite: Option<String>,
+    /// Whether packets wait; otherwise they pass in clear meanwhile, or end, as the policy says.
     pub held: bool,
     /// The packet's protocol number.
     pub protocol: u8,

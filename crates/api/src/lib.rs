@@ -41,7 +41,7 @@ pub use explain::{
     SocketExplained, Verdict,
 };
 pub use keymat::Keymat;
-pub use policy::{Finding, PolicyCheck, PolicyReload, PolicyState, RefusedBlock};
+pub use policy::{Finding, PolicyCheck, PolicyReload, PolicyState, PolicyTests, RefusedBlock};
 pub use replay::{ReplayDirection, ReplayLine, ReplaySummary, ReplayVerdict};
 pub use sa::{
     Direction, Mode, PmtuInfo, SaAdd, SaAdded, SaCounters, SaDeleted, SaInfo, SaList, SelectorInfo,

@@ -67,6 +67,20 @@ pub struct PolicyCheck {
     pub applications: Vec<String>,
     /// What was found, in the order of the file.
     pub findings: Vec<Finding>,
+    /// How the file's own tests came out; `None`: it has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tests: Option<PolicyTests>,
+}
+
+/// How the tests of a policy came out, by their lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PolicyTests {
+    /// Came true.
+    pub passed: usize,
+    /// Did not, or cannot be read.
+    pub failed: usize,
+    /// Not asked: about a program whose block has errors.
+    pub skipped: usize,
 }
 
 /// One finding in a policy.

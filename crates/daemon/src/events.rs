@@ -92,6 +92,7 @@ impl Plane {
                     "authenticated"
                 }
                 .to_owned(),
+                suite: asked.suite.map(|suite| suite.to_string()),
                 held: asked.held,
                 protocol: asked.flow.protocol,
                 local: asked.flow.local,

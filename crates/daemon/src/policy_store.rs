@@ -22,8 +22,10 @@ pub const STANDARD_DIRECTORIES: [&str; 6] =
 /// The file in the instance's run directory that keeps the applications' numbers.
 const NUMBERS: &str = "applications.json";
 
+mod host;
 mod renamed;
 
+pub use host::HostFiles;
 pub use renamed::{Renamed, moved_paths, paths};
 
 /// A policy that was read, not yet in force.
@@ -125,10 +127,19 @@ impl PolicyStore {
     /// Read and compile the file; nothing in force changes. [`Candidate::follow`] comes next, before it is put in force.
     ///
     /// # Errors
-    /// If the file cannot be read.
+    /// If the file cannot be read, if its own tests speak against it, or if it says what nothing enforces yet.
     pub fn read(&self) -> Result<Candidate, Unreadable> {
-        let octets = fs::read(&self.file).map_err(|source| Unreadable { path: self.file.clone(), source })?;
-        Ok(self.candidate(&policy::parse_bytes(&self.file.display().to_string(), &octets)))
+        let unreadable = |source| Unreadable { path: self.file.clone(), source };
+        let octets = fs::read(&self.file).map_err(unreadable)?;
+        let name = self.file.display().to_string();
+        let parsed = policy::parse_bytes_for(&name, &octets, &HostFiles::here());
+        if parsed.tests_failed() {
+            let text = format!("its tests fail, so nothing of it is loaded\n{}", parsed.render(false));
+            return Err(unreadable(io::Error::other(text)));
+        }
+        let candidate = self.candidate(&parsed);
+        enforceable(&candidate.compiled).map_err(|text| unreadable(io::Error::other(text)))?;
+        Ok(candidate)
     }
 
     fn candidate(&self, parsed: &Parsed) -> Candidate {
@@ -144,6 +155,7 @@ impl PolicyStore {
             refused.push(RefusedBlock { application, kept_last_good: id.is_some(), at });
         }
         compiled.rules.sort_by_key(|rule| rule.id);
+        compiled.find_subjects();
         let count = |severity| parsed.diagnostics.iter().filter(|d| d.severity == severity).count();
         Candidate {
             errors: count(policy::Severity::Error),
@@ -269,6 +281,18 @@ impl PolicyStore {
     /// The place of a rule.
     pub fn rule(&self, id: RuleId) -> Option<Position> {
         rule_position(&self.compiled, id)
+    }
+}
+
+/// Whether the kernel half can tell the subjects of this policy apart: a promise that nobody keeps is not made.
+fn enforceable(compiled: &Compiled) -> Result<(), String> {
+    match compiled.applications.iter().find(|app| !app.selector.is_plain()) {
+        None => Ok(()),
+        Some(app) => Err(format!(
+            "line {}: nothing enforces the subject `{}` yet: processes are told apart by their executable alone; name \
+             programs by name or path",
+            app.line, app.name
+        )),
     }
 }
 

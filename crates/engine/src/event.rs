@@ -5,6 +5,7 @@
 use std::collections::VecDeque;
 use std::net::IpAddr;
 
+use crypto::SuiteId;
 use sadb::rules::Template;
 use sadb::sa::LifeState;
 use sadb::{Direction, Selectors, Spi, TrafficSelector};
@@ -92,6 +93,8 @@ pub struct Acquire {
     pub flow: Flow,
     /// What the policy demands.
     pub services: Services,
+    /// The suite that the policy demands.
+    pub suite: Option<SuiteId>,
     /// The rule that demands it; with [`crate::SPD_RULE`], one of the SPD.
     pub rule: u32,
     /// Whether packets wait for the answer; otherwise they pass in clear meanwhile (*optional*).

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use sadb::PacketKey;
 use sadb::rules::RuleKey;
+use sadb::spd::{Failure, Negotiating, Terms};
 use wire::stage::Inner;
 use wire::{AcquireId, AppId, DropReason, Flow, Packet, Services, Time};
 
@@ -40,13 +41,14 @@ pub(crate) struct Key {
     pub local: IpAddr,
     pub remote: IpAddr,
     pub services: Services,
+    terms: Terms,
     /// The rule of the SPD that asks, and the values that it populates from the packet.
     rule: Option<(RuleKey, PacketKey)>,
 }
 
 impl Key {
-    pub(crate) fn new(app: AppId, flow: &Flow, services: Services) -> Key {
-        Key { app, local: flow.local, remote: flow.remote, services, rule: None }
+    pub(crate) fn new(app: AppId, flow: &Flow, services: Services, terms: &Terms) -> Key {
+        Key { app, local: flow.local, remote: flow.remote, services, terms: *terms, rule: None }
     }
 
     /// Of packets for which a rule asks.
@@ -57,13 +59,32 @@ impl Key {
     pub(crate) fn is_ruled(&self) -> bool {
         self.rule.is_some()
     }
+
+    /// Whether packets fare otherwise once it has failed than while it was asked, so that the failure must be remembered.
+    fn changes_on_failure(&self) -> bool {
+        matches!(
+            (self.terms.negotiating, self.terms.failure),
+            (Negotiating::Pass, Failure::Drop) | (Negotiating::Hold | Negotiating::Drop, Failure::Pass)
+        )
+    }
 }
 
 struct Pending {
     id: AcquireId,
     key: Key,
     asked: Time,
+    /// There was no answer, or a bad one; nothing waits here then.
+    failed: bool,
     packets: VecDeque<Packet<Inner>>,
+}
+
+impl Pending {
+    /// There will be no association: nothing waits for it any more.
+    fn fail(&mut self, out: &mut Vec<(Packet<Inner>, Failure)>) {
+        self.failed = self.key.changes_on_failure();
+        let failure = self.key.terms.failure;
+        out.extend(self.packets.drain(..).map(|packet| (packet, failure)));
+    }
 }
 
 /// The packets that wait.
@@ -81,6 +102,8 @@ pub(crate) struct Holds {
 pub(crate) struct Asked {
     pub id: AcquireId,
     pub new: bool,
+    /// The acquire before this one, for the same, had no good end.
+    pub failed: bool,
 }
 
 impl Holds {
@@ -93,16 +116,22 @@ impl Holds {
     /// # Errors
     /// [`DropReason::HoldFull`] if there are too many.
     pub(crate) fn ask(&mut self, key: Key, now: Time) -> Result<Asked, DropReason> {
-        if let Some(pending) = self.pending.iter().find(|pending| pending.key == key) {
-            return Ok(Asked { id: pending.id, new: false });
+        let next = AcquireId(self.next.wrapping_add(1).max(1));
+        if let Some(pending) = self.pending.iter_mut().find(|pending| pending.key == key) {
+            let again = pending.failed && now.since(pending.asked) >= self.limits.age;
+            if again {
+                (pending.id, pending.asked) = (next, now);
+                self.next = next.0;
+            }
+            return Ok(Asked { id: pending.id, new: again, failed: pending.failed });
         }
         if self.pending.len() >= self.limits.acquires {
-            return Err(DropReason::HoldFull);
+            let stale = self.pending.iter().position(|pending| pending.failed);
+            self.pending.remove(stale.ok_or(DropReason::HoldFull)?);
         }
-        self.next = self.next.wrapping_add(1).max(1);
-        let id = AcquireId(self.next);
-        self.pending.push(Pending { id, key, asked: now, packets: VecDeque::new() });
-        Ok(Asked { id, new: true })
+        self.next = next.0;
+        self.pending.push(Pending { id: next, key, asked: now, failed: false, packets: VecDeque::new() });
+        Ok(Asked { id: next, new: true, failed: false })
     }
 
     /// Let a packet wait behind this acquire; given back if there is no room.
@@ -143,26 +172,41 @@ impl Holds {
         out
     }
 
-    /// Give up an acquire: its packets come back.
-    pub(crate) fn refuse(&mut self, id: AcquireId) -> VecDeque<Packet<Inner>> {
+    /// Give up an acquire: its packets come back, with what is to become of them.
+    pub(crate) fn refuse(&mut self, id: AcquireId) -> Vec<(Packet<Inner>, Failure)> {
         let Some(at) = self.pending.iter().position(|pending| pending.id == id) else {
-            return VecDeque::new();
+            return Vec::new();
         };
-        let pending = self.pending.remove(at);
-        self.packets -= pending.packets.len();
-        pending.packets
+        let mut out = Vec::new();
+        self.pending[at].fail(&mut out);
+        if !self.pending[at].failed {
+            self.pending.remove(at);
+        }
+        self.packets -= out.len();
+        out
     }
 
-    /// Packets that waited too long. An acquire that nothing waits for any more is forgotten when it is as old, so that the
-    /// next packet asks again.
-    pub(crate) fn expire(&mut self, now: Time) -> Vec<Packet<Inner>> {
+    /// Packets that waited too long, with what is to become of them. An acquire that nothing waits for any more is forgotten
+    /// when it is as old, so that the next packet asks again; a failure that matters, when no packet has asked for as long
+    /// again.
+    pub(crate) fn expire(&mut self, now: Time) -> Vec<(Packet<Inner>, Failure)> {
         let age = self.limits.age;
         let mut out = Vec::new();
         self.pending.retain_mut(|pending| {
-            while pending.packets.front().is_some_and(|packet| now.since(packet.meta.received) >= age) {
-                out.extend(pending.packets.pop_front());
+            let first = pending.packets.front();
+            let late = first.is_some_and(|packet| now.since(packet.meta.received) >= age);
+            let old = now.since(pending.asked);
+            if pending.key.changes_on_failure() {
+                if late || (!pending.failed && pending.packets.is_empty() && old >= age) {
+                    pending.fail(&mut out);
+                }
+                return old < age * 2 || !pending.packets.is_empty();
             }
-            !pending.packets.is_empty() || now.since(pending.asked) < age
+            while pending.packets.front().is_some_and(|packet| now.since(packet.meta.received) >= age) {
+                let failure = pending.key.terms.failure;
+                out.extend(pending.packets.pop_front().map(|packet| (packet, failure)));
+            }
+            !pending.packets.is_empty() || old < age
         });
         self.packets -= out.len();
         out

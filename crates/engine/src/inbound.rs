@@ -366,7 +366,7 @@ fn comply_with(
             let innermost = protection.bundle.first();
             let fits = innermost.is_none_or(|template| template.fits(sa.config(), both));
             let enough =
-                packet.meta.services.satisfies(protection.services) || protection.level == Level::Optional;
+                packet.meta.services.satisfies(protection.services) || protection.level != Level::Mandatory;
             if fits && enough { Ok(()) } else { Err(DropReason::InboundPolicy) }
         }
     }

@@ -18,6 +18,7 @@ mod forwarded;
 mod gather;
 mod pieces;
 mod ruled;
+mod terms;
 mod verbs;
 mod waiting;
 
@@ -35,7 +36,7 @@ use gather::{Gather, Hands};
 use ipsec::{Codec, slot};
 use pieces::{cut, each};
 use sadb::sa::{LifeState, OutboundState};
-use sadb::spd::{Action, Decision, Level, Spd};
+use sadb::spd::{Action, Decision, Level, Spd, Terms, Why};
 use sadb::{Chain, Direction, FlowCache, FlowKey, OutboundSa, OutboundSad, SaIndex, SadError, Spi};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -257,18 +258,18 @@ impl Outbound {
         let Some(route) = self.route(now, meta, flow) else { return Ok(Course::Await) };
         meta.rule = route.decision.rule().0;
         match route.decision.action {
-            Action::Bypass if self.filtered => Err(DropReason::Disagreement),
+            // Whether an item that says `never` matches is not looked at where packets are chosen.
+            Action::Bypass if self.filtered && route.decision.why != Why::Item => {
+                Err(DropReason::Disagreement)
+            }
             Action::Bypass => Ok(Course::Clear),
             Action::Discard => Err(DropReason::PolicyDiscard),
             Action::Protect { services, level } => {
                 meta.services = services;
                 match (route.sa, level) {
                     (Ok(sa), _) => Ok(Course::Protect(sa)),
-                    (Err(DropReason::NoSa), Level::Optional) => {
-                        self.announce(now, meta, flow, false, None);
-                        Ok(Course::Clear)
-                    }
-                    (Err(DropReason::NoSa), Level::Mandatory) if self.holds.is_some() => Ok(Course::Hold),
+                    (Err(DropReason::NoSa), Level::AcceptOnly) => Ok(Course::Clear),
+                    (Err(DropReason::NoSa), _) => self.negotiate(now, meta, flow, route.decision.terms),
                     (Err(reason), _) => Err(reason),
                 }
             }
@@ -340,11 +341,7 @@ impl Outbound {
     fn serve(&self, decision: Decision, app: AppId, flow: &Flow, asked: Services) -> Route {
         let decision = raise(decision, asked);
         let sa = match decision.action {
-            Action::Protect { services, level } => match (self.sad.search(app, flow, services), level) {
-                // Less than what was asked is still better than clear.
-                (Err(DropReason::SaTooWeak), Level::Optional) => self.sad.search(app, flow, Services::NONE),
-                (found, _) => found,
-            },
+            Action::Protect { services, level } => self.serving(app, flow, services, level, &decision.terms),
             Action::Bypass | Action::Discard => Err(DropReason::NoSa),
         };
         Route { decision, sa }
@@ -521,7 +518,8 @@ fn raise(decision: Decision, asked: Services) -> Decision {
         Action::Bypass => asked,
         Action::Protect { services, .. } => services.union(asked),
     };
-    Decision { action: Action::Protect { services, level: Level::Mandatory }, ..decision }
+    let terms = Terms { suite: decision.terms.suite, ..Terms::of(Level::Mandatory) };
+    Decision { action: Action::Protect { services, level: Level::Mandatory }, terms, ..decision }
 }
 
 fn reply(error: Buf, about: &Meta, services: Services) -> Outcome {

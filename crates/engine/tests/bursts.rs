@@ -180,13 +180,7 @@ impl Association {
 
 fn policy_of() -> sadb::spd::AppPolicy {
     use sadb::spd::{AppPolicy, Class, Item, Network, PortRange, RuleId};
-    let item = Item {
-        local: PortRange::ANY,
-        remote: PortRange::ANY,
-        services: Services::ENCRYPTED,
-        level: Level::Mandatory,
-        rule: RuleId(2),
-    };
+    let item = Item::new(PortRange::ANY, PortRange::ANY, Services::ENCRYPTED, Level::Mandatory, RuleId(2));
     AppPolicy::new(
         vec![Network { prefix: Prefix::ANY, class: Class::Protected(0), rule: RuleId(1) }],
         vec![vec![item]],

@@ -20,12 +20,8 @@ fn prefix(text: &str) -> Prefix {
 /// Application 7: port 53 of Bob's network must be protected, port 80 may be, others are refused; one host there
 /// is trusted, one network is untrusted.
 fn spd() -> Spd {
-    let item = |port, level, rule| Item {
-        local: PortRange::ANY,
-        remote: PortRange::one(port),
-        services: Services::ENCRYPTED,
-        level,
-        rule: RuleId(rule),
+    let item = |port, level, rule| {
+        Item::new(PortRange::ANY, PortRange::one(port), Services::ENCRYPTED, level, RuleId(rule))
     };
     let network = |text, class, rule| Network { prefix: prefix(text), class, rule: RuleId(rule) };
     let mut spd = Spd::new(1);

@@ -1,10 +1,26 @@
 //! The syntax tree: what the file says, with the place of everything it says.
 
+mod item;
+mod subject;
+
 use std::net::IpAddr;
 
-use sadb::spd::{Level, PortRange};
-
 pub use crate::lexer::Span;
+pub use item::{
+    Demand, Item, Service, failure_word, level_word, negotiating_word, port_text, ports_text, protocol_text,
+    same_level,
+};
+pub use subject::{Executable, Group, Program, Subject, User, Users};
+
+/// Which language a file is in (`syntax 2005;` as its first statement).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Syntax {
+    /// That of paper 000, and nothing else.
+    Paper,
+    /// With everything that docs/design/0010 adds.
+    #[default]
+    Extended,
+}
 
 /// A name and its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,20 +31,40 @@ pub struct Name {
     pub span: Span,
 }
 
-/// `application NAME, NAME { ... }`.
+/// `application SUBJECT, SUBJECT { ... }`, or `default { ... }`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Block {
-    /// Every name or path of the list.
-    pub names: Vec<Name>,
-    /// From `application` to the last name.
+    /// Whom it speaks for: every subject of the list.
+    pub subjects: Vec<Subject>,
+    /// What they are on this host, one for each; filled in by the checks.
+    pub selectors: Vec<crate::Selector>,
+    /// From `application` to the last subject.
     pub header: Span,
     /// Network settings, in the order of the file.
     pub networks: Vec<Network>,
-    /// Protection settings, in the order of the file.
+    /// Protection settings, in the order of the file; behind them those of the top of the file that its networks name.
     pub protections: Vec<Protection>,
 }
 
-/// `network RANGE TYPE;` (paper 000 section 3.3.1).
+impl Block {
+    /// Its header on one line.
+    pub fn header_text(&self) -> String {
+        match &self.subjects[..] {
+            [one] if one.is_default() => "default".into(),
+            list => {
+                let list: Vec<String> = list.iter().map(Subject::text).collect();
+                format!("application {}", list.join(", "))
+            }
+        }
+    }
+
+    /// What its subjects are called, for messages.
+    pub fn names_text(&self) -> String {
+        self.subjects.iter().map(Subject::name).collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// `network RANGE TYPE;` (paper 000 section 3.3.1). A list of ranges is a setting for each.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Network {
     /// The peers.
@@ -68,76 +104,55 @@ pub enum NetworkKind {
 /// `protection NAME { ... }` (paper 000 section 3.3.2).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Protection {
-    /// Its name, known inside the block only.
+    /// Its name, known inside the block only, or at the top of the file in every block.
     pub name: Name,
     /// In the order of the file: the first that matches decides.
     pub items: Vec<Item>,
     /// The whole setting.
     pub span: Span,
+    /// It stands at the top of the file.
+    pub shared: bool,
 }
 
-/// `localport=P remoteport=P TYPE LEVEL;`
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Item {
-    /// This host's ports.
-    pub local: PortRange,
-    /// The peer's ports.
-    pub remote: PortRange,
-    /// What is demanded.
-    pub service: Service,
-    /// How strictly.
-    pub level: Level,
-    /// The whole item.
+/// `test "NAME" { ... }`: what flows must get.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Test {
+    /// What it is about.
+    pub name: Name,
+    /// Its lines.
+    pub expectations: Vec<Expectation>,
+}
+
+/// One line of a test: a program, a flow, and what it must get.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Expectation {
+    /// The program, and where it runs.
+    pub process: crate::Process,
+    /// The user as written, if by name.
+    pub user: Option<Name>,
+    /// The peer.
+    pub target: crate::Target,
+    /// This host's port; zero: not said.
+    pub local_port: u16,
+    /// What it must get.
+    pub wants: Wants,
+    /// The whole line.
     pub span: Span,
+    /// What it must get, as written.
+    pub wants_span: Span,
 }
 
-/// What an item demands.
+/// What a flow must get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Service {
-    /// Confidentiality, and with it authentication.
-    Encryption,
-    /// Authentication and integrity.
-    Authentication,
-}
-
-impl Service {
-    /// The word of the language.
-    pub fn word(self) -> &'static str {
-        match self {
-            Service::Encryption => "encryption",
-            Service::Authentication => "authentication",
-        }
-    }
-}
-
-/// The word of the language.
-pub fn level_word(level: Level) -> &'static str {
-    match level {
-        Level::Mandatory => "mandatory",
-        Level::Optional => "optional",
-    }
-}
-
-/// Ports as the language writes them.
-pub fn port_text(ports: PortRange) -> String {
-    match ports {
-        PortRange::ANY => "any".into(),
-        PortRange { first, last } if first == last => first.to_string(),
-        PortRange { first, last } => format!("{first}-{last}"),
-    }
-}
-
-impl Item {
-    /// The item on one line.
-    pub fn text(&self) -> String {
-        format!(
-            "localport={} remoteport={} {} {};",
-            port_text(self.local),
-            port_text(self.remote),
-            self.service.word(),
-            level_word(self.level)
-        )
-    }
+pub enum Wants {
+    /// Clear, by its network or because nothing speaks for it.
+    Trusted,
+    /// Refused.
+    Untrusted,
+    /// Clear, by an item.
+    Never,
+    /// Protected.
+    Protect(Service, sadb::spd::Level),
 }
 
 impl std::fmt::Display for AddressRange {
@@ -175,5 +190,10 @@ pub fn quoted(name: &str) -> String {
     if !name.is_empty() && name.chars().all(plain) && !name.starts_with("//") && !name.ends_with('/') {
         return name.into();
     }
+    always_quoted(name)
+}
+
+/// The name in quotes.
+pub(crate) fn always_quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('\\', "\\\\").replace('"', "\\\""))
 }

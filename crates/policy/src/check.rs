@@ -1,16 +1,19 @@
 //! What the grammar cannot see: names, references, overlaps. Errors take their block out of the policy, warnings and
 //! notes do not.
 
+mod items;
+mod subjects;
+
 use std::collections::{HashMap, HashSet};
 
-use sadb::spd::PortRange;
-
-use crate::ast::{AddressRange, Block, Name, Network, NetworkKind, Protection};
+use crate::ast::{AddressRange, Block, Name, Network, NetworkKind, Protection, Subject};
 use crate::diagnostic::{Code, Diagnostic, Sink, show};
-use crate::parser::{Broken, Candidate};
-use crate::ports::{Rectangle, examine};
+use crate::host::Host;
+use crate::parser::{Broken, Candidate, Shared};
 use crate::prefixes::{self, Nesting, Piece, nesting};
-use crate::{MAX_APPLICATIONS, MAX_ITEMS, MAX_NETWORKS, suggest};
+use crate::{MAX_NETWORKS, suggest};
+use items::items;
+use subjects::Across;
 
 /// The most network entries all applications together may come to: names times prefixes.
 const MAX_ENTRIES: usize = 1 << 20;
@@ -18,8 +21,14 @@ const MAX_ENTRIES: usize = 1 << 20;
 /// The most networks and items of one block: a rule's number has 16 bits for its place.
 const MAX_RULES: usize = 65_535;
 
-/// Check every block alone and all together; divide them into sound and broken.
-pub(crate) fn policy(candidates: Vec<Candidate>, sink: &mut Sink) -> (Vec<Block>, Vec<Broken>) {
+/// Check every block alone and all together; divide them into sound and broken. Behind them the protections for every block
+/// that are sound.
+pub(crate) fn policy(
+    candidates: Vec<Candidate>,
+    shared: Vec<Shared>,
+    sink: &mut Sink,
+    host: &dyn Host,
+) -> (Vec<Block>, Vec<Broken>, Vec<Protection>) {
     if candidates.is_empty() {
         sink.push(
             Diagnostic::new(Code::EmptyPolicy, Default::default(), "the policy names no application")
@@ -27,113 +36,74 @@ pub(crate) fn policy(candidates: Vec<Candidate>, sink: &mut Sink) -> (Vec<Block>
                 .help("write `application NAME { ... }` for each program to protect"),
         );
     }
-    let mut across = Across::default();
+    let shared = top(shared, &candidates, sink);
+    let mut across = Across::new(host);
     let (mut blocks, mut broken) = (Vec::new(), Vec::new());
     for candidate in candidates {
         let mut block = candidate.block;
-        let mut names = block.names.clone();
-        names.retain(|name| !name.text.is_empty());
+        let mut subjects = block.subjects.clone();
+        subjects.retain(|subject| !subject.name().is_empty());
         let mut sound = !candidate.broken;
-        sound &= across.names(&mut block.names, sink);
-        sound &= self::block(&block, sink, sound, &mut across);
+        sound &= across.subjects(&mut block.subjects, &mut block.selectors, sink);
+        sound &= self::block(&mut block, &shared, sink, sound, &mut across);
         if sound {
             blocks.push(block);
         } else {
-            broken.push(Broken { names });
+            let is_plain = subjects.iter().all(Subject::is_plain);
+            let names = subjects.iter().map(|s| Name { text: s.name(), span: s.span }).collect();
+            broken.push(Broken { names, is_plain });
         }
     }
     across.paths(sink);
-    (blocks, broken)
+    (blocks, broken, shared.into_iter().filter(|s| !s.broken).map(|s| s.protection).collect())
 }
 
-/// What is known of the blocks before.
-#[derive(Default)]
-struct Across {
-    seen: HashMap<String, Name>,
-    order: Vec<(usize, Name)>,
-    block: usize,
-    entries: usize,
+/// The protections for every block: each is checked once, and those with errors are marked.
+fn top(mut shared: Vec<Shared>, candidates: &[Candidate], sink: &mut Sink) -> Vec<Shared> {
+    let networks = candidates.iter().flat_map(|c| &c.block.networks);
+    let used: HashSet<&str> = networks.filter_map(protection_of).map(|name| name.text.as_str()).collect();
+    let mut first: HashMap<String, Name> = HashMap::new();
+    shared.retain_mut(|own| {
+        let name = &own.protection.name;
+        if let Some(first) = first.get(&name.text) {
+            twice(name, first, "at the top of the file", sink);
+            return false;
+        }
+        first.insert(name.text.clone(), name.clone());
+        own.broken |= !items(&own.protection, sink, !own.broken, used.contains(name.text.as_str()));
+        true
+    });
+    shared
 }
 
-impl Across {
-    /// Names may not repeat: within a list once is enough, in a second block it is an error.
-    fn names(&mut self, names: &mut Vec<Name>, sink: &mut Sink) -> bool {
-        let mut sound = true;
-        let mut own = HashSet::new();
-        self.block += 1;
-        names.retain(|name| {
-            let fresh = own.insert(name.text.clone());
-            if !fresh {
-                sink.push(
-                    Diagnostic::new(
-                        Code::RepeatedName,
-                        name.span,
-                        format!("application `{}` is already in this list", show(&name.text)),
-                    )
-                    .label("again")
-                    .help("remove the second one"),
-                );
-            }
-            fresh
-        });
-        for name in names.iter() {
-            if let Some(first) = self.seen.get(&name.text) {
-                sink.push(
-                    Diagnostic::new(
-                        Code::DuplicateApplication,
-                        name.span,
-                        format!("application `{}` has a block already", show(&name.text)),
-                    )
-                    .label("this block is left out")
-                    .related(first.span, "the first block, which stays")
-                    .help("merge the two blocks, or remove one"),
-                );
-                sound = false;
-                continue;
-            }
-            if self.seen.len() == MAX_APPLICATIONS {
-                sink.push(
-                    Diagnostic::new(
-                        Code::TooManyApplications,
-                        name.span,
-                        format!("more than {MAX_APPLICATIONS} applications"),
-                    )
-                    .label("this block is left out")
-                    .help("let one bare name stand for the executables of that name"),
-                );
-                return false;
-            }
-            self.seen.insert(name.text.clone(), name.clone());
-            self.order.push((self.block, name.clone()));
-        }
-        sound
+/// The protection that a network names.
+fn protection_of(network: &Network) -> Option<&Name> {
+    match &network.kind {
+        NetworkKind::Protected(name) => Some(name),
+        _ => None,
     }
+}
 
-    /// `/usr/bin/ssh` in one block and `ssh` in another: both name one program.
-    fn paths(&self, sink: &mut Sink) {
-        let block_of: HashMap<&str, usize> = self.order.iter().map(|(b, n)| (n.text.as_str(), *b)).collect();
-        for (block, path) in &self.order {
-            let Some((_, file)) = path.text.rsplit_once('/') else { continue };
-            let (Some(other), Some(bare)) = (block_of.get(file), self.seen.get(file)) else { continue };
-            if other != block {
-                sink.push(
-                    Diagnostic::new(
-                        Code::NameAndPath,
-                        path.span,
-                        format!("`{}` is also meant by the bare name `{}`", show(&path.text), show(file)),
-                    )
-                    .label("this block decides for that executable")
-                    .related(bare.span, "this block decides for the others of that name")
-                    .help("nothing to do if that is meant; else put both names in one list"),
-                );
-            }
-        }
-    }
+fn twice(second: &Name, first: &Name, place: &str, sink: &mut Sink) {
+    let message = format!("protection `{}` is named twice {place}", show(&second.text));
+    sink.push(
+        Diagnostic::new(Code::DuplicateProtection, second.span, message)
+            .label("the second")
+            .related(first.span, "the first")
+            .help("give one of them another name, or merge their items"),
+    );
 }
 
 /// One block. `sound` so far: else what follows from an earlier error is not reported.
-fn block(block: &Block, sink: &mut Sink, sound: bool, across: &mut Across) -> bool {
-    let mut good = protections(block, sink, sound);
+fn block(
+    block: &mut Block,
+    shared: &[Shared],
+    sink: &mut Sink,
+    sound: bool,
+    across: &mut Across<'_>,
+) -> bool {
+    let mut good = protections(block, shared, sink, sound);
+    let block = &*block;
     let rules = block.networks.len() + block.protections.iter().map(|p| p.items.len()).sum::<usize>();
     if rules > MAX_RULES {
         let message = format!("the block has {rules} networks and items; at most {MAX_RULES} are possible");
@@ -145,7 +115,7 @@ fn block(block: &Block, sink: &mut Sink, sound: bool, across: &mut Across) -> bo
         return false;
     }
     if block.networks.is_empty() && sound {
-        let names = block.names.iter().map(|n| n.text.as_str()).collect::<Vec<_>>().join(", ");
+        let names = block.names_text();
         sink.push(
             Diagnostic::new(
                 Code::EmptyApplication,
@@ -160,45 +130,73 @@ fn block(block: &Block, sink: &mut Sink, sound: bool, across: &mut Across) -> bo
     good
 }
 
-fn protections(block: &Block, sink: &mut Sink, sound: bool) -> bool {
+/// The block's own protections, and behind them those of the top of the file that its networks name.
+fn protections(block: &mut Block, shared: &[Shared], sink: &mut Sink, sound: bool) -> bool {
     let mut good = true;
     let mut defined: HashMap<&str, &Protection> = HashMap::new();
     for protection in &block.protections {
         let name = &protection.name;
         if let Some(first) = defined.get(name.text.as_str()) {
-            sink.push(
-                Diagnostic::new(
-                    Code::DuplicateProtection,
-                    name.span,
-                    format!("protection `{}` is named twice in this block", show(&name.text)),
-                )
-                .label("the second")
-                .related(first.name.span, "the first")
-                .help("give one of them another name, or merge their items"),
-            );
+            twice(name, &first.name, "in this block", sink);
             good = false;
             continue;
         }
         defined.insert(&name.text, protection);
     }
     let mut used = HashSet::new();
-    for network in &block.networks {
-        let NetworkKind::Protected(name) = &network.kind else { continue };
-        used.insert(name.text.as_str());
-        if sound && !defined.contains_key(name.text.as_str()) {
-            undefined(name, block, sink);
-            good = false;
+    let mut borrowed: Vec<&Protection> = Vec::new();
+    for name in block.networks.iter().filter_map(protection_of) {
+        let is_new = used.insert(name.text.as_str());
+        if defined.contains_key(name.text.as_str()) {
+            continue;
+        }
+        match shared.iter().find(|s| s.protection.name.text == name.text) {
+            Some(found) if !found.broken => borrowed.extend(Some(&found.protection).filter(|_| is_new)),
+            Some(found) => {
+                if sound && is_new {
+                    sink.push(
+                        Diagnostic::new(
+                            Code::BrokenProtection,
+                            name.span,
+                            format!("protection `{}` at the top of the file has errors", show(&name.text)),
+                        )
+                        .label("this block is left out")
+                        .related(found.protection.name.span, "the protection")
+                        .help("correct the protection; blocks that do not use it stay"),
+                    );
+                }
+                good = false;
+            }
+            None => {
+                if sound {
+                    undefined(name, block, shared, sink);
+                }
+                good &= !sound;
+            }
         }
     }
     for protection in &block.protections {
-        let used = used.contains(protection.name.text.as_str());
-        good &= items(protection, sink, sound && good, used);
+        let name = &protection.name;
+        let hidden = shared.iter().find(|s| s.protection.name.text == name.text);
+        if let Some(hidden) = hidden.filter(|_| sound) {
+            let message = format!("protection `{}` is this block's own", show(&name.text));
+            sink.push(
+                Diagnostic::new(Code::HidesProtection, name.span, message)
+                    .label("decides here")
+                    .related(hidden.protection.name.span, "decides in blocks without their own")
+                    .help("nothing to do if that is meant; else give it another name"),
+            );
+        }
+        good &= items(protection, sink, sound && good, used.contains(name.text.as_str()));
     }
+    let borrowed: Vec<Protection> = borrowed.into_iter().cloned().collect();
+    block.protections.extend(borrowed);
     good
 }
 
-fn undefined(name: &Name, block: &Block, sink: &mut Sink) {
-    let known = block.protections.iter().map(|p| p.name.text.as_str());
+fn undefined(name: &Name, block: &Block, shared: &[Shared], sink: &mut Sink) {
+    let own = block.protections.iter().map(|p| p.name.text.as_str());
+    let known = own.chain(shared.iter().map(|s| s.protection.name.text.as_str()));
     let help = match suggest::nearest(&name.text, known) {
         Some(near) => format!("did you mean `{}`?", show(near)),
         None => format!("write `protection {} {{ ... }}` in this block", show(&name.text)),
@@ -214,74 +212,11 @@ fn undefined(name: &Name, block: &Block, sink: &mut Sink) {
     );
 }
 
-fn items(protection: &Protection, sink: &mut Sink, sound: bool, used: bool) -> bool {
-    let name = show(&protection.name.text);
-    let at = protection.name.span;
-    if protection.items.is_empty() {
-        if sound {
-            sink.push(
-                Diagnostic::new(Code::EmptyProtection, at, format!("protection `{name}` has no items"))
-                    .label("nothing would pass")
-                    .help("write `localport=any remoteport=any encryption mandatory;`, or use `untrusted`"),
-            );
-        }
-        return false;
-    }
-    if let Some(item) = protection.items.get(MAX_ITEMS) {
-        let count = protection.items.len();
-        let message = format!("protection `{name}` has {count} items; at most {MAX_ITEMS} are possible");
-        sink.push(
-            Diagnostic::new(Code::TooManyItems, item.span, message)
-                .label("the first one too many")
-                .help("merge items with port ranges (`localport=6000-6063`), or divide the networks"),
-        );
-        return false;
-    }
-    if !sound {
-        return true;
-    }
-    if !used {
-        sink.push(
-            Diagnostic::new(Code::UnusedProtection, at, format!("no network uses protection `{name}`"))
-                .label("never used")
-                .help(format!("write `network RANGE protected {name};`, or remove it")),
-        );
-    }
-    let rectangles: Vec<Rectangle> =
-        protection.items.iter().map(|i| Rectangle { local: i.local, remote: i.remote }).collect();
-    let (hidden, open) = examine(&rectangles);
-    for (item, _) in protection.items.iter().zip(hidden).filter(|(_, hidden)| *hidden) {
-        sink.push(
-            Diagnostic::new(Code::ShadowedItem, item.span, "items above it match all that this item matches")
-                .label("never decides: the first match does")
-                .help("move it up, or remove it"),
-        );
-    }
-    if let Some((local, remote)) = open.filter(|_| used) {
-        let message = format!(
-            "the items of protection `{name}` leave ports open, such as local {} to remote {}: such traffic is \
-             refused",
-            port(local),
-            port(remote)
-        );
-        sink.push(
-            Diagnostic::new(Code::PortsNotCovered, at, message)
-                .label("not every port is covered")
-                .help("end it with `localport=any remoteport=any TYPE LEVEL;`, unless refusing is meant"),
-        );
-    }
-    true
-}
-
-fn port(first: u16) -> String {
-    crate::ast::port_text(PortRange::one(first))
-}
-
-fn networks(block: &Block, sink: &mut Sink, sound: bool, across: &mut Across) -> bool {
+fn networks(block: &Block, sink: &mut Sink, sound: bool, across: &mut Across<'_>) -> bool {
     let mut pieces: Vec<Piece> = Vec::new();
     for (owner, network) in block.networks.iter().enumerate() {
         pieces.extend(prefixes::of(&network.range).into_iter().map(|prefix| Piece { prefix, owner }));
-        let all = pieces.len().saturating_mul(block.names.len().max(1)).saturating_add(across.entries);
+        let all = pieces.len().saturating_mul(block.subjects.len().max(1)).saturating_add(across.entries);
         // One entry is kept back for the hole that an IPv6 prefix around IPv4 needs.
         if pieces.len() >= MAX_NETWORKS || all > MAX_ENTRIES {
             let message = match pieces.len() >= MAX_NETWORKS {
@@ -296,7 +231,8 @@ fn networks(block: &Block, sink: &mut Sink, sound: bool, across: &mut Across) ->
             return false;
         }
     }
-    across.entries += pieces.len() * block.names.len();
+    let items: usize = block.protections.iter().filter(|p| p.shared).map(|p| p.items.len()).sum();
+    across.entries += (pieces.len() + items) * block.subjects.len();
     alone(block, sink);
     let wide: Vec<bool> = block.networks.iter().map(|n| matches!(n.range, AddressRange::Range(..))).collect();
     let nesting = nesting(&mut pieces, &wide);
@@ -437,7 +373,7 @@ fn coverage(block: &Block, nesting: &Nesting, sink: &mut Sink) {
         (false, true) => "some IPv4 peers",
         (false, false) => "some peers of both families",
     };
-    let names = block.names.iter().map(|n| n.text.as_str()).collect::<Vec<_>>().join(", ");
+    let names = block.names_text();
     sink.push(
         Diagnostic::new(
             Code::PeersNotCovered,

@@ -4,26 +4,36 @@
 
 use std::collections::HashSet;
 
-use sadb::spd::{Action, AppPolicy, Class, Item, Level, Order};
+use sadb::spd::{
+    Action, AppPolicy, Class, Failure, Item, Level, Negotiating, Order, Terms, is_same_protocol,
+};
 
 use crate::ports;
+use crate::services::has_ports;
 
 /// How `a` and `b` compare. Strictness: discard over everything, everything over bypass; between protections,
-/// `mandatory` over `optional` and encryption (which implies authentication) over authentication, each at least.
+/// `mandatory` over `optional` over `accept-only`, encryption (which implies authentication) over authentication, a suite over any,
+/// and what keeps packets in over what lets them pass in clear, each at least.
 pub fn compare(a: &AppPolicy, b: &AppPolicy) -> Order {
     let (mut a_holds, mut b_holds) = (true, true);
     for (left, right) in pairs(a, b) {
         let left_items = items(a, left);
         let right_items = items(b, right);
         let all = || left_items.iter().chain(right_items);
-        let locals = ports::starts(all().map(|i| i.local));
-        let remotes = ports::starts(all().map(|i| i.remote));
-        for &local in &locals {
-            for &remote in &remotes {
-                let x = action(left, left_items, local, remote);
-                let y = action(right, right_items, local, remote);
-                a_holds &= at_least(x, y);
-                b_holds &= at_least(y, x);
+        for protocol in ports::protocols(all().map(|i| i.protocol)) {
+            let [left_items, right_items] = [left_items, right_items].map(|items| of(items, protocol));
+            let all = || left_items.iter().chain(&right_items);
+            let ported = protocol.is_none_or(has_ports);
+            let one = || vec![0];
+            let locals = if ported { ports::starts(all().map(|i| i.local)) } else { one() };
+            let remotes = if ported { ports::starts(all().map(|i| i.remote)) } else { one() };
+            for &local in &locals {
+                for &remote in &remotes {
+                    let x = action(left, &left_items, local, remote);
+                    let y = action(right, &right_items, local, remote);
+                    a_holds &= at_least(x, y);
+                    b_holds &= at_least(y, x);
+                }
             }
         }
         if !a_holds && !b_holds {
@@ -63,27 +73,55 @@ fn items(policy: &AppPolicy, peer: Peer) -> &[Item] {
     }
 }
 
-fn action(peer: Peer, items: &[Item], local: u16, remote: u16) -> Action {
+/// Those that speak of this protocol; `None`: of one that nobody names.
+fn of(items: &[Item], protocol: Option<u8>) -> Vec<Item> {
+    let speaks = |item: &&Item| match (item.protocol, protocol) {
+        (None, _) => true,
+        (Some(own), Some(number)) => is_same_protocol(own, number),
+        (Some(_), None) => false,
+    };
+    items.iter().filter(speaks).copied().collect()
+}
+
+/// An action, and the terms of one that protects.
+type Demand = (Action, Terms);
+
+fn action(peer: Peer, items: &[Item], local: u16, remote: u16) -> Demand {
+    let terms = Terms::of(Level::Mandatory);
     match peer {
-        Peer::Bypass => Action::Bypass,
-        Peer::Discard => Action::Discard,
+        Peer::Bypass => (Action::Bypass, terms),
+        Peer::Discard => (Action::Discard, terms),
         Peer::Protected(_) => {
             match items.iter().find(|i| i.local.contains(local) && i.remote.contains(remote)) {
-                Some(item) => Action::Protect { services: item.services, level: item.level },
-                None => Action::Discard,
+                Some(item) => (item.action(), item.terms),
+                None => (Action::Discard, terms),
             }
         }
     }
 }
 
-fn at_least(a: Action, b: Action) -> bool {
-    match (a, b) {
+fn at_least(a: Demand, b: Demand) -> bool {
+    match (a.0, b.0) {
         (Action::Discard, _) | (_, Action::Bypass) => true,
         (_, Action::Discard) | (Action::Bypass, _) => false,
         (Action::Protect { services: s, level: l }, Action::Protect { services: t, level: m }) => {
-            s.satisfies(t) && (l == Level::Mandatory || m == Level::Optional)
+            s.satisfies(t) && strictness(l) >= strictness(m) && at_least_terms(&a.1, &b.1)
         }
     }
+}
+
+fn strictness(level: Level) -> u8 {
+    match level {
+        Level::Mandatory => 2,
+        Level::Optional => 1,
+        Level::AcceptOnly => 0,
+    }
+}
+
+fn at_least_terms(a: &Terms, b: &Terms) -> bool {
+    let passes = |terms: &Terms| (terms.negotiating == Negotiating::Pass, terms.failure == Failure::Pass);
+    let (a_passes, b_passes) = (passes(a), passes(b));
+    (b.suite.is_none() || a.suite == b.suite) && a_passes.0 <= b_passes.0 && a_passes.1 <= b_passes.1
 }
 
 /// Every pair of opinions that some peer gets.

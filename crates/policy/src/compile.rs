@@ -5,11 +5,12 @@
 
 use std::collections::{HashMap, HashSet};
 
-use sadb::spd::{AppPolicy, Class, Item, Network, Order, RuleId, Spd};
+use sadb::spd::{AppPolicy, Class, Item, Level, Network, Order, RuleId, Spd, Terms};
 use wire::{AppId, Services};
 
-use crate::ast::{self, Block, NetworkKind, Service, Span};
+use crate::ast::{Block, Demand, NetworkKind, Service, Span};
 use crate::diagnostic::{Lines, Position};
+use crate::subjects::{Executables, Image, Process, Selector, Subjects};
 use crate::{AppTable, Parsed, compare, prefixes};
 
 /// What kind of statement a rule is.
@@ -38,6 +39,7 @@ pub struct RuleSource {
     pub column: usize,
     /// The statement on one line.
     pub text: String,
+    pub(crate) span: Span,
 }
 
 /// One application that has a policy.
@@ -45,8 +47,10 @@ pub struct RuleSource {
 pub struct Application {
     /// Its number.
     pub id: AppId,
-    /// Its name or path as the policy has it.
+    /// What it is called: a program's name or path, or its subject as the policy has it.
     pub name: String,
+    /// Whom it is: which processes.
+    pub selector: Selector,
     /// Line of its name in the block's header, from 1.
     pub line: usize,
     /// Column of its name.
@@ -64,7 +68,10 @@ pub struct Application {
 impl Application {
     /// The executable's path, if the policy names one; else every executable of that file name is meant.
     pub fn path(&self) -> Option<&str> {
-        self.name.starts_with('/').then_some(self.name.as_str())
+        match &self.selector.executables {
+            Executables::Named(Image::Path(path)) => Some(path),
+            _ => None,
+        }
     }
 }
 
@@ -99,6 +106,8 @@ pub struct Compiled {
     pub rules: Vec<RuleSource>,
     /// Every application with a policy, in the order of the file.
     pub applications: Vec<Application>,
+    /// Which of them a process belongs to.
+    pub subjects: Subjects,
     /// Applications that the file names and that have no policy from it.
     pub left_out: Vec<LeftOut>,
     /// The text had errors.
@@ -115,20 +124,17 @@ pub fn compile(parsed: &Parsed, table: &mut AppTable, generation: u64) -> Compil
         spd: Spd::new(generation),
         rules: Vec::new(),
         applications: Vec::new(),
+        subjects: Subjects::default(),
         left_out: Vec::new(),
         errors: parsed.has_errors(),
     };
     for (body, block) in parsed.blocks.iter().enumerate() {
-        let names: Vec<String> = block.names.iter().map(|n| ast::quoted(&n.text)).collect();
-        let header = format!("application {}", names.join(", "));
-        for name in &block.names {
-            let at = place(name.span);
-            let Some(id) = table.assign(&name.text) else {
-                out.left_out.push(LeftOut {
-                    name: name.text.clone(),
-                    reason: Reason::NoNumber,
-                    line: at.line,
-                });
+        let header = block.header_text();
+        for (subject, selector) in block.subjects.iter().zip(&block.selectors) {
+            let at = place(subject.span);
+            let name = subject.name();
+            let Some(id) = table.assign(&name) else {
+                out.left_out.push(LeftOut { name, reason: Reason::NoNumber, line: at.line });
                 continue;
             };
             let unit = Unit { file: &parsed.file, block, app: id, place: &place };
@@ -136,7 +142,8 @@ pub fn compile(parsed: &Parsed, table: &mut AppTable, generation: u64) -> Compil
             unit.sources(&mut out.rules);
             out.applications.push(Application {
                 id,
-                name: name.text.clone(),
+                name,
+                selector: selector.clone(),
                 line: at.line,
                 column: at.column,
                 block_line: place(block.header).line,
@@ -146,14 +153,17 @@ pub fn compile(parsed: &Parsed, table: &mut AppTable, generation: u64) -> Compil
             });
         }
     }
-    let sound = parsed.blocks.iter().flat_map(|b| &b.names);
-    let mut known: HashSet<&str> = sound.map(|n| n.text.as_str()).collect();
+    let mut known: HashSet<&str> = out.applications.iter().map(|a| a.name.as_str()).collect();
+    known.extend(out.left_out.iter().map(|l| l.name.as_str()));
+    let mut broken = Vec::new();
     for name in parsed.broken.iter().flat_map(|b| &b.names) {
         if known.insert(&name.text) {
             let line = place(name.span).line;
-            out.left_out.push(LeftOut { name: name.text.clone(), reason: Reason::Broken, line });
+            broken.push(LeftOut { name: name.text.clone(), reason: Reason::Broken, line });
         }
     }
+    out.left_out.extend(broken);
+    out.find_subjects();
     out.rules.sort_by_key(|rule| rule.id);
     out
 }
@@ -189,15 +199,20 @@ impl<P: Fn(Span) -> Position> Unit<'_, P> {
         }
         let mut place = self.block.networks.len();
         let protections = self.block.protections.iter().map(|protection| {
-            let items = protection.items.iter().map(|item| {
+            let items = protection.items.iter().flat_map(|item| {
                 place += 1;
-                Item {
-                    local: item.local,
-                    remote: item.remote,
-                    services: services(item.service),
-                    level: item.level,
-                    rule: self.rule(place),
-                }
+                let rule = self.rule(place);
+                let (services, level, terms) = demand(&item.demand);
+                let one = move |(local, remote)| Item {
+                    protocol: item.protocol,
+                    local,
+                    remote,
+                    services,
+                    level,
+                    terms,
+                    rule,
+                };
+                item.pairs().map(one)
             });
             items.collect()
         });
@@ -224,7 +239,8 @@ impl<P: Fn(Span) -> Position> Unit<'_, P> {
             let at = (self.place)(span);
             let id = self.rule(place);
             let file = self.file.to_string();
-            out.push(RuleSource { id, app: self.app, kind, file, line: at.line, column: at.column, text });
+            let (line, column) = (at.line, at.column);
+            out.push(RuleSource { id, app: self.app, kind, file, line, column, text, span });
         };
         for (index, network) in self.block.networks.iter().enumerate() {
             let protection = match &network.kind {
@@ -241,11 +257,22 @@ impl<P: Fn(Span) -> Position> Unit<'_, P> {
     }
 }
 
-fn services(service: Service) -> Services {
-    match service {
+/// What a demand is in the tables.
+fn demand(demand: &Demand) -> (Services, Level, Terms) {
+    let Demand::Protect { service, level, suite, negotiating, failure } = *demand else {
+        return (Services::NONE, Level::AcceptOnly, Terms::of(Level::AcceptOnly));
+    };
+    let services = match service {
         Service::Encryption => Services::ENCRYPTED,
         Service::Authentication => Services::AUTHENTICATED,
-    }
+    };
+    let usual = Terms::of(level);
+    let terms = Terms {
+        suite,
+        negotiating: negotiating.unwrap_or(usual.negotiating),
+        failure: failure.unwrap_or(usual.failure),
+    };
+    (services, level, terms)
 }
 
 impl Compiled {
@@ -259,11 +286,22 @@ impl Compiled {
         self.applications.iter().find(|a| a.id == id)
     }
 
-    /// The application a program belongs to: the one of exactly that name or path, else, for a path, the one whose
-    /// bare name is the path's file name.
+    /// The application of this name; else the one that a process belongs to of which nothing is known but that it runs this
+    /// program.
     pub fn find(&self, program: &str) -> Option<&Application> {
-        let named = |name: &str| self.applications.iter().find(|a| a.name == name);
-        named(program).or_else(|| named(program.rsplit_once('/')?.1))
+        let named = self.applications.iter().find(|a| a.name == program);
+        named.or_else(|| self.find_process(&Process::running(program)))
+    }
+
+    /// The application that a process belongs to.
+    pub fn find_process(&self, process: &Process) -> Option<&Application> {
+        self.application(self.subjects.choose(process)?)
+    }
+
+    /// Put the subjects of its applications in order; after applications came or went.
+    pub fn find_subjects(&mut self) {
+        let list = self.applications.iter().map(|app| (app.selector.clone(), app.id));
+        self.subjects = Subjects::new(list.collect());
     }
 
     /// For a daemon that loads this policy over `old`: if the text has errors, every application that had a policy and
@@ -285,6 +323,7 @@ impl Compiled {
             self.applications.push(Application { carried: true, body: bodies + app.body, ..app.clone() });
             kept.push(app.name.clone());
         }
+        self.find_subjects();
         self.rules.sort_by_key(|rule| rule.id);
         kept
     }

@@ -81,6 +81,11 @@ codes! {
     ExpectedService "RVL-P111" Error "expected a protection type";
     ExpectedLevel "RVL-P112" Error "expected a protection level";
     MissingClose "RVL-P113" Error "missing closing brace";
+    OtherSyntax "RVL-P114" Error "not in this syntax";
+    ExpectedSyntax "RVL-P115" Error "expected a syntax version";
+    ExpectedQualifier "RVL-P116" Error "expected the value of a qualifier";
+    ExpectedOption "RVL-P117" Error "expected an option of an item";
+    ExpectedTest "RVL-P118" Error "expected a line of a test";
     BadAddress "RVL-P201" Error "not an address";
     PrefixTooLong "RVL-P202" Error "prefix length out of range";
     ReversedRange "RVL-P203" Error "address range reversed";
@@ -89,6 +94,12 @@ codes! {
     ReversedPorts "RVL-P206" Error "port range reversed";
     BadName "RVL-P207" Error "not an application name";
     BadHost "RVL-P208" Error "not a host name";
+    BadProtocol "RVL-P209" Error "not a protocol";
+    UnknownService "RVL-P210" Error "not the name of a service";
+    BadSuite "RVL-P211" Error "not a suite";
+    BadUser "RVL-P212" Error "not a user";
+    BadGroup "RVL-P213" Error "not a unit or control group";
+    BadTarget "RVL-P214" Error "not a flow";
     DuplicateApplication "RVL-P301" Error "application has two blocks";
     DuplicateProtection "RVL-P302" Error "protection named twice";
     UndefinedProtection "RVL-P303" Error "protection is not defined";
@@ -97,6 +108,15 @@ codes! {
     TooManyItems "RVL-P306" Error "too many items in a protection";
     TooManyNetworks "RVL-P307" Error "too many networks";
     TooManyApplications "RVL-P308" Error "too many applications";
+    RepeatedPart "RVL-P309" Error "part given twice";
+    Contradiction "RVL-P310" Error "parts of an item contradict one another";
+    NoClass "RVL-P311" Error "QoS class that nothing enforces";
+    NoScrub "RVL-P312" Error "scrub profile that nothing enforces";
+    UnknownUser "RVL-P313" Error "user is not known on this host";
+    AmbiguousUsers "RVL-P314" Error "users overlap in part";
+    ImpossibleSubject "RVL-P315" Error "impossible combination of qualifiers";
+    BrokenProtection "RVL-P316" Error "protection for every block has errors";
+    TooManyExpectations "RVL-P317" Error "too many lines of tests";
     UnresolvedHost "RVL-P401" Warning "host name is not resolved yet";
     HostBits "RVL-P402" Warning "host bits set in a prefix";
     UnusedProtection "RVL-P403" Warning "protection is not used";
@@ -108,7 +128,11 @@ codes! {
     RepeatedName "RVL-P409" Warning "application named twice in one list";
     NameAndPath "RVL-P410" Warning "program named by path and by bare name";
     EmptyPolicy "RVL-P411" Warning "policy without applications";
+    UnknownUnit "RVL-P412" Warning "unit without a unit file";
+    LegacySuite "RVL-P413" Warning "legacy suite";
     PeersNotCovered "RVL-P501" Note "some peers are in no network";
+    HidesProtection "RVL-P502" Note "protection hides one for every block";
+    FailedTest "RVL-P601" Error "expectation that does not come true";
 }
 
 impl fmt::Display for Code {

@@ -2,12 +2,13 @@
 
 use std::fmt;
 
-use sadb::spd::{Action, Class, Decision, RuleId, Why};
+use sadb::spd::{Action, Class, Decision, Failure, Level, Negotiating, RuleId, Terms, Why};
 use serde::{Deserialize, Serialize};
 use wire::{AppId, Flow, Services};
 
-use crate::ast::level_word;
+use crate::ast::{failure_word, level_word, negotiating_word};
 use crate::compile::{Application, Reason, RuleKind};
+use crate::subjects::{Process, Running};
 use crate::{Compiled, STANDARD_DIRECTORIES};
 
 /// A line of the policy.
@@ -69,8 +70,17 @@ pub struct Explanation {
     pub verdict: Verdict,
     /// `encryption` or `authentication`, if protected.
     pub service: Option<String>,
-    /// `mandatory` or `optional`, if protected.
+    /// `mandatory`, `optional` or `accept-only`, if protected.
     pub level: Option<String>,
+    /// The suite that the association must have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suite: Option<String>,
+    /// What becomes of it while an association is negotiated: `hold`, `pass` or `drop`; if it asks for one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub while_negotiating: Option<String>,
+    /// What becomes of it when there will be none: `drop` or `pass`; if it asks for one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_failure: Option<String>,
     /// The block that speaks for the program.
     pub application: Option<Matched>,
     /// The network setting that decided.
@@ -85,11 +95,27 @@ pub struct Explanation {
     pub notes: Vec<String>,
 }
 
-/// Explain what a flow of `program` (a name or a path) gets.
+/// Explain what a flow of `program` (a name, a path, or a subject as the policy has it) gets.
 pub fn explain(compiled: &Compiled, program: &str, flow: &Flow) -> Explanation {
-    let application = compiled.find(program);
+    about(compiled, program, compiled.find(program), flow)
+}
+
+/// Explain what a flow of a process gets.
+pub fn explain_process(compiled: &Compiled, process: &Process, flow: &Flow) -> Explanation {
+    let program = match &process.program {
+        Running::Program(program) => program.as_str(),
+        Running::Anonymous => "anonymous",
+        Running::Unnamed => "any program",
+    };
+    about(compiled, program, compiled.find_process(process), flow)
+}
+
+fn about(compiled: &Compiled, program: &str, application: Option<&Application>, flow: &Flow) -> Explanation {
     let mut out = answer(compiled, program, application, flow);
     match application {
+        Some(app) if app.name != program && !app.selector.is_plain() => {
+            out.why.insert(0, format!("`{}` is the most specific subject that fits `{program}`", app.name));
+        }
         Some(app) if app.name != program => {
             let what = format!("`{program}` is an executable of the name `{}`", app.name);
             out.why.insert(0, what);
@@ -150,6 +176,9 @@ fn answer(compiled: &Compiled, program: &str, application: Option<&Application>,
             (Verdict::Protect, Some(service.to_string()), Some(level_word(level).to_string()))
         }
     };
+    let protect = matches!(decision.action, Action::Protect { .. }).then_some(());
+    let accepts = matches!(decision.action, Action::Protect { level: Level::AcceptOnly, .. });
+    let asks = protect.filter(|()| !accepts);
     let mut out = Explanation {
         file: compiled.file.clone(),
         program: program.into(),
@@ -157,6 +186,9 @@ fn answer(compiled: &Compiled, program: &str, application: Option<&Application>,
         verdict,
         service,
         level,
+        suite: protect.and(decision.terms.suite).map(|suite| suite.to_string()),
+        while_negotiating: asks.map(|()| negotiating_word(decision.terms.negotiating).into()),
+        on_failure: asks.map(|()| failure_word(decision.terms.failure).into()),
         application: application.map(|a| Matched {
             name: a.name.clone(),
             id: a.id.0,
@@ -193,6 +225,10 @@ fn why(out: &Explanation, decision: &Decision, flow: &Flow) -> Vec<String> {
         Why::NoNetwork => format!("no network of the block covers {remote}: the host's default is bypass"),
         Why::Trusted => "the network is trusted: its traffic passes in clear".into(),
         Why::Untrusted => "the network is untrusted: its traffic is refused".into(),
+        Why::Item if decision.action == Action::Bypass => {
+            let line = out.item.as_ref().map_or(0, |i| i.line);
+            format!("line {line}: of the items of protection `{protection}` it is the first that matches: never protected")
+        }
         Why::Item => {
             let line = out.item.as_ref().map_or(0, |i| i.line);
             format!("line {line}: of the items of protection `{protection}` it is the first that matches the ports")
@@ -206,10 +242,51 @@ fn why(out: &Explanation, decision: &Decision, flow: &Flow) -> Vec<String> {
             "optional: protected where an association exists, and then nothing else is accepted; clear otherwise"
                 .into(),
         ),
+        (Some(_), Some("accept-only")) => why.push(
+            "accept-only: protected where an association exists, and then nothing else is accepted; none is asked for"
+                .into(),
+        ),
         (Some(_), Some(_)) => why.push("mandatory: nothing passes unprotected".into()),
         _ => {}
     }
+    if let Action::Protect { level, .. } = decision.action {
+        why.extend(terms(level, &decision.terms));
+    }
     why
+}
+
+/// What is said beyond the level.
+fn terms(level: Level, terms: &Terms) -> Vec<String> {
+    let mut out = Vec::new();
+    if let Some(suite) = terms.suite {
+        out.push(match level {
+            Level::Mandatory => format!("suite {suite}: an association of another suite does not serve"),
+            _ => format!(
+                "suite {suite}: one of another suite serves only where there is none of it, before clear"
+            ),
+        });
+    }
+    let usual = Terms::of(level);
+    if terms.negotiating != usual.negotiating {
+        out.push(format!(
+            "while an association is negotiated, packets {}",
+            match terms.negotiating {
+                Negotiating::Hold => "wait",
+                Negotiating::Pass => "pass in clear",
+                Negotiating::Drop => "are dropped",
+            }
+        ));
+    }
+    if terms.failure != usual.failure {
+        out.push(format!(
+            "where there will be none, packets {}",
+            match terms.failure {
+                Failure::Drop => "are dropped",
+                Failure::Pass => "pass in clear",
+            }
+        ));
+    }
+    out
 }
 
 fn notes(
@@ -247,7 +324,10 @@ fn notes(
         && !matches!(flow.protocol, 6 | 17 | 132 | 136)
         && names_local
     {
-        notes.push("this protocol has no ports: use `localport=any remoteport=any` for it".into());
+        notes.push(
+            "this protocol has no ports: use `localport=any remoteport=any`, or leave both out, for it"
+                .into(),
+        );
     }
     if flow.remote.is_multicast() {
         notes.push("multicast is outside what the policy protects (paper 000 section 1)".into());

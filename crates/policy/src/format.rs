@@ -58,6 +58,8 @@ struct Layout<'t> {
     newlines: usize,
     /// An empty line stood before the statement.
     gap: bool,
+    /// In a test.
+    is_test: bool,
 }
 
 impl<'t> Layout<'t> {
@@ -117,12 +119,13 @@ impl<'t> Layout<'t> {
     fn open(&mut self) {
         let gap = self.lead();
         let words = std::mem::take(&mut self.words);
-        if self.depth == 0 {
-            self.push(Line::Other, gap, names(&words));
+        if self.depth == 0 && words.first() == Some(&"application") {
+            self.push(Line::Other, gap, glue(&words, ", "));
             self.push(Line::Open, false, "{".into());
         } else {
-            self.push(Line::Open, gap, format!("{} {{", words.join(" ")));
+            self.push(Line::Open, gap, format!("{} {{", glue(&words, ", ")));
         }
+        self.is_test = self.depth == 0 && words.first() == Some(&"test");
         self.depth += 1;
     }
 
@@ -143,10 +146,18 @@ impl<'t> Layout<'t> {
             }
             return;
         }
-        // localport = P remoteport = P TYPE LEVEL
-        let (ports, demand) = words.split_at(words.len().min(6));
-        self.push(Line::Other, gap, ports.join(" ").replace(" = ", "="));
-        self.push(Line::Other, false, format!("{};", demand.join(" ")));
+        // Lines of tests, and `syntax`.
+        if self.is_test || self.depth == 0 {
+            return self.push(Line::Other, gap, format!("{};", glue(&words, ",")));
+        }
+        // protocol = P localport = P, P remoteport = P TYPE LEVEL OPTIONS
+        let demands = |word: &&str| matches!(*word, "encryption" | "authentication" | "never");
+        let (flows, demand) = words.split_at(words.iter().position(demands).unwrap_or(0));
+        if flows.is_empty() {
+            return self.push(Line::Other, gap, format!("{};", glue(demand, ",")));
+        }
+        self.push(Line::Other, gap, glue(flows, ","));
+        self.push(Line::Other, false, format!("{};", glue(demand, ",")));
     }
 
     fn finish(mut self) -> String {
@@ -166,33 +177,46 @@ impl<'t> Layout<'t> {
     }
 }
 
-/// `application a , b` as `application a, b`.
-fn names(words: &[&str]) -> String {
+/// The words of a statement with a blank between them, none around `=`, and `comma` for a comma.
+fn glue(words: &[&str], comma: &str) -> String {
     let mut out = String::new();
+    let mut tight = true;
     for word in words {
-        if !out.is_empty() && *word != "," {
-            out.push(' ');
+        match *word {
+            "," => out.push_str(comma),
+            "=" => out.push('='),
+            word => {
+                if !tight {
+                    out.push(' ');
+                }
+                out.push_str(word);
+            }
         }
-        out.push_str(word);
+        tight = matches!(*word, "," | "=");
     }
     out
 }
 
-/// The range, whose parts the parser glues together, and the rest.
+/// The ranges, whose parts the parser glues together, and the rest.
 fn split_network(words: &[&str]) -> (String, String) {
+    let mut out = String::new();
     let mut range = String::new();
     let mut at = 1;
     while let Some(word) = words.get(at) {
         let glued = range.is_empty()
             || range.ends_with(['-', '/'])
             || (word.starts_with(['-', '/']) && !range.contains(['-', '/']));
-        if !glued {
+        if *word == "," {
+            out.push_str(&std::mem::take(&mut range));
+            out.push_str(", ");
+        } else if glued {
+            range.push_str(word);
+        } else {
             break;
         }
-        range.push_str(word);
         at += 1;
     }
-    (range, words.get(at..).unwrap_or_default().join(" "))
+    (out + &range, words.get(at..).unwrap_or_default().join(" "))
 }
 
 /// Set the types of networks that stand together below one another.

@@ -51,6 +51,8 @@ pub enum Kind {
     /// A keyword, a name, a number, an address, a path. Slashes belong to it, but not one that opens a comment.
     #[regex(r"(/*[A-Za-z0-9_.:+@%~\-])+", priority = 10)]
     #[regex(r"/+", priority = 5)]
+    // An IPv6 address with a port behind it, as tests have it.
+    #[regex(r"\[[0-9A-Fa-f:.]*\](:[0-9]*)?(/[0-9A-Za-z]+)?", priority = 8)]
     Word,
     /// A name or a path in double quotes.
     #[regex(r#""([^"\\\n]|\\[^\n])*""#)]

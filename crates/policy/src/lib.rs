@@ -23,13 +23,17 @@ mod check;
 mod compare;
 mod compile;
 mod diagnostic;
+mod expectations;
 mod explain;
 mod format;
+mod host;
 mod lexer;
 mod parser;
 mod ports;
 mod prefixes;
 mod render;
+mod services;
+mod subjects;
 mod suggest;
 mod summary;
 mod target;
@@ -38,9 +42,11 @@ pub use app_table::AppTable;
 pub use compare::compare;
 pub use compile::{Application, Compiled, LeftOut, Reason, RuleKind, RuleSource, compile};
 pub use diagnostic::{Code, Diagnostic, Position, Related, Severity};
-pub use explain::{Explanation, Matched, RuleRef, Verdict, explain};
+pub use explain::{Explanation, Matched, RuleRef, Verdict, explain, explain_process};
 pub use format::format;
-pub use parser::{Broken, Parsed, parse, parse_bytes};
+pub use host::{Host, NoHost, control_group};
+pub use parser::{Broken, Parsed, Tested, parse, parse_bytes, parse_bytes_for, parse_for};
+pub use subjects::{Executables, Image, Process, Running, Selector, Subjects};
 pub use summary::{ApplicationSummary, NetworkSummary, ProtectionSummary, Summary};
 pub use target::{Target, TargetError};
 
@@ -55,5 +61,7 @@ pub const MAX_ITEMS: usize = 32;
 pub const MAX_NETWORKS: usize = 65_535;
 /// The most applications one policy may name.
 pub const MAX_APPLICATIONS: usize = 65_535;
+/// The most lines that the tests of one file may have.
+pub const MAX_EXPECTATIONS: usize = 1024;
 /// The most problems reported for one file.
 pub const MAX_DIAGNOSTICS: usize = 200;

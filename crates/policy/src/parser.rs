@@ -4,18 +4,26 @@
 //! that can only start the next statement; `application NAME` always starts a block. The depth of the descent is
 //! that of the grammar (block, setting, item), whatever the text: deeper braces are counted, not descended into.
 
+mod block;
+mod expect;
+mod file;
+mod items;
 mod settings;
+mod subjects;
 
-use crate::ast::{Block, Name, Span};
+use crate::ast::{Block, Name, Protection, Span, Syntax, Test};
 use crate::diagnostic::{Code, Diagnostic, Sink, show};
+use crate::host::{Host, NoHost};
 use crate::lexer::{Kind, Token, tokens};
-use crate::{MAX_TEXT, address, check, suggest};
+use crate::{MAX_TEXT, check, expectations, suggest};
 
 /// An application block that is left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Broken {
-    /// The names it carries, as far as they could be read.
+    /// What its subjects are called, as far as they could be read.
     pub names: Vec<Name>,
+    /// They are programs and nothing else.
+    pub(crate) is_plain: bool,
 }
 
 /// What one policy text says.
@@ -25,23 +33,67 @@ pub struct Parsed {
     pub file: String,
     /// The text.
     pub text: String,
+    /// The language it is in.
+    pub syntax: Syntax,
+    /// Protections at the top of the file that are sound.
+    pub protections: Vec<Protection>,
     /// Blocks without errors, in the order of the file.
     pub blocks: Vec<Block>,
     /// Blocks with errors: they are not part of the policy.
     pub broken: Vec<Broken>,
+    /// Tests in the order of the file.
+    pub tests: Vec<Test>,
+    /// How the tests came out.
+    pub tested: Tested,
     /// Everything found, in the order of the text.
     pub diagnostics: Vec<Diagnostic>,
 }
 
+/// How the tests of a file came out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tested {
+    /// Expectations that came true.
+    pub passed: usize,
+    /// Those that did not, and lines of tests that cannot be read: such a file is not to be loaded.
+    pub failed: usize,
+    /// Those that ask about programs whose block has errors.
+    pub skipped: usize,
+}
+
 impl Parsed {
+    fn nothing(file: &str, text: String, diagnostics: Vec<Diagnostic>) -> Parsed {
+        Parsed {
+            file: file.into(),
+            text,
+            syntax: Syntax::default(),
+            protections: Vec::new(),
+            blocks: Vec::new(),
+            broken: Vec::new(),
+            tests: Vec::new(),
+            tested: Tested::default(),
+            diagnostics,
+        }
+    }
+
+    /// Whether its own tests speak against it: then nothing of it is to be loaded.
+    pub fn tests_failed(&self) -> bool {
+        self.tested.failed > 0
+    }
+
     /// Whether anything is wrong; warnings and notes are not.
     pub fn has_errors(&self) -> bool {
         !self.broken.is_empty() || self.diagnostics.iter().any(Diagnostic::is_error)
     }
 }
 
-/// Read a policy. Never fails: what is wrong is in [`Parsed::diagnostics`], what is sound in [`Parsed::blocks`].
+/// As [`parse_for`], for a host of which nothing is known: users are numbers, and no unit has a file.
 pub fn parse(file: &str, text: &str) -> Parsed {
+    parse_for(file, text, &NoHost)
+}
+
+/// Read a policy for a host, and run its tests. Never fails: what is wrong is in [`Parsed::diagnostics`], what is sound in
+/// [`Parsed::blocks`].
+pub fn parse_for(file: &str, text: &str, host: &dyn Host) -> Parsed {
     let mut sink = Sink::default();
     if text.len() > MAX_TEXT {
         let message = format!("the policy is {} octets long; at most {MAX_TEXT} are read", text.len());
@@ -50,27 +102,37 @@ pub fn parse(file: &str, text: &str) -> Parsed {
                 .label("nothing of it was read")
                 .help("use prefixes and lists of applications instead of one line per host or program"),
         );
-        return Parsed {
-            file: file.into(),
-            text: String::new(),
-            blocks: Vec::new(),
-            broken: Vec::new(),
-            diagnostics: sink.finish(file, ""),
-        };
+        return Parsed::nothing(file, String::new(), sink.finish(file, ""));
     }
     let tokens = tokens(text);
     lexical_errors(text, &tokens, &mut sink);
-    let mut parser = Parser::new(text, &tokens, &mut sink);
+    let mut parser = Parser::new(text, &tokens, &mut sink, host);
     parser.file();
-    let candidates = parser.candidates;
-    let (blocks, broken) = check::policy(candidates, &mut sink);
-    Parsed { file: file.into(), text: text.into(), blocks, broken, diagnostics: sink.finish(file, text) }
+    let Parser { candidates, shared, tests, test_errors, syntax, .. } = parser;
+    let (blocks, broken, protections) = check::policy(candidates, shared, &mut sink, host);
+    let mut parsed = Parsed {
+        syntax,
+        protections,
+        blocks,
+        broken,
+        tests,
+        tested: Tested { failed: test_errors, ..Tested::default() },
+        ..Parsed::nothing(file, text.into(), Vec::new())
+    };
+    expectations::run(&mut parsed, &mut sink);
+    parsed.diagnostics = sink.finish(file, text);
+    parsed
 }
 
 /// As [`parse`], for octets that may not be text.
 pub fn parse_bytes(file: &str, bytes: &[u8]) -> Parsed {
+    parse_bytes_for(file, bytes, &NoHost)
+}
+
+/// As [`parse_for`], for octets that may not be text.
+pub fn parse_bytes_for(file: &str, bytes: &[u8], host: &dyn Host) -> Parsed {
     match std::str::from_utf8(bytes) {
-        Ok(text) => parse(file, text),
+        Ok(text) => parse_for(file, text, host),
         Err(error) => {
             let good = bytes.get(..error.valid_up_to()).unwrap_or_default();
             let text = String::from_utf8_lossy(&good[..good.len().min(MAX_TEXT)]).into_owned();
@@ -82,7 +144,7 @@ pub fn parse_bytes(file: &str, bytes: &[u8]) -> Parsed {
                     .help("save the file as UTF-8; check that it is a policy at all"),
             );
             let diagnostics = sink.finish(file, &text);
-            Parsed { file: file.into(), text, blocks: Vec::new(), broken: Vec::new(), diagnostics }
+            Parsed::nothing(file, text, diagnostics)
         }
     }
 }
@@ -122,6 +184,13 @@ pub(crate) struct Candidate {
     pub broken: bool,
 }
 
+/// A protection at the top of the file as read, before the checks.
+pub(crate) struct Shared {
+    pub protection: Protection,
+    /// An error was found in it.
+    pub broken: bool,
+}
+
 /// A token that means something.
 #[derive(Clone, Copy)]
 struct Significant {
@@ -135,7 +204,14 @@ pub(crate) struct Parser<'p> {
     tokens: Vec<Significant>,
     at: usize,
     sink: &'p mut Sink,
+    host: &'p dyn Host,
+    syntax: Syntax,
     candidates: Vec<Candidate>,
+    /// Protections at the top of the file.
+    shared: Vec<Shared>,
+    tests: Vec<Test>,
+    /// Lines of tests that cannot be read.
+    test_errors: usize,
     /// An error was found in the block being read; lexical ones are counted when the parser meets them.
     broken: bool,
 }
@@ -144,10 +220,8 @@ pub(crate) struct Parser<'p> {
 struct Abandon;
 type Step<T> = Result<T, Abandon>;
 
-const STATEMENTS: [&str; 2] = ["network", "protection"];
-
 impl<'p> Parser<'p> {
-    fn new(text: &'p str, all: &[Token], sink: &'p mut Sink) -> Parser<'p> {
+    fn new(text: &'p str, all: &[Token], sink: &'p mut Sink, host: &'p dyn Host) -> Parser<'p> {
         let mut tokens = Vec::new();
         let mut leads = true;
         for token in all {
@@ -158,7 +232,19 @@ impl<'p> Parser<'p> {
                 leads = false;
             }
         }
-        Parser { text, tokens, at: 0, sink, candidates: Vec::new(), broken: false }
+        Parser {
+            text,
+            tokens,
+            at: 0,
+            sink,
+            host,
+            syntax: Syntax::default(),
+            candidates: Vec::new(),
+            shared: Vec::new(),
+            tests: Vec::new(),
+            test_errors: 0,
+            broken: false,
+        }
     }
 
     fn peek(&self) -> Option<Token> {
@@ -221,6 +307,25 @@ impl<'p> Parser<'p> {
         self.leads() && self.at_application()
     }
 
+    /// Whether the next token starts a statement of the file: `default {` and `test NAME {` do where they lead a line.
+    fn at_top(&self) -> bool {
+        let opens = |ahead: usize| self.look(ahead).is_some_and(|t| t.kind == Kind::Open);
+        self.at_application()
+            || (self.leads() && self.word() == Some("default") && opens(1))
+            || (self.leads() && self.word() == Some("test") && self.names_at(1) && opens(2))
+    }
+
+    /// Something that `syntax 2005` does not have.
+    fn extension(&mut self, span: Span, what: &str) {
+        if self.syntax == Syntax::Paper {
+            self.error(
+                Diagnostic::new(Code::OtherSyntax, span, format!("{what}: not in `syntax 2005`"))
+                    .label("an extension")
+                    .help("begin the file with `syntax 2026;`, which has it, or leave it out"),
+            );
+        }
+    }
+
     fn error(&mut self, diagnostic: Diagnostic) {
         self.broken = true;
         self.sink.push(diagnostic);
@@ -247,14 +352,24 @@ impl<'p> Parser<'p> {
         Abandon
     }
 
+    /// The text of the next token if it is a bare word and does not start a statement of the file.
+    fn value(&self) -> Option<&'p str> {
+        if self.at_top() { None } else { self.word() }
+    }
+
     /// A name: a bare word or a quoted one.
     fn name(&mut self) -> Option<Name> {
+        let is_keyword = self.syntax == Syntax::Extended && !self.at_application() && self.at_top();
+        if is_keyword || self.at_block() {
+            return None;
+        }
         let token = self.peek().filter(|t| matches!(t.kind, Kind::Word | Kind::Quoted))?;
         self.at += 1;
         let written = token.span.of(self.text);
         if token.kind == Kind::Word {
             return Some(Name { text: written.into(), span: token.span });
         }
+        self.extension(token.span, "names in quotes");
         let inner = written.get(1..written.len().saturating_sub(1)).unwrap_or("");
         Some(Name { text: self.unescape(inner, token.span), span: token.span })
     }
@@ -286,260 +401,6 @@ impl<'p> Parser<'p> {
         }
         out
     }
-
-    fn file(&mut self) {
-        while self.peek().is_some() {
-            self.broken = false;
-            let slip = self.word().is_some_and(|w| {
-                w != "application" && suggest::nearest(w, ["application"]).is_some() && self.names_at(1)
-            });
-            if slip {
-                self.unexpected(Code::ExpectedApplication, &["`application`"], "");
-                self.block();
-            } else if self.word() == Some("application") {
-                self.block();
-            } else {
-                self.junk();
-            }
-        }
-    }
-
-    /// Something between the blocks. A setting or a brace there most likely means that the block before was closed
-    /// too early; what is left of that block must not pass for the whole.
-    fn junk(&mut self) {
-        let kind = self.peek().map(|t| t.kind);
-        let belongs = kind == Some(Kind::Close)
-            || self.word().is_some_and(|w| {
-                let words =
-                    ["network", "protection", "localport", "remoteport", "encryption", "authentication"];
-                suggest::nearest(w, words).is_some()
-            });
-        let help = match kind {
-            Some(Kind::Close) => "remove this brace, or the one before it that closed the block too early",
-            Some(Kind::Semicolon) => "a block ends with `}` alone: remove the semicolon",
-            _ if belongs => "settings stand inside the braces of `application NAME { ... }`",
-            _ => "a policy is a list of `application NAME, NAME { ... }`",
-        };
-        self.unexpected(Code::ExpectedApplication, &["`application`"], help);
-        if belongs && let Some(previous) = self.candidates.last_mut() {
-            previous.broken = true;
-        }
-        self.at += 1;
-        let mut depth = usize::from(kind == Some(Kind::Open));
-        if matches!(kind, Some(Kind::Close | Kind::Semicolon)) {
-            return;
-        }
-        while let Some(token) = self.peek() {
-            if self.at_application() {
-                return;
-            }
-            self.at += 1;
-            match token.kind {
-                Kind::Open => depth += 1,
-                Kind::Close if depth <= 1 => return,
-                Kind::Close => depth -= 1,
-                Kind::Semicolon if depth == 0 => return,
-                _ => {}
-            }
-        }
-    }
-
-    /// `application NAME, NAME { ... }`; the keyword, or a slip of it, is next.
-    fn block(&mut self) {
-        let keyword = self.here();
-        self.at += 1;
-        let mut block =
-            Block { names: Vec::new(), header: keyword, networks: Vec::new(), protections: Vec::new() };
-        if self.header(&mut block).is_ok() {
-            self.body(&mut block);
-        }
-        self.candidates.push(Candidate { block, broken: self.broken });
-    }
-
-    /// The names and the opening brace.
-    fn header(&mut self, block: &mut Block) -> Step<()> {
-        let help = "write the program's name or path, as in `application sshd, /usr/bin/ssh {`";
-        loop {
-            let body = self.word().is_some_and(|w| STATEMENTS.contains(&w) && self.leads());
-            match if body || self.at_block() { None } else { self.name() } {
-                Some(name) => {
-                    if let Err(fault) = address::application_name(&name.text) {
-                        self.error(
-                            Diagnostic::new(fault.code, name.span, fault.message)
-                                .label("not an application name")
-                                .help(fault.help),
-                        );
-                    }
-                    block.header = block.header.to(name.span);
-                    block.names.push(name);
-                }
-                None => {
-                    self.unexpected(Code::ExpectedName, &["an application name"], help);
-                    if !self.is(Kind::Open) && !self.is(Kind::Comma) {
-                        return self.resume_after_header(block);
-                    }
-                }
-            }
-            if self.eat(Kind::Comma).is_none() {
-                break;
-            }
-        }
-        if self.eat(Kind::Open).is_some() {
-            return Ok(());
-        }
-        let help = "names are separated by commas, and `{` opens the block";
-        self.unexpected(Code::ExpectedOpen, &["`{`", "`,`"], help);
-        self.resume_after_header(block)
-    }
-
-    /// Find where the body starts after a bad header.
-    fn resume_after_header(&mut self, block: &mut Block) -> Step<()> {
-        while let Some(token) = self.peek() {
-            let setting = self.word().is_some_and(|w| STATEMENTS.contains(&w) && self.leads());
-            if setting {
-                return Ok(());
-            }
-            if self.at_application() {
-                return Err(Abandon);
-            }
-            match token.kind {
-                Kind::Open => {
-                    self.at += 1;
-                    return Ok(());
-                }
-                Kind::Close | Kind::Semicolon => {
-                    self.at += 1;
-                    return Err(Abandon);
-                }
-                kind => {
-                    let written = token.span.of(self.text);
-                    match block.names.last_mut().filter(|n| n.span.end == token.span.start) {
-                        // A bare name with a character that wanted quotes: still one name.
-                        Some(name) if matches!(kind, Kind::Word | Kind::Unknown) => {
-                            name.text.push_str(written);
-                            name.span = name.span.to(token.span);
-                            self.at += 1;
-                        }
-                        _ if matches!(kind, Kind::Word | Kind::Quoted) => block.names.extend(self.name()),
-                        _ => self.at += 1,
-                    }
-                }
-            }
-        }
-        Err(Abandon)
-    }
-
-    /// The settings and the closing brace.
-    fn body(&mut self, block: &mut Block) {
-        loop {
-            if self.peek().is_none() || self.at_application() {
-                let names = show(&block.names.first().map_or(String::new(), |n| n.text.clone()));
-                let message = format!("the block of application `{names}` is not closed");
-                self.error(
-                    Diagnostic::new(Code::MissingClose, self.last().after(), message)
-                        .label("`}` missing here")
-                        .help("close the block with `}`")
-                        .related(block.header, "the block starts here")
-                        .expected(&["`}`"]),
-                );
-                return;
-            }
-            if self.eat(Kind::Close).is_some() {
-                return;
-            }
-            let near = self.word().and_then(|w| suggest::nearest(w, STATEMENTS));
-            if let (Some(near), true) = (near, self.names_at(1)) {
-                if self.word() != Some(near) {
-                    self.unexpected(Code::ExpectedSetting, &["`network`", "`protection`", "`}`"], "");
-                }
-                let step = match near {
-                    "network" => self.network().map(|n| block.networks.push(n)),
-                    _ => self.protection().map(|p| block.protections.push(p)),
-                };
-                if step.is_err() {
-                    self.skip_statement();
-                }
-                continue;
-            }
-            self.bad_setting(near);
-        }
-    }
-
-    /// Neither a setting nor the block's end.
-    fn bad_setting(&mut self, near: Option<&str>) {
-        if near.is_some() && self.word() == near {
-            self.at += 1;
-            let (code, what, help) = match near {
-                Some("network") => (
-                    Code::ExpectedAddress,
-                    "an address range",
-                    "write `network ADDRESS/LENGTH TYPE;`, as in `network 192.0.2.0/24 trusted;`",
-                ),
-                _ => (Code::ExpectedProtection, "a protection name", "write `protection NAME { ... }`"),
-            };
-            self.unexpected(code, &[what], help);
-        } else {
-            let help = match (self.word(), self.peek().map(|t| t.kind)) {
-                (Some("localport" | "remoteport"), _) => "items stand inside `protection NAME { ... }`",
-                (_, Some(Kind::Semicolon)) => "nothing stands before this semicolon: remove it",
-                _ => "a block holds `network RANGE TYPE;` and `protection NAME { ... }`",
-            };
-            self.unexpected(Code::ExpectedSetting, &["`network`", "`protection`", "`}`"], help);
-            if !self.is(Kind::Semicolon) {
-                // Step over what was complained about, or the same place would be read again.
-                if !self.is(Kind::Open) {
-                    self.at += 1;
-                }
-            }
-        }
-        self.skip_statement();
-    }
-
-    /// Go on behind the statement: behind its `;` or its braces, in front of the block's `}`, of a keyword that leads
-    /// a line, or of the next block.
-    fn skip_statement(&mut self) {
-        let mut depth = 0usize;
-        while let Some(token) = self.peek() {
-            if self.at_application() {
-                return;
-            }
-            if depth == 0 && self.leads() && self.word().is_some_and(|w| STATEMENTS.contains(&w)) {
-                return;
-            }
-            match token.kind {
-                Kind::Close if depth == 0 => return,
-                Kind::Close => depth -= 1,
-                Kind::Open => depth += 1,
-                _ => {}
-            }
-            self.at += 1;
-            if depth == 0 && matches!(token.kind, Kind::Close | Kind::Semicolon) {
-                return;
-            }
-        }
-    }
-
-    /// The `;` that ends a statement. Missing: say so behind the last token, and go on where the next statement
-    /// starts.
-    fn semicolon(&mut self) -> Span {
-        if let Some(span) = self.eat(Kind::Semicolon) {
-            return span;
-        }
-        self.broken = true;
-        let at = self.last().after();
-        if !self.peek().is_some_and(|t| t.kind.is_error()) {
-            self.error(
-                Diagnostic::new(Code::ExpectedSemicolon, at, "expected `;` at the end of the statement")
-                    .label("`;` missing here")
-                    .help("end the statement with `;`")
-                    .expected(&["`;`"]),
-            );
-        }
-        if !self.leads() {
-            self.skip_statement();
-        }
-        at
-    }
 }
 
 /// "a, b or c".
@@ -554,5 +415,5 @@ fn listed(words: &[&str]) -> String {
 /// The keyword inside backquotes.
 fn bare(expected: &str) -> Option<&str> {
     let word = expected.strip_prefix('`')?.strip_suffix('`')?;
-    word.chars().all(char::is_alphabetic).then_some(word)
+    word.chars().all(|c| c.is_alphabetic() || c == '-').then_some(word)
 }

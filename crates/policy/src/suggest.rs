@@ -3,8 +3,15 @@
 /// The word of `candidates` nearest to `word`, if it is near enough to be a slip of the fingers.
 pub fn nearest<'c>(word: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<&'c str> {
     let lower = word.to_lowercase();
+    let length = lower.chars().count();
+    // Words whose lengths differ by more than the slip that is allowed are not worth comparing.
+    let comparable = |candidate: &&str| {
+        let count = candidate.chars().count();
+        length.abs_diff(count) <= (count / 3).min(3)
+    };
     candidates
         .into_iter()
+        .filter(comparable)
         .map(|candidate| (distance(&lower, &candidate.to_lowercase()), candidate))
         .filter(|(distance, candidate)| *distance <= (candidate.chars().count() / 3).min(3))
         .min_by_key(|(distance, _)| *distance)

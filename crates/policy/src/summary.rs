@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::ast::{NetworkKind, Span};
+use crate::ast::{NetworkKind, Protection, Span, Subject};
 use crate::diagnostic::{Lines, Severity};
 use crate::parser::Parsed;
 use crate::prefixes;
@@ -38,7 +38,7 @@ pub struct ProtectionSummary {
 /// One sound application block.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ApplicationSummary {
-    /// Names and paths of the list.
+    /// Whom it speaks for: names, paths and other subjects of the list.
     pub names: Vec<String>,
     /// Line of `application`, from 1.
     pub line: usize,
@@ -55,8 +55,16 @@ pub struct Summary {
     pub file: String,
     /// Sound blocks.
     pub applications: Vec<ApplicationSummary>,
+    /// Protections for every block.
+    pub protections: Vec<ProtectionSummary>,
     /// Names whose block is left out.
     pub left_out: Vec<String>,
+    /// Expectations of tests that came true.
+    pub tests_passed: usize,
+    /// Expectations of tests that did not come true, or cannot be read.
+    pub tests_failed: usize,
+    /// Expectations of tests about blocks that are left out.
+    pub tests_skipped: usize,
     /// Errors found.
     pub errors: usize,
     /// Warnings found.
@@ -70,8 +78,13 @@ impl Parsed {
     pub fn summary(&self) -> Summary {
         let lines = Lines::new(&self.text);
         let line = |span: Span| lines.position(&self.text, span.start as usize).line;
+        let protection = |p: &Protection| ProtectionSummary {
+            name: p.name.text.clone(),
+            items: p.items.iter().map(|i| i.text()).collect(),
+            line: line(p.span),
+        };
         let applications = self.blocks.iter().map(|block| ApplicationSummary {
-            names: block.names.iter().map(|n| n.text.clone()).collect(),
+            names: block.subjects.iter().map(Subject::name).collect(),
             line: line(block.header),
             networks: block
                 .networks
@@ -91,28 +104,24 @@ impl Parsed {
                     line: line(n.span),
                 })
                 .collect(),
-            protections: block
-                .protections
-                .iter()
-                .map(|p| ProtectionSummary {
-                    name: p.name.text.clone(),
-                    items: p.items.iter().map(|i| i.text()).collect(),
-                    line: line(p.span),
-                })
-                .collect(),
+            protections: block.protections.iter().map(protection).collect(),
         });
-        let sound: std::collections::HashSet<&str> =
-            self.blocks.iter().flat_map(|b| &b.names).map(|n| n.text.as_str()).collect();
+        let sound: std::collections::HashSet<String> =
+            self.blocks.iter().flat_map(|b| &b.subjects).map(Subject::name).collect();
         let mut left_out: Vec<String> =
             self.broken.iter().flat_map(|b| &b.names).map(|n| n.text.clone()).collect();
-        left_out.retain(|name| !sound.contains(name.as_str()));
+        left_out.retain(|name| !sound.contains(name));
         left_out.sort();
         left_out.dedup();
         let count = |severity| self.diagnostics.iter().filter(|d| d.severity == severity).count();
         Summary {
             file: self.file.clone(),
             applications: applications.collect(),
+            protections: self.protections.iter().map(protection).collect(),
             left_out,
+            tests_passed: self.tested.passed,
+            tests_failed: self.tested.failed,
+            tests_skipped: self.tested.skipped,
             errors: count(Severity::Error),
             warnings: count(Severity::Warning),
             notes: count(Severity::Note),
@@ -150,6 +159,15 @@ impl fmt::Display for Summary {
             counted(self.errors, "error"),
             counted(self.warnings, "warning"),
             counted(self.notes, "note")
-        )
+        )?;
+        let all = self.tests_passed + self.tests_failed + self.tests_skipped;
+        if all > 0 {
+            write!(f, "{}: {} of {} came true", self.file, self.tests_passed, counted(all, "expectation"))?;
+            if self.tests_skipped > 0 {
+                write!(f, ", {} not asked (their block is left out)", self.tests_skipped)?;
+            }
+            writeln!(f)?;
+        }
+        Ok(())
     }
 }

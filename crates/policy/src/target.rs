@@ -26,6 +26,13 @@ pub struct TargetError {
     fault: &'static str,
 }
 
+impl TargetError {
+    /// What is wrong with it.
+    pub fn fault(&self) -> &'static str {
+        self.fault
+    }
+}
+
 impl FromStr for Target {
     type Err = TargetError;
 

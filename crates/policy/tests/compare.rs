@@ -2,10 +2,10 @@
 
 mod common;
 
-use common::{PORTS, flow, parts, peers, strict};
+use common::{PROTOCOLS, flow_of, parts, peers, ports_of, strict};
 use policy::{AppTable, compare, compile, parse};
 use proptest::prelude::*;
-use sadb::spd::{Action, AppPolicy, Order};
+use sadb::spd::{Action, AppPolicy, Decision, Failure, Negotiating, Order};
 use wire::AppId;
 
 fn policy(text: &str) -> Option<AppPolicy> {
@@ -14,13 +14,19 @@ fn policy(text: &str) -> Option<AppPolicy> {
 }
 
 /// A rank of its own for services, so that the test does not lean on `Services::satisfies`.
-fn at_least(a: Action, b: Action) -> bool {
+fn at_least(a: &Decision, b: &Decision) -> bool {
     let rank = |services: wire::Services| services.bits().count_ones();
-    match (a, b) {
+    // What lets more pass in clear is the weaker one; a demand for a suite is met by that suite only.
+    let clear = |d: &Decision| {
+        [d.terms.negotiating == Negotiating::Pass, d.terms.failure == Failure::Pass].map(u8::from)
+    };
+    match (a.action, b.action) {
         (Action::Discard, _) => true,
         (_, Action::Bypass) => true,
         (Action::Protect { services: s, level: l }, Action::Protect { services: t, level: m }) => {
-            rank(s) >= rank(t) && strict(l) >= strict(m)
+            let terms = clear(a).iter().zip(clear(b)).all(|(a, b)| *a <= b)
+                && b.terms.suite.is_none_or(|suite| a.terms.suite == Some(suite));
+            rank(s) >= rank(t) && strict(l) >= strict(m) && terms
         }
         _ => false,
     }
@@ -29,12 +35,14 @@ fn at_least(a: Action, b: Action) -> bool {
 fn plain(a: &AppPolicy, b: &AppPolicy) -> Order {
     let (mut up, mut down) = (true, true);
     for peer in peers() {
-        for local in PORTS {
-            for remote in PORTS {
-                let flow = flow(peer, local, remote);
-                let (x, y) = (a.decide(&flow).action, b.decide(&flow).action);
-                up &= at_least(x, y);
-                down &= at_least(y, x);
+        for protocol in PROTOCOLS {
+            for &local in ports_of(protocol) {
+                for &remote in ports_of(protocol) {
+                    let flow = flow_of(protocol, peer, local, remote);
+                    let (x, y) = (a.decide(&flow), b.decide(&flow));
+                    up &= at_least(&x, &y);
+                    down &= at_least(&y, &x);
+                }
             }
         }
     }
@@ -116,6 +124,21 @@ fn known_pairs() {
         (&some, &am, Order::Incomparable),
         (&some, &em, Order::Weaker),
         (&open, &em, Order::Stricter),
+        (&all("encryption accept-only"), &eo, Order::Weaker),
+        (&all("encryption accept-only"), &bypass, Order::Stricter),
+        (&all("never"), &bypass, Order::Same),
+        (&all("encryption require suite aes128gcm"), &em, Order::Stricter),
+        (
+            &all("encryption require suite aes128gcm"),
+            &all("encryption require suite aes256gcm"),
+            Order::Incomparable,
+        ),
+        (&all("encryption require while-negotiating drop"), &em, Order::Same),
+        (&all("encryption prefer while-negotiating hold"), &eo, Order::Stricter),
+        (&all("encryption prefer on-failure drop"), &eo, Order::Stricter),
+        (&all("encryption prefer on-failure drop"), &em, Order::Weaker),
+        (&protected("protocol=tcp encryption require;"), &em, Order::Stricter),
+        (&protected("protocol=icmp never; encryption require;"), &em, Order::Weaker),
         (&v4_only, &v6_only, Order::Incomparable),
         (&v4_only, &discard, Order::Weaker),
     ] {

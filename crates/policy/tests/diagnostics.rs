@@ -13,8 +13,14 @@ fn short(code: Code) -> &'static str {
 }
 
 /// Codes that need texts too large to read; their tests are below.
-const LARGE: [Code; 5] =
-    [Code::TooLong, Code::NotUtf8, Code::TooManyProblems, Code::TooManyNetworks, Code::TooManyApplications];
+const LARGE: [Code; 6] = [
+    Code::TooLong,
+    Code::NotUtf8,
+    Code::TooManyProblems,
+    Code::TooManyNetworks,
+    Code::TooManyApplications,
+    Code::TooManyExpectations,
+];
 
 #[test]
 fn each_code_reads_as_expected() {
@@ -179,6 +185,14 @@ fn too_many_networks_and_applications_leave_their_block_out() {
     assert!(parsed.diagnostics.iter().any(|d| d.code == Code::TooManyNetworks));
     assert_eq!(parsed.summary().left_out, ["a"]);
     assert_eq!(parsed.blocks.len(), 1);
+
+    let lines = "a to 192.0.2.1:1/tcp trusted;\n".repeat(policy::MAX_EXPECTATIONS + 1);
+    let parsed =
+        parse("p", &format!("application a {{ network 0.0.0.0/0, ::/0 trusted; }}\ntest t {{\n{lines}}}"));
+    let errors: Vec<_> =
+        parsed.diagnostics.iter().filter(|d| d.is_error()).map(|d| (d.code, d.line)).collect();
+    assert_eq!(errors, [(Code::TooManyExpectations, 3 + policy::MAX_EXPECTATIONS)]);
+    assert!(parsed.tests_failed() && parsed.tested.passed == policy::MAX_EXPECTATIONS);
 
     let names: Vec<String> = (0..70_000).map(|n| format!("x{n}")).collect();
     let parsed = parse("p", &format!("application a {{}} application {} {{}}", names.join(",")));

@@ -129,3 +129,116 @@ fn white_space_and_comments_do_not_matter() {
     let (quiet, loud) = (compiled(FIGURE_3), compiled(&loud));
     assert_eq!(quiet.spd, loud.spd);
 }
+
+/// `TARGET local-port -> verdict, service and level` for one program.
+type Row = (&'static str, u16, Verdict, Option<(&'static str, &'static str)>);
+
+fn rows(file: &str, app: &str, table: &[Row]) {
+    let policy = compiled(&example(file));
+    for (target, local, verdict, demand) in table {
+        let got = ask(&policy, app, target, *local);
+        let said = got.service.as_deref().zip(got.level.as_deref());
+        assert_eq!((got.verdict, said), (*verdict, *demand), "{file} {target}\n{got}");
+    }
+}
+
+const PROTECT: Verdict = Verdict::Protect;
+
+#[test]
+fn figure_4_means_what_section_3_4_1_says() {
+    let control = Some(("encryption", "optional"));
+    let data = Some(("authentication", "optional"));
+    rows(
+        "figure4-server.policy",
+        "/usr/sbin/vsftpd",
+        &[
+            ("2.2.2.9:2222/tcp", 21, Verdict::Bypass, None),
+            ("1.1.1.1:2222/tcp", 21, PROTECT, control),
+            ("1.1.1.1:2223/tcp", 3333, PROTECT, data),
+        ],
+    );
+    let control = Some(("encryption", "mandatory"));
+    let data = Some(("authentication", "mandatory"));
+    rows(
+        "figure4-client.policy",
+        "ftp",
+        &[
+            ("1.1.1.9:21/tcp", 2222, Verdict::Bypass, None),
+            ("2.2.2.2:21/tcp", 2222, PROTECT, control),
+            ("2.2.2.2:3333/tcp", 2223, PROTECT, data),
+        ],
+    );
+}
+
+#[test]
+fn figure_5_means_what_section_3_4_2_says() {
+    let optional = Some(("encryption", "optional"));
+    rows(
+        "figure5-server.policy",
+        "udpsrv",
+        &[("2.2.2.9:7/udp", 2345, Verdict::Bypass, None), ("1.1.1.1:7/udp", 2345, PROTECT, optional)],
+    );
+    let mandatory = Some(("encryption", "mandatory"));
+    rows(
+        "figure5-client.policy",
+        "udp-cli",
+        &[("1.1.1.9:2345/udp", 7, Verdict::Bypass, None), ("2.2.2.2:2345/udp", 7, PROTECT, mandatory)],
+    );
+}
+
+#[test]
+fn figure_9_means_what_section_5_2_says() {
+    let (encrypted, authenticated) = (("encryption", "mandatory"), ("authentication", "mandatory"));
+    for (suite, data) in [("secure", encrypted), ("fast", authenticated)] {
+        rows(
+            &format!("figure9-{suite}-server.policy"),
+            "vsftpd",
+            &[
+                ("192.168.1.5:40000/tcp", 21, PROTECT, Some(encrypted)),
+                ("192.168.1.5:40001/tcp", 50_000, PROTECT, Some(data)),
+                ("192.168.2.5:40000/tcp", 21, Verdict::Bypass, None),
+            ],
+        );
+        rows(
+            &format!("figure9-{suite}-client.policy"),
+            "ftp",
+            &[
+                ("192.168.1.5:21/tcp", 40_000, PROTECT, Some(encrypted)),
+                ("192.168.1.5:50000/tcp", 40_001, PROTECT, Some(data)),
+                ("192.168.2.5:21/tcp", 40_000, Verdict::Bypass, None),
+            ],
+        );
+    }
+}
+
+#[test]
+fn the_papers_language_holds_every_figure() {
+    let folder = format!("{}/../../examples/policy", env!("CARGO_MANIFEST_DIR"));
+    let mut count = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        if !name.starts_with("figure") {
+            continue;
+        }
+        let text = example(&name);
+        let paper = if text.contains("syntax 2005;") { text.clone() } else { format!("syntax 2005;{text}") };
+        let parsed = parse(&name, &paper);
+        assert_eq!(parsed.syntax, policy::ast::Syntax::Paper);
+        // The same tables as in the whole language.
+        let whole = compiled(&text.replace("syntax 2005;", "syntax 2026;"));
+        assert_eq!(compiled(&paper).spd, whole.spd, "{name}");
+        count += 1;
+    }
+    assert_eq!(count, 11);
+    // And nothing else of the examples.
+    assert!(parse("p", &example("extended.policy").replace("2026", "2005")).has_errors());
+}
+
+#[test]
+fn the_extended_example_passes_its_own_tests() {
+    let parsed = parse("extended.policy", &example("extended.policy"));
+    assert_eq!((parsed.tested.passed, parsed.tested.failed, parsed.tested.skipped), (6, 0, 0));
+    let subjects = compiled(&example("extended.policy")).subjects;
+    assert_eq!(subjects.iter().count(), 6);
+    assert!(!subjects.is_plain());
+}

@@ -84,6 +84,33 @@ proptest! {
     }
 
     #[test]
+    fn what_the_paper_does_not_have_in_any_layout(between in prop::collection::vec(trivia(), 300)) {
+        let path = format!("{}/../../examples/policy/extended.policy", env!("CARGO_MANIFEST_DIR"));
+        let text = std::fs::read_to_string(path).unwrap();
+        let plain: String = text.lines().filter(|l| !l.starts_with('#')).collect::<Vec<_>>().join("\n");
+        // Names with blanks stay one word.
+        let held = plain.replace("the backup reaches its server and nothing else", "one");
+        let held = held.replace("what has no name has no network", "two");
+        let spaced = held.replace('=', " = ").replace(';', " ; ").replace(',', " , ");
+        let mut gaps = between.iter().cycle();
+        let mut loud = String::new();
+        for word in spaced.split_whitespace() {
+            // `default` and `test` start a statement where they lead a line.
+            let gap = gaps.next().unwrap();
+            loud.push_str(if matches!(word, "default" | "test") { "\n" } else { gap });
+            loud.push_str(word);
+        }
+        check(&loud)?;
+        let (before, after) = (parse("p", &loud), parse("p", &format(&loud)));
+        prop_assert_eq!((before.tested.passed, before.tested.failed), (6, 0), "{}", before.render(false));
+        prop_assert_eq!(before.tested, after.tested);
+        if comments(&loud).is_empty() {
+            let lines = |t: &str| t.lines().filter(|l| !l.is_empty()).map(String::from).collect::<Vec<_>>();
+            prop_assert_eq!(lines(&format(&loud)), lines(&format(&held)));
+        }
+    }
+
+    #[test]
     fn soup_comes_back_as_it_is_or_better(text in "[a-z{};=,\"#/* \n0-9.:-]{0,200}") {
         let once = format(&text);
         prop_assert_eq!(format(&once), once);

@@ -38,7 +38,7 @@ fn keywords_may_be_names() {
                 encryption mandatory; } }";
     let parsed = parse("p", text);
     assert!(!parsed.has_errors(), "{}", parsed.render(false));
-    assert_eq!(parsed.blocks[0].names.len(), 3);
+    assert_eq!(parsed.blocks[0].subjects.len(), 3);
 }
 
 #[test]

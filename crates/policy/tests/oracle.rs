@@ -3,11 +3,11 @@
 
 mod common;
 
-use common::{PORTS, blocks, evaluate, flow, join, peers};
+use common::{PROTOCOLS, blocks, evaluate, flow_of, join, peers, ports_of};
 use policy::{AppTable, compile, parse};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
-use sadb::spd::RuleId;
+use sadb::spd::{Failure, Negotiating, RuleId};
 
 /// The line and column a span starts at, counted by hand.
 fn place(text: &str, span: policy::ast::Span) -> (usize, usize) {
@@ -25,11 +25,13 @@ proptest! {
         prop_assert_eq!(
             compiled.applications.len() + compiled.left_out.len(), parts.len(), "{}", parsed.render(false));
         for block in &parsed.blocks {
-            let app = compiled.find(&block.names[0].text).unwrap();
-            for peer in peers() {
-                for local in PORTS {
-                    for remote in PORTS {
-                        let flow = flow(peer, local, remote);
+            let app = compiled.find(&block.subjects[0].name()).unwrap();
+            // One protocol for each peer in turn would miss little; all of them are asked of every third.
+            for (index, peer) in peers().into_iter().enumerate() {
+                for protocol in PROTOCOLS.into_iter().filter(|p| *p == 6 || (index + usize::from(*p)) % 3 == 0) {
+                  for &local in ports_of(protocol) {
+                    for &remote in ports_of(protocol) {
+                        let flow = flow_of(protocol, peer, local, remote);
                         let want = evaluate(block, &flow);
                         let got = compiled.spd.decide(app.id, &flow);
                         prop_assert_eq!(got.action, want.action, "{} {}\n{}", app.name, flow, text);
@@ -38,7 +40,15 @@ proptest! {
                             prop_assert_eq!(source, span.map(|s| place(&text, s)), "{} {}\n{}", app.name, flow, text);
                             prop_assert_eq!(rule == RuleId::NONE, span.is_none());
                         }
+                        if matches!(want.action, sadb::spd::Action::Protect { .. }) {
+                            let terms = got.terms;
+                            let passes =
+                                (terms.negotiating == Negotiating::Pass, terms.failure == Failure::Pass);
+                            let suite = terms.suite.map(|suite| suite.to_string());
+                            prop_assert_eq!((suite, passes), (want.suite, want.passes), "{}", text);
+                        }
                     }
+                  }
                 }
             }
         }

@@ -7,7 +7,7 @@ fn everything(parsed: &Parsed) {
     let compiled = compile(parsed, &mut AppTable::new(), 1);
     assert!(parsed.diagnostics.len() <= 2 * MAX_DIAGNOSTICS + 2);
     assert_eq!(parsed.has_errors(), parsed.diagnostics.iter().any(|d| d.is_error()));
-    assert_eq!(compiled.applications.len(), parsed.blocks.iter().map(|b| b.names.len()).sum::<usize>());
+    assert_eq!(compiled.applications.len(), parsed.blocks.iter().map(|b| b.subjects.len()).sum::<usize>());
     let shown = parsed.render(false);
     for d in &parsed.diagnostics {
         assert!(shown.contains(&format!("{}:{}", d.line, d.column)), "{d:?}\n{shown}");
@@ -16,7 +16,7 @@ fn everything(parsed: &Parsed) {
     let _ = (parsed.summary().to_string(), compiled.orders());
 }
 
-const SOUP: [&str; 36] = [
+const SOUP: [&str; 62] = [
     "application",
     "network",
     "protection",
@@ -53,6 +53,32 @@ const SOUP: [&str; 36] = [
     "//",
     "\u{1f512}",
     "www.abc.com",
+    "syntax 2005;",
+    "syntax 2026;",
+    "\nprotection T {",
+    "\ndefault {",
+    "\ntest t {",
+    "protocol=tcp",
+    "protocol=icmp",
+    "localport=any",
+    "remoteport=1-9,https",
+    "encryption require;",
+    "never",
+    "prefer",
+    "accept-only",
+    "suite aes128gcm",
+    "while-negotiating hold",
+    "on-failure pass",
+    "class",
+    "anonymous",
+    "from",
+    "unit \"x.service\"",
+    "cgroup /a/b",
+    "uid 7-9",
+    "to 10.0.0.1:80/tcp",
+    "to [::1]:80/tcp",
+    "from-program",
+    "\napplication ssh {",
 ];
 
 proptest! {
@@ -98,6 +124,15 @@ fn large_texts_of_one_kind() {
         "protection P {",
         "- ",
         "application a,",
+        "application a uid 1-2,",
+        "protection P {",
+        "protection P { remoteport=zzzzzzzzzzzz encryption require; }",
+        "\ntest t {",
+        "a to 192.0.2.1:1/tcp trusted;",
+        "\ndefault {",
+        "protocol=",
+        "1,",
+        "from b ",
     ];
     for unit in texts {
         let text = unit.repeat(MAX_TEXT / 32 / unit.len());

@@ -90,6 +90,46 @@ fn check_names_every_error_by_file_line_and_column_with_status_2() {
 }
 
 #[test]
+fn check_runs_the_tests_of_the_file_and_explain_knows_its_subjects() {
+    let folder = Folder::new("check-tests");
+    let policy = "application curl { network 0.0.0.0/0, ::/0 trusted; }
+application curl from cron uid root { network 0.0.0.0/0, ::/0 untrusted; }
+test \"cron\" {
+  curl to 192.0.2.1:1/tcp trusted;
+  curl from-program /usr/sbin/cron uid root to 192.0.2.1:1/tcp untrusted;
+}
+";
+    let file = folder.file("policy", policy);
+    let answer = ravelin(&["policy", "check", &file], "");
+    assert_eq!(code(&answer), 0, "{}", err(&answer));
+    assert!(out(&answer).contains("2 of 2 expectations came true"), "{}", out(&answer));
+    let failing = policy.replace("1/tcp untrusted", "1/tcp trusted");
+    let answer = ravelin(&["policy", "check", "-"], &failing);
+    assert_eq!(code(&answer), 2);
+    assert!(out(&answer).contains("1 of 2 expectations") && err(&answer).contains("RVL-P601"));
+    let answer = ravelin(&["policy", "check", "-", "--json"], &failing);
+    let document: Value = serde_json::from_slice(&answer.stdout).unwrap();
+    assert_eq!((&document["tests"]["passed"], &document["tests"]["failed"]), (&1.into(), &1.into()));
+    let ask = |more: &[&str]| {
+        let mut args = vec!["policy", "explain", &file, "--app", "curl", "--to", "192.0.2.1:1/tcp", "--json"];
+        args.extend(more);
+        let answer = ravelin(&args, "");
+        let document: Value = serde_json::from_slice(&answer.stdout).unwrap();
+        document["decision"]["verdict"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(ask(&[]), "bypass");
+    assert_eq!(ask(&["--parent", "/usr/sbin/cron", "--uid", "root"]), "discard");
+    assert_eq!(ask(&["--parent", "/usr/sbin/cron", "--uid", "7"]), "bypass");
+    assert_eq!(
+        code(&ravelin(
+            &["policy", "explain", &file, "--app", "curl", "--to", "192.0.2.1:1", "--uid", "no-one-here"],
+            ""
+        )),
+        2
+    );
+}
+
+#[test]
 fn explain_says_verdict_block_and_line() {
     let folder = Folder::new("explain");
     let file = folder.file("policy", POLICY);

@@ -5,6 +5,7 @@
 //! application ever reads a rule of another. The same structure is evaluated by the engine, by `explain` and (in
 //! C, from the same tables) by the socket monitor.
 
+use crypto::SuiteId;
 use wire::{AppId, Flow, Prefix, Services, addr, protocol};
 
 /// A rule's number within one load of the policy; the policy room maps it to file, line and text.
@@ -63,39 +64,118 @@ impl PortRange {
     }
 }
 
-/// `mandatory` or `optional` (paper 000 section 3.2).
+/// `mandatory` or `optional` (paper 000 section 3.2), and what lies below them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Level {
     /// Without protection the flow does not pass.
     Mandatory,
-    /// Protected where an association exists, and then nothing else is accepted; clear otherwise.
+    /// Protected where an association exists, and then nothing else is accepted; clear otherwise. Asks for an association.
     Optional,
+    /// As [`Level::Optional`], but never asks for an association.
+    AcceptOnly,
+}
+
+/// What becomes of a flow while an association for it is negotiated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Negotiating {
+    /// Its packets wait (RFC 4301 section 4.4.1), as far as there is room.
+    Hold,
+    /// They pass in clear.
+    Pass,
+    /// They end.
+    Drop,
+}
+
+/// What becomes of a flow for which there will be no association.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Failure {
+    /// Its packets end.
+    Drop,
+    /// They pass in clear.
+    Pass,
+}
+
+/// How a demand is to be met, besides its services and its level.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Terms {
+    /// The suite that the association must have; `None`: any that gives the services.
+    pub suite: Option<SuiteId>,
+    /// Until there is an association.
+    pub negotiating: Negotiating,
+    /// When there will be none.
+    pub failure: Failure,
+}
+
+impl Terms {
+    /// Those of a level by itself: `mandatory` holds and drops, the others pass.
+    pub const fn of(level: Level) -> Terms {
+        match level {
+            Level::Mandatory => Terms { suite: None, negotiating: Negotiating::Hold, failure: Failure::Drop },
+            Level::Optional | Level::AcceptOnly => {
+                Terms { suite: None, negotiating: Negotiating::Pass, failure: Failure::Pass }
+            }
+        }
+    }
 }
 
 /// One item of a protection (paper 000 section 3.3.2). The first that matches decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Item {
+    /// The flow's protocol, `None` for all. The ICMP of both families is one: either number means both.
+    pub protocol: Option<u8>,
     /// This host's ports.
     pub local: PortRange,
     /// The peer's ports.
     pub remote: PortRange,
-    /// Services demanded: [`Services::AUTHENTICATED`] or [`Services::ENCRYPTED`].
+    /// Services demanded: [`Services::AUTHENTICATED`] or [`Services::ENCRYPTED`]; [`Services::NONE`]: never protected.
     pub services: Services,
     /// How strictly.
     pub level: Level,
+    /// Under which terms.
+    pub terms: Terms,
     /// The item's line.
     pub rule: RuleId,
 }
 
 impl Item {
+    /// An item for every protocol that demands these services, on the terms of its level.
+    pub const fn new(
+        local: PortRange,
+        remote: PortRange,
+        services: Services,
+        level: Level,
+        rule: RuleId,
+    ) -> Item {
+        Item { protocol: None, local, remote, services, level, terms: Terms::of(level), rule }
+    }
+
+    /// What it makes of a flow that it matches.
+    pub fn action(&self) -> Action {
+        if self.services == Services::NONE {
+            Action::Bypass
+        } else {
+            Action::Protect { services: self.services, level: self.level }
+        }
+    }
+
     fn matches(&self, flow: &Flow) -> bool {
         // What stands in the ports of an ICMP flow is type and code: for selectors of associations, not for policy.
         let ports = match flow.protocol {
             protocol::ICMP | protocol::ICMPV6 => (0, 0),
             _ => (flow.local_port, flow.remote_port),
         };
-        self.local.contains(ports.0) && self.remote.contains(ports.1)
+        self.protocol.is_none_or(|own| is_same_protocol(own, flow.protocol))
+            && self.local.contains(ports.0)
+            && self.remote.contains(ports.1)
     }
+}
+
+/// Whether two protocol numbers mean one protocol to policy: both ICMPs are one.
+pub const fn is_same_protocol(a: u8, b: u8) -> bool {
+    const fn one(number: u8) -> u8 {
+        if number == protocol::ICMPV6 { protocol::ICMP } else { number }
+    }
+    one(a) == one(b)
 }
 
 /// The compiled policy of one application.
@@ -142,22 +222,21 @@ impl AppPolicy {
         let Some(network) = self.network(flow.remote) else {
             return Decision {
                 action: Action::Bypass,
+                terms: NO_TERMS,
                 network: RuleId::NONE,
                 item: RuleId::NONE,
                 why: Why::NoNetwork,
             };
         };
-        let (action, item, why) = match network.class {
-            Class::Trusted => (Action::Bypass, RuleId::NONE, Why::Trusted),
-            Class::Untrusted => (Action::Discard, RuleId::NONE, Why::Untrusted),
+        let (action, terms, item, why) = match network.class {
+            Class::Trusted => (Action::Bypass, NO_TERMS, RuleId::NONE, Why::Trusted),
+            Class::Untrusted => (Action::Discard, NO_TERMS, RuleId::NONE, Why::Untrusted),
             Class::Protected(index) => match self.protections[index].iter().find(|item| item.matches(flow)) {
-                Some(item) => {
-                    (Action::Protect { services: item.services, level: item.level }, item.rule, Why::Item)
-                }
-                None => (Action::Discard, RuleId::NONE, Why::NoItem),
+                Some(item) => (item.action(), item.terms, item.rule, Why::Item),
+                None => (Action::Discard, NO_TERMS, RuleId::NONE, Why::NoItem),
             },
         };
-        Decision { action, network: network.rule, item, why }
+        Decision { action, terms, network: network.rule, item, why }
     }
 }
 
@@ -188,17 +267,22 @@ pub enum Why {
     Trusted,
     /// The network is untrusted.
     Untrusted,
-    /// An item of the network's protection matched.
+    /// An item of the network's protection matched; with [`Action::Bypass`], one that says `never`.
     Item,
     /// The network is protected but no item covers these ports: refused, since clear would be a guess.
     NoItem,
 }
+
+/// Of what is not protected.
+const NO_TERMS: Terms = Terms::of(Level::Mandatory);
 
 /// An action and the rules behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Decision {
     /// What the flow must get.
     pub action: Action,
+    /// On which terms, where it is protected.
+    pub terms: Terms,
     /// The `network` line that decided.
     pub network: RuleId,
     /// The protection item that decided.
@@ -269,6 +353,7 @@ impl Spd {
             Some(policy) => policy.decide(flow),
             None => Decision {
                 action: Action::Bypass,
+                terms: NO_TERMS,
                 network: RuleId::NONE,
                 item: RuleId::NONE,
                 why: Why::NoApplication,

@@ -4,14 +4,19 @@ mod common;
 
 use common::{flow, near_addr, near_flow, near_ports, near_prefix, prefix};
 use proptest::prelude::*;
-use sadb::spd::{Action, AppPolicy, Class, Item, Level, Network, PortRange, RuleId, Spd, Why};
+use sadb::spd::{Action, AppPolicy, Class, Item, Level, Network, PortRange, RuleId, Spd, Terms, Why};
 use wire::{AppId, Flow, Services};
 
 fn item() -> impl Strategy<Value = Item> {
-    let services = prop::sample::select(vec![Services::AUTHENTICATED, Services::ENCRYPTED]);
-    let level = prop::sample::select(vec![Level::Mandatory, Level::Optional]);
-    (near_ports(), near_ports(), services, level, 1u32..1000).prop_map(
-        |(local, remote, services, level, rule)| Item { local, remote, services, level, rule: RuleId(rule) },
+    // No services: never protected.
+    let services = prop::sample::select(vec![Services::AUTHENTICATED, Services::ENCRYPTED, Services::NONE]);
+    let level = prop::sample::select(vec![Level::Mandatory, Level::Optional, Level::AcceptOnly]);
+    let protocol = prop::option::of(prop::sample::select(vec![1u8, 6, 17, 50, 58]));
+    (protocol, near_ports(), near_ports(), services, level, 1u32..1000).prop_map(
+        |(protocol, local, remote, services, level, rule)| Item {
+            protocol,
+            ..Item::new(local, remote, services, level, RuleId(rule))
+        },
     )
 }
 
@@ -51,10 +56,20 @@ fn by_hand((networks, protections): &Source, flow: &Flow) -> (Action, RuleId, Ru
         },
     };
     for item in items {
-        let local = item.local.first <= flow.local_port && flow.local_port <= item.local.last;
-        let remote = item.remote.first <= flow.remote_port && flow.remote_port <= item.remote.last;
-        if local && remote {
-            let action = Action::Protect { services: item.services, level: item.level };
+        let icmp = [1, 58];
+        let protocol = match item.protocol {
+            None => true,
+            Some(own) if icmp.contains(&own) => icmp.contains(&flow.protocol),
+            Some(own) => own == flow.protocol,
+        };
+        let ports = if icmp.contains(&flow.protocol) { (0, 0) } else { (flow.local_port, flow.remote_port) };
+        let local = item.local.first <= ports.0 && ports.0 <= item.local.last;
+        let remote = item.remote.first <= ports.1 && ports.1 <= item.remote.last;
+        if protocol && local && remote {
+            let action = match item.services {
+                Services::NONE => Action::Bypass,
+                services => Action::Protect { services, level: item.level },
+            };
             return (action, network.rule, item.rule, Why::Item);
         }
     }
@@ -71,6 +86,9 @@ proptest! {
             let (action, network, item, why) = by_hand(&source, &flow);
             let decision = policy.decide(&flow);
             prop_assert_eq!((decision.action, decision.network, decision.item, decision.why), (action, network, item, why));
+            if let Some(item) = source.1.iter().flatten().find(|i| why == Why::Item && i.rule == decision.item) {
+                prop_assert!(decision.terms == Terms::of(item.level) || source.1.iter().flatten().filter(|i| i.rule == item.rule).count() > 1);
+            }
             prop_assert_eq!(decision.rule(), if item == RuleId::NONE { network } else { item });
             prop_assert_eq!(spd.decide(AppId(3), &flow), decision);
         }

@@ -44,6 +44,8 @@ pub const UNTRUSTED: u8 = 2;
 pub const PROTECTED: u8 = 3;
 pub const MANDATORY: u8 = 1;
 pub const OPTIONAL: u8 = 2;
+pub const ACCEPT_ONLY: u8 = 3;
+pub const NEVER: u8 = 4;
 pub const BYPASS_OUT: u32 = 1;
 pub const BYPASS_IN: u32 = 2;
 pub const ORDER_TO: u8 = 1;
@@ -138,7 +140,8 @@ contract! {
         remote_last: u16,
         services: u8,
         level: u8,
-        zero: u16,
+        protocol: u8,
+        zero: u8,
     }
     struct Protection {
         count: u32,

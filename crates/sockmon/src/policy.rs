@@ -7,13 +7,13 @@ use crate::identities;
 use crate::model::LoadWarning;
 use crate::programs::{Loaded, Maps};
 use crate::sys;
-use sadb::spd::{Class, Level, Order, Spd};
+use sadb::spd::{Action, Class, Level, Order, Spd};
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use wire::AppId;
+use wire::{AppId, protocol};
 
 /// The generation after `current`.
 fn next_generation(current: u32) -> u32 {
@@ -191,6 +191,7 @@ fn protection(app: AppId, items: &[sadb::spd::Item]) -> Result<Protection, Sockm
         remote_last: 0,
         services: 0,
         level: 0,
+        protocol: 0,
         zero: 0,
     };
     let mut out = Protection { count: items.len() as u32, items: [NONE; abi::ITEMS] };
@@ -201,14 +202,32 @@ fn protection(app: AppId, items: &[sadb::spd::Item]) -> Result<Protection, Sockm
             remote_first: item.remote.first,
             remote_last: item.remote.last,
             services: item.services.bits(),
-            level: match item.level {
-                Level::Mandatory => abi::MANDATORY,
-                Level::Optional => abi::OPTIONAL,
-            },
+            level: level(item.action()),
+            protocol: protocol_of(item),
             zero: 0,
         };
     }
     Ok(out)
+}
+
+fn level(action: Action) -> u8 {
+    match action {
+        Action::Protect { level: Level::Mandatory, .. } => abi::MANDATORY,
+        Action::Protect { level: Level::Optional, .. } => abi::OPTIONAL,
+        Action::Protect { level: Level::AcceptOnly, .. } => abi::ACCEPT_ONLY,
+        Action::Bypass => abi::NEVER,
+        // No item refuses; should one come to, nothing passes unprotected.
+        Action::Discard => abi::MANDATORY,
+    }
+}
+
+/// Zero for all; both ICMPs are one.
+fn protocol_of(item: &sadb::spd::Item) -> u8 {
+    match item.protocol {
+        Some(protocol::ICMPV6) => protocol::ICMP,
+        Some(number) => number,
+        None => 0,
+    }
 }
 
 fn entry(generation: u32, app: AppId, network: &sadb::spd::Network, first: u32) -> (NetworkKey, Network) {

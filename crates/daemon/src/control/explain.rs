@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use api::{AppRef, ExplainQuery, Explanation, FlowInfo, ProcessInfo, SaInfo, SocketExplained};
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
-use sadb::spd::{Action, Level};
+use sadb::spd::{Action, Failure, Level, Negotiating, Terms};
 use sockmon::SocketInfo;
 use wire::{AppId, DropReason, Flow, Services};
 
@@ -149,18 +149,18 @@ async fn explained(
         1 => Services::AUTHENTICATED,
         _ => Services::ENCRYPTED,
     };
-    let (action, found) = plane
+    let (action, terms, found) = plane
         .outbound
         .ask(move |half| {
             let (decision, index) = half.engine.preview_asking(app, &flow, asked);
             let sad = half.engine.sad();
             let view = |sa| SaView::outbound(sa, netio::clock::monotonic());
             let view = index.and_then(|i| sad.get(i).map(view).ok_or(DropReason::NoSa));
-            (decision.action, view)
+            (decision.action, decision.terms, view)
         })
         .await?;
     let protect = matches!(action, Action::Protect { .. });
-    out.effect = effect(action, found.as_ref().err().copied(), is_own(flow.remote)).to_owned();
+    out.effect = effect(action, &terms, found.as_ref().err().copied(), is_own(flow.remote)).to_owned();
     if asked != Services::NONE {
         out.effect.push_str(" (the socket asks for protection itself)");
     }
@@ -196,14 +196,22 @@ fn rule_note(plane: &Plane, flow: &Flow) -> Option<String> {
 }
 
 /// What happens to the flow's packets now.
-fn effect(action: Action, missing: Option<DropReason>, own: bool) -> &'static str {
+fn effect(action: Action, terms: &Terms, missing: Option<DropReason>, own: bool) -> &'static str {
     match (action, missing) {
         (Action::Discard, _) => "refused",
         (_, _) if own => "local: between two sockets of this host, checked but not encrypted",
         (Action::Bypass, _) => "clear",
         (Action::Protect { .. }, None) => "protected",
-        (Action::Protect { level: Level::Optional, .. }, Some(DropReason::NoSa)) => {
+        (Action::Protect { level: Level::AcceptOnly, .. }, Some(DropReason::NoSa)) => {
+            "clear: no association serves this flow, and the policy asks for none"
+        }
+        (Action::Protect { level: Level::Optional, .. }, Some(DropReason::NoSa))
+            if (terms.negotiating, terms.failure) == (Negotiating::Pass, Failure::Pass) =>
+        {
             "clear: protection is optional and no association serves this flow"
+        }
+        (Action::Protect { level: Level::Optional, .. }, Some(DropReason::NoSa)) => {
+            "as the item says for while one is negotiated and for when that fails: no association serves this flow"
         }
         (Action::Protect { .. }, Some(DropReason::SaTooWeak)) => {
             "blocked: the association gives less than the policy demands"
@@ -278,6 +286,7 @@ mod tests {
             (protect(Level::Mandatory), None, true, "local"),
             (protect(Level::Mandatory), Some(DropReason::NoSa), false, "blocked"),
             (protect(Level::Optional), Some(DropReason::NoSa), false, "clear: protection is optional"),
+            (protect(Level::AcceptOnly), Some(DropReason::NoSa), false, "clear: no association"),
             (
                 protect(Level::Mandatory),
                 Some(DropReason::SaTooWeak),
@@ -286,7 +295,15 @@ mod tests {
             ),
         ];
         for (action, missing, own, want) in table {
-            assert!(effect(action, missing, own).starts_with(want), "{action:?} {missing:?} {own}");
+            let terms = match action {
+                Action::Protect { level, .. } => Terms::of(level),
+                _ => Terms::of(Level::Mandatory),
+            };
+            let said = effect(action, &terms, missing, own);
+            assert!(said.starts_with(want), "{action:?} {missing:?} {own}");
         }
+        let terms = Terms { negotiating: Negotiating::Drop, ..Terms::of(Level::Optional) };
+        let said = effect(protect(Level::Optional), &terms, Some(DropReason::NoSa), false);
+        assert!(said.starts_with("as the item says"), "{said}");
     }
 }

@@ -33,6 +33,52 @@ impl Drop for Scene {
     }
 }
 
+fn refused(scene: &Scene, text: &str) -> String {
+    fs::write(scene.store.file(), text).unwrap();
+    match scene.store.read() {
+        Ok(_) => panic!("{text} is taken"),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[test]
+fn what_nothing_enforces_is_not_promised() {
+    let scene = Scene::new("subjects");
+    for subject in ["curl uid 33", "curl from cron", "unit x.service", "cgroup /a", "anonymous"] {
+        let text = format!(
+            "application wget {{ network 0.0.0.0/0 trusted; }}\napplication {subject} {{ network ::/0 trusted; }}"
+        );
+        let error = refused(&scene, &text);
+        assert!(error.contains("line 2") && error.contains(subject), "{error}");
+    }
+    assert!(refused(&scene, "default { network ::/0 trusted; }").contains("`default`"));
+    // One that is left out for its errors promises nothing.
+    let mut scene = scene;
+    let candidate = scene.load("application wget {}\napplication anonymous { network x }");
+    assert_eq!((candidate.errors, candidate.compiled.applications.len()), (1, 1));
+}
+
+#[test]
+fn a_file_whose_tests_fail_is_not_loaded_at_all() {
+    let mut scene = Scene::new("tests");
+    scene.put(GOOD);
+    let text = format!("{GOOD}test \"t\" {{\n  curl to 192.0.2.1:1/tcp trusted;\n}}\n");
+    let error = refused(&scene, &text);
+    assert!(
+        error.contains("its tests fail") && error.contains("RVL-P601") && error.contains("line 1"),
+        "{error}"
+    );
+    let unreadable = format!("{GOOD}test \"t\" {{\n  curl 192.0.2.1:1/tcp trusted;\n}}\n");
+    assert!(refused(&scene, &unreadable).contains("RVL-P118"));
+    let text = text.replace("trusted;\n}", "encryption require;\n}");
+    assert_eq!(scene.load(&text).errors, 0);
+    // A block with errors is left out, and lines about it are not asked; others are.
+    let broken = text.replace("network 192.0.2.0/24 protected P;", "network 192.0.2.0/24 protectd P;");
+    assert_eq!(scene.load(&broken).errors, 1);
+    let other = broken.replace("curl to", "wget to");
+    assert!(refused(&scene, &other).contains("RVL-P601"));
+}
+
 const GOOD: &str = "application curl { network 192.0.2.0/24 protected P; protection P { localport=any remoteport=any \
                     encryption mandatory; } }\napplication wget { network 0.0.0.0/0 trusted; }\n";
 /// The first block lost a semicolon; the second changed.

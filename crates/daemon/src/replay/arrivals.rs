@@ -67,7 +67,7 @@ impl Replay {
             Action::Bypass => Ok(()),
             Action::Discard => Err(DropReason::PolicyDiscard),
             // As long as there is no association, clear is what there is.
-            Action::Protect { level: Level::Optional, .. }
+            Action::Protect { level: Level::Optional | Level::AcceptOnly, .. }
                 if self.outbound.sad().search(self.app, &flow, Services::NONE).is_err() =>
             {
                 Ok(())

@@ -112,7 +112,7 @@ impl Outbound {
             Some(RuledCourse::Protect(sa)) => Ok(Course::Protect(sa)),
             Some(RuledCourse::Missing(Level::Mandatory)) => Err(DropReason::NoSa),
             Some(RuledCourse::Refuse(reason)) => Err(reason),
-            Some(RuledCourse::Missing(Level::Optional) | RuledCourse::Clear) | None => course,
+            Some(RuledCourse::Missing(_) | RuledCourse::Clear) | None => course,
         }
     }
 
@@ -128,7 +128,7 @@ impl Outbound {
             Action::Discard => Err(DropReason::RuleDiscard),
             // As long as there is no association, clear is what there is.
             Action::Protect(protection)
-                if protection.level == Level::Optional
+                if protection.level != Level::Mandatory
                     && self.sad.search(wire::AppId::NONE, flow, Services::NONE).is_err() =>
             {
                 Ok(())

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use sadb::rules::{Action, Direction, Protection, Rule, RuleKey, Slot, Template};
 use sadb::selector::{Condition, Field, field};
-use sadb::spd::Level;
+use sadb::spd::{Level, Terms};
 use sadb::{FlowCache, OutboundSa, PacketKey, SaIndex, Snapshot, TrafficSelector};
 use wire::ip::Headers;
 use wire::stage::Inner;
@@ -133,9 +133,10 @@ impl Outbound {
             RuledCourse::Protect(sa) => Ok(Course::Protect(sa)),
             RuledCourse::Refuse(reason) => Err(reason),
             RuledCourse::Missing(Level::Optional) => {
-                self.announce(now, &packet.meta, flow, false, Some(&key));
+                self.announce(now, &packet.meta, flow, &Terms::of(Level::Optional), Some(&key));
                 Ok(Course::Clear)
             }
+            RuledCourse::Missing(Level::AcceptOnly) => Ok(Course::Clear),
             RuledCourse::Missing(Level::Mandatory) if self.holds.is_some() => Ok(Course::Hold),
             RuledCourse::Missing(Level::Mandatory) => Err(DropReason::NoSa),
         }
@@ -185,7 +186,7 @@ impl Outbound {
         };
         match (find(protection.services), protection.level) {
             // Less than what was asked is still better than clear.
-            (Err(DropReason::SaTooWeak), Level::Optional) => find(Services::NONE),
+            (Err(DropReason::SaTooWeak), Level::Optional | Level::AcceptOnly) => find(Services::NONE),
             (found, _) => found,
         }
     }

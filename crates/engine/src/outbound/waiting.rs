@@ -1,6 +1,6 @@
 //! Packets that wait for an association, and who is told.
 
-use sadb::spd::{Action, Decision, Level};
+use sadb::spd::{Action, Decision, Failure, Level, Negotiating, Terms};
 use sadb::{PacketKey, rules};
 use wire::ip::{self, Headers};
 use wire::stage::Inner;
@@ -64,7 +64,7 @@ impl Outbound {
                 }
                 let flow =
                     Flow { local: key.local, remote: key.remote, protocol: 0, local_port: 0, remote_port: 0 };
-                return self.consider(key.app, &flow, Services::NONE).sa.is_ok();
+                return self.sad.search(key.app, &flow, Services::NONE).is_ok();
             };
             let flow = first.map(|packet| ip::flow(packet.bytes(), &headers, true));
             let asked = first.map_or(Services::NONE, |packet| asked(packet.meta.mark));
@@ -75,11 +75,15 @@ impl Outbound {
                 return !matches!(ruled, Some(Ruled { course: RuledCourse::Missing(Level::Mandatory), .. }));
             }
             let route = flow.map(|flow| self.consider(key.app, &flow, asked));
-            // Answered by an association, or by a policy that does not demand one any more.
+            // Answered by an association, or by a policy that does not let packets wait for one any more.
             !matches!(
                 route,
                 Some(Route {
-                    decision: Decision { action: Action::Protect { level: Level::Mandatory, .. }, .. },
+                    decision: Decision {
+                        action: Action::Protect { level: Level::Mandatory | Level::Optional, .. },
+                        terms: Terms { negotiating: Negotiating::Hold, .. },
+                        ..
+                    },
                     sa: Err(DropReason::NoSa)
                 })
             )
@@ -94,11 +98,11 @@ impl Outbound {
         }
     }
 
-    /// A key manager says that there will be no association: what waited for it ends.
+    /// A key manager says that there will be no association: what waited for it ends, or passes in clear where policy says so.
     pub fn refuse_acquire(&mut self, id: AcquireId, pool: &mut Pool, out: &mut Vec<Outcome>) {
         let refused = self.holds.as_mut().map(|holds| holds.refuse(id)).unwrap_or_default();
-        for packet in refused {
-            self.give_up(packet, DropReason::AcquireRefused, pool, out);
+        for (packet, failure) in refused {
+            self.give_up(packet, failure, DropReason::AcquireRefused, pool, out);
         }
     }
 
@@ -108,8 +112,9 @@ impl Outbound {
         if holds.is_closed() {
             self.holds = None;
         }
-        for packet in late {
-            self.give_up(packet, DropReason::HoldExpired, pool, out);
+        for (mut packet, failure) in late {
+            packet.meta.received = now;
+            self.give_up(packet, failure, DropReason::HoldExpired, pool, out);
         }
     }
 
@@ -117,11 +122,16 @@ impl Outbound {
     fn give_up(
         &mut self,
         packet: Packet<Inner>,
+        failure: Failure,
         reason: DropReason,
         pool: &mut Pool,
         out: &mut Vec<Outcome>,
     ) {
         let headers = Headers::parse(packet.bytes()).ok();
+        // What was joined from fragments never goes out in clear again.
+        if let (Failure::Pass, false, Some(headers)) = (failure, packet.meta.may_fragment, &headers) {
+            return self.dispatch(packet, headers, None, pool, out);
+        }
         let flow = headers.map(|headers| ip::flow(packet.bytes(), &headers, true));
         end(&mut self.tally, packet, reason, flow.as_ref(), pool, out);
     }
@@ -133,21 +143,21 @@ impl Outbound {
         now: Time,
         meta: &Meta,
         flow: &Flow,
-        held: bool,
+        terms: &Terms,
         ruled: Option<&PacketKey>,
-    ) -> Option<Result<AcquireId, DropReason>> {
+    ) -> Option<Result<Asked, DropReason>> {
         let holds = self.holds.as_mut()?;
         let rule = ruled.and_then(|packet| {
             let rules = &self.ruling.as_ref()?.rules;
             Some((packet, rules.snapshot.rule(rules.find(packet)?)?))
         });
-        let mut key = Key::new(meta.app, flow, meta.services);
+        let mut key = Key::new(meta.app, flow, meta.services, terms);
         if let Some((packet, rule)) = rule {
             // Those that populate other values need associations of their own.
             key = key.ruled(rule.key, rule.share(packet).unwrap_or(PacketKey::EMPTY));
         }
         let asked = holds.ask(key, now);
-        if let Ok(Asked { id, new: true }) = asked {
+        if let Ok(Asked { id, new: true, failed }) = asked {
             let selectors = rule.and_then(|(packet, rule)| rule.instantiate(packet).ok()).unwrap_or_default();
             let bundle = match rule.map(|(_, rule)| &rule.action) {
                 Some(rules::Action::Protect(protection)) => protection.bundle.clone(),
@@ -159,13 +169,14 @@ impl Outbound {
                 app: meta.app,
                 flow: *flow,
                 services: meta.services,
+                suite: terms.suite,
                 rule: meta.rule,
-                held,
+                held: terms.negotiating == Negotiating::Hold && !failed,
                 selectors,
                 bundle,
             }));
         }
-        Some(asked.map(|asked| asked.id))
+        Some(asked)
     }
 
     /// The packet waits, or ends where there is no room.
@@ -183,8 +194,12 @@ impl Outbound {
         packet.meta.may_fragment |= joined.is_some();
         let headers = Headers::parse(packet.bytes()).ok().filter(|_| self.is_ruled(&packet));
         let ruled = headers.map(|headers| key_of(&packet, &headers));
-        let reason = match self.announce(now, &packet.meta, flow, true, ruled.as_ref()) {
-            Some(Ok(id)) => match self.holds.as_mut().map(|holds| holds.push(id, packet)) {
+        let terms = match &ruled {
+            Some(_) => Terms::of(Level::Mandatory),
+            None => self.route(packet.meta.app, flow, asked(packet.meta.mark)).decision.terms,
+        };
+        let reason = match self.announce(now, &packet.meta, flow, &terms, ruled.as_ref()) {
+            Some(Ok(Asked { id, .. })) => match self.holds.as_mut().map(|holds| holds.push(id, packet)) {
                 Some(Ok(())) => return out.push(Outcome::Held(id)),
                 Some(Err(back)) => {
                     packet = back;

@@ -24,7 +24,7 @@ pub const NOW: Time = Time::from_secs(100);
 
 /// One application, one network that holds everything, one item.
 pub fn policy(app: AppId, services: Services, level: Level) -> Spd {
-    let item = Item { local: PortRange::ANY, remote: PortRange::ANY, services, level, rule: RuleId(2) };
+    let item = Item::new(PortRange::ANY, PortRange::ANY, services, level, RuleId(2));
     let network = Network { prefix: Prefix::ANY, class: Class::Protected(0), rule: RuleId(1) };
     let mut spd = Spd::new(1);
     spd.insert(app, AppPolicy::new(vec![network], vec![vec![item]]));

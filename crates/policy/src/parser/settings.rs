@@ -1,28 +1,33 @@
 //! Network and protection settings: the two grammars of paper 000 section 3.3.
 
-use sadb::spd::{Level, PortRange};
-
+use super::block::STATEMENTS;
 use super::{Abandon, Parser, Step};
 use crate::address;
-use crate::ast::{AddressRange, Item, Name, Network, NetworkKind, Protection, Service, Span};
+use crate::ast::{AddressRange, Name, Network, NetworkKind, Protection, Span};
 use crate::diagnostic::{Code, Diagnostic, show};
 use crate::lexer::Kind;
-use crate::suggest;
 
 const TYPES: [&str; 3] = ["trusted", "untrusted", "protected"];
 const TYPES_SHOWN: [&str; 3] = ["`trusted`", "`untrusted`", "`protected`"];
-const ITEM_HELP: &str = "an item reads `localport=PORT remoteport=PORT TYPE LEVEL;`, \
-                         as in `localport=any remoteport=22 encryption mandatory;`";
-
 impl Parser<'_> {
-    /// `network RANGE TYPE;`; the keyword is next.
-    pub(super) fn network(&mut self) -> Step<Network> {
+    /// `network RANGE, RANGE TYPE;`; the keyword is next. A setting for each range.
+    pub(super) fn network(&mut self, out: &mut Vec<Network>) -> Step<()> {
         let keyword = self.here();
         self.at += 1;
-        let (range, range_span) = self.range()?;
+        let mut ranges = vec![self.range()?];
+        while let Some(comma) = self.eat(Kind::Comma) {
+            self.extension(comma, "a list of ranges");
+            ranges.push(self.range()?);
+        }
         let kind = self.network_kind()?;
-        let end = self.semicolon();
-        Ok(Network { range, range_span, kind, span: keyword.to(end) })
+        let span = keyword.to(self.semicolon());
+        out.extend(ranges.into_iter().map(|(range, range_span)| Network {
+            range,
+            range_span,
+            kind: kind.clone(),
+            span,
+        }));
+        Ok(())
     }
 
     fn range(&mut self) -> Step<(AddressRange, Span)> {
@@ -40,7 +45,15 @@ impl Parser<'_> {
         }
         let (text, span) = self.joined();
         match address::address_range(&text) {
-            Ok(range) => Ok((range, span)),
+            Ok(range) => {
+                if let AddressRange::Single(a) | AddressRange::Prefix(a, _) | AddressRange::Range(a, _) =
+                    &range
+                    && (a.is_ipv6() || text.contains(':'))
+                {
+                    self.extension(span, "IPv6");
+                }
+                Ok((range, span))
+            }
             Err(fault) => {
                 self.error(Diagnostic::new(fault.code, span, fault.message).label("here").help(fault.help));
                 Err(Abandon)
@@ -99,11 +112,11 @@ impl Parser<'_> {
         loop {
             if let Some(close) = self.eat(Kind::Close) {
                 let span = keyword.to(close);
-                return Ok(Protection { name, items, span });
+                return Ok(Protection { name, items, span, shared: false });
             }
             let next = self.word();
-            let setting = next.is_some_and(|w| super::STATEMENTS.contains(&w)) && self.names_at(1);
-            if self.peek().is_none() || setting || self.at_application() {
+            let setting = next.is_some_and(|w| STATEMENTS.contains(&w)) && self.names_at(1);
+            if self.peek().is_none() || setting || self.at_top() {
                 let message = format!("protection `{}` is not closed", show(&name.text));
                 self.error(
                     Diagnostic::new(Code::MissingClose, self.last().after(), message)
@@ -113,7 +126,7 @@ impl Parser<'_> {
                         .expected(&["`}`"]),
                 );
                 let span = keyword.to(self.last());
-                return Ok(Protection { name, items, span });
+                return Ok(Protection { name, items, span, shared: false });
             }
             match self.item() {
                 Ok(item) => items.push(item),
@@ -123,17 +136,18 @@ impl Parser<'_> {
     }
 
     /// Go on behind the item: behind its `;`, or in front of what can only follow it.
-    fn skip_item(&mut self) {
-        if self.leads() && self.word() == Some("localport") {
+    pub(super) fn skip_item(&mut self) {
+        let starts = |word: Option<&str>| matches!(word, Some("localport" | "protocol"));
+        if self.leads() && starts(self.word()) {
             return;
         }
         let start = self.at;
         let mut depth = 0usize;
         while let Some(token) = self.peek() {
             let word = self.word();
-            let setting = word.is_some_and(|w| super::STATEMENTS.contains(&w)) && self.names_at(1);
-            let item = self.at > start && word == Some("localport");
-            if self.at_application() || (self.leads() && depth == 0 && (setting || item)) {
+            let setting = word.is_some_and(|w| STATEMENTS.contains(&w)) && self.names_at(1);
+            let item = self.at > start && starts(word);
+            if self.at_top() || (self.leads() && depth == 0 && (setting || item)) {
                 return;
             }
             match token.kind {
@@ -145,89 +159,6 @@ impl Parser<'_> {
             self.at += 1;
             if depth == 0 && token.kind == Kind::Semicolon {
                 return;
-            }
-        }
-    }
-
-    fn item(&mut self) -> Step<Item> {
-        let start = self.here();
-        let local = self.port_setting("localport")?;
-        let remote = self.port_setting("remoteport")?;
-        let service = match self.word() {
-            Some("encryption") => Service::Encryption,
-            Some("authentication") => Service::Authentication,
-            _ => {
-                let help = "`encryption` (which implies authentication) or `authentication`";
-                return Err(self.unexpected(
-                    Code::ExpectedService,
-                    &["`encryption`", "`authentication`"],
-                    help,
-                ));
-            }
-        };
-        self.at += 1;
-        let level = match self.word() {
-            Some("mandatory") => Level::Mandatory,
-            Some("optional") => Level::Optional,
-            _ => {
-                let help = "`mandatory` (nothing passes unprotected) or `optional`";
-                return Err(self.unexpected(Code::ExpectedLevel, &["`mandatory`", "`optional`"], help));
-            }
-        };
-        self.at += 1;
-        let end = self.item_end();
-        Ok(Item { local, remote, service, level, span: start.to(end) })
-    }
-
-    /// The `;` of an item.
-    fn item_end(&mut self) -> Span {
-        if let Some(span) = self.eat(Kind::Semicolon) {
-            return span;
-        }
-        self.broken = true;
-        let at = self.last().after();
-        if !self.peek().is_some_and(|t| t.kind.is_error()) {
-            self.error(
-                Diagnostic::new(Code::ExpectedSemicolon, at, "expected `;` at the end of the item")
-                    .label("`;` missing here")
-                    .help("end the item with `;`")
-                    .expected(&["`;`"]),
-            );
-        }
-        if !self.leads() {
-            self.skip_item();
-        }
-        at
-    }
-
-    /// `KEYWORD = PORT`.
-    fn port_setting(&mut self, keyword: &'static str) -> Step<PortRange> {
-        let shown = format!("`{keyword}`");
-        if self.eat_word(keyword).is_none() {
-            let help = match (keyword, self.word()) {
-                ("localport", Some("remoteport")) => "`localport=PORT` comes first, `remoteport=PORT` second",
-                _ => ITEM_HELP,
-            };
-            return Err(self.unexpected(Code::ExpectedItem, &[&shown], help));
-        }
-        if self.eat(Kind::Equals).is_none() {
-            let help = format!("write `{keyword}=any` or `{keyword}=NUMBER`");
-            return Err(self.unexpected(Code::ExpectedItem, &["`=`"], help));
-        }
-        let help =
-            "a port is a number from 0 to 65535, FIRST-LAST, or `any`; service names are not looked up";
-        let parsed = self.word().and_then(|word| Some((address::ports(word)?, self.here())));
-        let Some((parsed, span)) = parsed else {
-            let near = self.word().is_some_and(|w| suggest::nearest(w, ["any"]).is_some());
-            let help = if near { "did you mean `any`?" } else { help };
-            return Err(self.unexpected(Code::ExpectedPort, &["a port number", "`any`"], help));
-        };
-        self.at += 1;
-        match parsed {
-            Ok(range) => Ok(range),
-            Err(fault) => {
-                self.error(Diagnostic::new(fault.code, span, fault.message).label("here").help(fault.help));
-                Err(Abandon)
             }
         }
     }

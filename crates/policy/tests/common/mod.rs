@@ -4,15 +4,18 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use policy::ast::{AddressRange, Block, NetworkKind, Service, Span};
+use policy::ast::{AddressRange, Block, Demand, Item, NetworkKind, Service, Span};
 use proptest::prelude::*;
-use sadb::spd::{Action, Level};
+use sadb::spd::{Action, Failure, Level, Negotiating};
 use wire::{Flow, Services, addr};
 
 /// What the evaluator says: the action, and the statements that led to it.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Answer {
     pub action: Action,
+    pub suite: Option<String>,
+    /// Whether packets pass in clear while an association is negotiated, and when there will be none; where it is protected.
+    pub passes: (bool, bool),
     pub network: Option<Span>,
     pub item: Option<Span>,
 }
@@ -53,28 +56,56 @@ pub fn evaluate(block: &Block, flow: &Flow) -> Answer {
         .filter_map(|n| Some((covering(&n.range, flow.remote)?, n)))
         .max_by_key(|(len, _)| *len);
     let Some((_, network)) = best else {
-        return Answer { action: Action::Bypass, network: None, item: None };
+        return plain(Action::Bypass, None);
     };
     let span = Some(network.span);
     let NetworkKind::Protected(name) = &network.kind else {
         let trusted = network.kind == NetworkKind::Trusted;
         let action = if trusted { Action::Bypass } else { Action::Discard };
-        return Answer { action, network: span, item: None };
+        return plain(action, span);
     };
     let protection = block.protections.iter().find(|p| p.name.text == name.text).expect("a sound block");
-    for item in &protection.items {
-        let local = item.local.first <= flow.local_port && flow.local_port <= item.local.last;
-        let remote = item.remote.first <= flow.remote_port && flow.remote_port <= item.remote.last;
-        if local && remote {
-            let services = match item.service {
-                Service::Encryption => Services::ENCRYPTED,
-                Service::Authentication => Services::AUTHENTICATED,
-            };
-            let action = Action::Protect { services, level: item.level };
-            return Answer { action, network: span, item: Some(item.span) };
-        }
+    match protection.items.iter().find(|item| matches(item, flow)) {
+        Some(item) => Answer { item: Some(item.span), ..demanded(item, span) },
+        None => plain(Action::Discard, span),
     }
-    Answer { action: Action::Discard, network: span, item: None }
+}
+
+fn plain(action: Action, network: Option<Span>) -> Answer {
+    Answer { action, suite: None, passes: (false, false), network, item: None }
+}
+
+/// Whether an item speaks of the flow: ICMP has no ports here, and is one protocol.
+fn matches(item: &Item, flow: &Flow) -> bool {
+    let icmp = flow.protocol == 1 || flow.protocol == 58;
+    let (local, remote) = if icmp { (0, 0) } else { (flow.local_port, flow.remote_port) };
+    let listed = |ports: &[sadb::spd::PortRange], port: u16| {
+        ports.is_empty() || ports.iter().any(|range| range.first <= port && port <= range.last)
+    };
+    let protocol = match item.protocol {
+        None => true,
+        Some(1) => icmp,
+        Some(number) => number == flow.protocol,
+    };
+    protocol && listed(&item.local, local) && listed(&item.remote, remote)
+}
+
+fn demanded(item: &Item, network: Option<Span>) -> Answer {
+    let Demand::Protect { service, level, suite, negotiating, failure } = item.demand else {
+        return plain(Action::Bypass, network);
+    };
+    let services = match service {
+        Service::Encryption => Services::ENCRYPTED,
+        Service::Authentication => Services::AUTHENTICATED,
+    };
+    // What is not said: `mandatory` lets nothing pass, the others everything.
+    let usual = level != Level::Mandatory;
+    let passes = (
+        negotiating.map_or(usual, |n| n == Negotiating::Pass),
+        failure.map_or(usual, |f| f == Failure::Pass),
+    );
+    let suite = suite.map(|suite| suite.to_string());
+    Answer { suite, passes, ..plain(Action::Protect { services, level }, network) }
 }
 
 /// Address ranges from a small world, so that they meet.
@@ -112,14 +143,43 @@ fn port() -> impl Strategy<Value = String> {
     ]
 }
 
+/// `port`, or several of them.
+fn ports() -> impl Strategy<Value = String> {
+    prop_oneof![3 => port(), 1 => (port(), port()).prop_map(|(a, b)| format!("{a},{b}"))]
+}
+
+/// What an item demands: a paper's demand most of the time.
+fn demand() -> impl Strategy<Value = String> {
+    let service = || prop::sample::select(vec!["encryption", "authentication"]);
+    let suite = || prop::sample::select(vec!["", "", " suite aes128gcm", " suite aes256gcm16"]);
+    let paper = prop::sample::select(vec!["mandatory", "optional", "require", "prefer"]);
+    let holds = prop::sample::select(vec!["", " while-negotiating hold", " while-negotiating drop"]);
+    let any = prop::sample::select(vec!["", " while-negotiating hold", " while-negotiating pass"]);
+    let fails = prop::sample::select(vec!["", " on-failure drop", " on-failure pass"]);
+    prop_oneof![
+        6 => (service(), paper).prop_map(|(service, level)| format!("{service} {level}")),
+        1 => Just("never".to_string()),
+        1 => (service(), suite()).prop_map(|(service, suite)| format!("{service} accept-only{suite}")),
+        1 => (service(), suite(), holds).prop_map(|(s, suite, n)| format!("{s} require{n}{suite}")),
+        2 => (service(), suite(), any, fails).prop_map(|(s, suite, n, f)| format!("{s} prefer{suite}{f}{n}")),
+    ]
+}
+
 /// An item, ready for a protection.
 pub fn item() -> impl Strategy<Value = String> {
-    (port(), port(), any::<bool>(), any::<bool>()).prop_map(|(local, remote, encryption, mandatory)| {
-        let service = if encryption { "encryption" } else { "authentication" };
-        let level = if mandatory { "mandatory" } else { "optional" };
-        format!("localport={local} remoteport={remote} {service} {level};")
-    })
+    let ported = prop::sample::select(vec!["", "", "", "protocol=tcp ", "protocol=17 ", "protocol=any "]);
+    let bare = prop::sample::select(vec!["", "protocol=icmp ", "protocol=58 ", "protocol=47 "]);
+    prop_oneof![
+        8 => (ported, ports(), ports(), demand()).prop_map(|(protocol, local, remote, demand)| {
+            format!("{protocol}localport={local} remoteport={remote} {demand};")
+        }),
+        1 => (ports(), demand()).prop_map(|(remote, demand)| format!("remoteport={remote} {demand};")),
+        1 => (bare, demand()).prop_map(|(protocol, demand)| format!("{protocol}{demand};")),
+    ]
 }
+
+/// Every protocol at which an opinion can change in policies made of [`item`], and one beside.
+pub const PROTOCOLS: [u8; 6] = [1, 6, 17, 47, 58, 132];
 
 /// The parts of one block.
 #[derive(Clone, Debug)]
@@ -209,14 +269,32 @@ pub fn peers() -> Vec<IpAddr> {
 /// Every port at which an opinion can change in policies made of [`item`].
 pub const PORTS: [u16; 13] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 100, 65534, 65535];
 
-/// A flow to `remote`.
+/// A flow of TCP to `remote`.
 pub fn flow(remote: IpAddr, local_port: u16, remote_port: u16) -> Flow {
-    let local =
-        if remote.is_ipv4() { IpAddr::V4(Ipv4Addr::UNSPECIFIED) } else { IpAddr::V6(Ipv6Addr::UNSPECIFIED) };
-    Flow { local, remote, local_port, remote_port, protocol: 6 }
+    flow_of(6, remote, local_port, remote_port)
 }
 
-/// Whether a level is the stricter one; `Level` has no order of its own.
-pub fn strict(level: Level) -> bool {
-    level == Level::Mandatory
+/// A flow to `remote`; of a protocol without ports, with what stands in their place.
+pub fn flow_of(protocol: u8, remote: IpAddr, local_port: u16, remote_port: u16) -> Flow {
+    let local =
+        if remote.is_ipv4() { IpAddr::V4(Ipv4Addr::UNSPECIFIED) } else { IpAddr::V6(Ipv6Addr::UNSPECIFIED) };
+    Flow { local, remote, local_port, remote_port, protocol }
+}
+
+/// How strict a level is; `Level` has no order of its own.
+pub fn strict(level: Level) -> u8 {
+    match level {
+        Level::Mandatory => 2,
+        Level::Optional => 1,
+        Level::AcceptOnly => 0,
+    }
+}
+
+/// The ports at which flows of a protocol can differ: what has none has zero in their place, ICMP its type and code.
+pub fn ports_of(protocol: u8) -> &'static [u16] {
+    match protocol {
+        6 | 17 | 132 => &PORTS,
+        1 | 58 => &[0, 8 << 8],
+        _ => &[0],
+    }
 }

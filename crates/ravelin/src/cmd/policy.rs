@@ -4,9 +4,10 @@ use std::fs;
 use std::io::{IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 
-use api::{Finding, FlowInfo, PolicyCheck, PolicyExplanation, PolicyReload, Position, path};
+use api::{Finding, FlowInfo, PolicyCheck, PolicyExplanation, PolicyReload, PolicyTests, Position, path};
 use clap::{Args, Subcommand};
-use policy::{AppTable, Parsed, Target};
+use daemon::policy_store::HostFiles;
+use policy::{AppTable, Host, Parsed, Process, Running, Target};
 
 use crate::client::Connect;
 use crate::exit::{Failure, Kind};
@@ -36,9 +37,21 @@ pub struct Check {
 pub struct Explain {
     /// The policy (`-`: standard input).
     file: PathBuf,
-    /// The program: a name or a path.
+    /// The program: a name, a path or `anonymous`.
     #[arg(long, value_name = "PROGRAM")]
     app: String,
+    /// A program that started it, directly or through others (may be given several times).
+    #[arg(long, value_name = "PROGRAM")]
+    parent: Vec<String>,
+    /// The control group it runs in.
+    #[arg(long, value_name = "PATH", conflicts_with = "unit")]
+    cgroup: Option<String>,
+    /// The systemd unit it runs in.
+    #[arg(long, value_name = "UNIT")]
+    unit: Option<String>,
+    /// The user it runs as: a name or a number.
+    #[arg(long, value_name = "USER")]
+    uid: Option<String>,
     /// The peer: 192.0.2.1:443/tcp, [2001:db8::1]:53/udp, 192.0.2.1/icmp.
     #[arg(long, value_name = "ADDRESS:PORT/PROTOCOL")]
     to: Target,
@@ -101,7 +114,7 @@ fn read(file: &Path) -> anyhow::Result<(String, Vec<u8>)> {
 
 fn parse(file: &Path) -> anyhow::Result<Parsed> {
     let (name, octets) = read(file)?;
-    Ok(policy::parse_bytes(&name, &octets))
+    Ok(policy::parse_bytes_for(&name, &octets, &HostFiles::here()))
 }
 
 impl Check {
@@ -120,6 +133,11 @@ impl Check {
             file: parsed.file.clone(),
             applications: compiled.applications.iter().map(|app| app.name.clone()).collect(),
             findings: parsed.diagnostics.iter().map(finding).collect(),
+            tests: (!parsed.tests.is_empty()).then_some(PolicyTests {
+                passed: parsed.tested.passed,
+                failed: parsed.tested.failed,
+                skipped: parsed.tested.skipped,
+            }),
         };
         if self.json {
             output::json(&report)?;
@@ -134,7 +152,7 @@ impl Check {
 fn summary(report: &PolicyCheck, parsed: &Parsed) -> String {
     let count =
         |severity: policy::Severity| parsed.diagnostics.iter().filter(|d| d.severity == severity).count();
-    format!(
+    let mut out = format!(
         "{}: {} applications ({}), {} errors, {} warnings, {} notes\n",
         report.file,
         report.applications.len(),
@@ -142,15 +160,49 @@ fn summary(report: &PolicyCheck, parsed: &Parsed) -> String {
         count(policy::Severity::Error),
         count(policy::Severity::Warning),
         count(policy::Severity::Note)
-    )
+    );
+    if let Some(tests) = report.tests {
+        let all = tests.passed + tests.failed + tests.skipped;
+        out.push_str(&format!("{}: {} of {all} expectations came true", report.file, tests.passed));
+        if tests.skipped > 0 {
+            out.push_str(&format!(", {} not asked: their block has errors", tests.skipped));
+        }
+        out.push('\n');
+    }
+    out
 }
 
 impl Explain {
+    /// The process asked about, if more than its program is said.
+    fn process(&self) -> anyhow::Result<Option<Process>> {
+        let host = HostFiles::here();
+        if self.parent.is_empty() && self.cgroup.is_none() && self.unit.is_none() && self.uid.is_none() {
+            return Ok(None);
+        }
+        let unknown =
+            |name: &str| Failure::bad_input(format!("no user is called {name:?}; write the number"));
+        let user = |name: &String| name.parse().ok().or_else(|| host.user(name)).ok_or_else(|| unknown(name));
+        let unit =
+            self.unit.as_ref().map(|unit| policy::control_group(unit, host.unit_file(unit).as_deref()));
+        Ok(Some(Process {
+            program: match self.app.as_str() {
+                "anonymous" => Running::Anonymous,
+                program => Running::Program(program.to_owned()),
+            },
+            ancestors: self.parent.clone(),
+            group: self.cgroup.clone().or(unit),
+            user: self.uid.as_ref().map(user).transpose()?,
+        }))
+    }
+
     fn execute(self) -> anyhow::Result<()> {
         let parsed = parse(&self.file)?;
         let compiled = policy::compile(&parsed, &mut AppTable::new(), 1);
         let flow = self.to.flow(None, self.from_port);
-        let explanation = policy::explain(&compiled, &self.app, &flow);
+        let explanation = match self.process()? {
+            Some(process) => policy::explain_process(&compiled, &process, &flow),
+            None => policy::explain(&compiled, &self.app, &flow),
+        };
         if parsed.has_errors() {
             eprint!("{}", parsed.render(std::io::stderr().is_terminal()));
         }
@@ -176,7 +228,7 @@ impl Explain {
 impl Fmt {
     fn execute(self) -> anyhow::Result<()> {
         let (name, octets) = read(&self.file)?;
-        let parsed = policy::parse_bytes(&name, &octets);
+        let parsed = policy::parse_bytes_for(&name, &octets, &HostFiles::here());
         if parsed.has_errors() {
             eprint!("{}", parsed.render(std::io::stderr().is_terminal()));
             return Err(Failure::bad_input(format!("{name} has errors and was left as it is")));

@@ -6,7 +6,7 @@ use wire::{Flow, Prefix, protocol};
 
 use super::entry::EntrySelector;
 use super::space::Space;
-use crate::spd::{Action, AppPolicy, Class, Decision, Item, Network, PortRange, RuleId, Why};
+use crate::spd::{Action, AppPolicy, Class, Decision, Item, Level, Network, PortRange, RuleId, Terms, Why, is_same_protocol};
 
 /// For `listen` and `recvfrom`: what each network of the application means to a socket with this address, in the order in
 /// which they are to be asked (the first that matches decides, as in the policy).
@@ -75,7 +75,7 @@ fn has_ports(number: u8) -> bool {
 
 /// Whether the item may be the one for some flow of a socket with this protocol and local port.
 fn serves(item: &Item, flow: &Flow) -> bool {
-    item.local.contains(flow.local_port)
+    item.protocol.is_none_or(|own| is_same_protocol(own, flow.protocol)) && item.local.contains(flow.local_port)
 }
 
 fn everybody(local: IpAddr) -> Prefix {
@@ -86,22 +86,27 @@ fn everybody(local: IpAddr) -> Prefix {
 }
 
 fn of_item(network: &Network, item: &Item) -> Decision {
-    let action = Action::Protect { services: item.services, level: item.level };
-    Decision { action, network: network.rule, item: item.rule, why: Why::Item }
+    let decision = decision(item.action(), network.rule, Why::Item);
+    Decision { terms: item.terms, item: item.rule, ..decision }
 }
 
 fn trusted(network: &Network) -> Decision {
-    Decision { action: Action::Bypass, network: network.rule, item: RuleId::NONE, why: Why::Trusted }
+    decision(Action::Bypass, network.rule, Why::Trusted)
 }
 
 fn untrusted(network: &Network) -> Decision {
-    Decision { action: Action::Discard, network: network.rule, item: RuleId::NONE, why: Why::Untrusted }
+    decision(Action::Discard, network.rule, Why::Untrusted)
 }
 
 fn no_item(network: &Network) -> Decision {
-    Decision { action: Action::Discard, network: network.rule, item: RuleId::NONE, why: Why::NoItem }
+    decision(Action::Discard, network.rule, Why::NoItem)
 }
 
 fn no_network() -> Decision {
-    Decision { action: Action::Bypass, network: RuleId::NONE, item: RuleId::NONE, why: Why::NoNetwork }
+    decision(Action::Bypass, RuleId::NONE, Why::NoNetwork)
+}
+
+/// One that no item decides.
+fn decision(action: Action, network: RuleId, why: Why) -> Decision {
+    Decision { action, terms: Terms::of(Level::Mandatory), network, item: RuleId::NONE, why }
 }

@@ -418,7 +418,7 @@ pub fn network(text: &str, class: Class) -> Network {
 }
 
 pub fn item(local: PortRange, remote: PortRange, services: Services, level: Level) -> Item {
-    Item { local, remote, services, level, rule: RuleId(2) }
+    Item::new(local, remote, services, level, RuleId(2))
 }
 
 pub fn everything(level: Level) -> Item {

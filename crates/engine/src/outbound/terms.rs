@@ -1,0 +1,62 @@
+//! The terms of a demand: which association meets it, and what becomes of a flow that has none.
+
+use sadb::SaIndex;
+use sadb::spd::{Failure, Level, Negotiating, Terms};
+use wire::{AppId, DropReason, Flow, Meta, Services, Time};
+
+use super::{Course, Outbound};
+
+impl Outbound {
+    /// The association that gives this flow of this application what is demanded.
+    pub(super) fn serving(
+        &self,
+        app: AppId,
+        flow: &Flow,
+        services: Services,
+        level: Level,
+        terms: &Terms,
+    ) -> Result<SaIndex, DropReason> {
+        let found = match terms.suite {
+            None => self.sad.search(app, flow, services),
+            // One of another suite does not serve: as if it were not there, so that one is asked for.
+            Some(suite) => self.sad.search_for(app, flow, |sa, follows| {
+                let config = sa.config();
+                if follows || config.suite != suite {
+                    Err(DropReason::NoSa)
+                } else if config.services().satisfies(services) {
+                    Ok(())
+                } else {
+                    Err(DropReason::SaTooWeak)
+                }
+            }),
+        };
+        match found {
+            // Less than what was asked is still better than clear.
+            Err(_) if level != Level::Mandatory => self.sad.search(app, flow, Services::NONE),
+            found => found,
+        }
+    }
+
+    /// There is no association for a packet that asks for one: ask, and let it go on as the terms say.
+    #[cold]
+    pub(super) fn negotiate(
+        &mut self,
+        now: Time,
+        meta: &Meta,
+        flow: &Flow,
+        terms: Terms,
+    ) -> Result<Course, DropReason> {
+        let failed = match self.announce(now, meta, flow, &terms, None) {
+            Some(Ok(asked)) => asked.failed,
+            // No room to ask: not a failure of the peer's, so it goes on as while it is asked.
+            Some(Err(_)) => false,
+            // Nobody answers: there will be none.
+            None => true,
+        };
+        match (failed, terms.negotiating, terms.failure) {
+            (false, Negotiating::Hold, _) => Ok(Course::Hold),
+            (false, Negotiating::Pass, _) | (true, _, Failure::Pass) => Ok(Course::Clear),
+            (false, Negotiating::Drop, _) | (true, _, Failure::Drop) => Err(DropReason::NoSa),
+        }
+    }
+}

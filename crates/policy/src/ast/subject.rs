@@ -1,0 +1,145 @@
+//! Whom a block speaks for.
+
+use super::{Name, Span, always_quoted, quoted};
+
+/// A program with qualifiers: `curl from /usr/bin/backup uid alice`, `unit "nginx.service"`, `anonymous`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Subject {
+    /// Which executable.
+    pub program: Program,
+    /// Started by this one, directly or through others.
+    pub from: Option<Executable>,
+    /// In this control group or below.
+    pub group: Option<Group>,
+    /// As one of these users.
+    pub user: Option<User>,
+    /// As written.
+    pub span: Span,
+}
+
+/// Which executable a subject speaks of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Program {
+    /// One with a name.
+    Named(Executable),
+    /// One without a name: deleted, or never in a file system.
+    Anonymous,
+    /// Whichever.
+    Any,
+}
+
+/// An executable as a policy names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Executable {
+    /// A whole path, or a bare file name that stands for those of the standard directories.
+    pub name: Name,
+}
+
+impl Executable {
+    /// Whether it is a path.
+    pub fn is_path(&self) -> bool {
+        self.name.text.starts_with('/')
+    }
+}
+
+/// A control group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Group {
+    /// That of this systemd unit.
+    Unit(Name),
+    /// By its path from the root of the hierarchy.
+    Path(Name),
+}
+
+/// Users of a subject.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct User {
+    /// Who.
+    pub users: Users,
+    /// As written.
+    pub span: Span,
+}
+
+/// Users, by number or by name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Users {
+    /// These numbers, both ends included.
+    Range(u32, u32),
+    /// The user of this name.
+    Named(String),
+}
+
+/// Words that make another subject of a name that holds them.
+const WORDS: [&str; 7] = ["from", "unit", "cgroup", "uid", "anonymous", "default", "application"];
+
+impl Subject {
+    /// A program and nothing else.
+    pub fn program(name: Name) -> Subject {
+        let span = name.span;
+        let program = Program::Named(Executable { name });
+        Subject { program, from: None, group: None, user: None, span }
+    }
+
+    /// That of `default { ... }`, where this word stands.
+    pub fn default_at(span: Span) -> Subject {
+        Subject { program: Program::Any, from: None, group: None, user: None, span }
+    }
+
+    /// Whether it is a program and nothing else, as in the paper.
+    pub fn is_plain(&self) -> bool {
+        matches!(self.program, Program::Named(_)) && self.is_unqualified()
+    }
+
+    fn is_unqualified(&self) -> bool {
+        self.from.is_none() && self.group.is_none() && self.user.is_none()
+    }
+
+    /// Whether it is everything that no other subject is.
+    pub fn is_default(&self) -> bool {
+        self.program == Program::Any && self.is_unqualified()
+    }
+
+    /// What it is called where names are shown and numbers are given out: the bare name of a plain program, otherwise as the
+    /// language writes it. Different subjects have different names.
+    pub fn name(&self) -> String {
+        match &self.program {
+            Program::Named(program) if self.is_unqualified() => {
+                let name = &program.name.text;
+                let confusing = name.split(' ').any(|word| WORDS.contains(&word));
+                if confusing { always_quoted(name) } else { name.clone() }
+            }
+            _ if self.is_default() => "default".into(),
+            _ => self.text(),
+        }
+    }
+
+    /// As the language writes it.
+    pub fn text(&self) -> String {
+        let mut words = Vec::new();
+        let named = |name: &str| {
+            if WORDS.contains(&name) { always_quoted(name) } else { quoted(name) }
+        };
+        match &self.program {
+            Program::Named(program) => words.push(named(&program.name.text)),
+            Program::Anonymous => words.push("anonymous".into()),
+            Program::Any => {}
+        }
+        words.extend(self.from.as_ref().map(|from| format!("from {}", named(&from.name.text))));
+        words.extend(self.group.as_ref().map(|group| match group {
+            Group::Unit(name) => format!("unit {}", quoted(&name.text)),
+            Group::Path(name) => format!("cgroup {}", quoted(&name.text)),
+        }));
+        words.extend(self.user.as_ref().map(|user| format!("uid {}", user.users)));
+        words.join(" ")
+    }
+}
+
+impl std::fmt::Display for Users {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Users::Range(first, last) if first == last => write!(f, "{first}"),
+            Users::Range(first, last) => write!(f, "{first}-{last}"),
+            Users::Named(name) => f.write_str(&quoted(name)),
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! Subjects of all blocks together: none twice, none unclear.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::MAX_APPLICATIONS;
+use crate::ast::{Group, Program, Span, Subject, Users};
+use crate::diagnostic::{Code, Diagnostic, Sink, show};
+use crate::host::{Host, is_unit};
+use crate::subjects::Selector;
+
+/// The first and the last user.
+type Range = (u32, u32);
+
+/// Whether the two share users and neither holds the other: neither is the more specific.
+fn clash(a: Range, b: Range) -> bool {
+    let apart = a.1 < b.0 || b.1 < a.0;
+    let inside = |a: Range, b: Range| b.0 <= a.0 && a.1 <= b.1;
+    !apart && !inside(a, b) && !inside(b, a)
+}
+
+/// What is known of the blocks before.
+pub(super) struct Across<'h> {
+    host: &'h dyn Host,
+    seen: HashMap<Selector, Span>,
+    order: Vec<(usize, Subject)>,
+    /// Those with users, by what else they say: the only ones that can be unclear.
+    users: HashMap<Selector, Vec<(Range, Span)>>,
+    block: usize,
+    /// Network entries and items for every block so far, times names.
+    pub entries: usize,
+}
+
+impl<'h> Across<'h> {
+    pub(super) fn new(host: &'h dyn Host) -> Across<'h> {
+        Across { host, seen: HashMap::new(), order: Vec::new(), users: HashMap::new(), block: 0, entries: 0 }
+    }
+
+    /// Subjects may not repeat: within a list once is enough, in a second block it is an error.
+    pub(super) fn subjects(
+        &mut self,
+        subjects: &mut Vec<Subject>,
+        out: &mut Vec<Selector>,
+        sink: &mut Sink,
+    ) -> bool {
+        let mut sound = true;
+        let mut own = HashSet::new();
+        self.block += 1;
+        let mut selectors = Vec::new();
+        subjects.retain(|subject| {
+            let Ok(selector) = Selector::of(subject, self.host) else {
+                self.unknown_user(subject, sink);
+                sound = false;
+                return true;
+            };
+            let fresh = own.insert(selector.clone());
+            if !fresh {
+                sink.push(
+                    Diagnostic::new(
+                        Code::RepeatedName,
+                        subject.span,
+                        format!("application `{}` is already in this list", show(&subject.name())),
+                    )
+                    .label("again")
+                    .help("remove the second one"),
+                );
+            } else {
+                selectors.push((selector, subject.clone()));
+            }
+            fresh
+        });
+        out.extend(selectors.iter().map(|(selector, _)| selector.clone()));
+        for (selector, subject) in selectors {
+            let name = subject.name();
+            if let Some(first) = self.seen.get(&selector) {
+                sink.push(
+                    Diagnostic::new(
+                        Code::DuplicateApplication,
+                        subject.span,
+                        format!("application `{}` has a block already", show(&name)),
+                    )
+                    .label("this block is left out")
+                    .related(*first, "the first block, which stays")
+                    .help("merge the two blocks, or remove one"),
+                );
+                sound = false;
+                continue;
+            }
+            if self.seen.len() == MAX_APPLICATIONS {
+                sink.push(
+                    Diagnostic::new(
+                        Code::TooManyApplications,
+                        subject.span,
+                        format!("more than {MAX_APPLICATIONS} applications"),
+                    )
+                    .label("this block is left out")
+                    .help("let one bare name stand for the executables of that name"),
+                );
+                return false;
+            }
+            sound &= self.is_clear(&selector, &subject, sink);
+            self.has_unit_file(&subject, sink);
+            self.seen.insert(selector, subject.span);
+            self.order.push((self.block, subject));
+        }
+        sound
+    }
+
+    fn unknown_user(&self, subject: &Subject, sink: &mut Sink) {
+        let Some(user) = &subject.user else { return };
+        let Users::Named(name) = &user.users else { return };
+        sink.push(
+            Diagnostic::new(Code::UnknownUser, user.span, format!("no user is called `{}` here", show(name)))
+                .label("not known on this host")
+                .help("write the number of the user, or make the user first"),
+        );
+    }
+
+    /// Users that overlap in part leave open which block decides for those in both.
+    fn is_clear(&mut self, selector: &Selector, subject: &Subject, sink: &mut Sink) -> bool {
+        let (Some(range), Some(user)) = (selector.users, &subject.user) else { return true };
+        let like = Selector { users: None, ..selector.clone() };
+        let others = self.users.entry(like).or_default();
+        let found = others.iter().find(|(other, _)| clash(*other, range)).map(|(_, span)| *span);
+        others.push((range, user.span));
+        let Some(first) = found else { return true };
+        sink.push(
+            Diagnostic::new(
+                Code::AmbiguousUsers,
+                user.span,
+                format!("users `{}` overlap in part with those of another subject", user.users),
+            )
+            .label("which one decides is open")
+            .related(first, "the other")
+            .help("end one range where the other starts, or put one inside the other: the narrower decides"),
+        );
+        false
+    }
+
+    fn has_unit_file(&self, subject: &Subject, sink: &mut Sink) {
+        let Some(Group::Unit(unit)) = &subject.group else { return };
+        if is_unit(&unit.text) && self.host.unit_file(&unit.text).is_none() {
+            let message = format!("unit `{}` has no unit file here", show(&unit.text));
+            sink.push(
+                Diagnostic::new(Code::UnknownUnit, unit.span, message)
+                    .label("taken to be in its default slice")
+                    .help("check the name; `cgroup PATH` names a control group that no unit file describes"),
+            );
+        }
+    }
+
+    /// `/usr/bin/ssh` in one block and `ssh` in another: both name one program.
+    pub(super) fn paths(&self, sink: &mut Sink) {
+        let plain = |subject: &Subject| match &subject.program {
+            Program::Named(executable) if subject.is_plain() => Some(executable.name.clone()),
+            _ => None,
+        };
+        let named: Vec<_> = self.order.iter().filter_map(|(b, s)| Some((*b, plain(s)?))).collect();
+        let block_of: HashMap<&str, (usize, Span)> =
+            named.iter().map(|(b, n)| (n.text.as_str(), (*b, n.span))).collect();
+        for (block, path) in &named {
+            let Some((_, file)) = path.text.rsplit_once('/') else { continue };
+            let Some((other, bare)) = block_of.get(file) else { continue };
+            if other != block {
+                sink.push(
+                    Diagnostic::new(
+                        Code::NameAndPath,
+                        path.span,
+                        format!("`{}` is also meant by the bare name `{}`", show(&path.text), show(file)),
+                    )
+                    .label("this block decides for that executable")
+                    .related(*bare, "this block decides for the others of that name")
+                    .help("nothing to do if that is meant; else put both names in one list"),
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! The tests of a file against its own tables.
+
+use sadb::spd::{Action, Decision, Why};
+use wire::{AppId, Services};
+
+use crate::ast::{Expectation, Service, Wants, level_word};
+use crate::diagnostic::{Code, Diagnostic, Sink, show};
+use crate::parser::{Broken, Parsed};
+use crate::subjects::Running;
+use crate::{AppTable, Compiled, compile};
+
+/// Ask every question of the file's tests; what does not come true is an error.
+pub(crate) fn run(parsed: &mut Parsed, sink: &mut Sink) {
+    if parsed.tests.is_empty() {
+        return;
+    }
+    let compiled = compile(parsed, &mut AppTable::new(), 1);
+    for test in &parsed.tests {
+        for line in &test.expectations {
+            let flow = line.target.flow(None, line.local_port);
+            let app = compiled.subjects.choose(&line.process).unwrap_or(AppId::NONE);
+            let decision = compiled.spd.decide(app, &flow);
+            if comes_true(line.wants, &decision) {
+                parsed.tested.passed += 1;
+            } else if parsed.broken.iter().any(|broken| may_concern(broken, line)) {
+                parsed.tested.skipped += 1;
+            } else {
+                parsed.tested.failed += 1;
+                sink.push(failure(&test.name.text, line, &compiled, app, &decision));
+            }
+        }
+    }
+}
+
+fn comes_true(wants: Wants, decision: &Decision) -> bool {
+    match (wants, decision.action) {
+        (Wants::Trusted, Action::Bypass) => decision.why != Why::Item,
+        (Wants::Never, Action::Bypass) => decision.why == Why::Item,
+        (Wants::Untrusted, Action::Discard) => true,
+        (Wants::Protect(service, level), Action::Protect { services, level: own }) => {
+            level == own && (service == Service::Encryption) == (services == Services::ENCRYPTED)
+        }
+        _ => false,
+    }
+}
+
+/// Whether the block that is left out could have spoken for the process.
+fn may_concern(broken: &Broken, line: &Expectation) -> bool {
+    let Running::Program(program) = &line.process.program else { return true };
+    let file = program.rsplit_once('/').map_or(program.as_str(), |p| p.1);
+    !broken.is_plain || broken.names.iter().any(|name| name.text == *program || name.text == file)
+}
+
+fn failure(
+    test: &str,
+    line: &Expectation,
+    compiled: &Compiled,
+    app: AppId,
+    decision: &Decision,
+) -> Diagnostic {
+    let gets = match decision.action {
+        Action::Bypass if decision.why == Why::Item => "never: it is in clear".to_string(),
+        Action::Bypass => "trusted: it is in clear".to_string(),
+        Action::Discard => "untrusted: it is refused".to_string(),
+        Action::Protect { services, level } => {
+            let service = if services == Services::ENCRYPTED { "encryption" } else { "authentication" };
+            format!("{service} {}", level_word(level))
+        }
+    };
+    let message = format!("test `{}`: the flow gets {gets}", show(test));
+    let rule = compiled.rule(decision.rule());
+    let block = compiled.application(app);
+    let why = match (rule, block) {
+        (Some(rule), _) => format!("line {} says so: {}", rule.line, show_line(&rule.text)),
+        (None, Some(block)) => {
+            format!("no network of the block at line {} covers the peer", block.block_line)
+        }
+        (None, None) => "no block speaks for the program".to_string(),
+    };
+    let mut diagnostic = Diagnostic::new(Code::FailedTest, line.wants_span, message)
+        .label("does not come true")
+        .help(format!("{why}; correct the policy, or the test if the policy is meant"));
+    if let Some(rule) = rule {
+        diagnostic = diagnostic.related(rule.span, "this rule decides");
+    }
+    diagnostic
+}
+
+/// A statement fit for a message.
+fn show_line(text: &str) -> String {
+    let mut out: String = text.chars().take(160).collect();
+    if text.chars().nth(160).is_some() {
+        out.push_str("...");
+    }
+    out
+}

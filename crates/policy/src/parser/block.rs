@@ -1,0 +1,235 @@
+//! Application blocks.
+
+use super::{Abandon, Candidate, Parser, Step};
+use crate::ast::{Block, Name, Program, Span, Subject};
+use crate::diagnostic::{Code, Diagnostic, show};
+use crate::lexer::Kind;
+use crate::suggest;
+
+pub(super) const STATEMENTS: [&str; 2] = ["network", "protection"];
+
+impl Parser<'_> {
+    /// `application NAME, NAME { ... }`; the keyword, or a slip of it, is next.
+    pub(super) fn block(&mut self) {
+        let keyword = self.here();
+        self.at += 1;
+        let mut block = Block {
+            subjects: Vec::new(),
+            selectors: Vec::new(),
+            header: keyword,
+            networks: Vec::new(),
+            protections: Vec::new(),
+        };
+        if self.header(&mut block).is_ok() {
+            self.body(&mut block);
+        }
+        self.candidates.push(Candidate { block, broken: self.broken });
+    }
+
+    /// `default { ... }`; both words are next.
+    pub(super) fn default_block(&mut self) {
+        let header = self.here();
+        self.extension(header, "`default`");
+        self.at += 2;
+        let subjects = vec![Subject::default_at(header)];
+        let mut block =
+            Block { subjects, selectors: Vec::new(), header, networks: Vec::new(), protections: Vec::new() };
+        self.body(&mut block);
+        self.candidates.push(Candidate { block, broken: self.broken });
+    }
+
+    /// The subjects and the opening brace.
+    fn header(&mut self, block: &mut Block) -> Step<()> {
+        let help = "write the program's name or path, as in `application sshd, /usr/bin/ssh {`";
+        loop {
+            let body = self.word().is_some_and(|w| STATEMENTS.contains(&w) && self.leads());
+            match if body || self.at_block() { None } else { self.subject() } {
+                Some(subject) => {
+                    block.header = block.header.to(subject.span);
+                    block.subjects.push(subject);
+                }
+                None => {
+                    self.unexpected(Code::ExpectedName, &["an application name"], help);
+                    if !self.is(Kind::Open) && !self.is(Kind::Comma) {
+                        return self.resume_after_header(block);
+                    }
+                }
+            }
+            if self.eat(Kind::Comma).is_none() {
+                break;
+            }
+        }
+        if self.eat(Kind::Open).is_some() {
+            return Ok(());
+        }
+        let help = "names are separated by commas, and `{` opens the block";
+        self.unexpected(Code::ExpectedOpen, &["`{`", "`,`"], help);
+        self.resume_after_header(block)
+    }
+
+    /// Find where the body starts after a bad header.
+    fn resume_after_header(&mut self, block: &mut Block) -> Step<()> {
+        while let Some(token) = self.peek() {
+            let setting = self.word().is_some_and(|w| STATEMENTS.contains(&w) && self.leads());
+            if setting {
+                return Ok(());
+            }
+            if self.at_top() {
+                return Err(Abandon);
+            }
+            match token.kind {
+                Kind::Open => {
+                    self.at += 1;
+                    return Ok(());
+                }
+                Kind::Close | Kind::Semicolon => {
+                    self.at += 1;
+                    return Err(Abandon);
+                }
+                kind => {
+                    let written = token.span.of(self.text);
+                    let last = block.subjects.last_mut().filter(|s| s.span.end == token.span.start);
+                    match last.and_then(bare_name) {
+                        // A bare name with a character that wanted quotes: still one name.
+                        Some((name, whole)) if matches!(kind, Kind::Word | Kind::Unknown) => {
+                            name.text.push_str(written);
+                            name.span = name.span.to(token.span);
+                            *whole = name.span;
+                            self.at += 1;
+                        }
+                        _ if matches!(kind, Kind::Word | Kind::Quoted) => {
+                            block.subjects.extend(self.name().map(Subject::program));
+                        }
+                        _ => self.at += 1,
+                    }
+                }
+            }
+        }
+        Err(Abandon)
+    }
+
+    /// The settings and the closing brace.
+    fn body(&mut self, block: &mut Block) {
+        loop {
+            if self.peek().is_none() || self.at_top() {
+                let names = show(&block.subjects.first().map_or(String::new(), Subject::name));
+                let message = format!("the block of application `{names}` is not closed");
+                self.error(
+                    Diagnostic::new(Code::MissingClose, self.last().after(), message)
+                        .label("`}` missing here")
+                        .help("close the block with `}`")
+                        .related(block.header, "the block starts here")
+                        .expected(&["`}`"]),
+                );
+                return;
+            }
+            if self.eat(Kind::Close).is_some() {
+                return;
+            }
+            let near = self.word().and_then(|w| suggest::nearest(w, STATEMENTS));
+            if let (Some(near), true) = (near, self.names_at(1)) {
+                if self.word() != Some(near) {
+                    self.unexpected(Code::ExpectedSetting, &["`network`", "`protection`", "`}`"], "");
+                }
+                let step = match near {
+                    "network" => self.network(&mut block.networks),
+                    _ => self.protection().map(|p| block.protections.push(p)),
+                };
+                if step.is_err() {
+                    self.skip_statement();
+                }
+                continue;
+            }
+            self.bad_setting(near);
+        }
+    }
+
+    /// Neither a setting nor the block's end.
+    fn bad_setting(&mut self, near: Option<&str>) {
+        if near.is_some() && self.word() == near {
+            self.at += 1;
+            let (code, what, help) = match near {
+                Some("network") => (
+                    Code::ExpectedAddress,
+                    "an address range",
+                    "write `network ADDRESS/LENGTH TYPE;`, as in `network 192.0.2.0/24 trusted;`",
+                ),
+                _ => (Code::ExpectedProtection, "a protection name", "write `protection NAME { ... }`"),
+            };
+            self.unexpected(code, &[what], help);
+        } else {
+            let help = match (self.word(), self.peek().map(|t| t.kind)) {
+                (Some("protocol" | "localport" | "remoteport"), _) => {
+                    "items stand inside `protection NAME { ... }`"
+                }
+                (_, Some(Kind::Semicolon)) => "nothing stands before this semicolon: remove it",
+                _ => "a block holds `network RANGE TYPE;` and `protection NAME { ... }`",
+            };
+            self.unexpected(Code::ExpectedSetting, &["`network`", "`protection`", "`}`"], help);
+            if !self.is(Kind::Semicolon) {
+                // Step over what was complained about, or the same place would be read again.
+                if !self.is(Kind::Open) {
+                    self.at += 1;
+                }
+            }
+        }
+        self.skip_statement();
+    }
+
+    /// Go on behind the statement: behind its `;` or its braces, in front of the block's `}`, of a keyword that leads
+    /// a line, or of the next block.
+    pub(super) fn skip_statement(&mut self) {
+        let mut depth = 0usize;
+        while let Some(token) = self.peek() {
+            if self.at_top() {
+                return;
+            }
+            if depth == 0 && self.leads() && self.word().is_some_and(|w| STATEMENTS.contains(&w)) {
+                return;
+            }
+            match token.kind {
+                Kind::Close if depth == 0 => return,
+                Kind::Close => depth -= 1,
+                Kind::Open => depth += 1,
+                _ => {}
+            }
+            self.at += 1;
+            if depth == 0 && matches!(token.kind, Kind::Close | Kind::Semicolon) {
+                return;
+            }
+        }
+    }
+
+    /// The `;` that ends a statement. Missing: say so behind the last token, and go on where the next statement
+    /// starts.
+    pub(super) fn semicolon(&mut self) -> Span {
+        if let Some(span) = self.eat(Kind::Semicolon) {
+            return span;
+        }
+        self.broken = true;
+        let at = self.last().after();
+        if !self.peek().is_some_and(|t| t.kind.is_error()) {
+            self.error(
+                Diagnostic::new(Code::ExpectedSemicolon, at, "expected `;` at the end of the statement")
+                    .label("`;` missing here")
+                    .help("end the statement with `;`")
+                    .expected(&["`;`"]),
+            );
+        }
+        if !self.leads() {
+            self.skip_statement();
+        }
+        at
+    }
+}
+
+/// The name of a subject that is nothing else, and its whole place.
+fn bare_name(subject: &mut Subject) -> Option<(&mut Name, &mut Span)> {
+    if !subject.is_plain() {
+        return None;
+    }
+    match &mut subject.program {
+        Program::Named(executable) => Some((&mut executable.name, &mut subject.span)),
+        _ => None,
+    }
+}

@@ -1,0 +1,492 @@
+//! Items of protections: ports and protocol, what is demanded, and on which terms.
+
+use crypto::{SuiteId, UnknownSuite};
+use sadb::spd::{Failure, Level, Negotiating, PortRange};
+
+use super::{Abandon, Parser, Step};
+use crate::ast::{Demand, Item, Service, Span, Syntax, failure_word, negotiating_word, quoted, same_level};
+use crate::diagnostic::{Code, Diagnostic, show};
+use crate::lexer::Kind;
+use crate::{address, services, suggest};
+
+const ITEM_HELP: &str = "an item reads `localport=PORT remoteport=PORT TYPE LEVEL;`, \
+                         as in `localport=any remoteport=22 encryption mandatory;`";
+const SELECTORS: [&str; 3] = ["protocol", "localport", "remoteport"];
+const OPTIONS: [&str; 5] = ["suite", "while-negotiating", "on-failure", "class", "scrub"];
+const OPTIONS_SHOWN: [&str; 4] = ["`suite`", "`while-negotiating`", "`on-failure`", "`;`"];
+const NEGOTIATING: [Negotiating; 3] = [Negotiating::Hold, Negotiating::Pass, Negotiating::Drop];
+const FAILURE: [Failure; 2] = [Failure::Drop, Failure::Pass];
+
+/// Which flows, as far as it was read.
+#[derive(Default)]
+struct Flows {
+    protocol: Option<(Option<u8>, Span)>,
+    local: Option<(Vec<PortRange>, Span)>,
+    remote: Option<(Vec<PortRange>, Span)>,
+}
+
+/// The terms, as far as they were read.
+#[derive(Default)]
+struct Options {
+    suite: Option<(SuiteId, Span)>,
+    negotiating: Option<(Negotiating, Span)>,
+    failure: Option<(Failure, Span)>,
+    class: Option<((), Span)>,
+    scrub: Option<((), Span)>,
+}
+
+impl Parser<'_> {
+    pub(super) fn item(&mut self) -> Step<Item> {
+        let start = self.here();
+        let flows = self.flows()?;
+        let selectors = start.to(self.last());
+        let (service, level, demand) = self.demand(flows.protocol.is_some() || flows.local.is_some())?;
+        let options = self.options()?;
+        let end = self.item_end();
+        let demand = match (service, level) {
+            (Some(service), Some(level)) => {
+                self.terms(level, &options, demand);
+                if let Some((suite, span)) = options.suite
+                    && service == Service::Encryption
+                    && !suite.encrypts()
+                {
+                    let message = format!("suite `{suite}` does not encrypt");
+                    self.contradiction(
+                        span,
+                        message,
+                        "name a suite that encrypts, or write `authentication`",
+                    );
+                }
+                Demand::Protect {
+                    service,
+                    level,
+                    suite: options.suite.map(|o| o.0),
+                    negotiating: options.negotiating.map(|o| o.0),
+                    failure: options.failure.map(|o| o.0),
+                }
+            }
+            _ => {
+                let spans = [
+                    options.suite.map(|o| o.1),
+                    options.negotiating.map(|o| o.1),
+                    options.failure.map(|o| o.1),
+                ];
+                for span in spans.into_iter().flatten() {
+                    let message = "`never` negotiates nothing and uses no suite".to_string();
+                    self.contradiction(span, message, "leave this out, or demand a service and a level");
+                }
+                Demand::Never
+            }
+        };
+        let ported = |ports: &Option<(Vec<PortRange>, Span)>| {
+            ports.as_ref().is_some_and(|(list, _)| list.iter().any(|range| *range != PortRange::ANY))
+        };
+        if let Some((Some(number), _)) = flows.protocol
+            && !services::has_ports(number)
+            && (ported(&flows.local) || ported(&flows.remote))
+        {
+            let what = crate::ast::protocol_text(number);
+            let message = format!("protocol `{what}` has no ports");
+            self.contradiction(selectors, message, "leave `localport` and `remoteport` out");
+        }
+        Ok(Item {
+            protocol: flows.protocol.and_then(|p| p.0),
+            local: flows.local.map(|p| p.0).unwrap_or_default(),
+            remote: flows.remote.map(|p| p.0).unwrap_or_default(),
+            demand,
+            span: start.to(end),
+        })
+    }
+
+    fn contradiction(&mut self, span: Span, message: String, help: &str) {
+        self.error(
+            Diagnostic::new(Code::Contradiction, span, message).label("contradicts the rest").help(help),
+        );
+    }
+
+    fn repeated(&mut self, span: Span, first: Span, what: &str) {
+        self.error(
+            Diagnostic::new(Code::RepeatedPart, span, format!("`{what}` is given twice"))
+                .label("the second")
+                .related(first, "the first")
+                .help("keep one of them"),
+        );
+    }
+
+    /// `protocol=`, `localport=`, `remoteport=`: in the paper's language the two ports, in this order; otherwise any of them.
+    fn flows(&mut self) -> Step<Flows> {
+        let mut flows = Flows::default();
+        if self.syntax == Syntax::Paper {
+            if self.word() == Some("protocol") {
+                self.extension(self.here(), "`protocol`");
+                flows.protocol = Some(self.protocol()?);
+            }
+            flows.local = Some(self.port_setting("localport")?);
+            flows.remote = Some(self.port_setting("remoteport")?);
+            return Ok(flows);
+        }
+        loop {
+            let assigns = self.look(1).is_some_and(|t| t.kind == Kind::Equals);
+            match self.word() {
+                Some("protocol") => {
+                    let got = self.protocol()?;
+                    match flows.protocol {
+                        Some((_, first)) => self.repeated(got.1, first, "protocol"),
+                        None => flows.protocol = Some(got),
+                    }
+                }
+                Some(word @ ("localport" | "remoteport")) => {
+                    let is_local = word == "localport";
+                    let got = self.port_setting(if is_local { "localport" } else { "remoteport" })?;
+                    let place = if is_local { &mut flows.local } else { &mut flows.remote };
+                    match place {
+                        Some((_, first)) => {
+                            let first = *first;
+                            self.repeated(got.1, first, if is_local { "localport" } else { "remoteport" });
+                        }
+                        None => *place = Some(got),
+                    }
+                }
+                Some(_) if assigns => {
+                    let shown = SELECTORS.map(|word| format!("`{word}`"));
+                    let shown: Vec<&str> = shown.iter().map(String::as_str).collect();
+                    return Err(self.unexpected(Code::ExpectedItem, &shown, ITEM_HELP));
+                }
+                _ => return Ok(flows),
+            }
+        }
+    }
+
+    /// `protocol=P`; the keyword is next.
+    fn protocol(&mut self) -> Step<(Option<u8>, Span)> {
+        let keyword = self.here();
+        self.at += 1;
+        self.equals("protocol", "tcp")?;
+        let span = self.here();
+        let parsed = self.word().and_then(services::protocol);
+        let Some(parsed) = parsed else {
+            let help = "write `tcp`, `udp`, `sctp`, `icmp`, a number from 1 to 254 (not one of an IPv6 extension \
+                        header), or `any`";
+            let shown = services::PROTOCOLS.map(|word| format!("`{word}`"));
+            let shown: Vec<&str> = shown.iter().map(String::as_str).collect();
+            return Err(self.unexpected(Code::BadProtocol, &shown, help));
+        };
+        self.at += 1;
+        if self.is(Kind::Comma) {
+            let help = "write an item for each protocol, or leave `protocol=` out for all of them";
+            self.error(
+                Diagnostic::new(Code::BadProtocol, self.here(), "an item has one protocol")
+                    .label("a list")
+                    .help(help),
+            );
+            return Err(Abandon);
+        }
+        Ok((parsed, keyword.to(span)))
+    }
+
+    fn equals(&mut self, keyword: &str, example: &str) -> Step<()> {
+        if self.eat(Kind::Equals).is_some() {
+            return Ok(());
+        }
+        let help = match keyword {
+            "protocol" => format!("write `protocol={example}`"),
+            _ => format!("write `{keyword}=any` or `{keyword}=NUMBER`"),
+        };
+        Err(self.unexpected(Code::ExpectedItem, &["`=`"], help))
+    }
+
+    /// `KEYWORD = PORT, PORT`.
+    fn port_setting(&mut self, keyword: &'static str) -> Step<(Vec<PortRange>, Span)> {
+        let shown = format!("`{keyword}`");
+        let Some(start) = self.eat_word(keyword) else {
+            let help = match (keyword, self.word()) {
+                ("localport", Some("remoteport")) => "`localport=PORT` comes first, `remoteport=PORT` second",
+                _ => ITEM_HELP,
+            };
+            return Err(self.unexpected(Code::ExpectedItem, &[&shown], help));
+        };
+        self.equals(keyword, "any")?;
+        let mut ports = vec![self.port()?];
+        while let Some(comma) = self.eat(Kind::Comma) {
+            self.extension(comma, "a list of ports");
+            ports.push(self.port()?);
+        }
+        Ok((ports, start.to(self.last())))
+    }
+
+    fn port(&mut self) -> Step<PortRange> {
+        let span = self.here();
+        let help = "a port is a number from 0 to 65535, FIRST-LAST, the name of a service, or `any`";
+        let word = self.value();
+        let name = |word: &str| word.starts_with(|c: char| c.is_ascii_alphabetic());
+        let demand =
+            |word: &str| matches!(word, "encryption" | "authentication" | "localport" | "remoteport");
+        let parsed = match word {
+            Some(word) => match (address::ports(word), services::port(word)) {
+                (Some(parsed), _) => {
+                    if word != "any" && word.contains('-') {
+                        self.extension(span, "a range of ports");
+                    }
+                    parsed
+                }
+                (None, Some(port)) => {
+                    self.extension(span, "the name of a service");
+                    Ok(PortRange::one(port))
+                }
+                (None, None) if name(word) && !demand(word) && suggest::nearest(word, ["any"]).is_none() => {
+                    // Slips are rare at the first letter.
+                    let alike = services::names().filter(|known| known.as_bytes()[0] == word.as_bytes()[0]);
+                    let near = suggest::nearest(word, alike);
+                    let near = near.or_else(|| suggest::nearest(word, services::names()));
+                    let help = match near {
+                        Some(near) => format!("did you mean `{near}`?"),
+                        None => {
+                            "write the port's number; ravelin-policy(5) says which names are known".into()
+                        }
+                    };
+                    let message = format!("no service is called `{}`", show(word));
+                    self.error(
+                        Diagnostic::new(Code::UnknownService, span, message)
+                            .label("not a service known here")
+                            .help(help),
+                    );
+                    self.at += 1;
+                    return Err(Abandon);
+                }
+                _ => return Err(self.no_port(help)),
+            },
+            None => return Err(self.no_port(help)),
+        };
+        self.at += 1;
+        parsed.map_err(|fault| {
+            self.error(Diagnostic::new(fault.code, span, fault.message).label("here").help(fault.help));
+            Abandon
+        })
+    }
+
+    fn no_port(&mut self, help: &str) -> Abandon {
+        let near = self.word().is_some_and(|w| suggest::nearest(w, ["any"]).is_some());
+        let help = if near { "did you mean `any`?" } else { help };
+        self.unexpected(Code::ExpectedPort, &["a port number", "`any`"], help)
+    }
+
+    /// `SERVICE LEVEL` with the place of the level, or `never`.
+    fn demand(&mut self, any: bool) -> Step<(Option<Service>, Option<Level>, Span)> {
+        if let Some(never) = self.eat_word("never") {
+            self.extension(never, "`never`");
+            return Ok((None, None, never));
+        }
+        let service = match self.word() {
+            Some("encryption") => Service::Encryption,
+            Some("authentication") => Service::Authentication,
+            _ => {
+                let help = match any || self.syntax == Syntax::Paper {
+                    true => "`encryption` (which implies authentication) or `authentication`",
+                    false => ITEM_HELP,
+                };
+                let code = if any { Code::ExpectedService } else { Code::ExpectedItem };
+                let code = if self.syntax == Syntax::Paper { Code::ExpectedService } else { code };
+                return Err(self.unexpected(code, &["`encryption`", "`authentication`"], help));
+            }
+        };
+        let first = self.here();
+        self.at += 1;
+        let span = self.here();
+        if self.word() == Some("never") {
+            self.at += 1;
+            let message = "`never` takes no service".to_string();
+            self.contradiction(first, message, "write `never` alone");
+            return Ok((None, None, span));
+        }
+        let level = self.level()?;
+        Ok((Some(service), Some(level), span))
+    }
+
+    /// A level by any of its words.
+    pub(super) fn level(&mut self) -> Step<Level> {
+        let Some(level) = self.word().and_then(same_level) else {
+            let help =
+                "`mandatory` (nothing passes unprotected), `optional`, or `accept-only` (which never asks)";
+            let paper = ["`mandatory`", "`optional`"];
+            let all = ["`mandatory`", "`require`", "`optional`", "`prefer`", "`accept-only`"];
+            let words = if self.syntax == Syntax::Paper { &paper[..] } else { &all[..] };
+            return Err(self.unexpected(Code::ExpectedLevel, words, help));
+        };
+        if let Some(word @ ("require" | "prefer" | "accept-only")) = self.word() {
+            self.extension(self.here(), &format!("`{word}`"));
+        }
+        self.at += 1;
+        Ok(level)
+    }
+
+    /// What follows the level.
+    fn options(&mut self) -> Step<Options> {
+        let mut options = Options::default();
+        while let Some(word) = self.word() {
+            let Some(near) = suggest::nearest(word, OPTIONS) else { break };
+            if near != word {
+                let help = format!("did you mean `{near}`?");
+                return Err(self.unexpected(Code::ExpectedOption, &OPTIONS_SHOWN, help));
+            }
+            let keyword = self.here();
+            self.extension(keyword, &format!("`{near}`"));
+            self.at += 1;
+            match near {
+                "suite" => {
+                    let got = self.suite()?;
+                    self.set(&mut options.suite, got, keyword, near);
+                }
+                "while-negotiating" => {
+                    let got = self.choice(&NEGOTIATING, negotiating_word)?;
+                    self.set(&mut options.negotiating, got, keyword, near);
+                }
+                "on-failure" => {
+                    let got = self.choice(&FAILURE, failure_word)?;
+                    self.set(&mut options.failure, got, keyword, near);
+                }
+                _ => {
+                    self.unenforced(near, keyword)?;
+                    let place = if near == "class" { &mut options.class } else { &mut options.scrub };
+                    self.set(place, (), keyword, near);
+                }
+            }
+        }
+        Ok(options)
+    }
+
+    fn set<T>(&mut self, place: &mut Option<(T, Span)>, value: T, keyword: Span, what: &str) {
+        match place {
+            Some((_, first)) => {
+                let first = *first;
+                self.repeated(keyword, first, what);
+            }
+            None => *place = Some((value, keyword.to(self.last()))),
+        }
+    }
+
+    fn suite(&mut self) -> Step<SuiteId> {
+        let span = self.here();
+        let Some(word) = self.value() else {
+            let help = "name a suite, as `aes256gcm`; `ravelin status --units` lists them";
+            return Err(self.unexpected(Code::ExpectedOption, &["a suite"], help));
+        };
+        self.at += 1;
+        match word.parse::<SuiteId>() {
+            Ok(suite) => {
+                if let Some(status) = suite.legacy_status() {
+                    self.sink.push(
+                        Diagnostic::new(
+                            Code::LegacySuite,
+                            span,
+                            format!("suite `{suite}` is legacy: {status}"),
+                        )
+                        .label("RFC 8221 says so")
+                        .help("use aes128gcm, aes256gcm or chacha20poly1305 where both ends can"),
+                    );
+                }
+                Ok(suite)
+            }
+            Err(error) => {
+                let message = format!("`{}` is not a suite", show(word));
+                let near = suggest::nearest(word, ["aes128gcm", "aes256gcm", "chacha20poly1305"])
+                    .filter(|_| matches!(error, UnknownSuite::Cipher(_)));
+                let help = match near {
+                    Some(near) => format!("did you mean `{near}`?"),
+                    None => error.to_string(),
+                };
+                self.error(Diagnostic::new(Code::BadSuite, span, message).label("no such suite").help(help));
+                Err(Abandon)
+            }
+        }
+    }
+
+    fn choice<T: Copy>(&mut self, all: &[T], word_of: fn(T) -> &'static str) -> Step<T> {
+        let found = self.word().and_then(|word| all.iter().find(|one| word_of(**one) == word));
+        match found {
+            Some(one) => {
+                self.at += 1;
+                Ok(*one)
+            }
+            None => {
+                let shown: Vec<String> = all.iter().map(|one| format!("`{}`", word_of(*one))).collect();
+                let shown: Vec<&str> = shown.iter().map(String::as_str).collect();
+                let help = "say what becomes of the packets: they wait (`hold`), `pass` in clear, or `drop`";
+                Err(self.unexpected(Code::ExpectedOption, &shown, help))
+            }
+        }
+    }
+
+    /// `class NAME` and `scrub NAME`: a promise that nobody would keep is refused.
+    fn unenforced(&mut self, what: &str, keyword: Span) -> Step<()> {
+        let (code, long) = match what {
+            "class" => (Code::NoClass, "a QoS class"),
+            _ => (Code::NoScrub, "a scrub profile"),
+        };
+        let Some(name) = self.name() else {
+            return Err(self.unexpected(Code::ExpectedOption, &["a name"], format!("name {long}")));
+        };
+        self.error(
+            Diagnostic::new(
+                code,
+                keyword.to(name.span),
+                format!("`{what} {}`: nothing enforces {long} yet", show(&quoted(&name.text))),
+            )
+            .label("would be without effect")
+            .help("leave it out until this version enforces it"),
+        );
+        Ok(())
+    }
+
+    /// Whether the terms go with the level.
+    fn terms(&mut self, level: Level, options: &Options, place: Span) {
+        let negotiating = options.negotiating;
+        let failure = options.failure;
+        match level {
+            Level::Mandatory => {
+                let help = "write `optional` if clear traffic is meant, or let the packets wait or drop";
+                if let Some((Negotiating::Pass, span)) = negotiating {
+                    let message =
+                        "nothing passes unprotected, so nothing passes while negotiating".to_string();
+                    self.contradiction(span, message, help);
+                }
+                if let Some((Failure::Pass, span)) = failure {
+                    let message = "nothing passes unprotected, so nothing passes on failure".to_string();
+                    self.contradiction(span, message, help);
+                }
+            }
+            Level::AcceptOnly => {
+                let both = [negotiating.map(|o| o.1), failure.map(|o| o.1)];
+                for span in both.into_iter().flatten() {
+                    self.error(
+                        Diagnostic::new(Code::Contradiction, span, "`accept-only` does not negotiate")
+                            .label("contradicts the level")
+                            .related(place, "the level")
+                            .help("leave this out, or write `prefer`, which asks for an association"),
+                    );
+                }
+            }
+            Level::Optional => {}
+        }
+    }
+
+    /// The `;` of an item.
+    fn item_end(&mut self) -> Span {
+        if let Some(span) = self.eat(Kind::Semicolon) {
+            return span;
+        }
+        self.broken = true;
+        let at = self.last().after();
+        if !self.peek().is_some_and(|t| t.kind.is_error()) {
+            self.error(
+                Diagnostic::new(Code::ExpectedSemicolon, at, "expected `;` at the end of the item")
+                    .label("`;` missing here")
+                    .help("end the item with `;`")
+                    .expected(&["`;`"]),
+            );
+        }
+        if !self.leads() {
+            self.skip_item();
+        }
+        at
+    }
+}

@@ -1,0 +1,199 @@
+//! Which application a process belongs to: the compiled form of what stands in the headers of blocks.
+//!
+//! Several subjects can fit one process. The most specific decides, whatever the order of the blocks: by the program first (a
+//! path, a bare name, an executable without a name, any), then by `from` (a path, a bare name, none), then by the control
+//! group (the deepest), then by the users (the fewest). What is left is only two `from` of one kind that both fit: the first
+//! in the file.
+
+use std::cmp::Reverse;
+
+use wire::AppId;
+
+use crate::ast::{Executable, Group, Program, Subject, Users};
+use crate::host::{Host, control_group};
+
+/// An executable that a policy names.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Image {
+    /// That of this path.
+    Path(String),
+    /// Every one of this file name in the standard directories.
+    Name(String),
+}
+
+impl Image {
+    fn of(executable: &Executable) -> Image {
+        let text = executable.name.text.clone();
+        if executable.is_path() { Image::Path(text) } else { Image::Name(text) }
+    }
+
+    /// Whether it is what `program`, a path or a bare name, says.
+    fn is(&self, program: &str) -> bool {
+        match self {
+            Image::Path(path) => path == program,
+            Image::Name(name) => name == program || program.rsplit_once('/').is_some_and(|p| p.1 == name),
+        }
+    }
+}
+
+/// Which executables a subject speaks of.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Executables {
+    /// One with a name.
+    Named(Image),
+    /// Those without a name: deleted, or never in a file system.
+    Anonymous,
+    /// All.
+    Any,
+}
+
+/// A subject as it is on one host: users and units are numbers and paths.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Selector {
+    /// What is executed.
+    pub executables: Executables,
+    /// An ancestor executed this before.
+    pub from: Option<Image>,
+    /// The control group, by its path from the root: the process is in it or below.
+    pub group: Option<String>,
+    /// The first and the last user.
+    pub users: Option<(u32, u32)>,
+}
+
+/// Why a subject cannot be a selector.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct UnknownUser;
+
+/// What precedes what: smaller first.
+type Rank = (u8, u8, Reverse<usize>, u64);
+
+impl Selector {
+    /// A subject on this host.
+    pub(crate) fn of(subject: &Subject, host: &dyn Host) -> Result<Selector, UnknownUser> {
+        let users = match subject.user.as_ref().map(|user| &user.users) {
+            None => None,
+            Some(Users::Range(first, last)) => Some((*first, *last)),
+            Some(Users::Named(name)) => {
+                let number = host.user(name).ok_or(UnknownUser)?;
+                Some((number, number))
+            }
+        };
+        Ok(Selector {
+            executables: match &subject.program {
+                Program::Named(executable) => Executables::Named(Image::of(executable)),
+                Program::Anonymous => Executables::Anonymous,
+                Program::Any => Executables::Any,
+            },
+            from: subject.from.as_ref().map(Image::of),
+            group: subject.group.as_ref().map(|group| match group {
+                Group::Path(path) => path.text.clone(),
+                Group::Unit(unit) => control_group(&unit.text, host.unit_file(&unit.text).as_deref()),
+            }),
+            users,
+        })
+    }
+
+    /// A program and nothing else, as in the paper.
+    pub fn is_plain(&self) -> bool {
+        matches!(self.executables, Executables::Named(_))
+            && self.from.is_none()
+            && self.group.is_none()
+            && self.users.is_none()
+    }
+
+    fn rank(&self) -> Rank {
+        let executables = match self.executables {
+            Executables::Named(Image::Path(_)) => 0,
+            Executables::Named(Image::Name(_)) => 1,
+            Executables::Anonymous => 2,
+            Executables::Any => 3,
+        };
+        let from = match self.from {
+            Some(Image::Path(_)) => 0,
+            Some(Image::Name(_)) => 1,
+            None => 2,
+        };
+        let depth = self.group.as_ref().map_or(0, |path| path.matches('/').count());
+        let users = self.users.map_or(u64::MAX, |(first, last)| u64::from(last) - u64::from(first));
+        (executables, from, Reverse(depth), users)
+    }
+
+    /// Whether the process is one of those it speaks of.
+    pub fn fits(&self, process: &Process) -> bool {
+        let executables = match (&self.executables, &process.program) {
+            (Executables::Any, _) | (Executables::Anonymous, Running::Anonymous) => true,
+            (Executables::Named(image), Running::Program(program)) => image.is(program),
+            _ => false,
+        };
+        let from = self.from.as_ref().is_none_or(|image| process.ancestors.iter().any(|a| image.is(a)));
+        let group = self.group.as_ref().is_none_or(|path| {
+            let below =
+                |own: &String| own.strip_prefix(path.as_str()).map(|r| r.is_empty() || r.starts_with('/'));
+            process.group.as_ref().and_then(below).unwrap_or(false)
+        });
+        let users = self
+            .users
+            .is_none_or(|(first, last)| process.user.is_some_and(|user| first <= user && user <= last));
+        executables && from && group && users
+    }
+}
+
+/// What a process runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Running {
+    /// The executable of this path, or of this bare name.
+    Program(String),
+    /// An executable without a name.
+    Anonymous,
+    /// One that no policy names.
+    #[default]
+    Unnamed,
+}
+
+/// A process, as far as policy asks. What is not known fits no qualifier.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Process {
+    /// What it runs.
+    pub program: Running,
+    /// What its ancestors run, and what it ran before.
+    pub ancestors: Vec<String>,
+    /// Its control group.
+    pub group: Option<String>,
+    /// Its user.
+    pub user: Option<u32>,
+}
+
+impl Process {
+    /// One that runs this program, a path or a bare name, and of which nothing else is known.
+    pub fn running(program: &str) -> Process {
+        Process { program: Running::Program(program.into()), ..Process::default() }
+    }
+}
+
+/// Every subject of a policy with its application, the one that precedes first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Subjects {
+    list: Vec<(Selector, AppId)>,
+}
+
+impl Subjects {
+    pub(crate) fn new(mut list: Vec<(Selector, AppId)>) -> Subjects {
+        list.sort_by_key(|(selector, _)| selector.rank());
+        Subjects { list }
+    }
+
+    /// In order of precedence: the first that fits decides.
+    pub fn iter(&self) -> impl Iterator<Item = (&Selector, AppId)> {
+        self.list.iter().map(|(selector, app)| (selector, *app))
+    }
+
+    /// The application of a process.
+    pub fn choose(&self, process: &Process) -> Option<AppId> {
+        self.iter().find(|(selector, _)| selector.fits(process)).map(|(_, app)| app)
+    }
+
+    /// Whether every one is a program and nothing else.
+    pub fn is_plain(&self) -> bool {
+        self.list.iter().all(|(selector, _)| selector.is_plain())
+    }
+}
