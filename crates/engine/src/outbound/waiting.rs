@@ -196,7 +196,10 @@ impl Outbound {
         let ruled = headers.map(|headers| key_of(&packet, &headers));
         let terms = match &ruled {
             Some(_) => Terms::of(Level::Mandatory),
-            None => self.route(packet.meta.app, flow, asked(packet.meta.mark)).decision.terms,
+            None => {
+                let route = self.route(now, &packet.meta, flow);
+                route.map_or(Terms::of(Level::Mandatory), |route| route.decision.terms)
+            }
         };
         let reason = match self.announce(now, &packet.meta, flow, &terms, ruled.as_ref()) {
             Some(Ok(Asked { id, .. })) => match self.holds.as_mut().map(|holds| holds.push(id, packet)) {

@@ -6,7 +6,9 @@ use wire::{Flow, Prefix, protocol};
 
 use super::entry::EntrySelector;
 use super::space::Space;
-use crate::spd::{Action, AppPolicy, Class, Decision, Item, Level, Network, PortRange, RuleId, Terms, Why, is_same_protocol};
+use crate::spd::{
+    Action, AppPolicy, Class, Decision, Item, Level, Network, PortRange, RuleId, Terms, Why, is_same_protocol,
+};
 
 /// For `listen` and `recvfrom`: what each network of the application means to a socket with this address, in the order in
 /// which they are to be asked (the first that matches decides, as in the policy).
@@ -75,7 +77,8 @@ fn has_ports(number: u8) -> bool {
 
 /// Whether the item may be the one for some flow of a socket with this protocol and local port.
 fn serves(item: &Item, flow: &Flow) -> bool {
-    item.protocol.is_none_or(|own| is_same_protocol(own, flow.protocol)) && item.local.contains(flow.local_port)
+    item.protocol.is_none_or(|own| is_same_protocol(own, flow.protocol))
+        && item.local.contains(flow.local_port)
 }
 
 fn everybody(local: IpAddr) -> Prefix {
