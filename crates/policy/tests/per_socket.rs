@@ -42,10 +42,18 @@ fn body() -> impl Strategy<Value = String> {
     let item = (
         prop::sample::select(PORTS.to_vec()),
         prop::sample::select(PORTS.to_vec()),
-        prop::sample::select(vec!["encryption", "authentication"]),
-        prop::sample::select(vec!["mandatory", "optional"]),
+        prop::sample::select(vec!["", "", "protocol=tcp ", "protocol=udp ", "protocol=sctp "]),
+        prop::sample::select(vec![
+            "encryption mandatory",
+            "encryption optional",
+            "encryption require suite aes128gcm",
+            "authentication mandatory",
+            "authentication prefer while-negotiating drop",
+            "authentication accept-only",
+            "never",
+        ]),
     );
-    let item = item.prop_map(|(l, r, s, level)| format!("localport={l} remoteport={r} {s} {level};\n"));
+    let item = item.prop_map(|(l, r, p, demand)| format!("{p}localport={l} remoteport={r} {demand};\n"));
     let items = || prop::collection::vec(item.clone(), 1..5).prop_map(|items| items.concat());
     (networks, prop::collection::vec(class, 6), items(), items()).prop_map(|(networks, classes, a, b)| {
         let lines = networks.iter().zip(classes).map(|(n, c)| format!("network {n} {c};\n"));
