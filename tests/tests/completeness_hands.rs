@@ -74,3 +74,18 @@ fn from_a_protected_program() {
         table(&stage, "given", how, &stage.app, GIVEN).close();
     }
 }
+
+/// A stated exception (docs/design/0002, known gaps): a connection is its first owner's, in clear if it was opened in clear.
+#[test]
+fn a_tcp_connection_stays_its_first_owners() {
+    let mut stage = Stage::build("rvl-c-owner").unwrap();
+    let plain = stage.plain.clone();
+    stage.serve(&plain, PORT + 10).unwrap();
+    stage.forget().unwrap();
+    let client = stage.client(&plain, "passed", Over::V4, PORT + 10, &["tcp connected", "line"]);
+    finish(stage.rig.lab.alice().spawn(client).unwrap()).unwrap();
+    let of_it = |flow: &wire::Flow| flow.local_port == PORT + 10 || flow.remote_port == PORT + 10;
+    let clear = stage.wire.look(|wire| wire.clear_packets(of_it).len()).unwrap();
+    assert!(clear > 6, "{clear}");
+    assert_eq!(stage.complaint(of_it).unwrap().as_deref(), Some("nothing was protected"));
+}

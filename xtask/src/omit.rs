@@ -40,13 +40,14 @@ const PROGRAMS: [&str; 20] = [
 ];
 
 /// Packages and test programs: first the tables of traffic over the whole product, then the rooms' own.
-const TESTS: [(&str, &str); 10] = [
+const TESTS: [(&str, &str); 11] = [
     ("tests", "completeness_sockets"),
     ("tests", "completeness_udp"),
     ("tests", "completeness_hands"),
     ("tests", "completeness_life"),
     ("tests", "completeness_tcp"),
     ("tests", "beyond"),
+    ("tests", "exclusiveness"),
     ("sockmon", "outbound"),
     ("sockmon", "inbound"),
     ("sockmon", "identity"),

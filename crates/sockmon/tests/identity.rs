@@ -69,6 +69,30 @@ fn a_socket_that_changes_hands_goes_only_to_a_stricter_policy() {
     assert_eq!(world.counter("sockets_restamped"), 5);
 }
 
+/// Raw sockets have no hook of sendmsg, a connected datagram socket has none at all: the egress hook sees who sends.
+#[test]
+fn sockets_without_a_hook_follow_who_sends() {
+    let mut world = usual_world("follow");
+    let (strict, other) = (world.executable("strict"), world.executable("other"));
+    world.wire();
+    let mut program = world.start("weak");
+    program.run(&["open c udp4", &format!("connect c {NOBODY}:9"), "open i icmp4"]);
+    let sends = ["send c 5", "sendto i 10.99.0.2:0 40 echo"];
+    program.run(&sends);
+    assert_eq!(world.wire().len(), sends.len(), "the control: trusted");
+    assert_eq!(program.ask(&format!("exec {}", strict.display())), "ready");
+    for send in sends {
+        program.run(&[send]);
+        assert_eq!(world.seen_within(SOON).expect("even the first packet").mark, stamp(STRICT), "{send}");
+    }
+    assert_eq!(program.ask(&format!("exec {}", other.display())), "ready");
+    for send in sends {
+        assert_eq!(program.ask(send), "EPERM", "{send}: the policies do not compare");
+    }
+    assert_eq!((world.counter("sockets_restamped"), world.counter("handover_incomparable")), (2, 2));
+    assert_eq!((world.wire(), world.drain()), (Vec::new(), Vec::new()));
+}
+
 #[test]
 fn listen_stamps_the_listener_and_its_connections() {
     // Nothing but the listen callback sees this hand-over: no bind, no connect after it.
