@@ -82,13 +82,7 @@ pub fn protects(prefix: Prefix) -> Spd {
 
 /// These networks; everything with the protected ones must be encrypted.
 fn spd(networks: Vec<Network>) -> Spd {
-    let item = Item {
-        local: PortRange::ANY,
-        remote: PortRange::ANY,
-        services: Services::ENCRYPTED,
-        level: Level::Mandatory,
-        rule: RuleId(1),
-    };
+    let item = Item::new(PortRange::ANY, PortRange::ANY, Services::ENCRYPTED, Level::Mandatory, RuleId(1));
     let mut spd = Spd::new(1);
     spd.insert(APP, AppPolicy::new(networks, vec![vec![item]]));
     spd

@@ -51,7 +51,7 @@ pub fn control_group(unit: &str, file: Option<&str>) -> String {
         let values =
             text.lines().filter_map(|line| line.trim().strip_prefix("Slice")?.trim().strip_prefix('='));
         // The last one counts, as in systemd.
-        values.map(str::trim).filter(|value| value.ends_with(".slice") && is_unit(value)).next_back()
+        values.map(str::trim).rfind(|value| value.ends_with(".slice") && is_unit(value))
     });
     let slice = match (named, unit.split_once('@')) {
         (Some(slice), _) => slice_path(slice.trim_end_matches(".slice")),

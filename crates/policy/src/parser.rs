@@ -302,17 +302,26 @@ impl<'p> Parser<'p> {
         self.word() == Some("application") && self.names_at(1)
     }
 
-    /// As [`Parser::at_application`], and first on its line: not a name either.
+    /// As [`Parser::at_top`], and first on its line: not a name either.
     fn at_block(&self) -> bool {
-        self.leads() && self.at_application()
+        let extended = self.syntax == Syntax::Extended && (self.opens_default() || self.opens_test());
+        self.leads() && (self.at_application() || extended)
     }
 
     /// Whether the next token starts a statement of the file: `default {` and `test NAME {` do where they lead a line.
     fn at_top(&self) -> bool {
-        let opens = |ahead: usize| self.look(ahead).is_some_and(|t| t.kind == Kind::Open);
-        self.at_application()
-            || (self.leads() && self.word() == Some("default") && opens(1))
-            || (self.leads() && self.word() == Some("test") && self.names_at(1) && opens(2))
+        self.at_application() || (self.leads() && (self.opens_default() || self.opens_test()))
+    }
+
+    /// `default {`.
+    fn opens_default(&self) -> bool {
+        self.word() == Some("default") && self.look(1).is_some_and(|t| t.kind == Kind::Open)
+    }
+
+    /// `test NAME {`.
+    fn opens_test(&self) -> bool {
+        let opens = self.look(2).is_some_and(|t| t.kind == Kind::Open);
+        self.word() == Some("test") && self.names_at(1) && opens
     }
 
     /// Something that `syntax 2005` does not have.
@@ -359,8 +368,7 @@ impl<'p> Parser<'p> {
 
     /// A name: a bare word or a quoted one.
     fn name(&mut self) -> Option<Name> {
-        let is_keyword = self.syntax == Syntax::Extended && !self.at_application() && self.at_top();
-        if is_keyword || self.at_block() {
+        if self.at_block() {
             return None;
         }
         let token = self.peek().filter(|t| matches!(t.kind, Kind::Word | Kind::Quoted))?;

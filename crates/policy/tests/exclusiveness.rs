@@ -183,23 +183,64 @@ proptest! {
 
 #[test]
 fn a_block_that_breaks_off_anywhere_does_not_swallow_the_next() {
-    let whole = "application a, b { network 10.0.0.1-10.0.0.9 trusted; network 10.0.0.0 / 8 protected P; \
-                 protection P { localport=1-5 remoteport=any encryption mandatory; \
-                 localport=any remoteport = 7 authentication optional; } }";
-    let next = "application c { network ::/0 untrusted; }\n";
-    let mut table = AppTable::new();
-    let want = tables(&compile(&parse("p", next), &mut table, 1));
-    let cuts =
-        (0..=whole.len()).map(|at| &whole[..at]).filter(|cut| cut.split(' ').next() == Some("application"));
-    for cut in cuts {
-        for gap in ["\n", " \n", "\n\n# next\n"] {
-            for tail in ["", "-", "/", ",", "=", "{", "\"", "/*", "#", "protected", "network", "application"]
-            {
-                let text = format!("{cut}{tail}{gap}{next}");
-                let parsed = parse("p", &text);
-                let got = tables(&compile(&parsed, &mut table, 1));
-                assert_eq!(got.get("c"), want.get("c"), "{text}\n{}", parsed.render(false));
+    let whole = "application a, b uid 7 { network 10.0.0.1-10.0.0.9 trusted; network 10.0.0.0 / 8, ::1 protected P; \
+                 protection P { localport=1-5 remoteport=any encryption mandatory suite aes128gcm; protocol = tcp \
+                 localport=any remoteport = 7,ssh authentication optional on-failure drop; } }";
+    let tails = [
+        "",
+        "-",
+        "/",
+        ",",
+        "=",
+        "{",
+        "\"",
+        "/*",
+        "#",
+        "protected",
+        "network",
+        "protection",
+        "application",
+        "from",
+        "uid",
+        "test t",
+        "suite",
+        "class",
+    ];
+    for (name, next) in [
+        ("c", "application c { network ::/0 untrusted; }\n"),
+        ("default", "default { network ::/0 untrusted; }\n"),
+    ] {
+        let mut table = AppTable::new();
+        let want = tables(&compile(&parse("p", next), &mut table, 1));
+        let cuts = (0..=whole.len())
+            .map(|at| &whole[..at])
+            .filter(|cut| cut.split(' ').next() == Some("application"));
+        for cut in cuts {
+            for gap in ["\n", " \n", "\n\n# next\n"] {
+                for tail in tails {
+                    let text = format!("{cut}{tail}{gap}{next}");
+                    let parsed = parse("p", &text);
+                    let got = tables(&compile(&parsed, &mut table, 1));
+                    assert_eq!(got.get(name), want.get(name), "{text}\n{}", parsed.render(false));
+                }
             }
+        }
+    }
+}
+
+#[test]
+fn what_is_left_of_a_subject_displaces_nobody() {
+    for broken in
+        ["a uid", "a uid 7 uid 8", "a unit x.service cgroup /y", "a from", "uid", "from", "a uid 9-8", "unit"]
+    {
+        for (name, sound) in
+            [("a", "application a {}"), ("default", "default {}"), ("a uid 8", "application a uid 8 {}")]
+        {
+            let text = format!("application {broken} {{ network ::/0 trusted; }}\n{sound}\n");
+            let parsed = parse("p", &text);
+            let compiled = compile(&parsed, &mut AppTable::new(), 1);
+            let named = compiled.applications.iter().any(|app| app.name == name);
+            assert!(named, "{text}\n{}", parsed.render(false));
         }
     }
 }

@@ -212,7 +212,7 @@ proptest! {
 #[test]
 fn names_that_look_like_subjects_are_other_names() {
     let text = "application \"a uid 7\" {} application a uid 7 {} application \"anonymous\" {} application anonymous {}
-                application \"default\" {} application from {}\ndefault {}";
+                application \"default\" {} application from {} default {}";
     let parsed = parsed(text);
     assert!(!parsed.has_errors(), "{}", parsed.render(false));
     let compiled = compiled(text);

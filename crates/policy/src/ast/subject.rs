@@ -15,6 +15,8 @@ pub struct Subject {
     pub user: Option<User>,
     /// As written.
     pub span: Span,
+    /// A part of it could not be read: what is left may be a wider subject, and stands for nobody.
+    pub damaged: bool,
 }
 
 /// Which executable a subject speaks of.
@@ -77,12 +79,12 @@ impl Subject {
     pub fn program(name: Name) -> Subject {
         let span = name.span;
         let program = Program::Named(Executable { name });
-        Subject { program, from: None, group: None, user: None, span }
+        Subject { program, from: None, group: None, user: None, span, damaged: false }
     }
 
     /// That of `default { ... }`, where this word stands.
     pub fn default_at(span: Span) -> Subject {
-        Subject { program: Program::Any, from: None, group: None, user: None, span }
+        Subject { program: Program::Any, from: None, group: None, user: None, span, damaged: false }
     }
 
     /// Whether it is a program and nothing else, as in the paper.

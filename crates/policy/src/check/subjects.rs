@@ -47,6 +47,10 @@ impl<'h> Across<'h> {
         self.block += 1;
         let mut selectors = Vec::new();
         subjects.retain(|subject| {
+            if subject.damaged {
+                sound = false;
+                return true;
+            }
             let Ok(selector) = Selector::of(subject, self.host) else {
                 self.unknown_user(subject, sink);
                 sound = false;

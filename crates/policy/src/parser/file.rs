@@ -21,9 +21,9 @@ impl Parser<'_> {
                 self.block();
             } else if self.word() == Some("application") {
                 self.block();
-            } else if self.at_top() && self.word() == Some("default") {
+            } else if self.opens_default() {
                 self.default_block();
-            } else if self.at_top() {
+            } else if self.opens_test() {
                 self.test();
             } else if self.word() == Some("protection") && self.names_at(1) && self.candidates.is_empty() {
                 self.for_every_block();

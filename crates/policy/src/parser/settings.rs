@@ -69,7 +69,7 @@ impl Parser<'_> {
             let glued = text.is_empty()
                 || text.ends_with(['-', '/'])
                 || (word.starts_with(['-', '/']) && !text.contains(['-', '/']));
-            if !glued || (!text.is_empty() && self.at_application()) {
+            if !glued || (!text.is_empty() && self.at_top()) {
                 break;
             }
             text.push_str(word);

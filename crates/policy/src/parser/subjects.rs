@@ -23,8 +23,13 @@ impl Parser<'_> {
             let name = self.name()?;
             Program::Named(self.executable(name))
         };
-        let mut subject = Subject { program, from: None, group: None, user: None, span: start };
-        while self.at_qualifier() && self.qualifier(&mut subject).is_ok() {}
+        let mut subject =
+            Subject { program, from: None, group: None, user: None, span: start, damaged: false };
+        while self.at_qualifier() && !subject.damaged {
+            if self.qualifier(&mut subject).is_err() {
+                subject.damaged = true;
+            }
+        }
         subject.span = start.to(self.last());
         Some(subject)
     }
@@ -79,6 +84,7 @@ impl Parser<'_> {
             }
         }
         if taken {
+            subject.damaged = true;
             let message = match word {
                 "unit" | "cgroup" => "a subject is in one unit or control group".to_string(),
                 _ => format!("`{word}` is given twice"),
