@@ -79,14 +79,14 @@ static __always_inline void announce_tcp(struct bpf_sock_ops *ctx, const struct 
 		remote->words[2] = ctx->remote_ip6[2];
 		remote->words[3] = ctx->remote_ip6[3];
 	}
-	told.remote_port = bpf_ntohs((__be16)ctx->remote_port);
-	/* Told of its end too. */
-	if (call != RVL_CALL_LISTEN)
-		bpf_sock_ops_cb_flags_set(ctx, ctx->bpf_sock_ops_cb_flags | BPF_SOCK_OPS_STATE_CB_FLAG);
+	/* In network order as 32 bits. */
+	told.remote_port = bpf_ntohl(ctx->remote_port);
+	/* Told of its end too; a listener can end by shutdown(2). */
+	bpf_sock_ops_cb_flags_set(ctx, ctx->bpf_sock_ops_cb_flags | BPF_SOCK_OPS_STATE_CB_FLAG);
 	announce(&told);
 }
 
-/* A connection is closed: for good, or the kernel answers for it in TIME_WAIT. */
+/* A connection, or a listener, is closed: for good, or the kernel answers for it in TIME_WAIT. */
 static __always_inline void announce_end(struct bpf_sock_ops *ctx, const struct rvl_config *cfg)
 {
 	struct rvl_socket_event told = { .call = RVL_CALL_CLOSE, .protocol = IPPROTO_TCP };
@@ -104,14 +104,17 @@ static __always_inline void announce_end(struct bpf_sock_ops *ctx, const struct 
 	announce(&told);
 }
 
-/* close(2): of a listener, or of a socket without connections. What a connection still sends comes behind it. */
+/*
+ * close(2): of a datagram socket, or of a listener older than we are. What a connection still sends comes behind it, so its
+ * change of state tells of its end.
+ */
 SEC("cgroup/sock_release")
 int sock_release(struct bpf_sock *sk)
 {
 	const struct rvl_config *cfg = configuration();
 	struct rvl_socket_event told = { .call = RVL_CALL_CLOSE };
 
-	if (!cfg || !cfg->per_socket || (sk->protocol == IPPROTO_TCP && sk->state != TCP_LISTEN))
+	if (!cfg || !cfg->per_socket || (sk->protocol == IPPROTO_TCP && sk->state != TCP_LISTEN && sk->state != TCP_CLOSE))
 		return ALLOW;
 	told.app = app_of_stamp(cfg, bpf_sk_storage_get(&sockets, sk, 0, 0));
 	if (!told.app)

@@ -258,3 +258,27 @@ fn units_and_legacy_suites_are_chosen_here() {
         assert!(report.contains(word), "{report}");
     }
 }
+
+#[test]
+fn a_translation_is_chosen_here() {
+    use std::time::Duration;
+    let chosen = |text: &str| parse(&format!("policy = \"p\"\n{text}\n")).map(|config| config.translation);
+    let seconds = Duration::from_secs;
+    assert_eq!(chosen("").unwrap(), Translation::Compiled);
+    assert_eq!(chosen("translation = \"compiled\"").unwrap(), Translation::Compiled);
+    let usual = Translation::PerSocket { ttl: seconds(60), time_wait: seconds(60) };
+    assert_eq!(chosen("translation = \"per-socket\"").unwrap(), usual);
+    let own = Translation::PerSocket { ttl: seconds(5), time_wait: seconds(7) };
+    let text = "translation = \"per-socket\"\n[per_socket]\nttl = 5\ntime_wait = 7";
+    assert_eq!(chosen(text).unwrap(), own);
+    for (text, word) in [
+        ("translation = \"per-sock\"", "did you mean \"per-socket\"?"),
+        ("translation = 3", "translation"),
+        ("[per_socket]\nttl = 5", "without the translation that it is for"),
+        ("translation = \"per-socket\"\n[per_socket]\nttl = 1", "ttl"),
+        ("translation = \"per-socket\"\n[per_socket]\ntll = 9", "did you mean `ttl`?"),
+    ] {
+        let report = chosen(text).unwrap_err().to_string();
+        assert!(report.contains(word), "{report}");
+    }
+}
