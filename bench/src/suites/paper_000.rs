@@ -23,6 +23,7 @@ use netio::lab::{Lab, LabOptions, Side};
 use ravelin::rig::{Rig, RigOptions};
 use sockmon::Sockmon;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -105,10 +106,16 @@ const WAYS: [Way; 11] = [
 ];
 const WORKLOADS: [&str; 2] = ["small", "large"];
 
-/// Two hosts with servers on bob, and daemons if there are any.
-enum Bed {
-    Bare(Lab, Servers),
-    Guarded(Rig, Servers),
+/// Two hosts, with servers on bob that end before them.
+struct Bed {
+    _servers: Servers,
+    pair: Pair,
+}
+
+/// The hosts, with daemons if there are any.
+enum Pair {
+    Bare(Box<Lab>),
+    Guarded(Box<Rig>),
 }
 
 /// Fill the report.
@@ -120,12 +127,11 @@ pub(super) fn run(filter: &str, report: &mut Report) -> anyhow::Result<()> {
     let mut wanted: Vec<&Way> =
         WAYS.iter().filter(|way| filter.is_empty() || way.name.starts_with(filter)).collect();
     for way in &wanted {
-        if !beds.contains_key(&way.hosts) {
+        if let Entry::Vacant(place) = beds.entry(way.hosts) {
             match build(way.hosts, &files) {
-                Ok(bed) => drop(beds.insert(way.hosts, bed)),
+                Ok(bed) => drop(place.insert(bed)),
                 Err(error) => {
                     figures.report.absent(format!("paper-000.{:?}", way.hosts), format!("{error:#}"));
-                    continue;
                 }
             }
         }
@@ -194,7 +200,7 @@ pub(super) fn run(filter: &str, report: &mut Report) -> anyhow::Result<()> {
 /// Microseconds and runs of BPF programs for each file, in one pass of the small workload.
 fn hooks(bed: &Bed, way: &Way, files: &Files) -> anyhow::Result<(f64, f64)> {
     bed.prepare(way, files)?;
-    let Bed::Guarded(rig, _) = bed else { anyhow::bail!("hosts without a daemon have no hooks") };
+    let Pair::Guarded(rig) = &bed.pair else { anyhow::bail!("hosts without a daemon have no hooks") };
     let runs = || -> anyhow::Result<_> {
         let [alice, bob] = Side::BOTH.map(|side| rig.daemon(side).and_then(|daemon| bpf_runs(daemon.pid())));
         let (alice, bob) = (alice?, bob?);
@@ -218,8 +224,7 @@ fn build(hosts: Hosts, files: &Files) -> anyhow::Result<Bed> {
     };
     if hosts == Hosts::Bare {
         let lab = Lab::build(&LabOptions { name: name.to_owned(), segmentation: true })?;
-        let servers = files.serve(&lab)?;
-        return Ok(Bed::Bare(lab, servers));
+        return Ok(Bed { _servers: files.serve(&lab)?, pair: Pair::Bare(Box::new(lab)) });
     }
     let options =
         RigOptions { name: name.to_owned(), binary: product::ravelin()?, daemon: None, segmentation: true };
@@ -240,21 +245,20 @@ fn build(hosts: Hosts, files: &Files) -> anyhow::Result<Bed> {
         let _ = writeln!(lines[to as usize], "{inward}");
     }
     import(&rig, &lines)?;
-    let servers = files.serve(&rig.lab)?;
-    Ok(Bed::Guarded(rig, servers))
+    Ok(Bed { _servers: files.serve(&rig.lab)?, pair: Pair::Guarded(Box::new(rig)) })
 }
 
 impl Bed {
     fn lab(&self) -> &Lab {
-        match self {
-            Bed::Bare(lab, _) => lab,
-            Bed::Guarded(rig, _) => &rig.lab,
+        match &self.pair {
+            Pair::Bare(lab) => lab,
+            Pair::Guarded(rig) => &rig.lab,
         }
     }
 
     /// Make the hosts demand what this way demands.
     fn prepare(&self, way: &Way, files: &Files) -> anyhow::Result<()> {
-        let Bed::Guarded(rig, _) = self else { return Ok(()) };
+        let Pair::Guarded(rig) = &self.pair else { return Ok(()) };
         for side in Side::BOTH {
             if way.hosts == Hosts::Static {
                 rules(rig, side, way.demand)?;
@@ -268,7 +272,7 @@ impl Bed {
 
     /// Whether both associations of a way that needs both were used.
     fn prove(&self, way: &Way) -> anyhow::Result<()> {
-        let Bed::Guarded(rig, _) = self else { return Ok(()) };
+        let Pair::Guarded(rig) = &self.pair else { return Ok(()) };
         let list = rig.json(Side::Bob, &["sa", "list"])?;
         let sas = list["sas"].as_array().context("`sa list` says no associations")?;
         ensure!(sas.len() == 4, "{} associations", sas.len());
