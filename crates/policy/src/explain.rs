@@ -305,8 +305,8 @@ fn notes(
     }
     if out.service.as_deref() == Some("authentication") {
         notes.push(
-            "`authentication` is served by an AEAD suite of ESP, which also encrypts, until AH and ESP with NULL \
-             encryption are there"
+            "`authentication` demands no secrecy: AH or ESP with NULL encryption serves it, and where there is none an \
+             association that also encrypts"
                 .into(),
         );
     }

@@ -68,8 +68,8 @@ fn notes_say_what_else_matters() {
     let known = ask("/usr/sbin/vsftpd", "10.9.9.9:22/tcp", 9);
     assert!(!has(&known, "local port is not known"), "{known}");
     assert!(has(&ask("/usr/sbin/vsftpd", "10.9.9.9/icmp", 0), "has no ports"));
-    assert!(has(&ask("dig", "[2001:db8::53]:53/udp", 1), "served by an AEAD suite"));
-    assert!(!has(&ask("dig", "[2001:db8::53]:54/udp", 1), "served by an AEAD suite"));
+    assert!(has(&ask("dig", "[2001:db8::53]:53/udp", 1), "demands no secrecy"));
+    assert!(!has(&ask("dig", "[2001:db8::53]:54/udp", 1), "demands no secrecy"));
     assert!(has(&ask("rsync", "10.0.0.1:1/tcp", 1), "`/opt/tools/rsync`"));
     assert!(has(&ask("/bin/ssh", "10.0.0.1:1/tcp", 1), "executable of the name `ssh`"));
     assert!(!has(&ask("/bin/ssh", "10.0.0.1:1/tcp", 1), "has no policy unless"));

@@ -70,7 +70,7 @@ fn figure_3_means_what_section_3_3_says() {
             (Some("authentication"), Some("optional"))
         );
         assert_eq!((rest.protection.as_deref(), rest.item.unwrap().line), (Some("P2"), 14));
-        assert!(rest.notes[0].contains("AEAD suite"), "{:?}", rest.notes);
+        assert!(rest.notes[0].contains("demands no secrecy"), "{:?}", rest.notes);
     }
 }
 
