@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use api::{CountersSection, Line, SpdEntries, SpdEntry, TranslationState};
 use netio::clock;
-use sadb::spd::{Action, Level, PortRange, RuleId};
+use sadb::spd::{Action, PortRange, RuleId};
 use sadb::{Entry, EntryLimits, SocketEvent};
 use sockmon::SocketEvents;
 use wire::{Services, Time};
@@ -267,7 +267,7 @@ impl Plane {
                 Action::Protect { services, level } => {
                     let encrypts = services.satisfies(Services::ENCRYPTED);
                     let service = if encrypts { "encryption" } else { "authentication" };
-                    format!("{service} {}", if level == Level::Mandatory { "mandatory" } else { "optional" })
+                    format!("{service} {}", policy::ast::level_word(level))
                 }
             },
             rule: (rule != RuleId::NONE)
