@@ -8,7 +8,7 @@
 #ifndef RVL_ABI_H
 #define RVL_ABI_H
 
-#define RVL_ABI 4
+#define RVL_ABI 5
 
 /*
  * The mark. Outbound: application, STAMPED, and in the bits of the services what the socket asked for beyond policy
@@ -32,6 +32,9 @@
 #define RVL_MARK_OURS (RVL_MARK_APP | RVL_MARK_STAMPED | RVL_MARK_PROVEN)
 /* A mark is ours only if one of these is set: other users of marks keep the low bits for themselves. */
 #define RVL_MARK_CLAIM (RVL_MARK_STAMPED | RVL_MARK_PROOF)
+
+/* In keys of `networks`: what nobody's policy decides about. No application has this number. */
+#define RVL_APP_GUARD 0xffff
 
 #define RVL_ITEMS 32
 #define RVL_PROTECTIONS 4096 /* two halves: even and odd generations */
@@ -137,7 +140,10 @@
 	X(GATEWAY_UNPROVEN, gateway_unproven)                                                                        \
 	X(GATEWAY_FRAGMENT_OVER, gateway_fragment_over)                                                              \
 	X(SOCKET_EVENTS, socket_events)                                                                              \
-	X(SOCKET_EVENTS_LOST, socket_events_lost)
+	X(SOCKET_EVENTS_LOST, socket_events_lost)                                                                    \
+	X(EGRESS_GUARD, egress_guard)                                                                                \
+	X(EGRESS_DISGUISED, egress_disguised)                                                                        \
+	X(SETSOCKOPT_BYPASS, setsockopt_bypass)
 
 enum rvl_counter {
 #define X(id, name) RVL_C_##id,
@@ -157,7 +163,7 @@ struct rvl_config {
 	__u32 enc; /* device that gets a copy of every protected packet in clear; 0: nobody listens */
 	/* Entries are made socket by socket, so sockets are told of; milliseconds until a datagram socket's flow is again. 0: not */
 	__u32 per_socket;
-	__u32 zero;
+	__u32 guards; /* how many networks nothing unpoliced may leave for; they are under RVL_APP_GUARD */
 };
 
 /* An executable as the kernel knows it. The generation tells a new file from an old one with the same number. */

@@ -18,6 +18,7 @@ static __always_inline bool is_ip(const struct __sk_buff *skb)
 }
 
 #include "gateway.h"
+#include "bystander.h"
 
 /* On whose behalf a packet is sent. */
 struct owner {
@@ -60,6 +61,28 @@ static __always_inline void owner_of_socket(struct bpf_sock *sk, struct owner *o
 		owner_of_mark(waiting->tw_sk.tw_mark, owner);
 }
 
+/* Packet sockets send in their caller's context. */
+static __always_inline bool is_packet_socket(struct bpf_sock *sk)
+{
+	struct bpf_sock *full = bpf_sk_fullsock(sk);
+
+	return full && full->family == AF_PACKET;
+}
+
+/* What is not IP: of the host's own business, but for frames of programs that policy speaks about. */
+static __always_inline int leaving_otherwise(struct __sk_buff *skb, const struct rvl_config *cfg)
+{
+	struct bpf_sock *sk = skb->sk;
+
+	if (!sk || !is_packet_socket(sk) || !is_disguised(skb))
+		return TCX_NEXT;
+	if (!cfg)
+		return TCX_DROP;
+	if (cfg->exempt && bpf_skb_cgroup_id(skb) == cfg->exempt)
+		return TCX_NEXT;
+	return cfg->guards || app_of_current() ? device_drop(RVL_C_EGRESS_DISGUISED) : TCX_NEXT;
+}
+
 SEC("tcx/egress")
 int uplink_egress(struct __sk_buff *skb)
 {
@@ -71,7 +94,7 @@ int uplink_egress(struct __sk_buff *skb)
 	__u32 user = 0;
 
 	if (!is_ip(skb))
-		return TCX_NEXT;
+		return leaving_otherwise(skb, cfg);
 	if (!cfg)
 		return TCX_DROP;
 	if (skb->ingress_ifindex && is_gateway()) {
@@ -81,18 +104,23 @@ int uplink_egress(struct __sk_buff *skb)
 			return verdict;
 	}
 	/* The socket first: a firewall rule can wipe or set the packet's mark. */
-	if (sk)
+	if (sk) {
 		owner_of_socket(sk, &owner);
+		if (is_packet_socket(sk))
+			owner.app = app_of_current();
+	}
 	if (!owner.app && !owner.required)
 		owner_of_mark(skb->mark, &owner);
 	/* An answer of the kernel itself (RST, unreachable, echo, TIME_WAIT) to a protected packet: fwmark_reflect. */
 	answer = !owner.stored && skb->mark & RVL_MARK_PROOF;
 	if (!owner.app && !answer && user_of(skb, &user))
 		ruled = is_ruled(user);
-	if (!owner.app && !owner.required && !answer && !ruled)
+	if (!owner.app && !owner.required && !answer && !ruled && !cfg->guards)
 		return TCX_NEXT;
 	if (cfg->exempt && bpf_skb_cgroup_id(skb) == cfg->exempt)
 		return TCX_NEXT;
+	if (!owner.app && !owner.required && !answer && !ruled)
+		return is_guarded(skb, cfg) ? device_drop(RVL_C_EGRESS_GUARD) : TCX_NEXT;
 	if (!answer) {
 		if (!parse(skb, 0, &h))
 			return device_drop(RVL_C_EGRESS_MALFORMED);

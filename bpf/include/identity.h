@@ -110,6 +110,7 @@ static __always_inline __u32 mark_without(__u32 mark)
 #define SO_MARK 36
 #define AF_INET 2
 #define AF_INET6 10
+#define AF_PACKET 17
 #define SOCK_DGRAM 2
 #define SOCK_RAW 3
 

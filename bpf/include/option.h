@@ -12,6 +12,12 @@
 #define ENOMEM 12
 #define EINVAL 22
 
+#define SOL_PACKET 263
+#define PACKET_QDISC_BYPASS 20
+#define SOL_XDP 283
+#define XDP_TX_RING 3
+#define AF_XDP 44
+
 /* The kernel handles the call as if there were no hook, with the caller's own bytes: ours are one page at most. */
 static __always_inline int not_ours(struct bpf_sockopt *ctx)
 {
@@ -153,6 +159,23 @@ static __always_inline int guard_mark(struct bpf_sockopt *ctx, const struct rvl_
 	return REFUSE;
 }
 
+/* Frames of such a socket would leave past every program on the device. */
+static __always_inline int guard_bypass(struct bpf_sockopt *ctx, const struct rvl_config *cfg)
+{
+	struct address none = {};
+	struct attempt a = { .peer = &none, .hook = RVL_HOOK_SETSOCKOPT, .family = AF_PACKET };
+
+	if (!cfg || current_is_exempt(cfg))
+		return not_ours(ctx);
+	a.app = app_of_current();
+	if (!a.app && !cfg->guards)
+		return not_ours(ctx);
+	if (ctx->level == SOL_XDP)
+		a.family = AF_XDP;
+	refuse(RVL_C_SETSOCKOPT_BYPASS, &a);
+	return REFUSE;
+}
+
 SEC("cgroup/setsockopt")
 int set_option(struct bpf_sockopt *ctx)
 {
@@ -160,6 +183,9 @@ int set_option(struct bpf_sockopt *ctx)
 
 	if (ctx->level == SOL_SOCKET && ctx->optname == SO_MARK)
 		return guard_mark(ctx, cfg);
+	if ((ctx->level == SOL_PACKET && ctx->optname == PACKET_QDISC_BYPASS) ||
+	    (ctx->level == SOL_XDP && ctx->optname == XDP_TX_RING))
+		return guard_bypass(ctx, cfg);
 	if (ctx->level == SOL_RAVELIN && ctx->optname == RAVELIN_REQUIRE && has_options(ctx, cfg))
 		return require(ctx, cfg);
 	return not_ours(ctx);

@@ -4,7 +4,7 @@
 struct Meaning(&'static str, bool, &'static str);
 
 /// As `bpf/include/abi.h` lists them.
-const MEANINGS: [Meaning; 47] = [
+const MEANINGS: [Meaning; 50] = [
     Meaning("sockets_stamped", false, "A socket got the mark of its application."),
     Meaning("sockets_restamped", false, "A socket changed hands and got the stricter application's mark."),
     Meaning("egress_redirected", false, "A packet was sent to the TUN instead of the uplink."),
@@ -100,6 +100,17 @@ const MEANINGS: [Meaning; 47] = [
     ),
     Meaning("socket_events", false, "What a socket did was told, for an entry of its own."),
     Meaning("socket_events_lost", true, "What a socket did could not be told: its packets have no entry."),
+    Meaning("egress_guard", true, "A packet that no block decides about, for a network that `guard` closes."),
+    Meaning(
+        "egress_disguised",
+        true,
+        "A frame by a packet socket that carries IP under the name of another protocol.",
+    ),
+    Meaning(
+        "setsockopt_bypass",
+        true,
+        "A program tried to send frames past the programs on the device (PACKET_QDISC_BYPASS, XDP_TX_RING): EPERM.",
+    ),
 ];
 
 fn meaning(word: &str) -> Option<&'static Meaning> {

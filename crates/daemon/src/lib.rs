@@ -26,6 +26,7 @@ pub mod host;
 pub mod import;
 mod kernel_counters;
 mod keys;
+mod last_policy;
 mod monitor;
 pub mod plane;
 pub mod policy_store;

@@ -15,6 +15,8 @@ use policy::{AppTable, Application, Compiled, Parsed};
 use sadb::spd::{AppPolicy, Order, RuleId};
 use wire::{AppId, Flow};
 
+use crate::last_policy;
+
 /// Where a bare name is looked for.
 pub const STANDARD_DIRECTORIES: [&str; 6] =
     ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
@@ -44,6 +46,8 @@ pub struct Candidate {
     pub warnings: usize,
     /// Applications of before that have the policy of others; see [`Candidate::follow`].
     pub renamed: Renamed,
+    /// The text, where all of it is meant to be in force.
+    whole: Option<String>,
     table: AppTable,
 }
 
@@ -137,7 +141,10 @@ impl PolicyStore {
             let text = format!("its tests fail, so nothing of it is loaded\n{}", parsed.render(false));
             return Err(unreadable(io::Error::other(text)));
         }
-        let candidate = self.candidate(&parsed);
+        let mut candidate = self.candidate(&parsed);
+        if candidate.errors == 0 && candidate.refused.is_empty() {
+            candidate.whole = Some(parsed.text);
+        }
         enforceable(&candidate.compiled).map_err(|text| unreadable(io::Error::other(text)))?;
         Ok(candidate)
     }
@@ -165,6 +172,7 @@ impl PolicyStore {
             kept,
             refused,
             renamed: self.renamed.clone(),
+            whole: None,
             table,
         }
     }
@@ -226,6 +234,11 @@ impl PolicyStore {
 
     /// The candidate is in force from now on.
     pub fn adopt(&mut self, candidate: Candidate, now_unix: u64) {
+        if let Some(text) = &candidate.whole
+            && let Err(error) = last_policy::keep(&self.file, text)
+        {
+            tracing::warn!("the policy is not kept for the next boot (`ravelin boot`): {error}");
+        }
         self.table = candidate.table;
         self.renamed = candidate.renamed;
         self.compiled = candidate.compiled;
@@ -246,6 +259,7 @@ impl PolicyStore {
             errors: 0,
             warnings: self.warnings,
             renamed: self.renamed.clone(),
+            whole: None,
             table: self.table.clone(),
         }
     }

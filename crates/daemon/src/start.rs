@@ -38,6 +38,10 @@ use crate::policy_store::{self, Candidate, PolicyStore};
 use crate::uplinks::{self, Uplink};
 use crate::{detach, doctor, gateway, harden, serve, translation};
 
+mod boot;
+
+pub use boot::{Booted, boot};
+
 /// How to run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RunOptions {
@@ -145,11 +149,11 @@ pub fn run_with(config: Config, options: RunOptions, registry: Registry) -> Resu
 }
 
 fn start(config: Config, options: RunOptions, registry: Registry) -> Result<Daemon, RunError> {
-    fit(&config)?;
+    fit(Some(&config))?;
     let uplinks = uplinks::choose(&config)?;
     let run_dir = config.run_dir();
     socket::make_folder(&run_dir)?;
-    let (store, candidate) = policy(&config, &run_dir)?;
+    let (store, candidate) = first_policy(&config.policy, &run_dir)?;
     let (lock, taken) = become_the_daemon(&config, &run_dir, options)?;
     let before = Before::look(&config, &run_dir)?;
     let instance = config.instance.clone();
@@ -226,7 +230,7 @@ fn bring_up(
         Some(state) => Keys::take_over(registry, &run_dir, state.fingerprint_key.clone(), &state.used_keys)?,
     };
 
-    let parent = config.cgroup.clone().map_or_else(netio::cgroup::unified_root, Ok)?;
+    let parent = unified(&config)?;
     let exempt = Cgroup::create(&parent, &format!("ravelin-{}", config.instance))?;
     note_host(&config, &run_dir, &exempt)?;
     exempt.enter()?;
@@ -320,8 +324,8 @@ fn bring_up(
 }
 
 /// Refuse rather than half-work.
-fn fit(config: &Config) -> Result<(), RunError> {
-    let report = api::Doctor::new(doctor::checks(Some(config)));
+fn fit(config: Option<&Config>) -> Result<(), RunError> {
+    let report = api::Doctor::new(doctor::checks(config));
     if report.ok {
         return Ok(());
     }
@@ -337,19 +341,19 @@ fn fit(config: &Config) -> Result<(), RunError> {
 }
 
 /// At the start, a block with an error has no last good version to fall back to: its program would go out in clear.
-fn policy(config: &Config, run_dir: &Path) -> Result<(PolicyStore, Candidate), RunError> {
+fn first_policy(file: &Path, run_dir: &Path) -> Result<(PolicyStore, Candidate), RunError> {
     let read = |error: crate::policy_store::Unreadable| RunError::Policy(error.to_string());
-    let store = PolicyStore::new(&config.policy, Some(run_dir)).map_err(read)?;
+    let store = PolicyStore::new(file, Some(run_dir)).map_err(read)?;
     let candidate = store.read().map_err(read)?;
+    let file = file.display();
     if candidate.errors > 0 || !candidate.refused.is_empty() {
-        let file = config.policy.display();
         return Err(RunError::Policy(format!(
             "{}\nthe policy {file} has errors; what it protects would be in clear, so the daemon does not start",
             candidate.diagnostics.trim_end()
         )));
     }
     if candidate.compiled.applications.is_empty() {
-        tracing::warn!("{} names no application: nothing is protected", config.policy.display());
+        tracing::warn!("{file} names no application: nothing is protected");
     }
     if !candidate.diagnostics.is_empty() {
         tracing::warn!(
@@ -377,6 +381,11 @@ fn become_the_daemon(
     let request = handover::Request::new(&config.instance, &config.tun.name, config.esp.port);
     let taken = handover::take(run_dir, &request)?;
     Ok((socket::lock(run_dir)?, Some(taken)))
+}
+
+/// The cgroup to attach to.
+fn unified(config: &Config) -> Result<std::path::PathBuf, RunError> {
+    Ok(config.cgroup.clone().map_or_else(netio::cgroup::unified_root, Ok)?)
 }
 
 /// Programs of the kernel half that a test leaves out, to see that it fails without them (docs/design/0005); in debug builds alone.

@@ -26,6 +26,8 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Init(cmd::init::Init),
+    Boot(cmd::boot::Boot),
     Run(cmd::run::Run),
     Status(cmd::status::Status),
     Explain(cmd::explain::Explain),
@@ -51,6 +53,8 @@ fn main() -> ExitCode {
         return exit::report(&refused);
     }
     let result = match Cli::parse().command {
+        Command::Init(init) => init.execute(),
+        Command::Boot(boot) => boot.execute(),
         Command::Run(run) => run.execute(),
         Command::Status(status) => status.execute(),
         Command::Explain(explain) => explain.execute(),

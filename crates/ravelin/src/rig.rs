@@ -151,6 +151,22 @@ impl Rig {
     /// # Errors
     /// If the program cannot be run.
     pub fn launch(&self, side: Side, args: &[&str]) -> anyhow::Result<Running> {
+        let config = self.write_config(side)?;
+        let run = Program::new(&self.daemon).arg("run").arg("--config").arg(&config).args(args);
+        Ok(self.lab.host(side).spawn(run)?)
+    }
+
+    /// What a host does at its boot (`ravelin boot`); what that printed, if it went well or not.
+    ///
+    /// # Errors
+    /// If the program cannot be run.
+    pub fn boot(&self, side: Side) -> anyhow::Result<Finished> {
+        let config = self.write_config(side)?;
+        let boot = Program::new(&self.binary).args(["boot", "--config"]).arg(&config);
+        Ok(self.lab.host(side).run_program(boot, PATIENCE)?)
+    }
+
+    fn write_config(&self, side: Side) -> anyhow::Result<PathBuf> {
         let config = self.config_file(side);
         let host = self.lab.host(side);
         let text = format!(
@@ -161,8 +177,7 @@ impl Rig {
             self.more[side as usize],
         );
         fs::write(&config, text).context("writing a configuration")?;
-        let run = Program::new(&self.daemon).arg("run").arg("--config").arg(&config).args(args);
-        Ok(host.spawn(run)?)
+        Ok(config)
     }
 
     /// Wait until a launched daemon answers; it is this host's daemon from now on.

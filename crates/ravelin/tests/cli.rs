@@ -298,3 +298,36 @@ fn usage_errors_have_status_2() {
     assert_eq!(code(&ravelin(&["status", "--instance", "a/b"], "")), 2);
     assert_eq!(code(&ravelin(&["--version"], "")), 0);
 }
+
+#[test]
+fn init_writes_what_the_other_commands_read_and_changes_nothing() {
+    let folder = Folder::new("init");
+    let (dir, units) = (folder.0.join("etc"), folder.0.join("units"));
+    let args = ["init", "--dir", dir.to_str().unwrap(), "--systemd", units.to_str().unwrap()];
+    let first = ravelin(&args, "");
+    assert_eq!(code(&first), 0, "{}", err(&first));
+    assert_eq!(out(&first).matches("wrote ").count(), 4, "{}", out(&first));
+    let policy = dir.join("main.policy");
+    let check = ravelin(&["policy", "check", policy.to_str().unwrap()], "");
+    assert_eq!(code(&check), 0, "{}", err(&check));
+    let config = daemon::config::Config::load(&dir.join("ravelin.toml")).unwrap();
+    assert_eq!(config.policy, policy);
+    // The example is a policy too.
+    let text = std::fs::read_to_string(&policy).unwrap();
+    let example: Vec<&str> =
+        text.lines().skip(3).map(|line| line.trim_start_matches('#').trim_start_matches(' ')).collect();
+    let check = ravelin(&["policy", "check", "-"], &example.join("\n"));
+    assert_eq!(code(&check), 0, "{}", err(&check));
+    assert!(out(&check).contains('1'), "{}", out(&check));
+    for (name, word) in [("ravelin-boot.service", " boot --config "), ("ravelin.service", " run --config ")] {
+        let unit = std::fs::read_to_string(units.join(name)).unwrap();
+        assert!(unit.contains(word) && !unit.contains('@') && unit.contains("ravelin.toml"), "{unit}");
+    }
+    std::fs::write(&policy, "mine").unwrap();
+    let again = ravelin(&args, "");
+    assert_eq!((code(&again), out(&again).matches("left as it is").count()), (0, 4));
+    assert_eq!(std::fs::read_to_string(&policy).unwrap(), "mine");
+    let nowhere = ravelin(&["init", "--dir", "/proc/nowhere"], "");
+    assert_eq!(code(&nowhere), 1);
+    assert!(err(&nowhere).contains("another folder"), "{}", err(&nowhere));
+}

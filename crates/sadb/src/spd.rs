@@ -315,6 +315,9 @@ pub enum Order {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Spd {
     apps: Vec<Option<AppPolicy>>,
+    /// Where nothing may go that no application's policy decides about: networks alone, trusted or untrusted. The kernel
+    /// half keeps it; the engine sees no such packet.
+    pub guard: AppPolicy,
     /// Grows with each load; caches compare it.
     pub generation: u64,
 }
@@ -322,7 +325,7 @@ pub struct Spd {
 impl Spd {
     /// A database without rules: everything is bypassed.
     pub fn new(generation: u64) -> Spd {
-        Spd { apps: Vec::new(), generation }
+        Spd { apps: Vec::new(), guard: AppPolicy::default(), generation }
     }
 
     /// Set the policy of one application; [`AppId::NONE`] cannot have one and is ignored.

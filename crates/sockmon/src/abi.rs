@@ -30,6 +30,8 @@ pub mod mark {
     pub const OURS: u32 = APP | STAMPED | AUTHENTICATED | ENCRYPTED | PROOF;
 }
 
+/// The number under which networks stand that nothing unpoliced may leave for.
+pub const APP_GUARD: u16 = 0xffff;
 /// Items of one protection, at most.
 pub const ITEMS: usize = 32;
 /// Octets of an application's name, with the zero octet behind it.
@@ -114,7 +116,7 @@ contract! {
         tun: u32,
         enc: u32,
         per_socket: u32,
-        zero: u32,
+        guards: u32,
     }
     /// An executable as the kernel knows it.
     struct Identity {

@@ -98,9 +98,10 @@ impl Sockmon {
     ) -> Result<Sockmon, SockmonError> {
         let loaded = programs::load(instance, &pins)?;
         let maps = &loaded.maps;
+        let before = maps.config()?;
         maps.set_config(&abi::Config {
             abi: abi::ABI,
-            generation: maps.config()?.generation,
+            generation: before.generation,
             netns,
             exempt,
             cgroup: places.cgroup_id,
@@ -108,7 +109,7 @@ impl Sockmon {
             // Nobody listens to it yet, as far as this daemon knows.
             enc: 0,
             per_socket,
-            zero: 0,
+            guards: before.guards,
         })?;
         socket_events::begin(maps)?;
         // A device counts as guarded only while its programs are there.

@@ -45,6 +45,7 @@ pub fn load(
     let flipped = write_generation(maps, spd, &orders, next).and_then(|()| {
         identities::reserve(maps, &apps)?;
         config.generation = next;
+        config.guards = spd.guard.networks().len() as u32;
         maps.set_config(&config)
     });
     if let Err(error) = flipped {
@@ -149,6 +150,10 @@ fn write_generation(
             let (key, value) = entry(generation, app, network, first);
             maps.write("networks", &key, &value)?;
         }
+    }
+    for network in spd.guard.networks() {
+        let (key, value) = entry(generation, AppId(abi::APP_GUARD), network, 0);
+        maps.write("networks", &key, &value)?;
     }
     for (&(from, to), value) in orders {
         let key = OrderKey { generation: generation as u16, from: from.0, to: to.0, zero: 0 };

@@ -1,5 +1,6 @@
 //! One file per command.
 
+pub mod boot;
 pub mod capture;
 pub mod debug;
 pub mod demo;
@@ -8,6 +9,7 @@ pub mod doctor;
 mod entries;
 pub mod explain;
 pub mod import;
+pub mod init;
 pub mod policy;
 pub mod replay;
 pub mod run;

@@ -97,6 +97,7 @@ fn run(words: &mut SplitWhitespace<'_>, sockets: &mut Sockets) -> io::Result<Str
         }
         "sendto" => return sendto(fd, words, 0),
         "fastopen" => return sendto(fd, words, libc::MSG_FASTOPEN),
+        "frame" => return frame(fd, words),
         "send" => {
             let data = vec![b'x'; number(words)];
             // SAFETY: the buffer has the length that is passed.
@@ -191,6 +192,12 @@ fn open(kind: &str) -> io::Result<c_int> {
             return ret(unsafe { libc::socket(libc::AF_UNIX, libc::SOCK_STREAM, 0) });
         }
         "icmp" => (libc::SOCK_RAW, libc::IPPROTO_ICMP),
+        // Frames, and a socket of AF_XDP: nothing is received.
+        "packet" | "xdp" => {
+            let family = if kind.starts_with('p') { libc::AF_PACKET } else { libc::AF_XDP };
+            // SAFETY: no pointer is passed.
+            return ret(unsafe { libc::socket(family, libc::SOCK_RAW, 0) });
+        }
         other => panic!("no such kind: {other}"),
     };
     // SAFETY: no pointer is passed.
@@ -248,6 +255,43 @@ fn address(addr: SocketAddr) -> (libc::sockaddr_storage, libc::socklen_t) {
         }
     };
     (storage, len as libc::socklen_t)
+}
+
+/// An Ethernet frame for bob: device, the type that the socket's address names, that of the frame (both hexadecimal), and whom
+/// the IP packet in it is for. A type of VLAN (8100) has IP behind its tag.
+fn frame(fd: c_int, words: &mut SplitWhitespace<'_>) -> io::Result<String> {
+    let device = CString::new(word(words)).expect("no zero octet");
+    let mut kind = || u16::from_str_radix(word(words), 16).expect("a type");
+    let (named, real) = (kind(), kind());
+    let to: std::net::IpAddr = word(words).parse().expect("an address");
+    let mut data = vec![2, 0, 0, 0, 0, 0x0b, 2, 0, 0, 0, 0, 0x0a];
+    data.extend(real.to_be_bytes());
+    if real == 0x8100 {
+        data.extend([0, 5]);
+        data.extend(if to.is_ipv4() { [8, 0] } else { [0x86, 0xdd] });
+    }
+    match to {
+        std::net::IpAddr::V4(to) => {
+            data.extend([0x45, 0, 0, 36, 0, 0, 0, 0, 64, 17, 0, 0, 10, 99, 0, 1]);
+            data.extend(to.octets());
+        }
+        std::net::IpAddr::V6(to) => {
+            data.extend([0x60, 0, 0, 0, 0, 16, 17, 64]);
+            data.extend(std::net::Ipv6Addr::new(0xfd99, 0, 0, 0, 0, 0, 0, 1).octets());
+            data.extend(to.octets());
+        }
+    }
+    data.extend([0, 9, 0, 9, 0, 16, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8]);
+    // SAFETY: zeroes are a sockaddr_ll.
+    let mut at: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+    at.sll_family = libc::AF_PACKET as u16;
+    at.sll_protocol = named.to_be();
+    // SAFETY: a valid C string.
+    at.sll_ifindex = unsafe { libc::if_nametoindex(device.as_ptr()) } as c_int;
+    let (at, len) = ((&raw const at).cast(), size_of_val(&at) as libc::socklen_t);
+    // SAFETY: the buffers have the lengths that are passed.
+    ret(unsafe { libc::sendto(fd, data.as_ptr().cast(), data.len(), 0, at, len) } as c_int)
+        .map(|_| "ok".into())
 }
 
 fn sendto(fd: c_int, words: &mut SplitWhitespace<'_>, flags: c_int) -> io::Result<String> {

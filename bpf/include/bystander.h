@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Packets that no socket of an application sends: by packet sockets, which no cgroup hook sees, from other network
+ * namespaces, by the kernel, by programs that no block names. docs/design/0016.
+ */
+#ifndef RVL_BYSTANDER_H
+#define RVL_BYSTANDER_H
+
+/* Types that carry IP inside, or that a switch takes off: the frame is not what it says to the kernel. */
+static __always_inline bool hides_ip(__be16 type)
+{
+	switch (bpf_ntohs(type)) {
+	case 0x0800: /* IPv4 */
+	case 0x86dd: /* IPv6 */
+	case 0x8100: /* 802.1Q */
+	case 0x88a8: /* 802.1ad */
+	case 0x9100: /* 802.1Q twice, as it was before 802.1ad */
+	case 0x8847: /* MPLS */
+	case 0x8848:
+	case 0x8863: /* PPPoE */
+	case 0x8864:
+		return true;
+	}
+	return false;
+}
+
+/*
+ * A frame by a packet socket that the kernel does not take for IP. The sender names the protocol, and the frame may say
+ * another one; that of the frame counts on the wire.
+ */
+static __always_inline bool is_disguised(struct __sk_buff *skb)
+{
+	__be16 type;
+
+	if (hides_ip(skb->protocol) || skb->vlan_present)
+		return true;
+	if (bpf_skb_load_bytes_relative(skb, 12, &type, sizeof(type), BPF_HDR_START_MAC))
+		return false;
+	return hides_ip(type);
+}
+
+/* Neighbour discovery (RFC 4861) of this link: without it nothing else arrives either. */
+static __always_inline bool is_discovery(struct __sk_buff *skb, const struct headers *h)
+{
+	__u8 hops, type;
+
+	if (h->version != 6 || h->protocol != IPPROTO_ICMPV6 || h->later_fragment)
+		return false;
+	if (!load(skb, 7, &hops, 1) || hops != 255 || !load(skb, h->transport, &type, 1))
+		return false;
+	return type >= 133 && type <= 137;
+}
+
+/* Whether the policy says that nothing leaves for this peer that no block decides about (`guard`). */
+static __always_inline bool is_guarded(struct __sk_buff *skb, const struct rvl_config *cfg)
+{
+	struct headers h;
+
+	if (!cfg->guards)
+		return false;
+	if (!parse(skb, 0, &h))
+		return true;
+	/* The address on the wire may be a hop. */
+	if (h.source_route)
+		return true;
+	return class_of(cfg, RVL_APP_GUARD, &h.destination) == CLASS_UNTRUSTED && !is_discovery(skb, &h);
+}
+
+#endif

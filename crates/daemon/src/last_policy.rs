@@ -1,0 +1,51 @@
+//! The text of the last policy in force without errors, kept beside the policy file for the next boot: the file itself may have been
+//! broken since.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// Where it is kept: the policy file's name with `.last` behind it.
+pub fn path(policy: &Path) -> PathBuf {
+    let mut name = policy.as_os_str().to_owned();
+    name.push(".last");
+    name.into()
+}
+
+/// Keep this text. What was kept before stays if that fails.
+///
+/// # Errors
+/// If it cannot be written.
+pub fn keep(policy: &Path, text: &str) -> io::Result<()> {
+    let path = path(policy);
+    if fs::read(&path).is_ok_and(|kept| kept == text.as_bytes()) {
+        return Ok(());
+    }
+    let mut aside = path.clone().into_os_string();
+    aside.push(".new");
+    let aside = PathBuf::from(aside);
+    let mut options = fs::OpenOptions::new();
+    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&aside)?;
+    io::Write::write_all(&mut file, text.as_bytes())?;
+    file.sync_all()?;
+    fs::rename(aside, path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_kept_whole_or_not() {
+        let folder = std::env::temp_dir().join(format!("ravelin-last-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let policy = folder.join("main.policy");
+        keep(&policy, "one").unwrap();
+        keep(&policy, "two").unwrap();
+        assert_eq!(fs::read_to_string(folder.join("main.policy.last")).unwrap(), "two");
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
+        assert!(keep(&folder.join("none/main.policy"), "three").is_err());
+        fs::remove_dir_all(&folder).unwrap();
+    }
+}

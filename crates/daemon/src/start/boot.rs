@@ -1,0 +1,117 @@
+//! Before the network is up: the kernel half and the TUN with the last policy, and no daemon yet (docs/design/0016). What must be
+//! protected is refused until one runs; it takes over what this leaves, as it does after one that died.
+
+use std::path::{Path, PathBuf};
+
+use netio::cgroup::Cgroup;
+use sockmon::Sockmon;
+
+use super::{
+    Before, RunError, RunOptions, become_the_daemon, first_policy, fit, left_out, note_host, open_tun,
+    take_back, translation, unified,
+};
+use crate::config::Config;
+use crate::keys::{Keys, KeysError};
+use crate::policy_store::{self, Candidate, PolicyStore};
+use crate::uplinks::{self, Uplink, UplinkError};
+use crate::{harden, host, last_policy};
+
+/// What [`boot`] has done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Booted {
+    /// The kernel half was there already, with the policy of a daemon: nothing was changed.
+    Already,
+    /// A policy is in force.
+    Policy {
+        /// Its text is from here.
+        file: PathBuf,
+        /// Applications that have one.
+        applications: usize,
+        /// Devices that are guarded; on every other one what must be protected is refused.
+        uplinks: Vec<String>,
+    },
+}
+
+/// Put the last policy in force: that of the last daemon, if it left one, else the policy file.
+///
+/// # Errors
+/// [`RunError`]; the host is then as it was.
+pub fn boot(config: &Config) -> Result<Booted, RunError> {
+    harden::harden();
+    fit(None)?;
+    let run_dir = config.run_dir();
+    crate::control::socket::make_folder(&run_dir)?;
+    let (lock, _) = become_the_daemon(config, &run_dir, RunOptions::default())?;
+    let before = Before::look(config, &run_dir)?;
+    if before.pins {
+        return Ok(Booted::Already);
+    }
+    let done = put_in_force(config, &run_dir, before);
+    if done.is_err() {
+        take_back(&config.instance, &run_dir, before);
+    }
+    drop(lock);
+    done
+}
+
+fn put_in_force(config: &Config, run_dir: &Path, before: Before) -> Result<Booted, RunError> {
+    let (file, mut store, mut candidate) = last(config, run_dir)?;
+    let uplinks = guarded(config)?;
+    // The book of used keys begins with the instance: a daemon that finds a record and no book takes it for lost.
+    let registry = crate::crypto_units::registry(config).map_err(KeysError::from)?;
+    Keys::open(registry, run_dir, before.record)?;
+    let parent = unified(config)?;
+    let exempt = Cgroup::create(&parent, &format!("ravelin-{}", config.instance))?;
+    note_host(config, run_dir, &exempt)?;
+    let tun = open_tun(config, None, &uplinks)?;
+    host::apply_settings()?;
+    let mut monitor = Sockmon::attach(&sockmon::Options {
+        uplinks: uplinks.iter().map(|uplink| uplink.index).collect(),
+        omit: left_out(),
+        per_socket: translation::again(config.translation),
+        ..sockmon::Options::new(&config.instance, parent, exempt.path().to_owned(), tun.index())
+    })?;
+    load(&mut monitor, &mut store, &mut candidate)?;
+    Ok(Booted::Policy {
+        file,
+        applications: candidate.compiled.applications.len(),
+        uplinks: uplinks.into_iter().map(|uplink| uplink.name).collect(),
+    })
+}
+
+/// The last policy in force; without one, or if it cannot be read any more, that of the file.
+fn last(config: &Config, run_dir: &Path) -> Result<(PathBuf, PolicyStore, Candidate), RunError> {
+    let kept = last_policy::path(&config.policy);
+    if kept.exists() {
+        match first_policy(&kept, run_dir) {
+            Ok((store, candidate)) => return Ok((kept, store, candidate)),
+            Err(error) => tracing::warn!("the policy of the last daemon: {error}; going on with the file"),
+        }
+    }
+    let (store, candidate) = first_policy(&config.policy, run_dir)?;
+    Ok((config.policy.clone(), store, candidate))
+}
+
+/// The devices that are there already.
+fn guarded(config: &Config) -> Result<Vec<Uplink>, RunError> {
+    match uplinks::present(config) {
+        Ok(uplinks) => Ok(uplinks),
+        Err(UplinkError::None | UplinkError::Missing(_)) => Ok(Vec::new()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn load(monitor: &mut Sockmon, store: &mut PolicyStore, candidate: &mut Candidate) -> Result<(), RunError> {
+    let (executables, odd) = policy_store::executables(&candidate.compiled);
+    for text in odd {
+        tracing::warn!("{text}");
+    }
+    let paths = policy_store::paths(&executables);
+    store.commit_numbers(candidate).map_err(|error| RunError::Policy(error.to_string()))?;
+    let orders = policy_store::orders(candidate);
+    for warning in monitor.load_policy(&candidate.compiled.spd, &paths, &orders)? {
+        tracing::warn!("{warning}");
+    }
+    monitor.adopt()?;
+    Ok(())
+}
