@@ -1,6 +1,7 @@
 //! The suites by name, and the parts that each is made of.
 
 mod engine;
+mod floods;
 mod hooks;
 mod null;
 mod paper_000;
@@ -20,8 +21,12 @@ pub const ALL: &[(&str, &[Part])] =
     &[("engine", &[engine::run, sa::run, hooks::run, path::run]), ("null", &[segment::run, null::run])];
 
 /// Suites that need more than `make deps` installs, or long: they run only when they are named.
-pub const ON_DEMAND: &[(&str, &[Part])] =
-    &[("peers", &[peers::run]), ("paper-000", &[paper_000::run]), ("paper-001", &[paper_001::run])];
+pub const ON_DEMAND: &[(&str, &[Part])] = &[
+    ("peers", &[peers::run]),
+    ("paper-000", &[paper_000::run]),
+    ("floods", &[floods::run]),
+    ("paper-001", &[paper_001::run]),
+];
 
 /// The report, for a part whose figures come together.
 struct Wanted<'a> {

@@ -330,12 +330,17 @@ fn rules(rig: &Rig, side: Side, demand: Demand) -> anyhow::Result<()> {
     add("rest", "", data)
 }
 
-/// The table beside the paper's, and the plots.
-fn publish(report: &Report) -> anyhow::Result<()> {
-    let folder = match std::env::var_os("CARGO_MANIFEST_DIR") {
+/// Where its tables and plots go.
+pub(super) fn folder() -> PathBuf {
+    match std::env::var_os("CARGO_MANIFEST_DIR") {
         Some(crate_) => PathBuf::from(crate_).join("../docs/papers/000"),
         None => PathBuf::from("target/bench/paper-000"),
-    };
+    }
+}
+
+/// The table beside the paper's, and the plots.
+fn publish(report: &Report) -> anyhow::Result<()> {
+    let folder = folder();
     fs::create_dir_all(&folder)?;
     let find = |name: &str| report.figures().iter().find(|figure| figure.name == name);
     let mut text = String::from(

@@ -15,10 +15,12 @@
 //! ICMP error; what cannot leave as a frame (no neighbour yet, to be fragmented) leaves by them.
 
 mod filter;
+mod flood;
 mod receive;
 mod send;
 
 pub use filter::{deafen, undeafen};
+pub use flood::{FRAME, Flooded, Flooder};
 pub use receive::{FrameReceiver, Frames};
 pub use send::{FrameSender, Unsent};
 

@@ -18,7 +18,7 @@ use wire::ipv6::{self, Ipv6Repr};
 use wire::udp::{self, Udp, UdpRepr};
 use wire::{Burst, DropReason, OuterHeader, Packet, Time, checksum, eth, protocol, stage};
 
-const PACKET_QDISC_BYPASS: libc::c_int = 20;
+pub(super) const PACKET_QDISC_BYPASS: libc::c_int = 20;
 const NEEDS_CSUM: u8 = 1;
 const GSO_UDP: u8 = 5;
 /// How long the kernel's answer about a next hop is believed.
