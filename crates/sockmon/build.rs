@@ -24,7 +24,10 @@ fn main() {
         other => panic!("no BPF tracing headers for {other:?}"),
     };
     let clang = env::var("CLANG").unwrap_or_else(|_| "clang".into());
-    for name in ["sockmon", "frames"] {
+    // The last one is a test's: it includes what the kernel half decides with.
+    let tests = root.join("../crates/sockmon/tests/programs");
+    println!("cargo:rerun-if-changed={}", tests.join("ask.bpf.c").display());
+    for (name, folder) in [("sockmon", &root), ("frames", &root), ("ask", &tests)] {
         let status = Command::new(&clang)
             .args(["-target", "bpf", "-O2", "-g", "-mcpu=v3", "-Wall", "-Wextra", "-Werror"])
             .args(["-Wno-unused-parameter", "-Wno-missing-declarations", "-fno-stack-protector"])
@@ -36,13 +39,13 @@ fn main() {
             .arg("-I")
             .arg(&libbpf)
             .arg("-c")
-            .arg(root.join(format!("{name}.bpf.c")))
+            .arg(folder.join(format!("{name}.bpf.c")))
             .arg("-o")
             .arg(out.join(format!("{name}.bpf.o")))
             .status();
         match status {
             Ok(status) if status.success() => {}
-            Ok(status) => panic!("{clang} could not compile bpf/{name}.bpf.c: {status}"),
+            Ok(status) => panic!("{clang} could not compile {name}.bpf.c: {status}"),
             Err(error) => {
                 panic!("cannot run {clang}: {error}. Install it (Debian: apt-get install clang) or set CLANG")
             }

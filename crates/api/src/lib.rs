@@ -14,6 +14,7 @@ mod doctor;
 mod envelope;
 mod event;
 mod explain;
+mod flow;
 mod keymat;
 mod policy;
 mod replay;
@@ -40,8 +41,9 @@ pub use explain::{
     AppRef, Decision, ExplainQuery, Explanation, FlowInfo, PolicyExplanation, Position, ProcessInfo,
     SocketExplained, Verdict,
 };
+pub use flow::{Flows, LiveFlow};
 pub use keymat::Keymat;
-pub use policy::{Finding, PolicyCheck, PolicyReload, PolicyState, PolicyTests, RefusedBlock};
+pub use policy::{Finding, Place, PolicyCheck, PolicyReload, PolicyState, PolicyTests, RefusedBlock, Related};
 pub use replay::{ReplayDirection, ReplayLine, ReplaySummary, ReplayVerdict};
 pub use sa::{
     Direction, Mode, PmtuInfo, SaAdd, SaAdded, SaCounters, SaDeleted, SaInfo, SaList, SelectorInfo,

@@ -40,6 +40,8 @@ pub const SPI_ONE: &str = "/v1/spi/{spi}";
 pub const ACQUIRE_ONE: &str = "/v1/acquire/{id}";
 /// GET with [`crate::ExplainQuery`]: [`crate::Explanation`].
 pub const EXPLAIN: &str = "/v1/explain";
+/// GET: the flows of programs that have a policy.
+pub const FLOWS: &str = "/v1/flows";
 /// GET: [`crate::Counters`].
 pub const COUNTERS: &str = "/v1/counters";
 /// POST, perhaps with `?allow_empty=true`: [`crate::PolicyReload`].

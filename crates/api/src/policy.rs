@@ -90,11 +90,35 @@ pub struct Finding {
     pub code: String,
     /// `error`, `warning` or `note`.
     pub severity: String,
-    /// Where.
+    /// Where it starts.
     pub at: Position,
+    /// One past its last character.
+    #[serde(default)]
+    pub end: Place,
     /// What.
     pub message: String,
     /// What to do about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remedy: Option<String>,
+    /// Other places that belong to it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub related: Vec<Related>,
+}
+
+/// A place in the file: both from 1, columns in characters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// Line.
+    pub line: usize,
+    /// Column.
+    pub column: usize,
+}
+
+/// Another place that belongs to a finding.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Related {
+    /// What is there.
+    pub message: String,
+    /// Where it starts.
+    pub at: Place,
 }

@@ -258,7 +258,7 @@ impl<P: Fn(Span) -> Position> Unit<'_, P> {
 }
 
 /// What a demand is in the tables.
-fn demand(demand: &Demand) -> (Services, Level, Terms) {
+pub(crate) fn demand(demand: &Demand) -> (Services, Level, Terms) {
     let Demand::Protect { service, level, suite, negotiating, failure } = *demand else {
         return (Services::NONE, Level::AcceptOnly, Terms::of(Level::AcceptOnly));
     };

@@ -6,6 +6,7 @@ use std::fmt;
 use serde::{Serialize, Serializer};
 
 use crate::MAX_DIAGNOSTICS;
+use crate::ast::quoted;
 use crate::lexer::Span;
 
 /// How much it matters.
@@ -135,6 +136,13 @@ codes! {
     FailedTest "RVL-P601" Error "expectation that does not come true";
 }
 
+impl Code {
+    /// An error of the letters or the grammar: what was meant by the statement is not known.
+    pub(crate) fn is_grammar(self) -> bool {
+        self.severity() == Severity::Error && self < Code::DuplicateApplication
+    }
+}
+
 impl fmt::Display for Code {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
@@ -235,6 +243,23 @@ impl Diagnostic {
     pub(crate) fn related(mut self, span: Span, message: impl Into<String>) -> Diagnostic {
         self.related.push(Related { message: message.into(), at: Position::default(), span });
         self
+    }
+
+    /// What to write instead of which octets, where that is mechanical: a slip of the fingers, a sign that is missing.
+    pub fn fix(&self) -> Option<(Span, String)> {
+        let text = match self.code {
+            Code::ExpectedSemicolon => ";".into(),
+            Code::MissingClose => "\n}".into(),
+            _ => {
+                let word = self.help.strip_prefix("did you mean `")?.strip_suffix("`?")?;
+                // What is shown is cut when it is long, and escaped.
+                if word.ends_with("...") || word.contains(char::is_control) || word.contains('\\') {
+                    return None;
+                }
+                quoted(word)
+            }
+        };
+        Some((self.span, text))
     }
 
     /// Whether the block it is in is left out.

@@ -11,6 +11,15 @@ use crate::compile::{Application, Reason, RuleKind};
 use crate::subjects::{Process, Running};
 use crate::{Compiled, STANDARD_DIRECTORIES};
 
+/// Sentences about statements, also for [`crate::meaning`].
+pub(crate) mod said_of {
+    pub const TRUSTED: &str = "the network is trusted: its traffic passes in clear";
+    pub const UNTRUSTED: &str = "the network is untrusted: its traffic is refused";
+    pub const NO_ITEM: &str = "what no item matches is refused, since clear would be a guess";
+    pub const AUTHENTICATION: &str = "`authentication` demands no secrecy: AH or ESP with NULL encryption serves it, \
+                                      and where there is none an association that also encrypts";
+}
+
 /// A line of the policy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RuleRef {
@@ -223,8 +232,8 @@ fn why(out: &Explanation, decision: &Decision, flow: &Flow) -> Vec<String> {
             format!("no network of the block covers {remote}: the host's default is bypass")
         }
         Why::NoNetwork => format!("no network of the block covers {remote}: the host's default is bypass"),
-        Why::Trusted => "the network is trusted: its traffic passes in clear".into(),
-        Why::Untrusted => "the network is untrusted: its traffic is refused".into(),
+        Why::Trusted => said_of::TRUSTED.into(),
+        Why::Untrusted => said_of::UNTRUSTED.into(),
         Why::Item if decision.action == Action::Bypass => {
             let line = out.item.as_ref().map_or(0, |i| i.line);
             format!("line {line}: of the items of protection `{protection}` it is the first that matches: never protected")
@@ -237,22 +246,26 @@ fn why(out: &Explanation, decision: &Decision, flow: &Flow) -> Vec<String> {
             format!("no item of protection `{protection}` matches the ports: refused, since clear would be a guess")
         }
     });
-    match (out.service.as_deref(), out.level.as_deref()) {
-        (Some(_), Some("optional")) => why.push(
-            "optional: protected where an association exists, and then nothing else is accepted; clear otherwise"
-                .into(),
-        ),
-        (Some(_), Some("accept-only")) => why.push(
-            "accept-only: protected where an association exists, and then nothing else is accepted; none is asked for"
-                .into(),
-        ),
-        (Some(_), Some(_)) => why.push("mandatory: nothing passes unprotected".into()),
-        _ => {}
-    }
     if let Action::Protect { level, .. } = decision.action {
-        why.extend(terms(level, &decision.terms));
+        why.extend(demanded(level, &decision.terms));
     }
     why
+}
+
+/// What a level and what is said beyond it demand.
+pub(crate) fn demanded(level: Level, beyond: &Terms) -> Vec<String> {
+    let said = match level {
+        Level::Optional => {
+            "optional: protected where an association exists, and then nothing else is accepted; clear otherwise"
+        }
+        Level::AcceptOnly => {
+            "accept-only: protected where an association exists, and then nothing else is accepted; none is asked for"
+        }
+        Level::Mandatory => "mandatory: nothing passes unprotected",
+    };
+    let mut out = vec![said.to_string()];
+    out.extend(terms(level, beyond));
+    out
 }
 
 /// What is said beyond the level.
@@ -304,11 +317,7 @@ fn notes(
         );
     }
     if out.service.as_deref() == Some("authentication") {
-        notes.push(
-            "`authentication` demands no secrecy: AH or ESP with NULL encryption serves it, and where there is none an \
-             association that also encrypts"
-                .into(),
-        );
+        notes.push(said_of::AUTHENTICATION.into());
     }
     let policy = compiled.spd.get(app);
     let items = policy.and_then(|p| match p.network(flow.remote)?.class {

@@ -1,20 +1,52 @@
-//! The canonical layout, that of the paper's Figure 3. Works on tokens, not on the tree, so that every comment
+//! The canonical layout, that of the paper's Figure 3. Works on the tokens of the lossless tree, so that every comment
 //! stays: those behind a statement stay behind it, those on lines of their own stay in front of what follows, those
-//! inside a statement move in front of it. White space is all that changes besides.
+//! inside a statement move in front of it. White space is all that changes besides. A statement that cannot be read is
+//! printed as it is.
 
-use crate::diagnostic::{Code, Diagnostic};
-use crate::lexer::{Kind, Token, tokens};
+use crate::lexer::{Kind, Token};
 use crate::parser;
+use crate::tree::{NodeKind, Tree};
 
-/// `text` in canonical layout. A text that cannot be read as statements (codes P0xx to P2xx) comes back as it is.
+/// `text` in canonical layout; statements that cannot be read (codes P0xx to P2xx) as they are. A text that is too long to be read
+/// comes back as it is, and so does one whose broken statements would be read in another way by where they stand.
 pub fn format(text: &str) -> String {
-    let blocks_layout = |d: &Diagnostic| d.is_error() && d.code < Code::DuplicateApplication;
-    if parser::parse("", text).diagnostics.iter().any(blocks_layout) {
-        return text.into();
+    let Some(tree) = parser::tree(text) else { return text.into() };
+    let once = layout(text, &tree);
+    if tree.broken().is_empty() {
+        return once;
     }
+    let stays = |again: &Tree| essence(text, &tree) == essence(&once, again) && layout(&once, again) == once;
+    if parser::tree(&once).as_ref().is_some_and(stays) { once } else { text.into() }
+}
+
+/// What a layout must not change: statements and whether they are broken, what is written, comments.
+fn essence<'t>(text: &'t str, tree: &Tree) -> (Vec<(NodeKind, bool)>, String, Vec<&'t str>) {
+    let mut written = String::with_capacity(text.len());
+    let mut comments = Vec::new();
+    for token in tree.tokens() {
+        match token.kind {
+            Kind::Space => {}
+            Kind::LineComment | Kind::BlockComment => comments.push(token.span.of(text).trim_end()),
+            _ => written.push_str(token.span.of(text)),
+        }
+    }
+    // Those inside broken statements stay there, others move: their order may change.
+    comments.sort_unstable();
+    (tree.nodes().iter().map(|node| (node.kind, node.damaged)).collect(), written, comments)
+}
+
+fn layout(text: &str, tree: &Tree) -> String {
     let mut layout = Layout { text, ..Layout::default() };
-    for token in tokens(text) {
-        layout.token(token);
+    let mut at = 0;
+    for broken in tree.broken() {
+        for token in tree.tokens().get(at..broken.start).unwrap_or_default() {
+            layout.token(*token);
+        }
+        layout.verbatim(tree.tokens().get(broken.clone()).unwrap_or_default());
+        at = broken.end;
+    }
+    for token in tree.tokens().get(at..).unwrap_or_default() {
+        layout.token(*token);
     }
     layout.finish()
 }
@@ -99,6 +131,15 @@ impl<'t> Layout<'t> {
             let gap = self.newlines > 1;
             self.push(Line::Comment, gap, written.into());
         }
+    }
+
+    /// A broken statement.
+    fn verbatim(&mut self, tokens: &[Token]) {
+        let (Some(first), Some(last)) = (tokens.first(), tokens.last()) else { return };
+        let text = first.span.to(last.span).of(self.text);
+        let gap = self.newlines > 1;
+        self.push(Line::Other, gap, text.into());
+        self.newlines = 0;
     }
 
     fn push(&mut self, kind: Line, gap: bool, text: String) {

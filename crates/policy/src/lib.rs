@@ -7,7 +7,7 @@
 //! ```text
 //! text -> lexer -> parser -> checks -> Parsed --compile--> Compiled --explain--> Explanation
 //!           |                            |                     |
-//!           +------> format              +------> summary      +------> orders
+//!                       +--> tree --> format +------> summary      +------> orders
 //! ```
 //!
 //! An error stays inside its application block (paper 000 section 3.1: "an error in one application policy can
@@ -20,6 +20,7 @@ mod address;
 mod app_table;
 pub mod ast;
 mod check;
+mod choices;
 mod compare;
 mod compile;
 mod diagnostic;
@@ -28,6 +29,7 @@ mod explain;
 mod format;
 mod host;
 mod lexer;
+mod meaning;
 mod parser;
 mod ports;
 mod prefixes;
@@ -37,13 +39,17 @@ mod subjects;
 mod suggest;
 mod summary;
 mod target;
+pub mod tree;
 
 pub use app_table::AppTable;
+pub use choices::choices;
 pub use compare::compare;
 pub use compile::{Application, Compiled, LeftOut, Reason, RuleKind, RuleSource, compile};
 pub use diagnostic::{Code, Diagnostic, Position, Related, Severity};
 pub use explain::{Explanation, Matched, RuleRef, Verdict, explain, explain_process};
 pub use format::format;
+pub use lexer::{Kind, Span, Token};
+pub use meaning::{Meaning, meaning};
 pub use host::{Host, NoHost, control_group};
 pub use parser::{Broken, Parsed, Tested, parse, parse_bytes, parse_bytes_for, parse_for};
 pub use subjects::{Executables, Image, Process, Running, Selector, Subjects};

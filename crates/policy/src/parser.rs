@@ -15,6 +15,7 @@ use crate::ast::{Block, Name, Protection, Span, Syntax, Test};
 use crate::diagnostic::{Code, Diagnostic, Sink, show};
 use crate::host::{Host, NoHost};
 use crate::lexer::{Kind, Token, tokens};
+use crate::tree::{Builder, NodeKind, Tree};
 use crate::{MAX_TEXT, check, expectations, suggest};
 
 /// An application block that is left out.
@@ -47,6 +48,8 @@ pub struct Parsed {
     pub tested: Tested,
     /// Everything found, in the order of the text.
     pub diagnostics: Vec<Diagnostic>,
+    /// All of the text, sound or not.
+    pub tree: Tree,
 }
 
 /// How the tests of a file came out.
@@ -72,6 +75,7 @@ impl Parsed {
             tests: Vec::new(),
             tested: Tested::default(),
             diagnostics,
+            tree: Tree::default(),
         }
     }
 
@@ -108,7 +112,7 @@ pub fn parse_for(file: &str, text: &str, host: &dyn Host) -> Parsed {
     lexical_errors(text, &tokens, &mut sink);
     let mut parser = Parser::new(text, &tokens, &mut sink, host);
     parser.file();
-    let Parser { candidates, shared, tests, test_errors, syntax, .. } = parser;
+    let Parser { candidates, shared, tests, test_errors, syntax, tree, .. } = parser;
     let (blocks, broken, protections) = check::policy(candidates, shared, &mut sink, host);
     let mut parsed = Parsed {
         syntax,
@@ -117,11 +121,25 @@ pub fn parse_for(file: &str, text: &str, host: &dyn Host) -> Parsed {
         broken,
         tests,
         tested: Tested { failed: test_errors, ..Tested::default() },
+        tree: tree.finish(tokens),
         ..Parsed::nothing(file, text.into(), Vec::new())
     };
     expectations::run(&mut parsed, &mut sink);
     parsed.diagnostics = sink.finish(file, text);
     parsed
+}
+
+/// The tree of a text that is not too long to be read.
+pub(crate) fn tree(text: &str) -> Option<Tree> {
+    if text.len() > MAX_TEXT {
+        return None;
+    }
+    let tokens = tokens(text);
+    let mut sink = Sink::default();
+    let mut parser = Parser::new(text, &tokens, &mut sink, &NoHost);
+    parser.file();
+    let tree = parser.tree;
+    Some(tree.finish(tokens))
 }
 
 /// As [`parse`], for octets that may not be text.
@@ -195,6 +213,8 @@ pub(crate) struct Shared {
 #[derive(Clone, Copy)]
 struct Significant {
     token: Token,
+    /// Its place among all tokens.
+    index: usize,
     /// The first of its line.
     leads: bool,
 }
@@ -202,7 +222,10 @@ struct Significant {
 pub(crate) struct Parser<'p> {
     text: &'p str,
     tokens: Vec<Significant>,
+    /// How many tokens there are in all.
+    count: usize,
     at: usize,
+    tree: Builder,
     sink: &'p mut Sink,
     host: &'p dyn Host,
     syntax: Syntax,
@@ -224,18 +247,20 @@ impl<'p> Parser<'p> {
     fn new(text: &'p str, all: &[Token], sink: &'p mut Sink, host: &'p dyn Host) -> Parser<'p> {
         let mut tokens = Vec::new();
         let mut leads = true;
-        for token in all {
+        for (index, token) in all.iter().enumerate() {
             if token.kind.is_trivia() {
                 leads |= token.span.of(text).contains('\n');
             } else {
-                tokens.push(Significant { token: *token, leads });
+                tokens.push(Significant { token: *token, index, leads });
                 leads = false;
             }
         }
         Parser {
             text,
             tokens,
+            count: all.len(),
             at: 0,
+            tree: Builder::new(all.len()),
             sink,
             host,
             syntax: Syntax::default(),
@@ -245,6 +270,15 @@ impl<'p> Parser<'p> {
             test_errors: 0,
             broken: false,
         }
+    }
+
+    /// Read a node of the lossless tree.
+    fn node<T>(&mut self, kind: NodeKind, read: impl FnOnce(&mut Self) -> T) -> T {
+        self.tree.open(kind, self.tokens.get(self.at).map_or(self.count, |next| next.index));
+        let out = read(self);
+        let last = self.at.checked_sub(1).and_then(|at| self.tokens.get(at));
+        self.tree.close(last.map_or(0, |last| last.index + 1));
+        out
     }
 
     fn peek(&self) -> Option<Token> {
@@ -337,6 +371,9 @@ impl<'p> Parser<'p> {
 
     fn error(&mut self, diagnostic: Diagnostic) {
         self.broken = true;
+        if diagnostic.code.is_grammar() {
+            self.tree.fault();
+        }
         self.sink.push(diagnostic);
     }
 
@@ -344,6 +381,7 @@ impl<'p> Parser<'p> {
     fn unexpected(&mut self, code: Code, expected: &[&str], help: impl Into<String>) -> Abandon {
         self.broken = true;
         if self.peek().is_some_and(|t| t.kind.is_error()) {
+            self.tree.fault();
             return Abandon;
         }
         let found = match self.peek() {

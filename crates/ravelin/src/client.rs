@@ -70,6 +70,11 @@ impl Connect {
         self.call(Method::GET, path, Bytes::new())
     }
 
+    /// GET a document from a daemon that is given this long.
+    pub fn get_within<T: DeserializeOwned>(&self, path: &str, patience: Duration) -> anyhow::Result<T> {
+        self.call_within(Method::GET, path, Bytes::new(), patience)
+    }
+
     /// POST a document that holds no secret.
     pub fn post<B: Serialize, T: DeserializeOwned>(&self, path: &str, body: &B) -> anyhow::Result<T> {
         self.call(Method::POST, path, serde_json::to_vec(body)?.into())
@@ -181,15 +186,25 @@ impl Connect {
 
     /// Any JSON answer, also of HTTP status 503 (`health`), is an answer if it is a `T`.
     fn call<T: DeserializeOwned>(&self, method: Method, path: &str, body: Bytes) -> anyhow::Result<T> {
+        self.call_within(method, path, body, PATIENCE)
+    }
+
+    fn call_within<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        body: Bytes,
+        patience: Duration,
+    ) -> anyhow::Result<T> {
         let socket = self.socket();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let answered = runtime
-            .block_on(async { tokio::time::timeout(PATIENCE, exchange(&socket, method, path, body)).await });
+            .block_on(async { tokio::time::timeout(patience, exchange(&socket, method, path, body)).await });
         let (status, bytes) = answered.map_err(|_| {
             let text = format!(
                 "the daemon at {} does not answer within {} s; see its log",
                 socket.display(),
-                PATIENCE.as_secs()
+                patience.as_secs()
             );
             Failure::of(Kind::Unreachable, text)
         })??;

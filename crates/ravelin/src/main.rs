@@ -8,6 +8,7 @@
 mod client;
 mod cmd;
 mod exit;
+mod lsp;
 mod output;
 
 use clap::{Parser, Subcommand};

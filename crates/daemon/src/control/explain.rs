@@ -36,7 +36,7 @@ async fn answer(
     }
 }
 
-fn monitor(plane: &Plane) -> Result<&Monitor, Refused> {
+pub(super) fn monitor(plane: &Plane) -> Result<&Monitor, Refused> {
     plane.monitor.as_ref().ok_or_else(|| Refused::new(Fault::Failed, "the socket monitor is not attached"))
 }
 
@@ -91,7 +91,7 @@ async fn of_socket(plane: &Plane, text: &str) -> Result<Explanation, Refused> {
 }
 
 /// The flow of a socket that has a peer.
-fn flow_of(socket: &SocketInfo) -> Option<Flow> {
+pub(super) fn flow_of(socket: &SocketInfo) -> Option<Flow> {
     if socket.remote.port() == 0 {
         return None;
     }

@@ -7,6 +7,7 @@ mod debug;
 mod entries;
 mod events;
 mod explain;
+mod flows;
 mod policy;
 mod sa;
 pub mod socket;
@@ -48,6 +49,7 @@ pub fn router(plane: Shared) -> Router {
         .route(path::SPI_ONE, delete(events::release))
         .route(path::ACQUIRE_ONE, delete(events::refuse))
         .route(path::EXPLAIN, get(explain::explain))
+        .route(path::FLOWS, get(flows::list))
         .route(path::COUNTERS, get(counters::counters))
         .route(path::POLICY_RELOAD, post(policy::reload))
         .fallback(nothing_here)

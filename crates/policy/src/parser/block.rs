@@ -5,6 +5,7 @@ use crate::ast::{Block, Name, Program, Span, Subject};
 use crate::diagnostic::{Code, Diagnostic, show};
 use crate::lexer::Kind;
 use crate::suggest;
+use crate::tree::NodeKind;
 
 pub(super) const STATEMENTS: [&str; 2] = ["network", "protection"];
 
@@ -43,7 +44,7 @@ impl Parser<'_> {
         let help = "write the program's name or path, as in `application sshd, /usr/bin/ssh {`";
         loop {
             let body = self.word().is_some_and(|w| STATEMENTS.contains(&w) && self.leads());
-            match if body || self.at_block() { None } else { self.subject() } {
+            match if body || self.at_block() { None } else { self.node(NodeKind::Subject, Self::subject) } {
                 Some(subject) => {
                     block.header = block.header.to(subject.span);
                     block.subjects.push(subject);
@@ -128,19 +129,25 @@ impl Parser<'_> {
             }
             let near = self.word().and_then(|w| suggest::nearest(w, STATEMENTS));
             if let (Some(near), true) = (near, self.names_at(1)) {
-                if self.word() != Some(near) {
-                    self.unexpected(Code::ExpectedSetting, &["`network`", "`protection`", "`}`"], "");
-                }
-                let step = match near {
-                    "network" => self.network(&mut block.networks),
-                    _ => self.protection().map(|p| block.protections.push(p)),
-                };
-                if step.is_err() {
-                    self.skip_statement();
-                }
-                continue;
+                let kind = if near == "network" { NodeKind::Network } else { NodeKind::Protection };
+                self.node(kind, |parser| parser.setting(near, block));
+            } else {
+                self.node(NodeKind::Junk, |parser| parser.bad_setting(near));
             }
-            self.bad_setting(near);
+        }
+    }
+
+    /// A setting; its keyword, or a slip of it, is next.
+    fn setting(&mut self, keyword: &str, block: &mut Block) {
+        if self.word() != Some(keyword) {
+            self.unexpected(Code::ExpectedSetting, &["`network`", "`protection`", "`}`"], "");
+        }
+        let step = match keyword {
+            "network" => self.network(&mut block.networks),
+            _ => self.protection().map(|p| block.protections.push(p)),
+        };
+        if step.is_err() {
+            self.skip_statement();
         }
     }
 
@@ -200,25 +207,32 @@ impl Parser<'_> {
         }
     }
 
-    /// The `;` that ends a statement. Missing: say so behind the last token, and go on where the next statement
-    /// starts.
-    pub(super) fn semicolon(&mut self) -> Span {
+    /// The `;` that ends `what`. Missing: say so, and `skip` to where the next one starts.
+    pub(super) fn end_of(&mut self, what: &str, skip: fn(&mut Self)) -> Span {
         if let Some(span) = self.eat(Kind::Semicolon) {
             return span;
         }
-        self.broken = true;
-        let at = self.last().after();
-        if !self.peek().is_some_and(|t| t.kind.is_error()) {
-            self.error(
-                Diagnostic::new(Code::ExpectedSemicolon, at, "expected `;` at the end of the statement")
-                    .label("`;` missing here")
-                    .help("end the statement with `;`")
-                    .expected(&["`;`"]),
-            );
-        }
+        let at = self.no_semicolon(what);
         if !self.leads() {
-            self.skip_statement();
+            skip(self);
         }
+        at
+    }
+
+    /// Say that the `;` of `what` is missing behind the last token, unless the lexer has said what is there instead.
+    pub(super) fn no_semicolon(&mut self, what: &str) -> Span {
+        let at = self.last().after();
+        if self.peek().is_some_and(|t| t.kind.is_error()) {
+            self.broken = true;
+            self.tree.fault();
+            return at;
+        }
+        self.error(
+            Diagnostic::new(Code::ExpectedSemicolon, at, format!("expected `;` at the end of the {what}"))
+                .label("`;` missing here")
+                .help(format!("end the {what} with `;`"))
+                .expected(&["`;`"]),
+        );
         at
     }
 }

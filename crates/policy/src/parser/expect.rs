@@ -7,6 +7,7 @@ use crate::diagnostic::{Code, Diagnostic, show};
 use crate::host::control_group;
 use crate::lexer::Kind;
 use crate::subjects::{Process, Running};
+use crate::tree::NodeKind;
 use crate::{MAX_EXPECTATIONS, Target, address};
 
 const HELP: &str = "a line reads `PROGRAM to ADDRESS:PORT/PROTOCOL WHAT;`, as in \
@@ -38,14 +39,16 @@ impl Parser<'_> {
                 );
                 break;
             }
-            let before = std::mem::take(&mut self.broken);
-            let line = self.expectation();
-            self.test_errors += usize::from(self.broken);
-            self.broken |= before;
-            match line {
-                Ok(line) => expectations.push(line),
-                Err(Abandon) => self.skip_line(),
-            }
+            self.node(NodeKind::Expectation, |parser| {
+                let before = std::mem::take(&mut parser.broken);
+                let line = parser.expectation();
+                parser.test_errors += usize::from(parser.broken);
+                parser.broken |= before;
+                match line {
+                    Ok(line) => expectations.push(line),
+                    Err(Abandon) => parser.skip_line(),
+                }
+            });
         }
         let count: usize = self.tests.iter().map(|test| test.expectations.len()).sum();
         if let Some(line) = expectations.get(MAX_EXPECTATIONS.saturating_sub(count)) {
@@ -130,13 +133,7 @@ impl Parser<'_> {
         let wants = self.wants()?;
         let wants_span = wants_span.to(self.last());
         let Some(end) = self.eat(Kind::Semicolon) else {
-            let at = self.last().after();
-            self.error(
-                Diagnostic::new(Code::ExpectedSemicolon, at, "expected `;` at the end of the line")
-                    .label("`;` missing here")
-                    .help("end the line with `;`")
-                    .expected(&["`;`"]),
-            );
+            self.no_semicolon("line");
             return Err(Abandon);
         };
         Ok(Expectation { process, user, target, local_port, wants, span: start.to(end), wants_span })

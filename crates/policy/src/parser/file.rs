@@ -2,14 +2,15 @@
 
 use super::{Abandon, Parser, Shared};
 use crate::ast::Syntax;
-use crate::diagnostic::{Code, Diagnostic};
+use crate::diagnostic::Code;
 use crate::lexer::Kind;
 use crate::suggest;
+use crate::tree::NodeKind;
 
 impl Parser<'_> {
     pub(super) fn file(&mut self) {
         if self.word() == Some("syntax") {
-            self.syntax();
+            self.node(NodeKind::Syntax, Self::syntax);
         }
         while self.peek().is_some() {
             self.broken = false;
@@ -17,18 +18,20 @@ impl Parser<'_> {
                 w != "application" && suggest::nearest(w, ["application"]).is_some() && self.names_at(1)
             });
             if slip {
-                self.unexpected(Code::ExpectedApplication, &["`application`"], "");
-                self.block();
+                self.node(NodeKind::Block, |parser| {
+                    parser.unexpected(Code::ExpectedApplication, &["`application`"], "");
+                    parser.block();
+                });
             } else if self.word() == Some("application") {
-                self.block();
+                self.node(NodeKind::Block, Self::block);
             } else if self.opens_default() {
-                self.default_block();
+                self.node(NodeKind::Block, Self::default_block);
             } else if self.opens_test() {
-                self.test();
+                self.node(NodeKind::Test, Self::test);
             } else if self.word() == Some("protection") && self.names_at(1) && self.candidates.is_empty() {
-                self.for_every_block();
+                self.node(NodeKind::Protection, Self::for_every_block);
             } else {
-                self.junk();
+                self.node(NodeKind::Junk, Self::junk);
             }
         }
     }
@@ -50,13 +53,7 @@ impl Parser<'_> {
         }
         self.at += 1;
         if self.eat(Kind::Semicolon).is_none() {
-            let at = self.last().after();
-            self.error(
-                Diagnostic::new(Code::ExpectedSemicolon, at, "expected `;` at the end of the statement")
-                    .label("`;` missing here")
-                    .help("end the statement with `;`")
-                    .expected(&["`;`"]),
-            );
+            self.no_semicolon("statement");
         }
     }
 

@@ -42,7 +42,7 @@ impl Parser<'_> {
         let selectors = start.to(self.last());
         let (service, level, demand) = self.demand(flows.protocol.is_some() || flows.local.is_some())?;
         let options = self.options()?;
-        let end = self.item_end();
+        let end = self.end_of("item", Self::skip_item);
         let demand = match (service, level) {
             (Some(service), Some(level)) => {
                 self.terms(level, &options, demand);
@@ -467,26 +467,5 @@ impl Parser<'_> {
             }
             Level::Optional => {}
         }
-    }
-
-    /// The `;` of an item.
-    fn item_end(&mut self) -> Span {
-        if let Some(span) = self.eat(Kind::Semicolon) {
-            return span;
-        }
-        self.broken = true;
-        let at = self.last().after();
-        if !self.peek().is_some_and(|t| t.kind.is_error()) {
-            self.error(
-                Diagnostic::new(Code::ExpectedSemicolon, at, "expected `;` at the end of the item")
-                    .label("`;` missing here")
-                    .help("end the item with `;`")
-                    .expected(&["`;`"]),
-            );
-        }
-        if !self.leads() {
-            self.skip_item();
-        }
-        at
     }
 }

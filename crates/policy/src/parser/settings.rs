@@ -6,6 +6,7 @@ use crate::address;
 use crate::ast::{AddressRange, Name, Network, NetworkKind, Protection, Span};
 use crate::diagnostic::{Code, Diagnostic, show};
 use crate::lexer::Kind;
+use crate::tree::NodeKind;
 
 const TYPES: [&str; 3] = ["trusted", "untrusted", "protected"];
 const TYPES_SHOWN: [&str; 3] = ["`trusted`", "`untrusted`", "`protected`"];
@@ -20,7 +21,7 @@ impl Parser<'_> {
             ranges.push(self.range()?);
         }
         let kind = self.network_kind()?;
-        let span = keyword.to(self.semicolon());
+        let span = keyword.to(self.end_of("statement", Self::skip_statement));
         out.extend(ranges.into_iter().map(|(range, range_span)| Network {
             range,
             range_span,
@@ -88,13 +89,13 @@ impl Parser<'_> {
         match word {
             "trusted" => Ok(NetworkKind::Trusted),
             "untrusted" => Ok(NetworkKind::Untrusted),
-            _ => Ok(NetworkKind::Protected(self.protection_name()?)),
+            _ => Ok(NetworkKind::Protected(self.protection_name(NodeKind::Reference)?)),
         }
     }
 
-    fn protection_name(&mut self) -> Step<Name> {
+    fn protection_name(&mut self, kind: NodeKind) -> Step<Name> {
         let help = "name the protection that decides, as in `protected P1`";
-        match if self.at_block() { None } else { self.name() } {
+        match if self.at_block() { None } else { self.node(kind, Self::name) } {
             Some(name) => Ok(name),
             None => Err(self.unexpected(Code::ExpectedProtection, &["a protection name"], help)),
         }
@@ -104,7 +105,7 @@ impl Parser<'_> {
     pub(super) fn protection(&mut self) -> Step<Protection> {
         let keyword = self.here();
         self.at += 1;
-        let name = self.protection_name()?;
+        let name = self.protection_name(NodeKind::Definition)?;
         if self.eat(Kind::Open).is_none() {
             return Err(self.unexpected(Code::ExpectedOpen, &["`{`"], "`{` opens the list of items"));
         }
@@ -128,10 +129,10 @@ impl Parser<'_> {
                 let span = keyword.to(self.last());
                 return Ok(Protection { name, items, span, shared: false });
             }
-            match self.item() {
+            self.node(NodeKind::Item, |parser| match parser.item() {
                 Ok(item) => items.push(item),
-                Err(Abandon) => self.skip_item(),
-            }
+                Err(Abandon) => parser.skip_item(),
+            });
         }
     }
 

@@ -1,16 +1,19 @@
-//! `ravelin policy check|explain|fmt|reload`. All but the last are pure: no root, no daemon.
+//! `ravelin policy check|explain|fmt|lsp|reload`. The first three are pure: no root, no daemon.
 
 use std::fs;
 use std::io::{IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 
-use api::{Finding, FlowInfo, PolicyCheck, PolicyExplanation, PolicyReload, PolicyTests, Position, path};
+use api::{
+    Finding, FlowInfo, Place, PolicyCheck, PolicyExplanation, PolicyReload, PolicyTests, Position, Related, path,
+};
 use clap::{Args, Subcommand};
 use daemon::policy_store::HostFiles;
 use policy::{AppTable, Host, Parsed, Process, Running, Target};
 
 use crate::client::Connect;
 use crate::exit::{Failure, Kind};
+use crate::lsp::Lsp;
 use crate::output;
 
 /// Look at policy files, or let the daemon read its own again.
@@ -19,6 +22,7 @@ pub enum Policy {
     Check(Check),
     Explain(Explain),
     Fmt(Fmt),
+    Lsp(Lsp),
     Reload(Reload),
 }
 
@@ -95,6 +99,7 @@ impl Policy {
             Policy::Check(check) => check.execute(),
             Policy::Explain(explain) => explain.execute(),
             Policy::Fmt(fmt) => fmt.execute(),
+            Policy::Lsp(lsp) => lsp.execute(),
             Policy::Reload(reload) => reload.execute(),
         }
     }
@@ -121,12 +126,16 @@ impl Check {
     fn execute(self) -> anyhow::Result<()> {
         let parsed = parse(&self.file)?;
         let compiled = policy::compile(&parsed, &mut AppTable::new(), 1);
+        let place = |at: policy::Position| Place { line: at.line, column: at.column };
+        let related = |r: &policy::Related| Related { message: r.message.clone(), at: place(r.at) };
         let finding = |d: &policy::Diagnostic| Finding {
             code: d.code.to_string(),
             severity: d.severity.to_string(),
             at: Position { file: d.file.clone(), line: d.line, column: Some(d.column), text: String::new() },
             message: d.message.clone(),
+            end: place(d.end),
             remedy: (!d.help.is_empty()).then(|| d.help.clone()),
+            related: d.related.iter().map(related).collect(),
         };
         let report = PolicyCheck {
             ok: !parsed.has_errors(),
@@ -231,18 +240,29 @@ impl Fmt {
         let parsed = policy::parse_bytes_for(&name, &octets, &HostFiles::here());
         if parsed.has_errors() {
             eprint!("{}", parsed.render(std::io::stderr().is_terminal()));
+        }
+        // Of octets that are not text, or too many, there is no whole text.
+        if parsed.text.as_bytes() != octets {
             return Err(Failure::bad_input(format!("{name} has errors and was left as it is")));
         }
         let formatted = policy::format(&parsed.text);
         let same = formatted.as_bytes() == octets;
+        self.write(&name, &formatted, same)?;
+        if parsed.has_errors() {
+            return Err(Failure::bad_input(format!("{name} has errors: broken statements stay as they are")));
+        }
+        Ok(())
+    }
+
+    fn write(&self, name: &str, formatted: &str, same: bool) -> anyhow::Result<()> {
         if self.check {
             let text = format!("{name} is not in the usual form; `ravelin policy fmt {name}` rewrites it");
             return if same { Ok(()) } else { Err(Failure::of(Kind::Failed, text)) };
         }
         if self.stdout || self.file == Path::new("-") {
-            return output::text(&formatted);
+            return output::text(formatted);
         }
-        if same { Ok(()) } else { replace(&self.file, &formatted) }
+        if same { Ok(()) } else { replace(&self.file, formatted) }
     }
 }
 

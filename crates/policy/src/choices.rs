@@ -1,0 +1,116 @@
+//! Which words can stand at a place of the text. Reads tokens alone, so that it answers in the middle of a statement.
+
+use crypto::SuiteId;
+
+use crate::lexer::Kind;
+use crate::services;
+use crate::tree::{NodeKind, Tree};
+
+const TOP: [&str; 5] = ["application", "default", "protection", "syntax", "test"];
+const SETTINGS: [&str; 2] = ["network", "protection"];
+const TYPES: [&str; 3] = ["protected", "trusted", "untrusted"];
+const ITEM: [&str; 6] = ["authentication", "encryption", "localport", "never", "protocol", "remoteport"];
+const LEVELS: [&str; 5] = ["accept-only", "mandatory", "optional", "prefer", "require"];
+const OPTIONS: [&str; 3] = ["on-failure", "suite", "while-negotiating"];
+const QUALIFIERS: [&str; 4] = ["cgroup", "from", "uid", "unit"];
+const LINE: [&str; 6] = ["cgroup", "from", "from-program", "to", "uid", "unit"];
+const WANTS: [&str; 6] = ["authentication", "encryption", "localport", "never", "trusted", "untrusted"];
+
+/// What a brace encloses.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Inside {
+    File,
+    Block,
+    Protection,
+    Test,
+}
+
+/// Words that can stand where the word at `offset` stands or would start, in alphabetical order. `text` is that of the tree.
+pub fn choices(tree: &Tree, text: &str, offset: usize) -> Vec<String> {
+    let mut inside = vec![Inside::File];
+    let mut words: Vec<&str> = Vec::new();
+    for token in tree.tokens() {
+        let range = token.span.range();
+        let is_here = range.end >= offset && matches!(token.kind, Kind::Word | Kind::Quoted | Kind::OpenQuote);
+        let is_comment = matches!(token.kind, Kind::LineComment | Kind::BlockComment);
+        if range.start < offset && is_comment && (offset < range.end || token.kind == Kind::LineComment && offset == range.end) {
+            return Vec::new();
+        }
+        if range.start >= offset || is_here {
+            break;
+        }
+        match token.kind {
+            Kind::Open => {
+                inside.push(match (words.first(), inside.last()) {
+                    (Some(&"protection"), _) => Inside::Protection,
+                    (Some(&"test"), Some(Inside::File)) => Inside::Test,
+                    _ => Inside::Block,
+                });
+                words.clear();
+            }
+            Kind::Close => {
+                inside.pop();
+                words.clear();
+            }
+            Kind::Semicolon => words.clear(),
+            kind if kind.is_trivia() => {}
+            _ => words.push(token.span.of(text)),
+        }
+    }
+    let fixed = |list: &[&str]| list.iter().map(ToString::to_string).collect();
+    let last = words.last().copied();
+    match (inside.last().unwrap_or(&Inside::File), words.first().copied()) {
+        (Inside::File, None) => fixed(&TOP),
+        (Inside::File, Some("syntax")) => fixed(&["2005", "2026"]),
+        (Inside::File, Some("application")) if words.len() > 1 && last != Some(",") => fixed(&QUALIFIERS),
+        (Inside::File, _) => Vec::new(),
+        (Inside::Block, None) => fixed(&SETTINGS),
+        (Inside::Block, Some("network")) => match last {
+            Some("network" | ",") => Vec::new(),
+            Some("protected") => protections(tree, text, offset),
+            _ => fixed(&TYPES),
+        },
+        (Inside::Block, _) => Vec::new(),
+        (Inside::Protection, _) => item(&words),
+        (Inside::Test, None) => Vec::new(),
+        (Inside::Test, _) => match last {
+            Some("encryption" | "authentication") => fixed(&LEVELS),
+            _ if words.iter().any(|word| matches!(*word, "to" | "from")) => fixed(&WANTS),
+            _ => fixed(&LINE),
+        },
+    }
+}
+
+/// Words of an item behind these.
+fn item(words: &[&str]) -> Vec<String> {
+    let fixed = |list: &[&str]| list.iter().map(ToString::to_string).collect();
+    let selector = words.iter().rev().find(|word| matches!(**word, "protocol" | "localport" | "remoteport"));
+    match (words.last().copied(), selector.copied()) {
+        (Some("="), Some("protocol")) => sorted(services::PROTOCOLS.map(String::from).to_vec()),
+        (Some("=" | ","), Some(_)) => {
+            sorted(std::iter::once("any").chain(services::names()).map(String::from).collect())
+        }
+        (Some("encryption" | "authentication"), _) => fixed(&LEVELS),
+        (Some("suite"), _) => {
+            sorted(SuiteId::all().filter(|suite| !suite.is_legacy()).map(|suite| suite.to_string()).collect())
+        }
+        (Some("while-negotiating"), _) => fixed(&["drop", "hold", "pass"]),
+        (Some("on-failure"), _) => fixed(&["drop", "pass"]),
+        _ if words.iter().any(|word| LEVELS.contains(word)) => fixed(&OPTIONS),
+        _ => fixed(&ITEM),
+    }
+}
+
+/// Protections that a network at this place can name.
+fn protections(tree: &Tree, text: &str, offset: usize) -> Vec<String> {
+    let block = tree.around(tree.at(offset), NodeKind::Block);
+    let own = block.into_iter().flat_map(|block| tree.definitions(block));
+    let shared = tree.definitions(0);
+    sorted(own.chain(shared).map(|span| span.of(text).to_string()).collect())
+}
+
+fn sorted(mut list: Vec<String>) -> Vec<String> {
+    list.sort();
+    list.dedup();
+    list
+}

@@ -1,0 +1,276 @@
+//! The lossless tree: every octet of a text, in the statements the parser saw it in.
+//!
+//! One parse makes both trees: while [`crate::ast`] takes what the statements mean, this one takes where they start and end,
+//! whatever is wrong with them, and what recovery stepped over. Its leaves are all tokens of the text, white space and
+//! comments included, each of them once, so [`Tree::print`] gives the text back for any input. The formatter and the
+//! language server read it (docs/design/0015).
+
+use crate::ast::Span;
+use crate::lexer::{Kind, Token};
+
+/// What a node is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum NodeKind {
+    /// The whole text.
+    File,
+    /// `syntax N;`.
+    Syntax,
+    /// `application ... { ... }` or `default { ... }`.
+    Block,
+    /// One subject of a block's header.
+    Subject,
+    /// `network RANGE TYPE;`.
+    Network,
+    /// `protection NAME { ... }`.
+    Protection,
+    /// A protection's name where it is defined.
+    Definition,
+    /// A protection's name where a network uses it.
+    Reference,
+    /// An item of a protection.
+    Item,
+    /// `test NAME { ... }`.
+    Test,
+    /// One line of a test.
+    Expectation,
+    /// What is no statement; the parser stepped over it.
+    Junk,
+}
+
+impl NodeKind {
+    /// Whether an error in it is its own affair; one in a part of a statement is the statement's.
+    fn is_statement(self) -> bool {
+        !matches!(self, NodeKind::Subject | NodeKind::Definition | NodeKind::Reference)
+    }
+}
+
+/// A node; its number is its place in the order of the text, parents before children.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// What it is.
+    pub kind: NodeKind,
+    /// The node it is in; the file's is itself.
+    pub parent: usize,
+    /// The grammar is broken in it, and not only inside a statement within it.
+    pub damaged: bool,
+    /// Its first token.
+    first: usize,
+    /// One past its last token.
+    end: usize,
+    /// One past the last node within it.
+    next: usize,
+}
+
+/// A part of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Element {
+    /// The node of this number.
+    Node(usize),
+    /// A token.
+    Token(Token),
+}
+
+/// The tree of one text.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tree {
+    tokens: Vec<Token>,
+    nodes: Vec<Node>,
+}
+
+impl Tree {
+    /// All tokens, which tile the text.
+    pub fn tokens(&self) -> &[Token] {
+        &self.tokens
+    }
+
+    /// All nodes in the order of the text; the first is the file. None: nothing was read.
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// The octets of a node, without what stands before its first and behind its last word.
+    pub fn span(&self, node: usize) -> Span {
+        match self.nodes.get(node).and_then(|node| self.tokens.get(node.first..node.end)) {
+            Some([first, .., last]) => first.span.to(last.span),
+            Some([one]) => one.span,
+            _ => Span::default(),
+        }
+    }
+
+    /// The numbers of the tokens of each statement that is broken, the largest such in order.
+    pub(crate) fn broken(&self) -> Vec<std::ops::Range<usize>> {
+        let mut out = Vec::new();
+        let mut at = 1;
+        while let Some(node) = self.nodes.get(at) {
+            at += 1;
+            if node.damaged || node.kind == NodeKind::Junk {
+                out.push(node.first..node.end);
+                at = node.next;
+            }
+        }
+        out
+    }
+
+    /// The parts of a node in order: tokens that are in no smaller node, and nodes.
+    pub fn children(&self, node: usize) -> impl Iterator<Item = Element> + '_ {
+        let (mut at, end, mut child, next) = match self.nodes.get(node) {
+            Some(of) => (of.first, of.end, node + 1, of.next),
+            None => (0, 0, 0, 0),
+        };
+        std::iter::from_fn(move || {
+            if let Some(inner) = self.nodes.get(child).filter(|inner| child < next && inner.first == at) {
+                let element = Element::Node(child);
+                (at, child) = (inner.end, inner.next);
+                return Some(element);
+            }
+            let token = self.tokens.get(at).filter(|_| at < end)?;
+            at += 1;
+            Some(Element::Token(*token))
+        })
+    }
+
+    /// Words of a node that are in no smaller node, in order.
+    pub fn words(&self, node: usize) -> impl Iterator<Item = Token> + '_ {
+        self.children(node).filter_map(|part| match part {
+            Element::Token(token) if !token.kind.is_trivia() => Some(token),
+            _ => None,
+        })
+    }
+
+    /// The nodes right below a node.
+    pub fn nodes_of(&self, node: usize) -> impl Iterator<Item = usize> + '_ {
+        self.children(node).filter_map(|part| match part {
+            Element::Node(node) => Some(node),
+            Element::Token(_) => None,
+        })
+    }
+
+    /// The names of the protections right below a node, as written.
+    pub fn definitions(&self, node: usize) -> impl Iterator<Item = Span> + '_ {
+        let is = move |node: &usize, kind| self.nodes.get(*node).is_some_and(|node| node.kind == kind);
+        self.nodes_of(node)
+            .filter(move |inner| is(inner, NodeKind::Protection))
+            .flat_map(|protection| self.nodes_of(protection))
+            .filter(move |inner| is(inner, NodeKind::Definition))
+            .map(|name| self.span(name))
+    }
+
+    /// The text, put together from the leaves.
+    pub fn print(&self, text: &str) -> String {
+        let mut out = String::with_capacity(text.len());
+        let mut open = vec![];
+        if !self.nodes.is_empty() {
+            open.push(self.children(0));
+        }
+        while let Some(parts) = open.last_mut() {
+            match parts.next() {
+                Some(Element::Token(token)) => out.push_str(token.span.of(text)),
+                Some(Element::Node(node)) => open.push(self.children(node)),
+                None => drop(open.pop()),
+            }
+        }
+        out
+    }
+
+    /// The smallest node around an octet, or ending right in front of it.
+    pub fn at(&self, offset: usize) -> usize {
+        let holds = |node: usize| {
+            let span = self.span(node).range();
+            span.start <= offset && offset <= span.end
+        };
+        let mut found = 0;
+        // The one that starts at the octet, rather than the one that ends there.
+        while let Some(inner) = self.nodes_of(found).filter(|node| holds(*node)).last() {
+            found = inner;
+        }
+        found
+    }
+
+    /// The node itself or the nearest one around it that is of this kind.
+    pub fn around(&self, mut node: usize, kind: NodeKind) -> Option<usize> {
+        loop {
+            let here = self.nodes.get(node)?;
+            if here.kind == kind {
+                return Some(node);
+            }
+            if here.parent == node {
+                return None;
+            }
+            node = here.parent;
+        }
+    }
+
+    /// The token that holds an octet, or ends right in front of it if that one is white space.
+    pub fn token_at(&self, offset: usize) -> Option<Token> {
+        let at = self.tokens.partition_point(|token| token.span.end as usize <= offset);
+        let here = self.tokens.get(at).copied();
+        let before = at.checked_sub(1).and_then(|at| self.tokens.get(at)).copied();
+        let is_word = |token: &Token| matches!(token.kind, Kind::Word | Kind::Quoted);
+        let touches = |token: &Token| token.span.end as usize == offset && is_word(token);
+        here.filter(is_word).or(before.filter(touches)).or(here)
+    }
+}
+
+/// A node that is being read.
+struct Frame {
+    node: usize,
+    /// Errors of the grammar before it.
+    faults: usize,
+    /// Errors that are the affair of statements within it.
+    inner: usize,
+}
+
+/// Takes what the parser sees.
+pub(crate) struct Builder {
+    nodes: Vec<Node>,
+    open: Vec<Frame>,
+    /// Errors of the grammar so far.
+    faults: usize,
+}
+
+impl Builder {
+    pub(crate) fn new(tokens: usize) -> Builder {
+        let file =
+            Node { kind: NodeKind::File, parent: 0, damaged: false, first: 0, end: tokens, next: 0 };
+        Builder { nodes: vec![file], open: vec![Frame { node: 0, faults: 0, inner: 0 }], faults: 0 }
+    }
+
+    /// The grammar is broken here.
+    pub(crate) fn fault(&mut self) {
+        self.faults += 1;
+    }
+
+    /// A node starts at this token.
+    pub(crate) fn open(&mut self, kind: NodeKind, first: usize) {
+        let parent = self.open.last().map_or(0, |frame| frame.node);
+        let node = self.nodes.len();
+        self.nodes.push(Node { kind, parent, damaged: false, first, end: first, next: node + 1 });
+        self.open.push(Frame { node, faults: self.faults, inner: 0 });
+    }
+
+    /// The node that was opened last ends in front of this token. One without tokens was none.
+    pub(crate) fn close(&mut self, end: usize) {
+        let Some(frame) = self.open.pop() else { return };
+        let count = self.nodes.len();
+        let Some(node) = self.nodes.get_mut(frame.node) else { return };
+        if end <= node.first {
+            return self.nodes.truncate(frame.node);
+        }
+        let found = self.faults - frame.faults;
+        (node.end, node.next) = (end, count);
+        node.damaged = found > frame.inner;
+        if node.kind.is_statement()
+            && let Some(outer) = self.open.last_mut()
+        {
+            outer.inner += found;
+        }
+    }
+
+    pub(crate) fn finish(mut self, tokens: Vec<Token>) -> Tree {
+        let count = self.nodes.len();
+        if let (Some(file), Some(frame)) = (self.nodes.first_mut(), self.open.first()) {
+            (file.next, file.damaged) = (count, self.faults > frame.inner);
+        }
+        Tree { tokens, nodes: self.nodes }
+    }
+}

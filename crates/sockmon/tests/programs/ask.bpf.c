@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Asks the kernel half's own `decide`, in its own maps, about one flow: for tests/agree.rs, by BPF_PROG_TEST_RUN. */
+#include "vmlinux.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_core_read.h>
+
+typedef __u32 uint32_t;
+typedef __u64 uint64_t;
+#include "abi.h"
+#include "maps.h"
+#include "packet.h"
+#include "verdict.h"
+
+struct question {
+	__u8 peer[16];
+	__u16 app;
+	__u16 local;
+	__u16 remote;
+	__u8 protocol;
+	/* The answer. */
+	__u8 action;
+	__u8 services;
+	__u8 level;
+	__u8 answered;
+	__u8 zero;
+};
+
+SEC("syscall")
+int ask(struct question *q)
+{
+	const struct rvl_config *cfg = configuration();
+	struct address peer;
+	struct decision d;
+
+	if (!cfg)
+		return 1;
+	__builtin_memcpy(&peer, q->peer, 16);
+	d = decide(cfg, q->app, &peer, q->protocol, q->local, q->remote);
+	q->action = d.action;
+	q->services = d.services;
+	q->level = d.level;
+	q->answered = 1;
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
