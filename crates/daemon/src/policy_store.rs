@@ -161,6 +161,10 @@ impl PolicyStore {
             let at = Position { file, line, column: None, text: String::new() };
             refused.push(RefusedBlock { application, kept_last_good: id.is_some(), at });
         }
+        let guard_stays = compiled.keep_guard(&self.compiled);
+        for block in refused.iter_mut().filter(|block| block.application == policy::GUARD) {
+            block.kept_last_good |= guard_stays;
+        }
         compiled.rules.sort_by_key(|rule| rule.id);
         compiled.find_subjects();
         let count = |severity| parsed.diagnostics.iter().filter(|d| d.severity == severity).count();
@@ -208,7 +212,12 @@ impl PolicyStore {
     pub fn lost(&self, candidate: &Candidate) -> Vec<String> {
         let stays = |id: AppId| candidate.compiled.spd.get(id).is_some();
         let lost = self.compiled.applications.iter().filter(|app| !stays(app.id));
-        lost.map(|app| app.name.clone()).collect()
+        let mut lost: Vec<String> = lost.map(|app| app.name.clone()).collect();
+        let has_guard = |spd: &sadb::spd::Spd| !spd.guard.networks().is_empty();
+        if has_guard(&self.compiled.spd) && !has_guard(&candidate.compiled.spd) {
+            lost.push(policy::GUARD.to_owned());
+        }
+        lost
     }
 
     /// Write the numbers of its applications down; before the kernel hears of them.

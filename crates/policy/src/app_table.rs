@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 
 use wire::AppId;
 
-/// Application names and their numbers, 1 to 65535.
+use crate::MAX_APPLICATIONS;
+
+/// Application names and their numbers, 1 to 65534.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AppTable {
     ids: BTreeMap<String, AppId>,
@@ -32,12 +34,12 @@ impl AppTable {
         table
     }
 
-    /// The number of `name`, a new one if it has none. `None`: all 65535 are given out.
+    /// The number of `name`, a new one if it has none. `None`: all 65534 are given out.
     pub fn assign(&mut self, name: &str) -> Option<AppId> {
         if let Some(id) = self.get(name) {
             return Some(id);
         }
-        let id = AppId(self.last.checked_add(1)?);
+        let id = AppId(self.last.checked_add(1).filter(|id| usize::from(*id) <= MAX_APPLICATIONS)?);
         self.last = id.0;
         self.ids.insert(name.into(), id);
         Some(id)

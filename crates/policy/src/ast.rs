@@ -31,7 +31,7 @@ pub struct Name {
     pub span: Span,
 }
 
-/// `application SUBJECT, SUBJECT { ... }`, or `default { ... }`.
+/// `application SUBJECT, SUBJECT { ... }`, `default { ... }`, or `guard { ... }`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Block {
     /// Whom it speaks for: every subject of the list.
@@ -44,12 +44,30 @@ pub struct Block {
     pub networks: Vec<Network>,
     /// Protection settings, in the order of the file; behind them those of the top of the file that its networks name.
     pub protections: Vec<Protection>,
+    /// It is `guard { ... }`, about what no application's block decides: it has no subjects.
+    pub is_guard: bool,
 }
 
+/// What `guard { ... }` is called; no application's name is so.
+pub const GUARD: &str = "guard { }";
+
 impl Block {
+    /// One with a header and nothing in it yet.
+    pub(crate) fn new(subjects: Vec<Subject>, header: Span) -> Block {
+        Block {
+            subjects,
+            selectors: Vec::new(),
+            header,
+            networks: Vec::new(),
+            protections: Vec::new(),
+            is_guard: false,
+        }
+    }
+
     /// Its header on one line.
     pub fn header_text(&self) -> String {
         match &self.subjects[..] {
+            _ if self.is_guard => "guard".into(),
             [one] if one.is_default() => "default".into(),
             list => {
                 let list: Vec<String> = list.iter().map(Subject::text).collect();
@@ -58,9 +76,14 @@ impl Block {
         }
     }
 
-    /// What its subjects are called, for messages.
+    /// What its subjects are called.
+    pub fn names(&self) -> Vec<String> {
+        if self.is_guard { vec![GUARD.into()] } else { self.subjects.iter().map(Subject::name).collect() }
+    }
+
+    /// The same for messages.
     pub fn names_text(&self) -> String {
-        self.subjects.iter().map(Subject::name).collect::<Vec<_>>().join(", ")
+        self.names().join(", ")
     }
 }
 

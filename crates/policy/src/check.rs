@@ -6,7 +6,7 @@ mod subjects;
 
 use std::collections::{HashMap, HashSet};
 
-use crate::ast::{AddressRange, Block, Name, Network, NetworkKind, Protection, Subject};
+use crate::ast::{AddressRange, Block, GUARD, Name, Network, NetworkKind, Protection, Span, Subject};
 use crate::diagnostic::{Code, Diagnostic, Sink, show};
 use crate::host::Host;
 use crate::parser::{Broken, Candidate, Shared};
@@ -39,8 +39,20 @@ pub(crate) fn policy(
     let shared = top(shared, &candidates, sink);
     let mut across = Across::new(host);
     let (mut blocks, mut broken) = (Vec::new(), Vec::new());
+    let mut first_guard = None;
     for candidate in candidates {
         let mut block = candidate.block;
+        if block.is_guard {
+            let sound = guard(&mut block, first_guard, sink, !candidate.broken, &mut across);
+            first_guard.get_or_insert(block.header);
+            if sound {
+                blocks.push(block);
+            } else {
+                let names = vec![Name { text: GUARD.into(), span: block.header }];
+                broken.push(Broken { names, is_plain: false });
+            }
+            continue;
+        }
         let mut subjects = block.subjects.clone();
         subjects.retain(|subject| !subject.name().is_empty());
         let mut sound = !candidate.broken;
@@ -56,6 +68,47 @@ pub(crate) fn policy(
     }
     across.paths(sink);
     (blocks, broken, shared.into_iter().filter(|s| !s.broken).map(|s| s.protection).collect())
+}
+
+/// What stands in `guard { ... }`: networks that are open or closed to what no block decides about.
+fn guard(
+    block: &mut Block,
+    first: Option<Span>,
+    sink: &mut Sink,
+    sound: bool,
+    across: &mut Across<'_>,
+) -> bool {
+    let mut good = sound;
+    if let Some(first) = first {
+        sink.push(
+            Diagnostic::new(Code::DuplicateApplication, block.header, "`guard` has a block already")
+                .label("this block is left out")
+                .related(first, "the first block, which stays")
+                .help("merge the two blocks, or remove one"),
+        );
+        return false;
+    }
+    let protected = block.networks.iter().find(|network| protection_of(network).is_some());
+    let place = protected.map(|network| network.span).or(block.protections.first().map(|p| p.span));
+    if let Some(place) = place {
+        sink.push(
+            Diagnostic::new(Code::GuardProtects, place, "`guard` has no protections")
+                .label("trusted or untrusted")
+                .help(
+                    "packets of no application can only pass (`trusted`) or not (`untrusted`); rules of the SPD \
+                     protect forwarded packets (`ravelin spd`)",
+                ),
+        );
+        good = false;
+    }
+    if block.networks.is_empty() && good {
+        sink.push(
+            Diagnostic::new(Code::EmptyApplication, block.header, "`guard` has no network")
+                .label("it closes nothing")
+                .help("write `network RANGE untrusted;`, or remove the block"),
+        );
+    }
+    networks(block, sink, good, across) && good
 }
 
 /// The protections for every block: each is checked once, and those with errors are marked.
@@ -367,7 +420,7 @@ fn overlaps(block: &Block, nesting: &Nesting, sink: &mut Sink) {
 /// Peers that no network covers.
 fn coverage(block: &Block, nesting: &Nesting, sink: &mut Sink) {
     let who = match (nesting.all_ipv4, nesting.all_ipv6) {
-        _ if block.networks.is_empty() => return,
+        _ if block.networks.is_empty() || block.is_guard => return,
         (true, true) => return,
         (true, false) => "some IPv6 peers",
         (false, true) => "some IPv4 peers",

@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 use sadb::spd::{AppPolicy, Class, Item, Level, Network, Order, RuleId, Spd, Terms};
 use wire::{AppId, Services};
 
-use crate::ast::{Block, Demand, NetworkKind, Service, Span};
+use crate::ast::{Block, Demand, GUARD, NetworkKind, Service, Span};
 use crate::diagnostic::{Lines, Position};
 use crate::subjects::{Executables, Image, Process, Selector, Subjects};
 use crate::{AppTable, Parsed, compare, prefixes};
@@ -114,6 +114,9 @@ pub struct Compiled {
     pub errors: bool,
 }
 
+/// In numbers of rules: those of `guard`. No application has it ([`crate::MAX_APPLICATIONS`]).
+pub const GUARD_NUMBER: AppId = AppId(0xffff);
+
 /// Compile the sound blocks. `table` gives the applications their numbers and grows by the new ones; `generation`
 /// goes into the tables.
 pub fn compile(parsed: &Parsed, table: &mut AppTable, generation: u64) -> Compiled {
@@ -130,6 +133,12 @@ pub fn compile(parsed: &Parsed, table: &mut AppTable, generation: u64) -> Compil
     };
     for (body, block) in parsed.blocks.iter().enumerate() {
         let header = block.header_text();
+        if block.is_guard {
+            let unit = Unit { file: &parsed.file, block, app: GUARD_NUMBER, place: &place };
+            out.spd.guard = unit.policy();
+            unit.sources(&mut out.rules);
+            continue;
+        }
         for (subject, selector) in block.subjects.iter().zip(&block.selectors) {
             let at = place(subject.span);
             let name = subject.name();
@@ -323,9 +332,24 @@ impl Compiled {
             self.applications.push(Application { carried: true, body: bodies + app.body, ..app.clone() });
             kept.push(app.name.clone());
         }
+        if self.keep_guard(old) {
+            kept.push(GUARD.into());
+        }
         self.find_subjects();
         self.rules.sort_by_key(|rule| rule.id);
         kept
+    }
+
+    /// Let `guard` of the old policy stay if this one's is broken, or an error may hide that it has one. Whether that was so.
+    /// [`Compiled::rules`] must be sorted again.
+    pub fn keep_guard(&mut self, old: &Compiled) -> bool {
+        let has = |compiled: &Compiled| !compiled.spd.guard.networks().is_empty();
+        if !self.errors || has(self) || !has(old) {
+            return false;
+        }
+        self.spd.guard = old.spd.guard.clone();
+        self.rules.extend(old.rules.iter().filter(|rule| rule.app == GUARD_NUMBER).cloned());
+        true
     }
 
     /// How each two applications compare, programs without a policy ([`AppId::NONE`]) included: what may stand in

@@ -118,6 +118,7 @@ codes! {
     ImpossibleSubject "RVL-P315" Error "impossible combination of qualifiers";
     BrokenProtection "RVL-P316" Error "protection for every block has errors";
     TooManyExpectations "RVL-P317" Error "too many lines of tests";
+    GuardProtects "RVL-P330" Error "`guard` has no protections";
     UnresolvedHost "RVL-P401" Warning "host name is not resolved yet";
     HostBits "RVL-P402" Warning "host bits set in a prefix";
     UnusedProtection "RVL-P403" Warning "protection is not used";

@@ -42,15 +42,16 @@ mod target;
 pub mod tree;
 
 pub use app_table::AppTable;
+pub use ast::GUARD;
 pub use choices::choices;
 pub use compare::compare;
-pub use compile::{Application, Compiled, LeftOut, Reason, RuleKind, RuleSource, compile};
+pub use compile::{Application, Compiled, GUARD_NUMBER, LeftOut, Reason, RuleKind, RuleSource, compile};
 pub use diagnostic::{Code, Diagnostic, Position, Related, Severity};
 pub use explain::{Explanation, Matched, RuleRef, Verdict, explain, explain_process};
 pub use format::format;
+pub use host::{Host, NoHost, control_group};
 pub use lexer::{Kind, Span, Token};
 pub use meaning::{Meaning, meaning};
-pub use host::{Host, NoHost, control_group};
 pub use parser::{Broken, Parsed, Tested, parse, parse_bytes, parse_bytes_for, parse_for};
 pub use subjects::{Executables, Image, Process, Running, Selector, Subjects};
 pub use summary::{ApplicationSummary, NetworkSummary, ProtectionSummary, Summary};
@@ -66,7 +67,7 @@ pub const MAX_ITEMS: usize = 32;
 /// The most prefixes the networks of one application may come to.
 pub const MAX_NETWORKS: usize = 65_535;
 /// The most applications one policy may name.
-pub const MAX_APPLICATIONS: usize = 65_535;
+pub const MAX_APPLICATIONS: usize = 65_534;
 /// The most lines that the tests of one file may have.
 pub const MAX_EXPECTATIONS: usize = 1024;
 /// The most problems reported for one file.

@@ -338,18 +338,22 @@ impl<'p> Parser<'p> {
 
     /// As [`Parser::at_top`], and first on its line: not a name either.
     fn at_block(&self) -> bool {
-        let extended = self.syntax == Syntax::Extended && (self.opens_default() || self.opens_test());
+        let extended = self.syntax == Syntax::Extended && self.opens_extension();
         self.leads() && (self.at_application() || extended)
     }
 
-    /// Whether the next token starts a statement of the file: `default {` and `test NAME {` do where they lead a line.
+    /// Whether the next token starts a statement of the file: `default {`, `guard {` and `test NAME {` do where they lead a line.
     fn at_top(&self) -> bool {
-        self.at_application() || (self.leads() && (self.opens_default() || self.opens_test()))
+        self.at_application() || (self.leads() && self.opens_extension())
     }
 
-    /// `default {`.
-    fn opens_default(&self) -> bool {
-        self.word() == Some("default") && self.look(1).is_some_and(|t| t.kind == Kind::Open)
+    fn opens_extension(&self) -> bool {
+        self.opens("default") || self.opens("guard") || self.opens_test()
+    }
+
+    /// That word and a brace: `default {`.
+    fn opens(&self, word: &str) -> bool {
+        self.word() == Some(word) && self.look(1).is_some_and(|t| t.kind == Kind::Open)
     }
 
     /// `test NAME {`.

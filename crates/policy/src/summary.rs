@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::ast::{NetworkKind, Protection, Span, Subject};
+use crate::ast::{Block, NetworkKind, Protection, Span};
 use crate::diagnostic::{Lines, Severity};
 use crate::parser::Parsed;
 use crate::prefixes;
@@ -84,7 +84,7 @@ impl Parsed {
             line: line(p.span),
         };
         let applications = self.blocks.iter().map(|block| ApplicationSummary {
-            names: block.subjects.iter().map(Subject::name).collect(),
+            names: block.names(),
             line: line(block.header),
             networks: block
                 .networks
@@ -106,8 +106,7 @@ impl Parsed {
                 .collect(),
             protections: block.protections.iter().map(protection).collect(),
         });
-        let sound: std::collections::HashSet<String> =
-            self.blocks.iter().flat_map(|b| &b.subjects).map(Subject::name).collect();
+        let sound: std::collections::HashSet<String> = self.blocks.iter().flat_map(Block::names).collect();
         let mut left_out: Vec<String> =
             self.broken.iter().flat_map(|b| &b.names).map(|n| n.text.clone()).collect();
         left_out.retain(|name| !sound.contains(name));

@@ -291,3 +291,23 @@ fn a_path_that_moves_is_seen_whatever_file_is_there() {
     let now = [at(3, "/usr/bin/curl", 12), at(2, "/usr/bin/wget", 13)];
     assert_eq!(moved_paths(&before, &now), [(AppId(1), AppId(3))]);
 }
+
+#[test]
+fn an_error_takes_guard_away_from_nobody_and_the_whole_text_is_kept_for_a_boot() {
+    let mut scene = Scene::new("guard");
+    let guarded = format!("{GOOD}guard {{ network 192.0.2.0/24 untrusted; }}\n");
+    let last = last_policy::path(scene.store.file());
+    scene.put(&guarded);
+    assert_eq!(fs::read_to_string(&last).unwrap(), guarded);
+    let closed = scene.store.compiled.spd.guard.clone();
+    assert_eq!(closed.networks().len(), 1);
+    scene.put(&format!("{GOOD}guard {{ network 192.0.2.0/24 untrusted\n"));
+    assert_eq!(scene.store.compiled.spd.guard, closed);
+    assert!(scene.store.refused.iter().any(|b| b.application == policy::GUARD && b.kept_last_good));
+    assert_eq!(fs::read_to_string(&last).unwrap(), guarded, "a text with errors is not the last good one");
+    let without = scene.load(GOOD);
+    assert_eq!(scene.store.lost(&without), [policy::GUARD]);
+    scene.put(GOOD);
+    assert!(scene.store.compiled.spd.guard.networks().is_empty());
+    assert_eq!(fs::read_to_string(&last).unwrap(), GOOD);
+}

@@ -14,13 +14,7 @@ impl Parser<'_> {
     pub(super) fn block(&mut self) {
         let keyword = self.here();
         self.at += 1;
-        let mut block = Block {
-            subjects: Vec::new(),
-            selectors: Vec::new(),
-            header: keyword,
-            networks: Vec::new(),
-            protections: Vec::new(),
-        };
+        let mut block = Block::new(Vec::new(), keyword);
         if self.header(&mut block).is_ok() {
             self.body(&mut block);
         }
@@ -32,9 +26,17 @@ impl Parser<'_> {
         let header = self.here();
         self.extension(header, "`default`");
         self.at += 2;
-        let subjects = vec![Subject::default_at(header)];
-        let mut block =
-            Block { subjects, selectors: Vec::new(), header, networks: Vec::new(), protections: Vec::new() };
+        let mut block = Block::new(vec![Subject::default_at(header)], header);
+        self.body(&mut block);
+        self.candidates.push(Candidate { block, broken: self.broken });
+    }
+
+    /// `guard { ... }`; both words are next.
+    pub(super) fn guard(&mut self) {
+        let header = self.here();
+        self.extension(header, "`guard`");
+        self.at += 2;
+        let mut block = Block { is_guard: true, ..Block::new(Vec::new(), header) };
         self.body(&mut block);
         self.candidates.push(Candidate { block, broken: self.broken });
     }
@@ -114,7 +116,10 @@ impl Parser<'_> {
         loop {
             if self.peek().is_none() || self.at_top() {
                 let names = show(&block.subjects.first().map_or(String::new(), Subject::name));
-                let message = format!("the block of application `{names}` is not closed");
+                let message = match block.is_guard {
+                    true => "the block of `guard` is not closed".to_owned(),
+                    false => format!("the block of application `{names}` is not closed"),
+                };
                 self.error(
                     Diagnostic::new(Code::MissingClose, self.last().after(), message)
                         .label("`}` missing here")

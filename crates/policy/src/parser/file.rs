@@ -24,8 +24,10 @@ impl Parser<'_> {
                 });
             } else if self.word() == Some("application") {
                 self.node(NodeKind::Block, Self::block);
-            } else if self.opens_default() {
+            } else if self.opens("default") {
                 self.node(NodeKind::Block, Self::default_block);
+            } else if self.opens("guard") {
+                self.node(NodeKind::Block, Self::guard);
             } else if self.opens_test() {
                 self.node(NodeKind::Test, Self::test);
             } else if self.word() == Some("protection") && self.names_at(1) && self.candidates.is_empty() {
