@@ -48,9 +48,9 @@ pub use compile::{Application, Compiled, LeftOut, Reason, RuleKind, RuleSource, 
 pub use diagnostic::{Code, Diagnostic, Position, Related, Severity};
 pub use explain::{Explanation, Matched, RuleRef, Verdict, explain, explain_process};
 pub use format::format;
+pub use host::{Host, NoHost, control_group};
 pub use lexer::{Kind, Span, Token};
 pub use meaning::{Meaning, meaning};
-pub use host::{Host, NoHost, control_group};
 pub use parser::{Broken, Parsed, Tested, parse, parse_bytes, parse_bytes_for, parse_for};
 pub use subjects::{Executables, Image, Process, Running, Selector, Subjects};
 pub use summary::{ApplicationSummary, NetworkSummary, ProtectionSummary, Summary};
