@@ -26,7 +26,7 @@ ifeq ($(shell command -v go || ls /usr/local/go/bin/go 2>/dev/null),)
 BENCH_PACKAGES += golang-go
 endif
 
-.PHONY: help deps build demo test lint bench bench-peers bench-packages bench-paper-000 bench-paper-001 soak-reload omit fuzz doc deny clean
+.PHONY: help deps build demo test lint bench bench-peers bench-packages bench-paper-000 bench-paper-001 soak-reload soak-agree omit fuzz doc deny clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9%-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' Makefile
@@ -97,6 +97,10 @@ RELOADS ?= 1000
 soak-reload: deps ## Load RELOADS=1000 policies on each of two hosts under traffic; nothing may be lost, mixed or clear
 	cargo build --locked --package ravelin </dev/null
 	RAVELIN_RELOADS=$(RELOADS) cargo test --locked --package tests --test reload -- --nocapture </dev/null
+
+PAIRS ?= 100000
+soak-agree: deps ## Ask explain, userspace, kernel and translation by socket about PAIRS=100000 random pairs of policy and flow
+	RAVELIN_AGREE=$(PAIRS) cargo test --locked --release --package sockmon --test agree -- --nocapture </dev/null
 
 omit: deps ## Leave each program of the kernel half out in turn: a test must fail (about an hour)
 	cargo xtask omit </dev/null

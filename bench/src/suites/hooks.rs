@@ -1,7 +1,8 @@
 //! `hooks.connect.ns`: what the hooks add to a connect() of a policed program, against the same program in the same
 //! network namespace, but in a cgroup to which nothing is attached, in turns. `hooks.tcp_connection.ns`: run time of all BPF
 //! programs of a host for one TCP connection of such a program, as the kernel counts it while its statistics are on; the
-//! counting adds two readings of the clock to every run, so this is too much rather than too little.
+//! counting adds two readings of the clock to every run, so this is too much rather than too little. `hooks.load.ms`: from
+//! `ravelin policy reload` to its answer, with a policy of 10,000 lines, every one of them changed.
 
 use super::Wanted;
 use crate::figure::{Figure, Report, Target};
@@ -13,18 +14,23 @@ use anyhow::{Context, ensure};
 use netio::lab::{Program, Side, Transport};
 use ravelin::rig::Rig;
 use sockmon::Sockmon;
+use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const CONNECT: &str = "hooks.connect.ns";
 const CONNECTION: &str = "hooks.tcp_connection.ns";
+const LOAD: &str = "hooks.load.ms";
 
 const ROUNDS: usize = 15;
 /// connect() calls of one round, on each side.
 const CALLS: usize = 200_000;
 /// TCP connections of one round.
 const CONNECTIONS: u64 = 500;
+/// Applications of the large policy, and networks of each: with their headers 10,000 lines.
+const APPLICATIONS: usize = 100;
+const NETWORKS: usize = 98;
 const PORT: u16 = 7007;
 /// A peer that the policy refuses; nobody has this address.
 const FORBIDDEN: &str = "198.51.100.77";
@@ -39,7 +45,7 @@ struct Hosts {
 /// Fill the report.
 pub(super) fn run(filter: &str, report: &mut Report) -> anyhow::Result<()> {
     let mut figures = Wanted { filter, report };
-    if !figures.wants(CONNECT) && !figures.wants(CONNECTION) {
+    if ![CONNECT, CONNECTION, LOAD].into_iter().any(|name| figures.wants(name)) {
         return Ok(());
     }
     let program = product::own()?;
@@ -52,6 +58,10 @@ pub(super) fn run(filter: &str, report: &mut Report) -> anyhow::Result<()> {
     }
     if figures.wants(CONNECTION) {
         figures.push(hosts.tcp_connection()?);
+    }
+    // The last one: its policy is another.
+    if figures.wants(LOAD) {
+        figures.push(hosts.load()?);
     }
     Ok(())
 }
@@ -77,7 +87,7 @@ impl Hosts {
         let anchor = format!(
             "without hooks {bare:.0} ns in turns; best of both sides {best:.0}; {CALLS} UDP calls a round"
         );
-        Ok(Figure::new(CONNECT, "ns", &added, anchor, Target::Recorded))
+        Ok(Figure::new(CONNECT, "ns", &added, anchor, Target::AtMost(600.0)))
     }
 
     fn arguments() -> [String; 5] {
@@ -127,7 +137,32 @@ impl Hosts {
         let anchor = format!(
             "client's host, {runs:.1} runs, inflated by the kernel's statistics; server's host {peer:.0} ns"
         );
-        Ok(Figure::new(CONNECTION, "ns", &client, anchor, Target::Recorded))
+        Ok(Figure::new(CONNECTION, "ns", &client, anchor, Target::AtMost(5000.0)))
+    }
+
+    fn load(&self) -> anyhow::Result<Figure> {
+        let mut taken = Vec::new();
+        let (mut lines, mut parsing) = (0, Vec::new());
+        for round in 0..ROUNDS {
+            let text = large(round);
+            lines = text.lines().count();
+            self.rig.set_policy(Side::Alice, &text)?;
+            let start = Instant::now();
+            self.rig.ravelin(
+                Side::Alice,
+                &["policy", "check", &self.rig.policy_file(Side::Alice).display().to_string()],
+                "",
+            )?;
+            parsing.push(start.elapsed().as_secs_f64() * 1e3);
+            let start = Instant::now();
+            self.rig.reload(Side::Alice)?;
+            taken.push(start.elapsed().as_secs_f64() * 1e3);
+        }
+        let anchor = format!(
+            "{lines} lines, {APPLICATIONS} applications; `ravelin policy check` of the same, without a kernel: {:.0} ms",
+            median(&mut parsing)
+        );
+        Ok(Figure::new(LOAD, "ms", &taken, anchor, Target::AtMost(200.0)))
     }
 
     fn ask(&self, address: &str, count: u64) -> anyhow::Result<()> {
@@ -139,6 +174,20 @@ impl Hosts {
     fn runs(&self, side: Side) -> anyhow::Result<Runs> {
         bpf_runs(self.rig.daemon(side)?.pid())
     }
+}
+
+/// A large policy, no line of which is that of another round.
+fn large(round: usize) -> String {
+    let mut text = String::new();
+    for app in 0..APPLICATIONS {
+        let _ = writeln!(text, "application /usr/local/bin/bench-{round}-{app} {{");
+        for network in 0..NETWORKS {
+            let kind = ["trusted", "untrusted"][(network + round) % 2];
+            let _ = writeln!(text, "  network 10.{}.{network}.0/24 {kind};", (app + round) % 256);
+        }
+        text.push_str("}\n");
+    }
+    text
 }
 
 /// What the load printed: the answer for the forbidden peer, which proves hooks or their absence, and nanoseconds.

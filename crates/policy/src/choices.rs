@@ -29,11 +29,17 @@ enum Inside {
 pub fn choices(tree: &Tree, text: &str, offset: usize) -> Vec<String> {
     let mut inside = vec![Inside::File];
     let mut words: Vec<&str> = Vec::new();
+    // Where the last of them ends: what stands behind it may be in no statement yet.
+    let mut behind = 0;
     for token in tree.tokens() {
         let range = token.span.range();
-        let is_here = range.end >= offset && matches!(token.kind, Kind::Word | Kind::Quoted | Kind::OpenQuote);
+        let is_here =
+            range.end >= offset && matches!(token.kind, Kind::Word | Kind::Quoted | Kind::OpenQuote);
         let is_comment = matches!(token.kind, Kind::LineComment | Kind::BlockComment);
-        if range.start < offset && is_comment && (offset < range.end || token.kind == Kind::LineComment && offset == range.end) {
+        if range.start < offset
+            && is_comment
+            && (offset < range.end || token.kind == Kind::LineComment && offset == range.end)
+        {
             return Vec::new();
         }
         if range.start >= offset || is_here {
@@ -54,7 +60,10 @@ pub fn choices(tree: &Tree, text: &str, offset: usize) -> Vec<String> {
             }
             Kind::Semicolon => words.clear(),
             kind if kind.is_trivia() => {}
-            _ => words.push(token.span.of(text)),
+            _ => {
+                words.push(token.span.of(text));
+                behind = range.end;
+            }
         }
     }
     let fixed = |list: &[&str]| list.iter().map(ToString::to_string).collect();
@@ -67,7 +76,7 @@ pub fn choices(tree: &Tree, text: &str, offset: usize) -> Vec<String> {
         (Inside::Block, None) => fixed(&SETTINGS),
         (Inside::Block, Some("network")) => match last {
             Some("network" | ",") => Vec::new(),
-            Some("protected") => protections(tree, text, offset),
+            Some("protected") => protections(tree, text, behind),
             _ => fixed(&TYPES),
         },
         (Inside::Block, _) => Vec::new(),

@@ -63,7 +63,8 @@ pub fn meaning(parsed: &Parsed, compiled: &Compiled, offset: usize) -> Option<Me
         return Some(in_protection(protection, Some(block), around(NodeKind::Item)));
     }
     let names: Vec<String> = block.subjects.iter().map(|s| s.name()).collect();
-    let mut lines: Vec<String> = block.networks.iter().map(|n| format!("{}: {}", n.text(), class(n))).collect();
+    let mut lines: Vec<String> =
+        block.networks.iter().map(|n| format!("{}: {}", n.text(), class(n))).collect();
     lines.push("a peer in none of its networks: the host's default is bypass".into());
     let number = |name: &String| compiled.applications.iter().find(|a| a.name == *name).map(|a| a.id.0);
     if names.iter().filter_map(number).count() < names.len() {
@@ -87,14 +88,17 @@ impl Meaning {
         if let Part::Applications(names) = &self.part {
             return names.iter().any(|name| name == application);
         }
-        let Some(app) = compiled.applications.iter().find(|app| app.name == application) else { return false };
+        let Some(app) = compiled.applications.iter().find(|app| app.name == application) else {
+            return false;
+        };
         let decision = compiled.spd.decide(app.id, flow);
         let (network, item) = (compiled.rule(decision.network), compiled.rule(decision.item));
         match &self.part {
             Part::Nothing | Part::Applications(_) => false,
-            Part::Rule(span, text) => [network, item].into_iter().flatten().any(|rule| {
-                rule.span == *span && text.as_ref().is_none_or(|text| *text == rule.text)
-            }),
+            Part::Rule(span, text) => [network, item]
+                .into_iter()
+                .flatten()
+                .any(|rule| rule.span == *span && text.as_ref().is_none_or(|text| *text == rule.text)),
             Part::Protection(name, of) => {
                 let named = network.is_some_and(|r| r.kind == RuleKind::Network(Some(name.clone())));
                 named && of.as_ref().is_none_or(|names| names.iter().any(|name| name == application))
@@ -104,7 +108,8 @@ impl Meaning {
 }
 
 fn left_out(span: Span, what: &str) -> Meaning {
-    let lines = vec![format!("{what} has errors and is left out; a running daemon keeps its last good version")];
+    let lines =
+        vec![format!("{what} has errors and is left out; a running daemon keeps its last good version")];
     Meaning::of("not part of the policy".into(), lines, span, Part::Nothing)
 }
 
@@ -131,7 +136,11 @@ fn of_network(block: &Block, network: &Network) -> Meaning {
         let mut pieces = prefixes::of(&other.range).into_iter();
         pieces.any(|piece| own.iter().any(|own| own.covers(piece) && *own != piece))
     });
-    lines.extend(longer.map(|other| format!("not for {}: the longer prefix decides, {}", other.range, other.kind.text())));
+    lines.extend(
+        longer.map(|other| {
+            format!("not for {}: the longer prefix decides, {}", other.range, other.kind.text())
+        }),
+    );
     let text = network.text();
     Meaning::of(text.clone(), lines, network.span, Part::Rule(network.span, Some(text)))
 }
@@ -150,7 +159,8 @@ fn in_protection(protection: &Protection, block: Option<&Block>, item: Option<Sp
 fn items(protection: &Protection) -> Vec<String> {
     let mut lines: Vec<String> = protection.items.iter().map(Item::text).collect();
     let is_all = |item: &Item| {
-        let any = |ports: &[sadb::spd::PortRange]| ports.is_empty() || ports.contains(&sadb::spd::PortRange::ANY);
+        let any =
+            |ports: &[sadb::spd::PortRange]| ports.is_empty() || ports.contains(&sadb::spd::PortRange::ANY);
         item.protocol.is_none() && any(&item.local) && any(&item.remote)
     };
     if !protection.items.iter().any(is_all) {
@@ -161,7 +171,9 @@ fn items(protection: &Protection) -> Vec<String> {
 
 fn of_item(item: &Item) -> Vec<String> {
     let Demand::Protect { service, .. } = item.demand else {
-        return vec!["never protected: clear, and a packet that arrives protected is accepted all the same".into()];
+        return vec![
+            "never protected: clear, and a packet that arrives protected is accepted all the same".into(),
+        ];
     };
     let (_, level, terms) = crate::compile::demand(&item.demand);
     let mut lines = demanded(level, &terms);

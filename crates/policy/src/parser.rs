@@ -214,7 +214,7 @@ pub(crate) struct Shared {
 struct Significant {
     token: Token,
     /// Its place among all tokens.
-    index: usize,
+    index: u32,
     /// The first of its line.
     leads: bool,
 }
@@ -251,7 +251,7 @@ impl<'p> Parser<'p> {
             if token.kind.is_trivia() {
                 leads |= token.span.of(text).contains('\n');
             } else {
-                tokens.push(Significant { token: *token, index, leads });
+                tokens.push(Significant { token: *token, index: index as u32, leads });
                 leads = false;
             }
         }
@@ -274,10 +274,10 @@ impl<'p> Parser<'p> {
 
     /// Read a node of the lossless tree.
     fn node<T>(&mut self, kind: NodeKind, read: impl FnOnce(&mut Self) -> T) -> T {
-        self.tree.open(kind, self.tokens.get(self.at).map_or(self.count, |next| next.index));
+        self.tree.open(kind, self.tokens.get(self.at).map_or(self.count, |next| next.index as usize));
         let out = read(self);
         let last = self.at.checked_sub(1).and_then(|at| self.tokens.get(at));
-        self.tree.close(last.map_or(0, |last| last.index + 1));
+        self.tree.close(last.map_or(0, |last| last.index as usize + 1));
         out
     }
 

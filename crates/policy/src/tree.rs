@@ -44,21 +44,33 @@ impl NodeKind {
     }
 }
 
-/// A node; its number is its place in the order of the text, parents before children.
+/// A node; its number is its place in the order of the text, parents before children. A text has fewer octets than a `u32` counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Node {
     /// What it is.
     pub kind: NodeKind,
     /// The node it is in; the file's is itself.
-    pub parent: usize,
+    parent: u32,
     /// The grammar is broken in it, and not only inside a statement within it.
     pub damaged: bool,
     /// Its first token.
-    first: usize,
+    first: u32,
     /// One past its last token.
-    end: usize,
+    end: u32,
     /// One past the last node within it.
-    next: usize,
+    next: u32,
+}
+
+impl Node {
+    /// The number of the node it is in; the file's is its own.
+    pub fn parent(&self) -> usize {
+        self.parent as usize
+    }
+
+    /// The numbers of its tokens.
+    fn tokens(&self) -> std::ops::Range<usize> {
+        self.first as usize..self.end as usize
+    }
 }
 
 /// A part of a node.
@@ -90,7 +102,7 @@ impl Tree {
 
     /// The octets of a node, without what stands before its first and behind its last word.
     pub fn span(&self, node: usize) -> Span {
-        match self.nodes.get(node).and_then(|node| self.tokens.get(node.first..node.end)) {
+        match self.nodes.get(node).and_then(|node| self.tokens.get(node.tokens())) {
             Some([first, .., last]) => first.span.to(last.span),
             Some([one]) => one.span,
             _ => Span::default(),
@@ -104,8 +116,8 @@ impl Tree {
         while let Some(node) = self.nodes.get(at) {
             at += 1;
             if node.damaged || node.kind == NodeKind::Junk {
-                out.push(node.first..node.end);
-                at = node.next;
+                out.push(node.tokens());
+                at = node.next as usize;
             }
         }
         out
@@ -114,13 +126,15 @@ impl Tree {
     /// The parts of a node in order: tokens that are in no smaller node, and nodes.
     pub fn children(&self, node: usize) -> impl Iterator<Item = Element> + '_ {
         let (mut at, end, mut child, next) = match self.nodes.get(node) {
-            Some(of) => (of.first, of.end, node + 1, of.next),
+            Some(of) => (of.first as usize, of.end as usize, node + 1, of.next as usize),
             None => (0, 0, 0, 0),
         };
         std::iter::from_fn(move || {
-            if let Some(inner) = self.nodes.get(child).filter(|inner| child < next && inner.first == at) {
+            if let Some(inner) =
+                self.nodes.get(child).filter(|inner| child < next && inner.first as usize == at)
+            {
                 let element = Element::Node(child);
-                (at, child) = (inner.end, inner.next);
+                (at, child) = (inner.end as usize, inner.next as usize);
                 return Some(element);
             }
             let token = self.tokens.get(at).filter(|_| at < end)?;
@@ -193,10 +207,10 @@ impl Tree {
             if here.kind == kind {
                 return Some(node);
             }
-            if here.parent == node {
+            if here.parent() == node {
                 return None;
             }
-            node = here.parent;
+            node = here.parent();
         }
     }
 
@@ -230,8 +244,8 @@ pub(crate) struct Builder {
 
 impl Builder {
     pub(crate) fn new(tokens: usize) -> Builder {
-        let file =
-            Node { kind: NodeKind::File, parent: 0, damaged: false, first: 0, end: tokens, next: 0 };
+        let end = tokens as u32;
+        let file = Node { kind: NodeKind::File, parent: 0, damaged: false, first: 0, end, next: 0 };
         Builder { nodes: vec![file], open: vec![Frame { node: 0, faults: 0, inner: 0 }], faults: 0 }
     }
 
@@ -242,16 +256,17 @@ impl Builder {
 
     /// A node starts at this token.
     pub(crate) fn open(&mut self, kind: NodeKind, first: usize) {
-        let parent = self.open.last().map_or(0, |frame| frame.node);
+        let parent = self.open.last().map_or(0, |frame| frame.node as u32);
         let node = self.nodes.len();
-        self.nodes.push(Node { kind, parent, damaged: false, first, end: first, next: node + 1 });
+        let first = first as u32;
+        self.nodes.push(Node { kind, parent, damaged: false, first, end: first, next: node as u32 + 1 });
         self.open.push(Frame { node, faults: self.faults, inner: 0 });
     }
 
     /// The node that was opened last ends in front of this token. One without tokens was none.
     pub(crate) fn close(&mut self, end: usize) {
         let Some(frame) = self.open.pop() else { return };
-        let count = self.nodes.len();
+        let (count, end) = (self.nodes.len() as u32, end as u32);
         let Some(node) = self.nodes.get_mut(frame.node) else { return };
         if end <= node.first {
             return self.nodes.truncate(frame.node);
@@ -267,7 +282,7 @@ impl Builder {
     }
 
     pub(crate) fn finish(mut self, tokens: Vec<Token>) -> Tree {
-        let count = self.nodes.len();
+        let count = self.nodes.len() as u32;
         if let (Some(file), Some(frame)) = (self.nodes.first_mut(), self.open.first()) {
             (file.next, file.damaged) = (count, self.faults > frame.inner);
         }

@@ -23,7 +23,7 @@ fn check(text: &str) -> Result<(), TestCaseError> {
                 prop_assert!(!parts.is_empty() || text.is_empty(), "{:?}", tree.nodes()[node]);
                 for part in &parts {
                     if let Element::Node(inner) = part {
-                        prop_assert_eq!(tree.nodes()[*inner].parent, node);
+                        prop_assert_eq!(tree.nodes()[*inner].parent(), node);
                     }
                 }
                 parts.reverse();
@@ -132,6 +132,6 @@ fn places_find_their_statements() {
     assert_eq!(kind("P {"), NodeKind::Definition);
     assert_eq!(kind("remoteport"), NodeKind::Item);
     let item = tree.at(text.find("encryption").unwrap());
-    assert_eq!(tree.around(item, NodeKind::Block).map(|block| tree.nodes()[block].parent), Some(0));
+    assert_eq!(tree.around(item, NodeKind::Block).map(|block| tree.nodes()[block].parent()), Some(0));
     assert_eq!(tree.around(item, NodeKind::Test), None);
 }

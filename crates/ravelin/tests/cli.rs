@@ -158,7 +158,7 @@ fn explain_says_verdict_block_and_line() {
 }
 
 #[test]
-fn fmt_is_stable_and_leaves_broken_files_alone() {
+fn fmt_is_stable_and_leaves_what_is_broken_alone() {
     let folder = Folder::new("fmt");
     let untidy = "application curl{network 0.0.0.0/0 trusted;}# end\n";
     let file = folder.file("policy", untidy);
@@ -169,9 +169,17 @@ fn fmt_is_stable_and_leaves_broken_files_alone() {
     assert!(once.contains("# end"), "{once}");
     assert_eq!(code(&ravelin(&["policy", "fmt", "--check", &file], "")), 0);
     assert_eq!(out(&ravelin(&["policy", "fmt", "-"], &once)), once);
-    let broken = folder.file("broken", "application {\n");
-    assert_eq!(code(&ravelin(&["policy", "fmt", &broken], "")), 2);
-    assert_eq!(std::fs::read_to_string(&broken).unwrap(), "application {\n");
+    // What is broken stays as it is; what is not is set.
+    let broken = folder.file("broken", "application {\napplication a{network ::/0   trustd;}\n");
+    let answer = ravelin(&["policy", "fmt", &broken], "");
+    assert_eq!(code(&answer), 2);
+    assert!(err(&answer).contains("broken statements stay as they are"), "{}", err(&answer));
+    let want = "application {\napplication a\n{\n  network ::/0   trustd;\n}\n";
+    assert_eq!(std::fs::read_to_string(&broken).unwrap(), want);
+    let octets = folder.file("octets", "");
+    std::fs::write(&octets, b"application a { network ::/0 trusted; }\n\xff").unwrap();
+    assert_eq!(code(&ravelin(&["policy", "fmt", &octets], "")), 2);
+    assert_eq!(std::fs::read(&octets).unwrap().last(), Some(&0xff));
 }
 
 #[test]

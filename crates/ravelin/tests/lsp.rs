@@ -41,12 +41,21 @@ fn place(text: &str, at: &Value) -> Value {
 fn from_check(finding: &Value) -> Value {
     let place = |at: &Value| json!([at["line"], at["column"]]);
     let message = match finding.get("remedy") {
-        Some(remedy) => format!("{}\nhelp: {}", finding["message"].as_str().unwrap(), remedy.as_str().unwrap()),
+        Some(remedy) => {
+            format!("{}\nhelp: {}", finding["message"].as_str().unwrap(), remedy.as_str().unwrap())
+        }
         None => finding["message"].as_str().unwrap().into(),
     };
     let related = finding.get("related").and_then(Value::as_array).cloned().unwrap_or_default();
     let related: Vec<Value> = related.iter().map(|r| json!([r["message"], place(&r["at"])])).collect();
-    json!([finding["code"], finding["severity"], place(&finding["at"]), place(&finding["end"]), message, related])
+    json!([
+        finding["code"],
+        finding["severity"],
+        place(&finding["at"]),
+        place(&finding["end"]),
+        message,
+        related
+    ])
 }
 
 fn from_server(text: &str, found: &Value) -> Value {
@@ -57,8 +66,10 @@ fn from_server(text: &str, found: &Value) -> Value {
     };
     let range = &found["range"];
     let related = found.get("relatedInformation").and_then(Value::as_array).cloned().unwrap_or_default();
-    let related: Vec<Value> =
-        related.iter().map(|r| json!([r["message"], place(text, &r["location"]["range"]["start"])])).collect();
+    let related: Vec<Value> = related
+        .iter()
+        .map(|r| json!([r["message"], place(text, &r["location"]["range"]["start"])]))
+        .collect();
     let (start, end) = (place(text, &range["start"]), place(text, &range["end"]));
     json!([found["code"], severity, start, end, found["message"], related])
 }
@@ -108,7 +119,20 @@ impl Random {
 #[test]
 fn edits_through_broken_states_come_to_what_check_says() {
     const PIECES: [&str; 14] = [
-        "", "}", "{", ";", "\n", "\u{1f512}", " network ", "\"", "/*", "# \u{e9}\u{1f512}\n", "encryption ", ",", "\r\n", " ",
+        "",
+        "}",
+        "{",
+        ";",
+        "\n",
+        "\u{1f512}",
+        " network ",
+        "\"",
+        "/*",
+        "# \u{e9}\u{1f512}\n",
+        "encryption ",
+        ",",
+        "\r\n",
+        " ",
     ];
     let mut editor = Editor::start(&["utf-16", "utf-32"], &[]);
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
@@ -149,7 +173,11 @@ fn edits_through_broken_states_come_to_what_check_says() {
         if version > 1 && round % 3 == 0 {
             // What it comes to rest with, by way of an answer that needs every edit before it.
             version += 1;
-            editor.change(URI, version, json!([{ "range": { "start": position(&text, 0), "end": position(&text, 0) }, "text": "" }]));
+            editor.change(
+                URI,
+                version,
+                json!([{ "range": { "start": position(&text, 0), "end": position(&text, 0) }, "text": "" }]),
+            );
             same(&text, &editor.diagnostics(URI, version), &format!("round {round}"));
             let edits = editor.about("textDocument/formatting", URI, 0, 0);
             let formatted = edits[0]["newText"].as_str().map_or_else(|| text.clone(), String::from);
@@ -201,7 +229,10 @@ fn an_editor_gets_its_answers() {
         assert_eq!(found["range"], range(7, "protection P", "P"));
         let found = editor.about("textDocument/references", URI, 7, column(7, "P {"));
         let places: Vec<&Value> = found.as_array().unwrap().iter().map(|one| &one["range"]).collect();
-        assert_eq!(places, [&range(7, "protection P", "P"), &range(3, "protected P", "P"), &range(6, "protected P", "P")]);
+        assert_eq!(
+            places,
+            [&range(7, "protection P", "P"), &range(3, "protected P", "P"), &range(6, "protected P", "P")]
+        );
         let symbols = editor.about("textDocument/documentSymbol", URI, 0, 0);
         let names = |list: &Value| -> Vec<String> {
             list.as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap().into()).collect()
@@ -263,12 +294,16 @@ fn mechanical_remedies_are_offered_and_work() {
         ("aplication a { network 192.0.2.1 trusted; }\n", "Write `application`"),
         ("application a { network 192.0.2.1 trusted }\n", "Write `;` here"),
         ("application a { network 192.0.2.1 trusted;\n", "Write `}` here"),
-        ("application a { network ::/0 protected X; protection P { remoteport=imapz never; } }\n", "Write `imaps`"),
-        ("application a { network ::/0 protected Prte; protection Prot { never; } }\n", "Write `Prot`"),
+        (
+            "application a { network ::/0 protected X; protection P { remoteport=imapz never; } }\n",
+            "Write `imaps`",
+        ),
+        ("application a { network ::/0 protected Pro; protection Prot { never; } }\n", "Write `Prot`"),
     ] {
         editor.open(URI, text);
         let whole = json!({ "start": { "line": 0, "character": 0 }, "end": { "line": 9, "character": 0 } });
-        let asked = json!({ "textDocument": { "uri": URI }, "range": whole, "context": { "diagnostics": [] } });
+        let asked =
+            json!({ "textDocument": { "uri": URI }, "range": whole, "context": { "diagnostics": [] } });
         let fixes = editor.ask("textDocument/codeAction", asked).unwrap();
         let fix = fixes.as_array().unwrap().iter().find(|fix| fix["title"] == title);
         let fix = fix.unwrap_or_else(|| panic!("{title}: {fixes}"));
@@ -305,8 +340,14 @@ fn whatever_a_client_sends_it_gets_an_error_at_worst() {
         ("initialize", json!({})),
         ("textDocument/hover", Value::Null),
         ("textDocument/hover", json!([1, 2])),
-        ("textDocument/hover", json!({ "textDocument": { "uri": "file:///x" }, "position": { "line": -1, "character": 0 } })),
-        ("textDocument/hover", json!({ "textDocument": { "uri": "file:///x" }, "position": { "line": 0, "character": 0 } })),
+        (
+            "textDocument/hover",
+            json!({ "textDocument": { "uri": "file:///x" }, "position": { "line": -1, "character": 0 } }),
+        ),
+        (
+            "textDocument/hover",
+            json!({ "textDocument": { "uri": "file:///x" }, "position": { "line": 0, "character": 0 } }),
+        ),
         ("textDocument/formatting", json!({ "textDocument": { "uri": 7 } })),
     ] {
         assert!(editor.ask(method, params.clone()).is_err(), "{method} {params}");
@@ -343,7 +384,14 @@ fn random_requests(editor: &mut Editor) {
     const METHODS: [&str; 7] =
         ["hover", "definition", "references", "documentSymbol", "formatting", "completion", "codeAction"];
     let mut random = Random(7);
-    let texts = [POLICY, "application", "\u{1f512}{{{;}\r\r\n/*", "", "test t { a to", "protection protection {\n\"P"];
+    let texts = [
+        POLICY,
+        "application",
+        "\u{1f512}{{{;}\r\r\n/*",
+        "",
+        "test t { a to",
+        "protection protection {\n\"P",
+    ];
     for round in 0..400 {
         if round % 20 == 0 {
             editor.change(URI, 3 + round, json!([{ "text": texts[random.below(texts.len())] }]));
@@ -357,8 +405,15 @@ fn random_requests(editor: &mut Editor) {
         });
         let method = format!("textDocument/{}", METHODS[random.below(METHODS.len())]);
         editor.ask(&method, params.clone()).unwrap_or_else(|error| panic!("{method} {params}: {error}"));
-        let (start, end) = (json!({ "line": random.below(12), "character": random.below(90) }), json!({ "line": random.below(12), "character": 0 }));
-        editor.change(URI, 4 + round, json!([{ "range": { "start": start, "end": end }, "text": "\u{1f512}x" }]));
+        let (start, end) = (
+            json!({ "line": random.below(12), "character": random.below(90) }),
+            json!({ "line": random.below(12), "character": 0 }),
+        );
+        editor.change(
+            URI,
+            4 + round,
+            json!([{ "range": { "start": start, "end": end }, "text": "\u{1f512}x" }]),
+        );
     }
 }
 

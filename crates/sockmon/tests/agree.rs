@@ -157,7 +157,14 @@ fn engine(spd: &Spd, app: AppId, flow: &Flow) -> Verdict {
 }
 
 /// The answers about a flow where they are not one, in words.
-fn disagreement(kernel: &mut Kernel, compiled: &Compiled, spd: &Arc<Spd>, name: &str, flow: &Flow, userspace: Userspace) -> Option<String> {
+fn disagreement(
+    kernel: &mut Kernel,
+    compiled: &Compiled,
+    spd: &Arc<Spd>,
+    name: &str,
+    flow: &Flow,
+    userspace: Userspace,
+) -> Option<String> {
     let app = compiled.applications.iter().find(|app| app.name == name).expect("a sound block").id;
     let said = userspace(spd, app, flow);
     let explained = explained(compiled, name, flow);
@@ -208,7 +215,11 @@ fn shrunk(kernel: &mut Kernel, mut parts: Parts, mut flow: Flow, userspace: User
             less.protections.pop();
             smaller.push((less, flow));
         }
-        for plain in [Flow { local_port: 0, ..flow }, Flow { remote_port: 0, ..flow }, Flow { remote: flow.remote.to_canonical(), local: flow.local.to_canonical(), ..flow }] {
+        for plain in [
+            Flow { local_port: 0, ..flow },
+            Flow { remote_port: 0, ..flow },
+            Flow { remote: flow.remote.to_canonical(), local: flow.local.to_canonical(), ..flow },
+        ] {
             if plain != flow {
                 smaller.push((parts.clone(), plain));
             }
@@ -228,7 +239,8 @@ fn compare(kernel: &mut Kernel, seed: u64, pairs: usize, userspace: Userspace) -
     let mut left = pairs;
     while left > 0 {
         let blocks: Vec<_> = (0..BLOCKS.min(left.div_ceil(FLOWS))).map(|_| block(&mut random)).collect();
-        let text: String = blocks.iter().enumerate().map(|(i, (parts, _))| parts.text(&format!("a{i}"))).collect();
+        let text: String =
+            blocks.iter().enumerate().map(|(i, (parts, _))| parts.text(&format!("a{i}"))).collect();
         let (compiled, spd) = compiled(&text);
         kernel.load(&spd);
         for (at, (parts, block)) in blocks.iter().enumerate() {
@@ -262,7 +274,8 @@ fn four_answers_are_one() {
     let pairs = from_environment("RAVELIN_AGREE", 5000) as usize;
     let seed = from_environment("RAVELIN_AGREE_SEED", 2026);
     let mut kernel = Kernel::new("agree");
-    let seen = compare(&mut kernel, seed, pairs, engine).unwrap_or_else(|found| panic!("seed {seed}:\n{found}"));
+    let seen =
+        compare(&mut kernel, seed, pairs, engine).unwrap_or_else(|found| panic!("seed {seed}:\n{found}"));
     let [clear, never, untrusted, no_item, protect] = seen;
     println!(
         "{pairs} pairs, seed {seed}: {clear} clear, {never} never, {untrusted} untrusted, {no_item} no item, {protect} protect"
@@ -278,9 +291,17 @@ fn a_disagreement_is_found_and_shrunk() {
     let broken: Userspace = |spd, app, flow| {
         let said = engine(spd, app, flow);
         let at_end = spd.get(app).is_some_and(|policy| {
-            policy.protections().iter().flatten().any(|item| item.remote.last == flow.remote_port && item.remote.first < item.remote.last)
+            policy
+                .protections()
+                .iter()
+                .flatten()
+                .any(|item| item.remote.last == flow.remote_port && item.remote.first < item.remote.last)
         });
-        if at_end && matches!(said, Verdict::Protect(..)) && flow.remote_port != u16::MAX { Verdict::NoItem } else { said }
+        if at_end && matches!(said, Verdict::Protect(..)) && flow.remote_port != u16::MAX {
+            Verdict::NoItem
+        } else {
+            said
+        }
     };
     let found = compare(&mut kernel, 1, 20_000, broken).expect_err("a disagreement");
     let count = |word: &str| found.matches(word).count();

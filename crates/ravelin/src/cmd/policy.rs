@@ -5,7 +5,8 @@ use std::io::{IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 
 use api::{
-    Finding, FlowInfo, Place, PolicyCheck, PolicyExplanation, PolicyReload, PolicyTests, Position, Related, path,
+    Finding, FlowInfo, Place, PolicyCheck, PolicyExplanation, PolicyReload, PolicyTests, Position, Related,
+    path,
 };
 use clap::{Args, Subcommand};
 use daemon::policy_store::HostFiles;

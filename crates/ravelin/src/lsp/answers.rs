@@ -2,8 +2,8 @@
 
 use lsp_types::{
     CodeAction, CodeActionKind, CompletionItem, CompletionItemKind, Diagnostic, DiagnosticRelatedInformation,
-    DiagnosticSeverity, DocumentSymbol, Hover, HoverContents, Location, MarkupContent, MarkupKind, NumberOrString,
-    Range, SymbolKind, TextEdit, Uri, WorkspaceEdit,
+    DiagnosticSeverity, DocumentSymbol, Hover, HoverContents, Location, MarkupContent, MarkupKind,
+    NumberOrString, Range, SymbolKind, TextEdit, Uri, WorkspaceEdit,
 };
 use policy::tree::{NodeKind, Tree};
 use policy::{Kind, Severity, Span};

@@ -182,7 +182,8 @@ mod tests {
     fn edit(text: &Text, from: (u32, u32), to: (u32, u32), new: &str) -> Text {
         let position = |(line, character)| Position { line, character };
         let range = Some(Range { start: position(from), end: position(to) });
-        text.edited(vec![TextDocumentContentChangeEvent { range, range_length: None, text: new.into() }]).unwrap()
+        text.edited(vec![TextDocumentContentChangeEvent { range, range_length: None, text: new.into() }])
+            .unwrap()
     }
 
     #[test]

@@ -151,9 +151,7 @@ impl<W: Write> Server<W> {
                 Ok(Value::Null)
             }
             (State::Ready, _) => self.answer(&method, params),
-            (State::Done, _) => {
-                Err(Fault::new(ErrorCode::InvalidRequest, "only `exit` follows `shutdown`"))
-            }
+            (State::Done, _) => Err(Fault::new(ErrorCode::InvalidRequest, "only `exit` follows `shutdown`")),
         };
         self.send(Message::Response(match answer {
             Ok(value) => Response::new_ok(id, value),
@@ -217,7 +215,8 @@ impl<W: Write> Server<W> {
                 let offset = text.offset(at.position);
                 let with = asked.context.include_declaration;
                 let found = answers::references(&analysis.parsed.tree, &analysis.parsed.text, offset, with);
-                let place = |span| lsp::Location { uri: at.text_document.uri.clone(), range: text.range(span) };
+                let place =
+                    |span| lsp::Location { uri: at.text_document.uri.clone(), range: text.range(span) };
                 write(found.into_iter().map(place).collect::<Vec<_>>())
             }
             "textDocument/documentSymbol" => {
@@ -272,7 +271,8 @@ impl<W: Write> Server<W> {
             Ok(None) => Ok(()),
             // A notification has no answer; the client's log has room for it.
             Err(fault) => {
-                let message = format!("{}: {}", told.method.chars().take(64).collect::<String>(), fault.message);
+                let message =
+                    format!("{}: {}", told.method.chars().take(64).collect::<String>(), fault.message);
                 let params = lsp::LogMessageParams { typ: lsp::MessageType::ERROR, message };
                 self.send(Message::Notification(Notification::new("window/logMessage".into(), params)))
             }
@@ -327,7 +327,8 @@ impl<W: Write> Server<W> {
             }
             let Ok(uri) = name.parse::<lsp::Uri>() else { continue };
             let version = document.version;
-            let list = document.analysed(name).map(|(text, analysis)| answers::diagnostics(&uri, text, analysis));
+            let list =
+                document.analysed(name).map(|(text, analysis)| answers::diagnostics(&uri, text, analysis));
             shown.push((uri, Some(version), list.unwrap_or_default()));
         }
         shown.into_iter().try_for_each(|(uri, version, list)| self.show(uri, version, list))
@@ -344,7 +345,9 @@ impl<W: Write> Server<W> {
 type Shown = (lsp::Uri, Option<i32>, Vec<lsp::Diagnostic>);
 
 fn too_long() -> String {
-    format!("the document is longer than {MAX_DOCUMENT} octets; it is followed again when all of it is sent shorter")
+    format!(
+        "the document is longer than {MAX_DOCUMENT} octets; it is followed again when all of it is sent shorter"
+    )
 }
 
 fn read<T: DeserializeOwned>(params: Value) -> Result<T, Fault> {

@@ -63,7 +63,9 @@ fn headers(input: &mut dyn BufRead) -> io::Result<Headers> {
         if line.is_empty() && count == 0 {
             return Ok(Headers::End);
         }
-        let Some(line) = line.strip_suffix(b"\n") else { return Ok(Headers::Bad("a header line without end")) };
+        let Some(line) = line.strip_suffix(b"\n") else {
+            return Ok(Headers::Bad("a header line without end"));
+        };
         let line = String::from_utf8_lossy(line.strip_suffix(b"\r").unwrap_or(line));
         if line.is_empty() {
             return Ok(length.map_or(Headers::Bad("a message without Content-Length"), Headers::Length));

@@ -105,7 +105,9 @@ fn range(random: &mut Random) -> String {
             format!("{}-{}", a.min(b), a.max(b))
         }
         9 => format!("::ffff:{}/{}", v4(random), 96 + random.below(33)),
-        _ => random.pick(&["0.0.0.0/0", "0.0.0.0/1", "128.0.0.0/1", "::/0", "::/1", "::/80", "::/96", "8000::/1"]).to_string(),
+        _ => random
+            .pick(&["0.0.0.0/0", "0.0.0.0/1", "128.0.0.0/1", "::/0", "::/1", "::/80", "::/96", "8000::/1"])
+            .to_string(),
     }
 }
 
@@ -131,7 +133,8 @@ fn item(random: &mut Random) -> String {
         words.push(format!("protocol={}", random.pick(&["icmp", "58", "47", "89", "any", "1"])));
     } else {
         if random.one_in(2) {
-            words.push(format!("protocol={}", random.pick(&["tcp", "udp", "sctp", "17", "136", "33", "any"])));
+            words
+                .push(format!("protocol={}", random.pick(&["tcp", "udp", "sctp", "17", "136", "33", "any"])));
         }
         if !random.one_in(3) {
             words.push(format!("localport={}", ports(random)));
@@ -170,7 +173,9 @@ pub fn flow(random: &mut Random, block: &Block) -> Flow {
     let item = *random.pick(&items);
     let remote = addr::from_bits(bits);
     let protocol = match item.protocol {
-        Some(number) if !random.one_in(4) => *random.pick(if number == 1 { &[1, 58] } else { &[number] as &[u8] }),
+        Some(number) if !random.one_in(4) => {
+            *random.pick(if number == 1 { &[1, 58] } else { &[number] as &[u8] })
+        }
         _ => *random.pick(&[6, 6, 17, 17, 1, 58, 132, 136, 33, 47, 89]),
     };
     let mut port = |list: &[sadb::spd::PortRange]| match list {
@@ -182,7 +187,11 @@ pub fn flow(random: &mut Random, block: &Block) -> Flow {
         }
     };
     let (local_port, remote_port) = (port(&item.local), port(&item.remote));
-    let local: IpAddr = if remote.is_ipv4() { Ipv4Addr::new(192, 0, 2, 200).into() } else { Ipv6Addr::new(0x2001, 0xdb8, 9, 0, 0, 0, 0, 9).into() };
+    let local: IpAddr = if remote.is_ipv4() {
+        Ipv4Addr::new(192, 0, 2, 200).into()
+    } else {
+        Ipv6Addr::new(0x2001, 0xdb8, 9, 0, 0, 0, 0, 9).into()
+    };
     let mut flow = Flow { local, remote, local_port, remote_port, protocol };
     if !has_ports(protocol) {
         // Of ICMP type and code stand there.
