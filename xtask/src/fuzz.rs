@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::Write;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -132,6 +133,12 @@ pub fn build(only: Option<&str>, of_daemon: bool) -> Result<Vec<Target>> {
     Ok(targets.collect())
 }
 
+/// What libFuzzer ends with after a signal that asks it to.
+const INTERRUPTED: i32 = 72;
+const SIGINT: i32 = 2;
+const SIGKILL: i32 = 9;
+const SIGTERM: i32 = 15;
+
 impl Target {
     /// Fuzz for that many seconds; whether nothing crashed.
     pub fn run(&self, seconds: u64) -> Result<bool> {
@@ -156,6 +163,10 @@ impl Target {
         let output = program.stdin(Stdio::null()).output();
         let output = output.with_context(|| format!("cannot run {}", self.program.display()))?;
         let said = String::from_utf8_lossy(&output.stderr);
+        let killed = matches!(output.status.signal(), Some(SIGKILL | SIGTERM | SIGINT));
+        if killed || output.status.code() == Some(INTERRUPTED) {
+            bail!("fuzz target {} was interrupted", self.name);
+        }
         if output.status.success() {
             said.lines()
                 .filter_map(|line| line.strip_prefix("stat::"))
