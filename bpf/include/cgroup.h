@@ -51,6 +51,32 @@ static __always_inline void refuse(enum rvl_counter counter, const struct attemp
 	bpf_ringbuf_submit(event, 0);
 }
 
+/* Make the socket one of this application's. Null: there is no room for a stamp, and the socket must not be used. */
+static __always_inline struct rvl_socket *stamp_socket(struct bpf_sock *sk, struct rvl_socket *stamp, __u64 netns,
+						       __u16 app)
+{
+	if (!stamp)
+		stamp = bpf_sk_storage_get(&sockets, sk, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!stamp) {
+		count(RVL_C_STAMP_FAILED);
+		return 0;
+	}
+	stamp->netns = netns;
+	stamp->app = app;
+	return stamp;
+}
+
+/* Nobody acts on the mark in another namespace; the guard reads the storage. */
+static __always_inline void mark_socket(void *ctx, __u32 old, const struct rvl_config *cfg,
+					const struct rvl_socket *stamp)
+{
+	__u32 mark = mark_with(old, stamp->app, stamp->required);
+
+	if (stamp->netns == cfg->netns && mark != old &&
+	    bpf_setsockopt(ctx, SOL_SOCKET, SO_MARK, &mark, sizeof(mark)))
+		count(RVL_C_STAMP_FAILED);
+}
+
 /*
  * Bring the stamp of a socket up to the calling process. The result is the application that decides from now on,
  * or -1: the policies of the socket's and the caller's application do not compare.
@@ -60,13 +86,12 @@ static __always_inline int restamp(void *ctx, struct bpf_sock *sk, __u64 netns, 
 {
 	struct rvl_socket *stamp;
 	__u16 has, is;
-	__u32 mark;
 
 	if (!sk)
 		return 0;
 	stamp = bpf_sk_storage_get(&sockets, sk, 0, 0);
 	has = stamp ? stamp->app : 0;
-	is = current_is_exempt(cfg) ? 0 : app_of_current();
+	is = current_is_exempt(cfg) ? 0 : app_of_current(cfg);
 	switch (handover(cfg, has, is)) {
 	case HANDOVER_KEEP:
 		return has;
@@ -77,21 +102,11 @@ static __always_inline int restamp(void *ctx, struct bpf_sock *sk, __u64 netns, 
 	case HANDOVER_STAMP:
 		break;
 	}
+	stamp = stamp_socket(sk, stamp, netns, is);
 	if (!stamp)
-		stamp = bpf_sk_storage_get(&sockets, sk, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	if (!stamp) {
-		count(RVL_C_STAMP_FAILED);
 		return -1;
-	}
-	stamp->netns = netns;
-	stamp->app = is;
 	count(RVL_C_RESTAMPED);
-	/* Nobody acts on the mark in another namespace; the guard reads the storage. */
-	if (netns == cfg->netns) {
-		mark = mark_with(sk->mark, is, stamp->required);
-		if (bpf_setsockopt(ctx, SOL_SOCKET, SO_MARK, &mark, sizeof(mark)))
-			count(RVL_C_STAMP_FAILED);
-	}
+	mark_socket(ctx, sk->mark, cfg, stamp);
 	return is;
 }
 
@@ -104,16 +119,12 @@ int sock_create(struct bpf_sock *sk)
 
 	if (!cfg || current_is_exempt(cfg))
 		return ALLOW;
-	app = app_of_current();
+	app = app_of_current(cfg);
 	if (!app)
 		return ALLOW;
-	stamp = bpf_sk_storage_get(&sockets, sk, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	if (!stamp) {
-		count(RVL_C_STAMP_FAILED);
+	stamp = stamp_socket(sk, 0, bpf_get_netns_cookie(sk), app);
+	if (!stamp)
 		return REFUSE;
-	}
-	stamp->netns = bpf_get_netns_cookie(sk);
-	stamp->app = app;
 	if (stamp->netns == cfg->netns)
 		sk->mark = mark_with(sk->mark, app, 0);
 	count(RVL_C_STAMPED);
@@ -122,37 +133,29 @@ int sock_create(struct bpf_sock *sk)
 
 /*
  * A further subflow of an MPTCP connection is made and connected by a worker of the kernel, which is nobody: it belongs to
- * whom the connection belongs to.
+ * whom the connection belongs to. False: there is no room for its stamp, so it must not be connected.
  */
-static __always_inline void join_connection(struct bpf_sock_addr *ctx, const struct rvl_config *cfg)
+static __always_inline bool join_connection(struct bpf_sock_addr *ctx, const struct rvl_config *cfg)
 {
 	struct bpf_sock *sk = ctx->sk;
 	struct rvl_socket *whole, *stamp;
 	struct mptcp_sock *connection;
-	__u32 mark;
 
 	if (!sk || sk->protocol != IPPROTO_TCP || bpf_sk_storage_get(&sockets, sk, 0, 0))
-		return;
+		return true;
 	connection = bpf_skc_to_mptcp_sock(sk);
 	if (!connection)
-		return;
+		return true;
 	whole = bpf_sk_storage_get(&sockets, connection, 0, 0);
 	if (!whole)
-		return;
-	stamp = bpf_sk_storage_get(&sockets, sk, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	if (!stamp) {
-		count(RVL_C_STAMP_FAILED);
-		return;
-	}
-	stamp->netns = whole->netns;
-	stamp->app = whole->app;
+		return true;
+	stamp = stamp_socket(sk, 0, whole->netns, whole->app);
+	if (!stamp)
+		return false;
 	stamp->required = whole->required;
 	count(RVL_C_STAMPED);
-	if (stamp->netns == cfg->netns) {
-		mark = mark_with(sk->mark, stamp->app, stamp->required);
-		if (bpf_setsockopt(ctx, SOL_SOCKET, SO_MARK, &mark, sizeof(mark)))
-			count(RVL_C_STAMP_FAILED);
-	}
+	mark_socket(ctx, sk->mark, cfg, stamp);
+	return true;
 }
 
 static __always_inline int towards(struct bpf_sock_addr *ctx, const struct address *peer, __u8 hook)
@@ -171,8 +174,8 @@ static __always_inline int towards(struct bpf_sock_addr *ctx, const struct addre
 		a.port = bpf_ntohs(ctx->user_port);
 		local = ctx->sk && ctx->sk->src_port ? ctx->sk->src_port : PORT_UNBOUND;
 	}
-	if (hook == RVL_HOOK_CONNECT)
-		join_connection(ctx, cfg);
+	if (hook == RVL_HOOK_CONNECT && !join_connection(ctx, cfg))
+		return REFUSE;
 	app = restamp(ctx, ctx->sk, bpf_get_netns_cookie(ctx), cfg, &a);
 	if (app <= 0)
 		return app == 0 ? ALLOW : REFUSE;
@@ -269,19 +272,22 @@ static __always_inline void mark_child(struct bpf_sock_ops *ctx, const struct rv
 {
 	struct bpf_sock *sk = ctx->sk;
 	struct rvl_socket *stamp;
-	__u32 mark;
 
 	if (!sk)
 		return;
 	stamp = bpf_sk_storage_get(&sockets, sk, 0, 0);
-	if (!stamp || stamp->netns != cfg->netns)
+	if (!stamp) {
+		/* Whoever has the listener need not be who accepts: see claim. */
+		if (cfg->generation)
+			bpf_sk_storage_get(&unclaimed, sk, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+		return;
+	}
+	if (stamp->netns != cfg->netns)
 		return;
 	/* A copy of the listener's: what arrived there was not for this socket. */
 	stamp->in_force = 0;
 	stamp->proven = 0;
-	mark = mark_with(sk->mark, stamp->app, stamp->required);
-	if (mark != sk->mark && bpf_setsockopt(ctx, SOL_SOCKET, SO_MARK, &mark, sizeof(mark)))
-		count(RVL_C_STAMP_FAILED);
+	mark_socket(ctx, sk->mark, cfg, stamp);
 }
 
 SEC("sockops")
@@ -316,6 +322,34 @@ int sock_ops(struct bpf_sock_ops *ctx)
 }
 
 /*
+ * A listener can be older than the program that accepts from it, and another's: socket activation, inetd. No call of such a
+ * program has a hook, so the connection becomes that of the first process that sends on it, before the packet is seen by the
+ * uplink. A socket that is owned is in the hands of the calling process; what the kernel sends meanwhile waits. False: there
+ * is no room for the stamp.
+ */
+static __noinline bool claim(struct bpf_sock *sk, const struct rvl_config *cfg)
+{
+	struct rvl_socket *stamp;
+	struct sock *kernel;
+	__u16 is;
+
+	if (!bpf_sk_storage_get(&unclaimed, sk, 0, 0))
+		return true;
+	kernel = bpf_rdonly_cast(sk, bpf_core_type_id_kernel(struct sock));
+	if (!kernel->sk_lock.owned || !kernel->sk_socket)
+		return true;
+	is = current_is_exempt(cfg) ? 0 : app_of_current(cfg);
+	bpf_sk_storage_delete(&unclaimed, sk);
+	stamp = bpf_sk_storage_get(&sockets, sk, 0, 0);
+	if (!is || (stamp && stamp->app))
+		return true;
+	if (!stamp_socket(sk, stamp, kernel->__sk_common.skc_net.net->net_cookie, is))
+		return false;
+	count(RVL_C_CLAIMED);
+	return true;
+}
+
+/*
  * Datagram, raw and ping sockets send in their caller's context, so here is seen who has one that no other hook saw: raw and
  * ping sockets have none for sendmsg and bind, a connected socket that changed hands has none at all. Not TCP, which also
  * sends while others run, nor sockets of the kernel, nor those by which a tunnel of the kernel sends for everybody.
@@ -327,9 +361,11 @@ static __noinline bool follow_sender(struct __sk_buff *skb, struct bpf_sock *sk,
 	struct sock *kernel;
 	__u16 has, is;
 
+	if (sk->protocol == IPPROTO_TCP)
+		return claim(sk, cfg);
 	if (sk->type != SOCK_DGRAM && sk->type != SOCK_RAW)
 		return true;
-	is = app_of_current();
+	is = app_of_current(cfg);
 	if (!is)
 		return true;
 	stamp = bpf_sk_storage_get(&sockets, sk, 0, 0);
@@ -354,14 +390,8 @@ static __noinline bool follow_sender(struct __sk_buff *skb, struct bpf_sock *sk,
 	case HANDOVER_STAMP:
 		break;
 	}
-	if (!stamp)
-		stamp = bpf_sk_storage_get(&sockets, sk, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	if (!stamp) {
-		count(RVL_C_STAMP_FAILED);
+	if (!stamp_socket(sk, stamp, kernel->__sk_common.skc_net.net->net_cookie, is))
 		return false;
-	}
-	stamp->netns = kernel->__sk_common.skc_net.net->net_cookie;
-	stamp->app = is;
 	count(RVL_C_RESTAMPED);
 	return true;
 }

@@ -80,7 +80,7 @@ static __always_inline int leaving_otherwise(struct __sk_buff *skb, const struct
 		return TCX_DROP;
 	if (cfg->exempt && bpf_skb_cgroup_id(skb) == cfg->exempt)
 		return TCX_NEXT;
-	return cfg->guards || app_of_current() ? device_drop(RVL_C_EGRESS_DISGUISED) : TCX_NEXT;
+	return cfg->guards || app_of_current(cfg) ? device_drop(RVL_C_EGRESS_DISGUISED) : TCX_NEXT;
 }
 
 SEC("tcx/egress")
@@ -107,7 +107,7 @@ int uplink_egress(struct __sk_buff *skb)
 	if (sk) {
 		owner_of_socket(sk, &owner);
 		if (is_packet_socket(sk))
-			owner.app = app_of_current();
+			owner.app = app_of_current(cfg);
 	}
 	if (!owner.app && !owner.required)
 		owner_of_mark(skb->mark, &owner);

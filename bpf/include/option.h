@@ -167,7 +167,7 @@ static __always_inline int guard_bypass(struct bpf_sockopt *ctx, const struct rv
 
 	if (!cfg || current_is_exempt(cfg))
 		return not_ours(ctx);
-	a.app = app_of_current();
+	a.app = app_of_current(cfg);
 	if (!a.app && !cfg->guards)
 		return not_ours(ctx);
 	if (ctx->level == SOL_XDP)

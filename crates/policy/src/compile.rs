@@ -115,7 +115,7 @@ pub struct Compiled {
 }
 
 /// In numbers of rules: those of `guard`. No application has it ([`crate::MAX_APPLICATIONS`]).
-pub const GUARD_NUMBER: AppId = AppId(0xffff);
+pub const GUARD_NUMBER: AppId = AppId(0xfffe);
 
 /// Compile the sound blocks. `table` gives the applications their numbers and grows by the new ones; `generation`
 /// goes into the tables.

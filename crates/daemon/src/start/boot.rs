@@ -12,9 +12,9 @@ use super::{
 };
 use crate::config::Config;
 use crate::keys::{Keys, KeysError};
-use crate::policy_store::{self, Candidate, PolicyStore};
+use crate::policy_store::{Candidate, PolicyStore};
 use crate::uplinks::{self, Uplink, UplinkError};
-use crate::{harden, host, last_policy};
+use crate::{harden, host, last_policy, plane};
 
 /// What [`boot`] has done.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,7 +55,7 @@ pub fn boot(config: &Config) -> Result<Booted, RunError> {
 }
 
 fn put_in_force(config: &Config, run_dir: &Path, before: Before) -> Result<Booted, RunError> {
-    let (file, mut store, mut candidate) = last(config, run_dir)?;
+    let (file, mut store, candidate) = last(config, run_dir)?;
     let uplinks = guarded(config)?;
     // The book of used keys begins with the instance: a daemon that finds a record and no book takes it for lost.
     let registry = crate::crypto_units::registry(config).map_err(KeysError::from)?;
@@ -71,7 +71,9 @@ fn put_in_force(config: &Config, run_dir: &Path, before: Before) -> Result<Boote
         per_socket: translation::again(config.translation),
         ..sockmon::Options::new(&config.instance, parent, exempt.path().to_owned(), tun.index())
     })?;
-    load(&mut monitor, &mut store, &mut candidate)?;
+    // The numbers before the kernel hears of them.
+    store.commit_numbers(&candidate).map_err(|error| RunError::Policy(error.to_string()))?;
+    plane::load_kernel(&mut monitor, &candidate)?;
     Ok(Booted::Policy {
         file,
         applications: candidate.compiled.applications.len(),
@@ -99,19 +101,4 @@ fn guarded(config: &Config) -> Result<Vec<Uplink>, RunError> {
         Err(UplinkError::None | UplinkError::Missing(_)) => Ok(Vec::new()),
         Err(error) => Err(error.into()),
     }
-}
-
-fn load(monitor: &mut Sockmon, store: &mut PolicyStore, candidate: &mut Candidate) -> Result<(), RunError> {
-    let (executables, odd) = policy_store::executables(&candidate.compiled);
-    for text in odd {
-        tracing::warn!("{text}");
-    }
-    let paths = policy_store::paths(&executables);
-    store.commit_numbers(candidate).map_err(|error| RunError::Policy(error.to_string()))?;
-    let orders = policy_store::orders(candidate);
-    for warning in monitor.load_policy(&candidate.compiled.spd, &paths, &orders)? {
-        tracing::warn!("{warning}");
-    }
-    monitor.adopt()?;
-    Ok(())
 }
