@@ -22,6 +22,7 @@ typedef __u64 uint64_t;
 extern void *bpf_rdonly_cast(const void *obj, __u32 type) __ksym;
 #include "ravelin.h"
 #include "abi.h"
+#include "mark.h"
 #include "maps.h"
 #include "subject.h"
 #include "identity.h"

@@ -36,6 +36,16 @@
 /* In keys of `networks`: what nobody's policy decides about. No application has this number. */
 #define RVL_APP_GUARD 0xfffe
 
+/* Where the fields lie in marks of sockets and packets (mark.h). */
+struct rvl_layout {
+	__u32 ours; /* RVL_MARK_OURS */
+	__u8 standard; /* as RVL_MARK_*: the rest is not looked at */
+	__u8 app_shift;
+	__u8 app_bits;
+	__u8 flags[6]; /* bit numbers, in the order of RVL_MARK_FLAGS */
+	__u8 zero[3];
+};
+
 #define RVL_ITEMS 32
 #define RVL_PROTECTIONS 4096 /* two halves: even and odd generations */
 #define RVL_NETWORKS 262144

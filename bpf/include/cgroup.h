@@ -449,7 +449,7 @@ static __always_inline int dropped(enum rvl_counter counter)
 static __always_inline int prove(struct __sk_buff *skb, const struct rvl_config *cfg, struct rvl_socket *stamp,
 				 bool proven)
 {
-	__u32 mark = skb->mark;
+	__u32 mark = ours_in(skb->mark);
 	__u16 app = stamp->app;
 	struct headers h;
 	struct decision d;
@@ -502,14 +502,14 @@ int proof(struct __sk_buff *skb)
 	if (!cfg)
 		return REFUSE;
 	/* The mark alone proves nothing, a firewall rule can set it; the interface cannot be forged. */
-	proven = cfg->tun && skb->ifindex == cfg->tun && skb->mark & RVL_MARK_PROOF;
+	proven = cfg->tun && skb->ifindex == cfg->tun && ours_in(skb->mark) & RVL_MARK_PROOF;
 	if (sk)
 		sk = bpf_sk_fullsock(sk);
 	if (sk)
 		stamp = bpf_sk_storage_get(&sockets, sk, 0, 0);
 	if (!stamp) {
 		/* A user's rules decide about the answer too. */
-		if (proven && sk && !(skb->mark & RVL_MARK_APP) && is_ruled(bpf_get_socket_uid(skb))) {
+		if (proven && sk && !(ours_in(skb->mark) & RVL_MARK_APP) && is_ruled(bpf_get_socket_uid(skb))) {
 			count(RVL_C_PROVEN);
 			return ALLOW;
 		}

@@ -29,6 +29,7 @@ struct owner {
 
 static __always_inline void owner_of_mark(__u32 mark, struct owner *owner)
 {
+	mark = ours_in(mark);
 	if (!(mark & RVL_MARK_STAMPED))
 		return;
 	owner->app = mark & RVL_MARK_APP;
@@ -112,7 +113,7 @@ int uplink_egress(struct __sk_buff *skb)
 	if (!owner.app && !owner.required)
 		owner_of_mark(skb->mark, &owner);
 	/* An answer of the kernel itself (RST, unreachable, echo, TIME_WAIT) to a protected packet: fwmark_reflect. */
-	answer = !owner.stored && skb->mark & RVL_MARK_PROOF;
+	answer = !owner.stored && ours_in(skb->mark) & RVL_MARK_PROOF;
 	if (!owner.app && !answer && user_of(skb, &user))
 		ruled = is_ruled(user);
 	if (!owner.app && !owner.required && !answer && !ruled && !cfg->guards)
@@ -295,7 +296,8 @@ int tun_egress(struct __sk_buff *skb)
 	__u32 user = 0;
 
 	/* What the device itself emits: router solicitations, MLD. */
-	if (!forwarded && !(skb->mark & RVL_MARK_CLAIM))
+	record.mark = ours_in(skb->mark);
+	if (!forwarded && !(record.mark & RVL_MARK_CLAIM))
 		return device_drop(RVL_C_TUN_UNSTAMPED);
 	if (skb->protocol == bpf_htons(ETH_P_IP))
 		record.version = 0x40;
@@ -303,7 +305,6 @@ int tun_egress(struct __sk_buff *skb)
 		record.version = 0x60;
 	else
 		return device_drop(RVL_C_TUN_UNSTAMPED);
-	record.mark = skb->mark & ~RVL_MARK_USER;
 	if (forwarded) {
 		if (!pass_hop(skb))
 			return device_drop(RVL_C_GATEWAY_MALFORMED);
@@ -311,7 +312,7 @@ int tun_egress(struct __sk_buff *skb)
 	} else {
 		record.cookie = bpf_get_socket_cookie(skb);
 		/* Only rules ask for the user, and they decide about no application that has a policy. */
-		if ((skb->mark & (RVL_MARK_STAMPED | RVL_MARK_APP)) == RVL_MARK_STAMPED && user_of(skb, &user)) {
+		if ((record.mark & (RVL_MARK_STAMPED | RVL_MARK_APP)) == RVL_MARK_STAMPED && user_of(skb, &user)) {
 			record.mark |= RVL_MARK_USER;
 			record.cookie = record.cookie << 32 | user;
 		}
@@ -342,7 +343,7 @@ int tun_ingress(struct __sk_buff *skb)
 		return device_drop(RVL_C_TUN_FRAGMENT);
 	if (bpf_skb_adjust_room(skb, -(int)sizeof(record), BPF_ADJ_ROOM_MAC, BPF_F_ADJ_ROOM_FIXED_GSO))
 		return device_drop(RVL_C_TUN_NO_ROOM);
-	skb->mark = record.mark & (RVL_MARK_PROVEN | RVL_MARK_APP);
+	skb->mark = as_mark(record.mark & (RVL_MARK_PROVEN | RVL_MARK_APP));
 	count(RVL_C_STRIPPED);
 	mirror(skb);
 	return TCX_NEXT;

@@ -86,13 +86,13 @@ static __always_inline enum way way_of(struct __sk_buff *skb, const struct heade
 }
 
 static __always_inline int to_engine(struct __sk_buff *skb, const struct rvl_config *cfg, const struct headers *h,
-				     __u32 mark, enum rvl_counter counter)
+				     __u32 fields, enum rvl_counter counter)
 {
 	if (h->source_route)
 		return device_drop(RVL_C_GATEWAY_SOURCE_ROUTE);
 	if (!cfg->tun)
 		return device_drop(RVL_C_EGRESS_NO_TUN);
-	skb->mark = mark;
+	skb->mark = as_mark(fields);
 	count(counter);
 	return bpf_redirect(cfg->tun, 0);
 }
@@ -220,7 +220,8 @@ int inside_egress(struct __sk_buff *skb)
 /* On the TUN: a packet that we sent there from an ingress hook. */
 static __always_inline bool is_forwarded(const struct __sk_buff *skb)
 {
-	return skb->ingress_ifindex && skb->mark & RVL_MARK_FORWARDED && !(skb->mark & RVL_MARK_CLAIM);
+	return skb->ingress_ifindex &&
+	       (ours_in(skb->mark) & (RVL_MARK_FORWARDED | RVL_MARK_CLAIM)) == RVL_MARK_FORWARDED;
 }
 
 /* One hop less, as a router must; not if the kernel has done it already. The packet begins with its IP header. */

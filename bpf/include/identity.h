@@ -40,23 +40,6 @@ static __always_inline enum handover handover(const struct rvl_config *cfg, __u1
 	return *order_value == RVL_ORDER_TO ? HANDOVER_STAMP : HANDOVER_KEEP;
 }
 
-static __always_inline __u32 mark_with(__u32 mark, __u16 app, __u8 required)
-{
-	return (mark & ~RVL_MARK_OURS) | RVL_MARK_STAMPED | app | (__u32)required << RVL_MARK_SERVICES;
-}
-
-/* The services in a mark. */
-static __always_inline __u8 services_of(__u32 mark)
-{
-	return mark >> RVL_MARK_SERVICES & RAVELIN_SUPPORTED;
-}
-
-/* Our bits taken off, if the mark is ours at all. */
-static __always_inline __u32 mark_without(__u32 mark)
-{
-	return mark & RVL_MARK_CLAIM ? mark & ~RVL_MARK_OURS : mark;
-}
-
 #define SOL_SOCKET 1
 #define SO_MARK 36
 #define AF_INET 2

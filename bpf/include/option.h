@@ -145,10 +145,10 @@ static __always_inline int guard_mark(struct bpf_sockopt *ctx, const struct rvl_
 		stamp = bpf_sk_storage_get(&sockets, ctx->sk, 0, 0);
 	if (stamp && stamp->netns == cfg->netns) {
 		/* The mark it has, or another one around the same stamp (the daemon marks old sockets this way). */
-		if ((*value & RVL_MARK_OURS) == mark_with(0, stamp->app, stamp->required))
+		if ((*value & marks.ours) == mark_with(0, stamp->app, stamp->required))
 			return ALLOW;
 		a.app = stamp->app;
-	} else if (!(*value & RVL_MARK_CLAIM)) {
+	} else if (!(ours_in(*value) & RVL_MARK_CLAIM)) {
 		return ALLOW;
 	}
 	if (ctx->sk) {

@@ -249,6 +249,7 @@ fn bring_up(
         insides: insides.iter().map(|inside| inside.index).collect(),
         spans: if config.gateway.is_some() { gateway::spans(&rules.in_order()) } else { Vec::new() },
         omit: left_out(),
+        marks: config.marks,
         per_socket: translation::again(config.translation),
         ..sockmon::Options::new(&config.instance, parent, exempt.path().to_owned(), tun.index())
     })?;

@@ -3,8 +3,6 @@
 
 #![allow(missing_docs, reason = "abi.h and docs/design/0002 document the fields, once")]
 
-use wire::AppId;
-
 /// Raised whenever a pinned map of an older daemon would be misread.
 pub const ABI: u32 = 5;
 
@@ -129,6 +127,15 @@ pub trait Layout {
 }
 
 contract! {
+    /// Where the fields of a mark lie.
+    struct Layouts {
+        ours: u32,
+        standard: u8,
+        app_shift: u8,
+        app_bits: u8,
+        flags: [u8; 6],
+        zero: [u8; 3],
+    }
     struct Config {
         abi: u32,
         generation: u32,
@@ -349,9 +356,4 @@ unsafe impl Wire for i32 {}
 pub fn text(bytes: &[u8]) -> String {
     let end = bytes.iter().position(|&b| b == 0).unwrap_or(bytes.len());
     String::from_utf8_lossy(&bytes[..end]).into_owned()
-}
-
-/// The mark of an application's sockets; `required` as in [`Socket::required`].
-pub fn stamp(app: AppId, required: u8) -> u32 {
-    mark::STAMPED | u32::from(app.0) | u32::from(required) << 24
 }

@@ -47,7 +47,7 @@ pub fn sockets(loaded: &Loaded, netns: u64) -> Result<Adopted, SockmonError> {
     }
     records::<u8>(loaded, "adopt_tcp", None)?;
     for socket in found.iter().filter(|s| s.netns == netns && s.app != 0) {
-        let want = (socket.mark & !abi::mark::OURS) | abi::stamp(AppId(socket.app), socket.required);
+        let want = loaded.marks.stamp(socket.mark, AppId(socket.app), socket.required);
         // Connected and listening TCP has its mark from the iterator.
         let by_iterator = i32::from(socket.protocol) == libc::IPPROTO_TCP
             && SocketState::from_kernel(socket.state) != SocketState::Unconnected;

@@ -34,6 +34,24 @@ pub enum SockmonError {
         /// What is needed.
         expected: u32,
     },
+    /// An earlier daemon of the instance has other bits of marks.
+    #[error("sockets of instance `{instance}` have marks in the bits {found:#010x}, not {wanted:#010x}")]
+    OtherMarks {
+        /// The instance.
+        instance: String,
+        /// The bits they have.
+        found: u32,
+        /// The bits that are asked for.
+        wanted: u32,
+    },
+    /// The mark has no room for an application's number.
+    #[error("application number {} does not fit the mark, whose bits hold numbers up to {last}", app.0)]
+    NoRoomInMark {
+        /// The application.
+        app: AppId,
+        /// The last number that fits.
+        last: u16,
+    },
     /// The name of an instance becomes a file name.
     #[error("`{0}` is no name for an instance: use 1 to 32 of A-Z a-z 0-9 - _")]
     InstanceName(String),
@@ -99,7 +117,9 @@ pub enum SockmonError {
         max: usize,
     },
     /// Too many images behind `from`.
-    #[error("the policy names {count} programs behind `from`, at most {max} fit, those of the policy before included")]
+    #[error(
+        "the policy names {count} programs behind `from`, at most {max} fit, those of the policy before included"
+    )]
     TooManyAncestors {
         /// Programs there are.
         count: usize,
@@ -107,7 +127,9 @@ pub enum SockmonError {
         max: usize,
     },
     /// Too many control groups.
-    #[error("the policy names {count} control groups, at most {max} fit, those of the policy before included")]
+    #[error(
+        "the policy names {count} control groups, at most {max} fit, those of the policy before included"
+    )]
     TooManyGroups {
         /// Groups there are.
         count: usize,
@@ -123,7 +145,9 @@ pub enum SockmonError {
         max: usize,
     },
     /// The root of the hierarchy cannot be seen.
-    #[error("control group {path}: this process is in a control group namespace, where paths mean something else")]
+    #[error(
+        "control group {path}: this process is in a control group namespace, where paths mean something else"
+    )]
     GroupNamespace {
         /// The path.
         path: String,
@@ -159,6 +183,12 @@ impl SockmonError {
             SockmonError::Abi { instance, .. } => format!(
                 "end the old daemon, run `ravelin detach --instance {instance}` (traffic is unprotected until the new daemon runs), start again"
             ),
+            SockmonError::OtherMarks { instance, found, .. } => format!(
+                "set mark_mask = {found:#010x}, or run `ravelin detach --instance {instance}` first (traffic is unprotected until the daemon runs)"
+            ),
+            SockmonError::NoRoomInMark { .. } => {
+                "the policy in force stays; give mark_mask more bits, or start afresh with `ravelin detach`: names that left the policy keep their numbers".into()
+            }
             SockmonError::InstanceName(_) => "choose another name".into(),
             SockmonError::NoCgroup => "mount it: `mount -t cgroup2 none /sys/fs/cgroup`".into(),
             SockmonError::TooManyItems { .. } => "merge items into port ranges".into(),

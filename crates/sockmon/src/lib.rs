@@ -21,6 +21,7 @@ mod groups;
 mod identities;
 mod links;
 mod lists;
+mod marks;
 mod model;
 mod monitor;
 mod places;
@@ -32,16 +33,17 @@ mod spans;
 mod sys;
 mod users;
 
+pub use ::policy::Subjects;
 pub use detach::{Detached, detach, instances};
 pub use error::SockmonError;
 pub use frames::{FrameSteering, is_frame_steering};
 pub use gateway::Span;
+pub use marks::{Marks, MaskError};
 pub use model::{
     Adopted, Attempt, Check, Event, Fault, Identity, LoadWarning, Options, ProgramStats, SocketInfo,
     SocketState,
 };
 pub use monitor::{Sockmon, Statistics, check_pins};
-pub use ::policy::Subjects;
 pub use probe::{cgroup_root, probe};
 pub use socket_events::SocketEvents;
 

@@ -2,6 +2,7 @@
 
 use crate::abi;
 use crate::gateway::Span;
+use crate::marks::Marks;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -32,6 +33,8 @@ pub struct Options {
     pub per_socket: Option<u32>,
     /// Where bare names of executables are looked for.
     pub directories: Vec<PathBuf>,
+    /// Which bits of marks are ours.
+    pub marks: Marks,
     /// For tests only: programs (by their names in `bpf/`) that are not attached, to show that traffic leaks without them.
     pub omit: Vec<String>,
 }
@@ -49,6 +52,7 @@ impl Options {
             spans: Vec::new(),
             per_socket: None,
             directories: policy::STANDARD_DIRECTORIES.iter().map(PathBuf::from).collect(),
+            marks: Marks::default(),
             omit: Vec::new(),
         }
     }
@@ -327,7 +331,10 @@ impl fmt::Display for LoadWarning {
                 write!(f, "{}: {reason}; no process matches it now", path.display())
             }
             LoadWarning::Nowhere { name } => {
-                write!(f, "no executable is called {name} in the standard directories; no process matches it now")
+                write!(
+                    f,
+                    "no executable is called {name} in the standard directories; no process matches it now"
+                )
             }
             LoadWarning::Link { path, file } => write!(
                 f,

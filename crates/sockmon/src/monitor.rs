@@ -8,8 +8,9 @@ use crate::gateway;
 use crate::gateway::Span;
 use crate::identities;
 use crate::links::{self, Places};
-use crate::model::{Adopted, Event, Fault, Identity, LoadWarning, Options, ProgramStats, SocketInfo};
 use crate::lists::Lists;
+use crate::marks::Marks;
+use crate::model::{Adopted, Event, Fault, Identity, LoadWarning, Options, ProgramStats, SocketInfo};
 use crate::policy;
 use crate::programs::{self, Loaded, Pins};
 use crate::socket_events;
@@ -81,9 +82,15 @@ impl Sockmon {
             omit: options.omit.clone(),
         };
         let again = options.per_socket.unwrap_or(0);
-        let attached =
-            Sockmon::attach_at(&options.instance, pins, places, (exempt, netns, again), &options.spans)
-                .map(|monitor| Sockmon { directories: options.directories.clone(), ..monitor });
+        let attached = Sockmon::attach_at(
+            &options.instance,
+            pins,
+            places,
+            (exempt, netns, again),
+            options.marks,
+            &options.spans,
+        )
+        .map(|monitor| Sockmon { directories: options.directories.clone(), ..monitor });
         if is_new && attached.is_err() {
             // The error that matters is the one above.
             if let Err(error) = detach::detach(&options.instance) {
@@ -98,13 +105,23 @@ impl Sockmon {
         pins: Pins,
         places: Places,
         (exempt, netns, per_socket): (u64, u64, u32),
+        marks: Marks,
         first_spans: &[Span],
     ) -> Result<Sockmon, SockmonError> {
-        let loaded = programs::load(instance, &pins)?;
+        let loaded = programs::load(instance, &pins, marks)?;
         let maps = &loaded.maps;
         let before = maps.config()?;
+        // Sockets have their marks in those bits, and packets on their way.
+        if before.mark != 0 && before.mark != marks.mask() {
+            return Err(SockmonError::OtherMarks {
+                instance: instance.into(),
+                found: before.mark,
+                wanted: marks.mask(),
+            });
+        }
         maps.set_config(&abi::Config {
             abi: abi::ABI,
+            mark: marks.mask(),
             netns,
             exempt,
             cgroup: places.cgroup_id,
@@ -246,7 +263,7 @@ impl Sockmon {
     pub fn repair(&mut self) -> Result<(), SockmonError> {
         std::fs::create_dir_all(self.pins.links())
             .map_err(SockmonError::system(format!("create {}", self.pins.links().display())))?;
-        self.loaded = programs::load(&self.instance, &self.pins)?;
+        self.loaded = programs::load(&self.instance, &self.pins, self.loaded.marks)?;
         // Of maps whose pins were taken away there are new ones.
         self.spans = gateway::read(&self.loaded.maps)?;
         links::attach(&self.loaded, &self.pins, &self.places)

@@ -49,6 +49,10 @@ struct Plan {
 /// the inodes of the executables from being used again.
 pub fn load(loaded: &Loaded, policy: &Policy<'_>) -> Result<(Vec<OwnedFd>, Vec<LoadWarning>), SockmonError> {
     let maps = &loaded.maps;
+    let last = loaded.marks.last_app();
+    if let Some((app, _)) = policy.spd.apps().find(|(app, _)| app.0 > last) {
+        return Err(SockmonError::NoRoomInMark { app, last });
+    }
     let places = places::find(loaded, policy.subjects, policy.directories)?;
     let mut warnings = places.warnings;
     let orders = order_entries(policy.orders, maps.capacity("order")? / 2)?;
@@ -138,7 +142,8 @@ fn finish(loaded: &Loaded, plan: &Plan, ancestors: u64) -> Vec<LoadWarning> {
         steps.push(("forget the policy before", forget_all_but(maps, plan.generation)));
         steps.push(("forget control groups", groups::forget(maps, &plan.slots)));
         steps.push(("forget executables", identities::sweep(loaded, &plan.wanted, &plan.lists)));
-        steps.push(("learn what processes were started by", ancestors::settle(loaded, &plan.bits, ancestors)));
+        steps
+            .push(("learn what processes were started by", ancestors::settle(loaded, &plan.bits, ancestors)));
     }
     let failed = |(step, result): (_, Result<(), SockmonError>)| {
         Some(LoadWarning::Unfinished { step, reason: result.err()?.to_string() })
@@ -205,7 +210,8 @@ fn write_generation(
         maps.write("networks", &key, &value)?;
     }
     // What must not send has a policy of one line.
-    let refused = NetworkKey { prefixlen: 32, generation: generation as u16, app: abi::APP_REFUSED, addr: [0; 16] };
+    let refused =
+        NetworkKey { prefixlen: 32, generation: generation as u16, app: abi::APP_REFUSED, addr: [0; 16] };
     maps.write("networks", &refused, &Network { class: abi::UNTRUSTED, zero: 0, protection: 0 })?;
     for (&(from, to), value) in orders {
         let key = OrderKey { generation: generation as u16, from: from.0, to: to.0, zero: 0 };

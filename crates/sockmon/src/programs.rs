@@ -2,6 +2,7 @@
 
 use crate::abi::{self, Wire};
 use crate::error::SockmonError;
+use crate::marks::Marks;
 use crate::sys::{self, Tcx};
 use libbpf_rs::{MapCore, MapFlags, MapHandle, ObjectBuilder};
 use std::collections::BTreeMap;
@@ -223,6 +224,8 @@ impl Maps {
 pub struct Loaded {
     /// The maps they share.
     pub maps: Maps,
+    /// Where the fields of marks lie.
+    pub marks: Marks,
     programs: BTreeMap<&'static str, OwnedFd>,
 }
 
@@ -259,8 +262,11 @@ pub fn check_abi(instance: &str, pins: &Pins) -> Result<(), SockmonError> {
     }
 }
 
+/// The section of `mark.h`'s constants.
+const LAYOUT: &str = ".rodata.marks";
+
 /// Load every program on the maps of the instance, creating and pinning those that are not there.
-pub fn load(instance: &str, pins: &Pins) -> Result<Loaded, SockmonError> {
+pub fn load(instance: &str, pins: &Pins, marks: Marks) -> Result<Loaded, SockmonError> {
     check_abi(instance, pins)?;
     quiet();
     let fail = |source| SockmonError::Load { source };
@@ -268,6 +274,9 @@ pub fn load(instance: &str, pins: &Pins) -> Result<Loaded, SockmonError> {
     for mut map in object.maps_mut() {
         if let Some(name) = MAPS.iter().find(|name| OsStr::new(name) == map.name()) {
             map.set_pin_path(pins.map(name)).map_err(fail)?;
+        }
+        if map.name().to_string_lossy().ends_with(LAYOUT) {
+            map.set_initial_value(marks.layout().bytes()).map_err(fail)?;
         }
     }
     let object = object.load().map_err(fail)?;
@@ -285,7 +294,7 @@ pub fn load(instance: &str, pins: &Pins) -> Result<Loaded, SockmonError> {
             programs.insert(known.name, fd);
         }
     }
-    Ok(Loaded { maps: Maps(maps), programs })
+    Ok(Loaded { maps: Maps(maps), marks, programs })
 }
 
 /// libbpf's own messages go to the log instead of standard error.

@@ -7,6 +7,7 @@ mod audit;
 mod gateway;
 mod icmp;
 mod io;
+mod marks;
 mod read;
 mod report;
 mod translation;
@@ -51,6 +52,8 @@ pub struct Config {
     pub uplinks: Option<Vec<String>>,
     /// The cgroup to attach to; `None`: the root of the cgroup v2 tree.
     pub cgroup: Option<PathBuf>,
+    /// Which bits of marks are ours.
+    pub marks: sockmon::Marks,
     /// The TUN.
     pub tun: TunConfig,
     /// The device that shows protected packets in clear (docs/enc.md); `None`: not wanted.

@@ -12,7 +12,7 @@ use super::{
     TUN_QUEUE, TunConfig,
 };
 
-const TOP: [&str; 17] = [
+const TOP: [&str; 18] = [
     "instance",
     "policy",
     "translation",
@@ -21,6 +21,7 @@ const TOP: [&str; 17] = [
     "control_socket",
     "uplinks",
     "cgroup",
+    "mark_mask",
     "tun",
     "enc",
     "enc_name",
@@ -98,6 +99,7 @@ impl Reader<'_> {
         let outer = self.outer_io(root.get("io"));
         let control_socket = self.control_socket(root.get("control_socket"), &instance);
         let cgroup = self.cgroup(root.get("cgroup"));
+        let marks = self.marks(root.get("mark_mask"));
         let log = self.log(root.get("log"));
         let translation = self.translation(root.get("translation"), root.get("per_socket"));
         let crypto = self.crypto(root.get("crypto"));
@@ -120,6 +122,7 @@ impl Reader<'_> {
             control_socket,
             uplinks,
             cgroup,
+            marks,
             tun,
             enc,
             esp,

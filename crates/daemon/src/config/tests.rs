@@ -25,6 +25,7 @@ fn the_shortest_file_takes_every_default() {
             control_socket: PathBuf::from("/run/ravelin/main/control.sock"),
             uplinks: None,
             cgroup: None,
+            marks: sockmon::Marks::default(),
             tun: TunConfig { name: "rvl0".into(), queue: 64 },
             enc: Some("rvle0".into()),
             esp: EspConfig { port: 4500, path_mtu: None, keepalive: 20 },
@@ -64,7 +65,7 @@ fn the_audit_log_has_a_file_a_size_and_a_rate() {
 fn every_key_is_read() {
     let config = parse(
         "instance = \"alice\"\npolicy = \"/srv/p\"\nlog = \"debug\"\ncontrol_socket = \"c.sock\"\n\
-         uplinks = [\"eth0\", \"eth1\"]\ncgroup = \"/sys/fs/cgroup/apps\"\n\
+         uplinks = [\"eth0\", \"eth1\"]\ncgroup = \"/sys/fs/cgroup/apps\"\nmark_mask = 0x003fffff\n\
          enc = true\nenc_name = \"clear7\"\n[tun]\nname = \"rvl7\"\nqueue = 1_00\n[esp]\nport = 0x1195\npath_mtu = 1400\n",
     )
     .unwrap();
@@ -74,6 +75,7 @@ fn every_key_is_read() {
     assert_eq!(config.control_socket, Path::new("/etc/ravelin/c.sock"));
     assert_eq!(config.run_dir(), Path::new("/run/ravelin/alice"));
     assert_eq!(config.uplinks, Some(vec!["eth0".into(), "eth1".into()]));
+    assert_eq!(config.marks.mask(), 0x003f_ffff);
     assert_eq!(config.cgroup, Some(PathBuf::from("/sys/fs/cgroup/apps")));
     assert_eq!(config.tun, TunConfig { name: "rvl7".into(), queue: 100 });
     assert_eq!(config.esp, EspConfig { port: 4501, path_mtu: Some(1400), keepalive: 20 });
@@ -118,7 +120,9 @@ fn the_socket_follows_the_instance() {
 }
 
 /// (text, line, column, a part of the message, a part of the remedy)
-const FAULTS: [(&str, usize, usize, &str, &str); 43] = [
+const FAULTS: [(&str, usize, usize, &str, &str); 45] = [
+    ("policy = \"p\"\nmark_mask = 0x1ff", 2, 13, "the lower 3 of which", "no other program"),
+    ("policy = \"p\"\nmark_mask = -1", 2, 13, "from 0 to 4294967295", "0x003fffff"),
     ("policy = \"p\"\n[esp]\nkeepalive = 0", 3, 13, "`keepalive` must be a number from 1 to 3600", "20"),
     ("policy = \"p\"\n[icmp]\naccept = \"icmp/3\"", 3, 10, "`accept` must be a list", "[] for none"),
     ("policy = \"p\"\n[icmp]\naccept = [\"icmp/8\"]", 3, 11, "\"icmp/8\" names no ICMP error", "icmp/TYPE"),

@@ -68,6 +68,7 @@ fn put_in_force(config: &Config, run_dir: &Path, before: Before) -> Result<Boote
     let mut monitor = Sockmon::attach(&sockmon::Options {
         uplinks: uplinks.iter().map(|uplink| uplink.index).collect(),
         omit: left_out(),
+        marks: config.marks,
         per_socket: translation::again(config.translation),
         ..sockmon::Options::new(&config.instance, parent, exempt.path().to_owned(), tun.index())
     })?;
