@@ -277,9 +277,9 @@ static __always_inline void mark_child(struct bpf_sock_ops *ctx, const struct rv
 		return;
 	stamp = bpf_sk_storage_get(&sockets, sk, 0, 0);
 	if (!stamp) {
-		/* Whoever has the listener need not be who accepts: see claim. */
-		if (cfg->generation)
-			bpf_sk_storage_get(&unclaimed, sk, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+		/* Whoever has the listener need not be who accepts: see claim. Its mark is set when it ends, for TIME_WAIT. */
+		if (cfg->generation && bpf_sk_storage_get(&unclaimed, sk, 0, BPF_LOCAL_STORAGE_GET_F_CREATE))
+			bpf_sock_ops_cb_flags_set(ctx, BPF_SOCK_OPS_STATE_CB_FLAG);
 		return;
 	}
 	if (stamp->netns != cfg->netns)
@@ -288,6 +288,16 @@ static __always_inline void mark_child(struct bpf_sock_ops *ctx, const struct rv
 	stamp->in_force = 0;
 	stamp->proven = 0;
 	mark_socket(ctx, sk->mark, cfg, stamp);
+}
+
+/* The mark of a connection that was claimed: where there is no socket any more only the mark can tell. */
+static __always_inline void mark_late(struct bpf_sock_ops *ctx, const struct rvl_config *cfg)
+{
+	struct bpf_sock *sk = ctx->sk;
+	struct rvl_socket *stamp = sk ? bpf_sk_storage_get(&sockets, sk, 0, 0) : 0;
+
+	if (stamp && sk)
+		mark_socket(ctx, sk->mark, cfg, stamp);
 }
 
 SEC("sockops")
@@ -315,6 +325,7 @@ int sock_ops(struct bpf_sock_ops *ctx)
 		announce_tcp(ctx, cfg, RVL_CALL_CONNECT);
 		break;
 	case BPF_SOCK_OPS_STATE_CB:
+		mark_late(ctx, cfg);
 		announce_end(ctx, cfg);
 		break;
 	}

@@ -41,7 +41,7 @@ struct {
 	__type(value, struct rvl_choice);
 } choices SEC(".maps");
 
-/* Which image a bit of rvl_task.ancestors stands for, by the hash of what policy calls it; 0: none. */
+/* Which image a bit of rvl_task.ancestors stands for, by the hash of what policy calls it; if it is in rvl_config.ancestors. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, RVL_ANCESTORS);

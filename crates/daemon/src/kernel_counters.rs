@@ -4,7 +4,7 @@
 struct Meaning(&'static str, bool, &'static str);
 
 /// As `bpf/include/abi.h` lists them.
-const MEANINGS: [Meaning; 50] = [
+const MEANINGS: [Meaning; 53] = [
     Meaning("sockets_stamped", false, "A socket got the mark of its application."),
     Meaning("sockets_restamped", false, "A socket changed hands and got the stricter application's mark."),
     Meaning("egress_redirected", false, "A packet was sent to the TUN instead of the uplink."),
@@ -110,6 +110,21 @@ const MEANINGS: [Meaning; 50] = [
         "setsockopt_bypass",
         true,
         "A program tried to send frames past the programs on the device (PACKET_QDISC_BYPASS, XDP_TX_RING): EPERM.",
+    ),
+    Meaning(
+        "executables_new",
+        false,
+        "A new file of a program that the policy names was executed, and known at once.",
+    ),
+    Meaning(
+        "executables_no_room",
+        true,
+        "A new file of a program that the policy names had no room in the table: its process is refused every peer.",
+    ),
+    Meaning(
+        "connections_claimed",
+        false,
+        "A connection of a listener without application became that of the program that sends on it.",
     ),
 ];
 

@@ -4,7 +4,7 @@ use crate::abi;
 use crate::adopt;
 use crate::error::SockmonError;
 use crate::lists::hash;
-use crate::programs::Loaded;
+use crate::programs::{Loaded, Maps};
 use policy::Image;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,32 +23,29 @@ pub fn mask(bits: &Bits) -> u64 {
 }
 
 /// Give every image a bit. One that an image of before has is not given to another at once: processes have it still.
-pub fn prepare(loaded: &Loaded, images: &BTreeSet<Image>) -> Result<Bits, SockmonError> {
-    let maps = &loaded.maps;
-    let mut known = Vec::new();
-    for bit in 0..abi::ANCESTORS {
-        known.push(maps.read::<u64>("ancestors", &bit)?.unwrap_or(0));
+pub fn prepare(maps: &Maps, images: &BTreeSet<Image>) -> Result<Bits, SockmonError> {
+    let in_force = maps.config()?.ancestors;
+    let mut known: BTreeMap<u64, u32> = BTreeMap::new();
+    // A bit outside of the mask was given by a load that failed.
+    for bit in (0..abi::ANCESTORS).filter(|bit| in_force >> bit & 1 == 1) {
+        known.extend(maps.read::<u64>("ancestors", &bit)?.map(|name| (name, bit)));
     }
-    let mut free = (0..abi::ANCESTORS).filter(|bit| known.get(*bit as usize) == Some(&0));
+    let mut free = (0..abi::ANCESTORS).filter(|bit| in_force >> bit & 1 == 0);
     let mut out = Bits::new();
     for image in images {
-        let name = name(image);
-        let bit = match known.iter().position(|known| *known == name) {
-            Some(bit) => bit as u32,
-            None => {
-                let max = abi::ANCESTORS as usize;
-                let bit = free.next().ok_or(SockmonError::TooManyAncestors { count: images.len(), max })?;
-                maps.write("ancestors", &bit, &name)?;
-                bit
-            }
-        };
+        let max = abi::ANCESTORS as usize;
+        let full = || SockmonError::TooManyAncestors { count: images.len(), max };
+        let bit = known.get(&name(image)).copied().or_else(|| free.next()).ok_or_else(full)?;
         out.insert(image.clone(), bit as u8);
+    }
+    for (image, bit) in &out {
+        maps.write("ancestors", &u32::from(*bit), &name(image))?;
     }
     Ok(out)
 }
 
 /// Take the bits that stand for nothing any more from every process, give those that are new to whom they are due by the
-/// ancestors that run now, and let the former be used again. When nobody looks at the policy before.
+/// ancestors that run now. When nobody looks at the policy before.
 pub fn settle(loaded: &Loaded, bits: &Bits, before: u64) -> Result<(), SockmonError> {
     let maps = &loaded.maps;
     let wanted = mask(bits);
@@ -57,9 +54,5 @@ pub fn settle(loaded: &Loaded, bits: &Bits, before: u64) -> Result<(), SockmonEr
     // Twice: a process that executes something at the same moment may write over it once.
     let seen = adopt::tasks(loaded).and_then(|()| adopt::tasks(loaded));
     set(wanted, 0)?;
-    seen?;
-    for bit in (0..abi::ANCESTORS).filter(|bit| wanted >> bit & 1 == 0) {
-        maps.write("ancestors", &bit, &0u64)?;
-    }
-    Ok(())
+    seen
 }

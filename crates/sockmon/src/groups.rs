@@ -5,6 +5,7 @@
 
 use crate::abi::{self, Group, GroupPath};
 use crate::error::SockmonError;
+use crate::lists::Lists;
 use crate::probe;
 use crate::programs::Maps;
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,33 +27,43 @@ fn key(path: &str) -> Result<GroupPath, SockmonError> {
 }
 
 /// Give every path a slot, keeping those that have one, and bind it. Paths of before keep theirs until [`forget`].
-pub fn prepare(maps: &Maps, paths: &BTreeSet<String>) -> Result<Slots, SockmonError> {
+pub fn prepare(maps: &Maps, paths: &BTreeSet<String>, before: &Lists) -> Result<Slots, SockmonError> {
+    let in_use: BTreeSet<u32> = before
+        .numbered
+        .values()
+        .flat_map(|list| &list.choices)
+        .map(|choice| u32::from(choice.group))
+        .collect();
+    // The others were given by a load that failed.
+    let mut known: BTreeMap<String, u32> = BTreeMap::new();
+    let mut unused = BTreeSet::new();
+    for path in maps.keys::<GroupPath>("group_paths")? {
+        match maps.read::<u32>("group_paths", &path)? {
+            Some(slot) if in_use.contains(&slot) => drop(known.insert(abi::text(&path.text), slot)),
+            _ => drop(unused.insert(path.text)),
+        }
+    }
+    maps.retain("group_paths", |path: &GroupPath| unused.contains(&path.text))?;
     if paths.is_empty() {
         return Ok(Slots::new());
-    }
-    let root = probe::cgroup_root()?;
-    let mut known = BTreeMap::new();
-    for path in maps.keys::<GroupPath>("group_paths")? {
-        if let Some(slot) = maps.read::<u32>("group_paths", &path)? {
-            known.insert(abi::text(&path.text), slot);
-        }
     }
     let taken: BTreeSet<u32> = known.values().copied().collect();
     let mut free = (1..abi::GROUPS).filter(|slot| !taken.contains(slot));
     let mut out = Slots::new();
     for path in paths {
-        let slot = match known.get(path) {
-            Some(slot) => *slot,
-            None => {
-                let full = || SockmonError::TooManyGroups { count: paths.len(), max: abi::GROUPS as usize - 1 };
-                let slot = free.next().ok_or_else(full)?;
-                maps.write("groups", &slot, &Group { id: 0, level: 0, zero: 0 })?;
-                maps.write("group_paths", &key(path)?, &slot)?;
-                slot
-            }
-        };
-        bind(maps, &root, path, slot)?;
+        key(path)?;
+        let full = || SockmonError::TooManyGroups { count: paths.len(), max: abi::GROUPS as usize - 1 };
+        let slot = known.get(path).copied().or_else(|| free.next()).ok_or_else(full)?;
         out.insert(path.clone(), slot as u16);
+    }
+    let root = probe::cgroup_root()?;
+    for (path, slot) in &out {
+        let slot = u32::from(*slot);
+        if !known.contains_key(path) {
+            maps.write("groups", &slot, &Group { id: 0, level: 0, zero: 0 })?;
+            maps.write("group_paths", &key(path)?, &slot)?;
+        }
+        bind(maps, &root, path, slot)?;
     }
     Ok(out)
 }

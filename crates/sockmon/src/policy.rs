@@ -61,6 +61,11 @@ pub fn load(loaded: &Loaded, policy: &Policy<'_>) -> Result<(Vec<OwnedFd>, Vec<L
     forget_all_but(maps, config.generation)?;
     let (plan, odd) = plan(loaded, policy, &places.list, orders, next_generation(config.generation))?;
     warnings.extend(odd);
+    if let Err(error) = identities::make_room(loaded, &plan.wanted) {
+        // There may be room enough all the same.
+        let step = "forget executables that no process runs";
+        warnings.push(LoadWarning::Unfinished { step, reason: error.to_string() });
+    }
     if let Err(error) = write(maps, policy.spd, &plan) {
         // The error that matters is the first one; the next load cleans up too.
         if let Err(error) = forget_all_but(maps, config.generation).and_then(|()| release(maps, &plan)) {
@@ -72,6 +77,13 @@ pub fn load(loaded: &Loaded, policy: &Policy<'_>) -> Result<(Vec<OwnedFd>, Vec<L
     Ok((places.held, warnings))
 }
 
+/// What ancestors and control groups are called in the kernel.
+fn numbers(loaded: &Loaded, subjects: &Subjects, before: &Lists) -> Result<(Bits, Slots), SockmonError> {
+    let bits = ancestors::prepare(&loaded.maps, &places::ancestors(subjects))?;
+    let paths = subjects.iter().filter_map(|(selector, _)| selector.group.clone()).collect();
+    Ok((bits, groups::prepare(&loaded.maps, &paths, before)?))
+}
+
 fn plan(
     loaded: &Loaded,
     policy: &Policy<'_>,
@@ -80,10 +92,8 @@ fn plan(
     generation: u32,
 ) -> Result<(Plan, Vec<LoadWarning>), SockmonError> {
     let maps = &loaded.maps;
-    let bits = ancestors::prepare(loaded, &places::ancestors(policy.subjects))?;
-    let paths = policy.subjects.iter().filter_map(|(selector, _)| selector.group.clone()).collect();
-    let slots = groups::prepare(maps, &paths)?;
     let before = Lists::in_force(maps)?;
+    let (bits, slots) = numbers(loaded, policy.subjects, &before)?;
     let running = identities::all(maps)?;
     let made_of = lists::Policy { subjects: policy.subjects, bits: &bits, slots: &slots };
     let taken = running.iter().map(|(_, number)| *number).collect();
@@ -141,7 +151,7 @@ fn finish(loaded: &Loaded, plan: &Plan, ancestors: u64) -> Vec<LoadWarning> {
     if readers {
         steps.push(("forget the policy before", forget_all_but(maps, plan.generation)));
         steps.push(("forget control groups", groups::forget(maps, &plan.slots)));
-        steps.push(("forget executables", identities::sweep(loaded, &plan.wanted, &plan.lists)));
+        steps.push(("forget executables", identities::sweep(maps, &plan.wanted, &plan.lists)));
         steps
             .push(("learn what processes were started by", ancestors::settle(loaded, &plan.bits, ancestors)));
     }
@@ -159,10 +169,8 @@ pub fn moved(
 ) -> Result<Vec<(AppId, AppId)>, SockmonError> {
     let maps = &loaded.maps;
     let places = places::find(loaded, subjects, directories)?;
-    let bits = ancestors::prepare(loaded, &places::ancestors(subjects))?;
-    let paths = subjects.iter().filter_map(|(selector, _)| selector.group.clone()).collect();
-    let slots = groups::prepare(maps, &paths)?;
     let before = Lists::in_force(maps)?;
+    let (bits, slots) = numbers(loaded, subjects, &before)?;
     let running: HashMap<Identity, u32> = identities::all(maps)?.into_iter().collect();
     let taken = running.values().copied().collect();
     let made_of = lists::Policy { subjects, bits: &bits, slots: &slots };
