@@ -2,7 +2,8 @@
 /*
  * The kernel half of Ravelin: one object, whose programs share the maps. docs/design/0002 is the contract.
  *
- *   task.h    exec and fork: who a process is
+ *   subject.h which application a process is
+ *   task.h    exec, fork, new control groups: what a process has run and where it is
  *   cgroup.h  sockets: stamp, refuse, guard, proof
  *   announce.h what sockets do, for the paper's own translation
  *   option.h  the socket API
@@ -22,6 +23,7 @@ extern void *bpf_rdonly_cast(const void *obj, __u32 type) __ksym;
 #include "ravelin.h"
 #include "abi.h"
 #include "maps.h"
+#include "subject.h"
 #include "identity.h"
 #include "packet.h"
 #include "verdict.h"
@@ -35,6 +37,11 @@ extern void *bpf_rdonly_cast(const void *obj, __u32 type) __ksym;
 /* Never called: names the types that only pointers reach, so that the object's BTF has them for crates/sockmon/tests/abi.rs. */
 int contract(struct rvl_event *a, struct rvl_record *b, struct rvl_file_report *c, struct rvl_socket_report *d,
 	     struct rvl_socket_event *e)
+{
+	return 0;
+}
+
+int more_contract(struct rvl_task_report *a)
 {
 	return 0;
 }

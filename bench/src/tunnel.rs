@@ -9,7 +9,7 @@ use netio::link::Links;
 use netio::tun::{FromTun, MAX_PACKET, PREFIX_LEN, Tun, TunConfig, TunOptions};
 use netio::udp::{Family, HEADROOM, MAX_DATAGRAM, UdpOptions, UdpTransport};
 use netio::{clock, poll, sysctl};
-use sockmon::{Options, Sockmon};
+use sockmon::{Options, Sockmon, Subjects};
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -78,7 +78,7 @@ pub fn run(args: &[String]) -> anyhow::Result<()> {
     options.uplinks = vec![Links::open()?.index("eth0")?];
     let mut monitor = Sockmon::attach(&options)?;
     let policy = fixture::protects(Prefix::host(IpAddr::V4(peer.v4())));
-    monitor.load_policy(&policy, &[(APP, program.into())], &[])?;
+    monitor.load_policy(&policy, &Subjects::of_programs([(APP, program.as_str())]), &[])?;
     let udp = UdpTransport::open(&UdpOptions { port: PORT, ..UdpOptions::default() })?;
     udp.join_datagrams(way == Way::Bursts)?;
     let header = OuterHeader {

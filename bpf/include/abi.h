@@ -8,7 +8,7 @@
 #ifndef RVL_ABI_H
 #define RVL_ABI_H
 
-#define RVL_ABI 4
+#define RVL_ABI 5
 
 /*
  * The mark. Outbound: application, STAMPED, and in the bits of the services what the socket asked for beyond policy
@@ -37,6 +37,15 @@
 #define RVL_PROTECTIONS 4096 /* two halves: even and odd generations */
 #define RVL_NETWORKS 262144
 #define RVL_APPS 16384
+#define RVL_EXECUTABLES 32768
+#define RVL_PLACES 32768
+#define RVL_LISTS 32768 /* of each generation; those of even and odd ones have a half each */
+#define RVL_CHOICES 65536 /* of each generation */
+#define RVL_LIST_CHOICES 32
+#define RVL_ANCESTORS 64
+#define RVL_GROUPS 256
+#define RVL_GROUP_PATH 256
+#define RVL_PLACE_NAME 64
 #define RVL_ORDERS 65536
 #define RVL_LIVE_SAS 131072 /* as many as there are inbound associations */
 #define RVL_UPLINKS 256
@@ -49,6 +58,15 @@
 #define RVL_EVENTS_SIZE (256 * 1024)
 #define RVL_SOCKET_EVENTS_SIZE (512 * 1024)
 #define RVL_ANNOUNCED 8192
+
+/* Lists that no executable has: of programs that policy does not name, of executables without a name, of what must not send. */
+#define RVL_LIST_ANY 0
+#define RVL_LIST_ANONYMOUS 1
+#define RVL_LIST_REFUSED 2
+#define RVL_LIST_FIRST 3
+
+/* The application of RVL_LIST_REFUSED: every peer is untrusted. */
+#define RVL_APP_REFUSED 65535
 
 /* rvl_network.class */
 #define RVL_TRUSTED 1
@@ -76,6 +94,7 @@
 #define RVL_HOOK_LISTEN 4
 #define RVL_HOOK_SETSOCKOPT 5
 #define RVL_HOOK_REQUIRE 6
+#define RVL_HOOK_EXECUTE 7 /* no refusal: an executable that came to a place since policy was loaded; addr is its identity */
 
 /* rvl_socket_event.call */
 #define RVL_CALL_LISTEN 1
@@ -137,7 +156,10 @@
 	X(GATEWAY_UNPROVEN, gateway_unproven)                                                                        \
 	X(GATEWAY_FRAGMENT_OVER, gateway_fragment_over)                                                              \
 	X(SOCKET_EVENTS, socket_events)                                                                              \
-	X(SOCKET_EVENTS_LOST, socket_events_lost)
+	X(SOCKET_EVENTS_LOST, socket_events_lost)                                                                    \
+	X(EXECUTABLE_NEW, executables_new)                                                                           \
+	X(EXECUTABLE_NO_ROOM, executables_no_room)                                                                   \
+	X(CLAIMED, connections_claimed)
 
 enum rvl_counter {
 #define X(id, name) RVL_C_##id,
@@ -157,7 +179,9 @@ struct rvl_config {
 	__u32 enc; /* device that gets a copy of every protected packet in clear; 0: nobody listens */
 	/* Entries are made socket by socket, so sockets are told of; milliseconds until a datagram socket's flow is again. 0: not */
 	__u32 per_socket;
-	__u32 zero;
+	__u32 lists; /* in use: 0 to lists - 1 */
+	__u64 ancestors; /* bits of rvl_task.ancestors that stand for an image */
+	__u64 fresh; /* of these, the ones that no process has yet: for adopt_tasks */
 };
 
 /* An executable as the kernel knows it. The generation tells a new file from an old one with the same number. */
@@ -165,6 +189,47 @@ struct rvl_identity {
 	__u64 inode;
 	__u32 device;
 	__u32 generation;
+};
+
+/* What a process runs and has run. */
+struct rvl_task {
+	struct rvl_identity identity;
+	__u64 ancestors; /* a bit for each image of `from` that it or its ancestors ran before */
+	__u32 list; /* RVL_LIST_*, where policy does not name the identity */
+	__u32 zero;
+};
+
+struct rvl_place {
+	struct rvl_identity directory;
+	__u8 name[RVL_PLACE_NAME];
+};
+
+/* The choices of one executable, in order, up to the first that fits every process: that is `app` (0: no policy). */
+struct rvl_list {
+	__u64 bits; /* what it is as an ancestor */
+	__u64 place; /* hash of the path that it is for; 0: not in use */
+	__u32 first; /* in `choices` */
+	__u16 count;
+	__u16 app;
+};
+
+struct rvl_choice {
+	__u32 first_user;
+	__u32 last_user;
+	__u16 app;
+	__u16 group; /* slot; 0: any */
+	__u8 from; /* number of the bit + 1; 0: any */
+	__u8 zero[3];
+};
+
+struct rvl_group {
+	__u64 id; /* 0: there is none of this path now */
+	__u32 level;
+	__u32 zero;
+};
+
+struct rvl_group_path {
+	__u8 text[RVL_GROUP_PATH]; /* from the root of the hierarchy */
 };
 
 struct rvl_network_key {
@@ -286,6 +351,17 @@ struct rvl_file_report {
 	__u32 pid;
 	__u32 fd;
 	struct rvl_identity identity;
+};
+
+/* What iter/task says of one process. */
+struct rvl_task_report {
+	__u32 pid;
+	__u32 uid;
+	struct rvl_identity identity;
+	__u64 ancestors;
+	__u32 list;
+	__u16 app;
+	__u16 zero;
 };
 
 struct rvl_socket_report {

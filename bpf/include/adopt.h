@@ -8,16 +8,76 @@
 
 #define CGROUP_DEPTH 32
 
+/* Ancestors that are looked at for a process whose history nobody wrote down. */
+#define ANCESTORS 64
+
+/* The images of `from` that the ancestors of a task run now. What they ran before, nobody knows. */
+static __noinline __u64 run_by_ancestors(const struct rvl_config *cfg, struct task_struct *task)
+{
+	struct rvl_list *list;
+	struct rvl_task *known;
+	__u64 bits = 0;
+
+	for (int i = 0; i < ANCESTORS; i++) {
+		task = task->real_parent;
+		if (!task || !task->pid)
+			break;
+		task = task->group_leader;
+		if (!task)
+			break;
+		known = bpf_task_storage_get(&tasks, task, 0, 0);
+		list = known ? list_of(cfg, known) : 0;
+		if (list)
+			bits |= list->bits;
+	}
+	return bits;
+}
+
 SEC("iter/task")
 int adopt_tasks(struct bpf_iter__task *ctx)
 {
+	const struct rvl_config *cfg = configuration();
 	struct task_struct *task = ctx->task;
-	struct rvl_identity id = {};
+	struct rvl_task image = {};
+	struct rvl_task *known;
+	__u64 seen;
 
-	if (!task || task->pid != task->tgid || !identity_of_image(task, &id))
+	if (!cfg || !task || task->pid != task->tgid || !identify_image(task, &image))
 		return 0;
 	/* A record that exec or fork wrote meanwhile stays. */
-	bpf_task_storage_get(&task_id, task, &id, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	known = bpf_task_storage_get(&tasks, task, &image, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!known)
+		return 0;
+	/* Bits that stand for nothing any more may come to stand for something else. */
+	known->ancestors &= cfg->ancestors & ~cfg->fresh;
+	if (cfg->fresh) {
+		seen = run_by_ancestors(cfg, task);
+		known->ancestors |= seen & cfg->fresh;
+	}
+	return 0;
+}
+
+/* What one process is to policy; user space restricts it to a pid. */
+SEC("iter/task")
+int report_task(struct bpf_iter__task *ctx)
+{
+	const struct rvl_config *cfg = configuration();
+	struct task_struct *task = ctx->task;
+	struct rvl_task_report report = {};
+	struct rvl_task *known;
+
+	if (!cfg || !task || task->pid != task->tgid)
+		return 0;
+	known = bpf_task_storage_get(&tasks, task, 0, 0);
+	if (!known)
+		return 0;
+	report.pid = task->tgid;
+	report.uid = task->cred->uid.val;
+	report.identity = known->identity;
+	report.ancestors = known->ancestors;
+	report.list = known->list;
+	report.app = task->cgroups->dfl_cgrp->kn->id == cfg->exempt ? 0 : app_of(cfg, task, known);
+	bpf_seq_write(ctx->meta->seq, &report, sizeof(report));
 	return 0;
 }
 
@@ -68,15 +128,15 @@ static __always_inline struct sock *inet_socket_of(struct file *file)
 
 static __always_inline void write_report(struct bpf_iter__task_file *ctx, struct task_struct *task,
 					 struct file *file, struct sock *sk, struct rvl_socket *stamp,
-					 struct rvl_identity *id)
+					 struct rvl_task *known)
 {
 	struct rvl_socket_report r = {};
 	struct sock_common *common = &sk->__sk_common;
 
 	r.pid = task->tgid;
 	r.fd = ctx->fd;
-	if (id)
-		r.identity = *id;
+	if (known)
+		r.identity = known->identity;
 	r.cookie = bpf_get_socket_cookie(sk);
 	r.netns = common->skc_net.net->net_cookie;
 	r.inode = file->f_inode->i_ino;
@@ -118,7 +178,7 @@ int report_sockets(struct bpf_iter__task_file *ctx)
 	if (!sk)
 		return 0;
 	write_report(ctx, task, file, sk, bpf_sk_storage_get(&sockets, sk, 0, 0),
-		     bpf_task_storage_get(&task_id, task->group_leader, 0, 0));
+		     bpf_task_storage_get(&tasks, task->group_leader, 0, 0));
 	return 0;
 }
 
@@ -129,7 +189,7 @@ int adopt_sockets(struct bpf_iter__task_file *ctx)
 	const struct rvl_config *cfg = configuration();
 	struct task_struct *task = ctx->task;
 	struct file *file = ctx->file;
-	struct rvl_identity *id;
+	struct rvl_task *known;
 	struct rvl_socket *stamp;
 	struct sock *sk;
 	__u16 is;
@@ -139,8 +199,8 @@ int adopt_sockets(struct bpf_iter__task_file *ctx)
 	sk = inet_socket_of(file);
 	if (!sk || !is_watched(sk, cfg))
 		return 0;
-	id = bpf_task_storage_get(&task_id, task->group_leader, 0, 0);
-	is = app_of_identity(id);
+	known = bpf_task_storage_get(&tasks, task->group_leader, 0, 0);
+	is = known ? app_of(cfg, task, known) : 0;
 	stamp = bpf_sk_storage_get(&sockets, sk, 0, 0);
 	if (!is && !stamp)
 		return 0;
@@ -162,7 +222,7 @@ int adopt_sockets(struct bpf_iter__task_file *ctx)
 		count(RVL_C_STAMPED);
 		break;
 	}
-	write_report(ctx, task, file, sk, stamp, id);
+	write_report(ctx, task, file, sk, stamp, known);
 	return 0;
 }
 

@@ -91,7 +91,7 @@ static __always_inline int restamp(void *ctx, struct bpf_sock *sk, __u64 netns, 
 		return 0;
 	stamp = bpf_sk_storage_get(&sockets, sk, 0, 0);
 	has = stamp ? stamp->app : 0;
-	is = current_is_exempt(cfg) ? 0 : app_of_current();
+	is = current_is_exempt(cfg) ? 0 : app_of_current(cfg);
 	switch (handover(cfg, has, is)) {
 	case HANDOVER_KEEP:
 		return has;
@@ -119,7 +119,7 @@ int sock_create(struct bpf_sock *sk)
 
 	if (!cfg || current_is_exempt(cfg))
 		return ALLOW;
-	app = app_of_current();
+	app = app_of_current(cfg);
 	if (!app)
 		return ALLOW;
 	stamp = stamp_socket(sk, 0, bpf_get_netns_cookie(sk), app);
@@ -276,12 +276,28 @@ static __always_inline void mark_child(struct bpf_sock_ops *ctx, const struct rv
 	if (!sk)
 		return;
 	stamp = bpf_sk_storage_get(&sockets, sk, 0, 0);
-	if (!stamp || stamp->netns != cfg->netns)
+	if (!stamp) {
+		/* Whoever has the listener need not be who accepts: see claim. Its mark is set when it ends, for TIME_WAIT. */
+		if (cfg->generation && bpf_sk_storage_get(&unclaimed, sk, 0, BPF_LOCAL_STORAGE_GET_F_CREATE))
+			bpf_sock_ops_cb_flags_set(ctx, BPF_SOCK_OPS_STATE_CB_FLAG);
+		return;
+	}
+	if (stamp->netns != cfg->netns)
 		return;
 	/* A copy of the listener's: what arrived there was not for this socket. */
 	stamp->in_force = 0;
 	stamp->proven = 0;
 	mark_socket(ctx, sk->mark, cfg, stamp);
+}
+
+/* The mark of a connection that was claimed: where there is no socket any more only the mark can tell. */
+static __always_inline void mark_late(struct bpf_sock_ops *ctx, const struct rvl_config *cfg)
+{
+	struct bpf_sock *sk = ctx->sk;
+	struct rvl_socket *stamp = sk ? bpf_sk_storage_get(&sockets, sk, 0, 0) : 0;
+
+	if (stamp && sk)
+		mark_socket(ctx, sk->mark, cfg, stamp);
 }
 
 SEC("sockops")
@@ -309,10 +325,39 @@ int sock_ops(struct bpf_sock_ops *ctx)
 		announce_tcp(ctx, cfg, RVL_CALL_CONNECT);
 		break;
 	case BPF_SOCK_OPS_STATE_CB:
+		mark_late(ctx, cfg);
 		announce_end(ctx, cfg);
 		break;
 	}
 	return 1;
+}
+
+/*
+ * A listener can be older than the program that accepts from it, and another's: socket activation, inetd. No call of such a
+ * program has a hook, so the connection becomes that of the first process that sends on it, before the packet is seen by the
+ * uplink. A socket that is owned is in the hands of the calling process; what the kernel sends meanwhile waits. False: there
+ * is no room for the stamp.
+ */
+static __noinline bool claim(struct bpf_sock *sk, const struct rvl_config *cfg)
+{
+	struct rvl_socket *stamp;
+	struct sock *kernel;
+	__u16 is;
+
+	if (!bpf_sk_storage_get(&unclaimed, sk, 0, 0))
+		return true;
+	kernel = bpf_rdonly_cast(sk, bpf_core_type_id_kernel(struct sock));
+	if (!kernel->sk_lock.owned || !kernel->sk_socket)
+		return true;
+	is = current_is_exempt(cfg) ? 0 : app_of_current(cfg);
+	bpf_sk_storage_delete(&unclaimed, sk);
+	stamp = bpf_sk_storage_get(&sockets, sk, 0, 0);
+	if (!is || (stamp && stamp->app))
+		return true;
+	if (!stamp_socket(sk, stamp, kernel->__sk_common.skc_net.net->net_cookie, is))
+		return false;
+	count(RVL_C_CLAIMED);
+	return true;
 }
 
 /*
@@ -327,9 +372,11 @@ static __noinline bool follow_sender(struct __sk_buff *skb, struct bpf_sock *sk,
 	struct sock *kernel;
 	__u16 has, is;
 
+	if (sk->protocol == IPPROTO_TCP)
+		return claim(sk, cfg);
 	if (sk->type != SOCK_DGRAM && sk->type != SOCK_RAW)
 		return true;
-	is = app_of_current();
+	is = app_of_current(cfg);
 	if (!is)
 		return true;
 	stamp = bpf_sk_storage_get(&sockets, sk, 0, 0);

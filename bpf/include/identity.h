@@ -1,62 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Who a task is, and what a socket is stamped with.
+ * What a socket is stamped with, and whose it becomes in other hands.
  *
- * The identity of a process is the file that it executed, kept in the storage of its thread group leader. It is
+ * The identity of a process (subject.h) is the file that it executed, kept in the storage of its thread group leader. It is
  * never read from mm->exe_file of a running program: PR_SET_MM_MAP can change that from a user namespace of one's
  * own. The only exceptions are processes without a record: those older than the tracepoints.
  */
 #ifndef RVL_IDENTITY_H
 #define RVL_IDENTITY_H
-
-static __always_inline bool identity_of_file(struct file *file, struct rvl_identity *id)
-{
-	struct inode *inode;
-
-	if (!file)
-		return false;
-	inode = file->f_inode;
-	if (!inode)
-		return false;
-	id->inode = inode->i_ino;
-	id->device = inode->i_sb->s_dev;
-	id->generation = inode->i_generation;
-	return id->inode != 0;
-}
-
-static __always_inline bool identity_of_image(struct task_struct *task, struct rvl_identity *id)
-{
-	struct mm_struct *mm = task->mm;
-
-	return mm && identity_of_file(mm->exe_file, id);
-}
-
-/* The application of an identity; 0: no policy names it. */
-static __always_inline __u16 app_of_identity(struct rvl_identity *id)
-{
-	__u32 *app = id ? bpf_map_lookup_elem(&apps, id) : 0;
-
-	return app ? (__u16)*app : 0;
-}
-
-/*
- * The application of the calling process; threads, io_uring workers included, share their leader's. The record can
- * be missing for a process older than the tracepoints, or if the kernel had no room for it: then the image decides,
- * once, since no record must not mean no policy.
- */
-static __always_inline __u16 app_of_current(void)
-{
-	struct task_struct *task = bpf_get_current_task_btf();
-	struct rvl_identity *known = bpf_task_storage_get(&task_id, task->group_leader, 0, 0);
-	struct rvl_identity image = {};
-
-	if (known)
-		return app_of_identity(known);
-	if (!identity_of_image(task, &image))
-		return 0;
-	bpf_task_storage_get(&task_id, task->group_leader, &image, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	return app_of_identity(&image);
-}
 
 static __always_inline bool current_is_exempt(const struct rvl_config *cfg)
 {

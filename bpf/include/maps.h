@@ -12,11 +12,58 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, RVL_APPS);
+	__uint(max_entries, RVL_EXECUTABLES);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, struct rvl_identity);
 	__type(value, __u32);
-} apps SEC(".maps");
+} executables SEC(".maps");
+
+/* Where executables are that policy names, whether or not there is one: file name in a directory -> list. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, RVL_PLACES);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct rvl_place);
+	__type(value, __u32);
+} places SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 2 * RVL_LISTS);
+	__type(key, __u32);
+	__type(value, struct rvl_list);
+} lists SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 2 * RVL_CHOICES);
+	__type(key, __u32);
+	__type(value, struct rvl_choice);
+} choices SEC(".maps");
+
+/* Which image a bit of rvl_task.ancestors stands for, by the hash of what policy calls it; if it is in rvl_config.ancestors. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, RVL_ANCESTORS);
+	__type(key, __u32);
+	__type(value, __u64);
+} ancestors SEC(".maps");
+
+/* Control groups that policy names. Slot 0 is not used. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, RVL_GROUPS);
+	__type(key, __u32);
+	__type(value, struct rvl_group);
+} groups SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, RVL_GROUPS);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct rvl_group_path);
+	__type(value, __u32);
+} group_paths SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
@@ -124,8 +171,8 @@ struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, int);
-	__type(value, struct rvl_identity);
-} task_id SEC(".maps");
+	__type(value, struct rvl_task);
+} tasks SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
@@ -133,6 +180,14 @@ struct {
 	__type(key, int);
 	__type(value, struct rvl_socket);
 } sockets SEC(".maps");
+
+/* Connections that came to a listener without application and that no process has used yet. */
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, __u32);
+} unclaimed SEC(".maps");
 
 _Static_assert(RVL_COUNTER_COUNT <= 64, "raise max_entries of counters and RVL_ABI");
 

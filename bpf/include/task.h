@@ -1,7 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Programs that keep task_id: exec replaces the identity, fork hands it on. */
+/*
+ * Programs that keep `tasks` and `groups`: exec replaces the identity, fork hands it on, both remember what was run before; a
+ * control group that policy names is known before anybody can be in it.
+ */
 #ifndef RVL_TASK_H
 #define RVL_TASK_H
+
+/* The images that policy speaks of (`from`) and that are behind a process once it has left what it runs now. */
+static __always_inline __u64 lineage(const struct rvl_config *cfg, const struct rvl_task *known)
+{
+	struct rvl_list *list = list_of(cfg, known);
+
+	return (known->ancestors | (list ? list->bits : 0)) & cfg->ancestors;
+}
 
 /* Runs behind the point of no return and before the new image's first instruction: no socket call can race it. */
 SEC("tp_btf/sched_process_exec")
@@ -9,17 +20,22 @@ int task_exec(__u64 *ctx)
 {
 	struct task_struct *task = (struct task_struct *)ctx[0];
 	struct linux_binprm *program = (struct linux_binprm *)ctx[2];
-	struct rvl_identity id = {};
-	struct rvl_identity *known;
+	const struct rvl_config *cfg = configuration();
+	struct rvl_task next = {};
+	struct rvl_task *known;
 
-	if (!identity_of_file(program->file, &id)) {
-		bpf_task_storage_delete(&task_id, task);
+	if (!cfg || !identify((__u64)BPF_CORE_READ(program, file), &next)) {
+		bpf_task_storage_delete(&tasks, task);
 		return 0;
 	}
 	/* The new image's thread is the leader by now. */
-	known = bpf_task_storage_get(&task_id, task, &id, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	if (known)
-		*known = id;
+	known = bpf_task_storage_get(&tasks, task, 0, 0);
+	if (known) {
+		next.ancestors = lineage(cfg, known);
+		*known = next;
+		return 0;
+	}
+	bpf_task_storage_get(&tasks, task, &next, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	return 0;
 }
 
@@ -29,17 +45,48 @@ int task_fork(__u64 *ctx)
 {
 	struct task_struct *parent = (struct task_struct *)ctx[0];
 	struct task_struct *child = (struct task_struct *)ctx[1];
-	struct rvl_identity id = {};
-	struct rvl_identity *known;
+	const struct rvl_config *cfg = configuration();
+	struct rvl_task next = {};
+	struct rvl_task *known;
 
-	if (child->pid != child->tgid)
+	if (!cfg || child->pid != child->tgid)
 		return 0;
-	known = bpf_task_storage_get(&task_id, parent->group_leader, 0, 0);
+	known = bpf_task_storage_get(&tasks, parent->group_leader, 0, 0);
 	if (known)
-		id = *known;
-	else if (!identity_of_image(parent, &id))
+		next = *known;
+	else if (!identify_image(parent, &next))
 		return 0;
-	bpf_task_storage_get(&task_id, child, &id, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	next.ancestors = lineage(cfg, &next);
+	bpf_task_storage_get(&tasks, child, &next, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	return 0;
+}
+
+/* Runs before the directory of the new group is to be seen, so before a process can enter. */
+SEC("tp_btf/cgroup_mkdir")
+int group_made(__u64 *ctx)
+{
+	struct cgroup *made = (struct cgroup *)ctx[0];
+	struct rvl_group_path path = {};
+	struct rvl_group *group;
+	long size;
+	__u32 *slot;
+
+	/* The other hierarchies are of cgroup v1. */
+	if (made->root->hierarchy_id)
+		return 0;
+	size = bpf_probe_read_kernel_str(path.text, sizeof(path.text), (void *)ctx[1]);
+	if (size <= 1 || size >= (long)sizeof(path.text))
+		return 0;
+	slot = bpf_map_lookup_elem(&group_paths, &path);
+	if (!slot)
+		return 0;
+	group = bpf_map_lookup_elem(&groups, slot);
+	if (!group)
+		return 0;
+	/* The number of the one before is never given again. */
+	group->id = 0;
+	group->level = made->level;
+	group->id = made->kn->id;
 	return 0;
 }
 

@@ -45,6 +45,7 @@ enum {
 	BPF_F_CLONE = 1 << 9,
 };
 
+#define EEXIST 17
 #define BPF_LOCAL_STORAGE_GET_F_CREATE 1ULL
 #define BPF_F_CURRENT_NETNS (-1L)
 #define BPF_F_ADJ_ROOM_FIXED_GSO 1ULL
@@ -232,21 +233,50 @@ struct inode {
 	struct super_block *i_sb;
 	unsigned long i_ino;
 	__u32 i_generation;
+	unsigned int i_nlink;
+};
+
+struct qstr {
+	const unsigned char *name;
+};
+
+struct dentry {
+	struct dentry *d_parent;
+	struct qstr d_name;
+	struct inode *d_inode;
+};
+
+struct path {
+	struct dentry *dentry;
 };
 
 struct file {
 	struct inode *f_inode;
+	struct path f_path;
 };
 
 struct mm_struct {
 	struct file *exe_file;
 };
 
+typedef struct {
+	__u32 val;
+} kuid_t;
+
+struct cred {
+	kuid_t uid;
+};
+
+struct css_set;
+
 struct task_struct {
 	int pid;
 	int tgid;
+	struct task_struct *real_parent;
 	struct task_struct *group_leader;
 	struct mm_struct *mm;
+	const struct cred *cred;
+	struct css_set *cgroups;
 	char comm[16];
 };
 
@@ -265,9 +295,20 @@ struct cgroup_subsys_state {
 	struct cgroup_subsys_state *parent;
 };
 
+struct cgroup_root {
+	int hierarchy_id;
+};
+
 struct cgroup {
 	struct cgroup_subsys_state self;
+	int level;
 	struct kernfs_node *kn;
+	struct cgroup_root *root;
+	struct cgroup *ancestors[];
+};
+
+struct css_set {
+	struct cgroup *dfl_cgrp;
 };
 
 struct sock_cgroup_data {
@@ -303,8 +344,13 @@ struct sock_common {
 
 struct socket;
 
+typedef struct {
+	int owned;
+} socket_lock_t;
+
 struct sock {
 	struct sock_common __sk_common;
+	socket_lock_t sk_lock;
 	struct socket *sk_socket;
 	__u32 sk_mark;
 	__u16 sk_protocol;

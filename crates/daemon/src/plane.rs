@@ -334,7 +334,7 @@ impl Plane {
         let spd = Arc::new(candidate.compiled.spd.clone());
         let before = Arc::new(self.policy.compiled.spd.clone());
         self.decide_by(spd).await?;
-        match self.load_kernel(&candidate, &executables) {
+        match self.load_kernel(&candidate) {
             Ok(unfinished) => self.adopt(candidate, executables, unfinished),
             Err(refused) => {
                 self.decide_by(before).await?;
@@ -356,21 +356,18 @@ impl Plane {
     /// If the kernel half does not take it.
     pub fn put_first_in_force(&mut self, mut candidate: Candidate) -> Result<(), Refused> {
         let executables = self.prepare(&mut candidate)?;
-        let unfinished = self.load_kernel(&candidate, &executables)?;
+        let unfinished = self.load_kernel(&candidate)?;
         self.adopt(candidate, executables, unfinished);
         Ok(())
     }
 
     fn prepare(&mut self, candidate: &mut Candidate) -> Result<Vec<Executable>, Refused> {
         let failed = |error: &dyn std::fmt::Display| Refused::new(Fault::Failed, error.to_string());
-        let (executables, odd) = policy_store::executables(&candidate.compiled);
-        for text in odd {
-            tracing::warn!("{text}");
-        }
+        let executables = policy_store::executables(&candidate.compiled);
         let mut moved = policy_store::moved_paths(&self.executables, &executables);
         if let Some(monitor) = &self.monitor {
-            let paths = policy_store::paths(&executables);
-            moved.extend(monitor.get().moved(&paths).map_err(|error| kernel(&error))?);
+            let subjects = &candidate.compiled.subjects;
+            moved.extend(monitor.get().moved(subjects).map_err(|error| kernel(&error))?);
         }
         candidate.follow(&moved);
         self.policy.commit_numbers(candidate).map_err(|error| failed(&error))?;
@@ -390,17 +387,17 @@ impl Plane {
     }
 
     /// Load the kernel half; whether something is left to do. An error means that it has what it had.
-    fn load_kernel(&mut self, candidate: &Candidate, executables: &[Executable]) -> Result<bool, Refused> {
+    fn load_kernel(&mut self, candidate: &Candidate) -> Result<bool, Refused> {
         let Some(monitor) = &self.monitor else { return Ok(false) };
         let mut monitor = monitor.get();
-        let paths = policy_store::paths(executables);
         let orders = policy_store::orders(candidate);
+        let compiled = &candidate.compiled;
         let warnings =
-            monitor.load_policy(&candidate.compiled.spd, &paths, &orders).map_err(|error| kernel(&error))?;
+            monitor.load_policy(&compiled.spd, &compiled.subjects, &orders).map_err(|error| kernel(&error))?;
         let mut unfinished = false;
         for warning in warnings {
             unfinished |= matches!(warning, sockmon::LoadWarning::Unfinished { .. });
-            tracing::warn!("{warning}");
+            tracing::warn!("{}", said(&warning, compiled));
         }
         // Sockets of programs that the policy names only now were open before.
         match monitor.adopt() {
@@ -432,15 +429,29 @@ impl Plane {
     /// # Errors
     /// As [`Plane::put_in_force`].
     pub fn refresh_executables(&mut self) -> Result<bool, Refused> {
-        let (now, _) = policy_store::executables(&self.policy.compiled);
+        let now = policy_store::executables(&self.policy.compiled);
         if now == self.executables && !self.unfinished {
             return Ok(false);
         }
         let candidate = self.policy.in_force();
-        self.unfinished = self.load_kernel(&candidate, &now)?;
+        self.unfinished = self.load_kernel(&candidate)?;
         tracing::info!("the kernel half has the executables of the policy as they are now");
         self.executables = now;
         Ok(true)
+    }
+}
+
+/// A warning with applications by their names.
+fn said(warning: &sockmon::LoadWarning, compiled: &policy::Compiled) -> String {
+    let name = |id| compiled.application(id).map_or("another", |app| app.name.as_str());
+    match warning {
+        sockmon::LoadWarning::Shadowed { path, app, by } => format!(
+            "application {} never decides about {}: every process of it is application {}'s; give one of them a qualifier",
+            name(*app),
+            path.display(),
+            name(*by)
+        ),
+        other => other.to_string(),
     }
 }
 

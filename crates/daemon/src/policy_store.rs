@@ -11,13 +11,9 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use api::{Decision, Position, RefusedBlock};
-use policy::{AppTable, Application, Compiled, Parsed};
+use policy::{AppTable, Application, Compiled, Executables, Image, Parsed};
 use sadb::spd::{AppPolicy, Order, RuleId};
 use wire::{AppId, Flow};
-
-/// Where a bare name is looked for.
-pub const STANDARD_DIRECTORIES: [&str; 6] =
-    ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
 
 /// The file in the instance's run directory that keeps the applications' numbers.
 const NUMBERS: &str = "applications.json";
@@ -26,7 +22,7 @@ mod host;
 mod renamed;
 
 pub use host::HostFiles;
-pub use renamed::{Renamed, moved_paths, paths};
+pub use renamed::{Renamed, moved_paths};
 
 /// A policy that was read, not yet in force.
 pub struct Candidate {
@@ -47,10 +43,10 @@ pub struct Candidate {
     table: AppTable,
 }
 
-/// An executable of an application.
+/// An executable that a subject of an application names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Executable {
-    /// Whose it is.
+    /// Whose subject; [`AppId::NONE`]: it is named behind `from`.
     pub app: AppId,
     /// Where it is.
     pub path: PathBuf,
@@ -127,7 +123,7 @@ impl PolicyStore {
     /// Read and compile the file; nothing in force changes. [`Candidate::follow`] comes next, before it is put in force.
     ///
     /// # Errors
-    /// If the file cannot be read, if its own tests speak against it, or if it says what nothing enforces yet.
+    /// If the file cannot be read, or if its own tests speak against it.
     pub fn read(&self) -> Result<Candidate, Unreadable> {
         let unreadable = |source| Unreadable { path: self.file.clone(), source };
         let octets = fs::read(&self.file).map_err(unreadable)?;
@@ -137,9 +133,7 @@ impl PolicyStore {
             let text = format!("its tests fail, so nothing of it is loaded\n{}", parsed.render(false));
             return Err(unreadable(io::Error::other(text)));
         }
-        let candidate = self.candidate(&parsed);
-        enforceable(&candidate.compiled).map_err(|text| unreadable(io::Error::other(text)))?;
-        Ok(candidate)
+        Ok(self.candidate(&parsed))
     }
 
     fn candidate(&self, parsed: &Parsed) -> Candidate {
@@ -284,18 +278,6 @@ impl PolicyStore {
     }
 }
 
-/// Whether the kernel half can tell the subjects of this policy apart: a promise that nobody keeps is not made.
-fn enforceable(compiled: &Compiled) -> Result<(), String> {
-    match compiled.applications.iter().find(|app| !app.selector.is_plain()) {
-        None => Ok(()),
-        Some(app) => Err(format!(
-            "line {}: nothing enforces the subject `{}` yet: processes are told apart by their executable alone; name \
-             programs by name or path",
-            app.line, app.name
-        )),
-    }
-}
-
 /// The place of a rule in a compiled policy.
 pub fn rule_position(compiled: &Compiled, id: RuleId) -> Option<Position> {
     compiled.rule(id).map(|rule| Position {
@@ -370,55 +352,33 @@ pub fn orders(candidate: &Candidate) -> Vec<((AppId, AppId), Order)> {
     out
 }
 
-/// The executables of every application, and what is odd about them. A path is a path; a bare name is every executable of
-/// that name in the standard directories. A file that two applications mean belongs to the one that names its path.
-pub fn executables(compiled: &Compiled) -> (Vec<Executable>, Vec<String>) {
+/// The executables that the subjects of a policy name, as they are now: a change means that the kernel half should look again. A path
+/// is a path; a bare name is every executable of that name in the standard directories.
+pub fn executables(compiled: &Compiled) -> Vec<Executable> {
     let mut out: Vec<Executable> = Vec::new();
-    let mut owners: BTreeMap<(u64, u64), AppId> = BTreeMap::new();
-    let mut odd = Vec::new();
-    let (paths, names): (Vec<_>, Vec<_>) = compiled.applications.iter().partition(|a| a.path().is_some());
-    for app in paths.into_iter().chain(names) {
-        let mut found = false;
-        for path in candidates(app) {
-            let identity = match executable(&path) {
-                Ok(identity) => identity,
-                Err(error) if app.path().is_some() => {
-                    odd.push(format!("application {}: {}: {error}", app.name, path.display()));
-                    continue;
-                }
-                Err(_) => continue,
-            };
-            found = true;
-            match owners.get(&identity) {
-                None => {
-                    owners.insert(identity, app.id);
-                    out.push(Executable { app: app.id, path, identity });
-                }
-                Some(owner) if *owner == app.id => {}
-                Some(owner) => {
-                    let owner = compiled.application(*owner).map_or("another", |o| o.name.as_str());
-                    odd.push(format!(
-                        "application {}: {} belongs to {owner} already",
-                        app.name,
-                        path.display()
-                    ));
+    for app in &compiled.applications {
+        let own = match &app.selector.executables {
+            Executables::Named(image) => Some((app.id, image)),
+            Executables::Anonymous | Executables::Any => None,
+        };
+        let behind = app.selector.from.as_ref().map(|image| (AppId::NONE, image));
+        for (app, image) in own.into_iter().chain(behind) {
+            for path in candidates(image) {
+                let Ok(identity) = executable(&path) else { continue };
+                let found = Executable { app, path, identity };
+                if !out.contains(&found) {
+                    out.push(found);
                 }
             }
         }
-        if !found && app.path().is_none() {
-            odd.push(format!(
-                "application {}: no executable of this name in the standard directories",
-                app.name
-            ));
-        }
     }
-    (out, odd)
+    out
 }
 
-fn candidates(app: &Application) -> Vec<PathBuf> {
-    match app.path() {
-        Some(path) => vec![PathBuf::from(path)],
-        None => STANDARD_DIRECTORIES.iter().map(|dir| Path::new(dir).join(&app.name)).collect(),
+fn candidates(image: &Image) -> Vec<PathBuf> {
+    match image {
+        Image::Path(path) => vec![PathBuf::from(path)],
+        Image::Name(name) => policy::STANDARD_DIRECTORIES.iter().map(|dir| Path::new(dir).join(name)).collect(),
     }
 }
 

@@ -222,7 +222,7 @@ impl Upkeep {
     }
 
     fn look(&mut self, plane: &mut Plane) {
-        log_refusals(plane);
+        let news_of_files = log_events(plane);
         self.enc.look(plane.monitor.as_ref());
         let news =
             self.watch.as_mut().is_none_or(|watch| watch.events().is_ok_and(|events| !events.is_empty()));
@@ -235,9 +235,11 @@ impl Upkeep {
         }
         if round {
             wrong.extend(repair(plane));
+        }
+        if round || news_of_files {
             wrong.extend(plane.refresh_executables().err().map(|refused| refused.to_string()));
         }
-        if news || round {
+        if news || round || news_of_files {
             for text in wrong.iter().filter(|text| !self.said.contains(text)) {
                 tracing::error!("{text}");
             }
@@ -246,23 +248,42 @@ impl Upkeep {
     }
 }
 
-fn log_refusals(plane: &Plane) {
-    let Some(monitor) = &plane.monitor else { return };
-    match monitor.get().events() {
-        Ok(events) => {
-            for event in events {
-                tracing::info!(
-                    pid = event.pid,
-                    program = event.comm,
-                    application = plane.policy.app_name(event.app),
-                    peer = %event.peer,
-                    reason = event.reason,
-                    "refused"
-                );
-            }
+/// Say what the kernel half tells of; whether a file came to a place that policy names. The kernel half knows it already, but its
+/// number is ours only while somebody holds it.
+fn log_events(plane: &mut Plane) -> bool {
+    let Some(monitor) = &plane.monitor else { return false };
+    let events = match monitor.get().events() {
+        Ok(events) => events,
+        Err(error) => {
+            tracing::debug!(%error, "refusals cannot be read");
+            return false;
         }
-        Err(error) => tracing::debug!(%error, "refusals cannot be read"),
+    };
+    let mut new = false;
+    for event in events {
+        match event.attempt {
+            sockmon::Attempt::Execute(identity) if event.reason == "executables_new" => {
+                new = true;
+                tracing::info!(pid = event.pid, program = event.comm, %identity, "a new file of a program that policy names");
+            }
+            sockmon::Attempt::Execute(identity) => tracing::error!(
+                pid = event.pid,
+                program = event.comm,
+                %identity,
+                "no room for one more executable in the kernel half: its processes are refused every peer; make the policy smaller"
+            ),
+            _ => tracing::info!(
+                pid = event.pid,
+                program = event.comm,
+                application = plane.policy.app_name(event.app),
+                peer = %event.peer,
+                reason = event.reason,
+                "refused"
+            ),
+        }
     }
+    plane.unfinished |= new;
+    new
 }
 
 /// Guard the uplinks that there are now.

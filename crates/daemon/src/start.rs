@@ -34,7 +34,7 @@ use crate::host::{self, Record};
 use crate::keys::{Keys, KeysError};
 use crate::monitor::Monitor;
 use crate::plane::{self, Device, LivePeers, Plane};
-use crate::policy_store::{self, Candidate, PolicyStore};
+use crate::policy_store::{Candidate, PolicyStore};
 use crate::uplinks::{self, Uplink};
 use crate::{detach, doctor, gateway, harden, serve, translation};
 
@@ -249,8 +249,7 @@ fn bring_up(
         ..sockmon::Options::new(&config.instance, parent, exempt.path().to_owned(), tun.index())
     })?;
     // Sockets that an earlier daemon stamped keep a policy, in the engine too.
-    let (executables, _) = policy_store::executables(&candidate.compiled);
-    candidate.follow(&monitor.moved(&policy_store::paths(&executables))?);
+    candidate.follow(&monitor.moved(&candidate.compiled.subjects)?);
     let (mut out_half, mut in_half) = halves(&config, &candidate, state, &keys)?;
     out_half.engine.set_rules(rules.snapshot());
     in_half.engine.set_rules(rules.snapshot());

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use wire::AppId;
 
-/// Application names and their numbers, 1 to 65535.
+/// Application names and their numbers, 1 to 65534 ([`crate::MAX_APPLICATIONS`]).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AppTable {
     ids: BTreeMap<String, AppId>,
@@ -24,7 +24,7 @@ impl AppTable {
         let mut table = AppTable::new();
         let mut taken = std::collections::HashSet::new();
         for (name, id) in entries {
-            if id != AppId::NONE && !table.ids.contains_key(&name) && taken.insert(id) {
+            if id != AppId::NONE && usize::from(id.0) <= crate::MAX_APPLICATIONS && !table.ids.contains_key(&name) && taken.insert(id) {
                 table.last = table.last.max(id.0);
                 table.ids.insert(name, id);
             }
@@ -32,12 +32,15 @@ impl AppTable {
         table
     }
 
-    /// The number of `name`, a new one if it has none. `None`: all 65535 are given out.
+    /// The number of `name`, a new one if it has none. `None`: all are given out.
     pub fn assign(&mut self, name: &str) -> Option<AppId> {
         if let Some(id) = self.get(name) {
             return Some(id);
         }
         let id = AppId(self.last.checked_add(1)?);
+        if usize::from(id.0) > crate::MAX_APPLICATIONS {
+            return None;
+        }
         self.last = id.0;
         self.ids.insert(name.into(), id);
         Some(id)
@@ -87,9 +90,9 @@ mod tests {
 
     #[test]
     fn a_full_table_says_so_and_keeps_answering() {
-        let mut table = AppTable::from_entries([("last".to_string(), AppId(u16::MAX))]);
+        let mut table = AppTable::from_entries([("last".to_string(), AppId(u16::MAX - 1))]);
         assert_eq!(table.assign("one more"), None);
-        assert_eq!(table.assign("last"), Some(AppId(u16::MAX)));
+        assert_eq!(table.assign("last"), Some(AppId(u16::MAX - 1)));
     }
 
     #[test]

@@ -93,12 +93,20 @@ impl Selector {
         })
     }
 
+    /// Whatever runs this executable, and nothing else asked.
+    pub fn program(path: &str) -> Selector {
+        let executables = Executables::Named(Image::Path(path.into()));
+        Selector { executables, from: None, group: None, users: None }
+    }
+
+    /// Whether no qualifier narrows it.
+    pub fn is_unqualified(&self) -> bool {
+        self.from.is_none() && self.group.is_none() && self.users.is_none()
+    }
+
     /// A program and nothing else, as in the paper.
     pub fn is_plain(&self) -> bool {
-        matches!(self.executables, Executables::Named(_))
-            && self.from.is_none()
-            && self.group.is_none()
-            && self.users.is_none()
+        matches!(self.executables, Executables::Named(_)) && self.is_unqualified()
     }
 
     fn rank(&self) -> Rank {
@@ -177,9 +185,15 @@ pub struct Subjects {
 }
 
 impl Subjects {
-    pub(crate) fn new(mut list: Vec<(Selector, AppId)>) -> Subjects {
+    /// In any order; of two that precede each other in nothing the first stays in front.
+    pub fn new(mut list: Vec<(Selector, AppId)>) -> Subjects {
         list.sort_by_key(|(selector, _)| selector.rank());
         Subjects { list }
+    }
+
+    /// Those of programs by their paths, and nothing else asked.
+    pub fn of_programs<'p>(programs: impl IntoIterator<Item = (AppId, &'p str)>) -> Subjects {
+        Subjects::new(programs.into_iter().map(|(app, path)| (Selector::program(path), app)).collect())
     }
 
     /// In order of precedence: the first that fits decides.

@@ -6,7 +6,7 @@
 use wire::AppId;
 
 /// Raised whenever a pinned map of an older daemon would be misread.
-pub const ABI: u32 = 4;
+pub const ABI: u32 = 5;
 
 /// Bits of the mark (docs/design/0002).
 pub mod mark {
@@ -38,6 +38,28 @@ pub const NAME: usize = 128;
 pub const PROTECTIONS: u32 = 4096;
 /// The last generation; the next is 1 again. One octet, so that no reader sees half of an update.
 pub const LAST_GENERATION: u32 = 254;
+
+/// Slots of `lists` for one generation; even and odd ones have a half each.
+pub const LISTS: u32 = 32768;
+/// Slots of `choices` for one generation.
+pub const CHOICES: u32 = 65536;
+/// Choices of one list, at most.
+pub const LIST_CHOICES: usize = 32;
+/// Bits for the images of `from`.
+pub const ANCESTORS: u32 = 64;
+/// Control groups, slot 0 left free.
+pub const GROUPS: u32 = 256;
+/// Octets of a control group's path, with the zero octet behind it.
+pub const GROUP_PATH: usize = 256;
+/// Octets of a file name of `places`, with the zero octet behind it.
+pub const PLACE_NAME: usize = 64;
+pub const LIST_ANY: u32 = 0;
+pub const LIST_ANONYMOUS: u32 = 1;
+pub const LIST_REFUSED: u32 = 2;
+pub const LIST_FIRST: u32 = 3;
+/// The application of what must not send.
+pub const APP_REFUSED: u16 = u16::MAX;
+pub const HOOK_EXECUTE: u8 = 7;
 
 pub const TRUSTED: u8 = 1;
 pub const UNTRUSTED: u8 = 2;
@@ -114,13 +136,48 @@ contract! {
         tun: u32,
         enc: u32,
         per_socket: u32,
-        zero: u32,
+        lists: u32,
+        ancestors: u64,
+        fresh: u64,
     }
     /// An executable as the kernel knows it.
     struct Identity {
         inode: u64,
         device: u32,
         generation: u32,
+    }
+    struct Task {
+        identity: Identity,
+        ancestors: u64,
+        list: u32,
+        zero: u32,
+    }
+    struct Place {
+        directory: Identity,
+        name: [u8; PLACE_NAME],
+    }
+    struct List {
+        bits: u64,
+        place: u64,
+        first: u32,
+        count: u16,
+        app: u16,
+    }
+    struct Choice {
+        first_user: u32,
+        last_user: u32,
+        app: u16,
+        group: u16,
+        from: u8,
+        zero: [u8; 3],
+    }
+    struct Group {
+        id: u64,
+        level: u32,
+        zero: u32,
+    }
+    struct GroupPath {
+        text: [u8; GROUP_PATH],
     }
     struct NetworkKey {
         prefixlen: u32,
@@ -243,6 +300,15 @@ contract! {
         pid: u32,
         fd: u32,
         identity: Identity,
+    }
+    struct TaskReport {
+        pid: u32,
+        uid: u32,
+        identity: Identity,
+        ancestors: u64,
+        list: u32,
+        app: u16,
+        zero: u16,
     }
     struct SocketReport {
         pid: u32,

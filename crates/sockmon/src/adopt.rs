@@ -1,10 +1,11 @@
 //! What is older than the programs, and the answer to "whose socket is this".
 
-use crate::abi::{self, Identity, ListenerKey, SocketReport, Wire};
+use crate::abi::{self, Identity, ListenerKey, SocketReport, TaskReport, Wire};
 use crate::error::SockmonError;
 use crate::model::{Adopted, SocketInfo, SocketState};
 use crate::programs::Loaded;
 use crate::sys;
+use std::collections::HashMap;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use wire::AppId;
 
@@ -82,17 +83,23 @@ pub fn list(loaded: &Loaded) -> Result<Vec<SocketInfo>, SockmonError> {
 }
 
 /// The kernel's numbers of files that this process has open.
-pub fn identities(loaded: &Loaded, files: &[OwnedFd]) -> Result<Vec<Option<Identity>>, SockmonError> {
+pub fn identities(loaded: &Loaded, files: &[&OwnedFd]) -> Result<Vec<Option<Identity>>, SockmonError> {
     let reports: Vec<abi::FileReport> = records(loaded, "report_files", Some(std::process::id()))?;
-    let of = |file: &OwnedFd| {
-        let number = u32::try_from(file.as_raw_fd()).ok()?;
-        reports.iter().find(|r| r.fd == number).map(|r| r.identity)
-    };
+    let known: HashMap<u32, Identity> = reports.iter().map(|r| (r.fd, r.identity)).collect();
+    let of = |file: &&OwnedFd| known.get(&u32::try_from(file.as_raw_fd()).ok()?).copied();
     Ok(files.iter().map(of).collect())
 }
 
-/// The identity of a process.
-pub fn identity_of(loaded: &Loaded, pid: u32) -> Result<Option<Identity>, SockmonError> {
-    let Ok(process) = sys::pidfd_open(pid) else { return Ok(None) };
-    loaded.maps.read("task_id", &process.as_raw_fd())
+/// What a process is to policy. `None`: no such process, or one of the kernel's own.
+pub fn process(loaded: &Loaded, pid: u32) -> Result<Option<TaskReport>, SockmonError> {
+    // The kernel refuses an iterator over a process that is not there.
+    if sys::pidfd_open(pid).is_err() {
+        return Ok(None);
+    }
+    let found: Result<Vec<TaskReport>, SockmonError> = records(loaded, "report_task", Some(pid));
+    match found {
+        Ok(found) => Ok(found.into_iter().find(|report| report.pid == pid)),
+        Err(_) if sys::pidfd_open(pid).is_err() => Ok(None),
+        Err(error) => Err(error),
+    }
 }

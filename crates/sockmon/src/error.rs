@@ -74,15 +74,59 @@ pub enum SockmonError {
         /// Octets that fit.
         max: usize,
     },
-    /// Two applications name the same file.
-    #[error("{}: applications {} and {} are the same file", path.display(), first.0, second.0)]
-    SameExecutable {
-        /// The second path.
+    /// Too many subjects can fit one executable.
+    #[error("{}: {count} subjects with qualifiers speak of it, at most {max} fit", path.display())]
+    TooManyChoices {
+        /// The executable.
         path: PathBuf,
-        /// The application that has it.
-        first: AppId,
-        /// The application that asks for it.
-        second: AppId,
+        /// Subjects there are.
+        count: usize,
+        /// Subjects that fit.
+        max: usize,
+    },
+    /// The subjects with qualifiers of all executables do not fit.
+    #[error("the subjects with qualifiers of all executables take more than the {max} entries that fit")]
+    TooManyQualifiers {
+        /// Entries that fit.
+        max: usize,
+    },
+    /// Too many executables are named.
+    #[error("the policy names executables at {count} places, at most {max} fit")]
+    TooManyPlaces {
+        /// Places there are.
+        count: usize,
+        /// Places that fit.
+        max: usize,
+    },
+    /// Too many images behind `from`.
+    #[error("the policy names {count} programs behind `from`, at most {max} fit, those of the policy before included")]
+    TooManyAncestors {
+        /// Programs there are.
+        count: usize,
+        /// Programs that fit.
+        max: usize,
+    },
+    /// Too many control groups.
+    #[error("the policy names {count} control groups, at most {max} fit, those of the policy before included")]
+    TooManyGroups {
+        /// Groups there are.
+        count: usize,
+        /// Groups that fit.
+        max: usize,
+    },
+    /// The path of a control group is too long.
+    #[error("control group {path}: a path may have at most {max} octets")]
+    GroupPath {
+        /// The path.
+        path: String,
+        /// Octets that fit.
+        max: usize,
+    },
+    /// The root of the hierarchy cannot be seen.
+    #[error("control group {path}: this process is in a control group namespace, where paths mean something else")]
+    GroupNamespace {
+        /// The path.
+        path: String,
     },
     /// What the kernel reported cannot be read.
     #[error("{0}: the kernel's answer has an unexpected form")]
@@ -123,7 +167,17 @@ impl SockmonError {
                 "the policy in force stays; name fewer applications (up to 181 always fit, more if few of them compare)".into()
             }
             SockmonError::Name { .. } => "give it a shorter name".into(),
-            SockmonError::SameExecutable { .. } => "name each executable in one application only".into(),
+            SockmonError::TooManyChoices { .. } | SockmonError::TooManyQualifiers { .. } => {
+                "the policy in force stays; name fewer subjects with qualifiers for one program".into()
+            }
+            SockmonError::TooManyPlaces { .. } => {
+                "the policy in force stays; write whole paths, since a bare name is a place in every standard directory".into()
+            }
+            SockmonError::TooManyAncestors { .. } | SockmonError::TooManyGroups { .. } => {
+                "the policy in force stays; load one without those that go first, then this one".into()
+            }
+            SockmonError::GroupPath { .. } => "use a control group further up, and a program or user beside it".into(),
+            SockmonError::GroupNamespace { .. } => "start the daemon outside of containers".into(),
             SockmonError::Answer(_) => "this is a defect; please report it with the kernel's version".into(),
         }
     }

@@ -1,80 +1,124 @@
-//! The map `apps`: which executables make a process one of an application.
+//! The maps `executables` and `places`: which list a process has by what it runs.
 //!
-//! What enters: the executables found now. What leaves: the map with them, and with those of before as long as their
-//! application has a policy: a process goes on running the file it has executed when that file is replaced or removed, and
-//! must not lose its policy by it.
+//! What enters: the files found now and the lists of their places. What leaves: the maps with them, and with the files of before
+//! as long as their list means something: a process goes on running the file it has executed when that file is replaced or
+//! removed, and must not lose its policy by it.
 
-use crate::abi::Identity;
+use crate::abi::{self, Identity, Task};
 use crate::adopt;
 use crate::error::SockmonError;
+use crate::lists::{Lists, Merged};
+use crate::places::Place;
 use crate::programs::{Loaded, Maps};
 use crate::sys;
-use sadb::spd::Spd;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
-use wire::AppId;
 
 /// Inode of the initial pid namespace; only from there `/proc` shows every process.
 const INITIAL_PID_NAMESPACE: u64 = 0xeffffffc;
 
-/// Every entry.
-pub fn all(maps: &Maps) -> Result<Vec<(Identity, AppId)>, SockmonError> {
+/// The list of every executable.
+pub fn all(maps: &Maps) -> Result<Vec<(Identity, u32)>, SockmonError> {
     let mut out = Vec::new();
-    for identity in maps.keys::<Identity>("apps")? {
-        if let Some(app) = maps.read::<u32>("apps", &identity)? {
-            out.push((identity, AppId(app as u16)));
+    for identity in maps.keys::<Identity>("executables")? {
+        if let Some(list) = maps.read::<u32>("executables", &identity)? {
+            out.push((identity, list));
         }
     }
     Ok(out)
 }
 
-/// Make room for those that have no entry: under application 0, which means what no entry means. To put them in force then
-/// needs no room, so it does not fail for want of it when the new policy is current already.
-pub fn reserve(maps: &Maps, found: &HashMap<Identity, AppId>) -> Result<(), SockmonError> {
-    for identity in found.keys() {
-        if maps.read::<u32>("apps", identity)?.is_none() {
-            maps.write("apps", identity, &0u32)?;
+/// What the two maps are to hold.
+#[derive(Debug, Default)]
+pub struct Wanted {
+    /// Files that are there now.
+    pub executables: HashMap<Identity, u32>,
+    /// Where there may be others soon.
+    pub places: HashMap<abi::Place, u32>,
+}
+
+impl Wanted {
+    /// From places and the numbers of their lists.
+    pub fn of(places: &[Place], lists: &Lists) -> Wanted {
+        let mut out = Wanted::default();
+        for place in places {
+            let Some(number) = lists.places.get(&place.path) else { continue };
+            if let Some(file) = place.file {
+                // Of one file at several places every list is the same.
+                out.executables.entry(file).or_insert(*number);
+            }
+            out.places.extend(place.key.map(|key| (key, *number)));
+        }
+        out
+    }
+}
+
+/// Give new files and places their lists. Those have a number that nothing had before, and are what programs without a name
+/// are until the policy is current; so this needs no room later, and does no harm if the policy never comes to be.
+pub fn reserve(maps: &Maps, wanted: &Wanted, before: &Lists, lists: &Lists) -> Result<(), SockmonError> {
+    let unknown = before.numbered.get(&abi::LIST_ANY).cloned().unwrap_or_default();
+    let fresh: BTreeSet<u32> =
+        lists.numbered.keys().filter(|number| !before.numbered.contains_key(number)).copied().collect();
+    let mut meanwhile = before.clone();
+    for number in fresh {
+        let place = lists.numbered.get(&number).map_or(0, |merged| merged.place);
+        meanwhile.numbered.insert(number, Merged { place, bits: 0, ..unknown.clone() });
+    }
+    let config = maps.config()?;
+    meanwhile.write(maps, config.generation, config.lists)?;
+    for (identity, number) in &wanted.executables {
+        if maps.read::<u32>("executables", identity)?.is_none() {
+            maps.write("executables", identity, number)?;
+        }
+    }
+    for (place, number) in &wanted.places {
+        if maps.read::<u32>("places", place)?.is_none() {
+            maps.write("places", place, number)?;
         }
     }
     Ok(())
 }
 
-/// Take back what [`reserve`] did.
-pub fn release(maps: &Maps) -> Result<(), SockmonError> {
-    let empty: HashSet<Identity> =
-        all(maps)?.into_iter().filter(|(_, app)| *app == AppId::NONE).map(|(identity, _)| identity).collect();
-    maps.retain("apps", |identity: &Identity| empty.contains(identity)).map(drop)
-}
-
-/// Only when no program looks into an older generation any more: its networks do not have the new applications.
-pub fn put_in_force(maps: &Maps, found: &HashMap<Identity, AppId>) -> Result<(), SockmonError> {
+/// The files whose list is another one now; when the policy is current.
+pub fn put_in_force(maps: &Maps, wanted: &Wanted) -> Result<(), SockmonError> {
     // One that fails must not keep the others out.
-    let written: Vec<_> =
-        found.iter().map(|(identity, app)| maps.write("apps", identity, &u32::from(app.0))).collect();
+    let written: Vec<_> = wanted
+        .executables
+        .iter()
+        .map(|(identity, number)| maps.write("executables", identity, number))
+        .chain(wanted.places.iter().map(|(place, number)| maps.write("places", place, number)))
+        .collect();
     written.into_iter().collect()
 }
 
-/// Forget the executables of applications that have no policy any more; and, when the map fills up, those of replaced files
-/// that no process runs.
-pub fn sweep(loaded: &Loaded, spd: &Spd, found: &HashMap<Identity, AppId>) -> Result<(), SockmonError> {
+/// When the map fills up: forget the files that are not there any more and that no process runs.
+pub fn make_room(loaded: &Loaded, wanted: &Wanted) -> Result<(), SockmonError> {
     let maps = &loaded.maps;
-    let (mut gone, mut kept) = (HashSet::new(), HashSet::new());
-    for (identity, app) in all(maps)? {
-        if found.contains_key(&identity) {
-            continue;
-        }
-        if spd.get(app).is_some() {
-            kept.insert(identity)
-        } else {
-            gone.insert(identity)
-        };
+    let kept: HashSet<Identity> = all(maps)?
+        .into_iter()
+        .map(|(identity, _)| identity)
+        .filter(|identity| !wanted.executables.contains_key(identity))
+        .collect();
+    if wanted.executables.len() + kept.len() <= maps.capacity("executables")? / 4 * 3 {
+        return Ok(());
     }
-    if found.len() + kept.len() > maps.capacity("apps")? / 4 * 3 {
-        let used = in_use(loaded)?;
-        gone.extend(kept.difference(&used));
-    }
-    maps.retain("apps", |identity: &Identity| gone.contains(identity)).map(drop)
+    let used = in_use(loaded)?;
+    let unused = |identity: &Identity| kept.contains(identity) && !used.contains(identity);
+    maps.retain("executables", unused).map(drop)
+}
+
+/// Forget the places that no policy names and the files whose list means nothing any more.
+pub fn sweep(maps: &Maps, wanted: &Wanted, lists: &Lists) -> Result<(), SockmonError> {
+    maps.retain("places", |place: &abi::Place| !wanted.places.contains_key(place))?;
+    let gone: HashSet<Identity> = all(maps)?
+        .into_iter()
+        .filter(|(identity, number)| {
+            !wanted.executables.contains_key(identity) && !lists.numbered.contains_key(number)
+        })
+        .map(|(identity, _)| identity)
+        .collect();
+    maps.retain("executables", |identity: &Identity| gone.contains(identity)).map(drop)
 }
 
 /// What the processes of the host run.
@@ -95,8 +139,8 @@ fn in_use(loaded: &Loaded) -> Result<HashSet<Identity>, SockmonError> {
             Err(error) if error.raw_os_error() == Some(libc::ESRCH) => continue,
             Err(error) => return Err(fail()(error)),
         };
-        match loaded.maps.read::<Identity>("task_id", &process.as_raw_fd()) {
-            Ok(identity) => used.extend(identity),
+        match loaded.maps.read::<Task>("tasks", &process.as_raw_fd()) {
+            Ok(task) => used.extend(task.map(|task| task.identity)),
             // It has ended meanwhile.
             Err(_) if sys::pidfd_open(pid).is_err() => {}
             Err(error) => return Err(error),

@@ -12,14 +12,18 @@
 #[doc(hidden)]
 pub mod abi;
 mod adopt;
+mod ancestors;
 mod detach;
 mod error;
 mod frames;
 mod gateway;
+mod groups;
 mod identities;
 mod links;
+mod lists;
 mod model;
 mod monitor;
+mod places;
 mod policy;
 mod probe;
 mod programs;
@@ -37,6 +41,7 @@ pub use model::{
     SocketState,
 };
 pub use monitor::{Sockmon, Statistics, check_pins};
+pub use ::policy::Subjects;
 pub use probe::{cgroup_root, probe};
 pub use socket_events::SocketEvents;
 

@@ -30,6 +30,8 @@ pub struct Options {
     /// Tell what sockets do ([`crate::Sockmon::socket_events`]), and of a datagram socket's flow again when it sends there so long
     /// afterwards, in milliseconds; `None`: nothing is told, and what only that needs is not attached.
     pub per_socket: Option<u32>,
+    /// Where bare names of executables are looked for.
+    pub directories: Vec<PathBuf>,
     /// For tests only: programs (by their names in `bpf/`) that are not attached, to show that traffic leaks without them.
     pub omit: Vec<String>,
 }
@@ -46,6 +48,7 @@ impl Options {
             insides: Vec::new(),
             spans: Vec::new(),
             per_socket: None,
+            directories: policy::STANDARD_DIRECTORIES.iter().map(PathBuf::from).collect(),
             omit: Vec::new(),
         }
     }
@@ -185,11 +188,14 @@ pub enum Attempt {
     SetMark,
     /// setsockopt(2) with RAVELIN_REQUIRE (docs/socket-api.md).
     Require,
+    /// No refusal: it executed a file that came to a place of the policy since that was loaded, and this file is now what policy
+    /// means (or there was no room for it: refused).
+    Execute(Identity),
     /// One this version does not know.
     Other(u8),
 }
 
-/// A refusal (EPERM) that a program saw.
+/// A refusal (EPERM) that a program saw, or a new executable ([`Attempt::Execute`]).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
     /// Process.
@@ -224,6 +230,13 @@ impl Event {
                 4 => Attempt::Listen,
                 5 => Attempt::SetMark,
                 6 => Attempt::Require,
+                abi::HOOK_EXECUTE => {
+                    Attempt::Execute(<Identity as abi::Wire>::read(&event.addr).unwrap_or(Identity {
+                        inode: 0,
+                        device: 0,
+                        generation: 0,
+                    }))
+                }
                 n => Attempt::Other(n),
             },
             peer: SocketAddr::new(canonical(event.addr, u16::from(event.family)), event.port),
@@ -251,21 +264,43 @@ pub struct Adopted {
 pub enum LoadWarning {
     /// A `#!` script: the kernel runs the interpreter, whose identity the process has.
     Script {
-        /// The application.
-        app: AppId,
         /// The script.
         path: PathBuf,
         /// What its first line names.
         interpreter: String,
     },
-    /// The executable cannot be opened; the application has no identity by it.
+    /// The executable is not there; once it is, it counts.
     Missing {
-        /// The application.
-        app: AppId,
         /// The path.
         path: PathBuf,
         /// Why.
         reason: String,
+    },
+    /// No standard directory has an executable of this name; once one has, it counts.
+    Nowhere {
+        /// The bare name.
+        name: String,
+    },
+    /// A symbolic link to a file of another name (alternatives, multi-call programs): every process of that file is meant.
+    Link {
+        /// The link.
+        path: PathBuf,
+        /// Where it leads.
+        file: PathBuf,
+    },
+    /// A file name too long for the kernel half's table: a new file there is known some seconds after it was put there.
+    LongName {
+        /// The path.
+        path: PathBuf,
+    },
+    /// A subject that means this file and never decides: another one that means it too fits every process.
+    Shadowed {
+        /// The file.
+        path: PathBuf,
+        /// Whose subject never decides about it.
+        app: AppId,
+        /// Whose does.
+        by: AppId,
     },
     /// The new policy is in force, but something that follows could not be done; the next load does it.
     Unfinished {
@@ -279,14 +314,42 @@ pub enum LoadWarning {
 impl fmt::Display for LoadWarning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            LoadWarning::Script { path, interpreter, .. } => write!(
-                f,
-                "{} is a script: its process runs as {interpreter}, so no process will match; name the interpreter or a compiled program",
-                path.display()
-            ),
-            LoadWarning::Missing { path, reason, .. } => {
-                write!(f, "{}: {reason}; no process matches it", path.display())
+            LoadWarning::Script { path, interpreter } => {
+                let program = interpreter.split_whitespace().next().unwrap_or("its interpreter");
+                write!(
+                    f,
+                    "{} is a script: its processes run {program}, so none will match; write what the script executes, or \
+                     give it a unit or control group of its own and write that (`unit \"NAME.service\"`)",
+                    path.display()
+                )
             }
+            LoadWarning::Missing { path, reason } => {
+                write!(f, "{}: {reason}; no process matches it now", path.display())
+            }
+            LoadWarning::Nowhere { name } => {
+                write!(f, "no executable is called {name} in the standard directories; no process matches it now")
+            }
+            LoadWarning::Link { path, file } => write!(
+                f,
+                "{} leads to {}: every process of that file is meant, by whatever name it was started; when the link changes, the \
+                 daemon follows some seconds later",
+                path.display(),
+                file.display()
+            ),
+            LoadWarning::LongName { path } => write!(
+                f,
+                "{}: the file name has more than {} octets: when the file is replaced, the new one has no policy until the daemon \
+                 looks, some seconds later; use a shorter name",
+                path.display(),
+                abi::PLACE_NAME - 1
+            ),
+            LoadWarning::Shadowed { path, app, by } => write!(
+                f,
+                "application {}: {} is application {}'s already, for every process of it; give one of them a qualifier",
+                app.0,
+                path.display(),
+                by.0
+            ),
             LoadWarning::Unfinished { step, reason } => {
                 write!(f, "the policy is in force, but it was not possible to {step}: {reason}")
             }

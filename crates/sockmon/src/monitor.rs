@@ -9,11 +9,13 @@ use crate::gateway::Span;
 use crate::identities;
 use crate::links::{self, Places};
 use crate::model::{Adopted, Event, Fault, Identity, LoadWarning, Options, ProgramStats, SocketInfo};
-use crate::policy::{self, Held};
+use crate::lists::Lists;
+use crate::policy;
 use crate::programs::{self, Loaded, Pins};
 use crate::socket_events;
 use crate::spans::{self, Ways};
 use crate::sys;
+use ::policy::Subjects;
 use libbpf_rs::{MapCore, MapFlags, RingBufferBuilder};
 use sadb::spd::{Order, Spd};
 use std::collections::HashSet;
@@ -31,7 +33,8 @@ pub struct Sockmon {
     pub(crate) places: Places,
     netns: u64,
     /// Keeps the inode numbers of the executables from being given to other files.
-    held: Held,
+    held: Vec<OwnedFd>,
+    directories: Vec<PathBuf>,
     /// What the table of spans holds.
     pub(crate) spans: Ways,
 }
@@ -79,7 +82,8 @@ impl Sockmon {
         };
         let again = options.per_socket.unwrap_or(0);
         let attached =
-            Sockmon::attach_at(&options.instance, pins, places, (exempt, netns, again), &options.spans);
+            Sockmon::attach_at(&options.instance, pins, places, (exempt, netns, again), &options.spans)
+                .map(|monitor| Sockmon { directories: options.directories.clone(), ..monitor });
         if is_new && attached.is_err() {
             // The error that matters is the one above.
             if let Err(error) = detach::detach(&options.instance) {
@@ -98,9 +102,9 @@ impl Sockmon {
     ) -> Result<Sockmon, SockmonError> {
         let loaded = programs::load(instance, &pins)?;
         let maps = &loaded.maps;
+        let before = maps.config()?;
         maps.set_config(&abi::Config {
             abi: abi::ABI,
-            generation: maps.config()?.generation,
             netns,
             exempt,
             cgroup: places.cgroup_id,
@@ -108,7 +112,7 @@ impl Sockmon {
             // Nobody listens to it yet, as far as this daemon knows.
             enc: 0,
             per_socket,
-            zero: 0,
+            ..before
         })?;
         socket_events::begin(maps)?;
         // A device counts as guarded only while its programs are there.
@@ -119,42 +123,46 @@ impl Sockmon {
             maps.write("uplinks", ifindex, &1u32)?;
         }
         adopt::tasks(&loaded)?;
-        Ok(Sockmon { instance: instance.into(), loaded, pins, places, netns, held: Held::default(), spans })
+        Ok(Sockmon {
+            instance: instance.into(),
+            loaded,
+            pins,
+            places,
+            netns,
+            held: Vec::new(),
+            directories: Vec::new(),
+            spans,
+        })
     }
 
-    /// Replace the policy for every program at once; no verdict mixes the old and the new one. `executables` may name an
-    /// application several times. `orders` tells for pairs of applications which is stricter; a pair that is not named,
-    /// or incomparable, is refused when a socket changes hands between them. Pairs with [`AppId::NONE`] are known: no
-    /// policy is the weakest. An error leaves the old policy in force; what fails when the new one is in force already is a
-    /// [`LoadWarning::Unfinished`]. Call [`Sockmon::adopt`] next.
+    /// Replace the policy for every program at once; no verdict mixes the old and the new one. `subjects` say which application a
+    /// process belongs to: by its executable, user, control group, and what it and its ancestors executed before. `orders` tells
+    /// for pairs of applications which is stricter; a pair that is not named, or incomparable, is refused when a socket changes
+    /// hands between them. Pairs with [`AppId::NONE`] are known: no policy is the weakest. An error leaves the old policy in
+    /// force; what fails when the new one is in force already is a [`LoadWarning::Unfinished`]. Call [`Sockmon::adopt`] next.
     ///
-    /// Executables of before stay with their application as long as it is in `spd`, for they may be running. One that `spd`
-    /// leaves out has no policy from then on, its open sockets included: see [`Sockmon::moved`].
+    /// An executable that comes to a place of the policy later is known when it is executed first ([`Attempt::Execute`] tells of
+    /// it): load again, so that its file is held. Executables of before stay as long as their place, or an application that they
+    /// can belong to, is in the policy, for they may be running. An application that `spd` leaves out has no policy from then on,
+    /// its open sockets included: see [`Sockmon::moved`].
+    ///
+    /// [`Attempt::Execute`]: crate::Attempt::Execute
     pub fn load_policy(
         &mut self,
         spd: &Spd,
-        executables: &[(AppId, PathBuf)],
+        subjects: &Subjects,
         orders: &[((AppId, AppId), Order)],
     ) -> Result<Vec<LoadWarning>, SockmonError> {
-        let (held, warnings) = policy::load(&self.loaded, spd, executables, orders)?;
+        let policy = policy::Policy { spd, subjects, directories: &self.directories, orders };
+        let (held, warnings) = policy::load(&self.loaded, &policy)?;
         self.held = held;
         Ok(warnings)
     }
 
-    /// Which applications of the policy in force would lose executables to which others. A socket has the old application
+    /// Which applications of the policy in force would lose processes to which others. A socket has the old application
     /// until [`Sockmon::adopt`] and sometimes longer, so a policy without that application must not be loaded.
-    pub fn moved(&self, executables: &[(AppId, PathBuf)]) -> Result<Vec<(AppId, AppId)>, SockmonError> {
-        let mut out = Vec::new();
-        for (identity, to) in policy::identify(&self.loaded, executables)?.apps {
-            let from: Option<u32> = self.loaded.maps.read("apps", &identity)?;
-            let from = AppId(from.map_or(0, |app| app as u16));
-            if from != AppId::NONE && from != to {
-                out.push((from, to));
-            }
-        }
-        out.sort();
-        out.dedup();
-        Ok(out)
+    pub fn moved(&self, subjects: &Subjects) -> Result<Vec<(AppId, AppId)>, SockmonError> {
+        policy::moved(&self.loaded, subjects, &self.directories)
     }
 
     /// Stamp the sockets that were open before [`Sockmon::attach`], or before a policy named their program. Must run in
@@ -267,19 +275,22 @@ impl Sockmon {
 
     /// What a process executed. `None`: no such process, or it has no executable (a kernel thread).
     pub fn identity_of_pid(&self, pid: u32) -> Result<Option<Identity>, SockmonError> {
-        adopt::identity_of(&self.loaded, pid)
+        Ok(adopt::process(&self.loaded, pid)?.map(|process| process.identity))
     }
 
-    /// The application of a process; [`AppId::NONE`]: the policy does not name it. `None`: no such process.
+    /// The application of a process, as the kernel half answers; [`AppId::NONE`]: the policy does not speak for it. `None`: no such
+    /// process.
     pub fn app_of_pid(&self, pid: u32) -> Result<Option<AppId>, SockmonError> {
-        let Some(identity) = self.identity_of_pid(pid)? else { return Ok(None) };
-        let app: Option<u32> = self.loaded.maps.read("apps", &identity)?;
-        Ok(Some(AppId(app.and_then(|a| u16::try_from(a).ok()).unwrap_or(0))))
+        Ok(adopt::process(&self.loaded, pid)?.map(|process| AppId(process.app)))
     }
 
-    /// Executables of the policy in force, as pinned in the kernel; those of files replaced since are among them.
+    /// Executables of the policy in force, as pinned in the kernel, with the application of those of their processes that no
+    /// qualifier speaks of; those of files replaced since are among them.
     pub fn executables(&self) -> Result<Vec<(Identity, AppId)>, SockmonError> {
-        identities::all(&self.loaded.maps)
+        let lists = Lists::in_force(&self.loaded.maps)?;
+        let app = |number| AppId(lists.numbered.get(&number).map_or(0, |list| list.app));
+        let all = identities::all(&self.loaded.maps)?;
+        Ok(all.into_iter().map(|(identity, number)| (identity, app(number))).collect())
     }
 
     /// The names that an earlier daemon of this instance gave its applications, so that numbers need not change.

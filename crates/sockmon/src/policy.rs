@@ -1,18 +1,20 @@
 //! Policy into the kernel: the next generation's entries, one store that makes them current, then the old ones away.
 
 use crate::abi::{self, Identity, Item, Network, NetworkKey, OrderKey, Protection};
-use crate::adopt;
+use crate::ancestors::{self, Bits};
 use crate::error::SockmonError;
-use crate::identities;
+use crate::groups::{self, Slots};
+use crate::identities::{self, Wanted};
+use crate::lists::{self, Lists};
 use crate::model::LoadWarning;
+use crate::places::{self, Place};
 use crate::programs::{Loaded, Maps};
 use crate::sys;
+use policy::Subjects;
 use sadb::spd::{Action, Class, Level, Order, Spd};
-use std::collections::{BTreeMap, HashMap};
-use std::fs::File;
-use std::io::Read;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use wire::{AppId, protocol};
 
 /// The generation after `current`.
@@ -20,110 +22,160 @@ fn next_generation(current: u32) -> u32 {
     if current >= abi::LAST_GENERATION { 1 } else { current + 1 }
 }
 
-/// What a load hands back: descriptors that keep the inodes of the executables from being used again.
-#[derive(Debug, Default)]
-pub struct Held {
-    /// The executables.
-    pub files: Vec<OwnedFd>,
+/// What a load is made of.
+pub struct Policy<'p> {
+    /// The tables of each application.
+    pub spd: &'p Spd,
+    /// Which application a process belongs to.
+    pub subjects: &'p Subjects,
+    /// Where bare names are looked for.
+    pub directories: &'p [PathBuf],
+    /// How applications compare.
+    pub orders: &'p [((AppId, AppId), Order)],
 }
 
-/// Replace the policy. An error leaves the old one in force; once the new one is, there are only warnings.
-pub fn load(
-    loaded: &Loaded,
-    spd: &Spd,
-    executables: &[(AppId, PathBuf)],
-    orders: &[((AppId, AppId), Order)],
-) -> Result<(Held, Vec<LoadWarning>), SockmonError> {
-    let Identified { held, apps, mut warnings } = identify(loaded, executables)?;
+/// Everything that is known before anything changes.
+struct Plan {
+    before: Lists,
+    lists: Lists,
+    wanted: Wanted,
+    bits: Bits,
+    slots: Slots,
+    orders: BTreeMap<(AppId, AppId), u8>,
+    generation: u32,
+}
+
+/// Replace the policy. An error leaves the old one in force; once the new one is, there are only warnings. The descriptors keep
+/// the inodes of the executables from being used again.
+pub fn load(loaded: &Loaded, policy: &Policy<'_>) -> Result<(Vec<OwnedFd>, Vec<LoadWarning>), SockmonError> {
     let maps = &loaded.maps;
-    let orders = order_entries(orders, maps.capacity("order")? / 2)?;
-    let mut config = maps.config()?;
-    let current = config.generation;
-    let next = next_generation(current);
+    let places = places::find(loaded, policy.subjects, policy.directories)?;
+    let mut warnings = places.warnings;
+    let orders = order_entries(policy.orders, maps.capacity("order")? / 2)?;
+    let config = maps.config()?;
     // What a loader left that died half-way.
-    forget_all_but(maps, current)?;
-    let flipped = write_generation(maps, spd, &orders, next).and_then(|()| {
-        identities::reserve(maps, &apps)?;
-        config.generation = next;
-        maps.set_config(&config)
-    });
-    if let Err(error) = flipped {
+    forget_all_but(maps, config.generation)?;
+    let (plan, odd) = plan(loaded, policy, &places.list, orders, next_generation(config.generation))?;
+    warnings.extend(odd);
+    identities::make_room(loaded, &plan.wanted)?;
+    if let Err(error) = write(maps, policy.spd, &plan) {
         // The error that matters is the first one; the next load cleans up too.
-        if let Err(error) = forget_all_but(maps, current).and_then(|()| identities::release(maps)) {
+        if let Err(error) = forget_all_but(maps, config.generation).and_then(|()| release(maps, &plan)) {
             tracing::warn!(%error, "cannot clean up behind a failed load");
         }
         return Err(error);
     }
-    warnings.extend(finish(loaded, spd, &apps, next));
-    Ok((held, warnings))
+    warnings.extend(finish(loaded, &plan, config.ancestors));
+    Ok((places.held, warnings))
+}
+
+/// What ancestors and control groups are called in the kernel.
+fn numbers(loaded: &Loaded, subjects: &Subjects, before: &Lists) -> Result<(Bits, Slots), SockmonError> {
+    let bits = ancestors::prepare(&loaded.maps, &places::ancestors(subjects))?;
+    let paths = subjects.iter().filter_map(|(selector, _)| selector.group.clone()).collect();
+    Ok((bits, groups::prepare(&loaded.maps, &paths, before)?))
+}
+
+fn plan(
+    loaded: &Loaded,
+    policy: &Policy<'_>,
+    found: &[Place],
+    orders: BTreeMap<(AppId, AppId), u8>,
+    generation: u32,
+) -> Result<(Plan, Vec<LoadWarning>), SockmonError> {
+    let maps = &loaded.maps;
+    let before = Lists::in_force(maps)?;
+    let (bits, slots) = numbers(loaded, policy.subjects, &before)?;
+    let running = identities::all(maps)?;
+    let made_of = lists::Policy { subjects: policy.subjects, bits: &bits, slots: &slots };
+    let taken = running.iter().map(|(_, number)| *number).collect();
+    let (mut lists, warnings) = Lists::of(&made_of, found, &before, &taken)?;
+    let wanted = Wanted::of(found, &lists);
+    for (identity, number) in running {
+        let Some(old) = before.numbered.get(&number) else { continue };
+        if !lists.numbered.contains_key(&number) && !wanted.executables.contains_key(&identity) {
+            lists.keep(number, old, &made_of, policy.spd);
+        }
+    }
+    Ok((Plan { before, lists, wanted, bits, slots, orders, generation }, warnings))
+}
+
+/// Everything of the next generation, and then the generation.
+fn write(maps: &Maps, spd: &Spd, plan: &Plan) -> Result<(), SockmonError> {
+    let config = maps.config()?;
+    let high = config.lists.max(plan.lists.high());
+    write_generation(maps, spd, &plan.orders, plan.generation)?;
+    plan.lists.write(maps, plan.generation, high)?;
+    identities::reserve(maps, &plan.wanted, &plan.before, &plan.lists)?;
+    let mask = config.ancestors | ancestors::mask(&plan.bits);
+    maps.set_config(&abi::Config { generation: plan.generation, lists: high, ancestors: mask, fresh: 0, ..config })
+}
+
+/// Take back what a load that failed has put into the maps for executables.
+fn release(maps: &Maps, plan: &Plan) -> Result<(), SockmonError> {
+    let known = |number: Option<u32>| number.is_some_and(|n| plan.before.numbered.contains_key(&n));
+    let mut unwanted = Vec::new();
+    for identity in plan.wanted.executables.keys() {
+        if !known(maps.read("executables", identity)?) {
+            unwanted.push(*identity);
+        }
+    }
+    unwanted.iter().try_for_each(|identity| maps.delete("executables", identity))?;
+    let mut unwanted = Vec::new();
+    for place in plan.wanted.places.keys() {
+        if !known(maps.read("places", place)?) {
+            unwanted.push(*place);
+        }
+    }
+    unwanted.iter().try_for_each(|place| maps.delete("places", place))
 }
 
 /// What follows when a generation is current: it is too late to fail.
-fn finish(loaded: &Loaded, spd: &Spd, apps: &HashMap<Identity, AppId>, generation: u32) -> Vec<LoadWarning> {
+fn finish(loaded: &Loaded, plan: &Plan, ancestors: u64) -> Vec<LoadWarning> {
     let maps = &loaded.maps;
     // A program that read the old generation may still be looking its entries up: to it, none would mean clear.
     let waited = sys::wait_for_readers().map_err(SockmonError::system("wait for the kernel's readers"));
     let readers = waited.is_ok();
     let mut steps = vec![("wait for the kernel's readers", waited)];
+    steps.push(("name every executable", identities::put_in_force(maps, &plan.wanted)));
     if readers {
-        steps.push(("forget the policy before", forget_all_but(maps, generation)));
+        steps.push(("forget the policy before", forget_all_but(maps, plan.generation)));
+        steps.push(("forget control groups", groups::forget(maps, &plan.slots)));
+        steps.push(("forget executables", identities::sweep(maps, &plan.wanted, &plan.lists)));
+        steps.push(("learn what processes were started by", ancestors::settle(loaded, &plan.bits, ancestors)));
     }
-    // From here on sockets are stamped with the new applications.
-    steps.push(("name every executable", identities::put_in_force(maps, apps)));
-    steps.push(("forget executables", identities::sweep(loaded, spd, apps)));
     let failed = |(step, result): (_, Result<(), SockmonError>)| {
         Some(LoadWarning::Unfinished { step, reason: result.err()?.to_string() })
     };
     steps.into_iter().filter_map(failed).collect()
 }
 
-/// The executables as the kernel knows them.
-pub struct Identified {
-    held: Held,
-    /// Whose each of them is.
-    pub apps: HashMap<Identity, AppId>,
-    warnings: Vec<LoadWarning>,
-}
-
-/// Open every executable and learn the kernel's numbers of it.
-pub fn identify(loaded: &Loaded, executables: &[(AppId, PathBuf)]) -> Result<Identified, SockmonError> {
-    let mut warnings = Vec::new();
-    let mut opened = Vec::new();
-    let mut held = Held::default();
-    for (app, path) in executables {
-        match sys::open_path(path) {
-            Ok(file) => {
-                if let Some(interpreter) = interpreter(path) {
-                    warnings.push(LoadWarning::Script { app: *app, path: path.clone(), interpreter });
-                }
-                opened.push((*app, path));
-                held.files.push(file);
-            }
-            Err(e) => {
-                warnings.push(LoadWarning::Missing { app: *app, path: path.clone(), reason: e.to_string() });
-            }
+/// Which applications in force would lose processes to which others with these subjects.
+pub fn moved(
+    loaded: &Loaded,
+    subjects: &Subjects,
+    directories: &[PathBuf],
+) -> Result<Vec<(AppId, AppId)>, SockmonError> {
+    let maps = &loaded.maps;
+    let places = places::find(loaded, subjects, directories)?;
+    let before = Lists::in_force(maps)?;
+    let (bits, slots) = numbers(loaded, subjects, &before)?;
+    let running: HashMap<Identity, u32> = identities::all(maps)?.into_iter().collect();
+    let taken = running.values().copied().collect();
+    let made_of = lists::Policy { subjects, bits: &bits, slots: &slots };
+    let (lists, _) = Lists::of(&made_of, &places.list, &before, &taken)?;
+    let mut pairs = Vec::new();
+    let wanted = Wanted::of(&places.list, &lists);
+    pairs.extend(wanted.executables.iter().filter_map(|(identity, to)| Some((*running.get(identity)?, *to))));
+    // Files that were replaced have the list of their place.
+    pairs.extend(lists.numbered.keys().map(|number| (*number, *number)));
+    let mut out = BTreeSet::new();
+    for (from, to) in pairs {
+        if let Some((old, new)) = before.numbered.get(&from).zip(lists.numbered.get(&to)) {
+            out.extend(lists::moved(old, new, to >= abi::LIST_FIRST));
         }
     }
-    let mut apps: HashMap<Identity, AppId> = HashMap::new();
-    for ((app, path), identity) in opened.into_iter().zip(adopt::identities(loaded, &held.files)?) {
-        let identity = identity.ok_or(SockmonError::Answer("identity of an executable"))?;
-        match apps.insert(identity, app) {
-            Some(first) if first != app => {
-                return Err(SockmonError::SameExecutable { path: path.clone(), first, second: app });
-            }
-            _ => {}
-        }
-    }
-    Ok(Identified { held, apps, warnings })
-}
-
-/// What the first line of a `#!` script names.
-fn interpreter(path: &Path) -> Option<String> {
-    let mut start = [0u8; 128];
-    let n = File::open(path).ok()?.read(&mut start).ok()?;
-    let line = start.get(..n)?.strip_prefix(b"#!")?;
-    let end = line.iter().position(|&b| b == b'\n').unwrap_or(line.len());
-    Some(String::from_utf8_lossy(&line[..end]).trim().to_owned())
+    Ok(out.into_iter().collect())
 }
 
 fn write_generation(
@@ -150,6 +202,9 @@ fn write_generation(
             maps.write("networks", &key, &value)?;
         }
     }
+    // What must not send has a policy of one line.
+    let refused = NetworkKey { prefixlen: 32, generation: generation as u16, app: abi::APP_REFUSED, addr: [0; 16] };
+    maps.write("networks", &refused, &Network { class: abi::UNTRUSTED, zero: 0, protection: 0 })?;
     for (&(from, to), value) in orders {
         let key = OrderKey { generation: generation as u16, from: from.0, to: to.0, zero: 0 };
         maps.write("order", &key, value)?;

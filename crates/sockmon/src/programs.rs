@@ -51,6 +51,7 @@ const fn program(name: &'static str, hook: Hook) -> Program {
 pub static PROGRAMS: &[Program] = &[
     program("task_exec", Hook::Tracepoint),
     program("task_fork", Hook::Tracepoint),
+    program("group_made", Hook::Tracepoint),
     program("set_option", Hook::Cgroup(libbpf_sys::BPF_CGROUP_SETSOCKOPT)),
     program("get_option", Hook::Cgroup(libbpf_sys::BPF_CGROUP_GETSOCKOPT)),
     program("sock_create", Hook::Cgroup(libbpf_sys::BPF_CGROUP_INET_SOCK_CREATE)),
@@ -74,6 +75,7 @@ pub static PROGRAMS: &[Program] = &[
     program("uplink_ingress", Hook::Uplink(Tcx::Ingress)),
     program("uplink_egress", Hook::Uplink(Tcx::Egress)),
     program("adopt_tasks", Hook::Iterator),
+    program("report_task", Hook::Iterator),
     program("adopt_sockets", Hook::Iterator),
     program("adopt_tcp", Hook::Iterator),
     program("report_files", Hook::Iterator),
@@ -83,7 +85,13 @@ pub static PROGRAMS: &[Program] = &[
 /// The pinned maps.
 pub static MAPS: &[&str] = &[
     "config",
-    "apps",
+    "executables",
+    "places",
+    "lists",
+    "choices",
+    "ancestors",
+    "groups",
+    "group_paths",
     "networks",
     "protections",
     "order",
@@ -99,8 +107,9 @@ pub static MAPS: &[&str] = &[
     "events",
     "socket_events",
     "announced",
-    "task_id",
+    "tasks",
     "sockets",
+    "unclaimed",
 ];
 
 /// Where an instance keeps its pins.

@@ -28,6 +28,13 @@ fn rust_and_c_agree() {
     let btf = Btf::from_raw("sockmon", object).expect("readable BTF").expect("the object has BTF");
     compare::<abi::Config>(&btf, "rvl_config");
     compare::<abi::Identity>(&btf, "rvl_identity");
+    compare::<abi::Task>(&btf, "rvl_task");
+    compare::<abi::Place>(&btf, "rvl_place");
+    compare::<abi::List>(&btf, "rvl_list");
+    compare::<abi::Choice>(&btf, "rvl_choice");
+    compare::<abi::Group>(&btf, "rvl_group");
+    compare::<abi::GroupPath>(&btf, "rvl_group_path");
+    compare::<abi::TaskReport>(&btf, "rvl_task_report");
     compare::<abi::NetworkKey>(&btf, "rvl_network_key");
     compare::<abi::Network>(&btf, "rvl_network");
     compare::<abi::Item>(&btf, "rvl_item");
@@ -58,6 +65,18 @@ fn counters_have_one_name_each() {
     assert!(header.contains(&format!("#define RVL_ABI {}", abi::ABI)));
     assert!(header.contains(&format!("#define RVL_ITEMS {}", abi::ITEMS)));
     assert!(header.contains(&format!("#define RVL_NAME {}", abi::NAME)));
+    for (name, value) in [
+        ("LISTS", abi::LISTS as usize),
+        ("CHOICES", abi::CHOICES as usize),
+        ("LIST_CHOICES", abi::LIST_CHOICES),
+        ("ANCESTORS", abi::ANCESTORS as usize),
+        ("GROUPS", abi::GROUPS as usize),
+        ("GROUP_PATH", abi::GROUP_PATH),
+        ("PLACE_NAME", abi::PLACE_NAME),
+        ("APP_REFUSED", usize::from(abi::APP_REFUSED)),
+    ] {
+        assert!(header.contains(&format!("#define RVL_{name} {value}")), "{name}");
+    }
     assert!(header.contains(&format!("#define RVL_PROTECTIONS {}", abi::PROTECTIONS)));
     assert!(header.contains(&format!("#define RVL_LIVE_SAS {} ", sadb::MAX_SAS)));
     for (name, value) in [

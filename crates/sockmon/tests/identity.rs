@@ -216,19 +216,28 @@ fn a_script_and_a_missing_file_are_reported() {
     world.attach();
     let script = world.files.join("script");
     std::fs::write(&script, "#! /bin/sh -e\nexit 0\n").unwrap();
+    std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     let missing = world.files.join("missing");
-    let warnings = world
-        .sockmon()
-        .load_policy(&usual(), &[(STRICT, script.clone()), (WEAK, missing.clone())], &[])
-        .unwrap();
-    assert_eq!(warnings.len(), 2);
-    assert_eq!(
-        warnings[0],
-        LoadWarning::Script { app: STRICT, path: script, interpreter: "/bin/sh -e".into() }
-    );
-    assert!(matches!(&warnings[1], LoadWarning::Missing { app: WEAK, path, .. } if *path == missing));
-    let strict = world.executable("strict");
-    let twice = [(STRICT, strict.clone()), (OTHER, strict)];
-    let error = world.sockmon().load_policy(&usual(), &twice, &[]).unwrap_err();
-    assert!(error.to_string().contains("are the same file"), "{error}");
+    let subjects = programs(&[(STRICT, script.clone()), (WEAK, missing.clone())]);
+    let warnings = world.sockmon().load_policy(&usual(), &subjects, &[]).unwrap();
+    assert_eq!(warnings.len(), 2, "{warnings:?}");
+    assert!(matches!(&warnings[0], LoadWarning::Missing { path, .. } if *path == missing));
+    assert_eq!(warnings[1], LoadWarning::Script { path: script, interpreter: "/bin/sh -e".into() });
+    assert!(warnings[1].to_string().contains("/bin/sh,"), "{}", warnings[1]);
+}
+
+#[test]
+fn one_file_of_two_applications_is_that_of_the_first_and_said() {
+    use sockmon::LoadWarning;
+    let mut world = World::new("shared");
+    world.attach();
+    let (strict, busy) = (world.executable("strict"), world.files.join("busy"));
+    std::os::unix::fs::symlink(&strict, &busy).unwrap();
+    let subjects = programs(&[(STRICT, strict.clone()), (OTHER, busy.clone())]);
+    let warnings = world.sockmon().load_policy(&usual(), &subjects, &[]).unwrap();
+    assert!(warnings.contains(&LoadWarning::Link { path: busy, file: strict.clone() }), "{warnings:?}");
+    let shadowed = LoadWarning::Shadowed { path: strict, app: OTHER, by: STRICT };
+    assert!(warnings.contains(&shadowed), "{warnings:?}");
+    let program = world.start("strict");
+    assert_eq!(world.sockmon().app_of_pid(program.pid()).unwrap(), Some(STRICT));
 }

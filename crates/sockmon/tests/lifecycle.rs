@@ -29,7 +29,7 @@ fn a_dead_daemon_leaves_the_host_closed_and_the_next_takes_over() {
     program.run(&["open s udp4", "sendto s 10.99.0.2:9 5"]);
     assert!(world.seen_within(SOON).is_some());
     let first = links(&world);
-    assert_eq!(first.len(), 19);
+    assert_eq!(first.len(), 20);
 
     world.sockmon().set_names(&[(STRICT, "strict"), (OTHER, "a name that goes")]).unwrap();
     world.sockmon().set_names(&[(STRICT, "strict"), (WEAK, "weak")]).unwrap();
@@ -54,7 +54,7 @@ fn a_dead_daemon_leaves_the_host_closed_and_the_next_takes_over() {
     // Exchanged in place, but for the two tracepoints, whose programs cannot be exchanged.
     let moved: Vec<String> =
         links(&world).into_iter().zip(first).filter(|(new, old)| new != old).map(|(new, _)| new.0).collect();
-    assert_eq!(moved, ["task_exec", "task_fork"]);
+    assert_eq!(moved, ["group_made", "task_exec", "task_fork"]);
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn detach_takes_everything_down() {
     assert!(sockmon::instances().unwrap().contains(&world.name));
     drop(world.sockmon.take());
     let done = sockmon::detach(&world.name).unwrap();
-    assert_eq!((done.links, done.maps), (19, 19));
+    assert_eq!((done.links, done.maps), (20, 26));
     assert!(!pins(&world).exists());
     assert!(!sockmon::instances().unwrap().contains(&world.name));
     program.run(&["sendto s 10.99.0.2:9 5"]);

@@ -4,6 +4,7 @@
 mod common;
 
 use common::*;
+use libbpf_rs::{MapCore, MapFlags};
 use packets::*;
 use sadb::spd::{Order, Spd};
 use sockmon::SockmonError;
@@ -45,7 +46,7 @@ fn a_program_whose_file_was_replaced_or_removed_keeps_its_policy() {
     std::fs::remove_file(&path).unwrap();
     drop(world.sockmon.take());
     world.attach();
-    let warnings = world.sockmon().load_policy(&usual(), &[(STRICT, path)], &usual_orders()).unwrap();
+    let warnings = world.sockmon().load_policy(&usual(), &programs(&[(STRICT, path)]), &usual_orders()).unwrap();
     assert_eq!(warnings.len(), 1, "{warnings:?}");
     for program in [&mut old, &mut new] {
         assert_eq!(world.sockmon().app_of_pid(program.pid()).unwrap(), Some(STRICT));
@@ -55,7 +56,7 @@ fn a_program_whose_file_was_replaced_or_removed_keeps_its_policy() {
     }
     assert_eq!(world.wire(), NOTHING);
     // Without a policy, an application has no executables.
-    world.sockmon().load_policy(&Spd::new(2), &[], &[]).unwrap();
+    world.sockmon().load_policy(&Spd::new(2), &programs(&[]), &[]).unwrap();
     assert_eq!(world.sockmon().executables().unwrap(), []);
     old.run(&["open v udp4"]);
     assert_eq!(old.ask("mark v"), "0x0");
@@ -66,13 +67,14 @@ fn a_full_table_forgets_only_what_no_process_runs() {
     let mut world = usual_world("full");
     let mut old = world.start("strict");
     let path = replace(&world, "strict");
-    let pin = PathBuf::from("/sys/fs/bpf/ravelin").join(&world.name).join("apps");
+    let pin = PathBuf::from("/sys/fs/bpf/ravelin").join(&world.name).join("executables");
     let map = libbpf_rs::MapHandle::from_pinned_path(pin).unwrap();
-    let files = 16_384 / 4 * 3;
+    let files = 32_768 / 4 * 3;
+    let ours = world.sockmon().identity_of_pid(old.pid()).unwrap().unwrap();
+    let list = map.lookup(ours.bytes(), MapFlags::ANY).unwrap().unwrap();
     for number in 0..files {
-        use libbpf_rs::{MapCore, MapFlags};
         let gone = Identity { inode: (1 << 40) + number, device: u32::MAX, generation: 1 };
-        map.update(gone.bytes(), u32::from(STRICT.0).bytes(), MapFlags::ANY).unwrap();
+        map.update(gone.bytes(), &list, MapFlags::ANY).unwrap();
     }
     world.load(&usual(), &usual_orders());
     let left = world.sockmon().executables().unwrap();
@@ -108,9 +110,9 @@ fn sockets_of_a_renamed_application_are_never_in_clear() {
     assert_eq!(tcp_numbers(&world.seen_within(SOON).expect("an ACK").packet).2 & 0x3f, ACK);
 
     let executables = [(RENAMED, world.executable("strict"))];
-    assert_eq!(world.sockmon().moved(&executables).unwrap(), [(STRICT, RENAMED)]);
+    assert_eq!(world.sockmon().moved(&programs(&executables)).unwrap(), [(STRICT, RENAMED)]);
     let (spd, orders) = renamed(RENAMED);
-    assert_eq!(world.sockmon().load_policy(&spd, &executables, &orders).unwrap(), []);
+    assert_eq!(world.sockmon().load_policy(&spd, &programs(&executables), &orders).unwrap(), []);
     // Before anything is adopted: the datagram follows its sender, the connection keeps what it has.
     program.run(&["send u 5", "send t 5"]);
     let seen = world.drain();
@@ -154,9 +156,9 @@ fn no_packet_is_in_clear_while_an_application_gets_new_names() {
     for round in 0..40 {
         let to = AppId(RENAMED.0 + round);
         let executables = [(to, path.clone())];
-        assert_eq!(world.sockmon().moved(&executables).unwrap(), [(from, to)]);
+        assert_eq!(world.sockmon().moved(&programs(&executables)).unwrap(), [(from, to)]);
         let (spd, orders) = renamed(to);
-        assert_eq!(world.sockmon().load_policy(&spd, &executables, &orders).unwrap(), []);
+        assert_eq!(world.sockmon().load_policy(&spd, &programs(&executables), &orders).unwrap(), []);
         from = to;
         world.monitor(|m| m.adopt().unwrap());
         while world.seen_within(std::time::Duration::ZERO).is_some() {
@@ -181,14 +183,14 @@ fn a_refused_load_changes_nothing() {
     let orders: Vec<_> =
         (100..290u16).flat_map(|a| (100..a).map(move |b| ((AppId(a), AppId(b)), Order::Same))).collect();
     let unnamed = world.executable("unnamed");
-    let error = world.sockmon().load_policy(&Spd::new(2), &[(RENAMED, unnamed)], &orders).unwrap_err();
+    let error = world.sockmon().load_policy(&Spd::new(2), &programs(&[(RENAMED, unnamed)]), &orders).unwrap_err();
     assert!(matches!(error, SockmonError::TooManyOrders { count: 35_910, max: 32_768 }), "{error}");
     // Half-way, while it is written: an application with more items than fit.
     let mut spd = usual();
     let items = vec![everything(sadb::spd::Level::Mandatory); 33];
     let class = sadb::spd::Class::Protected(0);
     spd.insert(RENAMED, sadb::spd::AppPolicy::new(vec![network("10.99.0.0/24", class)], vec![items]));
-    let error = world.sockmon().load_policy(&spd, &[], &[]).unwrap_err();
+    let error = world.sockmon().load_policy(&spd, &programs(&[]), &[]).unwrap_err();
     assert!(matches!(error, SockmonError::TooManyItems { .. }), "{error}");
     let after = (world.sockmon().generation().unwrap(), world.sockmon().executables().unwrap().len());
     assert_eq!(before, after);

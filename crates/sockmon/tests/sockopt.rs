@@ -417,7 +417,7 @@ fn a_demand_outlives_what_happens_to_its_socket() {
     let trusting = AppPolicy::new(vec![network("10.99.0.0/24", Class::Trusted)], Vec::new());
     spd.insert(AppId(12), trusting);
     world.monitor(move |m| {
-        m.load_policy(&spd, &[(AppId(12), path)], &[]).unwrap();
+        m.load_policy(&spd, &programs(&[(AppId(12), path)]), &[]).unwrap();
         let adopted = m.adopt().unwrap();
         assert_eq!(adopted.unmarked, 0);
     });

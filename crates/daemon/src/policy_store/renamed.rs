@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use policy::Compiled;
 use sadb::spd::{AppPolicy, Order};
@@ -24,17 +24,17 @@ pub type Renamed = BTreeMap<AppId, BTreeSet<AppId>>;
 /// Pairs of applications between which a path moved. What the kernel half says of the files does not show one that was
 /// replaced at the same time.
 pub fn moved_paths(before: &[Executable], now: &[Executable]) -> Vec<(AppId, AppId)> {
-    let owner = |path: &Path| now.iter().find(|e| e.path == path).map(|e| e.app);
-    before
-        .iter()
-        .filter_map(|old| Some((old.app, owner(&old.path)?)))
-        .filter(|(from, to)| from != to)
-        .collect()
-}
-
-/// Executables as the kernel half takes them.
-pub fn paths(executables: &[Executable]) -> Vec<(AppId, PathBuf)> {
-    executables.iter().map(|e| (e.app, e.path.clone())).collect()
+    let owners = |path: &Path| -> BTreeSet<AppId> {
+        now.iter().filter(|e| e.path == path && e.app != AppId::NONE).map(|e| e.app).collect()
+    };
+    let mut out = Vec::new();
+    for old in before.iter().filter(|old| old.app != AppId::NONE) {
+        let owners = owners(&old.path);
+        if !owners.contains(&old.app) {
+            out.extend(owners.into_iter().map(|to| (old.app, to)));
+        }
+    }
+    out
 }
 
 impl Candidate {

@@ -6,6 +6,7 @@
 pub mod packets;
 pub mod program;
 
+use policy::Subjects;
 use program::Program;
 use sadb::spd::{AppPolicy, Class, Item, Level, Network, Order, PortRange, RuleId, Spd};
 use sockmon::{Options, Sockmon};
@@ -277,7 +278,8 @@ impl World {
     pub fn load(&mut self, spd: &Spd, orders: &[((AppId, AppId), Order)]) {
         let executables =
             [("strict", STRICT), ("other", OTHER), ("weak", WEAK)].map(|(n, a)| (a, self.executable(n)));
-        let warnings = self.sockmon().load_policy(spd, &executables, orders).expect("load the policy");
+        let subjects = programs(&executables);
+        let warnings = self.sockmon().load_policy(spd, &subjects, orders).expect("load the policy");
         assert_eq!(warnings, []);
     }
 
@@ -385,7 +387,7 @@ fn is_application(bytes: &[u8], ethertype: u16) -> bool {
 
 fn remove_cgroup(path: &Path) {
     let end = Instant::now() + SOON;
-    for part in ["app", "daemon", ""] {
+    for part in ["app/one/deep", "app/one", "app/two", "app/late", "app", "daemon", ""] {
         // Programs of a test end when their standard input does; the kernel needs a moment to let the directory go.
         while let Err(e) = fs::remove_dir(path.join(part)) {
             if e.kind() == std::io::ErrorKind::NotFound {
@@ -406,6 +408,11 @@ impl Drop for World {
             remove_cgroup(&self.cgroup);
         }
     }
+}
+
+/// Subjects that are programs and nothing else.
+pub fn programs(list: &[(AppId, PathBuf)]) -> Subjects {
+    Subjects::of_programs(list.iter().map(|(app, path)| (*app, path.to_str().expect("UTF-8"))))
 }
 
 pub fn prefix(text: &str) -> Prefix {

@@ -3,8 +3,10 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{CString, c_int, c_void};
+use std::fs::File;
 use std::io::{self, BufRead, Write};
 use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, FromRawFd};
 use std::str::SplitWhitespace;
 
 type Sockets = BTreeMap<String, c_int>;
@@ -72,6 +74,15 @@ fn run(words: &mut SplitWhitespace<'_>, sockets: &mut Sockets) -> io::Result<Str
         "exec" => return Err(exec(word(words), sockets)),
         "child" => return child(words, sockets),
         "fork" => return fork(),
+        "descend" => return descend(),
+        "memfd" => return Err(execute_copy(word(words), sockets, true)),
+        "unlinked" => return Err(execute_copy(word(words), sockets, false)),
+        "enter" => return std::fs::write(word(words), "0").map(|()| "ok".into()),
+        "uid" => {
+            let user = number(words) as libc::uid_t;
+            // SAFETY: numbers.
+            return ret(unsafe { libc::setresuid(user, user, user) }).map(|_| "ok".into());
+        }
         _ => {}
     }
     let name = word(words);
@@ -264,14 +275,64 @@ fn sendto(fd: c_int, words: &mut SplitWhitespace<'_>, flags: c_int) -> io::Resul
 
 /// Become another program; its `ready` is the answer.
 fn exec(path: &str, sockets: &Sockets) -> io::Error {
+    match File::open(path) {
+        Ok(file) => execute(&file, Some(path), sockets),
+        Err(error) => error,
+    }
+}
+
+/// Execute a copy of a file that has no name: in memory, or removed before.
+fn execute_copy(path: &str, sockets: &Sockets, memory: bool) -> io::Error {
+    let copy = || -> io::Result<File> {
+        let octets = std::fs::read(path)?;
+        if memory {
+            // SAFETY: a C string; the kernel's descriptor is ours.
+            let mut file = unsafe { File::from_raw_fd(ret(libc::memfd_create(c"copy".as_ptr(), 0))?) };
+            file.write_all(&octets)?;
+            // Opened for writing it is busy, so by another descriptor.
+            return File::open(format!("/proc/self/fd/{}", file.as_raw_fd()));
+        }
+        let aside = format!("{path}.{}", std::process::id());
+        std::fs::copy(path, &aside)?;
+        let file = File::open(&aside)?;
+        std::fs::remove_file(&aside)?;
+        Ok(file)
+    };
+    match copy() {
+        Ok(file) => execute(&file, None, sockets),
+        Err(error) => error,
+    }
+}
+
+/// By its path, if there is one, else by the descriptor.
+fn execute(file: &File, path: Option<&str>, sockets: &Sockets) -> io::Error {
     let list: Vec<String> = sockets.iter().map(|(name, fd)| format!("{name}={fd}")).collect();
     let environment = CString::new(format!("{SOCKETS}={}", list.join(" "))).expect("no zero octet");
-    let path = CString::new(path).expect("no zero octet");
-    let arguments = [path.as_ptr(), std::ptr::null()];
+    let name = CString::new(path.unwrap_or("")).expect("no zero octet");
+    let arguments = [c"app".as_ptr(), std::ptr::null()];
     let environment = [environment.as_ptr(), std::ptr::null()];
     // SAFETY: both arrays end with a null pointer and hold C strings that live.
-    unsafe { libc::execve(path.as_ptr(), arguments.as_ptr(), environment.as_ptr()) };
+    unsafe {
+        match path {
+            Some(_) => libc::execve(name.as_ptr(), arguments.as_ptr(), environment.as_ptr()),
+            None => libc::fexecve(file.as_raw_fd(), arguments.as_ptr(), environment.as_ptr()),
+        }
+    };
     io::Error::last_os_error()
+}
+
+/// Go on as a child; the parent stays until it ends.
+fn descend() -> io::Result<String> {
+    // SAFETY: this process has one thread.
+    let pid = ret(unsafe { libc::fork() })?;
+    if pid == 0 {
+        return Ok("ok".into());
+    }
+    // SAFETY: our own child; nothing else is left to do.
+    unsafe {
+        libc::waitpid(pid, std::ptr::null_mut(), 0);
+        libc::_exit(0);
+    }
 }
 
 /// A child that does nothing and ends with us; its number.

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Which application a process is (docs/design/0012). Its executable names a list of choices; the first whose qualifiers
+ * (ancestor, user, control group) fit decides. User space has merged every list: what names the executable, then what names
+ * none. The same order as policy::Subjects::choose, from the same lists; crates/sockmon/tests/subjects.rs compares the two.
+ */
+#ifndef RVL_SUBJECT_H
+#define RVL_SUBJECT_H
+
+static __always_inline bool identity_of_file(struct file *file, struct rvl_identity *id)
+{
+	struct inode *inode;
+
+	if (!file)
+		return false;
+	inode = file->f_inode;
+	if (!inode)
+		return false;
+	id->inode = inode->i_ino;
+	id->device = inode->i_sb->s_dev;
+	id->generation = inode->i_generation;
+	return id->inode != 0;
+}
+
+/*
+ * The functions that are not static take addresses as numbers and read what is there by helpers: so the verifier looks at each
+ * of them once, and not once more for every program that calls it.
+ */
+
+static __always_inline bool read_identity(const struct inode *inode, struct rvl_identity *id)
+{
+	if (!inode)
+		return false;
+	id->inode = BPF_CORE_READ(inode, i_ino);
+	id->device = BPF_CORE_READ(inode, i_sb, s_dev);
+	id->generation = BPF_CORE_READ(inode, i_generation);
+	return id->inode != 0;
+}
+
+/* The list of a place (a file name in a directory) that policy names. */
+static __always_inline __u32 *place_of(const struct file *file)
+{
+	const struct dentry *entry = BPF_CORE_READ(file, f_path.dentry);
+	struct rvl_place place = {};
+	long size;
+
+	if (!entry || !read_identity(BPF_CORE_READ(entry, d_parent, d_inode), &place.directory))
+		return 0;
+	size = bpf_probe_read_kernel_str(place.name, sizeof(place.name), BPF_CORE_READ(entry, d_name.name));
+	/* A name that does not fit is that of no place. */
+	if (size <= 1 || size >= (long)sizeof(place.name))
+		return 0;
+	return bpf_map_lookup_elem(&places, &place);
+}
+
+static __always_inline void tell_of_executable(const struct rvl_identity *id, __u8 counter)
+{
+	struct rvl_event *event;
+
+	count(counter);
+	event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
+	if (!event) {
+		count(RVL_C_EVENTS_LOST);
+		return;
+	}
+	__builtin_memset(event, 0, sizeof(*event));
+	event->pid = bpf_get_current_pid_tgid() >> 32;
+	event->uid = (__u32)bpf_get_current_uid_gid();
+	event->hook = RVL_HOOK_EXECUTE;
+	event->counter = counter;
+	__builtin_memcpy(event->addr, id, sizeof(*id));
+	bpf_get_current_comm(event->comm, sizeof(event->comm));
+	bpf_ringbuf_submit(event, 0);
+}
+
+/*
+ * What a file is to policy. A file that nobody knows, at a place that policy names, has come there since policy was loaded: it
+ * is what policy means from its first instruction. False: not a file of any file system.
+ */
+__noinline int identify(__u64 address, struct rvl_task *out)
+{
+	const struct file *file = (const struct file *)address;
+	const struct inode *inode;
+	__u32 *place;
+	__u32 list;
+	long error;
+
+	if (!out || !file)
+		return false;
+	out->list = RVL_LIST_ANY;
+	inode = BPF_CORE_READ(file, f_inode);
+	if (!read_identity(inode, &out->identity))
+		return false;
+	if (bpf_map_lookup_elem(&executables, &out->identity))
+		return true;
+	place = place_of(file);
+	if (!place) {
+		/* Deleted, or never in a directory: memfd, O_TMPFILE. */
+		if (!BPF_CORE_READ(inode, i_nlink))
+			out->list = RVL_LIST_ANONYMOUS;
+		return true;
+	}
+	list = *place;
+	error = bpf_map_update_elem(&executables, &out->identity, &list, BPF_NOEXIST);
+	if (!error) {
+		tell_of_executable(&out->identity, RVL_C_EXECUTABLE_NEW);
+	} else if (error != -EEXIST) {
+		/* Nobody must take it for an unknown program. */
+		out->list = RVL_LIST_REFUSED;
+		tell_of_executable(&out->identity, RVL_C_EXECUTABLE_NO_ROOM);
+	}
+	return true;
+}
+
+static __always_inline bool identify_image(struct task_struct *task, struct rvl_task *out)
+{
+	struct mm_struct *mm = task->mm;
+
+	return mm && identify((__u64)BPF_CORE_READ(mm, exe_file), out);
+}
+
+/* The list of a process under the policy in force. */
+static __always_inline struct rvl_list *list_of(const struct rvl_config *cfg, const struct rvl_task *known)
+{
+	__u32 *named = bpf_map_lookup_elem(&executables, &known->identity);
+	/* Even and odd generations each have a half. */
+	__u32 key = (cfg->generation & 1) * RVL_LISTS + (named ? *named : known->list);
+
+	return bpf_map_lookup_elem(&lists, &key);
+}
+
+/* Whether a control group (its address) is that of this slot or below. */
+static __always_inline bool in_group(__u64 own, __u32 slot)
+{
+	struct rvl_group *group = bpf_map_lookup_elem(&groups, &slot);
+	const struct cgroup *at = (const struct cgroup *)own;
+	const struct cgroup *above = 0;
+	__u64 up;
+
+	/* There is none of this path: nobody is in it. */
+	if (!group || !group->id || !own || BPF_CORE_READ(at, level) < (int)group->level)
+		return false;
+	up = own + bpf_core_field_offset(at->ancestors) + 8 * (__u64)group->level;
+	if (bpf_probe_read_kernel(&above, sizeof(above), (const void *)up) || !above)
+		return false;
+	return BPF_CORE_READ(above, kn, id) == group->id;
+}
+
+/* The first choice that fits, else what the list ends with. */
+__noinline int choose(const struct rvl_list *list, __u32 user, __u64 group, __u64 ancestors)
+{
+	struct rvl_choice *choice;
+	__u32 key;
+
+	if (!list)
+		return 0;
+	for (int i = 0; i < RVL_LIST_CHOICES; i++) {
+		if (i >= list->count)
+			break;
+		key = list->first + i;
+		choice = bpf_map_lookup_elem(&choices, &key);
+		if (!choice)
+			break;
+		if (choice->from && !(ancestors >> ((choice->from - 1) & 63) & 1))
+			continue;
+		if (user < choice->first_user || user > choice->last_user)
+			continue;
+		if (choice->group && !in_group(group, choice->group))
+			continue;
+		return choice->app;
+	}
+	return list->app;
+}
+
+/* The application of a task that has this record; 0: no policy speaks for it. */
+static __always_inline __u16 app_of(const struct rvl_config *cfg, struct task_struct *task, const struct rvl_task *known)
+{
+	struct rvl_list *list = list_of(cfg, known);
+
+	if (!list)
+		return 0;
+	if (!list->count)
+		return list->app;
+	return choose(list, task->cred->uid.val, (__u64)BPF_CORE_READ(task, cgroups, dfl_cgrp), known->ancestors);
+}
+
+/*
+ * The application of the calling process; threads, io_uring workers included, share their leader's record. The record can
+ * be missing for a process older than the tracepoints, or if the kernel had no room for it: then the image decides,
+ * once, since no record must not mean no policy. The kernel's own threads have no image and no policy.
+ */
+static __always_inline __u16 app_of_current(const struct rvl_config *cfg)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct rvl_task *known = bpf_task_storage_get(&tasks, task->group_leader, 0, 0);
+	struct rvl_task image = {};
+
+	if (known)
+		return app_of(cfg, task, known);
+	if (!identify_image(task, &image))
+		return 0;
+	bpf_task_storage_get(&tasks, task->group_leader, &image, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	return app_of(cfg, task, &image);
+}
+
+#endif
