@@ -16,7 +16,7 @@ pub struct Options {
 }
 
 /// What can be left out: the programs with a hook that every instance has, and the adoption of what is older.
-const PROGRAMS: [&str; 20] = [
+const PROGRAMS: [&str; 21] = [
     "sock_create",
     "connect4",
     "connect6",
@@ -36,11 +36,12 @@ const PROGRAMS: [&str; 20] = [
     "tun_ingress",
     "task_exec",
     "task_fork",
+    "group_made",
     "adopt_sockets",
 ];
 
 /// Packages and test programs: first the tables of traffic over the whole product, then the rooms' own.
-const TESTS: [(&str, &str); 11] = [
+const TESTS: [(&str, &str); 12] = [
     ("tests", "completeness_sockets"),
     ("tests", "completeness_udp"),
     ("tests", "completeness_hands"),
@@ -51,6 +52,7 @@ const TESTS: [(&str, &str); 11] = [
     ("sockmon", "outbound"),
     ("sockmon", "inbound"),
     ("sockmon", "identity"),
+    ("sockmon", "subjects"),
     ("sockmon", "sockopt"),
 ];
 

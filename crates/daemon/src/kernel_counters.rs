@@ -4,7 +4,7 @@
 struct Meaning(&'static str, bool, &'static str);
 
 /// As `bpf/include/abi.h` lists them.
-const MEANINGS: [Meaning; 47] = [
+const MEANINGS: [Meaning; 50] = [
     Meaning("sockets_stamped", false, "A socket got the mark of its application."),
     Meaning("sockets_restamped", false, "A socket changed hands and got the stricter application's mark."),
     Meaning("egress_redirected", false, "A packet was sent to the TUN instead of the uplink."),
@@ -100,6 +100,21 @@ const MEANINGS: [Meaning; 47] = [
     ),
     Meaning("socket_events", false, "What a socket did was told, for an entry of its own."),
     Meaning("socket_events_lost", true, "What a socket did could not be told: its packets have no entry."),
+    Meaning(
+        "executables_new",
+        false,
+        "A new file of a program that the policy names was executed, and known at once.",
+    ),
+    Meaning(
+        "executables_no_room",
+        true,
+        "A new file of a program that the policy names had no room in the table: its process is refused every peer.",
+    ),
+    Meaning(
+        "connections_claimed",
+        false,
+        "A connection of a listener without application became that of the program that sends on it.",
+    ),
 ];
 
 fn meaning(word: &str) -> Option<&'static Meaning> {

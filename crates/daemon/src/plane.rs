@@ -392,8 +392,9 @@ impl Plane {
         let mut monitor = monitor.get();
         let orders = policy_store::orders(candidate);
         let compiled = &candidate.compiled;
-        let warnings =
-            monitor.load_policy(&compiled.spd, &compiled.subjects, &orders).map_err(|error| kernel(&error))?;
+        let warnings = monitor
+            .load_policy(&compiled.spd, &compiled.subjects, &orders)
+            .map_err(|error| kernel(&error))?;
         let mut unfinished = false;
         for warning in warnings {
             unfinished |= matches!(warning, sockmon::LoadWarning::Unfinished { .. });

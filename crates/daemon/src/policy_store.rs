@@ -378,7 +378,9 @@ pub fn executables(compiled: &Compiled) -> Vec<Executable> {
 fn candidates(image: &Image) -> Vec<PathBuf> {
     match image {
         Image::Path(path) => vec![PathBuf::from(path)],
-        Image::Name(name) => policy::STANDARD_DIRECTORIES.iter().map(|dir| Path::new(dir).join(name)).collect(),
+        Image::Name(name) => {
+            policy::STANDARD_DIRECTORIES.iter().map(|dir| Path::new(dir).join(name)).collect()
+        }
     }
 }
 

@@ -24,7 +24,11 @@ impl AppTable {
         let mut table = AppTable::new();
         let mut taken = std::collections::HashSet::new();
         for (name, id) in entries {
-            if id != AppId::NONE && usize::from(id.0) <= crate::MAX_APPLICATIONS && !table.ids.contains_key(&name) && taken.insert(id) {
+            if id != AppId::NONE
+                && usize::from(id.0) <= crate::MAX_APPLICATIONS
+                && !table.ids.contains_key(&name)
+                && taken.insert(id)
+            {
                 table.last = table.last.max(id.0);
                 table.ids.insert(name, id);
             }

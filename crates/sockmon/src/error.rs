@@ -99,7 +99,9 @@ pub enum SockmonError {
         max: usize,
     },
     /// Too many images behind `from`.
-    #[error("the policy names {count} programs behind `from`, at most {max} fit, those of the policy before included")]
+    #[error(
+        "the policy names {count} programs behind `from`, at most {max} fit, those of the policy before included"
+    )]
     TooManyAncestors {
         /// Programs there are.
         count: usize,
@@ -107,7 +109,9 @@ pub enum SockmonError {
         max: usize,
     },
     /// Too many control groups.
-    #[error("the policy names {count} control groups, at most {max} fit, those of the policy before included")]
+    #[error(
+        "the policy names {count} control groups, at most {max} fit, those of the policy before included"
+    )]
     TooManyGroups {
         /// Groups there are.
         count: usize,
@@ -123,7 +127,9 @@ pub enum SockmonError {
         max: usize,
     },
     /// The root of the hierarchy cannot be seen.
-    #[error("control group {path}: this process is in a control group namespace, where paths mean something else")]
+    #[error(
+        "control group {path}: this process is in a control group namespace, where paths mean something else"
+    )]
     GroupNamespace {
         /// The path.
         path: String,

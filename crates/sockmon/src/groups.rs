@@ -28,8 +28,12 @@ fn key(path: &str) -> Result<GroupPath, SockmonError> {
 
 /// Give every path a slot, keeping those that have one, and bind it. Paths of before keep theirs until [`forget`].
 pub fn prepare(maps: &Maps, paths: &BTreeSet<String>, before: &Lists) -> Result<Slots, SockmonError> {
-    let in_use: BTreeSet<u32> =
-        before.numbered.values().flat_map(|list| &list.choices).map(|choice| u32::from(choice.group)).collect();
+    let in_use: BTreeSet<u32> = before
+        .numbered
+        .values()
+        .flat_map(|list| &list.choices)
+        .map(|choice| u32::from(choice.group))
+        .collect();
     // The others were given by a load that failed.
     let mut known: BTreeMap<String, u32> = BTreeMap::new();
     let mut unused = BTreeSet::new();

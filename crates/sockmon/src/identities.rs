@@ -4,14 +4,14 @@
 //! as long as their list means something: a process goes on running the file it has executed when that file is replaced or
 //! removed, and must not lose its policy by it.
 
-use crate::abi::{self, Identity, Task};
+use crate::abi::{self, Identity, List, Task};
 use crate::adopt;
 use crate::error::SockmonError;
-use crate::lists::{Lists, Merged};
+use crate::lists::Lists;
 use crate::places::Place;
 use crate::programs::{Loaded, Maps};
 use crate::sys;
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 
@@ -57,16 +57,13 @@ impl Wanted {
 /// Give new files and places their lists. Those have a number that nothing had before, and are what programs without a name
 /// are until the policy is current; so this needs no room later, and does no harm if the policy never comes to be.
 pub fn reserve(maps: &Maps, wanted: &Wanted, before: &Lists, lists: &Lists) -> Result<(), SockmonError> {
-    let unknown = before.numbered.get(&abi::LIST_ANY).cloned().unwrap_or_default();
-    let fresh: BTreeSet<u32> =
-        lists.numbered.keys().filter(|number| !before.numbered.contains_key(number)).copied().collect();
-    let mut meanwhile = before.clone();
-    for number in fresh {
-        let place = lists.numbered.get(&number).map_or(0, |merged| merged.place);
-        meanwhile.numbered.insert(number, Merged { place, bits: 0, ..unknown.clone() });
+    let half = maps.config()?.generation % 2 * abi::LISTS;
+    let unknown =
+        maps.read::<List>("lists", &(half + abi::LIST_ANY))?.ok_or(SockmonError::Answer("lists"))?;
+    for (number, merged) in lists.numbered.iter().filter(|(number, _)| !before.numbered.contains_key(number))
+    {
+        maps.write("lists", &(half + number), &List { bits: 0, place: merged.place, ..unknown })?;
     }
-    let config = maps.config()?;
-    meanwhile.write(maps, config.generation, config.lists)?;
     for (identity, number) in &wanted.executables {
         if maps.read::<u32>("executables", identity)?.is_none() {
             maps.write("executables", identity, number)?;

@@ -32,6 +32,7 @@ mod spans;
 mod sys;
 mod users;
 
+pub use ::policy::Subjects;
 pub use detach::{Detached, detach, instances};
 pub use error::SockmonError;
 pub use frames::{FrameSteering, is_frame_steering};
@@ -41,7 +42,6 @@ pub use model::{
     SocketState,
 };
 pub use monitor::{Sockmon, Statistics, check_pins};
-pub use ::policy::Subjects;
 pub use probe::{cgroup_root, probe};
 pub use socket_events::SocketEvents;
 

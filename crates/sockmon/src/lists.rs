@@ -70,7 +70,12 @@ pub struct Policy<'p> {
 }
 
 impl Policy<'_> {
-    fn merge(&self, who: &Who<'_>, place: &Path, warnings: &mut Vec<LoadWarning>) -> Result<Merged, SockmonError> {
+    fn merge(
+        &self,
+        who: &Who<'_>,
+        place: &Path,
+        warnings: &mut Vec<LoadWarning>,
+    ) -> Result<Merged, SockmonError> {
         let speaks = |selector: &Selector| match (&selector.executables, who) {
             (Executables::Any, _) | (Executables::Anonymous, Who::Anonymous) => true,
             (Executables::Named(image), Who::Place(images)) => images.contains(image),
@@ -94,7 +99,8 @@ impl Policy<'_> {
             return Err(SockmonError::TooManyChoices { path: place.to_owned(), count, max });
         }
         if let Who::Place(images) = who {
-            out.bits = images.iter().filter_map(|image| self.bits.get(image)).fold(0, |bits, bit| bits | 1 << bit);
+            out.bits =
+                images.iter().filter_map(|image| self.bits.get(image)).fold(0, |bits, bit| bits | 1 << bit);
             out.place = of_path(place);
         }
         Ok(out)
@@ -171,7 +177,8 @@ impl Lists {
             for at in 0..u32::from(list.count) {
                 choices.extend(maps.read::<Choice>("choices", &list.first.saturating_add(at))?);
             }
-            out.numbered.insert(number, Merged { choices, app: list.app, bits: list.bits, place: list.place });
+            out.numbered
+                .insert(number, Merged { choices, app: list.app, bits: list.bits, place: list.place });
         }
         Ok(out)
     }
@@ -248,9 +255,8 @@ pub fn moved(old: &Merged, new: &Merged, is_program: bool) -> Vec<(AppId, AppId)
     let mut out = Vec::new();
     for from in before.difference(&now) {
         // Of what is not about one program, only the same qualifiers mean the same processes.
-        let follows = |to: &AppId| {
-            is_program || new.app == to.0 || qualifiers(old, *from) == qualifiers(new, *to)
-        };
+        let follows =
+            |to: &AppId| is_program || new.app == to.0 || qualifiers(old, *from) == qualifiers(new, *to);
         out.extend(now.iter().filter(|to| follows(to)).map(|to| (*from, *to)));
     }
     out

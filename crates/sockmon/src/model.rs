@@ -327,7 +327,10 @@ impl fmt::Display for LoadWarning {
                 write!(f, "{}: {reason}; no process matches it now", path.display())
             }
             LoadWarning::Nowhere { name } => {
-                write!(f, "no executable is called {name} in the standard directories; no process matches it now")
+                write!(
+                    f,
+                    "no executable is called {name} in the standard directories; no process matches it now"
+                )
             }
             LoadWarning::Link { path, file } => write!(
                 f,

@@ -57,7 +57,11 @@ pub fn load(loaded: &Loaded, policy: &Policy<'_>) -> Result<(Vec<OwnedFd>, Vec<L
     forget_all_but(maps, config.generation)?;
     let (plan, odd) = plan(loaded, policy, &places.list, orders, next_generation(config.generation))?;
     warnings.extend(odd);
-    identities::make_room(loaded, &plan.wanted)?;
+    if let Err(error) = identities::make_room(loaded, &plan.wanted) {
+        // There may be room enough all the same.
+        let step = "forget executables that no process runs";
+        warnings.push(LoadWarning::Unfinished { step, reason: error.to_string() });
+    }
     if let Err(error) = write(maps, policy.spd, &plan) {
         // The error that matters is the first one; the next load cleans up too.
         if let Err(error) = forget_all_but(maps, config.generation).and_then(|()| release(maps, &plan)) {
@@ -108,7 +112,13 @@ fn write(maps: &Maps, spd: &Spd, plan: &Plan) -> Result<(), SockmonError> {
     plan.lists.write(maps, plan.generation, high)?;
     identities::reserve(maps, &plan.wanted, &plan.before, &plan.lists)?;
     let mask = config.ancestors | ancestors::mask(&plan.bits);
-    maps.set_config(&abi::Config { generation: plan.generation, lists: high, ancestors: mask, fresh: 0, ..config })
+    maps.set_config(&abi::Config {
+        generation: plan.generation,
+        lists: high,
+        ancestors: mask,
+        fresh: 0,
+        ..config
+    })
 }
 
 /// Take back what a load that failed has put into the maps for executables.
@@ -142,7 +152,8 @@ fn finish(loaded: &Loaded, plan: &Plan, ancestors: u64) -> Vec<LoadWarning> {
         steps.push(("forget the policy before", forget_all_but(maps, plan.generation)));
         steps.push(("forget control groups", groups::forget(maps, &plan.slots)));
         steps.push(("forget executables", identities::sweep(maps, &plan.wanted, &plan.lists)));
-        steps.push(("learn what processes were started by", ancestors::settle(loaded, &plan.bits, ancestors)));
+        steps
+            .push(("learn what processes were started by", ancestors::settle(loaded, &plan.bits, ancestors)));
     }
     let failed = |(step, result): (_, Result<(), SockmonError>)| {
         Some(LoadWarning::Unfinished { step, reason: result.err()?.to_string() })
@@ -203,7 +214,8 @@ fn write_generation(
         }
     }
     // What must not send has a policy of one line.
-    let refused = NetworkKey { prefixlen: 32, generation: generation as u16, app: abi::APP_REFUSED, addr: [0; 16] };
+    let refused =
+        NetworkKey { prefixlen: 32, generation: generation as u16, app: abi::APP_REFUSED, addr: [0; 16] };
     maps.write("networks", &refused, &Network { class: abi::UNTRUSTED, zero: 0, protection: 0 })?;
     for (&(from, to), value) in orders {
         let key = OrderKey { generation: generation as u16, from: from.0, to: to.0, zero: 0 };

@@ -46,7 +46,8 @@ fn a_program_whose_file_was_replaced_or_removed_keeps_its_policy() {
     std::fs::remove_file(&path).unwrap();
     drop(world.sockmon.take());
     world.attach();
-    let warnings = world.sockmon().load_policy(&usual(), &programs(&[(STRICT, path)]), &usual_orders()).unwrap();
+    let warnings =
+        world.sockmon().load_policy(&usual(), &programs(&[(STRICT, path)]), &usual_orders()).unwrap();
     assert_eq!(warnings.len(), 1, "{warnings:?}");
     for program in [&mut old, &mut new] {
         assert_eq!(world.sockmon().app_of_pid(program.pid()).unwrap(), Some(STRICT));
@@ -183,7 +184,8 @@ fn a_refused_load_changes_nothing() {
     let orders: Vec<_> =
         (100..290u16).flat_map(|a| (100..a).map(move |b| ((AppId(a), AppId(b)), Order::Same))).collect();
     let unnamed = world.executable("unnamed");
-    let error = world.sockmon().load_policy(&Spd::new(2), &programs(&[(RENAMED, unnamed)]), &orders).unwrap_err();
+    let error =
+        world.sockmon().load_policy(&Spd::new(2), &programs(&[(RENAMED, unnamed)]), &orders).unwrap_err();
     assert!(matches!(error, SockmonError::TooManyOrders { count: 35_910, max: 32_768 }), "{error}");
     // Half-way, while it is written: an application with more items than fit.
     let mut spd = usual();

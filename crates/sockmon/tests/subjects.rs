@@ -86,7 +86,11 @@ impl Actor {
         let program = world.alice.run(move || Program::start(&own, &procs));
         let running = Running::Program(image.display().to_string());
         let group = Some(group(world, "app"));
-        Actor { program, model: Process { program: running, group, user: Some(0), ..Process::default() }, sockets: 0 }
+        Actor {
+            program,
+            model: Process { program: running, group, user: Some(0), ..Process::default() },
+            sockets: 0,
+        }
     }
 
     /// What it runs now is behind it.
@@ -226,7 +230,8 @@ fn a_group_counts_as_soon_as_it_is_made_and_made_again() {
     let mut world = World::new("late");
     world.attach();
     let late = world.cgroup.join("app/late");
-    let subjects = Subjects::new(vec![(Selector { group: Some(group(&world, "app/late")), ..any() }, STRICT)]);
+    let subjects =
+        Subjects::new(vec![(Selector { group: Some(group(&world, "app/late")), ..any() }, STRICT)]);
     load(&mut world, &subjects);
     let mut program = world.start("program");
     assert_eq!(stamped(&mut program, "before"), AppId::NONE);
@@ -252,7 +257,8 @@ fn ancestors_older_than_the_policy_are_those_that_run() {
     let mut world = World::new("ancestors");
     world.attach();
     let (parent, child) = (world.executable("parent"), world.executable("child"));
-    let from = |image: &Path| Selector { from: Some(path(image)), ..Selector::program(child.to_str().unwrap()) };
+    let from =
+        |image: &Path| Selector { from: Some(path(image)), ..Selector::program(child.to_str().unwrap()) };
     let subjects = Subjects::new(vec![(from(&parent), STRICT), (from(&world.executable("former")), OTHER)]);
     let mut below = world.start("parent");
     below.run(&["descend", "descend"]);
@@ -279,7 +285,8 @@ fn a_replaced_file_is_the_program_from_its_first_instruction() {
     let missing = world.files.join("later");
     let subjects = programs(&[(STRICT, path.clone()), (STRICT, missing.clone())]);
     load(&mut world, &subjects);
-    let (aside, done) = (world.files.join("aside"), std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false)));
+    let (aside, done) =
+        (world.files.join("aside"), std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false)));
     let (to, stop) = (path.clone(), done.clone());
     // As package managers do it, as fast as possible.
     let replacing = std::thread::spawn(move || {
@@ -361,7 +368,10 @@ fn a_connection_of_an_activated_program_is_its_own_before_it_sends() {
     let service = world.executable("service");
     let unit = Selector { group: Some(group(&world, "app/one")), ..any() };
     std::fs::create_dir_all(world.cgroup.join("app/one")).unwrap();
-    load(&mut world, &Subjects::new(vec![(Selector::program(service.to_str().unwrap()), STRICT), (unit, OTHER)]));
+    load(
+        &mut world,
+        &Subjects::new(vec![(Selector::program(service.to_str().unwrap()), STRICT), (unit, OTHER)]),
+    );
     let enter = format!("enter {}", world.cgroup.join("app/one/cgroup.procs").display());
     let ways: [(u16, &[&str], AppId); 2] =
         [(8080, &[&format!("exec {}", service.display())], STRICT), (8081, &[&enter], OTHER)];

@@ -192,7 +192,8 @@ fn comparing_with_a_kept_block_looks_at_the_kept_block() {
 fn executables_are_found_by_path_and_by_name() {
     let mut scene = Scene::new("executables");
     let block = "{ network 0.0.0.0/0 trusted; }\n";
-    let subjects = ["sh", "/bin/sh", "/nowhere/x", "no-such-program", "env from sh", "uid 5 from sh", "anonymous"];
+    let subjects =
+        ["sh", "/bin/sh", "/nowhere/x", "no-such-program", "env from sh", "uid 5 from sh", "anonymous"];
     let text: String = subjects.iter().map(|subject| format!("application {subject} {block}")).collect();
     scene.put(&text);
     let found = executables(&scene.store.compiled);
