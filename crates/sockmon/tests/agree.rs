@@ -211,9 +211,7 @@ fn shrunk(kernel: &mut Kernel, mut parts: Parts, mut flow: Flow, userspace: User
             }
         }
         if parts.protections.len() > 1 {
-            let mut less = parts.clone();
-            less.protections.pop();
-            smaller.push((less, flow));
+            smaller.extend((0..parts.protections.len()).map(|kept| (parts.only(kept), flow)));
         }
         for plain in [
             Flow { local_port: 0, ..flow },
@@ -281,7 +279,7 @@ fn four_answers_are_one() {
         "{pairs} pairs, seed {seed}: {clear} clear, {never} never, {untrusted} untrusted, {no_item} no item, {protect} protect"
     );
     // Pairs that all end alike would agree whatever was wrong.
-    assert!(seen.iter().all(|count| count * 50 > pairs), "{seen:?}");
+    assert!(seen.iter().all(|count| count * 100 > pairs), "{seen:?}");
 }
 
 #[test]

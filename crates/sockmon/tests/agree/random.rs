@@ -42,6 +42,15 @@ pub struct Parts {
 }
 
 impl Parts {
+    /// One protection of several, called P0 now, without the networks that name others.
+    pub fn only(&self, kept: usize) -> Parts {
+        let name = format!("protected P{kept};");
+        let stays = |network: &&String| !network.contains("protected P") || network.ends_with(&name);
+        let networks =
+            self.networks.iter().filter(stays).map(|network| network.replace(&name, "protected P0;"));
+        Parts { networks: networks.collect(), protections: vec![self.protections[kept].clone()] }
+    }
+
     /// The block's text, a statement a line.
     pub fn text(&self, name: &str) -> String {
         let mut out = format!("application {name} {{\n");
