@@ -273,7 +273,7 @@ fn words_that_can_follow_are_offered() {
         (&format!("{open} protection Q {{ remoteport=1,im|"), "imaps", "encryption"),
         (&format!("{open} protection Q {{ protocol="), "tcp", "imaps"),
         (&format!("{open} protection Q {{ protocol=tcp encryption "), "mandatory", "tcp"),
-        (&format!("{open} protection Q {{ encryption require suite "), "aes256gcm16", "tcp"),
+        (&format!("{open} protection Q {{ encryption require suite "), "aes256gcm", "tcp"),
         (&format!("{open} protection Q {{ encryption require "), "while-negotiating", "tcp"),
         ("test t { curl to 192.0.2.1:1/tcp ", "untrusted", "network"),
         ("syntax ", "2005", "network"),
