@@ -273,7 +273,7 @@ fn words_that_can_follow_are_offered() {
         (&format!("{open} protection Q {{ remoteport=1,im|"), "imaps", "encryption"),
         (&format!("{open} protection Q {{ protocol="), "tcp", "imaps"),
         (&format!("{open} protection Q {{ protocol=tcp encryption "), "mandatory", "tcp"),
-        (&format!("{open} protection Q {{ encryption require suite "), "aes256gcm16", "tcp"),
+        (&format!("{open} protection Q {{ encryption require suite "), "aes256gcm", "tcp"),
         (&format!("{open} protection Q {{ encryption require "), "while-negotiating", "tcp"),
         ("test t { curl to 192.0.2.1:1/tcp ", "untrusted", "network"),
         ("syntax ", "2005", "network"),
@@ -295,8 +295,8 @@ fn mechanical_remedies_are_offered_and_work() {
         ("application a { network 192.0.2.1 trusted }\n", "Write `;` here"),
         ("application a { network 192.0.2.1 trusted;\n", "Write `}` here"),
         (
-            "application a { network ::/0 protected X; protection P { remoteport=imapz never; } }\n",
-            "Write `imaps`",
+            "application a { network ::/0 protected X; protection P { remoteport=htpps never; } }\n",
+            "Write `https`",
         ),
         ("application a { network ::/0 protected Pro; protection Prot { never; } }\n", "Write `Prot`"),
     ] {
@@ -400,7 +400,7 @@ fn random_requests(editor: &mut Editor) {
         let (start, end) = (place(), place());
         let params = json!({
             "textDocument": { "uri": URI }, "position": start, "range": { "start": start, "end": end },
-            "context": { "includeDeclaration": true, "diagnostics": [] },
+            "context": { "includeDeclaration": true, "diagnostics": [], "triggerKind": 1 },
             "options": { "tabSize": 2, "insertSpaces": true },
         });
         let method = format!("textDocument/{}", METHODS[random.below(METHODS.len())]);

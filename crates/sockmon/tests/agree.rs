@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use common::World;
-use libbpf_rs::{MapCore, Object, ObjectBuilder, ProgramInput};
+use libbpf_rs::{Object, ObjectBuilder, ProgramInput};
 use policy::{AppTable, Compiled};
 use random::{Parts, Random, block, flow, has_ports};
 use sadb::per_socket::{Call, Way};
@@ -124,20 +124,22 @@ impl Kernel {
     }
 
     fn ask(&mut self, app: AppId, flow: &Flow) -> Verdict {
-        let mut question = [0u8; 28];
-        question[..16].copy_from_slice(&addr::to_bits(flow.remote).to_be_bytes());
-        question[16..18].copy_from_slice(&app.0.to_ne_bytes());
+        let mut question = [0u8; 44];
+        question[16..32].copy_from_slice(&addr::to_bits(flow.remote).to_be_bytes());
+        question[32..34].copy_from_slice(&app.0.to_ne_bytes());
         if has_ports(flow.protocol) {
-            question[18..20].copy_from_slice(&flow.local_port.to_ne_bytes());
-            question[20..22].copy_from_slice(&flow.remote_port.to_ne_bytes());
+            question[34..36].copy_from_slice(&flow.local_port.to_ne_bytes());
+            question[36..38].copy_from_slice(&flow.remote_port.to_ne_bytes());
         }
-        question[22] = flow.protocol;
+        question[38] = flow.protocol;
         let program = self.object.progs_mut().find(|program| program.name() == "ask").expect("the program");
-        let input = ProgramInput { context_in: Some(&mut question), ..ProgramInput::default() };
+        let mut answer = [0u8; 44];
+        let input =
+            ProgramInput { data_in: Some(&question), data_out: Some(&mut answer), ..ProgramInput::default() };
         let output = program.test_run(input).expect("BPF_PROG_TEST_RUN");
-        assert_eq!((output.return_value, question[26]), (0, 1), "no answer");
-        let service = if question[24] & 2 != 0 { "encryption" } else { "authentication" };
-        match (question[23], question[25]) {
+        assert_eq!((output.return_value, answer[42]), (0, 1), "no answer");
+        let service = if answer[40] & 2 != 0 { "encryption" } else { "authentication" };
+        match (answer[39], answer[41]) {
             (0, _) => Verdict::Clear,
             (1, _) => Verdict::Untrusted,
             (2, _) => Verdict::NoItem,
@@ -211,9 +213,7 @@ fn shrunk(kernel: &mut Kernel, mut parts: Parts, mut flow: Flow, userspace: User
             }
         }
         if parts.protections.len() > 1 {
-            let mut less = parts.clone();
-            less.protections.pop();
-            smaller.push((less, flow));
+            smaller.extend((0..parts.protections.len()).map(|kept| (parts.only(kept), flow)));
         }
         for plain in [
             Flow { local_port: 0, ..flow },
@@ -281,7 +281,7 @@ fn four_answers_are_one() {
         "{pairs} pairs, seed {seed}: {clear} clear, {never} never, {untrusted} untrusted, {no_item} no item, {protect} protect"
     );
     // Pairs that all end alike would agree whatever was wrong.
-    assert!(seen.iter().all(|count| count * 50 > pairs), "{seen:?}");
+    assert!(seen.iter().all(|count| count * 100 > pairs), "{seen:?}");
 }
 
 #[test]

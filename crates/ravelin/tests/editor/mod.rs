@@ -125,7 +125,7 @@ impl Editor {
     pub fn about(&mut self, method: &str, uri: &str, line: u32, character: u32) -> Value {
         let params = json!({
             "textDocument": { "uri": uri }, "position": { "line": line, "character": character },
-            "context": { "includeDeclaration": true }, "options": { "tabSize": 2, "insertSpaces": true },
+            "context": { "includeDeclaration": true, "triggerKind": 1 }, "options": { "tabSize": 2, "insertSpaces": true },
         });
         self.ask(method, params).unwrap()
     }

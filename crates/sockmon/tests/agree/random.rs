@@ -42,6 +42,15 @@ pub struct Parts {
 }
 
 impl Parts {
+    /// One protection of several, called P0 now, without the networks that name others.
+    pub fn only(&self, kept: usize) -> Parts {
+        let name = format!("protected P{kept};");
+        let stays = |network: &&String| !network.contains("protected P") || network.ends_with(&name);
+        let networks =
+            self.networks.iter().filter(stays).map(|network| network.replace(&name, "protected P0;"));
+        Parts { networks: networks.collect(), protections: vec![self.protections[kept].clone()] }
+    }
+
     /// The block's text, a statement a line.
     pub fn text(&self, name: &str) -> String {
         let mut out = format!("application {name} {{\n");
@@ -164,7 +173,7 @@ pub fn flow(random: &mut Random, block: &Block) -> Flow {
         1 => addr::to_bits(v6(random).into()),
         _ if ranges.is_empty() => addr::to_bits(v4(random).into()),
         _ => {
-            let (first, last) = ends(random.pick(&ranges));
+            let (first, last) = ends(ranges[random.below(ranges.len())]);
             let at = *random.pick(&[first, last, first + (last - first) / 2]);
             *random.pick(&[at, at, at.wrapping_sub(1), at.wrapping_add(1)])
         }
@@ -173,9 +182,8 @@ pub fn flow(random: &mut Random, block: &Block) -> Flow {
     let item = *random.pick(&items);
     let remote = addr::from_bits(bits);
     let protocol = match item.protocol {
-        Some(number) if !random.one_in(4) => {
-            *random.pick(if number == 1 { &[1, 58] } else { &[number] as &[u8] })
-        }
+        Some(1) if !random.one_in(4) => *random.pick(&[1, 58]),
+        Some(number) if !random.one_in(4) => number,
         _ => *random.pick(&[6, 6, 17, 17, 1, 58, 132, 136, 33, 47, 89]),
     };
     let mut port = |list: &[sadb::spd::PortRange]| match list {

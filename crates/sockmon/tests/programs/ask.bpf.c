@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Asks the kernel half's own `decide`, in its own maps, about one flow: for tests/agree.rs, by BPF_PROG_TEST_RUN. */
+/*
+ * Asks the kernel half's own `decide`, in its own maps, about one flow: for tests/agree.rs, by BPF_PROG_TEST_RUN. Question and
+ * answer are the packet: programs of type syscall may sleep, and such must not look up longest prefixes.
+ */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_endian.h>
@@ -13,6 +16,7 @@ typedef __u64 uint64_t;
 #include "verdict.h"
 
 struct question {
+	__u8 ethernet[16]; /* what a test run wants in front */
 	__u8 peer[16];
 	__u16 app;
 	__u16 local;
@@ -26,14 +30,15 @@ struct question {
 	__u8 zero;
 };
 
-SEC("syscall")
-int ask(struct question *q)
+SEC("tc")
+int ask(struct __sk_buff *skb)
 {
+	struct question *q = (void *)(long)skb->data;
 	const struct rvl_config *cfg = configuration();
 	struct address peer;
 	struct decision d;
 
-	if (!cfg)
+	if (!cfg || (void *)(q + 1) > (void *)(long)skb->data_end)
 		return 1;
 	__builtin_memcpy(&peer, q->peer, 16);
 	d = decide(cfg, q->app, &peer, q->protocol, q->local, q->remote);
