@@ -49,6 +49,7 @@
 #define RVL_EVENTS_SIZE (256 * 1024)
 #define RVL_SOCKET_EVENTS_SIZE (512 * 1024)
 #define RVL_ANNOUNCED 8192
+#define RVL_TRAFFIC 131072
 
 /* rvl_network.class */
 #define RVL_TRUSTED 1
@@ -68,6 +69,25 @@
 /* value of `order` */
 #define RVL_ORDER_TO 1   /* the program's policy is at least as strict as the socket's: re-stamp */
 #define RVL_ORDER_FROM 2 /* the socket's is: keep */
+
+/* Bits of rvl_item.services */
+#define RVL_SERVICE_AUTHENTICATED 1
+#define RVL_SERVICE_ENCRYPTED 2
+
+/*
+ * rvl_traffic_key.kind. Out: left in clear; was handed to the data path to be authenticated or encrypted; was refused; came back from
+ * the data path and left in clear after all (not among CLEAR). In: as it arrived.
+ */
+#define RVL_T_OUT_CLEAR 0
+#define RVL_T_OUT_AUTHENTICATED 1
+#define RVL_T_OUT_ENCRYPTED 2
+#define RVL_T_OUT_REFUSED 3
+#define RVL_T_OUT_RETURNED 4
+#define RVL_T_IN_CLEAR 5
+#define RVL_T_IN_AUTHENTICATED 6
+#define RVL_T_IN_ENCRYPTED 7
+#define RVL_T_IN_REFUSED 8
+#define RVL_T_KINDS 9
 
 /* rvl_event.hook */
 #define RVL_HOOK_CONNECT 1
@@ -137,7 +157,8 @@
 	X(GATEWAY_UNPROVEN, gateway_unproven)                                                                        \
 	X(GATEWAY_FRAGMENT_OVER, gateway_fragment_over)                                                              \
 	X(SOCKET_EVENTS, socket_events)                                                                              \
-	X(SOCKET_EVENTS_LOST, socket_events_lost)
+	X(SOCKET_EVENTS_LOST, socket_events_lost)                                                                    \
+	X(TRAFFIC_LOST, traffic_lost)
 
 enum rvl_counter {
 #define X(id, name) RVL_C_##id,
@@ -271,6 +292,17 @@ struct rvl_announced_key {
 	__u8 protocol;
 	__u8 call;
 	__u16 zero;
+};
+
+/* Packets of an application, by what they were; octets from the IP header on, as on the wire. */
+struct rvl_traffic_key {
+	__u16 app;
+	__u16 kind;
+};
+
+struct rvl_traffic {
+	__u64 packets;
+	__u64 octets;
 };
 
 /* The record in front of every packet on the TUN; the first octet is 0x40 or 0x60. */

@@ -32,6 +32,8 @@ static __always_inline void refuse(enum rvl_counter counter, const struct attemp
 	__u64 id = bpf_get_current_pid_tgid();
 
 	count(counter);
+	if (a->app && (a->hook == RVL_HOOK_CONNECT || a->hook == RVL_HOOK_SENDMSG))
+		add_traffic(a->app, RVL_T_OUT_REFUSED, 1, 0);
 	event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
 	if (!event) {
 		count(RVL_C_EVENTS_LOST);
@@ -384,8 +386,11 @@ int guard(struct __sk_buff *skb)
 	sk = bpf_sk_fullsock(sk);
 	if (!sk)
 		return ALLOW;
-	if (!follow_sender(skb, sk, cfg))
+	if (!follow_sender(skb, sk, cfg)) {
+		stamp = bpf_sk_storage_get(&sockets, sk, 0, 0);
+		add_packet(skb, stamp ? stamp->app : 0, RVL_T_OUT_REFUSED);
 		return REFUSE;
+	}
 	stamp = bpf_sk_storage_get(&sockets, sk, 0, 0);
 	if (!stamp || ifindex == 1)
 		return ALLOW;
@@ -398,14 +403,17 @@ int guard(struct __sk_buff *skb)
 		switch (class_of(cfg, stamp->app, &h.destination)) {
 		case CLASS_NONE:
 		case CLASS_TRUSTED:
-			if (!stamp->required)
+			if (!stamp->required) {
+				add_packet(skb, stamp->app, RVL_T_OUT_CLEAR);
 				return ALLOW;
+			}
 			break;
 		default:
 			break;
 		}
 	}
 	count(RVL_C_EGRESS_UNGUARDED);
+	add_packet(skb, stamp->app, RVL_T_OUT_REFUSED);
 	return REFUSE;
 }
 
@@ -468,6 +476,7 @@ int proof(struct __sk_buff *skb)
 	struct bpf_sock *sk = skb->sk;
 	struct rvl_socket *stamp = 0;
 	bool proven;
+	int verdict;
 
 	if (!cfg)
 		return REFUSE;
@@ -485,7 +494,10 @@ int proof(struct __sk_buff *skb)
 		}
 		return proven ? dropped(RVL_C_INGRESS_UNEXPECTED_PROOF) : ALLOW;
 	}
-	return prove(skb, cfg, stamp, proven && stamp->netns == cfg->netns);
+	proven = proven && stamp->netns == cfg->netns;
+	verdict = prove(skb, cfg, stamp, proven);
+	add_arrival(skb, stamp->app, verdict == ALLOW, proven);
+	return verdict;
 }
 
 #endif

@@ -16,6 +16,7 @@ mod event;
 mod explain;
 mod keymat;
 mod policy;
+mod policy_change;
 mod replay;
 mod sa;
 mod sa_change;
@@ -42,6 +43,10 @@ pub use explain::{
 };
 pub use keymat::Keymat;
 pub use policy::{Finding, PolicyCheck, PolicyReload, PolicyState, PolicyTests, RefusedBlock};
+pub use policy_change::{
+    ApplicationChange, Change, FlowChange, MAX_CONFIRM_SECONDS, PeersChange, PolicyApplied, PolicyApply,
+    PolicyPlan, PolicyText, Said, SocketChange, Waiting,
+};
 pub use replay::{ReplayDirection, ReplayLine, ReplaySummary, ReplayVerdict};
 pub use sa::{
     Direction, Mode, PmtuInfo, SaAdd, SaAdded, SaCounters, SaDeleted, SaInfo, SaList, SelectorInfo,

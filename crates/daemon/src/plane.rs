@@ -5,7 +5,9 @@
 
 mod changes;
 mod live;
+mod plan;
 mod rules;
+mod turn;
 
 pub use changes::Which;
 pub use live::LivePeers;
@@ -293,34 +295,46 @@ impl Plane {
     }
 
     async fn try_reload(&mut self, allow_empty: bool) -> Result<PolicyReload, Refused> {
+        self.not_on_trial()?;
         let candidate = self.policy.read().map_err(|error| {
             Refused::new(Fault::BadRequest, error.to_string())
                 .remedy("the policy in force stays; correct the file and reload again")
         })?;
-        let lost = self.policy.lost(&candidate);
+        let lost = self.losing(&candidate, allow_empty, "`ravelin policy reload --allow-empty`")?;
+        let answer = PolicyReload {
+            applied: true,
+            generation: candidate.compiled.spd.generation,
+            applications: candidate.compiled.applications.len(),
+            changed: self.policy.changed(&candidate.compiled),
+            refused_blocks: candidate.refused.clone(),
+            diagnostics: candidate.diagnostics.clone(),
+            lost,
+        };
+        let before = self.policy.to_go_back_to();
+        self.put_in_force(candidate).await?;
+        if let Err(error) = self.policy.keep_previous(before) {
+            tracing::warn!("there is no way back to the policy before: {error}");
+        }
+        if !answer.lost.is_empty() {
+            tracing::warn!("no policy any more, in clear from now on: {}", answer.lost.join(", "));
+        }
+        Ok(answer)
+    }
+
+    /// Applications that this policy takes theirs from; all of them only if that is meant, as `meant` says it.
+    fn losing(&self, candidate: &Candidate, allow_empty: bool, meant: &str) -> Result<Vec<String>, Refused> {
+        let lost = self.policy.lost(candidate);
         if candidate.compiled.applications.is_empty() && !lost.is_empty() && !allow_empty {
             let text = format!(
                 "{} names no application any more; {} would lose their policy and send in clear",
                 candidate.compiled.file,
                 lost.join(", ")
             );
-            let remedy = "the policy in force stays; correct the file, or, if that is meant, \
-                          `ravelin policy reload --allow-empty`";
+            let remedy =
+                format!("the policy in force stays; correct the file, or, if that is meant, {meant}");
             return Err(Refused::new(Fault::Conflict, text).remedy(remedy));
         }
-        let answer = PolicyReload {
-            applied: true,
-            generation: candidate.compiled.spd.generation,
-            applications: candidate.compiled.applications.len(),
-            refused_blocks: candidate.refused.clone(),
-            diagnostics: candidate.diagnostics.clone(),
-            lost,
-        };
-        self.put_in_force(candidate).await?;
-        if !answer.lost.is_empty() {
-            tracing::warn!("no policy any more, in clear from now on: {}", answer.lost.join(", "));
-        }
-        Ok(answer)
+        Ok(lost)
     }
 
     /// Put a policy in force: first in the engine, then in the kernel half, so that no packet is redirected under a policy

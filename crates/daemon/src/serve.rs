@@ -62,6 +62,7 @@ pub(crate) async fn serve(daemon: Daemon) -> Result<(), RunError> {
             },
             () = upkeep.tick() => if let Ok(mut plane) = plane.get().await {
                 upkeep.look(&mut plane);
+                upkeep.end_trial(&mut plane).await;
                 if let Err(refused) = plane.follow_surroundings().await {
                     tracing::debug!("the data threads do not hear of new addresses and devices: {refused}");
                 }
@@ -206,6 +207,8 @@ struct Upkeep {
     enc: Enc,
     /// What was last wrong, so that it is said once.
     said: Vec<String>,
+    /// Likewise, why a policy on trial could not be taken back.
+    trial: Option<String>,
 }
 
 impl Upkeep {
@@ -214,11 +217,20 @@ impl Upkeep {
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut enc = Enc::new(plane.config.enc.clone());
         enc.look(plane.monitor.as_ref());
-        Ok(Upkeep { ticks, count: 0, watch: Some(Watch::open()?), enc, said: Vec::new() })
+        Ok(Upkeep { ticks, count: 0, watch: Some(Watch::open()?), enc, said: Vec::new(), trial: None })
     }
 
     async fn tick(&mut self) {
         self.ticks.tick().await;
+    }
+
+    /// What cannot be taken back now is tried again with the next tick.
+    async fn end_trial(&mut self, plane: &mut Plane) {
+        let wrong = plane.end_trial().await;
+        if let Some(text) = wrong.as_ref().filter(|text| self.trial.as_ref() != Some(text)) {
+            tracing::error!("{text}");
+        }
+        self.trial = wrong;
     }
 
     fn look(&mut self, plane: &mut Plane) {

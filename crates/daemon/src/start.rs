@@ -149,8 +149,9 @@ fn start(config: Config, options: RunOptions, registry: Registry) -> Result<Daem
     let uplinks = uplinks::choose(&config)?;
     let run_dir = config.run_dir();
     socket::make_folder(&run_dir)?;
-    let (store, candidate) = policy(&config, &run_dir)?;
+    let (mut store, mut candidate) = policy(&config, &run_dir)?;
     let (lock, taken) = become_the_daemon(&config, &run_dir, options)?;
+    settle_trial(&config, &mut store, &mut candidate)?;
     let before = Before::look(&config, &run_dir)?;
     let instance = config.instance.clone();
     let up = bring_up(config, options, registry, Ready { uplinks, store, candidate, lock, taken, before });
@@ -336,18 +337,23 @@ fn fit(config: &Config) -> Result<(), RunError> {
     Err(RunError::Unfit(text))
 }
 
+/// The policy may be on trial. The daemon before can have ended the trial until the lock was ours; from here on it is this one's.
+fn settle_trial(config: &Config, store: &mut PolicyStore, candidate: &mut Candidate) -> Result<(), RunError> {
+    let read = |error: crate::policy_store::Unreadable| RunError::Policy(error.to_string());
+    if store.look_again().map_err(read)? {
+        *candidate = sound(config, store)?;
+    }
+    store.settle(netio::clock::monotonic()).map_err(|source| RunError::System {
+        doing: "putting the policy file right after a policy on trial",
+        source,
+    })
+}
+
 /// At the start, a block with an error has no last good version to fall back to: its program would go out in clear.
 fn policy(config: &Config, run_dir: &Path) -> Result<(PolicyStore, Candidate), RunError> {
     let read = |error: crate::policy_store::Unreadable| RunError::Policy(error.to_string());
     let store = PolicyStore::new(&config.policy, Some(run_dir)).map_err(read)?;
-    let candidate = store.read().map_err(read)?;
-    if candidate.errors > 0 || !candidate.refused.is_empty() {
-        let file = config.policy.display();
-        return Err(RunError::Policy(format!(
-            "{}\nthe policy {file} has errors; what it protects would be in clear, so the daemon does not start",
-            candidate.diagnostics.trim_end()
-        )));
-    }
+    let candidate = sound(config, &store)?;
     if candidate.compiled.applications.is_empty() {
         tracing::warn!("{} names no application: nothing is protected", config.policy.display());
     }
@@ -358,6 +364,18 @@ fn policy(config: &Config, run_dir: &Path) -> Result<(PolicyStore, Candidate), R
         );
     }
     Ok((store, candidate))
+}
+
+fn sound(config: &Config, store: &PolicyStore) -> Result<Candidate, RunError> {
+    let candidate = store.read().map_err(|error| RunError::Policy(error.to_string()))?;
+    if candidate.errors > 0 || !candidate.refused.is_empty() {
+        let file = config.policy.display();
+        return Err(RunError::Policy(format!(
+            "{}\nthe policy {file} has errors; what it protects would be in clear, so the daemon does not start",
+            candidate.diagnostics.trim_end()
+        )));
+    }
+    Ok(candidate)
 }
 
 fn become_the_daemon(

@@ -5,7 +5,7 @@ use crate::gateway::Span;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
-use wire::{AppId, addr};
+use wire::{AppId, Flow, addr};
 
 pub use crate::abi::Identity;
 
@@ -139,6 +139,17 @@ pub struct SocketInfo {
 }
 
 impl SocketInfo {
+    /// Its flow, if it has a peer.
+    pub fn flow(&self) -> Option<Flow> {
+        (self.remote.port() != 0).then(|| Flow {
+            local: self.local.ip().to_canonical(),
+            remote: self.remote.ip().to_canonical(),
+            local_port: self.local.port(),
+            remote_port: self.remote.port(),
+            protocol: self.protocol,
+        })
+    }
+
     pub(crate) fn from_report(report: &abi::SocketReport) -> SocketInfo {
         let at = |bytes: [u8; 16], port| SocketAddr::new(canonical(bytes, report.family), port);
         SocketInfo {

@@ -16,7 +16,7 @@ use crate::spans::{self, Ways};
 use crate::sys;
 use libbpf_rs::{MapCore, MapFlags, RingBufferBuilder};
 use sadb::spd::{Order, Spd};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -155,6 +155,11 @@ impl Sockmon {
         out.sort();
         out.dedup();
         Ok(out)
+    }
+
+    /// Whose each of these executables would be, as the kernel knows them.
+    pub fn owners(&self, executables: &[(AppId, PathBuf)]) -> Result<HashMap<Identity, AppId>, SockmonError> {
+        Ok(policy::identify(&self.loaded, executables)?.apps)
     }
 
     /// Stamp the sockets that were open before [`Sockmon::attach`], or before a policy named their program. Must run in

@@ -58,7 +58,7 @@ async fn of_process(plane: &Plane, pid: u32) -> Result<Explanation, Refused> {
     let mut sockets = Vec::new();
     let all = monitor.get().sockets().map_err(|error| kernel(&error))?;
     for socket in all.iter().filter(|s| s.pid == pid) {
-        sockets.push(explained(plane, socket, flow_of(socket)).await?);
+        sockets.push(explained(plane, socket, socket.flow()).await?);
     }
     Ok(Explanation { process: Some(process), sockets })
 }
@@ -67,7 +67,7 @@ async fn of_socket(plane: &Plane, text: &str) -> Result<Explanation, Refused> {
     let asked = parse(text)?;
     let sockets = monitor(plane)?.get().sockets().map_err(|error| kernel(&error))?;
     // The connection itself, else the socket without a peer (UDP server, listener) that would take it.
-    let connected = |s: &&SocketInfo| flow_of(s) == Some(asked);
+    let connected = |s: &&SocketInfo| s.flow() == Some(asked);
     let open = |s: &&SocketInfo| {
         s.protocol == asked.protocol
             && s.remote.port() == 0
@@ -88,20 +88,6 @@ async fn of_socket(plane: &Plane, text: &str) -> Result<Explanation, Refused> {
         explanation.sockets.push(explained(plane, socket, Some(asked)).await?);
     }
     Ok(explanation)
-}
-
-/// The flow of a socket that has a peer.
-fn flow_of(socket: &SocketInfo) -> Option<Flow> {
-    if socket.remote.port() == 0 {
-        return None;
-    }
-    Some(Flow {
-        local: socket.local.ip().to_canonical(),
-        remote: socket.remote.ip().to_canonical(),
-        local_port: socket.local.port(),
-        remote_port: socket.remote.port(),
-        protocol: socket.protocol,
-    })
 }
 
 fn application(plane: &Plane, id: AppId) -> Option<AppRef> {

@@ -102,6 +102,7 @@ async fn collect(plane: &Shared) -> Result<Status, Refused> {
             warnings: policy.warnings,
             refused_blocks: policy.refused.clone(),
             last_error: policy.last_error.clone(),
+            waiting: plane.waiting(),
         },
         sas_in: inbound.sas,
         sas_out: outbound.sas,

@@ -1,4 +1,6 @@
-//! `ravelin policy check|explain|fmt|reload`. All but the last are pure: no root, no daemon.
+//! `ravelin policy check|explain|fmt` are pure: no root, no daemon. `reload` and what is in `change.rs` ask one.
+
+mod change;
 
 use std::fs;
 use std::io::{IsTerminal, Read, Write};
@@ -20,6 +22,10 @@ pub enum Policy {
     Explain(Explain),
     Fmt(Fmt),
     Reload(Reload),
+    Plan(change::Plan),
+    Apply(change::Apply),
+    Confirm(change::Confirm),
+    Rollback(change::Rollback),
 }
 
 /// Check a policy; exit status 2 if it has errors.
@@ -96,6 +102,10 @@ impl Policy {
             Policy::Explain(explain) => explain.execute(),
             Policy::Fmt(fmt) => fmt.execute(),
             Policy::Reload(reload) => reload.execute(),
+            Policy::Plan(plan) => plan.execute(),
+            Policy::Apply(apply) => apply.execute(),
+            Policy::Confirm(confirm) => confirm.execute(),
+            Policy::Rollback(rollback) => rollback.execute(),
         }
     }
 }
@@ -270,8 +280,10 @@ impl Reload {
         } else {
             eprint!("{}", answer.diagnostics);
             output::text(&format!(
-                "generation {} is in force, {} applications\n",
-                answer.generation, answer.applications
+                "generation {} is in force, {} applications, {} of them changed\n",
+                answer.generation,
+                answer.applications,
+                answer.changed.len()
             ))?;
         }
         for application in &answer.lost {

@@ -49,6 +49,16 @@ fn text(status: &api::Status) -> String {
         "policy",
         format!("{}, generation {}, {} applications", policy.file, policy.generation, policy.applications),
     );
+    if let Some(waiting) = &policy.waiting {
+        line(
+            "",
+            format!(
+                "! {} is on trial: taken back in {}, unless `ravelin policy confirm`",
+                waiting.file,
+                output::duration(waiting.seconds_left)
+            ),
+        );
+    }
     if let Some(t) = &status.translation {
         let each = |total: u64| total / t.events.max(1);
         line(
