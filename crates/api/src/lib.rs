@@ -24,6 +24,7 @@ mod sa_options;
 mod spd;
 mod spi;
 mod status;
+mod traffic;
 mod translation;
 
 pub mod path;
@@ -58,4 +59,5 @@ pub use spi::{Spi, SpiRequest};
 pub use status::{
     CryptoMeasured, CryptoUnit, GatewayState, Health, Status, StatusState, Traffic, TunState, UplinkState,
 };
+pub use traffic::{Amount, AppTraffic, AppTrafficList, Arrived, HandedOver, Sent};
 pub use translation::{SpdEntries, SpdEntry, TranslationState};

@@ -42,6 +42,8 @@ pub const ACQUIRE_ONE: &str = "/v1/acquire/{id}";
 pub const EXPLAIN: &str = "/v1/explain";
 /// GET: [`crate::Counters`].
 pub const COUNTERS: &str = "/v1/counters";
+/// GET: [`crate::AppTrafficList`].
+pub const TRAFFIC: &str = "/v1/traffic";
 /// POST, perhaps with `?allow_empty=true`: [`crate::PolicyReload`].
 pub const POLICY_RELOAD: &str = "/v1/policy/reload";
 /// POST [`crate::PolicyText`]: [`crate::PolicyPlan`].

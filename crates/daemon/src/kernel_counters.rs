@@ -4,7 +4,7 @@
 struct Meaning(&'static str, bool, &'static str);
 
 /// As `bpf/include/abi.h` lists them.
-const MEANINGS: [Meaning; 47] = [
+const MEANINGS: [Meaning; 48] = [
     Meaning("sockets_stamped", false, "A socket got the mark of its application."),
     Meaning("sockets_restamped", false, "A socket changed hands and got the stricter application's mark."),
     Meaning("egress_redirected", false, "A packet was sent to the TUN instead of the uplink."),
@@ -100,6 +100,11 @@ const MEANINGS: [Meaning; 47] = [
     ),
     Meaning("socket_events", false, "What a socket did was told, for an entry of its own."),
     Meaning("socket_events_lost", true, "What a socket did could not be told: its packets have no entry."),
+    Meaning(
+        "traffic_lost",
+        false,
+        "A packet is missing among what `stats --per-app` shows: there are too many applications.",
+    ),
 ];
 
 fn meaning(word: &str) -> Option<&'static Meaning> {

@@ -93,6 +93,8 @@ pub struct Plane {
     pub captures: Arc<Desk>,
     /// Who translates what sockets do; `None`: policy is compiled.
     pub translator: Option<Translator>,
+    /// What the kernel half had counted when the daemon started: packets into the TUN, and without room there.
+    pub handed: (u64, u64),
     /// SPIs that were promised to key managers, and until when.
     pub promised: Vec<(Spi, Time)>,
 }

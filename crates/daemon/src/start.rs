@@ -279,6 +279,7 @@ fn bring_up(
         hub: Hub::default(),
         captures: Arc::default(),
         promised: Vec::new(),
+        handed: (0, 0),
         translator: None,
         insides,
         auditor,
@@ -307,6 +308,7 @@ fn bring_up(
     plane.mtus = gateway::Mtus::of(plane.path_mtu, &plane.insides)?;
     out_half.mtus = plane.mtus;
     let (frames, udp_out) = (frames_out, udp.clone());
+    plane.handed = crate::control::traffic::baseline(&plane)?;
     let outbound_thread =
         OutboundThread { tun: tun_out, frames, udp: udp_out, raw: sender, clear, errors, heard: Vec::new() };
     let frames = frames_in.unwrap_or_default();

@@ -99,6 +99,7 @@ pub static MAPS: &[&str] = &[
     "events",
     "socket_events",
     "announced",
+    "traffic",
     "task_id",
     "sockets",
 ];

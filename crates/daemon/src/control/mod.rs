@@ -12,6 +12,7 @@ mod sa;
 pub mod socket;
 mod spd;
 mod status;
+pub(crate) mod traffic;
 
 use api::{Refusal, Versioned, path};
 use axum::Router;
@@ -49,6 +50,7 @@ pub fn router(plane: Shared) -> Router {
         .route(path::ACQUIRE_ONE, delete(events::refuse))
         .route(path::EXPLAIN, get(explain::explain))
         .route(path::COUNTERS, get(counters::counters))
+        .route(path::TRAFFIC, get(traffic::traffic))
         .route(path::POLICY_RELOAD, post(policy::reload))
         .route(path::POLICY_PLAN, post(policy::plan).layer(whole_policy()))
         .route(path::POLICY_APPLY, post(policy::apply).layer(whole_policy()))

@@ -192,7 +192,7 @@ fn device_of(pin: &str) -> Option<u32> {
 }
 
 /// Packets that the kernel dropped since the TUN's queue was full: field 12 of its line in /proc/net/dev.
-fn queue_drops(tun: &str) -> Option<u64> {
+pub(super) fn queue_drops(tun: &str) -> Option<u64> {
     let text = std::fs::read_to_string("/proc/self/net/dev").ok()?;
     let fields = text.lines().find_map(|line| line.trim_start().strip_prefix(tun)?.strip_prefix(':'))?;
     fields.split_ascii_whitespace().nth(11)?.parse().ok()

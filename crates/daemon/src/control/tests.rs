@@ -136,6 +136,7 @@ fn plane(config: Config) -> Plane {
         auditor: Auditor::default(),
         captures: Arc::default(),
         promised: Vec::new(),
+        handed: (0, 0),
         translator: None,
         rules: crate::rules::RuleBook::default(),
         config,

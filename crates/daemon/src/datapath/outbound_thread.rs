@@ -12,7 +12,7 @@ use netio::udp::UdpTransport;
 use netio::{clock, poll};
 use sadb::Spi;
 use wire::ip::Headers;
-use wire::{AcquireId, DropReason, Packet, Pool, Time, protocol, stage};
+use wire::{AcquireId, AppId, DropReason, Packet, Pool, Time, protocol, stage};
 
 use super::{BATCH, Due, HOUSEKEEPING, Inbox, Losses, Murmur, Next, RECOVERY, Teller, frames, pool};
 use crate::audit_log::Auditor;
@@ -259,7 +259,10 @@ impl OutboundThread {
                 }
                 Outcome::Clear(packet) => {
                     self.send_bare(half, pool);
-                    let answer = self.clear.send(packet.bytes());
+                    // The kernel half counts for whom it leaves in clear.
+                    let app = packet.meta.app;
+                    let mark = if app == AppId::NONE { 0 } else { sockmon::abi::stamp(app, 0) };
+                    let answer = self.clear.send(packet.bytes(), mark);
                     if answer == Err(DropReason::TooBig)
                         && let Some((error, mark)) = gateway::too_big(&packet, half.mtus)
                     {
