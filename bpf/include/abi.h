@@ -88,6 +88,8 @@
 #define RVL_T_IN_ENCRYPTED 7
 #define RVL_T_IN_REFUSED 8
 #define RVL_T_KINDS 9
+/* And so many were refused for each reason: this and the counter's number. `octets` is then when one was last told of, nanoseconds. */
+#define RVL_T_REASON 256
 
 /* rvl_event.hook */
 #define RVL_HOOK_CONNECT 1
@@ -96,6 +98,9 @@
 #define RVL_HOOK_LISTEN 4
 #define RVL_HOOK_SETSOCKOPT 5
 #define RVL_HOOK_REQUIRE 6
+/* Packets, of no process: the peer's address and port. */
+#define RVL_HOOK_OUT 7
+#define RVL_HOOK_IN 8
 
 /* rvl_socket_event.call */
 #define RVL_CALL_LISTEN 1

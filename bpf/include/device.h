@@ -63,7 +63,8 @@ static __always_inline void owner_of_socket(struct bpf_sock *sk, struct owner *o
 static __always_inline int refused_frame(struct __sk_buff *skb, const struct owner *owner, enum rvl_counter counter)
 {
 	add_frames(skb, owner->app, RVL_T_OUT_REFUSED);
-	return device_drop(counter);
+	refuse_packet(skb, owner->app, counter, RVL_HOOK_OUT);
+	return TCX_DROP;
 }
 
 SEC("tcx/egress")

@@ -14,8 +14,10 @@ struct {
 	__type(value, struct rvl_traffic);
 } traffic SEC(".maps");
 
-/* A packet in the middle of this may be interrupted by another one on the same processor. */
-static __noinline void add_traffic(__u16 app, __u16 kind, __u64 packets, __u64 octets)
+/* Between two packets of one application and reason that are told of: a flood must not drown what others are told. */
+#define RVL_TOLD_EVERY 100000000ull
+
+static __always_inline struct rvl_traffic *traffic_of(__u16 app, __u16 kind)
 {
 	struct rvl_traffic_key key = { .app = app, .kind = kind };
 	struct rvl_traffic none = {};
@@ -25,12 +27,62 @@ static __noinline void add_traffic(__u16 app, __u16 kind, __u64 packets, __u64 o
 		bpf_map_update_elem(&traffic, &key, &none, BPF_NOEXIST);
 		sum = bpf_map_lookup_elem(&traffic, &key);
 	}
-	if (!sum) {
+	if (!sum)
 		count(RVL_C_TRAFFIC_LOST);
+	return sum;
+}
+
+/* A packet in the middle of this may be interrupted by another one on the same processor. */
+static __noinline void add_traffic(__u16 app, __u16 kind, __u64 packets, __u64 octets)
+{
+	struct rvl_traffic *sum = traffic_of(app, kind);
+
+	if (!sum)
 		return;
-	}
 	__sync_fetch_and_add(&sum->packets, packets);
 	__sync_fetch_and_add(&sum->octets, octets);
+}
+
+/* Count a refusal for its application and reason; whether it is time to tell of one. */
+static __noinline bool add_refusal(__u16 app, __u32 counter)
+{
+	struct rvl_traffic *sum = traffic_of(app, RVL_T_REASON + counter);
+	__u64 now = bpf_ktime_get_ns();
+
+	if (!sum)
+		return false;
+	__sync_fetch_and_add(&sum->packets, 1);
+	if (sum->octets && now - sum->octets < RVL_TOLD_EVERY)
+		return false;
+	sum->octets = now;
+	return true;
+}
+
+/* A packet was refused. What cannot be told is counted all the same. */
+static __noinline void refuse_packet(struct __sk_buff *skb, __u16 app, __u32 counter, __u8 hook)
+{
+	struct rvl_event *event;
+	struct headers h;
+
+	count(counter);
+	if (!add_refusal(app, counter))
+		return;
+	if (!parse(skb, 0, &h))
+		__builtin_memset(&h, 0, sizeof(h));
+	event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
+	if (!event) {
+		count(RVL_C_EVENTS_LOST);
+		return;
+	}
+	__builtin_memset(event, 0, sizeof(*event));
+	event->app = app;
+	event->port = hook == RVL_HOOK_IN ? h.source_port : h.destination_port;
+	event->family = h.version == 6 ? AF_INET6 : AF_INET;
+	event->protocol = h.protocol;
+	event->hook = hook;
+	event->counter = counter;
+	__builtin_memcpy(event->addr, hook == RVL_HOOK_IN ? &h.source : &h.destination, 16);
+	bpf_ringbuf_submit(event, 0);
 }
 
 static __always_inline __u32 pieces_of(const struct __sk_buff *skb)

@@ -83,7 +83,8 @@ fn amount(figures: &Value, way: &str, kind: &str) -> (u64, u64) {
 
 #[test]
 fn what_is_counted_is_what_is_on_the_wire() {
-    let options = RigOptions { name: "rvl-traffic".to_owned(), binary: binary(), daemon: None, segmentation: false };
+    let options =
+        RigOptions { name: "rvl-traffic".to_owned(), binary: binary(), daemon: None, segmentation: false };
     let mut rig = Rig::build(&options).unwrap();
     let app = copy_of_python(rig.folder(), "app");
     for (side, peer) in [(Side::Alice, Side::Bob), (Side::Bob, Side::Alice)] {
@@ -121,7 +122,10 @@ fn what_is_counted_is_what_is_on_the_wire() {
             let (clear, returned) = (sum(&evidence, peer, CLEAR), sum(&evidence, peer, NEVER));
             let octets = amount(&own, "inbound", "clear").1;
             if octets != clear.1 + returned.1 {
-                return Err(format!("{}: {octets} octets arrived, on the wire {clear:?} and {returned:?}", side.name()));
+                return Err(format!(
+                    "{}: {octets} octets arrived, on the wire {clear:?} and {returned:?}",
+                    side.name()
+                ));
             }
         }
         Ok(())
@@ -139,7 +143,8 @@ fn what_is_counted_is_what_is_on_the_wire() {
     assert_eq!(amount(&bob, "inbound", "refused"), (0, 0), "{bob}");
     // Two who do not ask each other: the association carried what the kernel half handed over.
     let list = rig.json(Side::Alice, &["sa", "list"]).unwrap();
-    let carried: u64 = list["sas"].as_array().unwrap().iter().map(|sa| sa["counters"]["bytes"].as_u64().unwrap()).sum();
+    let carried: u64 =
+        list["sas"].as_array().unwrap().iter().map(|sa| sa["counters"]["bytes"].as_u64().unwrap()).sum();
     assert_eq!(carried, 2 * 20 * 528, "{list}");
 
     // Without its association nothing of it arrives, and nothing is in clear: both are seen here.
@@ -152,6 +157,25 @@ fn what_is_counted_is_what_is_on_the_wire() {
     assert_eq!(amount(&after, "outbound", "clear"), clear);
     assert_eq!(amount(&after, "outbound", "encrypted"), (21, 20 * 528 + 128));
 
+    // And what was refused is explained afterwards.
+    let drops = rig.json(Side::Alice, &["explain", "--drop", "all"]).unwrap();
+    let refused =
+        drops["drops"].as_array().unwrap().iter().find(|drop| drop["reason"] == "connect_untrusted").unwrap();
+    assert_eq!(refused["flow"]["remote"], "203.0.113.9:9", "{drops}");
+    let line = &refused["decision"]["line"];
+    assert_eq!(
+        (&line["file"], &line["line"]),
+        (&rig.policy_file(Side::Alice).display().to_string().into(), &4.into()),
+        "{drops}"
+    );
+    let id = refused["id"].to_string();
+    let text = rig.ravelin(Side::Alice, &["explain", "--drop", &id], "").unwrap();
+    assert!(
+        text.contains("connect_untrusted: connect() to an untrusted network") && text.contains(".policy:4"),
+        "{text}"
+    );
+    assert_eq!(after["refused_because"]["connect_untrusted"], 1, "{after}");
+
     // Neither a reload nor a daemon that comes anew begins again.
     rig.reload(Side::Alice).unwrap();
     rig.kill(Side::Alice).unwrap();
@@ -159,5 +183,8 @@ fn what_is_counted_is_what_is_on_the_wire() {
     assert_eq!(figures(&rig, Side::Alice), after);
     // People read it too.
     let text = rig.ravelin(Side::Alice, &["stats", "--per-app"], "").unwrap();
-    assert!(text.contains("ENCRYPTED") && text.contains(&app.display().to_string()) && text.contains("(21)"), "{text}");
+    assert!(
+        text.contains("ENCRYPTED") && text.contains(&app.display().to_string()) && text.contains("(21)"),
+        "{text}"
+    );
 }

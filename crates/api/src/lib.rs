@@ -39,8 +39,8 @@ pub use event::{
     SpiAllocated,
 };
 pub use explain::{
-    AppRef, Decision, ExplainQuery, Explanation, FlowInfo, PolicyExplanation, Position, ProcessInfo,
-    SocketExplained, Verdict,
+    AppRef, Decision, DropExplained, ExplainQuery, Explanation, FlowInfo, PolicyExplanation, Position,
+    ProcessInfo, SocketExplained, Verdict,
 };
 pub use keymat::Keymat;
 pub use policy::{Finding, PolicyCheck, PolicyReload, PolicyState, PolicyTests, RefusedBlock};

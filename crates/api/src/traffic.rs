@@ -1,5 +1,7 @@
 //! What each application's packets came to, as the kernel half counted it, without the data path.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 /// Packets, and octets of them from the IP header on. Pieces of a super-packet are counted one by one, as on the wire.
@@ -18,6 +20,9 @@ pub struct AppTrafficList {
     pub applications: Vec<AppTraffic>,
     /// Packets that are not among it: the table was full.
     pub lost: u64,
+    /// Refusals of which the particulars are lost; they are counted all the same.
+    #[serde(default)]
+    pub events_lost: u64,
     /// What the kernel half handed to the data path, beside what that says it was given.
     pub handed_over: HandedOver,
 }
@@ -33,6 +38,9 @@ pub struct AppTraffic {
     pub outbound: Sent,
     /// What arrived for it.
     pub inbound: Arrived,
+    /// How often each reason refused it, by the word of its counter: counted where it happened, whether or not anybody was told.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub refused_because: BTreeMap<String, u64>,
 }
 
 /// What an application sent.

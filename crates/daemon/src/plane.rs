@@ -26,6 +26,7 @@ use crate::audit_log::Auditor;
 use crate::capture::Desk;
 use crate::config::Config;
 use crate::datapath::{Handle, InboundHalf, OutboundHalf, Unanswered};
+use crate::denials::Denials;
 use crate::events::Hub;
 use crate::gateway;
 use crate::keys::Keys;
@@ -95,6 +96,8 @@ pub struct Plane {
     pub translator: Option<Translator>,
     /// What the kernel half had counted when the daemon started: packets into the TUN, and without room there.
     pub handed: (u64, u64),
+    /// What the kernel half refused lately.
+    pub denials: Denials,
     /// SPIs that were promised to key managers, and until when.
     pub promised: Vec<(Spi, Time)>,
 }

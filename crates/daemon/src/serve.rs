@@ -234,7 +234,7 @@ impl Upkeep {
     }
 
     fn look(&mut self, plane: &mut Plane) {
-        log_refusals(plane);
+        plane.hear_denials();
         self.enc.look(plane.monitor.as_ref());
         let news =
             self.watch.as_mut().is_none_or(|watch| watch.events().is_ok_and(|events| !events.is_empty()));
@@ -255,25 +255,6 @@ impl Upkeep {
             }
             self.said = wrong;
         }
-    }
-}
-
-fn log_refusals(plane: &Plane) {
-    let Some(monitor) = &plane.monitor else { return };
-    match monitor.get().events() {
-        Ok(events) => {
-            for event in events {
-                tracing::info!(
-                    pid = event.pid,
-                    program = event.comm,
-                    application = plane.policy.app_name(event.app),
-                    peer = %event.peer,
-                    reason = event.reason,
-                    "refused"
-                );
-            }
-        }
-        Err(error) => tracing::debug!(%error, "refusals cannot be read"),
     }
 }
 

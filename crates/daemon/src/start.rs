@@ -280,6 +280,7 @@ fn bring_up(
         captures: Arc::default(),
         promised: Vec::new(),
         handed: (0, 0),
+        denials: Default::default(),
         translator: None,
         insides,
         auditor,

@@ -52,6 +52,8 @@ pub const ORDER_TO: u8 = 1;
 pub const ORDER_FROM: u8 = 2;
 /// Kinds of traffic: one field of `AppTraffic` each.
 pub const TRAFFIC_KINDS: usize = 9;
+/// Kinds from here on: refusals by the number of their counter.
+pub const TRAFFIC_REASON: u16 = 256;
 pub const CALL_LISTEN: u8 = 1;
 pub const CALL_ACCEPT: u8 = 2;
 pub const CALL_CONNECT: u8 = 3;

@@ -196,11 +196,15 @@ pub enum Attempt {
     SetMark,
     /// setsockopt(2) with RAVELIN_REQUIRE (docs/socket-api.md).
     Require,
+    /// A packet that a socket of an application sent.
+    PacketOut,
+    /// A packet that arrived for one.
+    PacketIn,
     /// One this version does not know.
     Other(u8),
 }
 
-/// A refusal (EPERM) that a program saw.
+/// A refusal: EPERM that a program saw, or a packet that ended. A packet has no process (0), no user and no name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
     /// Process.
@@ -235,6 +239,8 @@ impl Event {
                 4 => Attempt::Listen,
                 5 => Attempt::SetMark,
                 6 => Attempt::Require,
+                7 => Attempt::PacketOut,
+                8 => Attempt::PacketIn,
                 n => Attempt::Other(n),
             },
             peer: SocketAddr::new(canonical(event.addr, u16::from(event.family)), event.port),

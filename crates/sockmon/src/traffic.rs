@@ -30,7 +30,7 @@ impl Amount {
 }
 
 /// Traffic of one application since the instance was created.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AppTraffic {
     /// Left in clear past the data path.
     pub out_clear: Amount,
@@ -50,6 +50,8 @@ pub struct AppTraffic {
     pub in_encrypted: Amount,
     /// Arrived and was refused.
     pub in_refused: Amount,
+    /// Refusals by the name of their counter. No event need have told of them.
+    pub reasons: BTreeMap<&'static str, u64>,
 }
 
 impl AppTraffic {
@@ -87,8 +89,13 @@ impl Sockmon {
             let sum = values.fold(Amount::default(), |sum, value| {
                 sum.and(Amount { packets: value.packets, octets: value.octets })
             });
-            if let Some(amount) = out.entry(AppId(key.app)).or_default().of(key.kind) {
-                *amount = sum;
+            let of_app = out.entry(AppId(key.app)).or_default();
+            match key.kind.checked_sub(abi::TRAFFIC_REASON) {
+                Some(counter) => {
+                    let name = abi::COUNTERS.get(usize::from(counter)).copied().unwrap_or("unknown");
+                    *of_app.reasons.entry(name).or_default() += sum.packets;
+                }
+                None => of_app.of(key.kind).into_iter().for_each(|amount| *amount = sum),
             }
         }
         Ok(out)

@@ -1,5 +1,7 @@
 //! `/v1/explain`: why a socket's traffic is treated as it is.
 
+mod drops;
+
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 
@@ -28,11 +30,15 @@ async fn answer(
     query: Result<Query<ExplainQuery>, QueryRejection>,
 ) -> Result<Explanation, Refused> {
     let Query(query) = query.map_err(|error| bad_query(&error))?;
-    let plane = plane.get().await?;
-    match (query.pid, query.socket) {
-        (Some(pid), None) => of_process(&plane, pid).await,
-        (None, Some(socket)) => of_socket(&plane, &socket).await,
-        _ => Err(Refused::new(Fault::BadRequest, "ask for either a process (pid) or a connection (socket)")),
+    let mut plane = plane.get().await?;
+    match (query.pid, query.socket, query.drop) {
+        (Some(pid), None, None) => of_process(&plane, pid).await,
+        (None, Some(socket), None) => of_socket(&plane, &socket).await,
+        (None, None, Some(which)) => drops::of_drop(&mut plane, &which),
+        _ => Err(Refused::new(
+            Fault::BadRequest,
+            "ask for either a process (pid), a connection (socket), or what was refused (drop)",
+        )),
     }
 }
 
@@ -60,7 +66,7 @@ async fn of_process(plane: &Plane, pid: u32) -> Result<Explanation, Refused> {
     for socket in all.iter().filter(|s| s.pid == pid) {
         sockets.push(explained(plane, socket, socket.flow()).await?);
     }
-    Ok(Explanation { process: Some(process), sockets })
+    Ok(Explanation { process: Some(process), sockets, drops: Vec::new() })
 }
 
 async fn of_socket(plane: &Plane, text: &str) -> Result<Explanation, Refused> {
@@ -83,7 +89,7 @@ async fn of_socket(plane: &Plane, text: &str) -> Result<Explanation, Refused> {
             "`ss -tunap` lists the sockets; a connection that is closed already cannot be explained",
         ));
     }
-    let mut explanation = Explanation { process: None, sockets: Vec::new() };
+    let mut explanation = Explanation::default();
     for socket in found {
         explanation.sockets.push(explained(plane, socket, Some(asked)).await?);
     }

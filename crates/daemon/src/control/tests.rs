@@ -137,6 +137,7 @@ fn plane(config: Config) -> Plane {
         captures: Arc::default(),
         promised: Vec::new(),
         handed: (0, 0),
+        denials: Default::default(),
         translator: None,
         rules: crate::rules::RuleBook::default(),
         config,

@@ -19,7 +19,9 @@ pub(super) async fn traffic(State(plane): State<Shared>) -> Answer<AppTrafficLis
 async fn collect(plane: &Shared) -> Result<AppTrafficList, Refused> {
     let plane = &*plane.get().await?;
     let handed_over = compare(plane).await?;
-    let Some(monitor) = &plane.monitor else { return Ok(AppTrafficList { handed_over, ..Default::default() }) };
+    let Some(monitor) = &plane.monitor else {
+        return Ok(AppTrafficList { handed_over, ..Default::default() });
+    };
     let traffic = monitor.get().traffic().map_err(|error| kernel(&error))?;
     let mut applications: Vec<AppTraffic> = traffic
         .iter()
@@ -39,10 +41,12 @@ async fn collect(plane: &Shared) -> Result<AppTrafficList, Refused> {
                 encrypted: amount(sums.in_encrypted),
                 refused: amount(sums.in_refused),
             },
+            refused_because: sums.reasons.iter().map(|(word, count)| ((*word).to_owned(), *count)).collect(),
         })
         .collect();
     applications.sort_by(|a, b| a.application.cmp(&b.application));
-    Ok(AppTrafficList { applications, lost: counter(plane, "traffic_lost")?, handed_over })
+    let (lost, events_lost) = (counter(plane, "traffic_lost")?, counter(plane, "events_lost")?);
+    Ok(AppTrafficList { applications, lost, events_lost, handed_over })
 }
 
 fn amount(amount: sockmon::Amount) -> Amount {
@@ -61,12 +65,14 @@ pub(crate) fn baseline(plane: &Plane) -> Result<(u64, u64), Refused> {
 
 /// The data path's count lies between the kernel half's before and after it, but for what waits in the TUN.
 async fn compare(plane: &Plane) -> Result<HandedOver, Refused> {
-    let since = |now: (u64, u64)| (now.0.saturating_sub(plane.handed.0), now.1.saturating_sub(plane.handed.1));
+    let since =
+        |now: (u64, u64)| (now.0.saturating_sub(plane.handed.0), now.1.saturating_sub(plane.handed.1));
     let (before, _) = since(baseline(plane)?);
     let engine = plane.outbound.ask(|half| half.losses.received).await?;
     let (after, dropped) = since(baseline(plane)?);
     let waiting = u64::from(plane.config.tun.queue);
     let seen = engine.saturating_add(dropped);
-    let agree = plane.monitor.is_none() || (seen.saturating_add(waiting) >= before && seen <= after + waiting);
+    let agree =
+        plane.monitor.is_none() || (seen.saturating_add(waiting) >= before && seen <= after + waiting);
     Ok(HandedOver { kernel: after, engine, dropped, agree })
 }

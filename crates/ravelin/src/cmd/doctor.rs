@@ -45,7 +45,9 @@ fn counts(config: &daemon::config::Config) -> Option<api::Check> {
     let lost = traffic.lost;
     let ok = agree && lost == 0;
     let found = format!(
-        "{kernel} packets handed over by the kernel's count, {engine} by the engine's, {dropped} found no room; {lost} not counted"
+        "{kernel} packets handed over by the kernel's count, {engine} by the engine's, {dropped} found no room; {lost} not counted; {} refusals \
+         without particulars",
+        traffic.events_lost
     );
     let remedy = "what `ravelin stats --per-app` shows is not the whole; restart the daemon, and see whether it is again";
     Some(api::Check {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use api::{Decision, ExplainQuery, Explanation, SocketExplained, path};
+use api::{Decision, DropExplained, ExplainQuery, Explanation, SocketExplained, path};
 use clap::Args;
 
 use crate::client::Connect;
@@ -20,6 +20,9 @@ pub struct Explain {
     /// One connection: LOCAL:PORT,REMOTE:PORT[/tcp|/udp].
     #[arg(long, group = "question", value_name = "4-TUPLE")]
     socket: Option<String>,
+    /// What the kernel half refused: a number, `last`, or `all` that is remembered.
+    #[arg(long, group = "question", value_name = "ID|last|all")]
+    drop: Option<String>,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -27,7 +30,7 @@ pub struct Explain {
 
 impl Explain {
     pub fn execute(self) -> anyhow::Result<()> {
-        let query = ExplainQuery { pid: self.pid, socket: self.socket };
+        let query = ExplainQuery { pid: self.pid, socket: self.socket, drop: self.drop };
         let explanation: Explanation = self.connect.get(&format!("{}?{}", path::EXPLAIN, encode(&query)))?;
         if self.json {
             return output::json(&explanation);
@@ -42,9 +45,10 @@ fn encode(query: &ExplainQuery) -> String {
     if let Some(pid) = query.pid {
         let _ = write!(out, "pid={pid}");
     }
-    if let Some(socket) = &query.socket {
-        out.push_str("socket=");
-        for octet in socket.bytes() {
+    let text = query.socket.as_ref().map(|socket| ("socket=", socket));
+    if let Some((name, text)) = text.or(query.drop.as_ref().map(|drop| ("drop=", drop))) {
+        out.push_str(name);
+        for octet in text.bytes() {
             if octet.is_ascii_alphanumeric() || b".-_~".contains(&octet) {
                 out.push(char::from(octet));
             } else {
@@ -74,6 +78,31 @@ fn text(explanation: &Explanation) -> String {
     }
     for socket in &explanation.sockets {
         out.push_str(&socket_text(socket));
+    }
+    for refused in &explanation.drops {
+        out.push_str(&drop_text(refused));
+    }
+    if out.is_empty() { "nothing was refused since the daemon started\n".to_owned() } else { out }
+}
+
+fn drop_text(refused: &DropExplained) -> String {
+    let remote = refused.flow.remote.as_deref().unwrap_or("*");
+    let mut out = format!(
+        "drop {} at {}: {} {} to or from {remote}",
+        refused.id, refused.time, refused.flow.protocol, refused.attempt
+    );
+    let _ = match (refused.comm.as_deref(), refused.pid, refused.uid) {
+        (Some(comm), Some(pid), Some(uid)) => writeln!(out, "  ({comm}, pid {pid}, uid {uid})"),
+        _ => writeln!(out),
+    };
+    let _ = match &refused.application {
+        Some(app) => writeln!(out, "  application  {} (id {})", app.name, app.id),
+        None => writeln!(out, "  application  none"),
+    };
+    let _ =
+        writeln!(out, "  reason       {}: {}", refused.reason, refused.text.as_deref().unwrap_or_default());
+    if let Some(decision) = &refused.decision {
+        out.push_str(&decision_text(decision));
     }
     out
 }
@@ -143,7 +172,7 @@ mod tests {
 
     #[test]
     fn a_tuple_becomes_a_query() {
-        let query = ExplainQuery { pid: None, socket: Some("[::1]:5,192.0.2.1:80/tcp".into()) };
+        let query = ExplainQuery { pid: None, socket: Some("[::1]:5,192.0.2.1:80/tcp".into()), drop: None };
         assert_eq!(encode(&query), "socket=%5B%3A%3A1%5D%3A5%2C192.0.2.1%3A80%2Ftcp");
     }
 }

@@ -111,9 +111,21 @@ fn per_app(traffic: &AppTrafficList) -> String {
             rows.push(row);
         }
     }
-    let head = ["APPLICATION", "", "CLEAR", "AUTHENTICATED", "ENCRYPTED", "REFUSED", "OF CLEAR: BY THE ENGINE"];
-    let mut out =
-        if rows.is_empty() { "no application had traffic yet\n".to_owned() } else { output::table(&head, &rows) };
+    let head =
+        ["APPLICATION", "", "CLEAR", "AUTHENTICATED", "ENCRYPTED", "REFUSED", "OF CLEAR: BY THE ENGINE"];
+    let mut out = if rows.is_empty() {
+        "no application had traffic yet\n".to_owned()
+    } else {
+        output::table(&head, &rows)
+    };
+    for app in &traffic.applications {
+        for (word, count) in &app.refused_because {
+            let _ = writeln!(out, "refused {count} times: {} {word}", app.application);
+        }
+    }
+    if traffic.events_lost > 0 {
+        let _ = writeln!(out, "of {} refusals the particulars are lost", traffic.events_lost);
+    }
     let handed = &traffic.handed_over;
     let _ = writeln!(
         out,

@@ -116,7 +116,14 @@ fn text(status: &api::Status) -> String {
             ),
         );
     }
-    line("kernel", format!("{} refused or dropped (`ravelin stats` says why)", status.kernel_refused));
+    let untold = match status.kernel_untold {
+        0 => String::new(),
+        n => format!(", the particulars of {n} are lost"),
+    };
+    line(
+        "kernel",
+        format!("{} refused or dropped (`ravelin stats` says why){untold}", status.kernel_refused),
+    );
     out
 }
 
