@@ -30,7 +30,7 @@ pub struct AppTrafficList {
 /// One application, since the kernel half was attached (a restart of the daemon counts on).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AppTraffic {
-    /// Its name; empty: sockets without a policy whose programs asked for protection.
+    /// Its name; empty: programs without a policy whose sockets asked for protection, or that were refused something.
     pub application: String,
     /// Its number.
     pub id: u16,

@@ -342,14 +342,18 @@ fn fit(config: &Config) -> Result<(), RunError> {
 
 /// The policy may be on trial. The daemon before can have ended the trial until the lock was ours; from here on it is this one's.
 fn settle_trial(config: &Config, store: &mut PolicyStore, candidate: &mut Candidate) -> Result<(), RunError> {
-    let read = |error: crate::policy_store::Unreadable| RunError::Policy(error.to_string());
-    if store.look_again().map_err(read)? {
-        *candidate = sound(config, store)?;
+    let before = store.trial.is_some();
+    store.look_again().map_err(|error| RunError::Policy(error.to_string()))?;
+    if !before && store.trial.is_none() {
+        return Ok(());
     }
     store.settle(netio::clock::monotonic()).map_err(|source| RunError::System {
         doing: "putting the policy file right after a policy on trial",
         source,
-    })
+    })?;
+    // What was read before may have come to its end since.
+    *candidate = sound(config, store)?;
+    Ok(())
 }
 
 /// At the start, a block with an error has no last good version to fall back to: its program would go out in clear.

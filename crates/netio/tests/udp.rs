@@ -343,5 +343,5 @@ fn clear_packets_arrive_as_they_were_written() {
     }
     let lost = Outer { src: LEFT.0, dst: "203.0.113.1", port: 1, to: 1, tos: 0, ttl: 64, payload: b"" };
     assert_eq!(sender.send(&outer(&lost), 0), Err(DropReason::Unroutable));
-    assert!(sender.send(b"\x45nonsense").is_err());
+    assert!(sender.send(b"\x45nonsense", 0).is_err());
 }

@@ -1,6 +1,7 @@
 //! The API over a Unix socket, with real engines in their threads; only the devices and the kernel half are absent.
 
 mod changes;
+mod turns;
 
 use std::io::{Read, Write};
 use std::os::fd::AsFd;

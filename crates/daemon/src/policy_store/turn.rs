@@ -27,18 +27,17 @@ impl PolicyStore {
         kept.map_or_else(|| std::fs::read(&self.file), Ok)
     }
 
-    /// Look again at what another daemon may have done meanwhile; whether it ended or began a trial.
+    /// Look again at what another daemon may have done meanwhile.
     ///
     /// # Errors
     /// If the files cannot be read.
-    pub fn look_again(&mut self) -> Result<bool, Unreadable> {
+    pub fn look_again(&mut self) -> Result<(), Unreadable> {
         let unreadable = |source| Unreadable { path: self.file.clone(), source };
         let trial = self.files.read().map_err(unreadable)?;
         let previous = self.files.previous().map_err(unreadable)?;
         self.previous = previous.map(|text| Previous { text: text.into(), candidate: None });
-        let other = trial != self.trial;
         self.trial = trial;
-        Ok(other)
+        Ok(())
     }
 
     /// Do what the end of a trial still needs that an earlier daemon did not get to; this daemon loaded what belongs to it.

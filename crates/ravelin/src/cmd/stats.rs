@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt::Write;
 use std::time::Duration;
 
-use api::{Amount, AppTrafficList, Counters, CountersSection, Line, SaInfo, SaList, Spi, path};
+use api::{Amount, AppTraffic, AppTrafficList, Counters, CountersSection, Line, SaInfo, SaList, Spi, path};
 use clap::Args;
 
 use crate::client::Ask;
@@ -93,6 +93,11 @@ impl Stats {
     }
 }
 
+/// Sockets of programs without a policy are counted where they asked for protection, or tried what nobody may.
+fn name_of(app: &AppTraffic) -> &str {
+    if app.application.is_empty() { "(no policy)" } else { &app.application }
+}
+
 /// A line for each application and direction.
 fn per_app(traffic: &AppTrafficList) -> String {
     let cell = |amount: Amount| match amount.packets {
@@ -101,7 +106,7 @@ fn per_app(traffic: &AppTrafficList) -> String {
     };
     let mut rows = Vec::new();
     for app in &traffic.applications {
-        let name = if app.application.is_empty() { "(by request)" } else { &app.application };
+        let name = name_of(app);
         let (sent, arrived) = (&app.outbound, &app.inbound);
         let out = [sent.clear, sent.authenticated, sent.encrypted, sent.refused, sent.returned];
         let arrived = [arrived.clear, arrived.authenticated, arrived.encrypted, arrived.refused];
@@ -120,7 +125,7 @@ fn per_app(traffic: &AppTrafficList) -> String {
     };
     for app in &traffic.applications {
         for (word, count) in &app.refused_because {
-            let _ = writeln!(out, "refused {count} times: {} {word}", app.application);
+            let _ = writeln!(out, "refused {count} times: {} {word}", name_of(app));
         }
     }
     if traffic.events_lost > 0 {
