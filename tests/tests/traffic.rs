@@ -157,6 +157,19 @@ fn what_is_counted_is_what_is_on_the_wire() {
     assert_eq!(amount(&after, "outbound", "clear"), clear);
     assert_eq!(amount(&after, "outbound", "encrypted"), (21, 20 * 528 + 128));
 
+    // So does what is said of a flow that never was, with its counters.
+    associate(&rig).unwrap();
+    let to = format!("{}:443/tcp", Side::Bob.v4());
+    let never =
+        rig.json(Side::Alice, &["explain", "--app", &app.display().to_string(), "--to", &to]).unwrap();
+    let flow = &never["sockets"][0];
+    assert_eq!(
+        (&flow["effect"], &flow["decision"]["line"]["line"]),
+        (&"protected".into(), &8.into()),
+        "{never}"
+    );
+    assert_eq!(flow["sa_out"]["counters"]["packets"], 0, "{never}");
+
     // And what was refused is explained afterwards.
     let drops = rig.json(Side::Alice, &["explain", "--drop", "all"]).unwrap();
     let refused =

@@ -119,6 +119,15 @@ pub struct ExplainQuery {
     /// Something that was refused: its number, `last` or `all`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drop: Option<String>,
+    /// A flow that may never have been: the program, as the policy names it. With `to`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub app: Option<String>,
+    /// Its peer: `ADDRESS:PORT/PROTOCOL`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<String>,
+    /// This host's port, where it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from_port: Option<u16>,
 }
 
 /// GET `/v1/explain`.

@@ -23,6 +23,15 @@ pub struct Explain {
     /// What the kernel half refused: a number, `last`, or `all` that is remembered.
     #[arg(long, group = "question", value_name = "ID|last|all")]
     drop: Option<String>,
+    /// A flow that may never have been: the program, as the policy names it.
+    #[arg(long, group = "question", value_name = "PROGRAM", requires = "to")]
+    app: Option<String>,
+    /// Its peer: 192.0.2.1:443/tcp, [2001:db8::1]:53/udp, 192.0.2.1/icmp.
+    #[arg(long, value_name = "ADDRESS:PORT/PROTOCOL", requires = "app")]
+    to: Option<String>,
+    /// This host's port, where it is known.
+    #[arg(long, value_name = "PORT", requires = "app")]
+    from_port: Option<u16>,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -30,7 +39,14 @@ pub struct Explain {
 
 impl Explain {
     pub fn execute(self) -> anyhow::Result<()> {
-        let query = ExplainQuery { pid: self.pid, socket: self.socket, drop: self.drop };
+        let query = ExplainQuery {
+            pid: self.pid,
+            socket: self.socket,
+            drop: self.drop,
+            app: self.app,
+            to: self.to,
+            from_port: self.from_port,
+        };
         let explanation: Explanation = self.connect.get(&format!("{}?{}", path::EXPLAIN, encode(&query)))?;
         if self.json {
             return output::json(&explanation);
@@ -41,19 +57,23 @@ impl Explain {
 
 /// The question as a query string.
 fn encode(query: &ExplainQuery) -> String {
+    let numbers = [
+        ("pid", query.pid.map(|pid| pid.to_string())),
+        ("from_port", query.from_port.map(|port| port.to_string())),
+    ];
+    let texts = [("socket", &query.socket), ("drop", &query.drop), ("app", &query.app), ("to", &query.to)];
+    let all = numbers.into_iter().chain(texts.map(|(name, text)| (name, text.clone())));
+    let pairs = all.filter_map(|(name, text)| Some(format!("{name}={}", escaped(&text?))));
+    pairs.collect::<Vec<_>>().join("&")
+}
+
+fn escaped(text: &str) -> String {
     let mut out = String::new();
-    if let Some(pid) = query.pid {
-        let _ = write!(out, "pid={pid}");
-    }
-    let text = query.socket.as_ref().map(|socket| ("socket=", socket));
-    if let Some((name, text)) = text.or(query.drop.as_ref().map(|drop| ("drop=", drop))) {
-        out.push_str(name);
-        for octet in text.bytes() {
-            if octet.is_ascii_alphanumeric() || b".-_~".contains(&octet) {
-                out.push(char::from(octet));
-            } else {
-                let _ = write!(out, "%{octet:02X}");
-            }
+    for octet in text.bytes() {
+        if octet.is_ascii_alphanumeric() || b".-_~".contains(&octet) {
+            out.push(char::from(octet));
+        } else {
+            let _ = write!(out, "%{octet:02X}");
         }
     }
     out
@@ -172,7 +192,15 @@ mod tests {
 
     #[test]
     fn a_tuple_becomes_a_query() {
-        let query = ExplainQuery { pid: None, socket: Some("[::1]:5,192.0.2.1:80/tcp".into()), drop: None };
+        let query =
+            ExplainQuery { socket: Some("[::1]:5,192.0.2.1:80/tcp".into()), ..ExplainQuery::default() };
         assert_eq!(encode(&query), "socket=%5B%3A%3A1%5D%3A5%2C192.0.2.1%3A80%2Ftcp");
+        let query = ExplainQuery {
+            app: Some("/usr/bin/a b".into()),
+            to: Some("192.0.2.1/icmp".into()),
+            from_port: Some(9),
+            ..ExplainQuery::default()
+        };
+        assert_eq!(encode(&query), "from_port=9&app=%2Fusr%2Fbin%2Fa%20b&to=192.0.2.1%2Ficmp");
     }
 }

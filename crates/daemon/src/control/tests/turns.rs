@@ -53,7 +53,7 @@ fn a_plan_compares_and_leaves_everything() {
 #[test]
 fn a_trial_is_confirmed_or_taken_back_and_nothing_comes_in_between() {
     let daemon = Daemon::start("trial");
-    let post = |path: &str| daemon.ask("POST", path, "{}");
+    let post = |path: &str| daemon.ask("POST", path, "");
     for path in ["/v1/policy/confirm", "/v1/policy/rollback"] {
         assert_eq!(post(path).0, 404, "{path}");
     }
@@ -70,7 +70,7 @@ fn a_trial_is_confirmed_or_taken_back_and_nothing_comes_in_between() {
         (file(&daemon, ""), daemon.ask("GET", "/v1/status", "").1["policy"]["waiting"].is_object()),
         (POLICY.into(), true)
     );
-    for (path, body) in [("/v1/policy/reload", "{}"), ("/v1/policy/apply", "{}")] {
+    for (path, body) in [("/v1/policy/reload", ""), ("/v1/policy/apply", "{}")] {
         let (code, refused) = daemon.ask("POST", path, body);
         assert_eq!(code, 409, "{refused}");
         assert!(refused["error"]["remedy"].as_str().unwrap().contains("confirm"), "{refused}");
@@ -91,7 +91,7 @@ fn what_is_applied_for_good_is_in_the_file_and_can_be_taken_back() {
     let (code, answer) = apply(&daemon, OTHER, None);
     assert_eq!((code, &answer["waiting"]), (200, &Value::Null), "{answer}");
     assert_eq!((file(&daemon, ""), file(&daemon, ".previous")), (OTHER.into(), POLICY.into()));
-    let (code, answer) = daemon.ask("POST", "/v1/policy/rollback", "{}");
+    let (code, answer) = daemon.ask("POST", "/v1/policy/rollback", "");
     assert_eq!((code, &answer["changed"]), (200, &json!(["curl"])), "{answer}");
     assert_eq!((file(&daemon, ""), file(&daemon, ".rejected")), (POLICY.into(), OTHER.into()));
     // With an error nothing of it is taken, and one that names nobody only if that is meant.
@@ -102,9 +102,9 @@ fn what_is_applied_for_good_is_in_the_file_and_can_be_taken_back() {
     }
     // A reload has a way back too; one of the same text is no step.
     daemon.policy(OTHER);
-    assert_eq!(daemon.ask("POST", "/v1/policy/reload", "{}").1["changed"], json!(["curl"]));
-    assert_eq!(daemon.ask("POST", "/v1/policy/reload", "{}").1["changed"], Value::Null);
-    assert_eq!(daemon.ask("POST", "/v1/policy/rollback", "{}").0, 200);
+    assert_eq!(daemon.ask("POST", "/v1/policy/reload", "").1["changed"], json!(["curl"]));
+    assert_eq!(daemon.ask("POST", "/v1/policy/reload", "").1["changed"], Value::Null);
+    assert_eq!(daemon.ask("POST", "/v1/policy/rollback", "").0, 200);
     assert_eq!(file(&daemon, ""), POLICY);
 }
 
@@ -112,7 +112,7 @@ fn what_is_applied_for_good_is_in_the_file_and_can_be_taken_back() {
 fn a_policy_with_broken_blocks_is_none_to_go_back_to() {
     let daemon = Daemon::start("unsound");
     daemon.policy(&format!("{POLICY}application x {{ network ; }}\n"));
-    assert_eq!(daemon.ask("POST", "/v1/policy/reload", "{}").0, 200);
+    assert_eq!(daemon.ask("POST", "/v1/policy/reload", "").0, 200);
     let (code, refused) = apply(&daemon, OTHER, Some(60));
     assert_eq!(code, 409, "{refused}");
     assert_eq!(apply(&daemon, OTHER, None).0, 200);
@@ -130,4 +130,26 @@ fn without_a_kernel_half_there_is_no_traffic_and_no_drop() {
     assert_eq!(daemon.ask("GET", "/v1/explain?drop=last", "").0, 404);
     assert_eq!(daemon.ask("GET", "/v1/explain?drop=x", "").0, 400);
     assert_eq!(daemon.ask("GET", "/v1/explain?drop=1&pid=1", "").0, 400);
+}
+
+#[test]
+fn a_flow_that_never_was_is_explained_with_what_would_serve_it() {
+    let daemon = Daemon::start("never");
+    let ask = |query: &str| daemon.ask("GET", &format!("/v1/explain?{query}"), "");
+    let (code, answer) = ask("app=curl&to=192.0.2.199:443/tcp");
+    assert_eq!(code, 200, "{answer}");
+    let flow = &answer["sockets"][0];
+    assert_eq!(
+        (&flow["decision"]["verdict"], &flow["flow"]["local"]),
+        (&json!("protect"), &Value::Null),
+        "{answer}"
+    );
+    assert!(flow["effect"].as_str().unwrap().starts_with("blocked"), "{answer}");
+    assert_eq!(ask("app=curl&to=203.0.113.1:443/tcp").1["sockets"][0]["effect"], "clear");
+    assert_eq!(ask("app=nobody&to=192.0.2.199:443/tcp").1["sockets"][0]["effect"], "clear");
+    for wrong in
+        ["app=curl", "to=192.0.2.199:443/tcp", "app=curl&to=there", "app=curl&to=192.0.2.199:1/tcp&pid=1"]
+    {
+        assert_eq!(ask(wrong).0, 400, "{wrong}");
+    }
 }
