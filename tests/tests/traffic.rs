@@ -87,6 +87,8 @@ fn what_is_counted_is_what_is_on_the_wire() {
         RigOptions { name: "rvl-traffic".to_owned(), binary: binary(), daemon: None, segmentation: false };
     let mut rig = Rig::build(&options).unwrap();
     let app = copy_of_python(rig.folder(), "app");
+    let audit = rig.folder().join("audit.jsonl");
+    rig.configure(Side::Alice, &format!("[audit]\nfile = {audit:?}\n"));
     for (side, peer) in [(Side::Alice, Side::Bob), (Side::Bob, Side::Alice)] {
         rig.set_policy(side, &policy(&app, peer)).unwrap();
         rig.start(side).unwrap();
@@ -188,6 +190,19 @@ fn what_is_counted_is_what_is_on_the_wire() {
         "{text}"
     );
     assert_eq!(after["refused_because"]["connect_untrusted"], 1, "{after}");
+
+    let entry = wait_for("the refusal in the audit log", PATIENCE, || {
+        let text = std::fs::read_to_string(&audit).unwrap_or_default();
+        let entries = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let found = entries.into_iter().find(|entry| entry["event"] == "connect_untrusted");
+        found.ok_or(text)
+    });
+    assert_eq!(
+        (&entry["application"], &entry["peer_port"]),
+        (&app.display().to_string().into(), &9.into()),
+        "{entry}"
+    );
+    assert!(entry["pid"].is_u64() && entry["program"] == "app", "{entry}");
 
     // Neither a reload nor a daemon that comes anew begins again.
     rig.reload(Side::Alice).unwrap();
