@@ -8,6 +8,7 @@
  *   announce.h what sockets do, for the paper's own translation
  *   option.h  the socket API
  *   device.h  packets: steer, record, ICMP
+ *   traffic.h what each application's packets came to
  *   user.h    whose socket it is, where rules name users
  *   gateway.h packets on their way through this host
  *   adopt.h   iterators: what is older than we are
@@ -30,6 +31,7 @@ extern void *bpf_rdonly_cast(const void *obj, __u32 type) __ksym;
 #include "verdict.h"
 #include "task.h"
 #include "user.h"
+#include "traffic.h"
 #include "cgroup.h"
 #include "option.h"
 #include "device.h"

@@ -71,6 +71,7 @@ struct rvl_layout {
 #define RVL_EVENTS_SIZE (256 * 1024)
 #define RVL_SOCKET_EVENTS_SIZE (512 * 1024)
 #define RVL_ANNOUNCED 8192
+#define RVL_TRAFFIC 131072
 
 /* Lists that no executable has: of programs that policy does not name, of executables without a name, of what must not send. */
 #define RVL_LIST_ANY 0
@@ -100,6 +101,27 @@ struct rvl_layout {
 #define RVL_ORDER_TO 1   /* the program's policy is at least as strict as the socket's: re-stamp */
 #define RVL_ORDER_FROM 2 /* the socket's is: keep */
 
+/* Bits of rvl_item.services */
+#define RVL_SERVICE_AUTHENTICATED 1
+#define RVL_SERVICE_ENCRYPTED 2
+
+/*
+ * rvl_traffic_key.kind. Out: left in clear; was handed to the data path to be authenticated or encrypted; was refused; came back from
+ * the data path and left in clear after all (not among CLEAR). In: as it arrived.
+ */
+#define RVL_T_OUT_CLEAR 0
+#define RVL_T_OUT_AUTHENTICATED 1
+#define RVL_T_OUT_ENCRYPTED 2
+#define RVL_T_OUT_REFUSED 3
+#define RVL_T_OUT_RETURNED 4
+#define RVL_T_IN_CLEAR 5
+#define RVL_T_IN_AUTHENTICATED 6
+#define RVL_T_IN_ENCRYPTED 7
+#define RVL_T_IN_REFUSED 8
+#define RVL_T_KINDS 9
+/* And so many were refused for each reason: this and the counter's number. `octets` is then when one was last told of, nanoseconds. */
+#define RVL_T_REASON 256
+
 /* rvl_event.hook */
 #define RVL_HOOK_CONNECT 1
 #define RVL_HOOK_SENDMSG 2
@@ -108,6 +130,9 @@ struct rvl_layout {
 #define RVL_HOOK_SETSOCKOPT 5
 #define RVL_HOOK_REQUIRE 6
 #define RVL_HOOK_EXECUTE 7 /* no refusal: an executable that came to a place since policy was loaded; addr is its identity */
+/* Packets, of no process: the peer's address and port. */
+#define RVL_HOOK_OUT 8
+#define RVL_HOOK_IN 9
 
 /* rvl_socket_event.call */
 #define RVL_CALL_LISTEN 1
@@ -175,7 +200,8 @@ struct rvl_layout {
 	X(SETSOCKOPT_BYPASS, setsockopt_bypass)                                                                      \
 	X(EXECUTABLE_NEW, executables_new)                                                                           \
 	X(EXECUTABLE_NO_ROOM, executables_no_room)                                                                   \
-	X(CLAIMED, connections_claimed)
+	X(CLAIMED, connections_claimed)                                                                              \
+	X(TRAFFIC_LOST, traffic_lost)
 
 enum rvl_counter {
 #define X(id, name) RVL_C_##id,
@@ -354,6 +380,17 @@ struct rvl_announced_key {
 	__u8 protocol;
 	__u8 call;
 	__u16 zero;
+};
+
+/* Packets of an application, by what they were; octets from the IP header on, as on the wire. */
+struct rvl_traffic_key {
+	__u16 app;
+	__u16 kind;
+};
+
+struct rvl_traffic {
+	__u64 packets;
+	__u64 octets;
 };
 
 /* The record in front of every packet on the TUN; the first octet is 0x40 or 0x60. */

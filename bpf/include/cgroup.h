@@ -32,6 +32,9 @@ static __always_inline void refuse(enum rvl_counter counter, const struct attemp
 	__u64 id = bpf_get_current_pid_tgid();
 
 	count(counter);
+	add_refusal(a->app, counter);
+	if (a->app && (a->hook == RVL_HOOK_CONNECT || a->hook == RVL_HOOK_SENDMSG))
+		add_traffic(a->app, RVL_T_OUT_REFUSED, 1, 0);
 	event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
 	if (!event) {
 		count(RVL_C_EVENTS_LOST);
@@ -425,8 +428,11 @@ int guard(struct __sk_buff *skb)
 	sk = bpf_sk_fullsock(sk);
 	if (!sk)
 		return ALLOW;
-	if (!follow_sender(skb, sk, cfg))
+	if (!follow_sender(skb, sk, cfg)) {
+		stamp = bpf_sk_storage_get(&sockets, sk, 0, 0);
+		add_packet(skb, stamp ? stamp->app : 0, RVL_T_OUT_REFUSED);
 		return REFUSE;
+	}
 	stamp = bpf_sk_storage_get(&sockets, sk, 0, 0);
 	if (!stamp || ifindex == 1)
 		return ALLOW;
@@ -439,20 +445,23 @@ int guard(struct __sk_buff *skb)
 		switch (class_of(cfg, stamp->app, &h.destination)) {
 		case CLASS_NONE:
 		case CLASS_TRUSTED:
-			if (!stamp->required)
+			if (!stamp->required) {
+				add_packet(skb, stamp->app, RVL_T_OUT_CLEAR);
 				return ALLOW;
+			}
 			break;
 		default:
 			break;
 		}
 	}
-	count(RVL_C_EGRESS_UNGUARDED);
+	refuse_packet(skb, stamp->app, RVL_C_EGRESS_UNGUARDED, RVL_HOOK_OUT);
+	add_packet(skb, stamp->app, RVL_T_OUT_REFUSED);
 	return REFUSE;
 }
 
-static __always_inline int dropped(enum rvl_counter counter)
+static __always_inline int dropped(struct __sk_buff *skb, __u16 app, enum rvl_counter counter)
 {
-	count(counter);
+	refuse_packet(skb, app, counter, RVL_HOOK_IN);
 	return REFUSE;
 }
 
@@ -467,18 +476,18 @@ static __always_inline int prove(struct __sk_buff *skb, const struct rvl_config 
 	__u8 services;
 
 	if (!parse(skb, 0, &h))
-		return dropped(RVL_C_INGRESS_MALFORMED);
+		return dropped(skb, app, RVL_C_INGRESS_MALFORMED);
 	d = demand(decide(cfg, app, &h.source, h.protocol, h.destination_port, h.source_port), stamp->required);
 	switch (d.action) {
 	case ACTION_BYPASS:
 		/* The answer would leave in clear. */
-		return proven ? dropped(RVL_C_INGRESS_UNEXPECTED_PROOF) : ALLOW;
+		return proven ? dropped(skb, app, RVL_C_INGRESS_UNEXPECTED_PROOF) : ALLOW;
 	case ACTION_NEVER:
 		return ALLOW;
 	case ACTION_UNTRUSTED:
-		return dropped(RVL_C_INGRESS_UNTRUSTED);
+		return dropped(skb, app, RVL_C_INGRESS_UNTRUSTED);
 	case ACTION_NO_ITEM:
-		return dropped(RVL_C_INGRESS_NO_ITEM);
+		return dropped(skb, app, RVL_C_INGRESS_NO_ITEM);
 	case ACTION_PROTECT:
 		break;
 	}
@@ -487,13 +496,13 @@ static __always_inline int prove(struct __sk_buff *skb, const struct rvl_config 
 			stamp->in_force = 0;
 			return ALLOW;
 		}
-		return dropped(d.level == RVL_MANDATORY ? RVL_C_INGRESS_NO_PROOF : RVL_C_INGRESS_STICKY);
+		return dropped(skb, app, d.level == RVL_MANDATORY ? RVL_C_INGRESS_NO_PROOF : RVL_C_INGRESS_STICKY);
 	}
 	services = services_of(mark);
 	if ((services & d.services) != d.services)
-		return dropped(RVL_C_INGRESS_SERVICES);
+		return dropped(skb, app, RVL_C_INGRESS_SERVICES);
 	if (mark & RVL_MARK_APP && (mark & RVL_MARK_APP) != app)
-		return dropped(RVL_C_INGRESS_OTHER_APP);
+		return dropped(skb, app, RVL_C_INGRESS_OTHER_APP);
 	/* Two processors may do this at once for one socket. */
 	__sync_fetch_and_add(&stamp->proven, 1);
 	stamp->in_force = services;
@@ -509,6 +518,7 @@ int proof(struct __sk_buff *skb)
 	struct bpf_sock *sk = skb->sk;
 	struct rvl_socket *stamp = 0;
 	bool proven;
+	int verdict;
 
 	if (!cfg)
 		return REFUSE;
@@ -524,9 +534,12 @@ int proof(struct __sk_buff *skb)
 			count(RVL_C_PROVEN);
 			return ALLOW;
 		}
-		return proven ? dropped(RVL_C_INGRESS_UNEXPECTED_PROOF) : ALLOW;
+		return proven ? dropped(skb, 0, RVL_C_INGRESS_UNEXPECTED_PROOF) : ALLOW;
 	}
-	return prove(skb, cfg, stamp, proven && stamp->netns == cfg->netns);
+	proven = proven && stamp->netns == cfg->netns;
+	verdict = prove(skb, cfg, stamp, proven);
+	add_arrival(skb, stamp->app, verdict == ALLOW, proven);
+	return verdict;
 }
 
 #endif

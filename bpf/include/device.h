@@ -84,6 +84,13 @@ static __always_inline int leaving_otherwise(struct __sk_buff *skb, const struct
 	return cfg->guards || app_of_current(cfg) ? device_drop(RVL_C_EGRESS_DISGUISED) : TCX_NEXT;
 }
 
+static __always_inline int refused_frame(struct __sk_buff *skb, const struct owner *owner, enum rvl_counter counter)
+{
+	add_frames(skb, owner->app, RVL_T_OUT_REFUSED);
+	refuse_packet(skb, owner->app, counter, RVL_HOOK_OUT);
+	return TCX_DROP;
+}
+
 SEC("tcx/egress")
 int uplink_egress(struct __sk_buff *skb)
 {
@@ -118,33 +125,45 @@ int uplink_egress(struct __sk_buff *skb)
 		ruled = is_ruled(user);
 	if (!owner.app && !owner.required && !answer && !ruled && !cfg->guards)
 		return TCX_NEXT;
-	if (cfg->exempt && bpf_skb_cgroup_id(skb) == cfg->exempt)
+	if (cfg->exempt && bpf_skb_cgroup_id(skb) == cfg->exempt) {
+		/* The data path marks what it sends in clear with the application whose packet it is. */
+		if (!owner.stored && owner.app)
+			add_frames(skb, owner.app, RVL_T_OUT_RETURNED);
 		return TCX_NEXT;
+	}
 	if (!owner.app && !owner.required && !answer && !ruled)
 		return is_guarded(skb, cfg) ? device_drop(RVL_C_EGRESS_GUARD) : TCX_NEXT;
 	if (!answer) {
 		if (!parse(skb, 0, &h))
-			return device_drop(RVL_C_EGRESS_MALFORMED);
+			return refused_frame(skb, &owner, RVL_C_EGRESS_MALFORMED);
 		/* The address on the wire may be a hop, not the peer whose policy counts. */
 		if (h.source_route)
-			return device_drop(RVL_C_EGRESS_SOURCE_ROUTE);
+			return refused_frame(skb, &owner, RVL_C_EGRESS_SOURCE_ROUTE);
 		switch (class_of(cfg, owner.app, &h.destination)) {
 		case CLASS_NONE:
 		case CLASS_TRUSTED:
-			if (!owner.required && !ruled)
+			if (!owner.required && !ruled) {
+				add_frames(skb, owner.app, RVL_T_OUT_CLEAR);
 				return TCX_NEXT;
+			}
 			break;
 		case CLASS_PROTECTED:
 			break;
 		default:
-			return device_drop(RVL_C_EGRESS_UNTRUSTED);
+			return refused_frame(skb, &owner, RVL_C_EGRESS_UNTRUSTED);
 		}
 		if (ruled)
 			remember(skb, user);
 		skb->mark = mark_with(skb->mark, owner.app, owner.required);
 	}
 	if (!cfg->tun)
-		return device_drop(RVL_C_EGRESS_NO_TUN);
+		return refused_frame(skb, &owner, RVL_C_EGRESS_NO_TUN);
+	if (!answer && (owner.app || owner.required)) {
+		__u16 kind = asked_of(cfg, owner.app, owner.required, &h);
+
+		if (kind < RVL_T_KINDS)
+			add_frames(skb, owner.app, kind);
+	}
 	count(RVL_C_REDIRECTED);
 	return bpf_redirect(cfg->tun, 0);
 }

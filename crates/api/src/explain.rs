@@ -106,7 +106,7 @@ pub struct PolicyExplanation {
     pub decision: Decision,
 }
 
-/// The question of GET `/v1/explain`: one of the two.
+/// The question of GET `/v1/explain`: one of these.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ExplainQuery {
@@ -116,16 +116,31 @@ pub struct ExplainQuery {
     /// One connection: `LOCAL:PORT,REMOTE:PORT[/tcp|/udp]`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub socket: Option<String>,
+    /// Something that was refused: its number, `last` or `all`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drop: Option<String>,
+    /// A flow that may never have been: the program, as the policy names it. With `to`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub app: Option<String>,
+    /// Its peer: `ADDRESS:PORT/PROTOCOL`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<String>,
+    /// This host's port, where it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from_port: Option<u16>,
 }
 
 /// GET `/v1/explain`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Explanation {
     /// The process, if one was asked about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub process: Option<ProcessInfo>,
     /// Its sockets, or the one that was asked about. May be empty: `process` says what a new socket would get.
     pub sockets: Vec<SocketExplained>,
+    /// What was refused, the newest first, if that was asked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub drops: Vec<DropExplained>,
 }
 
 /// A process.
@@ -142,6 +157,39 @@ pub struct ProcessInfo {
     /// The application that policy sees in it; absent: no block names it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub application: Option<AppRef>,
+}
+
+/// A call or a packet that the kernel half refused.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DropExplained {
+    /// Its number since the daemon's start.
+    pub id: u64,
+    /// When the daemon heard of it: RFC 3339, UTC.
+    pub time: String,
+    /// Whose it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub application: Option<AppRef>,
+    /// The process, if a call was refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pid: Option<u32>,
+    /// Its user.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uid: Option<u32>,
+    /// Its name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comm: Option<String>,
+    /// The call, or `packet out`, `packet in`.
+    pub attempt: String,
+    /// Protocol and peer.
+    pub flow: FlowInfo,
+    /// The word of the counter that counted it.
+    pub reason: String,
+    /// What it means.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    /// What the policy in force says of such a flow, this host's port left open.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decision: Option<Decision>,
 }
 
 /// An application of the policy.

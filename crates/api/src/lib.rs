@@ -17,6 +17,7 @@ mod explain;
 mod flow;
 mod keymat;
 mod policy;
+mod policy_change;
 mod replay;
 mod sa;
 mod sa_change;
@@ -24,6 +25,7 @@ mod sa_options;
 mod spd;
 mod spi;
 mod status;
+mod traffic;
 mod translation;
 
 pub mod path;
@@ -38,13 +40,17 @@ pub use event::{
     SpiAllocated,
 };
 pub use explain::{
-    AppRef, Decision, ExplainQuery, Explanation, FlowInfo, PolicyExplanation, Position, ProcessInfo,
-    SocketExplained, Verdict,
+    AppRef, Decision, DropExplained, ExplainQuery, Explanation, FlowInfo, PolicyExplanation, Position,
+    ProcessInfo, SocketExplained, Verdict,
 };
 pub use flow::{Flows, LiveFlow};
 pub use keymat::Keymat;
 pub use policy::{
     Finding, Place, PolicyCheck, PolicyReload, PolicyState, PolicyTests, RefusedBlock, Related,
+};
+pub use policy_change::{
+    ApplicationChange, Change, FlowChange, MAX_CONFIRM_SECONDS, PeersChange, PolicyApplied, PolicyApply,
+    PolicyPlan, PolicyText, Said, SocketChange, Waiting,
 };
 pub use replay::{ReplayDirection, ReplayLine, ReplaySummary, ReplayVerdict};
 pub use sa::{
@@ -57,4 +63,5 @@ pub use spi::{Spi, SpiRequest};
 pub use status::{
     CryptoMeasured, CryptoUnit, GatewayState, Health, Status, StatusState, Traffic, TunState, UplinkState,
 };
+pub use traffic::{Amount, AppTraffic, AppTrafficList, Arrived, HandedOver, Sent};
 pub use translation::{SpdEntries, SpdEntry, TranslationState};

@@ -44,5 +44,15 @@ pub const EXPLAIN: &str = "/v1/explain";
 pub const FLOWS: &str = "/v1/flows";
 /// GET: [`crate::Counters`].
 pub const COUNTERS: &str = "/v1/counters";
+/// GET: [`crate::AppTrafficList`].
+pub const TRAFFIC: &str = "/v1/traffic";
 /// POST, perhaps with `?allow_empty=true`: [`crate::PolicyReload`].
 pub const POLICY_RELOAD: &str = "/v1/policy/reload";
+/// POST [`crate::PolicyText`]: [`crate::PolicyPlan`].
+pub const POLICY_PLAN: &str = "/v1/policy/plan";
+/// POST [`crate::PolicyApply`]: [`crate::PolicyApplied`].
+pub const POLICY_APPLY: &str = "/v1/policy/apply";
+/// POST: [`crate::PolicyApplied`]; what waits for its confirmation stays.
+pub const POLICY_CONFIRM: &str = "/v1/policy/confirm";
+/// POST: [`crate::PolicyApplied`]; the policy before is in force again.
+pub const POLICY_ROLLBACK: &str = "/v1/policy/rollback";

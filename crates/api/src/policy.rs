@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::Position;
+use crate::{Position, Waiting};
 
 /// The policy in force.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,6 +23,9 @@ pub struct PolicyState {
     /// What the last attempt to load said, if it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_error: Option<String>,
+    /// It waits to be confirmed and is taken back otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waiting: Option<Waiting>,
 }
 
 /// A block that did not compile.
@@ -45,6 +48,9 @@ pub struct PolicyReload {
     pub generation: u64,
     /// Applications in force now.
     pub applications: usize,
+    /// Applications whose tables are other ones than before, by name; the others keep what they had.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changed: Vec<String>,
     /// Blocks that did not compile.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refused_blocks: Vec<RefusedBlock>,

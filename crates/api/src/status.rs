@@ -97,6 +97,9 @@ pub struct Status {
     pub inbound: Traffic,
     /// What the kernel half refused or dropped, all reasons together.
     pub kernel_refused: u64,
+    /// Refusals of which the particulars are lost; they are counted by application and reason all the same.
+    #[serde(default)]
+    pub kernel_untold: u64,
 }
 
 /// The TUN.

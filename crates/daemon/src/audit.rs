@@ -19,6 +19,13 @@ pub struct Asker {
     pub pid: Option<i32>,
 }
 
+impl Asker {
+    /// The daemon itself.
+    pub fn myself() -> Asker {
+        Asker { uid: rustix::process::getuid().as_raw(), pid: i32::try_from(std::process::id()).ok() }
+    }
+}
+
 impl Connected<IncomingStream<'_, UnixListener>> for Asker {
     fn connect_info(stream: IncomingStream<'_, UnixListener>) -> Asker {
         match stream.io().peer_cred() {

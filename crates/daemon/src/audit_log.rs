@@ -114,6 +114,28 @@ impl Auditor {
         self.tell(Entry { at: clock::wall(), fields });
     }
 
+    /// The kernel half refused a call or a packet of an application.
+    pub fn refusal(&self, application: &str, event: &sockmon::Event) {
+        let way = if event.attempt == sockmon::Attempt::PacketIn { "in" } else { "out" };
+        let mut fields = fields(json!({
+            "event": event.reason, "direction": way, "application": application, "protocol": event.protocol,
+            "attempt": crate::denials::attempt(event.attempt), "peer": event.peer.ip(), "peer_port": event.peer.port(),
+        }));
+        if let Some(text) = crate::kernel_counters::text(event.reason) {
+            fields.insert("text".to_owned(), text.into());
+        }
+        if event.pid != 0 {
+            fields.extend(self::fields(json!({ "pid": event.pid, "uid": event.uid, "program": event.comm })));
+        }
+        self.tell(Entry { at: clock::wall(), fields });
+    }
+
+    /// So many more of a kind could not be told one by one.
+    pub fn left_out(&self, of: &str, count: u64, text: &str) {
+        let fields = fields(json!({ "event": "left_out", "of": of, "count": count, "text": text }));
+        self.tell(Entry { at: clock::wall(), fields });
+    }
+
     fn tell(&self, entry: Entry) {
         if let Some(entries) = &self.entries
             && entries.try_send(entry).is_err()
@@ -276,7 +298,7 @@ fn rotated(path: &Path) -> PathBuf {
 }
 
 /// RFC 3339, UTC, microseconds.
-fn utc(since_epoch: Duration) -> String {
+pub(crate) fn utc(since_epoch: Duration) -> String {
     const DAY: u64 = 86_400;
     let seconds = since_epoch.as_secs();
     let (mut day, clock) = (seconds / DAY, seconds % DAY);

@@ -4,7 +4,7 @@
 struct Meaning(&'static str, bool, &'static str);
 
 /// As `bpf/include/abi.h` lists them.
-const MEANINGS: [Meaning; 53] = [
+const MEANINGS: [Meaning; 54] = [
     Meaning("sockets_stamped", false, "A socket got the mark of its application."),
     Meaning("sockets_restamped", false, "A socket changed hands and got the stricter application's mark."),
     Meaning("egress_redirected", false, "A packet was sent to the TUN instead of the uplink."),
@@ -125,6 +125,11 @@ const MEANINGS: [Meaning; 53] = [
         "connections_claimed",
         false,
         "A connection of a listener without application became that of the program that sends on it.",
+    ),
+    Meaning(
+        "traffic_lost",
+        false,
+        "A packet is missing among what `stats --per-app` shows: there are too many applications.",
     ),
 ];
 

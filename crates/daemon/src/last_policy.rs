@@ -17,9 +17,9 @@ pub fn path(policy: &Path) -> PathBuf {
 ///
 /// # Errors
 /// If it cannot be written.
-pub fn keep(policy: &Path, text: &str) -> io::Result<()> {
+pub fn keep(policy: &Path, text: &[u8]) -> io::Result<()> {
     let path = path(policy);
-    if fs::read(&path).is_ok_and(|kept| kept == text.as_bytes()) {
+    if fs::read(&path).is_ok_and(|kept| kept == text) {
         return Ok(());
     }
     let mut aside = path.clone().into_os_string();
@@ -27,7 +27,7 @@ pub fn keep(policy: &Path, text: &str) -> io::Result<()> {
     let aside = PathBuf::from(aside);
     let mut options = fs::OpenOptions::new();
     let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&aside)?;
-    io::Write::write_all(&mut file, text.as_bytes())?;
+    io::Write::write_all(&mut file, text)?;
     file.sync_all()?;
     fs::rename(aside, path)
 }
@@ -41,11 +41,11 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("ravelin-last-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
         let policy = folder.join("main.policy");
-        keep(&policy, "one").unwrap();
-        keep(&policy, "two").unwrap();
+        keep(&policy, b"one").unwrap();
+        keep(&policy, b"two").unwrap();
         assert_eq!(fs::read_to_string(folder.join("main.policy.last")).unwrap(), "two");
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
-        assert!(keep(&folder.join("none/main.policy"), "three").is_err());
+        assert!(keep(&folder.join("none/main.policy"), b"three").is_err());
         fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -15,6 +15,7 @@ pub mod control;
 pub mod crypto_units;
 pub mod datapath;
 pub mod debug;
+pub mod denials;
 pub mod detach;
 pub mod doctor;
 mod enc;

@@ -5,7 +5,10 @@
 
 mod changes;
 mod live;
+mod plan;
+mod process;
 mod rules;
+mod turn;
 
 pub use changes::Which;
 pub use live::LivePeers;
@@ -24,6 +27,7 @@ use crate::audit_log::Auditor;
 use crate::capture::Desk;
 use crate::config::Config;
 use crate::datapath::{Handle, InboundHalf, OutboundHalf, Unanswered};
+use crate::denials::Denials;
 use crate::events::Hub;
 use crate::gateway;
 use crate::keys::Keys;
@@ -91,6 +95,10 @@ pub struct Plane {
     pub captures: Arc<Desk>,
     /// Who translates what sockets do; `None`: policy is compiled.
     pub translator: Option<Translator>,
+    /// What the kernel half had counted when the daemon started: packets into the TUN, and without room there.
+    pub handed: (u64, u64),
+    /// What the kernel half refused lately.
+    pub denials: Denials,
     /// SPIs that were promised to key managers, and until when.
     pub promised: Vec<(Spi, Time)>,
 }
@@ -293,34 +301,46 @@ impl Plane {
     }
 
     async fn try_reload(&mut self, allow_empty: bool) -> Result<PolicyReload, Refused> {
+        self.not_on_trial()?;
         let candidate = self.policy.read().map_err(|error| {
             Refused::new(Fault::BadRequest, error.to_string())
                 .remedy("the policy in force stays; correct the file and reload again")
         })?;
-        let lost = self.policy.lost(&candidate);
+        let lost = self.losing(&candidate, allow_empty, "`ravelin policy reload --allow-empty`")?;
+        let answer = PolicyReload {
+            applied: true,
+            generation: candidate.compiled.spd.generation,
+            applications: candidate.compiled.applications.len(),
+            changed: self.policy.changed(&candidate.compiled),
+            refused_blocks: candidate.refused.clone(),
+            diagnostics: candidate.diagnostics.clone(),
+            lost,
+        };
+        let before = self.policy.to_go_back_to();
+        self.put_in_force(candidate).await?;
+        if let Err(error) = self.policy.keep_previous(before) {
+            tracing::warn!("there is no way back to the policy before: {error}");
+        }
+        if !answer.lost.is_empty() {
+            tracing::warn!("no policy any more, in clear from now on: {}", answer.lost.join(", "));
+        }
+        Ok(answer)
+    }
+
+    /// Applications that this policy takes theirs from; all of them only if that is meant, as `meant` says it.
+    fn losing(&self, candidate: &Candidate, allow_empty: bool, meant: &str) -> Result<Vec<String>, Refused> {
+        let lost = self.policy.lost(candidate);
         if candidate.compiled.applications.is_empty() && !lost.is_empty() && !allow_empty {
             let text = format!(
                 "{} names no application any more; {} would lose their policy and send in clear",
                 candidate.compiled.file,
                 lost.join(", ")
             );
-            let remedy = "the policy in force stays; correct the file, or, if that is meant, \
-                          `ravelin policy reload --allow-empty`";
+            let remedy =
+                format!("the policy in force stays; correct the file, or, if that is meant, {meant}");
             return Err(Refused::new(Fault::Conflict, text).remedy(remedy));
         }
-        let answer = PolicyReload {
-            applied: true,
-            generation: candidate.compiled.spd.generation,
-            applications: candidate.compiled.applications.len(),
-            refused_blocks: candidate.refused.clone(),
-            diagnostics: candidate.diagnostics.clone(),
-            lost,
-        };
-        self.put_in_force(candidate).await?;
-        if !answer.lost.is_empty() {
-            tracing::warn!("no policy any more, in clear from now on: {}", answer.lost.join(", "));
-        }
-        Ok(answer)
+        Ok(lost)
     }
 
     /// Put a policy in force: first in the engine, then in the kernel half, so that no packet is redirected under a policy

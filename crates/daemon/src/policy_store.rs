@@ -9,6 +9,7 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use api::{Decision, Position, RefusedBlock};
 use policy::{AppTable, Application, Compiled, Executables, Image, Parsed};
@@ -22,9 +23,14 @@ const NUMBERS: &str = "applications.json";
 
 mod host;
 mod renamed;
+mod trial;
+mod turn;
 
 pub use host::HostFiles;
 pub use renamed::{Renamed, moved_paths};
+use trial::TrialFiles;
+pub use trial::{Exchanged, Trial, abandon};
+pub use turn::is_same;
 
 /// A policy that was read, not yet in force.
 pub struct Candidate {
@@ -42,12 +48,27 @@ pub struct Candidate {
     pub warnings: usize,
     /// Applications of before that have the policy of others; see [`Candidate::follow`].
     pub renamed: Renamed,
-    /// The text, where all of it is meant to be in force.
-    whole: Option<String>,
+    /// What was read.
+    pub text: Arc<[u8]>,
     table: AppTable,
 }
 
-/// An executable that a subject of an application names.
+impl Candidate {
+    /// No block is broken.
+    pub fn is_sound(&self) -> bool {
+        self.errors == 0 && self.refused.is_empty()
+    }
+}
+
+/// A policy that was in force, to go back to.
+pub struct Previous {
+    /// Its text.
+    pub text: Arc<[u8]>,
+    /// Its tables, if this daemon had them in force.
+    candidate: Option<Box<Candidate>>,
+}
+
+/// An executable of an application.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Executable {
     /// Whose subject; [`AppId::NONE`]: it is named behind `from`.
@@ -64,6 +85,14 @@ pub struct PolicyStore {
     numbers: Option<PathBuf>,
     table: AppTable,
     renamed: Renamed,
+    files: TrialFiles,
+    /// The policy that is in force on trial.
+    pub trial: Option<Trial>,
+    /// The policy before the one in force.
+    pub previous: Option<Previous>,
+    /// The text of what is in force, and whether no block of it was broken.
+    text: Arc<[u8]>,
+    sound: bool,
     /// What is in force.
     pub compiled: Compiled,
     /// Applications that run on their last good version.
@@ -104,8 +133,17 @@ impl PolicyStore {
             }
             None => Renamed::new(),
         };
+        let files = TrialFiles::of(run_dir);
+        let unreadable = |source| Unreadable { path: run_dir.unwrap_or(Path::new("")).to_owned(), source };
+        let trial = files.read().map_err(unreadable)?;
+        let previous = files.previous().map_err(unreadable)?;
         let empty = policy::parse(&file.display().to_string(), "");
         Ok(PolicyStore {
+            files,
+            trial,
+            previous: previous.map(|text| Previous { text: text.into(), candidate: None }),
+            text: Arc::default(),
+            sound: true,
             file: file.to_owned(),
             numbers,
             compiled: policy::compile(&empty, &mut AppTable::new(), 0),
@@ -124,27 +162,33 @@ impl PolicyStore {
         &self.file
     }
 
-    /// Read and compile the file; nothing in force changes. [`Candidate::follow`] comes next, before it is put in force.
+    /// Read and compile the file, or what is on trial in its place; nothing in force changes. [`Candidate::follow`] comes next,
+    /// before it is put in force.
     ///
     /// # Errors
     /// If the file cannot be read, or if its own tests speak against it.
     pub fn read(&self) -> Result<Candidate, Unreadable> {
-        let unreadable = |source| Unreadable { path: self.file.clone(), source };
-        let octets = fs::read(&self.file).map_err(unreadable)?;
-        let name = self.file.display().to_string();
-        let parsed = policy::parse_bytes_for(&name, &octets, &HostFiles::here());
+        let text = self.text_to_load(netio::clock::monotonic());
+        let octets = text.map_err(|source| Unreadable { path: self.file.clone(), source })?;
+        self.read_text(&self.file.display().to_string(), &octets)
+    }
+
+    /// As [`PolicyStore::read`], for a text that is called `name`.
+    ///
+    /// # Errors
+    /// As [`PolicyStore::read`].
+    pub fn read_text(&self, name: &str, octets: &[u8]) -> Result<Candidate, Unreadable> {
+        let unreadable = |text| Unreadable { path: name.into(), source: io::Error::other(text) };
+        let parsed = policy::parse_bytes_for(name, octets, &HostFiles::here());
         if parsed.tests_failed() {
             let text = format!("its tests fail, so nothing of it is loaded\n{}", parsed.render(false));
-            return Err(unreadable(io::Error::other(text)));
+            return Err(unreadable(text));
         }
-        let mut candidate = self.candidate(&parsed);
-        if candidate.errors == 0 && candidate.refused.is_empty() {
-            candidate.whole = Some(parsed.text);
-        }
+        let candidate = self.candidate(&parsed, octets.into());
         Ok(candidate)
     }
 
-    fn candidate(&self, parsed: &Parsed) -> Candidate {
+    fn candidate(&self, parsed: &Parsed, text: Arc<[u8]>) -> Candidate {
         let mut table = self.table.clone();
         let mut compiled = policy::compile(parsed, &mut table, self.compiled.spd.generation + 1);
         let mut kept = BTreeSet::new();
@@ -171,7 +215,7 @@ impl PolicyStore {
             kept,
             refused,
             renamed: self.renamed.clone(),
-            whole: None,
+            text,
             table,
         }
     }
@@ -238,11 +282,11 @@ impl PolicyStore {
 
     /// The candidate is in force from now on.
     pub fn adopt(&mut self, candidate: Candidate, now_unix: u64) {
-        if let Some(text) = &candidate.whole
-            && let Err(error) = last_policy::keep(&self.file, text)
-        {
-            tracing::warn!("the policy is not kept for the next boot (`ravelin boot`): {error}");
+        self.sound = candidate.is_sound();
+        if self.sound && self.trial.is_none() {
+            self.keep_for_boot(&candidate.text);
         }
+        self.text = Arc::clone(&candidate.text);
         self.table = candidate.table;
         self.renamed = candidate.renamed;
         self.compiled = candidate.compiled;
@@ -251,6 +295,13 @@ impl PolicyStore {
         self.warnings = candidate.warnings;
         self.loaded = now_unix;
         self.last_error = None;
+    }
+
+    /// The next boot begins with this text ([`crate::start::boot`]).
+    fn keep_for_boot(&self, text: &[u8]) {
+        if let Err(error) = last_policy::keep(&self.file, text) {
+            tracing::warn!("the policy is not kept for the next boot (`ravelin boot`): {error}");
+        }
     }
 
     /// What is in force, to be loaded into the kernel once more.
@@ -263,7 +314,7 @@ impl PolicyStore {
             errors: 0,
             warnings: self.warnings,
             renamed: self.renamed.clone(),
-            whole: None,
+            text: Arc::clone(&self.text),
             table: self.table.clone(),
         }
     }
@@ -312,7 +363,8 @@ pub fn rule_position(compiled: &Compiled, id: RuleId) -> Option<Position> {
     })
 }
 
-fn block_position(compiled: &Compiled, app: &Application) -> Position {
+/// The place of an application's block.
+pub fn block_position(compiled: &Compiled, app: &Application) -> Position {
     Position { file: compiled.file.clone(), line: app.block_line, column: None, text: app.block.clone() }
 }
 

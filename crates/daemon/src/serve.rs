@@ -62,6 +62,7 @@ pub(crate) async fn serve(daemon: Daemon) -> Result<(), RunError> {
             },
             () = upkeep.tick() => if let Ok(mut plane) = plane.get().await {
                 upkeep.look(&mut plane);
+                upkeep.end_trial(&mut plane).await;
                 if let Err(refused) = plane.follow_surroundings().await {
                     tracing::debug!("the data threads do not hear of new addresses and devices: {refused}");
                 }
@@ -206,6 +207,8 @@ struct Upkeep {
     enc: Enc,
     /// What was last wrong, so that it is said once.
     said: Vec<String>,
+    /// Likewise, why a policy on trial could not be taken back.
+    trial: Option<String>,
 }
 
 impl Upkeep {
@@ -214,15 +217,24 @@ impl Upkeep {
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut enc = Enc::new(plane.config.enc.clone());
         enc.look(plane.monitor.as_ref());
-        Ok(Upkeep { ticks, count: 0, watch: Some(Watch::open()?), enc, said: Vec::new() })
+        Ok(Upkeep { ticks, count: 0, watch: Some(Watch::open()?), enc, said: Vec::new(), trial: None })
     }
 
     async fn tick(&mut self) {
         self.ticks.tick().await;
     }
 
+    /// What cannot be taken back now is tried again with the next tick.
+    async fn end_trial(&mut self, plane: &mut Plane) {
+        let wrong = plane.end_trial().await;
+        if let Some(text) = wrong.as_ref().filter(|text| self.trial.as_ref() != Some(text)) {
+            tracing::error!("{text}");
+        }
+        self.trial = wrong;
+    }
+
     fn look(&mut self, plane: &mut Plane) {
-        let news_of_files = log_events(plane);
+        let news_of_files = plane.hear();
         self.enc.look(plane.monitor.as_ref());
         let news =
             self.watch.as_mut().is_none_or(|watch| watch.events().is_ok_and(|events| !events.is_empty()));
@@ -246,44 +258,6 @@ impl Upkeep {
             self.said = wrong;
         }
     }
-}
-
-/// Say what the kernel half tells of; whether a file came to a place that policy names. The kernel half knows it already, but its
-/// number is ours only while somebody holds it.
-fn log_events(plane: &mut Plane) -> bool {
-    let Some(monitor) = &plane.monitor else { return false };
-    let events = match monitor.get().events() {
-        Ok(events) => events,
-        Err(error) => {
-            tracing::debug!(%error, "refusals cannot be read");
-            return false;
-        }
-    };
-    let mut new = false;
-    for event in events {
-        match event.attempt {
-            sockmon::Attempt::Execute(identity) if event.reason == "executables_new" => {
-                new = true;
-                tracing::info!(pid = event.pid, program = event.comm, %identity, "a new file of a program that policy names");
-            }
-            sockmon::Attempt::Execute(identity) => tracing::error!(
-                pid = event.pid,
-                program = event.comm,
-                %identity,
-                "no room for one more executable in the kernel half: its processes are refused every peer; make the policy smaller"
-            ),
-            _ => tracing::info!(
-                pid = event.pid,
-                program = event.comm,
-                application = plane.policy.app_name(event.app),
-                peer = %event.peer,
-                reason = event.reason,
-                "refused"
-            ),
-        }
-    }
-    plane.unfinished |= new;
-    new
 }
 
 /// Guard the uplinks that there are now.

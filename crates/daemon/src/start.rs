@@ -153,8 +153,9 @@ fn start(config: Config, options: RunOptions, registry: Registry) -> Result<Daem
     let uplinks = uplinks::choose(&config)?;
     let run_dir = config.run_dir();
     socket::make_folder(&run_dir)?;
-    let (store, candidate) = first_policy(&config.policy, &run_dir)?;
+    let (mut store, mut candidate) = first_policy(&config.policy, &run_dir)?;
     let (lock, taken) = become_the_daemon(&config, &run_dir, options)?;
+    settle_trial(&mut store, &mut candidate)?;
     let before = Before::look(&config, &run_dir)?;
     let instance = config.instance.clone();
     let up = bring_up(config, options, registry, Ready { uplinks, store, candidate, lock, taken, before });
@@ -282,6 +283,8 @@ fn bring_up(
         hub: Hub::default(),
         captures: Arc::default(),
         promised: Vec::new(),
+        handed: (0, 0),
+        denials: Default::default(),
         translator: None,
         insides,
         auditor,
@@ -309,7 +312,9 @@ fn bring_up(
     let tun_out = tun.try_clone()?;
     plane.mtus = gateway::Mtus::of(plane.path_mtu, &plane.insides)?;
     out_half.mtus = plane.mtus;
+    out_half.marks = plane.config.marks;
     let (frames, udp_out) = (frames_out, udp.clone());
+    plane.handed = crate::control::traffic::baseline(&plane)?;
     let outbound_thread =
         OutboundThread { tun: tun_out, frames, udp: udp_out, raw: sender, clear, errors, heard: Vec::new() };
     let frames = frames_in.unwrap_or_default();
@@ -340,18 +345,28 @@ fn fit(config: Option<&Config>) -> Result<(), RunError> {
     Err(RunError::Unfit(text))
 }
 
+/// The policy may be on trial. The daemon before can have ended the trial until the lock was ours; from here on it is this one's.
+fn settle_trial(store: &mut PolicyStore, candidate: &mut Candidate) -> Result<(), RunError> {
+    let before = store.trial.is_some();
+    store.look_again().map_err(|error| RunError::Policy(error.to_string()))?;
+    if !before && store.trial.is_none() {
+        return Ok(());
+    }
+    store.settle(netio::clock::monotonic()).map_err(|source| RunError::System {
+        doing: "putting the policy file right after a policy on trial",
+        source,
+    })?;
+    // What was read before may have come to its end since.
+    *candidate = sound(store)?;
+    Ok(())
+}
+
 /// At the start, a block with an error has no last good version to fall back to: its program would go out in clear.
 fn first_policy(file: &Path, run_dir: &Path) -> Result<(PolicyStore, Candidate), RunError> {
     let read = |error: crate::policy_store::Unreadable| RunError::Policy(error.to_string());
     let store = PolicyStore::new(file, Some(run_dir)).map_err(read)?;
-    let candidate = store.read().map_err(read)?;
+    let candidate = sound(&store)?;
     let file = file.display();
-    if candidate.errors > 0 || !candidate.refused.is_empty() {
-        return Err(RunError::Policy(format!(
-            "{}\nthe policy {file} has errors; what it protects would be in clear, so the daemon does not start",
-            candidate.diagnostics.trim_end()
-        )));
-    }
     if candidate.compiled.applications.is_empty() {
         tracing::warn!("{file} names no application: nothing is protected");
     }
@@ -362,6 +377,18 @@ fn first_policy(file: &Path, run_dir: &Path) -> Result<(PolicyStore, Candidate),
         );
     }
     Ok((store, candidate))
+}
+
+fn sound(store: &PolicyStore) -> Result<Candidate, RunError> {
+    let candidate = store.read().map_err(|error| RunError::Policy(error.to_string()))?;
+    if candidate.errors > 0 || !candidate.refused.is_empty() {
+        let file = store.file().display();
+        return Err(RunError::Policy(format!(
+            "{}\nthe policy {file} has errors; what it protects would be in clear, so the daemon does not start",
+            candidate.diagnostics.trim_end()
+        )));
+    }
+    Ok(candidate)
 }
 
 fn become_the_daemon(

@@ -7,7 +7,7 @@
 
 use crate::error::{Doing, Result};
 use crate::sockopt;
-use crate::udp::{Outgoing, patiently};
+use crate::udp::{Outgoing, send_whole};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -39,16 +39,16 @@ impl ClearSender {
         Ok(ClearSender { v4: Family::v4().doing(what)?, v6 })
     }
 
-    /// Send `packet`, a whole IP packet; octets behind its end do not travel.
-    pub fn send(&self, packet: &[u8]) -> std::result::Result<(), DropReason> {
+    /// Send `packet`, a whole IP packet, with this mark (zero: none); octets behind its end do not travel.
+    pub fn send(&self, packet: &[u8], mark: u32) -> std::result::Result<(), DropReason> {
         let headers = Headers::parse(packet)?;
         let bytes = packet.get(..headers.total_len).ok_or(DropReason::Truncated)?;
         let family =
             if headers.dst.is_ipv4() { &self.v4 } else { self.v6.as_ref().ok_or(DropReason::Unroutable)? };
         let to = SockAddr::from(SocketAddr::new(headers.dst, 0));
         let whole = &family.whole;
-        match patiently(whole, || whole.send_to_with_flags(bytes, &to, libc::MSG_NOSIGNAL)) {
-            Err(DropReason::TooBig) => family.send_in_fragments(bytes, &headers),
+        match send_whole(whole, &to, bytes, mark) {
+            Err(DropReason::TooBig) => family.send_in_fragments(bytes, &headers, mark),
             answer => answer,
         }
     }
@@ -88,13 +88,18 @@ impl Family {
     }
 
     /// No IPv6 packet says whether it may be fragmented; one that is longer than the device's MTU came in fragments.
-    fn send_in_fragments(&self, packet: &[u8], headers: &Headers) -> std::result::Result<(), DropReason> {
+    fn send_in_fragments(
+        &self,
+        packet: &[u8],
+        headers: &Headers,
+        mark: u32,
+    ) -> std::result::Result<(), DropReason> {
         if headers.has_options || (headers.version == 4 && headers.dont_fragment) {
             return Err(DropReason::TooBig);
         }
         let socket = self.fragmenting.iter().find(|(number, _)| *number == headers.protocol);
         let (_, socket) = socket.ok_or(DropReason::TooBig)?;
-        Outgoing { headers, port: 0, payload: headers.upper(packet) }.send(socket)
+        Outgoing { headers, port: 0, mark, payload: headers.upper(packet) }.send(socket)
     }
 }
 

@@ -323,7 +323,7 @@ fn clear_packets_arrive_as_they_were_written() {
         let mut bytes = outer(&o);
         // Octets behind the packet do not travel.
         bytes.extend_from_slice(b"padding");
-        sender.send(&bytes).unwrap();
+        sender.send(&bytes, 7).unwrap();
         let mut buf = [0; 100];
         let (len, from) = peer.recv_from(&mut buf).unwrap();
         assert_eq!((&buf[..len], from.ip(), from.port()), (&b"in clear"[..], addr(src), 1234));
@@ -331,17 +331,17 @@ fn clear_packets_arrive_as_they_were_written() {
         // Larger than the device, and its sender let it be fragmented: the same datagram, cut by the kernel.
         let mut large = outer(&Outer { payload: &[7; 4000], tos: 0x28, ttl: 33, ..o });
         if src == LEFT.0 {
-            assert_eq!(sender.send(&large), Err(DropReason::TooBig), "IPv4 with DF");
+            assert_eq!(sender.send(&large, 0), Err(DropReason::TooBig), "IPv4 with DF");
             let mut view = wire::ipv4::Ipv4::new_checked(&mut large[..]).unwrap();
             view.set_unfragmented(false);
             view.fill_checksum();
         }
-        sender.send(&large).unwrap();
+        sender.send(&large, 7).unwrap();
         let mut buf = [0; 5000];
         let (len, from) = peer.recv_from(&mut buf).unwrap();
         assert_eq!((&buf[..len], from.ip(), from.port()), (&[7; 4000][..], addr(src), 1234));
     }
     let lost = Outer { src: LEFT.0, dst: "203.0.113.1", port: 1, to: 1, tos: 0, ttl: 64, payload: b"" };
-    assert_eq!(sender.send(&outer(&lost)), Err(DropReason::Unroutable));
-    assert!(sender.send(b"\x45nonsense").is_err());
+    assert_eq!(sender.send(&outer(&lost), 0), Err(DropReason::Unroutable));
+    assert!(sender.send(b"\x45nonsense", 0).is_err());
 }

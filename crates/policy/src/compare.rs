@@ -5,7 +5,8 @@
 use std::collections::HashSet;
 
 use sadb::spd::{
-    Action, AppPolicy, Class, Failure, Item, Level, Negotiating, Order, Terms, is_same_protocol,
+    Action, AppPolicy, Class, Failure, Item, Level, Negotiating, Order, PortRange, RuleId, Terms,
+    is_same_protocol,
 };
 
 use crate::ports;
@@ -17,25 +18,10 @@ use crate::services::has_ports;
 pub fn compare(a: &AppPolicy, b: &AppPolicy) -> Order {
     let (mut a_holds, mut b_holds) = (true, true);
     for (left, right) in pairs(a, b) {
-        let left_items = items(a, left);
-        let right_items = items(b, right);
-        let all = || left_items.iter().chain(right_items);
-        for protocol in ports::protocols(all().map(|i| i.protocol)) {
-            let [left_items, right_items] = [left_items, right_items].map(|items| of(items, protocol));
-            let all = || left_items.iter().chain(&right_items);
-            let ported = protocol.is_none_or(has_ports);
-            let one = || vec![0];
-            let locals = if ported { ports::starts(all().map(|i| i.local)) } else { one() };
-            let remotes = if ported { ports::starts(all().map(|i| i.remote)) } else { one() };
-            for &local in &locals {
-                for &remote in &remotes {
-                    let x = action(left, &left_items, local, remote);
-                    let y = action(right, &right_items, local, remote);
-                    a_holds &= at_least(x, y);
-                    b_holds &= at_least(y, x);
-                }
-            }
-        }
+        for_each_cell((a, left), (b, right), |cell| {
+            a_holds &= at_least(cell.a.0, cell.b.0);
+            b_holds &= at_least(cell.b.0, cell.a.0);
+        });
         if !a_holds && !b_holds {
             return Order::Incomparable;
         }
@@ -48,9 +34,51 @@ pub fn compare(a: &AppPolicy, b: &AppPolicy) -> Order {
     }
 }
 
+/// Flows with one peer that two policies treat alike, each for itself.
+pub(crate) struct Cell {
+    /// `None`: one that no item names.
+    pub protocol: Option<u8>,
+    pub local: PortRange,
+    pub remote: PortRange,
+    /// What each makes of them, and the item that says so.
+    pub a: (Demand, RuleId),
+    pub b: (Demand, RuleId),
+}
+
+/// Cut the flows with a peer where either policy can change its mind.
+pub(crate) fn for_each_cell(a: (&AppPolicy, Peer), b: (&AppPolicy, Peer), mut see: impl FnMut(Cell)) {
+    let (a_items, b_items) = (items(a.0, a.1), items(b.0, b.1));
+    let all = || a_items.iter().chain(b_items);
+    for protocol in ports::protocols(all().map(|i| i.protocol)) {
+        let [a_items, b_items] = [a_items, b_items].map(|items| of(items, protocol));
+        let all = || a_items.iter().chain(&b_items);
+        let ported = protocol.is_none_or(has_ports);
+        let one = || vec![0];
+        let locals = if ported { ports::starts(all().map(|i| i.local)) } else { one() };
+        let remotes = if ported { ports::starts(all().map(|i| i.remote)) } else { one() };
+        for (at, &local) in locals.iter().enumerate() {
+            for (to, &remote) in remotes.iter().enumerate() {
+                see(Cell {
+                    protocol,
+                    local: until_next(&locals, at),
+                    remote: until_next(&remotes, to),
+                    a: demand(a.1, &a_items, local, remote),
+                    b: demand(b.1, &b_items, local, remote),
+                });
+            }
+        }
+    }
+}
+
+/// The ports from one start to the one before the next.
+fn until_next(starts: &[u16], at: usize) -> PortRange {
+    let last = starts.get(at + 1).map_or(u16::MAX, |next| next - 1);
+    PortRange { first: starts[at], last }
+}
+
 /// What a policy makes of a peer.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum Peer {
+pub(crate) enum Peer {
     Bypass,
     Discard,
     Protected(usize),
@@ -84,17 +112,17 @@ fn of(items: &[Item], protocol: Option<u8>) -> Vec<Item> {
 }
 
 /// An action, and the terms of one that protects.
-type Demand = (Action, Terms);
+pub(crate) type Demand = (Action, Terms);
 
-fn action(peer: Peer, items: &[Item], local: u16, remote: u16) -> Demand {
+fn demand(peer: Peer, items: &[Item], local: u16, remote: u16) -> (Demand, RuleId) {
     let terms = Terms::of(Level::Mandatory);
     match peer {
-        Peer::Bypass => (Action::Bypass, terms),
-        Peer::Discard => (Action::Discard, terms),
+        Peer::Bypass => ((Action::Bypass, terms), RuleId::NONE),
+        Peer::Discard => ((Action::Discard, terms), RuleId::NONE),
         Peer::Protected(_) => {
             match items.iter().find(|i| i.local.contains(local) && i.remote.contains(remote)) {
-                Some(item) => (item.action(), item.terms),
-                None => (Action::Discard, terms),
+                Some(item) => ((item.action(), item.terms), item.rule),
+                None => ((Action::Discard, terms), RuleId::NONE),
             }
         }
     }
@@ -126,8 +154,13 @@ fn at_least_terms(a: &Terms, b: &Terms) -> bool {
 
 /// Every pair of opinions that some peer gets.
 fn pairs(a: &AppPolicy, b: &AppPolicy) -> HashSet<(Peer, Peer)> {
+    both(a, b).into_iter().map(|(_, left, right)| (left, right)).collect()
+}
+
+/// The addresses from which on either policy has another opinion, in order, with both opinions.
+pub(crate) fn both(a: &AppPolicy, b: &AppPolicy) -> Vec<(u128, Peer, Peer)> {
     let (a, b) = (stretches(a), stretches(b));
-    let mut out = HashSet::new();
+    let mut out = Vec::with_capacity(a.len().max(b.len()));
     let (mut left, mut right) = (Peer::Bypass, Peer::Bypass);
     let (mut i, mut j) = (0, 0);
     loop {
@@ -145,7 +178,7 @@ fn pairs(a: &AppPolicy, b: &AppPolicy) -> HashSet<(Peer, Peer)> {
             right = *peer;
             j += 1;
         }
-        out.insert((left, right));
+        out.push((next, left, right));
     }
     out
 }

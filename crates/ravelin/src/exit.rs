@@ -12,6 +12,8 @@ pub enum Kind {
     BadInput = 2,
     /// No daemon answers.
     Unreachable = 3,
+    /// `policy plan`: there are changes.
+    Changes = 4,
 }
 
 /// A failure of a certain kind. Errors of other types count as [`Kind::Failed`].

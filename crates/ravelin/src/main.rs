@@ -2,7 +2,7 @@
 //!
 //! What enters: arguments, files, the answers of a daemon's control socket. What leaves: text for people, or with
 //! `--json` the documents of the `api` room; and an exit status: 0 done, 1 failed or refused, 2 bad input or usage,
-//! 3 no daemon answers (docs/man/ravelin.1.md).
+//! 3 no daemon answers, 4 `policy plan` found changes (docs/man/ravelin.1.md).
 #![forbid(unsafe_code)]
 
 mod client;
@@ -18,7 +18,7 @@ use std::process::ExitCode;
 #[derive(Debug, Parser)]
 #[command(name = "ravelin", version, disable_help_subcommand = true, propagate_version = true)]
 #[command(
-    after_help = "Exit status: 0 done, 1 failed or refused, 2 bad input or usage, 3 no daemon answers."
+    after_help = "Exit status: 0 done, 1 failed or refused, 2 bad input or usage, 3 no daemon answers, 4 `policy plan` found changes."
 )]
 struct Cli {
     #[command(subcommand)]

@@ -72,6 +72,10 @@ pub const BYPASS_OUT: u32 = 1;
 pub const BYPASS_IN: u32 = 2;
 pub const ORDER_TO: u8 = 1;
 pub const ORDER_FROM: u8 = 2;
+/// Kinds of traffic: one field of `AppTraffic` each.
+pub const TRAFFIC_KINDS: usize = 9;
+/// Kinds from here on: refusals by the number of their counter.
+pub const TRAFFIC_REASON: u16 = 256;
 pub const CALL_LISTEN: u8 = 1;
 pub const CALL_ACCEPT: u8 = 2;
 pub const CALL_CONNECT: u8 = 3;
@@ -277,6 +281,14 @@ contract! {
         protocol: u8,
         call: u8,
         zero: u16,
+    }
+    struct TrafficKey {
+        app: u16,
+        kind: u16,
+    }
+    struct Traffic {
+        packets: u64,
+        octets: u64,
     }
     struct Record {
         version: u8,

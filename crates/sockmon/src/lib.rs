@@ -31,6 +31,7 @@ mod programs;
 mod socket_events;
 mod spans;
 mod sys;
+mod traffic;
 mod users;
 
 pub use ::policy::Subjects;
@@ -46,6 +47,7 @@ pub use model::{
 pub use monitor::{Sockmon, Statistics, check_pins};
 pub use probe::{cgroup_root, probe};
 pub use socket_events::SocketEvents;
+pub use traffic::{Amount, AppTraffic};
 
 /// The compiled programs, as embedded.
 #[doc(hidden)]

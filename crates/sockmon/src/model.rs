@@ -6,7 +6,7 @@ use crate::marks::Marks;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
-use wire::{AppId, addr};
+use wire::{AppId, Flow, addr};
 
 pub use crate::abi::Identity;
 
@@ -146,6 +146,17 @@ pub struct SocketInfo {
 }
 
 impl SocketInfo {
+    /// Its flow, if it has a peer.
+    pub fn flow(&self) -> Option<Flow> {
+        (self.remote.port() != 0).then(|| Flow {
+            local: self.local.ip().to_canonical(),
+            remote: self.remote.ip().to_canonical(),
+            local_port: self.local.port(),
+            remote_port: self.remote.port(),
+            protocol: self.protocol,
+        })
+    }
+
     pub(crate) fn from_report(report: &abi::SocketReport) -> SocketInfo {
         let at = |bytes: [u8; 16], port| SocketAddr::new(canonical(bytes, report.family), port);
         SocketInfo {
@@ -195,11 +206,16 @@ pub enum Attempt {
     /// No refusal: it executed a file that came to a place of the policy since that was loaded, and this file is now what policy
     /// means (or there was no room for it: refused).
     Execute(Identity),
+    /// A packet that a socket of an application sent.
+    PacketOut,
+    /// A packet that arrived for one.
+    PacketIn,
     /// One this version does not know.
     Other(u8),
 }
 
-/// A refusal (EPERM) that a program saw, or a new executable ([`Attempt::Execute`]).
+/// A refusal: EPERM that a program saw, or a packet that ended; or a new executable ([`Attempt::Execute`]). A packet has no process
+/// (0), no user and no name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
     /// Process.
@@ -241,6 +257,8 @@ impl Event {
                         generation: 0,
                     }))
                 }
+                8 => Attempt::PacketOut,
+                9 => Attempt::PacketIn,
                 n => Attempt::Other(n),
             },
             peer: SocketAddr::new(canonical(event.addr, u16::from(event.family)), event.port),

@@ -11,15 +11,16 @@ use crate::links::{self, Places};
 use crate::lists::Lists;
 use crate::marks::Marks;
 use crate::model::{Adopted, Event, Fault, Identity, LoadWarning, Options, ProgramStats, SocketInfo};
+use crate::places;
 use crate::policy;
 use crate::programs::{self, Loaded, Pins};
 use crate::socket_events;
 use crate::spans::{self, Ways};
 use crate::sys;
-use ::policy::Subjects;
+use ::policy::{Image, Subjects};
 use libbpf_rs::{MapCore, MapFlags, RingBufferBuilder};
 use sadb::spd::{Order, Spd};
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -180,6 +181,18 @@ impl Sockmon {
     /// until [`Sockmon::adopt`] and sometimes longer, so a policy without that application must not be loaded.
     pub fn moved(&self, subjects: &Subjects) -> Result<Vec<(AppId, AppId)>, SockmonError> {
         policy::moved(&self.loaded, subjects, &self.directories)
+    }
+
+    /// What a policy that need not be in force means by each executable that is there, as the kernel knows it.
+    pub fn images(&self, subjects: &Subjects) -> Result<HashMap<Identity, BTreeSet<Image>>, SockmonError> {
+        let found = places::find(&self.loaded, subjects, &self.directories)?;
+        let mut out: HashMap<Identity, BTreeSet<Image>> = HashMap::new();
+        for place in found.list {
+            if let Some(file) = place.file {
+                out.entry(file).or_default().extend(place.images);
+            }
+        }
+        Ok(out)
     }
 
     /// Stamp the sockets that were open before [`Sockmon::attach`], or before a policy named their program. Must run in

@@ -109,6 +109,7 @@ pub static MAPS: &[&str] = &[
     "socket_events",
     "announced",
     "tasks",
+    "traffic",
     "sockets",
     "unclaimed",
 ];

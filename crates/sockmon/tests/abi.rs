@@ -48,6 +48,8 @@ fn rust_and_c_agree() {
     compare::<abi::Event>(&btf, "rvl_event");
     compare::<abi::SocketEvent>(&btf, "rvl_socket_event");
     compare::<abi::AnnouncedKey>(&btf, "rvl_announced_key");
+    compare::<abi::TrafficKey>(&btf, "rvl_traffic_key");
+    compare::<abi::Traffic>(&btf, "rvl_traffic");
     compare::<abi::Record>(&btf, "rvl_record");
     compare::<abi::State>(&btf, "ravelin_state");
     compare::<abi::Defaults>(&btf, "ravelin_defaults");
@@ -77,6 +79,8 @@ fn counters_have_one_name_each() {
     ] {
         assert!(header.contains(&format!("#define RVL_{name} {value}")), "{name}");
     }
+    assert!(header.contains(&format!("#define RVL_T_KINDS {}", abi::TRAFFIC_KINDS)));
+    assert!(header.contains(&format!("#define RVL_T_REASON {}", abi::TRAFFIC_REASON)));
     assert!(header.contains(&format!("#define RVL_PROTECTIONS {}", abi::PROTECTIONS)));
     assert!(header.contains(&format!("#define RVL_LIVE_SAS {} ", sadb::MAX_SAS)));
     for (name, value) in [

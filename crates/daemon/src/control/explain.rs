@@ -1,5 +1,7 @@
 //! `/v1/explain`: why a socket's traffic is treated as it is.
 
+mod drops;
+
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 
@@ -28,11 +30,16 @@ async fn answer(
     query: Result<Query<ExplainQuery>, QueryRejection>,
 ) -> Result<Explanation, Refused> {
     let Query(query) = query.map_err(|error| bad_query(&error))?;
-    let plane = plane.get().await?;
-    match (query.pid, query.socket) {
-        (Some(pid), None) => of_process(&plane, pid).await,
-        (None, Some(socket)) => of_socket(&plane, &socket).await,
-        _ => Err(Refused::new(Fault::BadRequest, "ask for either a process (pid) or a connection (socket)")),
+    let mut plane = plane.get().await?;
+    match (query.pid, query.socket, query.drop, query.app.zip(query.to)) {
+        (Some(pid), None, None, None) => of_process(&plane, pid).await,
+        (None, Some(socket), None, None) => of_socket(&plane, &socket).await,
+        (None, None, Some(which), None) => drops::of_drop(&mut plane, &which),
+        (None, None, None, Some((app, to))) => of_nobody(&plane, &app, &to, query.from_port).await,
+        _ => Err(Refused::new(
+            Fault::BadRequest,
+            "ask for one of: a process (pid), a connection (socket), what was refused (drop), a program and a peer (app and to)",
+        )),
     }
 }
 
@@ -58,16 +65,16 @@ async fn of_process(plane: &Plane, pid: u32) -> Result<Explanation, Refused> {
     let mut sockets = Vec::new();
     let all = monitor.get().sockets().map_err(|error| kernel(&error))?;
     for socket in all.iter().filter(|s| s.pid == pid) {
-        sockets.push(explained(plane, socket, flow_of(socket)).await?);
+        sockets.push(explained(plane, socket, socket.flow()).await?);
     }
-    Ok(Explanation { process: Some(process), sockets })
+    Ok(Explanation { process: Some(process), sockets, drops: Vec::new() })
 }
 
 async fn of_socket(plane: &Plane, text: &str) -> Result<Explanation, Refused> {
     let asked = parse(text)?;
     let sockets = monitor(plane)?.get().sockets().map_err(|error| kernel(&error))?;
     // The connection itself, else the socket without a peer (UDP server, listener) that would take it.
-    let connected = |s: &&SocketInfo| flow_of(s) == Some(asked);
+    let connected = |s: &&SocketInfo| s.flow() == Some(asked);
     let open = |s: &&SocketInfo| {
         s.protocol == asked.protocol
             && s.remote.port() == 0
@@ -83,7 +90,7 @@ async fn of_socket(plane: &Plane, text: &str) -> Result<Explanation, Refused> {
             "`ss -tunap` lists the sockets; a connection that is closed already cannot be explained",
         ));
     }
-    let mut explanation = Explanation { process: None, sockets: Vec::new() };
+    let mut explanation = Explanation::default();
     for socket in found {
         explanation.sockets.push(explained(plane, socket, Some(asked)).await?);
     }
@@ -102,6 +109,48 @@ pub(super) fn flow_of(socket: &SocketInfo) -> Option<Flow> {
         remote_port: socket.remote.port(),
         protocol: socket.protocol,
     })
+}
+
+/// A flow that a program might have: with the address that this host would use.
+async fn of_nobody(
+    plane: &Plane,
+    program: &str,
+    to: &str,
+    from_port: Option<u16>,
+) -> Result<Explanation, Refused> {
+    let target: policy::Target = to
+        .parse()
+        .map_err(|error: policy::TargetError| Refused::new(Fault::BadRequest, error.to_string()))?;
+    let from_port = from_port.unwrap_or(0);
+    let unknown = target.flow(None, from_port);
+    let flow = target.flow(source_towards(&unknown), from_port);
+    let app = plane.policy.app(program).unwrap_or(AppId::NONE);
+    let side = |address, port| (port != 0).then(|| SocketAddr::new(address, port).to_string());
+    let out = SocketExplained {
+        pid: None,
+        comm: None,
+        fd: None,
+        state: None,
+        application: application(plane, app),
+        flow: FlowInfo {
+            protocol: protocol_word(flow.protocol),
+            local: side(flow.local, from_port),
+            remote: Some(SocketAddr::new(flow.remote, flow.remote_port).to_string()),
+        },
+        decision: None,
+        sa_out: None,
+        sa_in: Vec::new(),
+        effect: String::new(),
+    };
+    let explained = judged(plane, out, app, Services::NONE, &flow).await?;
+    Ok(Explanation { sockets: vec![explained], ..Explanation::default() })
+}
+
+/// Nothing is sent: connect(2) of a datagram socket only asks the routes.
+fn source_towards(flow: &Flow) -> Option<IpAddr> {
+    let socket = std::net::UdpSocket::bind(SocketAddr::new(flow.local, 0)).ok()?;
+    socket.connect(SocketAddr::new(flow.remote, 9)).ok()?;
+    Some(socket.local_addr().ok()?.ip())
 }
 
 fn application(plane: &Plane, id: AppId) -> Option<AppRef> {
@@ -138,17 +187,29 @@ async fn explained(
     let Some(flow) = flow else { return Ok(out) };
     out.flow.local = Some(SocketAddr::new(flow.local, flow.local_port).to_string());
     out.flow.remote = Some(SocketAddr::new(flow.remote, flow.remote_port).to_string());
+    let asked = match socket.required {
+        0 => Services::NONE,
+        1 => Services::AUTHENTICATED,
+        _ => Services::ENCRYPTED,
+    };
+    judged(plane, out, app, asked, &flow).await
+}
+
+/// With what policy, engine and associations make of the flow.
+async fn judged(
+    plane: &Plane,
+    mut out: SocketExplained,
+    app: AppId,
+    asked: Services,
+    flow: &Flow,
+) -> Result<SocketExplained, Refused> {
+    let flow = *flow;
     out.decision = Some(plane.policy.decision(app, &flow));
     if app == AppId::NONE
         && let (Some(decision), Some(note)) = (&mut out.decision, rule_note(plane, &flow))
     {
         decision.notes.push(note);
     }
-    let asked = match socket.required {
-        0 => Services::NONE,
-        1 => Services::AUTHENTICATED,
-        _ => Services::ENCRYPTED,
-    };
     let (action, terms, found) = plane
         .outbound
         .ask(move |half| {

@@ -13,6 +13,7 @@ mod sa;
 pub mod socket;
 mod spd;
 mod status;
+pub(crate) mod traffic;
 
 use api::{Refusal, Versioned, path};
 use axum::Router;
@@ -51,10 +52,20 @@ pub fn router(plane: Shared) -> Router {
         .route(path::EXPLAIN, get(explain::explain))
         .route(path::FLOWS, get(flows::list))
         .route(path::COUNTERS, get(counters::counters))
+        .route(path::TRAFFIC, get(traffic::traffic))
         .route(path::POLICY_RELOAD, post(policy::reload))
+        .route(path::POLICY_PLAN, post(policy::plan).layer(whole_policy()))
+        .route(path::POLICY_APPLY, post(policy::apply).layer(whole_policy()))
+        .route(path::POLICY_CONFIRM, post(policy::confirm))
+        .route(path::POLICY_ROLLBACK, post(policy::rollback))
         .fallback(nothing_here)
         .layer(axum::extract::DefaultBodyLimit::max(MAX_REQUEST))
         .with_state(plane)
+}
+
+/// Room for a policy as a JSON string, in which an octet may become six.
+fn whole_policy() -> axum::extract::DefaultBodyLimit {
+    axum::extract::DefaultBodyLimit::max(6 * ::policy::MAX_TEXT + MAX_REQUEST)
 }
 
 /// Answer requests until `ended` does.

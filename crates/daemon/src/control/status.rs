@@ -102,6 +102,7 @@ async fn collect(plane: &Shared) -> Result<Status, Refused> {
             warnings: policy.warnings,
             refused_blocks: policy.refused.clone(),
             last_error: policy.last_error.clone(),
+            waiting: plane.waiting(),
         },
         sas_in: inbound.sas,
         sas_out: outbound.sas,
@@ -113,6 +114,7 @@ async fn collect(plane: &Shared) -> Result<Status, Refused> {
             .filter(|(word, _)| kernel_counters::is_refusal(word))
             .map(|(_, n)| n)
             .sum(),
+        kernel_untold: kernel.iter().find(|(word, _)| *word == "events_lost").map_or(0, |(_, n)| *n),
     })
 }
 
@@ -191,7 +193,7 @@ fn device_of(pin: &str) -> Option<u32> {
 }
 
 /// Packets that the kernel dropped since the TUN's queue was full: field 12 of its line in /proc/net/dev.
-fn queue_drops(tun: &str) -> Option<u64> {
+pub(super) fn queue_drops(tun: &str) -> Option<u64> {
     let text = std::fs::read_to_string("/proc/self/net/dev").ok()?;
     let fields = text.lines().find_map(|line| line.trim_start().strip_prefix(tun)?.strip_prefix(':'))?;
     fields.split_ascii_whitespace().nth(11)?.parse().ok()

@@ -1,6 +1,7 @@
 //! The API over a Unix socket, with real engines in their threads; only the devices and the kernel half are absent.
 
 mod changes;
+mod turns;
 
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
@@ -136,6 +137,8 @@ fn plane(config: Config) -> Plane {
         auditor: Auditor::default(),
         captures: Arc::default(),
         promised: Vec::new(),
+        handed: (0, 0),
+        denials: Default::default(),
         translator: None,
         rules: crate::rules::RuleBook::default(),
         config,

@@ -11,8 +11,9 @@ use netio::tun::{FromTun, Tun};
 use netio::udp::UdpTransport;
 use netio::{clock, poll};
 use sadb::Spi;
+use sockmon::Marks;
 use wire::ip::Headers;
-use wire::{AcquireId, DropReason, Packet, Pool, Time, protocol, stage};
+use wire::{AcquireId, AppId, DropReason, Packet, Pool, Time, protocol, stage};
 
 use super::{BATCH, Due, HOUSEKEEPING, Inbox, Losses, Murmur, Next, RECOVERY, Teller, frames, pool};
 use crate::audit_log::Auditor;
@@ -35,6 +36,8 @@ pub struct OutboundHalf {
     pub refused: Vec<AcquireId>,
     /// The largest packets that leave in one piece, as the devices are now.
     pub mtus: gateway::Mtus,
+    /// Which bits of marks are ours.
+    pub marks: Marks,
 }
 
 impl OutboundHalf {
@@ -48,6 +51,7 @@ impl OutboundHalf {
             taps: Taps::default(),
             refused: Vec::new(),
             mtus: gateway::Mtus::default(),
+            marks: Marks::default(),
         }
     }
 
@@ -259,7 +263,10 @@ impl OutboundThread {
                 }
                 Outcome::Clear(packet) => {
                     self.send_bare(half, pool);
-                    let answer = self.clear.send(packet.bytes());
+                    // The kernel half counts for whom it leaves in clear.
+                    let app = packet.meta.app;
+                    let mark = if app == AppId::NONE { 0 } else { half.marks.stamp(0, app, 0) };
+                    let answer = self.clear.send(packet.bytes(), mark);
                     if answer == Err(DropReason::TooBig)
                         && let Some((error, mark)) = gateway::too_big(&packet, half.mtus)
                     {

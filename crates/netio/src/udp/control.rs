@@ -140,6 +140,11 @@ impl<'a> Writer<'a> {
         }
     }
 
+    /// Leave with this mark (CAP_NET_RAW).
+    pub(super) fn mark(&mut self, mark: u32) {
+        self.push(libc::SOL_SOCKET, libc::SO_MARK, &mark.to_ne_bytes());
+    }
+
     /// Cut the payload into datagrams of `stride` octets.
     pub(super) fn segment(&mut self, stride: u16) {
         self.push(libc::SOL_UDP, libc::UDP_SEGMENT, &stride.to_ne_bytes());

@@ -20,7 +20,7 @@ pub(crate) use burst::send_many;
 pub(crate) use control::IPV6_FLOWINFO;
 pub use receive::Received;
 pub(crate) use receive::{Arrived, receive};
-pub(crate) use send::{Outgoing, patiently};
+pub(crate) use send::{Outgoing, patiently, send_whole};
 pub use socket::Family;
 
 use crate::error::{Doing, Result};

@@ -33,7 +33,8 @@ impl UdpTransport {
         let family = if headers.dst.is_ipv4() { Family::V4 } else { Family::V6 };
         let pair = self.pair(family).ok_or(DropReason::Unroutable)?;
         let socket = if packet.meta.may_fragment { &pair.fragmenting } else { &pair.whole };
-        let outgoing = Outgoing { headers: &headers, port: datagram.dst_port(), payload: datagram.payload() };
+        let outgoing =
+            Outgoing { headers: &headers, port: datagram.dst_port(), mark: 0, payload: datagram.payload() };
         outgoing.send(socket)
     }
 }
@@ -43,6 +44,8 @@ pub(crate) struct Outgoing<'a> {
     pub(crate) headers: &'a Headers,
     /// Port of the destination; zero on a raw socket.
     pub(crate) port: u16,
+    /// The packet's mark; zero: none.
+    pub(crate) mark: u32,
     pub(crate) payload: &'a [u8],
 }
 
@@ -53,9 +56,23 @@ impl Outgoing<'_> {
         let mut writer = Writer::new(&mut control);
         writer.source(self.headers.src);
         writer.service(matches!(self.headers.dst, IpAddr::V6(_)), self.headers.tos, self.headers.ttl);
+        if self.mark != 0 {
+            writer.mark(self.mark);
+        }
         let control_len = writer.len();
         patiently(socket, || transmit(socket, &to, self.payload, &mut control, control_len))
     }
+}
+
+/// A packet that has its own header, with a mark if that is not zero.
+pub(crate) fn send_whole(socket: &Socket, to: &SockAddr, packet: &[u8], mark: u32) -> Result<(), DropReason> {
+    let mut control = Control::EMPTY;
+    let mut writer = Writer::new(&mut control);
+    if mark != 0 {
+        writer.mark(mark);
+    }
+    let control_len = writer.len();
+    patiently(socket, || transmit(socket, to, packet, &mut control, control_len))
 }
 
 /// Send once more after the socket's queue had no room; the kernel's refusal in the house's words.

@@ -3,8 +3,10 @@
 use std::fmt::Write;
 use std::path::PathBuf;
 
+use api::{AppTrafficList, CheckState, HandedOver, path};
 use clap::Args;
 
+use crate::client::Connect;
 use crate::exit::{Failure, Kind};
 use crate::output;
 
@@ -22,7 +24,9 @@ pub struct Doctor {
 impl Doctor {
     pub fn execute(self) -> anyhow::Result<()> {
         let config = self.config.as_deref().map(super::run::load).transpose()?;
-        let report = api::Doctor::new(daemon::doctor::checks(config.as_ref()));
+        let mut checks = daemon::doctor::checks(config.as_ref());
+        checks.extend(config.as_ref().and_then(counts));
+        let report = api::Doctor::new(checks);
         if self.json {
             output::json(&report)?;
         } else {
@@ -30,6 +34,28 @@ impl Doctor {
         }
         if report.ok { Ok(()) } else { Err(Failure::silent(Kind::Failed)) }
     }
+}
+
+/// Whether a daemon that runs and its kernel half count the same; nothing to say where none runs.
+fn counts(config: &daemon::config::Config) -> Option<api::Check> {
+    let control = Some(config.control_socket.clone());
+    let connect = Connect { instance: config.instance.clone(), control };
+    let traffic: AppTrafficList = connect.get(path::TRAFFIC).ok()?;
+    let HandedOver { kernel, engine, dropped, agree } = traffic.handed_over;
+    let lost = traffic.lost;
+    let ok = agree && lost == 0;
+    let found = format!(
+        "{kernel} packets handed over by the kernel's count, {engine} by the engine's, {dropped} found no room; {lost} not counted; {} refusals \
+         without particulars",
+        traffic.events_lost
+    );
+    let remedy = "what `ravelin stats --per-app` shows is not the whole; restart the daemon, and see whether it is again";
+    Some(api::Check {
+        name: "two counts".to_owned(),
+        state: if ok { CheckState::Ok } else { CheckState::Fail },
+        found,
+        remedy: (!ok).then(|| remedy.to_owned()),
+    })
 }
 
 fn text(report: &api::Doctor) -> String {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use api::{Decision, ExplainQuery, Explanation, SocketExplained, path};
+use api::{Decision, DropExplained, ExplainQuery, Explanation, SocketExplained, path};
 use clap::Args;
 
 use crate::client::Connect;
@@ -20,6 +20,18 @@ pub struct Explain {
     /// One connection: LOCAL:PORT,REMOTE:PORT[/tcp|/udp].
     #[arg(long, group = "question", value_name = "4-TUPLE")]
     socket: Option<String>,
+    /// What the kernel half refused: a number, `last`, or `all` that is remembered.
+    #[arg(long, group = "question", value_name = "ID|last|all")]
+    drop: Option<String>,
+    /// A flow that may never have been: the program, as the policy names it.
+    #[arg(long, group = "question", value_name = "PROGRAM", requires = "to")]
+    app: Option<String>,
+    /// Its peer: 192.0.2.1:443/tcp, [2001:db8::1]:53/udp, 192.0.2.1/icmp.
+    #[arg(long, value_name = "ADDRESS:PORT/PROTOCOL", requires = "app")]
+    to: Option<String>,
+    /// This host's port, where it is known.
+    #[arg(long, value_name = "PORT", requires = "app")]
+    from_port: Option<u16>,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -27,7 +39,14 @@ pub struct Explain {
 
 impl Explain {
     pub fn execute(self) -> anyhow::Result<()> {
-        let query = ExplainQuery { pid: self.pid, socket: self.socket };
+        let query = ExplainQuery {
+            pid: self.pid,
+            socket: self.socket,
+            drop: self.drop,
+            app: self.app,
+            to: self.to,
+            from_port: self.from_port,
+        };
         let explanation: Explanation = self.connect.get(&format!("{}?{}", path::EXPLAIN, encode(&query)))?;
         if self.json {
             return output::json(&explanation);
@@ -38,18 +57,23 @@ impl Explain {
 
 /// The question as a query string.
 fn encode(query: &ExplainQuery) -> String {
+    let numbers = [
+        ("pid", query.pid.map(|pid| pid.to_string())),
+        ("from_port", query.from_port.map(|port| port.to_string())),
+    ];
+    let texts = [("socket", &query.socket), ("drop", &query.drop), ("app", &query.app), ("to", &query.to)];
+    let all = numbers.into_iter().chain(texts.map(|(name, text)| (name, text.clone())));
+    let pairs = all.filter_map(|(name, text)| Some(format!("{name}={}", escaped(&text?))));
+    pairs.collect::<Vec<_>>().join("&")
+}
+
+fn escaped(text: &str) -> String {
     let mut out = String::new();
-    if let Some(pid) = query.pid {
-        let _ = write!(out, "pid={pid}");
-    }
-    if let Some(socket) = &query.socket {
-        out.push_str("socket=");
-        for octet in socket.bytes() {
-            if octet.is_ascii_alphanumeric() || b".-_~".contains(&octet) {
-                out.push(char::from(octet));
-            } else {
-                let _ = write!(out, "%{octet:02X}");
-            }
+    for octet in text.bytes() {
+        if octet.is_ascii_alphanumeric() || b".-_~".contains(&octet) {
+            out.push(char::from(octet));
+        } else {
+            let _ = write!(out, "%{octet:02X}");
         }
     }
     out
@@ -74,6 +98,31 @@ fn text(explanation: &Explanation) -> String {
     }
     for socket in &explanation.sockets {
         out.push_str(&socket_text(socket));
+    }
+    for refused in &explanation.drops {
+        out.push_str(&drop_text(refused));
+    }
+    if out.is_empty() { "nothing was refused since the daemon started\n".to_owned() } else { out }
+}
+
+fn drop_text(refused: &DropExplained) -> String {
+    let remote = refused.flow.remote.as_deref().unwrap_or("*");
+    let mut out = format!(
+        "drop {} at {}: {} {} to or from {remote}",
+        refused.id, refused.time, refused.flow.protocol, refused.attempt
+    );
+    let _ = match (refused.comm.as_deref(), refused.pid, refused.uid) {
+        (Some(comm), Some(pid), Some(uid)) => writeln!(out, "  ({comm}, pid {pid}, uid {uid})"),
+        _ => writeln!(out),
+    };
+    let _ = match &refused.application {
+        Some(app) => writeln!(out, "  application  {} (id {})", app.name, app.id),
+        None => writeln!(out, "  application  none"),
+    };
+    let _ =
+        writeln!(out, "  reason       {}: {}", refused.reason, refused.text.as_deref().unwrap_or_default());
+    if let Some(decision) = &refused.decision {
+        out.push_str(&decision_text(decision));
     }
     out
 }
@@ -143,7 +192,15 @@ mod tests {
 
     #[test]
     fn a_tuple_becomes_a_query() {
-        let query = ExplainQuery { pid: None, socket: Some("[::1]:5,192.0.2.1:80/tcp".into()) };
+        let query =
+            ExplainQuery { socket: Some("[::1]:5,192.0.2.1:80/tcp".into()), ..ExplainQuery::default() };
         assert_eq!(encode(&query), "socket=%5B%3A%3A1%5D%3A5%2C192.0.2.1%3A80%2Ftcp");
+        let query = ExplainQuery {
+            app: Some("/usr/bin/a b".into()),
+            to: Some("192.0.2.1/icmp".into()),
+            from_port: Some(9),
+            ..ExplainQuery::default()
+        };
+        assert_eq!(encode(&query), "from_port=9&app=%2Fusr%2Fbin%2Fa%20b&to=192.0.2.1%2Ficmp");
     }
 }

@@ -1,4 +1,6 @@
-//! `ravelin policy check|explain|fmt|lsp|reload`. The first three are pure: no root, no daemon.
+//! `ravelin policy check|explain|fmt` are pure: no root, no daemon. `reload` and what is in `change.rs` ask one; `lsp` does if one runs.
+
+mod change;
 
 use std::fs;
 use std::io::{IsTerminal, Read, Write};
@@ -25,6 +27,10 @@ pub enum Policy {
     Fmt(Fmt),
     Lsp(Lsp),
     Reload(Reload),
+    Plan(change::Plan),
+    Apply(change::Apply),
+    Confirm(change::Confirm),
+    Rollback(change::Rollback),
 }
 
 /// Check a policy; exit status 2 if it has errors.
@@ -102,6 +108,10 @@ impl Policy {
             Policy::Fmt(fmt) => fmt.execute(),
             Policy::Lsp(lsp) => lsp.execute(),
             Policy::Reload(reload) => reload.execute(),
+            Policy::Plan(plan) => plan.execute(),
+            Policy::Apply(apply) => apply.execute(),
+            Policy::Confirm(confirm) => confirm.execute(),
+            Policy::Rollback(rollback) => rollback.execute(),
         }
     }
 }
@@ -291,8 +301,10 @@ impl Reload {
         } else {
             eprint!("{}", answer.diagnostics);
             output::text(&format!(
-                "generation {} is in force, {} applications\n",
-                answer.generation, answer.applications
+                "generation {} is in force, {} applications, {} of them changed\n",
+                answer.generation,
+                answer.applications,
+                answer.changed.len()
             ))?;
         }
         for application in &answer.lost {

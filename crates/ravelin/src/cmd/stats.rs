@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt::Write;
 use std::time::Duration;
 
-use api::{Counters, CountersSection, Line, SaInfo, SaList, Spi, path};
+use api::{Amount, AppTraffic, AppTrafficList, Counters, CountersSection, Line, SaInfo, SaList, Spi, path};
 use clap::Args;
 
 use crate::client::Ask;
@@ -23,6 +23,10 @@ pub struct Stats {
     /// Only the associations with this SPI.
     #[arg(long, value_name = "SPI")]
     sa: Option<Spi>,
+    /// What each application's packets came to, counted by the kernel half where they pass: clear, authenticated, encrypted,
+    /// refused.
+    #[arg(long, conflicts_with_all = ["all", "sa", "watch"])]
+    per_app: bool,
     /// Show what changed, again and again after so many seconds, until interrupted.
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     watch: Option<u64>,
@@ -30,6 +34,10 @@ pub struct Stats {
 
 impl Stats {
     pub fn execute(self) -> anyhow::Result<()> {
+        if self.per_app {
+            let traffic: AppTrafficList = self.ask.connect.get(path::TRAFFIC)?;
+            return self.ask.show(&traffic, per_app);
+        }
         let before = self.look()?;
         match self.watch {
             Some(seconds) => self.watch(before, Duration::from_secs(seconds)),
@@ -83,6 +91,59 @@ impl Stats {
             before = now;
         }
     }
+}
+
+/// Sockets of programs without a policy are counted where they asked for protection, or tried what nobody may.
+fn name_of(app: &AppTraffic) -> &str {
+    if app.application.is_empty() { "(no policy)" } else { &app.application }
+}
+
+/// A line for each application and direction.
+fn per_app(traffic: &AppTrafficList) -> String {
+    let cell = |amount: Amount| match amount.packets {
+        0 => "-".to_owned(),
+        packets => format!("{} ({packets})", output::octets(amount.bytes)),
+    };
+    let mut rows = Vec::new();
+    for app in &traffic.applications {
+        let name = name_of(app);
+        let (sent, arrived) = (&app.outbound, &app.inbound);
+        let out = [sent.clear, sent.authenticated, sent.encrypted, sent.refused, sent.returned];
+        let arrived = [arrived.clear, arrived.authenticated, arrived.encrypted, arrived.refused];
+        for (direction, cells) in [("out", &out[..]), ("in", &arrived[..])] {
+            let mut row = vec![name.to_owned(), direction.to_owned()];
+            row.extend(cells.iter().map(|amount| cell(*amount)));
+            rows.push(row);
+        }
+    }
+    let head =
+        ["APPLICATION", "", "CLEAR", "AUTHENTICATED", "ENCRYPTED", "REFUSED", "OF CLEAR: BY THE ENGINE"];
+    let mut out = if rows.is_empty() {
+        "no application had traffic yet\n".to_owned()
+    } else {
+        output::table(&head, &rows)
+    };
+    for app in &traffic.applications {
+        for (word, count) in &app.refused_because {
+            let _ = writeln!(out, "refused {count} times: {} {word}", name_of(app));
+        }
+    }
+    if traffic.events_lost > 0 {
+        let _ = writeln!(out, "of {} refusals the particulars are lost", traffic.events_lost);
+    }
+    let handed = &traffic.handed_over;
+    let _ = writeln!(
+        out,
+        "handed to the engine: {} packets by the kernel's count, {} by the engine's, {} found no room{}",
+        handed.kernel,
+        handed.engine,
+        handed.dropped,
+        if handed.agree { "" } else { ": THEY DO NOT AGREE" }
+    );
+    if traffic.lost > 0 {
+        let _ = writeln!(out, "{} packets are missing here: too many applications", traffic.lost);
+    }
+    out
 }
 
 fn text(sections: &[CountersSection]) -> String {

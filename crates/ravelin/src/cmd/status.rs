@@ -49,6 +49,16 @@ fn text(status: &api::Status) -> String {
         "policy",
         format!("{}, generation {}, {} applications", policy.file, policy.generation, policy.applications),
     );
+    if let Some(waiting) = &policy.waiting {
+        line(
+            "",
+            format!(
+                "! {} is on trial: taken back in {}, unless `ravelin policy confirm`",
+                waiting.file,
+                output::duration(waiting.seconds_left)
+            ),
+        );
+    }
     if let Some(t) = &status.translation {
         let each = |total: u64| total / t.events.max(1);
         line(
@@ -106,7 +116,14 @@ fn text(status: &api::Status) -> String {
             ),
         );
     }
-    line("kernel", format!("{} refused or dropped (`ravelin stats` says why)", status.kernel_refused));
+    let untold = match status.kernel_untold {
+        0 => String::new(),
+        n => format!(", the particulars of {n} are lost"),
+    };
+    line(
+        "kernel",
+        format!("{} refused or dropped (`ravelin stats` says why){untold}", status.kernel_refused),
+    );
     out
 }
 

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What each application's packets came to, counted where they pass and by nobody else: what leaves an uplink in clear at the
+ * uplink, not where somebody decided that it should. docs/design/0013 says what each kind proves.
+ */
+#ifndef RVL_TRAFFIC_H
+#define RVL_TRAFFIC_H
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_HASH);
+	__uint(max_entries, RVL_TRAFFIC);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct rvl_traffic_key);
+	__type(value, struct rvl_traffic);
+} traffic SEC(".maps");
+
+/* Between two packets of one application and reason that are told of: a flood must not drown what others are told. */
+#define RVL_TOLD_EVERY 100000000ull
+
+static __always_inline struct rvl_traffic *traffic_of(__u16 app, __u16 kind)
+{
+	struct rvl_traffic_key key = { .app = app, .kind = kind };
+	struct rvl_traffic none = {};
+	struct rvl_traffic *sum = bpf_map_lookup_elem(&traffic, &key);
+
+	if (!sum) {
+		bpf_map_update_elem(&traffic, &key, &none, BPF_NOEXIST);
+		sum = bpf_map_lookup_elem(&traffic, &key);
+	}
+	if (!sum)
+		count(RVL_C_TRAFFIC_LOST);
+	return sum;
+}
+
+/* A packet in the middle of this may be interrupted by another one on the same processor. */
+static __noinline void add_traffic(__u16 app, __u16 kind, __u64 packets, __u64 octets)
+{
+	struct rvl_traffic *sum = traffic_of(app, kind);
+
+	if (!sum)
+		return;
+	__sync_fetch_and_add(&sum->packets, packets);
+	__sync_fetch_and_add(&sum->octets, octets);
+}
+
+/* Count a refusal for its application and reason; whether it is time to tell of one. */
+static __noinline bool add_refusal(__u16 app, __u32 counter)
+{
+	struct rvl_traffic *sum = traffic_of(app, RVL_T_REASON + counter);
+	__u64 now = bpf_ktime_get_ns();
+
+	if (!sum)
+		return false;
+	__sync_fetch_and_add(&sum->packets, 1);
+	if (sum->octets && now - sum->octets < RVL_TOLD_EVERY)
+		return false;
+	sum->octets = now;
+	return true;
+}
+
+/* A packet was refused. What cannot be told is counted all the same. */
+static __noinline void refuse_packet(struct __sk_buff *skb, __u16 app, __u32 counter, __u8 hook)
+{
+	struct rvl_event *event;
+	struct headers h;
+
+	count(counter);
+	if (!add_refusal(app, counter))
+		return;
+	if (!parse(skb, 0, &h))
+		__builtin_memset(&h, 0, sizeof(h));
+	event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
+	if (!event) {
+		count(RVL_C_EVENTS_LOST);
+		return;
+	}
+	__builtin_memset(event, 0, sizeof(*event));
+	event->app = app;
+	event->port = hook == RVL_HOOK_IN ? h.source_port : h.destination_port;
+	event->family = h.version == 6 ? AF_INET6 : AF_INET;
+	event->protocol = h.protocol;
+	event->hook = hook;
+	event->counter = counter;
+	__builtin_memcpy(event->addr, hook == RVL_HOOK_IN ? &h.source : &h.destination, 16);
+	bpf_ringbuf_submit(event, 0);
+}
+
+static __always_inline __u32 pieces_of(const struct __sk_buff *skb)
+{
+	return skb->gso_segs > 1 ? skb->gso_segs : 1;
+}
+
+/* Octets of the IP packets that a packet of a cgroup hook is on the wire: a super-packet has its headers once. */
+static __noinline void add_packet(struct __sk_buff *skb, __u16 app, __u16 kind)
+{
+	__u32 pieces = pieces_of(skb), octets = skb->len;
+	struct headers h;
+	__u8 offset;
+
+	if (pieces > 1 && parse(skb, 0, &h)) {
+		__u32 header = h.transport + 8;
+
+		if (h.protocol == IPPROTO_TCP && load(skb, h.transport + 12, &offset, 1))
+			header = h.transport + (offset >> 4) * 4;
+		octets += (pieces - 1) * header;
+	}
+	add_traffic(app, kind, pieces, octets);
+}
+
+/* The same at the egress of a device, where the link's header is in front and the kernel knows the length of all pieces. */
+static __noinline void add_frames(struct __sk_buff *skb, __u16 app, __u16 kind)
+{
+	__u32 pieces = pieces_of(skb), whole = 0, link = 14;
+	__be16 length;
+	__u8 first;
+
+	if (load(skb, 0, &first, 1)) {
+		if (first >> 4 == 4 && load(skb, 2, &length, 2))
+			whole = bpf_ntohs(length);
+		else if (first >> 4 == 6 && load(skb, 4, &length, 2) && length)
+			whole = bpf_ntohs(length) + 40;
+	}
+	/* No length: longer than the field can say. */
+	if (whole && whole <= skb->len)
+		link = skb->len - whole;
+	add_traffic(app, kind, pieces, skb->wire_len - pieces * link);
+}
+
+/* What a packet that arrived for an application's socket was. Between two sockets of this host nothing is on a wire. */
+static __always_inline void add_arrival(struct __sk_buff *skb, __u16 app, bool accepted, bool proven)
+{
+	if (!accepted)
+		add_packet(skb, app, RVL_T_IN_REFUSED);
+	else if (proven)
+		add_packet(skb, app,
+			   services_of(skb->mark) & RVL_SERVICE_ENCRYPTED ? RVL_T_IN_ENCRYPTED : RVL_T_IN_AUTHENTICATED);
+	else if (skb->ifindex != 1)
+		add_packet(skb, app, RVL_T_IN_CLEAR);
+}
+
+/* What the data path is asked to make of a packet. The ports of a later fragment are not known: the least that is claimed then. */
+static __noinline __u16 asked_of(const struct rvl_config *cfg, __u16 app, __u8 required, const struct headers *h)
+{
+	struct decision d;
+
+	if (h->later_fragment)
+		return RVL_T_OUT_AUTHENTICATED;
+	d = demand(decide(cfg, app, &h->destination, h->protocol, h->source_port, h->destination_port), required);
+	switch (d.action) {
+	case ACTION_PROTECT:
+		return d.services & RVL_SERVICE_ENCRYPTED ? RVL_T_OUT_ENCRYPTED : RVL_T_OUT_AUTHENTICATED;
+	case ACTION_NO_ITEM:
+	case ACTION_UNTRUSTED:
+		return RVL_T_OUT_REFUSED;
+	default:
+		/* Clear by an item: it comes back and is counted when it leaves. */
+		return RVL_T_KINDS;
+	}
+}
+
+#endif

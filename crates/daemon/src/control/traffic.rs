@@ -1,0 +1,78 @@
+//! `/v1/traffic`: what each application's packets came to, by the kernel half's own count.
+
+use api::{Amount, AppTraffic, AppTrafficList, Arrived, HandedOver, Sent};
+use axum::extract::State;
+use wire::AppId;
+
+use super::Answer;
+use super::status::queue_drops;
+use crate::plane::{Plane, Shared, kernel};
+use crate::refused::Refused;
+
+/// The kernel half's count of packets that it put into the TUN.
+const HANDED: &str = "tun_recorded";
+
+pub(super) async fn traffic(State(plane): State<Shared>) -> Answer<AppTrafficList> {
+    Answer(collect(&plane).await)
+}
+
+async fn collect(plane: &Shared) -> Result<AppTrafficList, Refused> {
+    let plane = &*plane.get().await?;
+    let handed_over = compare(plane).await?;
+    let Some(monitor) = &plane.monitor else {
+        return Ok(AppTrafficList { handed_over, ..Default::default() });
+    };
+    let traffic = monitor.get().traffic().map_err(|error| kernel(&error))?;
+    let mut applications: Vec<AppTraffic> = traffic
+        .iter()
+        .map(|(id, sums)| AppTraffic {
+            application: if *id == AppId::NONE { String::new() } else { plane.policy.app_name(*id) },
+            id: id.0,
+            outbound: Sent {
+                clear: amount(sums.out_clear.and(sums.out_returned)),
+                returned: amount(sums.out_returned),
+                authenticated: amount(sums.out_authenticated),
+                encrypted: amount(sums.out_encrypted),
+                refused: amount(sums.out_refused),
+            },
+            inbound: Arrived {
+                clear: amount(sums.in_clear),
+                authenticated: amount(sums.in_authenticated),
+                encrypted: amount(sums.in_encrypted),
+                refused: amount(sums.in_refused),
+            },
+            refused_because: sums.reasons.iter().map(|(word, count)| ((*word).to_owned(), *count)).collect(),
+        })
+        .collect();
+    applications.sort_by(|a, b| a.application.cmp(&b.application));
+    let (lost, events_lost) = (counter(plane, "traffic_lost")?, counter(plane, "events_lost")?);
+    Ok(AppTrafficList { applications, lost, events_lost, handed_over })
+}
+
+fn amount(amount: sockmon::Amount) -> Amount {
+    Amount { packets: amount.packets, bytes: amount.octets }
+}
+
+fn counter(plane: &Plane, word: &str) -> Result<u64, Refused> {
+    let all = plane.kernel_counters()?;
+    Ok(all.iter().find(|(name, _)| *name == word).map_or(0, |(_, count)| *count))
+}
+
+/// What the kernel half has handed over and what the TUN had no room for; at the start, to count from.
+pub(crate) fn baseline(plane: &Plane) -> Result<(u64, u64), Refused> {
+    Ok((counter(plane, HANDED)?, queue_drops(&plane.tun.name).unwrap_or(0)))
+}
+
+/// The data path's count lies between the kernel half's before and after it, but for what waits in the TUN.
+async fn compare(plane: &Plane) -> Result<HandedOver, Refused> {
+    let since =
+        |now: (u64, u64)| (now.0.saturating_sub(plane.handed.0), now.1.saturating_sub(plane.handed.1));
+    let (before, _) = since(baseline(plane)?);
+    let engine = plane.outbound.ask(|half| half.losses.received).await?;
+    let (after, dropped) = since(baseline(plane)?);
+    let waiting = u64::from(plane.config.tun.queue);
+    let seen = engine.saturating_add(dropped);
+    let agree =
+        plane.monitor.is_none() || (seen.saturating_add(waiting) >= before && seen <= after + waiting);
+    Ok(HandedOver { kernel: after, engine, dropped, agree })
+}

@@ -1,0 +1,178 @@
+//! What the kernel half refused lately, to be explained afterwards, and its way into the audit log.
+//!
+//! What enters: events of the socket monitor: refused calls, and packets that ended (of a kind that comes often only one in a
+//! while). What leaves: the last of them by number. How often each reason refused each application is counted in the kernel
+//! half and does not rest on events: those can be lost, which is counted too.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use sockmon::{Attempt, Event};
+
+use crate::plane::Plane;
+
+/// Refusals that are remembered.
+const KEPT: usize = 1024;
+
+/// One refusal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Denial {
+    /// Its number since the daemon's start, from 1.
+    pub id: u64,
+    /// When the daemon heard of it, since 1970: up to a second behind.
+    pub at: Duration,
+    /// The generation of the policy that was in force.
+    pub generation: u64,
+    /// What happened.
+    pub event: Event,
+}
+
+/// The last refusals.
+#[derive(Debug, Default)]
+pub struct Denials {
+    last: VecDeque<Denial>,
+    count: u64,
+    /// Events that were lost up to now, by the kernel half's count; `None`: not read yet.
+    lost: Option<u64>,
+}
+
+impl Denials {
+    /// Remember one.
+    pub fn add(&mut self, event: Event, at: Duration, generation: u64) {
+        self.count += 1;
+        if self.last.len() == KEPT {
+            self.last.pop_front();
+        }
+        self.last.push_back(Denial { id: self.count, at, generation, event });
+    }
+
+    /// The one with this number, if it is still remembered.
+    pub fn find(&self, id: u64) -> Option<&Denial> {
+        self.last.iter().find(|denial| denial.id == id)
+    }
+
+    /// All that are remembered, the newest first.
+    pub fn newest(&self) -> impl Iterator<Item = &Denial> {
+        self.last.iter().rev()
+    }
+
+    /// How many more events were lost.
+    fn more_lost(&mut self, lost: u64) -> u64 {
+        lost.saturating_sub(self.lost.replace(lost).unwrap_or(lost))
+    }
+}
+
+/// What was tried, in a word.
+pub fn attempt(attempt: Attempt) -> &'static str {
+    match attempt {
+        Attempt::Connect => "connect",
+        Attempt::Send => "sendmsg",
+        Attempt::Bind => "bind",
+        Attempt::Listen => "listen",
+        Attempt::SetMark => "setsockopt SO_MARK",
+        Attempt::Require => "setsockopt RAVELIN_REQUIRE",
+        Attempt::PacketOut => "packet out",
+        Attempt::PacketIn => "packet in",
+        Attempt::Execute(_) => "execute",
+        Attempt::Other(_) => "unknown",
+    }
+}
+
+impl Plane {
+    /// Hear what the kernel half tells since the last time. Refusals go into the log, the audit log, and the list of the last ones;
+    /// the result is whether a file came to a place that policy names. The kernel half knows it already, but its number is ours
+    /// only while somebody holds it.
+    pub fn hear(&mut self) -> bool {
+        let Some(monitor) = &self.monitor else { return false };
+        let events = monitor.get().events();
+        let events = match events {
+            Ok(events) => events,
+            Err(error) => {
+                tracing::debug!(%error, "refusals cannot be read");
+                return false;
+            }
+        };
+        let mut new = false;
+        for event in events {
+            match event.attempt {
+                Attempt::Execute(identity) if event.reason == "executables_new" => {
+                    new = true;
+                    tracing::info!(pid = event.pid, program = event.comm, %identity, "a new file of a program that policy names");
+                }
+                Attempt::Execute(identity) => tracing::error!(
+                    pid = event.pid,
+                    program = event.comm,
+                    %identity,
+                    "no room for one more executable in the kernel half: its processes are refused every peer; make the policy smaller"
+                ),
+                _ => self.note_refusal(event),
+            }
+        }
+        self.unfinished |= new;
+        self.note_lost();
+        new
+    }
+
+    fn note_refusal(&mut self, event: Event) {
+        let application = self.policy.app_name(event.app);
+        tracing::info!(
+            pid = event.pid,
+            program = event.comm,
+            application,
+            peer = %event.peer,
+            reason = event.reason,
+            "refused"
+        );
+        self.auditor.refusal(&application, &event);
+        self.denials.add(event, netio::clock::wall(), self.policy.compiled.spd.generation);
+    }
+
+    fn note_lost(&mut self) {
+        let counters = self.kernel_counters().unwrap_or_default();
+        if let Some((_, lost)) = counters.iter().find(|(word, _)| *word == "events_lost") {
+            let more = self.denials.more_lost(*lost);
+            if more > 0 {
+                let text =
+                    "refusals by the kernel half: counted by application and reason, but without particulars";
+                tracing::warn!("{more} {text}");
+                self.auditor.left_out("refused", more, text);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(port: u16) -> Event {
+        Event {
+            pid: 1,
+            uid: 0,
+            comm: "curl".into(),
+            app: wire::AppId(1),
+            attempt: Attempt::Connect,
+            peer: ([192, 0, 2, 1], port).into(),
+            protocol: 6,
+            reason: "connect_untrusted",
+        }
+    }
+
+    #[test]
+    fn the_last_are_remembered_by_number() {
+        let mut denials = Denials::default();
+        for port in 1..=1030 {
+            denials.add(event(port), Duration::ZERO, 1);
+        }
+        assert_eq!(denials.newest().next().map(|denial| denial.id), Some(1030));
+        assert_eq!(denials.newest().count(), KEPT);
+        assert_eq!(denials.find(6), None);
+        assert_eq!(denials.find(7).map(|denial| denial.event.peer.port()), Some(7));
+    }
+
+    #[test]
+    fn what_was_lost_before_the_daemon_came_is_not_news() {
+        let mut denials = Denials::default();
+        assert_eq!([5, 5, 8].map(|lost| denials.more_lost(lost)), [0, 0, 3]);
+    }
+}

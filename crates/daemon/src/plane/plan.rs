@@ -1,0 +1,228 @@
+//! What a policy would change: compiled as a load would, compared by meaning, asked for every open socket. Nothing changes here.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use api::{
+    ApplicationChange, Change, FlowChange, FlowInfo, PeersChange, PolicyPlan, PolicyText, Position, Said,
+    SocketChange,
+};
+use policy::ast::{failure_word, level_word, negotiating_word};
+use policy::{Compiled, Difference};
+use sadb::spd::{Action, AppPolicy, PortRange, RuleId, Terms};
+use sockmon::SocketInfo;
+use wire::{AppId, Flow, Services};
+
+use super::process::Owners;
+use super::{Plane, kernel};
+use crate::associations::protocol_word;
+use crate::policy_store::{self, Candidate, block_position, is_same, rule_position};
+use crate::refused::{Fault, Refused};
+
+/// Ranges of peers that are told for one application.
+const PEERS: usize = 64;
+/// Sockets that are told.
+const SOCKETS: usize = 1024;
+
+impl Plane {
+    /// What the policy of the request, else the policy file as it is now, would change.
+    ///
+    /// # Errors
+    /// If it cannot be read, or its own tests fail, or the kernel half does not answer.
+    pub fn plan(&self, asked: &PolicyText) -> Result<PolicyPlan, Refused> {
+        let own = self.policy.file().display().to_string();
+        let (name, octets) = match &asked.text {
+            Some(text) => (asked.file.clone().unwrap_or(own), text.clone().into_bytes()),
+            None => {
+                let octets = std::fs::read(self.policy.file())
+                    .map_err(|error| Refused::new(Fault::NotFound, format!("{own}: {error}")))?;
+                (own, octets)
+            }
+        };
+        let candidate = self.policy.read_text(&name, &octets);
+        let mut candidate = candidate.map_err(|error| Refused::new(Fault::BadRequest, error.to_string()))?;
+        let executables = policy_store::executables(&candidate.compiled);
+        let subjects = candidate.compiled.subjects.clone();
+        let mut moved = policy_store::moved_paths(&self.executables, &executables);
+        let mut images = HashMap::new();
+        let mut sockets = Vec::new();
+        if let Some(monitor) = &self.monitor {
+            let monitor = monitor.get();
+            moved.extend(monitor.moved(&subjects).map_err(|error| kernel(&error))?);
+            images = monitor.images(&subjects).map_err(|error| kernel(&error))?;
+            sockets = monitor.sockets().map_err(|error| kernel(&error))?;
+        }
+        let applications = self.application_changes(&candidate.compiled);
+        candidate.follow(&moved);
+        let mut plan = PolicyPlan {
+            changes: !applications.is_empty(),
+            file: name,
+            generation: self.policy.compiled.spd.generation,
+            unchanged: self
+                .policy
+                .compiled
+                .applications
+                .len()
+                .saturating_sub(applications.iter().filter(|a| a.change != Change::Added).count()),
+            applications,
+            refused_blocks: candidate.refused.clone(),
+            diagnostics: candidate.diagnostics.clone(),
+            ..PolicyPlan::default()
+        };
+        self.socket_changes(&candidate, Owners::new(&subjects, images), &sockets, &mut plan);
+        plan.changes |= !plan.sockets.is_empty();
+        Ok(plan)
+    }
+
+    fn application_changes(&self, after: &Compiled) -> Vec<ApplicationChange> {
+        let before = &self.policy.compiled;
+        let names: BTreeSet<&str> =
+            before.applications.iter().chain(&after.applications).map(|app| app.name.as_str()).collect();
+        let nobody = AppPolicy::default();
+        let mut out = Vec::new();
+        for name in names {
+            let of =
+                |compiled: &'_ Compiled| compiled.applications.iter().find(|app| app.name == name).cloned();
+            let (old, new) = (of(before), of(after));
+            let change = match (&old, &new) {
+                (Some(_), Some(_)) => Change::Changed,
+                (None, _) => Change::Added,
+                (_, None) => Change::Removed,
+            };
+            let policy = |compiled: &'_ Compiled, app: &Option<policy::Application>| {
+                app.as_ref().and_then(|app| compiled.spd.get(app.id)).unwrap_or(&nobody).clone()
+            };
+            let (was, is) = (policy(before, &old), policy(after, &new));
+            if change == Change::Changed && is_same(&was, &is) {
+                continue;
+            }
+            let differences = policy::differences(&was, &is);
+            let told = differences.iter().take(PEERS);
+            out.push(ApplicationChange {
+                application: name.to_owned(),
+                change,
+                before: old.as_ref().map(|app| block_position(before, app)),
+                after: new.as_ref().map(|app| block_position(after, app)),
+                peers: told.map(|difference| peers(difference, before, after)).collect(),
+                more_peers: differences.len().saturating_sub(PEERS),
+            });
+        }
+        out
+    }
+
+    fn socket_changes(
+        &self,
+        candidate: &Candidate,
+        mut owners: Owners<'_>,
+        sockets: &[SocketInfo],
+        plan: &mut PolicyPlan,
+    ) {
+        let (before, after) = (&self.policy.compiled, &candidate.compiled);
+        let changed: HashSet<&str> = plan.applications.iter().map(|a| a.application.as_str()).collect();
+        let mut seen = HashSet::new();
+        let name = |compiled: &Compiled, app: AppId| match compiled.application(app) {
+            Some(app) => Some(app.name.clone()),
+            None => (app != AppId::NONE).then(|| self.policy.app_name(app)),
+        };
+        let (mut found, mut more, mut servers) = (Vec::new(), 0, 0);
+        for socket in sockets.iter().filter(|socket| seen.insert((socket.pid, socket.inode))) {
+            let becomes = match after.spd.get(socket.app) {
+                Some(_) => socket.app,
+                None => {
+                    let monitor = self.monitor.as_ref().map(|monitor| monitor.get());
+                    owners.of(monitor.as_deref(), socket)
+                }
+            };
+            let Some(flow) = socket.flow() else {
+                let named = [name(before, socket.app), name(after, becomes)];
+                servers += usize::from(named.iter().flatten().any(|name| changed.contains(name.as_str())));
+                continue;
+            };
+            let (was, is) = (before.spd.decide(socket.app, &flow), after.spd.decide(becomes, &flow));
+            if !policy::differ((was.action, was.terms), (is.action, is.terms)) {
+                continue;
+            }
+            if found.len() == SOCKETS {
+                more += 1;
+                continue;
+            }
+            let (application, then) = (name(before, socket.app), name(after, becomes));
+            found.push(SocketChange {
+                pid: socket.pid,
+                comm: socket.comm.clone(),
+                fd: socket.fd,
+                becomes: then.filter(|then| Some(then) != application.as_ref()),
+                application,
+                flow: flow_info(&flow),
+                before: said(before, was.action, &was.terms, was.rule()),
+                after: said(after, is.action, &is.terms, is.rule()),
+            });
+        }
+        (plan.sockets, plan.more_sockets, plan.servers) = (found, more, servers);
+    }
+}
+
+fn flow_info(flow: &Flow) -> FlowInfo {
+    let at = |address, port| Some(std::net::SocketAddr::new(address, port).to_string());
+    FlowInfo {
+        protocol: protocol_word(flow.protocol),
+        local: at(flow.local, flow.local_port),
+        remote: at(flow.remote, flow.remote_port),
+    }
+}
+
+fn peers(difference: &Difference, before: &Compiled, after: &Compiled) -> PeersChange {
+    let network = |compiled, side: policy::Side| rule_position(compiled, side.network);
+    let flow = |fares: &policy::Fares| FlowChange {
+        protocol: fares.protocol.map_or_else(|| "any".to_owned(), protocol_word),
+        local_ports: ports(fares.local),
+        remote_ports: ports(fares.remote),
+        before: said_in(before, &fares.before, difference.before.network),
+        after: said_in(after, &fares.after, difference.after.network),
+    };
+    PeersChange {
+        peers: difference.peers(),
+        before: network(before, difference.before),
+        after: network(after, difference.after),
+        flows: difference.flows.iter().map(flow).collect(),
+    }
+}
+
+fn ports(range: PortRange) -> String {
+    match (range.first, range.last) {
+        (0, u16::MAX) => "any".to_owned(),
+        (first, last) if first == last => first.to_string(),
+        (first, last) => format!("{first}-{last}"),
+    }
+}
+
+/// The item's line, else the network's.
+fn said_in(compiled: &Compiled, demand: &(Action, Terms, RuleId), network: RuleId) -> Said {
+    let rule = if demand.2 == RuleId::NONE { network } else { demand.2 };
+    said(compiled, demand.0, &demand.1, rule)
+}
+
+/// A verdict in words.
+fn said(compiled: &Compiled, action: Action, terms: &Terms, rule: RuleId) -> Said {
+    let verdict = match action {
+        Action::Bypass => "clear".to_owned(),
+        Action::Discard => "refused".to_owned(),
+        Action::Protect { services, level } => {
+            let service =
+                if services.satisfies(Services::ENCRYPTED) { "encryption" } else { "authentication" };
+            let mut text = format!("{service} {}", level_word(level));
+            let usual = Terms::of(level);
+            if let Some(suite) = terms.suite {
+                text.push_str(&format!(" suite {suite}"));
+            }
+            if terms.negotiating != usual.negotiating {
+                text.push_str(&format!(" while-negotiating {}", negotiating_word(terms.negotiating)));
+            }
+            if terms.failure != usual.failure {
+                text.push_str(&format!(" on-failure {}", failure_word(terms.failure)));
+            }
+            text
+        }
+    };
+    let line: Option<Position> = rule_position(compiled, rule);
+    Said { verdict, line }
+}

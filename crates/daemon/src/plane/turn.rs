@@ -1,0 +1,228 @@
+//! The control plane's verbs for a change of policy: apply, perhaps on trial; confirm; back to the one before.
+
+use std::time::Duration;
+
+use api::{MAX_CONFIRM_SECONDS, PolicyApplied, PolicyApply, Waiting};
+
+use super::Plane;
+use crate::policy_store::{Candidate, Exchanged, Trial};
+use crate::refused::{Fault, Refused};
+
+impl Plane {
+    /// Put a policy in force: that of the request, else the policy file as it is now. Without a trial the policy file has its
+    /// text from now on; with one, when it is confirmed.
+    ///
+    /// # Errors
+    /// If it has errors, or does not go with what is in force; nothing is changed then.
+    pub async fn apply(&mut self, asked: PolicyApply) -> Result<PolicyApplied, Refused> {
+        self.not_on_trial()?;
+        if asked.confirm_within_seconds.is_some_and(|seconds| !(1..=MAX_CONFIRM_SECONDS).contains(&seconds)) {
+            let text = format!("a policy is on trial for 1 to {MAX_CONFIRM_SECONDS} seconds");
+            return Err(Refused::new(Fault::BadRequest, text));
+        }
+        let on_disk = std::fs::read(self.policy.file());
+        let octets = match (asked.text, &on_disk) {
+            (Some(text), _) => text.into_bytes(),
+            (None, Ok(octets)) => octets.clone(),
+            (None, Err(error)) => {
+                let text = format!("{}: {error}", self.policy.file().display());
+                return Err(Refused::new(Fault::NotFound, text));
+            }
+        };
+        let in_place = on_disk.as_ref().is_ok_and(|on_disk| *on_disk == octets);
+        let name = self.policy.file().display().to_string();
+        let candidate = self.candidate(&name, &octets)?;
+        let lost = self.losing(&candidate, asked.allow_empty, "`ravelin policy apply --allow-empty`")?;
+        let mut answer = PolicyApplied {
+            changed: self.policy.changed(&candidate.compiled),
+            diagnostics: candidate.diagnostics.clone(),
+            lost,
+            ..PolicyApplied::default()
+        };
+        match asked.confirm_within_seconds {
+            Some(seconds) => {
+                let source = asked.file.unwrap_or(name);
+                self.apply_on_trial(candidate, (source, in_place), Duration::from_secs(seconds)).await?
+            }
+            None => self.apply_for_good(candidate, &octets, &mut answer).await?,
+        }
+        Ok(self.in_force(answer))
+    }
+
+    async fn apply_on_trial(
+        &mut self,
+        candidate: Candidate,
+        (source, in_place): (String, bool),
+        within: Duration,
+    ) -> Result<(), Refused> {
+        let Some(before) = self.policy.to_go_back_to() else {
+            let text = "blocks of the policy in force are broken and run on their last good version: there is no policy to go back to";
+            return Err(Refused::new(Fault::Conflict, text).remedy("apply without --confirm-within"));
+        };
+        if candidate.text == *self.policy.text() {
+            let text = "this very text is in force already: there is nothing to put on trial";
+            return Err(Refused::new(Fault::Conflict, text));
+        }
+        let until = netio::clock::monotonic() + within;
+        let trial = Trial::new(self.policy.file(), source, in_place, until);
+        self.policy.begin_trial(trial, &candidate.text).map_err(|error| unwritten(&error))?;
+        match self.put_in_force(candidate).await {
+            Ok(()) => self.policy.keep_previous(Some(before)).map_err(|error| unwritten(&error)),
+            Err(refused) => {
+                self.policy.call_trial_off();
+                Err(refused)
+            }
+        }
+    }
+
+    async fn apply_for_good(
+        &mut self,
+        candidate: Candidate,
+        octets: &[u8],
+        answer: &mut PolicyApplied,
+    ) -> Result<(), Refused> {
+        let before = self.policy.to_go_back_to();
+        let had = std::fs::read(self.policy.file()).ok();
+        let done = self.policy.install(octets).map_err(|error| unwritten(&error))?;
+        if let Err(refused) = self.put_in_force(candidate).await {
+            if let Some(had) = had.filter(|_| done.installed)
+                && let Err(error) = self.policy.install_again(&had)
+            {
+                tracing::error!(
+                    "{} has a text that is not in force, and cannot be written: {error}",
+                    self.policy.file().display()
+                );
+            }
+            return Err(refused);
+        }
+        self.say_exchanged(done, answer);
+        self.policy.keep_previous(before).map_err(|error| unwritten(&error))
+    }
+
+    /// What is on trial stays.
+    ///
+    /// # Errors
+    /// If nothing is, or the policy file cannot be written: the trial then goes on.
+    pub async fn confirm(&mut self) -> Result<PolicyApplied, Refused> {
+        let now = netio::clock::monotonic();
+        match &self.policy.trial {
+            None => {
+                return Err(Refused::new(Fault::NotFound, "no policy waits for a confirmation").remedy(
+                    "`ravelin status` says what is in force; it is taken back already, or was never on trial",
+                ));
+            }
+            // The next tick takes it back.
+            Some(trial) if !trial.holds(now) => {
+                return Err(Refused::new(Fault::Conflict, "too late: the time to confirm is over")
+                    .remedy("apply the policy again"));
+            }
+            Some(_) => {}
+        }
+        let done = self.policy.confirm().map_err(|error| {
+            Refused::new(Fault::Failed, format!("{}: {error}", self.policy.file().display()))
+                .remedy("the policy is still on trial; confirm again when the file can be written")
+        })?;
+        let mut answer = PolicyApplied::default();
+        self.say_exchanged(done, &mut answer);
+        Ok(self.in_force(answer))
+    }
+
+    /// The policy before is in force again, and in the policy file.
+    ///
+    /// # Errors
+    /// If there is none, or it cannot be put in force; the one in force then stays.
+    pub async fn roll_back(&mut self) -> Result<PolicyApplied, Refused> {
+        let previous = self.policy.previous_candidate();
+        let previous = previous.map_err(|error| Refused::new(Fault::Failed, error.to_string()))?;
+        let candidate = previous.ok_or_else(|| {
+            Refused::new(Fault::NotFound, "there is no policy before this one")
+                .remedy("write the policy that you want and `ravelin policy apply` it")
+        })?;
+        let mut answer = PolicyApplied {
+            changed: self.policy.changed(&candidate.compiled),
+            lost: self.policy.lost(&candidate),
+            ..PolicyApplied::default()
+        };
+        let text = candidate.text.clone();
+        self.put_in_force(candidate).await?;
+        let done = match self.policy.trial {
+            Some(_) => self.policy.reject(),
+            None => self.policy.install_again(&text).and_then(|done| {
+                self.policy.forget_previous()?;
+                Ok(done)
+            }),
+        };
+        let done = done.map_err(|error| {
+            let file = self.policy.file().display();
+            let text = format!("the policy before is in force again, but {file} has another text: {error}");
+            Refused::new(Fault::Failed, text).remedy("put the text right before the daemon starts again")
+        })?;
+        self.say_exchanged(done, &mut answer);
+        Ok(self.in_force(answer))
+    }
+
+    /// Take back what was not confirmed in time; what went wrong, if it did not succeed.
+    pub async fn end_trial(&mut self) -> Option<String> {
+        let trial = self.policy.trial.as_ref()?;
+        if trial.holds(netio::clock::monotonic()) {
+            return None;
+        }
+        let source = trial.source.clone();
+        match self.roll_back().await {
+            Ok(_) => {
+                let detail =
+                    format!("{source} was not confirmed in time: the policy before is in force again");
+                self.audit(crate::audit::Asker::myself(), "policy_rolled_back", detail);
+                None
+            }
+            Err(refused) => Some(format!("a policy that was not confirmed cannot be taken back: {refused}")),
+        }
+    }
+
+    /// A change of policy on top of one on trial would leave nothing to go back to.
+    pub(super) fn not_on_trial(&self) -> Result<(), Refused> {
+        let Some(trial) = &self.policy.trial else { return Ok(()) };
+        let left = trial.seconds_left(netio::clock::monotonic());
+        let text = format!("{} is on trial for another {left} s", trial.source);
+        Err(Refused::new(Fault::Conflict, text)
+            .remedy("`ravelin policy confirm` keeps it, `ravelin policy rollback` takes it back"))
+    }
+
+    /// The policy on trial.
+    pub fn waiting(&self) -> Option<Waiting> {
+        let trial = self.policy.trial.as_ref()?;
+        let seconds_left = trial.seconds_left(netio::clock::monotonic());
+        Some(Waiting { file: trial.source.clone(), seconds_left })
+    }
+
+    /// A policy without errors.
+    fn candidate(&self, name: &str, octets: &[u8]) -> Result<Candidate, Refused> {
+        let remedy = "the policy in force stays; correct the text and apply it again";
+        let refused = |text: String| Refused::new(Fault::BadRequest, text).remedy(remedy);
+        let candidate = self.policy.read_text(name, octets).map_err(|error| refused(error.to_string()))?;
+        if !candidate.is_sound() {
+            let text = candidate.diagnostics.trim_end();
+            return Err(refused(format!("the policy has errors, so nothing of it is applied\n{text}")));
+        }
+        Ok(candidate)
+    }
+
+    fn say_exchanged(&self, done: Exchanged, answer: &mut PolicyApplied) {
+        answer.installed = done.installed.then(|| self.policy.file().display().to_string());
+        answer.kept_as = done.kept_as.map(|path| path.display().to_string());
+    }
+
+    fn in_force(&self, answer: PolicyApplied) -> PolicyApplied {
+        let compiled = &self.policy.compiled;
+        PolicyApplied {
+            generation: compiled.spd.generation,
+            applications: compiled.applications.len(),
+            waiting: self.waiting(),
+            ..answer
+        }
+    }
+}
+
+fn unwritten(error: &dyn std::fmt::Display) -> Refused {
+    Refused::new(Fault::Failed, format!("a file of the policy cannot be written: {error}"))
+}

@@ -1,0 +1,103 @@
+//! What each application's packets came to, as the kernel half counted it (docs/design/0013).
+
+use std::collections::BTreeMap;
+
+use libbpf_rs::{MapCore, MapFlags};
+use wire::AppId;
+
+use crate::abi::{self, TrafficKey, Wire};
+use crate::error::SockmonError;
+use crate::monitor::Sockmon;
+
+/// Packets, and octets of them from the IP header on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Amount {
+    /// Packets, as on the wire: pieces of a super-packet one by one.
+    pub packets: u64,
+    /// Octets.
+    pub octets: u64,
+}
+
+impl Amount {
+    /// Both sums.
+    #[must_use]
+    pub fn and(self, other: Amount) -> Amount {
+        Amount {
+            packets: self.packets.wrapping_add(other.packets),
+            octets: self.octets.wrapping_add(other.octets),
+        }
+    }
+}
+
+/// Traffic of one application since the instance was created.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AppTraffic {
+    /// Left in clear past the data path.
+    pub out_clear: Amount,
+    /// Handed to the data path, which is to authenticate it.
+    pub out_authenticated: Amount,
+    /// Handed to the data path, which is to encrypt it.
+    pub out_encrypted: Amount,
+    /// Refused; without octets where the call was.
+    pub out_refused: Amount,
+    /// Handed to the data path, which sent it in clear.
+    pub out_returned: Amount,
+    /// Arrived in clear and was accepted.
+    pub in_clear: Amount,
+    /// Arrived authenticated.
+    pub in_authenticated: Amount,
+    /// Arrived encrypted.
+    pub in_encrypted: Amount,
+    /// Arrived and was refused.
+    pub in_refused: Amount,
+    /// Refusals by the name of their counter. No event need have told of them.
+    pub reasons: BTreeMap<&'static str, u64>,
+}
+
+impl AppTraffic {
+    fn of(&mut self, kind: u16) -> Option<&mut Amount> {
+        let all: [&mut Amount; abi::TRAFFIC_KINDS] = [
+            &mut self.out_clear,
+            &mut self.out_authenticated,
+            &mut self.out_encrypted,
+            &mut self.out_refused,
+            &mut self.out_returned,
+            &mut self.in_clear,
+            &mut self.in_authenticated,
+            &mut self.in_encrypted,
+            &mut self.in_refused,
+        ];
+        all.into_iter().nth(usize::from(kind))
+    }
+}
+
+impl Sockmon {
+    /// The traffic of every application that had any. [`AppId::NONE`]: sockets of no application that asked for protection
+    /// themselves.
+    ///
+    /// # Errors
+    /// If the map cannot be read.
+    pub fn traffic(&self) -> Result<BTreeMap<AppId, AppTraffic>, SockmonError> {
+        let map = self.loaded.maps.get("traffic")?;
+        let mut out: BTreeMap<AppId, AppTraffic> = BTreeMap::new();
+        for key in self.loaded.maps.keys::<TrafficKey>("traffic")? {
+            let values = map
+                .lookup_percpu(key.bytes(), MapFlags::ANY)
+                .map_err(SockmonError::bpf("read map traffic"))?
+                .unwrap_or_default();
+            let values = values.iter().filter_map(|value| abi::Traffic::read(value));
+            let sum = values.fold(Amount::default(), |sum, value| {
+                sum.and(Amount { packets: value.packets, octets: value.octets })
+            });
+            let of_app = out.entry(AppId(key.app)).or_default();
+            match key.kind.checked_sub(abi::TRAFFIC_REASON) {
+                Some(counter) => {
+                    let name = abi::COUNTERS.get(usize::from(counter)).copied().unwrap_or("unknown");
+                    *of_app.reasons.entry(name).or_default() += sum.packets;
+                }
+                None => of_app.of(key.kind).into_iter().for_each(|amount| *amount = sum),
+            }
+        }
+        Ok(out)
+    }
+}
