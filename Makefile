@@ -100,7 +100,7 @@ soak-reload: deps ## Load RELOADS=1000 policies on each of two hosts under traff
 
 PAIRS ?= 100000
 soak-agree: deps ## Ask explain, userspace, kernel and translation by socket about PAIRS=100000 random pairs of policy and flow
-	RAVELIN_AGREE=$(PAIRS) cargo test --locked --release --package sockmon --test agree -- --nocapture </dev/null
+	RAVELIN_AGREE=$(PAIRS) cargo test --locked --package sockmon --test agree -- --nocapture </dev/null
 
 omit: deps ## Leave each program of the kernel half out in turn: a test must fail (about an hour)
 	cargo xtask omit </dev/null
