@@ -119,7 +119,11 @@ impl Kernel {
     }
 
     fn load(&mut self, spd: &Spd) {
-        let warnings = self.world.sockmon().load_policy(spd, &sockmon::Subjects::default(), &[]).expect("load the policy");
+        let warnings = self
+            .world
+            .sockmon()
+            .load_policy(spd, &sockmon::Subjects::default(), &[])
+            .expect("load the policy");
         assert_eq!(warnings, []);
     }
 

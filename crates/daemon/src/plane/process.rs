@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::fs;
 
 use policy::{Executables, Image, Selector, Subjects};
-use sockmon::{Identity, Sockmon, SocketInfo};
+use sockmon::{Identity, SocketInfo, Sockmon};
 use wire::AppId;
 
 /// How far up ancestors are looked for, as in the kernel half.
@@ -21,16 +21,14 @@ pub(super) struct Owners<'p> {
 }
 
 impl<'p> Owners<'p> {
-    pub(super) fn new(
-        subjects: &'p Subjects,
-        images: HashMap<Identity, BTreeSet<Image>>,
-    ) -> Owners<'p> {
+    pub(super) fn new(subjects: &'p Subjects, images: HashMap<Identity, BTreeSet<Image>>) -> Owners<'p> {
         Owners { subjects, images, known: HashMap::new() }
     }
 
     /// The application of the process that holds this socket.
     pub(super) fn of(&mut self, monitor: Option<&Sockmon>, socket: &SocketInfo) -> AppId {
-        let is_any = |set: Option<&BTreeSet<Image>>, image: &Image| set.is_some_and(|set| set.contains(image));
+        let is_any =
+            |set: Option<&BTreeSet<Image>>, image: &Image| set.is_some_and(|set| set.contains(image));
         let mut ancestors: Option<Vec<Identity>> = None;
         for (selector, app) in self.subjects.iter() {
             let executable = match &selector.executables {
@@ -107,5 +105,6 @@ fn group(pid: u32) -> Option<String> {
 }
 
 fn is_anonymous(pid: u32) -> bool {
-    fs::metadata(format!("/proc/{pid}/exe")).is_ok_and(|file| std::os::unix::fs::MetadataExt::nlink(&file) == 0)
+    fs::metadata(format!("/proc/{pid}/exe"))
+        .is_ok_and(|file| std::os::unix::fs::MetadataExt::nlink(&file) == 0)
 }
