@@ -17,35 +17,54 @@ use crate::services::has_ports;
 pub fn compare(a: &AppPolicy, b: &AppPolicy) -> Order {
     let (mut a_holds, mut b_holds) = (true, true);
     for (left, right) in pairs(a, b) {
-        let left_items = items(a, left);
-        let right_items = items(b, right);
-        let all = || left_items.iter().chain(right_items);
-        for protocol in ports::protocols(all().map(|i| i.protocol)) {
-            let [left_items, right_items] = [left_items, right_items].map(|items| of(items, protocol));
-            let all = || left_items.iter().chain(&right_items);
-            let ported = protocol.is_none_or(has_ports);
-            let one = || vec![0];
-            let locals = if ported { ports::starts(all().map(|i| i.local)) } else { one() };
-            let remotes = if ported { ports::starts(all().map(|i| i.remote)) } else { one() };
-            for &local in &locals {
-                for &remote in &remotes {
-                    let x = action(left, &left_items, local, remote);
-                    let y = action(right, &right_items, local, remote);
-                    a_holds &= at_least(x, y);
-                    b_holds &= at_least(y, x);
-                }
-            }
-        }
+        let holds = peers(a, left, b, right);
+        a_holds &= holds.0;
+        b_holds &= holds.1;
         if !a_holds && !b_holds {
             return Order::Incomparable;
         }
     }
+    order(a_holds, b_holds)
+}
+
+/// How two classes of one policy compare, at whatever peers.
+pub(crate) fn compare_classes(policy: &AppPolicy, a: Class, b: Class) -> Order {
+    let (a_holds, b_holds) = peers(policy, Peer::of(a), policy, Peer::of(b));
+    order(a_holds, b_holds)
+}
+
+fn order(a_holds: bool, b_holds: bool) -> Order {
     match (a_holds, b_holds) {
         (true, true) => Order::Same,
         (true, false) => Order::Stricter,
         (false, true) => Order::Weaker,
         (false, false) => Order::Incomparable,
     }
+}
+
+/// Whether each opinion is at least as strict as the other, for every flow with such a peer.
+fn peers(a: &AppPolicy, left: Peer, b: &AppPolicy, right: Peer) -> (bool, bool) {
+    let (mut a_holds, mut b_holds) = (true, true);
+    let left_items = items(a, left);
+    let right_items = items(b, right);
+    let all = || left_items.iter().chain(right_items);
+    for protocol in ports::protocols(all().map(|i| i.protocol)) {
+        let [left_items, right_items] = [left_items, right_items].map(|items| of(items, protocol));
+        let all = || left_items.iter().chain(&right_items);
+        let ported = protocol.is_none_or(has_ports);
+        let one = || vec![0];
+        let locals = if ported { ports::starts(all().map(|i| i.local)) } else { one() };
+        let remotes = if ported { ports::starts(all().map(|i| i.remote)) } else { one() };
+        for &local in &locals {
+            for &remote in &remotes {
+                let x = action(left, &left_items, local, remote);
+                let y = action(right, &right_items, local, remote);
+                a_holds &= at_least(x, y);
+                b_holds &= at_least(y, x);
+            }
+        }
+    }
+    (a_holds, b_holds)
 }
 
 /// What a policy makes of a peer.

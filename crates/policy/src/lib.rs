@@ -28,6 +28,7 @@ mod explain;
 mod format;
 mod host;
 mod lexer;
+mod names;
 mod parser;
 mod ports;
 mod prefixes;
@@ -45,6 +46,7 @@ pub use diagnostic::{Code, Diagnostic, Position, Related, Severity};
 pub use explain::{Explanation, Matched, RuleRef, Verdict, explain, explain_process};
 pub use format::format;
 pub use host::{Host, NoHost, control_group};
+pub use names::{Contested, MAX_NAMED_ADDRESSES, Named, NamedNetwork, Names, Resolution, Source};
 pub use parser::{Broken, Parsed, Tested, parse, parse_bytes, parse_bytes_for, parse_for};
 pub use subjects::{Executables, Image, Process, Running, Selector, Subjects};
 pub use summary::{ApplicationSummary, NetworkSummary, ProtectionSummary, Summary};
@@ -61,6 +63,8 @@ pub const MAX_ITEMS: usize = 32;
 pub const MAX_NETWORKS: usize = 65_535;
 /// The most applications one policy may name.
 pub const MAX_APPLICATIONS: usize = 65_535;
+/// The most host names that one policy may have.
+pub const MAX_HOSTS: usize = 1024;
 /// The most lines that the tests of one file may have.
 pub const MAX_EXPECTATIONS: usize = 1024;
 /// The most problems reported for one file.
