@@ -5,6 +5,7 @@
  *   task.h    exec and fork: who a process is
  *   cgroup.h  sockets: stamp, refuse, guard, proof
  *   announce.h what sockets do, for the paper's own translation
+ *   names.h   answers of the DNS, for networks that are names
  *   option.h  the socket API
  *   device.h  packets: steer, record, ICMP
  *   user.h    whose socket it is, where rules name users
@@ -39,7 +40,7 @@ int contract(struct rvl_event *a, struct rvl_record *b, struct rvl_file_report *
 	return 0;
 }
 
-int public_contract(struct ravelin_state *a, struct ravelin_defaults *b)
+int public_contract(struct ravelin_state *a, struct ravelin_defaults *b, struct rvl_answer *c)
 {
 	return 0;
 }

@@ -49,6 +49,9 @@
 #define RVL_EVENTS_SIZE (256 * 1024)
 #define RVL_SOCKET_EVENTS_SIZE (512 * 1024)
 #define RVL_ANNOUNCED 8192
+#define RVL_QUESTIONS 4096
+#define RVL_ANSWERS_SIZE (512 * 1024)
+#define RVL_ANSWER 1232 /* octets of a DNS message that are looked at: what RFC 9715 has servers send at most */
 
 /* rvl_network.class */
 #define RVL_TRUSTED 1
@@ -137,7 +140,10 @@
 	X(GATEWAY_UNPROVEN, gateway_unproven)                                                                        \
 	X(GATEWAY_FRAGMENT_OVER, gateway_fragment_over)                                                              \
 	X(SOCKET_EVENTS, socket_events)                                                                              \
-	X(SOCKET_EVENTS_LOST, socket_events_lost)
+	X(SOCKET_EVENTS_LOST, socket_events_lost)                                                                    \
+	X(DNS_TOLD, dns_answers)                                                                                     \
+	X(DNS_UNASKED, dns_unasked)                                                                                  \
+	X(DNS_LOST, dns_answers_lost)
 
 enum rvl_counter {
 #define X(id, name) RVL_C_##id,
@@ -157,7 +163,7 @@ struct rvl_config {
 	__u32 enc; /* device that gets a copy of every protected packet in clear; 0: nobody listens */
 	/* Entries are made socket by socket, so sockets are told of; milliseconds until a datagram socket's flow is again. 0: not */
 	__u32 per_socket;
-	__u32 zero;
+	__u32 observe; /* answers of the DNS are told of */
 };
 
 /* An executable as the kernel knows it. The generation tells a new file from an old one with the same number. */
@@ -271,6 +277,24 @@ struct rvl_announced_key {
 	__u8 protocol;
 	__u8 call;
 	__u16 zero;
+};
+
+/* A question to the DNS that nobody has answered yet. */
+struct rvl_question_key {
+	__u64 cookie;
+	__u8 server[16];
+	__u16 number; /* of the message, as on the wire */
+	__u16 zero[3];
+};
+
+/* An answer that a socket got. */
+struct rvl_answer {
+	__u64 cookie;
+	__u16 app; /* 0: of a program without policy */
+	__u16 length;
+	__u32 zero;
+	__u8 server[16];
+	__u8 message[RVL_ANSWER];
 };
 
 /* The record in front of every packet on the TUN; the first octet is 0x40 or 0x60. */

@@ -16,6 +16,7 @@ static __always_inline bool has_ports(__u32 protocol)
 }
 
 #include "announce.h"
+#include "names.h"
 
 struct attempt {
 	const struct address *peer;
@@ -386,6 +387,7 @@ int guard(struct __sk_buff *skb)
 		return ALLOW;
 	if (!follow_sender(skb, sk, cfg))
 		return REFUSE;
+	note_question(skb, cfg, sk);
 	stamp = bpf_sk_storage_get(&sockets, sk, 0, 0);
 	if (!stamp || ifindex == 1)
 		return ALLOW;
@@ -460,23 +462,13 @@ static __always_inline int prove(struct __sk_buff *skb, const struct rvl_config 
 	return ALLOW;
 }
 
-/* Sees the receiving socket even for a SYN: its listener. */
-SEC("cgroup_skb/ingress")
-int proof(struct __sk_buff *skb)
+static __always_inline int judge(struct __sk_buff *skb, const struct rvl_config *cfg, struct bpf_sock *sk,
+				 struct rvl_socket *stamp)
 {
-	const struct rvl_config *cfg = configuration();
-	struct bpf_sock *sk = skb->sk;
-	struct rvl_socket *stamp = 0;
 	bool proven;
 
-	if (!cfg)
-		return REFUSE;
 	/* The mark alone proves nothing, a firewall rule can set it; the interface cannot be forged. */
 	proven = cfg->tun && skb->ifindex == cfg->tun && skb->mark & RVL_MARK_PROOF;
-	if (sk)
-		sk = bpf_sk_fullsock(sk);
-	if (sk)
-		stamp = bpf_sk_storage_get(&sockets, sk, 0, 0);
 	if (!stamp) {
 		/* A user's rules decide about the answer too. */
 		if (proven && sk && !(skb->mark & RVL_MARK_APP) && is_ruled(bpf_get_socket_uid(skb))) {
@@ -486,6 +478,27 @@ int proof(struct __sk_buff *skb)
 		return proven ? dropped(RVL_C_INGRESS_UNEXPECTED_PROOF) : ALLOW;
 	}
 	return prove(skb, cfg, stamp, proven && stamp->netns == cfg->netns);
+}
+
+/* Sees the receiving socket even for a SYN: its listener. */
+SEC("cgroup_skb/ingress")
+int proof(struct __sk_buff *skb)
+{
+	const struct rvl_config *cfg = configuration();
+	struct bpf_sock *sk = skb->sk;
+	struct rvl_socket *stamp = 0;
+	int verdict;
+
+	if (!cfg)
+		return REFUSE;
+	if (sk)
+		sk = bpf_sk_fullsock(sk);
+	if (sk)
+		stamp = bpf_sk_storage_get(&sockets, sk, 0, 0);
+	verdict = judge(skb, cfg, sk, stamp);
+	if (verdict == ALLOW && sk)
+		tell_answer(skb, cfg, sk, stamp);
+	return verdict;
 }
 
 #endif

@@ -20,6 +20,7 @@ mod identities;
 mod links;
 mod model;
 mod monitor;
+mod names;
 mod policy;
 mod probe;
 mod programs;
@@ -37,6 +38,7 @@ pub use model::{
     SocketState,
 };
 pub use monitor::{Sockmon, Statistics, check_pins};
+pub use names::DnsAnswer;
 pub use probe::{cgroup_root, probe};
 pub use socket_events::SocketEvents;
 

@@ -108,7 +108,8 @@ impl Sockmon {
             // Nobody listens to it yet, as far as this daemon knows.
             enc: 0,
             per_socket,
-            zero: 0,
+            // Until somebody wants them.
+            observe: 0,
         })?;
         socket_events::begin(maps)?;
         // A device counts as guarded only while its programs are there.

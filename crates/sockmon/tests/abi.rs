@@ -41,6 +41,8 @@ fn rust_and_c_agree() {
     compare::<abi::Event>(&btf, "rvl_event");
     compare::<abi::SocketEvent>(&btf, "rvl_socket_event");
     compare::<abi::AnnouncedKey>(&btf, "rvl_announced_key");
+    compare::<abi::QuestionKey>(&btf, "rvl_question_key");
+    compare::<abi::Answer>(&btf, "rvl_answer");
     compare::<abi::Record>(&btf, "rvl_record");
     compare::<abi::State>(&btf, "ravelin_state");
     compare::<abi::Defaults>(&btf, "ravelin_defaults");
@@ -58,6 +60,7 @@ fn counters_have_one_name_each() {
     assert!(header.contains(&format!("#define RVL_ABI {}", abi::ABI)));
     assert!(header.contains(&format!("#define RVL_ITEMS {}", abi::ITEMS)));
     assert!(header.contains(&format!("#define RVL_NAME {}", abi::NAME)));
+    assert!(header.contains(&format!("#define RVL_ANSWER {} ", abi::ANSWER)));
     assert!(header.contains(&format!("#define RVL_PROTECTIONS {}", abi::PROTECTIONS)));
     assert!(header.contains(&format!("#define RVL_LIVE_SAS {} ", sadb::MAX_SAS)));
     for (name, value) in [
