@@ -15,6 +15,7 @@ mod envelope;
 mod event;
 mod explain;
 mod keymat;
+mod names;
 mod policy;
 mod replay;
 mod sa;
@@ -41,6 +42,7 @@ pub use explain::{
     SocketExplained, Verdict,
 };
 pub use keymat::Keymat;
+pub use names::{NameAddress, NameList, NameState, NamesState};
 pub use policy::{Finding, PolicyCheck, PolicyReload, PolicyState, PolicyTests, RefusedBlock};
 pub use replay::{ReplayDirection, ReplayLine, ReplaySummary, ReplayVerdict};
 pub use sa::{

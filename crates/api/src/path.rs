@@ -44,3 +44,5 @@ pub const EXPLAIN: &str = "/v1/explain";
 pub const COUNTERS: &str = "/v1/counters";
 /// POST, perhaps with `?allow_empty=true`: [`crate::PolicyReload`].
 pub const POLICY_RELOAD: &str = "/v1/policy/reload";
+/// GET: [`crate::NameList`].
+pub const POLICY_NAMES: &str = "/v1/policy/names";

@@ -27,6 +27,7 @@ pub mod import;
 mod kernel_counters;
 mod keys;
 mod monitor;
+pub mod names;
 pub mod plane;
 pub mod policy_store;
 pub mod refused;

@@ -5,11 +5,13 @@
 
 mod changes;
 mod live;
+mod names;
 mod rules;
 
 pub use changes::Which;
 pub use live::LivePeers;
 pub(crate) use live::served;
+pub use names::Hosts;
 
 use std::sync::Arc;
 
@@ -91,6 +93,8 @@ pub struct Plane {
     pub captures: Arc<Desk>,
     /// Who translates what sockets do; `None`: policy is compiled.
     pub translator: Option<Translator>,
+    /// Host names in the policy.
+    pub hosts: Hosts,
     /// SPIs that were promised to key managers, and until when.
     pub promised: Vec<(Spi, Time)>,
 }
@@ -386,7 +390,9 @@ impl Plane {
         );
         self.executables = executables;
         self.unfinished = unfinished;
+        let first = self.policy.loaded == 0;
         self.policy.adopt(candidate, netio::clock::wall().as_secs());
+        self.watch_names(first);
     }
 
     /// Load the kernel half; whether something is left to do. An error means that it has what it had.

@@ -298,3 +298,29 @@ fn usage_errors_have_status_2() {
     assert_eq!(code(&ravelin(&["status", "--instance", "a/b"], "")), 2);
     assert_eq!(code(&ravelin(&["--version"], "")), 0);
 }
+
+#[test]
+fn names_are_what_the_command_line_says_they_are() {
+    let folder = Folder::new("names");
+    let text = "application curl {\n  network host.example protected P;\n  network 0.0.0.0/0, ::/0 untrusted;\n  \
+                protection P { encryption mandatory; }\n}\n";
+    let file = folder.file("policy", text);
+    let ask = |more: &[&str]| {
+        let args = ["policy", "explain", &file, "--app", "curl", "--to", "192.0.2.7:443/tcp"];
+        ravelin(&[&args[..], more].concat(), "")
+    };
+    let unknown = ask(&[]);
+    assert!(
+        out(&unknown).contains("discard")
+            && out(&unknown).contains("no address is known here of host.example")
+    );
+    let known = ask(&["--name", "Host.example=192.0.2.7"]);
+    assert!(
+        out(&known).contains("protect") && out(&known).contains("by name `host.example`"),
+        "{}",
+        out(&known)
+    );
+    assert_eq!(code(&ask(&["--name", "host.example"])), 2);
+    let checked = ravelin(&["policy", "check", &file], "");
+    assert!(code(&checked) == 0 && err(&checked).contains("RVL-P510"), "{}", err(&checked));
+}

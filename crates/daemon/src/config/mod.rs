@@ -7,6 +7,7 @@ mod audit;
 mod gateway;
 mod icmp;
 mod io;
+mod names;
 mod read;
 mod report;
 mod translation;
@@ -15,6 +16,7 @@ pub use audit::AuditConfig;
 pub use gateway::GatewayConfig;
 pub use icmp::IcmpConfig;
 pub use io::OuterIo;
+pub use names::NamesConfig;
 pub(crate) use report::without_keys;
 pub use report::{Finding, Report};
 pub use translation::Translation;
@@ -63,6 +65,8 @@ pub struct Config {
     pub gateway: Option<GatewayConfig>,
     /// The audit log as a file; `None`: in the log only.
     pub audit: Option<AuditConfig>,
+    /// Host names in the policy.
+    pub names: NamesConfig,
     /// How outer packets leave and arrive.
     pub outer: OuterIo,
     /// Cipher suites.

@@ -12,7 +12,7 @@ use super::{
     TUN_QUEUE, TunConfig,
 };
 
-const TOP: [&str; 17] = [
+const TOP: [&str; 18] = [
     "instance",
     "policy",
     "translation",
@@ -28,6 +28,7 @@ const TOP: [&str; 17] = [
     "icmp",
     "gateway",
     "audit",
+    "names",
     "io",
     "crypto",
 ];
@@ -95,6 +96,7 @@ impl Reader<'_> {
         let icmp = self.icmp(root.get("icmp"));
         let gateway = self.gateway(root.get("gateway"), &tun.name, uplinks.as_deref());
         let audit = self.audit(root.get("audit"));
+        let names = self.names(root.get("names"));
         let outer = self.outer_io(root.get("io"));
         let control_socket = self.control_socket(root.get("control_socket"), &instance);
         let cgroup = self.cgroup(root.get("cgroup"));
@@ -126,6 +128,7 @@ impl Reader<'_> {
             icmp,
             gateway,
             audit,
+            names,
             outer,
             crypto,
             log,

@@ -50,6 +50,7 @@ pub fn router(plane: Shared) -> Router {
         .route(path::EXPLAIN, get(explain::explain))
         .route(path::COUNTERS, get(counters::counters))
         .route(path::POLICY_RELOAD, post(policy::reload))
+        .route(path::POLICY_NAMES, get(policy::names))
         .fallback(nothing_here)
         .layer(axum::extract::DefaultBodyLimit::max(MAX_REQUEST))
         .with_state(plane)

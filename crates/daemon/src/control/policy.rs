@@ -1,6 +1,6 @@
-//! `/v1/policy/reload`.
+//! `/v1/policy/reload` and `/v1/policy/names`.
 
-use api::PolicyReload;
+use api::{NameList, PolicyReload};
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use serde::Deserialize;
@@ -21,6 +21,14 @@ pub(super) async fn reload(
     how: Result<Query<How>, QueryRejection>,
 ) -> Answer<PolicyReload> {
     Answer(load(plane, how).await)
+}
+
+pub(super) async fn names(State(plane): State<Shared>) -> Answer<NameList> {
+    Answer(list(plane).await)
+}
+
+async fn list(plane: Shared) -> Result<NameList, Refused> {
+    Ok(NameList { names: plane.get().await?.names()? })
 }
 
 async fn load(plane: Shared, how: Result<Query<How>, QueryRejection>) -> Result<PolicyReload, Refused> {

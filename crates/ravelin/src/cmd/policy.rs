@@ -1,4 +1,6 @@
-//! `ravelin policy check|explain|fmt|reload`. All but the last are pure: no root, no daemon.
+//! `ravelin policy check|explain|fmt|reload|names`. All but the last two are pure: no root, no daemon.
+
+mod names;
 
 use std::fs;
 use std::io::{IsTerminal, Read, Write};
@@ -20,6 +22,7 @@ pub enum Policy {
     Explain(Explain),
     Fmt(Fmt),
     Reload(Reload),
+    Names(names::List),
 }
 
 /// Check a policy; exit status 2 if it has errors.
@@ -55,6 +58,9 @@ pub struct Explain {
     /// The peer: 192.0.2.1:443/tcp, [2001:db8::1]:53/udp, 192.0.2.1/icmp.
     #[arg(long, value_name = "ADDRESS:PORT/PROTOCOL")]
     to: Target,
+    /// An address of a host name in the policy: nothing is asked for here (may be given several times).
+    #[arg(long, value_name = "NAME=ADDRESS", value_parser = names::known)]
+    name: Vec<(String, std::net::IpAddr)>,
     /// This host's port, where it is known.
     #[arg(long, value_name = "PORT", default_value_t = 0)]
     from_port: u16,
@@ -96,6 +102,7 @@ impl Policy {
             Policy::Explain(explain) => explain.execute(),
             Policy::Fmt(fmt) => fmt.execute(),
             Policy::Reload(reload) => reload.execute(),
+            Policy::Names(names) => names.execute(),
         }
     }
 }
@@ -197,7 +204,12 @@ impl Explain {
 
     fn execute(self) -> anyhow::Result<()> {
         let parsed = parse(&self.file)?;
-        let compiled = policy::compile(&parsed, &mut AppTable::new(), 1);
+        let mut compiled = policy::compile(&parsed, &mut AppTable::new(), 1);
+        let mut known = policy::Names::default();
+        for (name, addr) in &self.name {
+            known.insert(name, *addr, policy::Source::Resolver);
+        }
+        compiled.resolve(&known);
         let flow = self.to.flow(None, self.from_port);
         let explanation = match self.process()? {
             Some(process) => policy::explain_process(&compiled, &process, &flow),
