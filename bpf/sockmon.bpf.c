@@ -6,6 +6,7 @@
  *   task.h    exec, fork, new control groups: what a process has run and where it is
  *   cgroup.h  sockets: stamp, refuse, guard, proof
  *   announce.h what sockets do, for the paper's own translation
+ *   names.h   answers of the DNS, for networks that are names
  *   option.h  the socket API
  *   device.h  packets: steer, record, ICMP
  *   traffic.h what each application's packets came to
@@ -49,7 +50,7 @@ int more_contract(struct rvl_task_report *a)
 	return 0;
 }
 
-int public_contract(struct ravelin_state *a, struct ravelin_defaults *b)
+int public_contract(struct ravelin_state *a, struct ravelin_defaults *b, struct rvl_answer *c)
 {
 	return 0;
 }

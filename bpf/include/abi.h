@@ -81,6 +81,9 @@ struct rvl_layout {
 
 /* The application of RVL_LIST_REFUSED: every peer is untrusted. */
 #define RVL_APP_REFUSED 65535
+#define RVL_QUESTIONS 4096
+#define RVL_ANSWERS_SIZE (512 * 1024)
+#define RVL_ANSWER 1232 /* octets of a DNS message that are looked at: what RFC 9715 has servers send at most */
 
 /* rvl_network.class */
 #define RVL_TRUSTED 1
@@ -201,7 +204,10 @@ struct rvl_layout {
 	X(EXECUTABLE_NEW, executables_new)                                                                           \
 	X(EXECUTABLE_NO_ROOM, executables_no_room)                                                                   \
 	X(CLAIMED, connections_claimed)                                                                              \
-	X(TRAFFIC_LOST, traffic_lost)
+	X(TRAFFIC_LOST, traffic_lost)                                                                                \
+	X(DNS_TOLD, dns_answers)                                                                                     \
+	X(DNS_UNASKED, dns_unasked)                                                                                  \
+	X(DNS_LOST, dns_answers_lost)
 
 enum rvl_counter {
 #define X(id, name) RVL_C_##id,
@@ -226,6 +232,8 @@ struct rvl_config {
 	__u32 mark; /* bits of a mark that are ours: those that the programs were loaded with */
 	__u64 ancestors; /* bits of rvl_task.ancestors that stand for an image */
 	__u64 fresh; /* of these, the ones that no process has yet: for adopt_tasks */
+	__u32 observe; /* answers of the DNS are told of */
+	__u32 zero;
 };
 
 /* An executable as the kernel knows it. The generation tells a new file from an old one with the same number. */
@@ -391,6 +399,24 @@ struct rvl_traffic_key {
 struct rvl_traffic {
 	__u64 packets;
 	__u64 octets;
+};
+
+/* A question to the DNS that nobody has answered yet. */
+struct rvl_question_key {
+	__u64 cookie;
+	__u8 server[16];
+	__u16 number; /* of the message, as on the wire */
+	__u16 zero[3];
+};
+
+/* An answer that a socket got. */
+struct rvl_answer {
+	__u64 cookie;
+	__u16 app; /* 0: of a program without policy */
+	__u16 length;
+	__u32 zero;
+	__u8 server[16];
+	__u8 message[RVL_ANSWER];
 };
 
 /* The record in front of every packet on the TUN; the first octet is 0x40 or 0x60. */

@@ -16,6 +16,7 @@ static __always_inline bool has_ports(__u32 protocol)
 }
 
 #include "announce.h"
+#include "names.h"
 
 struct attempt {
 	const struct address *peer;
@@ -433,6 +434,7 @@ int guard(struct __sk_buff *skb)
 		add_packet(skb, stamp ? stamp->app : 0, RVL_T_OUT_REFUSED);
 		return REFUSE;
 	}
+	note_question(skb, cfg, sk);
 	stamp = bpf_sk_storage_get(&sockets, sk, 0, 0);
 	if (!stamp || ifindex == 1)
 		return ALLOW;
@@ -510,24 +512,14 @@ static __always_inline int prove(struct __sk_buff *skb, const struct rvl_config 
 	return ALLOW;
 }
 
-/* Sees the receiving socket even for a SYN: its listener. */
-SEC("cgroup_skb/ingress")
-int proof(struct __sk_buff *skb)
+static __always_inline int judge(struct __sk_buff *skb, const struct rvl_config *cfg, struct bpf_sock *sk,
+				 struct rvl_socket *stamp)
 {
-	const struct rvl_config *cfg = configuration();
-	struct bpf_sock *sk = skb->sk;
-	struct rvl_socket *stamp = 0;
 	bool proven;
 	int verdict;
 
-	if (!cfg)
-		return REFUSE;
 	/* The mark alone proves nothing, a firewall rule can set it; the interface cannot be forged. */
 	proven = cfg->tun && skb->ifindex == cfg->tun && ours_in(skb->mark) & RVL_MARK_PROOF;
-	if (sk)
-		sk = bpf_sk_fullsock(sk);
-	if (sk)
-		stamp = bpf_sk_storage_get(&sockets, sk, 0, 0);
 	if (!stamp) {
 		/* A user's rules decide about the answer too. */
 		if (proven && sk && !(ours_in(skb->mark) & RVL_MARK_APP) && is_ruled(bpf_get_socket_uid(skb))) {
@@ -539,6 +531,27 @@ int proof(struct __sk_buff *skb)
 	proven = proven && stamp->netns == cfg->netns;
 	verdict = prove(skb, cfg, stamp, proven);
 	add_arrival(skb, stamp->app, verdict == ALLOW, proven);
+	return verdict;
+}
+
+/* Sees the receiving socket even for a SYN: its listener. */
+SEC("cgroup_skb/ingress")
+int proof(struct __sk_buff *skb)
+{
+	const struct rvl_config *cfg = configuration();
+	struct bpf_sock *sk = skb->sk;
+	struct rvl_socket *stamp = 0;
+	int verdict;
+
+	if (!cfg)
+		return REFUSE;
+	if (sk)
+		sk = bpf_sk_fullsock(sk);
+	if (sk)
+		stamp = bpf_sk_storage_get(&sockets, sk, 0, 0);
+	verdict = judge(skb, cfg, sk, stamp);
+	if (verdict == ALLOW && sk)
+		tell_answer(skb, cfg, sk, stamp);
 	return verdict;
 }
 

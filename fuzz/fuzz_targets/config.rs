@@ -118,6 +118,18 @@ fn written(config: &Config) -> String {
         outer.path.floor_v4,
         outer.path.age.as_secs()
     );
+    let asked = &config.names;
+    let servers: Vec<String> = asked.resolvers.iter().map(|server| quoted(&server.to_string())).collect();
+    let _ = writeln!(
+        out,
+        "[names]\nresolvers = [{}]\nobserve = {}\ntimeout = {}\nmin_ttl = {}\nmax_ttl = {}\ngrace = {}",
+        servers.join(", "),
+        asked.observe,
+        asked.timeout.as_secs(),
+        asked.limits.floor.as_secs(),
+        asked.limits.ceiling.as_secs(),
+        asked.limits.grace.as_secs()
+    );
     if let Some(gateway) = &config.gateway {
         let default = if gateway.bypass_the_rest { "bypass" } else { "discard" };
         let _ = writeln!(out, "[gateway]\ninside = [{}]\ndefault = \"{default}\"", names(&gateway.inside));

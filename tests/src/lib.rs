@@ -4,6 +4,7 @@
 //! The tests are in `tests/tests/`, one file for each kind of truth. They need root and a kernel with TUN, BPF and
 //! network namespaces, and say so if it is missing.
 
+pub mod dns;
 mod figures;
 pub mod ftp;
 pub mod inside;

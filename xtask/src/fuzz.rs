@@ -94,7 +94,7 @@ pub fn run(options: &Options) -> Result<bool> {
 }
 
 /// Targets that need the daemon, which takes longer to build than all the others together.
-const OF_DAEMON: &[&str] = &["config", "sa_file"];
+const OF_DAEMON: &[&str] = &["config", "dns_answer", "sa_file"];
 
 /// Build all targets, with or without those that need the daemon, or the one of that name.
 pub fn build(only: Option<&str>, of_daemon: bool) -> Result<Vec<Target>> {

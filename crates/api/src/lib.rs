@@ -16,6 +16,7 @@ mod event;
 mod explain;
 mod flow;
 mod keymat;
+mod names;
 mod policy;
 mod policy_change;
 mod replay;
@@ -45,6 +46,7 @@ pub use explain::{
 };
 pub use flow::{Flows, LiveFlow};
 pub use keymat::Keymat;
+pub use names::{NameAddress, NameList, NameState, NamesState};
 pub use policy::{
     Finding, Place, PolicyCheck, PolicyReload, PolicyState, PolicyTests, RefusedBlock, Related,
 };

@@ -56,3 +56,5 @@ pub const POLICY_APPLY: &str = "/v1/policy/apply";
 pub const POLICY_CONFIRM: &str = "/v1/policy/confirm";
 /// POST: [`crate::PolicyApplied`]; the policy before is in force again.
 pub const POLICY_ROLLBACK: &str = "/v1/policy/rollback";
+/// GET: [`crate::NameList`].
+pub const POLICY_NAMES: &str = "/v1/policy/names";

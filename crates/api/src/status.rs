@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{PolicyState, Problem, TranslationState};
+use crate::{NamesState, PolicyState, Problem, TranslationState};
 
 /// In one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -79,6 +79,9 @@ pub struct Status {
     pub gateway: Option<GatewayState>,
     /// The UDP port for ESP.
     pub esp_port: u16,
+    /// Host names in the policy; `None`: it has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub names: Option<NamesState>,
     /// The policy in force.
     pub policy: PolicyState,
     /// How it becomes entries, where that is done socket by socket; absent: it is compiled.

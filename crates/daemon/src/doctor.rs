@@ -32,6 +32,7 @@ pub fn checks(config: Option<&Config>) -> Vec<Check> {
         out.push(uplinks(config));
         out.extend(outer::io(config));
         out.extend(crate::gateway::checks(config));
+        out.extend(names(config));
     }
     out
 }
@@ -139,6 +140,32 @@ fn uplinks(config: &Config) -> Check {
         result.map_err(|error| error.to_string()),
         "name interfaces that exist in `uplinks`, or set one up; `ip link` lists them",
     )
+}
+
+/// Who is asked for the names of the policy, if it has any.
+fn names(config: &Config) -> Option<Check> {
+    let text = std::fs::read(&config.policy).ok()?;
+    let parsed = policy::parse_bytes(&config.policy.display().to_string(), &text);
+    let compiled = policy::compile(&parsed, &mut policy::AppTable::new(), 1);
+    let count = compiled.named.hosts().count();
+    if count == 0 {
+        return None;
+    }
+    let servers = match config.names.resolvers.is_empty() {
+        true => crate::names::system_servers().map(|list| list.iter().map(ToString::to_string).collect()),
+        false => Ok(config.names.resolvers.iter().map(ToString::to_string).collect::<Vec<_>>()),
+    };
+    let found = servers.and_then(|list| match list.is_empty() {
+        true => Err("no name server is known".to_owned()),
+        false => Ok(format!("{count} in the policy, asked of {}", list.join(", "))),
+    });
+    let mut check =
+        check("names", found, "name servers in [names] resolvers, or write addresses in the policy");
+    // What a name protects stays as it was, or is decided by the next shorter network: no reason not to start.
+    if check.state == CheckState::Fail {
+        check.state = CheckState::Warn;
+    }
+    Some(check)
 }
 
 #[cfg(test)]

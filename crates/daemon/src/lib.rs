@@ -29,6 +29,7 @@ mod kernel_counters;
 mod keys;
 mod last_policy;
 mod monitor;
+pub mod names;
 pub mod plane;
 pub mod policy_store;
 pub mod refused;

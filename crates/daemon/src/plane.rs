@@ -5,6 +5,7 @@
 
 mod changes;
 mod live;
+mod names;
 mod plan;
 mod process;
 mod rules;
@@ -13,6 +14,7 @@ mod turn;
 pub use changes::Which;
 pub use live::LivePeers;
 pub(crate) use live::served;
+pub use names::Hosts;
 
 use std::sync::Arc;
 
@@ -99,6 +101,8 @@ pub struct Plane {
     pub handed: (u64, u64),
     /// What the kernel half refused lately.
     pub denials: Denials,
+    /// Host names in the policy.
+    pub hosts: Hosts,
     /// SPIs that were promised to key managers, and until when.
     pub promised: Vec<(Spi, Time)>,
 }
@@ -403,7 +407,9 @@ impl Plane {
         );
         self.executables = executables;
         self.unfinished = unfinished;
+        let first = self.policy.loaded == 0;
         self.policy.adopt(candidate, netio::clock::wall().as_secs());
+        self.watch_names(first);
     }
 
     fn load_kernel(&mut self, candidate: &Candidate) -> Result<bool, Refused> {

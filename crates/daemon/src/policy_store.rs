@@ -16,7 +16,7 @@ use policy::{AppTable, Application, Compiled, Executables, Image, Parsed};
 use sadb::spd::{AppPolicy, Order, RuleId};
 use wire::{AppId, Flow};
 
-use crate::last_policy;
+use crate::{last_policy, names};
 
 /// The file in the instance's run directory that keeps the applications' numbers.
 const NUMBERS: &str = "applications.json";
@@ -138,6 +138,9 @@ impl PolicyStore {
         let trial = files.read().map_err(unreadable)?;
         let previous = files.previous().map_err(unreadable)?;
         let empty = policy::parse(&file.display().to_string(), "");
+        let mut compiled = policy::compile(&empty, &mut AppTable::new(), 0);
+        // What an earlier daemon knew of names is better than nothing.
+        compiled.resolve(&run_dir.map(names::read).unwrap_or_default());
         Ok(PolicyStore {
             files,
             trial,
@@ -146,7 +149,7 @@ impl PolicyStore {
             sound: true,
             file: file.to_owned(),
             numbers,
-            compiled: policy::compile(&empty, &mut AppTable::new(), 0),
+            compiled,
             table,
             renamed,
             kept: BTreeSet::new(),
@@ -206,6 +209,7 @@ impl PolicyStore {
         }
         compiled.rules.sort_by_key(|rule| rule.id);
         compiled.find_subjects();
+        compiled.resolve(&self.compiled.named.names);
         let count = |severity| parsed.diagnostics.iter().filter(|d| d.severity == severity).count();
         Candidate {
             errors: count(policy::Severity::Error),
@@ -240,11 +244,7 @@ impl PolicyStore {
     /// Let the policy in force go on for an application whose block is broken.
     fn keep_last_good(&self, compiled: &mut Compiled, name: &str) -> Option<AppId> {
         let before = self.compiled.applications.iter().find(|a| a.name == name)?;
-        let policy = self.compiled.spd.get(before.id)?;
-        compiled.spd.insert(before.id, policy.clone());
-        compiled.rules.extend(self.compiled.rules.iter().filter(|rule| rule.app == before.id).cloned());
-        compiled.applications.push(before.clone());
-        Some(before.id)
+        compiled.keep_application(&self.compiled, before.id).then_some(before.id)
     }
 
     /// Applications that have a policy now and would have none with this one.
@@ -302,6 +302,12 @@ impl PolicyStore {
         if let Err(error) = last_policy::keep(&self.file, text) {
             tracing::warn!("the policy is not kept for the next boot (`ravelin boot`): {error}");
         }
+    }
+
+    /// The names of the policy have other addresses from now on.
+    pub fn adopt_names(&mut self, candidate: Candidate) {
+        self.compiled = candidate.compiled;
+        self.renamed = candidate.renamed;
     }
 
     /// What is in force, to be loaded into the kernel once more.
@@ -492,6 +498,7 @@ fn write_numbers(path: &Path, table: &AppTable) -> io::Result<()> {
 
 /// Remove the numbers of an instance, after its maps.
 pub fn forget_numbers(run_dir: &Path) -> io::Result<()> {
+    names::forget(run_dir)?;
     for file in [NUMBERS, renamed::FILE] {
         match fs::remove_file(run_dir.join(file)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),

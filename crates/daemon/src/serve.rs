@@ -1,9 +1,12 @@
 //! A daemon that is up: requests, signals, refusals to be logged, devices that come and go, until something ends it.
 
 use std::future::pending;
+use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use netio::link::Watch;
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 use tokio::time::{Interval, MissedTickBehavior, interval, timeout};
@@ -37,6 +40,7 @@ pub(crate) async fn serve(daemon: Daemon) -> Result<(), RunError> {
         tokio::net::UnixListener::from_std(handover).map_err(system("listening on the hand-over socket"))?;
     let mut signals = Signals::new().map_err(system("listening for signals"))?;
     let mut upkeep = Upkeep::new(&plane)?;
+    let answers = Answers::of(&plane);
     let have = own_request(&plane);
     tracing::info!("ready; control socket {}", plane.config.control_socket.display());
     let plane = Shared::new(plane);
@@ -70,6 +74,13 @@ pub(crate) async fn serve(daemon: Daemon) -> Result<(), RunError> {
                     tracing::warn!("sockets are not compared with their entries: {refused}");
                 }
                 plane.expire_promises(netio::clock::monotonic()).await;
+                report_names(plane.tend_names(netio::clock::monotonic()).await);
+            },
+            Some(heard) = held.heard.recv() => if let Ok(mut plane) = plane.get().await {
+                report_names(plane.hear_name(heard).await);
+            },
+            () = answers.ready() => if let Ok(mut plane) = plane.get().await {
+                report_names(plane.observe_names().await);
             },
             Some(event) = held.told.next() => if let Ok(mut plane) = plane.get().await {
                 let lost = held.told.take_lost();
@@ -87,6 +98,49 @@ pub(crate) async fn serve(daemon: Daemon) -> Result<(), RunError> {
         tracing::debug!("a client of the control API was left without an answer");
     }
     finish(end, plane, held).await
+}
+
+/// Tells when applications have received answers of the DNS.
+struct Answers(Option<AsyncFd<OwnedFd>>);
+
+impl Answers {
+    fn of(plane: &Plane) -> Answers {
+        let Some(monitor) = &plane.monitor else { return Answers(None) };
+        let ring = monitor.get().dns_answers_fd().map_err(|error| error.to_string());
+        let ring = ring.and_then(registered);
+        if let Err(error) = &ring {
+            tracing::warn!("answers that applications receive are not seen: {error}");
+        }
+        Answers(ring.ok())
+    }
+
+    /// There are some, or there were: who is called looks.
+    async fn ready(&self) {
+        match &self.0 {
+            Some(ring) => match ring.readable().await {
+                Ok(mut guard) => guard.clear_ready(),
+                Err(error) => {
+                    tracing::debug!(%error, "the ring of answers cannot be waited for");
+                    pending().await
+                }
+            },
+            None => pending().await,
+        }
+    }
+}
+
+#[expect(
+    deprecated,
+    reason = "an OwnedFd keeps its descriptor; the other way is unsafe, and this room is not"
+)]
+fn registered(fd: OwnedFd) -> Result<AsyncFd<OwnedFd>, String> {
+    AsyncFd::with_interest(fd, Interest::READABLE).map_err(|error| error.to_string())
+}
+
+fn report_names(outcome: Result<(), crate::refused::Refused>) {
+    if let Err(refused) = outcome {
+        tracing::warn!("addresses of names are not followed: {refused}");
+    }
 }
 
 /// An association that has ended serves its peers no more; where events were lost, others may have ended too.

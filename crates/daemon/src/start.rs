@@ -33,7 +33,7 @@ use crate::handover::{self, Taken};
 use crate::host::{self, Record};
 use crate::keys::{Keys, KeysError};
 use crate::monitor::Monitor;
-use crate::plane::{self, Device, LivePeers, Plane};
+use crate::plane::{self, Device, Hosts, LivePeers, Plane};
 use crate::policy_store::{Candidate, PolicyStore};
 use crate::uplinks::{self, Uplink};
 use crate::{detach, doctor, gateway, harden, serve, translation};
@@ -123,6 +123,8 @@ pub(crate) struct Held {
     pub(crate) options: RunOptions,
     /// Events of both threads.
     pub(crate) told: Told,
+    /// Answers to questions for names.
+    pub(crate) heard: tokio::sync::mpsc::Receiver<crate::names::Heard>,
 }
 
 /// Run a daemon in the foreground until a signal or a hand-over ends it.
@@ -267,6 +269,7 @@ fn bring_up(
     (out_half.auditor, in_half.auditor) = (auditor.clone(), auditor.clone());
     let (outbound, out_inbox) = datapath::channel()?;
     let (inbound, in_inbox) = datapath::channel()?;
+    let (hosts, heard) = Hosts::new(&config.names);
     let guarded: Vec<Device> = uplinks.iter().map(Uplink::device).collect();
     let mut plane = Plane {
         started: netio::clock::monotonic(),
@@ -285,6 +288,7 @@ fn bring_up(
         promised: Vec::new(),
         handed: (0, 0),
         denials: Default::default(),
+        hosts,
         translator: None,
         insides,
         auditor,
@@ -324,7 +328,7 @@ fn bring_up(
     })?;
     let inbound_ended =
         datapath::start("rvl-inbound", in_half, in_inbox, |half, inbox| inbound_thread.serve(half, inbox))?;
-    let held = Held { lock, outbound_ended, inbound_ended, tun, udp, options, told };
+    let held = Held { lock, outbound_ended, inbound_ended, tun, udp, options, told, heard };
     Ok(Daemon { plane, held, control, handover })
 }
 

@@ -4,8 +4,12 @@
 //! order in which they came. Everything is bounded: acquires, packets behind each, packets in all, and how long. A packet
 //! that finds no room is refused itself; those before it keep their places, so that the first of a connection is never the
 //! one that is lost.
+//!
+//! No application takes all of it (paper 000 section 5: optional policies need isolation of resources): each has its share of
+//! acquires and packets and asks so often a second, and what only asks, for traffic that passes meanwhile, leaves half of the
+//! acquires to what waits. Packets of no application (rules, gateways) have all of it.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -24,13 +28,27 @@ pub struct HoldLimits {
     pub each: usize,
     /// Packets in all.
     pub packets: usize,
+    /// Acquires of one application at a time.
+    pub app_acquires: usize,
+    /// Packets of one application.
+    pub app_packets: usize,
+    /// New acquires of one application in a second.
+    pub app_asks: u32,
     /// How long a packet waits, and how long an acquire is not asked again.
     pub age: Duration,
 }
 
 impl Default for HoldLimits {
     fn default() -> HoldLimits {
-        HoldLimits { acquires: 256, each: 16, packets: 512, age: Duration::from_secs(10) }
+        HoldLimits {
+            acquires: 256,
+            each: 16,
+            packets: 512,
+            app_acquires: 64,
+            app_packets: 128,
+            app_asks: 64,
+            age: Duration::from_secs(10),
+        }
     }
 }
 
@@ -58,6 +76,11 @@ impl Key {
 
     pub(crate) fn is_ruled(&self) -> bool {
         self.rule.is_some()
+    }
+
+    /// Whether packets wait behind it.
+    fn holds(&self) -> bool {
+        self.terms.negotiating == Negotiating::Hold
     }
 
     /// Whether packets fare otherwise once it has failed than while it was asked, so that the failure must be remembered.
@@ -92,6 +115,8 @@ pub(crate) struct Holds {
     limits: HoldLimits,
     pending: Vec<Pending>,
     packets: usize,
+    /// When an application's second began, and how often it has asked since.
+    asks: BTreeMap<AppId, (Time, u32)>,
     next: u32,
     /// State of the databases when they were last looked through.
     seen: u64,
@@ -108,7 +133,7 @@ pub(crate) struct Asked {
 
 impl Holds {
     pub(crate) fn new(limits: HoldLimits) -> Holds {
-        Holds { limits, pending: Vec::new(), packets: 0, next: 0, seen: 0 }
+        Holds { limits, pending: Vec::new(), packets: 0, asks: BTreeMap::new(), next: 0, seen: 0 }
     }
 
     /// The acquire for this key, made if there is none.
@@ -125,21 +150,62 @@ impl Holds {
             }
             return Ok(Asked { id: pending.id, new: again, failed: pending.failed });
         }
-        if self.pending.len() >= self.limits.acquires {
-            let stale = self.pending.iter().position(|pending| pending.failed);
-            self.pending.remove(stale.ok_or(DropReason::HoldFull)?);
-        }
+        self.make_room(&key)?;
+        self.count_ask(key.app, now)?;
         self.next = next.0;
         self.pending.push(Pending { id: next, key, asked: now, failed: false, packets: VecDeque::new() });
         Ok(Asked { id: next, new: true, failed: false })
     }
 
+    /// Room for one more acquire; failures that are only remembered go first.
+    fn make_room(&mut self, key: &Key) -> Result<(), DropReason> {
+        let limits = self.limits;
+        let full = |pending: &[Pending], most: usize, of: &dyn Fn(&Pending) -> bool| {
+            pending.iter().filter(|pending| of(pending)).count() >= most
+        };
+        let own = |pending: &Pending| pending.key.app == key.app;
+        if key.app != AppId::NONE && full(&self.pending, limits.app_acquires, &own) {
+            let stale = self.pending.iter().position(|pending| pending.failed && own(pending));
+            self.pending.remove(stale.ok_or(DropReason::HoldFull)?);
+        }
+        let asks_only = |pending: &Pending| !pending.key.holds();
+        if !key.holds() && full(&self.pending, limits.acquires.div_ceil(2), &asks_only) {
+            let stale = self.pending.iter().position(|pending| pending.failed && asks_only(pending));
+            self.pending.remove(stale.ok_or(DropReason::HoldFull)?);
+        }
+        if self.pending.len() >= limits.acquires {
+            let stale = self.pending.iter().position(|pending| pending.failed);
+            self.pending.remove(stale.ok_or(DropReason::HoldFull)?);
+        }
+        Ok(())
+    }
+
+    /// Whether the application may ask once more in this second.
+    fn count_ask(&mut self, app: AppId, now: Time) -> Result<(), DropReason> {
+        if app == AppId::NONE {
+            return Ok(());
+        }
+        let (begun, asked) = self.asks.entry(app).or_insert((now, 0));
+        if now.since(*begun) >= Duration::from_secs(1) {
+            (*begun, *asked) = (now, 0);
+        }
+        *asked += 1;
+        if *asked > self.limits.app_asks { Err(DropReason::HoldFull) } else { Ok(()) }
+    }
+
     /// Let a packet wait behind this acquire; given back if there is no room.
     pub(crate) fn push(&mut self, id: AcquireId, packet: Packet<Inner>) -> Result<(), Packet<Inner>> {
-        let Some(pending) = self.pending.iter_mut().find(|pending| pending.id == id) else {
+        let Some(at) = self.pending.iter().position(|pending| pending.id == id) else {
             return Err(packet);
         };
-        if pending.packets.len() >= self.limits.each || self.packets >= self.limits.packets {
+        let app = self.pending[at].key.app;
+        let own = self.pending.iter().filter(|pending| pending.key.app == app);
+        let own: usize = own.map(|pending| pending.packets.len()).sum();
+        let pending = &mut self.pending[at];
+        if pending.packets.len() >= self.limits.each
+            || self.packets >= self.limits.packets
+            || (app != AppId::NONE && own >= self.limits.app_packets)
+        {
             return Err(packet);
         }
         pending.packets.push_back(packet);
@@ -191,6 +257,7 @@ impl Holds {
     /// again.
     pub(crate) fn expire(&mut self, now: Time) -> Vec<(Packet<Inner>, Failure)> {
         let age = self.limits.age;
+        self.asks.retain(|_, (begun, _)| now.since(*begun) < Duration::from_secs(1));
         let mut out = Vec::new();
         self.pending.retain_mut(|pending| {
             let first = pending.packets.front();
@@ -214,7 +281,7 @@ impl Holds {
 
     /// No packet finds room any more, and those that wait are late at once.
     pub(crate) fn close(&mut self) {
-        self.limits = HoldLimits { acquires: 0, each: 0, packets: 0, age: Duration::ZERO };
+        self.limits = HoldLimits { acquires: 0, each: 0, packets: 0, age: Duration::ZERO, ..self.limits };
     }
 
     pub(crate) fn is_closed(&self) -> bool {

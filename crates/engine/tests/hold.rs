@@ -15,7 +15,7 @@ use wire::{AppId, DropReason, Services, Time};
 const AGE: Duration = Duration::from_secs(10);
 
 fn limits() -> HoldLimits {
-    HoldLimits { acquires: 2, each: 3, packets: 4, age: AGE }
+    HoldLimits { acquires: 2, each: 3, packets: 4, age: AGE, ..HoldLimits::default() }
 }
 
 fn waiting(level: Level) -> Sender {
@@ -233,4 +233,74 @@ fn an_inbound_association_ends_by_the_clock() {
     assert!(bob.engine.sad().is_empty());
     let Some(Event::Expire(end)) = bob.engine.poll_event() else { panic!() };
     assert_eq!((end.direction, end.state), (Direction::Inbound, LifeState::Dead));
+}
+
+/// A second application with the same policy.
+const OTHER: AppId = AppId(8);
+
+fn shared(level: Level, limits: HoldLimits) -> Sender {
+    let mut spd = policy(APP, Services::ENCRYPTED, level);
+    spd.insert(OTHER, spd.get(APP).unwrap().clone());
+    let mut alice = Sender::new(spd, &[]);
+    alice.engine.set_hold(Some(limits));
+    alice
+}
+
+fn peer(n: u32) -> String {
+    format!("192.0.2.{}", n + 1)
+}
+
+#[test]
+fn no_application_takes_the_room_of_the_others() {
+    let limits = HoldLimits { acquires: 8, packets: 12, app_acquires: 3, app_packets: 5, ..limits() };
+    let mut alice = shared(Level::Mandatory, limits);
+    // Its acquires, and its packets.
+    for n in 0..3 {
+        assert!(matches!(alice.handle(numbered(APP, &peer(n), 1))[..], [Outcome::Held(_)]));
+    }
+    assert_eq!(alice.refuse(numbered(APP, &peer(3), 1)).reason, DropReason::HoldFull);
+    for n in 0..2 {
+        assert!(matches!(alice.handle(numbered(APP, &peer(n), 2))[..], [Outcome::Held(_)]));
+    }
+    assert_eq!(alice.refuse(numbered(APP, &peer(2), 2)).reason, DropReason::HoldFull);
+    // The other has its own.
+    for n in 0..3 {
+        assert!(matches!(alice.handle(numbered(OTHER, &peer(n), 1))[..], [Outcome::Held(_)]), "{n}");
+    }
+    assert_eq!(alice.engine.held(), 8);
+}
+
+#[test]
+fn what_only_asks_leaves_room_for_what_waits() {
+    let limits = HoldLimits { acquires: 4, packets: 12, ..limits() };
+    let mut alice = shared(Level::Optional, limits);
+    for n in 0..20 {
+        assert!(matches!(alice.handle(numbered(APP, &peer(n), 1))[..], [Outcome::Clear(_)]));
+    }
+    let mut asked = 0;
+    while let Some(Event::Acquire(_)) = alice.engine.poll_event() {
+        asked += 1;
+    }
+    assert_eq!(asked, 2);
+    alice.engine.set_policy(Arc::new(policy(OTHER, Services::ENCRYPTED, Level::Mandatory)));
+    for n in 0..2 {
+        assert!(matches!(alice.handle(numbered(OTHER, &peer(n), 1))[..], [Outcome::Held(_)]));
+    }
+    assert_eq!(alice.refuse(numbered(OTHER, &peer(2), 1)).reason, DropReason::HoldFull);
+}
+
+#[test]
+fn an_application_asks_so_often_in_a_second() {
+    let limits = HoldLimits { acquires: 64, packets: 64, app_asks: 3, ..limits() };
+    let mut alice = shared(Level::Mandatory, limits);
+    let asks = |alice: &mut Sender, app, now: Time, first: u32| {
+        let held =
+            |n: &u32| matches!(alice.handle_at(now, numbered(app, &peer(*n), 1))[..], [Outcome::Held(_)]);
+        (first..first + 5).filter(held).count()
+    };
+    assert_eq!(asks(&mut alice, APP, NOW, 0), 3);
+    assert_eq!(asks(&mut alice, APP, NOW + Duration::from_millis(900), 10), 0);
+    assert_eq!(asks(&mut alice, OTHER, NOW, 0), 3);
+    expire(&mut alice, NOW + Duration::from_secs(1));
+    assert_eq!(asks(&mut alice, APP, NOW + Duration::from_secs(1), 20), 3);
 }

@@ -37,7 +37,13 @@ fn on(level: Level, negotiating: Negotiating, failure: Failure) -> Item {
 
 fn waiting(item: Item) -> Sender {
     let mut alice = Sender::new(spd(item), &[]);
-    alice.engine.set_hold(Some(HoldLimits { acquires: 4, each: 3, packets: 4, age: AGE }));
+    alice.engine.set_hold(Some(HoldLimits {
+        acquires: 4,
+        each: 3,
+        packets: 4,
+        age: AGE,
+        ..HoldLimits::default()
+    }));
     alice
 }
 

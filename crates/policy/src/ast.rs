@@ -109,7 +109,7 @@ pub enum AddressRange {
     Prefix(IpAddr, u8),
     /// `ADDRESS-ADDRESS`, one family, the first not above the second.
     Range(IpAddr, IpAddr),
-    /// A host name: not resolved yet, matches nothing.
+    /// A host name, in lower case and without a dot at its end: the addresses that it has from time to time.
     Host(String),
 }
 

@@ -2,6 +2,7 @@
 //! notes do not.
 
 mod items;
+mod names;
 mod subjects;
 
 use std::collections::{HashMap, HashSet};
@@ -290,8 +291,9 @@ fn networks(block: &Block, sink: &mut Sink, sound: bool, across: &mut Across<'_>
     let wide: Vec<bool> = block.networks.iter().map(|n| matches!(n.range, AddressRange::Range(..))).collect();
     let nesting = nesting(&mut pieces, &wide);
     let mut good = equal(block, &nesting, sink);
-    good &= equal_hosts(block, sink);
+    good &= names::check(block, sink, across);
     if good && sound {
+        names::weak(block, &nesting, sink);
         overlaps(block, &nesting, sink);
         coverage(block, &nesting, sink);
     }
@@ -301,33 +303,20 @@ fn networks(block: &Block, sink: &mut Sink, sound: bool, across: &mut Across<'_>
 /// What one network setting says by itself.
 fn alone(block: &Block, sink: &mut Sink) {
     for network in &block.networks {
-        match &network.range {
-            AddressRange::Host(name) => sink.push(
-                Diagnostic::new(
-                    Code::UnresolvedHost,
-                    network.range_span,
-                    format!("host name `{}` is not resolved yet", show(name)),
-                )
-                .label("matches no peer today")
-                .help("write the host's addresses until names are resolved"),
-            ),
-            AddressRange::Prefix(addr, len) => {
-                let Some(prefix) = prefixes::network_of(*addr, *len) else { continue };
-                if wire::addr::to_bits(*addr) == prefix.first() {
-                    continue;
-                }
-                sink.push(
-                    Diagnostic::new(
-                        Code::HostBits,
-                        network.range_span,
-                        format!("`{addr}/{len}` has host bits set; it is read as the network {prefix}"),
-                    )
-                    .label(format!("the network is {prefix}"))
-                    .help(format!("write {prefix} for the network, or {addr} for the one host")),
-                );
-            }
-            _ => {}
+        let AddressRange::Prefix(addr, len) = &network.range else { continue };
+        let Some(prefix) = prefixes::network_of(*addr, *len) else { continue };
+        if wire::addr::to_bits(*addr) == prefix.first() {
+            continue;
         }
+        sink.push(
+            Diagnostic::new(
+                Code::HostBits,
+                network.range_span,
+                format!("`{addr}/{len}` has host bits set; it is read as the network {prefix}"),
+            )
+            .label(format!("the network is {prefix}"))
+            .help(format!("write {prefix} for the network, or {addr} for the one host")),
+        );
     }
 }
 
@@ -364,21 +353,6 @@ fn equal(block: &Block, nesting: &Nesting, sink: &mut Sink) -> bool {
 
 fn later_is_range(network: &Network) -> bool {
     matches!(network.range, AddressRange::Range(..))
-}
-
-fn equal_hosts(block: &Block, sink: &mut Sink) -> bool {
-    let mut seen: HashMap<&str, &Network> = HashMap::new();
-    let mut good = true;
-    for network in &block.networks {
-        let AddressRange::Host(name) = &network.range else { continue };
-        if let Some(first) = seen.get(name.as_str()) {
-            same_network(first, network, &format!("host `{}`", show(name)), sink);
-            good = false;
-            continue;
-        }
-        seen.insert(name, network);
-    }
-    good
 }
 
 /// Settings that never decide, and ranges that cut one another.

@@ -18,20 +18,39 @@ use crate::services::has_ports;
 pub fn compare(a: &AppPolicy, b: &AppPolicy) -> Order {
     let (mut a_holds, mut b_holds) = (true, true);
     for (left, right) in pairs(a, b) {
-        for_each_cell((a, left), (b, right), |cell| {
-            a_holds &= at_least(cell.a.0, cell.b.0);
-            b_holds &= at_least(cell.b.0, cell.a.0);
-        });
+        let holds = peers(a, left, b, right);
+        a_holds &= holds.0;
+        b_holds &= holds.1;
         if !a_holds && !b_holds {
             return Order::Incomparable;
         }
     }
+    order(a_holds, b_holds)
+}
+
+/// How two classes of one policy compare, at whatever peers.
+pub(crate) fn compare_classes(policy: &AppPolicy, a: Class, b: Class) -> Order {
+    let (a_holds, b_holds) = peers(policy, Peer::of(a), policy, Peer::of(b));
+    order(a_holds, b_holds)
+}
+
+fn order(a_holds: bool, b_holds: bool) -> Order {
     match (a_holds, b_holds) {
         (true, true) => Order::Same,
         (true, false) => Order::Stricter,
         (false, true) => Order::Weaker,
         (false, false) => Order::Incomparable,
     }
+}
+
+/// Whether each opinion is at least as strict as the other, for every flow with such a peer.
+fn peers(a: &AppPolicy, left: Peer, b: &AppPolicy, right: Peer) -> (bool, bool) {
+    let (mut a_holds, mut b_holds) = (true, true);
+    for_each_cell((a, left), (b, right), |cell| {
+        a_holds &= at_least(cell.a.0, cell.b.0);
+        b_holds &= at_least(cell.b.0, cell.a.0);
+    });
+    (a_holds, b_holds)
 }
 
 /// Flows with one peer that two policies treat alike, each for itself.

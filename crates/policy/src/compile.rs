@@ -8,8 +8,9 @@ use std::collections::{HashMap, HashSet};
 use sadb::spd::{AppPolicy, Class, Item, Level, Network, Order, RuleId, Spd, Terms};
 use wire::{AppId, Services};
 
-use crate::ast::{Block, Demand, GUARD, NetworkKind, Service, Span};
+use crate::ast::{AddressRange, Block, Demand, GUARD, NetworkKind, Service, Span};
 use crate::diagnostic::{Lines, Position};
+use crate::names::{Named, NamedNetwork};
 use crate::subjects::{Executables, Image, Process, Selector, Subjects};
 use crate::{AppTable, Parsed, compare, prefixes};
 
@@ -108,6 +109,8 @@ pub struct Compiled {
     pub applications: Vec<Application>,
     /// Which of them a process belongs to.
     pub subjects: Subjects,
+    /// Its networks that are names; they have no address before [`Compiled::resolve`].
+    pub named: Named,
     /// Applications that the file names and that have no policy from it.
     pub left_out: Vec<LeftOut>,
     /// The text had errors.
@@ -128,6 +131,7 @@ pub fn compile(parsed: &Parsed, table: &mut AppTable, generation: u64) -> Compil
         rules: Vec::new(),
         applications: Vec::new(),
         subjects: Subjects::default(),
+        named: Named::default(),
         left_out: Vec::new(),
         errors: parsed.has_errors(),
     };
@@ -147,7 +151,13 @@ pub fn compile(parsed: &Parsed, table: &mut AppTable, generation: u64) -> Compil
                 continue;
             };
             let unit = Unit { file: &parsed.file, block, app: id, place: &place };
-            out.spd.insert(id, unit.policy());
+            let policy = unit.policy();
+            let named = unit.named();
+            if !named.is_empty() {
+                out.named.fixed.insert(id, policy.clone());
+                out.named.networks.extend(named);
+            }
+            out.spd.insert(id, policy);
             unit.sources(&mut out.rules);
             out.applications.push(Application {
                 id,
@@ -227,6 +237,19 @@ impl<P: Fn(Span) -> Position> Unit<'_, P> {
         });
         let protections = protections.collect();
         AppPolicy::new(networks, protections)
+    }
+
+    fn named(&self) -> Vec<NamedNetwork> {
+        let host = |(index, network): (usize, &crate::ast::Network)| match &network.range {
+            AddressRange::Host(name) => Some(NamedNetwork {
+                app: self.app,
+                name: name.clone(),
+                class: self.class(&network.kind),
+                rule: self.rule(index + 1),
+            }),
+            _ => None,
+        };
+        self.block.networks.iter().enumerate().filter_map(host).collect()
     }
 
     fn class(&self, kind: &NetworkKind) -> Class {
@@ -324,12 +347,13 @@ impl Compiled {
         let mut kept = Vec::new();
         let bodies = self.applications.iter().map(|a| a.body + 1).max().unwrap_or(0);
         for app in &old.applications {
-            let Some(policy) = old.spd.get(app.id).filter(|_| self.spd.get(app.id).is_none()) else {
+            if self.spd.get(app.id).is_some() || !self.keep_application(old, app.id) {
                 continue;
-            };
-            self.spd.insert(app.id, policy.clone());
-            self.rules.extend(old.rules.iter().filter(|r| r.app == app.id).cloned());
-            self.applications.push(Application { carried: true, body: bodies + app.body, ..app.clone() });
+            }
+            if let Some(added) = self.applications.last_mut() {
+                added.carried = true;
+                added.body += bodies;
+            }
             kept.push(app.name.clone());
         }
         if self.keep_guard(old) {

@@ -118,8 +118,8 @@ codes! {
     ImpossibleSubject "RVL-P315" Error "impossible combination of qualifiers";
     BrokenProtection "RVL-P316" Error "protection for every block has errors";
     TooManyExpectations "RVL-P317" Error "too many lines of tests";
+    TooManyHosts "RVL-P320" Error "too many host names";
     GuardProtects "RVL-P330" Error "`guard` has no protections";
-    UnresolvedHost "RVL-P401" Warning "host name is not resolved yet";
     HostBits "RVL-P402" Warning "host bits set in a prefix";
     UnusedProtection "RVL-P403" Warning "protection is not used";
     ShadowedItem "RVL-P404" Warning "item never decides";
@@ -132,8 +132,11 @@ codes! {
     EmptyPolicy "RVL-P411" Warning "policy without applications";
     UnknownUnit "RVL-P412" Warning "unit without a unit file";
     LegacySuite "RVL-P413" Warning "legacy suite";
+    ClearByName "RVL-P420" Warning "clear text by the word of the DNS";
+    UnknownInClear "RVL-P421" Warning "unknown addresses of a name are in clear";
     PeersNotCovered "RVL-P501" Note "some peers are in no network";
     HidesProtection "RVL-P502" Note "protection hides one for every block";
+    WeakIdentity "RVL-P510" Note "network known by its name only";
     FailedTest "RVL-P601" Error "expectation that does not come true";
 }
 

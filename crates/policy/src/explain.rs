@@ -8,6 +8,7 @@ use wire::{AppId, Flow, Services};
 
 use crate::ast::{failure_word, level_word, negotiating_word};
 use crate::compile::{Application, Reason, RuleKind};
+use crate::names::Source;
 use crate::subjects::{Process, Running};
 use crate::{Compiled, STANDARD_DIRECTORIES};
 
@@ -211,6 +212,10 @@ fn answer(compiled: &Compiled, program: &str, application: Option<&Application>,
         notes: Vec::new(),
     };
     out.why = why(&out, &decision, flow);
+    if let Some(text) = by_name(compiled, &decision, flow) {
+        let behind = out.why.len().min(2);
+        out.why.insert(behind, text);
+    }
     out.notes = notes(compiled, id, &out, &decision, flow);
     out
 }
@@ -266,6 +271,25 @@ pub(crate) fn demanded(level: Level, beyond: &Terms) -> Vec<String> {
     let mut out = vec![said.to_string()];
     out.extend(terms(level, beyond));
     out
+}
+
+/// Which name the peer's address belongs to, if one decided.
+fn by_name(compiled: &Compiled, decision: &Decision, flow: &Flow) -> Option<String> {
+    let contested = |c: &&crate::Contested| c.addr == flow.remote && c.rules.contains(&decision.network);
+    if let Some(contested) = compiled.named.resolution.contested.iter().find(contested) {
+        let lines = contested.rules.map(|rule| compiled.rule(rule).map_or(0, |rule| rule.line));
+        return Some(format!(
+            "lines {} and {} both speak of {}, and neither is at least as strict as the other: refused",
+            lines[0], lines[1], flow.remote
+        ));
+    }
+    let name = compiled.named.host_of(decision.network)?;
+    let said = match compiled.named.names.source(name, flow.remote)? {
+        Source::Resolver => "the resolver's answer".to_owned(),
+        Source::Kept => "an earlier answer of the resolver's, since it gives no better one".to_owned(),
+        Source::Observed => "an answer that an application received".to_owned(),
+    };
+    Some(format!("by name `{name}`: {} is its address by {said}", flow.remote))
 }
 
 /// What is said beyond the level.
@@ -337,6 +361,13 @@ fn notes(
             "this protocol has no ports: use `localport=any remoteport=any`, or leave both out, for it"
                 .into(),
         );
+    }
+    let unresolved: Vec<&str> = compiled.named.unresolved(app).take(4).collect();
+    if !unresolved.is_empty() {
+        notes.push(format!(
+            "no address is known here of {}: it matches nothing, and the next shorter network decides",
+            unresolved.join(", ")
+        ));
     }
     if flow.remote.is_multicast() {
         notes.push("multicast is outside what the policy protects (paper 000 section 1)".into());

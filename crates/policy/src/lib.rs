@@ -31,6 +31,7 @@ mod format;
 mod host;
 mod lexer;
 mod meaning;
+mod names;
 mod parser;
 mod ports;
 mod prefixes;
@@ -54,6 +55,7 @@ pub use format::format;
 pub use host::{Host, NoHost, control_group};
 pub use lexer::{Kind, Span, Token};
 pub use meaning::{Meaning, meaning};
+pub use names::{Contested, MAX_NAMED_ADDRESSES, Named, NamedNetwork, Names, Resolution, Source};
 pub use parser::{Broken, Parsed, Tested, parse, parse_bytes, parse_bytes_for, parse_for};
 pub use subjects::{Executables, Image, Process, Running, Selector, Subjects};
 pub use summary::{ApplicationSummary, NetworkSummary, ProtectionSummary, Summary};
@@ -71,6 +73,8 @@ pub const MAX_NETWORKS: usize = 65_535;
 /// The most applications one policy may name: the last two numbers are the kernel half's, for what must not send at all and for
 /// what is nobody's ([`GUARD_NUMBER`]).
 pub const MAX_APPLICATIONS: usize = 65_533;
+/// The most host names that one policy may have.
+pub const MAX_HOSTS: usize = 1024;
 /// The most lines that the tests of one file may have.
 pub const MAX_EXPECTATIONS: usize = 1024;
 /// The most problems reported for one file.

@@ -13,13 +13,14 @@ fn short(code: Code) -> &'static str {
 }
 
 /// Codes that need texts too large to read; their tests are below.
-const LARGE: [Code; 6] = [
+const LARGE: [Code; 7] = [
     Code::TooLong,
     Code::NotUtf8,
     Code::TooManyProblems,
     Code::TooManyNetworks,
     Code::TooManyApplications,
     Code::TooManyExpectations,
+    Code::TooManyHosts,
 ];
 
 #[test]
@@ -193,6 +194,13 @@ fn too_many_networks_and_applications_leave_their_block_out() {
         parsed.diagnostics.iter().filter(|d| d.is_error()).map(|d| (d.code, d.line)).collect();
     assert_eq!(errors, [(Code::TooManyExpectations, 3 + policy::MAX_EXPECTATIONS)]);
     assert!(parsed.tests_failed() && parsed.tested.passed == policy::MAX_EXPECTATIONS);
+
+    let hosts: Vec<String> = (0..=policy::MAX_HOSTS).map(|n| format!("h{n}.example")).collect();
+    let block = |hosts: &[String]| format!("application a {{ network {} untrusted; }}", hosts.join(", "));
+    assert!(!parse("p", &block(&hosts[1..])).has_errors());
+    let parsed = parse("p", &block(&hosts));
+    assert!(parsed.blocks.is_empty() && codes(&block(&hosts)).contains(&Code::TooManyHosts));
+    assert_eq!(parsed.summary().left_out, ["a"]);
 
     let names: Vec<String> = (0..70_000).map(|n| format!("x{n}")).collect();
     let parsed = parse("p", &format!("application a {{}} application {} {{}}", names.join(",")));

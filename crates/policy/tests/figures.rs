@@ -57,7 +57,7 @@ fn examples_are_the_papers() {
 fn figure_3_means_what_section_3_3_says() {
     let policy = compiled(FIGURE_3);
     let codes: Vec<Code> = parse("figure", FIGURE_3).diagnostics.iter().map(|d| d.code).collect();
-    assert_eq!(codes, [Code::PeersNotCovered, Code::UnresolvedHost]);
+    assert_eq!(codes, [Code::PeersNotCovered, Code::WeakIdentity, Code::UnknownInClear]);
     for app in ["app1", "app2"] {
         let trusted = ask(&policy, app, "192.168.0.9:80/tcp", 4000);
         assert_eq!((trusted.verdict, trusted.network.unwrap().line), (Verdict::Bypass, 3));

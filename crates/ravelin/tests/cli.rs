@@ -339,3 +339,29 @@ fn init_writes_what_the_other_commands_read_and_changes_nothing() {
     assert_eq!(code(&nowhere), 1);
     assert!(err(&nowhere).contains("another folder"), "{}", err(&nowhere));
 }
+
+#[test]
+fn names_are_what_the_command_line_says_they_are() {
+    let folder = Folder::new("names");
+    let text = "application curl {\n  network host.example protected P;\n  network 0.0.0.0/0, ::/0 untrusted;\n  \
+                protection P { encryption mandatory; }\n}\n";
+    let file = folder.file("policy", text);
+    let ask = |more: &[&str]| {
+        let args = ["policy", "explain", &file, "--app", "curl", "--to", "192.0.2.7:443/tcp"];
+        ravelin(&[&args[..], more].concat(), "")
+    };
+    let unknown = ask(&[]);
+    assert!(
+        out(&unknown).contains("discard")
+            && out(&unknown).contains("no address is known here of host.example")
+    );
+    let known = ask(&["--name", "Host.example=192.0.2.7"]);
+    assert!(
+        out(&known).contains("protect") && out(&known).contains("by name `host.example`"),
+        "{}",
+        out(&known)
+    );
+    assert_eq!(code(&ask(&["--name", "host.example"])), 2);
+    let checked = ravelin(&["policy", "check", &file], "");
+    assert!(code(&checked) == 0 && err(&checked).contains("RVL-P510"), "{}", err(&checked));
+}

@@ -34,6 +34,8 @@ pub const APP_GUARD: u16 = 0xfffe;
 pub const ITEMS: usize = 32;
 /// Octets of an application's name, with the zero octet behind it.
 pub const NAME: usize = 128;
+/// Octets of a DNS message that are looked at.
+pub const ANSWER: usize = 1232;
 /// Slots of `protections`: one half for even generations, one for odd.
 pub const PROTECTIONS: u32 = 4096;
 /// The last generation; the next is 1 again. One octet, so that no reader sees half of an update.
@@ -154,6 +156,8 @@ contract! {
         mark: u32,
         ancestors: u64,
         fresh: u64,
+        observe: u32,
+        zero: u32,
     }
     /// An executable as the kernel knows it.
     struct Identity {
@@ -289,6 +293,20 @@ contract! {
     struct Traffic {
         packets: u64,
         octets: u64,
+    }
+    struct QuestionKey {
+        cookie: u64,
+        server: [u8; 16],
+        number: u16,
+        zero: [u16; 3],
+    }
+    struct Answer {
+        cookie: u64,
+        app: u16,
+        length: u16,
+        zero: u32,
+        server: [u8; 16],
+        message: [u8; ANSWER],
     }
     struct Record {
         version: u8,

@@ -24,6 +24,7 @@ mod lists;
 mod marks;
 mod model;
 mod monitor;
+mod names;
 mod places;
 mod policy;
 mod probe;
@@ -45,6 +46,7 @@ pub use model::{
     SocketState,
 };
 pub use monitor::{Sockmon, Statistics, check_pins};
+pub use names::DnsAnswer;
 pub use probe::{cgroup_root, probe};
 pub use socket_events::SocketEvents;
 pub use traffic::{Amount, AppTraffic};

@@ -130,6 +130,8 @@ impl Sockmon {
             // Nobody listens to it yet, as far as this daemon knows.
             enc: 0,
             per_socket,
+            // Until somebody wants them.
+            observe: 0,
             ..before
         })?;
         socket_events::begin(maps)?;

@@ -200,8 +200,7 @@ fn write_generation(
     if count > max {
         return Err(SockmonError::TooManyProtections { count, max });
     }
-    // Even and odd generations each have a half, so that the current one is not written to.
-    let mut slot = (generation % 2) * (abi::PROTECTIONS / 2);
+    let mut slot = Maps::first_slot(generation);
     for (app, policy) in spd.apps() {
         let first = slot;
         for items in policy.protections() {
@@ -229,7 +228,7 @@ fn write_generation(
 }
 
 /// What the map `order` gets, if it fits. No policy needs no entry, and what does not compare has none.
-fn order_entries(
+pub(crate) fn order_entries(
     orders: &[((AppId, AppId), Order)],
     max: usize,
 ) -> Result<BTreeMap<(AppId, AppId), u8>, SockmonError> {
@@ -301,7 +300,12 @@ fn protocol_of(item: &sadb::spd::Item) -> u8 {
     }
 }
 
-fn entry(generation: u32, app: AppId, network: &sadb::spd::Network, first: u32) -> (NetworkKey, Network) {
+pub(crate) fn entry(
+    generation: u32,
+    app: AppId,
+    network: &sadb::spd::Network,
+    first: u32,
+) -> (NetworkKey, Network) {
     let key = NetworkKey {
         prefixlen: 32 + u32::from(network.prefix.len()),
         generation: generation as u16,

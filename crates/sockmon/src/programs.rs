@@ -110,6 +110,8 @@ pub static MAPS: &[&str] = &[
     "announced",
     "tasks",
     "traffic",
+    "questions",
+    "answers",
     "sockets",
     "unclaimed",
 ];
@@ -207,6 +209,11 @@ impl Maps {
             handle.delete(key.bytes()).map_err(SockmonError::bpf(format!("delete from map {map}")))?;
         }
         Ok(keys.len())
+    }
+
+    /// Where the protections of a generation begin: even and odd ones each have a half, so that the current one is not written to.
+    pub fn first_slot(generation: u32) -> u32 {
+        (generation % 2) * (abi::PROTECTIONS / 2)
     }
 
     /// The configuration.

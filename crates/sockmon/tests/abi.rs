@@ -50,6 +50,8 @@ fn rust_and_c_agree() {
     compare::<abi::AnnouncedKey>(&btf, "rvl_announced_key");
     compare::<abi::TrafficKey>(&btf, "rvl_traffic_key");
     compare::<abi::Traffic>(&btf, "rvl_traffic");
+    compare::<abi::QuestionKey>(&btf, "rvl_question_key");
+    compare::<abi::Answer>(&btf, "rvl_answer");
     compare::<abi::Record>(&btf, "rvl_record");
     compare::<abi::State>(&btf, "ravelin_state");
     compare::<abi::Defaults>(&btf, "ravelin_defaults");
@@ -81,6 +83,7 @@ fn counters_have_one_name_each() {
     }
     assert!(header.contains(&format!("#define RVL_T_KINDS {}", abi::TRAFFIC_KINDS)));
     assert!(header.contains(&format!("#define RVL_T_REASON {}", abi::TRAFFIC_REASON)));
+    assert!(header.contains(&format!("#define RVL_ANSWER {} ", abi::ANSWER)));
     assert!(header.contains(&format!("#define RVL_PROTECTIONS {}", abi::PROTECTIONS)));
     assert!(header.contains(&format!("#define RVL_LIVE_SAS {} ", sadb::MAX_SAS)));
     for (name, value) in [

@@ -8,6 +8,7 @@ mod gateway;
 mod icmp;
 mod io;
 mod marks;
+mod names;
 mod read;
 mod report;
 mod translation;
@@ -16,6 +17,7 @@ pub use audit::AuditConfig;
 pub use gateway::GatewayConfig;
 pub use icmp::IcmpConfig;
 pub use io::OuterIo;
+pub use names::NamesConfig;
 pub(crate) use report::without_keys;
 pub use report::{Finding, Report};
 pub use translation::Translation;
@@ -66,6 +68,8 @@ pub struct Config {
     pub gateway: Option<GatewayConfig>,
     /// The audit log as a file; `None`: in the log only.
     pub audit: Option<AuditConfig>,
+    /// Host names in the policy.
+    pub names: NamesConfig,
     /// How outer packets leave and arrive.
     pub outer: OuterIo,
     /// Cipher suites.

@@ -12,7 +12,7 @@ use super::{
     TUN_QUEUE, TunConfig,
 };
 
-const TOP: [&str; 18] = [
+const TOP: [&str; 19] = [
     "instance",
     "policy",
     "translation",
@@ -29,6 +29,7 @@ const TOP: [&str; 18] = [
     "icmp",
     "gateway",
     "audit",
+    "names",
     "io",
     "crypto",
 ];
@@ -96,6 +97,7 @@ impl Reader<'_> {
         let icmp = self.icmp(root.get("icmp"));
         let gateway = self.gateway(root.get("gateway"), &tun.name, uplinks.as_deref());
         let audit = self.audit(root.get("audit"));
+        let names = self.names(root.get("names"));
         let outer = self.outer_io(root.get("io"));
         let control_socket = self.control_socket(root.get("control_socket"), &instance);
         let cgroup = self.cgroup(root.get("cgroup"));
@@ -129,6 +131,7 @@ impl Reader<'_> {
             icmp,
             gateway,
             audit,
+            names,
             outer,
             crypto,
             log,

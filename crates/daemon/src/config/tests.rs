@@ -32,6 +32,7 @@ fn the_shortest_file_takes_every_default() {
             icmp: IcmpConfig::default(),
             gateway: None,
             audit: None,
+            names: NamesConfig::default(),
             outer: OuterIo::Udp,
             crypto: crate::config::CryptoConfig::default(),
             log: LogLevel::Info,
@@ -284,5 +285,30 @@ fn a_translation_is_chosen_here() {
     ] {
         let report = chosen(text).unwrap_err().to_string();
         assert!(report.contains(word), "{report}");
+    }
+}
+
+#[test]
+fn names_have_servers_and_times() {
+    let names = |lines: &str| parse(&format!("policy = \"p\"\n[names]\n{lines}\n"));
+    let all = "resolvers = [\"192.0.2.53\", \"[2001:db8::53]:5353\"]\nobserve = false\ntimeout = 2\nmin_ttl = 1\nmax_ttl = 60\ngrace = 0";
+    let all = names(all).unwrap().names;
+    let servers = ["192.0.2.53:53", "[2001:db8::53]:5353"].map(|server| server.parse().unwrap());
+    assert_eq!((&all.resolvers[..], all.observe, all.timeout.as_secs()), (&servers[..], false, 2));
+    let limits = all.limits;
+    assert_eq!((limits.floor.as_secs(), limits.ceiling.as_secs(), limits.grace.as_secs()), (1, 60, 0));
+    assert_eq!(names("").unwrap().names, NamesConfig::default());
+    for (lines, text) in [
+        ("resolvers = \"192.0.2.53\"", "must be a list"),
+        ("resolvers = [\"dns.example\"]", "no address of a name server"),
+        ("resolvers = [\"192.0.2.53:0\"]", "no address of a name server"),
+        ("observe = 1", "must be true or false"),
+        ("timeout = 0", "from 1 to 60"),
+        ("min_ttl = 100\nmax_ttl = 60", "below `min_ttl`"),
+        ("grace = -1", "from 0 to 86400"),
+        ("servers = []", "unknown key `servers`"),
+    ] {
+        let report = names(lines).unwrap_err().to_string();
+        assert!(report.contains(text), "{lines}: {report}");
     }
 }

@@ -58,6 +58,7 @@ pub fn router(plane: Shared) -> Router {
         .route(path::POLICY_APPLY, post(policy::apply).layer(whole_policy()))
         .route(path::POLICY_CONFIRM, post(policy::confirm))
         .route(path::POLICY_ROLLBACK, post(policy::rollback))
+        .route(path::POLICY_NAMES, get(policy::names))
         .fallback(nothing_here)
         .layer(axum::extract::DefaultBodyLimit::max(MAX_REQUEST))
         .with_state(plane)

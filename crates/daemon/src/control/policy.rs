@@ -1,6 +1,6 @@
-//! `/v1/policy/...`: reload, and what changes by a plan.
+//! `/v1/policy/...`: reload, what changes by a plan, and names.
 
-use api::{PolicyApplied, PolicyApply, PolicyPlan, PolicyReload, PolicyText};
+use api::{NameList, PolicyApplied, PolicyApply, PolicyPlan, PolicyReload, PolicyText};
 use axum::body::Bytes;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{ConnectInfo, Query, State};
@@ -24,6 +24,14 @@ pub(super) async fn reload(
     how: Result<Query<How>, QueryRejection>,
 ) -> Answer<PolicyReload> {
     Answer(load(plane, how).await)
+}
+
+pub(super) async fn names(State(plane): State<Shared>) -> Answer<NameList> {
+    Answer(list(plane).await)
+}
+
+async fn list(plane: Shared) -> Result<NameList, Refused> {
+    Ok(NameList { names: plane.get().await?.names()? })
 }
 
 async fn load(plane: Shared, how: Result<Query<How>, QueryRejection>) -> Result<PolicyReload, Refused> {

@@ -94,6 +94,7 @@ async fn collect(plane: &Shared) -> Result<Status, Refused> {
         }),
         esp_port: plane.config.esp.port,
         translation: plane.translator.is_some().then_some(translation),
+        names: plane.names_state(),
         policy: PolicyState {
             file: policy.file().display().to_string(),
             generation: policy.compiled.spd.generation,
@@ -153,6 +154,11 @@ fn problems(plane: &Plane, halves: [&Half; 2]) -> (Vec<Problem>, Vec<u32>) {
     }
     if let Some(fault) = plane.translation_fault() {
         problems.push(problem("failed", fault, "restart the daemon; new flows are refused meanwhile"));
+    }
+    for fault in plane.name_faults() {
+        let remedy =
+            "`ravelin policy names` lists what is known; look at [names] resolvers, or write the addresses";
+        problems.push(problem("failed", fault, remedy));
     }
     problems.extend(plane.keys.fault().map(|refused| refused.problem()));
     for block in &plane.policy.refused {

@@ -139,6 +139,7 @@ fn plane(config: Config) -> Plane {
         promised: Vec::new(),
         handed: (0, 0),
         denials: Default::default(),
+        hosts: crate::plane::Hosts::new(&config.names).0,
         translator: None,
         rules: crate::rules::RuleBook::default(),
         config,
@@ -373,4 +374,26 @@ fn counters_are_empty_before_the_first_packet() {
     // All that there is to count is the policy.
     let line = json!({ "word": "applications", "count": 1, "text": "applications with a policy" });
     assert_eq!(counters["sections"], json!([{ "name": "spd", "lines": [line] }]));
+}
+
+#[test]
+fn names_are_listed_with_their_lines() {
+    let daemon = Daemon::start("names");
+    daemon.policy(
+        "application curl { network host.example untrusted; network b.example, host.example trusted; }\n",
+    );
+    let (status, refused) = daemon.ask("POST", "/v1/policy/reload", "{}");
+    assert_eq!((status, refused["refused_blocks"].as_array().map(Vec::len)), (200, Some(1)), "{refused}");
+    daemon.policy("application curl { network host.example untrusted; network b.example trusted; }\n");
+    assert_eq!(daemon.ask("POST", "/v1/policy/reload", "{}").0, 200);
+    let (status, list) = daemon.ask("GET", "/v1/policy/names", "");
+    assert_eq!(status, 200, "{list}");
+    let names = list["names"].as_array().unwrap();
+    assert_eq!(
+        (names.len(), &names[0]["name"], &names[1]["name"]),
+        (2, &json!("b.example"), &json!("host.example"))
+    );
+    assert_eq!(names[1]["settings"][0]["text"], "network host.example untrusted;");
+    let (_, status) = daemon.ask("GET", "/v1/status", "");
+    assert_eq!((&status["names"]["names"], &status["names"]["unresolved"]), (&json!(2), &json!(2)));
 }

@@ -28,11 +28,21 @@ pub(super) struct Across<'h> {
     block: usize,
     /// Network entries and items for every block so far, times names.
     pub entries: usize,
+    /// Host names so far.
+    pub hosts: HashSet<String>,
 }
 
 impl<'h> Across<'h> {
     pub(super) fn new(host: &'h dyn Host) -> Across<'h> {
-        Across { host, seen: HashMap::new(), order: Vec::new(), users: HashMap::new(), block: 0, entries: 0 }
+        Across {
+            host,
+            seen: HashMap::new(),
+            order: Vec::new(),
+            users: HashMap::new(),
+            block: 0,
+            entries: 0,
+            hosts: HashSet::new(),
+        }
     }
 
     /// Subjects may not repeat: within a list once is enough, in a second block it is an error.

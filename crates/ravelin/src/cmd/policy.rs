@@ -1,6 +1,7 @@
-//! `ravelin policy check|explain|fmt` are pure: no root, no daemon. `reload` and what is in `change.rs` ask one; `lsp` does if one runs.
+//! `ravelin policy check|explain|fmt` are pure: no root, no daemon. `reload`, `names` and what is in `change.rs` ask one; `lsp` does if one runs.
 
 mod change;
+mod names;
 
 use std::fs;
 use std::io::{IsTerminal, Read, Write};
@@ -31,6 +32,7 @@ pub enum Policy {
     Apply(change::Apply),
     Confirm(change::Confirm),
     Rollback(change::Rollback),
+    Names(names::List),
 }
 
 /// Check a policy; exit status 2 if it has errors.
@@ -66,6 +68,9 @@ pub struct Explain {
     /// The peer: 192.0.2.1:443/tcp, [2001:db8::1]:53/udp, 192.0.2.1/icmp.
     #[arg(long, value_name = "ADDRESS:PORT/PROTOCOL")]
     to: Target,
+    /// An address of a host name in the policy: nothing is asked for here (may be given several times).
+    #[arg(long, value_name = "NAME=ADDRESS", value_parser = names::known)]
+    name: Vec<(String, std::net::IpAddr)>,
     /// This host's port, where it is known.
     #[arg(long, value_name = "PORT", default_value_t = 0)]
     from_port: u16,
@@ -112,6 +117,7 @@ impl Policy {
             Policy::Apply(apply) => apply.execute(),
             Policy::Confirm(confirm) => confirm.execute(),
             Policy::Rollback(rollback) => rollback.execute(),
+            Policy::Names(names) => names.execute(),
         }
     }
 }
@@ -217,7 +223,12 @@ impl Explain {
 
     fn execute(self) -> anyhow::Result<()> {
         let parsed = parse(&self.file)?;
-        let compiled = policy::compile(&parsed, &mut AppTable::new(), 1);
+        let mut compiled = policy::compile(&parsed, &mut AppTable::new(), 1);
+        let mut known = policy::Names::default();
+        for (name, addr) in &self.name {
+            known.insert(name, *addr, policy::Source::Resolver);
+        }
+        compiled.resolve(&known);
         let flow = self.to.flow(None, self.from_port);
         let explanation = match self.process()? {
             Some(process) => policy::explain_process(&compiled, &process, &flow),

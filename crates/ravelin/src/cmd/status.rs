@@ -59,6 +59,15 @@ fn text(status: &api::Status) -> String {
             ),
         );
     }
+    if let Some(names) = &status.names {
+        line(
+            "names",
+            format!(
+                "{} of the policy: {} addresses ({} observed), {} names without any, {} without a good answer",
+                names.names, names.addresses, names.observed, names.unresolved, names.failing
+            ),
+        );
+    }
     if let Some(t) = &status.translation {
         let each = |total: u64| total / t.events.max(1);
         line(

@@ -1,0 +1,142 @@
+//! Our own questions. They leave in clear, as the daemon's sockets are exempt from policy: a name is no better than the answer.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use hickory_proto::rr::{Name, RecordType};
+use hickory_resolver::TokioResolver;
+use hickory_resolver::config::{ConnectionConfig, NameServerConfig, ResolverConfig};
+use hickory_resolver::net::runtime::TokioRuntimeProvider;
+use hickory_resolver::net::{DnsError, NetError};
+use tokio::sync::mpsc::Sender;
+use tokio::time::timeout;
+
+use super::answer::addresses;
+use super::book::Reply;
+
+/// What says which servers to ask, unless the configuration does.
+const SYSTEM: &str = "/etc/resolv.conf";
+/// What counts before any server, as it does for programs.
+const HOSTS: &str = "/etc/hosts";
+
+/// When the files were written.
+type Written = [Option<SystemTime>; 2];
+
+/// What a name's questions came to, for IPv4 and IPv6.
+#[derive(Debug)]
+pub struct Heard {
+    /// The name.
+    pub name: String,
+    /// IPv4.
+    pub v4: Reply,
+    /// IPv6.
+    pub v6: Reply,
+}
+
+/// Who asks.
+pub struct Asker {
+    servers: Vec<SocketAddr>,
+    patience: Duration,
+    told: Sender<Heard>,
+    /// With the times of the system's files, so that a change is seen.
+    resolver: Option<(Written, TokioResolver)>,
+}
+
+impl Asker {
+    /// One that asks these servers, or those of the system where there are none, and waits so long for each answer.
+    pub fn new(servers: &[SocketAddr], patience: Duration, told: Sender<Heard>) -> Asker {
+        Asker { servers: servers.to_vec(), patience, told, resolver: None }
+    }
+
+    /// How long an answer is waited for.
+    pub fn patience(&self) -> Duration {
+        self.patience
+    }
+
+    /// Ask for both families; what comes of it is sent on.
+    pub fn ask(&mut self, name: String) {
+        let resolver = self.resolver();
+        let (patience, told) = (self.patience, self.told.clone());
+        tokio::spawn(async move {
+            let (v4, v6) = match (resolver, Name::from_ascii(format!("{name}."))) {
+                (Ok(resolver), Ok(asked)) => tokio::join!(
+                    question(&resolver, &asked, RecordType::A, patience),
+                    question(&resolver, &asked, RecordType::AAAA, patience)
+                ),
+                (Err(text), _) => (Reply::Failed(text.clone()), Reply::Failed(text)),
+                (_, Err(error)) => {
+                    let text = error.to_string();
+                    (Reply::Failed(text.clone()), Reply::Failed(text))
+                }
+            };
+            // Nobody listens any more at the end of the daemon.
+            let _ = told.send(Heard { name, v4, v6 }).await;
+        });
+    }
+
+    fn resolver(&mut self) -> Result<TokioResolver, String> {
+        let written = |path| std::fs::metadata(path).and_then(|file| file.modified()).ok();
+        let changed = [written(SYSTEM), written(HOSTS)];
+        if let Some((of, resolver)) = &self.resolver
+            && *of == changed
+        {
+            return Ok(resolver.clone());
+        }
+        let resolver = build(&self.servers, self.patience)?;
+        self.resolver = Some((changed, resolver.clone()));
+        Ok(resolver)
+    }
+}
+
+/// The servers that the system names.
+pub fn system_servers() -> Result<Vec<IpAddr>, String> {
+    let (config, _) = hickory_resolver::system_conf::read_system_conf()
+        .map_err(|error| format!("{}: {error}", Path::new(SYSTEM).display()))?;
+    Ok(config.name_servers().iter().map(|server| server.ip).collect())
+}
+
+fn build(servers: &[SocketAddr], patience: Duration) -> Result<TokioResolver, String> {
+    let fail = |error: NetError| format!("no resolver: {error}; name servers in [names] resolvers");
+    let mut builder = if servers.is_empty() {
+        TokioResolver::builder_tokio().map_err(fail)?
+    } else {
+        let server = |at: &SocketAddr| {
+            let via = [ConnectionConfig::udp(), ConnectionConfig::tcp()];
+            let via = via.map(|mut connection| {
+                connection.port = at.port();
+                connection
+            });
+            NameServerConfig::new(at.ip(), true, via.to_vec())
+        };
+        let config = ResolverConfig::from_parts(None, Vec::new(), servers.iter().map(server).collect());
+        TokioResolver::builder_with_config(config, TokioRuntimeProvider::default())
+    };
+    let options = builder.options_mut();
+    // The book remembers; an answer that somebody else asked for is not wanted.
+    options.cache_size = 0;
+    options.timeout = patience / 2;
+    options.attempts = 1;
+    options.edns0 = true;
+    builder.build().map_err(fail)
+}
+
+async fn question(resolver: &TokioResolver, name: &Name, kind: RecordType, patience: Duration) -> Reply {
+    match timeout(patience, resolver.lookup(name.clone(), kind)).await {
+        Ok(Ok(lookup)) => {
+            let mut found = addresses(name, lookup.answers());
+            found.retain(|(addr, _)| addr.is_ipv4() == (kind == RecordType::A));
+            if found.is_empty() { Reply::Nothing } else { Reply::Addresses(found) }
+        }
+        Ok(Err(NetError::Dns(DnsError::NoRecordsFound(none)))) if is_an_answer(none.response_code) => {
+            Reply::Nothing
+        }
+        Ok(Err(error)) => Reply::Failed(error.to_string()),
+        Err(_) => Reply::Failed(format!("no answer within {} s", patience.as_secs_f32())),
+    }
+}
+
+fn is_an_answer(code: hickory_proto::op::ResponseCode) -> bool {
+    use hickory_proto::op::ResponseCode::{NXDomain, NoError};
+    matches!(code, NXDomain | NoError)
+}

@@ -1,0 +1,282 @@
+//! Host names in the policy: what was heard of them becomes a generation of the policy that differs in their addresses alone.
+
+use std::collections::HashSet;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::{NameAddress, NameState, NamesState};
+use policy::{Named, Source};
+use tokio::sync::mpsc::{Receiver, channel};
+use wire::{AppId, Time};
+
+use super::Plane;
+use crate::config::NamesConfig;
+use crate::names::{self, Asker, Book, Heard, Known};
+use crate::policy_store::{self, Candidate};
+use crate::refused::Refused;
+
+/// Answers of applications that are looked at in one go; more are lost, and counted by nobody but the kernel half.
+const AT_ONCE: usize = 256;
+/// Between two looks at all sockets.
+const LOOK: Duration = Duration::from_secs(2);
+/// Answers on their way to the control plane.
+const ROOM: usize = 64;
+
+/// What the control plane knows of names.
+pub struct Hosts {
+    /// What is known of each.
+    pub book: Book,
+    asker: Asker,
+    observe: bool,
+    /// What the kernel half was told.
+    observing: bool,
+    /// Servers whose answers count whoever asked, other than an application of the policy.
+    trusted: Vec<IpAddr>,
+    /// When the sockets were last looked at.
+    looked: Time,
+    /// Answers of applications that were looked at, and that said something new.
+    pub observed: (u64, u64),
+}
+
+impl Hosts {
+    /// Without names yet; what is heard of them comes out of the receiver.
+    pub fn new(config: &NamesConfig) -> (Hosts, Receiver<Heard>) {
+        let (told, heard) = channel(ROOM);
+        let configured = config.resolvers.iter().map(std::net::SocketAddr::ip).collect::<Vec<_>>();
+        let trusted = match configured.is_empty() {
+            true => names::system_servers().unwrap_or_default(),
+            false => configured,
+        };
+        let hosts = Hosts {
+            book: Book::new(config.limits),
+            asker: Asker::new(&config.resolvers, config.timeout, told),
+            observe: config.observe,
+            observing: false,
+            trusted,
+            looked: Time::default(),
+            observed: (0, 0),
+        };
+        (hosts, heard)
+    }
+}
+
+fn hosts_of(named: &Named) -> Vec<String> {
+    named.hosts().map(str::to_owned).collect()
+}
+
+impl Plane {
+    /// The policy in force has these names now; what an earlier daemon knew of them, at the start.
+    pub(crate) fn watch_names(&mut self, restored: bool) {
+        let now = netio::clock::monotonic();
+        let named = &self.policy.compiled.named;
+        let hosts = hosts_of(named);
+        let observe = self.hosts.observe && !hosts.is_empty();
+        match restored {
+            true => self.hosts.book.restore(now, &named.names, hosts),
+            false => self.hosts.book.watch(now, hosts),
+        }
+        if let Some(monitor) = &self.monitor
+            && observe != self.hosts.observing
+        {
+            match monitor.get().set_observe(observe) {
+                Ok(()) => self.hosts.observing = observe,
+                Err(error) => tracing::warn!("answers that applications receive are not seen: {error}"),
+            }
+        }
+    }
+
+    /// Ask for the names whose time has come, and let go of what nothing speaks for any more.
+    pub(crate) async fn tend_names(&mut self, now: Time) -> Result<(), Refused> {
+        let patience = self.hosts.asker.patience();
+        for name in self.hosts.book.due(now, patience) {
+            self.hosts.asker.ask(name);
+        }
+        if self.hosts.book.is_ending(now) && now.since(self.hosts.looked) >= LOOK {
+            self.hosts.looked = now;
+            let peers = self.peers_in_use()?;
+            let named = &self.policy.compiled.named.networks;
+            self.hosts.book.sweep(now, |name, addr| {
+                named.iter().any(|n| n.name == name && peers.contains(&(n.app, addr)))
+            });
+        }
+        self.follow_names(now).await
+    }
+
+    /// An answer to a question of our own.
+    pub(crate) async fn hear_name(&mut self, heard: Heard) -> Result<(), Refused> {
+        let now = netio::clock::monotonic();
+        self.hosts.book.answer(now, &heard.name, heard.v4, heard.v6);
+        self.follow_names(now).await
+    }
+
+    /// Answers that applications received.
+    pub(crate) async fn observe_names(&mut self) -> Result<(), Refused> {
+        let now = netio::clock::monotonic();
+        let Some(monitor) = &self.monitor else { return Ok(()) };
+        let answers = monitor.get().dns_answers(AT_ONCE).map_err(|error| super::kernel(&error))?;
+        let mut news = false;
+        for answer in answers {
+            self.hosts.observed.0 += 1;
+            // A program of no policy may ask whom it likes, and hear what it likes.
+            if answer.app == AppId::NONE && !self.hosts.trusted.contains(&answer.server) {
+                continue;
+            }
+            let book = &mut self.hosts.book;
+            let said = names::answer::observed(&answer.message, |name| book.has(name));
+            if let Some((name, list)) = said
+                && book.observe(now, &name, &list)
+            {
+                self.hosts.observed.1 += 1;
+                news = true;
+            }
+        }
+        if news { self.follow_names(now).await } else { Ok(()) }
+    }
+
+    /// Which applications have flows to which addresses.
+    fn peers_in_use(&self) -> Result<HashSet<(AppId, IpAddr)>, Refused> {
+        let Some(monitor) = &self.monitor else { return Ok(HashSet::new()) };
+        let monitor = monitor.get();
+        let netns = monitor.netns();
+        let sockets = monitor.sockets().map_err(|error| super::kernel(&error))?;
+        let ours =
+            sockets.iter().filter(|s| s.netns == netns && s.app != AppId::NONE && s.remote.port() != 0);
+        Ok(ours.map(|socket| (socket.app, socket.remote.ip().to_canonical())).collect())
+    }
+
+    /// Put the addresses that count now in force. In the kernel half first: it decides what goes in clear, and of what it sends to an
+    /// engine that does not know yet nothing does.
+    ///
+    /// # Errors
+    /// If a data thread does not answer; the kernel half is loaded as a whole later where it did not take the change.
+    pub(crate) async fn follow_names(&mut self, now: Time) -> Result<(), Refused> {
+        let names = self.hosts.book.names(now);
+        if names == self.policy.compiled.named.names {
+            return Ok(());
+        }
+        let mut candidate = self.policy.in_force();
+        candidate.compiled.resolve(&names);
+        candidate.follow(&[]);
+        self.tell_names(&candidate);
+        if self.policy.compiled.spd == candidate.compiled.spd {
+            self.policy.adopt_names(candidate);
+            return Ok(());
+        }
+        candidate.compiled.spd.generation += 1;
+        let before = self.policy.in_force();
+        let taken = match &self.monitor {
+            Some(monitor) => monitor.get().change_networks(
+                (&before.compiled.spd, &policy_store::orders(&before)),
+                (&candidate.compiled.spd, &policy_store::orders(&candidate)),
+            ),
+            None => Ok(()),
+        };
+        if let Err(error) = taken {
+            tracing::warn!("{error}; the policy is loaded as a whole");
+            self.unfinished = true;
+        }
+        let spd = Arc::new(candidate.compiled.spd.clone());
+        // In force here whatever the threads answer: the kernel half has it.
+        self.policy.adopt_names(candidate);
+        self.decide_by(spd).await
+    }
+
+    /// Say what changes, and write it down for a daemon after this one.
+    fn tell_names(&self, candidate: &Candidate) {
+        let (old, new) = (&self.policy.compiled.named, &candidate.compiled.named);
+        for host in new.hosts() {
+            for (addr, source) in new.names.of(host) {
+                if old.names.source(host, addr) != Some(source) {
+                    tracing::info!(name = host, %addr, source = source.word(), "an address of a name");
+                }
+            }
+            for (addr, _) in old.names.of(host).filter(|(addr, _)| new.names.source(host, *addr).is_none()) {
+                tracing::info!(name = host, %addr, "no address of the name any more");
+            }
+        }
+        for contested in new.resolution.contested.iter().filter(|c| !old.resolution.contested.contains(c)) {
+            let line = |rule| self.policy.rule(rule).map_or_else(String::new, |at| at.to_string());
+            tracing::warn!(
+                addr = %contested.addr,
+                application = self.policy.app_name(contested.app),
+                "refused: {} and {} both speak of it and do not compare",
+                line(contested.rules[0]),
+                line(contested.rules[1])
+            );
+        }
+        if self.monitor.is_some()
+            && let Err(error) = names::write(&self.config.run_dir(), &new.names, new.hosts())
+        {
+            tracing::warn!("the addresses of names are not written down: {error}");
+        }
+    }
+
+    /// Every name, with what is known of it.
+    pub(crate) fn names(&self) -> Result<Vec<NameState>, Refused> {
+        let now = netio::clock::monotonic();
+        let named = &self.policy.compiled.named;
+        let peers = self.peers_in_use()?;
+        let state = |(name, entry): (&String, &names::Entry)| {
+            let settings: Vec<_> = named.networks.iter().filter(|n| n.name == *name).collect();
+            let flows = |addr: IpAddr| settings.iter().filter(|n| peers.contains(&(n.app, addr))).count();
+            let address = |(addr, known): (&IpAddr, &Known)| NameAddress {
+                address: *addr,
+                source: named.names.source(name, *addr).unwrap_or(Source::Kept).word().to_owned(),
+                listed: known.listed,
+                said_seconds_ago: now.since(known.said).as_secs(),
+                ttl_seconds: known.until.since(now).as_secs(),
+                applications_with_flows: flows(*addr),
+            };
+            NameState {
+                name: name.clone(),
+                settings: settings.iter().filter_map(|n| self.policy.rule(n.rule)).collect(),
+                addresses: entry.addresses.iter().map(address).collect(),
+                answered_seconds_ago: entry.answered.map(|at| now.since(at).as_secs()),
+                failures: entry.failures,
+                last_error: entry.last_error.clone(),
+                refused_addresses: entry.refused,
+            }
+        };
+        Ok(self.hosts.book.entries().iter().map(state).collect())
+    }
+
+    /// Names in a few numbers; `None`: the policy has none.
+    pub(crate) fn names_state(&self) -> Option<NamesState> {
+        let entries = self.hosts.book.entries();
+        if entries.is_empty() {
+            return None;
+        }
+        let resolution = &self.policy.compiled.named.resolution;
+        Some(NamesState {
+            names: entries.len(),
+            unresolved: entries.values().filter(|e| e.addresses.is_empty()).count(),
+            failing: entries.values().filter(|e| e.failures > 0).count(),
+            addresses: entries.values().map(|e| e.addresses.len()).sum(),
+            observed: entries.values().flat_map(|e| e.addresses.values()).filter(|k| k.observed).count(),
+            contested: resolution.contested.len(),
+            withheld: resolution.withheld,
+            left_out: resolution.left_out,
+            refused_addresses: entries.values().map(|e| e.refused).sum(),
+            answers_seen: self.hosts.observed.0,
+            answers_used: self.hosts.observed.1,
+        })
+    }
+
+    /// What is wrong with names, each in one line.
+    pub(crate) fn name_faults(&self) -> Vec<String> {
+        let fault = |(name, entry): (&String, &names::Entry)| {
+            let error = entry.last_error.as_deref().unwrap_or("no answer yet");
+            match (entry.addresses.is_empty(), entry.failures) {
+                (true, failures) if failures > 0 => {
+                    Some(format!("no address of {name} is known ({error}): the next shorter network decides"))
+                }
+                (false, failures) if failures > 2 => Some(format!(
+                    "{name}: {failures} questions came to nothing ({error}): its last addresses are kept, and none of them in clear"
+                )),
+                _ => None,
+            }
+        };
+        self.hosts.book.entries().iter().filter_map(fault).collect()
+    }
+}

@@ -1,0 +1,240 @@
+//! Host names as networks (paper 000 section 3.3.1; docs/design/0014).
+//!
+//! What enters: a compiled policy, and the addresses that each name has now; who knows them and for how long is the caller's.
+//! What leaves: the same policy with a host prefix for each of them. A name only ever speaks of whole addresses. Where an address
+//! has more than one opinion of equal length the stricter wins, and one that an application merely saw in an answer is
+//! used only where that makes nothing less strict.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use sadb::spd::{AppPolicy, Class, Network, Order, RuleId};
+use wire::{AppId, Prefix, addr};
+
+use crate::Compiled;
+use crate::compare::compare_classes;
+
+/// The most host prefixes that names of all applications together may come to.
+pub const MAX_NAMED_ADDRESSES: usize = 32_768;
+
+/// Who said that a name has an address; the better source first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Source {
+    /// The daemon's own resolver, lately enough.
+    Resolver,
+    /// The daemon's own resolver, longer ago than its answer is good for: nothing better is known since.
+    Kept,
+    /// An answer that an application received.
+    Observed,
+}
+
+impl Source {
+    /// The word for it.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Source::Resolver => "resolver",
+            Source::Kept => "kept",
+            Source::Observed => "observed",
+        }
+    }
+}
+
+/// The addresses of names. Names are in lower case, without the dot at the end.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Names(BTreeMap<String, BTreeMap<IpAddr, Source>>);
+
+impl Names {
+    /// One more address; of two sources for one the better counts.
+    pub fn insert(&mut self, name: &str, addr: IpAddr, source: Source) {
+        let known = self.0.entry(name.to_owned()).or_default().entry(addr.to_canonical()).or_insert(source);
+        *known = source.min(*known);
+    }
+
+    /// The addresses of one name.
+    pub fn of(&self, name: &str) -> impl Iterator<Item = (IpAddr, Source)> {
+        self.0.get(name).into_iter().flatten().map(|(addr, source)| (*addr, *source))
+    }
+
+    /// Who says that the name has this address.
+    pub fn source(&self, name: &str, addr: IpAddr) -> Option<Source> {
+        self.0.get(name)?.get(&addr.to_canonical()).copied()
+    }
+}
+
+/// A network setting that names a host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedNetwork {
+    /// Whose it is.
+    pub app: AppId,
+    /// The name.
+    pub name: String,
+    /// What its addresses are to the application.
+    pub class: Class,
+    /// The `network` line.
+    pub rule: RuleId,
+}
+
+/// An address about which two settings of one application say what cannot be compared: it is refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Contested {
+    /// Whose settings.
+    pub app: AppId,
+    /// The address.
+    pub addr: IpAddr,
+    /// The settings.
+    pub rules: [RuleId; 2],
+}
+
+/// What the addresses of names did to a policy.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Resolution {
+    /// Addresses refused since their settings do not compare.
+    pub contested: Vec<Contested>,
+    /// Observed addresses that were not used: something would have become less strict.
+    pub withheld: usize,
+    /// Addresses for which there was no room.
+    pub left_out: usize,
+}
+
+/// The named networks of a policy, and what they are now.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Named {
+    /// In the order of the file, once for each application.
+    pub networks: Vec<NamedNetwork>,
+    /// The addresses in force.
+    pub names: Names,
+    /// What came of them.
+    pub resolution: Resolution,
+    /// The policies of these applications without any address of a name.
+    pub(crate) fixed: BTreeMap<AppId, AppPolicy>,
+}
+
+impl Named {
+    /// Every name, each once.
+    pub fn hosts(&self) -> impl Iterator<Item = &str> {
+        let names: std::collections::BTreeSet<&str> = self.networks.iter().map(|n| n.name.as_str()).collect();
+        names.into_iter()
+    }
+
+    /// The name that a rule speaks of.
+    pub fn host_of(&self, rule: RuleId) -> Option<&str> {
+        self.networks.iter().find(|n| n.rule == rule).map(|n| n.name.as_str())
+    }
+
+    /// Names of an application that have no address it could use.
+    pub(crate) fn unresolved(&self, app: AppId) -> impl Iterator<Item = &str> {
+        let own = self.networks.iter().filter(move |n| n.app == app);
+        own.filter(|n| self.names.of(&n.name).next().is_none()).map(|n| n.name.as_str())
+    }
+
+    /// Take over what belongs to one application of another load.
+    pub(crate) fn take(&mut self, old: &Named, app: AppId) {
+        if let Some(policy) = old.fixed.get(&app) {
+            self.fixed.insert(app, policy.clone());
+            self.networks.extend(old.networks.iter().filter(|n| n.app == app).cloned());
+        }
+    }
+}
+
+/// What an application's policy makes of one address.
+#[derive(Clone, Copy)]
+struct Opinion {
+    class: Class,
+    rule: RuleId,
+}
+
+impl Compiled {
+    /// Give the named networks these addresses, and no others.
+    pub fn resolve(&mut self, names: &Names) {
+        let mut resolution = Resolution::default();
+        let mut room = MAX_NAMED_ADDRESSES;
+        for (&app, fixed) in &self.named.fixed {
+            let own: Vec<&NamedNetwork> = self.named.networks.iter().filter(|n| n.app == app).collect();
+            let mut chosen = choose(app, fixed, &own, names, &mut resolution);
+            while chosen.len() > room {
+                chosen.pop_last();
+                resolution.left_out += 1;
+            }
+            room -= chosen.len();
+            let mut networks: Vec<Network> = chosen
+                .into_iter()
+                .map(|(bits, Opinion { class, rule })| Network {
+                    prefix: Prefix::from_bits(bits, 128),
+                    class,
+                    rule,
+                })
+                .collect();
+            // Of equal prefixes the first stays: these have been compared with what is written.
+            networks.extend_from_slice(fixed.networks());
+            self.spd.insert(app, AppPolicy::new(networks, fixed.protections().to_vec()));
+        }
+        self.named.names = names.clone();
+        self.named.resolution = resolution;
+    }
+
+    /// Let an application go on with the policy that another load gave it, its rules and names included.
+    pub fn keep_application(&mut self, old: &Compiled, id: AppId) -> bool {
+        let (Some(application), Some(policy)) = (old.application(id), old.spd.get(id)) else { return false };
+        self.spd.insert(id, policy.clone());
+        self.rules.extend(old.rules.iter().filter(|rule| rule.app == id).cloned());
+        self.applications.push(application.clone());
+        self.named.take(&old.named, id);
+        true
+    }
+}
+
+fn choose(
+    app: AppId,
+    fixed: &AppPolicy,
+    own: &[&NamedNetwork],
+    names: &Names,
+    resolution: &mut Resolution,
+) -> BTreeMap<u128, Opinion> {
+    let mut chosen: BTreeMap<u128, Opinion> = BTreeMap::new();
+    // Observed ones behind the others, for they are measured by them.
+    for observed in [false, true] {
+        for network in own {
+            let known =
+                names.of(&network.name).filter(|(_, source)| (*source == Source::Observed) == observed);
+            for (peer, source) in known {
+                // What lets pass in clear needs an answer to our own question, and a fresh one.
+                if network.class == Class::Trusted && source != Source::Resolver {
+                    resolution.withheld += usize::from(observed);
+                    continue;
+                }
+                let bits = addr::to_bits(peer);
+                let new = Opinion { class: network.class, rule: network.rule };
+                let before = chosen.get(&bits).copied().or_else(|| written(fixed, bits));
+                if observed {
+                    let around = fixed.network(peer).map_or(Class::Trusted, |n| n.class);
+                    let now = before.map_or(around, |opinion| opinion.class);
+                    if !matches!(compare_classes(fixed, new.class, now), Order::Same | Order::Stricter) {
+                        resolution.withheld += 1;
+                        continue;
+                    }
+                }
+                let opinion = match before {
+                    None => new,
+                    Some(old) => match compare_classes(fixed, old.class, new.class) {
+                        Order::Same | Order::Stricter => old,
+                        Order::Weaker => new,
+                        Order::Incomparable => {
+                            let rules = [old.rule, new.rule];
+                            resolution.contested.push(Contested { app, addr: peer, rules });
+                            Opinion { class: Class::Untrusted, ..old }
+                        }
+                    },
+                };
+                chosen.insert(bits, opinion);
+            }
+        }
+    }
+    chosen
+}
+
+/// What is written of this very address.
+fn written(fixed: &AppPolicy, bits: u128) -> Option<Opinion> {
+    let host = Prefix::from_bits(bits, 128);
+    let network = fixed.networks().iter().find(|n| n.prefix == host)?;
+    Some(Opinion { class: network.class, rule: network.rule })
+}
