@@ -4,7 +4,7 @@
 struct Meaning(&'static str, bool, &'static str);
 
 /// As `bpf/include/abi.h` lists them.
-const MEANINGS: [Meaning; 54] = [
+const MEANINGS: [Meaning; 57] = [
     Meaning("sockets_stamped", false, "A socket got the mark of its application."),
     Meaning("sockets_restamped", false, "A socket changed hands and got the stricter application's mark."),
     Meaning("egress_redirected", false, "A packet was sent to the TUN instead of the uplink."),
@@ -130,6 +130,17 @@ const MEANINGS: [Meaning; 54] = [
         "traffic_lost",
         false,
         "A packet is missing among what `stats --per-app` shows: there are too many applications.",
+    ),
+    Meaning(
+        "dns_answers",
+        false,
+        "An answer of the DNS that a program got was told, for names in the policy.",
+    ),
+    Meaning("dns_unasked", false, "A message like an answer of the DNS came to a socket that had not asked."),
+    Meaning(
+        "dns_answers_lost",
+        false,
+        "An answer of the DNS could not be told: its addresses are learned later.",
     ),
 ];
 
