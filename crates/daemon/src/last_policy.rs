@@ -3,8 +3,9 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+
+use crate::policy_store::write_whole;
 
 /// Where it is kept: the policy file's name with `.last` behind it.
 pub fn path(policy: &Path) -> PathBuf {
@@ -22,14 +23,7 @@ pub fn keep(policy: &Path, text: &[u8]) -> io::Result<()> {
     if fs::read(&path).is_ok_and(|kept| kept == text) {
         return Ok(());
     }
-    let mut aside = path.clone().into_os_string();
-    aside.push(".new");
-    let aside = PathBuf::from(aside);
-    let mut options = fs::OpenOptions::new();
-    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&aside)?;
-    io::Write::write_all(&mut file, text)?;
-    file.sync_all()?;
-    fs::rename(aside, path)
+    write_whole(&path, text, None)
 }
 
 #[cfg(test)]

@@ -95,16 +95,20 @@ impl Plane {
             if change == Change::Changed && is_same(&was, &is) {
                 continue;
             }
-            let differences = policy::differences(&was, &is);
-            let told = differences.iter().take(PEERS);
             out.push(ApplicationChange {
-                application: name.to_owned(),
-                change,
                 before: old.as_ref().map(|app| block_position(before, app)),
                 after: new.as_ref().map(|app| block_position(after, app)),
-                peers: told.map(|difference| peers(difference, before, after)).collect(),
-                more_peers: differences.len().saturating_sub(PEERS),
+                ..compared(name, change, (before, &was), (after, &is))
             });
+        }
+        let (was, is) = (&before.spd.guard, &after.spd.guard);
+        if !is_same(was, is) {
+            let change = match (was.networks().is_empty(), is.networks().is_empty()) {
+                (true, _) => Change::Added,
+                (_, true) => Change::Removed,
+                _ => Change::Changed,
+            };
+            out.push(compared(policy::GUARD, change, (before, was), (after, is)));
         }
         out
     }
@@ -158,6 +162,25 @@ impl Plane {
             });
         }
         (plan.sockets, plan.more_sockets, plan.servers) = (found, more, servers);
+    }
+}
+
+/// Where two policies of one name differ.
+fn compared(
+    name: &str,
+    change: Change,
+    before: (&Compiled, &AppPolicy),
+    after: (&Compiled, &AppPolicy),
+) -> ApplicationChange {
+    let differences = policy::differences(before.1, after.1);
+    let told = differences.iter().take(PEERS);
+    ApplicationChange {
+        application: name.to_owned(),
+        change,
+        before: None,
+        after: None,
+        peers: told.map(|difference| peers(difference, before.0, after.0)).collect(),
+        more_peers: differences.len().saturating_sub(PEERS),
     }
 }
 

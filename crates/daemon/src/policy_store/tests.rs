@@ -305,6 +305,7 @@ fn an_error_takes_guard_away_from_nobody_and_the_whole_text_is_kept_for_a_boot()
     assert_eq!(fs::read_to_string(&last).unwrap(), guarded, "a text with errors is not the last good one");
     let without = scene.load(GOOD);
     assert_eq!(scene.store.lost(&without), [policy::GUARD]);
+    assert_eq!(scene.store.changed(&without.compiled), [policy::GUARD]);
     scene.put(GOOD);
     assert!(scene.store.compiled.spd.guard.networks().is_empty());
     assert_eq!(fs::read_to_string(&last).unwrap(), GOOD);

@@ -207,7 +207,7 @@ fn remove(path: &Path) -> io::Result<()> {
 }
 
 /// Aside, to the disk, and in its place: never half a file. Owner and permissions as those of `like`, else for us alone.
-fn write(path: &Path, octets: &[u8], like: Option<&fs::Metadata>) -> io::Result<()> {
+pub fn write(path: &Path, octets: &[u8], like: Option<&fs::Metadata>) -> io::Result<()> {
     let aside = with_suffix(path, "new");
     remove(&aside)?;
     let written = || -> io::Result<()> {

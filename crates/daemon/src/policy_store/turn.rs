@@ -231,7 +231,8 @@ impl PolicyStore {
         };
         let all = before.applications.iter().chain(&after.applications).map(|app| app.name.as_str());
         let names: std::collections::BTreeSet<&str> = all.collect();
-        names.into_iter().filter(|name| !same(name)).map(ToOwned::to_owned).collect()
+        let guard = (!is_same(&before.spd.guard, &after.spd.guard)).then_some(policy::GUARD);
+        names.into_iter().filter(|name| !same(name)).chain(guard).map(ToOwned::to_owned).collect()
     }
 }
 
