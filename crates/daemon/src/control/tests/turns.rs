@@ -41,6 +41,13 @@ fn a_plan_compares_and_leaves_everything() {
     // By meaning.
     let halves = "application curl { network 192.0.2.0/25, 192.0.2.128/25 protected Q; protection Q { encryption require; } }";
     assert_eq!(plan(json!({ "file": "x", "text": halves })).1["changes"], false);
+    let guarded = format!("{POLICY}\nguard {{ network 192.0.2.0/24 untrusted; }}\n");
+    let (_, answer) = plan(json!({ "text": guarded }));
+    assert_eq!(
+        (&answer["applications"][0]["application"], &answer["applications"][0]["change"]),
+        (&json!(policy::GUARD), &json!("added")),
+        "{answer}"
+    );
     let (_, answer) = plan(json!({ "file": "x", "text": "application { \n" }));
     assert!(answer["diagnostics"].as_str().unwrap().contains("x:1"), "{answer}");
     assert_eq!(plan(json!({ "txet": "" })).0, 400);
