@@ -8,6 +8,8 @@ use policy::{Executables, Image, Process, Running, Selector, Subjects};
 use program::Program;
 use sadb::spd::{AppPolicy, Class, Spd};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use wire::AppId;
 
 /// A number below `n`, from a sequence that is the same in every run.
@@ -285,33 +287,38 @@ fn a_replaced_file_is_the_program_from_its_first_instruction() {
     let missing = world.files.join("later");
     let subjects = programs(&[(STRICT, path.clone()), (STRICT, missing.clone())]);
     load(&mut world, &subjects);
-    let (aside, done) =
-        (world.files.join("aside"), std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false)));
-    let (to, stop) = (path.clone(), done.clone());
+    let (aside, to) = (world.files.join("aside"), path.clone());
+    let (swapped, stop) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+    let (count, end) = (swapped.clone(), stop.clone());
     // As package managers do it, as fast as possible.
     let replacing = std::thread::spawn(move || {
-        let mut count = 0;
-        while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+        while !end.load(Relaxed) {
             std::fs::copy(env!("CARGO_BIN_EXE_sockmon-test-app"), &aside).unwrap();
             std::fs::rename(&aside, &to).unwrap();
-            count += 1;
+            count.fetch_add(1, Relaxed);
         }
-        count
     });
-    for round in 0..100 {
+    for round in 0..50 {
+        // Another file than the last time: the first that is counted from now on may be there already.
+        let before = swapped.load(Relaxed);
+        let deadline = std::time::Instant::now() + SOON;
+        while swapped.load(Relaxed) < before + 2 {
+            assert!(std::time::Instant::now() < deadline, "nothing is replaced");
+            std::thread::yield_now();
+        }
         let mut program = world.start("strict");
         program.run(&["open u udp4", "sendto u 10.99.0.2:9 5"]);
         assert_eq!(world.seen_within(SOON).expect("on the TUN").mark, stamp(STRICT), "{round}");
     }
-    done.store(true, std::sync::atomic::Ordering::Relaxed);
-    assert!(replacing.join().unwrap() > 20);
+    stop.store(true, Relaxed);
+    replacing.join().unwrap();
     // One that was not there at all.
     executable(&missing);
     let mut program = world.start("later");
     program.run(&["open u udp4", "sendto u 10.99.0.2:9 5"]);
     assert_eq!(world.seen_within(SOON).expect("on the TUN").mark, stamp(STRICT));
     assert_eq!(world.wire(), [] as [Vec<u8>; 0]);
-    assert!(world.counter("executables_new") > 20);
+    assert!(world.counter("executables_new") > 40, "{}", world.counter("executables_new"));
     let told = world.sockmon().events().unwrap();
     let ours = world.sockmon().identity_of_pid(program.pid()).unwrap().unwrap();
     assert!(told.iter().any(|e| e.attempt == sockmon::Attempt::Execute(ours)), "{told:?}");
