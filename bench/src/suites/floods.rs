@@ -174,7 +174,7 @@ impl Bed {
         // Answers to addresses of nobody go to a device that drops them, as in the paper.
         ::tests::sites::sh(
             lab.bob().netns(),
-            "ip link add sink0 type dummy; ip link set sink0 up; ip route add 10.0.0.0/8 dev sink0; \
+            "ip link add sink0 type bridge; ip link set sink0 arp off up; ip route add 10.0.0.0/8 dev sink0; \
              sysctl -qw net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.eth0.rp_filter=0 net.ipv4.tcp_max_syn_backlog=1024; \
              nft 'add table netdev door'",
         )?;
