@@ -89,7 +89,7 @@ int report_files(struct bpf_iter__task_file *ctx)
 	struct file *file = ctx->file;
 	struct rvl_file_report report = {};
 
-	if (!task || !file || !identity_of_file(file, &report.identity))
+	if (!task || !file || !read_identity(file->f_inode, &report.identity))
 		return 0;
 	report.pid = task->tgid;
 	report.fd = ctx->fd;

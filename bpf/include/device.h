@@ -38,9 +38,9 @@ static __always_inline void owner_of_mark(__u32 mark, struct owner *owner)
 
 /*
  * Who is behind a socket that is attached to a packet: its storage; for a SYN-ACK the listener's; for TIME_WAIT the mark
- * that the socket had.
+ * that the socket had; for a packet socket, which sends in its caller's context, the caller.
  */
-static __always_inline void owner_of_socket(struct bpf_sock *sk, struct owner *owner)
+static __always_inline void owner_of_socket(struct bpf_sock *sk, const struct rvl_config *cfg, struct owner *owner)
 {
 	struct bpf_sock *full = bpf_sk_fullsock(sk);
 	struct rvl_socket *stamp;
@@ -50,8 +50,11 @@ static __always_inline void owner_of_socket(struct bpf_sock *sk, struct owner *o
 		full = bpf_get_listener_sock(sk);
 	if (full) {
 		stamp = bpf_sk_storage_get(&sockets, full, 0, 0);
-		if (!stamp)
+		if (!stamp) {
+			if (full->family == AF_PACKET)
+				owner->app = app_of_current(cfg);
 			return;
+		}
 		owner->stored = true;
 		owner->app = stamp->app;
 		owner->required = stamp->required;
@@ -62,20 +65,14 @@ static __always_inline void owner_of_socket(struct bpf_sock *sk, struct owner *o
 		owner_of_mark(waiting->tw_sk.tw_mark, owner);
 }
 
-/* Packet sockets send in their caller's context. */
-static __always_inline bool is_packet_socket(struct bpf_sock *sk)
-{
-	struct bpf_sock *full = bpf_sk_fullsock(sk);
-
-	return full && full->family == AF_PACKET;
-}
-
 /* What is not IP: of the host's own business, but for frames of programs that policy speaks about. */
 static __always_inline int leaving_otherwise(struct __sk_buff *skb, const struct rvl_config *cfg)
 {
 	struct bpf_sock *sk = skb->sk;
 
-	if (!sk || !is_packet_socket(sk) || !is_disguised(skb))
+	if (sk)
+		sk = bpf_sk_fullsock(sk);
+	if (!sk || sk->family != AF_PACKET || !is_disguised(skb))
 		return TCX_NEXT;
 	if (!cfg)
 		return TCX_DROP;
@@ -112,11 +109,8 @@ int uplink_egress(struct __sk_buff *skb)
 			return verdict;
 	}
 	/* The socket first: a firewall rule can wipe or set the packet's mark. */
-	if (sk) {
-		owner_of_socket(sk, &owner);
-		if (is_packet_socket(sk))
-			owner.app = app_of_current(cfg);
-	}
+	if (sk)
+		owner_of_socket(sk, cfg, &owner);
 	if (!owner.app && !owner.required)
 		owner_of_mark(skb->mark, &owner);
 	/* An answer of the kernel itself (RST, unreachable, echo, TIME_WAIT) to a protected packet: fwmark_reflect. */

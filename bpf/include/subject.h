@@ -7,21 +7,6 @@
 #ifndef RVL_SUBJECT_H
 #define RVL_SUBJECT_H
 
-static __always_inline bool identity_of_file(struct file *file, struct rvl_identity *id)
-{
-	struct inode *inode;
-
-	if (!file)
-		return false;
-	inode = file->f_inode;
-	if (!inode)
-		return false;
-	id->inode = inode->i_ino;
-	id->device = inode->i_sb->s_dev;
-	id->generation = inode->i_generation;
-	return id->inode != 0;
-}
-
 /*
  * The functions that are not static take addresses as numbers and read what is there by helpers: so the verifier looks at each
  * of them once, and not once more for every program that calls it.
