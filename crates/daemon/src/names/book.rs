@@ -17,6 +17,8 @@ use super::answer::{Lasting, usable};
 pub const MAX_ADDRESSES: usize = 64;
 /// The most that wait for an answer at a time.
 const ASKING: usize = 32;
+/// Behind its end an address counts until the sockets have been looked at, but no longer than this.
+const UNSEEN: Duration = Duration::from_secs(5);
 
 /// How long answers count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,12 +66,20 @@ pub struct Known {
     pub listed: bool,
     /// An earlier daemon knew it, and nobody has said it since: never fresh.
     pub restored: bool,
+    /// Its end has come, and no flow used it when the sockets were looked at.
+    pub over: bool,
 }
 
 impl Known {
     /// When the grace ends.
     fn end(&self, limits: &Limits) -> Time {
         self.until.max(self.used.unwrap_or_default()) + limits.grace
+    }
+
+    /// Whether the resolver's word still counts for everything. Between the end and the next look at the sockets it does: whether a
+    /// flow uses the address is not known yet.
+    fn is_fresh(&self, now: Time, limits: &Limits) -> bool {
+        !self.restored && !self.over && self.end(limits) + UNSEEN >= now
     }
 }
 
@@ -131,8 +141,15 @@ impl Book {
         for (name, entry) in &mut self.entries {
             for (addr, source) in names.of(name) {
                 let observed = source == Source::Observed;
-                let known =
-                    Known { observed, said: now, until: now, used: None, listed: !observed, restored: true };
+                let known = Known {
+                    observed,
+                    said: now,
+                    until: now,
+                    used: None,
+                    listed: !observed,
+                    restored: true,
+                    over: false,
+                };
                 entry.addresses.insert(addr, known);
             }
         }
@@ -222,6 +239,7 @@ impl Book {
                     used,
                     listed: true,
                     restored: false,
+                    over: false,
                 };
                 let is_new = entry.addresses.get(&addr).is_none_or(|known| known.observed);
                 if is_new && !entry.make_room(false, &limits) {
@@ -262,7 +280,7 @@ impl Book {
                 if known.observed {
                     known.said = now;
                     known.until = known.until.max(now + ttl);
-                    known.restored = false;
+                    (known.restored, known.over) = (false, false);
                 }
                 continue;
             }
@@ -275,6 +293,7 @@ impl Book {
                         used: None,
                         listed: false,
                         restored: false,
+                        over: false,
                     };
                     entry.addresses.insert(*addr, known);
                     news = true;
@@ -302,9 +321,10 @@ impl Book {
                     return true;
                 }
                 if in_use(name, *addr) {
-                    known.used = Some(now);
+                    (known.used, known.over) = (Some(now), false);
                     return true;
                 }
+                known.over = true;
                 known.listed && !known.observed
             });
         }
@@ -317,7 +337,7 @@ impl Book {
             for (addr, known) in &entry.addresses {
                 let source = match known.observed {
                     true => Source::Observed,
-                    false if known.end(&self.limits) >= now && !known.restored => Source::Resolver,
+                    false if known.is_fresh(now, &self.limits) => Source::Resolver,
                     false => Source::Kept,
                 };
                 out.insert(name, *addr, source);
