@@ -18,7 +18,7 @@ static __noinline __u64 run_by_ancestors(const struct rvl_config *cfg, struct ta
 	struct rvl_task *known;
 	__u64 bits = 0;
 
-	for (int i = 0; i < ANCESTORS; i++) {
+	bpf_repeat(ANCESTORS) {
 		task = task->real_parent;
 		if (!task || !task->pid)
 			break;

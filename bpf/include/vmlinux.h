@@ -271,6 +271,11 @@ struct cred {
 
 struct css_set;
 
+/* The state of bpf_repeat(), on the stack of a program. */
+struct bpf_iter_num {
+	__u64 __opaque[1];
+};
+
 struct task_struct {
 	int pid;
 	int tgid;

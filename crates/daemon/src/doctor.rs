@@ -1,5 +1,5 @@
 //! `ravelin doctor`: what the daemon needs from the host, each point tried, each failure with its remedy. `run` makes the same
-//! checks and refuses to start where one fails.
+//! checks and refuses to start where one fails; the programs of the kernel half it loads in earnest, once.
 
 mod outer;
 
@@ -16,15 +16,32 @@ fn check(name: &str, result: Result<String, String>, remedy: &str) -> Check {
     Check { name: name.to_owned(), state, found, remedy }
 }
 
-/// Every check, in order. `config` names devices and cgroup to look at; without one only the host is looked at.
-pub fn checks(config: Option<&Config>) -> Vec<Check> {
-    let mut out = vec![privileges(), suites(), tun(), raw_sockets(), cgroup(config)];
-    out.extend(sockmon::probe().into_iter().map(|probed| Check {
+/// What the kernel half tried.
+fn probed(checks: Vec<sockmon::Check>) -> impl Iterator<Item = Check> {
+    checks.into_iter().map(|probed| Check {
         name: probed.name.to_owned(),
         state: if probed.ok { CheckState::Ok } else { CheckState::Fail },
         found: probed.detail,
         remedy: (!probed.ok).then_some(probed.remedy),
-    }));
+    })
+}
+
+/// Every check, in order. `config` names devices and cgroup to look at; without one only the host is looked at.
+pub fn checks(config: Option<&Config>) -> Vec<Check> {
+    let mut out = quick_checks(config);
+    out.extend(program_checks());
+    out
+}
+
+/// Whether the kernel takes the programs, kind by kind; a load of all, which takes seconds.
+pub fn program_checks() -> impl Iterator<Item = Check> {
+    probed(sockmon::probe_programs())
+}
+
+/// Every check but [`program_checks`].
+pub fn quick_checks(config: Option<&Config>) -> Vec<Check> {
+    let mut out = vec![privileges(), suites(), tun(), raw_sockets(), cgroup(config)];
+    out.extend(probed(sockmon::probe()));
     out.push(settings());
     out.push(locked_memory());
     if let Some(config) = config {

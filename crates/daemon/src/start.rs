@@ -151,7 +151,11 @@ pub fn run_with(config: Config, options: RunOptions, registry: Registry) -> Resu
 }
 
 fn start(config: Config, options: RunOptions, registry: Registry) -> Result<Daemon, RunError> {
-    fit(Some(&config))?;
+    fit(doctor::quick_checks(Some(&config)))?;
+    // Before a daemon that works is ended: programs that this kernel does not take must not be found out behind it.
+    if options.take_over {
+        fit(doctor::program_checks().collect())?;
+    }
     let uplinks = uplinks::choose(&config)?;
     let run_dir = config.run_dir();
     socket::make_folder(&run_dir)?;
@@ -164,7 +168,15 @@ fn start(config: Config, options: RunOptions, registry: Registry) -> Result<Daem
     if up.is_err() && !before.pins && !options.take_over {
         take_back(&instance, &run_dir, before);
     }
-    up
+    up.map_err(explained)
+}
+
+/// A kernel half that could not be loaded, with what the kernel lacks, if that is the reason.
+fn explained(error: RunError) -> RunError {
+    match error {
+        RunError::Kernel(_) => fit(doctor::program_checks().collect()).err().unwrap_or(error),
+        error => error,
+    }
 }
 
 /// What there was of the instance before this start.
@@ -333,8 +345,8 @@ fn bring_up(
 }
 
 /// Refuse rather than half-work.
-fn fit(config: Option<&Config>) -> Result<(), RunError> {
-    let report = api::Doctor::new(doctor::checks(config));
+fn fit(checks: Vec<api::Check>) -> Result<(), RunError> {
+    let report = api::Doctor::new(checks);
     if report.ok {
         return Ok(());
     }

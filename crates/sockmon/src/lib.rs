@@ -47,7 +47,7 @@ pub use model::{
 };
 pub use monitor::{Sockmon, Statistics, check_pins};
 pub use names::DnsAnswer;
-pub use probe::{cgroup_root, probe};
+pub use probe::{cgroup_root, probe, probe_programs};
 pub use socket_events::SocketEvents;
 pub use traffic::{Amount, AppTraffic};
 

@@ -28,9 +28,9 @@ fn check(name: &'static str, remedy: &str, result: Result<String, String>) -> Ch
     }
 }
 
-/// Try everything that [`crate::Sockmon::attach`] needs. Changes nothing but mounting bpffs, which it would do too.
+/// Try what [`crate::Sockmon::attach`] needs, but for the programs. Changes nothing but mounting bpffs, which it would do too.
 pub fn probe() -> Vec<Check> {
-    let mut out = vec![
+    vec![
         check(
             "btf",
             "use a kernel with CONFIG_DEBUG_INFO_BTF",
@@ -49,8 +49,19 @@ pub fn probe() -> Vec<Check> {
             "mount it: mount -t bpf bpf /sys/fs/bpf",
             sys::ensure_bpffs().map(|()| sys::BPFFS.to_owned()).map_err(|e| e.to_string()),
         ),
-    ];
-    out.extend([
+        check(
+            "membarrier",
+            "use a kernel with CONFIG_MEMBARRIER",
+            sys::wait_for_readers()
+                .map(|()| "grace periods can be waited for".to_owned())
+                .map_err(|e| e.to_string()),
+        ),
+    ]
+}
+
+/// Load every program, kind by kind, on maps of its own. It takes the kernel as long as [`crate::Sockmon::attach`]: seconds.
+pub fn probe_programs() -> Vec<Check> {
+    vec![
         programs("bpf-identity", "use a kernel with tp_btf and task storage (5.11)", |hook| {
             hook == Hook::Tracepoint
         }),
@@ -66,15 +77,7 @@ pub fn probe() -> Vec<Check> {
             hook == Hook::Iterator
         }),
         check("tcx-attach", "use a kernel with tcx (6.6)", try_tcx()),
-        check(
-            "membarrier",
-            "use a kernel with CONFIG_MEMBARRIER",
-            sys::wait_for_readers()
-                .map(|()| "grace periods can be waited for".to_owned())
-                .map_err(|e| e.to_string()),
-        ),
-    ]);
-    out
+    ]
 }
 
 /// Load the programs of some hooks on maps of their own.

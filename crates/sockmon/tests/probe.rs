@@ -2,7 +2,8 @@
 
 #[test]
 fn this_kernel_offers_everything() {
-    let checks = sockmon::probe();
+    let mut checks = sockmon::probe();
+    checks.extend(sockmon::probe_programs());
     for check in &checks {
         println!("{:15} {} {}", check.name, check.ok, check.detail);
     }

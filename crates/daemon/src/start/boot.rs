@@ -7,14 +7,14 @@ use netio::cgroup::Cgroup;
 use sockmon::Sockmon;
 
 use super::{
-    Before, RunError, RunOptions, become_the_daemon, first_policy, fit, left_out, note_host, open_tun,
-    take_back, translation, unified,
+    Before, RunError, RunOptions, become_the_daemon, explained, first_policy, fit, left_out, note_host,
+    open_tun, take_back, translation, unified,
 };
 use crate::config::Config;
 use crate::keys::{Keys, KeysError};
 use crate::policy_store::{Candidate, PolicyStore};
 use crate::uplinks::{self, Uplink, UplinkError};
-use crate::{harden, host, last_policy, plane};
+use crate::{doctor, harden, host, last_policy, plane};
 
 /// What [`boot`] has done.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub enum Booted {
 /// [`RunError`]; the host is then as it was.
 pub fn boot(config: &Config) -> Result<Booted, RunError> {
     harden::harden();
-    fit(None)?;
+    fit(doctor::quick_checks(None))?;
     let run_dir = config.run_dir();
     crate::control::socket::make_folder(&run_dir)?;
     let (lock, _) = become_the_daemon(config, &run_dir, RunOptions::default())?;
@@ -51,7 +51,7 @@ pub fn boot(config: &Config) -> Result<Booted, RunError> {
         take_back(&config.instance, &run_dir, before);
     }
     drop(lock);
-    done
+    done.map_err(explained)
 }
 
 fn put_in_force(config: &Config, run_dir: &Path, before: Before) -> Result<Booted, RunError> {
