@@ -147,9 +147,7 @@ impl Stage {
     /// # Errors
     /// If one does not start.
     pub fn start_daemons(&mut self) -> anyhow::Result<()> {
-        for side in Side::BOTH {
-            self.rig.start(side)?;
-        }
+        self.rig.start_both()?;
         self.associate()?;
         self.listen()
     }

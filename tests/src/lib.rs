@@ -22,7 +22,6 @@ pub use wait::{try_wait_until, wait_for, wait_until};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::Context;
 use netio::lab::{Program, Running, Side};
 use ravelin::rig::{Pair, Rig, RigOptions};
 
@@ -148,8 +147,8 @@ pub fn protected_rig(name: &str, segmentation: bool, programs: &[&Path]) -> anyh
     for (side, peer) in [(Side::Alice, Side::Bob), (Side::Bob, Side::Alice)] {
         let policy: String = programs.iter().map(|program| protect(program, peer)).collect();
         rig.set_policy(side, &policy)?;
-        rig.start(side).with_context(|| format!("starting {}'s daemon", side.name()))?;
     }
+    rig.start_both()?;
     associate(&rig)?;
     Ok(rig)
 }

@@ -232,8 +232,8 @@ impl Sites {
             std::fs::write(&file, rules(side))?;
             let text = format!("[gateway]\ninside = [\"lan0\"]\nrules = \"{}\"\n{gateway}\n", file.display());
             self.rig.configure(side, &text);
-            self.rig.start(side).with_context(|| format!("starting {}'s daemon", side.name()))?;
         }
+        self.rig.start_both()?;
         self.associate(&[])
     }
 

@@ -44,8 +44,8 @@ fn build(name: &str) -> (Rig, PathBuf) {
     let app = application(&rig);
     for (side, peer) in [(Side::Alice, Side::Bob), (Side::Bob, Side::Alice)] {
         rig.set_policy(side, &protect(&app, peer)).unwrap();
-        rig.start(side).unwrap();
     }
+    rig.start_both().unwrap();
     std::fs::write(rig.folder().join("secret"), "a secret that both hosts share").unwrap();
     (rig, app)
 }

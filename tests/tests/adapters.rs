@@ -15,8 +15,8 @@ fn build(name: &str, outer: [&str; 2]) -> Rig {
     for (side, peer) in [(Side::Alice, Side::Bob), (Side::Bob, Side::Alice)] {
         rig.set_policy(side, &protect(&program("python3"), peer)).unwrap();
         rig.configure(side, &format!("[io]\nouter = \"{}\"", outer[side as usize]));
-        rig.start(side).unwrap();
     }
+    rig.start_both().unwrap();
     rig
 }
 

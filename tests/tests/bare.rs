@@ -23,8 +23,8 @@ fn build(name: &str, service: &str, pair: &Pair) -> Rig {
     let mut rig = Rig::build(&options).unwrap();
     for (side, peer) in [(Side::Alice, Side::Bob), (Side::Bob, Side::Alice)] {
         rig.set_policy(side, &policy(&program("python3"), peer, service)).unwrap();
-        rig.start(side).unwrap();
     }
+    rig.start_both().unwrap();
     for v6 in [false, true] {
         rig.associate(&Pair { v6, ..pair.clone() }).unwrap();
     }

@@ -17,8 +17,7 @@ fn the_log_says_more_for_a_while_and_statistics_say_what_happened() {
     let side = Side::Alice;
     rig.set_policy(side, &protect(&python, Side::Bob)).unwrap();
     rig.set_policy(Side::Bob, &protect(&python, side)).unwrap();
-    rig.start(side).unwrap();
-    rig.start(Side::Bob).unwrap();
+    rig.start_both().unwrap();
     let bob = Side::Bob.v4().to_string();
     let _sending = [(side, Side::Bob), (Side::Bob, side)].map(|(side, peer)| {
         let sender = Program::new(&python).args(["-c", DATAGRAMS, &peer.v4().to_string()]);

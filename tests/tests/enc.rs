@@ -98,9 +98,7 @@ fn a_packet_filter_admits_only_authenticated_traffic() {
     rig.set_policy(Side::Alice, &protect(&app, Side::Bob)).unwrap();
     // Bob's server takes what it gets; the packet filter is what demands more.
     rig.set_policy(Side::Bob, &protect(&app, Side::Alice).replace("mandatory", "optional")).unwrap();
-    for side in Side::BOTH {
-        rig.start(side).unwrap();
-    }
+    rig.start_both().unwrap();
     let _server = tcp_server(&rig, &app, port);
     let (v4, v6) = (Side::Bob.v4().to_string(), Side::Bob.v6().to_string());
     let plain = program("python3");

@@ -57,8 +57,8 @@ fn ftp_is_readable_before_and_esp_and_ah_after() {
     for side in Side::BOTH {
         // Of a program that nobody runs.
         rig.set_policy(side, "application \"/bin/sleep\" { network 0.0.0.0/0 untrusted; }\n").unwrap();
-        rig.start(side).unwrap();
     }
+    rig.start_both().unwrap();
     // The order in which they are added says nothing: each kind of traffic gets what gives no more than is asked.
     let bare = || ["--encapsulation", "none"].map(str::to_owned).to_vec();
     let ah = || ["--type", "ah", "--encapsulation", "none"].map(str::to_owned).to_vec();

@@ -540,8 +540,8 @@ fn jumbo_frames_carry_programs_of_the_host_itself() {
     let python = program("python3");
     for (side, peer) in [(Side::Alice, Side::Bob), (Side::Bob, Side::Alice)] {
         sites.rig.set_policy(side, &tests::protect(&python, peer)).unwrap();
-        sites.rig.start(side).unwrap();
     }
+    sites.rig.start_both().unwrap();
     tests::associate(&sites.rig).unwrap();
     let capture = sites.rig.lab.capture(CaptureOptions::default()).unwrap();
     let (alice, bob) = (sites.rig.lab.alice(), sites.rig.lab.bob());

@@ -30,8 +30,8 @@ fn build(name: &str) -> Rig {
     router::build(&rig.lab).unwrap();
     for (side, peer) in [(Side::Alice, Side::Bob), (Side::Bob, Side::Alice)] {
         rig.set_policy(side, &protect(&program("python3"), peer)).unwrap();
-        rig.start(side).unwrap();
     }
+    rig.start_both().unwrap();
     rig
 }
 
@@ -168,8 +168,8 @@ fn dummies_leave_in_silence_and_are_dropped() {
     let mut rig = Rig::build(&options).unwrap();
     for (side, peer) in [(Side::Alice, Side::Bob), (Side::Bob, Side::Alice)] {
         rig.set_policy(side, &protect(&program("python3"), peer)).unwrap();
-        rig.start(side).unwrap();
     }
+    rig.start_both().unwrap();
     let capture = rig.lab.capture(CaptureOptions { keep: 1 << 20, watch: Vec::new() }).unwrap();
     rig.associate(&Pair { mode: "tunnel", ..Pair::default() }).unwrap();
     // Beside it, to the same peer: the one that hides its silence.

@@ -53,8 +53,8 @@ impl Stage {
         let app = copy_of_python(rig.folder(), "app");
         for (side, peer) in [(Side::Alice, Side::Bob), (Side::Bob, Side::Alice)] {
             rig.set_policy(side, &protect(&app, peer)).unwrap();
-            rig.start(side).unwrap();
         }
+        rig.start_both().unwrap();
         associate(&rig).unwrap();
         let server = tcp_server(&rig, &app, PORT);
         (Stage { rig, app }, server)

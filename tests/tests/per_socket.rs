@@ -142,8 +142,8 @@ fn rig(name: &str, policies: [&str; 2], more: &str) -> Rig {
         let python = program("python3");
         rig.set_policy(side, &format!("application \"{}\" {{\n{policy}\n}}\n", python.display())).unwrap();
         rig.configure(side, more);
-        rig.start(side).unwrap();
     }
+    rig.start_both().unwrap();
     rig.associate(&Pair::default()).unwrap();
     rig
 }
@@ -426,8 +426,8 @@ fn sockets_older_than_the_daemon_have_entries_too() {
     bob.must("s['c'] = s['l'].accept()[0]; s['l'].close()");
     for side in Side::BOTH {
         rig.kill(side).unwrap();
-        rig.start(side).unwrap();
     }
+    rig.start_both().unwrap();
     rig.associate(&Pair::default()).unwrap();
     alice.must("s['c'].sendall(b'still')");
     assert_eq!(bob.must("said = s['c'].recv(100)"), "b'still'");

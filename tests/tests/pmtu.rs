@@ -74,8 +74,8 @@ fn build(name: &str, pair: &Pair, more: &str) -> Rig {
     for (side, peer) in [(Side::Alice, Side::Bob), (Side::Bob, Side::Alice)] {
         rig.set_policy(side, &protect(&program("python3"), peer)).unwrap();
         rig.configure(side, more);
-        rig.start(side).unwrap();
     }
+    rig.start_both().unwrap();
     for v6 in [false, true] {
         rig.associate(&Pair { v6, ..pair.clone() }).unwrap();
     }

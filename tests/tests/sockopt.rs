@@ -21,9 +21,7 @@ fn build(name: &str, alice: &Path, bob: &Path) -> Rig {
     let mut rig = Rig::build(&options).unwrap();
     rig.set_policy(Side::Alice, &protect(alice, Side::Bob)).unwrap();
     rig.set_policy(Side::Bob, &protect(bob, Side::Alice)).unwrap();
-    for side in Side::BOTH {
-        rig.start(side).unwrap();
-    }
+    rig.start_both().unwrap();
     rig
 }
 

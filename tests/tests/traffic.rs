@@ -91,8 +91,8 @@ fn what_is_counted_is_what_is_on_the_wire() {
     rig.configure(Side::Alice, &format!("[audit]\nfile = {audit:?}\n"));
     for (side, peer) in [(Side::Alice, Side::Bob), (Side::Bob, Side::Alice)] {
         rig.set_policy(side, &policy(&app, peer)).unwrap();
-        rig.start(side).unwrap();
     }
+    rig.start_both().unwrap();
     associate(&rig).unwrap();
     let wire = rig.lab.capture(CaptureOptions::default()).unwrap();
     let _servers = (tcp_server(&rig, &app, CLEAR), echo(&rig, &app, PROTECTED), echo(&rig, &app, NEVER));

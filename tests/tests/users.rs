@@ -79,8 +79,8 @@ fn each_user_has_what_the_rules_say_on_the_same_way() {
     for (side, peer) in [(Side::Alice, Side::Bob), (Side::Bob, Side::Alice)] {
         // Of a program that nobody runs here.
         rig.set_policy(side, &protect(&program("sleep"), peer)).unwrap();
-        rig.start(side).unwrap();
     }
+    rig.start_both().unwrap();
     rig.associate(&Pair::default()).unwrap();
     let _own = serve(&rig, 65534, OWN);
     let _open = serve(&rig, 0, OPEN);

@@ -88,8 +88,8 @@ impl Bed {
         for (side, peer) in [(Side::Alice, Side::Bob), (Side::Bob, Side::Alice)] {
             let policy = programs.iter().fold(String::new(), |text, program| text + &block(program, peer));
             rig.set_policy(side, &policy)?;
-            rig.start(side).with_context(|| format!("starting {}'s daemon", side.name()))?;
         }
+        rig.start_both()?;
         let options = netio::lab::LabOptions { name: format!("rvl-{name}-clear"), segmentation: true };
         Ok(Bed { rig, clear: Lab::build(&options)?, spi: 0x1000 })
     }

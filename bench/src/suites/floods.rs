@@ -152,8 +152,8 @@ impl Bed {
                         client.display()
                     ),
                 )?;
-                rig.start(side)?;
             }
+            rig.start_both()?;
             let mut lines = [String::new(), String::new()];
             for (spi, member, from, to) in [
                 (SPIS.0, Member::Ah("sha256"), Side::Alice, Side::Bob),

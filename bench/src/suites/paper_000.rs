@@ -234,8 +234,8 @@ fn build(hosts: Hosts, files: &Files) -> anyhow::Result<Bed> {
             rig.configure(side, "translation = \"per-socket\"\n");
         }
         rig.set_policy(side, &policy(files, side, Demand::Secure, hosts)?)?;
-        rig.start(side).with_context(|| format!("starting {}'s daemon", side.name()))?;
     }
+    rig.start_both()?;
     let mut lines = [String::new(), String::new()];
     let members = [Member::EspUdp("aes128gcm"), Member::Ah("sha256")];
     let ways = [(Side::Alice, Side::Bob), (Side::Bob, Side::Alice)];

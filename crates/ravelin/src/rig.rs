@@ -137,6 +137,18 @@ impl Rig {
         self.start_with(side, &[])
     }
 
+    /// Start both daemons at once; returns when both answer.
+    ///
+    /// # Errors
+    /// With everything that one printed, if it does not start.
+    pub fn start_both(&mut self) -> anyhow::Result<()> {
+        let launched = [self.launch(Side::Alice, &[])?, self.launch(Side::Bob, &[])?];
+        for (side, daemon) in Side::BOTH.into_iter().zip(launched) {
+            self.adopt(side, daemon).with_context(|| format!("starting {}'s daemon", side.name()))?;
+        }
+        Ok(())
+    }
+
     /// As [`Rig::start`], with further arguments for `ravelin run`.
     ///
     /// # Errors

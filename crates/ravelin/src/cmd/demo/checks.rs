@@ -50,8 +50,7 @@ fn protect(stage: &mut Stage, report: &mut Report) -> anyhow::Result<()> {
     report.show(&alice);
     stage.rig.set_policy(Side::Alice, &alice)?;
     stage.rig.set_policy(Side::Bob, &bob)?;
-    stage.rig.start(Side::Alice)?;
-    stage.rig.start(Side::Bob)?;
+    stage.rig.start_both()?;
     stage.rig.associate(&pair())?;
     let sas = stage.rig.json(Side::Alice, &["sa", "list"])?;
     let count = sas["sas"].as_array().map_or(0, Vec::len);
