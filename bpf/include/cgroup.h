@@ -447,11 +447,15 @@ int guard(struct __sk_buff *skb)
 		switch (class_of(cfg, stamp->app, &h.destination)) {
 		case CLASS_NONE:
 		case CLASS_TRUSTED:
-			if (!stamp->required) {
+			if (stamp->required)
+				break;
+			if (packet_within_limit(skb, cfg, stamp->app)) {
 				add_packet(skb, stamp->app, RVL_T_OUT_CLEAR);
 				return ALLOW;
 			}
-			break;
+			refuse_packet(skb, stamp->app, RVL_C_EGRESS_LIMITED, RVL_HOOK_OUT);
+			add_packet(skb, stamp->app, RVL_T_OUT_REFUSED);
+			return REFUSE;
 		default:
 			break;
 		}
@@ -473,6 +477,7 @@ static __always_inline int prove(struct __sk_buff *skb, const struct rvl_config 
 {
 	__u32 mark = ours_in(skb->mark);
 	__u16 app = stamp->app;
+	struct live_flow flow;
 	struct headers h;
 	struct decision d;
 	__u8 services;
@@ -494,7 +499,8 @@ static __always_inline int prove(struct __sk_buff *skb, const struct rvl_config 
 		break;
 	}
 	if (!proven) {
-		if (skb->ifindex == 1 || !refuses_clear(&d, &h.source)) {
+		arriving_flow(&flow, app, &h);
+		if (skb->ifindex == 1 || !refuses_clear(&d, &flow)) {
 			stamp->in_force = 0;
 			return ALLOW;
 		}

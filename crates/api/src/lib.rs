@@ -51,7 +51,7 @@ pub use policy::{
     Finding, Place, PolicyCheck, PolicyReload, PolicyState, PolicyTests, RefusedBlock, Related,
 };
 pub use policy_change::{
-    ApplicationChange, Change, FlowChange, MAX_CONFIRM_SECONDS, PeersChange, PolicyApplied, PolicyApply,
+    ApplicationChange, Change, FlowChange, LimitChange, MAX_CONFIRM_SECONDS, PeersChange, PolicyApplied, PolicyApply,
     PolicyPlan, PolicyText, Said, SocketChange, Waiting,
 };
 pub use replay::{ReplayDirection, ReplayLine, ReplaySummary, ReplayVerdict};
