@@ -142,11 +142,7 @@ const MEANINGS: [Meaning; 58] = [
         false,
         "An answer of the DNS could not be told: its addresses are learned later.",
     ),
-    Meaning(
-        "egress_limited",
-        true,
-        "A packet in clear beyond what `limit clear` lets its application send.",
-    ),
+    Meaning("egress_limited", true, "A packet in clear beyond what `limit clear` lets its application send."),
 ];
 
 fn meaning(word: &str) -> Option<&'static Meaning> {

@@ -33,7 +33,7 @@ use crate::handover::{self, Taken};
 use crate::host::{self, Record};
 use crate::keys::{Keys, KeysError};
 use crate::monitor::Monitor;
-use crate::plane::{self, Device, Hosts, Served, Plane};
+use crate::plane::{self, Device, Hosts, Plane, Served};
 use crate::policy_store::{Candidate, PolicyStore};
 use crate::uplinks::{self, Uplink};
 use crate::{detach, doctor, gateway, harden, serve, translation};

@@ -7,7 +7,9 @@ mod subjects;
 
 use std::collections::{HashMap, HashSet};
 
-use crate::ast::{AddressRange, Block, GUARD, Name, Network, NetworkKind, Protection, Quantity, Span, Subject};
+use crate::ast::{
+    AddressRange, Block, GUARD, Name, Network, NetworkKind, Protection, Quantity, Span, Subject,
+};
 use crate::diagnostic::{Code, Diagnostic, Sink, show};
 use crate::host::Host;
 use crate::parser::{Broken, Candidate, Shared};
@@ -196,7 +198,9 @@ fn block(
 /// One limit for each unit.
 fn limits(block: &Block, sink: &mut Sink) -> bool {
     for (at, limit) in block.limits.iter().enumerate() {
-        let Some(first) = block.limits[..at].iter().find(|first| first.quantity == limit.quantity) else { continue };
+        let Some(first) = block.limits[..at].iter().find(|first| first.quantity == limit.quantity) else {
+            continue;
+        };
         let what = match limit.quantity {
             Quantity::Bits => "bits",
             Quantity::Packets => "packets",

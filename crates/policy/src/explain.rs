@@ -17,7 +17,8 @@ pub(crate) mod said_of {
     pub const TRUSTED: &str = "the network is trusted: its traffic passes in clear";
     pub const UNTRUSTED: &str = "the network is untrusted: its traffic is refused";
     pub const NO_ITEM: &str = "what no item matches is refused, since clear would be a guess";
-    pub const LIMIT: &str = "all that its sockets send in clear together is held to that, and what is more is dropped";
+    pub const LIMIT: &str =
+        "all that its sockets send in clear together is held to that, and what is more is dropped";
     pub const AUTHENTICATION: &str = "`authentication` demands no secrecy: AH or ESP with NULL encryption serves it, \
                                       and where there is none an association that also encrypts";
 }

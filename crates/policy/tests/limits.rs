@@ -65,10 +65,8 @@ impl LimitsOf for policy::Summary {
 
 #[test]
 fn a_limit_is_no_strictness() {
-    let text = format!(
-        "{}application wget {{ network 0.0.0.0/0, ::/0 trusted; }}\n",
-        with("limit clear 8 bit/s;")
-    );
+    let text =
+        format!("{}application wget {{ network 0.0.0.0/0, ::/0 trusted; }}\n", with("limit clear 8 bit/s;"));
     let compiled = compiled(&text);
     let [curl, wget] = ["curl", "wget"].map(|name| compiled.find(name).unwrap().id);
     let orders = compiled.orders();
@@ -108,12 +106,33 @@ fn explain_says_so_where_a_flow_can_be_in_clear() {
     for (to, port, said) in [("192.0.2.1", 9, true), ("198.51.100.1", 1, true), ("198.51.100.1", 2, false)] {
         assert_eq!(notes(to, port).contains("line 4: `limit clear 10 mbit/s;`"), said, "{to}:{port}");
     }
-    assert!(!explain(&compiled, "wget", &Flow { local: std::net::Ipv4Addr::UNSPECIFIED.into(), remote: "192.0.2.1".parse().unwrap(), local_port: 0, remote_port: 9, protocol: 6 }).notes.join("").contains("limit"));
+    assert!(
+        !explain(
+            &compiled,
+            "wget",
+            &Flow {
+                local: std::net::Ipv4Addr::UNSPECIFIED.into(),
+                remote: "192.0.2.1".parse().unwrap(),
+                local_port: 0,
+                remote_port: 9,
+                protocol: 6
+            }
+        )
+        .notes
+        .join("")
+        .contains("limit")
+    );
 }
 
 #[test]
 fn the_papers_language_has_none() {
-    let parsed = parse("p", &format!("syntax 2005;\n{}", "application curl { network 192.0.2.0/24 trusted; limit clear 8 bit/s; }"));
+    let parsed = parse(
+        "p",
+        &format!(
+            "syntax 2005;\n{}",
+            "application curl { network 192.0.2.0/24 trusted; limit clear 8 bit/s; }"
+        ),
+    );
     assert!(parsed.diagnostics.iter().any(|d| d.code.as_str() == "RVL-P114"), "{}", parsed.render(false));
     // A program of this name is one.
     let parsed = parse("p", "application limit { network 0.0.0.0/0, ::/0 trusted; }\n");

@@ -26,8 +26,7 @@ pub(crate) fn write(maps: &Maps, spd: &Spd, generation: u32) -> Result<u32, Sock
     let mut count = 0;
     for (app, policy) in spd.apps().filter(|(_, policy)| !policy.clear_limits().is_none()) {
         // First, for an application without it may send nothing.
-        let none =
-            abi::Spent { lock: 0, zero: 0, octets: 0, packets: 0, octets_rate: 0, packets_rate: 0 };
+        let none = abi::Spent { lock: 0, zero: 0, octets: 0, packets: 0, octets_rate: 0, packets_rate: 0 };
         maps.begin("spent", &u32::from(app.0), &none)?;
         let key = LimitKey { generation: generation as u16, app: app.0 };
         maps.write("limits", &key, &in_kernel(policy.clear_limits()))?;

@@ -163,7 +163,8 @@ impl LiveTable {
                 all.extend(own);
             }
         }
-        let is_said = |cover: &&Cover| all.iter().any(|other: &Cover| other != *cover && other.includes(cover));
+        let is_said =
+            |cover: &&Cover| all.iter().any(|other: &Cover| other != *cover && other.includes(cover));
         all.iter().filter(|cover| !is_said(cover)).copied().collect()
     }
 }

@@ -120,7 +120,15 @@ fn write(maps: &Maps, spd: &Spd, plan: &Plan) -> Result<(), SockmonError> {
     let mask = config.ancestors | ancestors::mask(&plan.bits);
     let guards = spd.guard.networks().len() as u32;
     let generation = plan.generation;
-    maps.set_config(&abi::Config { generation, lists: high, ancestors: mask, fresh: 0, guards, limits, ..config })
+    maps.set_config(&abi::Config {
+        generation,
+        lists: high,
+        ancestors: mask,
+        fresh: 0,
+        guards,
+        limits,
+        ..config
+    })
 }
 
 /// Take back what a load that failed has put into the maps for executables.

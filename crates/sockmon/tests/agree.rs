@@ -175,9 +175,12 @@ impl Kernel {
             Verdict::Protect(..) => covered.is_some(),
         };
         let met = live.iter().filter(|sa| sa.remote.contains(flow.remote)).count();
-        let exact = met <= abi::LIVE_EACH && !matches!(flow.protocol, 1 | 58) || !matches!(verdict, Verdict::Protect(..));
+        let exact = met <= abi::LIVE_EACH && !matches!(flow.protocol, 1 | 58)
+            || !matches!(verdict, Verdict::Protect(..));
         let agrees = if exact { refused == wanted } else { refused || !wanted };
-        (!agrees).then(|| format!("{flow} {verdict:?}: in clear refused {refused}, covered by {covered:?} of {met}"))
+        (!agrees).then(|| {
+            format!("{flow} {verdict:?}: in clear refused {refused}, covered by {covered:?} of {met}")
+        })
     }
 }
 

@@ -168,7 +168,11 @@ fn optional_is_sticky_for_what_an_association_covers_and_for_nothing_else() {
             vec![Selectors { local_ports: PortRange::one(7001), ..any() }],
             [false, true, false, true],
         ),
-        ("ports of the peer", vec![Selectors { remote_ports: at(1, 5000), ..any() }], [false, false, true, true]),
+        (
+            "ports of the peer",
+            vec![Selectors { remote_ports: at(1, 5000), ..any() }],
+            [false, false, true, true],
+        ),
         ("another protocol", vec![Selectors { protocol: Some(6), ..any() }], [true; 4]),
         ("this protocol", vec![Selectors { protocol: Some(17), ..any() }], [false, false, false, true]),
         ("another program", vec![Selectors { app: Some(OTHER), ..any() }], [true; 4]),

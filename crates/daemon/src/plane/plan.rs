@@ -3,8 +3,8 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use api::{
-    ApplicationChange, Change, FlowChange, FlowInfo, LimitChange, PeersChange, PolicyPlan, PolicyText, Position, Said,
-    SocketChange,
+    ApplicationChange, Change, FlowChange, FlowInfo, LimitChange, PeersChange, PolicyPlan, PolicyText,
+    Position, Said, SocketChange,
 };
 use policy::ast::{failure_word, level_word, negotiating_word};
 use policy::{Compiled, Difference};

@@ -171,7 +171,11 @@ impl Parser<'_> {
                     "an address range",
                     "write `network ADDRESS/LENGTH TYPE;`, as in `network 192.0.2.0/24 trusted;`",
                 ),
-                Some("limit") => (Code::ExpectedLimit, "`clear`", "write `limit clear RATE;`, as in `limit clear 10 mbit/s;`"),
+                Some("limit") => (
+                    Code::ExpectedLimit,
+                    "`clear`",
+                    "write `limit clear RATE;`, as in `limit clear 10 mbit/s;`",
+                ),
                 _ => (Code::ExpectedProtection, "a protection name", "write `protection NAME { ... }`"),
             };
             self.unexpected(code, &[what], help);

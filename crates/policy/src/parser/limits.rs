@@ -42,7 +42,8 @@ impl Parser<'_> {
         let (number, glued) = word.split_at(digits);
         let mut span = start;
         let mut unit = glued;
-        if glued.is_empty() && !self.leads()
+        if glued.is_empty()
+            && !self.leads()
             && let Some(next) = self.word()
             && (wanted != Some(Quantity::Packets) || Quantity::of_unit(next).is_some())
         {
@@ -90,7 +91,8 @@ impl Parser<'_> {
         wanted: Option<Quantity>,
     ) -> Step<(u64, Quantity)> {
         let fits = |unit: &&str| wanted.is_none() || Quantity::of_unit(unit).map(|(of, _)| of) == wanted;
-        let known: Vec<String> = Quantity::units().filter(fits).map(|unit| format!("{unit}{behind}")).collect();
+        let known: Vec<String> =
+            Quantity::units().filter(fits).map(|unit| format!("{unit}{behind}")).collect();
         let list = known.iter().map(|unit| format!("`{unit}`")).collect::<Vec<_>>().join(", ");
         let message = match unit {
             "" => "a number without its unit".to_owned(),
