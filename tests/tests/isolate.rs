@@ -208,4 +208,20 @@ fn a_flood_in_clear_is_held_to_its_limit_and_costs_the_protected_nothing() {
         let left = packets(&stage.figures(), "returned") - before;
         if left > allowed(free.took) { Ok(()) } else { Err(format!("{left} of {}", free.sent)) }
     });
+
+    // An association in, none out: protection is expected of the engine, and what comes back all the same is held there.
+    stage.rig.set_policy(Side::Alice, &policy(&stage.flood, &stage.steady, &limit())).unwrap();
+    stage.rig.reload(Side::Alice).unwrap();
+    let (alice, bob) = (Side::Alice.v4().to_string(), Side::Bob.v4().to_string());
+    let args = ["sa", "add", "--direction", "in", "--spi", "auto", "--local", &alice, "--remote", &bob];
+    let how = ["--mode", "transport", "--suite", "aes128gcm", "--remote-ports", &FLOOD.to_string()];
+    stage.rig.ravelin(Side::Alice, &[&args[..], &how[..]].concat(), &"5a".repeat(20)).unwrap();
+    let was = stage.figures();
+    let begin = Instant::now();
+    stage.flood();
+    let is = stage.figures();
+    let grown = |kind| packets(&is, kind) - packets(&was, kind);
+    let most = allowed(begin.elapsed());
+    assert!(grown("returned") <= most, "{} in {:?}", grown("returned"), begin.elapsed());
+    assert!(grown("refused") > 0 && grown("encrypted") > most, "{was} {is}");
 }
