@@ -10,6 +10,7 @@
  *   option.h  the socket API
  *   device.h  packets: steer, record, ICMP
  *   traffic.h what each application's packets came to
+ *   limit.h   how much an application may send in clear
  *   user.h    whose socket it is, where rules name users
  *   gateway.h packets on their way through this host
  *   adopt.h   iterators: what is older than we are
@@ -32,6 +33,7 @@ extern void *bpf_rdonly_cast(const void *obj, __u32 type) __ksym;
 #include "verdict.h"
 #include "task.h"
 #include "user.h"
+#include "limit.h"
 #include "traffic.h"
 #include "cgroup.h"
 #include "option.h"

@@ -8,7 +8,7 @@
 #ifndef RVL_ABI_H
 #define RVL_ABI_H
 
-#define RVL_ABI 5
+#define RVL_ABI 6
 
 /*
  * The mark. Outbound: application, STAMPED, and in the bits of the services what the socket asked for beyond policy
@@ -61,6 +61,8 @@ struct rvl_layout {
 #define RVL_PLACE_NAME 64
 #define RVL_ORDERS 65536
 #define RVL_LIVE_SAS 131072 /* as many as there are inbound associations */
+#define RVL_LIVE_EACH 7 /* so that a node of the table takes 256 octets */
+#define RVL_LIVE_ALL 255
 #define RVL_UPLINKS 256
 #define RVL_INSIDES 256
 #define RVL_SPANS 131072
@@ -72,6 +74,7 @@ struct rvl_layout {
 #define RVL_SOCKET_EVENTS_SIZE (512 * 1024)
 #define RVL_ANNOUNCED 8192
 #define RVL_TRAFFIC 131072
+#define RVL_LIMITS 32768 /* of two generations */
 
 /* Lists that no executable has: of programs that policy does not name, of executables without a name, of what must not send. */
 #define RVL_LIST_ANY 0
@@ -207,7 +210,8 @@ struct rvl_layout {
 	X(TRAFFIC_LOST, traffic_lost)                                                                                \
 	X(DNS_TOLD, dns_answers)                                                                                     \
 	X(DNS_UNASKED, dns_unasked)                                                                                  \
-	X(DNS_LOST, dns_answers_lost)
+	X(DNS_LOST, dns_answers_lost)                                                                                \
+	X(EGRESS_LIMITED, egress_limited)
 
 enum rvl_counter {
 #define X(id, name) RVL_C_##id,
@@ -233,7 +237,7 @@ struct rvl_config {
 	__u64 ancestors; /* bits of rvl_task.ancestors that stand for an image */
 	__u64 fresh; /* of these, the ones that no process has yet: for adopt_tasks */
 	__u32 observe; /* answers of the DNS are told of */
-	__u32 zero;
+	__u32 limits; /* how many applications have a limit on what they send in clear */
 };
 
 /* An executable as the kernel knows it. The generation tells a new file from an old one with the same number. */
@@ -325,6 +329,23 @@ struct rvl_peer_key {
 	__u8 addr[16];
 };
 
+/* Flows of a peer that an inbound association serves. Its addresses are the key's. */
+struct rvl_live_selector {
+	__u8 local[16];
+	__u16 local_first; /* ports */
+	__u16 local_last;
+	__u16 remote_first;
+	__u16 remote_last;
+	__u16 app; /* 0: of every one */
+	__u8 protocol; /* 0: every one */
+	__u8 local_len; /* of the prefix `local`, in the common space */
+};
+
+struct rvl_live {
+	__u32 count; /* RVL_LIVE_ALL: every flow */
+	struct rvl_live_selector of[RVL_LIVE_EACH];
+};
+
 /* Users that rules of the SPD name: numbers with a prefix in common, in network order. */
 struct rvl_user_key {
 	__u32 prefixlen;
@@ -399,6 +420,29 @@ struct rvl_traffic_key {
 struct rvl_traffic {
 	__u64 packets;
 	__u64 octets;
+};
+
+/* A limit on what an application sends in clear. */
+struct rvl_limit_key {
+	__u16 generation;
+	__u16 app;
+};
+
+struct rvl_limit {
+	__u64 octets; /* a second, from the IP header on; 0: no limit */
+	__u64 octets_ahead; /* nanoseconds that what was sent may be ahead of the rate */
+	__u64 packets; /* a second; 0: no limit */
+	__u64 packets_ahead;
+};
+
+/* When what an application sent in clear would have been sent at its limits. It outlasts generations. */
+struct rvl_spent {
+	struct bpf_spin_lock lock;
+	__u32 zero;
+	__u64 octets; /* nanoseconds of the monotonic clock */
+	__u64 packets;
+	__u64 octets_rate; /* the limits that this was reckoned with */
+	__u64 packets_rate;
 };
 
 /* A question to the DNS that nobody has answered yet. */

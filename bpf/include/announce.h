@@ -104,6 +104,22 @@ static __always_inline void announce_end(struct bpf_sock_ops *ctx, const struct 
 	announce(&told);
 }
 
+/* A connection that became an application's by what it sends: it has come in, and no listener of that application has entries for it. */
+static __noinline void announce_claimed(struct __sk_buff *skb, __u16 app)
+{
+	struct rvl_socket_event told = { .call = RVL_CALL_ACCEPT, .protocol = IPPROTO_TCP, .app = app };
+	struct headers h;
+
+	if (!app || !parse(skb, 0, &h))
+		return;
+	told.cookie = bpf_get_socket_cookie(skb);
+	told.local_port = h.source_port;
+	told.remote_port = h.destination_port;
+	__builtin_memcpy(told.local, &h.source, 16);
+	__builtin_memcpy(told.remote, &h.destination, 16);
+	announce(&told);
+}
+
 /*
  * close(2): of a datagram socket, or of a listener older than we are. What a connection still sends comes behind it, so its
  * change of state tells of its end.

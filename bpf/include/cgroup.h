@@ -336,41 +336,48 @@ int sock_ops(struct bpf_sock_ops *ctx)
 	return 1;
 }
 
+/* What becomes of a packet by who sends it. */
+enum sender {
+	SENDER_REFUSED,
+	SENDER_GOES_ON,
+	SENDER_CLAIMS, /* the connection is its application's from here on */
+};
+
 /*
  * A listener can be older than the program that accepts from it, and another's: socket activation, inetd. No call of such a
  * program has a hook, so the connection becomes that of the first process that sends on it, before the packet is seen by the
- * uplink. A socket that is owned is in the hands of the calling process; what the kernel sends meanwhile waits. False: there
+ * uplink. A socket that is owned is in the hands of the calling process; what the kernel sends meanwhile waits. Refused: there
  * is no room for the stamp.
  */
-static __noinline bool claim(struct bpf_sock *sk, const struct rvl_config *cfg)
+static __noinline enum sender claim(struct bpf_sock *sk, const struct rvl_config *cfg)
 {
 	struct rvl_socket *stamp;
 	struct sock *kernel;
 	__u16 is;
 
 	if (!bpf_sk_storage_get(&unclaimed, sk, 0, 0))
-		return true;
+		return SENDER_GOES_ON;
 	kernel = bpf_rdonly_cast(sk, bpf_core_type_id_kernel(struct sock));
 	if (!kernel->sk_lock.owned || !kernel->sk_socket)
-		return true;
+		return SENDER_GOES_ON;
 	is = current_is_exempt(cfg) ? 0 : app_of_current(cfg);
 	bpf_sk_storage_delete(&unclaimed, sk);
 	stamp = bpf_sk_storage_get(&sockets, sk, 0, 0);
 	if (!is || (stamp && stamp->app))
-		return true;
+		return SENDER_GOES_ON;
 	if (!stamp_socket(sk, stamp, kernel->__sk_common.skc_net.net->net_cookie, is))
-		return false;
+		return SENDER_REFUSED;
 	count(RVL_C_CLAIMED);
-	return true;
+	return SENDER_CLAIMS;
 }
 
 /*
  * Datagram, raw and ping sockets send in their caller's context, so here is seen who has one that no other hook saw: raw and
  * ping sockets have none for sendmsg and bind, a connected socket that changed hands has none at all. Not TCP, which also
  * sends while others run, nor sockets of the kernel, nor those by which a tunnel of the kernel sends for everybody.
- * False: the policies do not compare.
+ * Refused: the policies do not compare.
  */
-static __noinline bool follow_sender(struct __sk_buff *skb, struct bpf_sock *sk, const struct rvl_config *cfg)
+static __noinline enum sender follow_sender(struct __sk_buff *skb, struct bpf_sock *sk, const struct rvl_config *cfg)
 {
 	struct rvl_socket *stamp;
 	struct sock *kernel;
@@ -379,36 +386,36 @@ static __noinline bool follow_sender(struct __sk_buff *skb, struct bpf_sock *sk,
 	if (sk->protocol == IPPROTO_TCP)
 		return claim(sk, cfg);
 	if (sk->type != SOCK_DGRAM && sk->type != SOCK_RAW)
-		return true;
+		return SENDER_GOES_ON;
 	is = app_of_current(cfg);
 	if (!is)
-		return true;
+		return SENDER_GOES_ON;
 	stamp = bpf_sk_storage_get(&sockets, sk, 0, 0);
 	has = stamp ? stamp->app : 0;
 	if (has == is || (cfg->exempt && bpf_skb_cgroup_id(skb) == cfg->exempt))
-		return true;
+		return SENDER_GOES_ON;
 	kernel = bpf_rdonly_cast(sk, bpf_core_type_id_kernel(struct sock));
 	if (!kernel->sk_socket || !kernel->sk_socket->file)
-		return true;
+		return SENDER_GOES_ON;
 	if (sk->protocol == IPPROTO_UDP) {
 		struct udp_sock *udp = bpf_rdonly_cast(sk, bpf_core_type_id_kernel(struct udp_sock));
 
 		if (udp->encap_type)
-			return true;
+			return SENDER_GOES_ON;
 	}
 	switch (handover(cfg, has, is)) {
 	case HANDOVER_KEEP:
-		return true;
+		return SENDER_GOES_ON;
 	case HANDOVER_REFUSE:
 		count(RVL_C_INCOMPARABLE);
-		return false;
+		return SENDER_REFUSED;
 	case HANDOVER_STAMP:
 		break;
 	}
 	if (!stamp_socket(sk, stamp, kernel->__sk_common.skc_net.net->net_cookie, is))
-		return false;
+		return SENDER_REFUSED;
 	count(RVL_C_RESTAMPED);
-	return true;
+	return SENDER_GOES_ON;
 }
 
 /*
@@ -423,13 +430,15 @@ int guard(struct __sk_buff *skb)
 	struct rvl_socket *stamp;
 	struct headers h;
 	__u32 ifindex = skb->ifindex;
+	enum sender sender;
 
 	if (!cfg || !sk)
 		return ALLOW;
 	sk = bpf_sk_fullsock(sk);
 	if (!sk)
 		return ALLOW;
-	if (!follow_sender(skb, sk, cfg)) {
+	sender = follow_sender(skb, sk, cfg);
+	if (sender == SENDER_REFUSED) {
 		stamp = bpf_sk_storage_get(&sockets, sk, 0, 0);
 		add_packet(skb, stamp ? stamp->app : 0, RVL_T_OUT_REFUSED);
 		return REFUSE;
@@ -439,7 +448,9 @@ int guard(struct __sk_buff *skb)
 	if (!stamp || ifindex == 1)
 		return ALLOW;
 	if (stamp->netns == cfg->netns && bpf_map_lookup_elem(&uplinks, &ifindex)) {
-		if (cfg->per_socket)
+		if (cfg->per_socket && sender == SENDER_CLAIMS)
+			announce_claimed(skb, stamp->app);
+		else if (cfg->per_socket)
 			announce_datagram(skb, cfg, sk, stamp->app);
 		return ALLOW;
 	}
@@ -447,11 +458,15 @@ int guard(struct __sk_buff *skb)
 		switch (class_of(cfg, stamp->app, &h.destination)) {
 		case CLASS_NONE:
 		case CLASS_TRUSTED:
-			if (!stamp->required) {
+			if (stamp->required)
+				break;
+			if (packet_within_limit(skb, cfg, stamp->app)) {
 				add_packet(skb, stamp->app, RVL_T_OUT_CLEAR);
 				return ALLOW;
 			}
-			break;
+			refuse_packet(skb, stamp->app, RVL_C_EGRESS_LIMITED, RVL_HOOK_OUT);
+			add_packet(skb, stamp->app, RVL_T_OUT_REFUSED);
+			return REFUSE;
 		default:
 			break;
 		}
@@ -473,6 +488,7 @@ static __always_inline int prove(struct __sk_buff *skb, const struct rvl_config 
 {
 	__u32 mark = ours_in(skb->mark);
 	__u16 app = stamp->app;
+	struct live_flow flow;
 	struct headers h;
 	struct decision d;
 	__u8 services;
@@ -494,7 +510,8 @@ static __always_inline int prove(struct __sk_buff *skb, const struct rvl_config 
 		break;
 	}
 	if (!proven) {
-		if (skb->ifindex == 1 || !refuses_clear(&d, &h.source)) {
+		arriving_flow(&flow, app, &h);
+		if (skb->ifindex == 1 || !refuses_clear(&d, &flow)) {
 			stamp->in_force = 0;
 			return ALLOW;
 		}

@@ -88,6 +88,19 @@ static __always_inline int refused_frame(struct __sk_buff *skb, const struct own
 	return TCX_DROP;
 }
 
+/* What comes back in clear from the data path is within the limit already, unless protection was expected of it. */
+static __always_inline bool returns_within_limit(struct __sk_buff *skb, const struct rvl_config *cfg,
+						 const struct owner *owner)
+{
+	struct headers h;
+
+	if (!cfg->limits)
+		return true;
+	if (parse(skb, 0, &h) && asked_of(cfg, owner->app, owner->required, &h) & ASKED_CLEAR)
+		return true;
+	return frames_within_limit(skb, cfg, owner->app);
+}
+
 SEC("tcx/egress")
 int uplink_egress(struct __sk_buff *skb)
 {
@@ -121,8 +134,11 @@ int uplink_egress(struct __sk_buff *skb)
 		return TCX_NEXT;
 	if (cfg->exempt && bpf_skb_cgroup_id(skb) == cfg->exempt) {
 		/* The data path marks what it sends in clear with the application whose packet it is. */
-		if (!owner.stored && owner.app)
+		if (!owner.stored && owner.app) {
+			if (!returns_within_limit(skb, cfg, &owner))
+				return refused_frame(skb, &owner, RVL_C_EGRESS_LIMITED);
 			add_frames(skb, owner.app, RVL_T_OUT_RETURNED);
+		}
 		return TCX_NEXT;
 	}
 	if (!owner.app && !owner.required && !answer && !ruled)
@@ -137,6 +153,8 @@ int uplink_egress(struct __sk_buff *skb)
 		case CLASS_NONE:
 		case CLASS_TRUSTED:
 			if (!owner.required && !ruled) {
+				if (!frames_within_limit(skb, cfg, owner.app))
+					return refused_frame(skb, &owner, RVL_C_EGRESS_LIMITED);
 				add_frames(skb, owner.app, RVL_T_OUT_CLEAR);
 				return TCX_NEXT;
 			}
@@ -155,6 +173,9 @@ int uplink_egress(struct __sk_buff *skb)
 	if (!answer && (owner.app || owner.required)) {
 		__u16 kind = asked_of(cfg, owner.app, owner.required, &h);
 
+		if (kind & ASKED_CLEAR && !frames_within_limit(skb, cfg, owner.app))
+			return refused_frame(skb, &owner, RVL_C_EGRESS_LIMITED);
+		kind &= ~ASKED_CLEAR;
 		if (kind < RVL_T_KINDS)
 			add_frames(skb, owner.app, kind);
 	}
@@ -163,11 +184,13 @@ int uplink_egress(struct __sk_buff *skb)
 }
 
 /* Whether the socket that a quoted packet belongs to would refuse a clear packet from the quoted peer. */
-static __always_inline bool quotes_protected(struct __sk_buff *skb, const struct rvl_config *cfg, struct headers *q)
+static __always_inline bool quotes_protected(struct __sk_buff *skb, const struct rvl_config *cfg, struct headers *q,
+					     bool too_big)
 {
 	struct bpf_sock_tuple tuple = {};
 	struct bpf_sock *sk, *full;
 	struct rvl_socket *stamp = 0;
+	struct live_flow flow;
 	struct decision d;
 	bool refuse_it = false;
 	__u32 size;
@@ -200,7 +223,11 @@ static __always_inline bool quotes_protected(struct __sk_buff *skb, const struct
 	if (stamp) {
 		d = decide(cfg, stamp->app, &q->destination, q->protocol, q->source_port, q->destination_port);
 		d = demand(d, stamp->required);
-		refuse_it = refuses_clear(&d, &q->destination);
+		leaving_flow(&flow, stamp->app, q);
+		refuse_it = refuses_clear(&d, &flow);
+		/* A path MTU is that of all flows to the peer, the protected ones too. */
+		if (too_big && d.action == ACTION_PROTECT)
+			refuse_it |= has_live_sa(&q->destination);
 	}
 	bpf_sk_release(sk);
 	return refuse_it;
@@ -215,6 +242,7 @@ static __always_inline int filter_icmp(struct __sk_buff *skb, const struct rvl_c
 	struct headers h, q;
 	__u8 type_code[2];
 	__be16 ports[2];
+	bool too_big;
 
 	if (!parse(skb, 0, &h))
 		return device_drop(RVL_C_ICMP_UNREADABLE);
@@ -226,13 +254,15 @@ static __always_inline int filter_icmp(struct __sk_buff *skb, const struct rvl_c
 		/* Unreachable, time exceeded, parameter problem. */
 		if (type_code[0] != 3 && type_code[0] != 11 && type_code[0] != 12)
 			return TCX_NEXT;
-		if (too_big_only && !(type_code[0] == 3 && type_code[1] == 4))
-			return TCX_NEXT;
+		too_big = type_code[0] == 3 && type_code[1] == 4;
 	} else {
 		/* Unreachable, too big, time exceeded, parameter problem. */
-		if (type_code[0] < 1 || type_code[0] > 4 || (too_big_only && type_code[0] != 2))
+		if (type_code[0] < 1 || type_code[0] > 4)
 			return TCX_NEXT;
+		too_big = type_code[0] == 2;
 	}
+	if (too_big_only && !too_big)
+		return TCX_NEXT;
 	if (!parse(skb, h.transport + 8, &q) || q.version != h.version)
 		return device_drop(RVL_C_ICMP_UNREADABLE);
 	switch (q.protocol) {
@@ -245,7 +275,7 @@ static __always_inline int filter_icmp(struct __sk_buff *skb, const struct rvl_c
 			q.source_port = bpf_ntohs(ports[0]);
 			q.destination_port = bpf_ntohs(ports[1]);
 		}
-		return quotes_protected(skb, cfg, &q) ? device_drop(RVL_C_ICMP_PROTECTED) : TCX_NEXT;
+		return quotes_protected(skb, cfg, &q, too_big) ? device_drop(RVL_C_ICMP_PROTECTED) : TCX_NEXT;
 	case IPPROTO_ESP:
 	/* Only of IPv4: behind that of IPv6 the kernel, and parse(), see the flow. */
 	case IPPROTO_AH:

@@ -88,12 +88,13 @@ struct {
 	__type(value, __u8);
 } order SEC(".maps");
 
+/* What inbound associations serve, by peer; an entry has the selectors of the shorter prefixes around it too. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
 	__uint(max_entries, RVL_LIVE_SAS);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, struct rvl_peer_key);
-	__type(value, __u32);
+	__type(value, struct rvl_live);
 } live_sa SEC(".maps");
 
 struct {

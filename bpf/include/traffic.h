@@ -91,7 +91,7 @@ static __always_inline __u32 pieces_of(const struct __sk_buff *skb)
 }
 
 /* Octets of the IP packets that a packet of a cgroup hook is on the wire: a super-packet has its headers once. */
-static __noinline void add_packet(struct __sk_buff *skb, __u16 app, __u16 kind)
+static __noinline __u32 packet_octets(struct __sk_buff *skb)
 {
 	__u32 pieces = pieces_of(skb), octets = skb->len;
 	struct headers h;
@@ -104,11 +104,16 @@ static __noinline void add_packet(struct __sk_buff *skb, __u16 app, __u16 kind)
 			header = h.transport + (offset >> 4) * 4;
 		octets += (pieces - 1) * header;
 	}
-	add_traffic(app, kind, pieces, octets);
+	return octets;
+}
+
+static __always_inline void add_packet(struct __sk_buff *skb, __u16 app, __u16 kind)
+{
+	add_traffic(app, kind, pieces_of(skb), packet_octets(skb));
 }
 
 /* The same at the egress of a device, where the link's header is in front and the kernel knows the length of all pieces. */
-static __noinline void add_frames(struct __sk_buff *skb, __u16 app, __u16 kind)
+static __noinline __u32 frame_octets(struct __sk_buff *skb)
 {
 	__u32 pieces = pieces_of(skb), whole = 0, link = 14;
 	__be16 length;
@@ -123,7 +128,24 @@ static __noinline void add_frames(struct __sk_buff *skb, __u16 app, __u16 kind)
 	/* No length: longer than the field can say. */
 	if (whole && whole <= skb->len)
 		link = skb->len - whole;
-	add_traffic(app, kind, pieces, skb->wire_len - pieces * link);
+	return skb->wire_len - pieces * link;
+}
+
+static __always_inline void add_frames(struct __sk_buff *skb, __u16 app, __u16 kind)
+{
+	add_traffic(app, kind, pieces_of(skb), frame_octets(skb));
+}
+
+/* Whether what is about to leave in clear at a device is within the application's limits. */
+static __always_inline bool frames_within_limit(struct __sk_buff *skb, const struct rvl_config *cfg, __u16 app)
+{
+	return !cfg->limits || within_limit(cfg->generation, app, pieces_of(skb), frame_octets(skb));
+}
+
+/* The same in a cgroup hook. */
+static __always_inline bool packet_within_limit(struct __sk_buff *skb, const struct rvl_config *cfg, __u16 app)
+{
+	return !cfg->limits || within_limit(cfg->generation, app, pieces_of(skb), packet_octets(skb));
 }
 
 /* What a packet that arrived for an application's socket was. Between two sockets of this host nothing is on a wire. */
@@ -138,22 +160,33 @@ static __always_inline void add_arrival(struct __sk_buff *skb, __u16 app, bool a
 		add_packet(skb, app, RVL_T_IN_CLEAR);
 }
 
+/* Beside a kind: as far as the kernel half knows, the data path will give it back in clear. */
+#define ASKED_CLEAR 0x100
+
 /* What the data path is asked to make of a packet. The ports of a later fragment are not known: the least that is claimed then. */
 static __noinline __u16 asked_of(const struct rvl_config *cfg, __u16 app, __u8 required, const struct headers *h)
 {
+	struct live_flow flow;
 	struct decision d;
+	__u16 kind;
 
 	if (h->later_fragment)
 		return RVL_T_OUT_AUTHENTICATED;
 	d = demand(decide(cfg, app, &h->destination, h->protocol, h->source_port, h->destination_port), required);
 	switch (d.action) {
 	case ACTION_PROTECT:
-		return d.services & RVL_SERVICE_ENCRYPTED ? RVL_T_OUT_ENCRYPTED : RVL_T_OUT_AUTHENTICATED;
+		kind = d.services & RVL_SERVICE_ENCRYPTED ? RVL_T_OUT_ENCRYPTED : RVL_T_OUT_AUTHENTICATED;
+		if (!cfg->limits || d.level == RVL_MANDATORY)
+			return kind;
+		leaving_flow(&flow, app, h);
+		return live_covers(&flow) ? kind : kind | ASKED_CLEAR;
 	case ACTION_NO_ITEM:
 	case ACTION_UNTRUSTED:
 		return RVL_T_OUT_REFUSED;
+	case ACTION_NEVER:
+		/* It comes back and is counted when it leaves. */
+		return RVL_T_KINDS | ASKED_CLEAR;
 	default:
-		/* Clear by an item: it comes back and is counted when it leaves. */
 		return RVL_T_KINDS;
 	}
 }

@@ -105,22 +105,112 @@ static __always_inline struct decision demand(struct decision d, __u8 required)
 	return d;
 }
 
-/* Whether an inbound association serves the peer. */
-static __always_inline bool has_live_sa(const struct address *peer)
+static __always_inline const struct rvl_live *live_of(const struct address *peer)
 {
 	struct rvl_peer_key key;
 
 	key.prefixlen = 128;
 	__builtin_memcpy(key.addr, peer, 16);
-	return bpf_map_lookup_elem(&live_sa, &key) != 0;
+	return bpf_map_lookup_elem(&live_sa, &key);
 }
 
-/* Whether a clear packet must not be taken from the peer: protection is mandatory, or not and working. */
-static __always_inline bool refuses_clear(const struct decision *d, const struct address *peer)
+/* Whether an inbound association serves any flow of the peer. */
+static __always_inline bool has_live_sa(const struct address *peer)
+{
+	return live_of(peer) != 0;
+}
+
+/* One flow of a socket, as associations see it. */
+struct live_flow {
+	struct address local;
+	struct address peer;
+	__u16 app;
+	__u16 local_port;
+	__u16 remote_port;
+	__u8 protocol;
+	__u8 zero;
+};
+
+static __always_inline bool in_prefix(const struct address *addr, const __u8 *first, __u8 len)
+{
+	struct address bits;
+	__u64 high, low;
+
+	__builtin_memcpy(&bits, first, 16);
+	high = bpf_be64_to_cpu(addr->halves[0] ^ bits.halves[0]);
+	low = bpf_be64_to_cpu(addr->halves[1] ^ bits.halves[1]);
+	if (!len)
+		return true;
+	if (len <= 64)
+		return !(high >> (64 - len));
+	return !high && !(low >> (128 - len));
+}
+
+/*
+ * Whether the selectors of an inbound association cover a flow: sadb::Selectors::covers and serves. ICMP has no ports here, but
+ * an association may name types in their place: that is taken for a match.
+ * A global function: the verifier proves it once for each program.
+ */
+__noinline int live_covers(const struct live_flow *flow)
+{
+	const struct rvl_live *live;
+	bool icmp;
+
+	if (!flow)
+		return 1;
+	live = live_of(&flow->peer);
+	if (!live)
+		return 0;
+	icmp = canonical(flow->protocol) == IPPROTO_ICMP;
+	for (__u32 i = 0; i < RVL_LIVE_EACH; i++) {
+		const struct rvl_live_selector *s = &live->of[i];
+
+		if (i >= live->count)
+			return 0;
+		if (s->protocol && s->protocol != flow->protocol)
+			continue;
+		if (s->app && s->app != flow->app)
+			continue;
+		if (!icmp && (flow->local_port < s->local_first || flow->local_port > s->local_last ||
+			      flow->remote_port < s->remote_first || flow->remote_port > s->remote_last))
+			continue;
+		if (in_prefix(&flow->local, s->local, s->local_len))
+			return 1;
+	}
+	/* All of a full list looked at, or more than fit into one. */
+	return live->count > RVL_LIVE_EACH;
+}
+
+/* Whether a clear packet must not be taken from the peer: protection is mandatory, or not and working for this flow. */
+static __always_inline bool refuses_clear(const struct decision *d, const struct live_flow *flow)
 {
 	if (d->action == ACTION_BYPASS || d->action == ACTION_NEVER)
 		return false;
-	return d->action != ACTION_PROTECT || d->level == RVL_MANDATORY || has_live_sa(peer);
+	return d->action != ACTION_PROTECT || d->level == RVL_MANDATORY || live_covers(flow);
+}
+
+/* The flow of a packet that arrives. */
+static __always_inline void arriving_flow(struct live_flow *flow, __u16 app, const struct headers *h)
+{
+	flow->local = h->destination;
+	flow->peer = h->source;
+	flow->app = app;
+	flow->local_port = h->destination_port;
+	flow->remote_port = h->source_port;
+	flow->protocol = h->protocol;
+	flow->zero = 0;
+}
+
+/* The flow of a packet that leaves. */
+static __always_inline void leaving_flow(struct live_flow *flow, __u16 app, const struct headers *h)
+{
+	flow->local = h->source;
+	flow->peer = h->destination;
+	flow->app = app;
+	flow->local_port = h->source_port;
+	flow->remote_port = h->destination_port;
+	flow->protocol = h->protocol;
+	flow->zero = 0;
 }
 
 #endif

@@ -24,6 +24,10 @@ enum { false = 0, true = 1 };
 
 /* The user-space ABI of linux/bpf.h. */
 
+struct bpf_spin_lock {
+	__u32 val;
+};
+
 enum bpf_map_type {
 	BPF_MAP_TYPE_HASH = 1,
 	BPF_MAP_TYPE_ARRAY = 2,

@@ -9,7 +9,7 @@ use netio::lab::{Program, Running, Side};
 use ravelin::rig::{Pair, Rig, RigOptions};
 use serde_json::Value;
 use testkit::Eavesdropper;
-use tests::{PATIENCE, binary, program, wait_for, wait_until};
+use tests::{PATIENCE, binary, counted, program, wait_for, wait_until};
 
 const PER_SOCKET: &str = "translation = \"per-socket\"\n[per_socket]\nttl = 6\ntime_wait = 2\n";
 
@@ -436,4 +436,52 @@ fn sockets_older_than_the_daemon_have_entries_too() {
     alice.must("[s[name].close() for name in s]");
     bob.must("[s[name].close() for name in s]");
     ear.assert_only_esp("before and after");
+}
+
+/// The listener is of a program without policy, who accepts has one (socket activation): a connection has an entry of its own once
+/// its program sends on it.
+#[test]
+fn a_connection_of_an_activated_program_has_an_entry() {
+    const LISTENER: &str = r#"
+import os, socket, sys
+l = socket.create_server(("", 2122))
+os.set_inheritable(l.fileno(), True)
+os.execv(sys.argv[1], [sys.argv[1], "-c", sys.argv[2], str(l.fileno())])
+"#;
+    const SERVICE: &str = r#"
+import socket, sys
+l = socket.socket(fileno=int(sys.argv[1]))
+print("ready", flush=True)
+c = l.accept()[0]
+for n in range(3):
+    c.sendall(b"line %d\n" % n)
+print("said", c.makefile().readline().strip(), flush=True)
+c.close()
+print("closed", flush=True)
+l.accept()
+"#;
+    const CLIENT: &str = r#"
+import socket, sys
+c = socket.create_connection((sys.argv[1], 2122), 10)
+f = c.makefile("rw")
+print([f.readline().strip() for n in range(3)])
+f.write("thanks\n"); f.flush()
+print(repr(f.readline()))
+"#;
+    // Optional, without associations: nobody protects the handshake, so that is where activation works.
+    let policy = format!("{} protection P {{ localport=any remoteport=any encryption optional; }}", ports());
+    let rig = rig("rvl-psact", [&policy, &policy], PER_SOCKET);
+    tests::forget_keys(&rig);
+    let nobody = tests::copy_of_python(rig.folder(), "nobody");
+    let python = program("python3");
+    let args = ["-u", "-c", LISTENER, python.to_str().unwrap(), SERVICE];
+    let service = rig.lab.bob().spawn(Program::new(&nobody).args(args)).unwrap();
+    service.wait_for_output("ready", PATIENCE).unwrap();
+    let client = Program::new(&nobody).args(["-c", CLIENT, &Side::Bob.v4().to_string()]);
+    let done = rig.lab.alice().run_program(client, PATIENCE).unwrap();
+    assert_eq!(done.out(), "['line 0', 'line 1', 'line 2']\n''\n", "{}", done.err());
+    service.wait_for_output("said thanks", PATIENCE).unwrap();
+    assert_eq!(counted(&rig, Side::Bob, "outbound", "no_entry"), 0);
+    // Its entry goes when it has ended.
+    wait_until("the entry goes", PATIENCE, || entries(&rig, Side::Bob).is_empty());
 }

@@ -51,8 +51,8 @@ pub use policy::{
     Finding, Place, PolicyCheck, PolicyReload, PolicyState, PolicyTests, RefusedBlock, Related,
 };
 pub use policy_change::{
-    ApplicationChange, Change, FlowChange, MAX_CONFIRM_SECONDS, PeersChange, PolicyApplied, PolicyApply,
-    PolicyPlan, PolicyText, Said, SocketChange, Waiting,
+    ApplicationChange, Change, FlowChange, LimitChange, MAX_CONFIRM_SECONDS, PeersChange, PolicyApplied,
+    PolicyApply, PolicyPlan, PolicyText, Said, SocketChange, Waiting,
 };
 pub use replay::{ReplayDirection, ReplayLine, ReplaySummary, ReplayVerdict};
 pub use sa::{

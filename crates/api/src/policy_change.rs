@@ -88,6 +88,25 @@ pub struct ApplicationChange {
     /// Ranges of peers that were left out, beyond the number that is told.
     #[serde(default)]
     pub more_peers: usize,
+    /// Its limits on clear text, if they would be others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limits: Option<LimitChange>,
+}
+
+/// Limits that would be others: the statements, none if there is no limit.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LimitChange {
+    /// Those now.
+    pub before: Vec<String>,
+    /// Those then.
+    pub after: Vec<String>,
+}
+
+impl std::fmt::Display for LimitChange {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let said = |list: &[String]| if list.is_empty() { "no limit".to_owned() } else { list.join(" ") };
+        write!(f, "{} -> {}", said(&self.before), said(&self.after))
+    }
 }
 
 /// Peers that are treated otherwise.

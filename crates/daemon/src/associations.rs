@@ -235,7 +235,7 @@ pub(crate) fn direction(direction: sadb::Direction) -> Direction {
 pub struct SaView {
     info: SaInfo,
     app: Option<AppId>,
-    remote: Prefix,
+    served: Selectors,
 }
 
 impl SaView {
@@ -252,9 +252,9 @@ impl SaView {
         SaView::new(sa.config(), sa.replay.top(), sa.life.state(), &sa.counters)
     }
 
-    /// The peers that it serves.
-    pub fn peers(&self) -> Prefix {
-        self.remote
+    /// The flows that it serves.
+    pub fn served(&self) -> Selectors {
+        self.served
     }
 
     /// The application that it is bound to.
@@ -319,7 +319,7 @@ impl SaView {
                 drops: counters.drops().map(|(reason, count)| (reason.name().to_owned(), count)).collect(),
             },
         };
-        SaView { info, app: selectors.app, remote: selectors.remote }
+        SaView { info, app: selectors.app, served: selectors }
     }
 }
 

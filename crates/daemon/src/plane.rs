@@ -12,7 +12,7 @@ mod rules;
 mod turn;
 
 pub use changes::Which;
-pub use live::LivePeers;
+pub use live::Served;
 pub(crate) use live::served;
 pub use names::Hosts;
 
@@ -84,7 +84,7 @@ pub struct Plane {
     /// What the outbound thread knows of them.
     pub(crate) mtus: gateway::Mtus,
     /// Peers that inbound associations serve.
-    pub live: LivePeers,
+    pub live: Served,
     /// The rules of the SPD.
     pub rules: RuleBook,
     /// The MTU for associations that name none.
@@ -148,10 +148,10 @@ impl Plane {
             let _ = self.inbound.ask(move |half| half.engine.release_spi(spi)).await;
         }
         let view = added?;
-        let peers = view.peers();
+        let served = view.served();
         let sa = view.named(|id| self.policy.app_name(id));
         if sa.direction == Direction::In {
-            self.begin_live(&sa, peers)?;
+            self.begin_live(&sa, served)?;
         }
         Ok(sa)
     }

@@ -33,7 +33,7 @@ use crate::handover::{self, Taken};
 use crate::host::{self, Record};
 use crate::keys::{Keys, KeysError};
 use crate::monitor::Monitor;
-use crate::plane::{self, Device, Hosts, LivePeers, Plane};
+use crate::plane::{self, Device, Hosts, Plane, Served};
 use crate::policy_store::{Candidate, PolicyStore};
 use crate::uplinks::{self, Uplink};
 use crate::{detach, doctor, gateway, harden, serve, translation};
@@ -305,7 +305,7 @@ fn bring_up(
         insides,
         auditor,
         surroundings: Default::default(),
-        live: LivePeers::default(),
+        live: Served::default(),
         framed: if config.outer == OuterIo::Udp { None } else { Some(guarded.clone()) },
         mtus: gateway::Mtus::default(),
         rules,
@@ -313,7 +313,7 @@ fn bring_up(
     };
     // Optional traffic of a peer that has an association already is sticky from the first packet.
     // What came by a hand-over is nowhere else: nothing from here on may end it that can be said instead.
-    if let Err(refused) = plane.set_live_sas(LivePeers::of(in_half.engine.sad().list().map(plane::served))) {
+    if let Err(refused) = plane.set_live_sas(Served::of(in_half.engine.sad().list().map(plane::served))) {
         tracing::warn!(
             "optional traffic is not refused in clear from every peer with an association: {refused}"
         );

@@ -282,3 +282,21 @@ fn a_socket_that_asks_itself_is_not_let_through_by_the_items_terms() {
     packet.meta.mark |= wire::record::ENCRYPTED;
     assert_eq!(words(&alice.handle(packet)), ["held"]);
 }
+
+#[test]
+fn optional_is_sticky_for_the_flows_of_an_association_and_no_others() {
+    let mut alice = waiting(item(Level::Optional));
+    let (local, remote) = hosts(false);
+    let to = |from, port| stamped(APP, &udp_packet((local, from), (remote, port), 0, true, &[1; 20]));
+    let mut config = config(0x1000, SuiteId::AES_128_GCM);
+    config.selectors.remote_ports = PortRange::one(53);
+    add(&mut alice, config.clone());
+    for (from, port, want) in [(40000, 53, "sent"), (40000, 54, "clear"), (53, 80, "clear"), (9, 53, "sent")]
+    {
+        assert_eq!(words(&alice.handle_at(NOW, to(from, port))), [want], "{from} to {port}");
+    }
+    // One for everything beside it takes the rest.
+    config.selectors.remote_ports = PortRange::ANY;
+    add(&mut alice, SaConfig { spi: Spi(0x2000), keymat: keymat(config.suite, 9), ..config });
+    assert_eq!(words(&alice.handle_at(NOW, to(40000, 54))), ["sent"]);
+}

@@ -1,6 +1,7 @@
 //! The syntax tree: what the file says, with the place of everything it says.
 
 mod item;
+mod limit;
 mod subject;
 
 use std::net::IpAddr;
@@ -10,6 +11,7 @@ pub use item::{
     Demand, Item, Service, failure_word, level_word, negotiating_word, port_text, ports_text, protocol_text,
     same_level,
 };
+pub use limit::{Limit, Quantity};
 pub use subject::{Executable, Group, Program, Subject, User, Users};
 
 /// Which language a file is in (`syntax 2005;` as its first statement).
@@ -44,6 +46,8 @@ pub struct Block {
     pub networks: Vec<Network>,
     /// Protection settings, in the order of the file; behind them those of the top of the file that its networks name.
     pub protections: Vec<Protection>,
+    /// Limits on what leaves in clear, one for each unit at most.
+    pub limits: Vec<Limit>,
     /// It is `guard { ... }`, about what no application's block decides: it has no subjects.
     pub is_guard: bool,
 }
@@ -60,6 +64,7 @@ impl Block {
             header,
             networks: Vec::new(),
             protections: Vec::new(),
+            limits: Vec::new(),
             is_guard: false,
         }
     }

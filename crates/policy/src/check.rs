@@ -7,7 +7,9 @@ mod subjects;
 
 use std::collections::{HashMap, HashSet};
 
-use crate::ast::{AddressRange, Block, GUARD, Name, Network, NetworkKind, Protection, Span, Subject};
+use crate::ast::{
+    AddressRange, Block, GUARD, Name, Network, NetworkKind, Protection, Quantity, Span, Subject,
+};
 use crate::diagnostic::{Code, Diagnostic, Sink, show};
 use crate::host::Host;
 use crate::parser::{Broken, Candidate, Shared};
@@ -102,6 +104,14 @@ fn guard(
         );
         good = false;
     }
+    if let Some(limit) = block.limits.first() {
+        sink.push(
+            Diagnostic::new(Code::GuardLimits, limit.span, "`guard` has no limits")
+                .label("limits are an application's")
+                .help("write it in the block of an application, or in `default { ... }`"),
+        );
+        good = false;
+    }
     if block.networks.is_empty() && good {
         sink.push(
             Diagnostic::new(Code::EmptyApplication, block.header, "`guard` has no network")
@@ -158,6 +168,7 @@ fn block(
 ) -> bool {
     let mut good = protections(block, shared, sink, sound);
     let block = &*block;
+    good &= limits(block, sink);
     let rules = block.networks.len() + block.protections.iter().map(|p| p.items.len()).sum::<usize>();
     if rules > MAX_RULES {
         let message = format!("the block has {rules} networks and items; at most {MAX_RULES} are possible");
@@ -182,6 +193,27 @@ fn block(
     }
     good &= networks(block, sink, sound && good, across);
     good
+}
+
+/// One limit for each unit.
+fn limits(block: &Block, sink: &mut Sink) -> bool {
+    for (at, limit) in block.limits.iter().enumerate() {
+        let Some(first) = block.limits[..at].iter().find(|first| first.quantity == limit.quantity) else {
+            continue;
+        };
+        let what = match limit.quantity {
+            Quantity::Bits => "bits",
+            Quantity::Packets => "packets",
+        };
+        sink.push(
+            Diagnostic::new(Code::RepeatedLimit, limit.span, format!("a second limit in {what} a second"))
+                .label("the second")
+                .related(first.span, "the first")
+                .help("keep one of them; a block can have one in bits and one in packets"),
+        );
+        return false;
+    }
+    true
 }
 
 /// The block's own protections, and behind them those of the top of the file that its networks name.

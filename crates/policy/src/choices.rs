@@ -7,7 +7,8 @@ use crate::services;
 use crate::tree::{NodeKind, Tree};
 
 const TOP: [&str; 5] = ["application", "default", "protection", "syntax", "test"];
-const SETTINGS: [&str; 2] = ["network", "protection"];
+const SETTINGS: [&str; 3] = ["limit", "network", "protection"];
+const RATES: [&str; 5] = ["bit/s", "gbit/s", "kbit/s", "mbit/s", "packets/s"];
 const TYPES: [&str; 3] = ["protected", "trusted", "untrusted"];
 const ITEM: [&str; 6] = ["authentication", "encryption", "localport", "never", "protocol", "remoteport"];
 const LEVELS: [&str; 5] = ["accept-only", "mandatory", "optional", "prefer", "require"];
@@ -78,6 +79,12 @@ pub fn choices(tree: &Tree, text: &str, offset: usize) -> Vec<String> {
             Some("network" | ",") => Vec::new(),
             Some("protected") => protections(tree, text, behind),
             _ => fixed(&TYPES),
+        },
+        (Inside::Block, Some("limit")) => match words.len() {
+            1 => fixed(&["clear"]),
+            3 => fixed(&RATES),
+            4 => fixed(&["burst"]),
+            _ => Vec::new(),
         },
         (Inside::Block, _) => Vec::new(),
         (Inside::Protection, _) => item(&words),

@@ -5,10 +5,10 @@
 
 use std::collections::{HashMap, HashSet};
 
-use sadb::spd::{AppPolicy, Class, Item, Level, Network, Order, RuleId, Spd, Terms};
+use sadb::spd::{AppPolicy, Class, ClearLimits, Item, Level, Network, Order, RuleId, Spd, Terms};
 use wire::{AppId, Services};
 
-use crate::ast::{AddressRange, Block, Demand, GUARD, NetworkKind, Service, Span};
+use crate::ast::{AddressRange, Block, Demand, GUARD, Limit, NetworkKind, Quantity, Service, Span};
 use crate::diagnostic::{Lines, Position};
 use crate::names::{Named, NamedNetwork};
 use crate::subjects::{Executables, Image, Process, Selector, Subjects};
@@ -60,6 +60,8 @@ pub struct Application {
     pub block_line: usize,
     /// The header, on one line.
     pub block: String,
+    /// Its `limit` statements, each with its line.
+    pub limits: Vec<(usize, String)>,
     /// Kept from an earlier load ([`Compiled::carry_over`]): its lines are those of the text then.
     pub carried: bool,
     /// Index of the block among the sound ones; applications of one list share it.
@@ -167,6 +169,7 @@ pub fn compile(parsed: &Parsed, table: &mut AppTable, generation: u64) -> Compil
                 column: at.column,
                 block_line: place(block.header).line,
                 block: header.clone(),
+                limits: block.limits.iter().map(|limit| (place(limit.span).line, limit.text())).collect(),
                 carried: false,
                 body,
             });
@@ -236,7 +239,12 @@ impl<P: Fn(Span) -> Position> Unit<'_, P> {
             items.collect()
         });
         let protections = protections.collect();
-        AppPolicy::new(networks, protections)
+        AppPolicy::new(networks, protections).limited(self.limits())
+    }
+
+    fn limits(&self) -> ClearLimits {
+        let of = |quantity| self.block.limits.iter().find(|l| l.quantity == quantity).map(Limit::compiled);
+        ClearLimits { octets: of(Quantity::Bits), packets: of(Quantity::Packets) }
     }
 
     fn named(&self) -> Vec<NamedNetwork> {

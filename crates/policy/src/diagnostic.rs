@@ -87,6 +87,7 @@ codes! {
     ExpectedQualifier "RVL-P116" Error "expected the value of a qualifier";
     ExpectedOption "RVL-P117" Error "expected an option of an item";
     ExpectedTest "RVL-P118" Error "expected a line of a test";
+    ExpectedLimit "RVL-P121" Error "expected a limit";
     BadAddress "RVL-P201" Error "not an address";
     PrefixTooLong "RVL-P202" Error "prefix length out of range";
     ReversedRange "RVL-P203" Error "address range reversed";
@@ -101,6 +102,7 @@ codes! {
     BadUser "RVL-P212" Error "not a user";
     BadGroup "RVL-P213" Error "not a unit or control group";
     BadTarget "RVL-P214" Error "not a flow";
+    BadLimit "RVL-P221" Error "not a limit";
     DuplicateApplication "RVL-P301" Error "application has two blocks";
     DuplicateProtection "RVL-P302" Error "protection named twice";
     UndefinedProtection "RVL-P303" Error "protection is not defined";
@@ -120,6 +122,8 @@ codes! {
     TooManyExpectations "RVL-P317" Error "too many lines of tests";
     TooManyHosts "RVL-P320" Error "too many host names";
     GuardProtects "RVL-P330" Error "`guard` has no protections";
+    RepeatedLimit "RVL-P341" Error "limit given twice";
+    GuardLimits "RVL-P342" Error "`guard` has no limits";
     HostBits "RVL-P402" Warning "host bits set in a prefix";
     UnusedProtection "RVL-P403" Warning "protection is not used";
     ShadowedItem "RVL-P404" Warning "item never decides";

@@ -17,6 +17,8 @@ pub(crate) mod said_of {
     pub const TRUSTED: &str = "the network is trusted: its traffic passes in clear";
     pub const UNTRUSTED: &str = "the network is untrusted: its traffic is refused";
     pub const NO_ITEM: &str = "what no item matches is refused, since clear would be a guess";
+    pub const LIMIT: &str =
+        "all that its sockets send in clear together is held to that, and what is more is dropped";
     pub const AUTHENTICATION: &str = "`authentication` demands no secrecy: AH or ESP with NULL encryption serves it, \
                                       and where there is none an association that also encrypts";
 }
@@ -339,6 +341,10 @@ fn notes(
             "the file has errors: this is the last good version of the block, with the lines it had then"
                 .into(),
         );
+    }
+    if out.verdict == Verdict::Bypass || matches!(out.level.as_deref(), Some("optional" | "accept-only")) {
+        let limits = compiled.application(app).map_or(&[][..], |app| &app.limits);
+        notes.extend(limits.iter().map(|(line, text)| format!("line {line}: `{text}` {}", said_of::LIMIT)));
     }
     if out.service.as_deref() == Some("authentication") {
         notes.push(said_of::AUTHENTICATION.into());

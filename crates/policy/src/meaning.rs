@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use wire::Flow;
 
-use crate::ast::{Block, Demand, Item, Network, NetworkKind, Protection, Service, Span};
+use crate::ast::{Block, Demand, Item, Limit, Network, NetworkKind, Protection, Quantity, Service, Span};
 use crate::explain::{demanded, said_of};
 use crate::tree::NodeKind;
 use crate::{Compiled, Parsed, RuleKind, prefixes};
@@ -57,6 +57,10 @@ pub fn meaning(parsed: &Parsed, compiled: &Compiled, offset: usize) -> Option<Me
         let settings = || block.networks.iter().filter(|n| n.span.start == span.start);
         let exact = settings().find(|n| n.range_span.range().contains(&offset));
         return exact.or_else(|| settings().next()).map(|n| of_network(block, n));
+    }
+    if let Some(span) = around(NodeKind::Limit) {
+        let limit = block.limits.iter().find(|limit| limit.span.start == span.start)?;
+        return Some(of_limit(block, limit));
     }
     if let Some(span) = around(NodeKind::Protection) {
         let protection = block.protections.iter().find(|p| !p.shared && p.span.start == span.start)?;
@@ -119,6 +123,18 @@ fn class(network: &Network) -> &'static str {
         NetworkKind::Untrusted => said_of::UNTRUSTED,
         NetworkKind::Protected(_) => "the items of its protection decide, the first that matches",
     }
+}
+
+fn of_limit(block: &Block, limit: &Limit) -> Meaning {
+    let names = block.subjects.iter().map(|s| s.name()).collect();
+    let what = match limit.quantity {
+        Quantity::Bits => "octets",
+        Quantity::Packets => "packets",
+    };
+    let sadb::spd::Limit { rate, burst } = limit.compiled();
+    let lines =
+        vec![said_of::LIMIT.to_string(), format!("{rate} {what} a second, {burst} at once after a rest")];
+    Meaning::of(limit.text(), lines, limit.span, Part::Applications(names))
 }
 
 fn of_network(block: &Block, network: &Network) -> Meaning {

@@ -166,7 +166,8 @@ impl Compiled {
                 .collect();
             // Of equal prefixes the first stays: these have been compared with what is written.
             networks.extend_from_slice(fixed.networks());
-            self.spd.insert(app, AppPolicy::new(networks, fixed.protections().to_vec()));
+            let policy = AppPolicy::new(networks, fixed.protections().to_vec());
+            self.spd.insert(app, policy.limited(fixed.clear_limits()));
         }
         self.named.names = names.clone();
         self.named.resolution = resolution;

@@ -8,6 +8,7 @@ mod block;
 mod expect;
 mod file;
 mod items;
+mod limits;
 mod settings;
 mod subjects;
 

@@ -46,6 +46,9 @@ pub struct ApplicationSummary {
     pub networks: Vec<NetworkSummary>,
     /// Its protections.
     pub protections: Vec<ProtectionSummary>,
+    /// Its limits, each on one line.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub limits: Vec<String>,
 }
 
 /// A policy at a glance.
@@ -105,6 +108,7 @@ impl Parsed {
                 })
                 .collect(),
             protections: block.protections.iter().map(protection).collect(),
+            limits: block.limits.iter().map(|limit| limit.text()).collect(),
         });
         let sound: std::collections::HashSet<String> = self.blocks.iter().flat_map(Block::names).collect();
         let mut left_out: Vec<String> =
@@ -136,7 +140,7 @@ impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for block in &self.applications {
             let items = block.protections.iter().map(|p| p.items.len()).sum();
-            writeln!(
+            write!(
                 f,
                 "{}:{}: application {}: {}, {}, {}",
                 self.file,
@@ -146,6 +150,10 @@ impl fmt::Display for Summary {
                 counted(block.protections.len(), "protection"),
                 counted(items, "item"),
             )?;
+            match block.limits.len() {
+                0 => writeln!(f)?,
+                count => writeln!(f, ", {}", counted(count, "limit"))?,
+            }
         }
         let names = self.applications.iter().map(|b| b.names.len()).sum();
         write!(f, "{}: {}", self.file, counted(names, "application"))?;

@@ -27,6 +27,8 @@ pub enum NodeKind {
     Definition,
     /// A protection's name where a network uses it.
     Reference,
+    /// `limit clear RATE;`.
+    Limit,
     /// An item of a protection.
     Item,
     /// `test NAME { ... }`.

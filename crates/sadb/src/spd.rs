@@ -41,7 +41,7 @@ pub struct Network {
 }
 
 /// Ports, both ends included.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PortRange {
     /// First port.
     pub first: u16,
@@ -178,6 +178,32 @@ pub const fn is_same_protocol(a: u8, b: u8) -> bool {
     one(a) == one(b)
 }
 
+/// How much of something an application may send: `rate` each second, and after a rest `burst` at once. Neither is zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Limit {
+    /// A second.
+    pub rate: u64,
+    /// At once.
+    pub burst: u64,
+}
+
+/// How much an application may send in clear. The kernel half keeps it; it decides nothing about protection, so it does not make a policy
+/// stricter or weaker than another.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct ClearLimits {
+    /// Octets of IP packets, as on the wire.
+    pub octets: Option<Limit>,
+    /// Packets, as on the wire.
+    pub packets: Option<Limit>,
+}
+
+impl ClearLimits {
+    /// Whether nothing is limited.
+    pub const fn is_none(&self) -> bool {
+        self.octets.is_none() && self.packets.is_none()
+    }
+}
+
 /// The compiled policy of one application.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AppPolicy {
@@ -185,6 +211,7 @@ pub struct AppPolicy {
     networks: Vec<Network>,
     /// Each a list of items in the order of the file.
     protections: Vec<Vec<Item>>,
+    clear: ClearLimits,
 }
 
 impl AppPolicy {
@@ -198,7 +225,18 @@ impl AppPolicy {
         }
         networks.sort_by_key(|n| (std::cmp::Reverse(n.prefix.len()), n.prefix.first()));
         networks.dedup_by_key(|n| n.prefix);
-        AppPolicy { networks, protections }
+        AppPolicy { networks, protections, clear: ClearLimits::default() }
+    }
+
+    /// The same with limits on what leaves in clear.
+    #[must_use]
+    pub fn limited(self, clear: ClearLimits) -> AppPolicy {
+        AppPolicy { clear, ..self }
+    }
+
+    /// How much may leave in clear.
+    pub fn clear_limits(&self) -> ClearLimits {
+        self.clear
     }
 
     /// The networks, longest prefix first.

@@ -4,7 +4,7 @@
 #![allow(missing_docs, reason = "abi.h and docs/design/0002 document the fields, once")]
 
 /// Raised whenever a pinned map of an older daemon would be misread.
-pub const ABI: u32 = 5;
+pub const ABI: u32 = 6;
 
 /// Bits of the mark (docs/design/0002).
 pub mod mark {
@@ -32,6 +32,10 @@ pub mod mark {
 pub const APP_GUARD: u16 = 0xfffe;
 /// Items of one protection, at most.
 pub const ITEMS: usize = 32;
+/// Selectors of one entry of `live_sa`, at most.
+pub const LIVE_EACH: usize = 7;
+/// In place of their number: every flow.
+pub const LIVE_ALL: u32 = 255;
 /// Octets of an application's name, with the zero octet behind it.
 pub const NAME: usize = 128;
 /// Octets of a DNS message that are looked at.
@@ -157,7 +161,7 @@ contract! {
         ancestors: u64,
         fresh: u64,
         observe: u32,
-        zero: u32,
+        limits: u32,
     }
     /// An executable as the kernel knows it.
     struct Identity {
@@ -233,6 +237,20 @@ contract! {
         prefixlen: u32,
         addr: [u8; 16],
     }
+    struct LiveSelector {
+        local: [u8; 16],
+        local_first: u16,
+        local_last: u16,
+        remote_first: u16,
+        remote_last: u16,
+        app: u16,
+        protocol: u8,
+        local_len: u8,
+    }
+    struct Live {
+        count: u32,
+        of: [LiveSelector; LIVE_EACH],
+    }
     struct UserKey {
         prefixlen: u32,
         user: [u8; 4],
@@ -293,6 +311,24 @@ contract! {
     struct Traffic {
         packets: u64,
         octets: u64,
+    }
+    struct LimitKey {
+        generation: u16,
+        app: u16,
+    }
+    struct Limit {
+        octets: u64,
+        octets_ahead: u64,
+        packets: u64,
+        packets_ahead: u64,
+    }
+    struct Spent {
+        lock: u32,
+        zero: u32,
+        octets: u64,
+        packets: u64,
+        octets_rate: u64,
+        packets_rate: u64,
     }
     struct QuestionKey {
         cookie: u64,

@@ -1,6 +1,6 @@
 //! The socket monitor as the daemon holds it.
 
-use crate::abi::{self, PeerKey};
+use crate::abi::{self, Live, PeerKey};
 use crate::adopt;
 use crate::detach;
 use crate::error::SockmonError;
@@ -9,22 +9,24 @@ use crate::gateway::Span;
 use crate::identities;
 use crate::links::{self, Places};
 use crate::lists::Lists;
+use crate::live::{Change, LiveTable};
 use crate::marks::Marks;
 use crate::model::{Adopted, Event, Fault, Identity, LoadWarning, Options, ProgramStats, SocketInfo};
 use crate::places;
 use crate::policy;
 use crate::programs::{self, Loaded, Pins};
 use crate::socket_events;
-use crate::spans::{self, Ways};
+use crate::spans::Ways;
 use crate::sys;
 use ::policy::{Image, Subjects};
 use libbpf_rs::{MapCore, MapFlags, RingBufferBuilder};
+use sadb::Selectors;
 use sadb::spd::{Order, Spd};
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use wire::{AppId, Prefix};
+use wire::AppId;
 
 /// The attached programs and their maps. Dropping it leaves them attached: only [`crate::detach`] ends them.
 #[derive(Debug)]
@@ -39,6 +41,8 @@ pub struct Sockmon {
     directories: Vec<PathBuf>,
     /// What the table of spans holds.
     pub(crate) spans: Ways,
+    /// What the table of associations holds, from the first [`Sockmon::set_live_sas`] on.
+    live: LiveTable,
 }
 
 /// Statistics are counted while this lives; see [`Sockmon::program_stats`].
@@ -152,6 +156,7 @@ impl Sockmon {
             held: Vec::new(),
             directories: Vec::new(),
             spans,
+            live: LiveTable::default(),
         })
     }
 
@@ -206,28 +211,38 @@ impl Sockmon {
         adopt::sockets(&self.loaded, self.netns)
     }
 
-    /// The peers that an inbound association serves: from them, `optional` traffic is no longer taken in clear. Those that
-    /// were before and are not among them go in any case.
-    pub fn set_live_sas(&self, peers: &[Prefix]) -> Result<(), SockmonError> {
-        let wanted: HashSet<Prefix> = peers.iter().copied().collect();
-        let mut known = HashSet::new();
-        self.loaded.maps.retain("live_sa", |key: &PeerKey| {
-            let (bits, len) = spans::place_of(key);
-            let peers = Prefix::from_bits(bits, len);
-            known.insert(peers);
-            !wanted.contains(&peers)
-        })?;
-        wanted.difference(&known).try_for_each(|peers| self.add_live_sa(*peers))
+    /// What inbound associations serve, each selectors once: their flows' clear text is no longer taken where it is `optional`.
+    /// What was served before and is not now goes in any case.
+    pub fn set_live_sas(&mut self, served: &[Selectors]) -> Result<(), SockmonError> {
+        self.live = LiveTable::of(served);
+        let wanted: HashMap<PeerKey, Live> = self.live.all().collect();
+        self.loaded.maps.retain("live_sa", |key: &PeerKey| !wanted.contains_key(key))?;
+        wanted.iter().try_for_each(|(key, value)| self.loaded.maps.write("live_sa", key, value))
     }
 
     /// As [`Sockmon::set_live_sas`], for one more.
-    pub fn add_live_sa(&self, peers: Prefix) -> Result<(), SockmonError> {
-        self.loaded.maps.write("live_sa", &spans::key_of((peers.first(), peers.len())), &1u32)
+    pub fn add_live_sa(&mut self, served: &Selectors) -> Result<(), SockmonError> {
+        let changes = self.live.add(served);
+        self.change_live(changes)
     }
 
     /// As [`Sockmon::set_live_sas`], for one less.
-    pub fn remove_live_sa(&self, peers: Prefix) -> Result<(), SockmonError> {
-        self.loaded.maps.delete("live_sa", &spans::key_of((peers.first(), peers.len())))
+    pub fn remove_live_sa(&mut self, served: &Selectors) -> Result<(), SockmonError> {
+        let changes = self.live.remove(served);
+        self.change_live(changes)
+    }
+
+    /// For how many prefixes of peers more selectors are served than the kernel half can tell apart, so that it takes every flow
+    /// for one of them.
+    pub fn live_widened(&self) -> usize {
+        self.live.widened()
+    }
+
+    fn change_live(&self, changes: Vec<Change>) -> Result<(), SockmonError> {
+        changes.into_iter().try_for_each(|change| match change {
+            Change::Write(key, value) => self.loaded.maps.write("live_sa", &key, &value),
+            Change::Delete(key) => self.loaded.maps.delete("live_sa", &key),
+        })
     }
 
     /// Guard these devices and no others. A device that is not guarded carries no protected traffic.
@@ -281,6 +296,9 @@ impl Sockmon {
         self.loaded = programs::load(&self.instance, &self.pins, self.loaded.marks)?;
         // Of maps whose pins were taken away there are new ones.
         self.spans = gateway::read(&self.loaded.maps)?;
+        for (key, value) in self.live.all() {
+            self.loaded.maps.write("live_sa", &key, &value)?;
+        }
         links::attach(&self.loaded, &self.pins, &self.places)
     }
 

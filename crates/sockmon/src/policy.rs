@@ -5,6 +5,7 @@ use crate::ancestors::{self, Bits};
 use crate::error::SockmonError;
 use crate::groups::{self, Slots};
 use crate::identities::{self, Wanted};
+use crate::limits;
 use crate::lists::{self, Lists};
 use crate::model::LoadWarning;
 use crate::places::{self, Place};
@@ -114,11 +115,20 @@ fn write(maps: &Maps, spd: &Spd, plan: &Plan) -> Result<(), SockmonError> {
     let high = config.lists.max(plan.lists.high());
     write_generation(maps, spd, &plan.orders, plan.generation)?;
     plan.lists.write(maps, plan.generation, high)?;
+    let limits = limits::write(maps, spd, plan.generation)?;
     identities::reserve(maps, &plan.wanted, &plan.before, &plan.lists)?;
     let mask = config.ancestors | ancestors::mask(&plan.bits);
     let guards = spd.guard.networks().len() as u32;
     let generation = plan.generation;
-    maps.set_config(&abi::Config { generation, lists: high, ancestors: mask, fresh: 0, guards, ..config })
+    maps.set_config(&abi::Config {
+        generation,
+        lists: high,
+        ancestors: mask,
+        fresh: 0,
+        guards,
+        limits,
+        ..config
+    })
 }
 
 /// Take back what a load that failed has put into the maps for executables.
@@ -324,7 +334,7 @@ pub(crate) fn entry(
 fn forget_all_but(maps: &Maps, generation: u32) -> Result<(), SockmonError> {
     maps.retain("networks", |key: &NetworkKey| u32::from(key.generation) != generation)?;
     maps.retain("order", |key: &OrderKey| u32::from(key.generation) != generation)?;
-    Ok(())
+    limits::forget_all_but(maps, generation)
 }
 
 #[cfg(test)]

@@ -110,6 +110,8 @@ pub static MAPS: &[&str] = &[
     "announced",
     "tasks",
     "traffic",
+    "limits",
+    "spent",
     "questions",
     "answers",
     "sockets",
@@ -173,6 +175,16 @@ impl Maps {
         self.get(map)?
             .update(key.bytes(), value.bytes(), MapFlags::ANY)
             .map_err(SockmonError::bpf(format!("write map {map}")))
+    }
+
+    /// Write one value, unless there is one.
+    pub fn begin(&self, map: &'static str, key: &impl Wire, value: &impl Wire) -> Result<(), SockmonError> {
+        match self.get(map)?.update(key.bytes(), value.bytes(), MapFlags::NO_EXIST) {
+            Err(error) if error.kind() != libbpf_rs::ErrorKind::AlreadyExists => {
+                Err(SockmonError::bpf(format!("write map {map}"))(error))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Delete a key, if it is there.

@@ -41,6 +41,8 @@ fn rust_and_c_agree() {
     compare::<abi::Protection>(&btf, "rvl_protection");
     compare::<abi::OrderKey>(&btf, "rvl_order_key");
     compare::<abi::PeerKey>(&btf, "rvl_peer_key");
+    compare::<abi::LiveSelector>(&btf, "rvl_live_selector");
+    compare::<abi::Live>(&btf, "rvl_live");
     compare::<abi::UserKey>(&btf, "rvl_user_key");
     compare::<abi::ListenerKey>(&btf, "rvl_listener_key");
     compare::<abi::Name>(&btf, "rvl_name");
@@ -50,6 +52,9 @@ fn rust_and_c_agree() {
     compare::<abi::AnnouncedKey>(&btf, "rvl_announced_key");
     compare::<abi::TrafficKey>(&btf, "rvl_traffic_key");
     compare::<abi::Traffic>(&btf, "rvl_traffic");
+    compare::<abi::LimitKey>(&btf, "rvl_limit_key");
+    compare::<abi::Limit>(&btf, "rvl_limit");
+    compare::<abi::Spent>(&btf, "rvl_spent");
     compare::<abi::QuestionKey>(&btf, "rvl_question_key");
     compare::<abi::Answer>(&btf, "rvl_answer");
     compare::<abi::Record>(&btf, "rvl_record");
@@ -77,6 +82,8 @@ fn counters_have_one_name_each() {
         ("GROUPS", abi::GROUPS as usize),
         ("GROUP_PATH", abi::GROUP_PATH),
         ("PLACE_NAME", abi::PLACE_NAME),
+        ("LIVE_EACH", abi::LIVE_EACH),
+        ("LIVE_ALL", abi::LIVE_ALL as usize),
         ("APP_REFUSED", usize::from(abi::APP_REFUSED)),
     ] {
         assert!(header.contains(&format!("#define RVL_{name} {value}")), "{name}");

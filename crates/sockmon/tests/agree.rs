@@ -15,10 +15,11 @@ use std::sync::Arc;
 use common::World;
 use libbpf_rs::{Object, ObjectBuilder, ProgramInput};
 use policy::{AppTable, Compiled};
-use random::{Parts, Random, block, flow, has_ports};
+use random::{Parts, Random, block, flow, has_ports, selectors};
 use sadb::per_socket::{Call, Way};
 use sadb::spd::{Action, Decision, Level, Spd, Why};
-use sadb::{EntryLimits, PerSocket, SocketEvent};
+use sadb::{EntryLimits, PerSocket, Selectors, SocketEvent};
+use sockmon::abi;
 use wire::{AppId, Flow, Services, Time, addr};
 
 static ASK: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/ask.bpf.o"));
@@ -128,7 +129,13 @@ impl Kernel {
     }
 
     fn ask(&mut self, app: AppId, flow: &Flow) -> Verdict {
-        let mut question = [0u8; 44];
+        self.ask_whole(app, flow).0
+    }
+
+    /// What the flow gets, and whether it is refused if it arrives in clear.
+    fn ask_whole(&mut self, app: AppId, flow: &Flow) -> (Verdict, bool) {
+        let mut question = [0u8; 60];
+        question[44..60].copy_from_slice(&addr::to_bits(flow.local).to_be_bytes());
         question[16..32].copy_from_slice(&addr::to_bits(flow.remote).to_be_bytes());
         question[32..34].copy_from_slice(&app.0.to_ne_bytes());
         if has_ports(flow.protocol) {
@@ -137,13 +144,13 @@ impl Kernel {
         }
         question[38] = flow.protocol;
         let program = self.object.progs_mut().find(|program| program.name() == "ask").expect("the program");
-        let mut answer = [0u8; 44];
+        let mut answer = [0u8; 60];
         let input =
             ProgramInput { data_in: Some(&question), data_out: Some(&mut answer), ..ProgramInput::default() };
         let output = program.test_run(input).expect("BPF_PROG_TEST_RUN");
         assert_eq!((output.return_value, answer[42]), (0, 1), "no answer");
         let service = if answer[40] & 2 != 0 { "encryption" } else { "authentication" };
-        match (answer[39], answer[41]) {
+        let verdict = match (answer[39], answer[41]) {
             (0, _) => Verdict::Clear,
             (1, _) => Verdict::Untrusted,
             (2, _) => Verdict::NoItem,
@@ -152,7 +159,28 @@ impl Kernel {
             (3, 3) => Verdict::Protect(service, "accept-only"),
             (4, 4) => Verdict::Never,
             other => panic!("the kernel says {other:?}"),
-        }
+        };
+        (verdict, answer[43] != 0)
+    }
+
+    /// Whether what it says of clear text that arrives is what these associations mean. With more of them at one peer than it
+    /// tells apart, and for ICMP, it may refuse more.
+    fn sticks(&mut self, app: AppId, flow: &Flow, live: &[Selectors]) -> Option<String> {
+        let (verdict, refused) = self.ask_whole(app, flow);
+        let covers = |sa: &&Selectors| sa.covers(flow) && sa.serves(app);
+        let covered = live.iter().find(covers);
+        let wanted = match verdict {
+            Verdict::Clear | Verdict::Never => false,
+            Verdict::Untrusted | Verdict::NoItem | Verdict::Protect(_, "mandatory") => true,
+            Verdict::Protect(..) => covered.is_some(),
+        };
+        let met = live.iter().filter(|sa| sa.remote.contains(flow.remote)).count();
+        let exact = met <= abi::LIVE_EACH && !matches!(flow.protocol, 1 | 58)
+            || !matches!(verdict, Verdict::Protect(..));
+        let agrees = if exact { refused == wanted } else { refused || !wanted };
+        (!agrees).then(|| {
+            format!("{flow} {verdict:?}: in clear refused {refused}, covered by {covered:?} of {met}")
+        })
     }
 }
 
@@ -240,6 +268,9 @@ fn shrunk(kernel: &mut Kernel, mut parts: Parts, mut flow: Flow, userspace: User
 fn compare(kernel: &mut Kernel, seed: u64, pairs: usize, userspace: Userspace) -> Result<[usize; 5], String> {
     let mut random = Random::new(seed);
     let mut seen = [0; 5];
+    let mut stuck = [0; 2];
+    // Its own, so that the pairs stay those of the seed.
+    let mut near = Random::new(!seed);
     let mut left = pairs;
     while left > 0 {
         let blocks: Vec<_> = (0..BLOCKS.min(left.div_ceil(FLOWS))).map(|_| block(&mut random)).collect();
@@ -248,13 +279,27 @@ fn compare(kernel: &mut Kernel, seed: u64, pairs: usize, userspace: Userspace) -
         let (compiled, spd) = compiled(&text);
         kernel.load(&spd);
         for (at, (parts, block)) in blocks.iter().enumerate() {
+            let app = compiled.applications[at].id;
+            let live: Vec<Selectors> = (0..near.below(12))
+                .map(|_| {
+                    let flow = flow(&mut near, block);
+                    selectors(&mut near, app, &flow)
+                })
+                .collect();
+            kernel.world.sockmon().set_live_sas(&live).unwrap();
             for _ in 0..FLOWS.min(left) {
                 let flow = flow(&mut random, block);
                 let name = format!("a{at}");
                 if disagreement(kernel, &compiled, &spd, &name, &flow, userspace).is_some() {
                     return Err(shrunk(kernel, parts.clone(), flow, userspace));
                 }
-                let app = compiled.applications[at].id;
+                // As it is known, and as one that an association may have been made for.
+                for flow in [flow, live.first().map_or(flow, |sa| within(sa, &flow))] {
+                    if let Some(found) = kernel.sticks(app, &flow, &live) {
+                        return Err(format!("{found}\n{}{live:#?}", parts.text("a")));
+                    }
+                    stuck[usize::from(live.iter().any(|sa| sa.covers(&flow) && sa.serves(app)))] += 1;
+                }
                 seen[match engine(&spd, app, &flow) {
                     Verdict::Clear => 0,
                     Verdict::Never => 1,
@@ -266,7 +311,19 @@ fn compare(kernel: &mut Kernel, seed: u64, pairs: usize, userspace: Userspace) -
             }
         }
     }
+    assert!(stuck.iter().all(|count| count * 20 > pairs), "covered by an association or not: {stuck:?}");
     Ok(seen)
+}
+
+/// The flow with the peer of an association.
+fn within(sa: &Selectors, flow: &Flow) -> Flow {
+    let remote = addr::from_bits(sa.remote.last());
+    if remote.is_ipv4() != flow.local.to_canonical().is_ipv4() {
+        return *flow;
+    }
+    let protocol = sa.protocol.unwrap_or(flow.protocol);
+    let ports = if has_ports(protocol) { (flow.local_port, flow.remote_port) } else { (0, 0) };
+    Flow { remote, protocol, local_port: ports.0, remote_port: ports.1, ..*flow }
 }
 
 fn from_environment(name: &str, default: u64) -> u64 {

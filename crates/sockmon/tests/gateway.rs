@@ -5,7 +5,8 @@ mod common;
 
 use common::*;
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
-use sockmon::Span;
+use sadb::Selectors;
+use sockmon::{Span, abi};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,12 +16,12 @@ fn table(world: &World) -> MapHandle {
     MapHandle::from_pinned_path(format!("/sys/fs/bpf/ravelin/{}/spans", world.name)).unwrap()
 }
 
-/// What the kernel half looks up for a peer; `None`: nothing covers it.
+/// The first number that the kernel half looks up for a peer; `None`: nothing covers it.
 fn ways(table: &MapHandle, peer: IpAddr) -> Option<u32> {
     let mut key = 128u32.to_ne_bytes().to_vec();
     key.extend(addr::to_bits(peer).to_be_bytes());
     let value = table.lookup(&key, MapFlags::ANY).unwrap()?;
-    Some(u32::from_ne_bytes(value.try_into().unwrap()))
+    Some(u32::from_ne_bytes(value[..4].try_into().unwrap()))
 }
 
 fn span(peers: &str, len: u8, bypass: bool) -> Span {
@@ -105,19 +106,23 @@ fn a_start_with_rules_goes_on_with_what_both_let_pass() {
 fn every_peer_that_may_have_an_association_is_known_and_stale_ones_go() {
     let mut world = World::new("live");
     world.attach();
-    let peer = |n: u32| Prefix::host(IpAddr::from((0x0a00_0000 + n).to_be_bytes()));
+    let peer = |n: u32| {
+        let remote = Prefix::host(IpAddr::from((0x0a00_0000 + n).to_be_bytes()));
+        Selectors { remote, ..Selectors::ANY }
+    };
     let table = MapHandle::from_pinned_path(format!("/sys/fs/bpf/ravelin/{}/live_sa", world.name)).unwrap();
-    let many: Vec<Prefix> = (0..20_000).map(peer).collect();
+    let many: Vec<Selectors> = (0..20_000).map(peer).collect();
     world.sockmon().set_live_sas(&many).unwrap();
     assert_eq!(table.keys().count(), 20_000);
     world.sockmon().set_live_sas(&many[..3]).unwrap();
-    world.sockmon().add_live_sa(peer(77)).unwrap();
-    world.sockmon().remove_live_sa(peer(0)).unwrap();
-    world.sockmon().remove_live_sa(peer(99)).unwrap();
+    world.sockmon().add_live_sa(&peer(77)).unwrap();
+    world.sockmon().remove_live_sa(&peer(0)).unwrap();
+    world.sockmon().remove_live_sa(&peer(99)).unwrap();
     assert_eq!(table.keys().count(), 3);
-    assert_eq!((ways(&table, [10, 0, 0, 77].into()), ways(&table, [10, 0, 0, 0].into())), (Some(1), None));
+    let count = |peer: [u8; 4]| ways(&table, peer.into());
+    assert_eq!((count([10, 0, 0, 77]), count([10, 0, 0, 0])), (Some(abi::LIVE_ALL), None));
     // More than there is room for: those that are no peers any more go all the same.
-    let too_many: Vec<Prefix> = (100..140_000).map(peer).collect();
+    let too_many: Vec<Selectors> = (100..140_000).map(peer).collect();
     assert!(world.sockmon().set_live_sas(&too_many).is_err());
-    assert_eq!(ways(&table, [10, 0, 0, 77].into()), None);
+    assert_eq!(count([10, 0, 0, 77]), None);
 }

@@ -4,6 +4,7 @@ mod common;
 
 use common::packets::*;
 use common::*;
+use sadb::Selectors;
 use sadb::spd::{AppPolicy, Class, Level, PortRange, Spd};
 use wire::Services;
 
@@ -130,7 +131,7 @@ fn the_proof_is_what_policy_demands() {
     }
 
     // Optional is sticky once an association serves the peer.
-    world.sockmon().set_live_sas(&[prefix("10.99.0.2/32")]).unwrap();
+    world.sockmon().set_live_sas(&[serving("10.99.0.2/32")]).unwrap();
     world.bob_sends(&udp((BOB, 5000), (ALICE, 7003), b"payload"));
     assert_eq!(program.ask("recv p7003 40"), "ETIMEDOUT");
     assert_eq!(world.counter("ingress_sticky"), 1);
@@ -139,6 +140,82 @@ fn the_proof_is_what_policy_demands() {
     world.sockmon().set_live_sas(&[]).unwrap();
     world.bob_sends(&udp((BOB, 5000), (ALICE, 7003), b"payload"));
     assert_eq!(program.ask("recv p7003 5000"), "7");
+}
+
+#[test]
+fn optional_is_sticky_for_what_an_association_covers_and_for_nothing_else() {
+    let mut world = World::new("sticky");
+    world.attach();
+    let at = |first, last| PortRange { first, last };
+    let items = vec![item(at(7001, 7009), PortRange::ANY, Services::ENCRYPTED, Level::Optional)];
+    let networks =
+        ["10.99.0.0/24", "fd99::/64"].map(|text| network(text, Class::Protected(0))).into_iter().collect();
+    let mut spd = Spd::new(1);
+    spd.insert(STRICT, AppPolicy::new(networks, vec![items]));
+    world.load(&spd, &[]);
+    let mut program = world.start("strict");
+    for port in [7001, 7002] {
+        program.run(&[&format!("open p{port} udp4"), &format!("bind p{port} 10.99.0.1:{port}")]);
+        program.run(&[&format!("open q{port} udp6"), &format!("bind q{port} [fd99::1]:{port}")]);
+    }
+    let any = || serving("10.99.0.2/32");
+    let tables: &[(&str, Vec<Selectors>, [bool; 4])] = &[
+        // The last column: whether clear text for 7001 and 7002 from port 5000, for 7001 from 5001, and for 7001 by IPv6 passes.
+        ("none", vec![], [true; 4]),
+        ("all of the peer", vec![any()], [false, false, false, true]),
+        (
+            "one port",
+            vec![Selectors { local_ports: PortRange::one(7001), ..any() }],
+            [false, true, false, true],
+        ),
+        (
+            "ports of the peer",
+            vec![Selectors { remote_ports: at(1, 5000), ..any() }],
+            [false, false, true, true],
+        ),
+        ("another protocol", vec![Selectors { protocol: Some(6), ..any() }], [true; 4]),
+        ("this protocol", vec![Selectors { protocol: Some(17), ..any() }], [false, false, false, true]),
+        ("another program", vec![Selectors { app: Some(OTHER), ..any() }], [true; 4]),
+        ("this program", vec![Selectors { app: Some(STRICT), ..any() }], [false, false, false, true]),
+        ("another address", vec![Selectors { local: prefix("10.99.0.9/32"), ..any() }], [true; 4]),
+        (
+            "one of this host's networks",
+            vec![Selectors { local: prefix("10.99.0.0/29"), ..any() }],
+            [false, false, false, true],
+        ),
+        (
+            "a wider one beside",
+            vec![
+                Selectors { local_ports: PortRange::one(7002), ..any() },
+                Selectors { remote_ports: PortRange::one(5001), ..serving("10.99.0.0/16") },
+            ],
+            [true, false, false, true],
+        ),
+        ("by IPv6", vec![serving("fd99::/64")], [true, true, true, false]),
+        (
+            "more than are told apart",
+            (100..110).map(|n| Selectors { local_ports: PortRange::one(n), ..any() }).collect(),
+            [false, false, false, true],
+        ),
+    ];
+    for (name, served, passes) in tables {
+        world.sockmon().set_live_sas(served).unwrap();
+        let cases = [(7001, 5000, false), (7002, 5000, false), (7001, 5001, false), (7001, 5000, true)];
+        for ((port, from, v6), passes) in cases.into_iter().zip(passes) {
+            let case = format!("{name}: {from} to {port}, IPv6 {v6}");
+            let (bob, alice, socket) = if v6 { (BOB6, ALICE6, "q") } else { (BOB, ALICE, "p") };
+            let before = world.counter("ingress_sticky");
+            world.bob_sends(&udp((bob, from), (alice, port), b"payload"));
+            if *passes {
+                assert_eq!(program.ask(&format!("recv {socket}{port} 5000")), "7", "{case}");
+            } else {
+                assert_eq!(program.ask(&format!("recv {socket}{port} 40")), "ETIMEDOUT", "{case}");
+                assert_eq!(world.counter("ingress_sticky"), before + 1, "{case}");
+            }
+            world.inject(FULL, &udp((bob, from), (alice, port), b"payload"));
+            assert_eq!(program.ask(&format!("recv {socket}{port} 5000")), "7", "{case}, proven");
+        }
+    }
 }
 
 #[test]
@@ -321,7 +398,7 @@ fn forged_icmp_does_not_reach_protected_flows() {
         assert_eq!(refused(&mut world) - before, u64::from(drop), "{name}");
     }
     assert_eq!(program.ask("recv u 0"), "ETIMEDOUT", "no error was reported to the program");
-    world.sockmon().set_live_sas(&[prefix("10.99.0.2/32")]).unwrap();
+    world.sockmon().set_live_sas(&[serving("10.99.0.2/32")]).unwrap();
     let before = refused(&mut world);
     world.bob_sends(&icmp_error(BOB, ALICE, 3, 4, 1400, &echo));
     unnamed_echo(&world, &mut unnamed);

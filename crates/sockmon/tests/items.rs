@@ -81,7 +81,7 @@ fn what_arrives_is_judged_by_protocol_and_level() {
         check(&mut world, port, by, refused);
     }
     // Accept-only is sticky as optional is; never is not.
-    world.sockmon().set_live_sas(&[prefix("10.99.0.2/32")]).unwrap();
+    world.sockmon().set_live_sas(&[serving("10.99.0.2/32")]).unwrap();
     for (port, by, refused) in [
         (7001, clear, None),
         (7002, clear, Some("ingress_sticky")),

@@ -371,7 +371,8 @@ fn default_speaks_for_every_program_but_the_daemon() {
 fn a_connection_of_an_activated_program_is_its_own_before_it_sends() {
     use packets::*;
     let mut world = World::new("activated");
-    world.attach();
+    // Its calls are told of too, as those of any connection.
+    world.attach_with(|options| options.per_socket = Some(60_000));
     let service = world.executable("service");
     let unit = Selector { group: Some(group(&world, "app/one")), ..any() };
     std::fs::create_dir_all(world.cgroup.join("app/one")).unwrap();
@@ -407,6 +408,20 @@ fn a_connection_of_an_activated_program_is_its_own_before_it_sends() {
         world.drain();
     }
     assert_eq!(world.counter("connections_claimed"), 2);
+    let mut told = Vec::new();
+    let events = world.sockmon().socket_events().unwrap();
+    events
+        .serve(std::time::Duration::ZERO, |batch| {
+            told.append(batch);
+            false
+        })
+        .unwrap();
+    for (port, _, app) in ways {
+        let of_it: Vec<_> = told.iter().filter(|event| event.flow.local_port == port).collect();
+        let [accepted] = of_it[..] else { panic!("{port}: {told:?}") };
+        assert_eq!((accepted.call, accepted.app), (sadb::per_socket::Call::Accept, app));
+        assert_eq!(accepted.flow.remote.to_string(), BOB);
+    }
     // A program without policy keeps its connections in clear, also in other hands.
     let mut program = world.start("activator");
     program.run(&["open l tcp4", "bind l 10.99.0.1:8082", "listen l"]);

@@ -207,9 +207,9 @@ impl Plane {
             let _ = self.inbound.ask(move |half| half.engine.release_spi(spi)).await;
         }
         let view = added?;
-        let peers = view.peers();
+        let served = view.served();
         let sa = view.named(|id| self.policy.app_name(id));
-        self.begin_live(&sa, peers)?;
+        self.begin_live(&sa, served)?;
         Ok((sa, true))
     }
 

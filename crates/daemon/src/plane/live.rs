@@ -1,14 +1,13 @@
-//! Peers that inbound associations serve, as the kernel half knows them: *optional* is sticky for these.
+//! What inbound associations serve, as the kernel half knows it: *optional* is sticky for these flows.
 //!
 //! Counted as associations come and go, for walking all of them in the inbound thread would stop its packets. Where the count
 //! does not tell, it is made anew.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::net::IpAddr;
 
 use api::SaInfo;
-use sadb::{InboundSa, Spi};
-use wire::Prefix;
+use sadb::{InboundSa, Selectors, Spi};
 
 use super::{Plane, kernel};
 use crate::refused::Refused;
@@ -16,66 +15,74 @@ use crate::refused::Refused;
 /// An inbound association by what events say of it.
 pub(crate) type LiveName = (Spi, IpAddr);
 
-/// The peers, with how many associations serve each.
+/// The selectors, with how many associations have each.
 #[derive(Debug, Default)]
-pub struct LivePeers {
-    of: HashMap<LiveName, Vec<Prefix>>,
-    counts: BTreeMap<Prefix, usize>,
+pub struct Served {
+    of: HashMap<LiveName, Vec<Selectors>>,
+    counts: HashMap<Selectors, usize>,
 }
 
 /// What the end of an association means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Left {
-    /// These peers have no association any more.
-    Nobody(Prefix),
-    /// Another association serves them.
+    /// No association has these selectors any more.
+    Nobody(Selectors),
+    /// Another association has them.
     Others,
     /// It was not counted, or several may be meant.
     Unclear,
 }
 
-impl LivePeers {
+impl Served {
     /// Of these associations.
-    pub fn of(all: impl IntoIterator<Item = (LiveName, Prefix)>) -> LivePeers {
-        let mut live = LivePeers::default();
-        for (name, peers) in all {
-            live.add(name, peers);
+    pub fn of(all: impl IntoIterator<Item = (LiveName, Selectors)>) -> Served {
+        let mut live = Served::default();
+        for (name, served) in all {
+            live.add(name, served);
         }
         live
     }
 
-    /// Every peer, each once.
-    pub fn list(&self) -> Vec<Prefix> {
+    /// All selectors, each once.
+    pub fn list(&self) -> Vec<Selectors> {
         self.counts.keys().copied().collect()
     }
 
-    /// Whether nobody served these peers before.
-    fn add(&mut self, name: LiveName, peers: Prefix) -> bool {
-        self.of.entry(name).or_default().push(peers);
-        let count = self.counts.entry(peers).or_default();
+    /// Whether none had these selectors before.
+    fn add(&mut self, name: LiveName, served: Selectors) -> bool {
+        self.of.entry(name).or_default().push(served);
+        let count = self.counts.entry(served).or_default();
         *count += 1;
         *count == 1
     }
 
     fn remove(&mut self, name: LiveName) -> Left {
-        let Some(&[peers]) = self.of.get(&name).map(Vec::as_slice) else { return Left::Unclear };
+        let Some(&[served]) = self.of.get(&name).map(Vec::as_slice) else { return Left::Unclear };
         self.of.remove(&name);
-        match self.counts.get_mut(&peers) {
+        match self.counts.get_mut(&served) {
             Some(count) if *count > 1 => {
                 *count -= 1;
                 Left::Others
             }
             _ => {
-                self.counts.remove(&peers);
-                Left::Nobody(peers)
+                self.counts.remove(&served);
+                Left::Nobody(served)
             }
         }
     }
 }
 
-/// What [`LivePeers`] wants to know of an association.
-pub(crate) fn served(sa: &InboundSa) -> (LiveName, Prefix) {
-    ((sa.spi(), sa.config().endpoints.remote), sa.config().effective_selectors().remote)
+/// What [`Served`] wants to know of an association.
+pub(crate) fn served(sa: &InboundSa) -> (LiveName, Selectors) {
+    ((sa.spi(), sa.config().endpoints.remote), sa.config().effective_selectors())
+}
+
+fn warn_of_widened(served: Selectors) {
+    tracing::warn!(
+        peers = %served.remote,
+        "more selectors of associations meet here than the kernel half tells apart: optional clear text of these peers is refused for \
+         every flow; associations with wider selectors, or fewer of them, change this"
+    );
 }
 
 fn name_of(sa: &SaInfo) -> LiveName {
@@ -83,14 +90,22 @@ fn name_of(sa: &SaInfo) -> LiveName {
 }
 
 impl Plane {
-    /// An inbound association was added that serves these peers.
+    /// An inbound association was added that serves these flows.
     ///
     /// # Errors
     /// If the kernel half does not take them.
-    pub(super) fn begin_live(&mut self, sa: &SaInfo, peers: Prefix) -> Result<(), Refused> {
-        let first = self.live.add(name_of(sa), peers);
+    pub(super) fn begin_live(&mut self, sa: &SaInfo, served: Selectors) -> Result<(), Refused> {
+        let first = self.live.add(name_of(sa), served);
         match &self.monitor {
-            Some(monitor) if first => monitor.get().add_live_sa(peers).map_err(|error| kernel(&error)),
+            Some(monitor) if first => {
+                let mut kernel_half = monitor.get();
+                let before = kernel_half.live_widened();
+                kernel_half.add_live_sa(&served).map_err(|error| kernel(&error))?;
+                if before == 0 && kernel_half.live_widened() > 0 {
+                    warn_of_widened(served);
+                }
+                Ok(())
+            }
             _ => Ok(()),
         }
     }
@@ -107,8 +122,8 @@ impl Plane {
     pub(crate) async fn end_live_of(&mut self, name: LiveName) -> Result<(), Refused> {
         match self.live.remove(name) {
             Left::Others => Ok(()),
-            Left::Nobody(peers) => match &self.monitor {
-                Some(monitor) => monitor.get().remove_live_sa(peers).map_err(|error| kernel(&error)),
+            Left::Nobody(served) => match &self.monitor {
+                Some(monitor) => monitor.get().remove_live_sa(&served).map_err(|error| kernel(&error)),
                 None => Ok(()),
             },
             Left::Unclear => self.refresh_live_sas().await,
@@ -118,14 +133,14 @@ impl Plane {
     /// Count anew.
     pub(crate) async fn refresh_live_sas(&mut self) -> Result<(), Refused> {
         let all: Vec<_> = self.inbound.ask(|half| half.engine.sad().list().map(served).collect()).await?;
-        self.set_live_sas(LivePeers::of(all))
+        self.set_live_sas(Served::of(all))
     }
 
-    /// Tell the kernel half which peers have inbound associations, and no others.
+    /// Tell the kernel half which flows inbound associations serve, and no others.
     ///
     /// # Errors
     /// If it does not take them all.
-    pub fn set_live_sas(&mut self, live: LivePeers) -> Result<(), Refused> {
+    pub fn set_live_sas(&mut self, live: Served) -> Result<(), Refused> {
         self.live = live;
         match &self.monitor {
             Some(monitor) => monitor.get().set_live_sas(&self.live.list()).map_err(|error| kernel(&error)),
@@ -137,21 +152,30 @@ impl Plane {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use wire::Prefix;
 
     #[test]
-    fn peers_live_as_long_as_one_association_serves_them() {
+    fn flows_are_served_as_long_as_one_association_does_it() {
         let name = |spi, last| (Spi(spi), IpAddr::from([192, 0, 2, last]));
-        let peers = |last| Prefix::host([10, 0, 0, last].into());
-        let mut live = LivePeers::of([(name(1, 1), peers(1)), (name(2, 1), peers(1))]);
-        assert!(!live.add(name(3, 1), peers(1)) && live.add(name(4, 2), peers(2)));
-        assert_eq!(live.list(), [peers(1), peers(2)]);
-        assert_eq!(live.remove(name(4, 2)), Left::Nobody(peers(2)));
+        let peer = |last| Selectors { remote: Prefix::host([10, 0, 0, last].into()), ..Selectors::ANY };
+        let has = |live: &Served, want: &[Selectors]| {
+            let list = live.list();
+            list.len() == want.len() && want.iter().all(|one| list.contains(one))
+        };
+        let mut live = Served::of([(name(1, 1), peer(1)), (name(2, 1), peer(1))]);
+        assert!(!live.add(name(3, 1), peer(1)) && live.add(name(4, 2), peer(2)));
+        assert!(has(&live, &[peer(1), peer(2)]));
+        // The same peer by another protocol is something else.
+        let tcp = Selectors { protocol: Some(6), ..peer(1) };
+        assert!(live.add(name(5, 1), tcp) && has(&live, &[peer(1), peer(2), tcp]));
+        assert_eq!(live.remove(name(5, 1)), Left::Nobody(tcp));
+        assert_eq!(live.remove(name(4, 2)), Left::Nobody(peer(2)));
         assert_eq!(live.remove(name(1, 1)), Left::Others);
         assert_eq!(live.remove(name(1, 1)), Left::Unclear);
         assert_eq!(live.remove(name(2, 1)), Left::Others);
         // Two of one name: an event does not say which has ended.
-        live.add(name(3, 1), peers(3));
+        live.add(name(3, 1), peer(3));
         assert_eq!(live.remove(name(3, 1)), Left::Unclear);
-        assert_eq!(live.list(), [peers(1), peers(3)]);
+        assert!(has(&live, &[peer(1), peer(3)]));
     }
 }

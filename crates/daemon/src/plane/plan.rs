@@ -3,8 +3,8 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use api::{
-    ApplicationChange, Change, FlowChange, FlowInfo, PeersChange, PolicyPlan, PolicyText, Position, Said,
-    SocketChange,
+    ApplicationChange, Change, FlowChange, FlowInfo, LimitChange, PeersChange, PolicyPlan, PolicyText,
+    Position, Said, SocketChange,
 };
 use policy::ast::{failure_word, level_word, negotiating_word};
 use policy::{Compiled, Difference};
@@ -95,7 +95,13 @@ impl Plane {
             if change == Change::Changed && is_same(&was, &is) {
                 continue;
             }
+            let statements = |app: &Option<policy::Application>| {
+                app.iter().flat_map(|app| &app.limits).map(|(_, text)| text.clone()).collect()
+            };
+            let limits = (was.clear_limits() != is.clear_limits())
+                .then(|| LimitChange { before: statements(&old), after: statements(&new) });
             out.push(ApplicationChange {
+                limits,
                 before: old.as_ref().map(|app| block_position(before, app)),
                 after: new.as_ref().map(|app| block_position(after, app)),
                 ..compared(name, change, (before, &was), (after, &is))
@@ -181,6 +187,7 @@ fn compared(
         after: None,
         peers: told.map(|difference| peers(difference, before.0, after.0)).collect(),
         more_peers: differences.len().saturating_sub(PEERS),
+        limits: None,
     }
 }
 

@@ -248,5 +248,6 @@ pub fn is_same(a: &AppPolicy, b: &AppPolicy) -> bool {
             })
             .collect()
     };
-    (networks(a) == networks(b) && items(a) == items(b)) || policy::differences(a, b).is_empty()
+    a.clear_limits() == b.clear_limits()
+        && ((networks(a) == networks(b) && items(a) == items(b)) || policy::differences(a, b).is_empty())
 }

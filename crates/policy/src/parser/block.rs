@@ -7,7 +7,7 @@ use crate::lexer::Kind;
 use crate::suggest;
 use crate::tree::NodeKind;
 
-pub(super) const STATEMENTS: [&str; 2] = ["network", "protection"];
+pub(super) const STATEMENTS: [&str; 3] = ["network", "protection", "limit"];
 
 impl Parser<'_> {
     /// `application NAME, NAME { ... }`; the keyword, or a slip of it, is next.
@@ -134,7 +134,11 @@ impl Parser<'_> {
             }
             let near = self.word().and_then(|w| suggest::nearest(w, STATEMENTS));
             if let (Some(near), true) = (near, self.names_at(1)) {
-                let kind = if near == "network" { NodeKind::Network } else { NodeKind::Protection };
+                let kind = match near {
+                    "network" => NodeKind::Network,
+                    "limit" => NodeKind::Limit,
+                    _ => NodeKind::Protection,
+                };
                 self.node(kind, |parser| parser.setting(near, block));
             } else {
                 self.node(NodeKind::Junk, |parser| parser.bad_setting(near));
@@ -149,6 +153,7 @@ impl Parser<'_> {
         }
         let step = match keyword {
             "network" => self.network(&mut block.networks),
+            "limit" => self.limit().map(|limit| block.limits.push(limit)),
             _ => self.protection().map(|p| block.protections.push(p)),
         };
         if step.is_err() {
@@ -165,6 +170,11 @@ impl Parser<'_> {
                     Code::ExpectedAddress,
                     "an address range",
                     "write `network ADDRESS/LENGTH TYPE;`, as in `network 192.0.2.0/24 trusted;`",
+                ),
+                Some("limit") => (
+                    Code::ExpectedLimit,
+                    "`clear`",
+                    "write `limit clear RATE;`, as in `limit clear 10 mbit/s;`",
                 ),
                 _ => (Code::ExpectedProtection, "a protection name", "write `protection NAME { ... }`"),
             };

@@ -153,6 +153,7 @@ fn symbols_in(tree: &Tree, text: &Text, node: usize, left: &mut usize) -> Vec<Do
             NodeKind::Block => SymbolKind::CLASS,
             NodeKind::Protection => SymbolKind::INTERFACE,
             NodeKind::Network => SymbolKind::FIELD,
+            NodeKind::Limit => SymbolKind::NUMBER,
             NodeKind::Test => SymbolKind::METHOD,
             _ => continue,
         };

@@ -127,7 +127,7 @@ pub struct Endpoints {
 }
 
 /// The inner packets that an association may carry (RFC 4301 section 4.4.1.1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Selectors {
     /// This host's side.
     pub local: Prefix,

@@ -3,7 +3,9 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use policy::ast::{AddressRange, Block, Item};
-use wire::{Flow, Prefix, addr};
+use sadb::Selectors;
+use sadb::spd::PortRange;
+use wire::{AppId, Flow, Prefix, addr};
 
 /// xorshift64*: the same pairs for the same seed.
 pub struct Random(u64);
@@ -211,6 +213,30 @@ pub fn flow(random: &mut Random, block: &Block) -> Flow {
         (flow.local, flow.remote) = (as_mapped(flow.local), as_mapped(flow.remote));
     }
     flow
+}
+
+/// Selectors of an association around a flow, some of them so near to it that they do not cover it.
+pub fn selectors(random: &mut Random, app: AppId, flow: &Flow) -> Selectors {
+    let around = |random: &mut Random, addr: IpAddr| {
+        let bits = addr::to_bits(addr) ^ u128::from(random.one_in(6));
+        let len = *random.pick(&[128, 128, 127, 120, 112, 64, 0]);
+        // One family: a prefix of both would cover the other one too.
+        Prefix::from_bits(bits, if addr::from_bits(bits).is_ipv4() { len.max(96) } else { len.max(1) })
+    };
+    let ports = |random: &mut Random, port: u16| match random.below(5) {
+        0 | 1 => PortRange::ANY,
+        2 => PortRange::one(port),
+        3 => PortRange { first: port.saturating_add(1), last: u16::MAX },
+        _ => PortRange { first: port.saturating_sub(3), last: port },
+    };
+    Selectors {
+        local: if random.one_in(2) { Prefix::ANY } else { around(random, flow.local) },
+        remote: around(random, flow.remote),
+        protocol: *random.pick(&[None, Some(flow.protocol), Some(flow.protocol), Some(6)]),
+        app: *random.pick(&[None, None, Some(app), Some(AppId(app.0 + 1))]),
+        local_ports: ports(random, flow.local_port),
+        remote_ports: ports(random, flow.remote_port),
+    }
 }
 
 pub fn has_ports(protocol: u8) -> bool {

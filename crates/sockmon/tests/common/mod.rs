@@ -8,6 +8,7 @@ pub mod program;
 
 use policy::Subjects;
 use program::Program;
+use sadb::Selectors;
 use sadb::spd::{AppPolicy, Class, Item, Level, Network, Order, PortRange, RuleId, Spd};
 use sockmon::{Options, Sockmon};
 use std::fs::{self, File};
@@ -418,6 +419,11 @@ pub fn programs(list: &[(AppId, PathBuf)]) -> Subjects {
 pub fn prefix(text: &str) -> Prefix {
     let (addr, len) = text.split_once('/').expect("ADDRESS/LENGTH");
     Prefix::new(addr.parse::<IpAddr>().unwrap(), len.parse().unwrap()).unwrap()
+}
+
+/// An association for everything that these peers send.
+pub fn serving(peers: &str) -> Selectors {
+    Selectors { remote: prefix(peers), ..Selectors::ANY }
 }
 
 pub fn network(text: &str, class: Class) -> Network {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Asks the kernel half's own `decide`, in its own maps, about one flow: for tests/agree.rs, by BPF_PROG_TEST_RUN. Question and
+ * Asks the kernel half's own `decide` and `refuses_clear`, in its own maps, about one flow: for tests/agree.rs, by BPF_PROG_TEST_RUN. Question and
  * answer are the packet: programs of type syscall may sleep, and such must not look up longest prefixes.
  */
 #include "vmlinux.h"
@@ -27,7 +27,8 @@ struct question {
 	__u8 services;
 	__u8 level;
 	__u8 answered;
-	__u8 zero;
+	__u8 refuses; /* clear text that arrives */
+	__u8 this_host[16];
 };
 
 SEC("tc")
@@ -35,16 +36,22 @@ int ask(struct __sk_buff *skb)
 {
 	struct question *q = (void *)(long)skb->data;
 	const struct rvl_config *cfg = configuration();
-	struct address peer;
+	struct live_flow flow = {};
 	struct decision d;
 
 	if (!cfg || (void *)(q + 1) > (void *)(long)skb->data_end)
 		return 1;
-	__builtin_memcpy(&peer, q->peer, 16);
-	d = decide(cfg, q->app, &peer, q->protocol, q->local, q->remote);
+	__builtin_memcpy(&flow.peer, q->peer, 16);
+	__builtin_memcpy(&flow.local, q->this_host, 16);
+	flow.app = q->app;
+	flow.local_port = q->local;
+	flow.remote_port = q->remote;
+	flow.protocol = q->protocol;
+	d = decide(cfg, q->app, &flow.peer, q->protocol, q->local, q->remote);
 	q->action = d.action;
 	q->services = d.services;
 	q->level = d.level;
+	q->refuses = refuses_clear(&d, &flow);
 	q->answered = 1;
 	return 0;
 }

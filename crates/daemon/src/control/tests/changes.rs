@@ -262,6 +262,15 @@ async fn peers_of_inbound_associations_are_counted() {
     plane.add_sa(add("out", "0x3000", 3)).await.unwrap();
     let peers = plane.live.list();
     assert_eq!(peers.len(), 1);
+    // The same peer, by other ports: something else is served.
+    let mut web = request("in", "auto", 7);
+    web["remote_ports"] = "443".into();
+    let web = plane.add_sa(serde_json::from_value(web).unwrap()).await.unwrap();
+    let served = plane.live.list();
+    assert!(served.len() == 2 && served.contains(&peers[0]), "{served:?}");
+    assert!(served.iter().any(|served| served.remote_ports == sadb::spd::PortRange::one(443)));
+    plane.delete_sa(web.spi, &Default::default()).await.unwrap();
+    assert_eq!(plane.live.list(), peers);
     plane.delete_sa(first.spi, &Default::default()).await.unwrap();
     assert_eq!(plane.live.list(), peers);
     // By a successor that takes over at once, and by a limit, of which an event tells.

@@ -122,6 +122,9 @@ fn application(out: &mut String, change: &ApplicationChange) {
     let at = change.after.as_ref().or(change.before.as_ref());
     let at = at.map_or_else(String::new, |at| format!(" ({at})"));
     let _ = writeln!(out, "application {} {}{at}", change.application, change.change);
+    if let Some(limits) = &change.limits {
+        let _ = writeln!(out, "  limits {limits}");
+    }
     for peers in &change.peers {
         let _ = writeln!(out, "  peers {}", peers.peers);
         for flow in &peers.flows {

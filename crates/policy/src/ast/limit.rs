@@ -1,0 +1,96 @@
+//! `limit clear RATE;`: how much an application may send in clear.
+
+use crate::lexer::Span;
+
+/// What is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Quantity {
+    /// Bits of IP packets.
+    Bits,
+    /// Packets.
+    Packets,
+}
+
+/// `limit clear 10 mbit/s burst 1 mbit;` or `limit clear 5000 packets/s burst 200;`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Limit {
+    /// What is counted.
+    pub quantity: Quantity,
+    /// Bits or packets a second.
+    pub rate: u64,
+    /// Bits or packets at once; `None`: not said.
+    pub burst: Option<u64>,
+    /// The whole statement.
+    pub span: Span,
+}
+
+/// Units of bits, the largest first.
+const BITS: [(&str, u64); 4] = [("gbit", 1_000_000_000), ("mbit", 1_000_000), ("kbit", 1_000), ("bit", 1)];
+const PACKETS: &str = "packets";
+
+/// Where no burst is said: what the rate gives in a tenth of a second, and at least so many octets, or packets.
+const LEAST: [u64; 2] = [16 * 1024, 16];
+
+impl Quantity {
+    /// Every unit of a rate, without what follows it.
+    pub(crate) fn units() -> impl Iterator<Item = &'static str> {
+        BITS.iter().map(|(unit, _)| *unit).rev().chain([PACKETS])
+    }
+
+    /// What a unit counts, and how many of them.
+    pub(crate) fn of_unit(unit: &str) -> Option<(Quantity, u64)> {
+        if unit == PACKETS {
+            return Some((Quantity::Packets, 1));
+        }
+        BITS.iter().find(|(known, _)| *known == unit).map(|(_, bits)| (Quantity::Bits, *bits))
+    }
+
+    /// The largest rate or burst: a terabit, a billion packets.
+    pub(crate) const fn max(self) -> u64 {
+        match self {
+            Quantity::Bits => 1_000_000_000_000,
+            Quantity::Packets => 1_000_000_000,
+        }
+    }
+
+    /// The least: an octet, a packet.
+    pub(crate) const fn min(self) -> u64 {
+        match self {
+            Quantity::Bits => 8,
+            Quantity::Packets => 1,
+        }
+    }
+
+    fn text(self, amount: u64, behind: &str) -> String {
+        let exact = |(_, bits): &&(&str, u64)| amount.is_multiple_of(*bits);
+        match self {
+            Quantity::Packets => format!("{amount} {PACKETS}{behind}"),
+            Quantity::Bits => {
+                let (unit, bits) = BITS.iter().find(exact).copied().unwrap_or(("bit", 1));
+                format!("{} {unit}{behind}", amount / bits)
+            }
+        }
+    }
+}
+
+impl Limit {
+    /// The statement on one line.
+    pub fn text(&self) -> String {
+        let rate = self.quantity.text(self.rate, "/s");
+        match self.burst {
+            Some(burst) => format!("limit clear {rate} burst {};", self.quantity.text(burst, "")),
+            None => format!("limit clear {rate};"),
+        }
+    }
+
+    /// As the tables have it: octets or packets.
+    pub(crate) fn compiled(&self) -> sadb::spd::Limit {
+        let (unit, least) = match self.quantity {
+            Quantity::Bits => (8, LEAST[0]),
+            Quantity::Packets => (1, LEAST[1]),
+        };
+        let rate = self.rate / unit;
+        let burst = self.burst.map_or((rate / 10).max(least), |burst| burst / unit);
+        sadb::spd::Limit { rate, burst }
+    }
+}
