@@ -9,6 +9,7 @@
  *   names.h   answers of the DNS, for networks that are names
  *   option.h  the socket API
  *   device.h  packets: steer, record, ICMP
+ *   flows.h   the same packets, flow by flow
  *   traffic.h what each application's packets came to
  *   user.h    whose socket it is, where rules name users
  *   gateway.h packets on their way through this host
@@ -32,6 +33,7 @@ extern void *bpf_rdonly_cast(const void *obj, __u32 type) __ksym;
 #include "verdict.h"
 #include "task.h"
 #include "user.h"
+#include "flows.h"
 #include "traffic.h"
 #include "cgroup.h"
 #include "option.h"

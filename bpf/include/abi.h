@@ -8,7 +8,7 @@
 #ifndef RVL_ABI_H
 #define RVL_ABI_H
 
-#define RVL_ABI 5
+#define RVL_ABI 6
 
 /*
  * The mark. Outbound: application, STAMPED, and in the bits of the services what the socket asked for beyond policy
@@ -72,6 +72,7 @@ struct rvl_layout {
 #define RVL_SOCKET_EVENTS_SIZE (512 * 1024)
 #define RVL_ANNOUNCED 8192
 #define RVL_TRAFFIC 131072
+#define RVL_FLOWS 65536
 
 /* Lists that no executable has: of programs that policy does not name, of executables without a name, of what must not send. */
 #define RVL_LIST_ANY 0
@@ -124,6 +125,15 @@ struct rvl_layout {
 #define RVL_T_KINDS 9
 /* And so many were refused for each reason: this and the counter's number. `octets` is then when one was last told of, nanoseconds. */
 #define RVL_T_REASON 256
+
+/* rvl_config.flows: of applications; of programs without policy too */
+#define RVL_FLOWS_APPS 1
+#define RVL_FLOWS_ALL 2
+
+/* rvl_flow.begun and rvl_flow.ended */
+#define RVL_FLOW_OUT 1
+#define RVL_FLOW_IN 2
+#define RVL_FLOW_RESET 4
 
 /* rvl_event.hook */
 #define RVL_HOOK_CONNECT 1
@@ -207,7 +217,8 @@ struct rvl_layout {
 	X(TRAFFIC_LOST, traffic_lost)                                                                                \
 	X(DNS_TOLD, dns_answers)                                                                                     \
 	X(DNS_UNASKED, dns_unasked)                                                                                  \
-	X(DNS_LOST, dns_answers_lost)
+	X(DNS_LOST, dns_answers_lost)                                                                                \
+	X(FLOWS_LOST, flows_lost)
 
 enum rvl_counter {
 #define X(id, name) RVL_C_##id,
@@ -233,7 +244,7 @@ struct rvl_config {
 	__u64 ancestors; /* bits of rvl_task.ancestors that stand for an image */
 	__u64 fresh; /* of these, the ones that no process has yet: for adopt_tasks */
 	__u32 observe; /* answers of the DNS are told of */
-	__u32 zero;
+	__u32 flows; /* whose flows are counted: RVL_FLOWS_* */
 };
 
 /* An executable as the kernel knows it. The generation tells a new file from an old one with the same number. */
@@ -399,6 +410,29 @@ struct rvl_traffic_key {
 struct rvl_traffic {
 	__u64 packets;
 	__u64 octets;
+};
+
+/* Addresses in the common space, ports in host order; a later fragment has none. */
+struct rvl_flow_key {
+	__u8 local[16];
+	__u8 remote[16];
+	__u16 local_port; /* 0 too where a call was refused: `local` is unspecified then */
+	__u16 remote_port;
+	__u16 app; /* 0: of a program without policy */
+	__u8 protocol;
+	__u8 zero;
+};
+
+struct rvl_flow {
+	struct rvl_traffic kinds[RVL_T_KINDS];
+	__u64 first; /* monotonic clock, nanoseconds */
+	__u64 last;
+	struct rvl_identity identity; /* what the process executes that was first seen sending */
+	__u32 pid; /* of it; 0: none was */
+	__u8 begun; /* who sent the first packet; 0: nobody knows */
+	__u8 ended; /* TCP: who has said that it will send no more, and whether it was reset */
+	__u16 zero;
+	__u8 comm[16];
 };
 
 /* A question to the DNS that nobody has answered yet. */

@@ -34,8 +34,13 @@ static __always_inline void refuse(enum rvl_counter counter, const struct attemp
 
 	count(counter);
 	add_refusal(a->app, counter);
-	if (a->app && (a->hook == RVL_HOOK_CONNECT || a->hook == RVL_HOOK_SENDMSG))
+	if (a->app && (a->hook == RVL_HOOK_CONNECT || a->hook == RVL_HOOK_SENDMSG)) {
+		const struct rvl_config *cfg = configuration();
+
 		add_traffic(a->app, RVL_T_OUT_REFUSED, 1, 0);
+		if (cfg)
+			note_call(cfg, a->app, a->peer, a->port, a->protocol, RVL_T_OUT_REFUSED);
+	}
 	event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
 	if (!event) {
 		count(RVL_C_EVENTS_LOST);
@@ -526,6 +531,9 @@ static __always_inline int judge(struct __sk_buff *skb, const struct rvl_config 
 			count(RVL_C_PROVEN);
 			return ALLOW;
 		}
+		if (cfg->flows & RVL_FLOWS_ALL && sk && !proven && skb->ifindex != 1 &&
+		    !(cfg->exempt && bpf_skb_cgroup_id(skb) == cfg->exempt))
+			count_flow(skb, 0, RVL_T_IN_CLEAR, pieces_of(skb), octets_of_packet(skb));
 		return proven ? dropped(skb, 0, RVL_C_INGRESS_UNEXPECTED_PROOF) : ALLOW;
 	}
 	proven = proven && stamp->netns == cfg->netns;

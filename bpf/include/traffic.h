@@ -91,7 +91,7 @@ static __always_inline __u32 pieces_of(const struct __sk_buff *skb)
 }
 
 /* Octets of the IP packets that a packet of a cgroup hook is on the wire: a super-packet has its headers once. */
-static __noinline void add_packet(struct __sk_buff *skb, __u16 app, __u16 kind)
+static __noinline __u32 octets_of_packet(struct __sk_buff *skb)
 {
 	__u32 pieces = pieces_of(skb), octets = skb->len;
 	struct headers h;
@@ -104,13 +104,13 @@ static __noinline void add_packet(struct __sk_buff *skb, __u16 app, __u16 kind)
 			header = h.transport + (offset >> 4) * 4;
 		octets += (pieces - 1) * header;
 	}
-	add_traffic(app, kind, pieces, octets);
+	return octets;
 }
 
 /* The same at the egress of a device, where the link's header is in front and the kernel knows the length of all pieces. */
-static __noinline void add_frames(struct __sk_buff *skb, __u16 app, __u16 kind)
+static __noinline __u32 octets_of_frame(struct __sk_buff *skb)
 {
-	__u32 pieces = pieces_of(skb), whole = 0, link = 14;
+	__u32 whole = 0, link = 14;
 	__be16 length;
 	__u8 first;
 
@@ -123,7 +123,26 @@ static __noinline void add_frames(struct __sk_buff *skb, __u16 app, __u16 kind)
 	/* No length: longer than the field can say. */
 	if (whole && whole <= skb->len)
 		link = skb->len - whole;
-	add_traffic(app, kind, pieces, skb->wire_len - pieces * link);
+	return skb->wire_len - pieces_of(skb) * link;
+}
+
+/* Count a packet for its application and its flow. */
+static __noinline void add_amount(struct __sk_buff *skb, __u16 app, __u16 kind, __u32 octets)
+{
+	__u32 pieces = pieces_of(skb);
+
+	add_traffic(app, kind, pieces, octets);
+	count_flow(skb, app, kind, pieces, octets);
+}
+
+static __always_inline void add_packet(struct __sk_buff *skb, __u16 app, __u16 kind)
+{
+	add_amount(skb, app, kind, octets_of_packet(skb));
+}
+
+static __always_inline void add_frames(struct __sk_buff *skb, __u16 app, __u16 kind)
+{
+	add_amount(skb, app, kind, octets_of_frame(skb));
 }
 
 /* What a packet that arrived for an application's socket was. Between two sockets of this host nothing is on a wire. */

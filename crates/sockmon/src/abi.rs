@@ -4,7 +4,7 @@
 #![allow(missing_docs, reason = "abi.h and docs/design/0002 document the fields, once")]
 
 /// Raised whenever a pinned map of an older daemon would be misread.
-pub const ABI: u32 = 5;
+pub const ABI: u32 = 6;
 
 /// Bits of the mark (docs/design/0002).
 pub mod mark {
@@ -78,6 +78,13 @@ pub const ORDER_FROM: u8 = 2;
 pub const TRAFFIC_KINDS: usize = 9;
 /// Kinds from here on: refusals by the number of their counter.
 pub const TRAFFIC_REASON: u16 = 256;
+/// Flows in the table, at most.
+pub const FLOWS: usize = 65536;
+pub const FLOWS_APPS: u32 = 1;
+pub const FLOWS_ALL: u32 = 2;
+pub const FLOW_OUT: u8 = 1;
+pub const FLOW_IN: u8 = 2;
+pub const FLOW_RESET: u8 = 4;
 pub const CALL_LISTEN: u8 = 1;
 pub const CALL_ACCEPT: u8 = 2;
 pub const CALL_CONNECT: u8 = 3;
@@ -157,7 +164,7 @@ contract! {
         ancestors: u64,
         fresh: u64,
         observe: u32,
-        zero: u32,
+        flows: u32,
     }
     /// An executable as the kernel knows it.
     struct Identity {
@@ -293,6 +300,26 @@ contract! {
     struct Traffic {
         packets: u64,
         octets: u64,
+    }
+    struct FlowKey {
+        local: [u8; 16],
+        remote: [u8; 16],
+        local_port: u16,
+        remote_port: u16,
+        app: u16,
+        protocol: u8,
+        zero: u8,
+    }
+    struct FlowValue {
+        kinds: [Traffic; TRAFFIC_KINDS],
+        first: u64,
+        last: u64,
+        identity: Identity,
+        pid: u32,
+        begun: u8,
+        ended: u8,
+        zero: u16,
+        comm: [u8; 16],
     }
     struct QuestionKey {
         cookie: u64,

@@ -1,6 +1,7 @@
 //! What this room answers: sockets, identities, refusals, checks.
 
 use crate::abi;
+use crate::flows::Counted;
 use crate::gateway::Span;
 use crate::marks::Marks;
 use std::fmt;
@@ -35,6 +36,8 @@ pub struct Options {
     pub directories: Vec<PathBuf>,
     /// Which bits of marks are ours.
     pub marks: Marks,
+    /// Whose flows are counted one by one.
+    pub flows: Counted,
     /// For tests only: programs (by their names in `bpf/`) that are not attached, to show that traffic leaks without them.
     pub omit: Vec<String>,
 }
@@ -53,6 +56,7 @@ impl Options {
             per_socket: None,
             directories: policy::STANDARD_DIRECTORIES.iter().map(PathBuf::from).collect(),
             marks: Marks::default(),
+            flows: Counted::default(),
             omit: Vec::new(),
         }
     }

@@ -4,6 +4,7 @@ use crate::abi::{self, PeerKey};
 use crate::adopt;
 use crate::detach;
 use crate::error::SockmonError;
+use crate::flows::{self, Counted};
 use crate::gateway;
 use crate::gateway::Span;
 use crate::identities;
@@ -89,6 +90,7 @@ impl Sockmon {
             places,
             (exempt, netns, again),
             options.marks,
+            options.flows,
             &options.spans,
         )
         .map(|monitor| Sockmon { directories: options.directories.clone(), ..monitor });
@@ -107,6 +109,7 @@ impl Sockmon {
         places: Places,
         (exempt, netns, per_socket): (u64, u64, u32),
         marks: Marks,
+        counted: Counted,
         first_spans: &[Span],
     ) -> Result<Sockmon, SockmonError> {
         let loaded = programs::load(instance, &pins, marks)?;
@@ -132,6 +135,7 @@ impl Sockmon {
             per_socket,
             // Until somebody wants them.
             observe: 0,
+            flows: flows::bits(counted),
             ..before
         })?;
         socket_events::begin(maps)?;

@@ -110,6 +110,7 @@ pub static MAPS: &[&str] = &[
     "announced",
     "tasks",
     "traffic",
+    "flows",
     "questions",
     "answers",
     "sockets",

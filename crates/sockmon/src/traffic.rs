@@ -55,7 +55,7 @@ pub struct AppTraffic {
 }
 
 impl AppTraffic {
-    fn of(&mut self, kind: u16) -> Option<&mut Amount> {
+    pub(crate) fn of(&mut self, kind: u16) -> Option<&mut Amount> {
         let all: [&mut Amount; abi::TRAFFIC_KINDS] = [
             &mut self.out_clear,
             &mut self.out_authenticated,

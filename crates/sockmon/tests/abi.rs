@@ -50,6 +50,8 @@ fn rust_and_c_agree() {
     compare::<abi::AnnouncedKey>(&btf, "rvl_announced_key");
     compare::<abi::TrafficKey>(&btf, "rvl_traffic_key");
     compare::<abi::Traffic>(&btf, "rvl_traffic");
+    compare::<abi::FlowKey>(&btf, "rvl_flow_key");
+    compare::<abi::FlowValue>(&btf, "rvl_flow");
     compare::<abi::QuestionKey>(&btf, "rvl_question_key");
     compare::<abi::Answer>(&btf, "rvl_answer");
     compare::<abi::Record>(&btf, "rvl_record");
@@ -78,6 +80,12 @@ fn counters_have_one_name_each() {
         ("GROUP_PATH", abi::GROUP_PATH),
         ("PLACE_NAME", abi::PLACE_NAME),
         ("APP_REFUSED", usize::from(abi::APP_REFUSED)),
+        ("FLOWS", abi::FLOWS),
+        ("FLOWS_APPS", abi::FLOWS_APPS as usize),
+        ("FLOWS_ALL", abi::FLOWS_ALL as usize),
+        ("FLOW_OUT", usize::from(abi::FLOW_OUT)),
+        ("FLOW_IN", usize::from(abi::FLOW_IN)),
+        ("FLOW_RESET", usize::from(abi::FLOW_RESET)),
     ] {
         assert!(header.contains(&format!("#define RVL_{name} {value}")), "{name}");
     }
