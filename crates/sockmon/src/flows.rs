@@ -9,6 +9,7 @@ use crate::abi::{self, FlowKey, FlowValue, Wire};
 use crate::error::SockmonError;
 use crate::model::Identity;
 use crate::monitor::Sockmon;
+use crate::programs::Maps;
 use crate::traffic::{Amount, AppTraffic};
 
 /// Whose flows are counted one by one.
@@ -30,6 +31,11 @@ pub(crate) fn bits(counted: Counted) -> u32 {
         Counted::Applications => abi::FLOWS_APPS,
         Counted::Everything => abi::FLOWS_APPS | abi::FLOWS_ALL,
     }
+}
+
+/// Nobody will take them out.
+pub(crate) fn forget(maps: &Maps) -> Result<(), SockmonError> {
+    maps.retain("flows", |_: &FlowKey| true).map(drop)
 }
 
 /// Who sent the first packet of a flow.

@@ -139,6 +139,9 @@ impl Sockmon {
             ..before
         })?;
         socket_events::begin(maps)?;
+        if counted == Counted::Nothing {
+            flows::forget(maps)?;
+        }
         // A device counts as guarded only while its programs are there.
         maps.retain("uplinks", |ifindex: &u32| !places.uplinks.contains(ifindex))?;
         let spans = gateway::prepare(maps, &places.insides, first_spans)?;

@@ -55,6 +55,20 @@ pub struct AppTraffic {
 }
 
 impl AppTraffic {
+    /// Octets in both directions, without those that were refused.
+    #[must_use]
+    pub fn octets(&self) -> u64 {
+        let passed = [
+            self.out_clear,
+            self.out_authenticated,
+            self.out_encrypted,
+            self.in_clear,
+            self.in_authenticated,
+            self.in_encrypted,
+        ];
+        passed.iter().fold(0, |sum, amount| sum.wrapping_add(amount.octets))
+    }
+
     pub(crate) fn of(&mut self, kind: u16) -> Option<&mut Amount> {
         let all: [&mut Amount; abi::TRAFFIC_KINDS] = [
             &mut self.out_clear,

@@ -115,6 +115,7 @@ async fn collect(plane: &Shared) -> Result<Status, Refused> {
             .filter(|(word, _)| kernel_counters::is_refusal(word))
             .map(|(_, n)| n)
             .sum(),
+        flows: plane.flow_table(),
         kernel_untold: kernel.iter().find(|(word, _)| *word == "events_lost").map_or(0, |(_, n)| *n),
     })
 }

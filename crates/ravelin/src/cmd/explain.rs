@@ -63,20 +63,7 @@ fn encode(query: &ExplainQuery) -> String {
     ];
     let texts = [("socket", &query.socket), ("drop", &query.drop), ("app", &query.app), ("to", &query.to)];
     let all = numbers.into_iter().chain(texts.map(|(name, text)| (name, text.clone())));
-    let pairs = all.filter_map(|(name, text)| Some(format!("{name}={}", escaped(&text?))));
-    pairs.collect::<Vec<_>>().join("&")
-}
-
-fn escaped(text: &str) -> String {
-    let mut out = String::new();
-    for octet in text.bytes() {
-        if octet.is_ascii_alphanumeric() || b".-_~".contains(&octet) {
-            out.push(char::from(octet));
-        } else {
-            let _ = write!(out, "%{octet:02X}");
-        }
-    }
-    out
+    crate::client::query(all)
 }
 
 fn text(explanation: &Explanation) -> String {

@@ -7,8 +7,8 @@ use wire::{AppId, Flow};
 
 use super::application;
 use crate::associations::protocol_word;
-use crate::audit_log::utc;
 use crate::denials::{Denial, attempt};
+use crate::json_log::utc;
 use crate::kernel_counters;
 use crate::plane::Plane;
 use crate::refused::{Fault, Refused};
