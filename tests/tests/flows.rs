@@ -200,13 +200,9 @@ fn each_flow_is_what_is_on_the_wire_and_its_end_is_written() {
     // People read it too.
     let text = rig.ravelin(Side::Alice, &["flows", "--ended"], "").unwrap();
     assert!(text.contains(":7101") && text.contains("idle") && text.contains("flows in the table"), "{text}");
-    let text = rig
-        .ravelin(
-            Side::Alice,
-            &["doctor", "--config", &rig.config_file(Side::Alice).display().to_string()],
-            "",
-        )
-        .unwrap();
+    let config = rig.config_file(Side::Alice).display().to_string();
+    let doctor = Program::new(binary()).args(["doctor", "--config", &config]);
+    let text = rig.lab.alice().run_program(doctor, PATIENCE).unwrap().out();
     assert!(text.contains("0 packets found no room"), "{text}");
     let text = rig.ravelin(Side::Bob, &["flows"], "").unwrap_err().to_string();
     assert!(text.contains("flows are not counted"), "{text}");
