@@ -122,9 +122,16 @@ struct rvl_layout {
 #define RVL_T_IN_AUTHENTICATED 6
 #define RVL_T_IN_ENCRYPTED 7
 #define RVL_T_IN_REFUSED 8
-#define RVL_T_KINDS 9
+/* In an observed network, beside CLEAR: what would have become of it. */
+#define RVL_T_OUT_WOULD_REFUSE 9
+#define RVL_T_OUT_WOULD_AUTHENTICATE 10
+#define RVL_T_OUT_WOULD_ENCRYPT 11
+#define RVL_T_IN_WOULD_REFUSE 12
+#define RVL_T_KINDS 13
 /* And so many were refused for each reason: this and the counter's number. `octets` is then when one was last told of, nanoseconds. */
 #define RVL_T_REASON 256
+/* The same of calls that would have been refused in an observed network. */
+#define RVL_T_WOULD_REASON 512
 
 /* rvl_config.flows: of applications; of programs without policy too */
 #define RVL_FLOWS_APPS 1
@@ -146,6 +153,7 @@ struct rvl_layout {
 /* Packets, of no process: the peer's address and port. */
 #define RVL_HOOK_OUT 8
 #define RVL_HOOK_IN 9
+#define RVL_HOOK_OBSERVED 0x80 /* a bit beside: it was not refused, but would have been */
 
 /* rvl_socket_event.call */
 #define RVL_CALL_LISTEN 1
@@ -304,7 +312,7 @@ struct rvl_network_key {
 
 struct rvl_network {
 	__u8 class;
-	__u8 zero;
+	__u8 would; /* of a trusted network that is observed: the class that is not acted on; 0: it is not observed */
 	__u16 protection;
 };
 

@@ -104,6 +104,7 @@ int uplink_egress(struct __sk_buff *skb)
 	const struct rvl_config *cfg = configuration();
 	struct bpf_sock *sk = skb->sk;
 	struct owner owner = {};
+	struct rvl_network *network;
 	struct headers h;
 	bool answer, ruled = false;
 	__u32 user = 0;
@@ -143,15 +144,17 @@ int uplink_egress(struct __sk_buff *skb)
 		/* The address on the wire may be a hop, not the peer whose policy counts. */
 		if (h.source_route)
 			return refused_frame(skb, &owner, RVL_C_EGRESS_SOURCE_ROUTE);
-		switch (class_of(cfg, owner.app, &h.destination)) {
-		case CLASS_NONE:
-		case CLASS_TRUSTED:
+		network = network_of(cfg, owner.app, &h.destination);
+		switch (network ? network->class : RVL_TRUSTED) {
+		case RVL_TRUSTED:
 			if (!owner.required && !ruled) {
 				add_frames(skb, owner.app, RVL_T_OUT_CLEAR);
+				if (network && network->would)
+					add_would(skb, owner.app, network, &h, true);
 				return TCX_NEXT;
 			}
 			break;
-		case CLASS_PROTECTED:
+		case RVL_PROTECTED:
 			break;
 		default:
 			return refused_frame(skb, &owner, RVL_C_EGRESS_UNTRUSTED);

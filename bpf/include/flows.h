@@ -27,7 +27,7 @@ static const struct rvl_flow no_flow = {};
 
 static __always_inline bool is_outbound(__u16 kind)
 {
-	return kind < RVL_T_IN_CLEAR;
+	return kind < RVL_T_IN_CLEAR || (kind >= RVL_T_OUT_WOULD_REFUSE && kind < RVL_T_IN_WOULD_REFUSE);
 }
 
 /* Null: there is no room. */

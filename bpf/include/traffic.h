@@ -44,9 +44,9 @@ static __noinline void add_traffic(__u16 app, __u16 kind, __u64 packets, __u64 o
 }
 
 /* Count a refusal for its application and reason; whether it is time to tell of one. */
-static __noinline bool add_refusal(__u16 app, __u32 counter)
+static __noinline bool add_reason(__u16 app, __u16 reason)
 {
-	struct rvl_traffic *sum = traffic_of(app, RVL_T_REASON + counter);
+	struct rvl_traffic *sum = traffic_of(app, reason);
 	__u64 now = bpf_ktime_get_ns();
 
 	if (!sum)
@@ -56,6 +56,11 @@ static __noinline bool add_refusal(__u16 app, __u32 counter)
 		return false;
 	sum->octets = now;
 	return true;
+}
+
+static __always_inline bool add_refusal(__u16 app, __u32 counter)
+{
+	return add_reason(app, RVL_T_REASON + counter);
 }
 
 /* A packet was refused. What cannot be told is counted all the same. */
@@ -155,6 +160,30 @@ static __always_inline void add_arrival(struct __sk_buff *skb, __u16 app, bool a
 			   services_of(skb->mark) & RVL_SERVICE_ENCRYPTED ? RVL_T_IN_ENCRYPTED : RVL_T_IN_AUTHENTICATED);
 	else if (skb->ifindex != 1)
 		add_packet(skb, app, RVL_T_IN_CLEAR);
+}
+
+/* A packet of an observed network leaves, in clear; by a device that nobody guards nothing else could have left. */
+static __noinline void add_would(struct __sk_buff *skb, __u16 app, const struct rvl_network *network, const struct headers *h,
+				 bool guarded)
+{
+	struct decision d;
+	__u16 kind;
+
+	if (!network)
+		return;
+	d = would(network->would, network->protection, h->protocol, h->source_port, h->destination_port);
+	if (h->later_fragment && network->would == RVL_PROTECTED) {
+		/* The ports are not known: the least that would be asked for. */
+		d.action = ACTION_PROTECT;
+		d.services = RVL_SERVICE_AUTHENTICATED;
+	}
+	if (is_refusal(&d) || (!guarded && network->would == RVL_PROTECTED))
+		kind = RVL_T_OUT_WOULD_REFUSE;
+	else if (d.action == ACTION_PROTECT)
+		kind = d.services & RVL_SERVICE_ENCRYPTED ? RVL_T_OUT_WOULD_ENCRYPT : RVL_T_OUT_WOULD_AUTHENTICATE;
+	else
+		return;
+	add_amount(skb, app, kind, guarded ? octets_of_frame(skb) : octets_of_packet(skb));
 }
 
 /* What the data path is asked to make of a packet. The ports of a later fragment are not known: the least that is claimed then. */

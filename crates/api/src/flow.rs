@@ -154,6 +154,9 @@ pub struct FlowRecord {
     /// The line that says so; absent: nothing in the policy does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<Position>,
+    /// What would become of it, if the network were not only watched (`observe`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed: Option<String>,
     /// Why it is over; absent: it goes on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end: Option<FlowEnd>,

@@ -78,6 +78,9 @@ impl Auditor {
         if let Some(text) = crate::kernel_counters::text(event.reason) {
             fields.insert("text".to_owned(), text.into());
         }
+        if event.observed {
+            fields.insert("observed".to_owned(), true.into());
+        }
         if event.pid != 0 {
             fields.extend(json_log::fields(
                 json!({ "pid": event.pid, "uid": event.uid, "program": event.comm }),

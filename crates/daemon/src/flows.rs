@@ -117,12 +117,16 @@ pub fn sums(traffic: &sockmon::AppTraffic) -> (Sent, Arrived) {
         authenticated: amount(traffic.out_authenticated),
         encrypted: amount(traffic.out_encrypted),
         refused: amount(traffic.out_refused),
+        would_refuse: amount(traffic.would_refuse),
+        would_authenticate: amount(traffic.would_authenticate),
+        would_encrypt: amount(traffic.would_encrypt),
     };
     let arrived = Arrived {
         clear: amount(traffic.in_clear),
         authenticated: amount(traffic.in_authenticated),
         encrypted: amount(traffic.in_encrypted),
         refused: amount(traffic.in_refused),
+        would_refuse: amount(traffic.in_would_refuse),
     };
     (sent, arrived)
 }
@@ -201,6 +205,7 @@ impl Plane {
             inbound,
             verdict: decision.verdict,
             line: decision.line,
+            observed: decision.observed,
             end,
         }
     }

@@ -44,6 +44,8 @@ pub struct Block {
     pub networks: Vec<Network>,
     /// Protection settings, in the order of the file; behind them those of the top of the file that its networks name.
     pub protections: Vec<Protection>,
+    /// `observe;`: what it says is only watched.
+    pub observed: Option<Span>,
     /// It is `guard { ... }`, about what no application's block decides: it has no subjects.
     pub is_guard: bool,
 }
@@ -60,6 +62,7 @@ impl Block {
             header,
             networks: Vec::new(),
             protections: Vec::new(),
+            observed: None,
             is_guard: false,
         }
     }
@@ -96,6 +99,8 @@ pub struct Network {
     pub range_span: Span,
     /// What they are.
     pub kind: NetworkKind,
+    /// `observe` in front of the type: that is only watched.
+    pub observed: bool,
     /// The whole statement.
     pub span: Span,
 }
@@ -203,7 +208,8 @@ impl NetworkKind {
 impl Network {
     /// The setting on one line.
     pub fn text(&self) -> String {
-        format!("network {} {};", self.range, self.kind.text())
+        let observed = if self.observed { "observe " } else { "" };
+        format!("network {} {observed}{};", self.range, self.kind.text())
     }
 }
 

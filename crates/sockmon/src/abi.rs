@@ -62,6 +62,8 @@ pub const LIST_FIRST: u32 = 3;
 /// The application of what must not send.
 pub const APP_REFUSED: u16 = u16::MAX;
 pub const HOOK_EXECUTE: u8 = 7;
+/// A bit beside the hook: not refused, but it would have been.
+pub const HOOK_OBSERVED: u8 = 0x80;
 
 pub const TRUSTED: u8 = 1;
 pub const UNTRUSTED: u8 = 2;
@@ -75,9 +77,11 @@ pub const BYPASS_IN: u32 = 2;
 pub const ORDER_TO: u8 = 1;
 pub const ORDER_FROM: u8 = 2;
 /// Kinds of traffic: one field of `AppTraffic` each.
-pub const TRAFFIC_KINDS: usize = 9;
+pub const TRAFFIC_KINDS: usize = 13;
 /// Kinds from here on: refusals by the number of their counter.
 pub const TRAFFIC_REASON: u16 = 256;
+/// And from here on: calls that would have been refused, by the same.
+pub const TRAFFIC_WOULD_REASON: u16 = 512;
 /// Flows in the table, at most.
 pub const FLOWS: usize = 65536;
 pub const FLOWS_APPS: u32 = 1;
@@ -213,7 +217,7 @@ contract! {
     }
     struct Network {
         class: u8,
-        zero: u8,
+        would: u8,
         protection: u16,
     }
     struct Item {

@@ -238,6 +238,8 @@ pub struct Event {
     pub protocol: u8,
     /// The name of the counter that counted it.
     pub reason: &'static str,
+    /// It was let pass, for the network is observed: it would have been refused.
+    pub observed: bool,
 }
 
 impl Event {
@@ -247,7 +249,7 @@ impl Event {
             uid: event.uid,
             comm: abi::text(&event.comm),
             app: AppId(event.app),
-            attempt: match event.hook {
+            attempt: match event.hook & !abi::HOOK_OBSERVED {
                 1 => Attempt::Connect,
                 2 => Attempt::Send,
                 3 => Attempt::Bind,
@@ -268,6 +270,7 @@ impl Event {
             peer: SocketAddr::new(canonical(event.addr, u16::from(event.family)), event.port),
             protocol: event.protocol,
             reason: abi::COUNTERS.get(usize::from(event.counter)).copied().unwrap_or("unknown"),
+            observed: event.hook & abi::HOOK_OBSERVED != 0,
         }
     }
 }

@@ -50,8 +50,18 @@ pub struct AppTraffic {
     pub in_encrypted: Amount,
     /// Arrived and was refused.
     pub in_refused: Amount,
+    /// Among what left in clear: an observed network's, which would have been refused.
+    pub would_refuse: Amount,
+    /// Likewise: would have been authenticated.
+    pub would_authenticate: Amount,
+    /// Likewise: would have been encrypted.
+    pub would_encrypt: Amount,
+    /// Among what arrived in clear: an observed network's, which would have been refused.
+    pub in_would_refuse: Amount,
     /// Refusals by the name of their counter. No event need have told of them.
     pub reasons: BTreeMap<&'static str, u64>,
+    /// Calls to observed networks that would have been refused, likewise.
+    pub would_reasons: BTreeMap<&'static str, u64>,
 }
 
 impl AppTraffic {
@@ -80,6 +90,10 @@ impl AppTraffic {
             &mut self.in_authenticated,
             &mut self.in_encrypted,
             &mut self.in_refused,
+            &mut self.would_refuse,
+            &mut self.would_authenticate,
+            &mut self.would_encrypt,
+            &mut self.in_would_refuse,
         ];
         all.into_iter().nth(usize::from(kind))
     }
@@ -104,12 +118,14 @@ impl Sockmon {
                 sum.and(Amount { packets: value.packets, octets: value.octets })
             });
             let of_app = out.entry(AppId(key.app)).or_default();
-            match key.kind.checked_sub(abi::TRAFFIC_REASON) {
-                Some(counter) => {
-                    let name = abi::COUNTERS.get(usize::from(counter)).copied().unwrap_or("unknown");
-                    *of_app.reasons.entry(name).or_default() += sum.packets;
-                }
-                None => of_app.of(key.kind).into_iter().for_each(|amount| *amount = sum),
+            let counter = |from: u16| key.kind.checked_sub(from).map(usize::from);
+            let name = |counter: usize| abi::COUNTERS.get(counter).copied().unwrap_or("unknown");
+            if let Some(number) = counter(abi::TRAFFIC_WOULD_REASON) {
+                *of_app.would_reasons.entry(name(number)).or_default() += sum.packets;
+            } else if let Some(number) = counter(abi::TRAFFIC_REASON) {
+                *of_app.reasons.entry(name(number)).or_default() += sum.packets;
+            } else {
+                of_app.of(key.kind).into_iter().for_each(|amount| *amount = sum);
             }
         }
         Ok(out)

@@ -91,6 +91,8 @@ fn counters_have_one_name_each() {
     }
     assert!(header.contains(&format!("#define RVL_T_KINDS {}", abi::TRAFFIC_KINDS)));
     assert!(header.contains(&format!("#define RVL_T_REASON {}", abi::TRAFFIC_REASON)));
+    assert!(header.contains(&format!("#define RVL_T_WOULD_REASON {}", abi::TRAFFIC_WOULD_REASON)));
+    assert!(header.contains(&format!("#define RVL_HOOK_OBSERVED {:#x}", abi::HOOK_OBSERVED)));
     assert!(header.contains(&format!("#define RVL_ANSWER {} ", abi::ANSWER)));
     assert!(header.contains(&format!("#define RVL_PROTECTIONS {}", abi::PROTECTIONS)));
     assert!(header.contains(&format!("#define RVL_LIVE_SAS {} ", sadb::MAX_SAS)));

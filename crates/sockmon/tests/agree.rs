@@ -127,7 +127,8 @@ impl Kernel {
         assert_eq!(warnings, []);
     }
 
-    fn ask(&mut self, app: AppId, flow: &Flow) -> Verdict {
+    /// Its verdict, and whether that is only watched: clear then.
+    fn ask(&mut self, app: AppId, flow: &Flow) -> (Verdict, bool) {
         let mut question = [0u8; 44];
         question[16..32].copy_from_slice(&addr::to_bits(flow.remote).to_be_bytes());
         question[32..34].copy_from_slice(&app.0.to_ne_bytes());
@@ -143,7 +144,7 @@ impl Kernel {
         let output = program.test_run(input).expect("BPF_PROG_TEST_RUN");
         assert_eq!((output.return_value, answer[42]), (0, 1), "no answer");
         let service = if answer[40] & 2 != 0 { "encryption" } else { "authentication" };
-        match (answer[39], answer[41]) {
+        let verdict = match (answer[39], answer[41]) {
             (0, _) => Verdict::Clear,
             (1, _) => Verdict::Untrusted,
             (2, _) => Verdict::NoItem,
@@ -152,7 +153,8 @@ impl Kernel {
             (3, 3) => Verdict::Protect(service, "accept-only"),
             (4, 4) => Verdict::Never,
             other => panic!("the kernel says {other:?}"),
-        }
+        };
+        (verdict, answer[43] == 1)
     }
 }
 
@@ -176,9 +178,15 @@ fn disagreement(
     let explained = explained(compiled, name, flow);
     let decided = kernel.ask(app, flow);
     let translated = translated(spd, app, flow);
-    let one = explained == said && decided == said && translated.iter().all(|other| *other == Some(said));
+    // What is only watched is clear to everybody, and would be the same to both who say what it would be.
+    let would = compiled.would(app, flow).map(|(decision, _)| of_decision(&decision));
+    let wanted = would.map_or((said, false), |would| (would, true));
+    let one = explained == said
+        && decided == wanted
+        && (would.is_none() || said == Verdict::Clear)
+        && translated.iter().all(|other| *other == Some(said));
     (!one).then(|| {
-        format!("explain {explained:?}, userspace {said:?}, kernel {decided:?}, by socket (out, in) {translated:?}")
+        format!("explain {explained:?}, userspace {said:?} (would be {would:?}), kernel {decided:?}, by socket (out, in) {translated:?}")
     })
 }
 
@@ -310,5 +318,5 @@ fn a_disagreement_is_found_and_shrunk() {
     let found = compare(&mut kernel, 1, 20_000, broken).expect_err("a disagreement");
     let count = |word: &str| found.matches(word).count();
     assert_eq!((count("  network "), count("protection P"), count("remoteport=")), (1, 1, 1), "{found}");
-    assert!(found.contains("userspace NoItem, kernel Protect"), "{found}");
+    assert!(found.contains("userspace NoItem (would be None), kernel (Protect"), "{found}");
 }

@@ -1,5 +1,7 @@
 //! `/v1/traffic`: what each application's packets came to, by the kernel half's own count.
 
+use std::collections::BTreeMap;
+
 use api::{AppTraffic, AppTrafficList, HandedOver};
 use axum::extract::State;
 use wire::AppId;
@@ -33,17 +35,18 @@ async fn collect(plane: &Shared) -> Result<AppTrafficList, Refused> {
                 id: id.0,
                 outbound,
                 inbound,
-                refused_because: traffic
-                    .reasons
-                    .iter()
-                    .map(|(word, count)| ((*word).to_owned(), *count))
-                    .collect(),
+                refused_because: words(&traffic.reasons),
+                would_be_refused_because: words(&traffic.would_reasons),
             }
         })
         .collect();
     applications.sort_by(|a, b| a.application.cmp(&b.application));
     let (lost, events_lost) = (counter(plane, "traffic_lost")?, counter(plane, "events_lost")?);
     Ok(AppTrafficList { applications, lost, events_lost, handed_over })
+}
+
+fn words(reasons: &BTreeMap<&'static str, u64>) -> BTreeMap<String, u64> {
+    reasons.iter().map(|(word, count)| ((*word).to_owned(), *count)).collect()
 }
 
 fn counter(plane: &Plane, word: &str) -> Result<u64, Refused> {

@@ -102,6 +102,11 @@ fn drop_text(refused: &DropExplained) -> String {
         (Some(comm), Some(pid), Some(uid)) => writeln!(out, "  ({comm}, pid {pid}, uid {uid})"),
         _ => writeln!(out),
     };
+    if refused.observed {
+        out.push_str(
+            "  observed     it was let pass: the network is only watched, and it would have been refused\n",
+        );
+    }
     let _ = match &refused.application {
         Some(app) => writeln!(out, "  application  {} (id {})", app.name, app.id),
         None => writeln!(out, "  application  none"),

@@ -91,7 +91,8 @@ fn both(out: Amount, inn: Amount) -> String {
 
 fn decided(record: &FlowRecord) -> String {
     let line = record.line.as_ref().map(|line| format!(" {}:{}", line.file, line.line));
-    format!("{}{}", record.verdict, line.unwrap_or_default())
+    let observed = record.observed.as_ref().map(|said| format!("; {said}"));
+    format!("{}{}{}", record.verdict, line.unwrap_or_default(), observed.unwrap_or_default())
 }
 
 fn row(record: &FlowRecord) -> Vec<String> {

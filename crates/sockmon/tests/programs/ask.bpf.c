@@ -27,7 +27,7 @@ struct question {
 	__u8 services;
 	__u8 level;
 	__u8 answered;
-	__u8 zero;
+	__u8 observed; /* not acted on */
 };
 
 SEC("tc")
@@ -42,6 +42,9 @@ int ask(struct __sk_buff *skb)
 		return 1;
 	__builtin_memcpy(&peer, q->peer, 16);
 	d = decide(cfg, q->app, &peer, q->protocol, q->local, q->remote);
+	q->observed = d.would != 0;
+	if (d.would)
+		d = would(d.would, d.protection, q->protocol, q->local, q->remote);
 	q->action = d.action;
 	q->services = d.services;
 	q->level = d.level;

@@ -70,6 +70,7 @@ fn explained(plane: &Plane, denial: &Denial) -> DropExplained {
         },
         reason: event.reason.to_owned(),
         text: kernel_counters::text(event.reason).map(ToOwned::to_owned),
+        observed: event.observed,
         decision,
     }
 }
