@@ -26,7 +26,7 @@ pub mod handover;
 mod harden;
 pub mod host;
 pub mod import;
-mod json_log;
+pub mod json_log;
 mod kernel_counters;
 mod keys;
 mod last_policy;

@@ -102,6 +102,14 @@ fn guard(
         );
         good = false;
     }
+    if let Some(network) = block.networks.iter().find(|network| network.observed) {
+        sink.push(
+            Diagnostic::new(Code::GuardProtects, network.span, "`guard` is not observed")
+                .label("trusted or untrusted")
+                .help("`observe` stands in blocks of applications; `ravelin flows` shows what programs without policy do"),
+        );
+        good = false;
+    }
     if block.networks.is_empty() && good {
         sink.push(
             Diagnostic::new(Code::EmptyApplication, block.header, "`guard` has no network")
