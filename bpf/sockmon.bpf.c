@@ -9,6 +9,7 @@
  *   names.h   answers of the DNS, for networks that are names
  *   option.h  the socket API
  *   device.h  packets: steer, record, ICMP
+ *   flows.h   the same packets, flow by flow
  *   traffic.h what each application's packets came to
  *   limit.h   how much an application may send in clear
  *   user.h    whose socket it is, where rules name users
@@ -34,6 +35,7 @@ extern void *bpf_rdonly_cast(const void *obj, __u32 type) __ksym;
 #include "task.h"
 #include "user.h"
 #include "limit.h"
+#include "flows.h"
 #include "traffic.h"
 #include "cgroup.h"
 #include "option.h"

@@ -75,6 +75,7 @@ struct rvl_layout {
 #define RVL_ANNOUNCED 8192
 #define RVL_TRAFFIC 131072
 #define RVL_LIMITS 32768 /* of two generations */
+#define RVL_FLOWS 65536
 
 /* Lists that no executable has: of programs that policy does not name, of executables without a name, of what must not send. */
 #define RVL_LIST_ANY 0
@@ -124,9 +125,25 @@ struct rvl_layout {
 #define RVL_T_IN_AUTHENTICATED 6
 #define RVL_T_IN_ENCRYPTED 7
 #define RVL_T_IN_REFUSED 8
-#define RVL_T_KINDS 9
+/* In an observed network, beside CLEAR: what would have become of it. */
+#define RVL_T_OUT_WOULD_REFUSE 9
+#define RVL_T_OUT_WOULD_AUTHENTICATE 10
+#define RVL_T_OUT_WOULD_ENCRYPT 11
+#define RVL_T_IN_WOULD_REFUSE 12
+#define RVL_T_KINDS 13
 /* And so many were refused for each reason: this and the counter's number. `octets` is then when one was last told of, nanoseconds. */
 #define RVL_T_REASON 256
+/* The same of calls that would have been refused in an observed network. */
+#define RVL_T_WOULD_REASON 512
+
+/* rvl_config.flows: of applications; of programs without policy too */
+#define RVL_FLOWS_APPS 1
+#define RVL_FLOWS_ALL 2
+
+/* rvl_flow.begun and rvl_flow.ended */
+#define RVL_FLOW_OUT 1
+#define RVL_FLOW_IN 2
+#define RVL_FLOW_RESET 4
 
 /* rvl_event.hook */
 #define RVL_HOOK_CONNECT 1
@@ -139,6 +156,7 @@ struct rvl_layout {
 /* Packets, of no process: the peer's address and port. */
 #define RVL_HOOK_OUT 8
 #define RVL_HOOK_IN 9
+#define RVL_HOOK_OBSERVED 0x80 /* a bit beside: it was not refused, but would have been */
 
 /* rvl_socket_event.call */
 #define RVL_CALL_LISTEN 1
@@ -211,7 +229,8 @@ struct rvl_layout {
 	X(DNS_TOLD, dns_answers)                                                                                     \
 	X(DNS_UNASKED, dns_unasked)                                                                                  \
 	X(DNS_LOST, dns_answers_lost)                                                                                \
-	X(EGRESS_LIMITED, egress_limited)
+	X(EGRESS_LIMITED, egress_limited)                                                                            \
+	X(FLOWS_LOST, flows_lost)
 
 enum rvl_counter {
 #define X(id, name) RVL_C_##id,
@@ -238,6 +257,8 @@ struct rvl_config {
 	__u64 fresh; /* of these, the ones that no process has yet: for adopt_tasks */
 	__u32 observe; /* answers of the DNS are told of */
 	__u32 limits; /* how many applications have a limit on what they send in clear */
+	__u32 flows; /* whose flows are counted: RVL_FLOWS_* */
+	__u32 zero;
 };
 
 /* An executable as the kernel knows it. The generation tells a new file from an old one with the same number. */
@@ -297,7 +318,7 @@ struct rvl_network_key {
 
 struct rvl_network {
 	__u8 class;
-	__u8 zero;
+	__u8 would; /* of a trusted network that is observed: the class that is not acted on; 0: it is not observed */
 	__u16 protection;
 };
 
@@ -443,6 +464,29 @@ struct rvl_spent {
 	__u64 packets;
 	__u64 octets_rate; /* the limits that this was reckoned with */
 	__u64 packets_rate;
+};
+
+/* Addresses in the common space, ports in host order; a later fragment has none. */
+struct rvl_flow_key {
+	__u8 local[16];
+	__u8 remote[16];
+	__u16 local_port; /* 0 too where a call was refused: `local` is unspecified then */
+	__u16 remote_port;
+	__u16 app; /* 0: of a program without policy */
+	__u8 protocol;
+	__u8 zero;
+};
+
+struct rvl_flow {
+	struct rvl_traffic kinds[RVL_T_KINDS];
+	__u64 first; /* monotonic clock, nanoseconds */
+	__u64 last;
+	struct rvl_identity identity; /* what the process executes that was first seen sending */
+	__u32 pid; /* of it; 0: none was */
+	__u8 begun; /* who sent the first packet; 0: nobody knows */
+	__u8 ended; /* TCP: who has said that it will send no more, and whether it was reset */
+	__u16 zero;
+	__u8 comm[16];
 };
 
 /* A question to the DNS that nobody has answered yet. */

@@ -27,15 +27,11 @@ struct attempt {
 	__u8 hook;
 };
 
-static __always_inline void refuse(enum rvl_counter counter, const struct attempt *a)
+static __always_inline void tell_of_call(enum rvl_counter counter, const struct attempt *a, __u8 observed)
 {
 	struct rvl_event *event;
 	__u64 id = bpf_get_current_pid_tgid();
 
-	count(counter);
-	add_refusal(a->app, counter);
-	if (a->app && (a->hook == RVL_HOOK_CONNECT || a->hook == RVL_HOOK_SENDMSG))
-		add_traffic(a->app, RVL_T_OUT_REFUSED, 1, 0);
 	event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
 	if (!event) {
 		count(RVL_C_EVENTS_LOST);
@@ -47,12 +43,46 @@ static __always_inline void refuse(enum rvl_counter counter, const struct attemp
 	event->port = a->port;
 	event->family = a->family;
 	event->protocol = a->protocol;
-	event->hook = a->hook;
+	event->hook = a->hook | observed;
 	event->counter = counter;
 	__builtin_memcpy(event->addr, a->peer, 16);
 	if (bpf_get_current_comm(event->comm, sizeof(event->comm)))
 		event->comm[0] = 0;
 	bpf_ringbuf_submit(event, 0);
+}
+
+static __always_inline void refuse(enum rvl_counter counter, const struct attempt *a)
+{
+	count(counter);
+	add_refusal(a->app, counter);
+	if (a->app && (a->hook == RVL_HOOK_CONNECT || a->hook == RVL_HOOK_SENDMSG)) {
+		const struct rvl_config *cfg = configuration();
+
+		add_traffic(a->app, RVL_T_OUT_REFUSED, 1, 0);
+		if (cfg)
+			note_call(cfg, a->app, a->peer, a->port, a->protocol, RVL_T_OUT_REFUSED);
+	}
+	tell_of_call(counter, a, 0);
+}
+
+static __always_inline enum rvl_counter reason_of(const struct decision *d, __u8 hook)
+{
+	if (d->action == ACTION_UNTRUSTED)
+		return hook == RVL_HOOK_CONNECT ? RVL_C_CONNECT_UNTRUSTED : RVL_C_SENDMSG_UNTRUSTED;
+	return hook == RVL_HOOK_CONNECT ? RVL_C_CONNECT_NO_ITEM : RVL_C_SENDMSG_NO_ITEM;
+}
+
+/* A call to a peer in an observed network: told of if it would have been refused, not oftener than of packets. */
+static __always_inline void observe_call(const struct decision *d, const struct attempt *a, __u32 local)
+{
+	struct decision intended = would(d->would, d->protection, a->protocol, local, a->port);
+	enum rvl_counter reason;
+
+	if (!is_refusal(&intended))
+		return;
+	reason = reason_of(&intended, a->hook);
+	if (add_reason(a->app, RVL_T_WOULD_REASON + reason))
+		tell_of_call(reason, a, RVL_HOOK_OBSERVED);
 }
 
 /* Make the socket one of this application's. Null: there is no room for a stamp, and the socket must not be used. */
@@ -185,14 +215,12 @@ static __always_inline int towards(struct bpf_sock_addr *ctx, const struct addre
 		return app == 0 ? ALLOW : REFUSE;
 	a.app = app;
 	d = decide(cfg, app, peer, a.protocol, local, a.port);
-	if (d.action == ACTION_UNTRUSTED) {
-		refuse(hook == RVL_HOOK_CONNECT ? RVL_C_CONNECT_UNTRUSTED : RVL_C_SENDMSG_UNTRUSTED, &a);
+	if (is_refusal(&d)) {
+		refuse(reason_of(&d, hook), &a);
 		return REFUSE;
 	}
-	if (d.action == ACTION_NO_ITEM) {
-		refuse(hook == RVL_HOOK_CONNECT ? RVL_C_CONNECT_NO_ITEM : RVL_C_SENDMSG_NO_ITEM, &a);
-		return REFUSE;
-	}
+	if (d.would)
+		observe_call(&d, &a, local);
 	return ALLOW;
 }
 
@@ -455,20 +483,18 @@ int guard(struct __sk_buff *skb)
 		return ALLOW;
 	}
 	if (parse(skb, 0, &h) && !h.source_route) {
-		switch (class_of(cfg, stamp->app, &h.destination)) {
-		case CLASS_NONE:
-		case CLASS_TRUSTED:
-			if (stamp->required)
-				break;
-			if (packet_within_limit(skb, cfg, stamp->app)) {
-				add_packet(skb, stamp->app, RVL_T_OUT_CLEAR);
-				return ALLOW;
+		struct rvl_network *network = network_of(cfg, stamp->app, &h.destination);
+
+		if ((!network || network->class == RVL_TRUSTED) && !stamp->required) {
+			if (!packet_within_limit(skb, cfg, stamp->app)) {
+				refuse_packet(skb, stamp->app, RVL_C_EGRESS_LIMITED, RVL_HOOK_OUT);
+				add_packet(skb, stamp->app, RVL_T_OUT_REFUSED);
+				return REFUSE;
 			}
-			refuse_packet(skb, stamp->app, RVL_C_EGRESS_LIMITED, RVL_HOOK_OUT);
-			add_packet(skb, stamp->app, RVL_T_OUT_REFUSED);
-			return REFUSE;
-		default:
-			break;
+			add_packet(skb, stamp->app, RVL_T_OUT_CLEAR);
+			if (network && network->would)
+				add_would(skb, stamp->app, network, &h, false);
+			return ALLOW;
 		}
 	}
 	refuse_packet(skb, stamp->app, RVL_C_EGRESS_UNGUARDED, RVL_HOOK_OUT);
@@ -480,6 +506,17 @@ static __always_inline int dropped(struct __sk_buff *skb, __u16 app, enum rvl_co
 {
 	refuse_packet(skb, app, counter, RVL_HOOK_IN);
 	return REFUSE;
+}
+
+/* A clear packet from an observed network: whether it would have been refused. */
+static __noinline void observe_arrival(struct __sk_buff *skb, __u16 app, const struct decision *d, const struct headers *h)
+{
+	struct decision intended = would(d->would, d->protection, h->protocol, h->destination_port, h->source_port);
+	struct live_flow flow;
+
+	arriving_flow(&flow, app, h);
+	if (is_refusal(&intended) || (skb->ifindex != 1 && refuses_clear(&intended, &flow)))
+		add_packet(skb, app, RVL_T_IN_WOULD_REFUSE);
 }
 
 /* A packet for a socket of an application, or of a program that asked for protection. */
@@ -498,6 +535,8 @@ static __always_inline int prove(struct __sk_buff *skb, const struct rvl_config 
 	d = demand(decide(cfg, app, &h.source, h.protocol, h.destination_port, h.source_port), stamp->required);
 	switch (d.action) {
 	case ACTION_BYPASS:
+		if (d.would && !proven)
+			observe_arrival(skb, app, &d, &h);
 		/* The answer would leave in clear. */
 		return proven ? dropped(skb, app, RVL_C_INGRESS_UNEXPECTED_PROOF) : ALLOW;
 	case ACTION_NEVER:
@@ -543,6 +582,9 @@ static __always_inline int judge(struct __sk_buff *skb, const struct rvl_config 
 			count(RVL_C_PROVEN);
 			return ALLOW;
 		}
+		if (cfg->flows & RVL_FLOWS_ALL && sk && !proven && skb->ifindex != 1 &&
+		    !(cfg->exempt && bpf_skb_cgroup_id(skb) == cfg->exempt))
+			count_flow(skb, 0, RVL_T_IN_CLEAR, pieces_of(skb), octets_of_packet(skb));
 		return proven ? dropped(skb, 0, RVL_C_INGRESS_UNEXPECTED_PROOF) : ALLOW;
 	}
 	proven = proven && stamp->netns == cfg->netns;

@@ -81,6 +81,16 @@ static __always_inline int leaving_otherwise(struct __sk_buff *skb, const struct
 	return cfg->guards || app_of_current(cfg) ? device_drop(RVL_C_EGRESS_DISGUISED) : TCX_NEXT;
 }
 
+/* A packet that no block and no rule decides about. */
+static __always_inline int leaving_unpoliced(struct __sk_buff *skb, const struct rvl_config *cfg)
+{
+	bool refused = is_guarded(skb, cfg);
+
+	if (skb->sk && cfg->flows & RVL_FLOWS_ALL)
+		count_flow(skb, 0, refused ? RVL_T_OUT_REFUSED : RVL_T_OUT_CLEAR, pieces_of(skb), octets_of_frame(skb));
+	return refused ? device_drop(RVL_C_EGRESS_GUARD) : TCX_NEXT;
+}
+
 static __always_inline int refused_frame(struct __sk_buff *skb, const struct owner *owner, enum rvl_counter counter)
 {
 	add_frames(skb, owner->app, RVL_T_OUT_REFUSED);
@@ -107,6 +117,7 @@ int uplink_egress(struct __sk_buff *skb)
 	const struct rvl_config *cfg = configuration();
 	struct bpf_sock *sk = skb->sk;
 	struct owner owner = {};
+	struct rvl_network *network;
 	struct headers h;
 	bool answer, ruled = false;
 	__u32 user = 0;
@@ -130,7 +141,7 @@ int uplink_egress(struct __sk_buff *skb)
 	answer = !owner.stored && ours_in(skb->mark) & RVL_MARK_PROOF;
 	if (!owner.app && !answer && user_of(skb, &user))
 		ruled = is_ruled(user);
-	if (!owner.app && !owner.required && !answer && !ruled && !cfg->guards)
+	if (!owner.app && !owner.required && !answer && !ruled && !cfg->guards && !(cfg->flows & RVL_FLOWS_ALL))
 		return TCX_NEXT;
 	if (cfg->exempt && bpf_skb_cgroup_id(skb) == cfg->exempt) {
 		/* The data path marks what it sends in clear with the application whose packet it is. */
@@ -142,24 +153,26 @@ int uplink_egress(struct __sk_buff *skb)
 		return TCX_NEXT;
 	}
 	if (!owner.app && !owner.required && !answer && !ruled)
-		return is_guarded(skb, cfg) ? device_drop(RVL_C_EGRESS_GUARD) : TCX_NEXT;
+		return leaving_unpoliced(skb, cfg);
 	if (!answer) {
 		if (!parse(skb, 0, &h))
 			return refused_frame(skb, &owner, RVL_C_EGRESS_MALFORMED);
 		/* The address on the wire may be a hop, not the peer whose policy counts. */
 		if (h.source_route)
 			return refused_frame(skb, &owner, RVL_C_EGRESS_SOURCE_ROUTE);
-		switch (class_of(cfg, owner.app, &h.destination)) {
-		case CLASS_NONE:
-		case CLASS_TRUSTED:
+		network = network_of(cfg, owner.app, &h.destination);
+		switch (network ? network->class : RVL_TRUSTED) {
+		case RVL_TRUSTED:
 			if (!owner.required && !ruled) {
 				if (!frames_within_limit(skb, cfg, owner.app))
 					return refused_frame(skb, &owner, RVL_C_EGRESS_LIMITED);
 				add_frames(skb, owner.app, RVL_T_OUT_CLEAR);
+				if (network && network->would)
+					add_would(skb, owner.app, network, &h, true);
 				return TCX_NEXT;
 			}
 			break;
-		case CLASS_PROTECTED:
+		case RVL_PROTECTED:
 			break;
 		default:
 			return refused_frame(skb, &owner, RVL_C_EGRESS_UNTRUSTED);

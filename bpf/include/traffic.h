@@ -44,9 +44,9 @@ static __noinline void add_traffic(__u16 app, __u16 kind, __u64 packets, __u64 o
 }
 
 /* Count a refusal for its application and reason; whether it is time to tell of one. */
-static __noinline bool add_refusal(__u16 app, __u32 counter)
+static __noinline bool add_reason(__u16 app, __u16 reason)
 {
-	struct rvl_traffic *sum = traffic_of(app, RVL_T_REASON + counter);
+	struct rvl_traffic *sum = traffic_of(app, reason);
 	__u64 now = bpf_ktime_get_ns();
 
 	if (!sum)
@@ -56,6 +56,11 @@ static __noinline bool add_refusal(__u16 app, __u32 counter)
 		return false;
 	sum->octets = now;
 	return true;
+}
+
+static __always_inline bool add_refusal(__u16 app, __u32 counter)
+{
+	return add_reason(app, RVL_T_REASON + counter);
 }
 
 /* A packet was refused. What cannot be told is counted all the same. */
@@ -91,7 +96,7 @@ static __always_inline __u32 pieces_of(const struct __sk_buff *skb)
 }
 
 /* Octets of the IP packets that a packet of a cgroup hook is on the wire: a super-packet has its headers once. */
-static __noinline __u32 packet_octets(struct __sk_buff *skb)
+static __noinline __u32 octets_of_packet(struct __sk_buff *skb)
 {
 	__u32 pieces = pieces_of(skb), octets = skb->len;
 	struct headers h;
@@ -107,15 +112,10 @@ static __noinline __u32 packet_octets(struct __sk_buff *skb)
 	return octets;
 }
 
-static __always_inline void add_packet(struct __sk_buff *skb, __u16 app, __u16 kind)
-{
-	add_traffic(app, kind, pieces_of(skb), packet_octets(skb));
-}
-
 /* The same at the egress of a device, where the link's header is in front and the kernel knows the length of all pieces. */
-static __noinline __u32 frame_octets(struct __sk_buff *skb)
+static __noinline __u32 octets_of_frame(struct __sk_buff *skb)
 {
-	__u32 pieces = pieces_of(skb), whole = 0, link = 14;
+	__u32 whole = 0, link = 14;
 	__be16 length;
 	__u8 first;
 
@@ -128,24 +128,38 @@ static __noinline __u32 frame_octets(struct __sk_buff *skb)
 	/* No length: longer than the field can say. */
 	if (whole && whole <= skb->len)
 		link = skb->len - whole;
-	return skb->wire_len - pieces * link;
+	return skb->wire_len - pieces_of(skb) * link;
+}
+
+/* Count a packet for its application and its flow. */
+static __noinline void add_amount(struct __sk_buff *skb, __u16 app, __u16 kind, __u32 octets)
+{
+	__u32 pieces = pieces_of(skb);
+
+	add_traffic(app, kind, pieces, octets);
+	count_flow(skb, app, kind, pieces, octets);
+}
+
+static __always_inline void add_packet(struct __sk_buff *skb, __u16 app, __u16 kind)
+{
+	add_amount(skb, app, kind, octets_of_packet(skb));
 }
 
 static __always_inline void add_frames(struct __sk_buff *skb, __u16 app, __u16 kind)
 {
-	add_traffic(app, kind, pieces_of(skb), frame_octets(skb));
+	add_amount(skb, app, kind, octets_of_frame(skb));
 }
 
 /* Whether what is about to leave in clear at a device is within the application's limits. */
 static __always_inline bool frames_within_limit(struct __sk_buff *skb, const struct rvl_config *cfg, __u16 app)
 {
-	return !cfg->limits || within_limit(cfg->generation, app, pieces_of(skb), frame_octets(skb));
+	return !cfg->limits || within_limit(cfg->generation, app, pieces_of(skb), octets_of_frame(skb));
 }
 
 /* The same in a cgroup hook. */
 static __always_inline bool packet_within_limit(struct __sk_buff *skb, const struct rvl_config *cfg, __u16 app)
 {
-	return !cfg->limits || within_limit(cfg->generation, app, pieces_of(skb), packet_octets(skb));
+	return !cfg->limits || within_limit(cfg->generation, app, pieces_of(skb), octets_of_packet(skb));
 }
 
 /* What a packet that arrived for an application's socket was. Between two sockets of this host nothing is on a wire. */
@@ -162,6 +176,29 @@ static __always_inline void add_arrival(struct __sk_buff *skb, __u16 app, bool a
 
 /* Beside a kind: as far as the kernel half knows, the data path will give it back in clear. */
 #define ASKED_CLEAR 0x100
+/* A packet of an observed network leaves, in clear; by a device that nobody guards nothing else could have left. */
+static __noinline void add_would(struct __sk_buff *skb, __u16 app, const struct rvl_network *network, const struct headers *h,
+				 bool guarded)
+{
+	struct decision d;
+	__u16 kind;
+
+	if (!network)
+		return;
+	d = would(network->would, network->protection, h->protocol, h->source_port, h->destination_port);
+	if (h->later_fragment && network->would == RVL_PROTECTED) {
+		/* The ports are not known: the least that would be asked for. */
+		d.action = ACTION_PROTECT;
+		d.services = RVL_SERVICE_AUTHENTICATED;
+	}
+	if (is_refusal(&d) || (!guarded && network->would == RVL_PROTECTED))
+		kind = RVL_T_OUT_WOULD_REFUSE;
+	else if (d.action == ACTION_PROTECT)
+		kind = d.services & RVL_SERVICE_ENCRYPTED ? RVL_T_OUT_WOULD_ENCRYPT : RVL_T_OUT_WOULD_AUTHENTICATE;
+	else
+		return;
+	add_amount(skb, app, kind, guarded ? octets_of_frame(skb) : octets_of_packet(skb));
+}
 
 /* What the data path is asked to make of a packet. The ports of a later fragment are not known: the least that is claimed then. */
 static __noinline __u16 asked_of(const struct rvl_config *cfg, __u16 app, __u8 required, const struct headers *h)

@@ -25,6 +25,8 @@ struct decision {
 	enum action action;
 	__u8 services;
 	__u8 level;
+	__u8 would; /* rvl_network.would, and its protection */
+	__u16 protection;
 };
 
 static __always_inline struct rvl_network *network_of(const struct rvl_config *cfg, __u16 app,
@@ -57,22 +59,12 @@ static __always_inline __u8 canonical(__u8 protocol)
 	return protocol == IPPROTO_ICMPV6 ? IPPROTO_ICMP : protocol;
 }
 
-static __always_inline struct decision decide(const struct rvl_config *cfg, __u16 app, const struct address *peer,
-					      __u8 protocol, __u32 local, __u16 remote)
+/* The first item of a protection that speaks of these ports. */
+static __always_inline struct decision decide_by(__u32 key, __u8 protocol, __u32 local, __u16 remote)
 {
-	struct decision out = { ACTION_BYPASS, 0, 0 };
-	struct rvl_network *network = network_of(cfg, app, peer);
-	struct rvl_protection *protection;
-	__u32 key;
+	struct decision out = { .action = ACTION_NO_ITEM };
+	struct rvl_protection *protection = bpf_map_lookup_elem(&protections, &key);
 
-	if (!network || network->class == RVL_TRUSTED)
-		return out;
-	out.action = ACTION_UNTRUSTED;
-	if (network->class != RVL_PROTECTED)
-		return out;
-	out.action = ACTION_NO_ITEM;
-	key = network->protection;
-	protection = bpf_map_lookup_elem(&protections, &key);
 	if (!protection)
 		return out;
 	for (__u32 i = 0; i < RVL_ITEMS; i++) {
@@ -94,10 +86,61 @@ static __always_inline struct decision decide(const struct rvl_config *cfg, __u1
 	return out;
 }
 
+static __always_inline struct decision decide(const struct rvl_config *cfg, __u16 app, const struct address *peer,
+					      __u8 protocol, __u32 local, __u16 remote)
+{
+	struct decision out = { .action = ACTION_BYPASS };
+	struct rvl_network *network = network_of(cfg, app, peer);
+
+	if (!network)
+		return out;
+	if (network->class == RVL_TRUSTED) {
+		out.would = network->would;
+		out.protection = network->protection;
+		return out;
+	}
+	out.action = ACTION_UNTRUSTED;
+	if (network->class != RVL_PROTECTED)
+		return out;
+	return decide_by(network->protection, protocol, local, remote);
+}
+
+/*
+ * What would be decided in an observed network: `what` is the class, and the protection 16 bits higher; the result is the action,
+ * and 8 bits higher each the services and the level. A global function on numbers: verified once.
+ */
+__noinline int would_decide(__u32 what, __u32 protocol, __u32 local, __u32 remote)
+{
+	struct decision d = { .action = ACTION_BYPASS };
+
+	switch (what & 0xff) {
+	case RVL_UNTRUSTED:
+		d.action = ACTION_UNTRUSTED;
+		break;
+	case RVL_PROTECTED:
+		d = decide_by(what >> 16, protocol, local, remote);
+		break;
+	}
+	return d.action | d.services << 8 | d.level << 16;
+}
+
+static __always_inline struct decision would(__u8 class, __u16 protection, __u8 protocol, __u32 local, __u16 remote)
+{
+	int packed = would_decide(class | (__u32)protection << 16, protocol, local, remote);
+	struct decision d = { .action = packed & 0xff, .services = packed >> 8 & 0xff, .level = packed >> 16 & 0xff };
+
+	return d;
+}
+
+static __always_inline bool is_refusal(const struct decision *d)
+{
+	return d->action == ACTION_UNTRUSTED || d->action == ACTION_NO_ITEM;
+}
+
 /* What is demanded where the socket asked for services of its own: both, and not optionally. What is refused stays so. */
 static __always_inline struct decision demand(struct decision d, __u8 required)
 {
-	if (!required || d.action == ACTION_UNTRUSTED || d.action == ACTION_NO_ITEM)
+	if (!required || is_refusal(&d))
 		return d;
 	d.action = ACTION_PROTECT;
 	d.services |= required;

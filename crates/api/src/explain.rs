@@ -80,6 +80,9 @@ pub struct Decision {
     /// The most specific of these lines.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<Position>,
+    /// What would become of the flow, if the network were not only watched (`observe`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed: Option<String>,
 }
 
 /// A flow as this host sees it.
@@ -187,6 +190,9 @@ pub struct DropExplained {
     /// What it means.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
+    /// It was let pass, for the network is only watched: it would have been refused.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub observed: bool,
     /// What the policy in force says of such a flow, this host's port left open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decision: Option<Decision>,
@@ -256,6 +262,7 @@ mod tests {
             protection: None,
             item: None,
             line: None,
+            observed: None,
         };
         let text = serde_json::to_string(&decision).unwrap();
         assert!(!text.contains("null") && !text.contains("level"), "{text}");

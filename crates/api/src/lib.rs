@@ -44,7 +44,7 @@ pub use explain::{
     AppRef, Decision, DropExplained, ExplainQuery, Explanation, FlowInfo, PolicyExplanation, Position,
     ProcessInfo, SocketExplained, Verdict,
 };
-pub use flow::{Flows, LiveFlow};
+pub use flow::{Begun, CountedFlows, CountedQuery, FlowEnd, FlowRecord, FlowTable, Flows, LiveFlow};
 pub use keymat::Keymat;
 pub use names::{NameAddress, NameList, NameState, NamesState};
 pub use policy::{

@@ -42,6 +42,8 @@ pub const ACQUIRE_ONE: &str = "/v1/acquire/{id}";
 pub const EXPLAIN: &str = "/v1/explain";
 /// GET: the flows of programs that have a policy.
 pub const FLOWS: &str = "/v1/flows";
+/// GET with [`crate::CountedQuery`]: [`crate::CountedFlows`].
+pub const FLOWS_COUNTED: &str = "/v1/flows/counted";
 /// GET: [`crate::Counters`].
 pub const COUNTERS: &str = "/v1/counters";
 /// GET: [`crate::AppTrafficList`].

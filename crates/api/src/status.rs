@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{NamesState, PolicyState, Problem, TranslationState};
+use crate::{FlowTable, NamesState, PolicyState, Problem, TranslationState};
 
 /// In one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -103,6 +103,9 @@ pub struct Status {
     /// Refusals of which the particulars are lost; they are counted by application and reason all the same.
     #[serde(default)]
     pub kernel_untold: u64,
+    /// Flows counted one by one; absent: they are not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flows: Option<FlowTable>,
 }
 
 /// The TUN.

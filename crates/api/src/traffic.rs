@@ -13,6 +13,13 @@ pub struct Amount {
     pub bytes: u64,
 }
 
+impl Amount {
+    /// Whether there was nothing.
+    pub fn is_none(&self) -> bool {
+        *self == Amount::default()
+    }
+}
+
 /// GET `/v1/traffic`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AppTrafficList {
@@ -41,6 +48,9 @@ pub struct AppTraffic {
     /// How often each reason refused it, by the word of its counter: counted where it happened, whether or not anybody was told.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub refused_because: BTreeMap<String, u64>,
+    /// Calls to networks that are only watched, which would have been refused, likewise.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub would_be_refused_because: BTreeMap<String, u64>,
 }
 
 /// What an application sent.
@@ -56,6 +66,15 @@ pub struct Sent {
     pub encrypted: Amount,
     /// Refused by the kernel half; a call that was refused is a packet without octets.
     pub refused: Amount,
+    /// Of what left in clear: to networks that are only watched (`observe`), where it would have been refused.
+    #[serde(default, skip_serializing_if = "Amount::is_none")]
+    pub would_refuse: Amount,
+    /// Likewise: would have been authenticated.
+    #[serde(default, skip_serializing_if = "Amount::is_none")]
+    pub would_authenticate: Amount,
+    /// Likewise: would have been encrypted.
+    #[serde(default, skip_serializing_if = "Amount::is_none")]
+    pub would_encrypt: Amount,
 }
 
 /// What arrived for an application.
@@ -69,6 +88,9 @@ pub struct Arrived {
     pub encrypted: Amount,
     /// Refused.
     pub refused: Amount,
+    /// Of what arrived in clear: from networks that are only watched, where it would have been refused.
+    #[serde(default, skip_serializing_if = "Amount::is_none")]
+    pub would_refuse: Amount,
 }
 
 /// Two counts of one thing, by two who do not ask each other; since the daemon's start.

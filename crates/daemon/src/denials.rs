@@ -121,7 +121,8 @@ impl Plane {
             application,
             peer = %event.peer,
             reason = event.reason,
-            "refused"
+            "{}",
+            if event.observed { "would be refused (observed)" } else { "refused" }
         );
         self.auditor.refusal(&application, &event);
         self.denials.add(event, netio::clock::wall(), self.policy.compiled.spd.generation);
@@ -155,6 +156,7 @@ mod tests {
             peer: ([192, 0, 2, 1], port).into(),
             protocol: 6,
             reason: "connect_untrusted",
+            observed: false,
         }
     }
 

@@ -49,7 +49,11 @@ pub fn quick_checks(config: Option<&Config>) -> Vec<Check> {
         out.push(uplinks(config));
         out.extend(outer::io(config));
         out.extend(crate::gateway::checks(config));
-        out.extend(names(config));
+        out.extend(
+            policy_of(config)
+                .iter()
+                .flat_map(|compiled| [names(config, compiled), observed(compiled)].into_iter().flatten()),
+        );
     }
     out
 }
@@ -159,11 +163,26 @@ fn uplinks(config: &Config) -> Check {
     )
 }
 
-/// Who is asked for the names of the policy, if it has any.
-fn names(config: &Config) -> Option<Check> {
+/// The policy as the file has it, as far as it can be read.
+fn policy_of(config: &Config) -> Option<policy::Compiled> {
     let text = std::fs::read(&config.policy).ok()?;
     let parsed = policy::parse_bytes(&config.policy.display().to_string(), &text);
-    let compiled = policy::compile(&parsed, &mut policy::AppTable::new(), 1);
+    Some(policy::compile(&parsed, &mut policy::AppTable::new(), 1))
+}
+
+/// Applications that are only watched, which is not protection.
+fn observed(compiled: &policy::Compiled) -> Option<Check> {
+    let list: Vec<String> = compiled.observed().iter().map(ToString::to_string).collect();
+    (!list.is_empty()).then(|| Check {
+        name: "observed".to_owned(),
+        state: CheckState::Warn,
+        found: list.join("; "),
+        remedy: Some("take `observe` out of the policy to put it in force".to_owned()),
+    })
+}
+
+/// Who is asked for the names of the policy, if it has any.
+fn names(config: &Config, compiled: &policy::Compiled) -> Option<Check> {
     let count = compiled.named.hosts().count();
     if count == 0 {
         return None;

@@ -4,7 +4,7 @@
 struct Meaning(&'static str, bool, &'static str);
 
 /// As `bpf/include/abi.h` lists them.
-const MEANINGS: [Meaning; 58] = [
+const MEANINGS: [Meaning; 59] = [
     Meaning("sockets_stamped", false, "A socket got the mark of its application."),
     Meaning("sockets_restamped", false, "A socket changed hands and got the stricter application's mark."),
     Meaning("egress_redirected", false, "A packet was sent to the TUN instead of the uplink."),
@@ -143,6 +143,7 @@ const MEANINGS: [Meaning; 58] = [
         "An answer of the DNS could not be told: its addresses are learned later.",
     ),
     Meaning("egress_limited", true, "A packet in clear beyond what `limit clear` lets its application send."),
+    Meaning("flows_lost", false, "A packet whose flow found no room in the table of flows."),
 ];
 
 fn meaning(word: &str) -> Option<&'static Meaning> {

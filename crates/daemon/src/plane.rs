@@ -31,6 +31,7 @@ use crate::config::Config;
 use crate::datapath::{Handle, InboundHalf, OutboundHalf, Unanswered};
 use crate::denials::Denials;
 use crate::events::Hub;
+use crate::flows::FlowBook;
 use crate::gateway;
 use crate::keys::Keys;
 use crate::monitor::Monitor;
@@ -101,6 +102,8 @@ pub struct Plane {
     pub handed: (u64, u64),
     /// What the kernel half refused lately.
     pub denials: Denials,
+    /// What is known of flows beside the kernel half's table.
+    pub flows: FlowBook,
     /// Host names in the policy.
     pub hosts: Hosts,
     /// SPIs that were promised to key managers, and until when.

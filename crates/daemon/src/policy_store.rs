@@ -407,6 +407,7 @@ pub fn decision(explanation: &policy::Explanation) -> Decision {
         network,
         protection: explanation.protection.clone(),
         item,
+        observed: explanation.observed.clone(),
     }
 }
 

@@ -73,6 +73,9 @@ pub(crate) async fn serve(daemon: Daemon) -> Result<(), RunError> {
                 if let Err(refused) = plane.follow_sockets().await {
                     tracing::warn!("sockets are not compared with their entries: {refused}");
                 }
+                if let Err(refused) = plane.follow_flows() {
+                    tracing::warn!("flows are not followed: {refused}");
+                }
                 plane.expire_promises(netio::clock::monotonic()).await;
                 report_names(plane.tend_names(netio::clock::monotonic()).await);
             },

@@ -28,6 +28,7 @@ use crate::config::{Config, OuterIo};
 use crate::control::socket::{self, Lock, SocketError};
 use crate::datapath::{self, InboundHalf, InboundThread, OutboundHalf, OutboundThread, Told};
 use crate::events::Hub;
+use crate::flows::{self, FlowBook};
 use crate::gateway::HandedRules;
 use crate::handover::{self, Taken};
 use crate::host::{self, Record};
@@ -232,6 +233,10 @@ fn bring_up(
         let file = config.audit.as_ref().map_or(Path::new(""), |audit| &audit.file);
         RunError::Unfit(format!("the audit log {}: {source}; name another file in [audit]", file.display()))
     })?;
+    let flows = FlowBook::start(config.flows.as_ref()).map_err(|source| {
+        let file = config.flows.as_ref().and_then(|flows| flows.log.as_deref()).unwrap_or(Path::new(""));
+        RunError::Unfit(format!("the flow log {}: {source}; name another file in [flows]", file.display()))
+    })?;
     let control = socket::bind(&config.control_socket)?;
     let handover = socket::bind(&handover::socket(&run_dir))?;
 
@@ -266,6 +271,7 @@ fn bring_up(
         omit: left_out(),
         marks: config.marks,
         per_socket: translation::again(config.translation),
+        flows: flows::counted(config.flows.as_ref()),
         ..sockmon::Options::new(&config.instance, parent, exempt.path().to_owned(), tun.index())
     })?;
     // Sockets that an earlier daemon stamped keep a policy, in the engine too.
@@ -300,6 +306,7 @@ fn bring_up(
         promised: Vec::new(),
         handed: (0, 0),
         denials: Default::default(),
+        flows,
         hosts,
         translator: None,
         insides,

@@ -7,8 +7,8 @@ use engine::Traffic;
 use sadb::sa::SaProtocol;
 use wire::DropReason;
 
-use crate::audit_log::AuditCounts;
 use crate::datapath::{InboundHalf, OutboundHalf};
+use crate::json_log::LogCounts;
 use crate::kernel_counters;
 
 /// The protocols that associations have, in the order in which they are shown.
@@ -90,7 +90,9 @@ pub struct Figures<'a> {
     /// SPIs promised to key managers.
     pub promised: u64,
     /// The audit log.
-    pub audit: AuditCounts,
+    pub audit: LogCounts,
+    /// The flow log.
+    pub flows: LogCounts,
     /// What the kernel half counted.
     pub kernel: &'a [(&'static str, u64)],
 }
@@ -135,7 +137,8 @@ fn section(reason: DropReason) -> &'static str {
 
 /// Everything, zeros included.
 pub fn sections(figures: &Figures<'_>) -> Vec<CountersSection> {
-    let Figures { outbound, inbound, overrun, rules, applications, promised, audit, kernel } = *figures;
+    let Figures { outbound, inbound, overrun, rules, applications, promised, audit, flows, kernel } =
+        *figures;
     let mut book = Book::default();
     book.line("ip", "out.received", outbound.received, "packets from programs, by way of the TUN");
     book.line("ip", "out.protected", outbound.protected.packets, "packets left under protection");
@@ -175,9 +178,11 @@ pub fn sections(figures: &Figures<'_>) -> Vec<CountersSection> {
     book.line("spd", "rules", rules, "rules");
     book.line("sad", "out.sas", outbound.sas(), "outbound associations");
     book.line("sad", "in.sas", inbound.sas(), "inbound associations");
-    book.line("audit", "written", audit.written, "entries in the audit log");
-    book.line("audit", "failed", audit.failed, "entries that the disk did not take");
-    book.line("audit", "lost", audit.lost, "entries that came faster than the disk takes them");
+    for (section, log, counts) in [("audit", "audit log", audit), ("flows", "flow log", flows)] {
+        book.line(section, "written", counts.written, &format!("entries in the {log}"));
+        book.line(section, "failed", counts.failed, "entries that the disk did not take");
+        book.line(section, "lost", counts.lost, "entries that came faster than the disk takes them");
+    }
     book.line("sad", "promised", promised, "SPIs promised to key managers");
     book.line("hold", "out.held", outbound.held, "packets wait for an association");
     book.line("size", "out.told", outbound.replies.packets, "packets were answered with what fits");
@@ -245,7 +250,8 @@ mod tests {
             rules,
             applications,
             promised,
-            audit: AuditCounts::default(),
+            audit: LogCounts::default(),
+            flows: LogCounts::default(),
             kernel: &kernel,
         };
         let sections = sections(&figures);

@@ -48,6 +48,8 @@ pub struct Block {
     pub protections: Vec<Protection>,
     /// Limits on what leaves in clear, one for each unit at most.
     pub limits: Vec<Limit>,
+    /// `observe;`: what it says is only watched.
+    pub observed: Option<Span>,
     /// It is `guard { ... }`, about what no application's block decides: it has no subjects.
     pub is_guard: bool,
 }
@@ -65,6 +67,7 @@ impl Block {
             networks: Vec::new(),
             protections: Vec::new(),
             limits: Vec::new(),
+            observed: None,
             is_guard: false,
         }
     }
@@ -101,6 +104,8 @@ pub struct Network {
     pub range_span: Span,
     /// What they are.
     pub kind: NetworkKind,
+    /// `observe` in front of the type: that is only watched.
+    pub observed: bool,
     /// The whole statement.
     pub span: Span,
 }
@@ -208,7 +213,8 @@ impl NetworkKind {
 impl Network {
     /// The setting on one line.
     pub fn text(&self) -> String {
-        format!("network {} {};", self.range, self.kind.text())
+        let observed = if self.observed { "observe " } else { "" };
+        format!("network {} {observed}{};", self.range, self.kind.text())
     }
 }
 

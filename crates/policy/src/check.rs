@@ -112,6 +112,14 @@ fn guard(
         );
         good = false;
     }
+    if let Some(network) = block.networks.iter().find(|network| network.observed) {
+        sink.push(
+            Diagnostic::new(Code::GuardProtects, network.span, "`guard` is not observed")
+                .label("trusted or untrusted")
+                .help("`observe` stands in blocks of applications; `ravelin flows` shows what programs without policy do"),
+        );
+        good = false;
+    }
     if block.networks.is_empty() && good {
         sink.push(
             Diagnostic::new(Code::EmptyApplication, block.header, "`guard` has no network")
@@ -191,6 +199,7 @@ fn block(
             .help("write `network 0.0.0.0/0 TYPE;` and `network ::/0 TYPE;`, or remove the block"),
         );
     }
+    observed(block, sink);
     good &= networks(block, sink, sound && good, across);
     good
 }
@@ -214,6 +223,22 @@ fn limits(block: &Block, sink: &mut Sink) -> bool {
         return false;
     }
     true
+}
+
+/// Whoever reads the policy must not take what is only watched for what is in force.
+fn observed(block: &Block, sink: &mut Sink) {
+    let mut warn = |span: Span, message: String| {
+        sink.push(Diagnostic::new(Code::Observed, span, message).label("watched, and in clear").help(
+            "`ravelin flows` shows what would be refused or protected; remove `observe` to put it in force",
+        ));
+    };
+    if let Some(span) = block.observed {
+        let names = block.names_text();
+        return warn(span, format!("nothing of `{}` is protected: its block is only watched", show(&names)));
+    }
+    for network in block.networks.iter().filter(|network| network.observed) {
+        warn(network.span, format!("`{}` is only watched: nothing in it is protected", network.range));
+    }
 }
 
 /// The block's own protections, and behind them those of the top of the file that its networks name.

@@ -12,7 +12,7 @@ use crate::ast::{AddressRange, Block, Demand, GUARD, Limit, NetworkKind, Quantit
 use crate::diagnostic::{Lines, Position};
 use crate::names::{Named, NamedNetwork};
 use crate::subjects::{Executables, Image, Process, Selector, Subjects};
-use crate::{AppTable, Parsed, compare, prefixes};
+use crate::{AppTable, Parsed, compare, observe, prefixes};
 
 /// What kind of statement a rule is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -187,6 +187,7 @@ pub fn compile(parsed: &Parsed, table: &mut AppTable, generation: u64) -> Compil
     out.left_out.extend(broken);
     out.find_subjects();
     out.rules.sort_by_key(|rule| rule.id);
+    out.guard_observed();
     out
 }
 
@@ -239,7 +240,8 @@ impl<P: Fn(Span) -> Position> Unit<'_, P> {
             items.collect()
         });
         let protections = protections.collect();
-        AppPolicy::new(networks, protections).limited(self.limits())
+        let observed = observe::intended(self.block, |place| self.rule(place), |kind| self.class(kind));
+        AppPolicy::new(networks, protections).observing(observed).limited(self.limits())
     }
 
     fn limits(&self) -> ClearLimits {
@@ -252,7 +254,10 @@ impl<P: Fn(Span) -> Position> Unit<'_, P> {
             AddressRange::Host(name) => Some(NamedNetwork {
                 app: self.app,
                 name: name.clone(),
-                class: self.class(&network.kind),
+                class: match self.block.observed.is_some() || network.observed {
+                    true => Class::Trusted,
+                    false => self.class(&network.kind),
+                },
                 rule: self.rule(index + 1),
             }),
             _ => None,
@@ -367,6 +372,7 @@ impl Compiled {
         if self.keep_guard(old) {
             kept.push(GUARD.into());
         }
+        self.guard_observed();
         self.find_subjects();
         self.rules.sort_by_key(|rule| rule.id);
         kept

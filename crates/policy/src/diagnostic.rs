@@ -138,6 +138,7 @@ codes! {
     LegacySuite "RVL-P413" Warning "legacy suite";
     ClearByName "RVL-P420" Warning "clear text by the word of the DNS";
     UnknownInClear "RVL-P421" Warning "unknown addresses of a name are in clear";
+    Observed "RVL-P422" Warning "observed: nothing of it is protected";
     PeersNotCovered "RVL-P501" Note "some peers are in no network";
     HidesProtection "RVL-P502" Note "protection hides one for every block";
     WeakIdentity "RVL-P510" Note "network known by its name only";

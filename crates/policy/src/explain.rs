@@ -15,6 +15,8 @@ use crate::{Compiled, STANDARD_DIRECTORIES};
 /// Sentences about statements, also for [`crate::meaning`].
 pub(crate) mod said_of {
     pub const TRUSTED: &str = "the network is trusted: its traffic passes in clear";
+    pub const OBSERVED: &str =
+        "the network is observed: its traffic passes in clear, and what would become of it is counted";
     pub const UNTRUSTED: &str = "the network is untrusted: its traffic is refused";
     pub const NO_ITEM: &str = "what no item matches is refused, since clear would be a guess";
     pub const LIMIT: &str =
@@ -101,6 +103,9 @@ pub struct Explanation {
     pub protection: Option<String>,
     /// The item that decided.
     pub item: Option<RuleRef>,
+    /// What would become of it, if its network were not observed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed: Option<String>,
     /// How the answer came about, step by step.
     pub why: Vec<String>,
     /// What else to know.
@@ -210,6 +215,7 @@ fn answer(compiled: &Compiled, program: &str, application: Option<&Application>,
         network: reference(decision.network),
         protection,
         item: reference(decision.item),
+        observed: compiled.would(id, flow).map(|(_, said)| said),
         why: Vec::new(),
         notes: Vec::new(),
     };
@@ -239,6 +245,7 @@ fn why(out: &Explanation, decision: &Decision, flow: &Flow) -> Vec<String> {
             format!("no network of the block covers {remote}: the host's default is bypass")
         }
         Why::NoNetwork => format!("no network of the block covers {remote}: the host's default is bypass"),
+        Why::Trusted if out.observed.is_some() => said_of::OBSERVED.into(),
         Why::Trusted => said_of::TRUSTED.into(),
         Why::Untrusted => said_of::UNTRUSTED.into(),
         Why::Item if decision.action == Action::Bypass => {
@@ -253,6 +260,7 @@ fn why(out: &Explanation, decision: &Decision, flow: &Flow) -> Vec<String> {
             format!("no item of protection `{protection}` matches the ports: refused, since clear would be a guess")
         }
     });
+    why.extend(out.observed.clone());
     if let Action::Protect { level, .. } = decision.action {
         why.extend(demanded(level, &decision.terms));
     }

@@ -139,6 +139,9 @@ fn of_limit(block: &Block, limit: &Limit) -> Meaning {
 
 fn of_network(block: &Block, network: &Network) -> Meaning {
     let mut lines = vec![class(network).to_string()];
+    if block.observed.is_some() || network.observed {
+        lines.insert(0, format!("only watched: {}", said_of::OBSERVED));
+    }
     if let NetworkKind::Protected(name) = &network.kind
         && let Some(protection) = block.protections.iter().find(|p| p.name.text == name.text)
     {

@@ -166,11 +166,13 @@ impl Compiled {
                 .collect();
             // Of equal prefixes the first stays: these have been compared with what is written.
             networks.extend_from_slice(fixed.networks());
-            let policy = AppPolicy::new(networks, fixed.protections().to_vec());
+            let observed = fixed.observed().clone();
+            let policy = AppPolicy::new(networks, fixed.protections().to_vec()).observing(observed);
             self.spd.insert(app, policy.limited(fixed.clear_limits()));
         }
         self.named.names = names.clone();
         self.named.resolution = resolution;
+        self.guard_observed();
     }
 
     /// Let an application go on with the policy that another load gave it, its rules and names included.

@@ -18,6 +18,9 @@ pub struct NetworkSummary {
     pub class: &'static str,
     /// The protection it names.
     pub protection: Option<String>,
+    /// It is only watched, and in clear.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub observed: bool,
     /// How many prefixes it comes to; none for a host name.
     pub prefixes: usize,
     /// Line, from 1.
@@ -103,6 +106,7 @@ impl Parsed {
                         NetworkKind::Protected(name) => Some(name.text.clone()),
                         _ => None,
                     },
+                    observed: block.observed.is_some() || n.observed,
                     prefixes: prefixes::of(&n.range).len(),
                     line: line(n.span),
                 })

@@ -21,6 +21,8 @@ pub enum NodeKind {
     Subject,
     /// `network RANGE TYPE;`.
     Network,
+    /// `observe;`.
+    Observe,
     /// `protection NAME { ... }`.
     Protection,
     /// A protection's name where it is defined.

@@ -1,5 +1,6 @@
 //! The client of the control API: one request over the daemon's Unix socket.
 
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -356,4 +357,21 @@ fn refused(problem: &Problem) -> anyhow::Error {
         None => problem.message.clone(),
     };
     Failure::of(kind, text)
+}
+/// Fields of a question that have a value, as a query string.
+pub fn query<'n>(fields: impl IntoIterator<Item = (&'n str, Option<String>)>) -> String {
+    let pairs = fields.into_iter().filter_map(|(name, text)| Some(format!("{name}={}", escaped(&text?))));
+    pairs.collect::<Vec<_>>().join("&")
+}
+
+fn escaped(text: &str) -> String {
+    let mut out = String::new();
+    for octet in text.bytes() {
+        if octet.is_ascii_alphanumeric() || b".-_~".contains(&octet) {
+            out.push(char::from(octet));
+        } else {
+            let _ = write!(out, "%{octet:02X}");
+        }
+    }
+    out
 }

@@ -32,6 +32,7 @@ enum Command {
     Run(cmd::run::Run),
     Status(cmd::status::Status),
     Explain(cmd::explain::Explain),
+    Flows(cmd::flows::Flows),
     #[command(subcommand)]
     Policy(cmd::policy::Policy),
     #[command(subcommand)]
@@ -59,6 +60,7 @@ fn main() -> ExitCode {
         Command::Run(run) => run.execute(),
         Command::Status(status) => status.execute(),
         Command::Explain(explain) => explain.execute(),
+        Command::Flows(flows) => flows.execute(),
         Command::Policy(policy) => policy.execute(),
         Command::Sa(sa) => sa.execute(),
         Command::Spd(spd) => spd.execute(),

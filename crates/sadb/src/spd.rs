@@ -5,6 +5,8 @@
 //! application ever reads a rule of another. The same structure is evaluated by the engine, by `explain` and (in
 //! C, from the same tables) by the socket monitor.
 
+use std::collections::BTreeMap;
+
 use crypto::SuiteId;
 use wire::{AppId, Flow, Prefix, Services, addr, protocol};
 
@@ -212,6 +214,9 @@ pub struct AppPolicy {
     /// Each a list of items in the order of the file.
     protections: Vec<Vec<Item>>,
     clear: ClearLimits,
+    /// Networks that are observed, by their rule: what they would be. Among `networks` they are trusted, so that nobody who decides
+    /// has to know.
+    observed: BTreeMap<RuleId, Class>,
 }
 
 impl AppPolicy {
@@ -225,7 +230,7 @@ impl AppPolicy {
         }
         networks.sort_by_key(|n| (std::cmp::Reverse(n.prefix.len()), n.prefix.first()));
         networks.dedup_by_key(|n| n.prefix);
-        AppPolicy { networks, protections, clear: ClearLimits::default() }
+        AppPolicy { networks, protections, clear: ClearLimits::default(), observed: BTreeMap::new() }
     }
 
     /// The same with limits on what leaves in clear.
@@ -237,6 +242,34 @@ impl AppPolicy {
     /// How much may leave in clear.
     pub fn clear_limits(&self) -> ClearLimits {
         self.clear
+    }
+
+    /// Only watch these rules' networks: they become trusted, and what they would be is remembered.
+    #[must_use]
+    pub fn observing(mut self, observed: BTreeMap<RuleId, Class>) -> AppPolicy {
+        for network in &mut self.networks {
+            if observed.contains_key(&network.rule) {
+                network.class = Class::Trusted;
+            }
+        }
+        self.observed = observed;
+        self
+    }
+
+    /// What is only watched, by rule.
+    pub fn observed(&self) -> &BTreeMap<RuleId, Class> {
+        &self.observed
+    }
+
+    /// What a network would be that is only watched.
+    pub fn would(&self, network: &Network) -> Option<Class> {
+        self.observed.get(&network.rule).copied()
+    }
+
+    /// What the flow would get if its network were not observed; `None`: it is not.
+    pub fn would_decide(&self, flow: &Flow) -> Option<Decision> {
+        let network = self.network(flow.remote)?;
+        Some(self.by_class(self.would(network)?, network.rule, flow))
     }
 
     /// The networks, longest prefix first.
@@ -266,15 +299,23 @@ impl AppPolicy {
                 why: Why::NoNetwork,
             };
         };
-        let (action, terms, item, why) = match network.class {
+        self.by_class(network.class, network.rule, flow)
+    }
+
+    fn by_class(&self, class: Class, network: RuleId, flow: &Flow) -> Decision {
+        let (action, terms, item, why) = match class {
             Class::Trusted => (Action::Bypass, NO_TERMS, RuleId::NONE, Why::Trusted),
             Class::Untrusted => (Action::Discard, NO_TERMS, RuleId::NONE, Why::Untrusted),
-            Class::Protected(index) => match self.protections[index].iter().find(|item| item.matches(flow)) {
+            Class::Protected(index) => match self.items(index).iter().find(|item| item.matches(flow)) {
                 Some(item) => (item.action(), item.terms, item.rule, Why::Item),
                 None => (Action::Discard, NO_TERMS, RuleId::NONE, Why::NoItem),
             },
         };
-        Decision { action, terms, network: network.rule, item, why }
+        Decision { action, terms, network, item, why }
+    }
+
+    fn items(&self, index: usize) -> &[Item] {
+        self.protections.get(index).map_or(&[], Vec::as_slice)
     }
 }
 

@@ -66,6 +66,8 @@ pub const LIST_FIRST: u32 = 3;
 /// The application of what must not send.
 pub const APP_REFUSED: u16 = u16::MAX;
 pub const HOOK_EXECUTE: u8 = 7;
+/// A bit beside the hook: not refused, but it would have been.
+pub const HOOK_OBSERVED: u8 = 0x80;
 
 pub const TRUSTED: u8 = 1;
 pub const UNTRUSTED: u8 = 2;
@@ -79,9 +81,18 @@ pub const BYPASS_IN: u32 = 2;
 pub const ORDER_TO: u8 = 1;
 pub const ORDER_FROM: u8 = 2;
 /// Kinds of traffic: one field of `AppTraffic` each.
-pub const TRAFFIC_KINDS: usize = 9;
+pub const TRAFFIC_KINDS: usize = 13;
 /// Kinds from here on: refusals by the number of their counter.
 pub const TRAFFIC_REASON: u16 = 256;
+/// And from here on: calls that would have been refused, by the same.
+pub const TRAFFIC_WOULD_REASON: u16 = 512;
+/// Flows in the table, at most.
+pub const FLOWS: usize = 65536;
+pub const FLOWS_APPS: u32 = 1;
+pub const FLOWS_ALL: u32 = 2;
+pub const FLOW_OUT: u8 = 1;
+pub const FLOW_IN: u8 = 2;
+pub const FLOW_RESET: u8 = 4;
 pub const CALL_LISTEN: u8 = 1;
 pub const CALL_ACCEPT: u8 = 2;
 pub const CALL_CONNECT: u8 = 3;
@@ -162,6 +173,8 @@ contract! {
         fresh: u64,
         observe: u32,
         limits: u32,
+        flows: u32,
+        zero: u32,
     }
     /// An executable as the kernel knows it.
     struct Identity {
@@ -210,7 +223,7 @@ contract! {
     }
     struct Network {
         class: u8,
-        zero: u8,
+        would: u8,
         protection: u16,
     }
     struct Item {
@@ -329,6 +342,26 @@ contract! {
         packets: u64,
         octets_rate: u64,
         packets_rate: u64,
+    }
+    struct FlowKey {
+        local: [u8; 16],
+        remote: [u8; 16],
+        local_port: u16,
+        remote_port: u16,
+        app: u16,
+        protocol: u8,
+        zero: u8,
+    }
+    struct FlowValue {
+        kinds: [Traffic; TRAFFIC_KINDS],
+        first: u64,
+        last: u64,
+        identity: Identity,
+        pid: u32,
+        begun: u8,
+        ended: u8,
+        zero: u16,
+        comm: [u8; 16],
     }
     struct QuestionKey {
         cookie: u64,

@@ -1,6 +1,7 @@
 //! What this room answers: sockets, identities, refusals, checks.
 
 use crate::abi;
+use crate::flows::Counted;
 use crate::gateway::Span;
 use crate::marks::Marks;
 use std::fmt;
@@ -35,6 +36,8 @@ pub struct Options {
     pub directories: Vec<PathBuf>,
     /// Which bits of marks are ours.
     pub marks: Marks,
+    /// Whose flows are counted one by one.
+    pub flows: Counted,
     /// For tests only: programs (by their names in `bpf/`) that are not attached, to show that traffic leaks without them.
     pub omit: Vec<String>,
 }
@@ -53,6 +56,7 @@ impl Options {
             per_socket: None,
             directories: policy::STANDARD_DIRECTORIES.iter().map(PathBuf::from).collect(),
             marks: Marks::default(),
+            flows: Counted::default(),
             omit: Vec::new(),
         }
     }
@@ -234,6 +238,8 @@ pub struct Event {
     pub protocol: u8,
     /// The name of the counter that counted it.
     pub reason: &'static str,
+    /// It was let pass, for the network is observed: it would have been refused.
+    pub observed: bool,
 }
 
 impl Event {
@@ -243,7 +249,7 @@ impl Event {
             uid: event.uid,
             comm: abi::text(&event.comm),
             app: AppId(event.app),
-            attempt: match event.hook {
+            attempt: match event.hook & !abi::HOOK_OBSERVED {
                 1 => Attempt::Connect,
                 2 => Attempt::Send,
                 3 => Attempt::Bind,
@@ -264,6 +270,7 @@ impl Event {
             peer: SocketAddr::new(canonical(event.addr, u16::from(event.family)), event.port),
             protocol: event.protocol,
             reason: abi::COUNTERS.get(usize::from(event.counter)).copied().unwrap_or("unknown"),
+            observed: event.hook & abi::HOOK_OBSERVED != 0,
         }
     }
 }

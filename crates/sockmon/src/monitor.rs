@@ -4,6 +4,7 @@ use crate::abi::{self, Live, PeerKey};
 use crate::adopt;
 use crate::detach;
 use crate::error::SockmonError;
+use crate::flows::{self, Counted};
 use crate::gateway;
 use crate::gateway::Span;
 use crate::identities;
@@ -93,6 +94,7 @@ impl Sockmon {
             places,
             (exempt, netns, again),
             options.marks,
+            options.flows,
             &options.spans,
         )
         .map(|monitor| Sockmon { directories: options.directories.clone(), ..monitor });
@@ -111,6 +113,7 @@ impl Sockmon {
         places: Places,
         (exempt, netns, per_socket): (u64, u64, u32),
         marks: Marks,
+        counted: Counted,
         first_spans: &[Span],
     ) -> Result<Sockmon, SockmonError> {
         let loaded = programs::load(instance, &pins, marks)?;
@@ -136,9 +139,13 @@ impl Sockmon {
             per_socket,
             // Until somebody wants them.
             observe: 0,
+            flows: flows::bits(counted),
             ..before
         })?;
         socket_events::begin(maps)?;
+        if counted == Counted::Nothing {
+            flows::forget(maps)?;
+        }
         // A device counts as guarded only while its programs are there.
         maps.retain("uplinks", |ifindex: &u32| !places.uplinks.contains(ifindex))?;
         let spans = gateway::prepare(maps, &places.insides, first_spans)?;

@@ -133,7 +133,7 @@ fn entries(spd: &Spd, generation: u32) -> Entries {
     let mut slot = Maps::first_slot(generation);
     for (app, policy) in spd.apps() {
         for network in policy.networks() {
-            let (key, value) = entry(generation, app, network, slot);
+            let (key, value) = entry(generation, app, network, policy.would(network), slot);
             out.insert((key.app, key.prefixlen, key.addr), (key, value));
         }
         slot += policy.protections().len() as u32;

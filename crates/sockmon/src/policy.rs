@@ -218,18 +218,18 @@ fn write_generation(
             slot += 1;
         }
         for network in policy.networks() {
-            let (key, value) = entry(generation, app, network, first);
+            let (key, value) = entry(generation, app, network, policy.would(network), first);
             maps.write("networks", &key, &value)?;
         }
     }
     for network in spd.guard.networks() {
-        let (key, value) = entry(generation, AppId(abi::APP_GUARD), network, 0);
+        let (key, value) = entry(generation, AppId(abi::APP_GUARD), network, None, 0);
         maps.write("networks", &key, &value)?;
     }
     // What must not send has a policy of one line.
     let refused =
         NetworkKey { prefixlen: 32, generation: generation as u16, app: abi::APP_REFUSED, addr: [0; 16] };
-    maps.write("networks", &refused, &Network { class: abi::UNTRUSTED, zero: 0, protection: 0 })?;
+    maps.write("networks", &refused, &Network { class: abi::UNTRUSTED, would: 0, protection: 0 })?;
     for (&(from, to), value) in orders {
         let key = OrderKey { generation: generation as u16, from: from.0, to: to.0, zero: 0 };
         maps.write("order", &key, value)?;
@@ -310,10 +310,12 @@ fn protocol_of(item: &sadb::spd::Item) -> u8 {
     }
 }
 
+/// `would` is the class of an observed network, which is trusted meanwhile.
 pub(crate) fn entry(
     generation: u32,
     app: AppId,
     network: &sadb::spd::Network,
+    would: Option<Class>,
     first: u32,
 ) -> (NetworkKey, Network) {
     let key = NetworkKey {
@@ -322,13 +324,18 @@ pub(crate) fn entry(
         app: app.0,
         addr: network.prefix.first().to_be_bytes(),
     };
-    let (class, protection) = match network.class {
+    let numbers = |class| match class {
         Class::Trusted => (abi::TRUSTED, 0),
         Class::Untrusted => (abi::UNTRUSTED, 0),
         // Below PROTECTIONS, which fits 16 bits.
         Class::Protected(index) => (abi::PROTECTED, (first as usize + index) as u16),
     };
-    (key, Network { class, zero: 0, protection })
+    let (class, protection) = numbers(network.class);
+    let value = match would.map(numbers) {
+        Some((would, protection)) => Network { class, would, protection },
+        None => Network { class, would: 0, protection },
+    };
+    (key, value)
 }
 
 fn forget_all_but(maps: &Maps, generation: u32) -> Result<(), SockmonError> {

@@ -112,6 +112,7 @@ pub static MAPS: &[&str] = &[
     "traffic",
     "limits",
     "spent",
+    "flows",
     "questions",
     "answers",
     "sockets",

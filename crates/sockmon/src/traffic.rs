@@ -50,12 +50,36 @@ pub struct AppTraffic {
     pub in_encrypted: Amount,
     /// Arrived and was refused.
     pub in_refused: Amount,
+    /// Among what left in clear: an observed network's, which would have been refused.
+    pub would_refuse: Amount,
+    /// Likewise: would have been authenticated.
+    pub would_authenticate: Amount,
+    /// Likewise: would have been encrypted.
+    pub would_encrypt: Amount,
+    /// Among what arrived in clear: an observed network's, which would have been refused.
+    pub in_would_refuse: Amount,
     /// Refusals by the name of their counter. No event need have told of them.
     pub reasons: BTreeMap<&'static str, u64>,
+    /// Calls to observed networks that would have been refused, likewise.
+    pub would_reasons: BTreeMap<&'static str, u64>,
 }
 
 impl AppTraffic {
-    fn of(&mut self, kind: u16) -> Option<&mut Amount> {
+    /// Octets in both directions, without those that were refused.
+    #[must_use]
+    pub fn octets(&self) -> u64 {
+        let passed = [
+            self.out_clear,
+            self.out_authenticated,
+            self.out_encrypted,
+            self.in_clear,
+            self.in_authenticated,
+            self.in_encrypted,
+        ];
+        passed.iter().fold(0, |sum, amount| sum.wrapping_add(amount.octets))
+    }
+
+    pub(crate) fn of(&mut self, kind: u16) -> Option<&mut Amount> {
         let all: [&mut Amount; abi::TRAFFIC_KINDS] = [
             &mut self.out_clear,
             &mut self.out_authenticated,
@@ -66,6 +90,10 @@ impl AppTraffic {
             &mut self.in_authenticated,
             &mut self.in_encrypted,
             &mut self.in_refused,
+            &mut self.would_refuse,
+            &mut self.would_authenticate,
+            &mut self.would_encrypt,
+            &mut self.in_would_refuse,
         ];
         all.into_iter().nth(usize::from(kind))
     }
@@ -90,12 +118,14 @@ impl Sockmon {
                 sum.and(Amount { packets: value.packets, octets: value.octets })
             });
             let of_app = out.entry(AppId(key.app)).or_default();
-            match key.kind.checked_sub(abi::TRAFFIC_REASON) {
-                Some(counter) => {
-                    let name = abi::COUNTERS.get(usize::from(counter)).copied().unwrap_or("unknown");
-                    *of_app.reasons.entry(name).or_default() += sum.packets;
-                }
-                None => of_app.of(key.kind).into_iter().for_each(|amount| *amount = sum),
+            let counter = |from: u16| key.kind.checked_sub(from).map(usize::from);
+            let name = |counter: usize| abi::COUNTERS.get(counter).copied().unwrap_or("unknown");
+            if let Some(number) = counter(abi::TRAFFIC_WOULD_REASON) {
+                *of_app.would_reasons.entry(name(number)).or_default() += sum.packets;
+            } else if let Some(number) = counter(abi::TRAFFIC_REASON) {
+                *of_app.reasons.entry(name(number)).or_default() += sum.packets;
+            } else {
+                of_app.of(key.kind).into_iter().for_each(|amount| *amount = sum);
             }
         }
         Ok(out)

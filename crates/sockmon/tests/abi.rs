@@ -55,6 +55,8 @@ fn rust_and_c_agree() {
     compare::<abi::LimitKey>(&btf, "rvl_limit_key");
     compare::<abi::Limit>(&btf, "rvl_limit");
     compare::<abi::Spent>(&btf, "rvl_spent");
+    compare::<abi::FlowKey>(&btf, "rvl_flow_key");
+    compare::<abi::FlowValue>(&btf, "rvl_flow");
     compare::<abi::QuestionKey>(&btf, "rvl_question_key");
     compare::<abi::Answer>(&btf, "rvl_answer");
     compare::<abi::Record>(&btf, "rvl_record");
@@ -85,11 +87,19 @@ fn counters_have_one_name_each() {
         ("LIVE_EACH", abi::LIVE_EACH),
         ("LIVE_ALL", abi::LIVE_ALL as usize),
         ("APP_REFUSED", usize::from(abi::APP_REFUSED)),
+        ("FLOWS", abi::FLOWS),
+        ("FLOWS_APPS", abi::FLOWS_APPS as usize),
+        ("FLOWS_ALL", abi::FLOWS_ALL as usize),
+        ("FLOW_OUT", usize::from(abi::FLOW_OUT)),
+        ("FLOW_IN", usize::from(abi::FLOW_IN)),
+        ("FLOW_RESET", usize::from(abi::FLOW_RESET)),
     ] {
         assert!(header.contains(&format!("#define RVL_{name} {value}")), "{name}");
     }
     assert!(header.contains(&format!("#define RVL_T_KINDS {}", abi::TRAFFIC_KINDS)));
     assert!(header.contains(&format!("#define RVL_T_REASON {}", abi::TRAFFIC_REASON)));
+    assert!(header.contains(&format!("#define RVL_T_WOULD_REASON {}", abi::TRAFFIC_WOULD_REASON)));
+    assert!(header.contains(&format!("#define RVL_HOOK_OBSERVED {:#x}", abi::HOOK_OBSERVED)));
     assert!(header.contains(&format!("#define RVL_ANSWER {} ", abi::ANSWER)));
     assert!(header.contains(&format!("#define RVL_PROTECTIONS {}", abi::PROTECTIONS)));
     assert!(header.contains(&format!("#define RVL_LIVE_SAS {} ", sadb::MAX_SAS)));

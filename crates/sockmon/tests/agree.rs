@@ -128,13 +128,15 @@ impl Kernel {
         assert_eq!(warnings, []);
     }
 
-    fn ask(&mut self, app: AppId, flow: &Flow) -> Verdict {
-        self.ask_whole(app, flow).0
+    /// Its verdict, and whether that is only watched: clear then.
+    fn ask(&mut self, app: AppId, flow: &Flow) -> (Verdict, bool) {
+        let (verdict, observed, _) = self.ask_whole(app, flow);
+        (verdict, observed)
     }
 
-    /// What the flow gets, and whether it is refused if it arrives in clear.
-    fn ask_whole(&mut self, app: AppId, flow: &Flow) -> (Verdict, bool) {
-        let mut question = [0u8; 60];
+    /// Beside these whether it is refused if it arrives in clear.
+    fn ask_whole(&mut self, app: AppId, flow: &Flow) -> (Verdict, bool, bool) {
+        let mut question = [0u8; 62];
         question[44..60].copy_from_slice(&addr::to_bits(flow.local).to_be_bytes());
         question[16..32].copy_from_slice(&addr::to_bits(flow.remote).to_be_bytes());
         question[32..34].copy_from_slice(&app.0.to_ne_bytes());
@@ -144,7 +146,7 @@ impl Kernel {
         }
         question[38] = flow.protocol;
         let program = self.object.progs_mut().find(|program| program.name() == "ask").expect("the program");
-        let mut answer = [0u8; 60];
+        let mut answer = [0u8; 62];
         let input =
             ProgramInput { data_in: Some(&question), data_out: Some(&mut answer), ..ProgramInput::default() };
         let output = program.test_run(input).expect("BPF_PROG_TEST_RUN");
@@ -160,16 +162,17 @@ impl Kernel {
             (4, 4) => Verdict::Never,
             other => panic!("the kernel says {other:?}"),
         };
-        (verdict, answer[43] != 0)
+        (verdict, answer[60] == 1, answer[43] != 0)
     }
 
     /// Whether what it says of clear text that arrives is what these associations mean. With more of them at one peer than it
     /// tells apart, and for ICMP, it may refuse more.
     fn sticks(&mut self, app: AppId, flow: &Flow, live: &[Selectors]) -> Option<String> {
-        let (verdict, refused) = self.ask_whole(app, flow);
+        let (verdict, observed, refused) = self.ask_whole(app, flow);
         let covers = |sa: &&Selectors| sa.covers(flow) && sa.serves(app);
         let covered = live.iter().find(covers);
         let wanted = match verdict {
+            _ if observed => false,
             Verdict::Clear | Verdict::Never => false,
             Verdict::Untrusted | Verdict::NoItem | Verdict::Protect(_, "mandatory") => true,
             Verdict::Protect(..) => covered.is_some(),
@@ -204,9 +207,15 @@ fn disagreement(
     let explained = explained(compiled, name, flow);
     let decided = kernel.ask(app, flow);
     let translated = translated(spd, app, flow);
-    let one = explained == said && decided == said && translated.iter().all(|other| *other == Some(said));
+    // What is only watched is clear to everybody, and would be the same to both who say what it would be.
+    let would = compiled.would(app, flow).map(|(decision, _)| of_decision(&decision));
+    let wanted = would.map_or((said, false), |would| (would, true));
+    let one = explained == said
+        && decided == wanted
+        && (would.is_none() || said == Verdict::Clear)
+        && translated.iter().all(|other| *other == Some(said));
     (!one).then(|| {
-        format!("explain {explained:?}, userspace {said:?}, kernel {decided:?}, by socket (out, in) {translated:?}")
+        format!("explain {explained:?}, userspace {said:?} (would be {would:?}), kernel {decided:?}, by socket (out, in) {translated:?}")
     })
 }
 
@@ -367,5 +376,5 @@ fn a_disagreement_is_found_and_shrunk() {
     let found = compare(&mut kernel, 1, 20_000, broken).expect_err("a disagreement");
     let count = |word: &str| found.matches(word).count();
     assert_eq!((count("  network "), count("protection P"), count("remoteport=")), (1, 1, 1), "{found}");
-    assert!(found.contains("userspace NoItem, kernel Protect"), "{found}");
+    assert!(found.contains("userspace NoItem (would be None), kernel (Protect"), "{found}");
 }

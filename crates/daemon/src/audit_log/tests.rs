@@ -1,31 +1,15 @@
 //! What is in the file, that it stays small, and that a disk that takes nothing stops nobody.
 
 use std::fs;
-use std::time::Instant;
+use std::os::unix::fs::PermissionsExt;
 
 use wire::{DropReason, Flow};
 
 use super::*;
+use crate::json_log::tests::{Folder, lines, settled};
 
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Folder {
-        let path = std::env::temp_dir().join(format!("ravelin-audit-{}-{name}", std::process::id()));
-        let _ = fs::remove_dir_all(&path);
-        fs::create_dir_all(&path).unwrap();
-        Folder(path)
-    }
-
-    fn config(&self, size: u64) -> AuditConfig {
-        AuditConfig { file: self.0.join("log").join("audit.jsonl"), size, per_second: 32 }
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
+fn config(folder: &Folder, size: u64) -> AuditConfig {
+    AuditConfig { file: folder.file(), size, per_second: 32 }
 }
 
 fn ended(reason: DropReason) -> Dropped {
@@ -47,21 +31,13 @@ fn ended(reason: DropReason) -> Dropped {
 
 /// Wait until the thread has dealt with so many.
 fn settle(auditor: &Auditor, entries: u64) {
-    let begun = Instant::now();
-    while auditor.counts().written + auditor.counts().failed < entries {
-        assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", auditor.counts());
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
-fn lines(path: &Path) -> Vec<Value> {
-    fs::read_to_string(path).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    settled(&auditor.log, entries);
 }
 
 #[test]
 fn an_entry_has_what_the_standards_want() {
     let folder = Folder::new("fields");
-    let config = folder.config(1 << 20);
+    let config = config(&folder, 1 << 20);
     let auditor = Auditor::start(Some(&config)).unwrap();
     let now = Time::from_secs(100);
     auditor.packet("in", now, &Audited::Packet(ended(DropReason::AuthFailed)));
@@ -102,8 +78,10 @@ fn an_entry_has_what_the_standards_want() {
     );
     // It ended ten seconds before it was told.
     let said = first["time"].as_str().unwrap().to_owned();
-    let (before, after) =
-        (utc(clock::wall() - Duration::from_secs(70)), utc(clock::wall() - Duration::from_secs(9)));
+    let (before, after) = (
+        json_log::utc(clock::wall() - Duration::from_secs(70)),
+        json_log::utc(clock::wall() - Duration::from_secs(9)),
+    );
     assert!(before < said && said < after, "{before} {said} {after}");
     let second = &all[1];
     assert_eq!((&second["src"], &second["dst"]), (&json!("2001:db8::2"), &json!("2001:db8::1")));
@@ -124,7 +102,7 @@ fn an_entry_has_what_the_standards_want() {
 #[test]
 fn a_full_file_is_rotated_once() {
     let folder = Folder::new("rotated");
-    let config = folder.config(2000);
+    let config = config(&folder, 2000);
     // One that others could read is theirs no more.
     fs::create_dir_all(config.file.parent().unwrap()).unwrap();
     fs::write(&config.file, "{}\n").unwrap();
@@ -134,7 +112,7 @@ fn a_full_file_is_rotated_once() {
         auditor.action("capture_started", n, None, "of everything");
         settle(&auditor, u64::from(n) + 1);
     }
-    let old = rotated(&config.file);
+    let old = config.file.with_file_name("audit.jsonl.1");
     let (new, before) = (lines(&config.file), lines(&old));
     assert_eq!(new.last().unwrap()["uid"], 99);
     assert_eq!(before.last().unwrap()["uid"].as_u64().unwrap() + 1, new[0]["uid"].as_u64().unwrap());
@@ -147,61 +125,13 @@ fn a_full_file_is_rotated_once() {
 }
 
 #[test]
-fn what_cannot_be_written_is_counted_and_nobody_waits() {
-    let folder = Folder::new("broken");
-    let config = folder.config(1 << 20);
-    let auditor = Auditor::start(Some(&config)).unwrap();
-    auditor.action("capture_started", 0, None, "of everything");
-    settle(&auditor, 1);
-    // A folder in the place of the file: it cannot be opened again.
-    fs::remove_file(&config.file).unwrap();
-    fs::create_dir(&config.file).unwrap();
-    let mut log = LogFile { path: config.file.clone(), size: 1000, file: None, len: 0 };
-    assert!(log.append(b"{}\n").is_err());
-    let mut deaf = OpenOptions::new();
-    let full = LogFile {
-        path: "/dev/full".into(),
-        size: 1000,
-        file: deaf.write(true).open("/dev/full").ok(),
-        len: 0,
-    };
-    let (sender, receiver) = sync_channel(DEPTH);
-    let stuck = Auditor { entries: Some(sender), counters: Arc::default() };
-    for _ in 0..DEPTH + 7 {
-        stuck.action("capture_started", 0, None, "of everything");
-    }
-    assert_eq!(stuck.counts().lost, 7);
-    let counters = Arc::clone(&stuck.counters);
-    let mut full = full;
-    drop(stuck);
-    write_all(&receiver, &mut full, &counters);
-    assert_eq!(counters.failed.load(Ordering::Relaxed), DEPTH as u64);
-    assert_eq!(counters.written.load(Ordering::Relaxed), 0);
-}
-
-#[test]
 fn a_link_or_a_pipe_is_no_log() {
     let folder = Folder::new("link");
-    let config = folder.config(1 << 20);
+    let config = config(&folder, 1 << 20);
     fs::create_dir_all(config.file.parent().unwrap()).unwrap();
     std::os::unix::fs::symlink(folder.0.join("elsewhere"), &config.file).unwrap();
     assert!(Auditor::start(Some(&config)).is_err());
     let device = AuditConfig { file: "/dev/null".into(), ..config };
     assert!(Auditor::start(Some(&device)).is_err());
     assert!(!Auditor::start(None).unwrap().is_on());
-}
-
-#[test]
-fn times_are_those_of_the_calendar() {
-    for (seconds, text) in [
-        (0, "1970-01-01T00:00:00.000000Z"),
-        (951_782_399, "2000-02-28T23:59:59.000000Z"),
-        (951_782_400, "2000-02-29T00:00:00.000000Z"),
-        (1_709_251_200, "2024-03-01T00:00:00.000000Z"),
-        (4_107_542_399, "2100-02-28T23:59:59.000000Z"),
-        (4_107_542_400, "2100-03-01T00:00:00.000000Z"),
-    ] {
-        assert_eq!(utc(Duration::from_secs(seconds)), text);
-    }
-    assert_eq!(utc(Duration::from_micros(1_500_000)), "1970-01-01T00:00:01.500000Z");
 }

@@ -4,6 +4,7 @@
 //! by file, line and column with a remedy. There is no place for a key in it (docs/design/0003 item 2).
 
 mod audit;
+mod flows;
 mod gateway;
 mod icmp;
 mod io;
@@ -14,6 +15,7 @@ mod report;
 mod translation;
 
 pub use audit::AuditConfig;
+pub use flows::FlowsConfig;
 pub use gateway::GatewayConfig;
 pub use icmp::IcmpConfig;
 pub use io::OuterIo;
@@ -68,6 +70,8 @@ pub struct Config {
     pub gateway: Option<GatewayConfig>,
     /// The audit log as a file; `None`: in the log only.
     pub audit: Option<AuditConfig>,
+    /// Flows counted one by one; `None`: they are not.
+    pub flows: Option<FlowsConfig>,
     /// Host names in the policy.
     pub names: NamesConfig,
     /// How outer packets leave and arrive.

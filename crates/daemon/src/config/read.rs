@@ -12,7 +12,7 @@ use super::{
     TUN_QUEUE, TunConfig,
 };
 
-const TOP: [&str; 19] = [
+const TOP: [&str; 20] = [
     "instance",
     "policy",
     "translation",
@@ -29,6 +29,7 @@ const TOP: [&str; 19] = [
     "icmp",
     "gateway",
     "audit",
+    "flows",
     "names",
     "io",
     "crypto",
@@ -97,6 +98,7 @@ impl Reader<'_> {
         let icmp = self.icmp(root.get("icmp"));
         let gateway = self.gateway(root.get("gateway"), &tun.name, uplinks.as_deref());
         let audit = self.audit(root.get("audit"));
+        let flows = self.flows(root.get("flows"));
         let names = self.names(root.get("names"));
         let outer = self.outer_io(root.get("io"));
         let control_socket = self.control_socket(root.get("control_socket"), &instance);
@@ -131,6 +133,7 @@ impl Reader<'_> {
             icmp,
             gateway,
             audit,
+            flows,
             names,
             outer,
             crypto,

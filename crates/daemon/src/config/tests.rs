@@ -32,6 +32,7 @@ fn the_shortest_file_takes_every_default() {
             icmp: IcmpConfig::default(),
             gateway: None,
             audit: None,
+            flows: None,
             names: NamesConfig::default(),
             outer: OuterIo::Udp,
             crypto: crate::config::CryptoConfig::default(),
@@ -58,6 +59,32 @@ fn the_audit_log_has_a_file_a_size_and_a_rate() {
         ("file = \"f\"\nrate = 1", "unknown key `rate`"),
     ] {
         let report = audit(lines).unwrap_err().to_string();
+        assert!(report.contains(text), "{lines}: {report}");
+    }
+}
+
+#[test]
+fn flows_are_counted_if_the_table_is_there() {
+    let flows = |lines: &str| parse(&format!("policy = \"p\"\n[flows]\n{lines}"));
+    assert_eq!(flows("").unwrap().flows, Some(FlowsConfig::default()));
+    let all = "log = \"f\"\nsize = 1\nfiles = 2\nunpoliced = true\nidle = 5\ninterval = 30";
+    let want = FlowsConfig {
+        log: Some("/etc/ravelin/f".into()),
+        size: 1 << 20,
+        files: 2,
+        unpoliced: true,
+        idle: std::time::Duration::from_secs(5),
+        interval: std::time::Duration::from_secs(30),
+    };
+    assert_eq!(flows(all).unwrap().flows, Some(want));
+    for (lines, text) in [
+        ("log = \"\"", "is not a path"),
+        ("unpoliced = 1", "must be true or false"),
+        ("files = 0", "from 1 to 64"),
+        ("idle = 1", "from 2 to 3600"),
+        ("every = 1", "unknown key `every`"),
+    ] {
+        let report = flows(lines).unwrap_err().to_string();
         assert!(report.contains(text), "{lines}: {report}");
     }
 }

@@ -45,6 +45,7 @@ async fn collect(plane: &Shared, all: bool) -> Result<Counters, Refused> {
         applications: plane.policy.compiled.applications.len() as u64,
         promised: plane.promised.len() as u64,
         audit: plane.auditor.counts(),
+        flows: plane.flows.log_counts(),
         kernel: &kernel,
     });
     if plane.translator.is_some() {

@@ -222,6 +222,9 @@ async fn judged(
         .await?;
     let protect = matches!(action, Action::Protect { .. });
     out.effect = effect(action, &terms, found.as_ref().err().copied(), is_own(flow.remote)).to_owned();
+    if let Some(observed) = out.decision.as_ref().and_then(|decision| decision.observed.as_ref()) {
+        out.effect = format!("{}; {observed}", out.effect);
+    }
     if asked != Services::NONE {
         out.effect.push_str(" (the socket asks for protection itself)");
     }

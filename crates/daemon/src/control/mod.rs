@@ -2,6 +2,7 @@
 //! `api` room.
 
 mod capture;
+mod counted;
 mod counters;
 mod debug;
 mod entries;
@@ -51,6 +52,7 @@ pub fn router(plane: Shared) -> Router {
         .route(path::ACQUIRE_ONE, delete(events::refuse))
         .route(path::EXPLAIN, get(explain::explain))
         .route(path::FLOWS, get(flows::list))
+        .route(path::FLOWS_COUNTED, get(counted::list))
         .route(path::COUNTERS, get(counters::counters))
         .route(path::TRAFFIC, get(traffic::traffic))
         .route(path::POLICY_RELOAD, post(policy::reload))

@@ -115,6 +115,7 @@ async fn collect(plane: &Shared) -> Result<Status, Refused> {
             .filter(|(word, _)| kernel_counters::is_refusal(word))
             .map(|(_, n)| n)
             .sum(),
+        flows: plane.flow_table(),
         kernel_untold: kernel.iter().find(|(word, _)| *word == "events_lost").map_or(0, |(_, n)| *n),
     })
 }
@@ -170,6 +171,11 @@ fn problems(plane: &Plane, halves: [&Half; 2]) -> (Vec<Problem>, Vec<u32>) {
             message,
             "correct the policy (`ravelin policy check`) and reload it",
         ));
+    }
+    for observed in plane.policy.compiled.observed() {
+        let message = format!("{observed} ({}:{})", plane.policy.compiled.file, observed.line);
+        let remedy = "`ravelin flows` shows what would be refused; take `observe` out of the policy to put it in force";
+        problems.push(problem("observed", message, remedy));
     }
     if let Some(error) = &plane.policy.last_error {
         problems.push(problem("refused", error.clone(), "correct what it says and reload the policy"));

@@ -139,6 +139,7 @@ fn plane(config: Config) -> Plane {
         promised: Vec::new(),
         handed: (0, 0),
         denials: Default::default(),
+        flows: Default::default(),
         hosts: crate::plane::Hosts::new(&config.names).0,
         translator: None,
         rules: crate::rules::RuleBook::default(),

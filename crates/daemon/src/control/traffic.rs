@@ -1,11 +1,14 @@
 //! `/v1/traffic`: what each application's packets came to, by the kernel half's own count.
 
-use api::{Amount, AppTraffic, AppTrafficList, Arrived, HandedOver, Sent};
+use std::collections::BTreeMap;
+
+use api::{AppTraffic, AppTrafficList, HandedOver};
 use axum::extract::State;
 use wire::AppId;
 
 use super::Answer;
 use super::status::queue_drops;
+use crate::flows::sums;
 use crate::plane::{Plane, Shared, kernel};
 use crate::refused::Refused;
 
@@ -25,23 +28,16 @@ async fn collect(plane: &Shared) -> Result<AppTrafficList, Refused> {
     let traffic = monitor.get().traffic().map_err(|error| kernel(&error))?;
     let mut applications: Vec<AppTraffic> = traffic
         .iter()
-        .map(|(id, sums)| AppTraffic {
-            application: if *id == AppId::NONE { String::new() } else { plane.policy.app_name(*id) },
-            id: id.0,
-            outbound: Sent {
-                clear: amount(sums.out_clear.and(sums.out_returned)),
-                returned: amount(sums.out_returned),
-                authenticated: amount(sums.out_authenticated),
-                encrypted: amount(sums.out_encrypted),
-                refused: amount(sums.out_refused),
-            },
-            inbound: Arrived {
-                clear: amount(sums.in_clear),
-                authenticated: amount(sums.in_authenticated),
-                encrypted: amount(sums.in_encrypted),
-                refused: amount(sums.in_refused),
-            },
-            refused_because: sums.reasons.iter().map(|(word, count)| ((*word).to_owned(), *count)).collect(),
+        .map(|(id, traffic)| {
+            let (outbound, inbound) = sums(traffic);
+            AppTraffic {
+                application: if *id == AppId::NONE { String::new() } else { plane.policy.app_name(*id) },
+                id: id.0,
+                outbound,
+                inbound,
+                refused_because: words(&traffic.reasons),
+                would_be_refused_because: words(&traffic.would_reasons),
+            }
         })
         .collect();
     applications.sort_by(|a, b| a.application.cmp(&b.application));
@@ -49,8 +45,8 @@ async fn collect(plane: &Shared) -> Result<AppTrafficList, Refused> {
     Ok(AppTrafficList { applications, lost, events_lost, handed_over })
 }
 
-fn amount(amount: sockmon::Amount) -> Amount {
-    Amount { packets: amount.packets, bytes: amount.octets }
+fn words(reasons: &BTreeMap<&'static str, u64>) -> BTreeMap<String, u64> {
+    reasons.iter().map(|(word, count)| ((*word).to_owned(), *count)).collect()
 }
 
 fn counter(plane: &Plane, word: &str) -> Result<u64, Refused> {

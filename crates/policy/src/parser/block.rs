@@ -7,6 +7,8 @@ use crate::lexer::Kind;
 use crate::suggest;
 use crate::tree::NodeKind;
 
+/// Of a block, or of a network: watch, and do not act.
+pub(super) const OBSERVE: &str = "observe";
 pub(super) const STATEMENTS: [&str; 3] = ["network", "protection", "limit"];
 
 impl Parser<'_> {
@@ -132,6 +134,13 @@ impl Parser<'_> {
             if self.eat(Kind::Close).is_some() {
                 return;
             }
+            if self.word() == Some(OBSERVE)
+                && self.look(1).is_some_and(|t| t.kind == Kind::Semicolon)
+                && !block.is_guard
+            {
+                self.node(NodeKind::Observe, |parser| parser.observe(block));
+                continue;
+            }
             let near = self.word().and_then(|w| suggest::nearest(w, STATEMENTS));
             if let (Some(near), true) = (near, self.names_at(1)) {
                 let kind = match near {
@@ -144,6 +153,14 @@ impl Parser<'_> {
                 self.node(NodeKind::Junk, |parser| parser.bad_setting(near));
             }
         }
+    }
+
+    /// `observe;`: both tokens are next.
+    fn observe(&mut self, block: &mut Block) {
+        let word = self.here();
+        self.extension(word, "`observe`");
+        self.at += 1;
+        block.observed = Some(word.to(self.end_of("statement", Self::skip_statement)));
     }
 
     /// A setting; its keyword, or a slip of it, is next.

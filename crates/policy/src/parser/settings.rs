@@ -1,6 +1,6 @@
 //! Network and protection settings: the two grammars of paper 000 section 3.3.
 
-use super::block::STATEMENTS;
+use super::block::{OBSERVE, STATEMENTS};
 use super::{Abandon, Parser, Step};
 use crate::address;
 use crate::ast::{AddressRange, Name, Network, NetworkKind, Protection, Span};
@@ -20,12 +20,18 @@ impl Parser<'_> {
             self.extension(comma, "a list of ranges");
             ranges.push(self.range()?);
         }
+        let observed = self.word() == Some(OBSERVE) && self.word_at(1).is_some_and(|w| TYPES.contains(&w));
+        if observed {
+            self.extension(self.here(), "`observe`");
+            self.at += 1;
+        }
         let kind = self.network_kind()?;
         let span = keyword.to(self.end_of("statement", Self::skip_statement));
         out.extend(ranges.into_iter().map(|(range, range_span)| Network {
             range,
             range_span,
             kind: kind.clone(),
+            observed,
             span,
         }));
         Ok(())

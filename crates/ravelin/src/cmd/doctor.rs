@@ -26,6 +26,7 @@ impl Doctor {
         let config = self.config.as_deref().map(super::run::load).transpose()?;
         let mut checks = daemon::doctor::checks(config.as_ref());
         checks.extend(config.as_ref().and_then(counts));
+        checks.extend(config.as_ref().and_then(flows));
         let report = api::Doctor::new(checks);
         if self.json {
             output::json(&report)?;
@@ -34,6 +35,26 @@ impl Doctor {
         }
         if report.ok { Ok(()) } else { Err(Failure::silent(Kind::Failed)) }
     }
+}
+
+/// Whether the flows that are shown and written are all there were. Decisions do not rest on it.
+fn flows(config: &daemon::config::Config) -> Option<api::Check> {
+    let control = Some(config.control_socket.clone());
+    let connect = Connect { instance: config.instance.clone(), control };
+    let status: api::Status = connect.get(path::STATUS).ok()?;
+    let table = status.flows?;
+    let ok = table.lost == 0 && table.unwritten == 0;
+    let found = format!(
+        "{} in the table, room for {}; {} packets found no room, {} lines are not in the log",
+        table.flows, table.room, table.lost, table.unwritten
+    );
+    let remedy = "what `ravelin flows` shows is not the whole (packets were decided about all the same); make `idle` in [flows] shorter";
+    Some(api::Check {
+        name: "flows".to_owned(),
+        state: if ok { CheckState::Ok } else { CheckState::Warn },
+        found,
+        remedy: (!ok).then(|| remedy.to_owned()),
+    })
 }
 
 /// Whether a daemon that runs and its kernel half count the same; nothing to say where none runs.

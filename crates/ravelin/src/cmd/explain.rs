@@ -63,20 +63,7 @@ fn encode(query: &ExplainQuery) -> String {
     ];
     let texts = [("socket", &query.socket), ("drop", &query.drop), ("app", &query.app), ("to", &query.to)];
     let all = numbers.into_iter().chain(texts.map(|(name, text)| (name, text.clone())));
-    let pairs = all.filter_map(|(name, text)| Some(format!("{name}={}", escaped(&text?))));
-    pairs.collect::<Vec<_>>().join("&")
-}
-
-fn escaped(text: &str) -> String {
-    let mut out = String::new();
-    for octet in text.bytes() {
-        if octet.is_ascii_alphanumeric() || b".-_~".contains(&octet) {
-            out.push(char::from(octet));
-        } else {
-            let _ = write!(out, "%{octet:02X}");
-        }
-    }
-    out
+    crate::client::query(all)
 }
 
 fn text(explanation: &Explanation) -> String {
@@ -115,6 +102,11 @@ fn drop_text(refused: &DropExplained) -> String {
         (Some(comm), Some(pid), Some(uid)) => writeln!(out, "  ({comm}, pid {pid}, uid {uid})"),
         _ => writeln!(out),
     };
+    if refused.observed {
+        out.push_str(
+            "  observed     it was let pass: the network is only watched, and it would have been refused\n",
+        );
+    }
     let _ = match &refused.application {
         Some(app) => writeln!(out, "  application  {} (id {})", app.name, app.id),
         None => writeln!(out, "  application  none"),

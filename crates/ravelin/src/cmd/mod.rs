@@ -8,6 +8,7 @@ pub mod detach;
 pub mod doctor;
 mod entries;
 pub mod explain;
+pub mod flows;
 pub mod import;
 pub mod init;
 pub mod policy;

@@ -2,6 +2,7 @@
 
 mod change;
 mod names;
+mod suggest;
 
 use std::fs;
 use std::io::{IsTerminal, Read, Write};
@@ -33,6 +34,7 @@ pub enum Policy {
     Confirm(change::Confirm),
     Rollback(change::Rollback),
     Names(names::List),
+    Suggest(suggest::Suggest),
 }
 
 /// Check a policy; exit status 2 if it has errors.
@@ -118,6 +120,7 @@ impl Policy {
             Policy::Confirm(confirm) => confirm.execute(),
             Policy::Rollback(rollback) => rollback.execute(),
             Policy::Names(names) => names.execute(),
+            Policy::Suggest(suggest) => suggest.execute(),
         }
     }
 }

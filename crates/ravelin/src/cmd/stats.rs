@@ -127,6 +127,20 @@ fn per_app(traffic: &AppTrafficList) -> String {
         for (word, count) in &app.refused_because {
             let _ = writeln!(out, "refused {count} times: {} {word}", name_of(app));
         }
+        for (word, count) in &app.would_be_refused_because {
+            let _ = writeln!(out, "would be refused {count} times (observed): {} {word}", name_of(app));
+        }
+        let sent = &app.outbound;
+        for (what, amount) in [
+            ("sent, would be refused", sent.would_refuse),
+            ("sent, would be authenticated", sent.would_authenticate),
+            ("sent, would be encrypted", sent.would_encrypt),
+            ("arrived, would be refused", app.inbound.would_refuse),
+        ] {
+            if amount.packets > 0 {
+                let _ = writeln!(out, "in clear (observed): {} {what}: {}", name_of(app), cell(amount));
+            }
+        }
     }
     if traffic.events_lost > 0 {
         let _ = writeln!(out, "of {} refusals the particulars are lost", traffic.events_lost);

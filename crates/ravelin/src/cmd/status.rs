@@ -125,6 +125,13 @@ fn text(status: &api::Status) -> String {
             ),
         );
     }
+    if let Some(flows) = &status.flows {
+        let lost = match (flows.lost, flows.unwritten) {
+            (0, 0) => String::new(),
+            (lost, unwritten) => format!("; {lost} packets not among them, {unwritten} lines not in the log"),
+        };
+        line("flows", format!("{} of {}, room for {}{lost}", flows.flows, flows.counted, flows.room));
+    }
     let untold = match status.kernel_untold {
         0 => String::new(),
         n => format!(", the particulars of {n} are lost"),

@@ -79,7 +79,8 @@ pub fn block(random: &mut Random) -> (Parts, Block) {
                 1 => "untrusted".to_string(),
                 n => format!("protected P{}", n % protections.len()),
             };
-            format!("network {} {kind};", range(random))
+            let observed = if random.one_in(6) { "observe " } else { "" };
+            format!("network {} {observed}{kind};", range(random))
         });
         let networks = networks.collect();
         let parts = Parts { networks, protections };

@@ -107,6 +107,7 @@ fn run(words: &mut SplitWhitespace<'_>, sockets: &mut Sockets) -> io::Result<Str
             0
         }
         "sendto" => return sendto(fd, words, 0),
+        "sweep" => return sweep(fd, words),
         "fastopen" => return sendto(fd, words, libc::MSG_FASTOPEN),
         "frame" => return frame(fd, words),
         "send" => {
@@ -423,4 +424,13 @@ fn child(words: &mut SplitWhitespace<'_>, sockets: &mut Sockets) -> io::Result<S
     };
     answer.truncate(ret(n as c_int)? as usize);
     Ok(String::from_utf8_lossy(&answer).into_owned())
+}
+
+/// An octet to each of these ports of an IPv4 address.
+fn sweep(fd: c_int, words: &mut SplitWhitespace<'_>) -> io::Result<String> {
+    let (peer, first, last) = (word(words), number(words), number(words));
+    for port in first..=last {
+        sendto(fd, &mut format!("{peer}:{port} 1").split_whitespace(), 0)?;
+    }
+    Ok("ok".into())
 }

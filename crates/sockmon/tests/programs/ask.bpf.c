@@ -29,6 +29,8 @@ struct question {
 	__u8 answered;
 	__u8 refuses; /* clear text that arrives */
 	__u8 this_host[16];
+	__u8 observed; /* not acted on */
+	__u8 zero;
 };
 
 SEC("tc")
@@ -48,10 +50,13 @@ int ask(struct __sk_buff *skb)
 	flow.remote_port = q->remote;
 	flow.protocol = q->protocol;
 	d = decide(cfg, q->app, &flow.peer, q->protocol, q->local, q->remote);
+	q->refuses = refuses_clear(&d, &flow);
+	q->observed = d.would != 0;
+	if (d.would)
+		d = would(d.would, d.protection, q->protocol, q->local, q->remote);
 	q->action = d.action;
 	q->services = d.services;
 	q->level = d.level;
-	q->refuses = refuses_clear(&d, &flow);
 	q->answered = 1;
 	return 0;
 }

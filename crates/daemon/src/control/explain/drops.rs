@@ -7,8 +7,8 @@ use wire::{AppId, Flow};
 
 use super::application;
 use crate::associations::protocol_word;
-use crate::audit_log::utc;
 use crate::denials::{Denial, attempt};
+use crate::json_log::utc;
 use crate::kernel_counters;
 use crate::plane::Plane;
 use crate::refused::{Fault, Refused};
@@ -70,6 +70,7 @@ fn explained(plane: &Plane, denial: &Denial) -> DropExplained {
         },
         reason: event.reason.to_owned(),
         text: kernel_counters::text(event.reason).map(ToOwned::to_owned),
+        observed: event.observed,
         decision,
     }
 }

@@ -1,0 +1,134 @@
+//! What is only watched: `observe;` in a block, `network RANGE observe TYPE;` (docs/design/0018). In the tables such a network is
+//! trusted, so that whoever decides needs to know nothing; what it would be stands beside. `guard` stays in force for it: an observed
+//! network is decided about by nobody, and that is what `guard` speaks of.
+
+use std::collections::BTreeMap;
+
+use sadb::spd::{Action, AppPolicy, Class, Decision, Network, RuleId};
+use wire::{AppId, Flow};
+
+use crate::Compiled;
+use crate::ast::level_word;
+
+/// How much of an application is observed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Observed {
+    /// Its name.
+    pub name: String,
+    /// The line of its block.
+    pub line: usize,
+    /// Network settings that are observed.
+    pub networks: usize,
+    /// Of so many.
+    pub of: usize,
+}
+
+impl Observed {
+    /// Whether nothing of it is in force.
+    pub fn whole(&self) -> bool {
+        self.networks == self.of
+    }
+}
+
+impl std::fmt::Display for Observed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.whole() {
+            return write!(f, "application {} is observed: nothing of it is protected", self.name);
+        }
+        write!(
+            f,
+            "application {}: {} of its {} networks are observed, and nothing in them is protected",
+            self.name, self.networks, self.of
+        )
+    }
+}
+
+/// With what `guard` says of observed networks: where the longest prefix of `guard` closes one, or a part of it that no other
+/// network of the block speaks of, that is refused.
+pub(crate) fn guarded(policy: AppPolicy, guard: &AppPolicy) -> AppPolicy {
+    if policy.observed().is_empty() || guard.networks().is_empty() {
+        return policy;
+    }
+    let covering = |networks: &[Network], of: wire::Prefix| {
+        networks.iter().filter(|n| n.prefix.covers(of)).max_by_key(|n| n.prefix.len()).copied()
+    };
+    let mut networks = Vec::new();
+    // First, so that they stay where a network of the block has the same prefix.
+    for own in guard.networks() {
+        let Some(around) = covering(policy.networks(), own.prefix) else { continue };
+        if policy.would(&around).is_some() {
+            // What `guard` opens again is observed as what is around it.
+            let rule = if own.class == Class::Untrusted { own.rule } else { around.rule };
+            networks.push(Network { rule, ..*own });
+        }
+    }
+    for network in policy.networks() {
+        let closes = covering(guard.networks(), network.prefix).filter(|own| own.class == Class::Untrusted);
+        networks.push(match closes {
+            Some(own) if policy.would(network).is_some() => {
+                Network { class: Class::Untrusted, rule: own.rule, ..*network }
+            }
+            _ => *network,
+        });
+    }
+    let observed = policy.observed().clone();
+    AppPolicy::new(networks, policy.protections().to_vec()).observing(observed)
+}
+
+impl Compiled {
+    /// Let `guard` stay in force for what is observed; again after either changed.
+    pub(crate) fn guard_observed(&mut self) {
+        let observing: Vec<(AppId, AppPolicy)> = self
+            .spd
+            .apps()
+            .filter(|(_, policy)| !policy.observed().is_empty())
+            .map(|(app, policy)| (app, guarded(policy.clone(), &self.spd.guard)))
+            .collect();
+        for (app, policy) in observing {
+            self.spd.insert(app, policy);
+        }
+    }
+
+    /// Applications of which something is observed, in the order of the file.
+    pub fn observed(&self) -> Vec<Observed> {
+        let of = |app: &crate::Application| {
+            let policy = self.spd.get(app.id)?;
+            let networks = policy.observed().len();
+            let lines = |rule: &&crate::compile::RuleSource| {
+                rule.app == app.id && matches!(rule.kind, crate::RuleKind::Network(_))
+            };
+            let of = self.rules.iter().filter(lines).count();
+            (networks > 0).then(|| Observed { name: app.name.clone(), line: app.block_line, networks, of })
+        };
+        self.applications.iter().filter_map(of).collect()
+    }
+
+    /// What the flow would get if its network were not observed, and what that means, in words; `None`: it is not.
+    pub fn would(&self, app: AppId, flow: &Flow) -> Option<(Decision, String)> {
+        let decision = self.spd.get(app)?.would_decide(flow)?;
+        let line = self.rule(decision.rule()).map_or(0, |rule| rule.line);
+        let said = match decision.action {
+            Action::Bypass => format!("would be clear (observed), line {line}"),
+            Action::Discard => format!("would be refused (observed), line {line}"),
+            Action::Protect { services, level } => {
+                let service = match services {
+                    wire::Services::ENCRYPTED => "encryption",
+                    _ => "authentication",
+                };
+                format!("would be protected, {service} {} (observed), line {line}", level_word(level))
+            }
+        };
+        Some((decision, said))
+    }
+}
+
+/// Of a block: what its observed networks would be.
+pub(crate) fn intended(
+    block: &crate::ast::Block,
+    rule: impl Fn(usize) -> RuleId,
+    class: impl Fn(&crate::ast::NetworkKind) -> Class,
+) -> BTreeMap<RuleId, Class> {
+    let observed = block.networks.iter().enumerate();
+    let observed = observed.filter(|(_, network)| block.observed.is_some() || network.observed);
+    observed.map(|(index, network)| (rule(index + 1), class(&network.kind))).collect()
+}

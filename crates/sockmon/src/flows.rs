@@ -1,0 +1,249 @@
+//! Flows as the kernel half counts them (docs/design/0018): what is in the table, and taking out what has ended.
+
+use std::fmt;
+
+use libbpf_rs::{MapCore, MapFlags};
+use wire::{AppId, Flow, Time, addr};
+
+use crate::abi::{self, FlowKey, FlowValue, Wire};
+use crate::error::SockmonError;
+use crate::model::Identity;
+use crate::monitor::Sockmon;
+use crate::programs::Maps;
+use crate::traffic::{Amount, AppTraffic};
+
+/// Whose flows are counted one by one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Counted {
+    /// Nobody's: it costs a test of a word.
+    #[default]
+    Nothing,
+    /// Those of applications.
+    Applications,
+    /// And of programs without policy.
+    Everything,
+}
+
+/// As the configuration says it to the programs.
+pub(crate) fn bits(counted: Counted) -> u32 {
+    match counted {
+        Counted::Nothing => 0,
+        Counted::Applications => abi::FLOWS_APPS,
+        Counted::Everything => abi::FLOWS_APPS | abi::FLOWS_ALL,
+    }
+}
+
+/// Nobody will take them out.
+pub(crate) fn forget(maps: &Maps) -> Result<(), SockmonError> {
+    maps.retain("flows", |_: &FlowKey| true).map(drop)
+}
+
+/// Who sent the first packet of a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Begun {
+    /// This host.
+    Here,
+    /// The peer.
+    There,
+}
+
+/// The process that was first seen sending on a flow: to be shown, for a process can give itself any name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sender {
+    /// Its number.
+    pub pid: u32,
+    /// Its name.
+    pub comm: String,
+    /// What it executed.
+    pub identity: Identity,
+}
+
+/// Names one entry of the table.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct FlowId(FlowKey);
+
+impl fmt::Debug for FlowId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of {}", self.flow(), self.0.app)
+    }
+}
+
+impl FlowId {
+    /// The application; [`AppId::NONE`]: a program without policy.
+    pub fn app(&self) -> AppId {
+        AppId(self.0.app)
+    }
+
+    /// Addresses and ports. Where a call was refused the local ones are unspecified; a later fragment of a datagram has no ports.
+    pub fn flow(&self) -> Flow {
+        let at = |bytes| addr::from_bits(u128::from_be_bytes(bytes));
+        Flow {
+            local: at(self.0.local),
+            remote: at(self.0.remote),
+            local_port: self.0.local_port,
+            remote_port: self.0.remote_port,
+            protocol: self.0.protocol,
+        }
+    }
+
+    /// For tests of those who read the table: the name that the kernel half would give.
+    pub fn of(app: AppId, flow: &Flow) -> FlowId {
+        FlowId(FlowKey {
+            local: addr::to_bits(flow.local).to_be_bytes(),
+            remote: addr::to_bits(flow.remote).to_be_bytes(),
+            local_port: flow.local_port,
+            remote_port: flow.remote_port,
+            app: app.0,
+            protocol: flow.protocol,
+            zero: 0,
+        })
+    }
+}
+
+/// One flow, since its entry was made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CountedFlow {
+    /// Its entry.
+    pub id: FlowId,
+    /// Its packets, by the places that count them for applications too; no reasons.
+    pub traffic: AppTraffic,
+    /// The first packet (monotonic clock).
+    pub first: Time,
+    /// The last one.
+    pub last: Time,
+    /// Who began; `None`: it was seen from the middle on.
+    pub begun: Option<Begun>,
+    /// TCP: this side has said that it will send no more.
+    pub closed_here: bool,
+    /// TCP: the other side has.
+    pub closed_there: bool,
+    /// TCP: either side has broken it off.
+    pub reset: bool,
+    /// Who sends, where a process was seen doing so.
+    pub sender: Option<Sender>,
+}
+
+fn from_kernel(key: FlowKey, value: &FlowValue) -> CountedFlow {
+    let mut traffic = AppTraffic::default();
+    for (kind, sum) in (0u16..).zip(&value.kinds) {
+        traffic
+            .of(kind)
+            .into_iter()
+            .for_each(|amount| *amount = Amount { packets: sum.packets, octets: sum.octets });
+    }
+    let is = |bit: u8| value.ended & bit != 0;
+    CountedFlow {
+        id: FlowId(key),
+        traffic,
+        // Another processor may be about to write the first one.
+        first: Time(if value.first == 0 { value.last } else { value.first }),
+        last: Time(value.last.max(value.first)),
+        begun: match value.begun {
+            abi::FLOW_OUT => Some(Begun::Here),
+            abi::FLOW_IN => Some(Begun::There),
+            _ => None,
+        },
+        closed_here: is(abi::FLOW_OUT),
+        closed_there: is(abi::FLOW_IN),
+        reset: is(abi::FLOW_RESET),
+        sender: (value.pid != 0).then(|| Sender {
+            pid: value.pid,
+            comm: abi::text(&value.comm),
+            identity: value.identity,
+        }),
+    }
+}
+
+impl Sockmon {
+    /// Every flow in the table, in no order.
+    ///
+    /// # Errors
+    /// If the map cannot be read.
+    pub fn flows(&self) -> Result<Vec<CountedFlow>, SockmonError> {
+        let map = self.loaded.maps.get("flows")?;
+        // One batch: a smaller one that is not full would be taken for the last.
+        let all = map
+            .lookup_batch(map.max_entries(), MapFlags::ANY, MapFlags::ANY)
+            .map_err(SockmonError::bpf("read map flows"))?;
+        all.map(|(key, value)| {
+            let entry = FlowKey::read(&key).zip(FlowValue::read(&value));
+            entry.map(|(key, value)| from_kernel(key, &value)).ok_or(SockmonError::Answer("flows"))
+        })
+        .collect()
+    }
+
+    /// Take a flow out of the table, with what it came to. `None`: it is not there. Packets that come later begin a new entry.
+    ///
+    /// # Errors
+    /// If the map cannot be written.
+    pub fn take_flow(&self, id: &FlowId) -> Result<Option<CountedFlow>, SockmonError> {
+        let map = self.loaded.maps.get("flows")?;
+        match map.lookup_and_delete(id.0.bytes()) {
+            Ok(None) => Ok(None),
+            Ok(Some(value)) => {
+                let value = FlowValue::read(&value).ok_or(SockmonError::Answer("flows"))?;
+                Ok(Some(from_kernel(id.0, &value)))
+            }
+            Err(error) if error.kind() == libbpf_rs::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(SockmonError::bpf("take from map flows")(error)),
+        }
+    }
+
+    /// Flows that the table holds at most.
+    ///
+    /// # Errors
+    /// If there is no such map.
+    pub fn flow_capacity(&self) -> Result<usize, SockmonError> {
+        self.loaded.maps.capacity("flows")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_that_of_its_flow() {
+        let flow = Flow {
+            local: [192, 0, 2, 1].into(),
+            remote: [192, 0, 2, 2].into(),
+            local_port: 40_000,
+            remote_port: 443,
+            protocol: 6,
+        };
+        let id = FlowId::of(AppId(7), &flow);
+        assert_eq!((id.app(), id.flow()), (AppId(7), flow));
+        assert_eq!(id.0.local[..12], [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff]);
+    }
+
+    #[test]
+    fn an_entry_whose_beginning_is_not_written_yet_began_when_it_ended() {
+        let id = FlowId::of(
+            AppId(1),
+            &Flow {
+                local: [192, 0, 2, 1].into(),
+                remote: [192, 0, 2, 2].into(),
+                local_port: 0,
+                remote_port: 0,
+                protocol: 1,
+            },
+        );
+        let none = abi::Traffic { packets: 0, octets: 0 };
+        let mut value = FlowValue {
+            kinds: [none; abi::TRAFFIC_KINDS],
+            first: 0,
+            last: 9,
+            identity: Identity { inode: 0, device: 0, generation: 0 },
+            pid: 0,
+            begun: abi::FLOW_IN,
+            ended: abi::FLOW_RESET,
+            zero: 0,
+            comm: [0; 16],
+        };
+        value.kinds[5] = abi::Traffic { packets: 2, octets: 56 };
+        let flow = from_kernel(id.0, &value);
+        assert_eq!((flow.first, flow.last), (Time(9), Time(9)));
+        assert_eq!(flow.traffic.in_clear, Amount { packets: 2, octets: 56 });
+        assert_eq!((flow.begun, flow.sender, flow.reset), (Some(Begun::There), None, true));
+    }
+}
