@@ -101,6 +101,8 @@ codes! {
     BadUser "RVL-P212" Error "not a user";
     BadGroup "RVL-P213" Error "not a unit or control group";
     BadTarget "RVL-P214" Error "not a flow";
+    BadDigest "RVL-P215" Error "not a digest";
+    PinWithoutPath "RVL-P216" Error "digest without a path";
     DuplicateApplication "RVL-P301" Error "application has two blocks";
     DuplicateProtection "RVL-P302" Error "protection named twice";
     UndefinedProtection "RVL-P303" Error "protection is not defined";
@@ -120,6 +122,9 @@ codes! {
     TooManyExpectations "RVL-P317" Error "too many lines of tests";
     TooManyHosts "RVL-P320" Error "too many host names";
     GuardProtects "RVL-P330" Error "`guard` has no protections";
+    PinsDiffer "RVL-P340" Error "digests of one path differ";
+    TooManyDigests "RVL-P341" Error "too many digests";
+    LongPin "RVL-P342" Error "name of a pinned file too long";
     HostBits "RVL-P402" Warning "host bits set in a prefix";
     UnusedProtection "RVL-P403" Warning "protection is not used";
     ShadowedItem "RVL-P404" Warning "item never decides";
@@ -134,6 +139,7 @@ codes! {
     LegacySuite "RVL-P413" Warning "legacy suite";
     ClearByName "RVL-P420" Warning "clear text by the word of the DNS";
     UnknownInClear "RVL-P421" Warning "unknown addresses of a name are in clear";
+    RepeatedDigest "RVL-P430" Warning "digest given twice";
     PeersNotCovered "RVL-P501" Note "some peers are in no network";
     HidesProtection "RVL-P502" Note "protection hides one for every block";
     WeakIdentity "RVL-P510" Note "network known by its name only";

@@ -4,7 +4,7 @@
 #![allow(missing_docs, reason = "abi.h and docs/design/0002 document the fields, once")]
 
 /// Raised whenever a pinned map of an older daemon would be misread.
-pub const ABI: u32 = 5;
+pub const ABI: u32 = 6;
 
 /// Bits of the mark (docs/design/0002).
 pub mod mark {
@@ -165,11 +165,18 @@ contract! {
         device: u32,
         generation: u32,
     }
+    struct Executable {
+        list: u32,
+        zero: u32,
+        version: u64,
+        digest: [u8; 32],
+    }
     struct Task {
         identity: Identity,
         ancestors: u64,
+        version: u64,
         list: u32,
-        zero: u32,
+        verified: u32,
     }
     struct Place {
         directory: Identity,
@@ -181,6 +188,8 @@ contract! {
         first: u32,
         count: u16,
         app: u16,
+        pinned: u32,
+        zero: u32,
     }
     struct Choice {
         first_user: u32,
@@ -341,6 +350,8 @@ contract! {
         pid: u32,
         fd: u32,
         identity: Identity,
+        writers: i32,
+        zero: u32,
     }
     struct TaskReport {
         pid: u32,
