@@ -39,6 +39,8 @@ pub struct Executable {
     pub name: Name,
     /// The file must have one of these, if there are any.
     pub digests: Vec<(Digest, Span)>,
+    /// One of them could not be read.
+    pub unread: bool,
 }
 
 impl Executable {
@@ -82,7 +84,7 @@ impl Subject {
     /// A program and nothing else.
     pub fn program(name: Name) -> Subject {
         let span = name.span;
-        let program = Program::Named(Executable { name, digests: Vec::new() });
+        let program = Program::Named(Executable { name, digests: Vec::new(), unread: false });
         Subject { program, from: None, group: None, user: None, span, damaged: false }
     }
 

@@ -2,7 +2,7 @@
 
 use super::{Abandon, Parser, Step};
 use crate::address;
-use crate::digest::Digest;
+use crate::digest::{Digest, executables};
 use crate::MAX_DIGESTS;
 use crate::ast::{Executable, Group, Name, Program, Span, Subject, Syntax, User, Users};
 use crate::diagnostic::{Code, Diagnostic, show};
@@ -16,7 +16,6 @@ impl Parser<'_> {
     pub(super) fn subject(&mut self) -> Option<Subject> {
         let start = self.here();
         let qualifies = self.at_qualifier() && self.names_at(1);
-        let mut damaged = false;
         let program = if self.word() == Some("anonymous") && self.syntax == Syntax::Extended {
             self.at += 1;
             Program::Anonymous
@@ -24,16 +23,16 @@ impl Parser<'_> {
             Program::Any
         } else {
             let name = self.name()?;
-            let (executable, sound) = self.executable(name);
-            damaged = !sound;
-            Program::Named(executable)
+            Program::Named(self.executable(name))
         };
-        let mut subject = Subject { program, from: None, group: None, user: None, span: start, damaged };
+        let mut subject =
+            Subject { program, from: None, group: None, user: None, span: start, damaged: false };
         while self.at_qualifier() && !subject.damaged {
             if self.qualifier(&mut subject).is_err() {
                 subject.damaged = true;
             }
         }
+        subject.damaged |= executables(&subject).any(|executable| executable.unread);
         subject.span = start.to(self.last());
         Some(subject)
     }
@@ -42,8 +41,8 @@ impl Parser<'_> {
         self.word().is_some_and(|word| QUALIFIERS.contains(&word))
     }
 
-    /// With the digests behind it; false: one of them could not be read.
-    fn executable(&mut self, name: Name) -> (Executable, bool) {
+    /// With the digests behind it.
+    fn executable(&mut self, name: Name) -> Executable {
         if let Err(fault) = address::application_name(&name.text) {
             self.error(
                 Diagnostic::new(fault.code, name.span, fault.message)
@@ -51,17 +50,17 @@ impl Parser<'_> {
                     .help(fault.help),
             );
         }
-        let mut executable = Executable { name, digests: Vec::new() };
+        let mut executable = Executable { name, digests: Vec::new(), unread: false };
         while self.word() == Some("sha256") && executable.is_path() {
             let keyword = self.here();
             self.extension(keyword, "`sha256`");
             self.at += 1;
             match self.digest() {
                 Ok(digest) => self.pin(&mut executable, digest, keyword.to(self.last())),
-                Err(Abandon) => return (executable, false),
+                Err(Abandon) => executable.unread = true,
             }
         }
-        (executable, true)
+        executable
     }
 
     fn digest(&mut self) -> Step<Digest> {
@@ -132,11 +131,7 @@ impl Parser<'_> {
                     return Err(self.unexpected(Code::ExpectedQualifier, &[value], help));
                 };
                 match word {
-                    "from" => {
-                        let (executable, sound) = self.executable(name);
-                        subject.damaged |= !sound;
-                        subject.from = Some(executable);
-                    }
+                    "from" => subject.from = Some(self.executable(name)),
                     _ => subject.group = Some(self.group(word, name)),
                 }
             }
