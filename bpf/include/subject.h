@@ -76,6 +76,14 @@ static __always_inline void tell_of_executable(const struct rvl_identity *id, __
 	bpf_ringbuf_submit(event, 0);
 }
 
+/* In a scope of its own, so that its stack is that of place_of once more. */
+static __always_inline long enter_executable(const struct rvl_identity *identity, __u32 list)
+{
+	struct rvl_executable found = { .list = list };
+
+	return bpf_map_update_elem(&executables, identity, &found, BPF_NOEXIST);
+}
+
 /*
  * What a file is to policy. A file that nobody knows, at a place that policy names, has come there since policy was loaded: it
  * is what policy means from its first instruction. False: not a file of any file system.
@@ -83,7 +91,6 @@ static __always_inline void tell_of_executable(const struct rvl_identity *id, __
 __noinline int identify(__u64 address, struct rvl_task *out)
 {
 	const struct file *file = (const struct file *)address;
-	struct rvl_executable found = {};
 	const struct inode *inode;
 	__u32 *place;
 	long error;
@@ -104,8 +111,7 @@ __noinline int identify(__u64 address, struct rvl_task *out)
 			out->list = RVL_LIST_ANONYMOUS;
 		return true;
 	}
-	found.list = *place;
-	error = bpf_map_update_elem(&executables, &out->identity, &found, BPF_NOEXIST);
+	error = enter_executable(&out->identity, *place);
 	if (!error) {
 		tell_of_executable(&out->identity, RVL_C_EXECUTABLE_NEW);
 	} else if (error != -EEXIST) {

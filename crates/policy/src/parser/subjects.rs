@@ -32,7 +32,8 @@ impl Parser<'_> {
                 subject.damaged = true;
             }
         }
-        subject.damaged |= executables(&subject).any(|executable| executable.unread);
+        let unread = executables(&subject).any(|executable| executable.unread);
+        subject.damaged |= unread;
         subject.span = start.to(self.last());
         Some(subject)
     }
