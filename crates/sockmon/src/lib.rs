@@ -55,6 +55,9 @@ pub use probe::{cgroup_root, probe};
 pub use socket_events::SocketEvents;
 pub use traffic::{Amount, AppTraffic};
 
+/// The application of a process that runs a file of which nobody knows that it is what policy says: every peer is untrusted.
+pub const REFUSED: wire::AppId = wire::AppId(abi::APP_REFUSED);
+
 /// The compiled programs, as embedded.
 #[doc(hidden)]
 pub fn object() -> &'static [u8] {

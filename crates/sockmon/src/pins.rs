@@ -256,13 +256,13 @@ impl Sockmon {
         Ok(())
     }
 
-    /// Hash what is to be hashed and is not larger than `largest` octets, and take note of it. How many files that were.
-    pub fn verify(&mut self, now: Duration, largest: u64) -> Result<usize, SockmonError> {
-        let suspects = self.unverified(now)?;
-        let mut looked = 0;
-        for suspect in suspects.into_iter().filter(|suspect| suspect.size() <= largest) {
+    /// Hash what is to be hashed, as many files as have so many octets together, and take note of it. How many files that were.
+    pub fn verify(&mut self, now: Duration, octets: u64) -> Result<usize, SockmonError> {
+        let (mut looked, mut left) = (0, octets);
+        for suspect in self.unverified(now)? {
+            let Some(rest) = left.checked_sub(suspect.size()) else { continue };
             self.judge(suspect.examine())?;
-            looked += 1;
+            (looked, left) = (looked + 1, rest);
         }
         if looked > 0 {
             adopt::tasks(&self.loaded)?;

@@ -26,6 +26,7 @@ impl Doctor {
         let config = self.config.as_deref().map(super::run::load).transpose()?;
         let mut checks = daemon::doctor::checks(config.as_ref());
         checks.extend(config.as_ref().and_then(counts));
+        checks.extend(config.as_ref().and_then(digests));
         let report = api::Doctor::new(checks);
         if self.json {
             output::json(&report)?;
@@ -34,6 +35,31 @@ impl Doctor {
         }
         if report.ok { Ok(()) } else { Err(Failure::silent(Kind::Failed)) }
     }
+}
+
+/// Whether the files whose digests the policy in force names are what it says; nothing to say where it names none.
+fn digests(config: &daemon::config::Config) -> Option<api::Check> {
+    let control = Some(config.control_socket.clone());
+    let status: api::Status =
+        Connect { instance: config.instance.clone(), control }.get(path::STATUS).ok()?;
+    let pins = status.policy.pins;
+    let wrong: Vec<String> = pins
+        .iter()
+        .filter(|pin| pin.state != api::PinnedState::Verified)
+        .map(|pin| format!("{}: {}", pin.path, pin.text))
+        .collect();
+    let found = match wrong.is_empty() {
+        true => format!("{} files are what the policy says", pins.len()),
+        false => wrong.join("; "),
+    };
+    let remedy = "their processes are refused every peer; `ravelin policy digest PATH` prints what to write for the file that is there, if it is \
+                  the one that is meant";
+    (!pins.is_empty()).then(|| api::Check {
+        name: "digests".to_owned(),
+        state: if wrong.is_empty() { CheckState::Ok } else { CheckState::Fail },
+        found,
+        remedy: (!wrong.is_empty()).then(|| remedy.to_owned()),
+    })
 }
 
 /// Whether a daemon that runs and its kernel half count the same; nothing to say where none runs.
