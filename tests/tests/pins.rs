@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use netio::lab::{Program, Running, Side};
 use ravelin::rig::{Rig, RigOptions};
 use serde_json::Value;
-use tests::{PATIENCE, associate, binary, copy_of_python, one_line, protect, tcp_server, wait_for, wait_until};
+use tests::{
+    PATIENCE, associate, binary, copy_of_python, one_line, protect, tcp_server, wait_for, wait_until,
+};
 
 const PORT: u16 = 7000;
 

@@ -10,8 +10,8 @@ use wire::{AppId, Services};
 
 use crate::ast::{AddressRange, Block, Demand, GUARD, NetworkKind, Service, Span};
 use crate::diagnostic::{Lines, Position};
-use crate::names::{Named, NamedNetwork};
 use crate::digest::{self, Pins};
+use crate::names::{Named, NamedNetwork};
 use crate::subjects::{Executables, Image, Process, Selector, Subjects};
 use crate::{AppTable, Parsed, compare, prefixes};
 

@@ -46,7 +46,11 @@ pub type Pins = BTreeMap<String, BTreeSet<Digest>>;
 pub(crate) fn pins(subject: &Subject) -> Pins {
     let mut out = Pins::new();
     executables(subject).filter(|executable| !executable.digests.is_empty()).for_each(|executable| {
-        join(&mut out, &executable.name.text, &executable.digests.iter().map(|(digest, _)| *digest).collect());
+        join(
+            &mut out,
+            &executable.name.text,
+            &executable.digests.iter().map(|(digest, _)| *digest).collect(),
+        );
     });
     out
 }

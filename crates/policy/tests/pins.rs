@@ -54,14 +54,26 @@ fn another_digest_makes_no_other_application() {
     };
     assert_eq!(of(A, &mut table), of(B, &mut table));
     let (parsed, _) = read(&format!("application /bin/a sha256 {A} {{}} application /bin/a {{}}"));
-    assert!(parsed.diagnostics.iter().any(|d| d.code == Code::DuplicateApplication), "{}", parsed.render(false));
+    assert!(
+        parsed.diagnostics.iter().any(|d| d.code == Code::DuplicateApplication),
+        "{}",
+        parsed.render(false)
+    );
 }
 
 #[test]
 fn what_is_kept_from_before_keeps_its_digests() {
     let mut table = AppTable::new();
-    let old = compile(&parse("p", &format!("application /bin/a sha256 {A} {{}} application b {{}}")), &mut table, 1);
-    let mut new = compile(&parse("p", &format!("application /bin/a sha256 {B}0 {{}} application b {{}}")), &mut table, 2);
+    let old = compile(
+        &parse("p", &format!("application /bin/a sha256 {A} {{}} application b {{}}")),
+        &mut table,
+        1,
+    );
+    let mut new = compile(
+        &parse("p", &format!("application /bin/a sha256 {B}0 {{}} application b {{}}")),
+        &mut table,
+        2,
+    );
     assert_eq!(new.carry_over(&old), ["/bin/a"]);
     assert_eq!(new.subjects.digests([&path("/bin/a")]), digests(&[A]));
 }

@@ -179,7 +179,7 @@ impl Sockmon {
         orders: &[((AppId, AppId), Order)],
     ) -> Result<Vec<LoadWarning>, SockmonError> {
         let policy = policy::Policy { spd, subjects, directories: &self.directories, orders };
-        let (held, pinned, warnings) = policy::load(&self.loaded, &policy)?;
+        let policy::Found { held, pinned, warnings } = policy::load(&self.loaded, &policy)?;
         self.held = held;
         self.pinned = pins::carried(pinned, &self.pinned);
         Ok(warnings)

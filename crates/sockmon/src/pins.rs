@@ -201,9 +201,12 @@ impl Sockmon {
             };
             let known = identities::known(&self.loaded.maps, identity)?;
             let known = known.filter(|known| known.version == stat.version && stat.version != 0);
-            if let Some(digest) = known.map(|known| Digest(known.digest)).filter(|d| pin.digests.contains(d)) {
+            if let Some(digest) = known.map(|known| Digest(known.digest)).filter(|d| pin.digests.contains(d))
+            {
                 (pin.version, pin.state) = (stat.version, PinState::Verified(digest));
-            } else if pin.version != stat.version || matches!(pin.state, PinState::Unverified(_) | PinState::Verified(_)) {
+            } else if pin.version != stat.version
+                || matches!(pin.state, PinState::Unverified(_) | PinState::Verified(_))
+            {
                 (pin.version, pin.state) = (stat.version, PinState::Unverified(None));
                 suspects.push((at, *identity, Arc::clone(file), stat));
             }
@@ -213,15 +216,21 @@ impl Sockmon {
         for ((at, identity, file, stat), report) in suspects.into_iter().zip(reports) {
             let Some(pin) = self.pinned.get_mut(at) else { continue };
             let granule = if stat.version.is_multiple_of(1_000_000_000) { SECONDS } else { TICKS };
-            let settled = now.checked_sub(Duration::from_nanos(stat.version)).is_some_and(|age| age >= granule);
+            let settled =
+                now.checked_sub(Duration::from_nanos(stat.version)).is_some_and(|age| age >= granule);
             if !stat.is_trusted {
-                let reason = "its file system does not say reliably when a file was changed; put it on a local one";
+                let reason =
+                    "its file system does not say reliably when a file was changed; put it on a local one";
                 pin.state = PinState::Unknown(reason.into());
             } else if report.is_none_or(|report| report.writers > 0) {
                 pin.state = PinState::Unverified(Some("it is open for writing"));
             } else if !settled {
                 let ahead = now < Duration::from_nanos(stat.version);
-                let reason = if ahead { "its change time is in the future; `touch` it" } else { "it was changed just now" };
+                let reason = if ahead {
+                    "its change time is in the future; `touch` it"
+                } else {
+                    "it was changed just now"
+                };
                 pin.state = PinState::Unverified(Some(reason));
             } else {
                 out.push(Suspect { identity, file, stat });

@@ -49,12 +49,18 @@ struct Plan {
     generation: u32,
 }
 
-/// Replace the policy. An error leaves the old one in force; once the new one is, there are only warnings. The descriptors keep
-/// the inodes of the executables from being used again. Files that digests speak of are not verified yet.
-pub fn load(
-    loaded: &Loaded,
-    policy: &Policy<'_>,
-) -> Result<(Vec<Arc<OwnedFd>>, Vec<Pinned>, Vec<LoadWarning>), SockmonError> {
+/// What a load found.
+pub struct Found {
+    /// Descriptors that keep the inodes of the executables from being used again.
+    pub held: Vec<Arc<OwnedFd>>,
+    /// Files that digests speak of, not verified yet.
+    pub pinned: Vec<Pinned>,
+    /// What is odd.
+    pub warnings: Vec<LoadWarning>,
+}
+
+/// Replace the policy. An error leaves the old one in force; once the new one is, there are only warnings.
+pub fn load(loaded: &Loaded, policy: &Policy<'_>) -> Result<Found, SockmonError> {
     let maps = &loaded.maps;
     let last = loaded.marks.last_app();
     if let Some((app, _)) = policy.spd.apps().find(|(app, _)| app.0 > last) {
@@ -82,7 +88,7 @@ pub fn load(
     }
     warnings.extend(finish(loaded, &plan, config.ancestors));
     let pinned = pins::of(&places.list, &places.held);
-    Ok((places.held, pinned, warnings))
+    Ok(Found { held: places.held, pinned, warnings })
 }
 
 /// What ancestors and control groups are called in the kernel.

@@ -160,7 +160,8 @@ fn a_file_that_was_modified_in_place_is_refused_at_its_next_execution() {
     load(&mut world, &path, &[wanted]);
     verify(&mut world);
     let times = fs::metadata(&path).unwrap();
-    let times = FileTimes::new().set_modified(times.modified().unwrap()).set_accessed(times.accessed().unwrap());
+    let times =
+        FileTimes::new().set_modified(times.modified().unwrap()).set_accessed(times.accessed().unwrap());
     let append = |path: &Path| OpenOptions::new().append(true).open(path).unwrap().write_all(b"!").unwrap();
     let rewrite = |path: &Path| {
         let other: Vec<u8> = original.iter().copied().chain(*b"other").collect();
@@ -172,7 +173,8 @@ fn a_file_that_was_modified_in_place_is_refused_at_its_next_execution() {
         file.write_all(b"two").unwrap();
         file.set_times(times).unwrap();
     };
-    let ways: [(&str, &dyn Fn(&Path)); 3] = [("append", &append), ("rewrite", &rewrite), ("overwrite", &overwrite)];
+    type Way<'w> = &'w dyn Fn(&Path);
+    let ways: [(&str, Way<'_>); 3] = [("append", &append), ("rewrite", &rewrite), ("overwrite", &overwrite)];
     for (how, modify) in ways {
         assert_eq!(app_of_new(&mut world, &path), STRICT, "{how}");
         modify(&path);
@@ -262,7 +264,10 @@ fn a_link_has_the_digest_of_the_file_behind_it() {
     let link = world.files.join("strict");
     symlink(&file, &link).unwrap();
     let warnings = load(&mut world, &link, &[digest(&file)]);
-    assert!(warnings.contains(&LoadWarning::PinnedLink { path: link.clone(), file: file.clone() }), "{warnings:?}");
+    assert!(
+        warnings.contains(&LoadWarning::PinnedLink { path: link.clone(), file: file.clone() }),
+        "{warnings:?}"
+    );
     assert_eq!(app_of_new(&mut world, &link), REFUSED);
     verify(&mut world);
     assert_eq!(app_of_new(&mut world, &link), STRICT);

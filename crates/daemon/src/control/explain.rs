@@ -144,7 +144,11 @@ async fn of_nobody(
         effect: String::new(),
     };
     let explained = judged(plane, out, app, Services::NONE, &flow).await?;
-    let pins = plane.policy.compiled.application(app).map(|app| plane.pinned_files_at(app.pins.keys().map(String::as_str)));
+    let pins = plane
+        .policy
+        .compiled
+        .application(app)
+        .map(|app| plane.pinned_files_at(app.pins.keys().map(String::as_str)));
     Ok(Explanation { sockets: vec![explained], pins: pins.unwrap_or_default(), ..Explanation::default() })
 }
 

@@ -1,6 +1,6 @@
 //! Executables that policy names by their digests: hashed by a thread of its own, told of when something about them changes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use api::{PinnedFile, PinnedState, Problem};
@@ -75,7 +75,9 @@ impl Plane {
         }
         match monitor.adopt() {
             Ok(adopted) => super::report(&adopted),
-            Err(error) => tracing::warn!("open sockets of files that were verified stay as they are: {error}"),
+            Err(error) => {
+                tracing::warn!("open sockets of files that were verified stay as they are: {error}")
+            }
         }
         drop(monitor);
         self.tell_pins();
@@ -119,6 +121,24 @@ impl Plane {
         let asked: Vec<PathBuf> = paths.flat_map(ends).flatten().collect();
         let is_asked = |file: &PinnedFile| asked.iter().any(|path| path == Path::new(&file.path));
         self.pinned_files().into_iter().filter(is_asked).collect()
+    }
+
+    /// What these digests would make of the files, as far as those are known.
+    pub(crate) fn pins_under(&self, pins: &policy::Pins) -> Vec<PinnedFile> {
+        let known = self.pinned_files();
+        let found = |path: &str| {
+            let file = known.iter().find(|file| file.path == path)?;
+            Digest::parse(file.found.as_ref()?).ok()
+        };
+        let judged = |(path, digests): (&String, &BTreeSet<Digest>)| {
+            let state = match found(path) {
+                Some(digest) if digests.contains(&digest) => PinState::Verified(digest),
+                Some(digest) => PinState::Differs(digest),
+                None => PinState::Unverified(Some("it is hashed when the policy is loaded")),
+            };
+            told(&Pin { path: path.into(), wanted: digests.iter().copied().collect(), state })
+        };
+        pins.iter().map(judged).collect()
     }
 
     /// Files that are not what policy says.
@@ -190,7 +210,7 @@ fn told(pin: &Pin) -> PinnedFile {
 
 /// The files at the pinned paths of a policy that need not be in force, hashed now.
 pub fn on_this_host(pins: &policy::Pins) -> Vec<PinnedFile> {
-    let look = |(path, digests): (&String, &std::collections::BTreeSet<Digest>)| {
+    let look = |(path, digests): (&String, &BTreeSet<Digest>)| {
         let path = PathBuf::from(path);
         let state = match sockmon::sha256(&path) {
             Ok(digest) if digests.contains(&digest) => PinState::Verified(digest),

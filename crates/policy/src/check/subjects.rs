@@ -4,8 +4,8 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use crate::MAX_APPLICATIONS;
 use crate::ast::{Group, Program, Span, Subject, Users};
-use crate::digest::{Digest, executables};
 use crate::diagnostic::{Code, Diagnostic, Sink, show};
+use crate::digest::{Digest, executables};
 use crate::host::{Host, is_unit};
 use crate::subjects::Selector;
 

@@ -1,11 +1,11 @@
 //! Subjects in the header of a block: a program and its qualifiers.
 
 use super::{Abandon, Parser, Step};
-use crate::address;
-use crate::digest::{Digest, executables};
 use crate::MAX_DIGESTS;
+use crate::address;
 use crate::ast::{Executable, Group, Name, Program, Span, Subject, Syntax, User, Users};
 use crate::diagnostic::{Code, Diagnostic, show};
+use crate::digest::{Digest, executables};
 use crate::host;
 use crate::lexer::Kind;
 
@@ -65,7 +65,8 @@ impl Parser<'_> {
     }
 
     fn digest(&mut self) -> Step<Digest> {
-        const HELP: &str = "`ravelin policy digest PATH` prints the path with the digest of the file that is there now";
+        const HELP: &str =
+            "`ravelin policy digest PATH` prints the path with the digest of the file that is there now";
         let span = self.here();
         let Some(name) = self.name() else {
             return Err(self.unexpected(Code::ExpectedQualifier, &["64 hexadecimal digits"], HELP));

@@ -25,7 +25,10 @@ impl Print {
             let file = std::fs::canonicalize(path).map_err(failed)?;
             let digest = daemon::plane::digest_of(&file).map_err(failed)?;
             let name = quoted(&file).ok_or_else(|| {
-                Failure::bad_input(format!("{}: the path is not UTF-8: no policy can name it", path.display()))
+                Failure::bad_input(format!(
+                    "{}: the path is not UTF-8: no policy can name it",
+                    path.display()
+                ))
             })?;
             let _ = writeln!(out, "{name} sha256 {digest}");
         }
@@ -50,7 +53,11 @@ pub fn warnings(pins: &[PinnedFile]) -> String {
             pin.wanted.join(" or ")
         );
         if pin.state == PinnedState::Differs {
-            let _ = writeln!(out, "  help: `ravelin policy digest {}` prints what to write, if this file is meant", pin.path);
+            let _ = writeln!(
+                out,
+                "  help: `ravelin policy digest {}` prints what to write, if this file is meant",
+                pin.path
+            );
         }
     }
     out
@@ -58,5 +65,6 @@ pub fn warnings(pins: &[PinnedFile]) -> String {
 
 /// The same for one program, where all is well too.
 pub fn lines(pins: &[PinnedFile]) -> String {
-    pins.iter().fold(String::new(), |out, pin| format!("{out}  pinned {}: {} on this host\n", pin.path, pin.text))
+    pins.iter()
+        .fold(String::new(), |out, pin| format!("{out}  pinned {}: {} on this host\n", pin.path, pin.text))
 }
