@@ -152,7 +152,7 @@ struct rvl_layout {
 #define RVL_HOOK_LISTEN 4
 #define RVL_HOOK_SETSOCKOPT 5
 #define RVL_HOOK_REQUIRE 6
-#define RVL_HOOK_EXECUTE 7 /* no refusal: an executable that came to a place since policy was loaded; addr is its identity */
+#define RVL_HOOK_EXECUTE 7 /* an executable that came to a place since policy was loaded, or that is not as pinned; addr is its identity */
 /* Packets, of no process: the peer's address and port. */
 #define RVL_HOOK_OUT 8
 #define RVL_HOOK_IN 9
@@ -230,7 +230,8 @@ struct rvl_layout {
 	X(DNS_UNASKED, dns_unasked)                                                                                  \
 	X(DNS_LOST, dns_answers_lost)                                                                                \
 	X(EGRESS_LIMITED, egress_limited)                                                                            \
-	X(FLOWS_LOST, flows_lost)
+	X(FLOWS_LOST, flows_lost)                                                                                    \
+	X(EXECUTABLE_UNVERIFIED, executables_unverified)
 
 enum rvl_counter {
 #define X(id, name) RVL_C_##id,
@@ -268,12 +269,21 @@ struct rvl_identity {
 	__u32 generation;
 };
 
+/* Its list. Where that is pinned, it is for processes that executed the file as it was when user space hashed it. */
+struct rvl_executable {
+	__u32 list;
+	__u32 zero;
+	__u64 version; /* change time of that file, nanoseconds; 0: its digest is none of those that policy names, or not known */
+	__u8 digest[32]; /* user space's own note: what it found */
+};
+
 /* What a process runs and has run. */
 struct rvl_task {
 	struct rvl_identity identity;
 	__u64 ancestors; /* a bit for each image of `from` that it or its ancestors ran before */
+	__u64 version; /* change time of the file when it was executed */
 	__u32 list; /* RVL_LIST_*, where policy does not name the identity */
-	__u32 zero;
+	__u32 verified; /* that was the version that user space hashed */
 };
 
 struct rvl_place {
@@ -288,6 +298,8 @@ struct rvl_list {
 	__u32 first; /* in `choices` */
 	__u16 count;
 	__u16 app;
+	__u32 pinned; /* RVL_LIST_REFUSED speaks for files that are not verified */
+	__u32 zero;
 };
 
 struct rvl_choice {
@@ -520,6 +532,8 @@ struct rvl_file_report {
 	__u32 pid;
 	__u32 fd;
 	struct rvl_identity identity;
+	__s32 writers; /* below 0: none, and some process runs it */
+	__u32 zero;
 };
 
 /* What iter/task says of one process. */

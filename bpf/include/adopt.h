@@ -48,6 +48,8 @@ int adopt_tasks(struct bpf_iter__task *ctx)
 	known = bpf_task_storage_get(&tasks, task, &image, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!known)
 		return 0;
+	/* What was found in its file since counts for it from now on, whatever becomes of the file's time. */
+	number_of_list(known, (cfg->generation & 1) * RVL_LISTS);
 	/* Bits that stand for nothing any more may come to stand for something else. */
 	known->ancestors &= cfg->ancestors & ~cfg->fresh;
 	if (cfg->fresh) {
@@ -93,6 +95,7 @@ int report_files(struct bpf_iter__task_file *ctx)
 		return 0;
 	report.pid = task->tgid;
 	report.fd = ctx->fd;
+	report.writers = file->f_inode->i_writecount.counter;
 	bpf_seq_write(ctx->meta->seq, &report, sizeof(report));
 	return 0;
 }
@@ -204,7 +207,8 @@ int adopt_sockets(struct bpf_iter__task_file *ctx)
 	stamp = bpf_sk_storage_get(&sockets, sk, 0, 0);
 	if (!is && !stamp)
 		return 0;
-	switch (handover(cfg, stamp ? stamp->app : 0, is)) {
+	/* What must not send must not go on sending. */
+	switch (is == RVL_APP_REFUSED ? HANDOVER_STAMP : handover(cfg, stamp ? stamp->app : 0, is)) {
 	case HANDOVER_KEEP:
 		break;
 	case HANDOVER_REFUSE:

@@ -29,7 +29,8 @@ static __always_inline enum handover handover(const struct rvl_config *cfg, __u1
 	/* No policy is the weakest policy. */
 	if (has == is || !is)
 		return HANDOVER_KEEP;
-	if (!has)
+	/* Through a socket of what must not send nothing has gone: a file was verified late. */
+	if (!has || has == RVL_APP_REFUSED)
 		return HANDOVER_STAMP;
 	key.generation = cfg->generation;
 	key.from = has;

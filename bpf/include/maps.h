@@ -15,7 +15,7 @@ struct {
 	__uint(max_entries, RVL_EXECUTABLES);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, struct rvl_identity);
-	__type(value, __u32);
+	__type(value, struct rvl_executable);
 } executables SEC(".maps");
 
 /* Where executables are that policy names, whether or not there is one: file name in a directory -> list. */

@@ -23,6 +23,24 @@ static __always_inline bool read_identity(const struct inode *inode, struct rvl_
 	return id->inode != 0;
 }
 
+/* In i_ctime_nsec: somebody has seen it, so that the next change gets another time (6.13). */
+#define CTIME_SEEN 0x80000000u
+#define SECOND 1000000000ull
+
+/* When the file or what is said of it was changed last: no process can set this time. */
+static __always_inline __u64 version_of(const struct inode *inode)
+{
+	const struct inode___nested *nested = (const void *)inode;
+	const struct inode___plain *plain = (const void *)inode;
+
+	if (bpf_core_field_exists(inode->i_ctime_sec))
+		return BPF_CORE_READ(inode, i_ctime_sec) * SECOND +
+		       (BPF_CORE_READ(inode, i_ctime_nsec) & ~CTIME_SEEN);
+	if (bpf_core_field_exists(nested->__i_ctime))
+		return BPF_CORE_READ(nested, __i_ctime.tv_sec) * SECOND + BPF_CORE_READ(nested, __i_ctime.tv_nsec);
+	return BPF_CORE_READ(plain, i_ctime.tv_sec) * SECOND + BPF_CORE_READ(plain, i_ctime.tv_nsec);
+}
+
 /* The list of a place (a file name in a directory) that policy names. */
 static __always_inline __u32 *place_of(const struct file *file)
 {
@@ -59,6 +77,14 @@ static __always_inline void tell_of_executable(const struct rvl_identity *id, __
 	bpf_ringbuf_submit(event, 0);
 }
 
+/* In a scope of its own, so that its stack is that of place_of once more. */
+static __always_inline long enter_executable(const struct rvl_identity *identity, __u32 list)
+{
+	struct rvl_executable found = { .list = list };
+
+	return bpf_map_update_elem(&executables, identity, &found, BPF_NOEXIST);
+}
+
 /*
  * What a file is to policy. A file that nobody knows, at a place that policy names, has come there since policy was loaded: it
  * is what policy means from its first instruction. False: not a file of any file system.
@@ -68,7 +94,6 @@ __noinline int identify(__u64 address, struct rvl_task *out)
 	const struct file *file = (const struct file *)address;
 	const struct inode *inode;
 	__u32 *place;
-	__u32 list;
 	long error;
 
 	if (!out || !file)
@@ -77,6 +102,7 @@ __noinline int identify(__u64 address, struct rvl_task *out)
 	inode = BPF_CORE_READ(file, f_inode);
 	if (!read_identity(inode, &out->identity))
 		return false;
+	out->version = version_of(inode);
 	if (bpf_map_lookup_elem(&executables, &out->identity))
 		return true;
 	place = place_of(file);
@@ -86,8 +112,7 @@ __noinline int identify(__u64 address, struct rvl_task *out)
 			out->list = RVL_LIST_ANONYMOUS;
 		return true;
 	}
-	list = *place;
-	error = bpf_map_update_elem(&executables, &out->identity, &list, BPF_NOEXIST);
+	error = enter_executable(&out->identity, *place);
 	if (!error) {
 		tell_of_executable(&out->identity, RVL_C_EXECUTABLE_NEW);
 	} else if (error != -EEXIST) {
@@ -105,12 +130,37 @@ static __always_inline bool identify_image(struct task_struct *task, struct rvl_
 	return mm && identify((__u64)BPF_CORE_READ(mm, exe_file), out);
 }
 
-/* The list of a process under the policy in force. */
-static __always_inline struct rvl_list *list_of(const struct rvl_config *cfg, const struct rvl_task *known)
+/*
+ * The number of a process's list. A file at a pinned place counts for what policy says of it if it was executed as user space
+ * hashed it. Nobody can write to it while it runs, so that this stays true for the process, whatever becomes of the time.
+ */
+__noinline __u32 number_of_list(struct rvl_task *known, __u32 half)
 {
-	__u32 *named = bpf_map_lookup_elem(&executables, &known->identity);
+	struct rvl_executable *executable;
+	struct rvl_list *list;
+	__u32 number, key;
+
+	if (!known)
+		return RVL_LIST_REFUSED;
+	executable = bpf_map_lookup_elem(&executables, &known->identity);
+	if (!executable)
+		return known->list;
+	number = executable->list;
+	key = half + number;
+	list = bpf_map_lookup_elem(&lists, &key);
+	if (!list || !list->pinned)
+		return number;
+	if (executable->version && executable->version == known->version)
+		known->verified = 1;
+	return executable->version && known->verified ? number : RVL_LIST_REFUSED;
+}
+
+/* The list of a process under the policy in force. */
+static __always_inline struct rvl_list *list_of(const struct rvl_config *cfg, struct rvl_task *known)
+{
 	/* Even and odd generations each have a half. */
-	__u32 key = (cfg->generation & 1) * RVL_LISTS + (named ? *named : known->list);
+	__u32 half = (cfg->generation & 1) * RVL_LISTS;
+	__u32 key = half + number_of_list(known, half);
 
 	return bpf_map_lookup_elem(&lists, &key);
 }
@@ -159,7 +209,7 @@ __noinline int choose(const struct rvl_list *list, __u32 user, __u64 group, __u6
 }
 
 /* The application of a task that has this record; 0: no policy speaks for it. */
-static __always_inline __u16 app_of(const struct rvl_config *cfg, struct task_struct *task, const struct rvl_task *known)
+static __always_inline __u16 app_of(const struct rvl_config *cfg, struct task_struct *task, struct rvl_task *known)
 {
 	struct rvl_list *list = list_of(cfg, known);
 

@@ -7,7 +7,7 @@
 #define RVL_TASK_H
 
 /* The images that policy speaks of (`from`) and that are behind a process once it has left what it runs now. */
-static __always_inline __u64 lineage(const struct rvl_config *cfg, const struct rvl_task *known)
+static __always_inline __u64 lineage(const struct rvl_config *cfg, struct rvl_task *known)
 {
 	struct rvl_list *list = list_of(cfg, known);
 
@@ -23,11 +23,15 @@ int task_exec(__u64 *ctx)
 	const struct rvl_config *cfg = configuration();
 	struct rvl_task next = {};
 	struct rvl_task *known;
+	__u32 number;
 
 	if (!cfg || !identify((__u64)BPF_CORE_READ(program, file), &next)) {
 		bpf_task_storage_delete(&tasks, task);
 		return 0;
 	}
+	number = number_of_list(&next, (cfg->generation & 1) * RVL_LISTS);
+	if (number == RVL_LIST_REFUSED && next.list != RVL_LIST_REFUSED)
+		tell_of_executable(&next.identity, RVL_C_EXECUTABLE_UNVERIFIED);
 	/* The new image's thread is the leader by now. */
 	known = bpf_task_storage_get(&tasks, task, 0, 0);
 	if (known) {

@@ -231,6 +231,10 @@ struct bpf_sock_tuple {
 /* Kernel types, relocated. */
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
+typedef struct {
+	int counter;
+} atomic_t;
+
 struct super_block {
 	__u32 s_dev;
 };
@@ -240,6 +244,23 @@ struct inode {
 	unsigned long i_ino;
 	__u32 i_generation;
 	unsigned int i_nlink;
+	atomic_t i_writecount;
+	__s64 i_ctime_sec;
+	__u32 i_ctime_nsec;
+};
+
+/* Before 6.11, and before 6.6. */
+struct timespec64 {
+	__s64 tv_sec;
+	long tv_nsec;
+};
+
+struct inode___nested {
+	struct timespec64 __i_ctime;
+};
+
+struct inode___plain {
+	struct timespec64 i_ctime;
 };
 
 struct qstr {

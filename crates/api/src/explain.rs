@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::SaInfo;
+use crate::{PinnedFile, SaInfo};
 
 /// A place in a policy file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -107,6 +107,9 @@ pub struct PolicyExplanation {
     pub flow: FlowInfo,
     /// The answer.
     pub decision: Decision,
+    /// Files that it speaks of by their digests, as they are on this host.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pins: Vec<PinnedFile>,
 }
 
 /// The question of GET `/v1/explain`: one of these.
@@ -144,6 +147,9 @@ pub struct Explanation {
     /// What was refused, the newest first, if that was asked.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub drops: Vec<DropExplained>,
+    /// What policy asks of the files that matter here by their digests, and whether they are so.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pins: Vec<PinnedFile>,
 }
 
 /// A process.
@@ -160,6 +166,9 @@ pub struct ProcessInfo {
     /// The application that policy sees in it; absent: no block names it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub application: Option<AppRef>,
+    /// It runs a file that is not known to be what policy says: it is refused every peer.
+    #[serde(default)]
+    pub refused: bool,
 }
 
 /// A call or a packet that the kernel half refused.

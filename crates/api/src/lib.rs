@@ -17,6 +17,7 @@ mod explain;
 mod flow;
 mod keymat;
 mod names;
+mod pin;
 mod policy;
 mod policy_change;
 mod replay;
@@ -47,6 +48,7 @@ pub use explain::{
 pub use flow::{Begun, CountedFlows, CountedQuery, FlowEnd, FlowRecord, FlowTable, Flows, LiveFlow};
 pub use keymat::Keymat;
 pub use names::{NameAddress, NameList, NameState, NamesState};
+pub use pin::{PinnedFile, PinnedState};
 pub use policy::{
     Finding, Place, PolicyCheck, PolicyReload, PolicyState, PolicyTests, RefusedBlock, Related,
 };

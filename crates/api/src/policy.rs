@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Position, Waiting};
+use crate::{PinnedFile, Position, Waiting};
 
 /// The policy in force.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,6 +26,9 @@ pub struct PolicyState {
     /// It waits to be confirmed and is taken back otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiting: Option<Waiting>,
+    /// Files that it names by their digests.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pins: Vec<PinnedFile>,
 }
 
 /// A block that did not compile.
@@ -76,6 +79,9 @@ pub struct PolicyCheck {
     /// How the file's own tests came out; `None`: it has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tests: Option<PolicyTests>,
+    /// Files that it names by their digests, as they are on this host.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pins: Vec<PinnedFile>,
 }
 
 /// How the tests of a policy came out, by their lines.

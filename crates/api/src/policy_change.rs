@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{FlowInfo, Position, RefusedBlock};
+use crate::{FlowInfo, PinnedFile, Position, RefusedBlock};
 
 /// The longest that a change may wait for its confirmation, in seconds.
 pub const MAX_CONFIRM_SECONDS: u64 = 86_400;
@@ -40,6 +40,9 @@ pub struct PolicyPlan {
     /// Open sockets of these applications without a peer (servers): what they get depends on who it will be.
     #[serde(default)]
     pub servers: usize,
+    /// Files that it names by their digests; one that the policy in force does not name so is hashed when this one is loaded.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pins: Vec<PinnedFile>,
     /// Blocks that did not compile: they would keep what they have.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refused_blocks: Vec<RefusedBlock>,

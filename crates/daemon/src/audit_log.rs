@@ -89,6 +89,23 @@ impl Auditor {
         self.log.tell(clock::wall(), fields);
     }
 
+    /// Something about an executable file whose digest policy asks for.
+    pub fn executable(&self, event: &str, path: &str, text: &str) {
+        let fields = json_log::fields(json!({ "event": event, "path": path, "text": text }));
+        self.log.tell(clock::wall(), fields);
+    }
+
+    /// A process executed a file that policy does not take for what it names.
+    pub fn executed(&self, event: &sockmon::Event) {
+        let mut fields = json_log::fields(json!({
+            "event": event.reason, "pid": event.pid, "uid": event.uid, "program": event.comm,
+        }));
+        if let Some(text) = crate::kernel_counters::text(event.reason) {
+            fields.insert("text".to_owned(), text.into());
+        }
+        self.log.tell(clock::wall(), fields);
+    }
+
     /// So many more of a kind could not be told one by one.
     pub fn left_out(&self, of: &str, count: u64, text: &str) {
         let fields = json_log::fields(json!({ "event": "left_out", "of": of, "count": count, "text": text }));

@@ -99,6 +99,16 @@ impl Plane {
                     new = true;
                     tracing::info!(pid = event.pid, program = event.comm, %identity, "a new file of a program that policy names");
                 }
+                Attempt::Execute(identity) if event.reason == "executables_unverified" => {
+                    self.pins.again = true;
+                    tracing::warn!(
+                        pid = event.pid,
+                        program = event.comm,
+                        %identity,
+                        "a file was executed that is not known to have the digest that policy asks for: its process is refused every peer"
+                    );
+                    self.auditor.executed(&event);
+                }
                 Attempt::Execute(identity) => tracing::error!(
                     pid = event.pid,
                     program = event.comm,

@@ -4,7 +4,7 @@
 struct Meaning(&'static str, bool, &'static str);
 
 /// As `bpf/include/abi.h` lists them.
-const MEANINGS: [Meaning; 59] = [
+const MEANINGS: [Meaning; 60] = [
     Meaning("sockets_stamped", false, "A socket got the mark of its application."),
     Meaning("sockets_restamped", false, "A socket changed hands and got the stricter application's mark."),
     Meaning("egress_redirected", false, "A packet was sent to the TUN instead of the uplink."),
@@ -120,6 +120,11 @@ const MEANINGS: [Meaning; 59] = [
         "executables_no_room",
         true,
         "A new file of a program that the policy names had no room in the table: its process is refused every peer.",
+    ),
+    Meaning(
+        "executables_unverified",
+        true,
+        "A file was executed that is not known to have the digest that the policy asks for: its process is refused every peer.",
     ),
     Meaning(
         "connections_claimed",

@@ -6,6 +6,7 @@
 mod changes;
 mod live;
 mod names;
+mod pins;
 mod plan;
 mod process;
 mod rules;
@@ -15,6 +16,8 @@ pub use changes::Which;
 pub use live::Served;
 pub(crate) use live::served;
 pub use names::Hosts;
+pub use pins::{Pins, on_this_host};
+pub use sockmon::sha256 as digest_of;
 
 use std::sync::Arc;
 
@@ -64,6 +67,8 @@ pub struct Plane {
     pub executables: Vec<Executable>,
     /// The kernel half has the policy in force, but not everything that belongs to it: to be loaded once more.
     pub unfinished: bool,
+    /// Executables with digests.
+    pub pins: Pins,
     /// Keys.
     pub keys: Keys,
     /// The outbound thread.
@@ -417,7 +422,8 @@ impl Plane {
 
     fn load_kernel(&mut self, candidate: &Candidate) -> Result<bool, Refused> {
         let Some(monitor) = &self.monitor else { return Ok(false) };
-        load_kernel(&mut monitor.get(), candidate)
+        self.pins.again = true;
+        load_kernel(&mut monitor.get(), candidate, pins::AT_ONCE)
     }
 
     /// What the kernel half counted.
@@ -449,8 +455,13 @@ impl Plane {
     }
 }
 
-/// Load the kernel half; whether something is left to do. An error means that it has what it had.
-pub(crate) fn load_kernel(monitor: &mut sockmon::Sockmon, candidate: &Candidate) -> Result<bool, Refused> {
+/// Load the kernel half; whether something is left to do. An error means that it has what it had. So many octets of files with
+/// digests are hashed here; larger ones are refused until they are.
+pub(crate) fn load_kernel(
+    monitor: &mut sockmon::Sockmon,
+    candidate: &Candidate,
+    hashed: u64,
+) -> Result<bool, Refused> {
     let orders = policy_store::orders(candidate);
     let compiled = &candidate.compiled;
     let warnings =
@@ -459,6 +470,9 @@ pub(crate) fn load_kernel(monitor: &mut sockmon::Sockmon, candidate: &Candidate)
     for warning in warnings {
         unfinished |= matches!(warning, sockmon::LoadWarning::Unfinished { .. });
         tracing::warn!("{}", said(&warning, compiled));
+    }
+    if let Err(error) = monitor.verify(netio::clock::wall(), hashed) {
+        tracing::warn!("the policy is in force, but files with digests are not verified yet: {error}");
     }
     // Sockets of programs that the policy names only now were open before.
     match monitor.adopt() {

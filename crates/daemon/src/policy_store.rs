@@ -335,6 +335,7 @@ impl PolicyStore {
     pub fn app_name(&self, id: AppId) -> String {
         match self.table.name(id) {
             Some(name) => name.to_owned(),
+            None if id == sockmon::REFUSED => "(executable that is not verified)".to_owned(),
             None => format!("application {}", id.0),
         }
     }

@@ -32,7 +32,7 @@ enum End {
 }
 
 pub(crate) async fn serve(daemon: Daemon) -> Result<(), RunError> {
-    let Daemon { plane, mut held, control, handover } = daemon;
+    let Daemon { mut plane, mut held, control, handover } = daemon;
     let system = |doing| move |source| RunError::System { doing, source };
     let control =
         tokio::net::UnixListener::from_std(control).map_err(system("listening on the control socket"))?;
@@ -42,6 +42,7 @@ pub(crate) async fn serve(daemon: Daemon) -> Result<(), RunError> {
     let mut upkeep = Upkeep::new(&plane)?;
     let answers = Answers::of(&plane);
     let have = own_request(&plane);
+    let mut findings = plane.begin_pins();
     tracing::info!("ready; control socket {}", plane.config.control_socket.display());
     let plane = Shared::new(plane);
 
@@ -78,6 +79,9 @@ pub(crate) async fn serve(daemon: Daemon) -> Result<(), RunError> {
                 }
                 plane.expire_promises(netio::clock::monotonic()).await;
                 report_names(plane.tend_names(netio::clock::monotonic()).await);
+            },
+            Some(found) = findings.recv() => if let Ok(mut plane) = plane.get().await {
+                plane.judge_pins(found);
             },
             Some(heard) = held.heard.recv() => if let Ok(mut plane) = plane.get().await {
                 report_names(plane.hear_name(heard).await);
@@ -308,6 +312,7 @@ impl Upkeep {
         if round || news_of_files {
             wrong.extend(plane.refresh_executables().err().map(|refused| refused.to_string()));
         }
+        plane.follow_pins(round);
         if news || round || news_of_files {
             for text in wrong.iter().filter(|text| !self.said.contains(text)) {
                 tracing::error!("{text}");

@@ -294,6 +294,7 @@ fn bring_up(
         policy: store,
         executables: Vec::new(),
         unfinished: false,
+        pins: Default::default(),
         keys,
         outbound,
         inbound,

@@ -13,7 +13,7 @@ const TYPES: [&str; 3] = ["protected", "trusted", "untrusted"];
 const ITEM: [&str; 6] = ["authentication", "encryption", "localport", "never", "protocol", "remoteport"];
 const LEVELS: [&str; 5] = ["accept-only", "mandatory", "optional", "prefer", "require"];
 const OPTIONS: [&str; 3] = ["on-failure", "suite", "while-negotiating"];
-const QUALIFIERS: [&str; 4] = ["cgroup", "from", "uid", "unit"];
+const QUALIFIERS: [&str; 5] = ["cgroup", "from", "sha256", "uid", "unit"];
 const LINE: [&str; 6] = ["cgroup", "from", "from-program", "to", "uid", "unit"];
 const WANTS: [&str; 6] = ["authentication", "encryption", "localport", "never", "trusted", "untrusted"];
 

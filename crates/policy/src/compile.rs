@@ -10,6 +10,7 @@ use wire::{AppId, Services};
 
 use crate::ast::{AddressRange, Block, Demand, GUARD, Limit, NetworkKind, Quantity, Service, Span};
 use crate::diagnostic::{Lines, Position};
+use crate::digest::{self, Pins};
 use crate::names::{Named, NamedNetwork};
 use crate::subjects::{Executables, Image, Process, Selector, Subjects};
 use crate::{AppTable, Parsed, compare, observe, prefixes};
@@ -52,6 +53,8 @@ pub struct Application {
     pub name: String,
     /// Whom it is: which processes.
     pub selector: Selector,
+    /// What the files must be that its subject names.
+    pub pins: Pins,
     /// Line of its name in the block's header, from 1.
     pub line: usize,
     /// Column of its name.
@@ -165,6 +168,7 @@ pub fn compile(parsed: &Parsed, table: &mut AppTable, generation: u64) -> Compil
                 id,
                 name,
                 selector: selector.clone(),
+                pins: digest::pins(subject),
                 line: at.line,
                 column: at.column,
                 block_line: place(block.header).line,
@@ -346,7 +350,7 @@ impl Compiled {
     /// Put the subjects of its applications in order; after applications came or went.
     pub fn find_subjects(&mut self) {
         let list = self.applications.iter().map(|app| (app.selector.clone(), app.id));
-        self.subjects = Subjects::new(list.collect());
+        self.subjects = Subjects::new(list.collect()).pinned(self.applications.iter().map(|app| &app.pins));
     }
 
     /// For a daemon that loads this policy over `old`: if the text has errors, every application that had a policy and

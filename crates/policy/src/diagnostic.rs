@@ -102,6 +102,8 @@ codes! {
     BadUser "RVL-P212" Error "not a user";
     BadGroup "RVL-P213" Error "not a unit or control group";
     BadTarget "RVL-P214" Error "not a flow";
+    BadDigest "RVL-P215" Error "not a digest";
+    PinWithoutPath "RVL-P216" Error "digest without a path";
     BadLimit "RVL-P221" Error "not a limit";
     DuplicateApplication "RVL-P301" Error "application has two blocks";
     DuplicateProtection "RVL-P302" Error "protection named twice";
@@ -122,8 +124,11 @@ codes! {
     TooManyExpectations "RVL-P317" Error "too many lines of tests";
     TooManyHosts "RVL-P320" Error "too many host names";
     GuardProtects "RVL-P330" Error "`guard` has no protections";
-    RepeatedLimit "RVL-P341" Error "limit given twice";
-    GuardLimits "RVL-P342" Error "`guard` has no limits";
+    PinsDiffer "RVL-P340" Error "digests of one path differ";
+    TooManyDigests "RVL-P341" Error "too many digests";
+    LongPin "RVL-P342" Error "name of a pinned file too long";
+    RepeatedLimit "RVL-P343" Error "limit given twice";
+    GuardLimits "RVL-P344" Error "`guard` has no limits";
     HostBits "RVL-P402" Warning "host bits set in a prefix";
     UnusedProtection "RVL-P403" Warning "protection is not used";
     ShadowedItem "RVL-P404" Warning "item never decides";
@@ -139,6 +144,7 @@ codes! {
     ClearByName "RVL-P420" Warning "clear text by the word of the DNS";
     UnknownInClear "RVL-P421" Warning "unknown addresses of a name are in clear";
     Observed "RVL-P422" Warning "observed: nothing of it is protected";
+    RepeatedDigest "RVL-P430" Warning "digest given twice";
     PeersNotCovered "RVL-P501" Note "some peers are in no network";
     HidesProtection "RVL-P502" Note "protection hides one for every block";
     WeakIdentity "RVL-P510" Note "network known by its name only";

@@ -25,6 +25,7 @@ mod compare;
 mod compile;
 mod diagnostic;
 mod difference;
+mod digest;
 mod expectations;
 mod explain;
 mod format;
@@ -52,6 +53,7 @@ pub use compare::compare;
 pub use compile::{Application, Compiled, GUARD_NUMBER, LeftOut, Reason, RuleKind, RuleSource, compile};
 pub use diagnostic::{Code, Diagnostic, Position, Related, Severity};
 pub use difference::{Difference, Fares, Side, differ, differences};
+pub use digest::{Digest, Pins};
 pub use explain::{Explanation, Matched, RuleRef, Verdict, explain, explain_process};
 pub use format::format;
 pub use from_flows::{Seen, Want, Widen, from_flows};
@@ -77,6 +79,8 @@ pub const MAX_NETWORKS: usize = 65_535;
 /// The most applications one policy may name: the last two numbers are the kernel half's, for what must not send at all and for
 /// what is nobody's ([`GUARD_NUMBER`]).
 pub const MAX_APPLICATIONS: usize = 65_533;
+/// The most digests that one path may have.
+pub const MAX_DIGESTS: usize = 16;
 /// The most host names that one policy may have.
 pub const MAX_HOSTS: usize = 1024;
 /// The most lines that the tests of one file may have.

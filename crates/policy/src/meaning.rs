@@ -4,7 +4,10 @@ use std::fmt::Write;
 
 use wire::Flow;
 
-use crate::ast::{Block, Demand, Item, Limit, Network, NetworkKind, Protection, Quantity, Service, Span};
+use crate::ast::{
+    Block, Demand, Executable, Item, Limit, Network, NetworkKind, Protection, Quantity, Service, Span,
+};
+use crate::digest::executables;
 use crate::explain::{demanded, said_of};
 use crate::tree::NodeKind;
 use crate::{Compiled, Parsed, RuleKind, prefixes};
@@ -67,8 +70,11 @@ pub fn meaning(parsed: &Parsed, compiled: &Compiled, offset: usize) -> Option<Me
         return Some(in_protection(protection, Some(block), around(NodeKind::Item)));
     }
     let names: Vec<String> = block.subjects.iter().map(|s| s.name()).collect();
-    let mut lines: Vec<String> =
-        block.networks.iter().map(|n| format!("{}: {}", n.text(), class(n))).collect();
+    let pinned =
+        block.subjects.iter().flat_map(executables).filter(|executable| !executable.digests.is_empty());
+    let mut lines: Vec<String> = pinned.map(of_pin).collect();
+    let networks = block.networks.iter().map(|n| format!("{}: {}", n.text(), class(n)));
+    lines.extend(networks);
     lines.push("a peer in none of its networks: the host's default is bypass".into());
     let number = |name: &String| compiled.applications.iter().find(|a| a.name == *name).map(|a| a.id.0);
     if names.iter().filter_map(number).count() < names.len() {
@@ -109,6 +115,15 @@ impl Meaning {
             }
         }
     }
+}
+
+fn of_pin(executable: &Executable) -> String {
+    let digests: Vec<String> = executable.digests.iter().map(|(digest, _)| digest.to_string()).collect();
+    format!(
+        "{}: only a file with the SHA-256 {}; another one is refused every peer",
+        executable.name.text,
+        digests.join(" or ")
+    )
 }
 
 fn left_out(span: Span, what: &str) -> Meaning {

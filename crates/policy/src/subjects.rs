@@ -6,10 +6,12 @@
 //! in the file.
 
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 
 use wire::AppId;
 
 use crate::ast::{Executable, Group, Program, Subject, Users};
+use crate::digest::{self, Digest, Pins};
 use crate::host::{Host, control_group};
 
 /// An executable that a policy names.
@@ -182,13 +184,39 @@ impl Process {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Subjects {
     list: Vec<(Selector, AppId)>,
+    pins: Pins,
 }
 
 impl Subjects {
     /// In any order; of two that precede each other in nothing the first stays in front.
     pub fn new(mut list: Vec<(Selector, AppId)>) -> Subjects {
         list.sort_by_key(|(selector, _)| selector.rank());
-        Subjects { list }
+        Subjects { list, pins: Pins::new() }
+    }
+
+    /// With digests that files must have to be what a path means.
+    pub fn pinned<'p>(mut self, pins: impl IntoIterator<Item = &'p Pins>) -> Subjects {
+        for (path, digests) in pins.into_iter().flatten() {
+            digest::join(&mut self.pins, path, digests);
+        }
+        self
+    }
+
+    /// The digests of every path that has some.
+    pub fn pins(&self) -> &Pins {
+        &self.pins
+    }
+
+    /// The digests that a file may have which is all of these; `None`: any.
+    pub fn digests<'i>(&self, images: impl IntoIterator<Item = &'i Image>) -> Option<BTreeSet<Digest>> {
+        let of = |image: &Image| match image {
+            Image::Path(path) => self.pins.get(path),
+            Image::Name(_) => None,
+        };
+        images.into_iter().filter_map(of).fold(None, |all, digests| match all {
+            None => Some(digests.clone()),
+            Some(all) => Some(&all & digests),
+        })
     }
 
     /// Those of programs by their paths, and nothing else asked.

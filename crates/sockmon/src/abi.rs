@@ -182,11 +182,18 @@ contract! {
         device: u32,
         generation: u32,
     }
+    struct Executable {
+        list: u32,
+        zero: u32,
+        version: u64,
+        digest: [u8; 32],
+    }
     struct Task {
         identity: Identity,
         ancestors: u64,
+        version: u64,
         list: u32,
-        zero: u32,
+        verified: u32,
     }
     struct Place {
         directory: Identity,
@@ -198,6 +205,8 @@ contract! {
         first: u32,
         count: u16,
         app: u16,
+        pinned: u32,
+        zero: u32,
     }
     struct Choice {
         first_user: u32,
@@ -410,6 +419,8 @@ contract! {
         pid: u32,
         fd: u32,
         identity: Identity,
+        writers: i32,
+        zero: u32,
     }
     struct TaskReport {
         pid: u32,

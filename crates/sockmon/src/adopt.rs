@@ -1,6 +1,6 @@
 //! What is older than the programs, and the answer to "whose socket is this".
 
-use crate::abi::{self, Identity, ListenerKey, SocketReport, TaskReport, Wire};
+use crate::abi::{FileReport, Identity, ListenerKey, SocketReport, TaskReport, Wire};
 use crate::error::SockmonError;
 use crate::model::{Adopted, SocketInfo, SocketState};
 use crate::programs::Loaded;
@@ -84,8 +84,13 @@ pub fn list(loaded: &Loaded) -> Result<Vec<SocketInfo>, SockmonError> {
 
 /// The kernel's numbers of files that this process has open.
 pub fn identities(loaded: &Loaded, files: &[&OwnedFd]) -> Result<Vec<Option<Identity>>, SockmonError> {
-    let reports: Vec<abi::FileReport> = records(loaded, "report_files", Some(std::process::id()))?;
-    let known: HashMap<u32, Identity> = reports.iter().map(|r| (r.fd, r.identity)).collect();
+    Ok(self::files(loaded, files)?.into_iter().map(|report| Some(report?.identity)).collect())
+}
+
+/// What the kernel says of files that this process has open.
+pub fn files(loaded: &Loaded, files: &[&OwnedFd]) -> Result<Vec<Option<FileReport>>, SockmonError> {
+    let reports: Vec<FileReport> = records(loaded, "report_files", Some(std::process::id()))?;
+    let known: HashMap<u32, FileReport> = reports.iter().map(|r| (r.fd, *r)).collect();
     let of = |file: &&OwnedFd| known.get(&u32::try_from(file.as_raw_fd()).ok()?).copied();
     Ok(files.iter().map(of).collect())
 }

@@ -116,6 +116,12 @@ pub enum SockmonError {
         /// Places that fit.
         max: usize,
     },
+    /// A file whose digest is asked for, by a name that the kernel half's table does not hold.
+    #[error("{path}: the file name is too long for a file that must have a digest")]
+    LongPin {
+        /// The path.
+        path: PathBuf,
+    },
     /// Too many images behind `from`.
     #[error(
         "the policy names {count} programs behind `from`, at most {max} fit, those of the policy before included"
@@ -202,6 +208,9 @@ impl SockmonError {
             }
             SockmonError::TooManyPlaces { .. } => {
                 "the policy in force stays; write whole paths, since a bare name is a place in every standard directory".into()
+            }
+            SockmonError::LongPin { .. } => {
+                "the policy in force stays; use a shorter file name: a new file of this one would not be known at once".into()
             }
             SockmonError::TooManyAncestors { .. } | SockmonError::TooManyGroups { .. } => {
                 "the policy in force stays; load one without those that go first, then this one".into()

@@ -4,7 +4,7 @@
 //! as long as their list means something: a process goes on running the file it has executed when that file is replaced or
 //! removed, and must not lose its policy by it.
 
-use crate::abi::{self, Identity, List, Task};
+use crate::abi::{self, Executable, Identity, List, Task};
 use crate::adopt;
 use crate::error::SockmonError;
 use crate::lists::Lists;
@@ -18,15 +18,25 @@ use std::os::unix::fs::MetadataExt;
 /// Inode of the initial pid namespace; only from there `/proc` shows every process.
 const INITIAL_PID_NAMESPACE: u64 = 0xeffffffc;
 
-/// The list of every executable.
-pub fn all(maps: &Maps) -> Result<Vec<(Identity, u32)>, SockmonError> {
+/// Every executable with its list and what was found in it.
+pub fn all(maps: &Maps) -> Result<Vec<(Identity, Executable)>, SockmonError> {
     let mut out = Vec::new();
     for identity in maps.keys::<Identity>("executables")? {
-        if let Some(list) = maps.read::<u32>("executables", &identity)? {
-            out.push((identity, list));
-        }
+        out.extend(known(maps, &identity)?.map(|executable| (identity, executable)));
     }
     Ok(out)
+}
+
+/// One of them.
+pub fn known(maps: &Maps, identity: &Identity) -> Result<Option<Executable>, SockmonError> {
+    maps.read("executables", identity)
+}
+
+/// Give it this list. What was found in the file stays true.
+fn give(maps: &Maps, identity: &Identity, list: u32) -> Result<(), SockmonError> {
+    let unknown = Executable { list, zero: 0, version: 0, digest: [0; 32] };
+    let known = known(maps, identity)?.unwrap_or(unknown);
+    maps.write("executables", identity, &Executable { list, ..known })
 }
 
 /// What the two maps are to hold.
@@ -65,8 +75,8 @@ pub fn reserve(maps: &Maps, wanted: &Wanted, before: &Lists, lists: &Lists) -> R
         maps.write("lists", &(half + number), &List { bits: 0, place: merged.place, ..unknown })?;
     }
     for (identity, number) in &wanted.executables {
-        if maps.read::<u32>("executables", identity)?.is_none() {
-            maps.write("executables", identity, number)?;
+        if known(maps, identity)?.is_none() {
+            give(maps, identity, *number)?;
         }
     }
     for (place, number) in &wanted.places {
@@ -83,7 +93,7 @@ pub fn put_in_force(maps: &Maps, wanted: &Wanted) -> Result<(), SockmonError> {
     let written: Vec<_> = wanted
         .executables
         .iter()
-        .map(|(identity, number)| maps.write("executables", identity, number))
+        .map(|(identity, number)| give(maps, identity, *number))
         .chain(wanted.places.iter().map(|(place, number)| maps.write("places", place, number)))
         .collect();
     written.into_iter().collect()
@@ -110,8 +120,8 @@ pub fn sweep(maps: &Maps, wanted: &Wanted, lists: &Lists) -> Result<(), SockmonE
     maps.retain("places", |place: &abi::Place| !wanted.places.contains_key(place))?;
     let gone: HashSet<Identity> = all(maps)?
         .into_iter()
-        .filter(|(identity, number)| {
-            !wanted.executables.contains_key(identity) && !lists.numbered.contains_key(number)
+        .filter(|(identity, known)| {
+            !wanted.executables.contains_key(identity) && !lists.numbered.contains_key(&known.list)
         })
         .map(|(identity, _)| identity)
         .collect();

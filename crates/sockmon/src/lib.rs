@@ -14,6 +14,7 @@ pub mod abi;
 mod adopt;
 mod ancestors;
 mod detach;
+mod digest;
 mod error;
 mod flows;
 mod frames;
@@ -28,6 +29,7 @@ mod marks;
 mod model;
 mod monitor;
 mod names;
+mod pins;
 mod places;
 mod policy;
 mod probe;
@@ -40,6 +42,7 @@ mod users;
 
 pub use ::policy::Subjects;
 pub use detach::{Detached, detach, instances};
+pub use digest::sha256;
 pub use error::SockmonError;
 pub use flows::{Begun, Counted, CountedFlow, FlowId, Sender};
 pub use frames::{FrameSteering, is_frame_steering};
@@ -51,9 +54,13 @@ pub use model::{
 };
 pub use monitor::{Sockmon, Statistics, check_pins};
 pub use names::DnsAnswer;
+pub use pins::{Finding, Pin, PinState, Suspect};
 pub use probe::{cgroup_root, probe, probe_programs};
 pub use socket_events::SocketEvents;
 pub use traffic::{Amount, AppTraffic};
+
+/// The application of a process that runs a file of which nobody knows that it is what policy says: every peer is untrusted.
+pub const REFUSED: wire::AppId = wire::AppId(abi::APP_REFUSED);
 
 /// The compiled programs, as embedded.
 #[doc(hidden)]

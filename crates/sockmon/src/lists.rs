@@ -42,6 +42,8 @@ pub struct Merged {
     pub bits: u64,
     /// Hash of the place.
     pub place: u64,
+    /// It is for files that are verified.
+    pub pinned: bool,
 }
 
 impl Merged {
@@ -102,6 +104,7 @@ impl Policy<'_> {
             out.bits =
                 images.iter().filter_map(|image| self.bits.get(image)).fold(0, |bits, bit| bits | 1 << bit);
             out.place = of_path(place);
+            out.pinned = self.subjects.digests(*images).is_some();
         }
         Ok(out)
     }
@@ -177,8 +180,8 @@ impl Lists {
             for at in 0..u32::from(list.count) {
                 choices.extend(maps.read::<Choice>("choices", &list.first.saturating_add(at))?);
             }
-            out.numbered
-                .insert(number, Merged { choices, app: list.app, bits: list.bits, place: list.place });
+            let List { app, bits, place, pinned, .. } = list;
+            out.numbered.insert(number, Merged { choices, app, bits, place, pinned: pinned != 0 });
         }
         Ok(out)
     }
@@ -201,7 +204,7 @@ impl Lists {
         let default = self.numbered.get(&abi::LIST_ANY).map_or(0, |any| any.app);
         let app = if stays(old.app) { old.app } else { default };
         let bits = old.bits & crate::ancestors::mask(policy.bits);
-        self.numbered.insert(number, Merged { choices, app, bits, place: old.place });
+        self.numbered.insert(number, Merged { choices, app, bits, place: old.place, pinned: old.pinned });
         true
     }
 
@@ -231,8 +234,10 @@ impl Lists {
                     first: written.get(&merged.choices[..]).copied().unwrap_or(0),
                     count: merged.choices.len() as u16,
                     app: merged.app,
+                    pinned: merged.pinned.into(),
+                    zero: 0,
                 },
-                None => List { bits: 0, place: 0, first: 0, count: 0, app: 0 },
+                None => List { bits: 0, place: 0, first: 0, count: 0, app: 0, pinned: 0, zero: 0 },
             };
             maps.write("lists", &(half * abi::LISTS + number), &list)?;
         }

@@ -208,7 +208,7 @@ pub enum Attempt {
     /// setsockopt(2) with RAVELIN_REQUIRE (docs/socket-api.md).
     Require,
     /// No refusal: it executed a file that came to a place of the policy since that was loaded, and this file is now what policy
-    /// means (or there was no room for it: refused).
+    /// means (or there was no room for it, or it is not known to have the digest that policy asks for: refused).
     Execute(Identity),
     /// A packet that a socket of an application sent.
     PacketOut,
@@ -317,6 +317,13 @@ pub enum LoadWarning {
         /// Where it leads.
         file: PathBuf,
     },
+    /// A symbolic link whose digest is asked for: it is that of the file behind it.
+    PinnedLink {
+        /// The link.
+        path: PathBuf,
+        /// Where it leads.
+        file: PathBuf,
+    },
     /// A file name too long for the kernel half's table: a new file there is known some seconds after it was put there.
     LongName {
         /// The path.
@@ -365,6 +372,13 @@ impl fmt::Display for LoadWarning {
                 f,
                 "{} leads to {}: every process of that file is meant, by whatever name it was started; when the link changes, the \
                  daemon follows some seconds later",
+                path.display(),
+                file.display()
+            ),
+            LoadWarning::PinnedLink { path, file } => write!(
+                f,
+                "{} leads to {}, whose digest is asked for; if the link is turned to another file, that one is not known as this \
+                 program until the daemon looks, some seconds later: write the path of the file",
                 path.display(),
                 file.display()
             ),

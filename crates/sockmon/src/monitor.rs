@@ -13,6 +13,7 @@ use crate::lists::Lists;
 use crate::live::{Change, LiveTable};
 use crate::marks::Marks;
 use crate::model::{Adopted, Event, Fault, Identity, LoadWarning, Options, ProgramStats, SocketInfo};
+use crate::pins::{self, Pinned};
 use crate::places;
 use crate::policy;
 use crate::programs::{self, Loaded, Pins};
@@ -27,6 +28,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use wire::AppId;
 
 /// The attached programs and their maps. Dropping it leaves them attached: only [`crate::detach`] ends them.
@@ -38,7 +40,9 @@ pub struct Sockmon {
     pub(crate) places: Places,
     netns: u64,
     /// Keeps the inode numbers of the executables from being given to other files.
-    held: Vec<OwnedFd>,
+    held: Vec<Arc<OwnedFd>>,
+    /// What must have a digest.
+    pub(crate) pinned: Vec<Pinned>,
     directories: Vec<PathBuf>,
     /// What the table of spans holds.
     pub(crate) spans: Ways,
@@ -161,6 +165,7 @@ impl Sockmon {
             places,
             netns,
             held: Vec::new(),
+            pinned: Vec::new(),
             directories: Vec::new(),
             spans,
             live: LiveTable::default(),
@@ -174,7 +179,7 @@ impl Sockmon {
     /// force; what fails when the new one is in force already is a [`LoadWarning::Unfinished`]. Call [`Sockmon::adopt`] next.
     ///
     /// An executable that comes to a place of the policy later is known when it is executed first ([`Attempt::Execute`] tells of
-    /// it): load again, so that its file is held. Executables of before stay as long as their place, or an application that they
+    /// it): load again, so that its file is held. Files that digests speak of are refused until [`Sockmon::verify`]. Executables of before stay as long as their place, or an application that they
     /// can belong to, is in the policy, for they may be running. An application that `spd` leaves out has no policy from then on,
     /// its open sockets included: see [`Sockmon::moved`].
     ///
@@ -186,8 +191,9 @@ impl Sockmon {
         orders: &[((AppId, AppId), Order)],
     ) -> Result<Vec<LoadWarning>, SockmonError> {
         let policy = policy::Policy { spd, subjects, directories: &self.directories, orders };
-        let (held, warnings) = policy::load(&self.loaded, &policy)?;
+        let policy::Found { held, pinned, warnings } = policy::load(&self.loaded, &policy)?;
         self.held = held;
+        self.pinned = pins::carried(pinned, &self.pinned);
         Ok(warnings)
     }
 
@@ -347,7 +353,7 @@ impl Sockmon {
         let lists = Lists::in_force(&self.loaded.maps)?;
         let app = |number| AppId(lists.numbered.get(&number).map_or(0, |list| list.app));
         let all = identities::all(&self.loaded.maps)?;
-        Ok(all.into_iter().map(|(identity, number)| (identity, app(number))).collect())
+        Ok(all.into_iter().map(|(identity, known)| (identity, app(known.list))).collect())
     }
 
     /// The names that an earlier daemon of this instance gave its applications, so that numbers need not change.

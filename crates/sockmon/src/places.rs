@@ -8,9 +8,10 @@ use crate::abi::{self, Identity};
 use crate::adopt;
 use crate::error::SockmonError;
 use crate::model::LoadWarning;
+use crate::pins;
 use crate::programs::Loaded;
 use crate::sys;
-use policy::{Executables, Image, Subjects};
+use policy::{Digest, Executables, Image, Subjects};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -18,6 +19,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// One place.
 #[derive(Clone, Debug)]
@@ -30,6 +32,10 @@ pub struct Place {
     pub key: Option<abi::Place>,
     /// The file there now.
     pub file: Option<Identity>,
+    /// The digests that it must have one of; `None`: it may be any file.
+    pub digests: Option<BTreeSet<Digest>>,
+    /// Which of the descriptors is the file's.
+    pub held: Option<usize>,
 }
 
 /// Every place of a policy.
@@ -38,7 +44,7 @@ pub struct Places {
     /// By path.
     pub list: Vec<Place>,
     /// Descriptors of the files and directories.
-    pub held: Vec<OwnedFd>,
+    pub held: Vec<Arc<OwnedFd>>,
     /// What is odd.
     pub warnings: Vec<LoadWarning>,
 }
@@ -63,7 +69,7 @@ pub fn find(loaded: &Loaded, subjects: &Subjects, directories: &[PathBuf]) -> Re
     for image in images(subjects) {
         search.image(&image, directories);
     }
-    search.identify(loaded)
+    search.identify(loaded, subjects)
 }
 
 #[derive(Default)]
@@ -72,6 +78,8 @@ struct Search {
     /// Directories without symbolic links, by how they were asked for.
     directories: HashMap<PathBuf, Option<PathBuf>>,
     warnings: Vec<LoadWarning>,
+    /// Paths that are symbolic links, and where they lead.
+    links: Vec<(PathBuf, PathBuf)>,
 }
 
 impl Search {
@@ -105,6 +113,7 @@ impl Search {
         self.found.entry(own.clone()).or_default().insert(image.clone());
         let last = fs::canonicalize(&own)?;
         if last != own {
+            self.links.push((path.to_owned(), last.clone()));
             if last.file_name() != Some(name) {
                 self.warnings.push(LoadWarning::Link { path: path.to_owned(), file: last.clone() });
             }
@@ -121,8 +130,8 @@ impl Search {
         known.or_insert_with(|| fs::canonicalize(path).ok()).clone()
     }
 
-    fn identify(mut self, loaded: &Loaded) -> Result<Places, SockmonError> {
-        let mut held: Vec<OwnedFd> = Vec::new();
+    fn identify(mut self, loaded: &Loaded, subjects: &Subjects) -> Result<Places, SockmonError> {
+        let mut held: Vec<Arc<OwnedFd>> = Vec::new();
         let mut directories: HashMap<PathBuf, usize> = HashMap::new();
         let mut open = Vec::new();
         for (path, images) in std::mem::take(&mut self.found) {
@@ -132,21 +141,21 @@ impl Search {
                 None => {
                     // It may be gone by now.
                     let Ok(fd) = sys::open_path(directory) else { continue };
-                    held.push(fd);
+                    held.push(Arc::new(fd));
                     directories.insert(directory.to_owned(), held.len() - 1);
                     held.len() - 1
                 }
             };
             let file = match is_program(&path).and_then(|()| sys::open_path(&path)) {
                 Ok(fd) => {
-                    held.push(fd);
+                    held.push(Arc::new(fd));
                     Some(held.len() - 1)
                 }
                 Err(_) => None,
             };
             open.push((path.clone(), images, at, name.as_bytes().to_vec(), file));
         }
-        let numbers = adopt::identities(loaded, &held.iter().collect::<Vec<_>>())?;
+        let numbers = adopt::identities(loaded, &held.iter().map(Arc::as_ref).collect::<Vec<_>>())?;
         let number = |at: usize| {
             numbers.get(at).copied().flatten().ok_or(SockmonError::Answer("identity of an executable"))
         };
@@ -156,9 +165,18 @@ impl Search {
             if key.is_none() {
                 self.warnings.push(LoadWarning::LongName { path: path.clone() });
             }
-            list.push(Place { path, images, key, file: file.map(number).transpose()? });
+            let (held, file) = (file, file.map(number).transpose()?);
+            list.push(Place { path, images, key, file, digests: None, held });
         }
         merge(&mut list);
+        for place in &mut list {
+            place.digests = subjects.digests(&place.images);
+            if place.key.is_none() && place.digests.is_some() {
+                return Err(SockmonError::LongPin { path: place.path.clone() });
+            }
+        }
+        let links = pins::links(subjects, &self.links).cloned();
+        self.warnings.extend(links.map(|(path, file)| LoadWarning::PinnedLink { path, file }));
         Ok(Places { list, held, warnings: self.warnings })
     }
 }
@@ -223,6 +241,8 @@ mod tests {
             images: BTreeSet::from([Image::Path(path.into())]),
             key: None,
             file: file(inode),
+            digests: None,
+            held: None,
         };
         let mut places = [place("/a", 1), place("/b", 2), place("/c", 1)];
         merge(&mut places);

@@ -1,6 +1,6 @@
 //! Policy into the kernel: the next generation's entries, one store that makes them current, then the old ones away.
 
-use crate::abi::{self, Identity, Item, Network, NetworkKey, OrderKey, Protection};
+use crate::abi::{self, Executable, Identity, Item, Network, NetworkKey, OrderKey, Protection};
 use crate::ancestors::{self, Bits};
 use crate::error::SockmonError;
 use crate::groups::{self, Slots};
@@ -8,6 +8,7 @@ use crate::identities::{self, Wanted};
 use crate::limits;
 use crate::lists::{self, Lists};
 use crate::model::LoadWarning;
+use crate::pins::{self, Pinned};
 use crate::places::{self, Place};
 use crate::programs::{Loaded, Maps};
 use crate::sys;
@@ -16,6 +17,7 @@ use sadb::spd::{Action, Class, Level, Order, Spd};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
+use std::sync::Arc;
 use wire::{AppId, protocol};
 
 /// The generation after `current`.
@@ -40,15 +42,26 @@ struct Plan {
     before: Lists,
     lists: Lists,
     wanted: Wanted,
+    /// Files that were verified and whose digest this policy does not name.
+    stale: Vec<Identity>,
     bits: Bits,
     slots: Slots,
     orders: BTreeMap<(AppId, AppId), u8>,
     generation: u32,
 }
 
-/// Replace the policy. An error leaves the old one in force; once the new one is, there are only warnings. The descriptors keep
-/// the inodes of the executables from being used again.
-pub fn load(loaded: &Loaded, policy: &Policy<'_>) -> Result<(Vec<OwnedFd>, Vec<LoadWarning>), SockmonError> {
+/// What a load found.
+pub struct Found {
+    /// Descriptors that keep the inodes of the executables from being used again.
+    pub held: Vec<Arc<OwnedFd>>,
+    /// Files that digests speak of, not verified yet.
+    pub pinned: Vec<Pinned>,
+    /// What is odd.
+    pub warnings: Vec<LoadWarning>,
+}
+
+/// Replace the policy. An error leaves the old one in force; once the new one is, there are only warnings.
+pub fn load(loaded: &Loaded, policy: &Policy<'_>) -> Result<Found, SockmonError> {
     let maps = &loaded.maps;
     let last = loaded.marks.last_app();
     if let Some((app, _)) = policy.spd.apps().find(|(app, _)| app.0 > last) {
@@ -75,7 +88,8 @@ pub fn load(loaded: &Loaded, policy: &Policy<'_>) -> Result<(Vec<OwnedFd>, Vec<L
         return Err(error);
     }
     warnings.extend(finish(loaded, &plan, config.ancestors));
-    Ok((places.held, warnings))
+    let pinned = pins::of(&places.list, &places.held);
+    Ok(Found { held: places.held, pinned, warnings })
 }
 
 /// What ancestors and control groups are called in the kernel.
@@ -97,16 +111,17 @@ fn plan(
     let (bits, slots) = numbers(loaded, policy.subjects, &before)?;
     let running = identities::all(maps)?;
     let made_of = lists::Policy { subjects: policy.subjects, bits: &bits, slots: &slots };
-    let taken = running.iter().map(|(_, number)| *number).collect();
+    let taken = running.iter().map(|(_, known)| known.list).collect();
     let (mut lists, warnings) = Lists::of(&made_of, found, &before, &taken)?;
     let wanted = Wanted::of(found, &lists);
-    for (identity, number) in running {
+    let stale = pins::stale(&running, &wanted, &lists, found);
+    for (identity, Executable { list: number, .. }) in running {
         let Some(old) = before.numbered.get(&number) else { continue };
         if !lists.numbered.contains_key(&number) && !wanted.executables.contains_key(&identity) {
             lists.keep(number, old, &made_of, policy.spd);
         }
     }
-    Ok((Plan { before, lists, wanted, bits, slots, orders, generation }, warnings))
+    Ok((Plan { before, lists, wanted, stale, bits, slots, orders, generation }, warnings))
 }
 
 /// Everything of the next generation, and then the generation.
@@ -117,6 +132,8 @@ fn write(maps: &Maps, spd: &Spd, plan: &Plan) -> Result<(), SockmonError> {
     plan.lists.write(maps, plan.generation, high)?;
     let limits = limits::write(maps, spd, plan.generation)?;
     identities::reserve(maps, &plan.wanted, &plan.before, &plan.lists)?;
+    // Before the policy that does not want them is in force.
+    plan.stale.iter().try_for_each(|identity| pins::doubt(maps, identity))?;
     let mask = config.ancestors | ancestors::mask(&plan.bits);
     let guards = spd.guard.networks().len() as u32;
     let generation = plan.generation;
@@ -136,7 +153,7 @@ fn release(maps: &Maps, plan: &Plan) -> Result<(), SockmonError> {
     let known = |number: Option<u32>| number.is_some_and(|n| plan.before.numbered.contains_key(&n));
     let mut unwanted = Vec::new();
     for identity in plan.wanted.executables.keys() {
-        if !known(maps.read("executables", identity)?) {
+        if !known(identities::known(maps, identity)?.map(|known| known.list)) {
             unwanted.push(*identity);
         }
     }
@@ -181,7 +198,8 @@ pub fn moved(
     let places = places::find(loaded, subjects, directories)?;
     let before = Lists::in_force(maps)?;
     let (bits, slots) = numbers(loaded, subjects, &before)?;
-    let running: HashMap<Identity, u32> = identities::all(maps)?.into_iter().collect();
+    let running: HashMap<Identity, u32> =
+        identities::all(maps)?.into_iter().map(|(identity, known)| (identity, known.list)).collect();
     let taken = running.values().copied().collect();
     let made_of = lists::Policy { subjects, bits: &bits, slots: &slots };
     let (lists, _) = Lists::of(&made_of, &places.list, &before, &taken)?;

@@ -314,3 +314,38 @@ pub fn ensure_bpffs() -> io::Result<()> {
         unsafe { libc::mount(TYPE.as_ptr(), path.as_ptr(), TYPE.as_ptr(), 0, c"mode=0700".as_ptr().cast()) };
     last(libc::c_long::from(ret)).map(drop)
 }
+
+/// Change time of a file (seconds, nanoseconds) and its size.
+pub fn change_time(file: BorrowedFd<'_>) -> io::Result<(u64, u64, u64)> {
+    // SAFETY: zeroes are a stat.
+    let mut stat: libc::stat = unsafe { std::mem::zeroed() };
+    // SAFETY: an open descriptor and a buffer of the right type.
+    last(libc::c_long::from(unsafe { libc::fstat(file.as_raw_fd(), &raw mut stat) }))?;
+    let positive = |n: i64| u64::try_from(n).unwrap_or(0);
+    Ok((positive(stat.st_ctime), positive(stat.st_ctime_nsec), positive(stat.st_size)))
+}
+
+/// File systems of this host alone that give a file another change time whenever it is changed. Not those that take the time
+/// from a server or that stand in front of another (overlayfs, FUSE), nor FAT.
+const KEEP_CHANGE_TIMES: [i64; 9] = [
+    0xef53,      // ext4
+    0x5846_5342, // XFS
+    0x9123_683e, // Btrfs
+    0xf2f5_2010, // F2FS
+    0xca45_1a4e, // bcachefs
+    0x0102_1994, // tmpfs
+    0x8584_58f6, // ramfs
+    0x7371_7368, // SquashFS
+    0xe0f5_e1e2, // EROFS
+];
+
+/// Whether a file is on one of those.
+pub fn keeps_change_times(file: BorrowedFd<'_>) -> io::Result<bool> {
+    // SAFETY: zeroes are a statfs.
+    let mut stat: libc::statfs = unsafe { std::mem::zeroed() };
+    // SAFETY: an open descriptor and a buffer of the right type.
+    last(libc::c_long::from(unsafe { libc::fstatfs(file.as_raw_fd(), &raw mut stat) }))?;
+    #[allow(clippy::unnecessary_cast, reason = "the field's width differs between architectures")]
+    let kind = stat.f_type as i64;
+    Ok(KEEP_CHANGE_TIMES.contains(&kind))
+}

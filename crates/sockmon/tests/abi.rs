@@ -28,6 +28,7 @@ fn rust_and_c_agree() {
     let btf = Btf::from_raw("sockmon", object).expect("readable BTF").expect("the object has BTF");
     compare::<abi::Config>(&btf, "rvl_config");
     compare::<abi::Identity>(&btf, "rvl_identity");
+    compare::<abi::Executable>(&btf, "rvl_executable");
     compare::<abi::Task>(&btf, "rvl_task");
     compare::<abi::Place>(&btf, "rvl_place");
     compare::<abi::List>(&btf, "rvl_list");

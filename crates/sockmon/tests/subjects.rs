@@ -327,13 +327,14 @@ fn a_replaced_file_is_the_program_from_its_first_instruction() {
 #[test]
 fn without_room_for_one_more_executable_it_is_refused() {
     use libbpf_rs::{MapCore, MapFlags};
-    use sockmon::abi::{Identity, Wire};
+    use sockmon::abi::{Executable, Identity, Wire};
+    const LISTED: Executable = Executable { list: 3, zero: 0, version: 0, digest: [0; 32] };
     let mut world = usual_world("no-room");
     let pin = PathBuf::from("/sys/fs/bpf/ravelin").join(&world.name).join("executables");
     let map = libbpf_rs::MapHandle::from_pinned_path(pin).unwrap();
     for inode in 1.. {
         let other = Identity { inode, device: u32::MAX, generation: 1 };
-        if map.update(other.bytes(), 3u32.bytes(), MapFlags::ANY).is_err() {
+        if map.update(other.bytes(), LISTED.bytes(), MapFlags::ANY).is_err() {
             break;
         }
     }

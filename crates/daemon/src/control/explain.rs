@@ -54,20 +54,21 @@ async fn of_process(plane: &Plane, pid: u32) -> Result<Explanation, Refused> {
     })?;
     let monitor = monitor(plane)?;
     let app = monitor.get().app_of_pid(pid).map_err(|error| kernel(&error))?;
+    let executable = std::fs::read_link(format!("/proc/{pid}/exe")).ok();
     let process = ProcessInfo {
+        refused: app == Some(sockmon::REFUSED),
         pid,
         comm: Some(comm.trim_end().to_owned()),
-        executable: std::fs::read_link(format!("/proc/{pid}/exe"))
-            .ok()
-            .map(|path| path.display().to_string()),
-        application: app.and_then(|id| application(plane, id)),
+        executable: executable.map(|path| path.display().to_string()),
+        application: app.filter(|id| *id != sockmon::REFUSED).and_then(|id| application(plane, id)),
     };
+    let pins = plane.pinned_files_at(process.executable.iter().map(String::as_str));
     let mut sockets = Vec::new();
     let all = monitor.get().sockets().map_err(|error| kernel(&error))?;
     for socket in all.iter().filter(|s| s.pid == pid) {
         sockets.push(explained(plane, socket, socket.flow()).await?);
     }
-    Ok(Explanation { process: Some(process), sockets, drops: Vec::new() })
+    Ok(Explanation { process: Some(process), sockets, drops: Vec::new(), pins })
 }
 
 async fn of_socket(plane: &Plane, text: &str) -> Result<Explanation, Refused> {
@@ -143,7 +144,12 @@ async fn of_nobody(
         effect: String::new(),
     };
     let explained = judged(plane, out, app, Services::NONE, &flow).await?;
-    Ok(Explanation { sockets: vec![explained], ..Explanation::default() })
+    let pins = plane
+        .policy
+        .compiled
+        .application(app)
+        .map(|app| plane.pinned_files_at(app.pins.keys().map(String::as_str)));
+    Ok(Explanation { sockets: vec![explained], pins: pins.unwrap_or_default(), ..Explanation::default() })
 }
 
 /// Nothing is sent: connect(2) of a datagram socket only asks the routes.
@@ -204,6 +210,10 @@ async fn judged(
     flow: &Flow,
 ) -> Result<SocketExplained, Refused> {
     let flow = *flow;
+    if app == sockmon::REFUSED {
+        out.effect = "refused: the file of the program is not known to be what the policy says".to_owned();
+        return Ok(out);
+    }
     out.decision = Some(plane.policy.decision(app, &flow));
     if app == AppId::NONE
         && let (Some(decision), Some(note)) = (&mut out.decision, rule_note(plane, &flow))

@@ -104,6 +104,7 @@ async fn collect(plane: &Shared) -> Result<Status, Refused> {
             refused_blocks: policy.refused.clone(),
             last_error: policy.last_error.clone(),
             waiting: plane.waiting(),
+            pins: plane.pinned_files(),
         },
         sas_in: inbound.sas,
         sas_out: outbound.sas,
@@ -161,6 +162,7 @@ fn problems(plane: &Plane, halves: [&Half; 2]) -> (Vec<Problem>, Vec<u32>) {
             "`ravelin policy names` lists what is known; look at [names] resolvers, or write the addresses";
         problems.push(problem("failed", fault, remedy));
     }
+    problems.extend(plane.pin_faults());
     problems.extend(plane.keys.fault().map(|refused| refused.problem()));
     for block in &plane.policy.refused {
         let kept =

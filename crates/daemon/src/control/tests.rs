@@ -121,6 +121,7 @@ fn plane(config: Config) -> Plane {
         policy,
         executables: Vec::new(),
         unfinished: false,
+        pins: Default::default(),
         keys: Keys::import(crypto_std::registry().unwrap(), Secret::new(vec![3; 32]), &[]).unwrap(),
         outbound,
         inbound,

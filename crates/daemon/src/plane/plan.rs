@@ -64,12 +64,13 @@ impl Plane {
                 .len()
                 .saturating_sub(applications.iter().filter(|a| a.change != Change::Added).count()),
             applications,
+            pins: self.pins_under(subjects.pins()),
             refused_blocks: candidate.refused.clone(),
             diagnostics: candidate.diagnostics.clone(),
             ..PolicyPlan::default()
         };
         self.socket_changes(&candidate, Owners::new(&subjects, images), &sockets, &mut plan);
-        plan.changes |= !plan.sockets.is_empty();
+        plan.changes |= !plan.sockets.is_empty() || subjects.pins() != self.policy.compiled.subjects.pins();
         Ok(plan)
     }
 

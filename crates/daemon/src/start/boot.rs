@@ -74,7 +74,7 @@ fn put_in_force(config: &Config, run_dir: &Path, before: Before) -> Result<Boote
     })?;
     // The numbers before the kernel hears of them.
     store.commit_numbers(&candidate).map_err(|error| RunError::Policy(error.to_string()))?;
-    plane::load_kernel(&mut monitor, &candidate)?;
+    plane::load_kernel(&mut monitor, &candidate, u64::MAX)?;
     Ok(Booted::Policy {
         file,
         applications: candidate.compiled.applications.len(),

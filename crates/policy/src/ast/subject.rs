@@ -1,5 +1,7 @@
 //! Whom a block speaks for.
 
+use crate::Digest;
+
 use super::{Name, Span, always_quoted, quoted};
 
 /// A program with qualifiers: `curl from /usr/bin/backup uid alice`, `unit "nginx.service"`, `anonymous`.
@@ -35,6 +37,10 @@ pub enum Program {
 pub struct Executable {
     /// A whole path, or a bare file name that stands for those of the standard directories.
     pub name: Name,
+    /// The file must have one of these, if there are any.
+    pub digests: Vec<(Digest, Span)>,
+    /// One of them could not be read.
+    pub unread: bool,
 }
 
 impl Executable {
@@ -72,13 +78,13 @@ pub enum Users {
 }
 
 /// Words that make another subject of a name that holds them.
-const WORDS: [&str; 7] = ["from", "unit", "cgroup", "uid", "anonymous", "default", "application"];
+const WORDS: [&str; 8] = ["from", "unit", "cgroup", "uid", "sha256", "anonymous", "default", "application"];
 
 impl Subject {
     /// A program and nothing else.
     pub fn program(name: Name) -> Subject {
         let span = name.span;
-        let program = Program::Named(Executable { name });
+        let program = Program::Named(Executable { name, digests: Vec::new(), unread: false });
         Subject { program, from: None, group: None, user: None, span, damaged: false }
     }
 
@@ -102,7 +108,7 @@ impl Subject {
     }
 
     /// What it is called where names are shown and numbers are given out: the bare name of a plain program, otherwise as the
-    /// language writes it. Different subjects have different names.
+    /// language writes it, without digests: an upgrade does not make it another one. Different subjects have different names.
     pub fn name(&self) -> String {
         match &self.program {
             Program::Named(program) if self.is_unqualified() => {
@@ -115,7 +121,7 @@ impl Subject {
         }
     }
 
-    /// As the language writes it.
+    /// As the language writes it, without digests.
     pub fn text(&self) -> String {
         let mut words = Vec::new();
         let named = |name: &str| {

@@ -1,12 +1,16 @@
 //! Subjects of all blocks together: none twice, none unclear.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use crate::MAX_APPLICATIONS;
 use crate::ast::{Group, Program, Span, Subject, Users};
 use crate::diagnostic::{Code, Diagnostic, Sink, show};
+use crate::digest::{Digest, executables};
 use crate::host::{Host, is_unit};
 use crate::subjects::Selector;
+
+/// Octets of a file name that the kernel half's table of places holds (`RVL_PLACE_NAME`).
+const MAX_PINNED_NAME: usize = 63;
 
 /// The first and the last user.
 type Range = (u32, u32);
@@ -25,6 +29,8 @@ pub(super) struct Across<'h> {
     order: Vec<(usize, Subject)>,
     /// Those with users, by what else they say: the only ones that can be unclear.
     users: HashMap<Selector, Vec<(Range, Span)>>,
+    /// The digests of each path, and where they were first given.
+    pins: HashMap<String, (BTreeSet<Digest>, Span)>,
     block: usize,
     /// Network entries and items for every block so far, times names.
     pub entries: usize,
@@ -39,6 +45,7 @@ impl<'h> Across<'h> {
             seen: HashMap::new(),
             order: Vec::new(),
             users: HashMap::new(),
+            pins: HashMap::new(),
             block: 0,
             entries: 0,
             hosts: HashSet::new(),
@@ -112,6 +119,7 @@ impl<'h> Across<'h> {
                 return false;
             }
             sound &= self.is_clear(&selector, &subject, sink);
+            sound &= self.pins_agree(&subject, sink);
             self.has_unit_file(&subject, sink);
             self.seen.insert(selector, subject.span);
             self.order.push((self.block, subject));
@@ -148,6 +156,40 @@ impl<'h> Across<'h> {
             .help("end one range where the other starts, or put one inside the other: the narrower decides"),
         );
         false
+    }
+
+    /// A path is pinned in all subjects or, by being pinned in one, in those that say nothing; digests that differ leave open what
+    /// its file may be.
+    fn pins_agree(&mut self, subject: &Subject, sink: &mut Sink) -> bool {
+        let mut agree = true;
+        for executable in executables(subject) {
+            let Some((_, first)) = executable.digests.first() else { continue };
+            let span = executable.digests.iter().fold(*first, |all, (_, span)| all.to(*span));
+            let path = &executable.name.text;
+            let file = path.rsplit('/').next().unwrap_or(path);
+            if file.len() > MAX_PINNED_NAME {
+                let message = format!("the file name of `{}` is too long to be pinned", show(path));
+                sink.push(
+                    Diagnostic::new(Code::LongPin, executable.name.span, message)
+                        .label("a new file of this name would not be known at once")
+                        .help(format!("use a file name of at most {MAX_PINNED_NAME} octets")),
+                );
+                agree = false;
+            }
+            let digests: BTreeSet<Digest> = executable.digests.iter().map(|(digest, _)| *digest).collect();
+            let (known, at) = self.pins.entry(path.clone()).or_insert_with(|| (digests.clone(), span));
+            if *known != digests {
+                let message = format!("`{}` has other digests in another subject", show(path));
+                sink.push(
+                    Diagnostic::new(Code::PinsDiffer, span, message)
+                        .label("what the file may be is open")
+                        .related(*at, "the others")
+                        .help("a digest holds for its path in every subject: give the same ones, or give them once"),
+                );
+                agree = false;
+            }
+        }
+        agree
     }
 
     fn has_unit_file(&self, subject: &Subject, sink: &mut Sink) {

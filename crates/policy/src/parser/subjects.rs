@@ -1,13 +1,15 @@
 //! Subjects in the header of a block: a program and its qualifiers.
 
 use super::{Abandon, Parser, Step};
+use crate::MAX_DIGESTS;
 use crate::address;
 use crate::ast::{Executable, Group, Name, Program, Span, Subject, Syntax, User, Users};
 use crate::diagnostic::{Code, Diagnostic, show};
+use crate::digest::{Digest, executables};
 use crate::host;
 use crate::lexer::Kind;
 
-const QUALIFIERS: [&str; 4] = ["from", "unit", "cgroup", "uid"];
+const QUALIFIERS: [&str; 5] = ["from", "unit", "cgroup", "uid", "sha256"];
 
 impl Parser<'_> {
     /// One subject of a list, as far as it can be read; `None`: there is none.
@@ -30,6 +32,8 @@ impl Parser<'_> {
                 subject.damaged = true;
             }
         }
+        let unread = executables(&subject).any(|executable| executable.unread);
+        subject.damaged |= unread;
         subject.span = start.to(self.last());
         Some(subject)
     }
@@ -38,6 +42,7 @@ impl Parser<'_> {
         self.word().is_some_and(|word| QUALIFIERS.contains(&word))
     }
 
+    /// With the digests behind it.
     fn executable(&mut self, name: Name) -> Executable {
         if let Err(fault) = address::application_name(&name.text) {
             self.error(
@@ -46,7 +51,54 @@ impl Parser<'_> {
                     .help(fault.help),
             );
         }
-        Executable { name }
+        let mut executable = Executable { name, digests: Vec::new(), unread: false };
+        while self.word() == Some("sha256") && executable.is_path() {
+            let keyword = self.here();
+            self.extension(keyword, "`sha256`");
+            self.at += 1;
+            match self.digest() {
+                Ok(digest) => self.pin(&mut executable, digest, keyword.to(self.last())),
+                Err(Abandon) => executable.unread = true,
+            }
+        }
+        executable
+    }
+
+    fn digest(&mut self) -> Step<Digest> {
+        const HELP: &str =
+            "`ravelin policy digest PATH` prints the path with the digest of the file that is there now";
+        let span = self.here();
+        let Some(name) = self.name() else {
+            return Err(self.unexpected(Code::ExpectedQualifier, &["64 hexadecimal digits"], HELP));
+        };
+        Digest::parse(&name.text).map_err(|reason| {
+            let message = format!("`{}` is not a SHA-256 digest: {reason}", show(&name.text));
+            self.error(Diagnostic::new(Code::BadDigest, span, message).label("here").help(HELP));
+            Abandon
+        })
+    }
+
+    fn pin(&mut self, executable: &mut Executable, digest: Digest, span: Span) {
+        if let Some((_, first)) = executable.digests.iter().find(|(known, _)| *known == digest) {
+            let message = "this digest is given twice";
+            self.sink.push(
+                Diagnostic::new(Code::RepeatedDigest, span, message)
+                    .label("again")
+                    .related(*first, "the first one")
+                    .help("remove the second one"),
+            );
+            return;
+        }
+        if executable.digests.len() == MAX_DIGESTS {
+            let message = format!("`{}` has more than {MAX_DIGESTS} digests", show(&executable.name.text));
+            self.error(
+                Diagnostic::new(Code::TooManyDigests, span, message)
+                    .label("one too many")
+                    .help("remove those of versions that are not used any more"),
+            );
+            return;
+        }
+        executable.digests.push((digest, span));
     }
 
     /// A qualifier; its keyword is next.
@@ -55,6 +107,9 @@ impl Parser<'_> {
         let Some(word) = self.word() else { return Err(Abandon) };
         self.extension(keyword, &format!("`{word}`"));
         self.at += 1;
+        if word == "sha256" {
+            return Err(self.pinned_nothing(keyword));
+        }
         let taken = match word {
             "from" => subject.from.is_some(),
             "uid" => subject.user.is_some(),
@@ -98,6 +153,22 @@ impl Parser<'_> {
             );
         }
         Ok(())
+    }
+
+    /// A digest that stands behind no path.
+    fn pinned_nothing(&mut self, keyword: Span) -> Abandon {
+        // What it is the digest of is not known: nothing of it is used.
+        let _ = self.name();
+        self.error(
+            Diagnostic::new(
+                Code::PinWithoutPath,
+                keyword.to(self.last()),
+                "a digest says what is in one file, so it stands behind the path of that file",
+            )
+            .label("there is no path before it")
+            .help("write the whole path and its digest first, as `/usr/bin/curl sha256 HEX uid alice`; a bare name can be several files"),
+        );
+        Abandon
     }
 
     /// `unit NAME` or `cgroup PATH`, in plain form.

@@ -27,6 +27,7 @@ impl Doctor {
         let mut checks = daemon::doctor::checks(config.as_ref());
         checks.extend(config.as_ref().and_then(counts));
         checks.extend(config.as_ref().and_then(flows));
+        checks.extend(config.as_ref().and_then(digests));
         let report = api::Doctor::new(checks);
         if self.json {
             output::json(&report)?;
@@ -54,6 +55,31 @@ fn flows(config: &daemon::config::Config) -> Option<api::Check> {
         state: if ok { CheckState::Ok } else { CheckState::Warn },
         found,
         remedy: (!ok).then(|| remedy.to_owned()),
+    })
+}
+
+/// Whether the files whose digests the policy in force names are what it says; nothing to say where it names none.
+fn digests(config: &daemon::config::Config) -> Option<api::Check> {
+    let control = Some(config.control_socket.clone());
+    let status: api::Status =
+        Connect { instance: config.instance.clone(), control }.get(path::STATUS).ok()?;
+    let pins = status.policy.pins;
+    let wrong: Vec<String> = pins
+        .iter()
+        .filter(|pin| pin.state != api::PinnedState::Verified)
+        .map(|pin| format!("{}: {}", pin.path, pin.text))
+        .collect();
+    let found = match wrong.is_empty() {
+        true => format!("{} files are what the policy says", pins.len()),
+        false => wrong.join("; "),
+    };
+    let remedy = "their processes are refused every peer; `ravelin policy digest PATH` prints what to write for the file that is there, if it is \
+                  the one that is meant";
+    (!pins.is_empty()).then(|| api::Check {
+        name: "digests".to_owned(),
+        state: if wrong.is_empty() { CheckState::Ok } else { CheckState::Fail },
+        found,
+        remedy: (!wrong.is_empty()).then(|| remedy.to_owned()),
     })
 }
 

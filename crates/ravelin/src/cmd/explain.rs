@@ -72,6 +72,9 @@ fn text(explanation: &Explanation) -> String {
         let name = process.executable.as_deref().or(process.comm.as_deref()).unwrap_or("(unknown program)");
         let _ = writeln!(out, "process {} {name}", process.pid);
         match &process.application {
+            None if process.refused => out.push_str(
+                "  refused every peer: its file is not known to be what the policy says, or was not when it was executed\n",
+            ),
             Some(app) => {
                 let block = app.block.as_ref().map_or_else(String::new, |at| format!(", block at {at}"));
                 let _ = writeln!(out, "  application {} (id {}){block}", app.name, app.id);
@@ -82,6 +85,9 @@ fn text(explanation: &Explanation) -> String {
         if explanation.sockets.is_empty() {
             out.push_str("  no internet sockets\n");
         }
+    }
+    for pin in &explanation.pins {
+        let _ = writeln!(out, "  pinned {}: {}", pin.path, pin.text);
     }
     for socket in &explanation.sockets {
         out.push_str(&socket_text(socket));

@@ -1,6 +1,7 @@
 //! `ravelin policy check|explain|fmt` are pure: no root, no daemon. `reload`, `names` and what is in `change.rs` ask one; `lsp` does if one runs.
 
 mod change;
+mod digest;
 mod names;
 mod suggest;
 
@@ -35,6 +36,7 @@ pub enum Policy {
     Rollback(change::Rollback),
     Names(names::List),
     Suggest(suggest::Suggest),
+    Digest(digest::Print),
 }
 
 /// Check a policy; exit status 2 if it has errors.
@@ -121,6 +123,7 @@ impl Policy {
             Policy::Rollback(rollback) => rollback.execute(),
             Policy::Names(names) => names.execute(),
             Policy::Suggest(suggest) => suggest.execute(),
+            Policy::Digest(digest) => digest.execute(),
         }
     }
 }
@@ -167,11 +170,13 @@ impl Check {
                 failed: parsed.tested.failed,
                 skipped: parsed.tested.skipped,
             }),
+            pins: daemon::plane::on_this_host(compiled.subjects.pins()),
         };
         if self.json {
             output::json(&report)?;
         } else {
             eprint!("{}", parsed.render(std::io::stderr().is_terminal()));
+            eprint!("{}", digest::warnings(&report.pins));
             output::text(&summary(&report, &parsed))?;
         }
         if report.ok { Ok(()) } else { Err(Failure::silent(Kind::BadInput)) }
@@ -240,6 +245,10 @@ impl Explain {
         if parsed.has_errors() {
             eprint!("{}", parsed.render(std::io::stderr().is_terminal()));
         }
+        let pins = match compiled.find(&self.app) {
+            Some(app) => daemon::plane::on_this_host(&app.pins),
+            None => Vec::new(),
+        };
         if self.json {
             let at = |address, port| std::net::SocketAddr::new(address, port).to_string();
             output::json(&PolicyExplanation {
@@ -250,9 +259,10 @@ impl Explain {
                     remote: Some(at(flow.remote, flow.remote_port)),
                 },
                 decision: daemon::policy_store::decision(&explanation),
+                pins,
             })?;
         } else {
-            output::text(&explanation.to_string())?;
+            output::text(&format!("{explanation}{}", digest::lines(&pins)))?;
         }
         // The answer holds for the sound blocks; a script must still hear of the broken ones.
         if parsed.has_errors() { Err(Failure::silent(Kind::BadInput)) } else { Ok(()) }

@@ -83,6 +83,13 @@ fn text(status: &api::Status) -> String {
             ),
         );
     }
+    if !policy.pins.is_empty() {
+        let verified = policy.pins.iter().filter(|pin| pin.state == api::PinnedState::Verified).count();
+        line("digests", format!("{verified} of {} files verified", policy.pins.len()));
+    }
+    for pin in policy.pins.iter().filter(|pin| pin.state != api::PinnedState::Verified) {
+        line("", format!("! {}: {}", pin.path, pin.text));
+    }
     for block in &policy.refused_blocks {
         let kept = if block.kept_last_good { "its last good version stays" } else { "not in force" };
         line("", format!("! {}: block of {} is broken, {kept}", block.at, block.application));

@@ -91,6 +91,9 @@ fn in_words(plan: &PolicyPlan) -> String {
     for change in &plan.applications {
         application(&mut out, change);
     }
+    for pin in &plan.pins {
+        let _ = writeln!(out, "pinned {}: {}", pin.path, pin.text);
+    }
     for change in &plan.sockets {
         socket(&mut out, change);
     }

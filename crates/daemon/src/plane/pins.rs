@@ -1,0 +1,241 @@
+//! Executables that policy names by their digests: hashed by a thread of its own, told of when something about them changes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use api::{PinnedFile, PinnedState, Problem};
+use policy::Digest;
+use sockmon::{Finding, Pin, PinState, Suspect};
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+
+use super::Plane;
+
+/// Octets that are hashed while policy is loaded, so that programs of usual size are refused for no moment: some milliseconds.
+pub(super) const AT_ONCE: u64 = 16 << 20;
+
+/// What is going on.
+#[derive(Default)]
+pub struct Pins {
+    /// Where findings go; `None`: nobody reads them.
+    found: Option<Sender<Vec<Finding>>>,
+    /// The thread reads files.
+    busy: bool,
+    /// Something is to be looked at before the next round.
+    pub(crate) again: bool,
+    /// What was told last.
+    told: BTreeMap<PathBuf, PinState>,
+}
+
+impl Plane {
+    /// Begin: what the thread finds comes out of the receiver.
+    pub(crate) fn begin_pins(&mut self) -> Receiver<Vec<Finding>> {
+        let (found, findings) = channel(1);
+        self.pins.found = Some(found);
+        self.pins.again = true;
+        findings
+    }
+
+    /// Look for files that are to be hashed, and have that done; now and then, or when there is reason to.
+    pub(crate) fn follow_pins(&mut self, round: bool) {
+        if self.pins.busy || !(round || self.pins.again) {
+            return;
+        }
+        let Some(monitor) = &self.monitor else { return };
+        let suspects = match monitor.get().unverified(netio::clock::wall()) {
+            Ok(suspects) => suspects,
+            Err(error) => {
+                tracing::warn!("files with digests cannot be looked at, so they stay refused: {error}");
+                return;
+            }
+        };
+        self.pins.again = !suspects.is_empty();
+        if let Some(found) = self.pins.found.clone().filter(|_| !suspects.is_empty()) {
+            let hash = move || {
+                let findings = suspects.into_iter().map(Suspect::examine).collect();
+                // The daemon may have ended meanwhile.
+                let _ = found.blocking_send(findings);
+            };
+            match std::thread::Builder::new().name("rvl-digest".to_owned()).spawn(hash) {
+                Ok(_) => self.pins.busy = true,
+                Err(error) => tracing::warn!("no thread to hash files, which stay refused: {error}"),
+            }
+        }
+        self.tell_pins();
+    }
+
+    /// What the thread found. Processes that waited for it have their policy from now on.
+    pub(crate) fn judge_pins(&mut self, findings: Vec<Finding>) {
+        self.pins.busy = false;
+        let Some(monitor) = &self.monitor else { return };
+        let mut monitor = monitor.get();
+        for finding in findings {
+            if let Err(error) = monitor.judge(finding) {
+                tracing::warn!("the kernel half does not hear of a digest: {error}");
+            }
+        }
+        match monitor.adopt() {
+            Ok(adopted) => super::report(&adopted),
+            Err(error) => {
+                tracing::warn!("open sockets of files that were verified stay as they are: {error}")
+            }
+        }
+        drop(monitor);
+        self.tell_pins();
+    }
+
+    fn tell_pins(&mut self) {
+        let Some(monitor) = &self.monitor else { return };
+        let pins = monitor.get().pins();
+        self.pins.again |= pins.iter().any(|pin| matches!(pin.state, PinState::Unverified(_)));
+        let before = std::mem::take(&mut self.pins.told);
+        for pin in pins {
+            if before.get(&pin.path) != Some(&pin.state) {
+                let (path, state) = (pin.path.display(), &pin.state);
+                match event(state) {
+                    Some(event) if state.is_verified() => {
+                        tracing::info!("{path}: {state}");
+                        self.auditor.executable(event, &path.to_string(), &state.to_string());
+                    }
+                    Some(event) => {
+                        tracing::error!("{}", message(&pin));
+                        self.auditor.executable(event, &path.to_string(), &message(&pin));
+                    }
+                    None => tracing::info!("{path}: {state}; refused until it is verified"),
+                }
+            }
+            self.pins.told.insert(pin.path, pin.state);
+        }
+    }
+
+    /// The pinned files, for an answer.
+    pub(crate) fn pinned_files(&self) -> Vec<PinnedFile> {
+        self.monitor.iter().flat_map(|monitor| monitor.get().pins()).map(|pin| told(&pin)).collect()
+    }
+
+    /// Those at these paths, or at the end of these links. A path may be that of a file that was deleted, as `/proc` shows it.
+    pub(crate) fn pinned_files_at<'p>(&self, paths: impl Iterator<Item = &'p str>) -> Vec<PinnedFile> {
+        let ends = |path: &str| {
+            let path = path.strip_suffix(" (deleted)").unwrap_or(path);
+            [Some(PathBuf::from(path)), std::fs::canonicalize(path).ok()]
+        };
+        let asked: Vec<PathBuf> = paths.flat_map(ends).flatten().collect();
+        let is_asked = |file: &PinnedFile| asked.iter().any(|path| path == Path::new(&file.path));
+        self.pinned_files().into_iter().filter(is_asked).collect()
+    }
+
+    /// What these digests would make of the files, as far as those are known.
+    pub(crate) fn pins_under(&self, pins: &policy::Pins) -> Vec<PinnedFile> {
+        let known = self.pinned_files();
+        let found = |path: &str| {
+            let file = known.iter().find(|file| file.path == path)?;
+            Digest::parse(file.found.as_ref()?).ok()
+        };
+        let judged = |(path, digests): (&String, &BTreeSet<Digest>)| {
+            let state = match found(path) {
+                Some(digest) if digests.contains(&digest) => PinState::Verified(digest),
+                Some(digest) => PinState::Differs(digest),
+                None => PinState::Unverified(Some("it is hashed when the policy is loaded")),
+            };
+            told(&Pin { path: path.into(), wanted: digests.iter().copied().collect(), state })
+        };
+        pins.iter().map(judged).collect()
+    }
+
+    /// Files that are not what policy says.
+    pub(crate) fn pin_faults(&self) -> Vec<Problem> {
+        let pins = self.monitor.iter().flat_map(|monitor| monitor.get().pins());
+        let is_wrong = |pin: &Pin| event(&pin.state).is_some() && !pin.state.is_verified();
+        let problem = |pin: Pin| Problem {
+            code: "digest".to_owned(),
+            message: message(&pin),
+            remedy: Some(remedy(&pin)),
+        };
+        pins.filter(is_wrong).map(problem).collect()
+    }
+}
+
+/// The word for a state that somebody should hear of.
+fn event(state: &PinState) -> Option<&'static str> {
+    match state {
+        PinState::Verified(_) => Some("digest_verified"),
+        PinState::Differs(_) => Some("digest_differs"),
+        PinState::Unknown(_) => Some("digest_unknown"),
+        PinState::Missing | PinState::Unverified(_) => None,
+    }
+}
+
+fn list(digests: &[Digest]) -> String {
+    let texts: Vec<String> = digests.iter().map(ToString::to_string).collect();
+    if texts.is_empty() { "none that all its subjects name".to_owned() } else { texts.join(" or ") }
+}
+
+fn message(pin: &Pin) -> String {
+    let path = pin.path.display();
+    match &pin.state {
+        PinState::Differs(found) => format!(
+            "{path}: the SHA-256 of the file is {found}, the policy wants {}; its processes are refused every peer",
+            list(&pin.wanted)
+        ),
+        state => format!("{path}: {state}; its processes are refused every peer"),
+    }
+}
+
+fn remedy(pin: &Pin) -> String {
+    let path = pin.path.display();
+    match &pin.state {
+        PinState::Differs(_) => format!(
+            "if this file is the one that is meant, write what `ravelin policy digest {path}` prints into the policy and reload it; else \
+             install the right one"
+        ),
+        _ => "see to what it says, or take the digest out of the policy and reload it".to_owned(),
+    }
+}
+
+fn told(pin: &Pin) -> PinnedFile {
+    let (state, found) = match &pin.state {
+        PinState::Missing => (PinnedState::Missing, None),
+        PinState::Unverified(_) => (PinnedState::Unverified, None),
+        PinState::Verified(digest) => (PinnedState::Verified, Some(digest)),
+        PinState::Differs(digest) => (PinnedState::Differs, Some(digest)),
+        PinState::Unknown(_) => (PinnedState::Unknown, None),
+    };
+    PinnedFile {
+        path: pin.path.display().to_string(),
+        state,
+        text: pin.state.to_string(),
+        found: found.map(ToString::to_string),
+        wanted: pin.wanted.iter().map(ToString::to_string).collect(),
+    }
+}
+
+/// The files at the pinned paths of a policy that need not be in force, hashed now.
+pub fn on_this_host(pins: &policy::Pins) -> Vec<PinnedFile> {
+    let look = |(path, digests): (&String, &BTreeSet<Digest>)| {
+        let path = PathBuf::from(path);
+        let state = match sockmon::sha256(&path) {
+            Ok(digest) if digests.contains(&digest) => PinState::Verified(digest),
+            Ok(digest) => PinState::Differs(digest),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => PinState::Missing,
+            Err(error) => PinState::Unknown(error.to_string()),
+        };
+        told(&Pin { path, wanted: digests.iter().copied().collect(), state })
+    };
+    pins.iter().map(look).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_differs_is_told_with_both_digests_and_what_to_do() {
+        let (found, wanted) = (Digest([1; 32]), Digest([2; 32]));
+        let pin = Pin { path: "/usr/bin/curl".into(), wanted: vec![wanted], state: PinState::Differs(found) };
+        let text = message(&pin);
+        assert!(text.contains("/usr/bin/curl") && text.contains(&found.to_string()), "{text}");
+        assert!(text.contains(&wanted.to_string()), "{text}");
+        assert!(remedy(&pin).contains("ravelin policy digest /usr/bin/curl"), "{}", remedy(&pin));
+        let file = told(&pin);
+        assert_eq!((file.state, file.found), (PinnedState::Differs, Some(found.to_string())));
+    }
+}

@@ -1,0 +1,110 @@
+//! SHA-256 of files, through one descriptor, of one version of the file: what is changed meanwhile has no digest.
+
+use crate::sys;
+use policy::Digest;
+use ring::digest::{Context, SHA256};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read};
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Larger files are not hashed.
+pub const LARGEST: u64 = 1 << 30;
+/// Nor those that take longer to read.
+const LONGEST: Duration = Duration::from_secs(120);
+
+/// A file as fstat(2) shows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stat {
+    /// Change time, nanoseconds since 1970.
+    pub version: u64,
+    /// Octets.
+    pub size: u64,
+    /// On a local file system that gives every change of a file a change time, which no process can set.
+    pub is_trusted: bool,
+}
+
+impl Stat {
+    /// Of an open file. That somebody has seen the change time makes the kernel (6.13) give the next change another one.
+    pub fn of(file: BorrowedFd<'_>) -> io::Result<Stat> {
+        let (seconds, nanoseconds, size) = sys::change_time(file)?;
+        let version = seconds.saturating_mul(1_000_000_000).saturating_add(nanoseconds);
+        Ok(Stat { version, size, is_trusted: sys::keeps_change_times(file)? })
+    }
+}
+
+/// The digest of a file as it was when `stat` was taken.
+pub fn of_version(file: BorrowedFd<'_>, stat: &Stat) -> Result<Digest, String> {
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    let digest = sha256(Path::new(&path)).map_err(|error| error.to_string())?;
+    let after = Stat::of(file).map_err(|error| error.to_string())?;
+    if after != *stat {
+        return Err("it was changed while it was read".into());
+    }
+    Ok(digest)
+}
+
+/// The SHA-256 of what is in a regular file now.
+///
+/// # Errors
+/// If it cannot be read, has more than 1 GiB, or takes longer than two minutes.
+pub fn sha256(path: &Path) -> io::Result<Digest> {
+    // Of a pipe that came to the place nobody waits for the other end.
+    let mut file =
+        OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("not a regular file"));
+    }
+    let began = Instant::now();
+    let mut context = Context::new(&SHA256);
+    let mut chunk = vec![0; 256 * 1024];
+    let mut size = 0u64;
+    loop {
+        let n = read(&mut file, &mut chunk)?;
+        let Some(octets) = chunk.get(..n).filter(|octets| !octets.is_empty()) else { break };
+        size += octets.len() as u64;
+        if size > LARGEST {
+            return Err(io::Error::other("it has more than 1 GiB"));
+        }
+        if began.elapsed() > LONGEST {
+            return Err(io::Error::other("reading it takes more than two minutes"));
+        }
+        context.update(octets);
+    }
+    let mut out = [0; 32];
+    out.copy_from_slice(context.finish().as_ref());
+    Ok(Digest(out))
+}
+
+fn read(file: &mut File, chunk: &mut [u8]) -> io::Result<usize> {
+    loop {
+        match file.read(chunk) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            done => return done,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsFd;
+
+    #[test]
+    fn the_digest_of_a_file_is_that_of_the_standard() {
+        let path = std::env::temp_dir().join(format!("ravelin-digest-{}", std::process::id()));
+        std::fs::write(&path, "abc").unwrap();
+        // FIPS 180-4, example of one block.
+        let want = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        assert_eq!(sha256(&path).unwrap().to_string(), want);
+        let file = File::open(&path).unwrap();
+        let stat = Stat::of(file.as_fd()).unwrap();
+        assert_eq!(of_version(file.as_fd(), &stat).unwrap().to_string(), want);
+        let old = Stat { version: stat.version - 1, ..stat };
+        assert!(of_version(file.as_fd(), &old).unwrap_err().contains("changed"));
+        std::fs::remove_file(&path).unwrap();
+        assert!(sha256(Path::new("/dev/null")).unwrap_err().to_string().contains("regular"));
+    }
+}
