@@ -89,6 +89,6 @@ fn a_subject_whose_digest_cannot_be_read_stands_for_nobody() {
 fn the_formatter_keeps_digests() {
     let text = format!("application /bin/a   sha256 {A}\n sha256 {B} uid 7{{network 0.0.0.0/0 trusted;}}");
     let once = format(&text);
-    assert!(once.starts_with(&format!("application /bin/a sha256 {A} sha256 {B} uid 7 {{")), "{once}");
+    assert!(once.starts_with(&format!("application /bin/a sha256 {A} sha256 {B} uid 7\n{{")), "{once}");
     assert_eq!(format(&once), once);
 }
