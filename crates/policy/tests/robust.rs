@@ -16,7 +16,7 @@ fn everything(parsed: &Parsed) {
     let _ = (parsed.summary().to_string(), compiled.orders());
 }
 
-const SOUP: [&str; 62] = [
+const SOUP: [&str; 67] = [
     "application",
     "network",
     "protection",
@@ -24,6 +24,11 @@ const SOUP: [&str; 62] = [
     "untrusted",
     "protected",
     "localport",
+    "limit",
+    "clear",
+    "mbit/s",
+    "packets/s",
+    "burst",
     "remoteport",
     "encryption",
     "authentication",

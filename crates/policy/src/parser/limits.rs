@@ -42,10 +42,11 @@ impl Parser<'_> {
         let (number, glued) = word.split_at(digits);
         let mut span = start;
         let mut unit = glued;
+        let is_unit = |word: &str| word.strip_suffix(behind).and_then(Quantity::of_unit).is_some();
+        // What is no unit is taken for a bad one, but not the word that leads the next line.
         if glued.is_empty()
-            && !self.leads()
             && let Some(next) = self.word()
-            && (wanted != Some(Quantity::Packets) || Quantity::of_unit(next).is_some())
+            && (is_unit(next) || wanted != Some(Quantity::Packets) && !self.leads())
         {
             span = span.to(self.here());
             unit = next;
