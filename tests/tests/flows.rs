@@ -79,7 +79,7 @@ fn flows(rig: &Rig, side: Side) -> (Value, Vec<Value>) {
 }
 
 /// The only flow of this protocol and port of the peer's.
-fn only<'f>(flows: &'f [Value], protocol: u8, port: u16) -> Result<&'f Value, String> {
+fn only(flows: &[Value], protocol: u8, port: u16) -> Result<&Value, String> {
     let ends = format!(":{port}");
     let mut found = flows
         .iter()

@@ -4,11 +4,20 @@
 mod common;
 
 use common::*;
-use sockmon::Sockmon;
+use sockmon::{Counted, Sockmon};
 
 #[test]
 fn statistics_count_every_hook_that_ran() {
-    let mut world = usual_world("cost");
+    for (name, counted) in [("cost", Counted::Nothing), ("costflows", Counted::Applications)] {
+        println!("flows counted: {counted:?}");
+        measure(name, counted);
+    }
+}
+
+fn measure(name: &str, counted: Counted) {
+    let mut world = World::new(name);
+    world.attach_with(|options| options.flows = counted);
+    world.load(&usual(), &usual_orders());
     let statistics = Sockmon::enable_stats().unwrap();
     let mut program = world.start("strict");
     for _ in 0..200 {

@@ -45,8 +45,8 @@ impl Default for FlowsConfig {
 impl Reader<'_> {
     pub(super) fn flows(&mut self, value: Option<&Value<'_>>) -> Option<FlowsConfig> {
         let table = self.table(value, "flows", &FLOWS)?;
-        let mut out = FlowsConfig::default();
-        out.log = table.get("log").and_then(|value| self.path(value, "log"));
+        let log = table.get("log").and_then(|value| self.path(value, "log"));
+        let mut out = FlowsConfig { log, ..FlowsConfig::default() };
         if let Some(value) = table.get("unpoliced") {
             match value.get_ref().as_bool() {
                 Some(on) => out.unpoliced = on,

@@ -75,7 +75,7 @@ impl Suggest {
             }
         }
         if unnamed > 0 {
-            eprintln!("{unnamed} flows are left out: nobody saw which program they are of");
+            eprintln!("ravelin: {unnamed} flows are left out: nobody saw which program they are of");
         }
         if seen.is_empty() {
             let text = "no such flow was seen";
@@ -98,7 +98,10 @@ impl Suggest {
             );
         }
         if all.table.lost > 0 {
-            eprintln!("{} packets found no room in the table: their flows are not here", all.table.lost);
+            eprintln!(
+                "ravelin: {} packets found no room in the table: their flows are not here",
+                all.table.lost
+            );
         }
         Ok(all.live.into_iter().chain(all.ended).collect())
     }
@@ -179,7 +182,7 @@ fn read(file: &Path, out: &mut Vec<FlowRecord>) -> anyhow::Result<()> {
         }
     }
     if strange > 0 {
-        eprintln!("{}: {strange} lines are no flows", file.display());
+        eprintln!("ravelin: {}: {strange} lines are no flows", file.display());
     }
     Ok(())
 }
