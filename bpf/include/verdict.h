@@ -32,9 +32,9 @@ static __always_inline struct rvl_network *network_of(const struct rvl_config *c
 {
 	struct rvl_network_key key;
 
+	/* No network has table 0. */
 	key.prefixlen = 160;
-	key.generation = cfg->generation;
-	key.app = app;
+	key.table = table_of(cfg->generation, app);
 	__builtin_memcpy(key.addr, peer, 16);
 	return bpf_map_lookup_elem(&networks, &key);
 }

@@ -48,7 +48,7 @@ pub use flow::{Flows, LiveFlow};
 pub use keymat::Keymat;
 pub use names::{NameAddress, NameList, NameState, NamesState};
 pub use policy::{
-    Finding, Place, PolicyCheck, PolicyReload, PolicyState, PolicyTests, RefusedBlock, Related,
+    Finding, KernelLoad, Place, PolicyCheck, PolicyReload, PolicyState, PolicyTests, RefusedBlock, Related,
 };
 pub use policy_change::{
     ApplicationChange, Change, FlowChange, MAX_CONFIRM_SECONDS, PeersChange, PolicyApplied, PolicyApply,

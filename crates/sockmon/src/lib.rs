@@ -32,6 +32,7 @@ mod programs;
 mod socket_events;
 mod spans;
 mod sys;
+mod tables;
 mod traffic;
 mod users;
 
@@ -49,6 +50,7 @@ pub use monitor::{Sockmon, Statistics, check_pins};
 pub use names::DnsAnswer;
 pub use probe::{cgroup_root, probe};
 pub use socket_events::SocketEvents;
+pub use tables::LoadStats;
 pub use traffic::{Amount, AppTraffic};
 
 /// The compiled programs, as embedded.

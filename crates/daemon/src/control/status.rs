@@ -104,6 +104,7 @@ async fn collect(plane: &Shared) -> Result<Status, Refused> {
             refused_blocks: policy.refused.clone(),
             last_error: policy.last_error.clone(),
             waiting: plane.waiting(),
+            kernel: plane.kernel_load(),
         },
         sas_in: inbound.sas,
         sas_out: outbound.sas,
