@@ -15,6 +15,7 @@ pub mod paper;
 pub mod peers;
 pub mod process;
 pub mod product;
+pub mod spread;
 pub mod stage;
 pub mod suites;
 pub mod tunnel;

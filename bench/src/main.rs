@@ -2,9 +2,10 @@
 //! missed its target or could not be measured.
 //! `bench SUITE:TEXT` measures and prints only the figures whose name holds the text, for profiling.
 //!
-//! `bench run`, `bench load` and `bench tunnel` are for the suites: a daemon, programs under load, the null tunnel.
+//! `bench run`, `bench load`, `bench tunnel`, `bench spread` and `bench hold` are for the suites: a daemon, programs under load, the
+//! null tunnel, ten thousand applications.
 
-use bench::{Report, load, product, suites, tunnel};
+use bench::{Report, load, product, spread, suites, tunnel};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -14,6 +15,8 @@ fn main() -> ExitCode {
         Some((first, rest)) if first == "run" => product::run(rest),
         Some((first, rest)) if first == "load" => load::run(rest),
         Some((first, rest)) if first == "tunnel" => tunnel::run(rest),
+        Some((first, rest)) if first == "spread" => spread::run(rest),
+        Some((first, [users, sockets])) if first == "hold" => hold(users, sockets),
         _ => return measure(args),
     };
     match done {
@@ -23,6 +26,10 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+fn hold(users: &str, sockets: &str) -> anyhow::Result<()> {
+    spread::hold(users.parse()?, sockets.parse()?)
 }
 
 fn measure(mut names: Vec<String>) -> ExitCode {

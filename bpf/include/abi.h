@@ -33,7 +33,7 @@
 /* A mark is ours only if one of these is set: other users of marks keep the low bits for themselves. */
 #define RVL_MARK_CLAIM (RVL_MARK_STAMPED | RVL_MARK_PROOF)
 
-/* In keys of `networks`: what nobody's policy decides about. No application has this number. */
+/* In `applications`: what nobody's policy decides about. No application has this number. */
 #define RVL_APP_GUARD 0xfffe
 
 /* Where the fields lie in marks of sockets and packets (mark.h). */
@@ -47,8 +47,10 @@ struct rvl_layout {
 };
 
 #define RVL_ITEMS 32
-#define RVL_PROTECTIONS 4096 /* two halves: even and odd generations */
-#define RVL_NETWORKS 262144
+/* What policies have in common is there once, and during a load what is new beside what goes: docs/design/0019. */
+#define RVL_PROTECTIONS 32768
+#define RVL_NETWORKS 2097152
+#define RVL_APP_NUMBERS 65536 /* in `applications`, of each generation */
 #define RVL_APPS 16384
 #define RVL_EXECUTABLES 32768
 #define RVL_PLACES 32768
@@ -59,7 +61,7 @@ struct rvl_layout {
 #define RVL_GROUPS 256
 #define RVL_GROUP_PATH 256
 #define RVL_PLACE_NAME 64
-#define RVL_ORDERS 65536
+#define RVL_ORDERS 131072
 #define RVL_LIVE_SAS 131072 /* as many as there are inbound associations */
 #define RVL_LIVE_EACH 7 /* so that a node of the table takes 256 octets */
 #define RVL_LIVE_ALL 255
@@ -104,9 +106,18 @@ struct rvl_layout {
 #define RVL_ACCEPT_ONLY 3
 #define RVL_NEVER 4 /* clear, without services */
 
-/* value of `order` */
-#define RVL_ORDER_TO 1   /* the program's policy is at least as strict as the socket's: re-stamp */
-#define RVL_ORDER_FROM 2 /* the socket's is: keep */
+/* value of `order` for two tables, bits: which are at least as strict as the other */
+#define RVL_ORDER_HIGH 1 /* that with the higher number */
+#define RVL_ORDER_LOW 2
+/* value of `order` for two applications, whatever their tables */
+#define RVL_ORDER_REFUSE 0
+#define RVL_ORDER_TO 1   /* re-stamp */
+#define RVL_ORDER_FROM 2 /* keep */
+/* in rvl_order_key.low: applications of a generation, not tables */
+#define RVL_ORDER_APPS 0x80000000u
+#define RVL_ORDER_GENERATION 16 /* where the generation is then */
+/* Numbers of tables: 0 is that of nobody's policy, no network. */
+#define RVL_TABLE_LAST 0x7fffffffu
 
 /* Bits of rvl_item.services */
 #define RVL_SERVICE_AUTHENTICATED 1
@@ -321,17 +332,21 @@ struct rvl_group_path {
 	__u8 text[RVL_GROUP_PATH]; /* from the root of the hierarchy */
 };
 
+/*
+ * A table is the networks of a policy: equal ones are one table. Its number means the same as long as it is there, and no
+ * generation that is in force loses one.
+ */
 struct rvl_network_key {
 	__u32 prefixlen; /* 32 + prefix length in the common space */
-	__u16 generation;
-	__u16 app;
+	__u32 table;
 	__u8 addr[16];
 };
 
 struct rvl_network {
 	__u8 class;
 	__u8 would; /* of a trusted network that is observed: the class that is not acted on; 0: it is not observed */
-	__u16 protection;
+	__u8 zero[2];
+	__u32 protection;
 };
 
 struct rvl_item {
@@ -347,14 +362,14 @@ struct rvl_item {
 
 struct rvl_protection {
 	__u32 count;
+	__u32 zero;
+	__u64 terms; /* digest of what the kernel half does not look at: suites, what becomes of packets meanwhile */
 	struct rvl_item items[RVL_ITEMS];
 };
 
 struct rvl_order_key {
-	__u16 generation;
-	__u16 from;
-	__u16 to;
-	__u16 zero;
+	__u32 low; /* the table with the lower number; or RVL_ORDER_APPS, generation and the application that has the socket */
+	__u32 high; /* that with the higher number; or the application of the program */
 };
 
 struct rvl_peer_key {

@@ -21,24 +21,46 @@ enum handover {
 	HANDOVER_REFUSE,
 };
 
-static __always_inline enum handover handover(const struct rvl_config *cfg, __u16 has, __u16 is)
+/* Whether the policy of application `is` may take a socket of `has` over, neither of them 0. */
+__noinline int take_over(__u32 generation, __u32 has, __u32 is)
 {
 	struct rvl_order_key key = {};
-	__u8 *order_value;
+	__u32 from, to, stricter;
+	__u8 *value;
 
+	key.low = RVL_ORDER_APPS | (generation & 0xff) << RVL_ORDER_GENERATION | (has & 0xffff);
+	key.high = is & 0xffff;
+	value = bpf_map_lookup_elem(&order, &key);
+	if (value) {
+		if (*value == RVL_ORDER_TO)
+			return HANDOVER_STAMP;
+		return *value == RVL_ORDER_FROM ? HANDOVER_KEEP : HANDOVER_REFUSE;
+	}
+	from = table_of(generation, has);
+	to = table_of(generation, is);
+	/* No policy is the weakest policy. */
+	if (from == to || !from)
+		return HANDOVER_STAMP;
+	if (!to)
+		return HANDOVER_KEEP;
+	key.low = from < to ? from : to;
+	key.high = from < to ? to : from;
+	stricter = from < to ? RVL_ORDER_HIGH : RVL_ORDER_LOW;
+	value = bpf_map_lookup_elem(&order, &key);
+	if (!value)
+		return HANDOVER_REFUSE;
+	return *value & stricter ? HANDOVER_STAMP : HANDOVER_KEEP;
+}
+
+static __always_inline enum handover handover(const struct rvl_config *cfg, __u16 has, __u16 is)
+{
 	/* No policy is the weakest policy. */
 	if (has == is || !is)
 		return HANDOVER_KEEP;
 	/* Through a socket of what must not send nothing has gone: a file was verified late. */
 	if (!has || has == RVL_APP_REFUSED)
 		return HANDOVER_STAMP;
-	key.generation = cfg->generation;
-	key.from = has;
-	key.to = is;
-	order_value = bpf_map_lookup_elem(&order, &key);
-	if (!order_value)
-		return HANDOVER_REFUSE;
-	return *order_value == RVL_ORDER_TO ? HANDOVER_STAMP : HANDOVER_KEEP;
+	return (enum handover)take_over(cfg->generation, has, is);
 }
 
 #define SOL_SOCKET 1

@@ -65,6 +65,14 @@ struct {
 	__type(value, __u32);
 } group_paths SEC(".maps");
 
+/* The table of each application, for even and odd generations. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 2 * RVL_APP_NUMBERS);
+	__type(key, __u32);
+	__type(value, __u32);
+} applications SEC(".maps");
+
 struct {
 	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
 	__uint(max_entries, RVL_NETWORKS);
@@ -74,8 +82,9 @@ struct {
 } networks SEC(".maps");
 
 struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, RVL_PROTECTIONS);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, __u32);
 	__type(value, struct rvl_protection);
 } protections SEC(".maps");
@@ -207,6 +216,15 @@ static __always_inline struct rvl_config *configuration(void)
 	__u32 key = 0;
 
 	return bpf_map_lookup_elem(&config, &key);
+}
+
+/* The table of an application under a generation; 0: none, as if it had no policy. */
+static __always_inline __u32 table_of(__u32 generation, __u16 app)
+{
+	__u32 key = (generation & 1) * RVL_APP_NUMBERS + app;
+	__u32 *table = bpf_map_lookup_elem(&applications, &key);
+
+	return table ? *table : 0;
 }
 
 #endif

@@ -26,7 +26,7 @@ struct decision {
 	__u8 services;
 	__u8 level;
 	__u8 would; /* rvl_network.would, and its protection */
-	__u16 protection;
+	__u32 protection;
 };
 
 static __always_inline struct rvl_network *network_of(const struct rvl_config *cfg, __u16 app,
@@ -34,9 +34,9 @@ static __always_inline struct rvl_network *network_of(const struct rvl_config *c
 {
 	struct rvl_network_key key;
 
+	/* No network has table 0. */
 	key.prefixlen = 160;
-	key.generation = cfg->generation;
-	key.app = app;
+	key.table = table_of(cfg->generation, app);
 	__builtin_memcpy(key.addr, peer, 16);
 	return bpf_map_lookup_elem(&networks, &key);
 }
@@ -106,27 +106,27 @@ static __always_inline struct decision decide(const struct rvl_config *cfg, __u1
 }
 
 /*
- * What would be decided in an observed network: `what` is the class, and the protection 16 bits higher; the result is the action,
- * and 8 bits higher each the services and the level. A global function on numbers: verified once.
+ * What would be decided in an observed network of this class; the result is the action, and 8 bits higher each the services and the
+ * level. A global function on numbers: verified once.
  */
-__noinline int would_decide(__u32 what, __u32 protocol, __u32 local, __u32 remote)
+__noinline int would_decide(__u32 class, __u32 protection, __u32 protocol, __u32 local, __u32 remote)
 {
 	struct decision d = { .action = ACTION_BYPASS };
 
-	switch (what & 0xff) {
+	switch (class) {
 	case RVL_UNTRUSTED:
 		d.action = ACTION_UNTRUSTED;
 		break;
 	case RVL_PROTECTED:
-		d = decide_by(what >> 16, protocol, local, remote);
+		d = decide_by(protection, protocol, local, remote);
 		break;
 	}
 	return d.action | d.services << 8 | d.level << 16;
 }
 
-static __always_inline struct decision would(__u8 class, __u16 protection, __u8 protocol, __u32 local, __u16 remote)
+static __always_inline struct decision would(__u8 class, __u32 protection, __u8 protocol, __u32 local, __u16 remote)
 {
-	int packed = would_decide(class | (__u32)protection << 16, protocol, local, remote);
+	int packed = would_decide(class, protection, protocol, local, remote);
 	struct decision d = { .action = packed & 0xff, .services = packed >> 8 & 0xff, .level = packed >> 16 & 0xff };
 
 	return d;

@@ -2,16 +2,18 @@
 //! network namespace, but in a cgroup to which nothing is attached, in turns. `hooks.tcp_connection.ns`: run time of all BPF
 //! programs of a host for one TCP connection of such a program, as the kernel counts it while its statistics are on; the
 //! counting adds two readings of the clock to every run, so this is too much rather than too little. `hooks.load.ms`: from
-//! `ravelin policy reload` to its answer, with a policy of 10,000 lines, every one of them changed.
+//! `ravelin policy reload` to its answer, with a policy of 10,000 lines, every one of them changed; `hooks.reload_one.ms`: the same
+//! with one of them changed. `hooks.spread.*`: ten thousand applications of a hundred networks ([`crate::spread`]).
 
 use super::Wanted;
 use crate::figure::{Figure, Report, Target};
 use crate::interleave::median;
 use crate::process::{Runs, bpf_runs};
 use crate::product;
+use crate::spread;
 use crate::stage::{Stage, succeeded};
 use anyhow::{Context, ensure};
-use netio::lab::{Program, Side, Transport};
+use netio::lab::{Lab, LabOptions, Program, Side, Transport};
 use ravelin::rig::Rig;
 use sockmon::Sockmon;
 use std::fmt::Write as _;
@@ -22,6 +24,11 @@ use std::time::{Duration, Instant};
 const CONNECT: &str = "hooks.connect.ns";
 const CONNECTION: &str = "hooks.tcp_connection.ns";
 const LOAD: &str = "hooks.load.ms";
+const RELOAD: &str = "hooks.reload_one.ms";
+const RELOAD_UNITS: &str = "hooks.reload_one.tables";
+const SPREAD: &str = "hooks.spread.ratio";
+const SPREAD_LOAD: &str = "hooks.spread.load.ms";
+const SPREAD_RELOAD: &str = "hooks.spread.reload_one.ms";
 
 const ROUNDS: usize = 15;
 /// connect() calls of one round, on each side.
@@ -45,7 +52,11 @@ struct Hosts {
 /// Fill the report.
 pub(super) fn run(filter: &str, report: &mut Report) -> anyhow::Result<()> {
     let mut figures = Wanted { filter, report };
-    if ![CONNECT, CONNECTION, LOAD].into_iter().any(|name| figures.wants(name)) {
+    if [SPREAD, SPREAD_LOAD, SPREAD_RELOAD].into_iter().any(|name| figures.wants(name)) {
+        spread_over_all(&mut figures)?;
+    }
+    let own = [CONNECT, CONNECTION, LOAD, RELOAD, RELOAD_UNITS];
+    if !own.into_iter().any(|name| figures.wants(name)) {
         return Ok(());
     }
     let program = product::own()?;
@@ -59,11 +70,76 @@ pub(super) fn run(filter: &str, report: &mut Report) -> anyhow::Result<()> {
     if figures.wants(CONNECTION) {
         figures.push(hosts.tcp_connection()?);
     }
-    // The last one: its policy is another.
+    // The last ones: their policy is another.
     if figures.wants(LOAD) {
         figures.push(hosts.load()?);
     }
+    if figures.wants(RELOAD) || figures.wants(RELOAD_UNITS) {
+        hosts.reload_one()?.into_iter().for_each(|figure| figures.push(figure));
+    }
     Ok(())
+}
+
+/// The numbers behind a word on lines of an output.
+fn columns(printed: &str, word: &str) -> anyhow::Result<Vec<[f64; 2]>> {
+    let mut out = Vec::new();
+    for line in printed.lines().filter_map(|line| line.strip_prefix(word)?.strip_prefix(' ')) {
+        let (first, second) =
+            line.split_once(' ').with_context(|| format!("`{line}` is no pair of figures"))?;
+        out.push([first.parse()?, second.parse()?]);
+    }
+    ensure!(!out.is_empty(), "no `{word}` in: {printed}");
+    Ok(out)
+}
+
+fn spread_over_all(figures: &mut Wanted<'_>) -> anyhow::Result<()> {
+    const INSTANCE: &str = "bench-spread";
+    sockmon::detach(INSTANCE).context("removing what a crash left")?;
+    let lab = Lab::build(&LabOptions { name: "rvl-bench-spread".into(), segmentation: true })?;
+    let folder = folder()?;
+    let program = Program::new(product::own()?)
+        .args(["spread", INSTANCE])
+        .arg(lab.alice().cgroup().path())
+        .arg(&folder.0)
+        .arg(Side::Bob.v4().to_string());
+    let finished = lab.alice().run_program(program, PATIENCE);
+    let detached = sockmon::detach(INSTANCE);
+    let printed = succeeded("spreading", &finished?)?;
+    detached.context("removing the kernel half")?;
+    let connects = columns(&printed, "connects")?;
+    let ratios: Vec<f64> = connects.iter().map(|[spread, one]| spread / one).collect();
+    let mut one: Vec<f64> = connects.iter().map(|[_, one]| *one).collect();
+    let (apps, each) = (spread::APPLICATIONS, spread::NETWORKS);
+    let anchor = format!(
+        "{apps} applications of {each} networks; connect() on as many sockets of one of them {:.0} ns, in turns",
+        median(&mut one)
+    );
+    figures.push(Figure::new(SPREAD, "ratio", &ratios, anchor, Target::AtMost(2.0)));
+    let [taken, networks] = columns(&printed, "load")?[0];
+    let anchor = format!("{networks:.0} networks into empty maps, without text and without daemon");
+    figures.push(Figure::new(SPREAD_LOAD, "ms", &[taken], anchor, Target::Recorded));
+    let reloads = columns(&printed, "reload")?;
+    ensure!(reloads.iter().all(|[_, tables]| *tables == 1.0), "not one table a reload: {printed}");
+    let taken: Vec<f64> = reloads.iter().map(|[taken, _]| *taken).collect();
+    let anchor = format!("one network of {} is another; one table written", apps * each);
+    figures.push(Figure::new(SPREAD_RELOAD, "ms", &taken, anchor, Target::Recorded));
+    Ok(())
+}
+
+/// A folder for copies of programs, removed at the end.
+struct Folder(PathBuf);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn folder() -> anyhow::Result<Folder> {
+    let folder = Folder(std::env::temp_dir().join("rvl-bench-spread"));
+    let _ = std::fs::remove_dir_all(&folder.0);
+    std::fs::create_dir(&folder.0).with_context(|| format!("making {}", folder.0.display()))?;
+    Ok(folder)
 }
 
 impl Hosts {
@@ -163,6 +239,32 @@ impl Hosts {
             median(&mut parsing)
         );
         Ok(Figure::new(LOAD, "ms", &taken, anchor, Target::AtMost(200.0)))
+    }
+
+    fn reload_one(&self) -> anyhow::Result<[Figure; 2]> {
+        let (mut taken, mut tables) = (Vec::new(), Vec::new());
+        let text = large(0);
+        self.rig.set_policy(Side::Alice, &text)?;
+        self.rig.reload(Side::Alice)?;
+        for round in 1..=ROUNDS {
+            self.rig
+                .set_policy(Side::Alice, &text.replacen("10.0.0.0/24", &format!("11.0.{round}.0/24"), 1))?;
+            let start = Instant::now();
+            let answer = self.rig.ravelin(
+                Side::Alice,
+                &["policy", "reload", "--json", "--instance", &self.rig.instance(Side::Alice)],
+                "",
+            )?;
+            taken.push(start.elapsed().as_secs_f64() * 1e3);
+            let answer: api::PolicyReload =
+                serde_json::from_str(&answer).context("the answer to a reload")?;
+            tables.push(answer.kernel.context("no kernel half")?.tables_written as f64);
+        }
+        let anchor = || format!("one line of {} changed", text.lines().count());
+        Ok([
+            Figure::new(RELOAD, "ms", &taken, anchor(), Target::AtMost(200.0)),
+            Figure::new(RELOAD_UNITS, "tables", &tables, anchor(), Target::AtMost(1.0)),
+        ])
     }
 
     fn ask(&self, address: &str, count: u64) -> anyhow::Result<()> {

@@ -17,8 +17,11 @@ use crate::{Figure, Report};
 pub type Part = fn(filter: &str, &mut Report) -> anyhow::Result<()>;
 
 /// Every suite there is: its figures go to one file.
-pub const ALL: &[(&str, &[Part])] =
-    &[("engine", &[engine::run, sa::run, hooks::run, path::run]), ("null", &[segment::run, null::run])];
+pub const ALL: &[(&str, &[Part])] = &[
+    ("engine", &[engine::run, sa::run, path::run]),
+    ("hooks", &[hooks::run]),
+    ("null", &[segment::run, null::run]),
+];
 
 /// Suites that need more than `make deps` installs, or long: they run only when they are named.
 pub const ON_DEMAND: &[(&str, &[Part])] = &[

@@ -29,6 +29,36 @@ pub struct PolicyState {
     /// Files that it names by their digests.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pins: Vec<PinnedFile>,
+    /// What the last load wrote into the kernel half's maps, and how much is in them; `None`: there is no kernel half.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<KernelLoad>,
+}
+
+/// What a load of policy did to the kernel half's maps. A table is the networks of one block: equal blocks have one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KernelLoad {
+    /// Tables in force.
+    pub tables: usize,
+    /// Networks of all tables.
+    pub networks: usize,
+    /// Protections of all tables.
+    pub protections: usize,
+    /// Pairs of tables that compare.
+    pub orders: usize,
+    /// Applications that got another table.
+    pub applications_changed: usize,
+    /// Tables that were written: those that no policy before had.
+    pub tables_written: usize,
+    /// Networks that were written.
+    pub networks_written: usize,
+    /// Protections that were written.
+    pub protections_written: usize,
+    /// Orders that were written.
+    pub orders_written: usize,
+    /// Tables that were removed.
+    pub tables_removed: usize,
+    /// Pairs that were not compared, or found no room: no socket changes hands between them.
+    pub orders_left_out: usize,
 }
 
 /// A block that did not compile.
@@ -63,6 +93,9 @@ pub struct PolicyReload {
     /// Errors, warnings and notes as the compiler prints them.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub diagnostics: String,
+    /// What it took; `None`: there is no kernel half.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<KernelLoad>,
 }
 
 /// The document of `ravelin policy check --json`.

@@ -319,8 +319,9 @@ impl Plane {
                 .remedy("the policy in force stays; correct the file and reload again")
         })?;
         let lost = self.losing(&candidate, allow_empty, "`ravelin policy reload --allow-empty`")?;
-        let answer = PolicyReload {
+        let mut answer = PolicyReload {
             applied: true,
+            kernel: None,
             generation: candidate.compiled.spd.generation,
             applications: candidate.compiled.applications.len(),
             changed: self.policy.changed(&candidate.compiled),
@@ -330,6 +331,7 @@ impl Plane {
         };
         let before = self.policy.to_go_back_to();
         self.put_in_force(candidate).await?;
+        answer.kernel = self.kernel_load();
         if let Err(error) = self.policy.keep_previous(before) {
             tracing::warn!("there is no way back to the policy before: {error}");
         }
@@ -424,6 +426,24 @@ impl Plane {
         let Some(monitor) = &self.monitor else { return Ok(false) };
         self.pins.again = true;
         load_kernel(&mut monitor.get(), candidate, pins::AT_ONCE)
+    }
+
+    /// What the last load did to the kernel half's maps.
+    pub fn kernel_load(&self) -> Option<api::KernelLoad> {
+        let did = self.monitor.as_ref()?.get().last_load();
+        Some(api::KernelLoad {
+            tables: did.tables,
+            networks: did.networks,
+            protections: did.protections,
+            orders: did.orders,
+            applications_changed: did.applications_changed,
+            tables_written: did.tables_written,
+            networks_written: did.networks_written,
+            protections_written: did.protections_written,
+            orders_written: did.orders_written,
+            tables_removed: did.tables_removed,
+            orders_left_out: did.orders_left_out,
+        })
     }
 
     /// What the kernel half counted.

@@ -4,7 +4,7 @@
 //! (docs/design/0004), the executables behind each application, and how the applications compare. Numbers of applications are
 //! written down beside the sockets, since marks and pinned maps of an earlier daemon hold them.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use api::{Decision, Position, RefusedBlock};
 use policy::{AppTable, Application, Compiled, Executables, Image, Parsed};
-use sadb::spd::{AppPolicy, Order, RuleId};
+use sadb::spd::{Order, RuleId};
 use wire::{AppId, Flow};
 
 use crate::{last_policy, names};
@@ -211,6 +211,7 @@ impl PolicyStore {
         compiled.rules.sort_by_key(|rule| rule.id);
         compiled.find_subjects();
         compiled.resolve(&self.compiled.named.names);
+        compiled.spd.share(&self.compiled.spd);
         let count = |severity| parsed.diagnostics.iter().filter(|d| d.severity == severity).count();
         Candidate {
             errors: count(policy::Severity::Error),
@@ -412,35 +413,16 @@ pub fn decision(explanation: &policy::Explanation) -> Decision {
     }
 }
 
-/// How each two applications compare, programs without a policy included. As [`Compiled::orders`], but right also where
-/// last good versions were mixed in; applications of one block are compared once.
+/// Pairs of applications that do not compare as their tables do ([`sockmon::Sockmon::load_policy`]).
 pub fn orders(candidate: &Candidate) -> Vec<((AppId, AppId), Order)> {
-    /// A block: kept or new, and its header, which no other block of that policy has.
-    type Block<'c> = Option<(bool, &'c str)>;
-    let compiled = &candidate.compiled;
-    let nobody = AppPolicy::default();
-    let mut policies: Vec<(AppId, Block<'_>, &AppPolicy)> = vec![(AppId::NONE, None, &nobody)];
-    policies.extend(compiled.applications.iter().filter_map(|app| {
-        let block = (candidate.kept.contains(&app.id), app.block.as_str());
-        Some((app.id, Some(block), compiled.spd.get(app.id)?))
-    }));
-    let mut known: HashMap<(Block<'_>, Block<'_>), Order> = HashMap::new();
-    let mut out = Vec::with_capacity(policies.len() * policies.len());
-    for (a, a_block, a_policy) in &policies {
-        for (b, b_block, b_policy) in policies.iter().filter(|(b, ..)| b != a) {
-            let order =
-                *known.entry((*a_block, *b_block)).or_insert_with(|| policy::compare(a_policy, b_policy));
-            out.push(((*a, *b), order));
-        }
-    }
-    out.extend(renamed::orders(candidate));
-    out
+    renamed::orders(candidate)
 }
 
 /// The executables that the subjects of a policy name, as they are now: a change means that the kernel half should look again. A path
 /// is a path; a bare name is every executable of that name in the standard directories.
 pub fn executables(compiled: &Compiled) -> Vec<Executable> {
     let mut out: Vec<Executable> = Vec::new();
+    let mut seen = BTreeSet::new();
     for app in &compiled.applications {
         let own = match &app.selector.executables {
             Executables::Named(image) => Some((app.id, image)),
@@ -450,9 +432,8 @@ pub fn executables(compiled: &Compiled) -> Vec<Executable> {
         for (app, image) in own.into_iter().chain(behind) {
             for path in candidates(image) {
                 let Ok(identity) = executable(&path) else { continue };
-                let found = Executable { app, path, identity };
-                if !out.contains(&found) {
-                    out.push(found);
+                if seen.insert((app, path.clone(), identity)) {
+                    out.push(Executable { app, path, identity });
                 }
             }
         }

@@ -2,7 +2,8 @@
 //! peers are cut into the stretches on which both policies name one network each, the ports into the rectangles on
 //! which both choose one item each.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+use std::ops::ControlFlow;
 
 use sadb::spd::{
     Action, AppPolicy, Class, Failure, Item, Level, Negotiating, Order, PortRange, RuleId, Terms,
@@ -16,16 +17,64 @@ use crate::services::has_ports;
 /// `mandatory` over `optional` over `accept-only`, encryption (which implies authentication) over authentication, a suite over any,
 /// and what keeps packets in over what lets them pass in clear, each at least.
 pub fn compare(a: &AppPolicy, b: &AppPolicy) -> Order {
-    let (mut a_holds, mut b_holds) = (true, true);
-    for (left, right) in pairs(a, b) {
-        let holds = peers(a, left, b, right);
-        a_holds &= holds.0;
-        b_holds &= holds.1;
-        if !a_holds && !b_holds {
-            return Order::Incomparable;
-        }
+    Cut::of(a).compare(&Cut::of(b))
+}
+
+/// A policy, cut into stretches of peers once, to be compared with many.
+pub struct Cut<'p> {
+    policy: &'p AppPolicy,
+    stretches: Vec<(u128, Peer)>,
+}
+
+impl<'p> Cut<'p> {
+    /// Of this policy.
+    pub fn of(policy: &'p AppPolicy) -> Cut<'p> {
+        Cut { policy, stretches: stretches(policy) }
     }
-    order(a_holds, b_holds)
+
+    /// As [`compare`].
+    pub fn compare(&self, other: &Cut<'_>) -> Order {
+        let (mut a_holds, mut b_holds) = (true, true);
+        let mut seen: HashSet<(Peer, Peer)> = HashSet::new();
+        let mut last = None;
+        let _ = merge(&self.stretches, &other.stretches, |_, left, right| {
+            if last.replace((left, right)) != Some((left, right)) && seen.insert((left, right)) {
+                let holds = peers(self.policy, left, other.policy, right);
+                a_holds &= holds.0;
+                b_holds &= holds.1;
+            }
+            if a_holds || b_holds { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        });
+        order(a_holds, b_holds)
+    }
+
+    /// What becomes of the peers of each stretch.
+    pub(crate) fn opinions(&self) -> impl Iterator<Item = Opinion> {
+        let mut known: HashMap<Peer, (bool, bool)> = HashMap::new();
+        self.stretches.iter().enumerate().filter_map(move |(at, &(first, peer))| {
+            let (speaks, refuses) = *known.entry(peer).or_insert_with(|| {
+                let versus = |other| peers(self.policy, peer, self.policy, other);
+                (!versus(Peer::Bypass).1, versus(Peer::Discard).0)
+            });
+            let last = match self.stretches.get(at + 1) {
+                // The last entry for an address holds.
+                Some((next, _)) if *next == first => return None,
+                Some((next, _)) => next - 1,
+                None => u128::MAX,
+            };
+            Some(Opinion { first, last, speaks, refuses })
+        })
+    }
+}
+
+/// What a policy makes of a stretch of peers.
+pub(crate) struct Opinion {
+    pub first: u128,
+    pub last: u128,
+    /// Some flow is not bypassed.
+    pub speaks: bool,
+    /// Every flow is discarded.
+    pub refuses: bool,
 }
 
 /// How two classes of one policy compare, at whatever peers.
@@ -171,20 +220,26 @@ fn at_least_terms(a: &Terms, b: &Terms) -> bool {
     (b.suite.is_none() || a.suite == b.suite) && a_passes.0 <= b_passes.0 && a_passes.1 <= b_passes.1
 }
 
-/// Every pair of opinions that some peer gets.
-fn pairs(a: &AppPolicy, b: &AppPolicy) -> HashSet<(Peer, Peer)> {
-    both(a, b).into_iter().map(|(_, left, right)| (left, right)).collect()
-}
-
 /// The addresses from which on either policy has another opinion, in order, with both opinions.
 pub(crate) fn both(a: &AppPolicy, b: &AppPolicy) -> Vec<(u128, Peer, Peer)> {
-    let (a, b) = (stretches(a), stretches(b));
-    let mut out = Vec::with_capacity(a.len().max(b.len()));
+    let mut out = Vec::new();
+    let _ = merge(&stretches(a), &stretches(b), |first, left, right| {
+        out.push((first, left, right));
+        ControlFlow::<()>::Continue(())
+    });
+    out
+}
+
+fn merge<B>(
+    a: &[(u128, Peer)],
+    b: &[(u128, Peer)],
+    mut see: impl FnMut(u128, Peer, Peer) -> ControlFlow<B>,
+) -> ControlFlow<B> {
     let (mut left, mut right) = (Peer::Bypass, Peer::Bypass);
     let (mut i, mut j) = (0, 0);
     loop {
         let next = match (a.get(i), b.get(j)) {
-            (None, None) => break,
+            (None, None) => return ControlFlow::Continue(()),
             (Some(x), None) => x.0,
             (None, Some(y)) => y.0,
             (Some(x), Some(y)) => x.0.min(y.0),
@@ -197,9 +252,8 @@ pub(crate) fn both(a: &AppPolicy, b: &AppPolicy) -> Vec<(u128, Peer, Peer)> {
             right = *peer;
             j += 1;
         }
-        out.push((next, left, right));
+        see(next, left, right)?;
     }
-    out
 }
 
 /// The addresses from which on a policy has another opinion, in order; the last entry for an address holds.

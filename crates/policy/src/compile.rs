@@ -3,9 +3,9 @@
 //! A rule's number is its application's number and its place in the block, so nothing in one application's
 //! table depends on any other block: exclusiveness (paper 000 section 3.4), level 1, holds byte for byte.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
-use sadb::spd::{AppPolicy, Class, ClearLimits, Item, Level, Network, Order, RuleId, Spd, Terms};
+use sadb::spd::{AppPolicy, Class, ClearLimits, Item, Level, Network, RuleId, Spd, Terms};
 use wire::{AppId, Services};
 
 use crate::ast::{AddressRange, Block, Demand, GUARD, Limit, NetworkKind, Quantity, Service, Span};
@@ -13,7 +13,7 @@ use crate::diagnostic::{Lines, Position};
 use crate::digest::{self, Pins};
 use crate::names::{Named, NamedNetwork};
 use crate::subjects::{Executables, Image, Process, Selector, Subjects};
-use crate::{AppTable, Parsed, compare, observe, prefixes};
+use crate::{AppTable, Parsed, observe, prefixes};
 
 /// What kind of statement a rule is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,8 +67,6 @@ pub struct Application {
     pub limits: Vec<(usize, String)>,
     /// Kept from an earlier load ([`Compiled::carry_over`]): its lines are those of the text then.
     pub carried: bool,
-    /// Index of the block among the sound ones; applications of one list share it.
-    body: usize,
 }
 
 impl Application {
@@ -140,7 +138,7 @@ pub fn compile(parsed: &Parsed, table: &mut AppTable, generation: u64) -> Compil
         left_out: Vec::new(),
         errors: parsed.has_errors(),
     };
-    for (body, block) in parsed.blocks.iter().enumerate() {
+    for block in &parsed.blocks {
         let header = block.header_text();
         if block.is_guard {
             let unit = Unit { file: &parsed.file, block, app: GUARD_NUMBER, place: &place };
@@ -159,6 +157,7 @@ pub fn compile(parsed: &Parsed, table: &mut AppTable, generation: u64) -> Compil
             let policy = unit.policy();
             let named = unit.named();
             if !named.is_empty() {
+                out.spd.changing.insert(id);
                 out.named.fixed.insert(id, policy.clone());
                 out.named.networks.extend(named);
             }
@@ -175,7 +174,6 @@ pub fn compile(parsed: &Parsed, table: &mut AppTable, generation: u64) -> Compil
                 block: header.clone(),
                 limits: block.limits.iter().map(|limit| (place(limit.span).line, limit.text())).collect(),
                 carried: false,
-                body,
             });
         }
     }
@@ -362,14 +360,12 @@ impl Compiled {
             return Vec::new();
         }
         let mut kept = Vec::new();
-        let bodies = self.applications.iter().map(|a| a.body + 1).max().unwrap_or(0);
         for app in &old.applications {
             if self.spd.get(app.id).is_some() || !self.keep_application(old, app.id) {
                 continue;
             }
             if let Some(added) = self.applications.last_mut() {
                 added.carried = true;
-                added.body += bodies;
             }
             kept.push(app.name.clone());
         }
@@ -392,23 +388,5 @@ impl Compiled {
         self.spd.guard = old.spd.guard.clone();
         self.rules.extend(old.rules.iter().filter(|rule| rule.app == GUARD_NUMBER).cloned());
         true
-    }
-
-    /// How each two applications compare, programs without a policy ([`AppId::NONE`]) included: what may stand in
-    /// for what when a socket is handed over. Applications of one block are compared once.
-    pub fn orders(&self) -> Vec<((AppId, AppId), Order)> {
-        let nobody = AppPolicy::default();
-        let policies: Vec<(AppId, Option<usize>, &AppPolicy)> = std::iter::once((AppId::NONE, None, &nobody))
-            .chain(self.applications.iter().filter_map(|a| Some((a.id, Some(a.body), self.spd.get(a.id)?))))
-            .collect();
-        let mut known = HashMap::new();
-        let mut out = Vec::new();
-        for &(a, a_body, a_policy) in &policies {
-            for &(b, b_body, b_policy) in policies.iter().filter(|(b, ..)| *b != a) {
-                let order = *known.entry((a_body, b_body)).or_insert_with(|| compare(a_policy, b_policy));
-                out.push(((a, b), order));
-            }
-        }
-        out
     }
 }

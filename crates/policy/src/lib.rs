@@ -7,7 +7,7 @@
 //! ```text
 //! text -> lexer -> parser -> checks -> Parsed --compile--> Compiled --explain--> Explanation
 //!           |                            |                     |
-//!                       +--> tree --> format +------> summary      +------> orders
+//!                       +--> tree --> format +------> summary      +------> compare
 //! ```
 //!
 //! An error stays inside its application block (paper 000 section 3.1: "an error in one application policy can
@@ -35,6 +35,7 @@ mod lexer;
 mod meaning;
 mod names;
 mod observe;
+mod outline;
 mod parser;
 mod ports;
 mod prefixes;
@@ -49,7 +50,7 @@ pub mod tree;
 pub use app_table::AppTable;
 pub use ast::GUARD;
 pub use choices::choices;
-pub use compare::compare;
+pub use compare::{Cut, compare};
 pub use compile::{Application, Compiled, GUARD_NUMBER, LeftOut, Reason, RuleKind, RuleSource, compile};
 pub use diagnostic::{Code, Diagnostic, Position, Related, Severity};
 pub use difference::{Difference, Fares, Side, differ, differences};
@@ -62,6 +63,7 @@ pub use lexer::{Kind, Span, Token};
 pub use meaning::{Meaning, meaning};
 pub use names::{Contested, MAX_NAMED_ADDRESSES, Named, NamedNetwork, Names, Resolution, Source};
 pub use observe::Observed;
+pub use outline::Outline;
 pub use parser::{Broken, Parsed, Tested, parse, parse_bytes, parse_bytes_for, parse_for};
 pub use subjects::{Executables, Image, Process, Running, Selector, Subjects};
 pub use summary::{ApplicationSummary, NetworkSummary, ProtectionSummary, Summary};

@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use sadb::spd::{AppPolicy, Class, Network, Order, RuleId};
 use wire::{AppId, Prefix, addr};
@@ -177,8 +178,13 @@ impl Compiled {
 
     /// Let an application go on with the policy that another load gave it, its rules and names included.
     pub fn keep_application(&mut self, old: &Compiled, id: AppId) -> bool {
-        let (Some(application), Some(policy)) = (old.application(id), old.spd.get(id)) else { return false };
-        self.spd.insert(id, policy.clone());
+        let (Some(application), Some(policy)) = (old.application(id), old.spd.shared(id)) else {
+            return false;
+        };
+        self.spd.insert(id, Arc::clone(policy));
+        if old.spd.changing.contains(&id) {
+            self.spd.changing.insert(id);
+        }
         self.rules.extend(old.rules.iter().filter(|rule| rule.app == id).cloned());
         self.applications.push(application.clone());
         self.named.take(&old.named, id);

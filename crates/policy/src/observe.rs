@@ -72,7 +72,7 @@ pub(crate) fn guarded(policy: AppPolicy, guard: &AppPolicy) -> AppPolicy {
         });
     }
     let observed = policy.observed().clone();
-    AppPolicy::new(networks, policy.protections().to_vec()).observing(observed)
+    AppPolicy::new(networks, policy.protections().to_vec()).observing(observed).limited(policy.clear_limits())
 }
 
 impl Compiled {
@@ -82,7 +82,7 @@ impl Compiled {
             .spd
             .apps()
             .filter(|(_, policy)| !policy.observed().is_empty())
-            .map(|(app, policy)| (app, guarded(policy.clone(), &self.spd.guard)))
+            .map(|(app, policy)| (app, guarded(AppPolicy::clone(policy), &self.spd.guard)))
             .collect();
         for (app, policy) in observing {
             self.spd.insert(app, policy);

@@ -32,7 +32,6 @@ fn a_broken_block_keeps_its_last_good_version() {
     assert_eq!(why.item.as_ref().unwrap().line, 2);
     assert!(why.notes.iter().any(|n| n.contains("last good version")), "{why}");
     assert_eq!(new.spd.generation, 2);
-    assert_eq!(new.orders().len(), 12);
 }
 
 #[test]

@@ -5,7 +5,8 @@
 //! application ever reads a rule of another. The same structure is evaluated by the engine, by `explain` and (in
 //! C, from the same tables) by the socket monitor.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use crypto::SuiteId;
 use wire::{AppId, Flow, Prefix, Services, addr, protocol};
@@ -390,13 +391,15 @@ pub enum Order {
     Incomparable,
 }
 
-/// The policy of every application.
+/// The policy of every application. A copy shares their tables with the original.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Spd {
-    apps: Vec<Option<AppPolicy>>,
+    apps: Vec<Option<Arc<AppPolicy>>>,
     /// Where nothing may go that no application's policy decides about: networks alone, trusted or untrusted. The kernel
     /// half keeps it; the engine sees no such packet.
     pub guard: AppPolicy,
+    /// Applications whose networks come and go one at a time, since some of them are names (docs/design/0014).
+    pub changing: BTreeSet<AppId>,
     /// Grows with each load; caches compare it.
     pub generation: u64,
 }
@@ -404,11 +407,11 @@ pub struct Spd {
 impl Spd {
     /// A database without rules: everything is bypassed.
     pub fn new(generation: u64) -> Spd {
-        Spd { apps: Vec::new(), guard: AppPolicy::default(), generation }
+        Spd { apps: Vec::new(), guard: AppPolicy::default(), changing: BTreeSet::new(), generation }
     }
 
     /// Set the policy of one application; [`AppId::NONE`] cannot have one and is ignored.
-    pub fn insert(&mut self, app: AppId, policy: AppPolicy) {
+    pub fn insert(&mut self, app: AppId, policy: impl Into<Arc<AppPolicy>>) {
         if app == AppId::NONE {
             return;
         }
@@ -416,17 +419,33 @@ impl Spd {
         if self.apps.len() <= index {
             self.apps.resize(index + 1, None);
         }
-        self.apps[index] = Some(policy);
+        self.apps[index] = Some(policy.into());
     }
 
     /// The policy of one application.
     pub fn get(&self, app: AppId) -> Option<&AppPolicy> {
+        self.shared(app).map(Arc::as_ref)
+    }
+
+    /// As [`Spd::get`], to be held elsewhere too.
+    pub fn shared(&self, app: AppId) -> Option<&Arc<AppPolicy>> {
         self.apps.get(usize::from(app.0))?.as_ref()
     }
 
     /// Every application that has a policy.
-    pub fn apps(&self) -> impl Iterator<Item = (AppId, &AppPolicy)> {
+    pub fn apps(&self) -> impl Iterator<Item = (AppId, &Arc<AppPolicy>)> {
         self.apps.iter().enumerate().filter_map(|(id, p)| Some((AppId(u16::try_from(id).ok()?), p.as_ref()?)))
+    }
+
+    /// Hold the tables that are equal to those of `before` once, so that both together cost what differs.
+    pub fn share(&mut self, before: &Spd) {
+        for (own, old) in self.apps.iter_mut().zip(&before.apps) {
+            if let (Some(own), Some(old)) = (own, old)
+                && own == old
+            {
+                *own = Arc::clone(old);
+            }
+        }
     }
 
     /// What the flow of this application must get.

@@ -28,7 +28,7 @@ pub mod mark {
     pub const OURS: u32 = APP | STAMPED | AUTHENTICATED | ENCRYPTED | PROOF;
 }
 
-/// The number under which networks stand that nothing unpoliced may leave for.
+/// The application whose table holds the networks that nothing unpoliced may leave for.
 pub const APP_GUARD: u16 = 0xfffe;
 /// Items of one protection, at most.
 pub const ITEMS: usize = 32;
@@ -40,8 +40,10 @@ pub const LIVE_ALL: u32 = 255;
 pub const NAME: usize = 128;
 /// Octets of a DNS message that are looked at.
 pub const ANSWER: usize = 1232;
-/// Slots of `protections`: one half for even generations, one for odd.
-pub const PROTECTIONS: u32 = 4096;
+/// Slots of `applications` for one generation; even and odd ones have a half each.
+pub const APP_NUMBERS: u32 = 65_536;
+/// The last number of a table.
+pub const TABLE_LAST: u32 = 0x7fff_ffff;
 /// The last generation; the next is 1 again. One octet, so that no reader sees half of an update.
 pub const LAST_GENERATION: u32 = 254;
 
@@ -78,8 +80,14 @@ pub const ACCEPT_ONLY: u8 = 3;
 pub const NEVER: u8 = 4;
 pub const BYPASS_OUT: u32 = 1;
 pub const BYPASS_IN: u32 = 2;
+pub const ORDER_HIGH: u8 = 1;
+pub const ORDER_LOW: u8 = 2;
+pub const ORDER_REFUSE: u8 = 0;
 pub const ORDER_TO: u8 = 1;
 pub const ORDER_FROM: u8 = 2;
+/// In the lower word of a key of `order`: applications, not tables.
+pub const ORDER_APPS: u32 = 0x8000_0000;
+pub const ORDER_GENERATION: u32 = 16;
 /// Kinds of traffic: one field of `AppTraffic` each.
 pub const TRAFFIC_KINDS: usize = 13;
 /// Kinds from here on: refusals by the number of their counter.
@@ -226,14 +234,14 @@ contract! {
     }
     struct NetworkKey {
         prefixlen: u32,
-        generation: u16,
-        app: u16,
+        table: u32,
         addr: [u8; 16],
     }
     struct Network {
         class: u8,
         would: u8,
-        protection: u16,
+        zero: [u8; 2],
+        protection: u32,
     }
     struct Item {
         local_first: u16,
@@ -247,13 +255,13 @@ contract! {
     }
     struct Protection {
         count: u32,
+        zero: u32,
+        terms: u64,
         items: [Item; ITEMS],
     }
     struct OrderKey {
-        generation: u16,
-        from: u16,
-        to: u16,
-        zero: u16,
+        low: u32,
+        high: u32,
     }
     struct PeerKey {
         prefixlen: u32,

@@ -68,16 +68,35 @@ pub enum SockmonError {
         /// Items that fit.
         max: usize,
     },
-    /// There are too many protections in all.
-    #[error("the policy has {count} protections in all, at most {max} fit")]
+    /// There are too many networks.
+    #[error(
+        "the policy has {new} networks that the one before had not, beside {before} that stay until it is in force: at most {max} fit"
+    )]
+    TooManyNetworks {
+        /// Networks to write.
+        new: usize,
+        /// Networks of the policy before.
+        before: usize,
+        /// Networks that fit.
+        max: usize,
+    },
+    /// There are too many protections.
+    #[error(
+        "the policy has {new} protections that the one before had not, beside {before} that stay until it is in force: at most {max} fit"
+    )]
     TooManyProtections {
-        /// Protections there are.
-        count: usize,
+        /// Protections to write.
+        new: usize,
+        /// Protections of the policy before.
+        before: usize,
         /// Protections that fit.
         max: usize,
     },
-    /// Too many applications compare with each other.
-    #[error("the comparisons of the applications take {count} entries, at most {max} fit")]
+    /// Every number that a table or protection can have was given.
+    #[error("every number for tables of policy was given out once")]
+    NumbersUsedUp,
+    /// Too many applications were renamed.
+    #[error("the comparisons of renamed applications take {count} entries, at most {max} fit")]
     TooManyOrders {
         /// Entries, two for each pair that compares.
         count: usize,
@@ -198,9 +217,17 @@ impl SockmonError {
             SockmonError::InstanceName(_) => "choose another name".into(),
             SockmonError::NoCgroup => "mount it: `mount -t cgroup2 none /sys/fs/cgroup`".into(),
             SockmonError::TooManyItems { .. } => "merge items into port ranges".into(),
-            SockmonError::TooManyProtections { .. } => "let networks share a protection".into(),
+            SockmonError::TooManyNetworks { .. } => {
+                "the policy in force stays; load it in two steps, or let applications have the same networks: equal blocks count once".into()
+            }
+            SockmonError::TooManyProtections { .. } => {
+                "the policy in force stays; load it in two steps, or let protections be alike: equal ones count once".into()
+            }
             SockmonError::TooManyOrders { .. } => {
-                "the policy in force stays; name fewer applications (up to 181 always fit, more if few of them compare)".into()
+                "the policy in force stays; take the names out under which applications were known before".into()
+            }
+            SockmonError::NumbersUsedUp => {
+                "the policy in force stays; `ravelin detach` starts afresh (traffic is unprotected until the daemon runs again)".into()
             }
             SockmonError::Name { .. } => "give it a shorter name".into(),
             SockmonError::TooManyChoices { .. } | SockmonError::TooManyQualifiers { .. } => {

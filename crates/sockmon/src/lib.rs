@@ -37,6 +37,7 @@ mod programs;
 mod socket_events;
 mod spans;
 mod sys;
+mod tables;
 mod traffic;
 mod users;
 
@@ -57,6 +58,7 @@ pub use names::DnsAnswer;
 pub use pins::{Finding, Pin, PinState, Suspect};
 pub use probe::{cgroup_root, probe, probe_programs};
 pub use socket_events::SocketEvents;
+pub use tables::LoadStats;
 pub use traffic::{Amount, AppTraffic};
 
 /// The application of a process that runs a file of which nobody knows that it is what policy says: every peer is untrusted.

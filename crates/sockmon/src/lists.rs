@@ -61,6 +61,47 @@ enum Who<'p> {
     Unknown,
 }
 
+/// The subjects by what they say of executables, in order of precedence.
+struct Speakers<'p> {
+    all: Vec<(&'p Selector, AppId)>,
+    /// Places in it.
+    any: Vec<usize>,
+    anonymous: Vec<usize>,
+    named: HashMap<&'p Image, Vec<usize>>,
+}
+
+impl<'p> Speakers<'p> {
+    fn new(subjects: &'p Subjects) -> Speakers<'p> {
+        let mut out = Speakers {
+            all: subjects.iter().collect(),
+            any: Vec::new(),
+            anonymous: Vec::new(),
+            named: HashMap::new(),
+        };
+        for (at, (selector, _)) in out.all.iter().enumerate() {
+            match &selector.executables {
+                Executables::Any => out.any.push(at),
+                Executables::Anonymous => out.anonymous.push(at),
+                Executables::Named(image) => out.named.entry(image).or_default().push(at),
+            }
+        }
+        out
+    }
+
+    fn of(&self, who: &Who<'_>) -> impl Iterator<Item = (&'p Selector, AppId)> {
+        let mut places = self.any.clone();
+        match who {
+            Who::Place(images) => {
+                places.extend(images.iter().filter_map(|image| self.named.get(image)).flatten());
+            }
+            Who::Anonymous => places.extend(&self.anonymous),
+            Who::Unknown => {}
+        }
+        places.sort_unstable();
+        places.into_iter().filter_map(|at| self.all.get(at).copied())
+    }
+}
+
 /// The policy as lists are made of it.
 pub struct Policy<'p> {
     /// Who is who.
@@ -74,17 +115,13 @@ pub struct Policy<'p> {
 impl Policy<'_> {
     fn merge(
         &self,
+        speakers: &Speakers<'_>,
         who: &Who<'_>,
         place: &Path,
         warnings: &mut Vec<LoadWarning>,
     ) -> Result<Merged, SockmonError> {
-        let speaks = |selector: &Selector| match (&selector.executables, who) {
-            (Executables::Any, _) | (Executables::Anonymous, Who::Anonymous) => true,
-            (Executables::Named(image), Who::Place(images)) => images.contains(image),
-            _ => false,
-        };
         let mut out = Merged::default();
-        for (selector, app) in self.subjects.iter().filter(|(selector, _)| speaks(selector)) {
+        for (selector, app) in speakers.of(who) {
             if out.app != 0 {
                 if selector.executables != Executables::Any {
                     let by = AppId(out.app);
@@ -143,17 +180,19 @@ impl Lists {
     ) -> Result<(Lists, Vec<LoadWarning>), SockmonError> {
         let mut warnings = Vec::new();
         let mut out = Lists::default();
+        let speakers = Speakers::new(policy.subjects);
         let any = Path::new("programs that no subject names");
         let anonymous = Path::new("executables without a name");
-        out.numbered.insert(abi::LIST_ANY, policy.merge(&Who::Unknown, any, &mut warnings)?);
-        out.numbered.insert(abi::LIST_ANONYMOUS, policy.merge(&Who::Anonymous, anonymous, &mut warnings)?);
+        out.numbered.insert(abi::LIST_ANY, policy.merge(&speakers, &Who::Unknown, any, &mut warnings)?);
+        out.numbered
+            .insert(abi::LIST_ANONYMOUS, policy.merge(&speakers, &Who::Anonymous, anonymous, &mut warnings)?);
         out.numbered.insert(abi::LIST_REFUSED, Merged { app: abi::APP_REFUSED, ..Merged::default() });
         let known: HashMap<u64, u32> =
             before.numbered.iter().filter(|(_, l)| l.place != 0).map(|(n, l)| (l.place, *n)).collect();
         let in_use = |number: &u32| before.numbered.contains_key(number) || taken.contains(number);
         let mut free = (abi::LIST_FIRST..abi::LISTS).filter(|number| !in_use(number));
         for place in places {
-            let merged = policy.merge(&Who::Place(&place.images), &place.path, &mut warnings)?;
+            let merged = policy.merge(&speakers, &Who::Place(&place.images), &place.path, &mut warnings)?;
             let full = || SockmonError::TooManyPlaces { count: places.len(), max: abi::LISTS as usize };
             let number = match known.get(&merged.place) {
                 Some(number) => *number,

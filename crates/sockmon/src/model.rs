@@ -338,6 +338,11 @@ pub enum LoadWarning {
         /// Whose does.
         by: AppId,
     },
+    /// So many pairs of policies were not compared, or there was no room for how they do: sockets do not change hands between them.
+    Uncompared {
+        /// Pairs.
+        pairs: usize,
+    },
     /// The new policy is in force, but something that follows could not be done; the next load does it.
     Unfinished {
         /// What was not done.
@@ -395,6 +400,11 @@ impl fmt::Display for LoadWarning {
                 app.0,
                 path.display(),
                 by.0
+            ),
+            LoadWarning::Uncompared { pairs } => write!(
+                f,
+                "{pairs} pairs of policies were not compared, they are too many: a socket that changes hands between applications of such \
+                 a pair is refused (`handover_incomparable` counts them); let applications have equal blocks"
             ),
             LoadWarning::Unfinished { step, reason } => {
                 write!(f, "the policy is in force, but it was not possible to {step}: {reason}")

@@ -20,11 +20,12 @@ use crate::programs::{self, Loaded, Pins};
 use crate::socket_events;
 use crate::spans::Ways;
 use crate::sys;
+use crate::tables::{LoadStats, Tables};
 use ::policy::{Image, Subjects};
 use libbpf_rs::{MapCore, MapFlags, RingBufferBuilder};
 use sadb::Selectors;
 use sadb::spd::{Order, Spd};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -48,6 +49,9 @@ pub struct Sockmon {
     pub(crate) spans: Ways,
     /// What the table of associations holds, from the first [`Sockmon::set_live_sas`] on.
     live: LiveTable,
+    /// What the maps of policy hold; `None`: to be read from them.
+    pub(crate) tables: Option<Tables>,
+    last_load: LoadStats,
 }
 
 /// Statistics are counted while this lives; see [`Sockmon::program_stats`].
@@ -169,13 +173,15 @@ impl Sockmon {
             directories: Vec::new(),
             spans,
             live: LiveTable::default(),
+            tables: None,
+            last_load: LoadStats::default(),
         })
     }
 
     /// Replace the policy for every program at once; no verdict mixes the old and the new one. `subjects` say which application a
-    /// process belongs to: by its executable, user, control group, and what it and its ancestors executed before. `orders` tells
-    /// for pairs of applications which is stricter; a pair that is not named, or incomparable, is refused when a socket changes
-    /// hands between them. Pairs with [`AppId::NONE`] are known: no policy is the weakest. An error leaves the old policy in
+    /// process belongs to: by its executable, user, control group, and what it and its ancestors executed before. Whose socket may
+    /// change hands follows from comparing their tables: to one that is at least as strict, and where two do not compare the socket
+    /// is refused; `orders` says otherwise for pairs of applications. No policy is the weakest. An error leaves the old policy in
     /// force; what fails when the new one is in force already is a [`LoadWarning::Unfinished`]. Call [`Sockmon::adopt`] next.
     ///
     /// An executable that comes to a place of the policy later is known when it is executed first ([`Attempt::Execute`] tells of
@@ -191,10 +197,16 @@ impl Sockmon {
         orders: &[((AppId, AppId), Order)],
     ) -> Result<Vec<LoadWarning>, SockmonError> {
         let policy = policy::Policy { spd, subjects, directories: &self.directories, orders };
-        let policy::Found { held, pinned, warnings } = policy::load(&self.loaded, &policy)?;
-        self.held = held;
-        self.pinned = pins::carried(pinned, &self.pinned);
-        Ok(warnings)
+        let done = policy::load(&self.loaded, &policy, &mut self.tables)?;
+        self.held = done.held;
+        self.pinned = pins::carried(done.pinned, &self.pinned);
+        self.last_load = done.stats;
+        Ok(done.warnings)
+    }
+
+    /// What the last load of this daemon wrote, and how much of everything there is since.
+    pub fn last_load(&self) -> LoadStats {
+        self.last_load
     }
 
     /// Which applications of the policy in force would lose processes to which others. A socket has the old application
@@ -308,6 +320,7 @@ impl Sockmon {
             .map_err(SockmonError::system(format!("create {}", self.pins.links().display())))?;
         self.loaded = programs::load(&self.instance, &self.pins, self.loaded.marks)?;
         // Of maps whose pins were taken away there are new ones.
+        self.tables = None;
         self.spans = gateway::read(&self.loaded.maps)?;
         for (key, value) in self.live.all() {
             self.loaded.maps.write("live_sa", &key, &value)?;
@@ -381,7 +394,8 @@ impl Sockmon {
             value.text[..name.len()].copy_from_slice(name.as_bytes());
             self.loaded.maps.write("names", &u32::from(app.0), &value)?;
         }
-        let unwanted = |number: &u32| !names.iter().any(|(app, _)| u32::from(app.0) == *number);
+        let wanted: HashSet<u32> = names.iter().map(|(app, _)| u32::from(app.0)).collect();
+        let unwanted = |number: &u32| !wanted.contains(number);
         self.loaded.maps.retain("names", unwanted).map(drop)
     }
 

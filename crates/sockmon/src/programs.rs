@@ -93,6 +93,7 @@ pub static MAPS: &[&str] = &[
     "ancestors",
     "groups",
     "group_paths",
+    "applications",
     "networks",
     "protections",
     "order",
@@ -151,6 +152,9 @@ impl Pins {
         self.root.join(name)
     }
 }
+
+/// Entries of one call at most.
+const BATCH: usize = 4096;
 
 /// The maps, by name.
 #[derive(Debug)]
@@ -224,9 +228,47 @@ impl Maps {
         Ok(keys.len())
     }
 
-    /// Where the protections of a generation begin: even and odd ones each have a half, so that the current one is not written to.
-    pub fn first_slot(generation: u32) -> u32 {
-        (generation % 2) * (abi::PROTECTIONS / 2)
+    /// Write many values, in as few calls as it takes; after an error some are written.
+    pub fn write_all<K: Wire, V: Wire>(
+        &self,
+        map: &'static str,
+        entries: impl IntoIterator<Item = (K, V)>,
+    ) -> Result<(), SockmonError> {
+        let handle = self.get(map)?;
+        let mut entries = entries.into_iter();
+        loop {
+            let (mut keys, mut values, mut count) = (Vec::new(), Vec::new(), 0);
+            for (key, value) in entries.by_ref().take(BATCH) {
+                keys.extend_from_slice(key.bytes());
+                values.extend_from_slice(value.bytes());
+                count += 1;
+            }
+            if count == 0 {
+                return Ok(());
+            }
+            handle
+                .update_batch(&keys, &values, count, MapFlags::ANY, MapFlags::ANY)
+                .map_err(SockmonError::bpf(format!("write map {map}")))?;
+        }
+    }
+
+    /// Delete many keys, those that are there.
+    pub fn delete_all<K: Wire>(&self, map: &'static str, keys: &[K]) -> Result<(), SockmonError> {
+        let handle = self.get(map)?;
+        for some in keys.chunks(BATCH) {
+            let octets: Vec<u8> = some.iter().flat_map(|key| key.bytes()).copied().collect();
+            // It stops at the first that is not there.
+            if handle.delete_batch(&octets, some.len() as u32, MapFlags::ANY, MapFlags::ANY).is_err() {
+                some.iter().try_for_each(|key| self.delete(map, key))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Every entry.
+    pub fn entries<K: Wire, V: Wire>(&self, map: &'static str) -> Result<Vec<(K, V)>, SockmonError> {
+        sys::map_entries(self.get(map)?.as_fd(), BATCH)
+            .map_err(SockmonError::system(format!("read map {map}")))
     }
 
     /// The configuration.

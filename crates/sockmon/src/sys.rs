@@ -235,6 +235,48 @@ pub fn enable_stats() -> io::Result<OwnedFd> {
     owned(unsafe { libbpf_sys::bpf_enable_stats(libbpf_sys::BPF_STATS_RUN_TIME) })
 }
 
+/// Every entry of a map (array, hash, longest prefix), `most` in one call; nobody else may be deleting from it.
+pub fn map_entries<K: Wire, V: Wire>(map: BorrowedFd<'_>, most: usize) -> io::Result<Vec<(K, V)>> {
+    // Where the next call goes on: a key, or a number of at least four octets.
+    let mut place = vec![0u8; size_of::<K>().max(8)];
+    let mut from: *mut libc::c_void = std::ptr::null_mut();
+    let (mut keys, mut values) = (vec![0u8; most * size_of::<K>()], vec![0u8; most * size_of::<V>()]);
+    let opts = libbpf_sys::bpf_map_batch_opts {
+        sz: size_of::<libbpf_sys::bpf_map_batch_opts>() as _,
+        ..Default::default()
+    };
+    let mut out = Vec::new();
+    loop {
+        let mut count = u32::try_from(most).unwrap_or(u32::MAX);
+        // SAFETY: the buffers have room for `count` keys and values, and for a place; an array's values are multiples of eight
+        // octets only where each processor has its own, which no caller's have.
+        let ret = unsafe {
+            libbpf_sys::bpf_map_lookup_batch(
+                map.as_raw_fd(),
+                from,
+                place.as_mut_ptr().cast(),
+                keys.as_mut_ptr().cast(),
+                values.as_mut_ptr().cast(),
+                &raw mut count,
+                &raw const opts,
+            )
+        };
+        // ENOENT: these were the last.
+        let is_last = ret == -libc::ENOENT;
+        if !is_last && ret != -libc::EINTR {
+            done(ret)?;
+        }
+        if ret != -libc::EINTR {
+            let some = keys.chunks_exact(size_of::<K>()).zip(values.chunks_exact(size_of::<V>()));
+            out.extend(some.take(count as usize).filter_map(|(key, value)| K::read(key).zip(V::read(value))));
+            from = place.as_mut_ptr().cast();
+        }
+        if is_last {
+            return Ok(out);
+        }
+    }
+}
+
 /// Wait until every program that runs now has ended (an RCU grace period).
 pub fn wait_for_readers() -> io::Result<()> {
     const MEMBARRIER_CMD_GLOBAL: c_int = 1;

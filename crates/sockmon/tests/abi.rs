@@ -102,7 +102,19 @@ fn counters_have_one_name_each() {
     assert!(header.contains(&format!("#define RVL_T_WOULD_REASON {}", abi::TRAFFIC_WOULD_REASON)));
     assert!(header.contains(&format!("#define RVL_HOOK_OBSERVED {:#x}", abi::HOOK_OBSERVED)));
     assert!(header.contains(&format!("#define RVL_ANSWER {} ", abi::ANSWER)));
-    assert!(header.contains(&format!("#define RVL_PROTECTIONS {}", abi::PROTECTIONS)));
+    assert!(header.contains(&format!("#define RVL_APP_NUMBERS {} ", abi::APP_NUMBERS)));
+    assert!(header.contains(&format!("#define RVL_TABLE_LAST {:#x}u", abi::TABLE_LAST)));
+    assert!(header.contains(&format!("#define RVL_ORDER_APPS {:#x}u", abi::ORDER_APPS)));
+    for (name, value) in [
+        ("ORDER_HIGH", abi::ORDER_HIGH),
+        ("ORDER_LOW", abi::ORDER_LOW),
+        ("ORDER_REFUSE", abi::ORDER_REFUSE),
+        ("ORDER_TO", abi::ORDER_TO),
+        ("ORDER_FROM", abi::ORDER_FROM),
+        ("ORDER_GENERATION", abi::ORDER_GENERATION as u8),
+    ] {
+        assert!(header.contains(&format!("#define RVL_{name} {value}")), "{name}");
+    }
     assert!(header.contains(&format!("#define RVL_LIVE_SAS {} ", sadb::MAX_SAS)));
     for (name, value) in [
         ("APP", abi::mark::APP),

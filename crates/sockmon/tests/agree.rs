@@ -110,7 +110,10 @@ impl Kernel {
         for mut map in object.maps_mut() {
             let pin = pins.join(map.name());
             // Maps that `decide` reads; the others are not asked.
-            if ["config", "networks", "protections", "live_sa"].iter().any(|known| map.name() == *known) {
+            if ["config", "applications", "networks", "protections", "live_sa"]
+                .iter()
+                .any(|known| map.name() == *known)
+            {
                 map.reuse_pinned_map(&pin).expect("the kernel half's map");
             } else if !map.name().to_string_lossy().contains('.') {
                 map.set_autocreate(false).expect("a map that is not needed");

@@ -105,6 +105,7 @@ async fn collect(plane: &Shared) -> Result<Status, Refused> {
             last_error: policy.last_error.clone(),
             waiting: plane.waiting(),
             pins: plane.pinned_files(),
+            kernel: plane.kernel_load(),
         },
         sas_in: inbound.sas,
         sas_out: outbound.sas,

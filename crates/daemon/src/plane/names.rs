@@ -164,12 +164,11 @@ impl Plane {
             return Ok(());
         }
         candidate.compiled.spd.generation += 1;
-        let before = self.policy.in_force();
+        candidate.compiled.spd.share(&self.policy.compiled.spd);
         let taken = match &self.monitor {
-            Some(monitor) => monitor.get().change_networks(
-                (&before.compiled.spd, &policy_store::orders(&before)),
-                (&candidate.compiled.spd, &policy_store::orders(&candidate)),
-            ),
+            Some(monitor) => {
+                monitor.get().change_networks(&candidate.compiled.spd, &policy_store::orders(&candidate))
+            }
             None => Ok(()),
         };
         if let Err(error) = taken {

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
 use policy::Compiled;
 use sadb::spd::{AppPolicy, Order};
@@ -24,14 +25,14 @@ pub type Renamed = BTreeMap<AppId, BTreeSet<AppId>>;
 /// Pairs of applications between which a path moved. What the kernel half says of the files does not show one that was
 /// replaced at the same time.
 pub fn moved_paths(before: &[Executable], now: &[Executable]) -> Vec<(AppId, AppId)> {
-    let owners = |path: &Path| -> BTreeSet<AppId> {
-        now.iter().filter(|e| e.path == path && e.app != AppId::NONE).map(|e| e.app).collect()
-    };
+    let mut owners: BTreeMap<&Path, BTreeSet<AppId>> = BTreeMap::new();
+    for now in now.iter().filter(|now| now.app != AppId::NONE) {
+        owners.entry(&now.path).or_default().insert(now.app);
+    }
     let mut out = Vec::new();
     for old in before.iter().filter(|old| old.app != AppId::NONE) {
-        let owners = owners(&old.path);
-        if !owners.contains(&old.app) {
-            out.extend(owners.into_iter().map(|to| (old.app, to)));
+        if let Some(owners) = owners.get(old.path.as_path()).filter(|owners| !owners.contains(&old.app)) {
+            out.extend(owners.iter().map(|to| (old.app, *to)));
         }
     }
     out
@@ -53,7 +54,11 @@ impl Candidate {
             .collect();
         for (from, to) in &self.renamed {
             if let Some(policy) = strictest(&self.compiled, to) {
-                self.compiled.spd.insert(*from, policy.clone());
+                self.compiled.spd.insert(*from, policy);
+                self.compiled.spd.changing.remove(from);
+                if to.iter().any(|to| self.compiled.spd.changing.contains(to)) {
+                    self.compiled.spd.changing.insert(*from);
+                }
             }
         }
     }
@@ -76,21 +81,22 @@ fn successors(from: AppId, all: &Renamed, named: impl Fn(&AppId) -> bool) -> BTr
     found
 }
 
-fn strictest<'c>(compiled: &'c Compiled, apps: &BTreeSet<AppId>) -> Option<&'c AppPolicy> {
+fn strictest(compiled: &Compiled, apps: &BTreeSet<AppId>) -> Option<Arc<AppPolicy>> {
     apps.iter()
-        .filter_map(|app| compiled.spd.get(*app))
+        .filter_map(|app| compiled.spd.shared(*app))
         .reduce(|best, next| if policy::compare(next, best) == Order::Stricter { next } else { best })
+        .cloned()
 }
 
-/// How each compares with those that have its executables. A socket of it may go to all of them, unless they are weaker.
+/// Those that do not compare with one that has their executables: a socket may go there all the same.
 pub(super) fn orders(candidate: &Candidate) -> Vec<((AppId, AppId), Order)> {
     let spd = &candidate.compiled.spd;
     let pairs = candidate.renamed.iter().flat_map(|(from, to)| to.iter().map(move |to| (*from, *to)));
-    let order = |from, to| match policy::compare(spd.get(from)?, spd.get(to)?) {
-        Order::Incomparable => Some(Order::Weaker),
-        order => Some(order),
+    let apart = |(from, to): &(AppId, AppId)| match spd.get(*from).zip(spd.get(*to)) {
+        Some((a, b)) => policy::compare(a, b) == Order::Incomparable,
+        None => false,
     };
-    pairs.filter_map(|(from, to)| Some(((from, to), order(from, to)?))).collect()
+    pairs.filter(apart).map(|pair| (pair, Order::Weaker)).collect()
 }
 
 pub(super) fn read(path: &Path) -> io::Result<Renamed> {

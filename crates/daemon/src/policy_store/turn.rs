@@ -1,11 +1,12 @@
 //! From one policy to the next and back: what is loaded while one is on trial, and what becomes of the files at its end.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
 
 use policy::Compiled;
 use sadb::spd::AppPolicy;
-use wire::Time;
+use wire::{AppId, Time};
 
 use super::trial::{Exchanged, Stage, Trial, install};
 use super::{Candidate, PolicyStore, Previous, Unreadable};
@@ -217,20 +218,19 @@ impl PolicyStore {
     /// Applications whose tables are other ones in `after`, by name: added, removed, changed. The others keep what they have.
     pub fn changed(&self, after: &Compiled) -> Vec<String> {
         let before = &self.compiled;
-        let same = |name: &str| {
-            let of = |compiled: &Compiled| {
-                compiled.applications.iter().find(|app| app.name == name).map(|app| app.id)
-            };
-            match (of(before), of(after)) {
-                (Some(old), Some(new)) => match (before.spd.get(old), after.spd.get(new)) {
-                    (Some(old), Some(new)) => is_same(old, new),
-                    _ => false,
-                },
-                _ => false,
-            }
+        let named = |compiled: &Compiled| -> BTreeMap<String, AppId> {
+            let names = compiled.applications.iter().rev();
+            names.map(|app| (app.name.clone(), app.id)).collect()
         };
-        let all = before.applications.iter().chain(&after.applications).map(|app| app.name.as_str());
-        let names: std::collections::BTreeSet<&str> = all.collect();
+        let (had, has) = (named(before), named(after));
+        let same = |name: &str| match (had.get(name), has.get(name)) {
+            (Some(old), Some(new)) => match (before.spd.shared(*old), after.spd.shared(*new)) {
+                (Some(old), Some(new)) => Arc::ptr_eq(old, new) || is_same(old, new),
+                _ => false,
+            },
+            _ => false,
+        };
+        let names: BTreeSet<&str> = had.keys().chain(has.keys()).map(String::as_str).collect();
         let guard = (!is_same(&before.spd.guard, &after.spd.guard)).then_some(policy::GUARD);
         names.into_iter().filter(|name| !same(name)).chain(guard).map(ToOwned::to_owned).collect()
     }

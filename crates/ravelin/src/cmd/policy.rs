@@ -330,6 +330,12 @@ impl Reload {
                 answer.applications,
                 answer.changed.len()
             ))?;
+            if let Some(did) = &answer.kernel {
+                output::text(&format!(
+                    "{} tables with {} networks; {} tables with {} networks were written, {} removed\n",
+                    did.tables, did.networks, did.tables_written, did.networks_written, did.tables_removed
+                ))?;
+            }
         }
         for application in &answer.lost {
             eprintln!("ravelin: {application} has no policy any more: its traffic is in clear");
