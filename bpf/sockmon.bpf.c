@@ -4,7 +4,8 @@
  *
  *   subject.h which application a process is
  *   task.h    exec, fork, new control groups: what a process has run and where it is
- *   cgroup.h  sockets: stamp, refuse, guard, proof
+ *   cgroup.h  calls on sockets: stamp, refuse
+ *   guard.h   packets of sockets: guard, proof
  *   announce.h what sockets do, for the paper's own translation
  *   names.h   answers of the DNS, for networks that are names
  *   option.h  the socket API
@@ -38,6 +39,7 @@ extern void *bpf_rdonly_cast(const void *obj, __u32 type) __ksym;
 #include "flows.h"
 #include "traffic.h"
 #include "cgroup.h"
+#include "guard.h"
 #include "option.h"
 #include "device.h"
 #include "adopt.h"

@@ -185,7 +185,7 @@ static __noinline void add_would(struct __sk_buff *skb, __u16 app, const struct 
 
 	if (!network)
 		return;
-	d = would(network->would, network->protection, h->protocol, h->source_port, h->destination_port);
+	d = decision_in(network->would, network->protection, h->protocol, h->source_port, h->destination_port);
 	if (h->later_fragment && network->would == RVL_PROTECTED) {
 		/* The ports are not known: the least that would be asked for. */
 		d.action = ACTION_PROTECT;

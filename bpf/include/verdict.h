@@ -86,36 +86,17 @@ static __always_inline struct decision decide_by(__u32 key, __u8 protocol, __u32
 	return out;
 }
 
-static __always_inline struct decision decide(const struct rvl_config *cfg, __u16 app, const struct address *peer,
-					      __u8 protocol, __u32 local, __u16 remote)
-{
-	struct decision out = { .action = ACTION_BYPASS };
-	struct rvl_network *network = network_of(cfg, app, peer);
-
-	if (!network)
-		return out;
-	if (network->class == RVL_TRUSTED) {
-		out.would = network->would;
-		out.protection = network->protection;
-		return out;
-	}
-	out.action = ACTION_UNTRUSTED;
-	if (network->class != RVL_PROTECTED)
-		return out;
-	return decide_by(network->protection, protocol, local, remote);
-}
-
 /*
- * What would be decided in an observed network of this class; the result is the action, and 8 bits higher each the services and the
- * level. A global function on numbers: verified once.
+ * What is decided in a network of this class; the result is the action, and 8 bits higher each the services and the level. A global
+ * function on numbers: the verifier walks through the items once for each program, and not once for every way that leads here.
  */
-__noinline int would_decide(__u32 class, __u32 protection, __u32 protocol, __u32 local, __u32 remote)
+__noinline int decide_in(__u32 class, __u32 protection, __u32 protocol, __u32 local, __u32 remote)
 {
-	struct decision d = { .action = ACTION_BYPASS };
+	struct decision d = { .action = ACTION_UNTRUSTED };
 
 	switch (class) {
-	case RVL_UNTRUSTED:
-		d.action = ACTION_UNTRUSTED;
+	case RVL_TRUSTED:
+		d.action = ACTION_BYPASS;
 		break;
 	case RVL_PROTECTED:
 		d = decide_by(protection, protocol, local, remote);
@@ -124,12 +105,29 @@ __noinline int would_decide(__u32 class, __u32 protection, __u32 protocol, __u32
 	return d.action | d.services << 8 | d.level << 16;
 }
 
-static __always_inline struct decision would(__u8 class, __u32 protection, __u8 protocol, __u32 local, __u16 remote)
+static __always_inline struct decision decision_in(__u8 class, __u32 protection, __u8 protocol, __u32 local,
+						   __u16 remote)
 {
-	int packed = would_decide(class, protection, protocol, local, remote);
+	int packed = decide_in(class, protection, protocol, local, remote);
 	struct decision d = { .action = packed & 0xff, .services = packed >> 8 & 0xff, .level = packed >> 16 & 0xff };
 
 	return d;
+}
+
+static __always_inline struct decision decide(const struct rvl_config *cfg, __u16 app, const struct address *peer,
+					      __u8 protocol, __u32 local, __u16 remote)
+{
+	struct decision out = { .action = ACTION_BYPASS };
+	struct rvl_network *network = network_of(cfg, app, peer);
+
+	if (!network)
+		return out;
+	out = decision_in(network->class, network->protection, protocol, local, remote);
+	if (network->class == RVL_TRUSTED) {
+		out.would = network->would;
+		out.protection = network->protection;
+	}
+	return out;
 }
 
 static __always_inline bool is_refusal(const struct decision *d)

@@ -53,7 +53,7 @@ int ask(struct __sk_buff *skb)
 	q->refuses = refuses_clear(&d, &flow);
 	q->observed = d.would != 0;
 	if (d.would)
-		d = would(d.would, d.protection, q->protocol, q->local, q->remote);
+		d = decision_in(d.would, d.protection, q->protocol, q->local, q->remote);
 	q->action = d.action;
 	q->services = d.services;
 	q->level = d.level;

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Programs on the cgroup that see the packets of sockets: follow who sends, refuse what leaves by devices nobody guards, and
+ * demand the proof inbound.
+ */
+#ifndef RVL_GUARD_H
+#define RVL_GUARD_H
+
+/* What becomes of a packet by who sends it. */
+enum sender {
+	SENDER_REFUSED,
+	SENDER_GOES_ON,
+	SENDER_CLAIMS, /* the connection is its application's from here on */
+};
+
+/*
+ * A listener can be older than the program that accepts from it, and another's: socket activation, inetd. No call of such a
+ * program has a hook, so the connection becomes that of the first process that sends on it, before the packet is seen by the
+ * uplink. A socket that is owned is in the hands of the calling process; what the kernel sends meanwhile waits. Refused: there
+ * is no room for the stamp.
+ */
+static __noinline enum sender claim(struct bpf_sock *sk, const struct rvl_config *cfg)
+{
+	struct rvl_socket *stamp;
+	struct sock *kernel;
+	__u16 is;
+
+	if (!bpf_sk_storage_get(&unclaimed, sk, 0, 0))
+		return SENDER_GOES_ON;
+	kernel = bpf_rdonly_cast(sk, bpf_core_type_id_kernel(struct sock));
+	if (!kernel->sk_lock.owned || !kernel->sk_socket)
+		return SENDER_GOES_ON;
+	is = current_is_exempt(cfg) ? 0 : app_of_current(cfg);
+	bpf_sk_storage_delete(&unclaimed, sk);
+	stamp = bpf_sk_storage_get(&sockets, sk, 0, 0);
+	if (!is || (stamp && stamp->app))
+		return SENDER_GOES_ON;
+	if (!stamp_socket(sk, stamp, kernel->__sk_common.skc_net.net->net_cookie, is))
+		return SENDER_REFUSED;
+	count(RVL_C_CLAIMED);
+	return SENDER_CLAIMS;
+}
+
+/*
+ * Datagram, raw and ping sockets send in their caller's context, so here is seen who has one that no other hook saw: raw and
+ * ping sockets have none for sendmsg and bind, a connected socket that changed hands has none at all. Not TCP, which also
+ * sends while others run, nor sockets of the kernel, nor those by which a tunnel of the kernel sends for everybody.
+ * Refused: the policies do not compare.
+ */
+static __noinline enum sender follow_sender(struct __sk_buff *skb, struct bpf_sock *sk, const struct rvl_config *cfg)
+{
+	struct rvl_socket *stamp;
+	struct sock *kernel;
+	__u16 has, is;
+
+	if (sk->protocol == IPPROTO_TCP)
+		return claim(sk, cfg);
+	if (sk->type != SOCK_DGRAM && sk->type != SOCK_RAW)
+		return SENDER_GOES_ON;
+	is = app_of_current(cfg);
+	if (!is)
+		return SENDER_GOES_ON;
+	stamp = bpf_sk_storage_get(&sockets, sk, 0, 0);
+	has = stamp ? stamp->app : 0;
+	if (has == is || (cfg->exempt && bpf_skb_cgroup_id(skb) == cfg->exempt))
+		return SENDER_GOES_ON;
+	kernel = bpf_rdonly_cast(sk, bpf_core_type_id_kernel(struct sock));
+	if (!kernel->sk_socket || !kernel->sk_socket->file)
+		return SENDER_GOES_ON;
+	if (sk->protocol == IPPROTO_UDP) {
+		struct udp_sock *udp = bpf_rdonly_cast(sk, bpf_core_type_id_kernel(struct udp_sock));
+
+		if (udp->encap_type)
+			return SENDER_GOES_ON;
+	}
+	switch (handover(cfg, has, is)) {
+	case HANDOVER_KEEP:
+		return SENDER_GOES_ON;
+	case HANDOVER_REFUSE:
+		count(RVL_C_INCOMPARABLE);
+		return SENDER_REFUSED;
+	case HANDOVER_STAMP:
+		break;
+	}
+	if (!stamp_socket(sk, stamp, kernel->__sk_common.skc_net.net->net_cookie, is))
+		return SENDER_REFUSED;
+	count(RVL_C_RESTAMPED);
+	return SENDER_GOES_ON;
+}
+
+/*
+ * The last word on devices that no program of ours guards: a new uplink, another network namespace. It runs with the
+ * listener for a SYN-ACK.
+ */
+SEC("cgroup_skb/egress")
+int guard(struct __sk_buff *skb)
+{
+	const struct rvl_config *cfg = configuration();
+	struct bpf_sock *sk = skb->sk;
+	struct rvl_socket *stamp;
+	struct headers h;
+	__u32 ifindex = skb->ifindex;
+	enum sender sender;
+
+	if (!cfg || !sk)
+		return ALLOW;
+	sk = bpf_sk_fullsock(sk);
+	if (!sk)
+		return ALLOW;
+	sender = follow_sender(skb, sk, cfg);
+	if (sender == SENDER_REFUSED) {
+		stamp = bpf_sk_storage_get(&sockets, sk, 0, 0);
+		add_packet(skb, stamp ? stamp->app : 0, RVL_T_OUT_REFUSED);
+		return REFUSE;
+	}
+	note_question(skb, cfg, sk);
+	stamp = bpf_sk_storage_get(&sockets, sk, 0, 0);
+	if (!stamp || ifindex == 1)
+		return ALLOW;
+	if (stamp->netns == cfg->netns && bpf_map_lookup_elem(&uplinks, &ifindex)) {
+		if (cfg->per_socket && sender == SENDER_CLAIMS)
+			announce_claimed(skb, stamp->app);
+		else if (cfg->per_socket)
+			announce_datagram(skb, cfg, sk, stamp->app);
+		return ALLOW;
+	}
+	if (parse(skb, 0, &h) && !h.source_route) {
+		struct rvl_network *network = network_of(cfg, stamp->app, &h.destination);
+
+		if ((!network || network->class == RVL_TRUSTED) && !stamp->required) {
+			if (!packet_within_limit(skb, cfg, stamp->app)) {
+				refuse_packet(skb, stamp->app, RVL_C_EGRESS_LIMITED, RVL_HOOK_OUT);
+				add_packet(skb, stamp->app, RVL_T_OUT_REFUSED);
+				return REFUSE;
+			}
+			add_packet(skb, stamp->app, RVL_T_OUT_CLEAR);
+			if (network && network->would)
+				add_would(skb, stamp->app, network, &h, false);
+			return ALLOW;
+		}
+	}
+	refuse_packet(skb, stamp->app, RVL_C_EGRESS_UNGUARDED, RVL_HOOK_OUT);
+	add_packet(skb, stamp->app, RVL_T_OUT_REFUSED);
+	return REFUSE;
+}
+
+static __always_inline int dropped(struct __sk_buff *skb, __u16 app, enum rvl_counter counter)
+{
+	refuse_packet(skb, app, counter, RVL_HOOK_IN);
+	return REFUSE;
+}
+
+/* A clear packet from an observed network: whether it would have been refused. */
+static __noinline void observe_arrival(struct __sk_buff *skb, __u16 app, const struct decision *d, const struct headers *h)
+{
+	struct decision intended = decision_in(d->would, d->protection, h->protocol, h->destination_port, h->source_port);
+	struct live_flow flow;
+
+	arriving_flow(&flow, app, h);
+	if (is_refusal(&intended) || (skb->ifindex != 1 && refuses_clear(&intended, &flow)))
+		add_packet(skb, app, RVL_T_IN_WOULD_REFUSE);
+}
+
+/* A packet for a socket of an application, or of a program that asked for protection. */
+static __always_inline int prove(struct __sk_buff *skb, const struct rvl_config *cfg, struct rvl_socket *stamp,
+				 bool proven)
+{
+	__u32 mark = ours_in(skb->mark);
+	__u16 app = stamp->app;
+	struct live_flow flow;
+	struct headers h;
+	struct decision d;
+	__u8 services;
+
+	if (!parse(skb, 0, &h))
+		return dropped(skb, app, RVL_C_INGRESS_MALFORMED);
+	d = demand(decide(cfg, app, &h.source, h.protocol, h.destination_port, h.source_port), stamp->required);
+	switch (d.action) {
+	case ACTION_BYPASS:
+		if (d.would && !proven)
+			observe_arrival(skb, app, &d, &h);
+		/* The answer would leave in clear. */
+		return proven ? dropped(skb, app, RVL_C_INGRESS_UNEXPECTED_PROOF) : ALLOW;
+	case ACTION_NEVER:
+		return ALLOW;
+	case ACTION_UNTRUSTED:
+		return dropped(skb, app, RVL_C_INGRESS_UNTRUSTED);
+	case ACTION_NO_ITEM:
+		return dropped(skb, app, RVL_C_INGRESS_NO_ITEM);
+	case ACTION_PROTECT:
+		break;
+	}
+	if (!proven) {
+		arriving_flow(&flow, app, &h);
+		if (skb->ifindex == 1 || !refuses_clear(&d, &flow)) {
+			stamp->in_force = 0;
+			return ALLOW;
+		}
+		return dropped(skb, app, d.level == RVL_MANDATORY ? RVL_C_INGRESS_NO_PROOF : RVL_C_INGRESS_STICKY);
+	}
+	services = services_of(mark);
+	if ((services & d.services) != d.services)
+		return dropped(skb, app, RVL_C_INGRESS_SERVICES);
+	if (mark & RVL_MARK_APP && (mark & RVL_MARK_APP) != app)
+		return dropped(skb, app, RVL_C_INGRESS_OTHER_APP);
+	/* Two processors may do this at once for one socket. */
+	__sync_fetch_and_add(&stamp->proven, 1);
+	stamp->in_force = services;
+	count(RVL_C_PROVEN);
+	return ALLOW;
+}
+
+static __always_inline int judge(struct __sk_buff *skb, const struct rvl_config *cfg, struct bpf_sock *sk,
+				 struct rvl_socket *stamp)
+{
+	bool proven;
+	int verdict;
+
+	/* The mark alone proves nothing, a firewall rule can set it; the interface cannot be forged. */
+	proven = cfg->tun && skb->ifindex == cfg->tun && ours_in(skb->mark) & RVL_MARK_PROOF;
+	if (!stamp) {
+		/* A user's rules decide about the answer too. */
+		if (proven && sk && !(ours_in(skb->mark) & RVL_MARK_APP) && is_ruled(bpf_get_socket_uid(skb))) {
+			count(RVL_C_PROVEN);
+			return ALLOW;
+		}
+		if (cfg->flows & RVL_FLOWS_ALL && sk && !proven && skb->ifindex != 1 &&
+		    !(cfg->exempt && bpf_skb_cgroup_id(skb) == cfg->exempt))
+			count_flow(skb, 0, RVL_T_IN_CLEAR, pieces_of(skb), octets_of_packet(skb));
+		return proven ? dropped(skb, 0, RVL_C_INGRESS_UNEXPECTED_PROOF) : ALLOW;
+	}
+	proven = proven && stamp->netns == cfg->netns;
+	verdict = prove(skb, cfg, stamp, proven);
+	add_arrival(skb, stamp->app, verdict == ALLOW, proven);
+	return verdict;
+}
+
+/* Sees the receiving socket even for a SYN: its listener. */
+SEC("cgroup_skb/ingress")
+int proof(struct __sk_buff *skb)
+{
+	const struct rvl_config *cfg = configuration();
+	struct bpf_sock *sk = skb->sk;
+	struct rvl_socket *stamp = 0;
+	int verdict;
+
+	if (!cfg)
+		return REFUSE;
+	if (sk)
+		sk = bpf_sk_fullsock(sk);
+	if (sk)
+		stamp = bpf_sk_storage_get(&sockets, sk, 0, 0);
+	verdict = judge(skb, cfg, sk, stamp);
+	if (verdict == ALLOW && sk)
+		tell_answer(skb, cfg, sk, stamp);
+	return verdict;
+}
+
+#endif
