@@ -66,7 +66,7 @@ pub use observe::Observed;
 pub use outline::Outline;
 pub use parser::{Broken, Parsed, Tested, parse, parse_bytes, parse_bytes_for, parse_for};
 pub use subjects::{Executables, Image, Process, Running, Selector, Subjects};
-pub use summary::{ApplicationSummary, NetworkSummary, ProtectionSummary, Summary};
+pub use summary::{ApplicationSummary, NetworkSummary, ProtectionSummary, Summary, counted};
 pub use target::{Target, TargetError};
 
 /// Where a bare application name is looked for.

@@ -136,7 +136,8 @@ impl Parsed {
     }
 }
 
-fn counted(count: usize, one: &str) -> String {
+/// `1 network`, `2 networks`.
+pub fn counted(count: usize, one: &str) -> String {
     if count == 1 { format!("1 {one}") } else { format!("{count} {one}s") }
 }
 

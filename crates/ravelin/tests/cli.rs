@@ -63,7 +63,7 @@ fn check_accepts_a_sound_policy_and_lists_its_applications() {
     let file = folder.file("policy", POLICY);
     let answer = ravelin(&["policy", "check", &file], "");
     assert_eq!(code(&answer), 0, "{}", err(&answer));
-    assert!(out(&answer).contains("1 applications (curl), 0 errors"), "{}", out(&answer));
+    assert!(out(&answer).contains("1 application (curl), 0 errors"), "{}", out(&answer));
     let answer = ravelin(&["policy", "check", "-", "--json"], POLICY);
     let document: Value = serde_json::from_slice(&answer.stdout).unwrap();
     assert_eq!((&document["api"], &document["ok"]), (&1.into(), &true.into()));

@@ -15,7 +15,7 @@ use api::{
 };
 use clap::{Args, Subcommand};
 use daemon::policy_store::HostFiles;
-use policy::{AppTable, Host, Parsed, Process, Running, Target};
+use policy::{AppTable, Host, Parsed, Process, Running, Target, counted};
 
 use crate::client::Connect;
 use crate::exit::{Failure, Kind};
@@ -184,16 +184,17 @@ impl Check {
 }
 
 fn summary(report: &PolicyCheck, parsed: &Parsed) -> String {
-    let count =
-        |severity: policy::Severity| parsed.diagnostics.iter().filter(|d| d.severity == severity).count();
+    let count = |severity: policy::Severity, word: &str| {
+        counted(parsed.diagnostics.iter().filter(|d| d.severity == severity).count(), word)
+    };
     let mut out = format!(
-        "{}: {} applications ({}), {} errors, {} warnings, {} notes\n",
+        "{}: {} ({}), {}, {}, {}\n",
         report.file,
-        report.applications.len(),
+        counted(report.applications.len(), "application"),
         report.applications.join(", "),
-        count(policy::Severity::Error),
-        count(policy::Severity::Warning),
-        count(policy::Severity::Note)
+        count(policy::Severity::Error, "error"),
+        count(policy::Severity::Warning, "warning"),
+        count(policy::Severity::Note, "note")
     );
     if let Some(tests) = report.tests {
         let all = tests.passed + tests.failed + tests.skipped;
@@ -325,9 +326,9 @@ impl Reload {
         } else {
             eprint!("{}", answer.diagnostics);
             output::text(&format!(
-                "generation {} is in force, {} applications, {} of them changed\n",
+                "generation {} is in force, {}, {} of them changed\n",
                 answer.generation,
-                answer.applications,
+                counted(answer.applications, "application"),
                 answer.changed.len()
             ))?;
             if let Some(did) = &answer.kernel {

@@ -47,7 +47,12 @@ fn text(status: &api::Status) -> String {
     let policy = &status.policy;
     line(
         "policy",
-        format!("{}, generation {}, {} applications", policy.file, policy.generation, policy.applications),
+        format!(
+            "{}, generation {}, {}",
+            policy.file,
+            policy.generation,
+            policy::counted(policy.applications, "application")
+        ),
     );
     if let Some(waiting) = &policy.waiting {
         line(

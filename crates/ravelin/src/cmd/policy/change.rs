@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use api::{ApplicationChange, PolicyApplied, PolicyApply, PolicyPlan, PolicyText, SocketChange, path};
 use clap::Args;
+use policy::counted;
 
 use super::read;
 use crate::client::{Ask, Connect};
@@ -111,12 +112,15 @@ fn in_words(plan: &PolicyPlan) -> String {
     let _ = match plan.changes {
         true => writeln!(
             out,
-            "{}: {changed} applications change, {} stay as they are, {} open connections get another verdict",
+            "{}: changed: {}, as before: {}; another verdict: {}",
             plan.file,
-            plan.unchanged,
-            plan.sockets.len() + plan.more_sockets
+            counted(changed, "application"),
+            counted(plan.unchanged, "application"),
+            counted(plan.sockets.len() + plan.more_sockets, "open connection")
         ),
-        false => writeln!(out, "{}: no change, {} applications stay as they are", plan.file, plan.unchanged),
+        false => {
+            writeln!(out, "{}: no change; as before: {}", plan.file, counted(plan.unchanged, "application"))
+        }
     };
     out
 }
@@ -198,9 +202,9 @@ fn tell(ask: &Ask, answer: &PolicyApplied, what: &str) -> anyhow::Result<()> {
     }
     eprint!("{}", answer.diagnostics);
     let mut out = format!(
-        "generation {} {what}, {} applications, {} of them changed\n",
+        "generation {} {what}, {}, {} of them changed\n",
         answer.generation,
-        answer.applications,
+        counted(answer.applications, "application"),
         answer.changed.len()
     );
     if let Some(file) = &answer.installed {
