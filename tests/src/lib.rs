@@ -13,6 +13,7 @@ pub mod programs;
 pub mod router;
 pub mod sites;
 pub mod strongswan;
+pub mod verdicts;
 pub mod voices;
 mod wait;
 

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use netio::lab::{CaptureOptions, Evidence, Program, Running, Side};
+use netio::lab::{CaptureOptions, Evidence, Program, Side};
 use ravelin::rig::{Rig, RigOptions};
 use serde_json::Value;
-use tests::{PATIENCE, associate, binary, copy_of_python, one_line, tcp_server, wait_for};
+use tests::{PATIENCE, associate, binary, copy_of_python, one_line, tcp_server, verdicts, wait_for};
 
 /// TCP in clear, over IPv6.
 const CLEAR: u16 = 7100;
@@ -31,24 +31,6 @@ for n in range(3):
         pass
 print('done')
 "#;
-
-fn policy(app: &Path, peer: Side) -> String {
-    format!(
-        "application \"{}\" {{\n  network {} protected P;\n  network {} trusted;\n  network 203.0.113.0/24 untrusted;\n  protection P {{\n    \
-         localport=any remoteport={NEVER} never;\n    localport={NEVER} remoteport=any never;\n    localport=any remoteport=any \
-         encryption mandatory;\n  }}\n}}\n",
-        app.display(),
-        peer.v4(),
-        peer.v6()
-    )
-}
-
-fn echo(rig: &Rig, app: &Path, port: u16) -> Running {
-    let server = Program::new(app).args(["-c", tests::programs::UDP_ECHO, &port.to_string()]);
-    let server = rig.lab.bob().spawn(server).unwrap();
-    server.wait_for_output("ready", PATIENCE).unwrap();
-    server
-}
 
 /// Octets from the IP header on, of one direction.
 fn sum(evidence: &Evidence, from: Side, protocol: u8, port: u16) -> u64 {
@@ -108,12 +90,16 @@ fn each_flow_is_what_is_on_the_wire_and_its_end_is_written() {
     let log = rig.folder().join("flows.jsonl");
     rig.configure(Side::Alice, &format!("[flows]\nlog = {log:?}\nidle = 3600\n"));
     for (side, peer) in [(Side::Alice, Side::Bob), (Side::Bob, Side::Alice)] {
-        rig.set_policy(side, &policy(&app, peer)).unwrap();
+        rig.set_policy(side, &verdicts::policy(&app, peer, NEVER)).unwrap();
         rig.start(side).unwrap();
     }
     associate(&rig).unwrap();
     let wire = rig.lab.capture(CaptureOptions::default()).unwrap();
-    let _servers = (tcp_server(&rig, &app, CLEAR), echo(&rig, &app, PROTECTED), echo(&rig, &app, NEVER));
+    let _servers = (
+        tcp_server(&rig, &app, CLEAR),
+        verdicts::echo(&rig, &app, PROTECTED),
+        verdicts::echo(&rig, &app, NEVER),
+    );
 
     let (same, wrong) = one_line(&rig, &app, &Side::Bob.v6().to_string(), CLEAR, 300_000);
     assert_eq!(same.trim(), "same", "{wrong}");

@@ -3,10 +3,10 @@
 
 use std::path::Path;
 
-use netio::lab::{CaptureOptions, Evidence, Program, Running, Side};
+use netio::lab::{CaptureOptions, Evidence, Program, Side};
 use ravelin::rig::{Rig, RigOptions};
 use serde_json::Value;
-use tests::{PATIENCE, associate, binary, copy_of_python, one_line, tcp_server, wait_for};
+use tests::{PATIENCE, associate, binary, copy_of_python, one_line, tcp_server, verdicts, wait_for};
 
 /// TCP in clear, by the network.
 const CLEAR: u16 = 7000;
@@ -27,26 +27,6 @@ for n in range(20):
     good += len(s.recv(1000)) == 500
 print(good)
 "#;
-
-const ECHO: &str = tests::programs::UDP_ECHO;
-
-fn policy(app: &Path, peer: Side) -> String {
-    format!(
-        "application \"{}\" {{\n  network {} protected P;\n  network {} trusted;\n  network 203.0.113.0/24 untrusted;\n  protection P {{\n    \
-         localport=any remoteport={NEVER} never;\n    localport={NEVER} remoteport=any never;\n    localport=any remoteport=any \
-         encryption mandatory;\n  }}\n}}\n",
-        app.display(),
-        peer.v4(),
-        peer.v6()
-    )
-}
-
-fn echo(rig: &Rig, app: &Path, port: u16) -> Running {
-    let server = Program::new(app).args(["-c", ECHO, &port.to_string()]);
-    let server = rig.lab.bob().spawn(server).unwrap();
-    server.wait_for_output("ready", PATIENCE).unwrap();
-    server
-}
 
 fn datagrams(rig: &Rig, app: &Path, port: u16) -> String {
     let args = ["-c", DATAGRAMS, &Side::Bob.v4().to_string(), &port.to_string()];
@@ -90,12 +70,16 @@ fn what_is_counted_is_what_is_on_the_wire() {
     let audit = rig.folder().join("audit.jsonl");
     rig.configure(Side::Alice, &format!("[audit]\nfile = {audit:?}\n"));
     for (side, peer) in [(Side::Alice, Side::Bob), (Side::Bob, Side::Alice)] {
-        rig.set_policy(side, &policy(&app, peer)).unwrap();
+        rig.set_policy(side, &verdicts::policy(&app, peer, NEVER)).unwrap();
     }
     rig.start_both().unwrap();
     associate(&rig).unwrap();
     let wire = rig.lab.capture(CaptureOptions::default()).unwrap();
-    let _servers = (tcp_server(&rig, &app, CLEAR), echo(&rig, &app, PROTECTED), echo(&rig, &app, NEVER));
+    let _servers = (
+        tcp_server(&rig, &app, CLEAR),
+        verdicts::echo(&rig, &app, PROTECTED),
+        verdicts::echo(&rig, &app, NEVER),
+    );
 
     // In clear, in large pieces that the device cuts.
     let (same, wrong) = one_line(&rig, &app, &Side::Bob.v6().to_string(), CLEAR, 300_000);
