@@ -418,7 +418,8 @@ struct rvl_socket {
 	__u16 app; /* 0: stamped for `required` only */
 	__u8 required; /* services that the program asked for, as in rvl_item */
 	__u8 in_force; /* services of the last packet that arrived */
-	__u32 zero;
+	__u16 was; /* of RVL_APP_REFUSED: whose it was before; 0: nobody's */
+	__u16 zero;
 	__u64 proven; /* packets that arrived with proof */
 };
 

@@ -208,7 +208,7 @@ int adopt_sockets(struct bpf_iter__task_file *ctx)
 	if (!is && !stamp)
 		return 0;
 	/* What must not send must not go on sending. */
-	switch (is == RVL_APP_REFUSED ? HANDOVER_STAMP : handover(cfg, stamp ? stamp->app : 0, is)) {
+	switch (is == RVL_APP_REFUSED ? HANDOVER_STAMP : handover_of(cfg, stamp, is)) {
 	case HANDOVER_KEEP:
 		break;
 	case HANDOVER_REFUSE:
@@ -221,8 +221,7 @@ int adopt_sockets(struct bpf_iter__task_file *ctx)
 			count(RVL_C_STAMP_FAILED);
 			break;
 		}
-		stamp->netns = sk->__sk_common.skc_net.net->net_cookie;
-		stamp->app = is;
+		assign(stamp, sk->__sk_common.skc_net.net->net_cookie, is);
 		count(RVL_C_STAMPED);
 		break;
 	}

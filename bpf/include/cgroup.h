@@ -95,8 +95,7 @@ static __always_inline struct rvl_socket *stamp_socket(struct bpf_sock *sk, stru
 		count(RVL_C_STAMP_FAILED);
 		return 0;
 	}
-	stamp->netns = netns;
-	stamp->app = app;
+	assign(stamp, netns, app);
 	return stamp;
 }
 
@@ -126,7 +125,7 @@ static __always_inline int restamp(void *ctx, struct bpf_sock *sk, __u64 netns, 
 	stamp = bpf_sk_storage_get(&sockets, sk, 0, 0);
 	has = stamp ? stamp->app : 0;
 	is = current_is_exempt(cfg) ? 0 : app_of_current(cfg);
-	switch (handover(cfg, has, is)) {
+	switch (handover_of(cfg, stamp, is)) {
 	case HANDOVER_KEEP:
 		return has;
 	case HANDOVER_REFUSE:

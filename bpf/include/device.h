@@ -164,7 +164,8 @@ int uplink_egress(struct __sk_buff *skb)
 		switch (network ? network->class : RVL_TRUSTED) {
 		case RVL_TRUSTED:
 			if (!owner.required && !ruled) {
-				if (!frames_within_limit(skb, cfg, owner.app))
+				/* What is only watched is not held to its limit either. */
+				if (!(network && network->would) && !frames_within_limit(skb, cfg, owner.app))
 					return refused_frame(skb, &owner, RVL_C_EGRESS_LIMITED);
 				add_frames(skb, owner.app, RVL_T_OUT_CLEAR);
 				if (network && network->would)

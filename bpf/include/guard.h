@@ -73,7 +73,7 @@ static __noinline enum sender follow_sender(struct __sk_buff *skb, struct bpf_so
 		if (udp->encap_type)
 			return SENDER_GOES_ON;
 	}
-	switch (handover(cfg, has, is)) {
+	switch (handover_of(cfg, stamp, is)) {
 	case HANDOVER_KEEP:
 		return SENDER_GOES_ON;
 	case HANDOVER_REFUSE:
@@ -128,7 +128,7 @@ int guard(struct __sk_buff *skb)
 		struct rvl_network *network = network_of(cfg, stamp->app, &h.destination);
 
 		if ((!network || network->class == RVL_TRUSTED) && !stamp->required) {
-			if (!packet_within_limit(skb, cfg, stamp->app)) {
+			if (!(network && network->would) && !packet_within_limit(skb, cfg, stamp->app)) {
 				refuse_packet(skb, stamp->app, RVL_C_EGRESS_LIMITED, RVL_HOOK_OUT);
 				add_packet(skb, stamp->app, RVL_T_OUT_REFUSED);
 				return REFUSE;

@@ -57,10 +57,31 @@ static __always_inline enum handover handover(const struct rvl_config *cfg, __u1
 	/* No policy is the weakest policy. */
 	if (has == is || !is)
 		return HANDOVER_KEEP;
-	/* Through a socket of what must not send nothing has gone: a file was verified late. */
-	if (!has || has == RVL_APP_REFUSED)
-		return HANDOVER_STAMP;
-	return (enum handover)take_over(cfg->generation, has, is);
+	return has ? (enum handover)take_over(cfg->generation, has, is) : HANDOVER_STAMP;
+}
+
+/*
+ * The same for a socket with this stamp. One of what must not send goes to whom it could have gone before: it can be a connection
+ * that was protected. Who may have it only by keeping its policy must wait until that one is verified.
+ */
+static __always_inline enum handover handover_of(const struct rvl_config *cfg, const struct rvl_socket *stamp, __u16 is)
+{
+	__u16 has = stamp ? stamp->app : 0;
+
+	if (has != RVL_APP_REFUSED || is == RVL_APP_REFUSED)
+		return handover(cfg, has, is);
+	return is && is == stamp->was ? HANDOVER_STAMP : handover(cfg, stamp->was, is);
+}
+
+/* Make the stamp that of an application. */
+static __always_inline void assign(struct rvl_socket *stamp, __u64 netns, __u16 app)
+{
+	if (app != RVL_APP_REFUSED)
+		stamp->was = 0;
+	else if (stamp->app != RVL_APP_REFUSED)
+		stamp->was = stamp->app;
+	stamp->netns = netns;
+	stamp->app = app;
 }
 
 #define SOL_SOCKET 1

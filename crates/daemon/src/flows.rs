@@ -203,7 +203,8 @@ impl Plane {
             last: at(counted.last),
             outbound,
             inbound,
-            verdict: decision.verdict,
+            // No block speaks for an executable that is not verified.
+            verdict: if app == sockmon::REFUSED { api::Verdict::Discard } else { decision.verdict },
             line: decision.line,
             observed: decision.observed,
             end,

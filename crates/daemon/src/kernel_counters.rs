@@ -122,11 +122,6 @@ const MEANINGS: [Meaning; 60] = [
         "A new file of a program that the policy names had no room in the table: its process is refused every peer.",
     ),
     Meaning(
-        "executables_unverified",
-        true,
-        "A file was executed that is not known to have the digest that the policy asks for: its process is refused every peer.",
-    ),
-    Meaning(
         "connections_claimed",
         false,
         "A connection of a listener without application became that of the program that sends on it.",
@@ -149,6 +144,11 @@ const MEANINGS: [Meaning; 60] = [
     ),
     Meaning("egress_limited", true, "A packet in clear beyond what `limit clear` lets its application send."),
     Meaning("flows_lost", false, "A packet whose flow found no room in the table of flows."),
+    Meaning(
+        "executables_unverified",
+        true,
+        "A file was executed that is not known to have the digest that the policy asks for: its process is refused every peer.",
+    ),
 ];
 
 fn meaning(word: &str) -> Option<&'static Meaning> {

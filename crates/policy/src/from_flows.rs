@@ -10,7 +10,7 @@ use std::net::IpAddr;
 
 use wire::{Flow, Prefix, addr, protocol};
 
-use crate::ast::{Program, protocol_text, quoted};
+use crate::ast::{Program, Subject, protocol_text, quoted};
 use crate::format::format;
 use crate::parser::parse;
 use crate::services::has_ports;
@@ -128,25 +128,39 @@ fn kind(seen: &Seen) -> Option<Kind> {
     }
 }
 
-/// The program as a subject: as it is, if that can be read as one.
-fn subject(program: &str) -> String {
+/// The program as a subject: as it is, if that can be read as one. `None`: no policy can name it. The name of a file is its maker's
+/// choice, and must not become more than one subject.
+fn subject(program: &str) -> Option<String> {
     let whole = |text: &str| {
         let parsed = parse("subject", &format!("application {text} {{ network 192.0.2.1 trusted; }}"));
         match &parsed.blocks[..] {
-            [block] if !parsed.has_errors() => block.subjects.first().cloned(),
+            [block] if !parsed.has_errors() && block.subjects.len() == 1 => block.subjects.first().cloned(),
             _ => None,
         }
     };
-    match whole(program) {
-        Some(subject) if subject.name() == program => program.to_owned(),
-        Some(subject) if matches!(subject.program, Program::Named(_)) && !program.contains(' ') => {
-            program.to_owned()
-        }
-        _ => quoted(program),
+    let names =
+        |subject: &Subject| matches!(&subject.program, Program::Named(named) if named.name.text == program);
+    if whole(program).is_some_and(|subject| subject.name() == program || names(&subject)) {
+        return Some(program.to_owned());
     }
+    let text = quoted(program);
+    whole(&text).is_some_and(|subject| names(&subject)).then_some(text)
 }
 
 fn block(out: &mut String, program: &str, networks: BTreeMap<Prefix, Peers>) {
+    let Some(subject) = subject(program) else {
+        let _ = writeln!(
+            out,
+            "\n# Left out: a program whose name cannot stand in a policy: {}",
+            program.escape_debug()
+        );
+        return;
+    };
+    let everything = [IpAddr::from([0; 4]), IpAddr::from([0; 16])].map(|any| Prefix::new(any, 0));
+    let rest: Vec<&str> = (["0.0.0.0/0", "::/0"].into_iter().zip(everything))
+        .filter(|(_, all)| all.is_none_or(|all| !networks.contains_key(&all)))
+        .map(|(text, _)| text)
+        .collect();
     // Peers that get the same share a protection.
     let mut protections: Vec<(Items, Vec<(Prefix, Peers)>)> = Vec::new();
     for (prefix, mut peers) in networks {
@@ -156,7 +170,7 @@ fn block(out: &mut String, program: &str, networks: BTreeMap<Prefix, Peers>) {
             None => protections.push((items, vec![(prefix, peers)])),
         }
     }
-    let _ = writeln!(out, "\napplication {} {{", subject(program));
+    let _ = writeln!(out, "\napplication {subject} {{");
     for (number, (_, list)) in (1..).zip(&protections) {
         for (prefix, peers) in list {
             let seen = peers.addresses.len();
@@ -176,7 +190,9 @@ fn block(out: &mut String, program: &str, networks: BTreeMap<Prefix, Peers>) {
             let _ = writeln!(out, "  network {} protected P{number};", text(*prefix));
         }
     }
-    out.push_str("  # Nothing else was seen.\n  network 0.0.0.0/0, ::/0 untrusted;\n");
+    if !rest.is_empty() {
+        let _ = writeln!(out, "  # Nothing else was seen.\n  network {} untrusted;", rest.join(", "));
+    }
     for (number, (items, _)) in (1..).zip(&protections) {
         let _ = writeln!(out, "  protection P{number} {{");
         for line in lines(items) {

@@ -68,6 +68,29 @@ fn what_was_seen_is_written_as_people_would() {
 }
 
 #[test]
+fn the_name_of_a_file_is_one_subject_or_none() {
+    let flow = |program: &str| seen(program, (6, "192.0.2.1", 40_000, 443), Some(true), Want::Clear);
+    let sly = ["/tmp/curl,/usr/bin/ssh", "/tmp/a uid 0", "/tmp/a\" { } application \"/usr/bin/ssh"];
+    for program in sly {
+        let compiled = compiled(&from_flows(&[flow(program)], Widen::default()));
+        let names: Vec<&str> = compiled.applications.iter().map(|app| app.name.as_str()).collect();
+        assert!(names.len() == 1 && names[0].trim_start_matches('"').starts_with("/tmp/"), "{names:?}");
+    }
+    let text =
+        from_flows(&[flow("/tmp/a\n\"; } application /usr/bin/ssh { }"), flow("curl")], Widen::default());
+    assert!(text.contains("# Left out: a program whose name cannot stand in a policy: /tmp/a\\n"), "{text}");
+    assert_eq!(compiled(&text).applications.len(), 1, "{text}");
+}
+
+#[test]
+fn a_family_that_is_widened_to_all_has_no_rest() {
+    let flow = seen("curl", (6, "192.0.2.1", 40_000, 443), Some(true), Want::Clear);
+    let text = from_flows(&[flow], Widen { v4: Some(0), v6: None });
+    let other = seen("curl", (6, "2001:db8::1", 40_000, 443), Some(true), Want::Clear);
+    assert_eq!(got(&compiled(&text), "curl", &other.flow), None, "{text}");
+}
+
+#[test]
 fn what_is_widened_says_so() {
     let flows: Vec<Seen> = (1..=3)
         .map(|n| seen("curl", (6, &format!("192.0.2.{n}"), 40_000, 440 + n), Some(true), Want::Encryption))

@@ -298,7 +298,8 @@ contract! {
         app: u16,
         required: u8,
         in_force: u8,
-        zero: u32,
+        was: u16,
+        zero: u16,
         proven: u64,
     }
     struct Event {

@@ -247,7 +247,8 @@ impl Lists {
         true
     }
 
-    /// Write the half of a generation. Numbers below `lists` that are not in use are emptied.
+    /// Write the half of a generation. Numbers below `lists` that are not in use are those of programs that no subject names: executables
+    /// that have one keep it until they are swept.
     pub fn write(&self, maps: &Maps, generation: u32, lists: u32) -> Result<(), SockmonError> {
         let half = generation % 2;
         let (first, mut next) = (half * abi::CHOICES, half * abi::CHOICES);
@@ -265,19 +266,20 @@ impl Lists {
                 next += 1;
             }
         }
+        let in_kernel = |merged: &Merged| List {
+            bits: merged.bits,
+            place: merged.place,
+            first: written.get(&merged.choices[..]).copied().unwrap_or(0),
+            count: merged.choices.len() as u16,
+            app: merged.app,
+            pinned: merged.pinned.into(),
+            zero: 0,
+        };
+        let none = List { bits: 0, place: 0, first: 0, count: 0, app: 0, pinned: 0, zero: 0 };
+        let unused =
+            self.numbered.get(&abi::LIST_ANY).map_or(none, |any| List { place: 0, ..in_kernel(any) });
         for number in 0..lists.max(self.high()) {
-            let list = match self.numbered.get(&number) {
-                Some(merged) => List {
-                    bits: merged.bits,
-                    place: merged.place,
-                    first: written.get(&merged.choices[..]).copied().unwrap_or(0),
-                    count: merged.choices.len() as u16,
-                    app: merged.app,
-                    pinned: merged.pinned.into(),
-                    zero: 0,
-                },
-                None => List { bits: 0, place: 0, first: 0, count: 0, app: 0, pinned: 0, zero: 0 },
-            };
+            let list = self.numbered.get(&number).map_or(unused, in_kernel);
             maps.write("lists", &(half * abi::LISTS + number), &list)?;
         }
         Ok(())

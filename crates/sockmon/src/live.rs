@@ -11,6 +11,9 @@ use sadb::spd::PortRange;
 use std::collections::{BTreeMap, BTreeSet};
 use wire::{Prefix, protocol};
 
+/// Selectors of one entry that are looked at to see which of them say what others do.
+const MOST_KEPT: usize = 64;
+
 /// What to do to one entry of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
@@ -163,9 +166,19 @@ impl LiveTable {
                 all.extend(own);
             }
         }
-        let is_said =
-            |cover: &&Cover| all.iter().any(|other: &Cover| other != *cover && other.includes(cover));
-        all.iter().filter(|cover| !is_said(cover)).copied().collect()
+        let mut kept: Vec<Cover> = Vec::new();
+        for cover in all {
+            if kept.iter().any(|other| other.includes(&cover)) {
+                continue;
+            }
+            kept.retain(|other| !cover.includes(other));
+            kept.push(cover);
+            // More than that is all. Peers choose how many there are, so looking on would be their time to spend.
+            if kept.len() > MOST_KEPT {
+                break;
+            }
+        }
+        kept
     }
 }
 

@@ -101,8 +101,8 @@ pub struct Tables {
     exceptions: BTreeMap<(u16, u16), u8>,
     /// What each application's table was made of.
     sources: HashMap<u16, Arc<AppPolicy>>,
-    /// Pairs whose order is not known although both have a policy.
-    uncompared: bool,
+    /// Tables that have not been compared with all others; `None`: nobody knows which.
+    uncompared: Option<BTreeSet<u32>>,
     last_table: u32,
     last_protection: u32,
 }
@@ -123,6 +123,8 @@ pub struct Change {
     outlines: Vec<(u32, Outline)>,
     /// Pairs that were not compared, or found no room.
     pub left_out: usize,
+    /// The tables that are to be compared with the others again.
+    uncompared: BTreeSet<u32>,
     last_table: u32,
     last_protection: u32,
 }

@@ -218,6 +218,38 @@ fn a_running_program_keeps_its_policy_when_only_the_time_of_its_file_changes() {
 }
 
 #[test]
+fn a_socket_of_a_program_that_is_refused_goes_only_to_whom_it_could_have_gone_before() {
+    let mut world = World::new("pin-hands");
+    world.attach();
+    let (path, meant) = (padded(&world, "strict", "one"), padded(&world, "meant", "two"));
+    let weak = world.executable("weak");
+    let load = |world: &mut World, wanted: Digest| {
+        let subjects = programs(&[(STRICT, path.clone()), (WEAK, weak.clone())]);
+        let subjects = subjects.pinned([&pins(&path, &[wanted])]);
+        world.sockmon().load_policy(&usual(), &subjects, &usual_orders()).unwrap();
+        verify(world);
+        world.monitor(|monitor| monitor.adopt().unwrap());
+    };
+    load(&mut world, digest(&path));
+    world.wire();
+    let mut program = start(&world, &path);
+    program.run(&["open u udp4", "sendto u 10.99.0.2:9 5"]);
+    assert_eq!(world.seen_within(SOON).expect("on the TUN").mark, stamp(STRICT));
+    load(&mut world, digest(&meant));
+    assert_eq!(program.ask("sendto u 10.99.0.2:9 5"), "EPERM");
+    // To a weaker one it would not have gone, and does not now: not by a call, not when sockets are looked at.
+    assert_eq!(program.ask(&format!("exec {}", weak.display())), "ready");
+    assert_eq!(program.ask("sendto u 10.99.0.2:9 5"), "EPERM");
+    world.monitor(|monitor| monitor.adopt().unwrap());
+    assert_eq!(program.ask("sendto u 10.99.0.2:9 5"), "EPERM");
+    load(&mut world, digest(&path));
+    assert_eq!(program.ask(&format!("exec {}", path.display())), "ready");
+    program.run(&["sendto u 10.99.0.2:9 5"]);
+    assert_eq!(world.seen_within(SOON).expect("on the TUN").mark, stamp(STRICT));
+    assert_eq!(world.wire(), [] as [Vec<u8>; 0]);
+}
+
+#[test]
 fn a_daemon_that_starts_again_need_not_hash_what_has_not_changed() {
     let mut world = World::new("pin-restart");
     world.attach();

@@ -1,7 +1,7 @@
 //! What the processes that send have executed, by path. The kernel half notes identity, number and name of a process; its path
 //! is read while it lives, and remembered for those of its kind that are gone before anybody looks.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -15,6 +15,8 @@ const KEPT: usize = 4096;
 #[derive(Debug, Default)]
 pub(super) struct Programs {
     paths: HashMap<Identity, String>,
+    /// Those of which no path was found: they are gone, and looking again for each of their flows would find no more.
+    unknown: HashSet<(Identity, u32)>,
 }
 
 impl Programs {
@@ -24,7 +26,16 @@ impl Programs {
         if sender.identity.inode == 0 || self.paths.contains_key(&sender.identity) {
             return;
         }
-        let Some(path) = of_process(sender).or_else(|| of_name(sender)) else { return };
+        if self.unknown.contains(&(sender.identity, sender.pid)) {
+            return;
+        }
+        let Some(path) = of_process(sender).or_else(|| of_name(sender)) else {
+            if self.unknown.len() == KEPT {
+                self.unknown.clear();
+            }
+            self.unknown.insert((sender.identity, sender.pid));
+            return;
+        };
         if self.paths.len() == KEPT {
             self.paths.clear();
         }

@@ -60,7 +60,7 @@ impl Tables {
                 None => unused.networks.push(key),
             }
         }
-        let mut out = Tables { generation, applications: current, uncompared: true, ..Tables::default() };
+        let mut out = Tables { generation, applications: current, ..Tables::default() };
         for (number, rows) in rows {
             out.hold(number, Table::new(rows, None));
         }
@@ -182,7 +182,7 @@ impl Tables {
             applications: change.applications,
             exceptions: change.exceptions,
             sources: change.sources,
-            uncompared: change.left_out > 0,
+            uncompared: Some(change.uncompared),
             last_table: change.last_table,
             last_protection: change.last_protection,
             ..self

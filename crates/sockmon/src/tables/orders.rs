@@ -52,6 +52,9 @@ impl Tables {
         // One that only `guard` or what must not send had was compared with none.
         let had = self.applications.iter().filter(|(app, _)| **app < abi::APP_GUARD);
         let compared: HashSet<u32> = had.map(|(_, number)| *number).collect();
+        let is_new = |number: u32| {
+            !compared.contains(&number) || self.uncompared.as_ref().is_none_or(|left| left.contains(&number))
+        };
         let mut made = Vec::new();
         let used: Vec<Used<'_>> = policies
             .into_iter()
@@ -63,19 +66,24 @@ impl Tables {
                     made.push((number, outline));
                     outline
                 });
-                Used { number, outline, policy, is_new: self.uncompared || !compared.contains(&number) }
+                Used { number, outline, policy, is_new: is_new(number) }
             })
             .collect();
         // Of this generation and of the one before, each pair of applications has an entry.
         let taken = self.orders.len() + self.exceptions.len() + out.exceptions.len();
-        let (orders, left_out) = compare(&used, &self.orders, room.saturating_sub(taken), COMPARISONS);
-        (out.orders, out.left_out) = (orders, left_out);
+        let room = room.saturating_sub(taken);
+        (out.orders, out.left_out, out.uncompared) = compare(&used, &self.orders, room, COMPARISONS);
         out.outlines = made;
         Ok(())
     }
 
-    /// How a table compares with all others in use, once its policy is another.
-    pub(super) fn compare_one(&self, number: u32, policy: &AppPolicy) -> BTreeMap<(u32, u32), u8> {
+    /// How a table compares with all others in use, once its policy is another; and whether that was all of them.
+    pub(super) fn compare_one(
+        &self,
+        number: u32,
+        policy: &AppPolicy,
+        comparisons: &mut usize,
+    ) -> (BTreeMap<(u32, u32), u8>, bool) {
         let outline = Outline::of(policy);
         let cut = Cut::of(policy);
         let mut seen = BTreeSet::from([number]);
@@ -85,12 +93,16 @@ impl Tables {
             if !seen.insert(*other) || table.outline.is_some_and(|theirs| !outline.may_compare(&theirs)) {
                 continue;
             }
+            if *comparisons == 0 {
+                return (out, false);
+            }
+            *comparisons -= 1;
             let order = cut.compare(&Cut::of(source));
             let pair = (number.min(*other), number.max(*other));
             let order = if number < *other { order } else { turned(order) };
             out.extend(value(order).map(|value| (pair, value)));
         }
-        out
+        (out, true)
     }
 }
 
@@ -105,15 +117,16 @@ fn turned(order: Order) -> Order {
 /// A pair of tables, the lower number first, and what the map has for it.
 type Entry = ((u32, u32), u8);
 
-/// The orders to write, and how many pairs were left out. `used` is sorted by number.
+/// The orders to write, how many pairs were left out, and of which new tables: a later load goes on with these. `used` is sorted
+/// by number.
 fn compare<'p>(
     used: &[Used<'p>],
     known: &BTreeMap<(u32, u32), u8>,
     room: usize,
     mut comparisons: usize,
-) -> (Vec<Entry>, usize) {
+) -> (Vec<Entry>, usize, BTreeSet<u32>) {
     let mut cuts: HashMap<u32, Cut<'p>> = HashMap::new();
-    let (mut out, mut left_out) = (Vec::new(), 0);
+    let (mut out, mut left_out, mut unfinished) = (Vec::new(), 0, BTreeSet::new());
     for (at, new) in used.iter().enumerate().filter(|(_, used)| used.is_new) {
         // Two that are new meet once.
         let others = used.iter().enumerate().filter(|(to, other)| *to < at || *to > at && !other.is_new);
@@ -128,6 +141,7 @@ fn compare<'p>(
             }
             if comparisons == 0 || out.len() == room {
                 left_out += 1;
+                unfinished.insert(new.number);
                 continue;
             }
             comparisons -= 1;
@@ -138,7 +152,7 @@ fn compare<'p>(
             out.extend(value(order).map(|value| (pair, value)));
         }
     }
-    (out, left_out)
+    (out, left_out, unfinished)
 }
 
 #[cfg(test)]
@@ -161,17 +175,19 @@ mod tests {
             .map(|(number, policy)| Used { number, outline: Outline::of(policy), policy, is_new: true })
             .collect();
         let none = BTreeMap::new();
-        let (all, left_out) = compare(&used, &none, usize::MAX, usize::MAX);
-        assert_eq!((all.len(), left_out), (12 * 11 / 2, 0));
+        let (all, left_out, unfinished) = compare(&used, &none, usize::MAX, usize::MAX);
+        assert_eq!((all.len(), left_out, unfinished.len()), (12 * 11 / 2, 0, 0));
         assert!(all.iter().all(|((low, high), value)| low < high && *value == abi::ORDER_LOW), "{all:?}");
         for (room, comparisons) in [(10, usize::MAX), (usize::MAX, 10)] {
-            let (some, left_out) = compare(&used, &none, room, comparisons);
+            let (some, left_out, unfinished) = compare(&used, &none, room, comparisons);
             assert_eq!((some.len(), left_out), (10, 56));
+            // Of five tables all pairs were compared (4 + 3 + 2 + 1): a later load goes on with the others.
+            assert_eq!(unfinished, (6..=12).collect());
         }
         // What is known is not compared again, and nor is what was there before.
         let known: BTreeMap<_, _> = all.into_iter().collect();
-        assert_eq!(compare(&used, &known, 0, 0), (Vec::new(), 0));
+        assert_eq!(compare(&used, &known, 0, 0), (Vec::new(), 0, BTreeSet::new()));
         let old: Vec<Used<'_>> = used.into_iter().map(|used| Used { is_new: false, ..used }).collect();
-        assert_eq!(compare(&old, &none, 0, 0), (Vec::new(), 0));
+        assert_eq!(compare(&old, &none, 0, 0), (Vec::new(), 0, BTreeSet::new()));
     }
 }

@@ -10,6 +10,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use wire::AppId;
 
+/// Pairs of tables that one change compares at most: whoever answers for a name says how often there is one. What is left out does not
+/// compare until the next load.
+const COMPARISONS: usize = 4096;
+
 /// Entries to write and to delete, in this order: orders that are over, networks, orders that are new.
 #[derive(Debug, Default)]
 pub struct Single {
@@ -97,10 +101,13 @@ impl Tables {
         out: &mut Single,
     ) {
         let is_changed = |number: &u32| numbers.iter().any(|(changed, _)| changed == number);
-        let mut now = BTreeMap::new();
+        let (mut now, mut comparisons) = (BTreeMap::new(), COMPARISONS);
         for (number, app) in numbers {
-            if let Some(policy) = self.sources.get(&app.0) {
-                now.extend(self.compare_one(*number, policy));
+            let Some(policy) = self.sources.get(&app.0) else { continue };
+            let (orders, whole) = self.compare_one(*number, policy, &mut comparisons);
+            now.extend(orders);
+            if let Some(left) = self.uncompared.as_mut().filter(|_| !whole) {
+                left.insert(*number);
             }
         }
         let concerned = self.orders.iter().filter(|((low, high), _)| is_changed(low) || is_changed(high));

@@ -1,6 +1,6 @@
 //! `ravelin policy suggest`: policy text from flows that were seen.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
@@ -127,6 +127,8 @@ impl Suggest {
     fn seen(&self, record: &FlowRecord) -> Option<Seen> {
         let program = match record.application.as_str() {
             "" => record.program.clone()?,
+            // An executable that is not verified: no application, and refused.
+            application if application.starts_with('(') => return None,
             application => application.to_owned(),
         };
         let want = match self.want {
@@ -163,7 +165,7 @@ fn intended(record: &FlowRecord) -> Want {
 fn read(file: &Path, out: &mut Vec<FlowRecord>) -> anyhow::Result<()> {
     let open = || format!("{}: it cannot be read", file.display());
     let mut lines = BufReader::new(std::fs::File::open(file).with_context(open)?);
-    let (mut line, mut strange, mut known) = (Vec::new(), 0usize, BTreeSet::new());
+    let (mut line, mut strange, mut going) = (Vec::new(), 0usize, BTreeMap::new());
     loop {
         line.clear();
         let count = (&mut lines).take(MAX_LINE).read_until(b'\n', &mut line).with_context(open)?;
@@ -171,11 +173,16 @@ fn read(file: &Path, out: &mut Vec<FlowRecord>) -> anyhow::Result<()> {
             break;
         }
         match serde_json::from_slice::<FlowRecord>(&line) {
-            // A flow that went on for long has several lines.
+            // A flow that goes on for long has several lines, the last of which has all of it.
             Ok(record) => {
                 let name = (record.application.clone(), record.protocol, record.local, record.remote);
-                if record.end.is_some() || known.insert(name) {
-                    out.push(record);
+                let before = match record.end.is_some() {
+                    true => going.remove(&name),
+                    false => Some(*going.entry(name).or_insert(out.len())),
+                };
+                match before.and_then(|at| out.get_mut(at)) {
+                    Some(before) => *before = record,
+                    None => out.push(record),
                 }
             }
             Err(_) => strange += 1,
