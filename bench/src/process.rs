@@ -76,11 +76,23 @@ impl std::ops::Sub for Runs {
 /// cgroup_sockopt.
 const NETWORK: [u64; 6] = [3, 8, 9, 13, 18, 25];
 
-/// Sum over the BPF programs of the network that a process holds open (`/proc/PID/fdinfo`).
+/// Sum over the BPF programs of the network that a process holds open.
 ///
 /// # Errors
 /// If it has ended, or holds none.
 pub fn bpf_runs(pid: u32) -> anyhow::Result<Runs> {
+    let add = |sum: Runs, runs: &Runs| Runs {
+        count: sum.count + runs.count,
+        nanoseconds: sum.nanoseconds + runs.nanoseconds,
+    };
+    Ok(runs_of_programs(pid)?.values().fold(Runs::default(), add))
+}
+
+/// Those of each program, by its number (`/proc/PID/fdinfo`).
+///
+/// # Errors
+/// If the process has ended, or holds none.
+pub fn runs_of_programs(pid: u32) -> anyhow::Result<BTreeMap<u32, Runs>> {
     let folder = format!("/proc/{pid}/fdinfo");
     // By id: the process may hold a program twice.
     let mut programs = BTreeMap::new();
@@ -92,22 +104,18 @@ pub fn bpf_runs(pid: u32) -> anyhow::Result<Runs> {
         }
     }
     anyhow::ensure!(!programs.is_empty(), "process {pid} holds no BPF program");
-    let add = |sum: Runs, runs: &Runs| Runs {
-        count: sum.count + runs.count,
-        nanoseconds: sum.nanoseconds + runs.nanoseconds,
-    };
-    Ok(programs.values().fold(Runs::default(), add))
+    Ok(programs)
 }
 
 /// Id and runs, if the descriptor is a BPF program of the network.
-fn program(fdinfo: &str) -> Option<(u64, Runs)> {
+fn program(fdinfo: &str) -> Option<(u32, Runs)> {
     let field = |name: &str| {
         let line = fdinfo.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
         line.trim().parse::<u64>().ok()
     };
     NETWORK.contains(&field("prog_type")?).then_some(())?;
     let runs = Runs { count: field("run_cnt")?, nanoseconds: field("run_time_ns")? };
-    Some((field("prog_id")?, runs))
+    Some((u32::try_from(field("prog_id")?).ok()?, runs))
 }
 
 #[cfg(test)]

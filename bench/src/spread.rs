@@ -1,5 +1,5 @@
 //! Ten thousand applications with a hundred networks each, in one process: the kernel half without a daemon. What is measured is
-//! connect() on sockets of all of them in turn, against as many sockets of one, and what loading such a policy takes.
+//! connect() on sockets of all of them in turn, against about as many sockets of one, and what loading such a policy takes.
 //!
 //! Real processes make the sockets: copies of this program at [`PROGRAMS`] places, each as [`USERS`] users one after the other
 //! (that is an application each), and this process takes the sockets over. It has no policy itself, so they keep theirs, and
@@ -11,7 +11,7 @@ use netio::cgroup::Cgroup;
 use netio::tun::{Tun, TunOptions};
 use policy::{Executables, Image, Selector};
 use rustix::process::{
-    Pid, PidfdFlags, PidfdGetfdFlags, Resource, Rlimit, Uid, pidfd_getfd, pidfd_open, setrlimit,
+    Pid, PidfdFlags, PidfdGetfdFlags, Resource, Rlimit, Uid, getrlimit, pidfd_getfd, pidfd_open, setrlimit,
 };
 use rustix::thread::set_thread_res_uid;
 use sadb::spd::{AppPolicy, Class, Item, Level, Network, PortRange, RuleId, Spd};
@@ -33,6 +33,10 @@ const PROGRAMS: u32 = 313;
 pub const APPLICATIONS: u32 = USERS * PROGRAMS;
 /// Networks of each, the peer's among them.
 pub const NETWORKS: u32 = 100;
+/// Sockets of one application. With those of all others they fit into the 20,000 files that a container often allows at most.
+pub const ONE: u32 = 9_800;
+/// Descriptors of this process: those sockets and what else it has open.
+const FILES: u64 = APPLICATIONS as u64 + ONE as u64 + 150;
 const FIRST_USER: u32 = 200_000;
 const ROUNDS: usize = 15;
 /// Loads of a policy in which one network is another.
@@ -70,7 +74,7 @@ pub fn run(args: &[String]) -> anyhow::Result<()> {
     for program in 0..PROGRAMS {
         sockets.extend(made_by(&place(program), USERS, 1)?);
     }
-    let one = made_by(&place(0), 1, APPLICATIONS)?;
+    let one = made_by(&place(0), 1, ONE)?;
     let to = SocketAddr::from((peer, 9));
     for _ in 0..ROUNDS {
         let (spread, one) = (cost(&sockets, to)?, cost(&one, to)?);
@@ -107,9 +111,11 @@ pub fn hold(users: u32, sockets: u32) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// As many as the host allows, if that is enough.
 fn more_files() -> anyhow::Result<()> {
-    let most = Some(u64::from(4 * APPLICATIONS));
-    setrlimit(Resource::Nofile, Rlimit { current: most, maximum: most }).context("raising RLIMIT_NOFILE")
+    let most = getrlimit(Resource::Nofile).maximum.map_or(FILES, |most| most.max(FILES));
+    setrlimit(Resource::Nofile, Rlimit { current: Some(most), maximum: Some(most) })
+        .with_context(|| format!("raising RLIMIT_NOFILE to {most}"))
 }
 
 fn subjects(place: &dyn Fn(u32) -> PathBuf) -> Subjects {

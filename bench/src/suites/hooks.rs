@@ -8,7 +8,7 @@
 use super::Wanted;
 use crate::figure::{Figure, Report, Target};
 use crate::interleave::median;
-use crate::process::{Runs, bpf_runs};
+use crate::process::{Runs, runs_of_programs};
 use crate::product;
 use crate::spread;
 use crate::stage::{Stage, succeeded};
@@ -16,6 +16,7 @@ use anyhow::{Context, ensure};
 use netio::lab::{Lab, LabOptions, Program, Side, Transport};
 use ravelin::rig::Rig;
 use sockmon::Sockmon;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -23,6 +24,8 @@ use std::time::{Duration, Instant};
 
 const CONNECT: &str = "hooks.connect.ns";
 const CONNECTION: &str = "hooks.tcp_connection.ns";
+/// And what each of them took.
+const CONNECTION_OF: &str = "hooks.tcp_connection.of.";
 const LOAD: &str = "hooks.load.ms";
 const RELOAD: &str = "hooks.reload_one.ms";
 const RELOAD_UNITS: &str = "hooks.reload_one.tables";
@@ -68,7 +71,7 @@ pub(super) fn run(filter: &str, report: &mut Report) -> anyhow::Result<()> {
         figures.push(hosts.connect()?);
     }
     if figures.wants(CONNECTION) {
-        figures.push(hosts.tcp_connection()?);
+        hosts.tcp_connection()?.into_iter().for_each(|figure| figures.push(figure));
     }
     // The last ones: their policy is another.
     if figures.wants(LOAD) {
@@ -109,9 +112,9 @@ fn spread_over_all(figures: &mut Wanted<'_>) -> anyhow::Result<()> {
     let connects = columns(&printed, "connects")?;
     let ratios: Vec<f64> = connects.iter().map(|[spread, one]| spread / one).collect();
     let mut one: Vec<f64> = connects.iter().map(|[_, one]| *one).collect();
-    let (apps, each) = (spread::APPLICATIONS, spread::NETWORKS);
+    let (apps, each, one_has) = (spread::APPLICATIONS, spread::NETWORKS, spread::ONE);
     let anchor = format!(
-        "{apps} applications of {each} networks; connect() on as many sockets of one of them {:.0} ns, in turns",
+        "{apps} applications of {each} networks; connect() on {one_has} sockets of one of them {:.0} ns, in turns",
         median(&mut one)
     );
     figures.push(Figure::new(SPREAD, "ratio", &ratios, anchor, Target::AtMost(2.0)));
@@ -188,7 +191,7 @@ impl Hosts {
         cost(&String::from_utf8_lossy(&output.stdout), "allowed")
     }
 
-    fn tcp_connection(&self) -> anyhow::Result<Figure> {
+    fn tcp_connection(&self) -> anyhow::Result<Vec<Figure>> {
         let address = format!("{}:{PORT}", Side::Bob.v4());
         let bob = self.rig.lab.bob();
         let mut server = bob.spawn(Program::new(&self.program).args(["load", "serve", &address]))?;
@@ -196,24 +199,43 @@ impl Hosts {
         self.ask(&address, 20)?;
 
         let statistics = Sockmon::enable_stats()?;
-        let [mut client, mut runs, mut peer] = [const { Vec::new() }; 3];
+        let mut rounds = Vec::new();
         for _ in 0..ROUNDS {
             let before = (self.runs(Side::Alice)?, self.runs(Side::Bob)?);
             self.ask(&address, CONNECTIONS)?;
-            let ours = self.runs(Side::Alice)? - before.0;
-            let theirs = self.runs(Side::Bob)? - before.1;
-            let each = |sum: u64| sum as f64 / CONNECTIONS as f64;
-            client.push(each(ours.nanoseconds));
-            runs.push(each(ours.count));
-            peer.push(each(theirs.nanoseconds));
+            let ours = each_since(&before.0, &self.runs(Side::Alice)?);
+            let theirs = each_since(&before.1, &self.runs(Side::Bob)?);
+            rounds.push((ours, theirs));
         }
         drop(statistics);
-        let (runs, peer) = (median(&mut runs), median(&mut peer));
+        let sums = |of: &dyn Fn(&Round) -> f64| rounds.iter().map(of).collect::<Vec<f64>>();
+        let time = |costs: &Costs| costs.values().map(|cost| cost.nanoseconds).sum();
+        let runs = median(&mut sums(&|round| round.0.values().map(|cost| cost.runs).sum()));
+        let peer = median(&mut sums(&|round| time(&round.1)));
         ensure!(runs >= 1.0, "no BPF program ran: the connections were not policed");
         let anchor = format!(
             "client's host, {runs:.1} runs, inflated by the kernel's statistics; server's host {peer:.0} ns"
         );
-        Ok(Figure::new(CONNECTION, "ns", &client, anchor, Target::AtMost(5000.0)))
+        let whole =
+            Figure::new(CONNECTION, "ns", &sums(&|round| time(&round.0)), anchor, Target::AtMost(5000.0));
+        let mut out = vec![whole];
+        for number in rounds[0].0.keys() {
+            let cost = |round: &Round| round.0.get(number).copied().unwrap_or_default();
+            let runs = median(&mut sums(&|round| cost(round).runs));
+            if runs < 0.5 {
+                continue;
+            }
+            let name = format!("{CONNECTION_OF}{}.ns", Sockmon::program_name(*number)?);
+            let times = sums(&|round| cost(round).nanoseconds);
+            out.push(Figure::new(
+                &name,
+                "ns",
+                &times,
+                format!("{runs:.1} runs a connection"),
+                Target::Recorded,
+            ));
+        }
+        Ok(out)
     }
 
     fn load(&self) -> anyhow::Result<Figure> {
@@ -273,9 +295,28 @@ impl Hosts {
         succeeded("asking", &finished).map(drop)
     }
 
-    fn runs(&self, side: Side) -> anyhow::Result<Runs> {
-        bpf_runs(self.rig.daemon(side)?.pid())
+    fn runs(&self, side: Side) -> anyhow::Result<BTreeMap<u32, Runs>> {
+        runs_of_programs(self.rig.daemon(side)?.pid())
     }
+}
+
+/// What one program did for each connection.
+#[derive(Clone, Copy, Default)]
+struct Cost {
+    runs: f64,
+    nanoseconds: f64,
+}
+
+/// By the numbers of the programs.
+type Costs = BTreeMap<u32, Cost>;
+/// On the client's host and on the server's.
+type Round = (Costs, Costs);
+
+fn each_since(before: &BTreeMap<u32, Runs>, after: &BTreeMap<u32, Runs>) -> Costs {
+    let each = |sum: u64| sum as f64 / CONNECTIONS as f64;
+    let since = |number: &u32, runs: &Runs| *runs - before.get(number).copied().unwrap_or_default();
+    let cost = |runs: Runs| Cost { runs: each(runs.count), nanoseconds: each(runs.nanoseconds) };
+    after.iter().map(|(number, runs)| (*number, cost(since(number, runs)))).collect()
 }
 
 /// A large policy, no line of which is that of another round.

@@ -437,6 +437,12 @@ impl Sockmon {
         sys::enable_stats().map(Statistics).map_err(SockmonError::system("switch BPF statistics on"))
     }
 
+    /// What the kernel calls the BPF program of this number: the first 15 octets of its name.
+    pub fn program_name(number: u32) -> Result<String, SockmonError> {
+        let named = sys::prog_by_id(number).and_then(|program| sys::prog_name(program.as_fd()));
+        named.map_err(SockmonError::system(format!("ask for the name of program {number}")))
+    }
+
     /// Runs and time of every program since it was loaded, as far as statistics were on.
     pub fn program_stats(&self) -> Result<Vec<ProgramStats>, SockmonError> {
         self.loaded
