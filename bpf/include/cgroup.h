@@ -114,8 +114,7 @@ static __always_inline void mark_socket(void *ctx, __u32 old, const struct rvl_c
  * Bring the stamp of a socket up to the calling process. The result is the application that decides from now on,
  * or -1: the policies of the socket's and the caller's application do not compare.
  */
-static __always_inline int restamp(void *ctx, struct bpf_sock *sk, __u64 netns, const struct rvl_config *cfg,
-				   struct attempt *a)
+static __always_inline int restamp(void *ctx, struct bpf_sock *sk, const struct rvl_config *cfg, struct attempt *a)
 {
 	struct rvl_socket *stamp;
 	__u16 has, is;
@@ -135,7 +134,7 @@ static __always_inline int restamp(void *ctx, struct bpf_sock *sk, __u64 netns, 
 	case HANDOVER_STAMP:
 		break;
 	}
-	stamp = stamp_socket(sk, stamp, netns, is);
+	stamp = stamp_socket(sk, stamp, bpf_get_netns_cookie(ctx), is);
 	if (!stamp)
 		return -1;
 	count(RVL_C_RESTAMPED);
@@ -209,7 +208,7 @@ static __always_inline int towards(struct bpf_sock_addr *ctx, const struct addre
 	}
 	if (hook == RVL_HOOK_CONNECT && !join_connection(ctx, cfg))
 		return REFUSE;
-	app = restamp(ctx, ctx->sk, bpf_get_netns_cookie(ctx), cfg, &a);
+	app = restamp(ctx, ctx->sk, cfg, &a);
 	if (app <= 0)
 		return app == 0 ? ALLOW : REFUSE;
 	a.app = app;
@@ -283,7 +282,7 @@ static __always_inline int bound(struct bpf_sock_addr *ctx, bool v6)
 	a.family = ctx->family;
 	a.protocol = ctx->protocol;
 	a.port = bpf_ntohs(ctx->user_port);
-	return restamp(ctx, ctx->sk, bpf_get_netns_cookie(ctx), cfg, &a) < 0 ? REFUSE : ALLOW;
+	return restamp(ctx, ctx->sk, cfg, &a) < 0 ? REFUSE : ALLOW;
 }
 
 SEC("cgroup/bind4")
@@ -345,7 +344,7 @@ int sock_ops(struct bpf_sock_ops *ctx)
 		/* listen() cannot be refused from here: where policies do not compare, the old stamp stays. */
 		a.family = ctx->family;
 		a.port = ctx->local_port;
-		restamp(ctx, ctx->sk, bpf_get_netns_cookie(ctx), cfg, &a);
+		restamp(ctx, ctx->sk, cfg, &a);
 		announce_tcp(ctx, cfg, RVL_CALL_LISTEN);
 		break;
 	case BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB:

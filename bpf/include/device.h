@@ -85,15 +85,16 @@ static __always_inline int leaving_otherwise(struct __sk_buff *skb, const struct
 static __always_inline int leaving_unpoliced(struct __sk_buff *skb, const struct rvl_config *cfg)
 {
 	bool refused = is_guarded(skb, cfg);
+	struct headers h;
 
-	if (skb->sk && cfg->flows & RVL_FLOWS_ALL)
-		count_flow(skb, 0, refused ? RVL_T_OUT_REFUSED : RVL_T_OUT_CLEAR, pieces_of(skb), octets_of_frame(skb));
+	if (skb->sk && cfg->flows & RVL_FLOWS_ALL && parse(skb, 0, &h))
+		count_flow(skb, 0, refused ? RVL_T_OUT_REFUSED : RVL_T_OUT_CLEAR, pieces_of(skb), octets_of_frame(skb, &h), &h);
 	return refused ? device_drop(RVL_C_EGRESS_GUARD) : TCX_NEXT;
 }
 
 static __always_inline int refused_frame(struct __sk_buff *skb, const struct owner *owner, enum rvl_counter counter)
 {
-	add_frames(skb, owner->app, RVL_T_OUT_REFUSED);
+	add_unread(skb, owner->app, RVL_T_OUT_REFUSED, true);
 	refuse_packet(skb, owner->app, counter, RVL_HOOK_OUT);
 	return TCX_DROP;
 }
@@ -102,13 +103,36 @@ static __always_inline int refused_frame(struct __sk_buff *skb, const struct own
 static __always_inline bool returns_within_limit(struct __sk_buff *skb, const struct rvl_config *cfg,
 						 const struct owner *owner)
 {
+	struct rvl_network *network;
 	struct headers h;
 
 	if (!cfg->limits)
 		return true;
-	if (parse(skb, 0, &h) && asked_of(cfg, owner->app, owner->required, &h) & ASKED_CLEAR)
-		return true;
-	return frames_within_limit(skb, cfg, owner->app);
+	if (!parse(skb, 0, &h))
+		return frames_within_limit(skb, cfg, owner->app, 0);
+	network = network_of(cfg, owner->app, &h.destination);
+	return asked_of(cfg, network, owner->app, owner->required, &h) & ASKED_CLEAR ||
+	       frames_within_limit(skb, cfg, owner->app, &h);
+}
+
+/* What the daemon sends. What goes in clear it marks with the application whose packet it is. */
+static __always_inline int leaving_daemon(struct __sk_buff *skb, const struct rvl_config *cfg)
+{
+	struct bpf_sock *sk = skb->sk;
+	struct owner owner = {};
+
+	owner_of_mark(skb->mark, &owner);
+	if (!owner.app)
+		return TCX_NEXT;
+	if (sk)
+		sk = bpf_sk_fullsock(sk);
+	/* The mark is that of a socket of an application that has come into the daemon's hands. */
+	if (sk && bpf_sk_storage_get(&sockets, sk, 0, 0))
+		return TCX_NEXT;
+	if (!returns_within_limit(skb, cfg, &owner))
+		return refused_frame(skb, &owner, RVL_C_EGRESS_LIMITED);
+	add_unread(skb, owner.app, RVL_T_OUT_RETURNED, true);
+	return TCX_NEXT;
 }
 
 SEC("tcx/egress")
@@ -117,7 +141,7 @@ int uplink_egress(struct __sk_buff *skb)
 	const struct rvl_config *cfg = configuration();
 	struct bpf_sock *sk = skb->sk;
 	struct owner owner = {};
-	struct rvl_network *network;
+	struct rvl_network *network = 0;
 	struct headers h;
 	bool answer, ruled = false;
 	__u32 user = 0;
@@ -132,6 +156,8 @@ int uplink_egress(struct __sk_buff *skb)
 		if (verdict != TCX_NEXT || skb->ingress_ifindex == cfg->tun)
 			return verdict;
 	}
+	if (is_daemons(skb, cfg))
+		return leaving_daemon(skb, cfg);
 	/* The socket first: a firewall rule can wipe or set the packet's mark. */
 	if (sk)
 		owner_of_socket(sk, cfg, &owner);
@@ -143,15 +169,6 @@ int uplink_egress(struct __sk_buff *skb)
 		ruled = is_ruled(user);
 	if (!owner.app && !owner.required && !answer && !ruled && !cfg->guards && !(cfg->flows & RVL_FLOWS_ALL))
 		return TCX_NEXT;
-	if (cfg->exempt && bpf_skb_cgroup_id(skb) == cfg->exempt) {
-		/* The data path marks what it sends in clear with the application whose packet it is. */
-		if (!owner.stored && owner.app) {
-			if (!returns_within_limit(skb, cfg, &owner))
-				return refused_frame(skb, &owner, RVL_C_EGRESS_LIMITED);
-			add_frames(skb, owner.app, RVL_T_OUT_RETURNED);
-		}
-		return TCX_NEXT;
-	}
 	if (!owner.app && !owner.required && !answer && !ruled)
 		return leaving_unpoliced(skb, cfg);
 	if (!answer) {
@@ -165,9 +182,9 @@ int uplink_egress(struct __sk_buff *skb)
 		case RVL_TRUSTED:
 			if (!owner.required && !ruled) {
 				/* What is only watched is not held to its limit either. */
-				if (!(network && network->would) && !frames_within_limit(skb, cfg, owner.app))
+				if (!(network && network->would) && !frames_within_limit(skb, cfg, owner.app, &h))
 					return refused_frame(skb, &owner, RVL_C_EGRESS_LIMITED);
-				add_frames(skb, owner.app, RVL_T_OUT_CLEAR);
+				add_frames(skb, owner.app, RVL_T_OUT_CLEAR, &h);
 				if (network && network->would)
 					add_would(skb, owner.app, network, &h, true);
 				return TCX_NEXT;
@@ -185,13 +202,13 @@ int uplink_egress(struct __sk_buff *skb)
 	if (!cfg->tun)
 		return refused_frame(skb, &owner, RVL_C_EGRESS_NO_TUN);
 	if (!answer && (owner.app || owner.required)) {
-		__u16 kind = asked_of(cfg, owner.app, owner.required, &h);
+		__u16 kind = asked_of(cfg, network, owner.app, owner.required, &h);
 
-		if (kind & ASKED_CLEAR && !frames_within_limit(skb, cfg, owner.app))
+		if (kind & ASKED_CLEAR && !frames_within_limit(skb, cfg, owner.app, &h))
 			return refused_frame(skb, &owner, RVL_C_EGRESS_LIMITED);
 		kind &= ~ASKED_CLEAR;
 		if (kind < RVL_T_KINDS)
-			add_frames(skb, owner.app, kind);
+			add_frames(skb, owner.app, kind, &h);
 	}
 	count(RVL_C_REDIRECTED);
 	return bpf_redirect(cfg->tun, 0);

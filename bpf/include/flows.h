@@ -24,6 +24,8 @@ struct {
 
 /* Too large for the stack. */
 static const struct rvl_flow no_flow = {};
+/* What cannot be read is a flow too: that of no protocol and no address. */
+static const struct headers unreadable = {};
 
 static __always_inline bool is_outbound(__u16 kind)
 {
@@ -91,39 +93,37 @@ static __always_inline void add_to_flow(struct rvl_flow *flow, __u16 kind, __u64
 }
 
 /*
- * Count packets of an application for their flow: `what` is the application, and the kind (RVL_T_*) 16 bits higher. A global
- * function on numbers, for the verifier's sake.
+ * Count packets of an application for their flow: `what` is the application, and the kind (RVL_T_*) 16 bits higher; `h` has their
+ * headers, null where they cannot be read. A global function on numbers, for the verifier's sake.
  */
-__noinline int note_flow(struct __sk_buff *skb, __u32 what, __u64 packets, __u64 octets)
+__noinline int note_flow(struct __sk_buff *skb, __u32 what, __u64 packets, __u64 octets, const struct headers *h)
 {
 	struct rvl_flow_key key = {};
 	struct rvl_flow *flow;
 	__u64 now = bpf_ktime_get_ns();
 	__u16 kind = what >> 16;
 	__u8 flags = 0, way;
-	struct headers h;
 	bool out, fresh;
 
 	if (kind >= RVL_T_KINDS)
 		return 0;
 	out = is_outbound(kind);
-	/* What cannot be read is a flow too: that of no protocol and no address. */
-	if (!parse(skb, 0, &h))
-		__builtin_memset(&h, 0, sizeof(h));
+	if (!h)
+		h = &unreadable;
 	key.app = what & 0xffff;
-	key.protocol = h.protocol;
-	__builtin_memcpy(key.local, out ? &h.source : &h.destination, 16);
-	__builtin_memcpy(key.remote, out ? &h.destination : &h.source, 16);
-	key.local_port = out ? h.source_port : h.destination_port;
-	key.remote_port = out ? h.destination_port : h.source_port;
+	key.protocol = h->protocol;
+	__builtin_memcpy(key.local, out ? &h->source : &h->destination, 16);
+	__builtin_memcpy(key.remote, out ? &h->destination : &h->source, 16);
+	key.local_port = out ? h->source_port : h->destination_port;
+	key.remote_port = out ? h->destination_port : h->source_port;
 	flow = flow_of(&key, now, &fresh);
 	if (!flow)
 		return 0;
 	way = out ? RVL_FLOW_OUT : RVL_FLOW_IN;
-	if (h.protocol != IPPROTO_TCP) {
+	if (h->protocol != IPPROTO_TCP) {
 		if (fresh)
 			flow->begun = way;
-	} else if (!h.later_fragment && load(skb, h.transport + TCP_FLAGS, &flags, 1)) {
+	} else if (!h->later_fragment && load(skb, h->transport + TCP_FLAGS, &flags, 1)) {
 		if ((flags & (TCP_SYN | TCP_ACK)) == TCP_SYN && !flow->begun)
 			flow->begun = way;
 		if (flags & TCP_RST)
@@ -139,12 +139,13 @@ __noinline int note_flow(struct __sk_buff *skb, __u32 what, __u64 packets, __u64
 }
 
 /* Count packets for their flow, if flows are counted. */
-static __always_inline void count_flow(struct __sk_buff *skb, __u16 app, __u16 kind, __u64 packets, __u64 octets)
+static __always_inline void count_flow(struct __sk_buff *skb, __u16 app, __u16 kind, __u64 packets, __u64 octets,
+				       const struct headers *h)
 {
 	const struct rvl_config *cfg = configuration();
 
 	if (cfg && cfg->flows)
-		note_flow(skb, app | (__u32)kind << 16, packets, octets);
+		note_flow(skb, app | (__u32)kind << 16, packets, octets, h);
 }
 
 /* A call that was refused has no packet, and often no address of its own yet. */

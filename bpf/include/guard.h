@@ -10,7 +10,8 @@
 enum sender {
 	SENDER_REFUSED,
 	SENDER_GOES_ON,
-	SENDER_CLAIMS, /* the connection is its application's from here on */
+	SENDER_STAMPS, /* the socket is its application's from here on */
+	SENDER_CLAIMS, /* the same of a connection that was nobody's */
 };
 
 /*
@@ -19,21 +20,19 @@ enum sender {
  * uplink. A socket that is owned is in the hands of the calling process; what the kernel sends meanwhile waits. Refused: there
  * is no room for the stamp.
  */
-static __noinline enum sender claim(struct bpf_sock *sk, const struct rvl_config *cfg)
+static __noinline enum sender claim(struct bpf_sock *sk, const struct rvl_config *cfg, struct rvl_socket *stamp)
 {
-	struct rvl_socket *stamp;
 	struct sock *kernel;
 	__u16 is;
 
-	if (!bpf_sk_storage_get(&unclaimed, sk, 0, 0))
+	if ((stamp && stamp->app) || !bpf_sk_storage_get(&unclaimed, sk, 0, 0))
 		return SENDER_GOES_ON;
 	kernel = bpf_rdonly_cast(sk, bpf_core_type_id_kernel(struct sock));
 	if (!kernel->sk_lock.owned || !kernel->sk_socket)
 		return SENDER_GOES_ON;
 	is = current_is_exempt(cfg) ? 0 : app_of_current(cfg);
 	bpf_sk_storage_delete(&unclaimed, sk);
-	stamp = bpf_sk_storage_get(&sockets, sk, 0, 0);
-	if (!is || (stamp && stamp->app))
+	if (!is)
 		return SENDER_GOES_ON;
 	if (!stamp_socket(sk, stamp, kernel->__sk_common.skc_net.net->net_cookie, is))
 		return SENDER_REFUSED;
@@ -47,22 +46,21 @@ static __noinline enum sender claim(struct bpf_sock *sk, const struct rvl_config
  * sends while others run, nor sockets of the kernel, nor those by which a tunnel of the kernel sends for everybody.
  * Refused: the policies do not compare.
  */
-static __noinline enum sender follow_sender(struct __sk_buff *skb, struct bpf_sock *sk, const struct rvl_config *cfg)
+static __noinline enum sender follow_sender(struct __sk_buff *skb, struct bpf_sock *sk, const struct rvl_config *cfg,
+					    struct rvl_socket *stamp)
 {
-	struct rvl_socket *stamp;
 	struct sock *kernel;
 	__u16 has, is;
 
 	if (sk->protocol == IPPROTO_TCP)
-		return claim(sk, cfg);
+		return claim(sk, cfg, stamp);
 	if (sk->type != SOCK_DGRAM && sk->type != SOCK_RAW)
 		return SENDER_GOES_ON;
 	is = app_of_current(cfg);
 	if (!is)
 		return SENDER_GOES_ON;
-	stamp = bpf_sk_storage_get(&sockets, sk, 0, 0);
 	has = stamp ? stamp->app : 0;
-	if (has == is || (cfg->exempt && bpf_skb_cgroup_id(skb) == cfg->exempt))
+	if (has == is || is_daemons(skb, cfg))
 		return SENDER_GOES_ON;
 	kernel = bpf_rdonly_cast(sk, bpf_core_type_id_kernel(struct sock));
 	if (!kernel->sk_socket || !kernel->sk_socket->file)
@@ -85,7 +83,7 @@ static __noinline enum sender follow_sender(struct __sk_buff *skb, struct bpf_so
 	if (!stamp_socket(sk, stamp, kernel->__sk_common.skc_net.net->net_cookie, is))
 		return SENDER_REFUSED;
 	count(RVL_C_RESTAMPED);
-	return SENDER_GOES_ON;
+	return SENDER_STAMPS;
 }
 
 /*
@@ -107,14 +105,17 @@ int guard(struct __sk_buff *skb)
 	sk = bpf_sk_fullsock(sk);
 	if (!sk)
 		return ALLOW;
-	sender = follow_sender(skb, sk, cfg);
+	stamp = bpf_sk_storage_get(&sockets, sk, 0, 0);
+	if (!stamp && is_daemons(skb, cfg))
+		return ALLOW;
+	sender = follow_sender(skb, sk, cfg, stamp);
 	if (sender == SENDER_REFUSED) {
-		stamp = bpf_sk_storage_get(&sockets, sk, 0, 0);
-		add_packet(skb, stamp ? stamp->app : 0, RVL_T_OUT_REFUSED);
+		add_unread(skb, stamp ? stamp->app : 0, RVL_T_OUT_REFUSED, false);
 		return REFUSE;
 	}
 	note_question(skb, cfg, sk);
-	stamp = bpf_sk_storage_get(&sockets, sk, 0, 0);
+	if (!stamp && sender != SENDER_GOES_ON)
+		stamp = bpf_sk_storage_get(&sockets, sk, 0, 0);
 	if (!stamp || ifindex == 1)
 		return ALLOW;
 	if (stamp->netns == cfg->netns && bpf_map_lookup_elem(&uplinks, &ifindex)) {
@@ -128,19 +129,19 @@ int guard(struct __sk_buff *skb)
 		struct rvl_network *network = network_of(cfg, stamp->app, &h.destination);
 
 		if ((!network || network->class == RVL_TRUSTED) && !stamp->required) {
-			if (!(network && network->would) && !packet_within_limit(skb, cfg, stamp->app)) {
+			if (!(network && network->would) && !packet_within_limit(skb, cfg, stamp->app, &h)) {
 				refuse_packet(skb, stamp->app, RVL_C_EGRESS_LIMITED, RVL_HOOK_OUT);
-				add_packet(skb, stamp->app, RVL_T_OUT_REFUSED);
+				add_packet(skb, stamp->app, RVL_T_OUT_REFUSED, &h);
 				return REFUSE;
 			}
-			add_packet(skb, stamp->app, RVL_T_OUT_CLEAR);
+			add_packet(skb, stamp->app, RVL_T_OUT_CLEAR, &h);
 			if (network && network->would)
 				add_would(skb, stamp->app, network, &h, false);
 			return ALLOW;
 		}
 	}
 	refuse_packet(skb, stamp->app, RVL_C_EGRESS_UNGUARDED, RVL_HOOK_OUT);
-	add_packet(skb, stamp->app, RVL_T_OUT_REFUSED);
+	add_unread(skb, stamp->app, RVL_T_OUT_REFUSED, false);
 	return REFUSE;
 }
 
@@ -158,27 +159,24 @@ static __noinline void observe_arrival(struct __sk_buff *skb, __u16 app, const s
 
 	arriving_flow(&flow, app, h);
 	if (is_refusal(&intended) || (skb->ifindex != 1 && refuses_clear(&intended, &flow)))
-		add_packet(skb, app, RVL_T_IN_WOULD_REFUSE);
+		add_packet(skb, app, RVL_T_IN_WOULD_REFUSE, h);
 }
 
 /* A packet for a socket of an application, or of a program that asked for protection. */
 static __always_inline int prove(struct __sk_buff *skb, const struct rvl_config *cfg, struct rvl_socket *stamp,
-				 bool proven)
+				 const struct headers *h, bool proven)
 {
 	__u32 mark = ours_in(skb->mark);
 	__u16 app = stamp->app;
 	struct live_flow flow;
-	struct headers h;
 	struct decision d;
 	__u8 services;
 
-	if (!parse(skb, 0, &h))
-		return dropped(skb, app, RVL_C_INGRESS_MALFORMED);
-	d = demand(decide(cfg, app, &h.source, h.protocol, h.destination_port, h.source_port), stamp->required);
+	d = demand(decide(cfg, app, &h->source, h->protocol, h->destination_port, h->source_port), stamp->required);
 	switch (d.action) {
 	case ACTION_BYPASS:
 		if (d.would && !proven)
-			observe_arrival(skb, app, &d, &h);
+			observe_arrival(skb, app, &d, h);
 		/* The answer would leave in clear. */
 		return proven ? dropped(skb, app, RVL_C_INGRESS_UNEXPECTED_PROOF) : ALLOW;
 	case ACTION_NEVER:
@@ -191,7 +189,7 @@ static __always_inline int prove(struct __sk_buff *skb, const struct rvl_config 
 		break;
 	}
 	if (!proven) {
-		arriving_flow(&flow, app, &h);
+		arriving_flow(&flow, app, h);
 		if (skb->ifindex == 1 || !refuses_clear(&d, &flow)) {
 			stamp->in_force = 0;
 			return ALLOW;
@@ -213,6 +211,7 @@ static __always_inline int prove(struct __sk_buff *skb, const struct rvl_config 
 static __always_inline int judge(struct __sk_buff *skb, const struct rvl_config *cfg, struct bpf_sock *sk,
 				 struct rvl_socket *stamp)
 {
+	struct headers h;
 	bool proven;
 	int verdict;
 
@@ -224,14 +223,18 @@ static __always_inline int judge(struct __sk_buff *skb, const struct rvl_config 
 			count(RVL_C_PROVEN);
 			return ALLOW;
 		}
-		if (cfg->flows & RVL_FLOWS_ALL && sk && !proven && skb->ifindex != 1 &&
-		    !(cfg->exempt && bpf_skb_cgroup_id(skb) == cfg->exempt))
-			count_flow(skb, 0, RVL_T_IN_CLEAR, pieces_of(skb), octets_of_packet(skb));
+		if (cfg->flows & RVL_FLOWS_ALL && sk && !proven && skb->ifindex != 1 && !is_daemons(skb, cfg) &&
+		    parse(skb, 0, &h))
+			count_flow(skb, 0, RVL_T_IN_CLEAR, pieces_of(skb), octets_of_packet(skb, &h), &h);
 		return proven ? dropped(skb, 0, RVL_C_INGRESS_UNEXPECTED_PROOF) : ALLOW;
 	}
 	proven = proven && stamp->netns == cfg->netns;
-	verdict = prove(skb, cfg, stamp, proven);
-	add_arrival(skb, stamp->app, verdict == ALLOW, proven);
+	if (!parse(skb, 0, &h)) {
+		add_unread(skb, stamp->app, RVL_T_IN_REFUSED, false);
+		return dropped(skb, stamp->app, RVL_C_INGRESS_MALFORMED);
+	}
+	verdict = prove(skb, cfg, stamp, &h, proven);
+	add_arrival(skb, stamp->app, verdict == ALLOW, proven, &h);
 	return verdict;
 }
 

@@ -14,6 +14,12 @@ static __always_inline bool current_is_exempt(const struct rvl_config *cfg)
 	return cfg->exempt && bpf_get_current_cgroup_id() == cfg->exempt;
 }
 
+/* Whether a packet is of a socket of the daemon's. */
+static __always_inline bool is_daemons(struct __sk_buff *skb, const struct rvl_config *cfg)
+{
+	return cfg->exempt && bpf_skb_cgroup_id(skb) == cfg->exempt;
+}
+
 /* What to do with a socket of application `has` in the hands of application `is`. */
 enum handover {
 	HANDOVER_KEEP,

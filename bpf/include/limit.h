@@ -6,8 +6,6 @@
 #ifndef RVL_LIMIT_H
 #define RVL_LIMIT_H
 
-#define SECOND 1000000000ull
-
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, RVL_LIMITS);

@@ -42,7 +42,7 @@ static __always_inline void note_question(struct __sk_buff *skb, const struct rv
 		return;
 	if (!parse(skb, 0, &h) || h.protocol != IPPROTO_UDP || h.destination_port != DNS_PORT)
 		return;
-	if (cfg->exempt && bpf_skb_cgroup_id(skb) == cfg->exempt)
+	if (is_daemons(skb, cfg))
 		return;
 	kernel = bpf_rdonly_cast(sk, bpf_core_type_id_kernel(struct sock));
 	if (kernel->__sk_common.skc_net.net->net_cookie != cfg->netns)

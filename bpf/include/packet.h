@@ -58,6 +58,7 @@ struct headers {
 	struct address source;
 	struct address destination;
 	__u32 transport; /* offset of the transport header from the network header */
+	__u32 length; /* of the packet, as its header says; 0: it does not, a super-packet longer than the field can say */
 	__u16 source_port;
 	__u16 destination_port;
 	__u8 version;
@@ -100,24 +101,22 @@ static __always_inline bool has_source_route(const struct __sk_buff *skb, __u32 
 	return false;
 }
 
-static __always_inline bool parse_ipv4(const struct __sk_buff *skb, __u32 at, struct headers *h)
+static __always_inline bool parse_ipv4(const struct __sk_buff *skb, const struct ipv4_header *ip, __u32 at,
+				       struct headers *h)
 {
-	struct ipv4_header ip;
-	__u32 length;
+	__u32 length = (ip->version_ihl & 15) * 4;
 
-	if (!load(skb, at, &ip, sizeof(ip)))
+	if (length < sizeof(*ip))
 		return false;
-	length = (ip.version_ihl & 15) * 4;
-	if (length < sizeof(ip))
-		return false;
-	mapped(&h->source, ip.source);
-	mapped(&h->destination, ip.destination);
+	mapped(&h->source, ip->source);
+	mapped(&h->destination, ip->destination);
 	h->version = 4;
-	h->protocol = ip.protocol;
+	h->length = bpf_ntohs(ip->total_length);
+	h->protocol = ip->protocol;
 	h->transport = at + length;
-	h->fragment = (ip.fragment & bpf_htons(0x3fff)) != 0;
-	h->later_fragment = (ip.fragment & bpf_htons(0x1fff)) != 0;
-	h->source_route = length > sizeof(ip) && has_source_route(skb, at + sizeof(ip), at + length);
+	h->fragment = (ip->fragment & bpf_htons(0x3fff)) != 0;
+	h->later_fragment = (ip->fragment & bpf_htons(0x1fff)) != 0;
+	h->source_route = length > sizeof(*ip) && has_source_route(skb, at + sizeof(*ip), at + length);
 	return true;
 }
 
@@ -132,6 +131,7 @@ static __always_inline bool parse_ipv6(const struct __sk_buff *skb, __u32 at, st
 	__builtin_memcpy(&h->source, ip.source, 16);
 	__builtin_memcpy(&h->destination, ip.destination, 16);
 	h->version = 6;
+	h->length = ip.payload_length ? sizeof(ip) + bpf_ntohs(ip.payload_length) : 0;
 	at += sizeof(ip);
 	next = ip.next_header;
 	for (int i = 0; i < IP_EXTENSIONS; i++) {
@@ -179,18 +179,19 @@ static __always_inline bool parse_ipv6(const struct __sk_buff *skb, __u32 at, st
  */
 __noinline int parse(struct __sk_buff *skb, __u32 at, struct headers *h)
 {
-	__u8 first;
+	struct ipv4_header ip;
 	__be16 ports[2];
 
 	if (!h)
 		return 0;
 	__builtin_memset(h, 0, sizeof(*h));
-	if (at > 1024 || !load(skb, at, &first, 1))
+	/* No header of either version is shorter. */
+	if (at > 1024 || !load(skb, at, &ip, sizeof(ip)))
 		return 0;
-	if (first >> 4 == 4) {
-		if (!parse_ipv4(skb, at, h))
+	if (ip.version_ihl >> 4 == 4) {
+		if (!parse_ipv4(skb, &ip, at, h))
 			return 0;
-	} else if (first >> 4 == 6) {
+	} else if (ip.version_ihl >> 4 == 6) {
 		if (!parse_ipv6(skb, at, h))
 			return 0;
 	} else {

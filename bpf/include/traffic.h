@@ -96,82 +96,88 @@ static __always_inline __u32 pieces_of(const struct __sk_buff *skb)
 }
 
 /* Octets of the IP packets that a packet of a cgroup hook is on the wire: a super-packet has its headers once. */
-static __noinline __u32 octets_of_packet(struct __sk_buff *skb)
+static __always_inline __u32 octets_of_packet(struct __sk_buff *skb, const struct headers *h)
 {
 	__u32 pieces = pieces_of(skb), octets = skb->len;
-	struct headers h;
 	__u8 offset;
 
-	if (pieces > 1 && parse(skb, 0, &h)) {
-		__u32 header = h.transport + 8;
+	if (pieces > 1 && h) {
+		__u32 header = h->transport + 8;
 
-		if (h.protocol == IPPROTO_TCP && load(skb, h.transport + 12, &offset, 1))
-			header = h.transport + (offset >> 4) * 4;
+		if (h->protocol == IPPROTO_TCP && load(skb, h->transport + 12, &offset, 1))
+			header = h->transport + (offset >> 4) * 4;
 		octets += (pieces - 1) * header;
 	}
 	return octets;
 }
 
 /* The same at the egress of a device, where the link's header is in front and the kernel knows the length of all pieces. */
-static __noinline __u32 octets_of_frame(struct __sk_buff *skb)
+static __noinline __u32 octets_of_frame(struct __sk_buff *skb, const struct headers *h)
 {
-	__u32 whole = 0, link = 14;
-	__be16 length;
-	__u8 first;
+	__u32 link = 14;
 
-	if (load(skb, 0, &first, 1)) {
-		if (first >> 4 == 4 && load(skb, 2, &length, 2))
-			whole = bpf_ntohs(length);
-		else if (first >> 4 == 6 && load(skb, 4, &length, 2) && length)
-			whole = bpf_ntohs(length) + 40;
-	}
-	/* No length: longer than the field can say. */
-	if (whole && whole <= skb->len)
-		link = skb->len - whole;
+	if (h && h->length && h->length <= skb->len)
+		link = skb->len - h->length;
 	return skb->wire_len - pieces_of(skb) * link;
 }
 
-/* Count a packet for its application and its flow. */
-static __noinline void add_amount(struct __sk_buff *skb, __u16 app, __u16 kind, __u32 octets)
+/* Count a packet for its application and its flow. Its headers are null where they cannot be read. */
+static __noinline void add_amount(struct __sk_buff *skb, __u16 app, __u16 kind, __u32 octets, const struct headers *h)
 {
 	__u32 pieces = pieces_of(skb);
 
 	add_traffic(app, kind, pieces, octets);
-	count_flow(skb, app, kind, pieces, octets);
+	count_flow(skb, app, kind, pieces, octets, h);
 }
 
-static __always_inline void add_packet(struct __sk_buff *skb, __u16 app, __u16 kind)
+static __always_inline void add_packet(struct __sk_buff *skb, __u16 app, __u16 kind, const struct headers *h)
 {
-	add_amount(skb, app, kind, octets_of_packet(skb));
+	add_amount(skb, app, kind, octets_of_packet(skb, h), h);
 }
 
-static __always_inline void add_frames(struct __sk_buff *skb, __u16 app, __u16 kind)
+static __always_inline void add_frames(struct __sk_buff *skb, __u16 app, __u16 kind, const struct headers *h)
 {
-	add_amount(skb, app, kind, octets_of_frame(skb));
+	add_amount(skb, app, kind, octets_of_frame(skb, h), h);
+}
+
+/* The same where nobody has read the headers yet: of a device's frame, or of a packet in a cgroup hook. */
+static __noinline void add_unread(struct __sk_buff *skb, __u16 app, __u16 kind, bool frame)
+{
+	const struct headers *known = 0;
+	struct headers h;
+
+	if (parse(skb, 0, &h))
+		known = &h;
+	add_amount(skb, app, kind, frame ? octets_of_frame(skb, known) : octets_of_packet(skb, known), known);
 }
 
 /* Whether what is about to leave in clear at a device is within the application's limits. */
-static __always_inline bool frames_within_limit(struct __sk_buff *skb, const struct rvl_config *cfg, __u16 app)
+static __always_inline bool frames_within_limit(struct __sk_buff *skb, const struct rvl_config *cfg, __u16 app,
+						const struct headers *h)
 {
-	return !cfg->limits || within_limit(cfg->generation, app, pieces_of(skb), octets_of_frame(skb));
+	return !cfg->limits || within_limit(cfg->generation, app, pieces_of(skb), octets_of_frame(skb, h));
 }
 
 /* The same in a cgroup hook. */
-static __always_inline bool packet_within_limit(struct __sk_buff *skb, const struct rvl_config *cfg, __u16 app)
+static __always_inline bool packet_within_limit(struct __sk_buff *skb, const struct rvl_config *cfg, __u16 app,
+						const struct headers *h)
 {
-	return !cfg->limits || within_limit(cfg->generation, app, pieces_of(skb), octets_of_packet(skb));
+	return !cfg->limits || within_limit(cfg->generation, app, pieces_of(skb), octets_of_packet(skb, h));
 }
 
 /* What a packet that arrived for an application's socket was. Between two sockets of this host nothing is on a wire. */
-static __always_inline void add_arrival(struct __sk_buff *skb, __u16 app, bool accepted, bool proven)
+static __always_inline void add_arrival(struct __sk_buff *skb, __u16 app, bool accepted, bool proven,
+					const struct headers *h)
 {
-	if (!accepted)
-		add_packet(skb, app, RVL_T_IN_REFUSED);
-	else if (proven)
-		add_packet(skb, app,
-			   services_of(skb->mark) & RVL_SERVICE_ENCRYPTED ? RVL_T_IN_ENCRYPTED : RVL_T_IN_AUTHENTICATED);
-	else if (skb->ifindex != 1)
-		add_packet(skb, app, RVL_T_IN_CLEAR);
+	__u16 kind = RVL_T_IN_REFUSED;
+
+	if (accepted && proven)
+		kind = services_of(ours_in(skb->mark)) & RVL_SERVICE_ENCRYPTED ? RVL_T_IN_ENCRYPTED : RVL_T_IN_AUTHENTICATED;
+	else if (accepted && skb->ifindex == 1)
+		return;
+	else if (accepted)
+		kind = RVL_T_IN_CLEAR;
+	add_packet(skb, app, kind, h);
 }
 
 /* Beside a kind: as far as the kernel half knows, the data path will give it back in clear. */
@@ -197,11 +203,15 @@ static __noinline void add_would(struct __sk_buff *skb, __u16 app, const struct 
 		kind = d.services & RVL_SERVICE_ENCRYPTED ? RVL_T_OUT_WOULD_ENCRYPT : RVL_T_OUT_WOULD_AUTHENTICATE;
 	else
 		return;
-	add_amount(skb, app, kind, guarded ? octets_of_frame(skb) : octets_of_packet(skb));
+	add_amount(skb, app, kind, guarded ? octets_of_frame(skb, h) : octets_of_packet(skb, h), h);
 }
 
-/* What the data path is asked to make of a packet. The ports of a later fragment are not known: the least that is claimed then. */
-static __noinline __u16 asked_of(const struct rvl_config *cfg, __u16 app, __u8 required, const struct headers *h)
+/*
+ * What the data path is asked to make of a packet to this network of the application's. The ports of a later fragment are not
+ * known: the least that is claimed then.
+ */
+static __noinline __u16 asked_of(const struct rvl_config *cfg, const struct rvl_network *network, __u16 app, __u8 required,
+				 const struct headers *h)
 {
 	struct live_flow flow;
 	struct decision d;
@@ -209,7 +219,7 @@ static __noinline __u16 asked_of(const struct rvl_config *cfg, __u16 app, __u8 r
 
 	if (h->later_fragment)
 		return RVL_T_OUT_AUTHENTICATED;
-	d = demand(decide(cfg, app, &h->destination, h->protocol, h->source_port, h->destination_port), required);
+	d = demand(decide_at(network, h->protocol, h->source_port, h->destination_port), required);
 	switch (d.action) {
 	case ACTION_PROTECT:
 		kind = d.services & RVL_SERVICE_ENCRYPTED ? RVL_T_OUT_ENCRYPTED : RVL_T_OUT_AUTHENTICATED;

@@ -114,11 +114,11 @@ static __always_inline struct decision decision_in(__u8 class, __u32 protection,
 	return d;
 }
 
-static __always_inline struct decision decide(const struct rvl_config *cfg, __u16 app, const struct address *peer,
-					      __u8 protocol, __u32 local, __u16 remote)
+/* What is decided at a peer's network, null where policy speaks of none. */
+static __always_inline struct decision decide_at(const struct rvl_network *network, __u8 protocol, __u32 local,
+						 __u16 remote)
 {
 	struct decision out = { .action = ACTION_BYPASS };
-	struct rvl_network *network = network_of(cfg, app, peer);
 
 	if (!network)
 		return out;
@@ -128,6 +128,12 @@ static __always_inline struct decision decide(const struct rvl_config *cfg, __u1
 		out.protection = network->protection;
 	}
 	return out;
+}
+
+static __always_inline struct decision decide(const struct rvl_config *cfg, __u16 app, const struct address *peer,
+					      __u8 protocol, __u32 local, __u16 remote)
+{
+	return decide_at(network_of(cfg, app, peer), protocol, local, remote);
 }
 
 static __always_inline bool is_refusal(const struct decision *d)
@@ -230,28 +236,14 @@ static __always_inline bool refuses_clear(const struct decision *d, const struct
 	return d->action != ACTION_PROTECT || d->level == RVL_MANDATORY || live_covers(flow);
 }
 
-/* The flow of a packet that arrives. */
 static __always_inline void arriving_flow(struct live_flow *flow, __u16 app, const struct headers *h)
 {
-	flow->local = h->destination;
-	flow->peer = h->source;
-	flow->app = app;
-	flow->local_port = h->destination_port;
-	flow->remote_port = h->source_port;
-	flow->protocol = h->protocol;
-	flow->zero = 0;
+	*flow = (struct live_flow){ h->destination, h->source, app, h->destination_port, h->source_port, h->protocol, 0 };
 }
 
-/* The flow of a packet that leaves. */
 static __always_inline void leaving_flow(struct live_flow *flow, __u16 app, const struct headers *h)
 {
-	flow->local = h->source;
-	flow->peer = h->destination;
-	flow->app = app;
-	flow->local_port = h->source_port;
-	flow->remote_port = h->destination_port;
-	flow->protocol = h->protocol;
-	flow->zero = 0;
+	*flow = (struct live_flow){ h->source, h->destination, app, h->source_port, h->destination_port, h->protocol, 0 };
 }
 
 #endif

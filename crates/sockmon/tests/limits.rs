@@ -46,12 +46,8 @@ fn world(name: &str, limits: ClearLimits) -> World {
     world
 }
 
-fn traffic(world: &mut World, app: AppId) -> AppTraffic {
-    world.sockmon().traffic().unwrap().get(&app).cloned().unwrap_or_default()
-}
-
 fn refused(world: &mut World, app: AppId) -> u64 {
-    traffic(world, app).reasons.get("egress_limited").copied().unwrap_or(0)
+    world.traffic(app).reasons.get("egress_limited").copied().unwrap_or(0)
 }
 
 #[test]
@@ -69,7 +65,7 @@ fn what_is_beyond_the_limit_does_not_leave_and_nobody_else_is_held() {
         }
     }
     let earned = start.elapsed().as_secs() + 1;
-    let (sums, others) = (traffic(&mut world, STRICT), traffic(&mut world, WEAK));
+    let (sums, others) = (world.traffic(STRICT), world.traffic(WEAK));
     let left = sums.out_clear.packets;
     assert!((5..=5 + earned).contains(&left), "{left} in {earned} s");
     assert_eq!((refused(&mut world, STRICT), sums.out_refused.packets), (20 - left, 20 - left));
@@ -98,7 +94,7 @@ fn super_packets_count_as_what_they_are_on_the_wire() {
     // More than the burst, where nothing was sent before: it passes and is paid for.
     program.run(&["sendto u 10.99.0.2:9 5000"]);
     program.run(&["sendto u 10.99.0.2:9 5000", "sendto s 10.99.0.2:9 10"]);
-    let sums = traffic(&mut world, STRICT);
+    let sums = world.traffic(STRICT);
     assert_eq!((sums.out_clear.packets, sums.out_clear.octets), (5, 5 * 1028));
     assert_eq!((sums.out_refused.packets, sums.out_refused.octets), (6, 5 * 1028 + 38));
 }
@@ -112,7 +108,7 @@ fn what_is_within_the_burst_passes_to_the_octet() {
         program.run(&["sendto s 10.99.0.2:9 100"]);
     }
     // A fourth would take 128 seconds to earn.
-    assert_eq!(traffic(&mut world, STRICT).out_clear.octets, 3 * 128);
+    assert_eq!(world.traffic(STRICT).out_clear.octets, 3 * 128);
 }
 
 #[test]
@@ -121,11 +117,11 @@ fn a_load_of_policy_gives_nothing_back_and_a_new_limit_does_not_wait_for_the_old
     let mut program = world.start("strict");
     program.run(&["open s udp4"]);
     let mut left = |world: &mut World, count: usize| {
-        let before = traffic(world, STRICT).out_clear.packets;
+        let before = world.traffic(STRICT).out_clear.packets;
         for _ in 0..count {
             program.run(&["sendto s 10.99.0.2:9 100"]);
         }
-        traffic(world, STRICT).out_clear.packets - before
+        world.traffic(STRICT).out_clear.packets - before
     };
     let start = Instant::now();
     let first = left(&mut world, 20);

@@ -6,10 +6,6 @@ use common::*;
 use sockmon::{Amount, AppTraffic, Attempt};
 use wire::AppId;
 
-fn traffic(world: &mut World, app: AppId) -> AppTraffic {
-    world.sockmon().traffic().unwrap().get(&app).cloned().unwrap_or_default()
-}
-
 fn amount(packets: u64, octets: u64) -> Amount {
     Amount { packets, octets }
 }
@@ -26,7 +22,7 @@ fn what_leaves_in_clear_is_counted_as_it_leaves() {
     let wire = world.wire_within(SOON / 10);
     let whole: u64 = wire.iter().map(|packet| packet.len() as u64).sum();
     assert_eq!(wire.len(), 1 + 3 + 1 + 1);
-    let sums = traffic(&mut world, WEAK);
+    let sums = world.traffic(WEAK);
     // The headers of four more datagrams.
     assert_eq!(sums.out_clear, amount(1 + 3 + 1 + 5, whole + 4 * 28));
     assert_eq!(sums, AppTraffic { out_clear: sums.out_clear, ..AppTraffic::default() });
@@ -35,7 +31,7 @@ fn what_leaves_in_clear_is_counted_as_it_leaves() {
     unnamed.run(&["open s udp4", "sendto s 10.99.0.2:9 100"]);
     program.run(&["open v udp4", "bind v 127.0.0.1:7009", "sendto s 127.0.0.1:7009 50"]);
     assert_eq!(world.sockmon().traffic().unwrap().len(), 1);
-    assert_eq!(traffic(&mut world, WEAK), sums);
+    assert_eq!(world.traffic(WEAK), sums);
 }
 
 #[test]
@@ -44,7 +40,7 @@ fn what_is_handed_over_is_no_clear_traffic() {
     let mut program = world.start("strict");
     program.run(&["open s udp4", "sendto s 10.99.0.2:9 100", "sendto s 10.99.0.2:9 100"]);
     assert_eq!(world.drain().len(), 2);
-    let sums = traffic(&mut world, STRICT);
+    let sums = world.traffic(STRICT);
     assert_eq!(sums, AppTraffic { out_encrypted: amount(2, 256), ..AppTraffic::default() });
 }
 
@@ -58,7 +54,7 @@ fn refusals_are_counted_by_reason_whether_or_not_they_are_told() {
     for _ in 0..TIMES {
         assert_eq!(program.ask("sendto s 10.99.0.65:9 5"), "EPERM");
     }
-    let sums = traffic(&mut world, STRICT);
+    let sums = world.traffic(STRICT);
     assert_eq!(sums.reasons.into_iter().collect::<Vec<_>>(), [("sendmsg_untrusted", TIMES)]);
     assert_eq!(sums.out_refused, amount(TIMES, 0));
     let told = world.sockmon().events().unwrap().len() as u64;
@@ -67,7 +63,7 @@ fn refusals_are_counted_by_reason_whether_or_not_they_are_told() {
     other.run(&["open s udp4"]);
     assert_eq!(other.ask("sendto s 10.99.0.65:9 5"), "EPERM");
     assert_eq!(
-        traffic(&mut world, OTHER).reasons.into_iter().collect::<Vec<_>>(),
+        world.traffic(OTHER).reasons.into_iter().collect::<Vec<_>>(),
         [("sendmsg_untrusted", 1)]
     );
 }
@@ -83,7 +79,7 @@ fn a_packet_that_is_refused_is_told_with_its_peer() {
     for _ in 0..50 {
         bob.run(&["sendto s 10.99.0.1:7001 20"]);
     }
-    let sums = traffic(&mut world, STRICT);
+    let sums = world.traffic(STRICT);
     assert_eq!(sums.reasons.get("ingress_no_proof"), Some(&50));
     assert_eq!(sums.in_refused, amount(50, 50 * 48));
     let events = world.sockmon().events().unwrap();

@@ -320,6 +320,11 @@ impl World {
         std::iter::from_fn(|| self.seen()).collect()
     }
 
+    /// What the kernel half has counted for an application.
+    pub fn traffic(&mut self, app: AppId) -> sockmon::AppTraffic {
+        self.sockmon().traffic().unwrap().get(&app).cloned().unwrap_or_default()
+    }
+
     /// Give the host a packet as the daemon would.
     pub fn inject(&self, mark: u32, packet: &[u8]) {
         let mut bytes = vec![0u8; 10];
