@@ -59,7 +59,10 @@ fn a_mark_says_in_other_bits_what_it_says() {
     assert_eq!(program.ask("recv u 100"), "ETIMEDOUT");
     assert_eq!((world.counter("ingress_other_app"), world.counter("ingress_no_proof")), (1, 1));
     let sums = world.traffic(STRICT);
-    assert_eq!((sums.in_encrypted.packets, sums.in_authenticated.packets, sums.in_refused.packets), (1, 0, 2));
+    assert_eq!(
+        (sums.in_encrypted.packets, sums.in_authenticated.packets, sums.in_refused.packets),
+        (1, 0, 2)
+    );
     // The kernel's own answer to a protected packet goes back under protection.
     world.inject(FULL, &tcp((BOB, 9), (ALICE, 7009), 1, 0, SYN));
     let reset = world.seen_within(SOON).expect("a RST on the TUN");

@@ -62,10 +62,7 @@ fn refusals_are_counted_by_reason_whether_or_not_they_are_told() {
     let mut other = world.start("other");
     other.run(&["open s udp4"]);
     assert_eq!(other.ask("sendto s 10.99.0.65:9 5"), "EPERM");
-    assert_eq!(
-        world.traffic(OTHER).reasons.into_iter().collect::<Vec<_>>(),
-        [("sendmsg_untrusted", 1)]
-    );
+    assert_eq!(world.traffic(OTHER).reasons.into_iter().collect::<Vec<_>>(), [("sendmsg_untrusted", 1)]);
 }
 
 #[test]
