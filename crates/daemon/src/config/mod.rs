@@ -31,7 +31,7 @@ pub const ESP_PORT: u16 = 4500;
 /// Seconds of silence behind which a keepalive is sent (RFC 3948 section 4).
 pub const KEEPALIVE: u16 = 20;
 /// Packets that wait in the TUN at most; a latency budget, since the TUN has no back-pressure.
-pub const TUN_QUEUE: u32 = 64;
+pub const TUN_QUEUE: u32 = 512;
 /// The TUN's name.
 pub const TUN_NAME: &str = "rvl0";
 /// The enc device's name.

@@ -289,7 +289,7 @@ impl Reader<'_> {
         }
         if let Some(value) = table.get("queue")
             && let Some(queue) =
-                self.integer(value, "queue", 1..=1000, "packets that may wait; 64 is a good start")
+                self.integer(value, "queue", 1..=1000, "packets that may wait; 512 is a good start")
         {
             tun.queue = u32::try_from(queue).unwrap_or(TUN_QUEUE);
         }

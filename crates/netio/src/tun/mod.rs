@@ -45,7 +45,7 @@ pub struct TunOptions {
 
 impl Default for TunOptions {
     fn default() -> TunOptions {
-        TunOptions { persist: true, offload: true, queue_len: 128 }
+        TunOptions { persist: true, offload: true, queue_len: 512 }
     }
 }
 
