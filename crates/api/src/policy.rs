@@ -59,6 +59,9 @@ pub struct KernelLoad {
     pub tables_removed: usize,
     /// Pairs that were not compared, or found no room: no socket changes hands between them.
     pub orders_left_out: usize,
+    /// Executables, and places of some, that are new or have another meaning than before.
+    #[serde(default)]
+    pub executables_written: usize,
 }
 
 /// A block that did not compile.
