@@ -241,6 +241,26 @@ fn numbers_of_subjects_stay_over_loads() {
     }
 }
 
+#[test]
+fn each_application_says_what_it_is_chosen_by() {
+    let digest = "0".repeat(64);
+    let compiled = compiled(&format!(
+        "application /bin/a sha256 {digest} from c cgroup /x uid 1, b, anonymous, unit u.service, from /bin/d sha256 {digest}, uid 2-3 {{\n}}\n\
+         default {{\n}}\n"
+    ));
+    let said: Vec<String> = compiled.applications.iter().map(|app| app.chosen_by.join(" ")).collect();
+    let want = [
+        "program digest from cgroup uid",
+        "program",
+        "anonymous",
+        "unit",
+        "digest from",
+        "uid",
+        "default",
+    ];
+    assert_eq!(said, want);
+}
+
 /// A process of which some things must not be asked.
 struct Lazy<'p> {
     process: &'p Process,

@@ -150,34 +150,33 @@ impl Links {
         let old = match sys::obj_get(&path) {
             Ok(link) => Some(link),
             Err(e) if e.kind() == io::ErrorKind::NotFound => {
-                // Only its pin went.
-                let held = self.0.remove(&want.pin);
-                if let Some(link) = &held {
-                    sys::obj_pin(link.as_fd(), &path).map_err(fail("pin"))?;
-                }
-                held
+                // Or only its pin went.
+                self.0.get(&want.pin).map(|held| repin(held, &path)).transpose().map_err(fail("pin"))?
             }
             Err(e) => return Err(fail("open the pinned link")(e)),
         };
-        if let Some(link) = old {
-            if update(link.as_fd(), program, places, want).map_err(fail("update the link"))? {
-                self.0.insert(want.pin.clone(), link);
-                return Ok(());
-            }
-            let new = create(program, places, want).map_err(fail("attach"))?;
-            // The new one holds before the old one is let go: for a moment both may run, never none.
-            let fresh = pins.links().join(format!("{}_new", want.pin));
-            remove(&fresh)?;
-            sys::obj_pin_over(new.as_fd(), &fresh, &path).map_err(fail("pin"))?;
-            let _ = sys::link_detach(link.as_fd());
-            self.0.insert(want.pin.clone(), new);
+        if let Some(link) = &old
+            && update(link.as_fd(), program, places, want).map_err(fail("update the link"))?
+        {
+            self.0.extend(old.map(|link| (want.pin.clone(), link)));
             return Ok(());
         }
-        let new = create(program, places, want).map_err(fail("attach"))?;
-        sys::obj_pin(new.as_fd(), &path).map_err(fail("pin"))?;
-        self.0.insert(want.pin.clone(), new);
+        let link = create(program, places, want).map_err(fail("attach"))?;
+        // The new one holds before the old one is let go: for a moment both may run, never none.
+        let fresh = pins.links().join(format!("{}_new", want.pin));
+        remove(&fresh)?;
+        sys::obj_pin_over(link.as_fd(), &fresh, &path).map_err(fail("pin"))?;
+        if let Some(old) = old {
+            let _ = sys::link_detach(old.as_fd());
+        }
+        self.0.insert(want.pin.clone(), link);
         Ok(())
     }
+}
+
+fn repin(link: &OwnedFd, path: &Path) -> io::Result<OwnedFd> {
+    sys::obj_pin(link.as_fd(), path)?;
+    sys::obj_get(path)
 }
 
 /// The pinned links of an instance.
