@@ -47,11 +47,7 @@ impl Ports {
     /// # Panics
     /// If one does not run.
     pub fn serve(&self, rig: &Rig, app: &Path) -> [Running; 3] {
-        [
-            tcp_server(rig, app, self.clear),
-            echo(rig, app, self.protected),
-            echo(rig, app, self.never),
-        ]
+        [tcp_server(rig, app, self.clear), echo(rig, app, self.protected), echo(rig, app, self.never)]
     }
 
     /// A line in clear to its server and back, then `datagrams`, then a call that is refused.

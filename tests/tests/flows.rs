@@ -8,8 +8,10 @@ use serde_json::Value;
 use tests::verdicts::{LINE, Ports};
 use tests::{PATIENCE, binary, wait_for};
 
-const PORTS: Ports = Ports { clear: 7100, protected: 7101, never: 7102 };
-const Ports { clear: CLEAR, protected: PROTECTED, never: NEVER } = PORTS;
+const CLEAR: u16 = 7100;
+const PROTECTED: u16 = 7101;
+const NEVER: u16 = 7102;
+const PORTS: Ports = Ports { clear: CLEAR, protected: PROTECTED, never: NEVER };
 
 /// Datagrams of 500 octets to an echo server (address, port); then echo requests (ICMP) of 40 octets to the other address.
 const DATAGRAMS: &str = r#"

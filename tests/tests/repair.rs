@@ -29,7 +29,8 @@ fn pins_that_somebody_removed_come_back_with_the_policy_in_force() {
         RigOptions { name: "rvl-repair".to_owned(), binary: binary(), daemon: None, segmentation: false };
     let mut rig = Rig::build(&options).unwrap();
     let app = copy_of_python(rig.folder(), "app");
-    let policy = format!("application {:?} {{ network 203.0.113.0/24 untrusted; }}\n", app.display().to_string());
+    let policy =
+        format!("application {:?} {{ network 203.0.113.0/24 untrusted; }}\n", app.display().to_string());
     rig.set_policy(Side::Alice, &policy).unwrap();
     rig.start(Side::Alice).unwrap();
     let send = |rig: &Rig| {

@@ -101,8 +101,10 @@ struct Block {
 
 impl Block {
     fn text(&self, bob: &str) -> String {
+        let protection =
+            if bob.starts_with("protected") { "protection P { encryption mandatory; }" } else { "" };
         format!(
-            "{} {{\n  network {} {bob};\n  network {} untrusted;\n  protection P {{ encryption mandatory; }}\n}}\n",
+            "{} {{\n  network {} {bob};\n  network {} untrusted;\n  {protection}\n}}\n",
             self.header,
             Side::Bob.v4(),
             self.refuses
@@ -116,7 +118,7 @@ fn blocks(headers: &[(&'static str, String)]) -> Vec<Block> {
         name,
         header: header.clone(),
         line: 1 + 5 * at,
-        refuses: format!("198.51.100.{}", 1 + at),
+        refuses: format!("203.0.113.{}", 1 + at),
     };
     headers.iter().enumerate().map(block).collect()
 }
@@ -131,7 +133,9 @@ struct Process {
 struct Stage {
     blocks: Vec<Block>,
     app: PathBuf,
+    /// Starts the program, and is started itself by the other.
     parent: PathBuf,
+    grandparent: PathBuf,
     // Dropped behind the rig, whose daemon has a control group among them.
     rig: Rig,
     groups: Groups,
@@ -222,7 +226,8 @@ fn each_qualifier_tells_processes_apart() {
     let options =
         RigOptions { name: "rvl-subjects".to_owned(), binary: binary(), daemon: None, segmentation: false };
     let mut rig = Rig::build(&options).unwrap();
-    let (app, parent) = (copy_of_python(rig.folder(), "app"), copy_of_python(rig.folder(), "parent"));
+    let [app, parent, grandparent] =
+        ["app", "parent", "grandparent"].map(|name| copy_of_python(rig.folder(), name));
     let headers = |from: &Path, group: &str, user: &str, rest: &str| {
         [
             ("from", format!("application from {:?}{rest}", from.display().to_string())),
@@ -238,7 +243,7 @@ fn each_qualifier_tells_processes_apart() {
     rig.set_policy(Side::Alice, &policy).unwrap();
     rig.watch(Side::Alice, groups.root.clone());
     rig.start(Side::Alice).unwrap();
-    let stage = Stage { blocks: blocks_in_force, app, parent, rig, groups };
+    let stage = Stage { blocks: blocks_in_force, app, parent, grandparent, rig, groups };
     let wire = stage.rig.lab.capture(CaptureOptions { keep: 1 << 20, watch: Vec::new() }).unwrap();
 
     // The program that is none of them first: when the others have been seen, it has not been.
@@ -247,12 +252,13 @@ fn each_qualifier_tells_processes_apart() {
     let rest = stage.is(&wire, "default", "word-of-the-rest", plain);
     let user = stage.talk(&stage.app, &[], "other", 65533, "word-of-another-user");
     let other_user = stage.is(&wire, "default", "word-of-another-user", user);
-    let of_parent = stage.talk(&stage.parent, &["-c", PARENT, &app], "other", 0, "word-of-a-child");
+    let parent = stage.parent.display().to_string();
+    let line = ["-c", PARENT, &parent, "-c", PARENT, &app];
+    let of_parent = stage.talk(&stage.grandparent, &line, "other", 0, "word-of-a-child");
     let in_group = stage.talk(&stage.app, &[], "x", 0, "word-of-the-group");
     let by_user = stage.talk(&stage.app, &[], "other", 65534, "word-of-the-user");
-    let nameless = |how: &str, word: &str| {
-        stage.talk(&stage.app, &["-c", NAMELESS, how, &app], "other", 0, word)
-    };
+    let nameless =
+        |how: &str, word: &str| stage.talk(&stage.app, &["-c", NAMELESS, how, &app], "other", 0, word);
     let in_unit = stage.talk(&stage.app, &[], UNIT, 0, "word-of-the-unit");
     let kinds = [
         stage.is(&wire, "from", "word-of-a-child", of_parent),
@@ -277,9 +283,9 @@ fn each_qualifier_tells_processes_apart() {
     wanted.sort();
     assert_eq!(stage.plan(&away, bob_is), wanted);
 
-    // With subjects that nobody has yet, and that fit the same processes, each is of its own block; without `default` the rest is in
-    // clear.
-    let mut renamed = blocks(&headers(&stage.parent, "x", "65534-65535", " uid 0-9"));
+    // With subjects that nobody has yet, and that fit the same processes, each is of its own block, as /proc tells; without `default`
+    // the rest is in clear.
+    let mut renamed = blocks(&headers(&stage.grandparent, "x", "65534-65535", " uid 0-9"));
     renamed.pop();
     let line = |kind: &Process| renamed.iter().find(|b| b.name == kind.kind).unwrap().line as u64 + 1;
     let refused = kinds.iter().map(|kind| (kind.pid, "refused".to_owned(), line(kind)));

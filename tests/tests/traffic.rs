@@ -9,8 +9,10 @@ use serde_json::Value;
 use tests::verdicts::{LINE, Ports};
 use tests::{PATIENCE, associate, wait_for};
 
-const PORTS: Ports = Ports { clear: 7000, protected: 7001, never: 7002 };
-const Ports { clear: CLEAR, protected: PROTECTED, never: NEVER } = PORTS;
+const CLEAR: u16 = 7000;
+const PROTECTED: u16 = 7001;
+const NEVER: u16 = 7002;
+const PORTS: Ports = Ports { clear: CLEAR, protected: PROTECTED, never: NEVER };
 
 /// Datagrams of 500 octets to an echo server (address, port), one behind the other; how many came back.
 const DATAGRAMS: &str = r#"

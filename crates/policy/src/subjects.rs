@@ -135,9 +135,9 @@ impl Selector {
         };
         process.executes(&self.executables)
             && self.group.as_ref().is_none_or(|path| process.group().is_some_and(|own| below(own, path)))
-            && self.users.is_none_or(|(first, last)| {
-                process.user().is_some_and(|user| first <= user && user <= last)
-            })
+            && self
+                .users
+                .is_none_or(|(first, last)| process.user().is_some_and(|user| first <= user && user <= last))
             && self.from.as_ref().is_none_or(|image| process.descends_from(image))
     }
 }

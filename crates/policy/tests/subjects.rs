@@ -249,15 +249,8 @@ fn each_application_says_what_it_is_chosen_by() {
          default {{\n}}\n"
     ));
     let said: Vec<String> = compiled.applications.iter().map(|app| app.chosen_by.join(" ")).collect();
-    let want = [
-        "program digest from cgroup uid",
-        "program",
-        "anonymous",
-        "unit",
-        "digest from",
-        "uid",
-        "default",
-    ];
+    let want =
+        ["program digest from cgroup uid", "program", "anonymous", "unit", "digest from", "uid", "default"];
     assert_eq!(said, want);
 }
 

@@ -258,7 +258,9 @@ fn a_program_with_digests_is_told_with_them() {
         let answer = editor.about("textDocument/hover", URI, line, column as u32);
         answer["contents"]["value"].as_str().unwrap_or("").to_string()
     };
-    let pinned = format!("/usr/bin/curl: only a file with the SHA-256 {one} or {two}; another one is refused every peer");
+    let pinned = format!(
+        "/usr/bin/curl: only a file with the SHA-256 {one} or {two}; another one is refused every peer"
+    );
     // On the path, on `sha256`, on a digest.
     for at in ["/usr", "sha256", &two] {
         let said = hover(&mut editor, 0, text.find(at).unwrap());

@@ -252,13 +252,7 @@ pub fn faults(loaded: &Loaded, pins: &Pins, places: &Places) -> Vec<Fault> {
 }
 
 fn fault(loaded: &Loaded, pins: &Pins, places: &Places, want: &Wanted) -> Option<Fault> {
-    let report = |detail: String| {
-        Some(Fault {
-            what: want.pin.clone(),
-            detail,
-            remedy: REMEDY.into(),
-        })
-    };
+    let report = |detail: String| Some(Fault { what: want.pin.clone(), detail, remedy: REMEDY.into() });
     let link = match sys::obj_get(&pins.links().join(&want.pin)) {
         Ok(link) => link,
         Err(e) => return report(format!("its pin is gone: {e}")),

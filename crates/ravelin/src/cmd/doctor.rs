@@ -142,13 +142,20 @@ mod tests {
             full.found,
             "65536 in the table, room for 65536; 7 packets found no room, 0 lines are not in the log"
         );
-        assert!(full.remedy.as_ref().is_some_and(|text| text.contains("make `idle` in [flows] shorter")), "{full:?}");
+        assert!(
+            full.remedy.as_ref().is_some_and(|text| text.contains("make `idle` in [flows] shorter")),
+            "{full:?}"
+        );
         let unwritten = flows(&api::FlowTable { unwritten: 3, ..whole });
         assert_eq!(unwritten.state, CheckState::Warn, "{unwritten:?}");
         assert!(unwritten.found.ends_with("3 lines are not in the log"), "{unwritten:?}");
         // Flows are no reason not to start.
         let report = api::Doctor::new(vec![full, unwritten]);
-        assert!(report.ok && text(&report).contains("warn  flows            65536 in the table"), "{}", text(&report));
+        assert!(
+            report.ok && text(&report).contains("warn  flows            65536 in the table"),
+            "{}",
+            text(&report)
+        );
     }
 
     #[test]

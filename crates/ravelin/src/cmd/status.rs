@@ -169,7 +169,9 @@ fn subjects(subjects: &api::Subjects) -> Vec<String> {
     let special: Vec<&api::ChosenBy> =
         subjects.applications.iter().filter(|one| one.by != ["program"]).collect();
     let mut out = vec![chosen_by(subjects)];
-    out.extend(special.iter().take(SUBJECTS).map(|one| format!("{}: {}", one.by.join(" and "), one.application)));
+    out.extend(
+        special.iter().take(SUBJECTS).map(|one| format!("{}: {}", one.by.join(" and "), one.application)),
+    );
     if let more @ 1.. = special.len().saturating_sub(SUBJECTS) {
         out.push(format!("and {more} more (`--json`)"));
     }
@@ -219,7 +221,10 @@ mod tests {
         let counts = [("from", 1), ("program", 2), ("uid", 1)];
         let mut told = api::Subjects {
             counts: counts.map(|(word, count)| (word.to_owned(), count)).into(),
-            applications: vec![one("curl from sshd uid 7", &["program", "from", "uid"]), one("ssh", &["program"])],
+            applications: vec![
+                one("curl from sshd uid 7", &["program", "from", "uid"]),
+                one("ssh", &["program"]),
+            ],
             more: 0,
         };
         assert_eq!(
