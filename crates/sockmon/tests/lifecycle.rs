@@ -208,6 +208,12 @@ fn who_removes_the_pins_of_a_living_daemon_opens_nothing() {
     let mut old = world.start("strict");
     old.run(&["open s udp4"]);
     std::fs::remove_dir_all(pins(&world)).unwrap();
+    // The kernel lets go of what was pinned behind a grace period, and not at once. A call waits for one.
+    for _ in 0..3 {
+        const MEMBARRIER_CMD_GLOBAL: libc::c_int = 1;
+        // SAFETY: no pointer is passed.
+        assert_eq!(unsafe { libc::syscall(libc::SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) }, 0);
+    }
     // Nothing has looked yet: what was attached is.
     let mut fresh = world.start("strict");
     fresh.run(&["open s udp4"]);
