@@ -3,16 +3,15 @@
 use std::path::Path;
 
 use netio::lab::{CaptureOptions, Evidence, Program, Side};
-use ravelin::rig::{Rig, RigOptions};
+use ravelin::rig::Rig;
 use serde_json::Value;
-use tests::{PATIENCE, associate, binary, copy_of_python, one_line, tcp_server, verdicts, wait_for};
+use tests::verdicts::{LINE, Ports};
+use tests::{PATIENCE, binary, wait_for};
 
-/// TCP in clear, over IPv6.
 const CLEAR: u16 = 7100;
-/// UDP that is protected.
 const PROTECTED: u16 = 7101;
-/// UDP in clear by an item: the engine sends it.
 const NEVER: u16 = 7102;
+const PORTS: Ports = Ports { clear: CLEAR, protected: PROTECTED, never: NEVER };
 
 /// Datagrams of 500 octets to an echo server (address, port); then echo requests (ICMP) of 40 octets to the other address.
 const DATAGRAMS: &str = r#"
@@ -83,33 +82,18 @@ fn lines(log: &Path) -> Vec<Value> {
 
 #[test]
 fn each_flow_is_what_is_on_the_wire_and_its_end_is_written() {
-    let options =
-        RigOptions { name: "rvl-flows".to_owned(), binary: binary(), daemon: None, segmentation: false };
-    let mut rig = Rig::build(&options).unwrap();
-    let app = copy_of_python(rig.folder(), "app");
-    let log = rig.folder().join("flows.jsonl");
-    rig.configure(Side::Alice, &format!("[flows]\nlog = {log:?}\nidle = 3600\n"));
-    for (side, peer) in [(Side::Alice, Side::Bob), (Side::Bob, Side::Alice)] {
-        rig.set_policy(side, &verdicts::policy(&app, peer, NEVER)).unwrap();
-        rig.start(side).unwrap();
-    }
-    associate(&rig).unwrap();
+    let log = |folder: &Path| folder.join("flows.jsonl");
+    let (mut rig, app) =
+        PORTS.rig("rvl-flows", |folder| format!("[flows]\nlog = {:?}\nidle = 3600\n", log(folder)));
+    let log = log(rig.folder());
     let wire = rig.lab.capture(CaptureOptions::default()).unwrap();
-    let _servers = (
-        tcp_server(&rig, &app, CLEAR),
-        verdicts::echo(&rig, &app, PROTECTED),
-        verdicts::echo(&rig, &app, NEVER),
-    );
-
-    let (same, wrong) = one_line(&rig, &app, &Side::Bob.v6().to_string(), CLEAR, 300_000);
-    assert_eq!(same.trim(), "same", "{wrong}");
-    let (v4, v6) = (Side::Bob.v4().to_string(), Side::Bob.v6().to_string());
-    let args = ["-c", DATAGRAMS, &v4, &PROTECTED.to_string(), &NEVER.to_string(), &v6];
-    let done = rig.lab.alice().run_program(Program::new(&app).args(args), PATIENCE).unwrap();
-    assert_eq!(done.out().trim(), "done", "{}", done.err());
-    let refused = ["-c", "import socket; socket.create_connection(('203.0.113.9', 9))"];
-    let refused = rig.lab.alice().run_program(Program::new(&app).args(refused), PATIENCE).unwrap();
-    assert!(refused.err().contains("Operation not permitted"), "{}", refused.err());
+    let _servers = PORTS.serve(&rig, &app);
+    PORTS.run(&rig, &app, || {
+        let (v4, v6) = (Side::Bob.v4().to_string(), Side::Bob.v6().to_string());
+        let args = ["-c", DATAGRAMS, &v4, &PROTECTED.to_string(), &NEVER.to_string(), &v6];
+        let done = rig.lab.alice().run_program(Program::new(&app).args(args), PATIENCE).unwrap();
+        assert_eq!(done.out().trim(), "done", "{}", done.err());
+    });
 
     // The end of the connection is still on its way when the program is gone.
     wait_for("flows that agree with the wire", PATIENCE, || {
@@ -129,7 +113,7 @@ fn each_flow_is_what_is_on_the_wire_and_its_end_is_written() {
     });
     let evidence = wire.finish().unwrap();
     // Large pieces, so that this was worth counting.
-    assert!(sum(&evidence, Side::Alice, 6, CLEAR) > 300_000);
+    assert!(sum(&evidence, Side::Alice, 6, CLEAR) > LINE as u64);
     let (answer, all) = flows(&rig, Side::Alice);
     assert_eq!((&answer["table"]["lost"], &answer["table"]["unwritten"]), (&0.into(), &0.into()));
     let protected = only(&all, 17, PROTECTED).unwrap();

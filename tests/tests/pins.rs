@@ -51,16 +51,31 @@ impl Stage {
         self.plain(&["policy", "digest", path.to_str().unwrap()]).trim().to_owned()
     }
 
-    /// Alice's policy: the program with these digests, as printed.
-    fn policy(&self, digests: &[&str]) {
+    /// The program with these digests, as printed.
+    fn text(&self, digests: &[&str]) -> String {
         let path = self.app.display().to_string();
         let list: String = digests
             .iter()
             .map(|text| format!(" sha256 {}", text.rsplit_once(' ').expect("PATH sha256 HEX").1))
             .collect();
         let text = protect(&self.app, Side::Bob);
-        let text = text.replacen(&format!("\"{path}\""), &format!("\"{path}\"{list}"), 1);
-        self.rig.set_policy(Side::Alice, &text).unwrap();
+        text.replacen(&format!("\"{path}\""), &format!("\"{path}\"{list}"), 1)
+    }
+
+    /// Make that alice's policy.
+    fn policy(&self, digests: &[&str]) {
+        self.rig.set_policy(Side::Alice, &self.text(digests)).unwrap();
+    }
+
+    /// What `ravelin policy plan` says of a text: the document, and what people read.
+    fn plan(&self, text: &str) -> (Value, String) {
+        let file = self.rig.folder().join("candidate.policy");
+        fs::write(&file, text).unwrap();
+        let (file, instance) = (file.display().to_string(), self.rig.instance(Side::Alice));
+        let args = ["policy", "plan", &file, "--instance", &instance];
+        let run = |args: &[&str]| self.rig.command(Side::Alice, args, "").unwrap().out();
+        let document = run(&[&args[..], &["--json"]].concat());
+        (serde_json::from_str(&document).unwrap(), run(&args))
     }
 
     fn status(&self) -> Value {
@@ -135,6 +150,21 @@ fn a_program_is_what_its_digest_says_or_is_refused() {
     assert_eq!(stage.send(), "sent");
     server.signal(libc::SIGTERM).unwrap();
     drop(server);
+
+    // A plan says what digests would make of the files, as far as that is known, and changes nothing.
+    let path = stage.app.display().to_string();
+    let (same, _) = stage.plan(&stage.text(&[&first]));
+    assert_eq!((&same["changes"], &same["pins"][0]["state"]), (&false.into(), &"verified".into()), "{same}");
+    let other = format!("{path} sha256 {}", "0".repeat(64));
+    let (plan, words) = stage.plan(&stage.text(&[&other]));
+    assert_eq!((&plan["changes"], &plan["pins"][0]["state"]), (&true.into(), &"differs".into()), "{plan}");
+    let digest = first.rsplit_once(' ').unwrap().1;
+    assert!(words.contains(&format!("pinned {path}: digest differs: the file has {digest}")), "{words}");
+    let (plan, words) = stage.plan(&format!("application /usr/bin/true sha256 {digest} {{ }}\n"));
+    assert_eq!(plan["pins"][0]["state"], "unverified", "{plan}");
+    let later = "pinned /usr/bin/true: not verified yet: it is hashed when the policy is loaded";
+    assert!(words.contains(later), "{words}");
+    assert_eq!(stage.send(), "sent");
 
     // Tampered with in place: refused, and everybody who should know does.
     fs::OpenOptions::new().append(true).open(&stage.app).unwrap().write_all(b"!").unwrap();

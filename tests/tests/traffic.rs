@@ -4,16 +4,15 @@
 use std::path::Path;
 
 use netio::lab::{CaptureOptions, Evidence, Program, Side};
-use ravelin::rig::{Rig, RigOptions};
+use ravelin::rig::Rig;
 use serde_json::Value;
-use tests::{PATIENCE, associate, binary, copy_of_python, one_line, tcp_server, verdicts, wait_for};
+use tests::verdicts::{LINE, Ports};
+use tests::{PATIENCE, associate, wait_for};
 
-/// TCP in clear, by the network.
 const CLEAR: u16 = 7000;
-/// UDP that is protected.
 const PROTECTED: u16 = 7001;
-/// UDP in clear by an item: the engine sends it.
 const NEVER: u16 = 7002;
+const PORTS: Ports = Ports { clear: CLEAR, protected: PROTECTED, never: NEVER };
 
 /// Datagrams of 500 octets to an echo server (address, port), one behind the other; how many came back.
 const DATAGRAMS: &str = r#"
@@ -63,32 +62,15 @@ fn amount(figures: &Value, way: &str, kind: &str) -> (u64, u64) {
 
 #[test]
 fn what_is_counted_is_what_is_on_the_wire() {
-    let options =
-        RigOptions { name: "rvl-traffic".to_owned(), binary: binary(), daemon: None, segmentation: false };
-    let mut rig = Rig::build(&options).unwrap();
-    let app = copy_of_python(rig.folder(), "app");
-    let audit = rig.folder().join("audit.jsonl");
-    rig.configure(Side::Alice, &format!("[audit]\nfile = {audit:?}\n"));
-    for (side, peer) in [(Side::Alice, Side::Bob), (Side::Bob, Side::Alice)] {
-        rig.set_policy(side, &verdicts::policy(&app, peer, NEVER)).unwrap();
-    }
-    rig.start_both().unwrap();
-    associate(&rig).unwrap();
+    let audit = |folder: &Path| folder.join("audit.jsonl");
+    let (mut rig, app) = PORTS.rig("rvl-traffic", |folder| format!("[audit]\nfile = {:?}\n", audit(folder)));
+    let audit = audit(rig.folder());
     let wire = rig.lab.capture(CaptureOptions::default()).unwrap();
-    let _servers = (
-        tcp_server(&rig, &app, CLEAR),
-        verdicts::echo(&rig, &app, PROTECTED),
-        verdicts::echo(&rig, &app, NEVER),
-    );
-
-    // In clear, in large pieces that the device cuts.
-    let (same, wrong) = one_line(&rig, &app, &Side::Bob.v6().to_string(), CLEAR, 300_000);
-    assert_eq!(same.trim(), "same", "{wrong}");
-    assert_eq!(datagrams(&rig, &app, NEVER).trim(), "20");
-    assert_eq!(datagrams(&rig, &app, PROTECTED).trim(), "20");
-    let refused = ["-c", "import socket; socket.create_connection(('203.0.113.9', 9))"];
-    let refused = rig.lab.alice().run_program(Program::new(&app).args(refused), PATIENCE).unwrap();
-    assert!(refused.err().contains("Operation not permitted"), "{}", refused.err());
+    let _servers = PORTS.serve(&rig, &app);
+    PORTS.run(&rig, &app, || {
+        assert_eq!(datagrams(&rig, &app, NEVER).trim(), "20");
+        assert_eq!(datagrams(&rig, &app, PROTECTED).trim(), "20");
+    });
 
     // The end of the connection is still on its way when the program is gone.
     let both = [(Side::Alice, Side::Bob), (Side::Bob, Side::Alice)];
@@ -118,7 +100,7 @@ fn what_is_counted_is_what_is_on_the_wire() {
     });
     let evidence = wire.finish().unwrap();
     // Large pieces, so that this was worth counting; and nothing else was in clear.
-    assert!(sum(&evidence, Side::Alice, CLEAR).1 > 300_000);
+    assert!(sum(&evidence, Side::Alice, CLEAR).1 > LINE as u64);
     assert_eq!(sum(&evidence, Side::Alice, PROTECTED), (0, 0));
     let (alice, bob) = (figures(&rig, Side::Alice), figures(&rig, Side::Bob));
     for (way, figures) in [("outbound", &alice), ("inbound", &alice), ("outbound", &bob), ("inbound", &bob)] {

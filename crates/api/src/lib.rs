@@ -50,7 +50,8 @@ pub use keymat::Keymat;
 pub use names::{NameAddress, NameList, NameState, NamesState};
 pub use pin::{PinnedFile, PinnedState};
 pub use policy::{
-    Finding, KernelLoad, Place, PolicyCheck, PolicyReload, PolicyState, PolicyTests, RefusedBlock, Related,
+    ChosenBy, Finding, KernelLoad, Place, PolicyCheck, PolicyReload, PolicyState, PolicyTests, RefusedBlock,
+    Related, Subjects,
 };
 pub use policy_change::{
     ApplicationChange, Change, FlowChange, LimitChange, MAX_CONFIRM_SECONDS, PeersChange, PolicyApplied,

@@ -1,5 +1,7 @@
 //! What is told about the policy that is loaded, and about a load.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::{PinnedFile, Position, Waiting};
@@ -29,9 +31,33 @@ pub struct PolicyState {
     /// Files that it names by their digests.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pins: Vec<PinnedFile>,
+    /// What its applications choose processes by.
+    #[serde(default)]
+    pub subjects: Subjects,
     /// What the last load wrote into the kernel half's maps, and how much is in them; `None`: there is no kernel half.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel: Option<KernelLoad>,
+}
+
+/// What applications choose processes by: `program`, `anonymous`, `digest`, `from`, `unit`, `cgroup`, `uid`, `default`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Subjects {
+    /// How many do so, by the word; one with several words counts for each.
+    pub counts: BTreeMap<String, usize>,
+    /// Those that are told: the ones that ask for more than a program first.
+    pub applications: Vec<ChosenBy>,
+    /// Those that are not, beyond the number that is told.
+    #[serde(default)]
+    pub more: usize,
+}
+
+/// One application.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChosenBy {
+    /// Its name.
+    pub application: String,
+    /// The words.
+    pub by: Vec<String>,
 }
 
 /// What a load of policy did to the kernel half's maps. A table is the networks of one block: equal blocks have one.
@@ -59,6 +85,9 @@ pub struct KernelLoad {
     pub tables_removed: usize,
     /// Pairs that were not compared, or found no room: no socket changes hands between them.
     pub orders_left_out: usize,
+    /// Executables, and places of some, that are new or have another meaning than before.
+    #[serde(default)]
+    pub executables_written: usize,
 }
 
 /// A block that did not compile.

@@ -159,7 +159,7 @@ impl Plane {
         let served = view.served();
         let sa = view.named(|id| self.policy.app_name(id));
         if sa.direction == Direction::In {
-            self.begin_live(&sa, served)?;
+            self.begin_live(&sa, served).await?;
         }
         Ok(sa)
     }
@@ -443,6 +443,7 @@ impl Plane {
             orders_written: did.orders_written,
             tables_removed: did.tables_removed,
             orders_left_out: did.orders_left_out,
+            executables_written: did.executables_written,
         })
     }
 
@@ -519,7 +520,7 @@ fn said(warning: &sockmon::LoadWarning, compiled: &policy::Compiled) -> String {
     }
 }
 
-fn report(adopted: &sockmon::Adopted) {
+pub(crate) fn report(adopted: &sockmon::Adopted) {
     if adopted.unmarked > 0 {
         tracing::warn!("{} sockets could not be marked; they are steered by their storage", adopted.unmarked);
     }

@@ -13,7 +13,7 @@ use tokio::time::{Interval, MissedTickBehavior, interval, timeout};
 
 use crate::enc::Enc;
 use crate::handover::Giving;
-use crate::plane::{Plane, Shared};
+use crate::plane::{Plane, Shared, report};
 use crate::start::{Daemon, Held, RunError, hand_over, own_request, path_mtu};
 use crate::{control, detach, host, uplinks};
 
@@ -364,5 +364,11 @@ fn repair(plane: &Plane) -> Option<String> {
     for fault in &faults {
         tracing::warn!("{}: {}; attaching again", fault.what, fault.detail);
     }
-    monitor.repair().err().map(|error| format!("{error}; {}", error.remedy()))
+    match monitor.repair() {
+        Ok(adopted) => {
+            report(&adopted);
+            None
+        }
+        Err(error) => Some(format!("{error}; {}", error.remedy())),
+    }
 }

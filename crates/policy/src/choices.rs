@@ -6,10 +6,11 @@ use crate::lexer::Kind;
 use crate::services;
 use crate::tree::{NodeKind, Tree};
 
-const TOP: [&str; 5] = ["application", "default", "protection", "syntax", "test"];
-const SETTINGS: [&str; 3] = ["limit", "network", "protection"];
+const TOP: [&str; 6] = ["application", "default", "guard", "protection", "syntax", "test"];
+const SETTINGS: [&str; 4] = ["limit", "network", "observe", "protection"];
 const RATES: [&str; 5] = ["bit/s", "gbit/s", "kbit/s", "mbit/s", "packets/s"];
 const TYPES: [&str; 3] = ["protected", "trusted", "untrusted"];
+const WATCHED_OR_NOT: [&str; 4] = ["observe", "protected", "trusted", "untrusted"];
 const ITEM: [&str; 6] = ["authentication", "encryption", "localport", "never", "protocol", "remoteport"];
 const LEVELS: [&str; 5] = ["accept-only", "mandatory", "optional", "prefer", "require"];
 const OPTIONS: [&str; 3] = ["on-failure", "suite", "while-negotiating"];
@@ -22,6 +23,7 @@ const WANTS: [&str; 6] = ["authentication", "encryption", "localport", "never", 
 enum Inside {
     File,
     Block,
+    Guard,
     Protection,
     Test,
 }
@@ -51,6 +53,7 @@ pub fn choices(tree: &Tree, text: &str, offset: usize) -> Vec<String> {
                 inside.push(match (words.first(), inside.last()) {
                     (Some(&"protection"), _) => Inside::Protection,
                     (Some(&"test"), Some(Inside::File)) => Inside::Test,
+                    (Some(&"guard"), Some(Inside::File)) => Inside::Guard,
                     _ => Inside::Block,
                 });
                 words.clear();
@@ -78,8 +81,15 @@ pub fn choices(tree: &Tree, text: &str, offset: usize) -> Vec<String> {
         (Inside::Block, Some("network")) => match last {
             Some("network" | ",") => Vec::new(),
             Some("protected") => protections(tree, text, behind),
-            _ => fixed(&TYPES),
+            Some("observe") => fixed(&TYPES),
+            _ => fixed(&WATCHED_OR_NOT),
         },
+        (Inside::Guard, None) => fixed(&["network"]),
+        (Inside::Guard, Some("network")) => match last {
+            Some("network" | ",") => Vec::new(),
+            _ => fixed(&["trusted", "untrusted"]),
+        },
+        (Inside::Guard, _) => Vec::new(),
         (Inside::Block, Some("limit")) => match words.len() {
             1 => fixed(&["clear"]),
             3 => fixed(&RATES),

@@ -53,6 +53,8 @@ pub struct Application {
     pub name: String,
     /// Whom it is: which processes.
     pub selector: Selector,
+    /// What its subject chooses processes by, in words.
+    pub chosen_by: Vec<&'static str>,
     /// What the files must be that its subject names.
     pub pins: Pins,
     /// Line of its name in the block's header, from 1.
@@ -167,6 +169,7 @@ pub fn compile(parsed: &Parsed, table: &mut AppTable, generation: u64) -> Compil
                 id,
                 name,
                 selector: selector.clone(),
+                chosen_by: subject.chosen_by(),
                 pins: digest::pins(subject),
                 line: at.line,
                 column: at.column,

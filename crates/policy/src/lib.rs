@@ -65,7 +65,7 @@ pub use names::{Contested, MAX_NAMED_ADDRESSES, Named, NamedNetwork, Names, Reso
 pub use observe::Observed;
 pub use outline::Outline;
 pub use parser::{Broken, Parsed, Tested, parse, parse_bytes, parse_bytes_for, parse_for};
-pub use subjects::{Executables, Image, Process, Running, Selector, Subjects};
+pub use subjects::{Executables, Facts, Image, Process, Running, Selector, Subjects};
 pub use summary::{ApplicationSummary, NetworkSummary, ProtectionSummary, Summary, counted};
 pub use target::{Target, TargetError};
 

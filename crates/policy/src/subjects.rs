@@ -128,24 +128,33 @@ impl Selector {
         (executables, from, Reverse(depth), users)
     }
 
-    /// Whether the process is one of those it speaks of.
-    pub fn fits(&self, process: &Process) -> bool {
-        let executables = match (&self.executables, &process.program) {
-            (Executables::Any, _) | (Executables::Anonymous, Running::Anonymous) => true,
-            (Executables::Named(image), Running::Program(program)) => image.is(program),
-            _ => false,
+    /// Whether the process is one of those it speaks of. Ancestors, which cost most to find, are asked for last.
+    pub fn fits(&self, process: &mut impl Facts) -> bool {
+        let below = |own: &str, path: &str| {
+            own.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         };
-        let from = self.from.as_ref().is_none_or(|image| process.ancestors.iter().any(|a| image.is(a)));
-        let group = self.group.as_ref().is_none_or(|path| {
-            let below =
-                |own: &String| own.strip_prefix(path.as_str()).map(|r| r.is_empty() || r.starts_with('/'));
-            process.group.as_ref().and_then(below).unwrap_or(false)
-        });
-        let users = self
-            .users
-            .is_none_or(|(first, last)| process.user.is_some_and(|user| first <= user && user <= last));
-        executables && from && group && users
+        process.executes(&self.executables)
+            && self.group.as_ref().is_none_or(|path| process.group().is_some_and(|own| below(own, path)))
+            && self
+                .users
+                .is_none_or(|(first, last)| process.user().is_some_and(|user| first <= user && user <= last))
+            && self.from.as_ref().is_none_or(|image| process.descends_from(image))
     }
+}
+
+/// What a subject asks of a process, each only if the answers before leave it open. What is not known fits no qualifier.
+pub trait Facts {
+    /// Whether it executes one of these.
+    fn executes(&mut self, executables: &Executables) -> bool;
+
+    /// Whether it, or an ancestor, executed this before.
+    fn descends_from(&mut self, image: &Image) -> bool;
+
+    /// The path of its control group.
+    fn group(&mut self) -> Option<&str>;
+
+    /// Its real user.
+    fn user(&mut self) -> Option<u32>;
 }
 
 /// What a process runs.
@@ -177,6 +186,28 @@ impl Process {
     /// One that runs this program, a path or a bare name, and of which nothing else is known.
     pub fn running(program: &str) -> Process {
         Process { program: Running::Program(program.into()), ..Process::default() }
+    }
+}
+
+impl Facts for &Process {
+    fn executes(&mut self, executables: &Executables) -> bool {
+        match (executables, &self.program) {
+            (Executables::Any, _) | (Executables::Anonymous, Running::Anonymous) => true,
+            (Executables::Named(image), Running::Program(program)) => image.is(program),
+            _ => false,
+        }
+    }
+
+    fn descends_from(&mut self, image: &Image) -> bool {
+        self.ancestors.iter().any(|ancestor| image.is(ancestor))
+    }
+
+    fn group(&mut self) -> Option<&str> {
+        self.group.as_deref()
+    }
+
+    fn user(&mut self) -> Option<u32> {
+        self.user
     }
 }
 
@@ -230,8 +261,8 @@ impl Subjects {
     }
 
     /// The application of a process.
-    pub fn choose(&self, process: &Process) -> Option<AppId> {
-        self.iter().find(|(selector, _)| selector.fits(process)).map(|(_, app)| app)
+    pub fn choose(&self, mut process: impl Facts) -> Option<AppId> {
+        self.iter().find(|(selector, _)| selector.fits(&mut process)).map(|(_, app)| app)
     }
 
     /// Whether every one is a program and nothing else.

@@ -3,7 +3,9 @@
 use std::cmp::Ordering;
 
 use policy::ast::{Group, Program, Subject, Users};
-use policy::{AppTable, Code, Compiled, Host, Parsed, Process, Running, compile, parse_for};
+use policy::{
+    AppTable, Code, Compiled, Executables, Facts, Host, Image, Parsed, Process, Running, compile, parse_for,
+};
 use proptest::prelude::*;
 
 /// One user, and one unit that is not in the usual slice.
@@ -237,4 +239,67 @@ fn numbers_of_subjects_stay_over_loads() {
     for name in ["a", "a uid 7"] {
         assert_eq!(old.find(name).unwrap().id, new.find(name).unwrap().id, "{name}");
     }
+}
+
+#[test]
+fn each_application_says_what_it_is_chosen_by() {
+    let digest = "0".repeat(64);
+    let compiled = compiled(&format!(
+        "application /bin/a sha256 {digest} from c cgroup /x uid 1, b, anonymous, unit u.service, from /bin/d sha256 {digest}, uid 2-3 {{\n}}\n\
+         default {{\n}}\n"
+    ));
+    let said: Vec<String> = compiled.applications.iter().map(|app| app.chosen_by.join(" ")).collect();
+    let want =
+        ["program digest from cgroup uid", "program", "anonymous", "unit", "digest from", "uid", "default"];
+    assert_eq!(said, want);
+}
+
+/// A process of which some things must not be asked.
+struct Lazy<'p> {
+    process: &'p Process,
+    asked: &'p mut Vec<&'static str>,
+}
+
+impl Facts for Lazy<'_> {
+    fn executes(&mut self, executables: &Executables) -> bool {
+        self.process.executes(executables)
+    }
+
+    fn descends_from(&mut self, image: &Image) -> bool {
+        self.asked.push("ancestors");
+        self.process.descends_from(image)
+    }
+
+    fn group(&mut self) -> Option<&str> {
+        self.asked.push("group");
+        self.process.group()
+    }
+
+    fn user(&mut self) -> Option<u32> {
+        self.asked.push("user");
+        self.process.user()
+    }
+}
+
+#[test]
+fn what_costs_is_asked_only_where_a_subject_needs_it() {
+    let compiled = compiled(
+        "application /bin/a from c {\n}\napplication /bin/a cgroup /x uid 1 {\n}\napplication /bin/b from c cgroup /y {\n}\n\
+         default {\n}\n",
+    );
+    let of = |process: &Process| {
+        let mut asked = Vec::new();
+        let app = compiled.subjects.choose(Lazy { process, asked: &mut asked });
+        assert_eq!(app, compiled.subjects.choose(process));
+        (compiled.application(app.unwrap()).unwrap().name.clone(), asked)
+    };
+    let (a, b) = (Process::running("/bin/a"), Process::running("/bin/b"));
+    // Its own subjects alone: not `cgroup`, where `from` has decided.
+    let descendant = Process { ancestors: vec!["/bin/c".into()], ..a.clone() };
+    assert_eq!(of(&descendant), ("/bin/a from c".into(), vec!["ancestors"]));
+    let placed = Process { group: Some("/x/z".into()), user: Some(1), ..a };
+    assert_eq!(of(&placed), ("/bin/a cgroup /x uid 1".into(), vec!["ancestors", "group", "user"]));
+    // The group rules `from` out before anybody looks for ancestors.
+    assert_eq!(of(&b), ("default".into(), vec!["group"]));
+    assert_eq!(of(&Process::running("/bin/z")), ("default".into(), vec![]));
 }

@@ -61,6 +61,8 @@ pub struct Rig {
     daemons: [Option<Running>; 2],
     /// What a host's configuration says beside what every rig's says.
     more: [String; 2],
+    /// The control group that a daemon watches in place of the host's.
+    watched: [Option<PathBuf>; 2],
 }
 
 impl Rig {
@@ -76,7 +78,8 @@ impl Rig {
         let lab = Lab::build(&LabOptions { name: name.clone(), segmentation: *segmentation })?;
         let daemon = daemon.as_ref().unwrap_or(binary).clone();
         let (binary, name) = (binary.clone(), name.clone());
-        Ok(Rig { lab, folder, binary, daemon, name, more: Default::default(), daemons: [None, None] })
+        let (more, watched) = Default::default();
+        Ok(Rig { lab, folder, binary, daemon, name, more, watched, daemons: [None, None] })
     }
 
     /// Remove everything that a rig of this name made or left: daemons, kernel half, hosts, files.
@@ -127,6 +130,11 @@ impl Rig {
     /// Lines (TOML) behind those that the rig writes into a host's configuration, from the next start on.
     pub fn configure(&mut self, side: Side, lines: &str) {
         self.more[side as usize] = lines.to_owned();
+    }
+
+    /// Have a host's daemon watch this control group instead of the host's own, from the next start on.
+    pub fn watch(&mut self, side: Side, cgroup: PathBuf) {
+        self.watched[side as usize] = Some(cgroup);
     }
 
     /// Start a host's daemon with the policy written before; returns when it answers.
@@ -180,12 +188,13 @@ impl Rig {
 
     fn write_config(&self, side: Side) -> anyhow::Result<PathBuf> {
         let config = self.config_file(side);
-        let host = self.lab.host(side);
+        let own = self.lab.host(side).cgroup().path();
+        let cgroup = self.watched[side as usize].as_deref().unwrap_or(own);
         let text = format!(
             "instance = \"{}\"\npolicy = \"{}\"\nuplinks = [\"eth0\"]\ncgroup = \"{}\"\n{}\n",
             self.instance(side),
             self.policy_file(side).display(),
-            host.cgroup().path().display(),
+            cgroup.display(),
             self.more[side as usize],
         );
         fs::write(&config, text).context("writing a configuration")?;

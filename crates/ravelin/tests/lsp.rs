@@ -245,6 +245,39 @@ fn an_editor_gets_its_answers() {
     }
 }
 
+#[test]
+fn a_program_with_digests_is_told_with_them() {
+    let (one, two) = ("1".repeat(64), "2".repeat(64));
+    let text = format!(
+        "application /usr/bin/curl sha256 {one} sha256 {two}, wget {{\n  network 192.0.2.0/24 trusted;\n}}\n\
+         application /opt/app from /opt/start sha256 {two} {{\n}}\n"
+    );
+    let mut editor = Editor::start(&["utf-8"], &[]);
+    editor.open(URI, &text);
+    let hover = |editor: &mut Editor, line: u32, column: usize| {
+        let answer = editor.about("textDocument/hover", URI, line, column as u32);
+        answer["contents"]["value"].as_str().unwrap_or("").to_string()
+    };
+    let pinned = format!(
+        "/usr/bin/curl: only a file with the SHA-256 {one} or {two}; another one is refused every peer"
+    );
+    // On the path, on `sha256`, on a digest.
+    for at in ["/usr", "sha256", &two] {
+        let said = hover(&mut editor, 0, text.find(at).unwrap());
+        assert!(said.contains(&pinned) && !said.contains("wget: only"), "{said}");
+        assert!(said.contains("network 192.0.2.0/24 trusted;"), "{said}");
+    }
+    // What stands behind `from` has its own.
+    let said = hover(&mut editor, 3, 0);
+    assert!(said.contains(&format!("/opt/start: only a file with the SHA-256 {two};")), "{said}");
+    assert!(!said.contains("/opt/app: only"), "{said}");
+    // A digest that is not one is no block to speak of, and is said to be broken.
+    editor.open("untitled:broken", "application /usr/bin/curl sha256 12 {\n}\n");
+    let said = editor.about("textDocument/hover", "untitled:broken", 0, 3);
+    let said = said["contents"]["value"].as_str().unwrap_or_default();
+    assert!(!said.contains("only a file"), "{said}");
+}
+
 /// Labels that are offered behind `text` (a `|` marks the place if it is not its end).
 fn offered(editor: &mut Editor, text: &str) -> Vec<String> {
     let at = text.find('|').unwrap_or(text.len());
@@ -267,6 +300,16 @@ fn words_that_can_follow_are_offered() {
         (open, "network", "application"),
         (&format!("{open} network 192.0.2.1 "), "untrusted", "network"),
         (&format!("{open} network 192.0.2.1 protected "), "P", "trusted"),
+        (open, "observe", "trusted"),
+        (&format!("{open} observe "), "", "network"),
+        (&format!("{open} obs|\n}}"), "observe", "application"),
+        (&format!("{open} network 192.0.2.1 "), "observe", "P"),
+        (&format!("{open} network 192.0.2.1 observe "), "untrusted", "observe"),
+        (&format!("{open} network 192.0.2.1 observe protected "), "P", "observe"),
+        ("default { ", "observe", "application"),
+        ("gu", "guard", "observe"),
+        ("guard { ", "network", "observe"),
+        ("guard { network 192.0.2.1 ", "untrusted", "protected"),
         (&format!("{open} network 192.0.2.1 protected |\n}}"), "Top", "trusted"),
         (&format!("{open} protection Q {{ "), "remoteport", "imaps"),
         (&format!("{open} protection Q {{ remoteport="), "imaps", "encryption"),

@@ -30,7 +30,7 @@ pub fn instances() -> Result<Vec<String>, SockmonError> {
 }
 
 /// Remove every pin of an instance and its directories. Its programs stop at once, unless a daemon still runs: that one
-/// keeps its maps, but not its links. Nothing there: nothing done.
+/// keeps its maps and the tracepoints that tell it who a process is, but nothing that refuses. Nothing there: nothing done.
 pub fn detach(instance: &str) -> Result<Detached, SockmonError> {
     let pins = Pins::of(instance)?;
     let mut out = Detached::default();

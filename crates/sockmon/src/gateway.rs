@@ -3,7 +3,6 @@
 
 use crate::abi::{BYPASS_IN, BYPASS_OUT, PeerKey};
 use crate::error::SockmonError;
-use crate::links;
 use crate::monitor::Sockmon;
 use crate::programs::Maps;
 use crate::spans::{self, Entry, Ways};
@@ -91,14 +90,14 @@ impl Sockmon {
     pub fn set_insides(&mut self, insides: &[u32]) -> Result<(), SockmonError> {
         let gone: Vec<u32> = self.places.insides.iter().copied().filter(|i| !insides.contains(i)).collect();
         for ifindex in gone {
-            links::detach_device(&self.pins, ifindex)?;
+            self.links.detach_device(&self.pins, ifindex)?;
             self.loaded.maps.retain("insides", |known: &u32| *known == ifindex)?;
             self.places.insides.remove(&ifindex);
         }
         for &ifindex in insides {
             self.places.insides.insert(ifindex);
             self.loaded.maps.write("insides", &ifindex, &1u32)?;
-            if let Err(error) = links::attach_device(&self.loaded, &self.pins, &self.places, ifindex) {
+            if let Err(error) = self.links.attach_device(&self.loaded, &self.pins, &self.places, ifindex) {
                 self.places.insides.remove(&ifindex);
                 return Err(error);
             }

@@ -20,11 +20,7 @@ const INITIAL_PID_NAMESPACE: u64 = 0xeffffffc;
 
 /// Every executable with its list and what was found in it.
 pub fn all(maps: &Maps) -> Result<Vec<(Identity, Executable)>, SockmonError> {
-    let mut out = Vec::new();
-    for identity in maps.keys::<Identity>("executables")? {
-        out.extend(known(maps, &identity)?.map(|executable| (identity, executable)));
-    }
-    Ok(out)
+    maps.entries("executables")
 }
 
 /// One of them.
@@ -32,11 +28,21 @@ pub fn known(maps: &Maps, identity: &Identity) -> Result<Option<Executable>, Soc
     maps.read("executables", identity)
 }
 
+/// A file with this list, of which nothing is known.
+fn unknown(list: u32) -> Executable {
+    Executable { list, zero: 0, version: 0, digest: [0; 32] }
+}
+
 /// Give it this list. What was found in the file stays true.
 fn give(maps: &Maps, identity: &Identity, list: u32) -> Result<(), SockmonError> {
-    let unknown = Executable { list, zero: 0, version: 0, digest: [0; 32] };
-    let known = known(maps, identity)?.unwrap_or(unknown);
+    let known = known(maps, identity)?.unwrap_or(unknown(list));
     maps.write("executables", identity, &Executable { list, ..known })
+}
+
+/// What the two maps hold.
+fn held(maps: &Maps) -> Result<Wanted, SockmonError> {
+    let executables = all(maps)?.into_iter().map(|(identity, known)| (identity, known.list)).collect();
+    Ok(Wanted { executables, places: maps.entries("places")?.into_iter().collect() })
 }
 
 /// What the two maps are to hold.
@@ -65,38 +71,42 @@ impl Wanted {
 }
 
 /// Give new files and places their lists. Those have a number that nothing had before, and are what programs without a name
-/// are until the policy is current; so this needs no room later, and does no harm if the policy never comes to be.
-pub fn reserve(maps: &Maps, wanted: &Wanted, before: &Lists, lists: &Lists) -> Result<(), SockmonError> {
+/// are until the policy is current; so this needs no room later, and does no harm if the policy never comes to be. How many are new.
+pub fn reserve(maps: &Maps, wanted: &Wanted, before: &Lists, lists: &Lists) -> Result<usize, SockmonError> {
     let half = maps.config()?.generation % 2 * abi::LISTS;
-    let unknown =
-        maps.read::<List>("lists", &(half + abi::LIST_ANY))?.ok_or(SockmonError::Answer("lists"))?;
+    let any = maps.read::<List>("lists", &(half + abi::LIST_ANY))?.ok_or(SockmonError::Answer("lists"))?;
     for (number, merged) in lists.numbered.iter().filter(|(number, _)| !before.numbered.contains_key(number))
     {
-        maps.write("lists", &(half + number), &List { bits: 0, place: merged.place, ..unknown })?;
+        maps.write("lists", &(half + number), &List { bits: 0, place: merged.place, ..any })?;
     }
-    for (identity, number) in &wanted.executables {
-        if known(maps, identity)?.is_none() {
-            give(maps, identity, *number)?;
-        }
+    let held = held(maps)?;
+    let new = wanted.executables.iter().filter(|(identity, _)| !held.executables.contains_key(identity));
+    let mut count = 0;
+    for (identity, number) in new {
+        // One that was executed just now has it from its place.
+        maps.begin("executables", identity, &unknown(*number))?;
+        count += 1;
     }
-    for (place, number) in &wanted.places {
-        if maps.read::<u32>("places", place)?.is_none() {
-            maps.write("places", place, number)?;
-        }
+    for (place, number) in wanted.places.iter().filter(|(place, _)| !held.places.contains_key(place)) {
+        maps.write("places", place, number)?;
+        count += 1;
     }
-    Ok(())
+    Ok(count)
 }
 
-/// The files whose list is another one now; when the policy is current.
-pub fn put_in_force(maps: &Maps, wanted: &Wanted) -> Result<(), SockmonError> {
+/// The files and places whose list is another one now; when the policy is current. How many that are.
+pub fn put_in_force(maps: &Maps, wanted: &Wanted) -> Result<usize, SockmonError> {
+    // Without an answer, all.
+    let held = held(maps).unwrap_or_default();
+    let executables = wanted.executables.iter().filter(|(key, list)| held.executables.get(key) != Some(list));
+    let places = wanted.places.iter().filter(|(key, list)| held.places.get(key) != Some(list));
     // One that fails must not keep the others out.
-    let written: Vec<_> = wanted
-        .executables
-        .iter()
-        .map(|(identity, number)| give(maps, identity, *number))
-        .chain(wanted.places.iter().map(|(place, number)| maps.write("places", place, number)))
+    let written: Vec<_> = executables
+        .map(|(identity, list)| give(maps, identity, *list))
+        .chain(places.map(|(place, list)| maps.write("places", place, list)))
         .collect();
-    written.into_iter().collect()
+    let count = written.len();
+    written.into_iter().collect::<Result<(), _>>().map(|()| count)
 }
 
 /// When the map fills up: forget the files that are not there any more and that no process runs.

@@ -1,17 +1,20 @@
 //! Links: every program's hold on its hook, pinned so that it outlives the daemon, exchanged in place when a new
-//! daemon comes.
+//! daemon comes. The daemon holds them too: who removes a pin takes no program off its hook.
 
 use crate::error::SockmonError;
 use crate::model::Fault;
 use crate::programs::{Hook, Loaded, PROGRAMS, Pins, Program};
 use crate::sys::{self, LinkTarget, Tcx};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 /// Index of `lo` in every network namespace.
 const LOOPBACK: u32 = 1;
+
+/// What becomes of a fault.
+const REMEDY: &str = "the daemon sets it right again within seconds; `ravelin status` tells";
 
 /// Where the programs of an instance belong.
 #[derive(Debug)]
@@ -82,43 +85,98 @@ impl Places {
     }
 }
 
-/// Attach everything that is wanted, reusing what an earlier daemon left, then remove what is no longer wanted.
-pub fn attach(loaded: &Loaded, pins: &Pins, places: &Places) -> Result<(), SockmonError> {
-    let wanted = places.wanted(None);
-    for want in &wanted {
-        ensure(loaded, pins, places, want)?;
-    }
-    let keep: BTreeSet<&str> = wanted.iter().map(|w| w.pin.as_str()).collect();
-    for (name, path) in pinned(pins)? {
-        if !keep.contains(name.as_str()) {
-            remove(&path)?;
+/// The links that hold now, by their pins' names.
+#[derive(Debug, Default)]
+pub struct Links(BTreeMap<String, OwnedFd>);
+
+impl Links {
+    /// Attach everything that is wanted, reusing what an earlier daemon left, then remove what is no longer wanted.
+    pub fn attach(&mut self, loaded: &Loaded, pins: &Pins, places: &Places) -> Result<(), SockmonError> {
+        let wanted = places.wanted(None);
+        for want in &wanted {
+            self.ensure(loaded, pins, places, want)?;
         }
+        let keep: BTreeSet<&str> = wanted.iter().map(|w| w.pin.as_str()).collect();
+        for (name, path) in pinned(pins)? {
+            if !keep.contains(name.as_str()) {
+                remove(&path)?;
+            }
+        }
+        self.0.retain(|name, _| keep.contains(name.as_str()));
+        Ok(())
     }
-    Ok(())
+
+    /// Attach the programs of one device.
+    pub fn attach_device(
+        &mut self,
+        loaded: &Loaded,
+        pins: &Pins,
+        places: &Places,
+        ifindex: u32,
+    ) -> Result<(), SockmonError> {
+        for want in places.wanted(Some(ifindex)) {
+            self.ensure(loaded, pins, places, &want)?;
+        }
+        Ok(())
+    }
+
+    /// Remove the programs of one guarded device, or one of a network behind this host.
+    pub fn detach_device(&mut self, pins: &Pins, ifindex: u32) -> Result<(), SockmonError> {
+        for program in PROGRAMS.iter().filter(|p| matches!(p.hook, Hook::Uplink(_) | Hook::Inside(_))) {
+            let name = format!("{}_{ifindex}", program.name);
+            let path = pins.links().join(&name);
+            if path.exists() {
+                remove(&path)?;
+            }
+            if let Some(link) = self.0.remove(&name) {
+                // Where the pin was gone already.
+                let _ = sys::link_detach(link.as_fd());
+            }
+        }
+        Ok(())
+    }
+
+    /// Make one link be there with our program, without a moment in which no program of ours is attached.
+    fn ensure(
+        &mut self,
+        loaded: &Loaded,
+        pins: &Pins,
+        places: &Places,
+        want: &Wanted,
+    ) -> Result<(), SockmonError> {
+        let program = loaded.program(want.program)?;
+        let path = pins.links().join(&want.pin);
+        let fail = |step: &str| SockmonError::system(format!("{step} {}", want.pin));
+        let old = match sys::obj_get(&path) {
+            Ok(link) => Some(link),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                // Or only its pin went.
+                self.0.get(&want.pin).map(|held| repin(held, &path)).transpose().map_err(fail("pin"))?
+            }
+            Err(e) => return Err(fail("open the pinned link")(e)),
+        };
+        if let Some(link) = &old
+            && update(link.as_fd(), program, places, want).map_err(fail("update the link"))?
+        {
+            self.0.extend(old.map(|link| (want.pin.clone(), link)));
+            return Ok(());
+        }
+        let link = create(program, places, want).map_err(fail("attach"))?;
+        // The new one holds before the old one is let go: for a moment both may run, never none.
+        let fresh = pins.links().join(format!("{}_new", want.pin));
+        remove(&fresh)?;
+        sys::obj_pin_over(link.as_fd(), &fresh, &path).map_err(fail("pin"))?;
+        if let Some(old) = old {
+            let _ = sys::link_detach(old.as_fd());
+        }
+        self.0.insert(want.pin.clone(), link);
+        Ok(())
+    }
 }
 
-/// Attach the programs of one device.
-pub fn attach_device(
-    loaded: &Loaded,
-    pins: &Pins,
-    places: &Places,
-    ifindex: u32,
-) -> Result<(), SockmonError> {
-    for want in places.wanted(Some(ifindex)) {
-        ensure(loaded, pins, places, &want)?;
-    }
-    Ok(())
-}
-
-/// Remove the programs of one guarded device, or one of a network behind this host.
-pub fn detach_device(pins: &Pins, ifindex: u32) -> Result<(), SockmonError> {
-    for program in PROGRAMS.iter().filter(|p| matches!(p.hook, Hook::Uplink(_) | Hook::Inside(_))) {
-        let path = pins.links().join(format!("{}_{ifindex}", program.name));
-        if path.exists() {
-            remove(&path)?;
-        }
-    }
-    Ok(())
+fn repin(link: &OwnedFd, path: &Path) -> io::Result<OwnedFd> {
+    sys::obj_pin(link.as_fd(), path)?;
+    sys::obj_get(path)
 }
 
 /// The pinned links of an instance.
@@ -153,33 +211,6 @@ pub fn unpin(path: &Path) -> Result<(), SockmonError> {
     }
 }
 
-/// Make one link be there with our program, without a moment in which no program of ours is attached.
-fn ensure(loaded: &Loaded, pins: &Pins, places: &Places, want: &Wanted) -> Result<(), SockmonError> {
-    let program = loaded.program(want.program)?;
-    let path = pins.links().join(&want.pin);
-    let fail = |step: &str| SockmonError::system(format!("{step} {}", want.pin));
-    let old = match sys::obj_get(&path) {
-        Ok(link) => Some(link),
-        Err(e) if e.kind() == io::ErrorKind::NotFound => None,
-        Err(e) => return Err(fail("open the pinned link")(e)),
-    };
-    if let Some(link) = &old
-        && update(link.as_fd(), program, places, want).map_err(fail("update the link"))?
-    {
-        return Ok(());
-    }
-    let link = create(program, places, want).map_err(fail("attach"))?;
-    // The new one holds before the old one is let go: for a moment both may run, never none.
-    let fresh = pins.links().join(format!("{}_new", want.pin));
-    remove(&fresh)?;
-    sys::obj_pin(link.as_fd(), &fresh).map_err(fail("pin"))?;
-    std::fs::rename(&fresh, &path).map_err(fail("pin"))?;
-    if let Some(old) = old {
-        let _ = sys::link_detach(old.as_fd());
-    }
-    Ok(())
-}
-
 /// Exchange the program of an old link, if it is still where it belongs and (on a device) the first; `false` if it is not.
 fn update(link: BorrowedFd<'_>, program: BorrowedFd<'_>, places: &Places, want: &Wanted) -> io::Result<bool> {
     let (id, target) = sys::link_info(link)?;
@@ -211,17 +242,17 @@ fn create(program: BorrowedFd<'_>, places: &Places, want: &Wanted) -> io::Result
 
 /// What is not as it must be.
 pub fn faults(loaded: &Loaded, pins: &Pins, places: &Places) -> Vec<Fault> {
-    places.wanted(None).iter().filter_map(|want| fault(loaded, pins, places, want)).collect()
+    let unpinned = loaded.maps.unpinned(pins).map(|(name, _)| Fault {
+        what: format!("map {name}"),
+        detail: "its pin is gone: the next daemon would not find the policy".into(),
+        remedy: REMEDY.into(),
+    });
+    let wanted = places.wanted(None);
+    unpinned.chain(wanted.iter().filter_map(|want| fault(loaded, pins, places, want))).collect()
 }
 
 fn fault(loaded: &Loaded, pins: &Pins, places: &Places, want: &Wanted) -> Option<Fault> {
-    let report = |detail: String| {
-        Some(Fault {
-            what: want.pin.clone(),
-            detail,
-            remedy: "the daemon attaches it again; `ravelin status` tells".into(),
-        })
-    };
+    let report = |detail: String| Some(Fault { what: want.pin.clone(), detail, remedy: REMEDY.into() });
     let link = match sys::obj_get(&pins.links().join(&want.pin)) {
         Ok(link) => link,
         Err(e) => return report(format!("its pin is gone: {e}")),

@@ -5,10 +5,9 @@ use crate::adopt;
 use crate::detach;
 use crate::error::SockmonError;
 use crate::flows::{self, Counted};
-use crate::gateway;
-use crate::gateway::Span;
+use crate::gateway::{self, Span};
 use crate::identities;
-use crate::links::{self, Places};
+use crate::links::{self, Links, Places};
 use crate::lists::Lists;
 use crate::live::{Change, LiveTable};
 use crate::marks::Marks;
@@ -39,6 +38,7 @@ pub struct Sockmon {
     pub(crate) loaded: Loaded,
     pub(crate) pins: Pins,
     pub(crate) places: Places,
+    pub(crate) links: Links,
     netns: u64,
     /// Keeps the inode numbers of the executables from being given to other files.
     held: Vec<Arc<OwnedFd>>,
@@ -157,7 +157,8 @@ impl Sockmon {
         // A device counts as guarded only while its programs are there.
         maps.retain("uplinks", |ifindex: &u32| !places.uplinks.contains(ifindex))?;
         let spans = gateway::prepare(maps, &places.insides, first_spans)?;
-        links::attach(&loaded, &pins, &places)?;
+        let mut links = Links::default();
+        links.attach(&loaded, &pins, &places)?;
         for ifindex in &places.uplinks {
             maps.write("uplinks", ifindex, &1u32)?;
         }
@@ -167,6 +168,7 @@ impl Sockmon {
             loaded,
             pins,
             places,
+            links,
             netns,
             held: Vec::new(),
             pinned: Vec::new(),
@@ -245,10 +247,17 @@ impl Sockmon {
         wanted.iter().try_for_each(|(key, value)| self.loaded.maps.write("live_sa", key, value))
     }
 
-    /// As [`Sockmon::set_live_sas`], for one more.
+    /// As [`Sockmon::set_live_sas`], for one more. After an error it is as if it had not been asked for.
     pub fn add_live_sa(&mut self, served: &Selectors) -> Result<(), SockmonError> {
         let changes = self.live.add(served);
-        self.change_live(changes)
+        let written = self.change_live(changes);
+        if written.is_err() {
+            let back = self.live.remove(served);
+            if let Err(error) = self.change_live(back) {
+                tracing::debug!(%error, "more than is served counts as served");
+            }
+        }
+        written
     }
 
     /// As [`Sockmon::set_live_sas`], for one less.
@@ -275,12 +284,12 @@ impl Sockmon {
         let gone: Vec<u32> = self.places.uplinks.iter().copied().filter(|i| !uplinks.contains(i)).collect();
         for ifindex in gone {
             self.loaded.maps.retain("uplinks", |known: &u32| *known == ifindex)?;
-            links::detach_device(&self.pins, ifindex)?;
+            self.links.detach_device(&self.pins, ifindex)?;
             self.places.uplinks.remove(&ifindex);
         }
         for &ifindex in uplinks {
             self.places.uplinks.insert(ifindex);
-            if let Err(error) = links::attach_device(&self.loaded, &self.pins, &self.places, ifindex) {
+            if let Err(error) = self.links.attach_device(&self.loaded, &self.pins, &self.places, ifindex) {
                 self.places.uplinks.remove(&ifindex);
                 return Err(error);
             }
@@ -310,22 +319,20 @@ impl Sockmon {
         links::faults(&self.loaded, &self.pins, &self.places)
     }
 
-    /// Attach again what [`Sockmon::health`] finds missing or not first. An uplink that no longer exists must be taken
-    /// out with [`Sockmon::set_uplinks`] before.
+    /// Attach again what [`Sockmon::health`] finds missing or not first, and pin what is not pinned. An uplink that no longer exists
+    /// must be taken out with [`Sockmon::set_uplinks`] before. The maps are those that there were, with the policy in force: whoever
+    /// removes their pins removes no policy. As [`Sockmon::adopt`], for what began while something was missing.
     ///
     /// The programs are loaded anew: a device does not take one that it has a second time, and the one it has must not
     /// leave before the new one stands in front.
-    pub fn repair(&mut self) -> Result<(), SockmonError> {
+    pub fn repair(&mut self) -> Result<Adopted, SockmonError> {
+        sys::ensure_bpffs().map_err(SockmonError::system(format!("mount bpffs on {}", sys::BPFFS)))?;
         std::fs::create_dir_all(self.pins.links())
             .map_err(SockmonError::system(format!("create {}", self.pins.links().display())))?;
+        self.loaded.maps.pin_again(&self.pins)?;
         self.loaded = programs::load(&self.instance, &self.pins, self.loaded.marks)?;
-        // Of maps whose pins were taken away there are new ones.
-        self.tables = None;
-        self.spans = gateway::read(&self.loaded.maps)?;
-        for (key, value) in self.live.all() {
-            self.loaded.maps.write("live_sa", &key, &value)?;
-        }
-        links::attach(&self.loaded, &self.pins, &self.places)
+        self.links.attach(&self.loaded, &self.pins, &self.places)?;
+        self.adopt()
     }
 
     /// Every counter of the kernel half since the instance was created.

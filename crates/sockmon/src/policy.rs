@@ -102,24 +102,28 @@ pub fn load(loaded: &Loaded, policy: &Policy<'_>, known: &mut Option<Tables>) ->
         let step = "forget executables that no process runs";
         warnings.push(LoadWarning::Unfinished { step, reason: error.to_string() });
     }
-    if let Err(error) = write(maps, &before, policy.spd, &plan) {
-        // The error that matters is the first one; the next load cleans up too.
-        let undone = before
-            .undo(maps, &plan.change, plan.generation)
-            .and_then(|()| limits::forget_all_but(maps, config.generation))
-            .and_then(|()| release(maps, &plan));
-        match undone {
-            Ok(()) => *known = Some(before),
-            Err(error) => tracing::warn!(%error, "cannot clean up behind a failed load"),
+    let reserved = match write(maps, &before, policy.spd, &plan) {
+        Ok(reserved) => reserved,
+        Err(error) => {
+            // The error that matters is the first one; the next load cleans up too.
+            let undone = before
+                .undo(maps, &plan.change, plan.generation)
+                .and_then(|()| limits::forget_all_but(maps, config.generation))
+                .and_then(|()| release(maps, &plan));
+            match undone {
+                Ok(()) => *known = Some(before),
+                Err(error) => tracing::warn!(%error, "cannot clean up behind a failed load"),
+            }
+            return Err(error);
         }
-        return Err(error);
-    }
+    };
     let stats = before.stats(&plan.change);
     if stats.orders_left_out > 0 {
         warnings.push(LoadWarning::Uncompared { pairs: stats.orders_left_out });
     }
-    let (now, left) = finish(loaded, plan, before, config.ancestors);
+    let Finished { now, moved, left } = finish(loaded, plan, before, config.ancestors);
     warnings.extend(left);
+    let stats = LoadStats { executables_written: reserved + moved, ..stats };
     let stats = now.as_ref().map_or(stats, |tables| tables.count(stats));
     *known = now;
     let pinned = pins::of(&places.list, &places.held);
@@ -158,14 +162,14 @@ fn plan(
     Ok((Plan { before, lists, wanted, stale, bits, slots, change, generation }, warnings))
 }
 
-/// Everything of the next generation, and then the generation.
-fn write(maps: &Maps, before: &Tables, spd: &Spd, plan: &Plan) -> Result<(), SockmonError> {
+/// Everything of the next generation, and then the generation. How many executables and places are new.
+fn write(maps: &Maps, before: &Tables, spd: &Spd, plan: &Plan) -> Result<usize, SockmonError> {
     let config = maps.config()?;
     let high = config.lists.max(plan.lists.high());
     before.write(maps, &plan.change, plan.generation)?;
     plan.lists.write(maps, plan.generation, high)?;
     let limits = limits::write(maps, spd, plan.generation)?;
-    identities::reserve(maps, &plan.wanted, &plan.before, &plan.lists)?;
+    let reserved = identities::reserve(maps, &plan.wanted, &plan.before, &plan.lists)?;
     // Before the policy that does not want them is in force.
     plan.stale.iter().try_for_each(|identity| pins::doubt(maps, identity))?;
     let mask = config.ancestors | ancestors::mask(&plan.bits);
@@ -179,7 +183,8 @@ fn write(maps: &Maps, before: &Tables, spd: &Spd, plan: &Plan) -> Result<(), Soc
         guards,
         limits,
         ..config
-    })
+    })?;
+    Ok(reserved)
 }
 
 /// Take back what a load that failed has put into the maps for executables.
@@ -201,15 +206,26 @@ fn release(maps: &Maps, plan: &Plan) -> Result<(), SockmonError> {
     unwanted.iter().try_for_each(|place| maps.delete("places", place))
 }
 
-/// What follows when a generation is current: it is too late to fail. Without an answer what the maps hold is to be read again.
-fn finish(loaded: &Loaded, plan: Plan, before: Tables, ancestors: u64) -> (Option<Tables>, Vec<LoadWarning>) {
+/// What came of [`finish`].
+struct Finished {
+    /// What the maps hold; `None`: it is to be read again.
+    now: Option<Tables>,
+    /// Executables and places that got another list.
+    moved: usize,
+    /// What is left to do.
+    left: Vec<LoadWarning>,
+}
+
+/// What follows when a generation is current: it is too late to fail.
+fn finish(loaded: &Loaded, plan: Plan, before: Tables, ancestors: u64) -> Finished {
     let maps = &loaded.maps;
     // A program that read the old generation may still be looking its entries up: to it, none would mean clear.
     let waited = sys::wait_for_readers().map_err(SockmonError::system("wait for the kernel's readers"));
     let readers = waited.is_ok();
-    let mut now = None;
+    let (mut now, mut moved) = (None, 0);
     let mut steps = vec![("wait for the kernel's readers", waited)];
-    steps.push(("name every executable", identities::put_in_force(maps, &plan.wanted)));
+    let named = identities::put_in_force(maps, &plan.wanted);
+    steps.push(("name every executable", named.map(|count| moved = count)));
     if readers {
         let settled = before.settle(maps, plan.change, plan.generation);
         steps.push(("forget the policy before", settled.map(|tables| now = Some(tables))));
@@ -222,7 +238,8 @@ fn finish(loaded: &Loaded, plan: Plan, before: Tables, ancestors: u64) -> (Optio
     let failed = |(step, result): (_, Result<(), SockmonError>)| {
         Some(LoadWarning::Unfinished { step, reason: result.err()?.to_string() })
     };
-    (now, steps.into_iter().filter_map(failed).collect())
+    let left = steps.into_iter().filter_map(failed).collect();
+    Finished { now, moved, left }
 }
 
 /// Which applications in force would lose processes to which others with these subjects.

@@ -2,6 +2,7 @@
 
 use crate::abi::{self, Wire};
 use crate::error::SockmonError;
+use crate::links;
 use crate::marks::Marks;
 use crate::sys::{self, Tcx};
 use libbpf_rs::{MapCore, MapFlags, MapHandle, ObjectBuilder};
@@ -269,6 +270,30 @@ impl Maps {
     pub fn entries<K: Wire, V: Wire>(&self, map: &'static str) -> Result<Vec<(K, V)>, SockmonError> {
         sys::map_entries(self.get(map)?.as_fd(), BATCH)
             .map_err(SockmonError::system(format!("read map {map}")))
+    }
+
+    /// Those whose pins are gone, or are pins of other maps.
+    pub fn unpinned<'m>(
+        &'m self,
+        pins: &'m Pins,
+    ) -> impl Iterator<Item = (&'static str, &'m MapHandle)> + 'm {
+        let number = |map: &MapHandle| map.info().ok().map(|info| info.info.id);
+        let is_pinned = move |name: &str, map: &MapHandle| {
+            let there = MapHandle::from_pinned_path(pins.map(name)).ok();
+            there.and_then(|there| number(&there)).is_some_and(|there| Some(there) == number(map))
+        };
+        self.0.iter().filter(move |(name, map)| !is_pinned(name, map)).map(|(name, map)| (*name, map))
+    }
+
+    /// Pin again what is not pinned.
+    pub fn pin_again(&self, pins: &Pins) -> Result<(), SockmonError> {
+        for (name, map) in self.unpinned(pins) {
+            let aside = pins.map(&format!("{name}_new"));
+            links::unpin(&aside)?;
+            sys::obj_pin_over(map.as_fd(), &aside, &pins.map(name))
+                .map_err(SockmonError::system(format!("pin the map {name}")))?;
+        }
+        Ok(())
     }
 
     /// The configuration.

@@ -73,6 +73,12 @@ pub fn obj_pin(fd: BorrowedFd<'_>, path: &Path) -> io::Result<()> {
     done(unsafe { libbpf_sys::bpf_obj_pin(fd.as_raw_fd(), path.as_ptr()) }).map(drop)
 }
 
+/// Pin an object under a path, in place of what is there, by way of `aside`, which does not exist yet.
+pub fn obj_pin_over(fd: BorrowedFd<'_>, aside: &Path, path: &Path) -> io::Result<()> {
+    obj_pin(fd, aside)?;
+    std::fs::rename(aside, path)
+}
+
 /// Attach a program to a cgroup, beside others.
 pub fn link_cgroup(prog: BorrowedFd<'_>, cgroup: BorrowedFd<'_>, attach_type: u32) -> io::Result<OwnedFd> {
     // SAFETY: open descriptors; null options are allowed.

@@ -156,6 +156,8 @@ pub struct LoadStats {
     pub tables_removed: usize,
     /// Pairs of tables that were not compared, or found no room: sockets do not change hands between them.
     pub orders_left_out: usize,
+    /// Executables, and places of some, that are new or got another list.
+    pub executables_written: usize,
 }
 
 impl Tables {

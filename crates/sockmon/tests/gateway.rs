@@ -125,4 +125,13 @@ fn every_peer_that_may_have_an_association_is_known_and_stale_ones_go() {
     let too_many: Vec<Selectors> = (100..140_000).map(peer).collect();
     assert!(world.sockmon().set_live_sas(&too_many).is_err());
     assert_eq!(count([10, 0, 0, 77]), None);
+
+    // One more that finds no room does not count as known: when there is room, it is written.
+    let late = peer(200_000);
+    let at: IpAddr = (0x0a00_0000 + 200_000u32).to_be_bytes().into();
+    assert!(world.sockmon().add_live_sa(&late).is_err());
+    let gone: Vec<Vec<u8>> = table.keys().take(10).collect();
+    gone.iter().for_each(|key| table.delete(key).unwrap());
+    world.sockmon().add_live_sa(&late).unwrap();
+    assert_eq!(ways(&table, at), Some(abi::LIVE_ALL));
 }

@@ -200,3 +200,54 @@ fn a_load_of_policy_mixes_no_two_generations() {
     assert!(sent > 100, "{sent}");
     assert_eq!(world.sockmon().generation().unwrap(), 301 - 254);
 }
+
+#[test]
+fn who_removes_the_pins_of_a_living_daemon_opens_nothing() {
+    let mut world = usual_world("unpinned");
+    world.wire();
+    let mut old = world.start("strict");
+    old.run(&["open s udp4"]);
+    std::fs::remove_dir_all(pins(&world)).unwrap();
+    // The kernel lets go of what was pinned behind a grace period, and not at once. A call waits for one.
+    for _ in 0..3 {
+        const MEMBARRIER_CMD_GLOBAL: libc::c_int = 1;
+        // SAFETY: no pointer is passed.
+        assert_eq!(unsafe { libc::syscall(libc::SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) }, 0);
+    }
+    // Nothing has looked yet: what was attached is.
+    let mut fresh = world.start("strict");
+    fresh.run(&["open s udp4"]);
+    for program in [&mut old, &mut fresh] {
+        program.run(&["sendto s 10.99.0.2:9 5"]);
+        assert_eq!(world.seen_within(SOON).expect("on the TUN").mark, stamp(STRICT));
+    }
+    let faults = world.monitor(|m| m.health());
+    let about: Vec<&str> = faults.iter().map(|f| f.what.as_str()).collect();
+    assert!(about.contains(&"guard") && about.contains(&"map config"), "{about:?}");
+    world.monitor(|m| m.repair().unwrap());
+    assert_eq!(world.monitor(|m| m.health()), []);
+    assert_eq!(links(&world).len(), 20);
+    assert_eq!(world.sockmon().generation().unwrap(), 1, "the policy stayed in force");
+
+    // So is one whose pin is another map's.
+    let (config, other) = (pins(&world).join("config"), pins(&world).join("aside"));
+    std::fs::rename(pins(&world).join("executables"), &other).unwrap();
+    std::fs::remove_file(&config).unwrap();
+    std::fs::rename(&other, &config).unwrap();
+    assert_eq!(world.monitor(|m| m.health()).len(), 2);
+    world.monitor(|m| m.repair().unwrap());
+    assert_eq!(world.monitor(|m| m.health()), []);
+
+    // The next daemon finds all of it.
+    drop(world.sockmon.take());
+    let mut late = world.start("strict");
+    late.run(&["open s udp4"]);
+    world.attach();
+    assert_eq!(world.sockmon().generation().unwrap(), 1);
+    assert_eq!(world.sockmon().executables().unwrap().len(), 3);
+    for program in [&mut old, &mut fresh, &mut late] {
+        program.run(&["sendto s 10.99.0.2:9 5"]);
+        assert_eq!(world.seen_within(SOON).expect("on the TUN").mark, stamp(STRICT));
+    }
+    assert_eq!(world.wire(), [] as [Vec<u8>; 0]);
+}

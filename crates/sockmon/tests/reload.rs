@@ -64,6 +64,29 @@ fn a_program_whose_file_was_replaced_or_removed_keeps_its_policy() {
 }
 
 #[test]
+fn a_load_writes_the_executables_that_differ() {
+    let mut world = usual_world("differ");
+    let written = |world: &mut World| world.sockmon().last_load().executables_written;
+    // Three files and their places.
+    assert_eq!(written(&mut world), 6);
+    world.load(&usual(), &usual_orders());
+    assert_eq!(written(&mut world), 0);
+    // Another file at one place; what it was is kept for who runs it.
+    replace(&world, "strict");
+    world.load(&usual(), &usual_orders());
+    assert_eq!(written(&mut world), 1);
+    // A policy for fewer: the file stays known, for its application has a policy still; its place does not.
+    let two = [(STRICT, world.executable("strict")), (WEAK, world.executable("weak"))];
+    world.sockmon().load_policy(&usual(), &programs(&two), &usual_orders()).unwrap();
+    assert_eq!(written(&mut world), 0);
+    world.load(&usual(), &usual_orders());
+    assert_eq!(written(&mut world), 1);
+    let mut program = world.start("other");
+    program.run(&["open u udp4"]);
+    assert_eq!(program.ask("mark u"), hex(OTHER));
+}
+
+#[test]
 fn a_full_table_forgets_only_what_no_process_runs() {
     let mut world = usual_world("full");
     let mut old = world.start("strict");

@@ -362,6 +362,7 @@ fn one_change_is_one_table_and_equal_ones_are_shared() {
             networks_written: 0,
             protections_written: 0,
             applications_changed: 0,
+            executables_written: 0,
             ..first
         }
     );

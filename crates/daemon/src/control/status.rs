@@ -1,6 +1,11 @@
 //! `/v1/status` and `/v1/health`.
 
-use api::{GatewayState, Health, PolicyState, Problem, Status, StatusState, Traffic, TunState, UplinkState};
+use std::collections::BTreeMap;
+
+use api::{
+    ChosenBy, GatewayState, Health, PolicyState, Problem, Status, StatusState, Subjects, Traffic, TunState,
+    UplinkState,
+};
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
@@ -105,6 +110,7 @@ async fn collect(plane: &Shared) -> Result<Status, Refused> {
             last_error: policy.last_error.clone(),
             waiting: plane.waiting(),
             pins: plane.pinned_files(),
+            subjects: subjects(&policy.compiled.applications),
             kernel: plane.kernel_load(),
         },
         sas_in: inbound.sas,
@@ -120,6 +126,24 @@ async fn collect(plane: &Shared) -> Result<Status, Refused> {
         flows: plane.flow_table(),
         kernel_untold: kernel.iter().find(|(word, _)| *word == "events_lost").map_or(0, |(_, n)| *n),
     })
+}
+
+/// Applications that are told with what chooses them.
+const TOLD: usize = 256;
+
+fn subjects(applications: &[policy::Application]) -> Subjects {
+    let mut counts = BTreeMap::new();
+    for word in applications.iter().flat_map(|app| &app.chosen_by) {
+        *counts.entry((*word).to_owned()).or_default() += 1;
+    }
+    let (plain, special): (Vec<_>, Vec<_>) =
+        applications.iter().partition(|app| app.chosen_by == ["program"]);
+    let told = special.iter().chain(&plain).take(TOLD);
+    let chosen = told.map(|app| ChosenBy {
+        application: app.name.clone(),
+        by: app.chosen_by.iter().map(|word| (*word).to_owned()).collect(),
+    });
+    Subjects { counts, applications: chosen.collect(), more: applications.len().saturating_sub(TOLD) }
 }
 
 /// What is not as it should be, and the uplinks that are not guarded.
@@ -224,6 +248,20 @@ mod tests {
         assert_eq!(device_of("inside_ingress_7"), Some(7));
         assert_eq!(device_of("sock_create"), None);
         assert_eq!(device_of("connect4"), None);
+    }
+
+    #[test]
+    fn applications_are_told_with_what_chooses_them() {
+        let many: String = (0..300).map(|n| format!("application app{n} {{\n}}\n")).collect();
+        let text = many + "application from sshd uid 1000, anonymous {\n}\ndefault {\n}\n";
+        let compiled = policy::compile(&policy::parse("p", &text), &mut policy::AppTable::new(), 1);
+        let told = subjects(&compiled.applications);
+        let counts = [("anonymous", 1), ("default", 1), ("from", 1), ("program", 300), ("uid", 1)];
+        assert_eq!(told.counts, counts.map(|(word, count)| (word.to_owned(), count)).into());
+        assert_eq!((told.applications.len(), told.more), (TOLD, 303 - TOLD));
+        let first = &told.applications[0];
+        assert_eq!(first.application, "from sshd uid 1000");
+        assert_eq!(first.by, ["from", "uid"]);
     }
 
     #[test]

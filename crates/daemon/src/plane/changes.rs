@@ -209,7 +209,7 @@ impl Plane {
         let view = added?;
         let served = view.served();
         let sa = view.named(|id| self.policy.app_name(id));
-        self.begin_live(&sa, served)?;
+        self.begin_live(&sa, served).await?;
         Ok((sa, true))
     }
 

@@ -56,19 +56,35 @@ impl Served {
         *count == 1
     }
 
+    /// Take back an [`Served::add`].
+    fn undo(&mut self, name: LiveName, served: Selectors) {
+        if let Some(of) = self.of.get_mut(&name) {
+            // The last one of these selectors is the one that was added.
+            if let Some(at) = of.iter().rposition(|other| *other == served) {
+                of.remove(at);
+            }
+            if of.is_empty() {
+                self.of.remove(&name);
+            }
+        }
+        self.release(served);
+    }
+
+    /// Whether nobody has these selectors any more.
+    fn release(&mut self, served: Selectors) -> bool {
+        let Some(count) = self.counts.get_mut(&served) else { return true };
+        *count -= 1;
+        let is_last = *count == 0;
+        if is_last {
+            self.counts.remove(&served);
+        }
+        is_last
+    }
+
     fn remove(&mut self, name: LiveName) -> Left {
         let Some(&[served]) = self.of.get(&name).map(Vec::as_slice) else { return Left::Unclear };
         self.of.remove(&name);
-        match self.counts.get_mut(&served) {
-            Some(count) if *count > 1 => {
-                *count -= 1;
-                Left::Others
-            }
-            _ => {
-                self.counts.remove(&served);
-                Left::Nobody(served)
-            }
-        }
+        if self.release(served) { Left::Nobody(served) } else { Left::Others }
     }
 }
 
@@ -93,21 +109,28 @@ impl Plane {
     /// An inbound association was added that serves these flows.
     ///
     /// # Errors
-    /// If the kernel half does not take them.
-    pub(super) fn begin_live(&mut self, sa: &SaInfo, served: Selectors) -> Result<(), Refused> {
+    /// If the kernel half does not take them: the association is removed again, for clear text would still pass in its place.
+    pub(super) async fn begin_live(&mut self, sa: &SaInfo, served: Selectors) -> Result<(), Refused> {
         let first = self.live.add(name_of(sa), served);
-        match &self.monitor {
-            Some(monitor) if first => {
-                let mut kernel_half = monitor.get();
-                let before = kernel_half.live_widened();
-                kernel_half.add_live_sa(&served).map_err(|error| kernel(&error))?;
-                if before == 0 && kernel_half.live_widened() > 0 {
-                    warn_of_widened(served);
-                }
-                Ok(())
-            }
-            _ => Ok(()),
+        let told = if first { self.tell_of_live(served) } else { Ok(()) };
+        if told.is_err() {
+            self.live.undo(name_of(sa), served);
+            let name = super::changes::name_of(sa);
+            // Its key stays burnt: the peer may have sealed with it already.
+            let _ = self.inbound.ask(move |half| half.engine.remove_sa(name).map(drop)).await;
         }
+        told
+    }
+
+    fn tell_of_live(&self, served: Selectors) -> Result<(), Refused> {
+        let Some(monitor) = &self.monitor else { return Ok(()) };
+        let mut kernel_half = monitor.get();
+        let before = kernel_half.live_widened();
+        kernel_half.add_live_sa(&served).map_err(|error| kernel(&error))?;
+        if before == 0 && kernel_half.live_widened() > 0 {
+            warn_of_widened(served);
+        }
+        Ok(())
     }
 
     /// An inbound association has ended.
@@ -177,5 +200,20 @@ mod tests {
         live.add(name(3, 1), peer(3));
         assert_eq!(live.remove(name(3, 1)), Left::Unclear);
         assert!(has(&live, &[peer(1), peer(3)]));
+    }
+
+    #[test]
+    fn what_the_kernel_half_did_not_take_does_not_count() {
+        let name = |spi| (Spi(spi), IpAddr::from([192, 0, 2, 1]));
+        let flows = Selectors { remote: Prefix::host([10, 0, 0, 1].into()), ..Selectors::ANY };
+        let mut live = Served::default();
+        assert!(live.add(name(1), flows));
+        live.undo(name(1), flows);
+        assert_eq!(live.list(), []);
+        // So the next one tells the kernel half again, and another of the same name is still known.
+        assert!(live.add(name(1), flows));
+        assert!(!live.add(name(1), flows));
+        live.undo(name(1), flows);
+        assert_eq!(live.remove(name(1)), Left::Nobody(flows));
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::fs;
 
-use policy::{Executables, Image, Selector, Subjects};
+use policy::{Executables, Facts, Image, Subjects};
 use sockmon::{Identity, SocketInfo, Sockmon};
 use wire::AppId;
 
@@ -27,44 +27,56 @@ impl<'p> Owners<'p> {
 
     /// The application of the process that holds this socket.
     pub(super) fn of(&mut self, monitor: Option<&Sockmon>, socket: &SocketInfo) -> AppId {
-        let is_any =
-            |set: Option<&BTreeSet<Image>>, image: &Image| set.is_some_and(|set| set.contains(image));
-        let mut ancestors: Option<Vec<Identity>> = None;
-        for (selector, app) in self.subjects.iter() {
-            let executable = match &selector.executables {
-                Executables::Named(image) => is_any(self.images.get(&socket.identity), image),
-                Executables::Anonymous => {
-                    !self.images.contains_key(&socket.identity) && is_anonymous(socket.pid)
-                }
-                Executables::Any => true,
-            };
-            if !executable || !fits_place(selector, socket.pid) {
-                continue;
-            }
-            let Some(from) = &selector.from else { return app };
-            let list = match &ancestors {
-                Some(list) => list,
-                None => {
-                    let found = ancestors_of(monitor, &mut self.known, socket.pid);
-                    ancestors.insert(found)
-                }
-            };
-            if list.iter().any(|identity| is_any(self.images.get(identity), from)) {
-                return app;
-            }
-        }
-        AppId::NONE
+        let Owners { subjects, images, known } = self;
+        let owner = Owner { images, known, monitor, socket, ancestors: None, group: None };
+        subjects.choose(owner).unwrap_or(AppId::NONE)
     }
 }
 
-/// Control group and user.
-fn fits_place(selector: &Selector, pid: u32) -> bool {
-    let below = |path: &str| {
-        let own = group(pid).unwrap_or_default();
-        own.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-    };
-    let within = |(first, last): (u32, u32)| user(pid).is_some_and(|user| (first..=last).contains(&user));
-    selector.group.as_deref().is_none_or(below) && selector.users.is_none_or(within)
+/// Looks up what is asked of the process that holds a socket.
+struct Owner<'o> {
+    images: &'o HashMap<Identity, BTreeSet<Image>>,
+    known: &'o mut HashMap<u32, Option<Identity>>,
+    monitor: Option<&'o Sockmon>,
+    socket: &'o SocketInfo,
+    ancestors: Option<Vec<Identity>>,
+    group: Option<Option<String>>,
+}
+
+impl Owner<'_> {
+    fn is(&self, identity: &Identity, image: &Image) -> bool {
+        self.images.get(identity).is_some_and(|images| images.contains(image))
+    }
+}
+
+impl Facts for Owner<'_> {
+    fn executes(&mut self, executables: &Executables) -> bool {
+        match executables {
+            Executables::Named(image) => self.is(&self.socket.identity, image),
+            Executables::Anonymous => {
+                !self.images.contains_key(&self.socket.identity) && is_anonymous(self.socket.pid)
+            }
+            Executables::Any => true,
+        }
+    }
+
+    fn descends_from(&mut self, image: &Image) -> bool {
+        let found = match self.ancestors.take() {
+            Some(found) => found,
+            None => ancestors_of(self.monitor, self.known, self.socket.pid),
+        };
+        let any = found.iter().any(|identity| self.is(identity, image));
+        self.ancestors = Some(found);
+        any
+    }
+
+    fn group(&mut self) -> Option<&str> {
+        self.group.get_or_insert_with(|| group(self.socket.pid)).as_deref()
+    }
+
+    fn user(&mut self) -> Option<u32> {
+        user(self.socket.pid)
+    }
 }
 
 fn ancestors_of(

@@ -1,6 +1,7 @@
 //! Whom a block speaks for.
 
 use crate::Digest;
+use crate::digest::executables;
 
 use super::{Name, Span, always_quoted, quoted};
 
@@ -119,6 +120,30 @@ impl Subject {
             _ if self.is_default() => "default".into(),
             _ => self.text(),
         }
+    }
+
+    /// What it chooses processes by, in a word each: `program` or `anonymous`, `digest`, `from`, `unit` or `cgroup`, `uid`; else
+    /// `default`.
+    pub fn chosen_by(&self) -> Vec<&'static str> {
+        let program = match &self.program {
+            Program::Named(_) => Some("program"),
+            Program::Anonymous => Some("anonymous"),
+            Program::Any => None,
+        };
+        let group = self.group.as_ref().map(|group| match group {
+            Group::Unit(_) => "unit",
+            Group::Path(_) => "cgroup",
+        });
+        let digest = executables(self).any(|executable| !executable.digests.is_empty());
+        let words = [
+            program,
+            digest.then_some("digest"),
+            self.from.as_ref().map(|_| "from"),
+            group,
+            self.user.as_ref().map(|_| "uid"),
+            self.is_default().then_some("default"),
+        ];
+        words.into_iter().flatten().collect()
     }
 
     /// As the language writes it, without digests.

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::path::PathBuf;
 
-use api::{AppTrafficList, CheckState, HandedOver, path};
+use api::{AppTrafficList, Check, CheckState, HandedOver, path};
 use clap::Args;
 
 use crate::client::Connect;
@@ -25,9 +25,7 @@ impl Doctor {
     pub fn execute(self) -> anyhow::Result<()> {
         let config = self.config.as_deref().map(super::run::load).transpose()?;
         let mut checks = daemon::doctor::checks(config.as_ref());
-        checks.extend(config.as_ref().and_then(counts));
-        checks.extend(config.as_ref().and_then(flows));
-        checks.extend(config.as_ref().and_then(digests));
+        checks.extend(config.as_ref().map(of_daemon).unwrap_or_default());
         let report = api::Doctor::new(checks);
         if self.json {
             output::json(&report)?;
@@ -38,32 +36,45 @@ impl Doctor {
     }
 }
 
-/// Whether the flows that are shown and written are all there were. Decisions do not rest on it.
-fn flows(config: &daemon::config::Config) -> Option<api::Check> {
+/// What a daemon that runs says of itself; nothing where none runs.
+fn of_daemon(config: &daemon::config::Config) -> Vec<Check> {
     let control = Some(config.control_socket.clone());
     let connect = Connect { instance: config.instance.clone(), control };
-    let status: api::Status = connect.get(path::STATUS).ok()?;
-    let table = status.flows?;
+    let traffic = connect.get::<AppTrafficList>(path::TRAFFIC).ok();
+    let status = connect.get::<api::Status>(path::STATUS).ok();
+    let mut out: Vec<Check> = traffic.as_ref().map(counts).into_iter().collect();
+    if let Some(status) = &status {
+        out.extend(status.flows.as_ref().map(flows));
+        out.extend(subjects(&status.policy.subjects));
+        out.extend(digests(&status.policy.pins));
+    }
+    out
+}
+
+fn check(name: &str, (good, bad): (bool, CheckState), found: String, remedy: &str) -> Check {
+    let state = if good { CheckState::Ok } else { bad };
+    Check { name: name.to_owned(), state, found, remedy: (!good).then(|| remedy.to_owned()) }
+}
+
+/// Whether the flows that are shown and written are all there were. Decisions do not rest on it.
+fn flows(table: &api::FlowTable) -> Check {
     let ok = table.lost == 0 && table.unwritten == 0;
     let found = format!(
         "{} in the table, room for {}; {} packets found no room, {} lines are not in the log",
         table.flows, table.room, table.lost, table.unwritten
     );
     let remedy = "what `ravelin flows` shows is not the whole (packets were decided about all the same); make `idle` in [flows] shorter";
-    Some(api::Check {
-        name: "flows".to_owned(),
-        state: if ok { CheckState::Ok } else { CheckState::Warn },
-        found,
-        remedy: (!ok).then(|| remedy.to_owned()),
-    })
+    check("flows", (ok, CheckState::Warn), found, remedy)
+}
+
+/// What the applications of the policy in force choose processes by; nothing to say where it has none.
+fn subjects(subjects: &api::Subjects) -> Option<Check> {
+    let found = super::status::chosen_by(subjects);
+    (!found.is_empty()).then(|| check("chosen by", (true, CheckState::Warn), found, ""))
 }
 
 /// Whether the files whose digests the policy in force names are what it says; nothing to say where it names none.
-fn digests(config: &daemon::config::Config) -> Option<api::Check> {
-    let control = Some(config.control_socket.clone());
-    let status: api::Status =
-        Connect { instance: config.instance.clone(), control }.get(path::STATUS).ok()?;
-    let pins = status.policy.pins;
+fn digests(pins: &[api::PinnedFile]) -> Option<Check> {
     let wrong: Vec<String> = pins
         .iter()
         .filter(|pin| pin.state != api::PinnedState::Verified)
@@ -75,34 +86,20 @@ fn digests(config: &daemon::config::Config) -> Option<api::Check> {
     };
     let remedy = "their processes are refused every peer; `ravelin policy digest PATH` prints what to write for the file that is there, if it is \
                   the one that is meant";
-    (!pins.is_empty()).then(|| api::Check {
-        name: "digests".to_owned(),
-        state: if wrong.is_empty() { CheckState::Ok } else { CheckState::Fail },
-        found,
-        remedy: (!wrong.is_empty()).then(|| remedy.to_owned()),
-    })
+    (!pins.is_empty()).then(|| check("digests", (wrong.is_empty(), CheckState::Fail), found, remedy))
 }
 
-/// Whether a daemon that runs and its kernel half count the same; nothing to say where none runs.
-fn counts(config: &daemon::config::Config) -> Option<api::Check> {
-    let control = Some(config.control_socket.clone());
-    let connect = Connect { instance: config.instance.clone(), control };
-    let traffic: AppTrafficList = connect.get(path::TRAFFIC).ok()?;
+/// Whether the daemon and its kernel half count the same.
+fn counts(traffic: &AppTrafficList) -> Check {
     let HandedOver { kernel, engine, dropped, agree } = traffic.handed_over;
     let lost = traffic.lost;
-    let ok = agree && lost == 0;
     let found = format!(
         "{kernel} packets handed over by the kernel's count, {engine} by the engine's, {dropped} found no room; {lost} not counted; {} refusals \
          without particulars",
         traffic.events_lost
     );
     let remedy = "what `ravelin stats --per-app` shows is not the whole; restart the daemon, and see whether it is again";
-    Some(api::Check {
-        name: "two counts".to_owned(),
-        state: if ok { CheckState::Ok } else { CheckState::Fail },
-        found,
-        remedy: (!ok).then(|| remedy.to_owned()),
-    })
+    check("two counts", (agree && lost == 0, CheckState::Fail), found, remedy)
 }
 
 fn text(report: &api::Doctor) -> String {
@@ -120,4 +117,76 @@ fn text(report: &api::Doctor) -> String {
         n => writeln!(out, "{n} checks failed: `ravelin run` will not start"),
     };
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_table_of_flows_is_a_warning_with_its_losses() {
+        let whole = api::FlowTable {
+            counted: "applications".to_owned(),
+            flows: 65_536,
+            room: 65_536,
+            lost: 0,
+            written: 12,
+            unwritten: 0,
+        };
+        // Full, and nothing was lost by it yet.
+        let found = flows(&whole);
+        assert_eq!((found.state, &found.remedy), (CheckState::Ok, &None), "{found:?}");
+        let full = flows(&api::FlowTable { lost: 7, ..whole.clone() });
+        assert_eq!(full.state, CheckState::Warn);
+        assert_eq!(
+            full.found,
+            "65536 in the table, room for 65536; 7 packets found no room, 0 lines are not in the log"
+        );
+        assert!(
+            full.remedy.as_ref().is_some_and(|text| text.contains("make `idle` in [flows] shorter")),
+            "{full:?}"
+        );
+        let unwritten = flows(&api::FlowTable { unwritten: 3, ..whole });
+        assert_eq!(unwritten.state, CheckState::Warn, "{unwritten:?}");
+        assert!(unwritten.found.ends_with("3 lines are not in the log"), "{unwritten:?}");
+        // Flows are no reason not to start.
+        let report = api::Doctor::new(vec![full, unwritten]);
+        assert!(
+            report.ok && text(&report).contains("warn  flows            65536 in the table"),
+            "{}",
+            text(&report)
+        );
+    }
+
+    #[test]
+    fn counts_that_differ_and_files_that_differ_fail() {
+        let agree = HandedOver { kernel: 5, engine: 5, dropped: 0, agree: true };
+        let traffic = AppTrafficList { handed_over: agree, ..AppTrafficList::default() };
+        assert_eq!(counts(&traffic).state, CheckState::Ok);
+        let lost = counts(&AppTrafficList { lost: 2, ..traffic.clone() });
+        assert!(lost.state == CheckState::Fail && lost.found.contains("2 not counted"), "{lost:?}");
+        let apart = HandedOver { engine: 4, agree: false, ..agree };
+        assert_eq!(counts(&AppTrafficList { handed_over: apart, ..traffic }).state, CheckState::Fail);
+
+        let pin = |state, text: &str| api::PinnedFile {
+            path: "/usr/bin/curl".to_owned(),
+            state,
+            text: text.to_owned(),
+            found: None,
+            wanted: Vec::new(),
+        };
+        assert_eq!(digests(&[]), None);
+        let good = digests(&[pin(api::PinnedState::Verified, "digest verified")]).unwrap();
+        assert_eq!((good.state, good.found.as_str()), (CheckState::Ok, "1 files are what the policy says"));
+        let bad = digests(&[pin(api::PinnedState::Missing, "there is no file")]).unwrap();
+        assert_eq!((bad.state, bad.found.as_str()), (CheckState::Fail, "/usr/bin/curl: there is no file"));
+    }
+
+    #[test]
+    fn what_applications_are_chosen_by_is_said() {
+        assert_eq!(subjects(&api::Subjects::default()), None);
+        let counts = [("default".to_owned(), 1), ("from".to_owned(), 2)].into();
+        let found = subjects(&api::Subjects { counts, ..api::Subjects::default() }).unwrap();
+        assert_eq!((found.state, found.found.as_str()), (CheckState::Ok, "default 1, from 2"));
+    }
 }

@@ -54,6 +54,9 @@ fn text(status: &api::Status) -> String {
             policy::counted(policy.applications, "application")
         ),
     );
+    for (at, text) in subjects(&policy.subjects).into_iter().enumerate() {
+        line(if at == 0 { "chosen by" } else { "" }, text);
+    }
     if let Some(waiting) = &policy.waiting {
         line(
             "",
@@ -155,6 +158,32 @@ fn text(status: &api::Status) -> String {
     out
 }
 
+/// Lines of applications that ask for more than a program.
+const SUBJECTS: usize = 16;
+
+/// What applications choose processes by: the sums, and those that ask for more than a program.
+fn subjects(subjects: &api::Subjects) -> Vec<String> {
+    if subjects.counts.is_empty() {
+        return Vec::new();
+    }
+    let special: Vec<&api::ChosenBy> =
+        subjects.applications.iter().filter(|one| one.by != ["program"]).collect();
+    let mut out = vec![chosen_by(subjects)];
+    out.extend(
+        special.iter().take(SUBJECTS).map(|one| format!("{}: {}", one.by.join(" and "), one.application)),
+    );
+    if let more @ 1.. = special.len().saturating_sub(SUBJECTS) {
+        out.push(format!("and {more} more (`--json`)"));
+    }
+    out
+}
+
+/// The sums.
+pub fn chosen_by(subjects: &api::Subjects) -> String {
+    let sums: Vec<String> = subjects.counts.iter().map(|(word, count)| format!("{word} {count}")).collect();
+    sums.join(", ")
+}
+
 /// Suites that several units offer, with the one that serves them; the others only counted.
 fn crypto(units: &[api::CryptoUnit]) -> Vec<String> {
     let (alone, chosen): (Vec<_>, Vec<_>) = units.iter().partition(|unit| unit.why == "only");
@@ -177,4 +206,34 @@ fn crypto(units: &[api::CryptoUnit]) -> Vec<String> {
         out.push(format!("{} other suites by {} (`--json` lists them)", group.len(), group[0]));
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn applications_that_ask_for_more_than_a_program_have_a_line() {
+        let one = |application: &str, by: &[&str]| api::ChosenBy {
+            application: application.to_owned(),
+            by: by.iter().map(ToString::to_string).collect(),
+        };
+        let counts = [("from", 1), ("program", 2), ("uid", 1)];
+        let mut told = api::Subjects {
+            counts: counts.map(|(word, count)| (word.to_owned(), count)).into(),
+            applications: vec![
+                one("curl from sshd uid 7", &["program", "from", "uid"]),
+                one("ssh", &["program"]),
+            ],
+            more: 0,
+        };
+        assert_eq!(
+            subjects(&told),
+            ["from 1, program 2, uid 1", "program and from and uid: curl from sshd uid 7"]
+        );
+        told.applications = (0..20).map(|n| one(&format!("uid {n}"), &["uid"])).collect();
+        let lines = subjects(&told);
+        assert_eq!((lines.len(), lines.last().unwrap().as_str()), (2 + SUBJECTS, "and 4 more (`--json`)"));
+        assert_eq!(subjects(&api::Subjects::default()), [] as [&str; 0]);
+    }
 }
