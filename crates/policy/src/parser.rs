@@ -12,12 +12,15 @@ mod limits;
 mod settings;
 mod subjects;
 
+use std::sync::Arc;
+
 use crate::ast::{Block, Name, Protection, Span, Syntax, Test};
 use crate::diagnostic::{Code, Diagnostic, Sink, show};
 use crate::host::{Host, NoHost};
 use crate::lexer::{Kind, Token, tokens};
 use crate::tree::{Builder, NodeKind, Tree};
-use crate::{MAX_TEXT, check, expectations, suggest};
+use crate::unit::Placed;
+use crate::{Compiled, MAX_TEXT, check, expectations, recognise, suggest};
 
 /// An application block that is left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,13 +37,13 @@ pub struct Parsed {
     /// The file's name as the caller gave it.
     pub file: String,
     /// The text.
-    pub text: String,
+    pub text: Arc<str>,
     /// The language it is in.
     pub syntax: Syntax,
     /// Protections at the top of the file that are sound.
     pub protections: Vec<Protection>,
     /// Blocks without errors, in the order of the file.
-    pub blocks: Vec<Block>,
+    pub blocks: Vec<Placed>,
     /// Blocks with errors: they are not part of the policy.
     pub broken: Vec<Broken>,
     /// Tests in the order of the file.
@@ -49,8 +52,10 @@ pub struct Parsed {
     pub tested: Tested,
     /// Everything found, in the order of the text.
     pub diagnostics: Vec<Diagnostic>,
-    /// All of the text, sound or not.
+    /// All of the text, sound or not; nothing of it after [`parse_over`].
     pub tree: Tree,
+    /// The texts of the protections at the top of the file, if all of them are sound.
+    pub(crate) top: Option<Vec<String>>,
 }
 
 /// How the tests of a file came out.
@@ -65,7 +70,7 @@ pub struct Tested {
 }
 
 impl Parsed {
-    fn nothing(file: &str, text: String, diagnostics: Vec<Diagnostic>) -> Parsed {
+    fn nothing(file: &str, text: Arc<str>, diagnostics: Vec<Diagnostic>) -> Parsed {
         Parsed {
             file: file.into(),
             text,
@@ -77,6 +82,7 @@ impl Parsed {
             tested: Tested::default(),
             diagnostics,
             tree: Tree::default(),
+            top: None,
         }
     }
 
@@ -99,35 +105,82 @@ pub fn parse(file: &str, text: &str) -> Parsed {
 /// Read a policy for a host, and run its tests. Never fails: what is wrong is in [`Parsed::diagnostics`], what is sound in
 /// [`Parsed::blocks`].
 pub fn parse_for(file: &str, text: &str, host: &dyn Host) -> Parsed {
-    let mut sink = Sink::default();
     if text.len() > MAX_TEXT {
-        let message = format!("the policy is {} octets long; at most {MAX_TEXT} are read", text.len());
-        sink.push(
-            Diagnostic::new(Code::TooLong, Span::default(), message)
-                .label("nothing of it was read")
-                .help("use prefixes and lists of applications instead of one line per host or program"),
-        );
-        return Parsed::nothing(file, String::new(), sink.finish(file, ""));
+        return too_long(file, text.len());
     }
-    let tokens = tokens(text);
+    read(file, &text.into(), host, true, None).0
+}
+
+/// As [`parse_bytes_for`], for whoever loads the policy over another: without the tree, and blocks that stand in the text of `before`
+/// as they stand in this one are not read again. Everything else is as if they were, but the places in them
+/// ([`Placed::place`]).
+pub fn parse_over(file: &str, bytes: &[u8], host: &dyn Host, before: &Compiled) -> Parsed {
+    let text = match std::str::from_utf8(bytes) {
+        Ok(text) if text.len() > MAX_TEXT => return too_long(file, text.len()),
+        Ok(text) => Arc::from(text),
+        Err(error) => return not_text(file, bytes, error.valid_up_to()),
+    };
+    let (parsed, fits) = read(file, &text, host, false, Some(before));
+    // With an error, or with a block that cannot be taken over after all, what blocks are to one another is looked at anew.
+    if fits && !parsed.has_errors() {
+        return parsed;
+    }
+    read(file, &text, host, false, None).0
+}
+
+/// The second: whether what was known of `before` goes with this text.
+fn read(
+    file: &str,
+    text: &Arc<str>,
+    host: &dyn Host,
+    with_tree: bool,
+    before: Option<&Compiled>,
+) -> (Parsed, bool) {
+    let known = before.map_or_else(Vec::new, |before| recognise::recognise(text, &before.rules));
+    let mut sink = Sink::default();
+    let mut all = Vec::new();
+    let tokens = significant(text, &known, with_tree.then_some(&mut all));
     lexical_errors(text, &tokens, &mut sink);
-    let mut parser = Parser::new(text, &tokens, &mut sink, host);
+    let tree = if with_tree { Builder::new(all.len()) } else { Builder::idle() };
+    let mut parser = Parser::new(text, &known, tokens, tree, &mut sink, host);
     parser.file();
+    let mut fits = parser.takes_all();
     let Parser { candidates, shared, tests, test_errors, syntax, tree, .. } = parser;
-    let (blocks, broken, protections) = check::policy(candidates, shared, &mut sink, host);
+    let top = (!shared.iter().any(|own| own.broken))
+        .then(|| shared.iter().map(|own| own.protection.span.of(text).to_owned()).collect());
+    fits &= before.is_none_or(|before| {
+        before.syntax == syntax
+            && (before.top == top || !known.iter().any(|placed| placed.unit.has_protections()))
+    });
+    let checked = check::policy(candidates, shared, &mut sink, host, text);
+    fits &= checked.fits;
     let mut parsed = Parsed {
         syntax,
-        protections,
-        blocks,
-        broken,
+        protections: checked.protections,
+        blocks: checked.blocks,
+        broken: checked.broken,
         tests,
         tested: Tested { failed: test_errors, ..Tested::default() },
-        tree: tree.finish(tokens),
-        ..Parsed::nothing(file, text.into(), Vec::new())
+        tree: if with_tree { tree.finish(all) } else { Tree::default() },
+        top,
+        ..Parsed::nothing(file, Arc::clone(text), Vec::new())
     };
-    expectations::run(&mut parsed, &mut sink);
+    if fits {
+        expectations::run(&mut parsed, &mut sink);
+    }
     parsed.diagnostics = sink.finish(file, text);
-    parsed
+    (parsed, fits)
+}
+
+fn too_long(file: &str, octets: usize) -> Parsed {
+    let mut sink = Sink::default();
+    let message = format!("the policy is {octets} octets long; at most {MAX_TEXT} are read");
+    sink.push(
+        Diagnostic::new(Code::TooLong, Span::default(), message)
+            .label("nothing of it was read")
+            .help("use prefixes and lists of applications instead of one line per host or program"),
+    );
+    Parsed::nothing(file, "".into(), sink.finish(file, ""))
 }
 
 /// The tree of a text that is not too long to be read.
@@ -135,12 +188,14 @@ pub(crate) fn tree(text: &str) -> Option<Tree> {
     if text.len() > MAX_TEXT {
         return None;
     }
-    let tokens = tokens(text);
+    let mut all = Vec::new();
+    let significant = significant(text, &[], Some(&mut all));
     let mut sink = Sink::default();
-    let mut parser = Parser::new(text, &tokens, &mut sink, &NoHost);
+    let tree = Builder::new(all.len());
+    let mut parser = Parser::new(text, &[], significant, tree, &mut sink, &NoHost);
     parser.file();
     let tree = parser.tree;
-    Some(tree.finish(tokens))
+    Some(tree.finish(all))
 }
 
 /// As [`parse`], for octets that may not be text.
@@ -152,24 +207,26 @@ pub fn parse_bytes(file: &str, bytes: &[u8]) -> Parsed {
 pub fn parse_bytes_for(file: &str, bytes: &[u8], host: &dyn Host) -> Parsed {
     match std::str::from_utf8(bytes) {
         Ok(text) => parse_for(file, text, host),
-        Err(error) => {
-            let good = bytes.get(..error.valid_up_to()).unwrap_or_default();
-            let text = String::from_utf8_lossy(&good[..good.len().min(MAX_TEXT)]).into_owned();
-            let at = Span { start: text.len() as u32, end: text.len() as u32 };
-            let mut sink = Sink::default();
-            sink.push(
-                Diagnostic::new(Code::NotUtf8, at, "the octets here are not UTF-8 text")
-                    .label("behind this place")
-                    .help("save the file as UTF-8; check that it is a policy at all"),
-            );
-            let diagnostics = sink.finish(file, &text);
-            Parsed::nothing(file, text, diagnostics)
-        }
+        Err(error) => not_text(file, bytes, error.valid_up_to()),
     }
 }
 
-fn lexical_errors(text: &str, tokens: &[Token], sink: &mut Sink) {
-    for token in tokens {
+fn not_text(file: &str, bytes: &[u8], good: usize) -> Parsed {
+    let good = bytes.get(..good.min(MAX_TEXT)).unwrap_or_default();
+    let text = String::from_utf8_lossy(good);
+    let at = Span { start: text.len() as u32, end: text.len() as u32 };
+    let mut sink = Sink::default();
+    sink.push(
+        Diagnostic::new(Code::NotUtf8, at, "the octets here are not UTF-8 text")
+            .label("behind this place")
+            .help("save the file as UTF-8; check that it is a policy at all"),
+    );
+    let diagnostics = sink.finish(file, &text);
+    Parsed::nothing(file, text.into(), diagnostics)
+}
+
+fn lexical_errors(text: &str, tokens: &[Significant], sink: &mut Sink) {
+    for Significant { token, .. } in tokens {
         let written = show(token.span.of(text));
         match token.kind {
             Kind::Unknown => sink.push(
@@ -196,9 +253,17 @@ fn lexical_errors(text: &str, tokens: &[Token], sink: &mut Sink) {
     }
 }
 
-/// A block as read, before the checks.
+/// What is known of a block before the checks.
+pub(crate) enum Body {
+    /// As it was read, with warnings and notes; without them where there are too many, or an error, to be remembered.
+    Read(Box<Block>, Option<Vec<Diagnostic>>),
+    /// It stood in the text before.
+    Known(Placed),
+}
+
+/// A block before the checks.
 pub(crate) struct Candidate {
-    pub block: Block,
+    pub body: Body,
     /// An error was found in it, or right behind it.
     pub broken: bool,
 }
@@ -222,9 +287,11 @@ struct Significant {
 
 pub(crate) struct Parser<'p> {
     text: &'p str,
+    /// Blocks that stood in the text before, in order.
+    known: &'p [Placed],
+    /// How many of them were taken over.
+    taken: usize,
     tokens: Vec<Significant>,
-    /// How many tokens there are in all.
-    count: usize,
     at: usize,
     tree: Builder,
     sink: &'p mut Sink,
@@ -244,24 +311,42 @@ pub(crate) struct Parser<'p> {
 struct Abandon;
 type Step<T> = Result<T, Abandon>;
 
-impl<'p> Parser<'p> {
-    fn new(text: &'p str, all: &[Token], sink: &'p mut Sink, host: &'p dyn Host) -> Parser<'p> {
-        let mut tokens = Vec::new();
-        let mut leads = true;
-        for (index, token) in all.iter().enumerate() {
-            if token.kind.is_trivia() {
-                leads |= token.span.of(text).contains('\n');
-            } else {
-                tokens.push(Significant { token: *token, index: index as u32, leads });
-                leads = false;
-            }
+/// The tokens that mean something; all of them go to `all`, if that is wanted.
+fn significant(text: &str, known: &[Placed], mut all: Option<&mut Vec<Token>>) -> Vec<Significant> {
+    let mut out = Vec::new();
+    let mut leads = true;
+    let mut index = 0;
+    tokens(text, known.iter().map(Placed::whole), |token| {
+        if token.kind.is_trivia() {
+            leads = leads || token.span.of(text).contains('\n');
+        } else {
+            out.push(Significant { token, index, leads });
+            leads = false;
         }
+        index += 1;
+        if let Some(all) = &mut all {
+            all.push(token);
+        }
+    });
+    out
+}
+
+impl<'p> Parser<'p> {
+    fn new(
+        text: &'p str,
+        known: &'p [Placed],
+        tokens: Vec<Significant>,
+        tree: Builder,
+        sink: &'p mut Sink,
+        host: &'p dyn Host,
+    ) -> Parser<'p> {
         Parser {
             text,
+            known,
+            taken: 0,
             tokens,
-            count: all.len(),
             at: 0,
-            tree: Builder::new(all.len()),
+            tree,
             sink,
             host,
             syntax: Syntax::default(),
@@ -273,9 +358,17 @@ impl<'p> Parser<'p> {
         }
     }
 
+    /// Whether every known block that the lexer came to was a statement of the file, and nothing is wrong.
+    fn takes_all(&self) -> bool {
+        let met = self.tokens.iter().filter(|own| own.token.kind == Kind::Known).count();
+        met == self.taken && (self.known.is_empty() || !self.sink.has_errors())
+    }
+
     /// Read a node of the lossless tree.
     fn node<T>(&mut self, kind: NodeKind, read: impl FnOnce(&mut Self) -> T) -> T {
-        self.tree.open(kind, self.tokens.get(self.at).map_or(self.count, |next| next.index as usize));
+        let behind = self.tokens.last().map_or(0, |last| last.index + 1);
+        let next = self.tokens.get(self.at).map_or(behind, |next| next.index);
+        self.tree.open(kind, next as usize);
         let out = read(self);
         let last = self.at.checked_sub(1).and_then(|at| self.tokens.get(at));
         self.tree.close(last.map_or(0, |last| last.index as usize + 1));
