@@ -143,7 +143,7 @@ fn large_texts_of_one_kind() {
         "from b ",
     ];
     for unit in texts {
-        let text = unit.repeat(MAX_TEXT / 32 / unit.len());
+        let text = unit.repeat(MAX_TEXT / 512 / unit.len());
         everything(&parse("p", &text));
         let once = format(&text);
         assert_eq!(format(&once).len(), once.len(), "{unit}");
