@@ -13,16 +13,10 @@ fn text(applications: u32, networks: u32, changed: bool) -> String {
     for app in 0..applications {
         out.push_str(&format!("application /usr/bin/app{app} {{\n"));
         for at in 0..networks {
-            let number = app * networks + at;
-            let len = if changed && app == applications / 2 && at == 0 { 31 } else { 32 };
-            let [a, b, c] = [number >> 16, number >> 8 & 0xff, number & 0xff].map(|octet| octet % 256);
-            out.push_str(&format!("  network 10.{a}.{b}.{}/{len} protected P;\n", c & 0xfe));
-            if len == 32 && c % 2 == 1 {
-                // Odd ones would be the same network again.
-                out.truncate(out.len() - 1);
-                out = out.trim_end_matches(|c| c != '\n').to_owned();
-                out.push_str(&format!("  network 10.{a}.{b}.{c}/{len} untrusted;\n"));
-            }
+            let [_, a, b, c] = (app * networks + at).to_be_bytes();
+            let is_changed = changed && app == applications / 2 && at == 0;
+            let kind = if is_changed { "untrusted" } else { "protected P" };
+            out.push_str(&format!("  network 10.{a}.{b}.{c} {kind};\n"));
         }
         out.push_str("  protection P { remoteport=443 encryption mandatory; localport=any remoteport=any encryption optional; }\n}\n");
     }

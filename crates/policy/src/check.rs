@@ -1,6 +1,7 @@
 //! What the grammar cannot see: names, references, overlaps. Errors take their block out of the policy, warnings and
 //! notes do not.
 
+mod again;
 mod items;
 mod names;
 mod subjects;
@@ -16,6 +17,7 @@ use crate::parser::{Body, Broken, Candidate, Shared};
 use crate::prefixes::{self, Nesting, Piece, nesting};
 use crate::unit::{Again, Placed, Unit};
 use crate::{MAX_NETWORKS, suggest};
+use again::{again, is_known_by_keyword};
 use items::items;
 use subjects::Across;
 
@@ -99,31 +101,6 @@ pub(crate) fn policy(
     across.paths(sink);
     let protections = shared.into_iter().filter(|s| !s.broken).map(|s| s.protection).collect();
     Checked { blocks, broken, protections, fits }
-}
-
-/// Whether it begins with `application`: the parser takes a known block only where one such may stand.
-fn is_known_by_keyword(block: &Block) -> bool {
-    !block.is_guard && !block.subjects.iter().any(Subject::is_default)
-}
-
-/// A block that stood in the text before: what depends on other blocks and on the host is looked at again, and what was found in it is
-/// said again. False: with these it has to be read anew.
-fn again(placed: &Placed, sink: &mut Sink, across: &mut Across<'_>) -> bool {
-    let (block, Some(again)) = (&placed.unit.block, &placed.unit.again) else { return false };
-    let mut subjects: Vec<Subject> = block.subjects.iter().map(|own| own.moved(placed.shift())).collect();
-    let mut selectors = Vec::new();
-    if !across.subjects(&mut subjects, &mut selectors, sink) || selectors != block.selectors {
-        return false;
-    }
-    if again.prefixes.saturating_mul(subjects.len()).saturating_add(across.entries) > MAX_ENTRIES {
-        return false;
-    }
-    across.entries += again.entries;
-    if placed.unit.has_hosts && !names::check(block, sink, across) {
-        return false;
-    }
-    placed.replay(&again.checked, sink);
-    true
 }
 
 /// What stands in `guard { ... }`: networks that are open or closed to what no block decides about.

@@ -285,3 +285,17 @@ fn an_application_that_runs_on_its_last_good_version_does_not_hold_the_whole_tex
     let rule = daemon.compiled.find("a7").unwrap().id;
     assert_eq!(daemon.compiled.rules.iter().filter(|own| own.app == rule).count(), 21);
 }
+
+#[test]
+fn blocks_that_look_alike_for_long_are_told_apart() {
+    let inner = "/* application a { */ ".repeat(200);
+    let block = |last: &str| format!("application a {{ {inner} network 10.0.0.0/8 {last}; }}\n");
+    let (mut over, mut anew) = (Daemon::new(), Daemon::new());
+    for last in ["trusted", "untrusted", "untrusted", "trusted"] {
+        let open = inner.replace(['*', '/'], "");
+        for text in [block(last) + &open, inner.clone() + &block(last), open + &block(last)] {
+            assert_eq!(over.over(&text, &NoHost).0.diagnostics, anew.anew(&text, &NoHost).0.diagnostics);
+            assert!(over.compiled == anew.compiled);
+        }
+    }
+}
