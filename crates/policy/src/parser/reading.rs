@@ -215,7 +215,7 @@ fn not_text(file: &str, bytes: &[u8], good: usize) -> Parsed {
 }
 
 fn lexical_errors(text: &str, tokens: &[Significant], sink: &mut Sink) {
-    for Significant { token, .. } in tokens {
+    for Significant { token, .. } in tokens.iter().filter(|own| own.token.kind.is_error()) {
         let written = show(token.span.of(text));
         match token.kind {
             Kind::Unknown => sink.push(
