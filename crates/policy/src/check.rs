@@ -90,7 +90,8 @@ pub(crate) fn policy(
             let entries = across.entries - entries;
             // A subject given twice is said again only where the list is read again.
             let again = read.zip(sink.since_mark()).filter(|_| once && is_known_by_keyword(&block));
-            let again = again.map(|(read, checked)| Again { read, checked, prefixes: across.prefixes, entries });
+            let again =
+                again.map(|(read, checked)| Again { read, checked, prefixes: across.prefixes, entries });
             blocks.push(Placed::new(Unit::new(block, text, again)));
         } else {
             let is_plain = subjects.iter().all(Subject::is_plain);

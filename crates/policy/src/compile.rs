@@ -9,7 +9,9 @@ use std::sync::Arc;
 use sadb::spd::{AppPolicy, Class, ClearLimits, Item, Level, Network, RuleId, Spd, Terms};
 use wire::{AppId, Services};
 
-use crate::ast::{AddressRange, Block, Demand, GUARD, Limit, NetworkKind, Protection, Quantity, Service, Syntax};
+use crate::ast::{
+    AddressRange, Block, Demand, GUARD, Limit, NetworkKind, Protection, Quantity, Service, Syntax,
+};
 use crate::diagnostic::{Lines, Position};
 use crate::digest::{self, Pins};
 use crate::names::{Named, NamedNetwork};
@@ -162,9 +164,10 @@ pub(crate) fn compile_some(
         let header = block.header_text();
         let subjects: Vec<Position> =
             block.subjects.iter().map(|own| cursor.to(placed.place(own.span).start as usize)).collect();
-        let limits = block.limits.iter().map(|limit| {
-            (cursor.to(placed.place(limit.span).start as usize).line, limit.text())
-        });
+        let limits = block
+            .limits
+            .iter()
+            .map(|limit| (cursor.to(placed.place(limit.span).start as usize).line, limit.text()));
         let limits: Vec<(usize, String)> = limits.collect();
         cursor.skip(placed, start);
         for ((subject, selector), at) in block.subjects.iter().zip(&block.selectors).zip(subjects) {
@@ -207,7 +210,12 @@ pub(crate) fn compile_some(
 fn top(protections: &[Protection], cursor: &mut Cursor<'_>) -> Top {
     let mut place = |item: &crate::ast::Item| (cursor.to(item.span.start as usize), item.span);
     let items = |protection: &Protection| protection.items.iter().map(&mut place).collect();
-    protections.iter().map(items).zip(protections).map(|(items, own)| (own.name.text.clone(), items)).collect()
+    protections
+        .iter()
+        .map(items)
+        .zip(protections)
+        .map(|(items, own)| (own.name.text.clone(), items))
+        .collect()
 }
 
 /// Places of a text in order, each counted on from the one before.

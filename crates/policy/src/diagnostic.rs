@@ -340,6 +340,15 @@ impl Lines {
     }
 }
 
+/// The text up to the end of the line that holds the last place of all these.
+pub(crate) fn as_far_as<'t>(text: &'t str, found: &[Diagnostic]) -> &'t str {
+    let ends = found.iter().flat_map(|one| one.related.iter().map(|r| r.span).chain([one.span]));
+    let last = ends.map(|span| span.end as usize).max().unwrap_or(0);
+    let rest = text.as_bytes().get(last..).unwrap_or_default();
+    let line = rest.iter().position(|octet| *octet == b'\n');
+    line.and_then(|line| text.get(..last + line + 1)).unwrap_or(text)
+}
+
 /// Octets that start a character.
 fn characters(text: &[u8]) -> usize {
     text.iter().filter(|octet| **octet & 0xc0 != 0x80).count()
@@ -412,6 +421,7 @@ impl Sink {
         if self.found.is_empty() {
             return self.found;
         }
+        let text = as_far_as(text, &self.found);
         let lines = Lines::new(text);
         for diagnostic in &mut self.found {
             let at = lines.position(text, diagnostic.span.start as usize);

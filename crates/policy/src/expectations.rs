@@ -6,9 +6,9 @@ use sadb::spd::{Action, Decision, Why};
 use wire::{AppId, Services};
 
 use crate::ast::{Expectation, Service, Wants, level_word};
+use crate::compile::compile_some;
 use crate::diagnostic::{Code, Diagnostic, Sink, show};
 use crate::parser::{Broken, Parsed};
-use crate::compile::compile_some;
 use crate::subjects::{Running, Subjects};
 use crate::{AppTable, Compiled};
 

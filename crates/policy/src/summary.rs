@@ -114,7 +114,8 @@ impl Parsed {
             protections: block.protections.iter().map(protection).collect(),
             limits: block.limits.iter().map(|limit| limit.text()).collect(),
         });
-        let sound: std::collections::HashSet<String> = self.blocks.iter().flat_map(|block| block.names()).collect();
+        let sound: std::collections::HashSet<String> =
+            self.blocks.iter().flat_map(|block| block.names()).collect();
         let mut left_out: Vec<String> =
             self.broken.iter().flat_map(|b| &b.names).map(|n| n.text.clone()).collect();
         left_out.retain(|name| !sound.contains(name));

@@ -257,7 +257,12 @@ impl Builder {
     pub(crate) fn new(tokens: usize) -> Builder {
         let end = tokens as u32;
         let file = Node { kind: NodeKind::File, parent: 0, damaged: false, first: 0, end, next: 0 };
-        Builder { nodes: vec![file], open: vec![Frame { node: 0, faults: 0, inner: 0 }], faults: 0, idle: false }
+        Builder {
+            nodes: vec![file],
+            open: vec![Frame { node: 0, faults: 0, inner: 0 }],
+            faults: 0,
+            idle: false,
+        }
     }
 
     /// The grammar is broken here.

@@ -214,7 +214,9 @@ fn many(blocks: u32, lines: u32) -> String {
         let lines: String = (0..lines).map(|own| line(at, own)).collect();
         format!("application a{at} {{\n{lines}}}\n")
     };
-    (0..blocks).map(block).fold("protection S { encryption mandatory; }\n".to_owned(), |text, one| text + &one)
+    (0..blocks)
+        .map(block)
+        .fold("protection S { encryption mandatory; }\n".to_owned(), |text, one| text + &one)
 }
 
 /// Applications whose tables are the very ones of before.
@@ -241,7 +243,11 @@ fn what_did_not_change_is_not_made_anew_wherever_it_is_now() {
         (changed.replace(first_block, ""), 38),
         (format!("{}{first_block}", changed.replace(first_block, "")), 39),
         (changed.replace("application a9 {", "\u{1f512} application a9 {").replace('\u{1f512}', "/* */"), 39),
-        (changed.replace("application a9 {", "application new { network ::/0 trusted; }\napplication a9 {"), 39),
+        (
+            changed
+                .replace("application a9 {", "application new { network ::/0 trusted; }\napplication a9 {"),
+            39,
+        ),
         // Whatever a block has from the top of the file is its own.
         (changed.replace("encryption mandatory", "encryption optional"), 0),
     ] {
