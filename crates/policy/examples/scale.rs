@@ -2,6 +2,13 @@
 //!
 //! `cargo run --release -p policy --example scale [RUNS]`: the median of so many runs, 5 unless said.
 
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    clippy::disallowed_macros,
+    reason = "a measurement, run by hand"
+)]
+
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 

@@ -122,10 +122,8 @@ pub fn nesting(pieces: &mut Vec<Piece>, wide: &[bool]) -> Nesting {
 fn close(open: &mut Vec<Open>, out: &mut Nesting) {
     if let Some(done) = open.pop() {
         let end = done.piece.prefix.last().checked_add(1);
-        if done.gap || done.next != end {
-            if let Some(decides) = out.decides.get_mut(done.piece.owner) {
-                *decides = true;
-            }
+        if let Some(decides) = out.decides.get_mut(done.piece.owner) {
+            *decides |= done.gap || done.next != end;
         }
     }
 }
