@@ -4,7 +4,7 @@
 //! (docs/design/0004), the executables behind each application, and how the applications compare. Numbers of applications are
 //! written down beside the sockets, since marks and pinned maps of an earlier daemon hold them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs;
 use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -183,22 +183,31 @@ impl PolicyStore {
     /// As [`PolicyStore::read`].
     pub fn read_text(&self, name: &str, octets: &[u8]) -> Result<Candidate, Unreadable> {
         let unreadable = |text| Unreadable { path: name.into(), source: io::Error::other(text) };
-        let parsed = policy::parse_bytes_for(name, octets, &HostFiles::here());
+        let parsed = policy::parse_over(name, octets, &HostFiles::here(), &self.compiled);
         if parsed.tests_failed() {
             let text = format!("its tests fail, so nothing of it is loaded\n{}", parsed.render(false));
             return Err(unreadable(text));
         }
-        let candidate = self.candidate(&parsed, octets.into());
-        Ok(candidate)
+        // Held once with the places of the rules, unless it is no text.
+        let text = match parsed.text.len() == octets.len() {
+            true => Arc::clone(&parsed.text).into(),
+            false => octets.into(),
+        };
+        Ok(self.candidate(&parsed, text))
     }
 
     fn candidate(&self, parsed: &Parsed, text: Arc<[u8]>) -> Candidate {
         let mut table = self.table.clone();
-        let mut compiled = policy::compile(parsed, &mut table, self.compiled.spd.generation + 1);
+        let generation = self.compiled.spd.generation + 1;
+        let mut compiled = policy::compile_over(parsed, &mut table, generation, &self.compiled);
         let mut kept = BTreeSet::new();
         let mut refused = Vec::new();
+        let known: HashMap<&str, AppId> =
+            self.compiled.applications.iter().rev().map(|app| (app.name.as_str(), app.id)).collect();
         for (application, line) in self.broken(parsed, &compiled) {
-            let id = self.keep_last_good(&mut compiled, &application);
+            // The policy in force goes on for an application whose block is broken.
+            let had = known.get(application.as_str()).copied();
+            let id = had.filter(|id| compiled.keep_application(&self.compiled, *id));
             kept.extend(id);
             let file = compiled.file.clone();
             let at = Position { file, line, column: None, text: String::new() };
@@ -208,8 +217,9 @@ impl PolicyStore {
         for block in refused.iter_mut().filter(|block| block.application == policy::GUARD) {
             block.kept_last_good |= guard_stays;
         }
-        compiled.rules.sort_by_key(|rule| rule.id);
-        compiled.find_subjects();
+        if !kept.is_empty() {
+            compiled.find_subjects();
+        }
         compiled.resolve(&self.compiled.named.names);
         compiled.spd.share(&self.compiled.spd);
         let count = |severity| parsed.diagnostics.iter().filter(|d| d.severity == severity).count();
@@ -233,20 +243,13 @@ impl PolicyStore {
             compiled.left_out.iter().map(|left| (left.name.clone(), left.line)).collect();
         let first = parsed.diagnostics.iter().find(|d| d.is_error());
         if let Some(first) = first {
-            let known = |name: &str| {
-                compiled.applications.iter().any(|a| a.name == name)
-                    || compiled.left_out.iter().any(|left| left.name == name)
-            };
-            let lost = self.compiled.applications.iter().filter(|app| !known(&app.name));
+            let named = compiled.applications.iter().map(|app| app.name.as_str());
+            let known: HashSet<&str> =
+                named.chain(compiled.left_out.iter().map(|left| left.name.as_str())).collect();
+            let lost = self.compiled.applications.iter().filter(|app| !known.contains(app.name.as_str()));
             broken.extend(lost.map(|app| (app.name.clone(), first.line)));
         }
         broken
-    }
-
-    /// Let the policy in force go on for an application whose block is broken.
-    fn keep_last_good(&self, compiled: &mut Compiled, name: &str) -> Option<AppId> {
-        let before = self.compiled.applications.iter().find(|a| a.name == name)?;
-        compiled.keep_application(&self.compiled, before.id).then_some(before.id)
     }
 
     /// Applications that have a policy now and would have none with this one.

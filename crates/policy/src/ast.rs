@@ -42,6 +42,8 @@ pub struct Block {
     pub selectors: Vec<crate::Selector>,
     /// From `application` to the last subject.
     pub header: Span,
+    /// The whole of it.
+    pub span: Span,
     /// Network settings, in the order of the file.
     pub networks: Vec<Network>,
     /// Protection settings, in the order of the file; behind them those of the top of the file that its networks name.
@@ -64,6 +66,7 @@ impl Block {
             subjects,
             selectors: Vec::new(),
             header,
+            span: header,
             networks: Vec::new(),
             protections: Vec::new(),
             limits: Vec::new(),

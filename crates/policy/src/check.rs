@@ -1,6 +1,7 @@
 //! What the grammar cannot see: names, references, overlaps. Errors take their block out of the policy, warnings and
 //! notes do not.
 
+mod again;
 mod items;
 mod names;
 mod subjects;
@@ -12,9 +13,11 @@ use crate::ast::{
 };
 use crate::diagnostic::{Code, Diagnostic, Sink, show};
 use crate::host::Host;
-use crate::parser::{Broken, Candidate, Shared};
+use crate::parser::{Body, Broken, Candidate, Shared};
 use crate::prefixes::{self, Nesting, Piece, nesting};
+use crate::unit::{Again, Placed, Unit};
 use crate::{MAX_NETWORKS, suggest};
+use again::{again, is_known_by_keyword};
 use items::items;
 use subjects::Across;
 
@@ -24,14 +27,26 @@ const MAX_ENTRIES: usize = 1 << 20;
 /// The most networks and items of one block: a rule's number has 16 bits for its place.
 const MAX_RULES: usize = 65_535;
 
-/// Check every block alone and all together; divide them into sound and broken. Behind them the protections for every block
-/// that are sound.
+/// What the checks make of a file.
+pub(crate) struct Checked {
+    /// Sound blocks.
+    pub blocks: Vec<Placed>,
+    /// The others.
+    pub broken: Vec<Broken>,
+    /// Protections for every block that are sound.
+    pub protections: Vec<Protection>,
+    /// What was known of blocks of the text before goes with this text. If not, nothing of all this counts.
+    pub fits: bool,
+}
+
+/// Check every block alone and all together; divide them into sound and broken.
 pub(crate) fn policy(
     candidates: Vec<Candidate>,
     shared: Vec<Shared>,
     sink: &mut Sink,
     host: &dyn Host,
-) -> (Vec<Block>, Vec<Broken>, Vec<Protection>) {
+    text: &str,
+) -> Checked {
     if candidates.is_empty() {
         sink.push(
             Diagnostic::new(Code::EmptyPolicy, Default::default(), "the policy names no application")
@@ -43,13 +58,21 @@ pub(crate) fn policy(
     let mut across = Across::new(host);
     let (mut blocks, mut broken) = (Vec::new(), Vec::new());
     let mut first_guard = None;
+    let mut fits = true;
     for candidate in candidates {
-        let mut block = candidate.block;
+        let (mut block, read) = match candidate.body {
+            Body::Read(block, read) => (*block, read),
+            Body::Known(placed) => {
+                fits = fits && again(&placed, sink, &mut across);
+                blocks.push(placed);
+                continue;
+            }
+        };
         if block.is_guard {
             let sound = guard(&mut block, first_guard, sink, !candidate.broken, &mut across);
             first_guard.get_or_insert(block.header);
             if sound {
-                blocks.push(block);
+                blocks.push(Placed::new(Unit::new(block, text, None)));
             } else {
                 let names = vec![Name { text: GUARD.into(), span: block.header }];
                 broken.push(Broken { names, is_plain: false });
@@ -60,9 +83,16 @@ pub(crate) fn policy(
         subjects.retain(|subject| !subject.name().is_empty());
         let mut sound = !candidate.broken;
         sound &= across.subjects(&mut block.subjects, &mut block.selectors, sink);
+        let (entries, once) = (across.entries, block.subjects.len() == subjects.len());
+        sink.mark();
         sound &= self::block(&mut block, &shared, sink, sound, &mut across);
         if sound {
-            blocks.push(block);
+            let entries = across.entries - entries;
+            // A subject given twice is said again only where the list is read again.
+            let again = read.zip(sink.since_mark()).filter(|_| once && is_known_by_keyword(&block));
+            let again =
+                again.map(|(read, checked)| Again { read, checked, prefixes: across.prefixes, entries });
+            blocks.push(Placed::new(Unit::new(block, text, again)));
         } else {
             let is_plain = subjects.iter().all(Subject::is_plain);
             let names = subjects.iter().map(|s| Name { text: s.name(), span: s.span }).collect();
@@ -70,7 +100,8 @@ pub(crate) fn policy(
         }
     }
     across.paths(sink);
-    (blocks, broken, shared.into_iter().filter(|s| !s.broken).map(|s| s.protection).collect())
+    let protections = shared.into_iter().filter(|s| !s.broken).map(|s| s.protection).collect();
+    Checked { blocks, broken, protections, fits }
 }
 
 /// What stands in `guard { ... }`: networks that are open or closed to what no block decides about.
@@ -132,8 +163,22 @@ fn guard(
 
 /// The protections for every block: each is checked once, and those with errors are marked.
 fn top(mut shared: Vec<Shared>, candidates: &[Candidate], sink: &mut Sink) -> Vec<Shared> {
-    let networks = candidates.iter().flat_map(|c| &c.block.networks);
-    let used: HashSet<&str> = networks.filter_map(protection_of).map(|name| name.text.as_str()).collect();
+    if shared.is_empty() {
+        return shared;
+    }
+    let read = candidates.iter().filter_map(|candidate| match &candidate.body {
+        Body::Read(block, _) => Some(block),
+        Body::Known(_) => None,
+    });
+    let named = read.flat_map(|block| &block.networks).filter_map(protection_of);
+    let mut used: HashSet<&str> = named.map(|name| name.text.as_str()).collect();
+    // Such a block has those that it uses beside its own.
+    for candidate in candidates {
+        if let Body::Known(placed) = &candidate.body {
+            let borrowed = placed.unit.block.protections.iter().filter(|protection| protection.shared);
+            used.extend(borrowed.map(|protection| protection.name.text.as_str()));
+        }
+    }
     let mut first: HashMap<String, Name> = HashMap::new();
     shared.retain_mut(|own| {
         let name = &own.protection.name;
@@ -256,7 +301,14 @@ fn protections(block: &mut Block, shared: &[Shared], sink: &mut Sink, sound: boo
     }
     let mut used = HashSet::new();
     let mut borrowed: Vec<&Protection> = Vec::new();
+    let mut before = None;
     for name in block.networks.iter().filter_map(protection_of) {
+        // Most often the next network has the protection of the one before.
+        if before.replace(name.text.as_str()) == Some(name.text.as_str())
+            && defined.contains_key(name.text.as_str())
+        {
+            continue;
+        }
         let is_new = used.insert(name.text.as_str());
         if defined.contains_key(name.text.as_str()) {
             continue;
@@ -326,7 +378,7 @@ fn undefined(name: &Name, block: &Block, shared: &[Shared], sink: &mut Sink) {
 fn networks(block: &Block, sink: &mut Sink, sound: bool, across: &mut Across<'_>) -> bool {
     let mut pieces: Vec<Piece> = Vec::new();
     for (owner, network) in block.networks.iter().enumerate() {
-        pieces.extend(prefixes::of(&network.range).into_iter().map(|prefix| Piece { prefix, owner }));
+        prefixes::each(&network.range, |prefix| pieces.push(Piece { prefix, owner }));
         let all = pieces.len().saturating_mul(block.subjects.len().max(1)).saturating_add(across.entries);
         // One entry is kept back for the hole that an IPv6 prefix around IPv4 needs.
         if pieces.len() >= MAX_NETWORKS || all > MAX_ENTRIES {
@@ -344,6 +396,7 @@ fn networks(block: &Block, sink: &mut Sink, sound: bool, across: &mut Across<'_>
     }
     let items: usize = block.protections.iter().filter(|p| p.shared).map(|p| p.items.len()).sum();
     across.entries += (pieces.len() + items) * block.subjects.len();
+    across.prefixes = pieces.len();
     alone(block, sink);
     let wide: Vec<bool> = block.networks.iter().map(|n| matches!(n.range, AddressRange::Range(..))).collect();
     let nesting = nesting(&mut pieces, &wide);
@@ -416,7 +469,7 @@ fn later_is_range(network: &Network) -> bool {
 fn overlaps(block: &Block, nesting: &Nesting, sink: &mut Sink) {
     for (index, network) in block.networks.iter().enumerate() {
         let resolved = !matches!(network.range, AddressRange::Host(_));
-        if resolved && !nesting.decides.contains(&index) {
+        if resolved && !nesting.decides.get(index).is_some_and(|decides| *decides) {
             sink.push(
                 Diagnostic::new(
                     Code::ShadowedNetwork,

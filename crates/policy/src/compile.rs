@@ -3,46 +3,22 @@
 //! A rule's number is its application's number and its place in the block, so nothing in one application's
 //! table depends on any other block: exclusiveness (paper 000 section 3.4), level 1, holds byte for byte.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use sadb::spd::{AppPolicy, Class, ClearLimits, Item, Level, Network, RuleId, Spd, Terms};
 use wire::{AppId, Services};
 
-use crate::ast::{AddressRange, Block, Demand, GUARD, Limit, NetworkKind, Quantity, Service, Span};
+use crate::ast::{
+    AddressRange, Block, Demand, GUARD, Limit, NetworkKind, Protection, Quantity, Service, Syntax,
+};
 use crate::diagnostic::{Lines, Position};
 use crate::digest::{self, Pins};
 use crate::names::{Named, NamedNetwork};
+use crate::sources::{Origin, RuleSource, Rules, Source, Top, rule_id};
 use crate::subjects::{Executables, Image, Process, Selector, Subjects};
+use crate::unit::{Extent, Placed};
 use crate::{AppTable, Parsed, observe, prefixes};
-
-/// What kind of statement a rule is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum RuleKind {
-    /// A network setting; the protection it names, if any.
-    Network(Option<String>),
-    /// An item of the protection of this name.
-    Item(String),
-}
-
-/// Where a rule stands and what it says.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RuleSource {
-    /// Its number.
-    pub id: RuleId,
-    /// Whose it is.
-    pub app: AppId,
-    /// What it is.
-    pub kind: RuleKind,
-    /// The file's name as the caller gave it.
-    pub file: String,
-    /// Line, from 1.
-    pub line: usize,
-    /// Column in characters, from 1.
-    pub column: usize,
-    /// The statement on one line.
-    pub text: String,
-    pub(crate) span: Span,
-}
 
 /// One application that has a policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -108,8 +84,8 @@ pub struct Compiled {
     pub file: String,
     /// The tables.
     pub spd: Spd,
-    /// What is behind each rule, by number.
-    pub rules: Vec<RuleSource>,
+    /// What is behind each rule.
+    pub rules: Rules,
     /// Every application with a policy, in the order of the file.
     pub applications: Vec<Application>,
     /// Which of them a process belongs to.
@@ -120,6 +96,10 @@ pub struct Compiled {
     pub left_out: Vec<LeftOut>,
     /// The text had errors.
     pub errors: bool,
+    /// The language of the text.
+    pub(crate) syntax: Syntax,
+    /// The texts of the protections at its top, if all of them are sound.
+    pub(crate) top: Option<Vec<String>>,
 }
 
 /// In numbers of rules: those of `guard`. No application has it ([`crate::MAX_APPLICATIONS`]).
@@ -128,43 +108,86 @@ pub const GUARD_NUMBER: AppId = AppId(0xfffe);
 /// Compile the sound blocks. `table` gives the applications their numbers and grows by the new ones; `generation`
 /// goes into the tables.
 pub fn compile(parsed: &Parsed, table: &mut AppTable, generation: u64) -> Compiled {
-    let lines = Lines::new(&parsed.text);
-    let place = |span: Span| lines.position(&parsed.text, span.start as usize);
+    compile_some(parsed, table, generation, None, |_| true)
+}
+
+/// As [`compile`], for a text that was read over `before` ([`crate::parse_over`]): the tables of blocks that were taken over are those
+/// of before, and not only equal to them.
+pub fn compile_over(parsed: &Parsed, table: &mut AppTable, generation: u64, before: &Compiled) -> Compiled {
+    compile_some(parsed, table, generation, Some(before), |_| true)
+}
+
+/// Only the blocks at places that are `wanted`, and `guard`.
+pub(crate) fn compile_some(
+    parsed: &Parsed,
+    table: &mut AppTable,
+    generation: u64,
+    before: Option<&Compiled>,
+    wanted: impl Fn(usize) -> bool,
+) -> Compiled {
+    let mut cursor = Cursor::new(&parsed.text);
+    let origin = Arc::new(Origin {
+        file: parsed.file.clone(),
+        text: Arc::clone(&parsed.text),
+        top: Arc::new(top(&parsed.protections, &mut cursor)),
+    });
     let mut out = Compiled {
         file: parsed.file.clone(),
         spd: Spd::new(generation),
-        rules: Vec::new(),
+        rules: Rules::default(),
         applications: Vec::new(),
         subjects: Subjects::default(),
         named: Named::default(),
         left_out: Vec::new(),
         errors: parsed.has_errors(),
+        syntax: parsed.syntax,
+        top: parsed.top.clone(),
     };
-    for block in &parsed.blocks {
-        let header = block.header_text();
+    let blocks = parsed.blocks.iter().enumerate();
+    for (_, placed) in blocks.filter(|(index, placed)| placed.is_guard || wanted(*index)) {
+        let block: &Block = placed;
+        let start = cursor.to(placed.start as usize);
+        let source = |app, policy| Source {
+            app,
+            unit: Arc::clone(&placed.unit),
+            policy,
+            origin: Arc::clone(&origin),
+            at: placed.start as usize,
+            start: placed.start,
+            position: start,
+            carried: false,
+        };
         if block.is_guard {
-            let unit = Unit { file: &parsed.file, block, app: GUARD_NUMBER, place: &place };
-            out.spd.guard = unit.policy();
-            unit.sources(&mut out.rules);
+            let policy = Unit { block, app: GUARD_NUMBER }.policy();
+            out.spd.guard = policy.clone();
+            out.rules.insert(source(GUARD_NUMBER, Arc::new(policy)));
             continue;
         }
-        for (subject, selector) in block.subjects.iter().zip(&block.selectors) {
-            let at = place(subject.span);
+        let header = block.header_text();
+        let subjects: Vec<Position> =
+            block.subjects.iter().map(|own| cursor.to(placed.place(own.span).start as usize)).collect();
+        let limits = block
+            .limits
+            .iter()
+            .map(|limit| (cursor.to(placed.place(limit.span).start as usize).line, limit.text()));
+        let limits: Vec<(usize, String)> = limits.collect();
+        cursor.skip(placed, start);
+        for ((subject, selector), at) in block.subjects.iter().zip(&block.selectors).zip(subjects) {
             let name = subject.name();
             let Some(id) = table.assign(&name) else {
                 out.left_out.push(LeftOut { name, reason: Reason::NoNumber, line: at.line });
                 continue;
             };
-            let unit = Unit { file: &parsed.file, block, app: id, place: &place };
-            let policy = unit.policy();
-            let named = unit.named();
-            if !named.is_empty() {
+            let unit = Unit { block, app: id };
+            let had = before.and_then(|before| before.rules.compiled(id, &placed.unit));
+            let policy = had.map_or_else(|| Arc::new(unit.policy()), Arc::clone);
+            if placed.unit.has_hosts {
                 out.spd.changing.insert(id);
-                out.named.fixed.insert(id, policy.clone());
-                out.named.networks.extend(named);
+                out.named.fixed.insert(id, AppPolicy::clone(&policy));
+                out.named.networks.extend(unit.named());
             }
-            out.spd.insert(id, policy);
-            unit.sources(&mut out.rules);
+            out.spd.insert(id, Arc::clone(&policy));
+            out.rules.insert(source(id, policy));
             out.applications.push(Application {
                 id,
                 name,
@@ -173,53 +196,82 @@ pub fn compile(parsed: &Parsed, table: &mut AppTable, generation: u64) -> Compil
                 pins: digest::pins(subject),
                 line: at.line,
                 column: at.column,
-                block_line: place(block.header).line,
+                block_line: start.line,
                 block: header.clone(),
-                limits: block.limits.iter().map(|limit| (place(limit.span).line, limit.text())).collect(),
+                limits: limits.clone(),
                 carried: false,
             });
         }
     }
-    let mut known: HashSet<&str> = out.applications.iter().map(|a| a.name.as_str()).collect();
-    known.extend(out.left_out.iter().map(|l| l.name.as_str()));
-    let mut broken = Vec::new();
-    for name in parsed.broken.iter().flat_map(|b| &b.names) {
-        if known.insert(&name.text) {
-            let line = place(name.span).line;
-            broken.push(LeftOut { name: name.text.clone(), reason: Reason::Broken, line });
-        }
-    }
-    out.left_out.extend(broken);
+    out.leave_out(parsed);
     out.find_subjects();
-    out.rules.sort_by_key(|rule| rule.id);
     out.guard_observed();
     out
 }
 
-/// One application's share of a block.
-struct Unit<'u, P: Fn(Span) -> Position> {
-    file: &'u str,
-    block: &'u Block,
-    app: AppId,
-    place: &'u P,
+/// Where the items are of protections for every block, which stand in front of all blocks.
+fn top(protections: &[Protection], cursor: &mut Cursor<'_>) -> Top {
+    let mut place = |item: &crate::ast::Item| (cursor.to(item.span.start as usize), item.span);
+    let items = |protection: &Protection| protection.items.iter().map(&mut place).collect();
+    protections
+        .iter()
+        .map(items)
+        .zip(protections)
+        .map(|(items, own)| (own.name.text.clone(), items))
+        .collect()
 }
 
-impl<P: Fn(Span) -> Position> Unit<'_, P> {
-    /// The rule at `place` of the block, counted from 1: networks first, then the items of each protection.
+/// Places of a text in order, each counted on from the one before.
+struct Cursor<'t> {
+    text: &'t str,
+    at: usize,
+    position: Position,
+}
+
+impl<'t> Cursor<'t> {
+    fn new(text: &'t str) -> Cursor<'t> {
+        Cursor { text, at: 0, position: Position { line: 1, column: 1 } }
+    }
+
+    /// The place of an octet that is not before the last one.
+    fn to(&mut self, offset: usize) -> Position {
+        if let Some(between) = self.text.get(self.at..offset) {
+            self.position = Extent::of(between).behind(self.position);
+            self.at = offset;
+        }
+        self.position
+    }
+
+    /// Go on behind a block that starts here; how far that leads is known of it.
+    fn skip(&mut self, placed: &Placed, start: Position) {
+        self.position = placed.unit.extent.behind(start);
+        self.at = placed.start as usize + placed.unit.len();
+    }
+}
+
+/// One application's share of a block.
+struct Unit<'u> {
+    block: &'u Block,
+    app: AppId,
+}
+
+impl Unit<'_> {
     fn rule(&self, place: usize) -> RuleId {
-        RuleId(u32::from(self.app.0) << 16 | u16::try_from(place).map_or(0xffff, u32::from))
+        rule_id(self.app, place)
     }
 
     fn policy(&self) -> AppPolicy {
-        let mut networks = Vec::new();
+        let mut networks = Vec::with_capacity(self.block.networks.len());
         let mut hole = false;
+        let by_name = self.protections();
+        let class = |kind: &NetworkKind| class(&by_name, kind);
         for (index, network) in self.block.networks.iter().enumerate() {
-            let class = self.class(&network.kind);
+            let class = class(&network.kind);
             let rule = self.rule(index + 1);
-            for prefix in prefixes::of(&network.range) {
+            prefixes::each(&network.range, |prefix| {
                 hole |= prefixes::needs_hole(prefix);
                 networks.push(Network { prefix, class, rule });
-            }
+            });
         }
         if hole && !networks.iter().any(|n| n.prefix == prefixes::mapped()) {
             // IPv4 peers are not in the IPv6 network around them; no rule stands behind this entry.
@@ -245,7 +297,7 @@ impl<P: Fn(Span) -> Position> Unit<'_, P> {
             items.collect()
         });
         let protections = protections.collect();
-        let observed = observe::intended(self.block, |place| self.rule(place), |kind| self.class(kind));
+        let observed = observe::intended(self.block, |place| self.rule(place), class);
         AppPolicy::new(networks, protections).observing(observed).limited(self.limits())
     }
 
@@ -255,13 +307,14 @@ impl<P: Fn(Span) -> Position> Unit<'_, P> {
     }
 
     fn named(&self) -> Vec<NamedNetwork> {
+        let by_name = self.protections();
         let host = |(index, network): (usize, &crate::ast::Network)| match &network.range {
             AddressRange::Host(name) => Some(NamedNetwork {
                 app: self.app,
                 name: name.clone(),
                 class: match self.block.observed.is_some() || network.observed {
                     true => Class::Trusted,
-                    false => self.class(&network.kind),
+                    false => class(&by_name, &network.kind),
                 },
                 rule: self.rule(index + 1),
             }),
@@ -270,40 +323,23 @@ impl<P: Fn(Span) -> Position> Unit<'_, P> {
         self.block.networks.iter().enumerate().filter_map(host).collect()
     }
 
-    fn class(&self, kind: &NetworkKind) -> Class {
-        match kind {
-            NetworkKind::Trusted => Class::Trusted,
-            NetworkKind::Untrusted => Class::Untrusted,
-            NetworkKind::Protected(name) => {
-                match self.block.protections.iter().position(|p| p.name.text == name.text) {
-                    Some(index) => Class::Protected(index),
-                    // The checks have refused such a block; refuse the peer should one come by.
-                    None => Class::Untrusted,
-                }
-            }
-        }
+    /// Which of the block's protections has a name.
+    fn protections(&self) -> HashMap<&str, usize> {
+        let names = self.block.protections.iter().map(|protection| protection.name.text.as_str());
+        // The first of a name; the checks have refused a second one.
+        names.enumerate().map(|(index, name)| (name, index)).rev().collect()
     }
+}
 
-    fn sources(&self, out: &mut Vec<RuleSource>) {
-        let mut push = |place: usize, span: Span, kind: RuleKind, text: String| {
-            let at = (self.place)(span);
-            let id = self.rule(place);
-            let file = self.file.to_string();
-            let (line, column) = (at.line, at.column);
-            out.push(RuleSource { id, app: self.app, kind, file, line, column, text, span });
-        };
-        for (index, network) in self.block.networks.iter().enumerate() {
-            let protection = match &network.kind {
-                NetworkKind::Protected(name) => Some(name.text.clone()),
-                _ => None,
-            };
-            push(index + 1, network.span, RuleKind::Network(protection), network.text());
-        }
-        let items = self.block.protections.iter().flat_map(|p| p.items.iter().map(move |item| (p, item)));
-        for (index, (protection, item)) in items.enumerate() {
-            let place = self.block.networks.len() + index + 1;
-            push(place, item.span, RuleKind::Item(protection.name.text.clone()), item.text());
-        }
+fn class(by_name: &HashMap<&str, usize>, kind: &NetworkKind) -> Class {
+    match kind {
+        NetworkKind::Trusted => Class::Trusted,
+        NetworkKind::Untrusted => Class::Untrusted,
+        NetworkKind::Protected(name) => match by_name.get(name.text.as_str()) {
+            Some(index) => Class::Protected(*index),
+            // The checks have refused such a block; refuse the peer should one come by.
+            None => Class::Untrusted,
+        },
     }
 }
 
@@ -327,8 +363,26 @@ pub(crate) fn demand(demand: &Demand) -> (Services, Level, Terms) {
 
 impl Compiled {
     /// What is behind a rule; `None` for [`RuleId::NONE`] and rules of another policy.
-    pub fn rule(&self, id: RuleId) -> Option<&RuleSource> {
-        self.rules.binary_search_by_key(&id, |r| r.id).ok().and_then(|at| self.rules.get(at))
+    pub fn rule(&self, id: RuleId) -> Option<RuleSource> {
+        self.rules.get(id)
+    }
+
+    /// Note what the file names and what has no policy from it.
+    fn leave_out(&mut self, parsed: &Parsed) {
+        if parsed.broken.is_empty() {
+            return;
+        }
+        let lines = Lines::new(&parsed.text);
+        let mut known: HashSet<&str> = self.applications.iter().map(|a| a.name.as_str()).collect();
+        known.extend(self.left_out.iter().map(|l| l.name.as_str()));
+        let mut broken = Vec::new();
+        for name in parsed.broken.iter().flat_map(|b| &b.names) {
+            if known.insert(&name.text) {
+                let line = lines.position(&parsed.text, name.span.start as usize).line;
+                broken.push(LeftOut { name: name.text.clone(), reason: Reason::Broken, line });
+            }
+        }
+        self.left_out.extend(broken);
     }
 
     /// The application of this number.
@@ -377,19 +431,17 @@ impl Compiled {
         }
         self.guard_observed();
         self.find_subjects();
-        self.rules.sort_by_key(|rule| rule.id);
         kept
     }
 
     /// Let `guard` of the old policy stay if this one's is broken, or an error may hide that it has one. Whether that was so.
-    /// [`Compiled::rules`] must be sorted again.
     pub fn keep_guard(&mut self, old: &Compiled) -> bool {
         let has = |compiled: &Compiled| !compiled.spd.guard.networks().is_empty();
         if !self.errors || has(self) || !has(old) {
             return false;
         }
         self.spd.guard = old.spd.guard.clone();
-        self.rules.extend(old.rules.iter().filter(|rule| rule.app == GUARD_NUMBER).cloned());
+        self.rules.keep(&old.rules, GUARD_NUMBER);
         true
     }
 }

@@ -277,6 +277,14 @@ impl Diagnostic {
         Some((self.span, text))
     }
 
+    /// The same, so many octets further on, with overflow: `by` may lead back.
+    pub(crate) fn moved(&self, by: u32) -> Diagnostic {
+        let mut out = self.clone();
+        out.span = out.span.moved(by);
+        out.related.iter_mut().for_each(|related| related.span = related.span.moved(by));
+        out
+    }
+
     /// Whether the block it is in is left out.
     pub fn is_error(&self) -> bool {
         self.severity == Severity::Error
@@ -285,6 +293,7 @@ impl Diagnostic {
 
 /// Where lines start, and how many characters are before each block of octets, so that a place is found at once
 /// however long a line is.
+#[derive(Debug)]
 pub(crate) struct Lines {
     starts: Vec<usize>,
     characters: Vec<usize>,
@@ -331,6 +340,15 @@ impl Lines {
     }
 }
 
+/// The text up to the end of the line that holds the last place of all these.
+pub(crate) fn as_far_as<'t>(text: &'t str, found: &[Diagnostic]) -> &'t str {
+    let ends = found.iter().flat_map(|one| one.related.iter().map(|r| r.span).chain([one.span]));
+    let last = ends.map(|span| span.end as usize).max().unwrap_or(0);
+    let rest = text.as_bytes().get(last..).unwrap_or_default();
+    let line = rest.iter().position(|octet| *octet == b'\n');
+    line.and_then(|line| text.get(..last + line + 1)).unwrap_or(text)
+}
+
 /// Octets that start a character.
 fn characters(text: &[u8]) -> usize {
     text.iter().filter(|octet| **octet & 0xc0 != 0x80).count()
@@ -342,27 +360,68 @@ pub(crate) struct Sink {
     found: Vec<Diagnostic>,
     errors: usize,
     others: usize,
+    /// Since the mark; `None`: an error, or more than are worth remembering.
+    recent: Option<Vec<Diagnostic>>,
 }
+
+/// Warnings and notes of one block that are remembered.
+const REMEMBERED: usize = 32;
 
 impl Sink {
     pub(crate) fn push(&mut self, diagnostic: Diagnostic) {
-        let count = if diagnostic.is_error() { &mut self.errors } else { &mut self.others };
+        match &mut self.recent {
+            Some(recent) if !diagnostic.is_error() && recent.len() < REMEMBERED => {
+                recent.push(diagnostic.clone());
+            }
+            recent => *recent = None,
+        }
+        self.count(diagnostic.severity, || diagnostic);
+    }
+
+    /// As [`Sink::push`], for one like this that is made only if it is shown.
+    pub(crate) fn push_from(&mut self, like: &Diagnostic, make: impl FnOnce() -> Diagnostic) {
+        self.recent = None;
+        self.count(like.severity, make);
+    }
+
+    fn count(&mut self, severity: Severity, make: impl FnOnce() -> Diagnostic) {
+        let is_error = severity == Severity::Error;
+        let count = if is_error { &mut self.errors } else { &mut self.others };
         *count += 1;
         if *count <= MAX_DIAGNOSTICS {
-            self.found.push(diagnostic);
+            self.found.push(make());
         } else if *count == MAX_DIAGNOSTICS + 1 {
-            let what = if diagnostic.is_error() { "errors" } else { "warnings and notes" };
+            let what = if is_error { "errors" } else { "warnings and notes" };
             let message = format!("more than {MAX_DIAGNOSTICS} {what}; the rest are not shown");
             self.found.push(
-                Diagnostic::new(Code::TooManyProblems, diagnostic.span, message)
+                Diagnostic::new(Code::TooManyProblems, make().span, message)
                     .label("the next one is here")
                     .help("correct the first ones and check again"),
             );
         }
     }
 
+    /// A part begins whose warnings and notes may be wanted.
+    pub(crate) fn mark(&mut self) {
+        self.recent = Some(Vec::new());
+    }
+
+    /// What was found since the mark; `None`: an error, or too much.
+    pub(crate) fn since_mark(&mut self) -> Option<Vec<Diagnostic>> {
+        self.recent.take()
+    }
+
+    /// Whether an error was found.
+    pub(crate) fn has_errors(&self) -> bool {
+        self.errors > 0
+    }
+
     /// Everything found, in the order of the text, with places filled in.
     pub(crate) fn finish(mut self, file: &str, text: &str) -> Vec<Diagnostic> {
+        if self.found.is_empty() {
+            return self.found;
+        }
+        let text = as_far_as(text, &self.found);
         let lines = Lines::new(text);
         for diagnostic in &mut self.found {
             let at = lines.position(text, diagnostic.span.start as usize);

@@ -1,20 +1,24 @@
 //! The tests of a file against its own tables.
 
+use std::collections::HashSet;
+
 use sadb::spd::{Action, Decision, Why};
 use wire::{AppId, Services};
 
 use crate::ast::{Expectation, Service, Wants, level_word};
+use crate::compile::compile_some;
 use crate::diagnostic::{Code, Diagnostic, Sink, show};
 use crate::parser::{Broken, Parsed};
-use crate::subjects::Running;
-use crate::{AppTable, Compiled, compile};
+use crate::subjects::{Running, Subjects};
+use crate::{AppTable, Compiled};
 
 /// Ask every question of the file's tests; what does not come true is an error.
 pub(crate) fn run(parsed: &mut Parsed, sink: &mut Sink) {
     if parsed.tests.is_empty() {
         return;
     }
-    let compiled = compile(parsed, &mut AppTable::new(), 1);
+    let asked = asked(parsed);
+    let compiled = compile_some(parsed, &mut AppTable::new(), 1, None, |block| asked.contains(&block));
     for test in &parsed.tests {
         for line in &test.expectations {
             let flow = line.target.flow(None, line.local_port);
@@ -30,6 +34,25 @@ pub(crate) fn run(parsed: &mut Parsed, sink: &mut Sink) {
             }
         }
     }
+}
+
+/// The blocks that the tests ask about, by their place: no other one can decide.
+fn asked(parsed: &Parsed) -> HashSet<usize> {
+    let mut whose = Vec::new();
+    let mut list = Vec::new();
+    for (block, placed) in parsed.blocks.iter().enumerate() {
+        for selector in &placed.selectors {
+            // As many subjects as there are numbers, at most.
+            list.push((selector.clone(), AppId(u16::try_from(whose.len()).unwrap_or(u16::MAX))));
+            whose.push(block);
+        }
+    }
+    let subjects = Subjects::new(list);
+    let lines = parsed.tests.iter().flat_map(|test| &test.expectations);
+    lines
+        .filter_map(|line| subjects.choose(&line.process))
+        .filter_map(|subject| whose.get(usize::from(subject.0)).copied())
+        .collect()
 }
 
 fn comes_true(wants: Wants, decision: &Decision) -> bool {
@@ -70,7 +93,7 @@ fn failure(
     let message = format!("test `{}`: the flow gets {gets}", show(test));
     let rule = compiled.rule(decision.rule());
     let block = compiled.application(app);
-    let why = match (rule, block) {
+    let why = match (&rule, block) {
         (Some(rule), _) => format!("line {} says so: {}", rule.line, show_line(&rule.text)),
         (None, Some(block)) => {
             format!("no network of the block at line {} covers the peer", block.block_line)

@@ -7,8 +7,9 @@ use serde::{Deserialize, Serialize};
 use wire::{AppId, Flow, Services};
 
 use crate::ast::{failure_word, level_word, negotiating_word};
-use crate::compile::{Application, Reason, RuleKind};
+use crate::compile::{Application, Reason};
 use crate::names::Source;
+use crate::sources::RuleKind;
 use crate::subjects::{Process, Running};
 use crate::{Compiled, STANDARD_DIRECTORIES};
 

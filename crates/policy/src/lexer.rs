@@ -18,6 +18,11 @@ impl Span {
         Span { start: self.start, end: other.end.max(self.start) }
     }
 
+    /// So many octets further on, with overflow: `by` may lead back.
+    pub(crate) fn moved(self, by: u32) -> Span {
+        Span { start: self.start.wrapping_add(by), end: self.end.wrapping_add(by) }
+    }
+
     /// Nothing, right behind `self`.
     pub fn after(self) -> Span {
         Span { start: self.end, end: self.end }
@@ -79,6 +84,8 @@ pub enum Kind {
     OpenComment,
     /// Characters that mean nothing here.
     Unknown,
+    /// A block that stood in the text before ([`crate::parse_over`]); no text has one by itself.
+    Known,
 }
 
 impl Kind {
@@ -117,23 +124,33 @@ pub struct Token {
     pub span: Span,
 }
 
-/// All tokens of `text`, which must be shorter than 4 GiB (the parser's cap is far below).
-pub fn tokens(text: &str) -> Vec<Token> {
-    let mut out: Vec<Token> = Vec::new();
+/// All tokens of `text` in order; it must be shorter than 4 GiB (the parser's cap is far below). Where a token would start at the
+/// start of one of `known`, all of that stretch is one token; `known` is in order, and each of them ends where a token does.
+pub fn tokens(text: &str, known: impl IntoIterator<Item = Span>, mut see: impl FnMut(Token)) {
+    let mut known = known.into_iter().peekable();
     let mut lexer = Kind::lexer(text);
-    while let Some(token) = lexer.next() {
-        let range = lexer.span();
-        let span = Span { start: range.start as u32, end: range.end as u32 };
-        let kind =
-            token.unwrap_or_else(|()| if lexer.slice() == "/*" { Kind::OpenComment } else { Kind::Unknown });
-        match out.last_mut() {
-            Some(last)
-                if last.kind == Kind::Unknown && kind == Kind::Unknown && last.span.end == span.start =>
-            {
-                last.span.end = span.end;
+    let mut open: Option<Token> = None;
+    loop {
+        let at = lexer.span().end;
+        // Inside of a comment or of quotes it is none.
+        while known.next_if(|span| (span.start as usize) < at).is_some() {}
+        let token = if let Some(span) = known.next_if(|span| span.start as usize == at) {
+            lexer.bump(span.range().len());
+            Token { kind: Kind::Known, span }
+        } else {
+            let Some(read) = lexer.next() else { break };
+            let range = lexer.span();
+            let span = Span { start: range.start as u32, end: range.end as u32 };
+            let kind = read
+                .unwrap_or_else(|()| if lexer.slice() == "/*" { Kind::OpenComment } else { Kind::Unknown });
+            Token { kind, span }
+        };
+        match &mut open {
+            Some(last) if last.kind == Kind::Unknown && token.kind == Kind::Unknown => {
+                last.span.end = token.span.end;
             }
-            _ => out.push(Token { kind, span }),
+            _ => open.replace(token).into_iter().for_each(&mut see),
         }
     }
-    out
+    open.into_iter().for_each(see);
 }

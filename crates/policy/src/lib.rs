@@ -39,19 +39,22 @@ mod outline;
 mod parser;
 mod ports;
 mod prefixes;
+mod recognise;
 mod render;
 mod services;
+mod sources;
 mod subjects;
 mod suggest;
 mod summary;
 mod target;
 pub mod tree;
+mod unit;
 
 pub use app_table::AppTable;
 pub use ast::GUARD;
 pub use choices::choices;
 pub use compare::{Cut, compare};
-pub use compile::{Application, Compiled, GUARD_NUMBER, LeftOut, Reason, RuleKind, RuleSource, compile};
+pub use compile::{Application, Compiled, GUARD_NUMBER, LeftOut, Reason, compile, compile_over};
 pub use diagnostic::{Code, Diagnostic, Position, Related, Severity};
 pub use difference::{Difference, Fares, Side, differ, differences};
 pub use digest::{Digest, Pins};
@@ -64,16 +67,18 @@ pub use meaning::{Meaning, meaning};
 pub use names::{Contested, MAX_NAMED_ADDRESSES, Named, NamedNetwork, Names, Resolution, Source};
 pub use observe::Observed;
 pub use outline::Outline;
-pub use parser::{Broken, Parsed, Tested, parse, parse_bytes, parse_bytes_for, parse_for};
+pub use parser::{Broken, Parsed, Tested, parse, parse_bytes, parse_bytes_for, parse_for, parse_over};
+pub use sources::{RuleKind, RuleSource, Rules};
 pub use subjects::{Executables, Facts, Image, Process, Running, Selector, Subjects};
 pub use summary::{ApplicationSummary, NetworkSummary, ProtectionSummary, Summary, counted};
 pub use target::{Target, TargetError};
+pub use unit::Placed;
 
 /// Where a bare application name is looked for.
 pub const STANDARD_DIRECTORIES: [&str; 6] =
     ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
-/// The longest policy text that is read, in octets.
-pub const MAX_TEXT: usize = 4 << 20;
+/// The longest policy text that is read, in octets: a million networks, each a line (docs/design/0021).
+pub const MAX_TEXT: usize = 64 << 20;
 /// The most items one protection may have: what the kernel's table holds (docs/design/0002).
 pub const MAX_ITEMS: usize = 32;
 /// The most prefixes the networks of one application may come to.

@@ -185,7 +185,7 @@ impl Compiled {
         if old.spd.changing.contains(&id) {
             self.spd.changing.insert(id);
         }
-        self.rules.extend(old.rules.iter().filter(|rule| rule.app == id).cloned());
+        self.rules.keep(&old.rules, id);
         self.applications.push(application.clone());
         self.named.take(&old.named, id);
         true

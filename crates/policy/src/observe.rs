@@ -94,10 +94,7 @@ impl Compiled {
         let of = |app: &crate::Application| {
             let policy = self.spd.get(app.id)?;
             let networks = policy.observed().len();
-            let lines = |rule: &&crate::compile::RuleSource| {
-                rule.app == app.id && matches!(rule.kind, crate::RuleKind::Network(_))
-            };
-            let of = self.rules.iter().filter(lines).count();
+            let of = self.rules.networks(app.id);
             (networks > 0).then(|| Observed { name: app.name.clone(), line: app.block_line, networks, of })
         };
         self.applications.iter().filter_map(of).collect()

@@ -9,196 +9,31 @@ mod expect;
 mod file;
 mod items;
 mod limits;
+mod reading;
 mod settings;
 mod subjects;
 
 use crate::ast::{Block, Name, Protection, Span, Syntax, Test};
 use crate::diagnostic::{Code, Diagnostic, Sink, show};
-use crate::host::{Host, NoHost};
+use crate::host::Host;
 use crate::lexer::{Kind, Token, tokens};
-use crate::tree::{Builder, NodeKind, Tree};
-use crate::{MAX_TEXT, check, expectations, suggest};
+use crate::suggest;
+use crate::tree::{Builder, NodeKind};
+use crate::unit::Placed;
+pub(crate) use reading::tree;
+pub use reading::{Broken, Parsed, Tested, parse, parse_bytes, parse_bytes_for, parse_for, parse_over};
 
-/// An application block that is left out.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Broken {
-    /// What its subjects are called, as far as they could be read.
-    pub names: Vec<Name>,
-    /// They are programs and nothing else.
-    pub(crate) is_plain: bool,
+/// What is known of a block before the checks.
+pub(crate) enum Body {
+    /// As it was read, with warnings and notes; without them where there are too many, or an error, to be remembered.
+    Read(Box<Block>, Option<Vec<Diagnostic>>),
+    /// It stood in the text before.
+    Known(Placed),
 }
 
-/// What one policy text says.
-#[derive(Clone, Debug)]
-pub struct Parsed {
-    /// The file's name as the caller gave it.
-    pub file: String,
-    /// The text.
-    pub text: String,
-    /// The language it is in.
-    pub syntax: Syntax,
-    /// Protections at the top of the file that are sound.
-    pub protections: Vec<Protection>,
-    /// Blocks without errors, in the order of the file.
-    pub blocks: Vec<Block>,
-    /// Blocks with errors: they are not part of the policy.
-    pub broken: Vec<Broken>,
-    /// Tests in the order of the file.
-    pub tests: Vec<Test>,
-    /// How the tests came out.
-    pub tested: Tested,
-    /// Everything found, in the order of the text.
-    pub diagnostics: Vec<Diagnostic>,
-    /// All of the text, sound or not.
-    pub tree: Tree,
-}
-
-/// How the tests of a file came out.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tested {
-    /// Expectations that came true.
-    pub passed: usize,
-    /// Those that did not, and lines of tests that cannot be read: such a file is not to be loaded.
-    pub failed: usize,
-    /// Those that ask about programs whose block has errors.
-    pub skipped: usize,
-}
-
-impl Parsed {
-    fn nothing(file: &str, text: String, diagnostics: Vec<Diagnostic>) -> Parsed {
-        Parsed {
-            file: file.into(),
-            text,
-            syntax: Syntax::default(),
-            protections: Vec::new(),
-            blocks: Vec::new(),
-            broken: Vec::new(),
-            tests: Vec::new(),
-            tested: Tested::default(),
-            diagnostics,
-            tree: Tree::default(),
-        }
-    }
-
-    /// Whether its own tests speak against it: then nothing of it is to be loaded.
-    pub fn tests_failed(&self) -> bool {
-        self.tested.failed > 0
-    }
-
-    /// Whether anything is wrong; warnings and notes are not.
-    pub fn has_errors(&self) -> bool {
-        !self.broken.is_empty() || self.diagnostics.iter().any(Diagnostic::is_error)
-    }
-}
-
-/// As [`parse_for`], for a host of which nothing is known: users are numbers, and no unit has a file.
-pub fn parse(file: &str, text: &str) -> Parsed {
-    parse_for(file, text, &NoHost)
-}
-
-/// Read a policy for a host, and run its tests. Never fails: what is wrong is in [`Parsed::diagnostics`], what is sound in
-/// [`Parsed::blocks`].
-pub fn parse_for(file: &str, text: &str, host: &dyn Host) -> Parsed {
-    let mut sink = Sink::default();
-    if text.len() > MAX_TEXT {
-        let message = format!("the policy is {} octets long; at most {MAX_TEXT} are read", text.len());
-        sink.push(
-            Diagnostic::new(Code::TooLong, Span::default(), message)
-                .label("nothing of it was read")
-                .help("use prefixes and lists of applications instead of one line per host or program"),
-        );
-        return Parsed::nothing(file, String::new(), sink.finish(file, ""));
-    }
-    let tokens = tokens(text);
-    lexical_errors(text, &tokens, &mut sink);
-    let mut parser = Parser::new(text, &tokens, &mut sink, host);
-    parser.file();
-    let Parser { candidates, shared, tests, test_errors, syntax, tree, .. } = parser;
-    let (blocks, broken, protections) = check::policy(candidates, shared, &mut sink, host);
-    let mut parsed = Parsed {
-        syntax,
-        protections,
-        blocks,
-        broken,
-        tests,
-        tested: Tested { failed: test_errors, ..Tested::default() },
-        tree: tree.finish(tokens),
-        ..Parsed::nothing(file, text.into(), Vec::new())
-    };
-    expectations::run(&mut parsed, &mut sink);
-    parsed.diagnostics = sink.finish(file, text);
-    parsed
-}
-
-/// The tree of a text that is not too long to be read.
-pub(crate) fn tree(text: &str) -> Option<Tree> {
-    if text.len() > MAX_TEXT {
-        return None;
-    }
-    let tokens = tokens(text);
-    let mut sink = Sink::default();
-    let mut parser = Parser::new(text, &tokens, &mut sink, &NoHost);
-    parser.file();
-    let tree = parser.tree;
-    Some(tree.finish(tokens))
-}
-
-/// As [`parse`], for octets that may not be text.
-pub fn parse_bytes(file: &str, bytes: &[u8]) -> Parsed {
-    parse_bytes_for(file, bytes, &NoHost)
-}
-
-/// As [`parse_for`], for octets that may not be text.
-pub fn parse_bytes_for(file: &str, bytes: &[u8], host: &dyn Host) -> Parsed {
-    match std::str::from_utf8(bytes) {
-        Ok(text) => parse_for(file, text, host),
-        Err(error) => {
-            let good = bytes.get(..error.valid_up_to()).unwrap_or_default();
-            let text = String::from_utf8_lossy(&good[..good.len().min(MAX_TEXT)]).into_owned();
-            let at = Span { start: text.len() as u32, end: text.len() as u32 };
-            let mut sink = Sink::default();
-            sink.push(
-                Diagnostic::new(Code::NotUtf8, at, "the octets here are not UTF-8 text")
-                    .label("behind this place")
-                    .help("save the file as UTF-8; check that it is a policy at all"),
-            );
-            let diagnostics = sink.finish(file, &text);
-            Parsed::nothing(file, text, diagnostics)
-        }
-    }
-}
-
-fn lexical_errors(text: &str, tokens: &[Token], sink: &mut Sink) {
-    for token in tokens {
-        let written = show(token.span.of(text));
-        match token.kind {
-            Kind::Unknown => sink.push(
-                Diagnostic::new(
-                    Code::UnknownCharacter,
-                    token.span,
-                    format!("`{written}` means nothing here"),
-                )
-                .label("not part of the language")
-                .help("put a name with other characters in double quotes; a comment starts with `#`"),
-            ),
-            Kind::OpenQuote => sink.push(
-                Diagnostic::new(Code::OpenQuote, token.span, "the quoted name does not end on its line")
-                    .label("the closing `\"` is missing")
-                    .help("close the quotes on the same line; write a quote inside as `\\\"`"),
-            ),
-            Kind::OpenComment => sink.push(
-                Diagnostic::new(Code::OpenComment, token.span, "the comment does not end")
-                    .label("no `*/` follows")
-                    .help("end the comment with `*/`"),
-            ),
-            _ => {}
-        }
-    }
-}
-
-/// A block as read, before the checks.
+/// A block before the checks.
 pub(crate) struct Candidate {
-    pub block: Block,
+    pub body: Body,
     /// An error was found in it, or right behind it.
     pub broken: bool,
 }
@@ -222,9 +57,11 @@ struct Significant {
 
 pub(crate) struct Parser<'p> {
     text: &'p str,
+    /// Blocks that stood in the text before, in order.
+    known: &'p [Placed],
+    /// How many of them were taken over.
+    taken: usize,
     tokens: Vec<Significant>,
-    /// How many tokens there are in all.
-    count: usize,
     at: usize,
     tree: Builder,
     sink: &'p mut Sink,
@@ -244,24 +81,42 @@ pub(crate) struct Parser<'p> {
 struct Abandon;
 type Step<T> = Result<T, Abandon>;
 
-impl<'p> Parser<'p> {
-    fn new(text: &'p str, all: &[Token], sink: &'p mut Sink, host: &'p dyn Host) -> Parser<'p> {
-        let mut tokens = Vec::new();
-        let mut leads = true;
-        for (index, token) in all.iter().enumerate() {
-            if token.kind.is_trivia() {
-                leads |= token.span.of(text).contains('\n');
-            } else {
-                tokens.push(Significant { token: *token, index: index as u32, leads });
-                leads = false;
-            }
+/// The tokens that mean something; all of them go to `all`, if that is wanted.
+fn significant(text: &str, known: &[Placed], mut all: Option<&mut Vec<Token>>) -> Vec<Significant> {
+    let mut out = Vec::new();
+    let mut leads = true;
+    let mut index = 0;
+    tokens(text, known.iter().map(Placed::whole), |token| {
+        if token.kind.is_trivia() {
+            leads = leads || token.span.of(text).contains('\n');
+        } else {
+            out.push(Significant { token, index, leads });
+            leads = false;
         }
+        index += 1;
+        if let Some(all) = &mut all {
+            all.push(token);
+        }
+    });
+    out
+}
+
+impl<'p> Parser<'p> {
+    fn new(
+        text: &'p str,
+        known: &'p [Placed],
+        tokens: Vec<Significant>,
+        tree: Builder,
+        sink: &'p mut Sink,
+        host: &'p dyn Host,
+    ) -> Parser<'p> {
         Parser {
             text,
+            known,
+            taken: 0,
             tokens,
-            count: all.len(),
             at: 0,
-            tree: Builder::new(all.len()),
+            tree,
             sink,
             host,
             syntax: Syntax::default(),
@@ -273,9 +128,17 @@ impl<'p> Parser<'p> {
         }
     }
 
+    /// Whether every known block that the lexer came to was a statement of the file, and nothing is wrong.
+    fn takes_all(&self) -> bool {
+        let met = self.tokens.iter().filter(|own| own.token.kind == Kind::Known).count();
+        met == self.taken && (self.known.is_empty() || !self.sink.has_errors())
+    }
+
     /// Read a node of the lossless tree.
     fn node<T>(&mut self, kind: NodeKind, read: impl FnOnce(&mut Self) -> T) -> T {
-        self.tree.open(kind, self.tokens.get(self.at).map_or(self.count, |next| next.index as usize));
+        let behind = self.tokens.last().map_or(0, |last| last.index + 1);
+        let next = self.tokens.get(self.at).map_or(behind, |next| next.index);
+        self.tree.open(kind, next as usize);
         let out = read(self);
         let last = self.at.checked_sub(1).and_then(|at| self.tokens.get(at));
         self.tree.close(last.map_or(0, |last| last.index as usize + 1));

@@ -17,17 +17,21 @@ pub fn mapped() -> Prefix {
 
 /// The prefixes a range stands for; none for a host name.
 pub fn of(range: &AddressRange) -> Vec<Prefix> {
+    let mut out = Vec::new();
+    each(range, |prefix| out.push(prefix));
+    out
+}
+
+/// As [`of`], one after the other.
+pub fn each(range: &AddressRange, mut see: impl FnMut(Prefix)) {
     match range {
-        AddressRange::Single(addr) => vec![Prefix::host(*addr)],
-        AddressRange::Prefix(addr, len) => Prefix::new(*addr, *len).into_iter().collect(),
+        AddressRange::Single(addr) => see(Prefix::host(*addr)),
+        AddressRange::Prefix(addr, len) => Prefix::new(*addr, *len).into_iter().for_each(see),
         AddressRange::Range(first, last) => {
-            let mut out = Prefix::cover(addr::to_bits(*first), addr::to_bits(*last));
-            if first.is_ipv6() {
-                out.retain(|p| !mapped().covers(*p));
-            }
-            out
+            let all = Prefix::cover(addr::to_bits(*first), addr::to_bits(*last));
+            all.into_iter().filter(|p| first.is_ipv4() || !mapped().covers(*p)).for_each(see);
         }
-        AddressRange::Host(_) => Vec::new(),
+        AddressRange::Host(_) => {}
     }
 }
 
@@ -61,8 +65,8 @@ pub struct Nesting {
     pub equal: Vec<(usize, usize)>,
     /// Pairs (inner, outer) of settings where a prefix of one lies inside a prefix of the other.
     pub inside: std::collections::BTreeSet<(usize, usize)>,
-    /// Settings with a prefix that longer ones do not cover whole: those that decide for someone.
-    pub decides: std::collections::BTreeSet<usize>,
+    /// Of each setting: whether it has a prefix that longer ones do not cover whole, and so decides for someone.
+    pub decides: Vec<bool>,
     /// Whether every IPv4 peer is in some network.
     pub all_ipv4: bool,
     /// Whether every IPv6 peer is in some network.
@@ -79,7 +83,7 @@ struct Open {
 /// Sort `pieces` and find how they lie. `wide[i]`: setting `i` is a range, the only kind that overlaps in part.
 pub fn nesting(pieces: &mut Vec<Piece>, wide: &[bool]) -> Nesting {
     pieces.sort_by_key(|p| (p.prefix.first(), p.prefix.len(), p.owner));
-    let mut out = Nesting::default();
+    let mut out = Nesting { decides: vec![false; wide.len()], ..Nesting::default() };
     pieces.dedup_by(|later, first| {
         let same = later.prefix == first.prefix;
         if same && later.owner != first.owner {
@@ -118,8 +122,8 @@ pub fn nesting(pieces: &mut Vec<Piece>, wide: &[bool]) -> Nesting {
 fn close(open: &mut Vec<Open>, out: &mut Nesting) {
     if let Some(done) = open.pop() {
         let end = done.piece.prefix.last().checked_add(1);
-        if done.gap || done.next != end {
-            out.decides.insert(done.piece.owner);
+        if let Some(decides) = out.decides.get_mut(done.piece.owner) {
+            *decides |= done.gap || done.next != end;
         }
     }
 }
@@ -156,13 +160,12 @@ mod tests {
     #[test]
     fn halves_hide_the_whole() {
         let n = nest(&[("10.0.0.0/8", 0), ("10.0.0.0/9", 1), ("10.128.0.0/9", 2)]);
-        assert!(!n.decides.contains(&0));
-        assert!(n.decides.contains(&1) && n.decides.contains(&2));
+        assert_eq!(n.decides[..3], [false, true, true]);
         assert_eq!(n.inside.into_iter().collect::<Vec<_>>(), [(1, 0), (2, 0)]);
         let gap = nest(&[("10.0.0.0/8", 0), ("10.0.0.0/9", 1), ("10.128.0.0/10", 2)]);
-        assert!(gap.decides.contains(&0));
+        assert!(gap.decides[0]);
         let middle = nest(&[("10.0.0.0/8", 0), ("10.64.0.0/10", 1), ("10.128.0.0/9", 2)]);
-        assert!(middle.decides.contains(&0));
+        assert!(middle.decides[0]);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use annotate_snippets::renderer::DecorStyle;
 use annotate_snippets::{AnnotationKind, Group, Level, Origin, Renderer, Snippet};
 
-use crate::diagnostic::{Diagnostic, Lines, Severity};
+use crate::diagnostic::{Diagnostic, Lines, Severity, as_far_as};
 use crate::lexer::Span;
 use crate::parser::Parsed;
 
@@ -13,10 +13,11 @@ const LONGEST_LINE: usize = 2000;
 impl Parsed {
     /// Every problem with its source line, ready for a terminal; empty if there is none.
     pub fn render(&self, color: bool) -> String {
-        let lines = Lines::new(&self.text);
+        let text = as_far_as(&self.text, &self.diagnostics);
+        let lines = Lines::new(text);
         let mut out = String::new();
         for diagnostic in &self.diagnostics {
-            out.push_str(&one(diagnostic, &self.text, &lines, color));
+            out.push_str(&one(diagnostic, text, &lines, color));
             out.push_str("\n\n");
         }
         out.truncate(out.trim_end().len());

@@ -18,6 +18,12 @@ pub fn nearest<'c>(word: &str, candidates: impl IntoIterator<Item = &'c str>) ->
         .map(|(_, candidate)| candidate)
 }
 
+/// As [`nearest`] for one of a few keywords, most often written as it should be.
+pub fn keyword<'c>(word: &str, keywords: &[&'c str]) -> Option<&'c str> {
+    let exact = keywords.iter().find(|keyword| **keyword == word);
+    exact.copied().or_else(|| nearest(word, keywords.iter().copied()))
+}
+
 /// Insertions, deletions, replacements and swaps of neighbours that lead from one word to the other (optimal
 /// string alignment). Words far longer than any candidate are cut: they are not near to anything.
 fn distance(a: &str, b: &str) -> usize {

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::ast::{Block, NetworkKind, Protection, Span};
+use crate::ast::{NetworkKind, Protection, Span};
 use crate::diagnostic::{Lines, Severity};
 use crate::parser::Parsed;
 use crate::prefixes;
@@ -114,7 +114,8 @@ impl Parsed {
             protections: block.protections.iter().map(protection).collect(),
             limits: block.limits.iter().map(|limit| limit.text()).collect(),
         });
-        let sound: std::collections::HashSet<String> = self.blocks.iter().flat_map(Block::names).collect();
+        let sound: std::collections::HashSet<String> =
+            self.blocks.iter().flat_map(|block| block.names()).collect();
         let mut left_out: Vec<String> =
             self.broken.iter().flat_map(|b| &b.names).map(|n| n.text.clone()).collect();
         left_out.retain(|name| !sound.contains(name));

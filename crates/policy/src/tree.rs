@@ -244,13 +244,25 @@ pub(crate) struct Builder {
     open: Vec<Frame>,
     /// Errors of the grammar so far.
     faults: usize,
+    /// Nobody wants the tree.
+    idle: bool,
 }
 
 impl Builder {
+    /// For a text of which no tree is wanted.
+    pub(crate) fn idle() -> Builder {
+        Builder { idle: true, ..Builder::new(0) }
+    }
+
     pub(crate) fn new(tokens: usize) -> Builder {
         let end = tokens as u32;
         let file = Node { kind: NodeKind::File, parent: 0, damaged: false, first: 0, end, next: 0 };
-        Builder { nodes: vec![file], open: vec![Frame { node: 0, faults: 0, inner: 0 }], faults: 0 }
+        Builder {
+            nodes: vec![file],
+            open: vec![Frame { node: 0, faults: 0, inner: 0 }],
+            faults: 0,
+            idle: false,
+        }
     }
 
     /// The grammar is broken here.
@@ -260,6 +272,9 @@ impl Builder {
 
     /// A node starts at this token.
     pub(crate) fn open(&mut self, kind: NodeKind, first: usize) {
+        if self.idle {
+            return;
+        }
         let parent = self.open.last().map_or(0, |frame| frame.node as u32);
         let node = self.nodes.len();
         let first = first as u32;
@@ -269,6 +284,9 @@ impl Builder {
 
     /// The node that was opened last ends in front of this token. One without tokens was none.
     pub(crate) fn close(&mut self, end: usize) {
+        if self.idle {
+            return;
+        }
         let Some(frame) = self.open.pop() else { return };
         let (count, end) = (self.nodes.len() as u32, end as u32);
         let Some(node) = self.nodes.get_mut(frame.node) else { return };

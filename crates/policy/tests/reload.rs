@@ -40,7 +40,7 @@ fn an_unreadable_name_or_text_takes_no_protection_away() {
         &b"application \"ssh { network 0.0.0.0/0 trusted; }"[..],
         b"aplikation ssh",
         b"\xff",
-        &[b' '; policy::MAX_TEXT + 1],
+        &vec![b' '; policy::MAX_TEXT + 1],
     ] {
         let (new, kept) = over(text);
         assert_eq!(kept, ["ssh", "curl", "wget"]);

@@ -141,9 +141,15 @@ fn large_texts_of_one_kind() {
         "protocol=",
         "1,",
         "from b ",
+        // One word as long as the text, and one that is a name; statements with nothing in them; braces in braces.
+        "x",
+        "\"x y\", ",
+        "application a { ; ",
+        "application a { { ",
+        "application a { protection P { ; { ",
     ];
     for unit in texts {
-        let text = unit.repeat(MAX_TEXT / 32 / unit.len());
+        let text = unit.repeat(MAX_TEXT / 512 / unit.len());
         everything(&parse("p", &text));
         let once = format(&text);
         assert_eq!(format(&once).len(), once.len(), "{unit}");

@@ -66,9 +66,9 @@ pub fn router(plane: Shared) -> Router {
         .with_state(plane)
 }
 
-/// Room for a policy as a JSON string, in which an octet may become six.
+/// Room for a policy as a JSON string: of what a policy is made of, no octet becomes more than two.
 fn whole_policy() -> axum::extract::DefaultBodyLimit {
-    axum::extract::DefaultBodyLimit::max(6 * ::policy::MAX_TEXT + MAX_REQUEST)
+    axum::extract::DefaultBodyLimit::max(2 * ::policy::MAX_TEXT + MAX_REQUEST)
 }
 
 /// Answer requests until `ended` does.

@@ -1,6 +1,7 @@
 //! What a policy would change: compiled as a load would, compared by meaning, asked for every open socket. Nothing changes here.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
 
 use api::{
     ApplicationChange, Change, FlowChange, FlowInfo, LimitChange, PeersChange, PolicyPlan, PolicyText,
@@ -78,33 +79,35 @@ impl Plane {
         let before = &self.policy.compiled;
         let names: BTreeSet<&str> =
             before.applications.iter().chain(&after.applications).map(|app| app.name.as_str()).collect();
-        let nobody = AppPolicy::default();
+        fn named(compiled: &Compiled) -> HashMap<&str, &policy::Application> {
+            compiled.applications.iter().rev().map(|app| (app.name.as_str(), app)).collect()
+        }
+        let (had, has) = (named(before), named(after));
+        let nobody = Arc::default();
         let mut out = Vec::new();
         for name in names {
-            let of =
-                |compiled: &'_ Compiled| compiled.applications.iter().find(|app| app.name == name).cloned();
-            let (old, new) = (of(before), of(after));
+            let (old, new) = (had.get(name).copied(), has.get(name).copied());
             let change = match (&old, &new) {
                 (Some(_), Some(_)) => Change::Changed,
                 (None, _) => Change::Added,
                 (_, None) => Change::Removed,
             };
-            let policy = |compiled: &'_ Compiled, app: &Option<policy::Application>| {
-                app.as_ref().and_then(|app| compiled.spd.get(app.id)).unwrap_or(&nobody).clone()
+            let policy = |compiled: &Compiled, app: Option<&policy::Application>| -> Arc<AppPolicy> {
+                Arc::clone(app.and_then(|app| compiled.spd.shared(app.id)).unwrap_or(&nobody))
             };
-            let (was, is) = (policy(before, &old), policy(after, &new));
-            if change == Change::Changed && is_same(&was, &is) {
+            let (was, is) = (policy(before, old), policy(after, new));
+            if change == Change::Changed && (Arc::ptr_eq(&was, &is) || is_same(&was, &is)) {
                 continue;
             }
-            let statements = |app: &Option<policy::Application>| {
+            let statements = |app: Option<&policy::Application>| {
                 app.iter().flat_map(|app| &app.limits).map(|(_, text)| text.clone()).collect()
             };
             let limits = (was.clear_limits() != is.clear_limits())
-                .then(|| LimitChange { before: statements(&old), after: statements(&new) });
+                .then(|| LimitChange { before: statements(old), after: statements(new) });
             out.push(ApplicationChange {
                 limits,
-                before: old.as_ref().map(|app| block_position(before, app)),
-                after: new.as_ref().map(|app| block_position(after, app)),
+                before: old.map(|app| block_position(before, app)),
+                after: new.map(|app| block_position(after, app)),
                 ..compared(name, change, (before, &was), (after, &is))
             });
         }

@@ -218,10 +218,9 @@ impl PolicyStore {
     /// Applications whose tables are other ones in `after`, by name: added, removed, changed. The others keep what they have.
     pub fn changed(&self, after: &Compiled) -> Vec<String> {
         let before = &self.compiled;
-        let named = |compiled: &Compiled| -> BTreeMap<String, AppId> {
-            let names = compiled.applications.iter().rev();
-            names.map(|app| (app.name.clone(), app.id)).collect()
-        };
+        fn named(compiled: &Compiled) -> BTreeMap<&str, AppId> {
+            compiled.applications.iter().rev().map(|app| (app.name.as_str(), app.id)).collect()
+        }
         let (had, has) = (named(before), named(after));
         let same = |name: &str| match (had.get(name), has.get(name)) {
             (Some(old), Some(new)) => match (before.spd.shared(*old), after.spd.shared(*new)) {
@@ -230,7 +229,7 @@ impl PolicyStore {
             },
             _ => false,
         };
-        let names: BTreeSet<&str> = had.keys().chain(has.keys()).map(String::as_str).collect();
+        let names: BTreeSet<&str> = had.keys().chain(has.keys()).copied().collect();
         let guard = (!is_same(&before.spd.guard, &after.spd.guard)).then_some(policy::GUARD);
         names.into_iter().filter(|name| !same(name)).chain(guard).map(ToOwned::to_owned).collect()
     }

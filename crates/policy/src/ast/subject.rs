@@ -94,6 +94,27 @@ impl Subject {
         Subject { program: Program::Any, from: None, group: None, user: None, span, damaged: false }
     }
 
+    /// The same, so many octets further on, with overflow: `by` may lead back.
+    pub(crate) fn moved(&self, by: u32) -> Subject {
+        let mut out = self.clone();
+        let executable = |executable: &mut Executable| {
+            executable.name.span = executable.name.span.moved(by);
+            executable.digests.iter_mut().for_each(|(_, span)| *span = span.moved(by));
+        };
+        if let Program::Named(program) = &mut out.program {
+            executable(program);
+        }
+        out.from.as_mut().map(executable);
+        if let Some(Group::Unit(name) | Group::Path(name)) = &mut out.group {
+            name.span = name.span.moved(by);
+        }
+        if let Some(user) = &mut out.user {
+            user.span = user.span.moved(by);
+        }
+        out.span = out.span.moved(by);
+        out
+    }
+
     /// Whether it is a program and nothing else, as in the paper.
     pub fn is_plain(&self) -> bool {
         matches!(self.program, Program::Named(_)) && self.is_unqualified()

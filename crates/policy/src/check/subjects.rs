@@ -34,6 +34,8 @@ pub(super) struct Across<'h> {
     block: usize,
     /// Network entries and items for every block so far, times names.
     pub entries: usize,
+    /// Prefixes of the block that was checked last.
+    pub prefixes: usize,
     /// Host names so far.
     pub hosts: HashSet<String>,
 }
@@ -48,6 +50,7 @@ impl<'h> Across<'h> {
             pins: HashMap::new(),
             block: 0,
             entries: 0,
+            prefixes: 0,
             hosts: HashSet::new(),
         }
     }

@@ -1,6 +1,6 @@
 //! Application blocks.
 
-use super::{Abandon, Candidate, Parser, Step};
+use super::{Abandon, Body, Candidate, Parser, Step};
 use crate::ast::{Block, Name, Program, Span, Subject};
 use crate::diagnostic::{Code, Diagnostic, show};
 use crate::lexer::Kind;
@@ -20,7 +20,7 @@ impl Parser<'_> {
         if self.header(&mut block).is_ok() {
             self.body(&mut block);
         }
-        self.candidates.push(Candidate { block, broken: self.broken });
+        self.read(block);
     }
 
     /// `default { ... }`; both words are next.
@@ -30,7 +30,7 @@ impl Parser<'_> {
         self.at += 2;
         let mut block = Block::new(vec![Subject::default_at(header)], header);
         self.body(&mut block);
-        self.candidates.push(Candidate { block, broken: self.broken });
+        self.read(block);
     }
 
     /// `guard { ... }`; both words are next.
@@ -40,7 +40,24 @@ impl Parser<'_> {
         self.at += 2;
         let mut block = Block { is_guard: true, ..Block::new(Vec::new(), header) };
         self.body(&mut block);
-        self.candidates.push(Candidate { block, broken: self.broken });
+        self.read(block);
+    }
+
+    /// A block was read as far as the parser is now.
+    fn read(&mut self, mut block: Block) {
+        block.span = block.header.to(self.last());
+        let found = self.sink.since_mark();
+        self.candidates.push(Candidate { body: Body::Read(Box::new(block), found), broken: self.broken });
+    }
+
+    /// A block is next that stood in the text before.
+    pub(super) fn known(&mut self, span: Span) {
+        self.at += 1;
+        let found = self.known.binary_search_by_key(&span.start, |known| known.start);
+        let Some(placed) = found.ok().and_then(|at| self.known.get(at)) else { return };
+        self.taken += 1;
+        placed.replay(placed.unit.again.as_ref().map_or(&[], |again| &again.read), self.sink);
+        self.candidates.push(Candidate { body: Body::Known(placed.clone()), broken: false });
     }
 
     /// The subjects and the opening brace.
@@ -141,7 +158,7 @@ impl Parser<'_> {
                 self.node(NodeKind::Observe, |parser| parser.observe(block));
                 continue;
             }
-            let near = self.word().and_then(|w| suggest::nearest(w, STATEMENTS));
+            let near = self.word().and_then(|w| suggest::keyword(w, &STATEMENTS));
             if let (Some(near), true) = (near, self.names_at(1)) {
                 let kind = match near {
                     "network" => NodeKind::Network,

@@ -14,6 +14,11 @@ impl Parser<'_> {
         }
         while self.peek().is_some() {
             self.broken = false;
+            self.sink.mark();
+            if let Some(token) = self.peek().filter(|token| token.kind == Kind::Known) {
+                self.known(token.span);
+                continue;
+            }
             let slip = self.word().is_some_and(|w| {
                 w != "application" && suggest::nearest(w, ["application"]).is_some() && self.names_at(1)
             });

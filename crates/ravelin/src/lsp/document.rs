@@ -3,8 +3,9 @@
 use lsp_types::{Position, Range, TextDocumentContentChangeEvent};
 use policy::{AppTable, Compiled, Parsed, Span};
 
-/// The longest text that is kept, in octets; more than the policy room reads, so that its own error is what the user sees.
-pub const MAX_DOCUMENT: usize = 2 * policy::MAX_TEXT;
+/// The longest text that is kept, in octets. All of it is read at each change, so longer ones, which only programs write, are for
+/// `ravelin policy check`.
+pub const MAX_DOCUMENT: usize = 8 << 20;
 
 /// What a client counts in a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

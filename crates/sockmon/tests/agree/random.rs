@@ -87,7 +87,7 @@ pub fn block(random: &mut Random) -> (Parts, Block) {
         // Two settings of one network are an error; such a block is thrown again.
         let mut parsed = policy::parse("random", &parts.text("a"));
         if let Some(block) = parsed.blocks.pop() {
-            return (parts, block);
+            return (parts, Block::clone(&block));
         }
     }
 }

@@ -1,0 +1,32 @@
+//! Blocks that stood in the text before: what has to be looked at again of them.
+
+use super::subjects::Across;
+use super::{MAX_ENTRIES, names};
+use crate::ast::{Block, Subject};
+use crate::diagnostic::Sink;
+use crate::unit::Placed;
+
+/// Whether it begins with `application`: the parser takes a known block only where one such may stand.
+pub(super) fn is_known_by_keyword(block: &Block) -> bool {
+    !block.is_guard && !block.subjects.iter().any(Subject::is_default)
+}
+
+/// A block that stood in the text before: what depends on other blocks and on the host is looked at again, and what was found in it is
+/// said again. False: with these it has to be read anew.
+pub(super) fn again(placed: &Placed, sink: &mut Sink, across: &mut Across<'_>) -> bool {
+    let (block, Some(again)) = (&placed.unit.block, &placed.unit.again) else { return false };
+    let mut subjects: Vec<Subject> = block.subjects.iter().map(|own| own.moved(placed.shift())).collect();
+    let mut selectors = Vec::new();
+    if !across.subjects(&mut subjects, &mut selectors, sink) || selectors != block.selectors {
+        return false;
+    }
+    if again.prefixes.saturating_mul(subjects.len()).saturating_add(across.entries) > MAX_ENTRIES {
+        return false;
+    }
+    across.entries += again.entries;
+    if placed.unit.has_hosts && !names::check(block, sink, across) {
+        return false;
+    }
+    placed.replay(&again.checked, sink);
+    true
+}

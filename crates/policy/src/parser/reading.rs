@@ -1,0 +1,243 @@
+//! From a text to what it says: by itself, or over the policy that was loaded before (docs/design/0021).
+
+use std::sync::Arc;
+
+use super::{Parser, Significant, significant};
+use crate::ast::{Name, Protection, Span, Syntax, Test};
+use crate::diagnostic::{Code, Diagnostic, Sink, show};
+use crate::host::{Host, NoHost};
+use crate::lexer::Kind;
+use crate::tree::{Builder, Tree};
+use crate::unit::Placed;
+use crate::{Compiled, MAX_TEXT, check, expectations, recognise};
+
+/// An application block that is left out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Broken {
+    /// What its subjects are called, as far as they could be read.
+    pub names: Vec<Name>,
+    /// They are programs and nothing else.
+    pub(crate) is_plain: bool,
+}
+
+/// What one policy text says.
+#[derive(Clone, Debug)]
+pub struct Parsed {
+    /// The file's name as the caller gave it.
+    pub file: String,
+    /// The text.
+    pub text: Arc<str>,
+    /// The language it is in.
+    pub syntax: Syntax,
+    /// Protections at the top of the file that are sound.
+    pub protections: Vec<Protection>,
+    /// Blocks without errors, in the order of the file.
+    pub blocks: Vec<Placed>,
+    /// Blocks with errors: they are not part of the policy.
+    pub broken: Vec<Broken>,
+    /// Tests in the order of the file.
+    pub tests: Vec<Test>,
+    /// How the tests came out.
+    pub tested: Tested,
+    /// Everything found, in the order of the text.
+    pub diagnostics: Vec<Diagnostic>,
+    /// All of the text, sound or not; nothing of it after [`parse_over`].
+    pub tree: Tree,
+    /// The texts of the protections at the top of the file, if all of them are sound.
+    pub(crate) top: Option<Vec<String>>,
+}
+
+/// How the tests of a file came out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tested {
+    /// Expectations that came true.
+    pub passed: usize,
+    /// Those that did not, and lines of tests that cannot be read: such a file is not to be loaded.
+    pub failed: usize,
+    /// Those that ask about programs whose block has errors.
+    pub skipped: usize,
+}
+
+impl Parsed {
+    fn nothing(file: &str, text: Arc<str>, diagnostics: Vec<Diagnostic>) -> Parsed {
+        Parsed {
+            file: file.into(),
+            text,
+            syntax: Syntax::default(),
+            protections: Vec::new(),
+            blocks: Vec::new(),
+            broken: Vec::new(),
+            tests: Vec::new(),
+            tested: Tested::default(),
+            diagnostics,
+            tree: Tree::default(),
+            top: None,
+        }
+    }
+
+    /// Whether its own tests speak against it: then nothing of it is to be loaded.
+    pub fn tests_failed(&self) -> bool {
+        self.tested.failed > 0
+    }
+
+    /// Whether anything is wrong; warnings and notes are not.
+    pub fn has_errors(&self) -> bool {
+        !self.broken.is_empty() || self.diagnostics.iter().any(Diagnostic::is_error)
+    }
+}
+
+/// As [`parse_for`], for a host of which nothing is known: users are numbers, and no unit has a file.
+pub fn parse(file: &str, text: &str) -> Parsed {
+    parse_for(file, text, &NoHost)
+}
+
+/// Read a policy for a host, and run its tests. Never fails: what is wrong is in [`Parsed::diagnostics`], what is sound in
+/// [`Parsed::blocks`].
+pub fn parse_for(file: &str, text: &str, host: &dyn Host) -> Parsed {
+    if text.len() > MAX_TEXT {
+        return too_long(file, text.len());
+    }
+    read(file, &text.into(), host, true, None).0
+}
+
+/// As [`parse_bytes_for`], for whoever loads the policy over another: without the tree, and blocks that stand in the text of `before`
+/// as they stand in this one are not read again. Everything else is as if they were, but the places in them
+/// ([`Placed::place`]).
+pub fn parse_over(file: &str, bytes: &[u8], host: &dyn Host, before: &Compiled) -> Parsed {
+    let text = match std::str::from_utf8(bytes) {
+        Ok(text) if text.len() > MAX_TEXT => return too_long(file, text.len()),
+        Ok(text) => Arc::from(text),
+        Err(error) => return not_text(file, bytes, error.valid_up_to()),
+    };
+    let (parsed, fits) = read(file, &text, host, false, Some(before));
+    // With an error, or with a block that cannot be taken over after all, what blocks are to one another is looked at anew.
+    if fits && !parsed.has_errors() {
+        return parsed;
+    }
+    read(file, &text, host, false, None).0
+}
+
+/// The second: whether what was known of `before` goes with this text.
+fn read(
+    file: &str,
+    text: &Arc<str>,
+    host: &dyn Host,
+    with_tree: bool,
+    before: Option<&Compiled>,
+) -> (Parsed, bool) {
+    let known = before.map_or_else(Vec::new, |before| recognise::recognise(text, &before.rules));
+    let mut sink = Sink::default();
+    let mut all = Vec::new();
+    let tokens = significant(text, &known, with_tree.then_some(&mut all));
+    lexical_errors(text, &tokens, &mut sink);
+    let tree = if with_tree { Builder::new(all.len()) } else { Builder::idle() };
+    let mut parser = Parser::new(text, &known, tokens, tree, &mut sink, host);
+    parser.file();
+    let mut fits = parser.takes_all();
+    let Parser { candidates, shared, tests, test_errors, syntax, tree, .. } = parser;
+    let top = (!shared.iter().any(|own| own.broken))
+        .then(|| shared.iter().map(|own| own.protection.span.of(text).to_owned()).collect());
+    fits &= before.is_none_or(|before| {
+        before.syntax == syntax
+            && (before.top == top || !known.iter().any(|placed| placed.unit.has_protections()))
+    });
+    let checked = check::policy(candidates, shared, &mut sink, host, text);
+    fits &= checked.fits;
+    let mut parsed = Parsed {
+        syntax,
+        protections: checked.protections,
+        blocks: checked.blocks,
+        broken: checked.broken,
+        tests,
+        tested: Tested { failed: test_errors, ..Tested::default() },
+        tree: if with_tree { tree.finish(all) } else { Tree::default() },
+        top,
+        ..Parsed::nothing(file, Arc::clone(text), Vec::new())
+    };
+    if fits {
+        expectations::run(&mut parsed, &mut sink);
+    }
+    parsed.diagnostics = sink.finish(file, text);
+    (parsed, fits)
+}
+
+fn too_long(file: &str, octets: usize) -> Parsed {
+    let mut sink = Sink::default();
+    let message = format!("the policy is {octets} octets long; at most {MAX_TEXT} are read");
+    sink.push(
+        Diagnostic::new(Code::TooLong, Span::default(), message)
+            .label("nothing of it was read")
+            .help("use prefixes and lists of applications instead of one line per host or program"),
+    );
+    Parsed::nothing(file, "".into(), sink.finish(file, ""))
+}
+
+/// The tree of a text that is not too long to be read.
+pub(crate) fn tree(text: &str) -> Option<Tree> {
+    if text.len() > MAX_TEXT {
+        return None;
+    }
+    let mut all = Vec::new();
+    let significant = significant(text, &[], Some(&mut all));
+    let mut sink = Sink::default();
+    let tree = Builder::new(all.len());
+    let mut parser = Parser::new(text, &[], significant, tree, &mut sink, &NoHost);
+    parser.file();
+    let tree = parser.tree;
+    Some(tree.finish(all))
+}
+
+/// As [`parse`], for octets that may not be text.
+pub fn parse_bytes(file: &str, bytes: &[u8]) -> Parsed {
+    parse_bytes_for(file, bytes, &NoHost)
+}
+
+/// As [`parse_for`], for octets that may not be text.
+pub fn parse_bytes_for(file: &str, bytes: &[u8], host: &dyn Host) -> Parsed {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => parse_for(file, text, host),
+        Err(error) => not_text(file, bytes, error.valid_up_to()),
+    }
+}
+
+fn not_text(file: &str, bytes: &[u8], good: usize) -> Parsed {
+    let good = bytes.get(..good.min(MAX_TEXT)).unwrap_or_default();
+    let text = String::from_utf8_lossy(good);
+    let at = Span { start: text.len() as u32, end: text.len() as u32 };
+    let mut sink = Sink::default();
+    sink.push(
+        Diagnostic::new(Code::NotUtf8, at, "the octets here are not UTF-8 text")
+            .label("behind this place")
+            .help("save the file as UTF-8; check that it is a policy at all"),
+    );
+    let diagnostics = sink.finish(file, &text);
+    Parsed::nothing(file, text.into(), diagnostics)
+}
+
+fn lexical_errors(text: &str, tokens: &[Significant], sink: &mut Sink) {
+    for Significant { token, .. } in tokens.iter().filter(|own| own.token.kind.is_error()) {
+        let written = show(token.span.of(text));
+        match token.kind {
+            Kind::Unknown => sink.push(
+                Diagnostic::new(
+                    Code::UnknownCharacter,
+                    token.span,
+                    format!("`{written}` means nothing here"),
+                )
+                .label("not part of the language")
+                .help("put a name with other characters in double quotes; a comment starts with `#`"),
+            ),
+            Kind::OpenQuote => sink.push(
+                Diagnostic::new(Code::OpenQuote, token.span, "the quoted name does not end on its line")
+                    .label("the closing `\"` is missing")
+                    .help("close the quotes on the same line; write a quote inside as `\\\"`"),
+            ),
+            Kind::OpenComment => sink.push(
+                Diagnostic::new(Code::OpenComment, token.span, "the comment does not end")
+                    .label("no `*/` follows")
+                    .help("end the comment with `*/`"),
+            ),
+            _ => {}
+        }
+    }
+}
