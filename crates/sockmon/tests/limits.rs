@@ -7,7 +7,6 @@ mod common;
 use common::*;
 use sadb::Selectors;
 use sadb::spd::{AppPolicy, Class, ClearLimits, Level, Limit, PortRange, Spd};
-use sockmon::AppTraffic;
 use std::time::Instant;
 use wire::{AppId, Services};
 

@@ -4,7 +4,6 @@ mod common;
 
 use common::*;
 use sockmon::{Amount, AppTraffic, Attempt};
-use wire::AppId;
 
 fn amount(packets: u64, octets: u64) -> Amount {
     Amount { packets, octets }

@@ -7,6 +7,10 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::Mode;
+use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+
+/// Connections that wait to be accepted.
+const BACKLOG: i32 = 128;
 
 /// The right to be the daemon of an instance. Held by the kernel for the process, so it ends with it.
 #[derive(Debug)]
@@ -77,7 +81,7 @@ pub fn lock(folder: &Path) -> Result<Lock, SocketError> {
 }
 
 /// Listen at `path`, mode 0600 from the first moment. What an earlier daemon left there is replaced in one step; call it
-/// only with the instance's [`Lock`] held, and before other threads make files (it changes the umask for a moment).
+/// only with the instance's [`Lock`] held.
 ///
 /// # Errors
 /// If the system refuses.
@@ -90,14 +94,19 @@ pub fn bind(path: &Path) -> Result<UnixListener, SocketError> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(system(&aside)(error)),
         _ => {}
     }
-    let before = rustix::process::umask(Mode::from_raw_mode(0o177));
-    let listener = UnixListener::bind(&aside);
-    rustix::process::umask(before);
-    let listener = listener.map_err(system(&aside))?;
-    fs::set_permissions(&aside, fs::Permissions::from_mode(0o600)).map_err(system(&aside))?;
+    let listener = private_listener(&aside).map_err(|error| system(&aside)(error.into()))?;
     fs::rename(&aside, path).map_err(system(path))?;
     listener.set_nonblocking(true).map_err(system(path))?;
     Ok(listener)
+}
+
+/// Linux makes the file with the mode of the socket: no umask, which is every thread's, has to change.
+fn private_listener(path: &Path) -> rustix::io::Result<UnixListener> {
+    let socket = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    rustix::fs::fchmod(&socket, Mode::from_raw_mode(0o600))?;
+    net::bind(&socket, &SocketAddrUnix::new(path)?)?;
+    net::listen(&socket, BACKLOG)?;
+    Ok(UnixListener::from(socket))
 }
 
 #[cfg(test)]
