@@ -85,10 +85,15 @@ static __always_inline int leaving_otherwise(struct __sk_buff *skb, const struct
 static __always_inline int leaving_unpoliced(struct __sk_buff *skb, const struct rvl_config *cfg)
 {
 	bool refused = is_guarded(skb, cfg);
+	const struct headers *known = 0;
 	struct headers h;
 
-	if (skb->sk && cfg->flows & RVL_FLOWS_ALL && parse(skb, 0, &h))
-		count_flow(skb, 0, refused ? RVL_T_OUT_REFUSED : RVL_T_OUT_CLEAR, pieces_of(skb), octets_of_frame(skb, &h), &h);
+	if (skb->sk && cfg->flows & RVL_FLOWS_ALL) {
+		if (parse(skb, 0, &h))
+			known = &h;
+		count_flow(skb, 0, refused ? RVL_T_OUT_REFUSED : RVL_T_OUT_CLEAR, pieces_of(skb), octets_of_frame(skb, known),
+			   known);
+	}
 	return refused ? device_drop(RVL_C_EGRESS_GUARD) : TCX_NEXT;
 }
 

@@ -223,9 +223,11 @@ static __always_inline int judge(struct __sk_buff *skb, const struct rvl_config 
 			count(RVL_C_PROVEN);
 			return ALLOW;
 		}
-		if (cfg->flows & RVL_FLOWS_ALL && sk && !proven && skb->ifindex != 1 && !is_daemons(skb, cfg) &&
-		    parse(skb, 0, &h))
-			count_flow(skb, 0, RVL_T_IN_CLEAR, pieces_of(skb), octets_of_packet(skb, &h), &h);
+		if (cfg->flows & RVL_FLOWS_ALL && sk && !proven && skb->ifindex != 1 && !is_daemons(skb, cfg)) {
+			const struct headers *known = parse(skb, 0, &h) ? &h : 0;
+
+			count_flow(skb, 0, RVL_T_IN_CLEAR, pieces_of(skb), octets_of_packet(skb, known), known);
+		}
 		return proven ? dropped(skb, 0, RVL_C_INGRESS_UNEXPECTED_PROOF) : ALLOW;
 	}
 	proven = proven && stamp->netns == cfg->netns;

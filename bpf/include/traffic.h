@@ -114,10 +114,21 @@ static __always_inline __u32 octets_of_packet(struct __sk_buff *skb, const struc
 /* The same at the egress of a device, where the link's header is in front and the kernel knows the length of all pieces. */
 static __noinline __u32 octets_of_frame(struct __sk_buff *skb, const struct headers *h)
 {
-	__u32 link = 14;
+	__u32 whole = 0, link = 14;
+	__be16 length;
+	__u8 first;
 
-	if (h && h->length && h->length <= skb->len)
-		link = skb->len - h->length;
+	if (h)
+		whole = h->length;
+	else if (load(skb, 0, &first, 1)) {
+		if (first >> 4 == 4 && load(skb, 2, &length, 2))
+			whole = bpf_ntohs(length);
+		else if (first >> 4 == 6 && load(skb, 4, &length, 2) && length)
+			whole = bpf_ntohs(length) + sizeof(struct ipv6_header);
+	}
+	/* No length: longer than the field can say. */
+	if (whole && whole <= skb->len)
+		link = skb->len - whole;
 	return skb->wire_len - pieces_of(skb) * link;
 }
 

@@ -189,7 +189,7 @@ impl PolicyStore {
             return Err(unreadable(text));
         }
         // Held once with the places of the rules, unless it is no text.
-        let text = match parsed.text.len() == octets.len() {
+        let text = match parsed.text.as_bytes() == octets {
             true => Arc::clone(&parsed.text).into(),
             false => octets.into(),
         };

@@ -26,6 +26,8 @@ const MAX_ENTRIES: usize = 1 << 20;
 
 /// The most networks and items of one block: a rule's number has 16 bits for its place.
 const MAX_RULES: usize = 65_535;
+/// Names that one which is not there is compared with.
+const COMPARED: usize = 4096;
 
 /// What the checks make of a file.
 pub(crate) struct Checked {
@@ -55,6 +57,7 @@ pub(crate) fn policy(
         );
     }
     let shared = top(shared, &candidates, sink);
+    let by_name = Top::new(&shared);
     let mut across = Across::new(host);
     let (mut blocks, mut broken) = (Vec::new(), Vec::new());
     let mut first_guard = None;
@@ -85,7 +88,7 @@ pub(crate) fn policy(
         sound &= across.subjects(&mut block.subjects, &mut block.selectors, sink);
         let (entries, once) = (across.entries, block.subjects.len() == subjects.len());
         sink.mark();
-        sound &= self::block(&mut block, &shared, sink, sound, &mut across);
+        sound &= self::block(&mut block, &by_name, sink, sound, &mut across);
         if sound {
             let entries = across.entries - entries;
             // A subject given twice is said again only where the list is read again.
@@ -212,13 +215,7 @@ fn twice(second: &Name, first: &Name, place: &str, sink: &mut Sink) {
 }
 
 /// One block. `sound` so far: else what follows from an earlier error is not reported.
-fn block(
-    block: &mut Block,
-    shared: &[Shared],
-    sink: &mut Sink,
-    sound: bool,
-    across: &mut Across<'_>,
-) -> bool {
+fn block(block: &mut Block, shared: &Top<'_>, sink: &mut Sink, sound: bool, across: &mut Across<'_>) -> bool {
     let mut good = protections(block, shared, sink, sound);
     let block = &*block;
     good &= limits(block, sink);
@@ -286,8 +283,26 @@ fn observed(block: &Block, sink: &mut Sink) {
     }
 }
 
+/// Protections of the file's top, to be found by name.
+struct Top<'s> {
+    all: &'s [Shared],
+    by_name: HashMap<&'s str, &'s Shared>,
+}
+
+impl<'s> Top<'s> {
+    fn new(all: &'s [Shared]) -> Top<'s> {
+        // Of those with one name the first counts.
+        let by_name = all.iter().rev().map(|shared| (shared.protection.name.text.as_str(), shared)).collect();
+        Top { all, by_name }
+    }
+
+    fn find(&self, name: &Name) -> Option<&'s Shared> {
+        self.by_name.get(name.text.as_str()).copied()
+    }
+}
+
 /// The block's own protections, and behind them those of the top of the file that its networks name.
-fn protections(block: &mut Block, shared: &[Shared], sink: &mut Sink, sound: bool) -> bool {
+fn protections(block: &mut Block, shared: &Top<'_>, sink: &mut Sink, sound: bool) -> bool {
     let mut good = true;
     let mut defined: HashMap<&str, &Protection> = HashMap::new();
     for protection in &block.protections {
@@ -313,7 +328,7 @@ fn protections(block: &mut Block, shared: &[Shared], sink: &mut Sink, sound: boo
         if defined.contains_key(name.text.as_str()) {
             continue;
         }
-        match shared.iter().find(|s| s.protection.name.text == name.text) {
+        match shared.find(name) {
             Some(found) if !found.broken => borrowed.extend(Some(&found.protection).filter(|_| is_new)),
             Some(found) => {
                 if sound && is_new {
@@ -340,7 +355,7 @@ fn protections(block: &mut Block, shared: &[Shared], sink: &mut Sink, sound: boo
     }
     for protection in &block.protections {
         let name = &protection.name;
-        let hidden = shared.iter().find(|s| s.protection.name.text == name.text);
+        let hidden = shared.find(name);
         if let Some(hidden) = hidden.filter(|_| sound) {
             let message = format!("protection `{}` is this block's own", show(&name.text));
             sink.push(
@@ -357,10 +372,12 @@ fn protections(block: &mut Block, shared: &[Shared], sink: &mut Sink, sound: boo
     good
 }
 
-fn undefined(name: &Name, block: &Block, shared: &[Shared], sink: &mut Sink) {
+fn undefined(name: &Name, block: &Block, shared: &Top<'_>, sink: &mut Sink) {
     let own = block.protections.iter().map(|p| p.name.text.as_str());
-    let known = own.chain(shared.iter().map(|s| s.protection.name.text.as_str()));
-    let help = match suggest::nearest(&name.text, known) {
+    let known = own.chain(shared.all.iter().map(|s| s.protection.name.text.as_str()));
+    // Not where nobody is shown it.
+    let most = if sink.shows_errors() { COMPARED } else { 0 };
+    let help = match suggest::nearest(&name.text, known.take(most)) {
         Some(near) => format!("did you mean `{}`?", show(near)),
         None => format!("write `protection {} {{ ... }}` in this block", show(&name.text)),
     };

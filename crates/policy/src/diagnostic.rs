@@ -368,6 +368,11 @@ pub(crate) struct Sink {
 const REMEMBERED: usize = 32;
 
 impl Sink {
+    /// Whether one more error would be shown.
+    pub(crate) fn shows_errors(&self) -> bool {
+        self.errors < MAX_DIAGNOSTICS
+    }
+
     pub(crate) fn push(&mut self, diagnostic: Diagnostic) {
         match &mut self.recent {
             Some(recent) if !diagnostic.is_error() && recent.len() < REMEMBERED => {

@@ -44,7 +44,8 @@ pub(crate) fn recognise(text: &str, before: &Rules) -> Vec<Placed> {
 }
 
 struct Known<'r> {
-    /// In the order of the text before; behind them those that were carried over from earlier ones.
+    /// In the order of the text before. Not those that were carried over from earlier ones: what stood at the top there is not
+    /// what stands at the top of the text before.
     in_order: Vec<&'r Source>,
     /// By key, as indices.
     by_key: HashMap<&'r [u8], Vec<usize>>,
@@ -53,8 +54,8 @@ struct Known<'r> {
 impl<'r> Known<'r> {
     fn of(before: &'r Rules) -> Known<'r> {
         let mut in_order: Vec<&Source> =
-            before.sources().filter(|source| source.unit.again.is_some()).collect();
-        in_order.sort_by_key(|source| (source.carried, source.start));
+            before.sources().filter(|source| source.unit.again.is_some() && !source.carried).collect();
+        in_order.sort_by_key(|source| source.start);
         // One for each application of a list.
         in_order.dedup_by(|a, b| Arc::ptr_eq(&a.unit, &b.unit));
         let mut by_key: HashMap<&[u8], Vec<usize>> = HashMap::new();

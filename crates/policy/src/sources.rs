@@ -205,9 +205,15 @@ impl Rules {
 
     /// Keep those of an application of an earlier load.
     pub(crate) fn keep(&mut self, old: &Rules, app: AppId) {
-        if let Some(source) = old.of.get(&app) {
-            self.of.insert(app, source.carried());
-        }
+        let Some(source) = old.of.get(&app) else { return };
+        // Applications of one list have one block: the numbers beside this one are most often of the same.
+        let mut beside = self.of.range(..app).next_back().into_iter().chain(self.of.range(app..).next());
+        let same = |(_, kept): &(&AppId, &Source)| kept.carried && Arc::ptr_eq(&kept.unit, &source.unit);
+        let kept = match beside.find(same) {
+            Some((_, kept)) => Source { app, ..kept.clone() },
+            None => source.carried(),
+        };
+        self.of.insert(app, kept);
     }
 
     pub(crate) fn sources(&self) -> impl Iterator<Item = &Source> {

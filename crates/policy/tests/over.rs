@@ -80,13 +80,14 @@ const PIECES: [&str; 33] = [
 ];
 
 /// What may stand in front of all blocks.
-const TOPS: [&str; 6] = [
+const TOPS: [&str; 7] = [
     "",
     "# generated today\n",
     "syntax 2026;\nprotection S { encryption mandatory; }\n",
     "protection S { encryption mandatory; }\n",
     "# longer\nprotection S { encryption mandatory; }\nprotection P { remoteport=5 never; }\n",
     "protection S { remoteport=443 encryption optional; never; }\n",
+    "syntax 2005;\n",
 ];
 
 #[derive(Clone, Debug)]
@@ -290,6 +291,48 @@ fn an_application_that_runs_on_its_last_good_version_does_not_hold_the_whole_tex
     assert!(daemon.compiled.find("a7").unwrap().carried);
     let rule = daemon.compiled.find("a7").unwrap().id;
     assert_eq!(daemon.compiled.rules.iter().filter(|own| own.app == rule).count(), 21);
+}
+
+/// A text whose error is put right: what ran on meanwhile was compiled with what stood at the top before.
+#[test]
+fn what_was_carried_over_is_read_anew_with_the_top_of_the_new_text() {
+    let with = |level: &str, end: &str| {
+        format!(
+            "protection S {{ encryption {level}; }}\napplication a {{ network 0.0.0.0/0 protected S{end} }}\n"
+        )
+    };
+    let mut daemon = Daemon::new();
+    daemon.over(&with("optional", ";"), &NoHost);
+    let (_, kept) = daemon.over(&with("mandatory", ""), &NoHost);
+    assert_eq!(kept, ["a"]);
+    let (parsed, kept) = daemon.over(&with("mandatory", ";"), &NoHost);
+    assert!(!parsed.has_errors() && kept.is_empty());
+    let mut anew = Daemon::new();
+    anew.anew(&with("mandatory", ";"), &NoHost);
+    let a = |daemon: &Daemon| {
+        let id = daemon.compiled.find("a").unwrap().id;
+        daemon.compiled.spd.get(id).unwrap().protections().to_vec()
+    };
+    assert_eq!(a(&daemon), a(&anew));
+}
+
+/// The same broken file, loaded again, is as broken: nobody loses what he had.
+#[test]
+fn an_error_is_one_again_when_the_same_text_is_loaded_again() {
+    let a = "application a { network 0.0.0.0/0 protected S; }\n";
+    let first =
+        format!("protection S {{ encryption mandatory; }}\n{a}application z {{ network ::/0 untrusted; }}\n");
+    let old = "application a { network 0.0.0.0/0 untrusted; limit clear 5 packets/s; }\n";
+    for (first, broken) in [(first.as_str(), a.to_owned()), (old, format!("syntax 2005;\n{old}"))] {
+        let mut daemon = Daemon::new();
+        let (parsed, _) = daemon.over(first, &NoHost);
+        assert!(!parsed.has_errors(), "{}", parsed.render(false));
+        for _ in 0..3 {
+            let (parsed, kept) = daemon.over(&broken, &NoHost);
+            assert!(parsed.has_errors(), "{broken}");
+            assert_eq!(kept.first().map(String::as_str), Some("a"), "{broken}");
+        }
+    }
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::abi::{self, Live, LiveSelector, PeerKey};
 use crate::spans;
 use sadb::Selectors;
 use sadb::spd::PortRange;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use wire::{Prefix, protocol};
 
 /// Selectors of one entry that are looked at to see which of them say what others do.
@@ -76,7 +76,8 @@ impl Cover {
 /// The table, by first address and length of the peers.
 #[derive(Debug, Default)]
 pub(crate) struct LiveTable {
-    entries: BTreeMap<(u128, u8), BTreeSet<Cover>>,
+    /// By what they cover, for two that differ in ICMP types alone cover the same.
+    entries: BTreeMap<(u128, u8), BTreeMap<Cover, HashSet<Selectors>>>,
     /// How many entries have this length of prefix.
     lengths: BTreeMap<u8, usize>,
     /// Entries that are wider than what they were made of, as too many selectors meet there.
@@ -104,9 +105,12 @@ impl LiveTable {
     pub(crate) fn remove(&mut self, selectors: &Selectors) -> Vec<Change> {
         let place = place_of(selectors.remote);
         let Some(own) = self.entries.get_mut(&place) else { return Vec::new() };
-        if !own.remove(&Cover::of(selectors)) {
+        let cover = Cover::of(selectors);
+        let Some(alike) = own.get_mut(&cover) else { return Vec::new() };
+        if !alike.remove(selectors) || !alike.is_empty() {
             return Vec::new();
         }
+        own.remove(&cover);
         let mut out = Vec::new();
         if own.is_empty() {
             self.entries.remove(&place);
@@ -140,7 +144,10 @@ impl LiveTable {
         if own.is_empty() {
             *self.lengths.entry(place.1).or_default() += 1;
         }
-        own.insert(Cover::of(selectors))
+        let alike = own.entry(Cover::of(selectors)).or_default();
+        let is_new = alike.is_empty();
+        alike.insert(*selectors);
+        is_new
     }
 
     /// The entries of these peers, and of fewer of them.
@@ -163,7 +170,7 @@ impl LiveTable {
         let mut all: BTreeSet<Cover> = BTreeSet::new();
         for shorter in self.lengths.range(..=len).map(|(shorter, _)| *shorter) {
             if let Some(own) = self.entries.get(&place_of(Prefix::from_bits(bits, shorter))) {
-                all.extend(own);
+                all.extend(own.keys());
             }
         }
         let mut kept: Vec<Cover> = Vec::new();
@@ -266,6 +273,20 @@ mod tests {
         let everything = Selectors { remote: peers("0.0.0.0/0"), ..Selectors::ANY };
         table.add(&everything);
         assert_eq!((count(&table, "192.0.2.1/32"), table.widened()), (abi::LIVE_ALL, 0));
+    }
+
+    #[test]
+    fn what_two_associations_cover_goes_with_the_last_of_them() {
+        let of_type = |number: u16| Selectors {
+            protocol: Some(1),
+            local_ports: PortRange::one(number << 8),
+            ..port("192.0.2.1/32", 0)
+        };
+        let mut table = LiveTable::of([&of_type(0), &of_type(8), &of_type(8)]);
+        assert_eq!(table.remove(&of_type(0)), []);
+        assert_eq!(count(&table, "192.0.2.1/32"), 1);
+        assert!(!table.remove(&of_type(8)).is_empty());
+        assert_eq!(table.all().count(), 0);
     }
 
     #[test]

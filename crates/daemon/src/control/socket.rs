@@ -2,7 +2,7 @@
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
@@ -95,6 +95,8 @@ pub fn bind(path: &Path) -> Result<UnixListener, SocketError> {
         _ => {}
     }
     let listener = private_listener(&aside).map_err(|error| system(&aside)(error.into()))?;
+    // Where the umask took something from the owner.
+    fs::set_permissions(&aside, fs::Permissions::from_mode(0o600)).map_err(system(&aside))?;
     fs::rename(&aside, path).map_err(system(path))?;
     listener.set_nonblocking(true).map_err(system(path))?;
     Ok(listener)
@@ -112,7 +114,6 @@ fn private_listener(path: &Path) -> rustix::io::Result<UnixListener> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt;
     use std::os::unix::net::UnixStream;
 
     fn folder(name: &str) -> PathBuf {
