@@ -293,7 +293,8 @@ pub fn packet(repr: &TcpRepr) -> Option<Buf> {
 pub fn cut(buf: &mut Buf, headers: &mut Headers, front: usize, keep: usize) -> Result<(), WireError> {
     let header = Tcp::new_checked(headers.upper(buf.as_slice()))?.header_len();
     let data_at = headers.header_len + header;
-    let keep = keep.min(headers.total_len.saturating_sub(data_at).checked_sub(front).ok_or(WireError::Truncated)?);
+    let keep =
+        keep.min(headers.total_len.saturating_sub(data_at).checked_sub(front).ok_or(WireError::Truncated)?);
     buf.truncate(data_at + front + keep);
     if front > 0 {
         // The headers are shorter than the data.

@@ -6,8 +6,8 @@ use super::seq;
 use super::store::Room;
 use crate::rule::Rule;
 use crate::verdict::{Side, Stop};
-use wire::tcp::{Flags, TcpOption, TcpRepr};
 use wire::tcp;
+use wire::tcp::{Flags, TcpOption, TcpRepr};
 
 /// Behind this much silence timestamps prove nothing: they may have wrapped (RFC 7323 section 5.5).
 const TIMESTAMPS_LAST: u32 = 24 * 24 * 3600;
@@ -165,8 +165,8 @@ impl Connection {
         let data_end = work.segment.seq.wrapping_add(work.segment.len);
         let has_fin = work.segment.flags.contains(Flags::FIN);
         if half.said.has(Said::FIN) {
-            if seq::before(half.fin, data_end) {
-                if !seq::before(work.segment.seq, half.fin) && work.segment.len > 0 {
+            if work.segment.len > 0 && seq::before(half.fin, data_end) {
+                if !seq::before(work.segment.seq, half.fin) {
                     return work.job.refuse(Rule::FinEdge);
                 }
                 if work.job.acts(Rule::FinEdge) {
@@ -257,9 +257,9 @@ impl Connection {
         }
         let room = Room { pieces: config.store.pieces, next: half.next };
         let rewrite = work.job.is_on(Rule::FirstWins);
-        let done = work.segment.with_data(work.buf, work.headers, |data| {
-            store.record(work.arena, room, start, data, rewrite)
-        });
+        let done = work
+            .segment
+            .with_data(work.buf, work.headers, |data| store.record(work.arena, room, start, data, rewrite));
         if done.differs {
             work.segment.changed |= work.job.acts(Rule::FirstWins);
         }
@@ -360,7 +360,10 @@ impl Connection {
     pub(super) fn syn_inside(&mut self, work: &mut Work<'_, '_, '_>) -> Result<(), Stop> {
         let (from, segment) = (work.from(), work.segment);
         let answer = from != self.opener && segment.flags.contains(Flags::ACK);
-        if answer && segment.seq == self.half(from).isn && self.half(self.opener).isn.wrapping_add(1) == segment.ack {
+        if answer
+            && segment.seq == self.half(from).isn
+            && self.half(self.opener).isn.wrapping_add(1) == segment.ack
+        {
             return Ok(());
         }
         if work.job.is_on(Rule::SynInside) {

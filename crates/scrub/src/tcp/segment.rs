@@ -54,7 +54,12 @@ pub(super) const MOST_SCALE: u8 = 14;
 
 impl Segment {
     /// Read a segment and do what needs no connection.
-    pub fn clean(job: &mut Job<'_>, buf: &mut Buf, headers: &mut Headers, gso: &Gso) -> Result<Segment, Stop> {
+    pub fn clean(
+        job: &mut Job<'_>,
+        buf: &mut Buf,
+        headers: &mut Headers,
+        gso: &Gso,
+    ) -> Result<Segment, Stop> {
         let upper = headers.upper(buf.as_slice());
         let view = Tcp::new_checked(upper).map_err(|_| job.unreadable(Rule::TcpOffset))?;
         let mut segment = Segment {
@@ -262,7 +267,12 @@ impl Segment {
     }
 
     /// Turn all options into padding for which `is_wanted` says no.
-    pub fn keep_options(&mut self, buf: &mut Buf, headers: &Headers, is_wanted: impl Fn(&TcpOption<'_>) -> bool) {
+    pub fn keep_options(
+        &mut self,
+        buf: &mut Buf,
+        headers: &Headers,
+        is_wanted: impl Fn(&TcpOption<'_>) -> bool,
+    ) {
         let mut at = 0;
         loop {
             let Some(view) = self.view(buf, headers) else { return };
@@ -276,7 +286,12 @@ impl Segment {
     }
 
     /// Whether one of the options is such.
-    pub fn has_option(&self, buf: &mut Buf, headers: &Headers, is_such: impl Fn(&TcpOption<'_>) -> bool) -> bool {
+    pub fn has_option(
+        &self,
+        buf: &mut Buf,
+        headers: &Headers,
+        is_such: impl Fn(&TcpOption<'_>) -> bool,
+    ) -> bool {
         self.view(buf, headers)
             .is_some_and(|view| view.options().map_while(Result::ok).any(|option| is_such(&option)))
     }

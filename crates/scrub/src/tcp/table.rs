@@ -239,7 +239,9 @@ impl Connections {
     }
 
     fn of_source(&self, source: &[u8; 16]) -> u32 {
-        self.sources.find(hash(&self.key, source), |(other, _)| other == source).map_or(0, |(_, count)| *count)
+        self.sources
+            .find(hash(&self.key, source), |(other, _)| other == source)
+            .map_or(0, |(_, count)| *count)
     }
 
     fn count_source(&mut self, source: &[u8; 16], one_more: bool) {
@@ -267,7 +269,8 @@ impl Connections {
         }
         if is_half_open(before) {
             self.half_open -= 1;
-            let source = self.all.get(at as usize).map(|connection| connection.ends.source(connection.opener));
+            let source =
+                self.all.get(at as usize).map(|connection| connection.ends.source(connection.opener));
             if let Some(source) = source {
                 self.count_source(&source, false);
             }
@@ -334,7 +337,9 @@ impl Connections {
             Side::Outside => Ends::between(local, remote),
             Side::Inside => Ends::between(remote, local),
         };
-        let Some(connection) = self.find(&ends).and_then(|at| self.all.get(at as usize)) else { return false };
+        let Some(connection) = self.find(&ends).and_then(|at| self.all.get(at as usize)) else {
+            return false;
+        };
         let half = connection.half(sender);
         // A SYN that was not acknowledged is under way, too.
         let una = if connection.state == State::Init { half.isn } else { half.una };
