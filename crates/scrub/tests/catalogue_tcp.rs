@@ -302,6 +302,20 @@ fn d16_fast_open() {
 }
 
 #[test]
+fn d16_fast_open_where_it_is_allowed() {
+    let mut config = Config::new(Profile::Standard);
+    config.fast_open = true;
+    let mut world = World::new(config);
+    let cookie = [34, 10, 1, 2, 3, 4, 5, 6, 7, 8];
+    world.pass(&client(-1, b"early").flags(SYN).options(&cookie)).unchanged();
+    world.pass(&client(-1, b"EARLY").flags(SYN)).passed_with(&["Q.8"]).carries(-1, b"early");
+    world.pass(&server(-1, b"").flags(SYN_ACK).ack(6)).dropped_by("Q.1");
+    // The server takes a part of it; the rest comes again, as it was.
+    world.pass(&server(-1, b"").flags(SYN_ACK).ack(2)).unchanged();
+    world.pass(&client(2, b"RLY!")).passed_with(&["Q.8"]).carries(2, b"rly!");
+}
+
+#[test]
 fn d17_data_while_closing() {
     let mut world = World::established();
     world.pass(&client(0, b"all").flags(FIN)).unchanged();
@@ -353,6 +367,18 @@ fn d20_port_used_again() {
     world.isn[1] = 99;
     world.pass(&server(-1, b"").flags(SYN_ACK)).unchanged();
     world.pass(&client(0, b"again")).unchanged();
+}
+
+#[test]
+fn d20_refused_and_asked_again() {
+    let mut world = World::standard();
+    world.pass(&client(-1, b"").flags(SYN)).unchanged();
+    world.pass(&server(-1, b"").flags(RST | ACK).ack(1)).dropped_by("Q.11");
+    world.pass(&server(-1, b"").flags(RST | ACK)).unchanged();
+    assert_eq!(state(&world), Some(State::Closed));
+    world.isn[0] = 77;
+    world.pass(&client(-1, b"").flags(SYN)).unchanged();
+    assert_eq!(state(&world), Some(State::Init));
 }
 
 #[test]

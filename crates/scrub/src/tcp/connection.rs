@@ -298,9 +298,15 @@ impl Connection {
         if from != self.opener && !answers {
             return work.job.refuse(Rule::SplitHandshake);
         }
-        if answers && segment.ack != self.half(self.opener).nxt {
-            work.job.refuse(Rule::Handshake)?;
-            return Ok(());
+        if answers {
+            // With data in the SYN (rule O.7) the answer says how much of them it takes.
+            let opener = self.half(self.opener);
+            let fits = !seq::before(segment.ack, opener.una) && !seq::before(opener.nxt, segment.ack);
+            if !fits {
+                work.job.refuse(Rule::Handshake)?;
+                return Ok(());
+            }
+            self.signature(work)?;
         }
         if self.half(from).said.has(Said::SYN) {
             let half = self.half(from);
@@ -314,6 +320,24 @@ impl Connection {
         }
         self.options_of_syn(work, answers);
         self.note_syn(work, answers);
+        if work.segment.len > 0 {
+            self.data_of_syn(work)?;
+        }
+        self.unchanged_if_signed(work)
+    }
+
+    /// Data that a SYN may have (rule O.7): as good as any other; a copy of them cannot differ.
+    fn data_of_syn(&mut self, work: &mut Work<'_, '_, '_>) -> Result<(), Stop> {
+        let from = work.from();
+        if protects(work.job.config, from.other()) {
+            work.segment.seq = work.segment.seq.wrapping_add(1);
+            let done = self.record(work);
+            work.segment.seq = work.segment.seq.wrapping_sub(1);
+            done?;
+        }
+        let end = work.segment.end();
+        let half = self.half_mut(from);
+        (half.nxt, half.next) = (seq::max(half.nxt, end), seq::max(half.next, end));
         Ok(())
     }
 
@@ -370,7 +394,6 @@ impl Connection {
         if first {
             (half.isn, half.una, half.nxt, half.next) = (segment.seq, start, start, start);
             half.mss = options.mss.unwrap_or(536);
-            // Of a SYN: how far it lets the other end go, whose numbers are not known yet.
         }
         half.said.add(Said::SYN, true);
         half.said.add(Said::MSS, options.mss.is_some());
@@ -387,6 +410,7 @@ impl Connection {
         let opened = self.half(self.opener).max_window;
         if answers {
             let asked = self.half_mut(from.other());
+            asked.una = seq::max(asked.una, segment.ack);
             asked.edge = asked.una.wrapping_add(window);
             let half = self.half_mut(from);
             half.edge = half.una.wrapping_add(opened);

@@ -43,7 +43,7 @@ impl Connection {
     }
 
     /// Rule O.6: all of a connection's segments are signed, or none.
-    fn signature(&self, work: &mut Work<'_, '_, '_>) -> Result<(), Stop> {
+    pub(super) fn signature(&self, work: &mut Work<'_, '_, '_>) -> Result<(), Stop> {
         let signed = self.half(self.opener).said.has(Said::SIGNED);
         if work.segment.options.signed != signed && !self.picked_up {
             work.job.refuse(Rule::OptionAuthentication)?;
@@ -52,7 +52,7 @@ impl Connection {
     }
 
     /// Nobody but the sender can sign what it would be after a change.
-    fn unchanged_if_signed(&self, work: &mut Work<'_, '_, '_>) -> Result<(), Stop> {
+    pub(super) fn unchanged_if_signed(&self, work: &mut Work<'_, '_, '_>) -> Result<(), Stop> {
         if work.segment.changed && work.segment.options.signed {
             work.job.refuse(Rule::OptionAuthentication)?;
         }
@@ -225,7 +225,7 @@ impl Connection {
     fn shrinking(&self, work: &mut Work<'_, '_, '_>) {
         let (from, segment) = (work.from(), work.segment);
         let theirs = self.half(from.other());
-        if seq::before(segment.ack, theirs.una) || !self.is_fit_ack(work) {
+        if self.picked_up || seq::before(segment.ack, theirs.una) || !self.is_fit_ack(work) {
             return;
         }
         let edge = segment.ack.wrapping_add(self.window_of(from, segment.window));
@@ -240,7 +240,7 @@ impl Connection {
     }
 
     /// Rules Q.8, Q.10, Q.15: what goes on is in store.
-    fn record(&mut self, work: &mut Work<'_, '_, '_>) -> Result<(), Stop> {
+    pub(super) fn record(&mut self, work: &mut Work<'_, '_, '_>) -> Result<(), Stop> {
         let side = work.from();
         let (half, config) = (*self.half(side), work.job.config);
         let (start, len) = (work.segment.seq, work.segment.len as usize);
@@ -378,8 +378,10 @@ impl Connection {
         const APART: u32 = 1 << 26;
         let half = self.half(from);
         let window = self.half(from.other()).max_window.max(OLD);
+        let refused = !self.half(from.other()).said.has(Said::SYN);
         self.state == State::Closed
-            && (seq::before(half.edge, start) && seq::before(half.nxt, start)
+            && (refused
+                || seq::before(half.edge, start) && seq::before(half.nxt, start)
                 || seq::gap(start, half.una.wrapping_sub(window)) > APART)
     }
 

@@ -4,7 +4,7 @@ use crate::rule::Rule;
 use crate::verdict::{Job, Stop};
 use wire::ip::Headers;
 use wire::tcp::{Flags, Tcp, TcpOption};
-use wire::{Buf, Gso, GsoKind, checksum, ip, tcp};
+use wire::{Buf, Gso, checksum, ip, tcp};
 
 /// What the options of a segment say.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,8 +31,6 @@ pub(super) struct Segment {
     pub options: Options,
     /// Its checksum has to be written anew.
     pub changed: bool,
-    /// A super-packet, whose pieces the kernel cuts.
-    pub is_super: bool,
     /// The checksum field has the sum of the pseudo-header only.
     partial: bool,
 }
@@ -70,7 +68,6 @@ impl Segment {
             len: u32::try_from(view.payload().len()).unwrap_or(u32::MAX),
             options: Options::default(),
             changed: false,
-            is_super: gso.kind == GsoKind::Tcp,
             partial: gso.needs_checksum,
         };
         let (ports, urgent) = ((view.src_port(), view.dst_port()), view.urgent());
@@ -207,8 +204,10 @@ impl Segment {
                 match option {
                     TcpOption::Other { kind: kind::MD5 | kind::AO, .. } => self.options.signed = true,
                     TcpOption::Other { kind: 2..=5 | 8, .. } => broken = true,
-                    TcpOption::Other { kind: kind::FAST_OPEN, .. } if !job.config.fast_open => {
-                        blank(at, len, Rule::OptionFastOpen);
+                    TcpOption::Other { kind: kind::FAST_OPEN, .. } => {
+                        if !(job.config.fast_open && is_syn) {
+                            blank(at, len, Rule::OptionFastOpen);
+                        }
                     }
                     TcpOption::Other { kind, .. } if !job.config.tcp_options.contains(kind) => {
                         blank(at, len, Rule::OptionUnknown);
