@@ -38,7 +38,8 @@ pub struct Seg {
 
 impl std::fmt::Debug for Seg {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (from, seq, len, ack, window) = (self.from.name(), self.seq, self.data.len(), self.ack, self.window);
+        let (from, seq, len, ack, window) =
+            (self.from.name(), self.seq, self.data.len(), self.ack, self.window);
         write!(f, "{from} {seq}+{len} ack {ack} window {window} flags {:#x} ecn {}", self.flags.0, self.tos)?;
         write!(f, " options {:?}", self.options)
     }
