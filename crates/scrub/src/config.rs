@@ -175,6 +175,9 @@ pub struct Config {
     pub midstream: Midstream,
     /// Let data in SYN and fast-open cookies pass (rule O.7).
     pub fast_open: bool,
+    /// Ask silent connections whether they are there, and reset both ends of one that is forgotten (rule Q.16). Without hosts that
+    /// could answer, as offline, they are forgotten.
+    pub goodbye: bool,
     /// Fragments (rule 4.11).
     pub fragments: reassembly::Limits,
     /// Connections.
@@ -208,6 +211,7 @@ impl Config {
             urgent: Urgent::InBand,
             midstream: Midstream::Drop,
             fast_open: false,
+            goodbye: true,
             fragments: reassembly::Limits {
                 datagrams: 256,
                 memory: 4 << 20,

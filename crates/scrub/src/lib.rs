@@ -25,5 +25,5 @@ pub use config::{CannotBeOff, Config, FlowLimits, Midstream, Octets, Profile, Pr
 pub use counters::{Counters, RuleCounters};
 pub use rule::{Mode, Rule, Rules};
 pub use scrubber::Scrubber;
-pub use tcp::Connections;
+pub use tcp::{Connections, State};
 pub use verdict::{Arrival, Emitted, Met, Outcome, Side, Verdict};

@@ -130,6 +130,17 @@ pub fn complete_transport(packet: &mut [u8], headers: &Headers) -> Result<(), Wi
     Ok(())
 }
 
+/// Write what the kernel expects of a packet whose checksum it completes: the sum of the pseudo-header
+/// (virtio's NEEDS_CSUM; the counterpart of [`complete_partial`]).
+///
+/// # Errors
+/// As [`complete_transport`].
+pub fn put_pseudo(packet: &mut [u8], headers: &Headers) -> Result<(), WireError> {
+    let (_, at, partial) = covered(packet, headers)?;
+    put16(packet, at, fold(partial));
+    Ok(())
+}
+
 /// Whether the TCP, UDP, ICMP or ICMPv6 checksum is right. `None` if there is nothing to check: another protocol,
 /// a fragment, no room for the field, or UDP over IPv4 without a checksum.
 pub fn verify_transport(packet: &[u8], headers: &Headers) -> Option<bool> {

@@ -1,7 +1,7 @@
 //! One look at a whole IP packet, whatever its version: where its parts are and who talks to whom.
 
 use crate::field::{array, be16, octet, put_octet, range};
-use crate::ipv4::Ipv4;
+use crate::ipv4::{self, Ipv4};
 use crate::ipv6::{self, Ipv6};
 use crate::{Flow, WireError, options, protocol};
 use std::net::{IpAddr, Ipv6Addr};
@@ -157,6 +157,34 @@ pub fn flow(bytes: &[u8], headers: &Headers, outbound: bool) -> Flow {
 /// Change what the octet at `protocol_at` names ([`Headers::protocol_at`]). The IPv4 checksum is the caller's to fill.
 pub fn set_protocol(bytes: &mut [u8], protocol_at: usize, protocol: u8) {
     put_octet(bytes, protocol_at, protocol);
+}
+
+/// Set DSCP and ECN; the IPv4 checksum changes along.
+pub fn set_tos(bytes: &mut [u8], version: u8, tos: u8) {
+    if version == 4 {
+        if let Ok(mut view) = Ipv4::new_checked(bytes) {
+            view.set_tos(tos);
+            view.fill_checksum();
+        }
+    } else if let Ok(mut view) = Ipv6::new_checked(bytes) {
+        view.set_traffic_class(tos);
+    }
+}
+
+/// Say that the packet is `total` octets long, in its header and in `headers`; the IPv4 checksum changes along.
+///
+/// # Errors
+/// [`WireError::TooLong`], or what is wrong with the packet then.
+pub fn put_total_len(bytes: &mut [u8], headers: &mut Headers, total: usize) -> Result<(), WireError> {
+    if headers.version == 4 {
+        let len = u16::try_from(total).map_err(|_| WireError::TooLong)?;
+        ipv4::put_total_len(bytes, len);
+        Ipv4::new_checked(&mut *bytes)?.fill_checksum();
+    } else {
+        ipv6::put_payload_len(bytes.get_mut(..total).ok_or(WireError::Truncated)?)?;
+    }
+    headers.total_len = total;
+    Ok(())
 }
 
 /// Whether the upper layer is the ICMP of this IP version.

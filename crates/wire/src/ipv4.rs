@@ -218,6 +218,11 @@ pub fn emit(buf: &mut [u8], repr: &Ipv4Repr) -> Result<(), WireError> {
     Ok(())
 }
 
+/// Set the total length, whatever it was. The checksum is the caller's.
+pub(crate) fn put_total_len(bytes: &mut [u8], len: u16) {
+    put16(bytes, 2, len);
+}
+
 /// Turn the header of a first fragment at the start of `bytes` into that of the whole packet of `total_len`
 /// octets: no flags, no offset, the bits of `tos_mark` added to the type of service.
 pub(crate) fn put_whole(bytes: &mut [u8], total_len: u16, tos_mark: u8) {
