@@ -2,7 +2,8 @@
 
 use crate::middle::Packets;
 use crate::packet::Segment;
-use crate::stack::{Fin, Stack};
+use crate::alike;
+use crate::stack::{Fin, NAMED, Stack};
 use crate::stream::Stream;
 use scrub::Side;
 use std::collections::HashMap;
@@ -99,7 +100,7 @@ impl Judge {
 
     fn is_forked(&mut self, segments: &[(Side, Segment<'_>)]) -> bool {
         let mut longest = Text::default();
-        for stack in &self.stacks {
+        for stack in &alike::told_apart(&self.stacks, segments) {
             explore(stack, segments, &mut self.states);
             for state in &self.states {
                 let text = Text::of(state);
@@ -115,28 +116,29 @@ impl Judge {
 
     fn is_unequal(&self, segments: &[(Side, Segment<'_>)]) -> bool {
         // Readers that end at a FIN without what stands before it disagree about any stream out of order.
-        let orderly = self.stacks.iter().filter(|stack| stack.fin == Fin::Queued);
+        let stacks = alike::told_apart(&self.stacks, segments);
+        let orderly = stacks.iter().filter(|stack| stack.fin == Fin::Queued);
         let mut readings = orderly.map(|stack| read(stack, segments, 0)).map(|end| (Text::of(&end), end.is_over()));
         let first = readings.next();
         readings.any(|reading| Some(reading) != first)
     }
 
-    /// All that each reader may deliver, over all losses; sorted, each once.
-    pub fn streams(&mut self, packets: &Packets) -> Vec<Vec<Text>> {
-        let segments = segments(packets);
-        let mut all = Vec::new();
-        for stack in &self.stacks {
-            explore(stack, &segments, &mut self.states);
-            let mut texts: Vec<Text> = self.states.iter().map(Text::of).collect();
-            texts.sort_unstable();
-            texts.dedup();
-            all.push(texts);
-        }
-        all
+    /// All that a host may deliver, over all losses; sorted, each once.
+    pub fn streams(&mut self, packets: &Packets) -> Vec<Text> {
+        explore(&NAMED[0], &segments(packets), &mut self.states);
+        let mut texts: Vec<Text> = self.states.iter().map(Text::of).collect();
+        texts.sort_unstable();
+        texts.dedup();
+        texts
+    }
+
+    /// What a host delivers where nothing is lost.
+    pub fn whole(&self, packets: &Packets) -> Text {
+        Text::of(&read(&NAMED[0], &segments(packets), 0))
     }
 
     /// What each reader delivers where nothing is lost.
-    pub fn whole(&self, packets: &Packets) -> Vec<Text> {
+    pub fn wholes(&self, packets: &Packets) -> Vec<Text> {
         let segments = segments(packets);
         self.stacks.iter().map(|stack| Text::of(&read(stack, &segments, 0))).collect()
     }

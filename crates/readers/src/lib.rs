@@ -5,9 +5,11 @@
 //! Ptacek and Newsham 1998; Shankar and Paxson 2003; Novak 2005; Novak and Sturges 2007; paper 003 section III.A.
 //!
 //! [`overlap`], [`stack`], [`stream`], [`datagram`]: the readers. [`packet`]: what they read. [`middle`], [`reference`], [`fault`]: what
-//! stands in front of them. [`world`]: all the attackers of a small world. [`judge`], [`prove`]: the proof.
+//! stands in front of them. [`world`]: all the attackers of a small world. [`judge`], [`alike`],
+//! [`prove`]: the proof.
 #![forbid(unsafe_code)]
 
+pub mod alike;
 pub mod datagram;
 pub mod fault;
 pub mod honest;

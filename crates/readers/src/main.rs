@@ -1,1 +1,5 @@
-fn main() {}
+fn main() {
+    for world in readers::world::World::all() {
+        println!("{}: {}", world.name, world.cases());
+    }
+}

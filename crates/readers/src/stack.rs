@@ -51,7 +51,7 @@ pub enum Fin {
 }
 
 /// How one reader puts a stream together.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stack {
     /// What others call it.
     pub name: &'static str,
