@@ -152,6 +152,14 @@ pub fn verify_transport(packet: &[u8], headers: &Headers) -> Option<bool> {
     Some(fold(partial + sum(range(packet, start, end))) == 0xffff)
 }
 
+/// Whether the transport checksum is right, of a packet whose octets from `data_at` on, at an even distance from its transport header, have
+/// the partial sum `data`. As [`verify_transport`] otherwise.
+#[inline]
+pub fn verify_summed(packet: &[u8], headers: &Headers, data_at: usize, data: u32) -> Option<bool> {
+    let (_, _, partial) = covered(packet, headers).ok()?;
+    Some(fold(partial + sum(range(packet, headers.header_len, data_at)) + data) == 0xffff)
+}
+
 /// What has to be added, in one's complement, to a transport checksum that covers addresses for it to be right; zero for one that
 /// is. `None`: as of [`verify_transport`], and for ICMP, whose checksum covers none. Where only addresses were changed it is the
 /// same number for all packets between them.

@@ -13,7 +13,7 @@ use siphasher::sip::SipHasher13;
 use std::hash::{Hash, Hasher};
 use std::time::Duration;
 use wire::ip::Headers;
-use wire::tcp::{Flags, Tcp};
+use wire::tcp::Flags;
 use wire::{Buf, Flow, Gso, Time};
 
 /// Nobody, in a list.
@@ -24,6 +24,8 @@ const SLOTS: usize = 2048;
 const SLOT: u32 = 4096;
 /// The list of connections whose handshake is not done, oldest first; the slots of the wheel come before it.
 const HALF_OPEN: usize = SLOTS;
+/// Connections that are found without a hash.
+const RECENT: usize = 64;
 /// How long an end may take to answer a probe, and how many there are (rule Q.16).
 const PROBE: Duration = Duration::from_secs(75);
 const PROBES: u8 = 2;
@@ -35,6 +37,8 @@ pub struct Connections {
     index: HashTable<u32>,
     all: Vec<Connection>,
     free: Vec<u32>,
+    /// Where segments came for last.
+    recent: [u32; RECENT],
     /// First and last of each list.
     lists: Vec<[u32; 2]>,
     /// How many half-open ones each source has.
@@ -60,6 +64,7 @@ impl Connections {
             index: HashTable::new(),
             all: Vec::new(),
             free: Vec::new(),
+            recent: [NONE; RECENT],
             lists: vec![[NONE; 2]; SLOTS + 1],
             sources: HashTable::new(),
             half_open: 0,
@@ -92,13 +97,27 @@ impl Connections {
 
     /// The state of one, by what its end outside and its end inside are.
     pub fn state(&self, outside: std::net::SocketAddr, inside: std::net::SocketAddr) -> Option<State> {
-        let ends = Ends::between(outside, inside);
+        let ends = Ends::new((outside.ip(), outside.port()), (inside.ip(), inside.port()));
         self.find(&ends).and_then(|at| self.all.get(at as usize)).map(|connection| connection.state)
     }
 
     fn find(&self, ends: &Ends) -> Option<u32> {
         let same = |at: &u32| self.all.get(*at as usize).is_some_and(|connection| connection.ends == *ends);
         self.index.find(hash(&self.key, ends), same).copied()
+    }
+
+    /// As [`Connections::find`], for segments that come many in a row.
+    fn find_again(&mut self, ends: &Ends) -> Option<u32> {
+        let place = self.recent.get_mut(ends.place() % RECENT)?;
+        if self.all.get(*place as usize).is_some_and(|connection| connection.ends == *ends) && *place != NONE
+        {
+            return Some(*place);
+        }
+        let found = self.find(ends)?;
+        if let Some(place) = self.recent.get_mut(ends.place() % RECENT) {
+            *place = found;
+        }
+        Some(found)
     }
 
     /// One segment. The highest time to live of its connection from that side.
@@ -111,12 +130,16 @@ impl Connections {
         gso: &Gso,
     ) -> Result<u8, Stop> {
         self.now = desk.now;
-        let segment = Segment::clean(job, buf, headers, gso)?;
-        let ports = Tcp::new_checked(headers.upper(buf.as_slice()))
-            .map_or((0, 0), |view| (view.src_port(), view.dst_port()));
-        let ends = Ends::of(headers, ports, desk.arrival.from);
         let from = desk.arrival.from;
-        let mut found = self.find(&ends);
+        let mut segment = Segment::read(job, buf, headers, gso)?;
+        let ends = Ends::of(headers, segment.ports, from);
+        let mut found = self.find_again(&ends);
+        if let Some(connection) = found.and_then(|at| self.all.get_mut(at as usize))
+            && let Some(ttl) = connection.express(job, desk, &mut self.arena, buf, headers, &segment)
+        {
+            return Ok(ttl);
+        }
+        segment.clean(job, buf, headers)?;
         if let Some(at) = found
             && segment.flags.contains(Flags::SYN)
             && !segment.flags.intersects(Flags::ACK | Flags::RST)
@@ -232,6 +255,11 @@ impl Connections {
             self.half_open -= 1;
             self.count_source(&ends.source(opener), false);
         }
+        if let Some(place) = self.recent.get_mut(ends.place() % RECENT)
+            && *place == at
+        {
+            *place = NONE;
+        }
         if let Ok(entry) = self.index.find_entry(hash(&self.key, &ends), |other| *other == at) {
             entry.remove();
         }
@@ -331,11 +359,10 @@ impl Connections {
 
     /// Whether a connection had `seq` under way from the side `sender` (RFC 5927 section 4.1); `flow` as the sender sees it.
     pub(crate) fn has_under_way(&self, sender: Side, flow: &Flow, seq_of: u32) -> bool {
-        let local = std::net::SocketAddr::new(flow.local, flow.local_port);
-        let remote = std::net::SocketAddr::new(flow.remote, flow.remote_port);
+        let (local, remote) = ((flow.local, flow.local_port), (flow.remote, flow.remote_port));
         let ends = match sender {
-            Side::Outside => Ends::between(local, remote),
-            Side::Inside => Ends::between(remote, local),
+            Side::Outside => Ends::new(local, remote),
+            Side::Inside => Ends::new(remote, local),
         };
         let Some(connection) = self.find(&ends).and_then(|at| self.all.get(at as usize)) else {
             return false;
