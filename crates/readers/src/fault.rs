@@ -34,6 +34,18 @@ impl Fault {
         Fault::IgnoreWindowScale,
         Fault::ForwardUnrecorded,
     ];
+
+    /// The word for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Fault::EvictUnacknowledged => "evict-unacknowledged",
+            Fault::TrustAnyAck => "trust-any-ack",
+            Fault::ForgetChecksum => "forget-checksum",
+            Fault::TrimWrongEdge => "trim-wrong-edge",
+            Fault::IgnoreWindowScale => "ignore-window-scale",
+            Fault::ForwardUnrecorded => "forward-unrecorded",
+        }
+    }
 }
 
 /// One in the middle with a fault.

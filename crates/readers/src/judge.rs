@@ -14,6 +14,9 @@ pub const CAP: usize = 8;
 /// A reader in the small world.
 pub type Small = Stream<CAP, 6>;
 
+/// Verdicts that one judge remembers.
+const MOST_KNOWN: usize = 1 << 22;
+
 /// A stream of the small world.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Text {
@@ -68,12 +71,13 @@ pub struct Judge {
     stacks: Vec<Stack>,
     known: HashMap<u128, Verdict>,
     states: Vec<Small>,
+    distinct: usize,
 }
 
 impl Judge {
     /// One for these readers.
     pub fn new(stacks: Vec<Stack>) -> Judge {
-        Judge { stacks, known: HashMap::new(), states: Vec::new() }
+        Judge { stacks, known: HashMap::new(), states: Vec::new(), distinct: 0 }
     }
 
     /// The readers.
@@ -83,7 +87,7 @@ impl Judge {
 
     /// Different sequences of packets that were judged.
     pub fn distinct(&self) -> usize {
-        self.known.len()
+        self.distinct
     }
 
     /// Judge what passed.
@@ -94,7 +98,11 @@ impl Judge {
             return *verdict;
         }
         let verdict = Verdict { forked: self.is_forked(&segments), unequal: self.is_unequal(&segments) };
+        if self.known.len() == MOST_KNOWN {
+            self.known.clear();
+        }
         self.known.insert(key, verdict);
+        self.distinct += 1;
         verdict
     }
 
@@ -137,10 +145,11 @@ impl Judge {
         Text::of(&read(&NAMED[0], &segments(packets), 0))
     }
 
-    /// What each reader delivers where nothing is lost.
-    pub fn wholes(&self, packets: &Packets) -> Vec<Text> {
+    /// What each reader delivers where nothing is lost, and whether it is over then.
+    pub fn wholes(&self, packets: &Packets) -> Vec<(Text, bool)> {
         let segments = segments(packets);
-        self.stacks.iter().map(|stack| Text::of(&read(stack, &segments, 0))).collect()
+        let ends = self.stacks.iter().map(|stack| read(stack, &segments, 0));
+        ends.map(|end| (Text::of(&end), end.is_over())).collect()
     }
 
     /// Two readings that contradict each other, with as little lost as possible.

@@ -61,6 +61,16 @@ pub trait Middle {
     fn pass(&mut self, from: Side, packet: &[u8], inside: &mut Packets);
 }
 
+impl<M: Middle + ?Sized> Middle for Box<M> {
+    fn begin(&mut self, scene: &mut Scene) {
+        (**self).begin(scene);
+    }
+
+    fn pass(&mut self, from: Side, packet: &[u8], inside: &mut Packets) {
+        (**self).pass(from, packet, inside);
+    }
+}
+
 /// Nobody: every packet passes as it is.
 #[derive(Debug)]
 pub struct Nobody;

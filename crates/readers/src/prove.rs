@@ -6,7 +6,9 @@ use crate::packet::Segment;
 use crate::stack;
 use crate::world::{Ack, Case, Content, Player, World};
 use scrub::Side;
+use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What was found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -148,9 +150,20 @@ impl<M: Middle> Prover<M> {
     pub fn explain(&mut self, world: &World, tally: &Tally) -> Option<String> {
         let (kind, number) = tally.first.iter().enumerate().find_map(|(kind, number)| Some((kind, (*number)?)))?;
         let case = self.smallest(world.case(number)?, kind);
-        self.player.play(&case, &mut self.middle, &mut self.view);
         let what = ["contradicting streams", "different ends without loss", "an honest sender is changed"][kind];
-        let mut text = format!("world {}, case {number}: {what}\nsmallest: {case}\nwhat passed:\n", world.name);
+        Some(format!("world {}, case {number}: {what}\nsmallest: {case}\n{}", world.name, self.describe(&case)))
+    }
+
+    /// One case in words.
+    pub fn show(&mut self, world: &World, number: u64) -> Option<String> {
+        let case = world.case(number)?;
+        Some(format!("world {}, case {number}: {case}\n{}", world.name, self.describe(&case)))
+    }
+
+    /// What passes of a case, and who reads what.
+    fn describe(&mut self, case: &Case) -> String {
+        self.player.play(case, &mut self.middle, &mut self.view);
+        let mut text = String::from("what passed:\n");
         for (side, packet) in self.view.iter() {
             let Some(segment) = Segment::parse(packet) else { continue };
             let place = match side {
@@ -171,12 +184,18 @@ impl<M: Middle> Prover<M> {
                     .expect("a String takes every write");
             }
         } else {
-            for (stack, ends) in self.judge.stacks().iter().zip(self.judge.wholes(&self.view)) {
-                let octets = String::from_utf8_lossy(ends.octets()).into_owned();
-                writeln!(text, "  \"{octets}\" is what `{}` reads", stack.name).expect("a String takes every write");
+            let mut said: BTreeMap<_, Vec<&str>> = BTreeMap::new();
+            for (stack, end) in self.judge.stacks().iter().zip(self.judge.wholes(&self.view)) {
+                said.entry(end).or_default().push(stack.name);
+            }
+            for ((octets, over), names) in said {
+                let octets = String::from_utf8_lossy(octets.octets()).into_owned();
+                let end = if over { "and then the end" } else { "and no end" };
+                writeln!(text, "  \"{octets}\" {end} is what these read: {}", names.join("; "))
+                    .expect("a String takes every write");
             }
         }
-        Some(text)
+        text
     }
 }
 
@@ -193,13 +212,46 @@ fn unchanged(view: &Packets, bare: &Packets) -> bool {
     }
 }
 
-/// Every `stride`th case from `start` on.
-pub fn part<M: Middle>(middle: M, world: &World, start: u64, stride: u64, v6: bool) -> (Tally, Prover<M>) {
-    let mut prover = Prover::new(middle, v6);
+/// Every `stride`th case from `start` on, before `end`.
+pub fn part<M: Middle>(prover: &mut Prover<M>, world: &World, start: u64, end: u64, stride: u64) {
     let mut number = start;
-    while number < world.cases() {
+    while number < end {
         prover.case(world, number);
         number += stride;
     }
-    (prover.tally.clone(), prover)
+}
+
+/// Cases that one thread takes at a time, in strides: neighbours often come to the same packets.
+const RUN: u64 = 1 << 16;
+
+/// Every `stride`th case of a world by so many threads; `seen` counts cases as they are done.
+pub fn run<M: Middle>(
+    make: impl Fn() -> M + Sync,
+    world: &World,
+    [start, stride]: [u64; 2],
+    v6: bool,
+    threads: usize,
+    seen: &AtomicU64,
+) -> Tally {
+    let next = AtomicU64::new(0);
+    let work = || {
+        let mut prover = Prover::new(make(), v6);
+        loop {
+            let from = start + next.fetch_add(1, Ordering::Relaxed) * RUN * stride;
+            if from >= world.cases() {
+                return prover.tally;
+            }
+            let before = prover.tally.cases + prover.tally.impossible;
+            part(&mut prover, world, from, world.cases().min(from + RUN * stride), stride);
+            seen.fetch_add(prover.tally.cases + prover.tally.impossible - before, Ordering::Relaxed);
+        }
+    };
+    let mut sum = Tally::default();
+    std::thread::scope(|scope| {
+        let hands: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        for hand in hands {
+            sum.add(&hand.join().expect("a thread of the proof"));
+        }
+    });
+    sum
 }

@@ -2,13 +2,13 @@
 
 use readers::fault::{Fault, Faulty};
 use readers::middle::{Middle, Nobody, Scrubbed};
-use readers::prove::{Tally, part};
+use readers::prove::{Prover, Tally, part};
 use readers::reference::Reference;
-use readers::world::World;
+use readers::world::{World, fragments};
 use scrub::{Config, Profile};
 
 /// About so many cases of each world.
-const CASES: u64 = 40_000;
+const CASES: u64 = 6_000;
 
 /// A part of each world; the numbers are spread so that all events come.
 fn slice<M: Middle>(make: impl Fn() -> M, cases: u64, v6: bool) -> (Tally, Option<String>) {
@@ -16,7 +16,9 @@ fn slice<M: Middle>(make: impl Fn() -> M, cases: u64, v6: bool) -> (Tally, Optio
     let mut said = None;
     for world in World::all() {
         let stride = (world.cases() / cases).max(1) | 1;
-        let (tally, mut prover) = part(make(), &world, stride / 2, stride, v6);
+        let mut prover = Prover::new(make(), v6);
+        part(&mut prover, &world, stride / 2, world.cases(), stride);
+        let tally = prover.tally.clone();
         if said.is_none() {
             said = prover.explain(&world, &tally);
         }
@@ -28,7 +30,7 @@ fn slice<M: Middle>(make: impl Fn() -> M, cases: u64, v6: bool) -> (Tally, Optio
 
 #[test]
 fn without_anybody_in_the_middle_readers_disagree() {
-    let (tally, said) = slice(|| Nobody, CASES / 4, false);
+    let (tally, said) = slice(|| Nobody, CASES / 3, false);
     assert!(tally.forked > 1_000, "{tally}");
     println!("{}", said.expect("an example"));
 }
@@ -48,11 +50,36 @@ fn the_scrubber_leaves_one_reading() {
 #[test]
 fn every_seeded_fault_is_found() {
     for fault in Fault::ALL {
-        let (tally, said) = slice(|| Faulty::new(Reference::default(), fault), CASES / 4, false);
+        let (tally, said) = slice(|| Faulty::new(Reference::default(), fault), CASES / 3, false);
         assert!(tally.wrong() > 0, "{fault:?} in the reference is not found");
-        println!("{fault:?}: {}", said.unwrap_or_default());
+        println!("{}: {}", fault.name(), said.unwrap_or_default());
         let make = || Faulty::new(Scrubbed::new(Config::new(Profile::Standard)), fault);
-        let (tally, _) = slice(make, CASES / 4, false);
+        let (tally, _) = slice(make, CASES / 3, false);
         assert!(tally.wrong() > 0, "{fault:?} in the scrubber is not found");
     }
+}
+
+/// A part of the world of fragments.
+fn pieces<M: Middle>(make: impl Fn() -> M) -> (Tally, Option<String>) {
+    let (mut sum, mut said) = (Tally::default(), None);
+    for world in fragments::World::all(8) {
+        let stride = world.cases() / CASES | 1;
+        let (tally, one) = fragments::run(&mut make(), &world, 0, stride);
+        println!("{:<18} {tally}", world.name);
+        said = said.or(one);
+        sum.add(&tally);
+    }
+    (sum, said)
+}
+
+#[test]
+fn without_anybody_in_the_middle_fragments_are_read_in_many_ways() {
+    let (tally, _) = pieces(|| Nobody);
+    assert!(tally.forked > 1_000, "{tally}");
+}
+
+#[test]
+fn the_scrubber_leaves_one_reading_of_fragments() {
+    let (tally, said) = pieces(|| Scrubbed::new(Config::new(Profile::Standard)));
+    assert!(tally.is_clean(), "{}", said.unwrap_or_default());
 }
