@@ -3,7 +3,7 @@
 use crate::middle::Packets;
 use crate::packet::Segment;
 use crate::alike;
-use crate::stack::{Fin, NAMED, Stack};
+use crate::stack::{Fin, NAMED, Reset, Stack};
 use crate::stream::Stream;
 use scrub::Side;
 use std::collections::HashMap;
@@ -63,6 +63,8 @@ pub struct Verdict {
     pub forked: bool,
     /// Without loss, two readers do not deliver the same or do not agree that it is over.
     pub unequal: bool,
+    /// Without loss, a reader that ends at any RST or FIN ends before the others.
+    pub hasty: bool,
 }
 
 /// All readers, and what was judged before.
@@ -97,7 +99,8 @@ impl Judge {
         if let Some(verdict) = self.known.get(&key) {
             return *verdict;
         }
-        let verdict = Verdict { forked: self.is_forked(&segments), unequal: self.is_unequal(&segments) };
+        let [unequal, hasty] = self.ends(&segments);
+        let verdict = Verdict { forked: self.is_forked(&segments), unequal, hasty };
         if self.known.len() == MOST_KNOWN {
             self.known.clear();
         }
@@ -122,13 +125,19 @@ impl Judge {
         false
     }
 
-    fn is_unequal(&self, segments: &[(Side, Segment<'_>)]) -> bool {
-        // Readers that end at a FIN without what stands before it disagree about any stream out of order.
-        let stacks = alike::told_apart(&self.stacks, segments);
-        let orderly = stacks.iter().filter(|stack| stack.fin == Fin::Queued);
-        let mut readings = orderly.map(|stack| read(stack, segments, 0)).map(|end| (Text::of(&end), end.is_over()));
-        let first = readings.next();
-        readings.any(|reading| Some(reading) != first)
+    /// Whether readers that lose nothing end differently: those who wait for what stands before a FIN and look at the number of a RST,
+    /// and all of them.
+    fn ends(&self, segments: &[(Side, Segment<'_>)]) -> [bool; 2] {
+        let (mut orderly, mut all) = (Vec::new(), Vec::new());
+        for stack in alike::told_apart(&self.stacks, segments) {
+            let end = read(&stack, segments, 0);
+            let end = (Text::of(&end), end.is_over());
+            if stack.fin == Fin::Queued && stack.reset != Reset::Any {
+                orderly.push(end);
+            }
+            all.push(end);
+        }
+        [orderly, all].map(|ends| ends.iter().any(|end| Some(end) != ends.first()))
     }
 
     /// All that a host may deliver, over all losses; sorted, each once.

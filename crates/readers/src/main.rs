@@ -37,10 +37,13 @@ struct Options {
     /// Play one case by its number, and say what passed (with --world)
     #[arg(long)]
     case: Option<u64>,
-    /// Leave out the comparison with nobody in the middle
+    /// Leave out the comparison (every 17th case) with nobody in the middle
     #[arg(long)]
     alone: bool,
 }
+
+/// Of the cases that are played, every so many is also played with nobody in the middle.
+const BARE: u64 = 17;
 
 type Anybody = Box<dyn Middle + Send>;
 
@@ -85,11 +88,11 @@ fn main() -> ExitCode {
             println!("{}", prover.show(&world, number).unwrap_or_else(|| "there is no such case".to_string()));
             continue;
         }
-        let spread = [options.stride / 2, options.stride];
-        let one = |name: &str| {
-            watched(&world, options.stride, |seen| prove::run(|| make(name), &world, spread, options.v6, threads, seen))
+        let one = |name: &str, stride: u64| {
+            let spread = [stride / 2, stride];
+            watched(&world, stride, |seen| prove::run(|| make(name), &world, spread, options.v6, threads, seen))
         };
-        let tally = one(&options.middle);
+        let tally = one(&options.middle, options.stride);
         println!("{:<12} {}: {tally}", world.name, options.middle);
         for kind in first_of_each(&tally) {
             let mut prover = Prover::new(make(&options.middle), options.v6);
@@ -99,7 +102,7 @@ fn main() -> ExitCode {
         }
         sum.add(&tally);
         if !options.alone {
-            let tally = one("nobody");
+            let tally = one("nobody", options.stride * BARE);
             println!("{:<12} nobody in the middle: {tally}", world.name);
             bare.add(&tally);
         }
@@ -116,7 +119,7 @@ fn main() -> ExitCode {
         }
         sum.add(&tally);
         if !options.alone {
-            let (tally, _) = fragments::run(&mut Nobody, &world, options.stride / 2, options.stride);
+            let (tally, _) = fragments::run(&mut Nobody, &world, options.stride / 2, options.stride * BARE);
             println!("{:<18} nobody in the middle: {tally}", world.name);
             bare.add(&tally);
         }

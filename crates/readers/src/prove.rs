@@ -27,6 +27,9 @@ pub struct Tally {
     pub unequal: u64,
     /// Honest cases in which a reader does not get what it would have got without anybody in the middle.
     pub opaque: u64,
+    /// Cases in which a reader that loses nothing, and ends at any RST or FIN whatever its number, ends before the others. No scrubber
+    /// can help it where hosts must be let end a connection of which something was lost.
+    pub hasty: u64,
     /// The first case of each kind, by number.
     pub first: [Option<u64>; 3],
 }
@@ -57,6 +60,7 @@ impl Tally {
         self.forked += other.forked;
         self.unequal += other.unequal;
         self.opaque += other.opaque;
+        self.hasty += other.hasty;
         for (mine, theirs) in self.first.iter_mut().zip(other.first) {
             *mine = [*mine, theirs].into_iter().flatten().min();
         }
@@ -65,11 +69,11 @@ impl Tally {
 
 impl std::fmt::Display for Tally {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Tally { cases, packets, distinct, forked, unequal, opaque, .. } = self;
+        let Tally { cases, packets, distinct, forked, unequal, opaque, hasty, .. } = self;
         write!(
             f,
             "{cases} cases, {packets} packets, {distinct} distinct: \
-             {forked} with contradicting streams, {unequal} with different ends, {opaque} honest ones changed"
+             {forked} with contradicting streams, {unequal} with different ends ({hasty} of hasty readers), {opaque} honest ones changed"
         )
     }
 }
@@ -104,6 +108,8 @@ impl<M: Middle> Prover<M> {
             return;
         }
         self.tally.cases += 1;
+        let verdict = self.judge.judge(self.player.isn(), &self.view);
+        self.tally.hasty += u64::from(verdict.hasty && !verdict.unequal);
         for kind in self.wrong(&case) {
             self.tally.note(kind, number);
         }
