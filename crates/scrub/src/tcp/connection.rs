@@ -52,11 +52,32 @@ impl std::hash::Hash for Ends {
 }
 
 impl Ends {
-    pub fn of(headers: &Headers, ports: (u16, u16), from: Side) -> Ends {
-        match from {
-            Side::Outside => Ends::new((headers.src, ports.0), (headers.dst, ports.1)),
-            Side::Inside => Ends::new((headers.dst, ports.1), (headers.src, ports.0)),
+    /// Of a packet: `addresses` as [`wire::ip::addresses`] gives them.
+    #[inline]
+    pub fn of(addresses: &[u8], ports: (u16, u16), from: Side) -> Ends {
+        let mut octets = [0; 36];
+        let (source, destination) = match from {
+            Side::Outside => (0, 16),
+            Side::Inside => (16, 0),
+        };
+        match *addresses {
+            [a, b, c, d, e, f, g, h] => {
+                octets[source + 10..source + 16].copy_from_slice(&[0xff, 0xff, a, b, c, d]);
+                octets[destination + 10..destination + 16].copy_from_slice(&[0xff, 0xff, e, f, g, h]);
+            }
+            _ => {
+                let (from, to) = addresses.split_at(addresses.len().min(16));
+                for (place, address) in [(source, from), (destination, to)] {
+                    if let Ok(address) = <&[u8; 16]>::try_from(address) {
+                        octets[place..place + 16].copy_from_slice(address);
+                    }
+                }
+            }
         }
+        let [outside, inside] = if from == Side::Outside { [ports.0, ports.1] } else { [ports.1, ports.0] };
+        octets[32..34].copy_from_slice(&outside.to_be_bytes());
+        octets[34..36].copy_from_slice(&inside.to_be_bytes());
+        Ends(octets)
     }
 
     pub fn new(outside: (IpAddr, u16), inside: (IpAddr, u16)) -> Ends {

@@ -271,11 +271,12 @@ impl Connection {
                 Rule::SmallSegments
             };
             if done.kept == 0 {
-                return Err(Stop::Drop(rule));
+                return work.job.refuse(rule);
             }
-            work.job.acts(rule);
-            work.segment.cut(work.buf, work.headers, 0, done.kept as u32);
-            self.no_fin(work);
+            if work.job.acts(rule) {
+                work.segment.cut(work.buf, work.headers, 0, done.kept as u32);
+                self.no_fin(work);
+            }
         }
         Ok(())
     }
@@ -416,7 +417,8 @@ impl Connection {
         if now.wrapping_sub(self.challenged) < CHALLENGE_EVERY {
             return;
         }
-        self.challenged = now;
+        // A word about the connection is a sign of life, also to whoever sees only what leaves here.
+        (self.challenged, self.last) = (now, now);
         let to = work.from();
         if let Some(buf) = self.bare(to, Flags::ACK, 0) {
             work.desk.emit(to, buf, why);

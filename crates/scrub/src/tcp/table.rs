@@ -132,7 +132,7 @@ impl Connections {
         self.now = desk.now;
         let from = desk.arrival.from;
         let mut segment = Segment::read(job, buf, headers, gso)?;
-        let ends = Ends::of(headers, segment.ports, from);
+        let ends = Ends::of(wire::ip::addresses(buf.as_slice(), headers.version), segment.ports, from);
         let mut found = self.find_again(&ends);
         if let Some(connection) = found.and_then(|at| self.all.get_mut(at as usize))
             && let Some(ttl) = connection.express(job, desk, &mut self.arena, buf, headers, &segment)
