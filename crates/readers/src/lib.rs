@@ -12,7 +12,6 @@
 pub mod alike;
 pub mod datagram;
 pub mod fault;
-pub mod honest;
 pub mod judge;
 pub mod middle;
 pub mod overlap;
