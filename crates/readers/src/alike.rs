@@ -58,7 +58,10 @@ impl Shown {
             shown.old |= segment.timestamp != stamp && stamp.is_some() && segment.timestamp < stamp;
             stamp = segment.timestamp.or(stamp);
             if segment.has(Flags::SYN) {
-                shown.syn |= segment.seq != first || sent.is_some() || !segment.payload.is_empty() || segment.has(Flags::ACK);
+                shown.syn |= segment.seq != first
+                    || sent.is_some()
+                    || !segment.payload.is_empty()
+                    || segment.has(Flags::ACK);
                 continue;
             }
             shown.no_ack |= !segment.has(Flags::ACK);

@@ -85,14 +85,19 @@ impl<M: Middle> Faulty<M> {
     /// What goes on of `from_inner`, which the sound one made of `original`.
     fn tamper(&self, original: &[u8], from_inner: &[u8]) -> Vec<u8> {
         let mut packet = from_inner.to_vec();
-        let (Some(before), Some(after)) = (Segment::parse(original), Segment::parse(from_inner)) else { return packet };
+        let (Some(before), Some(after)) = (Segment::parse(original), Segment::parse(from_inner)) else {
+            return packet;
+        };
         let Ok(headers) = Headers::parse(from_inner) else { return packet };
         let len = after.payload.len();
         let data = headers.total_len - len;
         match self.fault {
             Fault::ForgetChecksum if before.payload.len() == len && before.payload != after.payload => {
-                let old = Headers::parse(original).map(|h| Tcp::new_checked(h.upper(original)).map(|v| v.checksum()));
-                if let (Ok(Ok(old)), Ok(mut view)) = (old, Tcp::new_checked(&mut packet[headers.header_len..])) {
+                let old = Headers::parse(original)
+                    .map(|h| Tcp::new_checked(h.upper(original)).map(|v| v.checksum()));
+                if let (Ok(Ok(old)), Ok(mut view)) =
+                    (old, Tcp::new_checked(&mut packet[headers.header_len..]))
+                {
                     view.set_checksum(old);
                 }
             }
@@ -131,8 +136,9 @@ impl<M: Middle> Middle for Faulty<M> {
 
     fn pass(&mut self, from: Side, packet: &[u8], inside: &mut Packets) {
         let Some(segment) = Segment::parse(packet) else { return self.inner.pass(from, packet, inside) };
-        let spoofed = Headers::parse(packet)
-            .is_ok_and(|headers| Tcp::new_checked(headers.upper(packet)).is_ok_and(|view| view.src_port() == SERVICE));
+        let spoofed = Headers::parse(packet).is_ok_and(|headers| {
+            Tcp::new_checked(headers.upper(packet)).is_ok_and(|view| view.src_port() == SERVICE)
+        });
         let syn = segment.has(Flags::SYN);
         match self.fault {
             Fault::TrustAnyAck if from == Side::Outside && spoofed => {

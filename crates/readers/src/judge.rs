@@ -1,8 +1,8 @@
 //! The judgement: what all readers deliver of the same packets, for every subset of them that is lost on the way to each.
 
+use crate::alike;
 use crate::middle::Packets;
 use crate::packet::Segment;
-use crate::alike;
 use crate::stack::{Fin, NAMED, Reset, Stack};
 use crate::stream::Stream;
 use scrub::Side;
@@ -261,7 +261,10 @@ fn key(isn: u32, segments: &[(Side, Segment<'_>)]) -> u128 {
                 if said != Some(now) {
                     said = Some(now);
                     let (ack, window) = now.3.unwrap_or_default();
-                    mix(u64::from(after) << 32 | u64::from(segment.flags.0) << 16 | scale << 8 | u64::from(beyond));
+                    mix(u64::from(after) << 32
+                        | u64::from(segment.flags.0) << 16
+                        | scale << 8
+                        | u64::from(beyond));
                     mix(u64::from(ack) << 16 | u64::from(window));
                 }
             }

@@ -85,12 +85,17 @@ fn main() -> ExitCode {
     for world in World::all().into_iter().filter(|world| world.name.contains(&options.world)) {
         if let Some(number) = options.case {
             let mut prover = Prover::new(make(&options.middle), options.v6);
-            println!("{}", prover.show(&world, number).unwrap_or_else(|| "there is no such case".to_string()));
+            println!(
+                "{}",
+                prover.show(&world, number).unwrap_or_else(|| "there is no such case".to_string())
+            );
             continue;
         }
         let one = |name: &str, stride: u64| {
             let spread = [stride / 2, stride];
-            watched(&world, stride, |seen| prove::run(|| make(name), &world, spread, options.v6, threads, seen))
+            watched(&world, stride, |seen| {
+                prove::run(|| make(name), &world, spread, options.v6, threads, seen)
+            })
         };
         let tally = one(&options.middle, options.stride);
         println!("{:<12} {}: {tally}", world.name, options.middle);
@@ -111,7 +116,8 @@ fn main() -> ExitCode {
         if options.case.is_some() {
             continue;
         }
-        let (tally, said) = fragments::run(&mut make(&options.middle), &world, options.stride / 2, options.stride);
+        let (tally, said) =
+            fragments::run(&mut make(&options.middle), &world, options.stride / 2, options.stride);
         println!("{:<18} {}: {tally}", world.name, options.middle);
         if let Some(said) = said {
             println!("{said}");

@@ -73,8 +73,23 @@ mod tests {
 
     /// The pieces of Novak and Sturges: nine, then eight that overlap them in every way; `A` is the first.
     const PIECES: [Span; 17] = [
-        (0, 3), (4, 6), (6, 9), (10, 11), (13, 15), (15, 18), (18, 20), (20, 22), (22, 23),
-        (1, 5), (6, 9), (9, 12), (12, 15), (16, 17), (19, 20), (20, 21), (22, 24),
+        (0, 3),
+        (4, 6),
+        (6, 9),
+        (10, 11),
+        (13, 15),
+        (15, 18),
+        (18, 20),
+        (20, 22),
+        (22, 23),
+        (1, 5),
+        (6, 9),
+        (9, 12),
+        (12, 15),
+        (16, 17),
+        (19, 20),
+        (20, 21),
+        (22, 24),
     ];
 
     fn laid(overlap: Overlap, pieces: &[Span]) -> String {
@@ -115,7 +130,8 @@ mod tests {
             ("last", Overlap::LAST, "144442555666"),
         ];
         for (name, overlap, read) in table {
-            let digits: String = laid(overlap, &pieces).bytes().map(|b| char::from(b - b'A' + b'1')).collect();
+            let digits: String =
+                laid(overlap, &pieces).bytes().map(|b| char::from(b - b'A' + b'1')).collect();
             assert_eq!(digits, read, "{name}");
         }
     }

@@ -120,7 +120,10 @@ impl Draft<'_> {
         let outward = self.sender == Side::Inside;
         out.clear();
         if scene.v6 {
-            let hosts = [Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1), Ipv6Addr::new(0x2001, 0xdb8, 1, 0, 0, 0, 0, 2)];
+            let hosts = [
+                Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1),
+                Ipv6Addr::new(0x2001, 0xdb8, 1, 0, 0, 0, 0, 2),
+            ];
             let [src, dst] = turned(hosts, outward);
             let repr = Ipv6Repr {
                 src,
@@ -207,7 +210,10 @@ impl<'a> Segment<'a> {
     /// Read a packet; `None` if it is no whole TCP packet with a right IP header.
     pub fn parse(packet: &'a [u8]) -> Option<Segment<'a>> {
         let headers = Headers::parse(packet).ok()?;
-        if headers.protocol != protocol::TCP || headers.fragment.is_some() || !ip::checksum_ok(packet, &headers) {
+        if headers.protocol != protocol::TCP
+            || headers.fragment.is_some()
+            || !ip::checksum_ok(packet, &headers)
+        {
             return None;
         }
         let bytes = packet.get(headers.header_len..headers.total_len)?;

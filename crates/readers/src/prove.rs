@@ -121,7 +121,11 @@ impl<M: Middle> Prover<M> {
     fn wrong(&mut self, case: &Case) -> impl Iterator<Item = usize> + use<M> {
         let verdict = self.judge.judge(self.player.isn(), &self.view);
         let opaque = case.content == Content::Honest && self.is_opaque(case);
-        [verdict.forked, verdict.unequal, opaque].into_iter().enumerate().filter(|(_, wrong)| *wrong).map(|(kind, _)| kind)
+        [verdict.forked, verdict.unequal, opaque]
+            .into_iter()
+            .enumerate()
+            .filter(|(_, wrong)| *wrong)
+            .map(|(kind, _)| kind)
     }
 
     /// Whether a host gets anything else than without the one in the middle. (The honest segments agree, so that all readers read what
@@ -154,10 +158,16 @@ impl<M: Middle> Prover<M> {
 
     /// What is wrong with the first case of the tally that has anything, in words: the smallest such case, what passed, two readings.
     pub fn explain(&mut self, world: &World, tally: &Tally) -> Option<String> {
-        let (kind, number) = tally.first.iter().enumerate().find_map(|(kind, number)| Some((kind, (*number)?)))?;
+        let (kind, number) =
+            tally.first.iter().enumerate().find_map(|(kind, number)| Some((kind, (*number)?)))?;
         let case = self.smallest(world.case(number)?, kind);
-        let what = ["contradicting streams", "different ends without loss", "an honest sender is changed"][kind];
-        Some(format!("world {}, case {number}: {what}\nsmallest: {case}\n{}", world.name, self.describe(&case)))
+        let what =
+            ["contradicting streams", "different ends without loss", "an honest sender is changed"][kind];
+        Some(format!(
+            "world {}, case {number}: {what}\nsmallest: {case}\n{}",
+            world.name,
+            self.describe(&case)
+        ))
     }
 
     /// One case in words.

@@ -109,7 +109,17 @@ impl<M: Middle> Replay<M> {
         }
         let (packet, view) = (Vec::new(), Packets::default());
         let sent = scene.inside_isn;
-        let mut replay = Replay { middle, scene, readers, host: Long::default(), packet, view, sent, clock: 1_000, passed: 0 };
+        let mut replay = Replay {
+            middle,
+            scene,
+            readers,
+            host: Long::default(),
+            packet,
+            view,
+            sent,
+            clock: 1_000,
+            passed: 0,
+        };
         replay.handshake();
         replay
     }
@@ -225,7 +235,10 @@ impl<M: Middle> Replay<M> {
 
     /// Two readers whose streams contradict each other, by name, with what they read.
     pub fn contradiction(&self) -> Option<[(&'static str, Vec<u8>); 2]> {
-        let streams = self.readers.iter().map(|reader| (reader.stack.name, reader.stream.delivered().collect::<Vec<u8>>()));
+        let streams = self
+            .readers
+            .iter()
+            .map(|reader| (reader.stack.name, reader.stream.delivered().collect::<Vec<u8>>()));
         let mut longest = ("", Vec::new());
         for (name, stream) in streams {
             if stream.starts_with(&longest.1) {

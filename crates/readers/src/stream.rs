@@ -138,11 +138,21 @@ impl<const CAP: usize, const PIECES: usize> Stream<CAP, PIECES> {
     fn half(&mut self, stack: &Stack, segment: &Segment<'_>) {
         if segment.has(Flags::RST) {
             if stack.reset != Reset::Exact || self.place(segment.seq) == 0 {
-                *self = Stream { sent: self.sent, edge: self.edge, scales: [None, self.scales[1]], ..Stream::default() };
+                *self = Stream {
+                    sent: self.sent,
+                    edge: self.edge,
+                    scales: [None, self.scales[1]],
+                    ..Stream::default()
+                };
             }
         } else if segment.has(Flags::SYN) {
             if stack.last_syn && segment.seq != self.isn && !segment.has(Flags::ACK) {
-                *self = Stream { sent: self.sent, edge: self.edge, scales: [None, self.scales[1]], ..Stream::default() };
+                *self = Stream {
+                    sent: self.sent,
+                    edge: self.edge,
+                    scales: [None, self.scales[1]],
+                    ..Stream::default()
+                };
                 self.listen(stack, segment);
             }
         } else if self.is_acceptable(stack, segment) {
@@ -260,7 +270,8 @@ impl<const CAP: usize, const PIECES: usize> Stream<CAP, PIECES> {
         stack.overlap.lay(&self.pieces[..usize::from(self.waiting)], piece, |at| {
             let offset = (i32::from(at) - start) as usize;
             octets[usize::from(at)] = segment.payload[offset];
-            marks[usize::from(at)] = if urgent == Some(i32::from(at)) { PRESENT | TAKEN_OUT } else { PRESENT };
+            marks[usize::from(at)] =
+                if urgent == Some(i32::from(at)) { PRESENT | TAKEN_OUT } else { PRESENT };
         });
         self.pieces[usize::from(self.waiting)] = piece;
         self.waiting += 1;
@@ -344,7 +355,8 @@ mod tests {
     }
 
     fn read(readers: &[(Stack, Reader)], name: &str) -> String {
-        let (_, reader) = readers.iter().find(|(stack, _)| stack.name == name).expect("a reader of that name");
+        let (_, reader) =
+            readers.iter().find(|(stack, _)| stack.name == name).expect("a reader of that name");
         reader.delivered().map(char::from).collect()
     }
 
@@ -364,8 +376,23 @@ mod tests {
     fn the_pattern_of_novak_behind_a_hole() {
         // Novak and Sturges 2007, as the unit tests of a passive reader have it.
         let pieces: [(u32, u32); 17] = [
-            (0, 3), (4, 2), (6, 3), (10, 1), (13, 2), (15, 3), (18, 2), (20, 2), (22, 1),
-            (1, 4), (6, 3), (9, 3), (12, 3), (16, 1), (19, 1), (20, 1), (22, 2),
+            (0, 3),
+            (4, 2),
+            (6, 3),
+            (10, 1),
+            (13, 2),
+            (15, 3),
+            (18, 2),
+            (20, 2),
+            (22, 1),
+            (1, 4),
+            (6, 3),
+            (9, 3),
+            (12, 3),
+            (16, 1),
+            (19, 1),
+            (20, 1),
+            (22, 2),
         ];
         let (mut wire, mut readers) = opened();
         for (index, (place, len)) in pieces.into_iter().enumerate() {
@@ -398,8 +425,22 @@ mod tests {
             ("md5", |d| d.md5 = true, "first, no PAWS, no MD5", "abcd", "first", "ab"),
             ("window", |d| d.seq = d.seq.wrapping_add(20_000), "first, no window", "ab", "first", "ab"),
             ("syn", |d| d.flags = Flags::SYN | Flags::ACK, "first, data in SYN", "ab", "first", "ab"),
-            ("urgent", |d| (d.flags, d.urgent) = (Flags::ACK | Flags::URG, 1), "first, urgent at", "abc", "first", "abd"),
-            ("urgent in band", |d| (d.flags, d.urgent) = (Flags::ACK | Flags::URG, 1), "vista", "abcd", "first", "abd"),
+            (
+                "urgent",
+                |d| (d.flags, d.urgent) = (Flags::ACK | Flags::URG, 1),
+                "first, urgent at",
+                "abc",
+                "first",
+                "abd",
+            ),
+            (
+                "urgent in band",
+                |d| (d.flags, d.urgent) = (Flags::ACK | Flags::URG, 1),
+                "vista",
+                "abcd",
+                "first",
+                "abd",
+            ),
         ];
         for (what, change, one, stream, other, expected) in table {
             let (mut wire, mut readers) = opened();

@@ -55,7 +55,12 @@ fn scenes() -> impl Strategy<Value = Scene> {
 }
 
 /// The trace, its places counted from what the host has in order when each step comes.
-fn play<M: Middle>(middle: M, scene: Scene, steps: &[Step], seed: u64) -> Option<[(&'static str, Vec<u8>); 2]> {
+fn play<M: Middle>(
+    middle: M,
+    scene: Scene,
+    steps: &[Step],
+    seed: u64,
+) -> Option<[(&'static str, Vec<u8>); 2]> {
     let mut replay = Replay::open(middle, scene, seed);
     for step in steps {
         let mut step = step.clone();

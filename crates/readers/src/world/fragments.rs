@@ -160,9 +160,12 @@ pub fn run<M: Middle>(middle: &mut M, world: &World, start: u64, stride: u64) ->
             tally.forked += 1;
             tally.first[0] = tally.first[0].or(Some(number));
             said.get_or_insert_with(|| {
-                let mut text = format!("{}, case {number}: {case:?}, {} packets passed;\n", world.name, view.len());
-                let packets: Vec<_> = read.iter().map(|packet| String::from_utf8_lossy(packet).into_owned()).collect();
-                write!(text, "`{name}` without packets {lost:#b} reads {packets:?}").expect("a String takes every write");
+                let mut text =
+                    format!("{}, case {number}: {case:?}, {} packets passed;\n", world.name, view.len());
+                let packets: Vec<_> =
+                    read.iter().map(|packet| String::from_utf8_lossy(packet).into_owned()).collect();
+                write!(text, "`{name}` without packets {lost:#b} reads {packets:?}")
+                    .expect("a String takes every write");
                 text
             });
         }

@@ -148,7 +148,9 @@ impl Case {
             less.odd = match self.odd {
                 Odd::On(_, at) if at == out => continue,
                 Odd::On(fault, at) => Odd::On(fault, back(at)),
-                Odd::Own(fault, gap, place) => Odd::Own(fault, if gap > out as i32 { gap - 1 } else { gap }, place),
+                Odd::Own(fault, gap, place) => {
+                    Odd::Own(fault, if gap > out as i32 { gap - 1 } else { gap }, place)
+                }
                 Odd::Nothing => Odd::Nothing,
             };
             all.push(less);
@@ -171,21 +173,24 @@ pub struct World {
 }
 
 impl World {
-    fn new(name: &'static str, octets: u16, segments: usize, windows: &[Window], content: Content, odds: bool) -> World {
+    fn new(
+        name: &'static str,
+        octets: u16,
+        segments: usize,
+        windows: &[Window],
+        content: Content,
+        odds: bool,
+    ) -> World {
         let spans = (0..octets).flat_map(|from| (from + 1..=octets).map(move |to| (from, to))).collect();
         World { name, octets, segments, windows: windows.to_vec(), content, odds, spans }
     }
 
     /// Those of the issue, and those with narrow windows and with honest senders.
     pub fn all() -> Vec<World> {
-        let narrow = [
-            Window::Narrow(1),
-            Window::Narrow(2),
-            Window::Narrow(3),
-            Window::Scaled(2),
-            Window::Scaled(4),
-        ];
-        let mixed = [Window::Wide, Window::Narrow(2), Window::Narrow(3), Window::Scaled(2), Window::Scaled(4)];
+        let narrow =
+            [Window::Narrow(1), Window::Narrow(2), Window::Narrow(3), Window::Scaled(2), Window::Scaled(4)];
+        let mixed =
+            [Window::Wide, Window::Narrow(2), Window::Narrow(3), Window::Scaled(2), Window::Scaled(4)];
         vec![
             World::new("four", 4, 4, &[Window::Wide], Content::Different, true),
             World::new("six", 6, 3, &[Window::Wide], Content::Different, true),
@@ -219,7 +224,10 @@ impl World {
 
     /// Cases of `count` segments.
     fn of(&self, count: usize) -> u64 {
-        (self.spans.len() as u64).pow(count as u32) * self.windows.len() as u64 * self.odds(count) * self.acks(count)
+        (self.spans.len() as u64).pow(count as u32)
+            * self.windows.len() as u64
+            * self.odds(count)
+            * self.acks(count)
     }
 
     /// Number of cases.
