@@ -16,7 +16,9 @@ use std::path::{Path, PathBuf};
 
 use api::{ScrubLine, ScrubReason, ScrubSummary, ScrubVerdict};
 use netio::pcap::{Frame, Reader, Rewriter};
+pub use scrub::{Midstream, Profile, Protect, Urgent};
 use scrub::{Arrival, Config, Emitted, Outcome, Scrubber, Side, Verdict};
+pub use wire::Prefix;
 use wire::ip::Headers;
 use wire::{Buf, Time};
 
