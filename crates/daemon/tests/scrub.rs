@@ -6,7 +6,7 @@ use api::{ScrubReason, ScrubSummary, ScrubVerdict};
 use daemon::scrub::{Profile, Settings};
 use netio::pcap::LinkType;
 use scrub_kit::{Packet, pcap, read, scrub, scrub_with, tcp, udp};
-use testkit::captures::Corpus;
+use testkit::Corpus;
 use wire::tcp::Flags;
 
 const PROFILES: [Profile; 4] = Profile::ALL;
