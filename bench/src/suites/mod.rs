@@ -9,6 +9,7 @@ mod paper_001;
 mod path;
 mod peers;
 mod sa;
+mod scrub;
 mod segment;
 
 use crate::{Figure, Report};
@@ -21,6 +22,7 @@ pub const ALL: &[(&str, &[Part])] = &[
     ("engine", &[engine::run, sa::run, path::run]),
     ("hooks", &[hooks::run]),
     ("null", &[segment::run, null::run]),
+    ("scrub", &[scrub::run]),
 ];
 
 /// Suites that need more than `make deps` installs, or long: they run only when they are named.

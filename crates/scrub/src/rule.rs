@@ -193,7 +193,12 @@ impl Rules {
 
     /// In the order of [`Rule::ALL`].
     pub fn iter(self) -> impl Iterator<Item = Rule> {
-        Rule::ALL.iter().copied().filter(move |rule| self.contains(*rule))
+        let mut bits = self.0;
+        std::iter::from_fn(move || {
+            let rule = Rule::ALL.get(bits.trailing_zeros() as usize).copied();
+            bits &= bits.wrapping_sub(1);
+            rule
+        })
     }
 }
 

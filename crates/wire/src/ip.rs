@@ -159,6 +159,12 @@ pub fn set_protocol(bytes: &mut [u8], protocol_at: usize, protocol: u8) {
     put_octet(bytes, protocol_at, protocol);
 }
 
+/// Source and destination as they stand in the header, one behind the other: 8 or 32 octets.
+#[inline]
+pub fn addresses(bytes: &[u8], version: u8) -> &[u8] {
+    if version == 4 { range(bytes, 12, 20) } else { range(bytes, 8, 40) }
+}
+
 /// Set DSCP and ECN; the IPv4 checksum changes along.
 pub fn set_tos(bytes: &mut [u8], version: u8, tos: u8) {
     if version == 4 {

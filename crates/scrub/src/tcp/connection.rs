@@ -40,43 +40,87 @@ impl State {
     }
 }
 
-/// Both ends: `[outside, inside]`, IPv4 addresses in their mapped form, which is on no wire.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Ends {
-    addresses: [[u8; 16]; 2],
-    ports: [u16; 2],
+/// Both ends: the address outside, the one inside, the port outside, the one inside. IPv4 addresses are in their mapped form, which is
+/// on no wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Ends([u8; 36]);
+
+impl std::hash::Hash for Ends {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        state.write(&self.0);
+    }
 }
 
 impl Ends {
-    pub fn of(headers: &Headers, ports: (u16, u16), from: Side) -> Ends {
-        let (src, dst) = (SocketAddr::new(headers.src, ports.0), SocketAddr::new(headers.dst, ports.1));
-        match from {
-            Side::Outside => Ends::between(src, dst),
-            Side::Inside => Ends::between(dst, src),
+    /// Of a packet: `addresses` as [`wire::ip::addresses`] gives them.
+    #[inline]
+    pub fn of(addresses: &[u8], ports: (u16, u16), from: Side) -> Ends {
+        let mut octets = [0; 36];
+        let (source, destination) = match from {
+            Side::Outside => (0, 16),
+            Side::Inside => (16, 0),
+        };
+        match *addresses {
+            [a, b, c, d, e, f, g, h] => {
+                octets[source + 10..source + 16].copy_from_slice(&[0xff, 0xff, a, b, c, d]);
+                octets[destination + 10..destination + 16].copy_from_slice(&[0xff, 0xff, e, f, g, h]);
+            }
+            _ => {
+                let (from, to) = addresses.split_at(addresses.len().min(16));
+                for (place, address) in [(source, from), (destination, to)] {
+                    if let Ok(address) = <&[u8; 16]>::try_from(address) {
+                        octets[place..place + 16].copy_from_slice(address);
+                    }
+                }
+            }
         }
+        let [outside, inside] = if from == Side::Outside { [ports.0, ports.1] } else { [ports.1, ports.0] };
+        octets[32..34].copy_from_slice(&outside.to_be_bytes());
+        octets[34..36].copy_from_slice(&inside.to_be_bytes());
+        Ends(octets)
     }
 
-    pub fn between(outside: SocketAddr, inside: SocketAddr) -> Ends {
-        let octets = |end: SocketAddr| match end.ip() {
-            IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),
-            IpAddr::V6(v6) => v6.octets(),
-        };
-        Ends { addresses: [octets(outside), octets(inside)], ports: [outside.port(), inside.port()] }
+    pub fn new(outside: (IpAddr, u16), inside: (IpAddr, u16)) -> Ends {
+        let mut octets = [0; 36];
+        for (at, address) in [(0, outside.0), (16, inside.0)] {
+            match address {
+                IpAddr::V4(v4) => {
+                    octets[at + 10..at + 12].fill(0xff);
+                    octets[at + 12..at + 16].copy_from_slice(&v4.octets());
+                }
+                IpAddr::V6(v6) => octets[at..at + 16].copy_from_slice(&v6.octets()),
+            }
+        }
+        octets[32..34].copy_from_slice(&outside.1.to_be_bytes());
+        octets[34..36].copy_from_slice(&inside.1.to_be_bytes());
+        Ends(octets)
+    }
+
+    fn address(&self, side: Side) -> [u8; 16] {
+        let mut octets = [0; 16];
+        octets.copy_from_slice(&self.0[side.index() * 16..][..16]);
+        octets
     }
 
     /// The end on that side.
     pub fn end(&self, side: Side) -> SocketAddr {
-        let at = side.index();
-        SocketAddr::new(Ipv6Addr::from(self.addresses[at]).to_canonical(), self.ports[at])
+        let at = 32 + side.index() * 2;
+        let port = u16::from_be_bytes([self.0[at], self.0[at + 1]]);
+        SocketAddr::new(Ipv6Addr::from(self.address(side)).to_canonical(), port)
     }
 
     /// Who is counted for a connection that this side opens: an address, an IPv6 /64.
     pub fn source(&self, side: Side) -> [u8; 16] {
-        let mut source = self.addresses[side.index()];
+        let mut source = self.address(side);
         if Ipv6Addr::from(source).to_ipv4_mapped().is_none() {
             source[8..].fill(0);
         }
         source
+    }
+
+    /// One of a few places, for a cache: not secret, so nothing may rest on it.
+    pub fn place(&self) -> usize {
+        usize::from(self.0[33] ^ self.0[35] ^ self.0[15] ^ self.0[31])
     }
 }
 

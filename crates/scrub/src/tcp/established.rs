@@ -1,13 +1,13 @@
 //! A segment of a connection that is established: what it may still say (rules T.4, O.4 to O.6, Q.5 to Q.13).
 
 use super::connection::{Connection, Said, State, Work, millis, protects, seconds};
-use super::segment::clear_ecn;
+use super::segment::{Segment, clear_ecn};
 use super::seq;
-use super::store::Room;
+use super::store::{Arena, Room};
 use crate::rule::Rule;
 use crate::verdict::{Side, Stop};
-use wire::tcp;
-use wire::tcp::{Flags, TcpOption, TcpRepr};
+use wire::Time;
+use wire::tcp::{self, Flags, TcpOption, TcpRepr};
 
 /// Behind this much silence timestamps prove nothing: they may have wrapped (RFC 7323 section 5.5).
 const TIMESTAMPS_LAST: u32 = 24 * 24 * 3600;
@@ -271,11 +271,12 @@ impl Connection {
                 Rule::SmallSegments
             };
             if done.kept == 0 {
-                return Err(Stop::Drop(rule));
+                return work.job.refuse(rule);
             }
-            work.job.acts(rule);
-            work.segment.cut(work.buf, work.headers, 0, done.kept as u32);
-            self.no_fin(work);
+            if work.job.acts(rule) {
+                work.segment.cut(work.buf, work.headers, 0, done.kept as u32);
+                self.no_fin(work);
+            }
         }
         Ok(())
     }
@@ -307,6 +308,32 @@ impl Connection {
             // The FIN came in front of what was missing.
             half.next = half.nxt;
         }
+        self.note_window(from, &segment, now, window);
+        if fit_ack {
+            self.note_ack(work.arena, from, segment.ack, window);
+        }
+    }
+
+    /// The same of a segment that is in order, with an acknowledgment that fits.
+    #[inline]
+    pub(super) fn note_plain(
+        &mut self,
+        arena: &mut Arena,
+        from: Side,
+        segment: &Segment,
+        now: Time,
+        window: u32,
+    ) {
+        let half = self.half_mut(from);
+        half.nxt = segment.end();
+        half.next = half.nxt;
+        self.note_window(from, segment, now, window);
+        self.note_ack(arena, from, segment.ack, window);
+    }
+
+    #[inline]
+    fn note_window(&mut self, from: Side, segment: &Segment, now: Time, window: u32) {
+        let half = self.half_mut(from);
         half.max_window = half.max_window.max(window);
         if let Some((value, _)) = segment.options.timestamps {
             half.ts_latest = seq::max(half.ts_latest, value);
@@ -314,26 +341,25 @@ impl Connection {
                 (half.ts_recent, half.ts_second) = (value, seconds(now));
             }
         }
-        if fit_ack {
-            let theirs = &mut self.halves[from.other().index()];
-            theirs.edge = seq::max(theirs.edge, segment.ack.wrapping_add(window));
-            if seq::before(theirs.una, segment.ack) {
-                theirs.una = segment.ack;
-                self.forget(work, from.other());
-            }
-        }
     }
 
-    /// Give back what was acknowledged of that side's data.
-    fn forget(&mut self, work: &mut Work<'_, '_, '_>, side: Side) {
-        let una = self.half(side).una;
+    /// What that side has acknowledged is forgotten.
+    #[inline]
+    fn note_ack(&mut self, arena: &mut Arena, from: Side, ack: u32, window: u32) {
+        let side = from.other();
+        let theirs = self.half_mut(side);
+        theirs.edge = seq::max(theirs.edge, ack.wrapping_add(window));
+        if !seq::before(theirs.una, ack) {
+            return;
+        }
+        theirs.una = ack;
         let place = &mut self.stores[side.index()];
         let Some(store) = place else { return };
-        store.forget(work.arena, una);
+        store.forget(arena, ack);
         if store.is_empty()
             && let Some(store) = place.take()
         {
-            store.close(work.arena);
+            store.close(arena);
         }
     }
 
@@ -391,7 +417,8 @@ impl Connection {
         if now.wrapping_sub(self.challenged) < CHALLENGE_EVERY {
             return;
         }
-        self.challenged = now;
+        // A word about the connection is a sign of life, also to whoever sees only what leaves here.
+        (self.challenged, self.last) = (now, now);
         let to = work.from();
         if let Some(buf) = self.bare(to, Flags::ACK, 0) {
             work.desk.emit(to, buf, why);

@@ -2,6 +2,7 @@
 
 mod connection;
 mod established;
+mod express;
 mod segment;
 mod seq;
 mod store;

@@ -24,8 +24,11 @@ pub(super) struct Options {
 pub(super) struct Segment {
     pub seq: u32,
     pub ack: u32,
+    /// Source and destination.
+    pub ports: (u16, u16),
     pub flags: Flags,
     pub window: u16,
+    pub urgent: u16,
     /// Octets of data.
     pub len: u32,
     pub options: Options,
@@ -51,42 +54,63 @@ mod kind {
 pub(super) const MOST_SCALE: u8 = 14;
 
 impl Segment {
-    /// Read a segment and do what needs no connection.
-    pub fn clean(
-        job: &mut Job<'_>,
-        buf: &mut Buf,
-        headers: &mut Headers,
-        gso: &Gso,
-    ) -> Result<Segment, Stop> {
+    /// Read the header of a segment; nothing of it is believed yet.
+    #[inline]
+    pub fn read(job: &mut Job<'_>, buf: &Buf, headers: &Headers, gso: &Gso) -> Result<Segment, Stop> {
         let upper = headers.upper(buf.as_slice());
         let view = Tcp::new_checked(upper).map_err(|_| job.unreadable(Rule::TcpOffset))?;
-        let mut segment = Segment {
+        Ok(Segment {
             seq: view.seq(),
             ack: view.ack(),
+            ports: (view.src_port(), view.dst_port()),
             flags: view.flags(),
             window: view.window(),
+            urgent: view.urgent(),
             len: u32::try_from(view.payload().len()).unwrap_or(u32::MAX),
             options: Options::default(),
             changed: false,
             partial: gso.needs_checksum,
-        };
-        let (ports, urgent) = ((view.src_port(), view.dst_port()), view.urgent());
-        if !gso.needs_checksum && checksum::verify_transport(buf.as_slice(), headers) == Some(false) {
+        })
+    }
+
+    /// Do what needs no connection.
+    pub fn clean(&mut self, job: &mut Job<'_>, buf: &mut Buf, headers: &mut Headers) -> Result<(), Stop> {
+        if !self.partial && checksum::verify_transport(buf.as_slice(), headers) == Some(false) {
             job.refuse(Rule::TcpChecksum)?;
         }
-        if ports.0 == 0 || ports.1 == 0 || headers.src == headers.dst && ports.0 == ports.1 {
+        let (source, destination) = self.ports;
+        if source == 0 || destination == 0 || headers.src == headers.dst && source == destination {
             job.refuse(Rule::TcpPorts)?;
         }
-        segment.clean_flags(job, buf, headers)?;
-        segment.clean_urgent(job, buf, headers, urgent)?;
-        segment.clean_options(job, buf, headers)?;
-        if segment.flags.intersects(Flags::SYN | Flags::RST) && segment.len > 0 {
-            let provisional = segment.flags.contains(Flags::SYN) && job.config.fast_open;
+        self.clean_flags(job, buf, headers)?;
+        self.clean_urgent(job, buf, headers)?;
+        self.clean_options(job, buf, headers)?;
+        if self.flags.intersects(Flags::SYN | Flags::RST) && self.len > 0 {
+            let provisional = self.flags.contains(Flags::SYN) && job.config.fast_open;
             if !provisional && job.acts(Rule::TcpPayload) {
-                segment.cut(buf, headers, 0, 0);
+                self.cut(buf, headers, 0, 0);
             }
         }
-        Ok(segment)
+        Ok(())
+    }
+
+    /// The options, if there is nothing that a rule could want to change: none, or timestamps in the layout that everybody uses.
+    #[inline]
+    pub fn plain_options(&self, buf: &Buf, headers: &Headers) -> Option<Options> {
+        let view = Tcp::new_checked(headers.upper(buf.as_slice())).ok()?;
+        match *view.options_rest(0) {
+            [] => Some(Options::default()),
+            [1, 1, 8, 10, a, b, c, d, e, f, g, h] => {
+                let stamps = (u32::from_be_bytes([a, b, c, d]), u32::from_be_bytes([e, f, g, h]));
+                Some(Options { timestamps: Some(stamps), ..Options::default() })
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether the kernel will complete the checksum.
+    pub fn is_partial(&self) -> bool {
+        self.partial
     }
 
     fn view<'b>(&self, buf: &'b mut Buf, headers: &Headers) -> Option<Tcp<&'b mut [u8]>> {
@@ -125,13 +149,8 @@ impl Segment {
         Ok(())
     }
 
-    fn clean_urgent(
-        &mut self,
-        job: &mut Job<'_>,
-        buf: &mut Buf,
-        headers: &Headers,
-        urgent: u16,
-    ) -> Result<(), Stop> {
+    fn clean_urgent(&mut self, job: &mut Job<'_>, buf: &mut Buf, headers: &Headers) -> Result<(), Stop> {
+        let urgent = self.urgent;
         if self.flags.contains(Flags::URG) && urgent > 0 && self.len > 0 {
             match job.config.urgent {
                 crate::Urgent::Drop => job.refuse(Rule::TcpUrgent)?,

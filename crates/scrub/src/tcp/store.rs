@@ -7,6 +7,7 @@
 
 use super::seq;
 use std::collections::VecDeque;
+use wire::checksum;
 
 /// Sizes of chunks, in octets.
 const SIZES: [usize; 3] = [64, 512, 4096];
@@ -90,6 +91,15 @@ impl Piece {
     /// Room behind the octets.
     fn room(&self) -> usize {
         self.chunk.len().saturating_sub((self.from + self.len) as usize)
+    }
+
+    /// Put `data` behind the octets and sum them up; `None` without room.
+    #[inline]
+    fn append_sum(&mut self, data: &[u8]) -> Option<u32> {
+        let at = (self.from + self.len) as usize;
+        let sum = checksum::copy_sum(self.chunk.get_mut(at..)?, data)?;
+        self.len += data.len() as u32;
+        Some(sum)
     }
 
     /// Put `data` behind the octets; there is room.
@@ -202,6 +212,48 @@ impl Store {
         done
     }
 
+    /// Put data behind everything that is in store, which ends at `start`, and sum them up on the way (RFC 1071). `None`, and nothing
+    /// is in store that was not before, if there is no room or `start` is elsewhere.
+    #[inline]
+    pub fn append(&mut self, arena: &mut Arena, start: u32, data: &[u8]) -> Option<(u32, Mark)> {
+        let last = self.pieces.back();
+        if last.is_some_and(|last| last.end() != start) {
+            return None;
+        }
+        let mark = Mark { pieces: self.pieces.len(), len: last.map_or(0, |last| last.len) };
+        let (mut done, mut sum) = (0, 0);
+        while done < data.len() {
+            let rest = data.get(done..)?;
+            let room = self.pieces.back().map_or(0, Piece::room);
+            // A sum goes on at an even place.
+            let more = if room >= rest.len() { rest.len() } else { room & !1 };
+            if more == 0 {
+                let Some(chunk) = arena.take(rest.len()) else {
+                    self.undo(arena, mark);
+                    return None;
+                };
+                let start = start.wrapping_add(done as u32);
+                self.pieces.push_back(Piece { start, from: 0, len: 0, chunk });
+                continue;
+            }
+            sum += self.pieces.back_mut()?.append_sum(rest.get(..more)?)?;
+            done += more;
+        }
+        Some((sum, mark))
+    }
+
+    /// Take back what was appended since `mark`.
+    pub fn undo(&mut self, arena: &mut Arena, mark: Mark) {
+        while self.pieces.len() > mark.pieces
+            && let Some(piece) = self.pieces.pop_back()
+        {
+            arena.put(piece.chunk);
+        }
+        if let Some(last) = self.pieces.back_mut() {
+            last.len = mark.len;
+        }
+    }
+
     /// Put octets that are not in store in front of piece `at`.
     fn insert(&mut self, arena: &mut Arena, room: Room, mut at: usize, start: u32, data: &[u8]) -> Written {
         let mut written = Written::default();
@@ -261,6 +313,13 @@ impl Store {
             arena.empty.push(self);
         }
     }
+}
+
+/// How far a store went.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Mark {
+    pieces: usize,
+    len: u32,
 }
 
 #[derive(Clone, Copy, Debug, Default)]

@@ -5,7 +5,7 @@ use super::segment::Segment;
 use super::seq;
 use super::store::Arena;
 use crate::config::{Config, Midstream};
-use crate::rule::Rule;
+use crate::rule::{Mode, Rule};
 use crate::scrubber::Desk;
 use crate::verdict::{Job, Side, Stop};
 use hashbrown::HashTable;
@@ -13,7 +13,7 @@ use siphasher::sip::SipHasher13;
 use std::hash::{Hash, Hasher};
 use std::time::Duration;
 use wire::ip::Headers;
-use wire::tcp::{Flags, Tcp};
+use wire::tcp::Flags;
 use wire::{Buf, Flow, Gso, Time};
 
 /// Nobody, in a list.
@@ -24,6 +24,8 @@ const SLOTS: usize = 2048;
 const SLOT: u32 = 4096;
 /// The list of connections whose handshake is not done, oldest first; the slots of the wheel come before it.
 const HALF_OPEN: usize = SLOTS;
+/// Connections that are found without a hash.
+const RECENT: usize = 64;
 /// How long an end may take to answer a probe, and how many there are (rule Q.16).
 const PROBE: Duration = Duration::from_secs(75);
 const PROBES: u8 = 2;
@@ -35,6 +37,8 @@ pub struct Connections {
     index: HashTable<u32>,
     all: Vec<Connection>,
     free: Vec<u32>,
+    /// Where segments came for last.
+    recent: [u32; RECENT],
     /// First and last of each list.
     lists: Vec<[u32; 2]>,
     /// How many half-open ones each source has.
@@ -60,6 +64,7 @@ impl Connections {
             index: HashTable::new(),
             all: Vec::new(),
             free: Vec::new(),
+            recent: [NONE; RECENT],
             lists: vec![[NONE; 2]; SLOTS + 1],
             sources: HashTable::new(),
             half_open: 0,
@@ -92,13 +97,27 @@ impl Connections {
 
     /// The state of one, by what its end outside and its end inside are.
     pub fn state(&self, outside: std::net::SocketAddr, inside: std::net::SocketAddr) -> Option<State> {
-        let ends = Ends::between(outside, inside);
+        let ends = Ends::new((outside.ip(), outside.port()), (inside.ip(), inside.port()));
         self.find(&ends).and_then(|at| self.all.get(at as usize)).map(|connection| connection.state)
     }
 
     fn find(&self, ends: &Ends) -> Option<u32> {
         let same = |at: &u32| self.all.get(*at as usize).is_some_and(|connection| connection.ends == *ends);
         self.index.find(hash(&self.key, ends), same).copied()
+    }
+
+    /// As [`Connections::find`], for segments that come many in a row.
+    fn find_again(&mut self, ends: &Ends) -> Option<u32> {
+        let place = self.recent.get_mut(ends.place() % RECENT)?;
+        if self.all.get(*place as usize).is_some_and(|connection| connection.ends == *ends) && *place != NONE
+        {
+            return Some(*place);
+        }
+        let found = self.find(ends)?;
+        if let Some(place) = self.recent.get_mut(ends.place() % RECENT) {
+            *place = found;
+        }
+        Some(found)
     }
 
     /// One segment. The highest time to live of its connection from that side.
@@ -111,12 +130,16 @@ impl Connections {
         gso: &Gso,
     ) -> Result<u8, Stop> {
         self.now = desk.now;
-        let segment = Segment::clean(job, buf, headers, gso)?;
-        let ports = Tcp::new_checked(headers.upper(buf.as_slice()))
-            .map_or((0, 0), |view| (view.src_port(), view.dst_port()));
-        let ends = Ends::of(headers, ports, desk.arrival.from);
         let from = desk.arrival.from;
-        let mut found = self.find(&ends);
+        let mut segment = Segment::read(job, buf, headers, gso)?;
+        let ends = Ends::of(wire::ip::addresses(buf.as_slice(), headers.version), segment.ports, from);
+        let mut found = self.find_again(&ends);
+        if let Some(connection) = found.and_then(|at| self.all.get_mut(at as usize))
+            && let Some(ttl) = connection.express(job, desk, &mut self.arena, buf, headers, &segment)
+        {
+            return Ok(ttl);
+        }
+        segment.clean(job, buf, headers)?;
         if let Some(at) = found
             && segment.flags.contains(Flags::SYN)
             && !segment.flags.intersects(Flags::ACK | Flags::RST)
@@ -156,7 +179,7 @@ impl Connections {
     fn open(
         &mut self,
         job: &mut Job<'_>,
-        desk: &Desk<'_>,
+        desk: &mut Desk<'_>,
         ends: &Ends,
         segment: &Segment,
     ) -> Result<Option<u32>, Stop> {
@@ -164,7 +187,7 @@ impl Connections {
         let flags = segment.flags;
         let opens = flags.contains(Flags::SYN) && !flags.contains(Flags::ACK);
         if opens {
-            self.admit(job, ends, from)?;
+            self.admit(job, desk, ends, from)?;
             let at = self.insert(Connection::new(*ends, from, desk.now));
             self.count_source(&ends.source(from), true);
             self.half_open += 1;
@@ -185,7 +208,7 @@ impl Connections {
     }
 
     /// Rules Q.16 and Q.1: whether there may be one more that is half open. The oldest goes if there are too many.
-    fn admit(&mut self, job: &mut Job<'_>, ends: &Ends, from: Side) -> Result<(), Stop> {
+    fn admit(&mut self, job: &mut Job<'_>, desk: &mut Desk<'_>, ends: &Ends, from: Side) -> Result<(), Stop> {
         let limits = job.config.flows;
         let source = ends.source(from);
         let full = self.len() - self.half_open >= limits.established || self.arena.fullness() >= 248;
@@ -197,7 +220,7 @@ impl Connections {
             && let Some([oldest, _]) = self.lists.get(HALF_OPEN).copied()
             && oldest != NONE
         {
-            self.remove(oldest);
+            self.give_up(job.config, desk, oldest);
         }
         Ok(())
     }
@@ -232,10 +255,30 @@ impl Connections {
             self.half_open -= 1;
             self.count_source(&ends.source(opener), false);
         }
+        if let Some(place) = self.recent.get_mut(ends.place() % RECENT)
+            && *place == at
+        {
+            *place = NONE;
+        }
         if let Ok(entry) = self.index.find_entry(hash(&self.key, &ends), |other| *other == at) {
             entry.remove();
         }
         self.free.push(at);
+    }
+
+    /// A handshake took too long. Who answered it is told, so that neither the host inside nor a reader on the way keeps what is
+    /// forgotten here.
+    fn give_up(&mut self, config: &Config, desk: &mut Desk<'_>, at: u32) {
+        if let Some(connection) = self.all.get(at as usize)
+            && connection.state == State::Init2
+            && says_goodbye(config)
+        {
+            let to = connection.opener.other();
+            if let Some(buf) = connection.bare(to, Flags::RST | Flags::ACK, 0) {
+                desk.emit(to, buf, Rule::Idle);
+            }
+        }
+        self.remove(at);
     }
 
     fn of_source(&self, source: &[u8; 16]) -> u32 {
@@ -331,11 +374,10 @@ impl Connections {
 
     /// Whether a connection had `seq` under way from the side `sender` (RFC 5927 section 4.1); `flow` as the sender sees it.
     pub(crate) fn has_under_way(&self, sender: Side, flow: &Flow, seq_of: u32) -> bool {
-        let local = std::net::SocketAddr::new(flow.local, flow.local_port);
-        let remote = std::net::SocketAddr::new(flow.remote, flow.remote_port);
+        let (local, remote) = ((flow.local, flow.local_port), (flow.remote, flow.remote_port));
         let ends = match sender {
-            Side::Outside => Ends::between(local, remote),
-            Side::Inside => Ends::between(remote, local),
+            Side::Outside => Ends::new(local, remote),
+            Side::Inside => Ends::new(remote, local),
         };
         let Some(connection) = self.find(&ends).and_then(|at| self.all.get(at as usize)) else {
             return false;
@@ -366,7 +408,7 @@ impl Connections {
             && let Some(connection) = self.all.get(oldest as usize)
             && now.wrapping_sub(connection.last) >= limit
         {
-            self.remove(oldest);
+            self.give_up(config, desk, oldest);
         }
         let Some(mut turned) = self.turned else { return };
         let mut slots = now.wrapping_sub(turned) / SLOT;
@@ -408,6 +450,10 @@ fn is_half_open(state: State) -> bool {
     matches!(state, State::Init | State::Init2)
 }
 
+fn says_goodbye(config: &Config) -> bool {
+    config.goodbye && config.mode(Rule::Idle) == Mode::On
+}
+
 fn millis_of(time: Duration) -> u32 {
     u32::try_from(time.as_millis()).unwrap_or(u32::MAX / 2)
 }
@@ -426,7 +472,7 @@ fn limit_of(config: &Config, connection: &Connection) -> u32 {
 impl Connection {
     /// Rule Q.16: ask both ends whether they are there, at last close both; whether the connection stays for now.
     fn say_goodbye(&mut self, config: &Config, desk: &mut Desk<'_>) -> bool {
-        if self.state != State::Estab || !config.goodbye || config.mode(Rule::Idle) != crate::Mode::On {
+        if self.state != State::Estab || !says_goodbye(config) {
             return false;
         }
         let stays = self.probes < PROBES;

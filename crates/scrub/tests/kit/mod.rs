@@ -1,6 +1,8 @@
 //! A connection through a scrubber, said in short: the client is outside, the server inside, numbers count from each end's first octet.
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
+pub mod traces;
+
 use scrub::{Arrival, Config, Emitted, Outcome, Profile, Rule, Scrubber, Side};
 use std::time::Duration;
 use wire::ip::Headers;
@@ -16,7 +18,7 @@ pub const RST: Flags = Flags::RST;
 pub const SYN_ACK: Flags = Flags(Flags::SYN.0 | Flags::ACK.0);
 
 /// A segment to send.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Seg {
     pub from: Side,
     /// From the first octet behind the SYN.
@@ -32,6 +34,15 @@ pub struct Seg {
     pub ports: (u16, u16),
     pub bad_checksum: bool,
     pub offset: Option<u8>,
+}
+
+impl std::fmt::Debug for Seg {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (from, seq, len, ack, window) =
+            (self.from.name(), self.seq, self.data.len(), self.ack, self.window);
+        write!(f, "{from} {seq}+{len} ack {ack} window {window} flags {:#x} ecn {}", self.flags.0, self.tos)?;
+        write!(f, " options {:?}", self.options)
+    }
 }
 
 /// A segment of the client's.
