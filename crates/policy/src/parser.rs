@@ -128,10 +128,15 @@ impl<'p> Parser<'p> {
         }
     }
 
-    /// Whether every known block that the lexer came to was a statement of the file, and nothing is wrong.
+    /// Whether every known block that the lexer came to was a statement of the file.
     fn takes_all(&self) -> bool {
         let met = self.tokens.iter().filter(|own| own.token.kind == Kind::Known).count();
-        met == self.taken && (self.known.is_empty() || !self.sink.has_errors())
+        met == self.taken
+    }
+
+    /// Known blocks are taken only where nothing is wrong: the rest of a text with an error need not be looked at.
+    fn is_in_vain(&self) -> bool {
+        !self.known.is_empty() && self.sink.has_errors()
     }
 
     /// Read a node of the lossless tree.

@@ -12,7 +12,7 @@ impl Parser<'_> {
         if self.word() == Some("syntax") {
             self.node(NodeKind::Syntax, Self::syntax);
         }
-        while self.peek().is_some() {
+        while self.peek().is_some() && !self.is_in_vain() {
             self.broken = false;
             self.sink.mark();
             if let Some(token) = self.peek().filter(|token| token.kind == Kind::Known) {
