@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use super::{Parser, Significant, significant};
+use super::Parser;
 use crate::ast::{Name, Protection, Span, Syntax, Test};
-use crate::diagnostic::{Code, Diagnostic, Sink, show};
+use crate::diagnostic::{Code, Diagnostic, Sink};
 use crate::host::{Host, NoHost};
-use crate::lexer::Kind;
-use crate::tree::{Builder, Tree};
+use crate::tree::Tree;
 use crate::unit::Placed;
 use crate::{Compiled, MAX_TEXT, check, expectations, recognise};
 
@@ -132,14 +131,17 @@ fn read_over(
 ) -> Option<Parsed> {
     let in_vain = |fits: bool, sink: &Sink| before.is_some() && (!fits || sink.has_errors());
     let mut sink = Sink::default();
-    let mut all = Vec::new();
-    let tokens = significant(text, known, with_tree.then_some(&mut all));
-    lexical_errors(text, &tokens, &mut sink);
-    let tree = if with_tree { Builder::new(all.len()) } else { Builder::idle() };
-    let mut parser = Parser::new(text, known, tokens, tree, &mut sink, host);
+    let mut parser = Parser::new(text, known, with_tree, &mut sink, host);
     parser.file();
+    if let Some(full) = parser.full.take() {
+        let mut sink = Sink::default();
+        sink.push(full);
+        let diagnostics = sink.finish(file, text);
+        return before.is_none().then(|| Parsed::nothing(file, Arc::clone(text), diagnostics));
+    }
     let takes_all = parser.takes_all();
-    let Parser { candidates, shared, tests, test_errors, syntax, tree, .. } = parser;
+    let Parser { candidates, shared, tests, test_errors, syntax, tree, stream, .. } = parser;
+    let tree = stream.leaves().map_or_else(Tree::default, |leaves| tree.finish(leaves));
     let top = (!shared.iter().any(|own| own.broken))
         .then(|| shared.iter().map(|own| own.protection.span.of(text).to_owned()).collect());
     let fits = before.is_none_or(|before| {
@@ -160,7 +162,7 @@ fn read_over(
         broken: checked.broken,
         tests,
         tested: Tested { failed: test_errors, ..Tested::default() },
-        tree: if with_tree { tree.finish(all) } else { Tree::default() },
+        tree,
         top,
         ..Parsed::nothing(file, Arc::clone(text), Vec::new())
     };
@@ -188,14 +190,11 @@ pub(crate) fn tree(text: &str) -> Option<Tree> {
     if text.len() > MAX_TEXT {
         return None;
     }
-    let mut all = Vec::new();
-    let significant = significant(text, &[], Some(&mut all));
     let mut sink = Sink::default();
-    let tree = Builder::new(all.len());
-    let mut parser = Parser::new(text, &[], significant, tree, &mut sink, &NoHost);
+    let mut parser = Parser::new(text, &[], true, &mut sink, &NoHost);
     parser.file();
-    let tree = parser.tree;
-    Some(tree.finish(all))
+    let Parser { full, tree, stream, .. } = parser;
+    stream.leaves().filter(|_| full.is_none()).map(|leaves| tree.finish(leaves))
 }
 
 /// As [`parse`], for octets that may not be text.
@@ -223,32 +222,4 @@ fn not_text(file: &str, bytes: &[u8], good: usize) -> Parsed {
     );
     let diagnostics = sink.finish(file, &text);
     Parsed::nothing(file, text.into(), diagnostics)
-}
-
-fn lexical_errors(text: &str, tokens: &[Significant], sink: &mut Sink) {
-    for Significant { token, .. } in tokens.iter().filter(|own| own.token.kind.is_error()) {
-        let written = show(token.span.of(text));
-        match token.kind {
-            Kind::Unknown => sink.push(
-                Diagnostic::new(
-                    Code::UnknownCharacter,
-                    token.span,
-                    format!("`{written}` means nothing here"),
-                )
-                .label("not part of the language")
-                .help("put a name with other characters in double quotes; a comment starts with `#`"),
-            ),
-            Kind::OpenQuote => sink.push(
-                Diagnostic::new(Code::OpenQuote, token.span, "the quoted name does not end on its line")
-                    .label("the closing `\"` is missing")
-                    .help("close the quotes on the same line; write a quote inside as `\\\"`"),
-            ),
-            Kind::OpenComment => sink.push(
-                Diagnostic::new(Code::OpenComment, token.span, "the comment does not end")
-                    .label("no `*/` follows")
-                    .help("end the comment with `*/`"),
-            ),
-            _ => {}
-        }
-    }
 }
