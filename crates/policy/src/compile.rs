@@ -416,14 +416,13 @@ impl Compiled {
         if !self.errors {
             return Vec::new();
         }
+        let lost: Vec<&Application> =
+            old.applications.iter().filter(|app| self.spd.get(app.id).is_none()).collect();
+        let own = self.applications.len();
+        self.keep_applications(old, lost);
         let mut kept = Vec::new();
-        for app in &old.applications {
-            if self.spd.get(app.id).is_some() || !self.keep_application(old, app.id) {
-                continue;
-            }
-            if let Some(added) = self.applications.last_mut() {
-                added.carried = true;
-            }
+        for app in self.applications.iter_mut().skip(own) {
+            app.carried = true;
             kept.push(app.name.clone());
         }
         if self.keep_guard(old) {
