@@ -8,6 +8,7 @@ mod paper_000;
 mod paper_001;
 mod path;
 mod peers;
+mod policy;
 mod sa;
 mod segment;
 
@@ -21,6 +22,7 @@ pub const ALL: &[(&str, &[Part])] = &[
     ("engine", &[engine::run, sa::run, path::run]),
     ("hooks", &[hooks::run]),
     ("null", &[segment::run, null::run]),
+    ("policy", &[policy::run]),
 ];
 
 /// Suites that need more than `make deps` installs, or long: they run only when they are named.
