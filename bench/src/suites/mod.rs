@@ -8,6 +8,7 @@ mod paper_000;
 mod paper_001;
 mod path;
 mod peers;
+mod policy;
 mod sa;
 mod scrub;
 mod segment;
@@ -23,6 +24,7 @@ pub const ALL: &[(&str, &[Part])] = &[
     ("hooks", &[hooks::run]),
     ("null", &[segment::run, null::run]),
     ("scrub", &[scrub::run]),
+    ("policy", &[policy::run]),
 ];
 
 /// Suites that need more than `make deps` installs, or long: they run only when they are named.
