@@ -190,6 +190,8 @@ struct Receiver {
     /// Right edge of the window that it has offered.
     edge: u32,
     end: Option<u32>,
+    /// The last timestamp that came.
+    stamp: u32,
 }
 
 impl Receiver {
@@ -205,6 +207,7 @@ impl Receiver {
         while self.there.remove(&self.next) {
             self.next += 1;
         }
+        self.stamp = segment.timestamp.unwrap_or(self.stamp);
         if segment.has(Flags::FIN) {
             self.end = Some((start + segment.payload.len() as i32) as u32);
         }
@@ -220,7 +223,7 @@ impl Receiver {
         let edge = self.edge.max(self.read + net.weather.buffer);
         draft.window = (edge - self.next).div_ceil(1 << shift) as u16;
         self.edge = self.next + (u32::from(draft.window) << shift);
-        draft.timestamps = scene.timestamps.then_some((net.tick as u32, 1_000 + net.tick as u32));
+        draft.timestamps = scene.timestamps.then_some((net.tick as u32, self.stamp));
         net.send(&draft);
     }
 }

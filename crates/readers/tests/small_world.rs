@@ -8,7 +8,7 @@ use readers::world::{World, fragments};
 use scrub::{Config, Profile};
 
 /// About so many cases of each world.
-const CASES: u64 = 6_000;
+const CASES: u64 = 4_000;
 
 /// A part of each world; the numbers are spread so that all events come.
 fn slice<M: Middle>(make: impl Fn() -> M, cases: u64, v6: bool) -> (Tally, Option<String>) {
