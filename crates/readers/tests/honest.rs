@@ -248,7 +248,7 @@ fn transfer(weather: Weather, profile: Profile) -> u64 {
     let mut receiver = Receiver { edge: weather.buffer, ..Receiver::default() };
     let (mut answered, mut open) = (false, false);
     while net.tick < LAST_TICK {
-        if !open && net.tick % TIMEOUT == 0 {
+        if !open && net.tick.is_multiple_of(TIMEOUT) {
             let mut syn = Draft::plain(Side::Outside, scene.isn, 0, Flags::SYN);
             (syn.scale, syn.timestamps) =
                 (scene.scale[0], scene.timestamps.then_some((1_000 + net.tick as u32, 0)));
@@ -298,7 +298,7 @@ fn transfer(weather: Weather, profile: Profile) -> u64 {
             sender.work(&mut net, weather.octets);
         }
         net.tick += 1;
-        if net.tick % weather.pace == 0 && receiver.read < receiver.next {
+        if net.tick.is_multiple_of(weather.pace) && receiver.read < receiver.next {
             let full = receiver.edge <= receiver.next;
             receiver.read = receiver.next;
             if full {

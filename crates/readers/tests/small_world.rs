@@ -63,7 +63,7 @@ fn every_seeded_fault_is_found() {
 fn pieces<M: Middle>(make: impl Fn() -> M) -> (Tally, Option<String>) {
     let (mut sum, mut said) = (Tally::default(), None);
     for world in fragments::World::all(8) {
-        let stride = world.cases() / CASES | 1;
+        let stride = (world.cases() / CASES) | 1;
         let (tally, one) = fragments::run(&mut make(), &world, 0, stride);
         println!("{:<18} {tally}", world.name);
         said = said.or(one);
