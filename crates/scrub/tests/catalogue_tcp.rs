@@ -654,3 +654,15 @@ fn sources_have_a_quota_of_half_open_connections() {
     assert_eq!(world.scrubber.connections().half_open(), 0);
     world.pass(&client(-1, b"").flags(SYN).with(|s| s.ports = (2000, 80))).unchanged();
 }
+
+#[test]
+fn a_handshake_that_takes_too_long_is_reset() {
+    let mut world = World::standard();
+    world.pass(&client(-1, b"").flags(SYN)).unchanged();
+    world.pass(&server(-1, b"").flags(SYN_ACK)).unchanged();
+    world.wait(Duration::from_secs(31));
+    let own = world.own();
+    let told: Vec<_> = own.iter().map(|(to, out)| (*to, out.flags, out.seq, out.ack)).collect();
+    assert_eq!(told, [(Side::Inside, RST | ACK, 0, 0)]);
+    assert_eq!(state(&world), None);
+}

@@ -5,7 +5,7 @@ use super::segment::Segment;
 use super::seq;
 use super::store::Arena;
 use crate::config::{Config, Midstream};
-use crate::rule::Rule;
+use crate::rule::{Mode, Rule};
 use crate::scrubber::Desk;
 use crate::verdict::{Job, Side, Stop};
 use hashbrown::HashTable;
@@ -179,7 +179,7 @@ impl Connections {
     fn open(
         &mut self,
         job: &mut Job<'_>,
-        desk: &Desk<'_>,
+        desk: &mut Desk<'_>,
         ends: &Ends,
         segment: &Segment,
     ) -> Result<Option<u32>, Stop> {
@@ -187,7 +187,7 @@ impl Connections {
         let flags = segment.flags;
         let opens = flags.contains(Flags::SYN) && !flags.contains(Flags::ACK);
         if opens {
-            self.admit(job, ends, from)?;
+            self.admit(job, desk, ends, from)?;
             let at = self.insert(Connection::new(*ends, from, desk.now));
             self.count_source(&ends.source(from), true);
             self.half_open += 1;
@@ -208,7 +208,7 @@ impl Connections {
     }
 
     /// Rules Q.16 and Q.1: whether there may be one more that is half open. The oldest goes if there are too many.
-    fn admit(&mut self, job: &mut Job<'_>, ends: &Ends, from: Side) -> Result<(), Stop> {
+    fn admit(&mut self, job: &mut Job<'_>, desk: &mut Desk<'_>, ends: &Ends, from: Side) -> Result<(), Stop> {
         let limits = job.config.flows;
         let source = ends.source(from);
         let full = self.len() - self.half_open >= limits.established || self.arena.fullness() >= 248;
@@ -220,7 +220,7 @@ impl Connections {
             && let Some([oldest, _]) = self.lists.get(HALF_OPEN).copied()
             && oldest != NONE
         {
-            self.remove(oldest);
+            self.give_up(job.config, desk, oldest);
         }
         Ok(())
     }
@@ -264,6 +264,21 @@ impl Connections {
             entry.remove();
         }
         self.free.push(at);
+    }
+
+    /// A handshake took too long. Who answered it is told, so that neither the host inside nor a reader on the way keeps what is
+    /// forgotten here.
+    fn give_up(&mut self, config: &Config, desk: &mut Desk<'_>, at: u32) {
+        if let Some(connection) = self.all.get(at as usize)
+            && connection.state == State::Init2
+            && says_goodbye(config)
+        {
+            let to = connection.opener.other();
+            if let Some(buf) = connection.bare(to, Flags::RST | Flags::ACK, 0) {
+                desk.emit(to, buf, Rule::Idle);
+            }
+        }
+        self.remove(at);
     }
 
     fn of_source(&self, source: &[u8; 16]) -> u32 {
@@ -393,7 +408,7 @@ impl Connections {
             && let Some(connection) = self.all.get(oldest as usize)
             && now.wrapping_sub(connection.last) >= limit
         {
-            self.remove(oldest);
+            self.give_up(config, desk, oldest);
         }
         let Some(mut turned) = self.turned else { return };
         let mut slots = now.wrapping_sub(turned) / SLOT;
@@ -435,6 +450,10 @@ fn is_half_open(state: State) -> bool {
     matches!(state, State::Init | State::Init2)
 }
 
+fn says_goodbye(config: &Config) -> bool {
+    config.goodbye && config.mode(Rule::Idle) == Mode::On
+}
+
 fn millis_of(time: Duration) -> u32 {
     u32::try_from(time.as_millis()).unwrap_or(u32::MAX / 2)
 }
@@ -453,7 +472,7 @@ fn limit_of(config: &Config, connection: &Connection) -> u32 {
 impl Connection {
     /// Rule Q.16: ask both ends whether they are there, at last close both; whether the connection stays for now.
     fn say_goodbye(&mut self, config: &Config, desk: &mut Desk<'_>) -> bool {
-        if self.state != State::Estab || !config.goodbye || config.mode(Rule::Idle) != crate::Mode::On {
+        if self.state != State::Estab || !says_goodbye(config) {
             return false;
         }
         let stays = self.probes < PROBES;
