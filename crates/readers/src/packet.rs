@@ -102,7 +102,7 @@ impl Draft<'_> {
             used += bytes.len();
         };
         if self.flags.contains(Flags::SYN) {
-            option(&[2, 4, 0x05, 0xb4]);
+            option(&[2, 4, 0x05, 0x78]);
         }
         if let Some(scale) = self.scale {
             option(&[1, 3, 3, scale]);

@@ -317,6 +317,9 @@ mod tests {
     use crate::stack;
     use scrub::Side;
 
+    const SYN_ACK: Flags = Flags(0x012);
+    const URG_ACK: Flags = Flags(0x030);
+
     type Reader = Stream<64, 24>;
 
     struct Wire {
@@ -417,32 +420,23 @@ mod tests {
     #[test]
     fn each_knob_tells_two_readers_apart() {
         // Two segments; the second one is odd. Who delivers it, who does not, and what the two read.
-        let table: [(&str, fn(&mut Draft<'_>), &str, &str, &str, &str); 9] = [
-            ("checksum", |d| d.spoilt = true, "first, no checksum", "abcd", "first", "ab"),
-            ("ack flag", |d| d.flags = Flags::PSH, "first, without ACK", "abcd", "first", "ab"),
-            ("ack field", |d| d.ack += 9, "first, any ACK", "abcd", "first", "ab"),
-            ("hops", |d| d.ttl = 2, "first, near, FIN in order", "abcd", "first", "ab"),
-            ("md5", |d| d.md5 = true, "first, no PAWS, no MD5", "abcd", "first", "ab"),
-            ("window", |d| d.seq = d.seq.wrapping_add(20_000), "first, no window", "ab", "first", "ab"),
-            ("syn", |d| d.flags = Flags::SYN | Flags::ACK, "first, data in SYN", "ab", "first", "ab"),
+        type Odd = (&'static str, fn(&mut Draft<'_>), [&'static str; 2], [&'static str; 2]);
+        let table: [Odd; 8] = [
+            ("checksum", |d| d.spoilt = true, ["first, no checksum", "abcd"], ["first", "ab"]),
+            ("ack flag", |d| d.flags = Flags::PSH, ["first, without ACK", "abcd"], ["first", "ab"]),
+            ("ack field", |d| d.ack += 9, ["first, any ACK", "abcd"], ["first", "ab"]),
+            ("hops", |d| d.ttl = 2, ["first, near, FIN in order", "abcd"], ["first", "ab"]),
+            ("md5", |d| d.md5 = true, ["first, no PAWS, no MD5", "abcd"], ["first", "ab"]),
             (
-                "urgent",
-                |d| (d.flags, d.urgent) = (Flags::ACK | Flags::URG, 1),
-                "first, urgent at",
-                "abc",
-                "first",
-                "abd",
+                "syn",
+                |d| (d.flags, d.seq) = (SYN_ACK, d.seq.wrapping_sub(1)),
+                ["macos", "abcd"],
+                ["first", "ab"],
             ),
-            (
-                "urgent in band",
-                |d| (d.flags, d.urgent) = (Flags::ACK | Flags::URG, 1),
-                "vista",
-                "abcd",
-                "first",
-                "abd",
-            ),
+            ("urgent", |d| (d.flags, d.urgent) = (URG_ACK, 1), ["first, urgent at", "abc"], ["first", "abd"]),
+            ("in band", |d| (d.flags, d.urgent) = (URG_ACK, 1), ["vista", "abcd"], ["first", "abd"]),
         ];
-        for (what, change, one, stream, other, expected) in table {
+        for (what, change, [one, stream], [other, expected]) in table {
             let (mut wire, mut readers) = opened();
             let draft = wire.at(0, b"ab");
             wire.give(&mut readers, draft);

@@ -51,7 +51,8 @@ impl Network {
 
     fn send(&mut self, draft: &Draft<'_>) {
         draft.write(&self.weather.scene, &mut self.packet);
-        let copies = 1 + u64::from(self.random(256) < u64::from(self.weather.doubled));
+        let doubled = !draft.flags.contains(Flags::SYN) && self.random(256) < u64::from(self.weather.doubled);
+        let copies = 1 + u64::from(doubled);
         for _ in 0..copies {
             let when = match draft.sender {
                 Side::Outside => self.tick + 1 + self.random(self.weather.delay),
@@ -186,7 +187,11 @@ struct Receiver {
     there: BTreeSet<u32>,
     next: u32,
     read: u32,
+    /// Right edge of the window that it has offered.
+    edge: u32,
     end: Option<u32>,
+    /// The last timestamp that came.
+    stamp: u32,
 }
 
 impl Receiver {
@@ -194,7 +199,7 @@ impl Receiver {
         let start = segment.seq.wrapping_sub(net.weather.scene.isn).wrapping_sub(1) as i32;
         for (at, value) in segment.payload.iter().enumerate() {
             let place = start + at as i32;
-            if place >= self.next as i32 && (place as u32) < self.read + net.weather.buffer {
+            if place >= self.next as i32 && (place as u32) < self.edge {
                 assert_eq!(*value, octet(place as u32), "octet {place}");
                 self.there.insert(place as u32);
             }
@@ -202,20 +207,23 @@ impl Receiver {
         while self.there.remove(&self.next) {
             self.next += 1;
         }
+        self.stamp = segment.timestamp.unwrap_or(self.stamp);
         if segment.has(Flags::FIN) {
             self.end = Some((start + segment.payload.len() as i32) as u32);
         }
     }
 
-    fn acknowledge(&self, net: &mut Network, flags: Flags) {
+    fn acknowledge(&mut self, net: &mut Network, flags: Flags) {
         let scene = net.weather.scene;
         let fin = u32::from(self.end == Some(self.next));
         let ack = scene.isn.wrapping_add(1).wrapping_add(self.next + fin);
         let shift = if scene.scale.contains(&None) { 0 } else { scene.scale[1].unwrap_or(0) };
         let mut draft = Draft::plain(Side::Inside, scene.inside_isn.wrapping_add(1), ack, flags);
-        // Rounded up, so that the right edge never moves back.
-        draft.window = ((self.read + net.weather.buffer - self.next).div_ceil(1 << shift)) as u16;
-        draft.timestamps = scene.timestamps.then_some((net.tick as u32, 1_000 + net.tick as u32));
+        // The right edge never moves back: what the scale cannot say is rounded up.
+        let edge = self.edge.max(self.read + net.weather.buffer);
+        draft.window = (edge - self.next).div_ceil(1 << shift) as u16;
+        self.edge = self.next + (u32::from(draft.window) << shift);
+        draft.timestamps = scene.timestamps.then_some((net.tick as u32, self.stamp));
         net.send(&draft);
     }
 }
@@ -237,10 +245,10 @@ fn transfer(weather: Weather, profile: Profile) -> u64 {
     let first = scene.isn.wrapping_add(1);
     let shift = if scene.scale.contains(&None) { 0 } else { scene.scale[1].unwrap_or(0) };
     let mut sender = Sender { una: 0, nxt: 0, window: 0, moved: 0, shift, size: 37 };
-    let mut receiver = Receiver::default();
+    let mut receiver = Receiver { edge: weather.buffer, ..Receiver::default() };
     let (mut answered, mut open) = (false, false);
     while net.tick < LAST_TICK {
-        if !open && net.tick % TIMEOUT == 0 {
+        if !open && net.tick.is_multiple_of(TIMEOUT) {
             let mut syn = Draft::plain(Side::Outside, scene.isn, 0, Flags::SYN);
             (syn.scale, syn.timestamps) =
                 (scene.scale[0], scene.timestamps.then_some((1_000 + net.tick as u32, 0)));
@@ -290,8 +298,8 @@ fn transfer(weather: Weather, profile: Profile) -> u64 {
             sender.work(&mut net, weather.octets);
         }
         net.tick += 1;
-        if net.tick % weather.pace == 0 && receiver.read < receiver.next {
-            let full = receiver.next - receiver.read == weather.buffer;
+        if net.tick.is_multiple_of(weather.pace) && receiver.read < receiver.next {
+            let full = receiver.edge <= receiver.next;
             receiver.read = receiver.next;
             if full {
                 receiver.acknowledge(&mut net, Flags::ACK);

@@ -8,7 +8,7 @@ use readers::world::{World, fragments};
 use scrub::{Config, Profile};
 
 /// About so many cases of each world.
-const CASES: u64 = 6_000;
+const CASES: u64 = 4_000;
 
 /// A part of each world; the numbers are spread so that all events come.
 fn slice<M: Middle>(make: impl Fn() -> M, cases: u64, v6: bool) -> (Tally, Option<String>) {
@@ -63,7 +63,7 @@ fn every_seeded_fault_is_found() {
 fn pieces<M: Middle>(make: impl Fn() -> M) -> (Tally, Option<String>) {
     let (mut sum, mut said) = (Tally::default(), None);
     for world in fragments::World::all(8) {
-        let stride = world.cases() / CASES | 1;
+        let stride = (world.cases() / CASES) | 1;
         let (tally, one) = fragments::run(&mut make(), &world, 0, stride);
         println!("{:<18} {tally}", world.name);
         said = said.or(one);

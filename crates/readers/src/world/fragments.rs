@@ -122,6 +122,22 @@ impl World {
     }
 }
 
+/// Whether the fragments are those of one packet, each once, in any order.
+fn is_honest(case: &[Piece]) -> bool {
+    let mut pieces = case.to_vec();
+    pieces.sort_unstable();
+    let adjacent = pieces.windows(2).all(|pair| pair[0].0.1 == pair[1].0.0);
+    let ends = pieces.iter().enumerate().all(|(at, (_, more))| *more != (at + 1 == pieces.len()));
+    adjacent && ends && pieces.first().is_some_and(|(span, _)| span.0 == 0)
+}
+
+/// Whether `first` does not deliver one packet where nothing is lost.
+fn is_kept(view: &Packets) -> bool {
+    let mut reader = Reassembly::default();
+    view.iter().for_each(|(_, packet)| reader.take(&POLICIES[0], packet));
+    reader.delivered.len() != 1
+}
+
 /// What each reader delivers, over all losses, contradicts what all of them deliver of all packets: the packets of one reading are
 /// not a part, in order, of those that `first` delivers without loss. The name of that reader, what was lost, what it read.
 fn contradiction(view: &Packets) -> Option<(&'static str, u32, Vec<Vec<u8>>)> {
@@ -156,6 +172,13 @@ pub fn run<M: Middle>(middle: &mut M, world: &World, start: u64, stride: u64) ->
         let case = world.case(number);
         tally.packets += world.play(&case, middle, &mut view);
         tally.cases += 1;
+        if is_honest(&case) && is_kept(&view) {
+            tally.opaque += 1;
+            tally.first[2] = tally.first[2].or(Some(number));
+            said.get_or_insert_with(|| {
+                format!("{}, case {number}: {case:?} is kept from readers", world.name)
+            });
+        }
         if let Some((name, lost, read)) = contradiction(&view) {
             tally.forked += 1;
             tally.first[0] = tally.first[0].or(Some(number));
