@@ -235,13 +235,15 @@ fn text(summary: &ScrubSummary) -> String {
         }
     }
     if !summary.rules.is_empty() {
-        let rows: Vec<_> = summary.rules.iter().map(|rule| {
-            let numbers = [rule.dropped, rule.changed, rule.observed].map(|number| number.to_string());
-            [&[rule.id.clone(), rule.name.clone()], &numbers[..], std::slice::from_ref(&rule.text)].concat()
-        });
-        let head = ["rule", "name", "dropped", "changed", "observed", "what it does"];
+        let row = |rule: &api::ScrubRuleCount| {
+            let mut cells = vec![rule.id.clone(), rule.name.clone()];
+            cells.extend([rule.dropped, rule.changed, rule.observed].map(|number| number.to_string()));
+            cells.push(rule.text.clone());
+            cells
+        };
+        let rows: Vec<_> = summary.rules.iter().map(row).collect();
         out.push('\n');
-        out.push_str(&output::table(&head, &rows.collect::<Vec<_>>()));
+        out.push_str(&output::table(&["rule", "name", "dropped", "changed", "observed", "what it does"], &rows));
     }
     for hint in &summary.hints {
         out.push_str(&format!("\nhint: {hint}\n"));
