@@ -370,7 +370,7 @@ impl Connection {
         if segment.flags.contains(Flags::ACK) {
             self.acknowledgment(work)?;
         }
-        let exact = segment.seq == half.una || segment.seq == half.nxt || segment.seq == half.next;
+        let exact = segment.seq == half.una || segment.seq == half.next;
         if !exact {
             let inside = !seq::before(segment.seq, half.una) && seq::before(segment.seq, half.edge);
             if inside && work.job.is_on(Rule::ResetExact) {
