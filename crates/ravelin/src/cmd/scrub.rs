@@ -202,7 +202,10 @@ impl Scrub {
             vec![id, name, minimal, standard, strict, text]
         };
         let rows: Vec<_> = list.rules.into_iter().map(row).collect();
-        output::text(&output::table(&["rule", "name", "minimal", "standard", "strict", "what it does"], &rows))
+        output::text(&output::table(
+            &["rule", "name", "minimal", "standard", "strict", "what it does"],
+            &rows,
+        ))
     }
 
     fn explain(&self, done: &Done<'_>, report: &mut dyn Write) -> io::Result<()> {
@@ -243,7 +246,10 @@ fn text(summary: &ScrubSummary) -> String {
         };
         let rows: Vec<_> = summary.rules.iter().map(row).collect();
         out.push('\n');
-        out.push_str(&output::table(&["rule", "name", "dropped", "changed", "observed", "what it does"], &rows));
+        out.push_str(&output::table(
+            &["rule", "name", "dropped", "changed", "observed", "what it does"],
+            &rows,
+        ));
     }
     for hint in &summary.hints {
         out.push_str(&format!("\nhint: {hint}\n"));
@@ -271,9 +277,14 @@ fn explanation(explained: &ScrubExplained) -> String {
     for change in &line.changes {
         let fields = change.fields.join(", ");
         let more = if change.cut { " ..." } else { "" };
-        out.push_str(&format!("at {} ({fields}): {} -> {}{more}\n", change.offset, change.before, change.after));
+        out.push_str(&format!(
+            "at {} ({fields}): {} -> {}{more}\n",
+            change.offset, change.before, change.after
+        ));
     }
-    for (what, octets) in [("as it came", came)].into_iter().chain(went.iter().map(|octets| ("as it went", octets))) {
+    for (what, octets) in
+        [("as it came", came)].into_iter().chain(went.iter().map(|octets| ("as it went", octets)))
+    {
         if !octets.is_empty() {
             out.push_str(&format!("{what}:\n{}", dump(octets)));
         }
