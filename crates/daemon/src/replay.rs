@@ -33,8 +33,8 @@ use crate::policy_store::PolicyStore;
 use crate::rules::RuleBook;
 use fragments::Fragments;
 use lives::Lives;
-pub(crate) use report::hex;
 use report::Write;
+pub(crate) use report::hex;
 
 /// Which half of the engine packets go through.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

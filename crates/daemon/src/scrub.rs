@@ -16,8 +16,8 @@ use std::path::{Path, PathBuf};
 
 use api::{ScrubLine, ScrubReason, ScrubSummary, ScrubVerdict};
 use netio::pcap::{Frame, Reader, Rewriter};
-pub use scrub::{Midstream, Profile, Protect, Urgent};
 use scrub::{Arrival, Config, Emitted, Outcome, Scrubber, Side, Verdict};
+pub use scrub::{Midstream, Profile, Protect, Urgent};
 pub use wire::Prefix;
 use wire::ip::Headers;
 use wire::{Buf, Time};
@@ -215,7 +215,8 @@ impl Offline {
                 line.reassembled = headers.as_ref().is_some_and(|h| h.fragment.is_some());
             }
         }
-        let own = self.place_emitted(frame, link_header, headers.as_ref(), &verdict, from, &mut went, file)?;
+        let own =
+            self.place_emitted(frame, link_header, headers.as_ref(), &verdict, from, &mut went, file)?;
         line.written += u32::try_from(went.len()).unwrap_or(u32::MAX) - line.written;
         self.summary.written += u64::from(line.written) + own.len() as u64;
         on(&Done { line: &line, came: packet, went: &went })?;
@@ -289,7 +290,12 @@ impl Offline {
                 file.write(&whole, u32::try_from(whole.len()).unwrap_or(u32::MAX))?;
                 went.push(emitted.buf.as_slice().to_vec());
             } else {
-                own.extend(self.place(frame, headers.map(|headers| (link_header, headers)), emitted, file)?);
+                own.extend(self.place(
+                    frame,
+                    headers.map(|headers| (link_header, headers)),
+                    emitted,
+                    file,
+                )?);
             }
         }
         Ok(own)

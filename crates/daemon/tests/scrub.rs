@@ -50,7 +50,12 @@ fn observing_changes_no_packet_of_any_capture() {
         let (before, after) = (read(&octets), read(&out));
         if before != after {
             let at = before.iter().zip(&after).position(|(a, b)| a != b);
-            faults.push(format!("{name}: frame {:?} of {} and {}", at.map(|at| at + 1), before.len(), after.len()));
+            faults.push(format!(
+                "{name}: frame {:?} of {} and {}",
+                at.map(|at| at + 1),
+                before.len(),
+                after.len()
+            ));
         }
         if (summary.dropped, summary.changed, summary.emitted) != (0, 0, 0) {
             faults.push(format!("{name}: {summary:?}"));
@@ -103,7 +108,10 @@ fn link_headers_stay_and_the_packet_in_them_is_scrubbed() {
         let out = read(&out);
         assert_eq!((out.len(), summary.dropped), (1, 1), "{link:?} {summary:?}");
         assert_eq!(out[0].data, [&header[..], &syn.octets].concat(), "{link:?}");
-        assert_eq!(summary.rules.iter().map(|r| (r.id.as_str(), r.dropped)).collect::<Vec<_>>(), [("T.5", 1)]);
+        assert_eq!(
+            summary.rules.iter().map(|r| (r.id.as_str(), r.dropped)).collect::<Vec<_>>(),
+            [("T.5", 1)]
+        );
     }
 }
 
@@ -143,7 +151,8 @@ fn packets_that_the_capture_cut_off_are_not_judged() {
     let capture = pcap(LinkType::Raw, &[cut]);
     let mut lines = Vec::new();
     let (out, summary) =
-        scrub_kit::scrub_lines(&capture, Settings::new(Profile::Standard), &mut |line| lines.push(line)).unwrap();
+        scrub_kit::scrub_lines(&capture, Settings::new(Profile::Standard), &mut |line| lines.push(line))
+            .unwrap();
     assert_eq!((read(&out).len(), summary.truncated_by_capture, summary.dropped), (0, 1, 1));
     assert_eq!(lines[0].reason, Some(ScrubReason::TruncatedByCapture));
     assert!(summary.hints[0].contains("--keep-truncated"));
@@ -176,8 +185,7 @@ fn zeros_that_fill_a_frame_up_are_the_links() {
 
 #[test]
 fn a_time_that_goes_back_breaks_nothing() {
-    let packets: Vec<Packet> =
-        [5, 4, 9, 1, 7].iter().map(|second| udp(*second, b"tick")).collect();
+    let packets: Vec<Packet> = [5, 4, 9, 1, 7].iter().map(|second| udp(*second, b"tick")).collect();
     let capture = pcap(LinkType::Raw, &packets);
     let (out, _) = scrub(&capture);
     let times = |octets: &[u8]| read(octets).iter().map(|f| f.time).collect::<Vec<_>>();
@@ -221,7 +229,8 @@ fn a_second_copy_with_other_octets_is_rewritten_and_the_line_says_so() {
     );
     let mut lines = Vec::new();
     let (out, summary) =
-        scrub_kit::scrub_lines(&capture, Settings::new(Profile::Standard), &mut |line| lines.push(line)).unwrap();
+        scrub_kit::scrub_lines(&capture, Settings::new(Profile::Standard), &mut |line| lines.push(line))
+            .unwrap();
     assert_eq!((summary.forwarded, summary.changed), (4, 1), "{summary:?}");
     assert!(read(&out)[3].data.ends_with(b"attack"));
     let line = &lines[3];

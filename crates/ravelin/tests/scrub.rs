@@ -90,7 +90,12 @@ fn one_frame_is_explained() {
     let done = scene.scrub(&["in.pcap", "/dev/null", "--explain", "2"]);
     let printed = text(&done.stdout);
     assert!(done.status.success(), "{done:?}");
-    for word in ["frame 2 at 2.000000: drop by rule 4.1", "rule 4.1 ipv4_header acted:", "as it came:", "see docs/scrub.md"] {
+    for word in [
+        "frame 2 at 2.000000: drop by rule 4.1",
+        "rule 4.1 ipv4_header acted:",
+        "as it came:",
+        "see docs/scrub.md",
+    ] {
         assert!(printed.contains(word), "{word}: {printed}");
     }
     let done = scene.scrub(&["in.pcap", "/dev/null", "--explain", "1", "--json"]);
@@ -147,7 +152,9 @@ fn standard_input_and_output_and_another_reader() {
     let pipe = format!("{binary} scrub - - < in.pcap > out.pcap 2> report");
     assert!(Command::new("sh").args(["-c", &pipe]).current_dir(&scene.0).status().unwrap().success());
     assert!(std::fs::read_to_string(scene.path("report")).unwrap().contains("3 frames read, 2 written"));
-    let Ok(tshark) = Command::new("tshark").args(["-r", &scene.path("out.pcap"), "-T", "fields", "-e", "frame.protocols"]).output()
+    let Ok(tshark) = Command::new("tshark")
+        .args(["-r", &scene.path("out.pcap"), "-T", "fields", "-e", "frame.protocols"])
+        .output()
     else {
         println!("skipped: tshark is not there");
         return;

@@ -51,7 +51,8 @@ const UDP: &[Field] = &[
     (4, 6, "udp.length"),
     (6, 8, "udp.checksum"),
 ];
-const ICMP: &[Field] = &[(0, 1, "icmp.type"), (1, 2, "icmp.code"), (2, 4, "icmp.checksum"), (4, 8, "icmp.rest")];
+const ICMP: &[Field] =
+    &[(0, 1, "icmp.type"), (1, 2, "icmp.code"), (2, 4, "icmp.checksum"), (4, 8, "icmp.rest")];
 
 /// How a packet is divided: IP header, transport header, the rest.
 struct Layout {
@@ -150,7 +151,11 @@ pub(super) fn between(before: &[u8], after: &[u8]) -> (Vec<ScrubChange>, usize) 
     let shown = |octets: &[u8]| super::hex(octets.get(..SHOWN).unwrap_or(octets));
     let changes = stretches.into_iter().take(MOST).map(|(offset, was, is)| {
         let mut fields = old.fields(was.start, was.end);
-        fields.extend(new.fields(is.start, is.end).into_iter().filter(|name| !old.fields(was.start, was.end).contains(name)));
+        fields.extend(
+            new.fields(is.start, is.end)
+                .into_iter()
+                .filter(|name| !old.fields(was.start, was.end).contains(name)),
+        );
         let cut = was.len().max(is.len()) > SHOWN;
         let (was, is) = (before.get(was).unwrap_or_default(), after.get(is).unwrap_or_default());
         ScrubChange { offset, fields, before: shown(was), after: shown(is), cut }
@@ -200,7 +205,11 @@ mod tests {
         let (with, without) = (segment(&[1, 1, 1, 0], b"data"), segment(&[], b"data"));
         let changes = of(&with, &without);
         assert!(changes.iter().any(|c| c.1 == ["tcp.flags"]), "{changes:?}");
-        assert_eq!(changes.last().map(|c| (c.2.as_str(), c.3.as_str())), Some(("01010100", "")), "{changes:?}");
+        assert_eq!(
+            changes.last().map(|c| (c.2.as_str(), c.3.as_str())),
+            Some(("01010100", "")),
+            "{changes:?}"
+        );
     }
 
     #[test]

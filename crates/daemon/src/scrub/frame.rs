@@ -16,7 +16,11 @@ pub(super) enum Inside<'f> {
     /// The link header names another version.
     Contradiction(&'f [u8]),
     /// A packet, with whatever stands behind it, `at` an offset. `padded`: so many octets, if they were filled up by the link.
-    Ip { at: usize, packet: &'f [u8], padded: usize },
+    Ip {
+        at: usize,
+        packet: &'f [u8],
+        padded: usize,
+    },
 }
 
 /// Look for the IP packet. Zeros that fill a short frame up are the link's and not the packet's; anything else that stands behind the
@@ -80,7 +84,9 @@ pub(super) fn gso(packet: &[u8], headers: Option<&Headers>, mtu: [usize; 2], off
     };
     gso.checksum_start = u16::try_from(headers.header_len).unwrap_or(u16::MAX);
     gso.checksum_offset = at;
-    if let Some(field) = segment.get(usize::from(at)..).and_then(|rest| rest.first_chunk()).filter(|_| offload) {
+    if let Some(field) =
+        segment.get(usize::from(at)..).and_then(|rest| rest.first_chunk()).filter(|_| offload)
+    {
         let sum = checksum::pseudo(headers.src, headers.dst, headers.protocol, segment.len());
         gso.needs_checksum = u16::from_be_bytes(*field) == checksum::fold(sum);
     }

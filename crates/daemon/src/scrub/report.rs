@@ -1,13 +1,14 @@
 //! What is said of a scrubbed capture: lines, sums, the table of rules, and one packet explained.
 
 use api::{
-    ScrubExplained, ScrubFlow, ScrubLine, ScrubRule, ScrubRuleCount, ScrubRuleList, ScrubSummary, ScrubVerdict,
+    ScrubExplained, ScrubFlow, ScrubLine, ScrubRule, ScrubRuleCount, ScrubRuleList, ScrubSummary,
+    ScrubVerdict,
 };
 use netio::pcap::Frame;
 use scrub::{Config, Counters, Midstream, Outcome, Profile, Rule, Side, Verdict};
 use wire::ip::Headers;
-use wire::tcp::{Flags, Tcp};
 use wire::protocol;
+use wire::tcp::{Flags, Tcp};
 
 use super::{Done, Settings, hex};
 
@@ -122,7 +123,10 @@ pub(super) fn close(summary: &mut ScrubSummary, counters: &Counters, settings: &
         ));
     }
     if summary.not_ip > 0 && !settings.ip_only {
-        hint(format!("{} frames hold no IP packet and passed unscrubbed: --ip-only drops such", summary.not_ip));
+        hint(format!(
+            "{} frames hold no IP packet and passed unscrubbed: --ip-only drops such",
+            summary.not_ip
+        ));
     }
 }
 
@@ -154,7 +158,11 @@ pub fn explain(done: &Done<'_>) -> ScrubExplained {
         }
     }
     ScrubExplained {
-        decoded: decoded(if done.came.is_empty() { done.went.first().map_or(&[], Vec::as_slice) } else { done.came }),
+        decoded: decoded(if done.came.is_empty() {
+            done.went.first().map_or(&[], Vec::as_slice)
+        } else {
+            done.came
+        }),
         came: hex(done.came),
         went: done.went.iter().map(|packet| hex(packet)).collect(),
         rules: words.into_iter().filter_map(Rule::find).map(described).collect(),

@@ -37,9 +37,9 @@ impl Settings {
     /// # Errors
     /// Which rules or modes there are, or why this one cannot be off.
     pub fn set_rule(&mut self, text: &str) -> Result<(), String> {
-        let (word, mode) = text
-            .split_once('=')
-            .ok_or_else(|| format!("{text:?} is not RULE=MODE, as in Q.8=observe; modes are off, observe and on"))?;
+        let (word, mode) = text.split_once('=').ok_or_else(|| {
+            format!("{text:?} is not RULE=MODE, as in Q.8=observe; modes are off, observe and on")
+        })?;
         let rule = Rule::find(word).ok_or_else(|| {
             let words: Vec<&str> = Rule::ALL.iter().flat_map(|rule| [rule.id(), rule.name()]).collect();
             let near = suggestion(word, &words).map(|near| format!("; did you mean {near}?"));

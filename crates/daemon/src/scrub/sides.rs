@@ -50,10 +50,12 @@ impl Sides {
         let pair = self.pair((src.min(dst), src.max(dst)), || {
             let answers = headers.protocol == protocol::TCP
                 && headers.fragment.is_none()
-                && packet.get(headers.header_len..).and_then(|tcp| Tcp::new_checked(tcp).ok()).is_some_and(|tcp| {
-                    let flags = tcp.flags();
-                    flags.contains(Flags::SYN) && flags.contains(Flags::ACK)
-                });
+                && packet.get(headers.header_len..).and_then(|tcp| Tcp::new_checked(tcp).ok()).is_some_and(
+                    |tcp| {
+                        let flags = tcp.flags();
+                        flags.contains(Flags::SYN) && flags.contains(Flags::ACK)
+                    },
+                );
             // The receiver is inside, or the sender if it answers.
             Pair { low_inside: low_sends == answers, header: link_header.into(), low_sent: low_sends }
         });
@@ -91,8 +93,16 @@ mod tests {
     use wire::ipv4::{self, Ipv4Repr};
 
     fn packet(src: [u8; 4], dst: [u8; 4], flags: Flags) -> Vec<u8> {
-        let repr =
-            Ipv4Repr { src: src.into(), dst: dst.into(), protocol: 6, ttl: 64, tos: 0, id: 1, df: true, payload_len: 20 };
+        let repr = Ipv4Repr {
+            src: src.into(),
+            dst: dst.into(),
+            protocol: 6,
+            ttl: 64,
+            tos: 0,
+            id: 1,
+            df: true,
+            payload_len: 20,
+        };
         let mut packet = vec![0; 40];
         ipv4::emit(&mut packet, &repr).unwrap();
         packet[32] = 5 << 4;
@@ -116,7 +126,11 @@ mod tests {
             assert_eq!(side(&mut sides, &packet(second, first, SYN_ACK)), Side::Inside);
             assert_eq!(side(&mut sides, &packet(first, second, Flags::ACK)), Side::Outside);
             let mut sides = Sides::new(Vec::new());
-            assert_eq!(side(&mut sides, &packet(second, first, SYN_ACK)), Side::Inside, "who answers is inside");
+            assert_eq!(
+                side(&mut sides, &packet(second, first, SYN_ACK)),
+                Side::Inside,
+                "who answers is inside"
+            );
             assert_eq!(side(&mut sides, &packet(first, second, Flags::ACK)), Side::Outside);
         }
     }

@@ -4,7 +4,9 @@ use super::read::{Beginning, Met};
 use super::{Frame, Reader};
 use crate::error::{Doing, Error, Result};
 use pcap_file::pcap::{PcapHeader, PcapWriter, RawPcapPacket};
-use pcap_file::pcapng::blocks::interface_description::{InterfaceDescriptionBlock, InterfaceDescriptionOption};
+use pcap_file::pcapng::blocks::interface_description::{
+    InterfaceDescriptionBlock, InterfaceDescriptionOption,
+};
 use pcap_file::pcapng::blocks::section_header::SectionHeaderBlock;
 use pcap_file::pcapng::{Block, PcapNgBlock, PcapNgState, PcapNgWriter, RawBlock};
 use pcap_file::{DataLink, Endianness};
@@ -91,8 +93,9 @@ impl<W: Write> Rewriter<W> {
                 *place = Place::Pcap { seconds, fraction };
                 Ok(())
             }
-            (Met::Block(raw, state), Out::PcapNg { writer, fcs }) => block(writer, fcs, place, raw, state)
-                .map_err(|error| failed(name, error.as_ref())),
+            (Met::Block(raw, state), Out::PcapNg { writer, fcs }) => {
+                block(writer, fcs, place, raw, state).map_err(|error| failed(name, error.as_ref()))
+            }
             (Met::Block(..), Out::Pcap { .. }) => Ok(()),
         })?;
         Ok(frame.map(|mut frame| {
@@ -246,7 +249,8 @@ fn packet_place(raw: &RawBlock<'_>, big: bool) -> Option<Place> {
 fn without_hash(mut options: &[u8], big: bool) -> Vec<u8> {
     let mut kept = Vec::new();
     while let Some(head) = options.first_chunk::<4>() {
-        let half = |octets: [u8; 2]| if big { u16::from_be_bytes(octets) } else { u16::from_le_bytes(octets) };
+        let half =
+            |octets: [u8; 2]| if big { u16::from_be_bytes(octets) } else { u16::from_le_bytes(octets) };
         let (code, len) = (half([head[0], head[1]]), usize::from(half([head[2], head[3]])));
         let whole = (4 + len).next_multiple_of(4).min(options.len());
         let (option, rest) = options.split_at(whole);

@@ -202,7 +202,10 @@ impl Scrub {
             vec![id, name, minimal, standard, strict, text]
         };
         let rows: Vec<_> = list.rules.into_iter().map(row).collect();
-        output::text(&output::table(&["rule", "name", "minimal", "standard", "strict", "what it does"], &rows))
+        output::text(&output::table(
+            &["rule", "name", "minimal", "standard", "strict", "what it does"],
+            &rows,
+        ))
     }
 
     fn explain(&self, done: &Done<'_>, report: &mut dyn Write) -> io::Result<()> {
@@ -235,13 +238,18 @@ fn text(summary: &ScrubSummary) -> String {
         }
     }
     if !summary.rules.is_empty() {
-        let rows: Vec<_> = summary.rules.iter().map(|rule| {
-            let numbers = [rule.dropped, rule.changed, rule.observed].map(|number| number.to_string());
-            [&[rule.id.clone(), rule.name.clone()], &numbers[..], std::slice::from_ref(&rule.text)].concat()
-        });
-        let head = ["rule", "name", "dropped", "changed", "observed", "what it does"];
+        let row = |rule: &api::ScrubRuleCount| {
+            let mut cells = vec![rule.id.clone(), rule.name.clone()];
+            cells.extend([rule.dropped, rule.changed, rule.observed].map(|number| number.to_string()));
+            cells.push(rule.text.clone());
+            cells
+        };
+        let rows: Vec<_> = summary.rules.iter().map(row).collect();
         out.push('\n');
-        out.push_str(&output::table(&head, &rows.collect::<Vec<_>>()));
+        out.push_str(&output::table(
+            &["rule", "name", "dropped", "changed", "observed", "what it does"],
+            &rows,
+        ));
     }
     for hint in &summary.hints {
         out.push_str(&format!("\nhint: {hint}\n"));
@@ -269,9 +277,14 @@ fn explanation(explained: &ScrubExplained) -> String {
     for change in &line.changes {
         let fields = change.fields.join(", ");
         let more = if change.cut { " ..." } else { "" };
-        out.push_str(&format!("at {} ({fields}): {} -> {}{more}\n", change.offset, change.before, change.after));
+        out.push_str(&format!(
+            "at {} ({fields}): {} -> {}{more}\n",
+            change.offset, change.before, change.after
+        ));
     }
-    for (what, octets) in [("as it came", came)].into_iter().chain(went.iter().map(|octets| ("as it went", octets))) {
+    for (what, octets) in
+        [("as it came", came)].into_iter().chain(went.iter().map(|octets| ("as it went", octets)))
+    {
         if !octets.is_empty() {
             out.push_str(&format!("{what}:\n{}", dump(octets)));
         }
