@@ -134,6 +134,11 @@ impl<'c> Job<'c> {
         self.refuse(rule).err().unwrap_or(Stop::Drop(rule))
     }
 
+    /// Whether the rule is looked at in any way.
+    pub fn watches(&self, rule: Rule) -> bool {
+        self.config.mode(rule) != Mode::Off
+    }
+
     pub fn is_on(&self, rule: Rule) -> bool {
         self.config.mode(rule) == Mode::On
     }
