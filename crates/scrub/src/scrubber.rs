@@ -70,7 +70,6 @@ impl Scrubber {
         let outcome = match stages.work(&mut job, &mut desk, buf, gso) {
             Ok(outcome) => outcome,
             Err(Stop::Pass) => Outcome::Forward,
-            Err(Stop::Hold) => Outcome::Hold,
             Err(Stop::Drop(rule)) => Outcome::Drop(rule),
         };
         let verdict = Verdict { outcome, met: job.met };

@@ -94,7 +94,6 @@ pub(crate) enum Stop {
     Drop(Rule),
     /// A rule that only observes would have dropped it: it passes as it is.
     Pass,
-    Hold,
 }
 
 /// The work on one packet: asks the configuration, keeps account.
