@@ -110,6 +110,23 @@ impl Default for FlowLimits {
     }
 }
 
+/// Bounds on what is known of flows without connections: UDP, echo (rules I.1, I.2, U.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SessionLimits {
+    /// Sessions; half of them for those opened outside.
+    pub count: usize,
+    /// Of those, by one source address outside (an IPv6 /64).
+    pub per_source: usize,
+    /// How long one may be silent. (RFC 4787 section 4.3: two minutes at least.)
+    pub idle: Duration,
+}
+
+impl Default for SessionLimits {
+    fn default() -> SessionLimits {
+        SessionLimits { count: 1 << 17, per_source: 1 << 12, idle: Duration::from_secs(180) }
+    }
+}
+
 /// Bounds on what is in store (rules Q.10, Q.15).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoreLimits {
@@ -167,6 +184,8 @@ pub struct Config {
     pub ipv6_options: Octets,
     /// IPv6 routing headers that pass (rule 6.3).
     pub routing: Octets,
+    /// Let IPv6 flow labels pass (rule 6.11). They tell one flow of a host from another, and some hosts from others.
+    pub flow_labels: bool,
     /// Kinds of TCP options that pass although no rule knows them (rule O.8).
     pub tcp_options: Octets,
     /// Urgent data.
@@ -182,6 +201,8 @@ pub struct Config {
     pub fragments: reassembly::Limits,
     /// Connections.
     pub flows: FlowLimits,
+    /// Flows without connections.
+    pub sessions: SessionLimits,
     /// Data in store.
     pub store: StoreLimits,
 }
@@ -207,6 +228,7 @@ impl Config {
             // Router alert and the Alternate-Marking and IOAM options have uses between routers only.
             ipv6_options: Octets::of(&[]),
             routing: Octets::of(&[]),
+            flow_labels: profile != Profile::Strict,
             tcp_options: Octets::of(&[]),
             urgent: Urgent::InBand,
             midstream: Midstream::Drop,
@@ -218,6 +240,7 @@ impl Config {
                 timeout: Duration::from_secs(15),
             },
             flows: FlowLimits::default(),
+            sessions: SessionLimits::default(),
             store: StoreLimits::default(),
         }
     }

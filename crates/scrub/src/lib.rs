@@ -21,7 +21,9 @@ mod tcp;
 mod udp;
 mod verdict;
 
-pub use config::{CannotBeOff, Config, FlowLimits, Midstream, Octets, Profile, Protect, StoreLimits, Urgent};
+pub use config::{
+    CannotBeOff, Config, FlowLimits, Midstream, Octets, Profile, Protect, SessionLimits, StoreLimits, Urgent,
+};
 pub use counters::{Counters, RuleCounters};
 pub use rule::{Mode, Rule, Rules};
 pub use scrubber::Scrubber;

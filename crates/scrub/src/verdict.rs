@@ -94,7 +94,6 @@ pub(crate) enum Stop {
     Drop(Rule),
     /// A rule that only observes would have dropped it: it passes as it is.
     Pass,
-    Hold,
 }
 
 /// The work on one packet: asks the configuration, keeps account.
@@ -132,6 +131,11 @@ impl<'c> Job<'c> {
     /// The packet cannot be read any further. (A structural rule is never off.)
     pub fn unreadable(&mut self, rule: Rule) -> Stop {
         self.refuse(rule).err().unwrap_or(Stop::Drop(rule))
+    }
+
+    /// Whether the rule is looked at in any way.
+    pub fn watches(&self, rule: Rule) -> bool {
+        self.config.mode(rule) != Mode::Off
     }
 
     pub fn is_on(&self, rule: Rule) -> bool {

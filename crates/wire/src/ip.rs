@@ -3,7 +3,8 @@
 use crate::field::{array, be16, octet, put_octet, range};
 use crate::ipv4::{self, Ipv4};
 use crate::ipv6::{self, Ipv6};
-use crate::{Flow, WireError, options, protocol};
+use crate::tcp::Tcp;
+use crate::{Flow, WireError, icmp, options, protocol, sctp, udp};
 use std::net::{IpAddr, Ipv6Addr};
 
 /// What makes a packet a fragment.
@@ -17,6 +18,8 @@ pub struct Fragment {
     pub more: bool,
     /// Octets in front of the fragment header (IPv6), or of the IPv4 header.
     pub unfragmentable_len: usize,
+    /// What it says that the fragmentable part starts with.
+    pub next_header: u8,
 }
 
 /// What the headers of one packet say. A summary to decide by; it is never written back.
@@ -71,6 +74,7 @@ impl Headers {
             offset,
             more,
             unfragmentable_len: header_len,
+            next_header: view.protocol(),
         });
         Ok(Headers {
             version: 4,
@@ -100,6 +104,7 @@ impl Headers {
             offset: f.offset,
             more: f.more,
             unfragmentable_len: f.at,
+            next_header: f.next_header,
         });
         Ok(Headers {
             version: 6,
@@ -122,6 +127,12 @@ impl Headers {
     pub fn upper<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
         range(bytes, self.header_len, self.total_len)
     }
+}
+
+/// What the first nibble says; `None` without octets.
+#[inline]
+pub fn version(bytes: &[u8]) -> Option<u8> {
+    bytes.first().map(|first| first >> 4)
 }
 
 /// Whether the IPv4 header checksum is right; IPv6 has none.
@@ -174,6 +185,29 @@ pub fn set_tos(bytes: &mut [u8], version: u8, tos: u8) {
         }
     } else if let Ok(mut view) = Ipv6::new_checked(bytes) {
         view.set_traffic_class(tos);
+    }
+}
+
+/// Set the time to live or hop limit; the IPv4 checksum changes along.
+pub fn set_ttl(bytes: &mut [u8], headers: &mut Headers, ttl: u8) {
+    if headers.version == 4 {
+        ipv4::edit_ttl(bytes, ttl);
+    } else if let Ok(mut view) = Ipv6::new_checked(bytes) {
+        view.set_hop_limit(ttl);
+    }
+    headers.ttl = ttl;
+}
+
+/// Whether a whole packet or first fragment holds its upper layer's header (RFC 7112; RFC 1858 for IPv4).
+pub fn upper_complete(bytes: &[u8], headers: &Headers) -> bool {
+    let upper = headers.upper(bytes);
+    match headers.protocol {
+        protocol::TCP => Tcp::new_checked(upper).is_ok(),
+        protocol::UDP | protocol::ESP => upper.len() >= udp::HEADER_LEN,
+        protocol::ICMP if headers.version == 4 => upper.len() >= icmp::HEADER_LEN,
+        protocol::ICMPV6 => upper.len() >= 4,
+        protocol::SCTP if headers.version == 4 => upper.len() >= sctp::HEADER_LEN,
+        _ => true,
     }
 }
 

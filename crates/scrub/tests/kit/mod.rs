@@ -231,7 +231,8 @@ impl World {
 
     pub fn pass_bytes(&mut self, from: Side, bytes: &[u8]) -> Out {
         let mut buf = Buf::from_slice(bytes, 64, 64);
-        let verdict = self.scrubber.process(self.now, Arrival { from, link: 0 }, &mut buf, &Gso::default());
+        let verdict =
+            self.scrubber.process(self.now, Arrival { from, link: 0 }, &mut buf, &mut Gso::default());
         let acted = verdict.met.acted.iter().map(Rule::id).collect();
         self.read(verdict.outcome, acted, buf.as_slice(), from)
     }
