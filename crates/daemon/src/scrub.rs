@@ -180,9 +180,9 @@ impl Offline {
             None => Side::Outside,
         };
         let mut buf = Buf::from_slice(packet, ROOM, ROOM);
-        let gso = frame::gso(packet, headers.as_ref(), self.config().mtu, self.settings.offload);
+        let mut gso = frame::gso(packet, headers.as_ref(), self.config().mtu, self.settings.offload);
         let arrival = Arrival { from, link: frame::link(frame, at, file.interface()) };
-        let verdict = self.scrubber.process(self.now, arrival, &mut buf, &gso);
+        let verdict = self.scrubber.process(self.now, arrival, &mut buf, &mut gso);
 
         let mut went = Vec::new();
         let mut line = report::line(self.summary.packets, frame, packet, &verdict, from);

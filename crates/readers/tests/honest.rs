@@ -87,7 +87,7 @@ impl Network {
     fn scrub(&mut self, from: Side, packet: &[u8]) -> Vec<u8> {
         let mut buf = Buf::from_slice(packet, 64, 64);
         let now = Time::from_secs(1) + Duration::from_millis(self.tick);
-        let verdict = self.scrubber.process(now, Arrival { from, link: 0 }, &mut buf, &Gso::default());
+        let verdict = self.scrubber.process(now, Arrival { from, link: 0 }, &mut buf, &mut Gso::default());
         let before = Segment::parse(packet).expect("a segment");
         assert_eq!(
             verdict.outcome,
