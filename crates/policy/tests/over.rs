@@ -351,7 +351,7 @@ fn a_text_with_an_error_is_read_once_and_no_further_than_to_the_error_before_tha
     for first in ["", other, &sound] {
         let mut daemon = Daemon::new();
         daemon.over(first, &Counting::default());
-        for text in [wrong(0), wrong(19), format!("{sound}\""), sound.clone()] {
+        for text in [wrong(0), wrong(19), format!("\"\n{sound}"), sound.clone()] {
             let over = asked(&|host| drop(parse_over("p", text.as_bytes(), host, &daemon.compiled)));
             let by_itself = asked(&|host| drop(parse_bytes_for("p", text.as_bytes(), host)));
             assert!(by_itself >= 20);
