@@ -134,6 +134,10 @@ impl Sender {
     /// Send what fits the window; again what was not acknowledged for long, in other pieces; ask a closed window.
     fn work(&mut self, net: &mut Network, end: u32) {
         while self.nxt < end && self.nxt < (self.una + self.window).min(self.una + 6 * MSS) {
+            if self.nxt == self.una {
+                // The timer starts with what is sent first (RFC 6298 section 5.1).
+                self.moved = net.tick;
+            }
             let room = (self.una + self.window - self.nxt).min(end - self.nxt).min(MSS);
             self.data(net, self.nxt, room, end);
             self.nxt += room;
