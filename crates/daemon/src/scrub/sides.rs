@@ -61,7 +61,12 @@ impl Sides {
                     },
                 );
             // The receiver is inside, or the sender if it answers.
-            Pair { low_inside: low_sends == answers, header: link_header.into(), low_sent: low_sends, settled: false }
+            Pair {
+                low_inside: low_sends == answers,
+                header: link_header.into(),
+                low_sent: low_sends,
+                settled: false,
+            }
         });
         let guessed = if pair.low_inside == low_sends { Side::Inside } else { Side::Outside };
         let within = |address: IpAddr| self.inside.iter().any(|prefix| prefix.contains(address));
