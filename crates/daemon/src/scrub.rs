@@ -20,7 +20,7 @@ use scrub::{Arrival, Config, Emitted, Outcome, Scrubber, Side, Verdict};
 pub use scrub::{Midstream, Profile, Protect, Urgent};
 pub use wire::Prefix;
 use wire::ip::Headers;
-use wire::{Buf, Time};
+use wire::{Buf, Time, protocol};
 
 use crate::replay::{different, hex};
 use frame::Inside;
@@ -184,6 +184,9 @@ impl Offline {
         let arrival = Arrival { from, link: frame::link(frame, at, file.interface()) };
         let verdict = self.scrubber.process(self.now, arrival, &mut buf, &mut gso);
 
+        if let (Outcome::Forward | Outcome::Fragmented, Some(headers)) = (verdict.outcome, &headers) {
+            self.sides.settle(headers.src, headers.dst);
+        }
         let mut went = Vec::new();
         let mut line = report::line(self.summary.packets, frame, packet, &verdict, from);
         match verdict.outcome {
@@ -218,7 +221,7 @@ impl Offline {
         let own =
             self.place_emitted(frame, link_header, headers.as_ref(), &verdict, from, &mut went, file)?;
         line.written += u32::try_from(went.len()).unwrap_or(u32::MAX) - line.written;
-        self.summary.written += u64::from(line.written) + own.len() as u64;
+        self.summary.written += u64::from(line.written);
         on(&Done { line: &line, came: packet, went: &went })?;
         self.report_own(frame, own, on)
     }
@@ -262,7 +265,6 @@ impl Offline {
             while let Some(emitted) = self.scrubber.poll_emitted() {
                 own.extend(self.place(frame, None, emitted, file)?);
             }
-            self.summary.written += own.len() as u64;
             self.report_own(frame, own, on)?;
         }
         Ok(())
@@ -302,7 +304,8 @@ impl Offline {
     }
 
     /// Write a packet of the scrubber's own, with the link header of its flow, or, for one about the packet at work that comes from
-    /// somewhere else, of that packet. None known: it is left out, and counted as nothing.
+    /// somewhere else, of that packet. It is only reported, and not written, if none is known, or if it is an ICMP error: that is about
+    /// a packet which is not in the output, where nobody could tell what it answers.
     fn place<W: Write>(
         &mut self,
         frame: &Frame,
@@ -312,12 +315,17 @@ impl Offline {
     ) -> Result<Option<Own>, ScrubError> {
         let packet = emitted.buf.as_slice();
         let Ok(headers) = Headers::parse(packet) else { return Ok(None) };
+        self.summary.emitted += 1;
+        let own = Own { rule: emitted.why, to: emitted.to, packet: packet.to_vec(), written: false };
+        if matches!(headers.protocol, protocol::ICMP | protocol::ICMPV6) {
+            return Ok(Some(own));
+        }
         let (header, same_way) = match cause {
             Some((header, of)) if of.dst == headers.dst || of.src == headers.src => (header.to_vec(), true),
             Some((header, _)) => (header.to_vec(), false),
             None => match self.sides.header(headers.src, headers.dst) {
                 Some((header, same_way)) => (header.to_vec(), same_way),
-                None => return Ok(None),
+                None => return Ok(Some(own)),
             },
         };
         let mut whole = header;
@@ -326,17 +334,17 @@ impl Offline {
         }
         whole.extend_from_slice(packet);
         file.write_beside(&whole)?;
-        self.summary.emitted += 1;
-        Ok(Some(Own { rule: emitted.why, to: emitted.to, packet: packet.to_vec() }))
+        self.summary.written += 1;
+        Ok(Some(Own { written: true, ..own }))
     }
 
     fn report_own(&self, frame: &Frame, own: Vec<Own>, on: OnFrame<'_>) -> Result<(), ScrubError> {
-        for Own { rule, to, packet } in own {
+        for Own { rule, to, packet, written } in own {
             let mut line = report::bare(self.summary.packets, frame, ScrubVerdict::Emitted);
             line.rule = Some(rule.id().to_owned());
             line.from = Some(to.other().name().to_owned());
             line.flow = report::flow(&packet);
-            line.written = 1;
+            line.written = u32::from(written);
             on(&Done { line: &line, came: &[], went: &[packet] })?;
         }
         Ok(())
@@ -349,9 +357,10 @@ impl Offline {
     }
 }
 
-/// A packet of the scrubber's own that was written.
+/// A packet of the scrubber's own.
 struct Own {
     rule: scrub::Rule,
     to: Side,
     packet: Vec<u8>,
+    written: bool,
 }

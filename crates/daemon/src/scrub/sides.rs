@@ -21,6 +21,9 @@ struct Pair {
     /// The link header of its first packet, and whether the host with the lower address sent that.
     header: Box<[u8]>,
     low_sent: bool,
+    /// One of its packets went on. Until then every packet is the first: what is not in the output must not decide about what is, or
+    /// scrubbing the output again would find other sides.
+    settled: bool,
 }
 
 /// Tells sides apart.
@@ -47,7 +50,8 @@ impl Sides {
     pub fn of(&mut self, packet: &[u8], headers: &Headers, link_header: &[u8]) -> Side {
         let (src, dst) = (headers.src, headers.dst);
         let low_sends = src <= dst;
-        let pair = self.pair((src.min(dst), src.max(dst)), || {
+        let whole = headers.fragment.is_none();
+        let pair = self.pair((src.min(dst), src.max(dst)), whole, || {
             let answers = headers.protocol == protocol::TCP
                 && headers.fragment.is_none()
                 && packet.get(headers.header_len..).and_then(|tcp| Tcp::new_checked(tcp).ok()).is_some_and(
@@ -57,7 +61,12 @@ impl Sides {
                     },
                 );
             // The receiver is inside, or the sender if it answers.
-            Pair { low_inside: low_sends == answers, header: link_header.into(), low_sent: low_sends }
+            Pair {
+                low_inside: low_sends == answers,
+                header: link_header.into(),
+                low_sent: low_sends,
+                settled: false,
+            }
         });
         let guessed = if pair.low_inside == low_sends { Side::Inside } else { Side::Outside };
         let within = |address: IpAddr| self.inside.iter().any(|prefix| prefix.contains(address));
@@ -75,7 +84,22 @@ impl Sides {
         Some((&pair.header, pair.low_sent == (src <= dst)))
     }
 
-    fn pair(&mut self, key: (IpAddr, IpAddr), new: impl FnOnce() -> Pair) -> &Pair {
+    /// A packet between two hosts went on.
+    pub fn settle(&mut self, src: IpAddr, dst: IpAddr) {
+        if let Some(pair) = self.young.get_mut(&(src.min(dst), src.max(dst))) {
+            pair.settled = true;
+        }
+    }
+
+    /// `first`: it is made anew unless it is settled.
+    fn pair(&mut self, key: (IpAddr, IpAddr), first: bool, new: impl FnOnce() -> Pair) -> &Pair {
+        if first {
+            for generation in [&mut self.young, &mut self.old] {
+                if generation.get(&key).is_some_and(|pair| !pair.settled) {
+                    generation.remove(&key);
+                }
+            }
+        }
         if !self.young.contains_key(&key) {
             let pair = self.old.remove(&key).unwrap_or_else(new);
             if self.young.len() >= self.most {
@@ -111,7 +135,19 @@ mod tests {
     }
 
     fn side(sides: &mut Sides, packet: &[u8]) -> Side {
-        sides.of(packet, &Headers::parse(packet).unwrap(), &[])
+        let headers = Headers::parse(packet).unwrap();
+        let side = sides.of(packet, &headers, &[]);
+        sides.settle(headers.src, headers.dst);
+        side
+    }
+
+    #[test]
+    fn a_packet_that_ended_decides_nothing() {
+        let mut sides = Sides::new(Vec::new());
+        let (there, back) = (packet(A, B, Flags::ACK), packet(B, A, Flags::ACK));
+        let dropped = sides.of(&there, &Headers::parse(&there).unwrap(), &[]);
+        assert_eq!((dropped, side(&mut sides, &back)), (Side::Outside, Side::Outside));
+        assert_eq!(side(&mut sides, &there), Side::Inside);
     }
 
     const A: [u8; 4] = [192, 0, 2, 1];
