@@ -212,7 +212,7 @@ fn f19_length_that_is_no_multiple_of_eight() {
 
 #[test]
 fn f20_flood_of_identifications_from_one_source() {
-    let (packet, honest) = (datagram4(56), datagram4(56).with(|p| p.src = [192, 0, 2, 99]));
+    let (packet, honest) = (datagram4(56), datagram4(56).with(|p| p.src = [192, 0, 2, 99]).summed());
     let mut bench = Bench::standard();
     bench.pass(&honest.piece(0, 32)).held();
     for id in 0..2000 {
@@ -228,7 +228,9 @@ fn f20_flood_of_identifications_from_one_source() {
 fn f21_fragments_with_different_headers() {
     let packet = datagram4(56);
     let mut bench = Bench::standard();
-    bench.pass(&packet.clone().with(|p| (p.ttl, p.options) = (9, vec![1, 1, 1, 0])).piece(0, 32)).passed_or_held();
+    bench
+        .pass(&packet.clone().with(|p| (p.ttl, p.options) = (9, vec![1, 1, 1, 0])).piece(0, 32))
+        .passed_or_held();
     // Another protocol is another packet.
     bench.pass(&packet.clone().with(|p| p.protocol = 132).piece(32, 64)).held();
     let out = bench.pass(&packet.clone().with(|p| p.ttl = 200).piece(32, 64));

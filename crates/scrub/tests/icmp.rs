@@ -129,9 +129,7 @@ fn what_no_host_needs() {
 
 #[test]
 fn neighbours_are_on_the_link() {
-    let message = |kind, hops| {
-        summed(v6(58, &icmp(kind, 0, 0, &[0; 16])).with(|p| p.hops = hops).bytes())
-    };
+    let message = |kind, hops| summed(v6(58, &icmp(kind, 0, 0, &[0; 16])).with(|p| p.hops = hops).bytes());
     for kind in [133, 135, 136] {
         Bench::standard().pass(&message(kind, 254)).dropped_by("6.12");
         Bench::standard().pass(&message(kind, 255)).passed_with(&[]);

@@ -19,7 +19,7 @@ fn identifications_tell_nothing_and_are_the_same_again() {
     let first = bench.pass(&datagram4(16).bytes());
     let second = bench.pass(&datagram4(16).bytes());
     assert_eq!(id(&second.bytes), id(&first.passed_with(&["4.4"]).bytes).wrapping_add(1));
-    let other = bench.pass(&datagram4(16).with(|p| p.dst = [198, 51, 100, 3]).bytes());
+    let other = bench.pass(&datagram4(16).with(|p| p.dst = [198, 51, 100, 3]).summed().bytes());
     assert_ne!(id(&other.bytes), id(&second.bytes).wrapping_add(1));
     let mut again = Bench::profile(Profile::Strict);
     for out in [&atomic, &first, &second, &other] {
@@ -55,9 +55,12 @@ fn what_does_not_fit_is_cut_in_order() {
         }
         assert_eq!(again.own(), cut);
         // And they are the packet.
-        let mut wide = Bench::standard();
+        let mut wide = Bench::with(|config| config.mtu = [9000; 2]);
         let last = cut.iter().map(|(_, _, bytes)| wide.pass(bytes)).last().expect("fragments");
-        assert_eq!(last.passed_with(&[rule]).bytes[if v6 { 40 } else { 20 }..], whole[if v6 { 40 } else { 20 }..]);
+        assert_eq!(
+            last.passed_with(&[rule]).bytes[if v6 { 40 } else { 20 }..],
+            whole[if v6 { 40 } else { 20 }..]
+        );
     }
 }
 

@@ -128,8 +128,8 @@ struct Set {
     /// Where there are data, in order, one entry a fragment.
     pieces: Vec<(u32, u32)>,
     octets: usize,
-    /// What the first one to come says that the data start with.
-    next_header: u8,
+    /// What the first one to come says that the data start with, where all have to say so.
+    next_header: Option<u8>,
     /// Known from the last fragment.
     total: Option<usize>,
     /// A bit for each ECN codepoint seen.
@@ -139,7 +139,7 @@ struct Set {
 }
 
 impl Set {
-    fn new(key: Key, version: u8, since: Time, next_header: u8) -> Set {
+    fn new(key: Key, version: u8, since: Time, next_header: Option<u8>) -> Set {
         Set {
             key,
             next_header,
@@ -176,7 +176,7 @@ impl Set {
     /// Take a piece in. An error: it contradicts the others.
     fn add(&mut self, piece: &Piece<'_>) -> Result<(), DropReason> {
         // RFC 8200 section 4.5 takes the first fragment's word; a sender has one, and readers that take another's are led astray.
-        if piece.next_header != self.next_header {
+        if self.next_header.is_some_and(|next_header| next_header != piece.next_header) {
             return Err(DropReason::FragmentHeader);
         }
         let last_end = self.pieces.last().map_or(0, |(_, end)| *end as usize);
@@ -238,7 +238,7 @@ impl Set {
     /// Forget everything but that nothing is wanted; how many pieces that lost.
     fn poison(&mut self) -> usize {
         let lost = self.pieces.len();
-        *self = Set { poisoned: true, ..Set::new(self.key, self.version, self.since, 0) };
+        *self = Set { poisoned: true, ..Set::new(self.key, self.version, self.since, None) };
         lost
     }
 }
@@ -337,7 +337,8 @@ impl Reassembler {
     }
 
     /// One in which a source (an address, or a /64 of IPv6) that asks for more than its share, one part in `shares` of the packets
-    /// and octets, loses its own and not those of others. Zero counts as one.
+    /// and octets, loses its own and not those of others. Zero counts as one. Where sources share, they are not trusted: a packet ends,
+    /// too, whose fragments name different next headers (RFC 8200 section 4.5 takes the first one's).
     pub fn sharing(limits: Limits, shares: usize) -> Reassembler {
         let sets = Vec::with_capacity(limits.datagrams);
         Reassembler { limits, shares: shares.max(1), sets, lost: LostFragments::default() }
@@ -414,6 +415,7 @@ impl Reassembler {
             }
             self.give_up(0);
         }
+        let next_header = (self.shares > 1).then_some(next_header);
         self.sets.push(Set::new(key, version, now, next_header));
         Ok(())
     }

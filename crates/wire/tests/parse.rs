@@ -65,7 +65,7 @@ fn ipv4_headers() {
         offset: 1480,
         more: true,
         unfragmentable_len: 20,
-        next_header: PROTO,
+        next_header: protocol::UDP,
     };
     assert_eq!(fragment.fragment, Some(expected));
 }

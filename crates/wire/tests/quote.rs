@@ -139,11 +139,12 @@ fn what_is_quoted_of_any_protocol() {
         let read = |bytes: &[u8]| Quoted::read(if v6 { 6 } else { 4 }, bytes);
         let quoted = read(&tcp).expect("a header");
         assert_eq!((quoted.ports, quoted.seq, quoted.echo), (Some((40000, 80)), Some(0x01020304), None));
-        assert_eq!((quoted.header_len, quoted.total_len), (tcp.len() - 8, tcp.len()));
+        assert_eq!((quoted.header_len, quoted.total_len), (tcp.len() - 8, 1400));
         assert_eq!(read(&tcp[..tcp.len() - 1]).expect("a header").seq, None);
         assert_eq!(read(&tcp[..tcp.len() - 5]).expect("a header").ports, None);
         assert_eq!(read(&tcp[..19]), None);
-        let (icmp, other) = if v6 { (protocol::ICMPV6, protocol::ICMP) } else { (protocol::ICMP, protocol::ICMPV6) };
+        let (icmp, other) =
+            if v6 { (protocol::ICMPV6, protocol::ICMP) } else { (protocol::ICMP, protocol::ICMPV6) };
         let echo = [8, 0, 0, 0, 0, 7, 0, 1];
         assert_eq!(read(&packet(v6, icmp, &echo)).expect("a header").echo, Some((8, 7)));
         assert_eq!(read(&packet(v6, other, &echo)).expect("a header").echo, None);

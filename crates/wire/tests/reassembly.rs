@@ -353,11 +353,11 @@ fn who_floods_loses_its_own() {
 }
 
 #[test]
-fn fragments_agree_on_what_they_start_with() {
+fn fragments_agree_on_what_they_start_with_where_sources_share() {
     let (_, payload) = whole(true, 7, 3000);
     let first = fragment_of(true, 7, protocol::UDP, &payload, 0, 1480);
     let last = fragment_of(true, 7, protocol::TCP, &payload, 1480, payload.len());
-    let mut r = Reassembler::default();
+    let mut r = Reassembler::sharing(Limits::default(), 4);
     assert_eq!(push(&mut r, &first), Ok(None));
     assert_eq!(push(&mut r, &last), Err(DropReason::FragmentHeader));
     assert_eq!(push(&mut r, &first), Err(DropReason::Fragment));

@@ -44,6 +44,12 @@ impl V4 {
         V4 { src: self.dst, dst: self.src, ..self }
     }
 
+    /// With the checksum of its transport.
+    pub fn summed(self) -> V4 {
+        let data = summed(self.bytes())[20 + self.options.len()..].to_vec();
+        V4 { data, ..self }
+    }
+
     /// Octets `from..to` of the data as a fragment.
     pub fn piece(&self, from: usize, to: usize) -> Vec<u8> {
         let more = if to < self.data.len() { MF } else { 0 };
