@@ -170,7 +170,7 @@ mod tests {
     fn segment(options: &[u8], data: &[u8]) -> Vec<u8> {
         let mut out = vec![0x45, 0, 0, 0, 0, 0, 0, 0, 64, 6, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2];
         let mut tcp = vec![0; 20];
-        tcp[12] = ((20 + options.len()) / 4 << 4) as u8;
+        tcp[12] = (((20 + options.len()) / 4) << 4) as u8;
         tcp.extend_from_slice(options);
         tcp.extend_from_slice(data);
         out.extend(tcp);

@@ -399,11 +399,13 @@ impl Connection {
         ];
         for (due, rule) in drops {
             if due && work.job.acts(rule) {
-                work.segment.keep_options(work.buf, work.headers, |option| match (rule, option) {
-                    (Rule::OptionScale, TcpOption::WindowScale(_))
-                    | (Rule::OptionMss, TcpOption::SackPermitted)
-                    | (Rule::OptionTimestamps, TcpOption::Timestamps { .. }) => false,
-                    _ => true,
+                work.segment.keep_options(work.buf, work.headers, |option| {
+                    !matches!(
+                        (rule, option),
+                        (Rule::OptionScale, TcpOption::WindowScale(_))
+                            | (Rule::OptionMss, TcpOption::SackPermitted)
+                            | (Rule::OptionTimestamps, TcpOption::Timestamps { .. })
+                    )
                 });
             }
         }

@@ -223,11 +223,8 @@ impl Segment {
                 match option {
                     TcpOption::Other { kind: kind::MD5 | kind::AO, .. } => self.options.signed = true,
                     TcpOption::Other { kind: 2..=5 | 8, .. } => broken = true,
-                    TcpOption::Other { kind: kind::FAST_OPEN, .. } => {
-                        if !(job.config.fast_open && is_syn) {
-                            blank(at, len, Rule::OptionFastOpen);
-                        }
-                    }
+                    TcpOption::Other { kind: kind::FAST_OPEN, .. } if job.config.fast_open && is_syn => {}
+                    TcpOption::Other { kind: kind::FAST_OPEN, .. } => blank(at, len, Rule::OptionFastOpen),
                     TcpOption::Other { kind, .. } if !job.config.tcp_options.contains(kind) => {
                         blank(at, len, Rule::OptionUnknown);
                     }

@@ -22,6 +22,7 @@ const KEPT: usize = 4096;
 #[derive(Debug)]
 pub(super) struct Arena {
     free: [Vec<Box<[u8]>>; SIZES.len()],
+    #[allow(clippy::vec_box, reason = "a connection has the box: what is kept here is what it gets")]
     empty: Vec<Box<Store>>,
     used: usize,
     limit: usize,
@@ -39,7 +40,7 @@ impl Arena {
 
     /// Of 256 parts of what may be used, how many are.
     pub fn fullness(&self) -> usize {
-        if self.limit == 0 { 256 } else { self.used.saturating_mul(256) / self.limit }
+        self.used.saturating_mul(256).checked_div(self.limit).unwrap_or(256)
     }
 
     /// An empty store.

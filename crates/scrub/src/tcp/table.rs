@@ -434,9 +434,7 @@ impl Connections {
             let behind = connection.links[1];
             (connection.links, connection.slot) = ([NONE; 2], u16::MAX);
             let silent = millis(desk.now).wrapping_sub(connection.last);
-            if silent < limit_of(config, connection) {
-                self.schedule(config, at);
-            } else if connection.say_goodbye(config, desk) {
+            if silent < limit_of(config, connection) || connection.say_goodbye(config, desk) {
                 self.schedule(config, at);
             } else {
                 self.remove(at);
