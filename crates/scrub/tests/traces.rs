@@ -10,6 +10,8 @@ use std::time::Duration;
 
 fn config(profile: Profile, both: bool, pick_up: bool) -> Config {
     let mut config = Config::new(profile);
+    // Whoever is told that a packet is too big hears of one that the second scrubber never sees.
+    config.mtu = [65535; 2];
     config.protect = if both { Protect::Both } else { Protect::Inside };
     config.midstream = if pick_up { Midstream::PickUp } else { Midstream::Drop };
     config
@@ -23,10 +25,12 @@ proptest! {
         trace in conversation(),
         both in any::<bool>(),
         pick_up in any::<bool>(),
+        memory in prop_oneof![Just(1_usize << 20), 0_usize..20_000],
     ) {
         let [mut short, mut long] = [Mode::On, Mode::Off].map(|mode| {
             let mut config = config(Profile::Standard, both, pick_up);
             config.set_mode(Rule::TcpChecksum, mode).expect("it may be off");
+            config.store.memory = memory;
             World::new(config)
         });
         for (segment, wait) in trace {
@@ -34,8 +38,7 @@ proptest! {
             prop_assert_eq!(short.own(), long.own());
             let (a, b) = (short.scrubber.connections(), long.scrubber.connections());
             prop_assert_eq!((a.len(), a.half_open()), (b.len(), b.half_open()));
-            // What is recorded in other pieces may take other chunks; nothing is left on either way.
-            prop_assert_eq!(a.stored() == 0, b.stored() == 0);
+            prop_assert_eq!(a.stored(), b.stored());
             short.wait(Duration::from_secs(wait));
             long.wait(Duration::from_secs(wait));
         }

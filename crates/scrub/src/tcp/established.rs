@@ -14,6 +14,8 @@ const TIMESTAMPS_LAST: u32 = 24 * 24 * 3600;
 /// Between two challenges of one connection, in milliseconds (RFC 5961 section 7 asks for a bound; one for each connection tells
 /// nobody about another).
 const CHALLENGE_EVERY: u32 = 500;
+/// Time to live of a segment in the name of an end that has sent none.
+const TTL: u8 = 64;
 /// A duplicate that is farther behind than the largest window and this is none.
 const OLD: u32 = 1 << 16;
 
@@ -421,6 +423,10 @@ impl Connection {
         (self.challenged, self.last) = (now, now);
         let to = work.from();
         if let Some(buf) = self.bare(to, Flags::ACK, 0) {
+            let sender = self.half_mut(to.other());
+            if sender.ttl == 0 {
+                sender.ttl = TTL;
+            }
             work.desk.emit(to, buf, why);
         }
     }
@@ -439,7 +445,7 @@ impl Connection {
             flags,
             window: u16::try_from(window >> shift).unwrap_or(u16::MAX),
             timestamps: stamped.then_some((sender.ts_latest, receiver.ts_recent)),
-            ttl: sender.ttl.max(64),
+            ttl: if sender.ttl == 0 { TTL } else { sender.ttl },
         })
     }
 }

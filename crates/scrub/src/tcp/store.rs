@@ -89,9 +89,10 @@ impl Piece {
         self.chunk.get(from..from + self.len as usize).unwrap_or(&[])
     }
 
-    /// Room behind the octets.
-    fn room(&self) -> usize {
-        self.chunk.len().saturating_sub((self.from + self.len) as usize)
+    /// Of `len` octets, how many find room behind those there are: all of them, or an even number, at which a sum can go on.
+    fn fits(&self, len: usize) -> usize {
+        let room = self.chunk.len().saturating_sub((self.from + self.len) as usize);
+        if room >= len { len } else { room & !1 }
     }
 
     /// Put `data` behind the octets and sum them up; `None` without room.
@@ -222,14 +223,15 @@ impl Store {
             return None;
         }
         let mark = Mark { pieces: self.pieces.len(), len: last.map_or(0, |last| last.len) };
+        // Chunks as `insert` takes them, so that what is left does not tell which way a segment took.
+        let size = last.map_or(0, |last| last.chunk.len() * 2);
         let (mut done, mut sum) = (0, 0);
         while done < data.len() {
             let rest = data.get(done..)?;
-            let room = self.pieces.back().map_or(0, Piece::room);
-            // A sum goes on at an even place.
-            let more = if room >= rest.len() { rest.len() } else { room & !1 };
+            let last = self.pieces.back();
+            let more = last.map_or(0, |last| last.fits(rest.len()));
             if more == 0 {
-                let Some(chunk) = arena.take(rest.len()) else {
+                let Some(chunk) = arena.take(rest.len().max(size)) else {
                     self.undo(arena, mark);
                     return None;
                 };
@@ -262,7 +264,7 @@ impl Store {
         if let Some(last) = at.checked_sub(1).and_then(|at| self.pieces.get_mut(at))
             && last.end() == start
         {
-            let more = last.room().min(data.len());
+            let more = last.fits(data.len());
             last.append(data.get(..more).unwrap_or(&[]));
             written.octets = more;
             // Many small ones in a row get larger and larger chunks.
@@ -279,7 +281,7 @@ impl Store {
             let Some(chunk) = arena.take(rest.len().max(size)) else { return written };
             let start = start.wrapping_add(written.octets as u32);
             let mut piece = Piece { start, from: 0, len: 0, chunk };
-            let octets = rest.len().min(piece.chunk.len());
+            let octets = piece.fits(rest.len());
             piece.append(rest.get(..octets).unwrap_or(&[]));
             self.pieces.insert(at, piece);
             at += 1;
