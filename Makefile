@@ -26,7 +26,7 @@ ifeq ($(shell command -v go || ls /usr/local/go/bin/go 2>/dev/null),)
 BENCH_PACKAGES += golang-go
 endif
 
-.PHONY: help deps build demo test lint bench bench-peers bench-packages bench-paper-000 bench-paper-001 soak-reload soak-agree omit fuzz doc deny clean
+.PHONY: help deps build demo test lint bench bench-peers bench-packages bench-paper-000 bench-paper-001 soak-reload soak-agree prove-scrub omit fuzz doc deny clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9%-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' Makefile
@@ -101,6 +101,9 @@ soak-reload: deps ## Load RELOADS=1000 policies on each of two hosts under traff
 PAIRS ?= 100000
 soak-agree: deps ## Ask explain, userspace, kernel and translation by socket about PAIRS=100000 random pairs of policy and flow
 	RAVELIN_AGREE=$(PAIRS) cargo test --locked --package sockmon --test agree -- --nocapture </dev/null
+
+prove-scrub: deps ## Play the whole small world of attackers through the scrubber, before 41 readers (docs/design/0023; under an hour)
+	cargo run --locked --release --package readers --bin prove-scrub </dev/null
 
 omit: deps ## Leave each program of the kernel half out in turn: a test must fail (about an hour)
 	cargo xtask omit </dev/null

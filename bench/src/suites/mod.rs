@@ -8,7 +8,9 @@ mod paper_000;
 mod paper_001;
 mod path;
 mod peers;
+mod policy;
 mod sa;
+mod scrub;
 mod segment;
 
 use crate::{Figure, Report};
@@ -21,6 +23,8 @@ pub const ALL: &[(&str, &[Part])] = &[
     ("engine", &[engine::run, sa::run, path::run]),
     ("hooks", &[hooks::run]),
     ("null", &[segment::run, null::run]),
+    ("scrub", &[scrub::run]),
+    ("policy", &[policy::run]),
 ];
 
 /// Suites that need more than `make deps` installs, or long: they run only when they are named.

@@ -24,6 +24,7 @@ mod replay;
 mod sa;
 mod sa_change;
 mod sa_options;
+mod scrub;
 mod spd;
 mod spi;
 mod status;
@@ -63,6 +64,10 @@ pub use sa::{
 };
 pub use sa_change::{ReplaceOne, SaReplace, SaReplaced, SaUpdate, SaUpdated};
 pub use sa_options::{DscpRule, Encapsulation, Headers, LifeState, Lifetime, Limits, SaType, WordOr};
+pub use scrub::{
+    ScrubChange, ScrubExplained, ScrubFlow, ScrubLine, ScrubReason, ScrubRule, ScrubRuleCount, ScrubRuleList,
+    ScrubSummary, ScrubVerdict,
+};
 pub use spd::{SpdAdd, SpdAdded, SpdCount, SpdDeleted, SpdDirection, SpdList, SpdRule};
 pub use spi::{Spi, SpiRequest};
 pub use status::{

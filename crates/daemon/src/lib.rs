@@ -37,6 +37,7 @@ pub mod policy_store;
 pub mod refused;
 pub mod replay;
 pub mod rules;
+pub mod scrub;
 mod serve;
 pub mod start;
 mod statistics;

@@ -200,19 +200,21 @@ impl PolicyStore {
         let mut table = self.table.clone();
         let generation = self.compiled.spd.generation + 1;
         let mut compiled = policy::compile_over(parsed, &mut table, generation, &self.compiled);
-        let mut kept = BTreeSet::new();
-        let mut refused = Vec::new();
-        let known: HashMap<&str, AppId> =
-            self.compiled.applications.iter().rev().map(|app| (app.name.as_str(), app.id)).collect();
-        for (application, line) in self.broken(parsed, &compiled) {
-            // The policy in force goes on for an application whose block is broken.
-            let had = known.get(application.as_str()).copied();
-            let id = had.filter(|id| compiled.keep_application(&self.compiled, *id));
-            kept.extend(id);
-            let file = compiled.file.clone();
-            let at = Position { file, line, column: None, text: String::new() };
-            refused.push(RefusedBlock { application, kept_last_good: id.is_some(), at });
-        }
+        let known: HashMap<&str, &policy::Application> =
+            self.compiled.applications.iter().rev().map(|app| (app.name.as_str(), app)).collect();
+        // The policy in force goes on for an application whose block is broken.
+        let broken = self.broken(parsed, &compiled);
+        let had = broken.iter().filter_map(|(application, _)| known.get(application.as_str()).copied());
+        let kept = compiled.keep_applications(&self.compiled, had);
+        let file = compiled.file.clone();
+        let mut refused: Vec<RefusedBlock> = broken
+            .into_iter()
+            .map(|(application, line)| RefusedBlock {
+                kept_last_good: known.get(application.as_str()).is_some_and(|app| kept.contains(&app.id)),
+                at: Position { file: file.clone(), line, column: None, text: String::new() },
+                application,
+            })
+            .collect();
         let guard_stays = compiled.keep_guard(&self.compiled);
         for block in refused.iter_mut().filter(|block| block.application == policy::GUARD) {
             block.kept_last_good |= guard_stays;

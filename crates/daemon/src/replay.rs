@@ -34,6 +34,7 @@ use crate::rules::RuleBook;
 use fragments::Fragments;
 use lives::Lives;
 use report::Write;
+pub(crate) use report::hex;
 
 /// Which half of the engine packets go through.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -405,7 +406,7 @@ pub fn run(
     let mut replay = Replay::new(config, &options.engine, file, &registry)?;
     let mut reader = Reader::open(&options.input)?;
     if let Some(output) = &options.output {
-        different(&options.input, output)?;
+        different(&options.input, output, "--out").map_err(ReplayError::BadInput)?;
     }
     let mut writer = options.output.as_deref().map(Writer::create).transpose()?;
     let mut summary = ReplaySummary::default();
@@ -436,15 +437,15 @@ pub fn run(
     Ok(summary)
 }
 
-/// Writing to the file that is read would destroy it.
-fn different(input: &Path, output: &Path) -> Result<(), ReplayError> {
+/// Writing to the file that is read would destroy it. `argument` names the output to whoever gave it.
+pub(crate) fn different(input: &Path, output: &Path, argument: &str) -> Result<(), String> {
     let place = |path: &Path| std::fs::metadata(path).ok().map(|file| (file.dev(), file.ino()));
     // What does not exist yet is no other file.
     if place(output).is_some_and(|of| Some(of) == place(input)) {
-        return Err(ReplayError::BadInput(format!(
-            "{} is the capture that is read (--in); name another file with --out",
+        return Err(format!(
+            "{} is the capture that is read; name another file with {argument}",
             output.display()
-        )));
+        ));
     }
     Ok(())
 }

@@ -158,7 +158,7 @@ pub(crate) fn compile_some(
             carried: false,
         };
         if block.is_guard {
-            let policy = Unit { block, app: GUARD_NUMBER }.policy();
+            let policy = Share { block, app: GUARD_NUMBER }.policy();
             out.spd.guard = policy.clone();
             out.rules.insert(source(GUARD_NUMBER, Arc::new(policy)));
             continue;
@@ -178,13 +178,13 @@ pub(crate) fn compile_some(
                 out.left_out.push(LeftOut { name, reason: Reason::NoNumber, line: at.line });
                 continue;
             };
-            let unit = Unit { block, app: id };
+            let share = Share { block, app: id };
             let had = before.and_then(|before| before.rules.compiled(id, &placed.unit));
-            let policy = had.map_or_else(|| Arc::new(unit.policy()), Arc::clone);
+            let policy = had.map_or_else(|| Arc::new(share.policy()), Arc::clone);
             if placed.unit.has_hosts {
                 out.spd.changing.insert(id);
                 out.named.fixed.insert(id, AppPolicy::clone(&policy));
-                out.named.networks.extend(unit.named());
+                out.named.networks.extend(share.named());
             }
             out.spd.insert(id, Arc::clone(&policy));
             out.rules.insert(source(id, policy));
@@ -250,12 +250,12 @@ impl<'t> Cursor<'t> {
 }
 
 /// One application's share of a block.
-struct Unit<'u> {
+struct Share<'u> {
     block: &'u Block,
     app: AppId,
 }
 
-impl Unit<'_> {
+impl Share<'_> {
     fn rule(&self, place: usize) -> RuleId {
         rule_id(self.app, place)
     }
@@ -416,14 +416,13 @@ impl Compiled {
         if !self.errors {
             return Vec::new();
         }
+        let lost: Vec<&Application> =
+            old.applications.iter().filter(|app| self.spd.get(app.id).is_none()).collect();
+        let own = self.applications.len();
+        self.keep_applications(old, lost);
         let mut kept = Vec::new();
-        for app in &old.applications {
-            if self.spd.get(app.id).is_some() || !self.keep_application(old, app.id) {
-                continue;
-            }
-            if let Some(added) = self.applications.last_mut() {
-                added.carried = true;
-            }
+        for app in self.applications.iter_mut().skip(own) {
+            app.carried = true;
             kept.push(app.name.clone());
         }
         if self.keep_guard(old) {

@@ -69,6 +69,7 @@ codes! {
     UnknownEscape "RVL-P005" Error "unknown escape in a quoted name";
     NotUtf8 "RVL-P006" Error "text is not UTF-8";
     TooManyProblems "RVL-P007" Warning "too many problems";
+    TooManyStatements "RVL-P008" Error "too many statements";
     ExpectedApplication "RVL-P101" Error "expected an application block";
     ExpectedName "RVL-P102" Error "expected an application name";
     ExpectedOpen "RVL-P103" Error "expected an opening brace";

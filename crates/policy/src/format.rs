@@ -3,7 +3,7 @@
 //! inside a statement move in front of it. White space is all that changes besides. A statement that cannot be read is
 //! printed as it is.
 
-use crate::lexer::{Kind, Token};
+use crate::lexer::{Kind, Span, Token};
 use crate::parser;
 use crate::tree::{NodeKind, Tree};
 
@@ -39,15 +39,11 @@ fn layout(text: &str, tree: &Tree) -> String {
     let mut layout = Layout { text, ..Layout::default() };
     let mut at = 0;
     for broken in tree.broken() {
-        for token in tree.tokens().get(at..broken.start).unwrap_or_default() {
-            layout.token(*token);
-        }
-        layout.verbatim(tree.tokens().get(broken.clone()).unwrap_or_default());
+        tree.tokens_in(at..broken.start).for_each(|token| layout.token(token));
+        layout.verbatim(tree.span_of(broken.clone()));
         at = broken.end;
     }
-    for token in tree.tokens().get(at..).unwrap_or_default() {
-        layout.token(*token);
-    }
+    tree.tokens_in(at..usize::MAX).for_each(|token| layout.token(token));
     layout.finish()
 }
 
@@ -134,9 +130,8 @@ impl<'t> Layout<'t> {
     }
 
     /// A broken statement.
-    fn verbatim(&mut self, tokens: &[Token]) {
-        let (Some(first), Some(last)) = (tokens.first(), tokens.last()) else { return };
-        let text = first.span.to(last.span).of(self.text);
+    fn verbatim(&mut self, span: Span) {
+        let text = span.of(self.text);
         let gap = self.newlines > 1;
         self.push(Line::Other, gap, text.into());
         self.newlines = 0;

@@ -1,6 +1,8 @@
 //! Text to tokens. Nothing is lost: the spans of all tokens, white space and comments included, tile the text,
 //! which is what lets [`crate::format`] keep every comment.
 
+use std::iter::Peekable;
+
 use logos::{Lexer, Logos};
 
 /// A stretch of the text, in octets.
@@ -88,6 +90,31 @@ pub enum Kind {
     Known,
 }
 
+/// Every kind, by its number.
+pub(crate) const KINDS: [Kind; 14] = [
+    Kind::Space,
+    Kind::LineComment,
+    Kind::BlockComment,
+    Kind::Word,
+    Kind::Quoted,
+    Kind::OpenQuote,
+    Kind::Open,
+    Kind::Close,
+    Kind::Semicolon,
+    Kind::Comma,
+    Kind::Equals,
+    Kind::OpenComment,
+    Kind::Unknown,
+    Kind::Known,
+];
+const _: () = {
+    let mut at = 0;
+    while at < KINDS.len() {
+        assert!(KINDS[at] as usize == at);
+        at += 1;
+    }
+};
+
 impl Kind {
     /// White space or comment.
     pub fn is_trivia(self) -> bool {
@@ -124,33 +151,52 @@ pub struct Token {
     pub span: Span,
 }
 
-/// All tokens of `text` in order; it must be shorter than 4 GiB (the parser's cap is far below). Where a token would start at the
-/// start of one of `known`, all of that stretch is one token; `known` is in order, and each of them ends where a token does.
-pub fn tokens(text: &str, known: impl IntoIterator<Item = Span>, mut see: impl FnMut(Token)) {
-    let mut known = known.into_iter().peekable();
-    let mut lexer = Kind::lexer(text);
-    let mut open: Option<Token> = None;
-    loop {
-        let at = lexer.span().end;
+/// All tokens of a text in order, each made when it is asked for.
+pub(crate) struct Tokens<'t, K: Iterator<Item = Span>> {
+    lexer: Lexer<'t, Kind>,
+    known: Peekable<K>,
+    /// Read already: characters that mean nothing become one token.
+    open: Option<Token>,
+}
+
+/// The tokens of `text`; it must be shorter than 4 GiB (the parser's cap is far below). Where a token would start at the start of one of
+/// `known`, all of that stretch is one token; `known` is in order, and each of them ends where a token does.
+pub(crate) fn tokens<K: Iterator<Item = Span>>(text: &str, known: K) -> Tokens<'_, K> {
+    Tokens { lexer: Kind::lexer(text), known: known.peekable(), open: None }
+}
+
+impl<K: Iterator<Item = Span>> Tokens<'_, K> {
+    fn read(&mut self) -> Option<Token> {
+        let at = self.lexer.span().end;
         // Inside of a comment or of quotes it is none.
-        while known.next_if(|span| (span.start as usize) < at).is_some() {}
-        let token = if let Some(span) = known.next_if(|span| span.start as usize == at) {
-            lexer.bump(span.range().len());
-            Token { kind: Kind::Known, span }
-        } else {
-            let Some(read) = lexer.next() else { break };
-            let range = lexer.span();
-            let span = Span { start: range.start as u32, end: range.end as u32 };
-            let kind = read
-                .unwrap_or_else(|()| if lexer.slice() == "/*" { Kind::OpenComment } else { Kind::Unknown });
-            Token { kind, span }
-        };
-        match &mut open {
-            Some(last) if last.kind == Kind::Unknown && token.kind == Kind::Unknown => {
-                last.span.end = token.span.end;
-            }
-            _ => open.replace(token).into_iter().for_each(&mut see),
+        while self.known.next_if(|span| (span.start as usize) < at).is_some() {}
+        if let Some(span) = self.known.next_if(|span| span.start as usize == at) {
+            self.lexer.bump(span.range().len());
+            return Some(Token { kind: Kind::Known, span });
         }
+        let read = self.lexer.next()?;
+        let range = self.lexer.span();
+        let span = Span { start: range.start as u32, end: range.end as u32 };
+        let is_comment = self.lexer.slice() == "/*";
+        let kind = read.unwrap_or(if is_comment { Kind::OpenComment } else { Kind::Unknown });
+        Some(Token { kind, span })
     }
-    open.into_iter().for_each(see);
+}
+
+impl<K: Iterator<Item = Span>> Iterator for Tokens<'_, K> {
+    type Item = Token;
+
+    fn next(&mut self) -> Option<Token> {
+        let mut token = self.open.take().or_else(|| self.read())?;
+        while token.kind == Kind::Unknown {
+            match self.read() {
+                Some(next) if next.kind == Kind::Unknown => token.span.end = next.span.end,
+                next => {
+                    self.open = next;
+                    break;
+                }
+            }
+        }
+        Some(token)
+    }
 }

@@ -79,6 +79,10 @@ pub const STANDARD_DIRECTORIES: [&str; 6] =
     ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
 /// The longest policy text that is read, in octets: a million networks, each a line (docs/design/0021).
 pub const MAX_TEXT: usize = 64 << 20;
+/// The most blocks and subjects that are read of a text: a sound one has two for each application.
+pub const MAX_SUBJECTS: usize = 1 << 18;
+/// The most other statements that are read of a text; each address of a network and each port is one, and so is what cannot be read.
+pub const MAX_STATEMENTS: usize = 1 << 21;
 /// The most items one protection may have: what the kernel's table holds (docs/design/0002).
 pub const MAX_ITEMS: usize = 32;
 /// The most prefixes the networks of one application may come to.

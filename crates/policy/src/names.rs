@@ -5,15 +5,15 @@
 //! has more than one opinion of equal length the stricter wins, and one that an application merely saw in an answer is
 //! used only where that makes nothing less strict.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use sadb::spd::{AppPolicy, Class, Network, Order, RuleId};
 use wire::{AppId, Prefix, addr};
 
-use crate::Compiled;
 use crate::compare::compare_classes;
+use crate::{Application, Compiled};
 
 /// The most host prefixes that names of all applications together may come to.
 pub const MAX_NAMED_ADDRESSES: usize = 32_768;
@@ -128,12 +128,11 @@ impl Named {
         own.filter(|n| self.names.of(&n.name).next().is_none()).map(|n| n.name.as_str())
     }
 
-    /// Take over what belongs to one application of another load.
-    pub(crate) fn take(&mut self, old: &Named, app: AppId) {
-        if let Some(policy) = old.fixed.get(&app) {
-            self.fixed.insert(app, policy.clone());
-            self.networks.extend(old.networks.iter().filter(|n| n.app == app).cloned());
-        }
+    /// Take over what belongs to these applications of another load.
+    fn take(&mut self, old: &Named, apps: &BTreeSet<AppId>) {
+        let fixed = old.fixed.iter().filter(|(app, _)| apps.contains(app));
+        self.fixed.extend(fixed.map(|(app, policy)| (*app, policy.clone())));
+        self.networks.extend(old.networks.iter().filter(|network| apps.contains(&network.app)).cloned());
     }
 }
 
@@ -176,19 +175,26 @@ impl Compiled {
         self.guard_observed();
     }
 
-    /// Let an application go on with the policy that another load gave it, its rules and names included.
-    pub fn keep_application(&mut self, old: &Compiled, id: AppId) -> bool {
-        let (Some(application), Some(policy)) = (old.application(id), old.spd.shared(id)) else {
-            return false;
-        };
-        self.spd.insert(id, Arc::clone(policy));
-        if old.spd.changing.contains(&id) {
-            self.spd.changing.insert(id);
+    /// Let applications of another load go on with the policy that it gave them, their rules and names included. Those of which that was
+    /// done: the others have none there.
+    pub fn keep_applications<'o>(
+        &mut self,
+        old: &Compiled,
+        applications: impl IntoIterator<Item = &'o Application>,
+    ) -> BTreeSet<AppId> {
+        let mut kept = BTreeSet::new();
+        for application in applications {
+            let id = application.id;
+            let Some(policy) = old.spd.shared(id).filter(|_| kept.insert(id)) else { continue };
+            self.spd.insert(id, Arc::clone(policy));
+            if old.spd.changing.contains(&id) {
+                self.spd.changing.insert(id);
+            }
+            self.rules.keep(&old.rules, id);
+            self.applications.push(application.clone());
         }
-        self.rules.keep(&old.rules, id);
-        self.applications.push(application.clone());
-        self.named.take(&old.named, id);
-        true
+        self.named.take(&old.named, &kept);
+        kept
     }
 }
 

@@ -11,22 +11,25 @@ mod items;
 mod limits;
 mod reading;
 mod settings;
+mod stream;
 mod subjects;
 
 use crate::ast::{Block, Name, Protection, Span, Syntax, Test};
 use crate::diagnostic::{Code, Diagnostic, Sink, show};
 use crate::host::Host;
-use crate::lexer::{Kind, Token, tokens};
+use crate::lexer::{Kind, Token};
 use crate::suggest;
 use crate::tree::{Builder, NodeKind};
-use crate::unit::Placed;
+use crate::unit::{Parts, Placed, Read};
+use crate::{MAX_STATEMENTS, MAX_SUBJECTS};
 pub(crate) use reading::tree;
 pub use reading::{Broken, Parsed, Tested, parse, parse_bytes, parse_bytes_for, parse_for, parse_over};
+use stream::{AHEAD, Stream};
 
 /// What is known of a block before the checks.
 pub(crate) enum Body {
-    /// As it was read, with warnings and notes; without them where there are too many, or an error, to be remembered.
-    Read(Box<Block>, Option<Vec<Diagnostic>>),
+    /// As it was read, with what was found; without that where it is too much, or an error, to be remembered.
+    Read(Box<Block>, Option<Read>),
     /// It stood in the text before.
     Known(Placed),
 }
@@ -45,24 +48,19 @@ pub(crate) struct Shared {
     pub broken: bool,
 }
 
-/// A token that means something.
-#[derive(Clone, Copy)]
-struct Significant {
-    token: Token,
-    /// Its place among all tokens.
-    index: u32,
-    /// The first of its line.
-    leads: bool,
-}
-
 pub(crate) struct Parser<'p> {
     text: &'p str,
     /// Blocks that stood in the text before, in order.
     known: &'p [Placed],
     /// How many of them were taken over.
     taken: usize,
-    tokens: Vec<Significant>,
-    at: usize,
+    stream: Stream<'p>,
+    /// What was read so far.
+    parts: Parts,
+    /// What was read before the statement of the file that is being read.
+    before: Parts,
+    /// There is more than is read of any text: all there is to say of it.
+    full: Option<Diagnostic>,
     tree: Builder,
     sink: &'p mut Sink,
     host: &'p dyn Host,
@@ -71,6 +69,8 @@ pub(crate) struct Parser<'p> {
     /// Protections at the top of the file.
     shared: Vec<Shared>,
     tests: Vec<Test>,
+    /// Their lines.
+    expectations: usize,
     /// Lines of tests that cannot be read.
     test_errors: usize,
     /// An error was found in the block being read; lexical ones are counted when the parser meets them.
@@ -81,68 +81,93 @@ pub(crate) struct Parser<'p> {
 struct Abandon;
 type Step<T> = Result<T, Abandon>;
 
-/// The tokens that mean something; all of them go to `all`, if that is wanted.
-fn significant(text: &str, known: &[Placed], mut all: Option<&mut Vec<Token>>) -> Vec<Significant> {
-    let mut out = Vec::new();
-    let mut leads = true;
-    let mut index = 0;
-    tokens(text, known.iter().map(Placed::whole), |token| {
-        if token.kind.is_trivia() {
-            leads = leads || token.span.of(text).contains('\n');
-        } else {
-            out.push(Significant { token, index, leads });
-            leads = false;
-        }
-        index += 1;
-        if let Some(all) = &mut all {
-            all.push(token);
-        }
-    });
-    out
-}
-
 impl<'p> Parser<'p> {
     fn new(
         text: &'p str,
         known: &'p [Placed],
-        tokens: Vec<Significant>,
-        tree: Builder,
+        with_tree: bool,
         sink: &'p mut Sink,
         host: &'p dyn Host,
     ) -> Parser<'p> {
-        Parser {
+        let mut parser = Parser {
             text,
             known,
             taken: 0,
-            tokens,
-            at: 0,
-            tree,
+            stream: Stream::new(text, known, with_tree),
+            parts: Parts::default(),
+            before: Parts::default(),
+            full: None,
+            tree: Builder::new(with_tree),
             sink,
             host,
             syntax: Syntax::default(),
             candidates: Vec::new(),
             shared: Vec::new(),
             tests: Vec::new(),
+            expectations: 0,
             test_errors: 0,
             broken: false,
-        }
+        };
+        (0..AHEAD).for_each(|_| parser.bump());
+        parser
     }
 
-    /// Whether every known block that the lexer came to was a statement of the file, and nothing is wrong.
+    /// Whether every known block that the lexer came to was a statement of the file.
     fn takes_all(&self) -> bool {
-        let met = self.tokens.iter().filter(|own| own.token.kind == Kind::Known).count();
-        met == self.taken && (self.known.is_empty() || !self.sink.has_errors())
+        self.stream.met == self.taken
+    }
+
+    /// Known blocks are taken only where nothing is wrong: the rest of a text with an error need not be looked at.
+    fn is_in_vain(&self) -> bool {
+        !self.known.is_empty() && self.sink.has_errors()
+    }
+
+    /// So much more was read. Beyond what any text may have the parser sees nothing any more.
+    fn count(&mut self, parts: Parts) {
+        self.parts = self.parts + parts;
+        let what = match self.parts {
+            Parts { subjects, .. } if subjects > MAX_SUBJECTS => {
+                format!("{MAX_SUBJECTS} blocks and subjects")
+            }
+            Parts { statements, .. } if statements > MAX_STATEMENTS => format!("{MAX_STATEMENTS} statements"),
+            _ => return,
+        };
+        if self.full.is_none() {
+            self.full = Some(
+                Diagnostic::new(
+                    Code::TooManyStatements,
+                    self.here(),
+                    format!("the policy has more than {what}"),
+                )
+                .label("nothing of the policy is read")
+                .help("use prefixes instead of a network for each host, and bare names of programs"),
+            );
+            self.stream.stop();
+        }
     }
 
     /// Read a node of the lossless tree.
     fn node<T>(&mut self, kind: NodeKind, read: impl FnOnce(&mut Self) -> T) -> T {
-        let behind = self.tokens.last().map_or(0, |last| last.index + 1);
-        let next = self.tokens.get(self.at).map_or(behind, |next| next.index);
-        self.tree.open(kind, next as usize);
+        self.count(match kind {
+            NodeKind::Block | NodeKind::Subject => Parts::SUBJECT,
+            NodeKind::File | NodeKind::Syntax | NodeKind::Definition | NodeKind::Reference => {
+                Parts::default()
+            }
+            _ => Parts::STATEMENT,
+        });
+        let behind = self.stream.last.map_or(0, |last| last.index + 1);
+        self.tree.open(kind, self.stream.look(0).map_or(behind, |next| next.index) as usize);
         let out = read(self);
-        let last = self.at.checked_sub(1).and_then(|at| self.tokens.get(at));
-        self.tree.close(last.map_or(0, |last| last.index as usize + 1));
+        self.tree.close(self.stream.last.map_or(0, |last| last.index as usize + 1));
         out
+    }
+
+    /// Go on by one token.
+    fn bump(&mut self) {
+        if let Some(token) = self.stream.step().filter(|token| token.kind.is_error()) {
+            self.count(Parts::STATEMENT);
+            self.lexical_error(token);
+        }
     }
 
     fn peek(&self) -> Option<Token> {
@@ -150,11 +175,11 @@ impl<'p> Parser<'p> {
     }
 
     fn look(&self, ahead: usize) -> Option<Token> {
-        Some(self.tokens.get(self.at + ahead)?.token)
+        Some(self.stream.look(ahead)?.token)
     }
 
     fn leads(&self) -> bool {
-        self.tokens.get(self.at).is_some_and(|s| s.leads)
+        self.stream.look(0).is_some_and(|s| s.leads)
     }
 
     fn is(&self, kind: Kind) -> bool {
@@ -177,7 +202,7 @@ impl<'p> Parser<'p> {
 
     fn eat(&mut self, kind: Kind) -> Option<Span> {
         let token = self.peek().filter(|t| t.kind == kind)?;
-        self.at += 1;
+        self.bump();
         Some(token.span)
     }
 
@@ -192,7 +217,7 @@ impl<'p> Parser<'p> {
 
     /// The last token's place.
     fn last(&self) -> Span {
-        self.at.checked_sub(1).and_then(|at| self.tokens.get(at)).map_or(Span::default(), |s| s.token.span)
+        self.stream.last.map_or(Span::default(), |s| s.token.span)
     }
 
     /// Whether the next token is `application NAME`, which starts a block wherever it stands.
@@ -245,11 +270,45 @@ impl<'p> Parser<'p> {
         self.sink.push(diagnostic);
     }
 
+    /// Say what the lexer found.
+    fn lexical_error(&mut self, token: Token) {
+        if !self.sink.shows_errors() {
+            return self.sink.push(Diagnostic::new(Code::UnknownCharacter, token.span, String::new()));
+        }
+        let written = show(token.span.of(self.text));
+        let (code, message, label, help) = match token.kind {
+            Kind::Unknown => (
+                Code::UnknownCharacter,
+                format!("`{written}` means nothing here"),
+                "not part of the language",
+                "put a name with other characters in double quotes; a comment starts with `#`",
+            ),
+            Kind::OpenQuote => (
+                Code::OpenQuote,
+                "the quoted name does not end on its line".to_owned(),
+                "the closing `\"` is missing",
+                "close the quotes on the same line; write a quote inside as `\\\"`",
+            ),
+            _ => (
+                Code::OpenComment,
+                "the comment does not end".to_owned(),
+                "no `*/` follows",
+                "end the comment with `*/`",
+            ),
+        };
+        self.sink.push(Diagnostic::new(code, token.span, message).label(label).help(help));
+    }
+
     /// The next token is not what the grammar wants: say so, unless the lexer has said so already.
     fn unexpected(&mut self, code: Code, expected: &[&str], help: impl Into<String>) -> Abandon {
         self.broken = true;
         if self.peek().is_some_and(|t| t.kind.is_error()) {
             self.tree.fault();
+            return Abandon;
+        }
+        if !self.sink.shows_errors() {
+            // It is counted, and nobody reads it.
+            self.error(Diagnostic::new(code, self.here(), String::new()));
             return Abandon;
         }
         let found = match self.peek() {
@@ -278,7 +337,7 @@ impl<'p> Parser<'p> {
             return None;
         }
         let token = self.peek().filter(|t| matches!(t.kind, Kind::Word | Kind::Quoted))?;
-        self.at += 1;
+        self.bump();
         let written = token.span.of(self.text);
         if token.kind == Kind::Word {
             return Some(Name { text: written.into(), span: token.span });

@@ -5,8 +5,9 @@
 //! comments included, each of them once, so [`Tree::print`] gives the text back for any input. The formatter and the
 //! language server read it (docs/design/0015).
 
+use crate::MAX_TEXT;
 use crate::ast::Span;
-use crate::lexer::{Kind, Token};
+use crate::lexer::{KINDS, Kind, Token};
 
 /// What a node is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -86,17 +87,56 @@ pub enum Element {
     Token(Token),
 }
 
+/// Tokens that tile a text, in four octets each: where it starts, and what it is. The next one starts where it ends.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Leaves {
+    packed: Vec<u32>,
+    /// Octets of the text.
+    end: u32,
+}
+
+/// Bits of what a token is.
+const KIND: u32 = 5;
+const _: () = assert!(KINDS.len() <= 1 << KIND && MAX_TEXT <= 1 << (32 - KIND));
+
+impl Leaves {
+    pub fn push(&mut self, token: Token) {
+        self.packed.push(token.span.start << KIND | token.kind as u32);
+    }
+
+    /// When all tokens of this text are there.
+    pub fn of(self, text: &str) -> Leaves {
+        Leaves { end: text.len() as u32, ..self }
+    }
+
+    fn len(&self) -> usize {
+        self.packed.len()
+    }
+
+    fn get(&self, at: usize) -> Option<Token> {
+        let packed = *self.packed.get(at)?;
+        let end = self.packed.get(at + 1).map_or(self.end, |next| next >> KIND);
+        let kind = *KINDS.get((packed & ((1 << KIND) - 1)) as usize)?;
+        Some(Token { kind, span: Span { start: packed >> KIND, end } })
+    }
+}
+
 /// The tree of one text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tree {
-    tokens: Vec<Token>,
+    tokens: Leaves,
     nodes: Vec<Node>,
 }
 
 impl Tree {
     /// All tokens, which tile the text.
-    pub fn tokens(&self) -> &[Token] {
-        &self.tokens
+    pub fn tokens(&self) -> impl Iterator<Item = Token> + '_ {
+        self.tokens_in(0..self.tokens.len())
+    }
+
+    /// Those with these numbers.
+    pub(crate) fn tokens_in(&self, range: std::ops::Range<usize>) -> impl Iterator<Item = Token> + '_ {
+        range.map_while(|at| self.tokens.get(at))
     }
 
     /// All nodes in the order of the text; the first is the file. None: nothing was read.
@@ -106,11 +146,14 @@ impl Tree {
 
     /// The octets of a node, without what stands before its first and behind its last word.
     pub fn span(&self, node: usize) -> Span {
-        match self.nodes.get(node).and_then(|node| self.tokens.get(node.tokens())) {
-            Some([first, .., last]) => first.span.to(last.span),
-            Some([one]) => one.span,
-            _ => Span::default(),
-        }
+        self.nodes.get(node).map_or(Span::default(), |node| self.span_of(node.tokens()))
+    }
+
+    /// From the first of these tokens to the last.
+    pub(crate) fn span_of(&self, tokens: std::ops::Range<usize>) -> Span {
+        let last = tokens.end.checked_sub(1).filter(|last| *last >= tokens.start);
+        let ends = self.tokens.get(tokens.start).zip(last.and_then(|last| self.tokens.get(last)));
+        ends.map_or(Span::default(), |(first, last)| first.span.to(last.span))
     }
 
     /// The numbers of the tokens of each statement that is broken, the largest such in order.
@@ -143,7 +186,7 @@ impl Tree {
             }
             let token = self.tokens.get(at).filter(|_| at < end)?;
             at += 1;
-            Some(Element::Token(*token))
+            Some(Element::Token(token))
         })
     }
 
@@ -220,9 +263,13 @@ impl Tree {
 
     /// The token that holds an octet, or ends right in front of it if that one is white space.
     pub fn token_at(&self, offset: usize) -> Option<Token> {
-        let at = self.tokens.partition_point(|token| token.span.end as usize <= offset);
-        let here = self.tokens.get(at).copied();
-        let before = at.checked_sub(1).and_then(|at| self.tokens.get(at)).copied();
+        let starts = |packed: &u32| (packed >> KIND) as usize;
+        let at = self.tokens.packed.partition_point(|packed| starts(packed) <= offset).saturating_sub(1);
+        let here = self.tokens.get(at).filter(|token| offset < token.span.end as usize);
+        let before = match here {
+            Some(_) => at.checked_sub(1).and_then(|at| self.tokens.get(at)),
+            None => self.tokens.get(at),
+        };
         let is_word = |token: &Token| matches!(token.kind, Kind::Word | Kind::Quoted);
         let touches = |token: &Token| token.span.end as usize == offset && is_word(token);
         here.filter(is_word).or(before.filter(touches)).or(here)
@@ -249,19 +296,14 @@ pub(crate) struct Builder {
 }
 
 impl Builder {
-    /// For a text of which no tree is wanted.
-    pub(crate) fn idle() -> Builder {
-        Builder { idle: true, ..Builder::new(0) }
-    }
-
-    pub(crate) fn new(tokens: usize) -> Builder {
-        let end = tokens as u32;
-        let file = Node { kind: NodeKind::File, parent: 0, damaged: false, first: 0, end, next: 0 };
+    /// `with_tree`: somebody wants it.
+    pub(crate) fn new(with_tree: bool) -> Builder {
+        let file = Node { kind: NodeKind::File, parent: 0, damaged: false, first: 0, end: 0, next: 0 };
         Builder {
             nodes: vec![file],
             open: vec![Frame { node: 0, faults: 0, inner: 0 }],
             faults: 0,
-            idle: false,
+            idle: !with_tree,
         }
     }
 
@@ -303,10 +345,11 @@ impl Builder {
         }
     }
 
-    pub(crate) fn finish(mut self, tokens: Vec<Token>) -> Tree {
+    pub(crate) fn finish(mut self, tokens: Leaves) -> Tree {
         let count = self.nodes.len() as u32;
         if let (Some(file), Some(frame)) = (self.nodes.first_mut(), self.open.first()) {
-            (file.next, file.damaged) = (count, self.faults > frame.inner);
+            (file.next, file.end) = (count, tokens.len() as u32);
+            file.damaged = self.faults > frame.inner;
         }
         Tree { tokens, nodes: self.nodes }
     }

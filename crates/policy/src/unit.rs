@@ -1,6 +1,6 @@
 //! A sound block as a compile unit: read and checked once, taken over by later texts that have it unchanged (docs/design/0021).
 
-use std::ops::Deref;
+use std::ops::{Add, Deref, Sub};
 use std::sync::{Arc, OnceLock};
 
 use crate::ast::{AddressRange, Block, Span};
@@ -22,14 +22,55 @@ pub(crate) struct Unit {
 /// What reading and checking a block came to.
 #[derive(Debug)]
 pub(crate) struct Again {
-    /// Warnings and notes of the parser.
-    pub read: Vec<Diagnostic>,
+    /// What the parser found.
+    pub read: Read,
     /// Those of the checks.
     pub checked: Vec<Diagnostic>,
     /// Prefixes of its networks.
     pub prefixes: usize,
     /// Entries that it adds to those of all applications.
     pub entries: usize,
+}
+
+/// What the parser found in a block.
+#[derive(Debug)]
+pub(crate) struct Read {
+    /// Warnings and notes.
+    pub found: Vec<Diagnostic>,
+    /// How much it is.
+    pub parts: Parts,
+}
+
+/// What reading makes something of that stays.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Parts {
+    /// Blocks and subjects ([`crate::MAX_SUBJECTS`]).
+    pub subjects: usize,
+    /// Everything else ([`crate::MAX_STATEMENTS`]).
+    pub statements: usize,
+}
+
+impl Parts {
+    pub const SUBJECT: Parts = Parts { subjects: 1, statements: 0 };
+    pub const STATEMENT: Parts = Parts { subjects: 0, statements: 1 };
+}
+
+impl Add for Parts {
+    type Output = Parts;
+
+    fn add(self, other: Parts) -> Parts {
+        let statements = self.statements.saturating_add(other.statements);
+        Parts { subjects: self.subjects.saturating_add(other.subjects), statements }
+    }
+}
+
+impl Sub for Parts {
+    type Output = Parts;
+
+    fn sub(self, other: Parts) -> Parts {
+        let statements = self.statements.saturating_sub(other.statements);
+        Parts { subjects: self.subjects.saturating_sub(other.subjects), statements }
+    }
 }
 
 /// How far a stretch of text leads.
@@ -87,7 +128,7 @@ impl Again {
     fn is_within(&self, span: Span) -> bool {
         let within = |inner: Span| span.start <= inner.start && inner.end <= span.end;
         let related = |found: &Diagnostic| found.related.iter().all(|related| within(related.span));
-        self.read.iter().chain(&self.checked).all(|found| within(found.span) && related(found))
+        self.read.found.iter().chain(&self.checked).all(|found| within(found.span) && related(found))
     }
 }
 

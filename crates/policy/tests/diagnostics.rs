@@ -2,7 +2,7 @@
 //! read the difference before you keep it.
 #![allow(clippy::disallowed_methods, reason = "a test reads its own data files")]
 
-use policy::{Code, MAX_DIAGNOSTICS, MAX_TEXT, Severity, parse, parse_bytes};
+use policy::{Code, MAX_DIAGNOSTICS, MAX_STATEMENTS, MAX_SUBJECTS, MAX_TEXT, Severity, parse, parse_bytes};
 
 fn folder() -> String {
     format!("{}/tests/data/diagnostics", env!("CARGO_MANIFEST_DIR"))
@@ -13,8 +13,9 @@ fn short(code: Code) -> &'static str {
 }
 
 /// Codes that need texts too large to read; their tests are below.
-const LARGE: [Code; 7] = [
+const LARGE: [Code; 8] = [
     Code::TooLong,
+    Code::TooManyStatements,
     Code::NotUtf8,
     Code::TooManyProblems,
     Code::TooManyNetworks,
@@ -145,7 +146,7 @@ fn control_characters_do_not_reach_the_terminal() {
 }
 
 fn codes(text: &str) -> Vec<Code> {
-    parse("p", text).diagnostics.iter().map(|d| d.code).collect()
+    codes_of(&parse("p", text))
 }
 
 #[test]
@@ -154,6 +155,27 @@ fn too_long_a_text_is_refused() {
     assert_eq!(codes(&text), [Code::TooLong]);
     assert!(parse("p", &text).render(false).contains("p:1:1"), "{}", parse("p", &text).render(false));
     assert_eq!(codes(&text[..MAX_TEXT]), [Code::EmptyPolicy]);
+}
+
+#[test]
+fn a_text_of_too_many_statements_is_refused_whole() {
+    let sound = "application a { network ::/0 untrusted; }\n";
+    for (unit, most) in [(";", MAX_STATEMENTS), ("application b{}", MAX_SUBJECTS / 2)] {
+        let fits = sound.to_owned() + &unit.repeat(most - 2);
+        let parsed = parse("p", &fits);
+        assert!(!parsed.blocks.is_empty() && !codes_of(&parsed).contains(&Code::TooManyStatements), "{unit}");
+        assert!(!parsed.tree.nodes().is_empty());
+        let parsed = parse("p", &(fits + &unit.repeat(3)));
+        let [found] = &parsed.diagnostics[..] else { panic!("{unit}: {}", parsed.render(false)) };
+        assert_eq!((found.code, found.line), (Code::TooManyStatements, 2));
+        assert!(found.column > unit.len() * (most - 3), "{}", found.column);
+        assert!(parsed.has_errors() && parsed.blocks.is_empty() && parsed.tree.nodes().is_empty());
+        assert!(parsed.render(false).contains("p:2:") && parsed.render(false).len() < 2000);
+    }
+}
+
+fn codes_of(parsed: &policy::Parsed) -> Vec<Code> {
+    parsed.diagnostics.iter().map(|d| d.code).collect()
 }
 
 #[test]

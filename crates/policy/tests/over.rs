@@ -316,6 +316,50 @@ fn what_was_carried_over_is_read_anew_with_the_top_of_the_new_text() {
     assert_eq!(a(&daemon), a(&anew));
 }
 
+/// A host that counts what it is asked: once for each block of [`for_alice`] whose subjects are looked at, and each line of tests.
+#[derive(Default)]
+struct Counting(std::cell::Cell<usize>);
+
+impl Host for Counting {
+    fn user(&self, _: &str) -> Option<u32> {
+        self.0.set(self.0.get() + 1);
+        Some(1000)
+    }
+
+    fn unit_file(&self, _: &str) -> Option<String> {
+        None
+    }
+}
+
+fn for_alice(blocks: u32) -> String {
+    let block = |at| format!("application a{at} uid alice {{ network ::/0 untrusted; }}\n");
+    let blocks: String = (0..blocks).map(block).collect();
+    blocks + "test t { a5 uid alice to [2001:db8::1]:1/tcp untrusted; }\n"
+}
+
+/// With nothing known there is one reading; with an error, the one in vain ends there.
+#[test]
+fn a_text_with_an_error_is_read_once_and_no_further_than_to_the_error_before_that() {
+    let asked = |read: &dyn Fn(&dyn Host)| {
+        let host = Counting::default();
+        read(&host);
+        host.0.get()
+    };
+    let sound = for_alice(20);
+    let wrong = |block: u32| sound.replace(&format!("a{block} uid alice {{"), "x uid alice { oops");
+    let other = "syntax 2005;\napplication z { network 10.0.0.0/8 trusted; }\n";
+    for first in ["", other, &sound] {
+        let mut daemon = Daemon::new();
+        daemon.over(first, &Counting::default());
+        for text in [wrong(0), wrong(19), format!("\"\n{sound}"), sound.clone()] {
+            let over = asked(&|host| drop(parse_over("p", text.as_bytes(), host, &daemon.compiled)));
+            let by_itself = asked(&|host| drop(parse_bytes_for("p", text.as_bytes(), host)));
+            assert!(by_itself >= 20);
+            assert_eq!(over, by_itself, "{text} over {first}");
+        }
+    }
+}
+
 /// The same broken file, loaded again, is as broken: nobody loses what he had.
 #[test]
 fn an_error_is_one_again_when_the_same_text_is_loaded_again() {

@@ -1,6 +1,12 @@
 //! Nothing a file may hold makes this room panic, run away or blow its caps.
 
-use policy::{AppTable, MAX_DIAGNOSTICS, MAX_TEXT, Parsed, compile, format, parse, parse_bytes};
+#[path = "common/counting.rs"]
+mod counting;
+
+use counting::{Taken, counted};
+use policy::{
+    AppTable, MAX_DIAGNOSTICS, MAX_TEXT, NoHost, Parsed, compile, format, parse, parse_bytes, parse_over,
+};
 use proptest::prelude::*;
 
 fn everything(parsed: &Parsed) {
@@ -111,48 +117,97 @@ proptest! {
     }
 }
 
+/// What a text may be made of, again and again.
+const SHAPES: [&str; 39] = [
+    "{",
+    "}",
+    ";",
+    "/*",
+    "\"",
+    "application",
+    "application a{",
+    "application a{}",
+    "a ",
+    "$ ",
+    "\n",
+    "\u{1f512}",
+    "application a{network ",
+    "network 10.0.0.0/8 trusted;",
+    "/* x */ ",
+    "protection P {",
+    "- ",
+    "application a,",
+    "application a uid 1-2,",
+    "protection P { remoteport=zzzzzzzzzzzz encryption require; }",
+    "\ntest t {",
+    "a to 192.0.2.1:1/tcp trusted;",
+    "\ndefault {",
+    "protocol=",
+    "1,",
+    "from b ",
+    // One word as long as the text, and one that is a name; statements with nothing in them; braces in braces.
+    "x",
+    "\"x y\", ",
+    "application a { ; ",
+    "application a { { ",
+    "application a { protection P { ; { ",
+    // Each kind of bracket, and all of them.
+    "[",
+    "(",
+    "<",
+    "'",
+    "{ [ ( < ",
+    "} ",
+    "\\",
+    "application a{ protection P { remoteport=1 { ",
+];
+
 #[test]
 fn large_texts_of_one_kind() {
-    let texts = [
-        "{",
-        "}",
-        ";",
-        "/*",
-        "\"",
-        "application",
-        "application a{",
-        "application a{}",
-        "a ",
-        "$ ",
-        "\n",
-        "\u{1f512}",
-        "application a{network ",
-        "network 10.0.0.0/8 trusted;",
-        "/* x */ ",
-        "protection P {",
-        "- ",
-        "application a,",
-        "application a uid 1-2,",
-        "protection P {",
-        "protection P { remoteport=zzzzzzzzzzzz encryption require; }",
-        "\ntest t {",
-        "a to 192.0.2.1:1/tcp trusted;",
-        "\ndefault {",
-        "protocol=",
-        "1,",
-        "from b ",
-        // One word as long as the text, and one that is a name; statements with nothing in them; braces in braces.
-        "x",
-        "\"x y\", ",
-        "application a { ; ",
-        "application a { { ",
-        "application a { protection P { ; { ",
-    ];
-    for unit in texts {
+    for unit in SHAPES {
         let text = unit.repeat(MAX_TEXT / 512 / unit.len());
         everything(&parse("p", &text));
         let once = format(&text);
         assert_eq!(format(&once).len(), once.len(), "{unit}");
+    }
+}
+
+/// As a daemon reads it: what it took, everything found being a place of the text with a remedy.
+fn cost(text: &str) -> Taken {
+    let nothing = compile(&parse("p", ""), &mut AppTable::new(), 0);
+    let (taken, parsed) = counted(|| parse_over("p", text.as_bytes(), &NoHost, &nothing));
+    assert!(!parsed.diagnostics.is_empty() && parsed.diagnostics.len() <= 2 * MAX_DIAGNOSTICS + 2);
+    for found in &parsed.diagnostics {
+        assert!(found.line >= 1 && found.column >= 1 && !found.help.is_empty(), "{found:?}");
+        assert!(
+            found.end.line <= 1 + text.len()
+                && (found.line, found.column) <= (found.end.line, found.end.column)
+        );
+    }
+    taken
+}
+
+/// Four times the text: not more than four times the work, but for tables that grow by doubling.
+#[test]
+fn what_a_text_takes_is_in_proportion_to_it() {
+    for unit in SHAPES {
+        let [small, large] = [1 << 17, 1 << 19].map(|octets: usize| cost(&unit.repeat(octets / unit.len())));
+        assert!(large.calls <= 5 * small.calls + 1000, "{unit}: {small:?} {large:?}");
+        assert!(large.peak <= 8 * small.peak, "{unit}: {small:?} {large:?}");
+    }
+}
+
+/// As long as a text may be: refused once it is too much.
+#[test]
+fn the_longest_texts_stay_within_bounds() {
+    let all =
+        |start: &str, unit: &str| start.to_owned() + &unit.repeat((MAX_TEXT - start.len()) / unit.len());
+    for (start, unit) in
+        [("", ";"), ("", "application a{}"), ("application ", "a,"), ("application a { network ", "::,")]
+    {
+        let taken = cost(&all(start, unit));
+        // Of that the text itself is one.
+        assert!(taken.peak <= 4 * MAX_TEXT, "{start}{unit}: {taken:?}");
     }
 }
 

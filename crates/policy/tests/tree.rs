@@ -31,7 +31,7 @@ fn check(text: &str) -> Result<(), TestCaseError> {
             }
         }
     }
-    prop_assert_eq!(&leaves[..], tree.tokens());
+    prop_assert_eq!(leaves, tree.tokens().collect::<Vec<_>>());
     let is_grammar = |d: &policy::Diagnostic| d.is_error() && d.code < policy::Code::DuplicateApplication;
     let wrong = parsed.diagnostics.iter().any(is_grammar);
     let damaged = tree.nodes().iter().any(|node| node.damaged || node.kind == NodeKind::Junk);

@@ -46,6 +46,7 @@ enum Command {
     Debug(cmd::debug::Debug),
     Doctor(cmd::doctor::Doctor),
     Replay(cmd::replay::Replay),
+    Scrub(cmd::scrub::Scrub),
     Detach(cmd::detach::Detach),
     Demo(cmd::demo::Demo),
 }
@@ -70,6 +71,7 @@ fn main() -> ExitCode {
         Command::Debug(debug) => debug.execute(),
         Command::Doctor(doctor) => doctor.execute(),
         Command::Replay(replay) => replay.execute(),
+        Command::Scrub(scrub) => scrub.execute(),
         Command::Detach(detach) => detach.execute(),
         Command::Demo(demo) => demo.execute(),
     };

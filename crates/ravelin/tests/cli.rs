@@ -71,6 +71,22 @@ fn check_accepts_a_sound_policy_and_lists_its_applications() {
 }
 
 #[test]
+fn check_names_a_few_of_many_applications_and_all_of_them_to_a_tool() {
+    let folder = Folder::new("check-many");
+    let block = |at| format!("application a{at} {{ network 0.0.0.0/0, ::/0 untrusted; }}\n");
+    let file = folder.file("policy", &(0..10).map(block).collect::<String>());
+    let answer = ravelin(&["policy", "check", &file], "");
+    assert!(out(&answer).contains("10 applications (a0, a1, a2, a3, a4, a5, a6, a7, a8, a9), 0 errors"));
+    let file = folder.file("policy", &(0..500).map(block).collect::<String>());
+    let answer = ravelin(&["policy", "check", &file], "");
+    assert!(out(&answer).contains("500 applications (a0, a1, a2,"), "{}", out(&answer));
+    assert!(out(&answer).contains(" a9 and 490 more; --json has all), 0 errors"), "{}", out(&answer));
+    let answer = ravelin(&["policy", "check", &file, "--json"], "");
+    let document: Value = serde_json::from_slice(&answer.stdout).unwrap();
+    assert_eq!(document["applications"].as_array().map(Vec::len), Some(500));
+}
+
+#[test]
 fn check_names_every_error_by_file_line_and_column_with_status_2() {
     let folder = Folder::new("check-errors");
     let file = folder.file(

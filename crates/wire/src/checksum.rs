@@ -95,6 +95,7 @@ fn place(protocol: u8) -> Option<(usize, bool)> {
 }
 
 /// The octets that the transport checksum covers, where its field is in them, and the pseudo-header's sum.
+#[inline]
 fn covered(packet: &[u8], headers: &Headers) -> Result<(usize, usize, u32), WireError> {
     if headers.fragment.is_some_and(|f| f.more || f.offset != 0) {
         return Err(WireError::Gso);
@@ -112,10 +113,16 @@ fn covered(packet: &[u8], headers: &Headers) -> Result<(usize, usize, u32), Wire
             return Err(WireError::TotalLength);
         }
     }
-    let partial = if with_pseudo {
-        pseudo(headers.src, ip::final_destination(packet, headers)?, headers.protocol, len)
-    } else {
-        0
+    let partial = match (with_pseudo, headers.has_options) {
+        (true, true) => pseudo(headers.src, ip::final_destination(packet, headers)?, headers.protocol, len),
+        // Nothing but the addresses as they stand in the header.
+        (true, false) => {
+            sum(ip::addresses(packet, headers.version))
+                + u32::from(headers.protocol)
+                + (len as u32 >> 16)
+                + (len as u32 & 0xffff)
+        }
+        (false, _) => 0,
     };
     Ok((headers.header_len + len, headers.header_len + at, partial))
 }
@@ -130,6 +137,17 @@ pub fn complete_transport(packet: &mut [u8], headers: &Headers) -> Result<(), Wi
     Ok(())
 }
 
+/// Write what the kernel expects of a packet whose checksum it completes: the sum of the pseudo-header
+/// (virtio's NEEDS_CSUM; the counterpart of [`complete_partial`]).
+///
+/// # Errors
+/// As [`complete_transport`].
+pub fn put_pseudo(packet: &mut [u8], headers: &Headers) -> Result<(), WireError> {
+    let (_, at, partial) = covered(packet, headers)?;
+    put16(packet, at, fold(partial));
+    Ok(())
+}
+
 /// Whether the TCP, UDP, ICMP or ICMPv6 checksum is right. `None` if there is nothing to check: another protocol,
 /// a fragment, no room for the field, or UDP over IPv4 without a checksum.
 pub fn verify_transport(packet: &[u8], headers: &Headers) -> Option<bool> {
@@ -139,6 +157,14 @@ pub fn verify_transport(packet: &[u8], headers: &Headers) -> Option<bool> {
     }
     let (end, start) = (end, headers.header_len);
     Some(fold(partial + sum(range(packet, start, end))) == 0xffff)
+}
+
+/// Whether the transport checksum is right, of a packet whose octets from `data_at` on, at an even distance from its transport header, have
+/// the partial sum `data`. As [`verify_transport`] otherwise.
+#[inline]
+pub fn verify_summed(packet: &[u8], headers: &Headers, data_at: usize, data: u32) -> Option<bool> {
+    let (_, _, partial) = covered(packet, headers).ok()?;
+    Some(fold(partial + sum(range(packet, headers.header_len, data_at)) + data) == 0xffff)
 }
 
 /// What has to be added, in one's complement, to a transport checksum that covers addresses for it to be right; zero for one that

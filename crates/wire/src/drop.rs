@@ -103,7 +103,7 @@ drop_reasons! {
     FragmentEmpty "fragment_empty" "A fragment without content.";
     FragmentAlignment "fragment_alignment" "A fragment that is not the last and no multiple of 8 octets long.";
     FragmentTooLong "fragment_too_long" "A fragment that ends behind the longest packet there is.";
-    FragmentHeader "fragment_header" "A first fragment that does not hold all headers (RFC 7112 section 5).";
+    FragmentHeader "fragment_header" "A first fragment that does not hold all headers (RFC 7112 section 5), or one that names another next header than the first.";
     FragmentOverlap "fragment_overlap" "A fragment overlaps another one of its packet: all of it is refused (RFC 5722).";
     FragmentEnd "fragment_end" "The fragments of a packet say that it ends in different places.";
     FragmentEcn "fragment_ecn" "Fragments of one packet with ECN fields that nothing right can be made of (RFC 3168 section 5.3).";

@@ -13,8 +13,10 @@ pub enum WireError {
     HeaderLength,
     /// A total or payload length smaller than the headers it covers.
     TotalLength,
-    /// An IPv6 extension header where RFC 8200 section 4.1 has none (hop-by-hop not first, a second fragment header).
+    /// An IPv6 extension header where RFC 8200 section 4.1 has none (hop-by-hop not first).
     ExtensionOrder,
+    /// A second fragment header.
+    FragmentTwice,
     /// More extension headers than [`crate::ipv6::MAX_EXTENSIONS`].
     TooManyExtensions,
     /// An IPv6 jumbogram (RFC 2675), refused.
@@ -45,7 +47,7 @@ impl From<WireError> for DropReason {
             WireError::Version => DropReason::BadVersion,
             WireError::HeaderLength => DropReason::HeaderLength,
             WireError::TotalLength => DropReason::TotalLength,
-            WireError::ExtensionOrder => DropReason::ExtensionOrder,
+            WireError::ExtensionOrder | WireError::FragmentTwice => DropReason::ExtensionOrder,
             WireError::Jumbogram => DropReason::Jumbogram,
             WireError::MappedAddress => DropReason::MappedAddress,
             WireError::OptionLength => DropReason::BadOption,
@@ -67,6 +69,7 @@ impl std::fmt::Display for WireError {
             WireError::HeaderLength => "impossible header length",
             WireError::TotalLength => "length field smaller than the headers",
             WireError::ExtensionOrder => "extension header out of place",
+            WireError::FragmentTwice => "two fragment headers",
             WireError::TooManyExtensions => "too many extension headers",
             WireError::Jumbogram => "jumbogram",
             WireError::MappedAddress => "IPv4-mapped address on the wire",

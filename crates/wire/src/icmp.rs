@@ -55,6 +55,16 @@ macro_rules! views {
                     be16(self.octets(), 2)
                 }
 
+                /// The second half of the header, whose meaning is the type's.
+                pub fn rest(&self) -> u32 {
+                    be32(self.octets(), 4)
+                }
+
+                /// What an echo has in place of ports.
+                pub fn identifier(&self) -> u16 {
+                    be16(self.octets(), 4)
+                }
+
                 /// What follows the header: in an error, the quoted packet.
                 pub fn payload(&self) -> &[u8] {
                     tail(self.octets(), HEADER_LEN)
@@ -93,6 +103,19 @@ impl<B: AsRef<[u8]>> Icmpv6<B> {
     pub fn mtu(&self) -> Option<usize> {
         (self.kind() == 2).then(|| be32(self.octets(), 4) as usize)
     }
+}
+
+/// Set the code of a message of either kind; its checksum changes along (RFC 1624).
+pub fn edit_code(message: &mut [u8], code: u8) {
+    let (old, check) = (be16(message, 0), be16(message, 2));
+    let new = u16::from_be_bytes([octet(message, 0), code]);
+    put16(message, 0, new);
+    put16(message, 2, !checksum::fold(u32::from(!check) + u32::from(!old) + u32::from(new)));
+}
+
+/// Set the second half of the header. The checksum is the caller's.
+pub fn put_rest(message: &mut [u8], rest: u32) {
+    put32(message, 4, rest);
 }
 
 fn is_error_v4(kind: u8) -> bool {

@@ -1,9 +1,10 @@
 //! One look at a whole IP packet, whatever its version: where its parts are and who talks to whom.
 
 use crate::field::{array, be16, octet, put_octet, range};
-use crate::ipv4::Ipv4;
+use crate::ipv4::{self, Ipv4};
 use crate::ipv6::{self, Ipv6};
-use crate::{Flow, WireError, options, protocol};
+use crate::tcp::Tcp;
+use crate::{Flow, WireError, icmp, options, protocol, sctp, udp};
 use std::net::{IpAddr, Ipv6Addr};
 
 /// What makes a packet a fragment.
@@ -17,6 +18,8 @@ pub struct Fragment {
     pub more: bool,
     /// Octets in front of the fragment header (IPv6), or of the IPv4 header.
     pub unfragmentable_len: usize,
+    /// What it says that the fragmentable part starts with.
+    pub next_header: u8,
 }
 
 /// What the headers of one packet say. A summary to decide by; it is never written back.
@@ -71,6 +74,7 @@ impl Headers {
             offset,
             more,
             unfragmentable_len: header_len,
+            next_header: view.protocol(),
         });
         Ok(Headers {
             version: 4,
@@ -100,6 +104,7 @@ impl Headers {
             offset: f.offset,
             more: f.more,
             unfragmentable_len: f.at,
+            next_header: f.next_header,
         });
         Ok(Headers {
             version: 6,
@@ -122,6 +127,12 @@ impl Headers {
     pub fn upper<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
         range(bytes, self.header_len, self.total_len)
     }
+}
+
+/// What the first nibble says; `None` without octets.
+#[inline]
+pub fn version(bytes: &[u8]) -> Option<u8> {
+    bytes.first().map(|first| first >> 4)
 }
 
 /// Whether the IPv4 header checksum is right; IPv6 has none.
@@ -157,6 +168,63 @@ pub fn flow(bytes: &[u8], headers: &Headers, outbound: bool) -> Flow {
 /// Change what the octet at `protocol_at` names ([`Headers::protocol_at`]). The IPv4 checksum is the caller's to fill.
 pub fn set_protocol(bytes: &mut [u8], protocol_at: usize, protocol: u8) {
     put_octet(bytes, protocol_at, protocol);
+}
+
+/// Source and destination as they stand in the header, one behind the other: 8 or 32 octets.
+#[inline]
+pub fn addresses(bytes: &[u8], version: u8) -> &[u8] {
+    if version == 4 { range(bytes, 12, 20) } else { range(bytes, 8, 40) }
+}
+
+/// Set DSCP and ECN; the IPv4 checksum changes along.
+pub fn set_tos(bytes: &mut [u8], version: u8, tos: u8) {
+    if version == 4 {
+        if let Ok(mut view) = Ipv4::new_checked(bytes) {
+            view.set_tos(tos);
+            view.fill_checksum();
+        }
+    } else if let Ok(mut view) = Ipv6::new_checked(bytes) {
+        view.set_traffic_class(tos);
+    }
+}
+
+/// Set the time to live or hop limit; the IPv4 checksum changes along.
+pub fn set_ttl(bytes: &mut [u8], headers: &mut Headers, ttl: u8) {
+    if headers.version == 4 {
+        ipv4::edit_ttl(bytes, ttl);
+    } else if let Ok(mut view) = Ipv6::new_checked(bytes) {
+        view.set_hop_limit(ttl);
+    }
+    headers.ttl = ttl;
+}
+
+/// Whether a whole packet or first fragment holds its upper layer's header (RFC 7112; RFC 1858 for IPv4).
+pub fn upper_complete(bytes: &[u8], headers: &Headers) -> bool {
+    let upper = headers.upper(bytes);
+    match headers.protocol {
+        protocol::TCP => Tcp::new_checked(upper).is_ok(),
+        protocol::UDP | protocol::ESP => upper.len() >= udp::HEADER_LEN,
+        protocol::ICMP if headers.version == 4 => upper.len() >= icmp::HEADER_LEN,
+        protocol::ICMPV6 => upper.len() >= 4,
+        protocol::SCTP if headers.version == 4 => upper.len() >= sctp::HEADER_LEN,
+        _ => true,
+    }
+}
+
+/// Say that the packet is `total` octets long, in its header and in `headers`; the IPv4 checksum changes along.
+///
+/// # Errors
+/// [`WireError::TooLong`], or what is wrong with the packet then.
+pub fn put_total_len(bytes: &mut [u8], headers: &mut Headers, total: usize) -> Result<(), WireError> {
+    if headers.version == 4 {
+        let len = u16::try_from(total).map_err(|_| WireError::TooLong)?;
+        ipv4::put_total_len(bytes, len);
+        Ipv4::new_checked(&mut *bytes)?.fill_checksum();
+    } else {
+        ipv6::put_payload_len(bytes.get_mut(..total).ok_or(WireError::Truncated)?)?;
+    }
+    headers.total_len = total;
+    Ok(())
 }
 
 /// Whether the upper layer is the ICMP of this IP version.

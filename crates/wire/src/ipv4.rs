@@ -1,7 +1,7 @@
 //! IPv4 headers (RFC 791 section 3.1, RFC 2474 and RFC 3168 for the type of service octet).
 
 use crate::field::{array, be16, octet, put_octet, put16, put32, range};
-use crate::{WireError, checksum};
+use crate::{Buf, WireError, checksum};
 use std::net::Ipv4Addr;
 
 /// Octets of a header without options.
@@ -9,6 +9,7 @@ pub const HEADER_LEN: usize = 20;
 
 const DONT_FRAGMENT: u16 = 0x4000;
 const MORE_FRAGMENTS: u16 = 0x2000;
+const RESERVED: u16 = 0x8000;
 
 /// A view of one IPv4 packet; its bytes may go on behind the packet's end.
 #[derive(Clone, Copy, Debug)]
@@ -75,6 +76,11 @@ impl<B: AsRef<[u8]>> Ipv4<B> {
     /// The identification that the fragments of one packet share.
     pub fn id(&self) -> u16 {
         be16(self.octets(), 4)
+    }
+
+    /// The flag that means nothing (RFC 791: must be zero).
+    pub fn reserved(&self) -> bool {
+        be16(self.octets(), 6) & RESERVED != 0
     }
 
     /// The packet must not be fragmented.
@@ -218,6 +224,56 @@ pub fn emit(buf: &mut [u8], repr: &Ipv4Repr) -> Result<(), WireError> {
     Ok(())
 }
 
+/// Write a 16-bit word of the header at the even offset `at` and change the checksum along (RFC 1624 equation 3): one that was
+/// wrong stays as wrong as it was.
+fn edit(bytes: &mut [u8], at: usize, word: u16) {
+    let (old, check) = (be16(bytes, at), be16(bytes, 10));
+    put16(bytes, at, word);
+    put16(bytes, 10, !checksum::fold(u32::from(!check) + u32::from(!old) + u32::from(word)));
+}
+
+/// Change the time to live of the packet at the start of `bytes`; the checksum changes along, as with all that begins with `edit`.
+pub fn edit_ttl(bytes: &mut [u8], ttl: u8) {
+    edit(bytes, 8, u16::from_be_bytes([ttl, octet(bytes, 9)]));
+}
+
+/// Change the type of service octet.
+pub fn edit_tos(bytes: &mut [u8], tos: u8) {
+    edit(bytes, 0, u16::from_be_bytes([octet(bytes, 0), tos]));
+}
+
+/// Change the identification.
+pub fn edit_id(bytes: &mut [u8], id: u16) {
+    edit(bytes, 4, id);
+}
+
+/// Clear the reserved flag.
+pub fn edit_reserved(bytes: &mut [u8]) {
+    edit(bytes, 6, be16(bytes, 6) & !RESERVED);
+}
+
+/// Take the options out of the packet that `buf` holds, which moves the header; how many octets that were.
+pub fn remove_options(buf: &mut Buf) -> usize {
+    let bytes = buf.as_mut_slice();
+    let len = (usize::from(octet(bytes, 0) & 0xf) * 4).saturating_sub(HEADER_LEN);
+    if bytes.len() < HEADER_LEN + len {
+        return 0;
+    }
+    bytes.copy_within(..HEADER_LEN, len);
+    if !buf.trim_front(len) {
+        return 0;
+    }
+    let bytes = buf.as_mut_slice();
+    let total = be16(bytes, 2).saturating_sub(len as u16);
+    crate::options::put_header_len(bytes, 0, total);
+    len
+}
+
+/// Set the total length, whatever it was. The checksum is the caller's.
+pub(crate) fn put_total_len(bytes: &mut [u8], len: u16) {
+    put16(bytes, 2, len);
+}
+
 /// Turn the header of a first fragment at the start of `bytes` into that of the whole packet of `total_len`
 /// octets: no flags, no offset, the bits of `tos_mark` added to the type of service.
 pub(crate) fn put_whole(bytes: &mut [u8], total_len: u16, tos_mark: u8) {
@@ -275,6 +331,41 @@ mod tests {
         assert!(view.checksum_ok());
         assert_eq!((view.dscp(), view.ecn(), view.id(), view.ttl(), view.protocol()), (46, 1, 0x1234, 3, 50));
         assert_eq!((view.payload().len(), view.dont_fragment()), (24, false));
+    }
+
+    #[test]
+    fn edits_change_the_checksum_along_and_do_not_repair_it() {
+        let mut buf = [0; 60];
+        emit(&mut buf, &Ipv4Repr { payload_len: 40, ..REPR }).unwrap();
+        buf[6] |= 0x80;
+        Ipv4::new_checked(&mut buf[..]).unwrap().fill_checksum();
+        for wrong in [0, 0x0100] {
+            let mut bytes = buf;
+            let check = be16(&bytes, 10) ^ wrong;
+            put16(&mut bytes, 10, check);
+            edit_ttl(&mut bytes, 7);
+            edit_tos(&mut bytes, 0xb9);
+            edit_id(&mut bytes, 0xfedc);
+            edit_reserved(&mut bytes);
+            let view = Ipv4::new_checked(&bytes[..]).unwrap();
+            assert_eq!(view.checksum_ok(), wrong == 0);
+            assert_eq!((view.ttl(), view.tos(), view.id(), view.reserved()), (7, 0xb9, 0xfedc, false));
+            assert!(view.dont_fragment());
+        }
+    }
+
+    #[test]
+    fn options_are_taken_out() {
+        let mut packet = vec![0; 32];
+        emit(&mut packet, &Ipv4Repr { payload_len: 12, ..REPR }).unwrap();
+        packet[20..32].copy_from_slice(&[148, 4, 0, 0, 1, 1, 1, 0, 1, 2, 3, 4]);
+        packet[0] = 0x47;
+        let mut buf = Buf::from_slice(&packet, 8, 0);
+        assert_eq!(remove_options(&mut buf), 8);
+        let view = Ipv4::new_checked(buf.as_slice()).unwrap();
+        assert!(view.checksum_ok() && view.options().is_empty());
+        assert_eq!((view.payload(), view.src()), ([1, 2, 3, 4].as_slice(), REPR.src));
+        assert_eq!((buf.len(), remove_options(&mut buf)), (24, 0));
     }
 
     #[test]

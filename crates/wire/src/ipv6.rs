@@ -1,7 +1,7 @@
 //! IPv6 headers and the walk along their extension headers (RFC 8200 sections 3 and 4).
 
 use crate::field::{array, be16, be32, octet, put, put_octet, put16, put32, range};
-use crate::{WireError, protocol};
+use crate::{Buf, WireError, protocol};
 use std::net::Ipv6Addr;
 
 /// Octets of the fixed header.
@@ -105,6 +105,12 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Ipv6<B> {
     /// Set what follows the fixed header.
     pub fn set_next_header(&mut self, next: u8) {
         put_octet(self.bytes.as_mut(), 6, next);
+    }
+
+    /// Set the flow label; its low 20 bits are used.
+    pub fn set_flow_label(&mut self, label: u32) {
+        let rest = be32(self.octets(), 0) & !0xf_ffff;
+        put32(self.bytes.as_mut(), 0, rest | label & 0xf_ffff);
     }
 
     /// Set the hop limit.
@@ -221,7 +227,7 @@ pub fn walk(bytes: &[u8]) -> Result<Chain, WireError> {
     loop {
         match chain.protocol {
             protocol::HOP_BY_HOP if chain.protocol_at != 6 => return Err(WireError::ExtensionOrder),
-            protocol::FRAGMENT if chain.fragment.is_some() => return Err(WireError::ExtensionOrder),
+            protocol::FRAGMENT if chain.fragment.is_some() => return Err(WireError::FragmentTwice),
             protocol::HOP_BY_HOP | protocol::ROUTING | protocol::DESTINATION | protocol::FRAGMENT => {}
             _ => return Ok(chain),
         }
@@ -232,6 +238,76 @@ pub fn walk(bytes: &[u8]) -> Result<Chain, WireError> {
         if step(bytes, &mut chain)? {
             return Ok(chain);
         }
+    }
+}
+
+/// One extension header, where it lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extension {
+    /// Its protocol number.
+    pub protocol: u8,
+    /// Where it starts.
+    pub at: usize,
+    /// Its octets.
+    pub len: usize,
+    /// Offset of the octet that names it.
+    pub named_at: usize,
+}
+
+/// The extension headers that [`walk`] passes over, in their order; of bytes that it refuses, those in front of the contradiction.
+pub fn extensions(bytes: &[u8]) -> impl Iterator<Item = Extension> + '_ {
+    let mut next = Some((octet(bytes, 6), HEADER_LEN, 6));
+    let headers = std::iter::from_fn(move || {
+        let (protocol, at, named_at) = next.take()?;
+        let len = match protocol {
+            protocol::FRAGMENT => FRAGMENT_LEN,
+            protocol::HOP_BY_HOP | protocol::ROUTING | protocol::DESTINATION => {
+                (usize::from(octet(bytes, at + 1)) + 1) * 8
+            }
+            _ => return None,
+        };
+        if bytes.len() < at + len {
+            return None;
+        }
+        let later = protocol == protocol::FRAGMENT && be16(bytes, at + 2) & 0xfff8 != 0;
+        next = (!later).then(|| (octet(bytes, at), at + len, at));
+        Some(Extension { protocol, at, len, named_at })
+    });
+    headers.take(MAX_EXTENSIONS)
+}
+
+impl Extension {
+    /// The type of a routing header.
+    pub fn routing_type(&self, bytes: &[u8]) -> Option<u8> {
+        (self.protocol == protocol::ROUTING).then(|| octet(bytes, self.at + 2))
+    }
+
+    /// Whether reserved bits of a fragment header are set (RFC 8200 section 4.5: initialised to zero, ignored).
+    pub fn has_reserved(&self, bytes: &[u8]) -> bool {
+        self.protocol == protocol::FRAGMENT
+            && (octet(bytes, self.at + 1) != 0 || octet(bytes, self.at + 3) & 6 != 0)
+    }
+
+    /// Clear them.
+    pub fn clear_reserved(&self, bytes: &mut [u8]) {
+        let last = octet(bytes, self.at + 3);
+        put_octet(bytes, self.at + 1, 0);
+        put_octet(bytes, self.at + 3, last & !6);
+    }
+
+    /// Take this header out of the packet that `buf` holds, which moves what is in front of it. The header is one of
+    /// [`extensions`]' of these bytes; of others, false may be the answer, and nothing is gone.
+    pub fn remove(&self, buf: &mut Buf) -> bool {
+        let bytes = buf.as_mut_slice();
+        let next = octet(bytes, self.at);
+        let payload = be16(bytes, 4).saturating_sub(self.len as u16);
+        if self.at + self.len > bytes.len() || self.named_at >= self.at {
+            return false;
+        }
+        put_octet(bytes, self.named_at, next);
+        put16(bytes, 4, payload);
+        bytes.copy_within(..self.at, self.len);
+        buf.trim_front(self.len)
     }
 }
 

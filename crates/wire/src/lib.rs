@@ -33,6 +33,7 @@ pub mod protocol;
 pub mod quote;
 pub mod reassembly;
 pub mod record;
+pub mod sctp;
 pub mod segment;
 pub mod tcp;
 mod time;

@@ -10,6 +10,8 @@ const END: u8 = 0;
 const NOP: u8 = 1;
 /// One octet of padding (IPv6).
 const PAD1: u8 = 0;
+/// More of it (IPv6).
+const PADN: u8 = 1;
 
 /// Loose source route (RFC 791).
 pub const LOOSE_SOURCE_ROUTE: u8 = 131;
@@ -35,6 +37,33 @@ pub fn ipv4(bytes: &[u8], end: usize) -> Options<'_> {
 /// The options of an IPv6 hop-by-hop or destination options header that is `at..end` of `bytes`.
 pub fn ipv6(bytes: &[u8], at: usize, end: usize) -> Options<'_> {
     Options { bytes, at: at + 2, end, version: 6 }
+}
+
+/// Whether an option of IPv6 is padding, and nothing is hidden in it.
+pub fn is_padding(bytes: &[u8], option: Placed) -> bool {
+    match option.kind {
+        PAD1 => true,
+        PADN => {
+            crate::field::range(bytes, option.at + 2, option.at + option.len).iter().all(|octet| *octet == 0)
+        }
+        _ => false,
+    }
+}
+
+/// Whether an option of IPv6 calls itself padding.
+pub fn is_padding_kind(option: Placed) -> bool {
+    matches!(option.kind, PAD1 | PADN)
+}
+
+/// Make an option of IPv6 padding of the same length.
+pub fn put_padding(bytes: &mut [u8], option: Placed) {
+    if option.kind == PAD1 {
+        return;
+    }
+    crate::field::put_octet(bytes, option.at, PADN);
+    if let Some(content) = bytes.get_mut(option.at + 2..option.at + option.len) {
+        content.fill(0);
+    }
 }
 
 /// Goes through options; ends behind the first that contradicts itself ([`WireError::OptionLength`]).
@@ -156,6 +185,20 @@ mod tests {
         let header = [59, 0, 0, 1, 0, 5, 2, 0];
         let six: Vec<_> = ipv6(&header, 0, 8).map(|o| o.map(|o| (o.kind, o.at, o.len))).collect();
         assert_eq!(six, [Ok((0, 2, 1)), Ok((1, 3, 2)), Err(WireError::OptionLength)]);
+    }
+
+    #[test]
+    fn padding_hides_nothing() {
+        let mut header = [59, 1, 0, 1, 2, 7, 7, 0x3e, 3, 1, 2, 3, 1, 2, 0, 0];
+        let all = |bytes: &[u8]| ipv6(bytes, 0, 16).map(Result::unwrap).collect::<Vec<_>>();
+        let before = all(&header);
+        assert_eq!(
+            before.iter().map(|o| is_padding(&header, *o)).collect::<Vec<_>>(),
+            [true, false, false, true]
+        );
+        before.iter().for_each(|option| put_padding(&mut header, *option));
+        assert_eq!(header, [59, 1, 0, 1, 2, 0, 0, 1, 3, 0, 0, 0, 1, 2, 0, 0]);
+        assert!(all(&header).iter().all(|option| is_padding(&header, *option)));
     }
 
     #[test]

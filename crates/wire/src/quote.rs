@@ -79,16 +79,61 @@ impl IcmpError {
     }
 }
 
-impl Quote {
+/// The packet that an error is about, of any protocol, as far as it is quoted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quoted {
+    /// Its sender.
+    pub src: IpAddr,
+    /// Its receiver.
+    pub dst: IpAddr,
+    /// Octets it had, as its own header says.
+    pub total_len: usize,
+    /// Octets of its headers up to the upper layer.
+    pub header_len: usize,
+    /// The upper layer's protocol.
+    pub protocol: u8,
+    /// Source and destination port of TCP, UDP and SCTP.
+    pub ports: Option<(u16, u16)>,
+    /// The sequence number of TCP.
+    pub seq: Option<u32>,
+    /// Type and identifier of ICMP.
+    pub echo: Option<(u8, u16)>,
+}
+
+impl Quoted {
+    /// Read what an error quotes. `None` unless there is a whole IP header of this version. A later fragment has no upper layer.
+    pub fn read(version: u8, quoted: &[u8]) -> Option<Quoted> {
+        let Front { src, dst, total_len, header_len, protocol, upper } = Front::read(version, quoted)?;
+        let with_ports = matches!(protocol, protocol::TCP | protocol::UDP | protocol::SCTP);
+        let is_icmp = protocol == if version == 4 { protocol::ICMP } else { protocol::ICMPV6 };
+        let ports = (with_ports && upper.len() >= 4).then(|| (be16(upper, 0), be16(upper, 2)));
+        let seq = (protocol == protocol::TCP && upper.len() >= 8).then(|| be32(upper, 4));
+        let echo = (is_icmp && upper.len() >= 8).then(|| (octet(upper, 0), be16(upper, 4)));
+        Some(Quoted { src, dst, total_len, header_len, protocol, ports, seq, echo })
+    }
+}
+
+/// A quoted packet in its parts.
+struct Front<'a> {
+    src: IpAddr,
+    dst: IpAddr,
+    total_len: usize,
+    header_len: usize,
+    protocol: u8,
+    /// Nothing of a later fragment.
+    upper: &'a [u8],
+}
+
+impl<'a> Front<'a> {
     /// `None` unless there is a whole IP header of this version.
-    fn read(version: u8, quoted: &[u8]) -> Option<Quote> {
+    fn read(version: u8, quoted: &'a [u8]) -> Option<Front<'a>> {
         if octet(quoted, 0) >> 4 != version {
             return None;
         }
-        if version == 4 { Quote::read_v4(quoted) } else { Quote::read_v6(quoted) }
+        if version == 4 { Front::read_v4(quoted) } else { Front::read_v6(quoted) }
     }
 
-    fn read_v4(quoted: &[u8]) -> Option<Quote> {
+    fn read_v4(quoted: &'a [u8]) -> Option<Front<'a>> {
         let header_len = usize::from(octet(quoted, 0) & 15) * 4;
         if header_len < ipv4::HEADER_LEN || quoted.len() < header_len {
             return None;
@@ -97,10 +142,11 @@ impl Quote {
         let first = be16(quoted, 6) & 0x1fff == 0;
         let upper = if first { tail(quoted, header_len) } else { &[] };
         let total_len = usize::from(be16(quoted, 2));
-        Some(Quote::of(address(12), address(16), total_len, octet(quoted, 9), upper))
+        let protocol = octet(quoted, 9);
+        Some(Front { src: address(12), dst: address(16), total_len, header_len, protocol, upper })
     }
 
-    fn read_v6(quoted: &[u8]) -> Option<Quote> {
+    fn read_v6(quoted: &'a [u8]) -> Option<Front<'a>> {
         if quoted.len() < ipv6::HEADER_LEN {
             return None;
         }
@@ -122,7 +168,14 @@ impl Quote {
         }
         // An offset behind the quotation leaves nothing.
         let upper = if first { tail(quoted, at) } else { &[] };
-        Some(Quote::of(address(8), address(24), total_len, number, upper))
+        Some(Front { src: address(8), dst: address(24), total_len, header_len: at, protocol: number, upper })
+    }
+}
+
+impl Quote {
+    fn read(version: u8, quoted: &[u8]) -> Option<Quote> {
+        let Front { src, dst, total_len, protocol, upper, .. } = Front::read(version, quoted)?;
+        Some(Quote::of(src, dst, total_len, protocol, upper))
     }
 
     fn of(src: IpAddr, dst: IpAddr, total_len: usize, number: u8, upper: &[u8]) -> Quote {

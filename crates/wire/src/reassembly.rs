@@ -6,11 +6,10 @@
 //! searched in order, so no choice of identifications makes it slow; when it is full the oldest set makes room.
 
 use crate::field::{put_octet, range};
-use crate::ip::{Fragment, Headers};
+use crate::ip::{self, Fragment, Headers};
 use crate::ipv4::{self, Ipv4};
 use crate::ipv6::{self, FRAGMENT_LEN, Ipv6};
-use crate::tcp::Tcp;
-use crate::{Buf, DropReason, Pool, Time, WireError, protocol, udp};
+use crate::{Buf, DropReason, Pool, Time, WireError};
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -74,6 +73,7 @@ struct Piece<'a> {
     bytes: &'a [u8],
     headers: &'a Headers,
     unfragmentable_len: usize,
+    next_header: u8,
 }
 
 impl<'a> Piece<'a> {
@@ -92,11 +92,11 @@ impl<'a> Piece<'a> {
             return Err(DropReason::FragmentAlignment);
         } else if too_long {
             return Err(DropReason::FragmentTooLong);
-        } else if v6 && start == 0 && !upper_complete(bytes, headers) {
+        } else if v6 && start == 0 && !ip::upper_complete(bytes, headers) {
             return Err(DropReason::FragmentHeader);
         }
-        let unfragmentable_len = fragment.unfragmentable_len;
-        Ok(Piece { start, end, more: fragment.more, data, bytes, headers, unfragmentable_len })
+        let Fragment { more, unfragmentable_len, next_header, .. } = *fragment;
+        Ok(Piece { start, end, more, data, bytes, headers, unfragmentable_len, next_header })
     }
 
     /// The header of the whole packet, lengths aside, from its first fragment.
@@ -116,18 +116,6 @@ fn length_overhead(version: u8, header_len: usize) -> usize {
     if version == 6 { header_len.saturating_sub(ipv6::HEADER_LEN) } else { header_len }
 }
 
-/// RFC 7112: a first fragment holds the whole chain of headers, the upper layer's included. The walk has
-/// checked the rest.
-fn upper_complete(bytes: &[u8], headers: &Headers) -> bool {
-    let upper = headers.upper(bytes);
-    match headers.protocol {
-        protocol::TCP => Tcp::new_checked(upper).is_ok(),
-        protocol::UDP | protocol::ESP => upper.len() >= udp::HEADER_LEN,
-        protocol::ICMPV6 => upper.len() >= 4,
-        _ => true,
-    }
-}
-
 /// The pieces of one packet.
 #[derive(Debug)]
 struct Set {
@@ -140,6 +128,8 @@ struct Set {
     /// Where there are data, in order, one entry a fragment.
     pieces: Vec<(u32, u32)>,
     octets: usize,
+    /// What the first one to come says that the data start with, where all have to say so.
+    next_header: Option<u8>,
     /// Known from the last fragment.
     total: Option<usize>,
     /// A bit for each ECN codepoint seen.
@@ -149,9 +139,10 @@ struct Set {
 }
 
 impl Set {
-    fn new(key: Key, version: u8, since: Time) -> Set {
+    fn new(key: Key, version: u8, since: Time, next_header: Option<u8>) -> Set {
         Set {
             key,
+            next_header,
             since,
             version,
             header: None,
@@ -162,6 +153,10 @@ impl Set {
             ecn: 0,
             poisoned: false,
         }
+    }
+
+    fn is_of(&self, of: u128) -> bool {
+        source(self.key.src) == of
     }
 
     fn memory(&self) -> usize {
@@ -180,6 +175,10 @@ impl Set {
 
     /// Take a piece in. An error: it contradicts the others.
     fn add(&mut self, piece: &Piece<'_>) -> Result<(), DropReason> {
+        // RFC 8200 section 4.5 takes the first fragment's word; a sender has one, and readers that take another's are led astray.
+        if self.next_header.is_some_and(|next_header| next_header != piece.next_header) {
+            return Err(DropReason::FragmentHeader);
+        }
         let last_end = self.pieces.last().map_or(0, |(_, end)| *end as usize);
         let contradicts = match self.total {
             Some(total) if piece.more => piece.end >= total,
@@ -239,8 +238,16 @@ impl Set {
     /// Forget everything but that nothing is wanted; how many pieces that lost.
     fn poison(&mut self) -> usize {
         let lost = self.pieces.len();
-        *self = Set { poisoned: true, ..Set::new(self.key, self.version, self.since) };
+        *self = Set { poisoned: true, ..Set::new(self.key, self.version, self.since, None) };
         lost
+    }
+}
+
+/// Who sends, where sharing: of IPv6 the /64, for any host has all of its addresses.
+fn source(addr: IpAddr) -> u128 {
+    match addr {
+        IpAddr::V4(_) => crate::addr::to_bits(addr),
+        IpAddr::V6(v6) => u128::from(v6) >> 64 << 64,
     }
 }
 
@@ -316,6 +323,8 @@ impl LostFragments {
 #[derive(Debug)]
 pub struct Reassembler {
     limits: Limits,
+    /// Which part of the limits one source may use: one in so many.
+    shares: usize,
     /// In the order of their first pieces.
     sets: Vec<Set>,
     lost: LostFragments,
@@ -324,7 +333,15 @@ pub struct Reassembler {
 impl Reassembler {
     /// An empty table.
     pub fn new(limits: Limits) -> Reassembler {
-        Reassembler { limits, sets: Vec::with_capacity(limits.datagrams), lost: LostFragments::default() }
+        Reassembler::sharing(limits, 1)
+    }
+
+    /// One in which a source (an address, or a /64 of IPv6) that asks for more than its share, one part in `shares` of the packets
+    /// and octets, loses its own and not those of others. Zero counts as one. Where sources share, they are not trusted: a packet ends,
+    /// too, whose fragments name different next headers (RFC 8200 section 4.5 takes the first one's).
+    pub fn sharing(limits: Limits, shares: usize) -> Reassembler {
+        let sets = Vec::with_capacity(limits.datagrams);
+        Reassembler { limits, shares: shares.max(1), sets, lost: LostFragments::default() }
     }
 
     /// Take in one fragment, whose headers are `headers`. Fragments of different `context` never mix: inbound it
@@ -363,7 +380,7 @@ impl Reassembler {
         self.expire(now);
         let protocol = if headers.version == 4 { headers.protocol } else { 0 };
         let key = Key { context, src: headers.src, dst: headers.dst, id: fragment.id, protocol };
-        self.open(key, headers.version, now)?;
+        self.open(key, headers.version, now, fragment.next_header)?;
         if self.sets.iter().any(|set| set.key == key && set.poisoned) {
             return Err(DropReason::Fragment);
         }
@@ -382,9 +399,15 @@ impl Reassembler {
     }
 
     /// Have a set for `key`; the oldest goes if the table is full.
-    fn open(&mut self, key: Key, version: u8, now: Time) -> Result<(), DropReason> {
+    fn open(&mut self, key: Key, version: u8, now: Time, next_header: u8) -> Result<(), DropReason> {
         if self.sets.iter().any(|set| set.key == key) {
             return Ok(());
+        }
+        let source = source(key.src);
+        let share = self.limits.datagrams.div_ceil(self.shares);
+        if self.shares > 1 && self.sets.iter().filter(|set| set.is_of(source)).count() >= share {
+            let oldest = self.sets.iter().position(|set| set.is_of(source));
+            self.give_up(oldest.ok_or(DropReason::FragmentLimit)?);
         }
         if self.sets.len() >= self.limits.datagrams {
             if self.sets.is_empty() {
@@ -392,15 +415,24 @@ impl Reassembler {
             }
             self.give_up(0);
         }
-        self.sets.push(Set::new(key, version, now));
+        let next_header = (self.shares > 1).then_some(next_header);
+        self.sets.push(Set::new(key, version, now, next_header));
         Ok(())
     }
 
     /// Have room for `piece` of `key`; the oldest other sets go, and if that is not enough, its own.
     fn make_room(&mut self, key: &Key, piece: &Piece<'_>) -> Result<(), DropReason> {
         let growth = self.sets.iter().find(|set| set.key == *key).map_or(0, |set| set.growth(piece));
-        while self.sets.iter().map(Set::memory).sum::<usize>() + growth > self.limits.memory {
-            let Some(oldest) = self.sets.iter().position(|set| set.key != *key && set.memory() > 0) else {
+        let source = source(key.src);
+        loop {
+            let all = self.sets.iter().map(Set::memory).sum::<usize>();
+            let own = self.sets.iter().filter(|set| set.is_of(source)).map(Set::memory).sum::<usize>();
+            let greedy = own + growth > self.limits.memory / self.shares;
+            if !greedy && all + growth <= self.limits.memory {
+                return Ok(());
+            }
+            let other = |set: &Set| set.key != *key && set.memory() > 0 && (!greedy || set.is_of(source));
+            let Some(oldest) = self.sets.iter().position(other) else {
                 if let Some(own) = self.sets.iter().position(|set| set.key == *key) {
                     self.give_up(own);
                 }
@@ -408,7 +440,6 @@ impl Reassembler {
             };
             self.give_up(oldest);
         }
-        Ok(())
     }
 
     fn give_up(&mut self, at: usize) {

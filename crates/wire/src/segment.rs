@@ -123,7 +123,7 @@ fn tcp<'a>(
     let (flags, urgent) = (be16(view.octets(), 12), view.urgent());
     let head = range(view.octets(), 0, view.header_len());
     let varying = [be16(head, 4), be16(head, 6), flags, view.checksum(), urgent];
-    let constant = pseudo(packet, headers) + checksum::sum_without(head, &varying);
+    let constant = pseudo(packet, headers)? + checksum::sum_without(head, &varying);
     new(
         packet,
         headers,
@@ -151,7 +151,7 @@ fn udp<'a>(
         return Err(WireError::TooBig);
     }
     let checksum = gso.needs_checksum || view.checksum() != 0;
-    let constant = pseudo(packet, headers) + u32::from(view.src_port()) + u32::from(view.dst_port());
+    let constant = pseudo(packet, headers)? + u32::from(view.src_port()) + u32::from(view.dst_port());
     new(packet, headers, header_len, size, Work::Udp { constant, checksum })
 }
 
@@ -166,14 +166,10 @@ fn check(headers: &Headers, gso: &Gso, protocol: u8, checksum_offset: u16) -> Re
     if agree { Ok(()) } else { Err(WireError::Gso) }
 }
 
-/// The pseudo-header's sum, without the length.
-fn pseudo(packet: &[u8], headers: &Headers) -> u32 {
-    checksum::pseudo(
-        headers.src,
-        ip::final_destination(packet, headers).unwrap_or(headers.dst),
-        headers.protocol,
-        0,
-    )
+/// The pseudo-header's sum, without the length. Options of IPv4 that contradict themselves leave open where the packet goes in the end.
+fn pseudo(packet: &[u8], headers: &Headers) -> Result<u32, WireError> {
+    let destination = ip::final_destination(packet, headers)?;
+    Ok(checksum::pseudo(headers.src, destination, headers.protocol, 0))
 }
 
 fn new<'a>(

@@ -1,7 +1,9 @@
 //! TCP headers and their options (RFC 9293 section 3.1; RFC 7323, RFC 2018, RFC 2385, RFC 5925).
 
-use crate::field::{array, be16, be32, octet, put16, put32, range, tail};
-use crate::{WireError, checksum};
+use crate::field::{array, be16, be32, octet, put16, put32, range, tail, tail_mut};
+use crate::ip::{self, Headers};
+use crate::{Buf, WireError, checksum, ipv4, ipv6, protocol};
+use std::net::{IpAddr, SocketAddr};
 
 /// Octets of a header without options.
 pub const HEADER_LEN: usize = 20;
@@ -129,6 +131,16 @@ impl<B: AsRef<[u8]>> Tcp<B> {
         Options { rest: range(self.octets(), HEADER_LEN, self.header_len()) }
     }
 
+    /// The options from octet `at` of them on, where one starts.
+    pub fn options_from(&self, at: usize) -> Options<'_> {
+        Options { rest: range(self.octets(), HEADER_LEN + at, self.header_len()) }
+    }
+
+    /// What lies in the room of the options from octet `at` of it on.
+    pub fn options_rest(&self, at: usize) -> &[u8] {
+        range(self.octets(), HEADER_LEN + at, self.header_len())
+    }
+
     /// The data.
     pub fn payload(&self) -> &[u8] {
         tail(self.octets(), self.header_len())
@@ -145,6 +157,28 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Tcp<B> {
     pub fn set_flags(&mut self, flags: Flags) {
         let offset = be16(self.octets(), 12) & 0xf000;
         put16(self.bytes.as_mut(), 12, offset | flags.0 & 0xfff);
+    }
+
+    /// Set the acknowledgment number.
+    pub fn set_ack(&mut self, ack: u32) {
+        put32(self.bytes.as_mut(), 8, ack);
+    }
+
+    /// Set the window, not scaled.
+    pub fn set_window(&mut self, window: u16) {
+        put16(self.bytes.as_mut(), 14, window);
+    }
+
+    /// The data, to edit in place.
+    pub fn payload_mut(&mut self) -> &mut [u8] {
+        let at = self.header_len();
+        tail_mut(self.bytes.as_mut(), at)
+    }
+
+    /// The options, padding included, to edit in place.
+    pub fn options_mut(&mut self) -> &mut [u8] {
+        let end = self.header_len();
+        self.bytes.as_mut().get_mut(HEADER_LEN..end).unwrap_or(&mut [])
     }
 
     /// Set the urgent pointer.
@@ -183,6 +217,93 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Tcp<B> {
     pub fn set_checksum(&mut self, check: u16) {
         put16(self.bytes.as_mut(), 16, check);
     }
+}
+
+/// A segment without data to make.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TcpRepr {
+    /// Its sender.
+    pub src: SocketAddr,
+    /// Its receiver, of the same family.
+    pub dst: SocketAddr,
+    /// Sequence number.
+    pub seq: u32,
+    /// Acknowledgment number.
+    pub ack: u32,
+    /// Flags.
+    pub flags: Flags,
+    /// Window, not scaled.
+    pub window: u16,
+    /// Timestamps: value and echo.
+    pub timestamps: Option<(u32, u32)>,
+    /// Time to live or hop limit.
+    pub ttl: u8,
+}
+
+/// Room that a segment made here has in front of it, for what a device puts there.
+const HEADROOM: usize = 64;
+
+/// The packet, with all lengths and checksums. `None` if the addresses are of two families.
+pub fn packet(repr: &TcpRepr) -> Option<Buf> {
+    let options = if repr.timestamps.is_some() { 12 } else { 0 };
+    let payload_len = HEADER_LEN + options;
+    let ip_len = match repr.src.ip() {
+        IpAddr::V4(_) => ipv4::HEADER_LEN,
+        IpAddr::V6(_) => ipv6::HEADER_LEN,
+    };
+    let mut buf = Buf::with_capacity(HEADROOM + ip_len + payload_len, HEADROOM);
+    let bytes = buf.push_back(ip_len + payload_len)?;
+    match (repr.src.ip(), repr.dst.ip()) {
+        (IpAddr::V4(src), IpAddr::V4(dst)) => {
+            let (protocol, ttl) = (protocol::TCP, repr.ttl);
+            let header = ipv4::Ipv4Repr { src, dst, protocol, ttl, tos: 0, id: 0, df: true, payload_len };
+            ipv4::emit(bytes, &header).ok()?;
+        }
+        (IpAddr::V6(src), IpAddr::V6(dst)) => {
+            let (next_header, hop_limit) = (protocol::TCP, repr.ttl);
+            let (traffic_class, flow_label) = (0, 0);
+            let header =
+                ipv6::Ipv6Repr { src, dst, next_header, hop_limit, traffic_class, flow_label, payload_len };
+            ipv6::emit(bytes, &header).ok()?;
+        }
+        _ => return None,
+    }
+    let segment = tail_mut(bytes, ip_len);
+    put16(segment, 0, repr.src.port());
+    put16(segment, 2, repr.dst.port());
+    put32(segment, 4, repr.seq);
+    put32(segment, 8, repr.ack);
+    put16(segment, 12, (payload_len as u16 / 4) << 12 | repr.flags.0 & 0xfff);
+    put16(segment, 14, repr.window);
+    if let Some((value, echo)) = repr.timestamps {
+        put32(segment, HEADER_LEN, 0x0101_080a);
+        put32(segment, HEADER_LEN + 4, value);
+        put32(segment, HEADER_LEN + 8, echo);
+    }
+    let headers = Headers::parse(bytes).ok()?;
+    checksum::complete_transport(bytes, &headers).ok()?;
+    Some(buf)
+}
+
+/// Cut the data of the segment in `buf` to `keep` octets behind the first `front`. Lengths and the checksum of the IP header are
+/// right afterwards; the sequence number and the checksum of the segment are the caller's.
+///
+/// # Errors
+/// [`WireError::Truncated`] if there are no such octets or `headers` are not those of the packet; nothing is changed then.
+pub fn cut(buf: &mut Buf, headers: &mut Headers, front: usize, keep: usize) -> Result<(), WireError> {
+    let header = Tcp::new_checked(headers.upper(buf.as_slice()))?.header_len();
+    let data_at = headers.header_len + header;
+    let keep =
+        keep.min(headers.total_len.saturating_sub(data_at).checked_sub(front).ok_or(WireError::Truncated)?);
+    buf.truncate(data_at + front + keep);
+    if front > 0 {
+        // The headers are shorter than the data.
+        buf.as_mut_slice().copy_within(..data_at, front);
+        if !buf.trim_front(front) {
+            return Err(WireError::Truncated);
+        }
+    }
+    ip::put_total_len(buf.as_mut_slice(), headers, data_at + keep)
 }
 
 /// One TCP option.

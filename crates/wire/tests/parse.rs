@@ -60,7 +60,13 @@ fn ipv4_headers() {
     assert_eq!(Headers::parse(&packet).map(|h| (h.header_len, h.has_options)), Ok((40, true)));
 
     let fragment = Headers::parse(&raw_fragment(false, 0x1234, 17, &[0; 8], 1480, true, 0)).unwrap();
-    let expected = ip_layer::Fragment { id: 0x1234, offset: 1480, more: true, unfragmentable_len: 20 };
+    let expected = ip_layer::Fragment {
+        id: 0x1234,
+        offset: 1480,
+        more: true,
+        unfragmentable_len: 20,
+        next_header: protocol::UDP,
+    };
     assert_eq!(fragment.fragment, Some(expected));
 }
 
@@ -103,8 +109,8 @@ fn ipv6_chains() {
         (&[(FRAGMENT, LATER)], DESTINATION, Ok((DESTINATION, 40, 48, false))),
         (&[(DESTINATION, PAD), (HOP_BY_HOP, PAD)], TCP, Err(WireError::ExtensionOrder)),
         (&[(HOP_BY_HOP, PAD), (HOP_BY_HOP, PAD)], TCP, Err(WireError::ExtensionOrder)),
-        (&[(FRAGMENT, WHOLE), (FRAGMENT, WHOLE)], TCP, Err(WireError::ExtensionOrder)),
-        (&[(FRAGMENT, FIRST), (FRAGMENT, LATER)], TCP, Err(WireError::ExtensionOrder)),
+        (&[(FRAGMENT, WHOLE), (FRAGMENT, WHOLE)], TCP, Err(WireError::FragmentTwice)),
+        (&[(FRAGMENT, FIRST), (FRAGMENT, LATER)], TCP, Err(WireError::FragmentTwice)),
         (&many[..8], TCP, Ok((TCP, 96, 104, true))),
         (&many, TCP, Err(WireError::TooManyExtensions)),
         (&[(HOP_BY_HOP, &[0xc2, 4, 0, 1, 0, 0])], TCP, Err(WireError::Jumbogram)),
@@ -399,6 +405,7 @@ fn every_error_has_a_reason() {
         (WireError::HeaderLength, DropReason::HeaderLength),
         (WireError::TotalLength, DropReason::TotalLength),
         (WireError::ExtensionOrder, DropReason::ExtensionOrder),
+        (WireError::FragmentTwice, DropReason::ExtensionOrder),
         (WireError::TooManyExtensions, DropReason::TooManyExtensions),
         (WireError::Jumbogram, DropReason::Jumbogram),
         (WireError::MappedAddress, DropReason::MappedAddress),

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use wire::ip::Headers;
-use wire::quote::IcmpError;
+use wire::quote::{IcmpError, Quoted};
 use wire::{DropReason, checksum, protocol};
 
 const SPI: u32 = 0x0102_0304;
@@ -131,6 +131,29 @@ fn what_is_no_error_about_a_packet_is_refused() {
     assert_eq!(IcmpError::parse(&error(false, 3, 4, 1300, &ike)).unwrap().quote.name, None);
 }
 
+#[test]
+fn what_is_quoted_of_any_protocol() {
+    for v6 in [false, true] {
+        let ports = [0x9c, 0x40, 0, 80, 1, 2, 3, 4];
+        let tcp = packet(v6, protocol::TCP, &ports);
+        let read = |bytes: &[u8]| Quoted::read(if v6 { 6 } else { 4 }, bytes);
+        let quoted = read(&tcp).expect("a header");
+        assert_eq!((quoted.ports, quoted.seq, quoted.echo), (Some((40000, 80)), Some(0x01020304), None));
+        assert_eq!((quoted.header_len, quoted.total_len), (tcp.len() - 8, 1400));
+        assert_eq!(read(&tcp[..tcp.len() - 1]).expect("a header").seq, None);
+        assert_eq!(read(&tcp[..tcp.len() - 5]).expect("a header").ports, None);
+        assert_eq!(read(&tcp[..19]), None);
+        let (icmp, other) =
+            if v6 { (protocol::ICMPV6, protocol::ICMP) } else { (protocol::ICMP, protocol::ICMPV6) };
+        let echo = [8, 0, 0, 0, 0, 7, 0, 1];
+        assert_eq!(read(&packet(v6, icmp, &echo)).expect("a header").echo, Some((8, 7)));
+        assert_eq!(read(&packet(v6, other, &echo)).expect("a header").echo, None);
+    }
+    let mut later = packet(false, protocol::UDP, &[0; 8]);
+    later[7] = 1;
+    assert_eq!(Quoted::read(4, &later).expect("a header").ports, None);
+}
+
 proptest! {
     #[test]
     fn no_octets_are_too_odd(v6: bool, kind: u8, quoted in prop::collection::vec(any::<u8>(), 0..200), first in 0u8..3) {
@@ -138,6 +161,7 @@ proptest! {
         if let Some(octet) = quoted.first_mut() {
             *octet = [*octet, 0x45, 0x60][usize::from(first)];
         }
+        let _ = (Quoted::read(4, &quoted), Quoted::read(6, &quoted));
         let _ = IcmpError::parse(&error(v6, kind, 0, 1, &quoted));
     }
 }

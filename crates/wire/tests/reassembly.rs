@@ -324,6 +324,46 @@ fn the_oldest_makes_room() {
 }
 
 #[test]
+fn who_floods_loses_its_own() {
+    let from = |host: u8, id: u16, offset: usize, more: bool| {
+        let mut bytes = raw_fragment(false, u32::from(id), 253, &[7; 64], offset, more, 0);
+        bytes[15] = host;
+        bytes
+    };
+    let limits = Limits { datagrams: 16, memory: 64 << 10, timeout: Duration::from_secs(15) };
+    let mut r = Reassembler::sharing(limits, 4);
+    assert_eq!(push(&mut r, &from(1, 0, 0, true)), Ok(None));
+    for id in 0..100 {
+        assert_eq!(push(&mut r, &from(2, id, 0, true)), Ok(None));
+    }
+    assert_eq!((r.len(), r.take_lost().limit), (5, 96));
+    // The same for octets: one far away takes room for all in front of it.
+    for id in 0..4 {
+        assert_eq!(push(&mut r, &from(2, 200 + id, 8000, true)), Ok(None));
+        assert!(r.memory() <= limits.memory / 4 + 256);
+    }
+    assert!(push(&mut r, &from(1, 0, 64, false)).is_ok_and(|whole| whole.is_some()));
+    // Where nobody shares, the oldest goes.
+    let mut r = Reassembler::new(limits);
+    assert_eq!(push(&mut r, &from(1, 0, 0, true)), Ok(None));
+    for id in 0..16 {
+        assert_eq!(push(&mut r, &from(2, id, 0, true)), Ok(None));
+    }
+    assert_eq!(push(&mut r, &from(1, 0, 64, false)), Ok(None));
+}
+
+#[test]
+fn fragments_agree_on_what_they_start_with_where_sources_share() {
+    let (_, payload) = whole(true, 7, 3000);
+    let first = fragment_of(true, 7, protocol::UDP, &payload, 0, 1480);
+    let last = fragment_of(true, 7, protocol::TCP, &payload, 1480, payload.len());
+    let mut r = Reassembler::sharing(Limits::default(), 4);
+    assert_eq!(push(&mut r, &first), Ok(None));
+    assert_eq!(push(&mut r, &last), Err(DropReason::FragmentHeader));
+    assert_eq!(push(&mut r, &first), Err(DropReason::Fragment));
+}
+
+#[test]
 fn memory_is_bounded() {
     let limits = Limits { datagrams: 64, memory: 200_000, timeout: Duration::from_secs(15) };
     let mut r = Reassembler::new(limits);

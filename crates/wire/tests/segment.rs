@@ -125,6 +125,12 @@ fn contradictions_are_refused() {
     let mut short = datagrams.clone();
     short[25] -= 1;
     assert_eq!(cut(&short, &udp_gso, 1500), Err(WireError::Gso));
+    // Four octets of options, the first of which says it has nine.
+    let mut options = packet.clone();
+    options.splice(20..20, [7, 9, 0, 0]);
+    (options[0], options[3]) = (0x46, options[3] + 4);
+    let behind = Gso { checksum_start: 24, ..gso };
+    assert_eq!(cut(&options, &behind, 1500), Err(WireError::OptionLength));
     let no_header = ip(false, protocol::TCP, &[0; 10]);
     assert_eq!(cut(&no_header, &gso, 1500), Err(WireError::Gso));
     let headers = Headers::parse(&packet).unwrap();

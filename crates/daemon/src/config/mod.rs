@@ -20,6 +20,7 @@ pub use gateway::GatewayConfig;
 pub use icmp::IcmpConfig;
 pub use io::OuterIo;
 pub use names::NamesConfig;
+pub(crate) use read::suggestion;
 pub(crate) use report::without_keys;
 pub use report::{Finding, Report};
 pub use translation::Translation;
@@ -30,7 +31,8 @@ use std::path::{Path, PathBuf};
 pub const ESP_PORT: u16 = 4500;
 /// Seconds of silence behind which a keepalive is sent (RFC 3948 section 4).
 pub const KEEPALIVE: u16 = 20;
-/// Packets that wait in the TUN at most; a latency budget, since the TUN has no back-pressure.
+/// Packets that wait in the TUN at most: it has no back-pressure, and a program sends bursts until the daemon is awake (docs/design/0008,
+/// "The queue of the TUN").
 pub const TUN_QUEUE: u32 = 512;
 /// The TUN's name.
 pub const TUN_NAME: &str = "rvl0";

@@ -485,7 +485,7 @@ impl Reader<'_> {
 }
 
 /// The known word nearest to `word`, if one is near.
-pub(super) fn suggestion<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
+pub(crate) fn suggestion<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
     let near = known.iter().map(|k| (strsim::damerau_levenshtein(word, k), *k)).min()?;
     (near.0 <= 1 + word.chars().count() / 4).then_some(near.1)
 }

@@ -46,7 +46,8 @@ impl Candidate {
         for (from, to) in moved {
             all.entry(*from).or_default().insert(*to);
         }
-        let named = |app: &AppId| self.compiled.application(*app).is_some();
+        let applications: BTreeSet<AppId> = self.compiled.applications.iter().map(|app| app.id).collect();
+        let named = |app: &AppId| applications.contains(app);
         let departed = all.keys().filter(|app| !named(app));
         self.renamed = departed
             .map(|from| (*from, successors(*from, &all, named)))

@@ -260,7 +260,7 @@ impl Lost {
     }
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, octet| {
         // Into a string: this cannot fail.
         let _ = write!(text, "{octet:02x}");

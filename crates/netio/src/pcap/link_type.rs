@@ -53,32 +53,65 @@ impl LinkType {
         }
     }
 
-    /// The IP packet in a frame.
+    /// The IP packet in a frame; `None`: none in it, or one whose first octet is not that of a header.
     pub fn ip(self, frame: &[u8]) -> Option<&[u8]> {
+        let (at, _) = self.ip_at(frame)?;
+        version(frame.get(at..)?)
+    }
+
+    /// Where a frame's IP packet begins, and the version that the link header gives it, if that says one. Nothing of the packet itself
+    /// was looked at, but for link types that tell its version nowhere else.
+    pub fn ip_at(self, frame: &[u8]) -> Option<(usize, Option<u8>)> {
+        let typed = |at: usize, ethertype: u16| match ethertype {
+            eth::IPV4 => Some((at, Some(4))),
+            eth::IPV6 => Some((at, Some(6))),
+            _ => None,
+        };
         match self {
             LinkType::Ethernet => {
                 let view = Ethernet::new_checked(frame).ok()?;
-                is_ip(view.ethertype()).then_some(())?;
-                version(frame.get(view.header_len()..)?)
+                typed(view.header_len(), view.ethertype())
             }
-            LinkType::Raw | LinkType::Ipv4 | LinkType::Ipv6 => version(frame),
+            LinkType::Ipv4 => Some((0, Some(4))),
+            LinkType::Ipv6 => Some((0, Some(6))),
+            LinkType::Raw => version(frame).map(|_| (0, None)),
             // The family's number depends on the system; the packet says its version itself.
-            LinkType::Null => version(frame.get(4..)?),
+            LinkType::Null => version(frame.get(4..)?).map(|_| (4, None)),
+            LinkType::LinuxSll => typed(16, be16(frame, 14)?),
+            LinkType::LinuxSll2 => typed(20, be16(frame, 0)?).filter(|_| frame.len() >= 20),
+            LinkType::Other(_) => None,
+        }
+    }
+
+    /// Turn a link header round, so that it is one of the answer: Ethernet addresses change places; in a cooked header, which has only
+    /// the sender's address, what came from a host becomes what goes to one, and the address is left out.
+    pub fn turn(self, header: &mut [u8]) {
+        match self {
+            LinkType::Ethernet => {
+                if let Some(addresses) = header.first_chunk_mut::<12>() {
+                    addresses.rotate_left(6);
+                }
+            }
             LinkType::LinuxSll => {
-                is_ip(be16(frame, 14)?).then_some(())?;
-                version(frame.get(16..)?)
+                if let Some(head) = header.first_chunk_mut::<14>() {
+                    head[1] = turned(head[1]);
+                    head[4..].fill(0);
+                }
             }
             LinkType::LinuxSll2 => {
-                is_ip(be16(frame, 0)?).then_some(())?;
-                version(frame.get(20..)?)
+                if let Some(head) = header.first_chunk_mut::<20>() {
+                    head[10] = turned(head[10]);
+                    head[11..].fill(0);
+                }
             }
-            LinkType::Other(_) => None,
+            _ => {}
         }
     }
 }
 
-fn is_ip(ethertype: u16) -> bool {
-    matches!(ethertype, eth::IPV4 | eth::IPV6)
+/// Of a cooked header's packet types: 0 for this host, 4 from it; the others (broadcast, multicast, another host's) are answered by it.
+const fn turned(kind: u8) -> u8 {
+    if kind == 4 { 0 } else { 4 }
 }
 
 fn be16(bytes: &[u8], at: usize) -> Option<u16> {
@@ -123,5 +156,22 @@ mod tests {
         assert_eq!(LinkType::Ethernet.ip(&with(&ethernet)), None, "ARP");
         assert_eq!(LinkType::Other(147).ip(&ip), None);
         assert_eq!(LinkType::Raw.ip(&[0x10, 0]), None);
+        let strange = [&tagged[..], &[0x10, 0]].concat();
+        assert_eq!(LinkType::Ethernet.ip(&strange), None, "no IP version");
+        assert_eq!(LinkType::Ethernet.ip_at(&strange), Some((18, Some(4))), "but the link header says so");
+    }
+
+    #[test]
+    fn a_header_turned_twice_is_the_first_but_for_cooked_addresses() {
+        let mut ethernet: Vec<u8> = (0..18).collect();
+        LinkType::Ethernet.turn(&mut ethernet);
+        assert_eq!(ethernet, [6, 7, 8, 9, 10, 11, 0, 1, 2, 3, 4, 5, 12, 13, 14, 15, 16, 17]);
+        let mut cooked = [0, 0, 0, 1, 0, 6, 1, 2, 3, 4, 5, 6, 0, 0, 8, 0];
+        LinkType::LinuxSll.turn(&mut cooked);
+        assert_eq!(cooked, [0, 4, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 8, 0]);
+        let mut second = [8, 0, 0, 0, 0, 0, 0, 3, 0, 1, 4, 6, 1, 2, 3, 4, 5, 6, 0, 0];
+        LinkType::LinuxSll2.turn(&mut second);
+        assert_eq!(second, [8, 0, 0, 0, 0, 0, 0, 3, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+        LinkType::Ethernet.turn(&mut []);
     }
 }

@@ -1,15 +1,18 @@
 //! Capture files: pcap (both byte orders, micro- and nanoseconds) and pcapng read, pcap written with nanoseconds and link type
-//! RAW, pcapng with comments ([`NgWriter`]). What enters and leaves is a [`Frame`]; [`Frame::ip`] finds the IP packet in it. A file that cannot be read is
+//! RAW, pcapng with comments ([`NgWriter`]), and
+//! a file written again as it is but for its packets ([`Rewriter`]). What enters and leaves is a [`Frame`]; [`Frame::ip`] finds the IP packet in it. A file that cannot be read is
 //! an error that names the place; a frame without an IP packet is not.
 
 mod link_type;
 mod ng;
 mod read;
+mod rewrite;
 mod write;
 
 pub use link_type::LinkType;
 pub use ng::{Interface, NgWriter, Note, Statistics};
 pub use read::Reader;
+pub use rewrite::Rewriter;
 pub use write::Writer;
 
 use std::time::Duration;

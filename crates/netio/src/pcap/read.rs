@@ -3,8 +3,9 @@
 use super::{Frame, LinkType};
 use crate::error::{Doing, Error, Result};
 use pcap_file::DataLink;
-use pcap_file::pcap::{PcapReader, PcapTsResolution};
-use pcap_file::pcapng::{Block, PcapNgReader};
+use pcap_file::pcap::{PcapHeader, PcapReader, PcapTsResolution};
+use pcap_file::pcapng::blocks::section_header::SectionHeaderBlock;
+use pcap_file::pcapng::{Block, PcapNgReader, PcapNgState, RawBlock};
 use std::fs::File;
 use std::io::{self, Cursor, Read};
 use std::path::Path;
@@ -32,6 +33,22 @@ enum Form {
     PcapNg(PcapNgReader<Source>),
 }
 
+/// How a file begins, for whoever writes it again.
+pub(super) enum Beginning<'r> {
+    Pcap(PcapHeader),
+    PcapNg(&'r SectionHeaderBlock<'static>),
+}
+
+/// What a reader meets, for whoever writes the file again.
+pub(super) enum Met<'r> {
+    /// A packet's time, as it stands in a pcap file.
+    Packet { seconds: u32, fraction: u32 },
+    /// A block of a pcapng file, and the state that the file is in behind it.
+    Block(&'r RawBlock<'r>, &'r PcapNgState),
+}
+
+type OnMet<'f> = &'f mut dyn FnMut(Met<'_>) -> Result<()>;
+
 impl Reader {
     /// Open a file.
     pub fn open(path: &Path) -> Result<Reader> {
@@ -55,19 +72,28 @@ impl Reader {
 
     /// The next frame; `None` at the end. After an error the file has ended.
     pub fn next_frame(&mut self) -> Result<Option<Frame>> {
+        self.next_frame_with(&mut |_| Ok(()))
+    }
+
+    /// The same; `on` hears of everything on the way to the frame, and of the frame.
+    pub(super) fn next_frame_with(&mut self, on: OnMet<'_>) -> Result<Option<Frame>> {
         if self.broken {
             return Ok(None);
         }
         let answer = match &mut self.form {
-            Form::Pcap(reader) => pcap_frame(reader),
-            Form::PcapNg(reader) => pcapng_frame(reader),
+            Form::Pcap(reader) => pcap_frame(reader, on),
+            Form::PcapNg(reader) => pcapng_frame(reader, on),
         };
         match answer {
             Ok(frame) => {
                 self.frames += u64::from(frame.is_some());
                 Ok(frame)
             }
-            Err(why) => {
+            Err(Stop::Listener(error)) => {
+                self.broken = true;
+                Err(error)
+            }
+            Err(Stop::File(why)) => {
                 self.broken = true;
                 Err(Error::unfit(
                     format!("{} is broken behind frame {}: {why}", self.name, self.frames),
@@ -76,6 +102,30 @@ impl Reader {
             }
         }
     }
+
+    /// How the file begins.
+    pub(super) fn beginning(&self) -> Beginning<'_> {
+        match &self.form {
+            Form::Pcap(reader) => Beginning::Pcap(reader.header()),
+            Form::PcapNg(reader) => Beginning::PcapNg(reader.section()),
+        }
+    }
+}
+
+/// Why there is no next frame.
+enum Stop {
+    File(String),
+    Listener(Error),
+}
+
+impl From<&str> for Stop {
+    fn from(why: &str) -> Stop {
+        Stop::File(why.to_owned())
+    }
+}
+
+fn broken(error: &dyn std::error::Error) -> Stop {
+    Stop::File(describe(error))
 }
 
 impl std::fmt::Debug for Reader {
@@ -102,10 +152,11 @@ fn link(data_link: DataLink) -> LinkType {
 }
 
 /// The raw form is taken, since it is not refused for a frame longer than the file's own snap length.
-fn pcap_frame(reader: &mut PcapReader<Source>) -> std::result::Result<Option<Frame>, String> {
+fn pcap_frame(reader: &mut PcapReader<Source>, on: OnMet<'_>) -> std::result::Result<Option<Frame>, Stop> {
     let header = reader.header();
     let Some(packet) = reader.next_raw_packet() else { return Ok(None) };
-    let packet = packet.map_err(|e| describe(&e))?;
+    let packet = packet.map_err(|e| broken(&e))?;
+    on(Met::Packet { seconds: packet.ts_sec, fraction: packet.ts_frac }).map_err(Stop::Listener)?;
     let nanos = match header.ts_resolution {
         PcapTsResolution::MicroSecond => u64::from(packet.ts_frac) * 1000,
         PcapTsResolution::NanoSecond => u64::from(packet.ts_frac),
@@ -118,10 +169,15 @@ fn pcap_frame(reader: &mut PcapReader<Source>) -> std::result::Result<Option<Fra
     }))
 }
 
-fn pcapng_frame(reader: &mut PcapNgReader<Source>) -> std::result::Result<Option<Frame>, String> {
+fn pcapng_frame(
+    reader: &mut PcapNgReader<Source>,
+    on: OnMet<'_>,
+) -> std::result::Result<Option<Frame>, Stop> {
     loop {
-        let Some(next) = reader.next_block() else { return Ok(None) };
-        let (block, state) = next.map_err(|e| describe(&e))?;
+        let Some(next) = reader.next_raw_block() else { return Ok(None) };
+        let (raw, state) = next.map_err(|e| broken(&e))?;
+        let block = raw.clone().try_into_block(state).map_err(|e| broken(&e))?;
+        on(Met::Block(&raw, state)).map_err(Stop::Listener)?;
         let link_of = |interface: usize| {
             state
                 .interfaces()

@@ -6,6 +6,7 @@ use crate::diagnostic::{Code, Diagnostic, show};
 use crate::lexer::Kind;
 use crate::suggest;
 use crate::tree::NodeKind;
+use crate::unit::{Parts, Read};
 
 /// Of a block, or of a network: watch, and do not act.
 pub(super) const OBSERVE: &str = "observe";
@@ -15,7 +16,7 @@ impl Parser<'_> {
     /// `application NAME, NAME { ... }`; the keyword, or a slip of it, is next.
     pub(super) fn block(&mut self) {
         let keyword = self.here();
-        self.at += 1;
+        self.bump();
         let mut block = Block::new(Vec::new(), keyword);
         if self.header(&mut block).is_ok() {
             self.body(&mut block);
@@ -27,7 +28,8 @@ impl Parser<'_> {
     pub(super) fn default_block(&mut self) {
         let header = self.here();
         self.extension(header, "`default`");
-        self.at += 2;
+        self.bump();
+        self.bump();
         let mut block = Block::new(vec![Subject::default_at(header)], header);
         self.body(&mut block);
         self.read(block);
@@ -37,7 +39,8 @@ impl Parser<'_> {
     pub(super) fn guard(&mut self) {
         let header = self.here();
         self.extension(header, "`guard`");
-        self.at += 2;
+        self.bump();
+        self.bump();
         let mut block = Block { is_guard: true, ..Block::new(Vec::new(), header) };
         self.body(&mut block);
         self.read(block);
@@ -46,17 +49,21 @@ impl Parser<'_> {
     /// A block was read as far as the parser is now.
     fn read(&mut self, mut block: Block) {
         block.span = block.header.to(self.last());
-        let found = self.sink.since_mark();
-        self.candidates.push(Candidate { body: Body::Read(Box::new(block), found), broken: self.broken });
+        let parts = self.parts - self.before;
+        let read = self.sink.since_mark().map(|found| Read { found, parts });
+        self.candidates.push(Candidate { body: Body::Read(Box::new(block), read), broken: self.broken });
     }
 
     /// A block is next that stood in the text before.
     pub(super) fn known(&mut self, span: Span) {
-        self.at += 1;
+        self.bump();
         let found = self.known.binary_search_by_key(&span.start, |known| known.start);
         let Some(placed) = found.ok().and_then(|at| self.known.get(at)) else { return };
         self.taken += 1;
-        placed.replay(placed.unit.again.as_ref().map_or(&[], |again| &again.read), self.sink);
+        if let Some(again) = &placed.unit.again {
+            self.count(again.read.parts);
+            placed.replay(&again.read.found, self.sink);
+        }
         self.candidates.push(Candidate { body: Body::Known(placed.clone()), broken: false });
     }
 
@@ -101,11 +108,11 @@ impl Parser<'_> {
             }
             match token.kind {
                 Kind::Open => {
-                    self.at += 1;
+                    self.bump();
                     return Ok(());
                 }
                 Kind::Close | Kind::Semicolon => {
-                    self.at += 1;
+                    self.bump();
                     return Err(Abandon);
                 }
                 kind => {
@@ -117,12 +124,13 @@ impl Parser<'_> {
                             name.text.push_str(written);
                             name.span = name.span.to(token.span);
                             *whole = name.span;
-                            self.at += 1;
+                            self.bump();
                         }
                         _ if matches!(kind, Kind::Word | Kind::Quoted) => {
+                            self.count(Parts::SUBJECT);
                             block.subjects.extend(self.name().map(Subject::program));
                         }
-                        _ => self.at += 1,
+                        _ => self.bump(),
                     }
                 }
             }
@@ -176,7 +184,7 @@ impl Parser<'_> {
     fn observe(&mut self, block: &mut Block) {
         let word = self.here();
         self.extension(word, "`observe`");
-        self.at += 1;
+        self.bump();
         block.observed = Some(word.to(self.end_of("statement", Self::skip_statement)));
     }
 
@@ -198,7 +206,7 @@ impl Parser<'_> {
     /// Neither a setting nor the block's end.
     fn bad_setting(&mut self, near: Option<&str>) {
         if near.is_some() && self.word() == near {
-            self.at += 1;
+            self.bump();
             let (code, what, help) = match near {
                 Some("network") => (
                     Code::ExpectedAddress,
@@ -225,7 +233,7 @@ impl Parser<'_> {
             if !self.is(Kind::Semicolon) {
                 // Step over what was complained about, or the same place would be read again.
                 if !self.is(Kind::Open) {
-                    self.at += 1;
+                    self.bump();
                 }
             }
         }
@@ -249,7 +257,7 @@ impl Parser<'_> {
                 Kind::Open => depth += 1,
                 _ => {}
             }
-            self.at += 1;
+            self.bump();
             if depth == 0 && matches!(token.kind, Kind::Close | Kind::Semicolon) {
                 return;
             }

@@ -19,7 +19,7 @@ impl Parser<'_> {
     pub(super) fn test(&mut self) {
         let keyword = self.here();
         self.extension(keyword, "`test`");
-        self.at += 1;
+        self.bump();
         let Some(name) = self.name() else { return };
         self.eat(Kind::Open);
         let mut expectations = Vec::new();
@@ -50,7 +50,7 @@ impl Parser<'_> {
                 }
             });
         }
-        let count: usize = self.tests.iter().map(|test| test.expectations.len()).sum();
+        let count = self.expectations;
         if let Some(line) = expectations.get(MAX_EXPECTATIONS.saturating_sub(count)) {
             let message = format!("the tests have more than {MAX_EXPECTATIONS} lines");
             let at = line.span;
@@ -62,6 +62,7 @@ impl Parser<'_> {
             );
             expectations.truncate(MAX_EXPECTATIONS.saturating_sub(count));
         }
+        self.expectations += expectations.len();
         self.tests.push(Test { name, expectations });
     }
 
@@ -71,7 +72,7 @@ impl Parser<'_> {
             if self.at_top() || token.kind == Kind::Close {
                 return;
             }
-            self.at += 1;
+            self.bump();
             if token.kind == Kind::Semicolon {
                 return;
             }
@@ -84,7 +85,7 @@ impl Parser<'_> {
         let mut user = None;
         let keyword = self.word().filter(|word| WORDS.contains(word));
         if self.word() == Some("anonymous") {
-            self.at += 1;
+            self.bump();
             process.program = Running::Anonymous;
         } else if keyword.is_none() {
             let Some(name) = self.name() else {
@@ -97,7 +98,7 @@ impl Parser<'_> {
             let Some(word) = self.word().filter(|word| WORDS.contains(word)) else {
                 return Err(self.unexpected(Code::ExpectedTest, &["`to`", "`from`"], HELP));
             };
-            self.at += 1;
+            self.bump();
             if matches!(word, "to" | "from") {
                 break self.target()?;
             }
@@ -166,7 +167,7 @@ impl Parser<'_> {
         let Some(word) = self.value() else {
             return Err(self.unexpected(Code::ExpectedTest, &["a peer"], HELP));
         };
-        self.at += 1;
+        self.bump();
         word.parse::<Target>().map_err(|error| {
             let help =
                 "write ADDRESS:PORT/PROTOCOL, as 192.0.2.1:443/tcp, [2001:db8::1]:53/udp or 192.0.2.1/icmp";
@@ -178,13 +179,13 @@ impl Parser<'_> {
 
     /// `localport = N`; the keyword is next.
     fn local_port(&mut self) -> Step<u16> {
-        self.at += 1;
+        self.bump();
         if self.eat(Kind::Equals).is_none() {
             return Err(self.unexpected(Code::ExpectedTest, &["`=`"], "write `localport=NUMBER`"));
         }
         match self.word().and_then(|word| word.parse().ok()) {
             Some(port) => {
-                self.at += 1;
+                self.bump();
                 Ok(port)
             }
             None => {
@@ -206,12 +207,12 @@ impl Parser<'_> {
                 return Err(self.unexpected(Code::ExpectedTest, &words, "say what the flow must get"));
             }
         };
-        self.at += 1;
+        self.bump();
         Ok(Wants::Protect(service, self.level()?))
     }
 
     fn wanted(&mut self, wants: Wants) -> Step<Wants> {
-        self.at += 1;
+        self.bump();
         Ok(wants)
     }
 }

@@ -12,9 +12,10 @@ impl Parser<'_> {
         if self.word() == Some("syntax") {
             self.node(NodeKind::Syntax, Self::syntax);
         }
-        while self.peek().is_some() {
+        while self.peek().is_some() && !self.is_in_vain() {
             self.broken = false;
             self.sink.mark();
+            self.before = self.parts;
             if let Some(token) = self.peek().filter(|token| token.kind == Kind::Known) {
                 self.known(token.span);
                 continue;
@@ -45,7 +46,7 @@ impl Parser<'_> {
 
     /// `syntax 2005;` or `syntax 2026;`; the keyword is next.
     fn syntax(&mut self) {
-        self.at += 1;
+        self.bump();
         let help = "write `syntax 2005;` for the language of the paper, or `syntax 2026;` for all of it";
         match self.word() {
             Some("2005") => self.syntax = Syntax::Paper,
@@ -58,7 +59,7 @@ impl Parser<'_> {
                 }
             }
         }
-        self.at += 1;
+        self.bump();
         if self.eat(Kind::Semicolon).is_none() {
             self.no_semicolon("statement");
         }
@@ -107,7 +108,7 @@ impl Parser<'_> {
         if belongs && let Some(previous) = self.candidates.last_mut() {
             previous.broken = true;
         }
-        self.at += 1;
+        self.bump();
         let mut depth = usize::from(kind == Some(Kind::Open));
         if matches!(kind, Some(Kind::Close | Kind::Semicolon)) {
             return;
@@ -116,7 +117,7 @@ impl Parser<'_> {
             if self.at_top() {
                 return;
             }
-            self.at += 1;
+            self.bump();
             match token.kind {
                 Kind::Open => depth += 1,
                 Kind::Close if depth <= 1 => return,

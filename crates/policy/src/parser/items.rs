@@ -7,6 +7,7 @@ use super::{Abandon, Parser, Step};
 use crate::ast::{Demand, Item, Service, Span, Syntax, failure_word, negotiating_word, quoted, same_level};
 use crate::diagnostic::{Code, Diagnostic, show};
 use crate::lexer::Kind;
+use crate::unit::Parts;
 use crate::{address, services, suggest};
 
 const ITEM_HELP: &str = "an item reads `localport=PORT remoteport=PORT TYPE LEVEL;`, \
@@ -160,7 +161,7 @@ impl Parser<'_> {
     /// `protocol=P`; the keyword is next.
     fn protocol(&mut self) -> Step<(Option<u8>, Span)> {
         let keyword = self.here();
-        self.at += 1;
+        self.bump();
         self.equals("protocol", "tcp")?;
         let span = self.here();
         let parsed = self.word().and_then(services::protocol);
@@ -171,7 +172,7 @@ impl Parser<'_> {
             let shown: Vec<&str> = shown.iter().map(String::as_str).collect();
             return Err(self.unexpected(Code::BadProtocol, &shown, help));
         };
-        self.at += 1;
+        self.bump();
         if self.is(Kind::Comma) {
             let help = "write an item for each protocol, or leave `protocol=` out for all of them";
             self.error(
@@ -209,6 +210,7 @@ impl Parser<'_> {
         let mut ports = vec![self.port()?];
         while let Some(comma) = self.eat(Kind::Comma) {
             self.extension(comma, "a list of ports");
+            self.count(Parts::STATEMENT);
             ports.push(self.port()?);
         }
         Ok((ports, start.to(self.last())))
@@ -250,14 +252,14 @@ impl Parser<'_> {
                             .label("not a service known here")
                             .help(help),
                     );
-                    self.at += 1;
+                    self.bump();
                     return Err(Abandon);
                 }
                 _ => return Err(self.no_port(help)),
             },
             None => return Err(self.no_port(help)),
         };
-        self.at += 1;
+        self.bump();
         parsed.map_err(|fault| {
             self.error(Diagnostic::new(fault.code, span, fault.message).label("here").help(fault.help));
             Abandon
@@ -290,10 +292,10 @@ impl Parser<'_> {
             }
         };
         let first = self.here();
-        self.at += 1;
+        self.bump();
         let span = self.here();
         if self.word() == Some("never") {
-            self.at += 1;
+            self.bump();
             let message = "`never` takes no service".to_string();
             self.contradiction(first, message, "write `never` alone");
             return Ok((None, None, span));
@@ -315,7 +317,7 @@ impl Parser<'_> {
         if let Some(word @ ("require" | "prefer" | "accept-only")) = self.word() {
             self.extension(self.here(), &format!("`{word}`"));
         }
-        self.at += 1;
+        self.bump();
         Ok(level)
     }
 
@@ -330,7 +332,7 @@ impl Parser<'_> {
             }
             let keyword = self.here();
             self.extension(keyword, &format!("`{near}`"));
-            self.at += 1;
+            self.bump();
             match near {
                 "suite" => {
                     let got = self.suite()?;
@@ -370,7 +372,7 @@ impl Parser<'_> {
             let help = "name a suite, as `aes256gcm`; `ravelin status --units` lists them";
             return Err(self.unexpected(Code::ExpectedOption, &["a suite"], help));
         };
-        self.at += 1;
+        self.bump();
         match word.parse::<SuiteId>() {
             Ok(suite) => {
                 if let Some(status) = suite.legacy_status() {
@@ -404,7 +406,7 @@ impl Parser<'_> {
         let found = self.word().and_then(|word| all.iter().find(|one| word_of(**one) == word));
         match found {
             Some(one) => {
-                self.at += 1;
+                self.bump();
                 Ok(*one)
             }
             None => {

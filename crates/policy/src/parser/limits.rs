@@ -13,7 +13,7 @@ impl Parser<'_> {
     pub(super) fn limit(&mut self) -> Step<Limit> {
         let keyword = self.here();
         self.extension(keyword, "`limit`");
-        self.at += 1;
+        self.bump();
         if self.eat_word("clear").is_none() {
             let help = "what leaves in clear is all that can be limited: write `limit clear RATE;`";
             return Err(self.unexpected(Code::ExpectedLimit, &["`clear`"], help));
@@ -37,7 +37,7 @@ impl Parser<'_> {
         let Some(word) = self.word().filter(|word| word.starts_with(|c: char| c.is_ascii_digit())) else {
             return Err(self.unexpected(Code::ExpectedLimit, &["a number"], HELP));
         };
-        self.at += 1;
+        self.bump();
         let digits = word.find(|c: char| !c.is_ascii_digit()).unwrap_or(word.len());
         let (number, glued) = word.split_at(digits);
         let mut span = start;
@@ -50,7 +50,7 @@ impl Parser<'_> {
         {
             span = span.to(self.here());
             unit = next;
-            self.at += 1;
+            self.bump();
         }
         let (quantity, each) = match unit.strip_suffix(behind).and_then(Quantity::of_unit) {
             Some(known) => known,

@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use super::{Parser, Significant, significant};
+use super::Parser;
 use crate::ast::{Name, Protection, Span, Syntax, Test};
-use crate::diagnostic::{Code, Diagnostic, Sink, show};
+use crate::diagnostic::{Code, Diagnostic, Sink};
 use crate::host::{Host, NoHost};
-use crate::lexer::Kind;
-use crate::tree::{Builder, Tree};
+use crate::tree::Tree;
 use crate::unit::Placed;
 use crate::{Compiled, MAX_TEXT, check, expectations, recognise};
 
@@ -97,7 +96,7 @@ pub fn parse_for(file: &str, text: &str, host: &dyn Host) -> Parsed {
     if text.len() > MAX_TEXT {
         return too_long(file, text.len());
     }
-    read(file, &text.into(), host, true, None).0
+    read(file, &text.into(), host, true, None)
 }
 
 /// As [`parse_bytes_for`], for whoever loads the policy over another: without the tree, and blocks that stand in the text of `before`
@@ -109,40 +108,53 @@ pub fn parse_over(file: &str, bytes: &[u8], host: &dyn Host, before: &Compiled) 
         Ok(text) => Arc::from(text),
         Err(error) => return not_text(file, bytes, error.valid_up_to()),
     };
-    let (parsed, fits) = read(file, &text, host, false, Some(before));
-    // With an error, or with a block that cannot be taken over after all, what blocks are to one another is looked at anew.
-    if fits && !parsed.has_errors() {
-        return parsed;
-    }
-    read(file, &text, host, false, None).0
+    read(file, &text, host, false, Some(before))
 }
 
-/// The second: whether what was known of `before` goes with this text.
-fn read(
+/// Over the policy of before; with an error, or with a block that cannot be taken over after all, as if there were none.
+fn read(file: &str, text: &Arc<str>, host: &dyn Host, with_tree: bool, before: Option<&Compiled>) -> Parsed {
+    let known = before.map_or_else(Vec::new, |before| recognise::recognise(text, &before.rules));
+    let over = before.filter(|_| !known.is_empty());
+    let parsed = read_over(file, text, host, with_tree, &known, over);
+    // What was read in vain is gone by now.
+    parsed.unwrap_or_else(|| read(file, text, host, with_tree, None))
+}
+
+/// `None`: what is known of the text before does not go with this one, or there is an error. Only where something is known.
+fn read_over(
     file: &str,
     text: &Arc<str>,
     host: &dyn Host,
     with_tree: bool,
+    known: &[Placed],
     before: Option<&Compiled>,
-) -> (Parsed, bool) {
-    let known = before.map_or_else(Vec::new, |before| recognise::recognise(text, &before.rules));
+) -> Option<Parsed> {
+    let in_vain = |fits: bool, sink: &Sink| before.is_some() && (!fits || sink.has_errors());
     let mut sink = Sink::default();
-    let mut all = Vec::new();
-    let tokens = significant(text, &known, with_tree.then_some(&mut all));
-    lexical_errors(text, &tokens, &mut sink);
-    let tree = if with_tree { Builder::new(all.len()) } else { Builder::idle() };
-    let mut parser = Parser::new(text, &known, tokens, tree, &mut sink, host);
+    let mut parser = Parser::new(text, known, with_tree, &mut sink, host);
     parser.file();
-    let mut fits = parser.takes_all();
-    let Parser { candidates, shared, tests, test_errors, syntax, tree, .. } = parser;
+    if let Some(full) = parser.full.take() {
+        let mut sink = Sink::default();
+        sink.push(full);
+        let diagnostics = sink.finish(file, text);
+        return before.is_none().then(|| Parsed::nothing(file, Arc::clone(text), diagnostics));
+    }
+    let takes_all = parser.takes_all();
+    let Parser { candidates, shared, tests, test_errors, syntax, tree, stream, .. } = parser;
+    let tree = stream.leaves().map_or_else(Tree::default, |leaves| tree.finish(leaves));
     let top = (!shared.iter().any(|own| own.broken))
         .then(|| shared.iter().map(|own| own.protection.span.of(text).to_owned()).collect());
-    fits &= before.is_none_or(|before| {
+    let fits = before.is_none_or(|before| {
         before.syntax == syntax
             && (before.top == top || !known.iter().any(|placed| placed.unit.has_protections()))
     });
+    if in_vain(takes_all && fits, &sink) {
+        return None;
+    }
     let checked = check::policy(candidates, shared, &mut sink, host, text);
-    fits &= checked.fits;
+    if in_vain(checked.fits, &sink) {
+        return None;
+    }
     let mut parsed = Parsed {
         syntax,
         protections: checked.protections,
@@ -150,15 +162,16 @@ fn read(
         broken: checked.broken,
         tests,
         tested: Tested { failed: test_errors, ..Tested::default() },
-        tree: if with_tree { tree.finish(all) } else { Tree::default() },
+        tree,
         top,
         ..Parsed::nothing(file, Arc::clone(text), Vec::new())
     };
-    if fits {
-        expectations::run(&mut parsed, &mut sink);
+    expectations::run(&mut parsed, &mut sink);
+    if in_vain(true, &sink) {
+        return None;
     }
     parsed.diagnostics = sink.finish(file, text);
-    (parsed, fits)
+    Some(parsed)
 }
 
 fn too_long(file: &str, octets: usize) -> Parsed {
@@ -177,14 +190,11 @@ pub(crate) fn tree(text: &str) -> Option<Tree> {
     if text.len() > MAX_TEXT {
         return None;
     }
-    let mut all = Vec::new();
-    let significant = significant(text, &[], Some(&mut all));
     let mut sink = Sink::default();
-    let tree = Builder::new(all.len());
-    let mut parser = Parser::new(text, &[], significant, tree, &mut sink, &NoHost);
+    let mut parser = Parser::new(text, &[], true, &mut sink, &NoHost);
     parser.file();
-    let tree = parser.tree;
-    Some(tree.finish(all))
+    let Parser { full, tree, stream, .. } = parser;
+    stream.leaves().filter(|_| full.is_none()).map(|leaves| tree.finish(leaves))
 }
 
 /// As [`parse`], for octets that may not be text.
@@ -212,32 +222,4 @@ fn not_text(file: &str, bytes: &[u8], good: usize) -> Parsed {
     );
     let diagnostics = sink.finish(file, &text);
     Parsed::nothing(file, text.into(), diagnostics)
-}
-
-fn lexical_errors(text: &str, tokens: &[Significant], sink: &mut Sink) {
-    for Significant { token, .. } in tokens.iter().filter(|own| own.token.kind.is_error()) {
-        let written = show(token.span.of(text));
-        match token.kind {
-            Kind::Unknown => sink.push(
-                Diagnostic::new(
-                    Code::UnknownCharacter,
-                    token.span,
-                    format!("`{written}` means nothing here"),
-                )
-                .label("not part of the language")
-                .help("put a name with other characters in double quotes; a comment starts with `#`"),
-            ),
-            Kind::OpenQuote => sink.push(
-                Diagnostic::new(Code::OpenQuote, token.span, "the quoted name does not end on its line")
-                    .label("the closing `\"` is missing")
-                    .help("close the quotes on the same line; write a quote inside as `\\\"`"),
-            ),
-            Kind::OpenComment => sink.push(
-                Diagnostic::new(Code::OpenComment, token.span, "the comment does not end")
-                    .label("no `*/` follows")
-                    .help("end the comment with `*/`"),
-            ),
-            _ => {}
-        }
-    }
 }

@@ -7,6 +7,7 @@ use crate::ast::{AddressRange, Name, Network, NetworkKind, Protection, Span};
 use crate::diagnostic::{Code, Diagnostic, show};
 use crate::lexer::Kind;
 use crate::tree::NodeKind;
+use crate::unit::Parts;
 
 const TYPES: [&str; 3] = ["trusted", "untrusted", "protected"];
 const TYPES_SHOWN: [&str; 3] = ["`trusted`", "`untrusted`", "`protected`"];
@@ -14,16 +15,17 @@ impl Parser<'_> {
     /// `network RANGE, RANGE TYPE;`; the keyword is next. A setting for each range.
     pub(super) fn network(&mut self, out: &mut Vec<Network>) -> Step<()> {
         let keyword = self.here();
-        self.at += 1;
+        self.bump();
         let mut ranges = vec![self.range()?];
         while let Some(comma) = self.eat(Kind::Comma) {
             self.extension(comma, "a list of ranges");
+            self.count(Parts::STATEMENT);
             ranges.push(self.range()?);
         }
         let observed = self.word() == Some(OBSERVE) && self.word_at(1).is_some_and(|w| TYPES.contains(&w));
         if observed {
             self.extension(self.here(), "`observe`");
-            self.at += 1;
+            self.bump();
         }
         let kind = self.network_kind()?;
         let span = keyword.to(self.end_of("statement", Self::skip_statement));
@@ -81,7 +83,7 @@ impl Parser<'_> {
             }
             text.push_str(word);
             span = span.to(self.here());
-            self.at += 1;
+            self.bump();
         }
         (text, span)
     }
@@ -91,7 +93,7 @@ impl Parser<'_> {
         let Some(word) = self.word().filter(|w| TYPES.contains(w)) else {
             return Err(self.unexpected(Code::ExpectedType, &TYPES_SHOWN, help));
         };
-        self.at += 1;
+        self.bump();
         match word {
             "trusted" => Ok(NetworkKind::Trusted),
             "untrusted" => Ok(NetworkKind::Untrusted),
@@ -110,7 +112,7 @@ impl Parser<'_> {
     /// `protection NAME { ITEM... }`; the keyword is next.
     pub(super) fn protection(&mut self) -> Step<Protection> {
         let keyword = self.here();
-        self.at += 1;
+        self.bump();
         let name = self.protection_name(NodeKind::Definition)?;
         if self.eat(Kind::Open).is_none() {
             return Err(self.unexpected(Code::ExpectedOpen, &["`{`"], "`{` opens the list of items"));
@@ -148,12 +150,12 @@ impl Parser<'_> {
         if self.leads() && starts(self.word()) {
             return;
         }
-        let start = self.at;
+        let start = self.last();
         let mut depth = 0usize;
         while let Some(token) = self.peek() {
             let word = self.word();
             let setting = word.is_some_and(|w| STATEMENTS.contains(&w)) && self.names_at(1);
-            let item = self.at > start && starts(word);
+            let item = self.last() != start && starts(word);
             if self.at_top() || (self.leads() && depth == 0 && (setting || item)) {
                 return;
             }
@@ -163,7 +165,7 @@ impl Parser<'_> {
                 Kind::Open => depth += 1,
                 _ => {}
             }
-            self.at += 1;
+            self.bump();
             if depth == 0 && token.kind == Kind::Semicolon {
                 return;
             }

@@ -17,7 +17,7 @@ impl Parser<'_> {
         let start = self.here();
         let qualifies = self.at_qualifier() && self.names_at(1);
         let program = if self.word() == Some("anonymous") && self.syntax == Syntax::Extended {
-            self.at += 1;
+            self.bump();
             Program::Anonymous
         } else if qualifies {
             Program::Any
@@ -55,7 +55,7 @@ impl Parser<'_> {
         while self.word() == Some("sha256") && executable.is_path() {
             let keyword = self.here();
             self.extension(keyword, "`sha256`");
-            self.at += 1;
+            self.bump();
             match self.digest() {
                 Ok(digest) => self.pin(&mut executable, digest, keyword.to(self.last())),
                 Err(Abandon) => executable.unread = true,
@@ -106,7 +106,7 @@ impl Parser<'_> {
         let keyword = self.here();
         let Some(word) = self.word() else { return Err(Abandon) };
         self.extension(keyword, &format!("`{word}`"));
-        self.at += 1;
+        self.bump();
         if word == "sha256" {
             return Err(self.pinned_nothing(keyword));
         }

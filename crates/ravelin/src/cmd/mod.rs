@@ -15,6 +15,7 @@ pub mod policy;
 pub mod replay;
 pub mod run;
 pub mod sa;
+pub mod scrub;
 pub mod spd;
 pub mod stats;
 pub mod status;

@@ -22,6 +22,9 @@ use crate::exit::{Failure, Kind};
 use crate::lsp::Lsp;
 use crate::output;
 
+/// Applications that a line names.
+const NAMED: usize = 10;
+
 /// Look at policy files, or let the daemon read its own again.
 #[derive(Debug, Subcommand)]
 pub enum Policy {
@@ -191,7 +194,7 @@ fn summary(report: &PolicyCheck, parsed: &Parsed) -> String {
         "{}: {} ({}), {}, {}, {}\n",
         report.file,
         counted(report.applications.len(), "application"),
-        report.applications.join(", "),
+        some(&report.applications),
         count(policy::Severity::Error, "error"),
         count(policy::Severity::Warning, "warning"),
         count(policy::Severity::Note, "note")
@@ -205,6 +208,14 @@ fn summary(report: &PolicyCheck, parsed: &Parsed) -> String {
         out.push('\n');
     }
     out
+}
+
+/// Names of a list as long as a line; [`PolicyCheck`] has all of them.
+fn some(names: &[String]) -> String {
+    match names.get(..NAMED).filter(|_| names.len() > NAMED) {
+        Some(first) => format!("{} and {} more; --json has all", first.join(", "), names.len() - NAMED),
+        None => names.join(", "),
+    }
 }
 
 impl Explain {

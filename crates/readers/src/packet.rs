@@ -1,0 +1,250 @@
+//! Packets of one connection: how they are made, and what a reader sees of them.
+
+use scrub::Side;
+use std::net::{Ipv4Addr, Ipv6Addr};
+use wire::ip::Headers;
+use wire::ipv4::Ipv4Repr;
+use wire::ipv6::Ipv6Repr;
+use wire::tcp::{Flags, Tcp, TcpOption};
+use wire::{checksum, ip, ipv4, ipv6, protocol};
+
+/// The service that is inside.
+pub const SERVICE: u16 = 80;
+
+/// What the packets of one connection share.
+#[derive(Clone, Copy, Debug)]
+pub struct Scene {
+    /// IPv6 instead of IPv4.
+    pub v6: bool,
+    /// The outside host's port.
+    pub port: u16,
+    /// Initial sequence number of the outside host.
+    pub isn: u32,
+    /// Initial sequence number of the inside host.
+    pub inside_isn: u32,
+    /// Both have timestamps.
+    pub timestamps: bool,
+    /// Window scale that the hosts offer: outside, inside.
+    pub scale: [Option<u8>; 2],
+    /// The window field of the inside host, not scaled.
+    pub window: u16,
+}
+
+impl Default for Scene {
+    fn default() -> Scene {
+        Scene {
+            v6: false,
+            port: 40_000,
+            // The numbers wrap inside of the stream.
+            isn: u32::MAX - 2,
+            inside_isn: 7_000,
+            timestamps: false,
+            scale: [None; 2],
+            window: 8_192,
+        }
+    }
+}
+
+/// One segment to be made.
+#[derive(Clone, Copy, Debug)]
+pub struct Draft<'a> {
+    /// Who sends it, by its addresses.
+    pub sender: Side,
+    /// Sequence number.
+    pub seq: u32,
+    /// Acknowledgment number.
+    pub ack: u32,
+    /// Flags.
+    pub flags: Flags,
+    /// Window field.
+    pub window: u16,
+    /// Urgent pointer.
+    pub urgent: u16,
+    /// Time to live.
+    pub ttl: u8,
+    /// Timestamp value and echo.
+    pub timestamps: Option<(u32, u32)>,
+    /// Window scale option.
+    pub scale: Option<u8>,
+    /// An MD5 option.
+    pub md5: bool,
+    /// A wrong checksum.
+    pub spoilt: bool,
+    /// Data.
+    pub payload: &'a [u8],
+}
+
+impl Draft<'_> {
+    /// A segment with nothing in it.
+    pub fn plain(sender: Side, seq: u32, ack: u32, flags: Flags) -> Draft<'static> {
+        Draft {
+            sender,
+            seq,
+            ack,
+            flags,
+            window: 8_192,
+            urgent: 0,
+            ttl: 64,
+            timestamps: None,
+            scale: None,
+            md5: false,
+            spoilt: false,
+            payload: &[],
+        }
+    }
+
+    /// The whole packet, into `out`.
+    pub fn write(&self, scene: &Scene, out: &mut Vec<u8>) {
+        let mut options = [1_u8; 40];
+        let mut used = 0;
+        let mut option = |bytes: &[u8]| {
+            options[used..used + bytes.len()].copy_from_slice(bytes);
+            used += bytes.len();
+        };
+        if self.flags.contains(Flags::SYN) {
+            option(&[2, 4, 0x05, 0x78]);
+        }
+        if let Some(scale) = self.scale {
+            option(&[1, 3, 3, scale]);
+        }
+        if let Some((value, echo)) = self.timestamps {
+            option(&[1, 1, 8, 10]);
+            option(&value.to_be_bytes());
+            option(&echo.to_be_bytes());
+        }
+        if self.md5 {
+            option(&[1, 1, 19, 18]);
+            option(&[0x5a; 16]);
+        }
+        let tcp_len = 20 + used + self.payload.len();
+        let outward = self.sender == Side::Inside;
+        out.clear();
+        if scene.v6 {
+            let hosts = [
+                Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1),
+                Ipv6Addr::new(0x2001, 0xdb8, 1, 0, 0, 0, 0, 2),
+            ];
+            let [src, dst] = turned(hosts, outward);
+            let repr = Ipv6Repr {
+                src,
+                dst,
+                next_header: protocol::TCP,
+                hop_limit: self.ttl,
+                traffic_class: 0,
+                flow_label: 0,
+                payload_len: tcp_len,
+            };
+            out.resize(ipv6::HEADER_LEN, 0);
+            ipv6::emit(out, &repr).expect("it fits");
+        } else {
+            let hosts = [Ipv4Addr::new(198, 51, 100, 1), Ipv4Addr::new(192, 0, 2, 2)];
+            let [src, dst] = turned(hosts, outward);
+            let repr = Ipv4Repr {
+                src,
+                dst,
+                protocol: protocol::TCP,
+                ttl: self.ttl,
+                tos: 0,
+                id: 1,
+                df: true,
+                payload_len: tcp_len,
+            };
+            out.resize(ipv4::HEADER_LEN, 0);
+            ipv4::emit(out, &repr).expect("it fits");
+        }
+        let [from, to] = turned([scene.port, SERVICE], outward);
+        out.extend(from.to_be_bytes());
+        out.extend(to.to_be_bytes());
+        out.extend(self.seq.to_be_bytes());
+        out.extend(self.ack.to_be_bytes());
+        let offset = ((20 + used) as u16 / 4) << 12;
+        out.extend((offset | self.flags.0).to_be_bytes());
+        out.extend(self.window.to_be_bytes());
+        out.extend([0, 0]);
+        out.extend(self.urgent.to_be_bytes());
+        out.extend(&options[..used]);
+        out.extend(self.payload);
+        let headers = Headers::parse(out).expect("a packet of our own");
+        checksum::complete_transport(out, &headers).expect("it is whole");
+        if self.spoilt {
+            let view = Tcp::new_checked(&mut out[headers.header_len..]);
+            let mut view = view.expect("a segment of our own");
+            let check = view.checksum();
+            view.set_checksum(check ^ 0x0101);
+        }
+    }
+}
+
+fn turned<T>([client, service]: [T; 2], outward: bool) -> [T; 2] {
+    if outward { [service, client] } else { [client, service] }
+}
+
+/// What a reader sees of a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Segment<'a> {
+    /// Sequence number.
+    pub seq: u32,
+    /// Acknowledgment number.
+    pub ack: u32,
+    /// Flags.
+    pub flags: Flags,
+    /// Window field.
+    pub window: u16,
+    /// Urgent pointer.
+    pub urgent: u16,
+    /// Time to live.
+    pub ttl: u8,
+    /// The sender's timestamp.
+    pub timestamp: Option<u32>,
+    /// Window scale option.
+    pub scale: Option<u8>,
+    /// It has an MD5 option.
+    pub md5: bool,
+    /// Its checksum is right.
+    pub sound: bool,
+    /// Data.
+    pub payload: &'a [u8],
+}
+
+impl<'a> Segment<'a> {
+    /// Read a packet; `None` if it is no whole TCP packet with a right IP header.
+    pub fn parse(packet: &'a [u8]) -> Option<Segment<'a>> {
+        let headers = Headers::parse(packet).ok()?;
+        if headers.protocol != protocol::TCP
+            || headers.fragment.is_some()
+            || !ip::checksum_ok(packet, &headers)
+        {
+            return None;
+        }
+        let bytes = packet.get(headers.header_len..headers.total_len)?;
+        let view = Tcp::new_checked(bytes).ok()?;
+        let mut segment = Segment {
+            seq: view.seq(),
+            ack: view.ack(),
+            flags: view.flags(),
+            window: view.window(),
+            urgent: view.urgent(),
+            ttl: headers.ttl,
+            timestamp: None,
+            scale: None,
+            md5: false,
+            sound: checksum::verify_transport(packet, &headers) == Some(true),
+            payload: bytes.get(view.header_len()..)?,
+        };
+        for option in view.options() {
+            match option {
+                Ok(TcpOption::Timestamps { value, .. }) => segment.timestamp = Some(value),
+                Ok(TcpOption::WindowScale(shift)) => segment.scale = Some(shift.min(14)),
+                Ok(TcpOption::Other { kind: 19, .. }) => segment.md5 = true,
+                Ok(_) => {}
+                Err(_) => break,
+            }
+        }
+        Some(segment)
+    }
+
+    /// Whether all of `flags` are set.
+    pub fn has(&self, flags: Flags) -> bool {
+        self.flags.contains(flags)
+    }
+}

@@ -1,0 +1,207 @@
+//! What TCP readers differ in, and readers with the names that others gave them.
+
+use crate::overlap::Overlap;
+
+/// Which reset ends a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reset {
+    /// One at exactly the next number (RFC 5961 section 3).
+    Exact,
+    /// One in the window (RFC 793).
+    Window,
+    /// Every one at or behind the next number.
+    Behind,
+    /// Every one.
+    Any,
+}
+
+/// What a SYN does inside of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Syn {
+    /// Nothing: it is challenged (RFC 5961 section 4).
+    Challenge,
+    /// It resets the connection (RFC 793).
+    Reset,
+    /// The flag is not looked at; data count, behind the number that it takes.
+    Ignore,
+    /// The stream starts again behind it.
+    Restart,
+}
+
+/// What becomes of the octet that the urgent pointer is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Urgent {
+    /// It is data (RFC 6093).
+    InBand,
+    /// The octet before the pointer is taken out (BSD, Linux).
+    Before,
+    /// The octet at the pointer is taken out (RFC 1122 section 4.2.2.4).
+    At,
+}
+
+/// Which FIN ends the stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fin {
+    /// One that comes when all before it is there.
+    InOrder,
+    /// The first one in the window, once all before it is there.
+    Queued,
+    /// Any, at once.
+    Any,
+}
+
+/// How one reader puts a stream together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stack {
+    /// What others call it.
+    pub name: &'static str,
+    /// Whose octets win.
+    pub overlap: Overlap,
+    /// The stream is looked at when it ends; until then octets in order can still change.
+    pub late: bool,
+    /// Resets.
+    pub reset: Reset,
+    /// SYN inside of a connection.
+    pub syn: Syn,
+    /// Of several SYN before the handshake is done the last one counts.
+    pub last_syn: bool,
+    /// Data in a SYN are part of the stream.
+    pub syn_data: bool,
+    /// Segments without ACK are ignored.
+    pub needs_ack: bool,
+    /// Acknowledgments of what was never sent make a segment void.
+    pub checks_ack: bool,
+    /// Checksums are looked at.
+    pub checksum: bool,
+    /// Old timestamps make a segment void (RFC 7323 section 5).
+    pub paws: bool,
+    /// Segments with an MD5 option nobody agreed on are void.
+    pub md5: bool,
+    /// Urgent data.
+    pub urgent: Urgent,
+    /// Data outside of the receiver's window are cut.
+    pub window: bool,
+    /// FIN.
+    pub fin: Fin,
+    /// Routers between the scrubber and this reader.
+    pub hops: u8,
+}
+
+/// A host as RFC 9293 has it.
+const HOST: Stack = Stack {
+    name: "first",
+    overlap: Overlap::FIRST,
+    late: false,
+    reset: Reset::Exact,
+    syn: Syn::Challenge,
+    last_syn: false,
+    syn_data: false,
+    needs_ack: true,
+    checks_ack: true,
+    checksum: true,
+    paws: true,
+    md5: true,
+    urgent: Urgent::Before,
+    window: true,
+    fin: Fin::Queued,
+    hops: 3,
+};
+
+const fn host(name: &'static str, overlap: Overlap, reset: Reset, syn: Syn, urgent: Urgent) -> Stack {
+    Stack { name, overlap, reset, syn, urgent, ..HOST }
+}
+
+/// The fifteen policies by name. What they do beside overlaps is what Snort 3 and Suricata say of these systems, where they do.
+pub const NAMED: [Stack; 15] = [
+    HOST,
+    host("last", Overlap::LAST, Reset::Exact, Syn::Reset, Urgent::At),
+    host("bsd", Overlap::LEFT, Reset::Window, Syn::Reset, Urgent::Before),
+    host("bsd-right", Overlap::RIGHT, Reset::Window, Syn::Reset, Urgent::Before),
+    host("linux", Overlap::LEFT_LONGER, Reset::Window, Syn::Challenge, Urgent::Before),
+    host("old-linux", Overlap::LEFT_LATER, Reset::Window, Syn::Reset, Urgent::Before),
+    host("solaris", Overlap::COVER_OR_BEHIND, Reset::Window, Syn::Reset, Urgent::Before),
+    host("old-solaris", Overlap::FIRST, Reset::Window, Syn::Ignore, Urgent::Before),
+    host("hpux10", Overlap::LEFT, Reset::Exact, Syn::Ignore, Urgent::Before),
+    host("hpux11", Overlap::COVER_OR_BEHIND, Reset::Behind, Syn::Reset, Urgent::Before),
+    host("irix", Overlap::LEFT, Reset::Exact, Syn::Reset, Urgent::Before),
+    host("macos", Overlap::LEFT, Reset::Exact, Syn::Ignore, Urgent::Before),
+    Stack { paws: false, ..host("windows", Overlap::LEFT, Reset::Exact, Syn::Reset, Urgent::InBand) },
+    Stack { paws: false, ..host("windows2k3", Overlap::LEFT, Reset::Exact, Syn::Reset, Urgent::InBand) },
+    Stack { paws: false, ..host("vista", Overlap::FIRST, Reset::Exact, Syn::Ignore, Urgent::InBand) },
+];
+
+/// Readers beside the wire, and hosts that differ in one thing: each over `first` and over `last`.
+const fn variants(base: Stack, names: [&'static str; 13]) -> [Stack; 13] {
+    [
+        // A passive reader that believes everything.
+        Stack {
+            name: names[0],
+            needs_ack: false,
+            checks_ack: false,
+            checksum: false,
+            paws: false,
+            md5: false,
+            window: false,
+            urgent: Urgent::InBand,
+            hops: 0,
+            ..base
+        },
+        Stack { name: names[1], late: true, ..base },
+        Stack { name: names[2], checksum: false, ..base },
+        Stack { name: names[3], window: false, ..base },
+        Stack { name: names[4], reset: Reset::Any, ..base },
+        Stack { name: names[5], syn: Syn::Restart, last_syn: true, ..base },
+        Stack { name: names[6], syn: Syn::Ignore, syn_data: true, ..base },
+        Stack { name: names[7], paws: false, md5: false, ..base },
+        Stack { name: names[8], urgent: Urgent::At, ..base },
+        Stack { name: names[9], needs_ack: false, ..base },
+        Stack { name: names[10], checks_ack: false, ..base },
+        Stack { name: names[11], fin: Fin::Any, ..base },
+        Stack { name: names[12], fin: Fin::InOrder, hops: 0, ..base },
+    ]
+}
+
+/// The variants of `first`.
+pub const OF_FIRST: [Stack; 13] = variants(
+    HOST,
+    [
+        "first, believes all",
+        "first, late",
+        "first, no checksum",
+        "first, no window",
+        "first, any RST",
+        "first, last SYN",
+        "first, data in SYN",
+        "first, no PAWS, no MD5",
+        "first, urgent at",
+        "first, without ACK",
+        "first, any ACK",
+        "first, any FIN",
+        "first, near, FIN in order",
+    ],
+);
+
+/// The variants of `last`.
+pub const OF_LAST: [Stack; 13] = variants(
+    NAMED[1],
+    [
+        "last, believes all",
+        "last, late",
+        "last, no checksum",
+        "last, no window",
+        "last, any RST",
+        "last, last SYN",
+        "last, data in SYN",
+        "last, no PAWS, no MD5",
+        "last, urgent at",
+        "last, without ACK",
+        "last, any ACK",
+        "last, any FIN",
+        "last, near, FIN in order",
+    ],
+);
+
+/// All of them.
+pub fn all() -> Vec<Stack> {
+    [&NAMED[..], &OF_FIRST, &OF_LAST].concat()
+}

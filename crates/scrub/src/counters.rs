@@ -1,0 +1,87 @@
+//! What passed, and what each rule did.
+
+use crate::rule::Rule;
+use crate::verdict::{Outcome, Side, Verdict};
+
+/// Of one rule.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RuleCounters {
+    /// Packets it ended.
+    pub dropped: u64,
+    /// Packets it changed that went on.
+    pub changed: u64,
+    /// Packets it would have ended or changed, where it only observes.
+    pub observed: u64,
+}
+
+/// Of a scrubber since its start.
+#[derive(Clone, Debug)]
+pub struct Counters {
+    rules: [RuleCounters; Rule::ALL.len()],
+    /// Packets that came, by side.
+    pub packets: [u64; 2],
+    /// Of those, packets that went on.
+    pub forwarded: [u64; 2],
+    /// Of those, fragments that were kept.
+    pub held: [u64; 2],
+}
+
+impl Default for Counters {
+    fn default() -> Counters {
+        Counters {
+            rules: [RuleCounters::default(); Rule::ALL.len()],
+            packets: [0; 2],
+            forwarded: [0; 2],
+            held: [0; 2],
+        }
+    }
+}
+
+impl Counters {
+    /// What a rule did.
+    pub fn of(&self, rule: Rule) -> RuleCounters {
+        self.rules.get(rule.index()).copied().unwrap_or_default()
+    }
+
+    /// Something that was held ended by this rule.
+    pub(crate) fn lost(&mut self, rule: Rule, packets: u64) {
+        if let Some(of) = self.rules.get_mut(rule.index()) {
+            of.dropped += packets;
+        }
+    }
+
+    #[inline]
+    pub(crate) fn count(&mut self, from: Side, verdict: &Verdict) {
+        let add = |sums: &mut [u64; 2]| {
+            if let Some(sum) = sums.get_mut(from.index()) {
+                *sum += 1;
+            }
+        };
+        add(&mut self.packets);
+        let ended = match verdict.outcome {
+            Outcome::Forward | Outcome::Fragmented => {
+                add(&mut self.forwarded);
+                None
+            }
+            Outcome::Hold => {
+                add(&mut self.held);
+                None
+            }
+            Outcome::Drop(rule) => Some(rule),
+        };
+        if let Some(rule) = ended {
+            self.lost(rule, 1);
+        } else {
+            for rule in verdict.met.acted.iter() {
+                if let Some(of) = self.rules.get_mut(rule.index()) {
+                    of.changed += 1;
+                }
+            }
+        }
+        for rule in verdict.met.would.iter() {
+            if let Some(of) = self.rules.get_mut(rule.index()) {
+                of.observed += 1;
+            }
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! ICMP and ICMPv6 (rules I.1 to I.4, 6.12).
+
+use crate::rule::Rule;
+use crate::scrubber::Desk;
+use crate::sessions::{Sessions, Talk};
+use crate::tcp::Connections;
+use crate::verdict::{Job, Side, Stop};
+use wire::icmp::{self, HEADER_LEN, Icmpv4};
+use wire::ip::{self, Headers};
+use wire::quote::Quoted;
+use wire::{Buf, Flow, Gso, checksum, ipv6, protocol};
+
+/// Octets of an error at most: RFC 1812 section 4.3.2.3, RFC 4443 section 2.4 c.
+const LONGEST: [usize; 2] = [576, ipv6::MIN_MTU];
+/// No host of IPv4 need believe in a narrower path (Linux and BSD do not; RFC 1191 section 3 has 68).
+const LEAST_MTU: u32 = 552;
+
+/// What a message is, by version and type.
+enum Kind {
+    Request,
+    Reply,
+    Error,
+    /// Of the link (RFC 4861), from a host.
+    Neighbour,
+    RouterAdvertisement,
+    /// Of the link (RFC 2710, RFC 3810).
+    Listener,
+    /// Rule I.3.
+    Obsolete,
+    Other,
+}
+
+fn kind_of(version: u8, kind: u8) -> Kind {
+    match (version, kind) {
+        (4, 8) | (6, 128) => Kind::Request,
+        (4, 0) | (6, 129) => Kind::Reply,
+        (4, 3 | 11 | 12) | (6, 1..=4) => Kind::Error,
+        (6, 133 | 135 | 136) => Kind::Neighbour,
+        (6, 134) => Kind::RouterAdvertisement,
+        (6, 130..=132 | 143) => Kind::Listener,
+        // Source quench, redirect, router advertisement and solicitation, timestamp, information, mask; the redirect of IPv6.
+        (4, 4 | 5 | 9 | 10 | 13..=18) | (6, 137) => Kind::Obsolete,
+        _ => Kind::Other,
+    }
+}
+
+/// The time to live that the packet is to have at least: its own, for a probe's says how far it is to go.
+pub(crate) fn clean(
+    job: &mut Job<'_>,
+    desk: &Desk<'_>,
+    sessions: &mut Sessions,
+    connections: &Connections,
+    buf: &mut Buf,
+    headers: &mut Headers,
+    gso: &Gso,
+) -> Result<u8, Stop> {
+    // The other family's ICMP is rule 6.13's.
+    if !ip::is_icmp(headers) {
+        return Ok(headers.ttl);
+    }
+    let Ok(view) = Icmpv4::new_checked(headers.upper(buf.as_slice())) else {
+        job.refuse(Rule::IcmpEcho)?;
+        return Ok(headers.ttl);
+    };
+    let (kind, code, identifier) = (view.kind(), view.code(), view.identifier());
+    if !gso.needs_checksum && checksum::verify_transport(buf.as_slice(), headers) == Some(false) {
+        job.refuse(Rule::IcmpEcho)?;
+    }
+    let hops = |wanted: u8| headers.ttl == wanted && code == 0;
+    match kind_of(headers.version, kind) {
+        Kind::Request | Kind::Reply => echo(job, desk, sessions, buf, headers, (kind, code, identifier))?,
+        Kind::Error => error(job, desk, sessions, connections, buf, headers, gso)?,
+        Kind::Neighbour if !hops(255) => job.refuse(Rule::V6Neighbour)?,
+        Kind::RouterAdvertisement if !hops(255) || desk.arrival.from == Side::Outside => {
+            job.refuse(Rule::V6Neighbour)?;
+        }
+        Kind::Listener if !hops(1) => job.refuse(Rule::V6Neighbour)?,
+        Kind::Neighbour | Kind::RouterAdvertisement | Kind::Listener => {}
+        Kind::Obsolete => job.refuse(Rule::IcmpMtu)?,
+        Kind::Other => job.refuse(Rule::IcmpType)?,
+    }
+    Ok(headers.ttl)
+}
+
+/// Rule I.1.
+fn echo(
+    job: &mut Job<'_>,
+    desk: &Desk<'_>,
+    sessions: &mut Sessions,
+    buf: &mut Buf,
+    headers: &Headers,
+    (kind, code, identifier): (u8, u8, u16),
+) -> Result<(), Stop> {
+    let from = desk.arrival.from;
+    if headers.dst.is_multicast() {
+        job.refuse(Rule::IcmpEcho)?;
+    }
+    let asked = matches!(kind_of(headers.version, kind), Kind::Request);
+    let talk = if asked {
+        Talk::echo(from, headers.protocol, headers.src, headers.dst, identifier)
+    } else {
+        Talk::echo(from.other(), headers.protocol, headers.dst, headers.src, identifier)
+    };
+    if !asked && !sessions.knows(desk.now, &talk) {
+        job.refuse(Rule::IcmpEcho)?;
+    }
+    if code != 0
+        && job.acts(Rule::IcmpEcho)
+        && let Some(message) = buf.as_mut_slice().get_mut(headers.header_len..)
+    {
+        icmp::edit_code(message, 0);
+    }
+    if asked {
+        sessions.note(desk.now, &talk, from, headers.ttl);
+    }
+    Ok(())
+}
+
+/// Whether there is such a code; what has none cannot be read alike.
+fn is_code(version: u8, kind: u8, code: u8) -> bool {
+    let last = match (version, kind) {
+        (4, 3) => 15,
+        (4, 11) | (6, 3) => 1,
+        (4, 12) => 2,
+        (6, 1) => 8,
+        (6, 2) => 0,
+        // RFC 8883 section 5.1 has the last ones.
+        (6, 4) => 10,
+        _ => 0,
+    };
+    code <= last
+}
+
+/// Rules I.2 and I.3: an error is about a packet that went, not long ago, the other way.
+fn error(
+    job: &mut Job<'_>,
+    desk: &Desk<'_>,
+    sessions: &Sessions,
+    connections: &Connections,
+    buf: &mut Buf,
+    headers: &mut Headers,
+    gso: &Gso,
+) -> Result<(), Stop> {
+    let Ok(view) = Icmpv4::new_checked(headers.upper(buf.as_slice())) else { return Ok(()) };
+    let (kind, code, rest) = (view.kind(), view.code(), view.rest());
+    let quoted = Quoted::read(headers.version, view.payload());
+    let quote_len = view.payload().len();
+    if !is_code(headers.version, kind, code) {
+        job.refuse(Rule::IcmpType)?;
+    }
+    let Some(quoted) = quoted else { return job.refuse(Rule::IcmpQuote) };
+    if quoted.src != headers.dst || !is_live(desk, sessions, connections, &quoted) {
+        job.refuse(Rule::IcmpQuote)?;
+    }
+    let too_big = matches!((headers.version, kind, code), (4, 3, 4) | (6, 2, _));
+    let (mut wanted, mut keep) = (rest, quote_len);
+    let plain = plain_rest(headers.version, kind, code, rest);
+    let shorter = kept(headers, kind, rest, quote_len, &quoted);
+    if (plain != rest || shorter < quote_len) && job.acts(Rule::IcmpQuote) {
+        (wanted, keep) = (plain, shorter);
+    }
+    if too_big {
+        let mtu = path_mtu(job, headers.version, plain, &quoted)?;
+        wanted = wanted & !plain | mtu;
+    }
+    if wanted != rest || keep < quote_len {
+        rewrite(buf, headers, gso, wanted, keep).ok_or(Stop::Drop(Rule::IcmpQuote))?;
+    }
+    Ok(())
+}
+
+/// Whether what is quoted was sent from the side that the error goes to.
+fn is_live(desk: &Desk<'_>, sessions: &Sessions, connections: &Connections, quoted: &Quoted) -> bool {
+    let sender = desk.arrival.from.other();
+    let Quoted { src, dst, protocol, ports, seq, echo, .. } = *quoted;
+    match (protocol, ports, seq, echo) {
+        (protocol::TCP, Some((local_port, remote_port)), Some(seq), _) => {
+            let flow = Flow { local: src, remote: dst, local_port, remote_port, protocol };
+            connections.has_under_way(sender, &flow, seq)
+        }
+        // Nothing says which of its flows it was.
+        (protocol::TCP, ..) | (protocol::UDP | protocol::SCTP, None, ..) => false,
+        (protocol::UDP | protocol::SCTP, Some((src_port, dst_port)), ..) => {
+            sessions.knows(desk.now, &Talk::of(sender, protocol, (src, src_port), (dst, dst_port)))
+        }
+        (protocol::ICMP | protocol::ICMPV6, _, _, Some((kind, identifier))) => {
+            let version = if src.is_ipv4() { 4 } else { 6 };
+            let talk = match kind_of(version, kind) {
+                Kind::Request => Talk::echo(sender, protocol, src, dst, identifier),
+                Kind::Reply => Talk::echo(sender.other(), protocol, dst, src, identifier),
+                _ => return false,
+            };
+            sessions.knows(desk.now, &talk)
+        }
+        (protocol::ICMP | protocol::ICMPV6, ..) => false,
+        _ => sessions.knows(desk.now, &Talk::of(sender, protocol, (src, 0), (dst, 0))),
+    }
+}
+
+/// The second half of the header without what is unused in it, RFC 4884's length included: extensions are cut.
+fn plain_rest(version: u8, kind: u8, code: u8, rest: u32) -> u32 {
+    match (version, kind, code) {
+        (4, 3, 4) => rest & 0xffff,
+        (4, 12, _) => rest & 0xff00_0000,
+        (6, 2 | 4, _) => rest,
+        _ => 0,
+    }
+}
+
+/// Rule I.3: a path is never narrower than any link, and the quoted packet did not fit.
+fn path_mtu(job: &mut Job<'_>, version: u8, mtu: u32, quoted: &Quoted) -> Result<u32, Stop> {
+    let believed = if version == 4 { mtu.max(LEAST_MTU) } else { mtu };
+    if believed as usize >= quoted.total_len || version == 6 && (believed as usize) < ipv6::MIN_MTU {
+        job.refuse(Rule::IcmpMtu)?;
+        return Ok(mtu);
+    }
+    Ok(if believed != mtu && job.acts(Rule::IcmpMtu) { believed } else { mtu })
+}
+
+/// Octets of the quotation that go on: not behind the end of the quoted packet, not what RFC 4884 puts behind the quotation, and
+/// no more than an error holds.
+fn kept(headers: &Headers, kind: u8, rest: u32, quote_len: usize, quoted: &Quoted) -> usize {
+    let [_, length, ..] = rest.to_be_bytes();
+    let [length6, ..] = rest.to_be_bytes();
+    let extended = match (headers.version, kind) {
+        (4, _) => usize::from(length) * 4,
+        (6, 1 | 3) => usize::from(length6) * 8,
+        _ => 0,
+    };
+    let least = quoted.header_len + 8;
+    let longest = LONGEST[usize::from(headers.version == 6)].saturating_sub(headers.header_len + HEADER_LEN);
+    let whole = if extended > 0 { quote_len.min(extended.max(least)) } else { quote_len };
+    whole.min(longest).min(quoted.total_len.max(least))
+}
+
+fn rewrite(buf: &mut Buf, headers: &mut Headers, gso: &Gso, rest: u32, keep: usize) -> Option<()> {
+    let total = headers.header_len + HEADER_LEN + keep;
+    buf.truncate(total);
+    icmp::put_rest(buf.as_mut_slice().get_mut(headers.header_len..)?, rest);
+    ip::put_total_len(buf.as_mut_slice(), headers, total).ok()?;
+    if gso.needs_checksum {
+        checksum::put_pseudo(buf.as_mut_slice(), headers).ok()
+    } else {
+        checksum::complete_transport(buf.as_mut_slice(), headers).ok()
+    }
+}

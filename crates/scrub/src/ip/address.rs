@@ -1,0 +1,64 @@
+//! Rules 4.13 and 6.13: addresses that must not be on a wire between networks.
+
+use crate::rule::Rule;
+use crate::verdict::{Job, Stop};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use wire::ip::Headers;
+
+/// Multicast destinations pass: what they are for, the protocols above decide. A host without an address (0.0.0.0, ::) talks to its link
+/// only, never through a router.
+pub(super) fn check(job: &mut Job<'_>, headers: &Headers) -> Result<(), Stop> {
+    let (right, rule) = match (headers.src, headers.dst) {
+        (IpAddr::V4(src), IpAddr::V4(dst)) => {
+            (may_be_on_a_wire_v4(src) && !src.is_multicast() && may_be_on_a_wire_v4(dst), Rule::V4Address)
+        }
+        (IpAddr::V6(src), IpAddr::V6(dst)) => {
+            (may_be_on_a_wire_v6(src) && !src.is_multicast() && may_be_on_a_wire_v6(dst), Rule::V6Address)
+        }
+        _ => (false, Rule::V6Address),
+    };
+    if right { Ok(()) } else { job.refuse(rule) }
+}
+
+/// Not "this network" (0/8), loopback (127/8) or reserved (240/4, the broadcast address in it): RFC 1122 section 3.2.1.3.
+fn may_be_on_a_wire_v4(addr: Ipv4Addr) -> bool {
+    let [first, ..] = addr.octets();
+    first != 0 && first != 127 && first < 240
+}
+
+/// Not unspecified, loopback, IPv4-compatible (all ::/96) or IPv4-mapped: RFC 4291 section 2.5, RFC 4942 section 2.2.
+fn may_be_on_a_wire_v6(addr: Ipv6Addr) -> bool {
+    !matches!(addr.segments(), [0, 0, 0, 0, 0, 0 | 0xffff, _, _])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn edges_of_the_ranges() {
+        for (text, right) in [
+            ("0.255.255.255", false),
+            ("1.0.0.0", true),
+            ("126.255.255.255", true),
+            ("127.0.0.1", false),
+            ("128.0.0.1", true),
+            ("239.1.1.1", true),
+            ("240.0.0.0", false),
+            ("255.255.255.255", false),
+        ] {
+            assert_eq!(may_be_on_a_wire_v4(text.parse().expect("an address")), right, "{text}");
+        }
+        for (text, right) in [
+            ("::", false),
+            ("::1", false),
+            ("::192.0.2.1", false),
+            ("::ffff:192.0.2.1", false),
+            ("64:ff9b::192.0.2.1", true),
+            ("fe80::1", true),
+            ("ff02::1", true),
+        ] {
+            assert_eq!(may_be_on_a_wire_v6(text.parse().expect("an address")), right, "{text}");
+        }
+    }
+}

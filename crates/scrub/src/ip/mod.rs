@@ -1,0 +1,86 @@
+//! IPv4 and IPv6 headers (rules 4.1 to 4.7, 4.13 to 4.17, 6.1 to 6.6, 6.10, 6.11, 6.13), and what depends on the next link.
+
+mod address;
+mod fit;
+mod numbers;
+mod v4;
+mod v6;
+
+pub(crate) use fit::{Answers, answer, fit};
+pub(crate) use numbers::Numbers;
+
+use crate::rule::Rule;
+use crate::verdict::{Job, Stop};
+use std::net::IpAddr;
+use wire::ip::Headers;
+use wire::ipv4::{self, Ipv4};
+use wire::{Buf, Gso, ip, protocol};
+
+/// Check and clean the headers of a packet, whole or fragment; what lies behind the packet in `buf` is cut. Of a fragment nothing is
+/// changed whose place its offset counts from.
+pub(crate) fn clean(job: &mut Job<'_>, buf: &mut Buf, gso: &mut Gso) -> Result<Headers, Stop> {
+    let headers = match wire::ip::version(buf.as_slice()) {
+        Some(6) => v6::clean(job, buf, gso)?,
+        _ => v4::clean(job, buf, gso)?,
+    };
+    address::check(job, &headers)?;
+    if headers.protocol == if headers.version == 4 { protocol::ICMPV6 } else { protocol::ICMP } {
+        job.refuse(Rule::V6Address)?;
+    }
+    if !job.config.protocols.contains(headers.protocol) {
+        job.refuse(Rule::V4Protocol)?;
+    }
+    Ok(headers)
+}
+
+/// Rules 4.2 and 6.1: nothing lies behind the packet.
+fn cut_rest(job: &mut Job<'_>, buf: &mut Buf, headers: &Headers, rule: Rule) {
+    if buf.len() > headers.total_len && job.acts(rule) {
+        buf.truncate(headers.total_len);
+    }
+}
+
+/// Rules 4.14 and 6.2: at least `flow`, the highest of the packet's flow, and the configured floor.
+///
+/// A time to live that says how far a packet may go is left alone: of multicast, and inside a link (MLD with its 1, neighbour discovery
+/// with its 255). Within one flow a traceroute by time to live ends here; each of its probes on a port of its own is a flow of its own,
+/// and echo requests are never raised to their flow's, so both usual kinds go on. Nothing here lowers a time to live: the gateway in
+/// line does, once for each packet, as every router. Datagrams that come back from the side they went to are refused (rule U.2), so
+/// that no loop through the scrubber lives on what it raises; the floor knows no flows, so it is zero by default and belongs where
+/// routes have no loops.
+pub(crate) fn raise_ttl(job: &mut Job<'_>, buf: &mut Buf, headers: &mut Headers, flow: u8) {
+    let wanted = flow.max(job.config.least_ttl);
+    if headers.ttl >= wanted || is_scoped(headers.dst) || is_scoped(headers.src) {
+        return;
+    }
+    let rule = if headers.version == 4 { Rule::V4Ttl } else { Rule::V6HopLimit };
+    if job.acts(rule) {
+        ip::set_ttl(buf.as_mut_slice(), headers, wanted);
+    }
+}
+
+fn is_scoped(addr: IpAddr) -> bool {
+    match addr {
+        IpAddr::V4(v4) => v4.is_multicast() || v4.is_link_local(),
+        IpAddr::V6(v6) => v6.is_multicast() || v6.is_unicast_link_local(),
+    }
+}
+
+/// Rule 4.4: the identification. Zero where there can be no fragments, otherwise the next of sender and receiver. The pieces of a
+/// super-packet take one each.
+pub(crate) fn finish(job: &mut Job<'_>, numbers: &mut Numbers, buf: &mut Buf, headers: &Headers, gso: &Gso) {
+    let asked = headers.version == 4 && headers.fragment.is_none() && job.watches(Rule::V4Id);
+    let Ok(view) = Ipv4::new_checked(buf.as_slice()) else { return };
+    if !asked {
+        return;
+    }
+    let wanted = if headers.dont_fragment {
+        0
+    } else {
+        let pieces = headers.total_len.div_ceil(usize::from(gso.size).max(1));
+        numbers.take(headers, if gso.size == 0 { 1 } else { pieces as u32 }) as u16
+    };
+    if view.id() != wanted && job.acts(Rule::V4Id) {
+        ipv4::edit_id(buf.as_mut_slice(), wanted);
+    }
+}

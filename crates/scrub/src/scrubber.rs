@@ -1,0 +1,198 @@
+//! The order of the rules: one packet from its first octet to the next link.
+
+use crate::config::Config;
+use crate::counters::Counters;
+use crate::fragments::{Fragments, Taken};
+use crate::rule::Rule;
+use crate::sessions::{Sessions, Talk};
+use crate::tcp::Connections;
+use crate::verdict::{Arrival, Emitted, Job, Outcome, Side, Stop, Verdict};
+use crate::{icmp, ip, sctp, udp};
+use std::collections::VecDeque;
+use wire::ip::Headers;
+use wire::{Buf, Gso, Time, protocol};
+
+/// One scrubber: what it knows of the packets that pass it. One for each worker; they share nothing.
+#[derive(Debug)]
+pub struct Scrubber {
+    config: Config,
+    fragments: Fragments,
+    connections: Connections,
+    sessions: Sessions,
+    numbers: ip::Numbers,
+    answers: ip::Answers,
+    counters: Counters,
+    own: VecDeque<Emitted>,
+}
+
+/// What all stages may use of a scrubber while one packet is at work.
+pub(crate) struct Desk<'s> {
+    pub now: Time,
+    pub arrival: Arrival,
+    /// Packets of our own go here.
+    pub own: &'s mut VecDeque<Emitted>,
+}
+
+impl Desk<'_> {
+    pub fn emit(&mut self, to: Side, buf: Buf, why: Rule) {
+        self.own.push_back(Emitted { to, buf, why });
+    }
+}
+
+impl Scrubber {
+    /// One that has seen nothing. `seed` keys its tables and whatever must not be guessed; the same seed and packets give the same
+    /// packets.
+    pub fn new(config: Config, seed: [u8; 16]) -> Scrubber {
+        Scrubber {
+            fragments: Fragments::new(config.fragments),
+            connections: Connections::new(&config, seed),
+            sessions: Sessions::new(&config, seed),
+            numbers: ip::Numbers::new(seed),
+            answers: ip::Answers::new(),
+            counters: Counters::default(),
+            own: VecDeque::new(),
+            config,
+        }
+    }
+
+    /// One packet, which starts at its IP header. `gso`: what the kernel left to do of its checksum and segmentation; it follows what
+    /// becomes of the headers.
+    pub fn process(&mut self, now: Time, arrival: Arrival, buf: &mut Buf, gso: &mut Gso) -> Verdict {
+        let mut job = Job::new(&self.config);
+        let mut desk = Desk { now, arrival, own: &mut self.own };
+        let mut stages = Stages {
+            fragments: &mut self.fragments,
+            connections: &mut self.connections,
+            sessions: &mut self.sessions,
+            numbers: &mut self.numbers,
+            answers: &mut self.answers,
+        };
+        let outcome = match stages.work(&mut job, &mut desk, buf, gso) {
+            Ok(outcome) => outcome,
+            Err(Stop::Pass) => Outcome::Forward,
+            Err(Stop::Drop(rule)) => Outcome::Drop(rule),
+        };
+        let verdict = Verdict { outcome, met: job.met };
+        self.counters.count(arrival.from, &verdict);
+        verdict
+    }
+
+    /// The next packet that is not one that came: fragments of it, and packets of the scrubber's own.
+    pub fn poll_emitted(&mut self) -> Option<Emitted> {
+        self.own.pop_front()
+    }
+
+    /// When [`Scrubber::expire`] has something to do.
+    pub fn poll_timeout(&self) -> Option<Time> {
+        [self.connections.poll_timeout(), self.sessions.poll_timeout(), self.fragments.poll_timeout()]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    /// Forget what is over.
+    pub fn expire(&mut self, now: Time) {
+        let arrival = Arrival { from: Side::Outside, link: 0 };
+        let mut desk = Desk { now, arrival, own: &mut self.own };
+        self.fragments.expire(now, &self.config, &mut self.counters);
+        self.sessions.expire(now);
+        self.connections.expire(&self.config, &mut desk);
+    }
+
+    /// What it was told.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// What passed and what each rule did.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// What it knows of connections.
+    pub fn connections(&self) -> &Connections {
+        &self.connections
+    }
+}
+
+struct Stages<'s> {
+    fragments: &'s mut Fragments,
+    connections: &'s mut Connections,
+    sessions: &'s mut Sessions,
+    numbers: &'s mut ip::Numbers,
+    answers: &'s mut ip::Answers,
+}
+
+impl Stages<'_> {
+    fn work(
+        &mut self,
+        job: &mut Job<'_>,
+        desk: &mut Desk<'_>,
+        buf: &mut Buf,
+        gso: &mut Gso,
+    ) -> Result<Outcome, Stop> {
+        let mut headers = ip::clean(job, buf, gso)?;
+        let mut joined = false;
+        if headers.fragment.is_some() {
+            match self.fragments.take(job, desk, buf, &headers)? {
+                Taken::Held => return Ok(Outcome::Hold),
+                Taken::Loose => {}
+                Taken::Whole => (headers, joined) = (ip::clean(job, buf, gso)?, true),
+                Taken::Seen(whole) => return self.see(job, desk, whole),
+            }
+        } else {
+            ip::answer(job, desk, self.answers, buf, &headers, gso)?;
+        }
+        // A fragment that nobody puts together has no transport that could be read.
+        if headers.fragment.is_none() {
+            let ttl = self.transport(job, desk, buf, &mut headers, gso)?;
+            ip::raise_ttl(job, buf, &mut headers, ttl);
+        }
+        ip::finish(job, self.numbers, buf, &headers, gso);
+        ip::fit(job, desk, self.numbers, buf, &headers, gso, joined)
+    }
+
+    /// What fragments would have made, where they go on as they are: it is looked at, and may still be refused with the last of them.
+    fn see(&mut self, job: &mut Job<'_>, desk: &mut Desk<'_>, whole: Option<Buf>) -> Result<Outcome, Stop> {
+        if let Some(mut buf) = whole {
+            let mut gso = Gso::default();
+            let mut headers = ip::clean(job, &mut buf, &mut gso)?;
+            self.transport(job, desk, &mut buf, &mut headers, &gso)?;
+        }
+        Err(Stop::Pass)
+    }
+
+    /// The highest time to live that the packet's flow has had.
+    fn transport(
+        &mut self,
+        job: &mut Job<'_>,
+        desk: &mut Desk<'_>,
+        buf: &mut Buf,
+        headers: &mut Headers,
+        gso: &Gso,
+    ) -> Result<u8, Stop> {
+        match headers.protocol {
+            protocol::TCP => self.connections.segment(job, desk, buf, headers, gso),
+            protocol::UDP => udp::clean(job, desk, self.sessions, buf, headers, gso),
+            protocol::ICMP | protocol::ICMPV6 => {
+                icmp::clean(job, desk, self.sessions, self.connections, buf, headers, gso)
+            }
+            protocol::SCTP => {
+                let ports = sctp::clean(job, buf, headers)?;
+                self.note(desk, headers, ports);
+                Ok(headers.ttl)
+            }
+            _ => {
+                self.note(desk, headers, (0, 0));
+                Ok(headers.ttl)
+            }
+        }
+    }
+
+    /// For errors about it to be believed (rule I.2).
+    fn note(&mut self, desk: &Desk<'_>, headers: &Headers, ports: (u16, u16)) {
+        let (src, dst) = ((headers.src, ports.0), (headers.dst, ports.1));
+        let talk = Talk::of(desk.arrival.from, headers.protocol, src, dst);
+        self.sessions.note(desk.now, &talk, desk.arrival.from, headers.ttl);
+    }
+}

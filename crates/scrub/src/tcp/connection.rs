@@ -1,0 +1,501 @@
+//! One connection: what each end has sent, and the paper's states (paper 003 Figure 2).
+
+use super::segment::Segment;
+use super::seq;
+use super::store::{Arena, Store};
+use crate::config::{Config, Protect};
+use crate::rule::Rule;
+use crate::scrubber::Desk;
+use crate::verdict::{Job, Side, Stop};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use wire::ip::Headers;
+use wire::tcp::{Flags, TcpOption};
+use wire::{Buf, Time};
+
+/// Where a connection is (paper 003 section III.B.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum State {
+    /// A SYN passed.
+    Init,
+    /// It was answered.
+    Init2,
+    /// The answer was acknowledged: data pass.
+    Estab,
+    /// One end has sent its FIN.
+    Close,
+    /// Both FINs were acknowledged, or a reset passed.
+    Closed,
+}
+
+impl State {
+    /// The paper's word.
+    pub const fn name(self) -> &'static str {
+        match self {
+            State::Init => "INIT",
+            State::Init2 => "INIT2",
+            State::Estab => "ESTAB",
+            State::Close => "CLOSE",
+            State::Closed => "CLOSED",
+        }
+    }
+}
+
+/// Both ends: the address outside, the one inside, the port outside, the one inside. IPv4 addresses are in their mapped form, which is
+/// on no wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Ends([u8; 36]);
+
+impl std::hash::Hash for Ends {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        state.write(&self.0);
+    }
+}
+
+impl Ends {
+    /// Of a packet: `addresses` as [`wire::ip::addresses`] gives them.
+    #[inline]
+    pub fn of(addresses: &[u8], ports: (u16, u16), from: Side) -> Ends {
+        let mut octets = [0; 36];
+        let (source, destination) = match from {
+            Side::Outside => (0, 16),
+            Side::Inside => (16, 0),
+        };
+        match *addresses {
+            [a, b, c, d, e, f, g, h] => {
+                octets[source + 10..source + 16].copy_from_slice(&[0xff, 0xff, a, b, c, d]);
+                octets[destination + 10..destination + 16].copy_from_slice(&[0xff, 0xff, e, f, g, h]);
+            }
+            _ => {
+                let (from, to) = addresses.split_at(addresses.len().min(16));
+                for (place, address) in [(source, from), (destination, to)] {
+                    if let Ok(address) = <&[u8; 16]>::try_from(address) {
+                        octets[place..place + 16].copy_from_slice(address);
+                    }
+                }
+            }
+        }
+        let [outside, inside] = if from == Side::Outside { [ports.0, ports.1] } else { [ports.1, ports.0] };
+        octets[32..34].copy_from_slice(&outside.to_be_bytes());
+        octets[34..36].copy_from_slice(&inside.to_be_bytes());
+        Ends(octets)
+    }
+
+    pub fn new(outside: (IpAddr, u16), inside: (IpAddr, u16)) -> Ends {
+        let mut octets = [0; 36];
+        for (at, address) in [(0, outside.0), (16, inside.0)] {
+            match address {
+                IpAddr::V4(v4) => {
+                    octets[at + 10..at + 12].fill(0xff);
+                    octets[at + 12..at + 16].copy_from_slice(&v4.octets());
+                }
+                IpAddr::V6(v6) => octets[at..at + 16].copy_from_slice(&v6.octets()),
+            }
+        }
+        octets[32..34].copy_from_slice(&outside.1.to_be_bytes());
+        octets[34..36].copy_from_slice(&inside.1.to_be_bytes());
+        Ends(octets)
+    }
+
+    fn address(&self, side: Side) -> [u8; 16] {
+        let mut octets = [0; 16];
+        octets.copy_from_slice(&self.0[side.index() * 16..][..16]);
+        octets
+    }
+
+    /// The end on that side.
+    pub fn end(&self, side: Side) -> SocketAddr {
+        let at = 32 + side.index() * 2;
+        let port = u16::from_be_bytes([self.0[at], self.0[at + 1]]);
+        SocketAddr::new(Ipv6Addr::from(self.address(side)).to_canonical(), port)
+    }
+
+    /// Who is counted for a connection that this side opens: an address, an IPv6 /64.
+    pub fn source(&self, side: Side) -> [u8; 16] {
+        let mut source = self.address(side);
+        if Ipv6Addr::from(source).to_ipv4_mapped().is_none() {
+            source[8..].fill(0);
+        }
+        source
+    }
+
+    /// One of a few places, for a cache: not secret, so nothing may rest on it.
+    pub fn place(&self) -> usize {
+        usize::from(self.0[33] ^ self.0[35] ^ self.0[15] ^ self.0[31])
+    }
+}
+
+/// What one end has sent. (`una`, `nxt` are the names of RFC 9293 section 3.3.1.)
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Half {
+    pub isn: u32,
+    /// What the other end has acknowledged.
+    pub una: u32,
+    /// Behind the last octet that went on.
+    pub nxt: u32,
+    /// Behind the last octet in front of the first hole.
+    pub next: u32,
+    /// Right edge of the other end's window.
+    pub edge: u32,
+    /// The number of the FIN.
+    pub fin: u32,
+    /// As the receiver keeps it (RFC 7323 section 4.3).
+    pub ts_recent: u32,
+    /// The latest timestamp.
+    pub ts_latest: u32,
+    /// When `ts_recent` was taken, in seconds.
+    pub ts_second: u32,
+    /// The largest window this end has offered, in octets.
+    pub max_window: u32,
+    pub mss: u16,
+    pub ttl: u8,
+    pub scale: u8,
+    pub said: Said,
+}
+
+/// What one end's segments have said so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Said(u8);
+
+impl Said {
+    pub const SYN: u8 = 1;
+    pub const FIN: u8 = 2;
+    pub const SCALE: u8 = 4;
+    pub const SACK: u8 = 8;
+    pub const TIMESTAMPS: u8 = 16;
+    pub const ECN: u8 = 32;
+    pub const SIGNED: u8 = 64;
+    pub const MSS: u8 = 128;
+
+    pub fn has(self, what: u8) -> bool {
+        self.0 & what != 0
+    }
+
+    pub fn add(&mut self, what: u8, is: bool) {
+        if is {
+            self.0 |= what;
+        }
+    }
+}
+
+/// One connection.
+#[derive(Debug)]
+pub(super) struct Connection {
+    pub ends: Ends,
+    pub halves: [Half; 2],
+    pub stores: [Option<Box<Store>>; 2],
+    /// When a segment of it passed last, in milliseconds.
+    pub last: u32,
+    /// When the last challenge was sent, in milliseconds.
+    pub challenged: u32,
+    /// Neighbours in the list it is in.
+    pub links: [u32; 2],
+    /// The slot of the wheel it is in.
+    pub slot: u16,
+    pub state: State,
+    pub opener: Side,
+    /// Its start was not seen.
+    pub picked_up: bool,
+    /// Probes that were sent since it is silent.
+    pub probes: u8,
+}
+
+/// Milliseconds, which wrap every seven weeks.
+pub(super) fn millis(now: Time) -> u32 {
+    (now.0 / 1_000_000) as u32
+}
+
+/// Seconds.
+pub(super) fn seconds(now: Time) -> u32 {
+    (now.0 / 1_000_000_000) as u32
+}
+
+pub(super) fn protects(config: &Config, to: Side) -> bool {
+    to == Side::Inside || config.protect == Protect::Both
+}
+
+/// What the work on a segment needs beside the connection.
+pub(super) struct Work<'w, 'c, 'd> {
+    pub job: &'w mut Job<'c>,
+    pub desk: &'w mut Desk<'d>,
+    pub arena: &'w mut Arena,
+    pub buf: &'w mut Buf,
+    pub headers: &'w mut Headers,
+    pub segment: Segment,
+}
+
+impl Work<'_, '_, '_> {
+    pub fn from(&self) -> Side {
+        self.desk.arrival.from
+    }
+
+    pub fn now(&self) -> Time {
+        self.desk.now
+    }
+}
+
+impl Connection {
+    /// A connection that `opener` opens; [`Connection::segment`] follows.
+    pub fn new(ends: Ends, opener: Side, now: Time) -> Connection {
+        Connection {
+            ends,
+            halves: [Half::default(); 2],
+            stores: [None, None],
+            last: millis(now),
+            challenged: millis(now).wrapping_sub(u32::MAX / 2),
+            links: [u32::MAX; 2],
+            slot: u16::MAX,
+            state: State::Init,
+            opener,
+            picked_up: false,
+            probes: 0,
+        }
+    }
+
+    /// A connection whose start was not seen: everything about its windows is believed (rule Q.14).
+    pub fn picked_up(ends: Ends, segment: &Segment, from: Side, now: Time) -> Connection {
+        let mut connection = Connection::new(ends, from, now);
+        connection.state = State::Estab;
+        connection.picked_up = true;
+        let widest = u32::from(u16::MAX) << super::segment::MOST_SCALE;
+        for (side, at) in [(from, segment.seq), (from.other(), segment.ack)] {
+            let half = connection.half_mut(side);
+            *half = Half {
+                isn: at.wrapping_sub(1),
+                una: at,
+                nxt: at,
+                next: at,
+                edge: at.wrapping_add(widest),
+                max_window: widest,
+                scale: super::segment::MOST_SCALE,
+                ..Half::default()
+            };
+            half.said.add(Said::SYN | Said::SCALE | Said::SACK, true);
+        }
+        connection
+    }
+
+    pub fn half(&self, side: Side) -> &Half {
+        &self.halves[side.index()]
+    }
+
+    pub fn half_mut(&mut self, side: Side) -> &mut Half {
+        &mut self.halves[side.index()]
+    }
+
+    /// Whether both ends said it.
+    pub fn agreed(&self, what: u8) -> bool {
+        self.halves.iter().all(|half| half.said.has(what))
+    }
+
+    /// Octets that a window field of that end stands for.
+    pub fn window_of(&self, side: Side, field: u16) -> u32 {
+        let shift = if self.agreed(Said::SCALE) { self.half(side).scale } else { 0 };
+        u32::from(field) << shift
+    }
+
+    /// One segment of it.
+    pub fn segment(&mut self, work: &mut Work<'_, '_, '_>) -> Result<(), Stop> {
+        let from = work.from();
+        let flags = work.segment.flags;
+        match self.state {
+            State::Init | State::Init2 if flags.contains(Flags::SYN) => self.opening(work)?,
+            State::Init if flags.contains(Flags::RST) => self.refused(work)?,
+            State::Init => return work.job.refuse(Rule::Handshake),
+            State::Init2 if flags.contains(Flags::RST) => self.reset(work)?,
+            State::Init2 => {
+                let answer = self.half(from.other()).nxt;
+                let fits = from == self.opener && flags.contains(Flags::ACK) && work.segment.ack == answer;
+                if !fits {
+                    work.job.refuse(Rule::Handshake)?;
+                }
+                self.established(work)?;
+                if fits {
+                    self.state = State::Estab;
+                }
+                self.after_established();
+            }
+            State::Estab | State::Close | State::Closed => {
+                if flags.contains(Flags::RST) {
+                    self.reset(work)?;
+                } else if flags.contains(Flags::SYN) {
+                    self.syn_inside(work)?;
+                } else {
+                    self.established(work)?;
+                    self.after_established();
+                }
+            }
+        }
+        let half = self.half_mut(from);
+        half.ttl = half.ttl.max(work.headers.ttl);
+        self.last = millis(work.now());
+        self.probes = 0;
+        Ok(())
+    }
+
+    /// A SYN before the connection is established.
+    fn opening(&mut self, work: &mut Work<'_, '_, '_>) -> Result<(), Stop> {
+        let (from, segment) = (work.from(), work.segment);
+        let answers = segment.flags.contains(Flags::ACK);
+        if from == self.opener && answers {
+            return work.job.refuse(Rule::Handshake);
+        }
+        if from != self.opener && !answers {
+            return work.job.refuse(Rule::SplitHandshake);
+        }
+        if answers {
+            // With data in the SYN (rule O.7) the answer says how much of them it takes.
+            let opener = self.half(self.opener);
+            let fits = !seq::before(segment.ack, opener.una) && !seq::before(opener.nxt, segment.ack);
+            if !fits {
+                work.job.refuse(Rule::Handshake)?;
+                return Ok(());
+            }
+            self.signature(work)?;
+        }
+        if self.half(from).said.has(Said::SYN) {
+            let half = self.half(from);
+            let same = half.isn == segment.seq
+                && segment.options.scale.is_none_or(|scale| scale == half.scale)
+                && segment.options.mss.is_none_or(|mss| mss == half.mss || !half.said.has(Said::MSS));
+            if !same {
+                work.job.refuse(Rule::OneIsn)?;
+                return Ok(());
+            }
+        }
+        self.options_of_syn(work, answers);
+        self.note_syn(work, answers);
+        if work.segment.len > 0 {
+            self.data_of_syn(work)?;
+        }
+        self.unchanged_if_signed(work)
+    }
+
+    /// Data that a SYN may have (rule O.7): as good as any other; a copy of them cannot differ.
+    fn data_of_syn(&mut self, work: &mut Work<'_, '_, '_>) -> Result<(), Stop> {
+        let from = work.from();
+        if protects(work.job.config, from.other()) {
+            work.segment.seq = work.segment.seq.wrapping_add(1);
+            let done = self.record(work);
+            work.segment.seq = work.segment.seq.wrapping_sub(1);
+            done?;
+        }
+        let end = work.segment.end();
+        let half = self.half_mut(from);
+        (half.nxt, half.next) = (seq::max(half.nxt, end), seq::max(half.next, end));
+        Ok(())
+    }
+
+    /// What a SYN may offer: an answer only what was asked.
+    fn options_of_syn(&self, work: &mut Work<'_, '_, '_>, answers: bool) {
+        let from = work.from();
+        let to = from.other();
+        let offered = |what| !answers || self.half(to).said.has(what);
+        let (scale, sack, stamps) = (offered(Said::SCALE), offered(Said::SACK), offered(Said::TIMESTAMPS));
+        let options = work.segment.options;
+        let drops = [
+            (options.scale.is_some() && !scale, Rule::OptionScale),
+            (options.sack_permitted && !sack, Rule::OptionMss),
+            (options.timestamps.is_some() && !stamps, Rule::OptionTimestamps),
+        ];
+        for (due, rule) in drops {
+            if due && work.job.acts(rule) {
+                work.segment.keep_options(work.buf, work.headers, |option| {
+                    !matches!(
+                        (rule, option),
+                        (Rule::OptionScale, TcpOption::WindowScale(_))
+                            | (Rule::OptionMss, TcpOption::SackPermitted)
+                            | (Rule::OptionTimestamps, TcpOption::Timestamps { .. })
+                    )
+                });
+            }
+        }
+        let header = if work.headers.version == 4 { 40 } else { 60 };
+        let fits = work.job.config.mtu[from.index()].min(work.job.config.mtu[to.index()]);
+        let fits = u16::try_from(fits.saturating_sub(header)).unwrap_or(u16::MAX);
+        let most = work.job.config.max_segment.map_or(fits, |most| most.min(fits));
+        work.segment.lower_mss(work.job, work.buf, work.headers, most);
+        // RFC 3168 section 6.1.1: the question is ECE and CWR, the answer ECE alone.
+        let ecn = Flags::ECE | Flags::CWR;
+        let flags = work.segment.flags;
+        let fitting = if answers {
+            flags.contains(Flags::ECE) && !flags.contains(Flags::CWR) && self.half(to).said.has(Said::ECN)
+        } else {
+            flags.contains(ecn)
+        };
+        if flags.intersects(ecn) && !fitting && work.job.acts(Rule::TcpEcn) {
+            work.segment.clear(work.buf, work.headers, ecn);
+        }
+        if work.headers.tos & 3 != 0 && work.job.acts(Rule::TcpEcn) {
+            super::segment::clear_ecn(work.buf, work.headers);
+        }
+    }
+
+    fn note_syn(&mut self, work: &mut Work<'_, '_, '_>, answers: bool) {
+        let (from, segment, now) = (work.from(), work.segment, work.now());
+        let options = segment.options;
+        let window = u32::from(segment.window);
+        let start = segment.seq.wrapping_add(1);
+        let half = self.half_mut(from);
+        let first = !half.said.has(Said::SYN);
+        if first {
+            (half.isn, half.una, half.nxt, half.next) = (segment.seq, start, start, start);
+            half.mss = options.mss.unwrap_or(536);
+        }
+        half.said.add(Said::SYN, true);
+        half.said.add(Said::MSS, options.mss.is_some());
+        half.said.add(Said::SCALE, options.scale.is_some());
+        half.said.add(Said::SACK, options.sack_permitted);
+        half.said.add(Said::TIMESTAMPS, options.timestamps.is_some());
+        half.said.add(Said::SIGNED, options.signed);
+        half.said.add(Said::ECN, segment.flags.contains(Flags::ECE));
+        half.scale = options.scale.unwrap_or(half.scale);
+        half.max_window = half.max_window.max(window);
+        if let Some((value, _)) = options.timestamps {
+            (half.ts_recent, half.ts_latest, half.ts_second) = (value, value, seconds(now));
+        }
+        let opened = self.half(self.opener).max_window;
+        if answers {
+            let asked = self.half_mut(from.other());
+            asked.una = seq::max(asked.una, segment.ack);
+            asked.edge = asked.una.wrapping_add(window);
+            let half = self.half_mut(from);
+            half.edge = half.una.wrapping_add(opened);
+            self.state = State::Init2;
+        }
+    }
+
+    /// A reset in state INIT: the answer "nobody listens here", or the opener gives up.
+    fn refused(&mut self, work: &mut Work<'_, '_, '_>) -> Result<(), Stop> {
+        let (from, segment) = (work.from(), work.segment);
+        let opener = self.half(self.opener);
+        let fits = if from == self.opener {
+            segment.seq == opener.nxt
+        } else {
+            segment.flags.contains(Flags::ACK) && segment.ack == opener.nxt
+        };
+        if !fits {
+            return work.job.refuse(Rule::ResetExact);
+        }
+        self.state = State::Closed;
+        Ok(())
+    }
+
+    /// What follows from FINs that were acknowledged.
+    fn after_established(&mut self) {
+        let done = |half: &Half| half.said.has(Said::FIN) && seq::before(half.fin, half.una);
+        if self.halves.iter().all(done) {
+            self.state = State::Closed;
+        } else if self.state == State::Estab && self.halves.iter().any(|half| half.said.has(Said::FIN)) {
+            self.state = State::Close;
+        }
+    }
+
+    /// Forget all data.
+    pub fn release(&mut self, arena: &mut Arena) {
+        for store in &mut self.stores {
+            if let Some(store) = store.take() {
+                store.close(arena);
+            }
+        }
+    }
+}

@@ -1,0 +1,12 @@
+//! TCP: headers, options, and what a connection may still say (rules T, O, Q; paper 003 section III.B).
+
+mod connection;
+mod established;
+mod express;
+mod segment;
+mod seq;
+mod store;
+mod table;
+
+pub use connection::State;
+pub use table::Connections;

@@ -1,0 +1,414 @@
+//! What was sent and not acknowledged yet: every octet that went on, so that no later copy of it can differ (rule Q.8; paper 003
+//! section III.B.1).
+//!
+//! A [`Store`] holds one half of one connection as pieces in the order of their numbers, none of which overlap; the pieces lie in
+//! chunks of a few sizes that the [`Arena`] lends, so that one octet does not take the room of a thousand and nothing is allocated
+//! once the working set is there.
+
+use super::seq;
+use std::collections::VecDeque;
+use wire::checksum;
+
+/// Sizes of chunks, in octets.
+const SIZES: [usize; 3] = [64, 512, 4096];
+/// What the books say that a piece takes beside its chunk.
+const PIECE: usize = 32;
+/// Pieces of fewer octets are small.
+const SMALL: usize = 512;
+/// Free chunks of each size that are kept.
+const KEPT: usize = 4096;
+
+/// The octets of all stores of a scrubber.
+#[derive(Debug)]
+pub(super) struct Arena {
+    free: [Vec<Box<[u8]>>; SIZES.len()],
+    #[allow(clippy::vec_box, reason = "a connection has the box: what is kept here is what it gets")]
+    empty: Vec<Box<Store>>,
+    used: usize,
+    limit: usize,
+}
+
+impl Arena {
+    pub fn new(limit: usize) -> Arena {
+        Arena { free: Default::default(), empty: Vec::new(), used: 0, limit }
+    }
+
+    /// Octets in use.
+    pub fn used(&self) -> usize {
+        self.used
+    }
+
+    /// Of 256 parts of what may be used, how many are.
+    pub fn fullness(&self) -> usize {
+        self.used.saturating_mul(256).checked_div(self.limit).unwrap_or(256)
+    }
+
+    /// An empty store.
+    pub fn store(&mut self) -> Box<Store> {
+        self.empty.pop().unwrap_or_default()
+    }
+
+    fn take(&mut self, len: usize) -> Option<Box<[u8]>> {
+        let class = SIZES.iter().position(|size| *size >= len).unwrap_or(SIZES.len() - 1);
+        let size = SIZES[class];
+        if self.used + size + PIECE > self.limit {
+            return None;
+        }
+        self.used += size + PIECE;
+        Some(self.free[class].pop().unwrap_or_else(|| vec![0; size].into_boxed_slice()))
+    }
+
+    fn put(&mut self, chunk: Box<[u8]>) {
+        self.used = self.used.saturating_sub(chunk.len() + PIECE);
+        if let Some(class) = SIZES.iter().position(|size| *size == chunk.len())
+            && self.free[class].len() < KEPT
+        {
+            self.free[class].push(chunk);
+        }
+    }
+}
+
+/// Octets that follow each other.
+#[derive(Debug)]
+struct Piece {
+    /// The number of the first.
+    start: u32,
+    /// Where it is in the chunk.
+    from: u32,
+    len: u32,
+    chunk: Box<[u8]>,
+}
+
+impl Piece {
+    fn end(&self) -> u32 {
+        self.start.wrapping_add(self.len)
+    }
+
+    fn octets(&self) -> &[u8] {
+        let from = self.from as usize;
+        self.chunk.get(from..from + self.len as usize).unwrap_or(&[])
+    }
+
+    /// Of `len` octets, how many find room behind those there are: all of them, or an even number, at which a sum can go on.
+    fn fits(&self, len: usize) -> usize {
+        let room = self.chunk.len().saturating_sub((self.from + self.len) as usize);
+        if room >= len { len } else { room & !1 }
+    }
+
+    /// Put `data` behind the octets and sum them up; `None` without room.
+    #[inline]
+    fn append_sum(&mut self, data: &[u8]) -> Option<u32> {
+        let at = (self.from + self.len) as usize;
+        let sum = checksum::copy_sum(self.chunk.get_mut(at..)?, data)?;
+        self.len += data.len() as u32;
+        Some(sum)
+    }
+
+    /// Put `data` behind the octets; there is room.
+    fn append(&mut self, data: &[u8]) {
+        let at = (self.from + self.len) as usize;
+        if let Some(place) = self.chunk.get_mut(at..at + data.len()) {
+            place.copy_from_slice(data);
+            self.len += data.len() as u32;
+        }
+    }
+}
+
+/// What became of data that were to be recorded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Recorded {
+    /// Octets from the front that are in the store now, as they are in the data; those behind may not go on.
+    pub kept: usize,
+    /// Some were there before with another value.
+    pub differs: bool,
+}
+
+/// How much more may be recorded.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Room {
+    /// Pieces of the store beyond which small ones are refused, and how far from either end one may be put among others.
+    pub pieces: usize,
+    /// The number that the receiver waits for: what starts there is never one piece too many.
+    pub next: u32,
+}
+
+/// One half of one connection.
+#[derive(Debug, Default)]
+pub(super) struct Store {
+    pieces: VecDeque<Piece>,
+}
+
+impl Store {
+    pub fn is_empty(&self) -> bool {
+        self.pieces.is_empty()
+    }
+
+    /// The first number from `from` on that is not in store.
+    pub fn reaches(&self, from: u32) -> u32 {
+        let mut at = from;
+        for piece in &self.pieces {
+            if seq::before(at, piece.start) {
+                break;
+            }
+            at = seq::max(at, piece.end());
+        }
+        at
+    }
+
+    /// Octets behind `from`.
+    pub fn octets_behind(&self, from: u32) -> usize {
+        self.pieces
+            .iter()
+            .rev()
+            .take_while(|piece| seq::before(from, piece.end()))
+            .map(|piece| seq::gap(seq::max(from, piece.start), piece.end()) as usize)
+            .sum()
+    }
+
+    /// Record `data`, the first of which is number `start`. What is in store already goes into `data` instead, if `rewrite` says so.
+    /// Ends where there is no more room: [`Recorded::kept`].
+    pub fn record(
+        &mut self,
+        arena: &mut Arena,
+        room: Room,
+        start: u32,
+        data: &mut [u8],
+        rewrite: bool,
+    ) -> Recorded {
+        let mut done = Recorded::default();
+        let mut at = self.pieces.len();
+        // The place of the first piece that ends behind `start`; most often there is none.
+        while at > 0 && self.pieces.get(at - 1).is_some_and(|piece| seq::before(start, piece.end())) {
+            at -= 1;
+        }
+        while done.kept < data.len() {
+            let here = start.wrapping_add(done.kept as u32);
+            let rest = data.get_mut(done.kept..).unwrap_or(&mut []);
+            match self.pieces.get(at) {
+                Some(piece) if !seq::before(here, piece.start) => {
+                    let skip = seq::gap(piece.start, here) as usize;
+                    let known = piece.octets().get(skip..).unwrap_or(&[]);
+                    let both = known.len().min(rest.len());
+                    let (known, copy) = (&known[..both], &mut rest[..both]);
+                    if known != copy {
+                        done.differs = true;
+                        if rewrite {
+                            copy.copy_from_slice(known);
+                        }
+                    }
+                    done.kept += both;
+                    at += 1;
+                }
+                next => {
+                    let until = next.map_or(rest.len(), |piece| seq::gap(here, piece.start) as usize);
+                    let fresh = &rest[..until.min(rest.len())];
+                    let written = self.insert(arena, room, at, here, fresh);
+                    done.kept += written.octets;
+                    if written.octets < fresh.len() {
+                        return done;
+                    }
+                    at += written.pieces;
+                }
+            }
+        }
+        done
+    }
+
+    /// Put data behind everything that is in store, which ends at `start`, and sum them up on the way (RFC 1071). `None`, and nothing
+    /// is in store that was not before, if there is no room or `start` is elsewhere.
+    #[inline]
+    pub fn append(&mut self, arena: &mut Arena, start: u32, data: &[u8]) -> Option<(u32, Mark)> {
+        let last = self.pieces.back();
+        if last.is_some_and(|last| last.end() != start) {
+            return None;
+        }
+        let mark = Mark { pieces: self.pieces.len(), len: last.map_or(0, |last| last.len) };
+        // Chunks as `insert` takes them, so that what is left does not tell which way a segment took.
+        let size = last.map_or(0, |last| last.chunk.len() * 2);
+        let (mut done, mut sum) = (0, 0);
+        while done < data.len() {
+            let rest = data.get(done..)?;
+            let last = self.pieces.back();
+            let more = last.map_or(0, |last| last.fits(rest.len()));
+            if more == 0 {
+                let Some(chunk) = arena.take(rest.len().max(size)) else {
+                    self.undo(arena, mark);
+                    return None;
+                };
+                let start = start.wrapping_add(done as u32);
+                self.pieces.push_back(Piece { start, from: 0, len: 0, chunk });
+                continue;
+            }
+            sum += self.pieces.back_mut()?.append_sum(rest.get(..more)?)?;
+            done += more;
+        }
+        Some((sum, mark))
+    }
+
+    /// Take back what was appended since `mark`.
+    pub fn undo(&mut self, arena: &mut Arena, mark: Mark) {
+        while self.pieces.len() > mark.pieces
+            && let Some(piece) = self.pieces.pop_back()
+        {
+            arena.put(piece.chunk);
+        }
+        if let Some(last) = self.pieces.back_mut() {
+            last.len = mark.len;
+        }
+    }
+
+    /// Put octets that are not in store in front of piece `at`.
+    fn insert(&mut self, arena: &mut Arena, room: Room, mut at: usize, start: u32, data: &[u8]) -> Written {
+        let mut written = Written::default();
+        let mut size = 0;
+        if let Some(last) = at.checked_sub(1).and_then(|at| self.pieces.get_mut(at))
+            && last.end() == start
+        {
+            let more = last.fits(data.len());
+            last.append(data.get(..more).unwrap_or(&[]));
+            written.octets = more;
+            // Many small ones in a row get larger and larger chunks.
+            size = last.chunk.len() * 2;
+        }
+        while written.octets < data.len() {
+            let rest = data.get(written.octets..).unwrap_or(&[]);
+            let len = self.pieces.len();
+            let small = rest.len() < SMALL && len >= room.pieces;
+            let deep = at.min(len - at) > room.pieces;
+            if (small || deep) && start != room.next {
+                return written;
+            }
+            let Some(chunk) = arena.take(rest.len().max(size)) else { return written };
+            let start = start.wrapping_add(written.octets as u32);
+            let mut piece = Piece { start, from: 0, len: 0, chunk };
+            let octets = piece.fits(rest.len());
+            piece.append(rest.get(..octets).unwrap_or(&[]));
+            self.pieces.insert(at, piece);
+            at += 1;
+            written.octets += octets;
+            written.pieces += 1;
+        }
+        written
+    }
+
+    /// Forget everything in front of `to`.
+    pub fn forget(&mut self, arena: &mut Arena, to: u32) {
+        while let Some(first) = self.pieces.front_mut() {
+            if seq::before(to, first.end()) {
+                let gone = seq::gap(first.start, to);
+                first.start = first.start.wrapping_add(gone);
+                first.from += gone;
+                first.len -= gone;
+                return;
+            }
+            if let Some(piece) = self.pieces.pop_front() {
+                arena.put(piece.chunk);
+            }
+        }
+    }
+
+    /// Forget everything, and give the store itself back.
+    pub fn close(mut self: Box<Self>, arena: &mut Arena) {
+        while let Some(piece) = self.pieces.pop_front() {
+            arena.put(piece.chunk);
+        }
+        if arena.empty.len() < KEPT {
+            arena.empty.push(self);
+        }
+    }
+}
+
+/// How far a store went.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Mark {
+    pieces: usize,
+    len: u32,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Written {
+    octets: usize,
+    pieces: usize,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    const ROOM: Room = Room { pieces: 4096, next: 0 };
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Record(u16, Vec<u8>),
+        Forget(u16),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            4 => (0_u16..3000, prop::collection::vec(any::<u8>(), 1..700)).prop_map(|(at, data)| Step::Record(at, data)),
+            1 => (0_u16..3000).prop_map(Step::Forget),
+        ]
+    }
+
+    proptest! {
+        /// Against a map from number to octet: the first value of an octet stays until it is forgotten.
+        #[test]
+        fn the_first_copy_wins(base in any::<u32>(), steps in prop::collection::vec(step(), 1..60)) {
+            let mut arena = Arena::new(1 << 20);
+            let mut store = arena.store();
+            let (mut model, mut low) = (BTreeMap::<u16, u8>::new(), 0_u16);
+            for step in steps {
+                match step {
+                    Step::Record(at, mut data) => {
+                        // The scrubber cuts what was acknowledged before it records.
+                        let at = at.max(low);
+                        let recorded = store.record(&mut arena, ROOM, base.wrapping_add(at.into()), &mut data, true);
+                        prop_assert_eq!(recorded.kept, data.len());
+                        for (number, octet) in (at..).zip(&data) {
+                            prop_assert_eq!(*model.entry(number).or_insert(*octet), *octet);
+                        }
+                    }
+                    Step::Forget(to) => {
+                        low = low.max(to);
+                        store.forget(&mut arena, base.wrapping_add(to.into()));
+                        model = model.split_off(&low);
+                    }
+                }
+                let mut reach = low;
+                while model.contains_key(&reach) {
+                    reach += 1;
+                }
+                prop_assert_eq!(store.reaches(base.wrapping_add(low.into())), base.wrapping_add(reach.into()));
+                let behind = model.range(low.saturating_add(100)..).count();
+                prop_assert_eq!(store.octets_behind(base.wrapping_add(u32::from(low) + 100)), behind);
+                for pair in store.pieces.iter().collect::<Vec<_>>().windows(2) {
+                    prop_assert!(!seq::before(pair[1].start, pair[0].end()));
+                }
+            }
+            store.close(&mut arena);
+            prop_assert_eq!(arena.used(), 0);
+        }
+
+        /// However little there is, what is kept is a run from the front and in the store.
+        #[test]
+        fn without_room_nothing_unrecorded_is_kept(
+            limit in 0_usize..3000,
+            pieces in 0_usize..8,
+            steps in prop::collection::vec((0_u16..3000, prop::collection::vec(any::<u8>(), 1..700)), 1..40),
+        ) {
+            let mut arena = Arena::new(limit);
+            let mut store = arena.store();
+            let mut model = BTreeMap::<u32, u8>::new();
+            for (at, mut data) in steps {
+                let recorded = store.record(&mut arena, Room { pieces, next: 0 }, at.into(), &mut data, true);
+                prop_assert!(recorded.kept <= data.len() && arena.used() <= limit);
+                for (number, octet) in (u32::from(at)..).zip(&data[..recorded.kept]) {
+                    prop_assert_eq!(*model.entry(number).or_insert(*octet), *octet);
+                }
+                prop_assert_eq!(store.octets_behind(0), model.len());
+            }
+        }
+    }
+}

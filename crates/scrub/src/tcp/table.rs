@@ -1,0 +1,496 @@
+//! The table of connections: found by a keyed hash, half-open ones apart from established ones, time in a wheel.
+
+use super::connection::{Connection, Ends, State, Work, millis};
+use super::segment::Segment;
+use super::seq;
+use super::store::Arena;
+use crate::config::{Config, Midstream};
+use crate::rule::{Mode, Rule};
+use crate::scrubber::Desk;
+use crate::verdict::{Job, Side, Stop};
+use hashbrown::HashTable;
+use siphasher::sip::SipHasher13;
+use std::hash::{Hash, Hasher};
+use std::time::Duration;
+use wire::ip::Headers;
+use wire::tcp::Flags;
+use wire::{Buf, Flow, Gso, Time};
+
+/// Nobody, in a list.
+const NONE: u32 = u32::MAX;
+/// One turn of the wheel is longer than the longest time that is waited for at once.
+const SLOTS: usize = 2048;
+/// Milliseconds of a slot.
+const SLOT: u32 = 4096;
+/// The list of connections whose handshake is not done, oldest first; the slots of the wheel come before it.
+const HALF_OPEN: usize = SLOTS;
+/// Connections that are found without a hash.
+const RECENT: usize = 64;
+/// How long an end may take to answer a probe, and how many there are (rule Q.16).
+const PROBE: Duration = Duration::from_secs(75);
+const PROBES: u8 = 2;
+
+/// All connections of a scrubber.
+#[derive(Debug)]
+pub struct Connections {
+    key: [u8; 16],
+    index: HashTable<u32>,
+    all: Vec<Connection>,
+    free: Vec<u32>,
+    /// Where segments came for last.
+    recent: [u32; RECENT],
+    /// First and last of each list.
+    lists: Vec<[u32; 2]>,
+    /// How many half-open ones each source has.
+    sources: HashTable<([u8; 16], u32)>,
+    half_open: usize,
+    /// The slot that is looked at next, and when.
+    hand: usize,
+    turned: Option<u32>,
+    now: Time,
+    arena: Arena,
+}
+
+fn hash(key: &[u8; 16], what: &impl Hash) -> u64 {
+    let mut hasher = SipHasher13::new_with_key(key);
+    what.hash(&mut hasher);
+    hasher.finish()
+}
+
+impl Connections {
+    pub(crate) fn new(config: &Config, seed: [u8; 16]) -> Connections {
+        Connections {
+            key: seed,
+            index: HashTable::new(),
+            all: Vec::new(),
+            free: Vec::new(),
+            recent: [NONE; RECENT],
+            lists: vec![[NONE; 2]; SLOTS + 1],
+            sources: HashTable::new(),
+            half_open: 0,
+            hand: 0,
+            turned: None,
+            now: Time::default(),
+            arena: Arena::new(config.store.memory),
+        }
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.all.len() - self.free.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Of those, how many whose handshake is not done.
+    pub fn half_open(&self) -> usize {
+        self.half_open
+    }
+
+    /// Octets in store.
+    pub fn stored(&self) -> usize {
+        self.arena.used()
+    }
+
+    /// The state of one, by what its end outside and its end inside are.
+    pub fn state(&self, outside: std::net::SocketAddr, inside: std::net::SocketAddr) -> Option<State> {
+        let ends = Ends::new((outside.ip(), outside.port()), (inside.ip(), inside.port()));
+        self.find(&ends).and_then(|at| self.all.get(at as usize)).map(|connection| connection.state)
+    }
+
+    fn find(&self, ends: &Ends) -> Option<u32> {
+        let same = |at: &u32| self.all.get(*at as usize).is_some_and(|connection| connection.ends == *ends);
+        self.index.find(hash(&self.key, ends), same).copied()
+    }
+
+    /// As [`Connections::find`], for segments that come many in a row.
+    fn find_again(&mut self, ends: &Ends) -> Option<u32> {
+        let place = self.recent.get_mut(ends.place() % RECENT)?;
+        if self.all.get(*place as usize).is_some_and(|connection| connection.ends == *ends) && *place != NONE
+        {
+            return Some(*place);
+        }
+        let found = self.find(ends)?;
+        if let Some(place) = self.recent.get_mut(ends.place() % RECENT) {
+            *place = found;
+        }
+        Some(found)
+    }
+
+    /// One segment. The highest time to live of its connection from that side.
+    pub(crate) fn segment(
+        &mut self,
+        job: &mut Job<'_>,
+        desk: &mut Desk<'_>,
+        buf: &mut Buf,
+        headers: &mut Headers,
+        gso: &Gso,
+    ) -> Result<u8, Stop> {
+        self.now = desk.now;
+        let from = desk.arrival.from;
+        let mut segment = Segment::read(job, buf, headers, gso)?;
+        let ends = Ends::of(wire::ip::addresses(buf.as_slice(), headers.version), segment.ports, from);
+        let mut found = self.find_again(&ends);
+        if let Some(connection) = found.and_then(|at| self.all.get_mut(at as usize))
+            && let Some(ttl) = connection.express(job, desk, &mut self.arena, buf, headers, &segment)
+        {
+            return Ok(ttl);
+        }
+        segment.clean(job, buf, headers)?;
+        if let Some(at) = found
+            && segment.flags.contains(Flags::SYN)
+            && !segment.flags.intersects(Flags::ACK | Flags::RST)
+            && self.all.get(at as usize).is_some_and(|old| old.may_reopen(from, segment.seq))
+        {
+            self.remove(at);
+            found = None;
+        }
+        let (at, fresh) = match found {
+            Some(at) => (at, false),
+            None => match self.open(job, desk, &ends, &segment)? {
+                Some(at) => (at, true),
+                // Nobody looks at connections that nobody opened.
+                None => {
+                    segment.finish(buf, headers);
+                    return Ok(headers.ttl);
+                }
+            },
+        };
+        let Some(connection) = self.all.get_mut(at as usize) else { return Ok(headers.ttl) };
+        let before = connection.state;
+        let mut work = Work { job, desk, arena: &mut self.arena, buf, headers, segment };
+        let done = connection.segment(&mut work);
+        let segment = work.segment;
+        let (after, ttl) = (connection.state, connection.half(from).ttl);
+        if done.is_err() && fresh {
+            self.remove(at);
+        } else {
+            self.moved(job.config, at, before, after);
+        }
+        done?;
+        segment.finish(buf, headers);
+        Ok(ttl)
+    }
+
+    /// A connection for a segment that belongs to none. `None`: it passes without.
+    fn open(
+        &mut self,
+        job: &mut Job<'_>,
+        desk: &mut Desk<'_>,
+        ends: &Ends,
+        segment: &Segment,
+    ) -> Result<Option<u32>, Stop> {
+        let from = desk.arrival.from;
+        let flags = segment.flags;
+        let opens = flags.contains(Flags::SYN) && !flags.contains(Flags::ACK);
+        if opens {
+            self.admit(job, desk, ends, from)?;
+            let at = self.insert(Connection::new(*ends, from, desk.now));
+            self.count_source(&ends.source(from), true);
+            self.half_open += 1;
+            self.append(HALF_OPEN, at);
+            return Ok(Some(at));
+        }
+        if flags.intersects(Flags::SYN | Flags::RST) || job.config.midstream == Midstream::Drop {
+            let rule = if flags.contains(Flags::SYN) { Rule::Handshake } else { Rule::Midstream };
+            job.refuse(rule)?;
+            return Ok(None);
+        }
+        if self.len() >= job.config.flows.established {
+            job.refuse(Rule::Idle)?;
+        }
+        let at = self.insert(Connection::picked_up(*ends, segment, from, desk.now));
+        self.schedule(job.config, at);
+        Ok(Some(at))
+    }
+
+    /// Rules Q.16 and Q.1: whether there may be one more that is half open. The oldest goes if there are too many.
+    fn admit(&mut self, job: &mut Job<'_>, desk: &mut Desk<'_>, ends: &Ends, from: Side) -> Result<(), Stop> {
+        let limits = job.config.flows;
+        let source = ends.source(from);
+        let full = self.len() - self.half_open >= limits.established || self.arena.fullness() >= 248;
+        let many = self.of_source(&source) as usize >= limits.half_open_per_source;
+        if full || many {
+            job.refuse(Rule::Idle)?;
+        }
+        if self.half_open >= limits.half_open
+            && let Some([oldest, _]) = self.lists.get(HALF_OPEN).copied()
+            && oldest != NONE
+        {
+            self.give_up(job.config, desk, oldest);
+        }
+        Ok(())
+    }
+
+    fn insert(&mut self, connection: Connection) -> u32 {
+        let hash_of = hash(&self.key, &connection.ends);
+        let at = match self.free.pop() {
+            Some(at) => {
+                if let Some(place) = self.all.get_mut(at as usize) {
+                    *place = connection;
+                }
+                at
+            }
+            None => {
+                self.all.push(connection);
+                (self.all.len() - 1) as u32
+            }
+        };
+        let (all, key) = (&self.all, &self.key);
+        self.index.insert_unique(hash_of, at, |at| {
+            all.get(*at as usize).map_or(0, |connection| hash(key, &connection.ends))
+        });
+        at
+    }
+
+    fn remove(&mut self, at: u32) {
+        self.unlink(at);
+        let Some(connection) = self.all.get_mut(at as usize) else { return };
+        connection.release(&mut self.arena);
+        let (ends, state, opener) = (connection.ends, connection.state, connection.opener);
+        if is_half_open(state) {
+            self.half_open -= 1;
+            self.count_source(&ends.source(opener), false);
+        }
+        if let Some(place) = self.recent.get_mut(ends.place() % RECENT)
+            && *place == at
+        {
+            *place = NONE;
+        }
+        if let Ok(entry) = self.index.find_entry(hash(&self.key, &ends), |other| *other == at) {
+            entry.remove();
+        }
+        self.free.push(at);
+    }
+
+    /// A handshake took too long. Who answered it is told, so that neither the host inside nor a reader on the way keeps what is
+    /// forgotten here.
+    fn give_up(&mut self, config: &Config, desk: &mut Desk<'_>, at: u32) {
+        if let Some(connection) = self.all.get(at as usize)
+            && connection.state == State::Init2
+            && says_goodbye(config)
+        {
+            let to = connection.opener.other();
+            if let Some(buf) = connection.bare(to, Flags::RST | Flags::ACK, 0) {
+                desk.emit(to, buf, Rule::Idle);
+            }
+        }
+        self.remove(at);
+    }
+
+    fn of_source(&self, source: &[u8; 16]) -> u32 {
+        self.sources
+            .find(hash(&self.key, source), |(other, _)| other == source)
+            .map_or(0, |(_, count)| *count)
+    }
+
+    fn count_source(&mut self, source: &[u8; 16], one_more: bool) {
+        let (key, hash_of) = (self.key, hash(&self.key, source));
+        let entry = self.sources.entry(hash_of, |(other, _)| other == source, |(other, _)| hash(&key, other));
+        match entry {
+            hashbrown::hash_table::Entry::Occupied(mut entry) => {
+                let (_, count) = entry.get_mut();
+                *count = if one_more { *count + 1 } else { count.saturating_sub(1) };
+                if *count == 0 {
+                    entry.remove();
+                }
+            }
+            hashbrown::hash_table::Entry::Vacant(entry) if one_more => {
+                entry.insert((*source, 1));
+            }
+            hashbrown::hash_table::Entry::Vacant(_) => {}
+        }
+    }
+
+    /// A connection has changed its state.
+    fn moved(&mut self, config: &Config, at: u32, before: State, after: State) {
+        if before == after || is_half_open(after) {
+            return;
+        }
+        if is_half_open(before) {
+            self.half_open -= 1;
+            let source =
+                self.all.get(at as usize).map(|connection| connection.ends.source(connection.opener));
+            if let Some(source) = source {
+                self.count_source(&source, false);
+            }
+        }
+        self.unlink(at);
+        self.schedule(config, at);
+    }
+
+    /// Put a connection where the wheel comes to it when its time may be over.
+    fn schedule(&mut self, config: &Config, at: u32) {
+        let Some(connection) = self.all.get(at as usize) else { return };
+        let silent = millis(self.now).wrapping_sub(connection.last);
+        let wait = limit_of(config, connection).saturating_sub(silent);
+        let slots = (wait / SLOT + 1).min(SLOTS as u32 - 1) as usize;
+        if self.turned.is_none() {
+            self.turned = Some(millis(self.now));
+        }
+        // The hand may be behind: what counts is the time it stands for.
+        let late = millis(self.now).wrapping_sub(self.turned.unwrap_or(0)) / SLOT;
+        let slots = (slots + late as usize).min(SLOTS - 1);
+        self.append((self.hand + slots) % SLOTS, at);
+    }
+
+    fn append(&mut self, list: usize, at: u32) {
+        let Some([first, last]) = self.lists.get_mut(list) else { return };
+        let before = *last;
+        *last = at;
+        if before == NONE {
+            *first = at;
+        }
+        if let Some(connection) = self.all.get_mut(at as usize) {
+            connection.links = [before, NONE];
+            connection.slot = list as u16;
+        }
+        if let Some(before) = self.all.get_mut(before as usize) {
+            before.links[1] = at;
+        }
+    }
+
+    fn unlink(&mut self, at: u32) {
+        let Some(connection) = self.all.get_mut(at as usize) else { return };
+        let ([before, behind], list) = (connection.links, usize::from(connection.slot));
+        (connection.links, connection.slot) = ([NONE; 2], u16::MAX);
+        let Some([first, last]) = self.lists.get_mut(list) else { return };
+        if *first == at {
+            *first = behind;
+        }
+        if *last == at {
+            *last = before;
+        }
+        if let Some(before) = self.all.get_mut(before as usize) {
+            before.links[1] = behind;
+        }
+        if let Some(behind) = self.all.get_mut(behind as usize) {
+            behind.links[0] = before;
+        }
+    }
+
+    /// Whether a connection had `seq` under way from the side `sender` (RFC 5927 section 4.1); `flow` as the sender sees it.
+    pub(crate) fn has_under_way(&self, sender: Side, flow: &Flow, seq_of: u32) -> bool {
+        let (local, remote) = ((flow.local, flow.local_port), (flow.remote, flow.remote_port));
+        let ends = match sender {
+            Side::Outside => Ends::new(local, remote),
+            Side::Inside => Ends::new(remote, local),
+        };
+        let Some(connection) = self.find(&ends).and_then(|at| self.all.get(at as usize)) else {
+            return false;
+        };
+        let half = connection.half(sender);
+        // A SYN that was not acknowledged is under way, too.
+        let una = if connection.state == State::Init { half.isn } else { half.una };
+        !seq::before(seq_of, una) && seq::before(seq_of, half.nxt)
+    }
+
+    pub(crate) fn poll_timeout(&self) -> Option<Time> {
+        if self.is_empty() {
+            return None;
+        }
+        // Coarse on purpose: nothing here is in a hurry.
+        Some(Time(self.now.0.saturating_add(u64::from(SLOT) * 1_000_000)))
+    }
+
+    /// Close what was silent for too long.
+    pub(crate) fn expire(&mut self, config: &Config, desk: &mut Desk<'_>) {
+        if desk.now < self.now {
+            return;
+        }
+        self.now = desk.now;
+        let now = millis(desk.now);
+        let limit = millis_of(config.flows.handshake);
+        while let Some([oldest, _]) = self.lists.get(HALF_OPEN).copied()
+            && let Some(connection) = self.all.get(oldest as usize)
+            && now.wrapping_sub(connection.last) >= limit
+        {
+            self.give_up(config, desk, oldest);
+        }
+        let Some(mut turned) = self.turned else { return };
+        let mut slots = now.wrapping_sub(turned) / SLOT;
+        if slots as usize > SLOTS {
+            turned = turned.wrapping_add((slots - SLOTS as u32) * SLOT);
+            slots = SLOTS as u32;
+        }
+        for _ in 0..slots {
+            turned = turned.wrapping_add(SLOT);
+            self.turned = Some(turned);
+            self.hand = (self.hand + 1) % SLOTS;
+            self.look_at(config, desk, self.hand);
+        }
+    }
+
+    /// What the wheel has come to: it may have been busy since.
+    fn look_at(&mut self, config: &Config, desk: &mut Desk<'_>, slot: usize) {
+        let Some([mut at, _]) = self.lists.get(slot).copied() else { return };
+        // All of it first: what is scheduled anew may come into the same slot.
+        self.lists[slot] = [NONE; 2];
+        while at != NONE {
+            let Some(connection) = self.all.get_mut(at as usize) else { return };
+            let behind = connection.links[1];
+            (connection.links, connection.slot) = ([NONE; 2], u16::MAX);
+            let silent = millis(desk.now).wrapping_sub(connection.last);
+            if silent < limit_of(config, connection) || connection.say_goodbye(config, desk) {
+                self.schedule(config, at);
+            } else {
+                self.remove(at);
+            }
+            at = behind;
+        }
+    }
+}
+
+fn is_half_open(state: State) -> bool {
+    matches!(state, State::Init | State::Init2)
+}
+
+fn says_goodbye(config: &Config) -> bool {
+    config.goodbye && config.mode(Rule::Idle) == Mode::On
+}
+
+fn millis_of(time: Duration) -> u32 {
+    u32::try_from(time.as_millis()).unwrap_or(u32::MAX / 2)
+}
+
+/// How long a connection may be silent.
+fn limit_of(config: &Config, connection: &Connection) -> u32 {
+    let flows = &config.flows;
+    let limit = match connection.state {
+        State::Init | State::Init2 => flows.handshake,
+        State::Estab => flows.idle + PROBE * u32::from(connection.probes),
+        State::Close | State::Closed => flows.closing,
+    };
+    millis_of(limit)
+}
+
+impl Connection {
+    /// Rule Q.16: ask both ends whether they are there, at last close both; whether the connection stays for now.
+    fn say_goodbye(&mut self, config: &Config, desk: &mut Desk<'_>) -> bool {
+        if self.state != State::Estab || !says_goodbye(config) {
+            return false;
+        }
+        let stays = self.probes < PROBES;
+        for side in [Side::Outside, Side::Inside] {
+            let flags = if stays { Flags::ACK } else { Flags::RST | Flags::ACK };
+            if let Some(buf) = self.bare(side, flags, u32::from(stays)) {
+                desk.emit(side, buf, Rule::Idle);
+            }
+        }
+        self.probes += u8::from(stays);
+        stays
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_idle_connection_takes_no_more_than_200_octets() {
+        assert!(size_of::<Connection>() + 2 * size_of::<u32>() <= 200, "{}", size_of::<Connection>());
+    }
+}

@@ -1,0 +1,144 @@
+//! What became of a packet, and what it met on its way.
+
+use crate::config::Config;
+use crate::rule::{Mode, Rule, Rules};
+use wire::Buf;
+
+/// A side of the scrubber.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Side {
+    /// Where nobody is trusted.
+    Outside,
+    /// What is protected.
+    Inside,
+}
+
+impl Side {
+    /// The other one.
+    #[must_use]
+    pub const fn other(self) -> Side {
+        match self {
+            Side::Outside => Side::Inside,
+            Side::Inside => Side::Outside,
+        }
+    }
+
+    /// 0 outside, 1 inside.
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+
+    /// The word in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Side::Outside => "outside",
+            Side::Inside => "inside",
+        }
+    }
+}
+
+/// Where a packet came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    /// The side.
+    pub from: Side,
+    /// The link (interface, VLAN): fragments of different links never mix.
+    pub link: u32,
+}
+
+/// What became of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It goes on to the other side as the buffer now has it.
+    Forward,
+    /// It ends, by this rule.
+    Drop(Rule),
+    /// It is a fragment that is kept until its packet is whole.
+    Hold,
+    /// What it made whole goes on in fragments, which are among the [`Emitted`].
+    Fragmented,
+}
+
+/// What a packet met.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Met {
+    /// Rules that changed or dropped it.
+    pub acted: Rules,
+    /// Rules that only observe and would have.
+    pub would: Rules,
+}
+
+/// The answer for a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// What became of it.
+    pub outcome: Outcome,
+    /// What it met.
+    pub met: Met,
+}
+
+/// A packet of the scrubber's own, or a fragment of one that it cut.
+#[derive(Debug)]
+pub struct Emitted {
+    /// Where it goes.
+    pub to: Side,
+    /// The packet, with room in front.
+    pub buf: Buf,
+    /// Why it is there.
+    pub why: Rule,
+}
+
+/// Why the work on a packet ends before its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stop {
+    Drop(Rule),
+    /// A rule that only observes would have dropped it: it passes as it is.
+    Pass,
+}
+
+/// The work on one packet: asks the configuration, keeps account.
+#[derive(Debug)]
+pub(crate) struct Job<'c> {
+    pub config: &'c Config,
+    pub met: Met,
+}
+
+impl<'c> Job<'c> {
+    pub fn new(config: &'c Config) -> Job<'c> {
+        Job { config, met: Met::default() }
+    }
+
+    /// Something is to be changed: whether to do it.
+    #[inline]
+    pub fn acts(&mut self, rule: Rule) -> bool {
+        match self.config.mode(rule) {
+            Mode::On => self.met.acted.insert(rule),
+            Mode::Observe => self.met.would.insert(rule),
+            Mode::Off => {}
+        }
+        self.config.mode(rule) == Mode::On
+    }
+
+    /// The packet is to end. Goes on only where the rule is off.
+    #[inline]
+    pub fn refuse(&mut self, rule: Rule) -> Result<(), Stop> {
+        if self.acts(rule) {
+            return Err(Stop::Drop(rule));
+        }
+        if self.config.mode(rule) == Mode::Observe { Err(Stop::Pass) } else { Ok(()) }
+    }
+
+    /// The packet cannot be read any further. (A structural rule is never off.)
+    pub fn unreadable(&mut self, rule: Rule) -> Stop {
+        self.refuse(rule).err().unwrap_or(Stop::Drop(rule))
+    }
+
+    /// Whether the rule is looked at in any way.
+    pub fn watches(&self, rule: Rule) -> bool {
+        self.config.mode(rule) != Mode::Off
+    }
+
+    pub fn is_on(&self, rule: Rule) -> bool {
+        self.config.mode(rule) == Mode::On
+    }
+}
