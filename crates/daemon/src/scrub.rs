@@ -25,7 +25,7 @@ use wire::{Buf, Time, protocol};
 use crate::replay::{different, hex};
 use frame::Inside;
 pub use report::{explain, rules};
-pub use settings::{Settings, prefix};
+pub use settings::{Settings, pair, prefix};
 use sides::Sides;
 
 /// Room around a packet for what a scrubber puts there.

@@ -2,7 +2,7 @@
 
 use crate::rule::{Mode, Rule};
 use std::time::Duration;
-use wire::{protocol, reassembly};
+use wire::{Prefix, protocol, reassembly};
 
 /// A set of modes for all rules.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -186,6 +186,8 @@ pub struct Config {
     pub routing: Octets,
     /// Let IPv6 flow labels pass (rule 6.11). They tell one flow of a host from another, and some hosts from others.
     pub flow_labels: bool,
+    /// Pairs of networks between whose hosts ESP, AH and IKE may pass (rule V.1), in both directions.
+    pub sanctioned: Vec<(Prefix, Prefix)>,
     /// Kinds of TCP options that pass although no rule knows them (rule O.8).
     pub tcp_options: Octets,
     /// Urgent data.
@@ -229,6 +231,7 @@ impl Config {
             ipv6_options: Octets::of(&[]),
             routing: Octets::of(&[]),
             flow_labels: profile != Profile::Strict,
+            sanctioned: Vec::new(),
             tcp_options: Octets::of(&[]),
             urgent: Urgent::InBand,
             midstream: Midstream::Drop,
@@ -254,10 +257,13 @@ impl Config {
     /// Say something else of it.
     ///
     /// # Errors
-    /// [`CannotBeOff`] for a rule without which a packet cannot be read.
-    pub fn set_mode(&mut self, rule: Rule, mode: Mode) -> Result<(), CannotBeOff> {
+    /// [`ModeError`].
+    pub fn set_mode(&mut self, rule: Rule, mode: Mode) -> Result<(), ModeError> {
         if rule.is_structural() && mode == Mode::Off {
-            return Err(CannotBeOff(rule));
+            return Err(ModeError::CannotBeOff(rule));
+        }
+        if !rule.is_built() && mode != Mode::Off {
+            return Err(ModeError::NotBuilt(rule));
         }
         if let Some(place) = self.modes.get_mut(rule.index()) {
             *place = mode;
@@ -271,23 +277,29 @@ impl Config {
     }
 }
 
-/// A rule cannot be off.
+/// A rule cannot have a mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CannotBeOff(pub Rule);
+pub enum ModeError {
+    /// Without it a packet cannot be read.
+    CannotBeOff(Rule),
+    /// It has a number and no code.
+    NotBuilt(Rule),
+}
 
-impl std::fmt::Display for CannotBeOff {
+impl std::fmt::Display for ModeError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let rule = self.0;
-        write!(
-            f,
-            "rule {} ({}) cannot be off: a packet that it refuses cannot be read; say `observe` to see what it would drop",
-            rule.id(),
-            rule.name()
-        )
+        let (ModeError::CannotBeOff(rule) | ModeError::NotBuilt(rule)) = self;
+        write!(f, "rule {} ({}) ", rule.id(), rule.name())?;
+        f.write_str(match self {
+            ModeError::CannotBeOff(_) => {
+                "cannot be off: a packet that it refuses cannot be read; say `observe` to see what it would drop"
+            }
+            ModeError::NotBuilt(_) => "is not built yet: it can only be off",
+        })
     }
 }
 
-impl std::error::Error for CannotBeOff {}
+impl std::error::Error for ModeError {}
 
 #[cfg(test)]
 mod tests {
@@ -298,10 +310,14 @@ mod tests {
         assert!(Config::new(Profile::Observe).is_observing());
         let mut config = Config::new(Profile::Standard);
         assert!(!config.is_observing());
-        assert_eq!(config.set_mode(Rule::TcpOffset, Mode::Off), Err(CannotBeOff(Rule::TcpOffset)));
+        assert_eq!(config.set_mode(Rule::TcpOffset, Mode::Off), Err(ModeError::CannotBeOff(Rule::TcpOffset)));
         assert_eq!(config.mode(Rule::TcpOffset), Mode::On);
         config.set_mode(Rule::TcpOffset, Mode::Observe).expect("it may observe");
         assert_eq!(config.mode(Rule::TcpOffset), Mode::Observe);
+        assert_eq!(
+            config.set_mode(Rule::IsnModulation, Mode::On),
+            Err(ModeError::NotBuilt(Rule::IsnModulation))
+        );
         assert!(
             config.protocols.contains(6) && !config.protocols.contains(47) && !config.protocols.contains(255)
         );

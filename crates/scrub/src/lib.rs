@@ -16,13 +16,14 @@ mod ip;
 mod rule;
 mod scrubber;
 mod sctp;
+mod security;
 mod sessions;
 mod tcp;
 mod udp;
 mod verdict;
 
 pub use config::{
-    CannotBeOff, Config, FlowLimits, Midstream, Octets, Profile, Protect, SessionLimits, StoreLimits, Urgent,
+    Config, FlowLimits, Midstream, ModeError, Octets, Profile, Protect, SessionLimits, StoreLimits, Urgent,
 };
 pub use counters::{Counters, RuleCounters};
 pub use rule::{Mode, Rule, Rules};

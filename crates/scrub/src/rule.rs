@@ -145,6 +145,11 @@ rules! {
 }
 
 impl Rule {
+    /// Whether there is code for it.
+    pub const fn is_built(self) -> bool {
+        !matches!(self, Rule::IsnModulation)
+    }
+
     /// By number or by name.
     pub fn find(word: &str) -> Option<Rule> {
         Rule::ALL.iter().copied().find(|rule| rule.id().eq_ignore_ascii_case(word) || rule.name() == word)

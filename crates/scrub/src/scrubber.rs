@@ -7,7 +7,7 @@ use crate::rule::Rule;
 use crate::sessions::{Sessions, Talk};
 use crate::tcp::Connections;
 use crate::verdict::{Arrival, Emitted, Job, Outcome, Side, Stop, Verdict};
-use crate::{icmp, ip, sctp, udp};
+use crate::{icmp, ip, sctp, security, udp};
 use std::collections::VecDeque;
 use wire::ip::Headers;
 use wire::{Buf, Gso, Time, protocol};
@@ -171,6 +171,7 @@ impl Stages<'_> {
         headers: &mut Headers,
         gso: &Gso,
     ) -> Result<u8, Stop> {
+        security::sanctioned(job, buf, headers)?;
         match headers.protocol {
             protocol::TCP => self.connections.segment(job, desk, buf, headers, gso),
             protocol::UDP => udp::clean(job, desk, self.sessions, buf, headers, gso),

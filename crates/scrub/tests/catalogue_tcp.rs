@@ -666,3 +666,14 @@ fn a_handshake_that_takes_too_long_is_reset() {
     assert_eq!(told, [(Side::Inside, RST | ACK, 0, 0)]);
     assert_eq!(state(&world), None);
 }
+
+#[test]
+fn a_segment_that_routers_send_round_does_not_live_for_ever() {
+    let mut world = World::established();
+    for segment in [client(-1, b"").flags(SYN), client(0, b"data")] {
+        let bytes = segment.packet(world.isn);
+        let out = world.pass_bytes(Side::Inside, &bytes);
+        assert!(matches!(out.outcome, Outcome::Drop(_)), "{out:?}");
+    }
+    world.pass(&client(0, b"data")).unchanged();
+}

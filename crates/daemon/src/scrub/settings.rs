@@ -56,6 +56,17 @@ impl Settings {
     }
 }
 
+/// Two networks: `192.0.2.0/24=198.51.100.7`.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn pair(text: &str) -> Result<(Prefix, Prefix), String> {
+    let (one, other) = text
+        .split_once('=')
+        .ok_or_else(|| format!("{text:?} is not two networks; write them like 192.0.2.0/24=198.51.100.7"))?;
+    Ok((prefix(one)?, prefix(other)?))
+}
+
 /// A network: `192.0.2.0/24`, `2001:db8::/32`, or one address.
 ///
 /// # Errors
@@ -104,6 +115,9 @@ mod tests {
     fn prefixes() {
         assert!(prefix("192.0.2.0/24").unwrap().contains("192.0.2.7".parse().unwrap()));
         assert!(prefix("2001:db8::1").unwrap().contains("2001:db8::1".parse().unwrap()));
+        let (one, other) = pair("192.0.2.0/24=2001:db8::/32").unwrap();
+        assert_eq!((one.to_string().as_str(), other.to_string().as_str()), ("192.0.2.0/24", "2001:db8::/32"));
+        assert!(pair("192.0.2.0/24").unwrap_err().contains("not two networks"));
         for (text, says) in [("192.0.2.0/33", "0 to 32"), ("lan", "no network"), ("::/x", "0 to 128")] {
             assert!(prefix(text).unwrap_err().contains(says));
         }

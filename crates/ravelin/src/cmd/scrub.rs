@@ -54,6 +54,9 @@ pub struct Scrub {
     /// What becomes of urgent data.
     #[arg(long, value_enum, default_value_t = Urgent::InBand)]
     urgent: Urgent,
+    /// Two networks between whose hosts ESP, AH and IKE may pass, as in 192.0.2.0/24=198.51.100.7 (rule V.1). May be repeated.
+    #[arg(long, value_name = "PREFIX=PREFIX", value_parser = scrub::pair)]
+    sanctioned: Vec<(scrub::Prefix, scrub::Prefix)>,
     /// The capture was made on a sending host, whose card computes checksums: those that are not computed yet are not wrong.
     #[arg(long)]
     offload: bool,
@@ -176,6 +179,7 @@ impl Scrub {
         if let Some(mtu) = self.mtu {
             config.mtu = [usize::from(mtu); 2];
         }
+        config.sanctioned.clone_from(&self.sanctioned);
         config.max_segment = self.mss;
         config.least_ttl = self.ttl.unwrap_or(0);
         config.midstream = match self.midstream {

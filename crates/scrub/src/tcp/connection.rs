@@ -96,6 +96,14 @@ impl Ends {
         Ends(octets)
     }
 
+    /// As of a packet that came from the other side.
+    pub fn turned(&self) -> Ends {
+        let mut octets = self.0;
+        octets[..32].rotate_left(16);
+        octets[32..].rotate_left(2);
+        Ends(octets)
+    }
+
     fn address(&self, side: Side) -> [u8; 16] {
         let mut octets = [0; 16];
         octets.copy_from_slice(&self.0[side.index() * 16..][..16]);

@@ -187,6 +187,10 @@ impl Connections {
         let flags = segment.flags;
         let opens = flags.contains(Flags::SYN) && !flags.contains(Flags::ACK);
         if opens {
+            // It went through here before: routers behind send it round, and rule 4.14 would let it live for ever.
+            if self.find(&ends.turned()).is_some() {
+                job.refuse(Rule::Handshake)?;
+            }
             self.admit(job, desk, ends, from)?;
             let at = self.insert(Connection::new(*ends, from, desk.now));
             self.count_source(&ends.source(from), true);

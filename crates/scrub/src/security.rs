@@ -1,0 +1,34 @@
+//! What is encrypted or signed below the transport, which nobody here can look into (rule V.1; paper 003 section II): it passes
+//! between hosts that may, or everywhere.
+
+use crate::rule::Rule;
+use crate::verdict::{Job, Stop};
+use wire::ip::Headers;
+use wire::udp::Udp;
+use wire::{Buf, protocol};
+
+/// Ports of IKE, and of ESP in UDP (RFC 3948).
+const PORTS: [u16; 2] = [500, 4500];
+
+/// End ESP, AH and IKE between hosts that no pair of networks names.
+#[inline]
+pub(crate) fn sanctioned(job: &mut Job<'_>, buf: &Buf, headers: &Headers) -> Result<(), Stop> {
+    if !job.watches(Rule::SecuritySanction) {
+        return Ok(());
+    }
+    let concerned = match headers.protocol {
+        protocol::ESP | protocol::AH => true,
+        protocol::UDP => Udp::new_checked(headers.upper(buf.as_slice()))
+            .is_ok_and(|view| PORTS.contains(&view.src_port()) || PORTS.contains(&view.dst_port())),
+        _ => false,
+    };
+    let (src, dst) = (headers.src, headers.dst);
+    let may = |(one, other): &(wire::Prefix, wire::Prefix)| {
+        one.contains(src) && other.contains(dst) || one.contains(dst) && other.contains(src)
+    };
+    if concerned && !job.config.sanctioned.iter().any(may) {
+        job.refuse(Rule::SecuritySanction)
+    } else {
+        Ok(())
+    }
+}
