@@ -79,6 +79,18 @@ pub enum Urgent {
     Drop,
 }
 
+/// What a standby hears of connections.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Feed {
+    /// There is none.
+    #[default]
+    Off,
+    /// Where they are. What was under way when it takes over is refused until the host inside has acknowledged it.
+    Positions,
+    /// Also what is in store.
+    Octets,
+}
+
 /// Bounds on connections (rule Q.16, and what nobody may use up).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowLimits {
@@ -199,6 +211,8 @@ pub struct Config {
     /// Ask silent connections whether they are there, and reset both ends of one that is forgotten (rule Q.16). Without hosts that
     /// could answer, as offline, they are forgotten.
     pub goodbye: bool,
+    /// A standby.
+    pub feed: Feed,
     /// Fragments (rule 4.11).
     pub fragments: reassembly::Limits,
     /// Connections.
@@ -237,6 +251,7 @@ impl Config {
             midstream: Midstream::Drop,
             fast_open: false,
             goodbye: true,
+            feed: Feed::Off,
             fragments: reassembly::Limits {
                 datagrams: 256,
                 memory: 4 << 20,

@@ -50,6 +50,22 @@ impl Counters {
         }
     }
 
+    /// What another scrubber's rule did.
+    pub(crate) fn add(&mut self, rule: Rule, dropped: u64, changed: u64, observed: u64) {
+        if let Some(of) = self.rules.get_mut(rule.index()) {
+            of.dropped = of.dropped.saturating_add(dropped);
+            of.changed = of.changed.saturating_add(changed);
+            of.observed = of.observed.saturating_add(observed);
+        }
+    }
+
+    /// What passed another scrubber: packets, forwarded, held.
+    pub(crate) fn add_packets(&mut self, sums: &[[u64; 2]; 3]) {
+        for (sums, more) in [&mut self.packets, &mut self.forwarded, &mut self.held].into_iter().zip(sums) {
+            sums.iter_mut().zip(more).for_each(|(sum, more)| *sum = sum.saturating_add(*more));
+        }
+    }
+
     #[inline]
     pub(crate) fn count(&mut self, from: Side, verdict: &Verdict) {
         let add = |sums: &mut [u64; 2]| {

@@ -4,11 +4,13 @@ use crate::config::Config;
 use crate::counters::Counters;
 use crate::fragments::{Fragments, Taken};
 use crate::rule::Rule;
-use crate::sessions::{Sessions, Talk};
-use crate::tcp::Connections;
+use crate::saved::What;
+use crate::sessions::{SessionRecord, Sessions, Talk};
+use crate::tcp::{ConnectionRecord, Connections};
 use crate::verdict::{Arrival, Emitted, Job, Outcome, Side, Stop, Verdict};
 use crate::{icmp, ip, sctp, security, udp};
 use std::collections::VecDeque;
+use std::net::SocketAddr;
 use wire::ip::Headers;
 use wire::{Buf, Gso, Time, protocol};
 
@@ -107,6 +109,34 @@ impl Scrubber {
     /// What passed and what each rule did.
     pub fn counters(&self) -> &Counters {
         &self.counters
+    }
+
+    pub(crate) fn counters_mut(&mut self) -> &mut Counters {
+        &mut self.counters
+    }
+
+    pub(crate) fn sessions(&self) -> &Sessions {
+        &self.sessions
+    }
+
+    pub(crate) fn restore_session(&mut self, now: Time, record: &SessionRecord) -> bool {
+        self.sessions.restore(now, record)
+    }
+
+    pub(crate) fn restore_connection(&mut self, now: Time, record: &ConnectionRecord) -> bool {
+        self.connections.restore(&self.config, now, record)
+    }
+
+    pub(crate) fn take_news(&mut self, now: Time) -> Option<What> {
+        self.connections.take_news(&self.config, now)
+    }
+
+    pub(crate) fn all_is_news(&mut self) {
+        self.connections.tell_all();
+    }
+
+    pub(crate) fn forget_connection(&mut self, outside: SocketAddr, inside: SocketAddr) {
+        self.connections.forget(outside, inside);
     }
 
     /// What it knows of connections.

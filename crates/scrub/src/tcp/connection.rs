@@ -13,7 +13,7 @@ use wire::tcp::{Flags, TcpOption};
 use wire::{Buf, Time};
 
 /// Where a connection is (paper 003 section III.B.1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub enum State {
     /// A SYN passed.
     Init,
@@ -161,7 +161,7 @@ pub(super) struct Half {
 }
 
 /// What one end's segments have said so far.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(super) struct Said(u8);
 
 impl Said {
@@ -205,6 +205,8 @@ pub(super) struct Connection {
     pub picked_up: bool,
     /// Probes that were sent since it is silent.
     pub probes: u8,
+    /// It changed, and a standby was not told yet.
+    pub news: bool,
 }
 
 /// Milliseconds, which wrap every seven weeks.
@@ -256,6 +258,7 @@ impl Connection {
             opener,
             picked_up: false,
             probes: 0,
+            news: false,
         }
     }
 

@@ -265,6 +265,9 @@ impl Connection {
         if done.differs {
             work.segment.changed |= work.job.acts(Rule::FirstWins);
         }
+        if done.unknown {
+            return self.cold(work, done.kept as u32);
+        }
         if done.kept < len {
             // The rest was not recorded, so it does not go on.
             let rule = if store.is_empty() || done.kept == 0 && work.arena.fullness() >= 128 {
@@ -279,6 +282,21 @@ impl Connection {
                 work.segment.cut(work.buf, work.headers, 0, done.kept as u32);
                 self.no_fin(work);
             }
+        }
+        Ok(())
+    }
+
+    /// Octets that another scrubber let pass before this one took over come again, and cannot be compared. In their place the receiver
+    /// is asked how far it is: what it has acknowledged nobody needs to know.
+    fn cold(&self, work: &mut Work<'_, '_, '_>, kept: u32) -> Result<(), Stop> {
+        if !work.job.acts(Rule::FirstWins) {
+            return Ok(());
+        }
+        if kept == 0 {
+            self.alone(work);
+        } else {
+            work.segment.cut(work.buf, work.headers, 0, kept);
+            self.no_fin(work);
         }
         Ok(())
     }

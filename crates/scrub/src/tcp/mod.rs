@@ -9,4 +9,5 @@ mod store;
 mod table;
 
 pub use connection::State;
+pub(crate) use table::ConnectionRecord;
 pub use table::Connections;

@@ -5,6 +5,10 @@
 //! chunks of a few sizes that the [`Arena`] lends, so that one octet does not take the room of a thousand and nothing is allocated
 //! once the working set is there.
 
+mod saved;
+
+pub(super) use saved::PieceRecord;
+
 use super::seq;
 use std::collections::VecDeque;
 use wire::checksum;
@@ -58,6 +62,15 @@ impl Arena {
         Some(self.free[class].pop().unwrap_or_else(|| vec![0; size].into_boxed_slice()))
     }
 
+    /// For a piece without octets.
+    fn take_nothing(&mut self) -> Option<Box<[u8]>> {
+        if self.used + PIECE > self.limit {
+            return None;
+        }
+        self.used += PIECE;
+        Some(Box::default())
+    }
+
     fn put(&mut self, chunk: Box<[u8]>) {
         self.used = self.used.saturating_sub(chunk.len() + PIECE);
         if let Some(class) = SIZES.iter().position(|size| *size == chunk.len())
@@ -82,6 +95,11 @@ struct Piece {
 impl Piece {
     fn end(&self) -> u32 {
         self.start.wrapping_add(self.len)
+    }
+
+    /// Whether its octets went on elsewhere, and nobody here knows them.
+    fn is_cold(&self) -> bool {
+        self.chunk.is_empty()
     }
 
     fn octets(&self) -> &[u8] {
@@ -121,6 +139,8 @@ pub(super) struct Recorded {
     pub kept: usize,
     /// Some were there before with another value.
     pub differs: bool,
+    /// It ended at octets that went on elsewhere: nothing is known to compare with.
+    pub unknown: bool,
 }
 
 /// How much more may be recorded.
@@ -186,6 +206,10 @@ impl Store {
             let rest = data.get_mut(done.kept..).unwrap_or(&mut []);
             match self.pieces.get(at) {
                 Some(piece) if !seq::before(here, piece.start) => {
+                    if piece.is_cold() {
+                        done.unknown = true;
+                        return done;
+                    }
                     let skip = seq::gap(piece.start, here) as usize;
                     let known = piece.octets().get(skip..).unwrap_or(&[]);
                     let both = known.len().min(rest.len());

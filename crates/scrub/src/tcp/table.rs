@@ -1,5 +1,12 @@
 //! The table of connections: found by a keyed hash, half-open ones apart from established ones, time in a wheel.
 
+mod news;
+mod saved;
+
+pub(crate) use saved::ConnectionRecord;
+
+use news::News;
+
 use super::connection::{Connection, Ends, State, Work, millis};
 use super::segment::Segment;
 use super::seq;
@@ -49,6 +56,8 @@ pub struct Connections {
     turned: Option<u32>,
     now: Time,
     arena: Arena,
+    /// For a standby.
+    news: Option<News>,
 }
 
 fn hash(key: &[u8; 16], what: &impl Hash) -> u64 {
@@ -72,6 +81,7 @@ impl Connections {
             turned: None,
             now: Time::default(),
             arena: Arena::new(config.store.memory),
+            news: News::of(config),
         }
     }
 
@@ -137,6 +147,7 @@ impl Connections {
         if let Some(connection) = found.and_then(|at| self.all.get_mut(at as usize))
             && let Some(ttl) = connection.express(job, desk, &mut self.arena, buf, headers, &segment)
         {
+            self.tell(found);
             return Ok(ttl);
         }
         segment.clean(job, buf, headers)?;
@@ -169,6 +180,7 @@ impl Connections {
             self.remove(at);
         } else {
             self.moved(job.config, at, before, after);
+            self.tell(Some(at));
         }
         done?;
         segment.finish(buf, headers);
@@ -254,6 +266,9 @@ impl Connections {
         self.unlink(at);
         let Some(connection) = self.all.get_mut(at as usize) else { return };
         connection.release(&mut self.arena);
+        if let Some(news) = &mut self.news {
+            news.gone(connection);
+        }
         let (ends, state, opener) = (connection.ends, connection.state, connection.opener);
         if is_half_open(state) {
             self.half_open -= 1;
