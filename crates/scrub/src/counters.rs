@@ -1,7 +1,7 @@
 //! What passed, and what each rule did.
 
 use crate::rule::Rule;
-use crate::verdict::{Outcome, Side, Verdict};
+use crate::verdict::{Met, Outcome, Side, Verdict};
 
 /// Of one rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -63,6 +63,19 @@ impl Counters {
     pub(crate) fn add_packets(&mut self, sums: &[[u64; 2]; 3]) {
         for (sums, more) in [&mut self.packets, &mut self.forwarded, &mut self.held].into_iter().zip(sums) {
             sums.iter_mut().zip(more).for_each(|(sum, more)| *sum = sum.saturating_add(*more));
+        }
+    }
+
+    /// Of a packet that went the short way, where one rule at most has acted.
+    #[inline]
+    pub(crate) fn count_express(&mut self, from: Side, met: Met) {
+        for sums in [&mut self.packets, &mut self.forwarded] {
+            sums[from.index()] += 1;
+        }
+        if !met.acted.is_empty()
+            && let Some(of) = self.rules.get_mut(Rule::V4Id.index())
+        {
+            of.changed += 1;
         }
     }
 

@@ -6,7 +6,7 @@ use crate::fragments::{Fragments, Taken};
 use crate::rule::Rule;
 use crate::saved::What;
 use crate::sessions::{SessionRecord, Sessions, Talk};
-use crate::tcp::{ConnectionRecord, Connections};
+use crate::tcp::{ConnectionRecord, Connections, Express};
 use crate::verdict::{Arrival, Emitted, Job, Outcome, Side, Stop, Verdict};
 use crate::{icmp, ip, sctp, security, udp};
 use std::collections::VecDeque;
@@ -18,6 +18,7 @@ use wire::{Buf, Gso, Time, protocol};
 #[derive(Debug)]
 pub struct Scrubber {
     config: Config,
+    express: Express,
     fragments: Fragments,
     connections: Connections,
     sessions: Sessions,
@@ -53,6 +54,7 @@ impl Scrubber {
             answers: ip::Answers::new(),
             counters: Counters::default(),
             own: VecDeque::new(),
+            express: Express::of(&config),
             config,
         }
     }
@@ -60,6 +62,11 @@ impl Scrubber {
     /// One packet, which starts at its IP header. `gso`: what the kernel left to do of its checksum and segmentation; it follows what
     /// becomes of the headers.
     pub fn process(&mut self, now: Time, arrival: Arrival, buf: &mut Buf, gso: &mut Gso) -> Verdict {
+        if let Some(met) = self.connections.express(&self.config, &self.express, now, arrival.from, buf, gso)
+        {
+            self.counters.count_express(arrival.from, met);
+            return Verdict { outcome: Outcome::Forward, met };
+        }
         let mut job = Job::new(&self.config);
         let mut desk = Desk { now, arrival, own: &mut self.own };
         let mut stages = Stages {

@@ -9,6 +9,7 @@ use crate::scrubber::Desk;
 use crate::verdict::{Job, Side, Stop};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use wire::ip::Headers;
+use wire::plain::PlainSegment;
 use wire::tcp::{Flags, TcpOption};
 use wire::{Buf, Time};
 
@@ -40,95 +41,95 @@ impl State {
     }
 }
 
-/// Both ends: the address outside, the one inside, the port outside, the one inside. IPv4 addresses are in their mapped form, which is
-/// on no wire.
+/// Both ends: the address outside, the one inside (four words each), the ports outside and inside. IPv4 addresses are in their mapped
+/// form, which is on no wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Ends([u8; 36]);
+pub(super) struct Ends([u32; 9]);
+
+/// In front of an IPv4 address.
+const MAPPED: [u32; 3] = [0, 0, 0xffff];
 
 impl std::hash::Hash for Ends {
+    #[inline]
     fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
-        state.write(&self.0);
+        let [a, b, c, d, e, f, g, h, ports] = self.0.map(u64::from);
+        for pair in [a << 32 | b, c << 32 | d, e << 32 | f, g << 32 | h, ports] {
+            state.write_u64(pair);
+        }
     }
 }
 
+fn words(address: IpAddr) -> [u32; 4] {
+    let octets = match address {
+        IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),
+        IpAddr::V6(v6) => v6.octets(),
+    };
+    let (words, _) = octets.as_chunks::<4>();
+    std::array::from_fn(|at| u32::from_be_bytes(words[at]))
+}
+
 impl Ends {
-    /// Of a packet: `addresses` as [`wire::ip::addresses`] gives them.
     #[inline]
-    pub fn of(addresses: &[u8], ports: (u16, u16), from: Side) -> Ends {
-        let mut octets = [0; 36];
-        let (source, destination) = match from {
-            Side::Outside => (0, 16),
-            Side::Inside => (16, 0),
-        };
-        match *addresses {
-            [a, b, c, d, e, f, g, h] => {
-                octets[source + 10..source + 16].copy_from_slice(&[0xff, 0xff, a, b, c, d]);
-                octets[destination + 10..destination + 16].copy_from_slice(&[0xff, 0xff, e, f, g, h]);
-            }
-            _ => {
-                let (from, to) = addresses.split_at(addresses.len().min(16));
-                for (place, address) in [(source, from), (destination, to)] {
-                    if let Ok(address) = <&[u8; 16]>::try_from(address) {
-                        octets[place..place + 16].copy_from_slice(address);
-                    }
-                }
-            }
+    fn from_words([a, b, c, d]: [u32; 4], [e, f, g, h]: [u32; 4], ports: (u16, u16)) -> Ends {
+        Ends([a, b, c, d, e, f, g, h, u32::from(ports.0) << 16 | u32::from(ports.1)])
+    }
+
+    /// Of a packet with these headers.
+    pub fn of(headers: &Headers, ports: (u16, u16), from: Side) -> Ends {
+        let (source, destination) = ((headers.src, ports.0), (headers.dst, ports.1));
+        match from {
+            Side::Outside => Ends::new(source, destination),
+            Side::Inside => Ends::new(destination, source),
         }
-        let [outside, inside] = if from == Side::Outside { [ports.0, ports.1] } else { [ports.1, ports.0] };
-        octets[32..34].copy_from_slice(&outside.to_be_bytes());
-        octets[34..36].copy_from_slice(&inside.to_be_bytes());
-        Ends(octets)
+    }
+
+    /// Of a segment that was read at one go.
+    #[inline]
+    pub fn plain(segment: &PlainSegment, from: Side) -> Ends {
+        let [source, destination] = segment.addresses.map(|address| match segment.version {
+            4 => [MAPPED[0], MAPPED[1], MAPPED[2], address[0]],
+            _ => address,
+        });
+        let [src, dst] = segment.ports;
+        match from {
+            Side::Outside => Ends::from_words(source, destination, (src, dst)),
+            Side::Inside => Ends::from_words(destination, source, (dst, src)),
+        }
     }
 
     pub fn new(outside: (IpAddr, u16), inside: (IpAddr, u16)) -> Ends {
-        let mut octets = [0; 36];
-        for (at, address) in [(0, outside.0), (16, inside.0)] {
-            match address {
-                IpAddr::V4(v4) => {
-                    octets[at + 10..at + 12].fill(0xff);
-                    octets[at + 12..at + 16].copy_from_slice(&v4.octets());
-                }
-                IpAddr::V6(v6) => octets[at..at + 16].copy_from_slice(&v6.octets()),
-            }
-        }
-        octets[32..34].copy_from_slice(&outside.1.to_be_bytes());
-        octets[34..36].copy_from_slice(&inside.1.to_be_bytes());
-        Ends(octets)
+        Ends::from_words(words(outside.0), words(inside.0), (outside.1, inside.1))
     }
 
     /// As of a packet that came from the other side.
     pub fn turned(&self) -> Ends {
-        let mut octets = self.0;
-        octets[..32].rotate_left(16);
-        octets[32..].rotate_left(2);
-        Ends(octets)
+        let [a, b, c, d, e, f, g, h, ports] = self.0;
+        Ends([e, f, g, h, a, b, c, d, ports.rotate_left(16)])
     }
 
-    fn address(&self, side: Side) -> [u8; 16] {
-        let mut octets = [0; 16];
-        octets.copy_from_slice(&self.0[side.index() * 16..][..16]);
-        octets
+    fn address(&self, side: Side) -> [u32; 4] {
+        let [a, b, c, d, e, f, g, h, _] = self.0;
+        if side == Side::Outside { [a, b, c, d] } else { [e, f, g, h] }
     }
 
     /// The end on that side.
     pub fn end(&self, side: Side) -> SocketAddr {
-        let at = 32 + side.index() * 2;
-        let port = u16::from_be_bytes([self.0[at], self.0[at + 1]]);
-        SocketAddr::new(Ipv6Addr::from(self.address(side)).to_canonical(), port)
+        let [a, b, c, d] = self.address(side).map(u128::from);
+        let port = if side == Side::Outside { self.0[8] >> 16 } else { self.0[8] & 0xffff };
+        SocketAddr::new(Ipv6Addr::from(a << 96 | b << 64 | c << 32 | d).to_canonical(), port as u16)
     }
 
     /// Who is counted for a connection that this side opens: an address, an IPv6 /64.
-    pub fn source(&self, side: Side) -> [u8; 16] {
-        let mut source = self.address(side);
-        if Ipv6Addr::from(source).to_ipv4_mapped().is_none() {
-            source[8..].fill(0);
-        }
-        source
+    pub fn source(&self, side: Side) -> [u32; 4] {
+        let [a, b, c, d] = self.address(side);
+        if [a, b, c] == MAPPED { [a, b, c, d] } else { [a, b, 0, 0] }
     }
 
     /// One of a few places, for a cache: not secret, so nothing may rest on it.
+    #[inline]
     pub fn place(&self) -> usize {
-        usize::from(self.0[33] ^ self.0[35] ^ self.0[15] ^ self.0[31])
+        let mixed = self.0[3] ^ self.0[7].rotate_left(7) ^ self.0[8].wrapping_mul(0x9e37_79b1);
+        (mixed ^ mixed >> 16) as usize
     }
 }
 

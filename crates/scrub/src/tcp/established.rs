@@ -1,12 +1,13 @@
 //! A segment of a connection that is established: what it may still say (rules T.4, O.4 to O.6, Q.5 to Q.13).
 
 use super::connection::{Connection, Said, State, Work, millis, protects, seconds};
-use super::segment::{Segment, clear_ecn};
+use super::segment::clear_ecn;
 use super::seq;
 use super::store::{Arena, Room};
 use crate::rule::Rule;
 use crate::verdict::{Side, Stop};
 use wire::Time;
+use wire::plain::PlainSegment;
 use wire::tcp::{self, Flags, TcpOption, TcpRepr};
 
 /// Behind this much silence timestamps prove nothing: they may have wrapped (RFC 7323 section 5.5).
@@ -328,7 +329,7 @@ impl Connection {
             // The FIN came in front of what was missing.
             half.next = half.nxt;
         }
-        self.note_window(from, &segment, now, window);
+        self.note_window(from, segment.seq, segment.options.timestamps, now, window);
         if fit_ack {
             self.note_ack(work.arena, from, segment.ack, window);
         }
@@ -340,24 +341,24 @@ impl Connection {
         &mut self,
         arena: &mut Arena,
         from: Side,
-        segment: &Segment,
+        segment: &PlainSegment,
+        end: u32,
         now: Time,
         window: u32,
     ) {
         let half = self.half_mut(from);
-        half.nxt = segment.end();
-        half.next = half.nxt;
-        self.note_window(from, segment, now, window);
+        (half.nxt, half.next) = (end, end);
+        self.note_window(from, segment.seq, segment.timestamps, now, window);
         self.note_ack(arena, from, segment.ack, window);
     }
 
     #[inline]
-    fn note_window(&mut self, from: Side, segment: &Segment, now: Time, window: u32) {
+    fn note_window(&mut self, from: Side, start: u32, stamps: Option<(u32, u32)>, now: Time, window: u32) {
         let half = self.half_mut(from);
         half.max_window = half.max_window.max(window);
-        if let Some((value, _)) = segment.options.timestamps {
+        if let Some((value, _)) = stamps {
             half.ts_latest = seq::max(half.ts_latest, value);
-            if !seq::before(half.una, segment.seq) && !seq::before(value, half.ts_recent) {
+            if !seq::before(half.una, start) && !seq::before(value, half.ts_recent) {
                 (half.ts_recent, half.ts_second) = (value, seconds(now));
             }
         }

@@ -94,25 +94,6 @@ impl Segment {
         Ok(())
     }
 
-    /// The options, if there is nothing that a rule could want to change: none, or timestamps in the layout that everybody uses.
-    #[inline]
-    pub fn plain_options(&self, buf: &Buf, headers: &Headers) -> Option<Options> {
-        let view = Tcp::new_checked(headers.upper(buf.as_slice())).ok()?;
-        match *view.options_rest(0) {
-            [] => Some(Options::default()),
-            [1, 1, 8, 10, a, b, c, d, e, f, g, h] => {
-                let stamps = (u32::from_be_bytes([a, b, c, d]), u32::from_be_bytes([e, f, g, h]));
-                Some(Options { timestamps: Some(stamps), ..Options::default() })
-            }
-            _ => None,
-        }
-    }
-
-    /// Whether the kernel will complete the checksum.
-    pub fn is_partial(&self) -> bool {
-        self.partial
-    }
-
     fn view<'b>(&self, buf: &'b mut Buf, headers: &Headers) -> Option<Tcp<&'b mut [u8]>> {
         Tcp::new_checked(buf.as_mut_slice().get_mut(headers.header_len..headers.total_len)?).ok()
     }

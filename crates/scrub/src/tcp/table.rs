@@ -49,7 +49,7 @@ pub struct Connections {
     /// First and last of each list.
     lists: Vec<[u32; 2]>,
     /// How many half-open ones each source has.
-    sources: HashTable<([u8; 16], u32)>,
+    sources: HashTable<([u32; 4], u32)>,
     half_open: usize,
     /// The slot that is looked at next, and when.
     hand: usize,
@@ -116,8 +116,16 @@ impl Connections {
         self.index.find(hash(&self.key, ends), same).copied()
     }
 
+    /// One connection, for a segment that comes now.
+    #[inline]
+    pub(super) fn at_work(&mut self, at: u32, now: Time) -> Option<(&mut Connection, &mut Arena)> {
+        self.now = now;
+        Some((self.all.get_mut(at as usize)?, &mut self.arena))
+    }
+
     /// As [`Connections::find`], for segments that come many in a row.
-    fn find_again(&mut self, ends: &Ends) -> Option<u32> {
+    #[inline]
+    pub(super) fn find_again(&mut self, ends: &Ends) -> Option<u32> {
         let place = self.recent.get_mut(ends.place() % RECENT)?;
         if self.all.get(*place as usize).is_some_and(|connection| connection.ends == *ends) && *place != NONE
         {
@@ -142,14 +150,8 @@ impl Connections {
         self.now = desk.now;
         let from = desk.arrival.from;
         let mut segment = Segment::read(job, buf, headers, gso)?;
-        let ends = Ends::of(wire::ip::addresses(buf.as_slice(), headers.version), segment.ports, from);
+        let ends = Ends::of(headers, segment.ports, from);
         let mut found = self.find_again(&ends);
-        if let Some(connection) = found.and_then(|at| self.all.get_mut(at as usize))
-            && let Some(ttl) = connection.express(job, desk, &mut self.arena, buf, headers, &segment)
-        {
-            self.tell(found);
-            return Ok(ttl);
-        }
         segment.clean(job, buf, headers)?;
         if let Some(at) = found
             && segment.flags.contains(Flags::SYN)
@@ -300,13 +302,13 @@ impl Connections {
         self.remove(at);
     }
 
-    fn of_source(&self, source: &[u8; 16]) -> u32 {
+    fn of_source(&self, source: &[u32; 4]) -> u32 {
         self.sources
             .find(hash(&self.key, source), |(other, _)| other == source)
             .map_or(0, |(_, count)| *count)
     }
 
-    fn count_source(&mut self, source: &[u8; 16], one_more: bool) {
+    fn count_source(&mut self, source: &[u32; 4], one_more: bool) {
         let (key, hash_of) = (self.key, hash(&self.key, source));
         let entry = self.sources.entry(hash_of, |(other, _)| other == source, |(other, _)| hash(&key, other));
         match entry {

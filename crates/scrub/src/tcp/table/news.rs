@@ -35,7 +35,7 @@ impl News {
 impl Connections {
     /// A connection has changed.
     #[inline]
-    pub(super) fn tell(&mut self, at: Option<u32>) {
+    pub(in crate::tcp) fn tell(&mut self, at: Option<u32>) {
         if let Some(news) = &mut self.news
             && let Some(at) = at
             && let Some(connection) = self.all.get_mut(at as usize)
