@@ -341,15 +341,15 @@ impl Connection {
         &mut self,
         arena: &mut Arena,
         from: Side,
-        segment: &PlainSegment,
+        segment: &PlainSegment<'_>,
         end: u32,
         now: Time,
         window: u32,
     ) {
         let half = self.half_mut(from);
         (half.nxt, half.next) = (end, end);
-        self.note_window(from, segment.seq, segment.timestamps, now, window);
-        self.note_ack(arena, from, segment.ack, window);
+        self.note_window(from, segment.seq(), segment.timestamps(), now, window);
+        self.note_ack(arena, from, segment.ack(), window);
     }
 
     #[inline]

@@ -32,7 +32,7 @@ const SLOT: u32 = 4096;
 /// The list of connections whose handshake is not done, oldest first; the slots of the wheel come before it.
 const HALF_OPEN: usize = SLOTS;
 /// Connections that are found without a hash.
-const RECENT: usize = 64;
+const RECENT: usize = 1024;
 /// How long an end may take to answer a probe, and how many there are (rule Q.16).
 const PROBE: Duration = Duration::from_secs(75);
 const PROBES: u8 = 2;
@@ -132,10 +132,30 @@ impl Connections {
             return Some(*place);
         }
         let found = self.find(ends)?;
-        if let Some(place) = self.recent.get_mut(ends.place() % RECENT) {
-            *place = found;
-        }
+        self.remember(ends, found);
         Some(found)
+    }
+
+    /// Find it at once the next time, if it is that.
+    pub(super) fn remember(&mut self, ends: &Ends, at: u32) {
+        if self.at(at).is_some_and(|connection| connection.ends == *ends)
+            && let Some(place) = self.recent.get_mut(ends.place() % RECENT)
+        {
+            *place = at;
+        }
+    }
+
+    pub(super) fn at(&self, at: u32) -> Option<&Connection> {
+        self.all.get(at as usize)
+    }
+
+    pub(super) fn hashed(&self, ends: Ends) -> (Ends, u64) {
+        (ends, hash(&self.key, &ends))
+    }
+
+    /// Whose hash that is, most likely.
+    pub(super) fn likely(&self, hash: u64) -> Option<u32> {
+        self.index.iter_hash(hash).next().copied()
     }
 
     /// One segment. The highest time to live of its connection from that side.

@@ -8,37 +8,23 @@ use crate::{ipv4, ipv6, protocol, tcp};
 
 /// NOP, NOP, timestamps of ten octets.
 const STAMPS: [u8; 4] = [1, 1, 8, 10];
-const STAMPS_LEN: usize = 12;
 
-/// What the headers of such a segment say.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PlainSegment {
-    /// 4 or 6.
-    pub version: u8,
-    /// Source and destination, as they stand in the header; of IPv4 the first word of each.
-    pub addresses: [[u32; 4]; 2],
-    /// Source and destination port.
-    pub ports: [u16; 2],
-    /// Sequence number.
-    pub seq: u32,
-    /// Acknowledgment number.
-    pub ack: u32,
-    /// Flags.
-    pub flags: Flags,
-    /// Window, unscaled.
-    pub window: u16,
+/// Such a segment. It is a view: what it says is read where it is asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct PlainSegment<'a> {
+    ip: Ip<'a>,
+    tcp: &'a [u8; tcp::HEADER_LEN],
     /// Value and echo.
-    pub timestamps: Option<(u32, u32)>,
-    /// Where the data start; they end with the octets that were given.
-    pub data_at: usize,
-    /// DSCP and ECN.
-    pub tos: u8,
-    /// Time to live or hop limit.
-    pub ttl: u8,
-    /// IPv4: the identification.
-    pub id: u16,
-    /// IPv6: the flow label.
-    pub flow_label: u32,
+    stamps: Option<&'a [u8; 8]>,
+    /// Addresses and TCP header, which follow each other.
+    covered: &'a [u8],
+    data: &'a [u8],
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Ip<'a> {
+    V4(&'a [u8; ipv4::HEADER_LEN]),
+    V6(&'a [u8; ipv6::HEADER_LEN]),
 }
 
 #[inline]
@@ -51,124 +37,176 @@ fn u32_at<const N: usize>(head: &[u8; N], at: usize) -> u32 {
     u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]])
 }
 
-impl PlainSegment {
-    /// Read a packet that is `bytes` from end to end. `None`: it is not that plain, or not right; its transport checksum is not looked
+impl<'a> PlainSegment<'a> {
+    /// Look at a packet that is `bytes` from end to end. `None`: it is not that plain, or not right; its transport checksum is not looked
     /// at. Of IPv4 only packets that must not be fragmented are plain.
     #[inline]
-    pub fn read(bytes: &[u8]) -> Option<PlainSegment> {
+    pub fn read(bytes: &'a [u8]) -> Option<PlainSegment<'a>> {
         match bytes.first()? >> 4 {
-            4 => PlainSegment::read_v4(bytes),
-            6 => PlainSegment::read_v6(bytes),
+            4 => {
+                let (head, rest) = bytes.split_first_chunk::<{ ipv4::HEADER_LEN }>()?;
+                let right = head[0] == FIRST
+                    && usize::from(u16_at(head, 2)) == bytes.len()
+                    && u16_at(head, 6) == DONT_FRAGMENT
+                    && head[9] == protocol::TCP
+                    && super::header_sum(head) == 0xffff;
+                if right { PlainSegment::read_tcp(Ip::V4(head), bytes.get(12..)?, rest) } else { None }
+            }
+            6 => {
+                let (head, rest) = bytes.split_first_chunk::<{ ipv6::HEADER_LEN }>()?;
+                let right = usize::from(u16_at(head, 4)) == rest.len()
+                    && head[6] == protocol::TCP
+                    // Mapped, compatible, loopback, none: not on a wire.
+                    && u32_at(head, 8) | u32_at(head, 12) != 0
+                    && u32_at(head, 24) | u32_at(head, 28) != 0;
+                if right { PlainSegment::read_tcp(Ip::V6(head), bytes.get(8..)?, rest) } else { None }
+            }
             _ => None,
         }
     }
 
     #[inline]
-    fn read_v4(bytes: &[u8]) -> Option<PlainSegment> {
-        const IP: usize = ipv4::HEADER_LEN;
-        let head = bytes.first_chunk::<{ IP + tcp::HEADER_LEN }>()?;
-        let right = head[0] == FIRST
-            && usize::from(u16_at(head, 2)) == bytes.len()
-            && u16_at(head, 6) == DONT_FRAGMENT
-            && head[9] == protocol::TCP
-            && super::header_sum(head) == 0xffff;
-        if !right {
-            return None;
-        }
-        let address = |at| [u32_at(head, at), 0, 0, 0];
-        let mut segment = PlainSegment::read_tcp(bytes, head, IP)?;
-        segment.version = 4;
-        segment.addresses = [address(12), address(16)];
-        (segment.tos, segment.ttl, segment.id) = (head[1], head[8], u16_at(head, 4));
-        Some(segment)
-    }
-
-    #[inline]
-    fn read_v6(bytes: &[u8]) -> Option<PlainSegment> {
-        const IP: usize = ipv6::HEADER_LEN;
-        let head = bytes.first_chunk::<{ IP + tcp::HEADER_LEN }>()?;
-        if usize::from(u16_at(head, 4)) + IP != bytes.len() || head[6] != protocol::TCP {
-            return None;
-        }
-        let address =
-            |at| [u32_at(head, at), u32_at(head, at + 4), u32_at(head, at + 8), u32_at(head, at + 12)];
-        let addresses = [address(8), address(24)];
-        // Mapped, compatible, loopback, none: not on a wire.
-        if addresses.iter().any(|address| address[0] | address[1] == 0) {
-            return None;
-        }
-        let mut segment = PlainSegment::read_tcp(bytes, head, IP)?;
-        let first = u32_at(head, 0);
-        segment.version = 6;
-        segment.addresses = addresses;
-        (segment.tos, segment.ttl, segment.flow_label) = ((first >> 20) as u8, head[7], first & 0xf_ffff);
-        Some(segment)
-    }
-
-    #[inline]
-    fn read_tcp<const N: usize>(bytes: &[u8], head: &[u8; N], at: usize) -> Option<PlainSegment> {
+    fn read_tcp(ip: Ip<'a>, from_addresses: &'a [u8], bytes: &'a [u8]) -> Option<PlainSegment<'a>> {
         const BARE: u8 = 0x50;
         const STAMPED: u8 = 0x80;
-        let (timestamps, header) = match head[at + 12] {
-            BARE => (None, tcp::HEADER_LEN),
+        let (tcp, rest) = bytes.split_first_chunk::<{ tcp::HEADER_LEN }>()?;
+        let (stamps, data) = match tcp[12] {
+            BARE => (None, rest),
             STAMPED => {
-                let options = bytes.get(at + tcp::HEADER_LEN..)?.first_chunk::<STAMPS_LEN>()?;
-                if options.first_chunk() != Some(&STAMPS) {
+                let (layout, rest) = rest.split_first_chunk::<4>()?;
+                let (stamps, rest) = rest.split_first_chunk::<8>()?;
+                if *layout != STAMPS {
                     return None;
                 }
-                (Some((u32_at(options, 4), u32_at(options, 8))), tcp::HEADER_LEN + STAMPS_LEN)
+                (Some(stamps), rest)
             }
             _ => return None,
         };
-        if u16_at(head, at + 18) != 0 {
+        if u16_at(tcp, 18) != 0 {
             return None;
         }
-        Some(PlainSegment {
-            version: 0,
-            addresses: [[0; 4]; 2],
-            ports: [u16_at(head, at), u16_at(head, at + 2)],
-            seq: u32_at(head, at + 4),
-            ack: u32_at(head, at + 8),
-            flags: Flags(u16::from(head[at + 13])),
-            window: u16_at(head, at + 14),
-            timestamps,
-            data_at: at + header,
-            tos: 0,
-            ttl: 0,
-            id: 0,
-            flow_label: 0,
-        })
+        let covered = from_addresses.get(..from_addresses.len() - data.len())?;
+        Some(PlainSegment { ip, tcp, stamps, covered, data })
     }
 
-    /// Octets in front of the TCP header.
+    /// 4 or 6.
     #[inline]
-    pub fn tcp_at(&self) -> usize {
-        if self.version == 4 { ipv4::HEADER_LEN } else { ipv6::HEADER_LEN }
+    pub fn version(&self) -> u8 {
+        match self.ip {
+            Ip::V4(_) => 4,
+            Ip::V6(_) => 6,
+        }
     }
 
-    /// Octets of data.
+    /// Source and destination, in four words each, those of IPv4 in their mapped form (RFC 4291 section 2.5.5.2).
     #[inline]
-    pub fn len(&self, bytes: &[u8]) -> usize {
-        bytes.len().saturating_sub(self.data_at)
+    pub fn addresses(&self) -> [[u32; 4]; 2] {
+        match self.ip {
+            Ip::V4(head) => [[0, 0, 0xffff, u32_at(head, 12)], [0, 0, 0xffff, u32_at(head, 16)]],
+            Ip::V6(head) => [
+                [u32_at(head, 8), u32_at(head, 12), u32_at(head, 16), u32_at(head, 20)],
+                [u32_at(head, 24), u32_at(head, 28), u32_at(head, 32), u32_at(head, 36)],
+            ],
+        }
     }
 
-    /// The partial sum of the pseudo-header and the TCP header of `bytes`, which it was read from. With that of the data it is 0xffff
-    /// folded if the checksum is right.
+    /// Source and destination port.
     #[inline]
-    pub fn sum(&self, bytes: &[u8]) -> u32 {
-        // Addresses and TCP header follow each other.
-        let start = if self.version == 4 { 12 } else { 8 };
-        let octets = bytes.get(start..self.data_at).unwrap_or(&[]);
-        let len = bytes.len().saturating_sub(self.tcp_at()) as u32;
-        short_sum(octets) + u32::from(protocol::TCP) + (len >> 16) + (len & 0xffff)
+    pub fn ports(&self) -> [u16; 2] {
+        [u16_at(self.tcp, 0), u16_at(self.tcp, 2)]
+    }
+
+    /// Sequence number.
+    #[inline]
+    pub fn seq(&self) -> u32 {
+        u32_at(self.tcp, 4)
+    }
+
+    /// Acknowledgment number.
+    #[inline]
+    pub fn ack(&self) -> u32 {
+        u32_at(self.tcp, 8)
+    }
+
+    /// Flags.
+    #[inline]
+    pub fn flags(&self) -> Flags {
+        Flags(u16::from(self.tcp[13]))
+    }
+
+    /// Window, unscaled.
+    #[inline]
+    pub fn window(&self) -> u16 {
+        u16_at(self.tcp, 14)
+    }
+
+    /// Value and echo.
+    #[inline]
+    pub fn timestamps(&self) -> Option<(u32, u32)> {
+        self.stamps.map(|stamps| (u32_at(stamps, 0), u32_at(stamps, 4)))
+    }
+
+    /// Data.
+    #[inline]
+    pub fn data(&self) -> &'a [u8] {
+        self.data
+    }
+
+    /// DSCP and ECN.
+    #[inline]
+    pub fn tos(&self) -> u8 {
+        match self.ip {
+            Ip::V4(head) => head[1],
+            Ip::V6(head) => (u16_at(head, 0) >> 4) as u8,
+        }
+    }
+
+    /// Time to live or hop limit.
+    #[inline]
+    pub fn ttl(&self) -> u8 {
+        match self.ip {
+            Ip::V4(head) => head[8],
+            Ip::V6(head) => head[7],
+        }
+    }
+
+    /// The identification; of IPv6 zero.
+    #[inline]
+    pub fn id(&self) -> u16 {
+        match self.ip {
+            Ip::V4(head) => u16_at(head, 4),
+            Ip::V6(_) => 0,
+        }
+    }
+
+    /// The flow label; of IPv4 zero.
+    #[inline]
+    pub fn flow_label(&self) -> u32 {
+        match self.ip {
+            Ip::V4(_) => 0,
+            Ip::V6(head) => u32_at(head, 0) & 0xf_ffff,
+        }
+    }
+
+    /// Octets in front of the data.
+    #[inline]
+    pub fn data_at(&self) -> usize {
+        self.covered.len() + if self.version() == 4 { 12 } else { 8 }
+    }
+
+    /// The partial sum of pseudo-header and TCP header. With that of the data it is 0xffff, folded, if the checksum is right.
+    #[inline]
+    pub fn sum(&self) -> u32 {
+        let addresses = if self.version() == 4 { 8 } else { 32 };
+        let len = (self.covered.len() - addresses + self.data.len()) as u32;
+        short_sum(self.covered) + u32::from(protocol::TCP) + (len >> 16) + (len & 0xffff)
     }
 
     /// Whether the checksum is right.
     #[inline]
-    pub fn verify(&self, bytes: &[u8]) -> bool {
-        let data = bytes.get(self.data_at..).unwrap_or(&[]);
-        let data = if data.is_empty() { 0 } else { checksum::sum(data) };
-        fold(self.sum(bytes) + data) == 0xffff
+    pub fn verify(&self) -> bool {
+        let data = if self.data.is_empty() { 0 } else { checksum::sum(self.data) };
+        fold(self.sum() + data) == 0xffff
     }
 }
 
@@ -241,26 +279,31 @@ mod tests {
             let long = Headers::parse(&bytes).expect("what is plain is right");
             prop_assert!(crate::ip::checksum_ok(&bytes, &long));
             prop_assert!(long.fragment.is_none() && long.dont_fragment && !long.has_options);
-            prop_assert_eq!((long.version, long.tos, long.ttl), (plain.version, plain.tos, plain.ttl));
-            prop_assert_eq!((long.total_len, long.header_len), (bytes.len(), plain.tcp_at()));
-            let octets: Vec<u8> =
-                plain.addresses.iter().flat_map(|words| &words[..if plain.version == 4 { 1 } else { 4 }])
-                    .flat_map(|word| word.to_be_bytes()).collect();
-            prop_assert_eq!(crate::ip::addresses(&bytes, plain.version), &octets[..]);
+            prop_assert_eq!((long.version, long.tos, long.ttl), (plain.version(), plain.tos(), plain.ttl()));
+            prop_assert_eq!((long.total_len, long.header_len + 20 <= plain.data_at()), (bytes.len(), true));
+            let octets: Vec<u8> = plain.addresses().iter()
+                .flat_map(|words| &words[if plain.version() == 4 { 3 } else { 0 }..])
+                .flat_map(|word| word.to_be_bytes()).collect();
+            prop_assert_eq!(crate::ip::addresses(&bytes, long.version), &octets[..]);
+            if let Ok(view) = crate::ipv4::Ipv4::new_checked(&bytes[..]) {
+                prop_assert_eq!((view.id(), 0), (plain.id(), plain.flow_label()));
+            }
+            if let Ok(view) = crate::ipv6::Ipv6::new_checked(&bytes[..]) {
+                prop_assert_eq!((0, view.flow_label()), (plain.id(), plain.flow_label()));
+            }
             let view = Tcp::new_checked(long.upper(&bytes)).expect("a segment");
-            prop_assert_eq!([view.src_port(), view.dst_port()], plain.ports);
-            prop_assert_eq!((view.seq(), view.ack(), view.flags()), (plain.seq, plain.ack, plain.flags));
-            prop_assert_eq!((view.window(), view.urgent()), (plain.window, 0));
-            prop_assert_eq!(view.payload(), &bytes[plain.data_at..]);
-            prop_assert_eq!(plain.len(&bytes), view.payload().len());
+            prop_assert_eq!([view.src_port(), view.dst_port()], plain.ports());
+            prop_assert_eq!((view.seq(), view.ack(), view.flags()), (plain.seq(), plain.ack(), plain.flags()));
+            prop_assert_eq!((view.window(), view.urgent()), (plain.window(), 0));
+            prop_assert_eq!((view.payload(), &bytes[plain.data_at()..]), (plain.data(), plain.data()));
             let options: Vec<_> = view.options().map(|option| option.expect("an option")).collect();
-            match plain.timestamps {
+            match plain.timestamps() {
                 None => prop_assert!(options.is_empty()),
                 Some((value, echo)) => {
                     prop_assert_eq!(&options[2..], &[TcpOption::Timestamps { value, echo }]);
                 }
             }
-            prop_assert_eq!(plain.verify(&bytes), checksum::verify_transport(&bytes, &long) == Some(true));
+            prop_assert_eq!(plain.verify(), checksum::verify_transport(&bytes, &long) == Some(true));
         }
     }
 

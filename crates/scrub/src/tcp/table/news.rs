@@ -33,8 +33,12 @@ impl News {
 }
 
 impl Connections {
-    /// A connection has changed.
     #[inline]
+    pub(in crate::tcp) fn has_feed(&self) -> bool {
+        self.news.is_some()
+    }
+
+    /// A connection has changed.
     pub(in crate::tcp) fn tell(&mut self, at: Option<u32>) {
         if let Some(news) = &mut self.news
             && let Some(at) = at
