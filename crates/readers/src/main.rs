@@ -26,7 +26,7 @@ struct Options {
     /// Only worlds whose name contains this word
     #[arg(long, default_value = "")]
     world: String,
-    /// Who stands in the middle: scrubber, one that another takes over from after every packet (successor, standby, cold-standby), reference,
+    /// Who stands in the middle: scrubber, one that keeps only hashes (hashes), one that another takes over from after every packet (successor, standby, cold-standby), reference,
     /// nobody, or a fault by its name
     #[arg(long, default_value = "scrubber")]
     middle: String,
@@ -53,6 +53,11 @@ type Anybody = Box<dyn Middle + Send>;
 fn middle(name: &str, profile: Profile) -> Option<Anybody> {
     Some(match name {
         "scrubber" => Box::new(Scrubbed::new(Config::new(profile))),
+        "hashes" => {
+            let mut config = Config::new(profile);
+            config.store.hashes_from = 0;
+            Box::new(Scrubbed::new(config))
+        }
         "reference" => Box::new(Reference::default()),
         "nobody" => Box::new(Nobody),
         name if let Some(relay) = Relay::ALL.into_iter().find(|known| known.name() == name) => {
@@ -75,7 +80,7 @@ fn main() -> ExitCode {
         let faults: Vec<_> = Fault::ALL.into_iter().map(Fault::name).collect();
         let (middle, faults) = (&options.middle, faults.join(", "));
         eprintln!(
-            "error: nobody is called `{middle}`; there are scrubber, successor, standby, cold-standby, reference, nobody, {faults}"
+            "error: nobody is called `{middle}`; there are scrubber, hashes, successor, standby, cold-standby, reference, nobody, {faults}"
         );
         return ExitCode::FAILURE;
     }

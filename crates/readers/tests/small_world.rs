@@ -61,6 +61,18 @@ fn whoever_takes_over_leaves_one_reading() {
     assert_eq!(tally.forked, 0, "{}", said.unwrap_or_default());
 }
 
+/// Of data in order only hashes are kept. Who sends a part again is asked to send all of it, so not everything honest passes as it is.
+#[test]
+fn hashes_leave_one_reading() {
+    let make = || {
+        let mut config = Config::new(Profile::Standard);
+        config.store.hashes_from = 0;
+        Scrubbed::new(config)
+    };
+    let (tally, said) = slice(make, CASES / 2, false);
+    assert_eq!((tally.forked, tally.unequal), (0, 0), "{}", said.unwrap_or_default());
+}
+
 #[test]
 fn every_seeded_fault_is_found() {
     for fault in Fault::ALL {

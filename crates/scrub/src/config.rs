@@ -144,6 +144,9 @@ impl Default for SessionLimits {
 pub struct StoreLimits {
     /// Octets of all connections.
     pub memory: usize,
+    /// Of 256 parts of `memory`, how many must be in use for hashes alone to be kept of data in order (pressure level 2); 0: always,
+    /// 256: never.
+    pub hashes_from: usize,
     /// Octets behind a hole, of one connection, once half of `memory` is in use.
     pub beyond_hole: usize,
     /// Separate pieces of one connection.
@@ -152,7 +155,7 @@ pub struct StoreLimits {
 
 impl Default for StoreLimits {
     fn default() -> StoreLimits {
-        StoreLimits { memory: 64 << 20, beyond_hole: 64 << 10, pieces: 256 }
+        StoreLimits { memory: 64 << 20, hashes_from: 160, beyond_hole: 64 << 10, pieces: 256 }
     }
 }
 

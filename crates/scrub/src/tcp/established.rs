@@ -258,7 +258,8 @@ impl Connection {
                 work.job.refuse(Rule::BeyondHole)?;
             }
         }
-        let room = Room { pieces: config.store.pieces, next: half.next };
+        let unit = if work.segment.unit == 0 { len } else { usize::from(work.segment.unit) };
+        let room = Room { pieces: config.store.pieces, next: half.next, unit };
         let rewrite = work.job.is_on(Rule::FirstWins);
         let done = work
             .segment
@@ -269,9 +270,14 @@ impl Connection {
         if done.unknown {
             return self.cold(work, done.kept as u32);
         }
+        if done.wrong && done.kept == 0 {
+            return work.job.refuse(Rule::FirstWins);
+        }
         if done.kept < len {
             // The rest was not recorded, so it does not go on.
-            let rule = if store.is_empty() || done.kept == 0 && work.arena.fullness() >= 128 {
+            let rule = if done.wrong {
+                Rule::FirstWins
+            } else if store.is_empty() || done.kept == 0 && work.arena.fullness() >= 128 {
                 Rule::BeyondHole
             } else {
                 Rule::SmallSegments
@@ -287,8 +293,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Octets that another scrubber let pass before this one took over come again, and cannot be compared. In their place the receiver
-    /// is asked how far it is: what it has acknowledged nobody needs to know.
+    /// Octets come again that cannot be compared: another scrubber let them pass before this one took over, or only the hash of more of
+    /// them is known. In their place the receiver is asked how far it is: what it has acknowledged nobody needs to know.
     fn cold(&self, work: &mut Work<'_, '_, '_>, kept: u32) -> Result<(), Stop> {
         if !work.job.acts(Rule::FirstWins) {
             return Ok(());

@@ -34,6 +34,8 @@ pub(super) struct Segment {
     pub options: Options,
     /// Its checksum has to be written anew.
     pub changed: bool,
+    /// Octets of data of each segment that a super-packet is cut into; zero: it is none.
+    pub unit: u16,
     /// The checksum field has the sum of the pseudo-header only.
     partial: bool,
 }
@@ -69,6 +71,7 @@ impl Segment {
             len: u32::try_from(view.payload().len()).unwrap_or(u32::MAX),
             options: Options::default(),
             changed: false,
+            unit: gso.size,
             partial: gso.needs_checksum,
         })
     }

@@ -3,18 +3,24 @@
 //!
 //! A [`Store`] holds one half of one connection as pieces in the order of their numbers, none of which overlap; the pieces lie in
 //! chunks of a few sizes that the [`Arena`] lends, so that one octet does not take the room of a thousand and nothing is allocated
-//! once the working set is there.
+//! once the working set is there. Where memory is short a piece has the keyed hash of its octets only: a copy of all of them can be
+//! compared, and none can be put right.
 
 mod saved;
 
 pub(super) use saved::PieceRecord;
 
 use super::seq;
+use crate::config::StoreLimits;
+use siphasher::sip::SipHasher13;
 use std::collections::VecDeque;
+use std::hash::Hasher;
 use wire::checksum;
 
 /// Sizes of chunks, in octets.
 const SIZES: [usize; 3] = [64, 512, 4096];
+/// Octets of a hash in the place of a chunk; no chunk is that small.
+const HASH: usize = 8;
 /// What the books say that a piece takes beside its chunk.
 const PIECE: usize = 32;
 /// Pieces of fewer octets are small.
@@ -28,13 +34,44 @@ pub(super) struct Arena {
     free: [Vec<Box<[u8]>>; SIZES.len()],
     #[allow(clippy::vec_box, reason = "a connection has the box: what is kept here is what it gets")]
     empty: Vec<Box<Store>>,
+    hashes: Vec<Box<[u8]>>,
     used: usize,
     limit: usize,
+    /// Octets in use from which on hashes are kept.
+    hash_from: usize,
+    key: [u8; 16],
 }
 
 impl Arena {
-    pub fn new(limit: usize) -> Arena {
-        Arena { free: Default::default(), empty: Vec::new(), used: 0, limit }
+    /// `key` is of hashes: secret, or whoever knows it can make two texts with the same one.
+    pub fn new(limits: &StoreLimits, key: [u8; 16]) -> Arena {
+        let (free, empty, hashes) = Default::default();
+        let hash_from = limits.memory.saturating_mul(limits.hashes_from) / 256;
+        Arena { free, empty, hashes, used: 0, limit: limits.memory, hash_from, key }
+    }
+
+    /// Whether memory is so short that of data in order hashes have to do.
+    #[inline]
+    pub fn only_hashes(&self) -> bool {
+        self.used >= self.hash_from
+    }
+
+    fn hash(&self, octets: &[u8]) -> [u8; HASH] {
+        let mut hasher = SipHasher13::new_with_key(&self.key);
+        hasher.write(octets);
+        hasher.finish().to_ne_bytes()
+    }
+
+    /// A hash in the place of a chunk.
+    fn take_hash(&mut self, octets: &[u8]) -> Option<Box<[u8]>> {
+        if self.used + HASH + PIECE > self.limit {
+            return None;
+        }
+        self.used += HASH + PIECE;
+        let hash = self.hash(octets);
+        let mut chunk = self.hashes.pop().unwrap_or_else(|| Box::new([0; HASH]));
+        chunk.copy_from_slice(&hash);
+        Some(chunk)
     }
 
     /// Octets in use.
@@ -73,10 +110,13 @@ impl Arena {
 
     fn put(&mut self, chunk: Box<[u8]>) {
         self.used = self.used.saturating_sub(chunk.len() + PIECE);
-        if let Some(class) = SIZES.iter().position(|size| *size == chunk.len())
-            && self.free[class].len() < KEPT
-        {
-            self.free[class].push(chunk);
+        let place = match SIZES.iter().position(|size| *size == chunk.len()) {
+            Some(class) => &mut self.free[class],
+            None if chunk.len() == HASH => &mut self.hashes,
+            None => return,
+        };
+        if place.len() < KEPT {
+            place.push(chunk);
         }
     }
 }
@@ -102,6 +142,16 @@ impl Piece {
         self.chunk.is_empty()
     }
 
+    /// Whether only the hash of its octets is known.
+    fn is_hash(&self) -> bool {
+        self.chunk.len() == HASH
+    }
+
+    /// Whether its octets are known.
+    fn has_octets(&self) -> bool {
+        self.chunk.len() > HASH
+    }
+
     fn octets(&self) -> &[u8] {
         let from = self.from as usize;
         self.chunk.get(from..from + self.len as usize).unwrap_or(&[])
@@ -109,6 +159,9 @@ impl Piece {
 
     /// Of `len` octets, how many find room behind those there are: all of them, or an even number, at which a sum can go on.
     fn fits(&self, len: usize) -> usize {
+        if !self.has_octets() {
+            return 0;
+        }
         let room = self.chunk.len().saturating_sub((self.from + self.len) as usize);
         if room >= len { len } else { room & !1 }
     }
@@ -139,8 +192,11 @@ pub(super) struct Recorded {
     pub kept: usize,
     /// Some were there before with another value.
     pub differs: bool,
-    /// It ended at octets that went on elsewhere: nothing is known to compare with.
+    /// It ended at octets that went on, and that there is nothing to compare with: they went on elsewhere, or there is a hash of more
+    /// than came or of others beside them.
     pub unknown: bool,
+    /// It ended at octets whose hash is another.
+    pub wrong: bool,
 }
 
 /// How much more may be recorded.
@@ -150,6 +206,8 @@ pub(super) struct Room {
     pub pieces: usize,
     /// The number that the receiver waits for: what starts there is never one piece too many.
     pub next: u32,
+    /// Octets that one hash is of: as many as will come again together.
+    pub unit: usize,
 }
 
 /// One half of one connection.
@@ -206,7 +264,20 @@ impl Store {
             let rest = data.get_mut(done.kept..).unwrap_or(&mut []);
             match self.pieces.get(at) {
                 Some(piece) if !seq::before(here, piece.start) => {
-                    if piece.is_cold() {
+                    if piece.is_hash() && piece.from == 0 && here == piece.start {
+                        let copy = rest.get(..piece.len as usize);
+                        match copy.map(|copy| arena.hash(copy) == *piece.chunk) {
+                            Some(true) => {
+                                done.kept += piece.len as usize;
+                                at += 1;
+                                continue;
+                            }
+                            Some(false) => done.wrong = true,
+                            None => done.unknown = true,
+                        }
+                        return done;
+                    }
+                    if !piece.has_octets() {
                         done.unknown = true;
                         return done;
                     }
@@ -243,12 +314,12 @@ impl Store {
     #[inline]
     pub fn append(&mut self, arena: &mut Arena, start: u32, data: &[u8]) -> Option<(u32, Mark)> {
         let last = self.pieces.back();
-        if last.is_some_and(|last| last.end() != start) {
+        if last.is_some_and(|last| last.end() != start) || arena.only_hashes() {
             return None;
         }
         let mark = Mark { pieces: self.pieces.len(), len: last.map_or(0, |last| last.len) };
         // Chunks as `insert` takes them, so that what is left does not tell which way a segment took.
-        let size = last.map_or(0, |last| last.chunk.len() * 2);
+        let size = last.filter(|last| last.has_octets()).map_or(0, |last| last.chunk.len() * 2);
         let (mut done, mut sum) = (0, 0);
         while done < data.len() {
             let rest = data.get(done..)?;
@@ -294,6 +365,9 @@ impl Store {
             // Many small ones in a row get larger and larger chunks.
             size = last.chunk.len() * 2;
         }
+        if start == room.next && arena.only_hashes() {
+            return self.insert_hashes(arena, room, at, start, data, written);
+        }
         while written.octets < data.len() {
             let rest = data.get(written.octets..).unwrap_or(&[]);
             let len = self.pieces.len();
@@ -310,6 +384,27 @@ impl Store {
             self.pieces.insert(at, piece);
             at += 1;
             written.octets += octets;
+            written.pieces += 1;
+        }
+        written
+    }
+
+    /// The same with what was not written yet, by hashes.
+    fn insert_hashes(
+        &mut self,
+        arena: &mut Arena,
+        room: Room,
+        at: usize,
+        start: u32,
+        data: &[u8],
+        mut written: Written,
+    ) -> Written {
+        for octets in data.get(written.octets..).unwrap_or(&[]).chunks(room.unit.max(1)) {
+            let Some(chunk) = arena.take_hash(octets) else { break };
+            let start = start.wrapping_add(written.octets as u32);
+            self.pieces
+                .insert(at + written.pieces, Piece { start, from: 0, len: octets.len() as u32, chunk });
+            written.octets += octets.len();
             written.pieces += 1;
         }
         written

@@ -80,7 +80,7 @@ impl Connections {
             hand: 0,
             turned: None,
             now: Time::default(),
-            arena: Arena::new(config.store.memory),
+            arena: Arena::new(&config.store, seed),
             news: News::of(config),
         }
     }

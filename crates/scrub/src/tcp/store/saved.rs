@@ -33,7 +33,7 @@ impl Store {
         let mut records: Vec<PieceRecord> = Vec::new();
         for piece in &self.pieces {
             let start = piece.start.wrapping_sub(una);
-            let known = octets && !piece.is_cold();
+            let known = octets && piece.has_octets();
             let last = records.last_mut().filter(|last| last.start.wrapping_add(last.len()) == start);
             match last.map(|last| &mut last.octets) {
                 Some(Octets::Known(all)) if known => all.extend_from_slice(piece.octets()),
@@ -69,7 +69,8 @@ impl Store {
     }
 
     fn fill(&mut self, arena: &mut Arena, una: u32, whole: u32, pieces: &[PieceRecord]) -> Option<()> {
-        let room = Room { pieces: usize::MAX, next: una };
+        // Not from `next` on, where hashes might be kept instead.
+        let room = Room { pieces: usize::MAX, next: una.wrapping_sub(1), unit: 0 };
         let mut at = 0_u32;
         for piece in pieces {
             self.cold(arena, una.wrapping_add(at), piece.start.min(whole).saturating_sub(at))?;

@@ -2,7 +2,11 @@ use super::*;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-const ROOM: Room = Room { pieces: 4096, next: 0 };
+const ROOM: Room = Room { pieces: 4096, next: 0, unit: 0 };
+
+fn arena(memory: usize) -> Arena {
+    Arena::new(&StoreLimits { memory, hashes_from: 256, ..StoreLimits::default() }, [1; 16])
+}
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -21,7 +25,7 @@ proptest! {
     /// Against a map from number to octet: the first value of an octet stays until it is forgotten.
     #[test]
     fn the_first_copy_wins(base in any::<u32>(), steps in prop::collection::vec(step(), 1..60)) {
-        let mut arena = Arena::new(1 << 20);
+        let mut arena = arena(1 << 20);
         let mut store = arena.store();
         let (mut model, mut low) = (BTreeMap::<u16, u8>::new(), 0_u16);
         for step in steps {
@@ -63,11 +67,11 @@ proptest! {
         pieces in 0_usize..8,
         steps in prop::collection::vec((0_u16..3000, prop::collection::vec(any::<u8>(), 1..700)), 1..40),
     ) {
-        let mut arena = Arena::new(limit);
+        let mut arena = arena(limit);
         let mut store = arena.store();
         let mut model = BTreeMap::<u32, u8>::new();
         for (at, mut data) in steps {
-            let recorded = store.record(&mut arena, Room { pieces, next: 0 }, at.into(), &mut data, true);
+            let recorded = store.record(&mut arena, Room { pieces, next: 0, unit: 0 }, at.into(), &mut data, true);
             prop_assert!(recorded.kept <= data.len() && arena.used() <= limit);
             for (number, octet) in (u32::from(at)..).zip(&data[..recorded.kept]) {
                 prop_assert_eq!(*model.entry(number).or_insert(*octet), *octet);
@@ -93,7 +97,7 @@ fn every_four_steps_on_five_octets() {
     }
     // Numbers wrap in the middle of the stream.
     let number = |at: u32| (u32::MAX - 2).wrapping_add(at);
-    let mut arena = Arena::new(1 << 20);
+    let mut arena = arena(1 << 20);
     let count = steps.len();
     for case in 0..count.pow(4) {
         let mut store = arena.store();
