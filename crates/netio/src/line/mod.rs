@@ -24,8 +24,10 @@ use wire::Buf;
 /// Octets in front of a frame that a buffer needs: the vnet header, two tags more than the frame came with, and a little for
 /// whoever changes its headers.
 pub const HEADROOM: usize = 64;
+/// Octets that a frame needs in front when it leaves.
+pub const PREFIX: usize = crate::vnet::LEN;
 /// Octets of the longest frame, with its vnet header and tags.
-pub const FRAME: usize = crate::vnet::LEN + 26 + 65_536;
+pub const FRAME: usize = PREFIX + 26 + 65_536;
 /// Frames taken or sent with one system call.
 pub const BATCH: usize = 32;
 

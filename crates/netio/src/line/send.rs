@@ -41,6 +41,18 @@ pub struct Sent {
     pub refused: u64,
 }
 
+impl Sent {
+    /// And what became of others.
+    pub fn add(&mut self, other: Sent) {
+        let Sent { frames, octets, too_long, full, refused } = other;
+        self.frames += frames;
+        self.octets += octets;
+        self.too_long += too_long;
+        self.full += full;
+        self.refused += refused;
+    }
+}
+
 /// The vnet header of a frame.
 fn header(leaving: &Leaving) -> Result<[u8; vnet::LEN], DropReason> {
     let Leaving { frame, gso, before } = leaving;

@@ -30,7 +30,7 @@ impl Flooder {
     ///
     /// # Errors
     /// If the kernel does not let us.
-    pub fn open_frames(device: &FrameDevice) -> Result<Flooder> {
+    pub fn open(device: &FrameDevice) -> Result<Flooder> {
         open_frames(device, 0, |socket| {
             sockopt::set_int(socket, libc::SOL_PACKET, super::send::PACKET_QDISC_BYPASS, 1)
         })

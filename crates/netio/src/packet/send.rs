@@ -93,7 +93,7 @@ impl FrameSender {
     ///
     /// # Errors
     /// If the kernel does not let us.
-    pub fn open_frames(devices: Vec<FrameDevice>) -> Result<FrameSender> {
+    pub fn open(devices: Vec<FrameDevice>) -> Result<FrameSender> {
         let port = |device: FrameDevice| {
             let socket = open_frames(&device, 0, |socket| {
                 sockopt::set_int(socket, libc::SOL_PACKET, PACKET_QDISC_BYPASS, 1)
