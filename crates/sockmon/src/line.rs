@@ -41,6 +41,12 @@ pub struct LineCounts {
 
 /// Which of `workers` hears what these two hosts say to each other, either way.
 pub fn worker(key: &LineKey, one: IpAddr, other: IpAddr, workers: u32) -> u32 {
+    // The kernel takes the program's answer modulo the members of the group.
+    hash(key, one, other) % workers.max(1)
+}
+
+/// SipHash-1-3 of both addresses, IPv4 ones in their IPv6 form, the lower one first: the lower half.
+pub fn hash(key: &LineKey, one: IpAddr, other: IpAddr) -> u32 {
     let mut hasher = SipHasher13::new_with_key(key);
     let octets = |address: IpAddr| match address {
         IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
@@ -49,8 +55,7 @@ pub fn worker(key: &LineKey, one: IpAddr, other: IpAddr, workers: u32) -> u32 {
     let mut pair = [octets(one), octets(other)];
     pair.sort_unstable();
     pair.iter().for_each(|address| hasher.write(address));
-    // The kernel takes the program's 32 bits modulo the members of the group.
-    hasher.finish() as u32 % workers.max(1)
+    hasher.finish() as u32
 }
 
 /// Where an instance keeps its pins.
