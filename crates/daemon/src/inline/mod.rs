@@ -78,3 +78,6 @@ pub fn open(instance: &str) -> Result<usize, LineError> {
     }
     Ok(gone)
 }
+
+#[cfg(test)]
+mod tests;

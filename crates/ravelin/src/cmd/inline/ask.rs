@@ -1,10 +1,12 @@
 //! The commands that ask the process of a line.
 
 use std::net::{IpAddr, SocketAddr};
+use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use api::{InlineEvent, InlineEvents, InlineFlows, InlineRules, InlineSide, InlineStatus, path};
 use clap::Args;
+use serde::de::DeserializeOwned;
 
 use crate::client::{Connect, instance};
 use crate::cmd::scrub::explanation;
@@ -29,9 +31,19 @@ struct Ask {
 }
 
 impl Ask {
-    fn connect(&self) -> Connect {
+    /// A document of the line's process.
+    fn get<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<T> {
         let control = self.control.clone().unwrap_or_else(|| daemon::inline::control_socket(&self.instance));
-        Connect { instance: self.instance.clone(), control: Some(control) }
+        if let Err(error) = UnixStream::connect(&control) {
+            let text = format!(
+                "no process serves the line {} ({}: {error}); what it closed is closed still: `ravelin inline check` shows it, \
+                 `ravelin inline run` serves it, `ravelin inline detach` opens it",
+                self.instance,
+                control.display()
+            );
+            return Err(Failure::of(Kind::Unreachable, text));
+        }
+        Connect { instance: self.instance.clone(), control: Some(control) }.get(path)
     }
 
     fn show<T: serde::Serialize>(&self, document: &T, text: impl FnOnce(&T) -> String) -> anyhow::Result<()> {
@@ -48,7 +60,7 @@ pub struct Status {
 
 impl Status {
     pub fn execute(self) -> anyhow::Result<()> {
-        let status: InlineStatus = self.ask.connect().get(path::INLINE_STATUS)?;
+        let status: InlineStatus = self.ask.get(path::INLINE_STATUS)?;
         self.ask.show(&status, status_text)?;
         if status.sides.iter().all(|side| side.guarded) {
             return Ok(());
@@ -130,7 +142,7 @@ pub struct Rules {
 
 impl Rules {
     pub fn execute(self) -> anyhow::Result<()> {
-        let rules: InlineRules = self.ask.connect().get(path::INLINE_RULES)?;
+        let rules: InlineRules = self.ask.get(path::INLINE_RULES)?;
         self.ask.show(&rules, |rules| match rules.rules.is_empty() {
             true => "no rule has met anything\n".to_owned(),
             false => crate::cmd::scrub::rule_table(&rules.rules),
@@ -147,7 +159,7 @@ pub struct Flows {
 
 impl Flows {
     pub fn execute(self) -> anyhow::Result<()> {
-        let flows: InlineFlows = self.ask.connect().get(path::INLINE_FLOWS)?;
+        let flows: InlineFlows = self.ask.get(path::INLINE_FLOWS)?;
         self.ask.show(&flows, |flows| {
             let row = |flow: &api::InlineFlow| {
                 let ends = [flow.outside, flow.inside].map(|end| end.to_string());
@@ -216,7 +228,7 @@ impl Explain {
     pub fn execute(self) -> anyhow::Result<()> {
         let mut more = vec![("most", self.most)];
         more.extend(self.number.map(|number| ("number", number)));
-        let found: InlineEvents = self.ask.connect().get(&self.which.path(&more))?;
+        let found: InlineEvents = self.ask.get(&self.which.path(&more))?;
         self.ask.show(&found, |found| {
             let mut out: String =
                 found.events.iter().map(|event| explanation(&event.explained) + "\n").collect();
@@ -244,11 +256,10 @@ pub struct Watch {
 
 impl Watch {
     pub fn execute(self) -> anyhow::Result<()> {
-        let connect = self.ask.connect();
-        let newest: InlineEvents = connect.get(&Which { host: None, drops: false }.path(&[("most", 1)]))?;
+        let newest: InlineEvents = self.ask.get(&Which { host: None, drops: false }.path(&[("most", 1)]))?;
         let mut after = newest.events.last().map_or(0, |event| event.explained.line.index);
         loop {
-            let found: InlineEvents = connect.get(&self.which.path(&[("after", after), ("most", 1024)]))?;
+            let found: InlineEvents = self.ask.get(&self.which.path(&[("after", after), ("most", 1024)]))?;
             for event in &found.events {
                 after = after.max(event.explained.line.index);
                 if self.ask.json {
