@@ -63,8 +63,7 @@ struct {
 	__type(value, struct line_key);
 } line_key SEC(".maps");
 
-SEC("tcx/ingress")
-int guard_ingress(struct __sk_buff *skb)
+static __always_inline int ingress(struct __sk_buff *skb)
 {
 	__u32 index = skb->ifindex;
 	struct line_count *count = bpf_map_lookup_elem(&line_counts, &index);
@@ -76,8 +75,7 @@ int guard_ingress(struct __sk_buff *skb)
 	return TCX_DROP;
 }
 
-SEC("tcx/egress")
-int guard_egress(struct __sk_buff *skb)
+static __always_inline int egress(struct __sk_buff *skb)
 {
 	__u32 index = skb->ifindex;
 	__u64 cookie = bpf_get_socket_cookie(skb);
@@ -90,6 +88,34 @@ int guard_egress(struct __sk_buff *skb)
 		__sync_fetch_and_add(pass ? &count->sent_octets : &count->refused_octets, skb->len);
 	}
 	return pass ? TCX_NEXT : TCX_DROP;
+}
+
+SEC("tcx/ingress")
+int guard_ingress(struct __sk_buff *skb)
+{
+	return ingress(skb);
+}
+
+SEC("tcx/egress")
+int guard_egress(struct __sk_buff *skb)
+{
+	return egress(skb);
+}
+
+/*
+ * The same again: a program can be at a hook only once, and where another one stands before it, its twin goes to the front before it
+ * is taken away.
+ */
+SEC("tcx/ingress")
+int twin_ingress(struct __sk_buff *skb)
+{
+	return ingress(skb);
+}
+
+SEC("tcx/egress")
+int twin_egress(struct __sk_buff *skb)
+{
+	return egress(skb);
 }
 
 /* Two addresses, IPv4 ones in their IPv6 form. */

@@ -436,3 +436,17 @@ fn a_start_behind_a_crash() {
         rig.ravelin(&["inline", "run", "--outside", "alice", "--inside", "bob", "--take-over"]).unwrap_err();
     assert!(take_over.to_string().contains("cannot hand connections over"), "{take_over}");
 }
+
+/// A guard whose pin somebody removed, or in front of which somebody put another program, is put back.
+#[test]
+fn a_guard_that_is_gone_is_put_back() {
+    let rig = LineRig::with_line("inline-mend", &[]).unwrap();
+    let folder = format!("/sys/fs/bpf/ravelin-inline/{}/links", rig.lab.name());
+    let pins = || std::fs::read_dir(&folder).unwrap().map(|e| e.unwrap().path()).collect::<Vec<_>>();
+    assert_eq!(pins().len(), 4);
+    pins().iter().for_each(|pin| std::fs::remove_file(pin).unwrap());
+    wait_until("the guards are pinned again", PATIENCE, || pins().len() == 4);
+    rig.wait_for_ping(Side::Alice, BOB).unwrap();
+    assert_eq!(rig.json(&["status"]).unwrap()["sides"][1]["guarded"], true);
+    assert!(rig.log().contains("closing it again"), "{}", rig.log());
+}

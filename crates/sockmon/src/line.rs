@@ -19,11 +19,22 @@ use std::path::{Path, PathBuf};
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/line.bpf.o"));
 
 /// The programs of a guard.
-const GUARDS: [(&str, Tcx); 2] = [("guard_ingress", Tcx::Ingress), ("guard_egress", Tcx::Egress)];
+const GUARDS: [Guard; 2] = [
+    Guard { name: "guard_ingress", twin: "twin_ingress", at: Tcx::Ingress },
+    Guard { name: "guard_egress", twin: "twin_egress", at: Tcx::Egress },
+];
 const SHARD: &str = "shard";
 /// The pinned map. A layout of its own has a name of its own.
 const COUNTS: &str = "counts_1";
 const LINKS: &str = "links";
+
+/// A program, and another one that does the same.
+#[derive(Clone, Copy)]
+struct Guard {
+    name: &'static str,
+    twin: &'static str,
+    at: Tcx,
+}
 
 /// The key of [`worker`].
 pub type LineKey = [u8; 16];
@@ -112,7 +123,7 @@ impl LineGuard {
         map("line_key")?
             .update(&0u32.to_ne_bytes(), key, MapFlags::ANY)
             .map_err(SockmonError::bpf("write the line's key"))?;
-        let names = GUARDS.iter().map(|(name, _)| *name).chain([SHARD]);
+        let names = GUARDS.iter().flat_map(|guard| [guard.name, guard.twin]).chain([SHARD]);
         Ok(LineGuard {
             programs: names.map(program).collect::<Result<_, SockmonError>>()?,
             counts: map("line_counts")?,
@@ -147,31 +158,44 @@ impl LineGuard {
             }
             _ => {}
         }
-        let [ingress, egress] = GUARDS;
-        let both = [self.ensure(interface, ingress)?, self.ensure(interface, egress)?];
+        let held = self.links.remove(&interface).map(|[ingress, egress]| [Some(ingress), Some(egress)]);
+        let [ingress, egress] = held.unwrap_or([None, None]);
+        let [first, second] = GUARDS;
+        let both = [self.ensure(interface, first, ingress)?, self.ensure(interface, second, egress)?];
         self.links.insert(interface, both);
         Ok(())
     }
 
-    fn ensure(&self, interface: u32, (name, at): (&'static str, Tcx)) -> Result<OwnedFd, SockmonError> {
+    /// Have a guard be there and first. `held`: our link, whose pin may be gone.
+    fn ensure(&self, interface: u32, guard: Guard, held: Option<OwnedFd>) -> Result<OwnedFd, SockmonError> {
+        let Guard { name, twin, at } = guard;
         let path = self.root.join(LINKS).join(format!("{name}_{interface}"));
+        let fresh = path.with_file_name(format!("{name}_{interface}_new"));
         let fail = |step: &str| SockmonError::system(format!("{step} {name} at interface {interface}"));
-        let program = self.program(name)?;
+        let pin = |link: &OwnedFd| {
+            links::unpin(&fresh)?;
+            sys::obj_pin_over(link.as_fd(), &fresh, &path).map_err(fail("pin"))
+        };
         let old = match sys::obj_get(&path) {
             Ok(link) => Some(link),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => held,
             Err(error) => return Err(fail("open the pinned link of")(error)),
         };
         if let Some(link) = &old
             && holds(link.as_fd(), interface, at).unwrap_or(false)
         {
-            sys::link_update(link.as_fd(), program).map_err(fail("exchange"))?;
+            sys::link_update(link.as_fd(), self.program(name)?).map_err(fail("exchange"))?;
+            pin(link)?;
             return old.ok_or(SockmonError::Answer("a link"));
         }
-        let link = sys::link_tcx(program, interface, at).map_err(fail("attach"))?;
-        let fresh = path.with_file_name(format!("{name}_{interface}_new"));
-        links::unpin(&fresh)?;
-        sys::obj_pin_over(link.as_fd(), &fresh, &path).map_err(fail("pin"))?;
+        let attach = |name| Ok(sys::link_tcx(self.program(name)?, interface, at));
+        let link = match attach(name)? {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => attach(twin)?,
+            answer => answer,
+        };
+        let link = link.map_err(fail("attach"))?;
+        // The new one holds before the old one is let go: for a moment both may run, never none.
+        pin(&link)?;
         if let Some(old) = old {
             let _ = sys::link_detach(old.as_fd());
         }
@@ -196,7 +220,7 @@ impl LineGuard {
     /// If a pin cannot be removed.
     pub fn forget(&mut self, interface: u32) -> Result<(), SockmonError> {
         self.links.remove(&interface);
-        for (name, _) in GUARDS {
+        for Guard { name, .. } in GUARDS {
             links::unpin(&self.root.join(LINKS).join(format!("{name}_{interface}")))?;
         }
         let cookies: Vec<Vec<u8>> = self.sockets.keys().collect();
@@ -213,7 +237,7 @@ impl LineGuard {
 
     /// What is not as it must be with the guard of an interface; [`LineGuard::close`] mends it.
     pub fn faults(&self, interface: u32) -> Vec<String> {
-        let fault = |(name, at): (&'static str, Tcx)| {
+        let fault = |Guard { name, at, .. }| {
             let path = self.root.join(LINKS).join(format!("{name}_{interface}"));
             let link = match sys::obj_get(&path) {
                 Ok(link) => link,
@@ -292,7 +316,7 @@ pub fn closed(instance: &str) -> Result<Vec<(u32, bool, LineCounts)>, SockmonErr
     let root = root(instance)?;
     let counts = MapHandle::from_pinned_path(root.join(COUNTS)).ok();
     let holds = |interface: u32| {
-        GUARDS.into_iter().all(|(name, at)| {
+        GUARDS.into_iter().all(|Guard { name, at, .. }| {
             let link = sys::obj_get(&root.join(LINKS).join(format!("{name}_{interface}")));
             link.is_ok_and(|link| holds(link.as_fd(), interface, at).unwrap_or(false))
         })

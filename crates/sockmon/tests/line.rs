@@ -1,7 +1,10 @@
 //! The kernel's program and this room agree on which worker hears a frame.
 
-use sockmon::line::{LineGuard, hash, open};
+mod common;
+
+use sockmon::line::{LineGuard, closed, hash, open};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::fd::AsFd;
 
 const KEY: [u8; 16] = *b"any sixteen octe";
 
@@ -120,4 +123,58 @@ fn kernel_and_user_space_agree_on_the_worker() {
         assert_eq!(guard.ask_shard(&frame).unwrap(), 0);
     }
     open(NAME).unwrap();
+}
+
+/// The loopback device of a namespace of its own.
+const LO: u32 = 1;
+
+#[test]
+fn a_guard_goes_back_to_the_front_and_outlives_its_process() {
+    let [ours, other] = ["test-front", "test-other"];
+    common::Namespace::new().run(move || {
+        let pins = std::path::PathBuf::from(format!("/sys/fs/bpf/ravelin-inline/{ours}/links"));
+        for name in [ours, other] {
+            open(name).unwrap();
+        }
+        let mut guard = LineGuard::load(ours, &KEY).unwrap();
+        guard.close(LO).unwrap();
+        assert!(guard.faults(LO).is_empty(), "{:?}", guard.faults(LO));
+        // Somebody else's program in front, again and again.
+        for _ in 0..3 {
+            let mut another = LineGuard::load(other, &KEY).unwrap();
+            another.close(LO).unwrap();
+            assert_eq!(guard.faults(LO).len(), 2);
+            guard.close(LO).unwrap();
+            assert!(guard.faults(LO).is_empty(), "{:?}", guard.faults(LO));
+            assert_eq!(open(other).unwrap(), 2);
+        }
+        // Pins that are gone.
+        std::fs::read_dir(&pins).unwrap().for_each(|pin| std::fs::remove_file(pin.unwrap().path()).unwrap());
+        assert_eq!(guard.faults(LO).len(), 2);
+        guard.close(LO).unwrap();
+        assert!(guard.faults(LO).is_empty(), "{:?}", guard.faults(LO));
+        // The process ends; the next one goes on with its guards and its counts.
+        let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        let say = || socket.send_to(b"x", socket.local_addr().unwrap()).map(drop);
+        let refused = |guard: &LineGuard| guard.counts(LO).refused[0];
+        let _ = say();
+        assert_eq!(refused(&guard), 1);
+        drop(guard);
+        let _ = say();
+        let [(LO, true, counts)] = closed(ours).unwrap()[..] else { panic!("{:?}", closed(ours)) };
+        assert_eq!(counts.refused[0], 2);
+        let mut next = LineGuard::load(ours, &KEY).unwrap();
+        next.close(LO).unwrap();
+        assert!(next.faults(LO).is_empty() && next.others().is_empty());
+        // An admitted socket's frames pass the egress, and end at the ingress.
+        next.admit(socket.as_fd(), LO).unwrap();
+        say().unwrap();
+        let counts = next.counts(LO);
+        assert_eq!((counts.refused[0], counts.sent[0], counts.arrived[0]), (2, 1, 1));
+        drop(next);
+        assert_eq!(open(ours).unwrap(), 2);
+        assert!(closed(ours).unwrap().is_empty());
+        say().unwrap();
+        assert_eq!(socket.recv_from(&mut [0; 8]).unwrap().0, 1, "the line is open");
+    });
 }

@@ -107,7 +107,9 @@ async fn collect(line: &Shared) -> Result<InlineStatus, Refused> {
 
 fn side_of(side: &str, interface: &Interface, line: &Line, tallies: &[Tally], lost: u64) -> InlineSide {
     let device = interface.device.as_ref();
-    let faults = device.map_or_else(Vec::new, |device| line.guard.faults(device.index));
+    let mut faults = device.map_or_else(Vec::new, |device| line.guard.faults(device.index));
+    faults
+        .extend(interface.faults.iter().filter(|fault| !faults.contains(fault)).cloned().collect::<Vec<_>>());
     let counts = device.map_or_else(LineCounts::default, |device| line.guard.counts(device.index));
     let amount = |[frames, octets]: [u64; 2]| InlineAmount { frames, octets };
     let sum = |of: fn(&Tally) -> u64| tallies.iter().map(of).sum::<u64>();

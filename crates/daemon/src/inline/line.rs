@@ -237,11 +237,13 @@ impl Line {
 
     /// Look whether the guards are where they belong, and put them there.
     pub fn mend(&mut self) {
+        let links = Links::open().and_then(|mut links| links.list()).unwrap_or_default();
         for at in 0..self.interfaces.len() {
             let Some(interface) = self.interfaces.get(at) else { continue };
             let Some(index) = interface.device.as_ref().map(|device| device.index) else { continue };
             let name = interface.name.clone();
             let mut faults = self.guard.faults(index);
+            let xdp = links.iter().find(|link| link.index == index).and_then(|link| link.xdp);
             if !faults.is_empty() {
                 tracing::error!("{name}: {}; closing it again", faults.join("; "));
                 match self.guard.close(index) {
@@ -249,7 +251,12 @@ impl Line {
                     Err(error) => faults.push(error.to_string()),
                 }
             }
+            // That one is in front of whatever traffic control does, and nobody here may take it off.
+            faults.extend(xdp.map(|program| LineError::Xdp(name, program).to_string()));
             if let Some(interface) = self.interfaces.get_mut(at) {
+                for fault in faults.iter().filter(|fault| !interface.faults.contains(fault)) {
+                    tracing::error!("{fault}");
+                }
                 interface.faults = faults;
             }
         }
