@@ -6,6 +6,8 @@ use tests::{PATIENCE, program, programs, wait_for, wait_until};
 
 const ALICE: &str = "198.51.100.1";
 const BOB: &str = "198.51.100.2";
+/// An address that the gateway does not need, and has in a test.
+const GATEWAY: &str = "198.51.100.254";
 
 /// Prints a line for each packet that arrives from outside: protocol, total length of the frame, TTL, whether the reserved flag of IPv4 is set,
 /// whether it is a fragment, VLAN, data of TCP and UDP in hexadecimal (the first 40 octets).
@@ -247,6 +249,21 @@ fn without_a_process_nothing_passes() {
         }
         wait_until("the frames are at the guards", PATIENCE, || at_the_guard(&rig)[0] >= before + 40);
     }
+    rig.ip("link set alice nomaster").unwrap();
+    rig.ip("link set bob nomaster").unwrap();
+    // The host itself hears nothing.
+    let station = rig.lab.wire().run(|| netio::packet::FrameDevice::of(index_of("alice"))).unwrap().unwrap();
+    let station: Vec<String> = station.station.iter().map(|octet| format!("{octet:02x}")).collect();
+    rig.lab.alice().run(|| neighbour(GATEWAY, &station.join(":"), "eth0")).unwrap();
+    let ear = rig.lab.wire().run(|| std::net::UdpSocket::bind((GATEWAY, 7002))).unwrap().unwrap();
+    ear.set_nonblocking(true).unwrap();
+    let heard = || ear.recv_from(&mut [0; 64]).is_ok();
+    let call =
+        || rig.python(Side::Alice, BY_HAND, &[ALICE, GATEWAY, "7002", "5", "0", "hello", "0"]).unwrap();
+    let [before, _] = at_the_guard(&rig);
+    call();
+    wait_until("the frames are at the guard", PATIENCE, || at_the_guard(&rig)[0] >= before + 5);
+    assert!(!heard(), "the host has heard a frame of the line");
     // The host's own words do not leave either.
     let [_, refused] = at_the_guard(&rig);
     let _ = rig.ip("neigh replace 198.51.100.2 lladdr 02:00:00:00:00:78 dev bob");
@@ -262,9 +279,20 @@ fn without_a_process_nothing_passes() {
 
     rig.ravelin(&["inline", "detach"]).unwrap();
     assert!(rig.check().unwrap().is_null());
+    rig.ip("link set alice master wire").unwrap();
+    rig.ip("link set bob master wire").unwrap();
     rig.lab.alice().run(|| forget(BOB)).unwrap();
     rig.lab.bob().run(|| forget(ALICE)).unwrap();
     rig.wait_for_ping(Side::Alice, BOB).unwrap();
+    rig.ip("link set alice nomaster").unwrap();
+    wait_until("the host hears", PATIENCE, || {
+        call();
+        heard()
+    });
+}
+
+fn index_of(name: &str) -> u32 {
+    netio::link::Links::open().and_then(|mut links| links.index(name)).unwrap()
 }
 
 fn run_ip(args: &str) {
