@@ -9,6 +9,7 @@ mod figures;
 pub mod ftp;
 pub mod inside;
 pub mod kinds;
+pub mod line;
 pub mod programs;
 pub mod router;
 pub mod sites;

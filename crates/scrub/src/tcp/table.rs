@@ -111,6 +111,12 @@ impl Connections {
         self.find(&ends).and_then(|at| self.all.get(at as usize)).map(|connection| connection.state)
     }
 
+    /// Every one: its end outside, its end inside, its state.
+    pub fn iter(&self) -> impl Iterator<Item = (std::net::SocketAddr, std::net::SocketAddr, State)> {
+        let live = self.index.iter().filter_map(|at| self.all.get(*at as usize));
+        live.map(|one| (one.ends.end(Side::Outside), one.ends.end(Side::Inside), one.state))
+    }
+
     fn find(&self, ends: &Ends) -> Option<u32> {
         let same = |at: &u32| self.all.get(*at as usize).is_some_and(|connection| connection.ends == *ends);
         self.index.find(hash(&self.key, ends), same).copied()
