@@ -53,7 +53,7 @@ impl Numbers {
 
     fn v6(&mut self) -> Ipv6Addr {
         // Some pairs differ in the lower half only.
-        let high = if self.next() % 2 == 0 { 0x2001_0db8_0000_0000 } else { self.next() };
+        let high = if self.next().is_multiple_of(2) { 0x2001_0db8_0000_0000 } else { self.next() };
         Ipv6Addr::from(u128::from(high) << 64 | u128::from(self.next()))
     }
 }

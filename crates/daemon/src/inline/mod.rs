@@ -56,9 +56,7 @@ pub fn closed() -> Result<Vec<Closed>, LineError> {
         let interfaces = sockmon::line::closed(&instance).map_err(LineError::Guard)?;
         let interface =
             |(index, guarded, counts)| ClosedInterface { index, name: name(index), guarded, counts };
-        let folder = run_dir(&instance);
-        let running =
-            folder.exists() && matches!(socket::lock(&folder), Err(socket::SocketError::Taken { .. }));
+        let running = socket::is_locked(&run_dir(&instance));
         out.push(Closed { instance, running, interfaces: interfaces.into_iter().map(interface).collect() });
     }
     Ok(out)

@@ -50,6 +50,9 @@ pub struct Tally {
     pub sent: Sent,
 }
 
+/// The buffer of a frame that ends, and where that counts.
+type Ended = (Buf, fn(&mut Tally));
+
 /// A worker.
 #[derive(Debug)]
 pub struct Worker {
@@ -193,7 +196,7 @@ impl Worker {
     }
 
     /// What becomes of a frame; the buffer of one that ends here, and where it counts.
-    fn take(&mut self, from: Side, now: Time, arrived: Arrived) -> Result<(), (Buf, fn(&mut Tally))> {
+    fn take(&mut self, from: Side, now: Time, arrived: Arrived) -> Result<(), Ended> {
         let Some((link, before)) = Link::of(arrived.frame.as_slice(), arrived.tag) else {
             return Err((arrived.frame, |tally| tally.unreadable += 1));
         };
@@ -242,14 +245,7 @@ impl Worker {
     }
 
     /// A frame that is no IP.
-    fn pass(
-        &mut self,
-        from: Side,
-        kind: u16,
-        link: Link,
-        buf: Buf,
-        gso: Gso,
-    ) -> Result<(), (Buf, fn(&mut Tally))> {
+    fn pass(&mut self, from: Side, kind: u16, link: Link, buf: Buf, gso: Gso) -> Result<(), Ended> {
         let changes = self.scrubber.as_ref().is_some_and(|scrubber| !scrubber.config().is_observing());
         if changes && !self.ethertypes.contains(&kind) {
             return Err((buf, |tally| tally.not_ip += 1));

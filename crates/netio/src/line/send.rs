@@ -2,18 +2,13 @@
 
 use super::{BATCH, Port};
 use crate::error::check;
-use crate::poll;
 use crate::vnet::{self, VnetHeader};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsRawFd;
 use std::ptr;
-use std::time::Duration;
 use wire::ip::Headers;
 use wire::tcp::{Flags, Tcp};
 use wire::{Buf, DropReason, Gso, GsoKind, Pool, udp};
-
-/// How long a full interface is waited for.
-const PATIENCE: Duration = Duration::from_millis(2);
 
 /// A frame that leaves.
 #[derive(Debug)]
@@ -79,8 +74,8 @@ fn header(leaving: &Leaving) -> Result<[u8; vnet::LEN], DropReason> {
 }
 
 impl Port {
-    /// Send frames in order, with as few system calls as it takes; their buffers go back to the pool. Where the interface is full
-    /// it is waited for a moment, then what is left is dropped, as a router does.
+    /// Send frames in order, with as few system calls as it takes; their buffers go back to the pool. What does not fit the
+    /// interface's queue is dropped, as a router does.
     pub fn send(&mut self, frames: &mut Vec<Leaving>, pool: &mut Pool) -> Sent {
         let mut sent = Sent::default();
         frames.retain_mut(|leaving| {
@@ -99,7 +94,6 @@ impl Port {
     }
 
     fn send_some(&self, mut frames: &[Leaving], sent: &mut Sent) {
-        let mut waited = false;
         while let Some((_, behind)) = frames.split_first() {
             match send(self.socket.as_raw_fd(), frames) {
                 Ok(count) => {
@@ -109,13 +103,10 @@ impl Port {
                     frames = rest;
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                // Whoever waits here lets the other direction wait.
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    // A failed wait ends like one that was in vain.
-                    if waited || !poll::writable(self.as_fd(), PATIENCE).unwrap_or(false) {
-                        sent.full += frames.len() as u64;
-                        return;
-                    }
-                    waited = true;
+                    sent.full += frames.len() as u64;
+                    return;
                 }
                 Err(error) => {
                     match error.raw_os_error() {
