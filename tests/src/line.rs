@@ -1,6 +1,7 @@
 //! A scrubber in line between alice, who is outside, and bob, who is inside: the lab's wire without its bridge.
 
 use std::fs::File;
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, ensure};
@@ -16,6 +17,8 @@ pub struct LineRig {
     /// The hosts; the wire is the gateway, its interfaces are `alice` and `bob`.
     pub lab: Lab,
     process: Option<Child>,
+    /// Processes that were started: each has a log of its own.
+    started: u32,
     folder: Scratch,
 }
 
@@ -27,7 +30,7 @@ impl LineRig {
     pub fn build(name: &str) -> anyhow::Result<LineRig> {
         let lab = Lab::build(&LabOptions { name: name.to_owned(), segmentation: true })?;
         lab.wire().run(|| part(Side::BOTH.map(Side::name)))??;
-        let rig = LineRig { lab, process: None, folder: Scratch::new(name) };
+        let rig = LineRig { lab, process: None, started: 0, folder: Scratch::new(name) };
         // What a run left that was killed.
         rig.ravelin(&["inline", "detach"])?;
         Ok(rig)
@@ -49,7 +52,7 @@ impl LineRig {
     /// With what it printed, if it does not come up.
     pub fn start(&mut self, args: &[&str]) -> anyhow::Result<()> {
         self.begin(args)?;
-        let log = self.folder.join("log");
+        let log = self.log_file();
         let ready = || Ok(std::fs::read_to_string(&log)?.contains("ready: "));
         try_wait_until("the line is ready", PATIENCE, ready)
             .with_context(|| std::fs::read_to_string(&log).unwrap_or_default())
@@ -60,7 +63,8 @@ impl LineRig {
     /// # Errors
     /// If it cannot be started.
     pub fn begin(&mut self, args: &[&str]) -> anyhow::Result<()> {
-        let log = File::create(self.folder.join("log"))?;
+        self.started += 1;
+        let log = File::create(self.log_file())?;
         let mut command = Command::new(binary());
         command.args(["inline", "run", "--outside", Side::Alice.name(), "--inside", Side::Bob.name()]);
         command.args(["--instance", self.lab.name()]).args(args);
@@ -73,7 +77,11 @@ impl LineRig {
 
     /// What the line logged.
     pub fn log(&self) -> String {
-        std::fs::read_to_string(self.folder.join("log")).unwrap_or_default()
+        std::fs::read_to_string(self.log_file()).unwrap_or_default()
+    }
+
+    fn log_file(&self) -> PathBuf {
+        self.folder.join(&format!("log.{}", self.started))
     }
 
     /// Kill it (SIGKILL).
@@ -84,6 +92,20 @@ impl LineRig {
         if let Some(mut process) = self.process.take() {
             process.kill()?;
             process.wait()?;
+        }
+        Ok(())
+    }
+
+    /// Start another process that takes the line over, and wait until it is ready and the old one has ended.
+    ///
+    /// # Errors
+    /// With what it printed, if it does not come up.
+    pub fn take_over(&mut self, args: &[&str]) -> anyhow::Result<()> {
+        let old = self.process.take();
+        self.start(&[&["--take-over"], args].concat())?;
+        if let Some(mut old) = old {
+            let status = old.wait()?;
+            ensure!(status.success(), "the old process: {status}");
         }
         Ok(())
     }

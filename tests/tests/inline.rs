@@ -106,64 +106,16 @@ fn a_connection_passes_and_super_packets_stay_whole() {
     }
 }
 
-/// Opens a connection (address, port) and writes into it by hand: data behind a hole, a different copy of them, what fills the hole.
-const OVERLAP: &str = r#"
-import socket, struct, sys
-dst, port = sys.argv[1], int(sys.argv[2])
-tap = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
-tap.bind(("eth0", 0))
-c = socket.create_connection((dst, port), 4)
-c.settimeout(10)
-src, sport = c.getsockname()
-def check(octets):
-    octets += b"\0" * (len(octets) % 2)
-    total = sum(struct.unpack(f"!{len(octets) // 2}H", octets))
-    while total >> 16:
-        total = (total & 0xffff) + (total >> 16)
-    return ~total & 0xffff
-while True:
-    frame, origin = tap.recvfrom(70000)
-    ip = frame[14:]
-    if frame[12:14] != b"\x08\x00":
-        continue
-    tcp = ip[(ip[0] & 15) * 4:]
-    if ip[9] == 6 and struct.unpack("!HH", tcp[:4]) == (sport, port) and not tcp[13] & 2:
-        seq, ack = struct.unpack("!II", tcp[4:12])
-        options = tcp[20:(tcp[12] >> 4) * 4]
-        break
-raw = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW)
-def send(at, data):
-    head = struct.pack("!HHIIBBHHH", sport, port, (seq + at) & 0xffffffff, ack, (20 + len(options)) // 4 << 4, 0x18, 512, 0, 0) + options
-    pseudo = socket.inet_aton(src) + socket.inet_aton(dst) + struct.pack("!HH", 6, len(head) + len(data))
-    head = head[:16] + struct.pack("!H", check(pseudo + head + data)) + head[18:]
-    ip = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 0, 0, 0x4000, 64, 6, 0, socket.inet_aton(src), socket.inet_aton(dst))
-    raw.sendto(ip + head + data, (dst, 0))
-send(5, b"first\n")
-send(5, b"OTHER\n")
-send(0, b"begin")
-import time
-time.sleep(60)
-"#;
-
-/// Prints the first line of a connection, and ends it.
-const READER: &str = r#"
-import socket, sys
-s = socket.create_server(("", int(sys.argv[1])))
-print("ready", flush=True)
-c, _ = s.accept()
-print("read", c.makefile("rb").readline(), flush=True)
-c.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
-"#;
-
 /// What an attacker sends twice, in two ways, is the first for everybody; a fragment that is a whole packet's part arrives with it.
 #[test]
 fn overlaps_are_rewritten_and_fragments_put_together() {
     let rig = LineRig::with_line("inline-attack", &[]).unwrap();
     rig.wait_for_ping(Side::Alice, BOB).unwrap();
     let sniffer = sniff(&rig, &["6", "17"]);
-    let reader = rig.serve(Side::Bob, READER, &["7000"]).unwrap();
-    let python = Program::new(program("python3")).args(["-c", OVERLAP, BOB, "7000"]);
-    let _attacker = rig.lab.alice().spawn(python).unwrap();
+    let reader = rig.serve(Side::Bob, programs::FIRST_LINE, &["7000"]).unwrap();
+    let steps = ["5 first\n", "5 OTHER\n", "0 begin"];
+    let _attacker =
+        rig.serve(Side::Alice, programs::SEGMENTS, &[&[BOB, "7000"], &steps[..]].concat()).unwrap();
     reader.wait_for_output(r"read b'beginfirst\n'", PATIENCE).unwrap();
     let [first, other] = ["first\n", "OTHER\n"].map(hex);
     wait_until("both copies", PATIENCE, || {
@@ -462,7 +414,7 @@ fn a_start_behind_a_crash() {
     assert!(!rig.pings(Side::Alice, BOB).unwrap());
     let take_over =
         rig.ravelin(&["inline", "run", "--outside", "alice", "--inside", "bob", "--take-over"]).unwrap_err();
-    assert!(take_over.to_string().contains("cannot hand connections over"), "{take_over}");
+    assert!(take_over.to_string().contains("no process to take it over from"), "{take_over}");
 }
 
 /// A guard whose pin somebody removed, or in front of which somebody put another program, is put back.

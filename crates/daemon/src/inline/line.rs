@@ -1,17 +1,21 @@
 //! What a line is made of, and the order in which it comes up: lock, guards, sockets, threads, and only then do the sockets hear.
 
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
+use crypto::Secret;
+use netio::clock;
 use netio::line::Port;
 use netio::link::{Link, Links};
 use netio::packet::FrameDevice;
-use scrub::Scrubber;
+use scrub::{Restored, Saved, Scrubber};
 use sockmon::SockmonError;
-use sockmon::line::{LineGuard, LineKey};
+use sockmon::line::{LineGuard, LineKey, worker};
 use tokio::sync::oneshot;
 
+use super::handover;
 use super::record::Ring;
 use super::settings::{LineSettings, run_dir};
 use super::worker::Worker;
@@ -67,12 +71,9 @@ pub enum LineError {
         "a worker has ended that should not have; nothing passes the line. See the log, and report it: this is a bug"
     )]
     Broken,
-    /// There is no hand-over yet.
-    #[error(
-        "line {0}: this version cannot hand connections over to another process; stop the old one and start the new one without --take-over \
-         (meanwhile nothing passes). Connections that are open then go on only with midstream = \"pick-up\""
-    )]
-    TakeOver(String),
+    /// The line was not taken over from another process.
+    #[error("line {0} was not taken over: {1}")]
+    TakeOver(String, String),
 }
 
 /// One interface of the line.
@@ -107,60 +108,84 @@ pub struct Line {
     _lock: Lock,
 }
 
-impl Line {
-    /// Close both interfaces, then scrub between them.
-    ///
-    /// # Errors
-    /// [`LineError`]. What was closed by then stays closed.
-    pub fn start(settings: LineSettings) -> Result<Line, LineError> {
-        let folder = run_dir(&settings.instance);
-        socket::make_folder(&folder)?;
-        let lock = socket::lock(&folder)?;
+/// What a line has before it works.
+struct Ready {
+    settings: LineSettings,
+    /// Outside, inside.
+    devices: [FrameDevice; 2],
+    key: LineKey,
+    guard: LineGuard,
+}
+
+impl Ready {
+    fn new(settings: LineSettings) -> Result<Ready, LineError> {
         let mut links = Links::open()?;
-        let devices = [fit(&mut links, &settings.interfaces[0])?, fit(&mut links, &settings.interfaces[1])?];
+        let [outside, inside] = &settings.interfaces;
+        let devices = [fit(&mut links, outside)?, fit(&mut links, inside)?];
         let mut key = LineKey::default();
         random(&mut key)?;
-        let mut guard = LineGuard::load(&settings.instance, &key).map_err(LineError::Guard)?;
-        for device in &devices {
-            guard.close(device.index).map_err(LineError::Guard)?;
-        }
-        for device in &devices {
-            links.set_up(device.index, true)?;
-        }
-        let mut line = Line {
-            interfaces: devices.clone().map(|device| Interface {
-                name: device.name.clone(),
-                device: Some(device),
-                faults: Vec::new(),
-            }),
-            threads: Vec::new(),
-            guard,
-            settings,
-            _lock: lock,
-        };
-        line.begin(&devices, &key)?;
-        Ok(line)
+        let guard = LineGuard::load(&settings.instance, &key).map_err(LineError::Guard)?;
+        Ok(Ready { settings, devices, key, guard })
     }
 
-    /// Sockets and threads.
-    fn begin(&mut self, devices: &[FrameDevice; 2], key: &LineKey) -> Result<(), LineError> {
-        let [outside, inside] = devices;
-        let config = self.settings.share([outside.mtu as usize, inside.mtu as usize]);
+    fn close(&mut self) -> Result<(), LineError> {
+        let mut links = Links::open()?;
+        for device in &self.devices {
+            self.guard.close(device.index).map_err(LineError::Guard)?;
+        }
+        for device in &self.devices {
+            links.set_up(device.index, true)?;
+        }
+        Ok(())
+    }
+
+    /// By side, one for each worker.
+    fn ports(&self) -> Result<[Vec<Port>; 2], LineError> {
+        let [outside, inside] = &self.devices;
+        let of = |device| ports(&self.guard, self.settings.workers, device);
+        Ok([of(outside)?, of(inside)?])
+    }
+
+    /// Threads, with what others knew.
+    fn begin(self, lock: Lock, ports: [Vec<Port>; 2], saved: Option<&Saved<'_>>) -> Result<Line, LineError> {
+        let Ready { settings, devices, key, guard } = self;
+        let config = settings.share([devices[0].mtu as usize, devices[1].mtu as usize]);
         let numbers = Arc::new(AtomicU64::new(0));
-        let ports = self.ports(outside)?.into_iter().zip(self.ports(inside)?);
-        for (at, (outside, inside)) in ports.enumerate() {
+        let [outside, inside] = ports;
+        let mut threads = Vec::new();
+        let mut restored = Restored::default();
+        for (at, (outside, inside)) in outside.into_iter().zip(inside).enumerate() {
             let mut seed = [0; 16];
             random(&mut seed)?;
-            let scrubber = (!self.settings.bare).then(|| Scrubber::new(config.clone(), seed));
+            let mut scrubber = (!settings.bare).then(|| Scrubber::new(config.clone(), seed));
+            if let (Some(scrubber), Some(saved)) = (&mut scrubber, saved) {
+                let workers = u32::try_from(settings.workers).unwrap_or(u32::MAX);
+                let done = scrubber.restore(clock::monotonic(), saved, |hosts| match hosts {
+                    Some((one, other)) => worker(&key, one, other, workers) as usize == at,
+                    // What rules did before is one worker's to tell.
+                    None => at == 0,
+                });
+                restored.connections += done.connections;
+                restored.sessions += done.sessions;
+                restored.lost += done.lost;
+            }
             let ring = Ring::new(at, Arc::clone(&numbers));
-            let types = self.settings.ethertypes.clone();
-            let worker = Worker::new(scrubber, [outside, inside], types, ring, *key);
+            let worker = Worker::new(scrubber, [outside, inside], settings.ethertypes.clone(), ring, key);
             let (handle, inbox) = channel()?;
             let ended = datapath::start(&format!("rvl-line-{at}"), worker, inbox, Worker::serve)?;
-            self.threads.push(Thread { handle, ended });
+            threads.push(Thread { handle, ended });
+        }
+        if saved.is_some() {
+            let Restored { connections, sessions, lost } = restored;
+            tracing::info!("taken over: {connections} connections, {sessions} sessions");
+            if lost > 0 {
+                tracing::warn!(
+                    "{lost} connections and sessions found no room and are forgotten: their packets end"
+                );
+            }
         }
         // Every worker is there to hear its share.
-        for thread in &self.threads {
+        for thread in &threads {
             let told = thread.handle.tell(|worker| {
                 for port in worker.ports.iter().flatten() {
                     if let Err(error) = port.listen() {
@@ -170,19 +195,57 @@ impl Line {
             });
             told.map_err(|_| LineError::Broken)?;
         }
-        Ok(())
+        let interface = |device: FrameDevice| Interface {
+            name: device.name.clone(),
+            device: Some(device),
+            faults: Vec::new(),
+        };
+        Ok(Line { interfaces: devices.map(interface), threads, guard, settings, _lock: lock })
+    }
+}
+
+/// A port for each worker, in a group, deaf.
+fn ports(guard: &LineGuard, workers: usize, device: &FrameDevice) -> Result<Vec<Port>, LineError> {
+    let ports: Vec<Port> = (0..workers).map(|_| Port::open(device)).collect::<netio::Result<_>>()?;
+    Port::share(&ports.iter().collect::<Vec<_>>(), guard.shard().map_err(LineError::Guard)?)?;
+    for port in &ports {
+        guard.admit(port.as_fd(), device.index).map_err(LineError::Guard)?;
+    }
+    Ok(ports)
+}
+
+impl Line {
+    /// Close both interfaces, then scrub between them.
+    ///
+    /// # Errors
+    /// [`LineError`]. What was closed by then stays closed.
+    pub fn start(settings: LineSettings) -> Result<Line, LineError> {
+        let folder = run_dir(&settings.instance);
+        socket::make_folder(&folder)?;
+        let lock = socket::lock(&folder)?;
+        let mut ready = Ready::new(settings)?;
+        ready.close()?;
+        let ports = ready.ports()?;
+        ready.begin(lock, ports, None)
     }
 
-    /// A port for each worker, in a group, deaf.
-    fn ports(&self, device: &FrameDevice) -> Result<Vec<Port>, LineError> {
-        let ports: Vec<Port> =
-            (0..self.settings.workers).map(|_| Port::open(device)).collect::<netio::Result<_>>()?;
-        Port::share(&ports.iter().collect::<Vec<_>>(), self.guard.shard().map_err(LineError::Guard)?)?;
-        for port in &ports {
-            use std::os::fd::AsFd;
-            self.guard.admit(port.as_fd(), device.index).map_err(LineError::Guard)?;
+    /// Go on in the place of the process that has the line: with its connections, and with what waits since this one listens.
+    ///
+    /// # Errors
+    /// [`LineError`]. The line stays closed, and served if the other process goes on.
+    pub fn take_over(settings: LineSettings) -> Result<Line, LineError> {
+        let folder = run_dir(&settings.instance);
+        let mut ready = Ready::new(settings)?;
+        let ports = ready.ports()?;
+        for port in ports.iter().flatten() {
+            port.listen()?;
         }
-        Ok(ports)
+        let state = handover::take(&ready.settings.instance)?;
+        let saved = handover::check(&ready.settings.instance, &state)?;
+        let lock = socket::lock(&folder)?;
+        // From here on nobody else's frames pass.
+        ready.close()?;
+        ready.begin(lock, ports, Some(&saved))
     }
 
     /// What the host says of its interfaces: one that came back is closed and served again, one that went is let go.
@@ -224,7 +287,7 @@ impl Line {
         self.guard.close(index).map_err(LineError::Guard)?;
         let device = FrameDevice::of(index)?;
         Links::open()?.set_up(index, true)?;
-        for (thread, port) in self.threads.iter().zip(self.ports(&device)?) {
+        for (thread, port) in self.threads.iter().zip(ports(&self.guard, self.settings.workers, &device)?) {
             port.listen()?;
             let told = thread.handle.tell(move |worker| worker.set_port(at, Some(port)));
             told.map_err(|_| LineError::Broken)?;
@@ -273,6 +336,21 @@ impl Line {
             workers.push(thread.ended.await.map_err(|_| LineError::Broken)?);
         }
         Ok(workers)
+    }
+
+    /// Stop the workers and write down what they know.
+    ///
+    /// # Errors
+    /// [`LineError::Broken`] if one is not there any more. Nothing passes the line then.
+    pub async fn hand_over(&mut self) -> Result<Secret, LineError> {
+        let mut state = Vec::new();
+        for worker in &mut self.stop().await? {
+            worker.drain();
+            if let Some(scrubber) = &worker.scrubber {
+                scrubber.save(clock::monotonic(), &mut state);
+            }
+        }
+        Ok(Secret::new(state))
     }
 
     /// The control socket, listening.

@@ -11,7 +11,7 @@ use tokio::sync::{Mutex, oneshot};
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use super::control;
-use super::handover;
+use super::handover::{self, Giving};
 use super::line::{Line, LineError, LineOptions};
 use super::settings::LineSettings;
 use crate::serve::{Asked, Signals, registered};
@@ -21,6 +21,12 @@ const ROUND: Duration = Duration::from_secs(5);
 /// How long requests that are being answered, and workers, may take at the end.
 const FAREWELL: Duration = Duration::from_secs(2);
 
+/// What ended it.
+enum End {
+    Signal(&'static str),
+    HandOver(Giving),
+}
+
 /// The line, for those who ask and the one who looks after it.
 pub type Shared = Arc<Mutex<Line>>;
 
@@ -29,9 +35,6 @@ pub type Shared = Arc<Mutex<Line>>;
 /// # Errors
 /// [`LineError`]. Whatever the reason: what was closed stays closed.
 pub fn run(settings: LineSettings, options: LineOptions) -> Result<(), LineError> {
-    if options.take_over {
-        handover::take_over(&settings.instance)?;
-    }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|source| LineError::System { doing: "starting", source })?;
     runtime.block_on(serve(settings, options))
@@ -50,7 +53,7 @@ async fn serve(settings: LineSettings, options: LineOptions) -> Result<(), LineE
     if settings.bare {
         tracing::warn!("nobody looks at the packets of this line: it is for measurements only");
     }
-    let line = Line::start(settings)?;
+    let line = if options.take_over { Line::take_over(settings)? } else { Line::start(settings)? };
     for index in line.guard.others() {
         tracing::warn!(
             "interface {index} was closed by this line before and is closed still; `ravelin inline detach` opens it when the line is stopped"
@@ -58,6 +61,8 @@ async fn serve(settings: LineSettings, options: LineOptions) -> Result<(), LineE
     }
     let listener = line.listen()?;
     let listener = tokio::net::UnixListener::from_std(listener).map_err(system("listening"))?;
+    let successor = handover::listen(&line.settings.instance)?;
+    let successor = tokio::net::UnixListener::from_std(successor).map_err(system("listening"))?;
     let control_socket = line.settings.control_socket.clone();
     let [outside, inside] = line.settings.interfaces.clone();
     let line: Shared = Arc::new(Mutex::new(line));
@@ -72,7 +77,13 @@ async fn serve(settings: LineSettings, options: LineOptions) -> Result<(), LineE
         tokio::select! {
             asked = signals.next() => match asked {
                 Asked::Reload => tracing::warn!("a line does not load its settings again; start it anew"),
-                Asked::End(name) => break Ok(name),
+                Asked::End(name) => break Ok(End::Signal(name)),
+            },
+            accepted = successor.accept() => {
+                match accepted.and_then(|(stream, _)| stream.into_std()).and_then(Giving::answer) {
+                    Ok(giving) => break Ok(End::HandOver(giving)),
+                    Err(error) => tracing::warn!("no hand-over: {error}"),
+                }
             },
             ready = news.ready(Interest::READABLE) => {
                 if let Ok(mut ready) = ready {
@@ -95,12 +106,24 @@ async fn serve(settings: LineSettings, options: LineOptions) -> Result<(), LineE
         }
     };
     drop(stop);
-    let name = ended?;
-    tracing::info!("{name}: stopping; the line is closed");
+    let ended = ended?;
     if timeout(FAREWELL, api).await.is_err() {
         tracing::debug!("a client of the control API was left without an answer");
     }
     let mut line = line.lock().await;
+    let name = match ended {
+        End::Signal(name) => name,
+        End::HandOver(giving) => {
+            let _ = std::fs::remove_file(&control_socket);
+            let state = timeout(FAREWELL * 5, line.hand_over()).await.map_err(|_| LineError::Broken)??;
+            let stream = giving.give(&state).map_err(system("handing over"))?;
+            tracing::info!("handed over; the line is closed until the next process goes on");
+            // The next one waits for the end of this process, which closes it.
+            std::mem::forget(stream);
+            return Ok(());
+        }
+    };
+    tracing::info!("{name}: stopping; the line is closed");
     match timeout(FAREWELL, line.stop()).await {
         Ok(workers) => drop(workers?),
         Err(_) => tracing::warn!("the workers do not stop; the process ends without them"),

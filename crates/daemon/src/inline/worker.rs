@@ -20,6 +20,8 @@ const KEEP: usize = 3 * line::BATCH;
 const TAILROOM: usize = 128;
 /// How long is waited for a frame at most.
 const HOUSEKEEPING: Duration = Duration::from_secs(1);
+/// How long a worker that hands over may be busy with what it has heard.
+const DRAIN: Duration = Duration::from_millis(500);
 /// How long a port is left alone that answers with an error.
 const RECOVERY: Duration = Duration::from_millis(100);
 /// The sides, in the order of their places.
@@ -117,6 +119,23 @@ impl Worker {
             self.expire(now);
             let wait = if busy { Duration::ZERO } else { self.patience(now) };
             if !self.wait(inbox, wait) {
+                return;
+            }
+        }
+    }
+
+    /// Hear no more, and scrub what was heard.
+    pub fn drain(&mut self) {
+        for port in self.ports.iter().flatten() {
+            if let Err(error) = port.deafen() {
+                tracing::warn!("{}: {error}", port.device().name);
+            }
+        }
+        let begin = clock::monotonic();
+        loop {
+            let now = clock::monotonic();
+            let more = SIDES.map(|side| self.turn(side, now)).contains(&true);
+            if !more || now.since(begin) > DRAIN {
                 return;
             }
         }

@@ -18,7 +18,7 @@ use crate::packet::{FrameDevice, deafen, open_frames, undeafen};
 use crate::sockopt;
 use socket2::Socket;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use wire::Buf;
 
 /// Octets in front of a frame that a buffer needs: the vnet header, two tags more than the frame came with, and a little for
@@ -70,11 +70,6 @@ impl Port {
         Ok(Port { socket, device: device.clone(), slots: Vec::new(), lost: 0 })
     }
 
-    /// A port whose socket another process had: bound, in its group and listening.
-    pub fn adopt(socket: OwnedFd, device: &FrameDevice) -> Port {
-        Port { socket: socket.into(), device: device.clone(), slots: Vec::new(), lost: 0 }
-    }
-
     /// Share the interface's frames among ports: each frame is heard by the one whose place in the list is what `shard` says,
     /// modulo their number.
     ///
@@ -111,6 +106,14 @@ impl Port {
         undeafen(&self.socket)
     }
 
+    /// Hear none from now on; those that were heard still wait.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn deafen(&self) -> Result<()> {
+        deafen(&self.socket)
+    }
+
     /// Its interface.
     pub fn device(&self) -> &FrameDevice {
         &self.device
@@ -124,11 +127,6 @@ impl Port {
         let [_, dropped]: [u32; 2] = seen.unwrap_or_default();
         self.lost += u64::from(dropped);
         self.lost
-    }
-
-    /// The socket, for who goes on in our place.
-    pub fn into_socket(self) -> OwnedFd {
-        self.socket.into()
     }
 }
 
