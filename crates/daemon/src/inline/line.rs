@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use netio::line::Port;
-use netio::link::{Link, Links};
+use netio::link::{Link, Links, Offload, set_offload};
 use netio::packet::FrameDevice;
 use scrub::Scrubber;
 use sockmon::SockmonError;
@@ -125,7 +125,7 @@ impl Line {
             guard.close(device.index).map_err(LineError::Guard)?;
         }
         for device in &devices {
-            links.set_up(device.index, true)?;
+            make_ready(&mut links, device)?;
         }
         let mut line = Line {
             interfaces: devices.clone().map(|device| Interface {
@@ -223,7 +223,7 @@ impl Line {
         // First of all.
         self.guard.close(index).map_err(LineError::Guard)?;
         let device = FrameDevice::of(index)?;
-        Links::open()?.set_up(index, true)?;
+        make_ready(&mut Links::open()?, &device)?;
         for (thread, port) in self.threads.iter().zip(self.ports(&device)?) {
             port.listen()?;
             let told = thread.handle.tell(move |worker| worker.set_port(at, Some(port)));
@@ -283,6 +283,14 @@ impl Line {
         let path: &Path = &self.settings.control_socket;
         Ok(socket::bind(path)?)
     }
+}
+
+/// Up, and joining packets of one flow that come together (GRO): one look for all of them is what makes a line fast.
+fn make_ready(links: &mut Links, device: &FrameDevice) -> Result<(), LineError> {
+    if let Err(error) = set_offload(&device.name, Offload::Gro, true) {
+        tracing::info!("{} does not join packets, the line is slower for it: {error}", device.name);
+    }
+    Ok(links.set_up(device.index, true)?)
 }
 
 fn random(out: &mut [u8]) -> Result<(), LineError> {
