@@ -430,3 +430,18 @@ fn a_guard_that_is_gone_is_put_back() {
     assert_eq!(rig.json(&["status"]).unwrap()["sides"][1]["guarded"], true);
     assert!(rig.log().contains("closing it again"), "{}", rig.log());
 }
+
+/// Packets of one flow that arrive together are joined in front of the line, and cut behind it where a host asks for that.
+#[test]
+fn small_frames_are_joined() {
+    let rig = LineRig::with_line("inline-gro", &[]).unwrap();
+    rig.lab.alice().set_segmentation(false).unwrap();
+    rig.wait_for_ping(Side::Alice, BOB).unwrap();
+    let _echo = rig.serve(Side::Bob, programs::TCP_SERVER, &["7000"]).unwrap();
+    // How many arrive together is up to the scheduler.
+    wait_until("super-packets", PATIENCE, || {
+        let out = rig.python(Side::Alice, programs::ONE_LINE, &[BOB, "7000", "1000000"]).unwrap();
+        assert!(out.contains("same"), "{out}");
+        rig.side(0, "/super_packets").unwrap() > 0
+    });
+}

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicU64;
 use crypto::Secret;
 use netio::clock;
 use netio::line::Port;
-use netio::link::{Link, Links};
+use netio::link::{Link, Links, Offload, set_offload};
 use netio::packet::FrameDevice;
 use scrub::{Restored, Saved, Scrubber};
 use sockmon::SockmonError;
@@ -134,7 +134,7 @@ impl Ready {
             self.guard.close(device.index).map_err(LineError::Guard)?;
         }
         for device in &self.devices {
-            links.set_up(device.index, true)?;
+            make_ready(&mut links, device)?;
         }
         Ok(())
     }
@@ -361,6 +361,14 @@ impl Line {
         let path: &Path = &self.settings.control_socket;
         Ok(socket::bind(path)?)
     }
+}
+
+/// Up, and joining packets of one flow that come together (GRO): one look for all of them is what makes a line fast.
+fn make_ready(links: &mut Links, device: &FrameDevice) -> Result<(), LineError> {
+    if let Err(error) = set_offload(&device.name, Offload::Gro, true) {
+        tracing::info!("{} does not join packets, the line is slower for it: {error}", device.name);
+    }
+    Ok(links.set_up(device.index, true)?)
 }
 
 fn random(out: &mut [u8]) -> Result<(), LineError> {

@@ -85,12 +85,14 @@ pub(crate) fn vlans(tags: &[u8], interface: u32) -> u32 {
 pub struct Stations {
     key: sockmon::line::LineKey,
     pairs: Vec<Option<([IpAddr; 2], Link)>>,
+    /// Packets of one flow come many in a row.
+    last: Option<([IpAddr; 2], Link)>,
 }
 
 impl Stations {
     /// Nobody is known. The key keeps pairs from being found that displace others.
     pub fn new(key: sockmon::line::LineKey) -> Stations {
-        Stations { key, pairs: vec![None; PAIRS] }
+        Stations { key, pairs: vec![None; PAIRS], last: None }
     }
 
     fn place(&self, one: IpAddr, other: IpAddr) -> usize {
@@ -99,13 +101,15 @@ impl Stations {
 
     /// A packet from `source` to `destination` went on with this header.
     pub fn learn(&mut self, source: IpAddr, destination: IpAddr, link: &Link) {
+        let seen = Some(([source, destination], *link));
+        if self.last == seen {
+            return;
+        }
         let at = self.place(source, destination);
         if let Some(place) = self.pairs.get_mut(at) {
-            match place {
-                Some((pair, known)) if *pair == [source, destination] && known == link => {}
-                place => *place = Some(([source, destination], *link)),
-            }
+            *place = seen;
         }
+        self.last = seen;
     }
 
     /// The header of a packet from `source` to `destination`.
