@@ -286,7 +286,7 @@ impl Line {
         // First of all.
         self.guard.close(index).map_err(LineError::Guard)?;
         let device = FrameDevice::of(index)?;
-        Links::open()?.set_up(index, true)?;
+        make_ready(&mut Links::open()?, &device)?;
         for (thread, port) in self.threads.iter().zip(ports(&self.guard, self.settings.workers, &device)?) {
             port.listen()?;
             let told = thread.handle.tell(move |worker| worker.set_port(at, Some(port)));
