@@ -123,6 +123,17 @@ impl LineRig {
         Ok(())
     }
 
+    /// A command `ravelin ARGS` on the gateway, of whatever instance.
+    ///
+    /// # Errors
+    /// If it cannot be made ready.
+    pub fn command(&self, args: &[&str]) -> anyhow::Result<Command> {
+        let mut command = Command::new(binary());
+        command.args(args);
+        self.lab.wire().prepare(&mut command, Some(self.lab.alice().cgroup()))?;
+        Ok(command)
+    }
+
     /// Run `ravelin ARGS --instance NAME` on the gateway; what it printed.
     ///
     /// # Errors

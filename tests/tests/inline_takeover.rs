@@ -1,8 +1,11 @@
 //! A line goes from one process to the next, and connections do not notice (docs/design/0024, "Hand-over").
 
-use netio::lab::Side;
+use std::fs::File;
+use std::process::{Child, Stdio};
+
+use netio::lab::{Program, Side};
 use tests::line::LineRig;
-use tests::{PATIENCE, Scratch, programs, wait_until};
+use tests::{PATIENCE, Scratch, program, programs, wait_until};
 
 const BOB: &str = "198.51.100.2";
 
@@ -90,8 +93,7 @@ fn octets_that_nobody_has_acknowledged_are_handed_over() {
     let reader = rig.serve(Side::Bob, programs::FIRST_LINE, &["7000"]).unwrap();
     let wait = format!("wait {}", go.display());
     let steps = [BOB, "7000", "5 first\n", &wait, "5 OTHER\n", "0 begin"];
-    let python =
-        netio::lab::Program::new(tests::program("python3")).args(["-c", programs::SEGMENTS]).args(steps);
+    let python = Program::new(program("python3")).args(["-c", programs::SEGMENTS]).args(steps);
     let attacker = rig.lab.alice().spawn(python).unwrap();
     attacker.wait_for_output("done 5 first", PATIENCE).unwrap();
     wait_until("the octets behind the hole are in store", PATIENCE, || sum(&rig, "stored") > 0);
@@ -110,4 +112,82 @@ fn a_take_over_that_cannot_be_leaves_the_line_served() {
     let error = rig.ravelin(&other).unwrap_err().to_string();
     assert!(error.contains("there is no interface nowhere"), "{error}");
     assert!(rig.pings(Side::Alice, BOB).unwrap());
+}
+
+/// A process that ends with this value.
+struct Process(Child);
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Another line, on interfaces where nothing happens, follows the first one. When that has died and packets come to the other, connections
+/// go on, and so does what was under way.
+#[test]
+fn a_standby_goes_on() {
+    const STANDBY: &str = "inline-standby-b";
+    let mut rig = LineRig::with_line("inline-standby", &[]).unwrap();
+    rig.wait_for_ping(Side::Alice, BOB).unwrap();
+    for name in ["x0", "x1"] {
+        rig.ip(&format!("link add {name} type veth peer name {name}p")).unwrap();
+    }
+    let folder = Scratch::new("inline-standby-files");
+    let instance = ["--instance", STANDBY];
+    let run = |rig: &LineRig, outside: &str, inside: &str, more: &[&str], log: &str| {
+        let args = ["inline", "run", "--outside", outside, "--inside", inside];
+        let log = folder.join(log);
+        let mut command = rig.command(&[&args[..], &instance, more].concat()).unwrap();
+        let file = File::create(&log).unwrap();
+        command.stdin(Stdio::null()).stdout(file.try_clone().unwrap()).stderr(file);
+        let process = Process(command.spawn().unwrap());
+        wait_until("the line is ready", PATIENCE, || {
+            std::fs::read_to_string(&log).unwrap().contains("ready: ")
+        });
+        process
+    };
+    let standby = run(&rig, "x0", "x1", &["--workers", "3"], "standby");
+    let feed = rig
+        .command(&["inline", "feed", "--octets", "--instance", rig.lab.name()])
+        .unwrap()
+        .stdout(Stdio::piped())
+        .spawn();
+    let mut feed = Process(feed.unwrap());
+    let octets = feed.0.stdout.take().unwrap();
+    let follow = rig.command(&[&["inline", "follow"], &instance[..]].concat()).unwrap().stdin(octets).spawn();
+    let _follow = Process(follow.unwrap());
+
+    let go = folder.join("go");
+    let reader = rig.serve(Side::Bob, programs::FIRST_LINE, &["7000"]).unwrap();
+    let wait = format!("wait {}", go.display());
+    let steps = [BOB, "7000", "5 first\n", &wait, "5 OTHER\n", "0 begin"];
+    let python = Program::new(program("python3")).args(["-c", programs::SEGMENTS]).args(steps);
+    let attacker = rig.lab.alice().spawn(python).unwrap();
+    attacker.wait_for_output("done 5 first", PATIENCE).unwrap();
+    let knows = |word: &str| {
+        let done = rig
+            .command(&[&["inline", "status", "--json"], &instance[..]].concat())
+            .unwrap()
+            .output()
+            .unwrap();
+        let status: serde_json::Value = serde_json::from_slice(&done.stdout).unwrap();
+        status["workers"].as_array().unwrap().iter().map(|worker| worker[word].as_u64().unwrap()).sum::<u64>()
+    };
+    wait_until("the standby knows the connection and what is under way", PATIENCE, || {
+        knows("connections") == 1 && knows("stored") > 0
+    });
+    // One line has one standby.
+    let second = rig.ravelin(&["inline", "feed"]).unwrap_err().to_string();
+    assert!(second.contains("another standby is fed already"), "{second}");
+
+    rig.kill().unwrap();
+    assert!(!rig.pings(Side::Alice, BOB).unwrap(), "a dead line is closed");
+    rig.ravelin(&["inline", "detach"]).unwrap();
+    let next = run(&rig, "alice", "bob", &["--take-over"], "next");
+    std::fs::write(&go, "").unwrap();
+    reader.wait_for_output(r"read b'beginfirst\n'", PATIENCE).unwrap();
+    drop((standby, next));
+    rig.command(&[&["inline", "detach"], &instance[..]].concat()).unwrap().status().unwrap();
 }

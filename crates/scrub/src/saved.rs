@@ -6,6 +6,7 @@
 //!
 //! Not in it: fragments under way (their senders see a loss), the counters of identifications, how many answers may be sent.
 
+use crate::config::Feed;
 use crate::counters::Counters;
 use crate::rule::Rule;
 use crate::scrubber::Scrubber;
@@ -176,6 +177,12 @@ impl Scrubber {
     /// configuration has a feed.
     pub fn poll_news(&mut self, now: Time) -> Option<Record> {
         self.take_news(now).map(Record)
+    }
+
+    /// Begin to tell a standby of all connections, and then of those that change; or end it.
+    pub fn set_feed(&mut self, feed: Feed) {
+        self.begin_feed(feed);
+        self.tell_all();
     }
 
     /// A standby knows nothing yet: tell it of all connections.

@@ -1,6 +1,6 @@
 //! The order of the rules: one packet from its first octet to the next link.
 
-use crate::config::Config;
+use crate::config::{Config, Feed};
 use crate::counters::Counters;
 use crate::fragments::{Fragments, Taken};
 use crate::rule::Rule;
@@ -145,6 +145,11 @@ impl Scrubber {
 
     pub(crate) fn take_news(&mut self, now: Time) -> Option<What> {
         self.connections.take_news(&self.config, now)
+    }
+
+    pub(crate) fn begin_feed(&mut self, feed: Feed) {
+        self.config.feed = feed;
+        self.connections.begin_feed(&self.config);
     }
 
     pub(crate) fn all_is_news(&mut self) {

@@ -1,5 +1,6 @@
 //! What a line is made of, and the order in which it comes up: lock, guards, sockets, threads, and only then do the sockets hear.
 
+use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::Arc;
@@ -103,6 +104,9 @@ pub struct Line {
     pub interfaces: [Interface; 2],
     /// Its workers.
     pub threads: Vec<Thread>,
+    /// A standby is told of connections.
+    pub feeding: bool,
+    key: LineKey,
     /// Who keeps everybody else out.
     pub guard: LineGuard,
     _lock: Lock,
@@ -200,7 +204,15 @@ impl Ready {
             device: Some(device),
             faults: Vec::new(),
         };
-        Ok(Line { interfaces: devices.map(interface), threads, guard, settings, _lock: lock })
+        Ok(Line {
+            interfaces: devices.map(interface),
+            threads,
+            feeding: false,
+            key,
+            guard,
+            settings,
+            _lock: lock,
+        })
     }
 }
 
@@ -336,6 +348,11 @@ impl Line {
             workers.push(thread.ended.await.map_err(|_| LineError::Broken)?);
         }
         Ok(workers)
+    }
+
+    /// Which worker hears what these two hosts say.
+    pub fn worker_of(&self, one: IpAddr, other: IpAddr) -> usize {
+        worker(&self.key, one, other, u32::try_from(self.threads.len()).unwrap_or(u32::MAX)) as usize
     }
 
     /// Stop the workers and write down what they know.

@@ -5,6 +5,7 @@
 //! opened. The end opens nothing: a process that is gone leaves a line that passes nothing, until [`open`] is asked for.
 
 mod control;
+mod feed;
 mod handover;
 mod line;
 mod link;
@@ -16,7 +17,7 @@ mod worker;
 pub use line::{LineError, LineOptions};
 pub(crate) use link::vlans;
 pub use serve::run;
-pub use settings::{LineSettings, MAX_WORKERS, control_socket, run_dir};
+pub use settings::{LineSettings, MAX_WORKERS, control_socket, run_dir, standby_socket};
 
 use crate::control::socket;
 

@@ -11,9 +11,11 @@ use tokio::sync::{Mutex, oneshot};
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use super::control;
+use super::feed;
 use super::handover::{self, Giving};
 use super::line::{Line, LineError, LineOptions};
-use super::settings::LineSettings;
+use super::settings::{LineSettings, standby_socket};
+use crate::control::socket;
 use crate::serve::{Asked, Signals, registered};
 
 /// How often guards are looked at.
@@ -63,6 +65,8 @@ async fn serve(settings: LineSettings, options: LineOptions) -> Result<(), LineE
     let listener = tokio::net::UnixListener::from_std(listener).map_err(system("listening"))?;
     let successor = handover::listen(&line.settings.instance)?;
     let successor = tokio::net::UnixListener::from_std(successor).map_err(system("listening"))?;
+    let standby = socket::bind(&standby_socket(&line.settings.instance))?;
+    let standby = tokio::net::UnixListener::from_std(standby).map_err(system("listening"))?;
     let control_socket = line.settings.control_socket.clone();
     let [outside, inside] = line.settings.interfaces.clone();
     let line: Shared = Arc::new(Mutex::new(line));
@@ -78,6 +82,10 @@ async fn serve(settings: LineSettings, options: LineOptions) -> Result<(), LineE
             asked = signals.next() => match asked {
                 Asked::Reload => tracing::warn!("a line does not load its settings again; start it anew"),
                 Asked::End(name) => break Ok(End::Signal(name)),
+            },
+            accepted = standby.accept() => match accepted {
+                Ok((stream, _)) => drop(tokio::spawn(feed::serve(stream, Arc::clone(&line)))),
+                Err(error) => tracing::warn!("no stream of connections: {error}"),
             },
             accepted = successor.accept() => {
                 match accepted.and_then(|(stream, _)| stream.into_std()).and_then(Giving::answer) {

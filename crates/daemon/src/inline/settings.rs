@@ -90,6 +90,11 @@ pub fn control_socket(instance: &str) -> PathBuf {
     run_dir(instance).join("control.sock")
 }
 
+/// Where a line tells a standby of connections, or hears of another line's.
+pub fn standby_socket(instance: &str) -> PathBuf {
+    run_dir(instance).join("standby.sock")
+}
+
 impl LineSettings {
     /// A line between two interfaces, with everything else as it is usual.
     pub fn new(outside: &str, inside: &str, profile: Profile) -> LineSettings {

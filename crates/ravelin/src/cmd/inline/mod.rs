@@ -2,6 +2,7 @@
 
 mod ask;
 mod run;
+mod standby;
 
 use clap::Subcommand;
 
@@ -25,6 +26,8 @@ pub enum Inline {
     Flows(ask::Flows),
     Explain(ask::Explain),
     Watch(ask::Watch),
+    Feed(standby::FeedCommand),
+    Follow(standby::Follow),
     Detach(run::Detach),
 }
 
@@ -38,6 +41,8 @@ impl Inline {
             Inline::Flows(flows) => flows.execute(),
             Inline::Explain(explain) => explain.execute(),
             Inline::Watch(watch) => watch.execute(),
+            Inline::Feed(feed) => feed.execute(),
+            Inline::Follow(follow) => follow.execute(),
             Inline::Detach(detach) => detach.execute(),
         }
     }

@@ -51,6 +51,13 @@ impl Connections {
         }
     }
 
+    /// Begin, or end, to note what changes.
+    pub(crate) fn begin_feed(&mut self, config: &Config) {
+        self.news = News::of(config);
+        // Whoever was fed before was told of them, not who comes now.
+        self.all.iter_mut().for_each(|connection| connection.news = false);
+    }
+
     /// All of them have.
     pub(crate) fn tell_all(&mut self) {
         // Who is in no list is no connection any more.
