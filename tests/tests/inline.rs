@@ -422,6 +422,13 @@ fn an_interface_goes_and_comes_back() {
     let status =
         wait_for("both guarded", PATIENCE, || rig.json(&["status"]).map_err(|error| error.to_string()));
     assert_eq!(status["sides"][0]["guarded"], true, "{status}");
+    // Another name opens nothing, and closes nothing.
+    rig.ip("link set bob name carol").unwrap();
+    rig.wait_for_ping(Side::Alice, BOB).unwrap();
+    let line = rig.check().unwrap();
+    assert!(line["interfaces"].as_array().unwrap().iter().all(|i| i["guarded"] == true), "{line}");
+    assert!(line["interfaces"].to_string().contains("carol"), "{line}");
+    rig.ip("link set carol name bob").unwrap();
     // Down and up again.
     rig.ip("link set bob down").unwrap();
     rig.ip("link set bob up").unwrap();
