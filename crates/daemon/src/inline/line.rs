@@ -138,28 +138,34 @@ impl Line {
             settings,
             _lock: lock,
         };
-        line.begin(&devices, &key)?;
+        let workers = line.fresh(&devices, &key)?;
+        line.begin(workers)?;
         Ok(line)
     }
 
-    /// Sockets and threads.
-    fn begin(&mut self, devices: &[FrameDevice; 2], key: &LineKey) -> Result<(), LineError> {
+    /// Workers that have seen nothing, with ports that are deaf.
+    fn fresh(&self, devices: &[FrameDevice; 2], key: &LineKey) -> Result<Vec<Worker>, LineError> {
         let [outside, inside] = devices;
         let config = self.settings.share([outside.mtu as usize, inside.mtu as usize]);
         let numbers = Arc::new(AtomicU64::new(0));
         let ports = self.ports(outside)?.into_iter().zip(self.ports(inside)?);
-        for (at, (outside, inside)) in ports.enumerate() {
+        let worker = |(at, (outside, inside))| {
             let mut seed = [0; 16];
             random(&mut seed)?;
             let scrubber = (!self.settings.bare).then(|| Scrubber::new(config.clone(), seed));
             let ring = Ring::new(at, Arc::clone(&numbers));
-            let types = self.settings.ethertypes.clone();
-            let worker = Worker::new(scrubber, [outside, inside], types, ring, *key);
+            Ok(Worker::new(scrubber, [outside, inside], self.settings.ethertypes.clone(), ring, *key))
+        };
+        ports.enumerate().map(worker).collect()
+    }
+
+    /// A thread for each worker. When all are there to hear their share, their ports hear.
+    fn begin(&mut self, workers: Vec<Worker>) -> Result<(), LineError> {
+        for (at, worker) in workers.into_iter().enumerate() {
             let (handle, inbox) = channel()?;
             let ended = datapath::start(&format!("rvl-line-{at}"), worker, inbox, Worker::serve)?;
             self.threads.push(Thread { handle, ended });
         }
-        // Every worker is there to hear its share.
         for thread in &self.threads {
             let told = thread.handle.tell(|worker| {
                 for port in worker.ports.iter().flatten() {
