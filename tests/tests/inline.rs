@@ -68,6 +68,14 @@ fn packets(sniffer: &Running) -> Vec<String> {
     sniffer.output().lines().filter(|line| line.starts_with("packet")).map(str::to_owned).collect()
 }
 
+/// Joins a group, and leaves it.
+const JOIN: &str = r#"
+import socket, struct
+s = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+group = socket.inet_pton(socket.AF_INET6, "ff02::77") + struct.pack("I", socket.if_nametoindex("eth0"))
+s.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_JOIN_GROUP, group)
+"#;
+
 /// Octets arrive as they were sent, either way, over both families; hosts find each other; super-packets stay whole.
 #[test]
 fn a_connection_passes_and_super_packets_stay_whole() {
@@ -91,6 +99,12 @@ fn a_connection_passes_and_super_packets_stay_whole() {
     assert!(rig.side(0, "/super_packets").unwrap() > 0);
     let long = |line: &String| line.split(' ').nth(2).and_then(|n| n.parse::<usize>().ok()) > Some(3000);
     assert!(packets(&sniffer).iter().any(long), "no super-packet arrived whole");
+    // Reports of multicast listeners are as the hosts sent them. Each comes twice; the ping comes behind the first.
+    let before = rig.side(0, "/heard/frames").unwrap();
+    rig.python(Side::Alice, JOIN, &[]).unwrap();
+    wait_until("the report", PATIENCE, || rig.side(0, "/heard/frames").unwrap() > before);
+    rig.wait_for_ping(Side::Alice, &Side::Bob.v6().to_string()).unwrap();
+    assert_eq!(rig.rule("6.10").unwrap(), [0, 0, 0]);
     // They keep their stations.
     let neighbours = rig.lab.alice().run(|| {
         let out = std::process::Command::new("ip").args(["neigh", "show", BOB]).output().unwrap();
@@ -374,6 +388,13 @@ fn an_interface_goes_and_comes_back() {
     let status =
         wait_for("both guarded", PATIENCE, || rig.json(&["status"]).map_err(|error| error.to_string()));
     assert_eq!(status["sides"][0]["guarded"], true, "{status}");
+    // Another name opens nothing, and closes nothing.
+    rig.ip("link set bob name carol").unwrap();
+    rig.wait_for_ping(Side::Alice, BOB).unwrap();
+    let line = rig.check().unwrap();
+    assert!(line["interfaces"].as_array().unwrap().iter().all(|i| i["guarded"] == true), "{line}");
+    assert!(line["interfaces"].to_string().contains("carol"), "{line}");
+    rig.ip("link set carol name bob").unwrap();
     // Down and up again.
     rig.ip("link set bob down").unwrap();
     rig.ip("link set bob up").unwrap();

@@ -266,12 +266,11 @@ impl Line {
             let Some(interface) = self.interfaces.get(at) else { continue };
             let name = interface.name.clone();
             let there = links.iter().find(|link| link.name == name).map(|link| link.index);
-            let had = interface.device.as_ref().map(|device| device.index);
-            if there == had {
-                continue;
-            }
-            if let Some(index) = had {
-                self.let_go(at, index);
+            match interface.device.as_ref().map(|device| device.index) {
+                // Under another name, perhaps: it is the same interface, and stays closed.
+                Some(index) if links.iter().any(|link| link.index == index) => continue,
+                Some(index) => self.let_go(at, index),
+                None => {}
             }
             if let Some(index) = there {
                 match self.serve_again(at, index) {
@@ -310,9 +309,14 @@ impl Line {
         Ok(())
     }
 
-    /// Look whether the guards are where they belong, and put them there.
+    /// Look whether interfaces and guards are where they belong, and put them there.
     pub fn mend(&mut self) {
-        let links = Links::open().and_then(|mut links| links.list()).unwrap_or_default();
+        let links = match Links::open().and_then(|mut links| links.list()) {
+            Ok(links) => links,
+            Err(error) => return tracing::error!("interfaces are not looked after: {error}"),
+        };
+        // What failed before, or was not heard of.
+        self.follow(&links);
         for at in 0..self.interfaces.len() {
             let Some(interface) = self.interfaces.get(at) else { continue };
             let Some(index) = interface.device.as_ref().map(|device| device.index) else { continue };

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use scrub::{Config, Midstream, Profile, Protect, Urgent};
+use scrub::{Config, Midstream, Octets, Profile, Protect, Urgent};
 use toml::de::{DeTable, DeValue};
 
 use crate::config::{ConfigError, INSTANCE, LogLevel, Reader, Value, suggestion, walk};
@@ -26,7 +26,17 @@ const TOP: [&str; 14] = [
     "control_socket",
     "log",
 ];
-const PACKETS: [&str; 6] = ["mtu", "mss", "ttl", "flow_labels", "fast_open", "sanctioned"];
+const PACKETS: [&str; 9] = [
+    "mtu",
+    "mss",
+    "ttl",
+    "flow_labels",
+    "fast_open",
+    "sanctioned",
+    "protocols",
+    "ipv6_options",
+    "tcp_options",
+];
 const LIMITS: [&str; 15] = [
     "connections",
     "half_open",
@@ -49,6 +59,8 @@ const LIMITS: [&str; 15] = [
 pub const MAX_WORKERS: usize = 64;
 /// ARP: without it no two hosts find each other.
 const ARP: u16 = 0x0806;
+/// The IPv6 option of that name (RFC 2711).
+const ROUTER_ALERT: u8 = 5;
 /// Words for types of frames.
 const TYPES: [(&str, u16); 5] =
     [("arp", ARP), ("lldp", 0x88cc), ("eapol", 0x888e), ("ptp", 0x88f7), ("pppoe_discovery", 0x8863)];
@@ -98,12 +110,16 @@ pub fn standby_socket(instance: &str) -> PathBuf {
 impl LineSettings {
     /// A line between two interfaces, with everything else as it is usual.
     pub fn new(outside: &str, inside: &str, profile: Profile) -> LineSettings {
+        let mut scrub = Config::new(profile);
+        // A line is between hosts and their switches: without it no report of a multicast group is believed (RFC 3810 section 5),
+        // and where switches listen for those, neighbour discovery fails.
+        scrub.ipv6_options = with(scrub.ipv6_options, [ROUTER_ALERT]);
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         LineSettings {
             instance: INSTANCE.to_owned(),
             interfaces: [outside.to_owned(), inside.to_owned()],
             profile,
-            scrub: Config::new(profile),
+            scrub,
             mtu: None,
             workers: processors.min(8),
             ethertypes: vec![ARP],
@@ -150,6 +166,11 @@ impl LineSettings {
         config.fragments.memory = part(config.fragments.memory, 128 << 10);
         config
     }
+}
+
+/// A set and some more.
+fn with(set: Octets, more: impl IntoIterator<Item = u8>) -> Octets {
+    Octets::of(&(0..=u8::MAX).filter(|value| set.contains(*value)).chain(more).collect::<Vec<_>>())
 }
 
 fn settings(reader: &mut Reader<'_>, root: &DeTable<'_>) -> Option<LineSettings> {
@@ -315,6 +336,28 @@ fn packets(reader: &mut Reader<'_>, root: &DeTable<'_>, config: &mut Config) -> 
                 Ok(pair) => config.sanctioned.push(pair),
                 Err(why) => reader.fault(item.span(), why, format!("write: {example}")),
             }
+        }
+    }
+    for (key, set, why) in [
+        (
+            "protocols",
+            &mut config.protocols,
+            "a protocol that passes beside the usual ones (rule 4.17), as 2 for IGMP",
+        ),
+        (
+            "ipv6_options",
+            &mut config.ipv6_options,
+            "an IPv6 option that passes beside the router alert (rule 6.10)",
+        ),
+        (
+            "tcp_options",
+            &mut config.tcp_options,
+            "a TCP option that passes although no rule knows it (rule O.8)",
+        ),
+    ] {
+        let Some(value) = table.get(key) else { continue };
+        for item in list(reader, value, key, &format!("{key} = [2]")) {
+            *set = with(*set, number::<u8>(reader, item, key, 0..=255, why));
         }
     }
     let why = "octets that both links carry; leave it out: what the interfaces say";

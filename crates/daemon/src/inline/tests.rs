@@ -36,7 +36,7 @@ fn every_key_is_read() {
     let text = format!(
         "{SIDES}instance = \"lan\"\nprofile = \"strict\"\nprotect = \"both\"\nmidstream = \"pick-up\"\nurgent = \"drop\"\nworkers = 3\n\
          ethertypes = [\"arp\", 0x88cc]\nlog = \"warn\"\n[rules]\n\"Q.8\" = \"observe\"\ntcp_small_segments = \"off\"\n\
-         [packets]\nmtu = 9000\nmss = 1400\nttl = 4\nflow_labels = true\nfast_open = true\nsanctioned = [\"192.0.2.0/24=198.51.100.7\"]\n\
+         [packets]\nmtu = 9000\nmss = 1400\nttl = 4\nflow_labels = true\nfast_open = true\nsanctioned = [\"192.0.2.0/24=198.51.100.7\"]\nprotocols = [2, 103]\nipv6_options = [49]\ntcp_options = [30]\n\
          [limits]\nconnections = 3000\nhalf_open = 300\nhalf_open_per_source = 30\nhandshake = 5\nidle = 600\nclosing = 60\nsessions = 900\n\
          sessions_per_source = 90\nsession_idle = 120\nstore = 6291456\nbeyond_hole = 8192\npieces = 16\nfragmented_packets = 30\n\
          fragment_octets = 1048576\nfragment_timeout = 7\n"
@@ -60,6 +60,10 @@ fn every_key_is_read() {
     assert_eq!((share.mtu, share.max_segment, share.least_ttl), ([9000; 2], Some(1400), 4));
     assert_eq!((share.mode(Rule::FirstWins), share.mode(Rule::SmallSegments)), (Mode::Observe, Mode::Off));
     assert_eq!((share.protect, share.sanctioned.len()), (Protect::Both, 1));
+    let has = |set: scrub::Octets, values: [u8; 3]| values.map(|value| set.contains(value));
+    assert_eq!(has(share.protocols, [2, 6, 47]), [true, true, false]);
+    assert_eq!(has(share.ipv6_options, [5, 49, 4]), [true, true, false]);
+    assert_eq!(has(share.tcp_options, [30, 31, 0]), [true, false, false]);
     assert_eq!(parse(SIDES).unwrap().share([1400, 9000]).mtu, [1400, 9000]);
 }
 
@@ -76,6 +80,7 @@ fn faults_are_reported_where_they_are() {
         ("[rules]\n\"T.1\" = \"off\"", ":4:"),
         ("[rules]\ntcp_first_win = \"on\"", "did you mean tcp_first_wins?"),
         ("[packets]\nmtu = 1000", "from 1280 to 65535"),
+        ("[packets]\nprotocols = [256]", "from 0 to 255"),
         ("[packets]\nsanctioned = [\"192.0.2.0/24\"]", "not two networks"),
         ("[limits]\nconections = 3", "did you mean `connections`?"),
         ("policy = \"p\"", "unknown key `policy`"),
