@@ -4,11 +4,13 @@
 //! The tests are in `tests/tests/`, one file for each kind of truth. They need root and a kernel with TUN, BPF and
 //! network namespaces, and say so if it is missing.
 
+pub mod attacks;
 pub mod dns;
 mod figures;
 pub mod ftp;
 pub mod inside;
 pub mod kinds;
+mod packet_socket;
 pub mod programs;
 pub mod router;
 pub mod sites;
@@ -18,6 +20,7 @@ pub mod voices;
 mod wait;
 
 pub use figures::{counted, monitor, retransmitted};
+pub use packet_socket::PacketSocket;
 pub use wait::{try_wait_until, wait_for, wait_until};
 
 use std::path::{Path, PathBuf};
