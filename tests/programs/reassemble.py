@@ -14,6 +14,8 @@ from scapy.sessions import TCPSession
 from scapy.utils import PcapReader
 
 conf.verb = 0
+# Octets of a connection that are shown.
+LONGEST = 200_000
 
 
 class Kept(Packet):
@@ -86,7 +88,7 @@ def main():
         dport, sport = int.from_bytes(ident[-4:-2], "big"), int.from_bytes(ident[-2:], "big")
         source = ident[:4] if len(ident) == 12 else ident[:16]
         if len(ident) == 12 and source[:3] == bytes([192, 0, 2]):
-            print("T", sport, bytes(data).hex())
+            print("T", sport, bytes(data)[:LONGEST].hex())
 
 
 main()

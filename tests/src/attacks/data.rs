@@ -166,7 +166,9 @@ pub(super) fn cases() -> Vec<Case> {
             let next = s.isn[1].wrapping_add(1);
             s.send(&client(0, b"").options(&block(next.wrapping_add(3), next.wrapping_add(60))));
             s.send(&client(0, b"").options(&block(next, next)));
-            s.send(&client(0, b"data").options(&[1, 1, 5, 2]));
+            // A list of no blocks contradicts itself, and ends.
+            s.send(&client(0, b"chaff").options(&[1, 1, 5, 2]));
+            s.send(&client(0, b"data"));
         }),
         reads("O18", "keep-alive with an octet", b">datamore", |s| {
             s.open();
@@ -197,7 +199,7 @@ pub(super) fn cases() -> Vec<Case> {
             }
         })
         .within(|setting| {
-            setting.config.iter_mut().for_each(|config| config.store.memory = 4 << 10);
+            setting.config.iter_mut().for_each(|config| config.store.memory = 16 << 10);
         }),
         reads("O22", "optimistic acknowledgments", b">truth", |s| {
             s.open();

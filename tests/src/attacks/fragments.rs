@@ -112,7 +112,7 @@ pub(super) fn cases() -> Vec<Case> {
             pieces(s, 0, &[(0, 32, 0), (16, 48, 1), (40, 64, 2)]);
             pieces(s, 1, &[(0, 40, 0), (32, 64, 1), (16, 48, 2)]);
             pieces(s, 2, &[(32, 64, 0), (8, 40, 1), (0, 16, 2)]);
-            pieces(s, 3, &[(0, 24, 0), (24, 64, 1), (16, 32, 2)]);
+            pieces(s, 3, &[(0, 24, 0), (32, 64, 1), (16, 40, 2)]);
             after(s);
         }),
         refused("F10", "the pattern of Shankar and Paxson", |s| {

@@ -108,18 +108,28 @@ impl Line {
 
     /// How its readers go together, before (0) or after (1).
     pub fn accord(&self, phase: usize) -> Accord {
-        let all: Vec<_> = self.readings[phase].values().collect();
+        let all = self.readings[phase].iter().filter(|(reader, _)| self.comparable(**reader));
+        let all: Vec<_> = all.map(|(_, reading)| reading).collect();
         let pairs = all.iter().flat_map(|one| all.iter().map(move |other| one.accord(other)));
         pairs.max().unwrap_or(Accord::Same)
     }
 
-    /// One letter for each reading, in the order of readers; `.` nothing, `-` cannot.
+    /// A performance of its own: where the octets that pass depend on the stack's window, it has a string of its own.
+    pub fn comparable(&self, reader: Reader) -> bool {
+        reader != Reader::Smoltcp || !matches!(self.want, Want::Octets(_))
+    }
+
+    /// One letter for each reading, in the order of readers; `.` nothing, `-` cannot,
+    /// `*` something else to read.
     fn letters(&self, phase: usize) -> Vec<char> {
         let mut kinds: Vec<&Reading> = Vec::new();
         let letter = |reader: &Reader| {
             let Some(reading) = self.readings[phase].get(reader) else { return '-' };
             if reading.is_empty() {
                 return '.';
+            }
+            if !self.comparable(*reader) {
+                return '*';
             }
             let at = kinds.iter().position(|known| *known == reading).unwrap_or_else(|| {
                 kinds.push(reading);

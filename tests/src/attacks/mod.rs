@@ -10,6 +10,7 @@
 
 mod cases;
 mod data;
+pub mod document;
 mod fragments;
 mod headers;
 mod insertion;

@@ -54,6 +54,16 @@ impl Reading {
     }
 }
 
+impl std::fmt::Display for Reading {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for (port, octets) in &self.streams {
+            let shown = octets.get(..octets.len().min(60)).unwrap_or_default();
+            write!(f, "[{port}: {} octets {}]", octets.len(), String::from_utf8_lossy(shown))?;
+        }
+        self.datagrams.iter().try_for_each(|octets| write!(f, "({})", String::from_utf8_lossy(octets)))
+    }
+}
+
 fn prefix<T: PartialEq>(one: &[T], other: &[T]) -> Accord {
     match one.iter().zip(other).all(|(a, b)| a == b) {
         false => Accord::Contradiction,

@@ -72,7 +72,10 @@ impl Small {
 
     fn stream() -> tcp::Socket<'static> {
         let buffer = || tcp::SocketBuffer::new(vec![0; BUFFER]);
-        tcp::Socket::new(buffer(), buffer())
+        let mut socket = tcp::Socket::new(buffer(), buffer());
+        // It answers timestamps with its own, as other stacks do.
+        socket.set_tsval_generator(Some(|| 1));
+        socket
     }
 
     /// As many as ever listen.

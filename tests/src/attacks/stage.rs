@@ -1,6 +1,6 @@
 //! Where a script is played: the attacker outside, the scrubber or nothing, the wire that is captured, three routers, the stack.
 
-use super::kit::{ACK, CLIENT, SERVER, SYN, Seg, client};
+use super::kit::{CLIENT, SERVER, SYN, Seg, client};
 use super::packet::{OUT6, V4, V6};
 use super::reading::{Reading, address_of};
 use super::{FIRST_PORT, PORT, PORTS};
@@ -278,7 +278,7 @@ impl<'h> Stage<'h> {
 
     fn hear(&mut self, bytes: Vec<u8>) {
         if let Some((_, seq, flags, stamp)) = segment_of(&bytes) {
-            if flags.contains(SYN) && flags.contains(ACK) {
+            if flags.contains(SYN) {
                 self.isn[1] = seq;
             }
             self.stamp = stamp.unwrap_or(self.stamp);
