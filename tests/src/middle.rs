@@ -13,10 +13,12 @@ use netio::pcap::LinkType;
 use netio::{clock, sysctl};
 use scrub::{Arrival, Config, Outcome, Rules, Scrubber, Side};
 use std::collections::VecDeque;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
+use wire::ip::Headers;
 use wire::{Buf, Gso};
 
 /// Longest frame.
@@ -155,6 +157,15 @@ fn lock(seen: &Mutex<Seen>) -> MutexGuard<'_, Seen> {
     seen.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Not what belongs to the link: neighbour discovery, group membership. A router has its own.
+fn is_forwarded(packet: &[u8]) -> bool {
+    let own = |address: IpAddr| match address {
+        IpAddr::V4(address) => address.is_multicast() || address.is_broadcast(),
+        IpAddr::V6(address) => address.is_unicast_link_local() || address.is_multicast(),
+    };
+    Headers::parse(packet).is_ok_and(|headers| !own(headers.src) && !own(headers.dst))
+}
+
 struct Work {
     sockets: [PacketSocket; 2],
     scrubber: Scrubber,
@@ -231,7 +242,10 @@ impl Work {
             let [high, low] = vlan.to_be_bytes();
             frame.splice(12..12, [0x81, 0, high, low]);
         }
-        let Some((at, _)) = LinkType::Ethernet.ip_at(&frame) else { return self.send(from.other(), &frame) };
+        let Some((at, _)) = LinkType::Ethernet.ip_at(&frame).filter(|(at, _)| is_forwarded(&frame[*at..]))
+        else {
+            return self.send(from.other(), &frame);
+        };
         let mut buf = Buf::from_slice(&frame[at..], 64, 64);
         let arrival = Arrival { from, link: u32::from(self.path.vlan.unwrap_or(0)) };
         let now = clock::monotonic();

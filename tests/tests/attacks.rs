@@ -19,7 +19,10 @@ fn every_case_before_every_reader() {
             };
             let name = reader.name();
             if !line.want.fits(number, reading) {
-                wrong.push(format!("{} ({}): {name} read {reading}, not {:?}", line.name, line.text, line.want));
+                wrong.push(format!(
+                    "{} ({}): {name} read {reading}, not {:?}",
+                    line.name, line.text, line.want
+                ));
             }
             if line.comparable(reader) && reading.accord(linux) != Accord::Same {
                 wrong.push(format!("{}: {name} read {reading}, Linux {linux}", line.name));

@@ -1,5 +1,5 @@
-//! Honest traffic of real programs passes the scrubber as it is: nothing is dropped, and a packet that is changed is changed by one of
-//! few rules, in one way.
+//! Honest traffic of real programs passes the scrubber as it is: nothing is dropped that its receiver would not throw
+//! away, and a packet that is changed is changed by one of few rules, in one way.
 
 use netio::lab::{Program, Running, Side as Host, Transport};
 use scrub::{Config, Profile, Rule};
@@ -14,14 +14,18 @@ use wire::tcp::{Flags, Tcp};
 
 const PORT: u16 = 7000;
 
-/// What may happen to a packet of an honest host, by rule. Q.9: a copy of data that the receiver has acknowledged goes on without them.
-const COSMETIC: [&str; 1] = ["Q.9"];
+/// What may happen to a packet of an honest host, by rule. Q.6: an edge of a window that a newer packet has moved on (or that the host
+/// itself took back by its rounding) stays where it was. Q.9: a copy of data that the receiver has acknowledged goes on without them. O.4: blocks of
+/// SACK in an overtaken packet, about what a newer one has acknowledged.
+const COSMETIC: [&str; 3] = ["Q.6", "Q.9", "O.4"];
 
 /// One kind of traffic: its line of the table.
 struct Line {
     name: &'static str,
     packets: usize,
     changed: BTreeMap<&'static str, usize>,
+    /// Dropped, and the receiver would have dropped it.
+    useless: BTreeMap<&'static str, usize>,
 }
 
 fn python(script: &str) -> Program {
@@ -61,10 +65,15 @@ fn any(middle: &Middle, question: impl Fn(&Headers, &Tcp<&[u8]>) -> bool) -> boo
 /// Every packet went on, and as it came, but for what [`COSMETIC`] says.
 fn judge(name: &'static str, middle: &Middle) -> Line {
     middle.look(|seen| {
-        let mut changed = BTreeMap::new();
+        let (mut changed, mut useless_ones) = (BTreeMap::new(), BTreeMap::new());
         for passed in &seen.passed {
             let rules: Vec<_> = passed.acted.iter().map(Rule::id).collect();
-            let Some(after) = &passed.after else { panic!("{name}: dropped by {rules:?}: {passed:02x?}") };
+            let Some(after) = &passed.after else {
+                let useless = is_second_reset(passed, &seen.passed) || is_overtaken(passed, &seen.passed);
+                assert!(useless, "{name}: dropped by {rules:?}: {passed:02x?}");
+                *useless_ones.entry(rules[0]).or_default() += 1;
+                continue;
+            };
             for rule in &rules {
                 assert!(COSMETIC.contains(rule), "{name}: changed by {rules:?}: {passed:02x?}");
                 *changed.entry(*rule).or_default() += 1;
@@ -72,36 +81,85 @@ fn judge(name: &'static str, middle: &Middle) -> Line {
             if rules.is_empty() {
                 assert_eq!(*after, passed.before, "{name}: changed by no rule");
             } else {
-                only_its_data_went(passed, after);
+                only_as_listed(&rules, passed, after);
             }
         }
         assert_eq!(seen.own, 0, "{name}: nobody is challenged");
         assert!(seen.passed.len() > 10, "{name}: only {} packets", seen.passed.len());
-        Line { name, packets: seen.passed.len(), changed }
+        Line { name, packets: seen.passed.len(), changed, useless: useless_ones }
     })
 }
 
-/// Rule Q.9: less data, later; what is left is what was there.
-fn only_its_data_went(passed: &Passed, after: &[u8]) {
-    let shorter = Passed { before: after.to_vec(), ..passed.clone() };
+/// A closed socket answers each segment that was under way with a reset. One ends the connection; the others are about numbers that the
+/// receiver does not wait for, and it would throw them away as rule Q.11 does.
+fn is_second_reset(dropped: &Passed, all: &[Passed]) -> bool {
+    let reset = |passed: &Passed| {
+        let ports = |headers: &Headers, view: &Tcp<&[u8]>| {
+            let end = (headers.src, view.src_port(), view.dst_port());
+            view.flags().contains(Flags::RST).then_some(end)
+        };
+        tcp(passed, ports).flatten()
+    };
+    let ended = all.iter().any(|passed| passed.after.is_some() && reset(passed) == reset(dropped));
+    reset(dropped).is_some() && ended && dropped.acted.iter().eq([Rule::ResetExact])
+}
+
+/// An acknowledgment without data that a newer one of its flow has overtaken: its timestamp is old, and its receiver would throw it away
+/// as rule O.5 does (RFC 7323 section 5.3).
+fn is_overtaken(dropped: &Passed, all: &[Passed]) -> bool {
+    let read = |passed: &Passed| {
+        let read = |headers: &Headers, view: &Tcp<&[u8]>| {
+            let end = (headers.src, view.src_port(), view.dst_port());
+            (end, view.ack(), view.flags(), view.payload().len())
+        };
+        tcp(passed, read)
+    };
+    let Some((end, ack, Flags::ACK, 0)) = read(dropped) else { return false };
+    let newer = |passed: &Passed| {
+        passed.after.is_some()
+            && read(passed).is_some_and(|(of, other, ..)| of == end && other.wrapping_sub(ack) < 1 << 31)
+    };
+    let before = all.iter().take_while(|passed| !std::ptr::eq(*passed, dropped));
+    dropped.acted.iter().eq([Rule::OptionTimestamps]) && before.into_iter().any(newer)
+}
+
+/// Each rule in its one way: Q.6 only the window, which grows; Q.9 only data, of which the rest is as it was; O.4 only options.
+fn only_as_listed(rules: &[&str], passed: &Passed, after: &[u8]) {
+    let left = Passed { before: after.to_vec(), ..passed.clone() };
     let read = |passed: &Passed| {
         let read = tcp(passed, |headers, view| {
-            let rest = (headers.ttl, headers.tos, view.ack(), view.flags().0 & Flags::ACK.0, view.window());
-            (view.seq(), view.payload().to_vec(), rest)
+            let options = passed.packet()[40..].len() - view.payload().len();
+            let rest =
+                (headers.ttl, headers.tos, view.ack(), view.flags().contains(Flags::ACK), view.src_port());
+            (rest, view.window(), view.seq(), view.payload().to_vec(), options)
         });
         read.expect("a segment")
     };
-    let ((seq, data, rest), (new_seq, left, new_rest)) = (read(passed), read(&shorter));
-    assert_eq!(rest, new_rest);
-    let skipped = new_seq.wrapping_sub(seq) as usize;
-    assert!(left.is_empty() || data.get(skipped..) == Some(&left[..]), "other octets: {passed:02x?}");
+    let (rest, window, seq, data, options) = read(passed);
+    let (new_rest, new_window, new_seq, new_data, new_options) = read(&left);
+    assert_eq!(rest, new_rest, "{passed:02x?}");
+    assert!(if rules.contains(&"Q.6") { new_window > window } else { new_window == window }, "{passed:02x?}");
+    if rules.contains(&"Q.9") {
+        let skipped = new_seq.wrapping_sub(seq) as usize;
+        assert!(
+            new_data.is_empty() || data.get(skipped..) == Some(&new_data[..]),
+            "other octets: {passed:02x?}"
+        );
+    } else {
+        assert_eq!((seq, data), (new_seq, new_data), "{passed:02x?}");
+    }
+    assert!(new_options == options || rules.contains(&"O.4"), "{passed:02x?}");
 }
 
 fn table(lines: &[Line]) -> String {
-    let mut out = String::from("| traffic | packets | changed by rule | dropped |\n|---|---|---|---|\n");
-    for Line { name, packets, changed } in lines {
-        let changed: Vec<_> = changed.iter().map(|(rule, count)| format!("{rule}: {count}")).collect();
-        let _ = writeln!(out, "| {name} | {packets} | {} | 0 |", changed.join(", "));
+    let mut out = String::from(
+        "| traffic | packets | changed by rule | useless to the receiver, dropped | other drops |\n|---|---|---|---|---|\n",
+    );
+    let list = |rules: &BTreeMap<&str, usize>| {
+        rules.iter().map(|(rule, count)| format!("{rule}: {count}")).collect::<Vec<_>>().join(", ")
+    };
+    for Line { name, packets, changed, useless } in lines {
+        let _ = writeln!(out, "| {name} | {packets} | {} | {} | 0 |", list(changed), list(useless));
     }
     out
 }

@@ -32,7 +32,12 @@ pub enum Want {
 }
 
 impl Case {
-    pub(super) fn new(name: &'static str, text: &'static str, want: Want, script: fn(&mut Stage<'_>)) -> Case {
+    pub(super) fn new(
+        name: &'static str,
+        text: &'static str,
+        want: Want,
+        script: fn(&mut Stage<'_>),
+    ) -> Case {
         Case { name, text, want, setting: |_| {}, script }
     }
 
@@ -91,7 +96,8 @@ mod tests {
     #[test]
     fn the_catalogue_is_whole() {
         let groups = [('F', 22), ('H', 13), ('S', 15), ('I', 17), ('D', 25), ('O', 23)];
-        let wanted = groups.iter().flat_map(|(group, count)| (1..=*count).map(move |n| format!("{group}{n:02}")));
+        let wanted =
+            groups.iter().flat_map(|(group, count)| (1..=*count).map(move |n| format!("{group}{n:02}")));
         let names: Vec<_> = all().iter().map(|case| case.name.to_owned()).collect();
         assert_eq!(names, wanted.collect::<Vec<_>>());
         assert_eq!(names.len(), 115);

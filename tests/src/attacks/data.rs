@@ -1,10 +1,10 @@
 //! O: the octets of a connection, in two versions.
 
+use super::PORT;
 use super::cases::{Case, Want};
 use super::kit::{ACK, SYN_ACK, Seg, client, server};
 use super::packet::V4;
 use super::stage::Stage;
-use super::PORT;
 use wire::tcp::Flags;
 
 fn reads(name: &'static str, text: &'static str, want: &[u8], script: fn(&mut Stage<'_>)) -> Case {

@@ -16,7 +16,8 @@ pub fn check(name: &str, measured: &str, part: impl Fn(&str) -> String) {
     let (before, rest) = text.split_once(&begin).expect("the table's first marker");
     let (table, after) = rest.split_once(&end).expect("the table's second marker");
     if std::env::var_os(WRITE).is_some() {
-        std::fs::write(&path, [before, &begin, measured, &end, after].concat()).expect("the document written");
+        std::fs::write(&path, [before, &begin, measured, &end, after].concat())
+            .expect("the document written");
         return;
     }
     let rows = |text: &str| text.lines().map(&part).collect::<Vec<_>>();

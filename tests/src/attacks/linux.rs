@@ -125,7 +125,8 @@ impl Linux {
 
     /// Whether the services found something to read or to accept.
     fn serve(&mut self) -> bool {
-        let before = (self.streams.len(), self.streams.iter().map(|s| s.2.len() + usize::from(s.3)).sum::<usize>());
+        let before =
+            (self.streams.len(), self.streams.iter().map(|s| s.2.len() + usize::from(s.3)).sum::<usize>());
         while let Ok((stream, from)) = self.listener.accept() {
             stream.set_nonblocking(true).expect("a socket that does not wait");
             self.streams.push((from.port(), stream, Vec::new(), false));
@@ -149,7 +150,8 @@ impl Linux {
                 }
             }
         }
-        before != (self.streams.len(), self.streams.iter().map(|s| s.2.len() + usize::from(s.3)).sum::<usize>())
+        before
+            != (self.streams.len(), self.streams.iter().map(|s| s.2.len() + usize::from(s.3)).sum::<usize>())
     }
 
     fn fragments_wait(&self) -> bool {
@@ -212,4 +214,3 @@ impl Inside for Linux {
         reading
     }
 }
-

@@ -1,9 +1,9 @@
 //! All cases, all readers, before and after; and the table of it.
 
+use super::cases::Want;
 use super::readers::{self, READERS, Reader, Readings};
 use super::reading::{Accord, Reading};
 use super::stage::{Inside, Setting, Stage};
-use super::cases::Want;
 use super::{Case, Linux, Small, all};
 use crate::Scratch;
 use netio::pcap::{LinkType, Writer};
@@ -162,7 +162,8 @@ impl Table {
             };
             let rules: Vec<_> = line.acted.iter().map(Rule::id).collect();
             let (name, text, rules) = (line.name, line.text, rules.join(" "));
-            let _ = writeln!(out, "| {name} | {text} | `{}` | {verdict} | `{}` | {rules} |", cells(0), cells(1));
+            let _ =
+                writeln!(out, "| {name} | {text} | `{}` | {verdict} | `{}` | {rules} |", cells(0), cells(1));
         }
         out
     }

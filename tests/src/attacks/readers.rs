@@ -224,7 +224,8 @@ fn tshark(capture: &Path) -> Readings {
                 }
             } else if line.starts_with("===") {
                 break;
-            } else if let Some((second, _)) = outside.filter(|(second, _)| line.starts_with('\t') == *second) {
+            } else if let Some((second, _)) = outside.filter(|(second, _)| line.starts_with('\t') == *second)
+            {
                 octets.extend(hex(line.trim_start_matches(if second { "\t" } else { "" })));
             }
         }

@@ -50,7 +50,9 @@ impl Small {
         config.random_seed = 7;
         let mut interface = Interface::new(config, &mut link, Instant::from_millis(0));
         interface.update_ip_addrs(|addresses| {
-            for address in [IpAddress::from(std::net::IpAddr::from(SERVER)), std::net::IpAddr::from(IN6).into()] {
+            for address in
+                [IpAddress::from(std::net::IpAddr::from(SERVER)), std::net::IpAddr::from(IN6).into()]
+            {
                 let prefix = if matches!(address, IpAddress::Ipv4(_)) { 24 } else { 64 };
                 addresses.push(IpCidr::new(address, prefix)).expect("room for an address");
             }

@@ -43,11 +43,7 @@ pub struct Setting {
 impl Setting {
     /// With the standard profile, or without scrubber.
     pub fn standard(scrubbed: bool) -> Setting {
-        Setting {
-            config: scrubbed.then(|| Config::new(Profile::Standard)),
-            mtu: 1500,
-            one_sided: false,
-        }
+        Setting { config: scrubbed.then(|| Config::new(Profile::Standard)), mtu: 1500, one_sided: false }
     }
 }
 
@@ -290,7 +286,8 @@ impl<'h> Stage<'h> {
     fn scrub(&mut self, from: Side, bytes: &[u8]) -> Option<Vec<u8>> {
         let Some(scrubber) = &mut self.scrubber else { return Some(bytes.to_vec()) };
         let mut buf = Buf::from_slice(bytes, 64, 64);
-        let verdict = scrubber.process(self.now, Arrival { from, link: self.link }, &mut buf, &mut Gso::default());
+        let verdict =
+            scrubber.process(self.now, Arrival { from, link: self.link }, &mut buf, &mut Gso::default());
         self.acted = self.acted.union(verdict.met.acted);
         (verdict.outcome == Outcome::Forward).then(|| buf.as_slice().to_vec())
     }
