@@ -69,7 +69,7 @@ fn judge(name: &'static str, middle: &Middle) -> Line {
         for passed in &seen.passed {
             let rules: Vec<_> = passed.acted.iter().map(Rule::id).collect();
             let Some(after) = &passed.after else {
-                let useless = is_second_reset(passed, &seen.passed) || is_overtaken(passed, &seen.passed);
+                let useless = is_useless_reset(passed, &seen.passed) || is_overtaken(passed, &seen.passed);
                 assert!(useless, "{name}: dropped by {rules:?}: {passed:02x?}");
                 *useless_ones.entry(rules[0]).or_default() += 1;
                 continue;
@@ -91,17 +91,24 @@ fn judge(name: &'static str, middle: &Middle) -> Line {
 }
 
 /// A closed socket answers each segment that was under way with a reset. One ends the connection; the others are about numbers that the
-/// receiver does not wait for, and it would throw them away as rule Q.11 does.
-fn is_second_reset(dropped: &Passed, all: &[Passed]) -> bool {
-    let reset = |passed: &Passed| {
-        let ports = |headers: &Headers, view: &Tcp<&[u8]>| {
-            let end = (headers.src, view.src_port(), view.dst_port());
-            view.flags().contains(Flags::RST).then_some(end)
+/// receiver does not wait for (it has acknowledged them, or is closed), and it would throw them away as rule Q.11 does.
+fn is_useless_reset(dropped: &Passed, all: &[Passed]) -> bool {
+    let read = |passed: &Passed| {
+        let read = |headers: &Headers, view: &Tcp<&[u8]>| {
+            let ends = [(headers.src, view.src_port()), (headers.dst, view.dst_port())];
+            (ends, view.seq(), view.ack(), view.flags())
         };
-        tcp(passed, ports).flatten()
+        tcp(passed, read)
     };
-    let ended = all.iter().any(|passed| passed.after.is_some() && reset(passed) == reset(dropped));
-    reset(dropped).is_some() && ended && dropped.acted.iter().eq([Rule::ResetExact])
+    let Some((ends, number, _, flags)) = read(dropped) else { return false };
+    let before = all.iter().take_while(|passed| !std::ptr::eq(*passed, dropped));
+    let old = before.filter_map(read).any(|(of, _, ack, flags)| {
+        let beyond = ack.wrapping_sub(number);
+        of == [ends[1], ends[0]] && flags.contains(Flags::ACK) && beyond != 0 && beyond < 1 << 31
+    });
+    let ended = all.iter().filter(|passed| passed.after.is_some()).filter_map(read);
+    let second = ended.into_iter().any(|(of, _, _, flags)| of == ends && flags.contains(Flags::RST));
+    flags.contains(Flags::RST) && (old || second) && dropped.acted.iter().eq([Rule::ResetExact])
 }
 
 /// An acknowledgment without data that a newer one of its flow has overtaken: its timestamp is old, and its receiver would throw it away

@@ -184,8 +184,8 @@ impl<'h> Stage<'h> {
         let answers = self.inside.connect(self.now, to);
         let mut from = 0;
         for answer in answers {
-            if let Some((ports, ..)) = segment_of(&answer).filter(|(ports, ..)| ports.1 == self.port) {
-                from = ports.0;
+            if let Some(segment) = Segment::of(&answer).filter(|segment| segment.to == self.port) {
+                from = segment.from;
             }
             self.answer(&answer);
         }
@@ -263,8 +263,8 @@ impl<'h> Stage<'h> {
     /// A stack may still repeat what belongs to an earlier case.
     fn concerns(&self, bytes: &[u8]) -> bool {
         let ports = FIRST_PORT + self.case as u16 * PORTS..FIRST_PORT + (self.case as u16 + 1) * PORTS;
-        match segment_of(bytes) {
-            Some(((_, to), ..)) => ports.contains(&to),
+        match Segment::of(bytes) {
+            Some(segment) => ports.contains(&segment.to),
             None => Headers::parse(bytes).is_ok_and(|headers| {
                 headers.protocol != protocol::TCP
                     && super::reading::case_of_address(headers.dst) == Some(self.case)
@@ -273,11 +273,11 @@ impl<'h> Stage<'h> {
     }
 
     fn hear(&mut self, bytes: Vec<u8>) {
-        if let Some((_, seq, flags, stamp)) = segment_of(&bytes) {
-            if flags.contains(SYN) {
-                self.isn[1] = seq;
+        if let Some(segment) = Segment::of(&bytes) {
+            if segment.flags.contains(SYN) {
+                self.isn[1] = segment.seq;
             }
-            self.stamp = stamp.unwrap_or(self.stamp);
+            self.stamp = segment.stamp.unwrap_or(self.stamp);
         }
         self.heard.push(bytes);
     }
@@ -304,16 +304,27 @@ impl<'h> Stage<'h> {
     }
 }
 
-/// Ports, sequence number, flags and timestamp of a TCP segment.
-pub(super) fn segment_of(bytes: &[u8]) -> Option<((u16, u16), u32, Flags, Option<u32>)> {
-    let headers = Headers::parse(bytes).ok()?;
-    if headers.protocol != protocol::TCP || headers.fragment.is_some() {
-        return None;
+/// What a script must know of a segment of the stack's.
+struct Segment {
+    from: u16,
+    to: u16,
+    seq: u32,
+    flags: Flags,
+    stamp: Option<u32>,
+}
+
+impl Segment {
+    fn of(bytes: &[u8]) -> Option<Segment> {
+        let headers = Headers::parse(bytes).ok()?;
+        if headers.protocol != protocol::TCP || headers.fragment.is_some() {
+            return None;
+        }
+        let view = Tcp::new_checked(headers.upper(bytes)).ok()?;
+        let stamp = view.options().map_while(Result::ok).find_map(|option| match option {
+            TcpOption::Timestamps { value, .. } => Some(value),
+            _ => None,
+        });
+        let (from, to) = (view.src_port(), view.dst_port());
+        Some(Segment { from, to, seq: view.seq(), flags: view.flags(), stamp })
     }
-    let view = Tcp::new_checked(headers.upper(bytes)).ok()?;
-    let stamp = view.options().map_while(Result::ok).find_map(|option| match option {
-        TcpOption::Timestamps { value, .. } => Some(value),
-        _ => None,
-    });
-    Some(((view.src_port(), view.dst_port()), view.seq(), view.flags(), stamp))
 }
