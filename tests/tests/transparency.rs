@@ -10,7 +10,7 @@ use tests::middle::{Middle, Passed, Path};
 use tests::programs::{SINK, TCP_CLIENT, TCP_SERVER, UPLOAD};
 use tests::{PATIENCE, Scratch, program, ssh, wait_until};
 use wire::ip::Headers;
-use wire::tcp::{Flags, Tcp};
+use wire::tcp::{Flags, Tcp, TcpOption};
 
 const PORT: u16 = 7000;
 
@@ -111,23 +111,29 @@ fn is_useless_reset(dropped: &Passed, all: &[Passed]) -> bool {
     flags.contains(Flags::RST) && (old || second) && dropped.acted.iter().eq([Rule::ResetExact])
 }
 
-/// An acknowledgment without data that a newer one of its flow has overtaken: its timestamp is old, and its receiver would throw it away
-/// as rule O.5 does (RFC 7323 section 5.3).
+/// A segment with an older timestamp than one that passed before it, which did not begin behind it: the receiver has that one's timestamp and
+/// throws this one away as rule O.5 does (RFC 7323 section 5.3), unless the newer one was lost behind the scrubber; then the sender repeats both.
 fn is_overtaken(dropped: &Passed, all: &[Passed]) -> bool {
     let read = |passed: &Passed| {
         let read = |headers: &Headers, view: &Tcp<&[u8]>| {
-            let end = (headers.src, view.src_port(), view.dst_port());
-            (end, view.ack(), view.flags(), view.payload().len())
+            let stamp = view.options().flatten().find_map(|option| match option {
+                TcpOption::Timestamps { value, .. } => Some(value),
+                _ => None,
+            });
+            Some(((headers.src, view.src_port(), view.dst_port()), view.seq(), stamp?))
         };
-        tcp(passed, read)
+        tcp(passed, read).flatten()
     };
-    let Some((end, ack, Flags::ACK, 0)) = read(dropped) else { return false };
+    let Some((end, seq, stamp)) = read(dropped) else { return false };
     let newer = |passed: &Passed| {
+        let behind = |number: u32, other: u32| number.wrapping_sub(other) < 1 << 31;
         passed.after.is_some()
-            && read(passed).is_some_and(|(of, other, ..)| of == end && other.wrapping_sub(ack) < 1 << 31)
+            && read(passed).is_some_and(|(of, from, other)| {
+                of == end && behind(seq, from) && other != stamp && behind(other, stamp)
+            })
     };
-    let before = all.iter().take_while(|passed| !std::ptr::eq(*passed, dropped));
-    dropped.acted.iter().eq([Rule::OptionTimestamps]) && before.into_iter().any(newer)
+    let mut before = all.iter().take_while(|passed| !std::ptr::eq(*passed, dropped));
+    dropped.acted.iter().eq([Rule::OptionTimestamps]) && before.any(newer)
 }
 
 /// Each rule in its one way: Q.6 only the window, which grows; Q.9 only data, of which the rest is as it was; O.4 only options.
