@@ -81,7 +81,7 @@ impl LineRig {
     }
 
     fn log_file(&self) -> PathBuf {
-        self.folder.join(&format!("log.{}", self.started))
+        self.folder.join(format!("log.{}", self.started))
     }
 
     /// Kill it (SIGKILL).

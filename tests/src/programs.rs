@@ -231,3 +231,53 @@ c, _ = s.accept()
 print("read", c.makefile("rb").readline(), flush=True)
 c.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
 "#;
+
+/// Receives every connection on `port` to its end and answers with the SHA-256 of it, and says `ready`. With a file as second argument a
+/// connection is read only once that file is there.
+pub const SINK: &str = r#"
+import hashlib, os, socket, sys, threading, time
+s = socket.socket(socket.AF_INET6)
+s.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+s.bind(("::", int(sys.argv[1])))
+s.listen(64)
+print("ready", flush=True)
+def serve(c):
+    while len(sys.argv) > 2 and not os.path.exists(sys.argv[2]):
+        time.sleep(0.01)
+    digest = hashlib.sha256()
+    while True:
+        data = c.recv(1 << 16)
+        if not data:
+            break
+        digest.update(data)
+    c.sendall(digest.hexdigest().encode())
+    c.close()
+while True:
+    c, _ = s.accept()
+    threading.Thread(target=serve, args=(c,), daemon=True).start()
+"#;
+
+/// Sends random octets to a [`SINK`] (address, port, octets) and prints `same` if the answer is right. With a number as fourth argument
+/// its sequence numbers begin there (TCP_REPAIR while the socket is closed).
+pub const UPLOAD: &str = r#"
+import hashlib, os, socket, sys
+s = socket.socket(socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET)
+if len(sys.argv) > 4:
+    s.setsockopt(socket.IPPROTO_TCP, 19, 1)  # TCP_REPAIR
+    s.setsockopt(socket.IPPROTO_TCP, 20, 2)  # TCP_REPAIR_QUEUE: what is sent
+    n = int(sys.argv[4])
+    s.setsockopt(socket.IPPROTO_TCP, 21, n - (1 << 32) if n >= 1 << 31 else n)  # TCP_QUEUE_SEQ
+    s.setsockopt(socket.IPPROTO_TCP, 19, -1)  # off, without a probe
+s.connect((sys.argv[1], int(sys.argv[2])))
+data = os.urandom(int(sys.argv[3]))
+s.sendall(data)
+s.shutdown(socket.SHUT_WR)
+answer = b""
+while True:
+    part = s.recv(1000)
+    if not part:
+        break
+    answer += part
+print("same" if answer == hashlib.sha256(data).hexdigest().encode() else "another")
+"#;
