@@ -1,4 +1,4 @@
-//! Compiles `bpf/sockmon.bpf.c` and `bpf/frames.bpf.c` with clang and turns the counter table of `bpf/include/abi.h` into Rust.
+//! Compiles `bpf/sockmon.bpf.c`, `bpf/frames.bpf.c` and `bpf/line.bpf.c` with clang and turns the counter table of `bpf/include/abi.h` into Rust.
 //! Needs clang (13 or later) with the `bpf` target; libbpf's headers come from libbpf-sys. No download.
 
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ fn main() {
     // The last one is a test's: it includes what the kernel half decides with.
     let tests = root.join("../crates/sockmon/tests/programs");
     println!("cargo:rerun-if-changed={}", tests.join("ask.bpf.c").display());
-    for (name, folder) in [("sockmon", &root), ("frames", &root), ("ask", &tests)] {
+    for (name, folder) in [("sockmon", &root), ("frames", &root), ("line", &root), ("ask", &tests)] {
         let status = Command::new(&clang)
             .args(["-target", "bpf", "-O2", "-g", "-mcpu=v3", "-Wall", "-Wextra", "-Werror"])
             .args(["-Wno-unused-parameter", "-Wno-missing-declarations", "-fno-stack-protector"])

@@ -2,11 +2,10 @@
 //! packet between the record and the engine, with the mark of its owner. Tests prove by it that the traffic of a row was of
 //! the kind that the row is called after.
 
-use std::cell::{Cell, Ref, RefCell};
-use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::cell::{Ref, RefCell};
 
-use anyhow::{Context, ensure};
+use crate::PacketSocket;
+use anyhow::Context;
 use netio::lab::Side;
 use ravelin::rig::Rig;
 use wire::Record;
@@ -16,8 +15,6 @@ use wire::udp::Udp;
 
 /// A super-packet with its record.
 const LONGEST: usize = 70_000;
-/// Octets that the kernel may hold between two looks.
-const KERNEL_BUFFER: libc::c_int = 64 << 20;
 /// The TUN of every rig.
 const TUN: &std::ffi::CStr = c"rvl0";
 
@@ -98,9 +95,8 @@ impl Segment<'_> {
 
 /// Listens on a host's TUN.
 pub struct Inside {
-    socket: OwnedFd,
+    socket: PacketSocket,
     seen: RefCell<Vec<Inner>>,
-    lost: Cell<u64>,
 }
 
 impl Inside {
@@ -109,8 +105,8 @@ impl Inside {
     /// # Errors
     /// If there is none, or it cannot be heard.
     pub fn listen(rig: &Rig, side: Side) -> anyhow::Result<Inside> {
-        let socket = rig.lab.host(side).run(open)?.context("listening on the TUN")?;
-        Ok(Inside { socket, seen: RefCell::default(), lost: Cell::new(0) })
+        let socket = rig.lab.host(side).run(|| PacketSocket::open(TUN))?.context("listening on the TUN")?;
+        Ok(Inside { socket, seen: RefCell::default() })
     }
 
     /// All that passed until now, since [`Inside::forget`].
@@ -119,7 +115,7 @@ impl Inside {
     /// If the socket breaks, or the kernel had no room for a packet: then nothing is proved.
     pub fn look(&self) -> Ref<'_, Vec<Inner>> {
         self.drain().expect("the TUN can be heard");
-        assert_eq!(self.lost.get(), 0, "packets of the TUN were missed");
+        assert_eq!(self.socket.lost().expect("the socket counts"), 0, "packets of the TUN were missed");
         self.seen.borrow()
     }
 
@@ -131,7 +127,7 @@ impl Inside {
 
     fn drain(&self) -> anyhow::Result<()> {
         let mut buffer = vec![0; LONGEST];
-        while let Some((len, out)) = self.receive(&mut buffer)? {
+        while let Some((len, out)) = self.socket.receive(&mut buffer)? {
             let frame = buffer.get(..len).unwrap_or_default();
             // What the device itself emits, router solicitations, has no record: it ended.
             let Ok(record) = Record::parse(frame) else { continue };
@@ -140,74 +136,6 @@ impl Inside {
             let packet = packet.get(..headers.total_len).unwrap_or(packet).to_vec();
             self.seen.borrow_mut().push(Inner { out, mark: record.mark, headers, packet });
         }
-        let mut statistics = [0_u32; 2];
-        let mut len = size_of_val(&statistics) as libc::socklen_t;
-        // SAFETY: the option writes two u32, for which there is room.
-        let read = unsafe {
-            let to = statistics.as_mut_ptr().cast();
-            libc::getsockopt(
-                self.socket.as_raw_fd(),
-                libc::SOL_PACKET,
-                libc::PACKET_STATISTICS,
-                to,
-                &raw mut len,
-            )
-        };
-        ensure!(read == 0, io::Error::last_os_error());
-        // Counted from zero after each reading.
-        self.lost.set(self.lost.get() + u64::from(statistics[1]));
         Ok(())
     }
-
-    /// The next frame: its length, and whether this host sends it.
-    fn receive(&self, buffer: &mut [u8]) -> anyhow::Result<Option<(usize, bool)>> {
-        // SAFETY: all zeroes are a valid sockaddr_ll.
-        let mut from: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
-        let mut len = size_of_val(&from) as libc::socklen_t;
-        // SAFETY: the buffer and the address have the lengths that are passed.
-        let octets = unsafe {
-            let to = (&raw mut from).cast();
-            let flags = libc::MSG_DONTWAIT;
-            libc::recvfrom(
-                self.socket.as_raw_fd(),
-                buffer.as_mut_ptr().cast(),
-                buffer.len(),
-                flags,
-                to,
-                &raw mut len,
-            )
-        };
-        match usize::try_from(octets) {
-            Ok(octets) => Ok(Some((octets, from.sll_pkttype == libc::PACKET_OUTGOING))),
-            Err(_) => match io::Error::last_os_error() {
-                error if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
-                error => Err(error.into()),
-            },
-        }
-    }
-}
-
-fn open() -> io::Result<OwnedFd> {
-    let check = |answer: libc::c_int| if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(answer) };
-    // SAFETY: no pointer is passed. Protocol 0 receives nothing until bind.
-    let fd = check(unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) })?;
-    // SAFETY: the kernel has just returned it to us alone.
-    let socket = unsafe { OwnedFd::from_raw_fd(fd) };
-    let room = KERNEL_BUFFER;
-    // SAFETY: the value is an int, and so is its length.
-    check(unsafe {
-        let len = size_of_val(&room) as libc::socklen_t;
-        libc::setsockopt(fd, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, (&raw const room).cast(), len)
-    })?;
-    // SAFETY: a C string that lives for the call.
-    let index = unsafe { libc::if_nametoindex(TUN.as_ptr()) };
-    // SAFETY: all zeroes are a valid sockaddr_ll.
-    let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
-    address.sll_family = libc::AF_PACKET as libc::sa_family_t;
-    address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
-    address.sll_ifindex =
-        if index == 0 { return Err(io::Error::last_os_error()) } else { index as libc::c_int };
-    // SAFETY: the address is a live sockaddr_ll of that length.
-    check(unsafe { libc::bind(fd, (&raw const address).cast(), size_of_val(&address) as libc::socklen_t) })?;
-    Ok(socket)
 }

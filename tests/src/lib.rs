@@ -4,20 +4,26 @@
 //! The tests are in `tests/tests/`, one file for each kind of truth. They need root and a kernel with TUN, BPF and
 //! network namespaces, and say so if it is missing.
 
+pub mod attacks;
 pub mod dns;
 mod figures;
 pub mod ftp;
 pub mod inside;
 pub mod kinds;
+pub mod line;
+pub mod middle;
+mod packet_socket;
 pub mod programs;
 pub mod router;
 pub mod sites;
+pub mod ssh;
 pub mod strongswan;
 pub mod verdicts;
 pub mod voices;
 mod wait;
 
 pub use figures::{counted, monitor, retransmitted};
+pub use packet_socket::PacketSocket;
 pub use wait::{try_wait_until, wait_for, wait_until};
 
 use std::path::{Path, PathBuf};

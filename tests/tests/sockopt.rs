@@ -6,7 +6,7 @@ use std::process::Command;
 
 use netio::lab::{Capture, CaptureOptions, Evidence, Program, Running, Side, Transport};
 use ravelin::rig::{Rig, RigOptions};
-use tests::{PATIENCE, associate, binary, program, programs, protect};
+use tests::{PATIENCE, associate, binary, program, programs, protect, ssh};
 
 const PORT: u16 = 7030;
 const SSH: u16 = 7022;
@@ -188,49 +188,19 @@ while True:
     c.close()
 "#;
 
-/// A key pair for ssh, in both directions' roles.
-fn ssh_files(rig: &Rig) -> (PathBuf, PathBuf) {
-    let folder = rig.folder();
-    std::fs::create_dir_all("/run/sshd").unwrap();
-    for name in ["hostkey", "id"] {
-        let done = Command::new("ssh-keygen")
-            .args(["-q", "-t", "ed25519", "-N", "", "-f"])
-            .arg(folder.join(name))
-            .status();
-        assert!(done.unwrap().success());
-    }
-    let config = folder.join("sshd_config");
-    let text = format!(
-        "HostKey {0}/hostkey\nAuthorizedKeysFile {0}/id.pub\nStrictModes no\nUsePAM no\nPermitRootLogin yes\n\
-         PidFile none\nLogLevel VERBOSE\nIPQoS lowdelay throughput\n",
-        folder.display()
-    );
-    std::fs::write(&config, text).unwrap();
-    (folder.join("id"), config)
-}
-
-fn ssh(client: &Path, key: &Path, port: u16) -> Program {
-    Program::new(client)
-        .args(["-F", "none", "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null"])
-        .args(["-o", "IdentitiesOnly=yes", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-i"])
-        .arg(key)
-        .args(["-p", &port.to_string(), &format!("root@{}", Side::Bob.v4())])
-        .arg("echo through; head -c 300000 /dev/zero | wc -c; head -c 300000 /dev/zero")
-}
-
 #[test]
 fn an_unmodified_sshd_under_the_option_and_without_it() {
     let client = program("ssh");
     // Alice's policy names ssh; bob's names nothing that matters here.
     let rig = build("rvl-reqssh", &client, Path::new("/bin/true"));
     associate(&rig).unwrap();
-    let (key, config) = ssh_files(&rig);
+    let (key, config) = ssh::files(rig.folder());
     let sshd = program("sshd");
     let launcher = Program::new(program("python3")).args(["-c", LAUNCHER, &SSH.to_string()]);
     let launcher = launcher.arg(&sshd).args(["-i", "-e", "-f"]).arg(&config);
     let launcher = serve(&rig, launcher);
     let capture = watch(&rig);
-    let session = rig.lab.alice().run_program(ssh(&client, &key, SSH), PATIENCE).unwrap();
+    let session = rig.lab.alice().run_program(ssh::session(&client, &key, SSH), PATIENCE).unwrap();
     let log = launcher.output();
     assert!(session.status.success(), "{} {log}", session.err());
     assert!(session.out().starts_with("through\n300000\n") && session.out().len() > 300_000, "{log}");
@@ -246,7 +216,7 @@ fn an_unmodified_sshd_under_the_option_and_without_it() {
     let mut plain = rig.lab.bob().spawn(plain).unwrap();
     rig.lab.bob().wait_for_listener(Transport::Tcp, SSH + 1, &mut plain, PATIENCE).unwrap();
     let capture = watch(&rig);
-    let session = rig.lab.alice().run_program(ssh(&other, &key, SSH + 1), PATIENCE).unwrap();
+    let session = rig.lab.alice().run_program(ssh::session(&other, &key, SSH + 1), PATIENCE).unwrap();
     // The last that it says of a session.
     plain.wait_for_output("Disconnected from ", PATIENCE).unwrap();
     let log = plain.output();

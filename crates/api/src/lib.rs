@@ -15,6 +15,7 @@ mod envelope;
 mod event;
 mod explain;
 mod flow;
+mod inline;
 mod keymat;
 mod names;
 mod pin;
@@ -47,6 +48,10 @@ pub use explain::{
     ProcessInfo, SocketExplained, Verdict,
 };
 pub use flow::{Begun, CountedFlows, CountedQuery, FlowEnd, FlowRecord, FlowTable, Flows, LiveFlow};
+pub use inline::{
+    InlineAmount, InlineDropped, InlineEvent, InlineEvents, InlineFlow, InlineFlows, InlineQuery,
+    InlineRules, InlineSide, InlineStatus, InlineWorker,
+};
 pub use keymat::Keymat;
 pub use names::{NameAddress, NameList, NameState, NamesState};
 pub use pin::{PinnedFile, PinnedState};

@@ -60,3 +60,12 @@ pub const POLICY_CONFIRM: &str = "/v1/policy/confirm";
 pub const POLICY_ROLLBACK: &str = "/v1/policy/rollback";
 /// GET: [`crate::NameList`].
 pub const POLICY_NAMES: &str = "/v1/policy/names";
+
+/// Of a scrubber in line, on its own socket. GET: [`crate::InlineStatus`].
+pub const INLINE_STATUS: &str = "/v1/inline/status";
+/// GET: [`crate::InlineRules`].
+pub const INLINE_RULES: &str = "/v1/inline/rules";
+/// GET: [`crate::InlineFlows`].
+pub const INLINE_FLOWS: &str = "/v1/inline/flows";
+/// GET with [`crate::InlineQuery`]: [`crate::InlineEvents`].
+pub const INLINE_EVENTS: &str = "/v1/inline/events";

@@ -26,6 +26,7 @@ pub mod handover;
 mod harden;
 pub mod host;
 pub mod import;
+pub mod inline;
 pub mod json_log;
 mod kernel_counters;
 mod keys;

@@ -4,9 +4,9 @@
 //! scrubbed, link headers as they were, and a [`ScrubLine`] for each frame that a rule met. What is no IP passes, or is dropped; a
 //! packet of which the capture did not keep all cannot be judged and is dropped. The same input gives the same output, octet for octet.
 
-mod changes;
-mod frame;
-mod report;
+pub(crate) mod changes;
+pub(crate) mod frame;
+pub(crate) mod report;
 mod settings;
 mod sides;
 
@@ -25,7 +25,7 @@ use wire::{Buf, Time, protocol};
 use crate::replay::{different, hex};
 use frame::Inside;
 pub use report::{explain, rules};
-pub use settings::{Settings, pair, prefix};
+pub use settings::{Settings, pair, prefix, rule_and_mode, set_rule};
 use sides::Sides;
 
 /// Room around a packet for what a scrubber puts there.
@@ -188,7 +188,7 @@ impl Offline {
             self.sides.settle(headers.src, headers.dst);
         }
         let mut went = Vec::new();
-        let mut line = report::line(self.summary.packets, frame, packet, &verdict, from);
+        let mut line = report::line(self.summary.packets, frame.time.as_secs_f64(), packet, &verdict, from);
         match verdict.outcome {
             Outcome::Forward => {
                 let out = buf.as_slice();
@@ -238,7 +238,7 @@ impl Offline {
     ) -> Result<(), ScrubError> {
         let keep = keep || self.config().is_observing();
         let verdict = if keep { ScrubVerdict::Pass } else { ScrubVerdict::Drop };
-        let mut line = report::bare(self.summary.packets, frame, verdict);
+        let mut line = report::bare(self.summary.packets, frame.time.as_secs_f64(), verdict);
         line.reason = Some(reason);
         line.flow = report::flow(packet);
         if keep {
@@ -340,7 +340,8 @@ impl Offline {
 
     fn report_own(&self, frame: &Frame, own: Vec<Own>, on: OnFrame<'_>) -> Result<(), ScrubError> {
         for Own { rule, to, packet, written } in own {
-            let mut line = report::bare(self.summary.packets, frame, ScrubVerdict::Emitted);
+            let mut line =
+                report::bare(self.summary.packets, frame.time.as_secs_f64(), ScrubVerdict::Emitted);
             line.rule = Some(rule.id().to_owned());
             line.from = Some(to.other().name().to_owned());
             line.flow = report::flow(&packet);

@@ -140,7 +140,7 @@ impl Answers {
     deprecated,
     reason = "an OwnedFd keeps its descriptor; the other way is unsafe, and this room is not"
 )]
-fn registered(fd: OwnedFd) -> Result<AsyncFd<OwnedFd>, String> {
+pub(crate) fn registered(fd: OwnedFd) -> Result<AsyncFd<OwnedFd>, String> {
     AsyncFd::with_interest(fd, Interest::READABLE).map_err(|error| error.to_string())
 }
 
@@ -229,19 +229,19 @@ async fn reload(plane: &Shared) {
 }
 
 /// What a signal asks for.
-enum Asked {
+pub(crate) enum Asked {
     Reload,
     End(&'static str),
 }
 
-struct Signals {
+pub(crate) struct Signals {
     hangup: Signal,
     terminate: Signal,
     interrupt: Signal,
 }
 
 impl Signals {
-    fn new() -> std::io::Result<Signals> {
+    pub(crate) fn new() -> std::io::Result<Signals> {
         Ok(Signals {
             hangup: signal(SignalKind::hangup())?,
             terminate: signal(SignalKind::terminate())?,
@@ -249,7 +249,7 @@ impl Signals {
         })
     }
 
-    async fn next(&mut self) -> Asked {
+    pub(crate) async fn next(&mut self) -> Asked {
         tokio::select! {
             Some(()) = self.hangup.recv() => Asked::Reload,
             Some(()) = self.terminate.recv() => Asked::End("SIGTERM"),

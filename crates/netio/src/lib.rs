@@ -10,6 +10,7 @@
 //! | [`udp`] | ESP in UDP (RFC 3948), whole IP packets on our side |
 //! | [`raw`] | bare ESP and AH (IP protocols 50 and 51), and ICMP errors about them |
 //! | [`packet`] | all of these as Ethernet frames, past the kernel's IP stack (packet(7)) |
+//! | [`line`] | frames of two interfaces with a scrubber between them, super-packets whole |
 //! | [`xdp`] | the same over memory shared with the kernel (AF_XDP, copy mode) |
 //! | [`clear`] | whole IP packets that policy lets pass in clear |
 //! | [`eventfd`], [`poll`] | waking a thread, waiting for descriptors |
@@ -27,6 +28,7 @@ pub mod enc;
 mod error;
 pub mod eventfd;
 pub mod lab;
+pub mod line;
 pub mod link;
 mod mountinfo;
 pub mod netns;
@@ -39,6 +41,7 @@ mod sockopt;
 pub mod sysctl;
 pub mod tun;
 pub mod udp;
+mod vnet;
 pub mod xdp;
 
 pub use error::{Error, Result};

@@ -47,6 +47,8 @@ enum Command {
     Doctor(cmd::doctor::Doctor),
     Replay(cmd::replay::Replay),
     Scrub(cmd::scrub::Scrub),
+    #[command(subcommand)]
+    Inline(cmd::inline::Inline),
     Detach(cmd::detach::Detach),
     Demo(cmd::demo::Demo),
 }
@@ -72,6 +74,7 @@ fn main() -> ExitCode {
         Command::Doctor(doctor) => doctor.execute(),
         Command::Replay(replay) => replay.execute(),
         Command::Scrub(scrub) => scrub.execute(),
+        Command::Inline(inline) => inline.execute(),
         Command::Detach(detach) => detach.execute(),
         Command::Demo(demo) => demo.execute(),
     };

@@ -13,6 +13,14 @@ pub fn json<T: Serialize>(body: &T) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Print a document on a line, for streams of them.
+pub fn line<T: Serialize>(body: &T) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    serde_json::to_writer(&mut out, &Versioned::new(body)).map_err(std::io::Error::from)?;
+    writeln!(out)?;
+    Ok(())
+}
+
 /// Print text as it is.
 pub fn text(text: &str) -> anyhow::Result<()> {
     std::io::stdout().lock().write_all(text.as_bytes())?;

@@ -381,3 +381,35 @@ fn names_are_what_the_command_line_says_they_are() {
     let checked = ravelin(&["policy", "check", &file], "");
     assert!(code(&checked) == 0 && err(&checked).contains("RVL-P510"), "{}", err(&checked));
 }
+
+#[test]
+fn a_line_is_checked_and_asked_for_without_a_process() {
+    let folder = Folder::new("inline");
+    let good = folder
+        .file("line.toml", "outside = \"eth0\"\ninside = \"eth1\"\nprofile = \"strict\"\nworkers = 2\n");
+    let checked = ravelin(&["inline", "check", "--config", &good, "--json"], "");
+    assert_eq!(code(&checked), 0, "{}", err(&checked));
+    let document: serde_json::Value = serde_json::from_str(&out(&checked)).unwrap();
+    assert_eq!((&document["api"], &document["settings"]["profile"]), (&1.into(), &"strict".into()));
+    let bad = folder.file("bad.toml", "outside = \"eth0\"\ninside = \"eth1\"\n[rules]\n\"T.1\" = \"off\"\n");
+    for args in [&["inline", "check", "--config", &bad][..], &["inline", "run", "--config", &bad]] {
+        let refused = ravelin(args, "");
+        assert_eq!(code(&refused), 2, "{args:?}");
+        assert!(err(&refused).contains("bad.toml:4:1: error: rule T.1"), "{}", err(&refused));
+    }
+    for args in [
+        &["inline", "run"][..],
+        &["inline", "run", "--outside", "eth0"],
+        &["inline", "run", "--outside", "eth0", "--inside", "eth0"],
+        &["inline", "run", "--outside", "eth0", "--inside", "eth1", "--rule", "Q.8=maybe"],
+        &["inline", "run", "--outside", "eth0", "--inside", "eth1", "--profile", "none"],
+        &["inline", "explain", "nobody"],
+    ] {
+        assert_eq!(code(&ravelin(args, "")), 2, "{args:?}");
+    }
+    for word in ["status", "rules", "flows", "explain", "watch"] {
+        let nobody = ravelin(&["inline", word, "--instance", "no-such-line"], "");
+        assert_eq!(code(&nobody), 3, "{word}: {}", err(&nobody));
+        assert!(err(&nobody).contains("ravelin inline detach"), "{}", err(&nobody));
+    }
+}

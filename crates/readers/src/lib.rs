@@ -4,7 +4,7 @@
 //! judgement whether all of them are prefixes of one string (docs/design/0023). Never shipped. Sources of what each reader does:
 //! Ptacek and Newsham 1998; Shankar and Paxson 2003; Novak 2005; Novak and Sturges 2007; paper 003 section III.A.
 //!
-//! [`overlap`], [`stack`], [`stream`], [`datagram`]: the readers. [`packet`]: what they read. [`middle`], [`reference`], [`fault`]: what
+//! [`overlap`], [`stack`], [`stream`], [`datagram`]: the readers. [`packet`]: what they read. [`middle`], [`reference`], [`fault`], [`relay`]: what
 //! stands in front of them. [`world`]: all the attackers of a small world. [`judge`], [`alike`],
 //! [`prove`]: the proof.
 #![forbid(unsafe_code)]
@@ -18,6 +18,7 @@ pub mod overlap;
 pub mod packet;
 pub mod prove;
 pub mod reference;
+pub mod relay;
 pub mod replay;
 pub mod stack;
 pub mod stream;

@@ -5,6 +5,7 @@ use readers::fault::{Fault, Faulty};
 use readers::middle::{Middle, Nobody, Scrubbed};
 use readers::prove::{self, Prover, Tally};
 use readers::reference::Reference;
+use readers::relay::{Relay, Relayed};
 use readers::world::{World, fragments};
 use readers::{datagram, stack};
 use scrub::{Config, Profile};
@@ -25,7 +26,8 @@ struct Options {
     /// Only worlds whose name contains this word
     #[arg(long, default_value = "")]
     world: String,
-    /// Who stands in the middle: scrubber, reference, nobody, or a fault by its name
+    /// Who stands in the middle: scrubber, one that keeps only hashes (hashes), one that another takes over from after every packet (successor, standby, cold-standby), reference,
+    /// nobody, or a fault by its name
     #[arg(long, default_value = "scrubber")]
     middle: String,
     /// The scrubber's profile: minimal, standard, strict
@@ -51,8 +53,16 @@ type Anybody = Box<dyn Middle + Send>;
 fn middle(name: &str, profile: Profile) -> Option<Anybody> {
     Some(match name {
         "scrubber" => Box::new(Scrubbed::new(Config::new(profile))),
+        "hashes" => {
+            let mut config = Config::new(profile);
+            config.store.hashes_from = 0;
+            Box::new(Scrubbed::new(config))
+        }
         "reference" => Box::new(Reference::default()),
         "nobody" => Box::new(Nobody),
+        name if let Some(relay) = Relay::ALL.into_iter().find(|known| known.name() == name) => {
+            Box::new(Relayed::new(relay, Config::new(profile)))
+        }
         fault => {
             let fault = Fault::ALL.into_iter().find(|known| known.name() == fault)?;
             Box::new(Faulty::new(Scrubbed::new(Config::new(profile)), fault))
@@ -69,7 +79,9 @@ fn main() -> ExitCode {
     if middle(&options.middle, profile).is_none() {
         let faults: Vec<_> = Fault::ALL.into_iter().map(Fault::name).collect();
         let (middle, faults) = (&options.middle, faults.join(", "));
-        eprintln!("error: nobody is called `{middle}`; there are scrubber, reference, nobody, {faults}");
+        eprintln!(
+            "error: nobody is called `{middle}`; there are scrubber, hashes, successor, standby, cold-standby, reference, nobody, {faults}"
+        );
         return ExitCode::FAILURE;
     }
     let make = |name: &str| middle(name, profile).expect("its name was looked up");

@@ -112,6 +112,16 @@ impl Scrubbed {
     pub fn scrubber(&self) -> &Scrubber {
         &self.scrubber
     }
+
+    /// The scrubber, to be exchanged for another.
+    pub fn scrubber_mut(&mut self) -> &mut Scrubber {
+        &mut self.scrubber
+    }
+
+    /// What time it is.
+    pub fn now(&self) -> Time {
+        self.now
+    }
 }
 
 impl Middle for Scrubbed {

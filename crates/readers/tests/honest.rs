@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use readers::packet::{Draft, Scene, Segment};
-use scrub::{Arrival, Config, Outcome, Profile, Scrubber, Side};
+use scrub::{Arrival, Config, Outcome, Profile, Rule, Scrubber, Side};
 use std::collections::BTreeSet;
 use std::time::Duration;
 use wire::tcp::Flags;
@@ -38,6 +38,8 @@ struct Network {
     flying: Vec<(u64, Side, bool, Vec<u8>)>,
     /// The highest acknowledgment of the inside host that passed.
     acked: u32,
+    /// The latest timestamp of the outside host at what the inside host waits for (TS.Recent of RFC 7323 section 4.3).
+    recent: u32,
     packet: Vec<u8>,
 }
 
@@ -75,7 +77,7 @@ impl Network {
             if passed {
                 arrived.push((from, packet));
             } else {
-                let clean = self.scrub(from, &packet);
+                let Some(clean) = self.scrub(from, &packet) else { continue };
                 let takes = if from == Side::Inside { 1 + self.random(self.weather.delay) } else { 1 };
                 self.flying.push((self.tick + takes, from, true, clean));
             }
@@ -83,12 +85,28 @@ impl Network {
         arrived
     }
 
-    /// Through the scrubber: what comes out.
-    fn scrub(&mut self, from: Side, packet: &[u8]) -> Vec<u8> {
+    /// Through the scrubber: what comes out. Nothing does of a segment that was overtaken by a later one at the same place: its receiver
+    /// would discard it, too (RFC 7323 section 5.3).
+    fn scrub(&mut self, from: Side, packet: &[u8]) -> Option<Vec<u8>> {
         let mut buf = Buf::from_slice(packet, 64, 64);
         let now = Time::from_secs(1) + Duration::from_millis(self.tick);
         let verdict = self.scrubber.process(now, Arrival { from, link: 0 }, &mut buf, &mut Gso::default());
         let before = Segment::parse(packet).expect("a segment");
+        let stamp = before.timestamp.filter(|_| from == Side::Outside);
+        if stamp.is_some_and(|stamp| (stamp.wrapping_sub(self.recent) as i32) < 0) {
+            assert_eq!(
+                verdict.outcome,
+                Outcome::Drop(Rule::OptionTimestamps),
+                "tick {}: {before:?}",
+                self.tick
+            );
+            return None;
+        }
+        if let Some(stamp) = stamp
+            && (before.has(Flags::SYN) || (self.acked.wrapping_sub(before.seq) as i32) >= 0)
+        {
+            self.recent = stamp;
+        }
         assert_eq!(
             verdict.outcome,
             Outcome::Forward,
@@ -112,7 +130,7 @@ impl Network {
             );
         }
         assert!(self.scrubber.poll_emitted().is_none(), "tick {}: the scrubber says something", self.tick);
-        buf.as_slice().to_vec()
+        Some(buf.as_slice().to_vec())
     }
 }
 
@@ -243,6 +261,7 @@ fn transfer(weather: Weather, profile: Profile) -> u64 {
         seed: weather.seed | 1,
         flying: Vec::new(),
         acked,
+        recent: 0,
         packet: Vec::new(),
     };
     let scene = weather.scene;

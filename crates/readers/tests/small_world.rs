@@ -4,6 +4,7 @@ use readers::fault::{Fault, Faulty};
 use readers::middle::{Middle, Nobody, Scrubbed};
 use readers::prove::{Prover, Tally, part};
 use readers::reference::Reference;
+use readers::relay::{Relay, Relayed};
 use readers::world::{World, fragments};
 use scrub::{Config, Profile};
 
@@ -45,6 +46,31 @@ fn the_reference_leaves_one_reading() {
 fn the_scrubber_leaves_one_reading() {
     let (tally, said) = slice(|| Scrubbed::new(Config::new(Profile::Standard)), CASES, false);
     assert!(tally.is_clean(), "{}", said.unwrap_or_default());
+}
+
+/// After every packet another scrubber goes on with what the last one knew.
+#[test]
+fn whoever_takes_over_leaves_one_reading() {
+    for relay in [Relay::Successor, Relay::Standby] {
+        let (tally, said) = slice(|| Relayed::new(relay, Config::new(Profile::Standard)), CASES / 16, false);
+        assert!(tally.is_clean(), "{relay:?}: {}", said.unwrap_or_default());
+    }
+    // Who was not told the octets keeps back what may have passed: honest senders notice that, readers never.
+    let make = || Relayed::new(Relay::ColdStandby, Config::new(Profile::Standard));
+    let (tally, said) = slice(make, CASES / 16, false);
+    assert_eq!(tally.forked, 0, "{}", said.unwrap_or_default());
+}
+
+/// Of data in order only hashes are kept. Who sends a part again is asked to send all of it, so not everything honest passes as it is.
+#[test]
+fn hashes_leave_one_reading() {
+    let make = || {
+        let mut config = Config::new(Profile::Standard);
+        config.store.hashes_from = 0;
+        Scrubbed::new(config)
+    };
+    let (tally, said) = slice(make, CASES / 2, false);
+    assert_eq!((tally.forked, tally.unequal), (0, 0), "{}", said.unwrap_or_default());
 }
 
 #[test]

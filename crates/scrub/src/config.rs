@@ -79,6 +79,18 @@ pub enum Urgent {
     Drop,
 }
 
+/// What a standby hears of connections.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Feed {
+    /// There is none.
+    #[default]
+    Off,
+    /// Where they are. What was under way when it takes over is refused until the host inside has acknowledged it.
+    Positions,
+    /// Also what is in store.
+    Octets,
+}
+
 /// Bounds on connections (rule Q.16, and what nobody may use up).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowLimits {
@@ -132,6 +144,9 @@ impl Default for SessionLimits {
 pub struct StoreLimits {
     /// Octets of all connections.
     pub memory: usize,
+    /// Of 256 parts of `memory`, how many must be in use for hashes alone to be kept of data in order (pressure level 2); 0: always,
+    /// 256: never.
+    pub hashes_from: usize,
     /// Octets behind a hole, of one connection, once half of `memory` is in use.
     pub beyond_hole: usize,
     /// Separate pieces of one connection.
@@ -140,7 +155,7 @@ pub struct StoreLimits {
 
 impl Default for StoreLimits {
     fn default() -> StoreLimits {
-        StoreLimits { memory: 64 << 20, beyond_hole: 64 << 10, pieces: 256 }
+        StoreLimits { memory: 64 << 20, hashes_from: 160, beyond_hole: 64 << 10, pieces: 256 }
     }
 }
 
@@ -199,6 +214,8 @@ pub struct Config {
     /// Ask silent connections whether they are there, and reset both ends of one that is forgotten (rule Q.16). Without hosts that
     /// could answer, as offline, they are forgotten.
     pub goodbye: bool,
+    /// A standby.
+    pub feed: Feed,
     /// Fragments (rule 4.11).
     pub fragments: reassembly::Limits,
     /// Connections.
@@ -237,6 +254,7 @@ impl Config {
             midstream: Midstream::Drop,
             fast_open: false,
             goodbye: true,
+            feed: Feed::Off,
             fragments: reassembly::Limits {
                 datagrams: 256,
                 memory: 4 << 20,

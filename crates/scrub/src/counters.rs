@@ -1,7 +1,7 @@
 //! What passed, and what each rule did.
 
 use crate::rule::Rule;
-use crate::verdict::{Outcome, Side, Verdict};
+use crate::verdict::{Met, Outcome, Side, Verdict};
 
 /// Of one rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,6 +47,35 @@ impl Counters {
     pub(crate) fn lost(&mut self, rule: Rule, packets: u64) {
         if let Some(of) = self.rules.get_mut(rule.index()) {
             of.dropped += packets;
+        }
+    }
+
+    /// What another scrubber's rule did.
+    pub(crate) fn add(&mut self, rule: Rule, dropped: u64, changed: u64, observed: u64) {
+        if let Some(of) = self.rules.get_mut(rule.index()) {
+            of.dropped = of.dropped.saturating_add(dropped);
+            of.changed = of.changed.saturating_add(changed);
+            of.observed = of.observed.saturating_add(observed);
+        }
+    }
+
+    /// What passed another scrubber: packets, forwarded, held.
+    pub(crate) fn add_packets(&mut self, sums: &[[u64; 2]; 3]) {
+        for (sums, more) in [&mut self.packets, &mut self.forwarded, &mut self.held].into_iter().zip(sums) {
+            sums.iter_mut().zip(more).for_each(|(sum, more)| *sum = sum.saturating_add(*more));
+        }
+    }
+
+    /// Of a packet that went the short way, where one rule at most has acted.
+    #[inline]
+    pub(crate) fn count_express(&mut self, from: Side, met: Met) {
+        for sums in [&mut self.packets, &mut self.forwarded] {
+            sums[from.index()] += 1;
+        }
+        if !met.acted.is_empty()
+            && let Some(of) = self.rules.get_mut(Rule::V4Id.index())
+        {
+            of.changed += 1;
         }
     }
 

@@ -14,6 +14,7 @@ mod fragments;
 mod icmp;
 mod ip;
 mod rule;
+mod saved;
 mod scrubber;
 mod sctp;
 mod security;
@@ -23,10 +24,12 @@ mod udp;
 mod verdict;
 
 pub use config::{
-    Config, FlowLimits, Midstream, ModeError, Octets, Profile, Protect, SessionLimits, StoreLimits, Urgent,
+    Config, Feed, FlowLimits, Midstream, ModeError, Octets, Profile, Protect, SessionLimits, StoreLimits,
+    Urgent,
 };
 pub use counters::{Counters, RuleCounters};
 pub use rule::{Mode, Rule, Rules};
+pub use saved::{Record, Restored, Saved, SavedError};
 pub use scrubber::Scrubber;
 pub use tcp::{Connections, State};
 pub use verdict::{Arrival, Emitted, Met, Outcome, Side, Verdict};

@@ -4,6 +4,7 @@ use crate::config::{Config, SessionLimits};
 use crate::verdict::Side;
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
+use serde::{Deserialize, Serialize};
 use siphasher::sip::SipHasher13;
 use std::hash::{Hash, Hasher};
 use std::net::IpAddr;
@@ -16,7 +17,7 @@ const NONE: u32 = u32::MAX;
 const ECHO: Duration = Duration::from_secs(30);
 
 /// Two ends that talk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct Talk {
     outside: (IpAddr, u16),
     inside: (IpAddr, u16),
@@ -44,6 +45,22 @@ impl Talk {
 
     fn end(&self, side: Side) -> IpAddr {
         if side == Side::Outside { self.outside.0 } else { self.inside.0 }
+    }
+}
+
+/// A session on its way to another scrubber.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct SessionRecord {
+    talk: Talk,
+    opener: Side,
+    /// Milliseconds since its last packet.
+    silent: u64,
+    ttl: [u8; 2],
+}
+
+impl SessionRecord {
+    pub fn hosts(&self) -> (IpAddr, IpAddr) {
+        (self.talk.outside.0, self.talk.inside.0)
     }
 }
 
@@ -248,6 +265,35 @@ impl Sessions {
         if let Some(behind) = self.all.get_mut(behind as usize) {
             behind.links[0] = before;
         }
+    }
+
+    /// All of them, longest silent first.
+    pub fn records(&self, now: Time, each: &mut impl FnMut(SessionRecord)) {
+        for [first, _] in self.lists {
+            let mut at = first;
+            while let Some(session) = self.all.get(at as usize)
+                && at != NONE
+            {
+                let Session { talk, opener, last, ttl, links } = session;
+                let silent = u64::try_from(now.since(*last).as_millis()).unwrap_or(u64::MAX);
+                each(SessionRecord { talk: *talk, opener: *opener, silent, ttl: *ttl });
+                at = links[1];
+            }
+        }
+    }
+
+    /// Take one over; whether there was room.
+    pub fn restore(&mut self, now: Time, record: &SessionRecord) -> bool {
+        if let Some(at) = self.find(&record.talk) {
+            self.remove(at);
+        }
+        let Some(at) = self.open(&record.talk, record.opener) else { return false };
+        if let Some(session) = self.all.get_mut(at as usize) {
+            session.last = Time(now.0.saturating_sub(record.silent.saturating_mul(1_000_000)));
+            session.ttl = record.ttl;
+        }
+        self.append(at);
+        true
     }
 
     fn oldest(&self) -> impl Iterator<Item = (u32, Time)> + '_ {

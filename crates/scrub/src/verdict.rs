@@ -5,7 +5,7 @@ use crate::rule::{Mode, Rule, Rules};
 use wire::Buf;
 
 /// A side of the scrubber.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 pub enum Side {
     /// Where nobody is trusted.
     Outside,

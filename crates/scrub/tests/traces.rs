@@ -25,10 +25,11 @@ proptest! {
         trace in conversation(),
         both in any::<bool>(),
         pick_up in any::<bool>(),
+        profile in prop::sample::select(&[Profile::Minimal, Profile::Standard, Profile::Strict]),
         memory in prop_oneof![Just(1_usize << 20), 0_usize..20_000],
     ) {
         let [mut short, mut long] = [Mode::On, Mode::Off].map(|mode| {
-            let mut config = config(Profile::Standard, both, pick_up);
+            let mut config = config(profile, both, pick_up);
             config.set_mode(Rule::TcpChecksum, mode).expect("it may be off");
             config.store.memory = memory;
             World::new(config)

@@ -22,6 +22,7 @@ mod gateway;
 mod groups;
 mod identities;
 mod limits;
+pub mod line;
 mod links;
 mod lists;
 mod live;

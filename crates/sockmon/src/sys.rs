@@ -213,6 +213,20 @@ pub fn prog_name(prog: BorrowedFd<'_>) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&octets).into_owned())
 }
 
+/// Run a program once over a frame; what it returned.
+pub fn prog_run(prog: BorrowedFd<'_>, frame: &[u8]) -> io::Result<u32> {
+    let mut opts = libbpf_sys::bpf_test_run_opts {
+        sz: size_of::<libbpf_sys::bpf_test_run_opts>() as _,
+        data_in: frame.as_ptr().cast(),
+        data_size_in: u32::try_from(frame.len()).map_err(|_| io::ErrorKind::InvalidInput)?,
+        repeat: 1,
+        ..Default::default()
+    };
+    // SAFETY: an open descriptor; the options and the frame that they point to live for the call.
+    done(unsafe { libbpf_sys::bpf_prog_test_run_opts(prog.as_raw_fd(), &raw mut opts) })?;
+    Ok(opts.retval)
+}
+
 /// The numbers of the programs on a device, first to last.
 pub fn tcx_programs(ifindex: u32, at: Tcx) -> io::Result<Vec<u32>> {
     let mut ids = [0u32; 64];

@@ -333,6 +333,27 @@ mod tests {
         assert_eq!((view.payload().len(), view.dont_fragment()), (24, false));
     }
 
+    /// Every word, from many others, with sums of the rest at both ends (RFC 1624 section 4: where the older equation was wrong).
+    #[test]
+    fn every_word_can_take_anothers_place() {
+        for rest in [1_u16, 0x4500, 0x7fff, 0xfffe, 0xffff] {
+            for old in (0..=u16::MAX).step_by(4369) {
+                let mut bytes = [0; HEADER_LEN];
+                put16(&mut bytes, 4, old);
+                put16(&mut bytes, 8, rest);
+                let check = !checksum::fold(u32::from(old) + u32::from(rest));
+                for new in 0..=u16::MAX {
+                    put16(&mut bytes, 4, old);
+                    put16(&mut bytes, 10, check);
+                    edit(&mut bytes, 4, new);
+                    let whole = u32::from(new) + u32::from(rest) + u32::from(be16(&bytes, 10));
+                    // The rest is never zero: a header says its version.
+                    assert!(checksum::fold(whole) == 0xffff, "{old:#x} to {new:#x} beside {rest:#x}");
+                }
+            }
+        }
+    }
+
     #[test]
     fn edits_change_the_checksum_along_and_do_not_repair_it() {
         let mut buf = [0; 60];

@@ -48,6 +48,15 @@ const SOCKET_PATH_MAX: usize = 107;
 const IFNAME_MAX: usize = 15;
 
 pub(super) fn read(path: &Path, text: &str) -> Result<Config, Report> {
+    walk(path, text, |reader, root| reader.config(path, root))
+}
+
+/// Parse a file and let `take` look at its tree; every fault that either finds.
+pub(crate) fn walk<T>(
+    path: &Path,
+    text: &str,
+    take: impl FnOnce(&mut Reader<'_>, &DeTable<'_>) -> Option<T>,
+) -> Result<T, Report> {
     let mut reader = Reader {
         text,
         folder: path.parent().map_or_else(PathBuf::new, Path::to_owned),
@@ -63,23 +72,23 @@ pub(super) fn read(path: &Path, text: &str) -> Result<Config, Report> {
         );
     }
     // The values of a file with broken syntax would only give follow-on errors.
-    let config = if reader.report.is_empty() { reader.config(path, root.get_ref()) } else { None };
-    match config {
-        Some(config) if reader.report.is_empty() => Ok(config),
+    let taken = if reader.report.is_empty() { take(&mut reader, root.get_ref()) } else { None };
+    match taken {
+        Some(taken) if reader.report.is_empty() => Ok(taken),
         _ => Err(reader.report.sorted()),
     }
 }
 
-pub(super) struct Reader<'t> {
+pub(crate) struct Reader<'t> {
     text: &'t str,
     folder: PathBuf,
     report: Report,
 }
 
-pub(super) type Value<'t> = Spanned<DeValue<'t>>;
+pub(crate) type Value<'t> = Spanned<DeValue<'t>>;
 
 impl Reader<'_> {
-    pub(super) fn fault(
+    pub(crate) fn fault(
         &mut self,
         span: Range<usize>,
         message: impl Into<String>,
@@ -101,7 +110,8 @@ impl Reader<'_> {
         let flows = self.flows(root.get("flows"));
         let names = self.names(root.get("names"));
         let outer = self.outer_io(root.get("io"));
-        let control_socket = self.control_socket(root.get("control_socket"), &instance);
+        let control_socket =
+            self.control_socket(root.get("control_socket"), super::default_control_socket(&instance));
         let cgroup = self.cgroup(root.get("cgroup"));
         let marks = self.marks(root.get("mark_mask"));
         let log = self.log(root.get("log"));
@@ -142,7 +152,7 @@ impl Reader<'_> {
     }
 
     /// Refuse keys that are not known, and above all keys of associations.
-    fn keys(&mut self, table: &DeTable<'_>, known: &[&str], within: &str) {
+    pub(crate) fn keys(&mut self, table: &DeTable<'_>, known: &[&str], within: &str) {
         for (key, value) in table.iter() {
             let name: &str = key.get_ref();
             if known.contains(&name) {
@@ -205,7 +215,7 @@ impl Reader<'_> {
         );
     }
 
-    pub(super) fn string<'v>(&mut self, value: &'v Value<'_>, what: &str) -> Option<&'v str> {
+    pub(crate) fn string<'v>(&mut self, value: &'v Value<'_>, what: &str) -> Option<&'v str> {
         let text = value.get_ref().as_str();
         if text.is_none() {
             let found = value.get_ref().type_str();
@@ -227,7 +237,7 @@ impl Reader<'_> {
         Some(self.folder.join(text))
     }
 
-    pub(super) fn integer(
+    pub(crate) fn integer(
         &mut self,
         value: &Value<'_>,
         what: &str,
@@ -246,7 +256,7 @@ impl Reader<'_> {
         number
     }
 
-    pub(super) fn table<'v, 't>(
+    pub(crate) fn table<'v, 't>(
         &mut self,
         value: Option<&'v Value<'t>>,
         what: &str,
@@ -265,7 +275,7 @@ impl Reader<'_> {
         table
     }
 
-    fn instance(&mut self, value: Option<&Value<'_>>) -> String {
+    pub(crate) fn instance(&mut self, value: Option<&Value<'_>>) -> String {
         let Some(value) = value else { return INSTANCE.to_owned() };
         match self.string(value, "instance") {
             Some(name) if super::instance_is_valid(name) => return name.to_owned(),
@@ -321,7 +331,7 @@ impl Reader<'_> {
         }
     }
 
-    pub(super) fn interface(&mut self, value: &Value<'_>, what: &str) -> Option<String> {
+    pub(crate) fn interface(&mut self, value: &Value<'_>, what: &str) -> Option<String> {
         let name = self.string(value, what)?;
         let fits = (1..=IFNAME_MAX).contains(&name.len())
             && name != "."
@@ -438,8 +448,7 @@ impl Reader<'_> {
         crypto
     }
 
-    fn control_socket(&mut self, value: Option<&Value<'_>>, instance: &str) -> PathBuf {
-        let fallback = super::default_control_socket(instance);
+    pub(crate) fn control_socket(&mut self, value: Option<&Value<'_>>, fallback: PathBuf) -> PathBuf {
         let Some(value) = value else { return fallback };
         let Some(path) = self.path(value, "control_socket") else { return fallback };
         if path.as_os_str().len() > SOCKET_PATH_MAX {
@@ -466,7 +475,7 @@ impl Reader<'_> {
         Some(PathBuf::from(path))
     }
 
-    fn log(&mut self, value: Option<&Value<'_>>) -> LogLevel {
+    pub(crate) fn log(&mut self, value: Option<&Value<'_>>) -> LogLevel {
         let Some(value) = value else { return LogLevel::Info };
         let Some(word) = self.string(value, "log") else { return LogLevel::Info };
         let words: Vec<&str> = LogLevel::WORDS.iter().map(|(word, _)| *word).collect();

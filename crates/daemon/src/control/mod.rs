@@ -84,13 +84,13 @@ pub async fn serve(
     axum::serve(listener, router).with_graceful_shutdown(ended).await
 }
 
-async fn nothing_here() -> Answer<()> {
+pub(crate) async fn nothing_here() -> Answer<()> {
     let refused = Refused::new(Fault::NotFound, "the control API has no such path");
     Answer(Err(refused.remedy("use the `ravelin` command of the daemon's own version")))
 }
 
 /// An answer of the API: a document, or a refusal with the HTTP status for it.
-struct Answer<T>(Result<T, Refused>);
+pub(crate) struct Answer<T>(pub(crate) Result<T, Refused>);
 
 impl<T: Serialize> IntoResponse for Answer<T> {
     fn into_response(self) -> Response {
@@ -122,7 +122,7 @@ async fn whole<T: Send + 'static>(
 }
 
 /// A query string that serde did not like.
-fn bad_query(error: &axum::extract::rejection::QueryRejection) -> Refused {
+pub(crate) fn bad_query(error: &axum::extract::rejection::QueryRejection) -> Refused {
     Refused::new(Fault::BadRequest, error.body_text())
 }
 

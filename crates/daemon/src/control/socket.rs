@@ -80,6 +80,12 @@ pub fn lock(folder: &Path) -> Result<Lock, SocketError> {
     Ok(Lock { _file: file })
 }
 
+/// Whether somebody holds the lock of the instance with this folder; takes nothing and writes nothing.
+pub fn is_locked(folder: &Path) -> bool {
+    let file = File::open(folder.join("lock"));
+    file.is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
+}
+
 /// Listen at `path`, mode 0600 from the first moment. What an earlier daemon left there is replaced in one step; call it
 /// only with the instance's [`Lock`] held.
 ///
@@ -125,7 +131,9 @@ mod tests {
         let folder = folder("lock");
         make_folder(&folder).unwrap();
         assert_eq!(fs::metadata(&folder).unwrap().permissions().mode() & 0o777, 0o700);
+        assert!(!is_locked(&folder));
         let first = lock(&folder).unwrap();
+        assert!(is_locked(&folder));
         let second = lock(&folder).unwrap_err();
         assert!(second.to_string().contains(&format!("pid {}", std::process::id())), "{second}");
         drop(first);

@@ -17,8 +17,6 @@ use zeroize::Zeroizing;
 const MAX_FDS: usize = 16;
 /// Octets of text in one message at most.
 const MAX_TEXT: usize = 4096;
-/// Octets of sealed memory that are read at most.
-const MAX_SEALED: u64 = 256 << 20;
 
 /// Refuse a peer that is not root.
 ///
@@ -100,11 +98,11 @@ pub fn seal(octets: &Secret) -> io::Result<OwnedFd> {
     Ok(file.into())
 }
 
-/// Read what [`seal`] wrote; refuses memory that somebody could still change.
+/// Read what [`seal`] wrote, of `most` octets; refuses memory that somebody could still change.
 ///
 /// # Errors
 /// If it is not sealed, too long, or cannot be read.
-pub fn unseal(fd: OwnedFd) -> io::Result<Secret> {
+pub fn unseal(fd: OwnedFd, most: u64) -> io::Result<Secret> {
     let bad = |text: &str| io::Error::new(io::ErrorKind::InvalidData, text);
     let seals = fcntl_get_seals(fd.as_fd()).map_err(|_| bad("the hand-over's memory is not sealed"))?;
     if !seals.contains(SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE) {
@@ -112,7 +110,7 @@ pub fn unseal(fd: OwnedFd) -> io::Result<Secret> {
     }
     let mut file = std::fs::File::from(fd);
     let length = file.metadata()?.len();
-    if length > MAX_SEALED {
+    if length > most {
         return Err(bad("the hand-over is too long"));
     }
     // Exactly as long as needed: a vector that grows leaves copies of keys behind.
@@ -138,7 +136,9 @@ mod tests {
         let (text, fds) = receive(&b).unwrap();
         assert_eq!(text, b"hello");
         let [memory, writer] = <[OwnedFd; 2]>::try_from(fds).unwrap();
-        assert_eq!(unseal(memory).unwrap(), secret);
+        assert_eq!(unseal(memory, 100_000).unwrap(), secret);
+        let long = seal(&secret).unwrap();
+        assert_eq!(unseal(long, 99_999).unwrap_err().kind(), io::ErrorKind::InvalidData);
         rustix::io::write(&writer, b"x").unwrap();
         let mut octet = [0];
         assert_eq!(rustix::io::read(&pipe.0, &mut octet).unwrap(), 1);
@@ -159,9 +159,9 @@ mod tests {
         (&a).write_all(&[0xff; 64]).unwrap();
         assert_eq!(receive(&b).unwrap_err().kind(), io::ErrorKind::InvalidData);
         let open = memfd_create("open", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
-        assert_eq!(unseal(open).unwrap_err().kind(), io::ErrorKind::InvalidData);
+        assert_eq!(unseal(open, 1).unwrap_err().kind(), io::ErrorKind::InvalidData);
         let file: OwnedFd = std::fs::File::open("/proc/self/status").unwrap().into();
-        assert_eq!(unseal(file).unwrap_err().kind(), io::ErrorKind::InvalidData);
+        assert_eq!(unseal(file, 1).unwrap_err().kind(), io::ErrorKind::InvalidData);
     }
 
     #[test]

@@ -13,7 +13,7 @@
 //! The old daemon wipes before it sends: if the new one fails after that, the keys are lost, never doubled. The kernel
 //! half stays as it is throughout, so traffic is refused in between, not let out.
 
-mod channel;
+pub(crate) mod channel;
 
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -26,6 +26,8 @@ use serde::{Deserialize, Serialize};
 
 /// The protocol's version.
 const VERSION: u32 = 2;
+/// Octets of sealed memory that are read at most.
+const MAX_SEALED: u64 = 256 << 20;
 /// How long either side may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -121,7 +123,7 @@ pub fn take(run_dir: &Path, request: &Request) -> Result<Taken, TakeError> {
     let (Some(memory), Some(tun)) = (fds.next(), fds.next()) else {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "descriptors are missing").into());
     };
-    let state = HandOver::from_bytes(channel::unseal(memory)?.expose())?;
+    let state = HandOver::from_bytes(channel::unseal(memory, MAX_SEALED)?.expose())?;
     // The end of the old process closes the connection.
     (&stream).read_to_end(&mut Vec::new())?;
     Ok(Taken { state, tun, udp: fds.collect() })

@@ -110,7 +110,7 @@ impl Layout {
 
 /// The stretches in which two packets differ, and how many more there are. Headers of equal length are compared field by field, the
 /// rest after what is the same at both ends.
-pub(super) fn between(before: &[u8], after: &[u8]) -> (Vec<ScrubChange>, usize) {
+pub(crate) fn between(before: &[u8], after: &[u8]) -> (Vec<ScrubChange>, usize) {
     if before == after {
         return (Vec::new(), 0);
     }

@@ -38,14 +38,18 @@ pub(super) fn look(frame: &Frame) -> Inside<'_> {
     {
         return Inside::Contradiction(octets);
     }
-    if let Some((packet, rest)) = declared.and_then(|len| octets.split_at_checked(len))
-        && !rest.is_empty()
-        && octets.len() <= PADDED
-        && rest.iter().all(|octet| *octet == 0)
-    {
-        return Inside::Ip { at, packet, padded: octets.len() };
+    match without_padding(octets) {
+        packet if packet.len() < octets.len() => Inside::Ip { at, packet, padded: octets.len() },
+        packet => Inside::Ip { at, packet, padded: 0 },
     }
-    Inside::Ip { at, packet: octets, padded: 0 }
+}
+
+/// A packet without the zeros that fill a short frame up.
+pub(crate) fn without_padding(octets: &[u8]) -> &[u8] {
+    match declared(octets).and_then(|len| octets.split_at_checked(len)) {
+        Some((packet, rest)) if octets.len() <= PADDED && rest.iter().all(|octet| *octet == 0) => packet,
+        _ => octets,
+    }
 }
 
 /// Octets that a packet says it has.
@@ -65,10 +69,7 @@ pub(super) fn link(frame: &Frame, at: usize, interface: u32) -> u32 {
         LinkType::Ethernet => frame.data.get(12..at.saturating_sub(2)).unwrap_or_default(),
         _ => &[],
     };
-    tags.chunks(4).fold(interface, |sum, tag| {
-        let id = tag.get(2..4).map_or(0, |id| u32::from(id[0] & 0x0f) << 8 | u32::from(id[1]));
-        sum.wrapping_mul(4097).wrapping_add(id + 1)
-    })
+    crate::inline::vlans(tags, interface)
 }
 
 /// What the card was left to do when the capture was made, on a host that cuts and sums late: a TCP packet longer than the MTU is a

@@ -4,19 +4,18 @@ use api::{
     ScrubExplained, ScrubFlow, ScrubLine, ScrubRule, ScrubRuleCount, ScrubRuleList, ScrubSummary,
     ScrubVerdict,
 };
-use netio::pcap::Frame;
-use scrub::{Config, Counters, Midstream, Outcome, Profile, Rule, Side, Verdict};
+use scrub::{Config, Counters, Midstream, Outcome, Profile, Rule, RuleCounters, Side, Verdict};
 use wire::ip::Headers;
 use wire::protocol;
 use wire::tcp::{Flags, Tcp};
 
 use super::{Done, Settings, hex};
 
-/// A line that only says where, when and what.
-pub(super) fn bare(index: u64, frame: &Frame, verdict: ScrubVerdict) -> ScrubLine {
+/// A line that only says where, when (seconds) and what.
+pub(crate) fn bare(index: u64, time: f64, verdict: ScrubVerdict) -> ScrubLine {
     ScrubLine {
         index,
-        time: frame.time.as_secs_f64(),
+        time,
         verdict,
         rule: None,
         reason: None,
@@ -32,7 +31,7 @@ pub(super) fn bare(index: u64, frame: &Frame, verdict: ScrubVerdict) -> ScrubLin
 }
 
 /// The line of a packet that the scrubber has judged.
-pub(super) fn line(index: u64, frame: &Frame, packet: &[u8], verdict: &Verdict, from: Side) -> ScrubLine {
+pub(crate) fn line(index: u64, time: f64, packet: &[u8], verdict: &Verdict, from: Side) -> ScrubLine {
     let word = match verdict.outcome {
         Outcome::Forward => ScrubVerdict::Forward,
         Outcome::Drop(_) => ScrubVerdict::Drop,
@@ -40,7 +39,7 @@ pub(super) fn line(index: u64, frame: &Frame, packet: &[u8], verdict: &Verdict, 
         Outcome::Fragmented => ScrubVerdict::Fragmented,
     };
     let ids = |rules: scrub::Rules| rules.iter().map(|rule| rule.id().to_owned()).collect();
-    let mut line = bare(index, frame, word);
+    let mut line = bare(index, time, word);
     if let Outcome::Drop(rule) = verdict.outcome {
         line.rule = Some(rule.id().to_owned());
     }
@@ -52,7 +51,7 @@ pub(super) fn line(index: u64, frame: &Frame, packet: &[u8], verdict: &Verdict, 
 }
 
 /// Between whom a packet travels; `None` if that cannot be read.
-pub(super) fn flow(packet: &[u8]) -> Option<ScrubFlow> {
+pub(crate) fn flow(packet: &[u8]) -> Option<ScrubFlow> {
     let headers = Headers::parse(packet).ok()?;
     let ports = matches!(headers.protocol, protocol::TCP | protocol::UDP | protocol::SCTP)
         && headers.fragment.is_none_or(|fragment| fragment.offset == 0);
@@ -80,19 +79,7 @@ pub(super) fn flow(packet: &[u8]) -> Option<ScrubFlow> {
 
 /// The sums at the end.
 pub(super) fn close(summary: &mut ScrubSummary, counters: &Counters, settings: &Settings) {
-    for &rule in Rule::ALL {
-        let of = counters.of(rule);
-        if of.dropped + of.changed + of.observed > 0 {
-            summary.rules.push(ScrubRuleCount {
-                id: rule.id().to_owned(),
-                name: rule.name().to_owned(),
-                dropped: of.dropped,
-                changed: of.changed,
-                observed: of.observed,
-                text: rule.text().to_owned(),
-            });
-        }
-    }
+    summary.rules.extend(Rule::ALL.iter().filter_map(|rule| count(*rule, counters.of(*rule))));
     let met = |rule: Rule| counters.of(rule).dropped + counters.of(rule).observed;
     let mut hint = |text: String| summary.hints.push(text);
     let strays = met(Rule::Midstream) + met(Rule::Handshake);
@@ -128,6 +115,18 @@ pub(super) fn close(summary: &mut ScrubSummary, counters: &Counters, settings: &
             summary.not_ip
         ));
     }
+}
+
+/// What a rule did, if it did anything.
+pub(crate) fn count(rule: Rule, of: RuleCounters) -> Option<ScrubRuleCount> {
+    (of.dropped + of.changed + of.observed > 0).then(|| ScrubRuleCount {
+        id: rule.id().to_owned(),
+        name: rule.name().to_owned(),
+        dropped: of.dropped,
+        changed: of.changed,
+        observed: of.observed,
+        text: rule.text().to_owned(),
+    })
 }
 
 /// Every rule.

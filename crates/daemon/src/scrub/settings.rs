@@ -37,23 +37,38 @@ impl Settings {
     /// # Errors
     /// Which rules or modes there are, or why this one cannot be off.
     pub fn set_rule(&mut self, text: &str) -> Result<(), String> {
-        let (word, mode) = text.split_once('=').ok_or_else(|| {
-            format!("{text:?} is not RULE=MODE, as in Q.8=observe; modes are off, observe and on")
-        })?;
-        let rule = Rule::find(word).ok_or_else(|| {
-            let words: Vec<&str> = Rule::ALL.iter().flat_map(|rule| [rule.id(), rule.name()]).collect();
-            let near = suggestion(word, &words).map(|near| format!("; did you mean {near}?"));
-            format!(
-                "no rule is called {word:?}{} `ravelin scrub --rules` lists them",
-                near.unwrap_or_else(|| ";".to_owned())
-            )
-        })?;
-        let mode = [Mode::Off, Mode::Observe, Mode::On]
-            .into_iter()
-            .find(|known| known.name() == mode)
-            .ok_or_else(|| format!("rule {rule} has no mode {mode:?}; modes are off, observe and on"))?;
-        self.config.set_mode(rule, mode).map_err(|error| error.to_string())
+        let (word, mode) = rule_and_mode(text)?;
+        set_rule(&mut self.config, word, mode)
     }
+}
+
+/// `Q.8=off`: a rule's word and a mode's.
+///
+/// # Errors
+/// What it should look like.
+pub fn rule_and_mode(text: &str) -> Result<(&str, &str), String> {
+    text.split_once('=')
+        .ok_or_else(|| format!("{text:?} is not RULE=MODE, as in Q.8=observe; modes are off, observe and on"))
+}
+
+/// Set one rule, by number or name.
+///
+/// # Errors
+/// Which rules or modes there are, or why this one cannot be off.
+pub fn set_rule(config: &mut Config, word: &str, mode: &str) -> Result<(), String> {
+    let rule = Rule::find(word).ok_or_else(|| {
+        let words: Vec<&str> = Rule::ALL.iter().flat_map(|rule| [rule.id(), rule.name()]).collect();
+        let near = suggestion(word, &words).map(|near| format!("; did you mean {near}?"));
+        format!(
+            "no rule is called {word:?}{} `ravelin scrub --rules` lists them",
+            near.unwrap_or_else(|| ";".to_owned())
+        )
+    })?;
+    let mode = [Mode::Off, Mode::Observe, Mode::On]
+        .into_iter()
+        .find(|known| known.name() == mode)
+        .ok_or_else(|| format!("rule {rule} has no mode {mode:?}; modes are off, observe and on"))?;
+    config.set_mode(rule, mode).map_err(|error| error.to_string())
 }
 
 /// Two networks: `192.0.2.0/24=198.51.100.7`.

@@ -1,6 +1,6 @@
 //! Frames at a rate that is asked for, or as fast as they go: what an attacker has, for measurements.
 
-use super::{FrameDevice, VNET_LEN, open};
+use super::{FrameDevice, VNET_LEN, open_frames};
 use crate::error::{Doing, Result, check};
 use crate::sockopt;
 use socket2::Socket;
@@ -31,7 +31,7 @@ impl Flooder {
     /// # Errors
     /// If the kernel does not let us.
     pub fn open(device: &FrameDevice) -> Result<Flooder> {
-        open(device, 0, |socket| {
+        open_frames(device, 0, |socket| {
             sockopt::set_int(socket, libc::SOL_PACKET, super::send::PACKET_QDISC_BYPASS, 1)
         })
         .map(Flooder)

@@ -72,8 +72,8 @@ impl FrameDevice {
     }
 }
 
-/// A packet socket on a device; `protocol` 0 receives nothing.
-fn open(
+/// A packet socket on a device, with vnet headers; `protocol` 0 receives nothing.
+pub(crate) fn open_frames(
     device: &FrameDevice,
     protocol: u16,
     prepare: impl FnOnce(&Socket) -> io::Result<()>,

@@ -1,6 +1,6 @@
 //! From frames to bursts and packets.
 
-use super::{BUFFER, FrameDevice, VNET_LEN, filter, open};
+use super::{BUFFER, FrameDevice, VNET_LEN, filter, open_frames};
 use crate::error::Result;
 use crate::sockopt;
 use crate::udp::{Arrived, receive};
@@ -128,7 +128,7 @@ impl FrameReceiver {
     /// # Errors
     /// If the kernel does not let us.
     pub fn open(device: &FrameDevice, port: u16) -> Result<FrameReceiver> {
-        let socket = open(device, libc::ETH_P_ALL as u16, |socket| {
+        let socket = open_frames(device, libc::ETH_P_ALL as u16, |socket| {
             // Before it is bound: no frame comes that was not asked for.
             filter::take_outer(socket, port)?;
             sockopt::set_int(socket, libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)?;

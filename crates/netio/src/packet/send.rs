@@ -1,6 +1,6 @@
 //! From bursts and packets to frames.
 
-use super::{FrameDevice, VNET_LEN, open};
+use super::{FrameDevice, VNET_LEN, open_frames};
 use crate::error::{Result, check_len};
 use crate::link::Links;
 use crate::sockopt;
@@ -95,7 +95,7 @@ impl FrameSender {
     /// If the kernel does not let us.
     pub fn open(devices: Vec<FrameDevice>) -> Result<FrameSender> {
         let port = |device: FrameDevice| {
-            let socket = open(&device, 0, |socket| {
+            let socket = open_frames(&device, 0, |socket| {
                 sockopt::set_int(socket, libc::SOL_PACKET, PACKET_QDISC_BYPASS, 1)
             })?;
             Ok(Port { device, wire: Wire::Packet(socket) })

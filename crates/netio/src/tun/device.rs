@@ -42,7 +42,7 @@ pub(crate) fn open(name: &str) -> Result<(File, String)> {
     let what = || format!("opening the TUN {name}");
     // SAFETY: TUNSETIFF reads and writes one ifreq, which `request` is.
     check(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF, &mut request) }).doing(what)?;
-    let size = super::vnet::LEN as libc::c_int;
+    let size = crate::vnet::LEN as libc::c_int;
     // SAFETY: TUNSETVNETHDRSZ reads one int.
     check(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETVNETHDRSZ, &size) }).doing(what)?;
     Ok((file, name_in(&request)))

@@ -12,18 +12,17 @@
 
 pub(crate) mod device;
 mod train;
-mod vnet;
 
 use crate::error::{Doing, Error, Result};
 use crate::link::{Links, Scope};
 use crate::sysctl;
+use crate::vnet::{self, VnetHeader};
 use device::Flags;
 use std::fs::File;
 use std::io::{self, IoSlice, Read, Write};
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 pub use train::Delivered;
-use vnet::VnetHeader;
 use wire::{AppId, DropReason, Meta, Packet, Pool, Record, Time, record, stage};
 
 /// Octets in front of the IP packet: vnet header and record.

@@ -1,7 +1,7 @@
 //! A train to the host: one write, gathered from where its packets lie.
 
-use super::vnet::VnetHeader;
 use super::{PREFIX_LEN, Tun, prefix_of};
+use crate::vnet::VnetHeader;
 use std::io::IoSlice;
 use wire::train::{MAX_HEADER, MAX_PACKETS};
 use wire::{DropReason, GsoKind, Train, record};

@@ -39,6 +39,8 @@ pub(super) struct Beside {
     pub(super) flow_label: u32,
     /// Octets of each datagram but the last, if several were joined (UDP_GRO).
     pub(super) stride: Option<usize>,
+    /// The VLAN tag that the kernel took out of a frame: its type and what it says, in network order.
+    pub(super) tag: Option<[u8; 4]>,
 }
 
 /// Read the messages of one datagram; what is not known is passed over.
@@ -74,11 +76,21 @@ pub(super) fn parse(octets: &[u8]) -> Beside {
                 let stride = data.first_chunk().map(|n| libc::c_int::from_ne_bytes(*n));
                 out.stride = stride.and_then(|n| usize::try_from(n).ok());
             }
+            (libc::SOL_PACKET, libc::PACKET_AUXDATA) => out.tag = tag(data),
             _ => {}
         }
         rest = behind;
     }
     out
+}
+
+/// From struct tpacket_auxdata: status, three lengths and offsets, then what the tag says and its type.
+fn tag(data: &[u8]) -> Option<[u8; 4]> {
+    const VALID: u32 = libc::TP_STATUS_VLAN_VALID;
+    let [s0, s1, s2, s3, .., c0, c1, t0, t1] = *data.first_chunk::<20>()?;
+    let half = |one, other| u16::from_ne_bytes([one, other]).to_be_bytes();
+    let (status, [c0, c1], [t0, t1]) = (u32::from_ne_bytes([s0, s1, s2, s3]), half(c0, c1), half(t0, t1));
+    (status & VALID != 0).then_some([t0, t1, c0, c1])
 }
 
 /// The low octet of an int.

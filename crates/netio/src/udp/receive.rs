@@ -221,6 +221,11 @@ impl Arrived {
         control::parse(self.control()).lost
     }
 
+    /// The VLAN tag that the kernel took out of a frame.
+    pub(crate) fn tag(&self) -> Option<[u8; 4]> {
+        control::parse(self.control()).tag
+    }
+
     /// The IPv6 flow label; zero where the socket did not ask for it.
     pub(crate) fn flow_label(&self) -> u32 {
         control::parse(self.control()).flow_label

@@ -11,6 +11,7 @@ pub mod explain;
 pub mod flows;
 pub mod import;
 pub mod init;
+pub mod inline;
 pub mod policy;
 pub mod replay;
 pub mod run;

@@ -38,12 +38,14 @@ impl Run {
 
 /// Read a configuration, or say what is wrong with it (status 2).
 pub fn load(path: &std::path::Path) -> anyhow::Result<Config> {
-    Config::load(path).map_err(|error| {
-        let text = match &error {
-            // The report stands for itself, one fault after the other, each with its place in front.
-            ConfigError::Bad(report) => format!("the configuration has errors\n{report}"),
-            other => other.to_string(),
-        };
-        Failure::bad_input(text)
+    Config::load(path).map_err(|error| bad_config(&error))
+}
+
+/// What is wrong with a configuration (status 2).
+pub fn bad_config(error: &ConfigError) -> anyhow::Error {
+    Failure::bad_input(match error {
+        // The report stands for itself, one fault after the other, each with its place in front.
+        ConfigError::Bad(report) => format!("the configuration has errors\n{report}"),
+        other => other.to_string(),
     })
 }

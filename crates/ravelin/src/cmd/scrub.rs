@@ -84,7 +84,7 @@ pub struct Scrub {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Profile {
+pub enum Profile {
     Observe,
     Minimal,
     Standard,
@@ -107,6 +107,18 @@ enum Midstream {
 enum Urgent {
     InBand,
     Drop,
+}
+
+impl Profile {
+    /// The scrubber's own.
+    pub fn of_scrubber(self) -> scrub::Profile {
+        match self {
+            Profile::Observe => scrub::Profile::Observe,
+            Profile::Minimal => scrub::Profile::Minimal,
+            Profile::Standard => scrub::Profile::Standard,
+            Profile::Strict => scrub::Profile::Strict,
+        }
+    }
 }
 
 /// The last line.
@@ -160,12 +172,7 @@ impl Scrub {
     }
 
     fn settings(&self) -> Result<Settings, String> {
-        let mut settings = Settings::new(match self.profile {
-            Profile::Observe => scrub::Profile::Observe,
-            Profile::Minimal => scrub::Profile::Minimal,
-            Profile::Standard => scrub::Profile::Standard,
-            Profile::Strict => scrub::Profile::Strict,
-        });
+        let mut settings = Settings::new(self.profile.of_scrubber());
         for rule in &self.rule {
             settings.set_rule(rule)?;
         }
@@ -242,18 +249,8 @@ fn text(summary: &ScrubSummary) -> String {
         }
     }
     if !summary.rules.is_empty() {
-        let row = |rule: &api::ScrubRuleCount| {
-            let mut cells = vec![rule.id.clone(), rule.name.clone()];
-            cells.extend([rule.dropped, rule.changed, rule.observed].map(|number| number.to_string()));
-            cells.push(rule.text.clone());
-            cells
-        };
-        let rows: Vec<_> = summary.rules.iter().map(row).collect();
         out.push('\n');
-        out.push_str(&output::table(
-            &["rule", "name", "dropped", "changed", "observed", "what it does"],
-            &rows,
-        ));
+        out.push_str(&rule_table(&summary.rules));
     }
     for hint in &summary.hints {
         out.push_str(&format!("\nhint: {hint}\n"));
@@ -261,7 +258,20 @@ fn text(summary: &ScrubSummary) -> String {
     out
 }
 
-fn explanation(explained: &ScrubExplained) -> String {
+/// What rules did.
+pub fn rule_table(rules: &[api::ScrubRuleCount]) -> String {
+    let row = |rule: &api::ScrubRuleCount| {
+        let mut cells = vec![rule.id.clone(), rule.name.clone()];
+        cells.extend([rule.dropped, rule.changed, rule.observed].map(|number| number.to_string()));
+        cells.push(rule.text.clone());
+        cells
+    };
+    let rows: Vec<_> = rules.iter().map(row).collect();
+    output::table(&["rule", "name", "dropped", "changed", "observed", "what it does"], &rows)
+}
+
+/// A packet and what its rules say, for people.
+pub fn explanation(explained: &ScrubExplained) -> String {
     let ScrubExplained { line, decoded, came, went, rules, see } = explained;
     let mut out = format!("frame {} at {:.6}: {}", line.index, line.time, line.verdict.name());
     if let Some(rule) = &line.rule {

@@ -9,11 +9,12 @@ use crate::scrubber::Desk;
 use crate::verdict::{Job, Side, Stop};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use wire::ip::Headers;
+use wire::plain::PlainSegment;
 use wire::tcp::{Flags, TcpOption};
 use wire::{Buf, Time};
 
 /// Where a connection is (paper 003 section III.B.1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub enum State {
     /// A SYN passed.
     Init,
@@ -40,95 +41,103 @@ impl State {
     }
 }
 
-/// Both ends: the address outside, the one inside, the port outside, the one inside. IPv4 addresses are in their mapped form, which is
-/// on no wire.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Ends([u8; 36]);
+/// Both ends: the address outside, the one inside (four words each), the ports outside and inside. IPv4 addresses are in their mapped
+/// form, which is on no wire.
+#[derive(Clone, Copy, Debug, Eq)]
+pub(super) struct Ends([u32; 9]);
 
-impl std::hash::Hash for Ends {
-    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
-        state.write(&self.0);
+impl PartialEq for Ends {
+    #[inline]
+    fn eq(&self, other: &Ends) -> bool {
+        // Word by word: one of the two has just been made of words, and to read it in wider pieces would have to wait for them.
+        let [a, b, c, d, e, f, g, h, ports] = self.0;
+        let [i, j, k, l, m, n, o, p, others] = other.0;
+        let [one, two] = [(a ^ i) | (b ^ j) | (c ^ k) | (d ^ l), (e ^ m) | (f ^ n) | (g ^ o) | (h ^ p)];
+        one | two | (ports ^ others) == 0
     }
 }
 
-impl Ends {
-    /// Of a packet: `addresses` as [`wire::ip::addresses`] gives them.
+/// In front of an IPv4 address.
+const MAPPED: [u32; 3] = [0, 0, 0xffff];
+
+impl std::hash::Hash for Ends {
     #[inline]
-    pub fn of(addresses: &[u8], ports: (u16, u16), from: Side) -> Ends {
-        let mut octets = [0; 36];
-        let (source, destination) = match from {
-            Side::Outside => (0, 16),
-            Side::Inside => (16, 0),
-        };
-        match *addresses {
-            [a, b, c, d, e, f, g, h] => {
-                octets[source + 10..source + 16].copy_from_slice(&[0xff, 0xff, a, b, c, d]);
-                octets[destination + 10..destination + 16].copy_from_slice(&[0xff, 0xff, e, f, g, h]);
-            }
-            _ => {
-                let (from, to) = addresses.split_at(addresses.len().min(16));
-                for (place, address) in [(source, from), (destination, to)] {
-                    if let Ok(address) = <&[u8; 16]>::try_from(address) {
-                        octets[place..place + 16].copy_from_slice(address);
-                    }
-                }
-            }
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        let [a, b, c, d, e, f, g, h, ports] = self.0.map(u64::from);
+        for pair in [a << 32 | b, c << 32 | d, e << 32 | f, g << 32 | h, ports] {
+            state.write_u64(pair);
         }
-        let [outside, inside] = if from == Side::Outside { [ports.0, ports.1] } else { [ports.1, ports.0] };
-        octets[32..34].copy_from_slice(&outside.to_be_bytes());
-        octets[34..36].copy_from_slice(&inside.to_be_bytes());
-        Ends(octets)
+    }
+}
+
+fn words(address: IpAddr) -> [u32; 4] {
+    let octets = match address {
+        IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),
+        IpAddr::V6(v6) => v6.octets(),
+    };
+    let (words, _) = octets.as_chunks::<4>();
+    std::array::from_fn(|at| u32::from_be_bytes(words[at]))
+}
+
+impl Ends {
+    #[inline]
+    fn from_words([a, b, c, d]: [u32; 4], [e, f, g, h]: [u32; 4], ports: (u16, u16)) -> Ends {
+        Ends([a, b, c, d, e, f, g, h, u32::from(ports.0) << 16 | u32::from(ports.1)])
+    }
+
+    /// Of a packet with these headers.
+    pub fn of(headers: &Headers, ports: (u16, u16), from: Side) -> Ends {
+        let (source, destination) = ((headers.src, ports.0), (headers.dst, ports.1));
+        match from {
+            Side::Outside => Ends::new(source, destination),
+            Side::Inside => Ends::new(destination, source),
+        }
+    }
+
+    /// Of a segment that was read at one go.
+    #[inline]
+    pub fn plain(segment: &PlainSegment<'_>, from: Side) -> Ends {
+        let [source, destination] = segment.addresses();
+        let [src, dst] = segment.ports();
+        match from {
+            Side::Outside => Ends::from_words(source, destination, (src, dst)),
+            Side::Inside => Ends::from_words(destination, source, (dst, src)),
+        }
     }
 
     pub fn new(outside: (IpAddr, u16), inside: (IpAddr, u16)) -> Ends {
-        let mut octets = [0; 36];
-        for (at, address) in [(0, outside.0), (16, inside.0)] {
-            match address {
-                IpAddr::V4(v4) => {
-                    octets[at + 10..at + 12].fill(0xff);
-                    octets[at + 12..at + 16].copy_from_slice(&v4.octets());
-                }
-                IpAddr::V6(v6) => octets[at..at + 16].copy_from_slice(&v6.octets()),
-            }
-        }
-        octets[32..34].copy_from_slice(&outside.1.to_be_bytes());
-        octets[34..36].copy_from_slice(&inside.1.to_be_bytes());
-        Ends(octets)
+        Ends::from_words(words(outside.0), words(inside.0), (outside.1, inside.1))
     }
 
     /// As of a packet that came from the other side.
     pub fn turned(&self) -> Ends {
-        let mut octets = self.0;
-        octets[..32].rotate_left(16);
-        octets[32..].rotate_left(2);
-        Ends(octets)
+        let [a, b, c, d, e, f, g, h, ports] = self.0;
+        Ends([e, f, g, h, a, b, c, d, ports.rotate_left(16)])
     }
 
-    fn address(&self, side: Side) -> [u8; 16] {
-        let mut octets = [0; 16];
-        octets.copy_from_slice(&self.0[side.index() * 16..][..16]);
-        octets
+    fn address(&self, side: Side) -> [u32; 4] {
+        let [a, b, c, d, e, f, g, h, _] = self.0;
+        if side == Side::Outside { [a, b, c, d] } else { [e, f, g, h] }
     }
 
     /// The end on that side.
     pub fn end(&self, side: Side) -> SocketAddr {
-        let at = 32 + side.index() * 2;
-        let port = u16::from_be_bytes([self.0[at], self.0[at + 1]]);
-        SocketAddr::new(Ipv6Addr::from(self.address(side)).to_canonical(), port)
+        let [a, b, c, d] = self.address(side).map(u128::from);
+        let port = if side == Side::Outside { self.0[8] >> 16 } else { self.0[8] & 0xffff };
+        SocketAddr::new(Ipv6Addr::from(a << 96 | b << 64 | c << 32 | d).to_canonical(), port as u16)
     }
 
     /// Who is counted for a connection that this side opens: an address, an IPv6 /64.
-    pub fn source(&self, side: Side) -> [u8; 16] {
-        let mut source = self.address(side);
-        if Ipv6Addr::from(source).to_ipv4_mapped().is_none() {
-            source[8..].fill(0);
-        }
-        source
+    pub fn source(&self, side: Side) -> [u32; 4] {
+        let [a, b, c, d] = self.address(side);
+        if [a, b, c] == MAPPED { [a, b, c, d] } else { [a, b, 0, 0] }
     }
 
     /// One of a few places, for a cache: not secret, so nothing may rest on it.
+    #[inline]
     pub fn place(&self) -> usize {
-        usize::from(self.0[33] ^ self.0[35] ^ self.0[15] ^ self.0[31])
+        let mixed = self.0[3] ^ self.0[7].rotate_left(7) ^ self.0[8].wrapping_mul(0x9e37_79b1);
+        (mixed ^ mixed >> 16) as usize
     }
 }
 
@@ -161,7 +170,7 @@ pub(super) struct Half {
 }
 
 /// What one end's segments have said so far.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(super) struct Said(u8);
 
 impl Said {
@@ -205,6 +214,8 @@ pub(super) struct Connection {
     pub picked_up: bool,
     /// Probes that were sent since it is silent.
     pub probes: u8,
+    /// It changed, and a standby was not told yet.
+    pub news: bool,
 }
 
 /// Milliseconds, which wrap every seven weeks.
@@ -256,6 +267,7 @@ impl Connection {
             opener,
             picked_up: false,
             probes: 0,
+            news: false,
         }
     }
 

@@ -1,12 +1,13 @@
 //! A segment of a connection that is established: what it may still say (rules T.4, O.4 to O.6, Q.5 to Q.13).
 
 use super::connection::{Connection, Said, State, Work, millis, protects, seconds};
-use super::segment::{Segment, clear_ecn};
+use super::segment::clear_ecn;
 use super::seq;
 use super::store::{Arena, Room};
 use crate::rule::Rule;
 use crate::verdict::{Side, Stop};
 use wire::Time;
+use wire::plain::PlainSegment;
 use wire::tcp::{self, Flags, TcpOption, TcpRepr};
 
 /// Behind this much silence timestamps prove nothing: they may have wrapped (RFC 7323 section 5.5).
@@ -257,7 +258,8 @@ impl Connection {
                 work.job.refuse(Rule::BeyondHole)?;
             }
         }
-        let room = Room { pieces: config.store.pieces, next: half.next };
+        let unit = if work.segment.unit == 0 { len } else { usize::from(work.segment.unit) };
+        let room = Room { pieces: config.store.pieces, next: half.next, unit };
         let rewrite = work.job.is_on(Rule::FirstWins);
         let done = work
             .segment
@@ -265,9 +267,17 @@ impl Connection {
         if done.differs {
             work.segment.changed |= work.job.acts(Rule::FirstWins);
         }
+        if done.unknown {
+            return self.cold(work, done.kept as u32);
+        }
+        if done.wrong && done.kept == 0 {
+            return work.job.refuse(Rule::FirstWins);
+        }
         if done.kept < len {
             // The rest was not recorded, so it does not go on.
-            let rule = if store.is_empty() || done.kept == 0 && work.arena.fullness() >= 128 {
+            let rule = if done.wrong {
+                Rule::FirstWins
+            } else if store.is_empty() || done.kept == 0 && work.arena.fullness() >= 128 {
                 Rule::BeyondHole
             } else {
                 Rule::SmallSegments
@@ -279,6 +289,21 @@ impl Connection {
                 work.segment.cut(work.buf, work.headers, 0, done.kept as u32);
                 self.no_fin(work);
             }
+        }
+        Ok(())
+    }
+
+    /// Octets come again that cannot be compared: another scrubber let them pass before this one took over, or only the hash of more of
+    /// them is known. In their place the receiver is asked how far it is: what it has acknowledged nobody needs to know.
+    fn cold(&self, work: &mut Work<'_, '_, '_>, kept: u32) -> Result<(), Stop> {
+        if !work.job.acts(Rule::FirstWins) {
+            return Ok(());
+        }
+        if kept == 0 {
+            self.alone(work);
+        } else {
+            work.segment.cut(work.buf, work.headers, 0, kept);
+            self.no_fin(work);
         }
         Ok(())
     }
@@ -310,7 +335,7 @@ impl Connection {
             // The FIN came in front of what was missing.
             half.next = half.nxt;
         }
-        self.note_window(from, &segment, now, window);
+        self.note_window(from, segment.seq, segment.options.timestamps, now, window);
         if fit_ack {
             self.note_ack(work.arena, from, segment.ack, window);
         }
@@ -322,24 +347,24 @@ impl Connection {
         &mut self,
         arena: &mut Arena,
         from: Side,
-        segment: &Segment,
+        segment: &PlainSegment<'_>,
+        end: u32,
         now: Time,
         window: u32,
     ) {
         let half = self.half_mut(from);
-        half.nxt = segment.end();
-        half.next = half.nxt;
-        self.note_window(from, segment, now, window);
-        self.note_ack(arena, from, segment.ack, window);
+        (half.nxt, half.next) = (end, end);
+        self.note_window(from, segment.seq(), segment.timestamps(), now, window);
+        self.note_ack(arena, from, segment.ack(), window);
     }
 
     #[inline]
-    fn note_window(&mut self, from: Side, segment: &Segment, now: Time, window: u32) {
+    fn note_window(&mut self, from: Side, start: u32, stamps: Option<(u32, u32)>, now: Time, window: u32) {
         let half = self.half_mut(from);
         half.max_window = half.max_window.max(window);
-        if let Some((value, _)) = segment.options.timestamps {
+        if let Some((value, _)) = stamps {
             half.ts_latest = seq::max(half.ts_latest, value);
-            if !seq::before(half.una, segment.seq) && !seq::before(value, half.ts_recent) {
+            if !seq::before(half.una, start) && !seq::before(value, half.ts_recent) {
                 (half.ts_recent, half.ts_second) = (value, seconds(now));
             }
         }

@@ -1,57 +1,149 @@
-//! What most segments are: the next octets of an established connection, to which no rule has anything to say. They are summed up
-//! while they are recorded, so that they are touched once.
+//! The short way: a plain segment in order, of an established connection, with an acknowledgment that fits. No rule has anything to say
+//! of it but that of the identification, so the long way would do the same; most segments are such.
 
-use super::connection::{Connection, Said, State, millis, protects};
-use super::segment::Segment;
+use super::connection::{Connection, Ends, Said, State, millis, protects};
 use super::seq;
 use super::store::Arena;
-use crate::rule::Rule;
-use crate::scrubber::Desk;
-use crate::verdict::Job;
-use wire::ip::Headers;
+use super::table::Connections;
+use crate::config::Config;
+use crate::rule::{Mode, Rule};
+use crate::scrubber::Scrubber;
+use crate::verdict::{Met, Side};
+use wire::plain::PlainSegment;
 use wire::tcp::Flags;
-use wire::{Buf, checksum};
+use wire::{Buf, Gso, GsoKind, Time, checksum, ipv4};
 
-impl Connection {
-    /// Take a segment that needs no look at it; the highest time to live of its sender. `None`: nothing was done, it needs one.
+/// What a configuration asks of the short way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Express {
+    /// Whether it is open at all.
+    open: bool,
+    /// Bits of the type of service that a rule looks at.
+    tos: u8,
+    id: Mode,
+    flow_labels: bool,
+}
+
+impl Express {
+    pub fn of(config: &Config) -> Express {
+        const DSCP: u8 = 0xfc;
+        let tos = if config.mode(Rule::V4Tos) == Mode::Off { 0 } else { DSCP };
+        Express {
+            // What is off would have to be let through, what only observes would have to be noted.
+            open: config.mode(Rule::TcpChecksum) == Mode::On,
+            tos,
+            id: config.mode(Rule::V4Id),
+            flow_labels: config.flow_labels,
+        }
+    }
+}
+
+impl Connections {
+    /// Find the connections of plain segments, so that they are found again at once. Each loop reads from memory what does not depend on
+    /// what the same loop reads, so the processor waits for several packets' reads at a time.
+    pub(crate) fn expect<'p>(&mut self, packets: impl IntoIterator<Item = (Side, &'p [u8])>) {
+        let mut all = [None; Scrubber::BATCH];
+        for (place, (from, bytes)) in all.iter_mut().zip(packets) {
+            *place = PlainSegment::read(bytes).map(|segment| self.hashed(Ends::plain(&segment, from)));
+        }
+        let mut found = [u32::MAX; Scrubber::BATCH];
+        for (at, hashed) in found.iter_mut().zip(&all) {
+            *at = hashed.as_ref().and_then(|(_, hash)| self.likely(*hash)).unwrap_or(u32::MAX);
+        }
+        let mut read = 0;
+        for connection in found.iter().filter_map(|at| self.at(*at)) {
+            read ^= connection.halves[0].una ^ connection.halves[1].una ^ connection.last;
+        }
+        std::hint::black_box(read);
+        for (at, hashed) in found.into_iter().zip(&all) {
+            if let Some((ends, _)) = hashed {
+                self.remember(ends, at);
+            }
+        }
+    }
+
+    /// Take a packet from that side the short way. `None`: nothing was done, it has to go the long way.
     #[inline]
-    pub(super) fn express(
+    pub(crate) fn express(
         &mut self,
-        job: &Job<'_>,
-        desk: &Desk<'_>,
-        arena: &mut Arena,
-        buf: &Buf,
-        headers: &Headers,
-        segment: &Segment,
-    ) -> Option<u8> {
-        let from = desk.arrival.from;
-        let flags = segment.flags.without(Flags::PSH);
-        let half = self.half(from);
-        let theirs = self.half(from.other());
-        let end = segment.seq.wrapping_add(segment.len);
-        let window = self.window_of(from, segment.window);
-        let edge = segment.ack.wrapping_add(window);
-        let most = if protects(job.config, from) { theirs.next } else { theirs.nxt };
-        let plain = self.state == State::Estab
-            && flags.0 == Flags::ACK.0
-            && segment.urgent == 0
-            && !half.said.has(Said::FIN | Said::SIGNED)
-            // In order, and in the window.
-            && segment.seq == half.nxt
-            && half.next == half.nxt
-            && !seq::before(half.edge, end)
-            // What it acknowledges was sent and is not old, and the window does not shrink.
-            && !seq::before(segment.ack, theirs.una)
-            && !seq::before(most, segment.ack)
-            && !seq::before(edge, theirs.edge)
-            && (headers.tos & 3 == 0 || self.agreed(Said::ECN))
-            && job.is_on(Rule::TcpChecksum);
+        config: &Config,
+        express: &Express,
+        now: Time,
+        from: Side,
+        buf: &mut Buf,
+        gso: &Gso,
+    ) -> Option<Met> {
+        let bytes = buf.as_slice();
+        let segment = PlainSegment::read(bytes).filter(|_| express.open)?;
+        let mtu = config.mtu[from.other().index()];
+        let longest = match gso.kind {
+            GsoKind::None => bytes.len(),
+            GsoKind::Tcp => bytes.len().min(segment.data_at() + usize::from(gso.size)),
+            GsoKind::Udp => return None,
+        };
+        let numbered = segment.id() != 0 && express.id != Mode::Off;
+        let plain = segment.flags().without(Flags::PSH) == Flags::ACK
+            && longest <= mtu
+            && (segment.version() == 6 || segment.tos() & express.tos == 0)
+            && segment.ttl() >= config.least_ttl
+            && (segment.flow_label() == 0 || express.flow_labels)
+            && !(numbered && express.id == Mode::Observe);
         if !plain {
             return None;
         }
-        let mut segment = *segment;
-        segment.options = segment.plain_options(buf, headers)?;
-        match segment.options.timestamps {
+        let at = self.find_again(&Ends::plain(&segment, from))?;
+        let (connection, arena) = self.at_work(at, now)?;
+        connection.express(config, now, from, arena, &segment, gso)?;
+        let mut met = Met::default();
+        if numbered {
+            // Rule 4.4: what is not cut has no number.
+            met.acted.insert(Rule::V4Id);
+            ipv4::edit_id(buf.as_mut_slice(), 0);
+        }
+        if self.has_feed() {
+            self.tell(Some(at));
+        }
+        Some(met)
+    }
+}
+
+impl Connection {
+    #[inline]
+    #[allow(clippy::too_many_arguments, reason = "all of them are the one packet at work")]
+    fn express(
+        &mut self,
+        config: &Config,
+        now: Time,
+        from: Side,
+        arena: &mut Arena,
+        segment: &PlainSegment<'_>,
+        gso: &Gso,
+    ) -> Option<()> {
+        let half = self.half(from);
+        let theirs = self.half(from.other());
+        let data = segment.data();
+        let end = segment.seq().wrapping_add(data.len() as u32);
+        let window = self.window_of(from, segment.window());
+        let edge = segment.ack().wrapping_add(window);
+        let most = if protects(config, from) { theirs.next } else { theirs.nxt };
+        let fits = self.state == State::Estab
+            && !half.said.has(Said::FIN | Said::SIGNED)
+            // Segments of these addresses came from here before, by the long way, and lived no longer.
+            && half.ttl != 0
+            && segment.ttl() >= half.ttl
+            // In order, and in the window.
+            && segment.seq() == half.nxt
+            && half.next == half.nxt
+            && !seq::before(half.edge, end)
+            // What it acknowledges was sent and is not old, and the window does not shrink.
+            && !seq::before(segment.ack(), theirs.una)
+            && !seq::before(most, segment.ack())
+            && !seq::before(edge, theirs.edge)
+            && (segment.tos() & 3 == 0 || self.agreed(Said::ECN));
+        if !fits {
+            return None;
+        }
+        match segment.timestamps() {
             Some((value, echo)) => {
                 let fits = self.agreed(Said::TIMESTAMPS)
                     && !seq::before(value, half.ts_recent)
@@ -63,16 +155,11 @@ impl Connection {
             None if self.agreed(Said::TIMESTAMPS) => return None,
             None => {}
         }
-        let protected = protects(job.config, from.other());
-        if protected && segment.len > 0 {
-            let at = headers.total_len.checked_sub(segment.len as usize)?;
-            let data = buf.as_slice().get(at..headers.total_len)?;
+        if protects(config, from.other()) && !data.is_empty() {
             let place = &mut self.stores[from.index()];
             let store = place.get_or_insert_with(|| arena.store());
-            let (sum, mark) = store.append(arena, segment.seq, data)?;
-            if !segment.is_partial()
-                && checksum::verify_summed(buf.as_slice(), headers, at, sum) != Some(true)
-            {
+            let (sum, mark) = store.append(arena, segment.seq(), data)?;
+            if !gso.needs_checksum && checksum::fold(segment.sum() + sum) != 0xffff {
                 store.undo(arena, mark);
                 if store.is_empty()
                     && let Some(store) = place.take()
@@ -81,15 +168,13 @@ impl Connection {
                 }
                 return None;
             }
-        } else if !segment.is_partial() && checksum::verify_transport(buf.as_slice(), headers) != Some(true) {
+        } else if !gso.needs_checksum && !segment.verify() {
             return None;
         }
-        self.note_plain(arena, from, &segment, desk.now, window);
-        let half = self.half_mut(from);
-        half.ttl = half.ttl.max(headers.ttl);
-        let ttl = half.ttl;
-        self.last = millis(desk.now);
+        self.note_plain(arena, from, segment, end, now, window);
+        self.half_mut(from).ttl = segment.ttl();
+        self.last = millis(now);
         self.probes = 0;
-        Some(ttl)
+        Some(())
     }
 }

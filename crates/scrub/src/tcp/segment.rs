@@ -34,6 +34,8 @@ pub(super) struct Segment {
     pub options: Options,
     /// Its checksum has to be written anew.
     pub changed: bool,
+    /// Octets of data of each segment that a super-packet is cut into; zero: it is none.
+    pub unit: u16,
     /// The checksum field has the sum of the pseudo-header only.
     partial: bool,
 }
@@ -69,6 +71,7 @@ impl Segment {
             len: u32::try_from(view.payload().len()).unwrap_or(u32::MAX),
             options: Options::default(),
             changed: false,
+            unit: gso.size,
             partial: gso.needs_checksum,
         })
     }
@@ -92,25 +95,6 @@ impl Segment {
             }
         }
         Ok(())
-    }
-
-    /// The options, if there is nothing that a rule could want to change: none, or timestamps in the layout that everybody uses.
-    #[inline]
-    pub fn plain_options(&self, buf: &Buf, headers: &Headers) -> Option<Options> {
-        let view = Tcp::new_checked(headers.upper(buf.as_slice())).ok()?;
-        match *view.options_rest(0) {
-            [] => Some(Options::default()),
-            [1, 1, 8, 10, a, b, c, d, e, f, g, h] => {
-                let stamps = (u32::from_be_bytes([a, b, c, d]), u32::from_be_bytes([e, f, g, h]));
-                Some(Options { timestamps: Some(stamps), ..Options::default() })
-            }
-            _ => None,
-        }
-    }
-
-    /// Whether the kernel will complete the checksum.
-    pub fn is_partial(&self) -> bool {
-        self.partial
     }
 
     fn view<'b>(&self, buf: &'b mut Buf, headers: &Headers) -> Option<Tcp<&'b mut [u8]>> {

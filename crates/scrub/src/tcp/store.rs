@@ -3,14 +3,24 @@
 //!
 //! A [`Store`] holds one half of one connection as pieces in the order of their numbers, none of which overlap; the pieces lie in
 //! chunks of a few sizes that the [`Arena`] lends, so that one octet does not take the room of a thousand and nothing is allocated
-//! once the working set is there.
+//! once the working set is there. Where memory is short a piece has the keyed hash of its octets only: a copy of all of them can be
+//! compared, and none can be put right.
+
+mod saved;
+
+pub(super) use saved::PieceRecord;
 
 use super::seq;
+use crate::config::StoreLimits;
+use siphasher::sip::SipHasher13;
 use std::collections::VecDeque;
+use std::hash::Hasher;
 use wire::checksum;
 
 /// Sizes of chunks, in octets.
 const SIZES: [usize; 3] = [64, 512, 4096];
+/// Octets of a hash in the place of a chunk; no chunk is that small.
+const HASH: usize = 8;
 /// What the books say that a piece takes beside its chunk.
 const PIECE: usize = 32;
 /// Pieces of fewer octets are small.
@@ -24,13 +34,44 @@ pub(super) struct Arena {
     free: [Vec<Box<[u8]>>; SIZES.len()],
     #[allow(clippy::vec_box, reason = "a connection has the box: what is kept here is what it gets")]
     empty: Vec<Box<Store>>,
+    hashes: Vec<Box<[u8]>>,
     used: usize,
     limit: usize,
+    /// Octets in use from which on hashes are kept.
+    hash_from: usize,
+    key: [u8; 16],
 }
 
 impl Arena {
-    pub fn new(limit: usize) -> Arena {
-        Arena { free: Default::default(), empty: Vec::new(), used: 0, limit }
+    /// `key` is of hashes: secret, or whoever knows it can make two texts with the same one.
+    pub fn new(limits: &StoreLimits, key: [u8; 16]) -> Arena {
+        let (free, empty, hashes) = Default::default();
+        let hash_from = limits.memory.saturating_mul(limits.hashes_from) / 256;
+        Arena { free, empty, hashes, used: 0, limit: limits.memory, hash_from, key }
+    }
+
+    /// Whether memory is so short that of data in order hashes have to do.
+    #[inline]
+    pub fn only_hashes(&self) -> bool {
+        self.used >= self.hash_from
+    }
+
+    fn hash(&self, octets: &[u8]) -> [u8; HASH] {
+        let mut hasher = SipHasher13::new_with_key(&self.key);
+        hasher.write(octets);
+        hasher.finish().to_ne_bytes()
+    }
+
+    /// A hash in the place of a chunk.
+    fn take_hash(&mut self, octets: &[u8]) -> Option<Box<[u8]>> {
+        if self.used + HASH + PIECE > self.limit {
+            return None;
+        }
+        self.used += HASH + PIECE;
+        let hash = self.hash(octets);
+        let mut chunk = self.hashes.pop().unwrap_or_else(|| Box::new([0; HASH]));
+        chunk.copy_from_slice(&hash);
+        Some(chunk)
     }
 
     /// Octets in use.
@@ -58,12 +99,24 @@ impl Arena {
         Some(self.free[class].pop().unwrap_or_else(|| vec![0; size].into_boxed_slice()))
     }
 
+    /// For a piece without octets.
+    fn take_nothing(&mut self) -> Option<Box<[u8]>> {
+        if self.used + PIECE > self.limit {
+            return None;
+        }
+        self.used += PIECE;
+        Some(Box::default())
+    }
+
     fn put(&mut self, chunk: Box<[u8]>) {
         self.used = self.used.saturating_sub(chunk.len() + PIECE);
-        if let Some(class) = SIZES.iter().position(|size| *size == chunk.len())
-            && self.free[class].len() < KEPT
-        {
-            self.free[class].push(chunk);
+        let place = match SIZES.iter().position(|size| *size == chunk.len()) {
+            Some(class) => &mut self.free[class],
+            None if chunk.len() == HASH => &mut self.hashes,
+            None => return,
+        };
+        if place.len() < KEPT {
+            place.push(chunk);
         }
     }
 }
@@ -84,6 +137,21 @@ impl Piece {
         self.start.wrapping_add(self.len)
     }
 
+    /// Whether its octets went on elsewhere, and nobody here knows them.
+    fn is_cold(&self) -> bool {
+        self.chunk.is_empty()
+    }
+
+    /// Whether only the hash of its octets is known.
+    fn is_hash(&self) -> bool {
+        self.chunk.len() == HASH
+    }
+
+    /// Whether its octets are known.
+    fn has_octets(&self) -> bool {
+        self.chunk.len() > HASH
+    }
+
     fn octets(&self) -> &[u8] {
         let from = self.from as usize;
         self.chunk.get(from..from + self.len as usize).unwrap_or(&[])
@@ -91,6 +159,9 @@ impl Piece {
 
     /// Of `len` octets, how many find room behind those there are: all of them, or an even number, at which a sum can go on.
     fn fits(&self, len: usize) -> usize {
+        if !self.has_octets() {
+            return 0;
+        }
         let room = self.chunk.len().saturating_sub((self.from + self.len) as usize);
         if room >= len { len } else { room & !1 }
     }
@@ -121,6 +192,11 @@ pub(super) struct Recorded {
     pub kept: usize,
     /// Some were there before with another value.
     pub differs: bool,
+    /// It ended at octets that went on, and that there is nothing to compare with: they went on elsewhere, or there is a hash of more
+    /// than came or of others beside them.
+    pub unknown: bool,
+    /// It ended at octets whose hash is another.
+    pub wrong: bool,
 }
 
 /// How much more may be recorded.
@@ -130,6 +206,8 @@ pub(super) struct Room {
     pub pieces: usize,
     /// The number that the receiver waits for: what starts there is never one piece too many.
     pub next: u32,
+    /// Octets that one hash is of: as many as will come again together.
+    pub unit: usize,
 }
 
 /// One half of one connection.
@@ -186,6 +264,23 @@ impl Store {
             let rest = data.get_mut(done.kept..).unwrap_or(&mut []);
             match self.pieces.get(at) {
                 Some(piece) if !seq::before(here, piece.start) => {
+                    if piece.is_hash() && piece.from == 0 && here == piece.start {
+                        let copy = rest.get(..piece.len as usize);
+                        match copy.map(|copy| arena.hash(copy) == *piece.chunk) {
+                            Some(true) => {
+                                done.kept += piece.len as usize;
+                                at += 1;
+                                continue;
+                            }
+                            Some(false) => done.wrong = true,
+                            None => done.unknown = true,
+                        }
+                        return done;
+                    }
+                    if !piece.has_octets() {
+                        done.unknown = true;
+                        return done;
+                    }
                     let skip = seq::gap(piece.start, here) as usize;
                     let known = piece.octets().get(skip..).unwrap_or(&[]);
                     let both = known.len().min(rest.len());
@@ -219,12 +314,12 @@ impl Store {
     #[inline]
     pub fn append(&mut self, arena: &mut Arena, start: u32, data: &[u8]) -> Option<(u32, Mark)> {
         let last = self.pieces.back();
-        if last.is_some_and(|last| last.end() != start) {
+        if last.is_some_and(|last| last.end() != start) || arena.only_hashes() {
             return None;
         }
         let mark = Mark { pieces: self.pieces.len(), len: last.map_or(0, |last| last.len) };
         // Chunks as `insert` takes them, so that what is left does not tell which way a segment took.
-        let size = last.map_or(0, |last| last.chunk.len() * 2);
+        let size = last.filter(|last| last.has_octets()).map_or(0, |last| last.chunk.len() * 2);
         let (mut done, mut sum) = (0, 0);
         while done < data.len() {
             let rest = data.get(done..)?;
@@ -270,6 +365,9 @@ impl Store {
             // Many small ones in a row get larger and larger chunks.
             size = last.chunk.len() * 2;
         }
+        if start == room.next && arena.only_hashes() {
+            return self.insert_hashes(arena, room, at, start, data, written);
+        }
         while written.octets < data.len() {
             let rest = data.get(written.octets..).unwrap_or(&[]);
             let len = self.pieces.len();
@@ -286,6 +384,27 @@ impl Store {
             self.pieces.insert(at, piece);
             at += 1;
             written.octets += octets;
+            written.pieces += 1;
+        }
+        written
+    }
+
+    /// The same with what was not written yet, by hashes.
+    fn insert_hashes(
+        &mut self,
+        arena: &mut Arena,
+        room: Room,
+        at: usize,
+        start: u32,
+        data: &[u8],
+        mut written: Written,
+    ) -> Written {
+        for octets in data.get(written.octets..).unwrap_or(&[]).chunks(room.unit.max(1)) {
+            let Some(chunk) = arena.take_hash(octets) else { break };
+            let start = start.wrapping_add(written.octets as u32);
+            self.pieces
+                .insert(at + written.pieces, Piece { start, from: 0, len: octets.len() as u32, chunk });
+            written.octets += octets.len();
             written.pieces += 1;
         }
         written
@@ -332,83 +451,4 @@ struct Written {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-    use std::collections::BTreeMap;
-
-    const ROOM: Room = Room { pieces: 4096, next: 0 };
-
-    #[derive(Clone, Debug)]
-    enum Step {
-        Record(u16, Vec<u8>),
-        Forget(u16),
-    }
-
-    fn step() -> impl Strategy<Value = Step> {
-        prop_oneof![
-            4 => (0_u16..3000, prop::collection::vec(any::<u8>(), 1..700)).prop_map(|(at, data)| Step::Record(at, data)),
-            1 => (0_u16..3000).prop_map(Step::Forget),
-        ]
-    }
-
-    proptest! {
-        /// Against a map from number to octet: the first value of an octet stays until it is forgotten.
-        #[test]
-        fn the_first_copy_wins(base in any::<u32>(), steps in prop::collection::vec(step(), 1..60)) {
-            let mut arena = Arena::new(1 << 20);
-            let mut store = arena.store();
-            let (mut model, mut low) = (BTreeMap::<u16, u8>::new(), 0_u16);
-            for step in steps {
-                match step {
-                    Step::Record(at, mut data) => {
-                        // The scrubber cuts what was acknowledged before it records.
-                        let at = at.max(low);
-                        let recorded = store.record(&mut arena, ROOM, base.wrapping_add(at.into()), &mut data, true);
-                        prop_assert_eq!(recorded.kept, data.len());
-                        for (number, octet) in (at..).zip(&data) {
-                            prop_assert_eq!(*model.entry(number).or_insert(*octet), *octet);
-                        }
-                    }
-                    Step::Forget(to) => {
-                        low = low.max(to);
-                        store.forget(&mut arena, base.wrapping_add(to.into()));
-                        model = model.split_off(&low);
-                    }
-                }
-                let mut reach = low;
-                while model.contains_key(&reach) {
-                    reach += 1;
-                }
-                prop_assert_eq!(store.reaches(base.wrapping_add(low.into())), base.wrapping_add(reach.into()));
-                let behind = model.range(low.saturating_add(100)..).count();
-                prop_assert_eq!(store.octets_behind(base.wrapping_add(u32::from(low) + 100)), behind);
-                for pair in store.pieces.iter().collect::<Vec<_>>().windows(2) {
-                    prop_assert!(!seq::before(pair[1].start, pair[0].end()));
-                }
-            }
-            store.close(&mut arena);
-            prop_assert_eq!(arena.used(), 0);
-        }
-
-        /// However little there is, what is kept is a run from the front and in the store.
-        #[test]
-        fn without_room_nothing_unrecorded_is_kept(
-            limit in 0_usize..3000,
-            pieces in 0_usize..8,
-            steps in prop::collection::vec((0_u16..3000, prop::collection::vec(any::<u8>(), 1..700)), 1..40),
-        ) {
-            let mut arena = Arena::new(limit);
-            let mut store = arena.store();
-            let mut model = BTreeMap::<u32, u8>::new();
-            for (at, mut data) in steps {
-                let recorded = store.record(&mut arena, Room { pieces, next: 0 }, at.into(), &mut data, true);
-                prop_assert!(recorded.kept <= data.len() && arena.used() <= limit);
-                for (number, octet) in (u32::from(at)..).zip(&data[..recorded.kept]) {
-                    prop_assert_eq!(*model.entry(number).or_insert(*octet), *octet);
-                }
-                prop_assert_eq!(store.octets_behind(0), model.len());
-            }
-        }
-    }
-}
+mod tests;

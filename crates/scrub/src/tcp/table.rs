@@ -1,5 +1,12 @@
 //! The table of connections: found by a keyed hash, half-open ones apart from established ones, time in a wheel.
 
+mod news;
+mod saved;
+
+pub(crate) use saved::ConnectionRecord;
+
+use news::News;
+
 use super::connection::{Connection, Ends, State, Work, millis};
 use super::segment::Segment;
 use super::seq;
@@ -25,7 +32,7 @@ const SLOT: u32 = 4096;
 /// The list of connections whose handshake is not done, oldest first; the slots of the wheel come before it.
 const HALF_OPEN: usize = SLOTS;
 /// Connections that are found without a hash.
-const RECENT: usize = 64;
+const RECENT: usize = 1024;
 /// How long an end may take to answer a probe, and how many there are (rule Q.16).
 const PROBE: Duration = Duration::from_secs(75);
 const PROBES: u8 = 2;
@@ -42,13 +49,15 @@ pub struct Connections {
     /// First and last of each list.
     lists: Vec<[u32; 2]>,
     /// How many half-open ones each source has.
-    sources: HashTable<([u8; 16], u32)>,
+    sources: HashTable<([u32; 4], u32)>,
     half_open: usize,
     /// The slot that is looked at next, and when.
     hand: usize,
     turned: Option<u32>,
     now: Time,
     arena: Arena,
+    /// For a standby.
+    news: Option<News>,
 }
 
 fn hash(key: &[u8; 16], what: &impl Hash) -> u64 {
@@ -71,7 +80,8 @@ impl Connections {
             hand: 0,
             turned: None,
             now: Time::default(),
-            arena: Arena::new(config.store.memory),
+            arena: Arena::new(&config.store, seed),
+            news: News::of(config),
         }
     }
 
@@ -101,23 +111,57 @@ impl Connections {
         self.find(&ends).and_then(|at| self.all.get(at as usize)).map(|connection| connection.state)
     }
 
+    /// Every one: its end outside, its end inside, its state.
+    pub fn iter(&self) -> impl Iterator<Item = (std::net::SocketAddr, std::net::SocketAddr, State)> {
+        let live = self.index.iter().filter_map(|at| self.all.get(*at as usize));
+        live.map(|one| (one.ends.end(Side::Outside), one.ends.end(Side::Inside), one.state))
+    }
+
     fn find(&self, ends: &Ends) -> Option<u32> {
         let same = |at: &u32| self.all.get(*at as usize).is_some_and(|connection| connection.ends == *ends);
         self.index.find(hash(&self.key, ends), same).copied()
     }
 
+    /// One connection, for a segment that comes now.
+    #[inline]
+    pub(super) fn at_work(&mut self, at: u32, now: Time) -> Option<(&mut Connection, &mut Arena)> {
+        self.now = now;
+        Some((self.all.get_mut(at as usize)?, &mut self.arena))
+    }
+
     /// As [`Connections::find`], for segments that come many in a row.
-    fn find_again(&mut self, ends: &Ends) -> Option<u32> {
+    #[inline]
+    pub(super) fn find_again(&mut self, ends: &Ends) -> Option<u32> {
         let place = self.recent.get_mut(ends.place() % RECENT)?;
         if self.all.get(*place as usize).is_some_and(|connection| connection.ends == *ends) && *place != NONE
         {
             return Some(*place);
         }
         let found = self.find(ends)?;
-        if let Some(place) = self.recent.get_mut(ends.place() % RECENT) {
-            *place = found;
-        }
+        self.remember(ends, found);
         Some(found)
+    }
+
+    /// Find it at once the next time, if it is that.
+    pub(super) fn remember(&mut self, ends: &Ends, at: u32) {
+        if self.at(at).is_some_and(|connection| connection.ends == *ends)
+            && let Some(place) = self.recent.get_mut(ends.place() % RECENT)
+        {
+            *place = at;
+        }
+    }
+
+    pub(super) fn at(&self, at: u32) -> Option<&Connection> {
+        self.all.get(at as usize)
+    }
+
+    pub(super) fn hashed(&self, ends: Ends) -> (Ends, u64) {
+        (ends, hash(&self.key, &ends))
+    }
+
+    /// Whose hash that is, most likely.
+    pub(super) fn likely(&self, hash: u64) -> Option<u32> {
+        self.index.iter_hash(hash).next().copied()
     }
 
     /// One segment. The highest time to live of its connection from that side.
@@ -132,13 +176,8 @@ impl Connections {
         self.now = desk.now;
         let from = desk.arrival.from;
         let mut segment = Segment::read(job, buf, headers, gso)?;
-        let ends = Ends::of(wire::ip::addresses(buf.as_slice(), headers.version), segment.ports, from);
+        let ends = Ends::of(headers, segment.ports, from);
         let mut found = self.find_again(&ends);
-        if let Some(connection) = found.and_then(|at| self.all.get_mut(at as usize))
-            && let Some(ttl) = connection.express(job, desk, &mut self.arena, buf, headers, &segment)
-        {
-            return Ok(ttl);
-        }
         segment.clean(job, buf, headers)?;
         if let Some(at) = found
             && segment.flags.contains(Flags::SYN)
@@ -169,6 +208,7 @@ impl Connections {
             self.remove(at);
         } else {
             self.moved(job.config, at, before, after);
+            self.tell(Some(at));
         }
         done?;
         segment.finish(buf, headers);
@@ -254,6 +294,9 @@ impl Connections {
         self.unlink(at);
         let Some(connection) = self.all.get_mut(at as usize) else { return };
         connection.release(&mut self.arena);
+        if let Some(news) = &mut self.news {
+            news.gone(connection);
+        }
         let (ends, state, opener) = (connection.ends, connection.state, connection.opener);
         if is_half_open(state) {
             self.half_open -= 1;
@@ -285,13 +328,13 @@ impl Connections {
         self.remove(at);
     }
 
-    fn of_source(&self, source: &[u8; 16]) -> u32 {
+    fn of_source(&self, source: &[u32; 4]) -> u32 {
         self.sources
             .find(hash(&self.key, source), |(other, _)| other == source)
             .map_or(0, |(_, count)| *count)
     }
 
-    fn count_source(&mut self, source: &[u8; 16], one_more: bool) {
+    fn count_source(&mut self, source: &[u32; 4], one_more: bool) {
         let (key, hash_of) = (self.key, hash(&self.key, source));
         let entry = self.sources.entry(hash_of, |(other, _)| other == source, |(other, _)| hash(&key, other));
         match entry {

@@ -1,9 +1,9 @@
-//! The vnet header (struct virtio_net_hdr of linux/virtio_net.h, native endian on a TUN): what the kernel left undone.
+//! The vnet header (struct virtio_net_hdr of linux/virtio_net.h, native endian on a TUN and a packet socket): what the kernel left undone.
 
 use wire::{DropReason, Gso, GsoKind};
 
 /// Octets of the header.
-pub(super) const LEN: usize = 10;
+pub(crate) const LEN: usize = 10;
 
 const NEEDS_CSUM: u8 = 1;
 const GSO_NONE: u8 = 0;
@@ -15,7 +15,7 @@ const GSO_ECN: u8 = 0x80;
 
 /// One header.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct VnetHeader {
+pub(crate) struct VnetHeader {
     flags: u8,
     gso_type: u8,
     gso_size: u16,
@@ -24,7 +24,7 @@ pub(super) struct VnetHeader {
 }
 
 impl VnetHeader {
-    pub(super) fn parse(bytes: &[u8; LEN]) -> VnetHeader {
+    pub(crate) fn parse(bytes: &[u8; LEN]) -> VnetHeader {
         // The header length is a hint and not used: the packet's own headers say it.
         let [flags, gso_type, _, _, s0, s1, c0, c1, o0, o1] = *bytes;
         VnetHeader {
@@ -38,7 +38,7 @@ impl VnetHeader {
 
     /// What is written in front of `header_len` octets of headers and a train's payloads: cut it, finish the checksums. The
     /// IP header begins `before` octets behind the place that the kernel counts from.
-    pub(super) fn emit(gso: &Gso, before: u16, header_len: u16, version: u8) -> [u8; LEN] {
+    pub(crate) fn emit(gso: &Gso, before: u16, header_len: u16, version: u8) -> [u8; LEN] {
         let gso_type = match (gso.kind, version) {
             (GsoKind::None, _) => GSO_NONE,
             (GsoKind::Tcp, 4) => GSO_TCPV4,
@@ -52,8 +52,13 @@ impl VnetHeader {
         [if gso.needs_checksum { NEEDS_CSUM } else { 0 }, gso_type, h0, h1, s0, s1, c0, c1, o0, o1]
     }
 
+    /// That CWR is on the first segment only (`emit` cannot tell it from `Gso`).
+    pub(crate) fn mark_ecn(bytes: &mut [u8; LEN]) {
+        bytes[1] |= GSO_ECN;
+    }
+
     /// The work left, with offsets from the IP header, which begins `before` octets behind the place that the kernel counts from.
-    pub(super) fn gso(self, before: u16) -> Result<Gso, DropReason> {
+    pub(crate) fn gso(self, before: u16) -> Result<Gso, DropReason> {
         let kind = match self.gso_type & !GSO_ECN {
             GSO_NONE => GsoKind::None,
             GSO_TCPV4 | GSO_TCPV6 => GsoKind::Tcp,

@@ -1,0 +1,149 @@
+//! Frames of one interface of a line, for one worker (packet(7), docs/design/0024).
+//!
+//! What enters: every frame that arrives at the interface and that the group of sockets gives to this one, super-packets whole, with
+//! what the kernel left to do of them. What leaves: frames by the same interface. The interface is promiscuous while a port is open:
+//! the frames are for other stations.
+//!
+//! No ring is mapped: a frame is scrubbed where it lies, in a buffer of the pool, so one copy is what there must be. A port is
+//! deaf until [`Port::listen`], so that no frame is heard by a socket that is not in its group yet.
+
+mod receive;
+mod send;
+
+pub use receive::Arrived;
+pub use send::{Leaving, Sent};
+
+use crate::error::{Doing, Result};
+use crate::packet::{FrameDevice, deafen, open_frames, undeafen};
+use crate::sockopt;
+use socket2::Socket;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use wire::Buf;
+
+/// Octets in front of a frame that a buffer needs: the vnet header, two tags more than the frame came with, and a little for
+/// whoever changes its headers.
+pub const HEADROOM: usize = 64;
+/// Octets that a frame needs in front when it leaves.
+pub const PREFIX: usize = crate::vnet::LEN;
+/// Octets of the longest frame, with its vnet header and tags.
+pub const FRAME: usize = PREFIX + 26 + 65_536;
+/// Frames taken or sent with one system call. As super-packets they are a mebibyte, which is what a processor's own cache holds; more
+/// gained nothing with small frames either (docs/design/0024).
+pub const BATCH: usize = 16;
+
+/// Octets that the kernel may queue, each way.
+const BUFFER: libc::c_int = 16 << 20;
+const PACKET_FANOUT_DATA: libc::c_int = 22;
+const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
+const PACKET_FANOUT_EBPF: u32 = 7;
+const PACKET_FANOUT_FLAG_IGNORE_OUTGOING: u32 = 0x4000;
+const PACKET_FANOUT_FLAG_UNIQUEID: u32 = 0x2000;
+
+/// One worker's socket on one interface.
+#[derive(Debug)]
+pub struct Port {
+    socket: Socket,
+    device: FrameDevice,
+    /// Buffers that wait for a frame.
+    slots: Vec<Buf>,
+    /// Frames that the kernel had no room for.
+    lost: u64,
+}
+
+impl Port {
+    /// Open a socket on an interface. It hears nothing yet.
+    ///
+    /// # Errors
+    /// If the kernel refuses (CAP_NET_RAW, CAP_NET_ADMIN).
+    pub fn open(device: &FrameDevice) -> Result<Port> {
+        let socket = open_frames(device, libc::ETH_P_ALL as u16, |socket| {
+            // Before it is bound.
+            deafen(socket).map_err(io::Error::other)?;
+            for (option, value) in [(PACKET_IGNORE_OUTGOING, 1), (libc::PACKET_AUXDATA, 1)] {
+                sockopt::set_int(socket, libc::SOL_PACKET, option, value)?;
+            }
+            for option in [libc::SO_RCVBUFFORCE, libc::SO_SNDBUFFORCE] {
+                sockopt::set_int(socket, libc::SOL_SOCKET, option, BUFFER)?;
+            }
+            promiscuous(socket, device.index)
+        })?;
+        Ok(Port { socket, device: device.clone(), slots: Vec::new(), lost: 0 })
+    }
+
+    /// Share the interface's frames among ports: each frame is heard by the one whose place in the list is what `shard` says,
+    /// modulo their number.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn share(ports: &[&Port], shard: BorrowedFd<'_>) -> Result<()> {
+        let mut group = None;
+        for port in ports {
+            let doing = || format!("sharing the frames of {}", port.device.name);
+            let flags = PACKET_FANOUT_EBPF | PACKET_FANOUT_FLAG_IGNORE_OUTGOING;
+            let asked = match group {
+                // The kernel chooses a number that nobody else in this namespace has.
+                None => (flags | PACKET_FANOUT_FLAG_UNIQUEID) << 16,
+                Some(group) => flags << 16 | group,
+            };
+            let socket = &port.socket;
+            sockopt::set_int(socket, libc::SOL_PACKET, libc::PACKET_FANOUT, asked.cast_signed())
+                .doing(doing)?;
+            if group.is_none() {
+                let have = sockopt::get_int(socket, libc::SOL_PACKET, libc::PACKET_FANOUT).doing(doing)?;
+                group = Some(have.cast_unsigned() & 0xffff);
+                sockopt::set_int(socket, libc::SOL_PACKET, PACKET_FANOUT_DATA, shard.as_raw_fd())
+                    .doing(doing)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Hear frames from now on.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn listen(&self) -> Result<()> {
+        undeafen(&self.socket)
+    }
+
+    /// Hear none from now on; those that were heard still wait.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn deafen(&self) -> Result<()> {
+        deafen(&self.socket)
+    }
+
+    /// Its interface.
+    pub fn device(&self) -> &FrameDevice {
+        &self.device
+    }
+
+    /// Frames that arrived when the socket had no room, since it was made. Asks the kernel: not for every frame.
+    pub fn lost(&mut self) -> u64 {
+        // SAFETY: struct tpacket_stats is two numbers, both of which the kernel writes.
+        let seen = unsafe { sockopt::get(&self.socket, libc::SOL_PACKET, libc::PACKET_STATISTICS) };
+        // The kernel counts from zero again after each answer.
+        let [_, dropped]: [u32; 2] = seen.unwrap_or_default();
+        self.lost += u64::from(dropped);
+        self.lost
+    }
+}
+
+impl AsFd for Port {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// Frames for other stations, as long as the socket lives.
+fn promiscuous(socket: &Socket, index: u32) -> io::Result<()> {
+    let member = libc::packet_mreq {
+        mr_ifindex: index.cast_signed(),
+        mr_type: libc::PACKET_MR_PROMISC as libc::c_ushort,
+        mr_alen: 0,
+        mr_address: [0; 8],
+    };
+    sockopt::set(socket, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &member)
+}

@@ -1,0 +1,290 @@
+//! The commands that ask the process of a line.
+
+use std::net::{IpAddr, SocketAddr};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use api::{InlineEvent, InlineEvents, InlineFlows, InlineRules, InlineSide, InlineStatus, path};
+use clap::Args;
+use serde::de::DeserializeOwned;
+
+use crate::client::{Connect, instance};
+use crate::cmd::scrub::explanation;
+use crate::exit::{Failure, Kind};
+use crate::output;
+
+/// Between two looks of `watch`.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// Which line to ask.
+#[derive(Clone, Debug, Args)]
+struct Ask {
+    /// The line.
+    #[arg(long, value_name = "NAME", default_value = daemon::config::INSTANCE, value_parser = instance)]
+    instance: String,
+    /// Its control socket [default: /run/ravelin-inline/INSTANCE/control.sock].
+    #[arg(long, value_name = "PATH")]
+    control: Option<std::path::PathBuf>,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Ask {
+    /// A document of the line's process.
+    fn get<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<T> {
+        let control = self.control.clone().unwrap_or_else(|| daemon::inline::control_socket(&self.instance));
+        if let Err(error) = UnixStream::connect(&control) {
+            let text = format!(
+                "no process serves the line {} ({}: {error}); what it closed is closed still: `ravelin inline check` shows it, \
+                 `ravelin inline run` serves it, `ravelin inline detach` opens it",
+                self.instance,
+                control.display()
+            );
+            return Err(Failure::of(Kind::Unreachable, text));
+        }
+        Connect { instance: self.instance.clone(), control: Some(control) }.get(path)
+    }
+
+    fn show<T: serde::Serialize>(&self, document: &T, text: impl FnOnce(&T) -> String) -> anyhow::Result<()> {
+        if self.json { output::json(document) } else { output::text(&text(document)) }
+    }
+}
+
+/// Interfaces, guards and workers of a line. Status 1 if something is not as it should be.
+#[derive(Debug, Args)]
+pub struct Status {
+    #[command(flatten)]
+    ask: Ask,
+}
+
+impl Status {
+    pub fn execute(self) -> anyhow::Result<()> {
+        let status: InlineStatus = self.ask.get(path::INLINE_STATUS)?;
+        self.ask.show(&status, status_text)?;
+        if status.sides.iter().all(|side| side.guarded) {
+            return Ok(());
+        }
+        Err(Failure::silent(Kind::Failed))
+    }
+}
+
+fn status_text(status: &InlineStatus) -> String {
+    let InlineStatus { instance, pid, profile, observing, sides, workers, still_closed } = status;
+    let observing = if *observing { ", changes nothing" } else { "" };
+    let mut out = format!("line {instance} (pid {pid}), profile {profile}{observing}\n\n");
+    let row = |side: &InlineSide| {
+        let state = match (side.index, side.guarded) {
+            (None, _) => "gone".to_owned(),
+            (Some(_), true) => "closed to others".to_owned(),
+            (Some(_), false) => format!("NOT GUARDED: {}", side.faults.join("; ")),
+        };
+        let numbers = [
+            side.mtu as u64,
+            side.heard.frames,
+            side.super_packets,
+            side.sent.frames,
+            side.refused.frames,
+            side.lost,
+        ];
+        let mut cells = vec![side.side.clone(), side.interface.clone()];
+        cells.extend(numbers.map(|number| number.to_string()));
+        cells.push(state);
+        cells
+    };
+    let head = ["side", "interface", "mtu", "heard", "super", "sent", "refused", "lost", "state"];
+    out.push_str(&output::table(&head, &sides.iter().map(row).collect::<Vec<_>>()));
+    for side in sides {
+        let dropped = &side.dropped;
+        let reasons = [
+            (dropped.not_ip, "not_ip"),
+            (dropped.ip_version, "ip_version"),
+            (dropped.unreadable, "unreadable"),
+            (dropped.too_long, "too_long"),
+            (dropped.full, "full"),
+            (dropped.refused, "refused_by_interface"),
+            (dropped.no_station, "no_station"),
+        ];
+        for (count, reason) in reasons.into_iter().filter(|(count, _)| *count > 0) {
+            out.push_str(&format!("{}: {count} dropped, {reason}\n", side.interface));
+        }
+    }
+    let rows: Vec<Vec<String>> = workers
+        .iter()
+        .enumerate()
+        .map(|(at, worker)| {
+            let counts = [worker.packets, worker.forwarded, worker.held];
+            let mut cells = vec![at.to_string()];
+            cells.extend(counts.map(|number| number.to_string()));
+            cells.extend([worker.connections, worker.half_open].map(|number| number.to_string()));
+            cells.push(output::octets(worker.stored as u64));
+            cells
+        })
+        .collect();
+    out.push('\n');
+    let head = ["worker", "packets", "forwarded", "held", "connections", "half open", "in store"];
+    out.push_str(&output::table(&head, &rows));
+    if !still_closed.is_empty() {
+        out.push_str(&format!(
+            "\ninterfaces that are closed still, from an earlier configuration: {}\n",
+            still_closed.join(", ")
+        ));
+    }
+    out
+}
+
+/// What each rule dropped, changed, or would have.
+#[derive(Debug, Args)]
+pub struct Rules {
+    #[command(flatten)]
+    ask: Ask,
+}
+
+impl Rules {
+    pub fn execute(self) -> anyhow::Result<()> {
+        let rules: InlineRules = self.ask.get(path::INLINE_RULES)?;
+        self.ask.show(&rules, |rules| match rules.rules.is_empty() {
+            true => "no rule has met anything\n".to_owned(),
+            false => crate::cmd::scrub::rule_table(&rules.rules),
+        })
+    }
+}
+
+/// Connections that go through a line.
+#[derive(Debug, Args)]
+pub struct Flows {
+    #[command(flatten)]
+    ask: Ask,
+}
+
+impl Flows {
+    pub fn execute(self) -> anyhow::Result<()> {
+        let flows: InlineFlows = self.ask.get(path::INLINE_FLOWS)?;
+        self.ask.show(&flows, |flows| {
+            let row = |flow: &api::InlineFlow| {
+                let ends = [flow.outside, flow.inside].map(|end| end.to_string());
+                let [outside, inside] = ends;
+                vec![flow.worker.to_string(), outside, inside, flow.state.clone()]
+            };
+            let rows: Vec<_> = flows.flows.iter().map(row).collect();
+            let mut out = output::table(&["worker", "outside", "inside", "state"], &rows);
+            if flows.total > flows.flows.len() {
+                out.push_str(&format!("and {} more\n", flows.total - flows.flows.len()));
+            }
+            out
+        })
+    }
+}
+
+/// Packets that rules met.
+#[derive(Clone, Debug, Args)]
+struct Which {
+    /// Only of packets from or to this host, or host and port: 192.0.2.7, 192.0.2.7:443, [2001:db8::7]:443.
+    #[arg(value_name = "HOST[:PORT]", value_parser = host)]
+    host: Option<(IpAddr, Option<u16>)>,
+    /// Only what was dropped.
+    #[arg(long)]
+    drops: bool,
+}
+
+fn host(text: &str) -> Result<(IpAddr, Option<u16>), String> {
+    let end = text.parse::<SocketAddr>().map(|end| (end.ip(), Some(end.port())));
+    end.or_else(|_| text.parse::<IpAddr>().map(|host| (host, None))).map_err(|_| {
+        format!("{text:?} is no host; write one like 192.0.2.7, 192.0.2.7:443 or [2001:db8::7]:443")
+    })
+}
+
+impl Which {
+    fn path(&self, more: &[(&str, u64)]) -> String {
+        let mut query = Vec::new();
+        if let Some((host, port)) = self.host {
+            query.push(format!("host={}", host.to_string().replace(':', "%3A")));
+            query.extend(port.map(|port| format!("port={port}")));
+        }
+        if self.drops {
+            query.push("drops=true".to_owned());
+        }
+        query.extend(more.iter().map(|(key, value)| format!("{key}={value}")));
+        format!("{}?{}", path::INLINE_EVENTS, query.join("&"))
+    }
+}
+
+/// Why packets went as they did: the last ones that rules met, with their rules, as they came and as they went.
+#[derive(Debug, Args)]
+pub struct Explain {
+    #[command(flatten)]
+    which: Which,
+    /// Only the packet with this number.
+    #[arg(long, value_name = "NUMBER")]
+    number: Option<u64>,
+    /// At most so many, the latest.
+    #[arg(long, value_name = "NUMBER", default_value_t = 10)]
+    most: u64,
+    #[command(flatten)]
+    ask: Ask,
+}
+
+impl Explain {
+    pub fn execute(self) -> anyhow::Result<()> {
+        let mut more = vec![("most", self.most)];
+        more.extend(self.number.map(|number| ("number", number)));
+        let found: InlineEvents = self.ask.get(&self.which.path(&more))?;
+        self.ask.show(&found, |found| {
+            let mut out: String =
+                found.events.iter().map(|event| explanation(&event.explained) + "\n").collect();
+            if found.events.is_empty() {
+                out.push_str(
+                    "no packet like that among the last ones that rules met (1024 of each worker are kept)\n",
+                );
+            }
+            if found.unrecorded > 0 {
+                out.push_str(&format!("{} packets came too fast to be written down\n", found.unrecorded));
+            }
+            out
+        })
+    }
+}
+
+/// Packets that rules meet, as they come, until interrupted.
+#[derive(Debug, Args)]
+pub struct Watch {
+    #[command(flatten)]
+    which: Which,
+    #[command(flatten)]
+    ask: Ask,
+}
+
+impl Watch {
+    pub fn execute(self) -> anyhow::Result<()> {
+        let newest: InlineEvents = self.ask.get(&Which { host: None, drops: false }.path(&[("most", 1)]))?;
+        let mut after = newest.events.last().map_or(0, |event| event.explained.line.index);
+        loop {
+            let found: InlineEvents = self.ask.get(&self.which.path(&[("after", after), ("most", 1024)]))?;
+            for event in &found.events {
+                after = after.max(event.explained.line.index);
+                if self.ask.json {
+                    output::line(event)?;
+                } else {
+                    output::text(&short(event))?;
+                }
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+}
+
+/// A packet in a line.
+fn short(event: &InlineEvent) -> String {
+    let line = &event.explained.line;
+    let rules: Vec<&str> = line.acted.iter().chain(&line.would).map(String::as_str).collect();
+    let from = line.from.as_deref().unwrap_or("?");
+    let would = if line.acted.is_empty() { " would:" } else { "" };
+    format!(
+        "{} {:.6} {}{would} {} from {from}: {}\n",
+        line.index,
+        line.time,
+        line.verdict.name(),
+        rules.join(","),
+        event.explained.decoded
+    )
+}

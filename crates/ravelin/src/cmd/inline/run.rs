@@ -1,0 +1,233 @@
+//! The commands that need no process of a line: `run`, `check`, `detach`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use daemon::inline::{self, LineError, LineOptions, LineSettings};
+use daemon::scrub;
+use serde::Serialize;
+
+use crate::client::instance;
+use crate::cmd::scrub::Profile;
+use crate::exit::{Failure, Kind};
+use crate::output;
+
+fn failed(error: LineError) -> anyhow::Error {
+    let kind = match error {
+        LineError::NoInterface(_) | LineError::NotEthernet(_) => Kind::BadInput,
+        _ => Kind::Failed,
+    };
+    Failure::of(kind, error.to_string())
+}
+
+/// What a line is to be.
+#[derive(Debug, Args)]
+struct What {
+    /// The line's settings (TOML).
+    #[arg(long, value_name = "FILE", required_unless_present_all = ["outside", "inside"])]
+    config: Option<PathBuf>,
+    /// The interface that leads to where nobody is trusted.
+    #[arg(long, value_name = "INTERFACE", requires = "inside", conflicts_with = "config")]
+    outside: Option<String>,
+    /// The interface that leads to what is protected.
+    #[arg(long, value_name = "INTERFACE", requires = "outside", conflicts_with = "config")]
+    inside: Option<String>,
+    /// Modes of all rules.
+    #[arg(long, value_enum, default_value_t = Profile::Standard, conflicts_with = "config")]
+    profile: Profile,
+    /// The mode of one rule, as in Q.8=observe. May be repeated, also with --config.
+    #[arg(long = "rule", value_name = "RULE=MODE")]
+    rule: Vec<String>,
+    /// Threads [default: processors, at most 8].
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u8).range(1..=64))]
+    workers: Option<u8>,
+    /// The line's name [default: main].
+    #[arg(long, value_name = "NAME", value_parser = instance, conflicts_with = "config")]
+    instance: Option<String>,
+}
+
+impl What {
+    fn settings(&self) -> anyhow::Result<LineSettings> {
+        let mut settings = match (&self.config, &self.outside, &self.inside) {
+            (Some(path), ..) => {
+                LineSettings::load(path).map_err(|error| crate::cmd::run::bad_config(&error))?
+            }
+            (None, Some(outside), Some(inside)) if outside == inside => {
+                return Err(Failure::bad_input(
+                    "--outside and --inside are one interface; a line is between two",
+                ));
+            }
+            (None, Some(outside), Some(inside)) => {
+                LineSettings::new(outside, inside, self.profile.of_scrubber())
+            }
+            _ => return Err(Failure::bad_input("say --config FILE, or --outside and --inside")),
+        };
+        if let Some(name) = &self.instance {
+            settings.set_instance(name);
+        }
+        if let Some(workers) = self.workers {
+            settings.workers = workers.into();
+        }
+        for rule in &self.rule {
+            let set = scrub::rule_and_mode(rule)
+                .and_then(|(rule, mode)| scrub::set_rule(&mut settings.scrub, rule, mode));
+            set.map_err(Failure::bad_input)?;
+        }
+        Ok(settings)
+    }
+}
+
+/// Scrub what goes from one interface to the other, in the foreground.
+///
+/// Both interfaces are closed first: from then on a frame passes only through this process. When it ends, whatever the reason, they stay
+/// closed; `ravelin inline detach` opens them.
+#[derive(Debug, Args)]
+pub struct Run {
+    #[command(flatten)]
+    what: What,
+    /// Take connections over from the process that has the line.
+    #[arg(long)]
+    take_over: bool,
+    /// Open the line at the end.
+    #[arg(long)]
+    detach_on_exit: bool,
+    /// For measurements: nobody looks at the packets. The line is no scrubber then.
+    #[arg(long, hide = true)]
+    measure_without_scrubber: bool,
+}
+
+impl Run {
+    pub fn execute(self) -> anyhow::Result<()> {
+        let mut settings = self.what.settings()?;
+        settings.bare = self.measure_without_scrubber;
+        daemon::debug::start(settings.log.word());
+        let options = LineOptions { take_over: self.take_over, detach_on_exit: self.detach_on_exit };
+        inline::run(settings, options).map_err(failed)
+    }
+}
+
+/// Check a line's settings, and say what is on this host: lines that are closed, with or without a process.
+#[derive(Debug, Args)]
+pub struct Check {
+    /// Settings to check (TOML).
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// `check --json`.
+#[derive(Serialize)]
+struct Checked {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    settings: Option<CheckedSettings>,
+    lines: Vec<CheckedLine>,
+}
+
+#[derive(Serialize)]
+struct CheckedSettings {
+    instance: String,
+    outside: String,
+    inside: String,
+    profile: &'static str,
+    workers: usize,
+}
+
+#[derive(Serialize)]
+struct CheckedLine {
+    instance: String,
+    running: bool,
+    interfaces: Vec<CheckedInterface>,
+}
+
+#[derive(Serialize)]
+struct CheckedInterface {
+    index: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+    guarded: bool,
+    /// Frames that ended at its ingress, and frames that others would have sent by it.
+    arrived: u64,
+    refused: u64,
+}
+
+impl Check {
+    pub fn execute(self) -> anyhow::Result<()> {
+        let settings = match &self.config {
+            Some(path) => {
+                let settings =
+                    LineSettings::load(path).map_err(|error| crate::cmd::run::bad_config(&error))?;
+                let [outside, inside] = settings.interfaces;
+                let (profile, workers) = (settings.profile.name(), settings.workers);
+                Some(CheckedSettings { instance: settings.instance, outside, inside, profile, workers })
+            }
+            None => None,
+        };
+        let line = |line: inline::Closed| CheckedLine {
+            instance: line.instance,
+            running: line.running,
+            interfaces: line.interfaces.into_iter().map(interface).collect(),
+        };
+        let lines = inline::closed().map_err(failed)?.into_iter().map(line).collect();
+        let checked = Checked { settings, lines };
+        if self.json {
+            return output::json(&checked);
+        }
+        output::text(&text(&checked))
+    }
+}
+
+fn interface(interface: inline::ClosedInterface) -> CheckedInterface {
+    CheckedInterface {
+        index: interface.index,
+        name: interface.name,
+        guarded: interface.guarded,
+        arrived: interface.counts.arrived[0],
+        refused: interface.counts.refused[0],
+    }
+}
+
+fn text(checked: &Checked) -> String {
+    let mut out = String::new();
+    if let Some(settings) = &checked.settings {
+        let CheckedSettings { instance, outside, inside, profile, workers } = settings;
+        out.push_str(&format!(
+            "the settings are good: line {instance}, {outside} outside, {inside} inside, profile {profile}, {workers} workers\n"
+        ));
+    }
+    if checked.lines.is_empty() {
+        out.push_str("no line is closed on this host\n");
+    }
+    for line in &checked.lines {
+        let state = if line.running { "served by a process" } else { "served by nobody: nothing passes" };
+        out.push_str(&format!("line {}: {state}\n", line.instance));
+        for interface in &line.interfaces {
+            let name = interface.name.as_deref().unwrap_or("gone");
+            let guard =
+                if interface.guarded { "closed" } else { "NOT closed: its guard is not the first program" };
+            out.push_str(&format!(
+                "  {} ({name}): {guard}; {} frames arrived, {} of others refused\n",
+                interface.index, interface.arrived, interface.refused
+            ));
+        }
+    }
+    out
+}
+
+/// Open a line that nobody serves: its interfaces pass whatever the host lets pass.
+#[derive(Debug, Args)]
+pub struct Detach {
+    /// The line.
+    #[arg(long, value_name = "NAME", default_value = daemon::config::INSTANCE, value_parser = instance)]
+    instance: String,
+}
+
+impl Detach {
+    pub fn execute(self) -> anyhow::Result<()> {
+        match inline::open(&self.instance).map_err(failed)? {
+            0 => output::text(&format!("line {} was not closed on this host\n", self.instance)),
+            gone => output::text(&format!("line {} is open: {gone} guards removed\n", self.instance)),
+        }
+    }
+}

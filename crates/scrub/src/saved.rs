@@ -1,0 +1,261 @@
+//! What a scrubber knows, as octets: for its successor on the same machine (all of it), or for a standby (what has changed).
+//!
+//! Records follow each other in the form of `postcard`; integers are short where they are small, times are ages, sequence numbers are
+//! distances, so nothing depends on the clock of who wrote them. In front a magic number and a version, behind a count: octets that are
+//! cut off anywhere are refused. What several scrubbers saved may stand one behind the other.
+//!
+//! Not in it: fragments under way (their senders see a loss), the counters of identifications, how many answers may be sent.
+
+use crate::config::Feed;
+use crate::counters::Counters;
+use crate::rule::Rule;
+use crate::scrubber::Scrubber;
+use crate::sessions::SessionRecord;
+use crate::tcp::ConnectionRecord;
+use serde::{Deserialize, Serialize};
+use std::net::{IpAddr, SocketAddr};
+use wire::Time;
+
+const MAGIC: [u8; 8] = *b"RVLSCRUB";
+const VERSION: u16 = 1;
+
+/// One thing that a scrubber knows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record(pub(crate) What);
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum What {
+    Connection(Box<ConnectionRecord>),
+    /// A connection that is forgotten.
+    Gone {
+        outside: SocketAddr,
+        inside: SocketAddr,
+    },
+    Session(SessionRecord),
+    /// What a rule did: its number, and dropped, changed, observed.
+    Rule(String, [u64; 3]),
+    /// Packets, forwarded, held; by side.
+    Packets([[u64; 2]; 3]),
+    /// Behind everything: how many records there were.
+    End(u64),
+}
+
+impl Record {
+    /// The hosts it is about, outside and inside: who has several scrubbers knows by them whose it is. `None`: it may be anybody's.
+    pub fn hosts(&self) -> Option<(IpAddr, IpAddr)> {
+        match &self.0 {
+            What::Connection(record) => Some(record.hosts()),
+            What::Gone { outside, inside } => Some((outside.ip(), inside.ip())),
+            What::Session(record) => Some(record.hosts()),
+            What::Rule(..) | What::Packets(_) | What::End(_) => None,
+        }
+    }
+
+    /// Its octets, behind those in `out`.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        // Only a writer that is full can fail, and a vector is none.
+        let _ = postcard::to_extend(self, Sink(out));
+    }
+
+    /// The record that octets start with, and those behind it.
+    ///
+    /// # Errors
+    /// [`SavedError::Damaged`].
+    pub fn read(octets: &[u8]) -> Result<(Record, &[u8]), SavedError> {
+        postcard::take_from_bytes(octets).map_err(|_| SavedError::Damaged("a record"))
+    }
+}
+
+/// Why octets are not what a scrubber knew. Nothing of them is taken over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SavedError {
+    /// Other octets altogether.
+    NotOurs,
+    /// Saved by another version.
+    Version(u16),
+    /// Octets are missing, or contradict each other: where.
+    Damaged(&'static str),
+}
+
+impl std::fmt::Display for SavedError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            SavedError::NotOurs => f.write_str("this is not the state of a scrubber"),
+            SavedError::Version(got) => {
+                write!(f, "the state of a scrubber is in version {got}, this one understands {VERSION}")
+            }
+            SavedError::Damaged(what) => write!(f, "the state of a scrubber is damaged ({what})"),
+        }
+    }
+}
+
+impl std::error::Error for SavedError {}
+
+/// What came of a restoration.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Restored {
+    /// Connections that go on.
+    pub connections: u64,
+    /// Sessions that go on.
+    pub sessions: u64,
+    /// Of both, those for which there was no room.
+    pub lost: u64,
+}
+
+/// Saved octets that were read from end to end.
+#[derive(Clone, Copy, Debug)]
+pub struct Saved<'s>(&'s [u8]);
+
+impl<'s> Saved<'s> {
+    /// Look through `octets`, which [`Scrubber::save`] wrote once or several times.
+    ///
+    /// # Errors
+    /// [`SavedError`].
+    pub fn check(octets: &'s [u8]) -> Result<Saved<'s>, SavedError> {
+        let mut rest = octets;
+        let mut due = None;
+        while !rest.is_empty() || due.is_some() {
+            let Some(records) = due else {
+                rest = head(rest)?;
+                due = Some(0_u64);
+                continue;
+            };
+            let (record, behind) = Record::read(rest)?;
+            rest = behind;
+            due = match record.0 {
+                What::End(count) if count == records => None,
+                What::End(_) => return Err(SavedError::Damaged("the number of records")),
+                What::Connection(connection) => {
+                    connection.check().map_err(SavedError::Damaged)?;
+                    Some(records + 1)
+                }
+                _ => Some(records + 1),
+            };
+        }
+        Ok(Saved(octets))
+    }
+
+    /// All records.
+    pub fn records(&self) -> impl Iterator<Item = Record> + use<'s> {
+        let mut rest = self.0;
+        std::iter::from_fn(move || {
+            rest = head(rest).unwrap_or(rest);
+            let (record, behind) = Record::read(rest).ok()?;
+            rest = behind;
+            Some(record)
+        })
+    }
+}
+
+fn head(octets: &[u8]) -> Result<&[u8], SavedError> {
+    let (magic, rest) = octets.split_first_chunk::<8>().ok_or(SavedError::NotOurs)?;
+    if *magic != MAGIC {
+        return Err(SavedError::NotOurs);
+    }
+    let (version, rest) = rest.split_first_chunk::<2>().ok_or(SavedError::Damaged("the version"))?;
+    let version = u16::from_be_bytes(*version);
+    if version == VERSION { Ok(rest) } else { Err(SavedError::Version(version)) }
+}
+
+impl Scrubber {
+    /// Write everything behind the octets in `out`.
+    pub fn save(&self, now: Time, out: &mut Vec<u8>) {
+        out.extend_from_slice(&MAGIC);
+        out.extend_from_slice(&VERSION.to_be_bytes());
+        let mut count = 0_u64;
+        let mut put = |what| {
+            count += 1;
+            Record(what).write(out);
+        };
+        counted(self.counters(), &mut put);
+        self.connections().records(now, true, &mut |record| put(What::Connection(Box::new(record))));
+        self.sessions().records(now, &mut |record| put(What::Session(record)));
+        Record(What::End(count)).write(out);
+    }
+
+    /// What a standby has to hear: the next connection that changed since it was told of, or is forgotten. For scrubbers whose
+    /// configuration has a feed.
+    pub fn poll_news(&mut self, now: Time) -> Option<Record> {
+        self.take_news(now).map(Record)
+    }
+
+    /// Begin to tell a standby of all connections, and then of those that change; or end it.
+    pub fn set_feed(&mut self, feed: Feed) {
+        self.begin_feed(feed);
+        self.tell_all();
+    }
+
+    /// A standby knows nothing yet: tell it of all connections.
+    pub fn tell_all(&mut self) {
+        self.all_is_news();
+    }
+
+    /// Take over what is `mine` of what was saved: by the host outside and the host inside. What concerns nobody (`None`) is asked
+    /// for, too.
+    pub fn restore(
+        &mut self,
+        now: Time,
+        saved: &Saved<'_>,
+        mut mine: impl FnMut(Option<(IpAddr, IpAddr)>) -> bool,
+    ) -> Restored {
+        let mut done = Restored::default();
+        for record in saved.records() {
+            if !mine(record.hosts()) {
+                continue;
+            }
+            let counts = match record.0 {
+                What::Connection(_) => Some(&mut done.connections),
+                What::Session(_) => Some(&mut done.sessions),
+                _ => None,
+            };
+            match (self.apply(now, &record), counts) {
+                (true, Some(count)) => *count += 1,
+                (false, Some(_)) => done.lost += 1,
+                _ => {}
+            }
+        }
+        done
+    }
+
+    /// Take over one record; whether there was room. A connection that is known already is replaced.
+    pub fn apply(&mut self, now: Time, record: &Record) -> bool {
+        match &record.0 {
+            What::Connection(record) => self.restore_connection(now, record),
+            What::Gone { outside, inside } => {
+                self.forget_connection(*outside, *inside);
+                true
+            }
+            What::Session(record) => self.restore_session(now, record),
+            What::Rule(id, [dropped, changed, observed]) => {
+                if let Some(rule) = Rule::find(id) {
+                    self.counters_mut().add(rule, *dropped, *changed, *observed);
+                }
+                true
+            }
+            What::Packets(sums) => {
+                self.counters_mut().add_packets(sums);
+                true
+            }
+            What::End(_) => true,
+        }
+    }
+}
+
+struct Sink<'s>(&'s mut Vec<u8>);
+
+impl Extend<u8> for Sink<'_> {
+    fn extend<T: IntoIterator<Item = u8>>(&mut self, octets: T) {
+        self.0.extend(octets);
+    }
+}
+
+fn counted(counters: &Counters, put: &mut impl FnMut(What)) {
+    put(What::Packets([counters.packets, counters.forwarded, counters.held]));
+    for rule in Rule::ALL {
+        let of = counters.of(*rule);
+        let sums = [of.dropped, of.changed, of.observed];
+        if sums != [0; 3] {
+            put(What::Rule(rule.id().to_owned(), sums));
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! What a standby has to hear of connections.
+
+use super::super::connection::Connection;
+use super::saved::ConnectionRecord;
+use super::{Connections, Ends, is_half_open};
+use crate::config::{Config, Feed};
+use crate::saved::What;
+use crate::verdict::Side;
+use std::collections::VecDeque;
+use wire::Time;
+
+/// Connections that are gone, of which nobody was told. A standby that misses one keeps it until its time is over.
+const GONE: usize = 1 << 16;
+
+/// What was not told yet. Connections whose handshake is not done are nothing to tell of: a flood of them is none at the standby.
+#[derive(Debug, Default)]
+pub(super) struct News {
+    changed: Vec<u32>,
+    gone: VecDeque<Ends>,
+}
+
+impl News {
+    pub fn of(config: &Config) -> Option<News> {
+        (config.feed != Feed::Off).then(News::default)
+    }
+
+    pub fn gone(&mut self, connection: &mut Connection) {
+        connection.news = false;
+        if !is_half_open(connection.state) && self.gone.len() < GONE {
+            self.gone.push_back(connection.ends);
+        }
+    }
+}
+
+impl Connections {
+    #[inline]
+    pub(in crate::tcp) fn has_feed(&self) -> bool {
+        self.news.is_some()
+    }
+
+    /// A connection has changed.
+    pub(in crate::tcp) fn tell(&mut self, at: Option<u32>) {
+        if let Some(news) = &mut self.news
+            && let Some(at) = at
+            && let Some(connection) = self.all.get_mut(at as usize)
+            && !connection.news
+            && !is_half_open(connection.state)
+        {
+            connection.news = true;
+            news.changed.push(at);
+        }
+    }
+
+    /// Begin, or end, to note what changes.
+    pub(crate) fn begin_feed(&mut self, config: &Config) {
+        self.news = News::of(config);
+        // Whoever was fed before was told of them, not who comes now.
+        self.all.iter_mut().for_each(|connection| connection.news = false);
+    }
+
+    /// All of them have.
+    pub(crate) fn tell_all(&mut self) {
+        // Who is in no list is no connection any more.
+        for at in 0..self.all.len() {
+            if self.all.get(at).is_some_and(|connection| connection.slot != u16::MAX) {
+                self.tell(u32::try_from(at).ok());
+            }
+        }
+    }
+
+    /// The next one to tell of. First those that are gone: the same two ends may have begun anew.
+    pub(crate) fn take_news(&mut self, config: &Config, now: Time) -> Option<What> {
+        let news = self.news.as_mut()?;
+        if let Some(ends) = news.gone.pop_front() {
+            return Some(What::Gone { outside: ends.end(Side::Outside), inside: ends.end(Side::Inside) });
+        }
+        loop {
+            let connection = self.all.get_mut(news.changed.pop()? as usize)?;
+            if std::mem::take(&mut connection.news) {
+                let record = ConnectionRecord::of(connection, now, config.feed == Feed::Octets);
+                return Some(What::Connection(Box::new(record)));
+            }
+        }
+    }
+}
