@@ -22,12 +22,12 @@ PACKAGES := ca-certificates gcc g++ libc6-dev make pkg-config clang llvm libelf-
 	strongswan-swanctl charon-systemd libstrongswan-standard-plugins libstrongswan-extra-plugins libcharon-extra-plugins
 
 # Peers that only `make bench-peers` runs. Others come as a Go module and as crates (bench/src/peers/install.rs).
-BENCH_PACKAGES := openvpn wireguard-tools
+BENCH_PACKAGES := openvpn wireguard-tools haproxy socat
 ifeq ($(shell command -v go || ls /usr/local/go/bin/go 2>/dev/null),)
 BENCH_PACKAGES += golang-go
 endif
 
-.PHONY: help deps build demo test lint bench bench-peers bench-packages bench-paper-000 bench-paper-001 soak-reload soak-agree prove-scrub omit fuzz doc deny clean
+.PHONY: help deps build demo test lint bench bench-peers bench-packages bench-paper-000 bench-paper-001 bench-paper-003 soak-reload soak-agree prove-scrub omit fuzz doc deny clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9%-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' Makefile
@@ -78,6 +78,9 @@ bench-paper-000: deps ## The experiment of paper 000 again (FTP and sftp), with 
 bench-paper-001: deps ## The measurements of paper 001 again, with plots in docs/papers/001
 	cargo run --locked --release --package bench -- paper-001 </dev/null
 
+bench-paper-003: bench-packages ## The measurements of paper 003 again: kernel, scrubber in line, HAProxy, socat; plots in docs/papers/003
+	cargo run --locked --release --package bench -- paper-003 </dev/null
+
 # A peer that cannot be installed is a line of the report, no failure.
 bench-packages: deps
 	@command -v dpkg-query >/dev/null || exit 0; \
@@ -86,7 +89,9 @@ bench-packages: deps
 		[ "$$(dpkg-query -W -f='$${db:Status-Status}' $$package 2>/dev/null || true)" = installed ] || missing+=($$package); \
 	done; \
 	[ $${#missing[@]} -gt 0 ] || exit 0; \
-	if [[ " $${missing[*]} " == *" openvpn "* && -d /run/systemd/system ]]; then systemctl mask openvpn.service; fi; \
+	for service in openvpn haproxy; do \
+		if [[ " $${missing[*]} " == *" $$service "* && -d /run/systemd/system ]]; then systemctl mask $$service.service; fi; \
+	done; \
 	export DEBIAN_FRONTEND=noninteractive; \
 	apt-get update -q </dev/null || true; \
 	for package in "$${missing[@]}"; do \

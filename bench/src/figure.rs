@@ -48,7 +48,7 @@ pub struct Figure {
     pub name: String,
     /// Median of the rounds.
     pub value: f64,
-    /// Unit: `ratio`, `ns`, `ms`, `ns/byte`, `Gbit/s`, `us`, `%`, `octets`, `MiB`, `Mpps`.
+    /// Unit: `ratio`, `ns`, `ms`, `ns/byte`, `Gbit/s`, `us`, `%`, `octets`, `MiB`, `Mpps`, `Mbit/s`, `1/s`.
     pub unit: &'static str,
     /// Lowest round.
     pub min: f64,

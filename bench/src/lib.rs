@@ -11,6 +11,7 @@ pub mod flow;
 pub mod interleave;
 pub mod load;
 pub mod null;
+mod pages;
 pub mod paper;
 pub mod peers;
 pub mod process;

@@ -33,6 +33,7 @@ const QUEUE: usize = 8 << 20;
 /// - `blast ADDRESS LEN COUNT`: so many datagrams of so many octets, as fast as the socket takes them; prints how many were sent
 ///   and the nanoseconds;
 /// - `pace ADDRESS LEN COUNT`: the same, as fast as the sink answers, and for a second at most;
+/// - `pages`, `clients`, `echo`, `rounds`: see [`crate::pages`];
 /// - `sink ADDRESS`: count datagrams until there are no more; prints how many, their octets, and the nanoseconds from first to last.
 ///
 /// # Errors
@@ -46,6 +47,7 @@ pub fn run(args: &[String]) -> anyhow::Result<()> {
         ["blast", address, len, count] => blast(address.parse()?, len.parse()?, count.parse()?, false),
         ["pace", address, len, count] => blast(address.parse()?, len.parse()?, count.parse()?, true),
         ["sink", address] => sink(address.parse()?),
+        ["pages" | "clients" | "echo" | "rounds", ..] => crate::pages::run(&args),
         _ => bail!(
             "usage: bench load (connects PEER FORBIDDEN COUNT | serve ADDRESS | ask ADDRESS COUNT | \
              (blast | pace) ADDRESS LEN COUNT | sink ADDRESS)"

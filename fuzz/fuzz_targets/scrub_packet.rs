@@ -26,7 +26,7 @@ fuzz_target!(|bytes: &[u8]| {
         rest = behind;
         now = now + Duration::from_secs(u64::from(wait));
         let from = if how & 1 == 0 { Side::Outside } else { Side::Inside };
-        let arrival = Arrival { from, link: u32::from(how >> 1 & 3) };
+        let arrival = Arrival { from, link: u32::from(how >> 1 & 3), realm: 0 };
         let mut packet = packet.to_vec();
         if how & 0x80 != 0 {
             put_right(&mut packet);

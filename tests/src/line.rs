@@ -16,6 +16,7 @@ use crate::{PATIENCE, Scratch, binary, program, try_wait_until};
 pub struct LineRig {
     /// The hosts; the wire is the gateway, its interfaces are `alice` and `bob`.
     pub lab: Lab,
+    binary: PathBuf,
     process: Option<Child>,
     /// Processes that were started: each has a log of its own.
     started: u32,
@@ -28,9 +29,17 @@ impl LineRig {
     /// # Errors
     /// If it cannot be built.
     pub fn build(name: &str) -> anyhow::Result<LineRig> {
+        LineRig::of(name, binary())
+    }
+
+    /// The same with another `ravelin` program.
+    ///
+    /// # Errors
+    /// If it cannot be built.
+    pub fn of(name: &str, binary: PathBuf) -> anyhow::Result<LineRig> {
         let lab = Lab::build(&LabOptions { name: name.to_owned(), segmentation: true })?;
         lab.wire().run(|| part(Side::BOTH.map(Side::name)))??;
-        let rig = LineRig { lab, process: None, started: 0, folder: Scratch::new(name) };
+        let rig = LineRig { lab, binary, process: None, started: 0, folder: Scratch::new(name) };
         // What a run left that was killed.
         rig.ravelin(&["inline", "detach"])?;
         Ok(rig)
@@ -65,7 +74,7 @@ impl LineRig {
     pub fn begin(&mut self, args: &[&str]) -> anyhow::Result<()> {
         self.started += 1;
         let log = File::create(self.log_file())?;
-        let mut command = Command::new(binary());
+        let mut command = Command::new(&self.binary);
         command.args(["inline", "run", "--outside", Side::Alice.name(), "--inside", Side::Bob.name()]);
         command.args(["--instance", self.lab.name()]).args(args);
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
@@ -128,7 +137,7 @@ impl LineRig {
     /// # Errors
     /// If it cannot be made ready.
     pub fn command(&self, args: &[&str]) -> anyhow::Result<Command> {
-        let mut command = Command::new(binary());
+        let mut command = Command::new(&self.binary);
         command.args(args);
         self.lab.wire().prepare(&mut command, Some(self.lab.alice().cgroup()))?;
         Ok(command)
@@ -139,7 +148,7 @@ impl LineRig {
     /// # Errors
     /// With what it printed, if it fails.
     pub fn ravelin(&self, args: &[&str]) -> anyhow::Result<String> {
-        let mut command = Command::new(binary());
+        let mut command = Command::new(&self.binary);
         command.args(args).args(["--instance", self.lab.name()]);
         self.lab.wire().prepare(&mut command, None)?;
         let done = command.output()?;
@@ -162,7 +171,7 @@ impl LineRig {
     /// # Errors
     /// If there is no answer.
     pub fn check(&self) -> anyhow::Result<Value> {
-        let mut command = Command::new(binary());
+        let mut command = Command::new(&self.binary);
         command.args(["inline", "check", "--json"]);
         self.lab.wire().prepare(&mut command, None)?;
         let answer: Value = serde_json::from_slice(&command.output()?.stdout)?;

@@ -247,7 +247,7 @@ impl Work {
             return self.send(from.other(), &frame);
         };
         let mut buf = Buf::from_slice(&frame[at..], 64, 64);
-        let arrival = Arrival { from, link: u32::from(self.path.vlan.unwrap_or(0)) };
+        let arrival = Arrival { from, link: u32::from(self.path.vlan.unwrap_or(0)), realm: 0 };
         let now = clock::monotonic();
         let verdict = self.scrubber.process(now, arrival, &mut buf, &mut Gso::default());
         let after = match verdict.outcome {

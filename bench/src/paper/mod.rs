@@ -1,5 +1,6 @@
 //! What the measurements of the papers share: hosts whose transform is exchanged while they run, files to fetch, and plots.
 
+pub mod between;
 pub mod files;
 pub mod plot;
 pub mod transform;

@@ -43,8 +43,13 @@ const BELOW: u32 = 58;
 const LEFT: u32 = 290;
 const RIGHT: u32 = 24;
 /// Told apart also by readers who do not see all colours (Okabe and Ito), on light and on dark.
-const COLOURS: [RGBColor; 4] =
-    [RGBColor(0, 114, 178), RGBColor(213, 94, 0), RGBColor(0, 158, 115), RGBColor(204, 121, 167)];
+const COLOURS: [RGBColor; 5] = [
+    RGBColor(0, 114, 178),
+    RGBColor(213, 94, 0),
+    RGBColor(0, 158, 115),
+    RGBColor(204, 121, 167),
+    RGBColor(230, 159, 0),
+];
 const GREY: RGBColor = RGBColor(128, 128, 128);
 
 /// Colours of paper and ink follow the reader's.

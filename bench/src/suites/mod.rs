@@ -6,6 +6,7 @@ mod hooks;
 mod null;
 mod paper_000;
 mod paper_001;
+mod paper_003;
 mod path;
 mod peers;
 mod policy;
@@ -33,6 +34,7 @@ pub const ON_DEMAND: &[(&str, &[Part])] = &[
     ("paper-000", &[paper_000::run]),
     ("floods", &[floods::run]),
     ("paper-001", &[paper_001::run]),
+    ("paper-003", &[paper_003::run]),
 ];
 
 /// The report, for a part whose figures come together.

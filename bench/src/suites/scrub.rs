@@ -30,8 +30,8 @@ const FLOWS: u32 = 200;
 const SEGMENTS: usize = 20;
 const SERVER: (Ipv4Addr, u16) = (Ipv4Addr::new(198, 51, 100, 2), 80);
 const NOW: Time = Time::from_secs(1);
-const OUTSIDE: Arrival = Arrival { from: Side::Outside, link: 0 };
-const INSIDE: Arrival = Arrival { from: Side::Inside, link: 0 };
+const OUTSIDE: Arrival = Arrival { from: Side::Outside, link: 0, realm: 0 };
+const INSIDE: Arrival = Arrival { from: Side::Inside, link: 0, realm: 0 };
 
 /// Fill the report.
 pub(super) fn run(filter: &str, report: &mut Report) -> anyhow::Result<()> {
@@ -269,7 +269,7 @@ fn million() -> anyhow::Result<Vec<Figure>> {
         }
         let (all, cost) = timed(packets.len(), || {
             packets.chunks_mut(Scrubber::BATCH).fold(true, |all, batch| {
-                scrubber.expect(batch.iter().map(|packet| (Side::Outside, packet.as_slice())));
+                scrubber.expect(batch.iter().map(|packet| (OUTSIDE, packet.as_slice())));
                 all & pass(scrubber, OUTSIDE, batch)
             })
         });

@@ -181,7 +181,7 @@ impl Offline {
         };
         let mut buf = Buf::from_slice(packet, ROOM, ROOM);
         let mut gso = frame::gso(packet, headers.as_ref(), self.config().mtu, self.settings.offload);
-        let arrival = Arrival { from, link: frame::link(frame, at, file.interface()) };
+        let arrival = Arrival { from, link: frame::link(frame, at, file.interface()), realm: 0 };
         let verdict = self.scrubber.process(self.now, arrival, &mut buf, &mut gso);
 
         if let (Outcome::Forward | Outcome::Fragmented, Some(headers)) = (verdict.outcome, &headers) {

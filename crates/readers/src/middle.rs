@@ -142,7 +142,7 @@ impl Middle for Scrubbed {
             self.buf.reset(HEADROOM);
             self.buf.push_back(packet.len()).expect("room").copy_from_slice(packet);
         }
-        let arrival = Arrival { from, link: 0 };
+        let arrival = Arrival { from, link: 0, realm: 0 };
         let verdict = self.scrubber.process(self.now, arrival, &mut self.buf, &mut Gso::default());
         if verdict.outcome == Outcome::Forward && from == Side::Outside {
             inside.push(from, self.buf.as_slice());

@@ -90,7 +90,8 @@ impl Network {
     fn scrub(&mut self, from: Side, packet: &[u8]) -> Option<Vec<u8>> {
         let mut buf = Buf::from_slice(packet, 64, 64);
         let now = Time::from_secs(1) + Duration::from_millis(self.tick);
-        let verdict = self.scrubber.process(now, Arrival { from, link: 0 }, &mut buf, &mut Gso::default());
+        let verdict =
+            self.scrubber.process(now, Arrival { from, link: 0, realm: 0 }, &mut buf, &mut Gso::default());
         let before = Segment::parse(packet).expect("a segment");
         let stamp = before.timestamp.filter(|_| from == Side::Outside);
         if stamp.is_some_and(|stamp| (stamp.wrapping_sub(self.recent) as i32) < 0) {

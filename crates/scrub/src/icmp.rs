@@ -101,6 +101,7 @@ fn echo(
     } else {
         Talk::echo(from.other(), headers.protocol, headers.dst, headers.src, identifier)
     };
+    let talk = talk.in_realm(desk.arrival.realm);
     if !asked && !sessions.knows(desk.now, &talk) {
         job.refuse(Rule::IcmpEcho)?;
     }
@@ -171,17 +172,18 @@ fn error(
 
 /// Whether what is quoted was sent from the side that the error goes to.
 fn is_live(desk: &Desk<'_>, sessions: &Sessions, connections: &Connections, quoted: &Quoted) -> bool {
-    let sender = desk.arrival.from.other();
+    let (sender, realm) = (desk.arrival.from.other(), desk.arrival.realm);
+    let knows = |talk: Talk| sessions.knows(desk.now, &talk.in_realm(realm));
     let Quoted { src, dst, protocol, ports, seq, echo, .. } = *quoted;
     match (protocol, ports, seq, echo) {
         (protocol::TCP, Some((local_port, remote_port)), Some(seq), _) => {
             let flow = Flow { local: src, remote: dst, local_port, remote_port, protocol };
-            connections.has_under_way(sender, &flow, seq)
+            connections.has_under_way(sender, &flow, realm, seq)
         }
         // Nothing says which of its flows it was.
         (protocol::TCP, ..) | (protocol::UDP | protocol::SCTP, None, ..) => false,
         (protocol::UDP | protocol::SCTP, Some((src_port, dst_port)), ..) => {
-            sessions.knows(desk.now, &Talk::of(sender, protocol, (src, src_port), (dst, dst_port)))
+            knows(Talk::of(sender, protocol, (src, src_port), (dst, dst_port)))
         }
         (protocol::ICMP | protocol::ICMPV6, _, _, Some((kind, identifier))) => {
             let version = if src.is_ipv4() { 4 } else { 6 };
@@ -190,10 +192,10 @@ fn is_live(desk: &Desk<'_>, sessions: &Sessions, connections: &Connections, quot
                 Kind::Reply => Talk::echo(sender.other(), protocol, dst, src, identifier),
                 _ => return false,
             };
-            sessions.knows(desk.now, &talk)
+            knows(talk)
         }
         (protocol::ICMP | protocol::ICMPV6, ..) => false,
-        _ => sessions.knows(desk.now, &Talk::of(sender, protocol, (src, 0), (dst, 0))),
+        _ => knows(Talk::of(sender, protocol, (src, 0), (dst, 0))),
     }
 }
 

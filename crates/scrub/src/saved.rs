@@ -30,6 +30,7 @@ pub(crate) enum What {
     Gone {
         outside: SocketAddr,
         inside: SocketAddr,
+        realm: u32,
     },
     Session(SessionRecord),
     /// What a rule did: its number, and dropped, changed, observed.
@@ -45,7 +46,7 @@ impl Record {
     pub fn hosts(&self) -> Option<(IpAddr, IpAddr)> {
         match &self.0 {
             What::Connection(record) => Some(record.hosts()),
-            What::Gone { outside, inside } => Some((outside.ip(), inside.ip())),
+            What::Gone { outside, inside, .. } => Some((outside.ip(), inside.ip())),
             What::Session(record) => Some(record.hosts()),
             What::Rule(..) | What::Packets(_) | What::End(_) => None,
         }
@@ -221,8 +222,8 @@ impl Scrubber {
     pub fn apply(&mut self, now: Time, record: &Record) -> bool {
         match &record.0 {
             What::Connection(record) => self.restore_connection(now, record),
-            What::Gone { outside, inside } => {
-                self.forget_connection(*outside, *inside);
+            What::Gone { outside, inside, realm } => {
+                self.forget_connection(*outside, *inside, *realm);
                 true
             }
             What::Session(record) => self.restore_session(now, record),

@@ -38,7 +38,12 @@ pub(crate) struct Desk<'s> {
 
 impl Desk<'_> {
     pub fn emit(&mut self, to: Side, buf: Buf, why: Rule) {
-        self.own.push_back(Emitted { to, buf, why });
+        self.emit_in(self.arrival.realm, to, buf, why);
+    }
+
+    /// About something of another realm than that of the packet at work.
+    pub fn emit_in(&mut self, realm: u32, to: Side, buf: Buf, why: Rule) {
+        self.own.push_back(Emitted { to, buf, realm, why });
     }
 }
 
@@ -62,8 +67,7 @@ impl Scrubber {
     /// One packet, which starts at its IP header. `gso`: what the kernel left to do of its checksum and segmentation; it follows what
     /// becomes of the headers.
     pub fn process(&mut self, now: Time, arrival: Arrival, buf: &mut Buf, gso: &mut Gso) -> Verdict {
-        if let Some(met) = self.connections.express(&self.config, &self.express, now, arrival.from, buf, gso)
-        {
+        if let Some(met) = self.connections.express(&self.config, &self.express, now, arrival, buf, gso) {
             self.counters.count_express(arrival.from, met);
             return Verdict { outcome: Outcome::Forward, met };
         }
@@ -88,7 +92,7 @@ impl Scrubber {
 
     /// Packets that will be processed next, in a batch of at most [`Scrubber::BATCH`]: what is known of their connections is fetched from
     /// memory for all of them together, and not for one after the other. It changes nothing but how long that takes.
-    pub fn expect<'p>(&mut self, packets: impl IntoIterator<Item = (Side, &'p [u8])>) {
+    pub fn expect<'p>(&mut self, packets: impl IntoIterator<Item = (Arrival, &'p [u8])>) {
         self.connections.expect(packets);
     }
 
@@ -110,7 +114,7 @@ impl Scrubber {
 
     /// Forget what is over.
     pub fn expire(&mut self, now: Time) {
-        let arrival = Arrival { from: Side::Outside, link: 0 };
+        let arrival = Arrival { from: Side::Outside, link: 0, realm: 0 };
         let mut desk = Desk { now, arrival, own: &mut self.own };
         self.fragments.expire(now, &self.config, &mut self.counters);
         self.sessions.expire(now);
@@ -156,8 +160,8 @@ impl Scrubber {
         self.connections.tell_all();
     }
 
-    pub(crate) fn forget_connection(&mut self, outside: SocketAddr, inside: SocketAddr) {
-        self.connections.forget(outside, inside);
+    pub(crate) fn forget_connection(&mut self, outside: SocketAddr, inside: SocketAddr, realm: u32) {
+        self.connections.forget(outside, inside, realm);
     }
 
     /// What it knows of connections.
@@ -244,7 +248,7 @@ impl Stages<'_> {
     /// For errors about it to be believed (rule I.2).
     fn note(&mut self, desk: &Desk<'_>, headers: &Headers, ports: (u16, u16)) {
         let (src, dst) = ((headers.src, ports.0), (headers.dst, ports.1));
-        let talk = Talk::of(desk.arrival.from, headers.protocol, src, dst);
+        let talk = Talk::of(desk.arrival.from, headers.protocol, src, dst).in_realm(desk.arrival.realm);
         self.sessions.note(desk.now, &talk, desk.arrival.from, headers.ttl);
     }
 }

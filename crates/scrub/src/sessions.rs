@@ -22,6 +22,7 @@ pub(crate) struct Talk {
     outside: (IpAddr, u16),
     inside: (IpAddr, u16),
     protocol: u8,
+    realm: u32,
     /// Of echo: who asks. Two hosts may ask each other under one identifier.
     asks: Option<Side>,
 }
@@ -30,12 +31,18 @@ impl Talk {
     /// Of a packet that came from the side `from`; ports are zero for protocols without.
     pub fn of(from: Side, protocol: u8, src: (IpAddr, u16), dst: (IpAddr, u16)) -> Talk {
         let (outside, inside) = if from == Side::Outside { (src, dst) } else { (dst, src) };
-        Talk { outside, inside, protocol, asks: None }
+        Talk { outside, inside, protocol, realm: 0, asks: None }
     }
 
     /// Of an echo request from `src` on the side `asks`, or of the answer to it.
     pub fn echo(asks: Side, protocol: u8, src: IpAddr, dst: IpAddr, identifier: u16) -> Talk {
         Talk { asks: Some(asks), ..Talk::of(asks, protocol, (src, identifier), (dst, 0)) }
+    }
+
+    /// In another realm.
+    #[must_use]
+    pub fn in_realm(self, realm: u32) -> Talk {
+        Talk { realm, ..self }
     }
 
     /// The same packets seen from the wrong side.

@@ -74,7 +74,8 @@ fn check_flow(
     (src_port, dst_port): (u16, u16),
 ) -> Result<u8, Stop> {
     let (from, now) = (desk.arrival.from, desk.now);
-    let talk = Talk::of(from, headers.protocol, (headers.src, src_port), (headers.dst, dst_port));
+    let talk = Talk::of(from, headers.protocol, (headers.src, src_port), (headers.dst, dst_port))
+        .in_realm(desk.arrival.realm);
     if !sessions.knows(now, &talk) {
         let service = src_port < FIRST_USER_PORT || REFLECTORS.contains(&src_port);
         let answer = service && dst_port >= FIRST_USER_PORT && !headers.dst.is_multicast();

@@ -44,6 +44,9 @@ pub struct Arrival {
     pub from: Side,
     /// The link (interface, VLAN): fragments of different links never mix.
     pub link: u32,
+    /// The network that its addresses belong to, where several have the same ones (VLANs of a line); zero where there is one. Connections of
+    /// different realms never mix.
+    pub realm: u32,
 }
 
 /// What became of a packet.
@@ -84,6 +87,8 @@ pub struct Emitted {
     pub to: Side,
     /// The packet, with room in front.
     pub buf: Buf,
+    /// The realm of its addresses.
+    pub realm: u32,
     /// Why it is there.
     pub why: Rule,
 }

@@ -312,7 +312,7 @@ proptest! {
         }
         for (segment, wait) in &trace[half..] {
             let mut buf = Buf::from_slice(&segment.packet(world.isn), 64, 64);
-            let arrival = Arrival { from: segment.from, link: 0 };
+            let arrival = Arrival { from: segment.from, link: 0, realm: 0 };
             scrubber.process(world.now, arrival, &mut buf, &mut Gso::default());
             world.now = world.now + Duration::from_secs(*wait);
             scrubber.expire(world.now);

@@ -33,7 +33,9 @@ fn packet(src: [u8; 4], dst: [u8; 4], protocol: u8, ports: (u16, u16)) -> Buf {
 }
 
 fn outcome(scrubber: &mut Scrubber, from: Side, mut buf: Buf) -> Outcome {
-    scrubber.process(Time::from_secs(1), Arrival { from, link: 0 }, &mut buf, &mut Gso::default()).outcome
+    scrubber
+        .process(Time::from_secs(1), Arrival { from, link: 0, realm: 0 }, &mut buf, &mut Gso::default())
+        .outcome
 }
 
 fn scrubber(mode: Mode) -> Scrubber {

@@ -286,8 +286,12 @@ impl<'h> Stage<'h> {
     fn scrub(&mut self, from: Side, bytes: &[u8]) -> Option<Vec<u8>> {
         let Some(scrubber) = &mut self.scrubber else { return Some(bytes.to_vec()) };
         let mut buf = Buf::from_slice(bytes, 64, 64);
-        let verdict =
-            scrubber.process(self.now, Arrival { from, link: self.link }, &mut buf, &mut Gso::default());
+        let verdict = scrubber.process(
+            self.now,
+            Arrival { from, link: self.link, realm: 0 },
+            &mut buf,
+            &mut Gso::default(),
+        );
         self.acted = self.acted.union(verdict.met.acted);
         (verdict.outcome == Outcome::Forward).then(|| buf.as_slice().to_vec())
     }

@@ -95,8 +95,8 @@ impl Stations {
         Stations { key, pairs: vec![None; PAIRS], last: None }
     }
 
-    fn place(&self, one: IpAddr, other: IpAddr) -> usize {
-        sockmon::line::worker(&self.key, one, other, PAIRS as u32) as usize
+    fn place(&self, one: IpAddr, other: IpAddr, realm: u32) -> usize {
+        (sockmon::line::hash(&self.key, one, other) ^ realm) as usize % PAIRS
     }
 
     /// A packet from `source` to `destination` went on with this header.
@@ -105,16 +105,17 @@ impl Stations {
         if self.last == seen {
             return;
         }
-        let at = self.place(source, destination);
+        let at = self.place(source, destination, link.number());
         if let Some(place) = self.pairs.get_mut(at) {
             *place = seen;
         }
         self.last = seen;
     }
 
-    /// The header of a packet from `source` to `destination`.
-    pub fn find(&self, source: IpAddr, destination: IpAddr) -> Option<Link> {
-        let (pair, link) = self.pairs.get(self.place(source, destination))?.as_ref()?;
+    /// The header of a packet from `source` to `destination` of that VLAN.
+    pub fn find(&self, source: IpAddr, destination: IpAddr, realm: u32) -> Option<Link> {
+        let found = self.pairs.get(self.place(source, destination, realm))?.as_ref();
+        let (pair, link) = found.filter(|(_, link)| link.number() == realm)?;
         let link = match *pair == [source, destination] {
             true => Some(*link),
             false if *pair == [destination, source] => link.turned(),
@@ -170,7 +171,9 @@ mod tests {
         let mut stations = Stations::new([7; 16]);
         let [a, b, c] = ["192.0.2.1", "192.0.2.2", "2001:db8::1"].map(|text| text.parse().unwrap());
         stations.learn(a, b, &link);
-        assert_eq!((stations.find(a, b), stations.find(b, a)), (Some(link), Some(turned)));
-        assert_eq!(stations.find(a, c), None);
+        let realm = link.number();
+        assert_eq!((stations.find(a, b, realm), stations.find(b, a, realm)), (Some(link), Some(turned)));
+        assert_eq!(stations.find(a, b, realm + 1), None, "another VLAN");
+        assert_eq!(stations.find(a, c, realm), None);
     }
 }

@@ -110,7 +110,7 @@ fn evil(len: usize) -> Vec<u8> {
 fn the_ring_tells_what_came_and_went_and_is_bounded() {
     let mut scrubber = Scrubber::new(Config::new(Profile::Standard), [1; 16]);
     let mut ring = Ring::new(3, Arc::new(AtomicU64::new(0)));
-    let arrival = Arrival { from: Side::Outside, link: 0 };
+    let arrival = Arrival { from: Side::Outside, link: 0, realm: 0 };
     for second in 0..3 {
         for _ in 0..700 {
             let came = evil(1000);

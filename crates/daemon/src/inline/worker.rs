@@ -245,7 +245,7 @@ impl Worker {
             return Err((buf, |tally| tally.ip_version += 1));
         }
         let came = Head::of(buf.as_slice());
-        let arrival = Arrival { from, link: link.number() };
+        let arrival = Arrival { from, link: link.number(), realm: link.number() };
         let mut gso = gso;
         let verdict = scrubber.process(now, arrival, &mut buf, &mut gso);
         if !verdict.met.acted.is_empty() || !verdict.met.would.is_empty() {
@@ -315,7 +315,7 @@ impl Worker {
         scrubber.expire(now);
         while let Some(emitted) = self.scrubber.as_mut().and_then(Scrubber::poll_emitted) {
             let ends = Headers::parse(emitted.buf.as_slice()).ok();
-            let link = ends.and_then(|headers| self.stations.find(headers.src, headers.dst));
+            let link = ends.and_then(|headers| self.stations.find(headers.src, headers.dst, emitted.realm));
             self.own(emitted, link, true);
         }
         self.flush();

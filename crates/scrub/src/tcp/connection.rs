@@ -41,19 +41,19 @@ impl State {
     }
 }
 
-/// Both ends: the address outside, the one inside (four words each), the ports outside and inside. IPv4 addresses are in their mapped
+/// Both ends: the address outside, the one inside (four words each), the ports outside and inside, the realm. IPv4 addresses are in their mapped
 /// form, which is on no wire.
 #[derive(Clone, Copy, Debug, Eq)]
-pub(super) struct Ends([u32; 9]);
+pub(super) struct Ends([u32; 10]);
 
 impl PartialEq for Ends {
     #[inline]
     fn eq(&self, other: &Ends) -> bool {
         // Word by word: one of the two has just been made of words, and to read it in wider pieces would have to wait for them.
-        let [a, b, c, d, e, f, g, h, ports] = self.0;
-        let [i, j, k, l, m, n, o, p, others] = other.0;
+        let [a, b, c, d, e, f, g, h, ports, realm] = self.0;
+        let [i, j, k, l, m, n, o, p, others, elsewhere] = other.0;
         let [one, two] = [(a ^ i) | (b ^ j) | (c ^ k) | (d ^ l), (e ^ m) | (f ^ n) | (g ^ o) | (h ^ p)];
-        one | two | (ports ^ others) == 0
+        one | two | (ports ^ others) | (realm ^ elsewhere) == 0
     }
 }
 
@@ -63,8 +63,8 @@ const MAPPED: [u32; 3] = [0, 0, 0xffff];
 impl std::hash::Hash for Ends {
     #[inline]
     fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
-        let [a, b, c, d, e, f, g, h, ports] = self.0.map(u64::from);
-        for pair in [a << 32 | b, c << 32 | d, e << 32 | f, g << 32 | h, ports] {
+        let [a, b, c, d, e, f, g, h, ports, realm] = self.0.map(u64::from);
+        for pair in [a << 32 | b, c << 32 | d, e << 32 | f, g << 32 | h, ports << 32 | realm] {
             state.write_u64(pair);
         }
     }
@@ -82,7 +82,7 @@ fn words(address: IpAddr) -> [u32; 4] {
 impl Ends {
     #[inline]
     fn from_words([a, b, c, d]: [u32; 4], [e, f, g, h]: [u32; 4], ports: (u16, u16)) -> Ends {
-        Ends([a, b, c, d, e, f, g, h, u32::from(ports.0) << 16 | u32::from(ports.1)])
+        Ends([a, b, c, d, e, f, g, h, u32::from(ports.0) << 16 | u32::from(ports.1), 0])
     }
 
     /// Of a packet with these headers.
@@ -111,12 +111,24 @@ impl Ends {
 
     /// As of a packet that came from the other side.
     pub fn turned(&self) -> Ends {
-        let [a, b, c, d, e, f, g, h, ports] = self.0;
-        Ends([e, f, g, h, a, b, c, d, ports.rotate_left(16)])
+        let [a, b, c, d, e, f, g, h, ports, realm] = self.0;
+        Ends([e, f, g, h, a, b, c, d, ports.rotate_left(16), realm])
+    }
+
+    /// In another realm.
+    #[inline]
+    pub fn in_realm(mut self, realm: u32) -> Ends {
+        self.0[9] = realm;
+        self
+    }
+
+    /// The realm of both.
+    pub fn realm(&self) -> u32 {
+        self.0[9]
     }
 
     fn address(&self, side: Side) -> [u32; 4] {
-        let [a, b, c, d, e, f, g, h, _] = self.0;
+        let [a, b, c, d, e, f, g, h, ..] = self.0;
         if side == Side::Outside { [a, b, c, d] } else { [e, f, g, h] }
     }
 

@@ -8,7 +8,7 @@ use super::table::Connections;
 use crate::config::Config;
 use crate::rule::{Mode, Rule};
 use crate::scrubber::Scrubber;
-use crate::verdict::{Met, Side};
+use crate::verdict::{Arrival, Met, Side};
 use wire::plain::PlainSegment;
 use wire::tcp::Flags;
 use wire::{Buf, Gso, GsoKind, Time, checksum, ipv4};
@@ -41,10 +41,11 @@ impl Express {
 impl Connections {
     /// Find the connections of plain segments, so that they are found again at once. Each loop reads from memory what does not depend on
     /// what the same loop reads, so the processor waits for several packets' reads at a time.
-    pub(crate) fn expect<'p>(&mut self, packets: impl IntoIterator<Item = (Side, &'p [u8])>) {
+    pub(crate) fn expect<'p>(&mut self, packets: impl IntoIterator<Item = (Arrival, &'p [u8])>) {
         let mut all = [None; Scrubber::BATCH];
-        for (place, (from, bytes)) in all.iter_mut().zip(packets) {
-            *place = PlainSegment::read(bytes).map(|segment| self.hashed(Ends::plain(&segment, from)));
+        for (place, (Arrival { from, realm, .. }, bytes)) in all.iter_mut().zip(packets) {
+            *place = PlainSegment::read(bytes)
+                .map(|segment| self.hashed(Ends::plain(&segment, from).in_realm(realm)));
         }
         let mut found = [u32::MAX; Scrubber::BATCH];
         for (at, hashed) in found.iter_mut().zip(&all) {
@@ -69,10 +70,11 @@ impl Connections {
         config: &Config,
         express: &Express,
         now: Time,
-        from: Side,
+        arrival: Arrival,
         buf: &mut Buf,
         gso: &Gso,
     ) -> Option<Met> {
+        let Arrival { from, realm, .. } = arrival;
         let bytes = buf.as_slice();
         let segment = PlainSegment::read(bytes).filter(|_| express.open)?;
         let mtu = config.mtu[from.other().index()];
@@ -91,7 +93,7 @@ impl Connections {
         if !plain {
             return None;
         }
-        let at = self.find_again(&Ends::plain(&segment, from))?;
+        let at = self.find_again(&Ends::plain(&segment, from).in_realm(realm))?;
         let (connection, arena) = self.at_work(at, now)?;
         connection.express(config, now, from, arena, &segment, gso)?;
         let mut met = Met::default();

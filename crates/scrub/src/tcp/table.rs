@@ -105,7 +105,7 @@ impl Connections {
         self.arena.used()
     }
 
-    /// The state of one, by what its end outside and its end inside are.
+    /// The state of one of realm zero, by what its end outside and its end inside are.
     pub fn state(&self, outside: std::net::SocketAddr, inside: std::net::SocketAddr) -> Option<State> {
         let ends = Ends::new((outside.ip(), outside.port()), (inside.ip(), inside.port()));
         self.find(&ends).and_then(|at| self.all.get(at as usize)).map(|connection| connection.state)
@@ -176,7 +176,7 @@ impl Connections {
         self.now = desk.now;
         let from = desk.arrival.from;
         let mut segment = Segment::read(job, buf, headers, gso)?;
-        let ends = Ends::of(headers, segment.ports, from);
+        let ends = Ends::of(headers, segment.ports, from).in_realm(desk.arrival.realm);
         let mut found = self.find_again(&ends);
         segment.clean(job, buf, headers)?;
         if let Some(at) = found
@@ -322,7 +322,7 @@ impl Connections {
         {
             let to = connection.opener.other();
             if let Some(buf) = connection.bare(to, Flags::RST | Flags::ACK, 0) {
-                desk.emit(to, buf, Rule::Idle);
+                desk.emit_in(connection.ends.realm(), to, buf, Rule::Idle);
             }
         }
         self.remove(at);
@@ -420,12 +420,13 @@ impl Connections {
     }
 
     /// Whether a connection had `seq` under way from the side `sender` (RFC 5927 section 4.1); `flow` as the sender sees it.
-    pub(crate) fn has_under_way(&self, sender: Side, flow: &Flow, seq_of: u32) -> bool {
+    pub(crate) fn has_under_way(&self, sender: Side, flow: &Flow, realm: u32, seq_of: u32) -> bool {
         let (local, remote) = ((flow.local, flow.local_port), (flow.remote, flow.remote_port));
         let ends = match sender {
             Side::Outside => Ends::new(local, remote),
             Side::Inside => Ends::new(remote, local),
         };
+        let ends = ends.in_realm(realm);
         let Some(connection) = self.find(&ends).and_then(|at| self.all.get(at as usize)) else {
             return false;
         };
@@ -524,7 +525,7 @@ impl Connection {
         for side in [Side::Outside, Side::Inside] {
             let flags = if stays { Flags::ACK } else { Flags::RST | Flags::ACK };
             if let Some(buf) = self.bare(side, flags, u32::from(stays)) {
-                desk.emit(side, buf, Rule::Idle);
+                desk.emit_in(self.ends.realm(), side, buf, Rule::Idle);
             }
         }
         self.probes += u8::from(stays);

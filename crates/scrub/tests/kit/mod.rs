@@ -60,6 +60,7 @@ pub struct World {
     pub scrubber: Scrubber,
     pub now: Time,
     pub isn: [u32; 2],
+    pub realm: u32,
 }
 
 impl World {
@@ -68,6 +69,7 @@ impl World {
             scrubber: Scrubber::new(config, [7; 16]),
             now: Time::from_secs(1000),
             isn: [0xffff_fff0, 5000],
+            realm: 0,
         }
     }
 
@@ -105,8 +107,12 @@ impl World {
 
     pub fn pass_bytes(&mut self, from: Side, bytes: &[u8]) -> Out {
         let mut buf = Buf::from_slice(bytes, 64, 64);
-        let verdict =
-            self.scrubber.process(self.now, Arrival { from, link: 0 }, &mut buf, &mut Gso::default());
+        let verdict = self.scrubber.process(
+            self.now,
+            Arrival { from, link: 0, realm: self.realm },
+            &mut buf,
+            &mut Gso::default(),
+        );
         let acted = verdict.met.acted.iter().map(Rule::id).collect();
         self.read(verdict.outcome, acted, buf.as_slice(), from)
     }
@@ -150,7 +156,7 @@ impl World {
     /// What the scrubber itself says: where it goes, and what it is.
     pub fn own(&mut self) -> Vec<(Side, Out)> {
         let mut all = Vec::new();
-        while let Some(Emitted { to, buf, why }) = self.scrubber.poll_emitted() {
+        while let Some(Emitted { to, buf, why, .. }) = self.scrubber.poll_emitted() {
             all.push((to, self.read(Outcome::Forward, vec![why.id()], buf.as_slice(), to.other())));
         }
         all

@@ -233,7 +233,7 @@ impl Bench {
 
     pub fn pass_from(&mut self, from: Side, bytes: &[u8]) -> Out {
         let mut buf = Buf::from_slice(bytes, 64, 64);
-        let arrival = Arrival { from, link: self.link };
+        let arrival = Arrival { from, link: self.link, realm: 0 };
         let verdict = self.scrubber.process(self.now, arrival, &mut buf, &mut Gso::default());
         Out {
             outcome: verdict.outcome,
@@ -255,7 +255,7 @@ impl Bench {
 
     pub fn own(&mut self) -> Vec<(Side, &'static str, Vec<u8>)> {
         let mut all = Vec::new();
-        while let Some(Emitted { to, buf, why }) = self.scrubber.poll_emitted() {
+        while let Some(Emitted { to, buf, why, .. }) = self.scrubber.poll_emitted() {
             all.push((to, why.id(), buf.as_slice().to_vec()));
         }
         all

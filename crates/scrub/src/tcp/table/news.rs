@@ -72,7 +72,8 @@ impl Connections {
     pub(crate) fn take_news(&mut self, config: &Config, now: Time) -> Option<What> {
         let news = self.news.as_mut()?;
         if let Some(ends) = news.gone.pop_front() {
-            return Some(What::Gone { outside: ends.end(Side::Outside), inside: ends.end(Side::Inside) });
+            let (outside, inside) = (ends.end(Side::Outside), ends.end(Side::Inside));
+            return Some(What::Gone { outside, inside, realm: ends.realm() });
         }
         loop {
             let connection = self.all.get_mut(news.changed.pop()? as usize)?;

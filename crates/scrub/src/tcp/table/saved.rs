@@ -16,6 +16,7 @@ use wire::Time;
 pub(crate) struct ConnectionRecord {
     outside: SocketAddr,
     inside: SocketAddr,
+    realm: u32,
     state: State,
     opener: Side,
     picked_up: bool,
@@ -117,6 +118,7 @@ impl ConnectionRecord {
         ConnectionRecord {
             outside: connection.ends.end(Side::Outside),
             inside: connection.ends.end(Side::Inside),
+            realm: connection.ends.realm(),
             state: connection.state,
             opener: connection.opener,
             picked_up: connection.picked_up,
@@ -140,6 +142,7 @@ impl ConnectionRecord {
 
     fn ends(&self) -> Ends {
         Ends::new((self.outside.ip(), self.outside.port()), (self.inside.ip(), self.inside.port()))
+            .in_realm(self.realm)
     }
 
     /// `None`: there is no room for its octets.
@@ -213,8 +216,8 @@ impl Connections {
         true
     }
 
-    pub(crate) fn forget(&mut self, outside: SocketAddr, inside: SocketAddr) {
-        let ends = Ends::new((outside.ip(), outside.port()), (inside.ip(), inside.port()));
+    pub(crate) fn forget(&mut self, outside: SocketAddr, inside: SocketAddr, realm: u32) {
+        let ends = Ends::new((outside.ip(), outside.port()), (inside.ip(), inside.port())).in_realm(realm);
         if let Some(at) = self.find(&ends) {
             self.remove(at);
         }

@@ -1,0 +1,330 @@
+//! `paper-003.*`: the measurements of paper 003 section III.C again, and what it left out, each with everything in place in turn that can
+//! stand between two hosts ([`crate::paper::between`]): five rounds, so that a drift of the machine is in all of them.
+//!
+//! - `bulk.{super,mtu}.{middle}.gbit`: one TCP connection, as the hosts send (super-packets), or with frames of 1500 octets, which the
+//!   middle may join (Table I without its cable). `.of_forward`, and of a line `.of_bare`: ratios of a round.
+//! - `cable.{middle}.mbit`: the same over cables of 100 Mbit/s (Table I).
+//! - `round.{octets}.{middle}.us`: round trip of so many octets on one connection, mean; `.sd` its deviation (Table II measured in the
+//!   kernel; `core.{octets}.ns` is that of the scrubber alone).
+//! - `pages.{clients}.{middle}.per_s`: pages of 1 kB, a connection each (Figure 6a). `.of_forward` at the most clients.
+//! - `loss.{percent}.{middle}.per_s`: the same for 480 clients, with so much of everything lost outside, both ways (Figure 6b).
+//! - `lossy.{middle}.gbit`: one long connection at 1 % loss, which the paper left out.
+//!
+//! The plots go to `docs/papers/003` when Cargo runs this.
+
+use super::Wanted;
+use crate::figure::{Figure, Report, Target};
+use crate::flow;
+use crate::paper::between::{Between, Middle, PORT};
+use crate::paper::plot::{Mark, Plot};
+use crate::product;
+use crate::stage::{program, succeeded};
+use anyhow::Context;
+use netio::lab::{Program, Running, Side, Transport};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+const ROUNDS: usize = 5;
+const PATIENCE: Duration = Duration::from_secs(120);
+/// Clients at once, as in the paper's Figure 6a and at its left end.
+const CLIENTS: [usize; 5] = [1, 10, 60, 240, 480];
+const MANY: usize = 480;
+const LOSS: [u32; 6] = [0, 1, 2, 4, 7, 10];
+const SECONDS: &str = "2";
+/// Octets of a round trip, and how many trips.
+const OCTETS: [usize; 2] = [1, 1400];
+const TRIPS: &str = "3000";
+/// A cable of the paper.
+const CABLE: &str = "100mbit";
+
+/// Values of the rounds by the figure's name, and the figure's unit.
+type Values = BTreeMap<String, (&'static str, Vec<f64>)>;
+
+struct Programs {
+    iperf3: PathBuf,
+    own: PathBuf,
+}
+
+/// Fill the report.
+pub(super) fn run(filter: &str, report: &mut Report) -> anyhow::Result<()> {
+    let figures = Wanted { filter, report };
+    let programs = Programs { iperf3: program("iperf3")?, own: product::own()? };
+    eprintln!("paper-003: setting up");
+    let mut between = Between::build("paper-003")?;
+    let mut values = Values::new();
+    let mut there: Vec<Middle> = Middle::ALL.to_vec();
+    for round in 1..=ROUNDS {
+        for (name, part) in PARTS {
+            if !filter.is_empty() && !filter.contains(name) && !name.contains(filter) {
+                continue;
+            }
+            there.retain(|middle| {
+                eprintln!("paper-003: round {round} of {ROUNDS}, {name}: {}", middle.title());
+                let measured = between.put(*middle).and_then(|()| part(&between, *middle, &programs));
+                match measured {
+                    Ok(measured) => {
+                        for (name, unit, value) in measured {
+                            let name = format!("paper-003.{name}");
+                            values.entry(name).or_insert((unit, Vec::new())).1.push(value);
+                        }
+                        true
+                    }
+                    Err(error) => {
+                        eprintln!("paper-003: {} is absent: {error:#}", middle.title());
+                        figures
+                            .report
+                            .absent(format!("paper-003.{name}.{}", middle.name()), format!("{error:#}"));
+                        // Without a proxy there is still everything else.
+                        !middle.is_proxy()
+                    }
+                }
+            });
+        }
+    }
+    let _ = between.lose(0);
+    for (name, (unit, rounds)) in &values {
+        figures.report.push(Figure::new(name.clone(), unit, rounds, "", Target::Recorded));
+    }
+    for figure in ratios(&values) {
+        figures.report.push(figure);
+    }
+    if filter.is_empty() {
+        plots(figures.report)?;
+    }
+    Ok(())
+}
+
+/// What one part measured: names behind `paper-003.`, units, values.
+type Measured = Vec<(String, &'static str, f64)>;
+type Part = fn(&Between, Middle, &Programs) -> anyhow::Result<Measured>;
+
+const PARTS: [(&str, Part); 6] = [
+    ("bulk", bulk),
+    ("cable", cable),
+    ("round", round_trips),
+    ("pages", pages),
+    ("loss", loss),
+    ("lossy", lossy),
+];
+
+/// One connection by iperf3, in Gbit/s.
+fn transfer(between: &Between, middle: Middle, programs: &Programs) -> anyhow::Result<f64> {
+    let lab = &between.rig().lab;
+    let (to, _) = between.way(middle);
+    let port = PORT.to_string();
+    let serve = Program::new(&programs.iperf3).args(["-s", "-1", "-p", &port]);
+    let mut server = lab.bob().spawn(serve)?;
+    lab.bob().wait_for_listener(Transport::Tcp, PORT, &mut server, PATIENCE)?;
+    let ask = ["-c", &to.ip().to_string(), "-p", &port, "-t", SECONDS, "-J"];
+    let done = lab.alice().run_program(Program::new(&programs.iperf3).args(ask), PATIENCE)?;
+    let answer = succeeded("iperf3", &done)?;
+    server.finish(PATIENCE)?;
+    Ok(flow::delivered(&answer)?.gbit)
+}
+
+fn bulk(between: &Between, middle: Middle, programs: &Programs) -> anyhow::Result<Measured> {
+    let hosts = [between.rig().lab.alice(), between.rig().lab.bob()];
+    let mut measured = Vec::new();
+    for (word, on) in [("super", true), ("mtu", false)] {
+        hosts.iter().try_for_each(|host| host.set_segmentation(on))?;
+        let gbit = transfer(between, middle, programs);
+        hosts.iter().try_for_each(|host| host.set_segmentation(true))?;
+        measured.push((format!("bulk.{word}.{}.gbit", middle.name()), "Gbit/s", gbit?));
+    }
+    Ok(measured)
+}
+
+/// Table I: cables of 100 Mbit/s on both sides.
+fn cable(between: &Between, middle: Middle, programs: &Programs) -> anyhow::Result<Measured> {
+    let shape = format!("tc qdisc replace dev eth0 root tbf rate {CABLE} burst 64kb latency 50ms");
+    for side in Side::BOTH {
+        between.host(side, &shape).context("a cable of 100 Mbit/s (tc, sch_tbf)")?;
+    }
+    let gbit = transfer(between, middle, programs);
+    for side in Side::BOTH {
+        between.host(side, "tc qdisc del dev eth0 root")?;
+    }
+    Ok(vec![(format!("cable.{}.mbit", middle.name()), "Mbit/s", gbit? * 1000.0)])
+}
+
+/// One of `bench load`'s servers on bob.
+fn serve(between: &Between, programs: &Programs, kind: &str) -> anyhow::Result<Running> {
+    let bob = between.rig().lab.bob();
+    let address = format!("0.0.0.0:{PORT}");
+    let mut server = bob.spawn(Program::new(&programs.own).args(["load", kind, &address]))?;
+    bob.wait_for_listener(Transport::Tcp, PORT, &mut server, PATIENCE)?;
+    Ok(server)
+}
+
+/// What one of `bench load`'s clients on alice printed: numbers.
+fn ask(between: &Between, programs: &Programs, args: &[&str]) -> anyhow::Result<Vec<f64>> {
+    let client = Program::new(&programs.own).arg("load").args(args);
+    let done = between.rig().lab.alice().run_program(client, PATIENCE)?;
+    let said = succeeded(args[0], &done)?;
+    said.split_whitespace().map(|word| word.parse().with_context(|| said.clone())).collect()
+}
+
+/// Table II, from end to end.
+fn round_trips(between: &Between, middle: Middle, programs: &Programs) -> anyhow::Result<Measured> {
+    let _server = serve(between, programs, "echo")?;
+    let to = between.way(middle).0.to_string();
+    let mut measured = Vec::new();
+    for octets in OCTETS {
+        let said = ask(between, programs, &["rounds", &to, &octets.to_string(), TRIPS])?;
+        let [mean, deviation] = said.as_slice() else { anyhow::bail!("rounds said {said:?}") };
+        let name = format!("round.{octets}.{}", middle.name());
+        measured.push((format!("{name}.us"), "us", *mean));
+        measured.push((format!("{name}.sd"), "us", *deviation));
+    }
+    Ok(measured)
+}
+
+/// Pages a second for so many clients.
+fn rate(between: &Between, middle: Middle, programs: &Programs, clients: usize) -> anyhow::Result<f64> {
+    let (to, sources) = between.way(middle);
+    let mut args = vec!["clients".to_owned(), to.to_string(), clients.to_string(), SECONDS.to_owned()];
+    args.extend(sources.iter().map(ToString::to_string));
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let said = ask(between, programs, &args)?;
+    said.first().copied().context("clients said nothing")
+}
+
+/// Figure 6a.
+fn pages(between: &Between, middle: Middle, programs: &Programs) -> anyhow::Result<Measured> {
+    let _server = serve(between, programs, "pages")?;
+    let one = |clients: &usize| {
+        let rate = rate(between, middle, programs, *clients)?;
+        Ok((format!("pages.{clients}.{}.per_s", middle.name()), "1/s", rate))
+    };
+    CLIENTS.iter().map(one).collect()
+}
+
+/// Figure 6b.
+fn loss(between: &Between, middle: Middle, programs: &Programs) -> anyhow::Result<Measured> {
+    if middle.is_proxy() {
+        return Ok(Vec::new());
+    }
+    let _server = serve(between, programs, "pages")?;
+    let one = |percent: &u32| {
+        between.lose(*percent)?;
+        let rate = rate(between, middle, programs, MANY);
+        between.lose(0)?;
+        Ok((format!("loss.{percent}.{}.per_s", middle.name()), "1/s", rate?))
+    };
+    LOSS.iter().map(one).collect()
+}
+
+/// A long connection at 1 % loss.
+fn lossy(between: &Between, middle: Middle, programs: &Programs) -> anyhow::Result<Measured> {
+    if middle.is_proxy() {
+        return Ok(Vec::new());
+    }
+    between.lose(1)?;
+    let gbit = transfer(between, middle, programs);
+    between.lose(0)?;
+    Ok(vec![(format!("lossy.{}.gbit", middle.name()), "Gbit/s", gbit?)])
+}
+
+/// The figures that are judged: ratios within a round.
+fn ratios(values: &Values) -> Vec<Figure> {
+    let of = |name: &str| values.get(&format!("paper-003.{name}")).map(|(_, rounds)| rounds);
+    let mut out = Vec::new();
+    let mut ratio = |name: &str, above: &str, below: &str, target: Target| {
+        let (Some(above), Some(under)) = (of(above), of(below)) else { return };
+        let rounds: Vec<f64> = above.iter().zip(under).map(|(above, below)| above / below).collect();
+        if !rounds.is_empty() {
+            out.push(Figure::new(format!("paper-003.{name}"), "ratio", &rounds, below, target));
+        }
+    };
+    for word in ["super", "mtu"] {
+        let name = |middle: Middle| format!("bulk.{word}.{}.gbit", middle.name());
+        let [forward, bare, scrub] = [Middle::Forward, Middle::Bare, Middle::Scrub].map(name);
+        ratio(&format!("bulk.{word}.scrub.of_bare"), &scrub, &bare, Target::AtLeast(0.9));
+        ratio(&format!("bulk.{word}.scrub.of_forward"), &scrub, &forward, Target::Recorded);
+    }
+    let name = |middle: Middle| format!("pages.{MANY}.{}.per_s", middle.name());
+    for (middle, target) in [
+        (Middle::Forward, Target::Recorded),
+        (Middle::Bare, Target::AtLeast(0.9)),
+        (Middle::HaProxy, Target::AtLeast(1.4)),
+        (Middle::Socat, Target::AtLeast(3.0)),
+    ] {
+        ratio(&format!("pages.scrub.of_{}", middle.name()), &name(Middle::Scrub), &name(middle), target);
+    }
+    ratio("lossy.scrub.of_forward", "lossy.scrub.gbit", "lossy.forward.gbit", Target::AtLeast(0.95));
+    out
+}
+
+/// `docs/papers/003` of the workspace when Cargo started us, of the current folder otherwise.
+fn folder() -> PathBuf {
+    let workspace = std::env::var_os("CARGO_MANIFEST_DIR").map(|crate_| PathBuf::from(crate_).join(".."));
+    workspace.unwrap_or_default().join("docs/papers/003")
+}
+
+fn plots(report: &Report) -> anyhow::Result<()> {
+    let mark = |name: String| {
+        let figure = report.figures().iter().find(|figure| figure.name == format!("paper-003.{name}"))?;
+        Some(Mark { min: figure.min, value: figure.value, max: figure.max })
+    };
+    let by_middle = |categories: &[String], name: &dyn Fn(&str, Middle) -> String| {
+        let series = Middle::ALL.into_iter().map(|middle| {
+            let marks = categories.iter().map(|category| mark(name(category, middle))).collect::<Vec<_>>();
+            (middle.title().to_owned(), marks)
+        });
+        series.filter(|(_, marks)| marks.iter().any(Option::is_some)).collect::<Vec<_>>()
+    };
+    let words = |numbers: &[u32]| numbers.iter().map(u32::to_string).collect::<Vec<_>>();
+    let clients: Vec<String> = CLIENTS.iter().map(usize::to_string).collect();
+    let loss = words(&LOSS);
+    let bulk = ["super".to_owned(), "mtu".to_owned()];
+    let drawn = [
+        (
+            "figure-6a",
+            "Figure 6a: pages of 1 kB, a connection each",
+            "connections a second",
+            clients.iter().map(|count| format!("{count} clients")).collect(),
+            by_middle(&clients, &|count, middle| format!("pages.{count}.{}.per_s", middle.name())),
+        ),
+        (
+            "figure-6b",
+            "Figure 6b: the same for 480 clients with loss, both ways",
+            "connections a second",
+            loss.iter().map(|percent| format!("{percent} % lost")).collect(),
+            by_middle(&loss, &|percent, middle| format!("loss.{percent}.{}.per_s", middle.name())),
+        ),
+        (
+            "table-1",
+            "Table I without its cable: one connection",
+            "goodput, Gbit/s",
+            vec!["super-packets".to_owned(), "frames of 1500 octets".to_owned()],
+            by_middle(&bulk, &|word, middle| format!("bulk.{word}.{}.gbit", middle.name())),
+        ),
+    ];
+    for (name, title, axis, categories, series) in drawn {
+        let path = folder().join(format!("{name}.svg"));
+        let categories = categories.iter().map(String::as_str).collect();
+        Plot { title, axis, log: false, categories, series }.write(&path)?;
+        eprintln!("paper-003: plot in {}", path.display());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ratios_are_of_rounds() {
+        let mut values = Values::new();
+        values.insert("paper-003.lossy.scrub.gbit".to_owned(), ("Gbit/s", vec![1.0, 4.0, 3.0]));
+        values.insert("paper-003.lossy.forward.gbit".to_owned(), ("Gbit/s", vec![2.0, 4.0, 4.0]));
+        let figures = ratios(&values);
+        let [figure] = figures.as_slice() else { panic!("{figures:?}") };
+        assert_eq!(
+            (figure.name.as_str(), figure.value, figure.min),
+            ("paper-003.lossy.scrub.of_forward", 0.75, 0.5)
+        );
+        assert!(!figure.ok);
+    }
+}
