@@ -14,7 +14,7 @@ use sadb::rules::{
 };
 use sadb::selector::TrafficSelector;
 use sadb::spd::Level;
-use wire::Services;
+use wire::{ScrubId, Services};
 
 use crate::refused::{Fault, Refused};
 use crate::users;
@@ -311,7 +311,8 @@ fn rule(key: RuleKey, request: &SpdAdd) -> Result<Rule, Refused> {
         SpdDirection::Out => Direction::Out,
         SpdDirection::Both => Direction::Both,
     };
-    Ok(Rule { key, label: String::new(), names: Vec::new(), direction, selectors, action })
+    let scrub = ScrubId::NONE;
+    Ok(Rule { key, label: String::new(), names: Vec::new(), direction, selectors, action, scrub })
 }
 
 /// The request that makes this rule.

@@ -357,6 +357,7 @@ pub(crate) fn demand(demand: &Demand) -> (Services, Level, Terms) {
         suite,
         negotiating: negotiating.unwrap_or(usual.negotiating),
         failure: failure.unwrap_or(usual.failure),
+        scrub: usual.scrub,
     };
     (services, level, terms)
 }

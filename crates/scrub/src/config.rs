@@ -2,7 +2,7 @@
 
 use crate::rule::{Mode, Rule};
 use std::time::Duration;
-use wire::{Prefix, protocol, reassembly};
+use wire::{Prefix, ScrubId, protocol, reassembly};
 
 /// A set of modes for all rules.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub enum Profile {
 }
 
 impl Profile {
-    /// All of them.
+    /// All of them, each stricter than those before it.
     pub const ALL: [Profile; 4] = [Profile::Observe, Profile::Minimal, Profile::Standard, Profile::Strict];
 
     /// The word in configuration.
@@ -35,6 +35,16 @@ impl Profile {
     /// By its word.
     pub fn find(word: &str) -> Option<Profile> {
         Profile::ALL.into_iter().find(|profile| profile.name() == word)
+    }
+
+    /// Its number where policy names it.
+    pub const fn id(self) -> ScrubId {
+        ScrubId(self as u8 + 1)
+    }
+
+    /// By its number; `None`: not scrubbed.
+    pub fn of_id(id: ScrubId) -> Option<Profile> {
+        Profile::ALL.into_iter().find(|profile| profile.id() == id)
     }
 
     fn mode(self, rule: Rule) -> Mode {

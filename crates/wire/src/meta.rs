@@ -11,6 +11,16 @@ impl AppId {
     pub const NONE: AppId = AppId(0);
 }
 
+/// By which profile the packets of a flow are scrubbed; of two, the stricter one is greater. What the numbers mean is the scrubber's
+/// matter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ScrubId(pub u8);
+
+impl ScrubId {
+    /// They are not scrubbed.
+    pub const NONE: ScrubId = ScrubId(0);
+}
+
 /// The security services a packet has had or must have (paper 001 section 2.3: the flags in the mbuf header).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Services(u8);
@@ -89,6 +99,8 @@ pub struct Meta {
     pub app: AppId,
     /// Services applied (inbound) or demanded (outbound).
     pub services: Services,
+    /// By which profile it is scrubbed.
+    pub scrub: ScrubId,
     /// Type of service octet (DSCP and ECN) of the outer header.
     pub tos: u8,
     /// The outer packet may be cut into IP fragments (its inner packet allowed it).
