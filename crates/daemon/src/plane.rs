@@ -381,7 +381,11 @@ impl Plane {
     async fn decide_by(&self, spd: Arc<sadb::spd::Spd>) -> Result<(), Refused> {
         let also = Arc::clone(&spd);
         self.outbound.ask(move |half| half.engine.set_policy(spd)).await?;
-        Ok(self.inbound.ask(move |half| half.engine.set_entry_policy(also)).await?)
+        let set = move |half: &mut InboundHalf| {
+            half.engine.set_scrub_policy(Arc::clone(&also));
+            half.engine.set_entry_policy(also);
+        };
+        Ok(self.inbound.ask(set).await?)
     }
 
     /// As [`Plane::put_in_force`], for an engine that was made with this policy and whose threads do not run yet.

@@ -11,7 +11,7 @@ use sadb::sa::{
     Limits, OutboundState, Padding, SaOptions,
 };
 use sadb::{Direction, Endpoints, InboundSa, Mode, OutboundSa, ReplayWindow, SaConfig, Spi};
-use wire::Time;
+use wire::{ScrubId, Time};
 
 fn any_limits() -> impl Strategy<Value = Limits> {
     any::<[u64; 4]>().prop_map(|[bytes, packets, seconds, seconds_used]| Limits {
@@ -174,6 +174,7 @@ fn any_hand_over() -> impl Strategy<Value = HandOver> {
         inbound,
         outbound,
         rules: b"rules".to_vec(),
+        scrubbed: vec![(ScrubId(3), b"known".to_vec()), (ScrubId(4), vec![])],
     })
 }
 
@@ -197,6 +198,7 @@ fn an_empty_house_hands_over() {
         inbound: vec![],
         outbound: vec![],
         rules: vec![],
+        scrubbed: vec![],
     };
     let octets = empty.to_bytes();
     assert_eq!(octets.expose(), sealed(&[0; 18]));
@@ -243,6 +245,7 @@ fn an_absent_selector_that_has_a_value_is_refused() {
         inbound: vec![common::inbound(0x1000).export()],
         outbound: vec![],
         rules: vec![],
+        scrubbed: vec![],
     };
     let octets = state.to_bytes();
     // In front: lists 10, SPI and two kinds 6, suite 11, key 22, endpoints 14, prefixes 34.
@@ -293,6 +296,7 @@ proptest! {
             inbound: vec![ours.export()],
             outbound: vec![theirs.export()],
             rules: b"rules".to_vec(),
+            scrubbed: vec![],
         };
         let mut read = HandOver::from_bytes(state.to_bytes().expose()).unwrap();
         let ours_again = InboundSa::import(read.inbound.remove(0), &registry()).unwrap();

@@ -192,7 +192,7 @@ impl Octets {
 }
 
 /// All a scrubber is told.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     modes: [Mode; Rule::ALL.len()],
     /// Whose data are recorded.
