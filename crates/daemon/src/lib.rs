@@ -39,7 +39,7 @@ pub mod refused;
 pub mod replay;
 pub mod rules;
 pub mod scrub;
-mod scrubbed;
+pub mod scrubbed;
 mod serve;
 pub mod start;
 mod statistics;

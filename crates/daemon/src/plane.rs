@@ -41,6 +41,7 @@ use crate::monitor::Monitor;
 use crate::policy_store::{self, Candidate, Executable, PolicyStore};
 use crate::refused::{Fault, Refused};
 use crate::rules::RuleBook;
+use crate::scrubbed::Scrubbed;
 use crate::translation::Translator;
 
 /// How long an SPI is kept for a key manager.
@@ -109,6 +110,8 @@ pub struct Plane {
     pub denials: Denials,
     /// What is known of flows beside the kernel half's table.
     pub flows: FlowBook,
+    /// Flows that policy wants scrubbed.
+    pub scrubbed: Scrubbed,
     /// Host names in the policy.
     pub hosts: Hosts,
     /// SPIs that were promised to key managers, and until when.

@@ -36,6 +36,7 @@ use crate::keys::{Keys, KeysError};
 use crate::monitor::Monitor;
 use crate::plane::{self, Device, Hosts, Plane, Served};
 use crate::policy_store::{Candidate, PolicyStore};
+use crate::scrubbed::Scrubbed;
 use crate::uplinks::{self, Uplink};
 use crate::{detach, doctor, gateway, harden, serve, translation};
 
@@ -309,6 +310,7 @@ fn bring_up(
         handed: (0, 0),
         denials: Default::default(),
         flows,
+        scrubbed: Scrubbed::new(out_half.engine.scrubbers().clone()),
         hosts,
         translator: None,
         insides,

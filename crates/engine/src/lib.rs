@@ -36,7 +36,7 @@ pub use outbound::{Outbound, Outcome};
 pub use pmtu::{IcmpKind, IcmpPolicy};
 pub use quoted::{InnerIcmp, QuotedCheck};
 pub use rules::SPD_RULE;
-pub use scrubbing::{Head, Incident, REMEMBERED_OCTETS, ScrubReport, Scrubbers, scrub_config};
+pub use scrubbing::{INCIDENT_OCTETS, Incident, ScrubReport, Scrubbers, Witness, scrub_config};
 pub use tally::{Dropped, REMEMBERED, Tally, Traffic};
 
 /// Octets that a device should leave free in front of a packet: outer headers, and the device's own of a packet that

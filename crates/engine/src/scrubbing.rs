@@ -5,14 +5,15 @@
 //! taken for packets of scrubbed flows only: the one thing that they share.
 
 use std::collections::VecDeque;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sadb::spd::Spd;
 use sadb::{FlowCache, FlowKey};
 use scrub::{
-    Arrival, Config, Counters, Emitted, Met, Midstream, Outcome, Profile, Restored, Rule, Saved, SavedError,
-    Scrubber, Side,
+    Arrival, Config, Counters, Emitted, Midstream, Outcome, Profile, Restored, Rule, Saved, SavedError,
+    Scrubber, Side, State as ConnectionState, Verdict,
 };
 use wire::stage::Inner;
 use wire::{AppId, Buf, Flow, Packet, ScrubId, Services, Time};
@@ -21,10 +22,8 @@ use wire::{AppId, Buf, Flow, Packet, ScrubId, Services, Time};
 const MOST_WAITING: usize = 1024;
 /// Sets of four flows whose profile is remembered.
 const SETS: usize = 1024;
-/// Packets of each rule that are remembered.
-const REMEMBERED: usize = 4;
-/// Octets of a packet that are remembered.
-pub const REMEMBERED_OCTETS: usize = 160;
+/// Octets of a packet as it came that a [`Witness`] is shown: headers, and where its data begin.
+pub const INCIDENT_OCTETS: usize = 160;
 
 /// One scrubber for each profile, made when it is first needed. A copy is the same one.
 #[derive(Clone)]
@@ -43,8 +42,7 @@ struct State {
     waiting: VecDeque<Own>,
     /// Of those, how many found no room.
     lost: u64,
-    /// What rules did last.
-    incidents: Vec<VecDeque<Incident>>,
+    witness: Option<Witness>,
 }
 
 /// A packet of the scrubber's own.
@@ -58,54 +56,27 @@ pub(crate) struct Own {
     pub services: Services,
 }
 
-/// A packet that a rule changed or ended.
-#[derive(Clone, Debug)]
-pub struct Incident {
+/// A packet that rules met.
+#[derive(Clone, Copy, Debug)]
+pub struct Incident<'a> {
     /// When.
     pub at: Time,
     /// By which profile.
     pub profile: Profile,
     /// Where it came from.
     pub from: Side,
-    /// Who talked to whom.
-    pub flow: Flow,
-    /// The rule that ended it; `None`: it went on, changed.
-    pub dropped: Option<Rule>,
-    /// What it met.
-    pub met: Met,
-    /// As it came.
-    pub before: Head,
-    /// As it went on; `None`: it did not.
-    pub after: Option<Head>,
-}
-
-/// The beginning of a packet.
-#[derive(Clone, Copy, Debug)]
-pub struct Head {
-    octets: [u8; REMEMBERED_OCTETS],
-    kept: usize,
-    /// Octets of the packet.
+    /// What became of it, and what it met.
+    pub verdict: Verdict,
+    /// Its first octets as it came, [`INCIDENT_OCTETS`] at most.
+    pub came: &'a [u8],
+    /// Octets of the packet as it came.
     pub whole: usize,
+    /// As it went on, if it did.
+    pub went: Option<&'a [u8]>,
 }
 
-impl Head {
-    fn of(packet: &[u8]) -> Head {
-        let mut head = Head {
-            octets: [0; REMEMBERED_OCTETS],
-            kept: packet.len().min(REMEMBERED_OCTETS),
-            whole: packet.len(),
-        };
-        for (to, from) in head.octets.iter_mut().zip(packet) {
-            *to = *from;
-        }
-        head
-    }
-
-    /// At most [`REMEMBERED_OCTETS`].
-    pub fn octets(&self) -> &[u8] {
-        self.octets.get(..self.kept).unwrap_or_default()
-    }
-}
+/// Who is told of them.
+pub type Witness = Box<dyn FnMut(Incident<'_>) + Send>;
 
 /// What there is to say of one profile's scrubber.
 #[derive(Clone, Debug)]
@@ -116,6 +87,8 @@ pub struct ScrubReport {
     pub counters: Counters,
     /// Connections that it knows.
     pub connections: usize,
+    /// Of these, ones whose handshake is not done.
+    pub half_open: usize,
     /// Octets in store.
     pub stored: usize,
 }
@@ -148,7 +121,7 @@ impl Scrubbers {
             made: Default::default(),
             waiting: VecDeque::new(),
             lost: 0,
-            incidents: vec![VecDeque::new(); Rule::ALL.len()],
+            witness: None,
         };
         Scrubbers(Arc::new(Shared { waits: AtomicBool::new(false), state: Mutex::new(state) }))
     }
@@ -163,7 +136,6 @@ impl Scrubbers {
         &self,
         from: Side,
         realm: AppId,
-        flow: &Flow,
         packet: &mut Packet<Inner>,
         own: &mut Vec<Own>,
     ) -> Option<Scrubbed> {
@@ -172,7 +144,11 @@ impl Scrubbers {
         let now = packet.meta.received;
         let arrival = Arrival { from, link: 0, realm: realm.0.into() };
         let mut gso = packet.meta.gso;
-        let before = Head::of(packet.bytes());
+        let mut came = [0; INCIDENT_OCTETS];
+        let whole = packet.bytes().len();
+        for (to, from) in came.iter_mut().zip(packet.bytes()) {
+            *to = *from;
+        }
         let scrubber = state.scrubber(profile);
         let verdict = scrubber.process(now, arrival, packet.buf_mut(), &mut gso);
         packet.meta.gso = gso;
@@ -180,15 +156,16 @@ impl Scrubbers {
         while let Some(emitted) = scrubber.poll_emitted() {
             own.push(Own { services, ..Own::of(emitted) });
         }
-        let (scrubbed, dropped) = match verdict.outcome {
-            Outcome::Forward => (Scrubbed::Passed, None),
-            Outcome::Drop(rule) => (Scrubbed::Ended(rule), Some(rule)),
-            Outcome::Hold | Outcome::Fragmented => (Scrubbed::Gone, None),
+        let scrubbed = match verdict.outcome {
+            Outcome::Forward => Scrubbed::Passed,
+            Outcome::Drop(rule) => Scrubbed::Ended(rule),
+            Outcome::Hold | Outcome::Fragmented => Scrubbed::Gone,
         };
-        if !verdict.met.acted.is_empty() || !verdict.met.would.is_empty() {
-            let (met, flow) = (verdict.met, *flow);
-            let after = dropped.is_none().then(|| Head::of(packet.bytes()));
-            state.remember(Incident { at: now, profile, from, flow, dropped, met, before, after });
+        let met = !verdict.met.acted.is_empty() || !verdict.met.would.is_empty();
+        if let (true, Some(witness)) = (met, &mut state.witness) {
+            let came = came.get(..whole.min(INCIDENT_OCTETS)).unwrap_or_default();
+            let went = matches!(scrubbed, Scrubbed::Passed).then_some(packet.bytes());
+            witness(Incident { at: now, profile, from, verdict, came, whole, went });
         }
         Some(scrubbed)
     }
@@ -245,16 +222,25 @@ impl Scrubbers {
                 profile,
                 counters: scrubber.counters().clone(),
                 connections: scrubber.connections().len(),
+                half_open: scrubber.connections().half_open(),
                 stored: scrubber.connections().stored(),
             })
         })
         .collect()
     }
 
-    /// The latest packets that this rule changed or ended, oldest first.
-    pub fn incidents(&self, rule: Rule) -> Vec<Incident> {
+    /// Tell somebody of packets that rules meet, from now on.
+    pub fn set_witness(&self, witness: Witness) {
+        self.state().witness = Some(witness);
+    }
+
+    /// Look at the connections of every scrubber that had something to do.
+    pub fn each_connection(&self, mut look: impl FnMut(Profile, SocketAddr, SocketAddr, ConnectionState)) {
         let state = self.state();
-        state.incidents.get(rule.index()).map(|list| list.iter().cloned().collect()).unwrap_or_default()
+        for (profile, scrubber) in Profile::ALL.into_iter().zip(&state.made) {
+            let connections = scrubber.iter().flat_map(|scrubber| scrubber.connections().iter());
+            connections.for_each(|(outside, inside, state)| look(profile, outside, inside, state));
+        }
     }
 
     /// Packets of the scrubber's own that found no room to wait in.
@@ -294,16 +280,6 @@ impl State {
 
     fn wait(&mut self, own: Own) {
         push(&mut self.waiting, &mut self.lost, own);
-    }
-
-    fn remember(&mut self, incident: Incident) {
-        let rule =
-            incident.dropped.or_else(|| incident.met.acted.iter().chain(incident.met.would.iter()).next());
-        let Some(list) = rule.and_then(|rule| self.incidents.get_mut(rule.index())) else { return };
-        if list.len() >= REMEMBERED {
-            list.pop_front();
-        }
-        list.push_back(incident);
     }
 }
 

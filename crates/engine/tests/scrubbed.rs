@@ -9,7 +9,7 @@ use sadb::spd::{AppPolicy, Class, Item, Level, Network, PortRange, RuleId, Spd};
 use sadb::{InboundSa, Mode, SaConfig, Spi};
 use scrub::Profile;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use support::*;
 use wire::ip::Headers;
 use wire::tcp::{Flags, TcpRepr};
@@ -137,15 +137,24 @@ fn what_this_host_acknowledges_is_forgotten_and_a_copy_of_it_carries_nothing() {
 #[test]
 fn a_packet_that_a_rule_ends_says_which() {
     let mut world = World::new(policy(Profile::Standard.id())).opened();
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let tell = Arc::clone(&seen);
+    world.out.engine.scrubbers().set_witness(Box::new(move |incident| {
+        let dropped = match incident.verdict.outcome {
+            scrub::Outcome::Drop(rule) => Some(rule),
+            _ => None,
+        };
+        let went = incident.went.map(<[u8]>::to_vec);
+        tell.lock().unwrap().push((dropped, incident.came.to_vec(), went));
+    }));
     let dropped = world.arrives(100, 500, Flags::SYN | Flags::FIN, &[]).unwrap_err();
     assert_eq!(dropped.reason, DropReason::Scrubbed);
     let rule = dropped.scrub.unwrap();
     assert!(dropped.flow.is_some_and(|flow| flow.remote_port == CLIENT));
     let report = &world.out.engine.scrubbers().reports()[0];
     assert_eq!(report.counters.of(rule).dropped, 1);
-    let [incident] = <[_; 1]>::try_from(world.out.engine.scrubbers().incidents(rule)).unwrap();
-    assert_eq!((incident.dropped, incident.after.is_none()), (Some(rule), true));
-    assert_eq!(incident.before.octets(), segment(true, 100, 500, Flags::SYN | Flags::FIN, &[]));
+    let ended = seen.lock().unwrap().pop().unwrap();
+    assert_eq!(ended, (Some(rule), segment(true, 100, 500, Flags::SYN | Flags::FIN, &[]), None));
     let sa = world.into.engine.sad().list().next().unwrap();
     assert_eq!(sa.counters.drops_for(DropReason::Scrubbed), 1);
 }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use scrub::{Config, Midstream, Octets, Protect, Urgent};
-use toml::de::{DeTable, DeValue};
+use toml::de::DeTable;
 
 use super::settings::{pair, set_rule};
 use crate::config::{Reader, Value, suggestion};

@@ -83,7 +83,7 @@ pub(super) fn scrub(
         return end(tally, packet, DropReason::Scrubbed, Some(flow), pool, out);
     };
     let mut own = std::mem::take(&mut scrubbing.own);
-    match scrubbing.scrubbers.process(Side::Outside, app, flow, &mut packet, &mut own) {
+    match scrubbing.scrubbers.process(Side::Outside, app, &mut packet, &mut own) {
         Some(Scrubbed::Passed) => deliver(packet, tally, out),
         Some(Scrubbed::Ended(rule)) => {
             sa.counters.dropped(DropReason::Scrubbed);

@@ -58,7 +58,7 @@ impl Outbound {
         let from = if forwarded::has_arrived(&packet.meta) { Side::Outside } else { Side::Inside };
         let mut own = std::mem::take(&mut self.own);
         let realm = self.bound_to(course);
-        let scrubbed = self.scrubbers.process(from, realm, flow, &mut packet, &mut own);
+        let scrubbed = self.scrubbers.process(from, realm, &mut packet, &mut own);
         let meta = packet.meta;
         match scrubbed {
             Some(Scrubbed::Passed) => match Headers::parse(packet.bytes()) {
