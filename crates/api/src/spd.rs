@@ -54,6 +54,10 @@ pub struct SpdAdd {
     /// association that serves the packet if absent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bundle: Vec<String>,
+    /// By which profile the packets are scrubbed (docs/scrubbed-flows.md): `observe`, `minimal`, `standard`, `strict`; not, if absent. Only of
+    /// a rule for both ways.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scrub: Option<String>,
 }
 
 /// What a rule decided.
@@ -87,6 +91,9 @@ pub struct SpdRule {
     /// Where it protects: by what.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bundle: Vec<String>,
+    /// By which profile the packets are scrubbed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scrub: Option<String>,
     /// Outbound packets that it decided.
     pub outbound: SpdCount,
     /// Inbound packets that it decided.

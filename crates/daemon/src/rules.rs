@@ -14,6 +14,7 @@ use sadb::rules::{
 };
 use sadb::selector::TrafficSelector;
 use sadb::spd::Level;
+use scrub::Profile;
 use wire::{ScrubId, Services};
 
 use crate::refused::{Fault, Refused};
@@ -180,7 +181,8 @@ impl RuleBook {
         named
             .enumerate()
             .map(|(position, rule)| {
-                let SpdAdd { direction, selectors, action, service, level, bundle, .. } = document(rule);
+                let SpdAdd { direction, selectors, action, service, level, bundle, scrub, .. } =
+                    document(rule);
                 SpdRule {
                     position,
                     name: rule.label.clone(),
@@ -190,6 +192,7 @@ impl RuleBook {
                     service,
                     level,
                     bundle,
+                    scrub,
                     outbound: count(&outbound, rule.key),
                     inbound: count(&inbound, rule.key),
                 }
@@ -311,8 +314,24 @@ fn rule(key: RuleKey, request: &SpdAdd) -> Result<Rule, Refused> {
         SpdDirection::Out => Direction::Out,
         SpdDirection::Both => Direction::Both,
     };
-    let scrub = ScrubId::NONE;
+    let scrub = scrub(request)?;
     Ok(Rule { key, label: String::new(), names: Vec::new(), direction, selectors, action, scrub })
+}
+
+/// By which profile the packets of a rule are scrubbed.
+fn scrub(request: &SpdAdd) -> Result<ScrubId, Refused> {
+    let Some(word) = &request.scrub else { return Ok(ScrubId::NONE) };
+    let names = Profile::ALL.map(Profile::name).join(", ");
+    let profile = Profile::find(word).ok_or_else(|| word_error("scrub", word, &format!("one of {names}")))?;
+    let bad = |text: &str| Refused::new(Fault::BadRequest, text);
+    if request.action == Verdict::Discard {
+        return Err(bad("a rule that discards has nothing to scrub").remedy("leave scrub out"));
+    }
+    if request.direction != SpdDirection::Both {
+        return Err(bad("a rule for one direction cannot scrub: a connection must be seen both ways")
+            .remedy("make its direction both, and put it before rules for one direction that match the same packets"));
+    }
+    Ok(profile.id())
 }
 
 /// The request that makes this rule.
@@ -337,6 +356,7 @@ fn document(rule: &Rule) -> SpdAdd {
         level: protection
             .map(|p| if p.level == Level::Mandatory { "mandatory" } else { "optional" }.to_owned()),
         bundle: protection.map(|p| p.bundle.iter().map(ToString::to_string).collect()).unwrap_or_default(),
+        scrub: Profile::of_id(rule.scrub).map(|profile| profile.name().to_owned()),
     }
 }
 
@@ -354,6 +374,7 @@ mod tests {
             service: None,
             level: None,
             bundle: vec!["esp/tunnel/192.0.2.1-192.0.2.2".into(), "0x1001".into()],
+            scrub: None,
         }
     }
 
@@ -374,6 +395,13 @@ mod tests {
         let again = RuleBook::of(&book.documents()).unwrap();
         assert_eq!(again.documents(), book.documents());
         assert_eq!(again.documents()[0].bundle[0], "esp/tunnel/192.0.2.1-192.0.2.2");
+        let scrubbing = SpdAdd { scrub: Some("standard".into()), ..request("g", "last") };
+        book.add(&scrubbing).unwrap();
+        let again = RuleBook::of(&book.documents()).unwrap();
+        let told = again.list(&RuleCounts::default()).pop().unwrap();
+        assert_eq!(told.scrub.as_deref(), Some("standard"));
+        assert_eq!(again.in_order().pop().unwrap().scrub, Profile::Standard.id());
+        book.remove("g").unwrap();
         book.remove("f").unwrap();
         assert_eq!(order(&book).len(), 6);
         assert_eq!(book.remove("f").unwrap_err().fault, Fault::NotFound);
@@ -382,7 +410,7 @@ mod tests {
     #[test]
     fn every_refusal_says_what_to_do() {
         type Edit = fn(&mut SpdAdd);
-        let cases: [(Edit, Fault, &str); 12] = [
+        let cases: [(Edit, Fault, &str); 15] = [
             (|r| r.name = Some("a b".into()), Fault::BadRequest, "cannot be the name"),
             (|r| r.name = Some("there".into()), Fault::Conflict, "already"),
             (|r| r.place = Some("middle".into()), Fault::BadRequest, "no place"),
@@ -392,6 +420,21 @@ mod tests {
             (|r| r.selectors = vec!["colour red".into()], Fault::BadRequest, "not a selector field"),
             (|r| r.service = Some("magic".into()), Fault::BadRequest, "service cannot be"),
             (|r| r.level = Some("maybe".into()), Fault::BadRequest, "level cannot be"),
+            (|r| r.scrub = Some("strct".into()), Fault::BadRequest, "scrub cannot be"),
+            (
+                |r| {
+                    (r.scrub, r.direction) = (Some("strict".into()), SpdDirection::In);
+                },
+                Fault::BadRequest,
+                "seen both ways",
+            ),
+            (
+                |r| {
+                    (r.scrub, r.action, r.bundle) = (Some("strict".into()), Verdict::Discard, vec![]);
+                },
+                Fault::BadRequest,
+                "nothing to scrub",
+            ),
             (|r| r.bundle = vec!["gre".into()], Fault::BadRequest, "no association of a bundle"),
             (|r| r.action = Verdict::Bypass, Fault::BadRequest, "belong to rules that protect"),
             (

@@ -117,7 +117,7 @@ codes! {
     RepeatedPart "RVL-P309" Error "part given twice";
     Contradiction "RVL-P310" Error "parts of an item contradict one another";
     NoClass "RVL-P311" Error "QoS class that nothing enforces";
-    NoScrub "RVL-P312" Error "scrub profile that nothing enforces";
+    NoScrub "RVL-P312" Error "scrub profile that does not exist, or that nobody could keep";
     UnknownUser "RVL-P313" Error "user is not known on this host";
     AmbiguousUsers "RVL-P314" Error "users overlap in part";
     ImpossibleSubject "RVL-P315" Error "impossible combination of qualifiers";

@@ -6,7 +6,7 @@ use sadb::spd::{Action, Class, Decision, Failure, Level, Negotiating, RuleId, Te
 use serde::{Deserialize, Serialize};
 use wire::{AppId, Flow, Services};
 
-use crate::ast::{failure_word, level_word, negotiating_word};
+use crate::ast::{failure_word, level_word, negotiating_word, scrub_word};
 use crate::compile::{Application, Reason};
 use crate::names::Source;
 use crate::sources::RuleKind;
@@ -96,6 +96,9 @@ pub struct Explanation {
     /// What becomes of it when there will be none: `drop` or `pass`; if it asks for one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_failure: Option<String>,
+    /// The profile by which it is scrubbed, if it is: its own, or a stricter one of another application with the same peer and ports.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scrub: Option<String>,
     /// The block that speaks for the program.
     pub application: Option<Matched>,
     /// The network setting that decided.
@@ -207,6 +210,7 @@ fn answer(compiled: &Compiled, program: &str, application: Option<&Application>,
         suite: protect.and(decision.terms.suite).map(|suite| suite.to_string()),
         while_negotiating: asks.map(|()| negotiating_word(decision.terms.negotiating).into()),
         on_failure: asks.map(|()| failure_word(decision.terms.failure).into()),
+        scrub: protect.and(scrub_word(compiled.spd.scrub(flow))).map(Into::into),
         application: application.map(|a| Matched {
             name: a.name.clone(),
             id: a.id.0,
@@ -325,6 +329,9 @@ fn terms(level: Level, terms: &Terms) -> Vec<String> {
             }
         ));
     }
+    if let Some(profile) = scrub_word(terms.scrub) {
+        out.push(format!("scrubbed by the profile `{profile}` (docs/scrubbed-flows.md)"));
+    }
     if terms.failure != usual.failure {
         out.push(format!(
             "where there will be none, packets {}",
@@ -384,10 +391,29 @@ fn notes(
             unresolved.join(", ")
         ));
     }
+    notes.extend(scrubbed_for(compiled, app, decision, flow));
     if flow.remote.is_multicast() {
         notes.push("multicast is outside what the policy protects (paper 000 section 1)".into());
     }
     notes
+}
+
+/// Inbound, nobody knows yet whose socket a packet is for, so the strictest profile of all applications is everybody's.
+fn scrubbed_for(compiled: &Compiled, app: AppId, decision: &Decision, flow: &Flow) -> Option<String> {
+    let effective = compiled.spd.scrub(flow);
+    if !matches!(decision.action, Action::Protect { .. }) || effective <= decision.terms.scrub {
+        return None;
+    }
+    let others = compiled.spd.apps().filter(|(id, _)| *id != app);
+    let mut others = others.map(|(id, policy)| (id, policy.decide(flow)));
+    let (id, other) = others.find(|(_, other)| other.terms.scrub == effective)?;
+    let name = compiled.application(id).map_or("another application", |other| other.name.as_str());
+    let line = compiled.rule(other.item).map_or(0, |rule| rule.line);
+    let profile = scrub_word(effective)?;
+    Some(format!(
+        "scrubbed by `{profile}` for the sake of `{name}` (line {line}), which has the same peer and ports: inbound, whose packet \
+         it is shows behind the scrubber only; an association bound to one application is not"
+    ))
 }
 
 impl fmt::Display for Explanation {

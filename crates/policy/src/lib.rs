@@ -51,7 +51,7 @@ pub mod tree;
 mod unit;
 
 pub use app_table::AppTable;
-pub use ast::GUARD;
+pub use ast::{GUARD, scrub_word};
 pub use choices::choices;
 pub use compare::{Cut, compare};
 pub use compile::{Application, Compiled, GUARD_NUMBER, LeftOut, Reason, compile, compile_over};

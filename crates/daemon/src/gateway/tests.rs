@@ -18,6 +18,7 @@ fn request(selector: &str, action: Verdict, direction: SpdDirection) -> SpdAdd {
         service: None,
         level: None,
         bundle: Vec::new(),
+        scrub: None,
     }
 }
 

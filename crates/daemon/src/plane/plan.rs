@@ -254,6 +254,9 @@ fn said(compiled: &Compiled, action: Action, terms: &Terms, rule: RuleId) -> Sai
             if terms.failure != usual.failure {
                 text.push_str(&format!(" on-failure {}", failure_word(terms.failure)));
             }
+            if let Some(profile) = policy::scrub_word(terms.scrub) {
+                text.push_str(&format!(" scrub {profile}"));
+            }
             text
         }
     };

@@ -128,7 +128,9 @@ impl Outbound {
         packet.meta.services = ruled.services;
         packet.meta.scrub = match ruled.course {
             RuledCourse::Protect(sa) => self.profile(sa, flow),
-            _ => ruled.scrub,
+            // Of what this host itself sends in clear the answers do not come by here.
+            _ if forwarded::is_forwarded(&packet.meta) => ruled.scrub,
+            _ => ScrubId::NONE,
         };
         let len = packet.bytes().len();
         if let Some(ruling) = &mut self.ruling {

@@ -2,7 +2,8 @@
 
 use crypto::SuiteId;
 use sadb::spd::{Failure, Level, Negotiating, PortRange};
-use wire::protocol;
+use scrub::Profile;
+use wire::{ScrubId, protocol};
 
 use super::Span;
 
@@ -38,6 +39,8 @@ pub enum Demand {
         negotiating: Option<Negotiating>,
         /// When there will be none, if said.
         failure: Option<Failure>,
+        /// How such flows are scrubbed.
+        scrub: ScrubId,
     },
 }
 
@@ -96,6 +99,11 @@ pub fn failure_word(failure: Failure) -> &'static str {
     }
 }
 
+/// The word for a scrub profile; `None`: not scrubbed.
+pub fn scrub_word(scrub: ScrubId) -> Option<&'static str> {
+    Profile::of_id(scrub).map(Profile::name)
+}
+
 /// A protocol as the language writes it.
 pub fn protocol_text(number: u8) -> String {
     match number {
@@ -149,11 +157,12 @@ impl Item {
         }
         match self.demand {
             Demand::Never => words.push("never".into()),
-            Demand::Protect { service, level, suite, negotiating, failure } => {
+            Demand::Protect { service, level, suite, negotiating, failure, scrub } => {
                 words.push(format!("{} {}", service.word(), level_word(level)));
                 words.extend(suite.map(|suite| format!("suite {suite}")));
                 words.extend(negotiating.map(|n| format!("while-negotiating {}", negotiating_word(n))));
                 words.extend(failure.map(|f| format!("on-failure {}", failure_word(f))));
+                words.extend(scrub_word(scrub).map(|profile| format!("scrub {profile}")));
             }
         }
         words.join(" ") + ";"

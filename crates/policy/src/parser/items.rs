@@ -2,6 +2,8 @@
 
 use crypto::{SuiteId, UnknownSuite};
 use sadb::spd::{Failure, Level, Negotiating, PortRange};
+use scrub::Profile;
+use wire::ScrubId;
 
 use super::{Abandon, Parser, Step};
 use crate::ast::{Demand, Item, Service, Span, Syntax, failure_word, negotiating_word, quoted, same_level};
@@ -33,7 +35,7 @@ struct Options {
     negotiating: Option<(Negotiating, Span)>,
     failure: Option<(Failure, Span)>,
     class: Option<((), Span)>,
-    scrub: Option<((), Span)>,
+    scrub: Option<(ScrubId, Span)>,
 }
 
 impl Parser<'_> {
@@ -64,6 +66,7 @@ impl Parser<'_> {
                     suite: options.suite.map(|o| o.0),
                     negotiating: options.negotiating.map(|o| o.0),
                     failure: options.failure.map(|o| o.0),
+                    scrub: options.scrub.map(|o| o.0).unwrap_or_default(),
                 }
             }
             _ => {
@@ -72,6 +75,7 @@ impl Parser<'_> {
                     options.negotiating.map(|o| o.1),
                     options.failure.map(|o| o.1),
                 ];
+                self.scrubbed_in_clear(&options, "`never`");
                 for span in spans.into_iter().flatten() {
                     let message = "`never` negotiates nothing and uses no suite".to_string();
                     self.contradiction(span, message, "leave this out, or demand a service and a level");
@@ -346,10 +350,13 @@ impl Parser<'_> {
                     let got = self.choice(&FAILURE, failure_word)?;
                     self.set(&mut options.failure, got, keyword, near);
                 }
+                "scrub" => {
+                    let got = self.scrub_profile()?;
+                    self.set(&mut options.scrub, got, keyword, near);
+                }
                 _ => {
-                    self.unenforced(near, keyword)?;
-                    let place = if near == "class" { &mut options.class } else { &mut options.scrub };
-                    self.set(place, (), keyword, near);
+                    self.unenforced(keyword)?;
+                    self.set(&mut options.class, (), keyword, near);
                 }
             }
         }
@@ -418,20 +425,53 @@ impl Parser<'_> {
         }
     }
 
-    /// `class NAME` and `scrub NAME`: a promise that nobody would keep is refused.
-    fn unenforced(&mut self, what: &str, keyword: Span) -> Step<()> {
-        let (code, long) = match what {
-            "class" => (Code::NoClass, "a QoS class"),
-            _ => (Code::NoScrub, "a scrub profile"),
+    /// `scrub PROFILE`: how such flows are scrubbed (docs/scrubbed-flows.md).
+    fn scrub_profile(&mut self) -> Step<ScrubId> {
+        const SHOWN: [&str; 4] = ["`observe`", "`minimal`", "`standard`", "`strict`"];
+        let span = self.here();
+        let names = Profile::ALL.map(Profile::name);
+        let Some(word) = self.value() else {
+            return Err(self.unexpected(
+                Code::NoScrub,
+                &SHOWN,
+                "name a profile; `standard` suits most networks",
+            ));
         };
+        if let Some(profile) = Profile::find(word) {
+            self.bump();
+            return Ok(profile.id());
+        }
+        let message = format!("there is no scrub profile `{}`", show(word));
+        let help = match suggest::nearest(word, names) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("there are {}", names.join(", ")),
+        };
+        self.bump();
+        self.error(Diagnostic::new(Code::NoScrub, span, message).label("no such profile").help(help));
+        Err(Abandon)
+    }
+
+    /// What may pass in clear goes past user space, in one direction at least, so it cannot be scrubbed.
+    fn scrubbed_in_clear(&mut self, options: &Options, level: &str) {
+        let Some((_, span)) = options.scrub else { return };
+        let message = format!("{level} lets packets pass in clear, and those cannot be scrubbed");
+        self.error(
+            Diagnostic::new(Code::NoScrub, span, message)
+                .label("would hold for some packets of a flow and not for others")
+                .help("write `mandatory`, or leave this out"),
+        );
+    }
+
+    /// `class NAME`: a promise that nobody would keep is refused.
+    fn unenforced(&mut self, keyword: Span) -> Step<()> {
         let Some(name) = self.name() else {
-            return Err(self.unexpected(Code::ExpectedOption, &["a name"], format!("name {long}")));
+            return Err(self.unexpected(Code::ExpectedOption, &["a name"], "name a QoS class"));
         };
         self.error(
             Diagnostic::new(
-                code,
+                Code::NoClass,
                 keyword.to(name.span),
-                format!("`{what} {}`: nothing enforces {long} yet", show(&quoted(&name.text))),
+                format!("`class {}`: nothing enforces a QoS class yet", show(&quoted(&name.text))),
             )
             .label("would be without effect")
             .help("leave it out until this version enforces it"),
@@ -443,6 +483,9 @@ impl Parser<'_> {
     fn terms(&mut self, level: Level, options: &Options, place: Span) {
         let negotiating = options.negotiating;
         let failure = options.failure;
+        if level != Level::Mandatory {
+            self.scrubbed_in_clear(options, &format!("`{}`", crate::ast::level_word(level)));
+        }
         match level {
             Level::Mandatory => {
                 let help = "write `optional` if clear traffic is meant, or let the packets wait or drop";

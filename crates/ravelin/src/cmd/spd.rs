@@ -73,6 +73,9 @@ pub struct Add {
     /// [default: any that serves the packet].
     #[arg(long = "by", value_name = "ASSOCIATION")]
     bundle: Vec<String>,
+    /// Scrub the packets, both ways, by this profile: observe, minimal, standard or strict.
+    #[arg(long, value_name = "PROFILE")]
+    scrub: Option<String>,
 }
 
 /// Show the rules in order, with what each decided.
@@ -145,6 +148,7 @@ impl Add {
                 Level::Optional => "optional".to_owned(),
             }),
             bundle: self.bundle,
+            scrub: self.scrub,
         };
         let added: SpdAdded = self.ask.connect.post(path::SPD, &request)?;
         self.ask.show(&added, |added| {
@@ -226,6 +230,10 @@ fn row(rule: &SpdRule) -> Vec<String> {
     let action = match (&rule.service, &rule.level) {
         (Some(service), Some(level)) => format!("{} ({service}, {level})", rule.action),
         _ => rule.action.to_string(),
+    };
+    let action = match &rule.scrub {
+        Some(profile) => format!("{action}, scrubbed ({profile})"),
+        None => action,
     };
     vec![
         rule.position.to_string(),
