@@ -381,6 +381,43 @@ fn d20_refused_and_asked_again() {
     assert_eq!(state(&world), Some(State::Init));
 }
 
+/// RFC 9293 section 3.5.1 (Figure 10): the server has an old connection where the client opens one, after one of them, or the scrubber,
+/// began anew.
+#[test]
+fn d20_half_open_is_discovered() {
+    let mut world = World::standard();
+    world.pass(&client(-1, b"").flags(SYN)).unchanged();
+    // What would acknowledge the SYN is none without one of its own, and data are none either.
+    world.pass(&server(-1, b"")).dropped_by("Q.1");
+    world.pass(&server(5000, b"old").ack(9000)).dropped_by("Q.1");
+    world.pass(&server(5000, b"").ack(9000)).unchanged();
+    world.pass(&client(9001, b"").flags(RST)).dropped_by("Q.11");
+    world.pass(&client(9000, b"").flags(RST)).unchanged();
+    assert_eq!(state(&world), Some(State::Init));
+    world.pass(&client(-1, b"").flags(SYN)).unchanged();
+    world.pass(&server(-1, b"").flags(SYN_ACK)).unchanged();
+    world.pass(&client(0, b"")).unchanged();
+    assert_eq!(state(&world), Some(State::Estab));
+    // Behind that it is a reset like any other.
+    world.pass(&client(9000, b"").flags(RST)).dropped_by("Q.11");
+}
+
+/// A line that is never quiet: what is over is forgotten all the same.
+#[test]
+fn d19_time_goes_on_while_segments_come() {
+    let mut world = World::established();
+    let due = |world: &World| world.scrubber.poll_timeout().expect("a connection has an end");
+    let first = due(&world);
+    for _ in 0..5 {
+        world.wait(Duration::from_secs(1));
+        world.pass(&client(0, b"")).unchanged();
+    }
+    assert!(due(&world) > first, "somebody looked at it");
+    let before = due(&world);
+    world.pass(&client(0, b"")).unchanged();
+    assert_eq!(due(&world), before, "a segment puts nothing off");
+}
+
 #[test]
 fn d21_middle_of_a_connection() {
     let mut world = World::standard();

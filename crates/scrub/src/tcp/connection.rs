@@ -183,23 +183,25 @@ pub(super) struct Half {
 
 /// What one end's segments have said so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub(super) struct Said(u8);
+pub(super) struct Said(u16);
 
 impl Said {
-    pub const SYN: u8 = 1;
-    pub const FIN: u8 = 2;
-    pub const SCALE: u8 = 4;
-    pub const SACK: u8 = 8;
-    pub const TIMESTAMPS: u8 = 16;
-    pub const ECN: u8 = 32;
-    pub const SIGNED: u8 = 64;
-    pub const MSS: u8 = 128;
+    pub const SYN: u16 = 1;
+    pub const FIN: u16 = 2;
+    pub const SCALE: u16 = 4;
+    pub const SACK: u16 = 8;
+    pub const TIMESTAMPS: u16 = 16;
+    pub const ECN: u16 = 32;
+    pub const SIGNED: u16 = 64;
+    pub const MSS: u16 = 128;
+    /// It answered a SYN with the acknowledgment of something else, [`Half::una`]: it has an old connection there.
+    pub const ELSEWHERE: u16 = 256;
 
-    pub fn has(self, what: u8) -> bool {
+    pub fn has(self, what: u16) -> bool {
         self.0 & what != 0
     }
 
-    pub fn add(&mut self, what: u8, is: bool) {
+    pub fn add(&mut self, what: u16, is: bool) {
         if is {
             self.0 |= what;
         }
@@ -332,6 +334,11 @@ impl Connection {
         match self.state {
             State::Init | State::Init2 if flags.contains(Flags::SYN) => self.opening(work)?,
             State::Init if flags.contains(Flags::RST) => self.refused(work)?,
+            State::Init if self.is_elsewhere(&work.segment, from) => {
+                let half = self.half_mut(from);
+                half.una = work.segment.ack;
+                half.said.add(Said::ELSEWHERE, true);
+            }
             State::Init => return work.job.refuse(Rule::Handshake),
             State::Init2 if flags.contains(Flags::RST) => self.reset(work)?,
             State::Init2 => {
@@ -496,10 +503,25 @@ impl Connection {
         }
     }
 
-    /// A reset in state INIT: the answer "nobody listens here", or the opener gives up.
+    /// Whether a segment says that its sender still has an old connection there (RFC 9293 section 3.5.1; RFC 5961 section 4.2). The opener
+    /// resets that one and comes again; without, it would wait in vain.
+    fn is_elsewhere(&self, segment: &Segment, from: Side) -> bool {
+        let other = Flags::SYN | Flags::FIN | Flags::RST;
+        from != self.opener
+            && segment.flags.contains(Flags::ACK)
+            && !segment.flags.intersects(other)
+            && segment.len == 0
+            && segment.ack != self.half(self.opener).nxt
+    }
+
+    /// A reset in state INIT: the answer "nobody listens here", the opener gives up, or it ends the old connection that the other end told
+    /// it of.
     fn refused(&mut self, work: &mut Work<'_, '_, '_>) -> Result<(), Stop> {
         let (from, segment) = (work.from(), work.segment);
-        let opener = self.half(self.opener);
+        let (opener, other) = (self.half(self.opener), self.half(self.opener.other()));
+        if from == self.opener && other.said.has(Said::ELSEWHERE) && segment.seq == other.una {
+            return Ok(());
+        }
         let fits = if from == self.opener {
             segment.seq == opener.nxt
         } else {
