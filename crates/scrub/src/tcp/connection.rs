@@ -317,7 +317,7 @@ impl Connection {
     }
 
     /// Whether both ends said it.
-    pub fn agreed(&self, what: u8) -> bool {
+    pub fn agreed(&self, what: u16) -> bool {
         self.halves.iter().all(|half| half.said.has(what))
     }
 
