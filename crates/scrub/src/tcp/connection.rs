@@ -336,7 +336,8 @@ impl Connection {
             State::Init if flags.contains(Flags::RST) => self.refused(work)?,
             State::Init if self.is_elsewhere(&work.segment, from) => {
                 let half = self.half_mut(from);
-                half.una = work.segment.ack;
+                let at = work.segment.ack;
+                (half.isn, half.una, half.nxt, half.next, half.edge) = (at.wrapping_sub(1), at, at, at, at);
                 half.said.add(Said::ELSEWHERE, true);
             }
             State::Init => return work.job.refuse(Rule::Handshake),
