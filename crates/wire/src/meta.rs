@@ -1,6 +1,6 @@
 //! What travels beside the bytes of one packet: one flat struct, one cache line.
 
-use crate::Time;
+use crate::{Time, protocol};
 
 /// An application as policy numbers it. Zero: no policy names this program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -76,6 +76,21 @@ pub struct Gso {
     pub checksum_start: u16,
     /// Where the checksum field is, from `checksum_start`.
     pub checksum_offset: u16,
+}
+
+impl Gso {
+    /// Whether the checksum that is left to do is that of the transport, which begins at `at`: whoever finishes it writes to where this says.
+    #[inline]
+    pub fn fits(&self, at: usize, transport: u8) -> bool {
+        let offset = match transport {
+            protocol::TCP => 16,
+            protocol::UDP => 6,
+            protocol::ICMP | protocol::ICMPV6 => 2,
+            _ => return !self.needs_checksum,
+        };
+        !self.needs_checksum
+            || usize::from(self.checksum_start) == at && usize::from(self.checksum_offset) == offset
+    }
 }
 
 /// What is known about a packet beside its bytes.

@@ -196,6 +196,10 @@ impl Said {
     pub const MSS: u16 = 128;
     /// It answered a SYN with the acknowledgment of something else, [`Half::una`]: it has an old connection there.
     pub const ELSEWHERE: u16 = 256;
+    /// A reset of it passed: it says nothing any more but that again.
+    pub const RESET: u16 = 512;
+    /// Of a connection that was picked up: the other end has acknowledged something of it.
+    pub const HEARD: u16 = 1024;
 
     pub fn has(self, what: u16) -> bool {
         self.0 & what != 0
@@ -331,6 +335,7 @@ impl Connection {
     pub fn segment(&mut self, work: &mut Work<'_, '_, '_>) -> Result<(), Stop> {
         let from = work.from();
         let flags = work.segment.flags;
+        let over = self.state == State::Closed;
         match self.state {
             State::Init | State::Init2 if flags.contains(Flags::SYN) => self.opening(work)?,
             State::Init if flags.contains(Flags::RST) => self.refused(work)?,
@@ -360,6 +365,7 @@ impl Connection {
                 } else if flags.contains(Flags::SYN) {
                     self.syn_inside(work)?;
                 } else {
+                    self.lives(work)?;
                     self.established(work)?;
                     self.after_established();
                 }
@@ -367,8 +373,24 @@ impl Connection {
         }
         let half = self.half_mut(from);
         half.ttl = half.ttl.max(work.headers.ttl);
-        self.last = millis(work.now());
+        // What comes behind the end puts the next beginning off no further.
+        if !over {
+            self.last = millis(work.now());
+        }
         self.probes = 0;
+        Ok(())
+    }
+
+    /// Whether its sender may say anything: it has not reset the connection, which some reader or the receiver may have heard and another
+    /// not, and the other end has answered at all.
+    fn lives(&self, work: &mut Work<'_, '_, '_>) -> Result<(), Stop> {
+        let (own, other) = (self.half(work.from()), self.half(work.from().other()));
+        if own.said.has(Said::RESET) {
+            work.job.refuse(Rule::ResetExact)?;
+        }
+        if !other.said.has(Said::SYN) {
+            work.job.refuse(Rule::Handshake)?;
+        }
         Ok(())
     }
 
@@ -393,10 +415,7 @@ impl Connection {
             self.signature(work)?;
         }
         if self.half(from).said.has(Said::SYN) {
-            let half = self.half(from);
-            let same = half.isn == segment.seq
-                && segment.options.scale.is_none_or(|scale| scale == half.scale)
-                && segment.options.mss.is_none_or(|mss| mss == half.mss || !half.said.has(Said::MSS));
+            let same = self.half(from).isn == segment.seq && self.says_the_same(&segment, from);
             if !same {
                 work.job.refuse(Rule::OneIsn)?;
                 return Ok(());
@@ -408,6 +427,13 @@ impl Connection {
             self.data_of_syn(work)?;
         }
         self.unchanged_if_signed(work)
+    }
+
+    /// Whether a SYN that comes again has the options of the first.
+    pub(super) fn says_the_same(&self, segment: &Segment, from: Side) -> bool {
+        let half = self.half(from);
+        segment.options.scale.is_none_or(|scale| scale == half.scale)
+            && segment.options.mss.is_none_or(|mss| mss == half.mss || !half.said.has(Said::MSS))
     }
 
     /// Data that a SYN may have (rule O.7): as good as any other; a copy of them cannot differ.
@@ -426,7 +452,7 @@ impl Connection {
     }
 
     /// What a SYN may offer: an answer only what was asked.
-    fn options_of_syn(&self, work: &mut Work<'_, '_, '_>, answers: bool) {
+    pub(super) fn options_of_syn(&self, work: &mut Work<'_, '_, '_>, answers: bool) {
         let from = work.from();
         let to = from.other();
         let offered = |what| !answers || self.half(to).said.has(what);
