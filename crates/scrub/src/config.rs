@@ -209,6 +209,10 @@ pub struct Config {
     pub ipv6_options: Octets,
     /// IPv6 routing headers that pass (rule 6.3).
     pub routing: Octets,
+    /// Both sides are one link, as those of a bridge: a host without an address asks for one through it (rules 4.13, 6.12, 6.13).
+    pub one_link: bool,
+    /// And routers outside may say that they are (rule 6.12).
+    pub outside_routers: bool,
     /// Let IPv6 flow labels pass (rule 6.11). They tell one flow of a host from another, and some hosts from others.
     pub flow_labels: bool,
     /// Pairs of networks between whose hosts ESP, AH and IKE may pass (rule V.1), in both directions.
@@ -257,6 +261,8 @@ impl Config {
             // Router alert and the Alternate-Marking and IOAM options have uses between routers only.
             ipv6_options: Octets::of(&[]),
             routing: Octets::of(&[]),
+            one_link: false,
+            outside_routers: false,
             flow_labels: profile != Profile::Strict,
             sanctioned: Vec::new(),
             tcp_options: Octets::of(&[]),

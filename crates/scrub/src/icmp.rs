@@ -67,11 +67,15 @@ pub(crate) fn clean(
         job.refuse(Rule::IcmpEcho)?;
     }
     let hops = |wanted: u8| headers.ttl == wanted && code == 0;
+    let from_outside = desk.arrival.from == Side::Outside;
+    let unspecified = headers.src.is_unspecified();
     match kind_of(headers.version, kind) {
+        // Without an address a host solicits and reports, and nothing else (rule 6.13).
+        Kind::Request | Kind::Reply | Kind::Error if unspecified => job.refuse(Rule::V6Address)?,
         Kind::Request | Kind::Reply => echo(job, desk, sessions, buf, headers, (kind, code, identifier))?,
         Kind::Error => error(job, desk, sessions, connections, buf, headers, gso)?,
         Kind::Neighbour if !hops(255) => job.refuse(Rule::V6Neighbour)?,
-        Kind::RouterAdvertisement if !hops(255) || desk.arrival.from == Side::Outside => {
+        Kind::RouterAdvertisement if !hops(255) || from_outside && !job.config.outside_routers => {
             job.refuse(Rule::V6Neighbour)?;
         }
         Kind::Listener if !hops(1) => job.refuse(Rule::V6Neighbour)?,

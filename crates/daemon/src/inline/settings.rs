@@ -79,6 +79,7 @@ impl LineSettings {
         let mut scrub = Config::new(profile);
         // A line is between hosts and their switches: without it no report of a multicast group is believed (RFC 3810 section 5),
         // and where switches listen for those, neighbour discovery fails.
+        scrub.one_link = true;
         scrub.ipv6_options = with(scrub.ipv6_options, [ROUTER_ALERT]);
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         LineSettings {

@@ -12,12 +12,13 @@ use crate::config::{Reader, Value, suggestion};
 
 /// What [`refine`] takes.
 pub(crate) const REFINING: [&str; 6] = ["rules", "protect", "midstream", "urgent", "limits", "packets"];
-const PACKETS: [&str; 9] = [
+const PACKETS: [&str; 10] = [
     "mtu",
     "mss",
     "ttl",
     "flow_labels",
     "fast_open",
+    "outside_routers",
     "sanctioned",
     "protocols",
     "ipv6_options",
@@ -156,6 +157,7 @@ fn packets(reader: &mut Reader<'_>, root: &DeTable<'_>, config: &mut Config) -> 
     }
     flag(reader, table, "flow_labels", &mut config.flow_labels);
     flag(reader, table, "fast_open", &mut config.fast_open);
+    flag(reader, table, "outside_routers", &mut config.outside_routers);
     if let Some(value) = table.get("sanctioned") {
         let example = "sanctioned = [\"192.0.2.0/24=198.51.100.7\"]";
         for item in list(reader, value, "sanctioned", example) {

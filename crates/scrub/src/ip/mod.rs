@@ -6,6 +6,7 @@ mod numbers;
 mod v4;
 mod v6;
 
+pub(crate) use address::asks_its_link;
 pub(crate) use fit::{Answers, answer, fit};
 pub(crate) use numbers::Numbers;
 
