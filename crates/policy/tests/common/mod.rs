@@ -91,7 +91,7 @@ fn matches(item: &Item, flow: &Flow) -> bool {
 }
 
 fn demanded(item: &Item, network: Option<Span>) -> Answer {
-    let Demand::Protect { service, level, suite, negotiating, failure } = item.demand else {
+    let Demand::Protect { service, level, suite, negotiating, failure, .. } = item.demand else {
         return plain(Action::Bypass, network);
     };
     let services = match service {
