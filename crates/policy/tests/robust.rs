@@ -84,6 +84,8 @@ const SOUP: [&str; 67] = [
     "while-negotiating hold",
     "on-failure pass",
     "class",
+    "scrub strict",
+    "scrub",
     "anonymous",
     "from",
     "unit \"x.service\"",
