@@ -45,7 +45,9 @@ impl Compiled {
 /// What being scrubbed means, in words.
 pub(crate) fn said(profile: Profile) -> String {
     let what = match profile {
-        Profile::Observe => "what its packets leave open to interpretation is counted, and nothing is changed",
+        Profile::Observe => {
+            "what its packets leave open to interpretation is counted, and nothing is changed"
+        }
         _ => "what its packets leave open to interpretation is settled before anybody reads them, both ways",
     };
     format!("scrubbed: {}: {what}", profile.name())

@@ -440,9 +440,7 @@ impl Parser<'_> {
             None => format!("there are {}", shown.join(", ")),
         };
         let message = format!("`{}` is not a scrub profile", show(&name.text));
-        self.error(
-            Diagnostic::new(Code::BadScrub, name.span, message).label("no such profile").help(help),
-        );
+        self.error(Diagnostic::new(Code::BadScrub, name.span, message).label("no such profile").help(help));
         Err(Abandon)
     }
 

@@ -229,7 +229,8 @@ fn table(rules: &[SpdRule]) -> String {
 
 fn row(rule: &SpdRule) -> Vec<String> {
     let scrub = rule.scrub.as_ref().map(|profile| format!("scrub {profile}"));
-    let terms: Vec<String> = [rule.service.clone(), rule.level.clone(), scrub].into_iter().flatten().collect();
+    let terms: Vec<String> =
+        [rule.service.clone(), rule.level.clone(), scrub].into_iter().flatten().collect();
     let action = match terms.as_slice() {
         [] => rule.action.to_string(),
         terms => format!("{} ({})", rule.action, terms.join(", ")),
