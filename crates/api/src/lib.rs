@@ -46,7 +46,7 @@ pub use event::{
 };
 pub use explain::{
     AppRef, Decision, DropExplained, ExplainQuery, Explanation, FlowInfo, PolicyExplanation, Position,
-    ProcessInfo, SocketExplained, Verdict,
+    ProcessInfo, ScrubbedBy, SocketExplained, Verdict,
 };
 pub use flow::{Begun, CountedFlows, CountedQuery, FlowEnd, FlowRecord, FlowTable, Flows, LiveFlow};
 pub use inline::{

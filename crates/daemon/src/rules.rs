@@ -314,22 +314,24 @@ fn rule(key: RuleKey, request: &SpdAdd) -> Result<Rule, Refused> {
         SpdDirection::Out => Direction::Out,
         SpdDirection::Both => Direction::Both,
     };
-    let scrub = scrub(request)?;
+    let scrub = scrub_of(request)?;
     Ok(Rule { key, label: String::new(), names: Vec::new(), direction, selectors, action, scrub })
 }
 
-/// By which profile the packets of a rule are scrubbed.
-fn scrub(request: &SpdAdd) -> Result<ScrubId, Refused> {
+/// By which profile the rule's packets are scrubbed.
+fn scrub_of(request: &SpdAdd) -> Result<ScrubId, Refused> {
     let Some(word) = &request.scrub else { return Ok(ScrubId::NONE) };
-    let names = Profile::ALL.map(Profile::name).join(", ");
-    let profile = Profile::find(word).ok_or_else(|| word_error("scrub", word, &format!("one of {names}")))?;
+    let Some(profile) = Profile::find(word) else {
+        return Err(word_error("scrub", word, &Profile::ALL.map(Profile::name).join(", ")));
+    };
     let bad = |text: &str| Refused::new(Fault::BadRequest, text);
-    if request.action == Verdict::Discard {
-        return Err(bad("a rule that discards has nothing to scrub").remedy("leave scrub out"));
-    }
     if request.direction != SpdDirection::Both {
-        return Err(bad("a rule for one direction cannot scrub: a connection must be seen both ways")
-            .remedy("make its direction both, and put it before rules for one direction that match the same packets"));
+        return Err(bad("a rule of one direction cannot scrub: a connection must be seen both ways")
+            .remedy("make its direction both, or leave scrub out"));
+    }
+    if request.action == Verdict::Discard {
+        return Err(bad("a rule that discards has nothing to scrub")
+            .remedy("leave scrub out, or make the action protect or bypass"));
     }
     Ok(profile.id())
 }
@@ -395,13 +397,6 @@ mod tests {
         let again = RuleBook::of(&book.documents()).unwrap();
         assert_eq!(again.documents(), book.documents());
         assert_eq!(again.documents()[0].bundle[0], "esp/tunnel/192.0.2.1-192.0.2.2");
-        let scrubbing = SpdAdd { scrub: Some("standard".into()), ..request("g", "last") };
-        book.add(&scrubbing).unwrap();
-        let again = RuleBook::of(&book.documents()).unwrap();
-        let told = again.list(&RuleCounts::default()).pop().unwrap();
-        assert_eq!(told.scrub.as_deref(), Some("standard"));
-        assert_eq!(again.in_order().pop().unwrap().scrub, Profile::Standard.id());
-        book.remove("g").unwrap();
         book.remove("f").unwrap();
         assert_eq!(order(&book).len(), 6);
         assert_eq!(book.remove("f").unwrap_err().fault, Fault::NotFound);
@@ -410,7 +405,7 @@ mod tests {
     #[test]
     fn every_refusal_says_what_to_do() {
         type Edit = fn(&mut SpdAdd);
-        let cases: [(Edit, Fault, &str); 15] = [
+        let cases: [(Edit, Fault, &str); 16] = [
             (|r| r.name = Some("a b".into()), Fault::BadRequest, "cannot be the name"),
             (|r| r.name = Some("there".into()), Fault::Conflict, "already"),
             (|r| r.place = Some("middle".into()), Fault::BadRequest, "no place"),
@@ -420,21 +415,6 @@ mod tests {
             (|r| r.selectors = vec!["colour red".into()], Fault::BadRequest, "not a selector field"),
             (|r| r.service = Some("magic".into()), Fault::BadRequest, "service cannot be"),
             (|r| r.level = Some("maybe".into()), Fault::BadRequest, "level cannot be"),
-            (|r| r.scrub = Some("strct".into()), Fault::BadRequest, "scrub cannot be"),
-            (
-                |r| {
-                    (r.scrub, r.direction) = (Some("strict".into()), SpdDirection::In);
-                },
-                Fault::BadRequest,
-                "seen both ways",
-            ),
-            (
-                |r| {
-                    (r.scrub, r.action, r.bundle) = (Some("strict".into()), Verdict::Discard, vec![]);
-                },
-                Fault::BadRequest,
-                "nothing to scrub",
-            ),
             (|r| r.bundle = vec!["gre".into()], Fault::BadRequest, "no association of a bundle"),
             (|r| r.action = Verdict::Bypass, Fault::BadRequest, "belong to rules that protect"),
             (
@@ -443,6 +423,24 @@ mod tests {
                 },
                 Fault::BadRequest,
                 "pfp",
+            ),
+            (|r| r.scrub = Some("standart".into()), Fault::BadRequest, "scrub cannot be"),
+            (
+                |r| (r.scrub, r.direction) = (Some("strict".into()), SpdDirection::In),
+                Fault::BadRequest,
+                "both ways",
+            ),
+            (
+                |r| (r.scrub, r.direction) = (Some("strict".into()), SpdDirection::Out),
+                Fault::BadRequest,
+                "both ways",
+            ),
+            (
+                |r| {
+                    (r.scrub, r.action, r.bundle) = (Some("strict".into()), Verdict::Discard, vec![]);
+                },
+                Fault::BadRequest,
+                "nothing to scrub",
             ),
         ];
         for (edit, fault, text) in cases {
@@ -453,6 +451,25 @@ mod tests {
             let refused = book.add(&request).unwrap_err();
             assert_eq!(refused.fault, fault, "{refused:?}");
             assert!(refused.message.contains(text), "{refused:?}");
+            assert!(refused.remedy.is_some() || !text.contains("scrub"), "{refused:?}");
+        }
+    }
+
+    #[test]
+    fn the_profile_of_a_rule_is_told_and_survives_a_hand_over() {
+        let mut book = RuleBook::default();
+        book.add(&request("plain", "last")).unwrap();
+        book.add(&SpdAdd { scrub: Some("strict".into()), ..request("site", "last") }).unwrap();
+        let (action, bundle) = (Verdict::Bypass, Vec::new());
+        let selectors = vec!["remote 198.51.100.0/24".to_owned()];
+        let clear = SpdAdd { selectors, action, bundle, ..request("clear", "last") };
+        book.add(&SpdAdd { scrub: Some("observe".into()), ..clear }).unwrap();
+        let again = RuleBook::of(&book.documents()).unwrap();
+        for book in [&book, &again] {
+            let ids: Vec<ScrubId> = book.in_order().iter().map(|rule| rule.scrub).collect();
+            assert_eq!(ids, [ScrubId::NONE, Profile::Strict.id(), Profile::Observe.id()]);
+            let told: Vec<_> = book.list(&RuleCounts::default()).into_iter().map(|rule| rule.scrub).collect();
+            assert_eq!(told, [None, Some("strict".to_owned()), Some("observe".to_owned())]);
         }
     }
 }

@@ -9,7 +9,7 @@ use std::net::IpAddr;
 pub use crate::lexer::Span;
 pub use item::{
     Demand, Item, Service, failure_word, level_word, negotiating_word, port_text, ports_text, protocol_text,
-    same_level, scrub_word,
+    same_level,
 };
 pub use limit::{Limit, Quantity};
 pub use subject::{Executable, Group, Program, Subject, User, Users};

@@ -7,6 +7,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use sadb::spd::{AppPolicy, Class, ClearLimits, Item, Level, Network, RuleId, Spd, Terms};
+use scrub::Profile;
 use wire::{AppId, Services};
 
 use crate::ast::{
@@ -357,7 +358,7 @@ pub(crate) fn demand(demand: &Demand) -> (Services, Level, Terms) {
         suite,
         negotiating: negotiating.unwrap_or(usual.negotiating),
         failure: failure.unwrap_or(usual.failure),
-        scrub,
+        scrub: scrub.map_or(usual.scrub, Profile::id),
     };
     (services, level, terms)
 }

@@ -6,9 +6,10 @@ use sadb::spd::{Action, Class, Decision, Failure, Level, Negotiating, RuleId, Te
 use serde::{Deserialize, Serialize};
 use wire::{AppId, Flow, Services};
 
-use crate::ast::{failure_word, level_word, negotiating_word, scrub_word};
+use crate::ast::{failure_word, level_word, negotiating_word};
 use crate::compile::{Application, Reason};
 use crate::names::Source;
+use crate::scrubbed::{self, Scrubbed};
 use crate::sources::RuleKind;
 use crate::subjects::{Process, Running};
 use crate::{Compiled, STANDARD_DIRECTORIES};
@@ -72,6 +73,17 @@ impl fmt::Display for Verdict {
     }
 }
 
+/// By which profile a flow is scrubbed, and who says so.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ScrubbedBy {
+    /// `observe`, `minimal`, `standard` or `strict`.
+    pub profile: String,
+    /// The application whose item says so: not always the one asked about.
+    pub application: String,
+    /// The item.
+    pub item: Option<RuleRef>,
+}
+
 /// The answer to "what does this program's flow get, and why".
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Explanation {
@@ -96,9 +108,9 @@ pub struct Explanation {
     /// What becomes of it when there will be none: `drop` or `pass`; if it asks for one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_failure: Option<String>,
-    /// The profile by which it is scrubbed, if it is: its own, or a stricter one of another application with the same peer and ports.
+    /// By which profile its packets are scrubbed, as far as they are protected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub scrub: Option<String>,
+    pub scrub: Option<ScrubbedBy>,
     /// The block that speaks for the program.
     pub application: Option<Matched>,
     /// The network setting that decided.
@@ -200,6 +212,10 @@ fn answer(compiled: &Compiled, program: &str, application: Option<&Application>,
     let protect = matches!(decision.action, Action::Protect { .. }).then_some(());
     let accepts = matches!(decision.action, Action::Protect { level: Level::AcceptOnly, .. });
     let asks = protect.filter(|()| !accepts);
+    let scrubbed = compiled.scrubbed(id, flow);
+    let named = |app: AppId| {
+        compiled.application(app).map_or_else(|| format!("application {}", app.0), |a| a.name.clone())
+    };
     let mut out = Explanation {
         file: compiled.file.clone(),
         program: program.into(),
@@ -210,7 +226,11 @@ fn answer(compiled: &Compiled, program: &str, application: Option<&Application>,
         suite: protect.and(decision.terms.suite).map(|suite| suite.to_string()),
         while_negotiating: asks.map(|()| negotiating_word(decision.terms.negotiating).into()),
         on_failure: asks.map(|()| failure_word(decision.terms.failure).into()),
-        scrub: protect.and(scrub_word(compiled.spd.scrub(flow))).map(Into::into),
+        scrub: scrubbed.map(|by| ScrubbedBy {
+            profile: by.profile.name().into(),
+            application: named(by.app),
+            item: reference(by.rule),
+        }),
         application: application.map(|a| Matched {
             name: a.name.clone(),
             id: a.id.0,
@@ -225,6 +245,7 @@ fn answer(compiled: &Compiled, program: &str, application: Option<&Application>,
         notes: Vec::new(),
     };
     out.why = why(&out, &decision, flow);
+    out.why.extend(scrubbed.map(|by| scrubbed_why(&out, id, &by)));
     if let Some(text) = by_name(compiled, &decision, flow) {
         let behind = out.why.len().min(2);
         out.why.insert(behind, text);
@@ -270,6 +291,29 @@ fn why(out: &Explanation, decision: &Decision, flow: &Flow) -> Vec<String> {
         why.extend(demanded(level, &decision.terms));
     }
     why
+}
+
+/// By which profile it is scrubbed, and for whose sake if that is another application's.
+fn scrubbed_why(out: &Explanation, app: AppId, by: &Scrubbed) -> String {
+    let said = match out.level.as_deref() {
+        Some("mandatory") => scrubbed::said(by.profile),
+        _ => format!("{}, while an association protects it", scrubbed::said(by.profile)),
+    };
+    if by.app == app {
+        return said;
+    }
+    let other = out.scrub.as_ref();
+    let name = other.map_or("", |other| other.application.as_str());
+    let line = other.and_then(|other| other.item.as_ref()).map_or(0, |item| item.line);
+    let bound = match by.own {
+        Some(own) => format!("is scrubbed: {}", own.name()),
+        None => "is not scrubbed".into(),
+    };
+    format!(
+        "{said}; line {line} says so for the sake of `{name}`, since whose socket a packet is for is not known on its way in; what comes by \
+         an association bound to `{}` {bound}",
+        out.program
+    )
 }
 
 /// What a level and what is said beyond it demand.
@@ -328,9 +372,6 @@ fn terms(level: Level, terms: &Terms) -> Vec<String> {
                 Negotiating::Drop => "are dropped",
             }
         ));
-    }
-    if let Some(profile) = scrub_word(terms.scrub) {
-        out.push(format!("scrubbed by the profile `{profile}` (docs/scrubbed-flows.md)"));
     }
     if terms.failure != usual.failure {
         out.push(format!(
@@ -391,29 +432,10 @@ fn notes(
             unresolved.join(", ")
         ));
     }
-    notes.extend(scrubbed_for(compiled, app, decision, flow));
     if flow.remote.is_multicast() {
         notes.push("multicast is outside what the policy protects (paper 000 section 1)".into());
     }
     notes
-}
-
-/// Inbound, nobody knows yet whose socket a packet is for, so the strictest profile of all applications is everybody's.
-fn scrubbed_for(compiled: &Compiled, app: AppId, decision: &Decision, flow: &Flow) -> Option<String> {
-    let effective = compiled.spd.scrub(flow);
-    if !matches!(decision.action, Action::Protect { .. }) || effective <= decision.terms.scrub {
-        return None;
-    }
-    let others = compiled.spd.apps().filter(|(id, _)| *id != app);
-    let mut others = others.map(|(id, policy)| (id, policy.decide(flow)));
-    let (id, other) = others.find(|(_, other)| other.terms.scrub == effective)?;
-    let name = compiled.application(id).map_or("another application", |other| other.name.as_str());
-    let line = compiled.rule(other.item).map_or(0, |rule| rule.line);
-    let profile = scrub_word(effective)?;
-    Some(format!(
-        "scrubbed by `{profile}` for the sake of `{name}` (line {line}), which has the same peer and ports: inbound, whose packet \
-         it is shows behind the scrubber only; an association bound to one application is not"
-    ))
 }
 
 impl fmt::Display for Explanation {
@@ -433,6 +455,10 @@ impl fmt::Display for Explanation {
         }
         if let Some(item) = &self.item {
             row("item", item.line, &item.text)?;
+        }
+        let other = self.scrub.as_ref().filter(|by| by.item != self.item);
+        if let Some(item) = other.and_then(|by| by.item.as_ref()) {
+            row("scrub", item.line, &item.text)?;
         }
         for why in &self.why {
             writeln!(f, "  why      {why}")?;

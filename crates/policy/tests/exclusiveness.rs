@@ -46,6 +46,7 @@ const SOUP: [&str; 34] = [
     "prefer",
     "suite",
     "while-negotiating",
+    "scrub",
     "from",
     "uid",
     "unit",

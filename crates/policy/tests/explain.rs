@@ -106,36 +106,3 @@ fn json_there_and_back() {
     assert_eq!(json["network"]["line"], 37);
     assert_eq!(serde_json::from_value::<Explanation>(json).unwrap(), got);
 }
-
-/// docs/design/0025: whose packet it is shows behind the scrubber only.
-#[test]
-fn the_strictest_profile_is_everybodys_and_the_answer_says_for_whose_sake() {
-    let text = "
-application ssh {
-  network 192.0.2.0/24 protected P;
-  protection P { localport=22 encryption mandatory scrub minimal; encryption mandatory; }
-}
-application sftp {
-  network 192.0.2.0/24 protected Q;
-  protection Q { localport=22 encryption mandatory scrub strict; encryption optional; }
-}
-";
-    let parsed = parse("both.policy", text);
-    assert!(!parsed.has_errors(), "{}", parsed.render(false));
-    let compiled = compile(&parsed, &mut AppTable::new(), 1);
-    let flow = |port: u16| wire::Flow {
-        local: "198.51.100.1".parse().unwrap(),
-        remote: "192.0.2.9".parse().unwrap(),
-        protocol: 6,
-        local_port: port,
-        remote_port: 40000,
-    };
-    let ssh = explain(&compiled, "ssh", &flow(22));
-    assert_eq!(ssh.scrub.as_deref(), Some("strict"));
-    assert!(ssh.why.iter().any(|why| why.contains("profile `minimal`")), "{ssh}");
-    assert!(ssh.notes.iter().any(|note| note.contains("for the sake of `sftp` (line 8)")), "{ssh}");
-    let sftp = explain(&compiled, "sftp", &flow(22));
-    assert!(sftp.scrub.as_deref() == Some("strict") && sftp.notes.is_empty(), "{sftp}");
-    let other = explain(&compiled, "ssh", &flow(23));
-    assert!(other.scrub.is_none() && !other.to_string().contains("scrub"), "{other}");
-}

@@ -3,7 +3,7 @@
 use crypto::SuiteId;
 use sadb::spd::{Failure, Level, Negotiating, PortRange};
 use scrub::Profile;
-use wire::{ScrubId, protocol};
+use wire::protocol;
 
 use super::Span;
 
@@ -39,8 +39,8 @@ pub enum Demand {
         negotiating: Option<Negotiating>,
         /// When there will be none, if said.
         failure: Option<Failure>,
-        /// How such flows are scrubbed.
-        scrub: ScrubId,
+        /// By which profile their packets are scrubbed, if they are.
+        scrub: Option<Profile>,
     },
 }
 
@@ -97,11 +97,6 @@ pub fn failure_word(failure: Failure) -> &'static str {
         Failure::Drop => "drop",
         Failure::Pass => "pass",
     }
-}
-
-/// The word for a scrub profile; `None`: not scrubbed.
-pub fn scrub_word(scrub: ScrubId) -> Option<&'static str> {
-    Profile::of_id(scrub).map(Profile::name)
 }
 
 /// A protocol as the language writes it.
@@ -162,7 +157,7 @@ impl Item {
                 words.extend(suite.map(|suite| format!("suite {suite}")));
                 words.extend(negotiating.map(|n| format!("while-negotiating {}", negotiating_word(n))));
                 words.extend(failure.map(|f| format!("on-failure {}", failure_word(f))));
-                words.extend(scrub_word(scrub).map(|profile| format!("scrub {profile}")));
+                words.extend(scrub.map(|profile| format!("scrub {}", profile.name())));
             }
         }
         words.join(" ") + ";"

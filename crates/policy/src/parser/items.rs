@@ -3,7 +3,6 @@
 use crypto::{SuiteId, UnknownSuite};
 use sadb::spd::{Failure, Level, Negotiating, PortRange};
 use scrub::Profile;
-use wire::ScrubId;
 
 use super::{Abandon, Parser, Step};
 use crate::ast::{Demand, Item, Service, Span, Syntax, failure_word, negotiating_word, quoted, same_level};
@@ -16,7 +15,7 @@ const ITEM_HELP: &str = "an item reads `localport=PORT remoteport=PORT TYPE LEVE
                          as in `localport=any remoteport=22 encryption mandatory;`";
 const SELECTORS: [&str; 3] = ["protocol", "localport", "remoteport"];
 const OPTIONS: [&str; 5] = ["suite", "while-negotiating", "on-failure", "class", "scrub"];
-const OPTIONS_SHOWN: [&str; 4] = ["`suite`", "`while-negotiating`", "`on-failure`", "`;`"];
+const OPTIONS_SHOWN: [&str; 5] = ["`suite`", "`while-negotiating`", "`on-failure`", "`scrub`", "`;`"];
 const NEGOTIATING: [Negotiating; 3] = [Negotiating::Hold, Negotiating::Pass, Negotiating::Drop];
 const FAILURE: [Failure; 2] = [Failure::Drop, Failure::Pass];
 
@@ -35,7 +34,7 @@ struct Options {
     negotiating: Option<(Negotiating, Span)>,
     failure: Option<(Failure, Span)>,
     class: Option<((), Span)>,
-    scrub: Option<(ScrubId, Span)>,
+    scrub: Option<(Profile, Span)>,
 }
 
 impl Parser<'_> {
@@ -66,7 +65,7 @@ impl Parser<'_> {
                     suite: options.suite.map(|o| o.0),
                     negotiating: options.negotiating.map(|o| o.0),
                     failure: options.failure.map(|o| o.0),
-                    scrub: options.scrub.map(|o| o.0).unwrap_or_default(),
+                    scrub: options.scrub.map(|o| o.0),
                 }
             }
             _ => {
@@ -75,11 +74,11 @@ impl Parser<'_> {
                     options.negotiating.map(|o| o.1),
                     options.failure.map(|o| o.1),
                 ];
-                self.scrubbed_in_clear(&options, "`never`");
                 for span in spans.into_iter().flatten() {
                     let message = "`never` negotiates nothing and uses no suite".to_string();
                     self.contradiction(span, message, "leave this out, or demand a service and a level");
                 }
+                self.in_clear(options.scrub, demand, "flows of a `never` item are in clear");
                 Demand::Never
             }
         };
@@ -351,11 +350,11 @@ impl Parser<'_> {
                     self.set(&mut options.failure, got, keyword, near);
                 }
                 "scrub" => {
-                    let got = self.scrub_profile()?;
+                    let got = self.profile()?;
                     self.set(&mut options.scrub, got, keyword, near);
                 }
                 _ => {
-                    self.unenforced(keyword)?;
+                    self.class(keyword)?;
                     self.set(&mut options.class, (), keyword, near);
                 }
             }
@@ -425,67 +424,56 @@ impl Parser<'_> {
         }
     }
 
-    /// `scrub PROFILE`: how such flows are scrubbed (docs/scrubbed-flows.md).
-    fn scrub_profile(&mut self) -> Step<ScrubId> {
-        const SHOWN: [&str; 4] = ["`observe`", "`minimal`", "`standard`", "`strict`"];
-        let span = self.here();
-        let names = Profile::ALL.map(Profile::name);
-        let Some(word) = self.value() else {
-            return Err(self.unexpected(
-                Code::NoScrub,
-                &SHOWN,
-                "name a profile; `standard` suits most networks",
-            ));
+    fn profile(&mut self) -> Step<Profile> {
+        let all = Profile::ALL.map(Profile::name);
+        let shown = all.map(|word| format!("`{word}`"));
+        let Some(name) = self.name() else {
+            let shown: Vec<&str> = shown.iter().map(String::as_str).collect();
+            let help = "name a profile; `standard` is for a network with hosts of all kinds";
+            return Err(self.unexpected(Code::ExpectedOption, &shown, help));
         };
-        if let Some(profile) = Profile::find(word) {
-            self.bump();
-            return Ok(profile.id());
+        if let Some(profile) = Profile::find(&name.text) {
+            return Ok(profile);
         }
-        let message = format!("there is no scrub profile `{}`", show(word));
-        let help = match suggest::nearest(word, names) {
+        let help = match suggest::nearest(&name.text, all) {
             Some(near) => format!("did you mean `{near}`?"),
-            None => format!("there are {}", names.join(", ")),
+            None => format!("there are {}", shown.join(", ")),
         };
-        self.bump();
-        self.error(Diagnostic::new(Code::NoScrub, span, message).label("no such profile").help(help));
+        let message = format!("`{}` is not a scrub profile", show(&name.text));
+        self.error(Diagnostic::new(Code::BadScrub, name.span, message).label("no such profile").help(help));
         Err(Abandon)
     }
 
-    /// What may pass in clear goes past user space, in one direction at least, so it cannot be scrubbed.
-    fn scrubbed_in_clear(&mut self, options: &Options, level: &str) {
-        let Some((_, span)) = options.scrub else { return };
-        let message = format!("{level} lets packets pass in clear, and those cannot be scrubbed");
-        self.error(
-            Diagnostic::new(Code::NoScrub, span, message)
-                .label("would hold for some packets of a flow and not for others")
-                .help("write `mandatory`, or leave this out"),
-        );
-    }
-
     /// `class NAME`: a promise that nobody would keep is refused.
-    fn unenforced(&mut self, keyword: Span) -> Step<()> {
+    fn class(&mut self, keyword: Span) -> Step<()> {
         let Some(name) = self.name() else {
             return Err(self.unexpected(Code::ExpectedOption, &["a name"], "name a QoS class"));
         };
+        let message = format!("`class {}`: nothing enforces a QoS class yet", show(&quoted(&name.text)));
         self.error(
-            Diagnostic::new(
-                Code::NoClass,
-                keyword.to(name.span),
-                format!("`class {}`: nothing enforces a QoS class yet", show(&quoted(&name.text))),
-            )
-            .label("would be without effect")
-            .help("leave it out until this version enforces it"),
+            Diagnostic::new(Code::NoClass, keyword.to(name.span), message)
+                .label("would be without effect")
+                .help("leave it out until this version enforces it"),
         );
         Ok(())
+    }
+
+    /// Refuse `scrub` where packets may pass in clear: on a host these go past user space, and a scrubber must see both ways.
+    fn in_clear(&mut self, scrub: Option<(Profile, Span)>, place: Span, why: &str) {
+        let Some((profile, span)) = scrub else { return };
+        let message = format!("`scrub {}` cannot be enforced here: {why}", profile.name());
+        self.error(
+            Diagnostic::new(Code::NoScrub, span, message)
+                .label("would miss packets: those in clear do not come by the scrubber")
+                .related(place, "lets packets pass in clear")
+                .help("leave it out, or demand `mandatory`, where every packet comes by"),
+        );
     }
 
     /// Whether the terms go with the level.
     fn terms(&mut self, level: Level, options: &Options, place: Span) {
         let negotiating = options.negotiating;
         let failure = options.failure;
-        if level != Level::Mandatory {
-            self.scrubbed_in_clear(options, &format!("`{}`", crate::ast::level_word(level)));
-        }
         match level {
             Level::Mandatory => {
                 let help = "write `optional` if clear traffic is meant, or let the packets wait or drop";
@@ -500,6 +488,7 @@ impl Parser<'_> {
                 }
             }
             Level::AcceptOnly => {
+                self.in_clear(options.scrub, place, "`accept-only` lets packets pass in clear");
                 let both = [negotiating.map(|o| o.1), failure.map(|o| o.1)];
                 for span in both.into_iter().flatten() {
                     self.error(
@@ -510,7 +499,9 @@ impl Parser<'_> {
                     );
                 }
             }
-            Level::Optional => {}
+            Level::Optional => {
+                self.in_clear(options.scrub, place, "packets pass in clear where no association serves them");
+            }
         }
     }
 }
