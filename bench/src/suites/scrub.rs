@@ -135,8 +135,7 @@ fn in_order(name: &str, size: usize) -> anyhow::Result<Figure> {
             seq = seq.wrapping_add(size as u32);
             packet
         };
-        let mut window =
-            |_| Ok::<_, anyhow::Error>((0..BATCH).map(&mut segment).collect::<Result<Vec<_>, _>>()?);
+        let mut window = |_| (0..BATCH).map(&mut segment).collect::<anyhow::Result<Vec<_>>>();
         let windows = (0..WINDOWS).map(&mut window).collect::<anyhow::Result<Vec<_>>>()?;
         let first = seq.wrapping_sub((WINDOWS * BATCH * size) as u32);
         let acknowledged = |n: usize| first.wrapping_add(((n + 1) * BATCH * size) as u32);

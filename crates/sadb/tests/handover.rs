@@ -224,7 +224,10 @@ fn each_kind_of_damage_has_its_name() {
     // True checksums over nonsense.
     assert_eq!(HandOver::from_bytes(&sealed(&[])), Err(HandOverError::Field("fingerprint key")));
     assert_eq!(HandOver::from_bytes(&sealed(&[0, 5, 1, 2])), Err(HandOverError::Field("fingerprint key")));
-    assert_eq!(HandOver::from_bytes(&sealed(&[0; 23])), Err(HandOverError::Field("octets behind the scrubbers")));
+    assert_eq!(
+        HandOver::from_bytes(&sealed(&[0; 23])),
+        Err(HandOverError::Field("octets behind the scrubbers"))
+    );
     let huge = [0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 0];
     assert_eq!(HandOver::from_bytes(&sealed(&huge)), Err(HandOverError::Field("used keys")));
     let many = [0, 0, 0, 0, 0, 0, 0, 2, 0, 1, 0, 0, 0, 0];

@@ -149,8 +149,10 @@ mod tests {
         assert_eq!(before, 18);
         assert_eq!(link.octets()[12..], [0x88, 0xa8, 0x20, 9, 0x81, 0, 0, 7, 8, 0]);
         assert_eq!(link.ethertype(), eth::IPV4);
-        let (other, _) = Link::of(&frame(&[[0x81, 0, 0, 9], inner], eth::IPV4), None).unwrap();
-        assert_eq!(link.number(), other.number(), "priority is not part of it");
+        let number = |tags: &[[u8; 4]]| Link::of(&frame(tags, eth::IPV4), None).unwrap().0.number();
+        assert_eq!(link.number(), number(&[[0x88, 0xa8, 0, 9], inner]), "priority is not part of it");
+        assert_ne!(link.number(), number(&[[0x81, 0, 0, 9], inner]), "whose number it is, is");
+        assert_eq!(number(&[[0x81, 0, 0x60, 0]]), number(&[]), "VLAN 0 is none");
         let (plain, before) = Link::of(&frame(&[], eth::IPV6), None).unwrap();
         assert_eq!((before, plain.ethertype()), (14, eth::IPV6));
         assert_ne!(plain.number(), link.number());
