@@ -27,6 +27,7 @@ static HEAD: LazyLock<Vec<u8>> = LazyLock::new(|| {
         inbound: Vec::new(),
         outbound: Vec::new(),
         rules: Vec::new(),
+        scrubbed: Vec::new(),
     };
     empty.to_bytes().expose()[..12].to_vec()
 });

@@ -100,7 +100,7 @@ ip route add local 0.0.0.0/0 dev lo table 100
 
 /// Connections of the proxy's own ends, both ways, are the gateway's.
 const TPROXY: &str = "
-table ip tproxy {
+table ip proxied {
   chain prerouting {
     type filter hook prerouting priority mangle; policy accept;
     tcp dport 7000 iifname \"alice\" tproxy to :7000 meta mark set 1 accept
@@ -201,7 +201,7 @@ impl Between {
         self.proxy = None;
         self.rig.stop()?;
         self.rig.ravelin(&["inline", "detach"])?;
-        self.gateway("nft delete table ip tproxy 2>/dev/null || true")
+        self.gateway("nft delete table ip proxied 2>/dev/null || true")
     }
 
     fn haproxy(&mut self) -> anyhow::Result<()> {

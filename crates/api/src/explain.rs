@@ -83,6 +83,21 @@ pub struct Decision {
     /// What would become of the flow, if the network were not only watched (`observe`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed: Option<String>,
+    /// By which profile its packets are scrubbed, as far as they are protected.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scrub: Option<ScrubbedBy>,
+}
+
+/// By which profile a flow is scrubbed, and who says so.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ScrubbedBy {
+    /// `observe`, `minimal`, `standard` or `strict`.
+    pub profile: String,
+    /// The application whose item says so: not always the flow's own.
+    pub application: String,
+    /// The item.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub item: Option<Position>,
 }
 
 /// A flow as this host sees it.
@@ -272,6 +287,7 @@ mod tests {
             item: None,
             line: None,
             observed: None,
+            scrub: None,
         };
         let text = serde_json::to_string(&decision).unwrap();
         assert!(!text.contains("null") && !text.contains("level"), "{text}");

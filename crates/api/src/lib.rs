@@ -26,6 +26,7 @@ mod sa;
 mod sa_change;
 mod sa_options;
 mod scrub;
+mod scrubbed;
 mod spd;
 mod spi;
 mod status;
@@ -45,7 +46,7 @@ pub use event::{
 };
 pub use explain::{
     AppRef, Decision, DropExplained, ExplainQuery, Explanation, FlowInfo, PolicyExplanation, Position,
-    ProcessInfo, SocketExplained, Verdict,
+    ProcessInfo, ScrubbedBy, SocketExplained, Verdict,
 };
 pub use flow::{Begun, CountedFlows, CountedQuery, FlowEnd, FlowRecord, FlowTable, Flows, LiveFlow};
 pub use inline::{
@@ -73,6 +74,7 @@ pub use scrub::{
     ScrubChange, ScrubExplained, ScrubFlow, ScrubLine, ScrubReason, ScrubRule, ScrubRuleCount, ScrubRuleList,
     ScrubSummary, ScrubVerdict,
 };
+pub use scrubbed::{ScrubbedProfile, ScrubbedStatus};
 pub use spd::{SpdAdd, SpdAdded, SpdCount, SpdDeleted, SpdDirection, SpdList, SpdRule};
 pub use spi::{Spi, SpiRequest};
 pub use status::{

@@ -61,6 +61,10 @@ pub const POLICY_ROLLBACK: &str = "/v1/policy/rollback";
 /// GET: [`crate::NameList`].
 pub const POLICY_NAMES: &str = "/v1/policy/names";
 
+/// Of flows that policy wants scrubbed. GET: [`crate::ScrubbedStatus`]. Their rules, connections and packets have the paths of a scrubber
+/// in line, below, on the daemon's socket.
+pub const SCRUBBED: &str = "/v1/scrubbed";
+
 /// Of a scrubber in line, on its own socket. GET: [`crate::InlineStatus`].
 pub const INLINE_STATUS: &str = "/v1/inline/status";
 /// GET: [`crate::InlineRules`].

@@ -54,6 +54,9 @@ pub struct SpdAdd {
     /// association that serves the packet if absent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bundle: Vec<String>,
+    /// To protect or bypass, of both directions: `observe`, `minimal`, `standard` or `strict`; not scrubbed if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scrub: Option<String>,
 }
 
 /// What a rule decided.
@@ -87,6 +90,9 @@ pub struct SpdRule {
     /// Where it protects: by what.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bundle: Vec<String>,
+    /// By which profile they are scrubbed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scrub: Option<String>,
     /// Outbound packets that it decided.
     pub outbound: SpdCount,
     /// Inbound packets that it decided.
@@ -121,7 +127,8 @@ mod tests {
     #[test]
     fn a_request_has_defaults_and_refuses_what_it_does_not_know() {
         let rule: SpdAdd = serde_json::from_str(r#"{"selectors":["any"],"action":"bypass"}"#).unwrap();
-        assert_eq!((rule.direction, rule.name), (SpdDirection::Both, None));
+        assert!(!serde_json::to_string(&rule).unwrap().contains("scrub"));
+        assert_eq!((rule.direction, rule.name, rule.scrub), (SpdDirection::Both, None, None));
         assert!(serde_json::from_str::<SpdAdd>(r#"{"selectors":[],"action":"bypass","key":1}"#).is_err());
         assert!(serde_json::from_str::<SpdAdd>(r#"{"action":"bypass"}"#).is_err());
     }

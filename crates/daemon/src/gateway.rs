@@ -20,7 +20,7 @@ use sadb::selector::{Condition, TrafficSelector, field};
 use sockmon::Span;
 use wire::ip::Headers;
 use wire::stage::{Admitted, Selected};
-use wire::{Buf, DropReason, Meta, Packet, Prefix, Train, fragment, icmp, ipv6, protocol, record};
+use wire::{Buf, DropReason, Meta, Packet, Prefix, ScrubId, Train, fragment, icmp, ipv6, protocol, record};
 
 use crate::config::{Config, GatewayConfig};
 use crate::plane::{self, Device, Plane};
@@ -242,7 +242,8 @@ pub fn spans(rules: &[Rule]) -> Vec<Span> {
     let mut first: BTreeMap<(u128, u8), [Decisive; 2]> = BTreeMap::new();
     for (place, rule) in rules.iter().enumerate() {
         for selector in &rule.selectors {
-            let bypasses = rule.action == Action::Bypass;
+            // What is scrubbed must come by the engine, in clear too.
+            let bypasses = rule.action == Action::Bypass && rule.scrub == ScrubId::NONE;
             let pure = selector.terms().iter().all(|term| *term.field() == field::REMOTE);
             for prefix in peers(selector) {
                 let entry = first.entry((prefix.first(), prefix.len())).or_default();

@@ -263,6 +263,7 @@ fn rule(policy: &PolicyStatement, bundles: &Bundles) -> Result<SpdAdd, ImportErr
         service: None,
         level: None,
         bundle: Vec::new(),
+        scrub: None,
     };
     match &policy.action {
         PolicyAction::Bypass => {}

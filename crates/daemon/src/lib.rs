@@ -39,6 +39,7 @@ pub mod refused;
 pub mod replay;
 pub mod rules;
 pub mod scrub;
+pub mod scrubbed;
 mod serve;
 pub mod start;
 mod statistics;

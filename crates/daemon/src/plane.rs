@@ -41,6 +41,7 @@ use crate::monitor::Monitor;
 use crate::policy_store::{self, Candidate, Executable, PolicyStore};
 use crate::refused::{Fault, Refused};
 use crate::rules::RuleBook;
+use crate::scrubbed::Scrubbed;
 use crate::translation::Translator;
 
 /// How long an SPI is kept for a key manager.
@@ -109,6 +110,8 @@ pub struct Plane {
     pub denials: Denials,
     /// What is known of flows beside the kernel half's table.
     pub flows: FlowBook,
+    /// Flows that policy wants scrubbed.
+    pub scrubbed: Scrubbed,
     /// Host names in the policy.
     pub hosts: Hosts,
     /// SPIs that were promised to key managers, and until when.
@@ -381,7 +384,11 @@ impl Plane {
     async fn decide_by(&self, spd: Arc<sadb::spd::Spd>) -> Result<(), Refused> {
         let also = Arc::clone(&spd);
         self.outbound.ask(move |half| half.engine.set_policy(spd)).await?;
-        Ok(self.inbound.ask(move |half| half.engine.set_entry_policy(also)).await?)
+        let set = move |half: &mut InboundHalf| {
+            half.engine.set_scrub_policy(Arc::clone(&also));
+            half.engine.set_entry_policy(also);
+        };
+        Ok(self.inbound.ask(set).await?)
     }
 
     /// As [`Plane::put_in_force`], for an engine that was made with this policy and whose threads do not run yet.

@@ -415,6 +415,11 @@ pub fn decision(explanation: &policy::Explanation) -> Decision {
         protection: explanation.protection.clone(),
         item,
         observed: explanation.observed.clone(),
+        scrub: explanation.scrub.as_ref().map(|by| api::ScrubbedBy {
+            profile: by.profile.clone(),
+            application: by.application.clone(),
+            item: by.item.as_ref().map(at),
+        }),
     }
 }
 

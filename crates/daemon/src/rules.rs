@@ -14,7 +14,8 @@ use sadb::rules::{
 };
 use sadb::selector::TrafficSelector;
 use sadb::spd::Level;
-use wire::Services;
+use scrub::Profile;
+use wire::{ScrubId, Services};
 
 use crate::refused::{Fault, Refused};
 use crate::users;
@@ -180,7 +181,8 @@ impl RuleBook {
         named
             .enumerate()
             .map(|(position, rule)| {
-                let SpdAdd { direction, selectors, action, service, level, bundle, .. } = document(rule);
+                let SpdAdd { direction, selectors, action, service, level, bundle, scrub, .. } =
+                    document(rule);
                 SpdRule {
                     position,
                     name: rule.label.clone(),
@@ -190,6 +192,7 @@ impl RuleBook {
                     service,
                     level,
                     bundle,
+                    scrub,
                     outbound: count(&outbound, rule.key),
                     inbound: count(&inbound, rule.key),
                 }
@@ -311,7 +314,26 @@ fn rule(key: RuleKey, request: &SpdAdd) -> Result<Rule, Refused> {
         SpdDirection::Out => Direction::Out,
         SpdDirection::Both => Direction::Both,
     };
-    Ok(Rule { key, label: String::new(), names: Vec::new(), direction, selectors, action })
+    let scrub = scrub_of(request)?;
+    Ok(Rule { key, label: String::new(), names: Vec::new(), direction, selectors, action, scrub })
+}
+
+/// By which profile the rule's packets are scrubbed.
+fn scrub_of(request: &SpdAdd) -> Result<ScrubId, Refused> {
+    let Some(word) = &request.scrub else { return Ok(ScrubId::NONE) };
+    let Some(profile) = Profile::find(word) else {
+        return Err(word_error("scrub", word, &Profile::ALL.map(Profile::name).join(", ")));
+    };
+    let bad = |text: &str| Refused::new(Fault::BadRequest, text);
+    if request.direction != SpdDirection::Both {
+        return Err(bad("a rule of one direction cannot scrub: a connection must be seen both ways")
+            .remedy("make its direction both, or leave scrub out"));
+    }
+    if request.action == Verdict::Discard {
+        return Err(bad("a rule that discards has nothing to scrub")
+            .remedy("leave scrub out, or make the action protect or bypass"));
+    }
+    Ok(profile.id())
 }
 
 /// The request that makes this rule.
@@ -336,6 +358,7 @@ fn document(rule: &Rule) -> SpdAdd {
         level: protection
             .map(|p| if p.level == Level::Mandatory { "mandatory" } else { "optional" }.to_owned()),
         bundle: protection.map(|p| p.bundle.iter().map(ToString::to_string).collect()).unwrap_or_default(),
+        scrub: Profile::of_id(rule.scrub).map(|profile| profile.name().to_owned()),
     }
 }
 
@@ -353,6 +376,7 @@ mod tests {
             service: None,
             level: None,
             bundle: vec!["esp/tunnel/192.0.2.1-192.0.2.2".into(), "0x1001".into()],
+            scrub: None,
         }
     }
 
@@ -381,7 +405,7 @@ mod tests {
     #[test]
     fn every_refusal_says_what_to_do() {
         type Edit = fn(&mut SpdAdd);
-        let cases: [(Edit, Fault, &str); 12] = [
+        let cases: [(Edit, Fault, &str); 16] = [
             (|r| r.name = Some("a b".into()), Fault::BadRequest, "cannot be the name"),
             (|r| r.name = Some("there".into()), Fault::Conflict, "already"),
             (|r| r.place = Some("middle".into()), Fault::BadRequest, "no place"),
@@ -400,6 +424,24 @@ mod tests {
                 Fault::BadRequest,
                 "pfp",
             ),
+            (|r| r.scrub = Some("standart".into()), Fault::BadRequest, "scrub cannot be"),
+            (
+                |r| (r.scrub, r.direction) = (Some("strict".into()), SpdDirection::In),
+                Fault::BadRequest,
+                "both ways",
+            ),
+            (
+                |r| (r.scrub, r.direction) = (Some("strict".into()), SpdDirection::Out),
+                Fault::BadRequest,
+                "both ways",
+            ),
+            (
+                |r| {
+                    (r.scrub, r.action, r.bundle) = (Some("strict".into()), Verdict::Discard, vec![]);
+                },
+                Fault::BadRequest,
+                "nothing to scrub",
+            ),
         ];
         for (edit, fault, text) in cases {
             let mut book = RuleBook::default();
@@ -409,6 +451,25 @@ mod tests {
             let refused = book.add(&request).unwrap_err();
             assert_eq!(refused.fault, fault, "{refused:?}");
             assert!(refused.message.contains(text), "{refused:?}");
+            assert!(refused.remedy.is_some() || !text.contains("scrub"), "{refused:?}");
+        }
+    }
+
+    #[test]
+    fn the_profile_of_a_rule_is_told_and_survives_a_hand_over() {
+        let mut book = RuleBook::default();
+        book.add(&request("plain", "last")).unwrap();
+        book.add(&SpdAdd { scrub: Some("strict".into()), ..request("site", "last") }).unwrap();
+        let (action, bundle) = (Verdict::Bypass, Vec::new());
+        let selectors = vec!["remote 198.51.100.0/24".to_owned()];
+        let clear = SpdAdd { selectors, action, bundle, ..request("clear", "last") };
+        book.add(&SpdAdd { scrub: Some("observe".into()), ..clear }).unwrap();
+        let again = RuleBook::of(&book.documents()).unwrap();
+        for book in [&book, &again] {
+            let ids: Vec<ScrubId> = book.in_order().iter().map(|rule| rule.scrub).collect();
+            assert_eq!(ids, [ScrubId::NONE, Profile::Strict.id(), Profile::Observe.id()]);
+            let told: Vec<_> = book.list(&RuleCounts::default()).into_iter().map(|rule| rule.scrub).collect();
+            assert_eq!(told, [None, Some("strict".to_owned()), Some("observe".to_owned())]);
         }
     }
 }

@@ -6,6 +6,7 @@
 
 pub(crate) mod changes;
 pub(crate) mod frame;
+pub(crate) mod refine;
 pub(crate) mod report;
 mod settings;
 mod sides;

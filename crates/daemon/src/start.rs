@@ -36,6 +36,7 @@ use crate::keys::{Keys, KeysError};
 use crate::monitor::Monitor;
 use crate::plane::{self, Device, Hosts, Plane, Served};
 use crate::policy_store::{Candidate, PolicyStore};
+use crate::scrubbed::Scrubbed;
 use crate::uplinks::{self, Uplink};
 use crate::{detach, doctor, gateway, harden, serve, translation};
 
@@ -287,6 +288,7 @@ fn bring_up(
     (out_half.auditor, in_half.auditor) = (auditor.clone(), auditor.clone());
     let (outbound, out_inbox) = datapath::channel()?;
     let (inbound, in_inbox) = datapath::channel()?;
+    in_half.outbound = Some(outbound.waker()?);
     let (hosts, heard) = Hosts::new(&config.names);
     let guarded: Vec<Device> = uplinks.iter().map(Uplink::device).collect();
     let mut plane = Plane {
@@ -308,6 +310,7 @@ fn bring_up(
         handed: (0, 0),
         denials: Default::default(),
         flows,
+        scrubbed: Scrubbed::new(out_half.engine.scrubbers().clone()),
         hosts,
         translator: None,
         insides,
@@ -528,8 +531,13 @@ fn halves(
     netio::random::fill(&mut seed).map_err(random)?;
     let spd = Arc::new(candidate.compiled.spd.clone());
     let outbound = engine::Outbound::new(Arc::clone(&spd), u64::from_ne_bytes(seed));
-    let mut outbound = outbound.behind_the_kernel_half().gathering();
+    let mut own_seed = [0; 16];
+    netio::random::fill(&mut own_seed).map_err(random)?;
+    let scrubbers = engine::Scrubbers::new(|profile| config.scrub.of(profile), own_seed);
+    let mut outbound = outbound.behind_the_kernel_half().gathering().scrubbing_by(scrubbers.clone());
     let mut inbound = engine::Inbound::new(config.esp.port);
+    inbound.scrub_with(scrubbers.clone(), Arc::clone(&spd), !u64::from_ne_bytes(seed));
+    inbound.scrub_outer(config.scrub.outer(), own_seed);
     if let Some(limits) = translation::limits(config.translation) {
         outbound = outbound.translating_per_socket(limits);
         inbound = inbound.translating_per_socket(spd, limits);
@@ -545,6 +553,7 @@ fn halves(
             inbound.add_sa(InboundSa::import(sa, &keys.registry)?)?;
         }
         tracing::info!(outbound = count.0, inbound = count.1, "associations taken over");
+        crate::scrubbed::take_over(&scrubbers, &state.scrubbed);
     }
     Ok((OutboundHalf::new(outbound), InboundHalf::new(inbound)))
 }
@@ -576,6 +585,7 @@ pub(crate) async fn hand_over(plane: Plane, held: Held, giving: handover::Giving
         inbound: inbound.engine.export(),
         outbound: outbound.engine.export(),
         rules: HandedRules::of(&plane),
+        scrubbed: crate::scrubbed::hand_over(outbound.engine.scrubbers()),
     };
     let count = (state.outbound.len(), state.inbound.len());
     // Every other copy of a key goes before the new daemon hears of it.

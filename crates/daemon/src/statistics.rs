@@ -122,6 +122,7 @@ fn section(reason: DropReason) -> &'static str {
         R::IcmpTaken | R::IcmpRefused | R::IcmpUnrelated | R::IcmpShort | R::IcmpSequence => "icmp",
         R::IcmpMtu | R::IcmpRate | R::IcmpQuoted => "icmp",
         R::ClearRefused => "spd",
+        R::Scrubbed => "scrub",
         R::HoldFull | R::HoldExpired | R::AcquireRefused => "hold",
         R::Fragment | R::FragmentHeld | R::FragmentLimit | R::FragmentTimeout => "fragments",
         R::FragmentEmpty | R::FragmentAlignment | R::FragmentTooLong | R::FragmentHeader => "fragments",

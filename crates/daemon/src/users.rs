@@ -71,6 +71,7 @@ mod tests {
             service: None,
             level: None,
             bundle: Vec::new(),
+            scrub: None,
         }
     }
 

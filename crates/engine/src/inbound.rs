@@ -1,6 +1,6 @@
 //! Inbound, from the wire to the host: the order of the stages.
 //!
-//! 1. Outer headers. Fragments (a UDP socket delivers none, a capture may) wait until their packet is whole.
+//! 1. Outer headers, scrubbed first where that is wanted. Fragments (a UDP socket delivers none, a capture may) wait until their packet is whole.
 //! 2. What is behind them: ESP in UDP, or bare.
 //! 3. The association, and whether the packet is from its peer.
 //! 4. ESP: replay, ICV, trailer, inner packet.
@@ -10,13 +10,16 @@
 //! 7. What all members together prove.
 //! 8. The rules of the SPD: whether the services that the packet had are those that its rule demands.
 //!    Where entries of sockets stand for policy, those too: see `entered.rs`.
+//!    Behind that, what policy wants scrubbed is scrubbed.
 //! 9. The mark that proves all this to the kernel half.
 
 mod burst;
 mod delivery;
 mod entered;
+mod scrubbed;
 
 pub use delivery::Delivery;
+use scrubbed::scrub;
 
 use crate::audit::Audited;
 use crate::event::{Event, Events, Expire};
@@ -24,7 +27,9 @@ use crate::nest::{self, Members};
 use crate::peer;
 use crate::quoted::{self, InnerIcmp};
 use crate::rules::{self, Rules};
+use crate::scrubbing::Scrubbing;
 use crate::tally::{About, Dropped, Tally, Traffic};
+use ::scrub::Scrubber;
 use ipsec::Outer;
 use sadb::rules::{Action, RuleKey};
 use sadb::sa::{InboundState, LifeState};
@@ -36,7 +41,7 @@ use std::sync::Arc;
 use wire::ip::{self, Headers};
 use wire::ipv6::Ipv6;
 use wire::stage::{Admitted, Classed, Clean, Inner, Raw};
-use wire::{DropReason, Flow, Packet, Pool, Reassembled, Reassembler, Time, Verdict, protocol};
+use wire::{DropReason, Flow, Packet, Pool, Reassembled, Reassembler, ScrubId, Time, Verdict, protocol};
 
 /// What became of an inbound packet.
 #[derive(Debug)]
@@ -64,6 +69,10 @@ pub struct Inbound {
     rules: Option<Rules>,
     /// `None`: the compiled policy decides, in the kernel half alone.
     entries: Option<Box<PerSocket>>,
+    /// `None`: nobody has said what is scrubbed, and by whom.
+    scrubbing: Option<Box<Scrubbing>>,
+    /// `None`: outer packets are as they are.
+    outer_scrubber: Option<Box<Scrubber>>,
     /// What became of packets that came in a burst and were taken one by one.
     singly: Vec<InboundOutcome>,
     /// Packets of a burst that are in turn ones of an association with this host.
@@ -84,6 +93,8 @@ impl Inbound {
             tally: Tally::new(),
             rules: None,
             entries: None,
+            scrubbing: None,
+            outer_scrubber: None,
             singly: Vec::new(),
             members_waiting: Vec::new(),
         }
@@ -91,6 +102,25 @@ impl Inbound {
 
     /// Take one packet all the way. Its outcome is appended to `out`; buffers come from `pool` and go back to it.
     pub fn handle(
+        &mut self,
+        now: Time,
+        mut packet: Packet<Raw>,
+        pool: &mut Pool,
+        out: &mut Vec<InboundOutcome>,
+    ) {
+        packet.meta.received = now;
+        if let Some(scrubber) = &mut self.outer_scrubber
+            && let Err((reason, rule)) = scrubbed::outer(scrubber, &mut packet)
+        {
+            let dropped = Dropped::new(reason, &About::of(&packet.meta), packet.bytes().len(), None);
+            record(&mut self.tally, Dropped { scrub: rule, ..dropped }, out);
+            return pool.put(packet.into_buf());
+        }
+        self.handle_clean(now, packet, pool, out);
+    }
+
+    /// As [`Inbound::handle`], behind the scrubber.
+    fn handle_clean(
         &mut self,
         now: Time,
         mut packet: Packet<Raw>,
@@ -157,9 +187,15 @@ impl Inbound {
         }
         match opened {
             Verdict::Pass(packet) => {
-                let (fragments, parts) =
-                    (&mut self.inner_fragments, (&mut self.rules, &self.icmp, self.entries.as_deref()));
-                let nested = admit(sa, now, packet, fragments, self.port, parts, tally, pool, out);
+                let fragments = &mut self.inner_fragments;
+                let parts = Parts {
+                    rules: &mut self.rules,
+                    icmp: &self.icmp,
+                    entries: self.entries.as_deref(),
+                    scrubbing: self.scrubbing.as_deref_mut(),
+                    port: self.port,
+                };
+                let nested = admit(sa, now, packet, fragments, parts, tally, pool, out);
                 if let Some((packet, headers)) = nested {
                     let name = sa.name();
                     self.nest(now, packet, headers, name, pool, out);
@@ -199,9 +235,15 @@ impl Inbound {
             };
             name = sa.name();
             let tally = &mut self.tally;
-            let (fragments, parts) =
-                (&mut self.inner_fragments, (&mut self.rules, &self.icmp, self.entries.as_deref()));
-            match admit(sa, now, inner, fragments, self.port, parts, tally, pool, out) {
+            let fragments = &mut self.inner_fragments;
+            let parts = Parts {
+                rules: &mut self.rules,
+                icmp: &self.icmp,
+                entries: self.entries.as_deref(),
+                scrubbing: self.scrubbing.as_deref_mut(),
+                port: self.port,
+            };
+            match admit(sa, now, inner, fragments, parts, tally, pool, out) {
                 Some(nested) => (packet, headers) = nested,
                 None => return,
             }
@@ -234,6 +276,16 @@ pub(crate) fn unknown(spi: u32) -> DropReason {
     if Spi(spi).is_reserved() { DropReason::ReservedSpi } else { DropReason::UnknownSpi }
 }
 
+/// What stages 6 to 8 ask.
+struct Parts<'a> {
+    rules: &'a mut Option<Rules>,
+    icmp: &'a InnerIcmp,
+    entries: Option<&'a PerSocket>,
+    scrubbing: Option<&'a mut Scrubbing>,
+    /// The UDP port on which ESP arrives.
+    port: u16,
+}
+
 /// Stages 5 to 9; the packet again, if it is in turn one of an association with this host.
 #[expect(
     clippy::too_many_arguments,
@@ -244,8 +296,7 @@ fn admit(
     now: Time,
     mut packet: Packet<Inner>,
     fragments: &mut Reassembler,
-    port: u16,
-    (rules, icmp, entries): (&mut Option<Rules>, &InnerIcmp, Option<&PerSocket>),
+    mut parts: Parts<'_>,
     tally: &mut Tally,
     pool: &mut Pool,
     out: &mut Vec<InboundOutcome>,
@@ -267,13 +318,13 @@ fn admit(
     let mut flow = ip::flow(packet.bytes(), headers, false);
     let mut joined_headers = None;
     let answer = if headers.fragment.is_none() {
-        settle(sa, (rules, icmp, entries), now, &mut packet, headers, &flow, port)
+        settle(sa, &mut parts, now, &mut packet, headers, &flow)
     } else {
         let joined = join_inner(sa, now, &mut packet, headers, &flow, fragments, pool);
         tally.lost_fragments(fragments.take_lost());
         joined.and_then(|headers| {
             flow = ip::flow(packet.bytes(), &headers, false);
-            settle(sa, (rules, icmp, entries), now, &mut packet, joined_headers.insert(headers), &flow, port)
+            settle(sa, &mut parts, now, &mut packet, joined_headers.insert(headers), &flow)
         })
     };
     match answer {
@@ -282,9 +333,15 @@ fn admit(
             return Some((packet, headers));
         }
         Ok(false) => {
-            tally.protected.count(packet.bytes().len());
-            let mark = crate::mark(packet.meta.services, packet.meta.app);
-            out.push(InboundOutcome::Deliver(packet.advance(), mark));
+            let app = sa.config().selectors.app.unwrap_or_default();
+            if let Some(scrubbing) = parts.scrubbing.as_deref_mut() {
+                packet.meta.scrub = packet.meta.scrub.max(scrubbing.profile(app, &flow));
+            }
+            if packet.meta.scrub != ScrubId::NONE {
+                scrub(sa, app, parts.scrubbing, packet, &flow, tally, pool, out);
+            } else {
+                deliver(packet, tally, out);
+            }
         }
         Err(reason) => {
             sa.counters.dropped(reason);
@@ -294,22 +351,28 @@ fn admit(
     None
 }
 
+/// Stage 9.
+fn deliver(packet: Packet<Inner>, tally: &mut Tally, out: &mut Vec<InboundOutcome>) {
+    tally.protected.count(packet.bytes().len());
+    let mark = crate::mark(packet.meta.services, packet.meta.app);
+    out.push(InboundOutcome::Deliver(packet.advance(), mark));
+}
+
 /// Stages 6 and 8; whether the packet is in turn one of an association with this host. Rules see only what is at the end of a
 /// bundle, with the services of all its members.
 #[inline]
 fn settle(
     sa: &InboundSa,
-    (rules, icmp, entries): (&mut Option<Rules>, &InnerIcmp, Option<&PerSocket>),
+    parts: &mut Parts<'_>,
     now: Time,
     packet: &mut Packet<Inner>,
     headers: &Headers,
     flow: &Flow,
-    port: u16,
 ) -> Result<bool, DropReason> {
-    let nested = permit(sa, icmp, packet.bytes(), headers, flow, port)?;
+    let nested = permit(sa, parts.icmp, packet.bytes(), headers, flow, parts.port)?;
     if !nested {
-        comply(rules, sa, packet, headers)?;
-        crate::entries::accept(entries, flow, packet.meta.services, now)?;
+        comply(parts.rules, sa, packet, headers)?;
+        crate::entries::accept(parts.entries, flow, packet.meta.services, now)?;
     }
     Ok(nested)
 }
@@ -357,6 +420,7 @@ fn comply_with(
     rules.count(slot, packet.bytes().len());
     let rule = rules.snapshot.rule(slot).ok_or(DropReason::NoSpdEntry)?;
     packet.meta.rule = rules::number(rule.key);
+    packet.meta.scrub = rule.scrub;
     match &rule.action {
         Action::Bypass => Ok(()),
         Action::Discard => Err(DropReason::RuleDiscard),
@@ -555,6 +619,9 @@ impl Inbound {
         for name in dead {
             // Just found, so it is there.
             let _ = self.remove_sa(name);
+        }
+        if let Some(scrubber) = &mut self.outer_scrubber {
+            scrubber.expire(now);
         }
         for fragments in [&mut self.outer_fragments, &mut self.inner_fragments] {
             fragments.expire(now);

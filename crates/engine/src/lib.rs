@@ -2,7 +2,7 @@
 //!
 //! Outbound, enters `Packet<Inner>` as the host handed it over, leaves [`Outcome`]s: packets for the wire, packets that
 //! policy lets pass in clear, answers to the host, and drops with their reasons. Inbound, enters `Packet<Raw>`, leaves
-//! [`InboundOutcome`]s. Each half belongs to one thread and shares nothing with the other; time is an argument, nothing
+//! [`InboundOutcome`]s. Each half belongs to one thread and shares nothing with the other but [`Scrubbers`]; time is an argument, nothing
 //! here does I/O, and in steady state nothing allocates. Every packet that enters has at least one outcome, and every buffer
 //! that does not leave in one has gone back to the pool.
 //!
@@ -25,6 +25,7 @@ mod peer;
 mod pmtu;
 mod quoted;
 mod rules;
+mod scrubbing;
 mod tally;
 
 pub use audit::{AUDITABLE, Audited};
@@ -35,6 +36,7 @@ pub use outbound::{Outbound, Outcome};
 pub use pmtu::{IcmpKind, IcmpPolicy};
 pub use quoted::{InnerIcmp, QuotedCheck};
 pub use rules::SPD_RULE;
+pub use scrubbing::{INCIDENT_OCTETS, Incident, ScrubReport, Scrubbers, Witness, scrub_config};
 pub use tally::{Dropped, REMEMBERED, Tally, Traffic};
 
 /// Octets that a device should leave free in front of a packet: outer headers, and the device's own of a packet that

@@ -7,7 +7,7 @@
 //!    rules, a stamped packet that no policy speaks for is bypassed and one without a stamp ends. What the socket itself
 //!    asked for (the services in a stamped mark) comes on top of policy and rules. Packets on their way through this host are the
 //!    rules' alone, those that arrived in clear for a network behind it too: see `forwarded.rs`.
-//! 4. The association.
+//! 4. The association. Behind it, what policy wants scrubbed is scrubbed: see `scrubbed.rs`.
 //! 5. Size. Super-packets are cut to fit; a packet that forbids fragmentation and does not fit is answered; any other is
 //!    carried whole and its outer packet fragmented.
 //! 6. ESP or AH, or each member of a bundle in turn: see `bundle.rs`.
@@ -18,6 +18,7 @@ mod forwarded;
 mod gather;
 mod pieces;
 mod ruled;
+mod scrubbed;
 mod terms;
 mod verbs;
 mod waiting;
@@ -30,6 +31,7 @@ use crate::fit;
 use crate::hold::Holds;
 use crate::mss;
 use crate::pmtu::Listening;
+use crate::scrubbing::{Own, Scrubbers, scrub_config};
 use crate::tally::{About, Dropped, Tally};
 use express::Express;
 use gather::{Gather, Hands};
@@ -43,8 +45,8 @@ use std::sync::Arc;
 use wire::ip::{self, Headers};
 use wire::stage::{Admitted, Inner, Outer, Scheduled, Selected};
 use wire::{
-    AcquireId, AppId, Buf, Burst, DropReason, Flow, Meta, Packet, Pool, Reassembled, Reassembler, Services,
-    Time, Verdict, fragment, icmp, ipv6, record,
+    AcquireId, AppId, Buf, Burst, DropReason, Flow, Meta, Packet, Pool, Reassembled, Reassembler, ScrubId,
+    Services, Time, Verdict, fragment, icmp, ipv6, record,
 };
 
 /// Sets of four flows whose decisions are remembered.
@@ -73,6 +75,8 @@ struct Route {
     decision: Decision,
     /// If it is to be protected.
     sa: Result<SaIndex, DropReason>,
+    /// By which profile it is scrubbed, if it is protected.
+    scrub: ScrubId,
 }
 
 /// Where a packet goes on.
@@ -108,6 +112,10 @@ pub struct Outbound {
     /// `None`: nobody answers acquires, so nothing waits.
     holds: Option<Holds>,
     pub(crate) events: Events,
+    /// For flows whose policy says so.
+    scrubbers: Scrubbers,
+    /// Packets of the scrubber's own.
+    own: Vec<Own>,
     /// Compression, for bundles that have it.
     codec: Codec,
     pub(crate) tally: Tally,
@@ -132,6 +140,8 @@ impl Outbound {
             gather: None,
             holds: None,
             events: Events::default(),
+            scrubbers: Scrubbers::new(scrub_config, [0; 16]),
+            own: Vec::new(),
             codec: Codec::default(),
             tally: Tally::new(),
             listening: Listening::default(),
@@ -240,16 +250,39 @@ impl Outbound {
             _ => course,
         };
         match course {
-            Ok(Course::Protect(sa)) => self.protect(sa, packet, headers, &flow, pool, out),
-            Ok(Course::Clear) => match joined {
-                Some(id) if packet.bytes().len() > ipv6::MIN_MTU => {
-                    self.cut_again(packet, headers, id, &flow, pool, out)
-                }
-                _ => self.clear(packet, headers, &flow, pool, out),
-            },
             Ok(Course::Hold) => self.hold(now, packet, joined, &flow, pool, out),
             Ok(Course::Await) => self.await_entry(packet, joined, &flow, pool, out),
+            Ok(course) if packet.meta.scrub != ScrubId::NONE => {
+                self.scrub(course, packet, joined, &flow, pool, out);
+            }
+            Ok(course) => self.go(course, packet, headers, joined, &flow, pool, out),
             Err(reason) => end(&mut self.tally, packet, reason, Some(&flow), pool, out),
+        }
+    }
+
+    /// Stages 5 and 6 for a packet that waits for nothing.
+    #[expect(clippy::too_many_arguments, reason = "a packet, what is known of it, and where it may go")]
+    #[inline]
+    fn go(
+        &mut self,
+        course: Course,
+        packet: Packet<Inner>,
+        headers: &Headers,
+        joined: Option<u32>,
+        flow: &Flow,
+        pool: &mut Pool,
+        out: &mut Vec<Outcome>,
+    ) {
+        match (course, joined) {
+            (Course::Protect(sa), _) => self.protect(sa, packet, headers, flow, pool, out),
+            (Course::Clear, Some(id)) if packet.bytes().len() > ipv6::MIN_MTU => {
+                self.cut_again(packet, headers, id, flow, pool, out);
+            }
+            (Course::Clear, _) => self.clear(packet, headers, flow, pool, out),
+            // What waits has not come so far.
+            (Course::Hold | Course::Await, _) => {
+                end(&mut self.tally, packet, DropReason::NoSa, Some(flow), pool, out);
+            }
         }
     }
 
@@ -267,7 +300,10 @@ impl Outbound {
             Action::Protect { services, level } => {
                 meta.services = services;
                 match (route.sa, level) {
-                    (Ok(sa), _) => Ok(Course::Protect(sa)),
+                    (Ok(sa), _) => {
+                        meta.scrub = route.scrub;
+                        Ok(Course::Protect(sa))
+                    }
                     (Err(DropReason::NoSa), Level::AcceptOnly) => Ok(Course::Clear),
                     (Err(DropReason::NoSa), _) => self.negotiate(now, meta, flow, route.decision.terms),
                     (Err(reason), _) => Err(reason),
@@ -282,7 +318,9 @@ impl Outbound {
         let low = meta.mark & record::APP_MASK;
         meta.app = AppId(u16::try_from(low).unwrap_or_default());
         meta.services = Services::AUTHENTICATED;
-        self.sad.find(meta.app, flow, meta.services).map(Course::Protect)
+        let sa = self.sad.find(meta.app, flow, meta.services)?;
+        meta.scrub = self.profile(sa, flow);
+        Ok(Course::Protect(sa))
     }
 
     /// Stage 2: the last fragment missing becomes the whole packet and goes on.
@@ -344,7 +382,8 @@ impl Outbound {
             Action::Protect { services, level } => self.serving(app, flow, services, level, &decision.terms),
             Action::Bypass | Action::Discard => Err(DropReason::NoSa),
         };
-        Route { decision, sa }
+        let scrub = sa.map_or(ScrubId::NONE, |sa| self.profile(sa, flow));
+        Route { decision, sa, scrub }
     }
 
     /// Stages 5 and 6.

@@ -37,6 +37,8 @@ pub struct Dropped {
     pub outer: Option<(IpAddr, IpAddr)>,
     /// Flow label of the outer packet; zero: it had none, it is IPv4, or the kernel did not say.
     pub flow_label: u32,
+    /// The rule of the scrubber that ended it ([`DropReason::Scrubbed`]).
+    pub scrub: Option<scrub::Rule>,
 }
 
 /// What a drop record takes from the packet's [`Meta`].
@@ -74,7 +76,26 @@ impl Dropped {
     pub(crate) fn new(reason: DropReason, about: &About, len: usize, flow: Option<&Flow>) -> Dropped {
         let About { at, app, rule, spi, sequence, cookie, mark, outer, flow_label } = *about;
         let flow = flow.copied();
-        Dropped { at, reason, app, rule, spi, sequence, cookie, mark, len, flow, outer, flow_label }
+        Dropped {
+            at,
+            reason,
+            app,
+            rule,
+            spi,
+            sequence,
+            cookie,
+            mark,
+            len,
+            flow,
+            outer,
+            flow_label,
+            scrub: None,
+        }
+    }
+
+    /// The same, ended by a rule of the scrubber.
+    pub(crate) fn by(self, scrub: scrub::Rule) -> Dropped {
+        Dropped { scrub: Some(scrub), ..self }
     }
 }
 

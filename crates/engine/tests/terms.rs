@@ -32,7 +32,7 @@ fn item(level: Level) -> Item {
 }
 
 fn on(level: Level, negotiating: Negotiating, failure: Failure) -> Item {
-    Item { terms: Terms { suite: None, negotiating, failure }, ..item(level) }
+    Item { terms: Terms { negotiating, failure, ..Terms::of(level) }, ..item(level) }
 }
 
 fn waiting(item: Item) -> Sender {

@@ -1,6 +1,7 @@
 //! Which words can stand at a place of the text. Reads tokens alone, so that it answers in the middle of a statement.
 
 use crypto::SuiteId;
+use scrub::Profile;
 
 use crate::lexer::Kind;
 use crate::services;
@@ -14,6 +15,8 @@ const WATCHED_OR_NOT: [&str; 4] = ["observe", "protected", "trusted", "untrusted
 const ITEM: [&str; 6] = ["authentication", "encryption", "localport", "never", "protocol", "remoteport"];
 const LEVELS: [&str; 5] = ["accept-only", "mandatory", "optional", "prefer", "require"];
 const OPTIONS: [&str; 3] = ["on-failure", "suite", "while-negotiating"];
+/// Where nothing passes in clear.
+const OPTIONS_PROTECTED: [&str; 4] = ["on-failure", "scrub", "suite", "while-negotiating"];
 const QUALIFIERS: [&str; 5] = ["cgroup", "from", "sha256", "uid", "unit"];
 const LINE: [&str; 6] = ["cgroup", "from", "from-program", "to", "uid", "unit"];
 const WANTS: [&str; 6] = ["authentication", "encryption", "localport", "never", "trusted", "untrusted"];
@@ -122,6 +125,8 @@ fn item(words: &[&str]) -> Vec<String> {
         }
         (Some("while-negotiating"), _) => fixed(&["drop", "hold", "pass"]),
         (Some("on-failure"), _) => fixed(&["drop", "pass"]),
+        (Some("scrub"), _) => sorted(Profile::ALL.map(|profile| profile.name().to_string()).to_vec()),
+        _ if words.iter().any(|word| matches!(*word, "mandatory" | "require")) => fixed(&OPTIONS_PROTECTED),
         _ if words.iter().any(|word| LEVELS.contains(word)) => fixed(&OPTIONS),
         _ => fixed(&ITEM),
     }

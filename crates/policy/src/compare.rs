@@ -15,7 +15,7 @@ use crate::services::has_ports;
 
 /// How `a` and `b` compare. Strictness: discard over everything, everything over bypass; between protections,
 /// `mandatory` over `optional` over `accept-only`, encryption (which implies authentication) over authentication, a suite over any,
-/// and what keeps packets in over what lets them pass in clear, each at least.
+/// and what keeps packets in over what lets them pass in clear, each at least. By which profile a flow is scrubbed makes none stricter.
 pub fn compare(a: &AppPolicy, b: &AppPolicy) -> Order {
     Cut::of(a).compare(&Cut::of(b))
 }
@@ -77,9 +77,11 @@ pub(crate) struct Opinion {
     pub refuses: bool,
 }
 
-/// How two classes of one policy compare, at whatever peers.
+/// How two classes of one policy compare, at whatever peers. Here the stricter scrub profile counts too: one of the two is to decide, and
+/// none must lose it.
 pub(crate) fn compare_classes(policy: &AppPolicy, a: Class, b: Class) -> Order {
-    let (a_holds, b_holds) = peers(policy, Peer::of(a), policy, Peer::of(b));
+    let holds = |a: Demand, b: Demand| at_least(a, b) && scrubs_at_least(a, b);
+    let (a_holds, b_holds) = peers_by((policy, Peer::of(a)), (policy, Peer::of(b)), holds);
     order(a_holds, b_holds)
 }
 
@@ -94,8 +96,16 @@ fn order(a_holds: bool, b_holds: bool) -> Order {
 
 /// Whether each opinion is at least as strict as the other, for every flow with such a peer.
 fn peers(a: &AppPolicy, left: Peer, b: &AppPolicy, right: Peer) -> (bool, bool) {
+    peers_by((a, left), (b, right), at_least)
+}
+
+fn peers_by(
+    a: (&AppPolicy, Peer),
+    b: (&AppPolicy, Peer),
+    at_least: impl Fn(Demand, Demand) -> bool,
+) -> (bool, bool) {
     let (mut a_holds, mut b_holds) = (true, true);
-    for_each_cell((a, left), (b, right), |cell| {
+    for_each_cell(a, b, |cell| {
         a_holds &= at_least(cell.a.0, cell.b.0);
         b_holds &= at_least(cell.b.0, cell.a.0);
     });
@@ -204,6 +214,11 @@ fn at_least(a: Demand, b: Demand) -> bool {
             s.satisfies(t) && strictness(l) >= strictness(m) && at_least_terms(&a.1, &b.1)
         }
     }
+}
+
+fn scrubs_at_least(a: Demand, b: Demand) -> bool {
+    let protect = |demand: Demand| matches!(demand.0, Action::Protect { .. });
+    !(protect(a) && protect(b)) || a.1.scrub >= b.1.scrub
 }
 
 fn strictness(level: Level) -> u8 {

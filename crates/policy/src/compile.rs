@@ -7,6 +7,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use sadb::spd::{AppPolicy, Class, ClearLimits, Item, Level, Network, RuleId, Spd, Terms};
+use scrub::Profile;
 use wire::{AppId, Services};
 
 use crate::ast::{
@@ -345,7 +346,7 @@ fn class(by_name: &HashMap<&str, usize>, kind: &NetworkKind) -> Class {
 
 /// What a demand is in the tables.
 pub(crate) fn demand(demand: &Demand) -> (Services, Level, Terms) {
-    let Demand::Protect { service, level, suite, negotiating, failure } = *demand else {
+    let Demand::Protect { service, level, suite, negotiating, failure, scrub } = *demand else {
         return (Services::NONE, Level::AcceptOnly, Terms::of(Level::AcceptOnly));
     };
     let services = match service {
@@ -357,6 +358,7 @@ pub(crate) fn demand(demand: &Demand) -> (Services, Level, Terms) {
         suite,
         negotiating: negotiating.unwrap_or(usual.negotiating),
         failure: failure.unwrap_or(usual.failure),
+        scrub: scrub.map_or(usual.scrub, Profile::id),
     };
     (services, level, terms)
 }

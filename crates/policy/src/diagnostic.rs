@@ -105,6 +105,7 @@ codes! {
     BadTarget "RVL-P214" Error "not a flow";
     BadDigest "RVL-P215" Error "not a digest";
     PinWithoutPath "RVL-P216" Error "digest without a path";
+    BadScrub "RVL-P217" Error "not a scrub profile";
     BadLimit "RVL-P221" Error "not a limit";
     DuplicateApplication "RVL-P301" Error "application has two blocks";
     DuplicateProtection "RVL-P302" Error "protection named twice";
@@ -117,7 +118,7 @@ codes! {
     RepeatedPart "RVL-P309" Error "part given twice";
     Contradiction "RVL-P310" Error "parts of an item contradict one another";
     NoClass "RVL-P311" Error "QoS class that nothing enforces";
-    NoScrub "RVL-P312" Error "scrub profile that nothing enforces";
+    NoScrub "RVL-P312" Error "scrub profile that cannot be enforced here";
     UnknownUser "RVL-P313" Error "user is not known on this host";
     AmbiguousUsers "RVL-P314" Error "users overlap in part";
     ImpossibleSubject "RVL-P315" Error "impossible combination of qualifiers";

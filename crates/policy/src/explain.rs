@@ -9,6 +9,7 @@ use wire::{AppId, Flow, Services};
 use crate::ast::{failure_word, level_word, negotiating_word};
 use crate::compile::{Application, Reason};
 use crate::names::Source;
+use crate::scrubbed::{self, Scrubbed};
 use crate::sources::RuleKind;
 use crate::subjects::{Process, Running};
 use crate::{Compiled, STANDARD_DIRECTORIES};
@@ -72,6 +73,17 @@ impl fmt::Display for Verdict {
     }
 }
 
+/// By which profile a flow is scrubbed, and who says so.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ScrubbedBy {
+    /// `observe`, `minimal`, `standard` or `strict`.
+    pub profile: String,
+    /// The application whose item says so: not always the one asked about.
+    pub application: String,
+    /// The item.
+    pub item: Option<RuleRef>,
+}
+
 /// The answer to "what does this program's flow get, and why".
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Explanation {
@@ -96,6 +108,9 @@ pub struct Explanation {
     /// What becomes of it when there will be none: `drop` or `pass`; if it asks for one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_failure: Option<String>,
+    /// By which profile its packets are scrubbed, as far as they are protected.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scrub: Option<ScrubbedBy>,
     /// The block that speaks for the program.
     pub application: Option<Matched>,
     /// The network setting that decided.
@@ -197,6 +212,10 @@ fn answer(compiled: &Compiled, program: &str, application: Option<&Application>,
     let protect = matches!(decision.action, Action::Protect { .. }).then_some(());
     let accepts = matches!(decision.action, Action::Protect { level: Level::AcceptOnly, .. });
     let asks = protect.filter(|()| !accepts);
+    let scrubbed = compiled.scrubbed(id, flow);
+    let named = |app: AppId| {
+        compiled.application(app).map_or_else(|| format!("application {}", app.0), |a| a.name.clone())
+    };
     let mut out = Explanation {
         file: compiled.file.clone(),
         program: program.into(),
@@ -207,6 +226,11 @@ fn answer(compiled: &Compiled, program: &str, application: Option<&Application>,
         suite: protect.and(decision.terms.suite).map(|suite| suite.to_string()),
         while_negotiating: asks.map(|()| negotiating_word(decision.terms.negotiating).into()),
         on_failure: asks.map(|()| failure_word(decision.terms.failure).into()),
+        scrub: scrubbed.map(|by| ScrubbedBy {
+            profile: by.profile.name().into(),
+            application: named(by.app),
+            item: reference(by.rule),
+        }),
         application: application.map(|a| Matched {
             name: a.name.clone(),
             id: a.id.0,
@@ -221,6 +245,7 @@ fn answer(compiled: &Compiled, program: &str, application: Option<&Application>,
         notes: Vec::new(),
     };
     out.why = why(&out, &decision, flow);
+    out.why.extend(scrubbed.map(|by| scrubbed_why(&out, id, &by)));
     if let Some(text) = by_name(compiled, &decision, flow) {
         let behind = out.why.len().min(2);
         out.why.insert(behind, text);
@@ -266,6 +291,29 @@ fn why(out: &Explanation, decision: &Decision, flow: &Flow) -> Vec<String> {
         why.extend(demanded(level, &decision.terms));
     }
     why
+}
+
+/// By which profile it is scrubbed, and for whose sake if that is another application's.
+fn scrubbed_why(out: &Explanation, app: AppId, by: &Scrubbed) -> String {
+    let said = match out.level.as_deref() {
+        Some("mandatory") => scrubbed::said(by.profile),
+        _ => format!("{}, while an association protects it", scrubbed::said(by.profile)),
+    };
+    if by.app == app {
+        return said;
+    }
+    let other = out.scrub.as_ref();
+    let name = other.map_or("", |other| other.application.as_str());
+    let line = other.and_then(|other| other.item.as_ref()).map_or(0, |item| item.line);
+    let bound = match by.own {
+        Some(own) => format!("is scrubbed: {}", own.name()),
+        None => "is not scrubbed".into(),
+    };
+    format!(
+        "{said}; line {line} says so for the sake of `{name}`, since whose socket a packet is for is not known on its way in; what comes by \
+         an association bound to `{}` {bound}",
+        out.program
+    )
 }
 
 /// What a level and what is said beyond it demand.
@@ -407,6 +455,10 @@ impl fmt::Display for Explanation {
         }
         if let Some(item) = &self.item {
             row("item", item.line, &item.text)?;
+        }
+        let other = self.scrub.as_ref().filter(|by| by.item != self.item);
+        if let Some(item) = other.and_then(|by| by.item.as_ref()) {
+            row("scrub", item.line, &item.text)?;
         }
         for why in &self.why {
             writeln!(f, "  why      {why}")?;

@@ -41,6 +41,7 @@ mod ports;
 mod prefixes;
 mod recognise;
 mod render;
+mod scrubbed;
 mod services;
 mod sources;
 mod subjects;
@@ -58,7 +59,7 @@ pub use compile::{Application, Compiled, GUARD_NUMBER, LeftOut, Reason, compile,
 pub use diagnostic::{Code, Diagnostic, Position, Related, Severity};
 pub use difference::{Difference, Fares, Side, differ, differences};
 pub use digest::{Digest, Pins};
-pub use explain::{Explanation, Matched, RuleRef, Verdict, explain, explain_process};
+pub use explain::{Explanation, Matched, RuleRef, ScrubbedBy, Verdict, explain, explain_process};
 pub use format::format;
 pub use from_flows::{Seen, Want, Widen, from_flows};
 pub use host::{Host, NoHost, control_group};
@@ -68,6 +69,7 @@ pub use names::{Contested, MAX_NAMED_ADDRESSES, Named, NamedNetwork, Names, Reso
 pub use observe::Observed;
 pub use outline::Outline;
 pub use parser::{Broken, Parsed, Tested, parse, parse_bytes, parse_bytes_for, parse_for, parse_over};
+pub use scrubbed::Scrubbed;
 pub use sources::{RuleKind, RuleSource, Rules};
 pub use subjects::{Executables, Facts, Image, Process, Running, Selector, Subjects};
 pub use summary::{ApplicationSummary, NetworkSummary, ProtectionSummary, Summary, counted};

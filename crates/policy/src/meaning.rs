@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use scrub::Profile;
 use wire::Flow;
 
 use crate::ast::{
@@ -211,6 +212,7 @@ fn of_item(item: &Item) -> Vec<String> {
     };
     let (_, level, terms) = crate::compile::demand(&item.demand);
     let mut lines = demanded(level, &terms);
+    lines.extend(Profile::of_id(terms.scrub).map(crate::scrubbed::said));
     let mut flows = String::from("of the flows of its networks those");
     if let Some(number) = item.protocol {
         let _ = write!(flows, " of {}", crate::ast::protocol_text(number));

@@ -38,7 +38,8 @@ fn action(compiled: &Compiled, to: &str) -> Action {
 const ENCRYPT: &str = "protection E { localport=any remoteport=any encryption mandatory; }
     protection O { localport=any remoteport=any encryption optional; }
     protection T { protocol=tcp encryption mandatory; never; }
-    protection U { protocol=udp encryption mandatory; never; }";
+    protection U { protocol=udp encryption mandatory; never; }
+    protection S { encryption mandatory scrub strict; }";
 
 fn block(networks: &str) -> String {
     format!("{ENCRYPT} application curl {{ {networks} }}")
@@ -81,6 +82,12 @@ fn the_stricter_of_equal_prefixes_decides() {
         [("protected E", "protected O"), ("protected O", "protected E"), ("trusted", "protected E")]
     {
         assert_eq!(action(&both(first, second), "192.0.2.7:1/tcp"), strict, "{first} {second}");
+    }
+    let flow = "192.0.2.7:1/tcp".parse::<Target>().unwrap().flow(None, 1);
+    for (first, second) in [("protected E", "protected S"), ("protected S", "protected E")] {
+        let both = both(first, second);
+        assert_eq!(both.spd.scrub(&flow), scrub::Profile::Strict.id(), "{first} {second}");
+        assert!(both.named.resolution.contested.is_empty());
     }
     // What is written of the very address counts as much as a name.
     for written in ["192.0.2.7", "192.0.2.7/32"] {

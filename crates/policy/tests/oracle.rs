@@ -45,7 +45,9 @@ proptest! {
                             let passes =
                                 (terms.negotiating == Negotiating::Pass, terms.failure == Failure::Pass);
                             let suite = terms.suite.map(|suite| suite.to_string());
-                            prop_assert_eq!((suite, passes), (want.suite, want.passes), "{}", text);
+                            let scrub = scrub::Profile::of_id(terms.scrub).map(scrub::Profile::name);
+                            let want = (want.suite, want.passes, want.scrub);
+                            prop_assert_eq!((suite, passes, scrub), want, "{}", text);
                         }
                     }
                   }

@@ -25,7 +25,7 @@ fn everything(parsed: &Parsed) {
     }
 }
 
-const SOUP: [&str; 67] = [
+const SOUP: [&str; 69] = [
     "application",
     "network",
     "protection",
@@ -84,6 +84,8 @@ const SOUP: [&str; 67] = [
     "while-negotiating hold",
     "on-failure pass",
     "class",
+    "scrub strict",
+    "scrub",
     "anonymous",
     "from",
     "unit \"x.service\"",

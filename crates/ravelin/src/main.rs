@@ -49,6 +49,8 @@ enum Command {
     Scrub(cmd::scrub::Scrub),
     #[command(subcommand)]
     Inline(cmd::inline::Inline),
+    #[command(subcommand)]
+    Scrubbed(cmd::scrubbed::Scrubbed),
     Detach(cmd::detach::Detach),
     Demo(cmd::demo::Demo),
 }
@@ -75,6 +77,7 @@ fn main() -> ExitCode {
         Command::Replay(replay) => replay.execute(),
         Command::Scrub(scrub) => scrub.execute(),
         Command::Inline(inline) => inline.execute(),
+        Command::Scrubbed(scrubbed) => scrubbed.execute(),
         Command::Detach(detach) => detach.execute(),
         Command::Demo(demo) => demo.execute(),
     };

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 const URI: &str = "file:///etc/ravelin/p.policy";
 /// Locks are two units of UTF-16, four octets and one character.
-const POLICY: &str = "# \u{1f512}\u{1f512} who talks to whom\nprotection Strong { encryption require; }\n\
+const POLICY: &str = "# \u{1f512}\u{1f512} who talks to whom\nprotection Strong { encryption require scrub standard; }\n\
                       application curl, \"\u{1f512}\" {\n  network 192.0.2.0/24 protected P;\n  network 192.0.2.9 untrusted;\n  \
                       /* \u{1f512} */ network 198.51.100.0/24 protected Strong;\n  network 203.0.113.0/24 protected P;\n  \
                       protection P { remoteport=443 encryption mandatory; protocol=icmp never; }\n}\n";
@@ -215,7 +215,9 @@ fn an_editor_gets_its_answers() {
         let said = hover(&mut editor, 7, "encryption");
         assert!(said.contains("mandatory: nothing passes unprotected"), "{said}");
         assert!(hover(&mut editor, 7, "never").contains("never protected"));
-        assert!(hover(&mut editor, 1, "encryption").contains("mandatory: nothing passes unprotected"));
+        let said = hover(&mut editor, 1, "encryption");
+        assert!(said.contains("mandatory: nothing passes unprotected"), "{said}");
+        assert!(said.contains("scrubbed: standard: "), "{said}");
         let said = hover(&mut editor, 2, "curl");
         assert!(said.contains("the host's default is bypass"), "{said}");
         assert_eq!(hover(&mut editor, 0, "who"), "");
@@ -318,6 +320,9 @@ fn words_that_can_follow_are_offered() {
         (&format!("{open} protection Q {{ protocol=tcp encryption "), "mandatory", "tcp"),
         (&format!("{open} protection Q {{ encryption require suite "), "aes256gcm", "tcp"),
         (&format!("{open} protection Q {{ encryption require "), "while-negotiating", "tcp"),
+        (&format!("{open} protection Q {{ encryption require "), "scrub", "tcp"),
+        (&format!("{open} protection Q {{ encryption prefer "), "suite", "scrub"),
+        (&format!("{open} protection Q {{ encryption require scrub "), "standard", "suite"),
         (open, "limit", "burst"),
         (&format!("{open} limit "), "clear", "network"),
         (&format!("{open} limit clear 10 "), "mbit/s", "burst"),

@@ -5,7 +5,7 @@
 //! would repeat nonces, so anything but the exact octets is refused as a whole. It never lies on a disk.
 //!
 //! Big-endian: magic (8), version (4), length of all (8), key of the fingerprints, used keys, inbound, outbound
-//! associations, rules, CRC-64 (8). Lists have a 32-bit count in front, octet strings a 16-bit length.
+//! associations, rules, what scrubbers know, CRC-64 (8). Lists have a 32-bit count in front, octet strings a 16-bit length.
 
 mod crc;
 mod octets;
@@ -14,7 +14,7 @@ mod options;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crypto::{Secret, SuiteId};
-use wire::{AppId, Prefix, Time};
+use wire::{AppId, Prefix, ScrubId, Time};
 
 use crate::sa::{InboundState, OutboundState};
 use crate::spd::PortRange;
@@ -24,7 +24,7 @@ use crate::{
 use octets::{Reader, Writer};
 
 const MAGIC: [u8; 8] = *b"RVLNHAND";
-const VERSION: u32 = 5;
+const VERSION: u32 = 6;
 /// Octets in front of the body: magic, version, length.
 const HEAD: usize = 20;
 /// Octets of the CRC at the end.
@@ -34,6 +34,11 @@ const SA_OCTETS: usize = 480;
 
 /// The longest text of rules.
 const MAX_RULES_OCTETS: usize = 1 << 30;
+
+/// The most scrubbers: one for each profile.
+const MAX_SCRUBBERS: usize = 16;
+/// The most that one knows.
+const MAX_SCRUBBER_OCTETS: usize = 1 << 31;
 
 /// Everything about associations that a successor needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,6 +53,8 @@ pub struct HandOver {
     pub outbound: Vec<OutboundState>,
     /// The rules of the SPD, in the daemon's own form.
     pub rules: Vec<u8>,
+    /// What scrubbers know, by profile, in their own form.
+    pub scrubbed: Vec<(ScrubId, Vec<u8>)>,
 }
 
 /// Why octets are not a hand-over. Whatever it is, no association is taken over.
@@ -110,6 +117,12 @@ impl HandOver {
         }
         out.count(self.rules.len());
         out.put(&self.rules);
+        out.count(self.scrubbed.len());
+        for (profile, octets) in &self.scrubbed {
+            out.u8(profile.0);
+            out.count(octets.len());
+            out.put(octets);
+        }
         out.finish()
     }
 
@@ -146,7 +159,14 @@ impl HandOver {
             self.inbound.iter().map(|s| SA_OCTETS + s.config.keymat.len() + 8 * s.replay.seen.len());
         let outbound = self.outbound.iter().map(|s| SA_OCTETS + s.config.keymat.len());
         let lists = 2 + self.fingerprint_key.len() + 12 + 32 * self.used_keys.len();
-        HEAD + FOOT + 4 + self.rules.len() + lists + inbound.sum::<usize>() + outbound.sum::<usize>()
+        let scrubbed = 4 + self.scrubbed.iter().map(|(_, octets)| 5 + octets.len()).sum::<usize>();
+        HEAD + FOOT
+            + 4
+            + self.rules.len()
+            + scrubbed
+            + lists
+            + inbound.sum::<usize>()
+            + outbound.sum::<usize>()
     }
 }
 
@@ -156,10 +176,14 @@ fn read_body(body: &mut Reader<'_>) -> Result<HandOver, HandOverError> {
     let inbound = body.list("inbound associations", MAX_SAS, read_inbound)?;
     let outbound = body.list("outbound associations", MAX_SAS, read_outbound)?;
     let rules = body.list("rules", MAX_RULES_OCTETS, |r| r.u8("rules"))?;
+    let scrubbed = body.list("scrubbers", MAX_SCRUBBERS, |r| {
+        let profile = ScrubId(r.u8("scrubbers")?);
+        Ok((profile, r.list("scrubbers", MAX_SCRUBBER_OCTETS, |r| r.u8("scrubbers"))?))
+    })?;
     if !body.is_at_end() {
-        return Err(HandOverError::Field("octets behind the rules"));
+        return Err(HandOverError::Field("octets behind the scrubbers"));
     }
-    Ok(HandOver { fingerprint_key, used_keys, inbound, outbound, rules })
+    Ok(HandOver { fingerprint_key, used_keys, inbound, outbound, rules, scrubbed })
 }
 
 fn put_inbound(out: &mut Writer, state: &InboundState) {

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crypto::SuiteId;
-use wire::{AppId, Flow, Prefix, Services, addr, protocol};
+use wire::{AppId, Flow, Prefix, ScrubId, Services, addr, protocol};
 
 /// A rule's number within one load of the policy; the policy room maps it to file, line and text.
 /// [`RuleId::NONE`]: nothing in the file decided, the default did.
@@ -107,17 +107,33 @@ pub struct Terms {
     pub negotiating: Negotiating,
     /// When there will be none.
     pub failure: Failure,
+    /// By which profile the flow is scrubbed.
+    pub scrub: ScrubId,
 }
 
 impl Terms {
     /// Those of a level by itself: `mandatory` holds and drops, the others pass.
     pub const fn of(level: Level) -> Terms {
         match level {
-            Level::Mandatory => Terms { suite: None, negotiating: Negotiating::Hold, failure: Failure::Drop },
-            Level::Optional | Level::AcceptOnly => {
-                Terms { suite: None, negotiating: Negotiating::Pass, failure: Failure::Pass }
-            }
+            Level::Mandatory => Terms {
+                suite: None,
+                negotiating: Negotiating::Hold,
+                failure: Failure::Drop,
+                scrub: ScrubId::NONE,
+            },
+            Level::Optional | Level::AcceptOnly => Terms {
+                suite: None,
+                negotiating: Negotiating::Pass,
+                failure: Failure::Pass,
+                scrub: ScrubId::NONE,
+            },
         }
+    }
+
+    /// The same for a flow that is scrubbed.
+    #[must_use]
+    pub const fn scrubbed(self, scrub: ScrubId) -> Terms {
+        Terms { scrub, ..self }
     }
 }
 
@@ -278,6 +294,11 @@ impl AppPolicy {
         &self.networks
     }
 
+    /// Whether an item says how its flows are scrubbed.
+    pub fn scrubs(&self) -> bool {
+        self.protections.iter().flatten().any(|item| item.terms.scrub != ScrubId::NONE)
+    }
+
     /// The protections.
     pub fn protections(&self) -> &[Vec<Item>] {
         &self.protections
@@ -400,6 +421,8 @@ pub struct Spd {
     pub guard: AppPolicy,
     /// Applications whose networks come and go one at a time, since some of them are names (docs/design/0014).
     pub changing: BTreeSet<AppId>,
+    /// Applications with items that say how their flows are scrubbed.
+    scrubbing: BTreeSet<AppId>,
     /// Grows with each load; caches compare it.
     pub generation: u64,
 }
@@ -407,7 +430,7 @@ pub struct Spd {
 impl Spd {
     /// A database without rules: everything is bypassed.
     pub fn new(generation: u64) -> Spd {
-        Spd { apps: Vec::new(), guard: AppPolicy::default(), changing: BTreeSet::new(), generation }
+        Spd { generation, ..Spd::default() }
     }
 
     /// Set the policy of one application; [`AppId::NONE`] cannot have one and is ignored.
@@ -419,7 +442,13 @@ impl Spd {
         if self.apps.len() <= index {
             self.apps.resize(index + 1, None);
         }
-        self.apps[index] = Some(policy.into());
+        let policy = policy.into();
+        if policy.scrubs() {
+            self.scrubbing.insert(app);
+        } else {
+            self.scrubbing.remove(&app);
+        }
+        self.apps[index] = Some(policy);
     }
 
     /// The policy of one application.
@@ -430,6 +459,23 @@ impl Spd {
     /// As [`Spd::get`], to be held elsewhere too.
     pub fn shared(&self, app: AppId) -> Option<&Arc<AppPolicy>> {
         self.apps.get(usize::from(app.0))?.as_ref()
+    }
+
+    /// Whether any item says that its flows are scrubbed.
+    pub fn scrubs(&self) -> bool {
+        !self.scrubbing.is_empty()
+    }
+
+    /// By which profile a flow is scrubbed, whoever's it is: the strictest of those that applications with such items say. Inbound,
+    /// nobody knows yet whose socket a packet is for, and both directions of a flow must meet in one scrubber.
+    pub fn scrub(&self, flow: &Flow) -> ScrubId {
+        let of = |app: &AppId| self.scrub_of(*app, flow);
+        self.scrubbing.iter().map(of).max().unwrap_or_default()
+    }
+
+    /// As [`Spd::scrub`], for this application alone.
+    pub fn scrub_of(&self, app: AppId, flow: &Flow) -> ScrubId {
+        self.get(app).map_or(ScrubId::NONE, |policy| policy.decide(flow).terms.scrub)
     }
 
     /// Every application that has a policy.

@@ -11,7 +11,7 @@ use sadb::sa::{
     Limits, OutboundState, Padding, SaOptions,
 };
 use sadb::{Direction, Endpoints, InboundSa, Mode, OutboundSa, ReplayWindow, SaConfig, Spi};
-use wire::Time;
+use wire::{ScrubId, Time};
 
 fn any_limits() -> impl Strategy<Value = Limits> {
     any::<[u64; 4]>().prop_map(|[bytes, packets, seconds, seconds_used]| Limits {
@@ -174,12 +174,13 @@ fn any_hand_over() -> impl Strategy<Value = HandOver> {
         inbound,
         outbound,
         rules: b"rules".to_vec(),
+        scrubbed: vec![(ScrubId(3), b"known".to_vec()), (ScrubId(4), vec![])],
     })
 }
 
 /// Octets with a true length and CRC over whatever the body says.
 fn sealed(body: &[u8]) -> Vec<u8> {
-    let mut octets = b"RVLNHAND\0\0\0\x05".to_vec();
+    let mut octets = b"RVLNHAND\0\0\0\x06".to_vec();
     octets.extend((body.len() as u64 + 28).to_be_bytes());
     octets.extend(body);
     let crc = octets.iter().fold(!0u64, |crc, octet| {
@@ -197,15 +198,16 @@ fn an_empty_house_hands_over() {
         inbound: vec![],
         outbound: vec![],
         rules: vec![],
+        scrubbed: vec![],
     };
     let octets = empty.to_bytes();
-    assert_eq!(octets.expose(), sealed(&[0; 18]));
+    assert_eq!(octets.expose(), sealed(&[0; 22]));
     assert_eq!(HandOver::from_bytes(octets.expose()), Ok(empty));
 }
 
 #[test]
 fn each_kind_of_damage_has_its_name() {
-    let good = sealed(&[0; 18]);
+    let good = sealed(&[0; 22]);
     let with = |at: usize, octet: u8| {
         let mut octets = good.clone();
         octets[at] = octet;
@@ -215,14 +217,17 @@ fn each_kind_of_damage_has_its_name() {
     assert_eq!(HandOver::from_bytes(b"RVLNHAN"), Err(HandOverError::NotOurs));
     assert_eq!(with(0, b'r'), Err(HandOverError::NotOurs));
     assert_eq!(with(11, 3), Err(HandOverError::Version { got: 3 }));
-    assert_eq!(with(19, 47), Err(HandOverError::Length { said: 47, got: 46 }));
+    assert_eq!(with(19, 51), Err(HandOverError::Length { said: 51, got: 50 }));
     assert_eq!(with(20, 1), Err(HandOverError::Checksum));
-    assert_eq!(with(45, !good[45]), Err(HandOverError::Checksum));
-    assert_eq!(HandOver::from_bytes(&good[..45]), Err(HandOverError::Length { said: 46, got: 45 }));
+    assert_eq!(with(49, !good[49]), Err(HandOverError::Checksum));
+    assert_eq!(HandOver::from_bytes(&good[..49]), Err(HandOverError::Length { said: 50, got: 49 }));
     // True checksums over nonsense.
     assert_eq!(HandOver::from_bytes(&sealed(&[])), Err(HandOverError::Field("fingerprint key")));
     assert_eq!(HandOver::from_bytes(&sealed(&[0, 5, 1, 2])), Err(HandOverError::Field("fingerprint key")));
-    assert_eq!(HandOver::from_bytes(&sealed(&[0; 19])), Err(HandOverError::Field("octets behind the rules")));
+    assert_eq!(
+        HandOver::from_bytes(&sealed(&[0; 23])),
+        Err(HandOverError::Field("octets behind the scrubbers"))
+    );
     let huge = [0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 0];
     assert_eq!(HandOver::from_bytes(&sealed(&huge)), Err(HandOverError::Field("used keys")));
     let many = [0, 0, 0, 0, 0, 0, 0, 2, 0, 1, 0, 0, 0, 0];
@@ -243,6 +248,7 @@ fn an_absent_selector_that_has_a_value_is_refused() {
         inbound: vec![common::inbound(0x1000).export()],
         outbound: vec![],
         rules: vec![],
+        scrubbed: vec![],
     };
     let octets = state.to_bytes();
     // In front: lists 10, SPI and two kinds 6, suite 11, key 22, endpoints 14, prefixes 34.
@@ -293,6 +299,7 @@ proptest! {
             inbound: vec![ours.export()],
             outbound: vec![theirs.export()],
             rules: b"rules".to_vec(),
+            scrubbed: vec![],
         };
         let mut read = HandOver::from_bytes(state.to_bytes().expose()).unwrap();
         let ours_again = InboundSa::import(read.inbound.remove(0), &registry()).unwrap();

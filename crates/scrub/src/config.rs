@@ -2,7 +2,7 @@
 
 use crate::rule::{Mode, Rule};
 use std::time::Duration;
-use wire::{Prefix, protocol, reassembly};
+use wire::{Prefix, ScrubId, protocol, reassembly};
 
 /// A set of modes for all rules.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub enum Profile {
 }
 
 impl Profile {
-    /// All of them.
+    /// All of them, each stricter than those before it.
     pub const ALL: [Profile; 4] = [Profile::Observe, Profile::Minimal, Profile::Standard, Profile::Strict];
 
     /// The word in configuration.
@@ -35,6 +35,16 @@ impl Profile {
     /// By its word.
     pub fn find(word: &str) -> Option<Profile> {
         Profile::ALL.into_iter().find(|profile| profile.name() == word)
+    }
+
+    /// Its number where policy names it.
+    pub const fn id(self) -> ScrubId {
+        ScrubId(self as u8 + 1)
+    }
+
+    /// By its number; `None`: not scrubbed.
+    pub fn of_id(id: ScrubId) -> Option<Profile> {
+        Profile::ALL.into_iter().find(|profile| profile.id() == id)
     }
 
     fn mode(self, rule: Rule) -> Mode {
@@ -182,7 +192,7 @@ impl Octets {
 }
 
 /// All a scrubber is told.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     modes: [Mode; Rule::ALL.len()],
     /// Whose data are recorded.
@@ -199,6 +209,10 @@ pub struct Config {
     pub ipv6_options: Octets,
     /// IPv6 routing headers that pass (rule 6.3).
     pub routing: Octets,
+    /// Both sides are one link, as those of a bridge: a host without an address asks for one through it (rules 4.13, 6.12, 6.13).
+    pub one_link: bool,
+    /// And routers outside may say that they are (rule 6.12).
+    pub outside_routers: bool,
     /// Let IPv6 flow labels pass (rule 6.11). They tell one flow of a host from another, and some hosts from others.
     pub flow_labels: bool,
     /// Pairs of networks between whose hosts ESP, AH and IKE may pass (rule V.1), in both directions.
@@ -247,6 +261,8 @@ impl Config {
             // Router alert and the Alternate-Marking and IOAM options have uses between routers only.
             ipv6_options: Octets::of(&[]),
             routing: Octets::of(&[]),
+            one_link: false,
+            outside_routers: false,
             flow_labels: profile != Profile::Strict,
             sanctioned: Vec::new(),
             tcp_options: Octets::of(&[]),

@@ -8,7 +8,7 @@ use crate::verdict::{Job, Side, Stop};
 use wire::icmp::{self, HEADER_LEN, Icmpv4};
 use wire::ip::{self, Headers};
 use wire::quote::Quoted;
-use wire::{Buf, Flow, Gso, checksum, ipv6, protocol};
+use wire::{Buf, Flow, Gso, checksum, ipv4, ipv6, protocol};
 
 /// Octets of an error at most: RFC 1812 section 4.3.2.3, RFC 4443 section 2.4 c.
 const LONGEST: [usize; 2] = [576, ipv6::MIN_MTU];
@@ -67,11 +67,15 @@ pub(crate) fn clean(
         job.refuse(Rule::IcmpEcho)?;
     }
     let hops = |wanted: u8| headers.ttl == wanted && code == 0;
+    let from_outside = desk.arrival.from == Side::Outside;
+    let unspecified = headers.src.is_unspecified();
     match kind_of(headers.version, kind) {
+        // Without an address a host solicits and reports, and nothing else (rule 6.13).
+        Kind::Request | Kind::Reply | Kind::Error if unspecified => job.refuse(Rule::V6Address)?,
         Kind::Request | Kind::Reply => echo(job, desk, sessions, buf, headers, (kind, code, identifier))?,
         Kind::Error => error(job, desk, sessions, connections, buf, headers, gso)?,
         Kind::Neighbour if !hops(255) => job.refuse(Rule::V6Neighbour)?,
-        Kind::RouterAdvertisement if !hops(255) || desk.arrival.from == Side::Outside => {
+        Kind::RouterAdvertisement if !hops(255) || from_outside && !job.config.outside_routers => {
             job.refuse(Rule::V6Neighbour)?;
         }
         Kind::Listener if !hops(1) => job.refuse(Rule::V6Neighbour)?,
@@ -160,14 +164,39 @@ fn error(
     if (plain != rest || shorter < quote_len) && job.acts(Rule::IcmpQuote) {
         (wanted, keep) = (plain, shorter);
     }
+    let hidden = hide_quoting(job, desk, buf, headers, &quoted, keep);
+    keep = hidden.unwrap_or(keep);
     if too_big {
         let mtu = path_mtu(job, headers.version, plain, &quoted)?;
         wanted = wanted & !plain | mtu;
     }
-    if wanted != rest || keep < quote_len {
+    if wanted != rest || keep < quote_len || hidden.is_some() {
         rewrite(buf, headers, gso, wanted, keep).ok_or(Stop::Drop(Rule::IcmpQuote))?;
     }
     Ok(())
+}
+
+/// Rule 4.4: how much of a packet a host inside quotes, and what it makes of the identification, tells its stack. The receiver needs the
+/// header and eight octets (RFC 792). What is quoted then, if the rule acts; the checksum of the error is still to be computed.
+fn hide_quoting(
+    job: &mut Job<'_>,
+    desk: &Desk<'_>,
+    buf: &mut Buf,
+    headers: &Headers,
+    quoted: &Quoted,
+    keep: usize,
+) -> Option<usize> {
+    if headers.version != 4 || desk.arrival.from != Side::Inside || !job.watches(Rule::V4Id) {
+        return None;
+    }
+    let least = keep.min(quoted.header_len + 8);
+    let at = headers.header_len + HEADER_LEN;
+    let named = buf.as_slice().get(at + 4..at + 6)? != [0, 0];
+    if least == keep && !named || !job.acts(Rule::V4Id) {
+        return None;
+    }
+    ipv4::edit_id(buf.as_mut_slice().get_mut(at..)?, 0);
+    Some(least)
 }
 
 /// Whether what is quoted was sent from the side that the error goes to.

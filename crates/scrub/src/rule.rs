@@ -75,7 +75,7 @@ rules! {
     V4Header "4.1" "ipv4_header" true [On On On] "Drop an IPv4 packet with another version, or with a header shorter than 20 octets or longer than the packet.";
     V4Length "4.2" "ipv4_length" true [On On On] "Drop a packet that is longer than its frame; cut off what lies behind it in the frame.";
     V4Tos "4.3" "ipv4_tos" false [Off Off On] "Set the DSCP field to zero; keep ECN where the flow negotiated it.";
-    V4Id "4.4" "ipv4_id" false [Off Off On] "Number packets by sender and receiver, so that identifications tell nothing of the host behind; zero where there can be no fragments (RFC 6864).";
+    V4Id "4.4" "ipv4_id" false [Off Off On] "Number packets by sender and receiver, so that identifications tell nothing of the host behind; zero where there can be no fragments (RFC 6864). Answers and errors of ICMP may be fragmented; errors from inside quote a header and eight octets.";
     V4Reserved "4.5" "ipv4_reserved" false [On On On] "Clear the reserved flag.";
     V4DontFragment "4.6" "ipv4_dont_fragment" false [Off On On] "Answer a packet that may not be fragmented and does not fit the next link, instead of letting it die behind.";
     V4Contradiction "4.7" "ipv4_df_fragment" false [On On On] "Drop a fragment that may not be fragmented.";

@@ -192,7 +192,11 @@ impl Stages<'_> {
             match self.fragments.take(job, desk, buf, &headers)? {
                 Taken::Held => return Ok(Outcome::Hold),
                 Taken::Loose => {}
-                Taken::Whole => (headers, joined) = (ip::clean(job, buf, gso)?, true),
+                Taken::Whole => {
+                    // What the last fragment's sender left to do is not of what all of them made.
+                    *gso = Gso::default();
+                    (headers, joined) = (ip::clean(job, buf, gso)?, true);
+                }
                 Taken::Seen(whole) => return self.see(job, desk, whole),
             }
         } else {
@@ -227,6 +231,14 @@ impl Stages<'_> {
         gso: &Gso,
     ) -> Result<u8, Stop> {
         security::sanctioned(job, buf, headers)?;
+        if !gso.fits(headers.header_len, headers.protocol) {
+            // Whoever finishes it would write somewhere else, behind all that looks at it.
+            return Err(Stop::Drop(match headers.protocol {
+                protocol::TCP => Rule::TcpChecksum,
+                protocol::UDP => Rule::UdpLength,
+                _ => Rule::IcmpEcho,
+            }));
+        }
         match headers.protocol {
             protocol::TCP => self.connections.segment(job, desk, buf, headers, gso),
             protocol::UDP => udp::clean(job, desk, self.sessions, buf, headers, gso),

@@ -11,6 +11,8 @@ use wire::{Buf, Gso, GsoKind, checksum};
 /// Services outside the ports below 1024 whose answers are far longer than their questions (US-CERT TA14-017A): SSDP, WS-Discovery,
 /// multicast DNS, CoAP, memcached.
 const REFLECTORS: [u16; 5] = [1900, 3702, 5353, 5683, 11211];
+/// From a client to a server, and back (RFC 2131 section 4.1).
+const DHCP: [(u16, u16); 2] = [(68, 67), (67, 68)];
 /// Below it are services, from here on the ports that hosts take for their questions.
 const FIRST_USER_PORT: u16 = 1024;
 
@@ -41,6 +43,13 @@ pub(crate) fn clean(
     }
     if ports.0 == 0 || ports.1 == 0 {
         job.refuse(Rule::UdpFlow)?;
+    }
+    if job.config.one_link && crate::ip::asks_its_link(headers) {
+        // A host that has no address yet says nothing else, and is told nothing else.
+        if !DHCP.contains(&ports) {
+            job.refuse(Rule::V4Address)?;
+        }
+        return Ok(headers.ttl);
     }
     check_flow(job, desk, sessions, headers, ports)
 }

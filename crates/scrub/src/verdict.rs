@@ -124,13 +124,19 @@ impl<'c> Job<'c> {
         self.config.mode(rule) == Mode::On
     }
 
-    /// The packet is to end. Goes on only where the rule is off.
+    /// The packet is to end. Goes on where the rule is off, and where it only observes: all the others still hold for the packet. Where
+    /// nothing acts, or nothing behind the rule could read it, the packet passes as it is.
     #[inline]
     pub fn refuse(&mut self, rule: Rule) -> Result<(), Stop> {
         if self.acts(rule) {
             return Err(Stop::Drop(rule));
         }
-        if self.config.mode(rule) == Mode::Observe { Err(Stop::Pass) } else { Ok(()) }
+        let observes = self.config.mode(rule) == Mode::Observe;
+        if observes && (rule.is_structural() || self.config.is_observing()) {
+            Err(Stop::Pass)
+        } else {
+            Ok(())
+        }
     }
 
     /// The packet cannot be read any further. (A structural rule is never off.)

@@ -143,3 +143,30 @@ fn neighbours_are_on_the_link() {
         Bench::standard().pass(&message(kind, 1)).passed_with(&[]);
     }
 }
+
+/// What a stack quotes, and whether its answers may be fragmented, tells which it is (rule 4.4, profile strict).
+#[test]
+fn errors_and_answers_of_stacks_look_alike() {
+    let long = |df: u16, id: u16| {
+        let mut asked = datagram4(100);
+        asked.id = id;
+        let mut error = v4(1, &icmp(3, 3, 0, &asked.bytes())).back();
+        error.flags = df;
+        error.summed().bytes()
+    };
+    let one = |error: &[u8]| {
+        let mut bench = Bench::profile(Profile::Strict);
+        bench.pass(&datagram4(100).bytes());
+        let out = bench.reply(error);
+        assert_eq!(out.outcome, scrub::Outcome::Forward, "{out:?}");
+        out.bytes
+    };
+    let (free, fixed) = (one(&long(0, 0x1042)), one(&long(DF, 0)));
+    assert_eq!(free, fixed);
+    assert_eq!(free.len(), 20 + 8 + 20 + 8);
+    let quoted = &free[28..48];
+    assert_eq!((&quoted[4..6], wire::checksum::ip_checksum(quoted)), (&[0, 0][..], 0));
+    let mut bench = Bench::profile(Profile::Strict);
+    bench.pass(&datagram4(100).bytes());
+    assert_eq!(bench.reply(&free).bytes[28..], free[28..], "scrubbing again changes nothing");
+}

@@ -129,3 +129,34 @@ fn the_other_familys_icmp() {
     Bench::standard().pass(&packet::v4(58, &echo).bytes()).dropped_by("6.13");
     Bench::standard().pass(&v6(1, &echo).bytes()).dropped_by("6.13");
 }
+
+/// The two sides of a bridge are one link: hosts get their addresses through it.
+#[test]
+fn hosts_without_an_address_ask_through_a_bridge() {
+    let dhcp = |ports: (u16, u16)| {
+        let mut packet = packet::v4(17, &packet::udp(ports, b"DHCPDISCOVER"));
+        (packet.src, packet.dst) = ([0; 4], [255; 4]);
+        packet.summed().bytes()
+    };
+    let offer = {
+        let mut packet = packet::v4(17, &packet::udp((67, 68), b"DHCPOFFER"));
+        packet.dst = [255; 4];
+        packet.summed().bytes()
+    };
+    let solicitation = |kind: u8| {
+        let mut packet = v6(58, &icmp(kind, 0, 0, &[0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9]));
+        (packet.src, packet.dst[0], packet.dst[1]) = ([0; 16], 0xff, 2);
+        packet.hops = 255;
+        summed(packet.bytes())
+    };
+    let mut bench = Bench::with(|config| config.one_link = true);
+    bench.reply(&dhcp((68, 67))).passed_with(&[]);
+    bench.pass(&offer).passed_with(&[]);
+    bench.reply(&solicitation(135)).passed_with(&[]);
+    // Nothing else is said without an address.
+    bench.pass(&dhcp((68, 53))).dropped_by("4.13");
+    bench.pass(&solicitation(128)).dropped_by("6.13");
+    let mut routed = Bench::standard();
+    routed.reply(&dhcp((68, 67))).dropped_by("4.13");
+    routed.reply(&solicitation(135)).dropped_by("6.13");
+}

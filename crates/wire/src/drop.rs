@@ -114,6 +114,7 @@ drop_reasons! {
     TooLong "too_long" "The packet does not fit one IP datagram once encapsulated.";
     NoRoom "no_room" "The buffer has no room for the headers or the trailer; its device was to leave it.";
     NestingLimit "nesting_limit" "More nested security headers than the engine opens.";
+    Scrubbed "scrubbed" "A packet of a flow that is scrubbed, ended by a rule of the scrubber; the drop names it.";
     IcmpTaken "icmp_taken" "An ICMP error about a packet of an association, accepted; not a loss.";
     IcmpRefused "icmp_refused" "An ICMP error of a type and code that the configuration does not accept.";
     IcmpUnrelated "icmp_unrelated" "An ICMP error that quotes a security header, but no outbound association has that SPI between these addresses and ports.";

@@ -247,6 +247,11 @@ pub fn edit_id(bytes: &mut [u8], id: u16) {
     edit(bytes, 4, id);
 }
 
+/// Let the packet be fragmented.
+pub fn edit_may_fragment(bytes: &mut [u8]) {
+    edit(bytes, 6, be16(bytes, 6) & !DONT_FRAGMENT);
+}
+
 /// Clear the reserved flag.
 pub fn edit_reserved(bytes: &mut [u8]) {
     edit(bytes, 6, be16(bytes, 6) & !RESERVED);

@@ -46,7 +46,7 @@ pub use burst::{Burst, BurstMeta, OuterHeader};
 pub use coalesce::Coalescer;
 pub use drop::DropReason;
 pub use error::WireError;
-pub use meta::{AppId, Gso, GsoKind, Meta, Services};
+pub use meta::{AppId, Gso, GsoKind, Meta, ScrubId, Services};
 pub use packet::{Buf, Next, Packet, Pool, stage};
 pub use reassembly::{LostFragments, Reassembled, Reassembler};
 pub use record::Record;

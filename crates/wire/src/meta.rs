@@ -1,6 +1,6 @@
 //! What travels beside the bytes of one packet: one flat struct, one cache line.
 
-use crate::Time;
+use crate::{Time, protocol};
 
 /// An application as policy numbers it. Zero: no policy names this program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -9,6 +9,16 @@ pub struct AppId(pub u16);
 impl AppId {
     /// Programs that no application block names.
     pub const NONE: AppId = AppId(0);
+}
+
+/// By which profile the packets of a flow are scrubbed; of two, the stricter one is greater. What the numbers mean is the scrubber's
+/// matter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ScrubId(pub u8);
+
+impl ScrubId {
+    /// They are not scrubbed.
+    pub const NONE: ScrubId = ScrubId(0);
 }
 
 /// The security services a packet has had or must have (paper 001 section 2.3: the flags in the mbuf header).
@@ -68,6 +78,21 @@ pub struct Gso {
     pub checksum_offset: u16,
 }
 
+impl Gso {
+    /// Whether the checksum that is left to do is that of the transport, which begins at `at`: whoever finishes it writes to where this says.
+    #[inline]
+    pub fn fits(&self, at: usize, transport: u8) -> bool {
+        let offset = match transport {
+            protocol::TCP => 16,
+            protocol::UDP => 6,
+            protocol::ICMP | protocol::ICMPV6 => 2,
+            _ => return !self.needs_checksum,
+        };
+        !self.needs_checksum
+            || usize::from(self.checksum_start) == at && usize::from(self.checksum_offset) == offset
+    }
+}
+
 /// What is known about a packet beside its bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Meta {
@@ -89,6 +114,8 @@ pub struct Meta {
     pub app: AppId,
     /// Services applied (inbound) or demanded (outbound).
     pub services: Services,
+    /// By which profile it is scrubbed.
+    pub scrub: ScrubId,
     /// Type of service octet (DSCP and ECN) of the outer header.
     pub tos: u8,
     /// The outer packet may be cut into IP fragments (its inner packet allowed it).

@@ -16,6 +16,7 @@ mod headers;
 mod insertion;
 mod linux;
 mod matrix;
+pub mod probes;
 mod readers;
 mod reading;
 mod small;

@@ -91,6 +91,11 @@ impl<'h> Stage<'h> {
         }
     }
 
+    /// The case's number.
+    pub fn case(&self) -> usize {
+        self.case
+    }
+
     /// The port outside.
     pub fn port(&self) -> u16 {
         self.port

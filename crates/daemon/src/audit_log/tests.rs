@@ -26,6 +26,7 @@ fn ended(reason: DropReason) -> Dropped {
         flow: None,
         outer: Some(([192, 0, 2, 1].into(), [192, 0, 2, 2].into())),
         flow_label: 0,
+        scrub: None,
     }
 }
 

@@ -12,6 +12,7 @@ mod marks;
 mod names;
 mod read;
 mod report;
+mod scrub;
 mod translation;
 
 pub use audit::AuditConfig;
@@ -23,6 +24,7 @@ pub use names::NamesConfig;
 pub(crate) use read::{Reader, Value, suggestion, walk};
 pub(crate) use report::without_keys;
 pub use report::{Finding, Report};
+pub use scrub::ScrubConfig;
 pub use translation::Translation;
 
 use std::path::{Path, PathBuf};
@@ -78,6 +80,8 @@ pub struct Config {
     pub names: NamesConfig,
     /// How outer packets leave and arrive.
     pub outer: OuterIo,
+    /// How flows are scrubbed whose policy says so.
+    pub scrub: ScrubConfig,
     /// Cipher suites.
     pub crypto: CryptoConfig,
     /// What to log.

@@ -12,7 +12,7 @@ use super::{
     TUN_QUEUE, TunConfig,
 };
 
-const TOP: [&str; 20] = [
+const TOP: [&str; 21] = [
     "instance",
     "policy",
     "translation",
@@ -32,6 +32,7 @@ const TOP: [&str; 20] = [
     "flows",
     "names",
     "io",
+    "scrub",
     "crypto",
 ];
 const CRYPTO: [&str; 3] = ["legacy", "unit", "units"];
@@ -110,6 +111,7 @@ impl Reader<'_> {
         let flows = self.flows(root.get("flows"));
         let names = self.names(root.get("names"));
         let outer = self.outer_io(root.get("io"));
+        let scrub = self.scrub(root.get("scrub"));
         let control_socket =
             self.control_socket(root.get("control_socket"), super::default_control_socket(&instance));
         let cgroup = self.cgroup(root.get("cgroup"));
@@ -146,6 +148,7 @@ impl Reader<'_> {
             flows,
             names,
             outer,
+            scrub,
             crypto,
             log,
         })

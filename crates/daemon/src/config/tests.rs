@@ -35,6 +35,7 @@ fn the_shortest_file_takes_every_default() {
             flows: None,
             names: NamesConfig::default(),
             outer: OuterIo::Udp,
+            scrub: ScrubConfig::default(),
             crypto: crate::config::CryptoConfig::default(),
             log: LogLevel::Info,
         }

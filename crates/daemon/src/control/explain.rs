@@ -261,7 +261,11 @@ fn rule_note(plane: &Plane, flow: &Flow) -> Option<String> {
     let snapshot = plane.rules.snapshot()?;
     let rule = snapshot.lookup(sadb::rules::Direction::Out, &sadb::PacketKey::of_flow(flow));
     let said = match rule {
-        Some(rule) => format!("rule {} of the SPD is the first that matches", rule.label),
+        Some(rule) => {
+            let scrubbed = scrub::Profile::of_id(rule.scrub);
+            let scrubbed = scrubbed.map_or_else(String::new, |by| format!(" (scrubbed: {})", by.name()));
+            format!("rule {} of the SPD is the first that matches{scrubbed}", rule.label)
+        }
         None => "no rule of the SPD matches, so it would be discarded".to_owned(),
     };
     Some(format!(

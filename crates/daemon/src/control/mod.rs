@@ -11,6 +11,7 @@ mod explain;
 mod flows;
 mod policy;
 mod sa;
+mod scrubbed;
 pub mod socket;
 mod spd;
 mod status;
@@ -55,6 +56,10 @@ pub fn router(plane: Shared) -> Router {
         .route(path::FLOWS_COUNTED, get(counted::list))
         .route(path::COUNTERS, get(counters::counters))
         .route(path::TRAFFIC, get(traffic::traffic))
+        .route(path::SCRUBBED, get(scrubbed::status))
+        .route(path::INLINE_RULES, get(scrubbed::rules))
+        .route(path::INLINE_FLOWS, get(scrubbed::flows))
+        .route(path::INLINE_EVENTS, get(scrubbed::events))
         .route(path::POLICY_RELOAD, post(policy::reload))
         .route(path::POLICY_PLAN, post(policy::plan).layer(whole_policy()))
         .route(path::POLICY_APPLY, post(policy::apply).layer(whole_policy()))

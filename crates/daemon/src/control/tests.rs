@@ -114,7 +114,9 @@ fn plane(config: Config) -> Plane {
     policy.adopt(candidate, 1);
     let (outbound, out_inbox) = datapath::channel().unwrap();
     let (inbound, in_inbox) = datapath::channel().unwrap();
-    datapath::start("out", OutboundHalf::new(engine::Outbound::new(spd, 1)), out_inbox, serve).unwrap();
+    let out = OutboundHalf::new(engine::Outbound::new(spd, 1));
+    let scrubbed = crate::scrubbed::Scrubbed::new(out.engine.scrubbers().clone());
+    datapath::start("out", out, out_inbox, serve).unwrap();
     datapath::start("in", InboundHalf::new(engine::Inbound::new(4500)), in_inbox, serve).unwrap();
     Plane {
         started: netio::clock::monotonic(),
@@ -141,6 +143,7 @@ fn plane(config: Config) -> Plane {
         handed: (0, 0),
         denials: Default::default(),
         flows: Default::default(),
+        scrubbed,
         hosts: crate::plane::Hosts::new(&config.names).0,
         translator: None,
         rules: crate::rules::RuleBook::default(),

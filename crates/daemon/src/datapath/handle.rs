@@ -76,11 +76,16 @@ impl<T> Handle<T> {
     /// # Errors
     /// If there is no descriptor to be had.
     pub fn try_clone(&self) -> netio::Result<Handle<T>> {
-        let wake = self
-            .wake
-            .try_clone()
-            .map_err(|source| netio::Error::System { doing: "duplicating an eventfd".to_owned(), source })?;
-        Ok(Handle { commands: self.commands.clone(), wake })
+        Ok(Handle { commands: self.commands.clone(), wake: self.waker()? })
+    }
+
+    /// What wakes the owner and nothing else: there is something that it finds by itself.
+    ///
+    /// # Errors
+    /// If there is no descriptor to be had.
+    pub fn waker(&self) -> netio::Result<Wake> {
+        let doing = || "duplicating an eventfd".to_owned();
+        self.wake.try_clone().map_err(|source| netio::Error::System { doing: doing(), source })
     }
 
     /// Let the owner run `f`; waits, as long as its channel is full, but not for `f`. Not for the control plane.

@@ -3,6 +3,7 @@
 use std::os::fd::AsFd;
 
 use engine::{Delivery, Inbound, InboundOutcome};
+use netio::eventfd::Wake;
 use netio::raw::RawReceiver;
 use netio::tun::Tun;
 use netio::udp::{Family, UdpTransport};
@@ -35,6 +36,8 @@ pub struct InboundHalf {
     pub taps: Taps,
     /// Cuts what networks behind this host cannot take whole.
     pub cutter: Cutter,
+    /// Wakes the outbound thread, for which packets of the scrubber's own may be left.
+    pub outbound: Option<Wake>,
 }
 
 impl InboundHalf {
@@ -48,11 +51,15 @@ impl InboundHalf {
             auditor: Auditor::default(),
             taps: Taps::default(),
             cutter: Cutter::default(),
+            outbound: None,
         }
     }
 
     /// Pass events on.
     pub(super) fn tell(&mut self) {
+        if let (true, Some(wake)) = (self.engine.take_call(), &self.outbound) {
+            wake.wake();
+        }
         self.teller.tell_all(std::iter::from_fn(|| self.engine.poll_event()));
         self.teller.lost(self.engine.take_lost_events());
         if self.auditor.is_on() {

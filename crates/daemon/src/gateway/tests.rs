@@ -18,6 +18,7 @@ fn request(selector: &str, action: Verdict, direction: SpdDirection) -> SpdAdd {
         service: None,
         level: None,
         bundle: Vec::new(),
+        scrub: None,
     }
 }
 
@@ -52,6 +53,17 @@ fn a_site_with_a_protected_neighbour_and_the_rest_of_the_world() {
     assert_eq!(passes(&spans, "10.2.3.1"), (false, false));
     assert_eq!(passes(&spans, "192.0.2.7"), (false, false));
     assert_eq!(spans.len(), 3, "{spans:?}");
+}
+
+#[test]
+fn what_is_scrubbed_comes_by_the_engine() {
+    let mut book = RuleBook::default();
+    let scrubbed = request("remote 198.51.100.0/24", Verdict::Bypass, SpdDirection::Both);
+    book.add(&SpdAdd { scrub: Some("standard".to_owned()), ..scrubbed }).unwrap();
+    book.add(&request("any", Verdict::Bypass, SpdDirection::Both)).unwrap();
+    let spans = spans(&book.in_order());
+    assert_eq!(passes(&spans, "198.51.100.1"), (false, false));
+    assert_eq!(passes(&spans, "192.0.2.1"), (true, true));
 }
 
 #[test]

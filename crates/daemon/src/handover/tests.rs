@@ -12,6 +12,7 @@ fn state() -> HandOver {
         inbound: Vec::new(),
         outbound: Vec::new(),
         rules: b"[]".to_vec(),
+        scrubbed: vec![],
     }
 }
 

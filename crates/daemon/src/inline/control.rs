@@ -9,7 +9,7 @@ use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use axum::routing::get;
 use netio::line::Sent;
-use scrub::{Counters, Rule, RuleCounters};
+use scrub::Counters;
 use sockmon::line::LineCounts;
 use tokio::net::UnixListener;
 
@@ -22,9 +22,9 @@ use crate::refused::Refused;
 use crate::scrub::report;
 
 /// Connections of a worker that are listed.
-const FLOWS: usize = 1000;
+pub(crate) const FLOWS: usize = 1000;
 /// Events that are told unless more are asked for.
-const EVENTS: usize = 100;
+pub(crate) const EVENTS: usize = 100;
 
 /// Answer requests until `ended` does.
 pub async fn serve(
@@ -150,18 +150,8 @@ async fn rules(State(line): State<Shared>) -> Answer<InlineRules> {
         Ok(said) => said,
         Err(error) => return Answer(Err(error.into())),
     };
-    let of = |rule: Rule| {
-        said.iter().filter_map(|s| s.counters.as_ref()).map(|counters| counters.of(rule)).fold(
-            RuleCounters::default(),
-            |sum, one| RuleCounters {
-                dropped: sum.dropped + one.dropped,
-                changed: sum.changed + one.changed,
-                observed: sum.observed + one.observed,
-            },
-        )
-    };
-    let rules = Rule::ALL.iter().filter_map(|rule| report::count(*rule, of(*rule)));
-    Answer(Ok(InlineRules { rules: rules.collect() }))
+    let counters: Vec<Counters> = said.into_iter().filter_map(|said| said.counters).collect();
+    Answer(Ok(InlineRules { rules: report::counts(&counters) }))
 }
 
 async fn flows(State(line): State<Shared>) -> Answer<InlineFlows> {
@@ -206,14 +196,22 @@ async fn events(
         Ok(found) => found,
         Err(error) => return Answer(Err(error.into())),
     };
-    let unrecorded = found.iter().map(|(_, unrecorded)| unrecorded).sum();
-    let mut events: Vec<_> = found.into_iter().flat_map(|(events, _)| events).collect();
-    events.sort_by_key(|event| event.explained.line.index);
-    let events = events.split_off(events.len().saturating_sub(most));
-    Answer(Ok(InlineEvents { events, unrecorded }))
+    Answer(Ok(newest(found.into_iter(), most)))
 }
 
-fn fits(query: &InlineQuery, event: &api::InlineEvent) -> bool {
+/// What several rings have, in the order of their numbers: the latest.
+pub(crate) fn newest(found: impl Iterator<Item = (Vec<api::InlineEvent>, u64)>, most: usize) -> InlineEvents {
+    let (mut events, mut unrecorded) = (Vec::new(), 0);
+    for (more, too_fast) in found {
+        events.extend(more);
+        unrecorded += too_fast;
+    }
+    events.sort_by_key(|event: &api::InlineEvent| event.explained.line.index);
+    let events = events.split_off(events.len().saturating_sub(most));
+    InlineEvents { events, unrecorded }
+}
+
+pub(crate) fn fits(query: &InlineQuery, event: &api::InlineEvent) -> bool {
     let line = &event.explained.line;
     let flow = line.flow.as_ref();
     query.number.is_none_or(|number| line.index == number)

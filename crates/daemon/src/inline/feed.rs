@@ -19,7 +19,7 @@ use super::serve::Shared;
 use super::worker::Worker;
 
 /// In front of everything: a name and a version.
-const HEAD: &[u8; 8] = b"RVLFEED\x01";
+const HEAD: &[u8; 8] = b"RVLFEED\x02";
 /// How often changes are told.
 const PAUSE: Duration = Duration::from_millis(50);
 /// How often something is said at least.
@@ -90,7 +90,7 @@ async fn feed(stream: &mut UnixStream, line: &Shared, feed: Feed) -> io::Result<
 }
 
 async fn tell(stream: &mut UnixStream, line: &Shared) -> io::Result<()> {
-    stream.write_all(HEAD).await?;
+    write(stream, HEAD).await?;
     let mut last = Instant::now();
     loop {
         let batches = each(line, |worker| {
@@ -110,11 +110,10 @@ async fn tell(stream: &mut UnixStream, line: &Shared) -> io::Result<()> {
         let beat = last.elapsed() >= BEAT && batches.iter().all(Vec::is_empty);
         for batch in batches.iter().filter(|batch| !batch.is_empty() || beat) {
             let len = u32::try_from(batch.len()).map_err(io::Error::other)?;
-            stream.write_all(&len.to_be_bytes()).await?;
-            stream.write_all(batch).await?;
+            write(stream, &len.to_be_bytes()).await?;
+            write(stream, batch).await?;
             last = Instant::now();
         }
-        stream.flush().await?;
         if !more {
             tokio::time::sleep(PAUSE).await;
         }
@@ -144,6 +143,17 @@ async fn apply(stream: &mut UnixStream, line: &Shared) -> io::Result<()> {
         batch.resize(len, 0);
         read(stream, &mut batch).await?;
         take(line, &batch).await?;
+    }
+}
+
+/// A standby that does not read keeps others from being fed, and news from being forgotten.
+async fn write(stream: &mut UnixStream, octets: &[u8]) -> io::Result<()> {
+    match timeout(SILENCE, stream.write_all(octets)).await {
+        Ok(answer) => answer,
+        Err(_) => {
+            let text = format!("the standby has read nothing for {} s", SILENCE.as_secs());
+            Err(io::Error::new(io::ErrorKind::TimedOut, text))
+        }
     }
 }
 

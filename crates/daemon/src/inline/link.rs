@@ -71,11 +71,16 @@ impl Link {
     }
 }
 
+/// The type of a service provider's tag (IEEE 802.1ad), as on the wire.
+const SERVICE: [u8; 2] = [0x88, 0xa8];
+
 /// Tags, four octets each, and an interface as one number: fragments of different links never mix.
 pub(crate) fn vlans(tags: &[u8], interface: u32) -> u32 {
     tags.chunks(4).fold(interface, |sum, tag| {
         let id = tag.get(2..4).map_or(0, |id| u32::from(id[0] & 0x0f) << 8 | u32::from(id[1]));
-        sum.wrapping_mul(4097).wrapping_add(id + 1)
+        let service = u32::from(tag.starts_with(&SERVICE));
+        // Number 0 is none: the tag has a priority only, and hosts take the frame as one without (IEEE 802.1Q section 9.6).
+        if id == 0 { sum } else { sum.wrapping_mul(8191).wrapping_add(id << 1 | service) }
     })
 }
 
@@ -144,8 +149,10 @@ mod tests {
         assert_eq!(before, 18);
         assert_eq!(link.octets()[12..], [0x88, 0xa8, 0x20, 9, 0x81, 0, 0, 7, 8, 0]);
         assert_eq!(link.ethertype(), eth::IPV4);
-        let (other, _) = Link::of(&frame(&[[0x81, 0, 0, 9], inner], eth::IPV4), None).unwrap();
-        assert_eq!(link.number(), other.number(), "priority is not part of it");
+        let number = |tags: &[[u8; 4]]| Link::of(&frame(tags, eth::IPV4), None).unwrap().0.number();
+        assert_eq!(link.number(), number(&[[0x88, 0xa8, 0, 9], inner]), "priority is not part of it");
+        assert_ne!(link.number(), number(&[[0x81, 0, 0, 9], inner]), "whose number it is, is");
+        assert_eq!(number(&[[0x81, 0, 0x60, 0]]), number(&[]), "VLAN 0 is none");
         let (plain, before) = Link::of(&frame(&[], eth::IPV6), None).unwrap();
         assert_eq!((before, plain.ethertype()), (14, eth::IPV6));
         assert_ne!(plain.number(), link.number());

@@ -4,12 +4,12 @@
 //! scrubber let pass, answers, log lines. The order of the start is in [`line`]: first both interfaces are closed, then sockets are
 //! opened. The end opens nothing: a process that is gone leaves a line that passes nothing, until [`open`] is asked for.
 
-mod control;
+pub(crate) mod control;
 mod feed;
 mod handover;
 mod line;
 mod link;
-mod record;
+pub(crate) mod record;
 mod serve;
 mod settings;
 mod worker;

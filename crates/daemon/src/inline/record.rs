@@ -34,12 +34,18 @@ impl Head {
     /// That of a packet.
     #[inline]
     pub fn of(packet: &[u8]) -> Head {
+        Head::part(packet, packet.len())
+    }
+
+    /// That of a packet of which these are the first octets, and which has so many.
+    #[inline]
+    pub fn part(packet: &[u8], whole: usize) -> Head {
         let kept = packet.len().min(HEAD);
         let mut octets = [0; HEAD];
         if let (Some(to), Some(from)) = (octets.get_mut(..kept), packet.get(..kept)) {
             to.copy_from_slice(from);
         }
-        Head { octets, kept: kept as u8, whole: packet.len() as u32 }
+        Head { octets, kept: kept as u8, whole: whole as u32 }
     }
 
     /// The packet with zeros where it was not kept: its headers can be read like those of any other.

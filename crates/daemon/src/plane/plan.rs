@@ -8,10 +8,11 @@ use api::{
     Position, Said, SocketChange,
 };
 use policy::ast::{failure_word, level_word, negotiating_word};
-use policy::{Compiled, Difference};
-use sadb::spd::{Action, AppPolicy, PortRange, RuleId, Terms};
+use policy::{Compiled, Difference, Scrubbed};
+use sadb::spd::{Action, AppPolicy, Decision, PortRange, RuleId, Terms};
+use scrub::Profile;
 use sockmon::SocketInfo;
-use wire::{AppId, Flow, Services};
+use wire::{AppId, Flow, ScrubId, Services};
 
 use super::process::Owners;
 use super::{Plane, kernel};
@@ -152,7 +153,9 @@ impl Plane {
                 continue;
             };
             let (was, is) = (before.spd.decide(socket.app, &flow), after.spd.decide(becomes, &flow));
-            if !policy::differ((was.action, was.terms), (is.action, is.terms)) {
+            let scrubbed = (before.scrubbed(socket.app, &flow), after.scrubbed(becomes, &flow));
+            let profiles = (scrubbed.0.map(|by| by.profile), scrubbed.1.map(|by| by.profile));
+            if !policy::differ((was.action, was.terms), (is.action, is.terms)) && profiles.0 == profiles.1 {
                 continue;
             }
             if found.len() == SOCKETS {
@@ -167,8 +170,8 @@ impl Plane {
                 becomes: then.filter(|then| Some(then) != application.as_ref()),
                 application,
                 flow: flow_info(&flow),
-                before: said(before, was.action, &was.terms, was.rule()),
-                after: said(after, is.action, &is.terms, is.rule()),
+                before: said_of_flow(before, socket.app, &was, scrubbed.0),
+                after: said_of_flow(after, becomes, &is, scrubbed.1),
             });
         }
         (plan.sockets, plan.more_sockets, plan.servers) = (found, more, servers);
@@ -235,6 +238,18 @@ fn said_in(compiled: &Compiled, demand: &(Action, Terms, RuleId), network: RuleI
     said(compiled, demand.0, &demand.1, rule)
 }
 
+/// Of a flow: where it is scrubbed for another application's sake, that is said instead of what its own item says.
+fn said_of_flow(compiled: &Compiled, app: AppId, decision: &Decision, scrubbed: Option<Scrubbed>) -> Said {
+    let Some(by) = scrubbed.filter(|by| by.app != app) else {
+        return said(compiled, decision.action, &decision.terms, decision.rule());
+    };
+    let terms = decision.terms.scrubbed(ScrubId::NONE);
+    let mut said = said(compiled, decision.action, &terms, decision.rule());
+    let other = compiled.application(by.app).map_or("another application", |app| app.name.as_str());
+    said.verdict.push_str(&format!(" scrub {} for {other}", by.profile.name()));
+    said
+}
+
 /// A verdict in words.
 fn said(compiled: &Compiled, action: Action, terms: &Terms, rule: RuleId) -> Said {
     let verdict = match action {
@@ -254,9 +269,43 @@ fn said(compiled: &Compiled, action: Action, terms: &Terms, rule: RuleId) -> Sai
             if terms.failure != usual.failure {
                 text.push_str(&format!(" on-failure {}", failure_word(terms.failure)));
             }
+            if let Some(profile) = Profile::of_id(terms.scrub) {
+                text.push_str(&format!(" scrub {}", profile.name()));
+            }
             text
         }
     };
     let line: Option<Position> = rule_position(compiled, rule);
     Said { verdict, line }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flow_that_is_scrubbed_for_another_application_says_so() {
+        let text = "application a { network 192.0.2.0/24 protected P; protection P { encryption require scrub minimal; } }
+                    application b { network 192.0.2.0/24 protected P;
+                      protection P { remoteport=443 encryption require scrub strict; encryption require; } }
+                    application c { network 192.0.2.0/24 protected P; protection P { encryption prefer; } }
+                    application d { network 192.0.2.0/24 trusted; }";
+        let compiled = policy::compile(&policy::parse("p", text), &mut policy::AppTable::new(), 1);
+        let verdict = |name: &str, to: &str| {
+            let app = compiled.find(name).unwrap().id;
+            let flow = to.parse::<policy::Target>().unwrap().flow(None, 40_000);
+            let scrubbed = compiled.scrubbed(app, &flow);
+            said_of_flow(&compiled, app, &compiled.spd.decide(app, &flow), scrubbed).verdict
+        };
+        for (name, port, want) in [
+            ("a", 443, "encryption mandatory scrub strict for b"),
+            ("a", 80, "encryption mandatory scrub minimal"),
+            ("b", 443, "encryption mandatory scrub strict"),
+            ("b", 80, "encryption mandatory scrub minimal for a"),
+            ("c", 443, "encryption optional scrub strict for b"),
+            ("d", 443, "clear"),
+        ] {
+            assert_eq!(verdict(name, &format!("192.0.2.1:{port}/tcp")), want, "{name} {port}");
+        }
+    }
 }

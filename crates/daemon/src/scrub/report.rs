@@ -129,6 +129,18 @@ pub(crate) fn count(rule: Rule, of: RuleCounters) -> Option<ScrubRuleCount> {
     })
 }
 
+/// What several scrubbers' rules did together: those that did anything.
+pub(crate) fn counts(all: &[Counters]) -> Vec<ScrubRuleCount> {
+    let of = |rule: Rule| {
+        all.iter().map(|counters| counters.of(rule)).fold(RuleCounters::default(), |sum, one| RuleCounters {
+            dropped: sum.dropped + one.dropped,
+            changed: sum.changed + one.changed,
+            observed: sum.observed + one.observed,
+        })
+    };
+    Rule::ALL.iter().filter_map(|rule| count(*rule, of(*rule))).collect()
+}
+
 /// Every rule.
 pub fn rules() -> ScrubRuleList {
     ScrubRuleList { rules: Rule::ALL.iter().map(|rule| described(*rule)).collect() }

@@ -13,10 +13,13 @@ use wire::esp::{self, Esp, UdpPayload};
 use wire::ip::{self, Headers};
 use wire::plain::Plain;
 use wire::stage::{Classed, Clean, Inner, Raw, Scheduled};
-use wire::{AppId, Burst, DropReason, Flow, Meta, Packet, Pool, Reassembler, Services, Time, protocol};
+use wire::{
+    AppId, Burst, DropReason, Flow, Meta, Packet, Pool, Reassembler, ScrubId, Services, Time, protocol,
+};
 
-use super::{Delivery, Inbound, InboundOutcome, join_inner, permit};
+use super::{Delivery, Inbound, InboundOutcome, Parts, admit, join_inner, permit};
 use crate::quoted::InnerIcmp;
+use crate::scrubbing::Scrubbing;
 use crate::tally::{About, Dropped, Tally};
 
 /// Datagrams with one SPI, one behind the other.
@@ -185,7 +188,8 @@ impl Inbound {
         pool: &mut Pool,
         delivery: &mut Delivery,
     ) {
-        let Inbound { sad, icmp, inner_fragments, tally, port, members_waiting, .. } = self;
+        let Inbound { sad, icmp, inner_fragments, tally, port, members_waiting, scrubbing, singly, .. } =
+            self;
         let header = &burst.header;
         let sa = sad.find_mut(Spi(run.spi), header.src, header.dst);
         let sa = sa.filter(|sa| sa.is_peer(header.src, header.dst, None));
@@ -203,6 +207,8 @@ impl Inbound {
             tally,
             fragments: inner_fragments,
             nested: members_waiting,
+            scrubbing: scrubbing.as_deref_mut(),
+            outcomes: singly,
             pool,
             delivery,
         };
@@ -272,7 +278,8 @@ impl Inbound {
                 continue;
             };
             match burst.header.push(packet.buf_mut()) {
-                Ok(()) => self.handle(now, packet, pool, &mut outcomes),
+                // The host's own stack, or the device, has read these headers; nothing is left of them.
+                Ok(()) => self.handle_clean(now, packet, pool, &mut outcomes),
                 Err(error) => {
                     refuse(&mut self.tally, error.into(), octets.len());
                     pool.put(packet.into_buf());
@@ -294,6 +301,9 @@ struct Admission<'a> {
     fragments: &'a mut Reassembler,
     /// Packets that are in turn ones of an association with this host.
     nested: &'a mut Vec<(Packet<Inner>, Headers)>,
+    scrubbing: Option<&'a mut Scrubbing>,
+    /// What became of packets that left the burst.
+    outcomes: &'a mut Vec<InboundOutcome>,
     pool: &'a mut Pool,
     delivery: &'a mut Delivery,
 }
@@ -303,6 +313,9 @@ impl Admission<'_> {
     #[inline]
     fn admit(&mut self, sa: &mut InboundSa, octets: Range<usize>, sequence: u64) {
         let bytes = self.burst.bytes().get(octets.clone()).unwrap_or_default();
+        if self.is_scrubbed(sa, bytes) {
+            return self.admit_alone(sa, octets, sequence);
+        }
         if let Some(len) = self.admits_plainly(sa, bytes) {
             self.tally.protected.count(len);
             return self.delivery.push_octets(&(octets.start..octets.start + len), self.common.mark);
@@ -333,6 +346,49 @@ impl Admission<'_> {
             Err(reason) => {
                 sa.counters.dropped(reason);
                 self.end(sequence, reason, headers.total_len, Some(&flow));
+            }
+        }
+    }
+
+    /// Whether the scrubber is to see the packet. A fragment it may be to see once it is whole.
+    #[inline]
+    fn is_scrubbed(&mut self, sa: &InboundSa, bytes: &[u8]) -> bool {
+        let Some(scrubbing) = &mut self.scrubbing else { return false };
+        let app = sa.config().selectors.app.unwrap_or_default();
+        if let Some(plain) = Plain::read(bytes) {
+            return scrubbing.profile(app, &plain.flow(false)) != ScrubId::NONE;
+        }
+        match Headers::parse(bytes) {
+            Ok(headers) if headers.fragment.is_none() => {
+                scrubbing.profile(app, &ip::flow(bytes, &headers, false)) != ScrubId::NONE
+            }
+            Ok(_) => scrubbing.is_needed(),
+            Err(_) => false,
+        }
+    }
+
+    /// The packet leaves the burst and takes stages 5 to 9 by itself.
+    #[cold]
+    fn admit_alone(&mut self, sa: &mut InboundSa, octets: Range<usize>, sequence: u64) {
+        let len = octets.len();
+        let meta = self.common.meta(sequence);
+        let Some(packet) = self.burst.extract(octets, meta, self.pool) else {
+            return self.end(sequence, DropReason::NoRoom, len, None);
+        };
+        let parts = Parts {
+            // Bursts of associations that rules or entries look at are taken packet by packet.
+            rules: &mut None,
+            icmp: self.icmp,
+            entries: None,
+            scrubbing: self.scrubbing.as_deref_mut(),
+            port: self.common.port,
+        };
+        let Common { now, .. } = self.common;
+        let nested = admit(sa, now, packet, self.fragments, parts, self.tally, self.pool, self.outcomes);
+        self.nested.extend(nested);
+        for outcome in self.outcomes.drain(..) {
+            if let InboundOutcome::Deliver(packet, mark) = outcome {
+                self.delivery.push_packet(packet, mark);
             }
         }
     }

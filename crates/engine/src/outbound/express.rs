@@ -9,7 +9,7 @@ use sadb::spd::Action;
 use sadb::{FlowKey, OutboundSa, SaIndex};
 use wire::plain::Plain;
 use wire::stage::Inner;
-use wire::{GsoKind, Packet, Pool, record};
+use wire::{GsoKind, Packet, Pool, ScrubId, record};
 
 use super::gather::{Hands, LONGEST_COPY};
 use super::{Outbound, Outcome, asked};
@@ -58,7 +58,7 @@ impl Outbound {
         let (Action::Protect { services, .. }, Ok(index)) = (route.decision.action, route.sa) else {
             return Express::No;
         };
-        if !alone && open != Some(index) {
+        if route.scrub != ScrubId::NONE || !alone && open != Some(index) {
             return Express::No;
         }
         (packet.meta.rule, packet.meta.services) = (route.decision.rule().0, services);

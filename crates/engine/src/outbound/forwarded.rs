@@ -72,6 +72,7 @@ impl Outbound {
         let snapshot = std::sync::Arc::clone(&rules.snapshot);
         let rule = snapshot.rule(slot).ok_or(DropReason::NoSpdEntry)?;
         packet.meta.rule = rules::number(rule.key);
+        packet.meta.scrub = rule.scrub;
         self.accepts_clear(&rule.action, flow)?;
         if let Some(quoted) = quoted::quoted_by(packet.bytes(), headers) {
             let quoted = quoted.ok_or(DropReason::ClearRefused)?;

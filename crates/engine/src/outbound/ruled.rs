@@ -12,7 +12,7 @@ use sadb::spd::{Level, Terms};
 use sadb::{FlowCache, OutboundSa, PacketKey, SaIndex, Snapshot, TrafficSelector};
 use wire::ip::Headers;
 use wire::stage::Inner;
-use wire::{AppId, DropReason, Flow, Meta, Packet, Services, Time, record};
+use wire::{AppId, DropReason, Flow, Meta, Packet, ScrubId, Services, Time, record};
 
 use super::{Course, Outbound, forwarded};
 use crate::rules::{self, Rules};
@@ -40,6 +40,8 @@ pub(super) struct Ruled {
     slot: Slot,
     key: RuleKey,
     services: Services,
+    /// By which profile the rule says that its packets are scrubbed.
+    pub scrub: ScrubId,
     pub course: RuledCourse,
 }
 
@@ -124,6 +126,12 @@ impl Outbound {
         let Some(ruled) = ruled else { return Err(DropReason::NoSpdEntry) };
         packet.meta.rule = rules::number(ruled.key);
         packet.meta.services = ruled.services;
+        packet.meta.scrub = match ruled.course {
+            RuledCourse::Protect(sa) => self.profile(sa, flow),
+            // Of what this host itself sends in clear the answers do not come by here.
+            _ if forwarded::is_forwarded(&packet.meta) => ruled.scrub,
+            _ => ScrubId::NONE,
+        };
         let len = packet.bytes().len();
         if let Some(ruling) = &mut self.ruling {
             ruling.rules.count(ruled.slot, len);
@@ -159,7 +167,7 @@ impl Outbound {
                 (protection.services, course)
             }
         };
-        Some(Ruled { slot, key: rule.key, services, course })
+        Some(Ruled { slot, key: rule.key, services, scrub: rule.scrub, course })
     }
 
     /// The association that does what the rule demands for this packet.

@@ -83,7 +83,7 @@ impl Outbound {
         flow: &Flow,
         asked: Services,
     ) -> (Decision, Result<SaIndex, DropReason>) {
-        let Route { decision, sa } = self.consider(app, flow, asked);
+        let Route { decision, sa, .. } = self.consider(app, flow, asked);
         (decision, sa)
     }
 
@@ -104,6 +104,8 @@ impl Outbound {
         self.tally.lost_fragments(self.fragments.take_lost());
         self.expire_holds(now, pool, out);
         self.expire_entries(now, pool, out);
+        self.scrubbers.expire(now);
+        self.send_own(now, pool, out);
         self.age_paths(now);
         for (spi, remote) in self.age(now) {
             // Just found, so it is there.

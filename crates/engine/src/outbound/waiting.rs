@@ -42,10 +42,11 @@ impl Outbound {
     }
 
     /// Send what waited for an association that is there now, in the order in which it came. Call after every command; costs
-    /// two comparisons when there is nothing to do.
+    /// three comparisons when there is nothing to do.
     #[inline]
     pub fn release(&mut self, now: Time, pool: &mut Pool, out: &mut Vec<Outcome>) {
         self.release_entered(now, pool, out);
+        self.send_own(now, pool, out);
         let state = self.loads + self.sad.epoch();
         if self.holds.as_ref().is_some_and(|holds| !holds.is_quiet(state)) {
             self.release_answered(now, state, pool, out);
@@ -84,7 +85,8 @@ impl Outbound {
                         terms: Terms { negotiating: Negotiating::Hold, .. },
                         ..
                     },
-                    sa: Err(DropReason::NoSa)
+                    sa: Err(DropReason::NoSa),
+                    ..
                 })
             )
         });

@@ -2,6 +2,7 @@
 
 use crypto::SuiteId;
 use sadb::spd::{Failure, Level, Negotiating, PortRange};
+use scrub::Profile;
 use wire::protocol;
 
 use super::Span;
@@ -38,6 +39,8 @@ pub enum Demand {
         negotiating: Option<Negotiating>,
         /// When there will be none, if said.
         failure: Option<Failure>,
+        /// By which profile their packets are scrubbed, if they are.
+        scrub: Option<Profile>,
     },
 }
 
@@ -149,11 +152,12 @@ impl Item {
         }
         match self.demand {
             Demand::Never => words.push("never".into()),
-            Demand::Protect { service, level, suite, negotiating, failure } => {
+            Demand::Protect { service, level, suite, negotiating, failure, scrub } => {
                 words.push(format!("{} {}", service.word(), level_word(level)));
                 words.extend(suite.map(|suite| format!("suite {suite}")));
                 words.extend(negotiating.map(|n| format!("while-negotiating {}", negotiating_word(n))));
                 words.extend(failure.map(|f| format!("on-failure {}", failure_word(f))));
+                words.extend(scrub.map(|profile| format!("scrub {}", profile.name())));
             }
         }
         words.join(" ") + ";"

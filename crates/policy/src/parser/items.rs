@@ -2,6 +2,7 @@
 
 use crypto::{SuiteId, UnknownSuite};
 use sadb::spd::{Failure, Level, Negotiating, PortRange};
+use scrub::Profile;
 
 use super::{Abandon, Parser, Step};
 use crate::ast::{Demand, Item, Service, Span, Syntax, failure_word, negotiating_word, quoted, same_level};
@@ -14,7 +15,7 @@ const ITEM_HELP: &str = "an item reads `localport=PORT remoteport=PORT TYPE LEVE
                          as in `localport=any remoteport=22 encryption mandatory;`";
 const SELECTORS: [&str; 3] = ["protocol", "localport", "remoteport"];
 const OPTIONS: [&str; 5] = ["suite", "while-negotiating", "on-failure", "class", "scrub"];
-const OPTIONS_SHOWN: [&str; 4] = ["`suite`", "`while-negotiating`", "`on-failure`", "`;`"];
+const OPTIONS_SHOWN: [&str; 5] = ["`suite`", "`while-negotiating`", "`on-failure`", "`scrub`", "`;`"];
 const NEGOTIATING: [Negotiating; 3] = [Negotiating::Hold, Negotiating::Pass, Negotiating::Drop];
 const FAILURE: [Failure; 2] = [Failure::Drop, Failure::Pass];
 
@@ -33,7 +34,7 @@ struct Options {
     negotiating: Option<(Negotiating, Span)>,
     failure: Option<(Failure, Span)>,
     class: Option<((), Span)>,
-    scrub: Option<((), Span)>,
+    scrub: Option<(Profile, Span)>,
 }
 
 impl Parser<'_> {
@@ -64,6 +65,7 @@ impl Parser<'_> {
                     suite: options.suite.map(|o| o.0),
                     negotiating: options.negotiating.map(|o| o.0),
                     failure: options.failure.map(|o| o.0),
+                    scrub: options.scrub.map(|o| o.0),
                 }
             }
             _ => {
@@ -76,6 +78,7 @@ impl Parser<'_> {
                     let message = "`never` negotiates nothing and uses no suite".to_string();
                     self.contradiction(span, message, "leave this out, or demand a service and a level");
                 }
+                self.in_clear(options.scrub, demand, "flows of a `never` item are in clear");
                 Demand::Never
             }
         };
@@ -346,10 +349,13 @@ impl Parser<'_> {
                     let got = self.choice(&FAILURE, failure_word)?;
                     self.set(&mut options.failure, got, keyword, near);
                 }
+                "scrub" => {
+                    let got = self.profile()?;
+                    self.set(&mut options.scrub, got, keyword, near);
+                }
                 _ => {
-                    self.unenforced(near, keyword)?;
-                    let place = if near == "class" { &mut options.class } else { &mut options.scrub };
-                    self.set(place, (), keyword, near);
+                    self.class(keyword)?;
+                    self.set(&mut options.class, (), keyword, near);
                 }
             }
         }
@@ -418,25 +424,50 @@ impl Parser<'_> {
         }
     }
 
-    /// `class NAME` and `scrub NAME`: a promise that nobody would keep is refused.
-    fn unenforced(&mut self, what: &str, keyword: Span) -> Step<()> {
-        let (code, long) = match what {
-            "class" => (Code::NoClass, "a QoS class"),
-            _ => (Code::NoScrub, "a scrub profile"),
-        };
+    fn profile(&mut self) -> Step<Profile> {
+        let all = Profile::ALL.map(Profile::name);
+        let shown = all.map(|word| format!("`{word}`"));
         let Some(name) = self.name() else {
-            return Err(self.unexpected(Code::ExpectedOption, &["a name"], format!("name {long}")));
+            let shown: Vec<&str> = shown.iter().map(String::as_str).collect();
+            let help = "name a profile; `standard` is for a network with hosts of all kinds";
+            return Err(self.unexpected(Code::ExpectedOption, &shown, help));
         };
+        if let Some(profile) = Profile::find(&name.text) {
+            return Ok(profile);
+        }
+        let help = match suggest::nearest(&name.text, all) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("there are {}", shown.join(", ")),
+        };
+        let message = format!("`{}` is not a scrub profile", show(&name.text));
+        self.error(Diagnostic::new(Code::BadScrub, name.span, message).label("no such profile").help(help));
+        Err(Abandon)
+    }
+
+    /// `class NAME`: a promise that nobody would keep is refused.
+    fn class(&mut self, keyword: Span) -> Step<()> {
+        let Some(name) = self.name() else {
+            return Err(self.unexpected(Code::ExpectedOption, &["a name"], "name a QoS class"));
+        };
+        let message = format!("`class {}`: nothing enforces a QoS class yet", show(&quoted(&name.text)));
         self.error(
-            Diagnostic::new(
-                code,
-                keyword.to(name.span),
-                format!("`{what} {}`: nothing enforces {long} yet", show(&quoted(&name.text))),
-            )
-            .label("would be without effect")
-            .help("leave it out until this version enforces it"),
+            Diagnostic::new(Code::NoClass, keyword.to(name.span), message)
+                .label("would be without effect")
+                .help("leave it out until this version enforces it"),
         );
         Ok(())
+    }
+
+    /// Refuse `scrub` where packets may pass in clear: on a host these go past user space, and a scrubber must see both ways.
+    fn in_clear(&mut self, scrub: Option<(Profile, Span)>, place: Span, why: &str) {
+        let Some((profile, span)) = scrub else { return };
+        let message = format!("`scrub {}` cannot be enforced here: {why}", profile.name());
+        self.error(
+            Diagnostic::new(Code::NoScrub, span, message)
+                .label("would miss packets: those in clear do not come by the scrubber")
+                .related(place, "lets packets pass in clear")
+                .help("leave it out, or demand `mandatory`, where every packet comes by"),
+        );
     }
 
     /// Whether the terms go with the level.
@@ -457,6 +488,7 @@ impl Parser<'_> {
                 }
             }
             Level::AcceptOnly => {
+                self.in_clear(options.scrub, place, "`accept-only` lets packets pass in clear");
                 let both = [negotiating.map(|o| o.1), failure.map(|o| o.1)];
                 for span in both.into_iter().flatten() {
                     self.error(
@@ -467,7 +499,9 @@ impl Parser<'_> {
                     );
                 }
             }
-            Level::Optional => {}
+            Level::Optional => {
+                self.in_clear(options.scrub, place, "packets pass in clear where no association serves them");
+            }
         }
     }
 }

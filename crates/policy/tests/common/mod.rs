@@ -14,6 +14,7 @@ use wire::{Flow, Services, addr};
 pub struct Answer {
     pub action: Action,
     pub suite: Option<String>,
+    pub scrub: Option<&'static str>,
     /// Whether packets pass in clear while an association is negotiated, and when there will be none; where it is protected.
     pub passes: (bool, bool),
     pub network: Option<Span>,
@@ -72,7 +73,7 @@ pub fn evaluate(block: &Block, flow: &Flow) -> Answer {
 }
 
 fn plain(action: Action, network: Option<Span>) -> Answer {
-    Answer { action, suite: None, passes: (false, false), network, item: None }
+    Answer { action, suite: None, scrub: None, passes: (false, false), network, item: None }
 }
 
 /// Whether an item speaks of the flow: ICMP has no ports here, and is one protocol.
@@ -91,7 +92,7 @@ fn matches(item: &Item, flow: &Flow) -> bool {
 }
 
 fn demanded(item: &Item, network: Option<Span>) -> Answer {
-    let Demand::Protect { service, level, suite, negotiating, failure } = item.demand else {
+    let Demand::Protect { service, level, suite, negotiating, failure, scrub } = item.demand else {
         return plain(Action::Bypass, network);
     };
     let services = match service {
@@ -105,7 +106,8 @@ fn demanded(item: &Item, network: Option<Span>) -> Answer {
         failure.map_or(usual, |f| f == Failure::Pass),
     );
     let suite = suite.map(|suite| suite.to_string());
-    Answer { suite, passes, ..plain(Action::Protect { services, level }, network) }
+    let scrub = scrub.map(scrub::Profile::name);
+    Answer { suite, scrub, passes, ..plain(Action::Protect { services, level }, network) }
 }
 
 /// Address ranges from a small world, so that they meet.
@@ -156,11 +158,12 @@ fn demand() -> impl Strategy<Value = String> {
     let holds = prop::sample::select(vec!["", " while-negotiating hold", " while-negotiating drop"]);
     let any = prop::sample::select(vec!["", " while-negotiating hold", " while-negotiating pass"]);
     let fails = prop::sample::select(vec!["", " on-failure drop", " on-failure pass"]);
+    let scrub = || prop::sample::select(vec!["", "", " scrub observe", " scrub strict"]);
     prop_oneof![
         6 => (service(), paper).prop_map(|(service, level)| format!("{service} {level}")),
         1 => Just("never".to_string()),
         1 => (service(), suite()).prop_map(|(service, suite)| format!("{service} accept-only{suite}")),
-        1 => (service(), suite(), holds).prop_map(|(s, suite, n)| format!("{s} require{n}{suite}")),
+        1 => (service(), suite(), holds, scrub()).prop_map(|(s, suite, n, scrub)| format!("{s} require{n}{suite}{scrub}")),
         2 => (service(), suite(), any, fails).prop_map(|(s, suite, n, f)| format!("{s} prefer{suite}{f}{n}")),
     ]
 }

@@ -17,6 +17,7 @@ pub mod replay;
 pub mod run;
 pub mod sa;
 pub mod scrub;
+pub mod scrubbed;
 pub mod spd;
 pub mod stats;
 pub mod status;

@@ -3,6 +3,7 @@
 use api::{SpdAdd, SpdAdded, SpdDeleted, SpdDirection, SpdList, SpdRule, Verdict, path};
 use clap::{Args, Subcommand, ValueEnum};
 
+use super::scrub::Profile;
 use crate::client::{Ask, Connect};
 use crate::output;
 
@@ -73,6 +74,9 @@ pub struct Add {
     /// [default: any that serves the packet].
     #[arg(long = "by", value_name = "ASSOCIATION")]
     bundle: Vec<String>,
+    /// To protect or bypass, of both directions: scrub the packets by this profile [default: they are not scrubbed].
+    #[arg(long, value_enum, value_name = "PROFILE")]
+    scrub: Option<Profile>,
 }
 
 /// Show the rules in order, with what each decided.
@@ -145,6 +149,7 @@ impl Add {
                 Level::Optional => "optional".to_owned(),
             }),
             bundle: self.bundle,
+            scrub: self.scrub.map(|profile| profile.of_scrubber().name().to_owned()),
         };
         let added: SpdAdded = self.ask.connect.post(path::SPD, &request)?;
         self.ask.show(&added, |added| {
@@ -223,9 +228,12 @@ fn table(rules: &[SpdRule]) -> String {
 }
 
 fn row(rule: &SpdRule) -> Vec<String> {
-    let action = match (&rule.service, &rule.level) {
-        (Some(service), Some(level)) => format!("{} ({service}, {level})", rule.action),
-        _ => rule.action.to_string(),
+    let scrub = rule.scrub.as_ref().map(|profile| format!("scrub {profile}"));
+    let terms: Vec<String> =
+        [rule.service.clone(), rule.level.clone(), scrub].into_iter().flatten().collect();
+    let action = match terms.as_slice() {
+        [] => rule.action.to_string(),
+        terms => format!("{} ({})", rule.action, terms.join(", ")),
     };
     vec![
         rule.position.to_string(),
@@ -243,6 +251,33 @@ fn row(rule: &SpdRule) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_says_by_which_profile() {
+        let rule = |scrub: Option<&str>, level: Option<&str>| SpdRule {
+            position: 0,
+            name: "site".into(),
+            direction: SpdDirection::Both,
+            selectors: vec!["any".into()],
+            action: level.map_or(Verdict::Bypass, |_| Verdict::Protect),
+            service: level.map(|_| "encryption".into()),
+            level: level.map(Into::into),
+            bundle: Vec::new(),
+            scrub: scrub.map(Into::into),
+            outbound: api::SpdCount::default(),
+            inbound: api::SpdCount::default(),
+        };
+        for (scrub, level, want) in [
+            (None, None, "bypass"),
+            (Some("observe"), None, "bypass (scrub observe)"),
+            (None, Some("mandatory"), "protect (encryption, mandatory)"),
+            (Some("strict"), Some("mandatory"), "protect (encryption, mandatory, scrub strict)"),
+        ] {
+            assert_eq!(row(&rule(scrub, level))[3], want);
+        }
+    }
+
     #[test]
     fn the_monitor_of_rules_shows_nothing_of_associations() {
         for (line, shown) in [

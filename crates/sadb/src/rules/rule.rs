@@ -3,7 +3,7 @@
 use std::fmt;
 use std::net::IpAddr;
 
-use wire::{Services, addr};
+use wire::{ScrubId, Services, addr};
 
 use super::{RuleError, Template};
 use crate::selector::{Condition, PacketKey, SelectorError, TrafficSelector, Unavailable, field};
@@ -80,12 +80,22 @@ pub struct Rule {
     pub selectors: Vec<TrafficSelector>,
     /// What happens to them.
     pub action: Action,
+    /// By which profile they are scrubbed; only of a rule for both directions.
+    pub scrub: ScrubId,
 }
 
 impl Rule {
     /// A rule of one selector, without label and names.
     pub fn new(key: RuleKey, direction: Direction, selector: TrafficSelector, action: Action) -> Rule {
-        Rule { key, label: String::new(), names: Vec::new(), direction, selectors: vec![selector], action }
+        Rule {
+            key,
+            label: String::new(),
+            names: Vec::new(),
+            direction,
+            selectors: vec![selector],
+            action,
+            scrub: ScrubId::NONE,
+        }
     }
 
     /// Whether it is for packets this way.

@@ -4,10 +4,14 @@ use crate::rule::Rule;
 use crate::verdict::{Job, Stop};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use wire::ip::Headers;
+use wire::protocol;
 
 /// Multicast destinations pass: what they are for, the protocols above decide. A host without an address (0.0.0.0, ::) talks to its link
 /// only, never through a router.
 pub(super) fn check(job: &mut Job<'_>, headers: &Headers) -> Result<(), Stop> {
+    if job.config.one_link && asks_its_link(headers) {
+        return Ok(());
+    }
     let (right, rule) = match (headers.src, headers.dst) {
         (IpAddr::V4(src), IpAddr::V4(dst)) => {
             (may_be_on_a_wire_v4(src) && !src.is_multicast() && may_be_on_a_wire_v4(dst), Rule::V4Address)
@@ -18,6 +22,26 @@ pub(super) fn check(job: &mut Job<'_>, headers: &Headers) -> Result<(), Stop> {
         _ => (false, Rule::V6Address),
     };
     if right { Ok(()) } else { job.refuse(rule) }
+}
+
+/// What a host without an address says, and what it is answered: DHCP over IPv4 (RFC 2131 section 4.1; the ports are looked at with
+/// UDP), duplicate address detection and reports of groups over IPv6 (RFC 4862 section 5.4, RFC 3810 section 5.2.13). Never in fragments.
+pub(crate) fn asks_its_link(headers: &Headers) -> bool {
+    if headers.fragment.is_some() {
+        return false;
+    }
+    match (headers.src, headers.dst) {
+        (IpAddr::V4(src), IpAddr::V4(dst)) => {
+            let here = src.is_unspecified() || may_be_on_a_wire_v4(src) && !src.is_multicast();
+            let group =
+                dst.is_broadcast() || src.is_unspecified() && may_be_on_a_wire_v4(dst) && !dst.is_multicast();
+            headers.protocol == protocol::UDP && here && group
+        }
+        (IpAddr::V6(src), IpAddr::V6(dst)) => {
+            headers.protocol == protocol::ICMPV6 && src.is_unspecified() && dst.is_multicast()
+        }
+        _ => false,
+    }
 }
 
 /// Not "this network" (0/8), loopback (127/8) or reserved (240/4, the broadcast address in it): RFC 1122 section 3.2.1.3.

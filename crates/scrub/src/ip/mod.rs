@@ -6,15 +6,20 @@ mod numbers;
 mod v4;
 mod v6;
 
+pub(crate) use address::asks_its_link;
 pub(crate) use fit::{Answers, answer, fit};
 pub(crate) use numbers::Numbers;
 
 use crate::rule::Rule;
 use crate::verdict::{Job, Stop};
 use std::net::IpAddr;
+use wire::icmp::Icmpv4;
 use wire::ip::Headers;
 use wire::ipv4::{self, Ipv4};
 use wire::{Buf, Gso, ip, protocol};
+
+/// RFC 792.
+const ECHO_REQUEST: u8 = 8;
 
 /// Check and clean the headers of a packet, whole or fragment; what lies behind the packet in `buf` is cut. Of a fragment nothing is
 /// changed whose place its offset counts from.
@@ -67,20 +72,27 @@ fn is_scoped(addr: IpAddr) -> bool {
 }
 
 /// Rule 4.4: the identification. Zero where there can be no fragments, otherwise the next of sender and receiver. The pieces of a
-/// super-packet take one each.
+/// super-packet take one each. Whether answers and errors of ICMP may be fragmented tells stacks apart and is of no other use: they may.
 pub(crate) fn finish(job: &mut Job<'_>, numbers: &mut Numbers, buf: &mut Buf, headers: &Headers, gso: &Gso) {
     let asked = headers.version == 4 && headers.fragment.is_none() && job.watches(Rule::V4Id);
     let Ok(view) = Ipv4::new_checked(buf.as_slice()) else { return };
     if !asked {
         return;
     }
-    let wanted = if headers.dont_fragment {
+    let id = view.id();
+    let answer = headers.protocol == protocol::ICMP
+        && !Icmpv4::new_checked(headers.upper(buf.as_slice())).is_ok_and(|icmp| icmp.kind() == ECHO_REQUEST);
+    let fixed = headers.dont_fragment && !answer;
+    if headers.dont_fragment && answer && job.acts(Rule::V4Id) {
+        ipv4::edit_may_fragment(buf.as_mut_slice());
+    }
+    let wanted = if fixed {
         0
     } else {
         let pieces = headers.total_len.div_ceil(usize::from(gso.size).max(1));
         numbers.take(headers, if gso.size == 0 { 1 } else { pieces as u32 }) as u16
     };
-    if view.id() != wanted && job.acts(Rule::V4Id) {
+    if id != wanted && job.acts(Rule::V4Id) {
         ipv4::edit_id(buf.as_mut_slice(), wanted);
     }
 }

@@ -183,23 +183,29 @@ pub(super) struct Half {
 
 /// What one end's segments have said so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub(super) struct Said(u8);
+pub(super) struct Said(u16);
 
 impl Said {
-    pub const SYN: u8 = 1;
-    pub const FIN: u8 = 2;
-    pub const SCALE: u8 = 4;
-    pub const SACK: u8 = 8;
-    pub const TIMESTAMPS: u8 = 16;
-    pub const ECN: u8 = 32;
-    pub const SIGNED: u8 = 64;
-    pub const MSS: u8 = 128;
+    pub const SYN: u16 = 1;
+    pub const FIN: u16 = 2;
+    pub const SCALE: u16 = 4;
+    pub const SACK: u16 = 8;
+    pub const TIMESTAMPS: u16 = 16;
+    pub const ECN: u16 = 32;
+    pub const SIGNED: u16 = 64;
+    pub const MSS: u16 = 128;
+    /// It answered a SYN with the acknowledgment of something else, [`Half::una`]: it has an old connection there.
+    pub const ELSEWHERE: u16 = 256;
+    /// A reset of it passed: it says nothing any more but that again.
+    pub const RESET: u16 = 512;
+    /// Of a connection that was picked up: the other end has acknowledged something of it.
+    pub const HEARD: u16 = 1024;
 
-    pub fn has(self, what: u8) -> bool {
+    pub fn has(self, what: u16) -> bool {
         self.0 & what != 0
     }
 
-    pub fn add(&mut self, what: u8, is: bool) {
+    pub fn add(&mut self, what: u16, is: bool) {
         if is {
             self.0 |= what;
         }
@@ -315,7 +321,7 @@ impl Connection {
     }
 
     /// Whether both ends said it.
-    pub fn agreed(&self, what: u8) -> bool {
+    pub fn agreed(&self, what: u16) -> bool {
         self.halves.iter().all(|half| half.said.has(what))
     }
 
@@ -329,9 +335,16 @@ impl Connection {
     pub fn segment(&mut self, work: &mut Work<'_, '_, '_>) -> Result<(), Stop> {
         let from = work.from();
         let flags = work.segment.flags;
+        let over = self.state == State::Closed;
         match self.state {
             State::Init | State::Init2 if flags.contains(Flags::SYN) => self.opening(work)?,
             State::Init if flags.contains(Flags::RST) => self.refused(work)?,
+            State::Init if self.is_elsewhere(&work.segment, from) => {
+                let half = self.half_mut(from);
+                let at = work.segment.ack;
+                (half.isn, half.una, half.nxt, half.next, half.edge) = (at.wrapping_sub(1), at, at, at, at);
+                half.said.add(Said::ELSEWHERE, true);
+            }
             State::Init => return work.job.refuse(Rule::Handshake),
             State::Init2 if flags.contains(Flags::RST) => self.reset(work)?,
             State::Init2 => {
@@ -352,6 +365,7 @@ impl Connection {
                 } else if flags.contains(Flags::SYN) {
                     self.syn_inside(work)?;
                 } else {
+                    self.lives(work)?;
                     self.established(work)?;
                     self.after_established();
                 }
@@ -359,8 +373,24 @@ impl Connection {
         }
         let half = self.half_mut(from);
         half.ttl = half.ttl.max(work.headers.ttl);
-        self.last = millis(work.now());
+        // What comes behind the end puts the next beginning off no further.
+        if !over {
+            self.last = millis(work.now());
+        }
         self.probes = 0;
+        Ok(())
+    }
+
+    /// Whether its sender may say anything: it has not reset the connection, which some reader or the receiver may have heard and another
+    /// not, and the other end has answered at all.
+    fn lives(&self, work: &mut Work<'_, '_, '_>) -> Result<(), Stop> {
+        let (own, other) = (self.half(work.from()), self.half(work.from().other()));
+        if own.said.has(Said::RESET) {
+            work.job.refuse(Rule::ResetExact)?;
+        }
+        if !other.said.has(Said::SYN) {
+            work.job.refuse(Rule::Handshake)?;
+        }
         Ok(())
     }
 
@@ -385,10 +415,7 @@ impl Connection {
             self.signature(work)?;
         }
         if self.half(from).said.has(Said::SYN) {
-            let half = self.half(from);
-            let same = half.isn == segment.seq
-                && segment.options.scale.is_none_or(|scale| scale == half.scale)
-                && segment.options.mss.is_none_or(|mss| mss == half.mss || !half.said.has(Said::MSS));
+            let same = self.half(from).isn == segment.seq && self.says_the_same(&segment, from);
             if !same {
                 work.job.refuse(Rule::OneIsn)?;
                 return Ok(());
@@ -400,6 +427,13 @@ impl Connection {
             self.data_of_syn(work)?;
         }
         self.unchanged_if_signed(work)
+    }
+
+    /// Whether a SYN that comes again has the options of the first.
+    pub(super) fn says_the_same(&self, segment: &Segment, from: Side) -> bool {
+        let half = self.half(from);
+        segment.options.scale.is_none_or(|scale| scale == half.scale)
+            && segment.options.mss.is_none_or(|mss| mss == half.mss || !half.said.has(Said::MSS))
     }
 
     /// Data that a SYN may have (rule O.7): as good as any other; a copy of them cannot differ.
@@ -418,7 +452,7 @@ impl Connection {
     }
 
     /// What a SYN may offer: an answer only what was asked.
-    fn options_of_syn(&self, work: &mut Work<'_, '_, '_>, answers: bool) {
+    pub(super) fn options_of_syn(&self, work: &mut Work<'_, '_, '_>, answers: bool) {
         let from = work.from();
         let to = from.other();
         let offered = |what| !answers || self.half(to).said.has(what);
@@ -496,10 +530,25 @@ impl Connection {
         }
     }
 
-    /// A reset in state INIT: the answer "nobody listens here", or the opener gives up.
+    /// Whether a segment says that its sender still has an old connection there (RFC 9293 section 3.5.1; RFC 5961 section 4.2). The opener
+    /// resets that one and comes again; without, it would wait in vain.
+    fn is_elsewhere(&self, segment: &Segment, from: Side) -> bool {
+        let other = Flags::SYN | Flags::FIN | Flags::RST;
+        from != self.opener
+            && segment.flags.contains(Flags::ACK)
+            && !segment.flags.intersects(other)
+            && segment.len == 0
+            && segment.ack != self.half(self.opener).nxt
+    }
+
+    /// A reset in state INIT: the answer "nobody listens here", the opener gives up, or it ends the old connection that the other end told
+    /// it of.
     fn refused(&mut self, work: &mut Work<'_, '_, '_>) -> Result<(), Stop> {
         let (from, segment) = (work.from(), work.segment);
-        let opener = self.half(self.opener);
+        let (opener, other) = (self.half(self.opener), self.half(self.opener.other()));
+        if from == self.opener && other.said.has(Said::ELSEWHERE) && segment.seq == other.una {
+            return Ok(());
+        }
         let fits = if from == self.opener {
             segment.seq == opener.nxt
         } else {

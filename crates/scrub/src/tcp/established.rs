@@ -228,7 +228,12 @@ impl Connection {
     fn shrinking(&self, work: &mut Work<'_, '_, '_>) {
         let (from, segment) = (work.from(), work.segment);
         let theirs = self.half(from.other());
-        if self.picked_up || seq::before(segment.ack, theirs.una) || !self.is_fit_ack(work) {
+        // A host that has no memory left says so with a window of zero (Linux 6.5); its peer asks again, and is not told otherwise.
+        if self.picked_up
+            || segment.window == 0
+            || seq::before(segment.ack, theirs.una)
+            || !self.is_fit_ack(work)
+        {
             return;
         }
         let edge = segment.ack.wrapping_add(self.window_of(from, segment.window));
@@ -337,8 +342,20 @@ impl Connection {
         }
         self.note_window(from, segment.seq, segment.options.timestamps, now, window);
         if fit_ack {
+            if self.picked_up {
+                self.hear(from, segment.ack);
+            }
             self.note_ack(work.arena, from, segment.ack, window);
         }
+    }
+
+    /// What that side acknowledges first of a connection that was picked up: its first segment here may have been behind a hole.
+    fn hear(&mut self, from: Side, ack: u32) {
+        let theirs = self.half_mut(from.other());
+        if !theirs.said.has(Said::HEARD) && seq::before(ack, theirs.una) {
+            (theirs.isn, theirs.una, theirs.next) = (ack.wrapping_sub(1), ack, ack);
+        }
+        theirs.said.add(Said::HEARD, true);
     }
 
     /// The same of a segment that is in order, with an acknowledgment that fits.
@@ -390,7 +407,8 @@ impl Connection {
         }
     }
 
-    /// Rule Q.11: a reset at exactly the expected number: what the receiver waits for as far as is known, or behind all that was sent.
+    /// Rule Q.11: a reset at exactly the expected number: what the receiver waits for as far as is known, or the end of what came without a
+    /// hole. Which of the two it is depends on what arrived behind; so the sender is held to it ([`Connection::lives`]).
     pub(super) fn reset(&mut self, work: &mut Work<'_, '_, '_>) -> Result<(), Stop> {
         let (half, segment) = (*self.half(work.from()), work.segment);
         self.signature(work)?;
@@ -406,18 +424,24 @@ impl Connection {
             work.job.refuse(Rule::ResetExact)?;
         }
         self.state = State::Closed;
+        self.half_mut(work.from()).said.add(Said::RESET, true);
         Ok(())
     }
 
-    /// Rule Q.13: a SYN inside of a connection. The answer to the SYN may come again, because its acknowledgment was lost.
+    /// Rule Q.13: a SYN inside of a connection. The answer to the SYN may come again, because its acknowledgment was lost; it says what it
+    /// said before.
     pub(super) fn syn_inside(&mut self, work: &mut Work<'_, '_, '_>) -> Result<(), Stop> {
         let (from, segment) = (work.from(), work.segment);
         let answer = from != self.opener && segment.flags.contains(Flags::ACK);
         if answer
             && segment.seq == self.half(from).isn
             && self.half(self.opener).isn.wrapping_add(1) == segment.ack
+            && segment.len == 0
+            && self.says_the_same(&segment, from)
         {
-            return Ok(());
+            self.signature(work)?;
+            self.options_of_syn(work, true);
+            return self.unchanged_if_signed(work);
         }
         if work.job.is_on(Rule::SynInside) {
             self.challenge(work, Rule::SynInside);
@@ -444,8 +468,11 @@ impl Connection {
         if now.wrapping_sub(self.challenged) < CHALLENGE_EVERY {
             return;
         }
+        self.challenged = now;
         // A word about the connection is a sign of life, also to whoever sees only what leaves here.
-        (self.challenged, self.last) = (now, now);
+        if self.state != State::Closed {
+            self.last = now;
+        }
         let to = work.from();
         if let Some(buf) = self.bare(to, Flags::ACK, 0) {
             let sender = self.half_mut(to.other());

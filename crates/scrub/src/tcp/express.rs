@@ -11,7 +11,7 @@ use crate::scrubber::Scrubber;
 use crate::verdict::{Arrival, Met, Side};
 use wire::plain::PlainSegment;
 use wire::tcp::Flags;
-use wire::{Buf, Gso, GsoKind, Time, checksum, ipv4};
+use wire::{Buf, Gso, GsoKind, Time, checksum, ipv4, ipv6, protocol};
 
 /// What a configuration asks of the short way.
 #[derive(Clone, Copy, Debug)]
@@ -83,6 +83,10 @@ impl Connections {
             GsoKind::Tcp => bytes.len().min(segment.data_at() + usize::from(gso.size)),
             GsoKind::Udp => return None,
         };
+        let transport = if segment.version() == 4 { ipv4::HEADER_LEN } else { ipv6::HEADER_LEN };
+        if !gso.fits(transport, protocol::TCP) {
+            return None;
+        }
         let numbered = segment.id() != 0 && express.id != Mode::Off;
         let plain = segment.flags().without(Flags::PSH) == Flags::ACK
             && longest <= mtu

@@ -55,6 +55,8 @@ pub struct Connections {
     hand: usize,
     turned: Option<u32>,
     now: Time,
+    /// When to look again for what is over: time goes on while segments come, too.
+    due: Option<Time>,
     arena: Arena,
     /// For a standby.
     news: Option<News>,
@@ -80,6 +82,7 @@ impl Connections {
             hand: 0,
             turned: None,
             now: Time::default(),
+            due: None,
             arena: Arena::new(&config.store, seed),
             news: News::of(config),
         }
@@ -270,6 +273,9 @@ impl Connections {
     }
 
     fn insert(&mut self, connection: Connection) -> u32 {
+        if self.is_empty() {
+            self.look_again();
+        }
         let hash_of = hash(&self.key, &connection.ends);
         let at = match self.free.pop() {
             Some(at) => {
@@ -441,7 +447,11 @@ impl Connections {
             return None;
         }
         // Coarse on purpose: nothing here is in a hurry.
-        Some(Time(self.now.0.saturating_add(u64::from(SLOT) * 1_000_000)))
+        self.due
+    }
+
+    fn look_again(&mut self) {
+        self.due = Some(Time(self.now.0.saturating_add(u64::from(SLOT) * 1_000_000)));
     }
 
     /// Close what was silent for too long.
@@ -450,6 +460,7 @@ impl Connections {
             return;
         }
         self.now = desk.now;
+        self.look_again();
         let now = millis(desk.now);
         let limit = millis_of(config.flows.handshake);
         while let Some([oldest, _]) = self.lists.get(HALF_OPEN).copied()

@@ -4,7 +4,10 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use api::{InlineEvent, InlineEvents, InlineFlows, InlineRules, InlineSide, InlineStatus, path};
+use api::{
+    InlineEvent, InlineEvents, InlineFlows, InlineRules, InlineSide, InlineStatus, ScrubbedProfile,
+    ScrubbedStatus, path,
+};
 use clap::Args;
 use serde::de::DeserializeOwned;
 
@@ -16,23 +19,36 @@ use crate::output;
 /// Between two looks of `watch`.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// Which line to ask.
+/// Who scrubs: a line has a process and a socket of its own, flows of the policy are the daemon's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::cmd) enum Of {
+    #[default]
+    Line,
+    Daemon,
+}
+
+/// Whom to ask.
 #[derive(Clone, Debug, Args)]
 struct Ask {
-    /// The line.
+    /// Its name.
     #[arg(long, value_name = "NAME", default_value = daemon::config::INSTANCE, value_parser = instance)]
     instance: String,
-    /// Its control socket [default: /run/ravelin-inline/INSTANCE/control.sock].
+    /// Its control socket [default: /run/ravelin-inline/INSTANCE/control.sock of a line, /run/ravelin/INSTANCE/control.sock of the daemon].
     #[arg(long, value_name = "PATH")]
     control: Option<std::path::PathBuf>,
     /// Print JSON.
     #[arg(long)]
     json: bool,
+    #[arg(skip)]
+    of: Of,
 }
 
 impl Ask {
-    /// A document of the line's process.
+    /// A document of whoever is asked.
     fn get<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<T> {
+        if self.of == Of::Daemon {
+            return Connect { instance: self.instance.clone(), control: self.control.clone() }.get(path);
+        }
         let control = self.control.clone().unwrap_or_else(|| daemon::inline::control_socket(&self.instance));
         if let Err(error) = UnixStream::connect(&control) {
             let text = format!(
@@ -49,6 +65,45 @@ impl Ask {
     fn show<T: serde::Serialize>(&self, document: &T, text: impl FnOnce(&T) -> String) -> anyhow::Result<()> {
         if self.json { output::json(document) } else { output::text(&text(document)) }
     }
+}
+
+/// What is scrubbed by policy: packets and connections by profile.
+#[derive(Debug, Args)]
+pub struct Profiles {
+    #[command(flatten)]
+    ask: Ask,
+}
+
+impl Profiles {
+    pub fn execute(mut self) -> anyhow::Result<()> {
+        self.ask.of = Of::Daemon;
+        let status: ScrubbedStatus = self.ask.get(path::SCRUBBED)?;
+        self.ask.show(&status, profiles_text)
+    }
+}
+
+fn profiles_text(status: &ScrubbedStatus) -> String {
+    let ScrubbedStatus { profiles, outer, lost } = status;
+    if profiles.is_empty() && outer.is_none() {
+        return "nothing was scrubbed since the start: no item or rule says `scrub`, or nothing matched\n"
+            .to_owned();
+    }
+    let row = |what: String, profile: &ScrubbedProfile| {
+        let numbers =
+            [profile.packets, profile.forwarded, profile.connections as u64, profile.half_open as u64];
+        let mut cells = vec![what];
+        cells.extend(numbers.map(|number| number.to_string()));
+        cells.push(output::octets(profile.stored as u64));
+        cells
+    };
+    let mut rows: Vec<_> = profiles.iter().map(|profile| row(profile.profile.clone(), profile)).collect();
+    rows.extend(outer.iter().map(|profile| row(format!("outer packets: {}", profile.profile), profile)));
+    let head = ["profile", "packets", "forwarded", "connections", "half open", "in store"];
+    let mut out = output::table(&head, &rows);
+    if *lost > 0 {
+        out.push_str(&format!("{lost} packets of the scrubber's own found no room\n"));
+    }
+    out
 }
 
 /// Interfaces, guards and workers of a line. Status 1 if something is not as it should be.
@@ -141,6 +196,12 @@ pub struct Rules {
 }
 
 impl Rules {
+    /// The same question to somebody else.
+    pub(in crate::cmd) fn of(mut self, of: Of) -> Rules {
+        self.ask.of = of;
+        self
+    }
+
     pub fn execute(self) -> anyhow::Result<()> {
         let rules: InlineRules = self.ask.get(path::INLINE_RULES)?;
         self.ask.show(&rules, |rules| match rules.rules.is_empty() {
@@ -150,7 +211,7 @@ impl Rules {
     }
 }
 
-/// Connections that go through a line.
+/// Connections that are scrubbed.
 #[derive(Debug, Args)]
 pub struct Flows {
     #[command(flatten)]
@@ -158,16 +219,26 @@ pub struct Flows {
 }
 
 impl Flows {
+    /// The same question to somebody else.
+    pub(in crate::cmd) fn of(mut self, of: Of) -> Flows {
+        self.ask.of = of;
+        self
+    }
+
     pub fn execute(self) -> anyhow::Result<()> {
         let flows: InlineFlows = self.ask.get(path::INLINE_FLOWS)?;
+        let daemon = self.ask.of == Of::Daemon;
         self.ask.show(&flows, |flows| {
             let row = |flow: &api::InlineFlow| {
                 let ends = [flow.outside, flow.inside].map(|end| end.to_string());
                 let [outside, inside] = ends;
-                vec![flow.worker.to_string(), outside, inside, flow.state.clone()]
+                let profile = daemon::scrubbed::profile_name(flow.worker);
+                let first = if daemon { profile.to_owned() } else { flow.worker.to_string() };
+                vec![first, outside, inside, flow.state.clone()]
             };
             let rows: Vec<_> = flows.flows.iter().map(row).collect();
-            let mut out = output::table(&["worker", "outside", "inside", "state"], &rows);
+            let first = if daemon { "profile" } else { "worker" };
+            let mut out = output::table(&[first, "outside", "inside", "state"], &rows);
             if flows.total > flows.flows.len() {
                 out.push_str(&format!("and {} more\n", flows.total - flows.flows.len()));
             }
@@ -225,6 +296,12 @@ pub struct Explain {
 }
 
 impl Explain {
+    /// The same question to somebody else.
+    pub(in crate::cmd) fn of(mut self, of: Of) -> Explain {
+        self.ask.of = of;
+        self
+    }
+
     pub fn execute(self) -> anyhow::Result<()> {
         let mut more = vec![("most", self.most)];
         more.extend(self.number.map(|number| ("number", number)));
@@ -234,7 +311,7 @@ impl Explain {
                 found.events.iter().map(|event| explanation(&event.explained) + "\n").collect();
             if found.events.is_empty() {
                 out.push_str(
-                    "no packet like that among the last ones that rules met (1024 of each worker are kept)\n",
+                    "no packet like that among the last ones that rules met (1024 of each worker, or profile, are kept)\n",
                 );
             }
             if found.unrecorded > 0 {
@@ -255,6 +332,12 @@ pub struct Watch {
 }
 
 impl Watch {
+    /// The same question to somebody else.
+    pub(in crate::cmd) fn of(mut self, of: Of) -> Watch {
+        self.ask.of = of;
+        self
+    }
+
     pub fn execute(self) -> anyhow::Result<()> {
         let newest: InlineEvents = self.ask.get(&Which { host: None, drops: false }.path(&[("most", 1)]))?;
         let mut after = newest.events.last().map_or(0, |event| event.explained.line.index);

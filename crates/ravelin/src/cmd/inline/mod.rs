@@ -1,6 +1,6 @@
 //! `ravelin inline`: the transport scrubber between two interfaces.
 
-mod ask;
+pub(super) mod ask;
 mod run;
 mod standby;
 

@@ -12,6 +12,9 @@ use wire::Time;
 /// Connections that are gone, of which nobody was told. A standby that misses one keeps it until its time is over.
 const GONE: usize = 1 << 16;
 
+/// Changes that are never looked through for what is in them twice.
+const LEAST: usize = 1 << 12;
+
 /// What was not told yet. Connections whose handshake is not done are nothing to tell of: a flood of them is none at the standby.
 #[derive(Debug, Default)]
 pub(super) struct News {
@@ -48,6 +51,11 @@ impl Connections {
         {
             connection.news = true;
             news.changed.push(at);
+            // A place that was left and taken again is in it twice. More than all of them there are not.
+            if news.changed.len() > 2 * self.all.len() + LEAST {
+                news.changed.sort_unstable();
+                news.changed.dedup();
+            }
         }
     }
 

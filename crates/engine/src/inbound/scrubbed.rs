@@ -1,0 +1,121 @@
+//! Packets of flows that are scrubbed.
+
+use std::sync::Arc;
+
+use sadb::InboundSa;
+use sadb::spd::Spd;
+use scrub::{Arrival, Config, Outcome, Rule, Scrubber, Side};
+use wire::stage::{Inner, Raw};
+use wire::{AppId, DropReason, Flow, Gso, Meta, Packet, Pool, Services};
+
+use super::{Inbound, InboundOutcome, deliver, end, record};
+use crate::scrubbing::{Own, Scrubbed, Scrubbers, Scrubbing};
+use crate::tally::{About, Dropped, Tally};
+
+impl Inbound {
+    /// Scrub what this policy and the rules want scrubbed, by the scrubbers of the outbound half ([`crate::Outbound::scrubbers`]). `seed`
+    /// is random: see [`sadb::FlowCache::new`]. Without, a packet that is to be scrubbed ends.
+    pub fn scrub_with(&mut self, scrubbers: Scrubbers, spd: Arc<Spd>, seed: u64) {
+        self.scrubbing = Some(Box::new(Scrubbing::new(scrubbers, spd, seed)));
+    }
+
+    /// The policy that says what is scrubbed, from now on.
+    pub fn set_scrub_policy(&mut self, spd: Arc<Spd>) {
+        if let Some(scrubbing) = &mut self.scrubbing {
+            scrubbing.set_policy(spd);
+        }
+    }
+
+    /// Scrub what arrives with an IP header of its own, or no longer.
+    pub fn scrub_outer(&mut self, config: Option<Config>, seed: [u8; 16]) {
+        self.outer_scrubber = config.map(|config| Box::new(Scrubber::new(config, seed)));
+    }
+
+    /// What the scrubber of outer packets did; `None`: there is none.
+    pub fn outer_scrubber(&self) -> Option<&Scrubber> {
+        self.outer_scrubber.as_deref()
+    }
+
+    /// Whether something was left for the outbound half since the last call: [`crate::Outbound::release`] sends it.
+    #[inline]
+    pub fn take_call(&mut self) -> bool {
+        self.scrubbing.as_mut().is_some_and(|scrubbing| std::mem::take(&mut scrubbing.called))
+    }
+}
+
+/// Let the scrubber see an outer packet; why it ends, if it does.
+#[cold]
+pub(super) fn outer(
+    scrubber: &mut Scrubber,
+    packet: &mut Packet<Raw>,
+) -> Result<(), (DropReason, Option<Rule>)> {
+    let arrival = Arrival { from: Side::Outside, link: 0, realm: 0 };
+    let now = packet.meta.received;
+    let verdict = scrubber.process(now, arrival, packet.buf_mut(), &mut Gso::default());
+    // Nobody outside is told anything that no association protects.
+    while scrubber.poll_emitted().is_some() {}
+    match verdict.outcome {
+        Outcome::Forward => Ok(()),
+        Outcome::Drop(rule) => Err((DropReason::Scrubbed, Some(rule))),
+        Outcome::Hold | Outcome::Fragmented => Err((DropReason::FragmentHeld, None)),
+    }
+}
+
+/// Let the scrubber see a packet that policy admits, and deliver it as it is then.
+#[expect(
+    clippy::too_many_arguments,
+    reason = "the parts of `Inbound` that are not lent with `sa`, and the packet"
+)]
+#[cold]
+pub(super) fn scrub(
+    sa: &mut InboundSa,
+    app: AppId,
+    scrubbing: Option<&mut Scrubbing>,
+    mut packet: Packet<Inner>,
+    flow: &Flow,
+    tally: &mut Tally,
+    pool: &mut Pool,
+    out: &mut Vec<InboundOutcome>,
+) {
+    let meta = packet.meta;
+    let Some(scrubbing) = scrubbing else {
+        sa.counters.dropped(DropReason::Scrubbed);
+        return end(tally, packet, DropReason::Scrubbed, Some(flow), pool, out);
+    };
+    let mut own = std::mem::take(&mut scrubbing.own);
+    match scrubbing.scrubbers.process(Side::Outside, app, &mut packet, &mut own) {
+        Some(Scrubbed::Passed) => deliver(packet, tally, out),
+        Some(Scrubbed::Ended(rule)) => {
+            sa.counters.dropped(DropReason::Scrubbed);
+            let len = packet.bytes().len();
+            let dropped = Dropped::new(DropReason::Scrubbed, &About::of(&meta), len, Some(flow));
+            record(tally, dropped.by(rule), out);
+            pool.put(packet.into_buf());
+        }
+        Some(Scrubbed::Gone) => pool.put(packet.into_buf()),
+        // Nobody knows this profile.
+        None => {
+            sa.counters.dropped(DropReason::Scrubbed);
+            end(tally, packet, DropReason::Scrubbed, Some(flow), pool, out);
+        }
+    }
+    if !own.is_empty() {
+        let services = meta.services;
+        own.iter()
+            .filter(|own| own.to == Side::Inside)
+            .for_each(|own| answer(own, &meta, services, pool, out));
+        let outward = own.drain(..).filter(|own| own.to == Side::Outside);
+        scrubbing.called |= scrubbing.scrubbers.leave(outward);
+    }
+    scrubbing.own = own;
+}
+
+/// A packet of the scrubber's own for the host, with the mark of the packet that it is about.
+fn answer(own: &Own, about: &Meta, services: Services, pool: &mut Pool, out: &mut Vec<InboundOutcome>) {
+    let mut room = pool.take();
+    let Some(place) = room.push_back(own.buf.len()) else { return pool.put(room) };
+    place.copy_from_slice(own.buf.as_slice());
+    let mark = crate::mark(services, about.app);
+    let meta = Meta { received: about.received, app: about.app, mark, services, ..Meta::default() };
+    out.push(InboundOutcome::Deliver(Packet::made_for_host(room, meta), mark));
+}

@@ -1,0 +1,351 @@
+//! Packets of flows whose policy says so pass the scrubber (docs/design/0025): behind all inbound checks, and in front of the
+//! association outbound. The peer is outside, this host and the networks behind it are inside.
+//!
+//! Data that come in are freed by acknowledgments that go out, so both halves of the engine work on one state, behind a mutex that is
+//! taken for packets of scrubbed flows only: the one thing that they share.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use sadb::spd::Spd;
+use sadb::{FlowCache, FlowKey};
+use scrub::{
+    Arrival, Config, Counters, Emitted, Midstream, Outcome, Profile, Restored, Rule, Saved, SavedError,
+    Scrubber, Side, State as ConnectionState, Verdict,
+};
+use wire::stage::Inner;
+use wire::{AppId, Buf, Flow, Packet, ScrubId, Services, Time};
+
+/// Packets of its own that may wait for the outbound half.
+const MOST_WAITING: usize = 1024;
+/// Sets of four flows whose profile is remembered.
+const SETS: usize = 1024;
+/// Octets of a packet as it came that a [`Witness`] is shown: headers, and where its data begin.
+pub const INCIDENT_OCTETS: usize = 160;
+
+/// One scrubber for each profile, made when it is first needed. A copy is the same one.
+#[derive(Clone)]
+pub struct Scrubbers(Arc<Shared>);
+
+struct Shared {
+    /// Whether something waits for the outbound half.
+    waits: AtomicBool,
+    state: Mutex<State>,
+}
+
+struct State {
+    configs: [Config; Profile::ALL.len()],
+    seed: [u8; 16],
+    made: [Option<Box<Scrubber>>; Profile::ALL.len()],
+    waiting: VecDeque<Own>,
+    /// Of those, how many found no room.
+    lost: u64,
+    witness: Option<Witness>,
+}
+
+/// A packet of the scrubber's own.
+#[derive(Debug)]
+pub(crate) struct Own {
+    pub to: Side,
+    pub buf: Buf,
+    /// The application that its association is bound to.
+    pub app: AppId,
+    /// What the packet had that it is about; what is about none has all.
+    pub services: Services,
+}
+
+/// A packet that rules met.
+#[derive(Clone, Copy, Debug)]
+pub struct Incident<'a> {
+    /// When.
+    pub at: Time,
+    /// By which profile.
+    pub profile: Profile,
+    /// Where it came from.
+    pub from: Side,
+    /// What became of it, and what it met.
+    pub verdict: Verdict,
+    /// Its first octets as it came, [`INCIDENT_OCTETS`] at most.
+    pub came: &'a [u8],
+    /// Octets of the packet as it came.
+    pub whole: usize,
+    /// As it went on, if it did.
+    pub went: Option<&'a [u8]>,
+}
+
+/// Who is told of them.
+pub type Witness = Box<dyn FnMut(Incident<'_>) + Send>;
+
+/// What there is to say of one profile's scrubber.
+#[derive(Clone, Debug)]
+pub struct ScrubReport {
+    /// Its profile.
+    pub profile: Profile,
+    /// What passed and what each rule did.
+    pub counters: Counters,
+    /// Connections that it knows.
+    pub connections: usize,
+    /// Of these, ones whose handshake is not done.
+    pub half_open: usize,
+    /// Octets in store.
+    pub stored: usize,
+}
+
+/// What became of a packet.
+pub(crate) enum Scrubbed {
+    /// It goes on.
+    Passed,
+    /// It ends.
+    Ended(Rule),
+    /// It went into fragments, which are packets of the scrubber's own.
+    Gone,
+}
+
+/// What a profile is in the IPsec path, where nothing refines it: packets may be of any length, since the engine cuts and answers by
+/// itself, and a connection that is older than the scrubber goes on.
+pub fn scrub_config(profile: Profile) -> Config {
+    let mut config = Config::new(profile);
+    config.mtu = [usize::from(u16::MAX); 2];
+    config.midstream = Midstream::PickUp;
+    config
+}
+
+impl Scrubbers {
+    /// With a configuration for each profile. `seed` is random: it keys tables, and whatever must not be guessed.
+    pub fn new(config: impl Fn(Profile) -> Config, seed: [u8; 16]) -> Scrubbers {
+        let state = State {
+            configs: Profile::ALL.map(config),
+            seed,
+            made: Default::default(),
+            waiting: VecDeque::new(),
+            lost: 0,
+            witness: None,
+        };
+        Scrubbers(Arc::new(Shared { waits: AtomicBool::new(false), state: Mutex::new(state) }))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // A scrubber keeps no promise across packets that a half-done packet could break: what it does not know it refuses.
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// One packet of a flow. Packets of the scrubber's own are appended to `own`.
+    pub(crate) fn process(
+        &self,
+        from: Side,
+        realm: AppId,
+        packet: &mut Packet<Inner>,
+        own: &mut Vec<Own>,
+    ) -> Option<Scrubbed> {
+        let profile = Profile::of_id(packet.meta.scrub)?;
+        let mut state = self.state();
+        let now = packet.meta.received;
+        let arrival = Arrival { from, link: 0, realm: realm.0.into() };
+        let mut gso = packet.meta.gso;
+        let mut came = [0; INCIDENT_OCTETS];
+        let whole = packet.bytes().len();
+        for (to, from) in came.iter_mut().zip(packet.bytes()) {
+            *to = *from;
+        }
+        let scrubber = state.scrubber(profile);
+        let verdict = scrubber.process(now, arrival, packet.buf_mut(), &mut gso);
+        packet.meta.gso = gso;
+        let services = packet.meta.services;
+        while let Some(emitted) = scrubber.poll_emitted() {
+            own.push(Own { services, ..Own::of(emitted) });
+        }
+        let scrubbed = match verdict.outcome {
+            Outcome::Forward => Scrubbed::Passed,
+            Outcome::Drop(rule) => Scrubbed::Ended(rule),
+            Outcome::Hold | Outcome::Fragmented => Scrubbed::Gone,
+        };
+        let met = !verdict.met.acted.is_empty() || !verdict.met.would.is_empty();
+        if let (true, Some(witness)) = (met, &mut state.witness) {
+            let came = came.get(..whole.min(INCIDENT_OCTETS)).unwrap_or_default();
+            let went = matches!(scrubbed, Scrubbed::Passed).then_some(packet.bytes());
+            witness(Incident { at: now, profile, from, verdict, came, whole, went });
+        }
+        Some(scrubbed)
+    }
+
+    /// Packets that the outbound half is to send or to deliver, as soon as it can.
+    pub(crate) fn leave(&self, own: impl Iterator<Item = Own>) -> bool {
+        let mut state = self.state();
+        let before = state.waiting.len();
+        for own in own {
+            state.wait(own);
+        }
+        let left = state.waiting.len() > before;
+        if left {
+            self.0.waits.store(true, Ordering::Release);
+        }
+        left
+    }
+
+    /// The next of those.
+    pub(crate) fn take(&self) -> Option<Own> {
+        if !self.0.waits.load(Ordering::Acquire) {
+            return None;
+        }
+        let mut state = self.state();
+        let own = state.waiting.pop_front();
+        if own.is_none() {
+            self.0.waits.store(false, Ordering::Release);
+        }
+        own
+    }
+
+    /// Forget what is over. What there is to say about it waits for the outbound half.
+    pub(crate) fn expire(&self, now: Time) {
+        let mut state = self.state();
+        let State { made, waiting, lost, .. } = &mut *state;
+        for scrubber in made.iter_mut().flatten() {
+            scrubber.expire(now);
+            while let Some(emitted) = scrubber.poll_emitted() {
+                push(waiting, lost, Own::of(emitted));
+            }
+        }
+        if !waiting.is_empty() {
+            self.0.waits.store(true, Ordering::Release);
+        }
+    }
+
+    /// What there is to say of each scrubber that had something to do.
+    pub fn reports(&self) -> Vec<ScrubReport> {
+        let state = self.state();
+        let made = Profile::ALL.into_iter().zip(&state.made);
+        made.filter_map(|(profile, scrubber)| {
+            let scrubber = scrubber.as_ref()?;
+            Some(ScrubReport {
+                profile,
+                counters: scrubber.counters().clone(),
+                connections: scrubber.connections().len(),
+                half_open: scrubber.connections().half_open(),
+                stored: scrubber.connections().stored(),
+            })
+        })
+        .collect()
+    }
+
+    /// Tell somebody of packets that rules meet, from now on.
+    pub fn set_witness(&self, witness: Witness) {
+        self.state().witness = Some(witness);
+    }
+
+    /// Look at the connections of every scrubber that had something to do.
+    pub fn each_connection(&self, mut look: impl FnMut(Profile, SocketAddr, SocketAddr, ConnectionState)) {
+        let state = self.state();
+        for (profile, scrubber) in Profile::ALL.into_iter().zip(&state.made) {
+            let connections = scrubber.iter().flat_map(|scrubber| scrubber.connections().iter());
+            connections.for_each(|(outside, inside, state)| look(profile, outside, inside, state));
+        }
+    }
+
+    /// Packets of the scrubber's own that found no room to wait in.
+    pub fn lost(&self) -> u64 {
+        self.state().lost
+    }
+
+    /// Everything that is known, for another daemon, by profile.
+    pub fn save(&self, now: Time) -> Vec<(ScrubId, Vec<u8>)> {
+        let state = self.state();
+        let made = Profile::ALL.into_iter().zip(&state.made);
+        made.filter_map(|(profile, scrubber)| {
+            let mut octets = Vec::new();
+            scrubber.as_ref()?.save(now, &mut octets);
+            Some((profile.id(), octets))
+        })
+        .collect()
+    }
+
+    /// Take over what another daemon knew of flows of this profile.
+    ///
+    /// # Errors
+    /// If it is not that; then nothing is taken over.
+    pub fn restore(&self, now: Time, profile: ScrubId, octets: &[u8]) -> Result<Restored, SavedError> {
+        let saved = Saved::check(octets)?;
+        let profile = Profile::of_id(profile).ok_or(SavedError::NotOurs)?;
+        Ok(self.state().scrubber(profile).restore(now, &saved, |_| true))
+    }
+}
+
+impl State {
+    fn scrubber(&mut self, profile: Profile) -> &mut Scrubber {
+        let at = profile as usize;
+        let (config, seed) = (&self.configs[at], self.seed);
+        self.made[at].get_or_insert_with(|| Box::new(Scrubber::new(config.clone(), seed)))
+    }
+
+    fn wait(&mut self, own: Own) {
+        push(&mut self.waiting, &mut self.lost, own);
+    }
+}
+
+impl Own {
+    fn of(emitted: Emitted) -> Own {
+        let Emitted { to, buf, realm, .. } = emitted;
+        let app = AppId(u16::try_from(realm).unwrap_or_default());
+        Own { to, buf, app, services: Services::ENCRYPTED }
+    }
+}
+
+fn push(waiting: &mut VecDeque<Own>, lost: &mut u64, own: Own) {
+    if waiting.len() < MOST_WAITING {
+        waiting.push_back(own);
+    } else {
+        *lost += 1;
+    }
+}
+
+/// What the inbound half knows of scrubbing.
+pub(crate) struct Scrubbing {
+    pub scrubbers: Scrubbers,
+    spd: Arc<Spd>,
+    known: FlowCache<ScrubId>,
+    loads: u64,
+    /// Something was left for the outbound half since the last look.
+    pub called: bool,
+    pub own: Vec<Own>,
+}
+
+impl Scrubbing {
+    pub fn new(scrubbers: Scrubbers, spd: Arc<Spd>, seed: u64) -> Scrubbing {
+        let known = FlowCache::new(SETS, seed);
+        Scrubbing { scrubbers, spd, known, loads: 0, called: false, own: Vec::new() }
+    }
+
+    pub fn set_policy(&mut self, spd: Arc<Spd>) {
+        self.spd = spd;
+        self.loads += 1;
+    }
+
+    /// Whether there is any flow that policy wants scrubbed.
+    pub fn is_needed(&self) -> bool {
+        self.spd.scrubs()
+    }
+
+    /// By which profile policy says that a flow is scrubbed whose association is bound to this application, or to none.
+    #[inline]
+    pub fn profile(&mut self, app: AppId, flow: &Flow) -> ScrubId {
+        if !self.spd.scrubs() {
+            return ScrubId::NONE;
+        }
+        let key = FlowKey::new(app, flow, 0);
+        if let Some(profile) = self.known.get(self.loads, &key) {
+            return profile;
+        }
+        let profile = profile(&self.spd, app, flow);
+        self.known.put(self.loads, &key, profile);
+        profile
+    }
+}
+
+/// By which profile policy says that a protected flow is scrubbed whose association is bound to this application, or to none.
+pub(crate) fn profile(spd: &Spd, app: AppId, flow: &Flow) -> ScrubId {
+    match app {
+        AppId::NONE => spd.scrub(flow),
+        app => spd.scrub_of(app, flow),
+    }
+}
