@@ -17,7 +17,7 @@ fn tables(compiled: &Compiled) -> BTreeMap<String, String> {
 }
 
 /// Tokens to damage a block with.
-const SOUP: [&str; 34] = [
+const SOUP: [&str; 35] = [
     "{",
     "}",
     ";",

@@ -25,7 +25,7 @@ fn everything(parsed: &Parsed) {
     }
 }
 
-const SOUP: [&str; 67] = [
+const SOUP: [&str; 69] = [
     "application",
     "network",
     "protection",
