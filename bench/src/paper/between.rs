@@ -17,6 +17,9 @@ use tests::line::LineRig;
 
 /// The service's port, everywhere.
 pub const PORT: u16 = 7000;
+/// In front of the last octets of a proxy's clients: at the server its connections have another clock than those of the clients
+/// themselves, and for a while no others may have their ports.
+const PROXIED: u8 = 100;
 /// Addresses of clients: with one alone the pairs of ports would be used up by connections that have ended.
 const CLIENTS: u8 = 8;
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -124,7 +127,9 @@ impl Between {
         let mut alice = String::from("ip route add 203.0.113.0/24 via 192.0.2.254\n");
         for at in 1..=CLIENTS {
             alice = format!(
-                "ip address add 192.0.2.{at}/24 dev eth0\nip address add 198.51.100.{}/24 dev eth0\n{alice}",
+                "ip address add 192.0.2.{at}/24 dev eth0\nip address add 192.0.2.{}/24 dev eth0\n\
+                 ip address add 198.51.100.{}/24 dev eth0\n{alice}",
+                PROXIED + at,
                 10 + at
             );
         }
@@ -241,7 +246,11 @@ impl Between {
             _ if middle.is_line() => (Side::Bob.v4(), [198, 51, 100]),
             _ => (Ipv4Addr::new(203, 0, 113, 2), [192, 0, 2]),
         };
-        let first = if middle.is_line() { 11 } else { 1 };
+        let first = match middle {
+            _ if middle.is_line() => 11,
+            _ if middle.is_proxy() => PROXIED + 1,
+            _ => 1,
+        };
         let [a, b, c] = from;
         let clients = (first..first + CLIENTS).map(|d| Ipv4Addr::new(a, b, c, d)).collect();
         (SocketAddr::V4(SocketAddrV4::new(to, PORT)), clients)

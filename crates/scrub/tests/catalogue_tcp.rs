@@ -369,6 +369,30 @@ fn d20_port_used_again() {
     world.pass(&client(0, b"again")).unchanged();
 }
 
+/// A client that takes the same port again within milliseconds: its numbers are inside of the old window still.
+#[test]
+fn d20_port_used_again_at_once() {
+    // By its timestamp (RFC 6191), not by an older one.
+    let mut world = World::stamped();
+    world.pass(&client(0, b"").flags(FIN).stamps(110, 501)).unchanged();
+    world.pass(&server(0, b"").flags(FIN).ack(1).stamps(510, 110)).unchanged();
+    world.pass(&client(1, b"").ack(1).stamps(111, 510)).unchanged();
+    assert_eq!(state(&world), Some(State::Closed));
+    let again = client(1000, b"").flags(SYN);
+    world.pass(&again.clone().stamps(50, 0)).dropped_by("Q.13");
+    world.pass(&again.stamps(5000, 0)).unchanged();
+    assert_eq!(state(&world), Some(State::Init));
+    // By a reset: the answer to the challenge says that the old one is over.
+    let mut world = World::established();
+    world.pass(&client(0, b"").flags(FIN)).unchanged();
+    world.pass(&server(0, b"").flags(FIN).ack(1)).unchanged();
+    world.pass(&client(1, b"").ack(1)).unchanged();
+    world.pass(&client(1000, b"").flags(SYN)).dropped_by("Q.13");
+    world.pass(&client(1, b"").flags(RST)).unchanged();
+    world.pass(&client(1000, b"").flags(SYN)).unchanged();
+    assert_eq!(state(&world), Some(State::Init));
+}
+
 #[test]
 fn d20_refused_and_asked_again() {
     let mut world = World::standard();

@@ -1,7 +1,7 @@
 //! A segment of a connection that is established: what it may still say (rules T.4, O.4 to O.6, Q.5 to Q.13).
 
 use super::connection::{Connection, Said, State, Work, millis, protects, seconds};
-use super::segment::clear_ecn;
+use super::segment::{Segment, clear_ecn};
 use super::seq;
 use super::store::{Arena, Room};
 use crate::rule::Rule;
@@ -449,15 +449,22 @@ impl Connection {
         work.job.refuse(Rule::SynInside)
     }
 
-    /// Whether a SYN from that side with that number may open the next connection: no reader that missed the end of this one can take
-    /// its segments for this one's.
-    pub(super) fn may_reopen(&self, from: Side, start: u32) -> bool {
+    /// Whether this SYN from that side may open the next connection: no reader that missed the end of this one can take its segments for
+    /// this one's. A host that uses a port again at once (within milliseconds) begins behind what it had sent, with a later timestamp
+    /// (RFC 6191), or it has said by a reset that this one is over for it.
+    pub(super) fn may_reopen(&self, from: Side, syn: &Segment) -> bool {
         const APART: u32 = 1 << 26;
-        let half = self.half(from);
+        let (half, start) = (self.half(from), syn.seq);
+        let later = syn
+            .options
+            .timestamps
+            .is_some_and(|(value, _)| half.said.has(Said::TIMESTAMPS) && seq::before(half.ts_latest, value));
+        let apart = later || half.said.has(Said::RESET);
         let window = self.half(from.other()).max_window.max(OLD);
         let refused = !self.half(from.other()).said.has(Said::SYN);
         self.state == State::Closed
             && (refused
+                || apart && seq::before(half.nxt, start)
                 || seq::before(half.edge, start) && seq::before(half.nxt, start)
                 || seq::gap(start, half.una.wrapping_sub(window)) > APART)
     }

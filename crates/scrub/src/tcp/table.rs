@@ -185,7 +185,7 @@ impl Connections {
         if let Some(at) = found
             && segment.flags.contains(Flags::SYN)
             && !segment.flags.intersects(Flags::ACK | Flags::RST)
-            && self.all.get(at as usize).is_some_and(|old| old.may_reopen(from, segment.seq))
+            && self.all.get(at as usize).is_some_and(|old| old.may_reopen(from, &segment))
         {
             self.remove(at);
             found = None;
