@@ -11,9 +11,12 @@
 //! - `lossy.{middle}.gbit`: one long connection at 1 % loss, which the paper left out; `lossy.cable.{middle}.mbit`: the same over cables of
 //!   500 Mbit/s, where all have the same to lose.
 //!
+//! - `flood.{kind}.of_control`: one connection over cables of 500 Mbit/s through the scrubber in line while 50,000 packets a second come to
+//!   it, of spoofed sources: SYNs, or first fragments without a second one. The control sends the same frames to where nobody hears them.
+//!
 //! The plots go to `docs/papers/003` when Cargo runs this.
 
-use super::Wanted;
+use super::{Wanted, floods};
 use crate::figure::{Figure, Report, Target};
 use crate::flow;
 use crate::paper::between::{Between, Middle, PORT};
@@ -22,6 +25,8 @@ use crate::product;
 use crate::stage::{program, succeeded};
 use anyhow::Context;
 use netio::lab::{Program, Running, Side, Transport};
+use netio::link::Links;
+use netio::packet::{Flooder, FrameDevice};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -102,13 +107,14 @@ pub(super) fn run(filter: &str, report: &mut Report) -> anyhow::Result<()> {
 type Measured = Vec<(String, &'static str, f64)>;
 type Part = fn(&Between, Middle, &Programs) -> anyhow::Result<Measured>;
 
-const PARTS: [(&str, Part); 6] = [
+const PARTS: [(&str, Part); 7] = [
     ("bulk", bulk),
     ("cable", cable),
     ("round", round_trips),
     ("pages", pages),
     ("loss", loss),
     ("lossy", lossy),
+    ("flood", flood),
 ];
 
 /// One connection by iperf3, in Gbit/s.
@@ -240,6 +246,57 @@ fn lossy(between: &Between, middle: Middle, programs: &Programs) -> anyhow::Resu
     ])
 }
 
+/// What comes beside an honest connection.
+const FLOODS: [&str; 2] = ["syn", "fragment"];
+const FLOOD_RATE: u64 = 50_000;
+/// Longer than a transfer takes with all that belongs to it.
+const FLOOD_TIME: Duration = Duration::from_secs(4);
+/// A device of alice's whose other end drops everything.
+const NOWHERE: &str = "ip link del nowhere 2>/dev/null || true
+ip link add nowhere type veth peer name nowhere1
+ip link set nowhere up
+ip link set nowhere1 up
+nft 'add table netdev nowhere'
+nft 'add chain netdev nowhere all { type filter hook ingress device nowhere1 priority 0; policy drop; }'
+";
+
+/// A flood through the scrubber, and the same flood elsewhere.
+fn flood(between: &Between, middle: Middle, programs: &Programs) -> anyhow::Result<Measured> {
+    if middle != Middle::Scrub {
+        return Ok(Vec::new());
+    }
+    between.host(Side::Alice, NOWHERE)?;
+    let lab = &between.rig().lab;
+    let station = floods::device(lab.bob())?.station;
+    let mut measured = Vec::new();
+    for kind in FLOODS {
+        for (word, device) in [("control", "nowhere"), ("flood", "eth0")] {
+            let send = || -> anyhow::Result<_> {
+                lab.alice().run(|| {
+                    let index = Links::open()?.index(device)?;
+                    let device = FrameDevice::of(index)?;
+                    let mut flooder = Flooder::open(&device)?;
+                    let frame = |number, out: &mut _| {
+                        floods::stray(kind == "syn", number, station, device.station, out)
+                    };
+                    anyhow::Ok(flooder.run(FLOOD_RATE, FLOOD_TIME, frame)?)
+                })?
+            };
+            let (sent, gbit) = std::thread::scope(|scope| {
+                let sending = scope.spawn(send);
+                let gbit = over(between, LOSSY_CABLE, || transfer(between, middle, programs));
+                (sending.join(), gbit)
+            });
+            let sent = sent.map_err(|_| anyhow::anyhow!("the flood broke off"))??;
+            let rate = sent.sent as f64 / sent.elapsed.as_secs_f64();
+            measured.push((format!("flood.{kind}.{word}.mbit"), "Mbit/s", gbit? * 1000.0));
+            measured.push((format!("flood.{kind}.{word}.rate"), "1/s", rate));
+        }
+    }
+    between.host(Side::Alice, "nft 'delete table netdev nowhere'\nip link del nowhere")?;
+    Ok(measured)
+}
+
 /// The figures that are judged: ratios within a round.
 fn ratios(values: &Values) -> Vec<Figure> {
     let of = |name: &str| values.get(&format!("paper-003.{name}")).map(|(_, rounds)| rounds);
@@ -270,6 +327,10 @@ fn ratios(values: &Values) -> Vec<Figure> {
     ratio("lossy.scrub.of_forward", "lossy.scrub.gbit", "lossy.forward.gbit", Target::Recorded);
     let [scrub, forward] = ["lossy.cable.scrub.mbit", "lossy.cable.forward.mbit"];
     ratio("lossy.cable.scrub.of_forward", scrub, forward, Target::AtLeast(0.95));
+    for kind in FLOODS {
+        let [flooded, control] = ["flood", "control"].map(|word| format!("flood.{kind}.{word}.mbit"));
+        ratio(&format!("flood.{kind}.of_control"), &flooded, &control, Target::AtLeast(0.95));
+    }
     out
 }
 
