@@ -437,7 +437,9 @@ impl Connection {
             && segment.seq == self.half(from).isn
             && self.half(self.opener).isn.wrapping_add(1) == segment.ack
             && segment.len == 0
+            && self.half(from).said.has(Said::SYN)
             && self.says_the_same(&segment, from)
+            && self.half(from).said.are_those_of(&segment.options)
         {
             self.signature(work)?;
             self.options_of_syn(work, true);
