@@ -257,7 +257,7 @@ impl Pair {
     }
 }
 
-fn device(host: &Host) -> anyhow::Result<FrameDevice> {
+pub(super) fn device(host: &Host) -> anyhow::Result<FrameDevice> {
     let link = host.device()?;
     Ok(host.run(|| FrameDevice::of(link.index))??)
 }
@@ -265,6 +265,24 @@ fn device(host: &Host) -> anyhow::Result<FrameDevice> {
 fn thread_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)
+}
+
+/// A frame of a flood to a scrubber: a SYN, or the first fragment of a datagram that never becomes whole, of a host of 10.0.0.0/8.
+pub(super) fn stray(is_syn: bool, number: u64, to: [u8; 6], from: [u8; 6], out: &mut [u8; FRAME]) -> usize {
+    let len = frame(Kind::Syn, number, to, from, out);
+    if is_syn {
+        return len;
+    }
+    let random = spread(number);
+    let header = &mut out[14..34];
+    header[4..6].copy_from_slice(&(random as u16).to_be_bytes());
+    // More fragments; of UDP, whose first octets the TCP header stands for.
+    (header[6], header[9]) = (0x20, 17);
+    header[2..4].copy_from_slice(&36_u16.to_be_bytes());
+    header[10..12].fill(0);
+    let sum = checksum(header, 0);
+    header[10..12].copy_from_slice(&sum.to_be_bytes());
+    14 + 36
 }
 
 /// Spread over all values, the same in each run.

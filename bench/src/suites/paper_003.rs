@@ -8,11 +8,15 @@
 //!   kernel; `core.{octets}.ns` is that of the scrubber alone).
 //! - `pages.{clients}.{middle}.per_s`: pages of 1 kB, a connection each (Figure 6a). `.of_forward` at the most clients.
 //! - `loss.{percent}.{middle}.per_s`: the same for 480 clients, with so much of everything lost outside, both ways (Figure 6b).
-//! - `lossy.{middle}.gbit`: one long connection at 1 % loss, which the paper left out.
+//! - `lossy.{middle}.gbit`: one long connection at 1 % loss, which the paper left out; `lossy.cable.{middle}.mbit`: the same over cables of
+//!   500 Mbit/s, where all have the same to lose.
+//!
+//! - `flood.{kind}.of_control`: one connection over cables of 500 Mbit/s through the scrubber in line while 50,000 packets a second come to
+//!   it, of spoofed sources: SYNs, or first fragments without a second one. The control sends the same frames to where nobody hears them.
 //!
 //! The plots go to `docs/papers/003` when Cargo runs this.
 
-use super::Wanted;
+use super::{Wanted, floods};
 use crate::figure::{Figure, Report, Target};
 use crate::flow;
 use crate::paper::between::{Between, Middle, PORT};
@@ -21,6 +25,8 @@ use crate::product;
 use crate::stage::{program, succeeded};
 use anyhow::Context;
 use netio::lab::{Program, Running, Side, Transport};
+use netio::link::Links;
+use netio::packet::{Flooder, FrameDevice};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -37,6 +43,8 @@ const OCTETS: [usize; 2] = [1, 1400];
 const TRIPS: &str = "3000";
 /// A cable of the paper.
 const CABLE: &str = "100mbit";
+/// One on which a lost packet is what slows a connection, and no processor.
+const LOSSY_CABLE: &str = "500mbit";
 
 /// Values of the rounds by the figure's name, and the figure's unit.
 type Values = BTreeMap<String, (&'static str, Vec<f64>)>;
@@ -99,13 +107,14 @@ pub(super) fn run(filter: &str, report: &mut Report) -> anyhow::Result<()> {
 type Measured = Vec<(String, &'static str, f64)>;
 type Part = fn(&Between, Middle, &Programs) -> anyhow::Result<Measured>;
 
-const PARTS: [(&str, Part); 6] = [
+const PARTS: [(&str, Part); 7] = [
     ("bulk", bulk),
     ("cable", cable),
     ("round", round_trips),
     ("pages", pages),
     ("loss", loss),
     ("lossy", lossy),
+    ("flood", flood),
 ];
 
 /// One connection by iperf3, in Gbit/s.
@@ -137,15 +146,21 @@ fn bulk(between: &Between, middle: Middle, programs: &Programs) -> anyhow::Resul
 
 /// Table I: cables of 100 Mbit/s on both sides.
 fn cable(between: &Between, middle: Middle, programs: &Programs) -> anyhow::Result<Measured> {
-    let shape = format!("tc qdisc replace dev eth0 root tbf rate {CABLE} burst 64kb latency 50ms");
+    let gbit = over(between, CABLE, || transfer(between, middle, programs))?;
+    Ok(vec![(format!("cable.{}.mbit", middle.name()), "Mbit/s", gbit * 1000.0)])
+}
+
+/// With cables of this rate on both sides.
+fn over(between: &Between, rate: &str, measure: impl FnOnce() -> anyhow::Result<f64>) -> anyhow::Result<f64> {
+    let shape = format!("tc qdisc replace dev eth0 root tbf rate {rate} burst 128kb latency 50ms");
     for side in Side::BOTH {
-        between.host(side, &shape).context("a cable of 100 Mbit/s (tc, sch_tbf)")?;
+        between.host(side, &shape).with_context(|| format!("a cable of {rate} (tc, sch_tbf)"))?;
     }
-    let gbit = transfer(between, middle, programs);
+    let measured = measure();
     for side in Side::BOTH {
         between.host(side, "tc qdisc del dev eth0 root")?;
     }
-    Ok(vec![(format!("cable.{}.mbit", middle.name()), "Mbit/s", gbit? * 1000.0)])
+    measured
 }
 
 /// One of `bench load`'s servers on bob.
@@ -222,8 +237,64 @@ fn lossy(between: &Between, middle: Middle, programs: &Programs) -> anyhow::Resu
     }
     between.lose(1)?;
     let gbit = transfer(between, middle, programs);
+    let cable = over(between, LOSSY_CABLE, || transfer(between, middle, programs));
     between.lose(0)?;
-    Ok(vec![(format!("lossy.{}.gbit", middle.name()), "Gbit/s", gbit?)])
+    let name = middle.name();
+    Ok(vec![
+        (format!("lossy.{name}.gbit"), "Gbit/s", gbit?),
+        (format!("lossy.cable.{name}.mbit"), "Mbit/s", cable? * 1000.0),
+    ])
+}
+
+/// What comes beside an honest connection.
+const FLOODS: [&str; 2] = ["syn", "fragment"];
+const FLOOD_RATE: u64 = 50_000;
+/// Longer than a transfer takes with all that belongs to it.
+const FLOOD_TIME: Duration = Duration::from_secs(4);
+/// A device of alice's whose other end drops everything.
+const NOWHERE: &str = "ip link del nowhere 2>/dev/null || true
+ip link add nowhere type veth peer name nowhere1
+ip link set nowhere up
+ip link set nowhere1 up
+nft 'add table netdev nowhere'
+nft 'add chain netdev nowhere all { type filter hook ingress device nowhere1 priority 0; policy drop; }'
+";
+
+/// A flood through the scrubber, and the same flood elsewhere.
+fn flood(between: &Between, middle: Middle, programs: &Programs) -> anyhow::Result<Measured> {
+    if middle != Middle::Scrub {
+        return Ok(Vec::new());
+    }
+    between.host(Side::Alice, NOWHERE)?;
+    let lab = &between.rig().lab;
+    let station = floods::device(lab.bob())?.station;
+    let mut measured = Vec::new();
+    for kind in FLOODS {
+        for (word, device) in [("control", "nowhere"), ("flood", "eth0")] {
+            let send = || -> anyhow::Result<_> {
+                lab.alice().run(|| {
+                    let index = Links::open()?.index(device)?;
+                    let device = FrameDevice::of(index)?;
+                    let mut flooder = Flooder::open(&device)?;
+                    let frame = |number, out: &mut _| {
+                        floods::stray(kind == "syn", number, station, device.station, out)
+                    };
+                    anyhow::Ok(flooder.run(FLOOD_RATE, FLOOD_TIME, frame)?)
+                })?
+            };
+            let (sent, gbit) = std::thread::scope(|scope| {
+                let sending = scope.spawn(send);
+                let gbit = over(between, LOSSY_CABLE, || transfer(between, middle, programs));
+                (sending.join(), gbit)
+            });
+            let sent = sent.map_err(|_| anyhow::anyhow!("the flood broke off"))??;
+            let rate = sent.sent as f64 / sent.elapsed.as_secs_f64();
+            measured.push((format!("flood.{kind}.{word}.mbit"), "Mbit/s", gbit? * 1000.0));
+            measured.push((format!("flood.{kind}.{word}.rate"), "1/s", rate));
+        }
+    }
+    between.host(Side::Alice, "nft 'delete table netdev nowhere'\nip link del nowhere")?;
+    Ok(measured)
 }
 
 /// The figures that are judged: ratios within a round.
@@ -252,7 +323,14 @@ fn ratios(values: &Values) -> Vec<Figure> {
     ] {
         ratio(&format!("pages.scrub.of_{}", middle.name()), &name(Middle::Scrub), &name(middle), target);
     }
-    ratio("lossy.scrub.of_forward", "lossy.scrub.gbit", "lossy.forward.gbit", Target::AtLeast(0.95));
+    // Without a cable it is the processors that are compared, as in `bulk`.
+    ratio("lossy.scrub.of_forward", "lossy.scrub.gbit", "lossy.forward.gbit", Target::Recorded);
+    let [scrub, forward] = ["lossy.cable.scrub.mbit", "lossy.cable.forward.mbit"];
+    ratio("lossy.cable.scrub.of_forward", scrub, forward, Target::AtLeast(0.95));
+    for kind in FLOODS {
+        let [flooded, control] = ["flood", "control"].map(|word| format!("flood.{kind}.{word}.mbit"));
+        ratio(&format!("flood.{kind}.of_control"), &flooded, &control, Target::AtLeast(0.95));
+    }
     out
 }
 
@@ -317,13 +395,13 @@ mod tests {
     #[test]
     fn ratios_are_of_rounds() {
         let mut values = Values::new();
-        values.insert("paper-003.lossy.scrub.gbit".to_owned(), ("Gbit/s", vec![1.0, 4.0, 3.0]));
-        values.insert("paper-003.lossy.forward.gbit".to_owned(), ("Gbit/s", vec![2.0, 4.0, 4.0]));
+        values.insert("paper-003.lossy.cable.scrub.mbit".to_owned(), ("Mbit/s", vec![1.0, 4.0, 3.0]));
+        values.insert("paper-003.lossy.cable.forward.mbit".to_owned(), ("Mbit/s", vec![2.0, 4.0, 4.0]));
         let figures = ratios(&values);
         let [figure] = figures.as_slice() else { panic!("{figures:?}") };
         assert_eq!(
             (figure.name.as_str(), figure.value, figure.min),
-            ("paper-003.lossy.scrub.of_forward", 0.75, 0.5)
+            ("paper-003.lossy.cable.scrub.of_forward", 0.75, 0.5)
         );
         assert!(!figure.ok);
     }

@@ -5,6 +5,8 @@
 //! - `scrub.bare_ack.ns`: an acknowledgment without data.
 //! - `scrub.capture.mpps`: connections from SYN to FIN, packets of both directions as they were captured, one core.
 //! - `scrub.flow.octets`: resident memory that a million idle established connections took, for each of them.
+//! - `scrub.half_open.passed`: of segments of a thousand established connections, percent that pass while ten million SYNs come, each from a
+//!   host of its own that never answers; `.mib`, what they take; `.ns`, what each costs.
 //! - `scrub.million.ratio`: a segment of one of a million connections at random, by one of a thousand; in batches, as packets come from
 //!   a device.
 
@@ -33,6 +35,9 @@ const FEW: u32 = 1000;
 /// Connections of the capture, and segments of each with data.
 const FLOWS: u32 = 200;
 const SEGMENTS: usize = 20;
+/// SYNs that nobody answers, and how many of them are made at a time.
+const SYNS: u32 = 10_000_000;
+const AT_ONCE: u32 = 1000;
 const SERVER: (Ipv4Addr, u16) = (Ipv4Addr::new(198, 51, 100, 2), 80);
 const NOW: Time = Time::from_secs(1);
 const OUTSIDE: Arrival = Arrival { from: Side::Outside, link: 0, realm: 0 };
@@ -58,6 +63,9 @@ pub(super) fn run(filter: &str, report: &mut Report) -> anyhow::Result<()> {
         .any(|name| figures.wants(name))
     {
         million()?.into_iter().for_each(|figure| figures.push(figure));
+    }
+    if figures.wants("scrub.half_open.passed") {
+        half_open()?.into_iter().for_each(|figure| figures.push(figure));
     }
     Ok(())
 }
@@ -309,5 +317,51 @@ fn million() -> anyhow::Result<Vec<Figure>> {
             Target::AtMost(512.0),
         ),
         Figure::new("scrub.million.ratio", "ratio", &ratios, anchor, Target::AtMost(2.0)),
+    ])
+}
+
+/// A SYN of a host of its own, of sixteen million.
+fn syn(number: u32) -> anyhow::Result<Buf> {
+    let [_, a, b, c] = number.to_be_bytes();
+    let talk = Talk {
+        client: SocketAddr::from((Ipv4Addr::new(10, a, b, c), 1024 + (number % 60_000) as u16)),
+        server: SocketAddr::from(SERVER),
+    };
+    talk.packet(OUTSIDE, number, 0, Flags::SYN, &[])
+}
+
+fn half_open() -> anyhow::Result<Vec<Figure>> {
+    let mut scrubber = Scrubber::new(Config::new(Profile::Standard), [9; 16]);
+    for number in 0..FEW {
+        Talk::number(number).open(&mut scrubber)?;
+    }
+    let honest = |number| Talk::number(number).packet(OUTSIDE, 100, 500, Flags::ACK, &[]);
+    let mut honest = (0..FEW).map(honest).collect::<anyhow::Result<Vec<_>>>()?;
+    let before = resident()?;
+    let (mut rounds, mut passed, mut tried) = (Vec::new(), 0, 0);
+    for round in 0..SYNS / AT_ONCE {
+        let mut packets =
+            (0..AT_ONCE).map(|at| syn(round * AT_ONCE + at)).collect::<anyhow::Result<Vec<_>>>()?;
+        let ((), cost) = timed(packets.len(), || {
+            for packet in &mut packets {
+                black_box(scrubber.process(NOW, OUTSIDE, packet, &mut Gso::default()));
+            }
+        });
+        rounds.push(cost.per_item());
+        if round.is_multiple_of(100) {
+            let forward = |packet: &mut Buf| {
+                scrubber.process(NOW, OUTSIDE, packet, &mut Gso::default()).outcome == Outcome::Forward
+            };
+            passed += honest.iter_mut().map(forward).filter(|forward| *forward).count();
+            tried += honest.len();
+        }
+    }
+    let taken = (resident()? - before) / 1_048_576.0;
+    let anchor = format!("{SYNS} SYNs of as many hosts, {} kept", scrubber.connections().half_open());
+    let passed = 100.0 * passed as f64 / tried as f64;
+    Ok(vec![
+        Figure::new("scrub.half_open.passed", "percent", &[passed], anchor, Target::AtLeast(95.0)),
+        Figure::new("scrub.half_open.mib", "MiB", &[taken], "resident memory", Target::Recorded),
+        Figure::new("scrub.half_open.ns", "ns", &rounds, "a SYN", Target::Recorded),
     ])
 }

@@ -66,6 +66,7 @@ struct World {
     into: Receiver,
 }
 
+#[expect(clippy::result_large_err, reason = "few packets, and each test looks into what is told of them")]
 impl World {
     fn new(spd: Spd) -> World {
         World::bound_to(spd, None)

@@ -518,7 +518,22 @@ fn d14_another_answer_behind_the_handshake() {
     world.pass(&client(0, b"")).unchanged();
     world.pass(&answer.clone().options(&[3, 3, 2, 1])).unchanged();
     world.pass(&answer.clone().options(&[3, 3, 9, 1])).dropped_by("Q.13");
-    world.pass(&server(-1, b"data").flags(SYN_ACK)).passed_with(&["T.7"]);
+    world.pass(&answer.clone()).dropped_by("Q.13");
+    world.pass(&answer.options(&[3, 3, 2, 1, 2, 4, 5, 180])).dropped_by("Q.13");
+}
+
+/// A server that refuses has opened nothing either.
+#[test]
+fn d13_no_data_of_who_refused() {
+    let mut world = World::standard();
+    world.pass(&server(-1, b"").flags(SYN)).unchanged();
+    world.pass(&client(-1, b"").flags(RST | ACK)).unchanged();
+    assert_eq!(state(&world), Some(State::Closed));
+    for isn in [0, u32::MAX, 0_u32.wrapping_sub(1000)] {
+        world.isn[0] = isn;
+        world.pass(&client(0, b"data")).dropped_by("Q.1");
+        world.pass(&client(-1, b"").flags(SYN_ACK)).dropped_by("Q.13");
+    }
 }
 
 /// A connection that is picked up while a segment in front of its first one is on its way a second time.

@@ -1,6 +1,6 @@
 //! One connection: what each end has sent, and the paper's states (paper 003 Figure 2).
 
-use super::segment::Segment;
+use super::segment::{Options, Segment};
 use super::seq;
 use super::store::{Arena, Store};
 use crate::config::{Config, Protect};
@@ -205,6 +205,14 @@ impl Said {
         self.0 & what != 0
     }
 
+    /// Whether a SYN that comes again has the options of the first, and no fewer.
+    pub fn are_those_of(self, options: &Options) -> bool {
+        options.scale.is_some() == self.has(Said::SCALE)
+            && options.mss.is_some() == self.has(Said::MSS)
+            && options.timestamps.is_some() == self.has(Said::TIMESTAMPS)
+            && options.sack_permitted == self.has(Said::SACK)
+    }
+
     pub fn add(&mut self, what: u16, is: bool) {
         if is {
             self.0 |= what;
@@ -382,13 +390,13 @@ impl Connection {
     }
 
     /// Whether its sender may say anything: it has not reset the connection, which some reader or the receiver may have heard and another
-    /// not, and the other end has answered at all.
+    /// not, and both ends have opened it at all.
     fn lives(&self, work: &mut Work<'_, '_, '_>) -> Result<(), Stop> {
         let (own, other) = (self.half(work.from()), self.half(work.from().other()));
         if own.said.has(Said::RESET) {
             work.job.refuse(Rule::ResetExact)?;
         }
-        if !other.said.has(Said::SYN) {
+        if !own.said.has(Said::SYN) || !other.said.has(Said::SYN) {
             work.job.refuse(Rule::Handshake)?;
         }
         Ok(())

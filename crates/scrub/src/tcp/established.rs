@@ -437,7 +437,9 @@ impl Connection {
             && segment.seq == self.half(from).isn
             && self.half(self.opener).isn.wrapping_add(1) == segment.ack
             && segment.len == 0
+            && self.half(from).said.has(Said::SYN)
             && self.says_the_same(&segment, from)
+            && self.half(from).said.are_those_of(&segment.options)
         {
             self.signature(work)?;
             self.options_of_syn(work, true);
@@ -451,7 +453,7 @@ impl Connection {
 
     /// Whether this SYN from that side may open the next connection: no reader that missed the end of this one can take its segments for
     /// this one's. A host that uses a port again at once (within milliseconds) begins behind what it had sent, with a later timestamp
-    /// (RFC 6191), or it has said by a reset that this one is over for it.
+    /// (RFC 6191), or one of the two has said by a reset that this one is over.
     pub(super) fn may_reopen(&self, from: Side, syn: &Segment) -> bool {
         const APART: u32 = 1 << 26;
         let (half, start) = (self.half(from), syn.seq);
@@ -459,7 +461,7 @@ impl Connection {
             .options
             .timestamps
             .is_some_and(|(value, _)| half.said.has(Said::TIMESTAMPS) && seq::before(half.ts_latest, value));
-        let apart = later || half.said.has(Said::RESET);
+        let apart = later || self.halves.iter().any(|half| half.said.has(Said::RESET));
         let window = self.half(from.other()).max_window.max(OLD);
         let refused = !self.half(from.other()).said.has(Said::SYN);
         self.state == State::Closed
@@ -472,7 +474,9 @@ impl Connection {
     /// Say the receiver's part to the sender: an acknowledgment that only the true one can make something of (RFC 5961).
     fn challenge(&mut self, work: &mut Work<'_, '_, '_>, why: Rule) {
         let now = millis(work.now());
-        if now.wrapping_sub(self.challenged) < CHALLENGE_EVERY {
+        // Who has reset the connection knows nothing of it any more, and nobody speaks for it.
+        let silent = self.half(work.from().other()).said.has(Said::RESET);
+        if silent || now.wrapping_sub(self.challenged) < CHALLENGE_EVERY {
             return;
         }
         self.challenged = now;
