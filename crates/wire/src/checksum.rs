@@ -14,13 +14,25 @@ pub fn sum(bytes: &[u8]) -> u32 {
     // added in later (RFC 1071 section 2 B and C). The loop adds whole 64-bit words, carries lost, and their high
     // halves, which together tell the sum of the low halves: three vector instructions for two words.
     let (words, rest) = bytes.as_chunks::<8>();
-    let (mut whole, mut high) = (0_u64, 0_u64);
-    for word in words {
-        let word = u64::from_ne_bytes(*word);
-        whole = whole.wrapping_add(word);
-        high += word >> 32;
-    }
+    let (whole, high) = widest(bytes.len(), || {
+        let (mut whole, mut high) = (0_u64, 0_u64);
+        for word in words {
+            let word = u64::from_ne_bytes(*word);
+            whole = whole.wrapping_add(word);
+            high += word >> 32;
+        }
+        (whole, high)
+    });
     finish_sum(whole, high, rest)
+}
+
+/// Fewer octets than this are summed sooner than it takes to ask the processor what it has.
+const WIDE: usize = 256;
+
+/// Do it with the widest vectors that this processor has: programs are compiled for those that every one has.
+#[inline]
+fn widest<R>(octets: usize, work: impl FnOnce() -> R) -> R {
+    if octets < WIDE { work() } else { pulp::Arch::new().dispatch(work) }
 }
 
 /// Copy `from` to the start of `to` and answer the partial sum of what was copied, in one pass over the bytes. `None`, and
@@ -29,13 +41,16 @@ pub fn copy_sum(to: &mut [u8], from: &[u8]) -> Option<u32> {
     let to = to.get_mut(..from.len())?;
     let (words, rest) = from.as_chunks::<8>();
     let (out, out_rest) = to.as_chunks_mut::<8>();
-    let (mut whole, mut high) = (0_u64, 0_u64);
-    for (out, word) in out.iter_mut().zip(words) {
-        let word = u64::from_ne_bytes(*word);
-        *out = word.to_ne_bytes();
-        whole = whole.wrapping_add(word);
-        high += word >> 32;
-    }
+    let (whole, high) = widest(from.len(), || {
+        let (mut whole, mut high) = (0_u64, 0_u64);
+        for (out, word) in out.iter_mut().zip(words) {
+            let word = u64::from_ne_bytes(*word);
+            *out = word.to_ne_bytes();
+            whole = whole.wrapping_add(word);
+            high += word >> 32;
+        }
+        (whole, high)
+    });
     out_rest.copy_from_slice(rest);
     Some(finish_sum(whole, high, rest))
 }
