@@ -164,19 +164,19 @@ impl Connection {
 
     /// Rule Q.12: one FIN, behind all data.
     fn fin(&self, work: &mut Work<'_, '_, '_>) -> Result<(), Stop> {
-        let half = self.half(work.from());
+        let (half, fin) = (self.half(work.from()), self.bounds(work.from()).fin);
         let data_end = work.segment.seq.wrapping_add(work.segment.len);
         let has_fin = work.segment.flags.contains(Flags::FIN);
         if half.said.has(Said::FIN) {
-            if work.segment.len > 0 && seq::before(half.fin, data_end) {
-                if !seq::before(work.segment.seq, half.fin) {
+            if work.segment.len > 0 && seq::before(fin, data_end) {
+                if !seq::before(work.segment.seq, fin) {
                     return work.job.refuse(Rule::FinEdge);
                 }
                 if work.job.acts(Rule::FinEdge) {
-                    work.segment.cut(work.buf, work.headers, 0, seq::gap(work.segment.seq, half.fin));
+                    work.segment.cut(work.buf, work.headers, 0, seq::gap(work.segment.seq, fin));
                     self.no_fin(work);
                 }
-            } else if has_fin && data_end != half.fin && work.job.acts(Rule::FinEdge) {
+            } else if has_fin && data_end != fin && work.job.acts(Rule::FinEdge) {
                 self.no_fin(work);
             }
         } else if has_fin && seq::before(data_end, half.nxt) && work.job.acts(Rule::FinEdge) {
@@ -259,7 +259,7 @@ impl Connection {
                 128..192 => config.store.beyond_hole,
                 _ => 0,
             };
-            if limit < usize::MAX && store.octets_behind(half.next).saturating_add(len) > limit {
+            if limit < usize::MAX && store.octets_behind(half.next, limit).saturating_add(len) > limit {
                 work.job.refuse(Rule::BeyondHole)?;
             }
         }
@@ -329,14 +329,14 @@ impl Connection {
         } else if seq::before(half.next, end) && !seq::before(half.next, segment.seq) {
             half.next = end;
             if had_hole && let Some(store) = &self.stores[at] {
-                half.next = seq::max(end, store.reaches(half.una));
+                half.next = store.reaches(end);
             }
         }
         if segment.flags.contains(Flags::FIN) && !half.said.has(Said::FIN) {
             half.said.add(Said::FIN, true);
-            half.fin = end.wrapping_sub(1);
+            self.bounds[at].fin = end.wrapping_sub(1);
         }
-        if half.said.has(Said::FIN) && half.next == half.fin {
+        if half.said.has(Said::FIN) && half.next == self.bounds[at].fin {
             // The FIN came in front of what was missing.
             half.next = half.nxt;
         }
@@ -353,9 +353,10 @@ impl Connection {
     fn hear(&mut self, from: Side, ack: u32) {
         let theirs = self.half_mut(from.other());
         if !theirs.said.has(Said::HEARD) && seq::before(ack, theirs.una) {
-            (theirs.isn, theirs.una, theirs.next) = (ack.wrapping_sub(1), ack, ack);
+            (theirs.una, theirs.next) = (ack, ack);
+            self.bounds_mut(from.other()).isn = ack.wrapping_sub(1);
         }
-        theirs.said.add(Said::HEARD, true);
+        self.half_mut(from.other()).said.add(Said::HEARD, true);
     }
 
     /// The same of a segment that is in order, with an acknowledgment that fits.
@@ -434,8 +435,8 @@ impl Connection {
         let (from, segment) = (work.from(), work.segment);
         let answer = from != self.opener && segment.flags.contains(Flags::ACK);
         if answer
-            && segment.seq == self.half(from).isn
-            && self.half(self.opener).isn.wrapping_add(1) == segment.ack
+            && segment.seq == self.bounds(from).isn
+            && self.bounds(self.opener).isn.wrapping_add(1) == segment.ack
             && segment.len == 0
             && self.half(from).said.has(Said::SYN)
             && self.says_the_same(&segment, from)

@@ -53,7 +53,7 @@ impl Connections {
         }
         let mut read = 0;
         for connection in found.iter().filter_map(|at| self.at(*at)) {
-            read ^= connection.halves[0].una ^ connection.halves[1].una ^ connection.last;
+            read ^= connection.first_words();
         }
         std::hint::black_box(read);
         for (at, hashed) in found.into_iter().zip(&all) {

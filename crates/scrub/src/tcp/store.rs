@@ -221,10 +221,19 @@ impl Store {
         self.pieces.is_empty()
     }
 
+    /// The place of the first piece that ends behind `number`; most often there is none. All pieces lie within half the circle of
+    /// numbers, and so does whatever is asked for: a window is no larger.
+    fn place(&self, number: u32) -> usize {
+        if self.pieces.back().is_none_or(|last| !seq::before(number, last.end())) {
+            return self.pieces.len();
+        }
+        self.pieces.partition_point(|piece| !seq::before(number, piece.end()))
+    }
+
     /// The first number from `from` on that is not in store.
     pub fn reaches(&self, from: u32) -> u32 {
         let mut at = from;
-        for piece in &self.pieces {
+        for piece in self.pieces.range(self.place(from)..) {
             if seq::before(at, piece.start) {
                 break;
             }
@@ -233,14 +242,16 @@ impl Store {
         at
     }
 
-    /// Octets behind `from`.
-    pub fn octets_behind(&self, from: u32) -> usize {
-        self.pieces
-            .iter()
-            .rev()
-            .take_while(|piece| seq::before(from, piece.end()))
-            .map(|piece| seq::gap(seq::max(from, piece.start), piece.end()) as usize)
-            .sum()
+    /// Octets behind `from`, counted until there are more than `enough`.
+    pub fn octets_behind(&self, from: u32, enough: usize) -> usize {
+        let mut octets = 0;
+        for piece in self.pieces.iter().rev() {
+            if octets > enough || !seq::before(from, piece.end()) {
+                break;
+            }
+            octets += seq::gap(seq::max(from, piece.start), piece.end()) as usize;
+        }
+        octets
     }
 
     /// Record `data`, the first of which is number `start`. What is in store already goes into `data` instead, if `rewrite` says so.
@@ -254,11 +265,7 @@ impl Store {
         rewrite: bool,
     ) -> Recorded {
         let mut done = Recorded::default();
-        let mut at = self.pieces.len();
-        // The place of the first piece that ends behind `start`; most often there is none.
-        while at > 0 && self.pieces.get(at - 1).is_some_and(|piece| seq::before(start, piece.end())) {
-            at -= 1;
-        }
+        let mut at = self.place(start);
         while done.kept < data.len() {
             let here = start.wrapping_add(done.kept as u32);
             let rest = data.get_mut(done.kept..).unwrap_or(&mut []);

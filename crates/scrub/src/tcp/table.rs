@@ -438,7 +438,7 @@ impl Connections {
         };
         let half = connection.half(sender);
         // A SYN that was not acknowledged is under way, too.
-        let una = if connection.state == State::Init { half.isn } else { half.una };
+        let una = if connection.state == State::Init { connection.bounds(sender).isn } else { half.una };
         !seq::before(seq_of, una) && seq::before(seq_of, half.nxt)
     }
 

@@ -1,6 +1,6 @@
 //! Connections that go to a successor or a standby, and come from one.
 
-use super::super::connection::{Connection, Ends, Half, Said, State, millis, protects, seconds};
+use super::super::connection::{Bounds, Connection, Ends, Half, Said, State, millis, protects, seconds};
 use super::super::segment::MOST_SCALE;
 use super::super::seq;
 use super::super::store::{Arena, PieceRecord, Store};
@@ -50,19 +50,19 @@ struct HalfRecord {
 }
 
 impl HalfRecord {
-    fn of(half: &Half, store: Option<&Store>, now: Time, octets: bool) -> HalfRecord {
+    fn of(half: &Half, bounds: &Bounds, store: Option<&Store>, now: Time, octets: bool) -> HalfRecord {
         HalfRecord {
-            isn: half.isn,
-            una: half.una.wrapping_sub(half.isn),
+            isn: bounds.isn,
+            una: half.una.wrapping_sub(bounds.isn),
             next: half.next.wrapping_sub(half.una),
             nxt: half.nxt.wrapping_sub(half.una),
             edge: half.edge.wrapping_sub(half.una),
-            fin: half.fin.wrapping_sub(half.una),
+            fin: bounds.fin.wrapping_sub(half.una),
             ts_recent: half.ts_recent,
             ts_latest: half.ts_latest.wrapping_sub(half.ts_recent),
             ts_age: seconds(now).wrapping_sub(half.ts_second),
             max_window: half.max_window,
-            mss: half.mss,
+            mss: bounds.mss,
             ttl: half.ttl,
             scale: half.scale,
             said: half.said,
@@ -70,24 +70,23 @@ impl HalfRecord {
         }
     }
 
-    fn half(&self, now: Time) -> Half {
+    fn half(&self, now: Time) -> (Half, Bounds) {
         let una = self.isn.wrapping_add(self.una);
-        Half {
-            isn: self.isn,
+        let bounds = Bounds { isn: self.isn, fin: una.wrapping_add(self.fin), mss: self.mss };
+        let half = Half {
             una,
             next: una.wrapping_add(self.next),
             nxt: una.wrapping_add(self.nxt),
             edge: una.wrapping_add(self.edge),
-            fin: una.wrapping_add(self.fin),
             ts_recent: self.ts_recent,
             ts_latest: self.ts_recent.wrapping_add(self.ts_latest),
             ts_second: seconds(now).wrapping_sub(self.ts_age),
             max_window: self.max_window,
-            mss: self.mss,
             ttl: self.ttl,
             scale: self.scale,
             said: self.said,
-        }
+        };
+        (half, bounds)
     }
 
     fn check(&self) -> Result<(), &'static str> {
@@ -113,7 +112,8 @@ impl HalfRecord {
 impl ConnectionRecord {
     pub(super) fn of(connection: &Connection, now: Time, octets: bool) -> ConnectionRecord {
         let half = |side: Side| {
-            HalfRecord::of(connection.half(side), connection.stores[side.index()].as_deref(), now, octets)
+            let store = connection.stores[side.index()].as_deref();
+            HalfRecord::of(connection.half(side), connection.bounds(side), store, now, octets)
         };
         ConnectionRecord {
             outside: connection.ends.end(Side::Outside),
@@ -152,14 +152,14 @@ impl ConnectionRecord {
         connection.picked_up = self.picked_up;
         connection.last = millis(now).wrapping_sub(self.silent);
         for (side, record) in [Side::Outside, Side::Inside].into_iter().zip(&self.halves) {
-            let half = record.half(now);
-            *connection.half_mut(side) = half;
+            let (half, bounds) = record.half(now);
+            (*connection.half_mut(side), *connection.bounds_mut(side)) = (half, bounds);
             if !protects(config, side.other()) {
                 continue;
             }
             // A FIN has a number and no octet.
-            let finished = half.said.has(Said::FIN) && half.next == half.fin.wrapping_add(1);
-            let until = if finished { half.fin } else { half.next };
+            let finished = half.said.has(Said::FIN) && half.next == bounds.fin.wrapping_add(1);
+            let until = if finished { bounds.fin } else { half.next };
             let Some(store) = Store::restore(arena, half.una, seq::gap(half.una, until), &record.pieces)
             else {
                 connection.release(arena);
