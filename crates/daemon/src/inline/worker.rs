@@ -18,6 +18,8 @@ use crate::scrub::frame::without_padding;
 const KEEP: usize = 3 * line::BATCH;
 /// Room behind a frame for options that a rule adds.
 const TAILROOM: usize = 128;
+/// Connections that a processor's own cache holds.
+const CACHED: usize = 4096;
 /// How long is waited for a frame at most.
 const HOUSEKEEPING: Duration = Duration::from_secs(1);
 /// How long a worker that hands over may be busy with what it has heard.
@@ -190,12 +192,26 @@ impl Worker {
             }
         };
         let mut arrived = std::mem::take(&mut self.batch.arrived);
+        self.expect(from, &arrived);
         for frame in arrived.drain(..) {
             self.frame(from, now, frame);
         }
         self.batch.arrived = arrived;
         self.flush();
         more
+    }
+
+    /// Have the connections of a batch fetched from memory together, where there are more of them than a cache holds.
+    fn expect(&mut self, from: Side, arrived: &[Arrived]) {
+        let Some(scrubber) = self.scrubber.as_mut().filter(|it| it.connections().len() > CACHED) else {
+            return;
+        };
+        scrubber.expect(arrived.iter().filter_map(|arrived| {
+            let octets = arrived.frame.as_slice();
+            let (link, before) = Link::of(octets, arrived.tag)?;
+            let arrival = Arrival { from, link: link.number(), realm: link.number() };
+            Some((arrival, octets.get(before..)?))
+        }));
     }
 
     fn tally(&mut self, side: Side, count: impl FnOnce(&mut Tally)) {
