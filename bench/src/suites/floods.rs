@@ -285,6 +285,34 @@ pub(super) fn stray(is_syn: bool, number: u64, to: [u8; 6], from: [u8; 6], out: 
     14 + 36
 }
 
+/// Segments of one octet of a connection that is there, each behind a hole.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Crumbs {
+    /// Alice's and bob's.
+    pub ports: [u16; 2],
+    /// The first number that alice has not used.
+    pub seq: u32,
+    /// The first that bob has not.
+    pub ack: u32,
+}
+
+impl Crumbs {
+    /// Every second octet of a window that anybody offers, in reverse order.
+    pub fn frame(&self, number: u64, to: [u8; 6], from: [u8; 6], out: &mut [u8; FRAME]) -> usize {
+        let place = 1 + 2 * (15_999 - (number % 16_000) as u32);
+        let mut text = Vec::with_capacity(FRAME);
+        self.ports.iter().for_each(|port| text.extend(port.to_be_bytes()));
+        text.extend(self.seq.wrapping_add(place).to_be_bytes());
+        text.extend(self.ack.to_be_bytes());
+        text.extend([0x50, 0x10, 0xff, 0xff, 0, 0, 0, 0, b'x']);
+        let source = Side::Alice.v4().octets();
+        seal(&mut text, source);
+        let header = whole(to, from, source, 6, &text);
+        out[..header.len()].copy_from_slice(&header);
+        header.len()
+    }
+}
+
 /// Spread over all values, the same in each run.
 fn spread(number: u64) -> u32 {
     (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32
@@ -292,10 +320,6 @@ fn spread(number: u64) -> u32 {
 
 /// One frame of the flood; its length.
 fn frame(kind: Kind, number: u64, to: [u8; 6], from: [u8; 6], out: &mut [u8; FRAME]) -> usize {
-    let mut text = Vec::with_capacity(FRAME);
-    text.extend(to);
-    text.extend(from);
-    text.extend([8, 0]);
     let random = spread(number);
     // 10.0.0.0/8, else alice herself.
     let source = match kind {
@@ -307,6 +331,18 @@ fn frame(kind: Kind, number: u64, to: [u8; 6], from: [u8; 6], out: &mut [u8; FRA
         Kind::Ah { targeted } => (51, ah(targeted, number, random)),
         Kind::Esp { targeted } => (50, esp(targeted, number, random)),
     };
+    let text = whole(to, from, source, protocol, &payload);
+    let len = text.len().min(FRAME);
+    out[..len].copy_from_slice(&text[..len]);
+    len
+}
+
+/// A frame to bob with this in it.
+fn whole(to: [u8; 6], from: [u8; 6], source: [u8; 4], protocol: u8, payload: &[u8]) -> Vec<u8> {
+    let mut text = Vec::with_capacity(FRAME);
+    text.extend(to);
+    text.extend(from);
+    text.extend([8, 0]);
     let start = text.len();
     text.extend([0x45, 0]);
     text.extend((20 + payload.len() as u16).to_be_bytes());
@@ -316,9 +352,7 @@ fn frame(kind: Kind, number: u64, to: [u8; 6], from: [u8; 6], out: &mut [u8; FRA
     let sum = checksum(&text[start..], 0);
     text[start + 10..start + 12].copy_from_slice(&sum.to_be_bytes());
     text.extend(payload);
-    let len = text.len().min(FRAME);
-    out[..len].copy_from_slice(&text[..len]);
-    len
+    text
 }
 
 fn syn(source: [u8; 4], random: u32) -> Vec<u8> {
@@ -327,10 +361,16 @@ fn syn(source: [u8; 4], random: u32) -> Vec<u8> {
     text.extend(PORT.to_be_bytes());
     text.extend(random.to_be_bytes());
     text.extend([0, 0, 0, 0, 0x50, 2, 0xff, 0xff, 0, 0, 0, 0]);
-    let words = source.into_iter().chain(Side::Bob.v4().octets()).chain([0, 6, 0, 20]).collect::<Vec<u8>>();
-    let sum = checksum(&text, !u32::from(checksum(&words, 0)) & 0xffff);
-    text[16..18].copy_from_slice(&sum.to_be_bytes());
+    seal(&mut text, source);
     text
+}
+
+/// Put the checksum into a TCP segment to bob.
+fn seal(text: &mut [u8], source: [u8; 4]) {
+    let len = [0, 6, 0, text.len() as u8];
+    let words = source.into_iter().chain(Side::Bob.v4().octets()).chain(len).collect::<Vec<u8>>();
+    let sum = checksum(text, !u32::from(checksum(&words, 0)) & 0xffff);
+    text[16..18].copy_from_slice(&sum.to_be_bytes());
 }
 
 /// SPI and sequence number; the ICV is wrong.
@@ -426,5 +466,21 @@ mod tests {
                 assert_eq!((packet[12], packet[33]), (10, 2));
             }
         }
+    }
+
+    #[test]
+    fn crumbs_are_segments_of_one_octet_behind_holes() {
+        let crumbs = Crumbs { ports: [40_000, 7001], seq: u32::MAX - 9, ack: 5 };
+        let mut numbers = std::collections::BTreeSet::new();
+        for number in 0..16_000 {
+            let mut out = [0; FRAME];
+            let len = crumbs.frame(number, [1; 6], [2; 6], &mut out);
+            let segment = wire::plain::PlainSegment::read(&out[14..len]).unwrap();
+            assert!(segment.verify());
+            assert_eq!((segment.data(), segment.ack(), segment.ports()), (&b"x"[..], 5, [40_000, 7001]));
+            numbers.insert(segment.seq().wrapping_sub(crumbs.seq));
+        }
+        assert_eq!(numbers.len(), 16_000);
+        assert!(numbers.iter().all(|place| place % 2 == 1 && *place < 32_000));
     }
 }

@@ -12,7 +12,8 @@
 //!   500 Mbit/s, where all have the same to lose.
 //!
 //! - `flood.{kind}.of_control`: one connection over cables of 500 Mbit/s through the scrubber in line while 50,000 packets a second come to
-//!   it, of spoofed sources: SYNs, or first fragments without a second one. The control sends the same frames to where nobody hears them.
+//!   it: SYNs or first fragments without a second one, of spoofed sources; or segments of one octet that leave holes, of a connection. The
+//!   control sends the same frames to where nobody hears them.
 //!
 //! The plots go to `docs/papers/003` when Cargo runs this.
 
@@ -247,7 +248,7 @@ fn lossy(between: &Between, middle: Middle, programs: &Programs) -> anyhow::Resu
 }
 
 /// What comes beside an honest connection.
-const FLOODS: [&str; 2] = ["syn", "fragment"];
+const FLOODS: [&str; 3] = ["syn", "fragment", "small"];
 const FLOOD_RATE: u64 = 50_000;
 /// Longer than a transfer takes with all that belongs to it.
 const FLOOD_TIME: Duration = Duration::from_secs(4);
@@ -256,9 +257,52 @@ const NOWHERE: &str = "ip link del nowhere 2>/dev/null || true
 ip link add nowhere type veth peer name nowhere1
 ip link set nowhere up
 ip link set nowhere1 up
+nft delete table netdev nowhere 2>/dev/null || true
 nft 'add table netdev nowhere'
-nft 'add chain netdev nowhere all { type filter hook ingress device nowhere1 priority 0; policy drop; }'
+nft 'add chain netdev nowhere sink { type filter hook ingress device nowhere1 priority 0; policy drop; }'
 ";
+/// Takes one connection and reads nothing.
+const TAKER: &str = "import socket, sys, time\ns = socket.create_server(('', int(sys.argv[1])))\n\
+                     print('ready', flush=True)\nc = s.accept()\ntime.sleep(60)";
+/// Opens it, says its port and both numbers that come next (`TCP_REPAIR` tells them), and sends nothing.
+const HOLDER: &str = "import socket, sys, time\ns = socket.create_connection((sys.argv[1], int(sys.argv[2])))\n\
+                      s.setsockopt(6, 19, 1)\ndef number(queue):\n  s.setsockopt(6, 20, queue)\n  \
+                      return s.getsockopt(6, 21) & 0xffffffff\nprint(s.getsockname()[1], number(2), number(1), 'held', flush=True)\n\
+                      s.setsockopt(6, 20, 0)\ns.setsockopt(6, 19, -1)\ntime.sleep(60)";
+
+/// A connection of the flooder's own, for segments that leave holes.
+struct Held {
+    crumbs: floods::Crumbs,
+    ends: [Running; 2],
+}
+
+impl Held {
+    /// Without timestamps, which each segment would have to have.
+    fn open(between: &Between) -> anyhow::Result<Held> {
+        let (python, lab) = (program("python3")?, &between.rig().lab);
+        let port = (PORT + 1).to_string();
+        let taker = lab.bob().spawn(Program::new(&python).args(["-u", "-c", TAKER, &port]))?;
+        taker.wait_for_output("ready", PATIENCE)?;
+        let stamps = |on: u8| between.host(Side::Alice, &format!("sysctl -qw net.ipv4.tcp_timestamps={on}"));
+        stamps(0)?;
+        let to = Side::Bob.v4().to_string();
+        let holder = lab.alice().spawn(Program::new(&python).args(["-u", "-c", HOLDER, &to, &port]))?;
+        let held = holder.wait_for_output("held", PATIENCE);
+        stamps(1)?;
+        held?;
+        let said = holder.output();
+        let mut words = said.split_whitespace();
+        let mut word = || words.next().context("the holder's words");
+        let (from, seq, ack) = (word()?.parse()?, word()?.parse()?, word()?.parse()?);
+        let crumbs = floods::Crumbs { ports: [from, PORT + 1], seq, ack };
+        Ok(Held { crumbs, ends: [holder, taker] })
+    }
+
+    fn close(self) -> anyhow::Result<()> {
+        self.ends.into_iter().try_for_each(|end| end.kill().map(drop))?;
+        Ok(())
+    }
+}
 
 /// A flood through the scrubber, and the same flood elsewhere.
 fn flood(between: &Between, middle: Middle, programs: &Programs) -> anyhow::Result<Measured> {
@@ -267,17 +311,19 @@ fn flood(between: &Between, middle: Middle, programs: &Programs) -> anyhow::Resu
     }
     between.host(Side::Alice, NOWHERE)?;
     let lab = &between.rig().lab;
-    let station = floods::device(lab.bob())?.station;
+    let [alice, bob] = [floods::device(lab.alice())?.station, floods::device(lab.bob())?.station];
     let mut measured = Vec::new();
     for kind in FLOODS {
+        let held = (kind == "small").then(|| Held::open(between)).transpose()?;
+        let crumbs = held.as_ref().map(|held| held.crumbs);
         for (word, device) in [("control", "nowhere"), ("flood", "eth0")] {
             let send = || -> anyhow::Result<_> {
                 lab.alice().run(|| {
-                    let index = Links::open()?.index(device)?;
-                    let device = FrameDevice::of(index)?;
+                    let device = FrameDevice::of(Links::open()?.index(device)?)?;
                     let mut flooder = Flooder::open(&device)?;
-                    let frame = |number, out: &mut _| {
-                        floods::stray(kind == "syn", number, station, device.station, out)
+                    let frame = |number, out: &mut _| match crumbs {
+                        Some(crumbs) => crumbs.frame(number, bob, alice, out),
+                        None => floods::stray(kind == "syn", number, bob, alice, out),
                     };
                     anyhow::Ok(flooder.run(FLOOD_RATE, FLOOD_TIME, frame)?)
                 })?
@@ -292,6 +338,7 @@ fn flood(between: &Between, middle: Middle, programs: &Programs) -> anyhow::Resu
             measured.push((format!("flood.{kind}.{word}.mbit"), "Mbit/s", gbit? * 1000.0));
             measured.push((format!("flood.{kind}.{word}.rate"), "1/s", rate));
         }
+        held.map(Held::close).transpose()?;
     }
     between.host(Side::Alice, "nft 'delete table netdev nowhere'\nip link del nowhere")?;
     Ok(measured)
