@@ -1,6 +1,7 @@
 //! The scrubber in line: what goes from one interface to the other goes through it, or not at all (docs/design/0024).
 
 use netio::lab::{Program, Running, Side};
+use std::io::{Read, Write};
 use tests::line::LineRig;
 use tests::{PATIENCE, program, programs, wait_for, wait_until};
 
@@ -367,6 +368,38 @@ fn two_workers_share_the_hosts() {
 }
 
 /// An interface that is pulled out closes nothing else and, back again, is served as before.
+/// The server ends each connection first and waits for old segments of it, while its client takes the same port for the next one
+/// (RFC 6191): twenty times each port, within a second or two.
+#[test]
+fn a_port_that_is_used_again_at_once_connects() {
+    const CONNECTIONS: usize = 5000;
+    let rig = LineRig::with_line("inline-again", &[]).unwrap();
+    rig.wait_for_ping(Side::Alice, BOB).unwrap();
+    let few = || std::fs::write("/proc/sys/net/ipv4/ip_local_port_range", "40000 40255");
+    rig.lab.alice().run(few).unwrap().unwrap();
+    let listener = rig.lab.bob().run(|| std::net::TcpListener::bind((BOB, 7000))).unwrap().unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for stream in listener.incoming().take(CONNECTIONS) {
+                stream.unwrap().write_all(b"page").unwrap();
+            }
+        });
+        let client = || {
+            for at in 0..CONNECTIONS {
+                let mut page = Vec::new();
+                let mut stream = std::net::TcpStream::connect((BOB, 7000)).unwrap();
+                stream.set_read_timeout(Some(PATIENCE)).unwrap();
+                stream.read_to_end(&mut page).unwrap();
+                assert_eq!(page, b"page", "connection {at}");
+            }
+        };
+        rig.lab.alice().run(client).unwrap();
+    });
+    for rule in ["Q.1", "Q.2", "Q.13", "Q.14"] {
+        assert_eq!(rig.rule(rule).unwrap(), [0, 0, 0], "{rule}: {}", rig.log());
+    }
+}
+
 #[test]
 fn an_interface_goes_and_comes_back() {
     let rig = LineRig::with_line("inline-hotplug", &[]).unwrap();

@@ -115,6 +115,103 @@ fn link_headers_stay_and_the_packet_in_them_is_scrubbed() {
     }
 }
 
+/// pcapng by the draft's letter (draft-ietf-opsawg-pcapng sections 3 and 4), in either octet order: sections, interfaces, packets with
+/// options, a block that nobody knows.
+#[derive(Default)]
+struct Ng {
+    big: bool,
+    octets: Vec<u8>,
+}
+
+impl Ng {
+    fn u16(&self, number: u16) -> [u8; 2] {
+        if self.big { number.to_be_bytes() } else { number.to_le_bytes() }
+    }
+
+    fn u32(&self, number: u32) -> [u8; 4] {
+        if self.big { number.to_be_bytes() } else { number.to_le_bytes() }
+    }
+
+    fn block(&mut self, kind: u32, body: &[u8]) {
+        let len = self.u32(12 + body.len() as u32);
+        self.octets.extend(self.u32(kind));
+        self.octets.extend(len);
+        self.octets.extend_from_slice(body);
+        self.octets.extend(len);
+    }
+
+    fn section(&mut self) {
+        let version =
+            [self.u32(0x1a2b_3c4d).to_vec(), self.u16(1).to_vec(), self.u16(0).to_vec(), vec![0xff; 8]];
+        self.block(0x0a0d_0d0a, &version.concat());
+    }
+
+    /// With nanoseconds.
+    fn interface(&mut self, link: u16) {
+        let resolution = [self.u16(9).to_vec(), self.u16(1).to_vec(), vec![9, 0, 0, 0], vec![0; 4]].concat();
+        let body = [self.u16(link).to_vec(), vec![0; 2], self.u32(262_144).to_vec(), resolution].concat();
+        self.block(1, &body);
+    }
+
+    fn packet(&mut self, interface: u32, at: u64, data: &[u8]) {
+        let comment =
+            [self.u16(1).to_vec(), self.u16(6).to_vec(), b"noted\0\0\0".to_vec(), vec![0; 4]].concat();
+        let len = self.u32(data.len() as u32);
+        let (high, low) = (self.u32((at >> 32) as u32), self.u32(at as u32));
+        let mut body = [self.u32(interface), high, low, len, len].concat();
+        body.extend_from_slice(data);
+        body.resize(body.len().next_multiple_of(4), 0);
+        body.extend(comment);
+        self.block(6, &body);
+    }
+}
+
+#[test]
+fn pcapng_of_either_octet_order_stays_what_it_was_but_for_what_a_rule_changes() {
+    let second = 1_700_000_000_000_000_000_u64;
+    let talk = [
+        tcp(1, Flags::SYN, 99, b""),
+        tcp(2, Flags(Flags::SYN.0 | Flags::ACK.0), 499, b"").turned(100),
+        tcp(3, Flags::ACK, 100, b"attack").acknowledging(500),
+        tcp(4, Flags::ACK, 100, b"benign").acknowledging(500),
+    ];
+    for orders in [vec![false], vec![true], vec![true, false], vec![false, true]] {
+        let file = |of_last: &Packet| {
+            let mut octets = Vec::new();
+            for big in &orders {
+                let mut ng = Ng { big: *big, octets: std::mem::take(&mut octets) };
+                ng.section();
+                ng.interface(101);
+                ng.interface(1);
+                ng.block(0x0bad_cafe, b"whatever");
+                for (at, packet) in talk[..3].iter().chain([of_last]).enumerate() {
+                    let header: &[u8] =
+                        if at % 2 == 0 { &[] } else { &[2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 8, 0] };
+                    let data = [header, &packet.octets].concat();
+                    ng.packet((at % 2) as u32, second + at as u64, &data);
+                }
+                octets = ng.octets;
+            }
+            octets
+        };
+        let (out, summary) = scrub(&file(&talk[3]));
+        assert_eq!(summary.broken, None, "{orders:?}");
+        assert_eq!(read(&out).len() as u64, summary.written, "{orders:?}");
+        let magics = out.windows(4).filter_map(|four| match four {
+            [0x1a, 0x2b, 0x3c, 0x4d] => Some(true),
+            [0x4d, 0x3c, 0x2b, 0x1a] => Some(false),
+            _ => None,
+        });
+        assert_eq!(magics.collect::<Vec<_>>(), orders);
+        if orders.len() == 1 {
+            let mut clean = talk[2].clone();
+            clean.octets.copy_from_slice(&read(&out)[3].data[14..]);
+            assert!(clean.octets.ends_with(b"attack"));
+            assert!(out == file(&clean), "{orders:?}");
+        }
+    }
+}
+
 #[test]
 fn what_is_no_ip_passes_unless_only_ip_is_wanted() {
     let arp = Packet::at(1, [&[0xff; 12][..], &[0x08, 0x06, 0, 1]].concat());
