@@ -99,6 +99,11 @@ impl Rig {
         }
     }
 
+    /// Remove the folder that rigs and daemons have theirs in, unless one of them is still in it.
+    pub fn sweep() {
+        let _ = fs::remove_dir(RUN);
+    }
+
     /// A folder for files of the rig; goes with it.
     pub fn folder(&self) -> &Path {
         &self.folder
@@ -376,9 +381,11 @@ fn keymat_len(suite: &str) -> usize {
     }
 }
 
+const RUN: &str = "/run/ravelin";
+
 fn folder(name: &str) -> PathBuf {
     // Only root can write there, so nobody can put a link in its place.
-    Path::new("/run/ravelin").join(format!("lab-{name}"))
+    Path::new(RUN).join(format!("lab-{name}"))
 }
 
 fn detach(binary: &Path, instance: &str) -> anyhow::Result<()> {

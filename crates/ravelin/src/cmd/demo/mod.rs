@@ -54,7 +54,9 @@ impl Demo {
     pub fn execute(self) -> anyhow::Result<()> {
         let binary = std::env::current_exe().context("finding this program")?;
         if self.clean {
-            return Rig::clean(NAME, &binary);
+            let cleaned = Rig::clean(NAME, &binary);
+            Rig::sweep();
+            return cleaned;
         }
         let options = RigOptions { name: NAME.to_owned(), binary, daemon: None, segmentation: true };
         let mut stage = Stage::build(&options)?;
@@ -69,6 +71,7 @@ impl Demo {
             stage.keep();
         } else {
             drop(stage);
+            Rig::sweep();
         }
         let failed = report.finish()?;
         if failed > 0 {
