@@ -400,6 +400,33 @@ fn a_port_that_is_used_again_at_once_connects() {
     }
 }
 
+/// Rule Q.4: the server's numbers are others outside; with loss, acknowledgments select. Nobody notices.
+#[test]
+fn numbers_of_hosts_inside_are_hidden_and_transfers_go_on() {
+    let rig = LineRig::with_line("inline-isn", &["--rule", "Q.4=on"]).unwrap();
+    for address in [BOB, &Side::Bob.v6().to_string()] {
+        rig.wait_for_ping(Side::Alice, address).unwrap();
+    }
+    let _echo = rig.serve(Side::Bob, programs::TCP_SERVER, &["7000"]).unwrap();
+    let chain = |hook: &str| {
+        format!(
+            "chain {hook} {{ type filter hook {hook} priority 0; meta l4proto tcp numgen random mod 100 < 1 drop; }}"
+        )
+    };
+    let table = format!("table inet loss {{ {} {} }}", chain("input"), chain("output"));
+    let nft = Program::new(program("nft")).arg(table);
+    let done = rig.lab.alice().run_program(nft, PATIENCE).unwrap();
+    assert!(done.status.success(), "{}", done.err());
+    for address in [BOB.to_owned(), Side::Bob.v6().to_string()] {
+        let out = rig.python(Side::Alice, programs::ONE_LINE, &[&address, "7000", "3000000"]).unwrap();
+        assert!(out.contains("same"), "{address}: {out}");
+    }
+    assert!(rig.rule("Q.4").unwrap()[1] > 1000);
+    for rule in ["Q.7", "O.4", "Q.11"] {
+        assert_eq!(rig.rule(rule).unwrap(), [0, 0, 0], "{rule}");
+    }
+}
+
 #[test]
 fn an_interface_goes_and_comes_back() {
     let rig = LineRig::with_line("inline-hotplug", &[]).unwrap();

@@ -1,6 +1,7 @@
 //! A line goes from one process to the next, and connections do not notice (docs/design/0024, "Hand-over").
 
 use std::fs::File;
+use std::io::Read;
 use std::process::{Child, Stdio};
 
 use netio::lab::{Program, Side};
@@ -190,4 +191,26 @@ fn a_standby_goes_on() {
     reader.wait_for_output(r"read b'beginfirst\n'", PATIENCE).unwrap();
     drop((standby, next));
     rig.command(&[&["inline", "detach"], &instance[..]].concat()).unwrap().status().unwrap();
+}
+
+/// A standby that reads nothing is given up, so that another can be told, and connections do not wait for it.
+#[test]
+fn a_standby_that_stops_reading_is_given_up() {
+    let rig = LineRig::with_line("inline-deaf", &[]).unwrap();
+    rig.wait_for_ping(Side::Alice, BOB).unwrap();
+    let _echo = rig.serve(Side::Bob, ECHO, &["7000"]).unwrap();
+    let steady = rig.serve(Side::Alice, STEADY, &[BOB, "7000", "2000"]).unwrap();
+    let feed = || {
+        let mut command = rig.command(&["inline", "feed", "--octets", "--instance", rig.lab.name()]).unwrap();
+        Process(command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap())
+    };
+    let deaf = feed();
+    let given_up = || rig.log().contains("the standby has read nothing for 5 s");
+    wait_until("the standby is given up", PATIENCE * 2, given_up);
+    drop(deaf);
+    let mut next = feed();
+    let mut head = [0; 7];
+    next.0.stdout.take().unwrap().read_exact(&mut head).unwrap();
+    assert_eq!(&head, b"RVLFEED");
+    steady.wait_for_output("same", PATIENCE * 3).unwrap();
 }

@@ -296,9 +296,6 @@ impl Config {
         if rule.is_structural() && mode == Mode::Off {
             return Err(ModeError::CannotBeOff(rule));
         }
-        if !rule.is_built() && mode != Mode::Off {
-            return Err(ModeError::NotBuilt(rule));
-        }
         if let Some(place) = self.modes.get_mut(rule.index()) {
             *place = mode;
         }
@@ -316,20 +313,17 @@ impl Config {
 pub enum ModeError {
     /// Without it a packet cannot be read.
     CannotBeOff(Rule),
-    /// It has a number and no code.
-    NotBuilt(Rule),
 }
 
 impl std::fmt::Display for ModeError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (ModeError::CannotBeOff(rule) | ModeError::NotBuilt(rule)) = self;
-        write!(f, "rule {} ({}) ", rule.id(), rule.name())?;
-        f.write_str(match self {
-            ModeError::CannotBeOff(_) => {
-                "cannot be off: a packet that it refuses cannot be read; say `observe` to see what it would drop"
-            }
-            ModeError::NotBuilt(_) => "is not built yet: it can only be off",
-        })
+        let ModeError::CannotBeOff(rule) = self;
+        write!(
+            f,
+            "rule {} ({}) cannot be off: a packet that it refuses cannot be read; say `observe` to see what it would drop",
+            rule.id(),
+            rule.name()
+        )
     }
 }
 
@@ -348,10 +342,6 @@ mod tests {
         assert_eq!(config.mode(Rule::TcpOffset), Mode::On);
         config.set_mode(Rule::TcpOffset, Mode::Observe).expect("it may observe");
         assert_eq!(config.mode(Rule::TcpOffset), Mode::Observe);
-        assert_eq!(
-            config.set_mode(Rule::IsnModulation, Mode::On),
-            Err(ModeError::NotBuilt(Rule::IsnModulation))
-        );
         assert!(
             config.protocols.contains(6) && !config.protocols.contains(47) && !config.protocols.contains(255)
         );

@@ -164,16 +164,42 @@ fn error(
     if (plain != rest || shorter < quote_len) && job.acts(Rule::IcmpQuote) {
         (wanted, keep) = (plain, shorter);
     }
+    let shifted = restore_numbers(job, desk, connections, buf, headers, &quoted);
     let hidden = hide_quoting(job, desk, buf, headers, &quoted, keep);
     keep = hidden.unwrap_or(keep);
     if too_big {
         let mtu = path_mtu(job, headers.version, plain, &quoted)?;
         wanted = wanted & !plain | mtu;
     }
-    if wanted != rest || keep < quote_len || hidden.is_some() {
+    if wanted != rest || keep < quote_len || hidden.is_some() || shifted {
         rewrite(buf, headers, gso, wanted, keep).ok_or(Stop::Drop(Rule::IcmpQuote))?;
     }
     Ok(())
+}
+
+/// Rule Q.4: who sent what is quoted finds its own numbers. Whether they were others.
+fn restore_numbers(
+    job: &mut Job<'_>,
+    desk: &Desk<'_>,
+    connections: &Connections,
+    buf: &mut Buf,
+    headers: &Headers,
+    quoted: &Quoted,
+) -> bool {
+    let Some(flow) = flow_of(quoted) else { return false };
+    let (seq, ack) = connections.shifts(desk.arrival.from.other(), &flow, desk.arrival.realm);
+    let quote = buf.as_mut_slice().get_mut(headers.header_len + HEADER_LEN..headers.total_len);
+    let changed = (seq, ack) != (0, 0) && quote.is_some_and(|quote| quoted.renumber(quote, seq, ack));
+    if changed {
+        job.met.acted.insert(Rule::IsnModulation);
+    }
+    changed
+}
+
+/// The flow of a segment that is quoted, as its sender sees it.
+fn flow_of(quoted: &Quoted) -> Option<Flow> {
+    let (local_port, remote_port) = quoted.ports.filter(|_| quoted.protocol == protocol::TCP)?;
+    Some(Flow { local: quoted.src, remote: quoted.dst, local_port, remote_port, protocol: protocol::TCP })
 }
 
 /// Rule 4.4: how much of a packet a host inside quotes, and what it makes of the identification, tells its stack. The receiver needs the
@@ -205,10 +231,10 @@ fn is_live(desk: &Desk<'_>, sessions: &Sessions, connections: &Connections, quot
     let knows = |talk: Talk| sessions.knows(desk.now, &talk.in_realm(realm));
     let Quoted { src, dst, protocol, ports, seq, echo, .. } = *quoted;
     match (protocol, ports, seq, echo) {
-        (protocol::TCP, Some((local_port, remote_port)), Some(seq), _) => {
-            let flow = Flow { local: src, remote: dst, local_port, remote_port, protocol };
-            connections.has_under_way(sender, &flow, realm, seq)
-        }
+        (protocol::TCP, Some(_), Some(seq), _) => flow_of(quoted).is_some_and(|flow| {
+            let (by, _) = connections.shifts(sender, &flow, realm);
+            connections.has_under_way(sender, &flow, realm, seq.wrapping_add(by))
+        }),
         // Nothing says which of its flows it was.
         (protocol::TCP, ..) | (protocol::UDP | protocol::SCTP, None, ..) => false,
         (protocol::UDP | protocol::SCTP, Some((src_port, dst_port)), ..) => {

@@ -128,7 +128,7 @@ rules! {
     Handshake "Q.1" "tcp_handshake" false [On On On] "Drop segments of connections that nobody opened, and acknowledgments of a handshake that do not fit it.";
     OneIsn "Q.2" "tcp_one_isn" false [On On On] "One initial sequence number for each direction: a SYN with another one is dropped until the first is settled.";
     SplitHandshake "Q.3" "tcp_split_handshake" false [On On On] "Drop simultaneous and split opens.";
-    IsnModulation "Q.4" "tcp_isn_modulation" false [Off Off Off] "Give inside hosts initial sequence numbers that cannot be guessed.";
+    IsnModulation "Q.4" "tcp_isn_modulation" false [Off Off Off] "Give inside hosts initial sequence numbers that cannot be guessed (RFC 6528), unless the connection is signed.";
     Window "Q.5" "tcp_window" false [On On On] "Cut what lies outside of the receiver's window; one octet for a window of zero.";
     WindowShrink "Q.6" "tcp_window_shrink" false [On On On] "The right edge of a window never moves back.";
     Acknowledgment "Q.7" "tcp_acknowledgment" false [On On On] "Drop acknowledgments of what was never sent, or too old to be true (RFC 5961 section 5).";
@@ -145,11 +145,6 @@ rules! {
 }
 
 impl Rule {
-    /// Whether there is code for it.
-    pub const fn is_built(self) -> bool {
-        !matches!(self, Rule::IsnModulation)
-    }
-
     /// By number or by name.
     pub fn find(word: &str) -> Option<Rule> {
         Rule::ALL.iter().copied().find(|rule| rule.id().eq_ignore_ascii_case(word) || rule.name() == word)

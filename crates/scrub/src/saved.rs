@@ -17,7 +17,7 @@ use std::net::{IpAddr, SocketAddr};
 use wire::Time;
 
 const MAGIC: [u8; 8] = *b"RVLSCRUB";
-const VERSION: u16 = 2;
+const VERSION: u16 = 3;
 
 /// One thing that a scrubber knows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

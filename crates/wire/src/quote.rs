@@ -3,7 +3,7 @@
 //! Enters a whole IP packet that anybody may have sent. Leaves what it claims: nothing of it is proved, and the quotation may
 //! be cut short behind any octet.
 
-use crate::field::{array, be16, be32, octet, range, tail};
+use crate::field::{array, be16, be32, octet, put16, put32, range, tail};
 use crate::icmp::{HEADER_LEN, Icmpv4, Icmpv6};
 use crate::ip::{self, Headers};
 use crate::{DropReason, checksum, esp, ipv4, ipv6, protocol, udp};
@@ -110,6 +110,30 @@ impl Quoted {
         let seq = (protocol == protocol::TCP && upper.len() >= 8).then(|| be32(upper, 4));
         let echo = (is_icmp && upper.len() >= 8).then(|| (octet(upper, 0), be16(upper, 4)));
         Some(Quoted { src, dst, total_len, header_len, protocol, ports, seq, echo })
+    }
+
+    /// Add to the sequence number and to the acknowledgment of a TCP segment that `quoted` begins with, as far as they are quoted, and
+    /// keep its checksum right (RFC 1624). Whether anything changed.
+    pub fn renumber(&self, quoted: &mut [u8], seq: u32, ack: u32) -> bool {
+        let Some(upper) = quoted.get_mut(self.header_len..).filter(|_| self.protocol == protocol::TCP) else {
+            return false;
+        };
+        let acknowledges = upper.len() >= 14 && octet(upper, 13) & 0x10 != 0;
+        let (mut error, mut changed) = (0_u32, false);
+        for (at, by) in [(4, seq), (8, if acknowledges { ack } else { 0 })] {
+            if by == 0 || upper.len() < at + 4 {
+                continue;
+            }
+            let (old, new) = (be32(upper, at), be32(upper, at).wrapping_add(by));
+            put32(upper, at, new);
+            error += [!old >> 16, !old & 0xffff, new >> 16, new & 0xffff].iter().sum::<u32>();
+            changed = true;
+        }
+        if changed && upper.len() >= 18 {
+            let sum = u32::from(!be16(upper, 16)) + error;
+            put16(upper, 16, !checksum::fold(sum));
+        }
+        changed
     }
 }
 

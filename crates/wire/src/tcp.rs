@@ -213,6 +213,27 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Tcp<B> {
         false
     }
 
+    /// Add to all numbers of the selective acknowledgment (RFC 2018 section 3). The checksum is left alone.
+    pub fn shift_sack(&mut self, by: u32) {
+        let mut at = HEADER_LEN;
+        let mut blocks = 0..0;
+        for option in self.options() {
+            match option {
+                Ok(TcpOption::Sack(octets)) => {
+                    blocks = at + 2..at + 2 + octets.len() / 4 * 4;
+                    break;
+                }
+                Ok(option) => at += option.len(),
+                Err(_) => return,
+            }
+        }
+        let bytes = self.bytes.as_mut();
+        for at in blocks.step_by(4) {
+            let number = be32(bytes, at).wrapping_add(by);
+            put32(bytes, at, number);
+        }
+    }
+
     /// Set the checksum field.
     pub fn set_checksum(&mut self, check: u16) {
         put16(self.bytes.as_mut(), 16, check);

@@ -19,7 +19,7 @@ use super::serve::Shared;
 use super::worker::Worker;
 
 /// In front of everything: a name and a version.
-const HEAD: &[u8; 8] = b"RVLFEED\x02";
+const HEAD: &[u8; 8] = b"RVLFEED\x03";
 /// How often changes are told.
 const PAUSE: Duration = Duration::from_millis(50);
 /// How often something is said at least.

@@ -184,7 +184,6 @@ pub(super) struct Bounds {
     pub isn: u32,
     /// The number of the FIN.
     pub fin: u32,
-    pub mss: u16,
 }
 
 /// What one end's segments have said so far.
@@ -206,6 +205,8 @@ impl Said {
     pub const RESET: u16 = 512;
     /// Of a connection that was picked up: the other end has acknowledged something of it.
     pub const HEARD: u16 = 1024;
+    /// Of a connection whose inside host's numbers are others outside ([`Connection::shift`]): both halves have it.
+    pub const SHIFTED: u16 = 2048;
 
     pub fn has(self, what: u16) -> bool {
         self.0 & what != 0
@@ -244,6 +245,9 @@ pub(super) struct Connection {
     pub picked_up: bool,
     pub stores: [Option<Box<Store>>; 2],
     pub bounds: [Bounds; 2],
+    pub mss: [u16; 2],
+    /// How far the inside host's numbers are behind those that stand for them outside (rule Q.4). All that is kept here are its own.
+    pub shift: u32,
     /// When the last challenge was sent, in milliseconds.
     pub challenged: u32,
     /// Neighbours in the list it is in.
@@ -275,6 +279,8 @@ pub(super) struct Work<'w, 'c, 'd> {
     pub buf: &'w mut Buf,
     pub headers: &'w mut Headers,
     pub segment: Segment,
+    /// The number that stands outside for that of a SYN from inside (rule Q.4).
+    pub isn: Option<u32>,
 }
 
 impl Work<'_, '_, '_> {
@@ -295,6 +301,8 @@ impl Connection {
             halves: [Half::default(); 2],
             stores: [None, None],
             bounds: [Bounds::default(); 2],
+            mss: [0; 2],
+            shift: 0,
             last: millis(now),
             challenged: millis(now).wrapping_sub(u32::MAX / 2),
             links: [u32::MAX; 2],
@@ -344,6 +352,12 @@ impl Connection {
 
     pub fn bounds_mut(&mut self, side: Side) -> &mut Bounds {
         &mut self.bounds[side.index()]
+    }
+
+    /// Another number for the inside host's numbers.
+    pub fn set_shift(&mut self, shift: u32) {
+        self.shift = shift;
+        self.halves.iter_mut().for_each(|half| half.said.add(Said::SHIFTED, shift != 0));
     }
 
     /// Whether both ends said it.
@@ -466,7 +480,10 @@ impl Connection {
     pub(super) fn says_the_same(&self, segment: &Segment, from: Side) -> bool {
         let half = self.half(from);
         segment.options.scale.is_none_or(|scale| scale == half.scale)
-            && segment.options.mss.is_none_or(|mss| mss == self.bounds(from).mss || !half.said.has(Said::MSS))
+            && segment
+                .options
+                .mss
+                .is_none_or(|mss| mss == self.mss[from.index()] || !half.said.has(Said::MSS))
     }
 
     /// Data that a SYN may have (rule O.7): as good as any other; a copy of them cannot differ.
@@ -536,8 +553,14 @@ impl Connection {
         let start = segment.seq.wrapping_add(1);
         let first = !self.half(from).said.has(Said::SYN);
         if first {
-            let bounds = self.bounds_mut(from);
-            (bounds.isn, bounds.mss) = (segment.seq, options.mss.unwrap_or(536));
+            self.bounds_mut(from).isn = segment.seq;
+            self.mss[from.index()] = options.mss.unwrap_or(536);
+            if let Some(isn) = work.isn
+                && !options.signed
+                && work.job.acts(Rule::IsnModulation)
+            {
+                self.set_shift(isn.wrapping_sub(segment.seq));
+            }
         }
         let half = self.half_mut(from);
         if first {

@@ -504,7 +504,7 @@ impl Connection {
         tcp::packet(&TcpRepr {
             src: self.ends.end(to.other()),
             dst: self.ends.end(to),
-            seq: sender.nxt.wrapping_sub(back),
+            seq: sender.nxt.wrapping_sub(back).wrapping_add(if to == Side::Outside { self.shift } else { 0 }),
             ack: receiver.una,
             flags,
             window: u16::try_from(window >> shift).unwrap_or(u16::MAX),

@@ -133,7 +133,7 @@ impl Connection {
         let edge = segment.ack().wrapping_add(window);
         let most = if protects(config, from) { theirs.next } else { theirs.nxt };
         let fits = self.state == State::Estab
-            && !half.said.has(Said::FIN | Said::SIGNED)
+            && !half.said.has(Said::FIN | Said::SIGNED | Said::SHIFTED)
             // Segments of these addresses came from here before, by the long way, and lived no longer.
             && half.ttl != 0
             && segment.ttl() >= half.ttl

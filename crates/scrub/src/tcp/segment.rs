@@ -314,6 +314,28 @@ impl Segment {
         }
     }
 
+    /// Rule Q.4: what an inside host says of its numbers, as it is outside.
+    pub fn shift_seq(&mut self, job: &mut Job<'_>, buf: &mut Buf, headers: &Headers, by: u32) {
+        job.met.acted.insert(Rule::IsnModulation);
+        self.put_seq(buf, headers, self.seq.wrapping_add(by));
+    }
+
+    /// Rule Q.4: what an outside host says of an inside host's numbers, as the inside host has them.
+    pub fn shift_ack(&mut self, job: &mut Job<'_>, buf: &mut Buf, headers: &Headers, by: u32) {
+        if !self.flags.contains(Flags::ACK) {
+            return;
+        }
+        job.met.acted.insert(Rule::IsnModulation);
+        self.ack = self.ack.wrapping_add(by);
+        self.changed = true;
+        if let Some(mut view) = self.view(buf, headers) {
+            view.set_ack(self.ack);
+            if self.options.has_sack {
+                view.shift_sack(by);
+            }
+        }
+    }
+
     pub fn put_window(&mut self, buf: &mut Buf, headers: &Headers, window: u16) {
         self.window = window;
         self.changed = true;

@@ -182,11 +182,15 @@ impl Connections {
         let ends = Ends::of(headers, segment.ports, from).in_realm(desk.arrival.realm);
         let mut found = self.find_again(&ends);
         segment.clean(job, buf, headers)?;
+        let mut shift = 0;
         if let Some(at) = found
             && segment.flags.contains(Flags::SYN)
             && !segment.flags.intersects(Flags::ACK | Flags::RST)
-            && self.all.get(at as usize).is_some_and(|old| old.may_reopen(from, &segment))
+            && let Some(old) = self.all.get(at as usize)
+            && old.may_reopen(from, &segment)
         {
+            // The inside host may still have something to say of the old one.
+            shift = old.shift;
             self.remove(at);
             found = None;
         }
@@ -201,11 +205,23 @@ impl Connections {
                 }
             },
         };
+        let modulates =
+            from == Side::Inside && segment.flags.contains(Flags::SYN) && job.watches(Rule::IsnModulation);
+        let isn = modulates.then(|| self.isn(&ends, desk.now));
         let Some(connection) = self.all.get_mut(at as usize) else { return Ok(headers.ttl) };
         let before = connection.state;
-        let mut work = Work { job, desk, arena: &mut self.arena, buf, headers, segment };
+        if fresh {
+            connection.set_shift(shift);
+        }
+        if from == Side::Outside && connection.shift != 0 {
+            segment.shift_ack(job, buf, headers, connection.shift.wrapping_neg());
+        }
+        let mut work = Work { job, desk, arena: &mut self.arena, buf, headers, segment, isn };
         let done = connection.segment(&mut work);
-        let segment = work.segment;
+        let mut segment = work.segment;
+        if done.is_ok() && from == Side::Inside && connection.shift != 0 {
+            segment.shift_seq(job, buf, headers, connection.shift);
+        }
         let (after, ttl) = (connection.state, connection.half(from).ttl);
         if done.is_err() && fresh {
             self.remove(at);
@@ -425,17 +441,34 @@ impl Connections {
         }
     }
 
-    /// Whether a connection had `seq` under way from the side `sender` (RFC 5927 section 4.1); `flow` as the sender sees it.
-    pub(crate) fn has_under_way(&self, sender: Side, flow: &Flow, realm: u32, seq_of: u32) -> bool {
+    /// The number that a SYN from inside has outside (RFC 6528 section 3): a clock of four microseconds, and what nobody can know who has
+    /// not the key.
+    fn isn(&self, ends: &Ends, now: Time) -> u32 {
+        let clock = (now.0 / 4_000) as u32;
+        clock.wrapping_add(hash(&self.key, &("initial sequence number", ends)) as u32)
+    }
+
+    /// A connection by its flow as `sender` sees it.
+    fn of_flow(&self, sender: Side, flow: &Flow, realm: u32) -> Option<&Connection> {
         let (local, remote) = ((flow.local, flow.local_port), (flow.remote, flow.remote_port));
         let ends = match sender {
             Side::Outside => Ends::new(local, remote),
             Side::Inside => Ends::new(remote, local),
         };
-        let ends = ends.in_realm(realm);
-        let Some(connection) = self.find(&ends).and_then(|at| self.all.get(at as usize)) else {
-            return false;
-        };
+        self.find(&ends.in_realm(realm)).and_then(|at| self.all.get(at as usize))
+    }
+
+    /// What is to be added to the numbers of a segment that an error quotes, so that who sent it knows it: its sequence number, its
+    /// acknowledgment (rule Q.4). `flow` as the sender sees it.
+    pub(crate) fn shifts(&self, sender: Side, flow: &Flow, realm: u32) -> (u32, u32) {
+        let shift = self.of_flow(sender, flow, realm).map_or(0, |connection| connection.shift);
+        if sender == Side::Inside { (shift.wrapping_neg(), 0) } else { (0, shift) }
+    }
+
+    /// Whether a connection had `seq` under way from the side `sender` (RFC 5927 section 4.1), which it had there; `flow` as the sender
+    /// sees it.
+    pub(crate) fn has_under_way(&self, sender: Side, flow: &Flow, realm: u32, seq_of: u32) -> bool {
+        let Some(connection) = self.of_flow(sender, flow, realm) else { return false };
         let half = connection.half(sender);
         // A SYN that was not acknowledged is under way, too.
         let una = if connection.state == State::Init { connection.bounds(sender).isn } else { half.una };

@@ -20,6 +20,8 @@ pub(crate) struct ConnectionRecord {
     state: State,
     opener: Side,
     picked_up: bool,
+    /// Rule Q.4.
+    shift: u32,
     /// Milliseconds since its last segment.
     silent: u32,
     halves: [HalfRecord; 2],
@@ -50,7 +52,9 @@ struct HalfRecord {
 }
 
 impl HalfRecord {
-    fn of(half: &Half, bounds: &Bounds, store: Option<&Store>, now: Time, octets: bool) -> HalfRecord {
+    fn of(connection: &Connection, side: Side, now: Time, octets: bool) -> HalfRecord {
+        let (half, bounds) = (connection.half(side), connection.bounds(side));
+        let store = connection.stores[side.index()].as_deref();
         HalfRecord {
             isn: bounds.isn,
             una: half.una.wrapping_sub(bounds.isn),
@@ -62,7 +66,7 @@ impl HalfRecord {
             ts_latest: half.ts_latest.wrapping_sub(half.ts_recent),
             ts_age: seconds(now).wrapping_sub(half.ts_second),
             max_window: half.max_window,
-            mss: bounds.mss,
+            mss: connection.mss[side.index()],
             ttl: half.ttl,
             scale: half.scale,
             said: half.said,
@@ -72,7 +76,7 @@ impl HalfRecord {
 
     fn half(&self, now: Time) -> (Half, Bounds) {
         let una = self.isn.wrapping_add(self.una);
-        let bounds = Bounds { isn: self.isn, fin: una.wrapping_add(self.fin), mss: self.mss };
+        let bounds = Bounds { isn: self.isn, fin: una.wrapping_add(self.fin) };
         let half = Half {
             una,
             next: una.wrapping_add(self.next),
@@ -111,10 +115,7 @@ impl HalfRecord {
 
 impl ConnectionRecord {
     pub(super) fn of(connection: &Connection, now: Time, octets: bool) -> ConnectionRecord {
-        let half = |side: Side| {
-            let store = connection.stores[side.index()].as_deref();
-            HalfRecord::of(connection.half(side), connection.bounds(side), store, now, octets)
-        };
+        let half = |side: Side| HalfRecord::of(connection, side, now, octets);
         ConnectionRecord {
             outside: connection.ends.end(Side::Outside),
             inside: connection.ends.end(Side::Inside),
@@ -122,6 +123,7 @@ impl ConnectionRecord {
             state: connection.state,
             opener: connection.opener,
             picked_up: connection.picked_up,
+            shift: connection.shift,
             silent: millis(now).wrapping_sub(connection.last),
             halves: [half(Side::Outside), half(Side::Inside)],
         }
@@ -154,6 +156,7 @@ impl ConnectionRecord {
         for (side, record) in [Side::Outside, Side::Inside].into_iter().zip(&self.halves) {
             let (half, bounds) = record.half(now);
             (*connection.half_mut(side), *connection.bounds_mut(side)) = (half, bounds);
+            connection.mss[side.index()] = record.mss;
             if !protects(config, side.other()) {
                 continue;
             }
@@ -167,6 +170,7 @@ impl ConnectionRecord {
             };
             connection.stores[side.index()] = store;
         }
+        connection.set_shift(self.shift);
         Some(connection)
     }
 }
