@@ -475,9 +475,11 @@ mod tests {
         for number in 0..16_000 {
             let mut out = [0; FRAME];
             let len = crumbs.frame(number, [1; 6], [2; 6], &mut out);
-            let segment = wire::plain::PlainSegment::read(&out[14..len]).unwrap();
-            assert!(segment.verify());
-            assert_eq!((segment.data(), segment.ack(), segment.ports()), (&b"x"[..], 5, [40_000, 7001]));
+            let packet = &out[14..len];
+            let headers = wire::ip::Headers::parse(packet).unwrap();
+            assert_eq!(wire::checksum::verify_transport(packet, &headers), Some(true));
+            let segment = wire::tcp::Tcp::new_checked(headers.upper(packet)).unwrap();
+            assert_eq!((segment.payload(), segment.ack(), segment.dst_port()), (&b"x"[..], 5, 7001));
             numbers.insert(segment.seq().wrapping_sub(crumbs.seq));
         }
         assert_eq!(numbers.len(), 16_000);
