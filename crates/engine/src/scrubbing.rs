@@ -161,8 +161,7 @@ impl Scrubbers {
             Outcome::Drop(rule) => Scrubbed::Ended(rule),
             Outcome::Hold | Outcome::Fragmented => Scrubbed::Gone,
         };
-        let met = !verdict.met.acted.is_empty() || !verdict.met.would.is_empty();
-        if let (true, Some(witness)) = (met, &mut state.witness) {
+        if let (true, Some(witness)) = (verdict.met.is_incident(), &mut state.witness) {
             let came = came.get(..whole.min(INCIDENT_OCTETS)).unwrap_or_default();
             let went = matches!(scrubbed, Scrubbed::Passed).then_some(packet.bytes());
             witness(Incident { at: now, profile, from, verdict, came, whole, went });

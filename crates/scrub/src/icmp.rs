@@ -164,13 +164,13 @@ fn error(
     if (plain != rest || shorter < quote_len) && job.acts(Rule::IcmpQuote) {
         (wanted, keep) = (plain, shorter);
     }
-    let shifted = restore_numbers(job, desk, connections, buf, headers, &quoted);
     let hidden = hide_quoting(job, desk, buf, headers, &quoted, keep);
     keep = hidden.unwrap_or(keep);
     if too_big {
         let mtu = path_mtu(job, headers.version, plain, &quoted)?;
         wanted = wanted & !plain | mtu;
     }
+    let shifted = restore_numbers(job, desk, connections, buf, headers, &quoted);
     if wanted != rest || keep < quote_len || hidden.is_some() || shifted {
         rewrite(buf, headers, gso, wanted, keep).ok_or(Stop::Drop(Rule::IcmpQuote))?;
     }

@@ -71,6 +71,13 @@ pub struct Met {
     pub would: Rules,
 }
 
+impl Met {
+    /// Whether it is worth a line in a log. That a connection has other numbers outside (rule Q.4) is not: each of its packets has.
+    pub fn is_incident(&self) -> bool {
+        self.acted.iter().chain(self.would.iter()).any(|rule| rule != Rule::IsnModulation)
+    }
+}
+
 /// The answer for a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Verdict {

@@ -3,17 +3,18 @@
 mod kit;
 
 use kit::traces::conversation;
-use kit::{ACK, CLIENT, Out, RST, SERVER, SYN, SYN_ACK, Seg, World, client, server};
+use kit::{ACK, CLIENT, FIN, Out, RST, SERVER, SYN, SYN_ACK, Seg, World, client, server};
 use proptest::prelude::*;
-use scrub::{Config, Mode, Outcome, Profile, Protect, Rule, Saved, Side};
+use scrub::{Arrival, Config, Mode, Outcome, Profile, Protect, Rule, Saved, Side};
 use std::time::Duration;
-use wire::checksum;
 use wire::ip::Headers;
 use wire::tcp::Tcp;
+use wire::{Buf, Gso, GsoKind, checksum};
 
 fn modulating() -> Config {
     let mut config = Config::new(Profile::Standard);
     config.set_mode(Rule::IsnModulation, Mode::On).expect("it may be on");
+    config.mtu = [65535; 2];
     config
 }
 
@@ -207,6 +208,138 @@ fn a_successor_goes_on_with_the_same_numbers() {
         assert_eq!(next.pass(&client(0, b"and").ack(6)).passed_with(&["Q.4"]).ack, 6);
         next.pass(&server(6, b"after").ack(3)).passed_with(&["Q.4"]).carries(6, b"after");
     }
+}
+
+/// The answer to the SYN comes again a while later: it has the number that it had.
+#[test]
+fn a_copy_of_the_answer_has_its_number() {
+    let mut it = Modulated { world: World::new(modulating()), shift: 0 };
+    it.world.pass(&client(-1, b"").flags(SYN)).unchanged();
+    let answer = server(-1, b"").flags(SYN_ACK);
+    let first = it.world.pass(&answer);
+    for _ in 0..3 {
+        it.world.wait(Duration::from_secs(3));
+        assert_eq!(it.world.pass(&answer).passed_with(&["Q.4"]).seq, first.seq);
+    }
+    it.shift = (first.seq + 1) as u32;
+    it.pass(&client(0, b"")).passed_with(&["Q.4"]);
+    assert_eq!(it.world.pass(&answer).passed_with(&["Q.4"]).seq, first.seq);
+}
+
+/// A connection that is over, both ends having said so, behind so many octets of the server's.
+fn over(mut it: Modulated, octets: i64) -> Modulated {
+    let data = vec![7; 10_000];
+    let mut at = 0;
+    while at < octets {
+        it.pass(&server(at, &data)).passed_with(&["Q.4"]);
+        at += data.len() as i64;
+        it.pass(&client(0, b"").ack(at)).passed_with(&["Q.4"]);
+    }
+    it.pass(&server(at, b"").flags(FIN)).passed_with(&["Q.4"]);
+    it.pass(&client(0, b"").ack(at + 1).flags(FIN)).passed_with(&["Q.4"]);
+    it.pass(&server(at + 1, b"").ack(1)).passed_with(&["Q.4"]);
+    it
+}
+
+/// Both hosts use the same ports again at once, far in front of where they were by their own numbers.
+fn again(it: &mut Modulated, octets: i64, options: &[u8]) -> (Out, i64) {
+    let start = octets + 1_000_000;
+    it.world.pass(&client(start, b"").flags(SYN).options(options)).unchanged();
+    (it.world.pass(&server(start, b"").flags(SYN_ACK).ack(start + 1).options(options)), start)
+}
+
+#[test]
+fn a_connection_that_follows_another_begins_behind_it_outside_too() {
+    // More than the clock of four microseconds makes of the time that passes: none.
+    let octets = 3_000_000;
+    let mut it = over(Modulated::open(modulating()), octets);
+    let (answer, start) = again(&mut it, octets, &[]);
+    answer.passed_with(&["Q.4"]);
+    let behind = (answer.seq as u32).wrapping_sub(it.shift) as i32;
+    assert!(i64::from(behind) > octets, "{behind} is in front of {octets}");
+    it.shift = (answer.seq - start) as u32;
+    let heard = it.pass(&client(start + 1, b"question").ack(start + 1));
+    assert_eq!(heard.passed_with(&["Q.4"]).ack, start + 1);
+}
+
+#[test]
+fn the_distance_of_one_that_is_over_is_not_the_next_ones() {
+    let signed = [19, 18, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    let mut it = over(Modulated::open(modulating()), 10_000);
+    let (answer, start) = again(&mut it, 10_000, &signed);
+    assert_eq!(answer.unchanged().seq, start);
+    // A successor that does not have the rule.
+    let it = over(Modulated::open(modulating()), 10_000);
+    let mut octets = Vec::new();
+    it.world.scrubber.save(it.world.now, &mut octets);
+    let mut next = Modulated { world: World::standard(), shift: it.shift };
+    (next.world.now, next.world.isn) = (it.world.now, it.world.isn);
+    next.world.scrubber.restore(it.world.now, &Saved::check(&octets).expect("what was saved"), |_| true);
+    let (answer, start) = again(&mut next, 10_000, &[]);
+    assert_eq!(answer.unchanged().seq, start);
+}
+
+/// Who only observes would break what another scrubber has begun, did it not go on with that.
+#[test]
+fn a_successor_that_observes_goes_on_with_the_distance() {
+    let mut it = Modulated::open(modulating());
+    it.pass(&server(0, b"before"));
+    let mut octets = Vec::new();
+    it.world.scrubber.save(it.world.now, &mut octets);
+    let mut next = Modulated { world: World::new(Config::new(Profile::Observe)), shift: it.shift };
+    (next.world.now, next.world.isn) = (it.world.now, it.world.isn);
+    next.world.scrubber.restore(it.world.now, &Saved::check(&octets).expect("what was saved"), |_| true);
+    assert_eq!(next.pass(&client(0, b"and").ack(6)).passed_with(&["Q.4"]).ack, 6);
+    next.pass(&server(6, b"after").ack(3)).passed_with(&["Q.4"]).carries(6, b"after");
+    // What a rule would have dropped, it lets pass, with the right numbers.
+    let late = next.pass(&client(3, b"").ack(100));
+    assert_eq!(late.passed_with(&["Q.4"]).ack, 100);
+    let far = next.pass(&server(1_000_000_000, b"").ack(3));
+    assert_eq!(far.passed_with(&["Q.4"]).seq, 1_000_000_000);
+}
+
+/// What the kernel left to do stays to be done: the field has the sum of the pseudo-header, which no number is in.
+#[test]
+fn a_super_packet_is_shifted_whole() {
+    let mut it = Modulated::open(modulating());
+    let mut bytes = server(0, &[7; 5000]).packet(it.world.isn);
+    let headers = Headers::parse(&bytes).expect("a packet");
+    checksum::put_pseudo(&mut bytes, &headers).expect("a segment");
+    let mut buf = Buf::from_slice(&bytes, 64, 64);
+    let mut gso = Gso {
+        kind: GsoKind::Tcp,
+        size: 1000,
+        needs_checksum: true,
+        checksum_start: 20,
+        checksum_offset: 16,
+        ..Gso::default()
+    };
+    let arrival = Arrival { from: Side::Inside, link: 0, realm: 0 };
+    let verdict = it.world.scrubber.process(it.world.now, arrival, &mut buf, &mut gso);
+    assert_eq!((verdict.outcome, gso.size), (Outcome::Forward, 1000));
+    assert!(!verdict.met.is_incident());
+    let (before, after) = (bytes.clone(), buf.as_slice().to_vec());
+    let seq = |bytes: &[u8]| Tcp::new_checked(&bytes[20..]).expect("a segment").seq();
+    assert_eq!(seq(&after), seq(&before).wrapping_add(it.shift));
+    assert_eq!(after[36..], before[36..]);
+}
+
+/// Where the rule of checksums is off, one that is wrong stays wrong.
+#[test]
+fn a_wrong_checksum_does_not_become_right() {
+    let mut config = modulating();
+    config.set_mode(Rule::TcpChecksum, Mode::Off).expect("it may be off");
+    let mut it = Modulated::open(config);
+    let [outside, inside] = it.world.isn;
+    let mut bytes = client(0, b"decoy").packet([outside, inside.wrapping_add(it.shift)]);
+    bytes[36] ^= 0x40;
+    let mut buf = Buf::from_slice(&bytes, 64, 64);
+    let arrival = Arrival { from: Side::Outside, link: 0, realm: 0 };
+    let verdict = it.world.scrubber.process(it.world.now, arrival, &mut buf, &mut Gso::default());
+    assert_eq!(verdict.outcome, Outcome::Forward);
+    let headers = Headers::parse(buf.as_slice()).expect("a packet");
+    assert_ne!(buf.as_slice()[28..32], bytes[28..32]);
+    assert_eq!(checksum::verify_transport(buf.as_slice(), &headers), Some(false));
 }
 
 /// RFC 6528 section 3: between the same ends numbers go on, a million in four seconds; between others they begin elsewhere.

@@ -29,7 +29,7 @@ pub fn sum(bytes: &[u8]) -> u32 {
 /// Fewer octets than this are summed sooner than it takes to ask the processor what it has.
 const WIDE: usize = 256;
 
-/// Do it with the widest vectors that this processor has: programs are compiled for those that every one has.
+/// Do it with AVX2 where this processor has it: programs are compiled for the vectors that every one has, half as wide.
 #[inline]
 fn widest<R>(octets: usize, work: impl FnOnce() -> R) -> R {
     if octets < WIDE { work() } else { pulp::Arch::new().dispatch(work) }

@@ -6,11 +6,14 @@
 use crate::field::{array, be16, be32, octet, put16, put32, range, tail};
 use crate::icmp::{HEADER_LEN, Icmpv4, Icmpv6};
 use crate::ip::{self, Headers};
+use crate::tcp::Tcp;
 use crate::{DropReason, checksum, esp, ipv4, ipv6, protocol, udp};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Extension headers of a quoted packet that are passed over.
 const MAX_EXTENSIONS: usize = 8;
+/// Octets of the longest TCP header (RFC 9293 section 3.1).
+const MOST_TCP_HEADER: usize = 60;
 /// Octets of AH up to the end of its sequence number.
 const AH_NAMED: usize = 12;
 
@@ -112,28 +115,36 @@ impl Quoted {
         Some(Quoted { src, dst, total_len, header_len, protocol, ports, seq, echo })
     }
 
-    /// Add to the sequence number and to the acknowledgment of a TCP segment that `quoted` begins with, as far as they are quoted, and
-    /// keep its checksum right (RFC 1624). Whether anything changed.
+    /// Add to the sequence number of a TCP segment that `quoted` begins with, to its acknowledgment and to its SACK blocks (RFC 2018), as
+    /// far as they are quoted, and keep its checksum right (RFC 1624). Whether anything changed.
     pub fn renumber(&self, quoted: &mut [u8], seq: u32, ack: u32) -> bool {
         let Some(upper) = quoted.get_mut(self.header_len..).filter(|_| self.protocol == protocol::TCP) else {
             return false;
         };
-        let acknowledges = upper.len() >= 14 && octet(upper, 13) & 0x10 != 0;
-        let (mut error, mut changed) = (0_u32, false);
-        for (at, by) in [(4, seq), (8, if acknowledges { ack } else { 0 })] {
-            if by == 0 || upper.len() < at + 4 {
-                continue;
+        // Where the flags are not quoted a segment that acknowledges is one that has a number there.
+        let acknowledges = match upper.get(13) {
+            Some(flags) => flags & 0x10 != 0,
+            None => upper.len() >= 12 && be32(upper, 8) != 0,
+        };
+        let (seq, ack) = (if upper.len() >= 8 { seq } else { 0 }, if acknowledges { ack } else { 0 });
+        if (seq, ack) == (0, 0) {
+            return false;
+        }
+        let sum_of =
+            |upper: &[u8]| checksum::fold(checksum::sum(range(upper, 0, upper.len().min(MOST_TCP_HEADER))));
+        let before = sum_of(upper);
+        put32(upper, 4, be32(upper, 4).wrapping_add(seq));
+        if ack != 0 {
+            put32(upper, 8, be32(upper, 8).wrapping_add(ack));
+            if let Ok(mut view) = Tcp::new_checked(&mut *upper) {
+                view.shift_sack(ack);
             }
-            let (old, new) = (be32(upper, at), be32(upper, at).wrapping_add(by));
-            put32(upper, at, new);
-            error += [!old >> 16, !old & 0xffff, new >> 16, new & 0xffff].iter().sum::<u32>();
-            changed = true;
         }
-        if changed && upper.len() >= 18 {
-            let sum = u32::from(!be16(upper, 16)) + error;
-            put16(upper, 16, !checksum::fold(sum));
+        if upper.len() >= 18 {
+            let change = u32::from(!before) + u32::from(sum_of(upper));
+            put16(upper, 16, !checksum::fold(u32::from(!be16(upper, 16)) + change));
         }
-        changed
+        true
     }
 }
 

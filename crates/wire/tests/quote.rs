@@ -154,6 +154,56 @@ fn what_is_quoted_of_any_protocol() {
     assert_eq!(Quoted::read(4, &later).expect("a header").ports, None);
 }
 
+/// A segment with its numbers moved is what its sender would have sent: with the right checksum, if all of it is quoted.
+#[test]
+fn a_quoted_segment_gets_other_numbers() {
+    let be = |number: u32| number.to_be_bytes();
+    let segment = |seq: u32, ack: u32, edges: [u32; 4], flags: u8| {
+        let mut bytes =
+            [&[0x9c, 0x40, 0, 80][..], &be(seq), &be(ack), &[0xb0, flags, 1, 2, 0, 0, 0, 0]].concat();
+        bytes.extend([1, 1, 5, 18]);
+        edges.iter().for_each(|edge| bytes.extend(be(*edge)));
+        bytes.extend([1, 1, 1, 0]);
+        bytes.extend(b"odd data!");
+        bytes
+    };
+    for v6 in [false, true] {
+        let whole = |upper: &[u8]| {
+            let mut bytes = packet(v6, protocol::TCP, upper);
+            let (at, len) = if v6 { (4, bytes.len() - 40) } else { (2, bytes.len()) };
+            bytes[at..at + 2].copy_from_slice(&(len as u16).to_be_bytes());
+            let headers = Headers::parse(&bytes).unwrap();
+            checksum::complete_transport(&mut bytes, &headers).unwrap();
+            bytes
+        };
+        let (before, after) = (u32::MAX - 5, 94);
+        let edges = [before, 100, 200, 300];
+        let sent = whole(&segment(7, before, edges, 0x10));
+        let read = |bytes: &[u8]| Quoted::read(if v6 { 6 } else { 4 }, bytes).expect("a header");
+        for len in 8..=sent.len() - read(&sent).header_len {
+            let end = read(&sent).header_len + len;
+            let mut quote = sent[..end].to_vec();
+            assert!(read(&quote).renumber(&mut quote, 1000, 100));
+            let moved = whole(&segment(1007, after, edges.map(|edge| edge.wrapping_add(100)), 0x10));
+            // The checksum of all, where all is there; blocks only where all options are.
+            let known = match len {
+                ..18 => len.min(if len < 12 { 8 } else { 16 }),
+                18..44 => 16,
+                _ => len,
+            };
+            let from = read(&sent).header_len;
+            assert_eq!(quote[..from + known], moved[..from + known], "{len} octets");
+        }
+        // One that acknowledges nothing has no number there.
+        let syn = whole(&segment(7, 0, [0; 4], 0x02));
+        let mut quote = syn.clone();
+        assert!(!read(&syn).renumber(&mut quote, 0, 100));
+        assert_eq!(quote, syn);
+        let mut cut = syn[..read(&syn).header_len + 12].to_vec();
+        assert!(!read(&syn).renumber(&mut cut, 0, 100));
+    }
+}
+
 proptest! {
     #[test]
     fn no_octets_are_too_odd(v6: bool, kind: u8, quoted in prop::collection::vec(any::<u8>(), 0..200), first in 0u8..3) {
@@ -161,7 +211,11 @@ proptest! {
         if let Some(octet) = quoted.first_mut() {
             *octet = [*octet, 0x45, 0x60][usize::from(first)];
         }
-        let _ = (Quoted::read(4, &quoted), Quoted::read(6, &quoted));
+        for version in [4, 6] {
+            if let Some(read) = Quoted::read(version, &quoted) {
+                read.renumber(&mut quoted.clone(), 1, 2);
+            }
+        }
         let _ = IcmpError::parse(&error(v6, kind, 0, 1, &quoted));
     }
 }

@@ -264,7 +264,7 @@ impl Worker {
         let arrival = Arrival { from, link: link.number(), realm: link.number() };
         let mut gso = gso;
         let verdict = scrubber.process(now, arrival, &mut buf, &mut gso);
-        if !verdict.met.acted.is_empty() || !verdict.met.would.is_empty() {
+        if verdict.met.is_incident() {
             let went = (verdict.outcome == Outcome::Forward).then_some(buf.as_slice());
             self.ring.note(now, from, verdict, &came, went);
         }

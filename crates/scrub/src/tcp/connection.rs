@@ -207,6 +207,9 @@ impl Said {
     pub const HEARD: u16 = 1024;
     /// Of a connection whose inside host's numbers are others outside ([`Connection::shift`]): both halves have it.
     pub const SHIFTED: u16 = 2048;
+    /// Of the inside's half before its SYN: where there was a connection of the same ends, behind whose numbers its number outside has to
+    /// be, [`Bounds::fin`].
+    pub const AGAIN: u16 = 4096;
 
     pub fn has(self, what: u16) -> bool {
         self.0 & what != 0
@@ -225,6 +228,17 @@ impl Said {
             self.0 |= what;
         }
     }
+
+    fn set(&mut self, what: u16, is: bool) {
+        self.0 = if is { self.0 | what } else { self.0 & !what };
+    }
+}
+
+/// What the next connection of the same ends has to know of one that is over.
+pub(super) struct Followed {
+    shift: u32,
+    /// The number outside that its inside host's has to be behind.
+    behind: Option<u32>,
 }
 
 /// One connection. In this order, because of a million of them none is in any cache: two lines of 64 octets, or three, hold all that a plain
@@ -357,7 +371,49 @@ impl Connection {
     /// Another number for the inside host's numbers.
     pub fn set_shift(&mut self, shift: u32) {
         self.shift = shift;
-        self.halves.iter_mut().for_each(|half| half.said.add(Said::SHIFTED, shift != 0));
+        self.halves.iter_mut().for_each(|half| half.said.set(Said::SHIFTED, shift != 0));
+    }
+
+    /// Begin where another connection of the same ends is over. Its inside host may still have something to say of that one; and outside
+    /// its numbers must go on, too.
+    pub fn follow(&mut self, old: &Followed) {
+        self.set_shift(old.shift);
+        if let Some(behind) = old.behind {
+            self.bounds_mut(Side::Inside).fin = behind;
+            self.half_mut(Side::Inside).said.add(Said::AGAIN, true);
+        }
+    }
+
+    /// For [`Connection::follow`].
+    pub fn followed(&self) -> Followed {
+        let half = self.half(Side::Inside);
+        let last = seq::max(half.nxt, half.edge).wrapping_add(self.shift);
+        Followed { shift: self.shift, behind: half.said.has(Said::SYN).then_some(last) }
+    }
+
+    /// Rule Q.4: how far the number of a SYN from inside is behind the one that stands for it outside.
+    fn shift_of_syn(&self, work: &mut Work<'_, '_, '_>) -> u32 {
+        let Some(isn) = work.isn.filter(|_| !work.segment.options.signed) else { return 0 };
+        if !work.job.acts(Rule::IsnModulation) {
+            return 0;
+        }
+        let again = self.half(Side::Inside).said.has(Said::AGAIN);
+        let isn = if again { seq::max(isn, self.bounds(Side::Inside).fin) } else { isn };
+        isn.wrapping_sub(work.segment.seq)
+    }
+
+    /// Rule Q.4: a segment from outside says of the inside host's numbers what that host calls them.
+    pub fn shift_in(&self, work: &mut Work<'_, '_, '_>) {
+        if work.from() == Side::Outside && self.shift != 0 {
+            work.segment.shift_ack(work.job, work.buf, work.headers, self.shift.wrapping_neg());
+        }
+    }
+
+    /// Rule Q.4: a segment from inside has the number that stands outside for its own.
+    pub fn shift_out(&self, work: &mut Work<'_, '_, '_>) {
+        if work.from() == Side::Inside && self.shift != 0 {
+            work.segment.shift_seq(work.job, work.buf, work.headers, self.shift);
+        }
     }
 
     /// Whether both ends said it.
@@ -371,7 +427,7 @@ impl Connection {
         u32::from(field) << shift
     }
 
-    /// A word of each line of memory that a plain segment is asked about.
+    /// Words of the lines of memory that a plain segment is asked about (its stores may begin on one more).
     #[inline]
     pub fn first_words(&self) -> u32 {
         self.ends.0[0] ^ self.halves[0].una ^ self.halves[1].una ^ self.last
@@ -555,11 +611,8 @@ impl Connection {
         if first {
             self.bounds_mut(from).isn = segment.seq;
             self.mss[from.index()] = options.mss.unwrap_or(536);
-            if let Some(isn) = work.isn
-                && !options.signed
-                && work.job.acts(Rule::IsnModulation)
-            {
-                self.set_shift(isn.wrapping_sub(segment.seq));
+            if from == Side::Inside {
+                self.set_shift(self.shift_of_syn(work));
             }
         }
         let half = self.half_mut(from);

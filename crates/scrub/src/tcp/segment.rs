@@ -38,6 +38,8 @@ pub(super) struct Segment {
     pub unit: u16,
     /// The checksum field has the sum of the pseudo-header only.
     partial: bool,
+    /// By how much its checksum was wrong when it came: what rules change does not make it right.
+    error: u16,
 }
 
 /// Kinds of options that rules know.
@@ -73,12 +75,14 @@ impl Segment {
             changed: false,
             unit: gso.size,
             partial: gso.needs_checksum,
+            error: 0,
         })
     }
 
     /// Do what needs no connection.
     pub fn clean(&mut self, job: &mut Job<'_>, buf: &mut Buf, headers: &mut Headers) -> Result<(), Stop> {
         if !self.partial && checksum::verify_transport(buf.as_slice(), headers) == Some(false) {
+            self.error = checksum::transport_error(buf.as_slice(), headers).unwrap_or(0);
             job.refuse(Rule::TcpChecksum)?;
         }
         let (source, destination) = self.ports;
@@ -380,6 +384,9 @@ impl Segment {
             checksum::complete_transport(buf.as_mut_slice(), headers)
         };
         debug_assert!(done.is_ok(), "a segment that was read has a checksum");
+        if self.error != 0 {
+            checksum::adjust_transport(buf.as_mut_slice(), headers, !self.error);
+        }
     }
 }
 

@@ -222,7 +222,7 @@ impl Store {
     }
 
     /// The place of the first piece that ends behind `number`; most often there is none. All pieces lie within half the circle of
-    /// numbers, and so does whatever is asked for: a window is no larger.
+    /// numbers, and so does whatever is asked for, as long as rule Q.5 holds both to a window.
     fn place(&self, number: u32) -> usize {
         if self.pieces.back().is_none_or(|last| !seq::before(number, last.end())) {
             return self.pieces.len();

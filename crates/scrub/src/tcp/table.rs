@@ -181,16 +181,24 @@ impl Connections {
         let mut segment = Segment::read(job, buf, headers, gso)?;
         let ends = Ends::of(headers, segment.ports, from).in_realm(desk.arrival.realm);
         let mut found = self.find_again(&ends);
-        segment.clean(job, buf, headers)?;
-        let mut shift = 0;
+        let cleaned = segment.clean(job, buf, headers);
+        if cleaned == Err(Stop::Pass)
+            && let Some(connection) = found.and_then(|at| self.all.get(at as usize))
+        {
+            let mut work = Work { job, desk, arena: &mut self.arena, buf, headers, segment, isn: None };
+            connection.shift_in(&mut work);
+            connection.shift_out(&mut work);
+            work.segment.finish(work.buf, work.headers);
+        }
+        cleaned?;
+        let mut followed = None;
         if let Some(at) = found
             && segment.flags.contains(Flags::SYN)
             && !segment.flags.intersects(Flags::ACK | Flags::RST)
             && let Some(old) = self.all.get(at as usize)
             && old.may_reopen(from, &segment)
         {
-            // The inside host may still have something to say of the old one.
-            shift = old.shift;
+            followed = Some(old.followed());
             self.remove(at);
             found = None;
         }
@@ -210,17 +218,15 @@ impl Connections {
         let isn = modulates.then(|| self.isn(&ends, desk.now));
         let Some(connection) = self.all.get_mut(at as usize) else { return Ok(headers.ttl) };
         let before = connection.state;
-        if fresh {
-            connection.set_shift(shift);
-        }
-        if from == Side::Outside && connection.shift != 0 {
-            segment.shift_ack(job, buf, headers, connection.shift.wrapping_neg());
+        if let Some(old) = &followed {
+            connection.follow(old);
         }
         let mut work = Work { job, desk, arena: &mut self.arena, buf, headers, segment, isn };
+        connection.shift_in(&mut work);
         let done = connection.segment(&mut work);
-        let mut segment = work.segment;
-        if done.is_ok() && from == Side::Inside && connection.shift != 0 {
-            segment.shift_seq(job, buf, headers, connection.shift);
+        if !matches!(done, Err(Stop::Drop(_))) {
+            connection.shift_out(&mut work);
+            work.segment.finish(work.buf, work.headers);
         }
         let (after, ttl) = (connection.state, connection.half(from).ttl);
         if done.is_err() && fresh {
@@ -229,9 +235,7 @@ impl Connections {
             self.moved(job.config, at, before, after);
             self.tell(Some(at));
         }
-        done?;
-        segment.finish(buf, headers);
-        Ok(ttl)
+        done.map(|()| ttl)
     }
 
     /// A connection for a segment that belongs to none. `None`: it passes without.
