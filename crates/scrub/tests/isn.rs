@@ -306,14 +306,8 @@ fn a_super_packet_is_shifted_whole() {
     let headers = Headers::parse(&bytes).expect("a packet");
     checksum::put_pseudo(&mut bytes, &headers).expect("a segment");
     let mut buf = Buf::from_slice(&bytes, 64, 64);
-    let mut gso = Gso {
-        kind: GsoKind::Tcp,
-        size: 1000,
-        needs_checksum: true,
-        checksum_start: 20,
-        checksum_offset: 16,
-        ..Gso::default()
-    };
+    let mut gso =
+        Gso { kind: GsoKind::Tcp, size: 1000, needs_checksum: true, checksum_start: 20, checksum_offset: 16 };
     let arrival = Arrival { from: Side::Inside, link: 0, realm: 0 };
     let verdict = it.world.scrubber.process(it.world.now, arrival, &mut buf, &mut gso);
     assert_eq!((verdict.outcome, gso.size), (Outcome::Forward, 1000));
