@@ -207,9 +207,6 @@ impl Said {
     pub const HEARD: u16 = 1024;
     /// Of a connection whose inside host's numbers are others outside ([`Connection::shift`]): both halves have it.
     pub const SHIFTED: u16 = 2048;
-    /// Of the inside's half before its SYN: where there was a connection of the same ends, behind whose numbers its number outside has to
-    /// be, [`Bounds::fin`].
-    pub const AGAIN: u16 = 4096;
 
     pub fn has(self, what: u16) -> bool {
         self.0 & what != 0
@@ -232,13 +229,6 @@ impl Said {
     fn set(&mut self, what: u16, is: bool) {
         self.0 = if is { self.0 | what } else { self.0 & !what };
     }
-}
-
-/// What the next connection of the same ends has to know of one that is over.
-pub(super) struct Followed {
-    shift: u32,
-    /// The number outside that its inside host's has to be behind.
-    behind: Option<u32>,
 }
 
 /// One connection. In this order, because of a million of them none is in any cache: two lines of 64 octets, or three, hold all that a plain
@@ -293,8 +283,8 @@ pub(super) struct Work<'w, 'c, 'd> {
     pub buf: &'w mut Buf,
     pub headers: &'w mut Headers,
     pub segment: Segment,
-    /// The number that stands outside for that of a SYN from inside (rule Q.4).
-    pub isn: Option<u32>,
+    /// How far the inside host's numbers are to be behind those outside (rule Q.4).
+    pub shift: u32,
 }
 
 impl Work<'_, '_, '_> {
@@ -374,32 +364,12 @@ impl Connection {
         self.halves.iter_mut().for_each(|half| half.said.set(Said::SHIFTED, shift != 0));
     }
 
-    /// Begin where another connection of the same ends is over. Its inside host may still have something to say of that one; and outside
-    /// its numbers must go on, too.
-    pub fn follow(&mut self, old: &Followed) {
-        self.set_shift(old.shift);
-        if let Some(behind) = old.behind {
-            self.bounds_mut(Side::Inside).fin = behind;
-            self.half_mut(Side::Inside).said.add(Said::AGAIN, true);
-        }
-    }
-
-    /// For [`Connection::follow`].
-    pub fn followed(&self) -> Followed {
-        let half = self.half(Side::Inside);
-        let last = seq::max(half.nxt, half.edge).wrapping_add(self.shift);
-        Followed { shift: self.shift, behind: half.said.has(Said::SYN).then_some(last) }
-    }
-
-    /// Rule Q.4: how far the number of a SYN from inside is behind the one that stands for it outside.
+    /// Rule Q.4: how far the inside host's numbers are behind those outside from its SYN on. That of the connection before, if there was
+    /// one, so that numbers go on outside where they go on inside.
     fn shift_of_syn(&self, work: &mut Work<'_, '_, '_>) -> u32 {
-        let Some(isn) = work.isn.filter(|_| !work.segment.options.signed) else { return 0 };
-        if !work.job.acts(Rule::IsnModulation) {
-            return 0;
-        }
-        let again = self.half(Side::Inside).said.has(Said::AGAIN);
-        let isn = if again { seq::max(isn, self.bounds(Side::Inside).fin) } else { isn };
-        isn.wrapping_sub(work.segment.seq)
+        let shift = if self.shift == 0 { work.shift } else { self.shift };
+        let modulates = !work.segment.options.signed && work.job.acts(Rule::IsnModulation);
+        if modulates { shift } else { 0 }
     }
 
     /// Rule Q.4: a segment from outside says of the inside host's numbers what that host calls them.

@@ -185,20 +185,21 @@ impl Connections {
         if cleaned == Err(Stop::Pass)
             && let Some(connection) = found.and_then(|at| self.all.get(at as usize))
         {
-            let mut work = Work { job, desk, arena: &mut self.arena, buf, headers, segment, isn: None };
+            let mut work = Work { job, desk, arena: &mut self.arena, buf, headers, segment, shift: 0 };
             connection.shift_in(&mut work);
             connection.shift_out(&mut work);
             work.segment.finish(work.buf, work.headers);
         }
         cleaned?;
-        let mut followed = None;
+        let mut shift = 0;
         if let Some(at) = found
             && segment.flags.contains(Flags::SYN)
             && !segment.flags.intersects(Flags::ACK | Flags::RST)
             && let Some(old) = self.all.get(at as usize)
             && old.may_reopen(from, &segment)
         {
-            followed = Some(old.followed());
+            // Until the inside host has said its SYN it may still speak of the old one.
+            shift = old.shift;
             self.remove(at);
             found = None;
         }
@@ -215,13 +216,13 @@ impl Connections {
         };
         let modulates =
             from == Side::Inside && segment.flags.contains(Flags::SYN) && job.watches(Rule::IsnModulation);
-        let isn = modulates.then(|| self.isn(&ends, desk.now));
+        let new_shift = if modulates { self.shift(&ends) } else { 0 };
         let Some(connection) = self.all.get_mut(at as usize) else { return Ok(headers.ttl) };
         let before = connection.state;
-        if let Some(old) = &followed {
-            connection.follow(old);
+        if fresh {
+            connection.set_shift(shift);
         }
-        let mut work = Work { job, desk, arena: &mut self.arena, buf, headers, segment, isn };
+        let mut work = Work { job, desk, arena: &mut self.arena, buf, headers, segment, shift: new_shift };
         connection.shift_in(&mut work);
         let done = connection.segment(&mut work);
         if !matches!(done, Err(Stop::Drop(_))) {
@@ -445,11 +446,10 @@ impl Connections {
         }
     }
 
-    /// The number that a SYN from inside has outside (RFC 6528 section 3): a clock of four microseconds, and what nobody can know who has
-    /// not the key.
-    fn isn(&self, ends: &Ends, now: Time) -> u32 {
-        let clock = (now.0 / 4_000) as u32;
-        clock.wrapping_add(hash(&self.key, &("initial sequence number", ends)) as u32)
+    /// What nobody can know of a connection's numbers who has not the key and does not see it (RFC 6528 section 3; in the place of the
+    /// clock there are the inside host's own numbers).
+    fn shift(&self, ends: &Ends) -> u32 {
+        hash(&self.key, &("initial sequence number", ends)) as u32
     }
 
     /// A connection by its flow as `sender` sees it.
