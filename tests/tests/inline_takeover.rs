@@ -1,8 +1,10 @@
 //! A line goes from one process to the next, and connections do not notice (docs/design/0024, "Hand-over").
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use netio::lab::{Program, Side};
 use tests::line::LineRig;
@@ -198,19 +200,49 @@ fn a_standby_goes_on() {
 fn a_standby_that_stops_reading_is_given_up() {
     let rig = LineRig::with_line("inline-deaf", &[]).unwrap();
     rig.wait_for_ping(Side::Alice, BOB).unwrap();
-    let _echo = rig.serve(Side::Bob, ECHO, &["7000"]).unwrap();
-    let steady = rig.serve(Side::Alice, STEADY, &[BOB, "7000", "2000"]).unwrap();
     let feed = || {
         let mut command = rig.command(&["inline", "feed", "--octets", "--instance", rig.lab.name()]).unwrap();
         Process(command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap())
     };
-    let deaf = feed();
-    let given_up = || rig.log().contains("the standby has read nothing for 5 s");
-    wait_until("the standby is given up", PATIENCE * 2, given_up);
-    drop(deaf);
-    let mut next = feed();
-    let mut head = [0; 7];
-    next.0.stdout.take().unwrap().read_exact(&mut head).unwrap();
-    assert_eq!(&head, b"RVLFEED");
-    steady.wait_for_output("same", PATIENCE * 3).unwrap();
+    let listener = rig.lab.bob().run(|| TcpListener::bind((BOB, 7000))).unwrap().unwrap();
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        // Each connection is news, until no pipe and no socket takes any more of it.
+        scope.spawn(|| {
+            while let Ok((mut stream, _)) = listener.accept()
+                && !done.load(Ordering::Relaxed)
+            {
+                stream.write_all(b"page").unwrap();
+            }
+        });
+        let done = &done;
+        let client = move || {
+            let mut pages = 0;
+            while !done.load(Ordering::Relaxed) {
+                let mut page = Vec::new();
+                let mut stream = TcpStream::connect((BOB, 7000)).unwrap();
+                stream.set_read_timeout(Some(PATIENCE)).unwrap();
+                stream.read_to_end(&mut page).unwrap();
+                assert!(page == b"page" || done.load(Ordering::Relaxed), "page {pages}");
+                pages += 1;
+            }
+            drop(TcpStream::connect((BOB, 7000)));
+        };
+        let alice = rig.lab.alice();
+        let clients = scope.spawn(move || alice.run(client).unwrap());
+        let deaf = feed();
+        let given_up = || rig.log().contains("the standby has read nothing for 5 s");
+        let told = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            wait_until("the standby is given up", PATIENCE * 2, given_up);
+            drop(deaf);
+            let mut head = [0; 7];
+            let mut next = feed();
+            next.0.stdout.take().unwrap().read_exact(&mut head).unwrap();
+            assert_eq!(&head, b"RVLFEED");
+        }));
+        // Nobody waits for what has failed.
+        done.store(true, Ordering::Relaxed);
+        clients.join().unwrap();
+        told.unwrap();
+    });
 }

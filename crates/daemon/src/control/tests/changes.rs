@@ -243,8 +243,17 @@ fn a_capture_ends_and_says_how_it_went() {
         daemon.ask_raw("POST", "/v1/capture", r#"{"app":"curl","seconds":1,"form":"text"}"#);
     assert_eq!(status, 200);
     let id = head.lines().find_map(|line| line.strip_prefix("ravelin-capture: ")).unwrap().to_owned();
-    let (_, list) = daemon.ask("GET", "/v1/capture", "");
-    let last = list["captures"].as_array().unwrap().last().unwrap().clone();
+    // It is over a moment after its last octet was read.
+    let last = || {
+        let (_, list) = daemon.ask("GET", "/v1/capture", "");
+        list["captures"].as_array().unwrap().last().unwrap().clone()
+    };
+    let soon = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    while last()["running"] == true {
+        assert!(std::time::Instant::now() < soon, "a capture runs on");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    let last = last();
     assert_eq!((last["id"].to_string(), &last["running"], &last["lost"]), (id, &json!(false), &json!(0)));
     assert_eq!(last["pid"], std::process::id());
     assert_eq!(daemon.ask("DELETE", "/v1/capture/99", "").0, 404);
