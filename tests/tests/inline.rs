@@ -367,7 +367,6 @@ fn two_workers_share_the_hosts() {
     assert_eq!(flows["flows"].as_array().unwrap().len(), 32);
 }
 
-/// An interface that is pulled out closes nothing else and, back again, is served as before.
 /// The server ends each connection first and waits for old segments of it, while its client takes the same port for the next one
 /// (RFC 6191): twenty times each port, within a second or two.
 #[test]
@@ -424,6 +423,7 @@ fn numbers_of_hosts_inside_are_hidden_and_transfers_go_on() {
     }
 }
 
+/// An interface that is pulled out closes nothing else and, back again, is served as before.
 #[test]
 fn an_interface_goes_and_comes_back() {
     let rig = LineRig::with_line("inline-hotplug", &[]).unwrap();

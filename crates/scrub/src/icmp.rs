@@ -231,10 +231,9 @@ fn is_live(desk: &Desk<'_>, sessions: &Sessions, connections: &Connections, quot
     let knows = |talk: Talk| sessions.knows(desk.now, &talk.in_realm(realm));
     let Quoted { src, dst, protocol, ports, seq, echo, .. } = *quoted;
     match (protocol, ports, seq, echo) {
-        (protocol::TCP, Some(_), Some(seq), _) => flow_of(quoted).is_some_and(|flow| {
-            let (by, _) = connections.shifts(sender, &flow, realm);
-            connections.has_under_way(sender, &flow, realm, seq.wrapping_add(by))
-        }),
+        (protocol::TCP, Some(_), Some(seq), _) => {
+            flow_of(quoted).is_some_and(|flow| connections.has_under_way(sender, &flow, realm, seq))
+        }
         // Nothing says which of its flows it was.
         (protocol::TCP, ..) | (protocol::UDP | protocol::SCTP, None, ..) => false,
         (protocol::UDP | protocol::SCTP, Some((src_port, dst_port)), ..) => {

@@ -469,10 +469,11 @@ impl Connections {
         if sender == Side::Inside { (shift.wrapping_neg(), 0) } else { (0, shift) }
     }
 
-    /// Whether a connection had `seq` under way from the side `sender` (RFC 5927 section 4.1), which it had there; `flow` as the sender
-    /// sees it.
+    /// Whether a connection had `seq_of` under way from the side `sender` (RFC 5927 section 4.1), a number as the other side saw it; `flow`
+    /// as the sender sees it.
     pub(crate) fn has_under_way(&self, sender: Side, flow: &Flow, realm: u32, seq_of: u32) -> bool {
         let Some(connection) = self.of_flow(sender, flow, realm) else { return false };
+        let seq_of = if sender == Side::Inside { seq_of.wrapping_sub(connection.shift) } else { seq_of };
         let half = connection.half(sender);
         // A SYN that was not acknowledged is under way, too.
         let una = if connection.state == State::Init { connection.bounds(sender).isn } else { half.una };
