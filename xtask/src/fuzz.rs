@@ -98,6 +98,7 @@ const OF_DAEMON: &[&str] = &["config", "dns_answer", "sa_file"];
 
 /// Build all targets, with or without those that need the daemon, or the one of that name.
 pub fn build(only: Option<&str>, of_daemon: bool) -> Result<Vec<Target>> {
+    let of_daemon = only.map_or(of_daemon, |only| OF_DAEMON.contains(&only));
     let house = House::survey()?;
     let fuzz = house.root.join("fuzz");
     let names = names(&fuzz.join("fuzz_targets"))?;
