@@ -88,6 +88,16 @@ fn spd(networks: Vec<Network>) -> Spd {
     spd
 }
 
+/// The units as the daemon chooses among them.
+///
+/// # Errors
+/// If one computes a wrong answer.
+pub fn registry() -> anyhow::Result<Registry> {
+    let mut registry = daemon::crypto_units::all()?;
+    registry.choose(&mut || netio::clock::monotonic().0);
+    Ok(registry)
+}
+
 /// Alice's half.
 ///
 /// # Panics

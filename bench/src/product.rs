@@ -3,6 +3,7 @@
 use anyhow::{Context, bail, ensure};
 use crypto::Registry;
 use daemon::config::Config;
+use daemon::crypto_units;
 use daemon::start::RunOptions;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -69,12 +70,14 @@ pub fn plain(program: &Path) -> Command {
 /// As `ravelin run`.
 pub fn run(args: &[String]) -> anyhow::Result<()> {
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
-    let (config, registry) = match args.as_slice() {
-        ["--config", config] => (config, crypto_std::registry()?),
-        ["--config", config, rest @ ..] if rest == NULL => (config, Registry::new().with(crate::null::Null)),
+    let (config, null) = match args.as_slice() {
+        ["--config", config] => (config, false),
+        ["--config", config, rest @ ..] if rest == NULL => (config, true),
         _ => bail!("usage: bench run --config FILE [{}]", NULL.join(" ")),
     };
     let config = Config::load(Path::new(config))?;
+    let registry =
+        if null { Registry::new().with(crate::null::Null) } else { crypto_units::registry(&config)? };
     tracing_subscriber::fmt().with_max_level(LevelFilter::WARN).with_writer(std::io::stderr).init();
     Ok(daemon::start::run_with(config, RunOptions::default(), registry)?)
 }

@@ -31,7 +31,7 @@ const IV: usize = 8;
 
 /// Fill the report.
 pub(super) fn run(filter: &str, report: &mut Report) -> anyhow::Result<()> {
-    let registry = crypto_std::registry()?;
+    let registry = fixture::registry()?;
     for suite in [SuiteId::AES_128_GCM, SuiteId::AES_256_GCM, SuiteId::CHACHA20_POLY1305] {
         for size in SIZES {
             for (verb, measure) in WAYS {

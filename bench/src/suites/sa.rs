@@ -26,7 +26,7 @@ pub(super) fn run(filter: &str, report: &mut Report) -> anyhow::Result<()> {
     if !names.iter().flatten().any(|name| name.contains(filter)) {
         return Ok(());
     }
-    let registry = crypto_std::registry()?;
+    let registry = fixture::registry()?;
     for (verb, [some, all]) in [Host::seal, Host::open].into_iter().zip(&names) {
         let mut few = Host::new(ACTIVE, 1, &registry);
         let mut many = Host::new(INSTALLED, INSTALLED / ACTIVE, &registry);

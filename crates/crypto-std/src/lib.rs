@@ -5,12 +5,13 @@
 //! Standards and the oracle of each suite: docs/design/0006-transforms.md.
 #![forbid(unsafe_code)]
 
-mod aad;
 mod fingerprint;
 #[cfg(test)]
 mod published;
 mod ring;
 mod rustcrypto;
+#[cfg(test)]
+mod under_test;
 
 pub use self::ring::Ring;
 pub use self::rustcrypto::RustCrypto;

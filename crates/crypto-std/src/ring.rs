@@ -2,12 +2,12 @@
 
 use std::hint::black_box;
 
-use crypto::{Cipher, CryptoError, OpenOp, Provider, SealOp, Secret, SuiteId, Transform, known_answer};
+use crypto::{
+    AssociatedData, Cipher, CryptoError, OpenOp, Provider, SealOp, Secret, SuiteId, Transform, known_answer,
+};
 use ring::aead::{
     AES_128_GCM, AES_256_GCM, Aad, Algorithm, CHACHA20_POLY1305, LessSafeKey, Nonce, Tag, UnboundKey,
 };
-
-use crate::aad;
 
 /// More than `ring` uses of the stack while it expands a key.
 const KEY_SETUP_STACK: usize = 8192;
@@ -128,7 +128,7 @@ impl<const EXTENDED: bool> RingKey<EXTENDED> {
         let made = match <&mut [u8; 8]>::try_from(&mut **iv) {
             Ok(iv) => {
                 *iv = counter;
-                let aad = aad::Aad::new(header, *sequence, EXTENDED);
+                let aad = AssociatedData::new(header, *sequence, EXTENDED);
                 self.protect(counter, aad.octets(), data)
             }
             Err(_) => None,
@@ -148,7 +148,7 @@ impl<const EXTENDED: bool> RingKey<EXTENDED> {
         let (Ok(iv), Ok(tag)) = (<[u8; 8]>::try_from(op.iv), <[u8; 16]>::try_from(op.icv)) else {
             return false;
         };
-        let aad = aad::Aad::new(op.header, op.sequence, EXTENDED);
+        let aad = AssociatedData::new(op.header, op.sequence, EXTENDED);
         self.unprotect(iv, aad.octets(), op.data, tag)
     }
 }

@@ -5,6 +5,7 @@
 //! RFC 8221 (which algorithms), paper 001 section 2.1 (the transform table switch).
 #![forbid(unsafe_code)]
 
+mod aad;
 mod benchmark;
 mod error;
 mod fingerprint;
@@ -14,6 +15,7 @@ mod secret;
 mod suite;
 mod transform;
 
+pub use aad::AssociatedData;
 pub use benchmark::Measured;
 pub use error::CryptoError;
 pub use fingerprint::Fingerprint;

@@ -1,8 +1,21 @@
 //! Which provider serves which suite: the configuration's wish, else the fastest of a start-up measurement.
 
 use crypto::{CryptoError, Registry, SuiteId};
+use crypto_mb::Wide;
 
 use crate::config::{Config, CryptoConfig};
+
+/// Every unit of the house that this machine can run, each of which knows its answers.
+///
+/// # Errors
+/// If one computes a wrong answer.
+pub fn all() -> Result<Registry, CryptoError> {
+    let registry = crypto_std::registry()?;
+    match Wide::detect() {
+        Some(wide) => registry.with_tested(wide),
+        None => Ok(registry),
+    }
+}
 
 /// The registry that a configuration asks for. Measures for a few milliseconds.
 ///
@@ -19,7 +32,7 @@ pub fn registry(config: &Config) -> Result<Registry, CryptoError> {
 /// # Errors
 /// As [`registry`].
 pub fn untimed(config: &CryptoConfig) -> Result<Registry, CryptoError> {
-    let mut registry = crypto_std::registry()?;
+    let mut registry = all()?;
     if config.legacy {
         registry.allow_legacy(true)?;
     }

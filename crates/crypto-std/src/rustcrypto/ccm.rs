@@ -9,7 +9,7 @@ use super::chain::{self, Ending, LANES, xor};
 use super::cipher_modes::apply;
 use super::gcm::Aes;
 use super::mac::same;
-use crate::aad::Aad;
+use crypto::AssociatedData;
 
 /// The counter blocks start with the length of the length field, less one.
 const COUNTER_FLAGS: u8 = 3;
@@ -42,7 +42,7 @@ impl<A: Aes> Ccm<A> {
         let flags = 0x40 | ((self.icv_len as u8).saturating_sub(2) / 2) << 3 | COUNTER_FLAGS;
         let mut front = [0; 32];
         front[..16].copy_from_slice(&self.block(flags, iv, octets as u32));
-        let aad = Aad::new(header, sequence, self.extended);
+        let aad = AssociatedData::new(header, sequence, self.extended);
         front[17] = aad.octets().len() as u8;
         front[18..].copy_from_slice(&aad.padded()[..14]);
         front

@@ -6,7 +6,7 @@ use crypto::{OpenOp, SealOp, Transform};
 use zeroize::Zeroize;
 
 use super::MAX_DATA;
-use crate::aad::Aad;
+use crypto::AssociatedData;
 
 pub(super) struct ChaCha {
     key: ChaCha20Poly1305,
@@ -42,7 +42,7 @@ impl Transform for ChaCha {
     fn seal_batch(&self, ops: &mut [SealOp<'_>]) {
         for op in ops {
             let iv = op.sequence.to_be_bytes();
-            let aad = Aad::new(op.header, op.sequence, self.extended);
+            let aad = AssociatedData::new(op.header, op.sequence, self.extended);
             let fits = op.iv.len() == iv.len() && op.icv.len() == 16 && op.data.len() <= MAX_DATA;
             match fits.then(|| self.protect(&iv, aad.octets(), op.data)) {
                 Some(Some(tag)) => {
@@ -56,7 +56,7 @@ impl Transform for ChaCha {
 
     fn open_batch(&self, ops: &mut [OpenOp<'_>]) {
         for op in ops {
-            let aad = Aad::new(op.header, op.sequence, self.extended);
+            let aad = AssociatedData::new(op.header, op.sequence, self.extended);
             op.ok = match (op.iv.try_into(), op.icv.try_into()) {
                 (Ok(iv), Ok(icv)) if op.data.len() <= MAX_DATA => {
                     self.unprotect(iv, aad.octets(), op.data, icv)

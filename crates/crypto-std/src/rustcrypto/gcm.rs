@@ -13,7 +13,7 @@ use super::MAX_DATA;
 use super::chain::xor;
 use super::cipher_modes::{apply, counter_block};
 use super::mac::same;
-use crate::aad::Aad;
+use crypto::AssociatedData;
 
 const ICV_LEN: usize = 16;
 
@@ -102,7 +102,7 @@ impl<A: Aes> Gcm<A> {
         }
         let iv = op.sequence.to_be_bytes();
         *out = iv;
-        let aad = Aad::new(op.header, op.sequence, self.extended);
+        let aad = AssociatedData::new(op.header, op.sequence, self.extended);
         let tag = self.protect(&iv, aad.octets(), op.data);
         if let Some(tag) = tag.get(..self.icv_len) {
             op.icv.copy_from_slice(tag);
@@ -112,7 +112,7 @@ impl<A: Aes> Gcm<A> {
     #[inline]
     fn open_one(&self, op: &mut OpenOp<'_>) -> bool {
         let Ok(iv) = <&[u8; 8]>::try_from(op.iv) else { return false };
-        let aad = Aad::new(op.header, op.sequence, self.extended);
+        let aad = AssociatedData::new(op.header, op.sequence, self.extended);
         op.data.len() <= MAX_DATA && self.unprotect(iv, aad.octets(), op.data, op.icv)
     }
 }
@@ -171,7 +171,7 @@ impl<A: Aes> Gmac<A> {
     }
 
     fn esp_tag(&self, iv: &[u8; 8], header: &[u8; 8], sequence: u64, data: &[u8]) -> [u8; ICV_LEN] {
-        self.tag(iv, &[Aad::new(header, sequence, self.extended).octets(), iv, data])
+        self.tag(iv, &[AssociatedData::new(header, sequence, self.extended).octets(), iv, data])
     }
 }
 

@@ -2,35 +2,37 @@
 
 /// SPI and sequence number; the whole of it where it is extended, upper half first (RFC 4106 section 5, RFC 4309 section
 /// 5, RFC 7634 section 2.1).
-pub(crate) struct Aad {
+#[derive(Clone, Copy, Debug)]
+pub struct AssociatedData {
     octets: [u8; 16],
     len: usize,
 }
 
-impl Aad {
+impl AssociatedData {
     #[inline]
-    pub(crate) fn new(header: &[u8; 8], sequence: u64, extended: bool) -> Aad {
+    /// Of a packet with this header and number.
+    pub fn new(header: &[u8; 8], sequence: u64, extended: bool) -> AssociatedData {
         let mut octets = [0; 16];
         if extended {
             octets[..4].copy_from_slice(&header[..4]);
             octets[4..8].copy_from_slice(&((sequence >> 32) as u32).to_be_bytes());
             octets[8..12].copy_from_slice(&header[4..]);
-            Aad { octets, len: 12 }
+            AssociatedData { octets, len: 12 }
         } else {
             octets[..8].copy_from_slice(header);
-            Aad { octets, len: 8 }
+            AssociatedData { octets, len: 8 }
         }
     }
 
     /// The octets themselves.
     #[inline]
-    pub(crate) fn octets(&self) -> &[u8] {
+    pub fn octets(&self) -> &[u8] {
         self.octets.get(..self.len).unwrap_or(&self.octets)
     }
 
     /// With zeros behind them.
     #[inline]
-    pub(crate) fn padded(&self) -> [u8; 16] {
+    pub fn padded(&self) -> [u8; 16] {
         self.octets
     }
 }

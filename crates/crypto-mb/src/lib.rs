@@ -1,0 +1,132 @@
+//! The wide crypto unit, [`Wide`]: AES-GCM in ESP, two blocks an instruction, for processors with VAES and VPCLMULQDQ.
+//!
+//! What enters: keying material and the name of a suite. What leaves: a key ready for use that seals and opens packets where they lie,
+//! without an allocation. Short packets are what it is for: everything about a packet of a few blocks is computed at once and reduced once, where
+//! a library's way in costs more than the cipher. docs/design/0026-the-wide-unit.md has the reasons and figures.
+//!
+//! Unsafe code is the calls of instructions that not every processor has ([`lanes`]), and of functions compiled for them; every way there begins
+//! with a [`Wide`], which exists only where the processor was asked.
+
+#[cfg(target_arch = "x86_64")]
+mod aes;
+#[cfg(target_arch = "x86_64")]
+mod gcm;
+#[cfg(target_arch = "x86_64")]
+mod ghash;
+#[cfg(target_arch = "x86_64")]
+mod lanes;
+#[cfg(all(test, target_arch = "x86_64"))]
+#[path = "../../crypto-std/src/published.rs"]
+mod published;
+#[cfg(target_arch = "x86_64")]
+mod transform;
+#[cfg(all(test, target_arch = "x86_64"))]
+mod under_test;
+
+use crypto::{Cipher, CryptoError, Provider, Secret, SuiteId, Transform};
+
+/// The provider. A value of it proves that this processor has the instructions.
+#[derive(Clone, Copy, Debug)]
+pub struct Wide {
+    /// Four blocks an instruction, not two.
+    four: bool,
+}
+
+impl Wide {
+    /// The widest that this processor has: `None` where it lacks AVX2, PCLMULQDQ, VAES or VPCLMULQDQ, two blocks an instruction where
+    /// it lacks AVX-512 (F, BW, VL), four where it has everything.
+    pub fn detect() -> Option<Wide> {
+        let all = Wide::detect_all();
+        all.last().copied()
+    }
+
+    /// Every width that this processor has.
+    pub fn detect_all() -> Vec<Wide> {
+        #[cfg(target_arch = "x86_64")]
+        if is_x86_feature_detected!("avx2")
+            && is_x86_feature_detected!("pclmulqdq")
+            && is_x86_feature_detected!("aes")
+            && is_x86_feature_detected!("vaes")
+            && is_x86_feature_detected!("vpclmulqdq")
+        {
+            let four = is_x86_feature_detected!("avx512f")
+                && is_x86_feature_detected!("avx512bw")
+                && is_x86_feature_detected!("avx512vl");
+            let widths = if four { &[false, true][..] } else { &[false] };
+            return widths.iter().map(|&four| Wide { four }).collect();
+        }
+        Vec::new()
+    }
+}
+
+/// Octets of the ICV, for the ciphers that it has.
+fn icv_len(suite: SuiteId) -> Option<usize> {
+    use Cipher as C;
+    match suite.cipher() {
+        C::Aes128Gcm16 | C::Aes192Gcm16 | C::Aes256Gcm16 => Some(16),
+        C::Aes128Gcm12 | C::Aes192Gcm12 | C::Aes256Gcm12 => Some(12),
+        C::Aes128Gcm8 | C::Aes192Gcm8 | C::Aes256Gcm8 => Some(8),
+        _ => None,
+    }
+}
+
+impl Provider for Wide {
+    fn name(&self) -> &'static str {
+        "wide"
+    }
+
+    fn offers(&self, suite: SuiteId) -> bool {
+        icv_len(suite).is_some()
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    fn transform(
+        &self,
+        suite: SuiteId,
+        keymat: &Secret,
+        extended: bool,
+    ) -> Result<Box<dyn Transform>, CryptoError> {
+        let icv_len = icv_len(suite).ok_or(CryptoError::NoProvider(suite))?;
+        let wrong = CryptoError::KeyLength { suite, want: suite.keymat_len(), got: keymat.len() };
+        if keymat.len() != suite.keymat_len() {
+            return Err(wrong);
+        }
+        let Some((key, salt)) = keymat.expose().split_last_chunk::<{ transform::SALT_LEN }>() else {
+            return Err(wrong);
+        };
+        let boxed = if self.four { boxed::<true> } else { boxed::<false> };
+        let made = boxed(*self, icv_len, extended, key, *salt);
+        // What the expansion left below this frame.
+        zeroize::zeroize_stack::<KEY_SETUP_STACK>();
+        made.ok_or(wrong)
+    }
+
+    #[cfg(not(target_arch = "x86_64"))]
+    fn transform(&self, suite: SuiteId, _: &Secret, _: bool) -> Result<Box<dyn Transform>, CryptoError> {
+        Err(CryptoError::NoProvider(suite))
+    }
+}
+
+/// More than key setup uses of the stack.
+#[cfg(target_arch = "x86_64")]
+const KEY_SETUP_STACK: usize = 8192;
+
+#[cfg(target_arch = "x86_64")]
+#[inline(never)]
+fn boxed<const FOUR: bool>(
+    wide: Wide,
+    icv_len: usize,
+    extended: bool,
+    key: &[u8],
+    salt: [u8; transform::SALT_LEN],
+) -> Option<Box<dyn Transform>> {
+    use transform::Key;
+    Some(match (icv_len, extended) {
+        (16, false) => Box::new(Key::<FOUR, 16, false>::new(wide, key, salt)?),
+        (16, true) => Box::new(Key::<FOUR, 16, true>::new(wide, key, salt)?),
+        (12, false) => Box::new(Key::<FOUR, 12, false>::new(wide, key, salt)?),
+        (12, true) => Box::new(Key::<FOUR, 12, true>::new(wide, key, salt)?),
+        (_, false) => Box::new(Key::<FOUR, 8, false>::new(wide, key, salt)?),
+        (_, true) => Box::new(Key::<FOUR, 8, true>::new(wide, key, salt)?),
+    })
+}
