@@ -198,6 +198,13 @@ fn prepare_wire() -> Result<()> {
     for conf in ["all", "default"] {
         sysctl::set(&format!("net/ipv6/conf/{conf}/disable_ipv6"), 1)?;
     }
+    // A wire has no firewall: where the kernel has one for bridged frames, every frame would pay for it.
+    for firewall in ["arptables", "iptables", "ip6tables"] {
+        let name = format!("net/bridge/bridge-nf-call-{firewall}");
+        if sysctl::get(&name).is_ok() {
+            sysctl::set(&name, 0)?;
+        }
+    }
     let mut links = Links::open()?;
     links.add_bridge(BRIDGE)?;
     let bridge = links.index(BRIDGE)?;
