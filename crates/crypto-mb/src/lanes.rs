@@ -82,10 +82,53 @@ impl One {
         bytemuck::must_cast(self.0)
     }
 
+    #[inline(always)]
+    pub(crate) fn register(self) -> __m128i {
+        self.0
+    }
+
     /// Both halves exchanged.
     #[inline(always)]
     pub(crate) fn swapped(self) -> One {
         One::new(self.value().rotate_left(64))
+    }
+}
+
+impl Quad {
+    #[inline(always)]
+    pub(crate) fn new(register: __m512i) -> Quad {
+        Quad(register)
+    }
+
+    #[inline(always)]
+    pub(crate) fn register(self) -> __m512i {
+        self.0
+    }
+
+    /// At most [`Self::LEN`] octets, zeros before them.
+    #[inline(always)]
+    pub(crate) fn load_last(octets: &[u8]) -> Quad {
+        let len = octets.len().min(Self::LEN);
+        let before = Self::LEN - len;
+        // SAFETY: made only in code for this width; octets before the beginning are masked out, so not read.
+        Quad(unsafe {
+            let from = octets.as_ptr().wrapping_sub(before);
+            _mm512_maskz_loadu_epi8(!mask(before), from.cast())
+        })
+    }
+
+    /// Another last block.
+    #[inline(always)]
+    pub(crate) fn with_last(self, block: One) -> Quad {
+        // SAFETY: a value of this type exists.
+        Quad(unsafe { _mm512_inserti32x4::<3>(self.0, block.0) })
+    }
+
+    /// The first and the second block.
+    #[inline(always)]
+    pub(crate) fn first_two(self) -> [u128; 2] {
+        let [first, second, ..]: [u128; 4] = bytemuck::must_cast(self.0);
+        [first, second]
     }
 }
 

@@ -1,4 +1,5 @@
-//! The wide crypto unit, [`Wide`]: AES-GCM in ESP, two blocks an instruction, for processors with VAES and VPCLMULQDQ.
+//! The wide crypto unit, [`Wide`]: AES-GCM in ESP, two or four blocks an instruction, for processors with VAES and VPCLMULQDQ; and
+//! ChaCha20-Poly1305 where they have AVX-512 with IFMA.
 //!
 //! What enters: keying material and the name of a suite. What leaves: a key ready for use that seals and opens packets where they lie,
 //! without an allocation. Short packets are what it is for: everything about a packet of a few blocks is computed at once and reduced once, where
@@ -10,11 +11,17 @@
 #[cfg(target_arch = "x86_64")]
 mod aes;
 #[cfg(target_arch = "x86_64")]
+mod chacha;
+#[cfg(target_arch = "x86_64")]
+mod chacha20_poly1305;
+#[cfg(target_arch = "x86_64")]
 mod gcm;
 #[cfg(target_arch = "x86_64")]
 mod ghash;
 #[cfg(target_arch = "x86_64")]
 mod lanes;
+#[cfg(target_arch = "x86_64")]
+mod poly1305;
 #[cfg(all(test, target_arch = "x86_64"))]
 #[path = "../../crypto-std/src/published.rs"]
 mod published;
@@ -23,13 +30,24 @@ mod transform;
 #[cfg(all(test, target_arch = "x86_64"))]
 mod under_test;
 
+use std::iter;
+
 use crypto::{Cipher, CryptoError, Provider, Secret, SuiteId, Transform};
+
+#[cfg(target_arch = "x86_64")]
+use crate::{
+    chacha20_poly1305::ChaCha20Poly1305,
+    gcm::Gcm,
+    transform::{Aead, Key, SALT_LEN},
+};
 
 /// The provider. A value of it proves that this processor has the instructions.
 #[derive(Clone, Copy, Debug)]
 pub struct Wide {
     /// Four blocks an instruction, not two.
     four: bool,
+    /// And multiplications of 52 bits.
+    ifma: bool,
 }
 
 impl Wide {
@@ -52,8 +70,9 @@ impl Wide {
             let four = is_x86_feature_detected!("avx512f")
                 && is_x86_feature_detected!("avx512bw")
                 && is_x86_feature_detected!("avx512vl");
-            let widths = if four { &[false, true][..] } else { &[false] };
-            return widths.iter().map(|&four| Wide { four }).collect();
+            let two = Wide { four: false, ifma: false };
+            let four = four.then(|| Wide { four, ifma: is_x86_feature_detected!("avx512ifma") });
+            return iter::once(two).chain(four).collect();
         }
         Vec::new()
     }
@@ -66,6 +85,7 @@ fn icv_len(suite: SuiteId) -> Option<usize> {
         C::Aes128Gcm16 | C::Aes192Gcm16 | C::Aes256Gcm16 => Some(16),
         C::Aes128Gcm12 | C::Aes192Gcm12 | C::Aes256Gcm12 => Some(12),
         C::Aes128Gcm8 | C::Aes192Gcm8 | C::Aes256Gcm8 => Some(8),
+        C::ChaCha20Poly1305 => Some(16),
         _ => None,
     }
 }
@@ -76,7 +96,7 @@ impl Provider for Wide {
     }
 
     fn offers(&self, suite: SuiteId) -> bool {
-        icv_len(suite).is_some()
+        icv_len(suite).is_some() && (self.ifma || suite.cipher() != Cipher::ChaCha20Poly1305)
     }
 
     #[cfg(target_arch = "x86_64")]
@@ -86,15 +106,19 @@ impl Provider for Wide {
         keymat: &Secret,
         extended: bool,
     ) -> Result<Box<dyn Transform>, CryptoError> {
-        let icv_len = icv_len(suite).ok_or(CryptoError::NoProvider(suite))?;
+        let icv_len = icv_len(suite).filter(|_| self.offers(suite)).ok_or(CryptoError::NoProvider(suite))?;
         let wrong = CryptoError::KeyLength { suite, want: suite.keymat_len(), got: keymat.len() };
         if keymat.len() != suite.keymat_len() {
             return Err(wrong);
         }
-        let Some((key, salt)) = keymat.expose().split_last_chunk::<{ transform::SALT_LEN }>() else {
+        let Some((key, salt)) = keymat.expose().split_last_chunk::<SALT_LEN>() else {
             return Err(wrong);
         };
-        let boxed = if self.four { boxed::<true> } else { boxed::<false> };
+        let boxed = match suite.cipher() {
+            Cipher::ChaCha20Poly1305 => boxed::<ChaCha20Poly1305>,
+            _ if self.four => boxed::<Gcm<true>>,
+            _ => boxed::<Gcm<false>>,
+        };
         let made = boxed(*self, icv_len, extended, key, *salt);
         // What the expansion left below this frame.
         zeroize::zeroize_stack::<KEY_SETUP_STACK>();
@@ -113,20 +137,19 @@ const KEY_SETUP_STACK: usize = 8192;
 
 #[cfg(target_arch = "x86_64")]
 #[inline(never)]
-fn boxed<const FOUR: bool>(
+fn boxed<A: Aead + 'static>(
     wide: Wide,
     icv_len: usize,
     extended: bool,
     key: &[u8],
-    salt: [u8; transform::SALT_LEN],
+    salt: [u8; SALT_LEN],
 ) -> Option<Box<dyn Transform>> {
-    use transform::Key;
     Some(match (icv_len, extended) {
-        (16, false) => Box::new(Key::<FOUR, 16, false>::new(wide, key, salt)?),
-        (16, true) => Box::new(Key::<FOUR, 16, true>::new(wide, key, salt)?),
-        (12, false) => Box::new(Key::<FOUR, 12, false>::new(wide, key, salt)?),
-        (12, true) => Box::new(Key::<FOUR, 12, true>::new(wide, key, salt)?),
-        (_, false) => Box::new(Key::<FOUR, 8, false>::new(wide, key, salt)?),
-        (_, true) => Box::new(Key::<FOUR, 8, true>::new(wide, key, salt)?),
+        (16, false) => Box::new(Key::<A, 16, false>::new(wide, key, salt)?),
+        (16, true) => Box::new(Key::<A, 16, true>::new(wide, key, salt)?),
+        (12, false) => Box::new(Key::<A, 12, false>::new(wide, key, salt)?),
+        (12, true) => Box::new(Key::<A, 12, true>::new(wide, key, salt)?),
+        (_, false) => Box::new(Key::<A, 8, false>::new(wide, key, salt)?),
+        (_, true) => Box::new(Key::<A, 8, true>::new(wide, key, salt)?),
     })
 }

@@ -3,6 +3,8 @@
 use crypto::{Cipher, SuiteId};
 use subtle::ConstantTimeEq;
 
+use crate::Wide;
+use crate::chacha20_poly1305::ChaCha20Poly1305;
 use crate::gcm::{Gcm, Run};
 use crate::published::{Raw, UnderTest};
 
@@ -15,14 +17,16 @@ pub(crate) fn under_test() -> Vec<UnderTest> {
         |flags: &[&str]| flags.iter().all(|flag| processor.split_whitespace().any(|word| word == *flag));
     let two = has(&["avx2", "aes", "pclmulqdq", "vaes", "vpclmulqdq"]);
     let four = two && has(&["avx512f", "avx512bw", "avx512vl"]);
-    let widths: Vec<_> = crate::Wide::detect_all().iter().map(|wide| wide.four).collect();
+    let widths: Vec<_> = Wide::detect_all().iter().map(|wide| wide.four).collect();
     assert_eq!(widths.contains(&false), two);
     assert_eq!(widths.contains(&true), four);
+    assert_eq!(Wide::detect_all().iter().any(|wide| wide.ifma), four && has(&["avx512ifma"]));
     let gcm = (348, 189);
     let make = |four| if four { raw::<true> } else { raw::<false> };
-    let each = widths.iter().map(|&four| {
-        let name = if four { "four blocks" } else { "two blocks" };
-        UnderTest { name, make: make(four), gcm, chacha: (0, 0) }
+    let each = Wide::detect_all().into_iter().map(|wide| {
+        let name = if wide.four { "four blocks" } else { "two blocks" };
+        let chacha = if wide.ifma { (256, 60) } else { (0, 0) };
+        UnderTest { name, make: make(wide.four), gcm, chacha }
     });
     each.collect()
 }
@@ -32,11 +36,8 @@ struct Key<const FOUR: bool>(Gcm<FOUR>, [u8; 4]);
 
 impl<const FOUR: bool> Key<FOUR> {
     fn run<const SEAL: bool>(&self, iv: &[u8; 8], aad: &[u8], data: &mut [u8]) -> [u8; 16] {
-        let mut nonce = [0; 16];
-        nonce[..4].copy_from_slice(&self.1);
-        nonce[4..12].copy_from_slice(iv);
         let aad = self.0.absorb(aad);
-        self.0.run::<SEAL>(Run { nonce: u128::from_le_bytes(nonce), aad }, data).to_le_bytes()
+        self.0.run::<SEAL>(Run { nonce: nonce(self.1, iv), aad }, data).to_le_bytes()
     }
 }
 
@@ -51,10 +52,27 @@ impl<const FOUR: bool> Raw for Key<FOUR> {
     }
 }
 
-fn raw<const FOUR: bool>(suite: SuiteId, key: &[u8], salt: [u8; 4]) -> Option<Box<dyn Raw>> {
-    if suite.cipher() == Cipher::ChaCha20Poly1305 {
-        return None;
+/// A key of the other mode.
+struct ChaChaKey(ChaCha20Poly1305, [u8; 4]);
+
+fn nonce(salt: [u8; 4], iv: &[u8; 8]) -> u128 {
+    u128::from(u32::from_le_bytes(salt)) | u128::from(u64::from_le_bytes(*iv)) << 32
+}
+
+impl Raw for ChaChaKey {
+    fn protect(&self, iv: &[u8; 8], aad: &[u8], data: &mut [u8]) -> [u8; 16] {
+        self.0.seal(nonce(self.1, iv), aad, data).to_le_bytes()
     }
-    let wide = crate::Wide::detect_all().into_iter().find(|wide| wide.four == FOUR)?;
+
+    fn unprotect(&self, iv: &[u8; 8], aad: &[u8], data: &mut [u8], icv: &[u8]) -> bool {
+        self.0.open(nonce(self.1, iv), aad, data, |tag| tag.to_le_bytes() == icv)
+    }
+}
+
+fn raw<const FOUR: bool>(suite: SuiteId, key: &[u8], salt: [u8; 4]) -> Option<Box<dyn Raw>> {
+    let wide = Wide::detect_all().into_iter().find(|wide| wide.four == FOUR)?;
+    if suite.cipher() == Cipher::ChaCha20Poly1305 {
+        return Some(Box::new(ChaChaKey(ChaCha20Poly1305::new(wide, key)?, salt)));
+    }
     Some(Box::new(Key::<FOUR>(Gcm::new(wide, key)?, salt)))
 }

@@ -12,19 +12,23 @@ use proptest::prelude::*;
 fn suites() -> Vec<SuiteId> {
     let all: Vec<_> = SuiteId::all().filter(|suite| suite.to_string().contains("gcm")).collect();
     assert_eq!(all.len(), 9);
-    all
+    [&all[..], &[SuiteId::CHACHA20_POLY1305]].concat()
 }
 
-/// The same key at each width.
+/// The same key at each width that has the suite.
 fn keys(suite: SuiteId, keymat: &Secret, extended: bool) -> Vec<Box<dyn Transform>> {
-    Wide::detect_all().iter().map(|wide| wide.transform(suite, keymat, extended).unwrap()).collect()
+    let widths = Wide::detect_all().into_iter().filter(|wide| wide.offers(suite));
+    widths.map(|wide| wide.transform(suite, keymat, extended).unwrap()).collect()
 }
 
 #[test]
-fn it_offers_gcm_and_nothing_else() {
+fn it_offers_gcm_and_chacha_and_nothing_else() {
     for wide in Wide::detect_all() {
         for suite in SuiteId::all() {
-            assert_eq!(wide.offers(suite), suites().contains(&suite), "{suite}");
+            // Only the widest may have ChaCha20-Poly1305.
+            if suite != SuiteId::CHACHA20_POLY1305 || !wide.offers(suite) {
+                assert_eq!(wide.offers(suite), suites()[..9].contains(&suite), "{suite}");
+            }
             let want = suite.keymat_len();
             for got in [0, 1, want.saturating_sub(1), want, want + 1, 200] {
                 let made = wide.transform(suite, &Secret::new(vec![1; got]), true).err();
@@ -54,7 +58,7 @@ fn packets_of_every_length_are_those_of_another_unit() {
         let keymat = keymat(suite.keymat_len(), 0x35);
         let other = RustCrypto.transform(suite, &keymat, false).unwrap();
         let keys = keys(suite, &keymat, false);
-        for len in 0..1200usize {
+        for len in (0..2200usize).chain([4096, 9000]) {
             let data: Vec<u8> = (0..len).map(|i| (i * 37 + len) as u8).collect();
             let fresh = Packet::new(suite, len as u64, data.clone());
             let expected = fresh.clone().sealed(other.as_ref());
@@ -107,7 +111,7 @@ fn a_forged_packet_leaves_no_plaintext_behind() {
 fn one_bit_changed_anywhere_is_refused() {
     for suite in suites() {
         for key in keys(suite, &keymat(suite.keymat_len(), 3), true) {
-            for len in [0, 1, 16, 33, 64, 513] {
+            for len in [0, 1, 16, 33, 64, 257, 513] {
                 let packet = Packet::new(suite, 0x1_0000_0001, vec![9; len]).sealed(key.as_ref());
                 let octets = 8 + packet.iv.len() + len + packet.icv.len();
                 for bit in 0..8 * octets {

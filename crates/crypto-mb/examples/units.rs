@@ -1,6 +1,6 @@
 //! Nanoseconds a packet of every suite and provider, sealed and opened in batches of 16 and alone.
 //!
-//! `cargo run --release -p crypto-std --example units [WORD]`: only suites whose name has the word in it. The best of several
+//! `cargo run --release -p crypto-mb --example units [WORD]`: only suites whose name has the word in it. The best of several
 //! rounds in turns; a loaded machine shows in `max/min`, the worst round by the best.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "a measurement reads the clock")]
 #![allow(clippy::disallowed_macros, reason = "a table for people")]
@@ -8,6 +8,7 @@
 use std::time::Instant;
 
 use crypto::{OpenOp, Provider, SealOp, Secret, SuiteId, Transform};
+use crypto_mb::Wide;
 use crypto_std::{Ring, RustCrypto};
 
 const SIZES: [usize; 3] = [64, 1400, 8192];
@@ -80,7 +81,9 @@ fn main() {
         print!(" | {size:>5}: {:>6} {:>6} {:>6} {:>6}", "seal", "open", "seal16", "open16");
     }
     println!(" | max/min");
-    let providers: [&dyn Provider; 2] = [&Ring, &RustCrypto];
+    let widths = Wide::detect_all();
+    let mut providers: Vec<&dyn Provider> = vec![&Ring, &RustCrypto];
+    providers.extend(widths.iter().map(|wide| wide as &dyn Provider));
     for suite in SuiteId::all().filter(|suite| suite.to_string().contains(&word)) {
         for provider in providers.iter().filter(|provider| provider.offers(suite)) {
             let keymat = Secret::new((0..suite.keymat_len()).map(|i| i as u8).collect());
