@@ -3,6 +3,7 @@
 mod engine;
 mod floods;
 mod hooks;
+mod lookup;
 mod null;
 mod paper_000;
 mod paper_001;
@@ -21,7 +22,7 @@ pub type Part = fn(filter: &str, &mut Report) -> anyhow::Result<()>;
 
 /// Every suite there is: its figures go to one file.
 pub const ALL: &[(&str, &[Part])] = &[
-    ("engine", &[engine::run, sa::run, path::run]),
+    ("engine", &[engine::run, lookup::run, sa::run, path::run]),
     ("hooks", &[hooks::run]),
     ("null", &[segment::run, null::run]),
     ("scrub", &[scrub::run]),

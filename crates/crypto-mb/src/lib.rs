@@ -25,6 +25,8 @@ mod poly1305;
 #[cfg(all(test, target_arch = "x86_64"))]
 #[path = "../../crypto-std/src/published.rs"]
 mod published;
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests;
 #[cfg(target_arch = "x86_64")]
 mod transform;
 #[cfg(all(test, target_arch = "x86_64"))]
