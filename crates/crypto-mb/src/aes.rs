@@ -52,6 +52,7 @@ impl Schedule {
     /// The whitening key, the keys of the middle rounds, the key of the last.
     #[inline(always)]
     pub(crate) fn parts(&self) -> (&Block, &[Block], &Block) {
+        debug_assert!(matches!(self.rounds, 10 | 12 | 14));
         let [first, rest @ ..] = &self.keys;
         match rest.get(..self.rounds) {
             Some([middle @ .., last]) => (first, middle, last),

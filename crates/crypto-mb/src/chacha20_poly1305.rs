@@ -126,3 +126,25 @@ fn tag(key: &Key, aad: &[u8], cipher: &[u8]) -> u128 {
     let all = blocks(aad).chain(blocks(cipher)).chain([lengths]);
     key.tag(key.absorb_all(Number::ZERO, all))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every number of groups of key stream, one set and more.
+    #[test]
+    fn a_refused_packet_stays_as_it_is() {
+        for wide in Wide::detect_all() {
+            let Some(key) = ChaCha20Poly1305::new(wide, &[7; 32]) else { continue };
+            for len in [0, 1, 100, 192, 193, 400, 700, 960, 961, 1400, 9000] {
+                let mut data = vec![0x5a; len];
+                let tag = key.seal(3, &[1; 8], &mut data);
+                let sealed = data.clone();
+                assert!(!key.open(3, &[1; 8], &mut data, |found| found == tag ^ 1));
+                assert_eq!(data, sealed);
+                assert!(key.open(3, &[1; 8], &mut data, |found| found == tag));
+                assert_eq!(data, vec![0x5a; len]);
+            }
+        }
+    }
+}

@@ -48,6 +48,7 @@ impl Powers {
     #[inline(always)]
     pub(crate) fn from<L: Lanes>(&self, exponent: usize) -> L {
         let at = TOP.saturating_sub(exponent);
+        debug_assert!((1..=TOP).contains(&exponent) && L::BLOCKS <= BEHIND + 1);
         L::load(self.powers.get(at..at + L::BLOCKS).unwrap_or_default().as_flattened())
     }
 }

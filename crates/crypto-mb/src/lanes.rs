@@ -1,19 +1,23 @@
 //! Registers as blocks side by side: one, two or four.
 //!
-//! Code over [`Lanes`] is compiled once for each width: everything in it is always inlined into the few functions of
-//! `gcm::width` that are compiled for the instructions of that width.
+//! Code over [`Lanes`] is compiled once for each width: everything in it is always inlined into the few functions of `gcm` and
+//! `chacha20_poly1305` that are compiled for the instructions of that width.
+//!
+//! The rule that the unsafe blocks here rest on, which no type can say: an operation of [`One`], [`Pair`] or [`Quad`] is called only below a
+//! function with the `target_feature`s of that width. Those functions are unsafe to call, and their callers show a
+//! [`Wide`](crate::Wide), which exists only where the processor was asked.
 
 use core::arch::x86_64::*;
 
 /// Octets of a block of AES and of GHASH.
 pub(crate) const BLOCK: usize = 16;
 
-/// The field's polynomial and what a register holds of it: see [`crate::ghash`].
+/// One block in memory.
 pub(crate) type Block = [u8; BLOCK];
 
 /// Blocks side by side in one register.
 ///
-/// Values exist only where the processor has the instructions: they are made in code that [`crate::Wide`] alone calls.
+/// See above for where its operations may be called.
 pub(crate) trait Lanes: Copy {
     /// How many blocks, at most four.
     const BLOCKS: usize;
@@ -110,7 +114,7 @@ impl Quad {
     pub(crate) fn load_last(octets: &[u8]) -> Quad {
         let len = octets.len().min(Self::LEN);
         let before = Self::LEN - len;
-        // SAFETY: made only in code for this width; octets before the beginning are masked out, so not read.
+        // SAFETY: as the module demands; octets before the beginning are masked out, so not read.
         Quad(unsafe {
             let from = octets.as_ptr().wrapping_sub(before);
             _mm512_maskz_loadu_epi8(!mask(before), from.cast())
@@ -120,7 +124,7 @@ impl Quad {
     /// Another last block.
     #[inline(always)]
     pub(crate) fn with_last(self, block: One) -> Quad {
-        // SAFETY: a value of this type exists.
+        // SAFETY: as the module demands.
         Quad(unsafe { _mm512_inserti32x4::<3>(self.0, block.0) })
     }
 
@@ -141,7 +145,7 @@ macro_rules! instructions {
     ($xor:ident, $add:ident, $shuffle:ident, $round:ident, $last:ident, $product:ident) => {
         #[inline(always)]
         fn xor(self, other: Self) -> Self {
-            // SAFETY: a value of this type exists, so the processor has the instruction. So below.
+            // SAFETY: called below a function for this width, as the module demands.
             Self(unsafe { $xor(self.0, other.0) })
         }
 
@@ -261,7 +265,7 @@ impl Lanes for Pair {
         if let Ok(both) = <&mut [u8; 32]>::try_from(&mut *octets) {
             *both = from;
         } else if let Ok(first) = <&mut Block>::try_from(&mut *octets) {
-            // SAFETY: a value of this type exists.
+            // SAFETY: as the module demands.
             *first = bytemuck::must_cast(unsafe { _mm256_castsi256_si128(self.0) });
         } else {
             copied(&from, octets);
@@ -279,7 +283,7 @@ impl Lanes for Pair {
 
     #[inline(always)]
     fn all(block: One) -> Pair {
-        // SAFETY: made only in code for this width.
+        // SAFETY: as the module demands.
         Pair(unsafe { _mm256_broadcastsi128_si256(block.0) })
     }
 
@@ -290,13 +294,13 @@ impl Lanes for Pair {
 
     #[inline(always)]
     fn two(first: One, second: One) -> Pair {
-        // SAFETY: made only in code for this width.
+        // SAFETY: as the module demands.
         Pair(unsafe { _mm256_set_m128i(second.0, first.0) })
     }
 
     #[inline(always)]
     fn sum(self) -> One {
-        // SAFETY: a value of this type exists.
+        // SAFETY: as the module demands.
         let (low, high) = unsafe { (_mm256_castsi256_si128(self.0), _mm256_extracti128_si256::<1>(self.0)) };
         One(low).xor(One(high))
     }
@@ -325,7 +329,7 @@ impl Lanes for Quad {
         if let Ok(all) = <[u8; 64]>::try_from(octets) {
             return Quad(bytemuck::must_cast(all));
         }
-        // SAFETY: made only in code for this width; octets behind the end are masked out, so not read.
+        // SAFETY: as the module demands; octets behind the end are masked out, so not read.
         Quad(unsafe { _mm512_maskz_loadu_epi8(mask(octets.len()), octets.as_ptr().cast()) })
     }
 
@@ -335,19 +339,19 @@ impl Lanes for Quad {
             *all = bytemuck::must_cast(self.0);
             return;
         }
-        // SAFETY: a value of this type exists; octets behind the end are masked out, so not written.
+        // SAFETY: as the module demands; octets behind the end are masked out, so not written.
         unsafe { _mm512_mask_storeu_epi8(octets.as_mut_ptr().cast(), mask(octets.len()), self.0) }
     }
 
     #[inline(always)]
     fn keep(self, len: usize) -> Quad {
-        // SAFETY: a value of this type exists.
+        // SAFETY: as the module demands.
         Quad(unsafe { _mm512_maskz_mov_epi8(mask(len), self.0) })
     }
 
     #[inline(always)]
     fn all(block: One) -> Quad {
-        // SAFETY: made only in code for this width.
+        // SAFETY: as the module demands.
         Quad(unsafe { _mm512_broadcast_i32x4(block.0) })
     }
 
@@ -358,13 +362,13 @@ impl Lanes for Quad {
 
     #[inline(always)]
     fn two(first: One, second: One) -> Quad {
-        // SAFETY: made only in code for this width.
+        // SAFETY: as the module demands.
         Quad(unsafe { _mm512_zextsi256_si512(_mm256_set_m128i(second.0, first.0)) })
     }
 
     #[inline(always)]
     fn sum(self) -> One {
-        // SAFETY: a value of this type exists.
+        // SAFETY: as the module demands.
         let (low, high) = unsafe { (_mm512_castsi512_si256(self.0), _mm512_extracti64x4_epi64::<1>(self.0)) };
         Pair(low).xor(Pair(high)).sum()
     }

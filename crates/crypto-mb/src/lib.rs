@@ -32,8 +32,6 @@ mod transform;
 #[cfg(all(test, target_arch = "x86_64"))]
 mod under_test;
 
-use std::iter;
-
 use crypto::{Cipher, CryptoError, Provider, Secret, SuiteId, Transform};
 
 #[cfg(target_arch = "x86_64")]
@@ -63,20 +61,33 @@ impl Wide {
     /// Every width that this processor has.
     pub fn detect_all() -> Vec<Wide> {
         #[cfg(target_arch = "x86_64")]
-        if is_x86_feature_detected!("avx2")
-            && is_x86_feature_detected!("pclmulqdq")
-            && is_x86_feature_detected!("aes")
-            && is_x86_feature_detected!("vaes")
-            && is_x86_feature_detected!("vpclmulqdq")
-        {
-            let four = is_x86_feature_detected!("avx512f")
-                && is_x86_feature_detected!("avx512bw")
-                && is_x86_feature_detected!("avx512vl");
-            let two = Wide { four: false, ifma: false };
-            let four = four.then(|| Wide { four, ifma: is_x86_feature_detected!("avx512ifma") });
-            return iter::once(two).chain(four).collect();
-        }
+        return Wide::of_processor(|instructions| match instructions {
+            "avx2" => is_x86_feature_detected!("avx2"),
+            "aes" => is_x86_feature_detected!("aes"),
+            "pclmulqdq" => is_x86_feature_detected!("pclmulqdq"),
+            "vaes" => is_x86_feature_detected!("vaes"),
+            "vpclmulqdq" => is_x86_feature_detected!("vpclmulqdq"),
+            "avx512f" => is_x86_feature_detected!("avx512f"),
+            "avx512bw" => is_x86_feature_detected!("avx512bw"),
+            "avx512vl" => is_x86_feature_detected!("avx512vl"),
+            "avx512ifma" => is_x86_feature_detected!("avx512ifma"),
+            _ => false,
+        });
+        #[cfg(not(target_arch = "x86_64"))]
         Vec::new()
+    }
+
+    /// Every width of a processor that has the instructions of these names. All unsafe code of this room rests on this function.
+    #[cfg(target_arch = "x86_64")]
+    fn of_processor(has: impl Fn(&str) -> bool) -> Vec<Wide> {
+        let mut widths = Vec::new();
+        if ["avx2", "aes", "pclmulqdq", "vaes", "vpclmulqdq"].into_iter().all(&has) {
+            widths.push(Wide { four: false, ifma: false });
+            if ["avx512f", "avx512bw", "avx512vl"].into_iter().all(&has) {
+                widths.push(Wide { four: true, ifma: has("avx512ifma") });
+            }
+        }
+        widths
     }
 }
 
@@ -121,10 +132,7 @@ impl Provider for Wide {
             _ if self.four => boxed::<Gcm<true>>,
             _ => boxed::<Gcm<false>>,
         };
-        let made = boxed(*self, icv_len, extended, key, *salt);
-        // What the expansion left below this frame.
-        zeroize::zeroize_stack::<KEY_SETUP_STACK>();
-        made.ok_or(wrong)
+        boxed(*self, icv_len, extended, key, salt).ok_or(wrong)
     }
 
     #[cfg(not(target_arch = "x86_64"))]
@@ -133,18 +141,13 @@ impl Provider for Wide {
     }
 }
 
-/// More than key setup uses of the stack.
 #[cfg(target_arch = "x86_64")]
-const KEY_SETUP_STACK: usize = 8192;
-
-#[cfg(target_arch = "x86_64")]
-#[inline(never)]
 fn boxed<A: Aead + 'static>(
     wide: Wide,
     icv_len: usize,
     extended: bool,
     key: &[u8],
-    salt: [u8; SALT_LEN],
+    salt: &[u8; SALT_LEN],
 ) -> Option<Box<dyn Transform>> {
     Some(match (icv_len, extended) {
         (16, false) => Box::new(Key::<A, 16, false>::new(wide, key, salt)?),

@@ -293,3 +293,106 @@ fn multiplied([a, b, c]: Wide, [x, y, z]: Wide) -> Wide {
     let second = _mm512_add_epi64(_mm512_and_si512(second, limb), _mm512_srli_epi64::<44>(first));
     [_mm512_and_si512(first, limb), second, _mm512_and_si512(third, last)]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Wide as Unit;
+
+    /// The most that a limb may have: what a multiplication takes and what it gives.
+    const IN: [u64; 3] = [2 * LIMB, 2 * LIMB + 512, LAST + 2 * ABOVE - 1];
+    const OUT: [u64; 3] = [LIMB, LIMB + 512, LAST];
+
+    /// 2^130 - 5 as the upper 64 and the lower 128 bits of a number.
+    const MODULUS: (u64, u128) = (3, u128::MAX - 4);
+
+    /// A number below the modulus: how it should be computed, bit by bit.
+    #[derive(Clone, Copy, PartialEq, Debug)]
+    struct Plain(u64, u128);
+
+    impl Plain {
+        fn plus(self, other: Plain) -> Plain {
+            let (low, carry) = self.1.overflowing_add(other.1);
+            let mut sum = Plain(self.0 + other.0 + u64::from(carry), low);
+            while (sum.0, sum.1) >= MODULUS {
+                let (low, borrow) = sum.1.overflowing_sub(MODULUS.1);
+                sum = Plain(sum.0 - MODULUS.0 - u64::from(borrow), low);
+            }
+            sum
+        }
+
+        fn times(self, other: Plain) -> Plain {
+            let bit =
+                |at: u32| if at < 128 { other.1 >> at & 1 == 1 } else { other.0 >> (at - 128) & 1 == 1 };
+            (0..130).rev().fold(Plain(0, 0), |product, at| {
+                let twice = product.plus(product);
+                if bit(at) { twice.plus(self) } else { twice }
+            })
+        }
+
+        fn of(limbs: [u64; 3]) -> Plain {
+            let doubled = |number: Plain| (0..44).fold(number, |number, _| number.plus(number));
+            let [a, b, c] = limbs.map(|limb| Plain(0, u128::from(limb)));
+            doubled(doubled(c).plus(b)).plus(a)
+        }
+    }
+
+    /// Limbs at their bounds and others, the same ones in every run.
+    fn limbs(most: [u64; 3], number: u64) -> [u64; 3] {
+        let mut dice = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+        most.map(|most| {
+            dice = (dice ^ dice >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            match dice >> 61 {
+                0..3 => most,
+                3 => 0,
+                4 => most - (dice >> 8) % 3,
+                _ => (dice >> 8) % (most + 1),
+            }
+        })
+    }
+
+    fn fits(limbs: [u64; 3]) -> bool {
+        limbs.iter().zip(OUT).all(|(limb, most)| *limb <= most)
+    }
+
+    #[target_feature(enable = "avx512f,avx512ifma")]
+    fn eight_products(one: [u64; 3], other: [u64; 3]) -> [[u64; 8]; 3] {
+        let all = |limbs: [u64; 3]| limbs.map(|limb| _mm512_set1_epi64(limb.cast_signed()));
+        multiplied(all(one), all(other)).map(bytemuck::must_cast)
+    }
+
+    #[test]
+    fn products_of_limbs_at_their_bounds() {
+        let ifma = Unit::detect_all().iter().any(|unit| unit.ifma);
+        for number in 0..4000 {
+            let (one, other) =
+                if number == 0 { (IN, OUT) } else { (limbs(IN, number), limbs(OUT, number + 10_000)) };
+            let expected = Plain::of(one).times(Plain::of(other));
+            let product = Number(one).times(Number(other)).0;
+            assert!(fits(product) && Plain::of(product) == expected, "{one:?} {other:?}");
+            if ifma {
+                // SAFETY: the processor has the instructions.
+                let [a, b, c] = unsafe { eight_products(one, other) };
+                for lane in 0..WIDE {
+                    let product = [a[lane], b[lane], c[lane]];
+                    assert!(fits(product) && Plain::of(product) == expected, "{one:?} {other:?}");
+                }
+            }
+        }
+    }
+
+    /// Limbs of the modulus, of 2^130, of multiples, and of what is near them.
+    #[test]
+    fn the_lowest_bits_around_the_modulus() {
+        for c in [0, 1, LAST - 1, LAST, IN[2]] {
+            for b in [0, LIMB - 1, LIMB, LIMB + 1, LIMB + 511, IN[1]] {
+                for middle in [12, LIMB - 4, LIMB, LIMB + 40, 2 * LIMB - 12] {
+                    for a in middle - 12..=middle + 12 {
+                        let number = [a, b, c];
+                        assert_eq!(Number(number).lowest(), Plain::of(number).1, "{number:?}");
+                    }
+                }
+            }
+        }
+    }
+}

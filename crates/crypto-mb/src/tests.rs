@@ -1,18 +1,42 @@
 use crate::Wide;
+use crate::gcm::Gcm;
+
+const TWO: [&str; 5] = ["avx2", "aes", "pclmulqdq", "vaes", "vpclmulqdq"];
+const FOUR: [&str; 3] = ["avx512f", "avx512bw", "avx512vl"];
+const IFMA: &str = "avx512ifma";
+
+fn widths(has: impl Fn(&str) -> bool) -> Vec<(bool, bool)> {
+    Wide::of_processor(has).iter().map(|wide| (wide.four, wide.ifma)).collect()
+}
+
+#[test]
+fn no_width_without_each_of_its_instructions() {
+    assert_eq!(widths(|_| true), [(false, false), (true, true)]);
+    assert_eq!(widths(|_| false), []);
+    for missing in TWO {
+        assert_eq!(widths(|name| name != missing), [], "{missing}");
+    }
+    for missing in FOUR {
+        assert_eq!(widths(|name| name != missing), [(false, false)], "{missing}");
+    }
+    assert_eq!(widths(|name| name != IFMA), [(false, false), (true, false)]);
+    assert_eq!(widths(|name| TWO.contains(&name)), [(false, false)]);
+}
 
 /// Asked of Linux, which is not where the product looks.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "a test asks Linux")]
 fn every_width_of_the_processor_is_found() {
     let processor = std::fs::read_to_string("/proc/cpuinfo").unwrap();
-    let has =
-        |flags: &[&str]| flags.iter().all(|flag| processor.split_whitespace().any(|word| word == *flag));
-    let two = has(&["avx2", "aes", "pclmulqdq", "vaes", "vpclmulqdq"]);
-    let four = two && has(&["avx512f", "avx512bw", "avx512vl"]);
-    let found = Wide::detect_all();
-    let widths: Vec<_> = found.iter().map(|wide| wide.four).collect();
-    assert_eq!(widths.contains(&false), two);
-    assert_eq!(widths.contains(&true), four);
-    assert_eq!(found.iter().any(|wide| wide.ifma), four && has(&["avx512ifma"]));
-    assert_eq!(Wide::detect().map(|wide| wide.four), widths.last().copied());
+    let has = |name: &str| processor.split_whitespace().any(|word| word == name);
+    assert_eq!(widths(has), Wide::detect_all().iter().map(|wide| (wide.four, wide.ifma)).collect::<Vec<_>>());
+    assert_eq!(Wide::detect().map(|wide| wide.four), widths(has).last().map(|(four, _)| *four));
+}
+
+#[test]
+fn a_key_is_made_for_its_own_width_alone() {
+    for wide in Wide::detect_all() {
+        assert_eq!(Gcm::<true>::new(wide, &[1; 16]).is_some(), wide.four);
+        assert_eq!(Gcm::<false>::new(wide, &[1; 16]).is_some(), !wide.four);
+    }
 }

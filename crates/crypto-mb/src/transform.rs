@@ -91,8 +91,8 @@ impl<A, const ICV: usize, const EXTENDED: bool> Drop for Key<A, ICV, EXTENDED> {
 
 impl<A: Aead, const ICV: usize, const EXTENDED: bool> Key<A, ICV, EXTENDED> {
     /// `None` if the lengths or the width do not fit.
-    pub(crate) fn new(wide: Wide, key: &[u8], salt: [u8; SALT_LEN]) -> Option<Self> {
-        Some(Key { mode: A::new(wide, key)?, salt: u32::from_le_bytes(salt).into() })
+    pub(crate) fn new(wide: Wide, key: &[u8], salt: &[u8; SALT_LEN]) -> Option<Self> {
+        Some(Key { mode: A::new(wide, key)?, salt: u32::from_le_bytes(*salt).into() })
     }
 
     /// Salt, then IV (RFC 4106 section 4, RFC 7634 section 2).

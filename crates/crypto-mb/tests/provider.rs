@@ -3,9 +3,9 @@
 #[path = "../../crypto-std/tests/packet/mod.rs"]
 mod packet;
 
-use crypto::{CryptoError, Provider, Registry, Secret, SuiteId, Transform};
+use crypto::{CryptoError, OpenOp, Provider, Registry, SealOp, Secret, SuiteId, Transform};
 use crypto_mb::Wide;
-use crypto_std::RustCrypto;
+use crypto_std::{Ring, RustCrypto};
 use packet::{Packet, keymat};
 use proptest::prelude::*;
 
@@ -67,6 +67,51 @@ fn packets_of_every_length_are_those_of_another_unit() {
                 assert_eq!(sealed, expected, "{suite} {len}");
                 assert_eq!(sealed.opened(key.as_ref()).as_ref(), Some(&data), "{suite} {len}");
             }
+        }
+    }
+}
+
+/// What stands before and behind a packet is neither read nor written: full registers are used at its ends as well.
+#[test]
+fn a_packet_among_other_octets_is_what_it_is_alone() {
+    const AROUND: usize = 192;
+    for suite in suites() {
+        let keymat = keymat(suite.keymat_len(), 0x77);
+        for key in keys(suite, &keymat, true) {
+            for len in (0..700usize).chain([1399, 1400, 1499]) {
+                let before = AROUND + len % 64;
+                let data: Vec<u8> = (0..len).map(|i| (i * 29 + len) as u8).collect();
+                let alone = Packet::new(suite, len as u64, data.clone()).sealed(key.as_ref());
+                let mut area = vec![0xa5; before + len + AROUND];
+                let within = before..before + len;
+                area[within.clone()].copy_from_slice(&data);
+                let mut packet = Packet::new(suite, len as u64, Vec::new());
+                key.seal(SealOp { data: &mut area[within.clone()], ..packet.seal_op() });
+                assert_eq!((&packet.iv, &packet.icv), (&alone.iv, &alone.icv), "{suite} {len}");
+                assert_eq!(area[within.clone()], alone.data, "{suite} {len}");
+                let op = OpenOp { data: &mut area[within.clone()], ..packet.open_op(false) };
+                assert!(key.open(op), "{suite} {len}");
+                assert_eq!(area[within.clone()], data, "{suite} {len}");
+                let (front, behind) = (&area[..before], &area[within.end..]);
+                assert!(front.iter().chain(behind).all(|octet| *octet == 0xa5), "{suite} {len}");
+            }
+        }
+    }
+}
+
+/// The longest packet that there may be is right to its end, and one octet more is refused even if another unit sealed it.
+#[test]
+fn the_longest_packet_and_one_octet_more() {
+    const LONGEST: usize = 1 << 24;
+    for suite in suites().into_iter().filter(|suite| Ring.offers(*suite)) {
+        let keymat = keymat(suite.keymat_len(), 0x19);
+        let ring = Ring.transform(suite, &keymat, false).unwrap();
+        let packets = [LONGEST, LONGEST + 1].map(|len| Packet::new(suite, 1, vec![0x3c; len]));
+        for key in keys(suite, &keymat, false) {
+            let [longest, longer] = packets.clone().map(|packet| packet.sealed(ring.as_ref()));
+            assert!(packets[0].clone().sealed(key.as_ref()) == longest, "{suite}");
+            assert!(longest.opened(key.as_ref()).as_ref() == Some(&packets[0].data), "{suite}");
+            assert!(longer.opened(key.as_ref()).is_none(), "{suite}");
         }
     }
 }

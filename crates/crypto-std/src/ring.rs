@@ -57,10 +57,7 @@ impl Provider for Ring {
         let Some((key, salt)) = keymat.expose().split_last_chunk::<SALT_LEN>() else { return Err(wrong) };
         // The smaller keys do not fill the type: what is on the stack now would go with them.
         zeroize::zeroize_stack::<KEY_SETUP_STACK>();
-        let key = expand(algorithm, key);
-        // What the expansion left below this frame.
-        zeroize::zeroize_stack::<KEY_SETUP_STACK>();
-        let key = key.ok_or(wrong)?;
+        let key = expand(algorithm, key).ok_or(wrong)?;
         let salt = filled(*salt);
         Ok(if extended {
             Box::new(RingKey::<true> { key, salt, algorithm })

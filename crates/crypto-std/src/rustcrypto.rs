@@ -5,8 +5,8 @@
 //! of several packets side by side ([`chain`]).
 //!
 //! Keys: the crates wipe their key schedules when dropped (feature `zeroize`); HMAC states, subkeys and salts are wiped
-//! here. What key setup leaves on the stack is overwritten by [`zeroize::zeroize_stack`], before it too, since the padding of a
-//! type takes along what was there. tests/wiped.rs looks at the memory that a dropped key gives back. Not wiped: what a packet leaves of
+//! here. What key setup leaves on the stack is overwritten by the registry; before it, it is overwritten here, since the padding of a
+//! type takes along what was there. tests/wiped.rs looks at the memory that a dropped key gives back, tests/stack.rs at the stack. Not wiped: what a packet leaves of
 //! intermediate values in registers and in the frames of the crates' functions. `des` looks up its S-boxes in tables and
 //! so is not constant in time; it is legacy.
 
@@ -63,7 +63,6 @@ impl Provider for RustCrypto {
     ) -> Result<Box<dyn Transform>, CryptoError> {
         zeroize::zeroize_stack::<KEY_SETUP_STACK>();
         let made = transform(suite, keymat.expose(), extended);
-        zeroize::zeroize_stack::<KEY_SETUP_STACK>();
         made.ok_or(CryptoError::KeyLength { suite, want: suite.keymat_len(), got: keymat.len() })
     }
 
@@ -77,7 +76,6 @@ impl Provider for RustCrypto {
         }
         zeroize::zeroize_stack::<KEY_SETUP_STACK>();
         let made = authenticator(integrity, keymat.expose());
-        zeroize::zeroize_stack::<KEY_SETUP_STACK>();
         let (want, got) = (integrity.keymat_len(), keymat.len());
         made.ok_or(CryptoError::AuthenticatorKeyLength { integrity, want, got })
     }

@@ -201,7 +201,8 @@ impl Registry {
         if suite.is_legacy() && !self.legacy {
             return Err(CryptoError::Legacy { suite });
         }
-        self.provider(suite).ok_or(CryptoError::NoProvider(suite))?.transform(suite, keymat, extended)
+        let provider = self.provider(suite).ok_or(CryptoError::NoProvider(suite))?;
+        then_wiped(|| provider.transform(suite, keymat, extended))
     }
 
     /// A key for integrity alone, from the first provider that has the algorithm, or from the one preferred for all.
@@ -221,13 +222,28 @@ impl Registry {
         let first = self.providers.iter().filter(|p| Some(&p.name()) == preferred);
         let rest = self.providers.iter().filter(|p| Some(&p.name()) != preferred);
         for provider in first.chain(rest) {
-            match provider.authenticator(integrity, keymat) {
+            match then_wiped(|| provider.authenticator(integrity, keymat)) {
                 Err(CryptoError::NoAuthenticator(_)) => {}
                 found => return found,
             }
         }
         Err(CryptoError::NoAuthenticator(integrity))
     }
+}
+
+/// More than any unit uses of the stack while it makes a key.
+const KEY_SETUP_STACK: usize = 32 << 10;
+
+/// Make a key, then overwrite what its making left on the stack: for every unit, and below all of its frames, which a unit cannot do
+/// itself.
+fn then_wiped<T>(make: impl FnOnce() -> T) -> T {
+    #[inline(never)]
+    fn in_its_own_frame<T>(make: impl FnOnce() -> T) -> T {
+        make()
+    }
+    let made = in_its_own_frame(make);
+    zeroize::zeroize_stack::<KEY_SETUP_STACK>();
+    made
 }
 
 fn names<'a>(providers: impl Iterator<Item = &'a dyn Provider>) -> String {

@@ -170,10 +170,12 @@ fn shown(token: &Token<'_>) -> String {
     shown_part(token, token.text)
 }
 
-/// A part of a word, in the same way. What stands in quotes is a key in the wrong place more often than not.
+/// A part of a word, in the same way. What stands in quotes is a key in the wrong place more often than not; what has to be
+/// escaped is none of setkey's words, and an escape may look like digits of one.
 fn shown_part(token: &Token<'_>, part: &str) -> String {
     let could_be_a_key = part.split(|c: char| !c.is_ascii_hexdigit()).any(|digits| digits.len() > 8);
-    if token.quoted || could_be_a_key || part.chars().count() > 24 {
+    let is_plain = part.chars().all(|c| c.is_ascii_graphic());
+    if token.quoted || could_be_a_key || !is_plain || part.len() > 24 {
         "that word".to_owned()
     } else {
         format!("{part:?}")

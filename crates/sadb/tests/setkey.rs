@@ -357,6 +357,17 @@ fn every_error_has_its_line_and_no_key() {
     }
 }
 
+/// What has to be escaped to be shown is not: the escape of a zero octet looks like a digit of what is behind it.
+#[test]
+fn a_word_that_cannot_be_printed_is_not_repeated() {
+    for word in ["aes-\0\x3000102030", "aes-\u{1}", "aes\u{2011}cbc", "aés"] {
+        let error = parse(&format!("{ENDS} esp 0x1000 -E {word} 0x00;")).expect_err(word);
+        assert!(error.text.starts_with("that word is no algorithm here"), "{error}");
+    }
+    let error = parse(&format!("{ENDS} esp 0x1000 -E aes_cbc 0x00;")).expect_err("an algorithm");
+    assert!(error.text.starts_with("\"aes_cbc\" is no algorithm here"), "{error}");
+}
+
 #[test]
 fn a_statement_does_not_show_its_key_either() {
     let statement = one(&format!("{ENDS} ah 0x1000 -A hmac-sha1 {};", key(20)));
