@@ -72,7 +72,7 @@ impl Linux {
             anyhow::Ok((listener, datagrams, raw))
         })??;
         let socket = lab.alice().run(|| PacketSocket::open(c"eth0"))??;
-        Ok(Linux {
+        let mut linux = Linux {
             header: header.try_into().map_err(|_| anyhow::anyhow!("two stations"))?,
             lab,
             socket,
@@ -83,7 +83,18 @@ impl Linux {
             reads: true,
             got: Vec::new(),
             barrier: 0,
-        })
+        };
+        // The route to a new IPv6 address is made by a worker of the kernel, some time after the address.
+        let mut first = packet::v6(17, &packet::udp((40000, PORT), b"first"));
+        first.src = OUT6;
+        let first = packet::summed(first.bytes());
+        wait_until("a datagram over IPv6", PATIENCE, || {
+            linux.put(&first);
+            linux.settle();
+            linux.serve();
+            !std::mem::take(&mut linux.got).is_empty()
+        });
+        Ok(linux)
     }
 
     fn put(&self, packet: &[u8]) {
