@@ -5,7 +5,7 @@
 //! header, with the lengths of the whole and the checksum half done (the kernel's NEEDS_CSUM), the payloads in order, and
 //! [`Gso`]. Which packets go together is decided in [`crate::coalesce`].
 //!
-//! The inner checksums are not looked at here: the packets' integrity was proved by the ICV.
+//! The inner checksums are looked at by who joins packets ([`crate::coalesce::Checks`]), not here.
 
 use crate::field::{be16, be32, octet, put16, range, tail};
 use crate::tcp::Flags;
@@ -75,7 +75,7 @@ impl<'a> Piece<'a> {
 
     /// Whether it may stand under a header with others at all: it carries something, and no flag that belongs to one segment.
     #[inline]
-    fn joins(&self) -> bool {
+    pub(crate) fn joins(&self) -> bool {
         !self.payload().is_empty()
             && match self.kind {
                 GsoKind::Tcp => {
@@ -100,13 +100,26 @@ impl<'a> Piece<'a> {
         self.joins() && !self.ends()
     }
 
+    /// Whether its checksum is right; it has one if it [`joins`](Piece::joins).
+    #[inline]
+    pub(crate) fn is_right(&self) -> bool {
+        let protocol = if self.kind == GsoKind::Tcp { protocol::TCP } else { protocol::UDP };
+        let upper = self.upper();
+        let pseudo = checksum::sum(self.addresses()) + u32::from(protocol) + upper.len() as u32;
+        checksum::fold(pseudo + checksum::sum(upper)) == 0xffff
+    }
+
+    fn addresses(&self) -> &'a [u8] {
+        let at = if self.ip_len == ipv4::HEADER_LEN { 12 } else { 8 };
+        range(self.packet, at, self.ip_len)
+    }
+
     /// Addresses, ports and protocol.
     #[inline]
     pub(crate) fn same_flow(&self, other: &Piece<'_>) -> bool {
-        let addresses = |piece: &Piece<'a>| if piece.ip_len == ipv4::HEADER_LEN { 12..20 } else { 8..40 };
         self.kind == other.kind
             && self.ip_len == other.ip_len
-            && self.packet.get(addresses(self)) == other.packet.get(addresses(self))
+            && self.addresses() == other.addresses()
             && range(self.upper(), 0, 4) == range(other.upper(), 0, 4)
     }
 

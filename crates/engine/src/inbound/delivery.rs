@@ -58,7 +58,7 @@ impl Delivery {
         if let [only] = self.items.as_slice() {
             return deliver(&Train::begin(self.bytes(only), only.mark));
         }
-        let mut coalescer = Coalescer::new(Checks::Trust);
+        let mut coalescer = Coalescer::new(Checks::Verify);
         for item in &self.items {
             coalescer.push(self.bytes(item), item.mark, &mut deliver);
         }
