@@ -196,6 +196,28 @@ fn the_registry_takes_no_faulty_unit() {
     assert_eq!(registry.transform(legacy, &key, true).err(), Some(CryptoError::Legacy { suite: legacy }));
 }
 
+#[test]
+fn a_faulty_unit_that_can_be_done_without_is_left_out() {
+    let suite = SuiteId::AES_128_GCM;
+    let refused = CryptoError::SelfTest { provider: "broken", suite };
+    let mut registry = crypto_std::registry().unwrap().with_optional(Broken(suite, Fault::Tag));
+    assert_eq!(registry.left_out().collect::<Vec<_>>(), [&refused]);
+    assert_eq!(registry.prefer(None, "broken"), Err(refused));
+    let (key, now) = (packet::keymat(suite.keymat_len(), 0), &mut 0);
+    registry.choose(&mut || {
+        *now += 1;
+        *now
+    });
+    assert!(registry.units().all(|unit| unit.provider != "broken"));
+    registry.transform(suite, &key, true).unwrap();
+    // One that knows its answers serves, and what was left out before says nothing about the next.
+    let registry = registry.with_optional(Broken(suite, Fault::None));
+    assert_eq!(registry.left_out().count(), 1);
+    let registry =
+        Registry::new().with_optional(Broken(suite, Fault::Tag)).with_tested(Broken(suite, Fault::None));
+    assert_eq!(registry.unwrap().units().map(|unit| unit.provider).collect::<Vec<_>>(), ["broken"]);
+}
+
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum AhFault {
     None,

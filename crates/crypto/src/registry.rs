@@ -45,6 +45,8 @@ pub struct Registry {
     providers: Vec<Box<dyn Provider>>,
     /// Those of them whose answers are known.
     tested: Vec<&'static str>,
+    /// Those that failed and could be done without.
+    left_out: Vec<(&'static str, CryptoError)>,
     legacy: bool,
     /// Names asked for; `None` for every suite.
     preferred: BTreeMap<Option<SuiteId>, &'static str>,
@@ -90,14 +92,34 @@ impl Registry {
     /// [`CryptoError::SelfTest`], [`CryptoError::AuthenticatorSelfTest`]: the provider is not used, and neither is this
     /// registry.
     pub fn with_tested(self, provider: impl Provider + 'static) -> Result<Registry, CryptoError> {
-        known_answer::check_part(&provider, false)?;
-        if self.legacy {
-            known_answer::check_part(&provider, true)?;
-        }
+        self.test(&provider)?;
         let name = provider.name();
         let mut registry = self.with(provider);
         registry.tested.push(name);
         Ok(registry)
+    }
+
+    fn test(&self, provider: &dyn Provider) -> Result<(), CryptoError> {
+        known_answer::check_part(provider, false)?;
+        if self.legacy { known_answer::check_part(provider, true) } else { Ok(()) }
+    }
+
+    /// As [`Registry::with_tested`], for one that can be done without: if it fails, the others go on, [`Registry::left_out`] says
+    /// so, and [`Registry::prefer`] refuses it by this reason.
+    #[must_use]
+    pub fn with_optional(mut self, provider: impl Provider + 'static) -> Registry {
+        let name = provider.name();
+        if let Err(error) = self.test(&provider) {
+            self.left_out.push((name, error));
+            return self;
+        }
+        self.tested.push(name);
+        self.with(provider)
+    }
+
+    /// Why providers that can be done without are not used: each failed a known-answer test.
+    pub fn left_out(&self) -> impl Iterator<Item = &CryptoError> {
+        self.left_out.iter().map(|(_, error)| error)
     }
 
     /// Add a provider behind those already there, untested. Products use [`Registry::with_tested`].
@@ -138,8 +160,12 @@ impl Registry {
     /// same takes the place of an earlier one; one for a suite goes before one for all.
     ///
     /// # Errors
-    /// [`CryptoError::UnknownProvider`], [`CryptoError::NotOffered`]: nothing has changed.
+    /// [`CryptoError::UnknownProvider`], [`CryptoError::NotOffered`], or why it was [left out](Registry::left_out): nothing has
+    /// changed.
     pub fn prefer(&mut self, suite: Option<SuiteId>, name: &str) -> Result<(), CryptoError> {
+        if let Some((_, error)) = self.left_out.iter().find(|(left_out, _)| *left_out == name) {
+            return Err(error.clone());
+        }
         let Some(provider) = self.providers.iter().find(|p| p.name() == name) else {
             let known = names(self.providers.iter().map(AsRef::as_ref));
             return Err(CryptoError::UnknownProvider { name: name.to_owned(), known });

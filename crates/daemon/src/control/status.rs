@@ -188,6 +188,7 @@ fn problems(plane: &Plane, halves: [&Half; 2]) -> (Vec<Problem>, Vec<u32>) {
         problems.push(problem("failed", fault, remedy));
     }
     problems.extend(plane.pin_faults());
+    problems.extend(crate::crypto_units::faults(&plane.keys.registry));
     problems.extend(plane.keys.fault().map(|refused| refused.problem()));
     for block in &plane.policy.refused {
         let kept =
