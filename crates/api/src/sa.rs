@@ -114,6 +114,10 @@ pub struct SaAdd {
     /// In UDP: go with the peer to another address or port, where an authentic packet shows it there.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub follow_peer: bool,
+    /// Outbound, in UDP: it may take flows from an association to another peer with the same addresses on its other side, which is
+    /// refused otherwise (RFC 3948 section 5). Nothing to `ravelin replay`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub takes_over: bool,
     /// Outbound: the SPI of the association that the result goes through next.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<Spi>,

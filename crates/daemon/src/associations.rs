@@ -340,6 +340,7 @@ mod tests {
             keepalive: None,
             dummy: None,
             follow_peer: false,
+            takes_over: false,
             next: None,
             class: None,
             sequence: None,

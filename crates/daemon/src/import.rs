@@ -231,6 +231,7 @@ fn association(add: &AddStatement, direction: Direction, bundles: &Bundles) -> R
         keepalive: None,
         dummy: None,
         follow_peer: false,
+        takes_over: false,
         next: match direction {
             Direction::Out => bundles.next(add).map(|spi| Spi(spi.0)),
             Direction::In => None,

@@ -216,7 +216,7 @@ impl Plane {
     }
 
     async fn add_sa_as(&mut self, request: SaAdd, spi: Spi) -> Result<SaView, Refused> {
-        let direction = request.direction;
+        let (direction, takes_over) = (request.direction, request.takes_over);
         let policy = &self.policy;
         if request.sequence.is_some() {
             return Err(Refused::new(Fault::BadRequest, "a daemon counts from 1, never from elsewhere")
@@ -250,7 +250,13 @@ impl Plane {
                 Ok(sa) => {
                     let sa = sa.starting(now);
                     let view = SaView::outbound(&sa, now);
-                    let added = self.outbound.ask(move |half| half.engine.add_sa(sa).map(|_| ())).await;
+                    let added = self.outbound.ask(move |half| {
+                        if let Some(rival) = half.engine.sad().rival(sa.config()).filter(|_| !takes_over) {
+                            return Err(rival.is_rival());
+                        }
+                        half.engine.add_sa(sa).map(|_| ())
+                    });
+                    let added = added.await;
                     settle(added, view)
                 }
                 Err(error) => Err((error.into(), true)),

@@ -80,7 +80,9 @@ impl From<sadb::SadError> for Refused {
     fn from(error: sadb::SadError) -> Refused {
         use sadb::SadError as E;
         let fault = match &error {
-            E::DuplicateSpi(_) | E::KeyReused | E::KeyBookFull(_) | E::TooMany(_) => Fault::Conflict,
+            E::DuplicateSpi(_) | E::KeyReused | E::KeyBookFull(_) | E::TooMany(_) | E::Rival { .. } => {
+                Fault::Conflict
+            }
             E::UnknownSpi(_) => Fault::NotFound,
             E::Crypto(_) | E::ReplayState { .. } | E::SequenceState { .. } => Fault::Failed,
             _ => Fault::BadRequest,

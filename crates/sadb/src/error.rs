@@ -1,6 +1,6 @@
 //! What can be wrong with an association, and what to do about it.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use crypto::{CryptoError, SuiteId};
 use wire::Prefix;
@@ -106,6 +106,19 @@ pub enum SadError {
          and give only keys that were never used"
     )]
     KeyBookFull(usize),
+    /// Another peer has these flows.
+    #[error(
+        "association {spi} to {peer} has {remote} on its other side already, and this one would take flows from it \
+         (RFC 3948 section 5); replace that one, give one of the two other selectors, or say `takes_over` (`--takes-over`) if that is meant"
+    )]
+    Rival {
+        /// The other one.
+        spi: Spi,
+        /// Its peer.
+        peer: SocketAddr,
+        /// What both claim.
+        remote: Prefix,
+    },
     /// Too many associations.
     #[error("there are already {0} associations in this direction, the most there can be; delete some first")]
     TooMany(usize),

@@ -65,6 +65,11 @@ impl PortRange {
     pub const fn contains(self, port: u16) -> bool {
         self.first <= port && port <= self.last
     }
+
+    /// Whether some port is in both.
+    pub fn meets(self, other: PortRange) -> bool {
+        self.first <= other.last && other.first <= self.last
+    }
 }
 
 /// `mandatory` or `optional` (paper 000 section 3.2), and what lies below them.

@@ -5,6 +5,7 @@ mod common;
 use common::{config, flow, ip, near_flow, near_selectors, outbound, prefix};
 use crypto::Secret;
 use proptest::prelude::*;
+use sadb::sa::Encapsulation;
 use sadb::spd::PortRange;
 use sadb::{Direction, FlowCache, FlowKey, MAX_SAS, Mode, OutboundSad, SaConfig, SadError, Selectors, Spi};
 use wire::{AppId, DropReason, Flow, Services};
@@ -218,6 +219,58 @@ fn a_peer_has_an_spi_once_but_two_peers_may_choose_alike() {
         sad.list().map(|(_, sa)| sa.config().endpoints.remote).collect::<Vec<_>>(),
         [ip("203.0.113.1")]
     );
+}
+
+/// RFC 3948 section 5.1: Ari's and Bob's laptops, each behind a NAT of its own, have one address.
+#[test]
+fn who_would_take_flows_from_another_peer_is_its_rival() {
+    let laptop = |c: &mut SaConfig| c.selectors.remote = prefix("10.1.2.3/32");
+    let ari = |c: &mut SaConfig| {
+        (laptop(c), c.endpoints.remote = ip("203.0.113.1"), c.endpoints.remote_port = 1024).0
+    };
+    let bob = |c: &mut SaConfig| (laptop(c), c.endpoints.remote = ip("203.0.113.2")).0;
+    let mut sad = OutboundSad::new(5);
+    sad.insert(outbound(with(1000, ari))).unwrap();
+    let rival = |sad: &OutboundSad, change: &dyn Fn(&mut SaConfig)| {
+        sad.rival(&with(2000, |c| (bob(c), change(c)).1)).map(|sa| sa.spi().0)
+    };
+    let changes: [(&str, &dyn Fn(&mut SaConfig), bool); 11] = [
+        ("the same", &|_| (), true),
+        ("some of it", &|c| c.selectors.protocol = Some(6), true),
+        ("from a part of our side", &|c| c.selectors.local = prefix("192.0.2.0/28"), true),
+        ("by another port of the same NAT", &|c| c.endpoints.remote = ip("203.0.113.1"), true),
+        ("in transport mode, between other hosts", &|c| c.mode = Mode::Transport, false),
+        ("a new key for the same peer", &ari, false),
+        ("another laptop", &|c| c.selectors.remote = prefix("10.1.2.4/32"), false),
+        ("a network around it", &|c| c.selectors.remote = prefix("10.1.2.0/24"), false),
+        ("of an application", &|c| c.selectors.app = Some(AppId(3)), false),
+        ("no UDP, no NAT", &|c| c.options.encapsulation = Encapsulation::None, false),
+        ("the next of its bundle", &|c| c.options.next = Some(Spi(1000)), false),
+    ];
+    for (what, change, is) in changes {
+        assert_eq!(rival(&sad, change), is.then_some(1000), "{what}");
+    }
+    // Disjoint traffic is none (section 5.2: all UDP to Ari, all TCP to Bob), in transport mode through one NAT.
+    let through = |port: u16, protocol, local_port: u16| {
+        move |c: &mut SaConfig| {
+            c.mode = Mode::Transport;
+            (c.endpoints.remote, c.endpoints.remote_port) = (ip("203.0.113.7"), port);
+            (c.selectors.protocol, c.selectors.local_ports) =
+                (protocol, PortRange { first: local_port, last: local_port + 9 });
+        }
+    };
+    sad.insert(outbound(with(3000, through(1024, Some(17), 50)))).unwrap();
+    let through_it = |port, protocol, local_port| {
+        sad.rival(&with(4000, through(port, protocol, local_port))).map(|sa| sa.spi().0)
+    };
+    assert_eq!(through_it(1025, Some(6), 50), None);
+    assert_eq!(through_it(1025, Some(17), 60), None);
+    assert_eq!(through_it(1025, Some(17), 59), Some(3000));
+    assert_eq!(through_it(1025, None, 50), Some(3000));
+    assert_eq!(through_it(1024, None, 50), None);
+    // The outer part of a bundle claims nothing.
+    sad.insert(outbound(with(999, |c| c.options.next = Some(Spi(1000))))).unwrap();
+    assert_eq!(rival(&sad, &|_| ()), None);
 }
 
 #[test]

@@ -212,6 +212,45 @@ fn a_key_of_an_association_that_was_never_made_is_not_burnt() {
     assert_eq!(daemon.ask("POST", "/v1/sa", &request("in", "0x1001", 2).to_string()).0, 200);
 }
 
+/// RFC 3948 section 5.2: two clients behind one NAT.
+#[test]
+fn flows_of_another_peer_are_taken_only_by_who_says_so() {
+    let daemon = Daemon::start("rival");
+    let client = |spi: &str, key, port: u16, more: &[(&str, Value)]| {
+        let mut request = request("out", spi, key);
+        request["remote_port"] = port.into();
+        for (field, value) in more {
+            request[*field] = value.clone();
+        }
+        request.to_string()
+    };
+    assert_eq!(daemon.ask("POST", "/v1/sa", &client("0x1000", 1, 1024, &[])).0, 200);
+    let (code, refused) = daemon.ask("POST", "/v1/sa", &client("0x1001", 2, 1025, &[]));
+    assert_eq!((code, &refused["error"]["code"]), (409, &json!("conflict")), "{refused}");
+    let error = &refused["error"];
+    assert!(
+        error["message"]
+            .as_str()
+            .unwrap()
+            .starts_with("association 0x00001000 to 192.0.2.2:1024 has 192.0.2.2 "),
+        "{error}"
+    );
+    assert!(error["remedy"].as_str().unwrap().contains("--takes-over"), "{error}");
+    // Its key was never used. What is disjoint has its place, and so has who means it.
+    assert_eq!(
+        daemon.ask("POST", "/v1/sa", &client("0x1001", 2, 1025, &[("takes_over", true.into())])).0,
+        200
+    );
+    assert_eq!(daemon.ask("DELETE", "/v1/sa/0x1000", "").0, 200);
+    assert_eq!(daemon.ask("DELETE", "/v1/sa/0x1001", "").0, 200);
+    let of = |protocol: &str| [("protocol", Value::from(protocol))];
+    assert_eq!(daemon.ask("POST", "/v1/sa", &client("0x1002", 3, 1024, &of("udp"))).0, 200);
+    assert_eq!(daemon.ask("POST", "/v1/sa", &client("0x1003", 4, 1025, &of("tcp"))).0, 200);
+    assert_eq!(daemon.ask("POST", "/v1/sa", &client("0x1004", 5, 1025, &of("udp"))).0, 409);
+    // A new key for the same client.
+    assert_eq!(daemon.ask("POST", "/v1/sa", &client("0x1004", 5, 1024, &of("udp"))).0, 200);
+}
+
 #[test]
 fn bad_requests_are_named_and_never_repeat_the_key() {
     let daemon = Daemon::start("bad");

@@ -76,6 +76,7 @@ pub(super) const ASSOCIATION: &[Field] = &[
     field("keepalive", is::<Option<WordOr<u16>>>, "\"on\" or a number of seconds up to 65535"),
     field("dummy", is::<Option<u16>>, "a number of packets in a second, up to 1000"),
     field("follow_peer", is::<bool>, YES_NO),
+    field("takes_over", is::<bool>, YES_NO),
     field("next", is::<Option<Spi>>, "an SPI: a number, or \"0x1002\""),
     field("match", is::<Option<String>>, "\"spi\", \"spi+dst\" or \"spi+dst+src\""),
     field("class", is::<Option<String>>, "\"spi\", \"spi+dst\" or \"spi+dst+src\""),

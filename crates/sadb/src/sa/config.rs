@@ -164,6 +164,18 @@ impl Selectors {
             && self.remote_ports.contains(flow.remote_port)
     }
 
+    /// Whether some flow of one application is inside both.
+    pub fn meets(&self, other: &Selectors) -> bool {
+        let overlap = |a: Prefix, b: Prefix| a.covers(b) || b.covers(a);
+        let protocols = [self.protocol, other.protocol];
+        self.app == other.app
+            && overlap(self.remote, other.remote)
+            && overlap(self.local, other.local)
+            && (protocols.contains(&None) || self.protocol == other.protocol)
+            && self.local_ports.meets(other.local_ports)
+            && self.remote_ports.meets(other.remote_ports)
+    }
+
     /// Whether this application may use the association.
     pub fn serves(&self, app: AppId) -> bool {
         self.app.is_none_or(|bound| bound == app)

@@ -3,7 +3,7 @@
 use crypto::Registry;
 use wire::{DropReason, Time};
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use super::config::{Direction, Mode, SaConfig, Selectors, Spi};
 use super::counters::Counters;
@@ -249,6 +249,13 @@ impl OutboundSa {
     /// The selectors that count (see [`SaConfig::effective_selectors`]).
     pub fn selectors(&self) -> &Selectors {
         &self.selectors
+    }
+
+    /// The error of one that would take flows from this one: it is [its rival](crate::OutboundSad::rival).
+    pub fn is_rival(&self) -> SadError {
+        let ends = &self.config.endpoints;
+        let peer = SocketAddr::new(ends.remote, ends.remote_port);
+        SadError::Rival { spi: self.spi, peer, remote: self.selectors.remote }
     }
 }
 

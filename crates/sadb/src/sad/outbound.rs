@@ -15,9 +15,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use wire::{AppId, DropReason, Flow, Prefix, Services, addr};
 
 use super::chain::Chain;
+use crate::sa::Encapsulation;
 use crate::sa::identification::Identifications;
 use crate::spd::PortRange;
-use crate::{FlowCache, FlowKey, MAX_SAS, OutboundSa, SadError, Selectors, Spi};
+use crate::{FlowCache, FlowKey, MAX_SAS, OutboundSa, SaConfig, SadError, Selectors, Spi};
 
 /// Sets of four flows that the cache remembers.
 const CACHE_SETS: usize = 1024;
@@ -70,15 +71,21 @@ impl Rank {
     fn new(sa: &OutboundSa, index: SaIndex) -> Rank {
         let selectors = sa.selectors();
         let width = |ports: PortRange| u32::from(ports.last) - u32::from(ports.first);
+        let (group, key) = Rank::place(selectors);
         Rank {
-            group: Group { shared: selectors.app.is_none(), remote_len: Reverse(selectors.remote.len()) },
-            key: (selectors.app.unwrap_or(AppId::NONE).0, selectors.remote.first()),
+            group,
+            key,
             local_len: Reverse(selectors.local.len()),
             any_protocol: selectors.protocol.is_none(),
             ports: width(selectors.local_ports) + width(selectors.remote_ports),
             services: sa.config().services().bits(),
             serial: Reverse(index.serial),
         }
+    }
+
+    fn place(selectors: &Selectors) -> (Group, (u16, u128)) {
+        let group = Group { shared: selectors.app.is_none(), remote_len: Reverse(selectors.remote.len()) };
+        (group, (selectors.app.unwrap_or(AppId::NONE).0, selectors.remote.first()))
     }
 
     /// In front of all entries of this group and key.
@@ -281,8 +288,7 @@ impl OutboundSad {
         for group in self.groups.keys() {
             let bound = if group.shared { AppId::NONE } else { app };
             let key = (bound.0, Prefix::from_bits(remote, group.remote_len.0).first());
-            let entries = self.entries.range(Rank::first(*group, key)..);
-            for (_, entry) in entries.take_while(|(rank, _)| rank.group == *group && rank.key == key) {
+            for entry in self.standing_at(*group, key) {
                 if !entry.covers_rest(flow, local) {
                     continue;
                 }
@@ -294,6 +300,30 @@ impl OutboundSad {
             }
         }
         Err(reason)
+    }
+
+    /// What has this key, most specific first.
+    fn standing_at(&self, group: Group, key: (u16, u128)) -> impl Iterator<Item = &Entry> {
+        let from = self.entries.range(Rank::first(group, key)..);
+        from.take_while(move |(rank, _)| rank.group == group && rank.key == key).map(|(_, entry)| entry)
+    }
+
+    /// An association to another peer, in UDP like `config`, that claims the same addresses of the other side for some of the
+    /// same flows: of the two the more specific one, or the newer, would take them (RFC 3948 sections 5.1 and 5.2). Prefixes of
+    /// different lengths are no such claim: the longer one is meant to go first.
+    pub fn rival(&self, config: &SaConfig) -> Option<&OutboundSa> {
+        let place = |of: &SaConfig| {
+            let in_udp = of.options.encapsulation == Encapsulation::Udp;
+            in_udp.then_some((of.endpoints.remote, of.endpoints.remote_port))
+        };
+        let (mine, there) = (config.effective_selectors(), place(config)?);
+        let (group, key) = Rank::place(&mine);
+        let rest = self.standing_at(group, key).filter(|entry| !entry.follows);
+        rest.filter_map(|entry| self.get(entry.index)).find(|sa| {
+            let bundled =
+                config.options.next == Some(sa.spi()) || sa.config().options.next == Some(config.spi);
+            !bundled && place(sa.config()).is_some_and(|place| place != there) && mine.meets(sa.selectors())
+        })
     }
 
     /// The name of the association to this peer with this SPI.

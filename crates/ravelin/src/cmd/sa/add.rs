@@ -178,6 +178,7 @@ impl Add {
             keepalive: None,
             dummy: None,
             follow_peer: false,
+            takes_over: false,
             next: self.next,
             class: self.class,
             sequence: None,

@@ -15,6 +15,9 @@ pub struct Peer {
     /// Go with the peer to another address or port, where an authentic packet shows it there. For both directions.
     #[arg(long)]
     follow_peer: bool,
+    /// Take flows from an association to another peer with the same addresses on its other side (outbound, in UDP; refused otherwise).
+    #[arg(long)]
+    takes_over: bool,
 }
 
 impl Peer {
@@ -26,6 +29,7 @@ impl Peer {
         });
         request.dummy = self.dummy;
         request.follow_peer = self.follow_peer;
+        request.takes_over = self.takes_over;
     }
 }
 
