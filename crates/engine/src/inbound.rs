@@ -14,10 +14,12 @@
 //! 9. The mark that proves all this to the kernel half.
 
 mod burst;
+mod comply;
 mod delivery;
 mod entered;
 mod scrubbed;
 
+use comply::comply;
 pub use delivery::Delivery;
 use scrubbed::scrub;
 
@@ -31,12 +33,9 @@ use crate::scrubbing::Scrubbing;
 use crate::tally::{About, Dropped, Tally, Traffic};
 use ::scrub::Scrubber;
 use ipsec::Outer;
-use sadb::rules::{Action, RuleKey};
+use sadb::rules::RuleKey;
 use sadb::sa::{InboundState, LifeState};
-use sadb::spd::Level;
-use sadb::{
-    Direction, InboundSa, InboundSad, MAX_CHAIN, PacketKey, PerSocket, SaName, SadError, Snapshot, Spi,
-};
+use sadb::{Direction, InboundSa, InboundSad, MAX_CHAIN, PerSocket, SaName, SadError, Snapshot, Spi};
 use std::sync::Arc;
 use wire::ip::{self, Headers};
 use wire::ipv6::Ipv6;
@@ -392,48 +391,6 @@ fn permit(
     }
     quoted::admits(icmp, sa, bytes, headers, flow)?;
     Ok(here && nest::is_member(headers.protocol))
-}
-
-/// Stage 8: whether what the packet had is what the first rule that matches it demands (RFC 4301 section 5.2; paper 001
-/// section 2.3). An association of one application only is left to the socket's own check, which knows the policy.
-#[inline]
-fn comply(
-    rules: &mut Option<Rules>,
-    sa: &InboundSa,
-    packet: &mut Packet<Inner>,
-    headers: &Headers,
-) -> Result<(), DropReason> {
-    match rules {
-        Some(rules) if sa.config().selectors.app.is_none() => comply_with(rules, sa, packet, headers),
-        _ => Ok(()),
-    }
-}
-
-fn comply_with(
-    rules: &mut Rules,
-    sa: &InboundSa,
-    packet: &mut Packet<Inner>,
-    headers: &Headers,
-) -> Result<(), DropReason> {
-    let key = PacketKey::of_packet(packet.bytes(), headers, false);
-    let slot = rules.find(&key).ok_or(DropReason::NoSpdEntry)?;
-    rules.count(slot, packet.bytes().len());
-    let rule = rules.snapshot.rule(slot).ok_or(DropReason::NoSpdEntry)?;
-    packet.meta.rule = rules::number(rule.key);
-    packet.meta.scrub = rule.scrub;
-    match &rule.action {
-        Action::Bypass => Ok(()),
-        Action::Discard => Err(DropReason::RuleDiscard),
-        Action::Protect(protection) => {
-            let both = rule.direction == rules::Way::Both;
-            // The association that is left at the end is the innermost one.
-            let innermost = protection.bundle.first();
-            let fits = innermost.is_none_or(|template| template.fits(sa.config(), both));
-            let enough =
-                packet.meta.services.satisfies(protection.services) || protection.level != Level::Mandatory;
-            if fits && enough { Ok(()) } else { Err(DropReason::InboundPolicy) }
-        }
-    }
 }
 
 /// Stage 5 for a fragment: who may not send whole packets here may not send pieces of them either, and pieces of

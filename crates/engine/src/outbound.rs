@@ -17,6 +17,7 @@ mod express;
 mod forwarded;
 mod gather;
 mod pieces;
+mod refusal;
 mod ruled;
 mod scrubbed;
 mod terms;
@@ -256,7 +257,7 @@ impl Outbound {
                 self.scrub(course, packet, joined, &flow, pool, out);
             }
             Ok(course) => self.go(course, packet, headers, joined, &flow, pool, out),
-            Err(reason) => end(&mut self.tally, packet, reason, Some(&flow), pool, out),
+            Err(reason) => self.refuse(packet, headers, reason, &flow, pool, out),
         }
     }
 

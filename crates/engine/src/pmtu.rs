@@ -49,6 +49,8 @@ pub struct IcmpPolicy {
     pub per_second: u32,
     /// The bounds of what they teach.
     pub path: PathMtuLimits,
+    /// ICMP errors in a second that tell senders on this side that their packets are refused (RFC 4301 section 5.1.1); zero: none.
+    pub refusals: u32,
 }
 
 impl Default for IcmpPolicy {
@@ -58,7 +60,13 @@ impl Default for IcmpPolicy {
             IcmpKind { version: 4, kind: 3, code: Some(4) },
             IcmpKind { version: 6, kind: 2, code: None },
         ];
-        IcmpPolicy { port: ipsec::udp_encap::PORT, accept, per_second: 256, path: PathMtuLimits::default() }
+        IcmpPolicy {
+            port: ipsec::udp_encap::PORT,
+            accept,
+            per_second: 256,
+            path: PathMtuLimits::default(),
+            refusals: 0,
+        }
     }
 }
 
@@ -66,19 +74,37 @@ impl Default for IcmpPolicy {
 #[derive(Debug, Default)]
 pub(crate) struct Listening {
     policy: IcmpPolicy,
-    /// The second that is counted, and errors looked at in it.
-    second: u64,
-    looked_at: u32,
+    looked_at: PerSecond,
+    refused: PerSecond,
 }
 
 impl Listening {
     fn has_room(&mut self, now: Time) -> bool {
+        self.looked_at.count(now) <= self.policy.per_second
+    }
+
+    /// Whether one more sender may be told that its packet is refused.
+    pub(crate) fn may_refuse(&mut self, now: Time) -> bool {
+        self.policy.refusals > 0 && self.refused.count(now) <= self.policy.refusals
+    }
+}
+
+/// How often something happened in a second.
+#[derive(Debug, Default)]
+struct PerSecond {
+    second: u64,
+    count: u32,
+}
+
+impl PerSecond {
+    /// Once more; how often with that.
+    fn count(&mut self, now: Time) -> u32 {
         let second = now.0 / 1_000_000_000;
         if second != self.second {
-            (self.second, self.looked_at) = (second, 0);
+            (self.second, self.count) = (second, 0);
         }
-        self.looked_at = self.looked_at.saturating_add(1);
-        self.looked_at <= self.policy.per_second
+        self.count = self.count.saturating_add(1);
+        self.count
     }
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 pub(crate) use sadb::rules::Direction as Way;
 use sadb::rules::{Direction, RuleKey, Slot};
+use sadb::selector::{Condition, field};
 use sadb::{PacketKey, Snapshot};
 
 use crate::tally::Traffic;
@@ -23,6 +24,8 @@ pub(crate) struct Rules {
     direction: Direction,
     /// By slot: whose count it is, and the count.
     counts: Vec<Option<(RuleKey, Traffic)>>,
+    /// Whether any of them asks for the DSCP.
+    pub names_dscp: bool,
 }
 
 impl Rules {
@@ -32,16 +35,18 @@ impl Rules {
             return None;
         }
         let mut counts = Vec::new();
+        let mut names_dscp = false;
         for (slot, rule) in snapshot.iter().filter(|(_, rule)| rule.is_for(direction)) {
             let at = slot.0 as usize;
             if counts.len() <= at {
                 counts.resize(at + 1, None);
             }
+            names_dscp |= rule.selectors.iter().any(|one| *one.condition(&field::DSCP) != Condition::Any);
             let before = old.as_ref().and_then(|old| *old.counts.get(at)?);
             let kept = before.filter(|(key, _)| *key == rule.key);
             counts[at] = Some(kept.unwrap_or((rule.key, Traffic::default())));
         }
-        Some(Rules { snapshot, direction, counts })
+        Some(Rules { snapshot, direction, counts, names_dscp })
     }
 
     /// The first rule in order that matches.

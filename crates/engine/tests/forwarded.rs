@@ -3,13 +3,14 @@
 mod support;
 
 use crypto::SuiteId;
-use engine::Outcome;
+use engine::{Event, HoldLimits, IcmpPolicy, Outcome};
 use sadb::rules::{Action, Direction, Place, Protection, Rule, RuleKey, RuleTable, Template};
 use sadb::spd::{Level, Spd};
 use sadb::{Mode, SaConfig, Selectors, Spi};
 use std::net::IpAddr;
 use support::*;
-use wire::{DropReason, Packet, Prefix, Services, checksum, record, stage};
+use wire::ip::Headers;
+use wire::{AcquireId, DropReason, Packet, Prefix, Services, checksum, record, stage};
 
 const INSIDE: u64 = 7;
 const OUTSIDE: u64 = 8;
@@ -156,6 +157,104 @@ fn an_error_is_what_it_quotes() {
     let own = unreachable(ip("192.0.2.10"), &from(7000), there());
     assert!(is_sent(&mut gateway, with(record::PROOF, 0, &own)));
     assert_eq!(site(Level::Mandatory, false).refuse(leaves(&back(7000))).reason, DropReason::NoSa);
+}
+
+/// RFC 4301 section 6.2: before the return traffic's association comes the one that a rule asks for.
+#[test]
+fn an_error_that_a_rule_protects_is_held_like_every_packet() {
+    let mut gateway = gateway(&[("local 10.1.0.0/16 remote 10.2.0.0/16", protect(Level::Mandatory))], false);
+    gateway.engine.set_hold(Some(HoldLimits::default()));
+    let error = unreachable(here(), &from(7000), there());
+    assert!(matches!(gateway.handle(leaves(&error))[..], [Outcome::Held(_)]));
+    let Some(Event::Acquire(acquire)) = gateway.engine.poll_event() else { panic!("no acquire") };
+    assert_eq!((acquire.flow.local, acquire.flow.protocol), (here(), 1));
+    // Where only the return traffic is to be protected, nothing is asked for.
+    let mut gateway = site(Level::Mandatory, false);
+    gateway.engine.set_hold(Some(HoldLimits::default()));
+    assert_eq!(gateway.refuse(leaves(&error)).reason, DropReason::NoSa);
+    assert!(gateway.engine.poll_event().is_none());
+}
+
+/// RFC 4301 section 5.1.1.
+#[test]
+fn a_sender_behind_us_hears_why_if_the_operator_says_so() {
+    let tells = |gateway: &mut Sender, packet: Packet<stage::Inner>| {
+        let original = packet.bytes().to_vec();
+        let mut out = gateway.handle(packet);
+        let Some(Outcome::Drop(dropped)) = out.pop() else { panic!("not dropped: {out:?}") };
+        let told = out.pop().map(|outcome| {
+            let Outcome::Reply(error, mark) = outcome else { panic!("{outcome:?}") };
+            assert_eq!(mark & record::PROOF, record::PROOF);
+            let headers = Headers::parse(error.bytes()).unwrap();
+            let of = Headers::parse(&original).unwrap();
+            assert_eq!((headers.src, headers.dst), (of.dst, of.src));
+            assert_eq!(checksum::verify_transport(error.bytes(), &headers), Some(true));
+            let message = headers.upper(error.bytes());
+            assert_eq!(message[4..8], [0; 4]);
+            assert!(original.starts_with(&message[8..]), "it quotes the packet");
+            (message[0], message[1])
+        });
+        assert!(out.is_empty());
+        (dropped.reason, told)
+    };
+    let willing = |mut gateway: Sender| {
+        gateway.engine.set_icmp(IcmpPolicy { refusals: 100, ..IcmpPolicy::default() });
+        gateway
+    };
+    let mut silent = site(Level::Mandatory, false);
+    assert_eq!(tells(&mut silent, leaves(&to(7002))), (DropReason::RuleDiscard, None));
+
+    let mut gateway = willing(site(Level::Mandatory, false));
+    assert_eq!(tells(&mut gateway, leaves(&to(7002))), (DropReason::RuleDiscard, Some((3, 13))));
+    assert_eq!(tells(&mut gateway, leaves(&to(7000))), (DropReason::NoSa, Some((3, 1))));
+    assert_eq!(gateway.engine.tally().replies.packets, 2);
+    // Not who is outside, not about an error, not who sent to many.
+    assert_eq!(tells(&mut gateway, arrives(&from(7002))), (DropReason::RuleDiscard, None));
+    let error = unreachable(here(), &from(7000), there());
+    assert_eq!(tells(&mut gateway, leaves(&error)), (DropReason::NoSa, None));
+    let many = udp_packet((here(), 40000), (ip("224.0.0.9"), 7000), 0, false, b"x");
+    let mut without = willing(self::gateway(&[("proto tcp", Action::Bypass)], false));
+    assert_eq!(tells(&mut without, leaves(&many)), (DropReason::NoSpdEntry, None));
+    assert_eq!(tells(&mut without, leaves(&to(7000))), (DropReason::NoSpdEntry, Some((3, 13))));
+    let six = udp_packet((ip("2001:db8:1::2"), 40000), (ip("2001:db8:2::2"), 7000), 0, false, &[7; 3000]);
+    assert_eq!(tells(&mut without, leaves(&six)), (DropReason::NoSpdEntry, Some((1, 1))));
+
+    // Who waited hears it too: the key manager refused, or nobody came.
+    let held = |answer: fn(&mut Sender, AcquireId) -> Vec<Outcome>| {
+        let mut gateway = willing(site(Level::Mandatory, false));
+        gateway.engine.set_hold(Some(HoldLimits::default()));
+        let outcomes = gateway.handle(leaves(&to(7000)));
+        let [Outcome::Held(id)] = outcomes[..] else { panic!("{outcomes:?}") };
+        let out = answer(&mut gateway, id);
+        let [Outcome::Reply(error, _), Outcome::Drop(dropped)] = &out[..] else { panic!("{out:?}") };
+        (dropped.reason, error.bytes()[20], error.bytes()[21])
+    };
+    let refused = held(|gateway, id| {
+        let mut out = Vec::new();
+        gateway.engine.refuse_acquire(id, &mut gateway.pool, &mut out);
+        out
+    });
+    assert_eq!(refused, (DropReason::AcquireRefused, 3, 13));
+    let late = held(|gateway, _| {
+        let mut out = Vec::new();
+        let later = wire::Time(NOW.0 + 3_600_000_000_000);
+        gateway.engine.expire(later, &mut gateway.pool, &mut out);
+        out
+    });
+    assert_eq!(late, (DropReason::HoldExpired, 3, 1));
+
+    // So many in a second.
+    let mut gateway = site(Level::Mandatory, false);
+    gateway.engine.set_icmp(IcmpPolicy { refusals: 3, ..IcmpPolicy::default() });
+    let told = |gateway: &mut Sender, at: u64| {
+        let mut told = 0;
+        for _ in 0..10 {
+            let out = gateway.handle_at(wire::Time(at * 1_000_000_000), leaves(&to(7002)));
+            told += usize::from(matches!(out[..], [Outcome::Reply(..), Outcome::Drop(_)]));
+        }
+        told
+    };
+    assert_eq!((told(&mut gateway, 5), told(&mut gateway, 6)), (3, 3));
 }
 
 #[test]

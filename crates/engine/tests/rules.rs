@@ -240,6 +240,43 @@ fn a_protected_packet_must_have_what_its_rule_demands() {
     assert_eq!(back(&[(Direction::Both, "any", by(&["0x7777"]))], None).0, Ok(()));
 }
 
+/// RFC 4301 section 4.1: rules may choose associations by the DSCP, and who receives does not check it.
+#[test]
+fn a_code_point_that_changed_on_its_way_is_no_fault() {
+    let (local, remote) = hosts(false);
+    let voice = config(0x1000, Mode::Tunnel);
+    let from_alice = |tos: u8, rules: &[(Direction, &str, Action)]| {
+        let mut alice =
+            Sender::new(policy(APP, Services::ENCRYPTED, Level::Mandatory), std::slice::from_ref(&voice));
+        let outer = alice.send(stamped(APP, &udp_packet((local, 40000), (remote, 53), tos, true, b"x")));
+        let mut bob = Receiver::new(std::slice::from_ref(&voice));
+        bob.engine.set_rules(Some(table(rules)));
+        let answer = bob.handle(outer[0].bytes()).map(|_| ()).map_err(|dropped| dropped.reason);
+        (answer, bob.engine.rule_counts().iter().map(|(_, count)| count.packets).collect::<Vec<_>>())
+    };
+    let protected = |by: &str, then: Action| {
+        [(Direction::Both, "dscp 46", self::by(&[by])), (Direction::Both, "any", then)]
+    };
+    let voice_first = "esp/tunnel/192.0.2.11-192.0.2.10";
+    let ah = protected(voice_first, self::by(&["ah"]));
+    assert_eq!(from_alice(46 << 2, &ah), (Ok(()), vec![1, 0]));
+    // Marked down on its way: the rule of another code point knows the association.
+    assert_eq!(from_alice(0, &ah), (Ok(()), vec![1, 0]));
+    assert_eq!(from_alice(46 << 2, &protected("ah", self::by(&[voice_first]))), (Ok(()), vec![0, 1]));
+    // One that no rule about it wants is refused all the same, and so is what a rule discards by its code point.
+    assert_eq!(
+        from_alice(0, &protected("ah", self::by(&["ah"]))),
+        (Err(DropReason::InboundPolicy), vec![0, 1])
+    );
+    assert_eq!(from_alice(0, &[(Direction::Both, "dscp 46", self::by(&["any"]))]), (Ok(()), vec![1]));
+    let discards =
+        [(Direction::Both, "dscp 0", Action::Discard), (Direction::Both, "any", self::by(&["any"]))];
+    assert_eq!(from_alice(0, &discards), (Err(DropReason::RuleDiscard), vec![1, 0]));
+    // A rule that lets pass in clear, by a code point that the packet has not, allows nothing.
+    let bypass = [(Direction::Both, "dscp 46", Action::Bypass), (Direction::Both, "any", self::by(&["ah"]))];
+    assert_eq!(from_alice(0, &bypass), (Err(DropReason::InboundPolicy), vec![0, 1]));
+}
+
 #[test]
 fn the_mark_of_an_unstamped_packet_is_a_selector() {
     let mut alice = alice(&[(Direction::Out, "mark 0x5", Action::Bypass)], &[]);

@@ -1,4 +1,4 @@
-//! ICMP (RFC 792) and ICMPv6 (RFC 4443), and the one error the house sends: "too big" (RFC 1191, RFC 8201).
+//! ICMP (RFC 792) and ICMPv6 (RFC 4443), and the errors the house sends: "too big" (RFC 1191, RFC 8201), "unreachable".
 
 use crate::field::{array, be16, be32, octet, put, put16, put32, range, tail, tail_mut};
 use crate::ip::{self, Headers};
@@ -150,23 +150,52 @@ pub fn quoted_flow(quoted: &[u8]) -> Option<Flow> {
 /// cause an error (an ICMP error, a later fragment, not one sender or not one receiver) or if it would say
 /// nothing new: no host goes below 68 (IPv4) or 1280 octets (IPv6), so a packet of that size is never answered.
 pub fn too_big(original: &[u8], headers: &Headers, mtu: usize) -> Option<Buf> {
+    let (least, kind) = if headers.version == 4 { (MIN_MTU_V4, [3, 4]) } else { (ipv6::MIN_MTU, [2, 0]) };
+    let mtu = mtu.max(least);
+    // IPv4 has 16 bits for it, behind 16 unused ones.
+    let field = if headers.version == 4 { mtu.min(0xffff) } else { mtu };
+    (headers.total_len > mtu)
+        .then(|| error(original, headers, kind, u32::try_from(field).unwrap_or(u32::MAX)))?
+}
+
+/// Why a destination is not reached, as far as this side says so (RFC 4301 section 5.1.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unreachable {
+    /// Policy refuses it: "communication administratively prohibited".
+    Prohibited,
+    /// Nobody answers there: "host unreachable", "address unreachable".
+    Host,
+}
+
+/// The error that tells the sender of `original` that it does not get through, from the original's destination to its source. `None`
+/// as in [`too_big`].
+pub fn unreachable(original: &[u8], headers: &Headers, why: Unreachable) -> Option<Buf> {
+    let kind = match (headers.version, why) {
+        (4, Unreachable::Prohibited) => [3, 13],
+        (4, Unreachable::Host) => [3, 1],
+        (_, Unreachable::Prohibited) => [1, 1],
+        (_, Unreachable::Host) => [1, 3],
+    };
+    error(original, headers, kind, 0)
+}
+
+/// An error of this type and code about `original`, if that may cause one.
+fn error(original: &[u8], headers: &Headers, kind: [u8; 2], rest: u32) -> Option<Buf> {
     let original = range(original, 0, headers.total_len);
-    let kind = headers.upper(original).first().copied();
+    let first = headers.upper(original).first().copied();
     if headers.fragment.is_some_and(|f| f.offset != 0) {
         return None;
     }
     match (headers.src, headers.dst) {
         (IpAddr::V4(src), IpAddr::V4(dst)) => {
-            let is_error = ip::is_icmp(headers) && kind.is_none_or(is_error_v4);
-            let mtu = mtu.max(MIN_MTU_V4);
-            let due = single_v4(src) && single_v4(dst) && !is_error && headers.total_len > mtu;
-            if due { too_big_v4(original, src, dst, mtu) } else { None }
+            let is_error = ip::is_icmp(headers) && first.is_none_or(is_error_v4);
+            let due = single_v4(src) && single_v4(dst) && !is_error;
+            if due { error_v4(original, src, dst, kind, rest) } else { None }
         }
         (IpAddr::V6(src), IpAddr::V6(dst)) => {
-            let is_error = ip::is_icmp(headers) && kind.is_none_or(is_error_v6);
-            let mtu = mtu.max(ipv6::MIN_MTU);
-            let due = single_v6(src) && single_v6(dst) && !is_error && headers.total_len > mtu;
-            if due { too_big_v6(original, src, dst, mtu) } else { None }
+            let is_error = ip::is_icmp(headers) && first.is_none_or(is_error_v6);
+            let due = single_v6(src) && single_v6(dst) && !is_error;
+            if due { error_v6(original, src, dst, kind, rest) } else { None }
         }
         _ => None,
     }
@@ -182,7 +211,7 @@ fn single_v6(addr: Ipv6Addr) -> bool {
     !(addr.is_unspecified() || addr.is_loopback() || addr.is_multicast())
 }
 
-fn too_big_v4(original: &[u8], src: Ipv4Addr, dst: Ipv4Addr, mtu: usize) -> Option<Buf> {
+fn error_v4(original: &[u8], src: Ipv4Addr, dst: Ipv4Addr, kind: [u8; 2], rest: u32) -> Option<Buf> {
     let quote = range(original, 0, original.len().min(MAX_V4 - ipv4::HEADER_LEN - HEADER_LEN));
     let payload_len = HEADER_LEN + quote.len();
     let mut buf = Buf::with_capacity(HEADROOM + ipv4::HEADER_LEN + payload_len, HEADROOM);
@@ -199,15 +228,15 @@ fn too_big_v4(original: &[u8], src: Ipv4Addr, dst: Ipv4Addr, mtu: usize) -> Opti
     };
     ipv4::emit(bytes, &repr).ok()?;
     let message = tail_mut(bytes, ipv4::HEADER_LEN);
-    put(message, 0, [3, 4]);
-    put16(message, 6, u16::try_from(mtu).unwrap_or(u16::MAX));
+    put(message, 0, kind);
+    put_rest(message, rest);
     tail_mut(message, HEADER_LEN).copy_from_slice(quote);
     let check = checksum::ip_checksum(message);
     put16(message, 2, check);
     Some(buf)
 }
 
-fn too_big_v6(original: &[u8], src: Ipv6Addr, dst: Ipv6Addr, mtu: usize) -> Option<Buf> {
+fn error_v6(original: &[u8], src: Ipv6Addr, dst: Ipv6Addr, kind: [u8; 2], rest: u32) -> Option<Buf> {
     let quote = range(original, 0, original.len().min(ipv6::MIN_MTU - ipv6::HEADER_LEN - HEADER_LEN));
     let payload_len = HEADER_LEN + quote.len();
     let mut buf = Buf::with_capacity(HEADROOM + ipv6::HEADER_LEN + payload_len, HEADROOM);
@@ -223,8 +252,8 @@ fn too_big_v6(original: &[u8], src: Ipv6Addr, dst: Ipv6Addr, mtu: usize) -> Opti
     };
     ipv6::emit(bytes, &repr).ok()?;
     let message = tail_mut(bytes, ipv6::HEADER_LEN);
-    put(message, 0, [2, 0]);
-    put32(message, 4, u32::try_from(mtu).unwrap_or(u32::MAX));
+    put(message, 0, kind);
+    put_rest(message, rest);
     tail_mut(message, HEADER_LEN).copy_from_slice(quote);
     let pseudo = checksum::pseudo(IpAddr::V6(dst), IpAddr::V6(src), protocol::ICMPV6, payload_len);
     let check = !checksum::fold(pseudo + checksum::sum(message));

@@ -7,7 +7,7 @@ use toml::de::DeValue;
 
 use super::read::{Reader, Value};
 
-const ICMP: [&str; 6] = ["accept", "inner", "quoted", "per_second", "pmtu_floor", "pmtu_age"];
+const ICMP: [&str; 7] = ["accept", "inner", "quoted", "per_second", "pmtu_floor", "pmtu_age", "refusals"];
 const CHECKS: [(&str, QuotedCheck); 3] =
     [("always", QuotedCheck::Always), ("unmatched", QuotedCheck::Unmatched), ("never", QuotedCheck::Never)];
 
@@ -58,6 +58,12 @@ impl Reader<'_> {
         if let Some(number) = table.get("pmtu_age").and_then(|v| self.integer(v, "pmtu_age", 1..=86_400, why))
         {
             icmp.outer.path.age = Duration::from_secs(u64::try_from(number).unwrap_or_default());
+        }
+        let why =
+            "ICMP errors in a second that tell senders on this side that their packets are refused; 0: none";
+        if let Some(number) = table.get("refusals").and_then(|v| self.integer(v, "refusals", 0..=10_000, why))
+        {
+            icmp.outer.refusals = u32::try_from(number).unwrap_or_default();
         }
         icmp
     }

@@ -126,7 +126,7 @@ fn every_key_is_read() {
 fn icmp_and_keepalives_are_the_operators() {
     let config = parse(
         "policy = \"p\"\n[esp]\nkeepalive = 7\n[icmp]\naccept = [\"icmp/3/4\", \"icmp/3/1\", \"icmpv6/2\"]\ninner = []\n\
-         quoted = \"unmatched\"\nper_second = 0\npmtu_floor = 1200\npmtu_age = 30\n",
+         quoted = \"unmatched\"\nper_second = 0\npmtu_floor = 1200\npmtu_age = 30\nrefusals = 9\n",
     )
     .unwrap();
     assert_eq!(config.esp.keepalive, 7);
@@ -134,6 +134,7 @@ fn icmp_and_keepalives_are_the_operators() {
     let kinds: Vec<_> = outer.accept.iter().map(|one| (one.version, one.kind, one.code)).collect();
     assert_eq!(kinds, [(4, 3, Some(4)), (4, 3, Some(1)), (6, 2, None)]);
     assert_eq!((outer.per_second, outer.path.floor_v4, outer.path.age.as_secs()), (0, 1200, 30));
+    assert_eq!(outer.refusals, 9);
     assert_eq!((inner.accept.len(), inner.check), (0, engine::QuotedCheck::Unmatched));
     // RFC 4301 section 6.1.1: by default only what path MTU discovery needs.
     let IcmpConfig { outer, inner } = parse("policy = \"p\"").unwrap().icmp;

@@ -111,6 +111,8 @@ impl Outbound {
         let ruled = self.consider_rules(&PacketKey::of_flow(&back), meta.app, &back);
         match ruled.map(|ruled| ruled.course) {
             Some(RuledCourse::Protect(sa)) => Ok(Course::Protect(sa)),
+            // The error's own rule goes first: it waits for what that asks for.
+            Some(RuledCourse::Missing(Level::Mandatory)) if matches!(course, Ok(Course::Hold)) => course,
             Some(RuledCourse::Missing(Level::Mandatory)) => Err(DropReason::NoSa),
             Some(RuledCourse::Refuse(reason)) => Err(reason),
             Some(RuledCourse::Missing(_) | RuledCourse::Clear) | None => course,

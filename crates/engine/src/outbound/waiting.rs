@@ -134,8 +134,9 @@ impl Outbound {
         if let (Failure::Pass, false, Some(headers)) = (failure, packet.meta.may_fragment, &headers) {
             return self.dispatch(packet, headers, None, pool, out);
         }
-        let flow = headers.map(|headers| ip::flow(packet.bytes(), &headers, true));
-        end(&mut self.tally, packet, reason, flow.as_ref(), pool, out);
+        let Some(headers) = headers else { return end(&mut self.tally, packet, reason, None, pool, out) };
+        let flow = ip::flow(packet.bytes(), &headers, true);
+        self.refuse(packet, &headers, reason, &flow, pool, out);
     }
 
     /// Ask for an association, once for each pair of hosts and application.
@@ -194,8 +195,8 @@ impl Outbound {
     ) {
         // What was joined stays whole: it is protected or it ends, and never goes out in clear again.
         packet.meta.may_fragment |= joined.is_some();
-        let headers = Headers::parse(packet.bytes()).ok().filter(|_| self.is_ruled(&packet));
-        let ruled = headers.map(|headers| key_of(&packet, &headers));
+        let headers = Headers::parse(packet.bytes()).ok();
+        let ruled = headers.filter(|_| self.is_ruled(&packet)).map(|headers| key_of(&packet, &headers));
         let terms = match &ruled {
             Some(_) => Terms::of(Level::Mandatory),
             None => {
@@ -215,6 +216,9 @@ impl Outbound {
             Some(Err(reason)) => reason,
             None => DropReason::NoSa,
         };
-        end(&mut self.tally, packet, reason, Some(flow), pool, out);
+        match headers {
+            Some(headers) => self.refuse(packet, &headers, reason, flow, pool, out),
+            None => end(&mut self.tally, packet, reason, Some(flow), pool, out),
+        }
     }
 }
