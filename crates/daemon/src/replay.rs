@@ -113,6 +113,8 @@ pub struct Replay {
     way: Way,
     hex: bool,
     esp_port: u16,
+    /// The configuration or an association says so.
+    port_said: Option<u16>,
     outbound: Outbound,
     inbound: Inbound,
     pool: Pool,
@@ -172,6 +174,7 @@ impl Replay {
             way: options.way,
             hex: options.hex,
             esp_port,
+            port_said: config.map(|config| config.esp.port),
             pool: Pool::new(engine::BUF_CAPACITY, engine::HEADROOM, 16),
             local: options.local.clone(),
             now: Time::default(),
@@ -196,7 +199,7 @@ impl Replay {
             replay.rules.close_outbound();
         }
         let icmp = config.map(|config| config.icmp.clone()).unwrap_or_default();
-        replay.outbound.set_icmp(IcmpPolicy { port: esp_port, ..icmp.outer });
+        replay.outbound.set_icmp(IcmpPolicy { port: replay.esp_port, ..icmp.outer });
         replay.inbound.set_icmp(icmp.inner);
         replay.outbound.set_rules(replay.rules.snapshot());
         replay.inbound.set_rules(replay.rules.snapshot());

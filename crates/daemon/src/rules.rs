@@ -106,7 +106,7 @@ impl RuleBook {
             return;
         }
         if let Ok(nobody) = "local 0.0.0.0 remote 0.0.0.0 proto 255".parse::<TrafficSelector>() {
-            let rule = Rule::new(RuleKey(0), Direction::Out, nobody, Action::Discard);
+            let rule = Rule::new(RuleKey::NONE, Direction::Out, nobody, Action::Discard);
             let _ = self.table.add(Place::Last, rule);
         }
     }

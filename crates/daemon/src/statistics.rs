@@ -111,7 +111,7 @@ fn section(reason: DropReason) -> &'static str {
         R::WrongPeer => "sad",
         R::WrongProtocol | R::SequenceExhausted | R::SaExpired | R::UnknownTunnel | R::UnknownCpi => "sad",
         R::Unkeyed | R::ChainMissing | R::ChainDead | R::ChainTooLong | R::ChainEncapsulation => "sad",
-        R::ChainUnkeyed | R::NestingLimit => "sad",
+        R::ChainUnkeyed | R::NestingLimit | R::EncapsulatedInside => "sad",
         R::AuthFailed | R::Replayed | R::ReplayTooOld | R::SequenceZero => "integrity",
         R::EspTooShort | R::EspAlignment | R::EspPadLength | R::EspPadding => "esp",
         R::EspNextHeader | R::EspDummy => "esp",

@@ -152,6 +152,73 @@ fn files_that_contradict_themselves_are_refused_by_line() {
     }
 }
 
+/// RFC 4301 section 6.1.1: what an error quotes is compared with the rules for what leaves, where there are any.
+#[test]
+fn an_error_in_clear_passes_by_inbound_rules_alone() {
+    let bypass = "{\"rule\":{\"direction\":\"in\",\"selectors\":[\"any\"],\"action\":\"bypass\"}}\n";
+    let protect = "{\"rule\":{\"direction\":\"out\",\"selectors\":[\"any\"],\"action\":\"protect\"}}\n";
+    let quoted = datagram(hosts(false), 443, &[7; 1400]);
+    let error = icmp::too_big(&quoted, &Headers::parse(&quoted).unwrap(), 1000).unwrap();
+    let mut alice = replay(&EngineOptions { way: Way::In, ..EngineOptions::default() }, bypass).unwrap();
+    assert_eq!(
+        verdict(&mut alice, error.as_slice()),
+        (ReplayDirection::Inbound, ReplayVerdict::Bypass, None)
+    );
+    let both = bypass.to_owned() + protect;
+    let mut alice = replay(&EngineOptions { way: Way::In, ..EngineOptions::default() }, &both).unwrap();
+    assert_eq!(verdict(&mut alice, error.as_slice()).2.as_deref(), Some("clear_refused"));
+}
+
+#[test]
+fn esp_in_udp_arrives_at_the_port_that_associations_say() {
+    let line =
+        Line::new(false, "transport", "aes128gcm", 20).with("local_port", 4600).with("remote_port", 4501);
+    let there = line.clone().with("local_port", 4501).with("remote_port", 4600);
+    let (mut alice, mut bob) = (
+        replay(&EngineOptions::default(), &line.text("out")).unwrap(),
+        replay(&EngineOptions::default(), &there.text("in")).unwrap(),
+    );
+    let packet = datagram(hosts(false), 443, b"by another port");
+    let (_, outer) = step(&mut alice, &packet);
+    let (opened, inner) = step(&mut bob, &outer[0]);
+    assert_eq!(opened.verdict, ReplayVerdict::Deliver, "{opened:?}");
+    assert!(same(&inner[0], &packet));
+    let other = Line::new(false, "tunnel", "aes128gcm", 20).with("spi", "0x1002");
+    let Err(error) = replay(&EngineOptions::default(), &(there.text("in") + &other.text("in"))) else {
+        panic!("two ports")
+    };
+    let error = error.to_string();
+    assert!(
+        error.starts_with("file:2: \"local_port\" is 4500, and ESP in UDP arrives at 4501 here"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_peer_is_followed_in_a_replay_as_well() {
+    let line =
+        Line::new(false, "tunnel", "aes128gcm", 20).with("encapsulation", "udp").with("follow_peer", true);
+    let mut back = line.clone().with("spi", "0x2001").with("keymat", "11".repeat(20));
+    back.ends = (line.ends.1, line.ends.0);
+    let mut alice = replay(&EngineOptions::default(), &line.text("out")).unwrap();
+    let mut bob = replay(&local("192.0.2.2"), &(line.text("in") + &back.text("out"))).unwrap();
+    let packet = datagram(hosts(false), 443, b"from elsewhere");
+    let (_, mut outer) = step(&mut alice, &packet);
+    // The source address and port of a NAT.
+    outer[0][12..16].copy_from_slice(&[203, 0, 113, 9]);
+    outer[0][20..22].copy_from_slice(&20_001u16.to_be_bytes());
+    outer[0][26..28].fill(0);
+    outer[0][10..12].fill(0);
+    let check = wire::checksum::ip_checksum(&outer[0][..20]);
+    outer[0][10..12].copy_from_slice(&check.to_be_bytes());
+    let (opened, _) = step(&mut bob, &outer[0]);
+    assert_eq!(opened.verdict, ReplayVerdict::Deliver, "{opened:?}");
+    let (sealed, sent) = step(&mut bob, &datagram((line.ends.1, line.ends.0), 443, b"and back"));
+    assert_eq!(sealed.verdict, ReplayVerdict::Protect, "{sealed:?}");
+    let headers = Headers::parse(&sent[0]).unwrap();
+    assert_eq!((headers.dst, &sent[0][22..24]), (ip("203.0.113.9"), &20_001u16.to_be_bytes()[..]));
+}
+
 #[test]
 fn a_policy_of_setkey_with_two_requests_makes_a_bundle() {
     let file = "add 192.0.2.1 192.0.2.2 esp 0x1003 -E aes-cbc 0x000102030405060708090a0b0c0d0e0f -A hmac-sha256\n\

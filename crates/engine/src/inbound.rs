@@ -40,7 +40,7 @@ use std::sync::Arc;
 use wire::ip::{self, Headers};
 use wire::ipv6::Ipv6;
 use wire::stage::{Admitted, Classed, Clean, Inner, Raw};
-use wire::{DropReason, Flow, Packet, Pool, Reassembled, Reassembler, ScrubId, Time, Verdict, protocol};
+use wire::{DropReason, Flow, Packet, Pool, Reassembled, Reassembler, ScrubId, Time, Verdict};
 
 /// What became of an inbound packet.
 #[derive(Debug)]
@@ -83,7 +83,7 @@ impl Inbound {
     pub fn new(port: u16) -> Inbound {
         Inbound {
             sad: InboundSad::new(),
-            members: Members::default(),
+            members: Members::new(port),
             icmp: InnerIcmp::default(),
             port,
             outer_fragments: Reassembler::default(),
@@ -192,7 +192,7 @@ impl Inbound {
                     icmp: &self.icmp,
                     entries: self.entries.as_deref(),
                     scrubbing: self.scrubbing.as_deref_mut(),
-                    port: self.port,
+                    members: &self.members,
                 };
                 let nested = admit(sa, now, packet, fragments, parts, tally, pool, out);
                 if let Some((packet, headers)) = nested {
@@ -240,7 +240,7 @@ impl Inbound {
                 icmp: &self.icmp,
                 entries: self.entries.as_deref(),
                 scrubbing: self.scrubbing.as_deref_mut(),
-                port: self.port,
+                members: &self.members,
             };
             match admit(sa, now, inner, fragments, parts, tally, pool, out) {
                 Some(nested) => (packet, headers) = nested,
@@ -281,8 +281,7 @@ struct Parts<'a> {
     icmp: &'a InnerIcmp,
     entries: Option<&'a PerSocket>,
     scrubbing: Option<&'a mut Scrubbing>,
-    /// The UDP port on which ESP arrives.
-    port: u16,
+    members: &'a Members,
 }
 
 /// Stages 5 to 9; the packet again, if it is in turn one of an association with this host.
@@ -368,7 +367,7 @@ fn settle(
     headers: &Headers,
     flow: &Flow,
 ) -> Result<bool, DropReason> {
-    let nested = permit(sa, parts.icmp, packet.bytes(), headers, flow, parts.port)?;
+    let nested = permit(sa, parts.icmp, packet.bytes(), headers, flow, parts.members)?;
     if !nested {
         comply(parts.rules, sa, packet, headers)?;
         crate::entries::accept(parts.entries, flow, packet.meta.services, now)?;
@@ -383,14 +382,11 @@ fn permit(
     bytes: &[u8],
     headers: &Headers,
     flow: &Flow,
-    port: u16,
+    members: &Members,
 ) -> Result<bool, DropReason> {
-    let here = headers.dst == sa.config().endpoints.local;
-    if here && headers.protocol == protocol::UDP && flow.local_port == port {
-        return Err(DropReason::NestingLimit);
-    }
+    let nested = members.is_next(sa.config().mode, headers, flow)?;
     quoted::admits(icmp, sa, bytes, headers, flow)?;
-    Ok(here && nest::is_member(headers.protocol))
+    Ok(nested)
 }
 
 /// Stage 5 for a fragment: who may not send whole packets here may not send pieces of them either, and pieces of
@@ -465,6 +461,12 @@ impl Inbound {
         self.tally.take_audits(now, tell);
     }
 
+    /// Take UDP datagrams to another port for ESP from now on.
+    pub fn set_port(&mut self, port: u16) {
+        self.port = port;
+        self.members.set_port(port);
+    }
+
     /// Choose and hold an SPI for a peer to send to; see [`InboundSad::allocate_spi`].
     ///
     /// # Errors
@@ -484,9 +486,9 @@ impl Inbound {
     /// As [`InboundSad::insert`].
     pub fn add_sa(&mut self, sa: InboundSa) -> Result<(), SadError> {
         let unkeyed = Members::key(sa.config());
-        let spi = sa.spi();
+        let (spi, local) = (sa.spi(), sa.config().endpoints.local);
         self.sad.insert(sa)?;
-        self.members.added(unkeyed, spi);
+        self.members.added(unkeyed, spi, local);
         Ok(())
     }
 
@@ -497,9 +499,7 @@ impl Inbound {
     pub fn remove_sa(&mut self, name: impl Into<SaName>) -> Result<InboundSa, SadError> {
         let name = name.into();
         let sa = self.sad.remove(name)?;
-        if name.is_spi_alone() {
-            self.members.removed(name.spi);
-        }
+        self.members.removed(name, sa.config().endpoints.local);
         Ok(sa)
     }
 

@@ -7,10 +7,11 @@
 use ipsec::{Codec, Outer};
 use sadb::sa::SaProtocol;
 use sadb::{Endpoints, InboundSa, InboundSad, Mode, SaConfig, SaName, Spi};
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use wire::ip::Headers;
 use wire::stage::Inner;
-use wire::{AppId, DropReason, Meta, Packet, Pool, Verdict, protocol};
+use wire::{AppId, DropReason, Flow, Meta, Packet, Pool, Verdict, protocol};
 
 /// What only members of bundles need.
 #[derive(Debug, Default)]
@@ -18,9 +19,18 @@ pub(crate) struct Members {
     codec: Codec,
     /// Tunnels whose packets carry no name: found by their endpoints. IP in IP before IPComp.
     tunnels: Vec<(bool, Endpoints, Spi)>,
+    /// This host's ends of associations, with how many each has.
+    ends: BTreeMap<IpAddr, usize>,
+    /// The UDP port on which ESP arrives.
+    port: u16,
 }
 
 impl Members {
+    /// None yet.
+    pub fn new(port: u16) -> Members {
+        Members { port, ..Members::default() }
+    }
+
     /// How the association is found if its packets carry no name.
     pub fn key(config: &SaConfig) -> Option<(bool, Endpoints)> {
         let compressing = match config.options.protocol {
@@ -32,27 +42,58 @@ impl Members {
         Some((compressing, config.endpoints))
     }
 
-    pub fn added(&mut self, key: Option<(bool, Endpoints)>, spi: Spi) {
+    pub fn added(&mut self, key: Option<(bool, Endpoints)>, spi: Spi, local: IpAddr) {
+        *self.ends.entry(local).or_default() += 1;
         if let Some((compressing, endpoints)) = key {
             self.tunnels.push((compressing, endpoints, spi));
             self.tunnels.sort_by_key(|(compressing, ..)| *compressing);
         }
     }
 
-    pub fn removed(&mut self, spi: Spi) {
-        self.tunnels.retain(|(.., other)| *other != spi);
+    pub fn removed(&mut self, name: SaName, local: IpAddr) {
+        if name.is_spi_alone() {
+            self.tunnels.retain(|(.., other)| *other != name.spi);
+        }
+        if let Some(count) = self.ends.get_mut(&local) {
+            *count -= 1;
+            if *count == 0 {
+                self.ends.remove(&local);
+            }
+        }
+    }
+
+    /// Whether a packet that came out of an association of this mode is in turn one of an association with this host, which
+    /// may have several addresses (RFC 4301 section 5.2). IP in IP without an association of its own is, in transport mode,
+    /// what a tunnel of the host's sends (RFC 4301 section 4.1).
+    ///
+    /// # Errors
+    /// [`DropReason::EncapsulatedInside`].
+    #[inline]
+    pub fn is_next(&self, mode: Mode, headers: &Headers, flow: &Flow) -> Result<bool, DropReason> {
+        match headers.protocol {
+            protocol::UDP if flow.local_port == self.port && self.ends.contains_key(&headers.dst) => {
+                Err(DropReason::EncapsulatedInside)
+            }
+            protocol::ESP | protocol::AH | protocol::IPCOMP => Ok(self.ends.contains_key(&headers.dst)),
+            protocol::IPV4 | protocol::IPV6 => Ok(self.ends.contains_key(&headers.dst)
+                && (mode != Mode::Transport || self.between(headers.dst, headers.src).is_some())),
+            _ => Ok(false),
+        }
+    }
+
+    pub fn set_port(&mut self, port: u16) {
+        self.port = port;
+    }
+
+    /// The UDP port on which ESP arrives.
+    pub fn port(&self) -> u16 {
+        self.port
     }
 
     fn between(&self, local: IpAddr, remote: IpAddr) -> Option<Spi> {
         let found = self.tunnels.iter().find(|(_, ends, _)| (ends.local, ends.remote) == (local, remote));
         found.map(|(.., spi)| *spi)
     }
-}
-
-/// Whether an inner packet of this protocol, for this host, is a packet of an association.
-#[inline]
-pub(crate) fn is_member(protocol: u8) -> bool {
-    matches!(protocol, protocol::ESP | protocol::AH | protocol::IPCOMP | protocol::IPV4 | protocol::IPV6)
 }
 
 /// One more round: find the association of a packet that came out of association `from`, and open it. On a drop the

@@ -193,7 +193,8 @@ impl Outbound {
         if !ip::checksum_ok(packet.bytes(), headers) {
             return end(&mut self.tally, packet, DropReason::BadChecksum, None, pool, out);
         }
-        if packet.meta.mark & (record::STAMPED | record::PROOF) == 0 && self.ruling.is_none() {
+        let ruled = self.ruling.is_some() || self.arrivals.is_some() && forwarded::has_arrived(&packet.meta);
+        if packet.meta.mark & (record::STAMPED | record::PROOF) == 0 && !ruled {
             let flow = ip::flow(packet.bytes(), headers, true);
             let reason = forwarded::unruled(&packet.meta);
             return end(&mut self.tally, packet, reason, Some(&flow), pool, out);

@@ -320,6 +320,57 @@ fn inside_an_association_everything_has_a_name() {
     assert_eq!(refused(&ip_in(protocol::IPV6, &packet), &[ipip()]), DropReason::IpIpHeader);
 }
 
+/// RFC 4301 section 5.2, step 2: a host has several addresses, and what is protected again may be for any of them.
+#[test]
+fn what_is_inside_may_be_for_another_address_of_this_host() {
+    let outer = chain(vec![esp(Mode::Tunnel)]).remove(0);
+    let (from, to) = (ip("10.2.0.1"), ip("10.1.0.1"));
+    let mut inner = chain(vec![esp(Mode::Transport)]).remove(0);
+    (inner.spi, inner.endpoints.local, inner.endpoints.remote) = (Spi(0x5000), from, to);
+    inner.selectors = Selectors { local: Prefix::host(from), remote: Prefix::host(to), ..Selectors::ANY };
+    let packet = udp_packet((from, 40000), (to, 53), 0, true, b"twice");
+    let once = send(&mut sender(std::slice::from_ref(&inner), Services::ENCRYPTED), &packet).bytes().to_vec();
+    assert_eq!(once[9], protocol::ESP);
+    let twice = |octets: &[u8]| {
+        let mut alice = sender(std::slice::from_ref(&outer), Services::ENCRYPTED);
+        send(&mut alice, octets).bytes().to_vec()
+    };
+    let mut bob = receiver(&[outer.clone(), inner.clone()]);
+    assert_eq!(bob.handle(&twice(&once)).unwrap().0.bytes(), packet);
+    // An unknown SPI is one, wherever it is for; and ESP in UDP is not opened there either.
+    let mut stranger = once.clone();
+    stranger[20] ^= 1;
+    assert_eq!(receiver(&[outer.clone(), inner.clone()]).refuse(&twice(&stranger)), DropReason::UnknownSpi);
+    let encapsulated = udp_packet((from, PORT), (to, PORT), 0, true, &once[20..]);
+    let mut bob = receiver(&[outer.clone(), inner.clone()]);
+    assert_eq!(bob.refuse(&twice(&encapsulated)), DropReason::EncapsulatedInside);
+    // Once its association is gone the address is somebody else's.
+    let mut bob = receiver(&[outer.clone(), inner.clone()]);
+    bob.engine.remove_sa(inner.spi).unwrap();
+    assert_eq!(bob.handle(&twice(&once)).unwrap().0.bytes(), once);
+}
+
+/// RFC 4301 section 4.1: transport mode for a tunnel of the host's own.
+#[test]
+fn a_tunnel_of_the_hosts_own_goes_in_transport_mode() {
+    let (from, to) = hosts(false);
+    let config = chain(vec![esp(Mode::Transport)]).remove(0);
+    let inside = alice_to_bob(true, 0, 30);
+    for (number, inside) in [(protocol::IPV6, &inside), (protocol::IPV4, &alice_to_bob(false, 0, 30))] {
+        let packet = ip_packet(from, to, number, 0, true, inside);
+        let mut alice = sender(std::slice::from_ref(&config), Services::ENCRYPTED);
+        let outer = send(&mut alice, &packet);
+        let (got, _) = receiver(std::slice::from_ref(&config)).handle(outer.bytes()).unwrap();
+        let headers = Headers::parse(got.bytes()).unwrap();
+        assert_eq!((headers.protocol, headers.upper(got.bytes())), (number, &inside[..]));
+    }
+    // Where there is an association for it, that opens it.
+    let mut alice = sender(std::slice::from_ref(&config), Services::ENCRYPTED);
+    let plain = alice_to_bob(false, 0, 30);
+    let outer = send(&mut alice, &ip_packet(from, to, protocol::IPV4, 0, true, &plain));
+    assert_eq!(receiver(&[config, ipip()]).handle(outer.bytes()).unwrap().0.bytes(), plain);
+}
+
 #[test]
 fn rounds_are_counted() {
     // The same tunnel again and again: four rounds are opened, a fifth is not.

@@ -257,6 +257,17 @@ fn a_sender_behind_us_hears_why_if_the_operator_says_so() {
     assert_eq!((told(&mut gateway, 5), told(&mut gateway, 6)), (3, 3));
 }
 
+/// Where no rule is about what leaves, none protects what an error from outside quotes.
+#[test]
+fn an_error_about_what_no_outbound_rule_is_for_passes() {
+    let mut table: RuleTable = RuleTable::new(0);
+    let any = Rule::new(RuleKey(1), Direction::In, "any".parse().unwrap(), Action::Bypass);
+    table.add(Place::Last, any).unwrap();
+    let mut gateway = site(Level::Mandatory, false);
+    gateway.engine.set_rules(Some(table.snapshot()));
+    assert!(is_clear(&mut gateway, arrives(&unreachable(ip("198.51.100.7"), &to(7000), here()))));
+}
+
 #[test]
 fn pieces_from_two_networks_never_make_one_packet() {
     let pieces = fragment(&to(7001), 5, 304);

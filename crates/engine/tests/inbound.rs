@@ -153,7 +153,7 @@ fn esp_in_udp_inside_esp_for_this_host_is_not_opened() {
     let (from, to) = hosts(false);
     let once = sealed(&mut alice, &alice_to_bob(false, 0, 9));
     let twice = sealed(&mut alice, &once);
-    assert_eq!(bob.refuse(&twice), DropReason::NestingLimit);
+    assert_eq!(bob.refuse(&twice), DropReason::EncapsulatedInside);
     // Bare, it is a bundle.
     let bare = ip_packet(from, to, protocol::ESP, 0, true, &once[28..]);
     assert_eq!(bob.handle(&sealed(&mut alice, &bare)).unwrap().0.bytes(), alice_to_bob(false, 0, 9));
@@ -163,7 +163,7 @@ fn esp_in_udp_inside_esp_for_this_host_is_not_opened() {
     for piece in first {
         assert_eq!(bob.refuse(&sealed(&mut alice, piece)), DropReason::FragmentHeld);
     }
-    assert_eq!(bob.refuse(&sealed(&mut alice, last)), DropReason::NestingLimit);
+    assert_eq!(bob.refuse(&sealed(&mut alice, last)), DropReason::EncapsulatedInside);
     // For another host it is that host's affair.
     let elsewhere = ip_packet(from, ip("192.0.2.200"), protocol::ESP, 0, true, &once[28..]);
     assert!(bob.handle(&sealed(&mut alice, &elsewhere)).is_ok());

@@ -59,6 +59,10 @@ fn an_authentic_new_packet_moves_the_peer_and_nothing_else_does() {
     assert_eq!(bob.refuse(&forged), DropReason::AuthFailed);
     // Sent again by somebody else.
     assert_eq!(bob.refuse(&from(&packets[1], "203.0.113.9", 777)), DropReason::Replayed);
+    // Authentic, and from where no host is.
+    for nobody in ["224.0.0.1", "255.255.255.255", "0.0.0.0", "192.0.2.11"] {
+        assert_eq!(bob.refuse(&from(&packets[7], nobody, 777)), DropReason::WrongPeer, "{nobody}");
+    }
     // Authentic, but older than what was seen: it may have been held back.
     bob.handle(&from(&packets[0], "203.0.113.9", 777)).unwrap();
     assert_eq!(moved(&mut bob), None);

@@ -114,11 +114,12 @@ impl ReplayWindow {
         if sequence > self.top {
             return Ok(());
         }
+        if self.size == 0 {
+            // Without replay protection the number may come round to zero (RFC 4303 section 3.3.3).
+            return Ok(());
+        }
         if sequence == 0 {
             return Err(DropReason::SequenceZero);
-        }
-        if self.size == 0 {
-            return Ok(());
         }
         if self.top - sequence >= self.size {
             return Err(DropReason::ReplayTooOld);

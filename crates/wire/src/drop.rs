@@ -86,7 +86,7 @@ drop_reasons! {
     IpCompTooShort "ipcomp_too_short" "Shorter than an IPComp header, or nothing behind it.";
     IpCompNextHeader "ipcomp_next_header" "The next header of IPComp is not one this mode carries.";
     IpCompCorrupt "ipcomp_corrupt" "The compressed payload is not DEFLATE, ends early, or has octets behind its end.";
-    IpCompBomb "ipcomp_bomb" "The compressed payload grows beyond the limit of length or ratio.";
+    IpCompBomb "ipcomp_bomb" "The compressed payload grows beyond the longest packet.";
     IpIpHeader "ipip_header" "The packet inside IP in IP is not of the version that the outer header names.";
     ChainMissing "chain_missing" "A member of the association's chain does not exist.";
     ChainDead "chain_dead" "A member of the association's chain is behind a hard limit or has no sequence number left.";
@@ -114,6 +114,7 @@ drop_reasons! {
     TooLong "too_long" "The packet does not fit one IP datagram once encapsulated.";
     NoRoom "no_room" "The buffer has no room for the headers or the trailer; its device was to leave it.";
     NestingLimit "nesting_limit" "More nested security headers than the engine opens.";
+    EncapsulatedInside "encapsulated_inside" "A datagram for this host's ESP port inside an association: ESP in UDP is not opened there.";
     Scrubbed "scrubbed" "A packet of a flow that is scrubbed, ended by a rule of the scrubber; the drop names it.";
     IcmpTaken "icmp_taken" "An ICMP error about a packet of an association, accepted; not a loss.";
     IcmpRefused "icmp_refused" "An ICMP error of a type and code that the configuration does not accept.";

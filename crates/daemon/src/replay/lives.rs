@@ -65,7 +65,17 @@ impl Lives {
         for event in std::iter::from_fn(|| outbound.poll_event()) {
             some[0] |= dead(event) == Some(Direction::Outbound);
         }
-        for event in std::iter::from_fn(|| inbound.poll_event()) {
+        while let Some(event) = inbound.poll_event() {
+            if let Event::PeerMoved(moved) = &event {
+                outbound.follow(moved);
+                inbound.followed(moved);
+                let there = |known: &Known, remote| outbound.sad().named(known.spi, remote).is_some();
+                for known in self.outbound.iter_mut().filter(|known| known.remote == moved.old.0) {
+                    if !there(known, known.remote) && there(known, moved.new.0) {
+                        known.remote = moved.new.0;
+                    }
+                }
+            }
             some[1] |= dead(event) == Some(Direction::Inbound);
         }
         if some[0] || outbound.take_lost_events() > 0 {

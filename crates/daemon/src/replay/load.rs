@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 use api::{Direction, SaAdd, SaType};
 use crypto::Registry;
-use sadb::sa::{OutboundState, Padding};
+use sadb::sa::{Encapsulation, OutboundState, Padding};
 use sadb::{InboundSa, OutboundSa};
 use zeroize::Zeroizing;
 
@@ -78,6 +78,9 @@ impl Replay {
         let config = associations::configuration(request, spi, &defaults)?;
         match config.direction {
             sadb::Direction::Inbound => {
+                if config.options.encapsulation == Encapsulation::Udp {
+                    self.arrive_at(config.endpoints.local_port)?;
+                }
                 let mut sa = InboundSa::new(config, registry)?;
                 if let Some(top) = sequence.filter(|top| *top > 0) {
                     let _ = sa.replay.commit(top);
@@ -93,6 +96,20 @@ impl Replay {
                 self.outbound.add_sa(sa)?;
             }
         }
+        Ok(())
+    }
+
+    /// ESP in UDP arrives at one port: the configuration's, or without one that of the file's inbound associations.
+    fn arrive_at(&mut self, port: u16) -> Result<(), Refused> {
+        let said = *self.port_said.get_or_insert(port);
+        if said != port {
+            let text = format!("\"local_port\" is {port}, and ESP in UDP arrives at {said} here");
+            return Err(
+                Refused::new(Fault::BadRequest, text).remedy("replay what arrives at each port by itself")
+            );
+        }
+        self.esp_port = port;
+        self.inbound.set_port(port);
         Ok(())
     }
 }

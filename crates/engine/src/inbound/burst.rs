@@ -18,6 +18,7 @@ use wire::{
 };
 
 use super::{Delivery, Inbound, InboundOutcome, Parts, admit, join_inner, permit};
+use crate::nest::Members;
 use crate::quoted::InnerIcmp;
 use crate::scrubbing::Scrubbing;
 use crate::tally::{About, Dropped, Tally};
@@ -72,7 +73,6 @@ struct Common {
     mark: u32,
     /// Type of service of the outer header.
     tos: u8,
-    port: u16,
     outer: (IpAddr, IpAddr),
 }
 
@@ -188,8 +188,9 @@ impl Inbound {
         pool: &mut Pool,
         delivery: &mut Delivery,
     ) {
-        let Inbound { sad, icmp, inner_fragments, tally, port, members_waiting, scrubbing, singly, .. } =
-            self;
+        let Inbound {
+            sad, members, icmp, inner_fragments, tally, members_waiting, scrubbing, singly, ..
+        } = self;
         let header = &burst.header;
         let sa = sad.find_mut(Spi(run.spi), header.src, header.dst);
         let sa = sa.filter(|sa| sa.is_peer(header.src, header.dst, None));
@@ -199,9 +200,10 @@ impl Inbound {
         };
         let mark = crate::mark(services, app);
         let outer = (header.src, header.dst);
-        let common = Common { now, spi: run.spi, app, services, mark, tos: header.tos, port: *port, outer };
+        let common = Common { now, spi: run.spi, app, services, mark, tos: header.tos, outer };
         let mut admission = Admission {
             common,
+            members,
             icmp,
             burst,
             tally,
@@ -295,6 +297,7 @@ impl Inbound {
 /// The packets of a run on their way to the host.
 struct Admission<'a> {
     common: Common,
+    members: &'a Members,
     icmp: &'a InnerIcmp,
     burst: &'a Burst<Inner>,
     tally: &'a mut Tally,
@@ -334,7 +337,7 @@ impl Admission<'_> {
             return self.join(sa, octets, sequence, headers);
         }
         let flow = ip::flow(bytes, headers, false);
-        match permit(sa, self.icmp, bytes, headers, &flow, self.common.port) {
+        match permit(sa, self.icmp, bytes, headers, &flow, self.members) {
             Ok(false) => {
                 self.tally.protected.count(headers.total_len);
                 self.delivery.push_octets(&octets, self.common.mark);
@@ -381,7 +384,7 @@ impl Admission<'_> {
             icmp: self.icmp,
             entries: None,
             scrubbing: self.scrubbing.as_deref_mut(),
-            port: self.common.port,
+            members: self.members,
         };
         let Common { now, .. } = self.common;
         let nested = admit(sa, now, packet, self.fragments, parts, self.tally, self.pool, self.outcomes);
@@ -399,16 +402,15 @@ impl Admission<'_> {
     fn admits_plainly(&self, sa: &InboundSa, bytes: &[u8]) -> Option<usize> {
         let plain = Plain::read(bytes)?;
         let flow = plain.flow(false);
-        let to_us = plain.protocol == protocol::UDP
-            && flow.local_port == self.common.port
-            && flow.local == sa.config().endpoints.local;
+        // Perhaps ESP in UDP.
+        let to_us = plain.protocol == protocol::UDP && flow.local_port == self.members.port();
         (!to_us && plain.checksum_ok && sa.admits(&flow).is_ok()).then_some(plain.total_len)
     }
 
     /// A fragment: it leaves the burst, and may come back as the whole packet.
     #[cold]
     fn join(&mut self, sa: &mut InboundSa, octets: Range<usize>, sequence: u64, headers: &Headers) {
-        let Common { now, mark, port, .. } = self.common;
+        let Common { now, mark, .. } = self.common;
         let meta = self.common.meta(sequence);
         let len = octets.len();
         let Some(mut packet) = self.burst.extract(octets, meta, self.pool) else {
@@ -419,7 +421,7 @@ impl Admission<'_> {
         self.tally.lost_fragments(self.fragments.take_lost());
         let answer = joined.and_then(|headers| {
             flow = ip::flow(packet.bytes(), &headers, false);
-            Ok((permit(sa, self.icmp, packet.bytes(), &headers, &flow, port)?, headers))
+            Ok((permit(sa, self.icmp, packet.bytes(), &headers, &flow, self.members)?, headers))
         });
         match answer {
             Ok((false, _)) => {

@@ -121,6 +121,10 @@ impl Outbound {
 
     /// Whether the packet that an error quotes was one that leaves in clear.
     fn quotes_clear(&self, snapshot: &Snapshot, quoted: &Flow) -> Result<(), DropReason> {
+        if !snapshot.iter().any(|(_, rule)| rule.is_for(Way::Out) && rule.key != RuleKey::NONE) {
+            // There is no SPD for what leaves: rules protect nothing of it.
+            return Ok(());
+        }
         let rule = snapshot.lookup(Way::Out, &PacketKey::of_flow(quoted)).ok_or(DropReason::NoSpdEntry)?;
         self.accepts_clear(&rule.action, quoted)
     }

@@ -8,12 +8,8 @@ use miniz_oxide::inflate::TINFLStatus;
 use miniz_oxide::inflate::core::{DecompressorOxide, decompress, inflate_flags};
 use wire::DropReason;
 
-/// How many times longer than its compressed form a payload may become, beyond [`MIN_LIMIT`].
-pub const MAX_RATIO: usize = 256;
-/// A payload may always become this long: a jumbo frame of zeros compresses better than [`MAX_RATIO`].
-pub const MIN_LIMIT: usize = 16 * 1024;
-
-/// The longest payload.
+/// The longest payload. There is no other limit: zeros become a thousand times shorter, which is what compression is for, and the
+/// longest packet of them is made in some ten microseconds.
 const LONGEST: usize = u16::MAX as usize;
 /// The level of zlib: fast.
 const LEVEL: i32 = 1;
@@ -60,7 +56,7 @@ impl Codec {
 
     /// Decompress a whole payload.
     pub(super) fn inflate(&mut self, input: &[u8], longest: usize) -> Result<usize, DropReason> {
-        let limit = input.len().saturating_mul(MAX_RATIO).max(MIN_LIMIT).min(longest).min(LONGEST);
+        let limit = longest.min(LONGEST);
         let Tables { inflate, output, .. } = self.tables();
         inflate.init();
         let output = output.get_mut(..limit).ok_or(DropReason::IpCompBomb)?;

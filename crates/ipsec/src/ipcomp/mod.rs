@@ -7,7 +7,7 @@
 mod backoff;
 mod codec;
 
-pub use codec::{Codec, MAX_RATIO, MIN_LIMIT};
+pub use codec::Codec;
 
 use crate::frame::{self, Inner, Layout};
 use crate::ipip;

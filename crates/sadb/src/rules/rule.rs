@@ -13,6 +13,11 @@ use crate::spd::Level;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RuleKey(pub u32);
 
+impl RuleKey {
+    /// Nobody's: of a rule that only says that there is an SPD for its direction.
+    pub const NONE: RuleKey = RuleKey(0);
+}
+
 impl fmt::Display for RuleKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)

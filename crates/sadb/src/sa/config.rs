@@ -387,7 +387,7 @@ impl SaConfig {
 }
 
 /// Whether this can be the outer address of one host. An IPv4-mapped one belongs to no wire (RFC 4942 section 2.2).
-fn is_host(addr: IpAddr) -> bool {
+pub(super) fn is_host(addr: IpAddr) -> bool {
     let broadcast = matches!(addr, IpAddr::V4(v4) if v4.is_broadcast());
     !addr.is_unspecified() && !addr.is_multicast() && !broadcast && addr.to_canonical() == addr
 }

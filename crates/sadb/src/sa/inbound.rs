@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use crypto::Registry;
 use wire::{DropReason, Flow, Time};
 
-use super::config::{Direction, Mode, SaConfig, SaName, Selectors, Spi};
+use super::config::{Direction, Mode, SaConfig, SaName, Selectors, Spi, is_host};
 use super::counters::Counters;
 use super::key::{Key, Shape};
 use super::nat::NatChecksum;
@@ -255,6 +255,8 @@ impl InboundSa {
         config.options.follow_peer
             && config.mode != Mode::Transport
             && destination == config.endpoints.local
+            && source != destination
+            && is_host(source)
             && source.is_ipv4() == destination.is_ipv4()
     }
 

@@ -5,7 +5,7 @@ use wire::{DropReason, Time};
 
 use std::net::{IpAddr, SocketAddr};
 
-use super::config::{Direction, Mode, SaConfig, Selectors, Spi};
+use super::config::{Direction, Mode, SaConfig, Selectors, Spi, is_host};
 use super::counters::Counters;
 use super::identification::{Identification, Identifications};
 use super::key::{Key, Shape};
@@ -230,6 +230,7 @@ impl OutboundSa {
         config.options.follow_peer
             && config.options.encapsulation == Encapsulation::Udp
             && port != 0
+            && is_host(remote)
             && remote.is_ipv4() == config.endpoints.remote.is_ipv4()
             // In transport mode the address is the inner packet's.
             && (config.mode != Mode::Transport || remote == config.endpoints.remote)
