@@ -242,7 +242,9 @@ struct rvl_layout {
 	X(DNS_LOST, dns_answers_lost)                                                                                \
 	X(EGRESS_LIMITED, egress_limited)                                                                            \
 	X(FLOWS_LOST, flows_lost)                                                                                    \
-	X(EXECUTABLE_UNVERIFIED, executables_unverified)
+	X(EXECUTABLE_UNVERIFIED, executables_unverified)                                                             \
+	X(SOCKOPT_OFF, sockopt_off)                                                                                  \
+	X(GATEWAY_ICMP, gateway_icmp)
 
 enum rvl_counter {
 #define X(id, name) RVL_C_##id,
@@ -270,7 +272,7 @@ struct rvl_config {
 	__u32 observe; /* answers of the DNS are told of */
 	__u32 limits; /* how many applications have a limit on what they send in clear */
 	__u32 flows; /* whose flows are counted: RVL_FLOWS_* */
-	__u32 zero;
+	__u32 no_requests; /* 1: programs may not ask for protection on their own sockets */
 };
 
 /* An executable as the kernel knows it. The generation tells a new file from an old one with the same number. */

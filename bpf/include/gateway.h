@@ -111,6 +111,30 @@ static __always_inline int over(const struct headers *h)
 	return h->fragment ? device_drop(RVL_C_GATEWAY_FRAGMENT_OVER) : TCX_NEXT;
 }
 
+/*
+ * ICMP errors for this host from a network behind it are believed by type and code (RFC 4301 section 6.1.2): a word for each
+ * type, ICMP first, then ICMPv6, with a bit for each code; the last bit is for all codes from 31 on.
+ */
+const volatile __u32 inside_icmp[512] SEC(".rodata.inside") = { 0 };
+
+static __always_inline bool is_refused_error(struct __sk_buff *skb, const struct headers *h)
+{
+	__u8 type_code[2];
+	__u32 code;
+
+	if (h->protocol != (h->version == 4 ? IPPROTO_ICMP : IPPROTO_ICMPV6) || h->later_fragment)
+		return false;
+	if (!load(skb, h->transport, type_code, 2))
+		return true;
+	code = type_code[1] < 31 ? type_code[1] : 31;
+	if (h->version == 4)
+		return (type_code[0] == 3 || type_code[0] == 4 || type_code[0] == 5 || type_code[0] == 11 ||
+			type_code[0] == 12) &&
+		       !(inside_icmp[type_code[0]] >> code & 1);
+	return ((type_code[0] >= 1 && type_code[0] < 128) || type_code[0] == 137) &&
+	       !(inside_icmp[256 + type_code[0]] >> code & 1);
+}
+
 SEC("tcx/ingress")
 int inside_ingress(struct __sk_buff *skb)
 {
@@ -127,6 +151,8 @@ int inside_ingress(struct __sk_buff *skb)
 		return TCX_DROP;
 	if (!parse(skb, 0, &h))
 		return device_drop(RVL_C_GATEWAY_MALFORMED);
+	if (is_refused_error(skb, &h) && way_of(skb, &h) == WAY_NOT_FORWARDED)
+		return device_drop(RVL_C_GATEWAY_ICMP);
 	if (bypassed(&h.destination, RVL_BYPASS_OUT))
 		return TCX_NEXT;
 	way = way_of(skb, &h);

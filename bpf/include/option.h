@@ -10,6 +10,7 @@
 
 #define EPERM 1
 #define ENOMEM 12
+#define EACCES 13
 #define EINVAL 22
 
 #define SOL_PACKET 263
@@ -103,6 +104,11 @@ static __always_inline int require(struct bpf_sockopt *ctx, const struct rvl_con
 	if (asked & RAVELIN_ENCRYPTION)
 		asked |= RAVELIN_AUTHENTICATION;
 	stamp = bpf_sk_storage_get(&sockets, sk, 0, 0);
+	/* What was asked before the administrator said no stays. */
+	if (cfg->no_requests && asked && !(stamp && stamp->required == asked)) {
+		count(RVL_C_SOCKOPT_OFF);
+		return fails(EACCES);
+	}
 	if (!floor_of(cfg, sk, stamp, &a, &floor) || floor & ~asked) {
 		a.app = stamp ? stamp->app : 0;
 		a.family = sk->family;
@@ -222,7 +228,7 @@ static __always_inline void defaults_of(struct ravelin_defaults *defaults, const
 {
 	__builtin_memset(defaults, 0, sizeof(*defaults));
 	defaults->version = RAVELIN_DEFAULTS_VERSION;
-	defaults->supported = RAVELIN_SUPPORTED;
+	defaults->supported = cfg->no_requests ? 0 : RAVELIN_SUPPORTED;
 	defaults->active = cfg->generation != 0;
 	defaults->generation = cfg->generation;
 	defaults->tun = cfg->tun;

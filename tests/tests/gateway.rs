@@ -391,6 +391,69 @@ fn what_comes_in_clear_for_a_protected_flow_ends() {
     assert!(unseen, "{counters}");
 }
 
+/// Sends a datagram to (address, port) and prints the error that comes back.
+const HEARS_WHY: &str = r#"
+import errno, socket, sys
+s = socket.socket(socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET, socket.SOCK_DGRAM)
+s.settimeout(5)
+s.connect((sys.argv[1], int(sys.argv[2])))
+s.send(b"may I")
+try:
+    print("answered", s.recv(100))
+except OSError as error:
+    print(errno.errorcode.get(error.errno, error))
+"#;
+
+/// Sends ICMP messages (type and code each) to an address; each quotes a datagram of it.
+const ICMP_ERRORS: &str = r#"
+import socket, struct, sys
+def checksum(data):
+    total = sum(struct.unpack("!%dH" % (len(data) // 2), data))
+    while total >> 16:
+        total = (total & 0xffff) + (total >> 16)
+    return ~total & 0xffff
+v6 = ":" in sys.argv[1]
+s = socket.socket(socket.AF_INET6 if v6 else socket.AF_INET, socket.SOCK_RAW, 58 if v6 else 1)
+for kind in sys.argv[2:]:
+    kind, code = map(int, kind.split("/"))
+    head = struct.pack("!BBHI", 6 << 4 if v6 else 0x45, 0, 0 if v6 else 36, 0)
+    body = struct.pack("!BBHI", kind, code, 0, 1400) + head + bytes(48 if v6 else 28)
+    body = body[:2] + struct.pack("!H", checksum(body)) + body[4:]
+    s.sendto(body, (sys.argv[1], 0))
+"#;
+
+/// RFC 4301 sections 5.1.1 and 6.1.2.
+#[test]
+fn who_is_refused_hears_why_and_errors_from_inside_are_believed_by_type() {
+    let with_discard = |side| {
+        let selectors = "[\"proto udp remote-port 6666\",\"proto udp local-port 6666\"]";
+        let rule = format!(
+            "{{\"rule\":{{\"direction\":\"both\",\"selectors\":{selectors},\"action\":\"discard\"}}}}\n"
+        );
+        rule + &rules(side)
+    };
+    let settings = "icmp = [\"icmp/3/4\", \"icmpv6/2\"]\n[icmp]\nrefusals = 100";
+    let sites = Sites::build("rvl-gwwhy", 1500, with_discard, settings).unwrap();
+    let alice = sites.host(Side::Alice);
+    for (v6, why) in [(false, "EHOSTUNREACH"), (true, "EACCES")] {
+        let got = python(alice, HEARS_WHY, &[host(Side::Bob, v6), "6666"], PATIENCE).unwrap();
+        assert_eq!(got.trim(), why, "IPv6 {v6}");
+    }
+    assert_eq!(counted(&sites.rig, Side::Alice, "outbound", "rule_discard"), 2);
+
+    let refused = || counted(&sites.rig, Side::Alice, "kernel", "gateway_icmp");
+    // What the configuration lists, and what is no error, goes on to the kernel.
+    python(alice, ICMP_ERRORS, &["10.1.0.1", "3/4"], PATIENCE).unwrap();
+    python(alice, ICMP_ERRORS, &["fd01::1", "2/0"], PATIENCE).unwrap();
+    for address in ["10.1.0.1", "fd01::1"] {
+        sh(alice, &format!("ping -c 1 -W 5 {address}")).unwrap();
+    }
+    assert_eq!(refused(), 0);
+    python(alice, ICMP_ERRORS, &["10.1.0.1", "5/1", "3/3", "3/13", "11/0"], PATIENCE).unwrap();
+    python(alice, ICMP_ERRORS, &["fd01::1", "137/0", "1/4", "3/0"], PATIENCE).unwrap();
+    wait_until("all seven are refused", PATIENCE, || refused() == 7);
+}
+
 #[test]
 fn without_its_daemon_a_gateway_lets_nothing_protected_pass_and_detach_opens_it() {
     let mut sites = Sites::build("rvl-gwdead", 1500, rules, "").unwrap();

@@ -17,7 +17,7 @@ use netio::link::{Link, Links};
 use netio::tun::{Delivered, Tun};
 use sadb::rules::{Action, Direction, Rule, RuleKey};
 use sadb::selector::{Condition, TrafficSelector, field};
-use sockmon::Span;
+use sockmon::{InsideIcmp, Span};
 use wire::ip::Headers;
 use wire::stage::{Admitted, Selected};
 use wire::{Buf, DropReason, Meta, Packet, Prefix, ScrubId, Train, fragment, icmp, ipv6, protocol, record};
@@ -48,6 +48,16 @@ pub enum GatewayError {
     /// What the daemon before gave.
     #[error("the rules handed over: {0}")]
     Handed(String),
+}
+
+/// The ICMP errors for this host that are believed from those networks.
+pub(crate) fn inside_icmp(config: &Config) -> InsideIcmp {
+    match config.gateway.as_ref().and_then(|gateway| gateway.icmp.as_ref()) {
+        None => InsideIcmp::default(),
+        Some(kinds) => {
+            kinds.iter().fold(InsideIcmp::none(), |all, kind| all.with(kind.version, kind.kind, kind.code))
+        }
+    }
 }
 
 /// The inside interfaces of this network namespace.

@@ -4,7 +4,7 @@
 struct Meaning(&'static str, bool, &'static str);
 
 /// As `bpf/include/abi.h` lists them.
-const MEANINGS: [Meaning; 60] = [
+const MEANINGS: [Meaning; 62] = [
     Meaning("sockets_stamped", false, "A socket got the mark of its application."),
     Meaning("sockets_restamped", false, "A socket changed hands and got the stricter application's mark."),
     Meaning("egress_redirected", false, "A packet was sent to the TUN instead of the uplink."),
@@ -148,6 +148,16 @@ const MEANINGS: [Meaning; 60] = [
         "executables_unverified",
         true,
         "A file was executed that is not known to have the digest that the policy asks for: its process is refused every peer.",
+    ),
+    Meaning(
+        "sockopt_off",
+        true,
+        "A program asked for protection on its own socket, which the configuration does not allow: EACCES.",
+    ),
+    Meaning(
+        "gateway_icmp",
+        true,
+        "An ICMP error for this gateway from a network behind it, of a type that the configuration does not accept.",
     ),
 ];
 

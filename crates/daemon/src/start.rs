@@ -273,6 +273,8 @@ fn bring_up(
         marks: config.marks,
         per_socket: translation::again(config.translation),
         flows: flows::counted(config.flows.as_ref()),
+        no_requests: !config.socket_requests,
+        inside_icmp: gateway::inside_icmp(&config),
         ..sockmon::Options::new(&config.instance, parent, exempt.path().to_owned(), tun.index())
     })?;
     // Sockets that an earlier daemon stamped keep a policy, in the engine too.

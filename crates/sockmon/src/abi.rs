@@ -182,7 +182,7 @@ contract! {
         observe: u32,
         limits: u32,
         flows: u32,
-        zero: u32,
+        no_requests: u32,
     }
     /// An executable as the kernel knows it.
     struct Identity {

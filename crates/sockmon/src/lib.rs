@@ -48,7 +48,7 @@ pub use digest::sha256;
 pub use error::SockmonError;
 pub use flows::{Begun, Counted, CountedFlow, FlowId, Sender};
 pub use frames::{FrameSteering, is_frame_steering};
-pub use gateway::Span;
+pub use gateway::{InsideIcmp, Span};
 pub use marks::{Marks, MaskError};
 pub use model::{
     Adopted, Attempt, Check, Event, Fault, Identity, LoadWarning, Options, ProgramStats, SocketInfo,

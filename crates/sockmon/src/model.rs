@@ -2,6 +2,7 @@
 
 use crate::abi;
 use crate::flows::Counted;
+use crate::gateway::InsideIcmp;
 use crate::gateway::Span;
 use crate::marks::Marks;
 use std::fmt;
@@ -38,6 +39,10 @@ pub struct Options {
     pub marks: Marks,
     /// Whose flows are counted one by one.
     pub flows: Counted,
+    /// Programs may not ask for protection on their own sockets (docs/socket-api.md).
+    pub no_requests: bool,
+    /// The ICMP errors for a gateway itself that are believed from the networks behind it.
+    pub inside_icmp: InsideIcmp,
     /// For tests only: programs (by their names in `bpf/`) that are not attached, to show that traffic leaks without them.
     pub omit: Vec<String>,
 }
@@ -57,6 +62,8 @@ impl Options {
             directories: policy::STANDARD_DIRECTORIES.iter().map(PathBuf::from).collect(),
             marks: Marks::default(),
             flows: Counted::default(),
+            no_requests: false,
+            inside_icmp: InsideIcmp::default(),
             omit: Vec::new(),
         }
     }

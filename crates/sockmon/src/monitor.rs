@@ -5,7 +5,7 @@ use crate::adopt;
 use crate::detach;
 use crate::error::SockmonError;
 use crate::flows::{self, Counted};
-use crate::gateway::{self, Span};
+use crate::gateway::{self, InsideIcmp, Span};
 use crate::identities;
 use crate::links::{self, Links, Places};
 use crate::lists::Lists;
@@ -100,10 +100,10 @@ impl Sockmon {
             &options.instance,
             pins,
             places,
-            (exempt, netns, again),
+            (exempt, netns, again, options.no_requests),
             options.marks,
             options.flows,
-            &options.spans,
+            (&options.spans, &options.inside_icmp),
         )
         .map(|monitor| Sockmon { directories: options.directories.clone(), ..monitor });
         if is_new && attached.is_err() {
@@ -119,12 +119,12 @@ impl Sockmon {
         instance: &str,
         pins: Pins,
         places: Places,
-        (exempt, netns, per_socket): (u64, u64, u32),
+        (exempt, netns, per_socket, no_requests): (u64, u64, u32, bool),
         marks: Marks,
         counted: Counted,
-        first_spans: &[Span],
+        (first_spans, inside): (&[Span], &InsideIcmp),
     ) -> Result<Sockmon, SockmonError> {
-        let loaded = programs::load(instance, &pins, marks)?;
+        let loaded = programs::load(instance, &pins, marks, inside)?;
         let maps = &loaded.maps;
         let before = maps.config()?;
         // Sockets have their marks in those bits, and packets on their way.
@@ -148,6 +148,7 @@ impl Sockmon {
             // Until somebody wants them.
             observe: 0,
             flows: flows::bits(counted),
+            no_requests: no_requests.into(),
             ..before
         })?;
         socket_events::begin(maps)?;
@@ -330,7 +331,7 @@ impl Sockmon {
         std::fs::create_dir_all(self.pins.links())
             .map_err(SockmonError::system(format!("create {}", self.pins.links().display())))?;
         self.loaded.maps.pin_again(&self.pins)?;
-        self.loaded = programs::load(&self.instance, &self.pins, self.loaded.marks)?;
+        self.loaded = programs::load(&self.instance, &self.pins, self.loaded.marks, &self.loaded.inside)?;
         self.links.attach(&self.loaded, &self.pins, &self.places)?;
         self.adopt()
     }

@@ -2,6 +2,7 @@
 
 use crate::abi::{self, Wire};
 use crate::error::SockmonError;
+use crate::gateway::InsideIcmp;
 use crate::links;
 use crate::marks::Marks;
 use crate::sys::{self, Tcx};
@@ -314,6 +315,8 @@ pub struct Loaded {
     pub maps: Maps,
     /// Where the fields of marks lie.
     pub marks: Marks,
+    /// What a gateway believes from inside.
+    pub inside: InsideIcmp,
     programs: BTreeMap<&'static str, OwnedFd>,
 }
 
@@ -352,9 +355,11 @@ pub fn check_abi(instance: &str, pins: &Pins) -> Result<(), SockmonError> {
 
 /// The section of `mark.h`'s constants.
 const LAYOUT: &str = ".rodata.marks";
+/// The section of `gateway.h`'s.
+const INSIDE: &str = ".rodata.inside";
 
 /// Load every program on the maps of the instance, creating and pinning those that are not there.
-pub fn load(instance: &str, pins: &Pins, marks: Marks) -> Result<Loaded, SockmonError> {
+pub fn load(instance: &str, pins: &Pins, marks: Marks, inside: &InsideIcmp) -> Result<Loaded, SockmonError> {
     check_abi(instance, pins)?;
     quiet();
     let fail = |source| SockmonError::Load { source };
@@ -365,6 +370,9 @@ pub fn load(instance: &str, pins: &Pins, marks: Marks) -> Result<Loaded, Sockmon
         }
         if map.name().to_string_lossy().ends_with(LAYOUT) {
             map.set_initial_value(marks.layout().bytes()).map_err(fail)?;
+        }
+        if map.name().to_string_lossy().ends_with(INSIDE) {
+            map.set_initial_value(&inside.octets()).map_err(fail)?;
         }
     }
     let object = object.load().map_err(fail)?;
@@ -382,7 +390,7 @@ pub fn load(instance: &str, pins: &Pins, marks: Marks) -> Result<Loaded, Sockmon
             programs.insert(known.name, fd);
         }
     }
-    Ok(Loaded { maps: Maps(maps), marks, programs })
+    Ok(Loaded { maps: Maps(maps), marks, inside: inside.clone(), programs })
 }
 
 /// libbpf's own messages go to the log instead of standard error.

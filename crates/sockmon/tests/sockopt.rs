@@ -248,6 +248,34 @@ fn a_forged_icmp_error_does_not_reach_a_socket_that_asks() {
     assert_eq!(world.counter("icmp_protected"), 1);
 }
 
+/// RFC 4301 section 4.4.1: the administrator says whether applications may have it otherwise than policy says.
+#[test]
+fn the_administrator_may_say_no() {
+    let mut world = usual_world("mayno");
+    let mut unnamed = world.start("unnamed");
+    unnamed.run(&["open s udp4", "require s 1"]);
+    let supported = |program: &mut program::Program, socket: &str| {
+        let answer = program.ask(&format!("get {socket} {LEVEL} 3 32"));
+        answer.split(' ').nth(1).map(ToOwned::to_owned)
+    };
+    assert_eq!(supported(&mut unnamed, "s").as_deref(), Some("3"));
+    world.attach_with(|options| options.no_requests = true);
+    world.load(&usual(), &usual_orders());
+    assert_eq!(supported(&mut unnamed, "s").as_deref(), Some("0"));
+    // What was asked before stays, and no more comes.
+    for (asked, answer) in [(1, "ok"), (2, "EACCES"), (4, "EINVAL"), (0, "EPERM")] {
+        assert_eq!(unnamed.ask(&format!("require s {asked}")), answer, "{asked}");
+    }
+    assert_eq!(unnamed.ask(&format!("get s {LEVEL} 1 4")), "1");
+    unnamed.run(&["open t udp4", "require t 0"]);
+    assert_eq!(unnamed.ask("require t 1"), "EACCES");
+    assert_eq!(unnamed.ask("mark t"), "0x0");
+    assert_eq!(world.counter("sockopt_off"), 2);
+    world.attach();
+    world.load(&usual(), &usual_orders());
+    unnamed.run(&["require t 1", "require s 2"]);
+}
+
 #[test]
 fn a_demand_only_grows() {
     let mut world = usual_world("grows");

@@ -3,9 +3,11 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+use engine::IcmpKind;
+
 use super::read::{Reader, Value, suggestion};
 
-const KEYS: [&str; 3] = ["inside", "default", "rules"];
+const KEYS: [&str; 4] = ["inside", "default", "rules", "icmp"];
 const DEFAULTS: [&str; 2] = ["discard", "bypass"];
 
 /// `[gateway]`.
@@ -17,6 +19,8 @@ pub struct GatewayConfig {
     pub bypass_the_rest: bool,
     /// A file of rules that are in force from the start.
     pub rules: Option<PathBuf>,
+    /// ICMP errors for this host that are believed from those networks; `None`: all but redirects (RFC 4301 section 6.1.2).
+    pub icmp: Option<Vec<IcmpKind>>,
 }
 
 impl Reader<'_> {
@@ -51,7 +55,8 @@ impl Reader<'_> {
             },
         };
         let rules = table.get("rules").and_then(|value| self.path(value, "rules"));
-        Some(GatewayConfig { inside, bypass_the_rest, rules })
+        let icmp = table.get("icmp").and_then(|value| self.kinds(value, "icmp"));
+        Some(GatewayConfig { inside, bypass_the_rest, rules, icmp })
     }
 
     fn insides(&mut self, value: &Value<'_>, tun: &str, uplinks: Option<&[String]>) -> Vec<String> {

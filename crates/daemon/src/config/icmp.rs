@@ -69,7 +69,7 @@ impl Reader<'_> {
     }
 
     /// A list of `icmp/TYPE`, `icmp/TYPE/CODE` and the same with `icmpv6`.
-    fn kinds(&mut self, value: &Value<'_>, what: &str) -> Option<Vec<IcmpKind>> {
+    pub(super) fn kinds(&mut self, value: &Value<'_>, what: &str) -> Option<Vec<IcmpKind>> {
         let DeValue::Array(array) = value.get_ref() else {
             self.fault(
                 value.span(),

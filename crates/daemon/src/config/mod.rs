@@ -62,6 +62,8 @@ pub struct Config {
     pub cgroup: Option<PathBuf>,
     /// Which bits of marks are ours.
     pub marks: sockmon::Marks,
+    /// Programs may ask for protection on their own sockets (docs/socket-api.md).
+    pub socket_requests: bool,
     /// The TUN.
     pub tun: TunConfig,
     /// The device that shows protected packets in clear (docs/enc.md); `None`: not wanted.

@@ -12,7 +12,7 @@ use super::{
     TUN_QUEUE, TunConfig,
 };
 
-const TOP: [&str; 21] = [
+const TOP: [&str; 22] = [
     "instance",
     "policy",
     "translation",
@@ -22,6 +22,7 @@ const TOP: [&str; 21] = [
     "uplinks",
     "cgroup",
     "mark_mask",
+    "socket_requests",
     "tun",
     "enc",
     "enc_name",
@@ -116,6 +117,7 @@ impl Reader<'_> {
             self.control_socket(root.get("control_socket"), super::default_control_socket(&instance));
         let cgroup = self.cgroup(root.get("cgroup"));
         let marks = self.marks(root.get("mark_mask"));
+        let socket_requests = self.socket_requests(root.get("socket_requests"));
         let log = self.log(root.get("log"));
         let translation = self.translation(root.get("translation"), root.get("per_socket"));
         let crypto = self.crypto(root.get("crypto"));
@@ -139,6 +141,7 @@ impl Reader<'_> {
             uplinks,
             cgroup,
             marks,
+            socket_requests,
             tun,
             enc,
             esp,
@@ -152,6 +155,15 @@ impl Reader<'_> {
             crypto,
             log,
         })
+    }
+
+    fn socket_requests(&mut self, value: Option<&Value<'_>>) -> bool {
+        let said = value.and_then(|value| value.get_ref().as_bool());
+        if let (Some(value), None) = (value, said) {
+            let remedy = "write: socket_requests = false, and programs may not ask for protection on their own sockets";
+            self.fault(value.span(), "`socket_requests` must be true or false", remedy);
+        }
+        said.unwrap_or(true)
     }
 
     /// Refuse keys that are not known, and above all keys of associations.

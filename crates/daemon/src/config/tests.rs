@@ -26,6 +26,7 @@ fn the_shortest_file_takes_every_default() {
             uplinks: None,
             cgroup: None,
             marks: sockmon::Marks::default(),
+            socket_requests: true,
             tun: TunConfig { name: "rvl0".into(), queue: 512 },
             enc: Some("rvle0".into()),
             esp: EspConfig { port: 4500, path_mtu: None, keepalive: 20 },
@@ -109,14 +110,16 @@ fn every_key_is_read() {
     assert_eq!(config.tun, TunConfig { name: "rvl7".into(), queue: 100 });
     assert_eq!(config.esp, EspConfig { port: 4501, path_mtu: Some(1400), keepalive: 20 });
     assert_eq!(config.enc.as_deref(), Some("clear7"));
-    let text = "policy = \"p\"\n[gateway]\ninside = [\"lan0\", \"lan1\"]\ndefault = \"bypass\"\nrules = \"site.rules\"";
+    let text = "policy = \"p\"\n[gateway]\ninside = [\"lan0\", \"lan1\"]\ndefault = \"bypass\"\nrules = \"site.rules\"\nicmp = [\"icmp/3/4\", \"icmpv6/2\"]";
     let gateway = GatewayConfig {
         inside: vec!["lan0".into(), "lan1".into()],
         bypass_the_rest: true,
         rules: Some("/etc/ravelin/site.rules".into()),
+        icmp: Some(engine::IcmpPolicy::default().accept),
     };
     assert_eq!(parse(text).unwrap().gateway, Some(gateway));
     assert_eq!(parse("policy = \"p\"\n[io]\nouter = \"af_packet\"").unwrap().outer, OuterIo::Packet);
+    assert!(!parse("policy = \"p\"\nsocket_requests = false").unwrap().socket_requests);
     for off in ["enc = false", "enc = false\nenc_name = \"clear7\""] {
         assert_eq!(parse(&format!("policy = \"p\"\n{off}")).unwrap().enc, None);
     }

@@ -70,6 +70,7 @@ fn put_in_force(config: &Config, run_dir: &Path, before: Before) -> Result<Boote
         omit: left_out(),
         marks: config.marks,
         per_socket: translation::again(config.translation),
+        no_requests: !config.socket_requests,
         ..sockmon::Options::new(&config.instance, parent, exempt.path().to_owned(), tun.index())
     })?;
     // The numbers before the kernel hears of them.

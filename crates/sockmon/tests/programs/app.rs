@@ -43,6 +43,7 @@ fn say(answer: &str) {
 fn name_of(error: &io::Error) -> String {
     match error.raw_os_error() {
         Some(libc::EPERM) => "EPERM".into(),
+        Some(libc::EACCES) => "EACCES".into(),
         Some(libc::EINPROGRESS) => "EINPROGRESS".into(),
         Some(libc::ETIMEDOUT) => "ETIMEDOUT".into(),
         Some(libc::ECONNREFUSED) => "ECONNREFUSED".into(),
