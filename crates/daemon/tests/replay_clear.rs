@@ -238,4 +238,9 @@ fn a_policy_of_setkey_with_two_requests_makes_a_bundle() {
     assert!(same(&inner[0], &packet));
     // In clear, or with one of the two only, is not enough.
     assert_eq!(verdict(&mut bob, &packet).2.as_deref(), Some("clear_refused"));
+    let half = file.replace(" ah/transport//require", "");
+    let (_, outer) = step(&mut replay(&local("192.0.2.1"), &half).unwrap(), &packet);
+    assert_eq!(outer[0][9], 50);
+    let mut bob = replay(&local("192.0.2.2"), &theirs).unwrap();
+    assert_eq!(verdict(&mut bob, &outer[0]).2.as_deref(), Some("inbound_policy"));
 }

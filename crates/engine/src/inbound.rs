@@ -33,7 +33,7 @@ use crate::scrubbing::Scrubbing;
 use crate::tally::{About, Dropped, Tally, Traffic};
 use ::scrub::Scrubber;
 use ipsec::Outer;
-use sadb::rules::RuleKey;
+use sadb::rules::{Member, RuleKey};
 use sadb::sa::{InboundState, LifeState};
 use sadb::{Direction, InboundSa, InboundSad, MAX_CHAIN, PerSocket, SaName, SadError, Snapshot, Spi};
 use std::sync::Arc;
@@ -193,6 +193,7 @@ impl Inbound {
                     entries: self.entries.as_deref(),
                     scrubbing: self.scrubbing.as_deref_mut(),
                     members: &self.members,
+                    around: &[],
                 };
                 let nested = admit(sa, now, packet, fragments, parts, tally, pool, out);
                 if let Some((packet, headers)) = nested {
@@ -219,7 +220,11 @@ impl Inbound {
         pool: &mut Pool,
         out: &mut Vec<InboundOutcome>,
     ) {
-        for _ in 1..MAX_CHAIN {
+        let Some(first) = self.sad.get(name).map(|sa| Member::from(sa.config())) else {
+            return end(&mut self.tally, packet, DropReason::UnknownSpi, None, pool, out);
+        };
+        let mut around = [first; MAX_CHAIN];
+        for round in 1..MAX_CHAIN {
             let before = packet.meta;
             let (inner, sa) = match nest::open(&mut self.sad, &mut self.members, name, packet, &headers, pool)
             {
@@ -233,6 +238,9 @@ impl Inbound {
                 }
             };
             name = sa.name();
+            if let Some(next) = around.get_mut(round) {
+                *next = Member::from(sa.config());
+            }
             let tally = &mut self.tally;
             let fragments = &mut self.inner_fragments;
             let parts = Parts {
@@ -241,6 +249,7 @@ impl Inbound {
                 entries: self.entries.as_deref(),
                 scrubbing: self.scrubbing.as_deref_mut(),
                 members: &self.members,
+                around: around.get(..round).unwrap_or_default(),
             };
             match admit(sa, now, inner, fragments, parts, tally, pool, out) {
                 Some(nested) => (packet, headers) = nested,
@@ -282,6 +291,8 @@ struct Parts<'a> {
     entries: Option<&'a PerSocket>,
     scrubbing: Option<&'a mut Scrubbing>,
     members: &'a Members,
+    /// The associations that the packet came out of before, the outermost first.
+    around: &'a [Member],
 }
 
 /// Stages 5 to 9; the packet again, if it is in turn one of an association with this host.
@@ -369,7 +380,7 @@ fn settle(
 ) -> Result<bool, DropReason> {
     let nested = permit(sa, parts.icmp, packet.bytes(), headers, flow, parts.members)?;
     if !nested {
-        comply(parts.rules, sa, packet, headers)?;
+        comply(parts.rules, sa, parts.around, packet, headers)?;
         crate::entries::accept(parts.entries, flow, packet.meta.services, now)?;
     }
     Ok(nested)

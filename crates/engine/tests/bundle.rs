@@ -7,7 +7,9 @@ mod support;
 use auth::{ah_config, bare_config, sha256, v4_with_options};
 use crypto::SuiteId;
 use engine::{Inbound, Outbound, Outcome};
+use sadb::rules::{Action, Direction, Place, Protection, Rule, RuleKey, RuleTable};
 use sadb::sa::{Encapsulation, Lifetime, Limits, SaProtocol};
+use sadb::spd::Level;
 use sadb::{InboundSa, Mode, OutboundSa, SaConfig, Selectors, Spi};
 use std::sync::Arc;
 use support::*;
@@ -369,6 +371,52 @@ fn a_tunnel_of_the_hosts_own_goes_in_transport_mode() {
     let plain = alice_to_bob(false, 0, 30);
     let outer = send(&mut alice, &ip_packet(from, to, protocol::IPV4, 0, true, &plain));
     assert_eq!(receiver(&[config, ipip()]).handle(outer.bytes()).unwrap().0.bytes(), plain);
+}
+
+/// RFC 4301 section 5.2, step 4: the packet had the protection that the SPD demands, member by member.
+#[test]
+fn a_rule_that_names_members_takes_no_less() {
+    let both = chain(vec![esp(Mode::Transport), ah(Mode::Transport)]);
+    let mut alone = chain(vec![esp(Mode::Transport)]);
+    alone[0].keymat = keymat(alone[0].suite, 77);
+    alone[0].spi = Spi(0x6000);
+    let pressed = chain(vec![ipcomp(Mode::Transport), esp(Mode::Transport)]);
+    let packet = |payload: &[u8]| {
+        let (from, to) = hosts(false);
+        udp_packet((from, 40000), (to, 53), 0, true, payload)
+    };
+    let noise: Vec<u8> = (0..400u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+    let answer = |members: &[SaConfig], payload: &[u8], bundle: &[&str], level| {
+        let need = if members.len() > 1 {
+            members[0].services().union(members[1].services())
+        } else {
+            members[0].services()
+        };
+        let outer = send(&mut sender(members, need), &packet(payload));
+        let mut bob = receiver(members);
+        let bundle = bundle.iter().map(|text| text.parse().unwrap()).collect();
+        let protection = Protection { bundle, services: Services::AUTHENTICATED, level };
+        let mut table: RuleTable = RuleTable::new(0);
+        let rule = Rule::new(RuleKey(1), Direction::In, "any".parse().unwrap(), Action::Protect(protection));
+        table.add(Place::Last, rule).unwrap();
+        bob.engine.set_rules(Some(table.snapshot()));
+        bob.handle(outer.bytes()).map(|(inner, _)| inner.bytes().len()).map_err(|dropped| dropped.reason)
+    };
+    let (esp_ah, less) = (["esp/transport", "ah/transport"], Err(DropReason::InboundPolicy));
+    let all = Ok(packet(b"x").len());
+    let mandatory = Level::Mandatory;
+    assert_eq!(answer(&both, b"x", &esp_ah, mandatory), all);
+    assert_eq!(answer(&both, b"x", &["esp/transport"], mandatory), all, "more is no harm");
+    assert_eq!(answer(&both, b"x", &["ah/transport"], mandatory), less);
+    assert_eq!(answer(&both, b"x", &["ah/transport", "esp/transport"], mandatory), less);
+    assert_eq!(answer(&alone, b"x", &esp_ah, mandatory), less);
+    assert_eq!(answer(&alone, b"x", &esp_ah, Level::Optional), all);
+    // What compression would not have made shorter comes without.
+    let pressing = ["ipcomp/transport", "esp/transport"];
+    for payload in [&[7; 400][..], &noise] {
+        assert_eq!(answer(&pressed, payload, &pressing, mandatory), Ok(packet(payload).len()));
+    }
+    assert_eq!(answer(&pressed, &noise, &["ipcomp/transport", "ah/transport"], mandatory), less);
 }
 
 #[test]

@@ -26,5 +26,5 @@ pub use radix::Radix;
 pub use rule::{Action, Direction, Name, Protection, Rule, RuleKey};
 pub use snapshot::Snapshot;
 pub use table::{MAX_RULES, Place, RuleTable};
-pub use template::{Template, TemplateError};
+pub use template::{Member, Template, TemplateError};
 pub use tuple_space::TupleSpace;

@@ -385,6 +385,7 @@ impl Admission<'_> {
             entries: None,
             scrubbing: self.scrubbing.as_deref_mut(),
             members: self.members,
+            around: &[],
         };
         let Common { now, .. } = self.common;
         let nested = admit(sa, now, packet, self.fragments, parts, self.tally, self.pool, self.outcomes);

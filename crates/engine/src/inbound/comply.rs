@@ -1,6 +1,6 @@
 //! Stage 8: what policy says of a packet that was protected.
 
-use sadb::rules::{Action, Slot};
+use sadb::rules::{Action, Member, Slot, Template};
 use sadb::spd::Level;
 use sadb::{InboundSa, PacketKey};
 use wire::ip::Headers;
@@ -15,29 +15,40 @@ use crate::rules::{self, Rules};
 pub(super) fn comply(
     rules: &mut Option<Rules>,
     sa: &InboundSa,
+    around: &[Member],
     packet: &mut Packet<Inner>,
     headers: &Headers,
 ) -> Result<(), DropReason> {
     match rules {
-        Some(rules) if sa.config().selectors.app.is_none() => comply_with(rules, sa, packet, headers),
+        Some(rules) if sa.config().selectors.app.is_none() => {
+            let had = Had { innermost: sa.config().into(), around, services: packet.meta.services };
+            comply_with(rules, &had, packet, headers)
+        }
         _ => Ok(()),
     }
 }
 
+/// What a packet had.
+struct Had<'a> {
+    innermost: Member,
+    /// The members around that, the outermost first.
+    around: &'a [Member],
+    services: Services,
+}
+
 fn comply_with(
     rules: &mut Rules,
-    sa: &InboundSa,
+    had: &Had<'_>,
     packet: &mut Packet<Inner>,
     headers: &Headers,
 ) -> Result<(), DropReason> {
     let key = PacketKey::of_packet(packet.bytes(), headers, false);
     let first = rules.find(&key).ok_or(DropReason::NoSpdEntry);
-    let services = packet.meta.services;
-    let judged = first.and_then(|slot| judge(rules, slot, sa, services).map(|()| slot));
+    let judged = first.and_then(|slot| judge(rules, slot, had).map(|()| slot));
     let (slot, verdict) = match judged {
         Ok(slot) => (Some(slot), Ok(())),
         Err(reason @ (DropReason::NoSpdEntry | DropReason::InboundPolicy)) => {
-            match of_any_dscp(rules, &key, sa, services) {
+            match of_any_dscp(rules, &key, had) {
                 Some(slot) => (Some(slot), Ok(())),
                 None => (first.ok(), Err(reason)),
             }
@@ -54,18 +65,20 @@ fn comply_with(
     verdict
 }
 
-/// Whether a packet of this association, with these services, is what a rule demands.
-fn judge(rules: &Rules, slot: Slot, sa: &InboundSa, services: Services) -> Result<(), DropReason> {
+/// Whether what a packet had is what a rule demands.
+fn judge(rules: &Rules, slot: Slot, had: &Had<'_>) -> Result<(), DropReason> {
     let rule = rules.snapshot.rule(slot).ok_or(DropReason::NoSpdEntry)?;
     match &rule.action {
         Action::Bypass => Ok(()),
         Action::Discard => Err(DropReason::RuleDiscard),
         Action::Protect(protection) => {
-            let both = rule.direction == rules::Way::Both;
-            // The association that is left at the end is the innermost one.
-            let innermost = protection.bundle.first();
-            let fits = innermost.is_none_or(|template| template.fits(sa.config(), both));
-            let enough = services.satisfies(protection.services) || protection.level != Level::Mandatory;
+            let mandatory = protection.level == Level::Mandatory;
+            // Of what is optional only the innermost member must be the one that is named.
+            let named = protection.bundle.len().min(if mandatory { usize::MAX } else { 1 });
+            let bundle = protection.bundle.get(..named).unwrap_or_default();
+            let members = std::iter::once(had.innermost).chain(had.around.iter().rev().copied());
+            let fits = Template::all_fit(bundle, members, rule.direction == rules::Way::Both);
+            let enough = had.services.satisfies(protection.services) || !mandatory;
             if fits && enough { Ok(()) } else { Err(DropReason::InboundPolicy) }
         }
     }
@@ -74,12 +87,12 @@ fn judge(rules: &Rules, slot: Slot, sa: &InboundSa, services: Services) -> Resul
 /// A rule that is about packets like this one of some code point, and is content. Rules may choose associations by the DSCP; it may
 /// have changed since, and a receiver does not check it (RFC 4301 section 4.1).
 #[cold]
-fn of_any_dscp(rules: &Rules, key: &PacketKey, sa: &InboundSa, services: Services) -> Option<Slot> {
+fn of_any_dscp(rules: &Rules, key: &PacketKey, had: &Had<'_>) -> Option<Slot> {
     let candidates = (0..64).filter_map(|dscp| rules.find(&key.dscp(dscp)));
     let named = if rules.names_dscp { usize::MAX } else { 0 };
     candidates.take(named).find(|slot| {
         let protects =
             rules.snapshot.rule(*slot).is_some_and(|rule| matches!(rule.action, Action::Protect(_)));
-        protects && judge(rules, *slot, sa, services).is_ok()
+        protects && judge(rules, *slot, had).is_ok()
     })
 }

@@ -36,11 +36,48 @@ impl Template {
     /// Whether an association is what this demands. `both`: the rule is for both ways, so that its SPI says nothing of an
     /// inbound association.
     pub fn fits(&self, sa: &SaConfig, both: bool) -> bool {
-        let foreign = both && sa.direction == Direction::Inbound;
-        self.spi.is_none_or(|spi| foreign || spi == sa.spi)
-            && self.protocol.is_none_or(|protocol| protocol == sa.options.protocol)
-            && self.mode.is_none_or(|mode| mode == sa.mode)
-            && self.ends.is_none_or(|ends| ends == (sa.endpoints.local, sa.endpoints.remote))
+        self.fits_member(&Member::from(sa), both)
+    }
+
+    /// As [`Template::fits`], for an association of which only this is known.
+    pub fn fits_member(&self, member: &Member, both: bool) -> bool {
+        let foreign = both && member.direction == Direction::Inbound;
+        self.spi.is_none_or(|spi| foreign || spi == member.spi)
+            && self.protocol.is_none_or(|protocol| protocol == member.protocol)
+            && self.mode.is_none_or(|mode| mode == member.mode)
+            && self.ends.is_none_or(|ends| ends == member.ends)
+    }
+
+    /// Whether a packet that came out of these associations, the innermost first, had what the templates of a bundle demand. More
+    /// around it is no harm. What IPComp would not have made shorter was left as it was (RFC 3173 section 2.2).
+    pub fn all_fit(bundle: &[Template], members: impl Iterator<Item = Member>, both: bool) -> bool {
+        let mut members = members.peekable();
+        bundle.iter().all(|template| {
+            members.next_if(|member| template.fits_member(member, both)).is_some()
+                || template.protocol == Some(SaProtocol::IpComp)
+        })
+    }
+}
+
+/// What a template asks of an association.
+#[derive(Clone, Copy, Debug)]
+pub struct Member {
+    direction: Direction,
+    spi: Spi,
+    protocol: SaProtocol,
+    mode: Mode,
+    ends: (IpAddr, IpAddr),
+}
+
+impl From<&SaConfig> for Member {
+    fn from(sa: &SaConfig) -> Member {
+        Member {
+            direction: sa.direction,
+            spi: sa.spi,
+            protocol: sa.options.protocol,
+            mode: sa.mode,
+            ends: (sa.endpoints.local, sa.endpoints.remote),
+        }
     }
 }
 
