@@ -113,4 +113,11 @@ pub struct ReplaySummary {
     pub written: u64,
     /// Packets that ended.
     pub dropped: u64,
+    /// Frames of a link type that is not read; they are skipped.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub unread: u64,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }

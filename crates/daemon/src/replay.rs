@@ -22,7 +22,7 @@ use std::sync::Arc;
 use api::{ReplayDirection, ReplayLine, ReplaySummary, ReplayVerdict};
 use crypto::Registry;
 use engine::{IcmpPolicy, Inbound, InboundOutcome, Outbound, Outcome};
-use netio::pcap::{Frame, Reader, Writer};
+use netio::pcap::{Frame, LinkType, Reader, Writer};
 use policy::Compiled;
 use wire::ip::Headers;
 use wire::{AppId, Buf, Meta, Packet, Pool, Time, protocol, record};
@@ -234,7 +234,12 @@ impl Replay {
         };
         let now = frame.clock();
         self.pass_time(now);
-        let Some(bytes) = frame.ip() else { return Ok(line) };
+        let Some(bytes) = frame.ip() else {
+            if let LinkType::Other(number) = frame.link {
+                line.reason = Some(format!("link_type_{number}"));
+            }
+            return Ok(line);
+        };
         let headers = Headers::parse(bytes).ok();
         line.source = headers.as_ref().map(|h| h.src);
         line.destination = headers.as_ref().map(|h| h.dst);
@@ -415,6 +420,7 @@ pub fn run(
     let mut summary = ReplaySummary::default();
     while let Some(frame) = reader.next_frame()? {
         summary.packets += 1;
+        summary.unread += u64::from(matches!(frame.link, LinkType::Other(_)));
         let time = frame.time;
         let verdict = replay.frame(summary.packets, &frame, &mut |bytes| {
             let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);

@@ -293,6 +293,29 @@ fn legacy_suites_are_taken_where_the_configuration_allows_them() {
 }
 
 #[test]
+fn captures_of_other_links_and_no_captures_are_named() {
+    let scene = Scene::new("links");
+    // PPP (147 is for private use), one frame of four octets.
+    let word = |number: u32| number.to_ne_bytes();
+    let version = [2u16, 4].map(u16::to_ne_bytes).concat();
+    let header = [&word(0xa1b2_c3d4)[..], &version, &[0; 8], &word(65535), &word(147)].concat();
+    let frame = [1, 0, 4, 4].map(word).concat();
+    std::fs::write(scene.path("ppp.pcap"), [&header[..], &frame, &[1, 2, 3, 4]].concat()).unwrap();
+    let output = scene.replay("ppp.pcap", "out.pcapng", &["--json"]);
+    assert!(output.status.success());
+    let lines = lines(&output);
+    assert_eq!((&lines[0]["verdict"], &lines[0]["reason"]), (&"skip".into(), &"link_type_147".into()));
+    assert_eq!(lines[1]["summary"]["unread"], 1);
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(told.starts_with("ravelin: frames of a link type that is not read were skipped: 1"), "{told}");
+    scene.write("short.pcap", "abc");
+    let output = scene.replay("short.pcap", "out.pcapng", &[]);
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{told}");
+    assert!(told.contains("is not a capture file (it has fewer than four octets)"), "{told}");
+}
+
+#[test]
 fn the_capture_that_is_read_is_not_written_over() {
     let scene = Scene::new("same-file");
     scene.capture("in.pcap", &[tcp("192.0.2.2", 80, b"x")]);

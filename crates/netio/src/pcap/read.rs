@@ -59,7 +59,12 @@ impl Reader {
     /// Read from `source`; `name` stands for it in errors.
     pub fn new(name: &str, mut source: impl Read + Send + 'static) -> Result<Reader> {
         let mut magic = [0; 4];
-        source.read_exact(&mut magic).doing(|| format!("reading {name}"))?;
+        if let Err(error) = source.read_exact(&mut magic) {
+            if error.kind() == std::io::ErrorKind::UnexpectedEof {
+                return Err(not_a_capture(name, &"it has fewer than four octets"));
+            }
+            return Err(error).doing(|| format!("reading {name}"));
+        }
         let source: Source = Cursor::new(magic).chain(Box::new(source));
         let unfit = |why: &dyn std::fmt::Display| not_a_capture(name, why);
         let form = if magic == PCAPNG_MAGIC {

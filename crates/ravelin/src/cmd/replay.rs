@@ -98,10 +98,17 @@ impl Replay {
             serde_json::to_writer(&mut out, &Versioned::new(Sums { summary }))?;
             writeln!(out)?;
         } else {
-            let ReplaySummary { packets, written, dropped } = summary;
+            let ReplaySummary { packets, written, dropped, .. } = summary;
             writeln!(out, "{packets} packets read, {written} written, {dropped} dropped")?;
         }
         out.flush()?;
+        if summary.unread > 0 {
+            let remedy = "capture on Ethernet, a tunnel or `any`";
+            eprintln!(
+                "ravelin: frames of a link type that is not read were skipped: {}; {remedy}",
+                summary.unread
+            );
+        }
         Ok(())
     }
 }
