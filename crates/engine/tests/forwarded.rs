@@ -257,15 +257,23 @@ fn a_sender_behind_us_hears_why_if_the_operator_says_so() {
     assert_eq!((told(&mut gateway, 5), told(&mut gateway, 6)), (3, 3));
 }
 
-/// Where no rule is about what leaves, none protects what an error from outside quotes.
+/// Where no rule is about what leaves, those about what comes back say what of it is protected.
 #[test]
-fn an_error_about_what_no_outbound_rule_is_for_passes() {
+fn an_error_is_judged_by_inbound_rules_where_there_are_no_others() {
     let mut table: RuleTable = RuleTable::new(0);
-    let any = Rule::new(RuleKey(1), Direction::In, "any".parse().unwrap(), Action::Bypass);
-    table.add(Place::Last, any).unwrap();
+    let rules =
+        [("local 10.1.0.0/16 remote 10.2.0.0/16", protect(Level::Mandatory)), ("any", Action::Bypass)];
+    for (number, (selector, action)) in (1..).zip(rules) {
+        let rule = Rule::new(RuleKey(number), Direction::In, selector.parse().unwrap(), action);
+        table.add(Place::Last, rule).unwrap();
+    }
     let mut gateway = site(Level::Mandatory, false);
     gateway.engine.set_rules(Some(table.snapshot()));
-    assert!(is_clear(&mut gateway, arrives(&unreachable(ip("198.51.100.7"), &to(7000), here()))));
+    let router = ip("198.51.100.7");
+    let protected = unreachable(router, &to(7000), here());
+    assert_eq!(gateway.refuse(arrives(&protected)).reason, DropReason::ClearRefused);
+    let elsewhere = udp_packet((here(), 40000), (ip("203.0.113.9"), 7000), 0, false, &[7; 600]);
+    assert!(is_clear(&mut gateway, arrives(&unreachable(router, &elsewhere, here()))));
 }
 
 #[test]

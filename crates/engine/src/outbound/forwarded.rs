@@ -121,11 +121,11 @@ impl Outbound {
 
     /// Whether the packet that an error quotes was one that leaves in clear.
     fn quotes_clear(&self, snapshot: &Snapshot, quoted: &Flow) -> Result<(), DropReason> {
-        if !snapshot.iter().any(|(_, rule)| rule.is_for(Way::Out) && rule.key != RuleKey::NONE) {
-            // There is no SPD for what leaves: rules protect nothing of it.
-            return Ok(());
-        }
-        let rule = snapshot.lookup(Way::Out, &PacketKey::of_flow(quoted)).ok_or(DropReason::NoSpdEntry)?;
+        // Where there is no SPD for what leaves, that of what comes back knows the flow.
+        let has_outbound =
+            snapshot.iter().any(|(_, rule)| rule.is_for(Way::Out) && rule.key != RuleKey::NONE);
+        let way = if has_outbound { Way::Out } else { Way::In };
+        let rule = snapshot.lookup(way, &PacketKey::of_flow(quoted)).ok_or(DropReason::NoSpdEntry)?;
         self.accepts_clear(&rule.action, quoted)
     }
 
