@@ -1,9 +1,12 @@
 //! The inbound half of the engine: a burst does what its datagrams do one by one.
 //!
 //! A few packets are sealed for two associations, then changed, repeated, cut, given other headers, or replaced by octets of
-//! the fuzzer's. One engine takes each datagram alone, the other all of them as the kernel joins them. Both deliver the same
-//! packets under the same marks, count the same, and end with the same windows.
+//! the fuzzer's. One engine takes each datagram alone, the other all of them as the kernel joins them, with other crypto
+//! units. Both deliver the same packets under the same marks, count the same, and end with the same windows.
 #![no_main]
+
+#[path = "../units.rs"]
+mod units;
 
 use crypto::{Registry, Secret, SuiteId};
 use engine::{Delivery, Inbound, InboundOutcome};
@@ -11,14 +14,12 @@ use libfuzzer_sys::fuzz_target;
 use sadb::sa::{Limits, SaOptions};
 use sadb::{Direction, Endpoints, InboundSa, Mode, OutboundSa, SaConfig, Selectors, Spi};
 use std::net::IpAddr;
-use std::sync::LazyLock;
+use units::units;
 use wire::burst::MAX_DATAGRAMS;
 use wire::ip::Headers;
 use wire::ipv4::{self, Ipv4Repr};
 use wire::stage::{Scheduled, Selected};
 use wire::{Buf, Burst, Meta, OuterHeader, Packet, Pool, Time, protocol};
-
-static REGISTRY: LazyLock<Registry> = LazyLock::new(|| crypto_std::registry().expect("the self-test passes"));
 
 const PORT: u16 = 4500;
 const NOW: Time = Time::from_secs(100);
@@ -26,8 +27,8 @@ const NOW: Time = Time::from_secs(100);
 fuzz_target!(|bytes: &[u8]| {
     let Some((&[which, ports], mut rest)) = bytes.split_first_chunk() else { return };
     let setup = Setup { which, ports };
-    let mut senders =
-        setup.both().map(|config| OutboundSa::new(config, &REGISTRY).expect("a sound association"));
+    let sender = |config| OutboundSa::new(config, units(which & 32 != 0)).expect("a sound association");
+    let mut senders = setup.both().map(sender);
     let mut pool = Pool::new(4096, ipsec::HEADROOM, 4);
     let mut sent: Vec<(OuterHeader, Vec<u8>)> = Vec::new();
     while let Some((&[what, a, b], more)) = rest.split_first_chunk() {
@@ -75,7 +76,8 @@ fuzz_target!(|bytes: &[u8]| {
         }
         sent.push((header, datagram));
     }
-    let (mut one, mut many) = (setup.receiver(), setup.receiver());
+    let standard = which & 64 != 0;
+    let (mut one, mut many) = (setup.receiver(units(!standard)), setup.receiver(units(standard)));
     let singly = receive_singly(&mut one, &sent, &mut pool);
     let in_bursts = receive_bursts(&mut many, &sent, &mut pool);
     assert_eq!(singly, in_bursts);
@@ -118,12 +120,12 @@ impl Setup {
         })
     }
 
-    fn receiver(&self) -> Inbound {
+    fn receiver(&self, units: &Registry) -> Inbound {
         let mut engine = Inbound::new(PORT);
         for mut config in self.both() {
             config.direction = Direction::Inbound;
             std::mem::swap(&mut config.endpoints.local, &mut config.endpoints.remote);
-            engine.add_sa(InboundSa::new(config, &REGISTRY).expect("a sound association")).expect("two SPIs");
+            engine.add_sa(InboundSa::new(config, units).expect("a sound association")).expect("two SPIs");
         }
         engine
     }

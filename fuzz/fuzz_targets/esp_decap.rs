@@ -1,21 +1,22 @@
 //! ESP decapsulation with fixed associations.
 //!
-//! The first octet picks the association, the second what is done with the rest: taken as an outer packet as it
-//! is, or as an inner packet that is sealed, changed, and opened. Nothing but an unchanged packet may come through,
+//! The first octet picks the association and the crypto units of both ends, the second what is done with the rest: taken as an outer
+//! packet as it is, or as an inner packet that is sealed, changed, and opened. Nothing but an unchanged packet may come through,
 //! once, and it must come through as it went in.
 #![no_main]
 
-use crypto::{Registry, Secret, SuiteId};
+#[path = "../units.rs"]
+mod units;
+
+use crypto::{Secret, SuiteId};
 use ipsec::Outer;
 use libfuzzer_sys::fuzz_target;
 use sadb::{Direction, Endpoints, InboundSa, Mode, OutboundSa, SaConfig, Selectors, Spi};
 use std::net::IpAddr;
-use std::sync::LazyLock;
+use units::units;
 use wire::ip::Headers;
 use wire::stage::{self, Scheduled};
 use wire::{Buf, DropReason, Meta, Packet, Pool, Verdict, checksum};
-
-static REGISTRY: LazyLock<Registry> = LazyLock::new(|| crypto_std::registry().expect("the self-test passes"));
 
 const SUITES: [SuiteId; 3] = [SuiteId::AES_128_GCM, SuiteId::AES_256_GCM, SuiteId::CHACHA20_POLY1305];
 const PORT: u16 = 4500;
@@ -25,14 +26,15 @@ fuzz_target!(|bytes: &[u8]| {
     let mode = if which & 1 == 0 { Mode::Tunnel } else { Mode::Transport };
     let suite = SUITES[usize::from(which >> 1) % SUITES.len()];
     let v6 = which & 64 != 0;
-    let mut inbound =
-        InboundSa::new(config(Direction::Inbound, mode, suite, v6), &REGISTRY).expect("a sound association");
+    let mut inbound = InboundSa::new(config(Direction::Inbound, mode, suite, v6), units(which & 128 != 0))
+        .expect("a sound association");
     let mut pool = Pool::new(4096, ipsec::HEADROOM, 4);
     if what & 1 == 0 {
         foreign(&mut inbound, rest, &mut pool);
     } else {
-        let mut outbound = OutboundSa::new(config(Direction::Outbound, mode, suite, v6), &REGISTRY)
-            .expect("a sound association");
+        let mut outbound =
+            OutboundSa::new(config(Direction::Outbound, mode, suite, v6), units(which & 32 != 0))
+                .expect("a sound association");
         own(&mut outbound, &mut inbound, rest, &mut pool);
     }
 });

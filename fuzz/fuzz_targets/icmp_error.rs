@@ -4,18 +4,19 @@
 //! octets. Nothing may panic, no path MTU may leave its bounds, and none may change unless the octets hold the SPI.
 #![no_main]
 
-use crypto::{Registry, Secret, SuiteId};
+#[path = "../units.rs"]
+mod units;
+
+use crypto::{Secret, SuiteId};
 use engine::Outbound;
 use libfuzzer_sys::fuzz_target;
 use sadb::sa::{Encapsulation, SaOptions};
 use sadb::spd::Spd;
 use sadb::{Direction, Endpoints, Mode, OutboundSa, SaConfig, Selectors, Spi};
 use std::net::IpAddr;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 use wire::ip::Headers;
 use wire::{Buf, DropReason, Meta, Packet, Pool, Time, checksum, protocol};
-
-static REGISTRY: LazyLock<Registry> = LazyLock::new(|| crypto_std::registry().expect("known answers"));
 
 const SPI: [u8; 4] = [1, 2, 3, 4];
 
@@ -42,7 +43,7 @@ fn association(v6: bool, encapsulation: Encapsulation, last: u32) -> OutboundSa 
         path_mtu: 1500,
         options: SaOptions { encapsulation, ..SaOptions::default() },
     };
-    let mut sa = OutboundSa::new(config, &REGISTRY).expect("a sound association");
+    let mut sa = OutboundSa::new(config, &units::PRODUCT).expect("a sound association");
     for _ in 0..9 {
         sa.take_sequence().expect("a number");
     }

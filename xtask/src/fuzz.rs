@@ -164,6 +164,7 @@ impl Target {
         let output = program.stdin(Stdio::null()).output();
         let output = output.with_context(|| format!("cannot run {}", self.program.display()))?;
         let said = String::from_utf8_lossy(&output.stderr);
+        said.lines().filter(|line| line.starts_with("skipped:")).for_each(|line| println!("  {line}"));
         let killed = matches!(output.status.signal(), Some(SIGKILL | SIGTERM | SIGINT));
         if killed || output.status.code() == Some(INTERRUPTED) {
             bail!("fuzz target {} was interrupted", self.name);

@@ -7,12 +7,13 @@ use crate::Wide;
 use crate::chacha20_poly1305::ChaCha20Poly1305;
 use crate::gcm::{Gcm, Run};
 use crate::published::{Raw, UnderTest};
+use crate::tests::widths;
 
 /// Every width that this processor has.
 pub(crate) fn under_test() -> Vec<UnderTest> {
     let gcm = (348, 189);
     let make = |four| if four { raw::<true> } else { raw::<false> };
-    let each = Wide::detect_all().into_iter().map(|wide| {
+    let each = widths().into_iter().map(|wide| {
         let name = if wide.four { "four blocks" } else { "two blocks" };
         let chacha = if wide.ifma { (256, 60) } else { (0, 0) };
         UnderTest { name, make: make(wide.four), gcm, chacha }

@@ -4,14 +4,15 @@
 mod counting;
 #[path = "../../crypto-std/tests/packet/mod.rs"]
 mod packet;
+mod widths;
 
 use counting::{counts, packets_allocate_nothing};
 use crypto::Provider;
-use crypto_mb::Wide;
+use widths::widths;
 
 #[test]
 fn no_packet_allocates() {
-    let widths = Wide::detect_all();
+    let widths = widths();
     let providers: Vec<&dyn Provider> = widths.iter().map(|wide| wide as &dyn Provider).collect();
     counts();
     packets_allocate_nothing(&providers);

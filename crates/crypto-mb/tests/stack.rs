@@ -4,14 +4,15 @@
 mod packet;
 #[path = "../../crypto-std/tests/packet/stack.rs"]
 mod stack;
+mod widths;
 
 use crypto::Registry;
-use crypto_mb::Wide;
+use widths::widths;
 
 #[test]
 fn a_new_key_leaves_nothing_of_itself_on_the_stack() {
     stack::sees();
-    for wide in Wide::detect_all() {
+    for wide in widths() {
         let registry = Registry::new().with_tested(wide).unwrap();
         stack::keys_leave_nothing(registry, &["wide"]);
     }

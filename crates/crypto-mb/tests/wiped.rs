@@ -4,14 +4,15 @@
 mod looking;
 #[path = "../../crypto-std/tests/packet/mod.rs"]
 mod packet;
+mod widths;
 
 use crypto::Provider;
-use crypto_mb::Wide;
 use looking::{keys_leave_nothing, sees};
+use widths::widths;
 
 #[test]
 fn a_dropped_key_leaves_nothing_of_itself() {
-    let widths = Wide::detect_all();
+    let widths = widths();
     let providers: Vec<&dyn Provider> = widths.iter().map(|wide| wide as &dyn Provider).collect();
     sees();
     keys_leave_nothing(&providers);

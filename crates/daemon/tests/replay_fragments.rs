@@ -168,7 +168,7 @@ fn seal_each(line: &Line, pieces: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let defaults =
         Defaults { path_mtu: None, keepalive: 20, app: &nobody, random: 0, padding: Padding::Least };
     let config = associations::configuration(request, sadb::Spi(0x1001), &defaults).unwrap();
-    let mut sa = sadb::OutboundSa::new(config, &registry()).unwrap();
+    let mut sa = sadb::OutboundSa::new(config, registry()).unwrap();
     let mut pool = Pool::new(engine::BUF_CAPACITY, engine::HEADROOM, 4);
     let seal = |piece: &Vec<u8>| {
         let buf = Buf::from_slice(piece, engine::HEADROOM, engine::TAILROOM);

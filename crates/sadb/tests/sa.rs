@@ -66,6 +66,19 @@ fn a_configuration_that_contradicts_itself_is_refused_by_name() {
             |c| (c.options, c.spi) = (compression(), Spi(0x1_0000)),
             |c| (c.spi, c.keymat) = (Spi(256), no_key()),
         ),
+        // The CPIs that RFC 3173 section 3.3 gives to algorithms and those that it reserves, from first to last.
+        ("Cpi", |c| (c.options, c.spi, c.keymat) = (compression(), Spi(0), no_key()), |c| c.spi = Spi(256)),
+        (
+            "Cpi",
+            |c| (c.options, c.spi, c.keymat) = (compression(), Spi(63), no_key()),
+            |c| c.spi = Spi(61_439),
+        ),
+        ("Cpi", |c| (c.options, c.spi, c.keymat) = (compression(), Spi(64), no_key()), |c| c.spi = Spi(256)),
+        (
+            "Cpi",
+            |c| (c.options, c.spi, c.keymat) = (compression(), Spi(255), no_key()),
+            |c| c.spi = Spi(0xffff),
+        ),
         (
             "AhEncrypts",
             |c| c.options = ah(),
@@ -75,6 +88,14 @@ fn a_configuration_that_contradicts_itself_is_refused_by_name() {
             "UdpWithout",
             |c| (c.options, c.options.encapsulation) = (compression(), Encapsulation::Udp),
             |c| (c.options, c.keymat) = (compression(), no_key()),
+        ),
+        (
+            "UdpWithout",
+            |c| {
+                c.options = SaOptions { encapsulation: Encapsulation::Udp, ..ah() };
+                (c.suite, c.keymat) = ("sha256".parse().unwrap(), Secret::new(vec![1; 32]));
+            },
+            |c| c.options = ah(),
         ),
         (
             "IpIpMode",

@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test crate uses a part")]
 
 use std::net::IpAddr;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use api::{ReplayDirection, ReplayLine, ReplayVerdict};
@@ -14,12 +15,24 @@ use wire::ipv4::{self, Ipv4Repr};
 use wire::ipv6::{self, Ipv6Repr};
 use wire::udp::{self, Udp, UdpRepr};
 
-pub fn registry() -> Registry {
-    crypto_std::registry().unwrap()
+/// The units of every machine. Their known answers are checked once.
+pub fn registry() -> &'static Registry {
+    static REGISTRY: LazyLock<Registry> = LazyLock::new(|| crypto_std::registry().unwrap());
+    &REGISTRY
+}
+
+/// The same, legacy suites allowed.
+pub fn with_legacy() -> &'static Registry {
+    static REGISTRY: LazyLock<Registry> = LazyLock::new(|| {
+        let mut registry = crypto_std::registry().unwrap();
+        registry.allow_legacy(true).unwrap();
+        registry
+    });
+    &REGISTRY
 }
 
 pub fn replay(options: &EngineOptions, file: &str) -> Result<Replay, ReplayError> {
-    Replay::new(None, options, Some(("file", &mut file.as_bytes())), &registry())
+    Replay::new(None, options, Some(("file", &mut file.as_bytes())), registry())
 }
 
 /// The line of one packet, and the packets written for it.
@@ -124,10 +137,14 @@ impl Line {
     }
 }
 
-/// Out through one engine, in through the other; replayed and forged packets are refused.
+/// Out through one engine, in through the other; replayed and forged packets are refused. Legacy suites are allowed.
 pub fn there_and_back(line: &Line, packet: &[u8], readable: bool) -> Result<Vec<u8>, String> {
     let options = EngineOptions::default();
-    let open = |direction| replay(&options, &line.text(direction)).map_err(|error| error.to_string());
+    let open = |direction| {
+        let file = line.text(direction);
+        let replay = Replay::new(None, &options, Some(("file", &mut file.as_bytes())), with_legacy());
+        replay.map_err(|error| error.to_string())
+    };
     let (sealed, outer) = step(&mut open("out")?, packet);
     if (sealed.verdict, outer.len()) != (ReplayVerdict::Protect, 1) {
         return Err(format!("{sealed:?}"));

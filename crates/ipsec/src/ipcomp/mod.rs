@@ -112,7 +112,9 @@ pub(crate) fn decompress(
     if view.payload().is_empty() {
         return Err(DropReason::IpCompTooShort);
     }
-    let longest = usize::from(u16::MAX).saturating_sub(outer.at);
+    // In tunnel mode the payload is a whole packet, and what stands in front of it now goes.
+    let kept = if sa.config().mode == Mode::Tunnel { 0 } else { outer.at };
+    let longest = usize::from(u16::MAX).saturating_sub(kept);
     let len = codec.inflate(view.payload(), longest)?;
     let payload = outer.at + HEADER_LEN;
     let buf = packet.buf_mut();
