@@ -234,7 +234,8 @@ fn who_would_take_flows_from_another_peer_is_its_rival() {
     let rival = |sad: &OutboundSad, change: &dyn Fn(&mut SaConfig)| {
         sad.rival(&with(2000, |c| (bob(c), change(c)).1)).map(|sa| sa.spi().0)
     };
-    let changes: [(&str, &dyn Fn(&mut SaConfig), bool); 11] = [
+    type Edit<'a> = &'a dyn Fn(&mut SaConfig);
+    let changes: [(&str, Edit<'_>, bool); 11] = [
         ("the same", &|_| (), true),
         ("some of it", &|c| c.selectors.protocol = Some(6), true),
         ("from a part of our side", &|c| c.selectors.local = prefix("192.0.2.0/28"), true),
