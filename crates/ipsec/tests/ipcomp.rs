@@ -147,7 +147,7 @@ fn what_is_sent_is_taken() {
             let (mut out, mut inb) = pair_of(&config(mode, v6));
             let header = if v6 { 40 } else { 20 };
             // Nothing gets shorter than zeros; up to the last octet of a length field.
-            for total in [MIN_LIMIT, MIN_LIMIT + 100, 30_000, 65_514, 65_515, 65_516, 65_535] {
+            for total in [16_384, 30_000, 65_514, 65_515, 65_516, 65_535] {
                 let packet = udp(v6, &vec![0; total - header - 8]);
                 let outer = seal(&mut out, &packet);
                 assert!(outer.len() < 1000, "{mode:?} {v6} {total}");
