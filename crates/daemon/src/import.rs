@@ -128,9 +128,9 @@ fn rule_fault(line: &str, error: &serde_json::Error) -> String {
 
 fn setkey_file(text: &str, ends: Ends<'_>) -> Result<Vec<Entry>, ImportError> {
     let statements = setkey::parse(text).map_err(|error| at(error.line, error.text))?;
-    let bundles = Bundles::of(&statements)?;
+    let bundles = Bundles::of(&statements, ends)?;
     let mut entries = Vec::new();
-    for statement in &statements {
+    for (number, statement) in statements.iter().enumerate() {
         match statement {
             Statement::Add(add) => {
                 for direction in directions(add, ends)? {
@@ -142,7 +142,7 @@ fn setkey_file(text: &str, ends: Ends<'_>) -> Result<Vec<Entry>, ImportError> {
             }
             Statement::SpdAdd(policy) => entries.push(Entry {
                 line: policy.line as usize,
-                what: What::Rule(Box::new(rule(policy, &bundles)?)),
+                what: What::Rule(Box::new(rule(policy, number, &bundles)?)),
             }),
             Statement::Flush(_) => entries.push(Entry { line: 1, what: What::FlushSas }),
             Statement::SpdFlush => entries.push(Entry { line: 1, what: What::FlushRules }),
@@ -252,7 +252,7 @@ fn association(add: &AddStatement, direction: Direction, bundles: &Bundles) -> R
 
 /// The rule that a policy of setkey is. There ESP says nothing about encryption, so the least service is authentication and
 /// the protocol is demanded by the bundle.
-fn rule(policy: &PolicyStatement, bundles: &Bundles) -> Result<SpdAdd, ImportError> {
+fn rule(policy: &PolicyStatement, number: usize, bundles: &Bundles) -> Result<SpdAdd, ImportError> {
     let outbound = policy.direction == PolicyDirection::Out;
     let (local, remote) = if outbound { (policy.src, policy.dst) } else { (policy.dst, policy.src) };
     let mut made = SpdAdd {
@@ -278,12 +278,11 @@ fn rule(policy: &PolicyStatement, bundles: &Bundles) -> Result<SpdAdd, ImportErr
             made.action = Verdict::Protect;
             made.service = Some("authentication".to_owned());
             made.level = Some(if optional { "optional" } else { "mandatory" }.to_owned());
-            let templates = requests.iter().enumerate().map(|(place, request)| {
-                match bundles.bound(policy.line, place).filter(|_| outbound) {
+            let templates =
+                requests.iter().enumerate().map(|(place, request)| match bundles.bound(number, place) {
                     Some(spi) => Template::of_spi(spi),
                     None => template(request, outbound),
-                }
-            });
+                });
             made.bundle = templates.map(|template| template.to_string()).collect();
         }
     }
@@ -463,6 +462,77 @@ mod tests {
                 Err(error) => assert!(error.line == line && error.text.contains(part), "{error}\n{text}"),
             }
         }
+    }
+
+    /// The ends of a tunnel both ways, ESP and AH under one number, and another pair under another one.
+    const NUMBERED: &str = "add 192.0.2.1 192.0.2.2 ah 0x1001 -u 7 -A hmac-sha1 \"twenty octets of key\";\n\
+        add 192.0.2.1 192.0.2.2 esp 0x1002 -u 7 -E null -A hmac-sha1 \"twenty octets of key\";\n\
+        add 192.0.2.2 192.0.2.1 ah 0x2001 -u 7 -A hmac-sha1 \"twenty octets of key\";\n\
+        add 192.0.2.2 192.0.2.1 esp 0x2002 -u 7 -E null -A hmac-sha1 \"twenty octets of key\";\n\
+        add 192.0.2.2 192.0.2.1 esp 0x2003 -u 8 -E null -A hmac-sha1 \"twenty octets of key\";\n";
+
+    #[test]
+    fn a_number_means_the_association_that_fits_the_request() {
+        let own = [ALICE.parse().unwrap()];
+        let of = |policy: &str| {
+            let text = format!("{NUMBERED}{policy}\n");
+            read(&text, Ends::Local(&own)).map(|entries| rules(&entries)[0].bundle.clone())
+        };
+        let out = "spdadd 192.0.2.1 192.0.2.2 any -P out ipsec esp/transport//unique:7;";
+        assert_eq!(of(out).unwrap(), ["0x00001002"]);
+        assert_eq!(of(&out.replace("esp/", "ah/")).unwrap(), ["0x00001001"]);
+        let both = out.replace(";", " ah/transport//unique:7;");
+        assert_eq!(of(&both).unwrap(), ["0x00001002", "0x00001001"]);
+        // Two of one kind take one each.
+        let twice = out.replace(";", " esp/transport//unique:7;");
+        assert!(of(&twice).unwrap_err().text.contains("unique:7 wants esp/transport"));
+        for (policy, part) in [
+            (
+                out.replace("esp/transport//", "esp/tunnel/192.0.2.1-192.0.2.2/"),
+                "that of line 1 (and others) is ah/",
+            ),
+            (
+                out.replace("esp/transport//", "esp/transport/192.0.2.1-192.0.2.3/"),
+                "from 192.0.2.1 to 192.0.2.3",
+            ),
+            // The only one with this number goes the other way.
+            (out.replace(":7", ":8"), "that of line 5 is esp/transport from 192.0.2.2"),
+            (out.replace(":7", ":9"), "no add of this file has -u 9"),
+        ] {
+            let error = of(&policy).unwrap_err();
+            assert!(error.line == 6 && error.text.contains(part), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_number_binds_what_comes_in_too() {
+        let own = [ALICE.parse().unwrap()];
+        let read = |text: &str| {
+            super::read(text, Ends::Local(&own)).map(|entries| rules(&entries)[0].bundle.clone())
+        };
+        let policy =
+            "spdadd 192.0.2.2 192.0.2.1 any -P in ipsec esp/transport//unique:7 ah/transport//unique:7;\n";
+        assert_eq!(read(&[NUMBERED, policy].concat()).unwrap(), ["0x00002002", "0x00002001"]);
+        // While keys change, both are good; the request still says what they must be.
+        let change = NUMBERED.replace("-u 8", "-u 7");
+        assert_eq!(read(&[&change, policy].concat()).unwrap(), ["esp/transport", "0x00002001"]);
+        let absent = read(&[NUMBERED, &policy.replace(":7", ":9")].concat()).unwrap_err();
+        assert!(absent.line == 6 && absent.text.contains("has -u 9"), "{absent}");
+        // What would not become shorter comes without IPComp.
+        let compressed = "add 192.0.2.2 192.0.2.1 ipcomp 0x2004 -u 7 -C deflate;\n";
+        let policy = policy.replace("ipsec", "ipsec ipcomp/transport//unique:7");
+        let of = read(&[NUMBERED, compressed, &policy].concat()).unwrap();
+        assert_eq!(of, ["ipcomp/transport", "0x00002002", "0x00002001"]);
+    }
+
+    #[test]
+    fn policies_of_one_line_have_their_own_associations() {
+        let own = [ALICE.parse().unwrap()];
+        let policies = "spdadd 192.0.2.1 192.0.2.2 tcp -P out ipsec ah/transport//unique:7; \
+            spdadd 192.0.2.1 192.0.2.2 udp -P out ipsec esp/transport//unique:7;";
+        let entries = read(&[NUMBERED, policies].concat(), Ends::Local(&own)).unwrap();
+        let of: Vec<_> = rules(&entries).iter().map(|rule| rule.bundle[0].clone()).collect();
+        assert_eq!(of, ["0x00001001", "0x00001002"]);
     }
 
     #[test]

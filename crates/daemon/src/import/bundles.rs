@@ -7,24 +7,36 @@
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 
+use sadb::sa::SaProtocol;
 use sadb::setkey::{
     AddStatement, PolicyAction, PolicyDirection, PolicyLevel, PolicyStatement, Request, Statement,
 };
 
-use super::{ImportError, at};
+use super::{Direction, Ends, ImportError, at, directions};
 
-/// What the outbound policies of a file say about its associations.
+/// What the policies of a file say about its associations.
 #[derive(Debug, Default)]
 pub(super) struct Bundles {
     /// The association that follows another one, by SPI and destination.
     next: HashMap<Name, Use>,
-    /// The very association that a request means, by line and place of the request.
-    bound: HashMap<(u32, usize), sadb::Spi>,
+    /// The very association that a request means.
+    bound: HashMap<Place, Name>,
     /// Associations that no other policy may use, and whose they are.
     claimed: HashMap<Name, u32>,
 }
 
 type Name = (sadb::Spi, IpAddr);
+
+/// The number of a policy's statement in the file (a line may hold several), and of the request in it.
+type Place = (usize, usize);
+
+/// A policy that protects.
+#[derive(Clone, Copy)]
+struct Policy<'s> {
+    number: usize,
+    statement: &'s PolicyStatement,
+    requests: &'s [Request],
+}
 
 /// How a policy uses an association.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,35 +46,47 @@ struct Use {
 }
 
 impl Bundles {
-    pub fn of(statements: &[Statement]) -> Result<Bundles, ImportError> {
-        let adds: Vec<&AddStatement> = statements
+    pub fn of(statements: &[Statement], ends: Ends<'_>) -> Result<Bundles, ImportError> {
+        let all: Vec<&AddStatement> = statements
             .iter()
             .filter_map(|statement| match statement {
                 Statement::Add(add) => Some(add.as_ref()),
                 _ => None,
             })
             .collect();
-        let policies = || {
-            statements.iter().filter_map(|statement| match statement {
-                Statement::SpdAdd(policy) if policy.direction == PolicyDirection::Out => match &policy.action
-                {
-                    PolicyAction::Protect(requests) => Some((policy.as_ref(), requests.as_slice())),
-                    PolicyAction::Bypass | PolicyAction::Discard => None,
-                },
+        let going = |direction| -> Vec<&AddStatement> {
+            // One that goes neither way is refused later, at its own line.
+            let goes = |add: &&AddStatement| directions(add, ends).is_ok_and(|d| d.contains(&direction));
+            all.iter().copied().filter(goes).collect()
+        };
+        let policies = |outbound: bool| {
+            statements.iter().enumerate().filter_map(move |(number, statement)| match statement {
+                Statement::SpdAdd(policy) if (policy.direction == PolicyDirection::Out) == outbound => {
+                    match &policy.action {
+                        PolicyAction::Protect(requests) => {
+                            Some(Policy { number, statement: policy, requests })
+                        }
+                        PolicyAction::Bypass | PolicyAction::Discard => None,
+                    }
+                }
                 _ => None,
             })
         };
         let mut bundles = Bundles::default();
-        for (policy, requests) in policies() {
-            bundles.claim(&adds, policy, requests)?;
+        let (outbound, inbound) = (going(Direction::Out), going(Direction::In));
+        for policy in policies(true) {
+            bundles.claim(&all, &outbound, policy)?;
         }
-        for (policy, requests) in policies().filter(|(_, requests)| requests.len() > 1) {
-            bundles.link(&adds, policy, requests)?;
+        for policy in policies(true).filter(|policy| policy.requests.len() > 1) {
+            bundles.link(&outbound, policy)?;
         }
-        for (policy, requests) in policies() {
-            if let [request] = requests {
-                bundles.bind(&adds, policy, request)?;
+        for policy in policies(true) {
+            if let [request] = policy.requests {
+                bundles.bind(&outbound, policy, request)?;
             }
+        }
+        for policy in policies(false) {
+            bundles.expect(&all, &inbound, policy)?;
         }
         Ok(bundles)
     }
@@ -72,66 +96,99 @@ impl Bundles {
         self.next.get(&name(add))?.next
     }
 
-    /// The very association that a request of the policy at `line` means.
-    pub fn bound(&self, line: u32, request: usize) -> Option<sadb::Spi> {
-        self.bound.get(&(line, request)).copied()
+    /// The very association that a request of the policy with this number means.
+    pub fn bound(&self, policy: usize, request: usize) -> Option<sadb::Spi> {
+        self.bound.get(&(policy, request)).map(|(spi, _)| *spi)
     }
 
     /// `unique`: an association that no other policy shares.
     fn claim(
         &mut self,
+        all: &[&AddStatement],
         adds: &[&AddStatement],
-        policy: &PolicyStatement,
-        requests: &[Request],
+        policy: Policy<'_>,
     ) -> Result<(), ImportError> {
-        for (place, request) in requests.iter().enumerate() {
+        for (place, request) in policy.requests.iter().enumerate() {
             let PolicyLevel::Unique(number) = request.level else { continue };
-            let ends = ends_of(requests, place);
-            let fitting = || adds.iter().filter(|add| fits(add, policy, request, ends));
+            let fitting = self.fitting(adds, policy, place);
             let found = match number {
-                Some(number) => adds.iter().find(|add| add.unique == Some(number)),
-                // One with a number belongs to the policy that names it.
-                None => fitting().find(|add| add.unique.is_none() && !self.claimed.contains_key(&name(add))),
+                // Of several the newest is used.
+                Some(number) => match fitting.last() {
+                    Some(add) => *add,
+                    None => return Err(unfit(all, policy, place, number)),
+                },
+                None => {
+                    // One with a number belongs to the policy that names it.
+                    let mut free =
+                        fitting.iter().filter(|a| a.unique.is_none() && !self.claimed.contains_key(&name(a)));
+                    match free.next() {
+                        Some(add) => *add,
+                        // A policy without associations may get them elsewhere.
+                        None if fitting.is_empty() => continue,
+                        None => {
+                            return Err(at(
+                                policy.statement.line,
+                                format!(
+                                    "unique wants an association of its own, and every {} of this file that fits serves another \
+                                     policy; add one more, or give one a number (-u N) and write unique:N",
+                                    words(request)
+                                ),
+                            ));
+                        }
+                    }
+                }
             };
-            match (found, number) {
-                (Some(add), _) => {
-                    // Policies that name one number share what has it.
-                    self.claimed.insert(name(add), policy.line);
-                    self.bound.insert((policy.line, place), add.spi);
+            // Policies that name one number share what has it.
+            self.claimed.insert(name(found), policy.statement.line);
+            self.bound.insert((policy.number, place), name(found));
+        }
+        Ok(())
+    }
+
+    /// Inbound `unique:N`: nothing but the association with this number is accepted. Where several have it, as while keys are
+    /// changed, each of them is, and the template is left to say what they must be.
+    fn expect(
+        &mut self,
+        all: &[&AddStatement],
+        adds: &[&AddStatement],
+        policy: Policy<'_>,
+    ) -> Result<(), ImportError> {
+        for (place, request) in policy.requests.iter().enumerate() {
+            let PolicyLevel::Unique(Some(number)) = request.level else { continue };
+            match self.fitting(adds, policy, place).as_slice() {
+                [] => return Err(unfit(all, policy, place, number)),
+                // A packet that would not have become shorter comes without IPComp: an SPI would demand it.
+                [_] if request.protocol == SaProtocol::IpComp => {}
+                [add] => {
+                    self.bound.insert((policy.number, place), name(add));
                 }
-                // A policy without associations may get them elsewhere.
-                (None, None) if fitting().next().is_none() => {}
-                (None, None) => {
-                    return Err(at(
-                        policy.line,
-                        format!(
-                            "unique wants an association of its own, and every {} of this file that fits serves another policy; \
-                             add one more, or give one a number (-u N) and write unique:N",
-                            words(request)
-                        ),
-                    ));
-                }
-                (None, Some(number)) => {
-                    return Err(at(
-                        policy.line,
-                        format!("no add of this file has -u {number}, which unique:{number} names"),
-                    ));
-                }
+                _ => {}
             }
         }
         Ok(())
     }
 
+    /// The associations that a request may mean, in the order of the file, without those that a request before it has.
+    fn fitting<'s>(
+        &self,
+        adds: &[&'s AddStatement],
+        policy: Policy<'_>,
+        place: usize,
+    ) -> Vec<&'s AddStatement> {
+        let Some(request) = policy.requests.get(place) else { return Vec::new() };
+        let ends = ends_of(policy.requests, place);
+        let taken =
+            |add: &AddStatement| (0..place).any(|p| self.bound.get(&(policy.number, p)) == Some(&name(add)));
+        let fit = |add: &&AddStatement| fits(add, policy.statement, request, ends) && !taken(add);
+        adds.iter().copied().filter(fit).collect()
+    }
+
     /// The associations of a policy with several requests follow one another.
-    fn link(
-        &mut self,
-        adds: &[&AddStatement],
-        policy: &PolicyStatement,
-        requests: &[Request],
-    ) -> Result<(), ImportError> {
+    fn link(&mut self, adds: &[&AddStatement], policy: Policy<'_>) -> Result<(), ImportError> {
+        let Policy { statement, requests, .. } = policy;
         let Some(first) = requests.first() else { return Ok(()) };
         let mut heads: HashSet<(IpAddr, IpAddr)> = HashSet::new();
-        let mine = |add: &&&AddStatement| fits(add, policy, first, None) && self.may_use(add, policy, 0);
+        let mine = |add: &&&AddStatement| fits(add, statement, first, None) && self.may_use(add, policy, 0);
         let firsts: Vec<_> = adds.iter().filter(mine).collect();
         // Of several between the same hosts the newest is used.
         for head in firsts.into_iter().rev() {
@@ -142,11 +199,11 @@ impl Bundles {
             for (place, request) in requests.iter().enumerate().skip(1) {
                 // What is put around a packet goes between its ends.
                 let ends = members.last().map(|add| (add.src, add.dst));
-                let mut fitting = adds.iter().rev().filter(|add| fits(add, policy, request, ends));
+                let mut fitting = adds.iter().rev().filter(|add| fits(add, statement, request, ends));
                 let found = fitting.find(|add| self.may_use(add, policy, place));
                 members.push(found.ok_or_else(|| {
                     at(
-                        policy.line,
+                        statement.line,
                         format!(
                             "{} follows in this policy, and no add of this file is one between {} and {} that no other policy \
                              has for itself; add it",
@@ -159,7 +216,7 @@ impl Bundles {
             }
             for (place, member) in members.iter().enumerate() {
                 let next = members.get(place + 1).map(|add| add.spi);
-                self.record(member, Use { next, line: policy.line })?;
+                self.record(member, Use { next, line: statement.line })?;
             }
         }
         Ok(())
@@ -169,13 +226,14 @@ impl Bundles {
     fn bind(
         &mut self,
         adds: &[&AddStatement],
-        policy: &PolicyStatement,
+        policy: Policy<'_>,
         request: &Request,
     ) -> Result<(), ImportError> {
-        if self.bound.contains_key(&(policy.line, 0)) {
+        let statement = policy.statement;
+        if self.bound.contains_key(&(policy.number, 0)) {
             return Ok(());
         }
-        let fitting: Vec<_> = adds.iter().filter(|add| fits(add, policy, request, None)).collect();
+        let fitting: Vec<_> = adds.iter().filter(|add| fits(add, statement, request, None)).collect();
         let alone = |add: &&&&AddStatement| self.next(add).is_none() && self.may_use(add, policy, 0);
         let free: Vec<_> = fitting.iter().filter(alone).collect();
         match free.as_slice() {
@@ -185,7 +243,7 @@ impl Bundles {
                 let other =
                     other.or_else(|| fitting.iter().find_map(|add| self.claimed.get(&name(add)).copied()));
                 return Err(at(
-                    policy.line,
+                    statement.line,
                     format!(
                         "every {} of this file that fits belongs to the policy of line {}, which does more with it; \
                          add one for this policy",
@@ -195,15 +253,15 @@ impl Bundles {
                 ));
             }
             [.., newest] => {
-                self.bound.insert((policy.line, 0), newest.spi);
+                self.bound.insert((policy.number, 0), name(newest));
             }
         }
         Ok(())
     }
 
-    fn may_use(&self, add: &AddStatement, policy: &PolicyStatement, place: usize) -> bool {
-        match self.bound.get(&(policy.line, place)) {
-            Some(spi) => *spi == add.spi,
+    fn may_use(&self, add: &AddStatement, policy: Policy<'_>, place: usize) -> bool {
+        match self.bound.get(&(policy.number, place)) {
+            Some(bound) => *bound == name(add),
             None => !self.claimed.contains_key(&name(add)),
         }
     }
@@ -221,6 +279,34 @@ impl Bundles {
             _ => Ok(()),
         }
     }
+}
+
+/// Why `unique:N` finds nothing.
+fn unfit(all: &[&AddStatement], policy: Policy<'_>, place: usize, number: u32) -> ImportError {
+    let line = policy.statement.line;
+    let mut numbered = all.iter().filter(|add| add.unique == Some(number));
+    let (Some(add), Some(request)) = (numbered.next(), policy.requests.get(place)) else {
+        return at(line, format!("no add of this file has -u {number}, which unique:{number} names"));
+    };
+    let ends = request.ends.or(ends_of(policy.requests, place));
+    let between = match ends {
+        Some((src, dst)) => format!("from {src} to {dst}"),
+        None => format!("from {} to {}", policy.statement.src.prefix, policy.statement.dst.prefix),
+    };
+    let others = if numbered.next().is_some() { " (and others)" } else { "" };
+    at(
+        line,
+        format!(
+            "unique:{number} wants {} {between} of its own, and no add with -u {number} is one: that of line {}{others} is {}/{} \
+             from {} to {}; give the -u {number} to the one that is meant",
+            words(request),
+            add.line,
+            add.protocol.name(),
+            add.mode,
+            add.src,
+            add.dst
+        ),
+    )
 }
 
 fn name(add: &AddStatement) -> Name {
