@@ -16,7 +16,9 @@ pub(crate) fn repair(nat: &mut NatChecksum, packet: &mut [u8]) {
 fn repair_slowly(nat: &mut NatChecksum, packet: &mut [u8]) {
     // What is no packet ends in the next stage.
     let Ok(headers) = Headers::parse(packet) else { return };
-    if let Some(error) = nat.correction(|| checksum::transport_error(packet, &headers)) {
+    // Of one without a checksum there is nothing to learn.
+    let Some(error) = checksum::transport_error(packet, &headers) else { return };
+    if let Some(error) = nat.correction(error) {
         checksum::adjust_transport(packet, &headers, error);
     }
 }

@@ -22,20 +22,21 @@ impl NatChecksum {
         self == NatChecksum::Right
     }
 
-    /// What to add to the checksum of a packet that is wrong by `error`, which is asked for only where the packet has to tell. A
-    /// packet that is wrong by itself once its association's difference is known stays so.
-    pub fn correction(&mut self, error: impl FnOnce() -> Option<u16>) -> Option<u16> {
-        match *self {
-            NatChecksum::Right => return None,
-            NatChecksum::Wrong(known) => return Some(known),
-            NatChecksum::Unknown | NatChecksum::Suspected(_) => {}
-        }
-        let error = error()?;
-        *self = match *self {
-            _ if error == 0 => NatChecksum::Right,
-            NatChecksum::Suspected(before) if before == error => NatChecksum::Wrong(error),
-            _ => NatChecksum::Suspected(error),
+    /// What to add to the checksum of a packet that is wrong by `error`, if anything. As long as nobody knows whether there is a NAT,
+    /// that is what makes it right, for the first packet of a connection must arrive; once the difference is known, a packet that
+    /// is right, or wrong by another one, stays as it is: no NAT has done that.
+    pub fn correction(&mut self, error: u16) -> Option<u16> {
+        let correct = match *self {
+            NatChecksum::Right => false,
+            NatChecksum::Wrong(known) => error == known,
+            NatChecksum::Unknown | NatChecksum::Suspected(_) => error != 0,
         };
-        (error != 0).then_some(error)
+        *self = match *self {
+            NatChecksum::Unknown | NatChecksum::Suspected(_) if error == 0 => NatChecksum::Right,
+            NatChecksum::Suspected(before) if before == error => NatChecksum::Wrong(error),
+            NatChecksum::Unknown | NatChecksum::Suspected(_) => NatChecksum::Suspected(error),
+            known => known,
+        };
+        correct.then_some(error)
     }
 }
