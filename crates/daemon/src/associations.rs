@@ -388,7 +388,7 @@ mod tests {
         let config = configure(SaAdd {
             direction: Direction::In,
             selector_local: Some("10.1.0.0/16".into()),
-            selector_remote: Some("2001:db8::/32".into()),
+            selector_remote: Some("10.2.0.0/16".into()),
             protocol: Some("TCP".into()),
             app: Some("curl".into()),
             replay_window: Some(64),
@@ -397,7 +397,7 @@ mod tests {
         })
         .unwrap();
         assert_eq!(config.selectors.local.to_string(), "10.1.0.0/16");
-        assert_eq!(config.selectors.remote.to_string(), "2001:db8::/32");
+        assert_eq!(config.selectors.remote.to_string(), "10.2.0.0/16");
         assert_eq!((config.selectors.protocol, config.selectors.app), (Some(6), Some(AppId(7))));
         assert_eq!((config.replay_window, config.path_mtu), (64, 1300));
     }

@@ -143,6 +143,31 @@ pub enum SadError {
         "{0} is not the address of one host; give a unicast IPv4 or IPv6 address (IPv4 not in IPv6 form)"
     )]
     NotUnicast(IpAddr),
+    /// A key that makes its cipher another, weaker one.
+    #[error(
+        "the first two or the last two of the three keys of {0} are equal, which makes it DES (RFC 2451 section 2.3); make the key of 24 random octets"
+    )]
+    WeakKey(SuiteId),
+    /// Selectors of two families.
+    #[error(
+        "no packet is from {local} and to {remote}: they are of two families; give prefixes of one, or an association for each family"
+    )]
+    MixedSelectors {
+        /// This host's side.
+        local: Prefix,
+        /// The peer's.
+        remote: Prefix,
+    },
+    /// Ports of a protocol that has none.
+    #[error(
+        "packets of protocol {0} have no ports, so the association would carry none; leave the ports out (TCP, UDP, UDP-Lite, SCTP and DCCP have them)"
+    )]
+    PortsWithout(u8),
+    /// ICMP has one field, which stands for the local port.
+    #[error(
+        "of ICMP the local ports select type and code (256 times the type, and the code); leave the remote ports out"
+    )]
+    IcmpRemotePorts,
     /// Both ends are the same.
     #[error("{0} is both ends of the association; give the peer's address as the remote one")]
     SameEndpoint(IpAddr),

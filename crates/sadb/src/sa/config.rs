@@ -3,8 +3,8 @@
 use std::fmt;
 use std::net::IpAddr;
 
-use crypto::{Secret, SuiteId};
-use wire::{AppId, Flow, Prefix, Services};
+use crypto::{Cipher, Secret, SuiteId};
+use wire::{AppId, Flow, Prefix, Services, protocol};
 
 use super::options::{Dscp, Encapsulation, KeyClass, MAX_DUMMY, SaOptions, SaProtocol, Tfc};
 use super::path_mtu::{MIN_PATH_MTU_V4, MIN_PATH_MTU_V6};
@@ -255,12 +255,24 @@ impl SaConfig {
                 got: self.keymat.len(),
             });
         }
+        self.check_key()?;
         let unchecked = self.replay_window == 0 && !self.options.extended_sequence;
         if !unchecked && !ReplayWindow::is_size(self.replay_window) {
             return Err(SadError::ReplayWindowSize(self.replay_window));
         }
         self.check_endpoints()?;
         self.check_selectors()
+    }
+
+    /// RFC 2451 section 2.3: keys of 3DES that make it DES must be refused. The lowest bit of an octet is parity, and not of the key.
+    fn check_key(&self) -> Result<(), SadError> {
+        if self.suite.cipher() != Cipher::TripleDesCbc {
+            return Ok(());
+        }
+        let (keys, _) = self.keymat.expose().as_chunks::<8>();
+        let alike =
+            |pair: &[[u8; 8]]| matches!(pair, [a, b] if a.iter().zip(b).all(|(a, b)| (a ^ b) & 0xfe == 0));
+        if keys.windows(2).take(2).any(alike) { Err(SadError::WeakKey(self.suite)) } else { Ok(()) }
     }
 
     fn check_protocol(&self) -> Result<(), SadError> {
@@ -366,7 +378,13 @@ impl SaConfig {
                 return Err(SadError::EmptyPortRange { first: ports.first, last: ports.last });
             }
         }
+        self.check_ports()?;
         let sides = [(selectors.local, self.endpoints.local), (selectors.remote, self.endpoints.remote)];
+        let is_v4 = |prefix: Prefix| wire::addr::from_bits(prefix.first()).is_ipv4();
+        let both = !selectors.local.is_empty() && !selectors.remote.is_empty();
+        if self.mode != Mode::Beet && both && is_v4(selectors.local) != is_v4(selectors.remote) {
+            return Err(SadError::MixedSelectors { local: selectors.local, remote: selectors.remote });
+        }
         if self.mode == Mode::Beet {
             let (local, remote) = (selectors.local, selectors.remote);
             let same_family = wire::addr::from_bits(local.first()).is_ipv4()
@@ -383,6 +401,23 @@ impl SaConfig {
             }
         }
         Ok(())
+    }
+}
+
+impl SaConfig {
+    /// Whether packets of the protocol have what the ports select (RFC 4301 section 4.4.1.1).
+    fn check_ports(&self) -> Result<(), SadError> {
+        let Selectors { protocol, local_ports, remote_ports, .. } = self.selectors;
+        let Some(protocol) = protocol else { return Ok(()) };
+        match protocol {
+            protocol::TCP | protocol::UDP | protocol::UDP_LITE | protocol::SCTP | protocol::DCCP => Ok(()),
+            protocol::ICMP | protocol::ICMPV6 if remote_ports != PortRange::ANY => {
+                Err(SadError::IcmpRemotePorts)
+            }
+            protocol::ICMP | protocol::ICMPV6 => Ok(()),
+            _ if (local_ports, remote_ports) == (PortRange::ANY, PortRange::ANY) => Ok(()),
+            _ => Err(SadError::PortsWithout(protocol)),
+        }
     }
 }
 

@@ -146,13 +146,12 @@ pub fn near_selectors() -> impl Strategy<Value = Selectors> {
     let protocol = prop::option::of(prop::sample::select(vec![6u8, 17]));
     let app = prop::option::of((1u16..3).prop_map(AppId));
     (near_prefix(), near_prefix(), protocol, app, near_ports(), near_ports()).prop_map(
-        |(local, remote, protocol, app, local_ports, remote_ports)| Selectors {
-            local,
-            remote,
-            protocol,
-            app,
-            local_ports,
-            remote_ports,
+        |(local, remote, protocol, app, local_ports, remote_ports)| {
+            // An association is of one family.
+            let is_v4 = |prefix: Prefix| wire::addr::from_bits(prefix.first()).is_ipv4();
+            let mixed = !remote.is_empty() && is_v4(local) != is_v4(remote);
+            let local = if mixed { Prefix::ANY } else { local };
+            Selectors { local, remote, protocol, app, local_ports, remote_ports }
         },
     )
 }
