@@ -234,7 +234,7 @@ impl Replay {
         };
         let now = frame.clock();
         self.pass_time(now);
-        let Some(bytes) = frame.ip() else {
+        let Some(bytes) = frame.said_ip() else {
             if let LinkType::Other(number) = frame.link {
                 line.reason = Some(format!("link_type_{number}"));
             }
@@ -277,7 +277,7 @@ impl Replay {
         self.fragments.finish(|direction| after.of(direction) - before.of(direction));
     }
 
-    /// Where a packet goes. `None`: a fragment of a datagram whose ports nobody has seen yet.
+    /// Where a packet goes. `None`: a fragment of a packet whose first one has not come yet.
     fn half(
         &mut self,
         bytes: &[u8],
@@ -294,18 +294,16 @@ impl Replay {
         };
         let protected = match headers.protocol {
             protocol::ESP | protocol::AH => true,
-            protocol::UDP => {
-                let by_port = fragments::is_udp_to(headers, bytes, self.esp_port);
-                match key {
-                    Some(key) => self.fragments.is_esp(key, headers, by_port, now)?,
-                    None => by_port,
-                }
-            }
+            protocol::UDP => fragments::is_udp_to(headers, bytes, self.esp_port),
             // Of use only inside an association that has a key: the engine says so.
             protocol::IPCOMP | protocol::IPV4 | protocol::IPV6 => {
                 for_us == Some(true) && self.has_member(headers.dst, headers.src)
             }
             _ => false,
+        };
+        let protected = match key.filter(|_| headers.version == 6 || headers.protocol == protocol::UDP) {
+            Some(key) => self.fragments.is_protected(key, headers, protected, now)?,
+            None => protected,
         };
         Some(match (protected, for_us) {
             (true, _) => Half::Open,

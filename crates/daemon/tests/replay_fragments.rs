@@ -96,16 +96,16 @@ fn a_fragment_that_waited_in_vain_says_so() {
     let pieces = cut(&packet, 77, 600);
     assert_eq!(step_at(&mut alice, 100, &pieces[0]).0.verdict, ReplayVerdict::Hold);
     assert!(alice.take_ended().is_empty());
-    // Fourteen seconds are not enough to give it up, fifteen are.
+    // 59 seconds are not enough to give it up, 60 are.
     let other = datagram(inner_hosts(false), 443, b"x");
-    step_at(&mut alice, 114, &other);
+    step_at(&mut alice, 159, &other);
     assert!(alice.take_ended().is_empty());
-    step_at(&mut alice, 115, &other);
+    step_at(&mut alice, 160, &other);
     let ended = alice.take_ended();
     assert!(matches!(seconds(&ended)[..], [(1, reason)] if is_late(reason)), "{ended:?}");
     assert_eq!((ended[0].verdict, ended[0].time), (ReplayVerdict::Drop, 100.0));
     // At the end of the capture nothing comes any more.
-    step_at(&mut alice, 120, &pieces[1]);
+    step_at(&mut alice, 170, &pieces[1]);
     alice.finish();
     assert!(matches!(seconds(&alice.take_ended())[..], [(1, reason)] if is_late(reason)));
     // What became whole has no second line.

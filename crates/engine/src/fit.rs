@@ -1,6 +1,6 @@
 //! Sizes: what must happen to a packet before it fits its way (RFC 4301 section 8.2, RFC 1191, RFC 8201).
 
-use sadb::sa::Fragmentation;
+use sadb::sa::{DontFragment, Fragmentation};
 use sadb::{Mode, SaConfig};
 use wire::ip::Headers;
 use wire::stage::Inner;
@@ -43,10 +43,15 @@ pub(crate) fn tunnel(
         GsoKind::None => {
             fits(packet, headers, packet.bytes().len(), mtu)?;
             complete(packet)?;
-            let before = config.options.headers.fragment == Fragmentation::Before
+            // What its sender let be fragmented is, in front of the tunnel where the outer packet must not be.
+            let whole = forbids_fragments(config);
+            let before = (config.options.headers.fragment == Fragmentation::Before || whole)
                 && config.mode == Mode::Tunnel
                 && headers.version == 4
                 && packet.bytes().len() > mtu;
+            if whole && !before && headers.version == 4 && packet.bytes().len() > mtu {
+                return Err(DropReason::TooBig);
+            }
             if before {
                 packet.meta.may_fragment = false;
             }
@@ -58,6 +63,13 @@ pub(crate) fn tunnel(
             Ok(Fit::Cut(LONGEST))
         }
     }
+}
+
+/// Whether the association's own policy keeps routers from fragmenting its outer packets (RFC 4301 section 8.1; IPv6 has no such flag).
+fn forbids_fragments(config: &SaConfig) -> bool {
+    config.options.headers.df == DontFragment::Set
+        && config.mode != Mode::Transport
+        && config.endpoints.remote.is_ipv4()
 }
 
 /// Whether this is a TCP segment that its sender made for the uplink, too long for the tunnel, and that may be cut like a

@@ -40,7 +40,7 @@ use ipsec::{Codec, slot};
 use pieces::{cut, each};
 use sadb::sa::{LifeState, OutboundState};
 use sadb::spd::{Action, Decision, Level, Spd, Terms, Why};
-use sadb::{Chain, Direction, FlowCache, FlowKey, OutboundSa, OutboundSad, SaIndex, SadError, Spi};
+use sadb::{Chain, Direction, FlowCache, FlowKey, Mode, OutboundSa, OutboundSad, SaIndex, SadError, Spi};
 use std::net::IpAddr;
 use std::sync::Arc;
 use wire::ip::{self, Headers};
@@ -221,7 +221,7 @@ impl Outbound {
             // What protects the packet must do so to its end, not to the first stop of its route.
             match ip::final_destination(packet.bytes(), headers) {
                 Ok(last) => flow.remote = last,
-                Err(_) => return end(&mut self.tally, packet, DropReason::BadOption, Some(&flow), pool, out),
+                Err(error) => return end(&mut self.tally, packet, error.into(), Some(&flow), pool, out),
             }
         }
         let now = packet.meta.received;
@@ -247,6 +247,12 @@ impl Outbound {
             self.answer(&mut packet.meta, &flow)
         };
         let course = match course {
+            // The other end asks about the stop that comes next as well.
+            Ok(Course::Protect(sa))
+                if flow.remote != headers.dst && !arrived && !self.takes_stop(sa, headers.dst) =>
+            {
+                Err(DropReason::SelectorMismatch)
+            }
             Ok(Course::Protect(_)) => course,
             _ if ip::is_icmp(headers) => self.as_return_traffic(&mut packet, headers, course),
             _ => course,
@@ -260,6 +266,15 @@ impl Outbound {
             Ok(course) => self.go(course, packet, headers, joined, &flow, pool, out),
             Err(reason) => self.refuse(packet, headers, reason, &flow, pool, out),
         }
+    }
+
+    /// Whether a source-routed packet of this association may have a stop there: in transport mode that is the outer header's
+    /// matter.
+    #[cold]
+    fn takes_stop(&self, sa: SaIndex, stop: IpAddr) -> bool {
+        let is_inside =
+            |sa: &OutboundSa| sa.config().mode != Mode::Tunnel || sa.selectors().remote.contains(stop);
+        self.sad.get(sa).is_none_or(is_inside)
     }
 
     /// Stages 5 and 6 for a packet that waits for nothing.

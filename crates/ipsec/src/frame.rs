@@ -13,7 +13,7 @@ use std::net::IpAddr;
 use wire::ipv4::{self, Ipv4, Ipv4Repr};
 use wire::ipv6::{self, Ipv6Repr};
 use wire::stage::Scheduled;
-use wire::{DropReason, Packet, protocol};
+use wire::{DropReason, Packet, addr, protocol};
 
 /// The most that one IPv4 packet, or one IPv6 payload, can hold.
 const LONGEST: usize = u16::MAX as usize;
@@ -168,7 +168,12 @@ impl Layout {
             packet.meta.tos = inner.tos;
             return Ok(());
         }
-        let df = headers::outer_df(policy, inner.df, packet.meta.may_fragment);
+        // IPv6 has no such flag: there only what the inner packet says counts.
+        let may_fragment = packet.meta.may_fragment;
+        let df = match config.endpoints.remote.is_ipv4() {
+            true => headers::outer_df(policy, inner.df, may_fragment),
+            false => !may_fragment && headers::outer_df(policy, inner.df, may_fragment),
+        };
         // The socket that sends it must allow what its header allows.
         packet.meta.may_fragment = !df;
         let tos = headers::outer_tos(policy, inner.tos);
@@ -176,7 +181,11 @@ impl Layout {
         // BEET replaces addresses; the packet's lifetime goes on (draft-nikander-esp-beet-mode section 5.2).
         let ttl = if config.mode == Mode::Beet { inner.ttl } else { headers::outer_ttl(policy, inner.ttl) };
         let id = match config.mode {
-            Mode::Beet => inner.label as u16,
+            // What the inner packet has travels on. One of IPv6 has none, and its pieces need one to meet.
+            Mode::Beet if df || addr::from_bits(config.selectors.local.first()).is_ipv4() => {
+                inner.label as u16
+            }
+            Mode::Beet => sa.next_identification(),
             // An atomic datagram needs no identification (RFC 6864 section 4.1).
             Mode::Tunnel | Mode::Transport => {
                 if df {
@@ -212,7 +221,8 @@ impl Layout {
     }
 }
 
-/// An outer packet that must not be fragmented by its policy, though its inner one may, has nowhere to go if it does not fit.
+/// An outer packet that must not be fragmented by its policy, though its inner one may, has nowhere to go if it does not fit. One of IPv6
+/// that may be fragmented here is one that every link has to carry: see [`headers::outer_df`].
 #[inline]
 pub(crate) fn check_df(
     config: &SaConfig,
@@ -220,6 +230,9 @@ pub(crate) fn check_df(
     layout: &Layout,
     limit: usize,
 ) -> Result<(), DropReason> {
-    let set = config.options.headers.df == DontFragment::Set && config.mode != Mode::Transport;
+    let set = config.options.headers.df == DontFragment::Set
+        && config.mode != Mode::Transport
+        && config.endpoints.remote.is_ipv4()
+        && wire::ip::version(packet.bytes()) != Some(6);
     if set && packet.meta.may_fragment && layout.total() > limit { Err(DropReason::TooBig) } else { Ok(()) }
 }

@@ -11,7 +11,7 @@ use wire::ipcomp::IpComp;
 use wire::ipv4::{self, Ipv4Repr};
 use wire::ipv6::{self, Ipv6Repr};
 use wire::udp::{self, Udp, UdpRepr};
-use wire::{DropReason, Meta, Packet, Pool, Time, options, protocol, stage};
+use wire::{DropReason, Meta, Packet, Pool, Time, checksum, options, protocol, stage};
 
 /// The port of ESP in UDP (RFC 3948 section 2.1).
 pub const PORT: u16 = 4500;
@@ -105,6 +105,9 @@ pub struct Outer {
     pub spi: u32,
     /// The sequence number as it travels: the low 32 bits.
     pub sequence: u32,
+    /// The checksum of the UDP header is there and wrong. What a UDP socket gave has none any more; over IPv6, too, a tunnel may do without
+    /// one (RFC 6935).
+    pub corrupt: bool,
     /// Where the protocol's header starts.
     pub(crate) at: usize,
     /// Where the packet ends.
@@ -151,6 +154,9 @@ impl Outer {
         if udp.dst_port() != port {
             return Err(DropReason::NotEsp);
         }
+        if headers.has_options {
+            check_arrived(bytes, headers)?;
+        }
         match classify(udp.payload()) {
             UdpPayload::Esp => {}
             UdpPayload::Keepalive => return Err(DropReason::Keepalive),
@@ -162,7 +168,11 @@ impl Outer {
         let esp = bytes.get(at..at + udp.payload().len()).ok_or(DropReason::Truncated)?;
         let header = Esp::new_checked(esp).map_err(|_| DropReason::EspTooShort)?;
         let name = (header.spi(), header.sequence());
-        Ok(Outer::at(headers, protocol::ESP, Some(udp.src_port()), name, at..at + esp.len()))
+        let corrupt = udp.checksum() != 0
+            && checksum::verify_transport(bytes, headers) == Some(false)
+            && !checksum::is_partial(bytes, headers);
+        let outer = Outer::at(headers, protocol::ESP, Some(udp.src_port()), name, at..at + esp.len());
+        Ok(Outer { corrupt, ..outer })
     }
 
     fn bare(bytes: &[u8], headers: &Headers) -> Result<Outer, DropReason> {
@@ -208,6 +218,7 @@ impl Outer {
             ttl: headers.ttl,
             spi: name.0,
             sequence: name.1,
+            corrupt: false,
             at: place.start,
             end: place.end,
             named_at: headers.protocol_at,

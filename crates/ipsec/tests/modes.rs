@@ -228,7 +228,7 @@ fn header_fields_go_out_by_policy() {
     };
     assert!(df(DontFragment::Copy, true, false) && !df(DontFragment::Copy, false, false));
     assert!(!df(DontFragment::Copy, true, true));
-    assert!(df(DontFragment::Set, false, false) && df(DontFragment::Set, true, true));
+    assert!(df(DontFragment::Set, false, false) && df(DontFragment::Set, true, false));
     assert!(!df(DontFragment::Clear, true, false));
     // Nobody may fragment it and it does not fit.
     config.options.headers.df = DontFragment::Set;

@@ -174,6 +174,12 @@ pub fn verify_transport(packet: &[u8], headers: &Headers) -> Option<bool> {
     Some(fold(partial + sum(range(packet, start, end))) == 0xffff)
 }
 
+/// Whether the transport checksum is one that its sender's device was to finish: a capture on the sending host, or a packet socket behind a
+/// virtual link, shows the sum of the pseudo-header in its place ([`put_pseudo`]).
+pub fn is_partial(packet: &[u8], headers: &Headers) -> bool {
+    covered(packet, headers).is_ok_and(|(_, at, partial)| be16(packet, at) == fold(partial))
+}
+
 /// Whether the transport checksum is right, of a packet whose octets from `data_at` on, at an even distance from its transport header, have
 /// the partial sum `data`. As [`verify_transport`] otherwise.
 #[inline]

@@ -35,7 +35,7 @@ drop_reasons! {
     ExtensionOrder "extension_order" "An IPv6 extension header stands where none may (RFC 8200 section 4.1).";
     Jumbogram "jumbogram" "An IPv6 jumbogram (RFC 2675), which the engine does not take.";
     MappedAddress "mapped_address" "An IPv4-mapped address in an IPv6 header, which must not be on a wire.";
-    BadChecksum "bad_checksum" "The checksum of an IPv4 header or of an ICMP error is wrong.";
+    BadChecksum "bad_checksum" "The checksum of an IPv4 header, of the UDP header around ESP, or of an ICMP error is wrong.";
     TooManyExtensions "too_many_extensions" "More IPv6 extension headers than the parser follows.";
     BadRecord "bad_record" "The record in front of a packet from the TUN is missing or not ours.";
     Unstamped "unstamped" "A packet came through the TUN without an application's stamp.";

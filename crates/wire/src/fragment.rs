@@ -41,13 +41,20 @@ pub fn fragments<'a>(
     max_len: usize,
 ) -> Result<FragmentIter<'a>, WireError> {
     let packet = packet.get(..headers.total_len).ok_or(WireError::Truncated)?;
+    let mut headers = *headers;
+    if headers.version == 6 && headers.has_options && headers.fragment.is_none() {
+        // Every fragment has hop-by-hop options and routing header; the other extension headers are part of what is cut.
+        let front = ipv6::front(packet)?;
+        (headers.header_len, headers.protocol_at, headers.protocol) =
+            (front.len, front.named_at, front.next_header);
+    }
     let (head, payload) = packet.split_at_checked(headers.header_len).ok_or(WireError::Truncated)?;
     let before = head.len() + if headers.version == 6 { FRAGMENT_LEN } else { 0 };
     let size = max_len.saturating_sub(before) / UNIT * UNIT;
     if size == 0 || headers.fragment.is_some() {
         return Err(WireError::TooBig);
     }
-    Ok(FragmentIter { head, payload, headers: *headers, id, size, next: Some(0) })
+    Ok(FragmentIter { head, payload, headers, id, size, next: Some(0) })
 }
 
 impl FragmentIter<'_> {

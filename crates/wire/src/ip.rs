@@ -207,6 +207,10 @@ pub fn upper_complete(bytes: &[u8], headers: &Headers) -> bool {
         protocol::ICMP if headers.version == 4 => upper.len() >= icmp::HEADER_LEN,
         protocol::ICMPV6 => upper.len() >= 4,
         protocol::SCTP if headers.version == 4 => upper.len() >= sctp::HEADER_LEN,
+        // An extension header of IPv6; ICV and all.
+        protocol::AH if headers.version == 6 => {
+            upper.len() >= 2 && upper.len() >= (usize::from(octet(upper, 1)) + 2) * 4
+        }
         _ => true,
     }
 }
@@ -237,7 +241,7 @@ pub fn is_icmp(headers: &Headers) -> bool {
 /// `headers.dst`.
 ///
 /// # Errors
-/// An option of IPv4 that contradicts itself.
+/// An option of IPv4, or a routing header of a known type, that contradicts itself.
 pub fn final_destination(bytes: &[u8], headers: &Headers) -> Result<IpAddr, WireError> {
     if !headers.has_options {
         return Ok(headers.dst);
@@ -245,21 +249,30 @@ pub fn final_destination(bytes: &[u8], headers: &Headers) -> Result<IpAddr, Wire
     if headers.version == 4 {
         return options::final_destination(range(bytes, 0, headers.header_len)).map(IpAddr::V4);
     }
-    Ok(routed_destination(bytes, headers))
+    routed_destination(bytes, headers)
 }
 
-/// What a routing header says of it.
-fn routed_destination(bytes: &[u8], headers: &Headers) -> IpAddr {
-    let routing = ipv6::walk(range(bytes, 0, headers.total_len)).ok().and_then(|chain| chain.routing);
-    let Some(routing) = routing else { return headers.dst };
-    let header = range(bytes, routing.at, routing.at + routing.len);
-    let at = match routing.kind {
-        // RFC 2460: a list in travelling order. RFC 6275: a list of one.
-        0 | 2 => header.len().saturating_sub(16),
-        // RFC 8754 section 2: a list in reverse order.
-        4 => 8,
-        _ => return headers.dst,
+/// What a routing header with segments left says of it.
+fn routed_destination(bytes: &[u8], headers: &Headers) -> Result<IpAddr, WireError> {
+    const FIXED: usize = 8;
+    const ADDRESS: usize = 16;
+    let Some(routing) = ipv6::walk(range(bytes, 0, headers.total_len))?.routing else {
+        return Ok(headers.dst);
     };
-    let whole = at >= 8 && at + 16 <= header.len() && octet(header, 3) != 0;
-    if whole { IpAddr::V6(Ipv6Addr::from(array::<16>(header, at))) } else { headers.dst }
+    let header = range(bytes, routing.at, routing.at + routing.len);
+    let list = header.len().saturating_sub(FIXED);
+    let left = usize::from(octet(header, 3));
+    let (at, fits) = match routing.kind {
+        // RFC 2460 section 4.4: a list in travelling order, and nothing else.
+        0 => (header.len().saturating_sub(ADDRESS), list.is_multiple_of(ADDRESS) && left <= list / ADDRESS),
+        // RFC 6275 section 6.4.1: one address.
+        2 => (FIXED, list == ADDRESS && left == 1),
+        // RFC 8754 section 2: a list in reverse order, perhaps with more behind it.
+        4 => (FIXED, list >= ADDRESS),
+        _ => return Ok(headers.dst),
+    };
+    if !fits {
+        return Err(WireError::RoutingType);
+    }
+    Ok(IpAddr::V6(Ipv6Addr::from(array::<ADDRESS>(header, at))))
 }

@@ -35,7 +35,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { datagrams: 64, memory: 2 << 20, timeout: Duration::from_secs(15) }
+        Limits { datagrams: 64, memory: 2 << 20, timeout: Duration::from_secs(60) }
     }
 }
 

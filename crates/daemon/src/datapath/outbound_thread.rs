@@ -12,7 +12,7 @@ use netio::udp::UdpTransport;
 use netio::{clock, poll};
 use sadb::Spi;
 use sockmon::Marks;
-use wire::ip::Headers;
+use wire::ip::{self, Headers};
 use wire::{AcquireId, AppId, DropReason, Packet, Pool, Time, protocol, stage};
 
 use super::{BATCH, Due, HOUSEKEEPING, Inbox, Losses, Murmur, Next, RECOVERY, Teller, frames, pool};
@@ -227,8 +227,9 @@ impl OutboundThread {
                 }
                 Ok(headers) => {
                     // Fragments are made here, so here it counts what was learned of the path.
+                    let last = ip::final_destination(packet.bytes(), &headers).unwrap_or(headers.dst);
                     let learned = match packet.meta.may_fragment {
-                        true => half.engine.path_mtu(Spi(packet.meta.spi), headers.dst),
+                        true => half.engine.path_mtu(Spi(packet.meta.spi), last),
                         false => None,
                     };
                     let mtu = half.mtus.raw.min(learned.map_or(usize::MAX, usize::from));

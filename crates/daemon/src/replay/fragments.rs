@@ -1,7 +1,7 @@
 //! Fragments of a capture: which half of the engine they are for, and what became of those that waited.
 //!
-//! Ports are in the first fragment of a UDP datagram only, so one that comes before it waits here until the first says
-//! whose it is. A fragment that the engine holds gets a second line if its packet never becomes whole: the packet that does become
+//! Ports are in the first fragment of a UDP datagram only, and what stands behind extension headers of IPv6 in the first of any, so one
+//! that comes before it waits here until the first says whose it is. A fragment that the engine holds gets a second line if its packet never becomes whole: the packet that does become
 //! whole has its verdict on the line of the fragment that completed it.
 
 use std::collections::BTreeMap;
@@ -30,7 +30,9 @@ impl Key {
     /// Of a fragment; `None`: it is a whole packet.
     pub fn of(headers: &Headers) -> Option<Key> {
         let id = headers.fragment?.id;
-        Some(Key { src: headers.src, dst: headers.dst, id, protocol: headers.protocol })
+        // In IPv6 the first fragment alone says it, and others may say something else (RFC 8200 section 4.5).
+        let protocol = if headers.version == 6 { 0 } else { headers.protocol };
+        Some(Key { src: headers.src, dst: headers.dst, id, protocol })
     }
 }
 
@@ -70,7 +72,7 @@ struct Held {
 /// The books.
 #[derive(Debug, Default)]
 pub(super) struct Fragments {
-    /// Whether datagrams under way are ESP, and since when.
+    /// Whether packets under way are protected, and since when.
     ways: BTreeMap<Key, (bool, Time)>,
     parked: Vec<Parked>,
     held: Vec<Held>,
@@ -79,16 +81,16 @@ pub(super) struct Fragments {
 }
 
 impl Fragments {
-    /// Whether a fragment of UDP belongs to a datagram of ESP; `by_port`: the first one's ports say so. `None`: nobody knows yet.
-    pub fn is_esp(&mut self, key: Key, headers: &Headers, by_port: bool, now: Time) -> Option<bool> {
+    /// Whether a fragment belongs to a packet that is protected; `says`: the first one says so. `None`: nobody knows yet.
+    pub fn is_protected(&mut self, key: Key, headers: &Headers, says: bool, now: Time) -> Option<bool> {
         let first = headers.fragment.is_some_and(|fragment| fragment.offset == 0);
         if !first {
-            return self.ways.get(&key).map(|(esp, _)| *esp);
+            return self.ways.get(&key).map(|(protected, _)| *protected);
         }
         if self.ways.len() < MAX_WAYS {
-            self.ways.insert(key, (by_port, now));
+            self.ways.insert(key, (says, now));
         }
-        Some(by_port)
+        Some(says)
     }
 
     /// Keep a fragment until its first one comes; `false`: there is no room.

@@ -3,7 +3,7 @@
 
 use api::{ReplayLine, ReplayVerdict};
 use sadb::Spi;
-use wire::ip::Headers;
+use wire::ip::{self, Headers};
 use wire::ipv4::Ipv4;
 use wire::stage::Outer;
 use wire::{DropReason, Packet, fragment, icmp};
@@ -24,7 +24,8 @@ impl Replay {
         let Ok(headers) = Headers::parse(bytes) else {
             return self.written(line, ReplayVerdict::Protect, &meta, bytes, write);
         };
-        let path = self.outbound.path_mtu(Spi(meta.spi), headers.dst).map_or(usize::MAX, usize::from);
+        let last = ip::final_destination(bytes, &headers).unwrap_or(headers.dst);
+        let path = self.outbound.path_mtu(Spi(meta.spi), last).map_or(usize::MAX, usize::from);
         if bytes.len() <= path {
             self.written(line, ReplayVerdict::Protect, &meta, bytes, write)?;
         } else if !meta.may_fragment {

@@ -81,7 +81,7 @@ impl Outbound {
         Ok(Course::Clear)
     }
 
-    /// An ICMP error of a router (this host, or one behind it) that no association carries for its own sake belongs to the
+    /// An ICMP error of a router (this host, one behind it, or a program that no policy speaks for) that no association carries for its own sake belongs to the
     /// one of the traffic that would answer the packet it quotes (RFC 4301 section 6.2). It quotes what was protected, so it
     /// leaves protected or not at all.
     #[cold]
@@ -92,7 +92,8 @@ impl Outbound {
         course: Result<Course, DropReason>,
     ) -> Result<Course, DropReason> {
         let meta = &mut packet.meta;
-        if meta.mark & record::STAMPED != 0 || has_arrived(meta) {
+        let is_policed = meta.mark & record::STAMPED != 0 && self.spd.get(meta.app).is_some();
+        if is_policed || has_arrived(meta) {
             return course;
         }
         let is_answer = meta.mark & record::PROOF != 0;

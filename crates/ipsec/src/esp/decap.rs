@@ -36,6 +36,10 @@ pub(crate) fn open(
     if !key.open(OpenOp { sequence, header, iv, data, icv, ok: false }) {
         return Err(DropReason::AuthFailed);
     }
+    // RFC 1122 section 4.1.3.4. Whoever changed the octets that the ICV covers hears the same as ever.
+    if outer.corrupt {
+        return Err(DropReason::BadChecksum);
+    }
     sa.replay.commit(sequence)?;
     let trailer = pad::read(data)?;
     if trailer.next_header == pad::DUMMY {

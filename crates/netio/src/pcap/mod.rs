@@ -37,6 +37,14 @@ impl Frame {
         self.link.ip(&self.data)
     }
 
+    /// As [`Frame::ip`], also where the link says that this is an IP packet and its first octet contradicts it.
+    pub fn said_ip(&self) -> Option<&[u8]> {
+        match self.link {
+            LinkType::Raw => Some(&self.data),
+            link => self.data.get(link.ip_at(&self.data)?.0..),
+        }
+    }
+
     /// The capture's own clock, for the pure rooms.
     pub fn clock(&self) -> Time {
         Time(u64::try_from(self.time.as_nanos()).unwrap_or(u64::MAX))

@@ -15,9 +15,13 @@ impl PacketKey {
     /// Everything that the headers of a packet say; `outbound`: this host, or the side it guards, sends it. Ports, ICMP
     /// type and code and the type of a Mobility Header are taken where the packet has them whole: not from a fragment that is
     /// not the first, not behind ESP, not from a protocol that has none. What no header says (application, user, mark,
-    /// interface) is for the caller to add.
+    /// interface) is for the caller to add. The destination of an outbound packet is its last one, as in what its association is
+    /// chosen by: a source route must not lead around a rule.
     pub fn of_packet(bytes: &[u8], headers: &Headers, outbound: bool) -> PacketKey {
-        let flow = ip::flow(bytes, headers, outbound);
+        let mut flow = ip::flow(bytes, headers, outbound);
+        if outbound && let Ok(last) = ip::final_destination(bytes, headers) {
+            flow.remote = last;
+        }
         let key = PacketKey::new(flow.local, flow.remote).dscp(headers.tos >> 2);
         let later = headers.fragment.is_some_and(|fragment| fragment.offset != 0);
         if later && headers.version == 6 && EXTENSIONS.contains(&headers.protocol) {
