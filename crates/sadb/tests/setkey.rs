@@ -268,6 +268,10 @@ fn upper_layers_and_levels() {
         ("89", Upper::Protocol(89)),
         ("icmp,3", Upper::Icmp { protocol: 1, kind: 3, code: None }),
         ("icmp6,1,4", Upper::Icmp { protocol: 58, kind: 1, code: Some(4) }),
+        // As in an example of setkey(8).
+        ("icmp6 135,0", Upper::Icmp { protocol: 58, kind: 135, code: Some(0) }),
+        ("ipv6-icmp 136", Upper::Icmp { protocol: 58, kind: 136, code: None }),
+        ("1 8,0", Upper::Icmp { protocol: 1, kind: 8, code: Some(0) }),
     ] {
         assert_eq!(upper(word), want, "{word}");
     }
@@ -344,7 +348,12 @@ fn every_error_has_its_line_and_no_key() {
         ("spdadd ::1 ::2[5 any -P out none;".into(), 1, "the destination must be"),
         ("spdadd ::1 ::2 ospf -P out none;".into(), 1, "no upper layer"),
         ("spdadd ::1 ::2 tcp,1 -P out none;".into(), 1, "no upper layer"),
-        ("spdadd ::1 ::2 icmp,300 -P out none;".into(), 1, "no upper layer"),
+        ("spdadd ::1 ::2 icmp,300 -P out none;".into(), 1, "each from 0 to 255"),
+        ("spdadd ::1 ::2 icmp6 300,0 -P out none;".into(), 1, "\"300,0\" is no ICMP type and code"),
+        ("spdadd ::1 ::2 icmp6,1,2,3 -P out none;".into(), 1, "each from 0 to 255"),
+        ("spdadd ::1 ::2 icmp6,1 2 -P out none;".into(), 1, "-P is expected"),
+        ("spdadd ::1 ::2 tcp 1,2 -P out none;".into(), 1, "-P is expected"),
+        ("spdadd ::1 ::2 ospf -P in none;".into(), 1, "gre, sctp"),
     ];
     for (text, line, part) in cases {
         let error = parse(&text).expect_err(&text);

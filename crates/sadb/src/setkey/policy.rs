@@ -25,7 +25,7 @@ pub enum Upper {
     Any,
     /// One protocol.
     Protocol(u8),
-    /// `icmp6,type,code` and `icmp,type,code`.
+    /// `icmp6,type,code` and `icmp,type,code`, or with a space behind the name.
     Icmp {
         /// ICMP or ICMPv6.
         protocol: u8,
@@ -256,14 +256,13 @@ fn upper(words: &mut Words<'_, '_>) -> Result<Upper, SetkeyError> {
         SetkeyError::at(
             token.line,
             format!(
-                "{} is no upper layer; known: any, tcp, udp, icmp, icmp6, icmp6,TYPE,CODE, a number",
+                "{} is no upper layer; known: any, tcp, udp, icmp (icmp4), icmp6 (ipv6-icmp), ip4 (ipv4), ip6 (ipv6), gre, sctp, \
+                 a number; icmp and icmp6 with TYPE or TYPE,CODE behind a comma or a space: icmp6,135,0",
                 shown(token)
             ),
         )
     };
-    let mut parts = token.text.split(',');
-    let name = parts.next().unwrap_or_default();
-    let number = match name {
+    let number = match token.text.split(',').next().unwrap_or_default() {
         "any" => return Ok(Upper::Any),
         "tcp" => protocol::TCP,
         "udp" => protocol::UDP,
@@ -275,11 +274,30 @@ fn upper(words: &mut Words<'_, '_>) -> Result<Upper, SetkeyError> {
         "sctp" => 132,
         other => other.parse().map_err(|_| wrong())?,
     };
-    let Some(kind) = parts.next() else { return Ok(Upper::Protocol(number)) };
-    if !matches!(number, protocol::ICMP | protocol::ICMPV6) {
-        return Err(wrong());
-    }
-    let kind = kind.parse().map_err(|_| wrong())?;
-    let code = parts.next().map(|code| code.parse().map_err(|_| wrong())).transpose()?;
+    let is_icmp = matches!(number, protocol::ICMP | protocol::ICMPV6);
+    let behind = match token.text.split_once(',') {
+        Some((_, behind)) if is_icmp => Some((token, behind)),
+        Some(_) => return Err(wrong()),
+        // setkey(8) itself has them as a word of their own.
+        None => {
+            let next =
+                words.peek().filter(|next| is_icmp && next.text.starts_with(|c: char| c.is_ascii_digit()));
+            next.map(|next| {
+                words.next += 1;
+                (next, next.text)
+            })
+        }
+    };
+    let Some((token, behind)) = behind else { return Ok(Upper::Protocol(number)) };
+    let octet = |text: &str| {
+        text.parse::<u8>().map_err(|_| {
+            let what = "is no ICMP type and code; write TYPE or TYPE,CODE, each from 0 to 255";
+            SetkeyError::at(token.line, format!("{} {what}", shown_part(token, behind)))
+        })
+    };
+    let (kind, code) = match behind.split_once(',') {
+        Some((kind, code)) => (octet(kind)?, Some(octet(code)?)),
+        None => (octet(behind)?, None),
+    };
     Ok(Upper::Icmp { protocol: number, kind, code })
 }
