@@ -4,8 +4,9 @@
 //! wrong. Shared by `ravelin replay` and `ravelin import`. No key is ever repeated in an error.
 
 mod bundles;
-mod faults;
+pub(crate) mod faults;
 
+use std::collections::HashMap;
 use std::net::IpAddr;
 
 use api::{
@@ -28,6 +29,9 @@ pub const MAX_FILE: u64 = 16 << 20;
 
 /// Every address of both families.
 const EVERYTHING: &str = "::/0";
+
+/// What the names of rules begin with that a file of setkey makes; the line follows.
+pub const SETKEY_RULE: &str = "setkey-";
 
 /// One request of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -130,6 +134,7 @@ fn setkey_file(text: &str, ends: Ends<'_>) -> Result<Vec<Entry>, ImportError> {
     let statements = setkey::parse(text).map_err(|error| at(error.line, error.text))?;
     let bundles = Bundles::of(&statements, ends)?;
     let mut entries = Vec::new();
+    let mut policies = HashMap::new();
     for (number, statement) in statements.iter().enumerate() {
         match statement {
             Statement::Add(add) => {
@@ -142,7 +147,10 @@ fn setkey_file(text: &str, ends: Ends<'_>) -> Result<Vec<Entry>, ImportError> {
             }
             Statement::SpdAdd(policy) => entries.push(Entry {
                 line: policy.line as usize,
-                what: What::Rule(Box::new(rule(policy, number, &bundles)?)),
+                what: What::Rule(Box::new(SpdAdd {
+                    name: Some(name_of(policy.line, &mut policies)),
+                    ..rule(policy, number, &bundles)?
+                })),
             }),
             Statement::Flush(_) => entries.push(Entry { line: 1, what: What::FlushSas }),
             Statement::SpdFlush => entries.push(Entry { line: 1, what: What::FlushRules }),
@@ -156,6 +164,19 @@ fn setkey_file(text: &str, ends: Ends<'_>) -> Result<Vec<Entry>, ImportError> {
         }
     }
     Ok(entries)
+}
+
+/// The name of the rule that a policy makes; a line may hold several.
+fn name_of(line: u32, policies: &mut HashMap<u32, u32>) -> String {
+    let count = policies.entry(line).and_modify(|count| *count += 1).or_insert(1);
+    if *count == 1 { format!("{SETKEY_RULE}{line}") } else { format!("{SETKEY_RULE}{line}-{count}") }
+}
+
+/// A name like this one that none of `taken` is: with `-2` behind it, or the next number.
+pub fn free_name(name: &str, taken: &[&str]) -> String {
+    let numbered = (2_u32..).map(|number| format!("{name}-{number}"));
+    let mut names = std::iter::once(name.to_owned()).chain(numbered);
+    names.find(|name| !taken.contains(&name.as_str())).unwrap_or_else(|| name.to_owned())
 }
 
 fn directions(add: &AddStatement, ends: Ends<'_>) -> Result<Vec<Direction>, ImportError> {
@@ -256,7 +277,7 @@ fn rule(policy: &PolicyStatement, number: usize, bundles: &Bundles) -> Result<Sp
     let outbound = policy.direction == PolicyDirection::Out;
     let (local, remote) = if outbound { (policy.src, policy.dst) } else { (policy.dst, policy.src) };
     let mut made = SpdAdd {
-        name: Some(format!("setkey-{}", policy.line)),
+        name: None,
         place: None,
         direction: if outbound { SpdDirection::Out } else { SpdDirection::In },
         selectors: vec![selector(local, remote, policy.upper)],
@@ -290,12 +311,9 @@ fn rule(policy: &PolicyStatement, number: usize, bundles: &Bundles) -> Result<Sp
 }
 
 fn template(request: &Request, outbound: bool) -> Template {
-    Template {
-        spi: None,
-        protocol: Some(request.protocol),
-        mode: Some(request.mode),
-        ends: request.ends.map(|(src, dst)| if outbound { (src, dst) } else { (dst, src) }),
-    }
+    let (src, dst) = request.ends.unzip();
+    let (local, remote) = if outbound { (src, dst) } else { (dst, src) };
+    Template { spi: None, protocol: Some(request.protocol), mode: Some(request.mode), local, remote }
 }
 
 fn selector(local: Address, remote: Address, upper: Upper) -> String {
@@ -533,6 +551,10 @@ mod tests {
         let entries = read(&[NUMBERED, policies].concat(), Ends::Local(&own)).unwrap();
         let of: Vec<_> = rules(&entries).iter().map(|rule| rule.bundle[0].clone()).collect();
         assert_eq!(of, ["0x00001001", "0x00001002"]);
+        let names: Vec<_> = rules(&entries).iter().filter_map(|rule| rule.name.as_deref()).collect();
+        assert_eq!(names, ["setkey-6", "setkey-6-2"]);
+        assert_eq!(free_name("setkey-6", &["setkey-6", "setkey-6-2"]), "setkey-6-3");
+        assert_eq!(free_name("setkey-7", &names), "setkey-7");
     }
 
     #[test]

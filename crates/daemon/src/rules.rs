@@ -279,6 +279,11 @@ fn word_error(field: &str, word: &str, allowed: &str) -> Refused {
 
 fn rule(key: RuleKey, request: &SpdAdd) -> Result<Rule, Refused> {
     let bad = |text: String| Refused::new(Fault::BadRequest, text);
+    // A variable that a script left empty must not make a rule for every packet.
+    if request.selectors.iter().any(|text| text.trim().is_empty()) {
+        return Err(bad("an empty selector says nothing about packets".to_owned())
+            .remedy("write any where every packet is meant"));
+    }
     let selectors = request.selectors.iter().map(|text| text.parse::<TrafficSelector>());
     let selectors: Vec<_> = selectors.collect::<Result<_, _>>().map_err(|error| bad(error.to_string()))?;
     let asks = request.service.is_some() || request.level.is_some() || !request.bundle.is_empty();
@@ -405,7 +410,7 @@ mod tests {
     #[test]
     fn every_refusal_says_what_to_do() {
         type Edit = fn(&mut SpdAdd);
-        let cases: [(Edit, Fault, &str); 16] = [
+        let cases: [(Edit, Fault, &str); 21] = [
             (|r| r.name = Some("a b".into()), Fault::BadRequest, "cannot be the name"),
             (|r| r.name = Some("there".into()), Fault::Conflict, "already"),
             (|r| r.place = Some("middle".into()), Fault::BadRequest, "no place"),
@@ -413,6 +418,11 @@ mod tests {
             (|r| r.place = Some("before:nobody".into()), Fault::NotFound, "no rule \"nobody\""),
             (|r| r.selectors = vec![], Fault::BadRequest, "at least one selector"),
             (|r| r.selectors = vec!["colour red".into()], Fault::BadRequest, "not a selector field"),
+            (|r| r.selectors = vec!["".into()], Fault::BadRequest, "an empty selector"),
+            (|r| r.selectors.push(" ".into()), Fault::BadRequest, "an empty selector"),
+            (|r| r.bundle = vec!["0x0".into()], Fault::BadRequest, "0 to 255 are reserved"),
+            (|r| r.bundle = vec!["esp/any/::1-192.0.2.1".into()], Fault::BadRequest, "two families"),
+            (|r| r.bundle = vec!["any".into(); 5], Fault::BadRequest, "bundle of 5"),
             (|r| r.service = Some("magic".into()), Fault::BadRequest, "service cannot be"),
             (|r| r.level = Some("maybe".into()), Fault::BadRequest, "level cannot be"),
             (|r| r.bundle = vec!["gre".into()], Fault::BadRequest, "no association of a bundle"),

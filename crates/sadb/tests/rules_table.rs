@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use sadb::rules::{Action, Direction, Name, Place, Protection, RuleError, RuleKey, Template};
 use sadb::selector::{PacketKey, SelectorError, TrafficSelector, field};
 use sadb::spd::Level;
-use sadb::{Rule, RuleTable};
+use sadb::{Rule, RuleTable, Spi};
 use wire::Services;
 use world::discard;
 
@@ -112,7 +112,26 @@ fn what_a_rule_may_not_be() {
         services: Services::NONE,
         level: Level::Optional,
     });
-    assert_eq!(refused(rule), RuleError::NoService);
+    assert_eq!(refused(rule.clone()), RuleError::NoService);
+    // What nothing can satisfy.
+    for (bundle, error) in [
+        (&["0xff"][..], RuleError::ReservedSpi(Spi(255))),
+        (&["esp", "0"], RuleError::ReservedSpi(Spi(0))),
+        (
+            &["esp/tunnel/192.0.2.1-::1"],
+            RuleError::MixedEnds("192.0.2.1".parse().unwrap(), "::1".parse().unwrap()),
+        ),
+        (&["esp", "ah", "any", "any", "any"], RuleError::LongBundle(5)),
+    ] {
+        let bundle = bundle.iter().map(|text| text.parse().unwrap()).collect();
+        let (services, level) = (Services::ENCRYPTED, Level::Mandatory);
+        rule.action = Action::Protect(Protection { bundle, services, level });
+        assert_eq!(refused(rule.clone()), error);
+    }
+    let bundle = ["0x100", "esp", "esp/tunnel/192.0.2.1-any", "any"].map(|text| text.parse().unwrap());
+    let (services, level) = (Services::ENCRYPTED, Level::Mandatory);
+    rule.action = Action::Protect(Protection { bundle: bundle.to_vec(), services, level });
+    rule.checked().unwrap();
 }
 
 #[test]

@@ -1,7 +1,10 @@
 //! What can be wrong with a rule or a change of the table.
 
+use std::net::IpAddr;
+
 use super::RuleKey;
 use crate::selector::Field;
+use crate::{MAX_CHAIN, Spi};
 
 /// Why a rule or a change was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -13,6 +16,19 @@ pub enum RuleError {
     /// PROTECT with no template.
     #[error("a rule that protects needs at least one template; name the one to use, outermost last")]
     NoTemplate,
+    /// A template with an SPI that no association has.
+    #[error(
+        "no association has the SPI {0}: 0 to 255 are reserved (RFC 4303 section 2.1); name one of 256 or more"
+    )]
+    ReservedSpi(Spi),
+    /// A template whose ends are of two families.
+    #[error(
+        "no association has the ends {0} and {1}, which are of two families; give two of IPv4 or two of IPv6, or any for one"
+    )]
+    MixedEnds(IpAddr, IpAddr),
+    /// More templates than associations a packet may pass.
+    #[error("a bundle of {0} associations is longer than any packet may pass; name at most {MAX_CHAIN}")]
+    LongBundle(usize),
     /// PROTECT that demands no service.
     #[error(
         "a rule that protects must demand authentication or encryption; to let packets pass clear, use bypass"

@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use wire::{ScrubId, Services, addr};
 
 use super::{RuleError, Template};
+use crate::MAX_CHAIN;
 use crate::selector::{Condition, PacketKey, SelectorError, TrafficSelector, Unavailable, field};
 use crate::spd::Level;
 
@@ -125,6 +126,9 @@ impl Rule {
         let populated: Vec<_> = terms.filter(|term| term.populates()).map(|term| term.field()).collect();
         match &self.action {
             Action::Protect(protection) if protection.bundle.is_empty() => return Err(RuleError::NoTemplate),
+            Action::Protect(protection) if protection.bundle.len() > MAX_CHAIN => {
+                return Err(RuleError::LongBundle(protection.bundle.len()));
+            }
             Action::Protect(protection) if protection.services == Services::NONE => {
                 return Err(RuleError::NoService);
             }
@@ -132,6 +136,9 @@ impl Rule {
                 return Err(RuleError::PopulateNothing);
             }
             _ => {}
+        }
+        if let Action::Protect(protection) = &self.action {
+            protection.bundle.iter().try_for_each(Template::check)?;
         }
         for selector in &mut self.selectors {
             for &field in &populated {

@@ -4,13 +4,14 @@ use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
+use super::RuleError;
 use crate::sa::{SaConfig, SaProtocol};
 use crate::{Direction, Mode, Spi};
 
 /// What a rule demands of one association of its bundle. What is `None` is left open.
 ///
 /// As text: `0x1001`, or `PROTOCOL[/MODE[/LOCAL-REMOTE]]` with `any` for what is left open: `esp`, `any/tunnel`,
-/// `esp/tunnel/192.0.2.1-198.51.100.1`.
+/// `esp/tunnel/192.0.2.1-198.51.100.1`, `esp/tunnel/192.0.2.1-any`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Template {
     /// This very association. Inbound and outbound associations have different ones, so a rule for both ways that names
@@ -20,17 +21,30 @@ pub struct Template {
     pub protocol: Option<SaProtocol>,
     /// What it encloses.
     pub mode: Option<Mode>,
-    /// This host's outer address and the peer's.
-    pub ends: Option<(IpAddr, IpAddr)>,
+    /// This host's outer address.
+    pub local: Option<IpAddr>,
+    /// The peer's.
+    pub remote: Option<IpAddr>,
 }
 
 impl Template {
     /// Any association.
-    pub const ANY: Template = Template { spi: None, protocol: None, mode: None, ends: None };
+    pub const ANY: Template = Template { spi: None, protocol: None, mode: None, local: None, remote: None };
 
     /// This very association.
     pub const fn of_spi(spi: Spi) -> Template {
         Template { spi: Some(spi), ..Template::ANY }
+    }
+
+    /// Refuse what no association can be.
+    pub(super) fn check(&self) -> Result<(), RuleError> {
+        match (self.spi, self.local, self.remote) {
+            (Some(spi), ..) if spi.is_reserved() => Err(RuleError::ReservedSpi(spi)),
+            (_, Some(local), Some(remote)) if local.is_ipv4() != remote.is_ipv4() => {
+                Err(RuleError::MixedEnds(local, remote))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Whether an association is what this demands. `both`: the rule is for both ways, so that its SPI says nothing of an
@@ -45,7 +59,8 @@ impl Template {
         self.spi.is_none_or(|spi| foreign || spi == member.spi)
             && self.protocol.is_none_or(|protocol| protocol == member.protocol)
             && self.mode.is_none_or(|mode| mode == member.mode)
-            && self.ends.is_none_or(|ends| ends == member.ends)
+            && self.local.is_none_or(|local| local == member.ends.0)
+            && self.remote.is_none_or(|remote| remote == member.ends.1)
     }
 
     /// Whether a packet that came out of these associations, the innermost first, had what the templates of a bundle demand. More
@@ -87,10 +102,15 @@ impl fmt::Display for Template {
             return write!(f, "{spi}");
         }
         f.write_str(self.protocol.map_or("any", SaProtocol::name))?;
-        if self.mode.is_some() || self.ends.is_some() {
+        let has_ends = self.local.is_some() || self.remote.is_some();
+        if self.mode.is_some() || has_ends {
             write!(f, "/{}", self.mode.map_or("any", Mode::name))?;
         }
-        self.ends.map_or(Ok(()), |(local, remote)| write!(f, "/{local}-{remote}"))
+        if !has_ends {
+            return Ok(());
+        }
+        let end = |end: Option<IpAddr>| end.map_or_else(|| "any".to_owned(), |end| end.to_string());
+        write!(f, "/{}-{}", end(self.local), end(self.remote))
     }
 }
 
@@ -99,7 +119,7 @@ impl fmt::Display for Template {
 #[error(
     "{0:?} names no association of a bundle; write an SPI (0x1001), or PROTOCOL/MODE/LOCAL-REMOTE, of which the later \
      parts may be left out: esp, ah/transport, esp/tunnel/192.0.2.1-198.51.100.1 (protocols: any, esp, ah, ipcomp, ipip; \
-     modes: any, transport, tunnel, beet)"
+     modes: any, transport, tunnel, beet; any stands for an end that is left open, too)"
 )]
 pub struct TemplateError(String);
 
@@ -131,18 +151,21 @@ impl FromStr for Template {
             Some("beet") => Some(Mode::Beet),
             Some(_) => return Err(wrong()),
         };
-        let address = |text: &str| text.parse::<IpAddr>().map_err(|_| wrong());
-        let ends = match parts.next() {
-            None => None,
+        let end = |text: &str| match text {
+            "any" => Ok(None),
+            text => text.parse::<IpAddr>().map(Some).map_err(|_| wrong()),
+        };
+        let (local, remote) = match parts.next() {
+            None => (None, None),
             Some(ends) => {
                 let (local, remote) = ends.split_once('-').ok_or_else(wrong)?;
-                Some((address(local)?, address(remote)?))
+                (end(local)?, end(remote)?)
             }
         };
         if parts.next().is_some() {
             return Err(wrong());
         }
-        Ok(Template { spi: None, protocol, mode, ends })
+        Ok(Template { spi: None, protocol, mode, local, remote })
     }
 }
 
@@ -152,12 +175,21 @@ mod tests {
 
     #[test]
     fn texts_round_trip() {
-        for text in ["0x00001001", "any", "esp", "ah/transport", "any/tunnel", "esp/any/192.0.2.1-192.0.2.2"]
-        {
+        for text in [
+            "0x00001001",
+            "any",
+            "esp",
+            "ah/transport",
+            "any/tunnel",
+            "esp/any/192.0.2.1-192.0.2.2",
+            "esp/tunnel/192.0.2.1-any",
+            "any/any/any-2001:db8::2",
+        ] {
             assert_eq!(text.parse::<Template>().unwrap().to_string(), text);
         }
         let tunnel: Template = "esp/tunnel/2001:db8::1-2001:db8::2".parse().unwrap();
         assert_eq!(tunnel.mode, Some(Mode::Tunnel));
+        assert_eq!("esp/tunnel/any-any".parse::<Template>().unwrap().to_string(), "esp/tunnel");
         assert_eq!("4097".parse::<Template>().unwrap(), Template::of_spi(Spi(0x1001)));
         for text in [
             "",
@@ -168,10 +200,34 @@ mod tests {
             "esp/tunel",
             "esp/tunnel/a-b",
             "esp/tunnel/192.0.2.1",
+            "esp/tunnel/any",
+            "esp/tunnel/192.0.2.1-",
             "esp//",
             "ah/any/::1-::2/x",
         ] {
             assert!(text.parse::<Template>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_end_that_is_left_open_is_any_and_the_other_one_counts() {
+        let ip = |text: &str| text.parse::<IpAddr>().unwrap();
+        let member = Member {
+            direction: Direction::Outbound,
+            spi: Spi(0x1001),
+            protocol: SaProtocol::Esp,
+            mode: Mode::Tunnel,
+            ends: (ip("192.0.2.1"), ip("192.0.2.2")),
+        };
+        for (ends, fits) in [
+            ("192.0.2.1-any", true),
+            ("any-192.0.2.2", true),
+            ("any-any", true),
+            ("192.0.2.2-any", false),
+            ("any-192.0.2.1", false),
+        ] {
+            let template: Template = format!("esp/tunnel/{ends}").parse().unwrap();
+            assert_eq!(template.fits_member(&member, false), fits, "{ends}");
         }
     }
 }
