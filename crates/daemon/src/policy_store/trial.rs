@@ -206,6 +206,11 @@ fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
+/// Where a file is. That of a bare name has no words.
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
 /// Aside, to the disk, and in its place: never half a file. Owner and permissions as those of `like`, else for us alone.
 pub fn write(path: &Path, octets: &[u8], like: Option<&fs::Metadata>) -> io::Result<()> {
     let aside = with_suffix(path, "new");
@@ -220,7 +225,7 @@ pub fn write(path: &Path, octets: &[u8], like: Option<&fs::Metadata>) -> io::Res
         file.sync_all()?;
         fs::rename(&aside, path)?;
         // The name, too.
-        path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
+        File::open(folder_of(path))?.sync_all()
     };
     written().inspect_err(|_| drop(fs::remove_file(&aside)))
 }
@@ -244,6 +249,20 @@ mod tests {
         fn drop(&mut self) {
             let _ = fs::remove_dir_all(&self.0);
         }
+    }
+
+    #[test]
+    fn a_bare_name_is_in_the_folder_where_we_are() {
+        for (path, folder) in
+            [("main.policy", "."), ("./main.policy", "."), ("a/main.policy", "a"), ("/m", "/")]
+        {
+            assert_eq!(folder_of(Path::new(path)), Path::new(folder));
+        }
+        // Also as a whole: the text is there, and there is no error about the folder.
+        let name = format!("ravelin-bare-{}", std::process::id());
+        write(Path::new(&name), b"text", None).unwrap();
+        assert_eq!(fs::read(&name).unwrap(), b"text");
+        fs::remove_file(&name).unwrap();
     }
 
     #[test]
