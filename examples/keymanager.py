@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A small key manager for two hosts: it shows how a program answers Ravelin's acquires over the control API.
 
-    keymanager.py --control /run/ravelin/ravelin/control.sock --psk-file FILE [--listen ADDRESS] [--port 4599]
+    keymanager.py --control /run/ravelin/main/control.sock --psk-file FILE [--listen ADDRESS] [--port 4599]
 
 It runs on both hosts with the same secret file. When a flow lacks an association, the daemon holds its first packets
 and sends an "acquire"; this program agrees with its peer on SPIs and fresh nonces, derives one key for each
@@ -157,7 +157,7 @@ def acquire(keys, event):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--control", default="/run/ravelin/ravelin/control.sock", help="the daemon's control socket")
+    parser.add_argument("--control", default="/run/ravelin/main/control.sock", help="the daemon's control socket")
     parser.add_argument("--psk-file", required=True, help="the secret that both hosts share")
     parser.add_argument("--listen", action="append", default=[], help="own address to answer on (repeatable)")
     parser.add_argument("--port", type=int, default=4599)
@@ -165,13 +165,20 @@ def main():
     parser.add_argument("--soft", type=int, default=3000, help="seconds until a successor is asked for")
     parser.add_argument("--hard", type=int, default=3600, help="seconds until an association ends")
     options = parser.parse_args()
-    keys = Keys(options)
+    try:
+        keys = Keys(options)
+    except OSError as error:
+        sys.exit(f"keymanager: {options.psk_file}: {error.strerror}")
     for address in options.listen:
         in_background(listen, keys, address, options.port)
     control = Control(options.control)
-    control.request("GET", "/v1/events?acquire=true")
+    try:
+        control.request("GET", "/v1/events?acquire=true")
+        events = control.getresponse()
+    except OSError as error:
+        sys.exit(f"keymanager: {options.control}: {error.strerror}; is the daemon running? --control names its socket")
     local_of = {}
-    for line in control.getresponse():
+    for line in events:
         event = json.loads(line)
         if event["event"] == "ready":
             print("ready", flush=True)
