@@ -129,6 +129,7 @@ fn faults_are_found_before_anything_is_asked() {
         (format!("{}bogus;\n", file()), ":4: \"bogus\" is no command"),
         (file().replace("0x1002", "16"), ":3: SPI 0x00000010 is reserved"),
         (file().replace("192.0.2.1", "192.0.2.7"), ":1: neither 192.0.2.7"),
+        (file().replace("0x1002", "0x1001"), ":3: line 1 has an association with this SPI"),
         (
             "{\"direction\":\"out\",\"spi\":4097,\"local\":\"192.0.2.1\",\"remote\":\"192.0.2.2\",\"mode\":\"transport\",\
              \"suite\":\"aes128gcm\",\"sequence\":7,\"keymat\":\"000102030405060708090a0b0c0d0e0f10111213\"}"
@@ -181,6 +182,49 @@ fn what_was_added_before_a_refusal_is_deleted_again() {
     assert!(text.contains(":3: SPI 0x00001002 is in use") && text.contains("nothing of the file"), "{text}");
     let one = "DELETE /v1/sa/0x00001001?direction=out&remote=192.0.2.2";
     assert_eq!(asked.lock().unwrap()[3..], ["DELETE /v1/spd/setkey-2", one]);
+}
+
+#[test]
+fn one_spi_at_two_peers_is_two_associations() {
+    let scene = Scene::new("peers");
+    let file = file().replace("192.0.2.2 esp 0x1002", "192.0.2.3 esp 0x1001");
+    scene.write(&file, 0o600);
+    assert!(scene.import(&[&LOCAL[..], &["--check"]].concat()).status.success());
+    // Inbound ones are found by the SPI alone.
+    let output = scene.import(&["--local", "192.0.2.2", "--local", "192.0.2.3", "--check"]);
+    assert!(error(&output).contains(":3: line 1 has"), "{output:?}");
+}
+
+#[test]
+fn a_check_answers_as_json_too() {
+    let scene = Scene::new("json");
+    scene.write(&file(), 0o600);
+    let output = scene.import(&[&LOCAL[..], &["--check", "--json"]].concat());
+    assert!(output.status.success(), "{output:?}");
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let counts = [&document["api"], &document["statements"], &document["sas"], &document["rules"]];
+    assert_eq!(counts.map(|count| count.as_u64()), [Some(1), Some(3), Some(2), Some(1)], "{document}");
+}
+
+#[test]
+fn a_name_that_another_file_has_taken_gets_a_number() {
+    let scene = Scene::new("names");
+    scene.write("spdadd 192.0.2.1 192.0.2.2 tcp -P out none;", 0o600);
+    let refusal = "{\"api\":1,\"error\":{\"code\":\"conflict\",\"message\":\"there is a rule \\\"setkey-1\\\" already\"}}";
+    let there = format!("{{\"api\":1,\"rules\":[{},{}]}}", rule("setkey-1"), rule("setkey-1-2"));
+    let asked = scene.daemon(vec![
+        (409, refusal.to_owned()),
+        (200, there),
+        (200, format!("{{\"api\":1,\"rule\":{}}}", rule("setkey-1-3"))),
+        // Another refusal is one.
+        (409, refusal.to_owned()),
+        (200, "{\"api\":1,\"rules\":[]}".to_owned()),
+    ]);
+    let output = scene.import(&LOCAL);
+    assert!(output.status.success(), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("rule setkey-1-3 added"), "{output:?}");
+    assert_eq!(*asked.lock().unwrap(), ["POST /v1/spd", "GET /v1/spd", "POST /v1/spd"]);
+    assert_eq!(scene.import(&LOCAL).status.code(), Some(1));
 }
 
 #[test]

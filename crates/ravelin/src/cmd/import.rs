@@ -1,5 +1,6 @@
 //! `ravelin import`: a file of associations and rules into a running daemon, all of it or nothing.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::Read;
 use std::net::IpAddr;
@@ -7,10 +8,14 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use api::{SaAdded, SaDeleted, SaInfo, SaList, SpdAdd, SpdAdded, SpdDeleted, SpdList, path};
+use api::{
+    Direction, SaAdd, SaAdded, SaDeleted, SaInfo, SaList, SpdAdd, SpdAdded, SpdDeleted, SpdList, Spi,
+    SpiRequest, path,
+};
 use clap::Args;
 use daemon::associations;
-use daemon::import::{self, Ends, Entry, MAX_FILE, What};
+use daemon::import::{self, Ends, Entry, MAX_FILE, SETKEY_RULE, What};
+use daemon::refused::{Fault, Refused};
 use daemon::rules::RuleBook;
 use serde::Serialize;
 use zeroize::Zeroizing;
@@ -47,6 +52,15 @@ pub struct Import {
     json: bool,
 }
 
+/// What a check found: nothing that is wrong.
+#[derive(Debug, Serialize)]
+struct Checked {
+    file: String,
+    statements: usize,
+    sas: usize,
+    rules: usize,
+}
+
 /// What an import did.
 #[derive(Debug, Default, Serialize)]
 struct Imported {
@@ -68,6 +82,15 @@ impl Import {
             .map_err(|error| Failure::bad_input(format!("{name}:{error}")))?;
         drop(text);
         check(&name, &entries)?;
+        if self.check && self.json {
+            let count = |is: fn(&What) -> bool| entries.iter().filter(|entry| is(&entry.what)).count();
+            return output::json(&Checked {
+                file: name,
+                statements: entries.len(),
+                sas: count(|what| matches!(what, What::Sa(_))),
+                rules: count(|what| matches!(what, What::Rule(_))),
+            });
+        }
         if self.check {
             return output::text(&format!("{name}: {} statements, no error\n", entries.len()));
         }
@@ -161,12 +184,30 @@ impl Import {
                 done.sas.push(added.sa);
             }
             What::Rule(request) => {
-                let added: SpdAdded = self.connect.post(path::SPD, &*request)?;
-                done.rules.push(added.rule);
+                done.rules.push(self.add_rule(*request)?);
             }
             What::FlushSas | What::FlushRules => {}
         }
         Ok(())
+    }
+
+    /// The name of a setkey policy's rule is made of its line, which another file may have had before.
+    fn add_rule(&self, mut request: SpdAdd) -> anyhow::Result<api::SpdRule> {
+        let error = match self.connect.post::<_, SpdAdded>(path::SPD, &request) {
+            Ok(added) => return Ok(added.rule),
+            Err(error) => error,
+        };
+        let name = match request.name.take() {
+            Some(name) if name.starts_with(SETKEY_RULE) => name,
+            _ => return Err(error),
+        };
+        let list = self.connect.get::<SpdList>(path::SPD)?;
+        let taken: Vec<_> = list.rules.iter().map(|rule| rule.name.as_str()).collect();
+        if !taken.contains(&name.as_str()) {
+            return Err(error);
+        }
+        request.name = Some(import::free_name(&name, &taken));
+        Ok(self.connect.post::<_, SpdAdded>(path::SPD, &request)?.rule)
     }
 
     /// Delete what was added, and say so.
@@ -207,12 +248,32 @@ impl Import {
     }
 }
 
+/// What the association of a request is found by; two of a file cannot have the same. `None`: the daemon chooses its SPI.
+fn found_by(request: &SaAdd) -> Option<(Direction, Spi, Option<IpAddr>, Option<IpAddr>)> {
+    let SpiRequest::This(spi) = request.spi else { return None };
+    let (local, remote) = match (request.direction, request.class.as_deref()) {
+        (Direction::Out, _) => (None, Some(request.remote)),
+        (Direction::In, Some("spi+dst")) => (Some(request.local), None),
+        (Direction::In, Some("spi+dst+src")) => (Some(request.local), Some(request.remote)),
+        (Direction::In, _) => (None, None),
+    };
+    Some((request.direction, spi, local, remote))
+}
+
 /// Whether a daemon could take every entry; what depends on its state (a name, an SPI in use) it says itself.
 fn check(name: &str, entries: &[Entry]) -> anyhow::Result<()> {
     let mut book = RuleBook::default();
+    let mut named = HashMap::new();
     for entry in entries {
         let checked = match &entry.what {
-            What::Sa(request) => associations::check(request),
+            What::Sa(request) => associations::check(request).and_then(|()| {
+                let Some(before) = found_by(request).and_then(|by| named.insert(by, entry.line)) else {
+                    return Ok(());
+                };
+                let text =
+                    format!("line {before} has an association with this SPI already ({})", request.direction);
+                Err(Refused::new(Fault::Conflict, text).remedy("give one of the two another SPI"))
+            }),
             What::Rule(request) => {
                 let place = request.place.clone().filter(|place| !place.contains(':'));
                 book.add(&SpdAdd { place, ..(**request).clone() }).map(drop)
