@@ -19,7 +19,8 @@ pub(crate) mod traffic;
 
 use api::{Refusal, Versioned, path};
 use axum::Router;
-use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
 use serde::Serialize;
@@ -68,6 +69,7 @@ pub fn router(plane: Shared) -> Router {
         .route(path::POLICY_NAMES, get(policy::names))
         .fallback(nothing_here)
         .layer(axum::extract::DefaultBodyLimit::max(MAX_REQUEST))
+        .layer(axum::middleware::map_response(in_our_words))
         .with_state(plane)
 }
 
@@ -92,6 +94,30 @@ pub async fn serve(
 pub(crate) async fn nothing_here() -> Answer<()> {
     let refused = Refused::new(Fault::NotFound, "the control API has no such path");
     Answer(Err(refused.remedy("use the `ravelin` command of the daemon's own version")))
+}
+
+/// What is refused before it reaches a handler (a method, a length, a path that is no text), in the form of every refusal.
+pub(crate) async fn in_our_words(answer: Response) -> Response {
+    let (head, body) = answer.into_parts();
+    let is_json = |kind: &HeaderValue| kind.as_bytes().starts_with(b"application/json");
+    let is_refusal = head.status.is_client_error() || head.status.is_server_error();
+    if !is_refusal || head.headers.get(CONTENT_TYPE).is_some_and(is_json) {
+        return Response::from_parts(head, body);
+    }
+    let fault = if head.status.is_client_error() { Fault::BadRequest } else { Fault::Failed };
+    let refused = match head.status {
+        StatusCode::METHOD_NOT_ALLOWED => {
+            Refused::new(fault, "this path of the control API does not take that method")
+                .remedy("use one that the header Allow names")
+        }
+        StatusCode::PAYLOAD_TOO_LARGE => Refused::new(fault, "the request is too long"),
+        status => {
+            let text = axum::body::to_bytes(body, MAX_REQUEST).await.unwrap_or_default();
+            let text = String::from_utf8_lossy(&text);
+            Refused::new(fault, if text.is_empty() { status.to_string() } else { text.into_owned() })
+        }
+    };
+    (head.status, axum::Json(Versioned::new(Refusal { error: refused.problem() }))).into_response()
 }
 
 /// An answer of the API: a document, or a refusal with the HTTP status for it.

@@ -8,11 +8,12 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use http_body_util::{BodyExt, Limited};
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use zeroize::Zeroizing;
 
 use super::{Answer, MAX_REQUEST, bad_query, whole};
 use crate::audit::Asker;
+use crate::import::faults;
 use crate::plane::{Shared, Which};
 use crate::refused::{Fault, Refused};
 
@@ -28,7 +29,8 @@ pub(super) async fn add(State(plane): State<Shared>, body: Body) -> Answer<SaAdd
 }
 
 async fn add_one(plane: Shared, body: Body) -> Result<SaAdded, Refused> {
-    let request = read(body, "an association").await?;
+    let told = |text: &str, error: &serde_json::Error| faults::fault(text, faults::ASSOCIATION, error);
+    let request = read(body, "an association", told).await?;
     whole(async move {
         let sa = plane.get().await?.add_sa(request).await?;
         tracing::info!(direction = %sa.direction, spi = %sa.spi, peer = %sa.remote, suite = sa.suite, "association added");
@@ -38,7 +40,11 @@ async fn add_one(plane: Shared, body: Body) -> Result<SaAdded, Refused> {
 }
 
 /// Not axum's extractor: the octets hold a key, so they are gathered into memory that is wiped.
-async fn read<T: DeserializeOwned>(body: Body, what: &str) -> Result<T, Refused> {
+async fn read<T: DeserializeOwned>(
+    body: Body,
+    what: &str,
+    told: impl Fn(&str, &serde_json::Error) -> String,
+) -> Result<T, Refused> {
     let bad = |text: String| Refused::new(Fault::BadRequest, text);
     let mut octets = Zeroizing::new(Vec::with_capacity(MAX_REQUEST));
     let mut body = Limited::new(body, MAX_REQUEST);
@@ -51,9 +57,10 @@ async fn read<T: DeserializeOwned>(body: Body, what: &str) -> Result<T, Refused>
     serde_json::from_slice(&octets).map_err(|error| {
         // Its message may quote what stands in the wrong place: only say where that is.
         let (line, column) = (error.line(), error.column());
-        let why = match error.classify() {
-            serde_json::error::Category::Data => field(&error.to_string()),
-            _ => "it is not JSON".to_owned(),
+        // serde calls a number in the place of a word bad JSON.
+        let why = match serde_json::from_slice::<IgnoredAny>(&octets) {
+            Ok(_) => told(std::str::from_utf8(&octets).unwrap_or_default(), &error),
+            Err(_) => "it is not JSON".to_owned(),
         };
         bad(format!("the request is not {what} (line {line}, column {column}): {why}"))
     })
@@ -129,7 +136,7 @@ pub(super) async fn replace(State(plane): State<Shared>, body: Body) -> Answer<S
 }
 
 async fn replace_pair(plane: Shared, body: Body) -> Result<SaReplaced, Refused> {
-    let request = read::<SaReplace>(body, "a replacement").await?;
+    let request = read::<SaReplace>(body, "a replacement", |_, error| field(&error.to_string())).await?;
     whole(async move {
         let done = plane.get().await?.replace_sas(request).await?;
         for sa in &done.sas {

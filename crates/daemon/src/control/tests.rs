@@ -286,6 +286,46 @@ fn bad_requests_are_named_and_never_repeat_the_key() {
 }
 
 #[test]
+fn every_refusal_is_a_document() {
+    let daemon = Daemon::start("refusals");
+    let long = "x".repeat(super::MAX_REQUEST + 1);
+    for (method, path, body, status, text) in [
+        ("PUT", "/v1/sa", "", 405, "does not take that method"),
+        ("POST", "/v1/status", "", 405, "does not take that method"),
+        ("POST", "/v1/spd", long.as_str(), 413, "too long"),
+        ("DELETE", "/v1/spd/%ff", "", 400, "UTF-8"),
+        ("DELETE", "/v1/sa/%ff", "", 400, "UTF-8"),
+        ("GET", "/v1/nothing", "", 404, "no such path"),
+    ] {
+        let (got, document) = daemon.ask(method, path, body);
+        assert_eq!(got, status, "{document}");
+        let error = &document["error"];
+        assert!(error["message"].as_str().unwrap().contains(text), "{document}");
+        assert!(error["code"].is_string(), "{document}");
+    }
+    let (_, head, body) = daemon.ask_raw("PUT", "/v1/sa", "");
+    assert!(head.contains("allow: get,head,post") && body.contains("Allow"), "{head}{body}");
+}
+
+#[test]
+fn a_field_of_the_wrong_kind_is_named() {
+    let daemon = Daemon::start("kinds");
+    for (field, value) in [
+        ("local_port", json!("x")),
+        ("esn", json!("yes")),
+        ("mode", json!(7)),
+        ("lifetime", json!({"hard": 7})),
+    ] {
+        let mut request = request("out", "0x1000", 1);
+        request[field] = value;
+        let (status, document) = daemon.ask("POST", "/v1/sa", &request.to_string());
+        let message = document["error"]["message"].as_str().unwrap();
+        assert!(status == 400 && message.contains(&format!("{field:?}")), "{message}");
+        assert!(!message.contains("0101"), "{message}");
+    }
+}
+
+#[test]
 fn a_reload_takes_what_is_good_and_keeps_the_rest() {
     let daemon = Daemon::start("reload");
     let (_, answer) = daemon.ask("POST", "/v1/policy/reload", "");

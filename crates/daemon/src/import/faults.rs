@@ -15,7 +15,7 @@ const KEY_DIGITS: usize = 16;
 const SHOWN: usize = 32;
 
 /// One field of an object.
-pub(super) struct Field {
+pub(crate) struct Field {
     name: &'static str,
     required: bool,
     allowed: &'static str,
@@ -53,7 +53,7 @@ const PORTS: &str = "ports: \"443\", \"1000-2000\"";
 const YES_NO: &str = "true or false";
 
 /// The fields of an association.
-pub(super) const ASSOCIATION: &[Field] = &[
+pub(crate) const ASSOCIATION: &[Field] = &[
     required(field("direction", is::<Direction>, "\"in\" or \"out\"")),
     required(field("spi", is::<SpiRequest>, "a number from 256 to 4294967295, or \"0x1001\"")),
     required(field("local", is::<IpAddr>, ADDRESS)),
@@ -105,7 +105,7 @@ pub(super) const RULE: &[Field] = &[
 ];
 
 /// The first thing that is wrong with the object of this text. `error`: what serde said of it.
-pub(super) fn fault(text: &str, fields: &[Field], error: &serde_json::Error) -> String {
+pub(crate) fn fault(text: &str, fields: &[Field], error: &serde_json::Error) -> String {
     // What is no JSON is told by place; its text names no value.
     let place = || {
         format!(

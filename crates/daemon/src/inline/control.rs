@@ -16,7 +16,7 @@ use tokio::net::UnixListener;
 use super::line::{Interface, Line};
 use super::serve::Shared;
 use super::worker::{SIDES, Tally, Worker};
-use crate::control::{Answer, bad_query, nothing_here};
+use crate::control::{Answer, bad_query, in_our_words, nothing_here};
 use crate::datapath::Unanswered;
 use crate::refused::Refused;
 use crate::scrub::report;
@@ -38,6 +38,7 @@ pub async fn serve(
         .route(path::INLINE_FLOWS, get(flows))
         .route(path::INLINE_EVENTS, get(events))
         .fallback(nothing_here)
+        .layer(axum::middleware::map_response(in_our_words))
         .with_state(line);
     axum::serve(listener, router).with_graceful_shutdown(ended).await
 }
