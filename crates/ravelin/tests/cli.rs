@@ -413,3 +413,22 @@ fn a_line_is_checked_and_asked_for_without_a_process() {
         assert!(err(&nobody).contains("ravelin inline detach"), "{}", err(&nobody));
     }
 }
+
+#[test]
+fn the_key_manager_of_the_examples_says_in_a_line_that_no_daemon_runs() {
+    let folder = Folder::new("keymanager");
+    let secret = folder.file("secret", "of both");
+    let program = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/keymanager.py");
+    let run = |extra: &[&str]| {
+        let output = Command::new("python3").arg(program).args(extra).output().unwrap();
+        let text = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8(text).unwrap())
+    };
+    let absent = folder.0.join("c.sock").display().to_string();
+    let (status, text) = run(&["--psk-file", &secret, "--control", &absent]);
+    assert_eq!((status, text.lines().count()), (Some(1), 1), "{text}");
+    assert!(text.contains(&absent) && text.contains("--control"), "{text}");
+    // The default is the socket of the default instance.
+    let (_, help) = run(&["--help"]);
+    assert!(help.contains("/run/ravelin/main/control.sock"), "{help}");
+}
