@@ -105,6 +105,11 @@ fn what_is_watched_is_in_clear_is_said_loudly_and_becomes_a_policy() {
     let text =
         rig.ravelin(Side::Alice, &["explain", "--app", &app.display().to_string(), "--to", &to], "").unwrap();
     assert!(text.contains("would be protected, encryption mandatory (observed)"), "{text}");
+    // By its bare name it could be another file, of which "no block names it" would be true.
+    let name = app.file_name().unwrap().to_str().unwrap();
+    let bare =
+        rig.ravelin(Side::Alice, &["explain", "--app", name, "--to", &to], "").unwrap_err().to_string();
+    assert!(bare.contains(&format!("ask with --app {}", app.display())), "{bare}");
     let drops = wait_for("the call that would have been refused", PATIENCE, || {
         let drops = rig.json(Side::Alice, &["explain", "--drop", "all"]).unwrap();
         if drops["drops"][0]["observed"] == true { Ok(drops) } else { Err(drops.to_string()) }

@@ -112,6 +112,12 @@ pub(super) fn flow_of(socket: &SocketInfo) -> Option<Flow> {
     })
 }
 
+/// A path of the policy whose file has this bare name.
+fn path_of<'a>(plane: &'a Plane, name: &str) -> Option<&'a str> {
+    let mut names = plane.policy.compiled.applications.iter().map(|app| app.name.as_str());
+    names.find(|path| path.rsplit_once('/').is_some_and(|(_, file)| file == name))
+}
+
 /// A flow that a program might have: with the address that this host would use.
 async fn of_nobody(
     plane: &Plane,
@@ -126,6 +132,13 @@ async fn of_nobody(
     let unknown = target.flow(None, from_port);
     let flow = target.flow(source_towards(&unknown), from_port);
     let app = plane.policy.app(program).unwrap_or(AppId::NONE);
+    if app == AppId::NONE
+        && let Some(path) = path_of(plane, program)
+    {
+        // "No block names it" would be true of the word, and of no program that bears it.
+        let text = format!("the policy names {path}, and {program:?} alone may be another file");
+        return Err(Refused::new(Fault::BadRequest, text).remedy(format!("ask with --app {path}")));
+    }
     let side = |address, port| (port != 0).then(|| SocketAddr::new(address, port).to_string());
     let out = SocketExplained {
         pid: None,
