@@ -95,6 +95,9 @@ fn both_ends_of_a_tunnel_ask_the_same_of_a_source_route() {
     assert_eq!(sealed.verdict, ReplayVerdict::Protect);
     let mut bob = door(&line.text("in"));
     assert_eq!(step(&mut bob, &outer[0]).1, [inside]);
+    // What comes by a host that is to be reached protected does not leave in clear for one behind it.
+    let onward = with_options(&datagram((ours, theirs), 9, &[7; 40]), &route_to([10, 9, 0, 2]));
+    assert_eq!(reason(&mut alice, &onward).as_deref(), Some("selector_mismatch"));
     // A sender that asked for less (it has wider selectors) is refused at the other end.
     let wide = line.with("selector_remote", "10.0.0.0/8");
     let onward = with_options(&datagram((ours, theirs), 9, &[7; 40]), &route_to([10, 9, 0, 2]));

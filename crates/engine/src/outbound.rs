@@ -254,6 +254,9 @@ impl Outbound {
                 Err(DropReason::SelectorMismatch)
             }
             Ok(Course::Protect(_)) => course,
+            Ok(Course::Clear) if flow.remote != headers.dst && !arrived => {
+                self.leaves_clear(&packet, headers, &flow).map(|()| Course::Clear)
+            }
             _ if ip::is_icmp(headers) => self.as_return_traffic(&mut packet, headers, course),
             _ => course,
         };
@@ -275,6 +278,32 @@ impl Outbound {
         let is_inside =
             |sa: &OutboundSa| sa.config().mode != Mode::Tunnel || sa.selectors().remote.contains(stop);
         self.sad.get(sa).is_none_or(is_inside)
+    }
+
+    /// Whether a source-routed packet whose end may be reached in clear may reach its next stop so, too.
+    ///
+    /// # Errors
+    /// What is to be said of it otherwise.
+    #[cold]
+    fn leaves_clear(&self, packet: &Packet<Inner>, headers: &Headers, flow: &Flow) -> Result<(), DropReason> {
+        let stop = Flow { remote: headers.dst, ..*flow };
+        let app = packet.meta.app;
+        if self.is_ruled(packet) {
+            let key = ruled::key_of(packet, headers).towards(stop.remote);
+            return match self.consider_rules(&key, app, &stop).ok_or(DropReason::NoSpdEntry)?.course {
+                ruled::RuledCourse::Clear => Ok(()),
+                ruled::RuledCourse::Missing(level) if level != Level::Mandatory => Ok(()),
+                ruled::RuledCourse::Protect(_) | ruled::RuledCourse::Missing(_) => {
+                    Err(DropReason::SelectorMismatch)
+                }
+                ruled::RuledCourse::Refuse(reason) => Err(reason),
+            };
+        }
+        match self.spd.decide(app, &stop).action {
+            Action::Discard => Err(DropReason::PolicyDiscard),
+            Action::Protect { level: Level::Mandatory, .. } => Err(DropReason::SelectorMismatch),
+            Action::Protect { .. } | Action::Bypass => Ok(()),
+        }
     }
 
     /// Stages 5 and 6 for a packet that waits for nothing.

@@ -94,6 +94,12 @@ impl PacketKey {
         self.with(&field::MOBILITY, u128::from(kind))
     }
 
+    /// With this address at the other end.
+    #[must_use]
+    pub fn towards(self, remote: IpAddr) -> PacketKey {
+        self.with(&field::REMOTE, addr::to_bits(remote))
+    }
+
     /// Of this application; [`AppId::NONE`] is none.
     #[inline]
     #[must_use]
