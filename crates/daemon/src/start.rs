@@ -548,11 +548,18 @@ fn halves(
     inbound.set_icmp(config.icmp.inner.clone());
     if let Some(state) = state {
         let count = (state.outbound.len(), state.inbound.len());
-        for sa in state.outbound {
-            outbound.add_sa(OutboundSa::import(sa, &keys.registry)?)?;
+        // One that this version does not take any more must not cost all the others.
+        for (spi, sa) in state.outbound.into_iter().map(|sa| (sa.config.spi, sa)) {
+            match OutboundSa::import(sa, &keys.registry) {
+                Ok(sa) => drop(outbound.add_sa(sa)?),
+                Err(error) => tracing::error!("outbound association {spi} is not taken over: {error}"),
+            }
         }
-        for sa in state.inbound {
-            inbound.add_sa(InboundSa::import(sa, &keys.registry)?)?;
+        for (spi, sa) in state.inbound.into_iter().map(|sa| (sa.config.spi, sa)) {
+            match InboundSa::import(sa, &keys.registry) {
+                Ok(sa) => inbound.add_sa(sa)?,
+                Err(error) => tracing::error!("inbound association {spi} is not taken over: {error}"),
+            }
         }
         tracing::info!(outbound = count.0, inbound = count.1, "associations taken over");
         crate::scrubbed::take_over(&scrubbers, &state.scrubbed);

@@ -78,6 +78,14 @@ fn a_source_route_does_not_lead_around_a_rule() {
     assert_eq!(step(&mut alice, &packet).0.verdict, ReplayVerdict::Protect);
     let mut alice = going(Way::Out, &rules("discard"));
     assert_eq!(reason(&mut alice, &packet).as_deref(), Some("rule_discard"));
+    // Nor by way of a host that is refused, protected or not.
+    let file = rules("protect").replacen("{\"rule\"", "{\"rule\":{\"name\":\"refused\",\"selectors\":[\"remote 198.51.100.1\"],\"action\":\"discard\"}}\n{\"rule\"", 1);
+    assert_eq!(reason(&mut going(Way::Out, &file), &packet).as_deref(), Some("rule_discard"));
+    let onward = with_options(&datagram((ours, theirs), 9, &[7; 40]), &route_to([198, 51, 100, 7]));
+    assert_eq!(
+        reason(&mut going(Way::Out, &rules("protect")), &onward).as_deref(),
+        Some("selector_mismatch")
+    );
 }
 
 /// A tunnel carries a source-routed packet if its selectors allow both the next stop and the end, and both ends ask that.
@@ -236,6 +244,17 @@ fn an_error_about_a_protected_packet_leaves_protected() {
     Ipv4::new_checked(&mut error[..]).unwrap().fill_checksum();
     let (sealed, _) = step(&mut going(Way::Out, &line.text("out")), &error);
     assert_eq!(sealed.verdict, ReplayVerdict::Protect, "{sealed:?}");
+    // By whatever way it goes (RFC 1812 section 4.3.2.6: back along a source route), if the tunnel takes that.
+    let routed = with_options(&error, &route_to([10, 2, 0, 2]));
+    let (sealed, _) = step(&mut going(Way::Out, &line.text("out")), &routed);
+    assert_eq!(sealed.verdict, ReplayVerdict::Protect, "{sealed:?}");
+    let mut astray = with_options(&error, &route_to([10, 2, 0, 2]));
+    astray[16..20].copy_from_slice(&[203, 0, 113, 9]);
+    Ipv4::new_checked(&mut astray[..]).unwrap().fill_checksum();
+    assert_eq!(
+        reason(&mut going(Way::Out, &line.text("out")), &astray).as_deref(),
+        Some("selector_mismatch")
+    );
     // One about somebody else's packet is a packet like all.
     let quoted = datagram((theirs, ip("10.7.0.1")), 9, &[7; 1450]);
     let mut error =

@@ -41,6 +41,7 @@ pub(crate) fn tunnel(
             Ok(Fit::Cut(mtu))
         }
         GsoKind::None => {
+            let is_long = packet.bytes().len() > mtu;
             fits(packet, headers, packet.bytes().len(), mtu)?;
             complete(packet)?;
             // What its sender let be fragmented is, in front of the tunnel where the outer packet must not be.
@@ -48,25 +49,30 @@ pub(crate) fn tunnel(
             let before = (config.options.headers.fragment == Fragmentation::Before || whole)
                 && config.mode == Mode::Tunnel
                 && headers.version == 4
-                && packet.bytes().len() > mtu;
-            if whole && !before && headers.version == 4 && packet.bytes().len() > mtu {
+                && is_long;
+            if whole && !before && headers.version == 4 && is_long {
                 return Err(DropReason::TooBig);
             }
-            if before {
+            if before || whole && !is_long {
                 packet.meta.may_fragment = false;
             }
             Ok(if before { Fit::Fragments(mtu) } else { Fit::Whole })
         }
         GsoKind::Udp => {
             let datagram = headers.header_len + udp::HEADER_LEN + usize::from(gso.size);
-            fits(packet, headers, datagram.min(packet.bytes().len()), mtu)?;
+            let longest = datagram.min(packet.bytes().len());
+            fits(packet, headers, longest, mtu)?;
+            // Nothing cuts them before the tunnel.
+            if longest > mtu && headers.version == 4 && forbids_fragments(config) {
+                return Err(DropReason::TooBig);
+            }
             Ok(Fit::Cut(LONGEST))
         }
     }
 }
 
 /// Whether the association's own policy keeps routers from fragmenting its outer packets (RFC 4301 section 8.1; IPv6 has no such flag).
-fn forbids_fragments(config: &SaConfig) -> bool {
+pub(crate) fn forbids_fragments(config: &SaConfig) -> bool {
     config.options.headers.df == DontFragment::Set
         && config.mode != Mode::Transport
         && config.endpoints.remote.is_ipv4()

@@ -282,9 +282,11 @@ impl Inbound {
 }
 
 /// Whether what an IPComp association in transport mode gave is what the selectors of the association around it allow; a tunnel's packet
-/// is another one, of which they say nothing.
+/// is another one, of which they say nothing, and what an ICMP error quotes was not compared with them.
 fn opens_into(sa: &InboundSa, selectors: &Selectors, bytes: &[u8]) -> bool {
-    let covers = |headers: Headers| selectors.covers(&ip::flow(bytes, &headers, false));
+    let covers = |headers: Headers| {
+        quoted::quoted_by(bytes, &headers).is_none() && selectors.covers(&ip::flow(bytes, &headers, false))
+    };
     sa.config().mode == Mode::Transport && Headers::parse(bytes).is_ok_and(covers)
 }
 

@@ -247,17 +247,14 @@ impl Outbound {
             self.answer(&mut packet.meta, &flow)
         };
         let course = match course {
-            // The other end asks about the stop that comes next as well.
-            Ok(Course::Protect(sa))
-                if flow.remote != headers.dst && !arrived && !self.takes_stop(sa, headers.dst) =>
-            {
-                Err(DropReason::SelectorMismatch)
-            }
             Ok(Course::Protect(_)) => course,
-            Ok(Course::Clear) if flow.remote != headers.dst && !arrived => {
-                self.leaves_clear(&packet, headers, &flow).map(|()| Course::Clear)
-            }
             _ if ip::is_icmp(headers) => self.as_return_traffic(&mut packet, headers, course),
+            _ => course,
+        };
+        let course = match course {
+            Ok(course) if flow.remote != headers.dst && !arrived => {
+                self.by_way_of(course, &packet, headers, &flow)
+            }
             _ => course,
         };
         match course {
@@ -271,39 +268,45 @@ impl Outbound {
         }
     }
 
-    /// Whether a source-routed packet of this association may have a stop there: in transport mode that is the outer header's
-    /// matter.
-    #[cold]
-    fn takes_stop(&self, sa: SaIndex, stop: IpAddr) -> bool {
-        let is_inside =
-            |sa: &OutboundSa| sa.config().mode != Mode::Tunnel || sa.selectors().remote.contains(stop);
-        self.sad.get(sa).is_none_or(is_inside)
-    }
-
-    /// Whether a source-routed packet whose end may be reached in clear may reach its next stop so, too.
+    /// Whether a source-routed packet may go on by way of its next stop: not where that is refused, not in clear where that wants
+    /// protection, and not in a tunnel whose other end would not take it.
     ///
     /// # Errors
-    /// What is to be said of it otherwise.
+    /// Why not.
     #[cold]
-    fn leaves_clear(&self, packet: &Packet<Inner>, headers: &Headers, flow: &Flow) -> Result<(), DropReason> {
+    fn by_way_of(
+        &self,
+        course: Course,
+        packet: &Packet<Inner>,
+        headers: &Headers,
+        flow: &Flow,
+    ) -> Result<Course, DropReason> {
         let stop = Flow { remote: headers.dst, ..*flow };
-        let app = packet.meta.app;
-        if self.is_ruled(packet) {
+        let (app, is_clear) = (packet.meta.app, matches!(course, Course::Clear));
+        let wants_protection = if self.is_ruled(packet) {
             let key = ruled::key_of(packet, headers).towards(stop.remote);
-            return match self.consider_rules(&key, app, &stop).ok_or(DropReason::NoSpdEntry)?.course {
-                ruled::RuledCourse::Clear => Ok(()),
-                ruled::RuledCourse::Missing(level) if level != Level::Mandatory => Ok(()),
-                ruled::RuledCourse::Protect(_) | ruled::RuledCourse::Missing(_) => {
-                    Err(DropReason::SelectorMismatch)
-                }
-                ruled::RuledCourse::Refuse(reason) => Err(reason),
-            };
-        }
-        match self.spd.decide(app, &stop).action {
-            Action::Discard => Err(DropReason::PolicyDiscard),
-            Action::Protect { level: Level::Mandatory, .. } => Err(DropReason::SelectorMismatch),
-            Action::Protect { .. } | Action::Bypass => Ok(()),
-        }
+            match self.consider_rules(&key, app, &stop).map(|ruled| ruled.course) {
+                Some(ruled::RuledCourse::Refuse(reason)) => return Err(reason),
+                Some(ruled::RuledCourse::Protect(_)) => true,
+                Some(ruled::RuledCourse::Missing(level)) => level == Level::Mandatory,
+                Some(ruled::RuledCourse::Clear) => false,
+                None if is_clear => return Err(DropReason::NoSpdEntry),
+                None => false,
+            }
+        } else {
+            let route = self.consider(app, &stop, asked(packet.meta.mark));
+            match route.decision.action {
+                Action::Discard => return Err(DropReason::PolicyDiscard),
+                Action::Protect { level, .. } => level == Level::Mandatory || route.sa.is_ok(),
+                Action::Bypass => false,
+            }
+        };
+        let tunnel = match course {
+            Course::Protect(sa) => self.sad.get(sa).filter(|sa| sa.config().mode == Mode::Tunnel),
+            _ => None,
+        };
+        let outside = tunnel.is_some_and(|sa| !sa.selectors().remote.contains(stop.remote));
+        if is_clear && wants_protection || outside { Err(DropReason::SelectorMismatch) } else { Ok(course) }
     }
 
     /// Stages 5 and 6 for a packet that waits for nothing.
@@ -512,7 +515,17 @@ impl Outbound {
         let fit = bundle::mtu(sad, chain, ipsec::own_header(packet.bytes())).and_then(|mtu| {
             let first = chain.members().first().and_then(|first| sad.get(*first));
             let first = first.ok_or(DropReason::ChainMissing)?;
-            Ok((mtu, fit::tunnel(&mut packet, headers, mtu, first.config())))
+            let mut fit = fit::tunnel(&mut packet, headers, mtu, first.config());
+            // A later member does not fragment, and an earlier one need not take fragments.
+            let mut later = chain.members().iter().skip(1).filter_map(|index| sad.get(*index));
+            if fit == Ok(fit::Fit::Whole)
+                && packet.bytes().len() > mtu
+                && headers.version == 4
+                && later.any(|sa| fit::forbids_fragments(sa.config()))
+            {
+                fit = Err(DropReason::TooBig);
+            }
+            Ok((mtu, fit))
         });
         let through = |tally: &mut Tally, packet: Packet<Inner>, pool: &mut Pool, out: &mut Vec<Outcome>| {
             let (about, len) = (About::of(&packet.meta), packet.bytes().len());
@@ -582,6 +595,12 @@ impl Outbound {
             Err(reason) => end(tally, packet, reason, Some(flow), pool, out),
         }
     }
+}
+
+/// The flow of a packet that leaves; with a source route, that to its end.
+fn to_its_end(bytes: &[u8], headers: &Headers) -> Flow {
+    let flow = ip::flow(bytes, headers, true);
+    Flow { remote: ip::final_destination(bytes, headers).unwrap_or(flow.remote), ..flow }
 }
 
 /// What the sending socket asked for itself (docs/socket-api.md), in the mark of a stamped packet.

@@ -41,7 +41,7 @@ pub fn fragments<'a>(
     max_len: usize,
 ) -> Result<FragmentIter<'a>, WireError> {
     let packet = packet.get(..headers.total_len).ok_or(WireError::Truncated)?;
-    let mut headers = *headers;
+    let (mut headers, chain_len) = (*headers, headers.header_len);
     if headers.version == 6 && headers.has_options && headers.fragment.is_none() {
         // Every fragment has hop-by-hop options and routing header; the other extension headers are part of what is cut.
         let front = ipv6::front(packet)?;
@@ -51,7 +51,8 @@ pub fn fragments<'a>(
     let (head, payload) = packet.split_at_checked(headers.header_len).ok_or(WireError::Truncated)?;
     let before = head.len() + if headers.version == 6 { FRAGMENT_LEN } else { 0 };
     let size = max_len.saturating_sub(before) / UNIT * UNIT;
-    if size == 0 || headers.fragment.is_some() {
+    // The first fragment has all headers (RFC 7112).
+    if size == 0 || headers.fragment.is_some() || size < chain_len - head.len() {
         return Err(WireError::TooBig);
     }
     Ok(FragmentIter { head, payload, headers, id, size, next: Some(0) })

@@ -105,7 +105,7 @@ impl Outbound {
                     continue;
                 }
             };
-            let flow = ip::flow(packet.bytes(), &headers, true);
+            let flow = super::to_its_end(packet.bytes(), &headers);
             let is_there = self.verdict(now, &packet.meta, &flow).is_some();
             let Some(entries) = &mut self.entries else { return pool.put(packet.into_buf()) };
             if is_there {

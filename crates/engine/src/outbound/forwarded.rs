@@ -93,7 +93,9 @@ impl Outbound {
     ) -> Result<Course, DropReason> {
         let meta = &mut packet.meta;
         let is_policed = meta.mark & record::STAMPED != 0 && self.spd.get(meta.app).is_some();
-        if is_policed || has_arrived(meta) {
+        // Of a program's own packet a rule that refuses it is the last word.
+        let is_refused = meta.mark & record::STAMPED != 0 && matches!(course, Err(DropReason::RuleDiscard));
+        if is_policed || is_refused || has_arrived(meta) {
             return course;
         }
         let is_answer = meta.mark & record::PROOF != 0;

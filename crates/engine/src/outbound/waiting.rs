@@ -7,7 +7,7 @@ use wire::stage::Inner;
 use wire::{AcquireId, DropReason, Flow, Meta, Packet, Pool, Services, Time};
 
 use super::ruled::{Ruled, RuledCourse, key_of};
-use super::{Outbound, Outcome, Route, asked, end};
+use super::{Outbound, Outcome, Route, asked, end, to_its_end};
 use crate::event::{Acquire, Event};
 use crate::hold::{Asked, HoldLimits, Holds, Key};
 
@@ -67,7 +67,7 @@ impl Outbound {
                     Flow { local: key.local, remote: key.remote, protocol: 0, local_port: 0, remote_port: 0 };
                 return self.sad.search(key.app, &flow, Services::NONE).is_ok();
             };
-            let flow = first.map(|packet| ip::flow(packet.bytes(), &headers, true));
+            let flow = first.map(|packet| to_its_end(packet.bytes(), &headers));
             let asked = first.map_or(Services::NONE, |packet| asked(packet.meta.mark));
             if let (Some(packet), Some(flow)) = (first, &flow)
                 && self.is_ruled(packet)
