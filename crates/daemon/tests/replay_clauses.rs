@@ -5,11 +5,11 @@ mod replay_kit;
 
 use api::ReplayVerdict;
 use daemon::replay::{EngineOptions, Replay, Way};
-use replay_kit::{Line, datagram, hosts, inner_hosts, ip, replay, step, step_at, with_legacy};
+use replay_kit::{Line, cut, datagram, hosts, inner_hosts, ip, replay, step, step_at, with_legacy};
 use std::net::IpAddr;
 use wire::ip::Headers;
 use wire::ipv4::Ipv4;
-use wire::{Buf, checksum, fragment, icmp, ipv6, protocol};
+use wire::{checksum, icmp, ipv6, protocol};
 
 fn door(file: &str) -> Replay {
     replay(&EngineOptions::default(), file).unwrap()
@@ -316,20 +316,6 @@ fn beet_numbers_what_may_be_cut() {
         ids.push(all[0]);
     }
     assert_ne!(ids[0], ids[1]);
-}
-
-fn cut(packet: &[u8], id: u32, size: usize) -> Vec<Vec<u8>> {
-    let headers = Headers::parse(packet).unwrap();
-    let mut pieces = fragment::fragments(packet, &headers, id, size).unwrap();
-    let mut all = Vec::new();
-    loop {
-        let mut buf = Buf::with_capacity(2000, 0);
-        match pieces.next_into(&mut buf) {
-            None => return all,
-            Some(piece) => piece.unwrap(),
-        }
-        all.push(buf.as_slice().to_vec());
-    }
 }
 
 /// RFC 8200 section 4.5: extension headers behind the routing header are cut with the rest, and of the next headers that the fragments

@@ -5,31 +5,13 @@ mod replay_kit;
 use api::{ReplayDirection, ReplayLine, ReplayVerdict};
 use daemon::associations::{self, Defaults};
 use daemon::replay::{EngineOptions, Replay};
-use replay_kit::{Line, datagram, hosts, inner_hosts, registry, replay, same, step, step_at};
+use replay_kit::{Line, cut, datagram, hosts, inner_hosts, registry, replay, same, step, step_at};
 use sadb::sa::Padding;
-use wire::ip::Headers;
 use wire::stage::Selected;
-use wire::{Buf, Meta, Packet, Pool, Verdict, fragment};
+use wire::{Buf, Meta, Packet, Pool, Verdict};
 
 fn door(file: &str) -> Replay {
     replay(&EngineOptions::default(), file).unwrap()
-}
-
-/// A packet in fragments of at most `size` octets.
-fn cut(packet: &[u8], id: u32, size: usize) -> Vec<Vec<u8>> {
-    let headers = Headers::parse(packet).unwrap();
-    let mut pieces = fragment::fragments(packet, &headers, id, size).unwrap();
-    let mut all = Vec::new();
-    loop {
-        let mut buf = Buf::with_capacity(2000, 0);
-        match pieces.next_into(&mut buf) {
-            None => return all,
-            Some(piece) => {
-                piece.unwrap();
-                all.push(buf.as_slice().to_vec());
-            }
-        }
-    }
 }
 
 fn tunnel(v6: bool) -> Line {

@@ -15,11 +15,13 @@
 
 mod burst;
 mod comply;
+mod compressed;
 mod delivery;
 mod entered;
 mod scrubbed;
 
 use comply::comply;
+use compressed::opens_into;
 pub use delivery::Delivery;
 use scrubbed::scrub;
 
@@ -35,9 +37,7 @@ use ::scrub::Scrubber;
 use ipsec::Outer;
 use sadb::rules::{Member, RuleKey};
 use sadb::sa::{InboundState, LifeState};
-use sadb::{
-    Direction, InboundSa, InboundSad, MAX_CHAIN, Mode, PerSocket, SaName, SadError, Selectors, Snapshot, Spi,
-};
+use sadb::{Direction, InboundSa, InboundSad, MAX_CHAIN, Mode, PerSocket, SaName, SadError, Snapshot, Spi};
 use std::net::IpAddr;
 use std::sync::Arc;
 use wire::ip::{self, Headers};
@@ -212,17 +212,6 @@ impl Inbound {
         }
     }
 
-    /// The selectors of the association that a compressed packet came out of, if they want to see what is in it. Compression is no
-    /// protection, so they speak of the packet as it was (RFC 3173 section 2: what did not become shorter is sent as it is).
-    fn compressed_in(&self, name: SaName, bytes: &[u8], headers: &Headers) -> Option<Selectors> {
-        if headers.protocol != protocol::IPCOMP {
-            return None;
-        }
-        let sa = self.sad.get(name)?;
-        let refused = sa.admits(&ip::flow(bytes, headers, false)).is_err();
-        refused.then(|| sa.config().effective_selectors())
-    }
-
     /// The next rounds of a bundle, which are the same stages for a packet that is already inside.
     #[cold]
     fn nest(
@@ -279,15 +268,6 @@ impl Inbound {
         }
         end(&mut self.tally, packet, DropReason::NestingLimit, None, pool, out);
     }
-}
-
-/// Whether what an IPComp association in transport mode gave is what the selectors of the association around it allow; a tunnel's packet
-/// is another one, of which they say nothing, and what an ICMP error quotes was not compared with them.
-fn opens_into(sa: &InboundSa, selectors: &Selectors, bytes: &[u8]) -> bool {
-    let covers = |headers: Headers| {
-        quoted::quoted_by(bytes, &headers).is_none() && selectors.covers(&ip::flow(bytes, &headers, false))
-    };
-    sa.config().mode == Mode::Transport && Headers::parse(bytes).is_ok_and(covers)
 }
 
 /// What is known of a packet whose outer headers were read.

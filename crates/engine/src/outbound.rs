@@ -18,6 +18,7 @@ mod forwarded;
 mod gather;
 mod pieces;
 mod refusal;
+mod routed;
 mod ruled;
 mod scrubbed;
 mod terms;
@@ -38,9 +39,10 @@ use express::Express;
 use gather::{Gather, Hands};
 use ipsec::{Codec, slot};
 use pieces::{cut, each};
+use routed::to_its_end;
 use sadb::sa::{LifeState, OutboundState};
 use sadb::spd::{Action, Decision, Level, Spd, Terms, Why};
-use sadb::{Chain, Direction, FlowCache, FlowKey, Mode, OutboundSa, OutboundSad, SaIndex, SadError, Spi};
+use sadb::{Chain, Direction, FlowCache, FlowKey, OutboundSa, OutboundSad, SaIndex, SadError, Spi};
 use std::net::IpAddr;
 use std::sync::Arc;
 use wire::ip::{self, Headers};
@@ -266,47 +268,6 @@ impl Outbound {
             Ok(course) => self.go(course, packet, headers, joined, &flow, pool, out),
             Err(reason) => self.refuse(packet, headers, reason, &flow, pool, out),
         }
-    }
-
-    /// Whether a source-routed packet may go on by way of its next stop: not where that is refused, not in clear where that wants
-    /// protection, and not in a tunnel whose other end would not take it.
-    ///
-    /// # Errors
-    /// Why not.
-    #[cold]
-    fn by_way_of(
-        &self,
-        course: Course,
-        packet: &Packet<Inner>,
-        headers: &Headers,
-        flow: &Flow,
-    ) -> Result<Course, DropReason> {
-        let stop = Flow { remote: headers.dst, ..*flow };
-        let (app, is_clear) = (packet.meta.app, matches!(course, Course::Clear));
-        let wants_protection = if self.is_ruled(packet) {
-            let key = ruled::key_of(packet, headers).towards(stop.remote);
-            match self.consider_rules(&key, app, &stop).map(|ruled| ruled.course) {
-                Some(ruled::RuledCourse::Refuse(reason)) => return Err(reason),
-                Some(ruled::RuledCourse::Protect(_)) => true,
-                Some(ruled::RuledCourse::Missing(level)) => level == Level::Mandatory,
-                Some(ruled::RuledCourse::Clear) => false,
-                None if is_clear => return Err(DropReason::NoSpdEntry),
-                None => false,
-            }
-        } else {
-            let route = self.consider(app, &stop, asked(packet.meta.mark));
-            match route.decision.action {
-                Action::Discard => return Err(DropReason::PolicyDiscard),
-                Action::Protect { level, .. } => level == Level::Mandatory || route.sa.is_ok(),
-                Action::Bypass => false,
-            }
-        };
-        let tunnel = match course {
-            Course::Protect(sa) => self.sad.get(sa).filter(|sa| sa.config().mode == Mode::Tunnel),
-            _ => None,
-        };
-        let outside = tunnel.is_some_and(|sa| !sa.selectors().remote.contains(stop.remote));
-        if is_clear && wants_protection || outside { Err(DropReason::SelectorMismatch) } else { Ok(course) }
     }
 
     /// Stages 5 and 6 for a packet that waits for nothing.
@@ -595,12 +556,6 @@ impl Outbound {
             Err(reason) => end(tally, packet, reason, Some(flow), pool, out),
         }
     }
-}
-
-/// The flow of a packet that leaves; with a source route, that to its end.
-fn to_its_end(bytes: &[u8], headers: &Headers) -> Flow {
-    let flow = ip::flow(bytes, headers, true);
-    Flow { remote: ip::final_destination(bytes, headers).unwrap_or(flow.remote), ..flow }
 }
 
 /// What the sending socket asked for itself (docs/socket-api.md), in the mark of a stamped packet.

@@ -14,6 +14,7 @@ use wire::ip::Headers;
 use wire::ipv4::{self, Ipv4Repr};
 use wire::ipv6::{self, Ipv6Repr};
 use wire::udp::{self, Udp, UdpRepr};
+use wire::{Buf, fragment};
 
 /// The units of every machine. Their known answers are checked once.
 pub fn registry() -> &'static Registry {
@@ -92,6 +93,23 @@ pub fn datagram((src, dst): (IpAddr, IpAddr), port: u16, payload: &[u8]) -> Vec<
     }
     bytes.extend(datagram);
     bytes
+}
+
+/// A packet in fragments of at most `size` octets.
+pub fn cut(packet: &[u8], id: u32, size: usize) -> Vec<Vec<u8>> {
+    let headers = Headers::parse(packet).unwrap();
+    let mut pieces = fragment::fragments(packet, &headers, id, size).unwrap();
+    let mut all = Vec::new();
+    loop {
+        let mut buf = Buf::with_capacity(2000, 0);
+        match pieces.next_into(&mut buf) {
+            None => return all,
+            Some(piece) => {
+                piece.unwrap();
+                all.push(buf.as_slice().to_vec());
+            }
+        }
+    }
 }
 
 /// Everything but what transport mode makes anew in the header.

@@ -1,0 +1,30 @@
+//! Compression between selectors: an association around IPComp speaks of the packet as it was before it was compressed.
+
+use sadb::{InboundSa, Mode, SaName, Selectors};
+use wire::ip::{self, Headers};
+use wire::protocol;
+
+use super::Inbound;
+use crate::quoted;
+
+/// Whether what an IPComp association in transport mode gave is what the selectors of the association around it allow; a tunnel's packet
+/// is another one, of which they say nothing, and what an ICMP error quotes was not compared with them.
+pub(super) fn opens_into(sa: &InboundSa, selectors: &Selectors, bytes: &[u8]) -> bool {
+    let covers = |headers: Headers| {
+        quoted::quoted_by(bytes, &headers).is_none() && selectors.covers(&ip::flow(bytes, &headers, false))
+    };
+    sa.config().mode == Mode::Transport && Headers::parse(bytes).is_ok_and(covers)
+}
+
+impl Inbound {
+    /// The selectors of the association that a compressed packet came out of, if they want to see what is in it. Compression is no
+    /// protection, so they speak of the packet as it was (RFC 3173 section 2: what did not become shorter is sent as it is).
+    pub(super) fn compressed_in(&self, name: SaName, bytes: &[u8], headers: &Headers) -> Option<Selectors> {
+        if headers.protocol != protocol::IPCOMP {
+            return None;
+        }
+        let sa = self.sad.get(name)?;
+        let refused = sa.admits(&ip::flow(bytes, headers, false)).is_err();
+        refused.then(|| sa.config().effective_selectors())
+    }
+}
