@@ -185,7 +185,7 @@ fn a_small_world_whole() {
 
 fn chain(key: u32, spi: u32, selector: &str) -> Rule {
     let protection = Protection {
-        bundle: vec![Template::of_spi(sadb::Spi(spi))],
+        bundle: vec![Template::of_spi(sadb::Spi(0x1000 + spi))],
         services: Services::ENCRYPTED,
         level: Level::Mandatory,
     };
@@ -206,7 +206,7 @@ fn four_rules<C: Classifier>() {
     let asks = |table: &RuleTable<C>, packet: PacketKey| {
         let snapshot = table.snapshot();
         match &snapshot.lookup(Direction::Out, &packet)?.action {
-            Action::Protect(protection) => protection.bundle[0].spi.map(|spi| spi.0),
+            Action::Protect(protection) => protection.bundle[0].spi.map(|spi| spi.0 - 0x1000),
             _ => None,
         }
     };
