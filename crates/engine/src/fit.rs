@@ -1,6 +1,6 @@
 //! Sizes: what must happen to a packet before it fits its way (RFC 4301 section 8.2, RFC 1191, RFC 8201).
 
-use sadb::sa::{DontFragment, Fragmentation};
+use sadb::sa::Fragmentation;
 use sadb::{Mode, SaConfig};
 use wire::ip::Headers;
 use wire::stage::Inner;
@@ -45,7 +45,7 @@ pub(crate) fn tunnel(
             fits(packet, headers, packet.bytes().len(), mtu)?;
             complete(packet)?;
             // What its sender let be fragmented is, in front of the tunnel where the outer packet must not be.
-            let whole = forbids_fragments(config);
+            let whole = config.forbids_fragments();
             let before = (config.options.headers.fragment == Fragmentation::Before || whole)
                 && config.mode == Mode::Tunnel
                 && headers.version == 4
@@ -63,19 +63,12 @@ pub(crate) fn tunnel(
             let longest = datagram.min(packet.bytes().len());
             fits(packet, headers, longest, mtu)?;
             // Nothing cuts them before the tunnel.
-            if longest > mtu && headers.version == 4 && forbids_fragments(config) {
+            if longest > mtu && headers.version == 4 && config.forbids_fragments() {
                 return Err(DropReason::TooBig);
             }
             Ok(Fit::Cut(LONGEST))
         }
     }
-}
-
-/// Whether the association's own policy keeps routers from fragmenting its outer packets (RFC 4301 section 8.1; IPv6 has no such flag).
-pub(crate) fn forbids_fragments(config: &SaConfig) -> bool {
-    config.options.headers.df == DontFragment::Set
-        && config.mode != Mode::Transport
-        && config.endpoints.remote.is_ipv4()
 }
 
 /// Whether this is a TCP segment that its sender made for the uplink, too long for the tunnel, and that may be cut like a

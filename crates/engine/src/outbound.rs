@@ -482,7 +482,7 @@ impl Outbound {
             if fit == Ok(fit::Fit::Whole)
                 && packet.bytes().len() > mtu
                 && headers.version == 4
-                && later.any(|sa| fit::forbids_fragments(sa.config()))
+                && later.any(|sa| sa.config().forbids_fragments())
             {
                 fit = Err(DropReason::TooBig);
             }

@@ -7,7 +7,7 @@
 //! ```
 
 use crate::{beet, headers, mtu, transport, tunnel, udp_encap};
-use sadb::sa::{DontFragment, Encapsulation};
+use sadb::sa::Encapsulation;
 use sadb::{Mode, OutboundSa, SaConfig};
 use std::net::IpAddr;
 use wire::ipv4::{self, Ipv4, Ipv4Repr};
@@ -230,9 +230,6 @@ pub(crate) fn check_df(
     layout: &Layout,
     limit: usize,
 ) -> Result<(), DropReason> {
-    let set = config.options.headers.df == DontFragment::Set
-        && config.mode != Mode::Transport
-        && config.endpoints.remote.is_ipv4()
-        && wire::ip::version(packet.bytes()) != Some(6);
+    let set = config.forbids_fragments() && wire::ip::version(packet.bytes()) != Some(6);
     if set && packet.meta.may_fragment && layout.total() > limit { Err(DropReason::TooBig) } else { Ok(()) }
 }

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use crypto::{Cipher, Secret, SuiteId};
 use wire::{AppId, Flow, Prefix, Services, protocol};
 
-use super::options::{Dscp, Encapsulation, KeyClass, MAX_DUMMY, SaOptions, SaProtocol, Tfc};
+use super::options::{DontFragment, Dscp, Encapsulation, KeyClass, MAX_DUMMY, SaOptions, SaProtocol, Tfc};
 use super::path_mtu::{MIN_PATH_MTU_V4, MIN_PATH_MTU_V6};
 use crate::spd::PortRange;
 use crate::{ReplayWindow, SadError};
@@ -405,6 +405,13 @@ impl SaConfig {
 }
 
 impl SaConfig {
+    /// Whether its own policy keeps routers from fragmenting its outer packets (RFC 4301 section 8.1; IPv6 has no such flag).
+    pub fn forbids_fragments(&self) -> bool {
+        self.options.headers.df == DontFragment::Set
+            && self.mode != Mode::Transport
+            && self.endpoints.remote.is_ipv4()
+    }
+
     /// Whether packets of the protocol have what the ports select (RFC 4301 section 4.4.1.1).
     fn check_ports(&self) -> Result<(), SadError> {
         let Selectors { protocol, local_ports, remote_ports, .. } = self.selectors;
