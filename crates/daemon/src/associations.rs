@@ -5,7 +5,7 @@
 
 mod options;
 
-pub(crate) use options::{class, limits, state};
+pub(crate) use options::{check_lifetime, class, limits, state};
 
 use std::net::IpAddr;
 use std::str::FromStr;

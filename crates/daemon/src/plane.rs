@@ -210,9 +210,18 @@ impl Plane {
     /// There will be no association for this acquire: what waits for it ends.
     ///
     /// # Errors
-    /// If the thread does not answer.
+    /// If nothing asks by this number any more, or the thread does not answer.
     pub async fn refuse_acquire(&self, id: wire::AcquireId) -> Result<(), Refused> {
-        Ok(self.outbound.ask(move |half| half.refused.push(id)).await?)
+        let refuse = move |half: &mut OutboundHalf| {
+            let awaits = half.engine.awaits(id);
+            half.refused.extend(awaits.then_some(id));
+            awaits
+        };
+        if self.outbound.ask(refuse).await? {
+            return Ok(());
+        }
+        Err(Refused::new(Fault::NotFound, format!("no acquire {} waits for an answer", id.0))
+            .remedy("it has been answered, refused or forgotten; GET /v1/events tells the numbers of new ones"))
     }
 
     async fn add_sa_as(&mut self, request: SaAdd, spi: Spi) -> Result<SaView, Refused> {

@@ -196,19 +196,34 @@ fn a_wrong_checksum_around_esp_ends_the_packet() {
     }
 }
 
+/// Compression between two hosts.
+fn comp(cpi: &str) -> Line {
+    let mut line = Line::new(false, "transport", "aes128gcm", 20).with("spi", cpi).with("type", "ipcomp");
+    let fields = line.fields.as_object_mut().unwrap();
+    fields.remove("suite");
+    fields.remove("keymat");
+    line
+}
+
+/// RFC 3173 sections 3.3 and 4.3: by hand one names the algorithm by its well-known number, 2 for DEFLATE.
+#[test]
+fn the_well_known_cpi_of_deflate() {
+    let esp = |way| Line::new(false, "transport", "aes128gcm", 20).with("spi", "0x1001").text(way);
+    let packet = datagram(hosts(false), 53, &[7; 900]);
+    let out = comp("2").with("next", "0x1001").text("out") + &esp("out");
+    let (sealed, outer) = step(&mut going(Way::Out, &out), &packet);
+    assert_eq!((&sealed.verdict, outer[0].len() < 300), (&ReplayVerdict::Protect, true), "{sealed:?}");
+    let (opened, inner) = step(&mut door(&(comp("2").text("in") + &esp("in"))), &outer[0]);
+    assert_eq!((&opened.verdict, &inner[0]), (&ReplayVerdict::Deliver, &packet), "{opened:?}");
+}
+
+
 /// RFC 3173 section 2: whether a packet was worth compressing changes nothing for the selectors of the association around it.
 #[test]
 fn selectors_look_through_compression() {
     let esp = |spi: &str| {
         let line = Line::new(false, "transport", "aes128gcm", 20).with("encapsulation", "none");
         line.with("spi", spi).with("protocol", "udp").with("remote_ports", "53")
-    };
-    let comp = |spi: &str| {
-        let mut line = Line::new(false, "transport", "aes128gcm", 20).with("spi", spi).with("type", "ipcomp");
-        let fields = line.fields.as_object_mut().unwrap();
-        fields.remove("suite");
-        fields.remove("keymat");
-        line
     };
     let out = comp("0x1234").with("next", "0x1001").text("out") + &esp("0x1001").text("out");
     // The receiver's side of the same selectors.
@@ -396,7 +411,10 @@ fn associations_that_could_not_be_meant_are_refused() {
     }
     let fine = Line::new(false, "transport", "3des-sha1", 44).with("keymat", keys([one, other, one]));
     assert_eq!(refused(&fine), "");
+    assert!(refused(&comp("3")).contains("choose 2"), "only the algorithm that is here has its number");
+    assert_eq!(refused(&comp("2")), "");
     let tunnel = || Line::new(false, "tunnel", "aes128gcm", 20);
+    assert!(refused(&tunnel().with("spi", "2")).contains("reserved"), "only compression has one so low");
     let mixed = tunnel().with("selector_local", "10.1.0.0/16").with("selector_remote", "2001:db8::/32");
     assert!(refused(&mixed).contains("two families"));
     assert!(refused(&tunnel().with("protocol", "icmp").with("remote_ports", "2048")).contains("local ports"));

@@ -238,6 +238,11 @@ impl Holds {
         out
     }
 
+    /// Whether this acquire has had no answer yet.
+    pub(crate) fn awaits(&self, id: AcquireId) -> bool {
+        self.pending.iter().any(|pending| pending.id == id && !pending.failed)
+    }
+
     /// Give up an acquire: its packets come back, with what is to become of them.
     pub(crate) fn refuse(&mut self, id: AcquireId) -> Vec<(Packet<Inner>, Failure)> {
         let Some(at) = self.pending.iter().position(|pending| pending.id == id) else {

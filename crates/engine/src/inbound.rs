@@ -600,7 +600,7 @@ impl Inbound {
         let mut dead = Vec::new();
         for sa in self.sad.list_mut() {
             peer::remind(sa, &mut self.events);
-            if let Some(state) = sa.age(now) {
+            while let Some(state) = sa.age(now) {
                 self.events.push(Event::Expire(Expire {
                     spi: sa.spi(),
                     direction: Direction::Inbound,

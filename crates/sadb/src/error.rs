@@ -34,8 +34,11 @@ pub enum SadError {
         /// Octets it got.
         got: usize,
     },
-    /// A CPI that cannot be negotiated by hand.
-    #[error("CPI {0} is reserved or too large (RFC 3173 section 3.3); choose one from 256 to 65535")]
+    /// A CPI of another algorithm, or none at all.
+    #[error(
+        "CPI {0} is not DEFLATE's, reserved or too large (RFC 3173 section 3.3); choose 2, which is well known for DEFLATE, or \
+         one from 256 to 65535"
+    )]
     Cpi(Spi),
     /// AH with a cipher.
     #[error(

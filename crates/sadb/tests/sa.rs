@@ -74,6 +74,8 @@ fn a_configuration_that_contradicts_itself_is_refused_by_name() {
             |c| c.spi = Spi(61_439),
         ),
         ("Cpi", |c| (c.options, c.spi, c.keymat) = (compression(), Spi(64), no_key()), |c| c.spi = Spi(256)),
+        ("Cpi", |c| (c.options, c.spi, c.keymat) = (compression(), Spi(1), no_key()), |c| c.spi = Spi::DEFLATE),
+        ("Cpi", |c| (c.options, c.spi, c.keymat) = (compression(), Spi(3), no_key()), |c| c.spi = Spi::DEFLATE),
         (
             "Cpi",
             |c| (c.options, c.spi, c.keymat) = (compression(), Spi(255), no_key()),

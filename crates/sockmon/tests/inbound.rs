@@ -142,6 +142,25 @@ fn the_proof_is_what_policy_demands() {
     assert_eq!(program.ask("recv p7003 5000"), "7");
 }
 
+/// Whoever has a raw socket of ICMP gets a copy of every message. The daemon's gets none of its own answers, and misses none.
+#[test]
+fn a_copy_for_the_daemon_is_no_loss() {
+    let mut world = World::new("copies");
+    world.attach();
+    world.load(&table(), &[]);
+    let too_big = icmp_error(BOB, ALICE, 3, 4, 1280, &udp((ALICE, 5000), (BOB, 7001), b"payload"));
+    for (part, losses) in [("daemon", 0), ("app", 1)] {
+        let mut listener = world.start_in("unnamed", part);
+        listener.run(&["open i icmp4"]);
+        let before = world.counter("ingress_unexpected_proof");
+        world.inject(FULL, &too_big);
+        assert_eq!(listener.ask("recv i 40"), "ETIMEDOUT", "{part}");
+        assert_eq!(world.counter("ingress_unexpected_proof"), before + losses, "{part}");
+        world.bob_sends(&too_big);
+        assert_eq!(listener.ask("recv i 5000"), too_big.len().to_string(), "{part}");
+    }
+}
+
 #[test]
 fn optional_is_sticky_for_what_an_association_covers_and_for_nothing_else() {
     let mut world = World::new("sticky");

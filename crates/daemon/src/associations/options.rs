@@ -115,7 +115,25 @@ fn lifetime(asked: &api::Lifetime, random: u32) -> Result<Lifetime, Refused> {
         return Err(bad(format!("a jitter of {} percent", asked.jitter)).remedy("give 0 to 50 percent"));
     }
     let lifetime = Lifetime { soft: limits(&asked.soft), hard: limits(&asked.hard) };
+    check_lifetime(lifetime)?;
     Ok(lifetime.jittered(asked.jitter, random))
+}
+
+/// A soft limit behind the hard one would never be met: no key manager would hear of it before the end.
+pub(crate) fn check_lifetime(Lifetime { soft, hard }: Lifetime) -> Result<(), Refused> {
+    let pairs = [
+        ("bytes", soft.bytes, hard.bytes),
+        ("packets", soft.packets, hard.packets),
+        ("seconds", soft.seconds, hard.seconds),
+        ("seconds_used", soft.seconds_used, hard.seconds_used),
+    ];
+    match pairs.into_iter().find(|(_, soft, hard)| *hard != 0 && soft > hard) {
+        None => Ok(()),
+        Some((what, soft, hard)) => {
+            Err(bad(format!("the soft limit of {soft} {what} lies behind the hard one of {hard}"))
+                .remedy("give a soft limit that is met first, or none"))
+        }
+    }
 }
 
 fn headers(asked: &api::Headers) -> Result<HeaderPolicy, Refused> {

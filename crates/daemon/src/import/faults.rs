@@ -55,7 +55,7 @@ const YES_NO: &str = "true or false";
 /// The fields of an association.
 pub(crate) const ASSOCIATION: &[Field] = &[
     required(field("direction", is::<Direction>, "\"in\" or \"out\"")),
-    required(field("spi", is::<SpiRequest>, "a number from 256 to 4294967295, or \"0x1001\"")),
+    required(field("spi", is::<SpiRequest>, "a number from 256 to 4294967295, or \"0x1001\"; of ipcomp 2 or one from 256 to 65535")),
     required(field("local", is::<IpAddr>, ADDRESS)),
     required(field("remote", is::<IpAddr>, ADDRESS)),
     required(field("mode", is::<Mode>, "\"transport\", \"tunnel\" or \"beet\"")),

@@ -40,11 +40,16 @@ fn bad(message: impl Into<String>) -> Refused {
 }
 
 /// The limits that count after a change.
-fn merged(before: Lifetime, asked: &SaUpdate) -> Lifetime {
-    Lifetime {
+///
+/// # Errors
+/// If a soft one is behind a hard one.
+fn merged(before: Lifetime, asked: &SaUpdate) -> Result<Lifetime, Refused> {
+    let lifetime = Lifetime {
         soft: asked.soft.as_ref().map_or(before.soft, associations::limits),
         hard: asked.hard.as_ref().map_or(before.hard, associations::limits),
-    }
+    };
+    associations::check_lifetime(lifetime)?;
+    Ok(lifetime)
 }
 
 impl Plane {
@@ -96,10 +101,14 @@ impl Plane {
                 let name = name_of(&sa);
                 let changed = self.inbound.ask(move |half| {
                     let sa = half.engine.sa_mut(name)?;
+                    let lifetime = match merged(sa.config().options.lifetime, &asked) {
+                        Ok(lifetime) => lifetime,
+                        Err(refused) => return Some(Err(refused)),
+                    };
                     if let Some(Err(error)) = asked.replay_window.map(|size| sa.resize_replay(size)) {
-                        return Some(Err(error));
+                        return Some(Err(error.into()));
                     }
-                    sa.set_lifetime(merged(sa.config().options.lifetime, &asked));
+                    sa.set_lifetime(lifetime);
                     Some(Ok(SaView::inbound(sa)))
                 });
                 changed.await?.ok_or_else(gone)??
@@ -112,10 +121,12 @@ impl Plane {
                 let (spi, remote) = (Spi(sa.spi.0), sa.remote);
                 let changed = self.outbound.ask(move |half| {
                     let sa = half.engine.sa_mut(spi, remote)?;
-                    sa.set_lifetime(merged(sa.config().options.lifetime, &asked));
-                    Some(SaView::outbound(sa, netio::clock::monotonic()))
+                    Some(merged(sa.config().options.lifetime, &asked).map(|lifetime| {
+                        sa.set_lifetime(lifetime);
+                        SaView::outbound(sa, netio::clock::monotonic())
+                    }))
                 });
-                changed.await?.ok_or_else(gone)?
+                changed.await?.ok_or_else(gone)??
             }
         };
         Ok(view.named(|id| self.policy.app_name(id)))
@@ -401,7 +412,7 @@ mod tests {
         let before = Lifetime { soft: packets(1), hard: packets(2) };
         let asked =
             SaUpdate { hard: Some(api::Limits { packets: 9, ..Default::default() }), ..Default::default() };
-        assert_eq!(merged(before, &asked), Lifetime { soft: packets(1), hard: packets(9) });
+        assert_eq!(merged(before, &asked).unwrap(), Lifetime { soft: packets(1), hard: packets(9) });
     }
 
     #[test]

@@ -117,7 +117,7 @@ impl Outbound {
     fn age(&mut self, now: Time) -> Vec<(Spi, IpAddr)> {
         let mut dead = Vec::new();
         for sa in self.sad.list_mut() {
-            if let Some(state) = sa.age(now) {
+            while let Some(state) = sa.age(now) {
                 let (spi, remote) = (sa.spi(), sa.config().endpoints.remote);
                 self.events.push(Event::Expire(Expire {
                     spi,

@@ -100,6 +100,11 @@ impl Outbound {
         }
     }
 
+    /// Whether this acquire has had no answer yet.
+    pub fn awaits(&self, id: AcquireId) -> bool {
+        self.holds.as_ref().is_some_and(|holds| holds.awaits(id))
+    }
+
     /// A key manager says that there will be no association: what waited for it ends, or passes in clear where policy says so.
     pub fn refuse_acquire(&mut self, id: AcquireId, pool: &mut Pool, out: &mut Vec<Outcome>) {
         let refused = self.holds.as_mut().map(|holds| holds.refuse(id)).unwrap_or_default();

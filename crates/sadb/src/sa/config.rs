@@ -21,6 +21,10 @@ pub const DEFAULT_REPLAY_WINDOW: u32 = 1024;
 pub struct Spi(pub u32);
 
 impl Spi {
+    /// The well-known CPI of DEFLATE, which is meant for compression that is configured by hand (RFC 3173 sections 3.3 and 4.3, RFC
+    /// 2407 section 4.4.5). The only one below 256 that an association may have.
+    pub const DEFLATE: Spi = Spi(2);
+
     /// Zero stays inside the host and 1 to 255 belong to IANA: none of them may be on the wire.
     pub const fn is_reserved(self) -> bool {
         self.0 <= 255
@@ -279,8 +283,8 @@ impl SaConfig {
         let options = &self.options;
         let protocol = options.protocol;
         if protocol == SaProtocol::IpComp {
-            // RFC 3173 section 3.3: CPI 0 to 63 are IANA's, 61440 and more private.
-            if !(256..=0xffff).contains(&self.spi.0) {
+            // RFC 3173 section 3.3: CPI 0 to 63 are well known, 64 to 255 reserved, 61440 and more private.
+            if self.spi != Spi::DEFLATE && !(256..=0xffff).contains(&self.spi.0) {
                 return Err(SadError::Cpi(self.spi));
             }
         } else if self.spi.is_reserved() {

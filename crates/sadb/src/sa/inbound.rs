@@ -181,7 +181,7 @@ impl InboundSa {
         if self.extended { self.replay.infer(low) } else { low.into() }
     }
 
-    /// Let time pass; the state of its life if that changed since the last call. Call about once a second.
+    /// Let time pass; the next state of its life that was not told yet. Call about once a second, until there is none.
     pub fn age(&mut self, now: Time) -> Option<LifeState> {
         self.life.tick(now);
         self.life.take_change()

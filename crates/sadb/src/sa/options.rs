@@ -230,6 +230,8 @@ pub struct Life {
     added: Time,
     first_used: Option<Time>,
     lifetime: Lifetime,
+    /// A soft limit was met before the end: what `told` passes through, though both fall between two looks.
+    was_dying: bool,
     /// The state that was told last.
     told: LifeState,
 }
@@ -276,10 +278,11 @@ impl Life {
         let over = |limit: u64, count: u64| limit != 0 && count > limit;
         let reached = |limit: u64, count: u64| limit != 0 && count >= limit;
         let Lifetime { soft, hard } = self.lifetime;
+        if reached(soft.packets, packets) || reached(soft.bytes, bytes) {
+            self.enter(LifeState::Dying);
+        }
         if over(hard.packets, packets) || over(hard.bytes, bytes) {
             self.enter(LifeState::Dead);
-        } else if reached(soft.packets, packets) || reached(soft.bytes, bytes) {
-            self.enter(LifeState::Dying);
         }
         if self.state == LifeState::Dead { Err(DropReason::SaExpired) } else { Ok(()) }
     }
@@ -292,10 +295,12 @@ impl Life {
         let met = |limits: Limits| {
             past(limits.seconds, Some(self.added)) || past(limits.seconds_used, self.first_used)
         };
-        if met(self.lifetime.hard) {
-            self.enter(LifeState::Dead);
-        } else if met(self.lifetime.soft) {
+        let (dying, dead) = (met(self.lifetime.soft), met(self.lifetime.hard));
+        if dying {
             self.enter(LifeState::Dying);
+        }
+        if dead {
+            self.enter(LifeState::Dead);
         }
     }
 
@@ -304,9 +309,14 @@ impl Life {
         self.enter(LifeState::Dying);
     }
 
-    /// The state, if it changed since the last call.
+    /// The next state that it entered and that was not told yet: that it dies before that it is dead, even if both came
+    /// between two calls. Call until there is none.
     pub fn take_change(&mut self) -> Option<LifeState> {
-        (std::mem::replace(&mut self.told, self.state) != self.state).then_some(self.state)
+        let next = match (self.told, self.state) {
+            (LifeState::Mature, LifeState::Dead) if self.was_dying => LifeState::Dying,
+            (_, state) => state,
+        };
+        (std::mem::replace(&mut self.told, next) != next).then_some(next)
     }
 
     /// Replace the limits (a key manager may); what was met stays met.
@@ -322,6 +332,7 @@ impl Life {
     }
 
     fn enter(&mut self, state: LifeState) {
+        self.was_dying |= state == LifeState::Dying && self.state != LifeState::Dead;
         self.state = self.state.max(state);
         self.arm();
     }
@@ -409,6 +420,8 @@ mod tests {
         assert_eq!(two.carry(Time(0), 2, 250), Ok(()));
         assert_eq!(two.state(), LifeState::Mature);
         assert_eq!(two.carry(Time(0), 3, 251), Err(DropReason::SaExpired));
+        // The end was never near: nothing is told but that it is there.
+        assert_eq!((two.take_change(), two.take_change()), (Some(LifeState::Dead), None));
         // The dead stay dead.
         two.set_lifetime(Lifetime::default());
         assert_eq!(two.carry(Time(0), 1, 1), Err(DropReason::SaExpired));
@@ -436,6 +449,34 @@ mod tests {
         assert_eq!(one.state(), LifeState::Dying);
         one.tick(Time(23 * SECOND));
         assert_eq!(one.carry(Time(24 * SECOND), 2, 2), Err(DropReason::SaExpired));
+    }
+
+    #[test]
+    fn that_it_dies_is_told_before_that_it_is_dead() {
+        let seconds = |seconds| Limits { seconds, ..Limits::default() };
+        let packets = |packets| Limits { packets, ..Limits::default() };
+        let told = |life: &mut Life| std::iter::from_fn(|| life.take_change()).collect::<Vec<_>>();
+        let both = [LifeState::Dying, LifeState::Dead];
+        // Both between two looks: by time, by packets, and by one packet.
+        let mut one = life(seconds(3), seconds(4));
+        one.tick(Time(9 * SECOND));
+        assert_eq!((told(&mut one), told(&mut one)), (both.to_vec(), vec![]));
+        let mut two = life(packets(3), packets(4));
+        assert_eq!((1..=5).filter(|n| two.carry(Time(0), *n, 1).is_ok()).count(), 4);
+        assert_eq!(told(&mut two), both);
+        let mut three = life(Limits { bytes: 10, ..Limits::default() }, Limits { bytes: 20, ..Limits::default() });
+        assert_eq!(three.carry(Time(0), 1, 30), Err(DropReason::SaExpired));
+        assert_eq!(told(&mut three), both);
+        // Each between two looks of its own.
+        let mut four = life(seconds(3), seconds(4));
+        four.tick(Time(8 * SECOND));
+        assert_eq!(told(&mut four), [LifeState::Dying]);
+        four.tick(Time(9 * SECOND));
+        assert_eq!(told(&mut four), [LifeState::Dead]);
+        // A soft limit behind the hard one is never met.
+        let mut five = life(seconds(9), seconds(4));
+        five.tick(Time(9 * SECOND));
+        assert_eq!(told(&mut five), [LifeState::Dead]);
     }
 
     #[test]

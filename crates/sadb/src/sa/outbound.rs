@@ -179,7 +179,7 @@ impl OutboundSa {
         self.shape
     }
 
-    /// Let time pass; the state of its life if that changed since the last call. Call about once a second.
+    /// Let time pass; the next state of its life that was not told yet. Call about once a second, until there is none.
     pub fn age(&mut self, now: Time) -> Option<LifeState> {
         // A sixteenth of the numbers is left to find a successor with.
         if self.next_sequence > self.last_sequence - self.last_sequence / 16 {

@@ -9,7 +9,7 @@
 use std::net::IpAddr;
 
 use super::scoped::Scoped;
-use crate::sa::KeyClass;
+use crate::sa::{KeyClass, SaProtocol};
 use crate::{InboundSa, MAX_SAS, SaName, SadError, Spi};
 
 /// Slots of an empty table.
@@ -96,7 +96,8 @@ impl InboundSad {
     /// [`SadError::DuplicateSpi`], [`SadError::TooMany`], [`SadError::ReservedSpi`].
     pub fn insert(&mut self, sa: InboundSa) -> Result<(), SadError> {
         let spi = sa.spi();
-        if spi.is_reserved() {
+        // Of compression it may be well known; that was checked with its configuration.
+        if spi.is_reserved() && sa.config().options.protocol != SaProtocol::IpComp {
             return Err(SadError::ReservedSpi(spi));
         }
         if sa.config().options.class != KeyClass::Spi {

@@ -34,6 +34,8 @@ fn a_window_and_limits_change_and_what_is_not_named_stays() {
         ("direction=out", r#"{"replay_window":64}"#, 400),
         ("direction=in", r#"{"replay_window":65}"#, 400),
         ("direction=in", "{}", 400),
+        ("direction=in", r#"{"soft":{"seconds":100}}"#, 400),
+        ("direction=out", r#"{"soft":{"bytes":3},"hard":{"bytes":2}}"#, 400),
         ("direction=in", r#"{"window":64}"#, 400),
         ("direction=in&remote=192.0.2.9", r#"{"replay_window":64}"#, 404),
         ("colour=red", r#"{"replay_window":64}"#, 400),
