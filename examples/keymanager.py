@@ -155,6 +155,29 @@ def acquire(keys, event):
     call(keys.options.control, "DELETE", f"/v1/acquire/{event['id']}")
 
 
+def events(path):
+    """What the daemon tells. A daemon that takes over, or starts again, is listened to as the one before it was."""
+    lost = None
+    while True:
+        control = Control(path)
+        try:
+            control.request("GET", "/v1/events?acquire=true")
+            answer = control.getresponse()
+            if answer.status != 200:
+                raise OSError(answer.read().decode())
+            lost = "the daemon ended the stream"
+            yield from map(json.loads, answer)
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            if lost is None:
+                sys.exit(f"keymanager: {path}: {error}; is the daemon running? --control names its socket")
+        finally:
+            control.close()
+        if lost:
+            print(f"keymanager: {lost}; trying again until one answers", file=sys.stderr, flush=True)
+            lost = ""
+        time.sleep(0.2)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--control", default="/run/ravelin/main/control.sock", help="the daemon's control socket")
@@ -171,15 +194,8 @@ def main():
         sys.exit(f"keymanager: {options.psk_file}: {error.strerror}")
     for address in options.listen:
         in_background(listen, keys, address, options.port)
-    control = Control(options.control)
-    try:
-        control.request("GET", "/v1/events?acquire=true")
-        events = control.getresponse()
-    except OSError as error:
-        sys.exit(f"keymanager: {options.control}: {error.strerror}; is the daemon running? --control names its socket")
     local_of = {}
-    for line in events:
-        event = json.loads(line)
+    for event in events(options.control):
         if event["event"] == "ready":
             print("ready", flush=True)
         elif event["event"] == "acquire":

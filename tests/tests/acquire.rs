@@ -127,3 +127,23 @@ fn without_a_key_manager_nothing_waits_and_a_refusal_ends_the_wait() {
     });
     waiting.kill().unwrap();
 }
+
+/// A daemon that takes over is another one, with streams of its own.
+#[test]
+fn a_key_manager_goes_on_with_the_daemon_that_takes_over() {
+    let (mut rig, app) = build("rvl-goeson");
+    let echo = Program::new(&app).args(["-c", programs::UDP_ECHO, &UDP.to_string()]);
+    let mut echo = rig.lab.bob().spawn(echo).unwrap();
+    rig.lab.bob().wait_for_listener(Transport::Udp, UDP, &mut echo, PATIENCE).unwrap();
+    let managers = [key_manager(&rig, Side::Alice), key_manager(&rig, Side::Bob)];
+    let before = rig.release(Side::Alice).unwrap();
+    rig.start_with(Side::Alice, &["--take-over"]).unwrap();
+    before.finish(PATIENCE).unwrap();
+    wait_for("it listens to the next one", PATIENCE, || {
+        let said = managers[0].output();
+        if said.matches("ready").count() == 2 { Ok(()) } else { Err(said) }
+    });
+    let client = Program::new(&app).args(["-c", ONE_DATAGRAM, &Side::Bob.v4().to_string(), &UDP.to_string()]);
+    let answered = rig.lab.alice().run_program(client, PATIENCE).unwrap();
+    assert_eq!(answered.out().trim(), "first and only", "{} {}", answered.err(), managers[0].output());
+}

@@ -81,7 +81,7 @@ pub struct Figures<'a> {
     pub outbound: &'a Half,
     /// The inbound thread.
     pub inbound: &'a Half,
-    /// Datagrams that found the UDP socket full.
+    /// Datagrams that found the UDP socket full, or had a wrong checksum.
     pub overrun: u64,
     /// Rules of the SPD.
     pub rules: u64,
@@ -174,7 +174,7 @@ pub fn sections(figures: &Figures<'_>) -> Vec<CountersSection> {
         }
     }
     book.section("integrity");
-    book.line("udp", "in.socket_overrun", overrun, "datagrams found the socket's queue full");
+    book.line("udp", "in.socket_overrun", overrun, "datagrams ended in the kernel: the socket's queue was full, or their checksum wrong");
     book.line("spd", "applications", applications, "applications with a policy");
     book.line("spd", "rules", rules, "rules");
     book.line("sad", "out.sas", outbound.sas(), "outbound associations");

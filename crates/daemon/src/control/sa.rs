@@ -66,16 +66,6 @@ async fn read<T: DeserializeOwned>(
     })
 }
 
-/// serde's words about fields, which quote names but no values.
-fn field(text: &str) -> String {
-    let harmless = ["missing field", "unknown field", "duplicate field"];
-    if harmless.iter().any(|start| text.starts_with(start)) {
-        text.split(" at line").next().unwrap_or_default().to_owned()
-    } else {
-        "a field has a value of the wrong kind".to_owned()
-    }
-}
-
 pub(super) async fn del(
     State(plane): State<Shared>,
     Path(spi): Path<String>,
@@ -136,7 +126,7 @@ pub(super) async fn replace(State(plane): State<Shared>, body: Body) -> Answer<S
 }
 
 async fn replace_pair(plane: Shared, body: Body) -> Result<SaReplaced, Refused> {
-    let request = read::<SaReplace>(body, "a replacement", |_, error| field(&error.to_string())).await?;
+    let request = read::<SaReplace>(body, "a replacement", faults::fault_of_replacement).await?;
     whole(async move {
         let done = plane.get().await?.replace_sas(request).await?;
         for sa in &done.sas {

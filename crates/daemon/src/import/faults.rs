@@ -4,7 +4,7 @@
 use std::net::IpAddr;
 
 use api::{
-    Direction, Encapsulation, Headers, Keymat, Lifetime, Mode, SaType, SpdDirection, Spi, SpiRequest,
+    Direction, Encapsulation, Headers, Keymat, Lifetime, Mode, ReplaceOne, SaType, SpdDirection, Spi, SpiRequest,
     Verdict, WordOr,
 };
 use serde::de::{DeserializeOwned, IgnoredAny};
@@ -50,6 +50,7 @@ const ADDRESS: &str = "an address: \"192.0.2.1\", \"2001:db8::1\"";
 const PREFIX: &str = "a prefix: \"10.1.0.0/16\", \"2001:db8::/32\"";
 const PORT: &str = "a number from 0 to 65535";
 const PORTS: &str = "ports: \"443\", \"1000-2000\"";
+const AN_SPI: &str = "an SPI: a number, or \"0x1002\"";
 const YES_NO: &str = "true or false";
 
 /// The fields of an association.
@@ -77,7 +78,7 @@ pub(crate) const ASSOCIATION: &[Field] = &[
     field("dummy", is::<Option<u16>>, "a number of packets in a second, up to 1000"),
     field("follow_peer", is::<bool>, YES_NO),
     field("takes_over", is::<bool>, YES_NO),
-    field("next", is::<Option<Spi>>, "an SPI: a number, or \"0x1002\""),
+    field("next", is::<Option<Spi>>, AN_SPI),
     field("match", is::<Option<String>>, "\"spi\", \"spi+dst\" or \"spi+dst+src\""),
     field("class", is::<Option<String>>, "\"spi\", \"spi+dst\" or \"spi+dst+src\""),
     field("sequence", is::<Option<u64>>, "a number"),
@@ -102,7 +103,36 @@ pub(super) const RULE: &[Field] = &[
     field("service", is::<Option<String>>, "\"authentication\" or \"encryption\""),
     field("level", is::<Option<String>>, "\"mandatory\" or \"optional\""),
     field("bundle", is::<Vec<String>>, "a list: [\"esp/transport\", \"0x1001\"]"),
+    field("scrub", is::<Option<String>>, "\"observe\", \"minimal\", \"standard\" or \"strict\""),
 ];
+
+/// The fields of a replacement, and of each of its halves.
+const REPLACEMENT: &[Field] = &[
+    field("inbound", is::<Option<ReplaceOne>>, HALF_SHAPE),
+    field("outbound", is::<Option<ReplaceOne>>, HALF_SHAPE),
+    field("overlap_seconds", is::<u64>, "a number of seconds"),
+];
+const HALF_SHAPE: &str = "{\"old\":\"0x1001\",\"spi\":\"0x2001\",\"keymat\":\"...\"}";
+const HALF: &[Field] = &[
+    required(field("old", is::<Spi>, AN_SPI)),
+    field("remote", is::<Option<IpAddr>>, ADDRESS),
+    required(field("spi", is::<SpiRequest>, "an SPI: a number, or \"0x1002\"; inbound also \"auto\"")),
+    field("suite", is::<Option<String>>, "a name: \"aes128gcm\", \"aes256cbc-sha256\""),
+    field("keymat", is::<Keymat>, "hexadecimal digits in quotes"),
+];
+
+/// The first thing that is wrong with a replacement of associations.
+pub(crate) fn fault_of_replacement(text: &str, error: &serde_json::Error) -> String {
+    let halves = split(text).unwrap_or_default();
+    let mut halves = halves.into_iter().filter(|(name, half)| {
+        matches!(*name, "inbound" | "outbound") && half.starts_with('{')
+    });
+    let wrong = halves.find_map(|(name, half)| Some((name, half, serde_json::from_str::<ReplaceOne>(half).err()?)));
+    match wrong {
+        Some((name, half, error)) => format!("{name:?}: {}", fault(half, HALF, &error)),
+        None => fault(text, REPLACEMENT, error),
+    }
+}
 
 /// The first thing that is wrong with the object of this text. `error`: what serde said of it.
 pub(crate) fn fault(text: &str, fields: &[Field], error: &serde_json::Error) -> String {
@@ -203,17 +233,45 @@ mod tests {
         fault(text, ASSOCIATION, &serde_json::from_str::<SaAdd>(text).unwrap_err())
     }
 
-    #[test]
-    fn every_field_is_in_the_table() {
-        let all = GOOD.replacen('{', r#"{"nothing":1,"#, 1);
-        let text = serde_json::from_str::<SaAdd>(&all).unwrap_err().to_string();
+    /// The names of a type's fields, by its own account.
+    fn names<T: DeserializeOwned + std::fmt::Debug>() -> Vec<String> {
+        let text = serde_json::from_str::<T>(r#"{"nothing":1}"#).unwrap_err().to_string();
         let (_, names) = text.split_once("expected one of ").unwrap();
         let (names, _) = names.split_once(" at line").unwrap();
-        for name in names.split(", ").map(|name| name.trim_matches('`')) {
-            assert!(ASSOCIATION.iter().any(|field| field.name == name), "{name}");
+        names.split(", ").map(|name| name.trim_matches('`').to_owned()).collect()
+    }
+
+    #[test]
+    fn every_field_is_in_its_table() {
+        for (table, mut names) in [
+            (ASSOCIATION, names::<SaAdd>()),
+            (RULE, names::<api::SpdAdd>()),
+            (REPLACEMENT, names::<api::SaReplace>()),
+            (HALF, names::<ReplaceOne>()),
+        ] {
+            let mut known: Vec<_> = table.iter().map(|field| field.name.to_owned()).collect();
+            known.sort();
+            names.sort();
+            assert_eq!(known, names);
         }
-        for field in ASSOCIATION {
-            assert!(text.contains(&format!("`{}`", field.name)), "{}", field.name);
+    }
+
+    #[test]
+    fn the_half_of_a_replacement_is_named() {
+        let good = r#"{"outbound":{"old":"0x1000","spi":"0x1001","keymat":"00112233"},"overlap_seconds":9}"#;
+        for (from, to, words) in [
+            (r#""0x1001""#, "[]", [r#""outbound": "spi" cannot be []"#, "a number"]),
+            (r#""00112233""#, "112233", [r#""outbound": "keymat""#, "hexadecimal"]),
+            (r#""spi":"0x1001","#, "", [r#""outbound": "spi" is missing"#, "0x1002"]),
+            (r#""spi""#, r#""spy""#, [r#""outbound": there is no field "spy""#, "keymat"]),
+            ("9}", "-9}", [r#""overlap_seconds" cannot be"#, "seconds"]),
+            (r#""outbound""#, r#""both""#, [r#"no field "both""#, "inbound, outbound"]),
+            (r#"{"old":"0x1000","spi":"0x1001","keymat":"00112233"}"#, "7", [r#""outbound" cannot be"#, "keymat"]),
+        ] {
+            let text = good.replacen(from, to, 1);
+            let text = fault_of_replacement(&text, &serde_json::from_str::<api::SaReplace>(&text).unwrap_err());
+            assert!(words.iter().all(|word| text.contains(word)), "{text}");
+            assert!(!text.contains("2233"), "{text}");
         }
     }
 

@@ -112,7 +112,8 @@ impl UdpTransport {
         pairs.flat_map(|pair| [pair.whole.as_fd(), pair.fragmenting.as_fd()]).collect()
     }
 
-    /// Datagrams that arrived when the socket's queue was full, since it was made, as the kernel last said.
+    /// Datagrams that arrived when the socket's queue was full, or with a wrong checksum (the kernel counts both in one), since it
+    /// was made, as the kernel last said.
     pub fn lost(&self) -> u64 {
         self.lost.iter().map(|&n| u64::from(n)).sum()
     }
