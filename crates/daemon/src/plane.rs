@@ -220,8 +220,9 @@ impl Plane {
         if self.outbound.ask(refuse).await? {
             return Ok(());
         }
-        Err(Refused::new(Fault::NotFound, format!("no acquire {} waits for an answer", id.0))
-            .remedy("it has been answered, refused or forgotten; GET /v1/events tells the numbers of new ones"))
+        Err(Refused::new(Fault::NotFound, format!("no acquire {} waits for an answer", id.0)).remedy(
+            "it has been answered, refused or forgotten; GET /v1/events tells the numbers of new ones",
+        ))
     }
 
     async fn add_sa_as(&mut self, request: SaAdd, spi: Spi) -> Result<SaView, Refused> {

@@ -174,7 +174,12 @@ pub fn sections(figures: &Figures<'_>) -> Vec<CountersSection> {
         }
     }
     book.section("integrity");
-    book.line("udp", "in.socket_overrun", overrun, "datagrams ended in the kernel: the socket's queue was full, or their checksum wrong");
+    book.line(
+        "udp",
+        "in.socket_overrun",
+        overrun,
+        "datagrams ended in the kernel: the socket's queue was full, or their checksum wrong",
+    );
     book.line("spd", "applications", applications, "applications with a policy");
     book.line("spd", "rules", rules, "rules");
     book.line("sad", "out.sas", outbound.sas(), "outbound associations");

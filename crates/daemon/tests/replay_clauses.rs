@@ -196,6 +196,28 @@ fn a_wrong_checksum_around_esp_ends_the_packet() {
     }
 }
 
+/// RFC 4301 section 4.4.1.1: an association for packets with a Mobility Header of one type, and what it leaves out.
+#[test]
+fn a_mobility_header_is_selected_by_its_type() {
+    let line =
+        Line::new(true, "transport", "aes128gcm", 20).with("protocol", "135").with("local_ports", "1280");
+    let all = Line::new(true, "transport", "aes128gcm", 20);
+    let message = |kind: u8| {
+        let mut packet = datagram(hosts(true), 9, &[0; 8]);
+        (packet[6], packet[40], packet[41], packet[42]) = (135, 59, 1, kind);
+        packet
+    };
+    let (sealed, outer) = step(&mut going(Way::Out, &line.text("out")), &message(5));
+    assert_eq!(sealed.verdict, ReplayVerdict::Protect, "{sealed:?}");
+    let (opened, inner) = step(&mut door(&line.text("in")), &outer[0]);
+    assert_eq!((&opened.verdict, &inner[0]), (&ReplayVerdict::Deliver, &message(5)), "{opened:?}");
+    let (left, _) = step(&mut going(Way::Out, &line.text("out")), &message(6));
+    assert_eq!(left.verdict, ReplayVerdict::Bypass, "{left:?}");
+    // A sender with wider selectors.
+    let (_, outer) = step(&mut going(Way::Out, &all.text("out")), &message(6));
+    assert_eq!(reason(&mut door(&line.text("in")), &outer[0]).as_deref(), Some("selector_mismatch"));
+}
+
 /// Compression between two hosts.
 fn comp(cpi: &str) -> Line {
     let mut line = Line::new(false, "transport", "aes128gcm", 20).with("spi", cpi).with("type", "ipcomp");
@@ -216,7 +238,6 @@ fn the_well_known_cpi_of_deflate() {
     let (opened, inner) = step(&mut door(&(comp("2").text("in") + &esp("in"))), &outer[0]);
     assert_eq!((&opened.verdict, &inner[0]), (&ReplayVerdict::Deliver, &packet), "{opened:?}");
 }
-
 
 /// RFC 3173 section 2: whether a packet was worth compressing changes nothing for the selectors of the association around it.
 #[test]

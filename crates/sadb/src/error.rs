@@ -166,11 +166,17 @@ pub enum SadError {
         "packets of protocol {0} have no ports, so the association would carry none; leave the ports out (TCP, UDP, UDP-Lite, SCTP and DCCP have them)"
     )]
     PortsWithout(u8),
-    /// ICMP has one field, which stands for the local port.
+    /// ICMP and the Mobility Header have one field, which stands for the local port.
     #[error(
-        "of ICMP the local ports select type and code (256 times the type, and the code); leave the remote ports out"
+        "of ICMP the local ports select type and code (256 times the type, and the code), of the Mobility Header the type (256 \
+         times it); leave the remote ports out"
     )]
-    IcmpRemotePorts,
+    TypeInRemotePorts,
+    /// Ports that stand for no type of a Mobility Header.
+    #[error(
+        "of the Mobility Header the local ports select 256 times the type, and there is none from {0}; give 1280 for type 5"
+    )]
+    NoMobilityType(u16),
     /// Both ends are the same.
     #[error("{0} is both ends of the association; give the peer's address as the remote one")]
     SameEndpoint(IpAddr),

@@ -183,9 +183,10 @@ impl Item {
     }
 
     fn matches(&self, flow: &Flow) -> bool {
-        // What stands in the ports of an ICMP flow is type and code: for selectors of associations, not for policy.
+        // What stands in the ports of an ICMP flow is type and code (of a Mobility Header, its type): for selectors of
+        // associations, not for policy.
         let ports = match flow.protocol {
-            protocol::ICMP | protocol::ICMPV6 => (0, 0),
+            protocol::ICMP | protocol::ICMPV6 | protocol::MOBILITY => (0, 0),
             _ => (flow.local_port, flow.remote_port),
         };
         self.protocol.is_none_or(|own| is_same_protocol(own, flow.protocol))

@@ -74,8 +74,16 @@ fn a_configuration_that_contradicts_itself_is_refused_by_name() {
             |c| c.spi = Spi(61_439),
         ),
         ("Cpi", |c| (c.options, c.spi, c.keymat) = (compression(), Spi(64), no_key()), |c| c.spi = Spi(256)),
-        ("Cpi", |c| (c.options, c.spi, c.keymat) = (compression(), Spi(1), no_key()), |c| c.spi = Spi::DEFLATE),
-        ("Cpi", |c| (c.options, c.spi, c.keymat) = (compression(), Spi(3), no_key()), |c| c.spi = Spi::DEFLATE),
+        (
+            "Cpi",
+            |c| (c.options, c.spi, c.keymat) = (compression(), Spi(1), no_key()),
+            |c| c.spi = Spi::DEFLATE,
+        ),
+        (
+            "Cpi",
+            |c| (c.options, c.spi, c.keymat) = (compression(), Spi(3), no_key()),
+            |c| c.spi = Spi::DEFLATE,
+        ),
         (
             "Cpi",
             |c| (c.options, c.spi, c.keymat) = (compression(), Spi(255), no_key()),
@@ -123,6 +131,25 @@ fn a_configuration_that_contradicts_itself_is_refused_by_name() {
             "BoundToNoApplication",
             |c| c.selectors.app = Some(AppId::NONE),
             |c| c.selectors.app = Some(AppId(1)),
+        ),
+        (
+            "TypeInRemotePorts",
+            |c| {
+                (c.selectors.protocol, c.selectors.remote_ports) =
+                    (Some(135), PortRange { first: 0, last: 0 })
+            },
+            |c| {
+                (c.selectors.remote_ports, c.selectors.local_ports) =
+                    (PortRange::ANY, PortRange { first: 0, last: 0 })
+            },
+        ),
+        (
+            "NoMobilityType",
+            |c| {
+                (c.selectors.protocol, c.selectors.local_ports) =
+                    (Some(135), PortRange { first: 1281, last: 1535 })
+            },
+            |c| c.selectors.local_ports.last = 1536,
         ),
         (
             "EmptyPortRange",

@@ -34,8 +34,8 @@ struct Cover {
 impl Cover {
     fn of(selectors: &Selectors) -> Cover {
         let protocol = selectors.protocol.unwrap_or(0);
-        let is_icmp = matches!(protocol, protocol::ICMP | protocol::ICMPV6);
-        let span = |ports: PortRange| if is_icmp { (0, u16::MAX) } else { (ports.first, ports.last) };
+        let has_type = matches!(protocol, protocol::ICMP | protocol::ICMPV6 | protocol::MOBILITY);
+        let span = |ports: PortRange| if has_type { (0, u16::MAX) } else { (ports.first, ports.last) };
         Cover {
             local: selectors.local,
             local_ports: span(selectors.local_ports),

@@ -1,5 +1,6 @@
 //! Addresses as policy sees them: IPv4 and IPv6 in one 128-bit space, IPv4 as ::ffff:a.b.c.d.
 
+use crate::protocol;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -133,7 +134,8 @@ impl fmt::Debug for Prefix {
 }
 
 /// One flow as the host sees it: which end is ours decides `local` and `remote`. Ports are zero where the
-/// protocol has none; for ICMP, `local_port` holds `type << 8 | code` and `remote_port` zero.
+/// protocol has none; for ICMP, `local_port` holds `type << 8 | code` and `remote_port` zero, for the Mobility Header
+/// `local_port` holds `type << 8`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Flow {
     /// This host's address.
@@ -146,6 +148,18 @@ pub struct Flow {
     pub remote_port: u16,
     /// IP protocol number of the transport (6 TCP, 17 UDP).
     pub protocol: u8,
+}
+
+impl Flow {
+    /// As the other end sees it. A type that stands in the local port is the packet's own, whoever looks at it.
+    #[must_use]
+    pub fn reversed(self) -> Flow {
+        let (local_port, remote_port) = match self.protocol {
+            protocol::ICMP | protocol::ICMPV6 | protocol::MOBILITY => (self.local_port, self.remote_port),
+            _ => (self.remote_port, self.local_port),
+        };
+        Flow { local: self.remote, remote: self.local, local_port, remote_port, ..self }
+    }
 }
 
 impl fmt::Display for Flow {

@@ -126,8 +126,8 @@ fn is_error_v6(kind: u8) -> bool {
     kind < 128 || kind == 137
 }
 
-/// The flow of a packet that an ICMP error quotes, as its sender sees it. Lenient, for a quotation is cut short: ports are
-/// zero where they are not quoted or stand behind extension headers. `None` if it quotes no IP header.
+/// The flow of a packet that an ICMP error quotes, as its sender sees it. Lenient, for a quotation is cut short: ports (or a
+/// type) are zero where they are not quoted or stand behind extension headers. `None` if it quotes no IP header.
 pub fn quoted_flow(quoted: &[u8]) -> Option<Flow> {
     let (src, dst, protocol, upper) = match octet(quoted, 0) >> 4 {
         4 if quoted.len() >= ipv4::HEADER_LEN => {
@@ -142,7 +142,9 @@ pub fn quoted_flow(quoted: &[u8]) -> Option<Flow> {
     };
     let has_ports = matches!(protocol, protocol::TCP | protocol::UDP | protocol::UDP_LITE | protocol::SCTP);
     let port = |at| if has_ports { be16(quoted, at) } else { 0 };
-    Some(Flow { local: src, remote: dst, local_port: port(upper), remote_port: port(upper + 2), protocol })
+    let kind = ip::kind_as_port(octet(quoted, 0) >> 4, protocol, quoted.get(upper..).unwrap_or_default());
+    let local_port = kind.unwrap_or_else(|| port(upper));
+    Some(Flow { local: src, remote: dst, local_port, remote_port: port(upper + 2), protocol })
 }
 
 /// The error that tells the sender of `original` that only packets of `mtu` octets go through: "fragmentation

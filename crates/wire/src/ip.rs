@@ -159,10 +159,20 @@ pub fn flow(bytes: &[u8], headers: &Headers, outbound: bool) -> Flow {
     } else {
         (headers.dst, headers.src, dst_port, src_port)
     };
-    if is_icmp(headers) && first && upper.len() >= 2 {
-        local_port = be16(upper, 0);
+    if first {
+        local_port = kind_as_port(headers.version, headers.protocol, upper).unwrap_or(local_port);
     }
     Flow { local, remote, local_port, remote_port, protocol: headers.protocol }
+}
+
+/// What stands in the local port of a [`Flow`] whose protocol has a type instead of ports; `None`: it has none, or is cut short.
+pub(crate) fn kind_as_port(version: u8, protocol: u8, upper: &[u8]) -> Option<u16> {
+    match (version, protocol) {
+        (4, protocol::ICMP) | (6, protocol::ICMPV6) => (upper.len() >= 2).then(|| be16(upper, 0)),
+        // RFC 6275 section 6.1.1; where RFC 7296 section 3.13.1 puts it.
+        (_, protocol::MOBILITY) => upper.get(2).map(|kind| u16::from(*kind) << 8),
+        _ => None,
+    }
 }
 
 /// Change what the octet at `protocol_at` names ([`Headers::protocol_at`]). The IPv4 checksum is the caller's to fill.

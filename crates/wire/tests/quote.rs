@@ -23,6 +23,33 @@ fn packet(v6: bool, number: u8, upper: &[u8]) -> Vec<u8> {
     bytes
 }
 
+/// A type stands in the local port, whoever looks at the packet and whether it is quoted or not.
+#[test]
+fn the_type_of_a_packet_without_ports() {
+    let echo = [8, 3, 0, 0, 0, 0, 0, 0];
+    let binding = [59, 0, 5, 0, 0, 0, 0, 0];
+    for (v6, number, upper, kind) in [
+        (false, protocol::ICMP, echo, 0x0803),
+        (true, protocol::ICMPV6, echo, 0x0803),
+        (true, protocol::ICMP, echo, 0),
+        (true, protocol::MOBILITY, binding, 0x0500),
+    ] {
+        let mut bytes = packet(v6, number, &upper);
+        bytes.resize(1400, 0);
+        let headers = Headers::parse(&bytes).unwrap();
+        let [sent, arrived] = [true, false].map(|outbound| wire::ip::flow(&bytes, &headers, outbound));
+        assert_eq!((sent.local_port, sent.remote_port), (kind, 0));
+        assert_eq!(sent.reversed(), arrived);
+        assert_eq!(wire::icmp::quoted_flow(&bytes), Some(sent));
+        // Cut in front of it.
+        let short = wire::icmp::quoted_flow(&bytes[..headers.header_len + 1]).unwrap();
+        assert_eq!(short.local_port, 0);
+    }
+    let ports = packet(false, protocol::TCP, &[1, 2, 3, 4]);
+    let flow = wire::icmp::quoted_flow(&ports).unwrap();
+    assert_eq!((flow.local_port, flow.reversed().local_port), (0x0102, 0x0304));
+}
+
 fn name() -> Vec<u8> {
     [SPI.to_be_bytes(), SEQUENCE.to_be_bytes()].concat()
 }

@@ -57,7 +57,8 @@ async fn collect(plane: &Shared, all: bool) -> Result<Counters, Refused> {
     }
     let mut inbound = named(&inbound.drops);
     if overrun > 0 {
-        let text = "A datagram ended in the kernel: the UDP socket's queue was full, or its checksum wrong.".to_owned();
+        let text = "A datagram ended in the kernel: the UDP socket's queue was full, or its checksum wrong."
+            .to_owned();
         inbound.push(Count { reason: "socket_overrun".to_owned(), count: overrun, text: Some(text) });
     }
     Ok(Counters {

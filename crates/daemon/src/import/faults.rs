@@ -4,8 +4,8 @@
 use std::net::IpAddr;
 
 use api::{
-    Direction, Encapsulation, Headers, Keymat, Lifetime, Mode, ReplaceOne, SaType, SpdDirection, Spi, SpiRequest,
-    Verdict, WordOr,
+    Direction, Encapsulation, Headers, Keymat, Lifetime, Mode, ReplaceOne, SaType, SpdDirection, Spi,
+    SpiRequest, Verdict, WordOr,
 };
 use serde::de::{DeserializeOwned, IgnoredAny};
 
@@ -56,7 +56,11 @@ const YES_NO: &str = "true or false";
 /// The fields of an association.
 pub(crate) const ASSOCIATION: &[Field] = &[
     required(field("direction", is::<Direction>, "\"in\" or \"out\"")),
-    required(field("spi", is::<SpiRequest>, "a number from 256 to 4294967295, or \"0x1001\"; of ipcomp 2 or one from 256 to 65535")),
+    required(field(
+        "spi",
+        is::<SpiRequest>,
+        "a number from 256 to 4294967295, or \"0x1001\"; of ipcomp 2 or one from 256 to 65535",
+    )),
     required(field("local", is::<IpAddr>, ADDRESS)),
     required(field("remote", is::<IpAddr>, ADDRESS)),
     required(field("mode", is::<Mode>, "\"transport\", \"tunnel\" or \"beet\"")),
@@ -124,10 +128,11 @@ const HALF: &[Field] = &[
 /// The first thing that is wrong with a replacement of associations.
 pub(crate) fn fault_of_replacement(text: &str, error: &serde_json::Error) -> String {
     let halves = split(text).unwrap_or_default();
-    let mut halves = halves.into_iter().filter(|(name, half)| {
-        matches!(*name, "inbound" | "outbound") && half.starts_with('{')
-    });
-    let wrong = halves.find_map(|(name, half)| Some((name, half, serde_json::from_str::<ReplaceOne>(half).err()?)));
+    let mut halves = halves
+        .into_iter()
+        .filter(|(name, half)| matches!(*name, "inbound" | "outbound") && half.starts_with('{'));
+    let wrong =
+        halves.find_map(|(name, half)| Some((name, half, serde_json::from_str::<ReplaceOne>(half).err()?)));
     match wrong {
         Some((name, half, error)) => format!("{name:?}: {}", fault(half, HALF, &error)),
         None => fault(text, REPLACEMENT, error),
@@ -266,10 +271,15 @@ mod tests {
             (r#""spi""#, r#""spy""#, [r#""outbound": there is no field "spy""#, "keymat"]),
             ("9}", "-9}", [r#""overlap_seconds" cannot be"#, "seconds"]),
             (r#""outbound""#, r#""both""#, [r#"no field "both""#, "inbound, outbound"]),
-            (r#"{"old":"0x1000","spi":"0x1001","keymat":"00112233"}"#, "7", [r#""outbound" cannot be"#, "keymat"]),
+            (
+                r#"{"old":"0x1000","spi":"0x1001","keymat":"00112233"}"#,
+                "7",
+                [r#""outbound" cannot be"#, "keymat"],
+            ),
         ] {
             let text = good.replacen(from, to, 1);
-            let text = fault_of_replacement(&text, &serde_json::from_str::<api::SaReplace>(&text).unwrap_err());
+            let text =
+                fault_of_replacement(&text, &serde_json::from_str::<api::SaReplace>(&text).unwrap_err());
             assert!(words.iter().all(|word| text.contains(word)), "{text}");
             assert!(!text.contains("2233"), "{text}");
         }

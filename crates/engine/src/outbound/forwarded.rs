@@ -101,13 +101,7 @@ impl Outbound {
         let is_answer = meta.mark & record::PROOF != 0;
         let meta = *meta;
         let Some(Some(quoted)) = quoted::quoted_by(packet.bytes(), headers) else { return course };
-        let back = Flow {
-            local: quoted.remote,
-            remote: quoted.local,
-            local_port: quoted.remote_port,
-            remote_port: quoted.local_port,
-            protocol: quoted.protocol,
-        };
+        let back = quoted.reversed();
         if is_answer {
             return self.sad.search(meta.app, &back, meta.services).map(Course::Protect).or(course);
         }

@@ -40,7 +40,9 @@ impl Template {
     pub(super) fn check(&self) -> Result<(), RuleError> {
         let may_compress = matches!(self.protocol, None | Some(SaProtocol::IpComp));
         match (self.spi, self.local, self.remote) {
-            (Some(spi), ..) if spi.is_reserved() && !(spi == Spi::DEFLATE && may_compress) => Err(RuleError::ReservedSpi(spi)),
+            (Some(spi), ..) if spi.is_reserved() && !(spi == Spi::DEFLATE && may_compress) => {
+                Err(RuleError::ReservedSpi(spi))
+            }
             (_, Some(local), Some(remote)) if local.is_ipv4() != remote.is_ipv4() => {
                 Err(RuleError::MixedEnds(local, remote))
             }

@@ -422,10 +422,17 @@ impl SaConfig {
         let Some(protocol) = protocol else { return Ok(()) };
         match protocol {
             protocol::TCP | protocol::UDP | protocol::UDP_LITE | protocol::SCTP | protocol::DCCP => Ok(()),
-            protocol::ICMP | protocol::ICMPV6 if remote_ports != PortRange::ANY => {
-                Err(SadError::IcmpRemotePorts)
+            protocol::ICMP | protocol::ICMPV6 | protocol::MOBILITY if remote_ports != PortRange::ANY => {
+                Err(SadError::TypeInRemotePorts)
             }
             protocol::ICMP | protocol::ICMPV6 => Ok(()),
+            // 256 times a type lies inside.
+            protocol::MOBILITY
+                if u32::from(local_ports.first).div_ceil(256) <= u32::from(local_ports.last / 256) =>
+            {
+                Ok(())
+            }
+            protocol::MOBILITY => Err(SadError::NoMobilityType(local_ports.first)),
             _ if (local_ports, remote_ports) == (PortRange::ANY, PortRange::ANY) => Ok(()),
             _ => Err(SadError::PortsWithout(protocol)),
         }

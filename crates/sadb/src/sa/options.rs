@@ -464,7 +464,8 @@ mod tests {
         let mut two = life(packets(3), packets(4));
         assert_eq!((1..=5).filter(|n| two.carry(Time(0), *n, 1).is_ok()).count(), 4);
         assert_eq!(told(&mut two), both);
-        let mut three = life(Limits { bytes: 10, ..Limits::default() }, Limits { bytes: 20, ..Limits::default() });
+        let mut three =
+            life(Limits { bytes: 10, ..Limits::default() }, Limits { bytes: 20, ..Limits::default() });
         assert_eq!(three.carry(Time(0), 1, 30), Err(DropReason::SaExpired));
         assert_eq!(told(&mut three), both);
         // Each between two looks of its own.

@@ -14,9 +14,6 @@ pub const KEY_BITS: u16 = WORDS as u16 * 64;
 
 pub(crate) type Words = [u64; WORDS];
 
-/// IP protocol number of the Mobility Header (RFC 6275 section 6.1.1).
-pub(super) const MOBILITY_HEADER: u8 = 135;
-
 /// Everything of a packet that a selector may look at. A field that was not given is not available (OPAQUE), or zero
 /// if every packet has it.
 #[derive(Clone, Copy, Eq)]
@@ -47,6 +44,7 @@ impl PacketKey {
                 key.ports(flow.local_port, flow.remote_port)
             }
             protocol::ICMP | protocol::ICMPV6 => key.with(&field::ICMP, u128::from(flow.local_port)),
+            protocol::MOBILITY => key.with(&field::MOBILITY, u128::from(flow.local_port >> 8)),
             _ => key,
         }
     }

@@ -4,7 +4,7 @@ use wire::ip::{self, Headers};
 use wire::protocol;
 
 use super::field;
-use super::key::{MOBILITY_HEADER, PacketKey};
+use super::key::PacketKey;
 
 /// IPv6 extension headers: in a fragment that is not the first, one of them may stand in front of the upper layer, whose
 /// protocol then cannot be known.
@@ -45,7 +45,7 @@ impl PacketKey {
                 key.with(&field::ICMP, u128::from(flow.local_port))
             }
             // Payload protocol, length, type (RFC 6275 section 6.1.1).
-            MOBILITY_HEADER => upper.get(2).map_or(key, |kind| key.mobility(*kind)),
+            protocol::MOBILITY => upper.get(2).map_or(key, |kind| key.mobility(*kind)),
             _ => key,
         }
     }

@@ -9,7 +9,6 @@ mod parse;
 mod print;
 
 use super::field::{Field, Form, STANDARD};
-use super::key::MOBILITY_HEADER;
 use super::{SelectorError, TrafficSelector};
 use wire::protocol;
 
@@ -26,7 +25,7 @@ const PROTOCOLS: [(&str, u8); 12] = [
     ("ah", protocol::AH),
     ("icmpv6", protocol::ICMPV6),
     ("sctp", protocol::SCTP),
-    ("mh", MOBILITY_HEADER),
+    ("mh", protocol::MOBILITY),
 ];
 
 impl std::str::FromStr for TrafficSelector {
@@ -58,7 +57,7 @@ fn allowed(form: Form) -> &'static str {
 fn is_protocol_of(field: &Field, protocol: u128) -> bool {
     match field.form() {
         Form::IcmpTypeCode => [protocol::ICMP, protocol::ICMPV6].map(u128::from).contains(&protocol),
-        Form::MobilityType => protocol == u128::from(MOBILITY_HEADER),
+        Form::MobilityType => protocol == u128::from(protocol::MOBILITY),
         _ => false,
     }
 }

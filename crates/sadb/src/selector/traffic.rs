@@ -170,8 +170,8 @@ fn families(condition: &Condition) -> (bool, bool) {
     }
 }
 
-/// The selectors of an association. As there, ICMP type and code stand in the local ports, and ports other than all
-/// leave out packets without ports. What no packet can match (families mixed, an empty range) becomes a selector that
+/// The selectors of an association. As there, ICMP type and code or the type of a Mobility Header stand in the local ports, and
+/// ports other than all leave out packets without ports. What no packet can match (families mixed, an empty range) becomes a selector that
 /// matches none.
 impl From<&Selectors> for TrafficSelector {
     fn from(selectors: &Selectors) -> TrafficSelector {
@@ -190,15 +190,24 @@ fn from_selectors(selectors: &Selectors) -> Result<TrafficSelector, SelectorErro
     if let Some(app) = selectors.app {
         made = made.with(&field::APP, Condition::one(app.0))?;
     }
-    let is_icmp = matches!(selectors.protocol, Some(protocol::ICMP | protocol::ICMPV6));
-    let first_ports = if is_icmp { &field::ICMP } else { &field::LOCAL_PORT };
+    let (first_ports, has_type) = match selectors.protocol {
+        Some(protocol::ICMP | protocol::ICMPV6) => (&field::ICMP, true),
+        Some(protocol::MOBILITY) => (&field::MOBILITY, true),
+        _ => (&field::LOCAL_PORT, false),
+    };
     for (field, ports) in
         [(first_ports, selectors.local_ports), (&field::REMOTE_PORT, selectors.remote_ports)]
     {
-        if ports == PortRange::ANY || (is_icmp && field == &field::REMOTE_PORT && ports.contains(0)) {
+        if ports == PortRange::ANY || (has_type && field == &field::REMOTE_PORT && ports.contains(0)) {
             continue;
         }
-        made = made.with(field, Condition::range(ports.first, ports.last))?;
+        let (first, last) = if field == &field::MOBILITY {
+            // Where the low octet is zero.
+            (u32::from(ports.first).div_ceil(256), u32::from(ports.last / 256))
+        } else {
+            (ports.first.into(), ports.last.into())
+        };
+        made = made.with(field, Condition::range(first, last))?;
     }
     Ok(made)
 }
