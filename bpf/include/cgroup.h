@@ -9,12 +9,6 @@
 #define REFUSE 0
 #define ALLOW 1
 
-static __always_inline bool has_ports(__u32 protocol)
-{
-	return protocol == IPPROTO_TCP || protocol == IPPROTO_UDP || protocol == IPPROTO_UDPLITE ||
-	       protocol == IPPROTO_SCTP || protocol == IPPROTO_DCCP;
-}
-
 #include "announce.h"
 #include "names.h"
 

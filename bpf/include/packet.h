@@ -23,6 +23,12 @@
 #define IPPROTO_UDPLITE 136
 #define IP_EXTENSIONS 8
 
+static __always_inline bool has_ports(__u32 protocol)
+{
+	return protocol == IPPROTO_TCP || protocol == IPPROTO_UDP || protocol == IPPROTO_UDPLITE ||
+	       protocol == IPPROTO_SCTP || protocol == IPPROTO_DCCP;
+}
+
 struct ipv4_header {
 	__u8 version_ihl;
 	__u8 tos;

@@ -50,6 +50,7 @@ static __always_inline enum class class_of(const struct rvl_config *cfg, __u16 a
 
 /* Port 0 as `local`: not bound yet, any local range may still match. */
 #define PORT_UNBOUND 0x10000
+#define PORT_LAST 0xffff
 /* A raw socket whose packets bring their own headers: any protocol may still match. */
 #define PROTOCOL_UNKNOWN 255
 
@@ -194,21 +195,21 @@ static __always_inline bool in_prefix(const struct address *addr, const __u8 *fi
 }
 
 /*
- * Whether the selectors of an inbound association cover a flow: sadb::Selectors::covers and serves. ICMP has no ports here, but
- * an association may name types in their place: that is taken for a match.
+ * Whether the selectors of an inbound association cover a flow: sadb::Selectors::covers and serves. Ports leave out protocols that
+ * have none. ICMP types that an association names in their place came here as all ports.
  * A global function: the verifier proves it once for each program.
  */
 __noinline int live_covers(const struct live_flow *flow)
 {
 	const struct rvl_live *live;
-	bool icmp;
+	bool ports;
 
 	if (!flow)
 		return 1;
 	live = live_of(&flow->peer);
 	if (!live)
 		return 0;
-	icmp = canonical(flow->protocol) == IPPROTO_ICMP;
+	ports = has_ports(flow->protocol);
 	for (__u32 i = 0; i < RVL_LIVE_EACH; i++) {
 		const struct rvl_live_selector *s = &live->of[i];
 
@@ -218,8 +219,10 @@ __noinline int live_covers(const struct live_flow *flow)
 			continue;
 		if (s->app && s->app != flow->app)
 			continue;
-		if (!icmp && (flow->local_port < s->local_first || flow->local_port > s->local_last ||
+		if (ports && (flow->local_port < s->local_first || flow->local_port > s->local_last ||
 			      flow->remote_port < s->remote_first || flow->remote_port > s->remote_last))
+			continue;
+		if (!ports && (s->local_first || s->remote_first || s->local_last != PORT_LAST || s->remote_last != PORT_LAST))
 			continue;
 		if (in_prefix(&flow->local, s->local, s->local_len))
 			return 1;

@@ -152,8 +152,18 @@ fn setkey_file(text: &str, ends: Ends<'_>) -> Result<Vec<Entry>, ImportError> {
                     ..rule(policy, number, &bundles)?
                 })),
             }),
-            Statement::Flush(_) => entries.push(Entry { line: 1, what: What::FlushSas }),
-            Statement::SpdFlush => entries.push(Entry { line: 1, what: What::FlushRules }),
+            Statement::Flush { line, .. } => {
+                if entries.iter().any(|entry| matches!(entry.what, What::Sa(_))) {
+                    return Err(at(*line, "this would delete what stands above it; write flush first"));
+                }
+                entries.push(Entry { line: *line as usize, what: What::FlushSas });
+            }
+            Statement::SpdFlush { line } => {
+                if entries.iter().any(|entry| matches!(entry.what, What::Rule(_))) {
+                    return Err(at(*line, "this would delete what stands above it; write spdflush first"));
+                }
+                entries.push(Entry { line: *line as usize, what: What::FlushRules });
+            }
             Statement::Delete { line, .. } => {
                 return Err(at(*line, "an import only adds; delete with `ravelin sa del SPI`"));
             }
@@ -374,6 +384,18 @@ mod tests {
                 _ => None,
             })
             .collect()
+    }
+
+    #[test]
+    fn what_a_flush_would_undo_is_refused() {
+        let own = [ALICE.parse().unwrap()];
+        for (command, line) in [("flush", 7), ("flush esp", 7), ("spdflush", 7)] {
+            let error = read(&format!("{FILE}{command};\n"), Ends::Local(&own)).unwrap_err();
+            assert!(error.line == line && error.text.contains("first"), "{error}");
+        }
+        // Each deletes only its own kind.
+        let two = "add 192.0.2.1 192.0.2.2 ipcomp 2 -C deflate;\nspdflush;\n";
+        assert_eq!(read(two, Ends::Local(&own)).unwrap().len(), 2);
     }
 
     #[test]

@@ -12,10 +12,11 @@ use sadb::Selectors;
 use sadb::rules::{
     Action, Direction, Place, Protection, Rule, RuleError, RuleKey, RuleTable, Snapshot, Template,
 };
-use sadb::selector::TrafficSelector;
+use sadb::sa::SaProtocol;
+use sadb::selector::{Condition, TrafficSelector, field};
 use sadb::spd::Level;
 use scrub::Profile;
-use wire::{ScrubId, Services};
+use wire::{ScrubId, Services, protocol};
 
 use crate::refused::{Fault, Refused};
 use crate::users;
@@ -286,6 +287,12 @@ fn rule(key: RuleKey, request: &SpdAdd) -> Result<Rule, Refused> {
     }
     let selectors = request.selectors.iter().map(|text| text.parse::<TrafficSelector>());
     let selectors: Vec<_> = selectors.collect::<Result<_, _>>().map_err(|error| bad(error.to_string()))?;
+    if let Some((text, _)) =
+        request.selectors.iter().zip(&selectors).find(|(_, selector)| is_portless(selector))
+    {
+        return Err(bad(format!("{text:?} matches no packet: no protocol in it has ports"))
+            .remedy("leave the ports out, or name a protocol that has them: tcp, udp, sctp, dccp, 136"));
+    }
     let asks = request.service.is_some() || request.level.is_some() || !request.bundle.is_empty();
     let action = match request.action {
         Verdict::Bypass | Verdict::Discard if asks => {
@@ -311,6 +318,13 @@ fn rule(key: RuleKey, request: &SpdAdd) -> Result<Rule, Refused> {
             if bundle.is_empty() {
                 bundle.push(Template::ANY);
             }
+            let encrypts = |template: &Template| matches!(template.protocol, None | Some(SaProtocol::Esp));
+            if level == Level::Mandatory && services == Services::ENCRYPTED && !bundle.iter().any(encrypts) {
+                return Err(bad(
+                    "the bundle has nothing that encrypts, and encryption is demanded".to_owned()
+                )
+                .remedy("add esp to it, or write authentication as the service"));
+            }
             Action::Protect(Protection { bundle, services, level })
         }
     };
@@ -321,6 +335,15 @@ fn rule(key: RuleKey, request: &SpdAdd) -> Result<Rule, Refused> {
     };
     let scrub = scrub_of(request)?;
     Ok(Rule { key, label: String::new(), names: Vec::new(), direction, selectors, action, scrub })
+}
+
+/// Whether ports are selected of protocols that have none.
+fn is_portless(selector: &TrafficSelector) -> bool {
+    let protocols = selector.condition(&field::PROTOCOL);
+    let selects = |field| matches!(selector.condition(field), Condition::In(_));
+    *protocols != Condition::Any
+        && [&field::LOCAL_PORT, &field::REMOTE_PORT].into_iter().any(selects)
+        && !(0..=u8::MAX).any(|number| protocol::has_ports(number) && protocols.admits(Some(number.into())))
 }
 
 /// By which profile the rule's packets are scrubbed.
@@ -410,7 +433,7 @@ mod tests {
     #[test]
     fn every_refusal_says_what_to_do() {
         type Edit = fn(&mut SpdAdd);
-        let cases: [(Edit, Fault, &str); 21] = [
+        let cases: [(Edit, Fault, &str); 23] = [
             (|r| r.name = Some("a b".into()), Fault::BadRequest, "cannot be the name"),
             (|r| r.name = Some("there".into()), Fault::Conflict, "already"),
             (|r| r.place = Some("middle".into()), Fault::BadRequest, "no place"),
@@ -423,6 +446,8 @@ mod tests {
             (|r| r.bundle = vec!["0x0".into()], Fault::BadRequest, "0 to 255 are reserved"),
             (|r| r.bundle = vec!["esp/any/::1-192.0.2.1".into()], Fault::BadRequest, "two families"),
             (|r| r.bundle = vec!["any".into(); 5], Fault::BadRequest, "bundle of 5"),
+            (|r| r.selectors = vec!["proto gre,icmp dport 80".into()], Fault::BadRequest, "has ports"),
+            (|r| r.bundle = vec!["ah".into(), "ipcomp".into()], Fault::BadRequest, "nothing that encrypts"),
             (|r| r.service = Some("magic".into()), Fault::BadRequest, "service cannot be"),
             (|r| r.level = Some("maybe".into()), Fault::BadRequest, "level cannot be"),
             (|r| r.bundle = vec!["gre".into()], Fault::BadRequest, "no association of a bundle"),

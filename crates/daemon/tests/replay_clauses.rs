@@ -196,6 +196,27 @@ fn a_wrong_checksum_around_esp_ends_the_packet() {
     }
 }
 
+/// A type is no port: without a protocol the ports of an association are those of TCP, UDP and their like.
+#[test]
+fn ports_without_a_protocol_are_ports() {
+    let line = Line::new(false, "transport", "aes128gcm", 20);
+    let mut echo = datagram(hosts(false), 9, &[0; 8]);
+    (echo[9], echo[20], echo[21]) = (1, 8, 0);
+    Ipv4::new_checked(&mut echo[..]).unwrap().fill_checksum();
+    let mut gre = echo.clone();
+    gre[9] = 47;
+    Ipv4::new_checked(&mut gre[..]).unwrap().fill_checksum();
+    for (ports, packet) in [("2048", &echo), ("0-4000", &echo), ("0-4000", &gre)] {
+        let bound = line.clone().with("local_ports", ports);
+        let (left, _) = step(&mut going(Way::Out, &bound.text("out")), packet);
+        assert_eq!(left.verdict, ReplayVerdict::Bypass, "{ports} {left:?}");
+        let (_, outer) = step(&mut going(Way::Out, &line.text("out")), packet);
+        assert_eq!(reason(&mut door(&bound.text("in")), &outer[0]).as_deref(), Some("selector_mismatch"));
+    }
+    let bound = line.with("protocol", "icmp").with("local_ports", "2048");
+    assert_eq!(step(&mut going(Way::Out, &bound.text("out")), &echo).0.verdict, ReplayVerdict::Protect);
+}
+
 /// RFC 4301 section 4.4.1.1: an association for packets with a Mobility Header of one type, and what it leaves out.
 #[test]
 fn a_mobility_header_is_selected_by_its_type() {

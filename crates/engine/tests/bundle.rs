@@ -8,7 +8,7 @@ use auth::{ah_config, bare_config, sha256, v4_with_options};
 use crypto::SuiteId;
 use engine::{Inbound, Outbound, Outcome};
 use sadb::rules::{Action, Direction, Place, Protection, Rule, RuleKey, RuleTable};
-use sadb::sa::{Encapsulation, Lifetime, Limits, SaProtocol};
+use sadb::sa::{DontFragment, Encapsulation, Lifetime, Limits, SaProtocol};
 use sadb::spd::Level;
 use sadb::{InboundSa, Mode, OutboundSa, SaConfig, Selectors, Spi};
 use std::sync::Arc;
@@ -473,4 +473,39 @@ fn what_is_not_for_this_host_is_not_opened() {
     let sealed = send(&mut alice, &transit);
     assert_eq!(bob.handle(sealed.bytes()).unwrap().0.bytes(), transit);
     assert_eq!(Headers::parse(&transit).unwrap().protocol, protocol::ESP);
+}
+
+/// RFC 4301 section 8.1 in a bundle: the outermost packet is what the path sees, and the first member is where packets are cut.
+#[test]
+fn who_forbids_fragments_in_a_bundle() {
+    let (from, to) = hosts(false);
+    let long = udp_packet((from, 40000), (to, 53), 0, false, &[7; 3000]);
+    let tunnels = |forbidding: [bool; 2]| {
+        let mut members = chain(vec![esp(Mode::Tunnel), esp(Mode::Tunnel)]);
+        for (member, forbids) in members.iter_mut().zip(forbidding) {
+            let df = if forbids { DontFragment::Set } else { DontFragment::Clear };
+            (member.options.headers.df, member.options.encapsulation) = (df, Encapsulation::None);
+        }
+        members
+    };
+    for forbidding in [[false, true], [true, true], [true, false], [false, false]] {
+        let mut alice = sender(&tunnels(forbidding), Services::ENCRYPTED);
+        let outcomes = alice.handle(stamped(APP, &long));
+        if forbidding == [false, true] {
+            let told = matches!(&outcomes[..], [Outcome::Reply(..), Outcome::Drop(d)] if d.reason == DropReason::TooBig);
+            assert!(told, "{outcomes:?}");
+            continue;
+        }
+        let sent: Vec<_> = outcomes
+            .iter()
+            .filter_map(|one| if let Outcome::Send(outer) = one { Some(outer) } else { None })
+            .collect();
+        assert_eq!(sent.len(), outcomes.len(), "{forbidding:?} {outcomes:?}");
+        // Where the first forbids nothing, one packet travels in pieces.
+        assert_eq!(sent.len() > 1, forbidding[0], "{forbidding:?}");
+        for outer in sent {
+            let whole = Headers::parse(outer.bytes()).unwrap().dont_fragment;
+            assert_eq!((whole, outer.meta.may_fragment), (forbidding[1], !forbidding[1]), "{forbidding:?}");
+        }
+    }
 }

@@ -3,12 +3,13 @@
 mod support;
 
 use crypto::SuiteId;
+use engine::Outcome;
 use proptest::prelude::*;
-use sadb::sa::{Encapsulation, Fragmentation};
+use sadb::sa::{DontFragment, Encapsulation, Fragmentation};
 use sadb::{Mode, SaConfig};
 use support::*;
-use wire::DropReason;
 use wire::ip::Headers;
+use wire::{DropReason, Gso, GsoKind};
 
 fn config(fragment: Fragmentation, path_mtu: u16, udp: bool) -> SaConfig {
     let mut config = outbound_config(Mode::Tunnel, SuiteId::AES_128_GCM, false);
@@ -72,6 +73,46 @@ fn who_forbids_it_is_told() {
     for fragment in [Fragmentation::Before, Fragmentation::After] {
         let mut alice = Sender::new(mandatory(), &[config(fragment, 1500, true)]);
         let outcomes = alice.handle(stamped(APP, &whole));
-        assert!(matches!(outcomes[0], engine::Outcome::Reply(..)), "{outcomes:?}");
+        assert!(matches!(outcomes[0], Outcome::Reply(..)), "{outcomes:?}");
+    }
+}
+
+/// RFC 4301 section 8.1: no outer packet of such a tunnel may be fragmented, whatever the inner one may be.
+#[test]
+fn where_the_flag_is_always_set_super_packets_are_cut_or_refused() {
+    let (from, to) = hosts(false);
+    let mut config = config(Fragmentation::After, 1500, true);
+    config.options.headers.df = DontFragment::Set;
+    let flagged = |outer: &[u8]| Headers::parse(outer).unwrap().dont_fragment && outer.len() <= 1500;
+    for gathering in [false, true] {
+        let mut alice = Sender::new(mandatory(), std::slice::from_ref(&config));
+        if gathering {
+            alice.engine = alice.engine.gathering();
+        }
+        // A stream is cut to what fits.
+        let (packet, _) = tcp_super(false, 7, 1448, 14480);
+        let sent = alice.send(packet);
+        assert!(sent.len() > 10, "{}", sent.len());
+        assert!(sent.iter().all(|outer| flagged(outer.bytes()) && !outer.meta.may_fragment));
+        // Datagrams in one are what they are: those that fit leave, longer ones nothing cuts.
+        let datagrams = |size: u16| {
+            let mut bytes = udp_packet((from, 40000), (to, 53), 0, false, &[7; 6000]);
+            let gso = half_checksum(&mut bytes, 6);
+            let mut packet = stamped(APP, &bytes);
+            packet.meta.gso = Gso { kind: GsoKind::Udp, size, ..gso };
+            packet
+        };
+        let sent = alice.send(datagrams(1200));
+        assert_eq!(sent.len(), 5);
+        assert!(sent.iter().all(|outer| flagged(outer.bytes()) && !outer.meta.may_fragment));
+        let outcomes = alice.handle(datagrams(1480));
+        assert!(
+            matches!(outcomes.as_slice(), [Outcome::Reply(..), Outcome::Drop(d)] if d.reason == DropReason::TooBig),
+            "{outcomes:?}"
+        );
+        // One datagram is cut in front of the tunnel.
+        let sent = alice.send(stamped(APP, &udp_packet((from, 40000), (to, 53), 0, false, &[7; 3000])));
+        assert_eq!(sent.len(), 3);
+        assert!(sent.iter().all(|outer| flagged(outer.bytes()) && !outer.meta.may_fragment));
     }
 }

@@ -10,8 +10,9 @@ use sadb::spd::{
     is_same_protocol,
 };
 
+use wire::protocol::has_ports;
+
 use crate::ports;
-use crate::services::has_ports;
 
 /// How `a` and `b` compare. Strictness: discard over everything, everything over bypass; between protections,
 /// `mandatory` over `optional` over `accept-only`, encryption (which implies authentication) over authentication, a suite over any,

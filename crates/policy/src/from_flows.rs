@@ -8,12 +8,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::net::IpAddr;
 
+use wire::protocol::has_ports;
 use wire::{Flow, Prefix, addr, protocol};
 
 use crate::ast::{Program, Subject, protocol_text, quoted};
 use crate::format::format;
 use crate::parser::parse;
-use crate::services::has_ports;
 
 /// Items of one protection that are written out; with more, ports become a range.
 const MAX_ITEMS: usize = 32;

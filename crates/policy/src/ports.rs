@@ -3,8 +3,7 @@
 use sadb::spd::{PortRange, is_same_protocol};
 
 use wire::protocol;
-
-use crate::services::has_ports;
+use wire::protocol::has_ports;
 
 /// The flows an item speaks of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -150,11 +150,6 @@ pub fn protocol(text: &str) -> Option<Option<u8>> {
     }
 }
 
-/// Whether packets of the protocol have ports.
-pub fn has_ports(number: u8) -> bool {
-    matches!(number, protocol::TCP | protocol::UDP | protocol::UDP_LITE | protocol::SCTP | protocol::DCCP)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

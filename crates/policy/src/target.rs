@@ -64,8 +64,7 @@ fn parse(text: &str) -> Result<Target, &'static str> {
         Some("sctp") => 132,
         Some(other) => other.parse().map_err(|_| "not a protocol")?,
     };
-    let has_ports = matches!(protocol, 6 | 17 | 132 | 136);
-    match (has_ports, port) {
+    match (wire::protocol::has_ports(protocol), port) {
         (true, None) => Err("the port is missing"),
         (false, Some(_)) => Err("this protocol has no ports"),
         _ => Ok(Target { remote, port: port.unwrap_or(0), protocol }),

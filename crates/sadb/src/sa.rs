@@ -5,7 +5,7 @@
 //! path MTU and, where it may move, the peer's endpoint. Standards:
 //! RFC 4301 section 4.4.2.1 (data items of the SAD), RFC 4303 section 2.1 (SPI).
 
-mod config;
+pub(crate) mod config;
 mod counters;
 pub(crate) mod identification;
 mod inbound;

@@ -50,14 +50,22 @@ pub enum Statement {
         /// SPI.
         spi: Spi,
     },
-    /// `flush`, of one protocol or of all.
-    Flush(Option<SaProtocol>),
+    /// `flush`.
+    Flush {
+        /// Line.
+        line: u32,
+        /// Of one protocol; `None`: of all.
+        protocol: Option<SaProtocol>,
+    },
     /// `spdadd`.
     SpdAdd(Box<PolicyStatement>),
     /// `spddelete`: the policy with this selector and direction.
     SpdDelete(Box<PolicyStatement>),
     /// `spdflush`.
-    SpdFlush,
+    SpdFlush {
+        /// Line.
+        line: u32,
+    },
     /// `dump`, `spddump`, `get`: nothing to do for an import.
     Show,
 }
@@ -195,11 +203,11 @@ fn statement(tokens: &[Token<'_>]) -> Result<Statement, SetkeyError> {
         }
         "flush" => {
             let protocol = if words.peek().is_some() { Some(protocol(&mut words)?.0) } else { None };
-            Statement::Flush(protocol)
+            Statement::Flush { line: command.line, protocol }
         }
         "spdadd" => Statement::SpdAdd(Box::new(policy::read(&mut words, command.line, true)?)),
         "spddelete" => Statement::SpdDelete(Box::new(policy::read(&mut words, command.line, false)?)),
-        "spdflush" => Statement::SpdFlush,
+        "spdflush" => Statement::SpdFlush { line: command.line },
         "dump" | "spddump" | "get" => return Ok(Statement::Show),
         "deleteall" => {
             return Err(SetkeyError::at(command.line, "deleteall is not known here; use delete, or flush"));
@@ -278,7 +286,7 @@ fn add(words: &mut Words<'_, '_>, line: u32) -> Result<AddStatement, SetkeyError
             "-bh" => add.lifetime.hard.bytes = words.number("the octets behind -bh")?,
             "-bs" => add.lifetime.soft.bytes = words.number("the octets behind -bs")?,
             // What padding holds is fixed by RFC 4303, and sequence numbers never wrap here.
-            "-f" => drop(words.take("the word behind -f")?),
+            "-f" => extension(words.take("the word behind -f")?)?,
             "-E" | "-A" | "-C" => algorithms.read(option.text, words)?,
             _ => {
                 return Err(SetkeyError::at(
@@ -293,6 +301,21 @@ fn add(words: &mut Words<'_, '_>, line: u32) -> Result<AddStatement, SetkeyError
     }
     (add.suite, add.keymat) = algorithms.finish(protocol, line)?;
     Ok(add)
+}
+
+/// What `-f` says, which makes no difference here.
+fn extension(token: &Token<'_>) -> Result<(), SetkeyError> {
+    match token.text {
+        "zero-pad" | "random-pad" | "seq-pad" | "nocyclic-seq" => Ok(()),
+        "cyclic-seq" => Err(SetkeyError::at(
+            token.line,
+            "sequence numbers never begin again here (RFC 4303 section 3.3.3); leave -f cyclic-seq out",
+        )),
+        _ => Err(SetkeyError::at(
+            token.line,
+            format!("{} is unknown; known: zero-pad, random-pad, seq-pad, nocyclic-seq", shown(token)),
+        )),
+    }
 }
 
 fn mode(words: &mut Words<'_, '_>) -> Result<Mode, SetkeyError> {

@@ -185,10 +185,8 @@ impl Item {
     fn matches(&self, flow: &Flow) -> bool {
         // What stands in the ports of an ICMP flow is type and code (of a Mobility Header, its type): for selectors of
         // associations, not for policy.
-        let ports = match flow.protocol {
-            protocol::ICMP | protocol::ICMPV6 | protocol::MOBILITY => (0, 0),
-            _ => (flow.local_port, flow.remote_port),
-        };
+        let ports =
+            if protocol::has_type(flow.protocol) { (0, 0) } else { (flow.local_port, flow.remote_port) };
         self.protocol.is_none_or(|own| is_same_protocol(own, flow.protocol))
             && self.local.contains(ports.0)
             && self.remote.contains(ports.1)

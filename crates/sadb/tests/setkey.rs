@@ -47,7 +47,11 @@ fn every_statement() {
     let statements = parse(text).unwrap();
     assert_eq!(
         statements[..3],
-        [Statement::Flush(None), Statement::Flush(Some(SaProtocol::Esp)), Statement::SpdFlush]
+        [
+            Statement::Flush { line: 1, protocol: None },
+            Statement::Flush { line: 1, protocol: Some(SaProtocol::Esp) },
+            Statement::SpdFlush { line: 1 }
+        ]
     );
     assert_eq!(statements[3..7], [Statement::Show, Statement::Show, Statement::Show, Statement::Show]);
     assert_eq!(
@@ -206,6 +210,11 @@ fn the_examples_of_the_manual_page() {
              -E des-cbc 0x3ffe05014819ffff;",
             "\"-ctx\" is no option",
         ),
+        (
+            "add 10.0.11.41 10.0.11.33 ah 0x10001 -f cyclic-seq -A hmac-sha1 \"AH SA configuration!\";",
+            "never begin again",
+        ),
+        ("add 10.0.11.41 10.0.11.33 ah 0x10001 -f pad -A hmac-sha1 \"AH SA configuration!\";", "\"pad\" is unknown"),
     ];
     for (text, part) in refused {
         let error = parse(text).unwrap_err();

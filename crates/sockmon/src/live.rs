@@ -34,7 +34,7 @@ struct Cover {
 impl Cover {
     fn of(selectors: &Selectors) -> Cover {
         let protocol = selectors.protocol.unwrap_or(0);
-        let has_type = matches!(protocol, protocol::ICMP | protocol::ICMPV6 | protocol::MOBILITY);
+        let has_type = protocol::has_type(protocol);
         let span = |ports: PortRange| if has_type { (0, u16::MAX) } else { (ports.first, ports.last) };
         Cover {
             local: selectors.local,

@@ -154,9 +154,10 @@ impl Flow {
     /// As the other end sees it. A type that stands in the local port is the packet's own, whoever looks at it.
     #[must_use]
     pub fn reversed(self) -> Flow {
-        let (local_port, remote_port) = match self.protocol {
-            protocol::ICMP | protocol::ICMPV6 | protocol::MOBILITY => (self.local_port, self.remote_port),
-            _ => (self.remote_port, self.local_port),
+        let (local_port, remote_port) = if protocol::has_type(self.protocol) {
+            (self.local_port, self.remote_port)
+        } else {
+            (self.remote_port, self.local_port)
         };
         Flow { local: self.remote, remote: self.local, local_port, remote_port, ..self }
     }

@@ -140,8 +140,7 @@ pub fn quoted_flow(quoted: &[u8]) -> Option<Flow> {
         }
         _ => return None,
     };
-    let has_ports = matches!(protocol, protocol::TCP | protocol::UDP | protocol::UDP_LITE | protocol::SCTP);
-    let port = |at| if has_ports { be16(quoted, at) } else { 0 };
+    let port = |at| if protocol::has_ports(protocol) { be16(quoted, at) } else { 0 };
     let kind = ip::kind_as_port(octet(quoted, 0) >> 4, protocol, quoted.get(upper..).unwrap_or_default());
     let local_port = kind.unwrap_or_else(|| port(upper));
     Some(Flow { local: src, remote: dst, local_port, remote_port: port(upper + 2), protocol })

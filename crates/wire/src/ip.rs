@@ -146,13 +146,10 @@ pub fn checksum_ok(bytes: &[u8], headers: &Headers) -> bool {
 pub fn flow(bytes: &[u8], headers: &Headers, outbound: bool) -> Flow {
     let upper = headers.upper(bytes);
     let first = headers.fragment.is_none_or(|f| f.offset == 0);
-    let (src_port, dst_port) = match headers.protocol {
-        protocol::TCP | protocol::UDP | protocol::DCCP | protocol::SCTP | protocol::UDP_LITE
-            if first && upper.len() >= 4 =>
-        {
-            (be16(upper, 0), be16(upper, 2))
-        }
-        _ => (0, 0),
+    let (src_port, dst_port) = if protocol::has_ports(headers.protocol) && first && upper.len() >= 4 {
+        (be16(upper, 0), be16(upper, 2))
+    } else {
+        (0, 0)
     };
     let (local, remote, mut local_port, remote_port) = if outbound {
         (headers.src, headers.dst, src_port, dst_port)

@@ -38,3 +38,14 @@ pub const BEET_PSEUDO: u8 = 94;
 pub const IPCOMP: u8 = 108;
 /// IPv6 mobility header.
 pub const MOBILITY: u8 = 135;
+
+/// Whether packets of the protocol have ports.
+pub const fn has_ports(number: u8) -> bool {
+    matches!(number, TCP | UDP | UDP_LITE | SCTP | DCCP)
+}
+
+/// Whether packets of the protocol have a type where others have ports, which selectors look at as they do at those (RFC 4301
+/// section 4.4.1.1). The other family's ICMP has one, too, for who only sees the number.
+pub const fn has_type(number: u8) -> bool {
+    matches!(number, ICMP | ICMPV6 | MOBILITY)
+}

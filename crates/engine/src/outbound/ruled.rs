@@ -24,13 +24,14 @@ const SETS: usize = 1024;
 const LONGEST_BUNDLE: usize = 8;
 
 /// Fields that an association's selectors have.
-static OF_ASSOCIATIONS: [&Field; 7] = [
+static OF_ASSOCIATIONS: [&Field; 8] = [
     &field::LOCAL,
     &field::REMOTE,
     &field::PROTOCOL,
     &field::LOCAL_PORT,
     &field::REMOTE_PORT,
     &field::ICMP,
+    &field::MOBILITY,
     &field::APP,
 ];
 

@@ -86,7 +86,7 @@ impl Parser<'_> {
             ports.as_ref().is_some_and(|(list, _)| list.iter().any(|range| *range != PortRange::ANY))
         };
         if let Some((Some(number), _)) = flows.protocol
-            && !services::has_ports(number)
+            && !wire::protocol::has_ports(number)
             && (ported(&flows.local) || ported(&flows.remote))
         {
             let what = crate::ast::protocol_text(number);

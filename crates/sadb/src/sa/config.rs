@@ -141,7 +141,8 @@ pub struct Selectors {
     pub protocol: Option<u8>,
     /// The application it belongs to; `None`: shared by all.
     pub app: Option<AppId>,
-    /// This host's ports. Anything but [`PortRange::ANY`] excludes packets without ports.
+    /// This host's ports. Anything but [`PortRange::ANY`] excludes packets without ports; a type counts as a port where the
+    /// protocol is named ([`Flow`]).
     pub local_ports: PortRange,
     /// The peer's ports.
     pub remote_ports: PortRange,
@@ -164,8 +165,7 @@ impl Selectors {
         self.remote.contains(flow.remote)
             && self.local.contains(flow.local)
             && self.protocol.is_none_or(|protocol| protocol == flow.protocol)
-            && self.local_ports.contains(flow.local_port)
-            && self.remote_ports.contains(flow.remote_port)
+            && has_ports_in(self.protocol, self.local_ports, self.remote_ports, flow)
     }
 
     /// Whether some flow of one application is inside both.
@@ -421,8 +421,8 @@ impl SaConfig {
         let Selectors { protocol, local_ports, remote_ports, .. } = self.selectors;
         let Some(protocol) = protocol else { return Ok(()) };
         match protocol {
-            protocol::TCP | protocol::UDP | protocol::UDP_LITE | protocol::SCTP | protocol::DCCP => Ok(()),
-            protocol::ICMP | protocol::ICMPV6 | protocol::MOBILITY if remote_ports != PortRange::ANY => {
+            _ if protocol::has_ports(protocol) => Ok(()),
+            _ if protocol::has_type(protocol) && remote_ports != PortRange::ANY => {
                 Err(SadError::TypeInRemotePorts)
             }
             protocol::ICMP | protocol::ICMPV6 => Ok(()),
@@ -437,6 +437,16 @@ impl SaConfig {
             _ => Err(SadError::PortsWithout(protocol)),
         }
     }
+}
+
+/// Whether a flow of the protocol (`None`: of any) has ports inside these ranges.
+#[inline]
+pub(crate) fn has_ports_in(protocol: Option<u8>, local: PortRange, remote: PortRange, flow: &Flow) -> bool {
+    if (local, remote) == (PortRange::ANY, PortRange::ANY) {
+        return true;
+    }
+    let has = protocol::has_ports(flow.protocol) || protocol.is_some() && protocol::has_type(flow.protocol);
+    has && local.contains(flow.local_port) && remote.contains(flow.remote_port)
 }
 
 /// Whether this can be the outer address of one host. An IPv4-mapped one belongs to no wire (RFC 4942 section 2.2).

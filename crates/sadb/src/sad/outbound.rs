@@ -16,6 +16,7 @@ use wire::{AppId, DropReason, Flow, Prefix, Services, addr};
 
 use super::chain::Chain;
 use crate::sa::Encapsulation;
+use crate::sa::config::has_ports_in;
 use crate::sa::identification::Identifications;
 use crate::spd::PortRange;
 use crate::{FlowCache, FlowKey, MAX_SAS, OutboundSa, SaConfig, SadError, Selectors, Spi};
@@ -111,8 +112,7 @@ impl Entry {
     fn covers_rest(&self, flow: &Flow, local: u128) -> bool {
         self.local.contains_bits(local)
             && self.protocol.is_none_or(|protocol| protocol == flow.protocol)
-            && self.local_ports.contains(flow.local_port)
-            && self.remote_ports.contains(flow.remote_port)
+            && has_ports_in(self.protocol, self.local_ports, self.remote_ports, flow)
     }
 }
 

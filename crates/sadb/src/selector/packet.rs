@@ -33,9 +33,7 @@ impl PacketKey {
         }
         let upper = headers.upper(bytes);
         match headers.protocol {
-            protocol::TCP | protocol::UDP | protocol::UDP_LITE | protocol::SCTP | protocol::DCCP
-                if upper.len() >= 4 =>
-            {
+            number if protocol::has_ports(number) && upper.len() >= 4 => {
                 key.ports(flow.local_port, flow.remote_port)
             }
             protocol::ICMP if headers.version == 4 && upper.len() >= 2 => {
