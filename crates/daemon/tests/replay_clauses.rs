@@ -47,7 +47,12 @@ fn with_header(packet: &[u8], number: u8, mut header: Vec<u8>) -> Vec<u8> {
 
 /// A loose source route that goes on to `last` (RFC 791 section 3.1).
 fn route_to(last: [u8; 4]) -> Vec<u8> {
-    [&[131, 7, 4][..], &last, &[0]].concat()
+    route_by(&[last])
+}
+
+/// One that goes on by all of these.
+fn route_by(stops: &[[u8; 4]]) -> Vec<u8> {
+    [&[131, stops.len() as u8 * 4 + 3, 4][..], stops.as_flattened(), &[0]].concat()
 }
 
 /// A routing header of type 0 with these addresses and so many left.
@@ -86,6 +91,17 @@ fn a_source_route_does_not_lead_around_a_rule() {
         reason(&mut going(Way::Out, &rules("protect")), &onward).as_deref(),
         Some("selector_mismatch")
     );
+    // Nor by one on the way between, though the way ends where it begins.
+    let by = |first: &str, stops: &[[u8; 4]]| {
+        with_options(&datagram((ours, ip(first)), 9, &[7; 40]), &route_by(stops))
+    };
+    let (away, last, refused) = ([198, 51, 100, 7], [192, 0, 2, 2], [198, 51, 100, 1]);
+    let reason_of = |file: &str, packet: Vec<u8>| reason(&mut going(Way::Out, file), &packet);
+    assert_eq!(reason_of(&file, by("198.51.100.7", &[away, refused, last])).as_deref(), Some("rule_discard"));
+    assert_eq!(reason_of(&file, by("192.0.2.2", &[refused, last])).as_deref(), Some("rule_discard"));
+    assert_eq!(reason_of(&file, by("192.0.2.2", &[away, last])), None);
+    let by_theirs = by("198.51.100.7", &[last, away]);
+    assert_eq!(reason_of(&rules("protect"), by_theirs).as_deref(), Some("selector_mismatch"));
 }
 
 /// A tunnel carries a source-routed packet if its selectors allow both the next stop and the end, and both ends ask that.

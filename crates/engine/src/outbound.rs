@@ -254,9 +254,7 @@ impl Outbound {
             _ => course,
         };
         let course = match course {
-            Ok(course) if flow.remote != headers.dst && !arrived => {
-                self.by_way_of(course, &packet, headers, &flow)
-            }
+            Ok(course) if headers.has_options && !arrived => self.by_way_of(course, &packet, headers, &flow),
             _ => course,
         };
         match course {

@@ -214,7 +214,10 @@ fn the_examples_of_the_manual_page() {
             "add 10.0.11.41 10.0.11.33 ah 0x10001 -f cyclic-seq -A hmac-sha1 \"AH SA configuration!\";",
             "never begin again",
         ),
-        ("add 10.0.11.41 10.0.11.33 ah 0x10001 -f pad -A hmac-sha1 \"AH SA configuration!\";", "\"pad\" is unknown"),
+        (
+            "add 10.0.11.41 10.0.11.33 ah 0x10001 -f pad -A hmac-sha1 \"AH SA configuration!\";",
+            "\"pad\" is unknown",
+        ),
     ];
     for (text, part) in refused {
         let error = parse(text).unwrap_err();

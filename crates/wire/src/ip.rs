@@ -1,6 +1,6 @@
 //! One look at a whole IP packet, whatever its version: where its parts are and who talks to whom.
 
-use crate::field::{array, be16, octet, put_octet, range};
+use crate::field::{array, be16, octet, put_octet, range, tail};
 use crate::ipv4::{self, Ipv4};
 use crate::ipv6::{self, Ipv6};
 use crate::tcp::Tcp;
@@ -259,27 +259,53 @@ pub fn final_destination(bytes: &[u8], headers: &Headers) -> Result<IpAddr, Wire
     routed_destination(bytes, headers)
 }
 
+/// Octets of a routing header in front of its addresses, and of each of these.
+const ROUTING_FIXED: usize = 8;
+const ADDRESS: usize = 16;
+
 /// What a routing header with segments left says of it.
 fn routed_destination(bytes: &[u8], headers: &Headers) -> Result<IpAddr, WireError> {
-    const FIXED: usize = 8;
-    const ADDRESS: usize = 16;
     let Some(routing) = ipv6::walk(range(bytes, 0, headers.total_len))?.routing else {
         return Ok(headers.dst);
     };
     let header = range(bytes, routing.at, routing.at + routing.len);
-    let list = header.len().saturating_sub(FIXED);
+    let list = header.len().saturating_sub(ROUTING_FIXED);
     let left = usize::from(octet(header, 3));
     let (at, fits) = match routing.kind {
         // RFC 2460 section 4.4: a list in travelling order, and nothing else.
         0 => (header.len().saturating_sub(ADDRESS), list.is_multiple_of(ADDRESS) && left <= list / ADDRESS),
         // RFC 6275 section 6.4.1: one address.
-        2 => (FIXED, list == ADDRESS && left == 1),
+        2 => (ROUTING_FIXED, list == ADDRESS && left == 1),
         // RFC 8754 section 2: a list in reverse order, perhaps with more behind it.
-        4 => (FIXED, list >= ADDRESS),
+        4 => (ROUTING_FIXED, list >= ADDRESS),
         _ => return Ok(headers.dst),
     };
     if !fits {
         return Err(WireError::RoutingType);
     }
     Ok(IpAddr::V6(Ipv6Addr::from(array::<ADDRESS>(header, at))))
+}
+
+/// The stops of a source route between the next one, `headers.dst`, and [`final_destination`], in no order; of a route that
+/// contradicts itself none, or some.
+pub fn stops_between(bytes: &[u8], headers: &Headers) -> Vec<IpAddr> {
+    if !headers.has_options {
+        return Vec::new();
+    }
+    if headers.version == 4 {
+        let stops = options::stops_between(range(bytes, 0, headers.header_len));
+        return stops.into_iter().map(IpAddr::V4).collect();
+    }
+    let walked = ipv6::walk(range(bytes, 0, headers.total_len));
+    let Some(routing) = walked.ok().and_then(|walked| walked.routing) else { return Vec::new() };
+    let header = range(bytes, routing.at, routing.at + routing.len);
+    let addresses = tail(header, ROUTING_FIXED).as_chunks::<ADDRESS>().0;
+    let left = usize::from(octet(header, 3));
+    let between = match routing.kind {
+        0 => addresses.len().saturating_sub(left)..addresses.len().saturating_sub(1),
+        4 => 1..left.min(addresses.len()),
+        _ => 0..0,
+    };
+    let stops = addresses.get(between).unwrap_or_default();
+    stops.iter().map(|address| IpAddr::V6(Ipv6Addr::from(*address))).collect()
 }

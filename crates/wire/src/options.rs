@@ -1,6 +1,6 @@
 //! Options of IPv4 (RFC 791 section 3.1) and of the IPv6 headers that hold some (RFC 8200 section 4.2), one by one.
 
-use crate::field::{array, octet};
+use crate::field::{array, octet, range};
 use crate::{WireError, checksum};
 use std::net::Ipv4Addr;
 
@@ -136,6 +136,20 @@ pub(crate) fn route_end(header: &[u8], option: Placed) -> Result<Option<Ipv4Addr
         return Ok(None);
     }
     Ok(Some(Ipv4Addr::from(array::<4>(header, option.at + option.len - 4))))
+}
+
+/// The addresses of source routes between the next stop, which is the destination, and the last one. Of options that contradict
+/// themselves none.
+pub(crate) fn stops_between(header: &[u8]) -> Vec<Ipv4Addr> {
+    let mut stops = Vec::new();
+    for option in ipv4(header, header.len()).flatten() {
+        if let Ok(Some(_)) = route_end(header, option) {
+            let from = option.at + usize::from(octet(header, option.at + 2)) - 1;
+            let between = range(header, from, option.at + option.len - 4);
+            stops.extend(between.as_chunks::<4>().0.iter().map(|address| Ipv4Addr::from(*address)));
+        }
+    }
+    stops
 }
 
 /// Whether a source route of this IPv4 header has addresses left.

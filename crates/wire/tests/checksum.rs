@@ -108,6 +108,42 @@ fn a_routing_header_moves_the_final_destination() {
     }
 }
 
+/// Which addresses of a source route are behind the next stop and in front of the end.
+#[test]
+fn the_stops_on_the_way() {
+    let address = |n: u8| [[0x20, 1, 0xd, 0xb8].as_slice(), &[n; 12]].concat();
+    // Type 0 in travelling order, type 4 from the end; type 2 has one.
+    for (kind, list, left, between) in [
+        (0_u8, &[1_u8, 2, 3, 4][..], 4_u8, &[1_u8, 2, 3][..]),
+        (0, &[1, 2, 3, 4], 3, &[2, 3]),
+        (0, &[1, 2, 3, 4], 1, &[]),
+        (0, &[1, 2, 3, 4], 0, &[]),
+        (4, &[4, 3, 2, 1], 4, &[3, 2, 1]),
+        (4, &[4, 3, 2, 1], 3, &[3, 2]),
+        (4, &[4, 3, 2, 1], 1, &[]),
+        (4, &[4, 3, 2, 1], 0, &[]),
+        (2, &[4], 1, &[]),
+    ] {
+        let mut upper = vec![protocol::UDP, (list.len() * 2) as u8, kind, left, 0, 0, 0, 0];
+        list.iter().for_each(|n| upper.extend(address(*n)));
+        let packet = ip(true, protocol::ROUTING, &[upper, udp(b"hello")].concat());
+        let stops = wire::ip::stops_between(&packet, &Headers::parse(&packet).unwrap());
+        let want: Vec<std::net::IpAddr> =
+            between.iter().map(|n| <[u8; 16]>::try_from(address(*n)).unwrap().into()).collect();
+        assert_eq!(stops, want, "type {kind}, {left} left");
+    }
+    for (pointer, between) in [(4, &[1_u8, 2][..]), (8, &[2]), (12, &[]), (16, &[])] {
+        let mut packet = ip(
+            false,
+            protocol::UDP,
+            &[&[131, 15, pointer, 192, 0, 2, 1, 192, 0, 2, 2, 192, 0, 2, 3, 0][..], &udp(b"hello")].concat(),
+        );
+        packet[0] = 0x49;
+        let stops = wire::ip::stops_between(&packet, &Headers::parse(&packet).unwrap());
+        assert_eq!(stops, between.iter().map(|n| [192, 0, 2, *n].into()).collect::<Vec<std::net::IpAddr>>());
+    }
+}
+
 proptest! {
     #[test]
     fn sum_equals_the_naive_one(bytes in prop::collection::vec(any::<u8>(), 0..5000), skip in 0_usize..9) {

@@ -445,6 +445,7 @@ fn look_everywhere(bytes: &[u8]) {
     let flow = ip_layer::flow(bytes, &headers, true);
     assert_eq!(flow.local, headers.src);
     let _ = ip_layer::final_destination(bytes, &headers);
+    assert!(ip_layer::stops_between(bytes, &headers).len() <= 127);
     let _ = ip_layer::checksum_ok(bytes, &headers);
     let mut copy = bytes.to_vec();
     if checksum::complete_transport(&mut copy, &headers).is_ok() {

@@ -1,5 +1,7 @@
-//! Packets with a source route (RFC 791 section 3.1, RFC 8200 section 4.4): what protects them must do so to their end, and the stop that comes
-//! next is asked about as well. Stops between the two are not looked at.
+//! Packets with a source route (RFC 791 section 3.1, RFC 8200 section 4.4): what protects them must do so to their end, and the stops on
+//! the way there are asked about as well.
+
+use std::iter::once;
 
 use sadb::Mode;
 use sadb::spd::{Action, Level};
@@ -17,8 +19,8 @@ pub(super) fn to_its_end(bytes: &[u8], headers: &Headers) -> Flow {
 }
 
 impl Outbound {
-    /// Whether a source-routed packet may go on by way of its next stop: not where that is refused, not in clear where that wants
-    /// protection, and not in a tunnel whose other end would not take it.
+    /// Whether a source-routed packet may go on by way of its stops: not where one is refused, not in clear where one wants
+    /// protection, and not in a tunnel whose other end would not take it for the next one.
     ///
     /// # Errors
     /// Why not.
@@ -30,31 +32,48 @@ impl Outbound {
         headers: &Headers,
         flow: &Flow,
     ) -> Result<Course, DropReason> {
-        let stop = Flow { remote: headers.dst, ..*flow };
-        let (app, is_clear) = (packet.meta.app, matches!(course, Course::Clear));
-        let wants_protection = if self.is_ruled(packet) {
-            let key = key_of(packet, headers).towards(stop.remote);
-            match self.consider_rules(&key, app, &stop).map(|ruled| ruled.course) {
-                Some(RuledCourse::Refuse(reason)) => return Err(reason),
-                Some(RuledCourse::Protect(_)) => true,
-                Some(RuledCourse::Missing(level)) => level == Level::Mandatory,
-                Some(RuledCourse::Clear) => false,
-                None if is_clear => return Err(DropReason::NoSpdEntry),
-                None => false,
-            }
-        } else {
-            let route = self.consider(app, &stop, asked(packet.meta.mark));
-            match route.decision.action {
-                Action::Discard => return Err(DropReason::PolicyDiscard),
-                Action::Protect { level, .. } => level == Level::Mandatory || route.sa.is_ok(),
-                Action::Bypass => false,
-            }
-        };
+        let is_clear = matches!(course, Course::Clear);
+        let mut wants_protection = false;
+        let stops = once(headers.dst).chain(ip::stops_between(packet.bytes(), headers));
+        for remote in stops.filter(|stop| *stop != flow.remote) {
+            wants_protection |= self.stop(is_clear, packet, headers, &Flow { remote, ..*flow })?;
+        }
         let tunnel = match course {
             Course::Protect(sa) => self.sad.get(sa).filter(|sa| sa.config().mode == Mode::Tunnel),
             _ => None,
         };
-        let outside = tunnel.is_some_and(|sa| !sa.selectors().remote.contains(stop.remote));
+        let outside = tunnel.is_some_and(|sa| !sa.selectors().remote.contains(headers.dst));
         if is_clear && wants_protection || outside { Err(DropReason::SelectorMismatch) } else { Ok(course) }
+    }
+
+    /// Whether what goes to a stop wants protection.
+    ///
+    /// # Errors
+    /// It is refused.
+    fn stop(
+        &self,
+        is_clear: bool,
+        packet: &Packet<Inner>,
+        headers: &Headers,
+        stop: &Flow,
+    ) -> Result<bool, DropReason> {
+        let app = packet.meta.app;
+        if !self.is_ruled(packet) {
+            let route = self.consider(app, stop, asked(packet.meta.mark));
+            return match route.decision.action {
+                Action::Discard => Err(DropReason::PolicyDiscard),
+                Action::Protect { level, .. } => Ok(level == Level::Mandatory || route.sa.is_ok()),
+                Action::Bypass => Ok(false),
+            };
+        }
+        let key = key_of(packet, headers).towards(stop.remote);
+        match self.consider_rules(&key, app, stop).map(|ruled| ruled.course) {
+            Some(RuledCourse::Refuse(reason)) => Err(reason),
+            Some(RuledCourse::Protect(_)) => Ok(true),
+            Some(RuledCourse::Missing(level)) => Ok(level == Level::Mandatory),
+            Some(RuledCourse::Clear) => Ok(false),
+            None if is_clear => Err(DropReason::NoSpdEntry),
+            None => Ok(false),
+        }
     }
 }
