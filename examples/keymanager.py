@@ -185,9 +185,13 @@ def main():
     parser.add_argument("--listen", action="append", default=[], help="own address to answer on (repeatable)")
     parser.add_argument("--port", type=int, default=4599)
     parser.add_argument("--suite", default="aes128gcm", choices=sorted(KEYMAT_OCTETS))
-    parser.add_argument("--soft", type=int, default=3000, help="seconds until a successor is asked for")
+    parser.add_argument("--soft", type=int, help="seconds until a successor is asked for (default: 5/6 of --hard)")
     parser.add_argument("--hard", type=int, default=3600, help="seconds until an association ends")
     options = parser.parse_args()
+    if options.soft is None:
+        options.soft = options.hard * 5 // 6
+    if options.soft > options.hard:
+        parser.error("--soft is behind --hard: nobody would ask for a successor")
     try:
         keys = Keys(options)
     except OSError as error:

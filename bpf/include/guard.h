@@ -229,7 +229,7 @@ static __always_inline int judge(struct __sk_buff *skb, const struct rvl_config 
 			count_flow(skb, 0, RVL_T_IN_CLEAR, pieces_of(skb), octets_of_packet(skb, known), known);
 		}
 		/* The daemon's raw sockets get a copy of every ICMP message, of its own answers through the device too: nobody misses it. */
-		if (proven && sk && sk->type == SOCK_RAW && is_daemons(skb, cfg))
+		if (proven && sk && sk->type == SOCK_RAW && canonical(sk->protocol) == IPPROTO_ICMP && is_daemons(skb, cfg))
 			return REFUSE;
 		return proven ? dropped(skb, 0, RVL_C_INGRESS_UNEXPECTED_PROOF) : ALLOW;
 	}

@@ -152,8 +152,12 @@ fn setkey_file(text: &str, ends: Ends<'_>) -> Result<Vec<Entry>, ImportError> {
                     ..rule(policy, number, &bundles)?
                 })),
             }),
-            Statement::Flush { line, .. } => {
-                if entries.iter().any(|entry| matches!(entry.what, What::Sa(_))) {
+            Statement::Flush { line, protocol } => {
+                let flushes = |entry: &Entry| match &entry.what {
+                    What::Sa(sa) => protocol.is_none_or(|protocol| kind(protocol) == sa.kind),
+                    _ => false,
+                };
+                if entries.iter().any(flushes) {
                     return Err(at(*line, "this would delete what stands above it; write flush first"));
                 }
                 entries.push(Entry { line: *line as usize, what: What::FlushSas });
@@ -187,6 +191,15 @@ pub fn free_name(name: &str, taken: &[&str]) -> String {
     let numbered = (2_u32..).map(|number| format!("{name}-{number}"));
     let mut names = std::iter::once(name.to_owned()).chain(numbered);
     names.find(|name| !taken.contains(&name.as_str())).unwrap_or_else(|| name.to_owned())
+}
+
+fn kind(protocol: SaProtocol) -> SaType {
+    match protocol {
+        SaProtocol::Esp => SaType::Esp,
+        SaProtocol::Ah => SaType::Ah,
+        SaProtocol::IpComp => SaType::Ipcomp,
+        SaProtocol::IpIp => SaType::Ipip,
+    }
 }
 
 fn directions(add: &AddStatement, ends: Ends<'_>) -> Result<Vec<Direction>, ImportError> {
@@ -238,12 +251,7 @@ fn association(add: &AddStatement, direction: Direction, bundles: &Bundles) -> R
         remote,
         local_port: crate::config::ESP_PORT,
         remote_port: crate::config::ESP_PORT,
-        kind: match add.protocol {
-            SaProtocol::Esp => SaType::Esp,
-            SaProtocol::Ah => SaType::Ah,
-            SaProtocol::IpComp => SaType::Ipcomp,
-            SaProtocol::IpIp => SaType::Ipip,
-        },
+        kind: kind(add.protocol),
         mode: match add.mode {
             sadb::Mode::Transport => Mode::Transport,
             sadb::Mode::Tunnel => Mode::Tunnel,
@@ -394,8 +402,8 @@ mod tests {
             assert!(error.line == line && error.text.contains("first"), "{error}");
         }
         // Each deletes only its own kind.
-        let two = "add 192.0.2.1 192.0.2.2 ipcomp 2 -C deflate;\nspdflush;\n";
-        assert_eq!(read(two, Ends::Local(&own)).unwrap().len(), 2);
+        let three = "add 192.0.2.1 192.0.2.2 ipcomp 2 -C deflate;\nspdflush;\nflush esp;\n";
+        assert_eq!(read(three, Ends::Local(&own)).unwrap().len(), 3);
     }
 
     #[test]

@@ -12,7 +12,6 @@ use sadb::Selectors;
 use sadb::rules::{
     Action, Direction, Place, Protection, Rule, RuleError, RuleKey, RuleTable, Snapshot, Template,
 };
-use sadb::sa::SaProtocol;
 use sadb::selector::{Condition, TrafficSelector, field};
 use sadb::spd::Level;
 use scrub::Profile;
@@ -57,6 +56,11 @@ impl RuleBook {
     /// # Errors
     /// What is wrong with it, and what is allowed.
     pub fn add(&mut self, request: &SpdAdd) -> Result<String, Refused> {
+        self.put(request, true)
+    }
+
+    /// `is_new`: not a rule that an earlier daemon has taken, which stays although it can match nothing.
+    fn put(&mut self, request: &SpdAdd, is_new: bool) -> Result<String, Refused> {
         let key = RuleKey(self.next);
         if key.0 >= SPD_RULE {
             return Err(Refused::new(Fault::Failed, "every number for rules was used")
@@ -73,6 +77,9 @@ impl RuleBook {
         let place = self.place(request.place.as_deref())?;
         let rule = Rule { label: name.clone(), ..rule(key, request)? };
         users::check(&rule)?;
+        if is_new {
+            check_ports(&rule)?;
+        }
         self.table.add(place, rule).map_err(|error| refused(&error))?;
         self.names.insert(name.clone(), key);
         self.next += 1;
@@ -213,7 +220,7 @@ impl RuleBook {
     pub fn of(documents: &[SpdAdd]) -> Result<RuleBook, Refused> {
         let mut book = RuleBook::default();
         for document in documents {
-            book.add(document)?;
+            book.put(document, false)?;
         }
         Ok(book)
     }
@@ -287,12 +294,6 @@ fn rule(key: RuleKey, request: &SpdAdd) -> Result<Rule, Refused> {
     }
     let selectors = request.selectors.iter().map(|text| text.parse::<TrafficSelector>());
     let selectors: Vec<_> = selectors.collect::<Result<_, _>>().map_err(|error| bad(error.to_string()))?;
-    if let Some((text, _)) =
-        request.selectors.iter().zip(&selectors).find(|(_, selector)| is_portless(selector))
-    {
-        return Err(bad(format!("{text:?} matches no packet: no protocol in it has ports"))
-            .remedy("leave the ports out, or name a protocol that has them: tcp, udp, sctp, dccp, 136"));
-    }
     let asks = request.service.is_some() || request.level.is_some() || !request.bundle.is_empty();
     let action = match request.action {
         Verdict::Bypass | Verdict::Discard if asks => {
@@ -318,13 +319,6 @@ fn rule(key: RuleKey, request: &SpdAdd) -> Result<Rule, Refused> {
             if bundle.is_empty() {
                 bundle.push(Template::ANY);
             }
-            let encrypts = |template: &Template| matches!(template.protocol, None | Some(SaProtocol::Esp));
-            if level == Level::Mandatory && services == Services::ENCRYPTED && !bundle.iter().any(encrypts) {
-                return Err(bad(
-                    "the bundle has nothing that encrypts, and encryption is demanded".to_owned()
-                )
-                .remedy("add esp to it, or write authentication as the service"));
-            }
             Action::Protect(Protection { bundle, services, level })
         }
     };
@@ -335,6 +329,18 @@ fn rule(key: RuleKey, request: &SpdAdd) -> Result<Rule, Refused> {
     };
     let scrub = scrub_of(request)?;
     Ok(Rule { key, label: String::new(), names: Vec::new(), direction, selectors, action, scrub })
+}
+
+/// Whether some packet can be inside each selector.
+fn check_ports(rule: &Rule) -> Result<(), Refused> {
+    match rule.selectors.iter().find(|selector| is_portless(selector)) {
+        None => Ok(()),
+        Some(selector) => {
+            let text = format!("\"{selector}\" matches no packet: no protocol in it has ports");
+            Err(Refused::new(Fault::BadRequest, text)
+                .remedy("leave the ports out, or name a protocol that has them: tcp, udp, sctp, dccp, 136"))
+        }
+    }
 }
 
 /// Whether ports are selected of protocols that have none.
@@ -425,6 +431,10 @@ mod tests {
         let again = RuleBook::of(&book.documents()).unwrap();
         assert_eq!(again.documents(), book.documents());
         assert_eq!(again.documents()[0].bundle[0], "esp/tunnel/192.0.2.1-192.0.2.2");
+        // An earlier daemon may have taken what is refused now.
+        let old = SpdAdd { selectors: vec!["proto gre remote-port 80".into()], ..request("old", "last") };
+        assert!(book.add(&old).is_err());
+        assert_eq!(RuleBook::of(std::slice::from_ref(&old)).unwrap().len(), 1);
         book.remove("f").unwrap();
         assert_eq!(order(&book).len(), 6);
         assert_eq!(book.remove("f").unwrap_err().fault, Fault::NotFound);
@@ -433,7 +443,7 @@ mod tests {
     #[test]
     fn every_refusal_says_what_to_do() {
         type Edit = fn(&mut SpdAdd);
-        let cases: [(Edit, Fault, &str); 23] = [
+        let cases: [(Edit, Fault, &str); 22] = [
             (|r| r.name = Some("a b".into()), Fault::BadRequest, "cannot be the name"),
             (|r| r.name = Some("there".into()), Fault::Conflict, "already"),
             (|r| r.place = Some("middle".into()), Fault::BadRequest, "no place"),
@@ -447,7 +457,6 @@ mod tests {
             (|r| r.bundle = vec!["esp/any/::1-192.0.2.1".into()], Fault::BadRequest, "two families"),
             (|r| r.bundle = vec!["any".into(); 5], Fault::BadRequest, "bundle of 5"),
             (|r| r.selectors = vec!["proto gre,icmp dport 80".into()], Fault::BadRequest, "has ports"),
-            (|r| r.bundle = vec!["ah".into(), "ipcomp".into()], Fault::BadRequest, "nothing that encrypts"),
             (|r| r.service = Some("magic".into()), Fault::BadRequest, "service cannot be"),
             (|r| r.level = Some("maybe".into()), Fault::BadRequest, "level cannot be"),
             (|r| r.bundle = vec!["gre".into()], Fault::BadRequest, "no association of a bundle"),

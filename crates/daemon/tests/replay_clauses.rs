@@ -274,6 +274,16 @@ fn the_well_known_cpi_of_deflate() {
     assert_eq!((&sealed.verdict, outer[0].len() < 300), (&ReplayVerdict::Protect, true), "{sealed:?}");
     let (opened, inner) = step(&mut door(&(comp("2").text("in") + &esp("in"))), &outer[0]);
     assert_eq!((&opened.verdict, &inner[0]), (&ReplayVerdict::Deliver, &packet), "{opened:?}");
+    // Everybody has the same number: it is another association with each peer.
+    let other = comp("2").text("in").replace(r#""remote":"192.0.2.1""#, r#""remote":"192.0.2.77""#);
+    assert!(other.contains(".77"), "{other}");
+    for file in [other.clone() + &comp("2").text("in"), comp("2").text("in") + &other] {
+        let (opened, inner) = step(&mut door(&(file + &esp("in"))), &outer[0]);
+        assert_eq!((&opened.verdict, &inner[0]), (&ReplayVerdict::Deliver, &packet), "{opened:?}");
+    }
+    // setkey's usual lines.
+    let both = "add 192.0.2.1 192.0.2.2 ipcomp 2 -C deflate;\nadd 192.0.2.2 192.0.2.1 ipcomp 2 -C deflate;\n";
+    drop(door(both));
 }
 
 /// RFC 3173 section 2: whether a packet was worth compressing changes nothing for the selectors of the association around it.

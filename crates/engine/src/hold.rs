@@ -98,6 +98,8 @@ struct Pending {
     asked: Time,
     /// There was no answer, or a bad one; nothing waits here then.
     failed: bool,
+    /// Nobody has answered since it was last asked.
+    open: bool,
     packets: VecDeque<Packet<Inner>>,
 }
 
@@ -105,6 +107,7 @@ impl Pending {
     /// There will be no association: nothing waits for it any more.
     fn fail(&mut self, out: &mut Vec<(Packet<Inner>, Failure)>) {
         self.failed = self.key.changes_on_failure();
+        self.open = false;
         let failure = self.key.terms.failure;
         out.extend(self.packets.drain(..).map(|packet| (packet, failure)));
     }
@@ -145,7 +148,7 @@ impl Holds {
         if let Some(pending) = self.pending.iter_mut().find(|pending| pending.key == key) {
             let again = pending.failed && now.since(pending.asked) >= self.limits.age;
             if again {
-                (pending.id, pending.asked) = (next, now);
+                (pending.id, pending.asked, pending.open) = (next, now, true);
                 self.next = next.0;
             }
             return Ok(Asked { id: pending.id, new: again, failed: pending.failed });
@@ -153,7 +156,14 @@ impl Holds {
         self.make_room(&key)?;
         self.count_ask(key.app, now)?;
         self.next = next.0;
-        self.pending.push(Pending { id: next, key, asked: now, failed: false, packets: VecDeque::new() });
+        self.pending.push(Pending {
+            id: next,
+            key,
+            asked: now,
+            failed: false,
+            open: true,
+            packets: VecDeque::new(),
+        });
         Ok(Asked { id: next, new: true, failed: false })
     }
 
@@ -240,7 +250,7 @@ impl Holds {
 
     /// Whether this acquire has had no answer yet.
     pub(crate) fn awaits(&self, id: AcquireId) -> bool {
-        self.pending.iter().any(|pending| pending.id == id && !pending.failed)
+        self.pending.iter().any(|pending| pending.id == id && pending.open)
     }
 
     /// Give up an acquire: its packets come back, with what is to become of them.

@@ -527,9 +527,9 @@ impl Inbound {
     /// As [`InboundSad::insert`].
     pub fn add_sa(&mut self, sa: InboundSa) -> Result<(), SadError> {
         let unkeyed = Members::key(sa.config());
-        let (spi, local) = (sa.spi(), sa.config().endpoints.local);
+        let (name, local) = (sa.name(), sa.config().endpoints.local);
         self.sad.insert(sa)?;
-        self.members.added(unkeyed, spi, local);
+        self.members.added(unkeyed, name, local);
         Ok(())
     }
 

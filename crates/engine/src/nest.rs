@@ -18,7 +18,7 @@ use wire::{AppId, DropReason, Flow, Meta, Packet, Pool, Verdict, protocol};
 pub(crate) struct Members {
     codec: Codec,
     /// Tunnels whose packets carry no name: found by their endpoints. IP in IP before IPComp.
-    tunnels: Vec<(bool, Endpoints, Spi)>,
+    tunnels: Vec<(bool, Endpoints, SaName)>,
     /// This host's ends of associations, with how many each has.
     ends: BTreeMap<IpAddr, usize>,
     /// The UDP port on which ESP arrives.
@@ -42,18 +42,16 @@ impl Members {
         Some((compressing, config.endpoints))
     }
 
-    pub fn added(&mut self, key: Option<(bool, Endpoints)>, spi: Spi, local: IpAddr) {
+    pub fn added(&mut self, key: Option<(bool, Endpoints)>, name: SaName, local: IpAddr) {
         *self.ends.entry(local).or_default() += 1;
         if let Some((compressing, endpoints)) = key {
-            self.tunnels.push((compressing, endpoints, spi));
+            self.tunnels.push((compressing, endpoints, name));
             self.tunnels.sort_by_key(|(compressing, ..)| *compressing);
         }
     }
 
     pub fn removed(&mut self, name: SaName, local: IpAddr) {
-        if name.is_spi_alone() {
-            self.tunnels.retain(|(.., other)| *other != name.spi);
-        }
+        self.tunnels.retain(|(.., other)| *other != name);
         if let Some(count) = self.ends.get_mut(&local) {
             *count -= 1;
             if *count == 0 {
@@ -92,7 +90,7 @@ impl Members {
 
     fn between(&self, local: IpAddr, remote: IpAddr) -> Option<Spi> {
         let found = self.tunnels.iter().find(|(_, ends, _)| (ends.local, ends.remote) == (local, remote));
-        found.map(|(.., spi)| *spi)
+        found.map(|(.., name)| name.spi)
     }
 }
 

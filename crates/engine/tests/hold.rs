@@ -235,6 +235,24 @@ fn an_inbound_association_ends_by_the_clock() {
     assert_eq!((end.direction, end.state), (Direction::Inbound, LifeState::Dead));
 }
 
+#[test]
+fn that_both_limits_were_met_is_told_in_order() {
+    let mut mortal = config(0x3000);
+    mortal.options.lifetime.soft = Limits { seconds: 5, ..Limits::default() };
+    mortal.options.lifetime.hard = Limits { seconds: 6, ..Limits::default() };
+    let both = [LifeState::Dying, LifeState::Dead];
+    let state =
+        |event: Event| if let Event::Expire(expire) = event { expire.state } else { panic!("{event:?}") };
+    let mut bob = Receiver::new(std::slice::from_ref(&mortal));
+    bob.engine.expire(Time::from_secs(9));
+    assert_eq!(std::iter::from_fn(|| bob.engine.poll_event()).map(state).collect::<Vec<_>>(), both);
+    assert!(bob.engine.sad().is_empty());
+    let mut alice = Sender::new(mandatory(), &[mortal]);
+    expire(&mut alice, Time::from_secs(9));
+    assert_eq!(std::iter::from_fn(|| alice.engine.poll_event()).map(state).collect::<Vec<_>>(), both);
+    assert!(alice.engine.sad().is_empty());
+}
+
 /// A second application with the same policy.
 const OTHER: AppId = AppId(8);
 

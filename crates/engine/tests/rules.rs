@@ -5,11 +5,11 @@ mod support;
 use crypto::SuiteId;
 use engine::{Event, HoldLimits, Outcome, SPD_RULE};
 use sadb::rules::{Action, Direction, Place, Protection, Rule, RuleKey, RuleTable, Template};
-use sadb::spd::{Level, Spd};
+use sadb::spd::{Level, PortRange, Spd};
 use sadb::{Mode, OutboundSa, SaConfig, Selectors, Spi, TrafficSelector};
 use std::sync::Arc;
 use support::*;
-use wire::{AppId, DropReason, Meta, Packet, Prefix, Services, stage};
+use wire::{AppId, DropReason, Meta, Packet, Prefix, Services, protocol, stage};
 
 fn protect(bundle: &[&str], services: Services, level: Level) -> Action {
     let bundle = bundle.iter().map(|text| text.parse().unwrap()).collect();
@@ -198,6 +198,25 @@ fn what_a_rule_takes_from_the_packet_must_be_there() {
     let (local, remote) = hosts(false);
     let gre = from_host(&ip_packet(local, remote, 47, 0, true, &[0; 8]));
     assert_eq!(alice.refuse(gre).reason, DropReason::PfpUnavailable);
+}
+
+#[test]
+fn a_type_that_a_rule_takes_from_the_packet_wants_an_association_of_its_own() {
+    let of_type = |kind: u16| {
+        let mut config = config(0x1000 + u32::from(kind), Mode::Tunnel);
+        config.selectors.protocol = Some(protocol::MOBILITY);
+        config.selectors.local_ports = PortRange::one(kind << 8);
+        config
+    };
+    let rules = [(Direction::Out, "proto mh type any pfp", by(&["any"]))];
+    let (local, remote) = hosts(false);
+    let update =
+        || from_host(&ip_packet(local, remote, protocol::MOBILITY, 0, true, &[59, 0, 5, 0, 0, 0, 0, 0]));
+    // One for all types is shared, and so not what the rule wants.
+    let mut shared = alice(&rules, &[config(0x1000, Mode::Tunnel), of_type(6)]);
+    assert_eq!(shared.refuse(update()).reason, DropReason::NoSa);
+    let mut own = alice(&rules, &[config(0x1000, Mode::Tunnel), of_type(6), of_type(5)]);
+    assert_eq!(sent_on(&mut own, update()), 0x1005);
 }
 
 #[test]

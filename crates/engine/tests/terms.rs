@@ -110,6 +110,25 @@ fn send(alice: &mut Sender, now: Time) -> &'static str {
 }
 
 #[test]
+fn an_acquire_awaits_an_answer_until_it_has_one() {
+    let terms =
+        Terms { negotiating: Negotiating::Hold, failure: Failure::Pass, ..Terms::of(Level::Optional) };
+    let mut alice = waiting(Item { terms, ..item(Level::Optional) });
+    assert_eq!(send(&mut alice, NOW), "held");
+    let first = asked(&mut alice).unwrap();
+    assert!(alice.engine.awaits(first.id));
+    assert_eq!(words(&refuse(&mut alice, &first)), ["clear"]);
+    assert!(!alice.engine.awaits(first.id));
+    // That it failed is remembered, and it is asked again all the same.
+    assert_eq!(send(&mut alice, NOW + AGE), "clear");
+    let again = asked(&mut alice).unwrap();
+    assert!(again.id != first.id && alice.engine.awaits(again.id) && !alice.engine.awaits(first.id));
+    add(&mut alice, config(0x3000, SuiteId::AES_128_GCM));
+    release(&mut alice, NOW + AGE);
+    assert!(!alice.engine.awaits(again.id));
+}
+
+#[test]
 fn accept_only_uses_an_association_and_never_asks() {
     let mut alice = waiting(item(Level::AcceptOnly));
     assert_eq!(send(&mut alice, NOW), "clear");

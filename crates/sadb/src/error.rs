@@ -80,7 +80,7 @@ pub enum SadError {
     Dscp(u8),
     /// A longer key class for an association that is found by other means.
     #[error(
-        "{} associations are found by CPI or endpoints; leave the match at spi", .0.name()
+        "{} associations are found by their endpoints; leave the match at spi", .0.name()
     )]
     ClassWithoutKey(SaProtocol),
     /// A chain that begins with itself.

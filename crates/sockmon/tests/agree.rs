@@ -169,7 +169,7 @@ impl Kernel {
     }
 
     /// Whether what it says of clear text that arrives is what these associations mean. With more of them at one peer than it
-    /// tells apart, and for ICMP, it may refuse more.
+    /// tells apart, and for types of ICMP, it may refuse more.
     fn sticks(&mut self, app: AppId, flow: &Flow, live: &[Selectors]) -> Option<String> {
         let (verdict, observed, refused) = self.ask_whole(app, flow);
         let covers = |sa: &&Selectors| sa.covers(flow) && sa.serves(app);
@@ -181,8 +181,13 @@ impl Kernel {
             Verdict::Protect(..) => covered.is_some(),
         };
         let met = live.iter().filter(|sa| sa.remote.contains(flow.remote)).count();
-        let exact = met <= abi::LIVE_EACH && !matches!(flow.protocol, 1 | 58)
-            || !matches!(verdict, Verdict::Protect(..));
+        // The kernel half does not look at types.
+        let typed = |sa: &Selectors| {
+            sa.protocol == Some(flow.protocol)
+                && [sa.local_ports, sa.remote_ports] != [Selectors::ANY.local_ports; 2]
+        };
+        let blurred = matches!(flow.protocol, 1 | 58) && live.iter().any(typed);
+        let exact = met <= abi::LIVE_EACH && !blurred || !matches!(verdict, Verdict::Protect(..));
         let agrees = if exact { refused == wanted } else { refused || !wanted };
         (!agrees).then(|| {
             format!("{flow} {verdict:?}: in clear refused {refused}, covered by {covered:?} of {met}")

@@ -54,7 +54,7 @@ drop_reasons! {
     SelectorMismatch "selector_mismatch" "The decrypted packet is outside the selectors of its security association.";
     InboundPolicy "inbound_policy" "The decrypted packet is one that policy does not accept from this association.";
     ClearRefused "clear_refused" "A packet arrived in clear, or an ICMP error about it, that a rule of the SPD wants protected.";
-    ReservedSpi "reserved_spi" "An SPI from 0 to 255, which no association has (RFC 4303 section 2.1).";
+    ReservedSpi "reserved_spi" "An SPI from 0 to 255, which no ESP or AH has (RFC 4303 section 2.1).";
     UnknownSpi "unknown_spi" "No inbound security association has this SPI.";
     WrongPeer "wrong_peer" "The SPI is known, but not between these addresses.";
     WrongProtocol "wrong_protocol" "The association is of another protocol (ESP, AH, IPComp) than the packet.";

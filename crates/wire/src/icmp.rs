@@ -140,8 +140,11 @@ pub fn quoted_flow(quoted: &[u8]) -> Option<Flow> {
         }
         _ => return None,
     };
-    let port = |at| if protocol::has_ports(protocol) { be16(quoted, at) } else { 0 };
-    let kind = ip::kind_as_port(octet(quoted, 0) >> 4, protocol, quoted.get(upper..).unwrap_or_default());
+    // A later fragment of IPv4 begins with anything.
+    let later = octet(quoted, 0) >> 4 == 4 && be16(quoted, 6) & 0x1fff != 0;
+    let port = |at| if protocol::has_ports(protocol) && !later { be16(quoted, at) } else { 0 };
+    let upper_layer = quoted.get(upper..).filter(|_| !later).unwrap_or_default();
+    let kind = ip::kind_as_port(octet(quoted, 0) >> 4, protocol, upper_layer);
     let local_port = kind.unwrap_or_else(|| port(upper));
     Some(Flow { local: src, remote: dst, local_port, remote_port: port(upper + 2), protocol })
 }

@@ -45,9 +45,15 @@ fn the_type_of_a_packet_without_ports() {
         let short = wire::icmp::quoted_flow(&bytes[..headers.header_len + 1]).unwrap();
         assert_eq!(short.local_port, 0);
     }
-    let ports = packet(false, protocol::TCP, &[1, 2, 3, 4]);
+    let mut ports = packet(false, protocol::TCP, &[1, 2, 3, 4]);
     let flow = wire::icmp::quoted_flow(&ports).unwrap();
     assert_eq!((flow.local_port, flow.reversed().local_port), (0x0102, 0x0304));
+    // A later fragment has other octets there.
+    for number in [protocol::TCP, protocol::ICMP] {
+        (ports[6], ports[7], ports[9]) = (0x20, 1, number);
+        let flow = wire::icmp::quoted_flow(&ports).unwrap();
+        assert_eq!((flow.local_port, flow.remote_port), (0, 0));
+    }
 }
 
 fn name() -> Vec<u8> {

@@ -127,7 +127,9 @@ const HALF: &[Field] = &[
 
 /// The first thing that is wrong with a replacement of associations.
 pub(crate) fn fault_of_replacement(text: &str, error: &serde_json::Error) -> String {
-    let halves = split(text).unwrap_or_default();
+    let Some(halves) = split(text) else {
+        return format!("this is no JSON object, as {{\"outbound\":{HALF_SHAPE}}}");
+    };
     let mut halves = halves
         .into_iter()
         .filter(|(name, half)| matches!(*name, "inbound" | "outbound") && half.starts_with('{'));
@@ -165,7 +167,7 @@ pub(crate) fn fault(text: &str, fields: &[Field], error: &serde_json::Error) -> 
             let text = text.rsplit_once(" at line ").map_or(text.as_str(), |(text, _)| text);
             return format!("{name:?}: {text}; write {allowed}");
         }
-        if *name == "keymat" {
+        if matches!(*name, "keymat" | "inbound" | "outbound") {
             return format!("{name:?} is not what it must be; write {allowed}");
         }
         return format!("{name:?} cannot be {}; write {allowed}", shown(value));
@@ -274,7 +276,7 @@ mod tests {
             (
                 r#"{"old":"0x1000","spi":"0x1001","keymat":"00112233"}"#,
                 "7",
-                [r#""outbound" cannot be"#, "keymat"],
+                [r#""outbound" is not what it must be"#, "keymat"],
             ),
         ] {
             let text = good.replacen(from, to, 1);
@@ -282,6 +284,13 @@ mod tests {
                 fault_of_replacement(&text, &serde_json::from_str::<api::SaReplace>(&text).unwrap_err());
             assert!(words.iter().all(|word| text.contains(word)), "{text}");
             assert!(!text.contains("2233"), "{text}");
+        }
+        // Nothing of what stands in the place of a half: it may be a key.
+        for text in [r#"{"outbound":"AAECAwQFBgcICQoLDA0ODxAREhM="}"#, r#"["AAECAwQFBgcICQoLDA0ODxAREhM="]"#]
+        {
+            let error = serde_json::from_str::<api::SaReplace>(text).unwrap_err();
+            let told = fault_of_replacement(text, &error);
+            assert!(told.contains("0x2001") && !told.contains("AAEC"), "{told}");
         }
     }
 

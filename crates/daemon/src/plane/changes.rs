@@ -42,13 +42,15 @@ fn bad(message: impl Into<String>) -> Refused {
 /// The limits that count after a change.
 ///
 /// # Errors
-/// If a soft one is behind a hard one.
+/// If it puts a soft one behind a hard one. One that was there already, of an association that was retired, may stay.
 fn merged(before: Lifetime, asked: &SaUpdate) -> Result<Lifetime, Refused> {
     let lifetime = Lifetime {
         soft: asked.soft.as_ref().map_or(before.soft, associations::limits),
         hard: asked.hard.as_ref().map_or(before.hard, associations::limits),
     };
-    associations::check_lifetime(lifetime)?;
+    if asked.soft.is_some() || associations::check_lifetime(before).is_ok() {
+        associations::check_lifetime(lifetime)?;
+    }
     Ok(lifetime)
 }
 
@@ -413,6 +415,16 @@ mod tests {
         let asked =
             SaUpdate { hard: Some(api::Limits { packets: 9, ..Default::default() }), ..Default::default() };
         assert_eq!(merged(before, &asked).unwrap(), Lifetime { soft: packets(1), hard: packets(9) });
+        // A soft limit that lies behind the end already, of one that was retired, is nobody's mistake.
+        let retired = Lifetime { soft: packets(8), hard: packets(2) };
+        let window = SaUpdate { replay_window: Some(128), ..Default::default() };
+        assert_eq!(merged(retired, &window).unwrap(), retired);
+        let soft = |packets| SaUpdate {
+            soft: Some(api::Limits { packets, ..Default::default() }),
+            ..Default::default()
+        };
+        assert!(merged(retired, &soft(3)).is_err() && merged(before, &soft(3)).is_err());
+        assert!(merged(retired, &soft(2)).is_ok());
     }
 
     #[test]

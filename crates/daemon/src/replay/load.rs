@@ -121,7 +121,7 @@ fn widen(entries: &mut [Entry]) {
             if sa.direction == Direction::In
                 && sa.class.is_none()
                 && !sa.follow_peer
-                && matches!(sa.kind, SaType::Esp | SaType::Ah) =>
+                && sa.kind != SaType::Ipip =>
         {
             Some((sa.spi.to_string(), (sa.local, sa.remote)))
         }

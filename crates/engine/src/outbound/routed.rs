@@ -1,8 +1,6 @@
 //! Packets with a source route (RFC 791 section 3.1, RFC 8200 section 4.4): what protects them must do so to their end, and the stops on
 //! the way there are asked about as well.
 
-use std::iter::once;
-
 use sadb::Mode;
 use sadb::spd::{Action, Level};
 use wire::ip::{self, Headers};
@@ -11,6 +9,9 @@ use wire::{DropReason, Flow, Packet};
 
 use super::ruled::{RuledCourse, key_of};
 use super::{Course, Outbound, asked};
+
+/// Stops of one route that are asked about: more than nine are only those of routing headers, and each takes a search.
+const MOST_STOPS: usize = 16;
 
 /// The flow of a packet that leaves; with a source route, that to its end.
 pub(super) fn to_its_end(bytes: &[u8], headers: &Headers) -> Flow {
@@ -34,8 +35,14 @@ impl Outbound {
     ) -> Result<Course, DropReason> {
         let is_clear = matches!(course, Course::Clear);
         let mut wants_protection = false;
-        let stops = once(headers.dst).chain(ip::stops_between(packet.bytes(), headers));
-        for remote in stops.filter(|stop| *stop != flow.remote) {
+        let mut stops = ip::stops_between(packet.bytes(), headers);
+        stops.push(headers.dst);
+        stops.sort_unstable();
+        stops.dedup();
+        if stops.len() > MOST_STOPS {
+            return Err(DropReason::SelectorMismatch);
+        }
+        for remote in stops.into_iter().filter(|stop| *stop != flow.remote) {
             wants_protection |= self.stop(is_clear, packet, headers, &Flow { remote, ..*flow })?;
         }
         let tunnel = match course {

@@ -42,7 +42,7 @@ pub struct SocketEvent {
 /// The flow as entries see it: IPv4 as IPv4, and no ports where the protocol has none.
 pub(super) fn canonical(flow: &Flow) -> Flow {
     let mut flow = Flow { local: flow.local.to_canonical(), remote: flow.remote.to_canonical(), ..*flow };
-    if matches!(flow.protocol, protocol::ICMP | protocol::ICMPV6) {
+    if protocol::has_type(flow.protocol) {
         // Type and code stand there: for selectors of associations, not for policy.
         (flow.local_port, flow.remote_port) = (0, 0);
     }

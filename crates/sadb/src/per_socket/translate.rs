@@ -70,9 +70,9 @@ pub(super) fn exactly(policy: &AppPolicy, flow: &Flow) -> (EntrySelector, Decisi
     (selector, policy.decide(flow))
 }
 
-/// Flows without ports have zeroes there, as all others could.
+/// Flows without ports have zeroes there, as all others could; only those with a type are known to have none.
 fn has_ports(number: u8) -> bool {
-    !matches!(number, protocol::ICMP | protocol::ICMPV6)
+    !protocol::has_type(number)
 }
 
 /// Whether the item may be the one for some flow of a socket with this protocol and local port.

@@ -18,7 +18,7 @@ pub enum RuleError {
     NoTemplate,
     /// A template with an SPI that no association has.
     #[error(
-        "no association has the SPI {0}: 0 to 255 are reserved (RFC 4303 section 2.1); name one of 256 or more"
+        "no association has the SPI {0}: 0 to 255 are reserved (RFC 4303 section 2.1); name one of 256 or more, or 2 for ipcomp"
     )]
     ReservedSpi(Spi),
     /// A template whose ends are of two families.

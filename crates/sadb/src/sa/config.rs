@@ -178,6 +178,14 @@ impl Selectors {
             && (protocols.contains(&None) || self.protocol == other.protocol)
             && self.local_ports.meets(other.local_ports)
             && self.remote_ports.meets(other.remote_ports)
+            && self.takes_protocol_of(other)
+            && other.takes_protocol_of(self)
+    }
+
+    /// Whether packets of the protocol that the other one names have what these ports select.
+    fn takes_protocol_of(&self, other: &Selectors) -> bool {
+        let every = (self.local_ports, self.remote_ports) == (PortRange::ANY, PortRange::ANY);
+        every || self.protocol.is_some() || other.protocol.is_none_or(protocol::has_ports)
     }
 
     /// Whether this application may use the association.
@@ -310,7 +318,8 @@ impl SaConfig {
         if let Some(&dscp) = codepoints.iter().find(|dscp| **dscp > 63) {
             return Err(SadError::Dscp(dscp));
         }
-        if options.class != KeyClass::Spi && !protocol.is_keyed() {
+        // IP in IP has no number at all.
+        if options.class != KeyClass::Spi && protocol == SaProtocol::IpIp {
             return Err(SadError::ClassWithoutKey(protocol));
         }
         self.check_peer_options()?;

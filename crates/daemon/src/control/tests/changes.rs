@@ -46,6 +46,14 @@ fn a_window_and_limits_change_and_what_is_not_named_stays() {
 }
 
 #[test]
+fn what_nobody_waits_for_cannot_be_refused() {
+    let daemon = Daemon::start("acquire");
+    let (status, refused) = daemon.ask("DELETE", "/v1/acquire/7", "");
+    assert_eq!((status, &refused["error"]["code"]), (404, &json!("not_found")), "{refused}");
+    assert_eq!(daemon.ask("DELETE", "/v1/acquire/x", "").0, 400);
+}
+
+#[test]
 fn a_pair_is_replaced_and_a_failure_changes_nothing() {
     let daemon = Daemon::start("replace");
     let old = one(&daemon, "in", "auto", 1)["spi"].as_str().unwrap().to_owned();
@@ -66,6 +74,11 @@ fn a_pair_is_replaced_and_a_failure_changes_nothing() {
     assert!(!done.to_string().contains("0505"), "{done}");
     let new = done["sas"][0]["spi"].as_str().unwrap();
     assert_eq!(done["replaced"][0]["spi"], old.as_str());
+    // Of one that was retired a soft limit may lie behind the end: what does not touch the limits still changes.
+    let path = format!("/v1/sa/{old}?direction=in");
+    assert_eq!(daemon.ask("PATCH", &path, r#"{"soft":{"seconds":20}}"#).0, 200);
+    assert_eq!(daemon.ask("PATCH", &path, r#"{"replay_window":128}"#).0, 200);
+    assert_eq!(daemon.ask("PATCH", &path, r#"{"soft":{"seconds":3000}}"#).0, 400);
     // It stays for the overlap, which then ends it.
     let end = done["replaced"][0]["lifetime"]["hard"]["seconds"].as_u64().unwrap();
     assert!((31..40).contains(&end), "{done}");
