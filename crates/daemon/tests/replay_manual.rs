@@ -28,7 +28,7 @@ fn packets(name: &str) -> (Vec<u8>, Vec<u8>) {
     (octets(hex[1]), octets(hex[2]))
 }
 
-/// The lines of JSON, or the statements of setkey, as they stand and the other way round.
+/// The lines of JSON, or the statements of setkey, as they stand and the other way round; what deletes stays in front.
 fn orders(text: &str) -> [String; 2] {
     let is_json = text.starts_with('{');
     let (parts, end): (Vec<_>, _) = if is_json {
@@ -37,7 +37,10 @@ fn orders(text: &str) -> [String; 2] {
         (text.trim().split_terminator(';').collect(), ";\n")
     };
     let join = |parts: Vec<&str>| parts.iter().map(|part| format!("{part}{end}")).collect::<String>();
-    [join(parts.clone()), join(parts.into_iter().rev().collect())]
+    let (mut back, others): (Vec<_>, Vec<_>) =
+        parts.iter().partition(|part| part.trim_end().ends_with("flush"));
+    back.extend(others.into_iter().rev());
+    [join(parts), join(back)]
 }
 
 /// The outbound associations of a text, as their receiver has them.
