@@ -6,7 +6,7 @@ use common::{config, flow, inbound, ip, outbound, prefix, registry};
 use crypto::{CryptoError, Registry, Secret, SuiteId};
 use sadb::sa::{Dscp, Encapsulation, SaOptions, SaProtocol, Tfc};
 use sadb::spd::PortRange;
-use sadb::{Direction, InboundSa, Mode, OutboundSa, SaConfig, SadError, Spi};
+use sadb::{Direction, InboundSa, Mode, OutboundSa, SaConfig, SadError, Selectors, Spi};
 use wire::{AppId, DropReason, Time};
 
 type Change = fn(&mut SaConfig);
@@ -420,4 +420,26 @@ fn no_debug_output_holds_a_key() {
         assert!(!text.contains("keymat: [") && !text.contains("Secret(["), "{text}");
     }
     assert!(format!("{config:?}").contains("Secret(20 octets)"));
+}
+
+#[test]
+fn associations_meet_where_some_flow_is_in_both() {
+    let of = |protocol, first, last| Selectors {
+        protocol,
+        local_ports: PortRange { first, last },
+        ..Selectors::ANY
+    };
+    let icmp_echo = of(Some(1), 2048, 2048);
+    for (other, meets) in [
+        (of(None, 0, 65535), true),
+        // Ports without a protocol are those of TCP and its like.
+        (of(None, 0, 4000), false),
+        (of(Some(1), 0, 4000), true),
+        (of(Some(6), 0, 4000), false),
+    ] {
+        assert_eq!((icmp_echo.meets(&other), other.meets(&icmp_echo)), (meets, meets), "{other:?}");
+    }
+    assert!(
+        of(None, 0, 4000).meets(&of(Some(6), 443, 443)) && !of(None, 0, 4000).meets(&of(Some(47), 0, 65535))
+    );
 }

@@ -33,9 +33,13 @@ impl Outbound {
         headers: &Headers,
         flow: &Flow,
     ) -> Result<Course, DropReason> {
+        let mut stops = ip::stops_between(packet.bytes(), headers);
+        // Options without a route: nothing to ask, and nothing was allocated.
+        if stops.is_empty() && headers.dst == flow.remote {
+            return Ok(course);
+        }
         let is_clear = matches!(course, Course::Clear);
         let mut wants_protection = false;
-        let mut stops = ip::stops_between(packet.bytes(), headers);
         stops.push(headers.dst);
         stops.sort_unstable();
         stops.dedup();
