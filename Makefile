@@ -27,10 +27,10 @@ ifeq ($(shell command -v go || ls /usr/local/go/bin/go 2>/dev/null),)
 BENCH_PACKAGES += golang-go
 endif
 
-.PHONY: help deps build demo test lint bench bench-peers bench-packages bench-paper-000 bench-paper-001 bench-paper-003 soak-reload soak-agree prove-scrub omit fuzz doc deny clean
+.PHONY: help deps build demo test lint bench bench-peers bench-packages bench-paper-000 bench-paper-001 bench-paper-003 soak-reload soak-agree soak-attack soak-capacity prove-scrub omit fuzz doc deny clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z0-9%-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9%-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' Makefile
 
 # Tests and benches start strongSwan and vsftpd in namespaces of their own: no service of this host must come with the packages.
 deps: ## Install what is missing (Debian packages; as root)
@@ -59,6 +59,9 @@ demo: build ## One program protected, end to end, in network namespaces
 
 test: deps ## Run every check and every test; the last line counts them
 	cargo xtask test </dev/null
+
+test-%: deps ## Run the tests of one room, as `make test-engine` does
+	cargo xtask test --room $* </dev/null
 
 lint: ## Only the checks that run nothing: format, clippy, layers, purity, clauses
 	cargo xtask test --lint </dev/null
@@ -102,11 +105,19 @@ bench-packages: deps
 RELOADS ?= 1000
 soak-reload: deps ## Load RELOADS=1000 policies on each of two hosts under traffic; nothing may be lost, mixed or clear
 	cargo build --locked --package ravelin </dev/null
-	RAVELIN_RELOADS=$(RELOADS) cargo test --locked --package tests --test reload -- --nocapture </dev/null
+	RAVELIN_RELOADS=$(RELOADS) cargo test --locked --package tests --test suite reload:: -- --nocapture </dev/null
 
 PAIRS ?= 100000
 soak-agree: deps ## Ask explain, userspace, kernel and translation by socket about PAIRS=100000 random pairs of policy and flow
-	RAVELIN_AGREE=$(PAIRS) cargo test --locked --package sockmon --test agree -- --nocapture </dev/null
+	RAVELIN_AGREE=$(PAIRS) cargo test --locked --package sockmon --test suite agree:: -- --nocapture </dev/null
+
+ATTACK_SECONDS ?= 3600
+soak-attack: deps ## Walk at random over the attackers' table (docs/design/0028) for ATTACK_SECONDS=3600: 0 clear, 0 forged
+	cargo build --locked --package ravelin </dev/null
+	RAVELIN_ATTACK_SECONDS=$(ATTACK_SECONDS) cargo test --locked --package tests --test suite soak_attack:: -- --nocapture </dev/null
+
+soak-capacity: deps ## Twenty thousand distinct connections a second through the scrubber, for an hour of simulated time (a quarter of an hour)
+	cargo test --locked --release --package scrub --test suite -- --ignored --nocapture capacity::
 
 prove-scrub: deps ## Play the whole small world of attackers through the scrubber, before 41 readers (docs/design/0023; under an hour)
 	cargo run --locked --release --package readers --bin prove-scrub </dev/null
@@ -121,9 +132,9 @@ fuzz: deps ## Fuzz every target for SECONDS_EACH=60 seconds, noted in fuzz/log.j
 doc: ## Build the documentation, private items too
 	RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps --document-private-items
 
-deny: ## Check licences and sources of the dependencies, where cargo-deny is installed
+deny: ## The same as `cargo xtask supply` by cargo-deny, where that is installed
 	@command -v cargo-deny >/dev/null || { echo "cargo-deny is not installed: cargo install --locked cargo-deny" >&2; exit 1; }
-	cargo deny --locked check bans licenses sources
+	cargo deny --locked check advisories bans licenses sources
 
 clean: ## Remove what was built
 	cargo clean

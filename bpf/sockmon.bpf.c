@@ -25,6 +25,7 @@
 typedef __u32 uint32_t;
 typedef __u64 uint64_t;
 extern void *bpf_rdonly_cast(const void *obj, __u32 type) __ksym;
+extern void *bpf_cast_to_kern_ctx(void *ctx) __ksym;
 #include "ravelin.h"
 #include "abi.h"
 #include "mark.h"
@@ -44,7 +45,7 @@ extern void *bpf_rdonly_cast(const void *obj, __u32 type) __ksym;
 #include "device.h"
 #include "adopt.h"
 
-/* Never called: names the types that only pointers reach, so that the object's BTF has them for crates/sockmon/tests/abi.rs. */
+/* Never called: names the types that only pointers reach, so that the object's BTF has them for crates/sockmon/tests/suite/abi.rs. */
 int contract(struct rvl_event *a, struct rvl_record *b, struct rvl_file_report *c, struct rvl_socket_report *d,
 	     struct rvl_socket_event *e)
 {

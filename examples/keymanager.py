@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """A small key manager for two hosts: it shows how a program answers Ravelin's acquires over the control API.
 
-    keymanager.py --control /run/ravelin/main/control.sock --psk-file FILE [--listen ADDRESS] [--port 4599]
+    keymanager.py --control /run/ravelin/main/control.sock --psk-file [PEER=]FILE [--listen ADDRESS] [--port 4599]
 
-It runs on both hosts with the same secret file. When a flow lacks an association, the daemon holds its first packets
+It runs on both hosts with the same secret file; with PEER=FILE (repeatable) that secret is for the peer of that address
+alone, and a peer without a secret is refused. When a flow lacks an association, the daemon holds its first packets
 and sends an "acquire"; this program agrees with its peer on SPIs and fresh nonces, derives one key for each
 direction from secret and nonces, and adds an association for each direction on both hosts. It asks again when an
 association announces its end, and deletes nothing: what is behind its hard limit the daemon deletes itself.
@@ -60,18 +61,31 @@ def derive(psk, label, octets):
 class Keys:
     def __init__(self, options):
         self.options = options
-        with open(options.psk_file, "rb") as file:
-            self.psk = hashlib.sha256(file.read()).digest()
+        self.secrets = {}
+        for argument in options.psk_file:
+            peer, _, path = argument.rpartition("=")
+            with open(path, "rb") as file:
+                self.secrets[peer] = hashlib.sha256(file.read()).digest()
         self.busy = set()
         self.lock = threading.Lock()
 
-    def seal(self, message):
-        text = json.dumps(message, sort_keys=True)
-        return json.dumps({"text": text, "mac": hmac.new(self.psk, text.encode(), hashlib.sha256).hexdigest()})
+    def psk(self, peer):
+        """The secret that this host shares with the peer: its own, or the one for all."""
+        secret = self.secrets.get(peer, self.secrets.get(""))
+        if secret is None:
+            raise ValueError("no secret is for this peer")
+        return secret
 
-    def open(self, line):
+    def seal(self, peer, message):
+        text = json.dumps(message, sort_keys=True)
+        mac = hmac.new(self.psk(peer), text.encode(), hashlib.sha256).hexdigest()
+        return json.dumps({"text": text, "mac": mac})
+
+    def open(self, peer, line):
+        if not line:
+            raise ValueError("the peer says nothing: it may have another secret")
         sealed = json.loads(line)
-        mac = hmac.new(self.psk, sealed["text"].encode(), hashlib.sha256).hexdigest()
+        mac = hmac.new(self.psk(peer), sealed["text"].encode(), hashlib.sha256).hexdigest()
         if not hmac.compare_digest(mac, sealed["mac"]):
             raise ValueError("a message under another secret")
         return json.loads(sealed["text"])
@@ -87,8 +101,8 @@ class Keys:
         """Both directions, inbound first: the peer may send as soon as it has heard of us."""
         octets = KEYMAT_OCTETS[self.options.suite]
         nonces = bytes.fromhex(offer_nonce) + bytes.fromhex(answer_nonce)
-        forward = derive(self.psk, b"to the answerer" + nonces, octets)
-        backward = derive(self.psk, b"to the offerer" + nonces, octets)
+        forward = derive(self.psk(remote), b"to the answerer" + nonces, octets)
+        backward = derive(self.psk(remote), b"to the offerer" + nonces, octets)
         inbound, outbound = (backward, forward) if offered_by_us else (forward, backward)
         self.add("in", own_spi, local, remote, inbound)
         self.add("out", peer_spi, local, remote, outbound)
@@ -104,8 +118,8 @@ class Keys:
             nonce = os.urandom(32).hex()
             with socket.create_connection((remote, self.options.port), 5, (local, 0)) as peer:
                 message = {"kind": "offer", "from": local, "to": remote, "spi": spi, "nonce": nonce}
-                peer.sendall(self.seal(message).encode() + b"\n")
-                answer = self.open(peer.makefile("rb").readline(65536))
+                peer.sendall(self.seal(remote, message).encode() + b"\n")
+                answer = self.open(remote, peer.makefile("rb").readline(65536))
             if answer.get("kind") != "answer" or answer.get("offer") != nonce:
                 raise ValueError("an answer to something else")
             self.install(local, remote, spi, answer["spi"], nonce, answer["nonce"], True)
@@ -118,14 +132,15 @@ class Keys:
         """The other end of `offer`."""
         with connection:
             connection.settimeout(5)
-            offer = self.open(connection.makefile("rb").readline(65536))
-            if offer.get("kind") != "offer" or offer["from"] != address[0]:
+            offer = self.open(address[0], connection.makefile("rb").readline(65536))
+            ends = (offer.get("from"), offer.get("to"))
+            if offer.get("kind") != "offer" or ends != (address[0], connection.getsockname()[0]):
                 raise ValueError("an offer in somebody else's name")
             spi = call(self.options.control, "POST", "/v1/spi")["spi"]
             nonce = os.urandom(32).hex()
             self.install(offer["to"], offer["from"], spi, offer["spi"], offer["nonce"], nonce, False)
             message = {"kind": "answer", "offer": offer["nonce"], "spi": spi, "nonce": nonce}
-            connection.sendall(self.seal(message).encode() + b"\n")
+            connection.sendall(self.seal(address[0], message).encode() + b"\n")
 
 
 def in_background(work, *arguments):
@@ -181,7 +196,8 @@ def events(path):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--control", default="/run/ravelin/main/control.sock", help="the daemon's control socket")
-    parser.add_argument("--psk-file", required=True, help="the secret that both hosts share")
+    parser.add_argument("--psk-file", required=True, action="append", metavar="[PEER=]FILE",
+                        help="the secret that both hosts share, or that this host shares with PEER (repeatable)")
     parser.add_argument("--listen", action="append", default=[], help="own address to answer on (repeatable)")
     parser.add_argument("--port", type=int, default=4599)
     parser.add_argument("--suite", default="aes128gcm", choices=sorted(KEYMAT_OCTETS))
@@ -195,7 +211,7 @@ def main():
     try:
         keys = Keys(options)
     except OSError as error:
-        sys.exit(f"keymanager: {options.psk_file}: {error.strerror}")
+        sys.exit(f"keymanager: {error.filename}: {error.strerror}")
     for address in options.listen:
         in_background(listen, keys, address, options.port)
     local_of = {}

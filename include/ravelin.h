@@ -66,7 +66,7 @@ struct ravelin_state {
 struct ravelin_defaults {
 	uint32_t version;	 /* RAVELIN_DEFAULTS_VERSION */
 	uint32_t supported;	 /* bits that RAVELIN_REQUIRE takes */
-	uint32_t without_policy; /* services of a program that no policy names and that asks for none: 0 */
+	uint32_t without_policy; /* services that the `default` block of the policy demands everywhere; 0: clear, or no block */
 	uint32_t active;	 /* 1: a policy is loaded and the programs that enforce it are attached */
 	uint32_t generation;	 /* of the policy; 0: none was loaded yet */
 	uint32_t tun;		 /* interface index of the device that protected packets pass */

@@ -23,3 +23,9 @@ pub mod tunnel;
 
 pub use figure::{Figure, Report, Target};
 pub use interleave::{Cost, Duel, Plan, timed};
+
+/// How many rounds a long suite takes: what it says, or `BENCH_ROUNDS`. Fewer are for a look whether it works, and mean nothing.
+pub fn rounds(usual: usize) -> usize {
+    let wanted = std::env::var("BENCH_ROUNDS").ok().and_then(|text| text.parse().ok());
+    wanted.filter(|rounds| *rounds > 0).unwrap_or(usual)
+}

@@ -3,7 +3,7 @@
 use crate::interleave::{median, timed};
 use anyhow::{Context, bail, ensure};
 use std::io::{ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
 /// Calls between two looks at the clock.
@@ -33,6 +33,9 @@ const QUEUE: usize = 8 << 20;
 /// - `blast ADDRESS LEN COUNT`: so many datagrams of so many octets, as fast as the socket takes them; prints how many were sent
 ///   and the nanoseconds;
 /// - `pace ADDRESS LEN COUNT`: the same, as fast as the sink answers, and for a second at most;
+/// - `transfer ADDRESS OCTETS`: so many random octets over one TCP connection; prints the nanoseconds of real time from connecting until
+///   the other end has read all of them;
+/// - `drain ADDRESS`: the other end of one transfer; prints how many octets came;
 /// - `pages`, `clients`, `echo`, `rounds`: see [`crate::pages`];
 /// - `sink ADDRESS`: count datagrams until there are no more; prints how many, their octets, and the nanoseconds from first to last.
 ///
@@ -47,10 +50,12 @@ pub fn run(args: &[String]) -> anyhow::Result<()> {
         ["blast", address, len, count] => blast(address.parse()?, len.parse()?, count.parse()?, false),
         ["pace", address, len, count] => blast(address.parse()?, len.parse()?, count.parse()?, true),
         ["sink", address] => sink(address.parse()?),
+        ["transfer", address, octets] => transfer(address.parse()?, octets.parse()?),
+        ["drain", address] => drain(address.parse()?),
         ["pages" | "clients" | "echo" | "rounds", ..] => crate::pages::run(&args),
         _ => bail!(
             "usage: bench load (connects PEER FORBIDDEN COUNT | serve ADDRESS | ask ADDRESS COUNT | \
-             (blast | pace) ADDRESS LEN COUNT | sink ADDRESS)"
+             (blast | pace) ADDRESS LEN COUNT | sink ADDRESS | transfer ADDRESS OCTETS | drain ADDRESS)"
         ),
     }
 }
@@ -129,6 +134,35 @@ fn blast(address: SocketAddr, len: usize, count: usize, paced: bool) -> anyhow::
     Ok(())
 }
 
+fn transfer(address: SocketAddr, octets: usize) -> anyhow::Result<()> {
+    let mut data = vec![0; octets];
+    // The system gives a few megabytes at a time.
+    data.chunks_mut(1 << 20).try_for_each(netio::random::fill)?;
+    let start = Instant::now();
+    let mut stream = TcpStream::connect(address).context("connecting")?;
+    stream.write_all(&data).context("sending")?;
+    stream.shutdown(Shutdown::Write)?;
+    // The other end closes when it has read the last octet.
+    let told = stream.read(&mut [0])?;
+    ensure!(told == 0, "an answer where the end was expected");
+    println!("{}", start.elapsed().as_nanos());
+    Ok(())
+}
+
+fn drain(address: SocketAddr) -> anyhow::Result<()> {
+    let (mut stream, _) = TcpListener::bind(address)?.accept()?;
+    let (mut buffer, mut octets) = (vec![0; 1 << 18], 0);
+    loop {
+        match stream.read(&mut buffer)? {
+            0 => break,
+            len => octets += len,
+        }
+    }
+    drop(stream);
+    println!("{octets}");
+    Ok(())
+}
+
 /// Whether a socket had nothing within its time.
 fn waited(error: &std::io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
@@ -170,8 +204,21 @@ mod tests {
     use super::*;
 
     #[test]
+    fn every_octet_of_a_transfer_arrives() {
+        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let drained = std::thread::spawn(move || drain(address));
+        // Nobody may listen yet.
+        while let Err(error) = transfer(address, 3_000_000) {
+            assert!(format!("{error:#}").contains("connecting"), "{error:#}");
+        }
+        drained.join().unwrap().unwrap();
+    }
+
+    #[test]
     fn arguments_that_are_none_are_refused() {
-        for args in [&["connects"][..], &[], &["ask", "nowhere", "3"], &["serve", "127.0.0.1"], &["sink"]] {
+        for args in
+            [&["connects"][..], &[], &["ask", "nowhere", "3"], &["serve", "127.0.0.1"], &["sink"], &["drain"]]
+        {
             let args: Vec<String> = args.iter().map(|&arg| arg.to_owned()).collect();
             assert!(run(&args).is_err(), "{args:?}");
         }

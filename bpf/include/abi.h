@@ -68,6 +68,7 @@ struct rvl_layout {
 #define RVL_UPLINKS 256
 #define RVL_INSIDES 256
 #define RVL_SPANS 131072
+#define RVL_LOCALS 65536
 #define RVL_LISTENERS 4096
 #define RVL_USERS 65536
 #define RVL_OWNERS 8192
@@ -142,7 +143,7 @@ struct rvl_layout {
 #define RVL_T_OUT_WOULD_ENCRYPT 11
 #define RVL_T_IN_WOULD_REFUSE 12
 #define RVL_T_KINDS 13
-/* And so many were refused for each reason: this and the counter's number. `octets` is then when one was last told of, nanoseconds. */
+/* And so many were refused for each reason: this and the counter's number. `octets` is then until when what was told of counts, nanoseconds. */
 #define RVL_T_REASON 256
 /* The same of calls that would have been refused in an observed network. */
 #define RVL_T_WOULD_REASON 512
@@ -244,7 +245,9 @@ struct rvl_layout {
 	X(FLOWS_LOST, flows_lost)                                                                                    \
 	X(EXECUTABLE_UNVERIFIED, executables_unverified)                                                             \
 	X(SOCKOPT_OFF, sockopt_off)                                                                                  \
-	X(GATEWAY_ICMP, gateway_icmp)
+	X(GATEWAY_ICMP, gateway_icmp)                                                                                \
+	X(EGRESS_UNCLAIMED, egress_unclaimed)                                                                \
+	X(EVENTS_LEFT_OUT, events_left_out)
 
 enum rvl_counter {
 #define X(id, name) RVL_C_##id,
@@ -421,7 +424,7 @@ struct rvl_socket {
 	__u8 required; /* services that the program asked for, as in rvl_item */
 	__u8 in_force; /* services of the last packet that arrived */
 	__u16 was; /* of RVL_APP_REFUSED: whose it was before; 0: nobody's */
-	__u16 zero;
+	__u16 unclaimed; /* 1: a connection with its listener's stamp, that no process has sent on yet */
 	__u64 proven; /* packets that arrived with proof */
 };
 
@@ -564,6 +567,13 @@ struct rvl_task_report {
 	__u16 app;
 	__u16 zero;
 };
+
+/* rvl_socket_report.stamped; UNSTAMPED of a socket with an application: it should be that one's, and has no room for a stamp */
+#define RVL_UNSTAMPED 0
+#define RVL_STAMPED 1
+#define RVL_STAMPED_NOW 2
+/* It has no stamp, and no hook of ours runs for it: policy does not reach it. */
+#define RVL_UNWATCHED 3
 
 struct rvl_socket_report {
 	__u32 pid;

@@ -6,7 +6,8 @@
 #ifndef RVL_ADOPT_H
 #define RVL_ADOPT_H
 
-#define CGROUP_DEPTH 32
+/* How deep the watched group may be. What is below it may be deeper. */
+#define CGROUP_DEPTH 64
 
 /* Ancestors that are looked at for a process whose history nobody wrote down. */
 #define ANCESTORS 64
@@ -38,14 +39,19 @@ int adopt_tasks(struct bpf_iter__task *ctx)
 {
 	const struct rvl_config *cfg = configuration();
 	struct task_struct *task = ctx->task;
+	struct task_struct *leader;
 	struct rvl_task image = {};
 	struct rvl_task *known;
 	__u64 seen;
 
-	if (!cfg || !task || task->pid != task->tgid || !identify_image(task, &image))
+	if (!cfg || !task)
+		return 0;
+	leader = task->group_leader;
+	/* A first thread that has ended has no image any more; the others have it. */
+	if (!leader || (task != leader && leader->mm) || !identify_image(task, &image))
 		return 0;
 	/* A record that exec or fork wrote meanwhile stays. */
-	known = bpf_task_storage_get(&tasks, task, &image, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	known = bpf_task_storage_get(&tasks, leader, &image, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!known)
 		return 0;
 	/* What was found in its file since counts for it from now on, whatever becomes of the file's time. */
@@ -101,20 +107,20 @@ int report_files(struct bpf_iter__task_file *ctx)
 }
 
 /* Whether the hooks run for the socket: its cgroup is the attached one or below, and not the daemon's. */
-static __always_inline bool is_watched(struct sock *sk, const struct rvl_config *cfg)
+static __noinline bool is_watched(struct sock *sk, const struct rvl_config *cfg)
 {
-	struct cgroup *cgroup = sk->sk_cgrp_data.cgroup;
-	struct cgroup_subsys_state *parent;
+	struct cgroup *own = sk->sk_cgrp_data.cgroup;
+	const struct cgroup *above;
+	__u64 first;
 
-	if (!cgroup || cgroup->kn->id == cfg->exempt)
+	if (!own || own->kn->id == cfg->exempt)
 		return false;
-	for (int i = 0; i < CGROUP_DEPTH && cgroup; i++) {
-		if (cgroup->kn->id == cfg->cgroup)
-			return true;
-		parent = cgroup->self.parent;
-		if (!parent)
+	first = (__u64)own + bpf_core_field_offset(own->ancestors);
+	for (int i = 0; i < CGROUP_DEPTH; i++) {
+		if (i > own->level || bpf_probe_read_kernel(&above, sizeof(above), (const void *)(first + 8 * i)) || !above)
 			return false;
-		cgroup = parent->cgroup;
+		if (BPF_CORE_READ(above, kn, id) == cfg->cgroup)
+			return true;
 	}
 	return false;
 }
@@ -131,7 +137,7 @@ static __always_inline struct sock *inet_socket_of(struct file *file)
 
 static __always_inline void write_report(struct bpf_iter__task_file *ctx, struct task_struct *task,
 					 struct file *file, struct sock *sk, struct rvl_socket *stamp,
-					 struct rvl_task *known)
+					 struct rvl_task *known, __u16 wanted, __u8 stamped)
 {
 	struct rvl_socket_report r = {};
 	struct sock_common *common = &sk->__sk_common;
@@ -158,10 +164,11 @@ static __always_inline void write_report(struct bpf_iter__task_file *ctx, struct
 		__builtin_memcpy(r.local, &common->skc_v6_rcv_saddr, 16);
 		__builtin_memcpy(r.remote, &common->skc_v6_daddr, 16);
 	}
+	r.app = wanted;
+	r.stamped = stamped;
 	if (stamp) {
 		r.app = stamp->app;
 		r.required = stamp->required;
-		r.stamped = 1;
 	}
 	__builtin_memcpy(r.comm, task->group_leader->comm, 16);
 	bpf_seq_write(ctx->meta->seq, &r, sizeof(r));
@@ -173,16 +180,30 @@ int report_sockets(struct bpf_iter__task_file *ctx)
 	/* Each read of the context would be another pointer to the verifier. */
 	struct task_struct *task = ctx->task;
 	struct file *file = ctx->file;
+	const struct rvl_config *cfg = configuration();
+	struct rvl_socket *stamp;
 	struct sock *sk;
+	__u8 stamped;
 
-	if (!task || !file)
+	if (!cfg || !task || !file)
 		return 0;
 	sk = inet_socket_of(file);
 	if (!sk)
 		return 0;
-	write_report(ctx, task, file, sk, bpf_sk_storage_get(&sockets, sk, 0, 0),
-		     bpf_task_storage_get(&tasks, task->group_leader, 0, 0));
+	stamp = bpf_sk_storage_get(&sockets, sk, 0, 0);
+	stamped = stamp ? RVL_STAMPED : is_watched(sk, cfg) ? RVL_UNSTAMPED : RVL_UNWATCHED;
+	write_report(ctx, task, file, sk, stamp, bpf_task_storage_get(&tasks, task->group_leader, 0, 0), 0,
+		     stamped);
 	return 0;
+}
+
+/* A process holds it, and it is nobody's. */
+static __always_inline void note_seen(struct sock *sk)
+{
+	__u32 *note = bpf_sk_storage_get(&unclaimed, sk, 0, 0);
+
+	if (note && *note == NOTE_SUSPECT)
+		*note = NOTE_SEEN;
 }
 
 /* Stamp the sockets of policed programs by storage, and report them: the mark is set by iter/tcp or user space. */
@@ -192,6 +213,7 @@ int adopt_sockets(struct bpf_iter__task_file *ctx)
 	const struct rvl_config *cfg = configuration();
 	struct task_struct *task = ctx->task;
 	struct file *file = ctx->file;
+	__u8 stamped = RVL_STAMPED;
 	struct rvl_task *known;
 	struct rvl_socket *stamp;
 	struct sock *sk;
@@ -205,8 +227,10 @@ int adopt_sockets(struct bpf_iter__task_file *ctx)
 	known = bpf_task_storage_get(&tasks, task->group_leader, 0, 0);
 	is = known ? app_of(cfg, task, known) : 0;
 	stamp = bpf_sk_storage_get(&sockets, sk, 0, 0);
-	if (!is && !stamp)
+	if (!is && !stamp) {
+		note_seen(sk);
 		return 0;
+	}
 	/* What must not send must not go on sending. */
 	switch (is == RVL_APP_REFUSED ? HANDOVER_STAMP : handover_of(cfg, stamp, is)) {
 	case HANDOVER_KEEP:
@@ -215,17 +239,20 @@ int adopt_sockets(struct bpf_iter__task_file *ctx)
 		count(RVL_C_INCOMPARABLE);
 		break;
 	case HANDOVER_STAMP:
+		if (!stamp || stamp->app != is)
+			stamped = RVL_STAMPED_NOW;
 		if (!stamp)
 			stamp = bpf_sk_storage_get(&sockets, sk, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 		if (!stamp) {
 			count(RVL_C_STAMP_FAILED);
+			stamped = RVL_UNSTAMPED;
 			break;
 		}
 		assign(stamp, sk->__sk_common.skc_net.net->net_cookie, is);
 		count(RVL_C_STAMPED);
 		break;
 	}
-	write_report(ctx, task, file, sk, stamp, known);
+	write_report(ctx, task, file, sk, stamp, known, is, stamped);
 	return 0;
 }
 
@@ -289,6 +316,58 @@ int adopt_tcp(struct bpf_iter__tcp *ctx)
 	mark = mark_with(old, stamp->app, stamp->required);
 	if (mark != old && bpf_setsockopt(common, SOL_SOCKET, SO_MARK, &mark, sizeof(mark)))
 		count(RVL_C_STAMP_FAILED);
+	return 0;
+}
+
+/*
+ * Connections that adoption has met in no table of descriptors, and that are in use all the same: in a ring's own table (io_uring), under
+ * way from one process to another. In two calls, with a look at all tables before each: what is met in none is suspect; what is
+ * still met in none is its listener's, or whose it is must show before it sends again.
+ */
+SEC("iter/tcp")
+int adopt_unseen(struct bpf_iter__tcp *ctx)
+{
+	const struct rvl_config *cfg = configuration();
+	struct sock_common *common = ctx->sk_common;
+	struct rvl_socket *stamp;
+	struct tcp_sock *tcp;
+	struct socket *socket;
+	__u32 *note;
+	__u16 app;
+
+	if (!cfg || !common || common->skc_state == TCP_LISTEN)
+		return 0;
+	tcp = bpf_skc_to_tcp_sock(common);
+	if (!tcp)
+		return 0;
+	socket = tcp->inet_conn.icsk_inet.sk.sk_socket;
+	/* Not accepted yet, closed, or the kernel's own. */
+	if (!socket || !socket->file || !is_watched(&tcp->inet_conn.icsk_inet.sk, cfg))
+		return 0;
+	stamp = bpf_sk_storage_get(&sockets, common, 0, 0);
+	if (stamp && stamp->app)
+		return 0;
+	note = bpf_sk_storage_get(&unclaimed, common, 0, 0);
+	if (note && *note == NOTE_UNCLAIMED)
+		return 0;
+	if (!note || *note == NOTE_SEEN) {
+		note = bpf_sk_storage_get(&unclaimed, common, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+		if (note)
+			*note = NOTE_SUSPECT;
+		return 0;
+	}
+	*note = NOTE_UNCLAIMED;
+	app = app_of_listener(common);
+	if (!app)
+		return 0;
+	stamp = bpf_sk_storage_get(&sockets, common, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!stamp) {
+		count(RVL_C_STAMP_FAILED);
+		return 0;
+	}
+	assign(stamp, cfg->netns, app);
+	stamp->unclaimed = 1;
+	count(RVL_C_STAMPED);
 	return 0;
 }
 

@@ -30,12 +30,20 @@ static __always_inline bool hides_ip(__be16 type)
  */
 static __always_inline bool is_disguised(struct __sk_buff *skb)
 {
+	__u8 llc[8];
 	__be16 type;
 
 	if (hides_ip(skb->protocol) || skb->vlan_present)
 		return true;
 	if (bpf_skb_load_bytes_relative(skb, 12, &type, sizeof(type), BPF_HDR_START_MAC))
 		return false;
+	/* IEEE 802.2: a length in place of the type. IP has a service access point of its own (RFC 948), or a type behind SNAP (RFC 1042). */
+	if (bpf_ntohs(type) < 0x600) {
+		if (bpf_skb_load_bytes_relative(skb, 14, llc, sizeof(llc), BPF_HDR_START_MAC))
+			return false;
+		__builtin_memcpy(&type, &llc[6], sizeof(type));
+		return llc[0] == 0x06 || (llc[0] == 0xaa && hides_ip(type));
+	}
 	return hides_ip(type);
 }
 

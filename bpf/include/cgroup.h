@@ -47,8 +47,10 @@ static __always_inline void tell_of_call(enum rvl_counter counter, const struct 
 
 static __always_inline void refuse(enum rvl_counter counter, const struct attempt *a)
 {
+	bool is_told;
+
 	count(counter);
-	add_refusal(a->app, counter);
+	is_told = add_refusal(a->app, counter, true);
 	if (a->app && (a->hook == RVL_HOOK_CONNECT || a->hook == RVL_HOOK_SENDMSG)) {
 		const struct rvl_config *cfg = configuration();
 
@@ -56,7 +58,8 @@ static __always_inline void refuse(enum rvl_counter counter, const struct attemp
 		if (cfg)
 			note_call(cfg, a->app, a->peer, a->port, a->protocol, RVL_T_OUT_REFUSED);
 	}
-	tell_of_call(counter, a, 0);
+	if (is_told)
+		tell_of_call(counter, a, 0);
 }
 
 static __always_inline enum rvl_counter reason_of(const struct decision *d, __u8 hook)
@@ -75,7 +78,7 @@ static __always_inline void observe_call(const struct decision *d, const struct 
 	if (!is_refusal(&intended))
 		return;
 	reason = reason_of(&intended, a->hook);
-	if (add_reason(a->app, RVL_T_WOULD_REASON + reason))
+	if (add_reason(a->app, RVL_T_WOULD_REASON + reason, false))
 		tell_of_call(reason, a, RVL_HOOK_OBSERVED);
 }
 
@@ -145,6 +148,10 @@ int sock_create(struct bpf_sock *sk)
 
 	if (!cfg || current_is_exempt(cfg))
 		return ALLOW;
+	if (!note_behind(sk, (__u64)BPF_CORE_READ(bpf_get_current_task_btf(), cred))) {
+		count(RVL_C_STAMP_FAILED);
+		return REFUSE;
+	}
 	app = app_of_current(cfg);
 	if (!app)
 		return ALLOW;
@@ -306,6 +313,8 @@ static __always_inline void mark_child(struct bpf_sock_ops *ctx, const struct rv
 			bpf_sock_ops_cb_flags_set(ctx, BPF_SOCK_OPS_STATE_CB_FLAG);
 		return;
 	}
+	stamp->unclaimed = 1;
+	bpf_sock_ops_cb_flags_set(ctx, ctx->bpf_sock_ops_cb_flags | BPF_SOCK_OPS_STATE_CB_FLAG);
 	if (stamp->netns != cfg->netns)
 		return;
 	/* A copy of the listener's: what arrived there was not for this socket. */

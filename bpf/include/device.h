@@ -20,6 +20,31 @@ static __always_inline bool is_ip(const struct __sk_buff *skb)
 #include "gateway.h"
 #include "bystander.h"
 
+/* Whether a socket is one that a program opened, and not the kernel for itself. */
+static __always_inline bool is_of_program(struct bpf_sock *sk)
+{
+	struct sock *kernel = bpf_rdonly_cast(sk, bpf_core_type_id_kernel(struct sock));
+
+	return !BPF_CORE_READ_BITFIELD(kernel, sk_kern_sock);
+}
+
+/*
+ * Whether the mark of a packet says on whose behalf it is sent: where there is no socket any more, or one of the kernel's, which answers
+ * by the mark of what it answers. What a program's socket sends has the mark of the socket or one that the program named beside the
+ * datagram (SO_MARK as a control message, for which there is no hook): its storage decides.
+ */
+static __always_inline bool mark_counts(struct bpf_sock *sk)
+{
+	struct bpf_sock *full;
+
+	if (!sk)
+		return true;
+	full = bpf_sk_fullsock(sk);
+	if (!full)
+		full = bpf_get_listener_sock(sk);
+	return !full || !is_of_program(full);
+}
+
 /* On whose behalf a packet is sent. */
 struct owner {
 	__u16 app;
@@ -63,6 +88,41 @@ static __always_inline void owner_of_socket(struct bpf_sock *sk, const struct rv
 	waiting = bpf_skc_to_tcp_timewait_sock(sk);
 	if (waiting)
 		owner_of_mark(waiting->tw_sk.tw_mark, owner);
+}
+
+/* Octets of a frame that are read before it leaves: link header, IP header, its extensions, ports. */
+#define FRAME_HEADERS 1024
+
+/*
+ * Whether a packet socket's frame says what it is: the type that the kernel goes by is the sender's word, that of the link header is
+ * what counts on the wire. What its headers are made of must be ours: of a ring (PACKET_TX_RING) they lie in memory that the sender
+ * can still change.
+ */
+static __always_inline bool is_plain_frame(struct __sk_buff *skb)
+{
+	struct sk_buff *kernel = bpf_cast_to_kern_ctx(skb);
+	__u32 link = (__u16)(kernel->network_header - kernel->mac_header);
+	__u32 length = skb->len < FRAME_HEADERS ? skb->len : FRAME_HEADERS;
+	__be16 type;
+
+	if (bpf_skb_pull_data(skb, length))
+		return false;
+	/* A device without link headers. */
+	if (!link)
+		return true;
+	if (bpf_skb_load_bytes_relative(skb, 12, &type, sizeof(type), BPF_HDR_START_MAC))
+		return false;
+	return link == 14 && type == skb->protocol;
+}
+
+/* A frame of a packet socket, of a program that policy speaks about. */
+static __always_inline bool is_policed_frame(struct __sk_buff *skb, const struct rvl_config *cfg, __u16 app)
+{
+	struct bpf_sock *sk = skb->sk;
+
+	if (sk)
+		sk = bpf_sk_fullsock(sk);
+	return sk && sk->family == AF_PACKET && (app || cfg->guards);
 }
 
 /* What is not IP: of the host's own business, but for frames of programs that policy speaks about. */
@@ -148,7 +208,7 @@ int uplink_egress(struct __sk_buff *skb)
 	struct owner owner = {};
 	struct rvl_network *network = 0;
 	struct headers h;
-	bool answer, ruled = false;
+	bool answer, believed, ruled = false;
 	__u32 user = 0;
 
 	if (!is_ip(skb))
@@ -166,10 +226,13 @@ int uplink_egress(struct __sk_buff *skb)
 	/* The socket first: a firewall rule can wipe or set the packet's mark. */
 	if (sk)
 		owner_of_socket(sk, cfg, &owner);
-	if (!owner.app && !owner.required)
+	believed = mark_counts(sk);
+	if (believed && !owner.app && !owner.required)
 		owner_of_mark(skb->mark, &owner);
 	/* An answer of the kernel itself (RST, unreachable, echo, TIME_WAIT) to a protected packet: fwmark_reflect. */
-	answer = !owner.stored && ours_in(skb->mark) & RVL_MARK_PROOF;
+	answer = believed && !owner.stored && ours_in(skb->mark) & RVL_MARK_PROOF;
+	if (is_policed_frame(skb, cfg, owner.app) && !is_plain_frame(skb))
+		return refused_frame(skb, &owner, RVL_C_EGRESS_DISGUISED);
 	if (!owner.app && !answer && user_of(skb, &user))
 		ruled = is_ruled(user);
 	if (!owner.app && !owner.required && !answer && !ruled && !cfg->guards && !(cfg->flows & RVL_FLOWS_ALL))
@@ -177,7 +240,7 @@ int uplink_egress(struct __sk_buff *skb)
 	if (!owner.app && !owner.required && !answer && !ruled)
 		return leaving_unpoliced(skb, cfg);
 	if (!answer) {
-		if (!parse(skb, 0, &h))
+		if (!parse(skb, 0, &h) || h.transport > FRAME_HEADERS - 32)
 			return refused_frame(skb, &owner, RVL_C_EGRESS_MALFORMED);
 		/* The address on the wire may be a hop, not the peer whose policy counts. */
 		if (h.source_route)
@@ -217,6 +280,46 @@ int uplink_egress(struct __sk_buff *skb)
 	}
 	count(RVL_C_REDIRECTED);
 	return bpf_redirect(cfg->tun, 0);
+}
+
+/*
+ * Every other device, lo too: packet sockets are the only ones that cgroup hooks do not see. Their frames leave here only where policy
+ * says "trusted": nothing would protect them. What goes to lo may come back and be forwarded.
+ */
+SEC("tcx/egress")
+int other_egress(struct __sk_buff *skb)
+{
+	const struct rvl_config *cfg = configuration();
+	struct rvl_network *network;
+	struct owner owner = {};
+	struct headers h;
+
+	if (!skb->sk)
+		return TCX_NEXT;
+	if (!is_ip(skb))
+		return leaving_otherwise(skb, cfg);
+	if (!cfg)
+		return TCX_DROP;
+	owner.app = app_of_current(cfg);
+	if (!is_policed_frame(skb, cfg, owner.app) || is_daemons(skb, cfg))
+		return TCX_NEXT;
+	if (!is_plain_frame(skb))
+		return refused_frame(skb, &owner, RVL_C_EGRESS_DISGUISED);
+	if (!owner.app)
+		return is_guarded(skb, cfg) ? device_drop(RVL_C_EGRESS_GUARD) : TCX_NEXT;
+	if (!parse(skb, 0, &h) || h.transport > FRAME_HEADERS - 32)
+		return refused_frame(skb, &owner, RVL_C_EGRESS_MALFORMED);
+	if (h.source_route)
+		return refused_frame(skb, &owner, RVL_C_EGRESS_SOURCE_ROUTE);
+	network = network_of(cfg, owner.app, &h.destination);
+	if (network && network->class != RVL_TRUSTED)
+		return refused_frame(skb, &owner, RVL_C_EGRESS_UNGUARDED);
+	if (!(network && network->would) && !frames_within_limit(skb, cfg, owner.app, &h))
+		return refused_frame(skb, &owner, RVL_C_EGRESS_LIMITED);
+	add_frames(skb, owner.app, RVL_T_OUT_CLEAR, &h);
+	if (network && network->would)
+		add_would(skb, owner.app, network, &h, true);
+	return TCX_NEXT;
 }
 
 /* Whether the socket that a quoted packet belongs to would refuse a clear packet from the quoted peer. */
@@ -351,11 +454,42 @@ int uplink_ingress(struct __sk_buff *skb)
 	return verdict == TCX_NEXT && is_gateway() ? arriving_for_inside(skb) : verdict;
 }
 
-/* On lo other errors are the host's own answers to its own programs. */
+/* Whether the source of a packet on lo is an address of this host. From an address to the same one is the usual case. */
+static __always_inline bool source_is_local(struct __sk_buff *skb)
+{
+	struct rvl_peer_key key = { .prefixlen = 128 };
+	struct address ends[2], *source = &ends[0];
+	__be32 v4[2];
+
+	if (skb->protocol == bpf_htons(ETH_P_IP)) {
+		if (!load(skb, 12, v4, sizeof(v4)))
+			return false;
+		if (v4[0] == v4[1] || (v4[0] & bpf_htonl(0xff000000)) == bpf_htonl(0x7f000000))
+			return true;
+		mapped(source, v4[0]);
+	} else {
+		if (!load(skb, 8, ends, sizeof(ends)))
+			return false;
+		if ((source->halves[0] == ends[1].halves[0] && source->halves[1] == ends[1].halves[1]) ||
+		    (!source->halves[0] && source->halves[1] == bpf_cpu_to_be64(1)))
+			return true;
+	}
+	__builtin_memcpy(key.addr, source, 16);
+	return bpf_map_lookup_elem(&locals, &key) != 0;
+}
+
+/*
+ * On lo other errors are the host's own answers to its own programs. What has the source of another host is marked (guard.h): the mark of
+ * everything else on lo is left to its users.
+ */
 SEC("tcx/ingress")
 int lo_ingress(struct __sk_buff *skb)
 {
-	return arriving(skb, true);
+	int verdict = arriving(skb, true);
+
+	if (verdict == TCX_NEXT && is_ip(skb) && !source_is_local(skb))
+		skb->mark |= as_mark(RVL_MARK_STAMPED);
+	return verdict;
 }
 
 /* A copy in clear to the enc device, for whoever looks at it (paper 001 section 2.2). */
@@ -367,16 +501,37 @@ static __always_inline void mirror(struct __sk_buff *skb)
 		count(RVL_C_MIRRORED);
 }
 
+/*
+ * Whether a packet at the TUN has the mark that its socket stands for, as what the uplink redirects has. A program may send by the TUN
+ * itself (SO_BINDTODEVICE), beside a mark of its choice.
+ */
+static __always_inline bool has_own_mark(struct __sk_buff *skb, const struct rvl_config *cfg, __u32 mark)
+{
+	struct bpf_sock *sk = skb->sk;
+	struct owner owner = {};
+	__u32 user;
+
+	if (!sk || mark_counts(sk))
+		return true;
+	owner_of_socket(sk, cfg, &owner);
+	if (!owner.stored && !owner.app && !(user_of(skb, &user) && is_ruled(user)))
+		return false;
+	return (mark & RVL_MARK_OURS) == (RVL_MARK_STAMPED | owner.app | (__u32)owner.required << RVL_MARK_SERVICES);
+}
+
 SEC("tcx/egress")
 int tun_egress(struct __sk_buff *skb)
 {
 	struct rvl_record record = { .magic = { 'R', 'V', 'L' } };
+	const struct rvl_config *cfg = configuration();
 	bool forwarded = is_forwarded(skb);
 	__u32 user = 0;
 
 	/* What the device itself emits: router solicitations, MLD. */
 	record.mark = ours_in(skb->mark);
 	if (!forwarded && !(record.mark & RVL_MARK_CLAIM))
+		return device_drop(RVL_C_TUN_UNSTAMPED);
+	if (!forwarded && (!cfg || !has_own_mark(skb, cfg, record.mark)))
 		return device_drop(RVL_C_TUN_UNSTAMPED);
 	if (skb->protocol == bpf_htons(ETH_P_IP))
 		record.version = 0x40;
@@ -410,6 +565,9 @@ int tun_ingress(struct __sk_buff *skb)
 	struct rvl_record record;
 	struct headers h;
 
+	/* What the daemon wrote is for this host; a copy of what somebody sends to a group by this device is not his. */
+	if (skb->pkt_type != PACKET_HOST)
+		return device_drop(RVL_C_TUN_NO_RECORD);
 	if (bpf_skb_load_bytes(skb, 0, &record, sizeof(record)) || record.magic[0] != 'R' ||
 	    record.magic[1] != 'V' || record.magic[2] != 'L')
 		return device_drop(RVL_C_TUN_NO_RECORD);

@@ -11,39 +11,97 @@ enum sender {
 	SENDER_REFUSED,
 	SENDER_GOES_ON,
 	SENDER_STAMPS, /* the socket is its application's from here on */
-	SENDER_CLAIMS, /* the same of a connection that was nobody's */
+	SENDER_CLAIMS, /* the same of a connection that came in */
 };
 
+/* Whether no process has sent on a connection that came in. */
+static __always_inline bool is_unclaimed(struct bpf_sock *sk, const struct rvl_socket *stamp)
+{
+	__u32 *note;
+
+	if (stamp && (stamp->app || stamp->unclaimed))
+		return stamp->unclaimed;
+	note = bpf_sk_storage_get(&unclaimed, sk, 0, 0);
+	return note && *note == NOTE_UNCLAIMED;
+}
+
+/* From here on it is whose it is. */
+static __always_inline void settle(struct bpf_sock *sk, struct rvl_socket *stamp)
+{
+	if (stamp)
+		stamp->unclaimed = 0;
+	bpf_sk_storage_delete(&unclaimed, sk);
+}
+
+#define TCP_FIN 1
+
+/* Whether a segment carries what a process has sent: data, or the end. One that cannot be read does. */
+static __noinline bool carries(struct __sk_buff *skb)
+{
+	struct headers h;
+	__u8 tcp[2]; /* length of the header, flags */
+
+	if (!parse(skb, 0, &h) || h.later_fragment || !load(skb, h.transport + 12, tcp, sizeof(tcp)))
+		return true;
+	return tcp[1] & TCP_FIN || skb->len > h.transport + (tcp[0] >> 4) * 4;
+}
+
 /*
- * A listener can be older than the program that accepts from it, and another's: socket activation, inetd. No call of such a
- * program has a hook, so the connection becomes that of the first process that sends on it, before the packet is seen by the
- * uplink. A socket that is owned is in the hands of the calling process; what the kernel sends meanwhile waits. Refused: there
- * is no room for the stamp.
+ * Who accepts a connection can be another program than the listener's: socket activation, inetd. No call of such a program has a
+ * hook, so the first process that sends decides, before the packet is seen by the uplink: where its policy may have the
+ * connection, it has it. A socket that is owned is in the hands of the calling process; what the kernel sends meanwhile waits.
+ * An acknowledgment in the hands of the listener's program says nothing yet: it has not sent. Data that the kernel sends before any
+ * process has (the peer's window was closed) is of nobody knows whom. Refused: so is that, or the policies do not compare, or there is
+ * no room for the stamp.
  */
-static __noinline enum sender claim(struct bpf_sock *sk, const struct rvl_config *cfg, struct rvl_socket *stamp)
+static __noinline enum sender claim(struct __sk_buff *skb, struct bpf_sock *sk, const struct rvl_config *cfg,
+				    struct rvl_socket *stamp)
 {
 	struct sock *kernel;
+	bool sends;
 	__u16 is;
 
-	if ((stamp && stamp->app) || !bpf_sk_storage_get(&unclaimed, sk, 0, 0))
+	if (!is_unclaimed(sk, stamp))
 		return SENDER_GOES_ON;
+	sends = carries(skb);
 	kernel = bpf_rdonly_cast(sk, bpf_core_type_id_kernel(struct sock));
-	if (!kernel->sk_lock.owned || !kernel->sk_socket)
-		return SENDER_GOES_ON;
-	is = current_is_exempt(cfg) ? 0 : app_of_current(cfg);
-	bpf_sk_storage_delete(&unclaimed, sk);
-	if (!is)
-		return SENDER_GOES_ON;
-	if (!stamp_socket(sk, stamp, kernel->__sk_common.skc_net.net->net_cookie, is))
+	if (!kernel->sk_lock.owned || !kernel->sk_socket) {
+		if (!sends)
+			return SENDER_GOES_ON;
+		refuse_packet(skb, stamp ? stamp->app : 0, RVL_C_EGRESS_UNCLAIMED, RVL_HOOK_OUT);
 		return SENDER_REFUSED;
+	}
+	is = current_is_exempt(cfg) ? 0 : app_of_current(cfg);
+	switch (handover_of(cfg, stamp, is)) {
+	case HANDOVER_KEEP:
+		if (sends)
+			settle(sk, stamp);
+		return SENDER_GOES_ON;
+	case HANDOVER_REFUSE:
+		count(RVL_C_INCOMPARABLE);
+		return SENDER_REFUSED;
+	case HANDOVER_STAMP:
+		break;
+	}
+	stamp = stamp_socket(sk, stamp, kernel->__sk_common.skc_net.net->net_cookie, is);
+	if (!stamp)
+		return SENDER_REFUSED;
+	settle(sk, stamp);
 	count(RVL_C_CLAIMED);
 	return SENDER_CLAIMS;
+}
+
+/* Whether a packet of such a socket leaves in the context of who sends it. */
+static __always_inline bool has_caller(__u32 protocol, __u32 type, bool owned)
+{
+	return type == SOCK_DGRAM || type == SOCK_RAW || (protocol == IPPROTO_SCTP && owned);
 }
 
 /*
  * Datagram, raw and ping sockets send in their caller's context, so here is seen who has one that no other hook saw: raw and
  * ping sockets have none for sendmsg and bind, a connected socket that changed hands has none at all. Not TCP, which also
- * sends while others run, nor sockets of the kernel, nor those by which a tunnel of the kernel sends for everybody.
+ * sends while others run, nor sockets of the kernel, nor those by which a tunnel of the kernel sends for everybody. SCTP does
+ * both: it is its caller's who has its lock, and of nobody else.
  * Refused: the policies do not compare.
  */
 static __noinline enum sender follow_sender(struct __sk_buff *skb, struct bpf_sock *sk, const struct rvl_config *cfg,
@@ -53,8 +111,9 @@ static __noinline enum sender follow_sender(struct __sk_buff *skb, struct bpf_so
 	__u16 has, is;
 
 	if (sk->protocol == IPPROTO_TCP)
-		return claim(sk, cfg, stamp);
-	if (sk->type != SOCK_DGRAM && sk->type != SOCK_RAW)
+		return claim(skb, sk, cfg, stamp);
+	kernel = bpf_rdonly_cast(sk, bpf_core_type_id_kernel(struct sock));
+	if (!has_caller(sk->protocol, sk->type, kernel->sk_lock.owned))
 		return SENDER_GOES_ON;
 	is = app_of_current(cfg);
 	if (!is)
@@ -62,7 +121,6 @@ static __noinline enum sender follow_sender(struct __sk_buff *skb, struct bpf_so
 	has = stamp ? stamp->app : 0;
 	if (has == is || is_daemons(skb, cfg))
 		return SENDER_GOES_ON;
-	kernel = bpf_rdonly_cast(sk, bpf_core_type_id_kernel(struct sock));
 	if (!kernel->sk_socket || !kernel->sk_socket->file)
 		return SENDER_GOES_ON;
 	if (sk->protocol == IPPROTO_UDP) {
@@ -162,6 +220,15 @@ static __noinline void observe_arrival(struct __sk_buff *skb, __u16 app, const s
 		add_packet(skb, app, RVL_T_IN_WOULD_REFUSE, h);
 }
 
+/*
+ * Traffic between two sockets of this host needs no proof. A packet on lo whose source is not this host's is no such traffic: any user
+ * may send as somebody else over IPv6 (IPV6_FREEBIND). lo_ingress has marked it; it is worth what it would be from the wire.
+ */
+static __always_inline bool is_between_own_sockets(const struct __sk_buff *skb)
+{
+	return skb->ifindex == 1 && !(ours_in(skb->mark) & RVL_MARK_STAMPED);
+}
+
 /* A packet for a socket of an application, or of a program that asked for protection. */
 static __always_inline int prove(struct __sk_buff *skb, const struct rvl_config *cfg, struct rvl_socket *stamp,
 				 const struct headers *h, bool proven)
@@ -190,7 +257,7 @@ static __always_inline int prove(struct __sk_buff *skb, const struct rvl_config 
 	}
 	if (!proven) {
 		arriving_flow(&flow, app, h);
-		if (skb->ifindex == 1 || !refuses_clear(&d, &flow)) {
+		if (is_between_own_sockets(skb) || !refuses_clear(&d, &flow)) {
 			stamp->in_force = 0;
 			return ALLOW;
 		}
@@ -214,12 +281,13 @@ static __always_inline int judge(struct __sk_buff *skb, const struct rvl_config 
 	struct headers h;
 	bool proven;
 	int verdict;
+	__u32 user;
 
 	/* The mark alone proves nothing, a firewall rule can set it; the interface cannot be forged. */
 	proven = cfg->tun && skb->ifindex == cfg->tun && ours_in(skb->mark) & RVL_MARK_PROOF;
 	if (!stamp) {
 		/* A user's rules decide about the answer too. */
-		if (proven && sk && !(ours_in(skb->mark) & RVL_MARK_APP) && is_ruled(bpf_get_socket_uid(skb))) {
+		if (proven && sk && !(ours_in(skb->mark) & RVL_MARK_APP) && user_of(skb, &user) && is_ruled(user)) {
 			count(RVL_C_PROVEN);
 			return ALLOW;
 		}

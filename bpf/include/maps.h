@@ -132,6 +132,15 @@ struct {
 	__type(value, __u32);
 } spans SEC(".maps");
 
+/* Addresses of this host beside 127.0.0.0/8 and ::1: what may be the source of a packet on lo. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
+	__uint(max_entries, RVL_LOCALS);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct rvl_peer_key);
+	__type(value, __u32);
+} locals SEC(".maps");
+
 /* Users whose packets the rules of the SPD decide about, where no application's policy does. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
@@ -148,6 +157,14 @@ struct {
 	__type(key, __u64);
 	__type(value, __u32);
 } owners SEC(".maps");
+
+/* Who stands behind the user of a socket, where that is another one (user_behind). */
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC | BPF_F_CLONE);
+	__type(key, int);
+	__type(value, __u32);
+} behind SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -191,7 +208,12 @@ struct {
 	__type(value, struct rvl_socket);
 } sockets SEC(".maps");
 
-/* Connections that came to a listener without application and that no process has used yet. */
+/* What is known of connections without a stamp; what has none of these is whose it is. */
+#define NOTE_UNCLAIMED 0 /* no process has sent on it, or none is known that holds it: the first that sends decides */
+#define NOTE_SUSPECT 1 /* adoption has not met it in any table of descriptors yet */
+#define NOTE_SEEN 2 /* it has */
+
+/* Connections that came to a listener without a stamp and that no process has sent on yet. Where there is a stamp, it says so. */
 struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);

@@ -224,11 +224,32 @@ static __always_inline void state_of(struct ravelin_state *state, const struct r
 	}
 }
 
-static __always_inline void defaults_of(struct ravelin_defaults *defaults, const struct rvl_config *cfg)
+/*
+ * What a program must have that policy does not name: what the `default` block demands for peers that only its widest network
+ * holds, for the least address stands for them.
+ */
+static __always_inline __u32 without_policy(const struct rvl_config *cfg, const struct bpf_sock *sk)
+{
+	__u32 key = (cfg->generation & 1) * RVL_LISTS + RVL_LIST_ANY;
+	struct rvl_list *list = bpf_map_lookup_elem(&lists, &key);
+	struct address any = {};
+	struct decision d;
+
+	if (!list || !list->app)
+		return 0;
+	if (sk->family == AF_INET)
+		mapped(&any, 0);
+	d = decide(cfg, list->app, &any, sk->protocol, has_ports(sk->protocol) ? PORT_UNBOUND : 0, 0);
+	return d.action == ACTION_PROTECT && d.level == RVL_MANDATORY ? d.services : 0;
+}
+
+static __always_inline void defaults_of(struct ravelin_defaults *defaults, const struct rvl_config *cfg,
+					const struct bpf_sock *sk)
 {
 	__builtin_memset(defaults, 0, sizeof(*defaults));
 	defaults->version = RAVELIN_DEFAULTS_VERSION;
 	defaults->supported = cfg->no_requests ? 0 : RAVELIN_SUPPORTED;
+	defaults->without_policy = without_policy(cfg, sk);
 	defaults->active = cfg->generation != 0;
 	defaults->generation = cfg->generation;
 	defaults->tun = cfg->tun;
@@ -269,7 +290,7 @@ int get_option(struct bpf_sockopt *ctx)
 		size = sizeof(struct ravelin_defaults);
 		if (to + sizeof(struct ravelin_defaults) > end)
 			return fails(EINVAL);
-		defaults_of(to, cfg);
+		defaults_of(to, cfg, sk);
 		break;
 	default:
 		return not_ours(ctx);

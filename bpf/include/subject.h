@@ -2,7 +2,7 @@
 /*
  * Which application a process is (docs/design/0012). Its executable names a list of choices; the first whose qualifiers
  * (ancestor, user, control group) fit decides. User space has merged every list: what names the executable, then what names
- * none. The same order as policy::Subjects::choose, from the same lists; crates/sockmon/tests/subjects.rs compares the two.
+ * none. The same order as policy::Subjects::choose, from the same lists; crates/sockmon/tests/suite/subjects.rs compares the two.
  */
 #ifndef RVL_SUBJECT_H
 #define RVL_SUBJECT_H
@@ -13,6 +13,7 @@
  * types costs it a search of all types of the kernel, a millisecond, each time it comes by.
  */
 
+/* False: there is no file. 0 is a number like any other: a file system in user space gives what numbers it likes. */
 static __always_inline bool read_identity(const struct inode *inode, struct rvl_identity *id)
 {
 	if (!inode)
@@ -20,7 +21,7 @@ static __always_inline bool read_identity(const struct inode *inode, struct rvl_
 	id->inode = BPF_CORE_READ(inode, i_ino);
 	id->device = BPF_CORE_READ(inode, i_sb, s_dev);
 	id->generation = BPF_CORE_READ(inode, i_generation);
-	return id->inode != 0;
+	return true;
 }
 
 /* In i_ctime_nsec: somebody has seen it, so that the next change gets another time (6.13). */
@@ -87,7 +88,7 @@ static __always_inline long enter_executable(const struct rvl_identity *identity
 
 /*
  * What a file is to policy. A file that nobody knows, at a place that policy names, has come there since policy was loaded: it
- * is what policy means from its first instruction. False: not a file of any file system.
+ * is what policy means from its first instruction. Where no file can be read, nobody knows what runs: it must not send.
  */
 __noinline int identify(__u64 address, struct rvl_task *out)
 {
@@ -96,21 +97,24 @@ __noinline int identify(__u64 address, struct rvl_task *out)
 	__u32 *place;
 	long error;
 
-	if (!out || !file)
-		return false;
-	out->list = RVL_LIST_ANY;
+	if (!out)
+		return 0;
+	out->list = RVL_LIST_REFUSED;
+	if (!file)
+		return 0;
 	inode = BPF_CORE_READ(file, f_inode);
 	if (!read_identity(inode, &out->identity))
-		return false;
+		return 0;
+	out->list = RVL_LIST_ANY;
 	out->version = version_of(inode);
 	if (bpf_map_lookup_elem(&executables, &out->identity))
-		return true;
+		return 0;
 	place = place_of(file);
 	if (!place) {
 		/* Deleted, or never in a directory: memfd, O_TMPFILE. */
 		if (!BPF_CORE_READ(inode, i_nlink))
 			out->list = RVL_LIST_ANONYMOUS;
-		return true;
+		return 0;
 	}
 	error = enter_executable(&out->identity, *place);
 	if (!error) {
@@ -120,14 +124,20 @@ __noinline int identify(__u64 address, struct rvl_task *out)
 		out->list = RVL_LIST_REFUSED;
 		tell_of_executable(&out->identity, RVL_C_EXECUTABLE_NO_ROOM);
 	}
-	return true;
+	return 0;
 }
 
+#define PF_KTHREAD 0x00200000u
+
+/* False: a thread of the kernel's own, or a task that has given its image back. */
 static __always_inline bool identify_image(struct task_struct *task, struct rvl_task *out)
 {
 	struct mm_struct *mm = BPF_CORE_READ(task, mm);
 
-	return mm && identify((__u64)BPF_CORE_READ(mm, exe_file), out);
+	if (!mm || BPF_CORE_READ(task, flags) & PF_KTHREAD)
+		return false;
+	identify((__u64)BPF_CORE_READ(mm, exe_file), out);
+	return true;
 }
 
 /*
@@ -182,13 +192,56 @@ static __always_inline bool in_group(__u64 own, __u32 slot)
 	return BPF_CORE_READ(above, kn, id) == group->id;
 }
 
+/* The kernel nests user namespaces 33 deep. */
+#define USER_NAMESPACES 40
+
+/*
+ * The user of the initial namespace who stands behind a process (the address of its credentials): who made the outermost user
+ * namespace that it is in. In his own, a user takes what numbers /etc/subuid gives him. Where root made it, as for a container, and
+ * in the initial namespace, it is the process's own user.
+ */
+__noinline __u32 user_behind(__u64 address)
+{
+	const struct cred *cred = (const struct cred *)address;
+	const struct user_namespace *at;
+	__u32 own, owner;
+	int level = 0;
+
+	if (!cred)
+		return 0;
+	own = BPF_CORE_READ(cred, uid.val);
+	at = BPF_CORE_READ(cred, user_ns);
+	for (int i = 0; i < USER_NAMESPACES; i++) {
+		level = at ? BPF_CORE_READ(at, level) : 0;
+		if (level <= 1)
+			break;
+		at = BPF_CORE_READ(at, parent);
+	}
+	if (level != 1)
+		return own;
+	owner = BPF_CORE_READ(at, owner.val);
+	return owner ? owner : own;
+}
+
+/* What a process is asked for by qualifiers, beside its ancestors. */
+struct asked {
+	__u64 group;
+	__u32 user;
+	__u32 behind;
+};
+
+static __always_inline bool is_user(const struct rvl_choice *choice, __u32 user)
+{
+	return user >= choice->first_user && user <= choice->last_user;
+}
+
 /* The first choice that fits, else what the list ends with. */
-__noinline int choose(const struct rvl_list *list, __u32 user, __u64 group, __u64 ancestors)
+__noinline int choose(const struct rvl_list *list, const struct asked *of, __u64 ancestors)
 {
 	struct rvl_choice *choice;
 	__u32 key;
 
-	if (!list)
+	if (!list || !of)
 		return 0;
 	for (int i = 0; i < RVL_LIST_CHOICES; i++) {
 		if (i >= list->count)
@@ -199,9 +252,9 @@ __noinline int choose(const struct rvl_list *list, __u32 user, __u64 group, __u6
 			break;
 		if (choice->from && !(ancestors >> ((choice->from - 1) & 63) & 1))
 			continue;
-		if (user < choice->first_user || user > choice->last_user)
+		if (!is_user(choice, of->user) && !is_user(choice, of->behind))
 			continue;
-		if (choice->group && !in_group(group, choice->group))
+		if (choice->group && !in_group(of->group, choice->group))
 			continue;
 		return choice->app;
 	}
@@ -212,12 +265,16 @@ __noinline int choose(const struct rvl_list *list, __u32 user, __u64 group, __u6
 static __always_inline __u16 app_of(const struct rvl_config *cfg, struct task_struct *task, struct rvl_task *known)
 {
 	struct rvl_list *list = list_of(cfg, known);
+	struct asked of = {};
 
 	if (!list)
 		return 0;
 	if (!list->count)
 		return list->app;
-	return choose(list, BPF_CORE_READ(task, cred, uid.val), (__u64)BPF_CORE_READ(task, cgroups, dfl_cgrp), known->ancestors);
+	of.group = (__u64)BPF_CORE_READ(task, cgroups, dfl_cgrp);
+	of.user = BPF_CORE_READ(task, cred, uid.val);
+	of.behind = user_behind((__u64)BPF_CORE_READ(task, cred));
+	return choose(list, &of, known->ancestors);
 }
 
 /*

@@ -14,6 +14,40 @@ static __always_inline __u64 lineage(const struct rvl_config *cfg, struct rvl_ta
 	return (known->ancestors | (list ? list->bits : 0)) & cfg->ancestors;
 }
 
+/* Make it the record of a process whose ancestors are not known. Its descendants' are not either. No file is on device 0. */
+static __always_inline void lose_ancestors(struct rvl_task *task)
+{
+	__builtin_memset(&task->identity, 0, sizeof(task->identity));
+	task->list = RVL_LIST_REFUSED;
+}
+
+static __always_inline bool has_lost_ancestors(const struct rvl_task *task)
+{
+	return task->list == RVL_LIST_REFUSED && !task->identity.device;
+}
+
+/*
+ * Runs in the thread that executes, while it is still what it was. The record is the leader's; any thread may execute, and by
+ * task_exec it has become the leader and the former one is gone. From Linux 6.9 on.
+ */
+SEC("tp_btf/sched_prepare_exec")
+int task_prepare(__u64 *ctx)
+{
+	struct task_struct *task = (struct task_struct *)ctx[0];
+	struct rvl_task before = {};
+	struct rvl_task *known;
+
+	known = bpf_task_storage_get(&tasks, task->group_leader, 0, 0);
+	if (known && task == task->group_leader)
+		return 0;
+	if (known)
+		before = *known;
+	else if (!identify_image(task, &before))
+		return 0;
+	bpf_task_storage_get(&tasks, task, &before, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	return 0;
+}
+
 /* Runs behind the point of no return and before the new image's first instruction: no socket call can race it. */
 SEC("tp_btf/sched_process_exec")
 int task_exec(__u64 *ctx)
@@ -25,10 +59,9 @@ int task_exec(__u64 *ctx)
 	struct rvl_task *known;
 	__u32 number;
 
-	if (!cfg || !identify((__u64)BPF_CORE_READ(program, file), &next)) {
-		bpf_task_storage_delete(&tasks, task);
+	if (!cfg)
 		return 0;
-	}
+	identify((__u64)BPF_CORE_READ(program, file), &next);
 	number = number_of_list(&next, (cfg->generation & 1) * RVL_LISTS);
 	if (number == RVL_LIST_REFUSED && next.list != RVL_LIST_REFUSED)
 		tell_of_executable(&next.identity, RVL_C_EXECUTABLE_UNVERIFIED);
@@ -36,9 +69,14 @@ int task_exec(__u64 *ctx)
 	known = bpf_task_storage_get(&tasks, task, 0, 0);
 	if (known) {
 		next.ancestors = lineage(cfg, known);
+		if (cfg->ancestors && has_lost_ancestors(known))
+			lose_ancestors(&next);
 		*known = next;
 		return 0;
 	}
+	/* Another thread than the leader executed, and nobody has kept what the process ran before: `from` cannot be answered. */
+	if (cfg->ancestors && (int)ctx[1] != task->pid)
+		lose_ancestors(&next);
 	bpf_task_storage_get(&tasks, task, &next, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	return 0;
 }

@@ -14,8 +14,13 @@ struct {
 	__type(value, struct rvl_traffic);
 } traffic SEC(".maps");
 
-/* Between two packets of one application and reason that are told of: a flood must not drown what others are told. */
-#define RVL_TOLD_EVERY 100000000ull
+/*
+ * A flood must not drown what others are told. Of one application and reason, a packet is told of every 100 ms; a call, which names
+ * its process, every 31 ms, and 32 of them at once where there were none before.
+ */
+#define RVL_PACKET_EVERY 100000000ull
+#define RVL_CALL_EVERY 31250000ull
+#define RVL_CALLS_AT_ONCE 32
 
 static __always_inline struct rvl_traffic *traffic_of(__u16 app, __u16 kind)
 {
@@ -43,24 +48,28 @@ static __noinline void add_traffic(__u16 app, __u16 kind, __u64 packets, __u64 o
 	__sync_fetch_and_add(&sum->octets, octets);
 }
 
-/* Count a refusal for its application and reason; whether it is time to tell of one. */
-static __noinline bool add_reason(__u16 app, __u16 reason)
+/* Count a refusal for its application and reason; whether it is time to tell of one. `octets` is when all told so far are paid for. */
+static __noinline bool add_reason(__u16 app, __u16 reason, bool is_call)
 {
 	struct rvl_traffic *sum = traffic_of(app, reason);
-	__u64 now = bpf_ktime_get_ns();
+	__u64 every = is_call ? RVL_CALL_EVERY : RVL_PACKET_EVERY, ahead = is_call ? RVL_CALLS_AT_ONCE - 1 : 0;
+	__u64 now = bpf_ktime_get_ns(), paid;
 
 	if (!sum)
 		return false;
 	__sync_fetch_and_add(&sum->packets, 1);
-	if (sum->octets && now - sum->octets < RVL_TOLD_EVERY)
+	paid = sum->octets > now ? sum->octets : now;
+	if (paid - now > ahead * every) {
+		count(RVL_C_EVENTS_LEFT_OUT);
 		return false;
-	sum->octets = now;
+	}
+	sum->octets = paid + every;
 	return true;
 }
 
-static __always_inline bool add_refusal(__u16 app, __u32 counter)
+static __always_inline bool add_refusal(__u16 app, __u32 counter, bool is_call)
 {
-	return add_reason(app, RVL_T_REASON + counter);
+	return add_reason(app, RVL_T_REASON + counter, is_call);
 }
 
 /* A packet was refused. What cannot be told is counted all the same. */
@@ -70,7 +79,7 @@ static __noinline void refuse_packet(struct __sk_buff *skb, __u16 app, __u32 cou
 	struct headers h;
 
 	count(counter);
-	if (!add_refusal(app, counter))
+	if (!add_refusal(app, counter, false))
 		return;
 	if (!parse(skb, 0, &h))
 		__builtin_memset(&h, 0, sizeof(h));

@@ -16,21 +16,35 @@ static __always_inline bool is_ruled(__u32 user)
 	return bpf_map_lookup_elem(&users, &key) != 0;
 }
 
+/* Note who stands behind a socket's user, by the credentials (their address) that it was made with. False: there is no room. */
+static __always_inline bool note_behind(void *sk, __u64 cred)
+{
+	__u32 user = user_behind(cred);
+
+	if (user == BPF_CORE_READ((const struct cred *)cred, uid.val))
+		return true;
+	return bpf_sk_storage_get(&behind, sk, &user, BPF_LOCAL_STORAGE_GET_F_CREATE) != 0;
+}
+
 /*
- * The user that owns the socket of a packet: that of the descriptor, fixed when the socket was made; for a SYN-ACK the
+ * The user that owns the socket of a packet, or who stands behind him if rules decide about that one: that of the descriptor, fixed when the socket was made; for a SYN-ACK the
  * listener's; for TIME_WAIT that of the connection. False: no socket, or none that is known.
  */
 static __always_inline bool user_of(struct __sk_buff *skb, __u32 *user)
 {
-	struct bpf_sock *sk = skb->sk;
+	struct bpf_sock *sk = skb->sk, *full;
 	__u64 cookie;
 	__u32 *known;
 
 	if (!sk)
 		return false;
+	full = bpf_sk_fullsock(sk);
+	if (!full)
+		full = bpf_get_listener_sock(sk);
 	/* Where there is no owner the kernel says "nobody", which is a user too. */
-	if (bpf_sk_fullsock(sk) || bpf_get_listener_sock(sk)) {
-		*user = bpf_get_socket_uid(skb);
+	if (full) {
+		known = bpf_sk_storage_get(&behind, full, 0, 0);
+		*user = known && is_ruled(*known) ? *known : bpf_get_socket_uid(skb);
 		return true;
 	}
 	cookie = bpf_get_socket_cookie(skb);

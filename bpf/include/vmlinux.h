@@ -290,8 +290,15 @@ typedef struct {
 	__u32 val;
 } kuid_t;
 
+struct user_namespace {
+	struct user_namespace *parent;
+	int level;
+	kuid_t owner;
+};
+
 struct cred {
 	kuid_t uid;
+	struct user_namespace *user_ns;
 };
 
 struct css_set;
@@ -302,6 +309,7 @@ struct bpf_iter_num {
 };
 
 struct task_struct {
+	unsigned int flags;
 	int pid;
 	int tgid;
 	struct task_struct *real_parent;
@@ -386,7 +394,13 @@ struct sock {
 	struct socket *sk_socket;
 	__u32 sk_mark;
 	__u16 sk_protocol;
+	__u8 sk_kern_sock : 1;
 	struct sock_cgroup_data sk_cgrp_data;
+};
+
+struct sk_buff {
+	__u16 network_header;
+	__u16 mac_header;
 };
 
 struct socket {

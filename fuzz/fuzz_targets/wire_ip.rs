@@ -6,6 +6,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 use wire::ip::{self, Headers};
 use wire::ipv4::{self, Ipv4, Ipv4Repr};
@@ -42,14 +43,19 @@ fn packet(bytes: &[u8]) {
     if checksum::complete_transport(&mut whole, &headers).is_ok() {
         assert_eq!(checksum::verify_transport(&whole, &headers), Some(true));
     }
-    if let Some(error) = icmp::too_big(bytes, &headers, 1280) {
+    let router: IpAddr = match headers.version {
+        4 => Ipv4Addr::new(192, 0, 2, 1).into(),
+        _ => Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1).into(),
+    };
+    for from in [None, Some(router)] {
+        let Some(error) = icmp::too_big(bytes, &headers, 1280, from) else { continue };
         let error = error.as_slice();
-        let said = Headers::parse(error).expect("an error is a packet");
-        assert!(error.len() <= if said.version == 4 { 576 } else { 1280 });
-        assert_eq!((said.src, said.dst), (headers.dst, headers.src));
-        assert!(ip::checksum_ok(error, &said));
-        assert_eq!(checksum::verify_transport(error, &said), Some(true));
-        assert!(icmp::too_big(error, &said, 1).is_none(), "no error about an error");
+        let answer = Headers::parse(error).expect("an error is a packet");
+        assert!(error.len() <= if answer.version == 4 { 576 } else { 1280 });
+        assert_eq!((answer.src, answer.dst), (from.unwrap_or(headers.dst), headers.src));
+        assert!(ip::checksum_ok(error, &answer));
+        assert_eq!(checksum::verify_transport(error, &answer), Some(true));
+        assert!(icmp::too_big(error, &answer, 1, from).is_none(), "no error about an error");
     }
 }
 

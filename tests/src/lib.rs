@@ -6,6 +6,7 @@
 
 pub mod attacks;
 pub mod dns;
+pub mod exchange;
 mod figures;
 pub mod ftp;
 pub mod inside;

@@ -1,8 +1,8 @@
-//! The tables in `docs/rfc` and `docs/papers` that map clauses to files and tests: everything they name must exist.
+//! The tables in `docs/rfc`, `docs/papers` and ARCHITECTURE.md that map clauses to files and tests: everything they name must exist.
 //!
 //! In backticks, `sadb/src/replay.rs` is a file, by any part of its path that ends it; `src/{a,b}.rs` are two;
-//! `sadb/tests/` and `sadb/src/` are folders; `tests/replay.rs::sizes` is a function in a file. In the column "test" a
-//! bare name of several words, like `a_short_story`, is a function somewhere.
+//! `sadb/tests/` and `sadb/src/` are folders; `tests/suite/replay.rs::sizes` is a function in a file. In the columns
+//! "test" and "enforced by" a bare name of several words, like `a_short_story`, is a function somewhere.
 
 use crate::house::House;
 use anyhow::{Context, Result};
@@ -30,14 +30,16 @@ pub fn run() -> Result<bool> {
         }
     }
     let (mut rows, mut missing) = (0, Vec::new());
+    let mut texts = vec![root.join("ARCHITECTURE.md")];
     for folder in TABLES {
-        for path in files(&root.join(folder), "md")? {
-            let shown = path.strip_prefix(&root).unwrap_or(&path).display().to_string();
-            let text = read(&path)?;
-            rows += text.lines().filter(|line| line.starts_with('|')).count();
-            let absent = missing_in(&text, &sources);
-            missing.extend(absent.into_iter().map(|(line, name)| format!("{shown}:{line}: no `{name}`")));
-        }
+        texts.extend(files(&root.join(folder), "md")?);
+    }
+    for path in texts {
+        let shown = path.strip_prefix(&root).unwrap_or(&path).display().to_string();
+        let text = read(&path)?;
+        rows += text.lines().filter(|line| line.starts_with('|')).count();
+        let absent = missing_in(&text, &sources);
+        missing.extend(absent.into_iter().map(|(line, name)| format!("{shown}:{line}: no `{name}`")));
     }
     missing.iter().for_each(|name| eprintln!("error: {name}"));
     if missing.is_empty() {
@@ -73,7 +75,7 @@ fn missing_in(text: &str, sources: &[Source]) -> Vec<(usize, String)> {
             continue;
         };
         for (column, cell) in row.split('|').enumerate() {
-            if cell.trim() == "test" {
+            if ["test", "enforced by"].contains(&cell.trim()) {
                 tests = Some(column);
             }
             let names = cell.split('`').skip(1).step_by(2).flat_map(expand);

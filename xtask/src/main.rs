@@ -12,6 +12,7 @@ mod omit;
 mod process;
 mod purity;
 mod suite;
+mod supply;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -31,6 +32,8 @@ enum Task {
     Purity,
     /// Check that the tables of clauses in docs/ name files and tests that exist
     Clauses,
+    /// Check what comes from others: advisories, bans, licences, sources
+    Supply,
     /// Run every check and every test, and close with `N passed, N failed`
     Test(suite::Options),
     /// Leave each program of the kernel half out in turn, and see that a test fails (docs/design/0005); takes an hour
@@ -44,6 +47,13 @@ fn main() -> ExitCode {
         Task::Layers => layers::run(),
         Task::Purity => purity::run(),
         Task::Clauses => clauses::run(),
+        Task::Supply => supply::run().map(|outcome| match outcome {
+            supply::Outcome::Checked(passed) => passed,
+            supply::Outcome::WithoutAdvisories(why) => {
+                println!("skipped: advisories: {why}");
+                true
+            }
+        }),
         Task::Test(options) => suite::run(&options),
         Task::Omit(options) => omit::run(&options),
         Task::Fuzz(options) => fuzz::run(&options),

@@ -4,6 +4,9 @@
 //! by a `clippy.toml` of its own, or by an attribute. So: no room below level 5 has either (its tests may use the
 //! attribute), a room above that has no `clippy.toml` of its own is held like one below (a crypto unit needs unsafe
 //! code, and neither clock nor file), and every shipped room except [`UNSAFE_ROOMS`] forbids unsafe code.
+//!
+//! Two sentences of ARCHITECTURE.md about levels 0 to 4 are checked here too ([`ABSENT`]): no callback is stored there (but for one), and
+//! nothing there makes a packet from the wire.
 
 use crate::house::{House, Level, Room};
 use anyhow::{Context, Result};
@@ -16,6 +19,21 @@ const UNSAFE_ROOMS: &[&str] = &["crypto-mb", "netio", "sockmon"];
 
 /// The highest level without effects.
 const PURE: u8 = 4;
+
+/// What no room of levels 1 to [`PURE`] may say outside tests: the words, why not, and the files that may.
+const ABSENT: &[(&[&str], &str, &[&str])] = &[
+    (
+        &["Box<dyn Fn", "Arc<dyn Fn", "Rc<dyn Fn"],
+        "stores a callback; answer an outcome or an event instead",
+        // The witness of scrubbed packets, which only ravelin scrubbed watch has.
+        &["engine/src/scrubbing.rs"],
+    ),
+    (
+        &["Packet::raw("],
+        "makes a packet from the wire, which only devices and replay do: a decrypted packet never goes back to the front door",
+        &[],
+    ),
+];
 
 /// Check every shipped room; whether all keep the rules.
 pub fn run() -> Result<bool> {
@@ -31,7 +49,9 @@ pub fn run() -> Result<bool> {
         eprintln!("error: {violation}");
     }
     if violations.is_empty() {
-        println!("levels 0 to {PURE} have no clock, file, socket, thread or unsafe code of their own");
+        println!(
+            "levels 0 to {PURE} have no clock, file, socket, thread or unsafe code of their own, and store no callback"
+        );
     }
     Ok(violations.is_empty())
 }
@@ -54,6 +74,20 @@ fn room_violations(room: &Room, level: u8, has_own_bans: bool, sources: &[Source
         let text = "has a clippy.toml of its own, which lifts the workspace's bans; remove it";
         found.push(format!("room `{name}` (level {level}) {text}"));
     }
+    if level <= PURE {
+        for (path, text) in sources {
+            for (words, why, may) in ABSENT {
+                if may.iter().any(|file| path.ends_with(file)) {
+                    continue;
+                }
+                found.extend(
+                    said(text, words).map(|line| {
+                        format!("{}:{line}: room `{name}` (level {level}) {why}", path.display())
+                    }),
+                );
+            }
+        }
+    }
     if level <= PURE || !has_own_bans {
         let remedy = if level <= PURE {
             "pass time, randomness and bytes in as arguments instead"
@@ -75,11 +109,16 @@ fn is_root(path: &Path) -> bool {
     in_src && matches!(path.file_name().and_then(OsStr::to_str), Some("lib.rs" | "main.rs"))
 }
 
-/// The line that lifts a ban outside tests, counted from 1. Tests stand at the end of a file.
+/// The line that lifts a ban outside tests, counted from 1.
 fn lifted_ban(text: &str) -> Option<usize> {
+    said(text, &["clippy::disallowed_"])
+}
+
+/// The first line of code outside tests that has one of these words, counted from 1. Tests stand at the end of a file.
+fn said(text: &str, words: &[&str]) -> Option<usize> {
     let shipped = text.lines().take_while(|line| line.trim() != "#[cfg(test)]").enumerate();
-    let mut lifting = shipped.filter(|(_, line)| line.contains("clippy::disallowed_"));
-    lifting.next().map(|(index, _)| index + 1)
+    let mut code = shipped.filter(|(_, line)| !line.trim_start().starts_with("//"));
+    code.find(|(_, line)| words.iter().any(|word| line.contains(word))).map(|(index, _)| index + 1)
 }
 
 /// Every Rust file below `folder` that is shipped: `tests.rs` and `tests/` hold tests only.
@@ -132,6 +171,22 @@ mod tests {
         assert!(check("wire", 0, false, &shipped)[0].starts_with("src/lib.rs:3: "));
         let tested = format!("{FORBID}#[cfg(test)]\n{attribute}");
         assert_eq!(check("wire", 0, false, &tested), Vec::<String>::new());
+    }
+
+    #[test]
+    fn what_is_absent_below_level_5_stays_absent() {
+        let callback = format!("{FORBID}pub struct Half {{\n    told: Box<dyn FnMut(u8)>,\n}}\n");
+        assert!(
+            check("engine", 3, false, &callback)[0]
+                .contains("src/lib.rs:4: room `engine` (level 3) stores a callback")
+        );
+        let door = format!("{FORBID}fn f() {{\n    let again = Packet::raw(inner.into_buf(), meta);\n}}\n");
+        assert!(check("ipsec", 2, false, &door)[0].contains("front door"));
+        let commented = format!(
+            "{FORBID}/// Not a `Box<dyn FnMut()>`.\n#[cfg(test)]\nfn f() {{ Packet::raw(buf, meta); }}\n"
+        );
+        assert_eq!(check("engine", 3, false, &commented), Vec::<String>::new());
+        assert_eq!(check("daemon", 6, true, &callback), Vec::<String>::new());
     }
 
     #[test]

@@ -18,6 +18,8 @@ pub const LARGE: usize = 100_000_000;
 const LARGE_NAME: &str = "large";
 const SSH: u16 = 22;
 const PATIENCE: Duration = Duration::from_secs(300);
+/// The cipher of sftp: that of the IPsec which it is compared with (the paper took 3DES with HMAC-SHA1 for both).
+const CIPHER: &str = "-oCiphers=aes128-gcm@openssh.com";
 /// Where sshd wants an empty folder of root's, whatever its configuration says.
 const PRIVILEGE_SEPARATION: &str = "/run/sshd";
 
@@ -80,16 +82,14 @@ impl Files {
         let mut octets = vec![0; LARGE];
         netio::random::fill(&mut octets[..SMALL.1])?;
         fs::write(data.join(LARGE_NAME), &octets)?;
-        let (mut urls, mut batch) = (String::new(), String::new());
+        let mut batch = String::new();
         for index in 0..SMALL.0 {
             let name = format!("{index:04}");
             octets[0] = index as u8;
             octets[1] = (index >> 8) as u8;
             fs::write(data.join(&name), &octets[..SMALL.1])?;
-            let _ = writeln!(urls, "url = \"ftp://{}/{name}\"\noutput = \"/dev/null\"", Side::Bob.v4());
             let _ = writeln!(batch, "get {} /dev/null", data.join(&name).display());
         }
-        fs::write(self.folder.join("urls"), urls)?;
         fs::write(self.folder.join("batch"), batch)?;
         let large = data.join(LARGE_NAME);
         fs::write(self.folder.join("batch-large"), format!("get {} /dev/null\n", large.display()))?;
@@ -126,13 +126,31 @@ impl Files {
         Ok(Servers { _ftp: ftp, _ssh: ssh })
     }
 
-    /// Seconds until alice has all files of a workload.
+    /// The file that tells curl to fetch the small workload from this address.
+    fn urls(&self, peer: Ipv4Addr) -> anyhow::Result<PathBuf> {
+        let path = self.folder.join(format!("urls-{peer}"));
+        if !path.exists() {
+            let urls = (0..SMALL.0).fold(String::new(), |mut urls, index| {
+                let _ = writeln!(urls, "url = \"ftp://{peer}/{index:04}\"\noutput = \"/dev/null\"");
+                urls
+            });
+            fs::write(&path, urls)?;
+        }
+        Ok(path)
+    }
+
+    /// Seconds until alice has all files of a workload from bob's servers at this address.
     ///
     /// # Errors
     /// With what the client printed, if it has not.
-    pub fn fetch(&self, alice: &Host, protocol: Protocol, large: bool) -> anyhow::Result<f64> {
+    pub fn fetch(
+        &self,
+        alice: &Host,
+        peer: Ipv4Addr,
+        protocol: Protocol,
+        large: bool,
+    ) -> anyhow::Result<f64> {
         let at = |name: &str| self.folder.join(name).display().to_string();
-        let peer = Side::Bob.v4();
         let client = match protocol {
             Protocol::Ftp if large => {
                 let url = format!("ftp://{peer}/{LARGE_NAME}");
@@ -147,13 +165,17 @@ impl Files {
             }
             Protocol::Ftp => {
                 let args = ["--silent", "--show-error", "--disable-epsv", "--fail-early", "--config"];
-                Program::new(&self.curl).args(args).arg(at("urls"))
+                Program::new(&self.curl).args(args).arg(self.urls(peer)?)
             }
             Protocol::Sftp => {
                 let batch = at(if large { "batch-large" } else { "batch" });
                 let key = format!("-oIdentityFile={}", at("user-key"));
-                let options =
-                    ["-oStrictHostKeyChecking=no", "-oUserKnownHostsFile=/dev/null", "-oLogLevel=ERROR"];
+                let options = [
+                    "-oStrictHostKeyChecking=no",
+                    "-oUserKnownHostsFile=/dev/null",
+                    "-oLogLevel=ERROR",
+                    CIPHER,
+                ];
                 let program = Program::new(&self.sftp).args(["-q", "-F", "none", "-b", &batch, &key]);
                 program.args(options).arg(format!("root@{peer}"))
             }

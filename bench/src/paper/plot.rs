@@ -25,7 +25,7 @@ pub struct Plot<'a> {
     pub title: &'a str,
     /// Below the axis, with its unit.
     pub axis: &'a str,
-    /// Whether the axis is logarithmic; else it starts at zero.
+    /// Whether the axis is logarithmic; else it starts at zero, or at what is less.
     pub log: bool,
     /// One a row, from the top.
     pub categories: Vec<&'a str>,
@@ -123,7 +123,8 @@ impl Plot<'_> {
         let marks = || self.series.iter().flat_map(|(_, marks)| marks.iter().flatten());
         let low = marks().map(|mark| mark.min).filter(|min| *min > 0.0).min_by(f64::total_cmp);
         let high = marks().map(|mark| mark.max).max_by(f64::total_cmp)?;
-        let low = if self.log { low? * 0.8 } else { 0.0 };
+        let least = marks().map(|mark| mark.min).fold(0.0, f64::min);
+        let low = if self.log { low? * 0.8 } else { least * 1.05 };
         (high > low).then_some(Scale { log: self.log, low, high: high * if self.log { 1.25 } else { 1.05 } })
     }
 }
@@ -141,7 +142,7 @@ impl Scale {
             // What is zero lies at the edge.
             (value.max(self.low) / self.low).ln() / (self.high / self.low).ln()
         } else {
-            value / self.high
+            (value - self.low) / (self.high - self.low)
         };
         LEFT as i32 + (share * f64::from(WIDTH - RIGHT - LEFT)).round() as i32
     }
@@ -157,12 +158,12 @@ impl Scale {
                 unit *= 10.0;
             }
         } else {
-            let rough = self.high / 8.0;
+            let rough = (self.high - self.low) / 8.0;
             let unit = decade(rough);
             let step =
                 [1.0, 2.0, 5.0, 10.0].map(|times| times * unit).into_iter().find(|step| *step >= rough);
             let step = step.unwrap_or(rough);
-            ticks.extend((0..=10).map(|count| f64::from(count) * step));
+            ticks.extend((-10..=10).map(|count| f64::from(count) * step));
         }
         ticks.retain(|value| (self.low..=self.high).contains(value));
         // No more digits than floating point means.
@@ -212,6 +213,9 @@ mod tests {
             let ticks = scale.ticks();
             assert!((5..=11).contains(&ticks.len()), "{ticks:?}");
         }
+        let negative = Scale { log: false, low: -50.0, high: 50.0 };
+        assert_eq!((negative.place(-50.0), negative.place(50.0)), (LEFT as i32, (WIDTH - RIGHT) as i32));
+        assert!(negative.ticks().iter().any(|(value, _)| *value < 0.0));
         let log = Scale { log: true, low: 1.0, high: 100.0 };
         assert_eq!(log.place(10.0) - log.place(1.0), log.place(100.0) - log.place(10.0));
         assert_eq!(log.place(0.0), log.place(1.0));

@@ -5,6 +5,9 @@
 //!   of the same frames dropped at bob's door (an nftables ingress chain), and the daemon's.
 //! - `{flood}.{rate}.connected`: percent of the legitimate connections that succeeded within a second.
 //! - `{flood}.max.rate`: packets a second at `max`, thousands.
+//! - `{flood}.{rate}.login`: percent of the SSH logins that succeed within three seconds, one after the other, with OpenSSH's own server
+//!   and client, while the same flood goes to the server's port. The paper: above 100,000 SYNs a second nobody logs in behind SYN
+//!   cookies, though the connection is made.
 //!
 //! Floods: `syn.bare` (no protection), `syn.cookies` (SYN cookies), `syn.policy` (an application policy that demands AH), spoofed
 //! sources; `ah.blind`, `esp.blind` (SPIs that are not there), `ah.targeted`, `esp.targeted` (right addresses, SPI and a sequence number
@@ -18,21 +21,26 @@ use crate::process::{cpu_time, softirq_time};
 use crate::product;
 use crate::stage::{program, succeeded};
 use anyhow::{Context, ensure};
-use netio::lab::{Host, Lab, LabOptions, Program, Running, Side, Transport};
+use netio::lab::{Finished, Host, Lab, LabOptions, Program, Running, Side, Transport};
 use netio::packet::{FRAME, Flooder, FrameDevice};
 use ravelin::rig::{Rig, RigOptions};
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 const ROUNDS: usize = 5;
 const TIME: Duration = Duration::from_secs(2);
 const PATIENCE: Duration = Duration::from_secs(60);
+/// A flood lasts so long for logins, of which each may take three seconds; fewer rounds, for each is that long.
+const LOGINS: Duration = Duration::from_secs(7);
+const LOGIN_ROUNDS: usize = 2;
 /// Packets a second: the paper's lowest, one between, its highest; as many as go.
 const RATES: [(u64, &str); 4] = [(15_000, "15k"), (50_000, "50k"), (112_000, "112k"), (0, "max")];
 const PORT: u16 = 22;
+/// Where sshd listens.
+const SSH: u16 = 2222;
 /// Of the associations from alice to bob: AH, ESP.
 const SPIS: (u32, u32) = (0x1000, 0x1002);
 /// In front of every window, whatever honest packets came before.
@@ -46,6 +54,13 @@ const CLIENT: &str = "import socket, sys, time\nend = time.monotonic() + 2\ntrie
                       while time.monotonic() < end:\n  tries += 1\n  try:\n    \
                       socket.create_connection((sys.argv[1], 22), timeout=1).close(); good += 1\n    time.sleep(0.02)\n  \
                       except OSError: pass\nprint(tries, good)";
+
+/// Waits until the flood is there, then runs the command of its arguments again and again for three seconds, each time for three at most; prints
+/// tries and successes.
+const LOGGER_IN: &str = "import subprocess, sys, time\ntime.sleep(0.5)\nend = time.monotonic() + 3\ntries = good = 0\n\
+                         while time.monotonic() < end:\n  tries += 1\n  try:\n    \
+                         good += subprocess.run(sys.argv[1:], timeout=3, capture_output=True).returncode == 0\n  \
+                         except subprocess.TimeoutExpired: pass\nprint(tries, good)";
 
 /// What is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,8 +91,12 @@ const FLOODS: [(&str, Kind, Defence); 7] = [
 /// Two hosts with a listener on bob.
 struct Bed {
     _listener: Running,
+    _sshd: Running,
     pair: Pair,
     client: PathBuf,
+    /// How to log in: the command.
+    login: Vec<String>,
+    folder: PathBuf,
 }
 
 enum Pair {
@@ -92,14 +111,15 @@ pub(super) fn run(filter: &str, report: &mut Report) -> anyhow::Result<()> {
     let bare = Bed::build(false)?;
     let guarded = Bed::build(true)?;
     let mut values: BTreeMap<String, Vec<f64>> = BTreeMap::new();
-    for round in 1..=ROUNDS {
+    let rounds = crate::rounds(ROUNDS);
+    for round in 1..=rounds {
         for (rate, rate_name) in RATES {
             for (name, kind, defence) in &wanted {
                 let bed = if *defence == Defence::Policy { &guarded } else { &bare };
                 bed.prepare(*defence)?;
                 let one = bed.flood(*kind, rate).with_context(|| format!("{name} at {rate_name}"))?;
                 eprintln!(
-                    "floods: round {round} of {ROUNDS}: {name} at {rate_name}: {:.0}/s, {:.1} % CPU, {:.0} % connected",
+                    "floods: round {round} of {rounds}: {name} at {rate_name}: {:.0}/s, {:.1} % CPU, {:.0} % connected",
                     one.rate, one.cpu, one.connected
                 );
                 let mut put = |what: &str, value| {
@@ -110,6 +130,13 @@ pub(super) fn run(filter: &str, report: &mut Report) -> anyhow::Result<()> {
                 if rate == 0 {
                     put("rate", one.rate / 1000.0);
                 }
+                if round <= LOGIN_ROUNDS {
+                    let logins = bed.logins(*kind, rate).with_context(|| format!("{name} at {rate_name}"))?;
+                    eprintln!(
+                        "floods: round {round} of {rounds}: {name} at {rate_name}: {logins:.0} % logged in"
+                    );
+                    put("login", logins);
+                }
             }
         }
     }
@@ -117,6 +144,7 @@ pub(super) fn run(filter: &str, report: &mut Report) -> anyhow::Result<()> {
         let (unit, anchor) = match name.rsplit_once('.') {
             Some((_, "rate")) => ("kpps", "the generator's highest"),
             Some((_, "connected")) => ("%", "connections within a second"),
+            Some((_, "login")) => ("%", "SSH logins within three seconds"),
             _ => ("%", "of a processor, beyond the same frames dropped at the door"),
         };
         figures.report.push(Figure::new(name.clone(), unit, rounds, anchor, Target::Recorded));
@@ -137,21 +165,27 @@ struct Measured {
 impl Bed {
     fn build(guarded: bool) -> anyhow::Result<Bed> {
         let client = program("python3")?;
+        let (ssh, sshd) = (program("ssh")?, program("sshd")?);
         let name = if guarded { "rvl-flood-policy" } else { "rvl-flood-bare" }.to_owned();
+        let folder = std::env::temp_dir().join(format!("{name}-ssh"));
+        let _ = std::fs::remove_dir_all(&folder);
+        std::fs::create_dir_all(&folder)?;
+        let (key, config) = ::tests::ssh::files(&folder);
         let pair = if guarded {
             let options = RigOptions { name, binary: product::ravelin()?, daemon: None, segmentation: true };
             let mut rig = Rig::build(&options)?;
             for (side, peer) in [(Side::Alice, Side::Bob), (Side::Bob, Side::Alice)] {
                 // The listener demands it of everybody; the client of its server.
                 let network = if side == Side::Bob { "0.0.0.0/0".to_owned() } else { peer.v4().to_string() };
-                rig.set_policy(
-                    side,
-                    &format!(
+                let block = |program: &Path| {
+                    format!(
                         "application \"{}\" {{\n  network {network} protected P;\n  protection P {{\n    \
                          localport=any remoteport=any authentication mandatory;\n  }}\n}}\n",
-                        client.display()
-                    ),
-                )?;
+                        program.display()
+                    )
+                };
+                let ssh = if side == Side::Bob { &sshd } else { &ssh };
+                rig.set_policy(side, &(block(&client) + &block(ssh)))?;
             }
             rig.start_both()?;
             let mut lines = [String::new(), String::new()];
@@ -180,7 +214,23 @@ impl Bed {
         )?;
         let mut listener = lab.bob().spawn(Program::new(&client).args(["-c", LISTENER]))?;
         lab.bob().wait_for_listener(Transport::Tcp, PORT, &mut listener, PATIENCE)?;
-        Ok(Bed { _listener: listener, pair, client })
+        let server = ["-D", "-e", "-p", &SSH.to_string(), "-f"];
+        let mut server = lab.bob().spawn(Program::new(&sshd).args(server).arg(&config))?;
+        lab.bob().wait_for_listener(Transport::Tcp, SSH, &mut server, PATIENCE).context("starting sshd")?;
+        let (port, peer) = (SSH.to_string(), format!("root@{}", Side::Bob.v4()));
+        let (ssh, key) = (ssh.display().to_string(), key.display().to_string());
+        let login = [&*ssh, "-F", "none", "-oStrictHostKeyChecking=no", "-oUserKnownHostsFile=/dev/null"];
+        let identity = ["-oIdentitiesOnly=yes", "-oBatchMode=yes", "-i", &key, "-p", &port, &peer, "true"];
+        let login = login.iter().chain(&identity).map(|word| (*word).to_owned()).collect();
+        let bed = Bed { _listener: listener, _sshd: server, pair, client, login, folder };
+        let quiet = bed.log_in()?.finish(PATIENCE)?;
+        let [tries, good] = tries_and_successes(&quiet)?;
+        ensure!(
+            tries > 0.0 && tries == good,
+            "without a flood {good} of {tries} logins succeed: {}",
+            quiet.err()
+        );
+        Ok(bed)
     }
 
     fn prepare(&self, defence: Defence) -> anyhow::Result<()> {
@@ -199,7 +249,7 @@ impl Bed {
             bob,
             "nft 'add chain netdev door way { type filter hook ingress device eth0 priority -500; policy drop; }'",
         )?;
-        let dropped = self.send(kind, rate);
+        let dropped = self.send(kind, rate, PORT, TIME);
         ::tests::sites::sh(bob, "nft 'delete chain netdev door way'")?;
         let (sent, cpu) = dropped?;
         let door = cpu / sent;
@@ -207,18 +257,29 @@ impl Bed {
         let client = Program::new(&self.client).args(["-c", CLIENT, &Side::Bob.v4().to_string()]);
         let client = alice.spawn(client)?;
         let daemon = self.daemon_time()?;
-        let (sent, cpu) = self.send(kind, rate)?;
+        let (sent, cpu) = self.send(kind, rate, PORT, TIME)?;
         let daemon = self.daemon_time()?.saturating_sub(daemon);
-        let said = succeeded("the client", &client.finish(PATIENCE)?)?;
-        let mut numbers = said.split_whitespace().filter_map(|word| word.parse::<f64>().ok());
-        let (tries, good) = numbers.next().zip(numbers.next()).context("the client said no numbers")?;
-        ensure!(tries > 0.0, "no connection was tried");
+        let [tries, good] = tries_and_successes(&client.finish(PATIENCE)?)?;
         let beyond = (cpu / sent - door).max(0.0) * sent + daemon.as_secs_f64();
         Ok(Measured {
             rate: sent / TIME.as_secs_f64(),
             cpu: 100.0 * beyond / TIME.as_secs_f64(),
             connected: 100.0 * good / tries,
         })
+    }
+
+    /// Percent of the SSH logins that succeed while sshd's port is flooded.
+    fn logins(&self, kind: Kind, rate: u64) -> anyhow::Result<f64> {
+        let client = self.log_in()?;
+        self.send(kind, rate, SSH, LOGINS)?;
+        let [tries, good] = tries_and_successes(&client.finish(PATIENCE)?)?;
+        Ok(100.0 * good / tries)
+    }
+
+    /// Start to log in, again and again.
+    fn log_in(&self) -> anyhow::Result<Running> {
+        let client = Program::new(&self.client).args(["-c", LOGGER_IN]).args(&self.login);
+        Ok(self.pair.lab().alice().spawn(client)?)
     }
 
     /// Bob's daemon, if it has one.
@@ -229,8 +290,8 @@ impl Bed {
         }
     }
 
-    /// Frames sent, and CPU seconds of sender and soft interrupts.
-    fn send(&self, kind: Kind, rate: u64) -> anyhow::Result<(f64, f64)> {
+    /// Frames sent to this port, and CPU seconds of sender and soft interrupts.
+    fn send(&self, kind: Kind, rate: u64, port: u16, time: Duration) -> anyhow::Result<(f64, f64)> {
         let lab = self.pair.lab();
         let station = device(lab.bob())?.station;
         let device = device(lab.alice())?;
@@ -238,14 +299,29 @@ impl Bed {
         let (flooded, cpu) = lab.alice().run(move || {
             let mut flooder = Flooder::open(&device)?;
             let before = thread_time();
-            let flooded =
-                flooder.run(rate, TIME, |number, out| frame(kind, number, station, device.station, out))?;
+            let flooded = flooder
+                .run(rate, time, |number, out| frame(kind, port, number, station, device.station, out))?;
             anyhow::Ok((flooded, thread_time().saturating_sub(before)))
         })??;
         ensure!(flooded.sent > 0, "no frame was sent");
         let softirq = softirq_time()?.saturating_sub(softirq);
         Ok((flooded.sent as f64, (cpu + softirq).as_secs_f64()))
     }
+}
+
+impl Drop for Bed {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// What a client printed: how often it tried, and how often it succeeded.
+fn tries_and_successes(client: &Finished) -> anyhow::Result<[f64; 2]> {
+    let said = succeeded("the client", client)?;
+    let mut numbers = said.split_whitespace().filter_map(|word| word.parse::<f64>().ok());
+    let (tries, good) = numbers.next().zip(numbers.next()).context("the client said no numbers")?;
+    ensure!(tries > 0.0, "nothing was tried");
+    Ok([tries, good])
 }
 
 impl Pair {
@@ -269,7 +345,7 @@ fn thread_time() -> Duration {
 
 /// A frame of a flood to a scrubber: a SYN, or the first fragment of a datagram that never becomes whole, of a host of 10.0.0.0/8.
 pub(super) fn stray(is_syn: bool, number: u64, to: [u8; 6], from: [u8; 6], out: &mut [u8; FRAME]) -> usize {
-    let len = frame(Kind::Syn, number, to, from, out);
+    let len = frame(Kind::Syn, PORT, number, to, from, out);
     if is_syn {
         return len;
     }
@@ -319,7 +395,7 @@ fn spread(number: u64) -> u32 {
 }
 
 /// One frame of the flood; its length.
-fn frame(kind: Kind, number: u64, to: [u8; 6], from: [u8; 6], out: &mut [u8; FRAME]) -> usize {
+fn frame(kind: Kind, port: u16, number: u64, to: [u8; 6], from: [u8; 6], out: &mut [u8; FRAME]) -> usize {
     let random = spread(number);
     // 10.0.0.0/8, else alice herself.
     let source = match kind {
@@ -327,7 +403,7 @@ fn frame(kind: Kind, number: u64, to: [u8; 6], from: [u8; 6], out: &mut [u8; FRA
         _ => Side::Alice.v4().octets(),
     };
     let (protocol, payload) = match kind {
-        Kind::Syn => (6, syn(source, random)),
+        Kind::Syn => (6, syn(source, port, random)),
         Kind::Ah { targeted } => (51, ah(targeted, number, random)),
         Kind::Esp { targeted } => (50, esp(targeted, number, random)),
     };
@@ -355,10 +431,10 @@ fn whole(to: [u8; 6], from: [u8; 6], source: [u8; 4], protocol: u8, payload: &[u
     text
 }
 
-fn syn(source: [u8; 4], random: u32) -> Vec<u8> {
+fn syn(source: [u8; 4], port: u16, random: u32) -> Vec<u8> {
     let mut text = Vec::with_capacity(20);
     text.extend((1024 | random as u16).to_be_bytes());
-    text.extend(PORT.to_be_bytes());
+    text.extend(port.to_be_bytes());
     text.extend(random.to_be_bytes());
     text.extend([0, 0, 0, 0, 0x50, 2, 0xff, 0xff, 0, 0, 0, 0]);
     seal(&mut text, source);
@@ -435,7 +511,8 @@ fn publish(report: &Report) -> anyhow::Result<()> {
         let _ = write!(text, "| `{name}` |");
         for rate in &categories {
             let value = |what: &str| find(format!("floods.{name}.{rate}.{what}")).map_or(0.0, |f| f.value);
-            let _ = write!(text, " {:.0} % CPU, {:.0} % connected |", value("cpu"), value("connected"));
+            let (cpu, connected, login) = (value("cpu"), value("connected"), value("login"));
+            let _ = write!(text, " {cpu:.0} % CPU, {connected:.0} % connected, {login:.0} % logged in |");
         }
         let max = find(format!("floods.{name}.max.rate")).map_or(0.0, |f| f.value);
         let _ = writeln!(text, " {max:.0} thousand |");
@@ -454,7 +531,7 @@ mod tests {
     fn frames_are_what_they_say() {
         let mut out = [0; FRAME];
         for (name, kind, _) in FLOODS {
-            let len = frame(kind, 7, [1; 6], [2; 6], &mut out);
+            let len = frame(kind, 443, 7, [1; 6], [2; 6], &mut out);
             let packet = &out[14..len];
             let headers = wire::ip::Headers::parse(packet).unwrap();
             assert_eq!(checksum(&packet[..20], 0), 0, "{name}");
@@ -464,6 +541,7 @@ mod tests {
                 let pseudo: Vec<u8> = packet[12..20].iter().copied().chain([0, 6, 0, 20]).collect();
                 assert_eq!(checksum(&packet[20..], !u32::from(checksum(&pseudo, 0)) & 0xffff), 0);
                 assert_eq!((packet[12], packet[33]), (10, 2));
+                assert_eq!(packet[22..24], 443_u16.to_be_bytes());
             }
         }
     }

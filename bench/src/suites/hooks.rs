@@ -274,7 +274,14 @@ impl Hosts {
             let start = Instant::now();
             let answer = self.rig.ravelin(
                 Side::Alice,
-                &["policy", "reload", "--json", "--instance", &self.rig.instance(Side::Alice)],
+                &[
+                    "policy",
+                    "reload",
+                    "--allow-missing",
+                    "--json",
+                    "--instance",
+                    &self.rig.instance(Side::Alice),
+                ],
                 "",
             )?;
             taken.push(start.elapsed().as_secs_f64() * 1e3);

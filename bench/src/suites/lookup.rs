@@ -51,6 +51,7 @@ pub(super) fn run(filter: &str, report: &mut Report) -> anyhow::Result<()> {
 fn hits(name: String, count: u32) -> anyhow::Result<Figure> {
     let mut dice = Dice(7);
     let mut flow = || Flow {
+        opaque: false,
         local: dice.v4(),
         remote: dice.v4(),
         local_port: dice.roll() as u16,

@@ -7,7 +7,8 @@
 //!   it took, `loss` what did not. Then as fast as the receiver answers, for a second at most, so that (almost) nothing is lost:
 //!   `paced_gbit`, and the CPU time of everything on the sending and on the receiving host (the program and the daemon) for each octet
 //!   that arrived: `tx_ns_per_byte`, `rx_ns_per_byte`. The paper's kernel made the sender wait for the cipher; here nothing does.
-//! - `tcp.{transform}.gbit`: a transfer by iperf3 of one second.
+//! - `tcp.{transform}.gbit`: a transfer by iperf3 of one second. `tcp15.{transform}.s`: the paper's Figure 3: 15 MB of random octets in one
+//!   connection, seconds of real time from connecting until the receiver has read the last one.
 //!
 //! The plots go to `docs/papers/001` when Cargo runs this.
 
@@ -29,12 +30,13 @@ use std::time::Duration;
 const ROUNDS: usize = 5;
 /// Octets of payload, as in the paper.
 const SIZES: [usize; 4] = [512, 1024, 4096, 8192];
-/// Octets of a blast, as in the paper.
+/// Octets of a blast, and of a transfer, as in the paper.
 const BLAST: usize = 15_000_000;
 /// Echo requests of a round, and seconds between two.
 const PINGS: [&str; 2] = ["25", "0.002"];
 const TRANSFER: &str = "1";
 const PORT: u16 = 7008;
+const TRANSFER_PORT: u16 = 7009;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Values of the rounds by the figure's name, and the figure's unit.
@@ -55,14 +57,15 @@ pub(super) fn run(filter: &str, report: &mut Report) -> anyhow::Result<()> {
     let mut values = Values::new();
     let mut wanted: Vec<&Transform> =
         TRANSFORMS.iter().filter(|transform| filter.is_empty() || transform.name.contains(filter)).collect();
-    for round in 1..=ROUNDS {
+    let rounds = crate::rounds(ROUNDS);
+    for round in 1..=rounds {
         wanted.retain(|transform| {
             let done = bed.install(transform).and_then(|()| measure(&bed, transform, &programs));
             let error = match done {
                 Ok(measured) => {
                     let gbit = measured.last().map_or(f64::NAN, |(_, _, value)| *value);
                     eprintln!(
-                        "paper-001: round {round} of {ROUNDS}: {}, TCP {gbit:.2} Gbit/s",
+                        "paper-001: round {round} of {rounds}: {}, TCP {gbit:.2} Gbit/s",
                         transform.name
                     );
                     for (name, unit, value) in measured {
@@ -93,7 +96,7 @@ pub(super) fn run(filter: &str, report: &mut Report) -> anyhow::Result<()> {
 fn of(figure: &str, transform: &str) -> bool {
     let rest = figure.splitn(3, '.').nth(2).and_then(|rest| rest.strip_prefix(transform));
     let rest = rest.and_then(|rest| rest.strip_prefix('.'));
-    rest.is_some_and(|rest| rest == "gbit" || rest.starts_with(|c: char| c.is_ascii_digit()))
+    rest.is_some_and(|rest| ["gbit", "s"].contains(&rest) || rest.starts_with(|c: char| c.is_ascii_digit()))
 }
 
 /// One round of a transform: names, units, values; the transfer last.
@@ -123,6 +126,8 @@ fn measure(
             measured.push((format!("paper-001.udp.{}.{octets}.{part}", transform.name), unit, value));
         }
     }
+    let seconds = transfer(bed, transform, programs).context("the transfer of 15 MB")?;
+    measured.push((format!("paper-001.tcp15.{}.s", transform.name), "s", seconds));
     let server = flow::serve(bed.host(transform, Side::Bob), &programs.iperf3)?;
     let alice = bed.host(transform, Side::Alice);
     let answer = flow::ask(alice, &programs.iperf3, Side::Bob.v4().into(), &["-t", TRANSFER])?;
@@ -189,6 +194,19 @@ fn datagrams(
     Ok(Sent { gbit, loss: 100.0 * (1.0 - arrived / sent), cpu: [each(0), each(1)] })
 }
 
+/// Seconds of real time that 15 MB of random octets take in one connection (Figure 3).
+fn transfer(bed: &Bed, transform: &Transform, programs: &Programs) -> anyhow::Result<f64> {
+    let [alice, bob] = Side::BOTH.map(|side| bed.host(transform, side));
+    let address = format!("{}:{TRANSFER_PORT}", Side::Bob.v4());
+    let mut drain = bob.spawn(Program::new(&programs.own).args(["load", "drain", &address]))?;
+    bob.wait_for_listener(Transport::Tcp, TRANSFER_PORT, &mut drain, PATIENCE)?;
+    let program = Program::new(&programs.own).args(["load", "transfer", &address, &BLAST.to_string()]);
+    let [took] = numbers(&succeeded("sending", &alice.run_program(program, PATIENCE)?)?)?;
+    let [octets] = numbers(&succeeded("receiving", &drain.finish(PATIENCE)?)?)?;
+    ensure!(octets == BLAST as f64, "{octets} of {BLAST} octets arrived");
+    Ok(took / 1e9)
+}
+
 /// Numbers of a line.
 fn numbers<const N: usize>(line: &str) -> anyhow::Result<[f64; N]> {
     let numbers: Vec<f64> = line.split_whitespace().filter_map(|word| word.parse().ok()).collect();
@@ -209,6 +227,7 @@ fn plots(report: &Report) -> anyhow::Result<()> {
         SIZES.iter().map(of).collect::<Vec<_>>()
     };
     let tcp = vec![(String::new(), marks(&|transform| format!("paper-001.tcp.{}.gbit", transform.name)))];
+    let tcp15 = vec![(String::new(), marks(&|transform| format!("paper-001.tcp15.{}.s", transform.name)))];
     let rate = "goodput, Gbit/s (logarithmic)";
     let drawn = [
         ("ping", "Ping: round trip", "round trip, us (logarithmic)", true, by_size("ping", "us")),
@@ -223,6 +242,7 @@ fn plots(report: &Report) -> anyhow::Result<()> {
             by_size("udp", "tx_ns_per_byte"),
         ),
         ("tcp", "TCP transfer", rate, true, tcp),
+        ("tcp-15mb", "TCP: 15 MB of random octets", "real time, seconds (logarithmic)", true, tcp15),
     ];
     for (name, title, axis, log, series) in drawn {
         let categories = TRANSFORMS.iter().map(|transform| transform.title).collect();
@@ -256,6 +276,7 @@ mod tests {
         assert!(!of("paper-001.ping.ah-sha256.esp-aes128gcm.512.us", "ah-sha256"));
         assert!(of("paper-001.tcp.ah-sha256.esp-aes128gcm.gbit", "ah-sha256.esp-aes128gcm"));
         assert!(!of("paper-001.tcp.ah-sha256.esp-aes128gcm.gbit", "ah-sha256"));
+        assert!(of("paper-001.tcp15.ah-sha256.s", "ah-sha256"));
     }
 
     #[test]

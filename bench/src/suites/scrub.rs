@@ -119,6 +119,7 @@ fn scrubber() -> Scrubber {
     let mut config = Config::new(Profile::Standard);
     config.flows.half_open_per_source = 1 << 16;
     config.flows.established = 2 * CONNECTIONS as usize;
+    config.flows.established_per_source = config.flows.established;
     Scrubber::new(config, [9; 16])
 }
 

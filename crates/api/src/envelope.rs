@@ -1,5 +1,7 @@
 //! The frame of every answer: the version, and what a refusal looks like.
 
+use std::net::IpAddr;
+
 use serde::{Deserialize, Serialize};
 
 /// The version of the API that this build speaks.
@@ -23,15 +25,25 @@ impl<T> Versioned<T> {
 }
 
 /// What went wrong and what to do about it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Problem {
-    /// A stable word for programs: `bad_request`, `not_found`, `conflict`, `busy`, `refused`, `failed`.
+    /// A stable word for programs: `bad_request`, `not_found`, `conflict`, `busy`, `refused`, `failed`; of a flow that gets nothing
+    /// through, `no_association`, `one_direction` and others of ravelin(1).
     pub code: String,
     /// What happened.
     pub message: String,
     /// What to do next.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remedy: Option<String>,
+    /// The application that it is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub application: Option<String>,
+    /// The peer that it is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peer: Option<IpAddr>,
+    /// Since when, in seconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since_unix_seconds: Option<u64>,
 }
 
 /// The body of an answer whose HTTP status is not 2xx.
@@ -48,7 +60,7 @@ mod tests {
     #[test]
     fn the_version_stands_beside_the_fields() {
         let refusal = Versioned::new(Refusal {
-            error: Problem { code: "conflict".into(), message: "m".into(), remedy: None },
+            error: Problem { code: "conflict".into(), message: "m".into(), ..Problem::default() },
         });
         let text = serde_json::to_string(&refusal).unwrap();
         assert_eq!(text, r#"{"api":1,"error":{"code":"conflict","message":"m"}}"#);

@@ -121,9 +121,13 @@ pub struct Pmtu {
     pub mtu: u16,
     /// Octets of the largest inner packet now.
     pub inner_mtu: u32,
-    /// Who said so, unproved; absent: what was learned is too old to be believed.
+    /// Who said so, unproved, where an ICMP error did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<IpAddr>,
+    /// Why: `icmp`, `age` (what was learned is too old to be believed), `route` (the route to the peer takes more or less than
+    /// before), `refused` (the kernel did not take a packet for the route).
+    #[serde(default)]
+    pub cause: String,
 }
 
 /// A peer that moved, as an authentic packet of it shows.

@@ -57,8 +57,8 @@ pub use keymat::Keymat;
 pub use names::{NameAddress, NameList, NameState, NamesState};
 pub use pin::{PinnedFile, PinnedState};
 pub use policy::{
-    ChosenBy, Finding, KernelLoad, Place, PolicyCheck, PolicyReload, PolicyState, PolicyTests, RefusedBlock,
-    Related, Subjects,
+    ChosenBy, Finding, KernelLoad, MissingProgram, Place, PolicyCheck, PolicyReload, PolicyState,
+    PolicyTests, RefusedBlock, Related, Subjects,
 };
 pub use policy_change::{
     ApplicationChange, Change, FlowChange, LimitChange, MAX_CONFIRM_SECONDS, PeersChange, PolicyApplied,
@@ -78,7 +78,8 @@ pub use scrubbed::{ScrubbedProfile, ScrubbedStatus};
 pub use spd::{SpdAdd, SpdAdded, SpdCount, SpdDeleted, SpdDirection, SpdList, SpdRule};
 pub use spi::{Spi, SpiRequest};
 pub use status::{
-    CryptoMeasured, CryptoUnit, GatewayState, Health, Status, StatusState, Traffic, TunState, UplinkState,
+    AppHealth, AppState, CryptoMeasured, CryptoUnit, GatewayState, Health, Status, StatusState, Traffic,
+    TunState, UplinkState,
 };
-pub use traffic::{Amount, AppTraffic, AppTrafficList, Arrived, HandedOver, Sent};
+pub use traffic::{Amount, AppTraffic, AppTrafficList, Arrived, HandedOver, Left, Sent};
 pub use translation::{SpdEntries, SpdEntry, TranslationState};

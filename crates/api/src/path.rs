@@ -48,7 +48,7 @@ pub const FLOWS_COUNTED: &str = "/v1/flows/counted";
 pub const COUNTERS: &str = "/v1/counters";
 /// GET: [`crate::AppTrafficList`].
 pub const TRAFFIC: &str = "/v1/traffic";
-/// POST, perhaps with `?allow_empty=true`: [`crate::PolicyReload`].
+/// POST, perhaps with `?allow_empty=true` or `allow_missing=true`: [`crate::PolicyReload`].
 pub const POLICY_RELOAD: &str = "/v1/policy/reload";
 /// POST [`crate::PolicyText`]: [`crate::PolicyPlan`].
 pub const POLICY_PLAN: &str = "/v1/policy/plan";

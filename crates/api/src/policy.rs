@@ -34,6 +34,9 @@ pub struct PolicyState {
     /// What its applications choose processes by.
     #[serde(default)]
     pub subjects: Subjects,
+    /// Subjects that no program of this host matches; at most 64 are told.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<MissingProgram>,
     /// What the last load wrote into the kernel half's maps, and how much is in them; `None`: there is no kernel half.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel: Option<KernelLoad>,
@@ -49,6 +52,23 @@ pub struct Subjects {
     /// Those that are not, beyond the number that is told.
     #[serde(default)]
     pub more: usize,
+}
+
+/// A subject that no process of this host can match. What it was to protect is in clear.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MissingProgram {
+    /// A stable name: `RVL-P414` there is no such executable, `RVL-P415` it is a script.
+    pub code: String,
+    /// The application.
+    pub application: String,
+    /// The path or bare name that has no executable: the application's own, or one behind `from`.
+    pub program: String,
+    /// The application's block.
+    pub at: Position,
+    /// What.
+    pub message: String,
+    /// What to do about it; the program that may have been meant, if one is near.
+    pub remedy: String,
 }
 
 /// One application.
@@ -101,7 +121,8 @@ pub struct RefusedBlock {
     pub at: Position,
 }
 
-/// POST `/v1/policy/reload?allow_empty=true`; without it a file that names no application is refused if one had a policy.
+/// POST `/v1/policy/reload?allow_empty=true&allow_missing=true`; without the first a file that names no application is refused if
+/// one had a policy, without the second one with subjects that no program of this host matches.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PolicyReload {
     /// The new policy is in force (perhaps without its broken blocks).
@@ -119,6 +140,12 @@ pub struct PolicyReload {
     /// Applications that had a policy and have none now: their traffic is in clear.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lost: Vec<String>,
+    /// Subjects that no program of this host matches.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<MissingProgram>,
+    /// What else should be known: the configuration file was changed, and is not read by a reload.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
     /// Errors, warnings and notes as the compiler prints them.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub diagnostics: String,

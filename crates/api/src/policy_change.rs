@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{FlowInfo, PinnedFile, Position, RefusedBlock};
+use crate::{FlowInfo, MissingProgram, PinnedFile, Position, RefusedBlock};
 
 /// The longest that a change may wait for its confirmation, in seconds.
 pub const MAX_CONFIRM_SECONDS: u64 = 86_400;
@@ -43,6 +43,9 @@ pub struct PolicyPlan {
     /// Files that it names by their digests; one that the policy in force does not name so is hashed when this one is loaded.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pins: Vec<PinnedFile>,
+    /// Subjects that no program of this host matches.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<MissingProgram>,
     /// Blocks that did not compile: they would keep what they have.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refused_blocks: Vec<RefusedBlock>,
@@ -198,6 +201,9 @@ pub struct PolicyApply {
     /// Take a policy that names no application any more.
     #[serde(default)]
     pub allow_empty: bool,
+    /// Take subjects that no program of this host matches.
+    #[serde(default)]
+    pub allow_missing: bool,
 }
 
 /// The answer of `apply`, `confirm` and `rollback`.
@@ -212,6 +218,9 @@ pub struct PolicyApplied {
     /// Applications that had a policy and have none now: their traffic is in clear.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lost: Vec<String>,
+    /// Subjects that no program of this host matches.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<MissingProgram>,
     /// It waits to be confirmed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiting: Option<Waiting>,

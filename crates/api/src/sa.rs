@@ -224,7 +224,7 @@ pub struct SaInfo {
     /// Packets in the replay window (inbound).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replay_window: Option<u32>,
-    /// Outer packets up to this size: what is configured, or less where ICMP errors taught so.
+    /// Outer packets up to this size: what the route takes, or less where so is configured or ICMP errors taught so.
     pub path_mtu: u16,
     /// Outbound: what is known of the path.
     #[serde(default, skip_serializing_if = "Option::is_none")]

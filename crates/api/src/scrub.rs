@@ -46,6 +46,8 @@ pub enum ScrubReason {
     TruncatedByCapture,
     /// Its link header names one IP version, its packet another.
     IpVersion,
+    /// There may be an IP packet in it, behind headers that are not read here.
+    UnscrubbedIp,
 }
 
 impl ScrubReason {
@@ -55,6 +57,7 @@ impl ScrubReason {
             ScrubReason::NotIp => "not_ip",
             ScrubReason::TruncatedByCapture => "truncated_by_capture",
             ScrubReason::IpVersion => "ip_version",
+            ScrubReason::UnscrubbedIp => "unscrubbed_ip",
         }
     }
 }
@@ -173,10 +176,19 @@ pub struct ScrubSummary {
     pub emitted: u64,
     /// Frames without an IP packet; they passed, unless only IP was asked for.
     pub not_ip: u64,
+    /// Frames that may hold an IP packet behind headers that are not read here; they passed unscrubbed, but for the profile `strict`.
+    #[serde(default)]
+    pub unscrubbed_ip: u64,
     /// Frames of which the capture did not keep all.
     pub truncated_by_capture: u64,
+    /// Of these, segments and datagrams that passed: what is there of them contradicts nothing.
+    #[serde(default)]
+    pub cut_passed: u64,
     /// Frames whose link header contradicts the packet.
     pub ip_version: u64,
+    /// Packets that lack what a network card fills in: checksums, lengths.
+    #[serde(default)]
+    pub unfinished: u64,
     /// Rules that met something.
     pub rules: Vec<ScrubRuleCount>,
     /// What to try, if much was dropped for a reason that has a remedy.

@@ -14,6 +14,45 @@ pub enum StatusState {
     Degraded,
 }
 
+/// What becomes of an application's traffic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AppState {
+    /// What must be protected does not get through.
+    Blocked,
+    /// It is not protected.
+    Clear,
+    /// Associations are missing; what must be protected is refused.
+    Waiting,
+    /// Every network of its policy is untrusted.
+    Refused,
+    /// Associations serve both directions.
+    Protected,
+}
+
+impl std::fmt::Display for AppState {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(match self {
+            AppState::Blocked => "BLOCKED",
+            AppState::Clear => "in clear",
+            AppState::Waiting => "waiting",
+            AppState::Refused => "refused",
+            AppState::Protected => "protected",
+        })
+    }
+}
+
+/// One application of the policy.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AppHealth {
+    /// Its name.
+    pub application: String,
+    /// In one word.
+    pub state: AppState,
+    /// Why.
+    pub why: String,
+}
+
 /// The unit that serves one suite.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CryptoUnit {
@@ -57,6 +96,9 @@ pub struct Status {
     /// What is not as it should be.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<Problem>,
+    /// Which applications are protected and which not, those that are not first; at most 256.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub protection: Vec<AppHealth>,
     /// The instance.
     pub instance: String,
     /// The daemon's version.

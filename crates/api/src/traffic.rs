@@ -43,6 +43,9 @@ pub struct AppTraffic {
     pub id: u16,
     /// What it sent.
     pub outbound: Sent,
+    /// What of it left protected, by the engine's count; since the daemon's start.
+    #[serde(default)]
+    pub left: Left,
     /// What arrived for it.
     pub inbound: Arrived,
     /// How often each reason refused it, by the word of its counter: counted where it happened, whether or not anybody was told.
@@ -53,6 +56,15 @@ pub struct AppTraffic {
     pub would_be_refused_because: BTreeMap<String, u64>,
 }
 
+/// What left in associations. It is less than what was asked for ([`Sent::encrypted`]) where there was none, or a packet ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Left {
+    /// In associations that only authenticate.
+    pub authenticated: Amount,
+    /// In associations that encrypt.
+    pub encrypted: Amount,
+}
+
 /// What an application sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sent {
@@ -60,9 +72,9 @@ pub struct Sent {
     pub clear: Amount,
     /// Of it, what the data path was given and sent in clear: `never`, `optional` without an association.
     pub returned: Amount,
-    /// Handed to the data path under a demand for authentication.
+    /// Asked for: handed to the data path under a demand for authentication, whatever became of it.
     pub authenticated: Amount,
-    /// Handed to the data path under a demand for encryption.
+    /// Asked for: handed to the data path under a demand for encryption, whatever became of it.
     pub encrypted: Amount,
     /// Refused by the kernel half; a call that was refused is a packet without octets.
     pub refused: Amount,

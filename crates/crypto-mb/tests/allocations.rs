@@ -1,9 +1,10 @@
 //! In steady state no packet allocates under the wide unit, whatever its width.
 
-#[path = "../../crypto-std/tests/packet/counting.rs"]
+#[path = "../../crypto-std/tests/suite/packet/counting.rs"]
 mod counting;
-#[path = "../../crypto-std/tests/packet/mod.rs"]
+#[path = "../../crypto-std/tests/suite/packet/mod.rs"]
 mod packet;
+#[path = "suite/widths/mod.rs"]
 mod widths;
 
 use counting::{counts, packets_allocate_nothing};

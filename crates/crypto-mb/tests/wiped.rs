@@ -1,9 +1,10 @@
 //! A dropped key of the wide unit leaves nothing of itself in the memory it had.
 
-#[path = "../../crypto-std/tests/packet/looking.rs"]
+#[path = "../../crypto-std/tests/suite/packet/looking.rs"]
 mod looking;
-#[path = "../../crypto-std/tests/packet/mod.rs"]
+#[path = "../../crypto-std/tests/suite/packet/mod.rs"]
 mod packet;
+#[path = "suite/widths/mod.rs"]
 mod widths;
 
 use crypto::Provider;

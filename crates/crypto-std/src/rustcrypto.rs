@@ -6,7 +6,7 @@
 //!
 //! Keys: the crates wipe their key schedules when dropped (feature `zeroize`); HMAC states, subkeys and salts are wiped
 //! here. What key setup leaves on the stack is overwritten by the registry; before it, it is overwritten here, since the padding of a
-//! type takes along what was there. tests/wiped.rs looks at the memory that a dropped key gives back, tests/stack.rs at the stack. Not wiped: what a packet leaves of
+//! type takes along what was there. tests/wiped.rs looks at the memory that a dropped key gives back, tests/suite/stack.rs at the stack. Not wiped: what a packet leaves of
 //! intermediate values in registers and in the frames of the crates' functions. `des` looks up its S-boxes in tables and
 //! so is not constant in time; it is legacy.
 

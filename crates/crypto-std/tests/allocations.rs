@@ -1,7 +1,8 @@
 //! In steady state no packet of any suite allocates, sealed or opened, genuine or forged, alone or in a batch.
 
-#[path = "packet/counting.rs"]
+#[path = "suite/packet/counting.rs"]
 mod counting;
+#[path = "suite/packet/mod.rs"]
 mod packet;
 
 use counting::{counted, counts, packets_allocate_nothing};

@@ -1,7 +1,8 @@
 //! A key that is dropped leaves nothing of itself in the memory it had.
 
-#[path = "packet/looking.rs"]
+#[path = "suite/packet/looking.rs"]
 mod looking;
+#[path = "suite/packet/mod.rs"]
 mod packet;
 
 use crypto::{Integrity, Provider};

@@ -78,14 +78,18 @@ pub trait Authenticator: Send + Sync {
         self.len() == 0
     }
 
+    /// Write the explicit IV that goes with this sequence number to the start of `out`, which has [`Self::len`] octets: an
+    /// algorithm that has one covers it with the ICV, in its place (RFC 4543 section 7). Nothing, for an algorithm without.
+    fn put_iv(&self, _sequence: u64, _out: &mut [u8]) {}
+
     /// Write IV and ICV of the octets of all parts, one behind the other, into `out`, which has [`Self::len`] octets.
     /// `sequence` was never used before with this key.
     ///
-    /// The parts must hold zeros where IV and ICV will stand; an algorithm with an explicit IV (RFC 4543 section 3.3)
-    /// authenticates it by itself.
+    /// The parts must hold zeros where the ICV will stand, and what [`Self::put_iv`] writes where the IV will.
     fn sign(&self, sequence: u64, parts: &[&[u8]], out: &mut [u8]);
 
-    /// Whether `icv` (IV and ICV) is right for the octets of all parts. Compared in constant time.
+    /// Whether `icv` (IV and ICV) is right for the octets of all parts, which hold the IV and zeros for the ICV. Compared in
+    /// constant time.
     #[must_use]
     fn verify(&self, parts: &[&[u8]], icv: &[u8]) -> bool;
 }

@@ -27,6 +27,7 @@ pub fn faults(registry: &Registry) -> impl Iterator<Item = api::Problem> {
         code: "failed".to_owned(),
         message: error.to_string(),
         remedy: Some(LEFT_OUT.to_owned()),
+        ..api::Problem::default()
     })
 }
 

@@ -1,18 +1,22 @@
 //! What the kernel half refused lately, to be explained afterwards, and its way into the audit log.
 //!
 //! What enters: events of the socket monitor: refused calls, and packets that ended (of a kind that comes often only one in a
-//! while). What leaves: the last of them by number. How often each reason refused each application is counted in the kernel
+//! while). What leaves: the last of them by number; of one application and reason not more in a second than `[audit] per_second` says,
+//! so that nobody hides a refusal behind many others. How often each reason refused each application is counted in the kernel
 //! half and does not rest on events: those can be lost, which is counted too.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Duration;
 
 use sockmon::{Attempt, Event};
+use wire::AppId;
 
 use crate::plane::Plane;
 
 /// Refusals that are remembered.
 const KEPT: usize = 1024;
+/// Refusals of one application and reason that are told in a second, where the configuration does not say.
+const PER_SECOND: u32 = 32;
 
 /// One refusal.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,16 +38,50 @@ pub struct Denials {
     count: u64,
     /// Events that were lost up to now, by the kernel half's count; `None`: not read yet.
     lost: Option<u64>,
+    /// Likewise, those that it left out.
+    left_out: Option<u64>,
+    measure: Measure,
+}
+
+/// How many of a kind were told in this second, and how many were not.
+#[derive(Debug, Default)]
+struct Measure {
+    second: u64,
+    told: HashMap<(AppId, &'static str), u32>,
+    left_out: BTreeMap<&'static str, u64>,
+}
+
+impl Measure {
+    /// Whether this one is told.
+    fn admits(&mut self, event: &Event, second: u64, per_second: u32) -> bool {
+        if self.second != second {
+            self.second = second;
+            self.told.clear();
+        }
+        let told = self.told.entry((event.app, event.reason)).or_default();
+        if *told < per_second {
+            *told += 1;
+            return true;
+        }
+        *self.left_out.entry(event.reason).or_default() += 1;
+        false
+    }
 }
 
 impl Denials {
     /// Remember one.
     pub fn add(&mut self, event: Event, at: Duration, generation: u64) {
-        self.count += 1;
+        let id = self.next_id();
         if self.last.len() == KEPT {
             self.last.pop_front();
         }
-        self.last.push_back(Denial { id: self.count, at, generation, event });
+        self.last.push_back(Denial { id, at, generation, event });
+    }
+
+    /// The next number; the engine's ends of packets have theirs from here too.
+    pub fn next_id(&mut self) -> u64 {
+        self.count += 1;
+        self.count
     }
 
     /// The one with this number, if it is still remembered.
@@ -59,6 +97,11 @@ impl Denials {
     /// How many more events were lost.
     fn more_lost(&mut self, lost: u64) -> u64 {
         lost.saturating_sub(self.lost.replace(lost).unwrap_or(lost))
+    }
+
+    /// How many more the kernel half left out.
+    fn more_left_out(&mut self, left_out: u64) -> u64 {
+        left_out.saturating_sub(self.left_out.replace(left_out).unwrap_or(left_out))
     }
 }
 
@@ -124,6 +167,10 @@ impl Plane {
     }
 
     fn note_refusal(&mut self, event: Event) {
+        let per_second = self.config.audit.as_ref().map_or(PER_SECOND, |audit| audit.per_second);
+        if !self.denials.measure.admits(&event, netio::clock::wall().as_secs(), per_second) {
+            return;
+        }
         let application = self.policy.app_name(event.app);
         tracing::info!(
             pid = event.pid,
@@ -148,6 +195,15 @@ impl Plane {
                 tracing::warn!("{more} {text}");
                 self.auditor.left_out("refused", more, text);
             }
+        }
+        let count =
+            |word: &str| counters.iter().find(|(known, _)| *known == word).map_or(0, |(_, count)| *count);
+        let more = self.denials.more_left_out(count("events_left_out"));
+        let own = std::mem::take(&mut self.denials.measure.left_out);
+        for (of, more) in own.into_iter().chain((more > 0).then_some(("refused", more))) {
+            let text = "more of these in a second than are told one by one";
+            tracing::info!(of, more, "refusals left out: {text}");
+            self.auditor.left_out(of, more, text);
         }
     }
 }
@@ -180,6 +236,16 @@ mod tests {
         assert_eq!(denials.newest().count(), KEPT);
         assert_eq!(denials.find(6), None);
         assert_eq!(denials.find(7).map(|denial| denial.event.peer.port()), Some(7));
+    }
+
+    #[test]
+    fn of_a_flood_a_few_are_told_and_the_rest_is_counted_and_hides_nobody_else() {
+        let mut measure = Measure::default();
+        let other = Event { app: AppId(2), ..event(1) };
+        let told = (0..1000).filter(|_| measure.admits(&event(1), 7, 32)).count();
+        assert_eq!((told, measure.admits(&other, 7, 32)), (32, true));
+        assert_eq!(measure.left_out, BTreeMap::from([("connect_untrusted", 968)]));
+        assert!(measure.admits(&event(1), 8, 32) && !measure.admits(&event(1), 8, 0));
     }
 
     #[test]

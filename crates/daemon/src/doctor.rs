@@ -1,11 +1,15 @@
 //! `ravelin doctor`: what the daemon needs from the host, each point tried, each failure with its remedy. `run` makes the same
 //! checks and refuses to start where one fails; the programs of the kernel half it loads in earnest, once.
 
+mod compat;
+mod firewall;
+mod kernel_sockets;
 mod outer;
 
 use api::{Check, CheckState};
 
 use crate::config::Config;
+use crate::policy_store;
 
 fn check(name: &str, result: Result<String, String>, remedy: &str) -> Check {
     let (state, found) = match result {
@@ -29,8 +33,77 @@ fn probed(checks: Vec<sockmon::Check>) -> impl Iterator<Item = Check> {
 /// Every check, in order. `config` names devices and cgroup to look at; without one only the host is looked at.
 pub fn checks(config: Option<&Config>) -> Vec<Check> {
     let mut out = quick_checks(config);
-    out.extend(program_checks());
+    if let Some(config) = config {
+        out.push(policy(config));
+        out.extend(firewall::check(config));
+        out.extend(tun_owner(config));
+    }
+    out.extend(compat::calls());
+    match (kernel().state, rustix::process::geteuid().is_root()) {
+        // One sentence is enough.
+        (CheckState::Fail, _) => {}
+        (_, true) => out.extend(program_checks()),
+        (_, false) => out.push(Check {
+            name: "bpf programs".to_owned(),
+            state: CheckState::Warn,
+            found: "not tried: loading them takes root".to_owned(),
+            remedy: Some("run `ravelin doctor` as root".to_owned()),
+        }),
+    }
     out
+}
+
+/// Kernels before this one have no tcx.
+const OLDEST: (u32, u32) = (6, 6);
+/// Kernels on which the demonstration and the tests have run.
+pub const PROVED: &str = "6.18";
+
+fn kernel() -> Check {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    kernel_of(release.trim())
+}
+
+fn kernel_of(release: &str) -> Check {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map_while(|part| part.parse::<u32>().ok());
+    let version = numbers.next().zip(numbers.next());
+    let is_proved = PROVED.split(", ").any(|proved| release.starts_with(proved));
+    let old = version.is_some_and(|version| version < OLDEST);
+    let result = match (old, is_proved) {
+        (true, _) => {
+            Err(format!("{release} is too old: the kernel half needs tcx, which came with Linux 6.6"))
+        }
+        (false, true) => Ok(format!("{release}, as proved")),
+        (false, false) => Ok(format!("{release}; proved is {PROVED}")),
+    };
+    let remedy = "boot a kernel of 6.6 or later: Debian 12 has one in backports (`apt install -t bookworm-backports \
+                  linux-image-amd64`), Debian 13 has 6.12";
+    check("kernel", result, remedy)
+}
+
+/// The policy file, as `run` would read it.
+fn policy(config: &Config) -> Check {
+    let file = config.policy.display().to_string();
+    let result = match std::fs::read(&config.policy) {
+        Err(error) => Err(format!("{file}: {error}")),
+        Ok(text) => {
+            let parsed = policy::parse_bytes_for(&file, &text, &policy_store::HostFiles::here());
+            let errors = parsed.diagnostics.iter().filter(|one| one.is_error());
+            let list: Vec<String> = errors
+                .take(4)
+                .map(|one| format!("{file}:{}:{}: {}", one.line, one.column, one.message))
+                .collect();
+            match list.is_empty() {
+                true => Ok(format!("{file}, {}", policy::counted(parsed.blocks.len(), "block"))),
+                false => Err(list.join("; ")),
+            }
+        }
+    };
+    let remedy = if result.as_ref().is_err_and(|text| text.contains("Permission denied")) {
+        "run `ravelin doctor` as root"
+    } else {
+        "`ravelin policy check` points at each error; `ravelin init` writes a first file"
+    };
+    check("policy", result, remedy)
 }
 
 /// Whether the kernel takes the programs, kind by kind; a load of all, which takes seconds.
@@ -40,10 +113,11 @@ pub fn program_checks() -> impl Iterator<Item = Check> {
 
 /// Every check but [`program_checks`].
 pub fn quick_checks(config: Option<&Config>) -> Vec<Check> {
-    let mut out = vec![privileges(), suites(), tun(), raw_sockets(), cgroup(config)];
+    let mut out = vec![kernel(), privileges(), suites(), tun(), raw_sockets(), cgroup(config)];
     out.extend(probed(sockmon::probe()));
     out.push(settings());
     out.push(locked_memory());
+    out.push(kernel_sockets::check());
     if let Some(config) = config {
         out.push(outer::pins(config));
         out.push(uplinks(config));
@@ -52,7 +126,8 @@ pub fn quick_checks(config: Option<&Config>) -> Vec<Check> {
         out.extend(
             policy_of(config)
                 .iter()
-                .flat_map(|compiled| [names(config, compiled), observed(compiled)].into_iter().flatten()),
+                .flat_map(|compiled| [names(config, compiled), observed(compiled), programs(compiled)])
+                .flatten(),
         );
     }
     out
@@ -103,6 +178,22 @@ fn tun() -> Check {
         format!("vnet header, {uso} super-packets")
     });
     check("tun", result.map_err(|error| error.to_string()), "load the module (modprobe tun) and run as root")
+}
+
+/// Who may attach to the instance's TUN, if it is there. Not among the quick checks: a start is what mends it.
+fn tun_owner(config: &Config) -> Option<Check> {
+    let name = &config.tun.name;
+    let links = netio::link::Links::open().and_then(|mut links| links.list()).ok()?;
+    let link = links.iter().find(|link| link.name == *name)?;
+    let result = match netio::tun::owner_fault(link) {
+        None => Ok(format!("{name} is root's, and nobody else may attach to it")),
+        Some(fault) => Err(fault),
+    };
+    Some(check(
+        "tun owner",
+        result,
+        "start the daemon, which makes it root's; until then look at who holds it",
+    ))
 }
 
 fn raw_sockets() -> Check {
@@ -170,7 +261,8 @@ fn uplinks(config: &Config) -> Check {
 /// The policy as the file has it, as far as it can be read.
 fn policy_of(config: &Config) -> Option<policy::Compiled> {
     let text = std::fs::read(&config.policy).ok()?;
-    let parsed = policy::parse_bytes(&config.policy.display().to_string(), &text);
+    let host = policy_store::HostFiles::here();
+    let parsed = policy::parse_bytes_for(&config.policy.display().to_string(), &text, &host);
     Some(policy::compile(&parsed, &mut policy::AppTable::new(), 1))
 }
 
@@ -182,6 +274,18 @@ fn observed(compiled: &policy::Compiled) -> Option<Check> {
         state: CheckState::Warn,
         found: list.join("; "),
         remedy: Some("take `observe` out of the policy to put it in force".to_owned()),
+    })
+}
+
+/// Subjects that no program of this host matches.
+fn programs(compiled: &policy::Compiled) -> Option<Check> {
+    let missing = policy_store::missing(compiled, &policy_store::executables(compiled));
+    let list = |text: &dyn Fn(&api::MissingProgram) -> String| missing.iter().map(text).collect::<Vec<_>>();
+    (!missing.is_empty()).then(|| Check {
+        name: "programs".to_owned(),
+        state: CheckState::Warn,
+        found: list(&|one| format!("{} {}: {}", one.code, one.at, one.message)).join("; "),
+        remedy: Some(list(&|one| format!("{}: {}", one.program, one.remedy)).join("; ")),
     })
 }
 
@@ -211,6 +315,18 @@ fn names(config: &Config, compiled: &policy::Compiled) -> Option<Check> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_old_kernel_is_refused_in_one_sentence() {
+        let old = kernel_of("6.1.0-37-amd64");
+        assert_eq!(old.state, CheckState::Fail);
+        assert!(old.found.starts_with("6.1.0-37-amd64 is too old") && !old.found.contains(". "), "{old:?}");
+        assert!(old.remedy.is_some_and(|remedy| remedy.contains("backports")));
+        for (release, word) in [("6.18.3", "as proved"), ("6.6.0-rc1", "proved is"), ("7.0.1", "proved is")] {
+            let new = kernel_of(release);
+            assert!(new.state == CheckState::Ok && new.found.contains(word), "{new:?}");
+        }
+    }
 
     #[test]
     fn every_failed_check_has_a_remedy_and_nothing_is_left_behind() {

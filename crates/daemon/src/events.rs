@@ -119,6 +119,7 @@ impl Plane {
                 mtu: change.mtu,
                 inner_mtu: u32::try_from(change.inner_mtu).unwrap_or(u32::MAX),
                 from: change.from,
+                cause: change.cause.word().to_owned(),
             }),
             engine::Event::PeerMoved(moved) => Event::PeerMoved(api::PeerMoved {
                 spi: api::Spi(moved.spi.0),

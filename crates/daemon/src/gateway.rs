@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
 
 use api::{Check, CheckState};
-use engine::Traffic;
+use engine::{Outbound, Traffic};
 use netio::link::{Link, Links};
 use netio::tun::{Delivered, Tun};
 use sadb::rules::{Action, Direction, Rule, RuleKey};
@@ -20,7 +20,7 @@ use sadb::selector::{Condition, TrafficSelector, field};
 use sockmon::{InsideIcmp, Span};
 use wire::ip::Headers;
 use wire::stage::{Admitted, Selected};
-use wire::{Buf, DropReason, Meta, Packet, Prefix, ScrubId, Train, fragment, icmp, ipv6, protocol, record};
+use wire::{Buf, DropReason, Meta, Packet, Prefix, ScrubId, Train, fragment, ipv6, protocol, record};
 
 use crate::config::{Config, GatewayConfig};
 use crate::plane::{self, Device, Plane};
@@ -140,6 +140,15 @@ impl Default for Mtus {
 pub struct Surroundings {
     mtu: usize,
     own: Vec<Ipv6Addr>,
+    /// One that reaches further than its link, of each inside interface that has any.
+    by_interface: BTreeMap<u32, Ipv6Addr>,
+}
+
+impl Surroundings {
+    /// The addresses that ICMPv6 errors to the networks behind this host come from, by interface.
+    pub fn by_interface(&self) -> &BTreeMap<u32, Ipv6Addr> {
+        &self.by_interface
+    }
 }
 
 impl Surroundings {
@@ -152,18 +161,26 @@ impl Surroundings {
             return Ok(Surroundings::default());
         }
         let v6 = |address: netio::link::Address| match address.addr {
-            IpAddr::V6(address) => Some(address),
+            IpAddr::V6(own) => Some((address.index, own)),
             IpAddr::V4(_) => None,
         };
-        let own = Links::open()?.addresses()?.into_iter().filter_map(v6).collect();
-        Ok(Surroundings { mtu: inside_mtu(insides)?, own })
+        let all: Vec<_> = Links::open()?.addresses()?.into_iter().filter_map(v6).collect();
+        let is_inside = |index: u32| insides.iter().any(|device| device.index == index);
+        let mut by_interface = BTreeMap::new();
+        for (index, own) in
+            all.iter().filter(|(index, own)| is_inside(*index) && !own.is_unicast_link_local())
+        {
+            by_interface.entry(*index).or_insert(*own);
+        }
+        let own = all.into_iter().map(|(_, own)| own).collect();
+        Ok(Surroundings { mtu: inside_mtu(insides)?, own, by_interface })
     }
 }
 
 impl Cutter {
     /// From now on for these surroundings; `first_id` is random (RFC 7739).
     pub fn set(&mut self, surroundings: Surroundings, first_id: u32) {
-        let Surroundings { mtu, own } = surroundings;
+        let Surroundings { mtu, own, .. } = surroundings;
         (self.mtu, self.own, self.next_id) = (mtu, own, first_id);
     }
 
@@ -215,14 +232,18 @@ impl Cutter {
 
 /// The answer to a forwarded packet that passes in clear and does not fit its way, with its mark: the kernel, which would
 /// have given it, did not see where the packet went.
-pub fn too_big(packet: &Packet<Selected>, mtus: Mtus) -> Option<(Packet<Admitted>, u32)> {
+pub fn too_big(
+    engine: &mut Outbound,
+    packet: &Packet<Selected>,
+    mtus: Mtus,
+) -> Option<(Packet<Admitted>, u32)> {
     let meta = &packet.meta;
     if meta.mark & (record::STAMPED | record::PROOF | record::FORWARDED) != record::FORWARDED {
         return None;
     }
     let headers = Headers::parse(packet.bytes()).ok()?;
     let mtu = if meta.mark & record::ARRIVED == 0 { mtus.raw } else { mtus.inside };
-    let error = icmp::too_big(packet.bytes(), &headers, mtu)?;
+    let error = engine.too_big(meta, packet.bytes(), &headers, mtu)?;
     let mark = record::PROOF;
     Some((Packet::made_for_host(error, Meta { received: meta.received, mark, ..Meta::default() }), mark))
 }
@@ -342,6 +363,8 @@ impl Plane {
         }
         if now != self.surroundings {
             self.surroundings = now.clone();
+            let own = now.by_interface().clone();
+            self.outbound.ask(move |half| half.engine.set_own_addresses(own)).await?;
             let id = netio::random::number().map_err(|e| Refused::new(Fault::Failed, e.to_string()))?;
             self.inbound.ask(move |half| half.cutter.set(now, id)).await?;
         }

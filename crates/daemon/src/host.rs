@@ -141,6 +141,12 @@ pub fn tun_fault(name: &str, index: u32) -> Option<String> {
     }
 }
 
+/// What is wrong with who may attach to the TUN when no daemon holds it, if anything; none where it is not there.
+pub fn tun_owner_fault(name: &str) -> Option<String> {
+    let links = Links::open().and_then(|mut links| links.list()).ok()?;
+    links.iter().find(|link| link.name == name).and_then(netio::tun::owner_fault)
+}
+
 /// Set the TUN up again, if someone set it down.
 ///
 /// # Errors

@@ -4,7 +4,7 @@
 struct Meaning(&'static str, bool, &'static str);
 
 /// As `bpf/include/abi.h` lists them.
-const MEANINGS: [Meaning; 62] = [
+const MEANINGS: [Meaning; 64] = [
     Meaning("sockets_stamped", false, "A socket got the mark of its application."),
     Meaning("sockets_restamped", false, "A socket changed hands and got the stricter application's mark."),
     Meaning("egress_redirected", false, "A packet was sent to the TUN instead of the uplink."),
@@ -124,7 +124,7 @@ const MEANINGS: [Meaning; 62] = [
     Meaning(
         "connections_claimed",
         false,
-        "A connection of a listener without application became that of the program that sends on it.",
+        "A connection became that of the program that sends on it, which is another one than its listener's.",
     ),
     Meaning(
         "traffic_lost",
@@ -158,6 +158,16 @@ const MEANINGS: [Meaning; 62] = [
         "gateway_icmp",
         true,
         "An ICMP error for this gateway from a network behind it, of a type that the configuration does not accept.",
+    ),
+    Meaning(
+        "egress_unclaimed",
+        true,
+        "Data of a connection that came in, sent by the kernel before any process had sent on it: nobody knows whose it is.",
+    ),
+    Meaning(
+        "events_left_out",
+        false,
+        "A refusal that was counted but not told: there were many of its application and reason.",
     ),
 ];
 

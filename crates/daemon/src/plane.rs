@@ -10,6 +10,7 @@ mod pins;
 mod plan;
 mod process;
 mod rules;
+mod transaction;
 mod turn;
 
 pub use changes::Which;
@@ -18,8 +19,11 @@ pub(crate) use live::served;
 pub use names::Hosts;
 pub use pins::{Pins, on_this_host};
 pub use sockmon::sha256 as digest_of;
+pub use turn::Allow;
 
 use std::sync::Arc;
+
+use transaction::Files;
 
 use api::{Direction, PolicyReload, SaAdd, SaInfo};
 use sadb::sa::Padding;
@@ -36,6 +40,7 @@ use crate::denials::Denials;
 use crate::events::Hub;
 use crate::flows::FlowBook;
 use crate::gateway;
+use crate::health::HealthBook;
 use crate::keys::Keys;
 use crate::monitor::Monitor;
 use crate::policy_store::{self, Candidate, Executable, PolicyStore};
@@ -80,6 +85,8 @@ pub struct Plane {
     pub monitor: Option<Monitor>,
     /// The TUN.
     pub tun: Device,
+    /// What the kernel half was told of the host beside them.
+    pub(crate) surveyed: crate::surveyed::Surveyed,
     /// Guarded uplinks.
     pub uplinks: Vec<Device>,
     /// Interfaces of networks behind this host.
@@ -94,7 +101,7 @@ pub struct Plane {
     pub live: Served,
     /// The rules of the SPD.
     pub rules: RuleBook,
-    /// The MTU for associations that name none.
+    /// The MTU of the first uplink, or what is configured, for associations whose peer has no route.
     pub path_mtu: Option<u16>,
     /// Who hears of events.
     pub hub: Hub,
@@ -108,6 +115,8 @@ pub struct Plane {
     pub handed: (u64, u64),
     /// What the kernel half refused lately.
     pub denials: Denials,
+    /// Whether what must be protected gets through.
+    pub health: HealthBook,
     /// What is known of flows beside the kernel half's table.
     pub flows: FlowBook,
     /// Flows that policy wants scrubbed.
@@ -236,7 +245,11 @@ impl Plane {
             let app = |name: &str| policy.app(name);
             let keepalive = self.config.esp.keepalive;
             let defaults = Defaults {
-                path_mtu: self.path_mtu,
+                path_mtu: Some(self.config.esp.path_mtu.unwrap_or(match direction {
+                    // The route says how much less.
+                    Direction::Out => u16::MAX,
+                    Direction::In => self.path_mtu_to(request.local, request.remote),
+                })),
                 keepalive,
                 app: &app,
                 random: random()?,
@@ -258,7 +271,9 @@ impl Plane {
             },
             Direction::Out => match OutboundSa::new(config, &self.keys.registry) {
                 Ok(sa) => {
-                    let sa = sa.starting(now);
+                    let mut sa = sa.starting(now);
+                    let ends = &sa.config().endpoints;
+                    sa.follow_route(self.path_mtu_to(ends.local, ends.remote));
                     let view = SaView::outbound(&sa, now);
                     let added = self.outbound.ask(move |half| {
                         if let Some(rival) = half.engine.sad().rival(sa.config()).filter(|_| !takes_over) {
@@ -319,25 +334,27 @@ impl Plane {
 
     /// Read the policy file again and put it in force; a file that cannot be read changes nothing, a broken block keeps its
     /// last good version. A file without any application is refused, as one that was cut off looks like that, unless
-    /// that is meant (`allow_empty`) or there was none before.
+    /// that is meant ([`Allow::empty`]) or there was none before; so is one with subjects that no program of this host matches,
+    /// unless [`Allow::missing`].
     ///
     /// # Errors
     /// If the file cannot be read or takes every policy away, or data path or kernel do not take the tables.
-    pub async fn reload(&mut self, allow_empty: bool) -> Result<PolicyReload, Refused> {
-        let outcome = self.try_reload(allow_empty).await;
+    pub async fn reload(&mut self, allow: Allow) -> Result<PolicyReload, Refused> {
+        let outcome = self.try_reload(allow).await;
         if let Err(refused) = &outcome {
             self.policy.last_error = Some(refused.message.clone());
         }
         outcome
     }
 
-    async fn try_reload(&mut self, allow_empty: bool) -> Result<PolicyReload, Refused> {
+    async fn try_reload(&mut self, allow: Allow) -> Result<PolicyReload, Refused> {
         self.not_on_trial()?;
         let candidate = self.policy.read().map_err(|error| {
             Refused::new(Fault::BadRequest, error.to_string())
                 .remedy("the policy in force stays; correct the file and reload again")
         })?;
-        let lost = self.losing(&candidate, allow_empty, "`ravelin policy reload --allow-empty`")?;
+        let lost = self.losing(&candidate, allow.empty, "`ravelin policy reload --allow-empty`")?;
+        let missing = turn::missing(&candidate, allow.missing, "reload")?;
         let mut answer = PolicyReload {
             applied: true,
             kernel: None,
@@ -347,13 +364,14 @@ impl Plane {
             refused_blocks: candidate.refused.clone(),
             diagnostics: candidate.diagnostics.clone(),
             lost,
+            missing,
+            notes: turn::configuration_note(&self.config).into_iter().collect(),
         };
-        let before = self.policy.to_go_back_to();
-        self.put_in_force(candidate).await?;
-        answer.kernel = self.kernel_load();
-        if let Err(error) = self.policy.keep_previous(before) {
-            tracing::warn!("there is no way back to the policy before: {error}");
+        for note in &answer.notes {
+            tracing::warn!("{note}");
         }
+        self.change_policy(candidate, Files::Stay).await?;
+        answer.kernel = self.kernel_load();
         if !answer.lost.is_empty() {
             tracing::warn!("no policy any more, in clear from now on: {}", answer.lost.join(", "));
         }
@@ -376,38 +394,7 @@ impl Plane {
         Ok(lost)
     }
 
-    /// Put a policy in force: first in the engine, then in the kernel half, so that no packet is redirected under a policy
-    /// that the engine does not know.
-    ///
-    /// # Errors
-    /// If one does not take it; the policy before stays in force in both. Once it is in force in the kernel half there is no
-    /// way back and no error: what cannot be done then is logged, and tried again by [`Plane::refresh_executables`].
-    pub async fn put_in_force(&mut self, mut candidate: Candidate) -> Result<(), Refused> {
-        let executables = self.prepare(&mut candidate)?;
-        let spd = Arc::new(candidate.compiled.spd.clone());
-        let before = Arc::new(self.policy.compiled.spd.clone());
-        self.decide_by(spd).await?;
-        match self.load_kernel(&candidate) {
-            Ok(unfinished) => self.adopt(candidate, executables, unfinished),
-            Err(refused) => {
-                self.decide_by(before).await?;
-                return Err(refused);
-            }
-        }
-        Ok(())
-    }
-
-    async fn decide_by(&self, spd: Arc<sadb::spd::Spd>) -> Result<(), Refused> {
-        let also = Arc::clone(&spd);
-        self.outbound.ask(move |half| half.engine.set_policy(spd)).await?;
-        let set = move |half: &mut InboundHalf| {
-            half.engine.set_scrub_policy(Arc::clone(&also));
-            half.engine.set_entry_policy(also);
-        };
-        Ok(self.inbound.ask(set).await?)
-    }
-
-    /// As [`Plane::put_in_force`], for an engine that was made with this policy and whose threads do not run yet.
+    /// The policy of an engine that was made with this policy and whose threads do not run yet.
     ///
     /// # Errors
     /// If the kernel half does not take it.
@@ -446,6 +433,8 @@ impl Plane {
     }
 
     fn load_kernel(&mut self, candidate: &Candidate) -> Result<bool, Refused> {
+        #[cfg(test)]
+        transaction::tests::fault_of_the_kernel()?;
         let Some(monitor) = &self.monitor else { return Ok(false) };
         self.pins.again = true;
         load_kernel(&mut monitor.get(), candidate, pins::AT_ONCE)
@@ -485,7 +474,7 @@ impl Plane {
     /// policy anew if so. Processes that run the old files keep their policy.
     ///
     /// # Errors
-    /// As [`Plane::put_in_force`].
+    /// If the kernel half does not take it.
     pub fn refresh_executables(&mut self) -> Result<bool, Refused> {
         let now = policy_store::executables(&self.policy.compiled);
         if now == self.executables && !self.unfinished {
@@ -546,6 +535,14 @@ fn said(warning: &sockmon::LoadWarning, compiled: &policy::Compiled) -> String {
 pub(crate) fn report(adopted: &sockmon::Adopted) {
     if adopted.unmarked > 0 {
         tracing::warn!("{} sockets could not be marked; they are steered by their storage", adopted.unmarked);
+    }
+    if adopted.ended > 0 || adopted.unstamped > 0 {
+        tracing::warn!(
+            "sockets of policed programs had no room for a stamp (net.core.optmem_max): {} connections were ended, \
+             {} other sockets cannot send any more",
+            adopted.ended,
+            adopted.unstamped
+        );
     }
     if adopted.listeners_left_out > 0 {
         tracing::warn!(

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs;
 use std::io;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -19,14 +19,19 @@ use wire::{AppId, Flow};
 use crate::{last_policy, names};
 
 /// The file in the instance's run directory that keeps the applications' numbers.
-const NUMBERS: &str = "applications.json";
+pub(crate) const NUMBERS: &str = "applications.json";
 
+mod closed;
 mod host;
+mod missing;
+mod programs;
 mod renamed;
 mod trial;
 mod turn;
 
+pub use closed::{closed, closed_by};
 pub use host::HostFiles;
+pub use missing::missing;
 pub use renamed::{Renamed, moved_paths};
 use trial::TrialFiles;
 pub(crate) use trial::write as write_whole;
@@ -283,8 +288,21 @@ impl PolicyStore {
             let path = path.with_file_name(renamed::FILE);
             renamed::write(&path, &candidate.renamed).map_err(|source| Unreadable { path, source })?;
         }
+        if let Some(run_dir) = self.numbers.as_ref().and_then(|path| path.parent()) {
+            closed::note(run_dir, &candidate.compiled)
+                .map_err(|source| Unreadable { path: run_dir.to_owned(), source })?;
+        }
         self.table = candidate.table.clone();
         Ok(())
+    }
+
+    /// A candidate whose numbers were written down is not in force after all. Numbers that were given stay given; who goes on under
+    /// which other name is what it was.
+    pub fn withdraw_numbers(&self) {
+        let Some(path) = &self.numbers else { return };
+        if let Err(error) = renamed::write(&path.with_file_name(renamed::FILE), &self.renamed) {
+            tracing::warn!("a daemon after this one may keep names of a policy that was not loaded: {error}");
+        }
     }
 
     /// The candidate is in force from now on.
@@ -395,7 +413,11 @@ pub fn decision(explanation: &policy::Explanation) -> Decision {
         file: file.clone(),
         line: app.line,
         column: None,
-        text: app.text.clone(),
+        // Of a block with many subjects the one that matched.
+        text: match app.text.len() > app.name.len() + "application ".len() && app.text.contains(',') {
+            true => format!("application {}, one of several in this block", app.name),
+            false => app.text.clone(),
+        },
     });
     let network = explanation.network.as_ref().map(at);
     let item = explanation.item.as_ref().map(at);
@@ -429,10 +451,9 @@ pub fn orders(candidate: &Candidate) -> Vec<((AppId, AppId), Order)> {
 }
 
 /// The executables that the subjects of a policy name, as they are now: a change means that the kernel half should look again. A path
-/// is a path; a bare name is every executable of that name in the standard directories.
+/// is a path; a bare name is every executable of that name in the standard directories. A path that does not answer has none.
 pub fn executables(compiled: &Compiled) -> Vec<Executable> {
-    let mut out: Vec<Executable> = Vec::new();
-    let mut seen = BTreeSet::new();
+    let mut wanted: Vec<(AppId, PathBuf)> = Vec::new();
     for app in &compiled.applications {
         let own = match &app.selector.executables {
             Executables::Named(image) => Some((app.id, image)),
@@ -440,12 +461,20 @@ pub fn executables(compiled: &Compiled) -> Vec<Executable> {
         };
         let behind = app.selector.from.as_ref().map(|image| (AppId::NONE, image));
         for (app, image) in own.into_iter().chain(behind) {
-            for path in candidates(image) {
-                let Ok(identity) = executable(&path) else { continue };
-                if seen.insert((app, path.clone(), identity)) {
-                    out.push(Executable { app, path, identity });
-                }
-            }
+            wanted.extend(candidates(image).into_iter().map(|path| (app, path)));
+        }
+    }
+    let paths: BTreeSet<PathBuf> = wanted.iter().map(|(_, path)| path.clone()).collect();
+    let paths: Vec<PathBuf> = paths.into_iter().collect();
+    let found = sockmon::foreign::each(&paths, |path| executable(path).ok());
+    let found: HashMap<&PathBuf, (u64, u64)> =
+        paths.iter().zip(found).filter_map(|(path, found)| Some((path, found.flatten()?))).collect();
+    let mut seen = BTreeSet::new();
+    let mut out = Vec::new();
+    for (app, path) in wanted {
+        let Some(identity) = found.get(&path).copied() else { continue };
+        if seen.insert((app, path.clone(), identity)) {
+            out.push(Executable { app, path, identity });
         }
     }
     out
@@ -460,10 +489,10 @@ fn candidates(image: &Image) -> Vec<PathBuf> {
     }
 }
 
-/// Device and inode of an executable file.
+/// Device and inode of an executable file; a script is none, as its processes execute the interpreter.
 fn executable(path: &Path) -> io::Result<(u64, u64)> {
     let file = fs::metadata(path)?;
-    if !file.is_file() || file.permissions().mode() & 0o111 == 0 {
+    if !programs::is_executable(&file) || programs::interpreter(path).is_some() {
         return Err(io::Error::other("not an executable file"));
     }
     Ok((file.dev(), file.ino()))
@@ -493,7 +522,7 @@ fn write_numbers(path: &Path, table: &AppTable) -> io::Result<()> {
 /// Remove the numbers of an instance, after its maps.
 pub fn forget_numbers(run_dir: &Path) -> io::Result<()> {
     names::forget(run_dir)?;
-    for file in [NUMBERS, renamed::FILE] {
+    for file in [NUMBERS, renamed::FILE, closed::FILE] {
         match fs::remove_file(run_dir.join(file)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}

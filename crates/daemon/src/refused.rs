@@ -61,6 +61,7 @@ impl Refused {
             code: self.fault.code().to_owned(),
             message: self.message.clone(),
             remedy: self.remedy.clone(),
+            ..Problem::default()
         }
     }
 }

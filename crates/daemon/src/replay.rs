@@ -8,6 +8,7 @@
 
 mod arrivals;
 mod fragments;
+mod gather;
 mod lives;
 mod load;
 mod report;
@@ -18,6 +19,7 @@ use std::net::IpAddr;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use api::{ReplayDirection, ReplayLine, ReplaySummary, ReplayVerdict};
 use crypto::Registry;
@@ -85,6 +87,8 @@ pub struct EngineOptions {
     pub local: Vec<IpAddr>,
     /// Put the engine's packets into the lines as well.
     pub hex: bool,
+    /// Send packets through the gathering, burst and fast paths of the daemon.
+    pub gather: bool,
 }
 
 /// Why a replay stopped.
@@ -130,6 +134,8 @@ pub struct Replay {
     lives: Lives,
     sent: Vec<Outcome>,
     opened: Vec<InboundOutcome>,
+    /// Frames that go through the engine together.
+    batch: gather::Batch,
 }
 
 impl Replay {
@@ -166,7 +172,10 @@ impl Replay {
         let esp_port = config.map_or(ESP_PORT, |config| config.esp.port);
         let mut replay = Replay {
             // The same seed every time: so is the output.
-            outbound: Outbound::new(Arc::new(policy.spd.clone()), 0),
+            outbound: match Outbound::new(Arc::new(policy.spd.clone()), 0) {
+                outbound if options.gather => outbound.gathering(),
+                outbound => outbound,
+            },
             inbound: Inbound::new(esp_port),
             policy,
             rules: RuleBook::default(),
@@ -184,6 +193,7 @@ impl Replay {
             lives: Lives::default(),
             sent: Vec::new(),
             opened: Vec::new(),
+            batch: gather::Batch::default(),
         };
         if let Some((name, file)) = file {
             let path_mtu = config.and_then(|config| config.esp.path_mtu);
@@ -216,22 +226,7 @@ impl Replay {
         frame: &Frame,
         write: &mut Write<'_>,
     ) -> Result<ReplayLine, ReplayError> {
-        let mut line = ReplayLine {
-            index,
-            time: frame.time.as_secs_f64(),
-            direction: ReplayDirection::Outbound,
-            verdict: ReplayVerdict::Skip,
-            reason: None,
-            source: None,
-            destination: None,
-            application: None,
-            rule: None,
-            spd_rule: None,
-            spi: None,
-            sequence: None,
-            written: 0,
-            packets: Vec::new(),
-        };
+        let mut line = line(index, frame, None);
         let now = frame.clock();
         self.pass_time(now);
         let Some(bytes) = frame.said_ip() else {
@@ -285,14 +280,42 @@ impl Replay {
         key: Option<fragments::Key>,
         now: Time,
     ) -> Option<Half> {
-        let for_us = match self.way {
-            Way::In => Some(true),
-            Way::Out => return Some(Half::Send),
-            Way::Auto if self.local.contains(&headers.dst) => Some(true),
-            Way::Auto if self.local.contains(&headers.src) => return Some(Half::Send),
-            Way::Auto => None,
+        let for_us = match self.sides(headers) {
+            Ok(for_us) => for_us,
+            Err(half) => return Some(half),
         };
-        let protected = match headers.protocol {
+        let protected = self.is_protected(bytes, headers, for_us);
+        let protected = match key.filter(|_| headers.version == 6 || headers.protocol == protocol::UDP) {
+            Some(key) => self.fragments.is_protected(key, headers, protected, now)?,
+            None => protected,
+        };
+        Some(half(protected, for_us))
+    }
+
+    /// As [`Self::half`], for a packet that is no fragment.
+    fn half_of_whole(&self, bytes: &[u8], headers: &Headers) -> Half {
+        match self.sides(headers) {
+            Ok(for_us) => half(self.is_protected(bytes, headers, for_us), for_us),
+            Err(half) => half,
+        }
+    }
+
+    /// Whether a packet is for this host, as far as addresses say it.
+    ///
+    /// # Errors
+    /// Where it goes, if that is known already.
+    fn sides(&self, headers: &Headers) -> Result<Option<bool>, Half> {
+        match self.way {
+            Way::In => Ok(Some(true)),
+            Way::Out => Err(Half::Send),
+            Way::Auto if self.local.contains(&headers.dst) => Ok(Some(true)),
+            Way::Auto if self.local.contains(&headers.src) => Err(Half::Send),
+            Way::Auto => Ok(None),
+        }
+    }
+
+    fn is_protected(&self, bytes: &[u8], headers: &Headers, for_us: Option<bool>) -> bool {
+        match headers.protocol {
             protocol::ESP | protocol::AH => true,
             protocol::UDP => fragments::is_udp_to(headers, bytes, self.esp_port),
             // Of use only inside an association that has a key: the engine says so.
@@ -300,16 +323,7 @@ impl Replay {
                 for_us == Some(true) && self.has_member(headers.dst, headers.src)
             }
             _ => false,
-        };
-        let protected = match key.filter(|_| headers.version == 6 || headers.protocol == protocol::UDP) {
-            Some(key) => self.fragments.is_protected(key, headers, protected, now)?,
-            None => protected,
-        };
-        Some(match (protected, for_us) {
-            (true, _) => Half::Open,
-            (false, Some(true)) => Half::Arrive,
-            (false, _) => Half::Send,
-        })
+        }
     }
 
     /// Whether there is a member of a bundle without key between these hosts.
@@ -349,6 +363,7 @@ impl Replay {
                 let meta = Meta { app: self.app, mark, ..Meta::default() };
                 let packet = Packet::from_host(self.buffer(bytes), meta);
                 self.outbound.handle(now, packet, &mut self.pool, &mut self.sent);
+                self.outbound.flush(&mut self.pool, &mut self.sent);
                 self.report_outbound(bytes, headers, line, write)?;
             }
         }
@@ -386,6 +401,35 @@ impl Replay {
     }
 }
 
+/// A line about a frame of which nothing is known yet.
+fn line(index: u64, frame: &Frame, headers: Option<&Headers>) -> ReplayLine {
+    ReplayLine {
+        index,
+        time: frame.time.as_secs_f64(),
+        direction: ReplayDirection::Outbound,
+        verdict: ReplayVerdict::Skip,
+        reason: None,
+        source: headers.map(|headers| headers.src),
+        destination: headers.map(|headers| headers.dst),
+        application: None,
+        rule: None,
+        spd_rule: None,
+        spi: None,
+        sequence: None,
+        written: 0,
+        packets: Vec::new(),
+    }
+}
+
+/// Where a packet goes.
+fn half(protected: bool, for_us: Option<bool>) -> Half {
+    match (protected, for_us) {
+        (true, _) => Half::Open,
+        (false, Some(true)) => Half::Arrive,
+        (false, _) => Half::Send,
+    }
+}
+
 fn policy_of(config: &Config) -> Result<Compiled, ReplayError> {
     let bad = |text: String| ReplayError::BadInput(text);
     let store = PolicyStore::new(&config.policy, None).map_err(|error| bad(error.to_string()))?;
@@ -416,23 +460,34 @@ pub fn run(
     }
     let mut writer = options.output.as_deref().map(Writer::create).transpose()?;
     let mut summary = ReplaySummary::default();
-    while let Some(frame) = reader.next_frame()? {
-        summary.packets += 1;
-        summary.unread += u64::from(matches!(frame.link, LinkType::Other(_)));
-        let time = frame.time;
-        let verdict = replay.frame(summary.packets, &frame, &mut |bytes| {
-            let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
-            match &mut writer {
-                Some(writer) => Ok(writer.write(time, bytes, length)?),
-                None => Ok(()),
-            }
-        })?;
-        for verdict in replay.take_ended().iter().chain([&verdict]) {
+    let mut write = |time: Duration, bytes: &[u8]| {
+        let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+        match &mut writer {
+            Some(writer) => Ok(writer.write(time, bytes, length)?),
+            None => Ok(()),
+        }
+    };
+    let mut tell = |summary: &mut ReplaySummary, replay: &mut Replay, verdicts: &[ReplayLine]| {
+        for verdict in replay.take_ended().iter().chain(verdicts) {
             summary.written += u64::from(verdict.written);
             summary.dropped += u64::from(verdict.verdict == ReplayVerdict::Drop);
             line(verdict)?;
         }
+        Ok::<(), ReplayError>(())
+    };
+    while let Some(frame) = reader.next_frame()? {
+        summary.packets += 1;
+        summary.unread += u64::from(matches!(frame.link, LinkType::Other(_)));
+        let time = frame.time;
+        let verdicts = if options.engine.gather {
+            replay.gather(summary.packets, frame, &mut write)?
+        } else {
+            vec![replay.frame(summary.packets, &frame, &mut |bytes| write(time, bytes))?]
+        };
+        tell(&mut summary, &mut replay, &verdicts)?;
     }
+    let verdicts = replay.flush(&mut write)?;
+    tell(&mut summary, &mut replay, &verdicts)?;
     replay.finish();
     for verdict in replay.take_ended() {
         summary.dropped += 1;

@@ -2,10 +2,11 @@
 //!
 //! What enters: a capture of any kind that [`netio::pcap`] reads, and [`Settings`]. What leaves: the same capture with its IP packets
 //! scrubbed, link headers as they were, and a [`ScrubLine`] for each frame that a rule met. What is no IP passes, or is dropped; a
-//! packet of which the capture did not keep all cannot be judged and is dropped. The same input gives the same output, octet for octet.
+//! packet of which the capture did not keep all passes if what is there contradicts nothing. The same input gives the same output, octet for octet.
 
 pub(crate) mod changes;
 pub(crate) mod frame;
+mod networks;
 pub(crate) mod refine;
 pub(crate) mod report;
 mod settings;
@@ -21,10 +22,12 @@ use scrub::{Arrival, Config, Emitted, Outcome, Scrubber, Side, Verdict};
 pub use scrub::{Midstream, Profile, Protect, Urgent};
 pub use wire::Prefix;
 use wire::ip::Headers;
+use wire::link::Place;
 use wire::{Buf, Time, protocol};
 
 use crate::replay::{different, hex};
 use frame::Inside;
+use networks::Networks;
 pub use report::{explain, rules};
 pub use settings::{Settings, pair, prefix, rule_and_mode, set_rule};
 use sides::Sides;
@@ -127,6 +130,7 @@ struct Offline {
     scrubber: Scrubber,
     settings: Settings,
     sides: Sides,
+    networks: Networks,
     /// Never goes back, whatever the capture says.
     now: Time,
     summary: ScrubSummary,
@@ -137,6 +141,7 @@ impl Offline {
         Offline {
             scrubber: Scrubber::new(settings.config.clone(), SEED),
             sides: Sides::new(settings.inside.clone()),
+            networks: Networks::default(),
             settings,
             now: Time::default(),
             summary: ScrubSummary::default(),
@@ -156,33 +161,38 @@ impl Offline {
     ) -> Result<(), ScrubError> {
         self.summary.packets += 1;
         self.pass_time(frame, file, on)?;
-        let inside = frame::look(frame);
-        let (at, packet) = match &inside {
+        let (place, packet) = match frame::look(frame) {
             Inside::NotIp => {
                 self.summary.not_ip += 1;
                 return self.unscrubbed(frame, &[], ScrubReason::NotIp, !self.settings.ip_only, file, on);
             }
-            Inside::Truncated(packet) => {
-                self.summary.truncated_by_capture += 1;
-                let keep = self.settings.keep_truncated;
-                return self.unscrubbed(frame, packet, ScrubReason::TruncatedByCapture, keep, file, on);
+            Inside::Unread => {
+                self.summary.unscrubbed_ip += 1;
+                let keep = !self.settings.ip_only && !self.settings.drop_unread;
+                return self.unscrubbed(frame, &[], ScrubReason::UnscrubbedIp, keep, file, on);
             }
+            Inside::Truncated(place, packet) => return self.cut_off(frame, place, packet, file, on),
             Inside::Contradiction(packet) => {
                 self.summary.ip_version += 1;
                 return self.unscrubbed(frame, packet, ScrubReason::IpVersion, false, file, on);
             }
-            Inside::Ip { at, packet, .. } => (*at, *packet),
+            Inside::Ip(place, packet) => (place, packet),
         };
-        let link_header = frame.data.get(..at).unwrap_or_default();
-        let headers = Headers::parse(packet).ok();
+        let link_header = frame.data.get(..place.at).unwrap_or_default();
+        let finished = frame::finished(packet);
+        self.summary.unfinished += u64::from(finished.is_some());
+        let came = finished.as_deref().filter(|_| self.settings.offload).unwrap_or(packet);
+        let headers = Headers::parse(came).ok();
         let from = match &headers {
-            Some(headers) => self.sides.of(packet, headers, link_header),
+            Some(headers) => self.sides.of(came, headers, link_header),
             // Nothing tells; the scrubber says what is wrong with it.
             None => Side::Outside,
         };
-        let mut buf = Buf::from_slice(packet, ROOM, ROOM);
-        let mut gso = frame::gso(packet, headers.as_ref(), self.config().mtu, self.settings.offload);
-        let arrival = Arrival { from, link: frame::link(frame, at, file.interface()), realm: 0 };
+        let mut buf = Buf::from_slice(came, ROOM, ROOM);
+        let mut gso = frame::gso(came, headers.as_ref(), self.config().mtu);
+        let vlan = frame::vlan(frame, &place);
+        let realm = headers.as_ref().map_or(0, |headers| self.networks.of(vlan, came, headers));
+        let arrival = Arrival { from, link: frame::link(frame, &place, file.interface()), realm };
         let verdict = self.scrubber.process(self.now, arrival, &mut buf, &mut gso);
 
         if let (Outcome::Forward | Outcome::Fragmented, Some(headers)) = (verdict.outcome, &headers) {
@@ -193,15 +203,14 @@ impl Offline {
         match verdict.outcome {
             Outcome::Forward => {
                 let out = buf.as_slice();
-                if out == packet {
+                let padded = place.at + packet.len() < frame.data.len() && !self.config().is_observing();
+                if out == packet && !padded {
                     file.write(&frame.data, frame.original_len)?;
                 } else {
-                    let mut whole = [link_header, out].concat();
-                    if let Inside::Ip { padded, .. } = inside {
-                        whole.resize(whole.len().max(at + padded), 0);
-                    }
+                    // Padding of the link goes: a reader may take it for data.
+                    let whole = frame::behind(frame, link_header, out);
                     file.write(&whole, u32::try_from(whole.len()).unwrap_or(u32::MAX))?;
-                    self.summary.changed += 1;
+                    self.summary.changed += u64::from(out != packet);
                 }
                 line.written = 1;
                 self.summary.forwarded += 1;
@@ -225,6 +234,38 @@ impl Offline {
         self.summary.written += u64::from(line.written);
         on(&Done { line: &line, came: packet, went: &went })?;
         self.report_own(frame, own, on)
+    }
+
+    /// A packet of which the capture did not keep all. Of a segment or datagram the part that is there is looked at like one that was sent
+    /// so, and passes as it is if nothing in it contradicts what is known: its flow goes on.
+    fn cut_off<W: Write>(
+        &mut self,
+        frame: &Frame,
+        place: Place,
+        packet: &[u8],
+        file: &mut Rewriter<W>,
+        on: OnFrame<'_>,
+    ) -> Result<(), ScrubError> {
+        self.summary.truncated_by_capture += 1;
+        let reason = ScrubReason::TruncatedByCapture;
+        let keep = self.settings.keep_truncated;
+        let Some((part, headers, mut gso)) = frame::kept_part(packet) else {
+            return self.unscrubbed(frame, packet, reason, keep, file, on);
+        };
+        let link_header = frame.data.get(..place.at).unwrap_or_default();
+        let from = self.sides.of(&part, &headers, link_header);
+        let mut buf = Buf::from_slice(&part, ROOM, ROOM);
+        let realm = self.networks.of(frame::vlan(frame, &place), &part, &headers);
+        let arrival = Arrival { from, link: frame::link(frame, &place, file.interface()), realm };
+        let verdict = self.scrubber.process(self.now, arrival, &mut buf, &mut gso);
+        // Whatever is said because of it would be about another packet than the one in the capture.
+        while self.scrubber.poll_emitted().is_some() {}
+        let passes = verdict.outcome == Outcome::Forward && buf.as_slice() == part;
+        if passes {
+            self.sides.settle(headers.src, headers.dst);
+            self.summary.cut_passed += 1;
+        }
+        self.unscrubbed(frame, packet, reason, keep || passes, file, on)
     }
 
     /// A frame that nobody looks into. Where nothing is changed it passes in any case.
@@ -289,7 +330,7 @@ impl Offline {
                 h.fragment.is_some() && headers.is_some_and(|of| (of.src, of.dst) == (h.src, h.dst))
             });
             if verdict.outcome == Outcome::Fragmented && emitted.to == from.other() && piece {
-                let whole = [link_header, emitted.buf.as_slice()].concat();
+                let whole = frame::behind(frame, link_header, emitted.buf.as_slice());
                 file.write(&whole, u32::try_from(whole.len()).unwrap_or(u32::MAX))?;
                 went.push(emitted.buf.as_slice().to_vec());
             } else {
@@ -329,12 +370,11 @@ impl Offline {
                 None => return Ok(Some(own)),
             },
         };
-        let mut whole = header;
+        let mut header = header;
         if !same_way {
-            frame.link.turn(&mut whole);
+            frame.link.turn(&mut header);
         }
-        whole.extend_from_slice(packet);
-        file.write_beside(&whole)?;
+        file.write_beside(&frame::behind(frame, &header, packet))?;
         self.summary.written += 1;
         Ok(Some(Own { written: true, ..own }))
     }
@@ -353,7 +393,12 @@ impl Offline {
     }
 
     fn finish(self) -> ScrubSummary {
-        let Offline { scrubber, settings, mut summary, .. } = self;
+        let Offline { mut scrubber, settings, mut summary, .. } = self;
+        // Nothing more comes: what waits for the rest of its packet waits in vain, and each fragment is counted once.
+        scrubber.expire(Time(u64::MAX));
+        let given_up = scrubber.counters().given_up;
+        summary.held = summary.held.saturating_sub(given_up);
+        summary.dropped += given_up;
         report::close(&mut summary, scrubber.counters(), &settings);
         summary
     }

@@ -2,6 +2,7 @@
 
 use std::future::pending;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::time::Duration;
 
 use netio::link::Watch;
@@ -13,9 +14,10 @@ use tokio::time::{Interval, MissedTickBehavior, interval, timeout};
 
 use crate::enc::Enc;
 use crate::handover::Giving;
-use crate::plane::{Plane, Shared, report};
+use crate::paths::Paths;
+use crate::plane::{Allow, Plane, Shared, report};
 use crate::start::{Daemon, Held, RunError, hand_over, own_request, path_mtu};
-use crate::{control, detach, host, uplinks};
+use crate::{control, detach, host, surveyed, uplinks};
 
 /// How often refusals are logged and news of devices are read.
 const TICK: Duration = Duration::from_secs(1);
@@ -41,6 +43,8 @@ pub(crate) async fn serve(daemon: Daemon) -> Result<(), RunError> {
     let mut signals = Signals::new().map_err(system("listening for signals"))?;
     let mut upkeep = Upkeep::new(&plane)?;
     let answers = Answers::of(&plane);
+    let mut paths = Paths::of(upkeep.watch.as_ref());
+    let unfit = Arc::clone(&held.told.routes);
     let have = own_request(&plane);
     let mut findings = plane.begin_pins();
     tracing::info!("ready; control socket {}", plane.config.control_socket.display());
@@ -61,7 +65,10 @@ pub(crate) async fn serve(daemon: Daemon) -> Result<(), RunError> {
             accepted = handover.accept() => {
                 let giving = accepted.and_then(|(stream, _)| stream.into_std()).and_then(|s| Giving::answer(s, &have));
                 match giving {
-                    Ok(giving) => break End::HandOver(giving),
+                    Ok(giving) => match measured(&plane, giving).await {
+                        Ok(giving) => break End::HandOver(giving),
+                        Err(text) => tracing::warn!("no hand-over: {text}"),
+                    },
                     Err(error) => tracing::warn!("no hand-over: {error}"),
                 }
             },
@@ -77,6 +84,9 @@ pub(crate) async fn serve(daemon: Daemon) -> Result<(), RunError> {
                 if let Err(refused) = plane.follow_flows() {
                     tracing::warn!("flows are not followed: {refused}");
                 }
+                if let Err(refused) = plane.look_after_health().await {
+                    tracing::debug!("it is not known whether what must be protected gets through: {refused}");
+                }
                 plane.expire_promises(netio::clock::monotonic()).await;
                 report_names(plane.tend_names(netio::clock::monotonic()).await);
             },
@@ -86,6 +96,10 @@ pub(crate) async fn serve(daemon: Daemon) -> Result<(), RunError> {
             Some(heard) = held.heard.recv() => if let Ok(mut plane) = plane.get().await {
                 report_names(plane.hear_name(heard).await);
             },
+            () = paths.ready() => if let Ok(mut plane) = plane.get().await {
+                paths.look(&mut plane).await;
+            },
+            () = unfit.notified() => paths.ask(),
             () = answers.ready() => if let Ok(mut plane) = plane.get().await {
                 report_names(plane.observe_names().await);
             },
@@ -105,6 +119,21 @@ pub(crate) async fn serve(daemon: Daemon) -> Result<(), RunError> {
         tracing::debug!("a client of the control API was left without an answer");
     }
     finish(end, plane, held).await
+}
+
+/// A hand-over of what this daemon has, while nothing is stopped or wiped yet.
+async fn measured(plane: &Shared, giving: Giving) -> Result<Giving, String> {
+    let octets = match plane.get().await {
+        Ok(plane) => plane.octets_to_hand_over().await,
+        Err(refused) => Err(refused),
+    };
+    match octets {
+        Ok(octets) => giving.takes(octets),
+        Err(refused) => {
+            giving.refuse(&refused.to_string());
+            Err(refused.to_string())
+        }
+    }
 }
 
 /// Tells when applications have received answers of the DNS.
@@ -152,6 +181,11 @@ fn report_names(outcome: Result<(), crate::refused::Refused>) {
 
 /// An association that has ended serves its peers no more; where events were lost, others may have ended too.
 async fn follow_end(plane: &mut Plane, event: &engine::Event, lost: bool) {
+    if let engine::Event::Expire(end) = event
+        && (end.state, end.direction) == (sadb::sa::LifeState::Dead, sadb::Direction::Outbound)
+    {
+        plane.health.reached_limit(end.remote, netio::clock::monotonic());
+    }
     let ended = match event {
         _ if lost => plane.refresh_live_sas().await,
         engine::Event::Expire(end)
@@ -218,7 +252,7 @@ fn leave(plane: &Plane, take_down: bool) -> Result<(), RunError> {
 async fn reload(plane: &Shared) {
     let Ok(mut plane) = plane.get().await else { return };
     // A signal cannot say that an empty file is meant.
-    match plane.reload(false).await {
+    match plane.reload(Allow::default()).await {
         Ok(answer) if answer.refused_blocks.is_empty() => {}
         Ok(answer) => tracing::error!(
             "the policy has errors; broken blocks keep what they had:\n{}",
@@ -278,7 +312,14 @@ impl Upkeep {
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut enc = Enc::new(plane.config.enc.clone());
         enc.look(plane.monitor.as_ref());
-        Ok(Upkeep { ticks, count: 0, watch: Some(Watch::open()?), enc, said: Vec::new(), trial: None })
+        Ok(Upkeep {
+            ticks,
+            count: 0,
+            watch: Some(Watch::open_with_routes()?),
+            enc,
+            said: Vec::new(),
+            trial: None,
+        })
     }
 
     async fn tick(&mut self) {
@@ -305,6 +346,7 @@ impl Upkeep {
         if news || round {
             wrong.extend(follow_uplinks(plane));
             wrong.extend(plane.follow_insides());
+            wrong.extend(surveyed::follow(plane));
         }
         if round {
             wrong.extend(repair(plane));

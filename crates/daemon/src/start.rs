@@ -17,8 +17,9 @@ use netio::cgroup::Cgroup;
 use netio::clear::ClearSender;
 use netio::raw::{Kind, RawReceiver, RawSender};
 use netio::tun::{Tun, TunConfig, TunOptions};
-use netio::udp::{Family, UdpOptions, UdpTransport};
+use netio::udp::{Family, UdpTransport};
 use sadb::handover::HandOver;
+use sadb::sa::DEFAULT_PATH_MTU;
 use sadb::{InboundSa, OutboundSa};
 use sockmon::Sockmon;
 use tokio::sync::oneshot;
@@ -34,13 +35,16 @@ use crate::handover::{self, Taken};
 use crate::host::{self, Record};
 use crate::keys::{Keys, KeysError};
 use crate::monitor::Monitor;
+use crate::paths::route_mtu;
 use crate::plane::{self, Device, Hosts, Plane, Served};
 use crate::policy_store::{Candidate, PolicyStore};
 use crate::scrubbed::Scrubbed;
+use crate::surveyed::Surveyed;
 use crate::uplinks::{self, Uplink};
 use crate::{detach, doctor, gateway, harden, serve, translation};
 
 mod boot;
+mod port;
 
 pub use boot::{Booted, boot};
 
@@ -255,7 +259,7 @@ fn bring_up(
     let exempt = Cgroup::create(&parent, &format!("ravelin-{}", config.instance))?;
     note_host(&config, &run_dir, &exempt)?;
     exempt.enter()?;
-    let udp = open_udp(&config, udp_fds)?;
+    let udp = port::open(&config, udp_fds)?;
     let clear = ClearSender::open()?;
     let raw = open_raw()?;
     let (frames_out, frames_in) = datapath::frames::open(&config, &uplinks, &udp, &raw)?.unzip();
@@ -265,8 +269,13 @@ fn bring_up(
     let insides = gateway::insides(&config)?;
     let handed = state.as_ref().map(|state| HandedRules::read(&state.rules)).transpose()?;
     let rules = gateway::first_rules(&config, handed.as_ref())?;
+    let known: Vec<u32> =
+        uplinks.iter().map(|u| u.index).chain(insides.iter().map(|inside| inside.index)).collect();
+    let surveyed = Surveyed::look(&config, &known)?;
     let monitor = Sockmon::attach(&sockmon::Options {
         uplinks: uplinks.iter().map(|u| u.index).collect(),
+        others: surveyed.others.clone(),
+        locals: surveyed.locals.clone(),
         insides: insides.iter().map(|inside| inside.index).collect(),
         spans: if config.gateway.is_some() { gateway::spans(&rules.in_order()) } else { Vec::new() },
         omit: left_out(),
@@ -279,7 +288,7 @@ fn bring_up(
     })?;
     // Sockets that an earlier daemon stamped keep a policy, in the engine too.
     candidate.follow(&monitor.moved(&candidate.compiled.subjects)?);
-    let (mut out_half, mut in_half) = halves(&config, &candidate, state, &keys)?;
+    let (mut out_half, mut in_half) = halves(&config, &candidate, state, &keys, path_mtu(&config, &uplinks))?;
     out_half.engine.set_rules(rules.snapshot());
     in_half.engine.set_rules(rules.snapshot());
     let (teller, told) = datapath::tellers();
@@ -306,11 +315,13 @@ fn bring_up(
         tun: Device { name: tun.name().to_owned(), index: tun.index() },
         path_mtu: path_mtu(&config, &uplinks),
         uplinks: guarded.clone(),
+        surveyed,
         hub: Hub::default(),
         captures: Arc::default(),
         promised: Vec::new(),
         handed: (0, 0),
         denials: Default::default(),
+        health: Default::default(),
         flows,
         scrubbed: Scrubbed::new(out_half.engine.scrubbers().clone()),
         hosts,
@@ -498,13 +509,6 @@ fn raw_sender() -> Result<RawSender, RunError> {
     Ok(RawSender::open(first)?)
 }
 
-fn open_udp(config: &Config, handed_over: Vec<OwnedFd>) -> Result<UdpTransport, RunError> {
-    if !handed_over.is_empty() {
-        return Ok(UdpTransport::from_fds(handed_over)?);
-    }
-    Ok(UdpTransport::open(&UdpOptions { port: config.esp.port, ..UdpOptions::default() })?)
-}
-
 fn open_tun(config: &Config, handed_over: Option<OwnedFd>, uplinks: &[Uplink]) -> Result<Tun, RunError> {
     let options = TunOptions { persist: true, offload: true, queue_len: config.tun.queue };
     let tun = match handed_over {
@@ -521,12 +525,14 @@ pub(crate) fn path_mtu(config: &Config, uplinks: &[Uplink]) -> Option<u16> {
     config.esp.path_mtu.or(first)
 }
 
-/// Both halves of the engine with the policy, and with the associations that were handed over.
+/// Both halves of the engine with the policy, and with the associations that were handed over; `fallback` is the path MTU of one
+/// whose peer has no route.
 fn halves(
     config: &Config,
     candidate: &Candidate,
     state: Option<HandOver>,
     keys: &Keys,
+    fallback: Option<u16>,
 ) -> Result<(OutboundHalf, InboundHalf), RunError> {
     let mut seed = [0; 8];
     let random = |source| RunError::System { doing: "reading random octets", source };
@@ -551,7 +557,12 @@ fn halves(
         // One that this version does not take any more must not cost all the others.
         for (spi, sa) in state.outbound.into_iter().map(|sa| (sa.config.spi, sa)) {
             match OutboundSa::import(sa, &keys.registry) {
-                Ok(sa) => drop(outbound.add_sa(sa)?),
+                Ok(mut sa) => {
+                    let ends = &sa.config().endpoints;
+                    let route = route_mtu(ends.local, ends.remote);
+                    sa.follow_route(route.or(fallback).unwrap_or(DEFAULT_PATH_MTU));
+                    outbound.add_sa(sa)?;
+                }
                 Err(error) => tracing::error!("outbound association {spi} is not taken over: {error}"),
             }
         }
@@ -570,6 +581,25 @@ fn halves(
 /// What another daemon would have to ask for to take over from this one.
 pub(crate) fn own_request(plane: &Plane) -> handover::Request {
     handover::Request::new(&plane.config.instance, &plane.config.tun.name, plane.config.esp.port)
+}
+
+impl Plane {
+    /// At most so many octets a hand-over of all that must not be left out takes.
+    ///
+    /// # Errors
+    /// If a data thread does not answer.
+    pub(crate) async fn octets_to_hand_over(&self) -> Result<usize, crate::refused::Refused> {
+        let octets_of = sadb::handover::octets_of;
+        let inbound = move |half: &mut InboundHalf| {
+            half.engine.sad().list().map(|sa| octets_of(sa.config())).sum::<usize>()
+        };
+        let outbound = move |half: &mut OutboundHalf| {
+            half.engine.sad().list().map(|(_, sa)| octets_of(sa.config())).sum::<usize>()
+        };
+        let associations = self.inbound.ask(inbound).await? + self.outbound.ask(outbound).await?;
+        let beside = HandOver::octets_beside(self.keys.used(), HandedRules::of(self).len());
+        Ok(associations + beside)
+    }
 }
 
 /// Give everything to the daemon at the other end: both threads stop, then their state goes.

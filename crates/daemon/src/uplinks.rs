@@ -109,6 +109,8 @@ mod tests {
             kind: None,
             address: Vec::new(),
             xdp: None,
+            multicast: true,
+            tun_owner: None,
         }
     }
 

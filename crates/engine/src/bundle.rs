@@ -60,9 +60,7 @@ pub(crate) fn seal(
                 return Ok(outer);
             }
             Verdict::Pass(outer) => scheduled = outer.bundled(),
-            Verdict::Drop(reason) | Verdict::Reply(_, reason) => return Err(reason),
-            // Sealing holds nothing.
-            Verdict::Hold(_) => return Err(DropReason::NoSa),
+            Verdict::Drop(reason) => return Err(reason),
         }
     }
     pool.put(scheduled.into_buf());

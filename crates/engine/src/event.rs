@@ -42,8 +42,35 @@ pub struct PathChange {
     pub mtu: u16,
     /// The largest inner packet that fits it.
     pub inner_mtu: usize,
-    /// Who said so, unproved; `None`: what was learned is too old to be believed any longer.
+    /// Who said so, unproved, where an ICMP error did.
     pub from: Option<IpAddr>,
+    /// Why.
+    pub cause: PathCause,
+}
+
+/// Why the path MTU of an association is another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PathCause {
+    /// An ICMP error said that a packet did not fit.
+    Error,
+    /// What was learned is too old to be believed any longer.
+    Age,
+    /// The route to the peer takes more or less than before.
+    Route,
+    /// The kernel did not take a packet of this size for the route, whatever it says of the route.
+    Refused,
+}
+
+impl PathCause {
+    /// Its word.
+    pub fn word(self) -> &'static str {
+        match self {
+            PathCause::Error => "icmp",
+            PathCause::Age => "age",
+            PathCause::Route => "route",
+            PathCause::Refused => "refused",
+        }
+    }
 }
 
 /// A peer that sends from another address or port.

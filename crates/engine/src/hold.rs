@@ -7,7 +7,8 @@
 //!
 //! No application takes all of it (paper 000 section 5: optional policies need isolation of resources): each has its share of
 //! acquires and packets and asks so often a second, and what only asks, for traffic that passes meanwhile, leaves half of the
-//! acquires to what waits. Packets of no application (rules, gateways) have all of it.
+//! acquires to what waits. Sockets of no application that ask for protection themselves (`RAVELIN_REQUIRE`, which any user may) share as
+//! one application does. Only what no socket of this host sends (rules, gateways) has all of it.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
@@ -56,6 +57,8 @@ impl Default for HoldLimits {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Key {
     pub app: AppId,
+    /// A socket of this host sends it, so that the application's share counts; without an application, that of all such sockets.
+    shares: bool,
     pub local: IpAddr,
     pub remote: IpAddr,
     pub services: Services,
@@ -66,7 +69,18 @@ pub(crate) struct Key {
 
 impl Key {
     pub(crate) fn new(app: AppId, flow: &Flow, services: Services, terms: &Terms) -> Key {
-        Key { app, local: flow.local, remote: flow.remote, services, terms: *terms, rule: None }
+        let shares = app != AppId::NONE;
+        Key { app, shares, local: flow.local, remote: flow.remote, services, terms: *terms, rule: None }
+    }
+
+    /// Of packets that a socket sends which has a stamp, though perhaps no application.
+    pub(crate) fn stamped(self) -> Key {
+        Key { shares: true, ..self }
+    }
+
+    /// Whether both count against the same share.
+    fn is_beside(&self, other: &Key) -> bool {
+        (self.app, self.shares) == (other.app, other.shares)
     }
 
     /// Of packets for which a rule asks.
@@ -154,7 +168,7 @@ impl Holds {
             return Ok(Asked { id: pending.id, new: again, failed: pending.failed });
         }
         self.make_room(&key)?;
-        self.count_ask(key.app, now)?;
+        self.count_ask(&key, now)?;
         self.next = next.0;
         self.pending.push(Pending {
             id: next,
@@ -173,8 +187,8 @@ impl Holds {
         let full = |pending: &[Pending], most: usize, of: &dyn Fn(&Pending) -> bool| {
             pending.iter().filter(|pending| of(pending)).count() >= most
         };
-        let own = |pending: &Pending| pending.key.app == key.app;
-        if key.app != AppId::NONE && full(&self.pending, limits.app_acquires, &own) {
+        let own = |pending: &Pending| pending.key.is_beside(key);
+        if key.shares && full(&self.pending, limits.app_acquires, &own) {
             let stale = self.pending.iter().position(|pending| pending.failed && own(pending));
             self.pending.remove(stale.ok_or(DropReason::HoldFull)?);
         }
@@ -191,11 +205,11 @@ impl Holds {
     }
 
     /// Whether the application may ask once more in this second.
-    fn count_ask(&mut self, app: AppId, now: Time) -> Result<(), DropReason> {
-        if app == AppId::NONE {
+    fn count_ask(&mut self, key: &Key, now: Time) -> Result<(), DropReason> {
+        if !key.shares {
             return Ok(());
         }
-        let (begun, asked) = self.asks.entry(app).or_insert((now, 0));
+        let (begun, asked) = self.asks.entry(key.app).or_insert((now, 0));
         if now.since(*begun) >= Duration::from_secs(1) {
             (*begun, *asked) = (now, 0);
         }
@@ -208,13 +222,13 @@ impl Holds {
         let Some(at) = self.pending.iter().position(|pending| pending.id == id) else {
             return Err(packet);
         };
-        let app = self.pending[at].key.app;
-        let own = self.pending.iter().filter(|pending| pending.key.app == app);
+        let key = self.pending[at].key;
+        let own = self.pending.iter().filter(|pending| pending.key.is_beside(&key));
         let own: usize = own.map(|pending| pending.packets.len()).sum();
         let pending = &mut self.pending[at];
         if pending.packets.len() >= self.limits.each
             || self.packets >= self.limits.packets
-            || (app != AppId::NONE && own >= self.limits.app_packets)
+            || (key.shares && own >= self.limits.app_packets)
         {
             return Err(packet);
         }

@@ -22,7 +22,7 @@ mod scrubbed;
 
 use comply::comply;
 use compressed::opens_into;
-pub use delivery::Delivery;
+pub use delivery::{Delivery, Traced};
 use scrubbed::scrub;
 
 use crate::audit::Audited;
@@ -42,8 +42,15 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use wire::ip::{self, Headers};
 use wire::ipv6::Ipv6;
+use wire::reassembly::Limits;
 use wire::stage::{Admitted, Classed, Clean, Inner, Raw};
 use wire::{DropReason, Flow, Packet, Pool, Reassembled, Reassembler, ScrubId, Time, Verdict, protocol};
+
+/// Fragments of outer packets, which come here as frames alone (docs/design/0016): anybody on the way sends them, so none of
+/// [`OUTER_SHARES`] sources has more than its share.
+const OUTER_FRAGMENTS: Limits =
+    Limits { datagrams: 256, memory: 4 << 20, timeout: std::time::Duration::from_secs(30) };
+const OUTER_SHARES: usize = 16;
 
 /// What became of an inbound packet.
 #[derive(Debug)]
@@ -89,7 +96,7 @@ impl Inbound {
             members: Members::new(port),
             icmp: InnerIcmp::default(),
             port,
-            outer_fragments: Reassembler::default(),
+            outer_fragments: Reassembler::sharing(OUTER_FRAGMENTS, OUTER_SHARES).with_the_first_next_header(),
             inner_fragments: Reassembler::default(),
             events: Events::default(),
             tally: Tally::new(),
@@ -204,11 +211,7 @@ impl Inbound {
                     self.nest(now, packet, headers, name, pool, out);
                 }
             }
-            Verdict::Drop(reason) | Verdict::Reply(_, reason) => {
-                record(tally, Dropped::new(reason, &about, len, None), out);
-            }
-            // ESP holds nothing.
-            Verdict::Hold(_) => record(tally, Dropped::new(DropReason::UnknownSpi, &about, len, None), out),
+            Verdict::Drop(reason) => record(tally, Dropped::new(reason, &about, len, None), out),
         }
     }
 

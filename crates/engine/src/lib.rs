@@ -1,4 +1,5 @@
-//! The order of the stages: [`outbound`] and [`inbound`] read as prose and are the only places that know it.
+//! The order of the stages: [`outbound`] and [`inbound`] read as prose. Fast paths for the common packet know it again
+//! (`outbound/express.rs`, `outbound/gather.rs`, `inbound/burst.rs`); `tests/suite/bursts.rs` holds them equal to the single way.
 //!
 //! Outbound, enters `Packet<Inner>` as the host handed it over, leaves [`Outcome`]s: packets for the wire, packets that
 //! policy lets pass in clear, answers to the host, and drops with their reasons. Inbound, enters `Packet<Raw>`, leaves
@@ -10,6 +11,7 @@
 //! Design: docs/design/0001.
 #![forbid(unsafe_code)]
 
+mod answers;
 mod audit;
 mod beat;
 mod bundle;
@@ -29,9 +31,9 @@ mod scrubbing;
 mod tally;
 
 pub use audit::{AUDITABLE, Audited};
-pub use event::{Acquire, Event, Expire, MAX_EVENTS, PathChange, PeerMoved, SeenError};
+pub use event::{Acquire, Event, Expire, MAX_EVENTS, PathCause, PathChange, PeerMoved, SeenError};
 pub use hold::HoldLimits;
-pub use inbound::{Delivery, Inbound, InboundOutcome};
+pub use inbound::{Delivery, Inbound, InboundOutcome, Traced};
 pub use outbound::{Outbound, Outcome};
 pub use pmtu::{IcmpKind, IcmpPolicy};
 pub use quoted::{InnerIcmp, QuotedCheck};

@@ -129,9 +129,7 @@ pub(crate) fn open<'a>(
                 Err(give_back(reason, packet, pool))
             }
         },
-        Verdict::Drop(reason) | Verdict::Reply(_, reason) => Err((reason, len)),
-        // Opening holds nothing.
-        Verdict::Hold(_) => Err((DropReason::UnknownSpi, len)),
+        Verdict::Drop(reason) => Err((reason, len)),
     }
 }
 

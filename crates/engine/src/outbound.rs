@@ -15,6 +15,7 @@
 mod entered;
 mod express;
 mod forwarded;
+pub(crate) use forwarded::interface;
 mod gather;
 mod pieces;
 mod refusal;
@@ -25,6 +26,7 @@ mod terms;
 mod verbs;
 mod waiting;
 
+use crate::answers::Answers;
 use crate::beat::Beat;
 use crate::bundle;
 use crate::entries::Entries;
@@ -49,7 +51,7 @@ use wire::ip::{self, Headers};
 use wire::stage::{Admitted, Inner, Outer, Scheduled, Selected};
 use wire::{
     AcquireId, AppId, Buf, Burst, DropReason, Flow, Meta, Packet, Pool, Reassembled, Reassembler, ScrubId,
-    Services, Time, Verdict, fragment, icmp, ipv6, record,
+    Services, Time, Verdict, fragment, ipv6, record,
 };
 
 /// Sets of four flows whose decisions are remembered.
@@ -123,6 +125,7 @@ pub struct Outbound {
     codec: Codec,
     pub(crate) tally: Tally,
     pub(crate) listening: Listening,
+    answers: Answers,
     pub(crate) beat: Beat,
 }
 
@@ -148,6 +151,7 @@ impl Outbound {
             codec: Codec::default(),
             tally: Tally::new(),
             listening: Listening::default(),
+            answers: Answers::new(seed.rotate_left(17)),
             beat: Beat::new(seed),
         }
     }
@@ -172,6 +176,11 @@ impl Outbound {
         if let Some(gather) = &mut self.gather {
             gather.close(&mut Hands { sad: &mut self.sad, tally: &mut self.tally, pool, out });
         }
+    }
+
+    /// Which rule decided about the packet that was gathered last, as [`Meta::rule`] says it of one that leaves alone.
+    pub fn gathered_rule(&self) -> u32 {
+        self.gather.as_ref().map_or(0, Gather::last_rule)
     }
 
     /// Take one packet all the way. Its outcomes are appended to `out`; buffers come from `pool` and go back to it.
@@ -321,12 +330,12 @@ impl Outbound {
     }
 
     /// An answer that the kernel made without a socket (a reset, an unreachable, an echo reply) to a protected packet
-    /// leaves under the protection that packet had, or not at all.
+    /// leaves with at least the services that packet had, or not at all: it may quote what was encrypted.
     fn answer(&mut self, meta: &mut Meta, flow: &Flow) -> Result<Course, DropReason> {
         let low = meta.mark & record::APP_MASK;
         meta.app = AppId(u16::try_from(low).unwrap_or_default());
-        meta.services = Services::AUTHENTICATED;
-        let sa = self.sad.find(meta.app, flow, meta.services)?;
+        meta.services = asked(meta.mark).union(Services::AUTHENTICATED);
+        let sa = self.sad.find_for_answer(meta.app, flow, meta.services)?;
         meta.scrub = self.profile(sa, flow);
         Ok(Course::Protect(sa))
     }
@@ -449,7 +458,7 @@ impl Outbound {
             Err(reason) => {
                 packet.meta.spi = sa.spi().0;
                 if reason == DropReason::TooBig
-                    && let Some(error) = icmp::too_big(packet.bytes(), headers, mtu)
+                    && let Some(error) = self.answers.too_big(&packet.meta, packet.bytes(), headers, mtu)
                 {
                     tally.replies.count(error.len());
                     out.push(reply(error, &packet.meta, sa.config().services()));
@@ -470,7 +479,7 @@ impl Outbound {
         pool: &mut Pool,
         out: &mut Vec<Outcome>,
     ) {
-        let Outbound { sad, tally, codec, .. } = self;
+        let Outbound { sad, tally, codec, answers, .. } = self;
         let fit = bundle::mtu(sad, chain, ipsec::own_header(packet.bytes())).and_then(|mtu| {
             let first = chain.members().first().and_then(|first| sad.get(*first));
             let first = first.ok_or(DropReason::ChainMissing)?;
@@ -486,11 +495,12 @@ impl Outbound {
             }
             Ok((mtu, fit))
         });
+        let services = chain.services();
         let through = |tally: &mut Tally, packet: Packet<Inner>, pool: &mut Pool, out: &mut Vec<Outcome>| {
             let (about, len) = (About::of(&packet.meta), packet.bytes().len());
             match bundle::seal(sad, chain, packet, codec, pool) {
                 Ok(outer) => {
-                    tally.protected.count(len);
+                    tally.left(about.app, services, 1, len as u64);
                     out.push(Outcome::Send(outer));
                 }
                 Err(reason) => {
@@ -504,7 +514,7 @@ impl Outbound {
             Ok((_, Ok(fit))) => cut(tally, packet, headers, fit, flow, pool, out, through),
             Ok((mtu, Err(reason))) => {
                 if reason == DropReason::TooBig
-                    && let Some(error) = icmp::too_big(packet.bytes(), headers, mtu)
+                    && let Some(error) = answers.too_big(&packet.meta, packet.bytes(), headers, mtu)
                 {
                     tally.replies.count(error.len());
                     out.push(reply(error, &packet.meta, packet.meta.services));
@@ -556,7 +566,8 @@ impl Outbound {
     }
 }
 
-/// What the sending socket asked for itself (docs/socket-api.md), in the mark of a stamped packet.
+/// What the sending socket asked for itself (docs/socket-api.md), in the mark of a stamped packet; in that of an answer, what
+/// the packet had that it answers.
 fn asked(mark: u32) -> Services {
     match mark & (record::AUTHENTICATED | record::ENCRYPTED) {
         0 => Services::NONE,
@@ -598,12 +609,10 @@ fn seal(
     let (about, len) = (About::of(&packet.meta), packet.bytes().len());
     let reason = match ipsec::encap(sa, packet.advance::<Selected>().advance(), pool) {
         Verdict::Pass(outer) => {
-            tally.protected.count(len);
+            tally.left(about.app, sa.config().services(), 1, len as u64);
             return out.push(Outcome::Send(outer));
         }
-        Verdict::Drop(reason) | Verdict::Reply(_, reason) => reason,
-        // ESP holds nothing.
-        Verdict::Hold(_) => DropReason::NoSa,
+        Verdict::Drop(reason) => reason,
     };
     let about = About { spi: sa.spi().0, ..about };
     let dropped = Dropped::new(reason, &about, len, Some(flow));

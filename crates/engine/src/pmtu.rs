@@ -5,11 +5,12 @@
 //! addresses and ports of an outbound association, a sequence number sent not long before, and an MTU that this very packet
 //! exceeded. Whoever sees our packets could drop them as well, so a lie of theirs takes nothing more away; the floor bounds it.
 
-use crate::event::{Event, PathChange, SeenError};
+use crate::event::{Event, PathCause, PathChange, SeenError};
 use crate::outbound::Outbound;
 use crate::tally::{About, Dropped};
 use sadb::sa::{Encapsulation, Learned, PathMtuLimits, SaProtocol};
 use sadb::{OutboundSa, Spi};
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use wire::quote::{IcmpError, Quote};
 use wire::{DropReason, Packet, Pool, Time, protocol, stage};
@@ -160,7 +161,9 @@ impl Outbound {
         let event = taught.inspect_err(|reason| sa.counters.dropped(*reason))?;
         sa.counters.dropped(DropReason::IcmpTaken);
         match event {
-            Taught::Path(before) => self.events.push(Event::Pmtu(change(sa, before, Some(from)))),
+            Taught::Path(before) => {
+                self.events.push(Event::Pmtu(change(sa, before, Some(from), PathCause::Error)));
+            }
             Taught::Seen => {
                 let remote = sa.config().endpoints.remote;
                 self.events.push(Event::Icmp(SeenError { spi: sa.spi(), remote, from, version, kind, code }));
@@ -175,13 +178,48 @@ impl Outbound {
         self.sad.named(spi, remote).map(|sa| sa.config().path_mtu)
     }
 
+    /// Where the associations' outer packets go from and to, each pair of addresses once.
+    pub fn ends(&self) -> BTreeSet<(IpAddr, IpAddr)> {
+        let ends = |sa: &OutboundSa| (sa.config().endpoints.local, sa.config().endpoints.remote);
+        self.sad.list().map(|(_, sa)| ends(sa)).collect()
+    }
+
+    /// The routes between these addresses take packets of so many octets: associations between them follow. What is not named stays
+    /// as it is.
+    pub fn follow_routes(&mut self, routes: &BTreeMap<(IpAddr, IpAddr), u16>) {
+        for sa in self.sad.list_mut() {
+            let ends = &sa.config().endpoints;
+            let Some(mtu) = routes.get(&(ends.local, ends.remote)) else { continue };
+            let before = sa.config().path_mtu;
+            if sa.follow_route(*mtu) {
+                self.events.push(Event::Pmtu(change(sa, before, None, PathCause::Route)));
+            }
+        }
+    }
+
+    /// The kernel did not take an outer packet of `len` octets of this association for its route, and the route, looked at since, says
+    /// nothing of it: packets are smaller from now on, for as long as what an ICMP error teaches is believed.
+    pub fn refused_by_route(&mut self, now: Time, spi: Spi, remote: IpAddr, len: usize) {
+        let limits = self.listening.policy.path;
+        let Some(sa) = self.sad.named_mut(spi, remote) else { return };
+        let before = sa.config().path_mtu;
+        if usize::from(before) < len {
+            return;
+        }
+        // No size is known: the next smaller one that links have.
+        let mtu = if remote.is_ipv4() { 0 } else { sadb::sa::MIN_PATH_MTU_V6.into() };
+        if sa.hear_mtu(now, mtu, len, &limits) == Learned::Lowered {
+            self.events.push(Event::Pmtu(change(sa, before, None, PathCause::Refused)));
+        }
+    }
+
     /// Let time pass for what was learned. Call about once a second.
     pub(crate) fn age_paths(&mut self, now: Time) {
         let limits = self.listening.policy.path;
         for sa in self.sad.list_mut() {
             let before = sa.config().path_mtu;
             if sa.age_mtu(now, &limits) {
-                self.events.push(Event::Pmtu(change(sa, before, None)));
+                self.events.push(Event::Pmtu(change(sa, before, None, PathCause::Age)));
             }
         }
     }
@@ -241,7 +279,7 @@ fn is_recent(next: u64, low: u32) -> bool {
     back < RECENT && back < sent
 }
 
-fn change(sa: &OutboundSa, before: u16, from: Option<IpAddr>) -> PathChange {
+fn change(sa: &OutboundSa, before: u16, from: Option<IpAddr>, cause: PathCause) -> PathChange {
     let config = sa.config();
     PathChange {
         spi: sa.spi(),
@@ -250,6 +288,7 @@ fn change(sa: &OutboundSa, before: u16, from: Option<IpAddr>) -> PathChange {
         mtu: config.path_mtu,
         inner_mtu: ipsec::inner_mtu(config),
         from,
+        cause,
     }
 }
 

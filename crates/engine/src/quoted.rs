@@ -5,6 +5,7 @@ use crate::pmtu::IcmpKind;
 use sadb::InboundSa;
 use wire::icmp::{self, Icmpv4, Icmpv6};
 use wire::ip::Headers;
+use wire::quote::Quoted;
 use wire::{DropReason, Flow, protocol};
 
 /// Which errors inside associations are compared with what they quote.
@@ -55,12 +56,11 @@ pub(crate) fn admits(
     }
 }
 
-/// The flow that an ICMP error quotes, as the sender of the quoted packet sees it; `None`: this is no error. In it `None`: it
-/// quotes nothing that can be read.
-pub(crate) fn quoted_by(bytes: &[u8], headers: &Headers) -> Option<Option<Flow>> {
+/// What an ICMP error quotes; `None`: this is no error. In it `None`: it quotes no IP header of its version.
+pub(crate) fn quoted_by(bytes: &[u8], headers: &Headers) -> Option<Option<Quoted>> {
     let upper = headers.upper(bytes);
     let (is_error, ..) = read(headers, upper)?;
-    is_error.then(|| icmp::quoted_flow(upper.get(icmp::HEADER_LEN..).unwrap_or_default()))
+    is_error.then(|| Quoted::read(headers.version, upper.get(icmp::HEADER_LEN..).unwrap_or_default()))
 }
 
 /// Whether it is an error, its type and its code; `None` if it is no ICMP of its IP version, or too short for any.
@@ -94,7 +94,7 @@ fn admits_icmp(
     }
     let quoted = || {
         // As its sender saw it, which is this side: local is local.
-        let flow = quoted_by(bytes, headers).flatten();
+        let flow = quoted_by(bytes, headers).flatten().and_then(|quoted| quoted.flow());
         // An error is for who sent the packet.
         let carries =
             |flow: &Flow| flow.local == headers.dst && sa.config().effective_selectors().covers(flow);

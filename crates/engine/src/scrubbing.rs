@@ -320,6 +320,10 @@ impl Scrubbing {
         self.loads += 1;
     }
 
+    pub fn policy(&self) -> &Arc<Spd> {
+        &self.spd
+    }
+
     /// Whether there is any flow that policy wants scrubbed.
     pub fn is_needed(&self) -> bool {
         self.spd.scrubs()

@@ -3,7 +3,7 @@
 //! Each half of the engine owns one and counts without locks; the control plane asks for a copy.
 
 use std::net::IpAddr;
-use wire::{AppId, DropReason, Flow, Meta, Time};
+use wire::{AppId, DropReason, Flow, Meta, Services, Time};
 
 use crate::audit::{Audited, Audits};
 
@@ -128,8 +128,12 @@ pub struct Tally {
     pub clear: Traffic,
     /// Outbound: answers made for the host (packet too big). Inbound: nothing.
     pub replies: Traffic,
+    /// By application: what left in associations that only authenticate, and in those that encrypt.
+    left: Vec<[Traffic; 2]>,
     drops: [u64; DropReason::ALL.len()],
     recent: Vec<Dropped>,
+    /// How many were ever put there.
+    noted: u64,
     /// Where the oldest of `recent` is once it is full.
     oldest: usize,
     /// `None`: nobody audits.
@@ -142,11 +146,32 @@ impl Tally {
             protected: Traffic::default(),
             clear: Traffic::default(),
             replies: Traffic::default(),
+            left: Vec::new(),
             drops: [0; DropReason::ALL.len()],
             recent: Vec::with_capacity(REMEMBERED),
+            noted: 0,
             oldest: 0,
             audits: None,
         }
+    }
+
+    /// Packets of an application have left in an association with these services.
+    #[inline]
+    pub(crate) fn left(&mut self, app: AppId, services: Services, packets: u64, bytes: u64) {
+        self.protected.count_many(packets, bytes);
+        let at = usize::from(app.0);
+        if at >= self.left.len() {
+            self.left.resize(at + 1, [Traffic::default(); 2]);
+        }
+        if let Some(of) = self.left.get_mut(at) {
+            of[usize::from(services.satisfies(Services::ENCRYPTED))].count_many(packets, bytes);
+        }
+    }
+
+    /// What left protected of each application that had any: authenticated only, encrypted.
+    pub fn left_by_app(&self) -> impl Iterator<Item = (AppId, [Traffic; 2])> + '_ {
+        let all = self.left.iter().enumerate().filter(|(_, of)| **of != [Traffic::default(); 2]);
+        all.map(|(at, of)| (AppId(at as u16), *of))
     }
 
     pub(crate) fn dropped(&mut self, dropped: Dropped) {
@@ -157,6 +182,7 @@ impl Tally {
         if is_routine(dropped.reason) {
             return;
         }
+        self.noted += 1;
         if self.recent.len() < REMEMBERED {
             self.recent.push(dropped);
         } else {
@@ -198,6 +224,11 @@ impl Tally {
     /// Every reason for which packets ended, and how many did.
     pub fn drops(&self) -> impl Iterator<Item = (DropReason, u64)> + '_ {
         DropReason::ALL.iter().copied().zip(self.drops).filter(|(_, count)| *count > 0)
+    }
+
+    /// How many drops were ever remembered: of two looks the difference is what is new in [`Tally::last_drops`].
+    pub fn noted(&self) -> u64 {
+        self.noted
     }
 
     /// The latest drops, oldest first.

@@ -1,7 +1,8 @@
 //! In steady state no packet allocates, whichever way it goes and however it ends.
 
-#[path = "../../ipsec/tests/support/auth.rs"]
+#[path = "../../ipsec/tests/suite/support/auth.rs"]
 mod auth;
+#[path = "suite/support/mod.rs"]
 mod support;
 
 use auth::{ah_config, bare_config, sha256};

@@ -4,8 +4,8 @@
 //! | IP header, options or extension headers | next 1 | length 1 | 0 0 | SPI 4 | sequence 4 | IV, ICV, padding | payload |
 //! ```
 //!
-//! The ICV covers the headers in front as [`wire::ah::immutable`] turns them, the header with zeros for IV and ICV, the
-//! payload, and the upper half of an extended sequence number behind it (sections 2.5.1 and 3.3.3.2.2). Always bare: a NAT or
+//! The ICV covers the headers in front as [`wire::ah::immutable`] turns them, the header with zeros for the ICV (the IV of
+//! AES-GMAC stands in its place: RFC 4543 section 7), the payload, and the upper half of an extended sequence number behind it (sections 2.5.1 and 3.3.3.2.2). Always bare: a NAT or
 //! a UDP header would break it.
 
 use crate::frame::{self, Layout};
@@ -34,7 +34,7 @@ pub(crate) fn header_len(config: &SaConfig) -> usize {
     ah::header_len(icv_len(config), version)
 }
 
-/// The parts that the ICV covers, of a packet whose AH starts at `at` and has zeros for IV and ICV.
+/// The parts that the ICV covers, of a packet whose AH starts at `at` and has zeros for the ICV.
 struct Covered<'a> {
     /// The headers in front, as both ends see them.
     front: [u8; MAX_HEADERS],
@@ -100,11 +100,12 @@ pub(crate) fn sign(
     let place = packet.bytes_mut().get_mut(at..).ok_or(DropReason::NoRoom)?;
     ah::emit(place, inner.next_header, sa.spi().0, sequence as u32, header)?;
     let Key::Ah(key) = sa.key() else { return Err(DropReason::WrongProtocol) };
+    let from = at + FIXED_LEN;
+    key.put_iv(sequence, packet.bytes_mut().get_mut(from..from + key.len()).ok_or(DropReason::NoRoom)?);
     let mut icv = [0; MAX_IV_LEN + MAX_ICV_LEN];
     let icv = icv.get_mut(..key.len()).ok_or(DropReason::AhLength)?;
     let extended = sa.config().options.extended_sequence;
     key.sign(sequence, &Covered::new(packet.bytes(), at, total, extended, sequence)?.parts(), icv);
-    let from = at + FIXED_LEN;
     let place = packet.bytes_mut().get_mut(from..from + icv.len()).ok_or(DropReason::NoRoom)?;
     place.copy_from_slice(icv);
     sa.counters.carried(now, len);
@@ -133,12 +134,13 @@ pub(crate) fn verify(
     let sequence = sa.whole_sequence(outer.sequence);
     sa.replay.check(sequence)?;
 
+    let iv_len = sa.config().suite.integrity().iv_len();
     let from = outer.at + FIXED_LEN;
     let place = packet.bytes_mut().get_mut(from..from + key.len()).ok_or(DropReason::AhTooShort)?;
     let mut icv = [0; MAX_IV_LEN + MAX_ICV_LEN];
     let icv = icv.get_mut(..key.len()).ok_or(DropReason::AhLength)?;
     icv.copy_from_slice(place);
-    place.fill(0);
+    place.iter_mut().skip(iv_len).for_each(|octet| *octet = 0);
     let extended = sa.config().options.extended_sequence;
     let covered = Covered::new(packet.bytes(), outer.at, outer.end, extended, sequence)?;
     if !key.verify(&covered.parts(), icv) {

@@ -40,6 +40,7 @@ impl EncDevice {
         links.set_mtu(index, MTU)?;
         // It must show nothing but copies: no router solicitation, no multicast report.
         links.set_no_generated_addresses(index)?;
+        links.set_multicast(index, false)?;
         match sysctl::set(&format!("net/ipv6/conf/{name}/disable_ipv6"), 1) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}

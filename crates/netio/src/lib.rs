@@ -18,6 +18,7 @@
 //! | [`netns`], [`cgroup`], [`sysctl`], [`bpffs`] | where programs and packets live |
 //! | [`pcap`] | capture files, read and written |
 //! | [`random`], [`clock`] | the two inputs the pure rooms must be given |
+//! | [`secret`] | memory with keys: wiped as it is freed, or on its way to another process |
 //! | [`lab`] | two hosts and an eavesdropped wire, for demonstration and tests |
 
 pub mod bpffs;
@@ -37,6 +38,7 @@ pub mod pcap;
 pub mod poll;
 pub mod random;
 pub mod raw;
+pub mod secret;
 mod sockopt;
 pub mod sysctl;
 pub mod tun;

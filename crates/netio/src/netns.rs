@@ -155,6 +155,24 @@ fn remove_path(path: &Path) -> io::Result<()> {
     while umount2(path, MntFlags::MNT_DETACH).is_ok() {}
     match fs::remove_file(path) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(e) if e.kind() == io::ErrorKind::ResourceBusy => remove_hidden(path),
         other => other,
     }
+}
+
+/// Remove a name whose mount is hidden: `ip netns add` mounts /run/netns over itself if it is no mount yet, with copies of what is
+/// mounted in it. A name from before is mounted twice then, and the one below cannot be reached by its path. In a mount namespace of our
+/// own the upper ones can be taken away; the kernel detaches the mounts of a removed name everywhere.
+fn remove_hidden(path: &Path) -> io::Result<()> {
+    let work = || -> io::Result<()> {
+        unshare(CloneFlags::CLONE_NEWNS)?;
+        mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_PRIVATE, None::<&str>)?;
+        while umount2(HOME, MntFlags::MNT_DETACH).is_ok() {}
+        while umount2(path, MntFlags::MNT_DETACH).is_ok() {}
+        fs::remove_file(path)
+    };
+    std::thread::scope(|scope| match scope.spawn(work).join() {
+        Ok(done) => done,
+        Err(panic) => std::panic::resume_unwind(panic),
+    })
 }

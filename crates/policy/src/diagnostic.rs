@@ -143,6 +143,8 @@ codes! {
     EmptyPolicy "RVL-P411" Warning "policy without applications";
     UnknownUnit "RVL-P412" Warning "unit without a unit file";
     LegacySuite "RVL-P413" Warning "legacy suite";
+    UnknownProgram "RVL-P414" Warning "program that this host does not have";
+    ScriptProgram "RVL-P415" Warning "program that is a script";
     ClearByName "RVL-P420" Warning "clear text by the word of the DNS";
     UnknownInClear "RVL-P421" Warning "unknown addresses of a name are in clear";
     Observed "RVL-P422" Warning "observed: nothing of it is protected";
@@ -383,6 +385,11 @@ impl Sink {
             recent => *recent = None,
         }
         self.count(diagnostic.severity, || diagnostic);
+    }
+
+    /// Whether one more warning or note would be shown.
+    pub(crate) fn shows_warnings(&self) -> bool {
+        self.others < MAX_DIAGNOSTICS
     }
 
     /// As [`Sink::push`], for one like this that is made only if it is shown.

@@ -7,6 +7,35 @@ pub trait Host {
 
     /// The text of a systemd unit file, its drop-ins behind it; `None`: there is none of this name.
     fn unit_file(&self, unit: &str) -> Option<String>;
+
+    /// What the host has under the name of a program: a path, or a bare name in the standard directories.
+    fn program(&self, _name: &str) -> ProgramFile {
+        ProgramFile::NotKnown
+    }
+
+    /// The program of this host that a name may be a slip of the fingers for, or that a script of this name starts. It is asked
+    /// for only where that is shown.
+    fn near_program(&self, _name: &str) -> Option<String> {
+        None
+    }
+}
+
+/// What a host has under the name of a program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ProgramFile {
+    /// The host's files are not known, or cannot be read.
+    NotKnown,
+    /// An executable that processes have as theirs.
+    Executable,
+    /// A script at this path: its processes execute the interpreter.
+    Script {
+        /// The file that was found.
+        path: String,
+        /// What its first line names.
+        interpreter: String,
+    },
+    /// Nothing that can be executed.
+    Missing,
 }
 
 /// A host about which nothing is known.

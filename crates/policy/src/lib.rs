@@ -62,7 +62,7 @@ pub use digest::{Digest, Pins};
 pub use explain::{Explanation, Matched, RuleRef, ScrubbedBy, Verdict, explain, explain_process};
 pub use format::format;
 pub use from_flows::{Seen, Want, Widen, from_flows};
-pub use host::{Host, NoHost, control_group};
+pub use host::{Host, NoHost, ProgramFile, control_group};
 pub use lexer::{Kind, Span, Token};
 pub use meaning::{Meaning, meaning};
 pub use names::{Contested, MAX_NAMED_ADDRESSES, Named, NamedNetwork, Names, Resolution, Source};
@@ -72,6 +72,7 @@ pub use parser::{Broken, Parsed, Tested, parse, parse_bytes, parse_bytes_for, pa
 pub use scrubbed::Scrubbed;
 pub use sources::{RuleKind, RuleSource, Rules};
 pub use subjects::{Executables, Facts, Image, Process, Running, Selector, Subjects};
+pub use suggest::{distance, nearest};
 pub use summary::{ApplicationSummary, NetworkSummary, ProtectionSummary, Summary, counted};
 pub use target::{Target, TargetError};
 pub use unit::Placed;

@@ -26,7 +26,7 @@ pub fn keyword<'c>(word: &str, keywords: &[&'c str]) -> Option<&'c str> {
 
 /// Insertions, deletions, replacements and swaps of neighbours that lead from one word to the other (optimal
 /// string alignment). Words far longer than any candidate are cut: they are not near to anything.
-fn distance(a: &str, b: &str) -> usize {
+pub fn distance(a: &str, b: &str) -> usize {
     let a: Vec<char> = a.chars().take(64).collect();
     let b: Vec<char> = b.chars().take(64).collect();
     let width = b.len() + 1;

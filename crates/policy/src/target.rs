@@ -85,6 +85,7 @@ impl Target {
             _ => local_port,
         };
         Flow {
+            opaque: false,
             local: local.unwrap_or(any),
             remote: self.remote,
             local_port,

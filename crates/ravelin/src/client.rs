@@ -309,17 +309,32 @@ async fn send(
     sender.send_request(request).await.map_err(broken)
 }
 
+/// Whom the kernel half of an instance keeps closed without a daemon, as its pins say; empty: there are none.
+fn kept_closed(socket: &Path) -> String {
+    let run_dir = socket.parent().unwrap_or(Path::new("/"));
+    let instance = run_dir.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let closed = daemon::policy_store::closed_by(run_dir, &instance);
+    match closed.is_empty() {
+        true => String::new(),
+        false => format!(
+            "; the host is closed meanwhile, what must be protected is refused: {}",
+            closed.join(", ")
+        ),
+    }
+}
+
 fn unreachable(socket: &Path, error: &std::io::Error) -> anyhow::Error {
     let at = socket.display();
+    let closed = kept_closed(socket);
     let text = match error.kind() {
         std::io::ErrorKind::NotFound => {
             format!(
-                "no daemon listens at {at}; start one with `ravelin run --config FILE`, or give --instance or --control"
+                "no daemon listens at {at}; start one with `ravelin run --config FILE`, or give --instance or --control{closed}"
             )
         }
         std::io::ErrorKind::ConnectionRefused => {
             format!(
-                "the daemon of {at} has ended; its protected traffic stays refused until `ravelin run` starts it again"
+                "the daemon of {at} has ended; its protected traffic stays refused until `ravelin run` starts it again{closed}"
             )
         }
         std::io::ErrorKind::PermissionDenied => {

@@ -14,6 +14,10 @@ mod output;
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
+/// Keys come by, in buffers of libraries too.
+#[global_allocator]
+static MEMORY: netio::secret::Wiping = netio::secret::Wiping;
+
 /// Application-aware IPsec: says per program which of its traffic is protected, and protects it.
 #[derive(Debug, Parser)]
 #[command(name = "ravelin", version, disable_help_subcommand = true, propagate_version = true)]

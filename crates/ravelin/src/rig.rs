@@ -61,6 +61,8 @@ pub struct Rig {
     daemons: [Option<Running>; 2],
     /// What a host's configuration says beside what every rig's says.
     more: [String; 2],
+    /// The uplinks of a host's daemon.
+    uplinks: [String; 2],
     /// The control group that a daemon watches in place of the host's.
     watched: [Option<PathBuf>; 2],
 }
@@ -79,7 +81,8 @@ impl Rig {
         let daemon = daemon.as_ref().unwrap_or(binary).clone();
         let (binary, name) = (binary.clone(), name.clone());
         let (more, watched) = Default::default();
-        Ok(Rig { lab, folder, binary, daemon, name, more, watched, daemons: [None, None] })
+        let uplinks = ["\"eth0\"".to_owned(), "\"eth0\"".to_owned()];
+        Ok(Rig { lab, folder, binary, daemon, name, more, uplinks, watched, daemons: [None, None] })
     }
 
     /// Remove everything that a rig of this name made or left: daemons, kernel half, hosts, files.
@@ -135,6 +138,12 @@ impl Rig {
     /// Lines (TOML) behind those that the rig writes into a host's configuration, from the next start on.
     pub fn configure(&mut self, side: Side, lines: &str) {
         self.more[side as usize] = lines.to_owned();
+    }
+
+    /// Have both daemons look after these uplinks instead of `eth0`, from the next start on.
+    pub fn guard(&mut self, uplinks: &[&str]) {
+        let quoted: Vec<String> = uplinks.iter().map(|name| format!("{name:?}")).collect();
+        self.uplinks = [quoted.join(", "), quoted.join(", ")];
     }
 
     /// Have a host's daemon watch this control group instead of the host's own, from the next start on.
@@ -196,9 +205,10 @@ impl Rig {
         let own = self.lab.host(side).cgroup().path();
         let cgroup = self.watched[side as usize].as_deref().unwrap_or(own);
         let text = format!(
-            "instance = \"{}\"\npolicy = \"{}\"\nuplinks = [\"eth0\"]\ncgroup = \"{}\"\n{}\n",
+            "instance = \"{}\"\npolicy = \"{}\"\nuplinks = [{}]\ncgroup = \"{}\"\n{}\n",
             self.instance(side),
             self.policy_file(side).display(),
+            self.uplinks[side as usize],
             cgroup.display(),
             self.more[side as usize],
         );
@@ -348,7 +358,8 @@ impl Rig {
     /// # Errors
     /// If it refuses the policy.
     pub fn reload(&self, side: Side) -> anyhow::Result<String> {
-        self.ravelin(side, &["policy", "reload", "--instance", &self.instance(side)], "")
+        let args = ["policy", "reload", "--allow-missing", "--instance", &self.instance(side)];
+        self.ravelin(side, &args, "")
     }
 
     /// Leave everything running when this value goes; [`Rig::clean`] removes it.
@@ -389,7 +400,8 @@ fn folder(name: &str) -> PathBuf {
 }
 
 fn detach(binary: &Path, instance: &str) -> anyhow::Result<()> {
-    let output = std::process::Command::new(binary).args(["detach", "--instance", instance]).output();
+    let output =
+        std::process::Command::new(binary).args(["detach", "--yes", "--instance", instance]).output();
     let output = output.with_context(|| format!("running {}", binary.display()))?;
     ensure!(
         output.status.success(),

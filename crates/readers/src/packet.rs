@@ -6,7 +6,7 @@ use wire::ip::Headers;
 use wire::ipv4::Ipv4Repr;
 use wire::ipv6::Ipv6Repr;
 use wire::tcp::{Flags, Tcp, TcpOption};
-use wire::{checksum, ip, ipv4, ipv6, protocol};
+use wire::{ah, checksum, ip, ipv4, ipv6, protocol};
 
 /// The service that is inside.
 pub const SERVICE: u16 = 80;
@@ -70,6 +70,8 @@ pub struct Draft<'a> {
     pub md5: bool,
     /// A wrong checksum.
     pub spoilt: bool,
+    /// Behind an authentication header.
+    pub signed: bool,
     /// Data.
     pub payload: &'a [u8],
 }
@@ -89,6 +91,7 @@ impl Draft<'_> {
             scale: None,
             md5: false,
             spoilt: false,
+            signed: false,
             payload: &[],
         }
     }
@@ -172,7 +175,23 @@ impl Draft<'_> {
             let check = view.checksum();
             view.set_checksum(check ^ 0x0101);
         }
+        if self.signed {
+            sign(out, &headers);
+        }
     }
+}
+
+/// Put an authentication header in front of the transport. Nobody here has its key.
+fn sign(out: &mut Vec<u8>, headers: &Headers) {
+    const ICV: usize = 12;
+    let len = ah::header_len(ICV, headers.version);
+    let transport = out.split_off(headers.header_len);
+    out.resize(headers.header_len + len, 0);
+    ah::emit(&mut out[headers.header_len..], headers.protocol, 0x1234, 1, len).expect("it fits");
+    out.extend(transport);
+    ip::set_protocol(out, headers.protocol_at, protocol::AH);
+    let (mut longer, total) = (*headers, out.len());
+    ip::put_total_len(out, &mut longer, total).expect("it fits");
 }
 
 fn turned<T>([client, service]: [T; 2], outward: bool) -> [T; 2] {
@@ -209,10 +228,10 @@ pub struct Segment<'a> {
 impl<'a> Segment<'a> {
     /// Read a packet; `None` if it is no whole TCP packet with a right IP header.
     pub fn parse(packet: &'a [u8]) -> Option<Segment<'a>> {
-        let headers = Headers::parse(packet).ok()?;
-        if headers.protocol != protocol::TCP
-            || headers.fragment.is_some()
-            || !ip::checksum_ok(packet, &headers)
+        let outer = Headers::parse(packet).ok()?;
+        // A reader that does not go past an authentication header is one that loses the packet.
+        let headers = ah::behind(packet, &outer).ok()?;
+        if headers.protocol != protocol::TCP || headers.fragment.is_some() || !ip::checksum_ok(packet, &outer)
         {
             return None;
         }

@@ -73,6 +73,7 @@ impl Reference {
             timestamps: segment.timestamp.map(|value| (value, 0)),
             scale: segment.scale,
             md5: false,
+            signed: false,
             spoilt: false,
             payload: &[],
         };

@@ -12,6 +12,8 @@ use crate::keyed::{fold, scatter};
 use crate::selector::PacketKey;
 
 const WAYS: usize = 4;
+/// In the caller's octet of a key: the flow's ports cannot be read.
+const OPAQUE: u8 = 0x40;
 
 /// What an answer depends on: a flow, its application and one octet of the caller's.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -19,12 +21,13 @@ pub struct FlowKey {
     // Halves rather than u128, whose alignment would push a way out of its cache line.
     local: [u64; 2],
     remote: [u64; 2],
-    /// Ports, application, protocol and the caller's octet.
+    /// Ports, application, protocol, the caller's octet and whether the ports are opaque.
     rest: u64,
 }
 
 impl FlowKey {
-    /// The key of this flow of this application; `tag` keeps apart answers to different questions about it.
+    /// The key of this flow of this application; `tag` (without the bit [`OPAQUE`]) keeps apart answers to different questions
+    /// about it.
     #[inline]
     pub fn new(app: AppId, flow: &Flow, tag: u8) -> FlowKey {
         let halves = |bits: u128| [(bits >> 64) as u64, bits as u64];
@@ -35,7 +38,7 @@ impl FlowKey {
                 | u64::from(flow.remote_port) << 16
                 | u64::from(app.0) << 32
                 | u64::from(flow.protocol) << 48
-                | u64::from(tag) << 56,
+                | u64::from(tag | if flow.opaque { OPAQUE } else { 0 }) << 56,
         }
     }
 

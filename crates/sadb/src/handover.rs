@@ -95,7 +95,30 @@ pub enum HandOverError {
     Field(&'static str),
 }
 
+/// At most so many octets an association takes in a hand-over.
+pub fn octets_of(config: &SaConfig) -> usize {
+    let window = ReplayWindow::MAX / u8::BITS;
+    SA_OCTETS + config.keymat.len() + window.min(config.replay_window.div_ceil(u8::BITS) + 16) as usize
+}
+
 impl HandOver {
+    /// So many octets are needed for all but what scrubbers know and the associations ([`octets_of`]).
+    pub fn octets_beside(used_keys: usize, rules: usize) -> usize {
+        HEAD + FOOT + 64 + 32 + 32 * used_keys + rules + 5 * MAX_SCRUBBERS
+    }
+
+    /// Leave out what scrubbers know, the longest first, until all of it takes at most so many octets. Their flows are then picked up
+    /// from their next segment, and no association is lost for them.
+    pub fn fit(&mut self, most: usize) -> Vec<ScrubId> {
+        let mut left = Vec::new();
+        while self.most_octets() > most {
+            let longest = self.scrubbed.iter().enumerate().max_by_key(|(_, (_, octets))| octets.len());
+            let Some(at) = longest.map(|(at, _)| at) else { break };
+            left.push(self.scrubbed.remove(at).0);
+        }
+        left
+    }
+
     /// The octets to hand over.
     pub fn to_bytes(&self) -> Secret {
         let mut out = Writer::with_capacity(self.most_octets());

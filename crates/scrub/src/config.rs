@@ -104,8 +104,13 @@ pub enum Feed {
 /// Bounds on connections (rule Q.16, and what nobody may use up).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowLimits {
-    /// Connections whose handshake is done.
+    /// Connections whose handshake is done and that are not closed.
     pub established: usize,
+    /// Of those, opened by one source address outside (an IPv6 /64).
+    pub established_per_source: usize,
+    /// Connections that are closed and remembered for as long as late segments of them may come: `closing` times as many as close in a
+    /// second.
+    pub closed: usize,
     /// Connections whose handshake is not.
     pub half_open: usize,
     /// Of those, by one source address (an IPv6 /64).
@@ -122,6 +127,8 @@ impl Default for FlowLimits {
     fn default() -> FlowLimits {
         FlowLimits {
             established: 1 << 20,
+            established_per_source: 1 << 17,
+            closed: 1 << 22,
             half_open: 1 << 16,
             half_open_per_source: 1 << 12,
             handshake: Duration::from_secs(30),
@@ -211,6 +218,11 @@ pub struct Config {
     pub routing: Octets,
     /// Both sides are one link, as those of a bridge: a host without an address asks for one through it (rules 4.13, 6.12, 6.13).
     pub one_link: bool,
+    /// Packets may have passed that were not seen here, as beside the way where a capture was made, and what this scrubber ends arrives all
+    /// the same: an acknowledgment of what was not seen is believed as far as the receiver's window goes (rule Q.7), and counts as observed.
+    pub may_miss: bool,
+    /// A host's talk to itself is among the packets: both ends are loopback addresses (rules 4.13, 6.13).
+    pub loopback: bool,
     /// And routers outside may say that they are (rule 6.12).
     pub outside_routers: bool,
     /// Let IPv6 flow labels pass (rule 6.11). They tell one flow of a host from another, and some hosts from others.
@@ -262,6 +274,8 @@ impl Config {
             ipv6_options: Octets::of(&[]),
             routing: Octets::of(&[]),
             one_link: false,
+            may_miss: false,
+            loopback: false,
             outside_routers: false,
             flow_labels: profile != Profile::Strict,
             sanctioned: Vec::new(),

@@ -24,6 +24,8 @@ pub struct Counters {
     pub forwarded: [u64; 2],
     /// Of those, fragments that were kept.
     pub held: [u64; 2],
+    /// Of the fragments that were kept, those that were given up later: the rules that ended them count them as dropped.
+    pub given_up: u64,
 }
 
 impl Default for Counters {
@@ -33,6 +35,7 @@ impl Default for Counters {
             packets: [0; 2],
             forwarded: [0; 2],
             held: [0; 2],
+            given_up: 0,
         }
     }
 }
@@ -43,8 +46,13 @@ impl Counters {
         self.rules.get(rule.index()).copied().unwrap_or_default()
     }
 
-    /// Something that was held ended by this rule.
+    /// Fragments that were held ended by this rule.
     pub(crate) fn lost(&mut self, rule: Rule, packets: u64) {
+        self.given_up += packets;
+        self.ended(rule, packets);
+    }
+
+    fn ended(&mut self, rule: Rule, packets: u64) {
         if let Some(of) = self.rules.get_mut(rule.index()) {
             of.dropped += packets;
         }
@@ -99,7 +107,7 @@ impl Counters {
             Outcome::Drop(rule) => Some(rule),
         };
         if let Some(rule) = ended {
-            self.lost(rule, 1);
+            self.ended(rule, 1);
         } else {
             for rule in verdict.met.acted.iter() {
                 if let Some(of) = self.rules.get_mut(rule.index()) {

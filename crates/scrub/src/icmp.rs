@@ -199,7 +199,14 @@ fn restore_numbers(
 /// The flow of a segment that is quoted, as its sender sees it.
 fn flow_of(quoted: &Quoted) -> Option<Flow> {
     let (local_port, remote_port) = quoted.ports.filter(|_| quoted.protocol == protocol::TCP)?;
-    Some(Flow { local: quoted.src, remote: quoted.dst, local_port, remote_port, protocol: protocol::TCP })
+    Some(Flow {
+        opaque: false,
+        local: quoted.src,
+        remote: quoted.dst,
+        local_port,
+        remote_port,
+        protocol: protocol::TCP,
+    })
 }
 
 /// Rule 4.4: how much of a packet a host inside quotes, and what it makes of the identification, tells its stack. The receiver needs the

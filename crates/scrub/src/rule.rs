@@ -142,6 +142,7 @@ rules! {
     SmallSegments "Q.15" "tcp_small_segments" false [Off On On] "Bound the separate pieces that one connection may have in store.";
     Idle "Q.16" "tcp_idle" false [On On On] "A connection that is forgotten is closed both ways, never passed unseen.";
     SecuritySanction "V.1" "ipsec_sanction" false [Off Off Off] "Drop ESP, AH and IKE between hosts that have no sanctioned association (paper 003, section II).";
+    AuthenticatedInside "V.2" "ah_inside" false [On On On] "Look behind authentication headers as if there were none; drop a packet that would have to be changed there, for nobody here can sign it anew, and IP packets behind them, unless its hosts are sanctioned.";
 }
 
 impl Rule {

@@ -12,7 +12,7 @@ use crate::{icmp, ip, sctp, security, udp};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use wire::ip::Headers;
-use wire::{Buf, Gso, Time, protocol};
+use wire::{Buf, Gso, Time, ah, protocol};
 
 /// One scrubber: what it knows of the packets that pass it. One for each worker; they share nothing.
 #[derive(Debug)]
@@ -239,6 +239,53 @@ impl Stages<'_> {
                 _ => Rule::IcmpEcho,
             }));
         }
+        if headers.protocol == protocol::AH && job.watches(Rule::AuthenticatedInside) {
+            self.note(desk, headers, (0, 0));
+            return self.authenticated(job, desk, buf, headers);
+        }
+        self.upper(job, desk, buf, headers, gso)
+    }
+
+    /// Rule V.2: who reads past an authentication header sees the same connections as in packets without. What is behind it is looked at
+    /// like any other, but a packet that would have to be changed there ends.
+    fn authenticated(
+        &mut self,
+        job: &mut Job<'_>,
+        desk: &mut Desk<'_>,
+        buf: &mut Buf,
+        headers: &mut Headers,
+    ) -> Result<u8, Stop> {
+        let Ok(mut inner) = ah::behind(buf.as_slice(), headers) else {
+            job.refuse(Rule::AuthenticatedInside)?;
+            return Ok(headers.ttl);
+        };
+        if matches!(inner.protocol, protocol::IPV4 | protocol::IPV6) {
+            if !security::may_speak(job.config, headers) {
+                job.refuse(Rule::AuthenticatedInside)?;
+            }
+            return Ok(headers.ttl);
+        }
+        if !job.config.protocols.contains(inner.protocol) {
+            job.refuse(Rule::V4Protocol)?;
+        }
+        let before = headers.upper(buf.as_slice()).to_vec();
+        let ttl = self.upper(job, desk, buf, &mut inner, &Gso::default())?;
+        headers.total_len = inner.total_len;
+        if headers.upper(buf.as_slice()) != before {
+            job.refuse(Rule::AuthenticatedInside)?;
+        }
+        Ok(ttl)
+    }
+
+    /// The transport protocol of a packet, by which its flow is known.
+    fn upper(
+        &mut self,
+        job: &mut Job<'_>,
+        desk: &mut Desk<'_>,
+        buf: &mut Buf,
+        headers: &mut Headers,
+        gso: &Gso,
+    ) -> Result<u8, Stop> {
         match headers.protocol {
             protocol::TCP => self.connections.segment(job, desk, buf, headers, gso),
             protocol::UDP => udp::clean(job, desk, self.sessions, buf, headers, gso),

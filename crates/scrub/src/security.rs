@@ -1,6 +1,7 @@
-//! What is encrypted or signed below the transport, which nobody here can look into (rule V.1; paper 003 section II): it passes
-//! between hosts that may, or everywhere.
+//! What is encrypted or signed below the transport (rule V.1; paper 003 section II): it passes between hosts that may, or everywhere. What
+//! is only signed is looked into (rule V.2).
 
+use crate::config::Config;
 use crate::rule::Rule;
 use crate::verdict::{Job, Stop};
 use wire::ip::Headers;
@@ -22,13 +23,13 @@ pub(crate) fn sanctioned(job: &mut Job<'_>, buf: &Buf, headers: &Headers) -> Res
             .is_ok_and(|view| PORTS.contains(&view.src_port()) || PORTS.contains(&view.dst_port())),
         _ => false,
     };
+    if concerned && !may_speak(job.config, headers) { job.refuse(Rule::SecuritySanction) } else { Ok(()) }
+}
+
+/// Whether a pair of sanctioned networks names both hosts.
+pub(crate) fn may_speak(config: &Config, headers: &Headers) -> bool {
     let (src, dst) = (headers.src, headers.dst);
-    let may = |(one, other): &(wire::Prefix, wire::Prefix)| {
+    config.sanctioned.iter().any(|(one, other)| {
         one.contains(src) && other.contains(dst) || one.contains(dst) && other.contains(src)
-    };
-    if concerned && !job.config.sanctioned.iter().any(may) {
-        job.refuse(Rule::SecuritySanction)
-    } else {
-        Ok(())
-    }
+    })
 }

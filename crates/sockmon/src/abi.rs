@@ -1,4 +1,4 @@
-//! The contract with the BPF programs, mirrored from `bpf/include/abi.h`. `tests/abi.rs` compares every size and
+//! The contract with the BPF programs, mirrored from `bpf/include/abi.h`. `tests/suite/abi.rs` compares every size and
 //! offset with the BTF of the object.
 
 #![allow(missing_docs, reason = "abi.h and docs/design/0002 document the fields, once")]
@@ -90,6 +90,12 @@ pub const ORDER_APPS: u32 = 0x8000_0000;
 pub const ORDER_GENERATION: u32 = 16;
 /// Kinds of traffic: one field of `AppTraffic` each.
 pub const TRAFFIC_KINDS: usize = 13;
+/// [`SocketReport::stamped`]: it has no stamp; with an application, there is no room for the one it should have.
+pub const UNSTAMPED: u8 = 0;
+/// It has become its application's just now.
+pub const STAMPED_NOW: u8 = 2;
+/// It has no stamp, and no hook runs for it.
+pub const UNWATCHED: u8 = 3;
 /// Kinds from here on: refusals by the number of their counter.
 pub const TRAFFIC_REASON: u16 = 256;
 /// And from here on: calls that would have been refused, by the same.
@@ -299,7 +305,7 @@ contract! {
         required: u8,
         in_force: u8,
         was: u16,
-        zero: u16,
+        unclaimed: u16,
         proven: u64,
     }
     struct Event {

@@ -1,12 +1,12 @@
 //! What is older than the programs, and the answer to "whose socket is this".
 
-use crate::abi::{FileReport, Identity, ListenerKey, SocketReport, TaskReport, Wire};
+use crate::abi::{self, FileReport, Identity, ListenerKey, SocketReport, TaskReport, Wire};
 use crate::error::SockmonError;
 use crate::model::{Adopted, SocketInfo, SocketState};
 use crate::programs::Loaded;
 use crate::sys;
 use std::collections::HashMap;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use wire::AppId;
 
 /// Run one iterator and read its records.
@@ -26,35 +26,67 @@ pub fn tasks(loaded: &Loaded) -> Result<(), SockmonError> {
     records::<u8>(loaded, "adopt_tasks", None).map(drop)
 }
 
+/// Looks at all sockets at most, while they find new ones. The second finds what was accepted or passed on during the first.
+const LOOKS: usize = 8;
+
 /// Stamp the sockets that are older than the programs or than the policy (docs/design/0002): storage through every
-/// process's descriptors, then the mark of TCP in the kernel, of the rest through the process, then TCP once more
-/// for what came into being between.
+/// process's descriptors, then the mark of TCP in the kernel, of the rest through the process; again until nothing new is found.
+/// Connections that are in no table of descriptors are their listener's, or whose they are must show before they send again.
 pub fn sockets(loaded: &Loaded, netns: u64) -> Result<Adopted, SockmonError> {
     tasks(loaded)?;
-    let found: Vec<SocketReport> = records(loaded, "adopt_sockets", None)?;
-    let mut out = Adopted { sockets: found.len(), ..Adopted::default() };
-    let maps = &loaded.maps;
-    maps.retain("listeners", |_: &ListenerKey| true)?;
-    for socket in found.iter().filter(|s| s.netns == netns && s.app != 0) {
-        if SocketState::from_kernel(socket.state) == SocketState::Listen {
-            let key = ListenerKey { addr: socket.local, port: socket.local_port, zero: 0 };
-            // The rest is worth doing without it.
-            if let Err(error) = maps.write("listeners", &key, &u32::from(socket.app)) {
-                tracing::debug!(pid = socket.pid, fd = socket.fd, %error, "no room for a listener");
-                out.listeners_left_out += 1;
-            }
+    let mut out = Adopted::default();
+    for look in 0..LOOKS {
+        let is_new = look_at(loaded, netns, &mut out)?;
+        records::<u8>(loaded, "adopt_unseen", None)?;
+        if look > 0 && !is_new {
+            break;
         }
     }
     records::<u8>(loaded, "adopt_tcp", None)?;
-    for socket in found.iter().filter(|s| s.netns == netns && s.app != 0) {
+    loaded.maps.retain("listeners", |_: &ListenerKey| true)?;
+    Ok(out)
+}
+
+/// One look at every socket of every process; whether one was new.
+fn look_at(loaded: &Loaded, netns: u64, out: &mut Adopted) -> Result<bool, SockmonError> {
+    let found: Vec<SocketReport> = records(loaded, "adopt_sockets", None)?;
+    let maps = &loaded.maps;
+    (out.sockets, out.unmarked, out.listeners_left_out, out.unstamped) = (found.len(), 0, 0, 0);
+    maps.retain("listeners", |_: &ListenerKey| true)?;
+    let (stamped, homeless): (Vec<&SocketReport>, Vec<_>) =
+        found.iter().filter(|s| s.app != 0).partition(|s| s.stamped != abi::UNSTAMPED);
+    let ours = || stamped.iter().filter(|s| s.netns == netns);
+    for socket in ours().filter(|s| SocketState::from_kernel(s.state) == SocketState::Listen) {
+        let key = ListenerKey { addr: socket.local, port: socket.local_port, zero: 0 };
+        // The rest is worth doing without it.
+        if let Err(error) = maps.write("listeners", &key, &u32::from(socket.app)) {
+            tracing::debug!(pid = socket.pid, fd = socket.fd, %error, "no room for a listener");
+            out.listeners_left_out += 1;
+        }
+    }
+    records::<u8>(loaded, "adopt_tcp", None)?;
+    for socket in homeless {
+        if is_tcp(socket) && SocketState::from_kernel(socket.state) == SocketState::Unconnected {
+            // Its connect and listen look for room again.
+            continue;
+        }
+        let ended = is_tcp(socket)
+            && through_process(socket, sys::abort)
+                .inspect_err(|error| {
+                    tracing::debug!(pid = socket.pid, fd = socket.fd, %error, "cannot end a connection");
+                })
+                .is_ok();
+        *(if ended { &mut out.ended } else { &mut out.unstamped }) += 1;
+    }
+    for socket in ours() {
         let want = loaded.marks.stamp(socket.mark, AppId(socket.app), socket.required);
         // Connected and listening TCP has its mark from the iterator.
-        let by_iterator = i32::from(socket.protocol) == libc::IPPROTO_TCP
-            && SocketState::from_kernel(socket.state) != SocketState::Unconnected;
+        let by_iterator =
+            is_tcp(socket) && SocketState::from_kernel(socket.state) != SocketState::Unconnected;
         if socket.mark == want || by_iterator {
             continue;
         }
-        match mark_through_process(socket, want) {
+        match through_process(socket, |socket| sys::set_mark(socket, want)) {
             Ok(()) => out.marked += 1,
             Err(error) => {
                 tracing::debug!(pid = socket.pid, fd = socket.fd, %error, "cannot mark a socket of a process");
@@ -62,19 +94,24 @@ pub fn sockets(loaded: &Loaded, netns: u64) -> Result<Adopted, SockmonError> {
             }
         }
     }
-    records::<u8>(loaded, "adopt_tcp", None)?;
-    maps.retain("listeners", |_: &ListenerKey| true)?;
-    Ok(out)
+    Ok(stamped.iter().any(|socket| socket.stamped == abi::STAMPED_NOW))
 }
 
-fn mark_through_process(report: &SocketReport, mark: u32) -> std::io::Result<()> {
+fn is_tcp(report: &SocketReport) -> bool {
+    i32::from(report.protocol) == libc::IPPROTO_TCP
+}
+
+fn through_process(
+    report: &SocketReport,
+    act: impl FnOnce(BorrowedFd<'_>) -> std::io::Result<()>,
+) -> std::io::Result<()> {
     let process = sys::pidfd_open(report.pid)?;
     let socket = sys::pidfd_getfd(process.as_fd(), report.fd)?;
     // The number may name another socket by now.
     if sys::socket_option::<u64>(socket.as_fd(), libc::SO_COOKIE)? != report.cookie {
         return Err(std::io::ErrorKind::NotFound.into());
     }
-    sys::set_mark(socket.as_fd(), mark)
+    act(socket.as_fd())
 }
 
 /// Every IPv4 and IPv6 socket that a process holds.

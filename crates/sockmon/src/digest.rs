@@ -52,8 +52,8 @@ pub fn of_version(file: BorrowedFd<'_>, stat: &Stat) -> Result<Digest, String> {
 /// If it cannot be read, has more than 1 GiB, or takes longer than two minutes.
 pub fn sha256(path: &Path) -> io::Result<Digest> {
     // Of a pipe that came to the place nobody waits for the other end.
-    let mut file =
-        OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC).open(path)?;
+    let flags = libc::O_NONBLOCK | libc::O_NOCTTY | libc::O_CLOEXEC;
+    let mut file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
     if !file.metadata()?.is_file() {
         return Err(io::Error::other("not a regular file"));
     }

@@ -78,6 +78,7 @@ impl FlowId {
     pub fn flow(&self) -> Flow {
         let at = |bytes| addr::from_bits(u128::from_be_bytes(bytes));
         Flow {
+            opaque: false,
             local: at(self.0.local),
             remote: at(self.0.remote),
             local_port: self.0.local_port,
@@ -205,6 +206,7 @@ mod tests {
     #[test]
     fn a_name_is_that_of_its_flow() {
         let flow = Flow {
+            opaque: false,
             local: [192, 0, 2, 1].into(),
             remote: [192, 0, 2, 2].into(),
             local_port: 40_000,
@@ -221,6 +223,7 @@ mod tests {
         let id = FlowId::of(
             AppId(1),
             &Flow {
+                opaque: false,
                 local: [192, 0, 2, 1].into(),
                 remote: [192, 0, 2, 2].into(),
                 local_port: 0,

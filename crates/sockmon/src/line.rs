@@ -4,6 +4,7 @@
 //! no worker has sent. The links are pinned: a process that dies leaves them closed. Only [`open`] opens them.
 
 use crate::error::SockmonError;
+use crate::folders;
 use crate::links;
 use crate::sys::{self, LinkTarget, Tcx};
 use libbpf_rs::{MapCore, MapFlags, MapHandle, ObjectBuilder, OpenObject};
@@ -101,8 +102,7 @@ impl LineGuard {
     pub fn load(instance: &str, key: &LineKey) -> Result<LineGuard, SockmonError> {
         let root = root(instance)?;
         sys::ensure_bpffs().map_err(SockmonError::system("mount the BPF file system"))?;
-        std::fs::create_dir_all(root.join(LINKS))
-            .map_err(SockmonError::system(format!("make {}", root.display())))?;
+        folders::make(&root.join(LINKS))?;
         let fail = |source| SockmonError::Load { source };
         let mut open: OpenObject = ObjectBuilder::default().open_memory(OBJECT).map_err(fail)?;
         for mut map in open.maps_mut().filter(|map| map.name() == OsStr::new("line_counts")) {

@@ -3,7 +3,7 @@
 
 use crate::error::SockmonError;
 use crate::model::Fault;
-use crate::programs::{Hook, Loaded, PROGRAMS, Pins, Program};
+use crate::programs::{Hook, Loaded, PROGRAMS, Pins, Program, is_offered};
 use crate::sys::{self, LinkTarget, Tcx};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -29,6 +29,8 @@ pub struct Places {
     pub uplinks: BTreeSet<u32>,
     /// The devices of networks behind this host.
     pub insides: BTreeSet<u32>,
+    /// Devices that are neither; `lo` is one of them unsaid.
+    pub others: BTreeSet<u32>,
     /// Whether sockets are told of.
     pub per_socket: bool,
     /// For tests: not attached.
@@ -41,6 +43,8 @@ struct Wanted {
     program: &'static str,
     pin: String,
     target: Target,
+    /// The device may be gone before anybody hears of it: then nothing is missing.
+    may_be_gone: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -50,17 +54,29 @@ enum Target {
     Device(u32, Tcx),
 }
 
+impl Wanted {
+    /// Whether its device is not there any more, which is no fault of it.
+    fn is_gone(&self) -> bool {
+        match self.target {
+            Target::Device(ifindex, _) => self.may_be_gone && !sys::has_device(ifindex),
+            _ => false,
+        }
+    }
+}
+
 impl Places {
     fn wanted(&self, only_device: Option<u32>) -> Vec<Wanted> {
         let mut out = Vec::new();
-        for Program { name, hook } in PROGRAMS.iter().filter(|p| !self.omit.iter().any(|o| o == p.name)) {
+        let left_out = |name: &str| self.omit.iter().any(|o| o == name) || !is_offered(name);
+        for Program { name, hook } in PROGRAMS.iter().filter(|p| !left_out(p.name)) {
             let mut want = |pin: String, target| {
                 let device = match target {
                     Target::Device(ifindex, _) => Some(ifindex),
                     _ => None,
                 };
                 if only_device.is_none() || only_device == device {
-                    out.push(Wanted { program: name, pin, target });
+                    let may_be_gone = matches!(hook, Hook::Other(_));
+                    out.push(Wanted { program: name, pin, target, may_be_gone });
                 }
             };
             match *hook {
@@ -75,6 +91,11 @@ impl Places {
                 Hook::Uplink(at) | Hook::Inside(at) => {
                     let is_uplink = matches!(hook, Hook::Uplink(_));
                     for ifindex in if is_uplink { &self.uplinks } else { &self.insides } {
+                        want(format!("{name}_{ifindex}"), Target::Device(*ifindex, at));
+                    }
+                }
+                Hook::Other(at) => {
+                    for ifindex in self.others.iter().chain([&LOOPBACK]) {
                         want(format!("{name}_{ifindex}"), Target::Device(*ifindex, at));
                     }
                 }
@@ -94,7 +115,10 @@ impl Links {
     pub fn attach(&mut self, loaded: &Loaded, pins: &Pins, places: &Places) -> Result<(), SockmonError> {
         let wanted = places.wanted(None);
         for want in &wanted {
-            self.ensure(loaded, pins, places, want)?;
+            match self.ensure(loaded, pins, places, want) {
+                Err(_) if want.is_gone() => {}
+                done => done?,
+            }
         }
         let keep: BTreeSet<&str> = wanted.iter().map(|w| w.pin.as_str()).collect();
         for (name, path) in pinned(pins)? {
@@ -115,14 +139,26 @@ impl Links {
         ifindex: u32,
     ) -> Result<(), SockmonError> {
         for want in places.wanted(Some(ifindex)) {
-            self.ensure(loaded, pins, places, &want)?;
+            match self.ensure(loaded, pins, places, &want) {
+                Err(_) if want.is_gone() => {}
+                done => done?,
+            }
         }
         Ok(())
     }
 
     /// Remove the programs of one guarded device, or one of a network behind this host.
     pub fn detach_device(&mut self, pins: &Pins, ifindex: u32) -> Result<(), SockmonError> {
-        for program in PROGRAMS.iter().filter(|p| matches!(p.hook, Hook::Uplink(_) | Hook::Inside(_))) {
+        self.detach(pins, ifindex, |hook| matches!(hook, Hook::Uplink(_) | Hook::Inside(_)))
+    }
+
+    /// Remove the program of a device that is neither.
+    pub fn detach_other(&mut self, pins: &Pins, ifindex: u32) -> Result<(), SockmonError> {
+        self.detach(pins, ifindex, |hook| matches!(hook, Hook::Other(_)))
+    }
+
+    fn detach(&mut self, pins: &Pins, ifindex: u32, of: impl Fn(Hook) -> bool) -> Result<(), SockmonError> {
+        for program in PROGRAMS.iter().filter(|program| of(program.hook)) {
             let name = format!("{}_{ifindex}", program.name);
             let path = pins.links().join(&name);
             if path.exists() {
@@ -212,16 +248,21 @@ pub fn unpin(path: &Path) -> Result<(), SockmonError> {
 }
 
 /// Exchange the program of an old link, if it is still where it belongs and (on a device) the first; `false` if it is not.
-fn update(link: BorrowedFd<'_>, program: BorrowedFd<'_>, places: &Places, want: &Wanted) -> io::Result<bool> {
+fn update(
+    link: BorrowedFd<'_>,
+    program: BorrowedFd<'_>,
+    places: &Places,
+    wanted: &Wanted,
+) -> io::Result<bool> {
     let (id, target) = sys::link_info(link)?;
-    let in_place = match (want.target, target) {
+    let in_place = match (wanted.target, target) {
         (Target::Cgroup(kind), LinkTarget::Cgroup { id, attach_type }) => {
             id == places.cgroup_id && attach_type == kind
         }
         (Target::Device(want, at), LinkTarget::Tcx { ifindex, attach_type }) => {
             ifindex == want
                 && attach_type == sys::tcx_attach_type(at)
-                && sys::tcx_programs(ifindex, at)?.first() == Some(&id)
+                && runs_where_it_must(&sys::tcx_programs(ifindex, at)?, id, wanted)
         }
         // The kernel cannot exchange the program of a tracepoint.
         _ => false,
@@ -230,6 +271,12 @@ fn update(link: BorrowedFd<'_>, program: BorrowedFd<'_>, places: &Places, want: 
         sys::link_update(link, program)?;
     }
     Ok(in_place)
+}
+
+/// Whether the program `id` runs where it must: first, but on devices that are not ours to guard, where a line (`ravelin inline`) has its
+/// own in front.
+fn runs_where_it_must(ids: &[u32], id: u32, wanted: &Wanted) -> bool {
+    if wanted.may_be_gone { ids.contains(&id) } else { ids.first() == Some(&id) }
 }
 
 fn create(program: BorrowedFd<'_>, places: &Places, want: &Wanted) -> io::Result<OwnedFd> {
@@ -248,12 +295,13 @@ pub fn faults(loaded: &Loaded, pins: &Pins, places: &Places) -> Vec<Fault> {
         remedy: REMEDY.into(),
     });
     let wanted = places.wanted(None);
-    unpinned.chain(wanted.iter().filter_map(|want| fault(loaded, pins, places, want))).collect()
+    let there = wanted.iter().filter(|want| !want.is_gone());
+    unpinned.chain(there.filter_map(|want| fault(loaded, pins, places, want))).collect()
 }
 
-fn fault(loaded: &Loaded, pins: &Pins, places: &Places, want: &Wanted) -> Option<Fault> {
-    let report = |detail: String| Some(Fault { what: want.pin.clone(), detail, remedy: REMEDY.into() });
-    let link = match sys::obj_get(&pins.links().join(&want.pin)) {
+fn fault(loaded: &Loaded, pins: &Pins, places: &Places, wanted: &Wanted) -> Option<Fault> {
+    let report = |detail: String| Some(Fault { what: wanted.pin.clone(), detail, remedy: REMEDY.into() });
+    let link = match sys::obj_get(&pins.links().join(&wanted.pin)) {
         Ok(link) => link,
         Err(e) => return report(format!("its pin is gone: {e}")),
     };
@@ -261,11 +309,11 @@ fn fault(loaded: &Loaded, pins: &Pins, places: &Places, want: &Wanted) -> Option
         Ok(info) => info,
         Err(e) => return report(format!("its link cannot be read: {e}")),
     };
-    match loaded.program(want.program).map(sys::prog_info) {
+    match loaded.program(wanted.program).map(sys::prog_info) {
         Ok(Ok((ours, ..))) if ours == id => {}
         _ => return report("another program is attached in its place".into()),
     }
-    match (want.target, target) {
+    match (wanted.target, target) {
         (Target::Cgroup(_), LinkTarget::Cgroup { id, .. }) if id != places.cgroup_id => {
             report(format!("attached to cgroup {id}, not {}", places.cgroup_id))
         }
@@ -274,7 +322,7 @@ fn fault(loaded: &Loaded, pins: &Pins, places: &Places, want: &Wanted) -> Option
                 return report(format!("attached to device {ifindex}, not {want}"));
             }
             match sys::tcx_programs(ifindex, at) {
-                Ok(ids) if ids.first() == Some(&id) => None,
+                Ok(ids) if runs_where_it_must(&ids, id, wanted) => None,
                 Ok(ids) => report(format!(
                     "{} other programs run before it",
                     ids.iter().take_while(|i| **i != id).count()

@@ -8,7 +8,7 @@ use crate::marks::Marks;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
-use wire::{AppId, Flow, addr};
+use wire::{AppId, Flow, Prefix, addr};
 
 pub use crate::abi::Identity;
 
@@ -25,6 +25,10 @@ pub struct Options {
     pub tun_ifindex: u32,
     /// Interface indices of the guarded devices, in the calling thread's network namespace.
     pub uplinks: Vec<u32>,
+    /// Interface indices of every device beside these, `lo` and the TUN: frames of packet sockets leave there by policy too.
+    pub others: Vec<u32>,
+    /// The addresses of this host: [`crate::Sockmon::set_locals`].
+    pub locals: Vec<Prefix>,
     /// Interface indices of the networks behind this host, in the same namespace; none: it is no gateway.
     pub insides: Vec<u32>,
     /// What passes a gateway without the engine by the rules that will be in force. Of what passes under a daemon before this
@@ -56,6 +60,8 @@ impl Options {
             exempt_cgroup,
             tun_ifindex,
             uplinks: Vec::new(),
+            others: Vec::new(),
+            locals: Vec::new(),
             insides: Vec::new(),
             spans: Vec::new(),
             per_socket: None,
@@ -136,6 +142,8 @@ pub struct SocketInfo {
     pub fd: u32,
     /// Application the socket is stamped with; [`AppId::NONE`]: none.
     pub app: AppId,
+    /// Whether policy reaches it: it is in the watched control group, or stamped.
+    pub watched: bool,
     /// What its program asked for beyond policy: 1 authentication, 2 encryption.
     pub required: u8,
     /// Its mark.
@@ -160,6 +168,7 @@ impl SocketInfo {
     /// Its flow, if it has a peer.
     pub fn flow(&self) -> Option<Flow> {
         (self.remote.port() != 0).then(|| Flow {
+            opaque: false,
             local: self.local.ip().to_canonical(),
             remote: self.remote.ip().to_canonical(),
             local_port: self.local.port(),
@@ -176,6 +185,7 @@ impl SocketInfo {
             identity: report.identity,
             fd: report.fd,
             app: AppId(report.app),
+            watched: report.stamped != abi::UNWATCHED,
             required: report.required,
             mark: report.mark,
             protocol: report.protocol,
@@ -291,6 +301,10 @@ pub struct Adopted {
     pub marked: usize,
     /// Of these, the ones whose mark could not be set; they are steered by their storage all the same.
     pub unmarked: usize,
+    /// Connections without room for a stamp, which were ended (RFC 9293 section 3.10.5).
+    pub ended: usize,
+    /// Other sockets without room for one: they cannot send, but take what comes in clear.
+    pub unstamped: usize,
     /// Listeners for which there was no room: what waits to be accepted behind them is not stamped.
     pub listeners_left_out: usize,
 }
@@ -311,6 +325,11 @@ pub enum LoadWarning {
         path: PathBuf,
         /// Why.
         reason: String,
+    },
+    /// Nobody answers for the path: a mount whose server is gone, or that has none. What was known of it before stays.
+    NoAnswer {
+        /// The path.
+        path: PathBuf,
     },
     /// No standard directory has an executable of this name; once one has, it counts.
     Nowhere {
@@ -374,6 +393,12 @@ impl fmt::Display for LoadWarning {
             LoadWarning::Missing { path, reason } => {
                 write!(f, "{}: {reason}; no process matches it now", path.display())
             }
+            LoadWarning::NoAnswer { path } => write!(
+                f,
+                "{}: the file system there does not answer; what was known of the file before stays, and it is looked at again as \
+                 soon as it answers",
+                path.display()
+            ),
             LoadWarning::Nowhere { name } => {
                 write!(
                     f,

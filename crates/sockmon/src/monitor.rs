@@ -5,15 +5,17 @@ use crate::adopt;
 use crate::detach;
 use crate::error::SockmonError;
 use crate::flows::{self, Counted};
+use crate::folders;
 use crate::gateway::{self, InsideIcmp, Span};
 use crate::identities;
 use crate::links::{self, Links, Places};
 use crate::lists::Lists;
 use crate::live::{Change, LiveTable};
+use crate::locals;
 use crate::marks::Marks;
 use crate::model::{Adopted, Event, Fault, Identity, LoadWarning, Options, ProgramStats, SocketInfo};
 use crate::pins::{self, Pinned};
-use crate::places;
+use crate::places::{self, Found};
 use crate::policy;
 use crate::programs::{self, Loaded, Pins};
 use crate::socket_events;
@@ -29,7 +31,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use wire::AppId;
+use wire::{AppId, Prefix};
 
 /// The attached programs and their maps. Dropping it leaves them attached: only [`crate::detach`] ends them.
 #[derive(Debug)]
@@ -42,6 +44,8 @@ pub struct Sockmon {
     netns: u64,
     /// Keeps the inode numbers of the executables from being given to other files.
     held: Vec<Arc<OwnedFd>>,
+    /// What the last load found at the paths that policy names.
+    found: Found,
     /// What must have a digest.
     pub(crate) pinned: Vec<Pinned>,
     directories: Vec<PathBuf>,
@@ -84,18 +88,18 @@ impl Sockmon {
             sys::netns_cookie().map_err(SockmonError::system("read the network namespace's cookie"))?;
         sys::ensure_bpffs().map_err(SockmonError::system(format!("mount bpffs on {}", sys::BPFFS)))?;
         let is_new = !pins.root.exists();
-        std::fs::create_dir_all(pins.links())
-            .map_err(SockmonError::system(format!("create {}", pins.links().display())))?;
+        folders::make(&pins.links())?;
         let places = Places {
             cgroup,
             cgroup_id,
             tun: options.tun_ifindex,
             uplinks: options.uplinks.iter().copied().collect(),
             insides: options.insides.iter().copied().collect(),
+            others: options.others.iter().copied().collect(),
             per_socket: options.per_socket.is_some(),
             omit: options.omit.clone(),
         };
-        let again = options.per_socket.unwrap_or(0);
+        let (again, locals) = (options.per_socket.unwrap_or(0), locals::table_of(&options.locals));
         let attached = Sockmon::attach_at(
             &options.instance,
             pins,
@@ -103,7 +107,7 @@ impl Sockmon {
             (exempt, netns, again, options.no_requests),
             options.marks,
             options.flows,
-            (&options.spans, &options.inside_icmp),
+            (&options.spans, &options.inside_icmp, &locals),
         )
         .map(|monitor| Sockmon { directories: options.directories.clone(), ..monitor });
         if is_new && attached.is_err() {
@@ -122,7 +126,7 @@ impl Sockmon {
         (exempt, netns, per_socket, no_requests): (u64, u64, u32, bool),
         marks: Marks,
         counted: Counted,
-        (first_spans, inside): (&[Span], &InsideIcmp),
+        (first_spans, inside, locals): (&[Span], &InsideIcmp, &HashSet<PeerKey>),
     ) -> Result<Sockmon, SockmonError> {
         let loaded = programs::load(instance, &pins, marks, inside)?;
         let maps = &loaded.maps;
@@ -158,6 +162,7 @@ impl Sockmon {
         // A device counts as guarded only while its programs are there.
         maps.retain("uplinks", |ifindex: &u32| !places.uplinks.contains(ifindex))?;
         let spans = gateway::prepare(maps, &places.insides, first_spans)?;
+        locals::write(maps, locals)?;
         let mut links = Links::default();
         links.attach(&loaded, &pins, &places)?;
         for ifindex in &places.uplinks {
@@ -172,6 +177,7 @@ impl Sockmon {
             links,
             netns,
             held: Vec::new(),
+            found: Found::new(),
             pinned: Vec::new(),
             directories: Vec::new(),
             spans,
@@ -199,9 +205,10 @@ impl Sockmon {
         subjects: &Subjects,
         orders: &[((AppId, AppId), Order)],
     ) -> Result<Vec<LoadWarning>, SockmonError> {
-        let policy = policy::Policy { spd, subjects, directories: &self.directories, orders };
+        let (directories, found) = (&self.directories, &self.found);
+        let policy = policy::Policy { spd, subjects, directories, orders, found };
         let done = policy::load(&self.loaded, &policy, &mut self.tables)?;
-        self.held = done.held;
+        (self.held, self.found) = (done.held, done.found);
         self.pinned = pins::carried(done.pinned, &self.pinned);
         self.last_load = done.stats;
         Ok(done.warnings)
@@ -215,12 +222,12 @@ impl Sockmon {
     /// Which applications of the policy in force would lose processes to which others. A socket has the old application
     /// until [`Sockmon::adopt`] and sometimes longer, so a policy without that application must not be loaded.
     pub fn moved(&self, subjects: &Subjects) -> Result<Vec<(AppId, AppId)>, SockmonError> {
-        policy::moved(&self.loaded, subjects, &self.directories)
+        policy::moved(&self.loaded, subjects, &self.directories, &self.found)
     }
 
     /// What a policy that need not be in force means by each executable that is there, as the kernel knows it.
     pub fn images(&self, subjects: &Subjects) -> Result<HashMap<Identity, BTreeSet<Image>>, SockmonError> {
-        let found = places::find(&self.loaded, subjects, &self.directories)?;
+        let found = places::find(&self.loaded, subjects, &self.directories, &self.found)?;
         let mut out: HashMap<Identity, BTreeSet<Image>> = HashMap::new();
         for place in found.list {
             if let Some(file) = place.file {
@@ -299,6 +306,37 @@ impl Sockmon {
         Ok(())
     }
 
+    /// These are the other devices now: neither uplinks, nor of a network behind this host, nor ours. [`Sockmon::set_uplinks`] and
+    /// [`Sockmon::set_insides`] come before, where a device changes sides.
+    ///
+    /// # Errors
+    /// If a program cannot be attached to a device that is there.
+    pub fn set_others(&mut self, others: &[u32]) -> Result<(), SockmonError> {
+        let gone: Vec<u32> = self.places.others.iter().copied().filter(|i| !others.contains(i)).collect();
+        for ifindex in gone {
+            self.links.detach_other(&self.pins, ifindex)?;
+            self.places.others.remove(&ifindex);
+        }
+        for &ifindex in others {
+            if self.places.others.insert(ifindex)
+                && let Err(error) = self.links.attach_device(&self.loaded, &self.pins, &self.places, ifindex)
+            {
+                self.places.others.remove(&ifindex);
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// The addresses of this host, which may be the source of a packet on `lo`. What is sent from an address to the same one, and
+    /// the addresses of `lo`, need not be among them.
+    ///
+    /// # Errors
+    /// If the kernel does not take them; then what it has not is refused as a foreign source.
+    pub fn set_locals(&self, locals: &[Prefix]) -> Result<(), SockmonError> {
+        locals::write(&self.loaded.maps, &locals::table_of(locals))
+    }
+
     /// Show protected packets in clear on this device (an interface index), or nowhere (0).
     pub fn set_enc(&self, ifindex: u32) -> Result<(), SockmonError> {
         let config = self.loaded.maps.config()?;
@@ -328,8 +366,7 @@ impl Sockmon {
     /// leave before the new one stands in front.
     pub fn repair(&mut self) -> Result<Adopted, SockmonError> {
         sys::ensure_bpffs().map_err(SockmonError::system(format!("mount bpffs on {}", sys::BPFFS)))?;
-        std::fs::create_dir_all(self.pins.links())
-            .map_err(SockmonError::system(format!("create {}", self.pins.links().display())))?;
+        folders::make(&self.pins.links())?;
         self.loaded.maps.pin_again(&self.pins)?;
         self.loaded = programs::load(&self.instance, &self.pins, self.loaded.marks, &self.loaded.inside)?;
         self.links.attach(&self.loaded, &self.pins, &self.places)?;

@@ -8,6 +8,7 @@ use crate::abi::{Executable, Identity};
 use crate::adopt;
 use crate::digest::{self, Stat};
 use crate::error::SockmonError;
+use crate::foreign;
 use crate::identities::{self, Wanted};
 use crate::lists::Lists;
 use crate::monitor::Sockmon;
@@ -16,7 +17,7 @@ use crate::programs::Maps;
 use policy::{Digest, Subjects};
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -98,7 +99,7 @@ impl Suspect {
     }
 
     /// Hash it. Takes as long as reading the file.
-    pub fn examine(self) -> Finding {
+    pub fn examine(&self) -> Finding {
         let found = digest::of_version(self.file.as_fd(), &self.stat);
         Finding { identity: self.identity, version: self.stat.version, found }
     }
@@ -172,6 +173,22 @@ pub fn links<'l>(
     links.iter().filter(move |(path, _)| is_pinned(path))
 }
 
+/// Why the state of a file is not known.
+const NO_ANSWER: &str = "the file system there does not answer";
+
+/// The files as they are, by their paths.
+fn stats(pinned: &[Pinned]) -> HashMap<PathBuf, Result<Stat, String>> {
+    let files: HashMap<PathBuf, Arc<OwnedFd>> =
+        pinned.iter().filter_map(|pin| Some((pin.path.clone(), Arc::clone(&pin.file.as_ref()?.1)))).collect();
+    let paths: Vec<PathBuf> = files.keys().cloned().collect();
+    let look = move |path: &Path| {
+        let file = files.get(path).ok_or_else(|| NO_ANSWER.to_owned())?;
+        Stat::of(file.as_fd()).map_err(|error| error.to_string())
+    };
+    let answers = foreign::each(&paths, look);
+    paths.into_iter().zip(answers).filter_map(|(path, answer)| Some((path, answer?))).collect()
+}
+
 impl Sockmon {
     /// The pinned paths of the policy, and what is known of their files.
     pub fn pins(&self) -> Vec<Pin> {
@@ -190,12 +207,13 @@ impl Sockmon {
         let mut out = Vec::new();
         // Each as it is, before it is asked who has it open.
         let mut suspects = Vec::new();
+        let stats = stats(&self.pinned);
         for (at, pin) in self.pinned.iter_mut().enumerate() {
             let Some((identity, file)) = &pin.file else { continue };
-            let stat = match Stat::of(file.as_fd()) {
+            let stat = match stats.get(&pin.path).cloned().unwrap_or_else(|| Err(NO_ANSWER.to_owned())) {
                 Ok(stat) => stat,
                 Err(error) => {
-                    pin.state = PinState::Unknown(error.to_string());
+                    pin.state = PinState::Unknown(error);
                     continue;
                 }
             };
@@ -270,7 +288,11 @@ impl Sockmon {
         let (mut looked, mut left) = (0, octets);
         for suspect in self.unverified(now)? {
             let Some(rest) = left.checked_sub(suspect.size()) else { continue };
-            self.judge(suspect.examine())?;
+            let path = PathBuf::from(format!("/proc/self/fd/{}", suspect.file.as_raw_fd()));
+            let suspect = Arc::new(suspect);
+            // A file that is not read in time is left to whoever hashes the large ones.
+            let Some(finding) = foreign::one(&path, move |_| suspect.examine()) else { continue };
+            self.judge(finding)?;
             (looked, left) = (looked + 1, rest);
         }
         if looked > 0 {

@@ -7,17 +7,18 @@
 use crate::abi::{self, Identity};
 use crate::adopt;
 use crate::error::SockmonError;
+use crate::foreign;
 use crate::model::LoadWarning;
 use crate::pins;
 use crate::programs::Loaded;
 use crate::sys;
 use policy::{Digest, Executables, Image, Subjects};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::fs::{self, File};
+use std::fs::{self, OpenOptions};
 use std::io::{self, Read};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -47,6 +48,8 @@ pub struct Places {
     pub held: Vec<Arc<OwnedFd>>,
     /// What is odd.
     pub warnings: Vec<LoadWarning>,
+    /// For a later look that has no answer.
+    pub found: Found,
 }
 
 /// Every image that subjects name, those of `from` included, in order.
@@ -63,39 +66,165 @@ pub fn ancestors(subjects: &Subjects) -> BTreeSet<Image> {
     subjects.iter().filter_map(|(selector, _)| selector.from.clone()).collect()
 }
 
-/// Look for every image.
-pub fn find(loaded: &Loaded, subjects: &Subjects, directories: &[PathBuf]) -> Result<Places, SockmonError> {
+/// Look for every image. Where a path does not answer, what was found there before counts.
+pub fn find(
+    loaded: &Loaded,
+    subjects: &Subjects,
+    directories: &[PathBuf],
+    before: &Found,
+) -> Result<Places, SockmonError> {
     let mut search = Search::default();
-    for image in images(subjects) {
-        search.image(&image, directories);
+    let asked: Vec<(Image, Vec<PathBuf>)> = images(subjects)
+        .into_iter()
+        .map(|image| {
+            let paths = candidates(&image, directories);
+            (image, paths)
+        })
+        .collect();
+    let paths: BTreeSet<PathBuf> = asked.iter().flat_map(|(_, paths)| paths.iter().cloned()).collect();
+    let paths: Vec<PathBuf> = paths.into_iter().collect();
+    let answers = foreign::each(&paths, Look::taker());
+    for (path, answer) in paths.into_iter().zip(answers) {
+        let answer = answer.unwrap_or_else(|| {
+            search.warnings.push(LoadWarning::NoAnswer { path: path.clone() });
+            before.get(&path).cloned().unwrap_or_else(|| Err("it did not answer".to_owned()))
+        });
+        search.answers.insert(path, answer);
+    }
+    for (image, paths) in asked {
+        search.image(&image, &paths);
     }
     search.identify(loaded, subjects)
 }
 
+fn candidates(image: &Image, directories: &[PathBuf]) -> Vec<PathBuf> {
+    match image {
+        Image::Path(path) => vec![path.into()],
+        Image::Name(name) => directories.iter().map(|directory| directory.join(name)).collect(),
+    }
+}
+
+/// What was found at the paths of a policy.
+pub type Found = BTreeMap<PathBuf, Answer>;
+/// What is at a path, or why nothing can be there.
+type Answer = Result<Look, String>;
+
+/// A path as it was when it was looked at.
+#[derive(Clone, Debug)]
+pub struct Look {
+    /// Without symbolic links in its directory.
+    own: At,
+    /// Where it leads, if it is a symbolic link.
+    end: Option<At>,
+    /// What the first line of a `#!` script names.
+    interpreter: Option<String>,
+    /// Why no process can run it now.
+    fault: Option<String>,
+}
+
+/// A file name in a directory.
+#[derive(Clone, Debug)]
+struct At {
+    path: PathBuf,
+    directory: Arc<OwnedFd>,
+    /// The executable file there.
+    file: Option<Arc<OwnedFd>>,
+}
+
+/// A directory without symbolic links, open, or why there is none.
+type Directory = Result<(PathBuf, Arc<OwnedFd>), String>;
+
+impl Look {
+    /// Looks at paths; it remembers directories for as long as it lives.
+    fn taker() -> impl FnMut(&Path) -> Answer + Clone + Send + 'static {
+        let mut directories: HashMap<PathBuf, Directory> = HashMap::new();
+        move |path| Look::at(path, &mut directories)
+    }
+
+    fn at(path: &Path, directories: &mut HashMap<PathBuf, Directory>) -> Answer {
+        let nowhere = || io::Error::from(io::ErrorKind::NotFound).to_string();
+        let mut open = |path: &Path| -> Directory {
+            let known = directories.entry(path.to_owned());
+            known.or_insert_with(|| directory(path).map_err(|error| error.to_string())).clone()
+        };
+        let (folder, name) = path.parent().zip(path.file_name()).ok_or_else(nowhere)?;
+        let (folder, held) = open(folder).map_err(|_| nowhere())?;
+        let own = folder.join(name);
+        let mut look = Look {
+            own: At { path: own.clone(), directory: held, file: None },
+            end: None,
+            interpreter: None,
+            fault: None,
+        };
+        let last = match fs::canonicalize(&own) {
+            Ok(last) => last,
+            Err(error) => {
+                look.fault = Some(error.to_string());
+                return Ok(look);
+            }
+        };
+        let program = Program::open(&last).map_err(|error| error.to_string());
+        look.interpreter = program.as_ref().ok().and_then(|program| program.interpreter.clone());
+        look.fault = program.as_ref().err().cloned();
+        let file = program.ok().map(|program| Arc::new(program.file));
+        if last != own
+            && let Some((_, directory)) = last.parent().and_then(|folder| open(folder).ok())
+        {
+            look.end = Some(At { path: last, directory, file: file.clone() });
+        }
+        look.own.file = file;
+        Ok(look)
+    }
+}
+
+fn directory(path: &Path) -> io::Result<(PathBuf, Arc<OwnedFd>)> {
+    let path = fs::canonicalize(path)?;
+    let fd = sys::open_path(&path)?;
+    Ok((path, Arc::new(fd)))
+}
+
+/// A file that a process can run.
+struct Program {
+    file: OwnedFd,
+    interpreter: Option<String>,
+}
+
+impl Program {
+    /// Nothing is read of what is no regular file: opening a pipe waits, opening a device does something.
+    fn open(path: &Path) -> io::Result<Program> {
+        let file = sys::open_path(path)?;
+        let own = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
+        let about = fs::metadata(&own)?;
+        if !about.is_file() || about.permissions().mode() & 0o111 == 0 {
+            return Err(io::Error::other("not an executable file"));
+        }
+        let interpreter = interpreter(&own);
+        Ok(Program { file, interpreter })
+    }
+}
+
 #[derive(Default)]
 struct Search {
-    found: BTreeMap<PathBuf, BTreeSet<Image>>,
-    /// Directories without symbolic links, by how they were asked for.
-    directories: HashMap<PathBuf, Option<PathBuf>>,
+    answers: Found,
+    found: BTreeMap<PathBuf, (BTreeSet<Image>, At)>,
     warnings: Vec<LoadWarning>,
     /// Paths that are symbolic links, and where they lead.
     links: Vec<(PathBuf, PathBuf)>,
 }
 
 impl Search {
-    fn image(&mut self, image: &Image, directories: &[PathBuf]) {
+    fn image(&mut self, image: &Image, paths: &[PathBuf]) {
         match image {
             Image::Path(path) => {
                 let path = Path::new(path);
-                if let Err(error) = self.candidate(image, path) {
-                    self.warnings
-                        .push(LoadWarning::Missing { path: path.to_owned(), reason: error.to_string() });
+                if let Err(reason) = self.candidate(image, path) {
+                    self.warnings.push(LoadWarning::Missing { path: path.to_owned(), reason });
                 }
             }
             Image::Name(name) => {
                 let mut found = false;
-                for directory in directories {
-                    found |= self.candidate(image, &directory.join(name)).is_ok();
+                for path in paths {
+                    found |= self.candidate(image, path).is_ok();
                 }
                 if !found {
                     self.warnings.push(LoadWarning::Nowhere { name: name.clone() });
@@ -105,55 +234,40 @@ impl Search {
     }
 
     /// The error says why no process can run it now; if its directory is there, it counts all the same.
-    fn candidate(&mut self, image: &Image, path: &Path) -> io::Result<()> {
-        let nowhere = || io::Error::from(io::ErrorKind::NotFound);
-        let (directory, name) = path.parent().zip(path.file_name()).ok_or_else(nowhere)?;
-        let directory = self.directory(directory).ok_or_else(nowhere)?;
-        let own = directory.join(name);
-        self.found.entry(own.clone()).or_default().insert(image.clone());
-        let last = fs::canonicalize(&own)?;
-        if last != own {
-            self.links.push((path.to_owned(), last.clone()));
-            if last.file_name() != Some(name) {
-                self.warnings.push(LoadWarning::Link { path: path.to_owned(), file: last.clone() });
-            }
-            self.found.entry(last.clone()).or_default().insert(image.clone());
+    fn candidate(&mut self, image: &Image, path: &Path) -> Result<(), String> {
+        let look =
+            self.answers.get(path).cloned().unwrap_or_else(|| Err("it was not looked at".to_owned()))?;
+        for at in std::iter::once(&look.own).chain(&look.end) {
+            let entry = self.found.entry(at.path.clone());
+            entry.or_insert_with(|| (BTreeSet::new(), at.clone())).0.insert(image.clone());
         }
-        if let Some(interpreter) = interpreter(&last) {
+        if let Some(end) = &look.end {
+            self.links.push((path.to_owned(), end.path.clone()));
+            if end.path.file_name() != path.file_name() {
+                self.warnings.push(LoadWarning::Link { path: path.to_owned(), file: end.path.clone() });
+            }
+        }
+        if let Some(interpreter) = look.interpreter {
             self.warnings.push(LoadWarning::Script { path: path.to_owned(), interpreter });
         }
-        is_program(&last)
-    }
-
-    fn directory(&mut self, path: &Path) -> Option<PathBuf> {
-        let known = self.directories.entry(path.to_owned());
-        known.or_insert_with(|| fs::canonicalize(path).ok()).clone()
+        look.fault.map_or(Ok(()), Err)
     }
 
     fn identify(mut self, loaded: &Loaded, subjects: &Subjects) -> Result<Places, SockmonError> {
         let mut held: Vec<Arc<OwnedFd>> = Vec::new();
         let mut directories: HashMap<PathBuf, usize> = HashMap::new();
         let mut open = Vec::new();
-        for (path, images) in std::mem::take(&mut self.found) {
-            let (Some(directory), Some(name)) = (path.parent(), path.file_name()) else { continue };
-            let at = match directories.get(directory) {
-                Some(at) => *at,
-                None => {
-                    // It may be gone by now.
-                    let Ok(fd) = sys::open_path(directory) else { continue };
-                    held.push(Arc::new(fd));
-                    directories.insert(directory.to_owned(), held.len() - 1);
-                    held.len() - 1
-                }
-            };
-            let file = match is_program(&path).and_then(|()| sys::open_path(&path)) {
-                Ok(fd) => {
-                    held.push(Arc::new(fd));
-                    Some(held.len() - 1)
-                }
-                Err(_) => None,
-            };
-            open.push((path.clone(), images, at, name.as_bytes().to_vec(), file));
+        for (path, (images, at)) in std::mem::take(&mut self.found) {
+            let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { continue };
+            let directory = *directories.entry(folder.to_owned()).or_insert_with(|| {
+                held.push(at.directory);
+                held.len() - 1
+            });
+            let file = at.file.map(|file| {
+                held.push(file);
+                held.len() - 1
+            });
+            open.push((path.clone(), images, directory, name.as_bytes().to_vec(), file));
         }
         let numbers = adopt::identities(loaded, &held.iter().map(Arc::as_ref).collect::<Vec<_>>())?;
         let number = |at: usize| {
@@ -177,7 +291,7 @@ impl Search {
         }
         let links = pins::links(subjects, &self.links).cloned();
         self.warnings.extend(links.map(|(path, file)| LoadWarning::PinnedLink { path, file }));
-        Ok(Places { list, held, warnings: self.warnings })
+        Ok(Places { list, held, warnings: self.warnings, found: self.answers })
     }
 }
 
@@ -204,19 +318,12 @@ fn key(directory: Identity, name: &[u8]) -> Option<abi::Place> {
     Some(out)
 }
 
-/// Whether a process can run the file.
-fn is_program(path: &Path) -> io::Result<()> {
-    let file = fs::metadata(path)?;
-    if !file.is_file() || file.permissions().mode() & 0o111 == 0 {
-        return Err(io::Error::other("not an executable file"));
-    }
-    Ok(())
-}
-
 /// What the first line of a `#!` script names.
 fn interpreter(path: &Path) -> Option<String> {
     let mut start = [0u8; 128];
-    let n = File::open(path).ok()?.read(&mut start).ok()?;
+    let flags = libc::O_NONBLOCK | libc::O_NOCTTY | libc::O_CLOEXEC;
+    let mut file = OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;
+    let n = file.read(&mut start).ok()?;
     let line = start.get(..n)?.strip_prefix(b"#!")?;
     let end = line.iter().position(|&b| b == b'\n').unwrap_or(line.len());
     Some(String::from_utf8_lossy(line.get(..end)?).trim().to_owned())

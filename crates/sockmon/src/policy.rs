@@ -9,7 +9,7 @@ use crate::limits;
 use crate::lists::{self, Lists};
 use crate::model::LoadWarning;
 use crate::pins::{self, Pinned};
-use crate::places::{self, Place};
+use crate::places::{self, Found, Place};
 use crate::programs::{Loaded, Maps};
 use crate::sys;
 use crate::tables::{Change, LoadStats, Room, Tables};
@@ -36,6 +36,8 @@ pub struct Policy<'p> {
     pub directories: &'p [PathBuf],
     /// Pairs of applications that do not compare as their tables do.
     pub orders: &'p [((AppId, AppId), Order)],
+    /// What the load before found at the paths that policy names.
+    pub found: &'p Found,
 }
 
 /// Everything that is known before anything changes.
@@ -57,6 +59,8 @@ pub struct Done {
     pub held: Vec<Arc<OwnedFd>>,
     /// Files that digests speak of, not verified yet.
     pub pinned: Vec<Pinned>,
+    /// What is at the paths that policy names.
+    pub found: Found,
     /// What is odd, and what could not be done.
     pub warnings: Vec<LoadWarning>,
     /// What was written.
@@ -80,7 +84,7 @@ pub fn load(loaded: &Loaded, policy: &Policy<'_>, known: &mut Option<Tables>) ->
     if let Some((app, _)) = policy.spd.apps().find(|(app, _)| app.0 > last) {
         return Err(SockmonError::NoRoomInMark { app, last });
     }
-    let places = places::find(loaded, policy.subjects, policy.directories)?;
+    let places = places::find(loaded, policy.subjects, policy.directories, policy.found)?;
     let mut warnings = places.warnings;
     let config = maps.config()?;
     let before = in_force(maps, known)?;
@@ -127,7 +131,7 @@ pub fn load(loaded: &Loaded, policy: &Policy<'_>, known: &mut Option<Tables>) ->
     let stats = now.as_ref().map_or(stats, |tables| tables.count(stats));
     *known = now;
     let pinned = pins::of(&places.list, &places.held);
-    Ok(Done { held: places.held, pinned, warnings, stats })
+    Ok(Done { held: places.held, pinned, found: places.found, warnings, stats })
 }
 
 /// What ancestors and control groups are called in the kernel.
@@ -247,9 +251,10 @@ pub fn moved(
     loaded: &Loaded,
     subjects: &Subjects,
     directories: &[PathBuf],
+    found: &Found,
 ) -> Result<Vec<(AppId, AppId)>, SockmonError> {
     let maps = &loaded.maps;
-    let places = places::find(loaded, subjects, directories)?;
+    let places = places::find(loaded, subjects, directories, found)?;
     let before = Lists::in_force(maps)?;
     let (bits, slots) = numbers(loaded, subjects, &before)?;
     let running: HashMap<Identity, u32> =

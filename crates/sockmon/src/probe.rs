@@ -2,7 +2,7 @@
 
 use crate::error::SockmonError;
 use crate::model::Check;
-use crate::programs::{Hook, OBJECT, PROGRAMS};
+use crate::programs::{Hook, OBJECT, PROGRAMS, is_offered};
 use crate::sys::{self, Tcx};
 use libbpf_rs::ObjectBuilder;
 use std::ffi::OsStr;
@@ -71,7 +71,7 @@ pub fn probe_programs() -> Vec<Check> {
             |hook| matches!(hook, Hook::Cgroup(_)),
         ),
         programs("bpf-tcx", "use a kernel with tcx (6.6)", |hook| {
-            matches!(hook, Hook::Uplink(_) | Hook::Loopback(_) | Hook::Tun(_))
+            matches!(hook, Hook::Uplink(_) | Hook::Other(_) | Hook::Loopback(_) | Hook::Tun(_))
         }),
         programs("bpf-iterators", "use a kernel with task, task_file and tcp iterators (6.1)", |hook| {
             hook == Hook::Iterator
@@ -82,7 +82,8 @@ pub fn probe_programs() -> Vec<Check> {
 
 /// Load the programs of some hooks on maps of their own.
 fn programs(name: &'static str, remedy: &str, of: impl Fn(Hook) -> bool) -> Check {
-    let wanted: Vec<&str> = PROGRAMS.iter().filter(|p| of(p.hook)).map(|p| p.name).collect();
+    let wanted: Vec<&str> =
+        PROGRAMS.iter().filter(|p| of(p.hook) && is_offered(p.name)).map(|p| p.name).collect();
     let result = ObjectBuilder::default().open_memory(OBJECT).and_then(|mut object| {
         for mut program in object.progs_mut() {
             let load = wanted.iter().any(|name| OsStr::new(name) == program.name());

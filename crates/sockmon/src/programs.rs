@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 /// The compiled `bpf/sockmon.bpf.c`.
 pub static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/sockmon.bpf.o"));
@@ -28,6 +29,8 @@ pub enum Hook {
     Uplink(Tcx),
     /// Every interface of a network behind this host.
     Inside(Tcx),
+    /// Every other device, `lo` too, which may be gone at any time.
+    Other(Tcx),
     /// `lo`.
     Loopback(Tcx),
     /// The TUN.
@@ -52,6 +55,7 @@ const fn program(name: &'static str, hook: Hook) -> Program {
 /// Every program, in the order in which they are attached: identity first, then the hooks that stamp, then those that
 /// refuse; the TUN before the uplinks that redirect to it.
 pub static PROGRAMS: &[Program] = &[
+    program("task_prepare", Hook::Tracepoint),
     program("task_exec", Hook::Tracepoint),
     program("task_fork", Hook::Tracepoint),
     program("group_made", Hook::Tracepoint),
@@ -77,13 +81,31 @@ pub static PROGRAMS: &[Program] = &[
     program("inside_egress", Hook::Inside(Tcx::Egress)),
     program("uplink_ingress", Hook::Uplink(Tcx::Ingress)),
     program("uplink_egress", Hook::Uplink(Tcx::Egress)),
+    program("other_egress", Hook::Other(Tcx::Egress)),
     program("adopt_tasks", Hook::Iterator),
     program("report_task", Hook::Iterator),
     program("adopt_sockets", Hook::Iterator),
     program("adopt_tcp", Hook::Iterator),
+    program("adopt_unseen", Hook::Iterator),
     program("report_files", Hook::Iterator),
     program("report_sockets", Hook::Iterator),
 ];
+
+/// Programs whose hook not every kernel has, and the hook's name in the kernel's BTF. Where it is missing, what depends on it is
+/// refused (docs/design/0012).
+const NEWER: [(&str, &[u8]); 1] = [("task_prepare", b"\0btf_trace_sched_prepare_exec\0")];
+
+/// Whether the running kernel has the hook of a program.
+pub fn is_offered(program: &str) -> bool {
+    static MISSING: OnceLock<Vec<&str>> = OnceLock::new();
+    let missing = MISSING.get_or_init(|| {
+        // Without BTF no program can be loaded, and the error says so.
+        let types = std::fs::read("/sys/kernel/btf/vmlinux").unwrap_or_default();
+        let lacks = |hook: &[u8]| !types.windows(hook.len()).any(|name| name == hook);
+        NEWER.iter().filter(|(_, hook)| lacks(hook)).map(|(name, _)| *name).collect()
+    });
+    !missing.contains(&program)
+}
 
 /// The pinned maps.
 pub static MAPS: &[&str] = &[
@@ -103,6 +125,7 @@ pub static MAPS: &[&str] = &[
     "uplinks",
     "insides",
     "spans",
+    "locals",
     "users",
     "owners",
     "listeners",
@@ -119,6 +142,7 @@ pub static MAPS: &[&str] = &[
     "questions",
     "answers",
     "sockets",
+    "behind",
     "unclaimed",
 ];
 
@@ -375,6 +399,10 @@ pub fn load(instance: &str, pins: &Pins, marks: Marks, inside: &InsideIcmp) -> R
             map.set_initial_value(&inside.octets()).map_err(fail)?;
         }
     }
+    for mut program in object.progs_mut() {
+        let offered = program.name().to_str().is_none_or(is_offered);
+        program.set_autoload(offered);
+    }
     let object = object.load().map_err(fail)?;
     let mut maps = BTreeMap::new();
     for map in object.maps() {
@@ -384,7 +412,8 @@ pub fn load(instance: &str, pins: &Pins, marks: Marks, inside: &InsideIcmp) -> R
     }
     let mut programs = BTreeMap::new();
     for program in object.progs() {
-        if let Some(known) = PROGRAMS.iter().find(|known| OsStr::new(known.name) == program.name()) {
+        let is = |known: &&Program| OsStr::new(known.name) == program.name() && is_offered(known.name);
+        if let Some(known) = PROGRAMS.iter().find(is) {
             let fd =
                 program.as_fd().try_clone_to_owned().map_err(SockmonError::system("copy a descriptor"))?;
             programs.insert(known.name, fd);

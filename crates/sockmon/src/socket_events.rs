@@ -69,6 +69,7 @@ fn from_kernel(event: &abi::SocketEvent) -> Option<SocketEvent> {
         _ => return None,
     };
     let flow = Flow {
+        opaque: false,
         local: addr::from_bits(u128::from_be_bytes(event.local)),
         remote: addr::from_bits(u128::from_be_bytes(event.remote)),
         local_port: event.local_port,
@@ -94,6 +95,7 @@ fn calls_of(sockets: &[SocketInfo], netns: u64, now: Time) -> Vec<SocketEvent> {
             continue;
         }
         let flow = Flow {
+            opaque: false,
             local: socket.local.ip(),
             remote: socket.remote.ip(),
             local_port: socket.local.port(),
@@ -160,6 +162,7 @@ mod tests {
             identity: Identity { inode: 1, device: 1, generation: 0 },
             fd: 3,
             app: AppId(7),
+            watched: true,
             required: 0,
             mark: 0,
             protocol,

@@ -100,6 +100,13 @@ pub fn link_tcx(prog: BorrowedFd<'_>, ifindex: u32, at: Tcx) -> io::Result<Owned
     owned(unsafe { libbpf_sys::bpf_link_create(prog.as_raw_fd(), target, at.attach_type(), &opts) })
 }
 
+/// Whether the calling thread's network namespace has a device of this index.
+pub fn has_device(ifindex: u32) -> bool {
+    let mut name = [0 as libc::c_char; libc::IF_NAMESIZE];
+    // SAFETY: the buffer has the length that the call wants.
+    !unsafe { libc::if_indextoname(ifindex, name.as_mut_ptr()) }.is_null()
+}
+
 /// Attach a `tp_btf` program to the tracepoint it was loaded for.
 pub fn link_tracepoint(prog: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     // SAFETY: a null name is what tp_btf programs need.
@@ -343,6 +350,16 @@ pub fn set_mark(socket: BorrowedFd<'_>, mark: u32) -> io::Result<()> {
     .map(drop)
 }
 
+/// End a connection at once: what it has not sent is thrown away, and the peer gets a reset.
+pub fn abort(socket: BorrowedFd<'_>) -> io::Result<()> {
+    let nobody = libc::sockaddr { sa_family: libc::AF_UNSPEC as _, sa_data: [0; 14] };
+    // SAFETY: the address has the length that is passed.
+    last(libc::c_long::from(unsafe {
+        libc::connect(socket.as_raw_fd(), &raw const nobody, size_of_val(&nobody) as libc::socklen_t)
+    }))
+    .map(drop)
+}
+
 /// The cookie of the calling thread's network namespace.
 pub fn netns_cookie() -> io::Result<u64> {
     let socket =
@@ -356,6 +373,28 @@ pub fn open_path(path: &Path) -> io::Result<OwnedFd> {
     // SAFETY: a valid C string.
     let fd = unsafe { libc::open(path.as_ptr(), libc::O_PATH | libc::O_CLOEXEC) };
     owned(last(libc::c_long::from(fd))?)
+}
+
+/// The calling thread may search folders and read files whoever's they are, if it could, and nothing else that needs a
+/// capability. Other threads keep what they have.
+pub fn keep_read_search_alone() -> io::Result<()> {
+    const VERSION_3: u32 = 0x2008_0522;
+    const DAC_READ_SEARCH: u32 = 1 << 2;
+    const IPC_LOCK: u32 = 1 << 14;
+    let header: [u32; 2] = [VERSION_3, 0];
+    // Twice effective, permitted, inheritable: the low words of the sets, then the high ones.
+    let mut sets = [0u32; 6];
+    // SAFETY: a header of version 3 and room for the two triples that belong to it.
+    last(unsafe { libc::syscall(libc::SYS_capget, header.as_ptr(), sets.as_mut_ptr()) })?;
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: room for the limit.
+    let known = unsafe { libc::getrlimit(libc::RLIMIT_MEMLOCK, &raw mut limit) } == 0;
+    // Where all memory of the process is locked, that of the thread is too.
+    let locks = if known && limit.rlim_cur == libc::RLIM_INFINITY { 0 } else { IPC_LOCK };
+    let kept = sets[1] & (DAC_READ_SEARCH | locks);
+    sets = [kept, kept, 0, 0, 0, 0];
+    // SAFETY: as above; the kernel only reads.
+    last(unsafe { libc::syscall(libc::SYS_capset, header.as_ptr(), sets.as_ptr()) }).map(drop)
 }
 
 /// Mount bpffs on [`BPFFS`] unless it is.

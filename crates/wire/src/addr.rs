@@ -148,6 +148,9 @@ pub struct Flow {
     pub remote_port: u16,
     /// IP protocol number of the transport (6 TCP, 17 UDP).
     pub protocol: u8,
+    /// The protocol has ports or a type, and this packet's cannot be read: it is cut short, or a fragment behind the first one.
+    /// They are zero then, which is no port (OPAQUE in RFC 4301 section 4.4.1.1).
+    pub opaque: bool,
 }
 
 impl Flow {

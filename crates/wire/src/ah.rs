@@ -2,6 +2,8 @@
 
 use crate::WireError;
 use crate::field::{be32, octet, put, put32, range};
+use crate::ip::Headers;
+use crate::protocol;
 
 pub use crate::immutable::immutable;
 
@@ -53,6 +55,42 @@ impl<B: AsRef<[u8]>> Ah<B> {
     pub fn icv(&self) -> &[u8] {
         range(self.bytes.as_ref(), FIXED_LEN, self.header_len())
     }
+}
+
+/// Authentication headers and IPv6 destination options that are followed, one behind the other.
+const MAX_CHAIN: usize = 4;
+
+/// The headers of a packet, read on behind its authentication header: the upper layer is what that covers. `headers` are those of a whole
+/// packet whose upper layer is AH.
+///
+/// # Errors
+/// A header that does not fit, more of them than anybody sends, or one of IPv6 that does not stand behind AH (RFC 8200 section 4.1).
+pub fn behind(bytes: &[u8], headers: &Headers) -> Result<Headers, WireError> {
+    let mut inner = *headers;
+    for _ in 0..MAX_CHAIN {
+        let upper = inner.upper(bytes);
+        let (next, len) = match inner.protocol {
+            protocol::AH => {
+                let view = Ah::new_checked(upper)?;
+                (view.next_header(), view.header_len())
+            }
+            protocol::DESTINATION if inner.version == 6 => {
+                let len = (usize::from(octet(upper, 1)) + 1) * 8;
+                if upper.len() < len {
+                    return Err(WireError::Truncated);
+                }
+                (octet(upper, 0), len)
+            }
+            protocol::HOP_BY_HOP | protocol::ROUTING | protocol::FRAGMENT if inner.version == 6 => {
+                return Err(WireError::ExtensionOrder);
+            }
+            _ => return Ok(inner),
+        };
+        inner.protocol_at = inner.header_len;
+        inner.header_len += len;
+        inner.protocol = next;
+    }
+    Err(WireError::TooManyExtensions)
 }
 
 /// Octets of a header whose explicit IV and ICV are `icv` octets: padded to 4 octets in IPv4 and 8 in IPv6

@@ -53,7 +53,7 @@ drop_reasons! {
     SaTooWeak "sa_too_weak" "The security association offers less than the policy demands.";
     SelectorMismatch "selector_mismatch" "The decrypted packet is outside the selectors of its security association.";
     InboundPolicy "inbound_policy" "The decrypted packet is one that policy does not accept from this association.";
-    ClearRefused "clear_refused" "A packet arrived in clear, or an ICMP error about it, that a rule of the SPD wants protected.";
+    ClearRefused "clear_refused" "A packet in clear that a rule of the SPD wants protected, or an ICMP error in clear about such a packet, or about one that it does not let be told.";
     ReservedSpi "reserved_spi" "An SPI from 0 to 255, which no ESP or AH has (RFC 4303 section 2.1).";
     UnknownSpi "unknown_spi" "No inbound security association has this SPI.";
     WrongPeer "wrong_peer" "The SPI is known, but not between these addresses.";

@@ -1,8 +1,8 @@
 //! ICMP (RFC 792) and ICMPv6 (RFC 4443), and the errors the house sends: "too big" (RFC 1191, RFC 8201), "unreachable".
 
-use crate::field::{array, be16, be32, octet, put, put16, put32, range, tail, tail_mut};
+use crate::field::{be16, be32, octet, put, put16, put32, range, tail, tail_mut};
 use crate::ip::{self, Headers};
-use crate::{Buf, Flow, WireError, checksum, ipv4, ipv6, protocol};
+use crate::{Buf, WireError, checksum, ipv4, ipv6, protocol};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Octets of the header that every message here has.
@@ -126,40 +126,18 @@ fn is_error_v6(kind: u8) -> bool {
     kind < 128 || kind == 137
 }
 
-/// The flow of a packet that an ICMP error quotes, as its sender sees it. Lenient, for a quotation is cut short: ports (or a
-/// type) are zero where they are not quoted or stand behind extension headers. `None` if it quotes no IP header.
-pub fn quoted_flow(quoted: &[u8]) -> Option<Flow> {
-    let (src, dst, protocol, upper) = match octet(quoted, 0) >> 4 {
-        4 if quoted.len() >= ipv4::HEADER_LEN => {
-            let address = |at| IpAddr::V4(Ipv4Addr::from(array::<4>(quoted, at)));
-            (address(12), address(16), octet(quoted, 9), usize::from(octet(quoted, 0) & 15) * 4)
-        }
-        6 if quoted.len() >= ipv6::HEADER_LEN => {
-            let address = |at| IpAddr::V6(Ipv6Addr::from(array::<16>(quoted, at)));
-            (address(8), address(24), octet(quoted, 6), ipv6::HEADER_LEN)
-        }
-        _ => return None,
-    };
-    // A later fragment of IPv4 begins with anything.
-    let later = octet(quoted, 0) >> 4 == 4 && be16(quoted, 6) & 0x1fff != 0;
-    let port = |at| if protocol::has_ports(protocol) && !later { be16(quoted, at) } else { 0 };
-    let upper_layer = quoted.get(upper..).filter(|_| !later).unwrap_or_default();
-    let kind = ip::kind_as_port(octet(quoted, 0) >> 4, protocol, upper_layer);
-    let local_port = kind.unwrap_or_else(|| port(upper));
-    Some(Flow { local: src, remote: dst, local_port, remote_port: port(upper + 2), protocol })
-}
-
 /// The error that tells the sender of `original` that only packets of `mtu` octets go through: "fragmentation
-/// needed" or "packet too big", from the original's destination to its source. `None` if the original must not
-/// cause an error (an ICMP error, a later fragment, not one sender or not one receiver) or if it would say
+/// needed" or "packet too big". It comes from `from`, an address of this host (RFC 4443 section 2.2); `None`: from the
+/// original's destination. There is none if the original must not cause an error (an ICMP error, a later fragment, not one sender,
+/// not one receiver; IPv6 excepts groups, RFC 4443 section 3.2, and asks for `from` then) or if it would say
 /// nothing new: no host goes below 68 (IPv4) or 1280 octets (IPv6), so a packet of that size is never answered.
-pub fn too_big(original: &[u8], headers: &Headers, mtu: usize) -> Option<Buf> {
+pub fn too_big(original: &[u8], headers: &Headers, mtu: usize, from: Option<IpAddr>) -> Option<Buf> {
     let (least, kind) = if headers.version == 4 { (MIN_MTU_V4, [3, 4]) } else { (ipv6::MIN_MTU, [2, 0]) };
     let mtu = mtu.max(least);
     // IPv4 has 16 bits for it, behind 16 unused ones.
     let field = if headers.version == 4 { mtu.min(0xffff) } else { mtu };
     (headers.total_len > mtu)
-        .then(|| error(original, headers, kind, u32::try_from(field).unwrap_or(u32::MAX)))?
+        .then(|| error(original, headers, kind, u32::try_from(field).unwrap_or(u32::MAX), from))?
 }
 
 /// Why a destination is not reached, as far as this side says so (RFC 4301 section 5.1.1).
@@ -171,20 +149,25 @@ pub enum Unreachable {
     Host,
 }
 
-/// The error that tells the sender of `original` that it does not get through, from the original's destination to its source. `None`
-/// as in [`too_big`].
-pub fn unreachable(original: &[u8], headers: &Headers, why: Unreachable) -> Option<Buf> {
+/// The error that tells the sender of `original` that it does not get through. `from` and `None` as in [`too_big`], but never about
+/// a group.
+pub fn unreachable(
+    original: &[u8],
+    headers: &Headers,
+    why: Unreachable,
+    from: Option<IpAddr>,
+) -> Option<Buf> {
     let kind = match (headers.version, why) {
         (4, Unreachable::Prohibited) => [3, 13],
         (4, Unreachable::Host) => [3, 1],
         (_, Unreachable::Prohibited) => [1, 1],
         (_, Unreachable::Host) => [1, 3],
     };
-    error(original, headers, kind, 0)
+    error(original, headers, kind, 0, from)
 }
 
 /// An error of this type and code about `original`, if that may cause one.
-fn error(original: &[u8], headers: &Headers, kind: [u8; 2], rest: u32) -> Option<Buf> {
+fn error(original: &[u8], headers: &Headers, kind: [u8; 2], rest: u32, from: Option<IpAddr>) -> Option<Buf> {
     let original = range(original, 0, headers.total_len);
     let first = headers.upper(original).first().copied();
     if headers.fragment.is_some_and(|f| f.offset != 0) {
@@ -194,12 +177,15 @@ fn error(original: &[u8], headers: &Headers, kind: [u8; 2], rest: u32) -> Option
         (IpAddr::V4(src), IpAddr::V4(dst)) => {
             let is_error = ip::is_icmp(headers) && first.is_none_or(is_error_v4);
             let due = single_v4(src) && single_v4(dst) && !is_error;
-            if due { error_v4(original, src, dst, kind, rest) } else { None }
+            let from = if let Some(IpAddr::V4(from)) = from { from } else { dst };
+            if due { error_v4(original, src, from, kind, rest) } else { None }
         }
         (IpAddr::V6(src), IpAddr::V6(dst)) => {
             let is_error = ip::is_icmp(headers) && first.is_none_or(is_error_v6);
-            let due = single_v6(src) && single_v6(dst) && !is_error;
-            if due { error_v6(original, src, dst, kind, rest) } else { None }
+            let from = if let Some(IpAddr::V6(from)) = from { from } else { dst };
+            let about_group = dst.is_multicast() && kind == [2, 0];
+            let due = single_v6(src) && (single_v6(dst) || about_group) && single_v6(from) && !is_error;
+            if due { error_v6(original, src, from, kind, rest) } else { None }
         }
         _ => None,
     }

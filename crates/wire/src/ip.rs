@@ -146,24 +146,27 @@ pub fn checksum_ok(bytes: &[u8], headers: &Headers) -> bool {
 pub fn flow(bytes: &[u8], headers: &Headers, outbound: bool) -> Flow {
     let upper = headers.upper(bytes);
     let first = headers.fragment.is_none_or(|f| f.offset == 0);
-    let (src_port, dst_port) = if protocol::has_ports(headers.protocol) && first && upper.len() >= 4 {
-        (be16(upper, 0), be16(upper, 2))
-    } else {
-        (0, 0)
-    };
-    let (local, remote, mut local_port, remote_port) = if outbound {
-        (headers.src, headers.dst, src_port, dst_port)
-    } else {
-        (headers.dst, headers.src, dst_port, src_port)
-    };
-    if first {
-        local_port = kind_as_port(headers.version, headers.protocol, upper).unwrap_or(local_port);
+    let read = if first { ports_or_kind(headers.version, headers.protocol, upper) } else { None };
+    let (src_port, dst_port) = read.unwrap_or_default();
+    let is_kind = protocol::has_type(headers.protocol);
+    let (local, remote) = if outbound { (headers.src, headers.dst) } else { (headers.dst, headers.src) };
+    let (local_port, remote_port) =
+        if outbound || is_kind { (src_port, dst_port) } else { (dst_port, src_port) };
+    let opaque = read.is_none() && (is_kind || protocol::has_ports(headers.protocol));
+    Flow { local, remote, local_port, remote_port, protocol: headers.protocol, opaque }
+}
+
+/// Source and destination port, or the type in place of the first; `None`: the protocol has neither, or they are cut off.
+#[inline]
+pub(crate) fn ports_or_kind(version: u8, protocol: u8, upper: &[u8]) -> Option<(u16, u16)> {
+    if protocol::has_ports(protocol) {
+        return (upper.len() >= 4).then(|| (be16(upper, 0), be16(upper, 2)));
     }
-    Flow { local, remote, local_port, remote_port, protocol: headers.protocol }
+    kind_as_port(version, protocol, upper).map(|kind| (kind, 0))
 }
 
 /// What stands in the local port of a [`Flow`] whose protocol has a type instead of ports; `None`: it has none, or is cut short.
-pub(crate) fn kind_as_port(version: u8, protocol: u8, upper: &[u8]) -> Option<u16> {
+fn kind_as_port(version: u8, protocol: u8, upper: &[u8]) -> Option<u16> {
     match (version, protocol) {
         (4, protocol::ICMP) | (6, protocol::ICMPV6) => (upper.len() >= 2).then(|| be16(upper, 0)),
         // RFC 6275 section 6.1.1; where RFC 7296 section 3.13.1 puts it.
@@ -268,22 +271,27 @@ fn routed_destination(bytes: &[u8], headers: &Headers) -> Result<IpAddr, WireErr
     let Some(routing) = ipv6::walk(range(bytes, 0, headers.total_len))?.routing else {
         return Ok(headers.dst);
     };
-    let header = range(bytes, routing.at, routing.at + routing.len);
+    end_of_route(range(bytes, routing.at, routing.at + routing.len))
+        .map(|last| last.map_or(headers.dst, IpAddr::V6))
+}
+
+/// The last address of a whole routing header with segments left; `None`: its type is not a known one.
+///
+/// # Errors
+/// It contradicts itself.
+pub(crate) fn end_of_route(header: &[u8]) -> Result<Option<Ipv6Addr>, WireError> {
     let list = header.len().saturating_sub(ROUTING_FIXED);
     let left = usize::from(octet(header, 3));
-    let (at, fits) = match routing.kind {
+    let (at, fits) = match octet(header, 2) {
         // RFC 2460 section 4.4: a list in travelling order, and nothing else.
         0 => (header.len().saturating_sub(ADDRESS), list.is_multiple_of(ADDRESS) && left <= list / ADDRESS),
         // RFC 6275 section 6.4.1: one address.
         2 => (ROUTING_FIXED, list == ADDRESS && left == 1),
         // RFC 8754 section 2: a list in reverse order, perhaps with more behind it.
         4 => (ROUTING_FIXED, list >= ADDRESS),
-        _ => return Ok(headers.dst),
+        _ => return Ok(None),
     };
-    if !fits {
-        return Err(WireError::RoutingType);
-    }
-    Ok(IpAddr::V6(Ipv6Addr::from(array::<ADDRESS>(header, at))))
+    if fits { Ok(Some(Ipv6Addr::from(array::<ADDRESS>(header, at)))) } else { Err(WireError::RoutingType) }
 }
 
 /// The stops of a source route between the next one, `headers.dst`, and [`final_destination`], in no order; of a route that

@@ -275,7 +275,7 @@ pub fn remove_options(buf: &mut Buf) -> usize {
 }
 
 /// Set the total length, whatever it was. The checksum is the caller's.
-pub(crate) fn put_total_len(bytes: &mut [u8], len: u16) {
+pub fn put_total_len(bytes: &mut [u8], len: u16) {
     put16(bytes, 2, len);
 }
 

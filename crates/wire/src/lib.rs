@@ -5,7 +5,7 @@
 //! Nothing outside this room indexes into packet bytes. Standards: RFC 791, RFC 8200 (IP), RFC 792, RFC 4443
 //! (ICMP), RFC 9293 (TCP), RFC 768 (UDP), RFC 4303 section 2 (ESP),
 //! RFC 4302 section 2 (AH), RFC 3173 section 3 (IPComp), RFC 3948 (ESP in UDP), RFC 1071
-//! (checksums).
+//! (checksums); IEEE 802.1Q, IEEE 802.2, RFC 2516, RFC 1661, RFC 3032 (links).
 #![forbid(unsafe_code)]
 
 pub mod addr;
@@ -25,6 +25,7 @@ pub mod ip;
 pub mod ipcomp;
 pub mod ipv4;
 pub mod ipv6;
+pub mod link;
 mod meta;
 pub mod options;
 mod packet;

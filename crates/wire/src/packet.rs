@@ -1,10 +1,17 @@
 //! The packet: one owned buffer with room in front and behind, whose type parameter tells its stage.
 //!
-//! Inbound: Raw -> Clean -> Classed -> Scheduled -> Inner -> Admitted -> Delivered.
-//! Outbound: Inner -> Selected -> Scheduled -> Outer -> Sent.
+//! Inbound: Raw -> Clean -> Classed -> Scheduled -> Inner -> Admitted.
+//! Outbound: Inner -> Selected -> Scheduled -> Outer.
 //! Bundles: [`Packet::nested`] (Inner -> Scheduled) and [`Packet::bundled`] (Outer -> Scheduled), by name, counted.
-//! Nothing turns an [`stage::Inner`] back into a [`stage::Raw`]: a decrypted packet cannot walk in at the front
-//! door again (docs/design/0001).
+//! No edge leads from [`stage::Inner`] back to [`stage::Raw`]: a decrypted packet cannot walk in at the front door again
+//! (docs/design/0001). The stage says how far a packet has come. It does not prove that the checks were made: whoever calls
+//! [`Packet::advance`] vouches for that.
+//!
+//! ```compile_fail
+//! fn back_to_the_door(packet: wire::Packet<wire::stage::Inner>) -> wire::Packet<wire::stage::Raw> {
+//!     packet.advance()
+//! }
+//! ```
 
 use crate::Meta;
 use std::marker::PhantomData;
@@ -29,14 +36,10 @@ pub mod stage {
         Inner;
         /// Inbound: policy accepts it.
         Admitted;
-        /// Inbound: handed to the host.
-        Delivered;
         /// Outbound: policy and association chosen.
         Selected;
         /// Outbound: ready for the wire.
         Outer;
-        /// Outbound: handed to the wire.
-        Sent;
     }
 }
 
@@ -60,11 +63,9 @@ edges! {
     Classed => Scheduled;
     Scheduled => Inner;
     Inner => Admitted;
-    Admitted => Delivered;
     Inner => Selected;
     Selected => Scheduled;
     Scheduled => Outer;
-    Outer => Sent;
 }
 
 /// An owned run of bytes with headroom and tailroom.

@@ -95,9 +95,23 @@ impl Plain {
         let (src_port, dst_port) = ((ports >> 16) as u16, ports as u16);
         let (src, dst) = (IpAddr::V4(src), IpAddr::V4(dst));
         if outbound {
-            Flow { local: src, remote: dst, local_port: src_port, remote_port: dst_port, protocol }
+            Flow {
+                local: src,
+                remote: dst,
+                local_port: src_port,
+                remote_port: dst_port,
+                protocol,
+                opaque: false,
+            }
         } else {
-            Flow { local: dst, remote: src, local_port: dst_port, remote_port: src_port, protocol }
+            Flow {
+                local: dst,
+                remote: src,
+                local_port: dst_port,
+                remote_port: src_port,
+                protocol,
+                opaque: false,
+            }
         }
     }
 }

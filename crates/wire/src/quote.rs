@@ -7,11 +7,9 @@ use crate::field::{array, be16, be32, octet, put16, put32, range, tail};
 use crate::icmp::{HEADER_LEN, Icmpv4, Icmpv6};
 use crate::ip::{self, Headers};
 use crate::tcp::Tcp;
-use crate::{DropReason, checksum, esp, ipv4, ipv6, protocol, udp};
+use crate::{DropReason, Flow, WireError, checksum, esp, ipv4, ipv6, options, protocol, udp};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Extension headers of a quoted packet that are passed over.
-const MAX_EXTENSIONS: usize = 8;
 /// Octets of the longest TCP header (RFC 9293 section 3.1).
 const MOST_TCP_HEADER: usize = 60;
 /// Octets of AH up to the end of its sequence number.
@@ -101,18 +99,58 @@ pub struct Quoted {
     pub seq: Option<u32>,
     /// Type and identifier of ICMP.
     pub echo: Option<(u8, u16)>,
+    /// Its last destination: `dst`, unless a source route had stops left.
+    pub last: IpAddr,
+    /// There were stops between these two.
+    pub has_stops: bool,
+    /// What stands in the ports of its [`Flow`].
+    selected: Option<(u16, u16)>,
+    /// The headers could be read up to the upper layer.
+    is_whole: bool,
 }
 
 impl Quoted {
     /// Read what an error quotes. `None` unless there is a whole IP header of this version. A later fragment has no upper layer.
     pub fn read(version: u8, quoted: &[u8]) -> Option<Quoted> {
-        let Front { src, dst, total_len, header_len, protocol, upper } = Front::read(version, quoted)?;
+        let front = Front::read(version, quoted)?;
+        let Front { src, dst, total_len, header_len, protocol, upper, route, is_whole } = front;
         let with_ports = matches!(protocol, protocol::TCP | protocol::UDP | protocol::SCTP);
         let is_icmp = protocol == if version == 4 { protocol::ICMP } else { protocol::ICMPV6 };
         let ports = (with_ports && upper.len() >= 4).then(|| (be16(upper, 0), be16(upper, 2)));
         let seq = (protocol == protocol::TCP && upper.len() >= 8).then(|| be32(upper, 4));
         let echo = (is_icmp && upper.len() >= 8).then(|| (octet(upper, 0), be16(upper, 4)));
-        Some(Quoted { src, dst, total_len, header_len, protocol, ports, seq, echo })
+        let (last, has_stops) = route.unwrap_or((dst, false));
+        let selected = ip::ports_or_kind(version, protocol, upper);
+        let is_whole = is_whole && route.is_ok();
+        Some(Quoted {
+            src,
+            dst,
+            total_len,
+            header_len,
+            protocol,
+            ports,
+            seq,
+            echo,
+            last,
+            has_stops,
+            selected,
+            is_whole,
+        })
+    }
+
+    /// The flow of the packet to its end, as its sender sees it. `None` if its headers cannot be read up to the upper layer, so
+    /// that nobody can tell whose packet it is; [opaque](Flow::opaque) if its ports, or its type, are not quoted.
+    pub fn flow(&self) -> Option<Flow> {
+        let (local_port, remote_port) = self.selected.unwrap_or_default();
+        let has_any = protocol::has_ports(self.protocol) || protocol::has_type(self.protocol);
+        self.is_whole.then_some(Flow {
+            local: self.src,
+            remote: self.last,
+            local_port,
+            remote_port,
+            protocol: self.protocol,
+            opaque: has_any && self.selected.is_none(),
+        })
     }
 
     /// Add to the sequence number of a TCP segment that `quoted` begins with, to its acknowledgment and to its SACK blocks (RFC 2018), as
@@ -157,6 +195,10 @@ struct Front<'a> {
     protocol: u8,
     /// Nothing of a later fragment.
     upper: &'a [u8],
+    /// The last destination, and whether there were stops on the way there; an error if the source route contradicts itself.
+    route: Result<(IpAddr, bool), WireError>,
+    /// The headers could be read to their end, which `protocol` then names.
+    is_whole: bool,
 }
 
 impl<'a> Front<'a> {
@@ -177,34 +219,64 @@ impl<'a> Front<'a> {
         let first = be16(quoted, 6) & 0x1fff == 0;
         let upper = if first { tail(quoted, header_len) } else { &[] };
         let total_len = usize::from(be16(quoted, 2));
-        let protocol = octet(quoted, 9);
-        Some(Front { src: address(12), dst: address(16), total_len, header_len, protocol, upper })
+        let (src, dst, protocol) = (address(12), address(16), octet(quoted, 9));
+        let header = range(quoted, 0, header_len);
+        let route = options::final_destination(header)
+            .map(|last| (IpAddr::V4(last), !options::stops_between(header).is_empty()));
+        Some(Front { src, dst, total_len, header_len, protocol, upper, route, is_whole: true })
     }
 
+    /// The rules of [`ipv6::walk`], but for a packet that may end anywhere.
     fn read_v6(quoted: &'a [u8]) -> Option<Front<'a>> {
         if quoted.len() < ipv6::HEADER_LEN {
             return None;
         }
         let address = |at| IpAddr::V6(Ipv6Addr::from(array::<16>(quoted, at)));
         let total_len = ipv6::HEADER_LEN + usize::from(be16(quoted, 4));
-        let (mut number, mut at, mut first) = (octet(quoted, 6), ipv6::HEADER_LEN, true);
-        for _ in 0..MAX_EXTENSIONS {
-            let len = match number {
-                protocol::HOP_BY_HOP | protocol::ROUTING | protocol::DESTINATION => {
-                    8 + 8 * usize::from(octet(quoted, at + 1))
-                }
-                protocol::FRAGMENT => {
-                    first &= be16(quoted, at + 2) & 0xfff8 == 0;
-                    8
-                }
-                _ => break,
-            };
-            (number, at) = (octet(quoted, at), at + len);
+        let (src, dst) = (address(8), address(24));
+        let mut front = Front {
+            src,
+            dst,
+            total_len,
+            header_len: ipv6::HEADER_LEN,
+            protocol: octet(quoted, 6),
+            upper: &[],
+            route: Ok((dst, false)),
+            is_whole: true,
+        };
+        let (mut later, mut fragments, mut seen) = (false, 0, 0);
+        while is_extension(front.protocol) && !later {
+            let (number, at) = (front.protocol, front.header_len);
+            let fragment = number == protocol::FRAGMENT;
+            let len = if fragment { ipv6::FRAGMENT_LEN } else { 8 + 8 * usize::from(octet(quoted, at + 1)) };
+            let misplaced = number == protocol::HOP_BY_HOP && seen > 0;
+            (seen, fragments) = (seen + 1, fragments + usize::from(fragment));
+            if seen > ipv6::MAX_EXTENSIONS || fragments > 1 || misplaced || quoted.len() < at + len {
+                front.is_whole = false;
+                break;
+            }
+            let header = range(quoted, at, at + len);
+            later = fragment && be16(header, 2) & 0xfff8 != 0;
+            if number == protocol::ROUTING && octet(header, 3) != 0 {
+                front.route =
+                    ip::end_of_route(header).map(|last| (last.map_or(dst, IpAddr::V6), octet(header, 3) > 1));
+            }
+            (front.protocol, front.header_len) = (octet(header, 0), at + len);
         }
-        // An offset behind the quotation leaves nothing.
-        let upper = if first { tail(quoted, at) } else { &[] };
-        Some(Front { src: address(8), dst: address(24), total_len, header_len: at, protocol: number, upper })
+        if later {
+            // What follows is inside the packet, not its headers.
+            front.is_whole &= !is_extension(front.protocol);
+        } else if front.is_whole {
+            front.upper = tail(quoted, front.header_len);
+        }
+        Some(front)
     }
+}
+
+/// Whether a header of IPv6 that is passed over.
+fn is_extension(number: u8) -> bool {
+    let passed = [protocol::HOP_BY_HOP, protocol::ROUTING, protocol::DESTINATION, protocol::FRAGMENT];
+    passed.contains(&number)
 }
 
 impl Quote {

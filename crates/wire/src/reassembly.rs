@@ -325,6 +325,8 @@ pub struct Reassembler {
     limits: Limits,
     /// Which part of the limits one source may use: one in so many.
     shares: usize,
+    /// Whether a packet ends whose fragments name different next headers.
+    same_next_header: bool,
     /// In the order of their first pieces.
     sets: Vec<Set>,
     lost: LostFragments,
@@ -341,7 +343,14 @@ impl Reassembler {
     /// too, whose fragments name different next headers (RFC 8200 section 4.5 takes the first one's).
     pub fn sharing(limits: Limits, shares: usize) -> Reassembler {
         let sets = Vec::with_capacity(limits.datagrams);
-        Reassembler { limits, shares: shares.max(1), sets, lost: LostFragments::default() }
+        let same_next_header = shares > 1;
+        Reassembler { limits, shares: shares.max(1), same_next_header, sets, lost: LostFragments::default() }
+    }
+
+    /// The same with shares, but of the next headers that fragments name the first fragment's counts (RFC 8200 section 4.5): for
+    /// packets that somebody authenticates when they are whole.
+    pub fn with_the_first_next_header(self) -> Reassembler {
+        Reassembler { same_next_header: false, ..self }
     }
 
     /// Take in one fragment, whose headers are `headers`. Fragments of different `context` never mix: inbound it
@@ -415,7 +424,7 @@ impl Reassembler {
             }
             self.give_up(0);
         }
-        let next_header = (self.shares > 1).then_some(next_header);
+        let next_header = self.same_next_header.then_some(next_header);
         self.sets.push(Set::new(key, version, now, next_header));
         Ok(())
     }

@@ -327,6 +327,37 @@ pub fn cut(buf: &mut Buf, headers: &mut Headers, front: usize, keep: usize) -> R
     ip::put_total_len(buf.as_mut_slice(), headers, data_at + keep)
 }
 
+/// Put other options in the place of those of the segment in `buf`. Lengths and the checksum of the IP header are right afterwards; the
+/// checksum of the segment is the caller's.
+///
+/// # Errors
+/// [`WireError::NoRoom`] if the options are no multiple of four octets, more than a header holds, or there is no room behind the packet;
+/// what is wrong with the packet, or with `headers` as those of it.
+pub fn put_options(buf: &mut Buf, headers: &mut Headers, options: &[u8]) -> Result<(), WireError> {
+    const MOST: usize = 40;
+    let old = Tcp::new_checked(headers.upper(buf.as_slice()))?.header_len();
+    let new = HEADER_LEN + options.len();
+    if !options.len().is_multiple_of(4) || options.len() > MOST {
+        return Err(WireError::NoRoom);
+    }
+    buf.truncate(headers.total_len);
+    let (from, to) = (headers.header_len + old, headers.header_len + new);
+    if new > old {
+        buf.push_back(new - old).ok_or(WireError::NoRoom)?;
+    }
+    let total = headers.total_len - old + new;
+    let bytes = buf.as_mut_slice();
+    bytes.copy_within(from..headers.total_len, to);
+    let segment = tail_mut(bytes, headers.header_len);
+    let flags = be16(segment, 12) & 0x0fff;
+    put16(segment, 12, (new as u16 / 4) << 12 | flags);
+    if let Some(place) = segment.get_mut(HEADER_LEN..new) {
+        place.copy_from_slice(options);
+    }
+    buf.truncate(total);
+    ip::put_total_len(buf.as_mut_slice(), headers, total)
+}
+
 /// One TCP option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TcpOption<'a> {

@@ -5,7 +5,7 @@
 //! says: its initial sequence number, its timestamps. What lies on the wire in front of Linux is a capture, which libnids, tcpflow,
 //! tshark and scapy then read. Every one of them says what it understood: the octets of each connection, and each datagram.
 //!
-//! Offline, rule by rule, the same cases are in crates/scrub/tests/catalogue_ip.rs and catalogue_tcp.rs; the builders of packets are
+//! Offline, rule by rule, the same cases are in crates/scrub/tests/suite/catalogue_ip.rs and catalogue_tcp.rs; the builders of packets are
 //! theirs (crates/scrub/tests/kit).
 
 mod cases;
@@ -23,9 +23,9 @@ mod small;
 mod stage;
 mod state;
 
-#[path = "../../../crates/scrub/tests/kit/segment.rs"]
+#[path = "../../../crates/scrub/tests/suite/kit/segment.rs"]
 mod kit;
-#[path = "../../../crates/scrub/tests/kit/packet.rs"]
+#[path = "../../../crates/scrub/tests/suite/kit/packet.rs"]
 mod packet;
 
 pub use cases::{Case, Want, all};

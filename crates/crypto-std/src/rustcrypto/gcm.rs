@@ -129,7 +129,7 @@ impl<A: Aes> Transform for Gcm<A> {
     }
 }
 
-/// AES-GMAC: everything is associated data, in ESP the IV too (RFC 4543 section 3.5 figure 4).
+/// AES-GMAC: everything is associated data, the IV too: in ESP by RFC 4543 section 3.5 figure 4, in AH by section 7.
 pub(super) struct Gmac<A> {
     key: Key<A>,
     extended: bool,
@@ -199,10 +199,14 @@ impl<A: Aes> Transform for Gmac<A> {
     }
 }
 
-/// IV and tag (RFC 4543 section 4).
+/// IV and tag (RFC 4543 section 4). The parts hold the IV, since in AH it is associated data (section 7).
 impl<A: Aes> Authenticator for Gmac<A> {
     fn len(&self) -> usize {
         8 + ICV_LEN
+    }
+
+    fn put_iv(&self, sequence: u64, out: &mut [u8]) {
+        out.iter_mut().zip(sequence.to_be_bytes()).for_each(|(to, from)| *to = from);
     }
 
     fn sign(&self, sequence: u64, parts: &[&[u8]], out: &mut [u8]) {

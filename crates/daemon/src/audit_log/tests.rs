@@ -43,6 +43,7 @@ fn an_entry_has_what_the_standards_want() {
     let now = Time::from_secs(100);
     auditor.packet("in", now, &Audited::Packet(ended(DropReason::AuthFailed)));
     let flow = Flow {
+        opaque: false,
         local: "2001:db8::1".parse().unwrap(),
         remote: "2001:db8::2".parse().unwrap(),
         protocol: 17,

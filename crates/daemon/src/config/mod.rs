@@ -115,7 +115,7 @@ pub struct TunConfig {
 pub struct EspConfig {
     /// The UDP port.
     pub port: u16,
-    /// The outer packets' MTU for associations that name none; `None`: that of the first uplink.
+    /// The most that outer packets have of associations that name no MTU; `None`: what the route takes.
     pub path_mtu: Option<u16>,
     /// Seconds of silence behind which a keepalive is sent, for associations that ask for one and say no other.
     pub keepalive: u16,

@@ -400,7 +400,7 @@ impl Reader<'_> {
             esp.port = u16::try_from(port).unwrap_or(ESP_PORT);
         }
         if let Some(value) = table.get("path_mtu") {
-            let why = "the largest outer IP packet of the path; leave it out to take the uplink's MTU";
+            let why = "the largest outer IP packet of the path; leave it out to take the MTU of the route";
             esp.path_mtu =
                 self.integer(value, "path_mtu", 576..=65535, why).and_then(|n| u16::try_from(n).ok());
         }

@@ -34,7 +34,7 @@ async fn answer(
     match (query.pid, query.socket, query.drop, query.app.zip(query.to)) {
         (Some(pid), None, None, None) => of_process(&plane, pid).await,
         (None, Some(socket), None, None) => of_socket(&plane, &socket).await,
-        (None, None, Some(which), None) => drops::of_drop(&mut plane, &which),
+        (None, None, Some(which), None) => drops::of_drop(&mut plane, &which).await,
         (None, None, None, Some((app, to))) => of_nobody(&plane, &app, &to, query.from_port).await,
         _ => Err(Refused::new(
             Fault::BadRequest,
@@ -104,6 +104,7 @@ pub(super) fn flow_of(socket: &SocketInfo) -> Option<Flow> {
         return None;
     }
     Some(Flow {
+        opaque: false,
         local: socket.local.ip().to_canonical(),
         remote: socket.remote.ip().to_canonical(),
         local_port: socket.local.port(),
@@ -265,6 +266,10 @@ async fn judged(
             })
             .await?;
         out.sa_in = serving.into_iter().map(name).collect();
+        // What leaves protected and is never answered is no protection of anything.
+        if out.sa_in.is_empty() && out.effect == PROTECTED {
+            out.effect = ONE_DIRECTION.to_owned();
+        }
     }
     Ok(out)
 }
@@ -286,13 +291,19 @@ fn rule_note(plane: &Plane, flow: &Flow) -> Option<String> {
     ))
 }
 
+/// Associations serve both directions.
+const PROTECTED: &str = "protected";
+/// One serves what goes out.
+const ONE_DIRECTION: &str =
+    "blocked: one direction only: what goes out is protected, and no inbound association takes the answers";
+
 /// What happens to the flow's packets now.
 fn effect(action: Action, terms: &Terms, missing: Option<DropReason>, own: bool) -> &'static str {
     match (action, missing) {
         (Action::Discard, _) => "refused",
         (_, _) if own => "local: between two sockets of this host, checked but not encrypted",
         (Action::Bypass, _) => "clear",
-        (Action::Protect { .. }, None) => "protected",
+        (Action::Protect { .. }, None) => PROTECTED,
         (Action::Protect { level: Level::AcceptOnly, .. }, Some(DropReason::NoSa)) => {
             "clear: no association serves this flow, and the policy asks for none"
         }
@@ -341,6 +352,7 @@ fn parse(text: &str) -> Result<Flow, Refused> {
         return Err(bad());
     }
     Ok(Flow {
+        opaque: false,
         local: local.ip().to_canonical(),
         remote: remote.ip().to_canonical(),
         local_port: local.port(),

@@ -158,4 +158,4 @@ pub(crate) fn bad_query(error: &axum::extract::rejection::QueryRejection) -> Ref
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

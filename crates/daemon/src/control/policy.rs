@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 
 use super::{Answer, bad_query, whole};
 use crate::audit::Asker;
-use crate::plane::Shared;
+use crate::plane::{Allow, Shared};
 use crate::refused::{Fault, Refused};
 
 #[derive(Debug, Default, Deserialize)]
@@ -17,6 +17,8 @@ use crate::refused::{Fault, Refused};
 pub(super) struct How {
     #[serde(default)]
     allow_empty: bool,
+    #[serde(default)]
+    allow_missing: bool,
 }
 
 pub(super) async fn reload(
@@ -36,7 +38,8 @@ async fn list(plane: Shared) -> Result<NameList, Refused> {
 
 async fn load(plane: Shared, how: Result<Query<How>, QueryRejection>) -> Result<PolicyReload, Refused> {
     let Query(how) = how.map_err(|error| bad_query(&error))?;
-    whole(async move { plane.get().await?.reload(how.allow_empty).await }).await
+    let allow = Allow { empty: how.allow_empty, missing: how.allow_missing };
+    whole(async move { plane.get().await?.reload(allow).await }).await
 }
 
 pub(super) async fn plan(State(plane): State<Shared>, body: Bytes) -> Answer<PolicyPlan> {

@@ -77,7 +77,9 @@ async fn collect(plane: &Shared) -> Result<Status, Refused> {
     let translation = plane.translation().await?;
     let (problems, unguarded) = problems(plane, [&outbound, &inbound]);
     let policy = &plane.policy;
+    let protection = plane.protection(&problems).await;
     Ok(Status {
+        protection,
         crypto: crate::crypto_units::report(&plane.keys.registry, plane.config.crypto.legacy),
         state: if problems.is_empty() { StatusState::Ok } else { StatusState::Degraded },
         problems,
@@ -110,6 +112,7 @@ async fn collect(plane: &Shared) -> Result<Status, Refused> {
             last_error: policy.last_error.clone(),
             waiting: plane.waiting(),
             pins: plane.pinned_files(),
+            missing: crate::policy_store::missing(&policy.compiled, &plane.executables),
             subjects: subjects(&policy.compiled.applications),
             kernel: plane.kernel_load(),
         },
@@ -154,6 +157,7 @@ fn problems(plane: &Plane, halves: [&Half; 2]) -> (Vec<Problem>, Vec<u32>) {
         code: code.to_owned(),
         message,
         remedy: Some(remedy.to_owned()),
+        ..Problem::default()
     };
     for fault in plane.monitor.iter().flat_map(|monitor| monitor.get().health()) {
         unguarded.extend(device_of(&fault.what));
@@ -165,6 +169,9 @@ fn problems(plane: &Plane, halves: [&Half; 2]) -> (Vec<Problem>, Vec<u32>) {
         let remedy =
             "the daemon sets it up again within seconds; what must be protected is refused meanwhile";
         problems.push(problem("failed", fault, remedy));
+    }
+    if let Some(fault) = plane.monitor.as_ref().and_then(|_| host::tun_owner_fault(&plane.tun.name)) {
+        problems.push(problem("failed", fault, "restart the daemon, which makes it root's"));
     }
     for fault in halves.iter().filter_map(|half| half.fault.as_ref()) {
         let remedy = "set the device up again, or restart the daemon; protected traffic is refused meanwhile";
@@ -187,6 +194,7 @@ fn problems(plane: &Plane, halves: [&Half; 2]) -> (Vec<Problem>, Vec<u32>) {
             "`ravelin policy names` lists what is known; look at [names] resolvers, or write the addresses";
         problems.push(problem("failed", fault, remedy));
     }
+    problems.extend(plane.flow_problems());
     problems.extend(plane.pin_faults());
     problems.extend(crate::crypto_units::faults(&plane.keys.registry));
     problems.extend(plane.keys.fault().map(|refused| refused.problem()));

@@ -34,17 +34,17 @@ fn serve<T>(state: &mut T, inbox: &Inbox<T>) {
 }
 
 /// A folder with a policy; goes with the value.
-struct Folder(PathBuf);
+pub(crate) struct Folder(pub(crate) PathBuf);
 
 impl Folder {
-    fn new(name: &str) -> Folder {
+    pub(crate) fn new(name: &str) -> Folder {
         let folder = std::env::temp_dir().join(format!("ravelin-control-{}-{name}", std::process::id()));
         super::socket::make_folder(&folder).unwrap();
         std::fs::write(folder.join("policy"), POLICY).unwrap();
         Folder(folder)
     }
 
-    fn config(&self) -> Config {
+    pub(crate) fn config(&self) -> Config {
         let text = "policy = \"policy\"\ncontrol_socket = \"c.sock\"";
         Config::parse(&self.0.join("ravelin.toml"), text).unwrap()
     }
@@ -65,7 +65,7 @@ impl Daemon {
     fn start(name: &str) -> Daemon {
         let folder = Folder::new(name);
         let (stop, stopped) = oneshot::channel::<()>();
-        let plane = Shared::new(plane(folder.config()));
+        let plane = Shared::new(plane(folder.config(), None));
         let listener = super::socket::bind(&folder.0.join("c.sock")).unwrap();
         std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -90,11 +90,11 @@ impl Daemon {
     fn ask_raw(&self, method: &str, path: &str, body: &str) -> (u16, String, String) {
         let mut stream = UnixStream::connect(self.folder.0.join("c.sock")).unwrap();
         let length = body.len();
-        write!(
-            stream,
+        // In one piece: a handler that needs no body may answer and close before the body comes.
+        let request = format!(
             "{method} {path} HTTP/1.1\r\nHost: r\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}"
-        )
-        .unwrap();
+        );
+        stream.write_all(request.as_bytes()).unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         let (head, body) = answer.split_once("\r\n\r\n").unwrap();
@@ -107,17 +107,19 @@ impl Daemon {
     }
 }
 
-fn plane(config: Config) -> Plane {
-    let mut policy = PolicyStore::new(&config.policy, None).unwrap();
+pub(crate) fn plane(config: Config, run_dir: Option<&std::path::Path>) -> Plane {
+    let mut policy = PolicyStore::new(&config.policy, run_dir).unwrap();
     let candidate = policy.read().unwrap();
     let spd = Arc::new(candidate.compiled.spd.clone());
     policy.adopt(candidate, 1);
     let (outbound, out_inbox) = datapath::channel().unwrap();
     let (inbound, in_inbox) = datapath::channel().unwrap();
-    let out = OutboundHalf::new(engine::Outbound::new(spd, 1));
+    let out = OutboundHalf::new(engine::Outbound::new(Arc::clone(&spd), 1));
     let scrubbed = crate::scrubbed::Scrubbed::new(out.engine.scrubbers().clone());
+    let mut inbound_engine = engine::Inbound::new(4500);
+    inbound_engine.scrub_with(out.engine.scrubbers().clone(), spd, 1);
     datapath::start("out", out, out_inbox, serve).unwrap();
-    datapath::start("in", InboundHalf::new(engine::Inbound::new(4500)), in_inbox, serve).unwrap();
+    datapath::start("in", InboundHalf::new(inbound_engine), in_inbox, serve).unwrap();
     Plane {
         started: netio::clock::monotonic(),
         policy,
@@ -130,6 +132,7 @@ fn plane(config: Config) -> Plane {
         monitor: None,
         tun: Device { name: "rvl0".into(), index: 7 },
         uplinks: vec![Device { name: "eth0".into(), index: 2 }],
+        surveyed: Default::default(),
         insides: Vec::new(),
         live: Default::default(),
         framed: None,
@@ -142,6 +145,7 @@ fn plane(config: Config) -> Plane {
         promised: Vec::new(),
         handed: (0, 0),
         denials: Default::default(),
+        health: Default::default(),
         flows: Default::default(),
         scrubbed,
         hosts: crate::plane::Hosts::new(&config.names).0,
@@ -387,7 +391,7 @@ fn a_reload_says_who_lost_a_policy_and_takes_all_away_only_if_that_is_meant() {
 fn a_change_is_made_to_its_end_when_the_client_hangs_up() {
     use std::task::{Context, Poll, Waker};
     let folder = Folder::new("hang-up");
-    let plane = plane(folder.config());
+    let plane = plane(folder.config(), None);
     // The inbound thread stands still until the gate opens.
     let (gate, closed) = std::sync::mpsc::channel::<()>();
     let mut stand_still = Box::pin(plane.inbound.ask(move |_| closed.recv().is_ok()));

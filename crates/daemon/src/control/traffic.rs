@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use api::{AppTraffic, AppTrafficList, HandedOver};
+use api::{AppTraffic, AppTrafficList, HandedOver, Left};
 use axum::extract::State;
 use wire::AppId;
 
@@ -25,6 +25,18 @@ async fn collect(plane: &Shared) -> Result<AppTrafficList, Refused> {
     let Some(monitor) = &plane.monitor else {
         return Ok(AppTrafficList { handed_over, ..Default::default() });
     };
+    let left = plane.outbound.ask(|half| {
+        let tally = half.engine.tally();
+        tally.left_by_app().collect::<BTreeMap<AppId, _>>()
+    });
+    let left = left.await?;
+    let amount = |traffic: engine::Traffic| api::Amount { packets: traffic.packets, bytes: traffic.bytes };
+    let left = |id: &AppId| match left.get(id) {
+        Some([authenticated, encrypted]) => {
+            Left { authenticated: amount(*authenticated), encrypted: amount(*encrypted) }
+        }
+        None => Left::default(),
+    };
     let traffic = monitor.get().traffic().map_err(|error| kernel(&error))?;
     let mut applications: Vec<AppTraffic> = traffic
         .iter()
@@ -34,6 +46,7 @@ async fn collect(plane: &Shared) -> Result<AppTrafficList, Refused> {
                 application: if *id == AppId::NONE { String::new() } else { plane.policy.app_name(*id) },
                 id: id.0,
                 outbound,
+                left: left(id),
                 inbound,
                 refused_because: words(&traffic.reasons),
                 would_be_refused_because: words(&traffic.would_reasons),

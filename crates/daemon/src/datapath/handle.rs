@@ -10,6 +10,8 @@ use tokio::sync::oneshot;
 
 /// Commands that wait for one thread at most.
 const DEPTH: usize = 64;
+/// How long is waited for a place in a full channel, before the next look.
+const BREATH: std::time::Duration = std::time::Duration::from_millis(2);
 
 /// Something for the owner of a `T` to do.
 enum Command<T> {
@@ -69,6 +71,23 @@ impl<T> Handle<T> {
             let _ = answer.send(f(state));
         })))?;
         answered.await.map_err(|_| Unanswered::Stopped)
+    }
+
+    /// As [`Handle::ask`], but it waits for a place in the channel: for what must not be left half done.
+    ///
+    /// # Errors
+    /// [`Unanswered::Stopped`]: the thread has ended, and the daemon ends with it.
+    pub async fn insist<R: Send + 'static>(
+        &self,
+        f: impl Fn(&mut T) -> R + Clone + Send + 'static,
+    ) -> Result<R, Unanswered> {
+        loop {
+            match self.ask(f.clone()).await {
+                // The thread has so much to do before: it is woken, and looks again within a batch of packets.
+                Err(Unanswered::Busy) => tokio::time::sleep(BREATH).await,
+                answered => return answered,
+            }
+        }
     }
 
     /// Another end of the same channel, for another thread.

@@ -15,7 +15,7 @@ pub use handle::{Handle, Inbox, Next, Unanswered, channel};
 pub use inbound_thread::{InboundHalf, InboundThread};
 pub use losses::Losses;
 use murmur::Murmur;
-pub use outbound_thread::{OutboundHalf, OutboundThread};
+pub use outbound_thread::{OutboundHalf, OutboundThread, Unfit};
 pub use teller::{Teller, Told, tellers};
 
 use std::time::Duration;

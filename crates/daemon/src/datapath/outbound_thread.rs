@@ -1,5 +1,6 @@
 //! The outbound thread: packets from the TUN through the engine to the wire.
 
+use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use netio::{clock, poll};
 use sadb::Spi;
 use sockmon::Marks;
 use wire::ip::{self, Headers};
-use wire::{AcquireId, AppId, DropReason, Packet, Pool, Time, protocol, stage};
+use wire::{AcquireId, AppId, Burst, DropReason, Packet, Pool, Time, ipv4, ipv6, protocol, stage, udp};
 
 use super::{BATCH, Due, HOUSEKEEPING, Inbox, Losses, Murmur, Next, RECOVERY, Teller, frames, pool};
 use crate::audit_log::Auditor;
@@ -38,7 +39,23 @@ pub struct OutboundHalf {
     pub mtus: gateway::Mtus,
     /// Which bits of marks are ours.
     pub marks: Marks,
+    /// Outer packets that the kernel did not take for their routes, since the control plane last looked at these.
+    pub unfit: Vec<Unfit>,
 }
+
+/// An outer packet that did not fit its route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unfit {
+    /// Its association.
+    pub spi: Spi,
+    /// Its peer.
+    pub remote: IpAddr,
+    /// Its octets.
+    pub len: usize,
+}
+
+/// Of how many associations such are remembered; the packets of the others are heard of when those are done.
+const MOST_UNFIT: usize = 64;
 
 impl OutboundHalf {
     /// A half that has seen no packet.
@@ -52,7 +69,20 @@ impl OutboundHalf {
             refused: Vec::new(),
             mtus: gateway::Mtus::default(),
             marks: Marks::default(),
+            unfit: Vec::new(),
         }
+    }
+
+    /// The kernel did not take something for its route: the control plane looks at the routes again, and then at this association.
+    #[cold]
+    fn did_not_fit(&mut self, unfit: Option<Unfit>) {
+        if let Some(unfit) = unfit
+            && self.unfit.len() < MOST_UNFIT
+            && !self.unfit.iter().any(|known| (known.spi, known.remote) == (unfit.spi, unfit.remote))
+        {
+            self.unfit.push(unfit);
+        }
+        self.teller.look_at_routes();
     }
 
     /// Pass events on.
@@ -64,6 +94,14 @@ impl OutboundHalf {
             self.engine.take_audits(now, &mut |audited| self.auditor.packet("out", now, &audited));
         }
     }
+}
+
+/// The first datagram of a burst, as the others are.
+#[cold]
+fn unfit(burst: &Burst<stage::Outer>) -> Unfit {
+    let remote = burst.header.dst;
+    let ip = if remote.is_ipv4() { ipv4::HEADER_LEN } else { ipv6::HEADER_LEN };
+    Unfit { spi: Spi(burst.meta.spi), remote, len: ip + udp::HEADER_LEN + burst.stride() }
 }
 
 /// How long there is nothing to do, if nothing comes.
@@ -226,19 +264,32 @@ impl OutboundThread {
                     self.udp.send(&packet)
                 }
                 Ok(headers) => {
-                    // Fragments are made here, so here it counts what was learned of the path.
+                    // Fragments are made here, so here it counts what is known of the path.
                     let last = ip::final_destination(packet.bytes(), &headers).unwrap_or(headers.dst);
-                    let learned = match packet.meta.may_fragment {
+                    let path = match packet.meta.may_fragment {
                         true => half.engine.path_mtu(Spi(packet.meta.spi), last),
                         false => None,
                     };
-                    let mtu = half.mtus.raw.min(learned.map_or(usize::MAX, usize::from));
-                    let losses = &mut half.losses;
-                    return self.raw.send(packet, mtu, pool, &mut |reason| losses.count(reason, 1));
+                    let mtu = path.map_or(half.mtus.raw, usize::from);
+                    let (losses, mut too_big) = (&mut half.losses, false);
+                    self.raw.send(packet, mtu, pool, &mut |reason| {
+                        losses.count(reason, 1);
+                        too_big |= reason == DropReason::TooBig;
+                    });
+                    if too_big {
+                        half.did_not_fit(None);
+                    }
+                    return;
                 }
                 Err(error) => Err(error.into()),
             },
         };
+        if answer == Err(DropReason::TooBig)
+            && let Ok(headers) = Headers::parse(packet.bytes())
+        {
+            let (spi, remote) = (Spi(packet.meta.spi), headers.dst);
+            half.did_not_fit(Some(Unfit { spi, remote, len: packet.bytes().len() }));
+        }
         half.losses.refused(answer);
         pool.put(packet.into_buf());
     }
@@ -246,8 +297,14 @@ impl OutboundThread {
     /// Nothing is to overtake the bare packets that wait, or nothing follows them.
     #[inline]
     fn send_bare(&mut self, half: &mut OutboundHalf, pool: &mut Pool) {
-        let losses = &mut half.losses;
-        self.raw.flush(pool, &mut |reason| losses.count(reason, 1));
+        let (losses, mut too_big) = (&mut half.losses, false);
+        self.raw.flush(pool, &mut |reason| {
+            losses.count(reason, 1);
+            too_big |= reason == DropReason::TooBig;
+        });
+        if too_big {
+            half.did_not_fit(None);
+        }
     }
 
     /// Do what the engine said.
@@ -260,6 +317,9 @@ impl OutboundThread {
                     let framed = frames::send_burst(&mut self.frames, &burst);
                     let sent = framed.unwrap_or_else(|| self.udp.send_burst(&burst));
                     half.losses.burst(&burst, &sent);
+                    if sent.dropped == Some(DropReason::TooBig) {
+                        half.did_not_fit(Some(unfit(&burst)));
+                    }
                     pool.put(burst.into_buf());
                 }
                 Outcome::Clear(packet) => {
@@ -269,7 +329,7 @@ impl OutboundThread {
                     let mark = if app == AppId::NONE { 0 } else { half.marks.stamp(0, app, 0) };
                     let answer = self.clear.send(packet.bytes(), mark);
                     if answer == Err(DropReason::TooBig)
-                        && let Some((error, mark)) = gateway::too_big(&packet, half.mtus)
+                        && let Some((error, mark)) = gateway::too_big(&mut half.engine, &packet, half.mtus)
                     {
                         half.losses.refused(self.tun.send(&error, mark));
                     }

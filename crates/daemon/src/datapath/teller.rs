@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use engine::Event;
+use tokio::sync::Notify;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 /// Events that wait for the control plane at most.
@@ -15,6 +16,7 @@ pub struct Teller {
     /// `None`: nobody listens.
     events: Option<Sender<Event>>,
     lost: Arc<AtomicU64>,
+    routes: Arc<Notify>,
 }
 
 /// The control plane's end.
@@ -22,13 +24,17 @@ pub struct Teller {
 pub struct Told {
     events: Receiver<Event>,
     lost: Arc<AtomicU64>,
+    /// A data thread wants the routes to peers looked at.
+    pub routes: Arc<Notify>,
 }
 
 /// An end for each data thread, and the control plane's.
 pub fn tellers() -> (Teller, Told) {
     let (sender, receiver) = channel(DEPTH);
     let lost = Arc::new(AtomicU64::new(0));
-    (Teller { events: Some(sender), lost: Arc::clone(&lost) }, Told { events: receiver, lost })
+    let routes = Arc::new(Notify::new());
+    let teller = Teller { events: Some(sender), lost: Arc::clone(&lost), routes: Arc::clone(&routes) };
+    (teller, Told { events: receiver, lost, routes })
 }
 
 impl Teller {
@@ -44,6 +50,11 @@ impl Teller {
         {
             self.lost(1);
         }
+    }
+
+    /// Let the control plane look at the routes to the peers; asked many times before it does, it looks once.
+    pub fn look_at_routes(&self) {
+        self.routes.notify_one();
     }
 
     /// Count events that were lost before.

@@ -56,6 +56,7 @@ mod tests {
 
     fn flow(local: [u8; 4], port: u16) -> CountedFlow {
         let flow = Flow {
+            opaque: false,
             local: local.into(),
             remote: [192, 0, 2, 2].into(),
             local_port: port,

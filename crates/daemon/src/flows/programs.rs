@@ -6,6 +6,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 use sockmon::{Identity, Sender};
 
 /// Paths that are remembered.
@@ -52,11 +53,14 @@ impl Programs {
 fn of_process(sender: &Sender) -> Option<String> {
     let link = format!("/proc/{}/exe", sender.pid);
     let path = fs::read_link(&link).ok()?;
-    (fs::metadata(&link).ok()?.ino() == sender.identity.inode)
-        .then_some(path)?
-        .into_os_string()
-        .into_string()
-        .ok()
+    (number(&link)? == sender.identity.inode).then_some(path)?.into_os_string().into_string().ok()
+}
+
+/// The number of the file that a process executes. What the kernel knows of it is enough: its file system may have a server that
+/// does not answer, and this thread has no time to wait for one.
+fn number(link: &str) -> Option<u64> {
+    let about = statx(CWD, link, AtFlags::STATX_DONT_SYNC, StatxFlags::INO).ok()?;
+    Some(about.stx_ino)
 }
 
 /// A file of the standard directories with the name of the process and the number of its executable.

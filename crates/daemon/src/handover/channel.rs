@@ -84,6 +84,22 @@ pub fn receive(stream: &UnixStream) -> io::Result<(Vec<u8>, Vec<OwnedFd>)> {
     Ok((text, fds))
 }
 
+/// Put octets into memory that has a descriptor: one that is in no swap, where the other end takes it and the kernel has it; else
+/// [`seal`].
+///
+/// # Errors
+/// As [`seal`].
+pub fn enclose(octets: &Secret, secret: bool) -> io::Result<OwnedFd> {
+    match secret.then(|| netio::secret::share(octets.expose())) {
+        Some(Ok(memory)) => Ok(memory),
+        Some(Err(error)) => {
+            tracing::debug!(%error, "the hand-over goes through memory that may be swapped");
+            seal(octets)
+        }
+        None => seal(octets),
+    }
+}
+
 /// Put octets into memory that has a descriptor and that nobody can change any more.
 ///
 /// # Errors
@@ -98,12 +114,22 @@ pub fn seal(octets: &Secret) -> io::Result<OwnedFd> {
     Ok(file.into())
 }
 
-/// Read what [`seal`] wrote, of `most` octets; refuses memory that somebody could still change.
+/// Read what [`enclose`] wrote, of `most` octets; refuses memory that somebody could still change.
 ///
 /// # Errors
 /// If it is not sealed, too long, or cannot be read.
 pub fn unseal(fd: OwnedFd, most: u64) -> io::Result<Secret> {
     let bad = |text: &str| io::Error::new(io::ErrorKind::InvalidData, text);
+    // memfd_secret(2) has neither seals nor read(2), and its size is set once.
+    const SECRET_MEMORY: i64 = 0x5345_434d;
+    if rustix::fs::fstatfs(&fd).is_ok_and(|about| about.f_type == SECRET_MEMORY) {
+        let length = rustix::fs::fstat(&fd)?.st_size;
+        let length = u64::try_from(length).ok().filter(|length| *length <= most);
+        let length = length.and_then(|length| usize::try_from(length).ok());
+        let mut octets = Zeroizing::new(vec![0; length.ok_or_else(|| bad("the hand-over is too long"))?]);
+        netio::secret::take(fd.as_fd(), &mut octets)?;
+        return Ok(Secret::new(std::mem::take(&mut *octets)));
+    }
     let seals = fcntl_get_seals(fd.as_fd()).map_err(|_| bad("the hand-over's memory is not sealed"))?;
     if !seals.contains(SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE) {
         return Err(bad("the hand-over's memory is not sealed"));
@@ -142,6 +168,24 @@ mod tests {
         rustix::io::write(&writer, b"x").unwrap();
         let mut octet = [0];
         assert_eq!(rustix::io::read(&pipe.0, &mut octet).unwrap(), 1);
+    }
+
+    #[test]
+    fn keys_travel_in_memory_that_is_no_file_where_both_ends_can() {
+        let secret = Secret::new(vec![7; 100_000]);
+        for wanted in [true, false] {
+            let memory = enclose(&secret, wanted).unwrap();
+            let is_file = fcntl_get_seals(&memory).is_ok();
+            if wanted && is_file {
+                println!("skipped: no memfd_secret here");
+            }
+            assert!(wanted || is_file);
+            assert_eq!(
+                unseal(memory.try_clone().unwrap(), 99_999).unwrap_err().kind(),
+                io::ErrorKind::InvalidData
+            );
+            assert_eq!(unseal(memory, 100_000).unwrap(), secret);
+        }
     }
 
     #[test]

@@ -4,13 +4,14 @@
 //! new                                          old
 //! checks host, configuration, policy
 //! connects to handover.sock  ----------------> checks: root? same instance, TUN, port?
-//! asks                       ----------------> stops both threads, takes keys, numbers, windows into sealed memory,
+//! asks                       ----------------> stops both threads, takes keys, numbers, windows into memory of their own,
 //!                                              wipes its own copy
 //!                            <---------------- sends memory, TUN, UDP sockets; ends
 //! waits until it has ended, starts
 //! ```
 //!
-//! The old daemon wipes before it sends: if the new one fails after that, the keys are lost, never doubled. The kernel
+//! The old daemon wipes before it sends: if the new one fails after that, the keys are lost, never doubled. It measures
+//! before that: what scrubbers know is left out where the whole is too long, and a sum that is too long without is refused. The kernel
 //! half stays as it is throughout, so traffic is refused in between, not let out.
 
 pub(crate) mod channel;
@@ -26,8 +27,10 @@ use serde::{Deserialize, Serialize};
 
 /// The protocol's version.
 const VERSION: u32 = 2;
-/// Octets of sealed memory that are read at most.
-const MAX_SEALED: u64 = 256 << 20;
+/// Octets of sealed memory that are read at most: more than every association, rule and used key of a full daemon takes.
+const MAX_SEALED: u64 = 2 << 30;
+/// What a daemon reads at most that does not say so.
+const MAX_UNSAID: u64 = 256 << 20;
 /// How long either side may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -43,12 +46,29 @@ pub struct Request {
     instance: String,
     tun: String,
     esp_port: u16,
+    /// So many octets it reads at most.
+    #[serde(default = "unsaid")]
+    most: u64,
+    /// It takes memory that is no file (memfd_secret(2)).
+    #[serde(default)]
+    secret: bool,
+}
+
+fn unsaid() -> u64 {
+    MAX_UNSAID
 }
 
 impl Request {
     /// The request of a daemon that would use these.
     pub fn new(instance: &str, tun: &str, esp_port: u16) -> Request {
-        Request { version: VERSION, instance: instance.to_owned(), tun: tun.to_owned(), esp_port }
+        Request {
+            version: VERSION,
+            instance: instance.to_owned(),
+            tun: tun.to_owned(),
+            esp_port,
+            most: MAX_SEALED,
+            secret: true,
+        }
     }
 
     /// Why a daemon that has `self` cannot hand over to one that asks for `other`.
@@ -56,7 +76,8 @@ impl Request {
         if self.version != other.version {
             return Some(format!("it hands over in version {}, not {}", self.version, other.version));
         }
-        (self != other).then(|| {
+        let what = |request: &Request| (request.instance.clone(), request.tun.clone(), request.esp_port);
+        (what(self) != what(other)).then(|| {
             format!(
                 "it has instance {:?}, TUN {:?} and port {}; the new configuration says {:?}, {:?} and {}",
                 self.instance, self.tun, self.esp_port, other.instance, other.tun, other.esp_port
@@ -132,6 +153,8 @@ pub fn take(run_dir: &Path, request: &Request) -> Result<Taken, TakeError> {
 /// The old daemon's end: a request was read and found good.
 pub struct Giving {
     stream: UnixStream,
+    most: usize,
+    secret: bool,
 }
 
 impl Giving {
@@ -145,11 +168,12 @@ impl Giving {
         stream.set_write_timeout(Some(PATIENCE))?;
         channel::peer_is_root(&stream)?;
         let (text, _) = channel::receive(&stream)?;
-        let refusal = match serde_json::from_slice::<Request>(&text) {
-            Ok(request) => have.differs(&request),
-            Err(_) => Some("the request is not one that this version understands".to_owned()),
+        let request = serde_json::from_slice::<Request>(&text);
+        let (refusal, most, secret) = match request {
+            Ok(request) => (have.differs(&request), request.most.min(MAX_SEALED), request.secret),
+            Err(_) => (Some("the request is not one that this version understands".to_owned()), 0, false),
         };
-        let giving = Giving { stream };
+        let giving = Giving { stream, most: usize::try_from(most).unwrap_or(usize::MAX), secret };
         match refusal {
             None => Ok(giving),
             Some(reason) => {
@@ -168,7 +192,20 @@ impl Giving {
         }
     }
 
-    /// Give everything away. `state` is wiped before anything is sent. The connection must stay open until this process
+    /// Whether so many octets, which cannot be left out, are taken at the other end; else it is refused, and this daemon goes on.
+    pub fn takes(self, octets: usize) -> Result<Giving, String> {
+        if octets <= self.most {
+            return Ok(self);
+        }
+        let text = format!(
+            "its associations, rules and used keys may take {octets} octets, {} are taken",
+            self.most
+        );
+        self.refuse(&text);
+        Err(text)
+    }
+
+    /// Give everything away; where all of it is too long for the other end, without what scrubbers know. `state` is wiped before anything is sent. The connection must stay open until this process
     /// ends: keep the answer.
     ///
     /// # Errors
@@ -176,13 +213,19 @@ impl Giving {
     #[must_use = "dropping it tells the new daemon that this one has ended"]
     pub fn give(
         self,
-        state: HandOver,
+        mut state: HandOver,
         tun: BorrowedFd<'_>,
         udp: &[BorrowedFd<'_>],
     ) -> io::Result<UnixStream> {
+        for profile in state.fit(self.most) {
+            tracing::warn!(
+                profile = scrub::Profile::of_id(profile).map_or("unknown", scrub::Profile::name),
+                "what is known of scrubbed flows is too long to be handed over: they are picked up from their next segment"
+            );
+        }
         let octets = state.to_bytes();
         drop(state);
-        let memory = channel::seal(&octets)?;
+        let memory = channel::enclose(&octets, self.secret)?;
         drop(octets);
         let mut fds = vec![memory.as_fd(), tun];
         fds.extend_from_slice(udp);

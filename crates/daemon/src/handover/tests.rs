@@ -51,6 +51,58 @@ fn state_and_descriptors_arrive_and_the_new_daemon_waits_for_the_end_of_the_old(
 }
 
 #[test]
+fn what_is_too_long_is_left_out_before_anything_is_wiped() {
+    let full = HandOver {
+        scrubbed: vec![(wire::ScrubId(1), vec![1; 10_000]), (wire::ScrubId(2), vec![2; 90_000])],
+        ..state()
+    };
+    let octets = |scrubbed: &[usize]| {
+        let scrubbed = scrubbed.iter().map(|at| full.scrubbed[*at].clone()).collect();
+        HandOver { scrubbed, ..state() }
+    };
+    for (name, most, want) in [("all", 200_000, vec![0, 1]), ("one", 20_000, vec![0]), ("none", 1000, vec![])]
+    {
+        let folder = Folder::new(name);
+        let listener = UnixListener::bind(socket(&folder.0)).unwrap();
+        let have = Request::new("main", "rvl0", 4500);
+        let request = Request { most, ..have.clone() };
+        let given = full.clone();
+        let old = thread::spawn(move || {
+            let giving = Giving::answer(listener.accept().unwrap().0, &have).unwrap();
+            let devices = UnixStream::pair().unwrap();
+            drop(giving.give(given, devices.0.as_fd(), &[devices.1.as_fd()]).unwrap());
+        });
+        let taken = take(&folder.0, &request).unwrap();
+        old.join().unwrap();
+        assert_eq!(taken.state, octets(&want), "{name}");
+    }
+}
+
+#[test]
+fn what_cannot_be_left_out_and_is_too_long_is_refused_and_the_old_daemon_goes_on() {
+    let folder = Folder::new("long");
+    let listener = UnixListener::bind(socket(&folder.0)).unwrap();
+    let have = Request::new("main", "rvl0", 4500);
+    let request = Request { most: 100, ..have.clone() };
+    let old = thread::spawn(move || {
+        let giving = Giving::answer(listener.accept().unwrap().0, &have).unwrap();
+        giving.takes(101).map(drop).unwrap_err()
+    });
+    assert!(
+        matches!(take(&folder.0, &request), Err(TakeError::Refused(text)) if text.contains("101 octets"))
+    );
+    old.join().unwrap();
+}
+
+#[test]
+fn a_daemon_that_does_not_say_how_much_it_reads_reads_what_older_ones_do() {
+    let text = r#"{"version":2,"instance":"main","tun":"rvl0","esp_port":4500}"#;
+    let request: Request = serde_json::from_str(text).unwrap();
+    assert_eq!(request.most, MAX_UNSAID);
+    assert_eq!(Request::new("main", "rvl0", 4500).differs(&request), None);
+}
+
+#[test]
 fn a_request_for_something_else_is_refused_and_nothing_is_given() {
     let mut other = Request::new("main", "rvl0", 4500);
     other.version += 1;

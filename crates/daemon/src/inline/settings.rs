@@ -126,6 +126,8 @@ impl LineSettings {
         let part = |bound: usize, least: usize| bound.div_ceil(self.workers.max(1)).max(least);
         config.mtu = self.mtu.map_or(mtus, |mtu| [mtu; 2]);
         config.flows.established = part(config.flows.established, 16);
+        config.flows.established_per_source = part(config.flows.established_per_source, 1);
+        config.flows.closed = part(config.flows.closed, 16);
         config.flows.half_open = part(config.flows.half_open, 16);
         config.sessions.count = part(config.sessions.count, 16);
         config.store.memory = part(config.store.memory, 1 << 20);
@@ -183,8 +185,8 @@ fn types(reader: &mut Reader<'_>, value: &Value<'_>) -> Vec<u16> {
         }
         let why = "an Ethernet type; below 0x0600 a number is a length";
         let Some(number) = number(reader, item, "ethertypes", 0x0600..=0xffff, why) else { continue };
-        if matches!(number, wire::eth::IPV4 | wire::eth::IPV6 | 0x8100 | 0x88a8 | 0x9100) {
-            let remedy = "IPv4 and IPv6 always go through the scrubber, whatever their tags; leave it out";
+        if wire::link::may_carry_ip(number) {
+            let remedy = "IPv4 and IPv6 never pass unscrubbed, whatever is in front of them; leave it out";
             reader.fault(item.span(), format!("{number:#06x} cannot pass unscrubbed"), remedy);
         } else {
             out.push(number);

@@ -273,7 +273,9 @@ impl Plane {
         let replaced = match OutboundSa::new(config, &self.keys.registry) {
             Ok(sa) => {
                 let now = netio::clock::monotonic();
-                let sa = sa.starting(now);
+                let mut sa = sa.starting(now);
+                let ends = &sa.config().endpoints;
+                sa.follow_route(self.path_mtu_to(ends.local, ends.remote));
                 let view = SaView::outbound(&sa, now);
                 let swap = self.outbound.ask(move |half| half.engine.replace_sa(old_spi, remote, sa));
                 let swapped = swap.await.map(|swapped| swapped.map(|old| SaView::outbound(&old, now)));

@@ -178,7 +178,7 @@ impl Plane {
         let spd = Arc::new(candidate.compiled.spd.clone());
         // In force here whatever the threads answer: the kernel half has it.
         self.policy.adopt_names(candidate);
-        self.decide_by(spd).await
+        self.decide_surely_by(&spd).await
     }
 
     /// Say what changes, and write it down for a daemon after this one.

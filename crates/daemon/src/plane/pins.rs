@@ -51,7 +51,7 @@ impl Plane {
         self.pins.again = !suspects.is_empty();
         if let Some(found) = self.pins.found.clone().filter(|_| !suspects.is_empty()) {
             let hash = move || {
-                let findings = suspects.into_iter().map(Suspect::examine).collect();
+                let findings = suspects.iter().map(Suspect::examine).collect();
                 // The daemon may have ended meanwhile.
                 let _ = found.blocking_send(findings);
             };
@@ -116,7 +116,8 @@ impl Plane {
     pub(crate) fn pinned_files_at<'p>(&self, paths: impl Iterator<Item = &'p str>) -> Vec<PinnedFile> {
         let ends = |path: &str| {
             let path = path.strip_suffix(" (deleted)").unwrap_or(path);
-            [Some(PathBuf::from(path)), std::fs::canonicalize(path).ok()]
+            let end = sockmon::foreign::one(Path::new(path), |path| std::fs::canonicalize(path).ok());
+            [Some(PathBuf::from(path)), end.flatten()]
         };
         let asked: Vec<PathBuf> = paths.flat_map(ends).flatten().collect();
         let is_asked = |file: &PinnedFile| asked.iter().any(|path| path == Path::new(&file.path));
@@ -149,6 +150,7 @@ impl Plane {
             code: "digest".to_owned(),
             message: message(&pin),
             remedy: Some(remedy(&pin)),
+            ..Problem::default()
         };
         pins.filter(is_wrong).map(problem).collect()
     }

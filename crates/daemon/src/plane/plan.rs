@@ -52,6 +52,8 @@ impl Plane {
             moved.extend(monitor.moved(&subjects).map_err(|error| kernel(&error))?);
             images = monitor.images(&subjects).map_err(|error| kernel(&error))?;
             sockets = monitor.sockets().map_err(|error| kernel(&error))?;
+            // What another control group holds has no policy, neither before nor after.
+            sockets.retain(|socket| socket.watched);
         }
         let applications = self.application_changes(&candidate.compiled);
         candidate.follow(&moved);
@@ -69,6 +71,7 @@ impl Plane {
             pins: self.pins_under(subjects.pins()),
             refused_blocks: candidate.refused.clone(),
             diagnostics: candidate.diagnostics.clone(),
+            missing: policy_store::missing(&candidate.compiled, &executables),
             ..PolicyPlan::default()
         };
         self.socket_changes(&candidate, Owners::new(&subjects, images), &sockets, &mut plan);

@@ -4,6 +4,8 @@
 use std::collections::{BTreeSet, HashMap};
 use std::fs;
 
+use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
+
 use policy::{Executables, Facts, Image, Subjects};
 use sockmon::{Identity, SocketInfo, Sockmon};
 use wire::AppId;
@@ -117,6 +119,7 @@ fn group(pid: u32) -> Option<String> {
 }
 
 fn is_anonymous(pid: u32) -> bool {
-    fs::metadata(format!("/proc/{pid}/exe"))
-        .is_ok_and(|file| std::os::unix::fs::MetadataExt::nlink(&file) == 0)
+    // As the kernel knows it: a file system's server need not answer.
+    statx(CWD, format!("/proc/{pid}/exe"), AtFlags::STATX_DONT_SYNC, StatxFlags::NLINK)
+        .is_ok_and(|file| file.stx_nlink == 0)
 }

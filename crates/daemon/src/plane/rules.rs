@@ -80,15 +80,14 @@ impl Plane {
         let outbound = new.clone();
         self.outbound.ask(move |half| half.engine.set_rules(outbound)).await?;
         if let Err(unanswered) = self.inbound.ask(move |half| half.engine.set_rules(new)).await {
-            let old = old.clone();
-            self.outbound.ask(move |half| half.engine.set_rules(old)).await?;
+            self.outbound.insist(move |half| half.engine.set_rules(old.clone())).await?;
             return Err(unanswered.into());
         }
         if let Err(refused) = self.set_users(book) {
             // Users of before are ruled still, by the rules of before.
             let inbound = old.clone();
-            self.outbound.ask(move |half| half.engine.set_rules(old)).await?;
-            self.inbound.ask(move |half| half.engine.set_rules(inbound)).await?;
+            self.outbound.insist(move |half| half.engine.set_rules(old.clone())).await?;
+            self.inbound.insist(move |half| half.engine.set_rules(inbound.clone())).await?;
             self.set_users(&self.rules)?;
             return Err(refused);
         }

@@ -2,11 +2,54 @@
 
 use std::time::Duration;
 
-use api::{MAX_CONFIRM_SECONDS, PolicyApplied, PolicyApply, Waiting};
+use api::{MAX_CONFIRM_SECONDS, MissingProgram, PolicyApplied, PolicyApply, Waiting};
 
 use super::Plane;
-use crate::policy_store::{Candidate, Exchanged, Trial};
+use super::transaction::Files;
+use crate::config::Config;
+use crate::policy_store::{self, Candidate, Exchanged, Trial};
 use crate::refused::{Fault, Refused};
+
+/// What a change of policy may do that looks like a mistake.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Allow {
+    /// Name no application any more.
+    pub empty: bool,
+    /// Have subjects that no program of this host matches.
+    pub missing: bool,
+}
+
+/// Subjects of a policy that no program of this host matches; an error, unless they are allowed.
+pub(super) fn missing(
+    candidate: &Candidate,
+    allowed: bool,
+    verb: &str,
+) -> Result<Vec<MissingProgram>, Refused> {
+    let executables = policy_store::executables(&candidate.compiled);
+    let missing = policy_store::missing(&candidate.compiled, &executables);
+    if missing.is_empty() || allowed {
+        return Ok(missing);
+    }
+    let each =
+        missing.iter().map(|one| format!("{}: {}: {} ({})", one.at, one.code, one.message, one.remedy));
+    let text = each.collect::<Vec<_>>().join("\n");
+    Err(Refused::new(Fault::Conflict, text).remedy(format!(
+        "the policy in force stays; correct the names, or, for programs that come later, `ravelin policy {verb} --allow-missing`"
+    )))
+}
+
+/// What a reload says of a configuration file that is not what the daemon runs with.
+pub(super) fn configuration_note(config: &Config) -> Option<String> {
+    let file = config.file.display();
+    match Config::load(&config.file) {
+        Ok(now) if now == *config => None,
+        Ok(_) => Some(format!(
+            "{file} was changed and was not read: a reload reads the policy alone; `ravelin run --take-over` goes on with the new settings \
+             and keeps the associations"
+        )),
+        Err(error) => Some(format!("{file} was changed, was not read, and would be refused: {error}")),
+    }
+}
 
 impl Plane {
     /// Put a policy in force: that of the request, else the policy file as it is now. Without a trial the policy file has its
@@ -33,7 +76,9 @@ impl Plane {
         let name = self.policy.file().display().to_string();
         let candidate = self.candidate(&name, &octets)?;
         let lost = self.losing(&candidate, asked.allow_empty, "`ravelin policy apply --allow-empty`")?;
+        let missing = missing(&candidate, asked.allow_missing, "apply")?;
         let mut answer = PolicyApplied {
+            missing,
             changed: self.policy.changed(&candidate.compiled),
             diagnostics: candidate.diagnostics.clone(),
             lost,
@@ -44,7 +89,10 @@ impl Plane {
                 let source = asked.file.unwrap_or(name);
                 self.apply_on_trial(candidate, (source, in_place), Duration::from_secs(seconds)).await?
             }
-            None => self.apply_for_good(candidate, &octets, &mut answer).await?,
+            None => {
+                let done = self.change_policy(candidate, Files::Install(octets)).await?;
+                self.say_exchanged(done, &mut answer);
+            }
         }
         Ok(self.in_force(answer))
     }
@@ -55,48 +103,17 @@ impl Plane {
         (source, in_place): (String, bool),
         within: Duration,
     ) -> Result<(), Refused> {
-        let Some(before) = self.policy.to_go_back_to() else {
+        if !self.policy.is_sound() {
             let text = "blocks of the policy in force are broken and run on their last good version: there is no policy to go back to";
             return Err(Refused::new(Fault::Conflict, text).remedy("apply without --confirm-within"));
-        };
+        }
         if candidate.text == *self.policy.text() {
             let text = "this very text is in force already: there is nothing to put on trial";
             return Err(Refused::new(Fault::Conflict, text));
         }
         let until = netio::clock::monotonic() + within;
         let trial = Trial::new(self.policy.file(), source, in_place, until);
-        self.policy.begin_trial(trial, &candidate.text).map_err(|error| unwritten(&error))?;
-        match self.put_in_force(candidate).await {
-            Ok(()) => self.policy.keep_previous(Some(before)).map_err(|error| unwritten(&error)),
-            Err(refused) => {
-                self.policy.call_trial_off();
-                Err(refused)
-            }
-        }
-    }
-
-    async fn apply_for_good(
-        &mut self,
-        candidate: Candidate,
-        octets: &[u8],
-        answer: &mut PolicyApplied,
-    ) -> Result<(), Refused> {
-        let before = self.policy.to_go_back_to();
-        let had = std::fs::read(self.policy.file()).ok();
-        let done = self.policy.install(octets).map_err(|error| unwritten(&error))?;
-        if let Err(refused) = self.put_in_force(candidate).await {
-            if let Some(had) = had.filter(|_| done.installed)
-                && let Err(error) = self.policy.install_again(&had)
-            {
-                tracing::error!(
-                    "{} has a text that is not in force, and cannot be written: {error}",
-                    self.policy.file().display()
-                );
-            }
-            return Err(refused);
-        }
-        self.say_exchanged(done, answer);
-        self.policy.keep_previous(before).map_err(|error| unwritten(&error))
+        self.change_policy(candidate, Files::Trial(trial)).await.map(drop)
     }
 
     /// What is on trial stays.
@@ -144,7 +161,7 @@ impl Plane {
             ..PolicyApplied::default()
         };
         let text = candidate.text.clone();
-        self.put_in_force(candidate).await?;
+        self.change_policy(candidate, Files::Later).await?;
         let done = match self.policy.trial {
             Some(_) => self.policy.reject(),
             None => self.policy.install_again(&text).and_then(|done| {
@@ -221,8 +238,4 @@ impl Plane {
             ..answer
         }
     }
-}
-
-fn unwritten(error: &dyn std::fmt::Display) -> Refused {
-    Refused::new(Fault::Failed, format!("a file of the policy cannot be written: {error}"))
 }

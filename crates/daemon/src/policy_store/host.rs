@@ -1,8 +1,12 @@
-//! What the policy language asks of this host: users and systemd units, from files. No systemd is asked, so the answer is the
+//! What the policy language asks of this host: users, systemd units and programs, from files. No systemd is asked, so the answer is the
 //! same whether it runs or not.
 
 use std::fs;
 use std::path::{Path, PathBuf};
+
+use policy::ProgramFile;
+
+use super::programs::Programs;
 
 /// Where unit files are looked for, the first that has one first (systemd.unit(5)).
 const UNIT_DIRECTORIES: [&str; 5] = [
@@ -32,6 +36,10 @@ impl HostFiles {
 
     fn text(&self, path: &str) -> Option<String> {
         fs::read_to_string(self.root.join(path)).ok()
+    }
+
+    fn programs(&self) -> Programs<'_> {
+        Programs { root: &self.root }
     }
 
     /// The unit file of this very name.
@@ -77,6 +85,14 @@ impl policy::Host for HostFiles {
         let own = self.file_of(unit).or_else(|| self.file_of(template.as_deref()?))?;
         let shared = template.map(|template| self.drop_ins(&template)).unwrap_or_default();
         Some(own + &shared + &self.drop_ins(unit))
+    }
+
+    fn program(&self, name: &str) -> ProgramFile {
+        self.programs().look_up(name)
+    }
+
+    fn near_program(&self, name: &str) -> Option<String> {
+        self.programs().near(name)
     }
 }
 

@@ -81,6 +81,7 @@ const BROKEN: &str = "application curl { network 192.0.2.0/24 protected P protec
 
 fn flow(remote: &str) -> Flow {
     Flow {
+        opaque: false,
         local: "192.0.2.1".parse().unwrap(),
         remote: remote.parse().unwrap(),
         local_port: 40000,

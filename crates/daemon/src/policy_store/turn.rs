@@ -75,9 +75,9 @@ impl PolicyStore {
     /// If it cannot be written down.
     pub fn keep_previous(&mut self, before: Option<Previous>) -> io::Result<()> {
         let Some(before) = before.filter(|before| before.text != self.text) else { return Ok(()) };
-        self.files.keep_previous(Some(&before.text))?;
+        let text = Arc::clone(&before.text);
         self.previous = Some(before);
-        Ok(())
+        self.files.keep_previous(Some(&text))
     }
 
     /// The policy before, to be put in force.

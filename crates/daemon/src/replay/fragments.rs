@@ -81,6 +81,11 @@ pub(super) struct Fragments {
 }
 
 impl Fragments {
+    /// Whether none is known of.
+    pub fn is_empty(&self) -> bool {
+        self.ways.is_empty() && self.parked.is_empty() && self.held.is_empty()
+    }
+
     /// Whether a fragment belongs to a packet that is protected; `says`: the first one says so. `None`: nobody knows yet.
     pub fn is_protected(&mut self, key: Key, headers: &Headers, says: bool, now: Time) -> Option<bool> {
         let first = headers.fragment.is_some_and(|fragment| fragment.offset == 0);

@@ -28,8 +28,17 @@ impl Replay {
         for outcome in std::mem::take(&mut self.sent) {
             match outcome {
                 Outcome::Send(packet) => self.send(packet, (bytes, headers), line, write)?,
-                // This engine gathers nothing.
-                Outcome::Burst(_) => {}
+                // Of one packet, where it was gathered for itself.
+                Outcome::Burst(burst) => {
+                    let rule = self.outbound.gathered_rule();
+                    let packets: Vec<_> = burst.packets(&mut self.pool).collect();
+                    self.pool.put(burst.into_buf());
+                    for mut packet in packets.into_iter().flatten() {
+                        packet.meta.rule = rule;
+                        super::gather::without_checksum(&mut packet);
+                        self.send(packet, (bytes, headers), line, write)?;
+                    }
+                }
                 Outcome::Clear(packet) => {
                     match self.expired_for(packet.bytes()) {
                         Some(spi) => self.refused(line, DropReason::SaExpired, Some(spi)),

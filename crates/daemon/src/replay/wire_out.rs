@@ -6,7 +6,7 @@ use sadb::Spi;
 use wire::ip::{self, Headers};
 use wire::ipv4::Ipv4;
 use wire::stage::Outer;
-use wire::{DropReason, Packet, fragment, icmp};
+use wire::{DropReason, Packet, fragment};
 
 use super::report::Write;
 use super::{Replay, ReplayError};
@@ -32,7 +32,7 @@ impl Replay {
             let spi = Some(Spi(meta.spi));
             if let (whole, Some(inner)) = original {
                 let mtu = whole.len().saturating_sub(bytes.len() - path);
-                if let Some(error) = icmp::too_big(whole, inner, mtu) {
+                if let Some(error) = self.outbound.too_big(&meta, whole, inner, mtu) {
                     self.written(line, ReplayVerdict::Reply, &meta, error.as_slice(), write)?;
                 }
             }

@@ -24,8 +24,10 @@ const PACKETS: [&str; 10] = [
     "ipv6_options",
     "tcp_options",
 ];
-const LIMITS: [&str; 15] = [
+const LIMITS: [&str; 17] = [
     "connections",
+    "connections_per_source",
+    "closed",
     "half_open",
     "half_open_per_source",
     "handshake",
@@ -206,6 +208,10 @@ fn limits(reader: &mut Reader<'_>, root: &DeTable<'_>, config: &mut Config) {
     const GIB: i64 = 1 << 30;
     let Config { flows, sessions, store, fragments, .. } = config;
     count("connections", 16..=1 << 24, "connections whose handshake is done", &mut flows.established);
+    let why = "of these, by one source outside (an IPv6 /64)";
+    count("connections_per_source", 1..=1 << 24, why, &mut flows.established_per_source);
+    let why = "connections that are closed and remembered: `closing` times as many as close in a second";
+    count("closed", 16..=1 << 26, why, &mut flows.closed);
     count("half_open", 16..=1 << 22, "connections whose handshake is not done", &mut flows.half_open);
     let why = "of these, by one source (an IPv6 /64)";
     count("half_open_per_source", 1..=1 << 22, why, &mut flows.half_open_per_source);

@@ -88,11 +88,20 @@ pub(super) fn close(summary: &mut ScrubSummary, counters: &Counters, settings: &
             "{strays} segments are of connections whose start is not in the capture: --midstream pick-up takes them as they are found"
         ));
     }
-    let sums = met(Rule::TcpChecksum) + met(Rule::UdpLength);
+    let sums = [Rule::TcpChecksum, Rule::UdpLength, Rule::V4Checksum, Rule::V4Header, Rule::V6Length];
+    let sums: u64 = sums.into_iter().map(met).sum();
     if sums > 0 && !settings.offload {
         hint(format!(
-            "{sums} packets have wrong checksums or lengths: if the capture was made on the host that sent them, whose card computes \
-             checksums, say --offload"
+            "{sums} packets have wrong checksums or lengths, {} of them as a network card leaves them to fill in: if the capture was \
+             made on the host that sent them, say --offload",
+            summary.unfinished
+        ));
+    }
+    let over = counters.of(Rule::Acknowledgment).observed;
+    if over > 0 && settings.config.may_miss && !settings.config.is_observing() {
+        hint(format!(
+            "{over} acknowledgments are of data that are not in the capture, or ended here: they are believed, and what they are \
+             about is missing in the output"
         ));
     }
     let long = met(Rule::V4DontFragment);
@@ -102,11 +111,18 @@ pub(super) fn close(summary: &mut ScrubSummary, counters: &Counters, settings: &
             settings.config.mtu[1]
         ));
     }
-    if summary.truncated_by_capture > 0 && !settings.keep_truncated {
+    let cut = summary.truncated_by_capture - summary.cut_passed;
+    if cut > 0 && !settings.keep_truncated {
         hint(format!(
-            "{} packets are cut off in the capture and cannot be judged: capture with `tcpdump -s 0`, or let them pass unscrubbed with \
-             --keep-truncated",
-            summary.truncated_by_capture
+            "{cut} packets are cut off in the capture and cannot be judged: capture with `tcpdump -s 0`, or let them pass unscrubbed with \
+             --keep-truncated"
+        ));
+    }
+    if summary.unscrubbed_ip > 0 {
+        let became = if settings.ip_only || settings.drop_unread { "ended" } else { "passed unscrubbed" };
+        hint(format!(
+            "{} frames may hold IP packets behind headers that are not read here, and {became}: the profile strict and --ip-only drop such",
+            summary.unscrubbed_ip
         ));
     }
     if summary.not_ip > 0 && !settings.ip_only {

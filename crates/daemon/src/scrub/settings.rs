@@ -18,18 +18,33 @@ pub struct Settings {
     pub ip_only: bool,
     /// Let packets pass, unscrubbed, of which the capture did not keep all.
     pub keep_truncated: bool,
-    /// The capture was made on a host whose card computes checksums: one that is not computed yet is none that is wrong.
+    /// The capture was made on a host whose card computes checksums and lengths: those that it had not filled in yet are filled in.
     pub offload: bool,
+    /// Drop frames that may hold an IP packet behind headers that nobody here can read.
+    pub drop_unread: bool,
 }
 
 impl Settings {
-    /// As the profile says. Both halves of connections are recorded, for there is no outside yet; nobody answers offline, so nobody is
+    /// As the profile says, for a capture. Both halves of connections are recorded, for there is no outside yet; nobody answers offline, so nobody is
     /// asked.
     pub fn new(profile: Profile) -> Settings {
         let mut config = Config::new(profile);
         config.protect = scrub::Protect::Both;
         config.goodbye = false;
-        Settings { config, inside: Vec::new(), ip_only: false, keep_truncated: false, offload: false }
+        // A capture is made on one link, beside the way, and perhaps of what a host says to itself; it may lack packets, for which there
+        // are holes in what is in store.
+        config.one_link = true;
+        config.may_miss = true;
+        config.loopback = true;
+        config.store.pieces = 1 << 16;
+        Settings {
+            config,
+            inside: Vec::new(),
+            ip_only: false,
+            keep_truncated: false,
+            offload: false,
+            drop_unread: profile == Profile::Strict,
+        }
     }
 
     /// Set one rule: `Q.8=off`, `tcp_first_wins=observe`.

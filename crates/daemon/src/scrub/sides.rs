@@ -6,8 +6,10 @@ use std::net::IpAddr;
 
 use scrub::Side;
 use wire::addr::Prefix;
+use wire::icmp::Icmpv4;
 use wire::ip::Headers;
 use wire::protocol;
+use wire::quote::Quoted;
 use wire::tcp::{Flags, Tcp};
 
 /// Pairs of hosts in one generation; at most two generations are remembered.
@@ -47,8 +49,13 @@ impl Sides {
     /// By the prefixes, if exactly one of its ends is in them. Otherwise by the first packet between its two hosts, whose receiver is
     /// inside (whose sender, if that is the answer to a SYN): by hosts and not by ports, for fragments and ICMP errors have none and
     /// must be on the side of what they belong to.
+    ///
+    /// An ICMP error is about a packet of another flow and may be a router's: it comes from the side to which that packet went.
     pub fn of(&mut self, packet: &[u8], headers: &Headers, link_header: &[u8]) -> Side {
-        let (src, dst) = (headers.src, headers.dst);
+        let (src, dst) = match quoted(packet, headers) {
+            Some((sender, receiver)) => (receiver, sender),
+            None => (headers.src, headers.dst),
+        };
         let low_sends = src <= dst;
         let whole = headers.fragment.is_none();
         let pair = self.pair((src.min(dst), src.max(dst)), whole, || {
@@ -109,6 +116,20 @@ impl Sides {
         }
         &self.young[&key]
     }
+}
+
+/// Who sent what an ICMP error quotes, and to whom.
+fn quoted(packet: &[u8], headers: &Headers) -> Option<(IpAddr, IpAddr)> {
+    let upper = headers.upper(packet);
+    let error = match headers.version {
+        4 => headers.protocol == protocol::ICMP && matches!(upper.first()?, 3 | 4 | 5 | 11 | 12),
+        _ => headers.protocol == protocol::ICMPV6 && upper.first()? & 0x80 == 0,
+    };
+    if !error || headers.fragment.is_some() {
+        return None;
+    }
+    let quoted = Quoted::read(headers.version, Icmpv4::new_checked(upper).ok()?.payload())?;
+    Some((quoted.src, quoted.dst))
 }
 
 #[cfg(test)]

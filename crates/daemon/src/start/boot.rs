@@ -13,6 +13,7 @@ use super::{
 use crate::config::Config;
 use crate::keys::{Keys, KeysError};
 use crate::policy_store::{Candidate, PolicyStore};
+use crate::surveyed::Surveyed;
 use crate::uplinks::{self, Uplink, UplinkError};
 use crate::{doctor, harden, host, last_policy, plane};
 
@@ -65,7 +66,11 @@ fn put_in_force(config: &Config, run_dir: &Path, before: Before) -> Result<Boote
     note_host(config, run_dir, &exempt)?;
     let tun = open_tun(config, None, &uplinks)?;
     host::apply_settings()?;
+    let known: Vec<u32> = uplinks.iter().map(|uplink| uplink.index).collect();
+    let surveyed = Surveyed::look(config, &known)?;
     let mut monitor = Sockmon::attach(&sockmon::Options {
+        others: surveyed.others,
+        locals: surveyed.locals,
         uplinks: uplinks.iter().map(|uplink| uplink.index).collect(),
         omit: left_out(),
         marks: config.marks,

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Packets by scapy for the examples of docs/replay.md, for tests/replay_manual.rs: `python3 manual.py > manual.txt` (needs
+"""Packets by scapy for the examples of docs/replay.md, for tests/suite/replay_manual.rs: `python3 manual.py > manual.txt` (needs
 scapy 2.8 and cryptography).
 
 One packet a line: example, inner packet, outer packet. Names, keys and addresses are those of the examples; the IV is the one that

@@ -222,6 +222,7 @@ impl Inbound {
         let mut datagrams = burst.datagrams().skip(run.from);
         for (index, opened) in opened.iter().enumerate() {
             let len = datagrams.next().map_or(0, <[u8]>::len);
+            admission.delivery.at(run.from + index);
             match (opened.dropped, &mut sa) {
                 (None, Some(sa)) => {
                     let at = (run.from + index) * burst.stride();
@@ -259,7 +260,7 @@ impl Inbound {
             match outcome {
                 InboundOutcome::Deliver(packet, mark) => delivery.push_packet(packet, mark),
                 // It is in the tally.
-                InboundOutcome::Drop(_) => {}
+                InboundOutcome::Drop(dropped) => delivery.ended(&dropped),
             }
         }
     }
@@ -269,17 +270,20 @@ impl Inbound {
     fn open_singly(&mut self, now: Time, burst: Burst<Raw>, pool: &mut Pool, delivery: &mut Delivery) {
         let (len, stride) = (burst.bytes().len(), burst.stride().max(1));
         let meta = Meta { received: now, tos: burst.header.tos, ..Meta::default() };
-        let refuse = |tally: &mut Tally, reason, len| {
-            tally.dropped(Dropped::new(reason, &About::of(&meta), burst.header.len() + len, None));
+        let refuse = |tally: &mut Tally, delivery: &mut Delivery, reason, len| {
+            let dropped = Dropped::new(reason, &About::of(&meta), burst.header.len() + len, None);
+            tally.dropped(dropped);
+            delivery.ended(&dropped);
         };
         if len == 0 {
-            refuse(&mut self.tally, DropReason::NotEsp, 0);
+            refuse(&mut self.tally, delivery, DropReason::NotEsp, 0);
         }
         let mut outcomes = std::mem::take(&mut self.singly);
         for at in (0..len).step_by(stride) {
             let octets = at..len.min(at + stride);
+            delivery.at(at / stride);
             let Some(mut packet) = burst.extract(octets.clone(), meta, pool) else {
-                refuse(&mut self.tally, DropReason::NoRoom, octets.len());
+                refuse(&mut self.tally, delivery, DropReason::NoRoom, octets.len());
                 continue;
             };
             match burst.header.push(packet.buf_mut()) {
@@ -291,14 +295,14 @@ impl Inbound {
                         checksum.fill(0);
                     }
                     self.handle_clean(now, packet, pool, &mut outcomes);
+                    self.hand_over(&mut outcomes, delivery);
                 }
                 Err(error) => {
-                    refuse(&mut self.tally, error.into(), octets.len());
+                    refuse(&mut self.tally, delivery, error.into(), octets.len());
                     pool.put(packet.into_buf());
                 }
             }
         }
-        self.hand_over(&mut outcomes, delivery);
         self.singly = outcomes;
         pool.put(burst.into_buf());
     }
@@ -331,7 +335,9 @@ impl Admission<'_> {
         }
         if let Some(len) = self.admits_plainly(sa, bytes) {
             self.tally.protected.count(len);
-            return self.delivery.push_octets(&(octets.start..octets.start + len), self.common.mark);
+            let octets = octets.start..octets.start + len;
+            let Admission { delivery, common, .. } = self;
+            return delivery.push_octets(&octets, common.mark, || common.meta(sequence));
         }
         let parsed = Headers::parse(bytes);
         let headers = match &parsed {
@@ -350,7 +356,8 @@ impl Admission<'_> {
         match permit(sa, self.icmp, bytes, headers, &flow, self.members) {
             Ok(false) => {
                 self.tally.protected.count(headers.total_len);
-                self.delivery.push_octets(&octets, self.common.mark);
+                let Admission { delivery, common, .. } = self;
+                delivery.push_octets(&octets, common.mark, || common.meta(sequence));
             }
             Ok(true) => match self.burst.extract(octets, self.common.meta(sequence), self.pool) {
                 Some(packet) => self.nested.push((packet, *headers)),
@@ -401,8 +408,9 @@ impl Admission<'_> {
         let nested = admit(sa, now, packet, self.fragments, parts, self.tally, self.pool, self.outcomes);
         self.nested.extend(nested);
         for outcome in self.outcomes.drain(..) {
-            if let InboundOutcome::Deliver(packet, mark) = outcome {
-                self.delivery.push_packet(packet, mark);
+            match outcome {
+                InboundOutcome::Deliver(packet, mark) => self.delivery.push_packet(packet, mark),
+                InboundOutcome::Drop(dropped) => self.delivery.ended(&dropped),
             }
         }
     }
@@ -450,6 +458,8 @@ impl Admission<'_> {
 
     #[cold]
     fn end(&mut self, sequence: u64, reason: DropReason, len: usize, flow: Option<&Flow>) {
-        self.tally.dropped(Dropped::new(reason, &self.common.about(sequence), len, flow));
+        let dropped = Dropped::new(reason, &self.common.about(sequence), len, flow);
+        self.tally.dropped(dropped);
+        self.delivery.ended(&dropped);
     }
 }

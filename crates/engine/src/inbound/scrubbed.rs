@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use sadb::InboundSa;
 use sadb::spd::Spd;
-use scrub::{Arrival, Config, Outcome, Rule, Scrubber, Side};
+use scrub::{Arrival, Config, Mode, Outcome, Rule, Scrubber, Side};
 use wire::stage::{Inner, Raw};
 use wire::{AppId, DropReason, Flow, Gso, Meta, Packet, Pool, Services};
 
@@ -26,9 +26,18 @@ impl Inbound {
         }
     }
 
+    /// The policy that says what is scrubbed; `None`: nothing is.
+    pub fn scrub_policy(&self) -> Option<&Arc<Spd>> {
+        self.scrubbing.as_ref().map(|scrubbing| scrubbing.policy())
+    }
+
     /// Scrub what arrives with an IP header of its own, or no longer.
     pub fn scrub_outer(&mut self, config: Option<Config>, seed: [u8; 16]) {
-        self.outer_scrubber = config.map(|config| Box::new(Scrubber::new(config, seed)));
+        self.outer_scrubber = config.map(|mut config| {
+            // What is behind an authentication header is verified and scrubbed when it is unwrapped. (The rule is not structural.)
+            let _ = config.set_mode(Rule::AuthenticatedInside, Mode::Off);
+            Box::new(Scrubber::new(config, seed))
+        });
     }
 
     /// What the scrubber of outer packets did; `None`: there is none.

@@ -93,9 +93,14 @@ impl Outbound {
             // It must not overtake what was before it.
             gather.close(&mut Hands { sad: &mut self.sad, tally: &mut self.tally, pool, out });
         }
-        match self.sad.get_mut(index).map(|sa| ipsec::seal_alone(sa, plain, packet)) {
-            Some(Ok(())) => {
-                self.tally.protected.count(plain.total_len);
+        let app = packet.meta.app;
+        let seal = |sa: &mut OutboundSa| {
+            let services = sa.config().services();
+            ipsec::seal_alone(sa, plain, packet).map(|()| services)
+        };
+        match self.sad.get_mut(index).map(seal) {
+            Some(Ok(services)) => {
+                self.tally.left(app, services, 1, plain.total_len as u64);
                 Express::Sealed
             }
             // The long way finds the same reason, and tells it.

@@ -7,7 +7,10 @@
 use sadb::rules::{Action, RuleKey};
 use sadb::spd::Level;
 use sadb::{PacketKey, Snapshot};
+use std::net::IpAddr;
+
 use wire::ip::Headers;
+use wire::quote::Quoted;
 use wire::stage::Inner;
 use wire::{DropReason, Flow, Meta, Packet, Services, record};
 
@@ -30,7 +33,7 @@ pub(super) fn has_arrived(meta: &Meta) -> bool {
 }
 
 /// The interface that a forwarded packet came by.
-pub(super) fn interface(meta: &Meta) -> Option<u32> {
+pub(crate) fn interface(meta: &Meta) -> Option<u32> {
     // The kernel counts interfaces below 2^31.
     is_forwarded(meta).then_some(meta.cookie as u32)
 }
@@ -48,6 +51,20 @@ pub(super) fn sender(meta: &Meta) -> u32 {
 /// Why a packet ends that nobody stamped, where there are no rules.
 pub(super) fn unruled(meta: &Meta) -> DropReason {
     if is_forwarded(meta) { DropReason::NoSpdEntry } else { DropReason::Unstamped }
+}
+
+/// Where a quoted packet was going: to its last destination, and to the next stop on the way there.
+fn ends(quoted: &Quoted) -> impl Iterator<Item = IpAddr> {
+    let next = (quoted.dst != quoted.last).then_some(quoted.dst);
+    std::iter::once(quoted.last).chain(next)
+}
+
+/// An error that must not leave in clear, since nobody can tell whether what it quotes was protected.
+fn not_in_clear(course: Result<Course, DropReason>) -> Result<Course, DropReason> {
+    match course {
+        Ok(Course::Clear) => Err(DropReason::ClearRefused),
+        course => course,
+    }
 }
 
 impl Outbound {
@@ -74,11 +91,10 @@ impl Outbound {
         packet.meta.rule = rules::number(rule.key);
         packet.meta.scrub = rule.scrub;
         self.accepts_clear(&rule.action, flow)?;
-        if let Some(quoted) = quoted::quoted_by(packet.bytes(), headers) {
-            let quoted = quoted.ok_or(DropReason::ClearRefused)?;
-            return self.quotes_clear(&snapshot, &quoted).map(|()| Course::Clear);
+        match quoted::quoted_by(packet.bytes(), headers) {
+            Some(quoted) => self.quotes_clear(&snapshot, quoted).map(|()| Course::Clear),
+            None => Ok(Course::Clear),
         }
-        Ok(Course::Clear)
     }
 
     /// An ICMP error of a router (this host, one behind it, or a program that no policy speaks for) that no association carries for its own sake belongs to the
@@ -100,30 +116,53 @@ impl Outbound {
         }
         let is_answer = meta.mark & record::PROOF != 0;
         let meta = *meta;
-        let Some(Some(quoted)) = quoted::quoted_by(packet.bytes(), headers) else { return course };
-        let back = quoted.reversed();
+        let Some(quoted) = quoted::quoted_by(packet.bytes(), headers) else { return course };
+        let flow = quoted.and_then(|quoted| quoted.flow());
         if is_answer {
-            return self.sad.search(meta.app, &back, meta.services).map(Course::Protect).or(course);
+            let find = |flow: &Flow| {
+                self.sad.find_for_answer(meta.app, &flow.reversed(), meta.services).map(Course::Protect)
+            };
+            return flow.as_ref().map_or(Err(DropReason::NoSa), find).or(course);
         }
-        let ruled = self.consider_rules(&PacketKey::of_flow(&back), meta.app, &back);
-        match ruled.map(|ruled| ruled.course) {
-            Some(RuledCourse::Protect(sa)) => Ok(Course::Protect(sa)),
-            // The error's own rule goes first: it waits for what that asks for.
-            Some(RuledCourse::Missing(Level::Mandatory)) if matches!(course, Ok(Course::Hold)) => course,
-            Some(RuledCourse::Missing(Level::Mandatory)) => Err(DropReason::NoSa),
-            Some(RuledCourse::Refuse(reason)) => Err(reason),
-            Some(RuledCourse::Missing(_) | RuledCourse::Clear) | None => course,
+        if self.ruling.is_none() {
+            return course;
         }
+        let (Some(quoted), Some(flow)) = (quoted, flow) else { return not_in_clear(course) };
+        // It came to the next stop of its route and was meant for the last one: both are asked.
+        for local in ends(&quoted) {
+            let back = Flow { local, ..flow.reversed() };
+            let ruled = self.consider_rules(&PacketKey::of_flow(&back), meta.app, &back);
+            match ruled.map(|ruled| ruled.course) {
+                Some(RuledCourse::Protect(sa)) => return Ok(Course::Protect(sa)),
+                // The error's own rule goes first: it waits for what that asks for.
+                Some(RuledCourse::Missing(Level::Mandatory)) if matches!(course, Ok(Course::Hold)) => {
+                    return course;
+                }
+                Some(RuledCourse::Missing(Level::Mandatory)) => return Err(DropReason::NoSa),
+                Some(RuledCourse::Refuse(reason)) => return Err(reason),
+                Some(RuledCourse::Missing(_) | RuledCourse::Clear) | None => {}
+            }
+        }
+        // A rule may name what cannot be read.
+        if flow.opaque || quoted.has_stops { not_in_clear(course) } else { course }
     }
 
-    /// Whether the packet that an error quotes was one that leaves in clear.
-    fn quotes_clear(&self, snapshot: &Snapshot, quoted: &Flow) -> Result<(), DropReason> {
+    /// Whether the packet that an error quotes was one that leaves in clear. One that cannot be told (no headers that can be read,
+    /// no ports, stops of a route that are not looked at) was not, as far as anybody knows (RFC 4301 section 6.1.1).
+    fn quotes_clear(&self, snapshot: &Snapshot, quoted: Option<Quoted>) -> Result<(), DropReason> {
+        let refused = DropReason::ClearRefused;
+        let quoted = quoted.filter(|quoted| !quoted.has_stops).ok_or(refused)?;
+        let flow = quoted.flow().filter(|flow| !flow.opaque).ok_or(refused)?;
         // Where there is no SPD for what leaves, that of what comes back knows the flow.
         let has_outbound =
             snapshot.iter().any(|(_, rule)| rule.is_for(Way::Out) && rule.key != RuleKey::NONE);
         let way = if has_outbound { Way::Out } else { Way::In };
-        let rule = snapshot.lookup(way, &PacketKey::of_flow(quoted)).ok_or(DropReason::NoSpdEntry)?;
-        self.accepts_clear(&rule.action, quoted)
+        for remote in ends(&quoted) {
+            let flow = Flow { remote, ..flow };
+            let rule = snapshot.lookup(way, &PacketKey::of_flow(&flow)).ok_or(DropReason::NoSpdEntry)?;
+            self.accepts_clear(&rule.action, &flow)?;
+        }
+        Ok(())
     }
 
     fn accepts_clear(&self, action: &Action, flow: &Flow) -> Result<(), DropReason> {

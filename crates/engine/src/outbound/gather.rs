@@ -34,6 +34,8 @@ pub(super) struct Hands<'a> {
 #[derive(Default)]
 pub(super) struct Gather {
     open: Option<Open>,
+    /// Which rule decided about the packet that was taken last. A burst does not say it of each of its own.
+    last_rule: u32,
 }
 
 struct Open {
@@ -61,6 +63,11 @@ impl Open {
 }
 
 impl Gather {
+    /// Which rule decided about the packet that was taken last.
+    pub(super) fn last_rule(&self) -> u32 {
+        self.last_rule
+    }
+
     /// If a burst of this association is open: what [`ipsec::inner_mtu`] says of it. It then stands alone and is one that
     /// [`slot::serves`]; nothing of that changes before the burst has left.
     #[inline]
@@ -221,6 +228,7 @@ impl Gather {
             return Err(DropReason::NoRoom);
         }
         sa.counters.carried(now, len);
+        self.last_rule = meta.rule;
         open.inner += len as u64;
         if open.burst.is_full() {
             self.close(hands);
@@ -260,18 +268,19 @@ impl Gather {
     pub(super) fn close(&mut self, hands: &mut Hands<'_>) {
         let Some(open) = &mut self.open else { return };
         let sealed = match hands.sad.get(open.index) {
-            Some(sa) => open.seal(sa),
+            Some(sa) => open.seal(sa).map(|()| sa.config().services()),
             None => Err(DropReason::NoSa),
         };
-        if let Err(reason) = sealed {
-            return self.discard(reason, hands);
-        }
-        let Some(Open { mut burst, inner, .. }) = self.open.take() else { return };
+        let services = match sealed {
+            Ok(services) => services,
+            Err(reason) => return self.discard(reason, hands),
+        };
+        let Some(Open { mut burst, inner, app, .. }) = self.open.take() else { return };
         if burst.is_empty() {
             return hands.pool.put(burst.into_buf());
         }
         burst.meta.inner_len = inner as u32;
-        hands.tally.protected.count_many(burst.count() as u64, inner);
+        hands.tally.left(app, services, burst.count() as u64, inner);
         hands.out.push(Outcome::Burst(burst.advance()));
     }
 

@@ -39,7 +39,8 @@ impl Outbound {
         if let Some(why) = unreachable(reason)
             && !answer
             && !forwarded::has_arrived(meta)
-            && let Some(error) = icmp::unreachable(packet.bytes(), headers, why)
+            && let Some(error) =
+                icmp::unreachable(packet.bytes(), headers, why, self.answers.source(meta, headers))
             && self.listening.may_refuse(meta.received)
         {
             self.tally.replies.count(error.len());

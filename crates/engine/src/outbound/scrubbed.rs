@@ -118,7 +118,7 @@ impl Outbound {
     /// How a packet of the scrubber's own leaves: under the protection that the packets of its flow have, or in clear if a rule
     /// says that of them and no application's policy speaks for it.
     fn course_of_own(&self, app: AppId, flow: &Flow) -> Result<Course, DropReason> {
-        let reason = match self.sad.search(app, flow, Services::AUTHENTICATED) {
+        let reason = match self.sad.search_for_answer(app, flow, Services::AUTHENTICATED) {
             Ok(sa) => return Ok(Course::Protect(sa)),
             Err(reason) => reason,
         };

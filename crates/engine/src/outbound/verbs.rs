@@ -4,6 +4,23 @@ use super::*;
 use crate::audit::Audited;
 
 impl Outbound {
+    /// This host's own addresses by interface, for ICMPv6 errors about forwarded packets to come from (RFC 4443 section 2.2).
+    pub fn set_own_addresses(&mut self, own: std::collections::BTreeMap<u32, std::net::Ipv6Addr>) {
+        self.answers.set_own(own);
+    }
+
+    /// The error that tells the sender of a packet that only `mtu` octets go through, if it may be told, and now (RFC 4443
+    /// section 2.4 f); for packets that left the engine and were refused behind it.
+    pub fn too_big(
+        &mut self,
+        meta: &wire::Meta,
+        original: &[u8],
+        headers: &wire::ip::Headers,
+        mtu: usize,
+    ) -> Option<wire::Buf> {
+        self.answers.too_big(meta, original, headers, mtu)
+    }
+
     /// Tell an auditor of ends of packets (RFC 4303 section 4, RFC 4301 section 9), so many of each kind a second in full; `None`:
     /// of none.
     pub fn set_audit(&mut self, per_second: Option<u32>) {

@@ -4,7 +4,7 @@ use sadb::spd::{Action, Decision, Failure, Level, Negotiating, Terms};
 use sadb::{PacketKey, rules};
 use wire::ip::{self, Headers};
 use wire::stage::Inner;
-use wire::{AcquireId, DropReason, Flow, Meta, Packet, Pool, Services, Time};
+use wire::{AcquireId, DropReason, Flow, Meta, Packet, Pool, Services, Time, record};
 
 use super::ruled::{Ruled, RuledCourse, key_of};
 use super::{Outbound, Outcome, Route, asked, end, to_its_end};
@@ -63,8 +63,14 @@ impl Outbound {
                     // Which packet it was for is not known any more: the next one asks again when this is forgotten.
                     return false;
                 }
-                let flow =
-                    Flow { local: key.local, remote: key.remote, protocol: 0, local_port: 0, remote_port: 0 };
+                let flow = Flow {
+                    opaque: false,
+                    local: key.local,
+                    remote: key.remote,
+                    protocol: 0,
+                    local_port: 0,
+                    remote_port: 0,
+                };
                 return self.sad.search(key.app, &flow, Services::NONE).is_ok();
             };
             let flow = first.map(|packet| to_its_end(packet.bytes(), &headers));
@@ -160,6 +166,9 @@ impl Outbound {
             Some((packet, rules.snapshot.rule(rules.find(packet)?)?))
         });
         let mut key = Key::new(meta.app, flow, meta.services, terms);
+        if meta.mark & record::STAMPED != 0 {
+            key = key.stamped();
+        }
         if let Some((packet, rule)) = rule {
             // Those that populate other values need associations of their own.
             key = key.ruled(rule.key, rule.share(packet).unwrap_or(PacketKey::EMPTY));

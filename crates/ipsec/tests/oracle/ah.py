@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""AH packets by scapy, for tests/ah_oracle.rs: `python3 ah.py > ah.txt` (needs scapy and cryptography).
+"""AH packets by scapy, for tests/suite/ah_oracle.rs: `python3 ah.py > ah.txt` (needs scapy and cryptography).
 
 One packet a line: suite, name, upper half of the sequence number (0: not extended), inner packet, outer packet. SPI 0x12345001,
 key of the suite 0 1 2 and so on, lower half of the sequence number 7.
 """
 
+import struct
 import sys
 
 from scapy.all import raw
@@ -19,8 +20,15 @@ from scapy.layers.inet6 import (
 )
 from scapy.layers.ipsec import AH, SecurityAssociation
 
+import beyond_scapy
+
+GMAC = beyond_scapy.register()
+
 SUITES = [("sha256", "SHA2-256-128", 32), ("sha384", "SHA2-384-192", 48), ("sha512", "SHA2-512-256", 64)]
 SUITES += [("sha1", "HMAC-SHA1-96", 20), ("md5", "HMAC-MD5-96", 16), ("aescmac", "AES-CMAC-96", 16)]
+# What scapy learns from beyond_scapy.py.
+SUITES += [("aesxcbc", "AES-XCBC-96", 16)]
+SUITES += [(f"aes{bits}gmac", "AES-GMAC", bits // 8 + 4) for bits in (128, 192, 256)]
 
 V4 = IP(src="192.0.2.10", dst="192.0.2.11", ttl=63, id=7, flags="DF", tos=0xB8)
 V6 = IPv6(src="2001:db8::a", dst="2001:db8::b", hlim=63, tc=0xB8, fl=0x12345)
@@ -63,6 +71,7 @@ def main():
                     AH, spi=0x12345001, seq_num=7, auth_algo=algorithm, auth_key=bytes(range(length)),
                     esn_en=bool(extended), esn=extended, tunnel_header=header,
                 )
+                GMAC.iv = struct.pack("!LL", extended, 7)
                 outer = sa.encrypt(inner.copy(), seq_num=7)
                 print(suite, name, extended, raw(inner).hex(), raw(outer).hex())
 

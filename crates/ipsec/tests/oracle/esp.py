@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""ESP packets by scapy, for tests/esp_oracle.rs: `python3 esp.py > esp.txt` (needs scapy 2.8 and cryptography).
+"""ESP packets by scapy, for tests/suite/esp_oracle.rs: `python3 esp.py > esp.txt` (needs scapy 2.8 and cryptography).
 
 One packet a line: suite, shape, encapsulation, upper half of the sequence number (-: not extended), inner packet, outer packet.
 SPI 0x12345001, keying material 0 1 2 and so on, lower half of the sequence number 7. The IV is the one that Ravelin makes
@@ -16,6 +16,10 @@ from scapy.all import raw
 from scapy.layers.inet import IP, UDP
 from scapy.layers.inet6 import IPv6
 from scapy.layers.ipsec import CRYPT_ALGOS, ESP, CryptAlgo, SecurityAssociation
+
+import beyond_scapy
+
+beyond_scapy.register()
 
 SPI, LOW, UPPER = 0x12345001, 7, 3
 
@@ -41,6 +45,10 @@ CIPHERS += [("3des", "3DES", 24), ("des", "DES", 8), ("null", "NULL", 0)]
 MACS = [("sha256", "SHA2-256-128", 32), ("sha384", "SHA2-384-192", 48), ("sha512", "SHA2-512-256", 64)]
 MACS += [("sha1", "HMAC-SHA1-96", 20), ("md5", "HMAC-MD5-96", 16), ("aescmac", "AES-CMAC-96", 16)]
 
+# What scapy learns from beyond_scapy.py comes last.
+LEARNED = [(f"camellia{bits}cbc", "CAMELLIA-CBC", bits // 8) for bits in (128, 192, 256)]
+XCBC = ("aesxcbc", "AES-XCBC-96", 16)
+
 # Suites of which every combination is written; of the others one of each shape.
 FULL = {"aes128gcm", "aes256ccm8", "chacha20poly1305", "aes128cbc-sha256", "aes256ctr-sha512", "3des-sha1", "null-aescmac"}
 
@@ -58,7 +66,9 @@ SHAPES += [(f"tunnel{inner}in{outer}", inner, outer) for inner in (4, 6) for out
 def suites():
     for word, name, length, icv in COMBINED:
         yield word, dict(crypt_algo=name, crypt_key=bytes(range(length)), crypt_icv_size=icv)
-    for (cipher, name, length), (mac, mac_name, mac_length) in itertools.product(CIPHERS, MACS):
+    pairs = [*itertools.product(CIPHERS, MACS), *itertools.product(LEARNED, MACS)]
+    pairs += itertools.product(CIPHERS + LEARNED, [XCBC])
+    for (cipher, name, length), (mac, mac_name, mac_length) in pairs:
         keymat = bytes(range(length + mac_length))
         yield f"{cipher}-{mac}", dict(
             crypt_algo=name, crypt_key=keymat[:length], auth_algo=mac_name, auth_key=keymat[length:]
@@ -71,7 +81,7 @@ def iv_of(sa, sequence):
     if sa.crypt_algo.mode is not modes.CBC:
         return block
     key = sa.crypt_key
-    cipher = algorithms.AES(key) if size == 16 else TripleDES(key * (24 // len(key)))
+    cipher = sa.crypt_algo.cipher(key) if size == 16 else TripleDES(key * (24 // len(key)))
     encryptor = Cipher(cipher, modes.ECB()).encryptor()
     return encryptor.update(block) + encryptor.finalize()
 

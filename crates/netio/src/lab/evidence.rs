@@ -9,8 +9,9 @@ use std::net::IpAddr;
 use std::path::Path;
 use std::time::Duration;
 use wire::eth::{self, Ethernet};
-use wire::icmp::{self, Icmpv4, Icmpv6};
+use wire::icmp::{Icmpv4, Icmpv6};
 use wire::ip::{self, Headers};
+use wire::quote::Quoted;
 use wire::udp::Udp;
 use wire::{Flow, protocol};
 
@@ -207,10 +208,10 @@ fn is_about_esp(headers: &Headers, packet: &[u8]) -> bool {
         }
         _ => Icmpv6::new_checked(upper).ok().filter(Icmpv6::is_error).map(|m| m.payload().to_vec()),
     };
-    let flow = quoted.and_then(|quoted| icmp::quoted_flow(&quoted));
-    flow.is_some_and(|flow| match flow.protocol {
+    let quoted = quoted.and_then(|quoted| Quoted::read(headers.version, &quoted));
+    quoted.is_some_and(|quoted| match quoted.protocol {
         protocol::ESP => true,
-        protocol::UDP => flow.local_port == ESP_PORT || flow.remote_port == ESP_PORT,
+        protocol::UDP => quoted.ports.is_some_and(|(src, dst)| src == ESP_PORT || dst == ESP_PORT),
         _ => false,
     })
 }

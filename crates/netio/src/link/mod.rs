@@ -17,11 +17,11 @@ pub use route::{DefaultRoute, Route};
 pub use watch::{Event, Watch};
 
 use crate::error::{Doing, Error, Result};
-use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
+use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, Nla};
 use netlink_packet_route::address::{AddressAttribute, AddressHeaderFlags, AddressMessage, AddressScope};
 use netlink_packet_route::link::{
-    AfSpecInet6, AfSpecUnspec, In6AddrGenMode, LinkAttribute, LinkFlags, LinkHeader, LinkInfo, LinkMessage,
-    LinkXdp,
+    AfSpecInet6, AfSpecUnspec, In6AddrGenMode, InfoData, InfoTun, LinkAttribute, LinkFlags, LinkHeader,
+    LinkInfo, LinkMessage, LinkXdp,
 };
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use request::Conversation;
@@ -54,6 +54,21 @@ pub struct Link {
     pub address: Vec<u8>,
     /// The number of the XDP program that is attached, if one is.
     pub xdp: Option<u32>,
+    /// Takes part in groups.
+    pub multicast: bool,
+    /// Who may attach to it; none for what is no TUN or TAP.
+    pub tun_owner: Option<TunOwner>,
+}
+
+/// Who may attach to a TUN beside those with CAP_NET_ADMIN. Everybody, if neither a user nor a group is set.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TunOwner {
+    /// The only user.
+    pub user: Option<u32>,
+    /// The only group.
+    pub group: Option<u32>,
+    /// Several descriptors may hold it at once.
+    pub several_queues: bool,
 }
 
 /// An address of a device.
@@ -120,6 +135,19 @@ impl Links {
         found.ok_or_else(|| Error::unfit(format!("there is no device {name}"), "see `ip link`"))
     }
 
+    /// The device of this index.
+    pub fn link(&mut self, index: u32) -> Result<Link> {
+        let mut found = None;
+        self.conversation
+            .look_up(RouteNetlinkMessage::GetLink(of(index)), |answer| {
+                if let RouteNetlinkMessage::NewLink(message) = answer {
+                    found = Some(Link::from(message));
+                }
+            })
+            .doing(|| format!("looking for the device {index}"))?;
+        found.ok_or_else(|| Error::unfit(format!("there is no device {index}"), "see `ip link`"))
+    }
+
     /// The index of the device called `name`.
     pub fn index(&mut self, name: &str) -> Result<u32> {
         self.find(name).map(|link| link.index)
@@ -131,6 +159,14 @@ impl Links {
         message.header.flags = if up { LinkFlags::Up } else { LinkFlags::empty() };
         message.header.change_mask = LinkFlags::Up;
         self.set(message, |word| format!("{word} {}", if up { "up" } else { "down" }))
+    }
+
+    /// Whether the host takes part in groups there.
+    pub fn set_multicast(&mut self, index: u32, on: bool) -> Result<()> {
+        let mut message = of(index);
+        message.header.flags = if on { LinkFlags::Multicast } else { LinkFlags::empty() };
+        message.header.change_mask = LinkFlags::Multicast;
+        self.set(message, |word| format!("{word} multicast {}", if on { "on" } else { "off" }))
     }
 
     /// Largest IP packet, in octets.
@@ -229,6 +265,8 @@ impl From<LinkMessage> for Link {
             kind: None,
             address: Vec::new(),
             xdp: None,
+            multicast: flags.contains(LinkFlags::Multicast),
+            tun_owner: None,
         };
         for attribute in message.attributes {
             match attribute {
@@ -251,12 +289,36 @@ impl From<LinkMessage> for Link {
                         LinkInfo::Kind(kind) => Some(kind.to_string()),
                         _ => None,
                     });
+                    link.tun_owner = infos.iter().find_map(|info| match info {
+                        LinkInfo::Data(InfoData::Tun(attributes)) => Some(tun_owner(attributes)),
+                        _ => None,
+                    });
                 }
                 _ => {}
             }
         }
         link
     }
+}
+
+/// IFLA_TUN_* of linux/if_link.h: an owner or group that is not set is left out.
+fn tun_owner(attributes: &[InfoTun]) -> TunOwner {
+    const OWNER: u16 = 1;
+    const GROUP: u16 = 2;
+    const MULTI_QUEUE: u16 = 7;
+    let value = |wanted: u16| attributes.iter().find(|attribute| attribute.kind() == wanted).map(octets_of);
+    let number = |wanted| value(wanted).and_then(|octets| Some(u32::from_ne_bytes(octets.try_into().ok()?)));
+    TunOwner {
+        user: number(OWNER),
+        group: number(GROUP),
+        several_queues: value(MULTI_QUEUE).is_some_and(|octets| octets.iter().any(|octet| *octet != 0)),
+    }
+}
+
+fn octets_of(attribute: &InfoTun) -> Vec<u8> {
+    let mut octets = vec![0; attribute.value_len()];
+    attribute.emit_value(&mut octets);
+    octets
 }
 
 fn address(message: &AddressMessage) -> Option<Address> {

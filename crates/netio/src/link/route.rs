@@ -4,10 +4,11 @@ use super::{Links, family};
 use crate::error::{Doing, Error, Result};
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_REPLACE};
 use netlink_packet_route::route::{
-    RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteNextHop, RouteProtocol, RouteScope,
-    RouteType,
+    RouteAddress, RouteAttribute, RouteFlags, RouteHeader, RouteMessage, RouteMetric, RouteNextHop,
+    RouteProtocol, RouteScope, RouteType,
 };
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+use std::io;
 use std::net::IpAddr;
 
 /// The kernel's answer to "which way to this address".
@@ -50,6 +51,52 @@ impl Links {
         found.ok_or_else(|| Error::unfit(format!("there is no route to {to}"), "see `ip route get`"))
     }
 
+    /// Octets of the largest packet that the way from `from` to `to` takes whole as far as this host knows: the MTU of the device, or
+    /// of the route if that says less. What ICMP errors taught the kernel about the destination is left out.
+    pub fn path_mtu(&mut self, from: IpAddr, to: IpAddr) -> Result<u32> {
+        let doing = || format!("asking for the route from {from} to {to}");
+        let way = match self.way(Some(from), to, RouteFlags::empty()) {
+            // The address is not this host's, or not yet: the way that others' packets take is the best guess.
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+                self.way(None, to, RouteFlags::empty())
+            }
+            way => way,
+        };
+        let way = way.doing(doing)?;
+        let way =
+            way.ok_or_else(|| Error::unfit(format!("there is no route to {to}"), "see `ip route get`"))?;
+        let configured = match way.mtu {
+            // A route exception expires; the route itself may have a metric all the same.
+            Some(_) if way.expires => {
+                let route = self.way(Some(from), to, RouteFlags::FibMatch).doing(doing)?;
+                route.and_then(|route| route.mtu)
+            }
+            mtu => mtu,
+        };
+        let device = self.link(way.index)?.mtu;
+        Ok(configured.map_or(device, |mtu| mtu.min(device)))
+    }
+
+    fn way(&mut self, from: Option<IpAddr>, to: IpAddr, flags: RouteFlags) -> io::Result<Option<Way>> {
+        let whole = if to.is_ipv4() { 32 } else { 128 };
+        let mut message = RouteMessage::default();
+        message.header.address_family = family(to);
+        message.header.destination_prefix_length = whole;
+        message.header.flags = flags;
+        message.attributes.push(RouteAttribute::Destination(to.into()));
+        if let Some(from) = from {
+            message.header.source_prefix_length = whole;
+            message.attributes.push(RouteAttribute::Source(from.into()));
+        }
+        let mut found = None;
+        self.conversation.look_up(RouteNetlinkMessage::GetRoute(message), |answer| {
+            if let RouteNetlinkMessage::NewRoute(message) = answer {
+                found = found.or(Some(Way::of(&message)));
+            }
+        })?;
+        Ok(found)
+    }
+
     /// The default routes of the main table, both families.
     pub fn default_routes(&mut self) -> Result<Vec<DefaultRoute>> {
         let mut out = Vec::new();
@@ -64,6 +111,25 @@ impl Links {
                 })
                 .doing(|| "listing the routes".into())?;
         }
+        Ok(out)
+    }
+
+    /// Every address that is this host's, with the length of its prefix: the routes of type `local`, of all tables (RTN_LOCAL).
+    pub fn local_addresses(&mut self) -> Result<Vec<(IpAddr, u8)>> {
+        let mut out = Vec::new();
+        for family in [AddressFamily::Inet, AddressFamily::Inet6] {
+            let mut message = RouteMessage::default();
+            message.header.address_family = family;
+            self.conversation
+                .dump(RouteNetlinkMessage::GetRoute(message), |answer| {
+                    if let RouteNetlinkMessage::NewRoute(message) = answer {
+                        out.extend(local(&message));
+                    }
+                })
+                .doing(|| "listing the addresses of this host".into())?;
+        }
+        out.sort();
+        out.dedup();
         Ok(out)
     }
 
@@ -85,6 +151,34 @@ impl Links {
     }
 }
 
+/// What is said of sizes about a way.
+#[derive(Clone, Copy)]
+struct Way {
+    index: u32,
+    mtu: Option<u32>,
+    expires: bool,
+}
+
+impl Way {
+    fn of(message: &RouteMessage) -> Way {
+        let mut out = Way { index: 0, mtu: None, expires: false };
+        for attribute in &message.attributes {
+            match attribute {
+                RouteAttribute::Oif(index) => out.index = *index,
+                RouteAttribute::Metrics(metrics) => {
+                    out.mtu = metrics.iter().find_map(|metric| match metric {
+                        RouteMetric::Mtu(mtu) if *mtu > 0 => Some(*mtu),
+                        _ => None,
+                    });
+                }
+                RouteAttribute::CacheInfo(info) => out.expires = info.expires != 0,
+                _ => {}
+            }
+        }
+        out
+    }
+}
+
 fn route(message: &RouteMessage) -> Option<Route> {
     let mut out = Route { index: 0, source: None, gateway: None };
     for attribute in &message.attributes {
@@ -96,6 +190,17 @@ fn route(message: &RouteMessage) -> Option<Route> {
         }
     }
     (out.index != 0).then_some(out)
+}
+
+fn local(message: &RouteMessage) -> Option<(IpAddr, u8)> {
+    if message.header.kind != RouteType::Local {
+        return None;
+    }
+    let to = message.attributes.iter().find_map(|attribute| match attribute {
+        RouteAttribute::Destination(to) => ip(to),
+        _ => None,
+    })?;
+    Some((to, message.header.destination_prefix_length))
 }
 
 /// A default route may have several next hops, each with a device of its own.

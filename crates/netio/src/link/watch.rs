@@ -1,4 +1,5 @@
-//! News of devices: made, changed, deleted. The daemon re-attaches its programs by them.
+//! News of devices: made, changed, deleted, and of their addresses. The daemon re-attaches its programs by them. News of routes, where
+//! they are asked for: the path MTU of associations follows them.
 
 use super::{Link, request};
 use crate::error::{Doing, Result};
@@ -15,9 +16,22 @@ pub enum Event {
     Changed(Link),
     /// It is gone (deleted, or moved to another namespace).
     Gone(Link),
+    /// A route, or a rule that chooses between tables of them, came, changed or went.
+    Routes,
+    /// A device got an address, or lost one.
+    Addressed,
     /// The kernel had more news than the socket holds: list the devices again.
     Missed,
 }
+
+/// The groups of news about routes: of the tables, of the rules between them, of next hops.
+const ROUTES: [u32; 5] = [
+    libc::RTNLGRP_IPV4_ROUTE,
+    libc::RTNLGRP_IPV6_ROUTE,
+    libc::RTNLGRP_IPV4_RULE,
+    libc::RTNLGRP_IPV6_RULE,
+    libc::RTNLGRP_NEXTHOP,
+];
 
 /// A socket that hears of changes in the network namespace of the thread that opened it.
 #[derive(Debug)]
@@ -26,11 +40,22 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Listen from now on.
+    /// Listen from now on for news of devices.
     pub fn open() -> Result<Watch> {
+        Watch::of(&[])
+    }
+
+    /// Listen from now on for news of devices and of routes.
+    pub fn open_with_routes() -> Result<Watch> {
+        Watch::of(&ROUTES)
+    }
+
+    fn of(groups: &[u32]) -> Result<Watch> {
         let open = || -> io::Result<Socket> {
             let mut socket = Socket::new(NETLINK_ROUTE)?;
-            socket.bind(&SocketAddr::new(0, libc::RTMGRP_LINK.cast_unsigned()))?;
+            let first = libc::RTMGRP_LINK | libc::RTMGRP_IPV4_IFADDR | libc::RTMGRP_IPV6_IFADDR;
+            socket.bind(&SocketAddr::new(0, first.cast_unsigned()))?;
+            groups.iter().try_for_each(|group| socket.add_membership(*group))?;
             socket.set_non_blocking(true)?;
             Ok(socket)
         };
@@ -72,6 +97,15 @@ fn events(datagram: &[u8]) -> Vec<Event> {
             NetlinkPayload::InnerMessage(RouteNetlinkMessage::DelLink(link)) => {
                 Some(Event::Gone(link.into()))
             }
+            NetlinkPayload::InnerMessage(
+                RouteNetlinkMessage::NewRoute(_)
+                | RouteNetlinkMessage::DelRoute(_)
+                | RouteNetlinkMessage::NewRule(_)
+                | RouteNetlinkMessage::DelRule(_),
+            ) => Some(Event::Routes),
+            NetlinkPayload::InnerMessage(
+                RouteNetlinkMessage::NewAddress(_) | RouteNetlinkMessage::DelAddress(_),
+            ) => Some(Event::Addressed),
             _ => None,
         }
     };

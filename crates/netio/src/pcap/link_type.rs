@@ -1,6 +1,6 @@
 //! Link types (the registry at tcpdump.org/linktypes.html) and where the IP packet begins.
 
-use wire::eth::{self, Ethernet};
+use wire::link::{self, Carried};
 
 /// What a captured frame starts with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -62,24 +62,24 @@ impl LinkType {
     /// Where a frame's IP packet begins, and the version that the link header gives it, if that says one. Nothing of the packet itself
     /// was looked at, but for link types that tell its version nowhere else.
     pub fn ip_at(self, frame: &[u8]) -> Option<(usize, Option<u8>)> {
-        let typed = |at: usize, ethertype: u16| match ethertype {
-            eth::IPV4 => Some((at, Some(4))),
-            eth::IPV6 => Some((at, Some(6))),
-            _ => None,
-        };
+        match self.carried(frame) {
+            Carried::Ip(place) => Some((place.at, place.version)),
+            Carried::Other | Carried::Unread => None,
+        }
+    }
+
+    /// What a frame carries. Of a link type that nobody here knows there may be IP in it.
+    pub fn carried(self, frame: &[u8]) -> Carried {
         match self {
-            LinkType::Ethernet => {
-                let view = Ethernet::new_checked(frame).ok()?;
-                typed(view.header_len(), view.ethertype())
-            }
-            LinkType::Ipv4 => Some((0, Some(4))),
-            LinkType::Ipv6 => Some((0, Some(6))),
-            LinkType::Raw => version(frame).map(|_| (0, None)),
+            LinkType::Ethernet => link::ethernet(frame),
+            LinkType::Ipv4 => link::named(frame, 0, 4),
+            LinkType::Ipv6 => link::named(frame, 0, 6),
+            LinkType::Raw => link::bare(frame, 0),
             // The family's number depends on the system; the packet says its version itself.
-            LinkType::Null => version(frame.get(4..)?).map(|_| (4, None)),
-            LinkType::LinuxSll => typed(16, be16(frame, 14)?),
-            LinkType::LinuxSll2 => typed(20, be16(frame, 0)?).filter(|_| frame.len() >= 20),
-            LinkType::Other(_) => None,
+            LinkType::Null => link::bare(frame, 4),
+            LinkType::LinuxSll => cooked(frame, be16(frame, 2), be16(frame, 14), 16),
+            LinkType::LinuxSll2 => cooked(frame, be16(frame, 8), be16(frame, 0), 20),
+            LinkType::Other(number) => other(number, frame),
         }
     }
 
@@ -112,6 +112,45 @@ impl LinkType {
 /// Of a cooked header's packet types: 0 for this host, 4 from it; the others (broadcast, multicast, another host's) are answered by it.
 const fn turned(kind: u8) -> u8 {
     if kind == 4 { 0 } else { 4 }
+}
+
+/// Behind a cooked header that names the kind of device (ARPHRD) and a protocol.
+fn cooked(frame: &[u8], hardware: Option<u16>, protocol: Option<u16>, at: usize) -> Carried {
+    const NETLINK: u16 = 824;
+    const LLC: u16 = 4;
+    match protocol {
+        _ if hardware == Some(NETLINK) || frame.len() < at => Carried::Other,
+        Some(LLC) => link::llc(frame, at),
+        // The others are words of Linux for what has no type: raw IEEE 802.3, CAN, control frames of PPP.
+        Some(protocol @ 0x0600..) => link::typed(frame, protocol, at),
+        _ => Carried::Other,
+    }
+}
+
+/// Link types that carry no IP: Bluetooth, CAN, USB, LAPD, signalling system 7, FlexRay, LIN, D-Bus, netlink.
+const WITHOUT_IP: [u32; 19] =
+    [139, 140, 141, 142, 177, 186, 187, 189, 190, 201, 203, 210, 212, 220, 227, 231, 249, 251, 253];
+
+/// Link types that a reader for IP meets seldom, by their numbers.
+fn other(number: u32, frame: &[u8]) -> Carried {
+    match number {
+        // PPP; in a frame of HDLC, in which Cisco's begins with another octet; with a direction in front.
+        9 => link::ppp(frame, 0),
+        50 if matches!(frame.first(), Some(0x0f | 0x8f)) => {
+            link::typed(frame, be16(frame, 2).unwrap_or(0), 4)
+        }
+        50 => link::ppp(frame, 0),
+        104 => link::typed(frame, be16(frame, 2).unwrap_or(0), 4),
+        166 | 204 => link::ppp(frame, 1),
+        // A PPPoE session.
+        51 => link::pppoe(frame, 0),
+        // Classical IP over ATM: LLC.
+        100 => link::llc(frame, 0),
+        // BSD's encapsulation device: family, SPI and flags.
+        109 => link::bare(frame, 12),
+        number if WITHOUT_IP.contains(&number) => Carried::Other,
+        _ => Carried::Unread,
+    }
 }
 
 fn be16(bytes: &[u8], at: usize) -> Option<u16> {
@@ -155,6 +194,21 @@ mod tests {
         ethernet[13] = 0x06;
         assert_eq!(LinkType::Ethernet.ip(&with(&ethernet)), None, "ARP");
         assert_eq!(LinkType::Other(147).ip(&ip), None);
+        assert_eq!(LinkType::Other(147).carried(&ip), Carried::Unread);
+        assert_eq!(LinkType::Other(227).carried(&ip), Carried::Other, "CAN");
+        for (number, header) in [
+            (9, &[0xff, 3, 0, 0x21][..]),
+            (9, &[0, 0x21]),
+            (50, &[0xff, 3, 0, 0x21]),
+            (50, &[0x0f, 0, 8, 0]),
+            (104, &[0x0f, 0, 8, 0]),
+            (204, &[1, 0xff, 3, 0x21]),
+            (51, &[0x11, 0, 0, 1, 0, 6, 0, 0x21]),
+            (100, &[0xaa, 0xaa, 3, 0, 0, 0, 8, 0]),
+            (109, &[2; 12]),
+        ] {
+            assert_eq!(LinkType::Other(number).ip(&with(header)), Some(&ip[..]), "link type {number}");
+        }
         assert_eq!(LinkType::Raw.ip(&[0x10, 0]), None);
         let strange = [&tagged[..], &[0x10, 0]].concat();
         assert_eq!(LinkType::Ethernet.ip(&strange), None, "no IP version");

@@ -2,10 +2,10 @@
 
 use super::{Frame, LinkType};
 use crate::error::{Doing, Error, Result};
-use pcap_file::DataLink;
 use pcap_file::pcap::{PcapHeader, PcapReader, PcapTsResolution};
 use pcap_file::pcapng::blocks::section_header::SectionHeaderBlock;
 use pcap_file::pcapng::{Block, PcapNgReader, PcapNgState, RawBlock};
+use pcap_file::{DataLink, Endianness};
 use std::fs::File;
 use std::io::{self, Cursor, Read};
 use std::path::Path;
@@ -13,6 +13,11 @@ use std::time::Duration;
 
 /// The longest block that is read: a frame of the largest size that tcpdump keeps, with its options.
 const LONGEST_BLOCK: usize = 1 << 20;
+
+/// Blocks of pcapng that have a packet and options: the obsolete one, and the enhanced one.
+const PACKET_BLOCKS: [u32; 2] = [2, 6];
+/// Octets of such a block in front of the packet.
+const BEFORE_PACKET: usize = 20;
 
 /// First octets of a pcapng file: a section header block.
 const PCAPNG_MAGIC: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
@@ -181,7 +186,14 @@ fn pcapng_frame(
     loop {
         let Some(next) = reader.next_raw_block() else { return Ok(None) };
         let (raw, state) = next.map_err(|e| broken(&e))?;
-        let block = raw.clone().try_into_block(state).map_err(|e| broken(&e))?;
+        let block = match raw.clone().try_into_block(state) {
+            // The crate refuses a packet for one option of a length that is not its kind's; nothing here reads those options.
+            Err(_) if PACKET_BLOCKS.contains(&raw.type_) => without_options(&raw, state)
+                .ok_or("a packet block too short")?
+                .try_into_block(state)
+                .map_err(|e| broken(&e))?,
+            block => block.map_err(|e| broken(&e))?,
+        };
         on(Met::Block(&raw, state)).map_err(Stop::Listener)?;
         let link_of = |interface: usize| {
             state
@@ -214,6 +226,19 @@ fn pcapng_frame(
             _ => continue,
         }));
     }
+}
+
+/// A packet block without its options.
+fn without_options(raw: &RawBlock<'_>, state: &PcapNgState) -> Option<RawBlock<'static>> {
+    let octets = *raw.body.get(BEFORE_PACKET - 8..)?.first_chunk()?;
+    let len = match state.endianness() {
+        Endianness::Big => u32::from_be_bytes(octets),
+        Endianness::Little => u32::from_le_bytes(octets),
+    };
+    let end = BEFORE_PACKET.checked_add(usize::try_from(len).ok()?.next_multiple_of(4))?;
+    let body = raw.body.get(..end)?.to_vec();
+    let whole = u32::try_from(end + 12).ok()?;
+    Some(RawBlock { type_: raw.type_, initial_len: whole, body: body.into(), trailer_len: whole })
 }
 
 /// An error with its causes, on one line.

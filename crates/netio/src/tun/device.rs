@@ -22,12 +22,20 @@ impl Flags {
     pub(super) const WANTED: Flags =
         Flags((libc::IFF_TUN | libc::IFF_NO_PI | libc::IFF_VNET_HDR) as libc::c_short);
 
+    /// A device to which others may attach beside us.
+    pub(super) const MULTI_QUEUE: Flags = Flags(libc::IFF_MULTI_QUEUE as libc::c_short);
+
     pub(super) fn contains(self, other: Flags) -> bool {
         self.0 & other.0 == other.0
     }
 }
 
-/// Open or make the TUN `name`; what it is called.
+/// Who may attach to a device that nobody holds: root alone, beside who has CAP_NET_ADMIN there. The kernel lets *everybody* attach
+/// where neither is set, and a persistent device outlives the daemon (docs/design/0002).
+const OWNER: libc::c_ulong = 0;
+const GROUP: libc::c_ulong = 0;
+
+/// Open or make the TUN `name`, which is root's from here on, whoever made it; what it is called.
 pub(crate) fn open(name: &str) -> Result<(File, String)> {
     let file =
         OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC).open(PATH);
@@ -42,10 +50,20 @@ pub(crate) fn open(name: &str) -> Result<(File, String)> {
     let what = || format!("opening the TUN {name}");
     // SAFETY: TUNSETIFF reads and writes one ifreq, which `request` is.
     check(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF, &mut request) }).doing(what)?;
+    // Nobody else can attach as long as we hold the only queue, so there is no moment between the two.
+    own(&file).doing(|| format!("making the TUN {name} root's"))?;
     let size = crate::vnet::LEN as libc::c_int;
     // SAFETY: TUNSETVNETHDRSZ reads one int.
     check(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETVNETHDRSZ, &size) }).doing(what)?;
     Ok((file, name_in(&request)))
+}
+
+/// Give the device behind a descriptor to root.
+pub(super) fn own(file: &File) -> io::Result<()> {
+    // SAFETY: TUNSETOWNER takes its argument by value.
+    check(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETOWNER, OWNER) })?;
+    // SAFETY: TUNSETGROUP takes its argument by value.
+    check(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETGROUP, GROUP) }).map(drop)
 }
 
 /// Name and flags of the device behind a descriptor.

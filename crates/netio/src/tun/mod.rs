@@ -14,7 +14,7 @@ pub(crate) mod device;
 mod train;
 
 use crate::error::{Doing, Error, Result};
-use crate::link::{Links, Scope};
+use crate::link::{Links, Scope, TunOwner};
 use crate::sysctl;
 use crate::vnet::{self, VnetHeader};
 use device::Flags;
@@ -103,7 +103,25 @@ impl Tun {
                 "hand over between daemons of the same version",
             ));
         }
-        let index = Links::open()?.index(&name)?;
+        if flags.contains(Flags::MULTI_QUEUE) {
+            return Err(Error::unfit(
+                format!("others may attach to the TUN {name} beside us: it has several queues"),
+                format!(
+                    "delete the device (`ip link delete {name}`) and start the daemon without --take-over"
+                ),
+            ));
+        }
+        device::own(&file).doing(|| format!("making the TUN {name} root's"))?;
+        let link = Links::open()?.find(&name)?;
+        if let Some(fault) = owner_fault(&link) {
+            return Err(Error::unfit(
+                fault,
+                format!(
+                    "delete the device (`ip link delete {name}`) and start the daemon without --take-over"
+                ),
+            ));
+        }
+        let index = link.index;
         let offloads =
             device::set_offloads(&file, true).doing(|| format!("setting the offloads of the TUN {name}"))?;
         Ok(Tun { file, name, index, offloads })
@@ -134,6 +152,8 @@ impl Tun {
     pub fn configure(&self, config: &TunConfig) -> Result<()> {
         let mut links = Links::open()?;
         links.set_no_generated_addresses(self.index)?;
+        // What a host sends to a group comes back in at the device it went out by: here only the daemon's packets come in.
+        links.set_multicast(self.index, false)?;
         links.set_mtu(self.index, config.mtu)?;
         links.add_address(self.index, IpAddr::V4(config.address), 32, Scope::Link)?;
         sysctl::replace(&format!("net/ipv4/conf/{}/rp_filter", self.name), 2)?;
@@ -212,6 +232,35 @@ fn prefix_of(vnet: [u8; vnet::LEN], version: u8, mark: u32) -> [u8; PREFIX_LEN] 
 impl AsFd for Tun {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
+    }
+}
+
+/// What is wrong with who may attach to a TUN, if anything: it must be root's, user and group, and have one queue.
+///
+/// Where neither owner nor group is set, any user may attach to a device that no process holds: read what is redirected to it in
+/// clear, and write packets that carry proof.
+pub fn owner_fault(link: &crate::link::Link) -> Option<String> {
+    let name = &link.name;
+    let Some(owner) = link.tun_owner else {
+        return Some(format!("{name} is no TUN"));
+    };
+    match owner {
+        TunOwner { several_queues: true, .. } => {
+            Some(format!("others may attach to the TUN {name} beside the daemon: it has several queues"))
+        }
+        TunOwner { user: Some(0), group: Some(0), .. } => None,
+        TunOwner { user: None, group: None, .. } => Some(format!(
+            "the TUN {name} belongs to nobody: when no daemon holds it, any user may attach, read protected traffic in clear and \
+             forge packets"
+        )),
+        TunOwner { user, group, .. } => {
+            let word = |id: Option<u32>| id.map_or_else(|| "nobody".to_owned(), |id| id.to_string());
+            Some(format!(
+                "the TUN {name} belongs to user {} and group {}, not to root: they may attach when no daemon holds it",
+                word(user),
+                word(group)
+            ))
+        }
     }
 }
 

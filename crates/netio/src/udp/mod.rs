@@ -11,6 +11,7 @@
 
 mod burst;
 mod control;
+mod holder;
 mod receive;
 mod send;
 mod socket;
@@ -18,6 +19,7 @@ mod socket;
 pub use burst::Sent;
 pub(crate) use burst::send_many;
 pub(crate) use control::IPV6_FLOWINFO;
+pub use holder::{Holder, holders};
 pub use receive::Received;
 pub(crate) use receive::{Arrived, receive};
 pub(crate) use send::{Outgoing, patiently, send_whole};

@@ -6,7 +6,7 @@ use crate::MAX_APPLICATIONS;
 use crate::ast::{Group, Program, Span, Subject, Users};
 use crate::diagnostic::{Code, Diagnostic, Sink, show};
 use crate::digest::{Digest, executables};
-use crate::host::{Host, is_unit};
+use crate::host::{Host, ProgramFile, is_unit};
 use crate::subjects::Selector;
 
 /// Octets of a file name that the kernel half's table of places holds (`RVL_PLACE_NAME`).
@@ -124,6 +124,7 @@ impl<'h> Across<'h> {
             sound &= self.is_clear(&selector, &subject, sink);
             sound &= self.pins_agree(&subject, sink);
             self.has_unit_file(&subject, sink);
+            self.has_programs(&subject, sink);
             self.seen.insert(selector, subject.span);
             self.order.push((self.block, subject));
         }
@@ -204,6 +205,53 @@ impl<'h> Across<'h> {
                     .label("taken to be in its default slice")
                     .help("check the name; `cgroup PATH` names a control group that no unit file describes"),
             );
+        }
+    }
+
+    /// A program that no process of this host can execute speaks for nobody, and the one that was meant sends in clear.
+    fn has_programs(&self, subject: &Subject, sink: &mut Sink) {
+        let own = match &subject.program {
+            Program::Named(executable) => Some(executable),
+            Program::Anonymous | Program::Any => None,
+        };
+        for executable in own.into_iter().chain(&subject.from) {
+            let name = &executable.name.text;
+            let found = self.host.program(name);
+            let near = |sink: &Sink| {
+                let near = sink.shows_warnings().then(|| self.host.near_program(name)).flatten()?;
+                // Whole, to be copied.
+                Some(near.escape_debug().to_string())
+            };
+            let diagnostic = match found {
+                ProgramFile::NotKnown | ProgramFile::Executable => continue,
+                ProgramFile::Missing => {
+                    let message = format!("no executable `{}` is on this host", show(name));
+                    let help = match near(sink) {
+                        Some(near) => format!("did you mean `{near}`?"),
+                        None => {
+                            "check the name; what runs under another one is in clear. A program that comes later needs \
+                             `--allow-missing`"
+                                .to_owned()
+                        }
+                    };
+                    Diagnostic::new(Code::UnknownProgram, executable.name.span, message)
+                        .label("no process matches it")
+                        .help(help)
+                }
+                ProgramFile::Script { path, interpreter } => {
+                    let message =
+                        format!("`{}` is a script: its processes execute {interpreter}", show(&path));
+                    let help = match near(sink) {
+                        Some(near) => format!("name the program that it starts: `{near}`"),
+                        None => "name the program that the script starts, or its unit, control group or user"
+                            .to_owned(),
+                    };
+                    Diagnostic::new(Code::ScriptProgram, executable.name.span, message)
+                        .label("no process matches it")
+                        .help(help)
+                }
+            };
+            sink.push(diagnostic);
         }
     }
 

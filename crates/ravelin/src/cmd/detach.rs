@@ -1,5 +1,7 @@
 //! `ravelin detach`: take an instance off the host.
 
+use std::io::IsTerminal;
+
 use clap::Args;
 use daemon::detach::DetachError;
 
@@ -13,10 +15,41 @@ pub struct Detach {
     /// The instance.
     #[arg(long, value_name = "NAME", default_value = daemon::config::INSTANCE, value_parser = instance)]
     instance: String,
+    /// Do not ask.
+    #[arg(long, short)]
+    yes: bool,
 }
 
+/// Programs that a question names.
+const NAMED: usize = 16;
+
 impl Detach {
+    /// Ask whoever sits there; without anybody the answer is no.
+    fn ask(&self, losing: &[String]) -> anyhow::Result<()> {
+        let named: Vec<&str> = losing.iter().take(NAMED).map(String::as_str).collect();
+        let more = match losing.len().saturating_sub(NAMED) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let text =
+            format!("these programs lose their protection and send in clear: {}{more}", named.join(", "));
+        if !std::io::stdin().is_terminal() {
+            return Err(Failure::of(Kind::Failed, format!("{text}; `--yes` says that this is meant")));
+        }
+        eprint!("ravelin: {text}\nravelin: take instance {} off the host? [y/N] ", self.instance);
+        let mut answer = String::new();
+        std::io::stdin().read_line(&mut answer)?;
+        match answer.trim() {
+            "y" | "Y" | "yes" => Ok(()),
+            _ => Err(Failure::of(Kind::Failed, "nothing was changed".to_owned())),
+        }
+    }
+
     pub fn execute(self) -> anyhow::Result<()> {
+        let losing = daemon::policy_store::closed(&self.instance);
+        if !losing.is_empty() && !self.yes {
+            self.ask(&losing)?;
+        }
         let done = daemon::detach::detach(&self.instance)
             .map_err(|error: DetachError| Failure::of(Kind::Failed, error.to_string()))?;
         let mut text = String::new();

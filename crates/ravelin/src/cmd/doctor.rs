@@ -41,14 +41,40 @@ fn of_daemon(config: &daemon::config::Config) -> Vec<Check> {
     let control = Some(config.control_socket.clone());
     let connect = Connect { instance: config.instance.clone(), control };
     let traffic = connect.get::<AppTrafficList>(path::TRAFFIC).ok();
-    let status = connect.get::<api::Status>(path::STATUS).ok();
+    let status = match connect.get::<api::Status>(path::STATUS) {
+        Ok(status) => Some(status),
+        Err(error) => return dead(config, &error),
+    };
     let mut out: Vec<Check> = traffic.as_ref().map(counts).into_iter().collect();
     if let Some(status) = &status {
         out.extend(status.flows.as_ref().map(flows));
         out.extend(subjects(&status.policy.subjects));
         out.extend(digests(&status.policy.pins));
+        // Those of digests have a line of their own.
+        out.extend(status.problems.iter().filter(|one| one.code != "digest").map(degraded));
     }
     out
+}
+
+/// What the daemon calls degraded.
+fn degraded(problem: &api::Problem) -> Check {
+    let found = format!("{}: {}", problem.code, problem.message);
+    let remedy = problem.remedy.as_deref().unwrap_or("`ravelin status` says more");
+    check("daemon", (false, CheckState::Fail), found, remedy)
+}
+
+/// No daemon answers: nothing to say where none was, but whom the kernel half keeps closed where it is there.
+fn dead(config: &daemon::config::Config, error: &anyhow::Error) -> Vec<Check> {
+    let closed = daemon::policy_store::closed_by(&config.run_dir(), &config.instance);
+    if !closed.is_empty() {
+        let found = format!("no daemon runs, and what must be protected is refused: {}", closed.join(", "));
+        let remedy = "`ravelin run --config FILE` starts it; `ravelin detach` opens the host: these programs then send in clear";
+        return vec![check("daemon", (false, CheckState::Fail), found, remedy)];
+    }
+    let text = format!("{error:#}");
+    let root = text.contains("permission denied");
+    let remedy = "run `ravelin doctor` as root: only root may ask the daemon";
+    if root { vec![check("daemon", (false, CheckState::Warn), text, remedy)] } else { Vec::new() }
 }
 
 fn check(name: &str, (good, bad): (bool, CheckState), found: String, remedy: &str) -> Check {
@@ -113,6 +139,12 @@ fn text(report: &api::Doctor) -> String {
     let failed = report.failures().count();
     let _ = match failed {
         0 => writeln!(out, "this host has what the daemon needs"),
+        _ if report.failures().all(|check| check.name == "daemon") => {
+            writeln!(
+                out,
+                "this host has what the daemon needs, and what must be protected does not all get through"
+            )
+        }
         1 => writeln!(out, "1 check failed: `ravelin run` will not start"),
         n => writeln!(out, "{n} checks failed: `ravelin run` will not start"),
     };

@@ -20,7 +20,7 @@ pub struct Explain {
     /// One connection: LOCAL:PORT,REMOTE:PORT[/tcp|/udp].
     #[arg(long, group = "question", value_name = "4-TUPLE")]
     socket: Option<String>,
-    /// What the kernel half refused: a number, `last`, or `all` that is remembered.
+    /// What was refused or dropped, by the kernel half or the engine: a number, `last`, or `all` that is remembered.
     #[arg(long, group = "question", value_name = "ID|last|all")]
     drop: Option<String>,
     /// A flow that may never have been: the program, as the policy names it.

@@ -15,7 +15,7 @@ use api::{
 };
 use clap::{Args, Subcommand};
 use daemon::policy_store::HostFiles;
-use policy::{AppTable, Host, Parsed, Process, Running, Target, counted};
+use policy::{AppTable, Host, Parsed, Process, ProgramFile, Running, Target, counted};
 
 use crate::client::Connect;
 use crate::exit::{Failure, Kind};
@@ -107,6 +107,9 @@ pub struct Reload {
     /// Take a policy that names no application any more: everything goes out in clear then.
     #[arg(long)]
     allow_empty: bool,
+    /// Take subjects that no program of this host matches: of programs that come later.
+    #[arg(long)]
+    allow_missing: bool,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -241,6 +244,25 @@ impl Explain {
         }))
     }
 
+    /// What the program asked about is on this host, if no process has it as its executable.
+    fn on_this_host(&self) -> Option<String> {
+        let host = HostFiles::here();
+        let near = || host.near_program(&self.app);
+        match host.program(&self.app) {
+            _ if self.app == "anonymous" => None,
+            ProgramFile::Executable | ProgramFile::NotKnown => None,
+            ProgramFile::Missing => {
+                let near = near().map(|near| format!("; did you mean {near}?")).unwrap_or_default();
+                Some(format!("no executable {} is on this host{near}", self.app))
+            }
+            ProgramFile::Script { path, interpreter } => {
+                let near =
+                    near().map(|near| format!(": ask for {near}, which it starts")).unwrap_or_default();
+                Some(format!("{path} is a script here, so that its processes execute {interpreter}{near}"))
+            }
+        }
+    }
+
     fn execute(self) -> anyhow::Result<()> {
         let parsed = parse(&self.file)?;
         let mut compiled = policy::compile(&parsed, &mut AppTable::new(), 1);
@@ -250,10 +272,11 @@ impl Explain {
         }
         compiled.resolve(&known);
         let flow = self.to.flow(None, self.from_port);
-        let explanation = match self.process()? {
+        let mut explanation = match self.process()? {
             Some(process) => policy::explain_process(&compiled, &process, &flow),
             None => policy::explain(&compiled, &self.app, &flow),
         };
+        explanation.notes.extend(self.on_this_host());
         if parsed.has_errors() {
             eprint!("{}", parsed.render(std::io::stderr().is_terminal()));
         }
@@ -313,6 +336,14 @@ impl Fmt {
     }
 }
 
+/// Subjects that no program of this host matches, for people.
+fn missing(programs: &[api::MissingProgram]) -> String {
+    let line = |one: &api::MissingProgram| {
+        format!("warning[{}]: {}: {}\n  {}\n", one.code, one.at, one.message, one.remedy)
+    };
+    programs.iter().map(line).collect()
+}
+
 /// Exchange the content of a file in one step; its permissions stay.
 fn replace(file: &Path, text: &str) -> anyhow::Result<()> {
     // A link stays a link.
@@ -329,13 +360,17 @@ fn replace(file: &Path, text: &str) -> anyhow::Result<()> {
 
 impl Reload {
     fn execute(self) -> anyhow::Result<()> {
-        let how = if self.allow_empty { "?allow_empty=true" } else { "" };
-        let path = format!("{}{how}", path::POLICY_RELOAD);
+        let path = format!(
+            "{}?allow_empty={}&allow_missing={}",
+            path::POLICY_RELOAD,
+            self.allow_empty,
+            self.allow_missing
+        );
         let answer: PolicyReload = self.connect.post(&path, &serde_json::json!({}))?;
         if self.json {
             output::json(&answer)?;
         } else {
-            eprint!("{}", answer.diagnostics);
+            eprint!("{}{}", answer.diagnostics, missing(&answer.missing));
             output::text(&format!(
                 "generation {} is in force, {}, {} of them changed\n",
                 answer.generation,
@@ -348,6 +383,9 @@ impl Reload {
                     did.tables, did.networks, did.tables_written, did.networks_written, did.tables_removed
                 ))?;
             }
+        }
+        for note in answer.notes.iter().filter(|_| !self.json) {
+            eprintln!("ravelin: {note}");
         }
         for application in &answer.lost {
             eprintln!("ravelin: {application} has no policy any more: its traffic is in clear");

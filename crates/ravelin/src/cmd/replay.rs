@@ -49,6 +49,9 @@ pub struct Replay {
     /// With --json: the packets that the engine made, in hexadecimal.
     #[arg(long, requires = "json")]
     hex: bool,
+    /// Send packets through the gathering, burst and fast paths that the daemon uses. Verdicts and packets are the same.
+    #[arg(long)]
+    gather: bool,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -74,6 +77,7 @@ impl Replay {
                 },
                 local: self.local,
                 hex: self.hex,
+                gather: self.gather,
             },
         };
         let mut file = self.sa.as_deref().map(open).transpose()?;

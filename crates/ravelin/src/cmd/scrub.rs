@@ -241,9 +241,11 @@ fn text(summary: &ScrubSummary) -> String {
         "{packets} frames read, {written} written: {forwarded} packets went on, {changed} of them changed; {dropped} dropped, {held} \
          fragments put together, {emitted} of the scrubber's own, {not_ip} without IP\n"
     );
-    for (count, what) in
-        [(summary.truncated_by_capture, "truncated_by_capture"), (summary.ip_version, "ip_version")]
-    {
+    for (count, what) in [
+        (summary.unscrubbed_ip, "unscrubbed_ip"),
+        (summary.truncated_by_capture, "truncated_by_capture"),
+        (summary.ip_version, "ip_version"),
+    ] {
         if count > 0 {
             out.push_str(&format!("{count} {what}\n"));
         }

@@ -23,8 +23,8 @@ pub struct Stats {
     /// Only the associations with this SPI.
     #[arg(long, value_name = "SPI")]
     sa: Option<Spi>,
-    /// What each application's packets came to, counted by the kernel half where they pass: clear, authenticated, encrypted,
-    /// refused.
+    /// What left and arrived of each application: clear, authenticated, encrypted, refused; beside it what the engine was asked to
+    /// protect.
     #[arg(long, conflicts_with_all = ["all", "sa", "watch"])]
     per_app: bool,
     /// Show what changed, again and again after so many seconds, until interrupted.
@@ -107,8 +107,12 @@ fn per_app(traffic: &AppTrafficList) -> String {
     let mut rows = Vec::new();
     for app in &traffic.applications {
         let name = name_of(app);
-        let (sent, arrived) = (&app.outbound, &app.inbound);
-        let out = [sent.clear, sent.authenticated, sent.encrypted, sent.refused, sent.returned];
+        let (sent, left, arrived) = (&app.outbound, &app.left, &app.inbound);
+        let asked = Amount {
+            packets: sent.authenticated.packets + sent.encrypted.packets,
+            bytes: sent.authenticated.bytes + sent.encrypted.bytes,
+        };
+        let out = [sent.clear, left.authenticated, left.encrypted, sent.refused, asked, sent.returned];
         let arrived = [arrived.clear, arrived.authenticated, arrived.encrypted, arrived.refused];
         for (direction, cells) in [("out", &out[..]), ("in", &arrived[..])] {
             let mut row = vec![name.to_owned(), direction.to_owned()];
@@ -116,8 +120,16 @@ fn per_app(traffic: &AppTrafficList) -> String {
             rows.push(row);
         }
     }
-    let head =
-        ["APPLICATION", "", "CLEAR", "AUTHENTICATED", "ENCRYPTED", "REFUSED", "OF CLEAR: BY THE ENGINE"];
+    let head = [
+        "APPLICATION",
+        "",
+        "CLEAR",
+        "AUTHENTICATED",
+        "ENCRYPTED",
+        "REFUSED",
+        "PROTECTION ASKED FOR",
+        "OF CLEAR: BY THE ENGINE",
+    ];
     let mut out = if rows.is_empty() {
         "no application had traffic yet\n".to_owned()
     } else {

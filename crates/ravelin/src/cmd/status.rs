@@ -14,12 +14,15 @@ use crate::output;
 pub struct Status {
     #[command(flatten)]
     ask: Ask,
+    /// Say too which unit serves each cipher suite, and what was measured at the start.
+    #[arg(long)]
+    units: bool,
 }
 
 impl Status {
     pub fn execute(self) -> anyhow::Result<()> {
         let status: api::Status = self.ask.connect.get(path::STATUS)?;
-        self.ask.show(&status, text)?;
+        self.ask.show(&status, |status| text(status, self.units))?;
         match status.state {
             StatusState::Ok => Ok(()),
             StatusState::Degraded => Err(Failure::silent(Kind::Failed)),
@@ -27,7 +30,7 @@ impl Status {
     }
 }
 
-fn text(status: &api::Status) -> String {
+fn text(status: &api::Status, units: bool) -> String {
     let mut out = String::new();
     let mut line = |name: &str, value: String| writeln!(out, "{name:<10}{value}").unwrap_or_default();
     let state = match status.state {
@@ -37,10 +40,17 @@ fn text(status: &api::Status) -> String {
     let since = output::duration(status.uptime_seconds);
     line("state", format!("{state}, instance {}, pid {}, up {since}", status.instance, status.pid));
     for problem in &status.problems {
-        line("", format!("! {}", problem.message));
+        line("", format!("! {}: {}", problem.code, problem.message));
         if let Some(remedy) = &problem.remedy {
             line("", format!("  {remedy}"));
         }
+    }
+    for (at, text) in protection(&status.protection).into_iter().enumerate() {
+        line(if at == 0 { "programs" } else { "" }, text);
+    }
+    for one in &status.policy.missing {
+        line("", format!("! {} {}: {}", one.code, one.at, one.message));
+        line("", format!("  {}", one.remedy));
     }
     line("version", status.version.clone());
     line("config", status.config.clone());
@@ -126,7 +136,7 @@ fn text(status: &api::Status) -> String {
         ),
     );
     line("esp", format!("UDP port {}", status.esp_port));
-    for text in crypto(&status.crypto) {
+    for text in crypto(&status.crypto).into_iter().filter(|_| units) {
         line("crypto", text);
     }
     line("sas", format!("{} inbound, {} outbound", status.sas_in, status.sas_out));
@@ -155,6 +165,33 @@ fn text(status: &api::Status) -> String {
         "kernel",
         format!("{} refused or dropped (`ravelin stats` says why){untold}", status.kernel_refused),
     );
+    out
+}
+
+/// Applications that have a line of their own.
+const PROGRAMS: usize = 24;
+
+/// Who is protected and who not, and why: the sums, then those that are not first.
+fn protection(applications: &[api::AppHealth]) -> Vec<String> {
+    if applications.is_empty() {
+        return Vec::new();
+    }
+    let count = |state| applications.iter().filter(|app| app.state == state).count();
+    let states = [
+        api::AppState::Protected,
+        api::AppState::Blocked,
+        api::AppState::Waiting,
+        api::AppState::Clear,
+        api::AppState::Refused,
+    ];
+    let sums = states.map(|state| (count(state), state)).into_iter().filter(|(count, _)| *count > 0);
+    let sums: Vec<String> = sums.map(|(count, state)| format!("{count} {state}")).collect();
+    let mut out = vec![sums.join(", ")];
+    let each = applications.iter().take(PROGRAMS);
+    out.extend(each.map(|app| format!("{:<10} {}: {}", app.state, app.application, app.why)));
+    if let more @ 1.. = applications.len().saturating_sub(PROGRAMS) {
+        out.push(format!("and {more} more (`--json`)"));
+    }
     out
 }
 

@@ -363,6 +363,7 @@ fn live(connect: &Connect, compiled: &policy::Compiled, meaning: &policy::Meanin
     let flows: api::Flows = connect.get_within(api::path::FLOWS, PATIENCE).ok()?;
     let decided = |live: &&api::LiveFlow| {
         let flow = wire::Flow {
+            opaque: false,
             local: live.local.ip(),
             remote: live.remote.ip(),
             local_port: live.local.port(),

@@ -35,10 +35,12 @@ pub enum Fault {
     LowTtl,
     /// It has an MD5 option nobody agreed on.
     Md5,
+    /// It is behind an authentication header, past which some read.
+    Signed,
 }
 
 /// On a segment with data.
-const ON: [Fault; 11] = [
+const ON: [Fault; 12] = [
     Fault::Syn,
     Fault::Fin,
     Fault::Rst,
@@ -50,6 +52,7 @@ const ON: [Fault; 11] = [
     Fault::BadAck,
     Fault::LowTtl,
     Fault::Md5,
+    Fault::Signed,
 ];
 /// As a segment without data.
 const OWN: [Fault; 4] = [Fault::Syn, Fault::Fin, Fault::Rst, Fault::Urg(1)];
@@ -305,8 +308,8 @@ mod tests {
         let world = World::new("tiny", 2, 2, &[Window::Wide, Window::Narrow(1)], Content::Different, true);
         let all: Vec<Case> = (0..).map_while(|number| world.case(number)).collect();
         assert_eq!(all.len() as u64, world.cases());
-        // Three spans on two octets; 11 on each segment, 4 of their own in each of the gaps and five places.
-        let of = |n: u64| 3_u64.pow(n as u32) * 2 * (1 + 11 * n + 4 * (n + 3) * 5) * (1 + 2 * 2 * n);
+        // Three spans on two octets; 12 on each segment, 4 of their own in each of the gaps and five places.
+        let of = |n: u64| 3_u64.pow(n as u32) * 2 * (1 + 12 * n + 4 * (n + 3) * 5) * (1 + 2 * 2 * n);
         assert_eq!(world.cases(), of(1) + of(2));
         for (at, case) in all.iter().enumerate() {
             // Neighbours share all but the last digits: only near ones could be equal.

@@ -179,5 +179,6 @@ fn spoil(draft: &mut Draft<'_>, fault: Fault) {
         Fault::BadAck => draft.ack = draft.ack.wrapping_add(1_000),
         Fault::LowTtl => draft.ttl = 2,
         Fault::Md5 => draft.md5 = true,
+        Fault::Signed => draft.signed = true,
     }
 }

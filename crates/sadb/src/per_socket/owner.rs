@@ -30,6 +30,7 @@ impl ExactKey {
     /// The flow again.
     pub fn flow(&self) -> Flow {
         Flow {
+            opaque: false,
             local: addr::from_bits(self.local),
             remote: addr::from_bits(self.remote),
             local_port: self.ports as u16,

@@ -141,7 +141,7 @@ pub struct Selectors {
     pub protocol: Option<u8>,
     /// The application it belongs to; `None`: shared by all.
     pub app: Option<AppId>,
-    /// This host's ports. Anything but [`PortRange::ANY`] excludes packets without ports; a type counts as a port where the
+    /// This host's ports. Anything but [`PortRange::ANY`] excludes packets without ports, and those whose ports cannot be read; a type counts as a port where the
     /// protocol is named ([`Flow`]).
     pub local_ports: PortRange,
     /// The peer's ports.
@@ -455,7 +455,8 @@ pub(crate) fn has_ports_in(protocol: Option<u8>, local: PortRange, remote: PortR
         return true;
     }
     let has = protocol::has_ports(flow.protocol) || protocol.is_some() && protocol::has_type(flow.protocol);
-    has && local.contains(flow.local_port) && remote.contains(flow.remote_port)
+    // What cannot be read is in no range, also not in one that begins at zero (RFC 4301 section 4.4.1.1).
+    has && !flow.opaque && local.contains(flow.local_port) && remote.contains(flow.remote_port)
 }
 
 /// Whether this can be the outer address of one host. An IPv4-mapped one belongs to no wire (RFC 4942 section 2.2).

@@ -208,6 +208,13 @@ impl OutboundSa {
         learned
     }
 
+    /// The route to the peer takes `mtu` octets; whether that changes the path MTU. See [`PathMtu::follow`].
+    pub fn follow_route(&mut self, mtu: u16) -> bool {
+        let changed = self.path.follow(mtu, self.config.endpoints.remote.is_ipv4());
+        self.config.path_mtu = self.path.in_force();
+        changed
+    }
+
     /// Let time pass for what is known of the path; whether something was forgotten.
     pub fn age_mtu(&mut self, now: Time, limits: &PathMtuLimits) -> bool {
         let forgotten = self.path.age(now, limits);
@@ -236,9 +243,9 @@ impl OutboundSa {
             && (config.mode != Mode::Transport || remote == config.endpoints.remote)
     }
 
-    /// What its successor is made of: its configuration without what it learned about the path.
+    /// What its successor is made of: its configuration without what it learned about the path and its route.
     pub fn as_configured(&self) -> SaConfig {
-        SaConfig { path_mtu: self.path.configured(), ..(*self.config).clone() }
+        SaConfig { path_mtu: self.path.most(), ..(*self.config).clone() }
     }
 
     /// What it was made of, with the path MTU in force.

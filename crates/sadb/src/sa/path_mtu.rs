@@ -1,5 +1,5 @@
-//! The path MTU of an outbound association: soft state that ICMP errors lower and time raises again (RFC 4301 section 8.2,
-//! RFC 1191 section 6.3, RFC 8201 section 5.3).
+//! The path MTU of an outbound association: what the operator allows and the route to the peer takes, and below that soft state that
+//! ICMP errors lower and time raises again (RFC 4301 section 8.2, RFC 1191 section 6.3, RFC 8201 section 5.3).
 //!
 //! Whether an error is to be believed is decided elsewhere; here is only what the belief does.
 
@@ -48,17 +48,19 @@ pub enum Learned {
 /// The path MTU of one association.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PathMtu {
-    /// What the operator, or the uplink, said.
-    configured: u16,
+    /// The most that the operator allows.
+    most: u16,
+    /// What the route to the peer takes; [`u16::MAX`]: nobody has said.
+    route: u16,
     in_force: u16,
     /// When the value in force was last heard of; `None`: it is the configured one.
     learned: Option<Time>,
 }
 
 impl PathMtu {
-    /// Nothing learned yet.
-    pub fn new(configured: u16) -> PathMtu {
-        PathMtu { configured, in_force: configured, learned: None }
+    /// Nothing learned yet, and no route known; the operator allows `most`.
+    pub fn new(most: u16) -> PathMtu {
+        PathMtu { most, route: u16::MAX, in_force: most, learned: None }
     }
 
     /// Octets of the largest outer packet, for now.
@@ -66,9 +68,27 @@ impl PathMtu {
         self.in_force
     }
 
-    /// What it was before anything was learned, and will be again.
+    /// What it is where nothing is learned: what the route takes, if the operator allows as much.
     pub fn configured(&self) -> u16 {
-        self.configured
+        self.most.min(self.route)
+    }
+
+    /// The most that the operator allows; [`u16::MAX`]: whatever the route takes.
+    pub fn most(&self) -> u16 {
+        self.most
+    }
+
+    /// The route to the peer takes `mtu` octets from now on; whether that changes the value in force. What was learned about another
+    /// way is forgotten.
+    pub fn follow(&mut self, mtu: u16, v4: bool) -> bool {
+        let mtu = mtu.max(if v4 { MIN_PATH_MTU_V4 } else { MIN_PATH_MTU_V6 });
+        if mtu == self.route {
+            return false;
+        }
+        let before = self.in_force;
+        self.route = mtu;
+        self.forget();
+        self.in_force != before
     }
 
     /// When the value in force was last heard of; `None`: nothing is learned.
@@ -120,7 +140,7 @@ impl PathMtu {
 
     /// Forget what was learned.
     pub fn forget(&mut self) {
-        (self.in_force, self.learned) = (self.configured, None);
+        (self.in_force, self.learned) = (self.configured(), None);
     }
 }
 
@@ -145,6 +165,25 @@ mod tests {
         assert!(path.age(Time::from_secs(1249), &LIMITS));
         assert_eq!(path, PathMtu::new(1500));
         assert!(!path.age(Time::from_secs(9999), &LIMITS), "there is nothing to forget");
+    }
+
+    #[test]
+    fn it_follows_the_route_within_what_is_allowed() {
+        let mut path = PathMtu::new(u16::MAX);
+        assert!(path.follow(1500, true) && !path.follow(1500, true));
+        assert_eq!((path.in_force(), path.configured(), path.most()), (1500, 1500, u16::MAX));
+        // Another way: what was learned about the one before is nothing worth.
+        assert_eq!(path.hear(AT, 1300, 1500, true, &LIMITS), Learned::Lowered);
+        assert!(path.follow(9000, true));
+        assert_eq!((path.in_force(), path.learned()), (9000, None));
+        assert!(path.follow(1280, true));
+        assert_eq!(path.hear(AT, 1300, 1500, true, &LIMITS), Learned::Nothing);
+        // Never narrower than any link of the family is.
+        assert!(path.follow(100, true) && path.in_force() == 576);
+        assert!(path.follow(1200, false) && path.in_force() == 1280);
+        let mut path = PathMtu::new(1400);
+        assert!(!path.follow(1500, true) && path.follow(1300, true) && path.follow(9000, true));
+        assert_eq!((path.in_force(), path.configured(), path.most()), (1400, 1400, 1400));
     }
 
     #[test]

@@ -63,7 +63,7 @@ impl Chain {
     }
 
     /// What all members give together.
-    pub(super) fn services(&self) -> Services {
+    pub fn services(&self) -> Services {
         self.services
     }
 }

@@ -24,6 +24,9 @@ use crate::{FlowCache, FlowKey, MAX_SAS, OutboundSa, SaConfig, SadError, Selecto
 /// Sets of four flows that the cache remembers.
 const CACHE_SETS: usize = 1024;
 
+/// Tells what was found for an answer from what was found for any other packet; no [`Services`] have this bit.
+const FOR_ANSWERS: u8 = 0x80;
+
 /// The least and the greatest address there is.
 const FIRST_PEER: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 const LAST_PEER: IpAddr = IpAddr::V6(Ipv6Addr::from_bits(u128::MAX));
@@ -87,6 +90,12 @@ impl Rank {
     fn place(selectors: &Selectors) -> (Group, (u16, u128)) {
         let group = Group { shared: selectors.app.is_none(), remote_len: Reverse(selectors.remote.len()) };
         (group, (selectors.app.unwrap_or(AppId::NONE).0, selectors.remote.first()))
+    }
+
+    /// Whether only strength and age tell the two apart.
+    fn is_as_specific_as(&self, other: &Rank) -> bool {
+        let Rank { services, serial, .. } = *other;
+        Rank { services, serial, ..*self } == *other
     }
 
     /// In front of all entries of this group and key.
@@ -259,6 +268,47 @@ impl OutboundSad {
                 Err(DropReason::SaTooWeak)
             }
         })
+    }
+
+    /// The association that serves an answer to a packet that came with these services: as [`Self::find`], but the strongest of
+    /// those whose selectors are equally specific, since an answer quotes what it answers.
+    ///
+    /// # Errors
+    /// As [`Self::find`].
+    pub fn find_for_answer(
+        &mut self,
+        app: AppId,
+        flow: &Flow,
+        need: Services,
+    ) -> Result<SaIndex, DropReason> {
+        let key = FlowKey::new(app, flow, need.bits() | FOR_ANSWERS);
+        if let Some(answer) = self.cache.get(self.epoch, &key) {
+            return answer;
+        }
+        let answer = self.search_for_answer(app, flow, need);
+        self.cache.put(self.epoch, &key, answer);
+        answer
+    }
+
+    /// As [`Self::find_for_answer`], without the cache.
+    ///
+    /// # Errors
+    /// As [`Self::find`].
+    pub fn search_for_answer(&self, app: AppId, flow: &Flow, need: Services) -> Result<SaIndex, DropReason> {
+        self.search(app, flow, need).map(|first| self.strongest_beside(first, flow))
+    }
+
+    /// The strongest association for the flow whose selectors are as specific as those of `first`.
+    fn strongest_beside(&self, first: SaIndex, flow: &Flow) -> SaIndex {
+        let Some(rank) = self.get(first).map(|sa| Rank::new(sa, first)) else { return first };
+        let local = addr::to_bits(flow.local);
+        let alike = self.entries.range(rank..).take_while(|(other, _)| other.is_as_specific_as(&rank));
+        let serving =
+            alike.map(|(_, entry)| entry).filter(|entry| !entry.follows && entry.covers_rest(flow, local));
+        // The first of equally strong ones is the newest.
+        let strongest =
+            serving.reduce(|best, entry| if best.services.satisfies(entry.services) { best } else { entry });
+        strongest.map_or(first, |entry| entry.index)
     }
 
     /// As [`Self::search`], for the association that `fits`; its refusal is the reason if no other fits. It is told of each

@@ -40,6 +40,7 @@ impl PacketKey {
     pub fn of_flow(flow: &Flow) -> PacketKey {
         let key = PacketKey::new(flow.local, flow.remote).protocol(flow.protocol);
         match flow.protocol {
+            _ if flow.opaque => key,
             number if protocol::has_ports(number) => key.ports(flow.local_port, flow.remote_port),
             protocol::ICMP | protocol::ICMPV6 => key.with(&field::ICMP, u128::from(flow.local_port)),
             protocol::MOBILITY => key.with(&field::MOBILITY, u128::from(flow.local_port >> 8)),

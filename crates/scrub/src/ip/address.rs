@@ -12,6 +12,9 @@ pub(super) fn check(job: &mut Job<'_>, headers: &Headers) -> Result<(), Stop> {
     if job.config.one_link && asks_its_link(headers) {
         return Ok(());
     }
+    if job.config.loopback && headers.src.is_loopback() && headers.dst.is_loopback() {
+        return Ok(());
+    }
     let (right, rule) = match (headers.src, headers.dst) {
         (IpAddr::V4(src), IpAddr::V4(dst)) => {
             (may_be_on_a_wire_v4(src) && !src.is_multicast() && may_be_on_a_wire_v4(dst), Rule::V4Address)

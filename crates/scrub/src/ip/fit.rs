@@ -73,7 +73,7 @@ pub(crate) fn answer(
     let answered = job.refuse(Rule::V4DontFragment);
     if matches!(answered, Err(Stop::Drop(_)))
         && answers.take(desk.now)
-        && let Some(error) = icmp::too_big(buf.as_slice(), headers, mtu)
+        && let Some(error) = icmp::too_big(buf.as_slice(), headers, mtu, None)
     {
         desk.emit(desk.arrival.from, error, Rule::V4DontFragment);
     }

@@ -74,7 +74,11 @@ fn is_scoped(addr: IpAddr) -> bool {
 /// Rule 4.4: the identification. Zero where there can be no fragments, otherwise the next of sender and receiver. The pieces of a
 /// super-packet take one each. Whether answers and errors of ICMP may be fragmented tells stacks apart and is of no other use: they may.
 pub(crate) fn finish(job: &mut Job<'_>, numbers: &mut Numbers, buf: &mut Buf, headers: &Headers, gso: &Gso) {
-    let asked = headers.version == 4 && headers.fragment.is_none() && job.watches(Rule::V4Id);
+    // An authentication header covers it (RFC 4302 section 3.3.3.1.1.1).
+    let asked = headers.version == 4
+        && headers.fragment.is_none()
+        && headers.protocol != protocol::AH
+        && job.watches(Rule::V4Id);
     let Ok(view) = Ipv4::new_checked(buf.as_slice()) else { return };
     if !asked {
         return;

@@ -28,6 +28,12 @@ pub(super) fn clean(job: &mut Job<'_>, buf: &mut Buf, gso: &mut Gso) -> Result<H
     {
         job.refuse(Rule::V6Chain)?;
     }
+    if is_half_known(job, headers.protocol)
+        && headers.fragment.is_none_or(|fragment| fragment.offset == 0)
+        && headers.upper(buf.as_slice()).first().is_some_and(|next| *next != protocol::NO_NEXT)
+    {
+        job.refuse(Rule::V6Chain)?;
+    }
     let nothing_follows = headers.protocol == protocol::NO_NEXT && headers.fragment.is_none();
     if nothing_follows && headers.total_len > headers.header_len && job.acts(Rule::V6Rest) {
         let len = headers.header_len;
@@ -43,6 +49,14 @@ pub(super) fn clean(job: &mut Job<'_>, buf: &mut Buf, gso: &mut Gso) -> Result<H
         view.set_flow_label(0);
     }
     Ok(headers)
+}
+
+/// Extension headers by RFC 7045 that RFC 8200 does not have: mobility, host identity, shim6 and two for experiments. Some readers go on
+/// behind them, others do not. That the list of protocols (rule 4.17) ends them anyway is said by that rule.
+fn is_half_known(job: &Job<'_>, number: u8) -> bool {
+    const HALF_KNOWN: [u8; 5] = [protocol::MOBILITY, 139, 140, 253, 254];
+    let ends_anyway = job.is_on(Rule::V4Protocol) && !job.config.protocols.contains(number);
+    HALF_KNOWN.contains(&number) && !ends_anyway
 }
 
 fn parse(job: &mut Job<'_>, buf: &Buf) -> Result<Headers, Stop> {

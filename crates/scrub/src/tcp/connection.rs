@@ -212,14 +212,6 @@ impl Said {
         self.0 & what != 0
     }
 
-    /// Whether a SYN that comes again has the options of the first, and no fewer.
-    pub fn are_those_of(self, options: &Options) -> bool {
-        options.scale.is_some() == self.has(Said::SCALE)
-            && options.mss.is_some() == self.has(Said::MSS)
-            && options.timestamps.is_some() == self.has(Said::TIMESTAMPS)
-            && options.sack_permitted == self.has(Said::SACK)
-    }
-
     pub fn add(&mut self, what: u16, is: bool) {
         if is {
             self.0 |= what;
@@ -270,6 +262,9 @@ pub(super) fn millis(now: Time) -> u32 {
 pub(super) fn seconds(now: Time) -> u32 {
     (now.0 / 1_000_000_000) as u32
 }
+
+/// Octets that a SYN may have brought along where that was not seen.
+const OPENING: u32 = 1460;
 
 pub(super) fn protects(config: &Config, to: Side) -> bool {
     to == Side::Inside || config.protect == Protect::Both
@@ -421,8 +416,11 @@ impl Connection {
             State::Init => return work.job.refuse(Rule::Handshake),
             State::Init2 if flags.contains(Flags::RST) => self.reset(work)?,
             State::Init2 => {
-                let answer = self.half(from.other()).nxt;
-                let fits = from == self.opener && flags.contains(Flags::ACK) && work.segment.ack == answer;
+                let (answer, edge) = (self.half(from.other()).nxt, self.half(from.other()).edge);
+                let ack = work.segment.ack;
+                // Where packets may have passed unseen, the answer's own acknowledgment may be one of them, and data behind the answer, too.
+                let later = work.job.config.may_miss && seq::before(answer, ack) && !seq::before(edge, ack);
+                let fits = from == self.opener && flags.contains(Flags::ACK) && (ack == answer || later);
                 if !fits {
                     work.job.refuse(Rule::Handshake)?;
                 }
@@ -479,22 +477,30 @@ impl Connection {
         }
         if answers {
             // With data in the SYN (rule O.7) the answer says how much of them it takes.
+            let may_miss = work.job.config.may_miss;
             let opener = self.half(self.opener);
-            let fits = !seq::before(segment.ack, opener.una) && !seq::before(opener.nxt, segment.ack);
+            // Data of the SYN that was cut off here (rule T.7) arrived all the same beside a capture.
+            let most = if may_miss { opener.nxt.wrapping_add(OPENING) } else { opener.nxt };
+            let fits = !seq::before(segment.ack, opener.una) && !seq::before(most, segment.ack);
+            if fits && seq::before(opener.nxt, segment.ack) {
+                work.job.met.would.insert(Rule::Handshake);
+                self.pass_hole(self.opener, segment.ack);
+            }
             if !fits {
                 work.job.refuse(Rule::Handshake)?;
                 return Ok(());
             }
             self.signature(work)?;
         }
-        if self.half(from).said.has(Said::SYN) {
-            let same = self.bounds(from).isn == segment.seq && self.says_the_same(&segment, from);
-            if !same {
-                work.job.refuse(Rule::OneIsn)?;
-                return Ok(());
-            }
+        let again = self.half(from).said.has(Said::SYN);
+        if again && self.bounds(from).isn != segment.seq {
+            work.job.refuse(Rule::OneIsn)?;
+            return Ok(());
         }
         self.options_of_syn(work, answers);
+        if again && !self.as_first(work, answers) {
+            return self.unchanged_if_signed(work);
+        }
         self.note_syn(work, answers);
         if work.segment.len > 0 {
             self.data_of_syn(work)?;
@@ -502,14 +508,37 @@ impl Connection {
         self.unchanged_if_signed(work)
     }
 
-    /// Whether a SYN that comes again has the options of the first.
-    pub(super) fn says_the_same(&self, segment: &Segment, from: Side) -> bool {
-        let half = self.half(from);
-        segment.options.scale.is_none_or(|scale| scale == half.scale)
-            && segment
-                .options
-                .mss
-                .is_none_or(|mss| mss == self.mss[from.index()] || !half.said.has(Said::MSS))
+    /// Rule Q.2: a SYN that comes again has the options of the first, whichever of the two its receiver hears. Only the time of its
+    /// timestamps is its own. False: it has others.
+    pub(super) fn as_first(&self, work: &mut Work<'_, '_, '_>, answers: bool) -> bool {
+        let from = work.from();
+        let (half, other) = (self.half(from), self.half(from.other()));
+        let offered = |what| !answers || other.said.has(what);
+        let has = |what| half.said.has(what) && offered(what);
+        let is = work.segment.options;
+        let echo = if answers { other.ts_latest } else { 0 };
+        let first = Options {
+            mss: half.said.has(Said::MSS).then_some(self.mss[from.index()]),
+            scale: has(Said::SCALE).then_some(half.scale),
+            sack_permitted: has(Said::SACK),
+            timestamps: has(Said::TIMESTAMPS).then(|| is.timestamps.unwrap_or((half.ts_latest, echo))),
+            ..is
+        };
+        // What was taken off for not having been asked for is still in the summary.
+        let now = Options {
+            scale: is.scale.filter(|_| offered(Said::SCALE)),
+            sack_permitted: is.sack_permitted && offered(Said::SACK),
+            timestamps: is.timestamps.filter(|_| offered(Said::TIMESTAMPS)),
+            ..is
+        };
+        if first == now {
+            return true;
+        }
+        let acts = work.job.acts(Rule::OneIsn);
+        if acts {
+            work.segment.put_options(work.buf, work.headers, first);
+        }
+        acts
     }
 
     /// Data that a SYN may have (rule O.7): as good as any other; a copy of them cannot differ.

@@ -64,25 +64,41 @@ impl Connection {
 
     /// Rule Q.7: RFC 5961 section 5.2, and nothing that cannot have arrived.
     fn acknowledgment(&self, work: &mut Work<'_, '_, '_>) -> Result<(), Stop> {
-        if work.segment.flags.contains(Flags::ACK) && !self.is_fit_ack(work) {
+        if !work.segment.flags.contains(Flags::ACK) {
+            return Ok(());
+        }
+        if !self.is_fit_ack(work) {
             work.job.refuse(Rule::Acknowledgment)?;
+        } else if work.job.watches(Rule::Acknowledgment) && self.is_over_hole(work) {
+            work.job.met.would.insert(Rule::Acknowledgment);
         }
         Ok(())
+    }
+
+    /// Where packets may have passed unseen: whether a segment acknowledges what was not seen here.
+    fn is_over_hole(&self, work: &Work<'_, '_, '_>) -> bool {
+        let theirs = self.half(work.from().other());
+        work.job.config.may_miss && !self.picked_up && seq::before(theirs.next, work.segment.ack)
     }
 
     fn is_fit_ack(&self, work: &Work<'_, '_, '_>) -> bool {
         let (from, ack) = (work.from(), work.segment.ack);
         let theirs = self.half(from.other());
         // Of what is in store the holes are known.
-        let most = if protects(work.job.config, from) { theirs.next } else { theirs.nxt };
+        let most = match protects(work.job.config, from) {
+            // The receiver offered that much, and a FIN has a number, too.
+            _ if work.job.config.may_miss => seq::max(theirs.nxt, theirs.edge.wrapping_add(1)),
+            true => theirs.next,
+            false => theirs.nxt,
+        };
         let least = theirs.una.wrapping_sub(self.half(from).max_window.max(OLD));
         !seq::before(most, ack) && !seq::before(ack, least)
     }
 
-    /// Rule O.5 (RFC 7323 section 5.3; the inequalities of pf).
+    /// Rule O.5 (RFC 7323 section 5.3). An echo is not compared: the RFC has no such test, and what it echoes need not have passed here.
     fn timestamps(&self, work: &mut Work<'_, '_, '_>) -> Result<(), Stop> {
         let agreed = self.agreed(Said::TIMESTAMPS);
-        let Some((value, echo)) = work.segment.options.timestamps else {
+        let Some((value, _)) = work.segment.options.timestamps else {
             // Keep-alives without them are seen; data without them are not.
             if agreed && (work.segment.len > 0 || work.segment.flags.contains(Flags::FIN)) {
                 work.job.refuse(Rule::OptionTimestamps)?;
@@ -98,11 +114,9 @@ impl Connection {
             }
             return Ok(());
         }
-        let (ours, theirs) = (self.half(work.from()), self.half(work.from().other()));
+        let ours = self.half(work.from());
         let idle = seconds(work.now()).wrapping_sub(ours.ts_second) > TIMESTAMPS_LAST;
-        let old = seq::before(value, ours.ts_recent) && !idle;
-        let unsent = seq::before(theirs.ts_latest, echo) && echo != 0;
-        if old || unsent {
+        if seq::before(value, ours.ts_recent) && !idle {
             work.job.refuse(Rule::OptionTimestamps)?;
         }
         Ok(())
@@ -205,6 +219,7 @@ impl Connection {
             return;
         }
         let theirs = *self.half(work.from().other());
+        let most = if work.job.config.may_miss { seq::max(theirs.nxt, theirs.edge) } else { theirs.nxt };
         let agreed = self.agreed(Said::SACK);
         let is_wrong = |option: &TcpOption<'_>| {
             let TcpOption::Sack(blocks) = option else { return false };
@@ -215,7 +230,7 @@ impl Connection {
                     let [a, b, c, d, e, f, g, h] = *block;
                     let (left, right) = (u32::from_be_bytes([a, b, c, d]), u32::from_be_bytes([e, f, g, h]));
                     !seq::before(left, right)
-                        || seq::before(theirs.nxt, right)
+                        || seq::before(most, right)
                         || seq::before(left, theirs.una.wrapping_sub(OLD << 4))
                 })
         };
@@ -345,7 +360,20 @@ impl Connection {
             if self.picked_up {
                 self.hear(from, segment.ack);
             }
+            if work.job.config.may_miss {
+                self.pass_hole(from.other(), segment.ack);
+            }
             self.note_ack(work.arena, from, segment.ack, window);
+        }
+    }
+
+    /// What the other end has acknowledged has been there, whether it was seen here or not.
+    pub(super) fn pass_hole(&mut self, side: Side, ack: u32) {
+        if seq::before(self.half(side).next, ack) {
+            let next = self.stores[side.index()].as_ref().map_or(ack, |store| store.reaches(ack));
+            let half = self.half_mut(side);
+            half.next = next;
+            half.nxt = seq::max(half.nxt, next);
         }
     }
 
@@ -439,11 +467,10 @@ impl Connection {
             && self.bounds(self.opener).isn.wrapping_add(1) == segment.ack
             && segment.len == 0
             && self.half(from).said.has(Said::SYN)
-            && self.says_the_same(&segment, from)
-            && self.half(from).said.are_those_of(&segment.options)
         {
             self.signature(work)?;
             self.options_of_syn(work, true);
+            self.as_first(work, true);
             return self.unchanged_if_signed(work);
         }
         if work.job.is_on(Rule::SynInside) {
@@ -453,16 +480,18 @@ impl Connection {
     }
 
     /// Whether this SYN from that side may open the next connection: no reader that missed the end of this one can take its segments for
-    /// this one's. A host that uses a port again at once (within milliseconds) begins behind what it had sent, with a later timestamp
-    /// (RFC 6191), or one of the two has said by a reset that this one is over.
+    /// this one's. A host that uses a port again at once begins behind what it had sent: where both ends have closed (RFC 9293 section
+    /// 3.6.1), with a later timestamp (RFC 6191), or where one of the two has said by a reset that this one is over. A reader that missed
+    /// the end then has a hole in front of the new one that nothing ever fills.
     pub(super) fn may_reopen(&self, from: Side, syn: &Segment) -> bool {
         const APART: u32 = 1 << 26;
         let (half, start) = (self.half(from), syn.seq);
-        let later = syn
-            .options
-            .timestamps
-            .is_some_and(|(value, _)| half.said.has(Said::TIMESTAMPS) && seq::before(half.ts_latest, value));
-        let apart = later || self.halves.iter().any(|half| half.said.has(Said::RESET));
+        let stamp =
+            syn.options.timestamps.map(|(value, _)| value).filter(|_| half.said.has(Said::TIMESTAMPS));
+        let later = stamp.is_some_and(|value| seq::before(half.ts_latest, value));
+        let older = stamp.is_some_and(|value| seq::before(value, half.ts_latest));
+        let apart =
+            later || self.has_closed() && !older || self.halves.iter().any(|half| half.said.has(Said::RESET));
         let window = self.half(from.other()).max_window.max(OLD);
         let refused = !self.half(from.other()).said.has(Said::SYN);
         self.state == State::Closed
@@ -472,11 +501,17 @@ impl Connection {
                 || seq::gap(start, half.una.wrapping_sub(window)) > APART)
     }
 
+    /// Whether both ends have sent their FIN.
+    fn has_closed(&self) -> bool {
+        self.halves.iter().all(|half| half.said.has(Said::FIN))
+    }
+
     /// Say the receiver's part to the sender: an acknowledgment that only the true one can make something of (RFC 5961).
     fn challenge(&mut self, work: &mut Work<'_, '_, '_>, why: Rule) {
         let now = millis(work.now());
-        // Who has reset the connection knows nothing of it any more, and nobody speaks for it.
-        let silent = self.half(work.from().other()).said.has(Said::RESET);
+        // A reset has ended it: the two hosts know nothing of it any more, and nobody speaks for them.
+        let silent = self.state == State::Closed && !self.has_closed()
+            || self.halves.iter().any(|half| half.said.has(Said::RESET));
         if silent || now.wrapping_sub(self.challenged) < CHALLENGE_EVERY {
             return;
         }

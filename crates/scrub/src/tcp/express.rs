@@ -150,16 +150,11 @@ impl Connection {
             return None;
         }
         match segment.timestamps() {
-            Some((value, echo)) => {
-                let fits = self.agreed(Said::TIMESTAMPS)
-                    && !seq::before(value, half.ts_recent)
-                    && !seq::before(theirs.ts_latest, echo);
-                if !fits {
-                    return None;
-                }
+            Some((value, _)) if !self.agreed(Said::TIMESTAMPS) || seq::before(value, half.ts_recent) => {
+                return None;
             }
             None if self.agreed(Said::TIMESTAMPS) => return None,
-            None => {}
+            _ => {}
         }
         if protects(config, from.other()) && !data.is_empty() {
             let place = &mut self.stores[from.index()];

@@ -51,6 +51,7 @@ mod kind {
     pub const TIMESTAMPS: u8 = 8;
     pub const MD5: u8 = 19;
     pub const AO: u8 = 29;
+    pub const MPTCP: u8 = 30;
     pub const FAST_OPEN: u8 = 34;
 }
 
@@ -207,7 +208,8 @@ impl Segment {
                 TcpOption::Other { kind, .. } => Some(kind),
             };
             if let Some(number) = number {
-                broken |= number < 64 && seen & 1 << number != 0;
+                // RFC 8684 section 3: a segment may have several.
+                broken |= number < 64 && number != kind::MPTCP && seen & 1 << number != 0;
                 seen |= if number < 64 { 1 << number } else { 0 };
                 let handshake_only = matches!(number, kind::MSS | kind::SCALE | kind::SACK_PERMITTED);
                 match option {
@@ -299,6 +301,32 @@ impl Segment {
     ) -> bool {
         self.view(buf, headers)
             .is_some_and(|view| view.options().map_while(Result::ok).any(|option| is_such(&option)))
+    }
+
+    /// Have these options and no others.
+    pub fn put_options(&mut self, buf: &mut Buf, headers: &mut Headers, options: Options) {
+        let mut octets = Vec::with_capacity(24);
+        if let Some(mss) = options.mss {
+            let [high, low] = mss.to_be_bytes();
+            octets.extend([kind::MSS, 4, high, low]);
+        }
+        if options.sack_permitted {
+            octets.extend([kind::SACK_PERMITTED, 2]);
+        }
+        if let Some((value, echo)) = options.timestamps {
+            octets.extend([kind::TIMESTAMPS, 10]);
+            octets.extend(value.to_be_bytes());
+            octets.extend(echo.to_be_bytes());
+        }
+        if let Some(scale) = options.scale {
+            octets.extend([kind::SCALE, 3, scale]);
+        }
+        const NOP: u8 = 1;
+        octets.resize(octets.len().next_multiple_of(4), NOP);
+        if tcp::put_options(buf, headers, &octets).is_ok() {
+            self.options = options;
+            self.changed = true;
+        }
     }
 
     /// Keep `keep` octets of the data behind the first `front`.

@@ -49,8 +49,11 @@ pub struct Connections {
     /// First and last of each list.
     lists: Vec<[u32; 2]>,
     /// How many half-open ones each source has.
-    sources: HashTable<([u32; 4], u32)>,
+    sources: Sources,
+    /// How many each source outside has that are neither half-open nor closed.
+    owners: Sources,
     half_open: usize,
+    closed: usize,
     /// The slot that is looked at next, and when.
     hand: usize,
     turned: Option<u32>,
@@ -77,8 +80,10 @@ impl Connections {
             free: Vec::new(),
             recent: [NONE; RECENT],
             lists: vec![[NONE; 2]; SLOTS + 1],
-            sources: HashTable::new(),
+            sources: Sources::new(seed),
+            owners: Sources::new(seed),
             half_open: 0,
+            closed: 0,
             hand: 0,
             turned: None,
             now: Time::default(),
@@ -101,6 +106,16 @@ impl Connections {
     /// Of those, how many whose handshake is not done.
     pub fn half_open(&self) -> usize {
         self.half_open
+    }
+
+    /// How many of them are closed and still remembered.
+    pub fn closed(&self) -> usize {
+        self.closed
+    }
+
+    /// How many are neither half-open nor closed.
+    fn live(&self) -> usize {
+        self.len() - self.half_open - self.closed
     }
 
     /// Octets in store.
@@ -230,10 +245,10 @@ impl Connections {
             work.segment.finish(work.buf, work.headers);
         }
         let (after, ttl) = (connection.state, connection.half(from).ttl);
+        self.moved(job.config, at, before, after);
         if done.is_err() && fresh {
             self.remove(at);
         } else {
-            self.moved(job.config, at, before, after);
             self.tell(Some(at));
         }
         done.map(|()| ttl)
@@ -257,17 +272,21 @@ impl Connections {
             }
             self.admit(job, desk, ends, from)?;
             let at = self.insert(Connection::new(*ends, from, desk.now));
-            self.count_source(&ends.source(from), true);
-            self.half_open += 1;
             self.append(HALF_OPEN, at);
             return Ok(Some(at));
         }
-        if flags.intersects(Flags::SYN | Flags::RST) || job.config.midstream == Midstream::Drop {
-            let rule = if flags.contains(Flags::SYN) { Rule::Handshake } else { Rule::Midstream };
-            job.refuse(rule)?;
+        if flags.contains(Flags::SYN) {
+            job.refuse(Rule::Handshake)?;
             return Ok(None);
         }
-        if self.len() >= job.config.flows.established {
+        if flags.contains(Flags::RST) || job.config.midstream == Midstream::Drop {
+            job.refuse(Rule::Midstream)?;
+        }
+        if flags.contains(Flags::RST) {
+            return Ok(None);
+        }
+        // Where the rule lets it pass, it is picked up as well: what goes on is in store, or a copy could differ.
+        if self.is_full(job.config, ends, from) {
             job.refuse(Rule::Idle)?;
         }
         let at = self.insert(Connection::picked_up(*ends, segment, from, desk.now));
@@ -278,10 +297,8 @@ impl Connections {
     /// Rules Q.16 and Q.1: whether there may be one more that is half open. The oldest goes if there are too many.
     fn admit(&mut self, job: &mut Job<'_>, desk: &mut Desk<'_>, ends: &Ends, from: Side) -> Result<(), Stop> {
         let limits = job.config.flows;
-        let source = ends.source(from);
-        let full = self.len() - self.half_open >= limits.established || self.arena.fullness() >= 248;
-        let many = self.of_source(&source) as usize >= limits.half_open_per_source;
-        if full || many {
+        let many = self.sources.of(&ends.source(from)) >= limits.half_open_per_source;
+        if many || self.is_full(job.config, ends, from) || self.arena.fullness() >= 248 {
             job.refuse(Rule::Idle)?;
         }
         if self.half_open >= limits.half_open
@@ -293,10 +310,36 @@ impl Connections {
         Ok(())
     }
 
+    /// Whether there is no place for one more that this side opens: all are taken, or its source outside has its share. Those that
+    /// are closed have places of their own, so that how many come in a second is not bounded by how long they are remembered.
+    fn is_full(&self, config: &Config, ends: &Ends, from: Side) -> bool {
+        let limits = &config.flows;
+        let share =
+            from == Side::Outside && self.owners.of(&ends.source(from)) >= limits.established_per_source;
+        share || self.live() >= limits.established || self.closed >= limits.closed
+    }
+
+    /// Count a connection that is in this state now, or is no more.
+    fn count(&mut self, ends: &Ends, opener: Side, state: State, one_more: bool) {
+        let change = |count: &mut usize| *count = if one_more { *count + 1 } else { count.saturating_sub(1) };
+        match state {
+            State::Init | State::Init2 => {
+                change(&mut self.half_open);
+                self.sources.count(&ends.source(opener), one_more);
+            }
+            State::Estab | State::Close if opener == Side::Outside => {
+                self.owners.count(&ends.source(opener), one_more);
+            }
+            State::Estab | State::Close => {}
+            State::Closed => change(&mut self.closed),
+        }
+    }
+
     fn insert(&mut self, connection: Connection) -> u32 {
         if self.is_empty() {
             self.look_again();
         }
+        self.count(&connection.ends, connection.opener, connection.state, true);
         let hash_of = hash(&self.key, &connection.ends);
         let at = match self.free.pop() {
             Some(at) => {
@@ -325,10 +368,7 @@ impl Connections {
             news.gone(connection);
         }
         let (ends, state, opener) = (connection.ends, connection.state, connection.opener);
-        if is_half_open(state) {
-            self.half_open -= 1;
-            self.count_source(&ends.source(opener), false);
-        }
+        self.count(&ends, opener, state, false);
         if let Some(place) = self.recent.get_mut(ends.place() % RECENT)
             && *place == at
         {
@@ -355,42 +395,17 @@ impl Connections {
         self.remove(at);
     }
 
-    fn of_source(&self, source: &[u32; 4]) -> u32 {
-        self.sources
-            .find(hash(&self.key, source), |(other, _)| other == source)
-            .map_or(0, |(_, count)| *count)
-    }
-
-    fn count_source(&mut self, source: &[u32; 4], one_more: bool) {
-        let (key, hash_of) = (self.key, hash(&self.key, source));
-        let entry = self.sources.entry(hash_of, |(other, _)| other == source, |(other, _)| hash(&key, other));
-        match entry {
-            hashbrown::hash_table::Entry::Occupied(mut entry) => {
-                let (_, count) = entry.get_mut();
-                *count = if one_more { *count + 1 } else { count.saturating_sub(1) };
-                if *count == 0 {
-                    entry.remove();
-                }
-            }
-            hashbrown::hash_table::Entry::Vacant(entry) if one_more => {
-                entry.insert((*source, 1));
-            }
-            hashbrown::hash_table::Entry::Vacant(_) => {}
-        }
-    }
-
     /// A connection has changed its state.
     fn moved(&mut self, config: &Config, at: u32, before: State, after: State) {
-        if before == after || is_half_open(after) {
+        if before == after {
             return;
         }
-        if is_half_open(before) {
-            self.half_open -= 1;
-            let source =
-                self.all.get(at as usize).map(|connection| connection.ends.source(connection.opener));
-            if let Some(source) = source {
-                self.count_source(&source, false);
-            }
+        if let Some((ends, opener)) = self.at(at).map(|connection| (connection.ends, connection.opener)) {
+            self.count(&ends, opener, before, false);
+            self.count(&ends, opener, after, true);
+        }
+        if is_half_open(after) {
+            return;
         }
         self.unlink(at);
         self.schedule(config, at);
@@ -537,6 +552,42 @@ impl Connections {
                 self.remove(at);
             }
             at = behind;
+        }
+    }
+}
+
+/// How many connections each source has, of a kind: an address, an IPv6 /64.
+#[derive(Debug)]
+struct Sources {
+    key: [u8; 16],
+    counts: HashTable<([u32; 4], u32)>,
+}
+
+impl Sources {
+    fn new(key: [u8; 16]) -> Sources {
+        Sources { key, counts: HashTable::new() }
+    }
+
+    fn of(&self, source: &[u32; 4]) -> usize {
+        let found = self.counts.find(hash(&self.key, source), |(other, _)| other == source);
+        found.map_or(0, |(_, count)| *count as usize)
+    }
+
+    fn count(&mut self, source: &[u32; 4], one_more: bool) {
+        use hashbrown::hash_table::Entry;
+        let (key, hash_of) = (self.key, hash(&self.key, source));
+        match self.counts.entry(hash_of, |(other, _)| other == source, |(other, _)| hash(&key, other)) {
+            Entry::Occupied(mut entry) => {
+                let (_, count) = entry.get_mut();
+                *count = if one_more { *count + 1 } else { count.saturating_sub(1) };
+                if *count == 0 {
+                    entry.remove();
+                }
+            }
+            Entry::Vacant(entry) if one_more => {
+                entry.insert((*source, 1));
+            }
+            Entry::Vacant(_) => {}
         }
     }
 }

@@ -9,6 +9,8 @@ use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::str::SplitWhitespace;
 
+mod fuse;
+
 type Sockets = BTreeMap<String, c_int>;
 
 /// The level of Ravelin's own options (include/ravelin.h).
@@ -73,11 +75,22 @@ fn run(words: &mut SplitWhitespace<'_>, sockets: &mut Sockets) -> io::Result<Str
     match command {
         "pid" => return Ok(std::process::id().to_string()),
         "exec" => return Err(exec(word(words), sockets)),
+        // Somebody else must write what its numbers mean.
+        // SAFETY: a number.
+        "unshare" => return ret(unsafe { libc::unshare(libc::CLONE_NEWUSER) }).map(|_| "ok".into()),
+        "threadexec" => return Err(exec_from_thread(word(words), sockets)),
+        "fuseexec" => {
+            let (at, file, inode) = (word(words), word(words), number(words) as u64);
+            fuse::mount(at, file, inode)?;
+            return Err(exec(&format!("{at}/x"), sockets));
+        }
         "child" => return child(words, sockets),
         "fork" => return fork(),
         "descend" => return descend(),
         "memfd" => return Err(execute_copy(word(words), sockets, true)),
         "unlinked" => return Err(execute_copy(word(words), sockets, false)),
+        // From here on user 65534, without a capability ("none") or with CAP_NET_RAW alone ("raw").
+        "stranger" => return stranger(word(words) == "raw"),
         "enter" => return std::fs::write(word(words), "0").map(|()| "ok".into()),
         "uid" => {
             let user = number(words) as libc::uid_t;
@@ -107,7 +120,30 @@ fn run(words: &mut SplitWhitespace<'_>, sockets: &mut Sockets) -> io::Result<Str
             sockets.insert(new, accepted);
             0
         }
+        // Into the queue of a Unix socket and out again: meanwhile it is in no table of descriptors.
+        "stow" => return stow(fd, name, sockets),
+        "take" => {
+            let taken = take(fd)?;
+            sockets.insert(word(words).into(), taken);
+            0
+        }
+        // As many keys for other peers as there is room for: anybody may, and it is taken from the socket's own.
+        "crowd" => return crowd(fd),
         "sendto" => return sendto(fd, words, 0),
+        // A datagram with a mark beside it: address, octets, the mark in hexadecimal.
+        "sendmark" => return sendmark(fd, words),
+        // Send by this device alone; a source that is not this host's (IPV6_FREEBIND).
+        "device" => {
+            let name = CString::new(word(words)).expect("no zero octet");
+            // SAFETY: a C string and its length.
+            ret(unsafe {
+                let (value, len) = (name.as_ptr().cast(), name.as_bytes().len() as u32);
+                libc::setsockopt(fd, libc::SOL_SOCKET, libc::SO_BINDTODEVICE, value, len)
+            })?
+        }
+        "freebind" => option(fd, libc::SOL_IPV6, 78, 1)?,
+        // The next datagrams bring their own IPv4 header, with this source, to this address and port.
+        "spoof" => return spoof(fd, words),
         "sweep" => return sweep(fd, words),
         "fastopen" => return sendto(fd, words, libc::MSG_FASTOPEN),
         "frame" => return frame(fd, words),
@@ -205,6 +241,7 @@ fn open(kind: &str) -> io::Result<c_int> {
             return ret(unsafe { libc::socket(libc::AF_UNIX, libc::SOCK_STREAM, 0) });
         }
         "icmp" => (libc::SOCK_RAW, libc::IPPROTO_ICMP),
+        "raw" => (libc::SOCK_RAW, libc::IPPROTO_RAW),
         // Frames, and a socket of AF_XDP: nothing is received.
         "packet" | "xdp" => {
             let family = if kind.starts_with('p') { libc::AF_PACKET } else { libc::AF_XDP };
@@ -280,8 +317,15 @@ fn frame(fd: c_int, words: &mut SplitWhitespace<'_>) -> io::Result<String> {
     let mut data = vec![2, 0, 0, 0, 0, 0x0b, 2, 0, 0, 0, 0, 0x0a];
     data.extend(real.to_be_bytes());
     if real == 0x8100 {
-        data.extend([0, 5]);
+        // A tag that reads as the beginning of an IPv4 header, if the frame is named that.
+        data.extend(if named == 0x0800 { [0x45, 5] } else { [0, 5] });
         data.extend(if to.is_ipv4() { [8, 0] } else { [0x86, 0xdd] });
+    }
+    // A length: SNAP (RFC 1042), or the service access point of IP (RFC 948).
+    match real {
+        0x2c => data.extend([0xaa, 0xaa, 3, 0, 0, 0, 8, 0]),
+        0x27 => data.extend([6, 6, 3]),
+        _ => {}
     }
     match to {
         std::net::IpAddr::V4(to) => {
@@ -319,12 +363,139 @@ fn sendto(fd: c_int, words: &mut SplitWhitespace<'_>, flags: c_int) -> io::Resul
     ret(n as c_int).map(|_| "ok".into())
 }
 
+/// A datagram with SO_MARK as a control message.
+fn sendmark(fd: c_int, words: &mut SplitWhitespace<'_>) -> io::Result<String> {
+    let (mut to, len) = address(word(words).parse().expect("ADDRESS:PORT"));
+    let mut data = vec![b'x'; number(words)];
+    let mark = u32::from_str_radix(word(words).trim_start_matches("0x"), 16).expect("a mark");
+    let mut part = libc::iovec { iov_base: data.as_mut_ptr().cast(), iov_len: data.len() };
+    let mut control = [0u64; 4];
+    // SAFETY: zeroes are a msghdr; the buffers have the lengths that are passed, and the control message fits into its own.
+    ret(unsafe {
+        let mut message: libc::msghdr = std::mem::zeroed();
+        message.msg_name = (&raw mut to).cast();
+        message.msg_namelen = len;
+        message.msg_iov = &raw mut part;
+        message.msg_iovlen = 1;
+        message.msg_control = control.as_mut_ptr().cast();
+        message.msg_controllen = libc::CMSG_SPACE(4) as usize;
+        let header = libc::CMSG_FIRSTHDR(&raw const message);
+        (*header).cmsg_level = libc::SOL_SOCKET;
+        (*header).cmsg_type = libc::SO_MARK;
+        (*header).cmsg_len = libc::CMSG_LEN(4) as usize;
+        libc::CMSG_DATA(header).cast::<u32>().write_unaligned(mark);
+        libc::sendmsg(fd, &raw const message, 0)
+    } as c_int)
+    .map(|_| "ok".into())
+}
+
+/// A UDP datagram whose IPv4 header says another source (IP_HDRINCL): source, address and port.
+fn spoof(fd: c_int, words: &mut SplitWhitespace<'_>) -> io::Result<String> {
+    let source: std::net::Ipv4Addr = word(words).parse().expect("an address");
+    let to: SocketAddr = word(words).parse().expect("ADDRESS:PORT");
+    let SocketAddr::V4(to4) = to else { panic!("IPv4") };
+    let mut data = vec![0x45, 0, 0, 35, 0, 0, 0, 0, 64, 17, 0, 0];
+    data.extend(source.octets());
+    data.extend(to4.ip().octets());
+    data.extend([0, 9]);
+    data.extend(to4.port().to_be_bytes());
+    data.extend([0, 15, 0, 0]);
+    data.extend(b"forged!");
+    let (to, len) = address(SocketAddr::from((*to4.ip(), 0)));
+    // SAFETY: the buffers have the lengths that are passed.
+    let n = unsafe { libc::sendto(fd, data.as_ptr().cast(), data.len(), 0, (&raw const to).cast(), len) };
+    ret(n as c_int).map(|_| "ok".into())
+}
+
+/// User 65534 with one capability at most.
+fn stranger(raw: bool) -> io::Result<String> {
+    const PERMITTED_AND_EFFECTIVE: u32 = 1 << 13; // CAP_NET_RAW
+    let bits = if raw { PERMITTED_AND_EFFECTIVE } else { 0 };
+    // linux/capability.h, version 3: two words each of effective, permitted, inheritable.
+    let header = [0x2008_0522u32, 0];
+    let data = [bits, bits, 0, 0, 0, 0];
+    // SAFETY: numbers; for capset a header and data as the kernel defines them.
+    unsafe {
+        ret(libc::prctl(libc::PR_SET_KEEPCAPS, 1, 0, 0, 0))?;
+        ret(libc::setresgid(65534, 65534, 65534))?;
+        ret(libc::setresuid(65534, 65534, 65534))?;
+        ret(libc::syscall(libc::SYS_capset, header.as_ptr(), data.as_ptr()) as c_int)?;
+    }
+    Ok("ok".into())
+}
+
 /// Become another program; its `ready` is the answer.
 fn exec(path: &str, sockets: &Sockets) -> io::Error {
     match File::open(path) {
         Ok(file) => execute(&file, Some(path), sockets),
         Err(error) => error,
     }
+}
+
+/// The same by another thread than the first.
+fn exec_from_thread(path: &str, sockets: &Sockets) -> io::Error {
+    let (path, sockets) = (path.to_owned(), sockets.clone());
+    std::thread::spawn(move || exec(&path, &sockets)).join().expect("it returns")
+}
+
+/// A message with room for one descriptor.
+fn message(octet: &mut libc::iovec, control: &mut [u64; 3]) -> libc::msghdr {
+    // SAFETY: zeroes are a msghdr.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    message.msg_iov = octet;
+    message.msg_iovlen = 1;
+    message.msg_control = control.as_mut_ptr().cast();
+    message.msg_controllen = size_of_val(control) as _;
+    message
+}
+
+/// Send a descriptor by a pair of Unix sockets and close it; the socket of this name is the end where it waits from now on.
+fn stow(fd: c_int, name: &str, sockets: &mut Sockets) -> io::Result<String> {
+    let mut ends = [0; 2];
+    // SAFETY: an array of two, as the call wants.
+    ret(unsafe { libc::socketpair(libc::AF_UNIX, libc::SOCK_DGRAM, 0, ends.as_mut_ptr()) })?;
+    let mut data = 0u8;
+    let mut octet = libc::iovec { iov_base: (&raw mut data).cast(), iov_len: 1 };
+    // cmsg_len, cmsg_level and cmsg_type, the descriptor.
+    let rights = u64::from(libc::SOL_SOCKET as u32) | u64::from(libc::SCM_RIGHTS as u32) << 32;
+    let mut control = [20, rights, fd as u64];
+    let message = message(&mut octet, &mut control);
+    // SAFETY: the message and what it points to live for the call; the descriptors are ours.
+    unsafe {
+        ret(libc::sendmsg(ends[0], &raw const message, 0) as c_int)?;
+        libc::close(fd);
+        libc::close(ends[0]);
+    }
+    sockets.insert(name.into(), ends[1]);
+    Ok("ok".into())
+}
+
+fn take(from: c_int) -> io::Result<c_int> {
+    let mut data = 0u8;
+    let mut octet = libc::iovec { iov_base: (&raw mut data).cast(), iov_len: 1 };
+    let mut control = [0u64; 3];
+    let mut message = message(&mut octet, &mut control);
+    // SAFETY: the message and what it points to live for the call.
+    ret(unsafe { libc::recvmsg(from, &raw mut message, 0) } as c_int)?;
+    Ok(control[2] as c_int)
+}
+
+fn crowd(fd: c_int) -> io::Result<String> {
+    const TCP_MD5SIG: c_int = 14;
+    // struct tcp_md5sig: address, flags, prefix length, length of the key, interface, key.
+    let mut key = [0u8; 128 + 8 + 80];
+    key[0] = libc::AF_INET as u8;
+    key[130..132].copy_from_slice(&1u16.to_ne_bytes());
+    for n in 1u32.. {
+        key[4..8].copy_from_slice(&(0xc612_0000 + n).to_be_bytes());
+        // SAFETY: the buffer has the length that is passed.
+        let set =
+            unsafe { libc::setsockopt(fd, libc::SOL_TCP, TCP_MD5SIG, key.as_ptr().cast(), key.len() as u32) };
+        if let Err(error) = ret(set) {
+            return if error.raw_os_error() == Some(libc::ENOMEM) { Ok(n.to_string()) } else { Err(error) };
+        }
+    }
+    Ok("ok".into())
 }
 
 /// Execute a copy of a file that has no name: in memory, or removed before.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Asks the kernel half's own `decide` and `refuses_clear`, in its own maps, about one flow: for tests/agree.rs, by BPF_PROG_TEST_RUN. Question and
+ * Asks the kernel half's own `decide` and `refuses_clear`, in its own maps, about one flow: for tests/suite/agree.rs, by BPF_PROG_TEST_RUN. Question and
  * answer are the packet: programs of type syscall may sleep, and such must not look up longest prefixes.
  */
 #include "vmlinux.h"

@@ -278,7 +278,7 @@ fn a_capture_ends_and_says_how_it_went() {
 #[tokio::test]
 async fn peers_of_inbound_associations_are_counted() {
     let folder = Folder::new("live");
-    let mut plane = plane(folder.config());
+    let mut plane = plane(folder.config(), None);
     let add =
         |direction: &str, spi: &str, key: u8| serde_json::from_value(request(direction, spi, key)).unwrap();
     let first = plane.add_sa(add("in", "0x1000", 1)).await.unwrap();

@@ -7,7 +7,7 @@ use api::{ApplicationChange, PolicyApplied, PolicyApply, PolicyPlan, PolicyText,
 use clap::Args;
 use policy::counted;
 
-use super::read;
+use super::{missing, read};
 use crate::client::{Ask, Connect};
 use crate::cmd::debug::seconds;
 use crate::exit::{Failure, Kind};
@@ -36,6 +36,9 @@ pub struct Apply {
     /// Take a policy that names no application any more: everything goes out in clear then.
     #[arg(long)]
     allow_empty: bool,
+    /// Take subjects that no program of this host matches: of programs that come later.
+    #[arg(long)]
+    allow_missing: bool,
 }
 
 /// Keep the policy that is on trial.
@@ -72,7 +75,7 @@ impl Plan {
         let (file, text) = text(self.file.as_ref())?;
         let plan: PolicyPlan = self.ask.connect.post(path::POLICY_PLAN, &PolicyText { file, text })?;
         if !self.ask.json {
-            eprint!("{}", plan.diagnostics);
+            eprint!("{}{}", plan.diagnostics, missing(&plan.missing));
         }
         self.ask.show(&plan, in_words)?;
         for block in &plan.refused_blocks {
@@ -172,6 +175,7 @@ impl Apply {
             text,
             confirm_within_seconds: self.confirm_within,
             allow_empty: self.allow_empty,
+            allow_missing: self.allow_missing,
         };
         let answer: PolicyApplied = self.ask.connect.post(path::POLICY_APPLY, &request)?;
         tell(&self.ask, &answer, "is in force")
@@ -200,7 +204,7 @@ fn tell(ask: &Ask, answer: &PolicyApplied, what: &str) -> anyhow::Result<()> {
     if ask.json {
         return output::json(answer);
     }
-    eprint!("{}", answer.diagnostics);
+    eprint!("{}{}", answer.diagnostics, missing(&answer.missing));
     let mut out = format!(
         "generation {} {what}, {}, {} of them changed\n",
         answer.generation,

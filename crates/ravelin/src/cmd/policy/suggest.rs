@@ -138,6 +138,7 @@ impl Suggest {
             Goal::Encryption => Want::Encryption,
         };
         let flow = Flow {
+            opaque: false,
             local: record.local.ip(),
             remote: record.remote.ip(),
             local_port: record.local.port(),

@@ -201,6 +201,7 @@ impl PerSocket {
                 };
                 let any = std::net::IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED);
                 let flow = Flow {
+                    opaque: false,
                     local: group.local,
                     remote: any,
                     local_port: key.port,

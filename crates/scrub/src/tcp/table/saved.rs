@@ -200,10 +200,10 @@ impl Connections {
             self.remove(at);
         }
         let half_open = is_half_open(record.state);
-        let room = if half_open {
-            self.half_open < config.flows.half_open
-        } else {
-            self.len() - self.half_open < config.flows.established
+        let room = match record.state {
+            State::Init | State::Init2 => self.half_open < config.flows.half_open,
+            State::Estab | State::Close => self.live() < config.flows.established,
+            State::Closed => self.closed < config.flows.closed,
         };
         if !room {
             return false;
@@ -211,8 +211,6 @@ impl Connections {
         let Some(connection) = record.connection(config, now, &mut self.arena) else { return false };
         let at = self.insert(connection);
         if half_open {
-            self.count_source(&ends.source(record.opener), true);
-            self.half_open += 1;
             self.append(HALF_OPEN, at);
         } else {
             self.schedule(config, at);

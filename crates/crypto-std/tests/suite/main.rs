@@ -1,0 +1,10 @@
+//! The tests of `crypto-std`, one program: each module is about one kind of truth.
+
+mod faults;
+mod packet;
+mod provider;
+mod published;
+mod stack;
+#[path = "packet/stack.rs"]
+mod stack_words;
+mod wycheproof;

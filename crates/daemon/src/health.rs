@@ -1,0 +1,293 @@
+//! Whether what must be protected gets through: flows that try and get nothing through, and the latest ends of packets in the engine.
+//!
+//! What enters, once a second: the engine's latest drops, and every few seconds the counters of associations and, where something is
+//! suspicious, the sockets that wait for a connection. What leaves: problems for `status`, `/v1/health` and `doctor`, and ends of
+//! packets for `explain --drop`. Nothing is added to a packet's way: flows that end are noted by the engine anyway.
+
+mod gather;
+mod problem;
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::net::IpAddr;
+use std::time::Duration;
+
+use engine::Dropped;
+use sadb::sa::Selectors;
+use sadb::{Direction, Spi};
+use wire::{AppId, DropReason, Flow, Time};
+
+/// How long nothing gets through before that is a problem.
+pub const PATIENCE: Duration = Duration::from_secs(10);
+/// A flow that has not tried for so long is given up.
+const GIVEN_UP: Duration = Duration::from_secs(300);
+/// Troubles that are kept.
+const TROUBLES: usize = 256;
+/// Ends of packets that are kept.
+const DROPS: usize = 1024;
+/// Associations that are looked at.
+const ASSOCIATIONS: usize = 4096;
+/// What is seen only while it goes on is believed for so long.
+const EVIDENCE: Duration = Duration::from_secs(15);
+
+/// Why nothing gets through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Cause {
+    /// No association serves the flow.
+    NoAssociation,
+    /// What goes out is protected, and no association takes the answers.
+    OneDirection,
+    /// A key manager was asked and did not answer.
+    AcquireUnanswered,
+    /// A key manager said no.
+    AcquireRefused,
+    /// The association gives less than the policy demands.
+    TooWeak,
+    /// The association is behind a limit, or has no sequence number left.
+    LimitReached,
+    /// The peer's packets are dropped as replays.
+    Replayed,
+    /// The peer's packets have wrong integrity check values.
+    NotAuthentic,
+    /// Protected packets leave, and nothing comes back.
+    Unanswered,
+}
+
+impl Cause {
+    /// Why an outbound packet of an application that must be protected ended; `None`: for another reason.
+    fn of(reason: DropReason) -> Option<Cause> {
+        Some(match reason {
+            DropReason::NoSa | DropReason::NoEntry => Cause::NoAssociation,
+            DropReason::HoldExpired | DropReason::HoldFull => Cause::AcquireUnanswered,
+            DropReason::AcquireRefused => Cause::AcquireRefused,
+            DropReason::SaTooWeak => Cause::TooWeak,
+            DropReason::SequenceExhausted
+            | DropReason::SaExpired
+            | DropReason::ChainDead
+            | DropReason::ChainMissing => Cause::LimitReached,
+            _ => return None,
+        })
+    }
+}
+
+/// An application that gets nothing through to a peer.
+#[derive(Clone, Debug)]
+pub struct Trouble {
+    /// Why.
+    pub cause: Cause,
+    /// Since when.
+    pub since: Time,
+    /// When it last tried.
+    pub last: Time,
+    /// A flow of it.
+    pub flow: Flow,
+    /// The association that it would have left by, zero if none.
+    pub spi: u32,
+}
+
+/// What the data threads say of a flow now.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Outlook {
+    /// Policy demands protection.
+    pub protect: bool,
+    /// The outbound association, if one serves it.
+    pub spi: Option<Spi>,
+    /// An inbound association serves it.
+    pub answered: bool,
+}
+
+/// Packets of an association, at two times.
+#[derive(Clone, Debug)]
+pub(super) struct Sample {
+    pub direction: Direction,
+    pub spi: Spi,
+    pub peer: IpAddr,
+    pub selectors: Selectors,
+    pub packets: u64,
+    pub replayed: u64,
+    pub forged: u64,
+}
+
+/// An association by which something goes wrong.
+#[derive(Clone, Debug)]
+struct Suspicion {
+    cause: Cause,
+    selectors: Selectors,
+    since: Time,
+    last: Time,
+    /// Who is known to wait for an answer, and when that was seen; only for [`Cause::Unanswered`].
+    waits: Option<(AppId, Time)>,
+}
+
+/// The end of a packet in the engine.
+#[derive(Clone, Debug)]
+pub struct Ended {
+    /// Its number, shared with refusals of the kernel half.
+    pub id: u64,
+    /// When, since 1970.
+    pub at: Duration,
+    /// Which way.
+    pub direction: Direction,
+    /// What the engine noted.
+    pub dropped: Dropped,
+}
+
+/// All that is known of it.
+#[derive(Debug, Default)]
+pub struct HealthBook {
+    troubles: BTreeMap<(AppId, IpAddr), Trouble>,
+    suspicions: HashMap<(Direction, IpAddr, Spi), Suspicion>,
+    samples: HashMap<(Direction, IpAddr, Spi), Sample>,
+    drops: VecDeque<Ended>,
+    /// Peers whose association has ended at a hard limit, and when.
+    ended: BTreeMap<IpAddr, Time>,
+    /// Drops that the engine's halves had noted at the last look.
+    seen: [u64; 2],
+    ticks: u32,
+}
+
+impl HealthBook {
+    /// An outbound association has ended at a hard limit.
+    pub fn reached_limit(&mut self, peer: IpAddr, now: Time) {
+        self.ended.insert(peer, now);
+        while self.ended.len() > TROUBLES {
+            self.ended.pop_first();
+        }
+    }
+
+    /// Ends of packets, the newest first.
+    pub fn drops(&self) -> impl Iterator<Item = &Ended> {
+        self.drops.iter().rev()
+    }
+
+    fn note(&mut self, ended: Ended, now: Time) {
+        let dropped = ended.dropped;
+        if ended.direction == Direction::Outbound
+            && let (Some(cause), Some(flow)) = (Cause::of(dropped.reason), dropped.flow)
+            && dropped.app != AppId::NONE
+        {
+            self.tried(dropped.app, flow, cause, dropped.spi, dropped.at.min(now), now);
+        }
+        if self.drops.len() == DROPS {
+            self.drops.pop_front();
+        }
+        self.drops.push_back(ended);
+    }
+
+    fn tried(&mut self, app: AppId, flow: Flow, cause: Cause, spi: u32, since: Time, now: Time) {
+        let cause = match cause {
+            Cause::NoAssociation if self.ended.contains_key(&flow.remote) => Cause::LimitReached,
+            other => other,
+        };
+        if let Some(known) = self.troubles.get_mut(&(app, flow.remote)) {
+            (known.last, known.flow, known.cause, known.spi) = (now, flow, cause, spi);
+        } else if self.troubles.len() < TROUBLES {
+            self.troubles.insert((app, flow.remote), Trouble { cause, since, last: now, flow, spi });
+        }
+    }
+
+    /// The flows whose outlook is to be asked for.
+    fn questions(&self) -> Vec<(AppId, Flow)> {
+        self.troubles.iter().map(|((app, _), trouble)| (*app, trouble.flow)).collect()
+    }
+
+    /// What the data threads say of them, in the same order.
+    fn judge(&mut self, outlooks: &[Outlook], now: Time) {
+        let mut outlooks = outlooks.iter();
+        self.troubles.retain(|_, trouble| {
+            let Some(outlook) = outlooks.next() else { return true };
+            if !outlook.protect || now.since(trouble.last) > GIVEN_UP {
+                return false;
+            }
+            match (outlook.spi, trouble.cause) {
+                (None, _) => true,
+                // The association that came to its end is there still.
+                (Some(spi), Cause::LimitReached) if spi.0 == trouble.spi => true,
+                (Some(_), _) if outlook.answered => false,
+                (Some(_), _) => {
+                    trouble.cause = Cause::OneDirection;
+                    true
+                }
+            }
+        });
+        self.ended.retain(|_, at| now.since(*at) < GIVEN_UP);
+    }
+
+    /// Counters of all associations, compared with those of the last time.
+    fn compare(&mut self, samples: Vec<Sample>, now: Time) {
+        let before = std::mem::take(&mut self.samples);
+        let key = |sample: &Sample| (sample.direction, sample.peer, sample.spi);
+        let grown = |sample: &Sample, count: &dyn Fn(&Sample) -> u64| {
+            count(sample) > before.get(&key(sample)).map_or(0, count)
+        };
+        let inbound: Vec<&Sample> = samples.iter().filter(|s| s.direction == Direction::Inbound).collect();
+        let mut now_suspicious = Vec::new();
+        let mut innocent = Vec::new();
+        for sample in &samples {
+            let carried = grown(sample, &|s| s.packets);
+            let cause = match sample.direction {
+                Direction::Inbound if carried => None,
+                Direction::Inbound if grown(sample, &|s| s.replayed) => Some(Cause::Replayed),
+                Direction::Inbound if grown(sample, &|s| s.forged) => Some(Cause::NotAuthentic),
+                Direction::Inbound => continue,
+                Direction::Outbound => {
+                    let any = |selectors: Selectors| Selectors { app: None, ..selectors };
+                    let mine = any(sample.selectors);
+                    let serving = inbound.iter().filter(|s| any(s.selectors).meets(&mine));
+                    let serving: Vec<_> = serving.collect();
+                    match (serving.is_empty(), serving.iter().any(|s| grown(s, &|s| s.packets))) {
+                        (true, _) if carried => Some(Cause::OneDirection),
+                        (false, false) if carried => Some(Cause::Unanswered),
+                        (true, _) | (false, false) => continue,
+                        (false, true) => None,
+                    }
+                }
+            };
+            match cause {
+                Some(cause) => now_suspicious.push((key(sample), cause, sample.selectors)),
+                None => innocent.push(key(sample)),
+            }
+        }
+        for key in innocent {
+            self.suspicions.remove(&key);
+        }
+        for (key, cause, selectors) in now_suspicious {
+            if self.suspicions.len() >= TROUBLES && !self.suspicions.contains_key(&key) {
+                continue;
+            }
+            let fresh = Suspicion { cause, selectors, since: now, last: now, waits: None };
+            let known = self.suspicions.entry(key).or_insert_with(|| fresh.clone());
+            known.last = now;
+            // The answers have an association by now, or none any more: what was wrong is another thing.
+            if known.cause != cause {
+                *known = fresh;
+            }
+        }
+        self.samples = samples.into_iter().map(|sample| (key(&sample), sample)).collect();
+        // An association that is gone, and one by which nobody tries any more.
+        let there = &self.samples;
+        self.suspicions.retain(|key, one| there.contains_key(key) && now.since(one.last) < GIVEN_UP);
+    }
+
+    /// Whether it matters who waits for an answer.
+    fn wants_sockets(&self, now: Time) -> bool {
+        self.suspicions.values().any(|one| {
+            matches!(one.cause, Cause::Unanswered | Cause::OneDirection)
+                && now.since(one.since) >= PATIENCE / 2
+        })
+    }
+
+    /// Connections of applications that wait for their first answer.
+    fn waiting(&mut self, waiting: &[(AppId, Flow)], now: Time) {
+        for one in self.suspicions.values_mut() {
+            let found = waiting.iter().find(|(app, flow)| {
+                one.selectors.covers(flow) && one.selectors.serves(*app) && *app != AppId::NONE
+            });
+            if let Some((app, _)) = found {
+                one.waits = Some((*app, now));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

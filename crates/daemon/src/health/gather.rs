@@ -1,0 +1,141 @@
+//! What the book hears, from whom.
+
+use engine::{Dropped, Tally};
+use sadb::sa::Selectors;
+use sadb::{Counters, Direction, Spi};
+use sockmon::SocketState;
+use wire::{AppId, DropReason, Flow, Services};
+
+use super::{ASSOCIATIONS, Ended, Outlook, Sample};
+use crate::plane::Plane;
+use crate::refused::Refused;
+
+/// Every so many looks, associations are compared.
+const ROUND: u32 = 2;
+
+/// Drops beyond the first `seen` that are still remembered, and how many there were.
+fn news(tally: &Tally, seen: u64) -> (Vec<Dropped>, u64) {
+    let noted = tally.noted();
+    let new = usize::try_from(noted.saturating_sub(seen)).unwrap_or(usize::MAX);
+    let kept = tally.last_drops().count();
+    (tally.last_drops().skip(kept.saturating_sub(new)).copied().collect(), noted)
+}
+
+fn sample(
+    direction: Direction,
+    spi: Spi,
+    peer: std::net::IpAddr,
+    selectors: Selectors,
+    counters: &Counters,
+) -> Sample {
+    let drops = |reasons: &[DropReason]| reasons.iter().map(|reason| counters.drops_for(*reason)).sum();
+    Sample {
+        direction,
+        spi,
+        peer,
+        selectors,
+        packets: counters.packets,
+        replayed: drops(&[DropReason::Replayed, DropReason::ReplayTooOld]),
+        forged: drops(&[DropReason::AuthFailed]),
+    }
+}
+
+impl Plane {
+    /// Look whether what must be protected gets through; once a second.
+    ///
+    /// # Errors
+    /// If a data thread does not answer.
+    pub async fn look_after_health(&mut self) -> Result<(), Refused> {
+        self.hear_drops().await?;
+        let now = netio::clock::monotonic();
+        let questions = self.health.questions();
+        if !questions.is_empty() {
+            let outlooks = self.outlooks(questions).await?;
+            self.health.judge(&outlooks, now);
+        }
+        self.health.ticks = self.health.ticks.wrapping_add(1);
+        if self.health.ticks.is_multiple_of(ROUND) {
+            let samples = self.samples().await?;
+            self.health.compare(samples, now);
+            if self.health.wants_sockets(now)
+                && let Some(monitor) = &self.monitor
+            {
+                let sockets = monitor.get().sockets().map_err(|error| crate::plane::kernel(&error))?;
+                let waits = |state| matches!(state, SocketState::SynSent);
+                let waiting: Vec<(AppId, Flow)> = sockets
+                    .iter()
+                    .filter(|socket| waits(socket.state))
+                    .filter_map(|socket| Some((socket.app, socket.flow()?)))
+                    .collect();
+                self.health.waiting(&waiting, now);
+            }
+        }
+        Ok(())
+    }
+
+    /// The engine's latest ends of packets.
+    ///
+    /// # Errors
+    /// If a data thread does not answer.
+    pub async fn hear_drops(&mut self) -> Result<(), Refused> {
+        let [out, into] = self.health.seen;
+        let (outbound, out) = self.outbound.ask(move |half| news(half.engine.tally(), out)).await?;
+        let (inbound, into) = self.inbound.ask(move |half| news(half.engine.tally(), into)).await?;
+        self.health.seen = [out, into];
+        let (now, wall) = (netio::clock::monotonic(), netio::clock::wall());
+        let all = outbound.into_iter().map(|one| (Direction::Outbound, one));
+        for (direction, dropped) in all.chain(inbound.into_iter().map(|one| (Direction::Inbound, one))) {
+            let at = wall.saturating_sub(now.since(dropped.at));
+            let ended = Ended { id: self.denials.next_id(), at, direction, dropped };
+            self.health.note(ended, now);
+        }
+        Ok(())
+    }
+
+    async fn outlooks(&self, questions: Vec<(AppId, Flow)>) -> Result<Vec<Outlook>, Refused> {
+        let asked = questions.clone();
+        let outbound = self.outbound.ask(move |half| {
+            let look = |(app, flow): &(AppId, Flow)| {
+                let (decision, index) = half.engine.preview_asking(*app, flow, Services::NONE);
+                let protect = matches!(decision.action, sadb::spd::Action::Protect { .. });
+                let sad = half.engine.sad();
+                (protect, index.ok().and_then(|index| sad.get(index)).map(|sa| sa.spi()))
+            };
+            asked.iter().map(look).collect::<Vec<_>>()
+        });
+        let outbound = outbound.await?;
+        let inbound = self.inbound.ask(move |half| {
+            let all: Vec<Selectors> =
+                half.engine.sad().list().map(|sa| sa.config().effective_selectors()).collect();
+            let is_served = |(app, flow): &(AppId, Flow)| {
+                all.iter().any(|selectors| selectors.covers(flow) && selectors.serves(*app))
+            };
+            questions.iter().map(is_served).collect::<Vec<_>>()
+        });
+        let inbound = inbound.await?;
+        let outlook = |((protect, spi), answered)| Outlook { protect, spi, answered };
+        Ok(outbound.into_iter().zip(inbound).map(outlook).collect())
+    }
+
+    async fn samples(&self) -> Result<Vec<Sample>, Refused> {
+        let outbound = self.outbound.ask(|half| {
+            let of = |sa: &sadb::OutboundSa| {
+                let config = sa.config();
+                let selectors = config.effective_selectors();
+                sample(Direction::Outbound, sa.spi(), config.endpoints.remote, selectors, &sa.counters)
+            };
+            half.engine.sad().list().take(ASSOCIATIONS).map(|(_, sa)| of(sa)).collect::<Vec<_>>()
+        });
+        let mut samples = outbound.await?;
+        let inbound = self.inbound.ask(|half| {
+            let of = |sa: &sadb::InboundSa| {
+                let config = sa.config();
+                let selectors = config.effective_selectors();
+                sample(Direction::Inbound, sa.spi(), config.endpoints.remote, selectors, &sa.counters)
+            };
+            half.engine.sad().list().take(ASSOCIATIONS).map(of).collect::<Vec<_>>()
+        });
+        samples.extend(inbound.await?);
+        Ok(samples)
+    }
+}

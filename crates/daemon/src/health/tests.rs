@@ -1,0 +1,163 @@
+use super::*;
+use wire::Prefix;
+
+const CURL: AppId = AppId(3);
+
+fn at(seconds: u64) -> Time {
+    Time::from_secs(seconds)
+}
+
+fn peer() -> IpAddr {
+    IpAddr::from([192, 0, 2, 2])
+}
+
+fn flow() -> Flow {
+    Flow {
+        local: [192, 0, 2, 1].into(),
+        remote: peer(),
+        local_port: 40000,
+        remote_port: 443,
+        protocol: 6,
+        opaque: false,
+    }
+}
+
+fn ends(book: &mut HealthBook, reason: DropReason, spi: u32, now: u64) {
+    let dropped = Dropped {
+        at: at(now),
+        reason,
+        app: CURL,
+        rule: 0,
+        spi,
+        sequence: 0,
+        cookie: 0,
+        mark: 0,
+        len: 60,
+        flow: Some(flow()),
+        outer: None,
+        flow_label: 0,
+        scrub: None,
+    };
+    book.note(Ended { id: 1, at: Duration::ZERO, direction: Direction::Outbound, dropped }, at(now));
+}
+
+fn causes(book: &HealthBook, now: u64) -> Vec<Cause> {
+    book.causes(at(now))
+}
+
+fn outlook(spi: Option<u32>, answered: bool) -> [Outlook; 1] {
+    [Outlook { protect: true, spi: spi.map(Spi), answered }]
+}
+
+#[test]
+fn a_flow_that_gets_nothing_through_for_ten_seconds_is_a_problem_until_associations_serve_both_directions() {
+    let mut book = HealthBook::default();
+    ends(&mut book, DropReason::NoSa, 0, 100);
+    assert_eq!(causes(&book, 109), []);
+    // Its last attempt was seven seconds before: it got nothing through all the same.
+    ends(&mut book, DropReason::NoSa, 0, 103);
+    assert_eq!(causes(&book, 110), [Cause::NoAssociation]);
+    assert_eq!(book.questions(), [(CURL, flow())]);
+    book.judge(&outlook(None, false), at(111));
+    assert_eq!(causes(&book, 111), [Cause::NoAssociation]);
+    // The remedy in one direction is half of it.
+    book.judge(&outlook(Some(7), false), at(112));
+    assert_eq!(causes(&book, 112), [Cause::OneDirection]);
+    book.judge(&outlook(Some(7), true), at(113));
+    assert_eq!(causes(&book, 113), []);
+}
+
+#[test]
+fn the_reason_is_said_and_goes_with_the_policy_or_with_whoever_tried() {
+    for (reason, cause) in [
+        (DropReason::HoldExpired, Cause::AcquireUnanswered),
+        (DropReason::AcquireRefused, Cause::AcquireRefused),
+        (DropReason::SaTooWeak, Cause::TooWeak),
+    ] {
+        let mut book = HealthBook::default();
+        ends(&mut book, reason, 0, 10);
+        assert_eq!(causes(&book, 20), [cause]);
+        let not_protected = [Outlook { protect: false, spi: None, answered: false }];
+        book.judge(&not_protected, at(21));
+        assert_eq!(causes(&book, 21), []);
+        ends(&mut book, reason, 0, 30);
+        book.judge(&outlook(None, true), at(30 + 299));
+        assert_eq!(causes(&book, 329), [cause]);
+        book.judge(&outlook(None, true), at(30 + 301));
+        assert_eq!(causes(&book, 331), []);
+    }
+    let mut book = HealthBook::default();
+    for reason in [DropReason::PolicyDiscard, DropReason::TooBig, DropReason::Backpressure] {
+        ends(&mut book, reason, 0, 10);
+    }
+    assert_eq!((causes(&book, 60), book.drops().count()), (vec![], 3));
+}
+
+#[test]
+fn a_limit_is_named_until_another_association_serves_the_flow() {
+    let mut book = HealthBook::default();
+    book.reached_limit(peer(), at(5));
+    ends(&mut book, DropReason::NoSa, 0, 6);
+    assert_eq!(causes(&book, 16), [Cause::LimitReached]);
+    book.judge(&outlook(Some(9), true), at(17));
+    assert_eq!(causes(&book, 17), []);
+    // One without sequence numbers is still there, and is found.
+    ends(&mut book, DropReason::SequenceExhausted, 9, 20);
+    book.judge(&outlook(Some(9), true), at(31));
+    assert_eq!(causes(&book, 31), [Cause::LimitReached]);
+    book.judge(&outlook(Some(10), true), at(32));
+    assert_eq!(causes(&book, 32), []);
+}
+
+fn sample(direction: Direction, packets: u64, replayed: u64) -> Sample {
+    let selectors = Selectors { remote: Prefix::host(peer()), ..Selectors::ANY };
+    Sample { direction, spi: Spi(4096), peer: peer(), selectors, packets, replayed, forged: 0 }
+}
+
+#[test]
+fn what_leaves_and_is_never_taken_in_is_one_direction() {
+    let mut book = HealthBook::default();
+    for now in 0..6 {
+        book.compare(vec![sample(Direction::Outbound, now + 1, 0)], at(2 * now));
+    }
+    assert_eq!((causes(&book, 9), causes(&book, 10)), (vec![], vec![Cause::OneDirection]));
+    // The inbound association comes, and packets by it.
+    book.compare(vec![sample(Direction::Outbound, 9, 0), sample(Direction::Inbound, 1, 0)], at(12));
+    assert_eq!(causes(&book, 60), []);
+}
+
+#[test]
+fn silence_is_a_problem_only_of_those_who_wait_for_an_answer() {
+    let mut book = HealthBook::default();
+    let both = |out| vec![sample(Direction::Outbound, out, 0), sample(Direction::Inbound, 5, 0)];
+    book.compare(both(0), at(0));
+    for now in 1..=6 {
+        book.compare(both(now), at(2 * now));
+    }
+    // A log that is sent by datagrams, say.
+    assert!(book.wants_sockets(at(12)));
+    assert_eq!(causes(&book, 13), []);
+    book.waiting(&[(CURL, flow())], at(12));
+    assert_eq!(causes(&book, 13), [Cause::Unanswered]);
+    assert_eq!(causes(&book, 12 + 15), []);
+    book.waiting(&[(CURL, flow())], at(28));
+    book.compare(vec![sample(Direction::Outbound, 9, 0), sample(Direction::Inbound, 6, 0)], at(30));
+    assert_eq!(causes(&book, 30), []);
+}
+
+#[test]
+fn a_peer_whose_packets_are_all_replays_is_named_until_one_passes() {
+    let mut book = HealthBook::default();
+    book.compare(vec![sample(Direction::Inbound, 5, 0)], at(0));
+    for now in 1..=6 {
+        book.compare(vec![sample(Direction::Inbound, 5, now)], at(2 * now));
+    }
+    assert_eq!(causes(&book, 12), [Cause::Replayed]);
+    // Now and then one is a replay, as others pass.
+    book.compare(vec![sample(Direction::Inbound, 6, 9)], at(14));
+    assert_eq!(causes(&book, 14), []);
+    for now in 8..=16 {
+        book.compare(vec![sample(Direction::Inbound, now, now + 9)], at(2 * now));
+    }
+    assert_eq!(causes(&book, 40), []);
+}

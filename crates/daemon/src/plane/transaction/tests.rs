@@ -1,0 +1,178 @@
+//! A fault at each step of each way to another policy: everything is as it was.
+
+use std::cell::Cell;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+
+use api::PolicyApply;
+use sadb::spd::Spd;
+
+use super::*;
+use crate::control::tests::{Folder, plane};
+use crate::datapath::{Handle, Unanswered};
+use crate::plane::Allow;
+
+thread_local! {
+    static KERNEL: Cell<bool> = const { Cell::new(false) };
+}
+
+/// What the kernel half answers where there is none.
+pub(crate) fn fault_of_the_kernel() -> Result<(), Refused> {
+    if KERNEL.get() { Err(Refused::new(Fault::Failed, "the kernel half has no room")) } else { Ok(()) }
+}
+
+const BEFORE: &str = "application curl { network 192.0.2.0/24 untrusted; }\n";
+const AFTER: &str = "application wget { network 192.0.2.0/24 untrusted; }\n";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Files,
+    Numbers,
+    Outbound,
+    Inbound,
+    Kernel,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    Reload,
+    Apply,
+    Trial,
+    Back,
+}
+
+/// The thread has more to do than its channel holds, until the sender goes.
+fn occupied<T: 'static>(handle: &Handle<T>) -> Sender<()> {
+    let (go, wait) = channel::<()>();
+    let (began, begun) = channel();
+    let block = move |_: &mut T| {
+        began.send(()).unwrap();
+        let _ = wait.recv();
+    };
+    handle.tell(block).unwrap();
+    begun.recv().unwrap();
+    for _ in 0..64 {
+        handle.tell(|_| ()).unwrap();
+    }
+    go
+}
+
+struct Broken<'f> {
+    folder: &'f Path,
+    step: Step,
+    _busy: Option<Sender<()>>,
+}
+
+impl Broken<'_> {
+    /// A name at which the file is written aside that the step writes.
+    fn obstacle(folder: &Path, step: Step) -> Option<std::path::PathBuf> {
+        match step {
+            Step::Files => Some(folder.join("policy.new")),
+            Step::Numbers => Some(folder.join(crate::policy_store::NUMBERS).with_extension("new")),
+            _ => None,
+        }
+    }
+
+    fn begin<'f>(plane: &Plane, folder: &'f Path, step: Step) -> Broken<'f> {
+        if let Some(path) = Broken::obstacle(folder, step) {
+            fs::create_dir(path).unwrap();
+        }
+        KERNEL.set(step == Step::Kernel);
+        let busy = match step {
+            Step::Outbound => Some(occupied(&plane.outbound)),
+            Step::Inbound => Some(occupied(&plane.inbound)),
+            _ => None,
+        };
+        Broken { folder, step, _busy: busy }
+    }
+}
+
+impl Drop for Broken<'_> {
+    fn drop(&mut self) {
+        KERNEL.set(false);
+        if let Some(path) = Broken::obstacle(self.folder, self.step) {
+            fs::remove_dir(path).unwrap();
+        }
+    }
+}
+
+/// What both halves decide by.
+async fn in_force(plane: &Plane) -> [Arc<Spd>; 2] {
+    let outbound = plane.outbound.insist(|half| Arc::clone(half.engine.policy())).await.unwrap();
+    let inbound = plane.inbound.insist(|half| half.engine.scrub_policy().cloned()).await.unwrap();
+    [outbound, inbound.unwrap()]
+}
+
+async fn go(plane: &mut Plane, way: Way) -> Result<(), Refused> {
+    let apply = |seconds| PolicyApply {
+        text: Some(AFTER.to_owned()),
+        file: Some("other".to_owned()),
+        confirm_within_seconds: seconds,
+        allow_missing: true,
+        ..PolicyApply::default()
+    };
+    match way {
+        Way::Reload => plane.reload(Allow { missing: true, ..Allow::default() }).await.map(drop),
+        Way::Apply => plane.apply(apply(None)).await.map(drop),
+        Way::Trial => plane.apply(apply(Some(60))).await.map(drop),
+        Way::Back => plane.roll_back().await.map(drop),
+    }
+}
+
+#[tokio::test]
+async fn a_fault_at_any_step_leaves_everything_as_it_was() {
+    use Step::{Files, Inbound, Kernel, Numbers, Outbound};
+    let steps: [(Way, &[Step]); 4] = [
+        (Way::Reload, &[Numbers, Outbound, Inbound, Kernel]),
+        (Way::Apply, &[Files, Numbers, Outbound, Inbound, Kernel]),
+        (Way::Trial, &[Numbers, Outbound, Inbound, Kernel]),
+        (Way::Back, &[Outbound, Inbound, Kernel]),
+    ];
+    for (way, steps) in steps {
+        let folder = Folder::new(&format!("transaction-{way:?}"));
+        let policy = folder.0.join("policy");
+        fs::write(&policy, BEFORE).unwrap();
+        let mut plane = plane(folder.config(), Some(&folder.0));
+        if way == Way::Back {
+            go(&mut plane, Way::Apply).await.unwrap();
+        }
+        if way == Way::Reload {
+            fs::write(&policy, AFTER).unwrap();
+        }
+        let text = fs::read_to_string(&policy).unwrap();
+        let had = in_force(&plane).await;
+        let generation = plane.policy.compiled.spd.generation;
+        for step in steps {
+            let fault = Broken::begin(&plane, &folder.0, *step);
+            let refused = go(&mut plane, way).await;
+            drop(fault);
+            assert!(refused.is_err(), "{way:?} {step:?}");
+            let has = in_force(&plane).await;
+            for (old, new) in had.iter().zip(&has) {
+                assert_eq!((old.generation, *old == *new), (new.generation, true), "{way:?} {step:?}");
+            }
+            assert_eq!(plane.policy.compiled.spd.generation, generation, "{way:?} {step:?}");
+            assert_eq!(fs::read_to_string(&policy).unwrap(), text, "{way:?} {step:?}");
+            assert!(plane.waiting().is_none(), "{way:?} {step:?}");
+        }
+        go(&mut plane, way).await.unwrap();
+        for (old, new) in had.iter().zip(&in_force(&plane).await) {
+            assert_ne!(old.generation, new.generation, "{way:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_must_not_be_left_half_done_waits_for_its_turn() {
+    let folder = Folder::new("insist");
+    let plane = plane(folder.config(), None);
+    let busy = occupied(&plane.outbound);
+    assert_eq!(plane.outbound.ask(|_| ()).await, Err(Unanswered::Busy));
+    let (done, _) = tokio::join!(plane.outbound.insist(|_| 7), async move {
+        tokio::task::yield_now().await;
+        drop(busy);
+    });
+    assert_eq!(done, Ok(7));
+}

@@ -1,0 +1,54 @@
+//! What the kernel half is told of the host beside its uplinks: the devices that are neither uplinks nor ours, by which packet sockets
+//! send too, and the addresses of the host, which may be the source of a packet on `lo`.
+
+use netio::link::Links;
+use wire::Prefix;
+
+use crate::config::Config;
+use crate::plane::Plane;
+
+/// Devices and addresses of the calling thread's network namespace.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Surveyed {
+    /// Indices of every device but `lo`, those in `known` and ours.
+    pub(crate) others: Vec<u32>,
+    /// The addresses of this host.
+    pub(crate) locals: Vec<Prefix>,
+}
+
+impl Surveyed {
+    /// What there is now; `known` are the uplinks and the interfaces of networks behind this host.
+    ///
+    /// # Errors
+    /// If the kernel does not say.
+    pub(crate) fn look(config: &Config, known: &[u32]) -> netio::Result<Surveyed> {
+        let mut links = Links::open()?;
+        let is_ours = |name: &str| name == config.tun.name || config.enc.as_deref() == Some(name);
+        let all = links.list()?;
+        let others = all.iter().filter(|link| !link.loopback && !is_ours(&link.name));
+        let others = others.map(|link| link.index).filter(|index| !known.contains(index)).collect();
+        let addresses = links.local_addresses()?;
+        let locals = addresses.into_iter().filter_map(|(addr, len)| Prefix::new(addr, len)).collect();
+        Ok(Surveyed { others, locals })
+    }
+}
+
+/// Tell the kernel half what there is now; what is wrong.
+pub(crate) fn follow(plane: &mut Plane) -> Option<String> {
+    let known: Vec<u32> = plane.uplinks.iter().chain(&plane.insides).map(|device| device.index).collect();
+    let now = match Surveyed::look(&plane.config, &known) {
+        Ok(now) => now,
+        Err(error) => return Some(error.to_string()),
+    };
+    if now == plane.surveyed {
+        return None;
+    }
+    let mut monitor = plane.monitor.as_ref()?.get();
+    let told = monitor.set_others(&now.others).and_then(|()| monitor.set_locals(&now.locals));
+    drop(monitor);
+    match told {
+        Ok(()) => plane.surveyed = now,
+        Err(error) => return Some(format!("{error}; {}", error.remedy())),
+    }
+    None
+}

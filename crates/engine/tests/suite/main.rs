@@ -1,0 +1,27 @@
+//! The tests of `engine`, one program: each module is about one kind of truth.
+
+mod audit;
+#[path = "../../../ipsec/tests/suite/support/auth.rs"]
+mod auth;
+mod bundle;
+mod bursts;
+mod classes;
+mod entries;
+mod forwarded;
+mod fragmentation;
+mod hold;
+mod inbound;
+mod outbound;
+mod pair;
+mod peer;
+mod pmtu;
+mod quotations;
+mod quoted;
+mod routed;
+mod rules;
+mod scrubbed;
+mod segments;
+mod support;
+mod terms;
+mod too_big;
+mod users;

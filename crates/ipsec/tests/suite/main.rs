@@ -1,0 +1,20 @@
+//! The tests of `ipsec`, one program: each module is about one kind of truth.
+
+mod ah;
+mod ah_oracle;
+#[path = "support/appendix_a.rs"]
+mod appendix_a;
+#[path = "support/auth.rs"]
+mod auth;
+mod esp_oracle;
+mod ipcomp;
+mod modes;
+mod mtu;
+mod nat;
+mod own_header;
+mod plaintext;
+mod rfc7634;
+mod round_trip;
+#[path = "support/scapy.rs"]
+mod scapy;
+mod support;

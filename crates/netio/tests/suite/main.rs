@@ -1,0 +1,13 @@
+//! The tests of `netio`, one program: each module is about one kind of truth.
+
+mod burst;
+mod common;
+mod frames;
+mod lab;
+mod netns;
+mod packet;
+mod pcap;
+mod pcapng;
+mod raw;
+mod tun;
+mod udp;

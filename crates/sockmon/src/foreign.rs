@@ -1,0 +1,145 @@
+//! Looks into paths that belong to others. Whoever owns a directory that policy names may put a pipe there, or mount a file system
+//! whose server never answers; the thread that looks would then wait for ever. So a thread of its own looks, with no privilege but
+//! to read, and nobody waits for it longer than [`LIMIT`].
+//!
+//! What enters: paths, and what is wanted of each. What leaves: that, or nothing where no answer came. A path without an answer is
+//! not asked about again until the thread that waits there has come back.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::sys;
+
+/// So long one path is waited for.
+const LIMIT: Duration = Duration::from_secs(3);
+/// So many paths without an answer end a round: the caller does not wait longer than for these.
+const PATIENCE: usize = 3;
+/// So many threads may wait somewhere; with more, nobody looks anywhere.
+const STUCK: usize = 64;
+
+/// Paths that a thread of this process waits at. Threads are the process's, so this is too.
+static WAITING: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+
+fn waiting() -> MutexGuard<'static, BTreeSet<PathBuf>> {
+    WAITING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What `look` says of each path, in order; `None`: no answer in time.
+pub fn each<T, L>(paths: &[PathBuf], look: L) -> Vec<Option<T>>
+where
+    T: Send + 'static,
+    L: FnMut(&Path) -> T + Clone + Send + 'static,
+{
+    let mut out: Vec<Option<T>> = paths.iter().map(|_| None).collect();
+    let mut left: Vec<(usize, PathBuf)> = {
+        let waiting = waiting();
+        let usable = waiting.len() < STUCK;
+        let free = |(_, path): &(usize, &PathBuf)| usable && !waiting.contains(*path);
+        paths.iter().enumerate().filter(free).map(|(at, path)| (at, path.clone())).collect()
+    };
+    for _ in 0..PATIENCE {
+        if left.is_empty() {
+            break;
+        }
+        let (tell, told) = channel();
+        let (work, mut look) = (left.clone(), look.clone());
+        let run = move || work_through(&work, &mut look, &tell);
+        if let Err(error) = std::thread::Builder::new().name("rvl-look".to_owned()).spawn(run) {
+            tracing::warn!("no thread to look at the files that policy names: {error}");
+            break;
+        }
+        let done = gather(&told, &left, &mut out);
+        // The one that did not answer is left out.
+        left.drain(..left.len().min(done + 1));
+    }
+    out
+}
+
+/// As [`each`], for one.
+pub fn one<T, L>(path: &Path, look: L) -> Option<T>
+where
+    T: Send + 'static,
+    L: FnMut(&Path) -> T + Clone + Send + 'static,
+{
+    each(&[path.to_owned()], look).pop().flatten()
+}
+
+fn work_through<T>(work: &[(usize, PathBuf)], look: &mut impl FnMut(&Path) -> T, tell: &Sender<(usize, T)>) {
+    if let Err(error) = sys::keep_read_search_alone() {
+        tracing::debug!(%error, "a thread that looks at files of others keeps its capabilities");
+    }
+    for (at, path) in work {
+        let heard = tell.send((*at, look(path))).is_ok();
+        // In this order: whoever finds the path here afterwards has had no answer.
+        waiting().remove(path);
+        if !heard {
+            return;
+        }
+    }
+}
+
+/// Take answers until all are there or one stays away; how many came.
+fn gather<T>(told: &Receiver<(usize, T)>, work: &[(usize, PathBuf)], out: &mut [Option<T>]) -> usize {
+    let mut take = |(at, found): (usize, T)| {
+        if let Some(place) = out.get_mut(at) {
+            *place = Some(found);
+        }
+    };
+    let mut done = 0;
+    while let Some((_, path)) = work.get(done) {
+        match told.recv_timeout(LIMIT) {
+            Ok(answer) => take(answer),
+            // The look has panicked.
+            Err(RecvTimeoutError::Disconnected) => break,
+            Err(RecvTimeoutError::Timeout) => {
+                let mut waiting = waiting();
+                let Ok(answer) = told.try_recv() else {
+                    waiting.insert(path.clone());
+                    break;
+                };
+                take(answer);
+            }
+        }
+        done += 1;
+    }
+    done
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+    use std::sync::{Arc, Mutex};
+
+    #[test]
+    fn a_path_that_does_not_answer_holds_up_no_other_and_is_asked_again_when_its_thread_is_back() {
+        let (go, wait) = mpsc::channel::<()>();
+        let (back, is_back) = mpsc::channel::<()>();
+        let wait = Arc::new(Mutex::new((wait, back)));
+        let look = move |path: &Path| {
+            if path == Path::new("/stuck") {
+                let (wait, back) = &*wait.lock().unwrap();
+                if wait.recv().is_ok() {
+                    back.send(()).unwrap();
+                }
+            }
+            path.to_owned()
+        };
+        let paths = ["/a", "/stuck", "/b"].map(PathBuf::from);
+        let found = each(&paths, look.clone());
+        assert_eq!(found, [Some("/a".into()), None, Some("/b".into())]);
+        assert!(waiting().contains(Path::new("/stuck")));
+        // Not asked, so nobody waits.
+        assert_eq!(one(Path::new("/stuck"), look.clone()), None);
+        go.send(()).unwrap();
+        is_back.recv().unwrap();
+        drop(go);
+        while waiting().contains(Path::new("/stuck")) {
+            std::thread::yield_now();
+        }
+        assert_eq!(one(Path::new("/stuck"), look), Some("/stuck".into()));
+    }
+}

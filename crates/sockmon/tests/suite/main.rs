@@ -1,0 +1,31 @@
+//! The tests of `sockmon`, one program: each module is about one kind of truth.
+
+mod abi;
+mod activated;
+mod agree;
+mod bystander;
+mod common;
+mod cost;
+mod enc;
+mod escape;
+mod flows;
+mod foreign;
+mod gateway;
+mod identity;
+mod inbound;
+mod items;
+mod lifecycle;
+mod limits;
+mod line;
+mod marks;
+mod observe;
+mod older;
+mod outbound;
+mod pins;
+mod probe;
+mod reload;
+mod sockopt;
+mod subjects;
+mod super_packets;
+mod tables;
+mod traffic;

@@ -1,0 +1,355 @@
+//! Where the IP packet of a frame is: behind Ethernet with VLAN tags (IEEE 802.1Q), LLC and SNAP (IEEE 802.2, RFC 1042), PPPoE (RFC 2516),
+//! PPP (RFC 1661, RFC 1662) and MPLS (RFC 3032).
+//!
+//! What enters: the octets of a frame. What leaves: a [`Carried`]: the place of the packet, the certainty that there is none, or that
+//! nobody here can tell. The third answer matters: another reader of the same frame may know the encapsulation.
+
+use crate::eth;
+use crate::field::{be16, octet, put16};
+
+/// VLAN tags that are followed. Nobody stacks as many.
+const MAX_TAGS: usize = 8;
+/// Labels of an MPLS stack that are followed.
+const MAX_LABELS: usize = 16;
+/// Types of VLAN tags: IEEE 802.1Q, IEEE 802.1ad, and what was written before that.
+const TAGS: [u16; 5] = [0x8100, 0x88a8, 0x9100, 0x9200, 0x9300];
+/// A type and length field up to here is a length (IEEE 802.3 section 3.2.6).
+const LONGEST_LENGTH: u16 = 1500;
+/// Types of the encapsulations that are followed.
+const MPLS: [u16; 2] = [0x8847, 0x8848];
+const PPPOE_SESSION: u16 = 0x8864;
+const PPP: u16 = 0x880b;
+/// Types of encapsulations that some readers follow and nobody here: B.A.T.M.A.N., transparent Ethernet bridging, TRILL, FabricPath,
+/// Cisco's metadata, VN-Tag, ERSPAN in both forms, MACsec without encryption, the I-tag of IEEE 802.1ah, HSR, NSH, GeoNetworking,
+/// Realtek's tag and LoWPAN.
+const UNREAD: [u16; 15] = [
+    0x4305, 0x6558, 0x22f3, 0x8903, 0x8909, 0x8926, 0x88be, 0x22eb, 0x88e5, 0x88e7, 0x892f, 0x894f, 0x8947,
+    0x8899, 0xa0ed,
+];
+
+/// Whether frames of this Ethertype may hold an IP packet where this module finds it.
+pub fn may_carry_ip(kind: u16) -> bool {
+    matches!(kind, eth::IPV4 | eth::IPV6 | PPPOE_SESSION | PPP)
+        || TAGS.contains(&kind)
+        || MPLS.contains(&kind)
+}
+
+/// What a frame carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Carried {
+    /// An IP packet.
+    Ip(Place),
+    /// No IP packet.
+    Other,
+    /// What nobody here can read, and somebody else may: there may be an IP packet in it.
+    Unread,
+}
+
+/// Where an IP packet is. Nothing of the packet itself was looked at, but for encapsulations that tell its version nowhere else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Octets in front of it.
+    pub at: usize,
+    /// Octets of the frame up to the end that the innermost length field in front of the packet gives it; those of the whole frame if
+    /// there is none, or if it promises more.
+    pub end: usize,
+    /// The version that the link header names.
+    pub version: Option<u8>,
+    /// Octets of the frame up to the end of its VLAN tags, which begin behind the stations; zero: there are none.
+    pub tags_end: usize,
+    /// Length fields in front of it: their offsets, and how many octets they count before the packet.
+    lengths: [Option<(usize, usize)>; 2],
+}
+
+impl Place {
+    fn new(at: usize, frame: &[u8]) -> Place {
+        Place { at, end: frame.len(), version: None, tags_end: 0, lengths: [None; 2] }
+    }
+
+    /// Remember a length field at `field` that counts from the place's present offset on.
+    fn counts(&mut self, field: usize, value: u16) {
+        self.end = self.end.min(self.at + usize::from(value));
+        if let Some(free) = self.lengths.iter_mut().find(|place| place.is_none()) {
+            *free = Some((field, self.at));
+        }
+    }
+
+    /// In a copy of the link header: the packet behind it has `packet` octets.
+    pub fn put_len(&self, header: &mut [u8], packet: usize) {
+        for (field, from) in self.lengths.iter().flatten() {
+            if let Ok(len) = u16::try_from(self.at - from + packet) {
+                put16(header, *field, len);
+            }
+        }
+    }
+}
+
+/// What an Ethernet frame carries.
+pub fn ethernet(frame: &[u8]) -> Carried {
+    if frame.len() < eth::HEADER_LEN {
+        return Carried::Other;
+    }
+    behind_type(frame, Place::new(12, frame))
+}
+
+/// What stands at `at` in a frame, of this Ethertype (Linux "cooked" headers, Cisco's HDLC).
+pub fn typed(frame: &[u8], kind: u16, at: usize) -> Carried {
+    match behind_kind(frame, Place::new(at, frame), kind) {
+        // Tags lie where the offset of Ethernet is not.
+        Carried::Ip(place) => Carried::Ip(Place { tags_end: 0, ..place }),
+        carried => carried,
+    }
+}
+
+/// An IP packet of this version at `at`.
+pub fn named(frame: &[u8], at: usize, version: u8) -> Carried {
+    Carried::Ip(Place { version: Some(version), ..Place::new(at, frame) })
+}
+
+/// What an LLC frame carries that begins at `at`.
+pub fn llc(frame: &[u8], at: usize) -> Carried {
+    behind_llc(frame, Place::new(at, frame))
+}
+
+/// What a PPP frame carries that begins at `at`, with or without address and control (RFC 1662 section 3.1).
+pub fn ppp(frame: &[u8], at: usize) -> Carried {
+    let begins = frame.get(at..).is_some_and(|rest| rest.starts_with(&[0xff, 0x03]));
+    behind_ppp(frame, Place::new(if begins { at + 2 } else { at }, frame))
+}
+
+/// What a PPPoE session frame carries that begins at `at`.
+pub fn pppoe(frame: &[u8], at: usize) -> Carried {
+    behind_pppoe(frame, Place::new(at, frame))
+}
+
+/// An IP packet at `at` that says its version itself.
+pub fn bare(frame: &[u8], at: usize) -> Carried {
+    let place = Place::new(at, frame);
+    if matches!(octet(frame, at) >> 4, 4 | 6) { Carried::Ip(place) } else { Carried::Other }
+}
+
+/// `place.at` is at a type or length field.
+fn behind_type(frame: &[u8], mut place: Place) -> Carried {
+    if frame.len() < place.at + 2 {
+        return Carried::Other;
+    }
+    let kind = be16(frame, place.at);
+    place.at += 2;
+    if kind <= LONGEST_LENGTH {
+        place.counts(place.at - 2, kind);
+        return behind_llc(frame, place);
+    }
+    behind_kind(frame, place, kind)
+}
+
+/// `place.at` is behind a type.
+fn behind_kind(frame: &[u8], mut place: Place, mut kind: u16) -> Carried {
+    let mut tags = 0;
+    while TAGS.contains(&kind) {
+        tags += 1;
+        if tags > MAX_TAGS {
+            return Carried::Unread;
+        }
+        if frame.len() < place.at + 4 {
+            return Carried::Other;
+        }
+        kind = be16(frame, place.at + 2);
+        place.at += 4;
+        place.tags_end = place.at - 2;
+    }
+    if kind <= LONGEST_LENGTH {
+        place.counts(place.at - 2, kind);
+        return behind_llc(frame, place);
+    }
+    behind_known_type(frame, place, kind)
+}
+
+fn behind_known_type(frame: &[u8], place: Place, kind: u16) -> Carried {
+    match kind {
+        eth::IPV4 => Carried::Ip(Place { version: Some(4), ..place }),
+        eth::IPV6 => Carried::Ip(Place { version: Some(6), ..place }),
+        PPPOE_SESSION => behind_pppoe(frame, place),
+        PPP => behind_ppp(frame, place),
+        kind if MPLS.contains(&kind) => behind_labels(frame, place),
+        kind if UNREAD.contains(&kind) => Carried::Unread,
+        _ => Carried::Other,
+    }
+}
+
+fn behind_llc(frame: &[u8], mut place: Place) -> Carried {
+    const UNNUMBERED: u8 = 3;
+    let [dsap, ssap, control] = [0, 1, 2].map(|more| octet(frame, place.at + more));
+    if frame.len() < place.at + 3 {
+        return Carried::Other;
+    }
+    place.at += 3;
+    match (dsap, ssap) {
+        // The lowest bit of the source is that of an answer, which no frame with data is.
+        (0xaa, 0xaa) if control == UNNUMBERED => {
+            let organisation = [0, 1, 2].map(|more| octet(frame, place.at + more));
+            let kind = be16(frame, place.at + 3);
+            if frame.len() < place.at + 5 {
+                return Carried::Other;
+            }
+            place.at += 5;
+            match organisation {
+                // RFC 1042, and IEEE 802.1H for types that were bridged.
+                [0, 0, 0] | [0, 0, 0xf8] => behind_kind(frame, place, kind),
+                // Bridged frames (RFC 2684 section 5.2).
+                [0, 0x80, 0xc2] => Carried::Unread,
+                _ => Carried::Other,
+            }
+        }
+        (0x06, 0x06) if control == UNNUMBERED => Carried::Ip(Place { version: Some(4), ..place }),
+        // ISO protocols: the NLPID of IPv4, IPv6 and SNAP (RFC 2427 section 4).
+        (0xfe, 0xfe) if control == UNNUMBERED => match octet(frame, place.at) {
+            0xcc => Carried::Ip(Place { at: place.at + 1, version: Some(4), ..place }),
+            0x8e => Carried::Ip(Place { at: place.at + 1, version: Some(6), ..place }),
+            0x80 => Carried::Unread,
+            _ => Carried::Other,
+        },
+        (0xaa | 0x06, 0xaa | 0xab | 0x06 | 0x07) => Carried::Unread,
+        _ => Carried::Other,
+    }
+}
+
+fn behind_pppoe(frame: &[u8], mut place: Place) -> Carried {
+    const HEADER: usize = 6;
+    if frame.len() < place.at + HEADER {
+        return Carried::Other;
+    }
+    let (kind, code, len) = (octet(frame, place.at), octet(frame, place.at + 1), be16(frame, place.at + 4));
+    let field = place.at + 4;
+    place.at += HEADER;
+    if (kind, code) != (0x11, 0) {
+        return Carried::Unread;
+    }
+    place.counts(field, len);
+    behind_ppp(frame, place)
+}
+
+/// `place.at` is at the protocol field, which may be compressed to one octet (RFC 1661 section 6.5).
+fn behind_ppp(frame: &[u8], mut place: Place) -> Carried {
+    let first = octet(frame, place.at);
+    let (protocol, len) = if first & 1 == 1 { (u16::from(first), 1) } else { (be16(frame, place.at), 2) };
+    place.at += len;
+    if frame.len() < place.at {
+        return Carried::Other;
+    }
+    match protocol {
+        0x0021 => Carried::Ip(Place { version: Some(4), ..place }),
+        0x0057 => Carried::Ip(Place { version: Some(6), ..place }),
+        0x0281 | 0x0283 => behind_labels(frame, place),
+        // Compressed headers, bridged frames, pieces of several links, compressed and header-compressed packets.
+        0x002d | 0x002f | 0x0031 | 0x003d | 0x0061 | 0x0063 | 0x0065 | 0x0067 | 0x0069 | 0x00fb | 0x00fd => {
+            Carried::Unread
+        }
+        _ => Carried::Other,
+    }
+}
+
+/// Behind the last label a packet says by its first nibble what it is (RFC 4928 section 3); a pseudowire may carry a frame.
+fn behind_labels(frame: &[u8], mut place: Place) -> Carried {
+    const EXPLICIT_NULL_V4: u32 = 0;
+    const EXPLICIT_NULL_V6: u32 = 2;
+    for _ in 0..MAX_LABELS {
+        if frame.len() < place.at + 4 {
+            return Carried::Other;
+        }
+        let entry = u32::from(be16(frame, place.at)) << 16 | u32::from(be16(frame, place.at + 2));
+        place.at += 4;
+        if entry & 0x100 == 0 {
+            continue;
+        }
+        place.version = match entry >> 12 {
+            EXPLICIT_NULL_V4 => Some(4),
+            EXPLICIT_NULL_V6 => Some(6),
+            _ => None,
+        };
+        return match octet(frame, place.at) >> 4 {
+            4 | 6 => Carried::Ip(place),
+            _ if place.version.is_some() => Carried::Ip(place),
+            _ => Carried::Unread,
+        };
+    }
+    Carried::Unread
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const IP: [u8; 20] = [0x45, 0, 0, 20, 0, 1, 0, 0, 64, 6, 0, 0, 192, 0, 2, 1, 198, 51, 100, 2];
+
+    fn frame(header: &[u8]) -> Vec<u8> {
+        [&[2; 12], header, &IP].concat()
+    }
+
+    #[test]
+    fn the_packet_is_found_behind_each_encapsulation() {
+        let table: [(&str, &[u8], Option<u8>); 14] = [
+            ("plain", &[8, 0], Some(4)),
+            ("one tag", &[0x81, 0, 0, 5, 8, 0], Some(4)),
+            ("three tags", &[0x88, 0xa8, 0, 5, 0x81, 0, 0, 6, 0x81, 0, 0, 7, 8, 0], Some(4)),
+            ("an old tag", &[0x92, 0, 0, 5, 8, 0], Some(4)),
+            ("PPPoE", &[0x88, 0x64, 0x11, 0, 0, 1, 0, 22, 0, 0x21], Some(4)),
+            ("PPPoE, compressed protocol", &[0x88, 0x64, 0x11, 0, 0, 1, 0, 21, 0x21], Some(4)),
+            ("MPLS", &[0x88, 0x47, 0, 6, 0x41, 0x40], None),
+            ("MPLS, two labels", &[0x88, 0x47, 0, 6, 0x40, 0x40, 0, 6, 0x51, 0x40], None),
+            ("MPLS, explicit null", &[0x88, 0x47, 0, 0, 1, 0x40], Some(4)),
+            ("MPLS in PPPoE", &[0x88, 0x64, 0x11, 0, 0, 1, 0, 26, 2, 0x81, 0, 6, 0x41, 0x40], None),
+            ("SNAP", &[0, 28, 0xaa, 0xaa, 3, 0, 0, 0, 8, 0], Some(4)),
+            ("a tag in front of SNAP", &[0x81, 0, 0, 5, 0, 28, 0xaa, 0xaa, 3, 0, 0, 0, 8, 0], Some(4)),
+            ("LLC", &[0, 23, 6, 6, 3], Some(4)),
+            ("NLPID", &[0, 24, 0xfe, 0xfe, 3, 0xcc], Some(4)),
+        ];
+        for (what, header, version) in table {
+            let frame = frame(header);
+            let Carried::Ip(place) = ethernet(&frame) else { panic!("{what}: {:?}", ethernet(&frame)) };
+            assert_eq!((place.at, place.version), (12 + header.len(), version), "{what}");
+            assert_eq!(place.end, frame.len(), "{what}: the length field ends with the packet");
+            for cut in 0..place.at {
+                assert!(!matches!(ethernet(&frame[..cut]), Carried::Ip(_)), "{what} cut at {cut}");
+            }
+        }
+    }
+
+    #[test]
+    fn lengths_end_a_packet_and_follow_it() {
+        let long = frame(&[0x88, 0x64, 0x11, 0, 0, 1, 0, 12, 0, 0x21]);
+        let Carried::Ip(place) = ethernet(&long) else { panic!() };
+        assert_eq!(place.end, place.at + 10, "the session says that ten octets follow its protocol field");
+        let mut header = long[..place.at].to_vec();
+        place.put_len(&mut header, 40);
+        assert_eq!(header[18..20], [0, 42]);
+        let snap = frame(&[0, 28, 0xaa, 0xaa, 3, 0, 0, 0, 8, 0]);
+        let Carried::Ip(place) = ethernet(&snap) else { panic!() };
+        let mut header = snap[..place.at].to_vec();
+        place.put_len(&mut header, 21);
+        assert_eq!(header[12..14], [0, 29]);
+        let plain = frame(&[8, 0]);
+        let Carried::Ip(place) = ethernet(&plain) else { panic!() };
+        let mut header = plain[..14].to_vec();
+        place.put_len(&mut header, 100);
+        assert_eq!(header, plain[..14], "no field, nothing written");
+    }
+
+    #[test]
+    fn what_others_may_read_is_told_from_what_is_no_ip() {
+        for (what, header, carried) in [
+            ("ARP", &[8, 6][..], Carried::Other),
+            ("PPPoE discovery", &[0x88, 0x63], Carried::Other),
+            ("spanning tree", &[0, 38, 0x42, 0x42, 3], Carried::Other),
+            ("LCP", &[0x88, 0x64, 0x11, 0, 0, 1, 0, 22, 0xc0, 0x21], Carried::Other),
+            ("compressed headers", &[0x88, 0x64, 0x11, 0, 0, 1, 0, 22, 0, 0x2d], Carried::Unread),
+            ("PPPoE of another version", &[0x88, 0x64, 0x21, 0, 0, 1, 0, 22, 0, 0x21], Carried::Unread),
+            ("MACsec", &[0x88, 0xe5], Carried::Unread),
+            ("a bridged frame", &[0, 28, 0xaa, 0xaa, 3, 0, 0x80, 0xc2, 0, 7], Carried::Unread),
+            ("a pseudowire", &[0x88, 0x47, 0, 6, 0x41, 0x40, 0, 0, 0, 0], Carried::Unread),
+        ] {
+            assert_eq!(ethernet(&frame(header)), carried, "{what}");
+        }
+        let deep = [[0x81, 0, 0, 1]; 12].concat();
+        assert_eq!(ethernet(&frame(&[&deep[..], &[8, 0]].concat())), Carried::Unread, "too many tags");
+    }
+}

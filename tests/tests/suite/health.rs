@@ -1,0 +1,230 @@
+//! What status says is so: who gets nothing through is named with the reason and the remedy, and no longer when it is mended.
+
+use std::path::PathBuf;
+
+use netio::lab::{Program, Running, Side};
+use ravelin::rig::{Rig, RigOptions};
+use serde_json::Value;
+use tests::{PATIENCE, associate, binary, copy_of_python, protect, tcp_server, wait_until};
+
+const PORT: u16 = 7000;
+
+/// Connections (address, port), one after another, each given up after two seconds; says `answered` when one succeeds.
+const TRIES: &str = r#"
+import socket, sys, time
+while True:
+    try:
+        socket.create_connection((sys.argv[1], int(sys.argv[2])), 2).close()
+        print("answered", flush=True)
+    except OSError:
+        pass
+    time.sleep(0.2)
+"#;
+
+struct Stage {
+    rig: Rig,
+    app: PathBuf,
+}
+
+impl Stage {
+    fn build(name: &str) -> (Stage, Running) {
+        let options =
+            RigOptions { name: name.to_owned(), binary: binary(), daemon: None, segmentation: false };
+        let mut rig = Rig::build(&options).unwrap();
+        let app = copy_of_python(rig.folder(), "app");
+        for (side, peer) in [(Side::Alice, Side::Bob), (Side::Bob, Side::Alice)] {
+            rig.set_policy(side, &protect(&app, peer)).unwrap();
+        }
+        rig.start_both().unwrap();
+        let server = tcp_server(&rig, &app, PORT);
+        (Stage { rig, app }, server)
+    }
+
+    fn tries(&self) -> Running {
+        let args = ["-u", "-c", TRIES, &Side::Bob.v4().to_string(), &PORT.to_string()];
+        self.rig.lab.alice().spawn(Program::new(&self.app).args(args)).unwrap()
+    }
+
+    /// Exit status and document.
+    fn status(&self, side: Side) -> (i32, Value) {
+        let done = self.rig.command(side, &["status", "--json"], "").unwrap();
+        (done.status.code().unwrap(), serde_json::from_str(&done.out()).unwrap())
+    }
+
+    /// The problem with this code.
+    fn problem(&self, side: Side, code: &str) -> Option<Value> {
+        let (_, status) = self.status(side);
+        let problems = status["problems"].as_array()?.clone();
+        problems.into_iter().find(|problem| problem["code"] == code)
+    }
+
+    fn becomes(&self, side: Side, code: &str) -> Value {
+        wait_until(code, PATIENCE * 3, || self.problem(side, code).is_some());
+        let problem = self.problem(side, code).unwrap();
+        assert!(problem["since_unix_seconds"].as_u64().unwrap() > 1_000_000_000, "{problem}");
+        assert!(problem["remedy"].as_str().unwrap().contains("ravelin "), "{problem}");
+        problem
+    }
+
+    fn state_of(&self, side: Side) -> String {
+        let (_, status) = self.status(side);
+        status["protection"][0]["state"].as_str().unwrap_or_default().to_owned()
+    }
+
+    fn explain(&self, side: Side, args: &[&str]) -> Value {
+        let args: Vec<&str> = ["explain"].iter().chain(args).chain(&["--json"]).copied().collect();
+        serde_json::from_str(&self.rig.command(side, &args, "").unwrap().out()).unwrap()
+    }
+
+    fn to_bob(&self) -> String {
+        format!("{}:{PORT}/tcp", Side::Bob.v4())
+    }
+}
+
+#[test]
+fn who_reaches_nobody_is_named_until_both_directions_have_an_association() {
+    let (stage, _server) = Stage::build("rvl-health");
+    let (status, document) = stage.status(Side::Alice);
+    assert_eq!(
+        (status, &document["state"], stage.state_of(Side::Alice).as_str()),
+        (0, &"ok".into(), "waiting")
+    );
+    let client = stage.tries();
+    let problem = stage.becomes(Side::Alice, "no_association");
+    let app = stage.app.display().to_string();
+    assert_eq!(
+        (&problem["application"], &problem["peer"]),
+        (&app.clone().into(), &Side::Bob.v4().to_string().into())
+    );
+    let (status, document) = stage.status(Side::Alice);
+    assert_eq!(
+        (status, &document["state"], stage.state_of(Side::Alice).as_str()),
+        (1, &"degraded".into(), "blocked")
+    );
+
+    // What ended in the engine is explained by the engine's table, and is not said to have left.
+    let drops = stage.explain(Side::Alice, &["--drop", "last"]);
+    let one = &drops["drops"][0];
+    assert_eq!(
+        (&one["reason"], &one["application"]["name"]),
+        (&"no_sa".into(), &app.clone().into()),
+        "{drops}"
+    );
+    let traffic = stage.rig.json(Side::Alice, &["stats", "--per-app"]).unwrap();
+    let own =
+        traffic["applications"].as_array().unwrap().iter().find(|one| one["application"] == app).unwrap();
+    assert!(own["outbound"]["encrypted"]["packets"].as_u64().unwrap() > 0, "{traffic}");
+    assert_eq!(own["left"]["encrypted"]["packets"], 0, "{traffic}");
+
+    // One of two directions: what leaves is protected, and the answers find nothing.
+    let key = "5a".repeat(20);
+    let add = |side: Side, direction: &str, spi: &str| {
+        let other = if side == Side::Alice { Side::Bob } else { Side::Alice };
+        let (local, remote) = (side.v4().to_string(), other.v4().to_string());
+        let args = [
+            "sa",
+            "add",
+            "--direction",
+            direction,
+            "--spi",
+            spi,
+            "--local",
+            &local,
+            "--remote",
+            &remote,
+            "--mode",
+            "transport",
+            "--suite",
+            "aes128gcm",
+        ];
+        let done = stage.rig.command(side, &args, &key).unwrap();
+        assert!(done.status.success(), "{}", done.err());
+    };
+    add(Side::Alice, "out", "0x2000");
+    let explained = stage.explain(Side::Alice, &["--app", &app, "--to", &stage.to_bob()]);
+    let effect = explained["sockets"][0]["effect"].as_str().unwrap();
+    assert!(effect.starts_with("blocked: one direction"), "{explained}");
+    stage.becomes(Side::Alice, "one_direction");
+    drop(client);
+}
+
+#[test]
+fn a_daemon_with_associations_is_well_again_and_says_who_is_protected() {
+    let (mut stage, _server) = Stage::build("rvl-healed");
+    let client = stage.tries();
+    stage.becomes(Side::Alice, "no_association");
+    associate(&stage.rig).unwrap();
+    wait_until("well again", PATIENCE, || stage.status(Side::Alice).1["state"] == "ok");
+    client.wait_for_output("answered", PATIENCE).unwrap();
+    assert_eq!((stage.state_of(Side::Alice), stage.status(Side::Alice).0), ("protected".to_owned(), 0));
+    let app = stage.app.display().to_string();
+    let explained = stage.explain(Side::Alice, &["--app", &app, "--to", &stage.to_bob()]);
+    assert_eq!(explained["sockets"][0]["effect"], "protected", "{explained}");
+    let traffic = stage.rig.json(Side::Alice, &["stats", "--per-app"]).unwrap();
+    let own =
+        traffic["applications"].as_array().unwrap().iter().find(|one| one["application"] == app).unwrap();
+    assert!(own["left"]["encrypted"]["packets"].as_u64().unwrap() > 0, "{traffic}");
+
+    // The peer falls silent: what leaves is protected, and nobody answers.
+    stage.rig.kill(Side::Bob).unwrap();
+    let problem = stage.becomes(Side::Alice, "unanswered");
+    assert_eq!(problem["application"], app, "{problem}");
+}
+
+#[test]
+fn without_a_daemon_who_is_closed_is_named_and_detach_asks() {
+    let (mut stage, _server) = Stage::build("rvl-closed");
+    let app = stage.app.display().to_string();
+    let config = stage.rig.config_file(Side::Alice);
+    let doctor = |stage: &Stage| {
+        let program = Program::new(binary()).args(["doctor", "--config", &config.display().to_string()]);
+        let done = stage.rig.lab.alice().run_program(program, PATIENCE).unwrap();
+        (done.status.code().unwrap(), done.out())
+    };
+    let (status, out) = doctor(&stage);
+    assert!(status == 0 && out.contains("this host has what the daemon needs\n"), "{out}");
+
+    // The configuration is another one, and a reload says that it reads the policy alone.
+    let before = std::fs::read_to_string(&config).unwrap();
+    std::fs::write(&config, format!("log = \"debug\"\n{before}")).unwrap();
+    let instance = stage.rig.instance(Side::Alice);
+    let reload = ["policy", "reload", "--allow-missing", "--instance", &instance];
+    let done = stage.rig.command(Side::Alice, &reload, "").unwrap();
+    assert!(done.err().contains("was changed and was not read"), "{}", done.err());
+    std::fs::write(&config, &before).unwrap();
+    assert!(!stage.rig.command(Side::Alice, &reload, "").unwrap().err().contains("was changed"));
+
+    // What `run` would refuse.
+    let policy = stage.rig.policy_file(Side::Alice);
+    let text = std::fs::read_to_string(&policy).unwrap();
+    std::fs::write(&policy, text.replace("network", "nework")).unwrap();
+    let (status, out) = doctor(&stage);
+    assert!(status == 1 && out.contains("FAIL  policy"), "{out}");
+    std::fs::remove_file(&policy).unwrap();
+    let (status, out) = doctor(&stage);
+    assert!(status == 1 && out.contains("FAIL  policy"), "{out}");
+    std::fs::write(&policy, &text).unwrap();
+
+    // What the daemon calls degraded.
+    let client = stage.tries();
+    stage.becomes(Side::Alice, "no_association");
+    let (status, out) = doctor(&stage);
+    assert!(status == 1 && out.contains("no_association") && out.contains(&app), "{out}");
+    drop(client);
+
+    stage.rig.kill(Side::Alice).unwrap();
+    let (status, out) = doctor(&stage);
+    assert!(status == 1 && out.contains("no daemon runs") && out.contains(&app), "{out}");
+    let asked = stage.rig.command(Side::Alice, &["status"], "").unwrap();
+    assert!(
+        asked.err().contains("the host is closed meanwhile") && asked.err().contains(&app),
+        "{}",
+        asked.err()
+    );
+    let refused = stage.rig.command(Side::Alice, &["detach"], "").unwrap();
+    assert!(refused.err().contains(&app) && refused.err().contains("--yes"), "{}", refused.err());
+    assert!(!refused.status.success());
+    stage.rig.ravelin(Side::Alice, &["detach", "--yes"], "").unwrap();
+    let (status, out) = doctor(&stage);
+    assert!(status == 0 && !out.contains("no daemon runs"), "{out}");
+}

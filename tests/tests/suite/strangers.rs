@@ -1,0 +1,132 @@
+//! What strangers on the host do while no daemon runs: attach to its TUN, take its port (docs/design/0002).
+
+use netio::lab::{Program, Running, Side};
+use netio::link::Links;
+use ravelin::rig::{Rig, RigOptions};
+use serde_json::Value;
+use tests::{PATIENCE, binary, copy_of_python};
+
+/// The kernel's answer to user 65534, who has no capability, and attaches to the TUN `rvl0`.
+const ATTACH: &str = r#"
+import errno, fcntl, os, struct
+os.setgroups([]); os.setgid(65534); os.setuid(65534)
+assert "CapEff:\t0000000000000000" in open("/proc/self/status").read()
+try:
+    fcntl.ioctl(os.open("/dev/net/tun", os.O_RDWR), 0x400454ca, struct.pack("16sH22x", b"rvl0", 0x5001))
+    print("attached")
+except OSError as error:
+    print(errno.errorcode[error.errno])
+"#;
+
+/// The TUN `rvl0` made anew, persistent, as earlier versions made it: nobody's.
+const OLD: &str = r#"
+import fcntl, os, struct, subprocess
+subprocess.run(["ip", "link", "delete", "rvl0"], check=True)
+device = os.open("/dev/net/tun", os.O_RDWR)
+fcntl.ioctl(device, 0x400454ca, struct.pack("16sH22x", b"rvl0", 0x5001))
+fcntl.ioctl(device, 0x400454cb, 1)
+"#;
+
+/// Hold a UDP port as user 65534 until killed.
+const HOLD: &str = r#"
+import os, signal, socket
+os.setgroups([]); os.setgid(65534); os.setuid(65534)
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.bind(("0.0.0.0", 4500))
+print("held", flush=True)
+signal.pause()
+"#;
+
+fn rig(name: &str) -> Rig {
+    let options = RigOptions { name: name.to_owned(), binary: binary(), daemon: None, segmentation: false };
+    let rig = Rig::build(&options).unwrap();
+    let app = copy_of_python(rig.folder(), "app");
+    let policy =
+        format!("application {:?} {{ network 203.0.113.0/24 untrusted; }}\n", app.display().to_string());
+    rig.set_policy(Side::Alice, &policy).unwrap();
+    rig
+}
+
+fn python(rig: &Rig, script: &str) -> String {
+    let done = rig.lab.alice().run_program(Program::new("python3").args(["-c", script]), PATIENCE).unwrap();
+    assert!(done.status.success(), "{}", done.err());
+    done.out().trim().to_owned()
+}
+
+fn status(rig: &Rig) -> Value {
+    // Degraded is exit status 1.
+    let out = rig.command(Side::Alice, &["status", "--json"], "").unwrap().out();
+    serde_json::from_str(&out).unwrap()
+}
+
+/// What `doctor` says of who may attach.
+fn owner(rig: &Rig) -> String {
+    let config = rig.config_file(Side::Alice);
+    let doctor = Program::new(binary()).args(["doctor", "--json", "--config"]).arg(&config);
+    let done = rig.lab.alice().run_program(doctor, PATIENCE).unwrap();
+    let checks: Value = serde_json::from_str(&done.out()).unwrap();
+    let list = checks.as_array().or_else(|| checks["checks"].as_array()).expect("a list of checks");
+    let check = list.iter().find(|check| check["name"] == "tun owner").expect("there is a TUN");
+    format!("{}: {}", check["state"].as_str().unwrap(), check["found"].as_str().unwrap())
+}
+
+#[test]
+fn nobody_attaches_to_the_tun_of_a_daemon_that_is_dead() {
+    let mut rig = rig("rvl-strangers");
+    // Between `boot` and `run`.
+    let booted = rig.boot(Side::Alice).unwrap();
+    assert!(booted.status.success(), "{}", booted.err());
+    assert_eq!(python(&rig, ATTACH), "EPERM");
+    rig.start(Side::Alice).unwrap();
+    assert_eq!(python(&rig, ATTACH), "EPERM");
+    assert_eq!(status(&rig)["state"], "ok", "{}", status(&rig));
+    // Between a crash and the restart.
+    rig.kill(Side::Alice).unwrap();
+    assert_eq!(python(&rig, ATTACH), "EPERM");
+    assert!(owner(&rig).starts_with("ok: "), "{}", owner(&rig));
+
+    // A device of an earlier version is anybody's, `doctor` says so, and a start mends it.
+    python(&rig, OLD);
+    assert_eq!(python(&rig, ATTACH), "attached");
+    let found = owner(&rig);
+    assert!(found.starts_with("fail: ") && found.contains("belongs to nobody"), "{found}");
+    rig.start(Side::Alice).unwrap();
+    assert_eq!(status(&rig)["state"], "ok", "{}", status(&rig));
+    // At a hand-over: the giver's descriptors are there as long as the giver.
+    let giver = rig.release(Side::Alice).unwrap();
+    rig.start_with(Side::Alice, &["--take-over"]).unwrap();
+    giver.finish(PATIENCE).unwrap();
+    rig.kill(Side::Alice).unwrap();
+    assert_eq!(python(&rig, ATTACH), "EPERM");
+    assert!(owner(&rig).starts_with("ok: "), "{}", owner(&rig));
+    let link = rig.lab.alice().run(|| Links::open().unwrap().find("rvl0").unwrap()).unwrap();
+    let owner = link.tun_owner.expect("a TUN");
+    assert_eq!((owner.user, owner.group, owner.several_queues), (Some(0), Some(0), false));
+}
+
+fn hold(rig: &Rig) -> Running {
+    let holder = rig.lab.alice().spawn(Program::new("python3").args(["-c", HOLD])).unwrap();
+    holder.wait_for_output("held", PATIENCE).unwrap();
+    holder
+}
+
+#[test]
+fn who_holds_the_port_is_named_and_the_start_goes_on_when_it_is_free() {
+    let mut rig = rig("rvl-port-held");
+    let holder = hold(&rig);
+    let daemon = rig.launch(Side::Alice, &[]).unwrap();
+    let who = format!("UDP port 4500 is held by process {} (", holder.pid());
+    daemon.wait_for_output(&who, PATIENCE).unwrap();
+    assert!(daemon.output().contains(", user 65534)"), "{}", daemon.output());
+    holder.kill().unwrap();
+    rig.adopt(Side::Alice, daemon).unwrap();
+    rig.stop(Side::Alice).unwrap();
+
+    // It does not wait for ever.
+    let holder = hold(&rig);
+    let done = rig.launch(Side::Alice, &[]).unwrap().finish(PATIENCE).unwrap();
+    assert!(!done.status.success());
+    let why = format!("{}{}", done.out(), done.err());
+    assert!(why.contains(&format!("held by process {} (", holder.pid())) && why.contains("[esp]"), "{why}");
+    holder.kill().unwrap();
+}

@@ -1,0 +1,111 @@
+//! `make test`: every check and every test, one count at the end.
+//!
+//! A check (format, clippy, layers, purity, clauses, a fuzz target) counts as one. One `cargo test --no-run` builds all test
+//! programs, so that they share their dependencies. What follows runs side by side:
+//!
+//! - the *heavy* jobs, which keep the processors busy, one after the other: the programs of the pure rooms with all threads, clippy, the
+//!   examples in the documentation, the fuzz targets;
+//! - the *waiting* jobs, several at once: each test of a room with effects is a process of its own, which mostly waits for a
+//!   daemon, a program or a retransmission. Everything that such a test makes (namespaces, control groups, pins) bears the test's name.
+//!
+//! A test that cannot run here prints `skipped: REASON` and is counted; what else a passing test prints is not shown.
+
+mod build;
+mod count;
+mod tally;
+mod watch;
+
+use crate::process::{self, cargo};
+use crate::{clauses, fuzz, layers, purity};
+use anyhow::Result;
+use build::Program;
+use std::process::Command;
+use std::sync::Mutex;
+use std::time::Duration;
+use tally::Tally;
+
+/// How to run the suite.
+#[derive(clap::Args)]
+pub struct Options {
+    /// Only this room's tests, without the checks
+    #[arg(long, value_name = "ROOM", conflicts_with = "lint")]
+    room: Option<String>,
+    /// Only the checks that run nothing: format, clippy, layers, purity, clauses
+    #[arg(long)]
+    lint: bool,
+    /// Seconds for each fuzz target; 0 leaves them out
+    #[arg(long, default_value_t = 5)]
+    fuzz_seconds: u64,
+    /// Seconds after which a test process is killed and counted as failed
+    #[arg(long, default_value_t = 900)]
+    limit: u64,
+    /// Tests of rooms with effects that run side by side
+    #[arg(long, default_value_t = 5)]
+    jobs: usize,
+}
+
+/// Run it; whether nothing failed.
+pub fn run(options: &Options) -> Result<bool> {
+    let tally = Tally::default();
+    if options.room.is_none() {
+        tally.check("format", || process::passes(Command::new(cargo()).args(["fmt", "--all", "--check"])));
+        tally.check("layers", layers::run);
+        tally.check("purity", purity::run);
+        tally.check("clauses", clauses::run);
+        tally.supply();
+    }
+    if options.lint {
+        tally.check("clippy", clippy);
+        return Ok(tally.close());
+    }
+    let mut programs = Vec::new();
+    tally.check("build", || build::programs(options.room.as_deref(), &mut programs));
+    let limit = Duration::from_secs(options.limit);
+    let (waiting, heavy): (Vec<_>, Vec<_>) = programs.iter().partition(|program| program.has_effects());
+    let tests = Mutex::new(tally.list(&waiting).into_iter());
+    std::thread::scope(|scope| {
+        for _ in 0..options.jobs.max(1) {
+            scope.spawn(|| {
+                while let Some(test) = next(&tests) {
+                    tally.run(test.program, Some(&test.name), limit);
+                }
+            });
+        }
+        heavy.iter().for_each(|program| tally.run(program, None, limit));
+        if options.room.is_none() {
+            tally.check("clippy", clippy);
+            tally.documentation();
+            if options.fuzz_seconds > 0 {
+                fuzz_each(&tally, options.fuzz_seconds);
+            }
+        }
+    });
+    Ok(tally.close())
+}
+
+/// A test of a room with effects, to be run in a process of its own.
+struct Test<'a> {
+    program: &'a Program,
+    name: String,
+}
+
+fn next<'a>(tests: &Mutex<impl Iterator<Item = Test<'a>>>) -> Option<Test<'a>> {
+    tests.lock().expect("no worker panics with the queue in its hands").next()
+}
+
+fn clippy() -> Result<bool> {
+    let arguments = ["clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"];
+    process::passes(Command::new(cargo()).args(arguments))
+}
+
+/// Build the fuzz targets and run each for some seconds; each is one check.
+fn fuzz_each(tally: &Tally, seconds: u64) {
+    let mut targets = Vec::new();
+    tally.check("fuzz build", || {
+        targets = fuzz::build(None, false)?;
+        Ok(true)
+    });
+    for target in &targets {
+        tally.check(&format!("fuzz {}", target.name), || target.run(seconds));
+    }
+}
