@@ -297,11 +297,16 @@ impl PolicyStore {
     }
 
     /// A candidate whose numbers were written down is not in force after all. Numbers that were given stay given; who goes on under
-    /// which other name is what it was.
+    /// which other name, and which programs are closed without a daemon, is what it was.
     pub fn withdraw_numbers(&self) {
         let Some(path) = &self.numbers else { return };
         if let Err(error) = renamed::write(&path.with_file_name(renamed::FILE), &self.renamed) {
             tracing::warn!("a daemon after this one may keep names of a policy that was not loaded: {error}");
+        }
+        if let Some(Err(error)) = path.parent().map(|run_dir| closed::note(run_dir, &self.compiled)) {
+            tracing::warn!(
+                "without a daemon, programs of a policy that was not loaded may be named closed: {error}"
+            );
         }
     }
 

@@ -23,8 +23,9 @@ pub(crate) fn fault_of_the_kernel() -> Result<(), Refused> {
     if KERNEL.get() { Err(Refused::new(Fault::Failed, "the kernel half has no room")) } else { Ok(()) }
 }
 
-const BEFORE: &str = "application curl { network 192.0.2.0/24 untrusted; }\n";
-const AFTER: &str = "application wget { network 192.0.2.0/24 untrusted; }\n";
+/// The shell goes on under another name, which is written down.
+const BEFORE: &str = "application sh { network 192.0.2.0/24 untrusted; }\n";
+const AFTER: &str = "application /usr/bin/sh { network 192.0.2.0/24 untrusted; }\n";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
@@ -105,6 +106,16 @@ async fn in_force(plane: &Plane) -> [Arc<Spd>; 2] {
     [outbound, inbound.unwrap()]
 }
 
+/// What the files say to a daemon that comes after this one, but for the numbers, which stay given: who goes on under which other
+/// name, and which programs are closed while no daemon runs.
+fn notes(folder: &Path) -> [Option<serde_json::Value>; 2] {
+    ["renamed.json", "closed.json"].map(|name| {
+        let text = fs::read_to_string(folder.join(name)).ok()?;
+        let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+        (value != serde_json::json!({})).then_some(value)
+    })
+}
+
 async fn go(plane: &mut Plane, way: Way) -> Result<(), Refused> {
     let apply = |seconds| PolicyApply {
         text: Some(AFTER.to_owned()),
@@ -135,6 +146,8 @@ async fn a_fault_at_any_step_leaves_everything_as_it_was() {
         let policy = folder.0.join("policy");
         fs::write(&policy, BEFORE).unwrap();
         let mut plane = plane(folder.config(), Some(&folder.0));
+        // As a start does: what is in force is written down.
+        go(&mut plane, Way::Reload).await.unwrap();
         if way == Way::Back {
             go(&mut plane, Way::Apply).await.unwrap();
         }
@@ -144,6 +157,7 @@ async fn a_fault_at_any_step_leaves_everything_as_it_was() {
         let text = fs::read_to_string(&policy).unwrap();
         let had = in_force(&plane).await;
         let generation = plane.policy.compiled.spd.generation;
+        let noted = notes(&folder.0);
         for step in steps {
             let fault = Broken::begin(&plane, &folder.0, *step);
             let refused = go(&mut plane, way).await;
@@ -156,11 +170,13 @@ async fn a_fault_at_any_step_leaves_everything_as_it_was() {
             assert_eq!(plane.policy.compiled.spd.generation, generation, "{way:?} {step:?}");
             assert_eq!(fs::read_to_string(&policy).unwrap(), text, "{way:?} {step:?}");
             assert!(plane.waiting().is_none(), "{way:?} {step:?}");
+            assert_eq!(notes(&folder.0), noted, "{way:?} {step:?}");
         }
         go(&mut plane, way).await.unwrap();
         for (old, new) in had.iter().zip(&in_force(&plane).await) {
             assert_ne!(old.generation, new.generation, "{way:?}");
         }
+        assert_ne!(notes(&folder.0), noted, "{way:?}");
     }
 }
 
