@@ -470,14 +470,15 @@ impl Plane {
         }
     }
 
-    /// Look whether executables were exchanged (an upgrade gives them new inodes) or something was left to do, and load the
-    /// policy anew if so. Processes that run the old files keep their policy.
+    /// Look whether executables were exchanged (an upgrade gives them new inodes), a directory of theirs has come or was exchanged, or
+    /// something was left to do, and load the policy anew if so. Processes that run the old files keep their policy.
     ///
     /// # Errors
     /// If the kernel half does not take it.
     pub fn refresh_executables(&mut self) -> Result<bool, Refused> {
         let now = policy_store::executables(&self.policy.compiled);
-        if now == self.executables && !self.unfinished {
+        let directories = self.monitor.as_ref().is_some_and(|monitor| monitor.get().directories_changed());
+        if now == self.executables && !directories && !self.unfinished {
             return Ok(false);
         }
         let candidate = self.policy.in_force();

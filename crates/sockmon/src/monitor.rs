@@ -225,6 +225,12 @@ impl Sockmon {
         policy::moved(&self.loaded, subjects, &self.directories, &self.found)
     }
 
+    /// Whether a directory of the policy in force has come since its last load, or is another one: the policy must be loaded anew for
+    /// programs that are put there to be known from their first instruction.
+    pub fn directories_changed(&self) -> bool {
+        places::directories_changed(&self.found)
+    }
+
     /// What a policy that need not be in force means by each executable that is there, as the kernel knows it.
     pub fn images(&self, subjects: &Subjects) -> Result<HashMap<Identity, BTreeSet<Image>>, SockmonError> {
         let found = places::find(&self.loaded, subjects, &self.directories, &self.found)?;

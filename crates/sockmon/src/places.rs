@@ -18,7 +18,7 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Read};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -201,6 +201,25 @@ impl Program {
         let interpreter = interpreter(&own);
         Ok(Program { file, interpreter })
     }
+}
+
+/// Whether a directory of the policy's paths has come since they were looked at, or stands in the place of another. Until the next look
+/// a file in it is no place of a policy, and the process that executes it is whose it would be without one.
+pub fn directories_changed(found: &Found) -> bool {
+    let number = |about: fs::Metadata| (about.dev(), about.ino());
+    let known: BTreeMap<&Path, Option<(u64, u64)>> = found
+        .iter()
+        .filter_map(|(path, answer)| {
+            let directory = answer.as_ref().ok().and_then(|look| look.own.directory.try_clone().ok());
+            let number = directory.and_then(|fd| fs::File::from(fd).metadata().ok()).map(number);
+            Some((path.parent()?, number))
+        })
+        .collect();
+    let paths: Vec<PathBuf> = known.keys().map(|path| path.to_path_buf()).collect();
+    let look = move |path: &Path| fs::metadata(path).ok().filter(fs::Metadata::is_dir).map(number);
+    let now = foreign::each(&paths, look);
+    // One that is gone, or does not answer, counts as it was.
+    known.values().zip(now).any(|(before, now)| now.flatten().is_some_and(|now| *before != Some(now)))
 }
 
 #[derive(Default)]

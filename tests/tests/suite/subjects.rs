@@ -304,3 +304,40 @@ fn each_qualifier_tells_processes_apart() {
 fn program_without_children() -> PathBuf {
     tests::program("true")
 }
+
+/// What is put into a directory that was not there when the policy was loaded, as the first version of a program that is installed into
+/// a directory of its own, is that program from its first instruction, as soon as the daemon has seen the directory.
+#[test]
+fn a_program_in_a_directory_that_comes_later_is_known() {
+    let name = "rvl-later".to_owned();
+    let options = RigOptions { name, binary: binary(), daemon: None, segmentation: false };
+    let mut rig = Rig::build(&options).unwrap();
+    let folder = rig.folder().join("opt/later");
+    let bob = Side::Bob.v4();
+    let text = format!("application \"{}/app\" {{ network {bob} untrusted; }}\n", folder.display());
+    rig.set_policy(Side::Alice, &text).unwrap();
+    rig.start(Side::Alice).unwrap();
+    let said = "the kernel half has the executables of the policy as they are now";
+    let send = |app: &Path| {
+        let script = format!("import socket; socket.socket(2, 2).sendto(b'x', ('{bob}', {PORT}))");
+        let done = rig.lab.alice().run_program(Program::new(app).args(["-c", &script]), PATIENCE).unwrap();
+        if done.status.success() { "sent".to_owned() } else { done.err() }
+    };
+
+    std::fs::create_dir_all(&folder).unwrap();
+    rig.daemon(Side::Alice).unwrap().wait_for_output(said, PATIENCE).unwrap();
+    let app = copy_of_python(&folder, "app");
+    assert!(send(&app).contains("Operation not permitted"), "{}", send(&app));
+
+    // The directory moves away, with the program, and another one comes.
+    let times = || rig.daemon(Side::Alice).unwrap().output().matches(said).count();
+    std::fs::rename(&folder, rig.folder().join("opt/before")).unwrap();
+    let before = times();
+    std::fs::create_dir(&folder).unwrap();
+    wait_for("the other directory to be known", PATIENCE, || {
+        let now = times();
+        if now > before { Ok(()) } else { Err(now) }
+    });
+    let app = copy_of_python(&folder, "app");
+    assert!(send(&app).contains("Operation not permitted"), "{}", send(&app));
+}
