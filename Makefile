@@ -27,7 +27,7 @@ ifeq ($(shell command -v go || ls /usr/local/go/bin/go 2>/dev/null),)
 BENCH_PACKAGES += golang-go
 endif
 
-.PHONY: help deps build demo test lint bench bench-peers bench-packages bench-paper-000 bench-paper-001 bench-paper-003 soak-reload soak-agree soak-attack soak-capacity prove-scrub omit fuzz doc deny clean
+.PHONY: help deps build demo test lint bench bench-peers bench-packages bench-paper-000 bench-paper-001 bench-paper-003 soak-reload soak-agree soak-attack soak-capacity drill-programs prove-scrub omit fuzz doc deny clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9%-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' Makefile
@@ -118,6 +118,12 @@ soak-attack: deps ## Walk at random over the attackers' table (docs/design/0028)
 
 soak-capacity: deps ## Twenty thousand distinct connections a second through the scrubber, for an hour of simulated time (a quarter of an hour)
 	cargo test --locked --release --package scrub --test suite -- --ignored --nocapture capacity::
+
+# What the programs need is installed by the drill itself: its entries name their packages. None of them starts here.
+DRILL ?=
+drill-programs: deps ## Debian's own programs between two hosts, while daemons are replaced and killed, policies and MTUs change (docs/programs.md)
+	cargo build --locked --package ravelin --package drill </dev/null
+	cargo run --locked --package drill -- programs $(DRILL) </dev/null
 
 prove-scrub: deps ## Play the whole small world of attackers through the scrubber, before 41 readers (docs/design/0023; under an hour)
 	cargo run --locked --release --package readers --bin prove-scrub </dev/null

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 const TABLES: &[&str] = &["docs/rfc", "docs/papers"];
 
 /// Where files and functions are.
-const SOURCES: &[&str] = &["crates", "tests", "bench", "fuzz/fuzz_targets", "xtask"];
+const SOURCES: &[&str] = &["crates", "tests", "bench", "drill", "fuzz/fuzz_targets", "xtask"];
 
 /// Check all tables; whether everything they name exists.
 pub fn run() -> Result<bool> {
