@@ -71,6 +71,22 @@ pub fn narrow(lab: &Lab, mtu: u16) -> anyhow::Result<()> {
     })?
 }
 
+/// Whether the router says that a packet is too long for it. If not, such packets vanish.
+///
+/// # Errors
+/// With what a command printed.
+pub fn tell(lab: &Lab, on: bool) -> anyhow::Result<()> {
+    let rules = if on {
+        "delete table inet mute\n"
+    } else {
+        "add table inet mute\n\
+         add chain inet mute out { type filter hook output priority 0; policy accept; }\n\
+         add rule inet mute out icmp type destination-unreachable drop\n\
+         add rule inet mute out icmpv6 type packet-too-big drop\n"
+    };
+    run(lab, "nft", &["-f", "-"], rules).map(drop)
+}
+
 /// Run a program on the router; what it printed.
 ///
 /// # Errors

@@ -53,7 +53,7 @@ impl Plane {
             engine::Event::PeerMoved(moved) => self.follow(*moved).await,
             _ => 0,
         };
-        let event = self.in_words(event, followed);
+        let Some(event) = self.in_words(event, followed) else { return };
         tracing::debug!(?event, "event");
         self.hub.tell(event);
     }
@@ -81,8 +81,10 @@ impl Plane {
     }
 
     /// `followed`: associations that go with a peer that moved.
-    fn in_words(&self, event: &engine::Event, followed: usize) -> Event {
-        match event {
+    fn in_words(&self, event: &engine::Event, followed: usize) -> Option<Event> {
+        Some(match event {
+            // Between the two hosts' daemons; what comes of it is told as a change of the path.
+            engine::Event::Path(_) => return None,
             engine::Event::Acquire(asked) => Event::Acquire(api::Acquire {
                 id: asked.id.0,
                 app: (asked.app != wire::AppId::NONE).then(|| self.policy.app_name(asked.app)),
@@ -137,7 +139,7 @@ impl Plane {
                 kind: seen.kind,
                 code: seen.code,
             }),
-        }
+        })
     }
 
     async fn set_hold(&self, hold: bool) -> Result<(), Refused> {

@@ -44,6 +44,7 @@ use crate::health::HealthBook;
 use crate::keys::Keys;
 use crate::monitor::Monitor;
 use crate::policy_store::{self, Candidate, Executable, PolicyStore};
+use crate::probing::Probing;
 use crate::refused::{Fault, Refused};
 use crate::rules::RuleBook;
 use crate::scrubbed::Scrubbed;
@@ -117,6 +118,8 @@ pub struct Plane {
     pub denials: Denials,
     /// Whether what must be protected gets through.
     pub health: HealthBook,
+    /// Whether long packets arrive.
+    pub probing: Probing,
     /// What is known of flows beside the kernel half's table.
     pub flows: FlowBook,
     /// Flows that policy wants scrubbed.

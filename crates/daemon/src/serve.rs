@@ -16,6 +16,7 @@ use crate::enc::Enc;
 use crate::handover::Giving;
 use crate::paths::Paths;
 use crate::plane::{Allow, Plane, Shared, report};
+use crate::probing::Turns;
 use crate::start::{Daemon, Held, RunError, hand_over, own_request, path_mtu};
 use crate::{control, detach, host, surveyed, uplinks};
 
@@ -44,6 +45,7 @@ pub(crate) async fn serve(daemon: Daemon) -> Result<(), RunError> {
     let mut upkeep = Upkeep::new(&plane)?;
     let answers = Answers::of(&plane);
     let mut paths = Paths::of(upkeep.watch.as_ref());
+    let mut probing = Turns::new();
     let unfit = Arc::clone(&held.told.routes);
     let have = own_request(&plane);
     let mut findings = plane.begin_pins();
@@ -100,12 +102,21 @@ pub(crate) async fn serve(daemon: Daemon) -> Result<(), RunError> {
                 paths.look(&mut plane).await;
             },
             () = unfit.notified() => paths.ask(),
+            () = probing.ready() => if let Ok(mut plane) = plane.get().await {
+                probing.look(&mut plane).await;
+            },
             () = answers.ready() => if let Ok(mut plane) = plane.get().await {
                 report_names(plane.observe_names().await);
             },
             Some(event) = held.told.next() => if let Ok(mut plane) = plane.get().await {
                 let lost = held.told.take_lost();
                 plane.announce_lost(lost);
+                if let engine::Event::Path(said) = event {
+                    if plane.hear_of_path(said).await {
+                        probing.soon();
+                    }
+                    continue;
+                }
                 plane.announce(&event).await;
                 follow_end(&mut plane, &event, lost > 0).await;
             },

@@ -321,6 +321,7 @@ fn bring_up(
         promised: Vec::new(),
         handed: (0, 0),
         denials: Default::default(),
+        probing: Default::default(),
         health: Default::default(),
         flows,
         scrubbed: Scrubbed::new(out_half.engine.scrubbers().clone()),

@@ -9,6 +9,7 @@ use crypto::SuiteId;
 use sadb::rules::Template;
 use sadb::sa::LifeState;
 use sadb::{Direction, Selectors, Spi, TrafficSelector};
+use wire::probe::Message;
 use wire::{AcquireId, AppId, Flow, Services, Time};
 
 /// Events that wait to be taken at most.
@@ -27,6 +28,21 @@ pub enum Event {
     PeerMoved(PeerMoved),
     /// An ICMP error about a packet of an association, accepted, that says nothing about the path's MTU.
     Icmp(SeenError),
+    /// The peer asks whether long packets arrive, or says that one did.
+    Path(PathMessage),
+}
+
+/// What a peer says of the path, in an authentic packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PathMessage {
+    /// The inbound association.
+    pub spi: Spi,
+    /// This host's end.
+    pub local: IpAddr,
+    /// The peer's.
+    pub remote: IpAddr,
+    /// What it says.
+    pub message: Message,
 }
 
 /// What is known of a path now.
@@ -59,6 +75,8 @@ pub enum PathCause {
     Route,
     /// The kernel did not take a packet of this size for the route, whatever it says of the route.
     Refused,
+    /// Probes of ours showed what arrives.
+    Probe,
 }
 
 impl PathCause {
@@ -69,6 +87,7 @@ impl PathCause {
             PathCause::Age => "age",
             PathCause::Route => "route",
             PathCause::Refused => "refused",
+            PathCause::Probe => "probe",
         }
     }
 }

@@ -29,6 +29,7 @@ use crate::audit::Audited;
 use crate::event::{Event, Events, Expire};
 use crate::nest::{self, Members};
 use crate::peer;
+use crate::probes;
 use crate::quoted::{self, InnerIcmp};
 use crate::rules::{self, Rules};
 use crate::scrubbing::Scrubbing;
@@ -211,7 +212,12 @@ impl Inbound {
                     self.nest(now, packet, headers, name, pool, out);
                 }
             }
-            Verdict::Drop(reason) => record(tally, Dropped::new(reason, &about, len, None), out),
+            Verdict::Drop(reason) => {
+                if reason == DropReason::EspDummy {
+                    probes::hear(sa, &mut self.events);
+                }
+                record(tally, Dropped::new(reason, &about, len, None), out);
+            }
         }
     }
 

@@ -25,17 +25,23 @@ mod nest;
 pub mod outbound;
 mod peer;
 mod pmtu;
+mod prober;
+mod probes;
 mod quoted;
 mod rules;
 mod scrubbing;
 mod tally;
 
 pub use audit::{AUDITABLE, Audited};
-pub use event::{Acquire, Event, Expire, MAX_EVENTS, PathCause, PathChange, PeerMoved, SeenError};
+pub use event::{
+    Acquire, Event, Expire, MAX_EVENTS, PathCause, PathChange, PathMessage, PeerMoved, SeenError,
+};
 pub use hold::HoldLimits;
 pub use inbound::{Delivery, Inbound, InboundOutcome, Traced};
 pub use outbound::{Outbound, Outcome};
 pub use pmtu::{IcmpKind, IcmpPolicy};
+pub use prober::{Act, Prober, Seen};
+pub use probes::{Order, Path, SeenPath};
 pub use quoted::{InnerIcmp, QuotedCheck};
 pub use rules::SPD_RULE;
 pub use scrubbing::{INCIDENT_OCTETS, Incident, ScrubReport, Scrubbers, Witness, scrub_config};

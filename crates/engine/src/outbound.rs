@@ -35,6 +35,7 @@ use crate::fit;
 use crate::hold::Holds;
 use crate::mss;
 use crate::pmtu::Listening;
+use crate::probes::Orders;
 use crate::scrubbing::{Own, Scrubbers, scrub_config};
 use crate::tally::{About, Dropped, Tally};
 use express::Express;
@@ -127,6 +128,7 @@ pub struct Outbound {
     pub(crate) listening: Listening,
     answers: Answers,
     pub(crate) beat: Beat,
+    pub(crate) orders: Orders,
 }
 
 impl Outbound {
@@ -153,6 +155,7 @@ impl Outbound {
             listening: Listening::default(),
             answers: Answers::new(seed.rotate_left(17)),
             beat: Beat::new(seed),
+            orders: Orders::default(),
         }
     }
 

@@ -80,6 +80,11 @@ pub(crate) struct Listening {
 }
 
 impl Listening {
+    /// The bounds of what is learned of paths.
+    pub(crate) fn path_limits(&self) -> PathMtuLimits {
+        self.policy.path
+    }
+
     fn has_room(&mut self, now: Time) -> bool {
         self.looked_at.count(now) <= self.policy.per_second
     }
@@ -176,6 +181,12 @@ impl Outbound {
     /// The path MTU in force towards the peer that has this SPI; `None` if there is no such association.
     pub fn path_mtu(&self, spi: Spi, remote: IpAddr) -> Option<u16> {
         self.sad.named(spi, remote).map(|sa| sa.config().path_mtu)
+    }
+
+    /// The same, if it is one that was learned.
+    pub fn learned_path_mtu(&self, spi: Spi, remote: IpAddr) -> Option<u16> {
+        let path = self.sad.named(spi, remote)?.path();
+        path.learned().map(|_| path.in_force())
     }
 
     /// Where the associations' outer packets go from and to, each pair of addresses once.
@@ -279,7 +290,7 @@ fn is_recent(next: u64, low: u32) -> bool {
     back < RECENT && back < sent
 }
 
-fn change(sa: &OutboundSa, before: u16, from: Option<IpAddr>, cause: PathCause) -> PathChange {
+pub(crate) fn change(sa: &OutboundSa, before: u16, from: Option<IpAddr>, cause: PathCause) -> PathChange {
     let config = sa.config();
     PathChange {
         spi: sa.spi(),

@@ -28,8 +28,8 @@ mod transport;
 mod tunnel;
 pub mod udp_encap;
 
-pub use esp::{HEADROOM, TAILROOM, dummy, goes_alone, seal_alone, slot};
+pub use esp::{HEADROOM, TAILROOM, dummy, goes_alone, probe, seal_alone, slot};
 pub use ipcomp::Codec;
-pub use mtu::{bundle_mtu, inner_mtu, overhead, own_header};
+pub use mtu::{bundle_mtu, inner_mtu, overhead, own_header, probe_lengths};
 pub use process::{decap, decap_member, encap, encap_member};
 pub use udp_encap::Outer;

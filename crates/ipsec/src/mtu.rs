@@ -81,6 +81,16 @@ pub fn inner_mtu(config: &SaConfig) -> usize {
     within(config, config.path_mtu.into(), own)
 }
 
+/// Octets that a dummy packet may hold for its outer packet not to be longer than `size`.
+pub(crate) fn dummy_room(config: &SaConfig, size: usize) -> usize {
+    payload(config, size.saturating_sub(outer_header(config) + around(config)))
+}
+
+/// The lengths that probes of an association of ESP can have: octets of headers and ICV, and of what the rest is a multiple.
+pub fn probe_lengths(config: &SaConfig) -> (usize, usize) {
+    (outer_header(config) + around(config), Shape::of(config.suite).align.into())
+}
+
 /// The same for an inner packet that has `own` octets of headers, as [`own_header`] counts them, through a whole bundle, first
 /// member first.
 pub fn bundle_mtu(members: &[&SaConfig], own: usize) -> usize {

@@ -30,6 +30,7 @@ mod meta;
 pub mod options;
 mod packet;
 pub mod plain;
+pub mod probe;
 pub mod protocol;
 pub mod quote;
 pub mod reassembly;

@@ -7,6 +7,7 @@ mod attacks;
 mod audit;
 mod bare;
 mod beyond;
+mod black_hole;
 mod boot;
 mod capture;
 mod change;

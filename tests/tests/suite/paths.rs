@@ -15,7 +15,7 @@ use tests::{PATIENCE, binary, monitor, program, protect, wait_for, wait_until};
 
 const PORT: u16 = 7060;
 
-fn address(side: Side, v6: bool) -> String {
+pub(crate) fn address(side: Side, v6: bool) -> String {
     if v6 { side.v6().to_string() } else { side.v4().to_string() }
 }
 
@@ -86,13 +86,13 @@ fn set_port(wire: &Netns, side: Side, mtu: u16) {
 }
 
 /// The path MTUs of a host's outbound associations.
-fn path_mtus(rig: &Rig, side: Side) -> Vec<u64> {
+pub(crate) fn path_mtus(rig: &Rig, side: Side) -> Vec<u64> {
     let list = rig.json(side, &["sa", "list"]).unwrap();
     let all = list["sas"].as_array().unwrap().iter();
     all.filter(|sa| sa["direction"] == "out").map(|sa| sa["path_mtu"].as_u64().unwrap()).collect()
 }
 
-fn wait_for_mtu(rig: &Rig, side: Side, mtu: u64) {
+pub(crate) fn wait_for_mtu(rig: &Rig, side: Side, mtu: u64) {
     wait_for(&format!("{}'s associations have {mtu}", side.name()), PATIENCE, || {
         let found = path_mtus(rig, side);
         if !found.is_empty() && found.iter().all(|found| *found == mtu) {
@@ -104,7 +104,7 @@ fn wait_for_mtu(rig: &Rig, side: Side, mtu: u64) {
 }
 
 /// Transfers that go on until [`Transfers::end`].
-struct Transfers {
+pub(crate) struct Transfers {
     clients: Vec<(String, Running)>,
     stop: PathBuf,
     _server: Running,
@@ -119,7 +119,7 @@ fn progress(client: &Running) -> u64 {
 
 impl Transfers {
     /// From alice to a server of bob's, TCP and UDP, both families; `sizes`: octets there and back.
-    fn begin(rig: &Rig, name: &str, sizes: &[(&str, u32, u32)]) -> Transfers {
+    pub(crate) fn begin(rig: &Rig, name: &str, sizes: &[(&str, u32, u32)]) -> Transfers {
         let server = Program::new(program("python3")).args(["-c", SERVER, &PORT.to_string()]);
         let server = rig.lab.bob().spawn(server).unwrap();
         server.wait_for_output("ready", PATIENCE).unwrap();
@@ -142,7 +142,7 @@ impl Transfers {
     }
 
     /// Each of them comes further than it was.
-    fn go_on(&mut self, after: &str) {
+    pub(crate) fn go_on(&mut self, after: &str) {
         for (what, client) in &mut self.clients {
             let before = progress(client);
             wait_until(&format!("{what} goes on {after}"), PATIENCE * 2, || {
@@ -153,7 +153,7 @@ impl Transfers {
     }
 
     /// Let them end; how long each had to wait at most is printed, and nothing is asked of it.
-    fn end(self, bench: &str) {
+    pub(crate) fn end(self, bench: &str) {
         std::fs::write(&self.stop, "").unwrap();
         for (what, client) in self.clients {
             let done = client.finish(PATIENCE * 2).unwrap();

@@ -7,17 +7,27 @@ use toml::de::DeValue;
 
 use super::read::{Reader, Value};
 
-const ICMP: [&str; 7] = ["accept", "inner", "quoted", "per_second", "pmtu_floor", "pmtu_age", "refusals"];
+const ICMP: [&str; 8] =
+    ["accept", "inner", "quoted", "per_second", "pmtu_floor", "pmtu_age", "refusals", "probe"];
 const CHECKS: [(&str, QuotedCheck); 3] =
     [("always", QuotedCheck::Always), ("unmatched", QuotedCheck::Unmatched), ("never", QuotedCheck::Never)];
 
 /// `[icmp]`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IcmpConfig {
     /// Errors that arrive in clear.
     pub outer: IcmpPolicy,
     /// Errors inside associations.
     pub inner: InnerIcmp,
+    /// Peers are asked whether long packets arrive, and answered.
+    pub probe: bool,
+}
+
+impl Default for IcmpConfig {
+    /// What each part has as its default; paths are probed.
+    fn default() -> IcmpConfig {
+        IcmpConfig { outer: IcmpPolicy::default(), inner: InnerIcmp::default(), probe: true }
+    }
 }
 
 impl Reader<'_> {
@@ -64,6 +74,16 @@ impl Reader<'_> {
         if let Some(number) = table.get("refusals").and_then(|v| self.integer(v, "refusals", 0..=10_000, why))
         {
             icmp.outer.refusals = u32::try_from(number).unwrap_or_default();
+        }
+        if let Some(value) = table.get("probe") {
+            match value.get_ref() {
+                DeValue::Boolean(on) => icmp.probe = *on,
+                _ => self.fault(
+                    value.span(),
+                    "`probe` must be true or false",
+                    "write: probe = false, and peers are neither asked whether long packets arrive, nor answered",
+                ),
+            }
         }
         icmp
     }

@@ -129,18 +129,21 @@ fn every_key_is_read() {
 fn icmp_and_keepalives_are_the_operators() {
     let config = parse(
         "policy = \"p\"\n[esp]\nkeepalive = 7\n[icmp]\naccept = [\"icmp/3/4\", \"icmp/3/1\", \"icmpv6/2\"]\ninner = []\n\
-         quoted = \"unmatched\"\nper_second = 0\npmtu_floor = 1200\npmtu_age = 30\nrefusals = 9\n",
+         quoted = \"unmatched\"\nper_second = 0\npmtu_floor = 1200\npmtu_age = 30\nrefusals = 9\n\
+         probe = false\n",
     )
     .unwrap();
     assert_eq!(config.esp.keepalive, 7);
-    let IcmpConfig { outer, inner } = config.icmp;
+    let IcmpConfig { outer, inner, probe } = config.icmp;
+    assert!(!probe);
     let kinds: Vec<_> = outer.accept.iter().map(|one| (one.version, one.kind, one.code)).collect();
     assert_eq!(kinds, [(4, 3, Some(4)), (4, 3, Some(1)), (6, 2, None)]);
     assert_eq!((outer.per_second, outer.path.floor_v4, outer.path.age.as_secs()), (0, 1200, 30));
     assert_eq!(outer.refusals, 9);
     assert_eq!((inner.accept.len(), inner.check), (0, engine::QuotedCheck::Unmatched));
     // RFC 4301 section 6.1.1: by default only what path MTU discovery needs.
-    let IcmpConfig { outer, inner } = parse("policy = \"p\"").unwrap().icmp;
+    let IcmpConfig { outer, inner, probe } = parse("policy = \"p\"").unwrap().icmp;
+    assert!(probe);
     let kinds: Vec<_> = outer.accept.iter().map(|one| (one.version, one.kind, one.code)).collect();
     assert_eq!(kinds, [(4, 3, Some(4)), (6, 2, None)]);
     assert_eq!(inner.check, engine::QuotedCheck::Always);
@@ -153,7 +156,8 @@ fn the_socket_follows_the_instance() {
 }
 
 /// (text, line, column, a part of the message, a part of the remedy)
-const FAULTS: [(&str, usize, usize, &str, &str); 45] = [
+const FAULTS: [(&str, usize, usize, &str, &str); 46] = [
+    ("policy = \"p\"\n[icmp]\nprobe = 1", 3, 9, "`probe` must be true or false", "probe = false"),
     ("policy = \"p\"\nmark_mask = 0x1ff", 2, 13, "the lower 3 of which", "no other program"),
     ("policy = \"p\"\nmark_mask = -1", 2, 13, "from 0 to 4294967295", "0x003fffff"),
     ("policy = \"p\"\n[esp]\nkeepalive = 0", 3, 13, "`keepalive` must be a number from 1 to 3600", "20"),

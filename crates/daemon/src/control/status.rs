@@ -195,6 +195,7 @@ fn problems(plane: &Plane, halves: [&Half; 2]) -> (Vec<Problem>, Vec<u32>) {
         problems.push(problem("failed", fault, remedy));
     }
     problems.extend(plane.flow_problems());
+    problems.extend(plane.path_problems());
     problems.extend(plane.pin_faults());
     problems.extend(crate::crypto_units::faults(&plane.keys.registry));
     problems.extend(plane.keys.fault().map(|refused| refused.problem()));

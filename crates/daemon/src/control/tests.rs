@@ -145,6 +145,7 @@ pub(crate) fn plane(config: Config, run_dir: Option<&std::path::Path>) -> Plane 
         promised: Vec::new(),
         handed: (0, 0),
         denials: Default::default(),
+        probing: Default::default(),
         health: Default::default(),
         flows: Default::default(),
         scrubbed,

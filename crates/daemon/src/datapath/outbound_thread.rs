@@ -104,6 +104,15 @@ fn unfit(burst: &Burst<stage::Outer>) -> Unfit {
     Unfit { spi: Spi(burst.meta.spi), remote, len: ip + udp::HEADER_LEN + burst.stride() }
 }
 
+/// Whether ESP in UDP that may be fragmented is to leave in pieces of less than the route takes: the kernel, which would make them
+/// otherwise, knows of the route alone.
+#[inline]
+fn is_to_be_cut(half: &OutboundHalf, packet: &Packet<stage::Outer>, headers: &Headers) -> bool {
+    let spi = Spi(packet.meta.spi);
+    packet.meta.may_fragment
+        && half.engine.learned_path_mtu(spi, headers.dst).is_some_and(|mtu| packet.bytes().len() > mtu.into())
+}
+
 /// How long there is nothing to do, if nothing comes.
 fn patience(half: &OutboundHalf, now: Time) -> Duration {
     half.engine.next_beat().map_or(HOUSEKEEPING, |next| next.since(now).min(HOUSEKEEPING))
@@ -259,7 +268,9 @@ impl OutboundThread {
         let answer = match frames::send(&mut self.frames, &packet) {
             Some(answer) => answer,
             None => match Headers::parse(packet.bytes()) {
-                Ok(headers) if headers.protocol == protocol::UDP => {
+                Ok(headers)
+                    if headers.protocol == protocol::UDP && !is_to_be_cut(half, &packet, &headers) =>
+                {
                     self.send_bare(half, pool);
                     self.udp.send(&packet)
                 }

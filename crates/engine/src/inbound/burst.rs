@@ -192,7 +192,16 @@ impl Inbound {
         delivery: &mut Delivery,
     ) {
         let Inbound {
-            sad, members, icmp, inner_fragments, tally, members_waiting, scrubbing, singly, ..
+            sad,
+            members,
+            icmp,
+            inner_fragments,
+            tally,
+            members_waiting,
+            scrubbing,
+            singly,
+            events,
+            ..
         } = self;
         let header = &burst.header;
         let sa = sad.find_mut(Spi(run.spi), header.src, header.dst);
@@ -219,6 +228,7 @@ impl Inbound {
         };
         let name = sa.as_ref().map(|sa| sa.name());
         let mut sa = sa;
+        let mut dummies = false;
         let mut datagrams = burst.datagrams().skip(run.from);
         for (index, opened) in opened.iter().enumerate() {
             let len = datagrams.next().map_or(0, <[u8]>::len);
@@ -232,9 +242,13 @@ impl Inbound {
                 (reason, _) => {
                     // Without an association there is always a reason.
                     let reason = reason.unwrap_or(DropReason::UnknownSpi);
+                    dummies |= reason == DropReason::EspDummy;
                     admission.end(opened.sequence, reason, header.len() + len, None);
                 }
             }
+        }
+        if dummies && let Some(sa) = sa {
+            crate::probes::hear(sa, events);
         }
         if !self.members_waiting.is_empty() {
             let name = name.unwrap_or(Spi(run.spi).into());

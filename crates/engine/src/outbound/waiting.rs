@@ -47,6 +47,7 @@ impl Outbound {
     pub fn release(&mut self, now: Time, pool: &mut Pool, out: &mut Vec<Outcome>) {
         self.release_entered(now, pool, out);
         self.send_own(now, pool, out);
+        self.send_ordered(now, pool, out);
         let state = self.loads + self.sad.epoch();
         if self.holds.as_ref().is_some_and(|holds| !holds.is_quiet(state)) {
             self.release_answered(now, state, pool, out);

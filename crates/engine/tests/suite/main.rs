@@ -15,6 +15,7 @@ mod outbound;
 mod pair;
 mod peer;
 mod pmtu;
+mod probes;
 mod quotations;
 mod quoted;
 mod routed;

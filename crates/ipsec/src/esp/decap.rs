@@ -43,6 +43,7 @@ pub(crate) fn open(
     sa.replay.commit(sequence)?;
     let trailer = pad::read(data)?;
     if trailer.next_header == pad::DUMMY {
+        sa.hear_dummy(data.get(..trailer.payload).unwrap_or_default());
         return Err(DropReason::EspDummy);
     }
 

@@ -376,6 +376,7 @@ fn finish(
     let plain = datagram.get_mut(front..behind).ok_or(DropReason::EspTooShort)?;
     let trailer = pad::read(plain)?;
     if trailer.next_header == pad::DUMMY {
+        sa.hear_dummy(plain.get(..trailer.payload).unwrap_or_default());
         return Err(DropReason::EspDummy);
     }
     let (config, counters) = sa.config_and_counters();

@@ -11,6 +11,8 @@ pub struct Counters {
     pub bytes: u64,
     /// When it last carried one; [`Time::default`]: never.
     pub last_used: Time,
+    /// Octets of the longest inner packet carried since somebody last took this.
+    longest: usize,
     /// Packets with a combination of inner and outer ECN field that RFC 6040 figure 4 marks "(!!!)": dangerous.
     pub ecn_dangerous: u64,
     /// Packets with a combination that the figure marks "(!)": unused, perhaps dangerous.
@@ -29,6 +31,12 @@ impl Counters {
         self.packets += 1;
         self.bytes += bytes as u64;
         self.last_used = now;
+        self.longest = self.longest.max(bytes);
+    }
+
+    /// Octets of the longest inner packet carried since the last call; zero: none was.
+    pub fn take_longest(&mut self) -> usize {
+        std::mem::take(&mut self.longest)
     }
 
     /// Count a packet that ended here.
@@ -54,6 +62,7 @@ impl Default for Counters {
             packets: 0,
             bytes: 0,
             last_used: Time::default(),
+            longest: 0,
             ecn_dangerous: 0,
             ecn_unused: 0,
             keepalives: 0,

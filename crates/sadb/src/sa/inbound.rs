@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use crypto::Registry;
+use wire::probe::Message;
 use wire::{DropReason, Flow, Time};
 
 use super::config::{Direction, Mode, SaConfig, SaName, Selectors, Spi, is_host};
@@ -11,6 +12,9 @@ use super::key::{Key, Shape};
 use super::nat::NatChecksum;
 use super::options::{Encapsulation, KeyClass, Life, LifeState, Lifetime};
 use crate::{ReplayState, ReplayWindow, SadError};
+
+/// Messages about the path that wait to be taken at most.
+const MAX_MESSAGES: usize = 16;
 
 /// An inbound association, owned by the inbound thread.
 pub struct InboundSa {
@@ -36,6 +40,8 @@ pub struct InboundSa {
     followed: (IpAddr, u16),
     /// Seconds for which the two have differed.
     behind: u8,
+    /// What the peer says of the path, in dummy packets.
+    messages: Vec<Message>,
     /// Its limits before it was given an end, which is not its successor's.
     retired: Option<Box<Lifetime>>,
     config: Box<SaConfig>,
@@ -89,9 +95,27 @@ impl InboundSa {
             seen: (config.endpoints.remote, config.endpoints.remote_port),
             followed: (config.endpoints.remote, config.endpoints.remote_port),
             behind: 0,
+            messages: Vec::new(),
             retired: None,
             config: Box::new(config),
         })
+    }
+
+    /// A dummy packet came, authentic and no replay: remember what it says of the path, if anything. What nobody takes in time is
+    /// lost, as a packet may be.
+    #[cold]
+    pub fn hear_dummy(&mut self, content: &[u8]) {
+        if self.messages.len() < MAX_MESSAGES
+            && let Some(message) = Message::parse(content)
+        {
+            self.messages.push(message);
+        }
+    }
+
+    /// What the peer has said of the path since the last call.
+    #[inline]
+    pub fn take_messages(&mut self) -> Vec<Message> {
+        std::mem::take(&mut self.messages)
     }
 
     /// The same, with a life that begins now.

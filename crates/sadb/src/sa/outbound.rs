@@ -208,6 +208,13 @@ impl OutboundSa {
         learned
     }
 
+    /// Packets of `mtu` octets arrive; whether that changes the path MTU. See [`PathMtu::prove`].
+    pub fn prove_mtu(&mut self, now: Time, mtu: u16, limits: &PathMtuLimits) -> bool {
+        let changed = self.path.prove(now, mtu, self.config.endpoints.remote.is_ipv4(), limits);
+        self.config.path_mtu = self.path.in_force();
+        changed
+    }
+
     /// The route to the peer takes `mtu` octets; whether that changes the path MTU. See [`PathMtu::follow`].
     pub fn follow_route(&mut self, mtu: u16) -> bool {
         let changed = self.path.follow(mtu, self.config.endpoints.remote.is_ipv4());

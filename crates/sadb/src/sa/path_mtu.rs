@@ -129,6 +129,17 @@ impl PathMtu {
         }
     }
 
+    /// Packets of `mtu` octets arrive, and longer ones are not known to: probes of ours say so (RFC 8899). Raises and lowers, never
+    /// beyond what is configured, nor below the floor; what is said again is believed for longer. Whether the value in force is
+    /// another.
+    pub fn prove(&mut self, now: Time, mtu: u16, v4: bool, limits: &PathMtuLimits) -> bool {
+        let floor = if v4 { limits.floor_v4.max(MIN_PATH_MTU_V4) } else { MIN_PATH_MTU_V6 };
+        let before = self.in_force;
+        self.in_force = mtu.max(floor).min(self.configured());
+        self.learned = (self.in_force < self.configured()).then_some(now);
+        self.in_force != before
+    }
+
     /// Let time pass: what was learned too long ago is forgotten; whether it was.
     pub fn age(&mut self, now: Time, limits: &PathMtuLimits) -> bool {
         let old = self.learned.is_some_and(|at| now.since(at) >= limits.age);
@@ -184,6 +195,30 @@ mod tests {
         let mut path = PathMtu::new(1400);
         assert!(!path.follow(1500, true) && path.follow(1300, true) && path.follow(9000, true));
         assert_eq!((path.in_force(), path.configured(), path.most()), (1400, 1400, 1400));
+    }
+
+    #[test]
+    fn probes_raise_and_lower_it_within_its_bounds() {
+        let mut path = PathMtu::new(1500);
+        assert!(path.prove(AT, 1280, true, &LIMITS));
+        assert_eq!((path.in_force(), path.learned()), (1280, Some(AT)));
+        // Said again: it counts from there.
+        let later = Time::from_secs(649);
+        assert!(!path.prove(later, 1280, true, &LIMITS));
+        assert!(!path.age(Time::from_secs(1248), &LIMITS));
+        assert!(path.prove(later, 1400, true, &LIMITS) && path.in_force() == 1400);
+        assert!(path.prove(later, 9000, true, &LIMITS));
+        assert_eq!(
+            (path.in_force(), path.learned()),
+            (1500, None),
+            "all that is configured: nothing is learned"
+        );
+        assert!(path.prove(AT, 100, true, &LIMITS) && path.in_force() == 576);
+        let mut path = PathMtu::new(1500);
+        assert!(path.prove(AT, 100, false, &LIMITS) && path.in_force() == 1280);
+        // What is configured is less than the floor.
+        let mut path = PathMtu::new(500);
+        assert!(!path.prove(AT, 576, true, &LIMITS) && path.in_force() == 500);
     }
 
     #[test]
