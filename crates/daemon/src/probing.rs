@@ -65,6 +65,9 @@ struct Known {
     app: (AppId, Option<Time>),
 }
 
+/// What is to be sent, and the path MTUs that were found.
+type Found = (Vec<Order>, Vec<(Path, u16)>);
+
 /// Answers given in a second.
 #[derive(Debug, Default)]
 struct Answers {
@@ -337,7 +340,7 @@ impl Probing {
         now: Time,
         seen: &BTreeMap<Path, SeenPath>,
         back: &BTreeMap<Path, (Spi, u64)>,
-    ) -> Result<(Vec<Order>, Vec<(Path, u16)>), Refused> {
+    ) -> Result<Found, Refused> {
         let (mut orders, mut proved) = (Vec::new(), Vec::new());
         let mut octets = [0; 8];
         let mut failed = None;
