@@ -67,10 +67,74 @@ where
     each(&[path.to_owned()], look).pop().flatten()
 }
 
-fn work_through<T>(work: &[(usize, PathBuf)], look: &mut impl FnMut(&Path) -> T, tell: &Sender<(usize, T)>) {
+/// A look at a path, to be taken by the thread of an [`Asker`].
+type Look = Box<dyn FnOnce() + Send>;
+
+/// Asks about one path after the other, where the next question follows from the answer before. One thread looks, for as long as it
+/// answers. After [`PATIENCE`] paths without an answer nothing is asked any more, so that the caller waits for a bounded time.
+#[derive(Debug, Default)]
+pub struct Asker {
+    thread: Option<Sender<Look>>,
+    unanswered: usize,
+}
+
+impl Asker {
+    /// What `look` finds at a path, or somewhere that this path names; `None`: no answer in time.
+    pub fn ask<T: Send + 'static>(
+        &mut self,
+        path: &Path,
+        look: impl FnOnce() -> T + Send + 'static,
+    ) -> Option<T> {
+        let may_ask = {
+            let waiting = waiting();
+            waiting.len() < STUCK && !waiting.contains(path)
+        };
+        if !may_ask || self.unanswered == PATIENCE {
+            return None;
+        }
+        let (tell, told) = channel();
+        let own = path.to_owned();
+        let look: Look = Box::new(move || {
+            let _ = tell.send((0, look()));
+            // In this order: whoever finds the path here afterwards has had no answer.
+            waiting().remove(&own);
+        });
+        self.thread()?.send(look).ok()?;
+        let mut out = [None];
+        gather(&told, &[(0, path.to_owned())], &mut out);
+        let [answer] = out;
+        if answer.is_none() {
+            // The thread ends when it is back.
+            self.thread = None;
+            self.unanswered += 1;
+        }
+        answer
+    }
+
+    fn thread(&mut self) -> Option<&Sender<Look>> {
+        if self.thread.is_none() {
+            let (send, receive) = channel::<Look>();
+            let run = move || {
+                drop_privileges();
+                receive.into_iter().for_each(|look| look());
+            };
+            match std::thread::Builder::new().name("rvl-look".to_owned()).spawn(run) {
+                Ok(_) => self.thread = Some(send),
+                Err(error) => tracing::warn!("no thread to look at the files that policy names: {error}"),
+            }
+        }
+        self.thread.as_ref()
+    }
+}
+
+fn drop_privileges() {
     if let Err(error) = sys::keep_read_search_alone() {
         tracing::debug!(%error, "a thread that looks at files of others keeps its capabilities");
     }
+}
+
+fn work_through<T>(work: &[(usize, PathBuf)], look: &mut impl FnMut(&Path) -> T, tell: &Sender<(usize, T)>) {
+    drop_privileges();
     for (at, path) in work {
         let heard = tell.send((*at, look(path))).is_ok();
         // In this order: whoever finds the path here afterwards has had no answer.
@@ -141,5 +205,29 @@ mod tests {
             std::thread::yield_now();
         }
         assert_eq!(one(Path::new("/stuck"), look), Some("/stuck".into()));
+    }
+
+    #[test]
+    fn an_asker_gives_up_a_thread_that_does_not_answer_and_at_last_asks_no_more() {
+        let mut asker = Asker::default();
+        let mut held = Vec::new();
+        for name in ["/silent/1", "/silent/2", "/silent/3"] {
+            assert_eq!(asker.ask(Path::new("/there"), || 1), Some(1));
+            let (go, wait) = mpsc::channel::<()>();
+            assert_eq!(asker.ask(Path::new(name), move || wait.recv()), None);
+            assert!(waiting().contains(Path::new(name)));
+            held.push((go, name));
+        }
+        assert_eq!(asker.ask(Path::new("/there"), || 1), None, "it has waited often enough");
+        let mut next = Asker::default();
+        assert_eq!(next.ask(Path::new("/silent/1"), || 1), None, "a thread is still there");
+        assert_eq!(next.ask(Path::new("/there"), || 1), Some(1));
+        for (go, name) in held {
+            drop(go);
+            while waiting().contains(Path::new(name)) {
+                std::thread::yield_now();
+            }
+            assert_eq!(next.ask(Path::new(name), || 1), Some(1));
+        }
     }
 }

@@ -45,6 +45,7 @@ mod reload;
 mod repair;
 mod replace;
 mod scrubbed;
+mod silent;
 mod soak_attack;
 mod sockopt;
 mod strangers;

@@ -3,8 +3,10 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use policy::ProgramFile;
+use sockmon::foreign::Asker;
 
 use super::programs::Programs;
 
@@ -21,6 +23,8 @@ const UNIT_DIRECTORIES: [&str; 5] = [
 #[derive(Clone, Debug)]
 pub struct HostFiles {
     root: PathBuf,
+    /// Programs may be in directories of others, which need not answer.
+    programs: Arc<Mutex<Asker>>,
 }
 
 impl HostFiles {
@@ -31,15 +35,22 @@ impl HostFiles {
 
     /// The host whose files are under `root`.
     pub fn under(root: &Path) -> HostFiles {
-        HostFiles { root: root.to_owned() }
+        HostFiles { root: root.to_owned(), programs: Arc::default() }
     }
 
     fn text(&self, path: &str) -> Option<String> {
         fs::read_to_string(self.root.join(path)).ok()
     }
 
-    fn programs(&self) -> Programs<'_> {
-        Programs { root: &self.root }
+    /// What is asked of the programs of this host about the one of this name; `None`: no answer in time.
+    fn ask<T, L>(&self, name: &str, look: L) -> Option<T>
+    where
+        T: Send + 'static,
+        L: FnOnce(&Programs<'_>, &str) -> T + Send + 'static,
+    {
+        let (root, own) = (self.root.clone(), name.to_owned());
+        let look = move || look(&Programs { root: &root }, &own);
+        self.programs.lock().unwrap_or_else(PoisonError::into_inner).ask(Path::new(name), look)
     }
 
     /// The unit file of this very name.
@@ -88,11 +99,11 @@ impl policy::Host for HostFiles {
     }
 
     fn program(&self, name: &str) -> ProgramFile {
-        self.programs().look_up(name)
+        self.ask(name, |programs, name| programs.look_up(name)).unwrap_or(ProgramFile::NotKnown)
     }
 
     fn near_program(&self, name: &str) -> Option<String> {
-        self.programs().near(name)
+        self.ask(name, |programs, name| programs.near(name)).flatten()
     }
 }
 

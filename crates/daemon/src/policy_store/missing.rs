@@ -16,6 +16,7 @@ const TOLD: usize = 64;
 pub fn missing(compiled: &Compiled, executables: &[Executable]) -> Vec<MissingProgram> {
     let there: BTreeSet<&Path> = executables.iter().map(|executable| executable.path.as_path()).collect();
     let is_there = |image: &Image| candidates(image).iter().any(|path| there.contains(path.as_path()));
+    let host = HostFiles::here();
     let mut out = Vec::new();
     for app in &compiled.applications {
         let own = match &app.selector.executables {
@@ -27,7 +28,7 @@ pub fn missing(compiled: &Compiled, executables: &[Executable]) -> Vec<MissingPr
                 return out;
             }
             let (Image::Path(program) | Image::Name(program)) = image;
-            let Some((code, message, remedy)) = told(program) else { continue };
+            let Some((code, message, remedy)) = told(&host, program) else { continue };
             let application = app.name.clone();
             let message = if application == *program {
                 format!("application {application}: {message}")
@@ -43,15 +44,14 @@ pub fn missing(compiled: &Compiled, executables: &[Executable]) -> Vec<MissingPr
 }
 
 /// What is said of one name. `None`: it has a file by now, or the host does not say.
-fn told(program: &str) -> Option<(Code, String, String)> {
-    let host = HostFiles::here();
+fn told(host: &HostFiles, program: &str) -> Option<(Code, String, String)> {
     let clear = "no process matches it, and what was to be protected is in clear";
-    let near = host.near_program(program);
+    let near = || host.near_program(program);
     match host.program(program) {
         ProgramFile::Missing => Some((
             Code::UnknownProgram,
             format!("no such executable is on this host; {clear}"),
-            match near {
+            match near() {
                 Some(near) => format!("did you mean {near}?"),
                 None => "check the name, or install the program".to_owned(),
             },
@@ -59,7 +59,7 @@ fn told(program: &str) -> Option<(Code, String, String)> {
         ProgramFile::Script { path, interpreter } => Some((
             Code::ScriptProgram,
             format!("{path} is a script, its processes execute {interpreter}; {clear}"),
-            match near {
+            match near() {
                 Some(near) => format!("name the program that it starts: {near}"),
                 None => {
                     "name the program that the script starts, or its unit, control group or user".to_owned()
