@@ -8,7 +8,7 @@
 #ifndef RVL_ABI_H
 #define RVL_ABI_H
 
-#define RVL_ABI 6
+#define RVL_ABI 7
 
 /*
  * The mark. Outbound: application, STAMPED, and in the bits of the services what the socket asked for beyond policy
@@ -79,6 +79,7 @@ struct rvl_layout {
 #define RVL_TRAFFIC 131072
 #define RVL_LIMITS 32768 /* of two generations */
 #define RVL_FLOWS 65536
+#define RVL_ASKED 1024 /* datagrams that leave in fragments, at once */
 
 /* Lists that no executable has: of programs that policy does not name, of executables without a name, of what must not send. */
 #define RVL_LIST_ANY 0
@@ -181,8 +182,9 @@ struct rvl_layout {
 
 /*
  * Counters. build.rs reads this table too, so the second column is the name that user space shows.
- * Order is ABI: append only.
+ * Order is ABI: append only. The number of a counter goes into an octet of rvl_event and between RVL_T_REASON and RVL_T_WOULD_REASON.
  */
+#define RVL_COUNTER_SLOTS 256
 #define RVL_COUNTERS(X)                                                                                              \
 	X(STAMPED, sockets_stamped)                                                                                  \
 	X(RESTAMPED, sockets_restamped)                                                                              \
@@ -247,7 +249,9 @@ struct rvl_layout {
 	X(SOCKOPT_OFF, sockopt_off)                                                                                  \
 	X(GATEWAY_ICMP, gateway_icmp)                                                                                \
 	X(EGRESS_UNCLAIMED, egress_unclaimed)                                                                \
-	X(EVENTS_LEFT_OUT, events_left_out)
+	X(EVENTS_LEFT_OUT, events_left_out)                                                                          \
+	X(INGRESS_COPY, ingress_copy)                                                                                \
+	X(EGRESS_GROUP, egress_group)
 
 enum rvl_counter {
 #define X(id, name) RVL_C_##id,
@@ -463,6 +467,16 @@ struct rvl_announced_key {
 	__u8 protocol;
 	__u8 call;
 	__u16 zero;
+};
+
+/* A datagram that leaves in fragments. The ends are in the common space. */
+struct rvl_asked_key {
+	__u8 source[16];
+	__u8 destination[16];
+	__u32 id;
+	__u16 app;
+	__u8 protocol;
+	__u8 zero;
 };
 
 /* Packets of an application, by what they were; octets from the IP header on, as on the wire. */

@@ -144,6 +144,34 @@ static __noinline enum sender follow_sender(struct __sk_buff *skb, struct bpf_so
 	return SENDER_STAMPS;
 }
 
+static __always_inline bool is_to_group(const struct __sk_buff *skb)
+{
+	__u8 first;
+
+	if (skb->protocol == bpf_htons(ETH_P_IP))
+		return load(skb, 16, &first, 1) && first >> 4 == 14;
+	return load(skb, 24, &first, 1) && first == 0xff;
+}
+
+/*
+ * Whether a packet to a multicast group must be protected, and no association of the group does it. No key manager agrees on one with a
+ * group (RFC 4301 section 4.1), so the packet would wait for nothing and end unheard: its sender is told at once.
+ */
+static __noinline bool has_unserved_group(struct __sk_buff *skb, const struct rvl_config *cfg, const struct rvl_socket *stamp)
+{
+	struct live_flow flow;
+	struct decision d;
+	struct headers h;
+
+	if (!stamp || !parse(skb, 0, &h))
+		return false;
+	d = demand(decide(cfg, stamp->app, &h.destination, h.protocol, h.source_port, h.destination_port), stamp->required);
+	if (d.action != ACTION_PROTECT || d.level != RVL_MANDATORY)
+		return false;
+	leaving_flow(&flow, stamp->app, &h);
+	return !live_covers(&flow);
+}
+
 /*
  * The last word on devices that no program of ours guards: a new uplink, another network namespace. It runs with the
  * listener for a SYN-ACK.
@@ -177,6 +205,11 @@ int guard(struct __sk_buff *skb)
 	if (!stamp || ifindex == 1)
 		return ALLOW;
 	if (stamp->netns == cfg->netns && bpf_map_lookup_elem(&uplinks, &ifindex)) {
+		if (is_to_group(skb) && has_unserved_group(skb, cfg, stamp)) {
+			refuse_packet(skb, stamp->app, RVL_C_EGRESS_GROUP, RVL_HOOK_OUT);
+			add_unread(skb, stamp->app, RVL_T_OUT_REFUSED, false);
+			return REFUSE;
+		}
 		if (cfg->per_socket && sender == SENDER_CLAIMS)
 			announce_claimed(skb, stamp->app);
 		else if (cfg->per_socket)
@@ -227,6 +260,57 @@ static __noinline void observe_arrival(struct __sk_buff *skb, __u16 app, const s
 static __always_inline bool is_between_own_sockets(const struct __sk_buff *skb)
 {
 	return skb->ifindex == 1 && !(ours_in(skb->mark) & RVL_MARK_STAMPED);
+}
+
+/*
+ * Whether a raw socket is shown a copy of what came for the daemon: ESP and AH, or ESP in UDP. What is in it reaches its own socket with
+ * proof; the copy proves nothing, and nobody misses it.
+ */
+static __noinline bool is_copy_for_daemon(struct __sk_buff *skb, struct bpf_sock *sk, const struct rvl_config *cfg,
+					  const struct headers *h)
+{
+	struct bpf_sock_tuple tuple = {};
+	struct bpf_sock *owner;
+	__u32 size = sizeof(tuple.ipv4);
+	bool found;
+
+	if (!sk || !h || !cfg || sk->type != SOCK_RAW)
+		return false;
+	if (sk->protocol == IPPROTO_ESP || sk->protocol == IPPROTO_AH)
+		return true;
+	if (!cfg->exempt || h->protocol != IPPROTO_UDP || h->later_fragment)
+		return false;
+	if (h->version == 4) {
+		tuple.ipv4.saddr = h->source.words[3];
+		tuple.ipv4.daddr = h->destination.words[3];
+		tuple.ipv4.sport = bpf_htons(h->source_port);
+		tuple.ipv4.dport = bpf_htons(h->destination_port);
+	} else {
+		__builtin_memcpy(tuple.ipv6.saddr, &h->source, 16);
+		__builtin_memcpy(tuple.ipv6.daddr, &h->destination, 16);
+		tuple.ipv6.sport = bpf_htons(h->source_port);
+		tuple.ipv6.dport = bpf_htons(h->destination_port);
+		size = sizeof(tuple.ipv6);
+	}
+	owner = bpf_sk_lookup_udp(skb, &tuple, size, BPF_F_CURRENT_NETNS, 0);
+	if (!owner)
+		return false;
+	found = bpf_sk_cgroup_id(owner) == cfg->exempt;
+	bpf_sk_release(owner);
+	return found;
+}
+
+/* Whether policy takes a packet in clear. */
+static __noinline bool takes_clear(const struct rvl_config *cfg, const struct rvl_socket *stamp, const struct headers *h)
+{
+	struct live_flow flow;
+	struct decision d;
+
+	if (!cfg || !stamp || !h)
+		return false;
+	d = demand(decide(cfg, stamp->app, &h->source, h->protocol, h->destination_port, h->source_port), stamp->required);
+	arriving_flow(&flow, stamp->app, h);
+	return !refuses_clear(&d, &flow);
 }
 
 /* A packet for a socket of an application, or of a program that asked for protection. */
@@ -305,6 +389,10 @@ static __always_inline int judge(struct __sk_buff *skb, const struct rvl_config 
 	if (!parse(skb, 0, &h)) {
 		add_unread(skb, stamp->app, RVL_T_IN_REFUSED, false);
 		return dropped(skb, stamp->app, RVL_C_INGRESS_MALFORMED);
+	}
+	if (!proven && is_copy_for_daemon(skb, sk, cfg, &h) && !takes_clear(cfg, stamp, &h)) {
+		count(RVL_C_INGRESS_COPY);
+		return REFUSE;
 	}
 	verdict = prove(skb, cfg, stamp, &h, proven);
 	add_arrival(skb, stamp->app, verdict == ALLOW, proven, &h);

@@ -184,7 +184,7 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 64); /* room for more counters under one ABI */
+	__uint(max_entries, RVL_COUNTER_SLOTS); /* room for more counters under one ABI */
 	__type(key, __u32);
 	__type(value, __u64);
 } counters SEC(".maps");
@@ -221,7 +221,7 @@ struct {
 	__type(value, __u32);
 } unclaimed SEC(".maps");
 
-_Static_assert(RVL_COUNTER_COUNT <= 64, "raise max_entries of counters and RVL_ABI");
+_Static_assert(RVL_COUNTER_COUNT <= RVL_COUNTER_SLOTS, "an event has one octet for the number of a counter");
 
 static __always_inline void count(enum rvl_counter counter)
 {

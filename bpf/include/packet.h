@@ -64,6 +64,7 @@ struct headers {
 	struct address source;
 	struct address destination;
 	__u32 transport; /* offset of the transport header from the network header */
+	__u32 id; /* of a fragment, as on the wire */
 	__u32 length; /* of the packet, as its header says; 0: it does not, a super-packet longer than the field can say */
 	__u16 source_port;
 	__u16 destination_port;
@@ -122,6 +123,7 @@ static __always_inline bool parse_ipv4(const struct __sk_buff *skb, const struct
 	h->transport = at + length;
 	h->fragment = (ip->fragment & bpf_htons(0x3fff)) != 0;
 	h->later_fragment = (ip->fragment & bpf_htons(0x1fff)) != 0;
+	h->id = ip->id;
 	h->source_route = length > sizeof(*ip) && has_source_route(skb, at + sizeof(*ip), at + length);
 	return true;
 }
@@ -130,7 +132,7 @@ static __always_inline bool parse_ipv6(const struct __sk_buff *skb, __u32 at, st
 {
 	struct ipv6_header ip;
 	__u8 next;
-	__u8 extension[4];
+	__u8 extension[8];
 
 	if (!load(skb, at, &ip, sizeof(ip)))
 		return false;
@@ -157,9 +159,10 @@ static __always_inline bool parse_ipv6(const struct __sk_buff *skb, __u32 at, st
 			at += (extension[1] + 2) * 4;
 			break;
 		case IPPROTO_FRAGMENT:
-			if (!load(skb, at, extension, 4))
+			if (!load(skb, at, extension, 8))
 				return false;
 			h->fragment = true;
+			__builtin_memcpy(&h->id, &extension[4], sizeof(h->id));
 			if (extension[2] || extension[3] & 0xf8)
 				h->later_fragment = true;
 			at += 8;

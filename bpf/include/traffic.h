@@ -226,19 +226,52 @@ static __noinline void add_would(struct __sk_buff *skb, __u16 app, const struct 
 	add_amount(skb, app, kind, guarded ? octets_of_frame(skb, h) : octets_of_packet(skb, h), h);
 }
 
+/* What was asked for the first fragment of a datagram, which has its ports. The host sends it before the others. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, RVL_ASKED);
+	__type(key, struct rvl_asked_key);
+	__type(value, __u32);
+} asked SEC(".maps");
+
+static __always_inline void asked_key(struct rvl_asked_key *key, __u16 app, const struct headers *h)
+{
+	__builtin_memset(key, 0, sizeof(*key));
+	__builtin_memcpy(key->source, &h->source, 16);
+	__builtin_memcpy(key->destination, &h->destination, 16);
+	key->id = h->id;
+	key->app = app;
+	key->protocol = h->protocol;
+}
+
+/* The kind for a fragment: that of the first one. Of a later one whose first is not known, the least that is claimed. */
+static __noinline __u16 asked_of_fragment(__u16 app, __u16 kind, const struct headers *h)
+{
+	struct rvl_asked_key key;
+	__u32 value = kind, *first;
+
+	if (!h)
+		return kind;
+	asked_key(&key, app, h);
+	if (!h->later_fragment) {
+		bpf_map_update_elem(&asked, &key, &value, BPF_ANY);
+		return kind;
+	}
+	first = bpf_map_lookup_elem(&asked, &key);
+	return first ? *first : RVL_T_OUT_AUTHENTICATED;
+}
+
 /*
- * What the data path is asked to make of a packet to this network of the application's. The ports of a later fragment are not
- * known: the least that is claimed then.
+ * What the data path is asked to make of a packet to this network of the application's. A later fragment has no ports:
+ * asked_of_fragment knows what was asked for the first one.
  */
-static __noinline __u16 asked_of(const struct rvl_config *cfg, const struct rvl_network *network, __u16 app, __u8 required,
-				 const struct headers *h)
+static __always_inline __u16 asked_of_ports(const struct rvl_config *cfg, const struct rvl_network *network, __u16 app,
+					    __u8 required, const struct headers *h)
 {
 	struct live_flow flow;
 	struct decision d;
 	__u16 kind;
 
-	if (h->later_fragment)
-		return RVL_T_OUT_AUTHENTICATED;
 	d = demand(decide_at(network, h->protocol, h->source_port, h->destination_port), required);
 	switch (d.action) {
 	case ACTION_PROTECT:
@@ -256,6 +289,17 @@ static __noinline __u16 asked_of(const struct rvl_config *cfg, const struct rvl_
 	default:
 		return RVL_T_KINDS;
 	}
+}
+
+static __noinline __u16 asked_of(const struct rvl_config *cfg, const struct rvl_network *network, __u16 app, __u8 required,
+				 const struct headers *h)
+{
+	__u16 kind;
+
+	if (h->later_fragment)
+		return asked_of_fragment(app, 0, h);
+	kind = asked_of_ports(cfg, network, app, required, h);
+	return h->fragment ? asked_of_fragment(app, kind, h) : kind;
 }
 
 #endif

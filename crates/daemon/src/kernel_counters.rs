@@ -4,7 +4,7 @@
 struct Meaning(&'static str, bool, &'static str);
 
 /// As `bpf/include/abi.h` lists them.
-const MEANINGS: [Meaning; 64] = [
+const MEANINGS: [Meaning; 66] = [
     Meaning("sockets_stamped", false, "A socket got the mark of its application."),
     Meaning("sockets_restamped", false, "A socket changed hands and got the stricter application's mark."),
     Meaning("egress_redirected", false, "A packet was sent to the TUN instead of the uplink."),
@@ -168,6 +168,16 @@ const MEANINGS: [Meaning; 64] = [
         "events_left_out",
         false,
         "A refusal that was counted but not told: there were many of its application and reason.",
+    ),
+    Meaning(
+        "ingress_copy",
+        false,
+        "A raw socket was not shown its copy of an ESP or AH packet that came for the daemon: no refusal, what is inside reaches its own socket.",
+    ),
+    Meaning(
+        "egress_group",
+        true,
+        "A packet to a multicast group that must be protected, and no association with the group: EPERM. Add one with `ravelin sa add`.",
     ),
 ];
 

@@ -15,7 +15,7 @@ mod turn;
 
 pub use changes::Which;
 pub use live::Served;
-pub(crate) use live::served;
+pub(crate) use live::{served, served_groups};
 pub use names::Hosts;
 pub use pins::{Pins, on_this_host};
 pub use sockmon::sha256 as digest_of;
@@ -173,8 +173,9 @@ impl Plane {
         let view = added?;
         let served = view.served();
         let sa = view.named(|id| self.policy.app_name(id));
-        if sa.direction == Direction::In {
-            self.begin_live(&sa, served).await?;
+        match sa.direction {
+            Direction::In => self.begin_live(&sa, served).await?,
+            Direction::Out => self.begin_groups(&sa, served),
         }
         Ok(sa)
     }
@@ -329,7 +330,8 @@ impl Plane {
                 self.end_live(&sa).await?;
             }
             Direction::Out => {
-                self.outbound.ask(move |half| half.engine.remove_sa(name.spi, remote).map(drop)).await??
+                self.outbound.ask(move |half| half.engine.remove_sa(name.spi, remote).map(drop)).await??;
+                self.end_groups(&sa).await?;
             }
         }
         Ok(sa)

@@ -202,7 +202,10 @@ async fn follow_end(plane: &mut Plane, event: &engine::Event, lost: bool) {
         engine::Event::Expire(end)
             if end.state == sadb::sa::LifeState::Dead && end.direction == sadb::Direction::Inbound =>
         {
-            plane.end_live_of((end.spi, end.remote)).await
+            plane.end_live_of((end.direction, end.spi, end.remote)).await
+        }
+        engine::Event::Expire(end) if end.state == sadb::sa::LifeState::Dead => {
+            plane.end_groups_of((end.direction, end.spi, end.remote)).await
         }
         _ => Ok(()),
     };

@@ -338,7 +338,9 @@ fn bring_up(
     };
     // Optional traffic of a peer that has an association already is sticky from the first packet.
     // What came by a hand-over is nowhere else: nothing from here on may end it that can be said instead.
-    if let Err(refused) = plane.set_live_sas(Served::of(in_half.engine.sad().list().map(plane::served))) {
+    let groups = out_half.engine.sad().list().flat_map(|(_, sa)| plane::served_groups(sa));
+    let served = Served::of(in_half.engine.sad().list().map(plane::served).chain(groups));
+    if let Err(refused) = plane.set_live_sas(served) {
         tracing::warn!(
             "optional traffic is not refused in clear from every peer with an association: {refused}"
         );

@@ -4,7 +4,9 @@
 #![allow(missing_docs, reason = "abi.h and docs/design/0002 document the fields, once")]
 
 /// Raised whenever a pinned map of an older daemon would be misread.
-pub const ABI: u32 = 6;
+pub const ABI: u32 = 7;
+/// What can be taken over in place: ABI 7 has a larger table of counters, and everything else as ABI 6.
+pub const ABI_BEFORE: u32 = 6;
 
 /// Bits of the mark (docs/design/0002).
 pub mod mark {

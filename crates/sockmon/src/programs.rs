@@ -141,10 +141,14 @@ pub static MAPS: &[&str] = &[
     "flows",
     "questions",
     "answers",
+    "asked",
     "sockets",
     "behind",
     "unclaimed",
 ];
+
+/// The map of counters.
+const COUNTERS: &str = "counters";
 
 /// Where an instance keeps its pins.
 #[derive(Clone, Debug)]
@@ -371,7 +375,7 @@ pub fn check_abi(instance: &str, pins: &Pins) -> Result<(), SockmonError> {
     let value = map.lookup(0u32.bytes(), MapFlags::ANY).map_err(SockmonError::bpf("read map config"))?;
     match value.as_deref().and_then(abi::Config::read) {
         // 0: a daemon died between creating the map and writing it.
-        Some(config) if config.abi == abi::ABI || config.abi == 0 => Ok(()),
+        Some(config) if [abi::ABI, abi::ABI_BEFORE, 0].contains(&config.abi) => Ok(()),
         Some(config) => Err(wrong(config.abi.to_string())),
         None => Err(SockmonError::Answer("config")),
     }
@@ -382,13 +386,48 @@ const LAYOUT: &str = ".rodata.marks";
 /// The section of `gateway.h`'s.
 const INSIDE: &str = ".rodata.inside";
 
+/// The pinned table of counters, where it is one of [`abi::ABI_BEFORE`], which has fewer. The programs that are attached count there until
+/// they are exchanged.
+fn old_counters(pins: &Pins, entries: u32) -> Result<Option<MapHandle>, SockmonError> {
+    let path = pins.map(COUNTERS);
+    if !path.exists() {
+        return Ok(None);
+    }
+    let map =
+        MapHandle::from_pinned_path(&path).map_err(SockmonError::bpf(format!("open {}", path.display())))?;
+    Ok(Some(map).filter(|map| map.max_entries() < entries))
+}
+
+/// Put the new table of counters in the place of the old one, with what was counted so far. What the old programs count between this and
+/// their exchange is lost; policy, stamps and associations are in other maps, which stay.
+fn replace_counters(pins: &Pins, old: &MapHandle, new: &MapHandle) -> Result<(), SockmonError> {
+    let fail = || SockmonError::bpf("copy the counters of the version before");
+    for counter in 0..old.max_entries() {
+        let values = old.lookup_percpu(counter.bytes(), MapFlags::ANY).map_err(fail())?;
+        if let Some(values) = values {
+            new.update_percpu(counter.bytes(), &values, MapFlags::ANY).map_err(fail())?;
+        }
+    }
+    let aside = pins.map(&format!("{COUNTERS}_new"));
+    links::unpin(&aside)?;
+    sys::obj_pin_over(new.as_fd(), &aside, &pins.map(COUNTERS))
+        .map_err(SockmonError::system("pin the map counters"))
+}
+
 /// Load every program on the maps of the instance, creating and pinning those that are not there.
 pub fn load(instance: &str, pins: &Pins, marks: Marks, inside: &InsideIcmp) -> Result<Loaded, SockmonError> {
     check_abi(instance, pins)?;
     quiet();
     let fail = |source| SockmonError::Load { source };
     let mut object = ObjectBuilder::default().open_memory(OBJECT).map_err(fail)?;
+    let mut outgrown = None;
     for mut map in object.maps_mut() {
+        if map.name() == OsStr::new(COUNTERS) {
+            outgrown = old_counters(pins, map.max_entries())?;
+        }
+        if map.name() == OsStr::new(COUNTERS) && outgrown.is_some() {
+            continue;
+        }
         if let Some(name) = MAPS.iter().find(|name| OsStr::new(name) == map.name()) {
             map.set_pin_path(pins.map(name)).map_err(fail)?;
         }
@@ -409,6 +448,9 @@ pub fn load(instance: &str, pins: &Pins, marks: Marks, inside: &InsideIcmp) -> R
         if let Some(name) = MAPS.iter().find(|name| OsStr::new(name) == map.name()) {
             maps.insert(*name, MapHandle::try_from(&map).map_err(fail)?);
         }
+    }
+    if let (Some(old), Some(new)) = (outgrown, maps.get(COUNTERS)) {
+        replace_counters(pins, &old, new)?;
     }
     let mut programs = BTreeMap::new();
     for program in object.progs() {

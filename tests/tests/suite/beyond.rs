@@ -79,17 +79,29 @@ fn what_stays_on_the_host_and_what_goes_to_many() {
         assert_eq!(protected[name], "ok heard", "{name}: {protected:?}");
     }
     for (name, address) in MANY {
-        // Not even its own copy comes back: that has no proof.
-        assert_eq!(protected[name], "ok silent", "{protected:?}");
-        assert!(on_the_tun(&stage, address) > 0, "{name}");
+        // What no association takes to a group is refused to the sender; a broadcast goes to the engine. Not even its own copy comes back:
+        // that has no proof.
+        let group = name.contains("multicast");
+        assert_eq!(
+            protected[name],
+            if group { "EPERM silent" } else { "ok silent" },
+            "{name}: {protected:?}"
+        );
+        assert_eq!(on_the_tun(&stage, address) > 0, !group, "{name}");
         assert_eq!(in_clear(&stage, address), 0, "{name}");
     }
+    assert!(counted(&stage.rig, Side::Alice, "kernel", "egress_group") >= 4);
+    let told = stage.rig.json(Side::Alice, &["explain", "--drop", "all"]).unwrap().to_string();
+    assert!(told.contains("egress_group"), "{told}");
     // Its own IGMP and neighbour discovery are like any packets of it; the kernel's are the host's.
-    assert_eq!((protected["own-igmp"].as_str(), protected["own-solicitation"].as_str()), ("ok -", "ok -"));
+    assert_eq!(
+        (protected["own-igmp"].as_str(), protected["own-solicitation"].as_str()),
+        ("EPERM -", "EPERM -")
+    );
     let of = |protocol: u8| move |one: &Inner| one.out && one.headers.protocol == protocol;
-    assert!(stage.inside[0].look().iter().any(of(2)), "IGMP on the TUN");
+    assert!(!stage.inside[0].look().iter().any(of(2)), "IGMP on the TUN");
     assert!(
-        stage.inside[0].look().iter().any(|one| one.out && one.icmp() == Some(135)),
+        !stage.inside[0].look().iter().any(|one| one.out && one.icmp() == Some(135)),
         "a solicitation on the TUN"
     );
     // Reports of membership, which the kernel delays.
@@ -100,6 +112,21 @@ fn what_stays_on_the_host_and_what_goes_to_many() {
     });
     // The selectors of the lab's tunnel hold the directed broadcast: it left under ESP.
     assert_eq!(stage.complaint(|_| false).unwrap(), None);
+
+    // With an association for one group, as long as that is there.
+    let [alice, bob] = Side::BOTH.map(|side| side.v4().to_string());
+    let add = ["sa", "add", "--direction", "out", "--spi", "0x7100", "--local", &alice, "--remote", &bob];
+    let served = ["--mode", "tunnel", "--suite", "aes128gcm", "--selector-remote", "239.1.2.3/32"];
+    stage.rig.ravelin(Side::Alice, &[&add[..], &served[..]].concat(), &"53".repeat(20)).unwrap();
+    let everything = "  network 0.0.0.0/0 protected P;\n  protection P { localport=any remoteport=any encryption mandatory; }\n";
+    let with = ask(&stage, everything);
+    assert_eq!((&*with["multicast4"], &*with["link-multicast4"]), ("ok silent", "EPERM silent"));
+    assert!(on_the_tun(&stage, "239.1.2.3") > 0 && in_clear(&stage, "239.1.2.3") == 0);
+    let list = stage.rig.json(Side::Alice, &["sa", "list"]).unwrap();
+    let group = list["sas"].as_array().unwrap().iter().find(|sa| sa["spi"] == "0x00007100").unwrap();
+    assert!(group["counters"]["packets"].as_u64() > Some(0), "{group}");
+    stage.rig.ravelin(Side::Alice, &["sa", "del", "0x7100", "--direction", "out"], "").unwrap();
+    assert_eq!(ask(&stage, everything)["multicast4"], "EPERM silent");
 
     // Only the lab's networks: what goes to many is in none of them, and clear; the directed broadcast is in one.
     let named = ask(

@@ -253,3 +253,28 @@ fn a_hand_over_keeps_keys_numbers_and_connections() {
         }
     }
 }
+
+#[test]
+fn who_cannot_take_the_pins_over_leaves_the_other_daemon_its_keys() {
+    let python = program("python3");
+    let mut rig = protected_rig("rvl-otherabi", true, &[&python]).unwrap();
+    assert!(add_one(&rig, "in", "0x1020", KEY).status.success());
+    let before = rig.json(Side::Alice, &["sa", "list"]).unwrap();
+    // Pins that this version does not know: another map in the place of the configuration. The daemon that runs would put its own back.
+    let old = rig.release(Side::Alice).unwrap();
+    old.signal(libc::SIGSTOP).unwrap();
+    let pins = std::path::Path::new("/sys/fs/bpf/ravelin").join(rig.instance(Side::Alice));
+    let swap = |from: &str, to: &str| std::fs::rename(pins.join(from), pins.join(to)).unwrap();
+    swap("config", "aside");
+    swap("counters", "config");
+    let refused = rig.launch(Side::Alice, &["--take-over"]).unwrap().finish(PATIENCE).unwrap();
+    swap("config", "counters");
+    swap("aside", "config");
+    old.signal(libc::SIGCONT).unwrap();
+    assert!(!refused.status.success());
+    assert!(refused.err().contains("ABI") && refused.err().contains("ravelin detach"), "{}", refused.err());
+    rig.adopt(Side::Alice, old).unwrap();
+    let after = rig.json(Side::Alice, &["sa", "list"]).unwrap();
+    assert!(!sas(&after).is_empty());
+    assert_eq!(sas(&before).len(), sas(&after).len());
+}

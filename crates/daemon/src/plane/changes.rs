@@ -289,8 +289,15 @@ impl Plane {
         };
         match replaced {
             Ok((new, was)) => {
+                let served = new.served();
                 let named = |view: SaView| view.named(|id| self.policy.app_name(id));
-                Ok((named(new), was.map_or(old, named)))
+                let (new, old) = (named(new), was.map_or(old, named));
+                // First what comes, so that a sender meets one of them.
+                self.begin_groups(&new, served);
+                if let Err(refused) = self.end_groups(&old).await {
+                    tracing::warn!("the kernel half was not told of an association that ended: {refused}");
+                }
+                Ok((new, old))
             }
             Err((refused, never_used)) => {
                 if never_used {

@@ -1,19 +1,21 @@
-//! What inbound associations serve, as the kernel half knows it: *optional* is sticky for these flows.
+//! What associations serve, as the kernel half knows it: inbound ones, since *optional* is sticky for these flows, and those to multicast
+//! groups, since what no association takes to a group is refused to its sender.
 //!
 //! Counted as associations come and go, for walking all of them in the inbound thread would stop its packets. Where the count
 //! does not tell, it is made anew.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use api::SaInfo;
-use sadb::{InboundSa, Selectors, Spi};
+use sadb::{Direction, InboundSa, OutboundSa, Selectors, Spi};
+use wire::Prefix;
 
 use super::{Plane, kernel};
 use crate::refused::Refused;
 
-/// An inbound association by what events say of it.
-pub(crate) type LiveName = (Spi, IpAddr);
+/// An association by what events say of it.
+pub(crate) type LiveName = (Direction, Spi, IpAddr);
 
 /// The selectors, with how many associations have each.
 #[derive(Debug, Default)]
@@ -81,6 +83,11 @@ impl Served {
         is_last
     }
 
+    /// Whether an association of this name is counted.
+    fn has(&self, name: LiveName) -> bool {
+        self.of.contains_key(&name)
+    }
+
     fn remove(&mut self, name: LiveName) -> Left {
         let Some(&[served]) = self.of.get(&name).map(Vec::as_slice) else { return Left::Unclear };
         self.of.remove(&name);
@@ -90,7 +97,25 @@ impl Served {
 
 /// What [`Served`] wants to know of an association.
 pub(crate) fn served(sa: &InboundSa) -> (LiveName, Selectors) {
-    ((sa.spi(), sa.config().endpoints.remote), sa.config().effective_selectors())
+    ((Direction::Inbound, sa.spi(), sa.config().endpoints.remote), sa.config().effective_selectors())
+}
+
+/// The same of an outbound one: what it takes to multicast groups.
+pub(crate) fn served_groups(sa: &OutboundSa) -> impl Iterator<Item = (LiveName, Selectors)> + use<> {
+    let name = (Direction::Outbound, sa.spi(), sa.config().endpoints.remote);
+    groups_of(*sa.selectors()).map(move |selectors| (name, selectors))
+}
+
+/// The part of selectors that speaks of multicast groups: none of an association between two hosts.
+pub(super) fn groups_of(selectors: Selectors) -> impl Iterator<Item = Selectors> {
+    let all = [
+        Prefix::new(Ipv4Addr::new(224, 0, 0, 0).into(), 4),
+        Prefix::new(Ipv6Addr::new(0xff00, 0, 0, 0, 0, 0, 0, 0).into(), 8),
+    ];
+    all.into_iter().flatten().filter_map(move |groups| {
+        let remote = if selectors.remote.covers(groups) { groups } else { selectors.remote };
+        groups.covers(remote).then_some(Selectors { remote, ..selectors })
+    })
 }
 
 fn warn_of_widened(served: Selectors) {
@@ -102,7 +127,11 @@ fn warn_of_widened(served: Selectors) {
 }
 
 fn name_of(sa: &SaInfo) -> LiveName {
-    (Spi(sa.spi.0), sa.remote)
+    let direction = match sa.direction {
+        api::Direction::In => Direction::Inbound,
+        api::Direction::Out => Direction::Outbound,
+    };
+    (direction, Spi(sa.spi.0), sa.remote)
 }
 
 impl Plane {
@@ -133,6 +162,31 @@ impl Plane {
         Ok(())
     }
 
+    /// An outbound association was added or exchanged that takes these flows to groups. What the kernel half does not take is refused to
+    /// its sender, so it is said and nothing is undone.
+    pub(super) fn begin_groups(&mut self, sa: &SaInfo, served: Selectors) {
+        for selectors in groups_of(served) {
+            if self.live.add(name_of(sa), selectors)
+                && let Err(refused) = self.tell_of_live(selectors)
+            {
+                tracing::warn!(group = %selectors.remote, "packets to the group are refused to their senders: {refused}");
+            }
+        }
+    }
+
+    /// An outbound association has ended or was exchanged.
+    ///
+    /// # Errors
+    /// As [`Plane::end_live`].
+    pub(super) async fn end_groups(&mut self, sa: &SaInfo) -> Result<(), Refused> {
+        self.end_groups_of(name_of(sa)).await
+    }
+
+    /// As [`Plane::end_groups`], by what an event says.
+    pub(crate) async fn end_groups_of(&mut self, name: LiveName) -> Result<(), Refused> {
+        if self.live.has(name) { self.end_live_of(name).await } else { Ok(()) }
+    }
+
     /// An inbound association has ended.
     ///
     /// # Errors
@@ -155,11 +209,15 @@ impl Plane {
 
     /// Count anew.
     pub(crate) async fn refresh_live_sas(&mut self) -> Result<(), Refused> {
-        let all: Vec<_> = self.inbound.ask(|half| half.engine.sad().list().map(served).collect()).await?;
+        let mut all: Vec<_> = self.inbound.ask(|half| half.engine.sad().list().map(served).collect()).await?;
+        let groups = |half: &mut crate::datapath::OutboundHalf| {
+            half.engine.sad().list().flat_map(|(_, sa)| served_groups(sa)).collect::<Vec<_>>()
+        };
+        all.extend(self.outbound.ask(groups).await?);
         self.set_live_sas(Served::of(all))
     }
 
-    /// Tell the kernel half which flows inbound associations serve, and no others.
+    /// Tell the kernel half which flows associations serve, and no others.
     ///
     /// # Errors
     /// If it does not take them all.
@@ -175,11 +233,37 @@ impl Plane {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wire::Prefix;
+
+    #[test]
+    fn groups_are_the_part_of_selectors_that_is_multicast() {
+        let of = |text: &str| {
+            let (address, len) = text.split_once('/').unwrap();
+            let remote = Prefix::new(address.parse().unwrap(), len.parse().unwrap()).unwrap();
+            groups_of(Selectors { remote, ..Selectors::ANY }).map(|one| one.remote).collect::<Vec<_>>()
+        };
+        let prefix = |address: [u8; 4], len| Prefix::new(IpAddr::from(address), len).unwrap();
+        assert_eq!(of("239.1.2.3/32"), [prefix([239, 1, 2, 3], 32)]);
+        assert_eq!(of("0.0.0.0/0"), [prefix([224, 0, 0, 0], 4)]);
+        assert_eq!(of("::/0").len(), 2, "every address of both families");
+        assert_eq!(of("ff15::/16").len(), 1);
+        for between_hosts in ["192.0.2.0/24", "128.0.0.0/2", "2001:db8::/32"] {
+            assert_eq!(of(between_hosts), [], "{between_hosts}");
+        }
+    }
+
+    #[test]
+    fn an_association_each_way_may_have_one_spi() {
+        let both = |direction| (direction, Spi(7), IpAddr::from([192, 0, 2, 1]));
+        let group = Selectors { remote: Prefix::host([239, 1, 2, 3].into()), ..Selectors::ANY };
+        let mut live =
+            Served::of([(both(Direction::Inbound), Selectors::ANY), (both(Direction::Outbound), group)]);
+        assert_eq!(live.remove(both(Direction::Outbound)), Left::Nobody(group));
+        assert!(!live.has(both(Direction::Outbound)) && live.has(both(Direction::Inbound)));
+    }
 
     #[test]
     fn flows_are_served_as_long_as_one_association_does_it() {
-        let name = |spi, last| (Spi(spi), IpAddr::from([192, 0, 2, last]));
+        let name = |spi, last| (Direction::Inbound, Spi(spi), IpAddr::from([192, 0, 2, last]));
         let peer = |last| Selectors { remote: Prefix::host([10, 0, 0, last].into()), ..Selectors::ANY };
         let has = |live: &Served, want: &[Selectors]| {
             let list = live.list();
@@ -204,7 +288,7 @@ mod tests {
 
     #[test]
     fn what_the_kernel_half_did_not_take_does_not_count() {
-        let name = |spi| (Spi(spi), IpAddr::from([192, 0, 2, 1]));
+        let name = |spi| (Direction::Inbound, Spi(spi), IpAddr::from([192, 0, 2, 1]));
         let flows = Selectors { remote: Prefix::host([10, 0, 0, 1].into()), ..Selectors::ANY };
         let mut live = Served::default();
         assert!(live.add(name(1), flows));

@@ -242,6 +242,9 @@ fn open(kind: &str) -> io::Result<c_int> {
         }
         "icmp" => (libc::SOCK_RAW, libc::IPPROTO_ICMP),
         "raw" => (libc::SOCK_RAW, libc::IPPROTO_RAW),
+        // Is shown copies of every packet of the protocol.
+        "rawudp" => (libc::SOCK_RAW, libc::IPPROTO_UDP),
+        "rawesp" => (libc::SOCK_RAW, libc::IPPROTO_ESP),
         // Frames, and a socket of AF_XDP: nothing is received.
         "packet" | "xdp" => {
             let family = if kind.starts_with('p') { libc::AF_PACKET } else { libc::AF_XDP };

@@ -74,7 +74,8 @@ fn counters_have_one_name_each() {
         assert!(header.contains(&format!(", {name})")), "{name}");
         assert!(!abi::COUNTERS[..number].contains(name), "{name} twice");
     }
-    assert!(header.contains(&format!("#define RVL_ABI {}", abi::ABI)));
+    assert!(header.contains(&format!("#define RVL_ABI {}\n", abi::ABI)));
+    assert_eq!(abi::ABI_BEFORE + 1, abi::ABI);
     assert!(header.contains(&format!("#define RVL_ITEMS {}", abi::ITEMS)));
     assert!(header.contains(&format!("#define RVL_NAME {}", abi::NAME)));
     for (name, value) in [

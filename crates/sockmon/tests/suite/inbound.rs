@@ -497,3 +497,41 @@ fn forged_marks_on_the_loopback_are_worth_nothing() {
     assert_eq!(program.ask("recv p 5000"), "5");
     assert_eq!(world.counter("icmp_protected"), 1);
 }
+
+#[test]
+fn a_raw_sockets_copy_of_the_daemons_packets_is_no_refusal() {
+    let mut world = World::new("copies");
+    world.attach();
+    let at = |port, level| item(PortRange::one(port), PortRange::ANY, Services::ENCRYPTED, level);
+    let networks =
+        vec![network("10.99.0.0/24", Class::Protected(0)), network("fd99::/64", Class::Protected(0))];
+    let mut spd = Spd::new(1);
+    spd.insert(STRICT, AppPolicy::new(networks, vec![vec![at(7001, Level::Mandatory)]]));
+    world.load(&spd, &[]);
+    let mut daemon = world.start_in("unnamed", "daemon");
+    daemon.run(&["open d udp6", "bind d [::]:4500"]);
+    let mut program = world.start("strict");
+    program.run(&["open u rawudp4", "open v rawudp6", "open e rawesp4"]);
+    let esp = ip(BOB, ALICE, 50, &[0; 40]);
+    for (packet, socket) in [
+        (udp((BOB, 4500), (ALICE, 4500), b"12345678ciphertext"), "u"),
+        (udp((BOB6, 4500), (ALICE6, 4500), b"12345678ciphertext"), "v"),
+        (esp, "e"),
+    ] {
+        let before = world.counter("ingress_copy");
+        world.bob_sends(&packet);
+        assert_eq!(program.ask(&format!("recv {socket} 100")), "ETIMEDOUT", "it is not shown either");
+        assert_eq!(world.counter("ingress_copy"), before + 1, "{socket}");
+    }
+    let sums = world.traffic(STRICT);
+    assert_eq!((sums.in_refused.packets, sums.reasons.len()), (0, 0), "{sums:?}");
+    assert!(world.sockmon().events().unwrap().is_empty());
+    // What is not for the daemon is refused and counted as ever: the same port with nobody of the daemon's behind it, another port.
+    world.bob_sends(&udp((BOB, 5000), (ALICE, 7001), b"payload"));
+    assert_eq!(program.ask("recv u 40"), "ETIMEDOUT");
+    assert_eq!(world.counter("ingress_no_proof"), 1);
+    daemon.run(&["close d"]);
+    world.bob_sends(&udp((BOB, 4500), (ALICE, 4500), b"12345678ciphertext"));
+    assert_eq!(program.ask("recv u 40"), "ETIMEDOUT");
+    assert_eq!((world.counter("ingress_no_item"), world.counter("ingress_copy")), (1, 3));
+}

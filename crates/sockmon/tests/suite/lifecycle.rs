@@ -66,7 +66,7 @@ fn detach_takes_everything_down() {
     assert!(sockmon::instances().unwrap().contains(&world.name));
     drop(world.sockmon.take());
     let done = sockmon::detach(&world.name).unwrap();
-    assert_eq!((done.links, done.maps), (22, 35));
+    assert_eq!((done.links, done.maps), (22, 36));
     assert!(!pins(&world).exists());
     assert!(!sockmon::instances().unwrap().contains(&world.name));
     program.run(&["sendto s 10.99.0.2:9 5"]);
@@ -109,6 +109,67 @@ fn maps_of_another_abi_are_refused_with_a_remedy() {
         error.remedy()
     );
     assert!(pins(&world).exists(), "what protects stays");
+}
+
+/// A table of counters as ABI 6 has it, in the place of the pinned one; 7 is counted as `sockets_stamped` on each processor.
+fn pin_old_counters(world: &World) -> libbpf_rs::MapHandle {
+    use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType};
+    let path = pins(world).join("counters");
+    let now = MapHandle::from_pinned_path(&path).unwrap();
+    let options = libbpf_rs::libbpf_sys::bpf_map_create_opts {
+        sz: size_of::<libbpf_rs::libbpf_sys::bpf_map_create_opts>() as u64,
+        ..Default::default()
+    };
+    let mut old = MapHandle::create(MapType::PercpuArray, Some("counters"), 4, 8, 64, &options).unwrap();
+    let values = now.lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY).unwrap().unwrap();
+    let sevens: Vec<Vec<u8>> = values.iter().map(|_| 7u64.to_ne_bytes().to_vec()).collect();
+    old.update_percpu(&0u32.to_ne_bytes(), &sevens, MapFlags::ANY).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    old.pin(&path).unwrap();
+    old
+}
+
+#[test]
+fn what_the_version_before_left_is_taken_over_in_place() {
+    use libbpf_rs::{MapCore, MapFlags, MapHandle};
+    let mut world = usual_world("before");
+    world.wire();
+    let mut program = world.start("strict");
+    program.run(&["open s udp4", "sendto s 10.99.0.2:9 5"]);
+    assert!(world.seen_within(SOON).is_some());
+    let first = links(&world);
+    drop(world.sockmon.take());
+    let old = pin_old_counters(&world);
+    let config = MapHandle::from_pinned_path(pins(&world).join("config")).unwrap();
+    let abi = |value: Option<u32>| {
+        let mut octets = config.lookup(&[0; 4], MapFlags::ANY).unwrap().unwrap();
+        if let Some(value) = value {
+            octets[..4].copy_from_slice(&value.to_ne_bytes());
+            config.update(&[0; 4], &octets, MapFlags::ANY).unwrap();
+        }
+        u32::from_ne_bytes(octets[..4].try_into().unwrap())
+    };
+    abi(Some(sockmon::abi::ABI_BEFORE));
+    let processors = old.lookup_percpu(&[0; 4], MapFlags::ANY).unwrap().unwrap().len() as u64;
+
+    world.attach();
+    assert_eq!(abi(None), sockmon::abi::ABI);
+    assert_eq!(world.monitor(|m| m.health()), []);
+    assert_eq!(world.sockmon().generation().unwrap(), 1, "the policy stayed in force");
+    assert_eq!(world.counter("sockets_stamped"), 7 * processors, "what was counted goes on");
+    let counters = MapHandle::from_pinned_path(pins(&world).join("counters")).unwrap();
+    assert_eq!(counters.max_entries(), 256);
+    // A socket of before is still its application's, and the exchanged programs count in the new table.
+    let before = world.counter("egress_redirected");
+    program.run(&["sendto s 10.99.0.2:9 5"]);
+    assert!(world.seen_within(SOON).is_some());
+    assert_eq!(world.counter("egress_redirected"), before + 1);
+    assert_eq!(world.wire(), [] as [Vec<u8>; 0]);
+    assert_eq!(links(&world).len(), first.len());
+    // The next start finds what it expects.
+    drop(world.sockmon.take());
+    world.attach();
+    assert_eq!(world.counter("sockets_stamped"), 7 * processors);
 }
 
 #[test]

@@ -4,6 +4,7 @@
 use crate::common;
 
 use common::*;
+use sadb::spd::{AppPolicy, Class, Level, Spd};
 
 /// What a program does, how many packets must come out of the TUN, and the IP version.
 const WAYS: &[(&str, &[&str], usize, u8)] = &[
@@ -322,4 +323,56 @@ fn without_the_guard_a_new_device_leaks() {
     };
     assert_eq!(send("guard-with", ""), "EPERM");
     assert_eq!(send("guard-without", "guard"), "ok");
+}
+
+#[test]
+fn a_group_that_nobody_serves_is_refused_to_the_sender() {
+    let mut world = World::new("group");
+    world.attach();
+    let networks = |class| {
+        vec![
+            network("10.99.0.0/24", class),
+            network("239.0.0.0/8", class),
+            network("fd99::/64", class),
+            network("ff15::/16", class),
+        ]
+    };
+    let mut spd = Spd::new(1);
+    spd.insert(
+        STRICT,
+        AppPolicy::new(networks(Class::Protected(0)), vec![vec![everything(Level::Mandatory)]]),
+    );
+    spd.insert(OTHER, AppPolicy::new(networks(Class::Protected(0)), vec![vec![everything(Level::Optional)]]));
+    spd.insert(WEAK, AppPolicy::new(networks(Class::Trusted), Vec::new()));
+    world.load(&spd, &[]);
+    world.alice.sh("ip route add 239.0.0.0/8 dev up0; ip -6 route add ff15::/16 dev up0 table local");
+    world.wire();
+    let mut program = world.start("strict");
+    program.run(&["open s udp4", "open t udp6", "open c udp4", "connect c 239.1.2.3:9", "open r raw4"]);
+    // Bound to what it is and connected or not, and by a raw socket: nothing waits for an association that no one makes.
+    for command in ["sendto s 239.1.2.3:9 5", "sendto t [ff15::1]:9 5", "send c 5"] {
+        assert_eq!(program.ask(command), "EPERM", "{command}");
+    }
+    let sums = world.traffic(STRICT);
+    assert_eq!(sums.reasons.into_iter().collect::<Vec<_>>(), [("egress_group", 3)]);
+    assert_eq!((sums.out_refused.packets, sums.out_encrypted.packets), (3, 0));
+    assert_eq!(world.drain().len(), 0, "nothing for the engine to hold");
+    let told = world.sockmon().events().unwrap();
+    let event = told.iter().find(|event| event.reason == "egress_group").expect("it is told of");
+    assert_eq!((event.app, event.peer.to_string().as_str()), (STRICT, "239.1.2.3:9"));
+    // A host that is no group waits as before.
+    program.run(&["sendto s 10.99.0.2:9 5"]);
+    assert!(world.seen_within(SOON).is_some());
+    // Optional goes to the engine, which knows what becomes of it; trusted goes out.
+    let mut other = world.start("other");
+    other.run(&["open s udp4", "sendto s 239.1.2.3:9 5"]);
+    assert!(world.seen_within(SOON).is_some());
+    let mut weak = world.start("weak");
+    weak.run(&["open s udp4", "sendto s 239.1.2.3:9 5"]);
+    assert_eq!(world.wire_within(SOON / 10).len(), 1);
+    // With an association for one group, and for it alone.
+    world.sockmon().set_live_sas(&[serving("239.1.2.3/32")]).unwrap();
+    program.run(&["sendto s 239.1.2.3:9 5"]);
+    assert!(world.seen_within(SOON).is_some());
+    assert_eq!(program.ask("sendto s 239.1.2.4:9 5"), "EPERM");
 }

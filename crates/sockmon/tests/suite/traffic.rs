@@ -3,7 +3,9 @@
 use crate::common;
 
 use common::*;
+use sadb::spd::{AppPolicy, Class, Level, PortRange, Spd};
 use sockmon::{Amount, AppTraffic, Attempt};
+use wire::Services;
 
 fn amount(packets: u64, octets: u64) -> Amount {
     Amount { packets, octets }
@@ -41,6 +43,35 @@ fn what_is_handed_over_is_no_clear_traffic() {
     assert_eq!(world.drain().len(), 2);
     let sums = world.traffic(STRICT);
     assert_eq!(sums, AppTraffic { out_encrypted: amount(2, 256), ..AppTraffic::default() });
+}
+
+#[test]
+fn fragments_are_asked_for_like_their_first() {
+    let mut world = World::new("askedfrag");
+    world.attach();
+    let at = |port, services| item(PortRange::ANY, PortRange::one(port), services, Level::Mandatory);
+    let items = vec![at(53, Services::ENCRYPTED), at(54, Services::AUTHENTICATED)];
+    let networks =
+        vec![network("10.99.0.0/24", Class::Protected(0)), network("fd99::/64", Class::Protected(0))];
+    let mut spd = Spd::new(1);
+    spd.insert(STRICT, AppPolicy::new(networks, vec![items]));
+    world.load(&spd, &[]);
+    let mut program = world.start("strict");
+    program.run(&["open s udp4", "open t udp6", "fragment s"]);
+    // A second datagram between the same ends: one is not taken for the other.
+    program.run(&["sendto s 10.99.0.2:53 4000", "sendto s 10.99.0.2:54 4000", "sendto t [fd99::2]:53 4000"]);
+    let seen = world.drain();
+    assert_eq!(seen.len(), 9);
+    let sums = world.traffic(STRICT);
+    assert_eq!((sums.out_encrypted.packets, sums.out_authenticated.packets), (6, 3), "{sums:?}");
+    assert_eq!(
+        sums,
+        AppTraffic {
+            out_encrypted: sums.out_encrypted,
+            out_authenticated: sums.out_authenticated,
+            ..AppTraffic::default()
+        }
+    );
 }
 
 #[test]

@@ -303,13 +303,13 @@ async fn peers_of_inbound_associations_are_counted() {
     assert_eq!(plane.live.list(), peers);
     let last = &done.sas[0];
     plane.inbound.ask(|half| half.engine.remove_sa(sadb::Spi(0x1002)).map(drop)).await.unwrap().unwrap();
-    plane.end_live_of((sadb::Spi(last.spi.0), last.remote)).await.unwrap();
+    plane.end_live_of((sadb::Direction::Inbound, sadb::Spi(last.spi.0), last.remote)).await.unwrap();
     assert_eq!(plane.live.list(), []);
     // One that was not counted: all are counted anew.
     plane.live = Default::default();
     let other = plane.add_sa(add("in", "0x1004", 5)).await.unwrap();
     plane.live = Default::default();
-    plane.end_live_of((sadb::Spi(9), other.remote)).await.unwrap();
+    plane.end_live_of((sadb::Direction::Inbound, sadb::Spi(9), other.remote)).await.unwrap();
     assert_eq!(plane.live.list(), peers);
 }
 
