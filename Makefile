@@ -27,7 +27,10 @@ ifeq ($(shell command -v go || ls /usr/local/go/bin/go 2>/dev/null),)
 BENCH_PACKAGES += golang-go
 endif
 
-.PHONY: help deps build demo test lint bench bench-peers bench-packages bench-paper-000 bench-paper-001 bench-paper-003 soak-reload soak-agree soak-attack soak-capacity drill-programs prove-scrub omit fuzz doc deny clean
+# What `make drill-kernels` boots other kernels with.
+DRILL_PACKAGES := qemu-system-x86 kmod cpio xz-utils binutils
+
+.PHONY: help deps build demo drill-kernels drill-packages test lint bench bench-peers bench-packages bench-paper-000 bench-paper-001 bench-paper-003 soak-reload soak-agree soak-attack soak-capacity drill-programs prove-scrub omit fuzz doc deny clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9%-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' Makefile
@@ -130,6 +133,20 @@ prove-scrub: deps ## Play the whole small world of attackers through the scrubbe
 
 omit: deps ## Leave each program of the kernel half out in turn: a test must fail (about an hour)
 	cargo xtask omit </dev/null
+
+drill-kernels: drill-packages ## The demonstration on Debian's kernels, in QEMU without KVM (docs/kernels.md; minutes each)
+	cargo xtask drill-kernels </dev/null
+
+drill-packages: deps
+	@missing=(); \
+	for package in $(DRILL_PACKAGES); do \
+		[ "$$(dpkg-query -W -f='$${db:Status-Status}' $$package 2>/dev/null || true)" = installed ] || missing+=($$package); \
+	done; \
+	[ $${#missing[@]} -gt 0 ] || exit 0; \
+	[ "$$(id -u)" = 0 ] || { echo "error: as root: apt-get install $${missing[*]}" >&2; exit 1; }; \
+	echo "installing $${missing[*]}"; \
+	apt-get update -q </dev/null || true; \
+	DEBIAN_FRONTEND=noninteractive apt-get install -y -q -o DPkg::Lock::Timeout=300 --no-install-recommends "$${missing[@]}" </dev/null
 
 SECONDS_EACH ?= 60
 fuzz: deps ## Fuzz every target for SECONDS_EACH=60 seconds, noted in fuzz/log.jsonl (needs a nightly toolchain)

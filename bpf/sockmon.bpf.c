@@ -2,6 +2,7 @@
 /*
  * The kernel half of Ravelin: one object, whose programs share the maps. docs/design/0002 is the contract.
  *
+ *   record.h  what is known of a process
  *   subject.h which application a process is
  *   task.h    exec, fork, new control groups: what a process has run and where it is
  *   cgroup.h  calls on sockets: stamp, refuse
@@ -30,6 +31,7 @@ extern void *bpf_cast_to_kern_ctx(void *ctx) __ksym;
 #include "abi.h"
 #include "mark.h"
 #include "maps.h"
+#include "record.h"
 #include "subject.h"
 #include "identity.h"
 #include "packet.h"

@@ -26,7 +26,7 @@ static __noinline __u64 run_by_ancestors(const struct rvl_config *cfg, struct ta
 		task = task->group_leader;
 		if (!task)
 			break;
-		known = bpf_task_storage_get(&tasks, task, 0, 0);
+		known = record_of(task);
 		list = known ? list_of(cfg, known) : 0;
 		if (list)
 			bits |= list->bits;
@@ -51,7 +51,8 @@ int adopt_tasks(struct bpf_iter__task *ctx)
 	if (!leader || (task != leader && leader->mm) || !identify_image(task, &image))
 		return 0;
 	/* A record that exec or fork wrote meanwhile stays. */
-	known = bpf_task_storage_get(&tasks, leader, &image, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	keep_record(leader, &image);
+	known = record_of(leader);
 	if (!known)
 		return 0;
 	/* What was found in its file since counts for it from now on, whatever becomes of the file's time. */
@@ -76,7 +77,7 @@ int report_task(struct bpf_iter__task *ctx)
 
 	if (!cfg || !task || task->pid != task->tgid)
 		return 0;
-	known = bpf_task_storage_get(&tasks, task, 0, 0);
+	known = record_of(task);
 	if (!known)
 		return 0;
 	report.pid = task->tgid;
@@ -192,7 +193,7 @@ int report_sockets(struct bpf_iter__task_file *ctx)
 		return 0;
 	stamp = bpf_sk_storage_get(&sockets, sk, 0, 0);
 	stamped = stamp ? RVL_STAMPED : is_watched(sk, cfg) ? RVL_UNSTAMPED : RVL_UNWATCHED;
-	write_report(ctx, task, file, sk, stamp, bpf_task_storage_get(&tasks, task->group_leader, 0, 0), 0,
+	write_report(ctx, task, file, sk, stamp, record_of(task->group_leader), 0,
 		     stamped);
 	return 0;
 }
@@ -224,7 +225,7 @@ int adopt_sockets(struct bpf_iter__task_file *ctx)
 	sk = inet_socket_of(file);
 	if (!sk || !is_watched(sk, cfg))
 		return 0;
-	known = bpf_task_storage_get(&tasks, task->group_leader, 0, 0);
+	known = record_of(task->group_leader);
 	is = known ? app_of(cfg, task, known) : 0;
 	stamp = bpf_sk_storage_get(&sockets, sk, 0, 0);
 	if (!is && !stamp) {

@@ -32,7 +32,7 @@ static __always_inline void tell_of_call(enum rvl_counter counter, const struct 
 		return;
 	}
 	event->pid = id >> 32;
-	event->uid = (__u32)bpf_get_current_uid_gid();
+	event->uid = current_user();
 	event->app = a->app;
 	event->port = a->port;
 	event->family = a->family;
@@ -40,8 +40,7 @@ static __always_inline void tell_of_call(enum rvl_counter counter, const struct 
 	event->hook = a->hook | observed;
 	event->counter = counter;
 	__builtin_memcpy(event->addr, a->peer, 16);
-	if (bpf_get_current_comm(event->comm, sizeof(event->comm)))
-		event->comm[0] = 0;
+	current_name(event->comm);
 	bpf_ringbuf_submit(event, 0);
 }
 

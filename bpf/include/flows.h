@@ -59,7 +59,7 @@ static __always_inline void note_sender(struct rvl_flow *flow)
 
 	if (flow->pid || !task->mm)
 		return;
-	known = bpf_task_storage_get(&tasks, task->group_leader, 0, 0);
+	known = record_of(task->group_leader);
 	if (known)
 		flow->identity = known->identity;
 	bpf_probe_read_kernel_str(flow->comm, sizeof(flow->comm), task->group_leader->comm);

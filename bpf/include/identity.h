@@ -11,7 +11,7 @@
 
 static __always_inline bool current_is_exempt(const struct rvl_config *cfg)
 {
-	return cfg->exempt && bpf_get_current_cgroup_id() == cfg->exempt;
+	return cfg->exempt && current_group() == cfg->exempt;
 }
 
 /* Whether a packet is of a socket of the daemon's. */

@@ -201,6 +201,18 @@ struct {
 	__type(value, struct rvl_task);
 } tasks SEC(".maps");
 
+/*
+ * The same by the address of the task, where programs on cgroups and devices do not reach a task's storage (Linux 6.12 has it not, 6.18 has).
+ * task_gone takes an entry out before the address can be another task's.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, RVL_RECORDS);
+	__type(key, __u64);
+	__type(value, struct rvl_task);
+} records SEC(".maps");
+
 struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC | BPF_F_CLONE);

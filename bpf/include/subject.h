@@ -70,11 +70,11 @@ static __always_inline void tell_of_executable(const struct rvl_identity *id, __
 	}
 	__builtin_memset(event, 0, sizeof(*event));
 	event->pid = bpf_get_current_pid_tgid() >> 32;
-	event->uid = (__u32)bpf_get_current_uid_gid();
+	event->uid = current_user();
 	event->hook = RVL_HOOK_EXECUTE;
 	event->counter = counter;
 	__builtin_memcpy(event->addr, id, sizeof(*id));
-	bpf_get_current_comm(event->comm, sizeof(event->comm));
+	current_name(event->comm);
 	bpf_ringbuf_submit(event, 0);
 }
 
@@ -286,7 +286,7 @@ __noinline int app_of_current(const struct rvl_config *cfg)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct task_struct *leader = task->group_leader;
-	struct rvl_task *known = bpf_task_storage_get(&tasks, leader, 0, 0);
+	struct rvl_task *known = record_of(leader);
 	struct rvl_task image = {};
 
 	if (!cfg)
@@ -295,7 +295,7 @@ __noinline int app_of_current(const struct rvl_config *cfg)
 		return app_of(cfg, task, known);
 	if (!identify_image(task, &image))
 		return 0;
-	bpf_task_storage_get(&tasks, leader, &image, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	keep_record(leader, &image);
 	return app_of(cfg, task, &image);
 }
 

@@ -37,14 +37,14 @@ int task_prepare(__u64 *ctx)
 	struct rvl_task before = {};
 	struct rvl_task *known;
 
-	known = bpf_task_storage_get(&tasks, task->group_leader, 0, 0);
+	known = record_of(task->group_leader);
 	if (known && task == task->group_leader)
 		return 0;
 	if (known)
 		before = *known;
 	else if (!identify_image(task, &before))
 		return 0;
-	bpf_task_storage_get(&tasks, task, &before, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	keep_record(task, &before);
 	return 0;
 }
 
@@ -66,7 +66,7 @@ int task_exec(__u64 *ctx)
 	if (number == RVL_LIST_REFUSED && next.list != RVL_LIST_REFUSED)
 		tell_of_executable(&next.identity, RVL_C_EXECUTABLE_UNVERIFIED);
 	/* The new image's thread is the leader by now. */
-	known = bpf_task_storage_get(&tasks, task, 0, 0);
+	known = record_of(task);
 	if (known) {
 		next.ancestors = lineage(cfg, known);
 		if (cfg->ancestors && has_lost_ancestors(known))
@@ -77,7 +77,7 @@ int task_exec(__u64 *ctx)
 	/* Another thread than the leader executed, and nobody has kept what the process ran before: `from` cannot be answered. */
 	if (cfg->ancestors && (int)ctx[1] != task->pid)
 		lose_ancestors(&next);
-	bpf_task_storage_get(&tasks, task, &next, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	keep_record(task, &next);
 	return 0;
 }
 
@@ -93,13 +93,15 @@ int task_fork(__u64 *ctx)
 
 	if (!cfg || child->pid != child->tgid)
 		return 0;
-	known = bpf_task_storage_get(&tasks, parent->group_leader, 0, 0);
-	if (known)
+	known = record_of(parent->group_leader);
+	if (known) {
 		next = *known;
-	else if (!identify_image(parent, &next))
+	} else if (!identify_image(parent, &next)) {
+		begin_record(child, 0);
 		return 0;
+	}
 	next.ancestors = lineage(cfg, &next);
-	bpf_task_storage_get(&tasks, child, &next, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	begin_record(child, &next);
 	return 0;
 }
 

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod clauses;
+mod drill;
 mod fuzz;
 mod house;
 mod layers;
@@ -38,6 +39,8 @@ enum Task {
     Test(suite::Options),
     /// Leave each program of the kernel half out in turn, and see that a test fails (docs/design/0005); takes an hour
     Omit(omit::Options),
+    /// Run the demonstration on Debian's kernels, in QEMU without KVM (docs/kernels.md)
+    DrillKernels(drill::Options),
     /// Build the fuzz targets (nightly, libFuzzer) and run each for some seconds
     Fuzz(fuzz::Options),
 }
@@ -56,6 +59,7 @@ fn main() -> ExitCode {
         }),
         Task::Test(options) => suite::run(&options),
         Task::Omit(options) => omit::run(&options),
+        Task::DrillKernels(options) => drill::run(&options),
         Task::Fuzz(options) => fuzz::run(&options),
     };
     match done {

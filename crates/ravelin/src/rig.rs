@@ -14,7 +14,7 @@ use netio::lab::{Finished, Lab, LabOptions, Program, Running, Side};
 use serde_json::Value;
 
 /// How long a daemon may take to start, and a command to answer.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What a rig is made of.
 #[derive(Clone, Debug)]

@@ -9,7 +9,7 @@ use crate::adopt;
 use crate::error::SockmonError;
 use crate::lists::Lists;
 use crate::places::Place;
-use crate::programs::{Loaded, Maps};
+use crate::programs::{Loaded, Maps, tasks_have_storage};
 use crate::sys;
 use std::collections::{HashMap, HashSet};
 use std::os::fd::AsRawFd;
@@ -147,6 +147,10 @@ fn in_use(loaded: &Loaded) -> Result<HashSet<Identity>, SockmonError> {
     }
     // Those without a record would not be found by one.
     adopt::tasks(loaded)?;
+    if !tasks_have_storage() {
+        let records = loaded.maps.entries::<u64, Task>("records")?;
+        return Ok(records.into_iter().map(|(_, task)| task.identity).collect());
+    }
     let mut used = HashSet::new();
     for entry in std::fs::read_dir("/proc").map_err(fail())? {
         let name = entry.map_err(fail())?.file_name();

@@ -2,7 +2,7 @@
 
 use crate::error::SockmonError;
 use crate::model::Check;
-use crate::programs::{Hook, OBJECT, PROGRAMS, is_offered};
+use crate::programs::{Hook, OBJECT, PROGRAMS, fit, is_offered};
 use crate::sys::{self, Tcx};
 use libbpf_rs::ObjectBuilder;
 use std::ffi::OsStr;
@@ -67,7 +67,7 @@ pub fn probe_programs() -> Vec<Check> {
         }),
         programs(
             "bpf-cgroup",
-            "use a kernel with CONFIG_CGROUP_BPF whose cgroup programs reach task storage (6.18 is tested)",
+            "use a kernel with CONFIG_CGROUP_BPF whose cgroup programs reach task storage or the calling task (6.10)",
             |hook| matches!(hook, Hook::Cgroup(_)),
         ),
         programs("bpf-tcx", "use a kernel with tcx (6.6)", |hook| {
@@ -85,6 +85,7 @@ fn programs(name: &'static str, remedy: &str, of: impl Fn(Hook) -> bool) -> Chec
     let wanted: Vec<&str> =
         PROGRAMS.iter().filter(|p| of(p.hook) && is_offered(p.name)).map(|p| p.name).collect();
     let result = ObjectBuilder::default().open_memory(OBJECT).and_then(|mut object| {
+        fit(&mut object)?;
         for mut program in object.progs_mut() {
             let load = wanted.iter().any(|name| OsStr::new(name) == program.name());
             program.set_autoload(load);

@@ -6,7 +6,7 @@ use crate::gateway::InsideIcmp;
 use crate::links;
 use crate::marks::Marks;
 use crate::sys::{self, Tcx};
-use libbpf_rs::{MapCore, MapFlags, MapHandle, ObjectBuilder};
+use libbpf_rs::{MapCore, MapFlags, MapHandle, ObjectBuilder, OpenObject};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -58,6 +58,7 @@ pub static PROGRAMS: &[Program] = &[
     program("task_prepare", Hook::Tracepoint),
     program("task_exec", Hook::Tracepoint),
     program("task_fork", Hook::Tracepoint),
+    program("task_gone", Hook::Tracepoint),
     program("group_made", Hook::Tracepoint),
     program("set_option", Hook::Cgroup(libbpf_sys::BPF_CGROUP_SETSOCKOPT)),
     program("get_option", Hook::Cgroup(libbpf_sys::BPF_CGROUP_GETSOCKOPT)),
@@ -95,8 +96,20 @@ pub static PROGRAMS: &[Program] = &[
 /// refused (docs/design/0012).
 const NEWER: [(&str, &[u8]); 1] = [("task_prepare", b"\0btf_trace_sched_prepare_exec\0")];
 
-/// Whether the running kernel has the hook of a program.
+/// Whether programs of every kind reach the storage of a task here; else the kernel half keeps a table of its own (`bpf/include/record.h`).
+pub fn tasks_have_storage() -> bool {
+    static REACHED: OnceLock<bool> = OnceLock::new();
+    *REACHED.get_or_init(|| {
+        let kinds = [libbpf_sys::BPF_PROG_TYPE_CGROUP_SOCK, libbpf_sys::BPF_PROG_TYPE_SCHED_CLS];
+        kinds.into_iter().all(|kind| sys::offers_helper(kind, libbpf_sys::BPF_FUNC_task_storage_get))
+    })
+}
+
+/// Whether the running kernel has the hook of a program, and needs the program.
 pub fn is_offered(program: &str) -> bool {
+    if program == "task_gone" && tasks_have_storage() {
+        return false;
+    }
     static MISSING: OnceLock<Vec<&str>> = OnceLock::new();
     let missing = MISSING.get_or_init(|| {
         // Without BTF no program can be loaded, and the error says so.
@@ -135,6 +148,7 @@ pub static MAPS: &[&str] = &[
     "socket_events",
     "announced",
     "tasks",
+    "records",
     "traffic",
     "limits",
     "spent",
@@ -385,6 +399,18 @@ pub fn check_abi(instance: &str, pins: &Pins) -> Result<(), SockmonError> {
 const LAYOUT: &str = ".rodata.marks";
 /// The section of `gateway.h`'s.
 const INSIDE: &str = ".rodata.inside";
+/// The section of `record.h`'s.
+const TASKS: &str = ".rodata.tasks";
+
+/// Choose what runs by what this kernel offers: before an object is loaded.
+pub fn fit(object: &mut OpenObject) -> Result<(), libbpf_rs::Error> {
+    for mut map in object.maps_mut() {
+        if map.name().to_string_lossy().ends_with(TASKS) {
+            map.set_initial_value(u32::from(tasks_have_storage()).bytes())?;
+        }
+    }
+    Ok(())
+}
 
 /// The pinned table of counters, where it is one of [`abi::ABI_BEFORE`], which has fewer. The programs that are attached count there until
 /// they are exchanged.
@@ -420,7 +446,11 @@ pub fn load(instance: &str, pins: &Pins, marks: Marks, inside: &InsideIcmp) -> R
     quiet();
     let fail = |source| SockmonError::Load { source };
     let mut object = ObjectBuilder::default().open_memory(OBJECT).map_err(fail)?;
+<<<<<<< HEAD
     let mut outgrown = None;
+=======
+    fit(&mut object).map_err(fail)?;
+>>>>>>> c3a34f7 (sockmon: Debian's 6.12 is served, and `make drill-kernels` shows it)
     for mut map in object.maps_mut() {
         if map.name() == OsStr::new(COUNTERS) {
             outgrown = old_counters(pins, map.max_entries())?;

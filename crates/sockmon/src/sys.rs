@@ -107,6 +107,12 @@ pub fn has_device(ifindex: u32) -> bool {
     !unsafe { libc::if_indextoname(ifindex, name.as_mut_ptr()) }.is_null()
 }
 
+/// Whether programs of a kind may call a helper here.
+pub fn offers_helper(kind: libbpf_sys::bpf_prog_type, helper: libbpf_sys::bpf_func_id) -> bool {
+    // SAFETY: numbers, and null options are what the call wants. It loads a program of one call and looks at the answer.
+    unsafe { libbpf_sys::libbpf_probe_bpf_helper(kind, helper, std::ptr::null()) == 1 }
+}
+
 /// Attach a `tp_btf` program to the tracepoint it was loaded for.
 pub fn link_tracepoint(prog: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     // SAFETY: a null name is what tp_btf programs need.

@@ -33,8 +33,8 @@ const PROTECTED_PORT: u16 = 8080;
 /// Port of the server that wget talks to.
 const CLEAR_PORT: u16 = 8081;
 
-/// How long a program may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a program may take, on an emulated processor too.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Show on this machine, in network namespaces of its own, how an unmodified program is protected.
 #[derive(Debug, Args)]
