@@ -252,7 +252,8 @@ struct rvl_layout {
 	X(EGRESS_UNCLAIMED, egress_unclaimed)                                                                \
 	X(EVENTS_LEFT_OUT, events_left_out)                                                                          \
 	X(INGRESS_COPY, ingress_copy)                                                                                \
-	X(EGRESS_GROUP, egress_group)
+	X(EGRESS_GROUP, egress_group)                                                                                \
+	X(INGRESS_TAGGED, ingress_tagged)
 
 enum rvl_counter {
 #define X(id, name) RVL_C_##id,

@@ -207,6 +207,20 @@ static __always_inline void note_seen(struct sock *sk)
 		*note = NOTE_SEEN;
 }
 
+#define IPPROTO_MPTCP 262
+
+/* Whose an MPTCP connection is holds for all its subflows. */
+static __always_inline void note_decided(struct sock *sk)
+{
+	__u32 decided = NOTE_DECIDED, *note;
+
+	note = bpf_sk_storage_get(&unclaimed, sk, &decided, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (note)
+		*note = NOTE_DECIDED;
+	else
+		count(RVL_C_STAMP_FAILED);
+}
+
 /* Stamp the sockets of policed programs by storage, and report them: the mark is set by iter/tcp or user space. */
 SEC("iter/task_file")
 int adopt_sockets(struct bpf_iter__task_file *ctx)
@@ -253,6 +267,9 @@ int adopt_sockets(struct bpf_iter__task_file *ctx)
 		count(RVL_C_STAMPED);
 		break;
 	}
+	/* A process holds an MPTCP connection by this socket; its subflows are in no table of descriptors. */
+	if (stamp && sk->sk_protocol == IPPROTO_MPTCP && sk->__sk_common.skc_state != TCP_LISTEN)
+		note_decided(sk);
 	write_report(ctx, task, file, sk, stamp, known, is, stamped);
 	return 0;
 }

@@ -17,6 +17,18 @@ static __always_inline bool is_ip(const struct __sk_buff *skb)
 	return skb->protocol == bpf_htons(ETH_P_IP) || skb->protocol == bpf_htons(ETH_P_IPV6);
 }
 
+#define VLAN_ID 0x0fff
+
+/*
+ * Whether the kernel will take off another VLAN tag behind this program, which has seen the frame without its first one: it does so
+ * where the first is a priority tag (VLAN 0). What the frame is then, nobody has looked at.
+ */
+static __always_inline bool hides_a_tag(const struct __sk_buff *skb)
+{
+	return skb->vlan_present && !(skb->vlan_tci & VLAN_ID) &&
+	       (skb->protocol == bpf_htons(0x8100) || skb->protocol == bpf_htons(0x88a8));
+}
+
 #include "gateway.h"
 #include "bystander.h"
 
@@ -425,7 +437,7 @@ static __always_inline int filter_icmp(struct __sk_buff *skb, const struct rvl_c
 	}
 }
 
-static __always_inline int arriving(struct __sk_buff *skb, bool too_big_only)
+static __always_inline int arriving_untagged(struct __sk_buff *skb, bool too_big_only)
 {
 	const struct rvl_config *cfg = configuration();
 	__u32 mark = skb->mark;
@@ -444,6 +456,13 @@ static __always_inline int arriving(struct __sk_buff *skb, bool too_big_only)
 			return TCX_NEXT;
 	}
 	return filter_icmp(skb, cfg, too_big_only);
+}
+
+static __always_inline int arriving(struct __sk_buff *skb, bool too_big_only)
+{
+	if (hides_a_tag(skb))
+		return device_drop(RVL_C_INGRESS_TAGGED);
+	return arriving_untagged(skb, too_big_only);
 }
 
 SEC("tcx/ingress")
@@ -487,7 +506,8 @@ int lo_ingress(struct __sk_buff *skb)
 {
 	int verdict = arriving(skb, true);
 
-	if (verdict == TCX_NEXT && is_ip(skb) && !source_is_local(skb))
+	/* What does not say that it is IP may be taken for it behind this program, and is not seen to come from this host. */
+	if (verdict == TCX_NEXT && (!is_ip(skb) || !source_is_local(skb)))
 		skb->mark |= as_mark(RVL_MARK_STAMPED);
 	return verdict;
 }

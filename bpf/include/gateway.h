@@ -13,7 +13,6 @@
 #define RVL_GATEWAY_H
 
 #define PACKET_HOST 0
-#define VLAN_ID 0x0fff
 
 static __always_inline bool is_inside(__u32 ifindex)
 {
@@ -145,6 +144,8 @@ int inside_ingress(struct __sk_buff *skb)
 
 	if (mark_without(mark) != mark)
 		skb->mark = mark_without(mark);
+	if (hides_a_tag(skb))
+		return device_drop(RVL_C_INGRESS_TAGGED);
 	if (!may_be_forwarded(skb))
 		return TCX_NEXT;
 	if (!cfg)

@@ -25,6 +25,45 @@ static __always_inline bool is_unclaimed(struct bpf_sock *sk, const struct rvl_s
 	return note && *note == NOTE_UNCLAIMED;
 }
 
+/* Whether whose an MPTCP connection is has been decided; what came with the listener's stamp has not. */
+static __always_inline bool is_decided(struct mptcp_sock *whole)
+{
+	__u32 *note = bpf_sk_storage_get(&unclaimed, whole, 0, 0);
+
+	return note && *note == NOTE_DECIDED;
+}
+
+/* Its subflows are all whose this one is. False: there is no room to say so. */
+static __always_inline bool decide_whole(struct mptcp_sock *whole, const struct rvl_socket *stamp)
+{
+	__u32 decided = NOTE_DECIDED, *note;
+	struct rvl_socket *own;
+
+	if (stamp) {
+		own = bpf_sk_storage_get(&sockets, whole, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+		if (!own)
+			return false;
+		assign(own, stamp->netns, stamp->app);
+		own->required = stamp->required;
+	}
+	note = bpf_sk_storage_get(&unclaimed, whole, &decided, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!note)
+		return false;
+	*note = NOTE_DECIDED;
+	return true;
+}
+
+/*
+ * A worker of the kernel's: it sends again on one subflow of an MPTCP connection what a process has sent on another, and is nobody. Of
+ * other connections what such threads send is the kernel's own (a file server).
+ */
+static __always_inline bool current_is_worker(void)
+{
+	const struct task_struct *task = (const struct task_struct *)bpf_get_current_task();
+
+	return BPF_CORE_READ(task, flags) & PF_KTHREAD;
+}
+
 /* From here on it is whose it is. */
 static __always_inline void settle(struct bpf_sock *sk, struct rvl_socket *stamp)
 {
@@ -57,15 +96,32 @@ static __noinline bool carries(struct __sk_buff *skb)
 static __noinline enum sender claim(struct __sk_buff *skb, struct bpf_sock *sk, const struct rvl_config *cfg,
 				    struct rvl_socket *stamp)
 {
+	struct mptcp_sock *whole;
+	struct rvl_socket *first;
 	struct sock *kernel;
 	bool sends;
 	__u16 is;
 
 	if (!is_unclaimed(sk, stamp))
 		return SENDER_GOES_ON;
+	whole = bpf_skc_to_mptcp_sock(sk);
+	if (whole && is_decided(whole)) {
+		first = bpf_sk_storage_get(&sockets, whole, 0, 0);
+		if (!first) {
+			settle(sk, stamp);
+			return SENDER_GOES_ON;
+		}
+		stamp = stamp_socket(sk, stamp, first->netns, first->app);
+		if (!stamp)
+			return SENDER_REFUSED;
+		stamp->required = first->required;
+		settle(sk, stamp);
+		count(RVL_C_CLAIMED);
+		return SENDER_CLAIMS;
+	}
 	sends = carries(skb);
 	kernel = bpf_rdonly_cast(sk, bpf_core_type_id_kernel(struct sock));
-	if (!kernel->sk_lock.owned || !kernel->sk_socket) {
+	if (!kernel->sk_lock.owned || !kernel->sk_socket || (whole && current_is_worker())) {
 		if (!sends)
 			return SENDER_GOES_ON;
 		refuse_packet(skb, stamp ? stamp->app : 0, RVL_C_EGRESS_UNCLAIMED, RVL_HOOK_OUT);
@@ -74,8 +130,11 @@ static __noinline enum sender claim(struct __sk_buff *skb, struct bpf_sock *sk, 
 	is = current_is_exempt(cfg) ? 0 : app_of_current(cfg);
 	switch (handover_of(cfg, stamp, is)) {
 	case HANDOVER_KEEP:
-		if (sends)
+		if (sends) {
+			if (whole && !decide_whole(whole, stamp))
+				return SENDER_REFUSED;
 			settle(sk, stamp);
+		}
 		return SENDER_GOES_ON;
 	case HANDOVER_REFUSE:
 		count(RVL_C_INCOMPARABLE);
@@ -84,7 +143,7 @@ static __noinline enum sender claim(struct __sk_buff *skb, struct bpf_sock *sk, 
 		break;
 	}
 	stamp = stamp_socket(sk, stamp, kernel->__sk_common.skc_net.net->net_cookie, is);
-	if (!stamp)
+	if (!stamp || (whole && !decide_whole(whole, stamp)))
 		return SENDER_REFUSED;
 	settle(sk, stamp);
 	count(RVL_C_CLAIMED);
@@ -406,6 +465,7 @@ int proof(struct __sk_buff *skb)
 	const struct rvl_config *cfg = configuration();
 	struct bpf_sock *sk = skb->sk;
 	struct rvl_socket *stamp = 0;
+	struct mptcp_sock *whole;
 	int verdict;
 
 	if (!cfg)
@@ -414,6 +474,11 @@ int proof(struct __sk_buff *skb)
 		sk = bpf_sk_fullsock(sk);
 	if (sk)
 		stamp = bpf_sk_storage_get(&sockets, sk, 0, 0);
+	if (sk && (!stamp || stamp->unclaimed)) {
+		whole = bpf_skc_to_mptcp_sock(sk);
+		if (whole && is_decided(whole))
+			stamp = bpf_sk_storage_get(&sockets, whole, 0, 0);
+	}
 	verdict = judge(skb, cfg, sk, stamp);
 	if (verdict == ALLOW && sk)
 		tell_answer(skb, cfg, sk, stamp);

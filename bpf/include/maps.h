@@ -224,6 +224,7 @@ struct {
 #define NOTE_UNCLAIMED 0 /* no process has sent on it, or none is known that holds it: the first that sends decides */
 #define NOTE_SUSPECT 1 /* adoption has not met it in any table of descriptors yet */
 #define NOTE_SEEN 2 /* it has */
+#define NOTE_DECIDED 3 /* of an MPTCP connection: whose its subflows are is what its own stamp says, no stamp being nobody's */
 
 /* Connections that came to a listener without a stamp and that no process has sent on yet. Where there is a stamp, it says so. */
 struct {

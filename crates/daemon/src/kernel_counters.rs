@@ -4,7 +4,7 @@
 struct Meaning(&'static str, bool, &'static str);
 
 /// As `bpf/include/abi.h` lists them.
-const MEANINGS: [Meaning; 66] = [
+const MEANINGS: [Meaning; 67] = [
     Meaning("sockets_stamped", false, "A socket got the mark of its application."),
     Meaning("sockets_restamped", false, "A socket changed hands and got the stricter application's mark."),
     Meaning("egress_redirected", false, "A packet was sent to the TUN instead of the uplink."),
@@ -178,6 +178,11 @@ const MEANINGS: [Meaning; 66] = [
         "egress_group",
         true,
         "A packet to a multicast group that must be protected, and no association with the group: EPERM. Add one with `ravelin sa add`.",
+    ),
+    Meaning(
+        "ingress_tagged",
+        false,
+        "A frame with a VLAN tag behind a priority tag (VLAN 0), which the kernel would take off unseen, was dropped.",
     ),
 ];
 

@@ -446,11 +446,8 @@ pub fn load(instance: &str, pins: &Pins, marks: Marks, inside: &InsideIcmp) -> R
     quiet();
     let fail = |source| SockmonError::Load { source };
     let mut object = ObjectBuilder::default().open_memory(OBJECT).map_err(fail)?;
-<<<<<<< HEAD
     let mut outgrown = None;
-=======
     fit(&mut object).map_err(fail)?;
->>>>>>> c3a34f7 (sockmon: Debian's 6.12 is served, and `make drill-kernels` shows it)
     for mut map in object.maps_mut() {
         if map.name() == OsStr::new(COUNTERS) {
             outgrown = old_counters(pins, map.max_entries())?;

@@ -50,6 +50,7 @@ mod soak_attack;
 mod sockopt;
 mod strangers;
 mod strongswan;
+mod subflows;
 mod subjects;
 mod traffic;
 mod transfer;

@@ -498,6 +498,37 @@ fn forged_marks_on_the_loopback_are_worth_nothing() {
     assert_eq!(world.counter("icmp_protected"), 1);
 }
 
+/// The kernel takes a second priority tag off behind the hook, which saw no IP.
+#[test]
+fn a_frame_with_tags_is_no_way_past_a_hook() {
+    let mut world = World::new("tagged");
+    world.attach();
+    world.load(&table(), &[]);
+    let mut program = world.start("strict");
+    program.run(&["open p udp4", "bind p 10.99.0.1:7001", "open t udp4", "bind t 10.99.0.1:7003"]);
+    program.run(&["open u udp4", "bind u 10.99.0.1:7002", "connect u 10.99.0.2:53"]);
+    world.alice.sh("sysctl -qw net.ipv4.conf.lo.rp_filter=0 net.ipv4.conf.all.rp_filter=0");
+    world.alice.sh("sysctl -qw net.ipv4.conf.lo.accept_local=1");
+    for tags in 0..4 {
+        // A forged datagram of the peer's for a socket that wants proof, and for one that does not: that can arrive, unless it is hidden.
+        for (socket, port, arrives) in [("p", 7001, false), ("t", 7003, tags < 2)] {
+            let forged = udp((BOB, 5353), (ALICE, port), b"forged!");
+            world.alice.run(move || send_tagged(c"lo", [0; 6], &forged, tags));
+            match arrives {
+                true => assert_eq!(program.ask(&format!("recv {socket} 5000")), "7", "{tags} tags"),
+                false => assert_eq!(program.ask(&format!("recv {socket} 40")), "ETIMEDOUT", "{tags} tags"),
+            }
+        }
+        // An error that would change the path MTU of a protected flow.
+        let forged = icmp_error(BOB, ALICE, 3, 4, 1000, &udp((ALICE, 7002), (BOB, 53), &[0; 64]));
+        let (hidden, refused) = (world.counter("ingress_tagged"), world.counter("icmp_protected"));
+        world.alice.run(move || send_tagged(c"lo", [0; 6], &forged, tags));
+        let (hidden, refused) =
+            (world.counter("ingress_tagged") - hidden, world.counter("icmp_protected") - refused);
+        assert_eq!((hidden, refused), if tags < 2 { (0, 1) } else { (1, 0) }, "{tags} tags");
+    }
+}
+
 #[test]
 fn a_raw_sockets_copy_of_the_daemons_packets_is_no_refusal() {
     let mut world = World::new("copies");

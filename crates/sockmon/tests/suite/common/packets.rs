@@ -144,15 +144,34 @@ pub fn send_raw(packet: &[u8]) {
 
 /// The same on a device of one's choice.
 pub fn send_from(device: &std::ffi::CStr, packet: &[u8]) {
+    send_as(device, [2, 0, 0, 0, 0, 0x0a], ethertype(packet), packet);
+}
+
+/// The same, to a station, behind so many priority tags (IEEE 802.1Q, VLAN 0).
+pub fn send_tagged(device: &std::ffi::CStr, station: [u8; 6], packet: &[u8], tags: usize) {
+    let types = [vec![0x8100; tags], vec![ethertype(packet)]].concat();
+    let mut payload: Vec<u8> = Vec::new();
+    for next in &types[1..] {
+        payload.extend([0, 0]);
+        payload.extend(next.to_be_bytes());
+    }
+    payload.extend(packet);
+    send_as(device, station, types[0], &payload);
+}
+
+fn ethertype(packet: &[u8]) -> u16 {
+    if packet[0] >> 4 == 4 { 0x0800 } else { 0x86dd }
+}
+
+fn send_as(device: &std::ffi::CStr, station: [u8; 6], ethertype: u16, packet: &[u8]) {
     // SAFETY: zeroes are a sockaddr_ll.
     let mut to: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
-    let ethertype: u16 = if packet[0] >> 4 == 4 { 0x0800 } else { 0x86dd };
     to.sll_family = libc::AF_PACKET as u16;
     to.sll_protocol = ethertype.to_be();
     // SAFETY: a C string.
     to.sll_ifindex = unsafe { libc::if_nametoindex(device.as_ptr()) } as i32;
     to.sll_halen = 6;
-    to.sll_addr[..6].copy_from_slice(&[2, 0, 0, 0, 0, 0x0a]);
+    to.sll_addr[..6].copy_from_slice(&station);
     // SAFETY: the buffers have the lengths that are passed; the descriptor is closed again.
     let sent = unsafe {
         let fd = libc::socket(libc::AF_PACKET, libc::SOCK_DGRAM, 0);
