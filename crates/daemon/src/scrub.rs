@@ -196,7 +196,7 @@ impl Offline {
         let verdict = self.scrubber.process(self.now, arrival, &mut buf, &mut gso);
 
         if let (Outcome::Forward | Outcome::Fragmented, Some(headers)) = (verdict.outcome, &headers) {
-            self.sides.settle(headers.src, headers.dst);
+            self.sides.settle(came, headers);
         }
         let mut went = Vec::new();
         let mut line = report::line(self.summary.packets, frame.time.as_secs_f64(), packet, &verdict, from);
@@ -262,7 +262,7 @@ impl Offline {
         while self.scrubber.poll_emitted().is_some() {}
         let passes = verdict.outcome == Outcome::Forward && buf.as_slice() == part;
         if passes {
-            self.sides.settle(headers.src, headers.dst);
+            self.sides.settle(&part, &headers);
             self.summary.cut_passed += 1;
         }
         self.unscrubbed(frame, packet, reason, keep || passes, file, on)
@@ -365,14 +365,14 @@ impl Offline {
         let (header, same_way) = match cause {
             Some((header, of)) if of.dst == headers.dst || of.src == headers.src => (header.to_vec(), true),
             Some((header, _)) => (header.to_vec(), false),
-            None => match self.sides.header(headers.src, headers.dst) {
+            None => match self.sides.header(packet, &headers) {
                 Some((header, same_way)) => (header.to_vec(), same_way),
                 None => return Ok(Some(own)),
             },
         };
         let mut header = header;
         if !same_way {
-            frame.link.turn(&mut header);
+            frame::turn(frame, &mut header, packet);
         }
         file.write_beside(&frame::behind(frame, &header, packet))?;
         self.summary.written += 1;

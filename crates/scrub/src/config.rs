@@ -223,6 +223,9 @@ pub struct Config {
     pub may_miss: bool,
     /// A host's talk to itself is among the packets: both ends are loopback addresses (rules 4.13, 6.13).
     pub loopback: bool,
+    /// Whatever hosts of a link say to each other is among the packets: limited broadcasts, senders without an address and in 240/4 (rule
+    /// 4.13), redirects and router discovery of IPv4 (rule I.3). They are observed.
+    pub any_host: bool,
     /// And routers outside may say that they are (rule 6.12).
     pub outside_routers: bool,
     /// Let IPv6 flow labels pass (rule 6.11). They tell one flow of a host from another, and some hosts from others.
@@ -276,6 +279,7 @@ impl Config {
             one_link: false,
             may_miss: false,
             loopback: false,
+            any_host: false,
             outside_routers: false,
             flow_labels: profile != Profile::Strict,
             sanctioned: Vec::new(),

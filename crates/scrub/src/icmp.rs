@@ -80,7 +80,11 @@ pub(crate) fn clean(
         }
         Kind::Listener if !hops(1) => job.refuse(Rule::V6Neighbour)?,
         Kind::Neighbour | Kind::RouterAdvertisement | Kind::Listener => {}
-        Kind::Obsolete => job.refuse(Rule::IcmpMtu)?,
+        Kind::Obsolete => {
+            // Of the link as neighbour discovery is: redirects, and routers that are asked for and answer (RFC 1256).
+            let of_link = matches!((headers.version, kind), (4, 5 | 9 | 10)) || kind == 137 && hops(255);
+            job.refuse_unless(job.config.any_host && of_link, Rule::IcmpMtu)?;
+        }
         Kind::Other => job.refuse(Rule::IcmpType)?,
     }
     Ok(headers.ttl)
@@ -107,7 +111,7 @@ fn echo(
     };
     let talk = talk.in_realm(desk.arrival.realm);
     if !asked && !sessions.knows(desk.now, &talk) {
-        job.refuse(Rule::IcmpEcho)?;
+        job.refuse_unless(job.config.may_miss, Rule::IcmpEcho)?;
     }
     if code != 0
         && job.acts(Rule::IcmpEcho)
@@ -155,7 +159,8 @@ fn error(
     }
     let Some(quoted) = quoted else { return job.refuse(Rule::IcmpQuote) };
     if quoted.src != headers.dst || !is_live(desk, sessions, connections, &quoted) {
-        job.refuse(Rule::IcmpQuote)?;
+        let honest = job.config.may_miss && quoted.src == headers.dst;
+        job.refuse_unless(honest && may_be_unseen(desk, connections, &quoted), Rule::IcmpQuote)?;
     }
     let too_big = matches!((headers.version, kind, code), (4, 3, 4) | (6, 2, _));
     let (mut wanted, mut keep) = (rest, quote_len);
@@ -257,6 +262,16 @@ fn is_live(desk: &Desk<'_>, sessions: &Sessions, connections: &Connections, quot
         }
         (protocol::ICMP | protocol::ICMPV6, ..) => false,
         _ => knows(Talk::of(sender, protocol, (src, 0), (dst, 0))),
+    }
+}
+
+/// Whether what is quoted may be of a flow that passed unseen. What is known of a connection is not to be ended by what fits it not.
+fn may_be_unseen(desk: &Desk<'_>, connections: &Connections, quoted: &Quoted) -> bool {
+    match quoted.protocol {
+        protocol::TCP => flow_of(quoted)
+            .is_some_and(|flow| !connections.knows(desk.arrival.from.other(), &flow, desk.arrival.realm)),
+        protocol::UDP | protocol::SCTP => quoted.ports.is_some(),
+        _ => true,
     }
 }
 

@@ -47,7 +47,7 @@ pub(crate) fn clean(
     if job.config.one_link && crate::ip::asks_its_link(headers) {
         // A host that has no address yet says nothing else, and is told nothing else.
         if !DHCP.contains(&ports) {
-            job.refuse(Rule::V4Address)?;
+            job.refuse_unless(job.config.any_host, Rule::V4Address)?;
         }
         return Ok(headers.ttl);
     }
@@ -88,8 +88,11 @@ fn check_flow(
     if !sessions.knows(now, &talk) {
         let service = src_port < FIRST_USER_PORT || REFLECTORS.contains(&src_port);
         let answer = service && dst_port >= FIRST_USER_PORT && !headers.dst.is_multicast();
-        if from == Side::Outside && answer || sessions.knows(now, &talk.turned()) {
+        if sessions.knows(now, &talk.turned()) {
             job.refuse(Rule::UdpFlow)?;
+        } else if from == Side::Outside && answer {
+            // The question may have passed unseen.
+            job.refuse_unless(job.config.may_miss, Rule::UdpFlow)?;
         }
     }
     Ok(sessions.note(now, &talk, from, headers.ttl))

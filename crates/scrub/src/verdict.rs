@@ -146,6 +146,17 @@ impl<'c> Job<'c> {
         }
     }
 
+    /// The packet is to end, unless it may well be honest where packets are only seen: then it is counted as observed.
+    pub fn refuse_unless(&mut self, honest: bool, rule: Rule) -> Result<(), Stop> {
+        if !honest {
+            return self.refuse(rule);
+        }
+        if self.watches(rule) {
+            self.met.would.insert(rule);
+        }
+        Ok(())
+    }
+
     /// The packet cannot be read any further. (A structural rule is never off.)
     pub fn unreadable(&mut self, rule: Rule) -> Stop {
         self.refuse(rule).err().unwrap_or(Stop::Drop(rule))

@@ -4,6 +4,8 @@
 pub const HOP_BY_HOP: u8 = 0;
 /// ICMP for IPv4.
 pub const ICMP: u8 = 1;
+/// Reports of groups and questions about them (IPv4).
+pub const IGMP: u8 = 2;
 /// IPv4 in IP (tunnel mode).
 pub const IPV4: u8 = 4;
 /// TCP.

@@ -10,6 +10,9 @@ use wire::{Gso, GsoKind, checksum, ipv4, ipv6, protocol};
 /// Octets that Ethernet fills a frame's payload up to: 60 without header and check sequence, and 4 for a tag that the card took off.
 const PADDED: usize = 50;
 
+/// Tunnels in one another that are looked into.
+const TUNNELS: usize = 4;
+
 /// What is in a frame.
 pub(super) enum Inside<'f> {
     NotIp,
@@ -45,7 +48,50 @@ pub(super) fn look(frame: &Frame) -> Inside<'_> {
     if declared.is_some_and(|len| place.at + len > place.end) {
         octets = frame.data.get(place.at..place.end).unwrap_or_default();
     }
-    Inside::Ip(place, without_padding(octets))
+    let (mut place, mut octets) = (place, without_padding(octets));
+    for _ in 0..TUNNELS {
+        let Some((header, inner)) = tunnelled(octets) else { break };
+        place.at += header;
+        octets = inner;
+    }
+    Inside::Ip(place, octets)
+}
+
+/// The length of the header of a tunnel, and the packet in it: IP in IP (RFC 2003, RFC 4213 section 3, RFC 2473) that every reader would take
+/// apart in the same way. Whatever else is in front of it (options, extension headers, fragments, a wrong checksum) is a matter of the
+/// rules about IP headers, and rule 4.17 then drops the packet.
+fn tunnelled(octets: &[u8]) -> Option<(usize, &[u8])> {
+    let headers = Headers::parse(octets).ok().filter(|headers| headers.fragment.is_none())?;
+    let plain = match headers.version {
+        4 => {
+            let header = octets.get(..ipv4::HEADER_LEN)?;
+            headers.header_len == header.len() && header[6] & 0x80 == 0 && checksum::ip_checksum(header) == 0
+        }
+        _ => headers.header_len == ipv6::HEADER_LEN,
+    };
+    let inner = octets.get(headers.header_len..headers.total_len)?;
+    let version = match headers.protocol {
+        protocol::IPV4 => 4,
+        protocol::IPV6 => 6,
+        _ => return None,
+    };
+    (plain && inner.first()? >> 4 == version).then_some((headers.header_len, inner))
+}
+
+/// Turn a link header round, and the headers of tunnels behind it.
+pub(super) fn turn(frame: &Frame, header: &mut [u8], packet: &[u8]) {
+    let whole = [&*header, packet].concat();
+    frame.link.turn(header);
+    let Carried::Ip(place) = frame.link.carried(&whole) else { return };
+    let mut at = place.at;
+    while let Some((len, _)) = whole.get(at..).and_then(tunnelled)
+        && let Some(tunnel) = header.get_mut(at..at + len)
+    {
+        // The two addresses change places, and the checksum does not notice.
+        let (from, size) = if len == ipv6::HEADER_LEN { (8, 16) } else { (12, 4) };
+        tunnel[from..from + 2 * size].rotate_left(size);
+        at += len;
+    }
 }
 
 /// A packet without the zeros that fill a short frame up.
@@ -81,7 +127,23 @@ pub(super) fn link(frame: &Frame, place: &Place, interface: u32) -> u32 {
 pub(super) fn behind(frame: &Frame, header: &[u8], packet: &[u8]) -> Vec<u8> {
     let mut whole = [header, packet].concat();
     if let Carried::Ip(place) = frame.link.carried(&whole) {
-        place.put_len(&mut whole, packet.len());
+        let len = whole.len() - place.at;
+        place.put_len(&mut whole, len);
+        // What is in front of the packet and behind the link header is headers of tunnels.
+        let mut at = place.at;
+        while at < header.len() {
+            let Some(tunnel) = whole.get_mut(at..) else { break };
+            at += if tunnel[0] >> 4 == 6 {
+                let _ = ipv6::put_payload_len(tunnel);
+                ipv6::HEADER_LEN
+            } else {
+                ipv4::put_total_len(tunnel, u16::try_from(tunnel.len()).unwrap_or(u16::MAX));
+                if let Ok(mut view) = ipv4::Ipv4::new_checked(tunnel) {
+                    view.fill_checksum();
+                }
+                ipv4::HEADER_LEN
+            };
+        }
     }
     whole
 }

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use scrub::{Config, Mode, Profile, Rule};
 use wire::addr::Prefix;
+use wire::protocol;
 
 use crate::config::suggestion;
 
@@ -36,6 +37,10 @@ impl Settings {
         config.one_link = true;
         config.may_miss = true;
         config.loopback = true;
+        config.any_host = true;
+        // Reports of groups: messages of one packet each, in which nothing is put together.
+        config.protocols = super::refine::with(config.protocols, [protocol::IGMP]);
+        config.outside_routers = true;
         config.store.pieces = 1 << 16;
         Settings {
             config,

@@ -34,8 +34,32 @@ pub(super) struct Sides {
     inside: Vec<Prefix>,
     most: usize,
     /// Pairs met since the last turn, and those met in the turn before: who was not met for two turns is forgotten.
-    young: HashMap<(IpAddr, IpAddr), Pair>,
-    old: HashMap<(IpAddr, IpAddr), Pair>,
+    young: HashMap<(End, End), Pair>,
+    old: HashMap<(End, End), Pair>,
+}
+
+/// A host; its port only where a host talks to itself, since nothing else tells its ends apart.
+type End = (IpAddr, u16);
+
+/// Sender and receiver of a packet, or of the one that an ICMP error quotes, turned round.
+fn ends(packet: &[u8], headers: &Headers) -> (End, End) {
+    let (src, dst, ports) = match quoted(packet, headers) {
+        Some(Quoted { src, dst, ports, .. }) => (dst, src, ports.map(|(of_src, of_dst)| (of_dst, of_src))),
+        None => (headers.src, headers.dst, ports(packet, headers)),
+    };
+    let (of_src, of_dst) = ports.filter(|_| src == dst).unwrap_or_default();
+    ((src, of_src), (dst, of_dst))
+}
+
+/// The ports of a segment or datagram that is no fragment.
+fn ports(packet: &[u8], headers: &Headers) -> Option<(u16, u16)> {
+    if headers.fragment.is_some()
+        || !matches!(headers.protocol, protocol::TCP | protocol::UDP | protocol::SCTP)
+    {
+        return None;
+    }
+    let [a, b, c, d] = *headers.upper(packet).first_chunk()?;
+    Some((u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])))
 }
 
 impl Sides {
@@ -48,14 +72,12 @@ impl Sides {
     ///
     /// By the prefixes, if exactly one of its ends is in them. Otherwise by the first packet between its two hosts, whose receiver is
     /// inside (whose sender, if that is the answer to a SYN): by hosts and not by ports, for fragments and ICMP errors have none and
-    /// must be on the side of what they belong to.
+    /// must be on the side of what they belong to. Only a host that talks to itself (both ends at one address, as at 127.0.0.1) has its
+    /// ports looked at.
     ///
     /// An ICMP error is about a packet of another flow and may be a router's: it comes from the side to which that packet went.
     pub fn of(&mut self, packet: &[u8], headers: &Headers, link_header: &[u8]) -> Side {
-        let (src, dst) = match quoted(packet, headers) {
-            Some((sender, receiver)) => (receiver, sender),
-            None => (headers.src, headers.dst),
-        };
+        let (src, dst) = ends(packet, headers);
         let low_sends = src <= dst;
         let whole = headers.fragment.is_none();
         let pair = self.pair((src.min(dst), src.max(dst)), whole, || {
@@ -77,29 +99,31 @@ impl Sides {
         });
         let guessed = if pair.low_inside == low_sends { Side::Inside } else { Side::Outside };
         let within = |address: IpAddr| self.inside.iter().any(|prefix| prefix.contains(address));
-        match (within(src), within(dst)) {
+        match (within(src.0), within(dst.0)) {
             (true, false) => Side::Inside,
             (false, true) => Side::Outside,
             _ => guessed,
         }
     }
 
-    /// The link header of the first packet between two hosts, and whether it went from `src` to `dst`.
-    pub fn header(&mut self, src: IpAddr, dst: IpAddr) -> Option<(&[u8], bool)> {
+    /// The link header of the first packet between the hosts of this one, and whether it went the same way.
+    pub fn header(&mut self, packet: &[u8], headers: &Headers) -> Option<(&[u8], bool)> {
+        let (src, dst) = ends(packet, headers);
         let key = (src.min(dst), src.max(dst));
         let pair = self.young.get(&key).or_else(|| self.old.get(&key))?;
         Some((&pair.header, pair.low_sent == (src <= dst)))
     }
 
     /// A packet between two hosts went on.
-    pub fn settle(&mut self, src: IpAddr, dst: IpAddr) {
+    pub fn settle(&mut self, packet: &[u8], headers: &Headers) {
+        let (src, dst) = ends(packet, headers);
         if let Some(pair) = self.young.get_mut(&(src.min(dst), src.max(dst))) {
             pair.settled = true;
         }
     }
 
     /// `first`: it is made anew unless it is settled.
-    fn pair(&mut self, key: (IpAddr, IpAddr), first: bool, new: impl FnOnce() -> Pair) -> &Pair {
+    fn pair(&mut self, key: (End, End), first: bool, new: impl FnOnce() -> Pair) -> &Pair {
         if first {
             for generation in [&mut self.young, &mut self.old] {
                 if generation.get(&key).is_some_and(|pair| !pair.settled) {
@@ -118,8 +142,8 @@ impl Sides {
     }
 }
 
-/// Who sent what an ICMP error quotes, and to whom.
-fn quoted(packet: &[u8], headers: &Headers) -> Option<(IpAddr, IpAddr)> {
+/// What an ICMP error quotes.
+fn quoted(packet: &[u8], headers: &Headers) -> Option<Quoted> {
     let upper = headers.upper(packet);
     let error = match headers.version {
         4 => headers.protocol == protocol::ICMP && matches!(upper.first()?, 3 | 4 | 5 | 11 | 12),
@@ -128,8 +152,7 @@ fn quoted(packet: &[u8], headers: &Headers) -> Option<(IpAddr, IpAddr)> {
     if !error || headers.fragment.is_some() {
         return None;
     }
-    let quoted = Quoted::read(headers.version, Icmpv4::new_checked(upper).ok()?.payload())?;
-    Some((quoted.src, quoted.dst))
+    Quoted::read(headers.version, Icmpv4::new_checked(upper).ok()?.payload())
 }
 
 #[cfg(test)]
@@ -158,7 +181,7 @@ mod tests {
     fn side(sides: &mut Sides, packet: &[u8]) -> Side {
         let headers = Headers::parse(packet).unwrap();
         let side = sides.of(packet, &headers, &[]);
-        sides.settle(headers.src, headers.dst);
+        sides.settle(packet, &headers);
         side
     }
 
@@ -189,6 +212,23 @@ mod tests {
                 "who answers is inside"
             );
             assert_eq!(side(&mut sides, &packet(first, second, Flags::ACK)), Side::Outside);
+        }
+    }
+
+    /// Both ends at one address, as on a loopback link: the ports tell the two apart.
+    #[test]
+    fn the_ends_of_a_host_that_talks_to_itself_have_sides() {
+        let talk = |from: u16, to: u16, flags| {
+            let mut packet = packet([127, 0, 0, 1], [127, 0, 0, 1], flags);
+            packet[20..22].copy_from_slice(&from.to_be_bytes());
+            packet[22..24].copy_from_slice(&to.to_be_bytes());
+            packet
+        };
+        let mut sides = Sides::new(Vec::new());
+        for (client, server) in [(40_000, 80), (80, 40_001)] {
+            assert_eq!(side(&mut sides, &talk(client, server, Flags::SYN)), Side::Outside);
+            assert_eq!(side(&mut sides, &talk(server, client, SYN_ACK)), Side::Inside);
+            assert_eq!(side(&mut sides, &talk(client, server, Flags::ACK)), Side::Outside);
         }
     }
 

@@ -14,6 +14,19 @@ fn header(kind: &[u8]) -> Vec<u8> {
     [&[2; 12], kind].concat()
 }
 
+/// The header of a tunnel around `len` octets: IPv4 (`tunnel4`) or IPv6.
+fn tunnel4(len: u8) -> Vec<u8> {
+    let mut header = vec![0x45, 0, 0, 20 + len, 0, 7, 0, 0, 64, 4, 0, 0, 203, 0, 113, 1, 203, 0, 113, 2];
+    let sum = wire::checksum::ip_checksum(&header).to_be_bytes();
+    header[10..12].copy_from_slice(&sum);
+    header
+}
+
+fn tunnel6(len: u8) -> Vec<u8> {
+    let address = |last: u8| [0x20, 1, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, last];
+    [&[0x60, 0, 0, 0, 0, len, 4, 64][..], &address(1), &address(2)].concat()
+}
+
 /// A connection with two texts at the same numbers, the first of them in a frame with another header.
 fn two_texts(other: &[u8]) -> Vec<u8> {
     let plain = header(&[8, 0]);
@@ -37,6 +50,9 @@ fn a_second_text_behind_another_link_header_is_the_first_one() {
         ("MPLS", &[0x88, 0x47, 0, 6, 0x41, 0x40]),
         ("SNAP", &[0, 54, 0xaa, 0xaa, 3, 0, 0, 0, 8, 0]),
         ("LLC", &[0, 49, 6, 6, 3]),
+        ("IP in IP", &[&[8, 0][..], &tunnel4(46)].concat()),
+        ("IPv4 in IPv6", &[&[0x86, 0xdd][..], &tunnel6(46)].concat()),
+        ("tunnels in a tunnel", &[&[0x86, 0xdd][..], &tunnel6(86), &tunnel4(66), &tunnel4(46)].concat()),
     ] {
         for profile in [Profile::Minimal, Profile::Standard, Profile::Strict] {
             let (out, summary) = scrub_with(&two_texts(other), Settings::new(profile)).unwrap();
@@ -188,6 +204,8 @@ fn hosts_that_talk_to_themselves_or_have_no_address_yet_keep_their_addresses() {
         ([127, 0, 0, 1], [127, 0, 0, 1], [5000_u16, 1900]),
         ([0, 0, 0, 0], [255, 255, 255, 255], [68, 67]),
         ([192, 0, 2, 1], [255, 255, 255, 255], [67, 68]),
+        ([192, 0, 2, 1], [255, 255, 255, 255], [17_500, 17_500]),
+        ([248, 0, 2, 1], [192, 0, 2, 1], [5000, 443]),
     ] {
         let mut packet = udp(1, b"DHCP").octets;
         packet[12..16].copy_from_slice(&src);
@@ -206,6 +224,69 @@ fn hosts_that_talk_to_themselves_or_have_no_address_yet_keep_their_addresses() {
     wire::ipv4::Ipv4::new_checked(&mut packet[..]).unwrap().fill_checksum();
     let (out, _) = scrub(&pcap(LinkType::Raw, &[Packet::at(1, packet)]));
     assert_eq!(read(&out).len(), 0);
+}
+
+/// Both ends have one address: the ports tell who is who.
+#[test]
+fn a_connection_of_a_host_with_itself_goes_on_both_ways() {
+    let home = |mut packet: Packet| {
+        let octets = &mut packet.octets;
+        octets[12..20].copy_from_slice(&[127, 0, 0, 1, 127, 0, 0, 1]);
+        wire::ipv4::Ipv4::new_checked(&mut octets[..]).unwrap().fill_checksum();
+        let headers = wire::ip::Headers::parse(octets).unwrap();
+        wire::checksum::complete_transport(octets, &headers).unwrap();
+        packet
+    };
+    let mut answer = udp(6, b"answer");
+    answer.octets[20..24].rotate_left(2);
+    let packets = [
+        tcp(1, Flags::SYN, 99, b""),
+        tcp(2, SYN_ACK, 499, b"").turned(100),
+        tcp(3, Flags::ACK, 100, b"question").acknowledging(500),
+        tcp(4, Flags::ACK, 500, b"answer").turned(108),
+        udp(5, b"question"),
+        answer,
+    ]
+    .map(home);
+    let capture = pcap(LinkType::Raw, &packets);
+    for profile in [Profile::Minimal, Profile::Standard, Profile::Strict] {
+        let (out, summary) = scrub_with(&capture, Settings::new(profile)).unwrap();
+        assert_eq!(
+            (read(&out).len(), summary.dropped, summary.emitted),
+            (6, 0, 0),
+            "{profile:?}: {summary:?}"
+        );
+        assert_eq!(scrub_with(&out, Settings::new(profile)).unwrap().0, out, "{profile:?}");
+    }
+}
+
+/// The headers of tunnels stay, and their lengths follow the packet; one that is read in two ways is not looked behind.
+#[test]
+fn tunnels_are_looked_into_and_their_lengths_follow() {
+    // Four octets of options that rule 4.16 takes out.
+    let mut packet = udp(1, b"x").octets;
+    packet.splice(20..20, [1, 1, 1, 0]);
+    packet[0] = 0x46;
+    packet[3] += 4;
+    wire::ipv4::Ipv4::new_checked(&mut packet[..]).unwrap().fill_checksum();
+    let len = packet.len() as u8;
+    let tunnels = [tunnel6(len + 20), tunnel4(len)].concat();
+    let capture = |tunnels: &[u8]| pcap(LinkType::Raw, &[Packet::at(1, packet.clone()).behind(tunnels)]);
+    let (out, summary) = scrub(&capture(&tunnels));
+    let plain = [tunnel6(len + 16), tunnel4(len - 4), udp(1, b"x").octets].concat();
+    assert_eq!(read(&out)[0].data, plain, "{summary:?}");
+    assert_eq!(scrub(&out).0, out);
+    for (what, damage) in [("a wrong checksum", 10), ("a fragment", 6), ("an option", 0), ("too long", 3)] {
+        let mut outer = tunnel4(len);
+        outer[damage] = if damage == 6 { 0x20 } else { outer[damage] + 1 };
+        if damage != 10 {
+            outer[10..12].fill(0);
+            let sum = wire::checksum::ip_checksum(&outer).to_be_bytes();
+            outer[10..12].copy_from_slice(&sum);
+        }
+        let (out, summary) = scrub(&capture(&outer));
+        assert_eq!((read(&out).len(), summary.dropped), (0, 1), "{what}: {summary:?}");
+    }
 }
 
 /// A fragment is held, and then part of a packet or dropped: never both.

@@ -144,6 +144,8 @@ fn other(number: u32, frame: &[u8]) -> Carried {
         166 | 204 => link::ppp(frame, 1),
         // A PPPoE session.
         51 => link::pppoe(frame, 0),
+        // FDDI: frame control of LLC frames, two stations, LLC.
+        10 if matches!(frame.first(), Some(0x50..=0x57)) => link::llc(frame, 13),
         // Classical IP over ATM: LLC.
         100 => link::llc(frame, 0),
         // BSD's encapsulation device: family, SPI and flags.
@@ -204,6 +206,7 @@ mod tests {
             (104, &[0x0f, 0, 8, 0]),
             (204, &[1, 0xff, 3, 0x21]),
             (51, &[0x11, 0, 0, 1, 0, 6, 0, 0x21]),
+            (10, &[0x51, 2, 2, 2, 2, 2, 2, 4, 4, 4, 4, 4, 4, 0xaa, 0xaa, 3, 0, 0, 0, 8, 0]),
             (100, &[0xaa, 0xaa, 3, 0, 0, 0, 8, 0]),
             (109, &[2; 12]),
         ] {

@@ -24,7 +24,24 @@ pub(super) fn check(job: &mut Job<'_>, headers: &Headers) -> Result<(), Stop> {
         }
         _ => (false, Rule::V6Address),
     };
-    if right { Ok(()) } else { job.refuse(rule) }
+    let honest = job.config.any_host && may_be_in_a_capture(headers);
+    if right { Ok(()) } else { job.refuse_unless(honest, rule) }
+}
+
+/// What is on links all the same: hosts in 240/4, limited broadcasts, and senders without an address. Connections are between two
+/// addresses of hosts, and fragments are put together for such only.
+fn may_be_in_a_capture(headers: &Headers) -> bool {
+    let (IpAddr::V4(src), IpAddr::V4(dst)) = (headers.src, headers.dst) else { return false };
+    let host = |addr: Ipv4Addr| {
+        let reserved = addr.octets()[0] >= 240 && !addr.is_broadcast();
+        reserved || may_be_on_a_wire_v4(addr) && !addr.is_multicast()
+    };
+    let to_group = dst.is_broadcast() || dst.is_multicast();
+    if host(src) && (host(dst) || dst.is_multicast()) {
+        return true;
+    }
+    let single = headers.fragment.is_none() && headers.protocol != protocol::TCP;
+    single && (host(src) || src.is_unspecified()) && (host(dst) || to_group)
 }
 
 /// What a host without an address says, and what it is answered: DHCP over IPv4 (RFC 2131 section 4.1; the ports are looked at with

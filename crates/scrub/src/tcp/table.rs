@@ -484,6 +484,11 @@ impl Connections {
         if sender == Side::Inside { (shift.wrapping_neg(), 0) } else { (0, shift) }
     }
 
+    /// Whether there is this connection.
+    pub(crate) fn knows(&self, sender: Side, flow: &Flow, realm: u32) -> bool {
+        self.of_flow(sender, flow, realm).is_some()
+    }
+
     /// Whether a connection had `seq_of` under way from the side `sender` (RFC 5927 section 4.1), a number as the other side saw it; `flow`
     /// as the sender sees it.
     pub(crate) fn has_under_way(&self, sender: Side, flow: &Flow, realm: u32, seq_of: u32) -> bool {

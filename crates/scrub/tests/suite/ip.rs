@@ -159,3 +159,45 @@ fn hosts_without_an_address_ask_through_a_bridge() {
     routed.reply(&dhcp((68, 67))).dropped_by("4.13");
     routed.reply(&solicitation(135)).dropped_by("6.13");
 }
+
+/// On one link hosts speak to all, speak before they have an address, and have addresses that are reserved elsewhere.
+#[test]
+fn whatever_hosts_of_a_link_say_is_observed_in_captures() {
+    let from_to = |src: [u8; 4], dst: [u8; 4], data: &[u8], protocol: u8| {
+        summed(packet::v4(protocol, data).with(|p| (p.src, p.dst) = (src, dst)).bytes())
+    };
+    let discovery = packet::udp((17_500, 17_500), b"here I am");
+    let syn = [&[0x9c, 0x40, 0, 80, 0, 0, 0, 99, 0, 0, 0, 0, 0x50, 2][..], &[255, 255, 0, 0, 0, 0]].concat();
+    let (host, all, reserved) = ([192, 0, 2, 1], [255; 4], [248, 1, 2, 3]);
+    let captured = || Bench::with(|config| (config.one_link, config.any_host) = (true, true));
+    for (src, dst, data, protocol) in [
+        (host, all, &discovery, 17),
+        ([0; 4], [192, 0, 2, 9], &discovery, 17),
+        ([0; 4], [224, 0, 0, 251], &discovery, 17),
+        (reserved, host, &discovery, 17),
+        (host, reserved, &syn, 6),
+    ] {
+        let packet = from_to(src, dst, data, protocol);
+        Bench::standard().pass(&packet).dropped_by("4.13");
+        let mut bench = captured();
+        assert_eq!(bench.pass(&packet).passed_with(&[]).bytes, packet, "{src:?} to {dst:?}");
+        assert_eq!(bench.scrubber.counters().of(scrub::Rule::V4Address).observed, 1, "{src:?} to {dst:?}");
+    }
+    for (src, dst, data, protocol) in [
+        (host, all, &syn, 6),
+        ([0; 4], host, &syn, 6),
+        ([0, 1, 2, 3], host, &discovery, 17),
+        ([127, 0, 0, 1], host, &discovery, 17),
+        ([224, 0, 0, 1], host, &discovery, 17),
+        (all, host, &discovery, 17),
+    ] {
+        captured().pass(&from_to(src, dst, data, protocol)).dropped_by("4.13");
+    }
+    // Redirects and router discovery are of the link, timestamps of hosts are not.
+    for (kind, rest) in [(5, 0xc000_0207), (9, 0x0102_0708), (10, 0)] {
+        let message = from_to(host, [198, 51, 100, 2], &icmp(kind, 1, rest, &[0; 28]), 1);
+        Bench::standard().pass(&message).dropped_by("I.3");
+        captured().pass(&message).passed_with(&[]);
+    }
+    captured().pass(&from_to(host, [198, 51, 100, 2], &icmp(13, 0, 0, &[0; 12]), 1)).dropped_by("I.3");
+}

@@ -1,7 +1,8 @@
 //! Beside the way packets are missed: what a capture lacks ends no connection, and nothing becomes readable in two ways by it.
 
 use crate::kit::{ACK, FIN, SYN, SYN_ACK, World, client, server};
-use scrub::{Config, Outcome, Profile, Rule};
+use crate::packet::{Bench, datagram4, icmp, summed, udp, v4};
+use scrub::{Config, Mode, Outcome, Profile, Rule};
 
 fn beside() -> Config {
     let mut config = Config::new(Profile::Standard);
@@ -93,4 +94,61 @@ fn an_echo_of_an_unseen_timestamp_passes() {
     world.pass(&server(0, b"two").ack(3).stamps(510, 112)).unchanged();
     let out = world.pass(&client(3, b"old").stamps(90, 510));
     assert_eq!(out.outcome, Outcome::Drop(Rule::OptionTimestamps), "an older clock is another matter");
+}
+
+fn observed(bench: &Bench, rule: Rule) -> u64 {
+    bench.scrubber.counters().of(rule).observed
+}
+
+/// A capture may begin between a question and its answer, and have one direction only. A datagram is read in one way whoever asked for it.
+#[test]
+fn answers_to_unseen_questions_pass_and_are_counted() {
+    let answer = summed(v4(17, &udp((53, 40_000), b"answer")).bytes());
+    let echoed = summed(v4(1, &icmp(0, 0, 7 << 16, b"ping")).bytes());
+    for (packet, rule) in [(&answer, Rule::UdpFlow), (&echoed, Rule::IcmpEcho)] {
+        Bench::standard().pass(packet).dropped_by(rule.id());
+        let mut bench = Bench::with(|config| config.may_miss = true);
+        bench.pass(packet).passed_with(&[]);
+        assert_eq!(observed(&bench, rule), 1, "{rule}");
+        let mut silent = Bench::with(|config| {
+            config.may_miss = true;
+            config.set_mode(rule, Mode::Off).expect("it may be off");
+        });
+        silent.pass(packet).passed_with(&[]);
+        assert_eq!(observed(&silent, rule), 0, "{rule}");
+    }
+}
+
+/// What is known of a connection is not to be ended by an error that does not fit it: some readers would stop there, and others not.
+#[test]
+fn errors_about_unseen_flows_pass_and_about_seen_ones_must_fit() {
+    let error = |quoted: &[u8]| summed(v4(1, &icmp(3, 3, 0, quoted)).bytes());
+    let beside = || Bench::with(|config| config.may_miss = true);
+    let sent = datagram4(600).back().bytes();
+    let mut tcp = sent.clone();
+    tcp[9] = 6;
+    for quoted in [&sent[..28], &tcp[..40]] {
+        Bench::standard().pass(&error(quoted)).dropped_by("I.2");
+        let mut bench = beside();
+        bench.pass(&error(quoted)).passed_with(&[]);
+        assert_eq!(observed(&bench, Rule::IcmpQuote), 1);
+    }
+    // To another than its sender, and of a fragment without ports.
+    let elsewhere = v4(1, &icmp(3, 3, 0, &sent[..28])).with(|p| p.dst = [198, 51, 100, 3]).bytes();
+    beside().pass(&summed(elsewhere)).dropped_by("I.2");
+    let mut later = sent.clone();
+    later[7] = 1;
+    beside().pass(&error(&later[..28])).dropped_by("I.2");
+    // A connection that is known, and a number that it has not sent.
+    let mut bench = beside();
+    let segment = |seq: u32, flags: u8| {
+        let mut segment =
+            [&sent[20..24], &seq.to_be_bytes(), &[0; 4], &[5 << 4, flags, 255, 255, 0, 0, 0, 0]].concat();
+        segment.truncate(20);
+        summed(v4(6, &segment).back().bytes())
+    };
+    let syn = segment(99, 2);
+    bench.reply(&syn).passed_with(&[]);
+    bench.pass(&error(&segment(5_000, 16))).dropped_by("I.2");
+    bench.pass(&error(&syn)).passed_with(&[]);
 }
