@@ -372,7 +372,7 @@ impl Offline {
         };
         let mut header = header;
         if !same_way {
-            frame::turn(frame, &mut header, packet);
+            frame::turn(frame, &mut header);
         }
         file.write_beside(&frame::behind(frame, &header, packet))?;
         self.summary.written += 1;

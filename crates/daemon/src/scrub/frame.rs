@@ -79,17 +79,18 @@ fn tunnelled(octets: &[u8]) -> Option<(usize, &[u8])> {
 }
 
 /// Turn a link header round, and the headers of tunnels behind it.
-pub(super) fn turn(frame: &Frame, header: &mut [u8], packet: &[u8]) {
-    let whole = [&*header, packet].concat();
+pub(super) fn turn(frame: &Frame, header: &mut [u8]) {
+    let place = frame.link.carried(header);
     frame.link.turn(header);
-    let Carried::Ip(place) = frame.link.carried(&whole) else { return };
+    let Carried::Ip(place) = place else { return };
     let mut at = place.at;
-    while let Some((len, _)) = whole.get(at..).and_then(tunnelled)
-        && let Some(tunnel) = header.get_mut(at..at + len)
-    {
+    while let Some(tunnel) = header.get_mut(at..).filter(|rest| !rest.is_empty()) {
         // The two addresses change places, and the checksum does not notice.
-        let (from, size) = if len == ipv6::HEADER_LEN { (8, 16) } else { (12, 4) };
-        tunnel[from..from + 2 * size].rotate_left(size);
+        let (first, size, len) =
+            if tunnel[0] >> 4 == 6 { (8, 16, ipv6::HEADER_LEN) } else { (12, 4, ipv4::HEADER_LEN) };
+        if let Some(addresses) = tunnel.get_mut(first..first + 2 * size) {
+            addresses.rotate_left(size);
+        }
         at += len;
     }
 }
