@@ -16,12 +16,15 @@ static __always_inline bool is_ruled(__u32 user)
 	return bpf_map_lookup_elem(&users, &key) != 0;
 }
 
-/* Note who stands behind a socket's user, by the credentials (their address) that it was made with. False: there is no room. */
+/*
+ * Note who stands behind a socket's user, by the credentials (their address) that it was made with; also the user himself, where rules
+ * decide about him: in a user namespace of his own he may give the socket to a subordinate one (fchown). False: there is no room.
+ */
 static __always_inline bool note_behind(void *sk, __u64 cred)
 {
 	__u32 user = user_behind(cred);
 
-	if (user == BPF_CORE_READ((const struct cred *)cred, uid.val))
+	if (user == BPF_CORE_READ((const struct cred *)cred, uid.val) && !is_ruled(user))
 		return true;
 	return bpf_sk_storage_get(&behind, sk, &user, BPF_LOCAL_STORAGE_GET_F_CREATE) != 0;
 }

@@ -15,8 +15,10 @@ use crate::sys;
 
 /// So long one path is waited for.
 const LIMIT: Duration = Duration::from_secs(3);
-/// So many paths without an answer end a round: the caller does not wait longer than for these.
+/// So many paths without an answer are waited for so long in a round, each further one for [`BRIEF`].
 const PATIENCE: usize = 3;
+/// A file system that answers does so in far less. With [`STUCK`] a round takes at most 40 seconds.
+const BRIEF: Duration = Duration::from_millis(500);
 /// So many threads may wait somewhere; with more, nobody looks anywhere.
 const STUCK: usize = 64;
 
@@ -40,10 +42,11 @@ where
         let free = |(_, path): &(usize, &PathBuf)| usable && !waiting.contains(*path);
         paths.iter().enumerate().filter(free).map(|(at, path)| (at, path.clone())).collect()
     };
-    for _ in 0..PATIENCE {
-        if left.is_empty() {
+    for turn in 0..STUCK {
+        if left.is_empty() || waiting().len() >= STUCK {
             break;
         }
+        let limit = if turn < PATIENCE { LIMIT } else { BRIEF };
         let (tell, told) = channel();
         let (work, mut look) = (left.clone(), look.clone());
         let run = move || work_through(&work, &mut look, &tell);
@@ -51,7 +54,7 @@ where
             tracing::warn!("no thread to look at the files that policy names: {error}");
             break;
         }
-        let done = gather(&told, &left, &mut out);
+        let done = gather(&told, &left, limit, &mut out);
         // The one that did not answer is left out.
         left.drain(..left.len().min(done + 1));
     }
@@ -101,7 +104,7 @@ impl Asker {
         });
         self.thread()?.send(look).ok()?;
         let mut out = [None];
-        gather(&told, &[(0, path.to_owned())], &mut out);
+        gather(&told, &[(0, path.to_owned())], LIMIT, &mut out);
         let [answer] = out;
         if answer.is_none() {
             // The thread ends when it is back.
@@ -146,7 +149,12 @@ fn work_through<T>(work: &[(usize, PathBuf)], look: &mut impl FnMut(&Path) -> T,
 }
 
 /// Take answers until all are there or one stays away; how many came.
-fn gather<T>(told: &Receiver<(usize, T)>, work: &[(usize, PathBuf)], out: &mut [Option<T>]) -> usize {
+fn gather<T>(
+    told: &Receiver<(usize, T)>,
+    work: &[(usize, PathBuf)],
+    limit: Duration,
+    out: &mut [Option<T>],
+) -> usize {
     let mut take = |(at, found): (usize, T)| {
         if let Some(place) = out.get_mut(at) {
             *place = Some(found);
@@ -154,7 +162,7 @@ fn gather<T>(told: &Receiver<(usize, T)>, work: &[(usize, PathBuf)], out: &mut [
     };
     let mut done = 0;
     while let Some((_, path)) = work.get(done) {
-        match told.recv_timeout(LIMIT) {
+        match told.recv_timeout(limit) {
             Ok(answer) => take(answer),
             // The look has panicked.
             Err(RecvTimeoutError::Disconnected) => break,
@@ -205,6 +213,26 @@ mod tests {
             std::thread::yield_now();
         }
         assert_eq!(one(Path::new("/stuck"), look), Some("/stuck".into()));
+    }
+
+    #[test]
+    fn what_stands_behind_many_paths_without_an_answer_is_looked_at_all_the_same() {
+        let (hold, wait) = mpsc::channel::<()>();
+        let wait = Arc::new(Mutex::new(wait));
+        let look = move |path: &Path| {
+            if path.starts_with("/dead") {
+                let _ = wait.lock().unwrap_or_else(PoisonError::into_inner).recv();
+            }
+            path.to_owned()
+        };
+        let dead = ["/dead/1", "/dead/2", "/dead/3", "/dead/4", "/dead/5"];
+        let paths: Vec<PathBuf> = dead.iter().chain(&["/usr/there"]).map(PathBuf::from).collect();
+        let found = each(&paths, look);
+        assert_eq!(found, [None, None, None, None, None, Some("/usr/there".into())]);
+        drop(hold);
+        while dead.iter().any(|path| waiting().contains(Path::new(path))) {
+            std::thread::yield_now();
+        }
     }
 
     #[test]

@@ -91,15 +91,19 @@ fn packets_are_seen_in_clear_with_association_application_and_verdict() {
     let plain = program("python3");
     let _plain = tcp_server(&rig, &plain, PORT + 2);
     let (v4, v6) = (Side::Bob.v4().to_string(), Side::Bob.v6().to_string());
-    let (file, only) = (rig.folder().join("all.pcapng"), rig.folder().join("app.pcapng"));
-    let whole = capture(&rig, Side::Alice, &file, &[]);
-    let one = capture(&rig, Side::Alice, &only, &["--app", &app.display().to_string(), "-s", "60"]);
-    line(&rig, &app, &v4, PORT, 50_000);
-    line(&rig, &app, &v6, PORT, 3000);
-    line(&rig, &other, &v4, PORT + 1, 20);
-    line(&rig, &plain, &v4, PORT + 2, 20);
-    assert!(interrupt(whole).contains(", 0 lost"));
-    assert!(interrupt(one).contains(", 0 lost"));
+    // A capture whose writer waits too long for a processor says how many packets it has lost: then once more.
+    let captured = (0..8).find_map(|turn| {
+        let [file, only] = ["all", "app"].map(|name| rig.folder().join(format!("{name}-{turn}.pcapng")));
+        let whole = capture(&rig, Side::Alice, &file, &[]);
+        let one = capture(&rig, Side::Alice, &only, &["--app", &app.display().to_string(), "-s", "60"]);
+        line(&rig, &app, &v4, PORT, 50_000);
+        line(&rig, &app, &v6, PORT, 3000);
+        line(&rig, &other, &v4, PORT + 1, 20);
+        line(&rig, &plain, &v4, PORT + 2, 20);
+        let told = [interrupt(whole), interrupt(one)];
+        told.iter().all(|told| told.contains(", 0 lost")).then_some((file, only))
+    });
+    let (file, only) = captured.expect("a capture that loses nothing");
     assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
 
     let sas = rig.json(Side::Alice, &["sa", "list"]).unwrap();
@@ -108,7 +112,9 @@ fn packets_are_seen_in_clear_with_association_application_and_verdict() {
         let sa = sas.iter().find(|sa| sa["direction"] == direction && sa["remote"] == remote).unwrap();
         sa["spi"].as_str().unwrap().to_owned()
     };
-    let packets = tshark(&file);
+    // Probes of the path between the daemons (docs/design/0029) are nobody's packets.
+    let mut packets = tshark(&file);
+    packets.retain(|packet| !packet[0].contains(" reason=esp_dummy "));
     assert!(packets.len() > 80, "{}", packets.len());
     let mut octets = [0u64; 2];
     for packet in &packets {

@@ -137,9 +137,12 @@ while time.monotonic() < limit:
 print(s.getsockopt(level, mtu))
 "#;
 
+/// No probes of the path (docs/design/0029): what is ESP on the wire is the traffic's.
+const UNPROBED: &str = "[icmp]\nprobe = false";
+
 #[test]
 fn two_sites_talk_as_the_rules_say() {
-    let sites = Sites::build("rvl-gw", 1500, rules, "").unwrap();
+    let sites = Sites::build("rvl-gw", 1500, rules, UNPROBED).unwrap();
     let (alice, bob) = (sites.host(Side::Alice), sites.host(Side::Bob));
     let capture = sites.rig.lab.capture(CaptureOptions::default()).unwrap();
 
@@ -242,7 +245,7 @@ for left in range(1, 7):
 /// they are about (RFC 4301 section 6.2).
 #[test]
 fn a_way_through_both_gateways_can_be_traced() {
-    let sites = Sites::build("rvl-gwtrace", 1500, rules, "").unwrap();
+    let sites = Sites::build("rvl-gwtrace", 1500, rules, UNPROBED).unwrap();
     let (alice, bob) = (sites.host(Side::Alice), sites.host(Side::Bob));
     let capture = sites.rig.lab.capture(CaptureOptions::default()).unwrap();
     for v6 in [false, true] {

@@ -4,10 +4,13 @@
 //! The kernel half knows a process by the file that it executes. A name without a file, or with a script's, therefore matches no
 //! process, and the program that was meant sends as if it had no policy.
 
-use std::fs::{self, Metadata, OpenOptions};
+use std::fs::{self, File, Metadata};
 use std::io::{self, Read};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+
+use rustix::fs::{Mode, OFlags};
 
 use policy::{ProgramFile, STANDARD_DIRECTORIES};
 
@@ -35,13 +38,14 @@ pub(super) fn interpreter(path: &Path) -> Option<String> {
     Some(line.split_whitespace().next()?.to_owned())
 }
 
-/// The first octets of a file. Without waiting: the name may have become that of a pipe.
+/// The first octets of a regular file; nothing of anything else. The file is held before it is asked what it is, and what was asked is
+/// what is opened: whoever owns its directory may put a pipe or a device in its place at any moment, and opening a device does something.
 fn head(path: &Path, most: u64) -> io::Result<Vec<u8>> {
-    let flags = rustix::fs::OFlags::NONBLOCK.union(rustix::fs::OFlags::NOCTTY);
-    let file = OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path)?;
+    let held = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
     let mut out = Vec::new();
-    if file.metadata()?.is_file() {
-        file.take(most).read_to_end(&mut out)?;
+    let own = format!("/proc/self/fd/{}", held.as_raw_fd());
+    if fs::metadata(&own)?.is_file() {
+        File::open(own)?.take(most).read_to_end(&mut out)?;
     }
     Ok(out)
 }

@@ -90,7 +90,7 @@ fn a_frame_says_what_it_is() {
 /// Finding 8: another Ethernet device than the uplinks, as whoever has CAP_NET_RAW alone.
 #[test]
 fn frames_leave_by_no_other_device_either() {
-    let mut world = usual_world("others");
+    let mut world = usual_world("bystander-others");
     world.alice.sh("ip link add side0 address 02:00:00:00:00:0a type veth peer name side1
         ip link set side0 up; ip link set side1 up");
     let side = world.alice.ifindex("side0");
@@ -126,7 +126,7 @@ fn frames_leave_by_no_other_device_either() {
 
 #[test]
 fn nothing_unpoliced_leaves_for_guarded_networks() {
-    let mut world = World::new("guard");
+    let mut world = World::new("bystander-guard");
     world.attach();
     let mut spd = usual();
     spd.guard = guard();

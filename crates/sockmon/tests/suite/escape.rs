@@ -149,4 +149,14 @@ fn rules_of_a_user_decide_about_his_subordinate_users() {
     let seen = world.seen_within(SOON).expect("on the TUN");
     assert_eq!((seen.mark, seen.cookie as u32), (0x9_0000, 65534));
     assert_eq!(world.wire(), [] as [Vec<u8>; 0]);
+    // A socket that he made as himself and gives to a subordinate user of his.
+    let mut giver = world.start("unknown");
+    giver.run(&["uid 65534", "open o udp4", "unshare"]);
+    for (map, text) in [("uid_map", "0 65534 1\n1 100000 1000\n"), ("gid_map", "0 0 1\n")] {
+        std::fs::write(format!("/proc/{}/{map}", giver.pid()), text).unwrap();
+    }
+    giver.run(&["chown o 1", "sendto o 10.99.0.2:9 5"]);
+    let seen = world.seen_within(SOON).expect("on the TUN");
+    assert_eq!((seen.mark, seen.cookie as u32), (0x9_0000, 65534));
+    assert_eq!(world.wire(), [] as [Vec<u8>; 0]);
 }

@@ -200,7 +200,7 @@ fn without_exec_tracking_a_program_is_not_known() {
 #[test]
 fn identity_needs_no_record_of_exec() {
     // A program that was started before the monitor, and one of its children.
-    let mut world = World::new("before");
+    let mut world = World::new("identity-before");
     let mut old = world.start("strict");
     world.attach();
     world.load(&usual(), &usual_orders());

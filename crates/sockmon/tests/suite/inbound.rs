@@ -531,7 +531,7 @@ fn a_frame_with_tags_is_no_way_past_a_hook() {
 
 #[test]
 fn a_raw_sockets_copy_of_the_daemons_packets_is_no_refusal() {
-    let mut world = World::new("copies");
+    let mut world = World::new("daemon-copies");
     world.attach();
     let at = |port, level| item(PortRange::one(port), PortRange::ANY, Services::ENCRYPTED, level);
     let networks =

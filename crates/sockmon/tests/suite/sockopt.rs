@@ -333,7 +333,7 @@ fn a_demand_only_grows() {
 /// Paper 001 section 2.5: processes get information about system defaults. Who sets them is the administrator, with a `default` block.
 #[test]
 fn the_default_of_the_policy_is_told_and_can_be_set() {
-    let mut world = usual_world("default");
+    let mut world = usual_world("sockopt-default");
     let mut unnamed = world.start("unnamed");
     unnamed.run(&["open s udp4", "open t tcp6"]);
     let told = |program: &mut program::Program, socket: &str| {
@@ -444,7 +444,7 @@ fn where_there_is_no_such_option_the_answer_says_so() {
 
 #[test]
 fn other_options_are_as_they_were() {
-    let world = usual_world("others");
+    let world = usual_world("sockopt-others");
     for name in ["unnamed", "strict"] {
         let mut program = world.start(name);
         program.run(&["open s tcp4", "open u udp6"]);
