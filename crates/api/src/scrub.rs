@@ -181,7 +181,7 @@ pub struct ScrubSummary {
     pub unscrubbed_ip: u64,
     /// Frames of which the capture did not keep all.
     pub truncated_by_capture: u64,
-    /// Of these, segments and datagrams that passed: what is there of them contradicts nothing.
+    /// Packets that the capture cut off and that passed, since what is there of them contradicts nothing.
     #[serde(default)]
     pub cut_passed: u64,
     /// Frames whose link header contradicts the packet.

@@ -51,7 +51,7 @@ pub(crate) struct Paths {
 }
 
 impl Paths {
-    /// By the news that `watch` hears.
+    /// Paths that are looked at when `watch` hears of a change; without a watch, at every tick.
     pub(crate) fn of(watch: Option<&Watch>) -> Paths {
         let own = |watch: &Watch| watch.as_fd().try_clone_to_owned().map_err(|error| error.to_string());
         let news = watch.map(|watch| own(watch).and_then(registered));

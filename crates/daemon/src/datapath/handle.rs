@@ -73,7 +73,7 @@ impl<T> Handle<T> {
         answered.await.map_err(|_| Unanswered::Stopped)
     }
 
-    /// As [`Handle::ask`], but it waits for a place in the channel: for what must not be left half done.
+    /// Asks the thread as [`Handle::ask`] does, and waits for a place in the channel: for what must not be left half done.
     ///
     /// # Errors
     /// [`Unanswered::Stopped`]: the thread has ended, and the daemon ends with it.

@@ -54,7 +54,7 @@ pub struct Unfit {
     pub len: usize,
 }
 
-/// Of how many associations such are remembered; the packets of the others are heard of when those are done.
+/// Associations whose packets did not fit their route and are remembered at once; others are remembered when these are done.
 const MOST_UNFIT: usize = 64;
 
 impl OutboundHalf {

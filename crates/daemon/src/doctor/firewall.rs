@@ -93,7 +93,7 @@ fn is_outer(one: &Value, port: u16) -> bool {
 mod tests {
     use super::*;
 
-    /// As nft 1.0.6 lists them.
+    /// A rule set in the JSON that nft 1.0.6 prints.
     const RULES: &str = r#"{"nftables": [
       {"metainfo": {"version": "1.0.6"}}, {"table": {"family": "inet", "name": "filter", "handle": 1}},
       {"rule": {"family": "inet", "table": "filter", "chain": "input", "handle": 3, "expr": [

@@ -88,7 +88,7 @@ pub fn receive(stream: &UnixStream) -> io::Result<(Vec<u8>, Vec<OwnedFd>)> {
 /// [`seal`].
 ///
 /// # Errors
-/// As [`seal`].
+/// Put the hand-over into memory that is no file where both daemons can use such memory; else into a sealed file, as [`seal`] does.
 pub fn enclose(octets: &Secret, secret: bool) -> io::Result<OwnedFd> {
     match secret.then(|| netio::secret::share(octets.expose())) {
         Some(Ok(memory)) => Ok(memory),

@@ -177,12 +177,12 @@ impl Plane {
     /// An outbound association has ended or was exchanged.
     ///
     /// # Errors
-    /// As [`Plane::end_live`].
+    /// Forget an outbound association to a group, if this one is: the kernel half refuses packets to the group from then on.
     pub(super) async fn end_groups(&mut self, sa: &SaInfo) -> Result<(), Refused> {
         self.end_groups_of(name_of(sa)).await
     }
 
-    /// As [`Plane::end_groups`], by what an event says.
+    /// The same as [`Plane::end_groups`], for the association that an event names.
     pub(crate) async fn end_groups_of(&mut self, name: LiveName) -> Result<(), Refused> {
         if self.live.has(name) { self.end_live_of(name).await } else { Ok(()) }
     }
