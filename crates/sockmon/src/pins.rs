@@ -213,7 +213,8 @@ impl Sockmon {
             let stat = match stats.get(&pin.path).cloned().unwrap_or_else(|| Err(NO_ANSWER.to_owned())) {
                 Ok(stat) => stat,
                 Err(error) => {
-                    pin.state = PinState::Unknown(error);
+                    // Whatever was known of it: it is to be looked at again when it can be.
+                    (pin.version, pin.state) = (0, PinState::Unknown(error));
                     continue;
                 }
             };

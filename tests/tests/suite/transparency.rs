@@ -5,6 +5,7 @@ use netio::lab::{Program, Running, Side as Host, Transport};
 use scrub::{Config, Profile, Rule};
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::net::IpAddr;
 use tests::attacks::document;
 use tests::middle::{Middle, Passed, Path};
 use tests::programs::{SINK, TCP_CLIENT, TCP_SERVER, UPLOAD};
@@ -111,29 +112,41 @@ fn is_useless_reset(dropped: &Passed, all: &[Passed]) -> bool {
     flags.contains(Flags::RST) && (old || second) && dropped.acted.iter().eq([Rule::ResetExact])
 }
 
-/// A segment with an older timestamp than one that passed before it, which did not begin behind it: the receiver has that one's timestamp and
-/// throws this one away as rule O.5 does (RFC 7323 section 5.3), unless the newer one was lost behind the scrubber; then the sender repeats both.
+/// A segment with an older timestamp than that of a segment which passed before it and began at or before what its receiver had
+/// acknowledged by then: the receiver has taken that one's timestamp and throws this one away as rule O.5 does (RFC 7323 sections 4.3 and 5.3),
+/// unless the newer one was lost behind the scrubber; then the sender repeats both.
 fn is_overtaken(dropped: &Passed, all: &[Passed]) -> bool {
+    struct Segment {
+        ends: [(IpAddr, u16); 2],
+        seq: u32,
+        ack: Option<u32>,
+        stamp: Option<u32>,
+    }
     let read = |passed: &Passed| {
-        let read = |headers: &Headers, view: &Tcp<&[u8]>| {
-            let stamp = view.options().flatten().find_map(|option| match option {
+        tcp(passed, |headers: &Headers, view: &Tcp<&[u8]>| Segment {
+            ends: [(headers.src, view.src_port()), (headers.dst, view.dst_port())],
+            seq: view.seq(),
+            ack: view.flags().contains(Flags::ACK).then(|| view.ack()),
+            stamp: view.options().flatten().find_map(|option| match option {
                 TcpOption::Timestamps { value, .. } => Some(value),
                 _ => None,
-            });
-            Some(((headers.src, view.src_port(), view.dst_port()), view.seq(), stamp?))
-        };
-        tcp(passed, read).flatten()
+            }),
+        })
     };
-    let Some((end, seq, stamp)) = read(dropped) else { return false };
-    let newer = |passed: &Passed| {
-        let behind = |number: u32, other: u32| number.wrapping_sub(other) < 1 << 31;
-        passed.after.is_some()
-            && read(passed).is_some_and(|(of, from, other)| {
-                of == end && behind(seq, from) && other != stamp && behind(other, stamp)
-            })
-    };
-    let mut before = all.iter().take_while(|passed| !std::ptr::eq(*passed, dropped));
-    dropped.acted.iter().eq([Rule::OptionTimestamps]) && before.any(newer)
+    let Some(Segment { ends, stamp: Some(stamp), .. }) = read(dropped) else { return false };
+    let at_most = |number: u32, other: u32| other.wrapping_sub(number) < 1 << 31;
+    let mut acknowledged: Option<u32> = None;
+    let before = all.iter().take_while(|passed| !std::ptr::eq(*passed, dropped));
+    let newer = before.filter(|passed| passed.after.is_some()).filter_map(read).any(|segment| {
+        if segment.ends == [ends[1], ends[0]] {
+            let ack = segment.ack.filter(|ack| acknowledged.is_none_or(|most| at_most(most, *ack)));
+            acknowledged = ack.or(acknowledged);
+            return false;
+        }
+        let is_newer = segment.stamp.is_some_and(|other| other != stamp && at_most(stamp, other));
+        segment.ends == ends && is_newer && acknowledged.is_some_and(|most| at_most(segment.seq, most))
+    });
+    dropped.acted.iter().eq([Rule::OptionTimestamps]) && newer
 }
 
 /// Each rule in its one way: Q.6 only the window, which grows; Q.9 only data, of which the rest is as it was; O.4 only options.
