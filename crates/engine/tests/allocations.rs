@@ -50,7 +50,8 @@ fn no_packet_allocates_in_steady_state() {
     for mode in MODES {
         for suite in SUITES {
             steady_state(mode, suite);
-            bursts_in_steady_state(mode, suite);
+            bursts_in_steady_state(mode, suite, false);
+            bursts_in_steady_state(mode, suite, true);
         }
     }
     for mode in MODES {
@@ -144,13 +145,13 @@ fn through(name: &str, configs: &[SaConfig]) {
     assert_eq!(arrived, count, "{name}");
 }
 
-fn bursts_in_steady_state(mode: Mode, suite: SuiteId) {
-    let config = outbound_config(mode, suite, false);
+fn bursts_in_steady_state(mode: Mode, suite: SuiteId, v6: bool) {
+    let config = outbound_config(mode, suite, v6);
     let mut alice = Sender::new(mandatory(), std::slice::from_ref(&config));
     alice.engine = alice.engine.gathering();
     let mut bob = Receiver::new(std::slice::from_ref(&config));
-    let small = stamped(APP, &alice_to_bob(false, 0, 100));
-    let (large, _) = tcp_super(false, 1, 1400, 60_000);
+    let small = stamped(APP, &alice_to_bob(v6, 0, 100));
+    let (large, _) = tcp_super(v6, 1, 1400, 60_000);
     let (mut out, mut delivery) = (Vec::with_capacity(128), Delivery::new());
     let mut round = || {
         for template in [&small, &small, &large, &large, &small] {

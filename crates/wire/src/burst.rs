@@ -69,6 +69,8 @@ pub struct Burst<S> {
     pub meta: BurstMeta,
     /// Octets from one datagram's start to the next one's.
     stride: usize,
+    /// Octets in front of each datagram, part of the stride, that are free.
+    lead: usize,
     count: usize,
     closed: bool,
     stage: PhantomData<S>,
@@ -89,6 +91,7 @@ impl Burst<stage::Scheduled> {
             header,
             meta: BurstMeta::default(),
             stride,
+            lead: 0,
             count: 0,
             closed: false,
             stage: PhantomData,
@@ -164,7 +167,33 @@ impl Burst<stage::Raw> {
         let stride = if stride == 0 || stride > len { len.max(1) } else { stride };
         let count = len.div_ceil(stride).max(1);
         let meta = BurstMeta { received, ..BurstMeta::default() };
-        Some(Burst { buf, header, meta, stride, count, closed: true, stage: PhantomData })
+        Some(Burst { buf, header, meta, stride, lead: 0, count, closed: true, stage: PhantomData })
+    }
+
+    /// The same datagrams in a buffer of `pool`, with `lead` free octets in front of each: room for a header that is longer than what
+    /// its datagram gives up. Copies; the stride grows by as much.
+    ///
+    /// # Errors
+    /// The burst as it was, if they do not all fit into a buffer of the pool.
+    pub fn spread(self, lead: usize, pool: &mut Pool) -> Result<Self, Self> {
+        if lead <= self.lead {
+            return Ok(self);
+        }
+        let mut buf = pool.take();
+        let needed = self.buf.len() + self.count * (lead - self.lead);
+        let fits = buf.make_room(0, needed)
+            && self.datagrams().all(|datagram| {
+                let datagram = datagram.get(self.lead..).unwrap_or_default();
+                let room = buf.push_back(lead + datagram.len()).and_then(|room| room.get_mut(lead..));
+                room.map(|room| room.copy_from_slice(datagram)).is_some()
+            });
+        if !fits {
+            pool.put(buf);
+            return Err(self);
+        }
+        let Burst { buf: before, header, meta, stride, lead: old, count, closed, stage } = self;
+        pool.put(before);
+        Ok(Burst { buf, header, meta, stride: stride + lead - old, lead, count, closed, stage })
     }
 
     /// The datagrams, to open in place. An empty one (alone) is left out: it carries nothing that could be opened.
@@ -182,14 +211,20 @@ impl<S> Burst<S> {
     where
         S: Next<T>,
     {
-        let Burst { buf, header, meta, stride, count, closed, .. } = self;
-        Burst { buf, header, meta, stride, count, closed, stage: PhantomData }
+        let Burst { buf, header, meta, stride, lead, count, closed, .. } = self;
+        Burst { buf, header, meta, stride, lead, count, closed, stage: PhantomData }
     }
 
     /// Octets of each datagram but the last, which may be shorter.
     #[inline]
     pub fn stride(&self) -> usize {
         self.stride.min(self.buf.len())
+    }
+
+    /// Octets in front of each datagram, part of the stride, that are free: none but behind [`Burst::spread`].
+    #[inline]
+    pub fn lead(&self) -> usize {
+        self.lead
     }
 
     /// Datagrams in it.
@@ -209,7 +244,7 @@ impl<S> Burst<S> {
         self.buf.as_slice()
     }
 
-    /// One after the other. An empty datagram (inbound, alone) is left out.
+    /// One after the other, each with its lead. An empty datagram (inbound, alone) is left out.
     pub fn datagrams(&self) -> impl Iterator<Item = &[u8]> {
         self.buf.as_slice().chunks(self.stride)
     }

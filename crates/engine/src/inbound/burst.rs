@@ -1,7 +1,7 @@
 //! Stages 2 to 8 for a burst: datagrams that one system call received, opened where they lie.
 //!
 //! The association is found, and its peer compared, once for each run of datagrams with one SPI. A burst with anything in it
-//! but ESP of associations that [`slot::opens`] speaks of goes through the stages packet by packet.
+//! but ESP of associations that [`slot::opens_with`] speaks of goes through the stages packet by packet.
 
 use std::net::IpAddr;
 use std::ops::Range;
@@ -38,6 +38,8 @@ struct Run {
 struct Runs {
     list: [Run; MAX_DATAGRAMS],
     count: usize,
+    /// Octets that one of them needs in front of each datagram.
+    lead: usize,
 }
 
 impl Runs {
@@ -96,9 +98,10 @@ impl Inbound {
     /// Buffers come from `pool` and go back to it, that of the burst through [`Delivery::clear`] if a packet in it is for the
     /// host.
     pub fn handle_burst(&mut self, now: Time, burst: Burst<Raw>, pool: &mut Pool, delivery: &mut Delivery) {
-        match self.runs(&burst) {
-            Some(runs) => self.open_burst(now, burst, &runs, pool, delivery),
-            None => self.open_singly(now, burst, pool, delivery),
+        let Some(runs) = self.runs(&burst) else { return self.open_singly(now, burst, pool, delivery) };
+        match burst.spread(runs.lead, pool) {
+            Ok(burst) => self.open_burst(now, burst, &runs, pool, delivery),
+            Err(burst) => self.open_singly(now, burst, pool, delivery),
         }
     }
 
@@ -108,7 +111,7 @@ impl Inbound {
         if burst.header.dst_port != self.port || burst.bytes().is_empty() || burst.count() > MAX_DATAGRAMS {
             return None;
         }
-        let mut runs = Runs { list: [Run::default(); MAX_DATAGRAMS], count: 0 };
+        let mut runs = Runs { list: [Run::default(); MAX_DATAGRAMS], count: 0, lead: 0 };
         for datagram in burst.datagrams() {
             if esp::classify(datagram) != UdpPayload::Esp {
                 return None;
@@ -121,11 +124,11 @@ impl Inbound {
             let ruled = |sa: &InboundSa| self.rules.is_some() && sa.config().selectors.app.is_none();
             // A peer in another place is noticed packet by packet.
             let (src, port) = (burst.header.src, burst.header.src_port);
-            let singly = |sa: &InboundSa| {
-                !slot::opens(sa.config()) || ruled(sa) || self.entries.is_some() || !sa.is_settled(src, port)
-            };
-            if self.sad.find(Spi(spi), src, burst.header.dst).is_some_and(singly) {
-                return None;
+            if let Some(sa) = self.sad.find(Spi(spi), src, burst.header.dst) {
+                runs.lead = runs.lead.max(slot::opens_with(sa.config())?);
+                if ruled(sa) || self.entries.is_some() || !sa.is_settled(src, port) {
+                    return None;
+                }
             }
             runs.begin(spi)?;
         }
@@ -162,12 +165,12 @@ impl Inbound {
     /// Stages 3 and 4.
     #[inline]
     fn open_run(&mut self, now: Time, burst: &mut Burst<Scheduled>, run: &Run, opened: &mut [Opened]) {
-        let (header, stride, len) = (burst.header, burst.stride(), burst.bytes().len());
+        let (header, stride, lead, len) = (burst.header, burst.stride(), burst.lead(), burst.bytes().len());
         let octets = run.from * stride..len.min(run.to * stride);
         let datagrams = burst.bytes_mut().get_mut(octets).unwrap_or_default();
         let reason = match self.sad.find_mut(Spi(run.spi), header.src, header.dst) {
             Some(sa) if sa.is_peer(header.src, header.dst, None) => {
-                return slot::open(sa, now, &header, datagrams, stride, opened);
+                return slot::open(sa, now, &header, datagrams, (stride, lead), opened);
             }
             Some(sa) => {
                 opened.iter().for_each(|_| sa.counters.dropped(DropReason::WrongPeer));
@@ -176,7 +179,7 @@ impl Inbound {
             None => super::unknown(run.spi),
         };
         for (datagram, opened) in datagrams.chunks(stride).zip(opened) {
-            *opened = Opened::refused(datagram, reason);
+            *opened = Opened::refused(datagram.get(lead..).unwrap_or_default(), reason);
         }
     }
 
@@ -231,7 +234,7 @@ impl Inbound {
         let mut dummies = false;
         let mut datagrams = burst.datagrams().skip(run.from);
         for (index, opened) in opened.iter().enumerate() {
-            let len = datagrams.next().map_or(0, <[u8]>::len);
+            let len = datagrams.next().map_or(0, |datagram| datagram.len().saturating_sub(burst.lead()));
             admission.delivery.at(run.from + index);
             match (opened.dropped, &mut sa) {
                 (None, Some(sa)) => {

@@ -18,12 +18,14 @@ use std::ops::Range;
 use wire::esp::Esp;
 use wire::ip::Headers;
 use wire::ipv4::{self, Ipv4, Ipv4Repr};
-use wire::ipv6::Ipv6;
+use wire::ipv6::{self, Ipv6, Ipv6Repr};
 use wire::plain::Plain;
 use wire::{DropReason, OuterHeader, Time, protocol, udp};
 
 /// Packets that are given to a transform at once: few enough to be in the first-level cache from one pass to the next.
 pub const BATCH: usize = 16;
+/// What is put in front of datagrams is a multiple of this, in octets.
+const ALIGNED: usize = 8;
 
 /// Whether packets of this association can be built and opened in slots.
 #[inline]
@@ -37,14 +39,18 @@ pub fn serves(config: &SaConfig) -> bool {
         && options.headers == HeaderPolicy::default()
 }
 
-/// Whether received datagrams of this association can be opened in slots. In transport mode a new IP header has to find room
-/// where ESP header, IV, trailer and ICV were: that of IPv6 is too long for it.
+/// Whether received datagrams of this association can be opened in slots, and how many octets each needs in front of it for that. In
+/// transport mode a new IP header has to find room where ESP header, IV, trailer and ICV were: that of IPv6 is longer than these.
 #[inline]
-pub fn opens(config: &SaConfig) -> bool {
+pub fn opens_with(config: &SaConfig) -> Option<usize> {
     let shape = Shape::of(config.suite);
     let given_up = HEADER + pad::TRAILER + usize::from(shape.iv) + usize::from(shape.icv);
-    let restorable = config.endpoints.remote.is_ipv4() && given_up >= ipv4::HEADER_LEN;
-    serves(config) && (config.mode == Mode::Tunnel || restorable)
+    let header = match config.mode {
+        Mode::Tunnel => 0,
+        _ if config.endpoints.remote.is_ipv4() => ipv4::HEADER_LEN,
+        _ => ipv6::HEADER_LEN,
+    };
+    serves(config).then(|| header.saturating_sub(given_up).next_multiple_of(ALIGNED))
 }
 
 /// What the datagrams of one inner packet, or of all its segments, have in common.
@@ -267,8 +273,8 @@ impl Opened {
     }
 }
 
-/// Open datagrams of one association in place, each of `stride` octets, the last perhaps shorter; `outer` is what they
-/// travelled in. `opened` has one place for each and says of every datagram what [`super::decap`] would have said of it as a
+/// Open datagrams of one association in place, each of `stride` octets, the last perhaps shorter, of which the first `lead` are free (as
+/// many as [`opens_with`] wants, or more); `outer` is what they travelled in. `opened` has one place for each and says of every datagram what [`super::decap`] would have said of it as a
 /// packet, had they come one after the other. Counted and checked in the same order: lengths, replay, ICV, replay again,
 /// trailer, inner header, lifetime.
 #[inline]
@@ -277,16 +283,16 @@ pub fn open(
     now: Time,
     outer: &OuterHeader,
     datagrams: &mut [u8],
-    stride: usize,
+    (stride, lead): (usize, usize),
     opened: &mut [Opened],
 ) {
     // What an extended number is depends on those before it.
     let batch = if sa.config().options.extended_sequence { 1 } else { BATCH };
     let batches = datagrams.chunks_mut(stride.max(1).saturating_mul(batch));
     for (datagrams, opened) in batches.zip(opened.chunks_mut(batch)) {
-        open_batch(sa, datagrams, stride, opened);
+        open_batch(sa, datagrams, (stride, lead), opened);
         for (datagram, opened) in datagrams.chunks_mut(stride.max(1)).zip(opened) {
-            if let Err(reason) = finish(sa, now, outer, datagram, opened) {
+            if let Err(reason) = finish(sa, now, outer, (datagram, lead), opened) {
                 opened.dropped = Some(reason);
                 sa.counters.dropped(reason);
             }
@@ -296,11 +302,12 @@ pub fn open(
 
 /// Decrypt what may be decrypted. `dropped` says what may not, and [`DropReason::AuthFailed`] of what could not.
 #[inline]
-fn open_batch(sa: &InboundSa, datagrams: &mut [u8], stride: usize, opened: &mut [Opened]) {
+fn open_batch(sa: &InboundSa, datagrams: &mut [u8], (stride, lead): (usize, usize), opened: &mut [Opened]) {
     let mut ops: [OpenOp<'_>; BATCH] = from_fn(|_| no_open_op());
     let (mut count, mut tried) = (0, [0; BATCH]);
     for (index, (datagram, opened)) in datagrams.chunks_mut(stride.max(1)).zip(opened.iter_mut()).enumerate()
     {
+        let datagram = datagram.get_mut(lead..).unwrap_or_default();
         opened.dropped = match open_op(sa, datagram, opened) {
             Ok(next) => {
                 if let (Some(op), Some(at)) = (ops.get_mut(count), tried.get_mut(count)) {
@@ -356,7 +363,7 @@ fn finish(
     sa: &mut InboundSa,
     now: Time,
     outer: &OuterHeader,
-    datagram: &mut [u8],
+    (datagram, lead): (&mut [u8], usize),
     opened: &mut Opened,
 ) -> Result<(), DropReason> {
     let sequence = sa.whole_sequence(opened.sequence as u32);
@@ -371,7 +378,7 @@ fn finish(
         None => sa.replay.commit(sequence)?,
     }
     let shape = sa.shape();
-    let front = HEADER + usize::from(shape.iv);
+    let front = lead + HEADER + usize::from(shape.iv);
     let behind = datagram.len().saturating_sub(shape.icv.into());
     let plain = datagram.get_mut(front..behind).ok_or(DropReason::EspTooShort)?;
     let trailer = pad::read(plain)?;
@@ -437,7 +444,7 @@ fn restore_tunnel(
     }
 }
 
-/// As `transport::restore` for IPv4, within one datagram: where ESP header and IV leave too little room for the IP header, the
+/// As `transport::restore`, within one datagram: where what is in front of the payload leaves too little room for the IP header, the
 /// payload moves back over its own trailer. Start and length of the packet.
 #[inline]
 fn restore_transport(
@@ -449,10 +456,8 @@ fn restore_transport(
     if !transport::comes_out(trailer.next_header) {
         return Err(DropReason::EspNextHeader);
     }
-    let (IpAddr::V4(src), IpAddr::V4(dst)) = (outer.src, outer.dst) else {
-        return Err(DropReason::BadHeader);
-    };
-    let payload = front.max(ipv4::HEADER_LEN);
+    let header = if outer.src.is_ipv4() { ipv4::HEADER_LEN } else { ipv6::HEADER_LEN };
+    let payload = front.max(header);
     let end = payload + trailer.payload;
     if end > datagram.len() {
         return Err(DropReason::EspTooShort);
@@ -460,17 +465,35 @@ fn restore_transport(
     if payload != front {
         datagram.copy_within(front..front + trailer.payload, payload);
     }
-    let start = payload - ipv4::HEADER_LEN;
-    let repr = Ipv4Repr {
-        src,
-        dst,
-        protocol: trailer.next_header,
-        ttl: outer.ttl,
-        tos: outer.tos,
-        id: 0,
-        df: true,
-        payload_len: trailer.payload,
-    };
-    ipv4::emit(datagram.get_mut(start..end).ok_or(DropReason::EspTooShort)?, &repr)?;
+    let start = payload - header;
+    let packet = datagram.get_mut(start..end).ok_or(DropReason::EspTooShort)?;
+    match (outer.src, outer.dst) {
+        (IpAddr::V4(src), IpAddr::V4(dst)) => {
+            let repr = Ipv4Repr {
+                src,
+                dst,
+                protocol: trailer.next_header,
+                ttl: outer.ttl,
+                tos: outer.tos,
+                id: 0,
+                df: true,
+                payload_len: trailer.payload,
+            };
+            ipv4::emit(packet, &repr)?;
+        }
+        (IpAddr::V6(src), IpAddr::V6(dst)) => {
+            let repr = Ipv6Repr {
+                src,
+                dst,
+                next_header: trailer.next_header,
+                hop_limit: outer.ttl,
+                traffic_class: outer.tos,
+                flow_label: 0,
+                payload_len: trailer.payload,
+            };
+            ipv6::emit(packet, &repr)?;
+        }
+        _ => return Err(DropReason::BadHeader),
+    }
     Ok((start, end - start))
 }

@@ -117,6 +117,26 @@ fn what_was_received_is_opened_in_place() {
 }
 
 #[test]
+fn room_in_front_of_each_datagram_is_made_or_nothing_changes() {
+    let bytes: Vec<u8> = (0..250).map(|i| i as u8).collect();
+    let raw = || Burst::raw(Buf::from_slice(&bytes, 0, 0), header(true), 100, Time(5)).unwrap();
+    let mut pool = Pool::new(250 + 3 * 8, 20, 2);
+    let mut burst = raw().spread(8, &mut pool).unwrap();
+    assert_eq!((burst.stride(), burst.lead(), burst.count(), burst.bytes().len()), (108, 8, 3, 274));
+    let all: Vec<u8> = burst.datagrams().flat_map(|datagram| &datagram[8..]).copied().collect();
+    assert_eq!(all, bytes);
+    assert_eq!(burst.datagrams_mut().map(|datagram| datagram.len()).collect::<Vec<_>>(), [108, 108, 58]);
+    // Less than there is already; none; more than the buffers hold.
+    assert_eq!(burst.spread(4, &mut pool).unwrap().lead(), 8);
+    assert_eq!(raw().spread(0, &mut pool).unwrap().bytes(), bytes);
+    let allocated = pool.allocated();
+    let burst = raw().spread(9, &mut pool).unwrap_err();
+    assert_eq!((burst.bytes(), burst.stride(), burst.lead()), (&bytes[..], 100, 0));
+    raw().spread(9, &mut pool).unwrap_err();
+    assert!(pool.allocated() <= allocated + 1, "the buffer went back");
+}
+
+#[test]
 fn buffers_go_round() {
     let mut pool = Pool::new(70_000, 0, 4);
     let mut singles = Pool::new(2000, 48, 4);
