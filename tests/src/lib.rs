@@ -105,6 +105,16 @@ impl Drop for Scratch {
     }
 }
 
+/// The documents of a file of JSON lines that may be written to meanwhile: a line that has not ended yet is left out.
+///
+/// # Panics
+/// If a line is no JSON.
+pub fn json_lines(file: &Path) -> Vec<serde_json::Value> {
+    let text = std::fs::read_to_string(file).unwrap_or_default();
+    let whole = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
+    whole.map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}"))).collect()
+}
+
 /// Python as a program with an inode, so a policy, of its own.
 ///
 /// # Panics

@@ -5,8 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use netio::lab::{Program, Side};
 use ravelin::rig::{Rig, RigOptions};
-use serde_json::Value;
-use tests::{PATIENCE, Scratch, binary, program, protect, wait_for};
+use tests::{PATIENCE, Scratch, binary, json_lines, program, protect, wait_for};
 
 /// Sends datagrams to the port of ESP (address, SPI in front of each, how many).
 const STRANGER: &str = r#"
@@ -35,10 +34,9 @@ fn strangers_and_operators_leave_a_trace() {
     rig.ravelin(Side::Bob, &["debug", "debug", "--for", "1s"], "").unwrap();
 
     let entries = wait_for("the entries", PATIENCE, || {
-        let text = fs::read_to_string(&file).unwrap_or_default();
-        let entries: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let entries = json_lines(&file);
         let has = |event: &str| entries.iter().any(|entry| entry["event"] == event);
-        if has("left_out") && has("log_filter_changed") { Ok(entries) } else { Err(text) }
+        if has("left_out") && has("log_filter_changed") { Ok(entries) } else { Err(format!("{entries:?}")) }
     });
     let unknown: Vec<_> = entries.iter().filter(|entry| entry["event"] == "unknown_spi").collect();
     for entry in &unknown {

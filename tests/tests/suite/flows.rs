@@ -6,7 +6,7 @@ use netio::lab::{CaptureOptions, Evidence, Program, Side};
 use ravelin::rig::Rig;
 use serde_json::Value;
 use tests::verdicts::{LINE, Ports};
-use tests::{PATIENCE, binary, wait_for};
+use tests::{PATIENCE, binary, json_lines, wait_for};
 
 const CLEAR: u16 = 7100;
 const PROTECTED: u16 = 7101;
@@ -75,11 +75,6 @@ fn octets(flow: &Value, way: &str, kind: &str) -> u64 {
     flow[way][kind]["bytes"].as_u64().unwrap()
 }
 
-fn lines(log: &Path) -> Vec<Value> {
-    let text = std::fs::read_to_string(log).unwrap_or_default();
-    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
-}
-
 #[test]
 fn each_flow_is_what_is_on_the_wire_and_its_end_is_written() {
     let log = |folder: &Path| folder.join("flows.jsonl");
@@ -134,12 +129,12 @@ fn each_flow_is_what_is_on_the_wire_and_its_end_is_written() {
 
     // The connection has ended by its own word, the call that was refused at once.
     wait_for("the ends of what has ended", PATIENCE, || {
-        let log = lines(&log);
+        let log = json_lines(&log);
         let ends: Vec<_> = log.iter().map(|line| (line["protocol"].as_u64(), line["end"].as_str())).collect();
         let both = [(Some(6), Some("closed")), (Some(6), Some("refused"))];
         if both.iter().all(|end| ends.contains(end)) { Ok(()) } else { Err(format!("{ends:?}")) }
     });
-    let written = lines(&log);
+    let written = json_lines(&log);
     let closed = written.iter().find(|line| line["end"] == "closed").unwrap();
     assert_eq!(octets(closed, "outbound", "clear"), sum(&evidence, Side::Alice, 6, CLEAR));
     assert_eq!((&closed["event"], &closed["application"]), (&"flow".into(), &app.into()), "{closed}");
@@ -154,12 +149,12 @@ fn each_flow_is_what_is_on_the_wire_and_its_end_is_written() {
     assert_eq!((peer["live"].as_array().unwrap().len(), peer["ended"].as_array().unwrap().len()), (0, 1));
 
     // A daemon that is killed takes no flow with it: the next one writes the ends of those that it finds.
-    assert!(lines(&log).iter().all(|line| line["end"] != "idle"));
+    assert!(json_lines(&log).iter().all(|line| line["end"] != "idle"));
     rig.kill(Side::Alice).unwrap();
     rig.configure(Side::Alice, &format!("[flows]\nlog = {log:?}\nidle = 2\n"));
     rig.start(Side::Alice).unwrap();
     wait_for("the silent ones", PATIENCE, || {
-        let log = lines(&log);
+        let log = json_lines(&log);
         let idle: Vec<_> = log.iter().filter(|line| line["end"] == "idle").cloned().collect();
         let of = |protocol, port| only(&idle, protocol, port).cloned();
         Ok::<_, String>((of(17, PROTECTED)?, of(17, NEVER)?, of(58, 0)?))

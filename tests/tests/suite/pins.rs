@@ -9,7 +9,8 @@ use netio::lab::{Program, Running, Side};
 use ravelin::rig::{Rig, RigOptions};
 use serde_json::Value;
 use tests::{
-    PATIENCE, associate, binary, copy_of_python, one_line, protect, tcp_server, wait_for, wait_until,
+    PATIENCE, associate, binary, copy_of_python, json_lines, one_line, protect, tcp_server, wait_for,
+    wait_until,
 };
 
 const PORT: u16 = 7000;
@@ -98,11 +99,7 @@ impl Stage {
     }
 
     fn has_audited(&self, event: &str) -> bool {
-        let text = fs::read_to_string(&self.audit).unwrap_or_default();
-        text.lines().any(|line| {
-            let entry: Value = serde_json::from_str(line).unwrap();
-            entry["event"] == event
-        })
+        json_lines(&self.audit).iter().any(|entry| entry["event"] == event)
     }
 
     /// A command that asks no daemon by itself.
