@@ -70,7 +70,7 @@ pub struct Target {
 pub fn run(options: &Options) -> Result<bool> {
     let mut crashed = Vec::new();
     let commit = commit()?;
-    for target in build(options.target.as_deref(), true)? {
+    for target in build(options.target.as_deref(), Purpose::Search)? {
         let before = children_ticks()?;
         let runs = target.fuzz(options.seconds)?;
         if let Some(log) = &options.log {
@@ -96,9 +96,20 @@ pub fn run(options: &Options) -> Result<bool> {
 /// Targets that need the daemon, which takes longer to build than all the others together.
 const OF_DAEMON: &[&str] = &["config", "dns_answer", "sa_file"];
 
-/// Build all targets, with or without those that need the daemon, or the one of that name.
-pub fn build(only: Option<&str>, of_daemon: bool) -> Result<Vec<Target>> {
-    let of_daemon = only.map_or(of_daemon, |only| OF_DAEMON.contains(&only));
+/// What a build is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// To find what nobody has found: all targets, optimised as far as it goes.
+    Search,
+    /// To see in the suite that targets build and their corpora pass, and a little more: without those of the daemon, in the profile `brief`,
+    /// since the build takes longer than the run.
+    Suite,
+}
+
+/// Build the targets for this purpose, or the one of that name.
+pub fn build(only: Option<&str>, purpose: Purpose) -> Result<Vec<Target>> {
+    let of_daemon = only.map_or(purpose == Purpose::Search, |only| OF_DAEMON.contains(&only));
+    let profile = if purpose == Purpose::Search { "release" } else { "brief" };
     let house = House::survey()?;
     let fuzz = house.root.join("fuzz");
     let names = names(&fuzz.join("fuzz_targets"))?;
@@ -110,7 +121,7 @@ pub fn build(only: Option<&str>, of_daemon: bool) -> Result<Vec<Target>> {
     let triple = nightly_host()?;
     let built = house.target.join("fuzz");
     let mut cargo = nightly("cargo");
-    cargo.args(["build", "--locked", "--release", "--target", &triple]);
+    cargo.args(["build", "--locked", "--profile", profile, "--target", &triple]);
     cargo.arg("--manifest-path").arg(fuzz.join("Cargo.toml")).arg("--target-dir").arg(&built);
     match only {
         Some(only) => cargo.args(["--bin", only]),
@@ -126,7 +137,7 @@ pub fn build(only: Option<&str>, of_daemon: bool) -> Result<Vec<Target>> {
     let built_is = |name: &String| of_daemon || !OF_DAEMON.contains(&name.as_str());
     let wanted = names.into_iter().filter(|name| only.is_none_or(|only| only == name) && built_is(name));
     let targets = wanted.map(|name| Target {
-        program: built.join(&triple).join("release").join(&name),
+        program: built.join(&triple).join(profile).join(&name),
         corpus: fuzz.join("corpus").join(&name),
         scratch: built.join("runs").join(&name),
         name,

@@ -89,8 +89,8 @@ struct Test<'a> {
     name: String,
 }
 
-fn next<'a>(tests: &Mutex<impl Iterator<Item = Test<'a>>>) -> Option<Test<'a>> {
-    tests.lock().expect("no worker panics with the queue in its hands").next()
+fn next<T>(queue: &Mutex<impl Iterator<Item = T>>) -> Option<T> {
+    queue.lock().expect("no worker panics with the queue in its hands").next()
 }
 
 fn clippy() -> Result<bool> {
@@ -98,14 +98,21 @@ fn clippy() -> Result<bool> {
     process::passes(Command::new(cargo()).args(arguments))
 }
 
-/// Build the fuzz targets and run each for some seconds; each is one check.
+/// Build the fuzz targets and run each for some seconds, two side by side; each is one check.
 fn fuzz_each(tally: &Tally, seconds: u64) {
     let mut targets = Vec::new();
     tally.check("fuzz build", || {
-        targets = fuzz::build(None, false)?;
+        targets = fuzz::build(None, fuzz::Purpose::Suite)?;
         Ok(true)
     });
-    for target in &targets {
-        tally.check(&format!("fuzz {}", target.name), || target.run(seconds));
-    }
+    let targets = Mutex::new(targets.into_iter());
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while let Some(target) = next(&targets) {
+                    tally.check(&format!("fuzz {}", target.name), || target.run(seconds));
+                }
+            });
+        }
+    });
 }
