@@ -88,11 +88,14 @@ impl Detached {
     fn take_back(&mut self, record: &Record) {
         match record.find_netns() {
             Some(netns) => {
-                let deleted = netns.run(|| {
+                let delete = || {
                     record.restore_settings();
                     netio::tun::delete(&record.tun)
-                });
-                match deleted.and_then(|deleted| deleted) {
+                };
+                // A daemon that takes itself down is there already, and may not enter any namespace.
+                let here = netio::netns::cookie().is_ok_and(|cookie| cookie == record.netns);
+                let deleted = if here { delete() } else { netns.run(delete).and_then(|deleted| deleted) };
+                match deleted {
                     Ok(()) => {
                         self.removed.push(format!("the TUN {} and changes of kernel settings", record.tun))
                     }

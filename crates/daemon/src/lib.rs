@@ -37,6 +37,7 @@ pub mod names;
 mod paths;
 pub mod plane;
 pub mod policy_store;
+mod privileges;
 mod probing;
 pub mod refused;
 pub mod replay;

@@ -41,7 +41,7 @@ use crate::policy_store::{Candidate, PolicyStore};
 use crate::scrubbed::Scrubbed;
 use crate::surveyed::Surveyed;
 use crate::uplinks::{self, Uplink};
-use crate::{detach, doctor, gateway, harden, serve, translation};
+use crate::{detach, doctor, gateway, harden, privileges, serve, translation};
 
 mod boot;
 mod port;
@@ -148,11 +148,16 @@ pub fn run(config: Config, options: RunOptions) -> Result<(), RunError> {
 /// [`RunError`].
 pub fn run_with(config: Config, options: RunOptions, registry: Registry) -> Result<(), RunError> {
     harden::harden();
+    let rights =
+        |source: rustix::io::Errno| RunError::System { doing: "giving up privileges", source: source.into() };
+    privileges::begin().map_err(rights)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|source| RunError::System { doing: "starting the control plane", source })?;
     let daemon = start(config, options, registry)?;
+    privileges::settle()
+        .map_err(|source| RunError::System { doing: "closing system calls that nothing needs", source })?;
     runtime.block_on(serve::serve(daemon))
 }
 
@@ -363,10 +368,13 @@ fn bring_up(
     let frames = frames_in.unwrap_or_default();
     let inbound_thread = InboundThread { udp: udp.clone(), raw, tun: tun.try_clone()?, frames };
     let outbound_ended = datapath::start("rvl-outbound", out_half, out_inbox, |half, inbox| {
+        privileges::keep_sending();
         outbound_thread.serve(half, inbox)
     })?;
-    let inbound_ended =
-        datapath::start("rvl-inbound", in_half, in_inbox, |half, inbox| inbound_thread.serve(half, inbox))?;
+    let inbound_ended = datapath::start("rvl-inbound", in_half, in_inbox, |half, inbox| {
+        privileges::give_up_all();
+        inbound_thread.serve(half, inbox)
+    })?;
     let held = Held { lock, outbound_ended, inbound_ended, tun, udp, options, told, heard };
     Ok(Daemon { plane, held, control, handover })
 }

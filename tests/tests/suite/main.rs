@@ -41,6 +41,7 @@ mod paths;
 mod per_socket;
 mod pins;
 mod pmtu;
+mod privileges;
 mod reload;
 mod repair;
 mod replace;
