@@ -20,6 +20,10 @@ pub const RUNNING: CapabilitySet = CapabilitySet::NET_ADMIN
     .union(CapabilitySet::SYS_PTRACE)
     .union(CapabilitySet::DAC_READ_SEARCH);
 
+/// What the process of a line in line needs while it runs (docs/design/0024): guards attached again, and packet sockets on an interface
+/// that came back.
+const RUNNING_LINE: CapabilitySet = CapabilitySet::NET_ADMIN.union(CapabilitySet::NET_RAW);
+
 /// What a start needs beside that, and gives up at its end: raw and packet sockets; a BPF file system to be mounted, and the programs of
 /// others that are in the way to be named; a port below 1024; folders that a stranger made under /run or bpffs before, which are taken
 /// from him.
@@ -31,11 +35,12 @@ const STARTING: CapabilitySet = RUNNING
     .union(CapabilitySet::FOWNER)
     .union(CapabilitySet::DAC_OVERRIDE);
 
-/// The first act of a daemon, while it has one thread: nothing that it ever executes has more rights than it, or any capability.
+/// The first act of a process that has the kernel half or packets of others, while it has one thread: it keeps what a start needs, gets no
+/// more by whatever it executes, and ends when it is made to execute anything.
 ///
 /// # Errors
 /// If the kernel refuses to take rights away.
-pub fn begin() -> io::Result<()> {
+pub fn begin() -> std::io::Result<()> {
     set_no_new_privs(true)?;
     clear_ambient_capability_set()?;
     for capability in CapabilitySet::all().iter() {
@@ -47,7 +52,8 @@ pub fn begin() -> io::Result<()> {
             break;
         }
     }
-    keep(STARTING)
+    keep(STARTING)?;
+    filter::begin()
 }
 
 /// The daemon is up: the calling thread keeps what it needs from here on, and every thread that there is or will be has system calls
@@ -57,6 +63,15 @@ pub fn begin() -> io::Result<()> {
 /// If the kernel refuses.
 pub fn settle() -> std::io::Result<()> {
     keep(without_those_of_a_test(RUNNING))?;
+    filter::close()
+}
+
+/// As [`settle`], for the process of a line.
+///
+/// # Errors
+/// If the kernel refuses.
+pub fn settle_line() -> std::io::Result<()> {
+    keep(without_those_of_a_test(RUNNING_LINE))?;
     filter::close()
 }
 

@@ -57,4 +57,5 @@ mod traffic;
 mod transfer;
 mod transparency;
 mod tshark;
+mod units;
 mod users;

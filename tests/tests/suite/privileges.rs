@@ -4,12 +4,15 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use netio::lab::{Program, Running, Side};
 use ravelin::rig::{Pair, Rig, RigOptions};
+use tests::line::LineRig;
 use tests::sites::sh;
-use tests::{PATIENCE, associate, binary, copy_of_python, one_line, protect, tcp_server, try_wait_until};
+use tests::{
+    PATIENCE, Scratch, associate, binary, copy_of_python, one_line, protect, tcp_server, try_wait_until,
+};
 
 const PORT: u16 = 7064;
 /// Numbers of linux/capability.h.
@@ -51,6 +54,18 @@ except OSError as error:
 /// Something that a running daemon does for its operator, tried.
 type Door<'a> = Box<dyn Fn() -> Result<(), String> + 'a>;
 
+/// Gives up root, connects a socket to the argument, and waits.
+const WAITS: &str = r#"
+import os, signal, socket, sys
+os.setgroups([])
+os.setgid(65534)
+os.setuid(65534)
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.connect((sys.argv[1], 9))
+print("ready", flush=True)
+signal.pause()
+"#;
+
 struct Scene {
     rig: Rig,
     python: PathBuf,
@@ -62,13 +77,9 @@ struct Scene {
 impl Scene {
     /// Alice's daemon may do without the capabilities in `without`, as it says in its log.
     fn build(name: &str, without: &str) -> Scene {
-        let wrapper = std::env::temp_dir().join(format!("{name}-{}", std::process::id()));
-        let run = binary();
-        let script = format!("#!/bin/sh\nRAVELIN_TEST_WITHOUT={without} exec {} \"$@\"\n", run.display());
-        fs::write(&wrapper, script).unwrap();
-        fs::set_permissions(&wrapper, fs::Permissions::from_mode(0o755)).unwrap();
-        let daemon = (!without.is_empty()).then(|| wrapper.clone());
-        let options = RigOptions { name: name.to_owned(), binary: run, daemon, segmentation: true };
+        let folder = Scratch::new(name);
+        let daemon = (!without.is_empty()).then(|| wrapper(&folder, without));
+        let options = RigOptions { name: name.to_owned(), binary: binary(), daemon, segmentation: true };
         let mut rig = Rig::build(&options).unwrap();
         rig.guard(&["eth0", "late0"]);
         sh(
@@ -91,7 +102,6 @@ impl Scene {
             rig.set_policy(side, &protect(&python, peer)).unwrap();
         }
         rig.start_both().unwrap();
-        let _ = fs::remove_file(&wrapper);
         associate(&rig).unwrap();
         let server = tcp_server(&rig, &python, PORT);
         Scene { rig, python, hidden, _server: server }
@@ -166,6 +176,20 @@ impl Scene {
         }
     }
 
+    /// Who a process of another user is, with its sockets.
+    fn explain(&self) -> Result<(), String> {
+        let waits = Program::new(&self.python).args(["-c", WAITS, &Side::Bob.v4().to_string()]);
+        let waits = self.rig.lab.alice().spawn(waits).unwrap();
+        waits.wait_for_output("ready", PATIENCE).unwrap();
+        let pid = waits.pid().to_string();
+        let said =
+            self.rig.json(Side::Alice, &["explain", "--pid", &pid]).map_err(|error| error.to_string())?;
+        let executable = said["process"]["executable"].as_str();
+        let found = executable.is_some_and(|path| path == self.python.display().to_string())
+            && said["sockets"][0]["effect"] == "protected";
+        if found { Ok(()) } else { Err(said.to_string()) }
+    }
+
     fn healthy(&self, what: &str) -> Result<(), String> {
         let mut last = String::new();
         let well = within(|| {
@@ -230,10 +254,20 @@ impl Scene {
         out.insert("reload", Box::new(|| self.reload()));
         out.insert("adopt", Box::new(|| self.adopt()));
         out.insert("capture", Box::new(|| self.capture()));
+        out.insert("explain", Box::new(|| self.explain()));
         out.insert("uplink", Box::new(|| self.uplink()));
         out.insert("repair", Box::new(|| self.repair()));
         out
     }
+}
+
+/// The program under test without these capabilities, in debug builds.
+fn wrapper(folder: &Path, without: &str) -> PathBuf {
+    let wrapper = folder.join("ravelin");
+    let script = format!("#!/bin/sh\nRAVELIN_TEST_WITHOUT={without} exec {} \"$@\"\n", binary().display());
+    fs::write(&wrapper, script).unwrap();
+    fs::set_permissions(&wrapper, fs::Permissions::from_mode(0o755)).unwrap();
+    wrapper
 }
 
 /// Whether it is so within the usual time.
@@ -254,8 +288,23 @@ fn threads(pid: u32, field: &str) -> Vec<(String, String)> {
 
 #[track_caller]
 fn has_the_rights_of_its_table(rig: &Rig) {
-    let pid = rig.daemon(Side::Alice).unwrap().pid();
+    has_the_rights(rig.daemon(Side::Alice).unwrap().pid());
+}
+
+#[track_caller]
+fn has_the_rights(pid: u32) {
     assert!(threads(pid, "Name").len() >= 3);
+    have(pid, |thread| match thread {
+        "rvl-look" | "rvl-digest" => DAC_READ_SEARCH,
+        "rvl-outbound" => NET_RAW,
+        other if other.starts_with("rvl-") => 0,
+        _ => DAC_READ_SEARCH | NET_ADMIN | SYS_PTRACE | PERFMON | BPF,
+    });
+}
+
+/// Every thread has the limits, and of capabilities those that belong to its name.
+#[track_caller]
+fn have(pid: u32, may: impl Fn(&str) -> u64) {
     for (thread, value) in threads(pid, "NoNewPrivs") {
         assert_eq!(value, "1", "{thread}");
     }
@@ -273,14 +322,8 @@ fn has_the_rights_of_its_table(rig: &Rig) {
     let locks = if limit.contains("unlimited") { 0 } else { IPC_LOCK };
     for set in ["CapPrm", "CapEff"] {
         for (thread, value) in threads(pid, set) {
-            let may = match thread.as_str() {
-                "rvl-look" | "rvl-digest" => DAC_READ_SEARCH,
-                "rvl-outbound" => NET_RAW,
-                other if other.starts_with("rvl-") => 0,
-                _ => DAC_READ_SEARCH | NET_ADMIN | SYS_PTRACE | PERFMON | BPF,
-            };
             let has = u64::from_str_radix(&value, 16).unwrap();
-            assert_eq!(has, may | locks, "{set} of {thread}: {value}");
+            assert_eq!(has, may(&thread) | locks, "{set} of {thread}: {value}");
         }
     }
 }
@@ -300,6 +343,29 @@ fn each_thread_has_the_rights_of_its_table_and_every_door_works() {
     }
 }
 
+#[test]
+fn a_daemon_with_its_limits_takes_itself_off_the_host() {
+    let options =
+        RigOptions { name: "rvl-leaves".to_owned(), binary: binary(), daemon: None, segmentation: true };
+    let mut rig = Rig::build(&options).unwrap();
+    let python = copy_of_python(rig.folder(), "app");
+    rig.set_policy(Side::Alice, &protect(&python, Side::Bob)).unwrap();
+    rig.start_with(Side::Alice, &["--detach-on-exit"]).unwrap();
+    let instance = rig.instance(Side::Alice);
+    let traces = [format!("/sys/fs/bpf/ravelin/{instance}"), format!("/run/ravelin-state/{instance}")];
+    assert!(traces.iter().all(|path| PathBuf::from(path).exists()));
+    let daemon = rig.release(Side::Alice).unwrap();
+    has_the_rights(daemon.pid());
+    daemon.signal(libc::SIGTERM).unwrap();
+    let done = daemon.finish(PATIENCE).unwrap();
+    let said = done.out() + &done.err();
+    assert!(done.status.success() && said.contains("taken off the host"), "{said}");
+    assert!(!said.contains("left behind"), "{said}");
+    assert!(!traces.iter().any(|path| PathBuf::from(path).exists()), "{said}");
+    let tun = sh(rig.lab.alice().netns(), "! ip link show rvl0 2>/dev/null");
+    assert!(tun.is_ok(), "{tun:?} {said}");
+}
+
 /// Each capability of the control plane, and the door that is closed without it.
 #[test]
 fn no_capability_is_kept_that_no_door_needs() {
@@ -313,5 +379,30 @@ fn no_capability_is_kept_that_no_door_needs() {
     for (capability, door) in needed {
         let scene = Scene::build("rvl-without", capability);
         assert!(scene.doors()[door]().is_err(), "{door} works without {capability}");
+    }
+}
+
+/// A line's main thread has two rights and its workers none; an interface that comes back is served by both of the two alone.
+#[test]
+fn a_line_keeps_two_rights_and_its_workers_none() {
+    let folder = Scratch::new("rvl-line-rights");
+    for (at, without) in ["", "CAP_NET_ADMIN", "CAP_NET_RAW"].into_iter().enumerate() {
+        let run = if without.is_empty() { binary() } else { wrapper(&folder, without) };
+        let mut rig = LineRig::of(&format!("rvl-lr{at}"), run).unwrap();
+        rig.start(&[]).unwrap();
+        if without.is_empty() {
+            let workers = threads(rig.pid().unwrap(), "Name");
+            assert!(workers.iter().any(|(name, _)| name.starts_with("rvl-line-")), "{workers:?}");
+            have(rig.pid().unwrap(), |thread| match thread.starts_with("rvl-line-") {
+                true => 0,
+                false => NET_ADMIN | NET_RAW,
+            });
+        }
+        rig.ip("link del alice").unwrap();
+        assert!(within(|| rig.log().contains("alice is gone")), "{}", rig.log());
+        rig.ip("link add alice type veth peer name there").unwrap();
+        assert!(within(|| rig.log().contains("alice is there again")), "{without}: {}", rig.log());
+        let served = rig.log().contains("it is closed and served");
+        assert_eq!(served, without.is_empty(), "{without}: {}", rig.log());
     }
 }

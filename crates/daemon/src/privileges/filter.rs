@@ -13,17 +13,14 @@ use seccompiler::{
 /// Memory, threads and what the C library does for them.
 const THREADS: &[i64] = &[
     libc::SYS_brk,
-    libc::SYS_mmap,
     libc::SYS_munmap,
     libc::SYS_mremap,
-    libc::SYS_mprotect,
     libc::SYS_madvise,
     libc::SYS_mlock,
     libc::SYS_mlock2,
     libc::SYS_mlockall,
     libc::SYS_munlock,
     libc::SYS_membarrier,
-    libc::SYS_clone,
     libc::SYS_clone3,
     libc::SYS_exit,
     libc::SYS_exit_group,
@@ -123,7 +120,7 @@ const FILES: &[i64] = &[
     libc::SYS_inotify_rm_watch,
 ];
 
-/// Waiting, and sockets that are there; `socket` and `socketpair` have rules of their own.
+/// Waiting, and sockets that are there.
 const SOCKETS: &[i64] = &[
     libc::SYS_epoll_create1,
     libc::SYS_epoll_ctl,
@@ -198,41 +195,100 @@ const ENDS: &[i64] = &[
     libc::SYS_swapon,
 ];
 
+/// Namespaces that `clone` makes (sched.h). A user namespace gives whoever makes one every capability in it.
+const NEW_NAMESPACES: u64 = 0x7e02_0000;
+
+/// From here on the process ends where it asks for what only an intruder asks for.
+pub(super) fn begin() -> io::Result<()> {
+    let rules = ENDS.iter().map(|call| (*call, Vec::new())).collect();
+    add(rules, SeccompAction::Allow, SeccompAction::KillProcess)
+}
+
 /// Close what is on no list, in all threads.
 pub(super) fn close() -> io::Result<()> {
-    // In this order: the list does not have the call that adds a filter.
-    for program in [ending()?, allowed()?] {
-        apply_filter_all_threads(&program).map_err(io::Error::other)?;
-    }
-    Ok(())
-}
-
-fn allowed() -> io::Result<BpfProgram> {
-    let plain = [THREADS, ABOUT, FILES, SOCKETS, KERNEL, OLDER].into_iter().flatten();
-    let mut rules: BTreeMap<i64, Vec<SeccompRule>> = plain.map(|call| (*call, Vec::new())).collect();
-    for call in [libc::SYS_socket, libc::SYS_socketpair] {
-        let families = FAMILIES.iter().map(|family| {
-            let family = u64::from(family.cast_unsigned());
-            SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, family)
-                .and_then(|condition| SeccompRule::new(vec![condition]))
-        });
-        rules.insert(call, families.collect::<Result<_, _>>().map_err(io::Error::other)?);
-    }
+    // The flags of `clone3` are in memory, where no filter can look. The C library then takes `clone`.
+    let unknown = SeccompAction::Errno(libc::ENOSYS.cast_unsigned());
+    add(BTreeMap::from([(libc::SYS_clone3, Vec::new())]), SeccompAction::Allow, unknown)?;
+    // Last: it does not have the call that adds a filter.
     let refused = SeccompAction::Errno(libc::EPERM.cast_unsigned());
-    compiled(rules, refused, SeccompAction::Allow)
+    add(allowed().map_err(io::Error::other)?, refused, SeccompAction::Allow)
 }
 
-fn ending() -> io::Result<BpfProgram> {
-    let rules = ENDS.iter().map(|call| (*call, Vec::new())).collect();
-    compiled(rules, SeccompAction::Allow, SeccompAction::KillProcess)
+/// Calls, and what their arguments must be; without a rule anything.
+type Rules = BTreeMap<i64, Vec<SeccompRule>>;
+
+fn allowed() -> Result<Rules, seccompiler::BackendError> {
+    let plain = [THREADS, ABOUT, FILES, SOCKETS, KERNEL, OLDER].into_iter().flatten();
+    let mut rules: Rules = plain.map(|call| (*call, Vec::new())).collect();
+    let where_argument = |at, comparison, value| {
+        let condition = SeccompCondition::new(at, SeccompCmpArgLen::Dword, comparison, value)?;
+        SeccompRule::new(vec![condition])
+    };
+    for call in [libc::SYS_socket, libc::SYS_socketpair] {
+        let families = FAMILIES.iter().map(|family| u64::from(family.cast_unsigned()));
+        let of = families.map(|family| where_argument(0, SeccompCmpOp::Eq, family));
+        rules.insert(call, of.collect::<Result<_, _>>()?);
+    }
+    rules.insert(libc::SYS_clone, vec![where_argument(0, SeccompCmpOp::MaskedEq(NEW_NAMESPACES), 0)?]);
+    let executable = u64::from(libc::PROT_EXEC.cast_unsigned());
+    for call in [libc::SYS_mmap, libc::SYS_mprotect] {
+        rules.insert(call, vec![where_argument(2, SeccompCmpOp::MaskedEq(executable), 0)?]);
+    }
+    Ok(rules)
 }
 
-fn compiled(
-    rules: BTreeMap<i64, Vec<SeccompRule>>,
-    otherwise: SeccompAction,
-    on_the_list: SeccompAction,
-) -> io::Result<BpfProgram> {
+/// One more filter in all threads: what the rules match, and everything else.
+fn add(rules: Rules, otherwise: SeccompAction, matched: SeccompAction) -> io::Result<()> {
     let processor = std::env::consts::ARCH.try_into().map_err(io::Error::other)?;
-    let filter = SeccompFilter::new(rules, otherwise, on_the_list, processor).map_err(io::Error::other)?;
-    filter.try_into().map_err(io::Error::other)
+    let filter = SeccompFilter::new(rules, otherwise, matched, processor).map_err(io::Error::other)?;
+    let program: BpfProgram = filter.try_into().map_err(io::Error::other)?;
+    apply_filter_all_threads(&program).map_err(io::Error::other)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::{CommandExt, ExitStatusExt};
+    use std::process::{Command, ExitStatus};
+
+    use rustix::io::Errno;
+    use rustix::net::{AddressFamily, SocketType, socket};
+
+    use super::*;
+
+    /// What a process of its own is to try: a filter never comes off.
+    const TRY: &str = "RAVELIN_TEST_FILTER";
+
+    fn tried(what: &str) -> ExitStatus {
+        let own = std::env::current_exe().unwrap();
+        let test = ["--exact", "privileges::filter::tests::what_a_process_tries"];
+        Command::new(own).args(test).env(TRY, what).status().unwrap()
+    }
+
+    #[test]
+    fn what_a_process_tries() {
+        let Ok(what) = std::env::var(TRY) else { return };
+        rustix::thread::set_no_new_privs(true).unwrap();
+        begin().unwrap();
+        if what == "exec at a start" {
+            panic!("{}", Command::new("/bin/true").exec());
+        }
+        // As root both work without the filter.
+        let algorithms = AddressFamily::from_raw(libc::AF_ALG.try_into().unwrap());
+        close().unwrap();
+        if what == "exec" {
+            panic!("{}", Command::new("/bin/true").exec());
+        }
+        assert_eq!(rustix::process::chroot("/"), Err(Errno::PERM));
+        assert_eq!(socket(algorithms, SocketType::SEQPACKET, None).err(), Some(Errno::PERM));
+        assert!(socket(AddressFamily::INET, SocketType::DGRAM, None).is_ok());
+        assert_eq!(std::thread::spawn(|| std::fs::read("/proc/self/status").is_ok()).join().ok(), Some(true));
+    }
+
+    #[test]
+    fn what_is_on_no_list_is_refused_and_whoever_executes_something_ends() {
+        assert!(tried("calls").success());
+        for what in ["exec at a start", "exec"] {
+            assert_eq!(tried(what).signal(), Some(libc::SIGSYS), "{what}");
+        }
+    }
 }
