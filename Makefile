@@ -19,7 +19,7 @@ PACKAGES := ca-certificates gcc g++ libc6-dev make pkg-config clang llvm libelf-
 	iproute2 iputils-ping nftables tcpdump tshark openssh-server openssh-client curl wget netcat-openbsd busybox \
 	iperf3 openssl python3 vsftpd \
 	libnids-dev libpcap-dev libnet1-dev libglib2.0-dev tcpflow python3-scapy \
-	strongswan-swanctl charon-systemd libstrongswan-standard-plugins libstrongswan-extra-plugins libcharon-extra-plugins
+	strongswan-swanctl charon-systemd systemd libstrongswan-standard-plugins libstrongswan-extra-plugins libcharon-extra-plugins
 
 # Peers that only `make bench-peers` runs. Others come as a Go module and as crates (bench/src/peers/install.rs).
 BENCH_PACKAGES := openvpn wireguard-tools haproxy socat

@@ -19,6 +19,7 @@ pub mod router;
 pub mod sites;
 pub mod ssh;
 pub mod strongswan;
+pub mod systemd;
 pub mod verdicts;
 pub mod voices;
 mod wait;

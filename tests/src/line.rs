@@ -84,6 +84,11 @@ impl LineRig {
         Ok(())
     }
 
+    /// The process that is the line.
+    pub fn pid(&self) -> Option<u32> {
+        self.process.as_ref().map(Child::id)
+    }
+
     /// What the line logged.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.log_file()).unwrap_or_default()

@@ -5,9 +5,9 @@ use std::path::Path;
 
 use netio::cgroup::Cgroup;
 
-use crate::config;
 use crate::control::socket::{self, SocketError};
 use crate::host::Record;
+use crate::state;
 
 /// Why an instance was not, or not wholly, taken off.
 #[derive(Debug, thiserror::Error)]
@@ -37,12 +37,12 @@ pub struct Detached {
 /// # Errors
 /// [`DetachError`].
 pub fn detach(instance: &str) -> Result<Detached, DetachError> {
-    let run_dir = config::run_dir(instance);
+    let run_dir = state::find(instance);
     let exists = run_dir.exists();
     let lock = if exists { Some(socket::lock(&run_dir).map_err(DetachError::Running)?) } else { None };
     let done = take_down(instance, &run_dir);
     if exists && !done.again {
-        fs::remove_dir_all(&run_dir)?;
+        state::remove(instance, &run_dir)?;
     }
     drop(lock);
     Ok(done)
@@ -86,19 +86,21 @@ impl Detached {
 
     /// Undo what is written down.
     fn take_back(&mut self, record: &Record) {
-        match record.find_netns() {
-            Some(netns) => {
-                let deleted = netns.run(|| {
-                    record.restore_settings();
-                    netio::tun::delete(&record.tun)
-                });
-                match deleted.and_then(|deleted| deleted) {
-                    Ok(()) => {
-                        self.removed.push(format!("the TUN {} and changes of kernel settings", record.tun))
-                    }
-                    Err(error) => self.keep(error.to_string()),
-                }
+        let delete = || {
+            record.restore_settings();
+            netio::tun::delete(&record.tun)
+        };
+        // A daemon that takes itself down is there already, and may not enter any namespace.
+        let here = netio::netns::cookie().is_ok_and(|cookie| cookie == record.netns);
+        let deleted = match here {
+            true => Some(delete()),
+            false => record.find_netns().map(|netns| netns.run(delete).and_then(|deleted| deleted)),
+        };
+        match deleted {
+            Some(Ok(())) => {
+                self.removed.push(format!("the TUN {} and changes of kernel settings", record.tun))
             }
+            Some(Err(error)) => self.keep(error.to_string()),
             None => self
                 .removed
                 .push(format!("(the network namespace with the TUN {} is gone already)", record.tun)),

@@ -144,11 +144,10 @@ fn privileges() -> Check {
         .and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok())
         .unwrap_or(0);
     // linux/capability.h
-    const NEEDED: [(&str, u32); 6] = [
+    const NEEDED: [(&str, u32); 5] = [
         ("CAP_NET_ADMIN", 12),
         ("CAP_NET_RAW", 13),
         ("CAP_SYS_PTRACE", 19),
-        ("CAP_SYS_ADMIN", 21),
         ("CAP_PERFMON", 38),
         ("CAP_BPF", 39),
     ];

@@ -12,6 +12,10 @@ pub fn harden() {
     if let Err(error) = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) }) {
         tracing::warn!(%error, "core dumps could not be switched off");
     }
+    // Without a limit, no thread needs CAP_IPC_LOCK later.
+    if let Err(error) = setrlimit(Resource::Memlock, Rlimit { current: None, maximum: None }) {
+        tracing::debug!(%error, "the limit of locked memory stays; CAP_IPC_LOCK is kept for it");
+    }
     // On fault: packet buffers are locked as they are touched, not all at once.
     if let Err(error) = mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT) {
         tracing::warn!(%error, "memory is not locked and keys may be swapped out; raise RLIMIT_MEMLOCK");

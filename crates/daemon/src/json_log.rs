@@ -75,9 +75,10 @@ impl JsonLog {
         let (sender, receiver) = sync_channel(DEPTH);
         let counters = Arc::<Counters>::default();
         let out = JsonLog { entries: Some(sender), counters: Arc::clone(&counters) };
-        std::thread::Builder::new()
-            .name(thread.to_owned())
-            .spawn(move || write_all(&receiver, &mut log, &counters, what))?;
+        std::thread::Builder::new().name(thread.to_owned()).spawn(move || {
+            crate::privileges::give_up_all();
+            write_all(&receiver, &mut log, &counters, what);
+        })?;
         Ok(out)
     }
 

@@ -153,7 +153,7 @@ impl Keys {
             let text =
                 format!("the key was not taken, since the book of used keys cannot be written: {error}");
             let remedy =
-                "make room in the instance's folder under /run/ravelin and add the association again";
+                "make room in the instance's folder under /run/ravelin-state and add the association again";
             return Err(Refused::new(Fault::Failed, text).remedy(remedy));
         }
         Ok(admission)

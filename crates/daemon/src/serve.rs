@@ -18,7 +18,7 @@ use crate::paths::Paths;
 use crate::plane::{Allow, Plane, Shared, report};
 use crate::probing::Turns;
 use crate::start::{Daemon, Held, RunError, hand_over, own_request, path_mtu};
-use crate::{control, detach, host, surveyed, uplinks};
+use crate::{control, detach, host, notify, surveyed, uplinks};
 
 /// How often refusals are logged and news of devices are read.
 const TICK: Duration = Duration::from_secs(1);
@@ -56,6 +56,15 @@ pub(crate) async fn serve(daemon: Daemon) -> Result<(), RunError> {
     let api = tokio::spawn(control::serve(control, plane.clone(), async {
         let _ = stopped.await;
     }));
+    let told = match plane.get().await {
+        Ok(plane) => plane
+            .policy
+            .last_error
+            .as_ref()
+            .map(|_| "degraded: the policy file is broken, the last good policy is in force"),
+        Err(_) => None,
+    };
+    notify::ready(told.unwrap_or("the policy is in force"));
     let end = loop {
         tokio::select! {
             asked = signals.next() => match asked {
@@ -219,6 +228,7 @@ async fn finish(end: End, plane: Plane, held: Held) -> Result<(), RunError> {
         End::HandOver(giving) => hand_over(plane, held, giving).await,
         End::Signal(name) => {
             tracing::info!("{name}: stopping");
+            notify::stopping();
             stop_threads(&plane, held.outbound_ended, held.inbound_ended).await;
             leave(&plane, held.options.detach_on_exit)
         }
@@ -257,7 +267,7 @@ fn leave(plane: &Plane, take_down: bool) -> Result<(), RunError> {
         tracing::warn!("left behind: {left}");
     }
     if !done.again {
-        let _ = std::fs::remove_dir_all(&run_dir);
+        let _ = crate::state::remove(instance, &run_dir);
     }
     tracing::info!("taken off the host: {}", done.removed.join(", "));
     Ok(())

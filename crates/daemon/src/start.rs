@@ -37,16 +37,19 @@ use crate::keys::{Keys, KeysError};
 use crate::monitor::Monitor;
 use crate::paths::route_mtu;
 use crate::plane::{self, Device, Hosts, Plane, Served};
-use crate::policy_store::{Candidate, PolicyStore};
+use crate::policy_store::Candidate;
 use crate::scrubbed::Scrubbed;
 use crate::surveyed::Surveyed;
 use crate::uplinks::{self, Uplink};
-use crate::{detach, doctor, gateway, harden, serve, translation};
+use crate::{detach, doctor, gateway, harden, notify, privileges, serve, state, translation};
 
 mod boot;
+mod first;
+mod group;
 mod port;
 
 pub use boot::{Booted, boot};
+use first::First;
 
 /// How to run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -148,11 +151,14 @@ pub fn run(config: Config, options: RunOptions) -> Result<(), RunError> {
 /// [`RunError`].
 pub fn run_with(config: Config, options: RunOptions, registry: Registry) -> Result<(), RunError> {
     harden::harden();
+    privileges::begin().map_err(|source| RunError::System { doing: "giving up privileges", source })?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|source| RunError::System { doing: "starting the control plane", source })?;
     let daemon = start(config, options, registry)?;
+    privileges::settle()
+        .map_err(|source| RunError::System { doing: "closing system calls that nothing needs", source })?;
     runtime.block_on(serve::serve(daemon))
 }
 
@@ -163,14 +169,15 @@ fn start(config: Config, options: RunOptions, registry: Registry) -> Result<Daem
         fit(doctor::program_checks().collect())?;
     }
     let uplinks = uplinks::choose(&config)?;
-    let run_dir = config.run_dir();
-    socket::make_folder(&run_dir)?;
-    let (mut store, mut candidate) = first_policy(&config.policy, &run_dir)?;
+    let run_dir = state::make(&config.instance, options.take_over)?;
+    // A daemon that runs goes on with its policy, where the one that would take over has none.
+    let fall_back = !options.take_over;
+    let mut first = First::read(&config.policy, &run_dir, fall_back)?;
     let (lock, taken) = become_the_daemon(&config, &run_dir, options)?;
-    settle_trial(&mut store, &mut candidate)?;
+    first.settle_trial(fall_back)?;
     let before = Before::look(&config, &run_dir)?;
     let instance = config.instance.clone();
-    let up = bring_up(config, options, registry, Ready { uplinks, store, candidate, lock, taken, before });
+    let up = bring_up(config, options, registry, Ready { uplinks, first, lock, taken, before });
     if up.is_err() && !before.pins && !options.take_over {
         take_back(&instance, &run_dir, before);
     }
@@ -211,15 +218,14 @@ fn take_back(instance: &str, run_dir: &Path, before: Before) {
     }
     // The numbers and the used keys of an earlier daemon stay.
     if done.left.is_empty() && !before.record {
-        let _ = std::fs::remove_dir_all(run_dir);
+        let _ = state::remove(instance, run_dir);
     }
 }
 
 /// What a start has before it changes anything on the host.
 struct Ready {
     uplinks: Vec<Uplink>,
-    store: PolicyStore,
-    candidate: Candidate,
+    first: First,
     lock: Lock,
     taken: Option<Taken>,
     before: Before,
@@ -231,7 +237,7 @@ fn bring_up(
     registry: Registry,
     ready: Ready,
 ) -> Result<Daemon, RunError> {
-    let Ready { uplinks, store, mut candidate, lock, taken, before } = ready;
+    let Ready { uplinks, first: First { store, mut candidate, instead }, lock, taken, before } = ready;
     let run_dir = config.run_dir();
     // A file that is asked for and cannot be had is told before anything is changed; later it stops nobody.
     let auditor = Auditor::start(config.audit.as_ref()).map_err(|source| {
@@ -256,9 +262,13 @@ fn bring_up(
     };
 
     let parent = unified(&config)?;
-    let exempt = Cgroup::create(&parent, &format!("ravelin-{}", config.instance))?;
+    let earlier = read_record(&run_dir)?;
+    let exempt = group::own(&config, &parent, earlier.as_ref(), state.is_some())?;
     note_host(&config, &run_dir, &exempt)?;
     exempt.enter()?;
+    // Programs that an earlier daemon left take this one for any other program until then.
+    sockmon::exempt(&config.instance, exempt.path())?;
+    group::remove_earlier(earlier.as_ref(), &exempt);
     let udp = port::open(&config, udp_fds)?;
     let clear = ClearSender::open()?;
     let raw = open_raw()?;
@@ -346,6 +356,7 @@ fn bring_up(
         );
     }
     plane.put_first_in_force(candidate)?;
+    plane.policy.last_error = instead;
     plane.put_first_spans()?;
     plane.translate_first(&mut out_half, &mut in_half)?;
     plane.set_users(&plane.rules)?;
@@ -363,10 +374,13 @@ fn bring_up(
     let frames = frames_in.unwrap_or_default();
     let inbound_thread = InboundThread { udp: udp.clone(), raw, tun: tun.try_clone()?, frames };
     let outbound_ended = datapath::start("rvl-outbound", out_half, out_inbox, |half, inbox| {
+        privileges::keep_sending();
         outbound_thread.serve(half, inbox)
     })?;
-    let inbound_ended =
-        datapath::start("rvl-inbound", in_half, in_inbox, |half, inbox| inbound_thread.serve(half, inbox))?;
+    let inbound_ended = datapath::start("rvl-inbound", in_half, in_inbox, |half, inbox| {
+        privileges::give_up_all();
+        inbound_thread.serve(half, inbox)
+    })?;
     let held = Held { lock, outbound_ended, inbound_ended, tun, udp, options, told, heard };
     Ok(Daemon { plane, held, control, handover })
 }
@@ -386,52 +400,6 @@ fn fit(checks: Vec<api::Check>) -> Result<(), RunError> {
     }
     text.push_str("\n`ravelin doctor` makes these checks alone");
     Err(RunError::Unfit(text))
-}
-
-/// The policy may be on trial. The daemon before can have ended the trial until the lock was ours; from here on it is this one's.
-fn settle_trial(store: &mut PolicyStore, candidate: &mut Candidate) -> Result<(), RunError> {
-    let before = store.trial.is_some();
-    store.look_again().map_err(|error| RunError::Policy(error.to_string()))?;
-    if !before && store.trial.is_none() {
-        return Ok(());
-    }
-    store.settle(netio::clock::monotonic()).map_err(|source| RunError::System {
-        doing: "putting the policy file right after a policy on trial",
-        source,
-    })?;
-    // What was read before may have come to its end since.
-    *candidate = sound(store)?;
-    Ok(())
-}
-
-/// At the start, a block with an error has no last good version to fall back to: its program would go out in clear.
-fn first_policy(file: &Path, run_dir: &Path) -> Result<(PolicyStore, Candidate), RunError> {
-    let read = |error: crate::policy_store::Unreadable| RunError::Policy(error.to_string());
-    let store = PolicyStore::new(file, Some(run_dir)).map_err(read)?;
-    let candidate = sound(&store)?;
-    let file = file.display();
-    if candidate.compiled.applications.is_empty() {
-        tracing::warn!("{file} names no application: nothing is protected");
-    }
-    if !candidate.diagnostics.is_empty() {
-        tracing::warn!(
-            "what the policy says may not be what was meant:\n{}",
-            candidate.diagnostics.trim_end()
-        );
-    }
-    Ok((store, candidate))
-}
-
-fn sound(store: &PolicyStore) -> Result<Candidate, RunError> {
-    let candidate = store.read().map_err(|error| RunError::Policy(error.to_string()))?;
-    if candidate.errors > 0 || !candidate.refused.is_empty() {
-        let file = store.file().display();
-        return Err(RunError::Policy(format!(
-            "{}\nthe policy {file} has errors; what it protects would be in clear, so the daemon does not start",
-            candidate.diagnostics.trim_end()
-        )));
-    }
-    Ok(candidate)
 }
 
 fn become_the_daemon(
@@ -471,9 +439,14 @@ fn left_out() -> Vec<String> {
     names
 }
 
+fn read_record(run_dir: &Path) -> Result<Option<Record>, RunError> {
+    let doing = "reading what an earlier daemon changed on the host";
+    Record::read(run_dir).map_err(|source| RunError::System { doing, source })
+}
+
 fn note_host(config: &Config, run_dir: &Path, exempt: &Cgroup) -> Result<(), RunError> {
     let file = |source| RunError::System { doing: "writing down what is changed on the host", source };
-    let before = Record::read(run_dir).map_err(file)?;
+    let before = read_record(run_dir)?;
     let mut record = Record {
         tun: config.tun.name.clone(),
         cgroup: exempt.path().to_owned(),
@@ -632,6 +605,10 @@ pub(crate) async fn hand_over(plane: Plane, held: Held, giving: handover::Giving
     let count = (state.outbound.len(), state.inbound.len());
     // Every other copy of a key goes before the new daemon hears of it.
     drop((outbound, inbound, plane));
+    // Before the other daemon goes on, and this one ends: a unit of systemd whose main process has ended is over.
+    if let Some(pid) = giving.peer() {
+        notify::successor(pid);
+    }
     let open = giving.give(state, tun.as_fd(), &udp.fds()).map_err(|source| RunError::System {
         doing: "handing over (the keys are gone; add new ones)",
         source,

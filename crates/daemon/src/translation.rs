@@ -77,6 +77,7 @@ impl Translator {
         let (stop, meters) = (Arc::new(AtomicBool::new(false)), Arc::new(Meters::default()));
         let (stopped, measured) = (Arc::clone(&stop), Arc::clone(&meters));
         let run = move || {
+            crate::privileges::give_up_all();
             let served = events.serve(PATIENCE, |batch| {
                 !stopped.load(Ordering::Relaxed)
                     && (batch.is_empty() || pass(batch, &outbound, &inbound, &measured))

@@ -311,9 +311,9 @@ async fn send(
 
 /// Whom the kernel half of an instance keeps closed without a daemon, as its pins say; empty: there are none.
 fn kept_closed(socket: &Path) -> String {
-    let run_dir = socket.parent().unwrap_or(Path::new("/"));
-    let instance = run_dir.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    let closed = daemon::policy_store::closed_by(run_dir, &instance);
+    let folder = socket.parent().unwrap_or(Path::new("/"));
+    let instance = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let closed = daemon::policy_store::closed(&instance);
     match closed.is_empty() {
         true => String::new(),
         false => format!(

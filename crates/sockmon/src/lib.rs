@@ -57,7 +57,7 @@ pub use model::{
     Adopted, Attempt, Check, Event, Fault, Identity, LoadWarning, Options, ProgramStats, SocketInfo,
     SocketState,
 };
-pub use monitor::{Sockmon, Statistics, check_pins};
+pub use monitor::{Sockmon, Statistics, check_pins, exempt};
 pub use names::DnsAnswer;
 pub use pins::{Finding, Pin, PinState, Suspect};
 pub use probe::{cgroup_root, probe, probe_programs};

@@ -77,6 +77,16 @@ pub fn check_pins(instance: &str) -> Result<(), SockmonError> {
     programs::check_abi(instance, &Pins::of(instance)?)
 }
 
+/// Tell what an earlier daemon of the instance left which control group holds this daemon, before it makes sockets there: the programs
+/// take them for those of any other process until then. [`Sockmon::attach`] says it again. Where nothing is left, nothing is done.
+///
+/// # Errors
+/// [`SockmonError`]; what was left is then as it was.
+pub fn exempt(instance: &str, cgroup: &Path) -> Result<(), SockmonError> {
+    let (_, id) = directory(cgroup)?;
+    programs::set_exempt(instance, &Pins::of(instance)?, id)
+}
+
 impl Sockmon {
     /// Load the programs, attach them, pin them. What an earlier daemon of this instance left is taken over without a
     /// gap: its policy stays in force, its programs are exchanged in place. On an error in a new instance nothing stays.

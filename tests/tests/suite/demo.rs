@@ -7,7 +7,12 @@ use std::process::Command;
 /// What could be left: namespaces, pins, cgroups, sockets and folders of the daemon, processes.
 fn traces() -> BTreeSet<String> {
     let mut found = BTreeSet::new();
-    let mut folders = vec!["/run/netns".into(), "/sys/fs/bpf/ravelin".into(), "/run/ravelin".into()];
+    let mut folders = vec![
+        "/run/netns".into(),
+        "/sys/fs/bpf/ravelin".into(),
+        "/run/ravelin".into(),
+        "/run/ravelin-state".into(),
+    ];
     folders.extend(netio::cgroup::unified_root());
     for folder in folders {
         for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {

@@ -291,6 +291,6 @@ fn a_daemon_does_not_begin_with_a_broken_block() {
         .unwrap();
     let done = stage.rig.launch(Side::Alice, &[]).unwrap().finish(PATIENCE).unwrap();
     assert!(!done.status.success());
-    assert!(done.err().contains("the daemon does not start"), "{}{}", done.out(), done.err());
+    assert!(done.err().contains("it is not put in force"), "{}{}", done.out(), done.err());
     assert!(done.err().contains("RVL-P107"), "{}", done.err());
 }

@@ -12,7 +12,7 @@ fn pins(rig: &Rig) -> PathBuf {
 }
 
 fn run_dir(rig: &Rig) -> PathBuf {
-    PathBuf::from(format!("/run/ravelin/{}", rig.instance(Side::Alice)))
+    PathBuf::from(format!("/run/ravelin-state/{}", rig.instance(Side::Alice)))
 }
 
 /// The devices of alice's host.

@@ -63,7 +63,7 @@ fn a_key_serves_one_association_once_and_shows_nowhere() {
     assert!(sas(&rig.json(Side::Alice, &["sa", "list"]).unwrap()).is_empty());
 
     // Nor does it make a key new: its counter would start again under the nonces of the first time.
-    let book = format!("/run/ravelin/{}/used-keys", rig.instance(Side::Alice));
+    let book = format!("/run/ravelin-state/{}/used-keys", rig.instance(Side::Alice));
     assert_eq!(std::fs::metadata(&book).unwrap().permissions().mode() & 0o777, 0o600);
     assert_eq!(
         add_one(&rig, "in", "0x1007", KEY).status.code(),
@@ -120,8 +120,8 @@ def steal():
 
 doors = {
     "control.sock": lambda: connect(f"/run/ravelin/{instance}/control.sock"),
-    "handover.sock": lambda: connect(f"/run/ravelin/{instance}/handover.sock"),
-    "used-keys": lambda: read(f"/run/ravelin/{instance}/used-keys"),
+    "handover.sock": lambda: connect(f"/run/ravelin-state/{instance}/handover.sock"),
+    "used-keys": lambda: read(f"/run/ravelin-state/{instance}/used-keys"),
     "maps": lambda: read(f"/proc/{pid}/maps"),
     "mem": lambda: os.open(f"/proc/{pid}/mem", os.O_RDONLY),
     "fd": lambda: os.listdir(f"/proc/{pid}/fd"),

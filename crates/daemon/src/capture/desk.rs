@@ -200,6 +200,7 @@ async fn begin(plane: &Plane, tap: Tap, job: Job, shared: Shared, runtime: Handl
     plane.inbound.ask(move |half| half.taps.add(other)).await?;
     let guard = Guard { id, state, shared, runtime };
     let thread = std::thread::Builder::new().name("rvl-capture".to_owned()).spawn(move || {
+        crate::privileges::give_up_all();
         let _guard = guard;
         job.run();
     });

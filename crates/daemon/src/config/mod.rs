@@ -196,14 +196,19 @@ impl Config {
     }
 }
 
-/// Where an instance has its state.
+/// Where an instance has its state ([`crate::state`]).
 pub fn run_dir(instance: &str) -> PathBuf {
+    Path::new("/run/ravelin-state").join(instance)
+}
+
+/// The folder of an instance's control socket unless told otherwise.
+pub fn control_dir(instance: &str) -> PathBuf {
     Path::new("/run/ravelin").join(instance)
 }
 
 /// Where an instance has its control socket unless told otherwise.
 pub fn default_control_socket(instance: &str) -> PathBuf {
-    run_dir(instance).join("control.sock")
+    control_dir(instance).join("control.sock")
 }
 
 /// Whether a name can name an instance: it becomes part of paths.

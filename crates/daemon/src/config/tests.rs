@@ -103,7 +103,7 @@ fn every_key_is_read() {
     assert_eq!(config.policy, Path::new("/srv/p"));
     assert_eq!(config.log, LogLevel::Debug);
     assert_eq!(config.control_socket, Path::new("/etc/ravelin/c.sock"));
-    assert_eq!(config.run_dir(), Path::new("/run/ravelin/alice"));
+    assert_eq!(config.run_dir(), Path::new("/run/ravelin-state/alice"));
     assert_eq!(config.uplinks, Some(vec!["eth0".into(), "eth1".into()]));
     assert_eq!(config.marks.mask(), 0x003f_ffff);
     assert_eq!(config.cgroup, Some(PathBuf::from("/sys/fs/cgroup/apps")));

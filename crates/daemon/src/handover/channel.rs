@@ -9,7 +9,7 @@ use crypto::Secret;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, memfd_create};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, recvmsg, sendmsg, sockopt::socket_peercred,
+    SendAncillaryMessage, SendFlags, UCred, recvmsg, sendmsg, sockopt::socket_peercred,
 };
 use zeroize::Zeroizing;
 
@@ -23,12 +23,20 @@ const MAX_TEXT: usize = 4096;
 /// # Errors
 /// If it is not, or the kernel does not say.
 pub fn peer_is_root(stream: &UnixStream) -> io::Result<()> {
-    let peer = socket_peercred(stream)?;
+    let peer = peer(stream)?;
     if peer.uid.is_root() {
         return Ok(());
     }
     let text = format!("the process at the other end belongs to user {}, not to root", peer.uid.as_raw());
     Err(io::Error::new(io::ErrorKind::PermissionDenied, text))
+}
+
+/// Who made the connection.
+///
+/// # Errors
+/// If the kernel does not tell.
+pub fn peer(stream: &UnixStream) -> io::Result<UCred> {
+    Ok(socket_peercred(stream)?)
 }
 
 /// Send text and descriptors as one message: a length (4 octets, big-endian), then the text.

@@ -183,6 +183,11 @@ impl Giving {
         }
     }
 
+    /// The process at the other end.
+    pub fn peer(&self) -> Option<u32> {
+        channel::peer(&self.stream).ok().map(|peer| peer.pid.as_raw_pid().unsigned_abs())
+    }
+
     /// Say why not; this daemon goes on.
     pub fn refuse(self, reason: &str) {
         let answer = Answer { refused: Some(reason.to_owned()) };

@@ -22,6 +22,7 @@ use super::settings::{LineSettings, run_dir};
 use super::worker::Worker;
 use crate::control::socket::{self, Lock, SocketError};
 use crate::datapath::{self, Handle, channel};
+use crate::privileges;
 
 /// How a line is started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -176,7 +177,10 @@ impl Ready {
             let ring = Ring::new(at, Arc::clone(&numbers));
             let worker = Worker::new(scrubber, [outside, inside], settings.ethertypes.clone(), ring, key);
             let (handle, inbox) = channel()?;
-            let ended = datapath::start(&format!("rvl-line-{at}"), worker, inbox, Worker::serve)?;
+            let ended = datapath::start(&format!("rvl-line-{at}"), worker, inbox, |worker, inbox| {
+                privileges::give_up_all();
+                worker.serve(inbox);
+            })?;
             threads.push(Thread { handle, ended });
         }
         if saved.is_some() {

@@ -17,6 +17,7 @@ use super::line::{Line, LineError, LineOptions};
 use super::settings::{LineSettings, standby_socket};
 use crate::control::socket;
 use crate::serve::{Asked, Signals, registered};
+use crate::{notify, privileges};
 
 /// How often guards are looked at.
 const ROUND: Duration = Duration::from_secs(5);
@@ -37,6 +38,7 @@ pub type Shared = Arc<Mutex<Line>>;
 /// # Errors
 /// [`LineError`]. Whatever the reason: what was closed stays closed.
 pub fn run(settings: LineSettings, options: LineOptions) -> Result<(), LineError> {
+    privileges::begin().map_err(|source| LineError::System { doing: "giving up privileges", source })?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|source| LineError::System { doing: "starting", source })?;
     runtime.block_on(serve(settings, options))
@@ -74,6 +76,8 @@ async fn serve(settings: LineSettings, options: LineOptions) -> Result<(), LineE
     let api = tokio::spawn(control::serve(listener, Arc::clone(&line), async {
         let _ = stopped.await;
     }));
+    privileges::settle_line().map_err(system("closing system calls that nothing needs"))?;
+    notify::ready("both interfaces are closed to all but the scrubber");
     tracing::info!("ready: {outside} outside, {inside} inside; control socket {}", control_socket.display());
     let mut ticks = interval(ROUND);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -132,6 +136,7 @@ async fn serve(settings: LineSettings, options: LineOptions) -> Result<(), LineE
         }
     };
     tracing::info!("{name}: stopping; the line is closed");
+    notify::stopping();
     match timeout(FAREWELL, line.stop()).await {
         Ok(workers) => drop(workers?),
         Err(_) => tracing::warn!("the workers do not stop; the process ends without them"),

@@ -9,7 +9,7 @@ use hickory_resolver::TokioResolver;
 use hickory_resolver::config::{ConnectionConfig, NameServerConfig, ResolverConfig};
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
 use hickory_resolver::net::{DnsError, NetError};
-use tokio::sync::mpsc::Sender;
+use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::time::timeout;
 
 use super::answer::addresses;
@@ -34,19 +34,21 @@ pub struct Heard {
     pub v6: Reply,
 }
 
-/// Who asks.
+/// Who asks: a thread of its own, started with the first question. What parses a stranger's answers has no capability.
 pub struct Asker {
+    questions: Option<Sender<String>>,
     servers: Vec<SocketAddr>,
     patience: Duration,
     told: Sender<Heard>,
-    /// With the times of the system's files, so that a change is seen.
-    resolver: Option<(Written, TokioResolver)>,
 }
+
+/// Questions that may wait for the thread; whoever asks more waits too.
+const ROOM: usize = 64;
 
 impl Asker {
     /// One that asks these servers, or those of the system where there are none, and waits so long for each answer.
     pub fn new(servers: &[SocketAddr], patience: Duration, told: Sender<Heard>) -> Asker {
-        Asker { servers: servers.to_vec(), patience, told, resolver: None }
+        Asker { questions: None, servers: servers.to_vec(), patience, told }
     }
 
     /// How long an answer is waited for.
@@ -56,6 +58,64 @@ impl Asker {
 
     /// Ask for both families; what comes of it is sent on.
     pub fn ask(&mut self, name: String) {
+        let questions = match self.questions.take().filter(|questions| !questions.is_closed()) {
+            Some(questions) => Ok(questions),
+            None => self.start(),
+        };
+        match questions {
+            Ok(questions) => {
+                self.questions = Some(questions.clone());
+                tokio::spawn(async move {
+                    // The thread ends with the daemon.
+                    let _ = questions.send(name).await;
+                });
+            }
+            Err(error) => {
+                let failed = Reply::Failed(format!("no thread to ask: {error}"));
+                let told = self.told.clone();
+                tokio::spawn(async move {
+                    let _ = told.send(Heard { name, v4: failed.clone(), v6: failed }).await;
+                });
+            }
+        }
+    }
+
+    fn start(&self) -> std::io::Result<Sender<String>> {
+        let (questions, asked) = channel(ROOM);
+        let desk = Desk {
+            servers: self.servers.clone(),
+            patience: self.patience,
+            told: self.told.clone(),
+            resolver: None,
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let run = move || {
+            crate::privileges::give_up_all();
+            runtime.block_on(desk.serve(asked));
+        };
+        std::thread::Builder::new().name("rvl-names".to_owned()).spawn(run)?;
+        Ok(questions)
+    }
+}
+
+/// What the thread holds.
+struct Desk {
+    servers: Vec<SocketAddr>,
+    patience: Duration,
+    told: Sender<Heard>,
+    /// With the times of the system's files, so that a change is seen.
+    resolver: Option<(Written, TokioResolver)>,
+}
+
+impl Desk {
+    /// Until nobody can ask any more.
+    async fn serve(mut self, mut asked: Receiver<String>) {
+        while let Some(name) = asked.recv().await {
+            self.ask(name);
+        }
+    }
+
+    fn ask(&mut self, name: String) {
         let resolver = self.resolver();
         let (patience, told) = (self.patience, self.told.clone());
         tokio::spawn(async move {

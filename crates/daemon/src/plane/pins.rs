@@ -51,6 +51,7 @@ impl Plane {
         self.pins.again = !suspects.is_empty();
         if let Some(found) = self.pins.found.clone().filter(|_| !suspects.is_empty()) {
             let hash = move || {
+                crate::privileges::keep_reading();
                 let findings = suspects.iter().map(Suspect::examine).collect();
                 // The daemon may have ended meanwhile.
                 let _ = found.blocking_send(findings);

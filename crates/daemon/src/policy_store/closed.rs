@@ -37,7 +37,7 @@ pub fn note(run_dir: &Path, compiled: &Compiled) -> io::Result<()> {
 
 /// Programs that an instance's kernel half protects or refuses, daemon or not: none where it has no pins.
 pub fn closed(instance: &str) -> Vec<String> {
-    closed_by(&crate::config::run_dir(instance), instance)
+    closed_by(&crate::state::find(instance), instance)
 }
 
 /// As [`closed`], with the run directory.

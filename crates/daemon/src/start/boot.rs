@@ -7,15 +7,14 @@ use netio::cgroup::Cgroup;
 use sockmon::Sockmon;
 
 use super::{
-    Before, RunError, RunOptions, become_the_daemon, explained, first_policy, fit, left_out, note_host,
-    open_tun, take_back, translation, unified,
+    Before, First, RunError, RunOptions, become_the_daemon, explained, fit, left_out, note_host, open_tun,
+    take_back, translation, unified,
 };
 use crate::config::Config;
 use crate::keys::{Keys, KeysError};
-use crate::policy_store::{Candidate, PolicyStore};
 use crate::surveyed::Surveyed;
 use crate::uplinks::{self, Uplink, UplinkError};
-use crate::{doctor, harden, host, last_policy, plane};
+use crate::{doctor, harden, host, last_policy, plane, privileges, state};
 
 /// What [`boot`] has done.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,9 +38,9 @@ pub enum Booted {
 /// [`RunError`]; the host is then as it was.
 pub fn boot(config: &Config) -> Result<Booted, RunError> {
     harden::harden();
+    privileges::begin().map_err(|source| RunError::System { doing: "giving up privileges", source })?;
     fit(doctor::quick_checks(None))?;
-    let run_dir = config.run_dir();
-    crate::control::socket::make_folder(&run_dir)?;
+    let run_dir = state::make(&config.instance, false)?;
     let (lock, _) = become_the_daemon(config, &run_dir, RunOptions::default())?;
     let before = Before::look(config, &run_dir)?;
     if before.pins {
@@ -56,7 +55,7 @@ pub fn boot(config: &Config) -> Result<Booted, RunError> {
 }
 
 fn put_in_force(config: &Config, run_dir: &Path, before: Before) -> Result<Booted, RunError> {
-    let (file, mut store, candidate) = last(config, run_dir)?;
+    let (file, First { mut store, candidate, .. }) = last(config, run_dir)?;
     let uplinks = guarded(config)?;
     // The book of used keys begins with the instance: a daemon that finds a record and no book takes it for lost.
     let registry = crate::crypto_units::registry(config).map_err(KeysError::from)?;
@@ -89,16 +88,15 @@ fn put_in_force(config: &Config, run_dir: &Path, before: Before) -> Result<Boote
 }
 
 /// The last policy in force; without one, or if it cannot be read any more, that of the file.
-fn last(config: &Config, run_dir: &Path) -> Result<(PathBuf, PolicyStore, Candidate), RunError> {
+fn last(config: &Config, run_dir: &Path) -> Result<(PathBuf, First), RunError> {
     let kept = last_policy::path(&config.policy);
     if kept.exists() {
-        match first_policy(&kept, run_dir) {
-            Ok((store, candidate)) => return Ok((kept, store, candidate)),
+        match First::read(&kept, run_dir, false) {
+            Ok(first) => return Ok((kept, first)),
             Err(error) => tracing::warn!("the policy of the last daemon: {error}; going on with the file"),
         }
     }
-    let (store, candidate) = first_policy(&config.policy, run_dir)?;
-    Ok((config.policy.clone(), store, candidate))
+    Ok((config.policy.clone(), First::read(&config.policy, run_dir, false)?))
 }
 
 /// The devices that are there already.

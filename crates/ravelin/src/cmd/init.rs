@@ -42,6 +42,7 @@ impl Init {
                 let path = units.join(name);
                 let text = text
                     .replace("@PROGRAM@", &argument(&program)?)
+                    .replace("@FOLDER@", &argument(&fs::canonicalize(&self.dir)?)?)
                     .replace("@CONFIG@", &argument(&fs::canonicalize(&config)?)?);
                 written.push((path.clone(), put(&path, &text)?));
             }

@@ -382,7 +382,8 @@ fn init_writes_what_the_other_commands_read_and_changes_nothing() {
     assert!(out(&check).contains('1'), "{}", out(&check));
     for (name, word) in [("ravelin-boot.service", " boot --config "), ("ravelin.service", " run --config ")] {
         let unit = std::fs::read_to_string(units.join(name)).unwrap();
-        assert!(unit.contains(word) && !unit.contains('@') && unit.contains("ravelin.toml"), "{unit}");
+        assert!(unit.contains(word) && unit.contains("ravelin.toml"), "{unit}");
+        assert!(!["@PROGRAM@", "@CONFIG@", "@FOLDER@"].iter().any(|left| unit.contains(left)), "{unit}");
     }
     std::fs::write(&policy, "mine").unwrap();
     let again = ravelin(&args, "");
