@@ -218,6 +218,11 @@ fn run(words: &mut SplitWhitespace<'_>, sockets: &mut Sockets) -> io::Result<Str
             // SAFETY: the buffer has the length that is passed.
             ret(unsafe { libc::setsockopt(fd, level, name, value.as_ptr().cast(), len as u32) })?
         }
+        // The same by a system call of 32 bits.
+        "set32" => {
+            let (level, name, len) = (number(words) as c_int, number(words) as c_int, number(words));
+            set_by_32_bits(fd, level, name, len)?
+        }
         "segment" => option(fd, libc::SOL_UDP, libc::UDP_SEGMENT, number(words) as c_int)?,
         // A loose source route by way of another host (RFC 791).
         "route" => {
@@ -264,6 +269,43 @@ fn open(kind: &str) -> io::Result<c_int> {
 fn option(fd: c_int, level: c_int, name: c_int, value: c_int) -> io::Result<c_int> {
     // SAFETY: the buffer has the length that is passed.
     ret(unsafe { libc::setsockopt(fd, level, name, (&raw const value).cast::<c_void>(), 4) })
+}
+
+/// `setsockopt` as programs of 32 bits make it (int 0x80): a value of so many octets, the first of which are a one.
+#[cfg(target_arch = "x86_64")]
+fn set_by_32_bits(fd: c_int, level: c_int, name: c_int, len: usize) -> io::Result<c_int> {
+    const SETSOCKOPT: u64 = 366; // of i386
+    let (read, map) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    // SAFETY: memory of our own, where 32 bits reach it; it is written within its page and given back behind the call, which changes no
+    // other registers than those that are named.
+    let answer = unsafe {
+        let page = libc::mmap(std::ptr::null_mut(), 4096, read, map | libc::MAP_32BIT, -1, 0);
+        if page == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        page.cast::<u32>().write(1);
+        let mut answer = SETSOCKOPT;
+        std::arch::asm!(
+            "xchg {fd}, rbx",
+            "int 0x80",
+            "xchg {fd}, rbx",
+            fd = inout(reg) fd as u64 => _,
+            inout("rax") answer,
+            in("rcx") level as u64,
+            in("rdx") name as u64,
+            in("rsi") page as u64,
+            in("rdi") len as u64,
+            out("r8") _, out("r9") _, out("r10") _, out("r11") _,
+        );
+        libc::munmap(page, 4096);
+        answer as i32
+    };
+    if answer < 0 { Err(io::Error::from_raw_os_error(-answer)) } else { Ok(answer) }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn set_by_32_bits(_: c_int, _: c_int, _: c_int, _: usize) -> io::Result<c_int> {
+    panic!("no calls of 32 bits are known of this processor")
 }
 
 fn wait(fd: c_int, milliseconds: usize) -> io::Result<()> {

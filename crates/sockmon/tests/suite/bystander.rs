@@ -87,6 +87,57 @@ fn a_frame_says_what_it_is() {
     assert_eq!(world.counter("setsockopt_bypass"), 2);
 }
 
+/// Finding 7: a call of 32 bits passes no cgroup hook. Where this kernel takes a program at its security hook, that one refuses; where it
+/// does not, `sockmon::option_hook` (and with it `ravelin doctor`) says that nobody does.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn calls_of_32_bits_are_no_way_past_the_devices() {
+    let mut world = usual_world("compat");
+    world.wire();
+    let mut program = world.start("strict");
+    program.run(&["open s packet0", "open x xdp0", "open u udp4", "stranger raw"]);
+    let mut other = world.start("unnamed");
+    other.run(&["open s packet0", "open u udp4", "stranger raw"]);
+    let frame = frame("0800", "0800", "10.99.0.70");
+    assert_eq!(other.ask("set32 u 1 6 4"), "ok", "this kernel has calls of 32 bits (SO_BROADCAST)");
+    // Ravelin's own options need their value, which only the cgroup hook sees: such a call gets the kernel's answer.
+    assert_eq!(other.ask("set32 u 5395020 1 4"), "ENOPROTOOPT");
+    if sockmon::option_hook().is_none() {
+        assert_eq!(program.ask("set32 s 263 20 4"), "ok");
+        program.run(&[&frame]);
+        assert_eq!(world.wire().len(), 1, "this is what `doctor` warns of");
+        return;
+    }
+    // PACKET_QDISC_BYPASS, XDP_TX_RING, SO_MARK.
+    for way in ["set32 s 263 20 4", "set32 x 283 3 4", "set32 u 1 36 4"] {
+        assert_eq!(program.ask(way), "EPERM", "{way}");
+    }
+    program.ask(&frame);
+    assert_eq!(world.wire(), [] as [Vec<u8>; 0]);
+    assert_eq!(world.counter("egress_untrusted"), 1);
+    assert_eq!((world.counter("setsockopt_bypass"), world.counter("setsockopt_mark")), (2, 1));
+    // By a call of 64 bits it is told once, too.
+    assert_eq!(program.ask("set s 263 20 4"), "EPERM");
+    assert_eq!(world.counter("setsockopt_bypass"), 3);
+    // Other options, other programs, and the daemon.
+    program.run(&["set32 u 1 6 4"]);
+    other.run(&["set32 s 263 20 4", "set32 u 1 36 4"]);
+    let mut daemon = world.start_in("strict", "daemon");
+    daemon.run(&["open s packet0", "set32 s 263 20 4"]);
+    // With `guard` nobody's frames leave past it.
+    let mut spd = usual();
+    spd.guard = guard();
+    world.load(&spd, &usual_orders());
+    assert_eq!(other.ask("set32 s 263 20 4"), "EPERM");
+    other.run(&["set32 u 1 36 4"]);
+    daemon.run(&["set32 s 263 20 4"]);
+    // Nothing of it outlives the instance.
+    drop(world.sockmon.take());
+    assert_eq!(program.ask("set32 s 263 20 4"), "EPERM", "without a daemon");
+    sockmon::detach(&world.name).unwrap();
+    program.run(&["set32 s 263 20 4"]);
+}
+
 /// Finding 8: another Ethernet device than the uplinks, as whoever has CAP_NET_RAW alone.
 #[test]
 fn frames_leave_by_no_other_device_either() {
