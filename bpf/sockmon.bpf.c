@@ -6,6 +6,7 @@
  *   subject.h which application a process is
  *   task.h    exec, fork, new control groups: what a process has run and where it is
  *   cgroup.h  calls on sockets: stamp, refuse
+ *   sctp.h    whose an accepted SCTP socket is
  *   guard.h   packets of sockets: guard, proof
  *   announce.h what sockets do, for the paper's own translation
  *   names.h   answers of the DNS, for networks that are names

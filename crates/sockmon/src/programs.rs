@@ -150,6 +150,7 @@ pub static MAPS: &[&str] = &[
     "users",
     "owners",
     "listeners",
+    "endpoints",
     "names",
     "counters",
     "events",
