@@ -134,7 +134,7 @@ prove-scrub: deps ## Play the whole small world of attackers through the scrubbe
 omit: deps ## Leave each program of the kernel half out in turn: a test must fail (about an hour)
 	cargo xtask omit </dev/null
 
-drill-kernels: drill-packages ## The demonstration on Debian's kernels, in QEMU without KVM (docs/kernels.md; minutes each)
+drill-kernels: drill-packages ## The demonstration and sockmon's tests on Debian's kernels, in QEMU without KVM (docs/kernels.md; minutes each)
 	cargo xtask drill-kernels </dev/null
 
 drill-packages: deps

@@ -6,10 +6,12 @@
  *   subject.h which application a process is
  *   task.h    exec, fork, new control groups: what a process has run and where it is
  *   cgroup.h  calls on sockets: stamp, refuse
+ *   sctp.h    whose an accepted SCTP socket is
  *   guard.h   packets of sockets: guard, proof
  *   announce.h what sockets do, for the paper's own translation
  *   names.h   answers of the DNS, for networks that are names
  *   option.h  the socket API
+ *   security.h calls of setsockopt that no cgroup hook sees
  *   device.h  packets: steer, record, ICMP
  *   flows.h   the same packets, flow by flow
  *   traffic.h what each application's packets came to
@@ -46,6 +48,7 @@ extern void *bpf_cast_to_kern_ctx(void *ctx) __ksym;
 #include "option.h"
 #include "device.h"
 #include "adopt.h"
+#include "security.h"
 
 /* Never called: names the types that only pointers reach, so that the object's BTF has them for crates/sockmon/tests/suite/abi.rs. */
 int contract(struct rvl_event *a, struct rvl_record *b, struct rvl_file_report *c, struct rvl_socket_report *d,

@@ -71,6 +71,7 @@ struct rvl_layout {
 #define RVL_LOCALS 65536
 #define RVL_LISTENERS 4096
 #define RVL_USERS 65536
+#define RVL_ENDPOINTS 8192
 #define RVL_OWNERS 8192
 #define RVL_NAME 128
 #define RVL_RECORDS 262144 /* processes, where tasks have no storage for everybody */
@@ -416,6 +417,19 @@ struct rvl_listener_key {
 	__u8 addr[16];
 	__u16 port;
 	__u16 zero;
+};
+
+/* A port at which SCTP listens, of one network namespace, and what the listener is stamped with. */
+struct rvl_endpoint_key {
+	__u64 netns; /* its cookie */
+	__u16 port; /* in host order */
+	__u16 zero[3];
+};
+
+struct rvl_endpoint {
+	__u16 app;
+	__u8 required;
+	__u8 zero;
 };
 
 /* The name of an application; the daemon's own note, so that numbers stay the same over its restarts. */

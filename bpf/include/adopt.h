@@ -244,6 +244,9 @@ int adopt_sockets(struct bpf_iter__task_file *ctx)
 	stamp = bpf_sk_storage_get(&sockets, sk, 0, 0);
 	if (!is && !stamp) {
 		note_seen(sk);
+		/* One without a stamp is nobody's. */
+		if (sk->sk_protocol == IPPROTO_SCTP)
+			note_decided(sk);
 		return 0;
 	}
 	/* What must not send must not go on sending. */

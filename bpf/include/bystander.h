@@ -6,7 +6,10 @@
 #ifndef RVL_BYSTANDER_H
 #define RVL_BYSTANDER_H
 
-/* Types that carry IP inside, or that a switch takes off: the frame is not what it says to the kernel. */
+/*
+ * Types that carry IP inside, or that a switch takes off: the frame is not what it says to the kernel. They are those that wire::link
+ * follows, and those of which it says that others may follow them (crates/sockmon/tests/suite/bystander.rs compares the two).
+ */
 static __always_inline bool hides_ip(__be16 type)
 {
 	switch (bpf_ntohs(type)) {
@@ -15,13 +18,45 @@ static __always_inline bool hides_ip(__be16 type)
 	case 0x8100: /* 802.1Q */
 	case 0x88a8: /* 802.1ad */
 	case 0x9100: /* 802.1Q twice, as it was before 802.1ad */
+	case 0x9200:
+	case 0x9300:
 	case 0x8847: /* MPLS */
 	case 0x8848:
 	case 0x8863: /* PPPoE */
 	case 0x8864:
+	case 0x880b: /* PPP */
+	case 0x4305: /* B.A.T.M.A.N. */
+	case 0x6558: /* transparent Ethernet bridging */
+	case 0x22f3: /* TRILL */
+	case 0x8903: /* FabricPath */
+	case 0x8909: /* Cisco's metadata */
+	case 0x8926: /* VN-Tag */
+	case 0x88be: /* ERSPAN */
+	case 0x22eb:
+	case 0x88e5: /* MACsec, which need not encrypt */
+	case 0x88e7: /* the I-tag of 802.1ah */
+	case 0x892f: /* HSR */
+	case 0x894f: /* NSH */
+	case 0x8947: /* GeoNetworking */
+	case 0x8899: /* Realtek's tag */
+	case 0xa0ed: /* LoWPAN */
 		return true;
 	}
 	return false;
+}
+
+/* Whether a frame of this type is what ARP for IPv4 over Ethernet (RFC 826) looks like, and no longer than the shortest frame. */
+static __always_inline bool is_arp(struct __sk_buff *skb)
+{
+	static const __u8 said[6] = { 0, 1, 8, 0, 6, 4 };
+	__u8 found[6];
+
+	if (skb->len > 60 || bpf_skb_load_bytes_relative(skb, 14, found, sizeof(found), BPF_HDR_START_MAC))
+		return false;
+	for (int i = 0; i < 6; i++)
+		if (found[i] != said[i])
+			return false;
+	return true;
 }
 
 /*
@@ -42,8 +77,13 @@ static __always_inline bool is_disguised(struct __sk_buff *skb)
 		if (bpf_skb_load_bytes_relative(skb, 14, llc, sizeof(llc), BPF_HDR_START_MAC))
 			return false;
 		__builtin_memcpy(&type, &llc[6], sizeof(type));
-		return llc[0] == 0x06 || (llc[0] == 0xaa && hides_ip(type));
+		/* Of SNAP, bridged frames too (RFC 2684); of ISO's protocols the first octet says which (RFC 2427). */
+		if (llc[0] == 0xaa)
+			return hides_ip(type) || (llc[4] == 0x80 && llc[5] == 0xc2);
+		return llc[0] == 0x06 || llc[0] == 0xfe;
 	}
+	if (bpf_ntohs(type) == 0x0806)
+		return !is_arp(skb);
 	return hides_ip(type);
 }
 

@@ -138,6 +138,8 @@ static __always_inline int restamp(void *ctx, struct bpf_sock *sk, const struct 
 	return is;
 }
 
+#include "sctp.h"
+
 SEC("cgroup/sock_create")
 int sock_create(struct bpf_sock *sk)
 {
@@ -152,6 +154,10 @@ int sock_create(struct bpf_sock *sk)
 		return REFUSE;
 	}
 	app = app_of_current(cfg);
+	if (!app && sk->protocol == IPPROTO_SCTP && !note_nobodys(sk)) {
+		count(RVL_C_STAMP_FAILED);
+		return REFUSE;
+	}
 	if (!app)
 		return ALLOW;
 	stamp = stamp_socket(sk, 0, bpf_get_netns_cookie(sk), app);

@@ -295,11 +295,10 @@ int uplink_egress(struct __sk_buff *skb)
 }
 
 /*
- * Every other device, lo too: packet sockets are the only ones that cgroup hooks do not see. Their frames leave here only where policy
- * says "trusted": nothing would protect them. What goes to lo may come back and be forwarded.
+ * By another device than an uplink, where packet sockets are the only ones that cgroup hooks do not see. Their frames leave there only
+ * where policy says "trusted": nothing would protect them.
  */
-SEC("tcx/egress")
-int other_egress(struct __sk_buff *skb)
+static __always_inline int leaving_elsewhere(struct __sk_buff *skb)
 {
 	const struct rvl_config *cfg = configuration();
 	struct rvl_network *network;
@@ -332,6 +331,20 @@ int other_egress(struct __sk_buff *skb)
 	if (network && network->would)
 		add_would(skb, owner.app, network, &h, true);
 	return TCX_NEXT;
+}
+
+/* Every other device, lo too: what goes there may come back and be forwarded. */
+SEC("tcx/egress")
+int other_egress(struct __sk_buff *skb)
+{
+	return leaving_elsewhere(skb);
+}
+
+/* An interface of a network behind this host: what is forwarded, and frames of this host's packet sockets. */
+SEC("tcx/egress")
+int inside_egress(struct __sk_buff *skb)
+{
+	return skb->ingress_ifindex ? forwarded_inside(skb) : leaving_elsewhere(skb);
 }
 
 /* Whether the socket that a quoted packet belongs to would refuse a clear packet from the quoted peer. */

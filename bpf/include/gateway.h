@@ -226,8 +226,7 @@ static __always_inline int leaving(struct __sk_buff *skb, const struct rvl_confi
  * A forwarded packet on its way to a network behind us. What the engine let pass in clear comes from its own socket, what
  * was protected from the TUN; both were seen. The rest may pass only if its source alone says so.
  */
-SEC("tcx/egress")
-int inside_egress(struct __sk_buff *skb)
+static __always_inline int forwarded_inside(struct __sk_buff *skb)
 {
 	const struct rvl_config *cfg = configuration();
 	__u32 from = skb->ingress_ifindex;

@@ -156,11 +156,23 @@ static __always_inline bool has_caller(__u32 protocol, __u32 type, bool owned)
 	return type == SOCK_DGRAM || type == SOCK_RAW || (protocol == IPPROTO_SCTP && owned);
 }
 
+/* What SCTP sends without a caller, or with one that has no policy. */
+static __noinline enum sender follow_nobody(struct __sk_buff *skb, struct bpf_sock *sk, const struct rvl_config *cfg,
+					    const struct rvl_socket *stamp, bool has_caller)
+{
+	if (sk->protocol != IPPROTO_SCTP || stamp || !is_of_nobody_known(skb, sk, cfg) || is_daemons(skb, cfg))
+		return SENDER_GOES_ON;
+	if (has_caller && note_nobodys(sk))
+		return SENDER_GOES_ON;
+	refuse_packet(skb, 0, RVL_C_EGRESS_UNCLAIMED, RVL_HOOK_OUT);
+	return SENDER_REFUSED;
+}
+
 /*
  * Datagram, raw and ping sockets send in their caller's context, so here is seen who has one that no other hook saw: raw and
  * ping sockets have none for sendmsg and bind, a connected socket that changed hands has none at all. Not TCP, which also
  * sends while others run, nor sockets of the kernel, nor those by which a tunnel of the kernel sends for everybody. SCTP does
- * both: it is its caller's who has its lock, and of nobody else.
+ * both: it is its caller's who has its lock; without a caller it is its listener's, or nobody's (sctp.h).
  * Refused: the policies do not compare.
  */
 static __noinline enum sender follow_sender(struct __sk_buff *skb, struct bpf_sock *sk, const struct rvl_config *cfg,
@@ -173,10 +185,10 @@ static __noinline enum sender follow_sender(struct __sk_buff *skb, struct bpf_so
 		return claim(skb, sk, cfg, stamp);
 	kernel = bpf_rdonly_cast(sk, bpf_core_type_id_kernel(struct sock));
 	if (!has_caller(sk->protocol, sk->type, kernel->sk_lock.owned))
-		return SENDER_GOES_ON;
+		return follow_nobody(skb, sk, cfg, stamp, false);
 	is = app_of_current(cfg);
 	if (!is)
-		return SENDER_GOES_ON;
+		return follow_nobody(skb, sk, cfg, stamp, true);
 	has = stamp ? stamp->app : 0;
 	if (has == is || is_daemons(skb, cfg))
 		return SENDER_GOES_ON;
@@ -253,6 +265,11 @@ int guard(struct __sk_buff *skb)
 	stamp = bpf_sk_storage_get(&sockets, sk, 0, 0);
 	if (!stamp && is_daemons(skb, cfg))
 		return ALLOW;
+	if (!stamp && sk->protocol == IPPROTO_SCTP) {
+		if (!stamp_accepted(sk))
+			return REFUSE;
+		stamp = bpf_sk_storage_get(&sockets, sk, 0, 0);
+	}
 	sender = follow_sender(skb, sk, cfg, stamp);
 	if (sender == SENDER_REFUSED) {
 		add_unread(skb, stamp ? stamp->app : 0, RVL_T_OUT_REFUSED, false);
@@ -479,7 +496,14 @@ int proof(struct __sk_buff *skb)
 		if (whole && is_decided(whole))
 			stamp = bpf_sk_storage_get(&sockets, whole, 0, 0);
 	}
+	if (sk && !stamp && sk->protocol == IPPROTO_SCTP) {
+		if (!stamp_accepted(sk))
+			return REFUSE;
+		stamp = bpf_sk_storage_get(&sockets, sk, 0, 0);
+	}
 	verdict = judge(skb, cfg, sk, stamp);
+	if (verdict == ALLOW && sk && sk->protocol == IPPROTO_SCTP && sk->state == TCP_LISTEN)
+		note_endpoint(skb, sk, stamp);
 	if (verdict == ALLOW && sk)
 		tell_answer(skb, cfg, sk, stamp);
 	return verdict;

@@ -174,6 +174,14 @@ struct {
 	__type(value, __u32);
 } listeners SEC(".maps");
 
+/* Listeners of SCTP with a stamp, from the first association that is asked for (sctp.h). One that is pushed out closes, and opens nothing. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, RVL_ENDPOINTS);
+	__type(key, struct rvl_endpoint_key);
+	__type(value, struct rvl_endpoint);
+} endpoints SEC(".maps");
+
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, RVL_APPS);
@@ -224,7 +232,7 @@ struct {
 #define NOTE_UNCLAIMED 0 /* no process has sent on it, or none is known that holds it: the first that sends decides */
 #define NOTE_SUSPECT 1 /* adoption has not met it in any table of descriptors yet */
 #define NOTE_SEEN 2 /* it has */
-#define NOTE_DECIDED 3 /* of an MPTCP connection: whose its subflows are is what its own stamp says, no stamp being nobody's */
+#define NOTE_DECIDED 3 /* of an MPTCP connection, or of SCTP: whose it is, and its subflows, is what its own stamp says, no stamp being nobody's */
 
 /* Connections that came to a listener without a stamp and that no process has sent on yet. Where there is a stamp, it says so. */
 struct {

@@ -165,7 +165,12 @@ static __always_inline int guard_mark(struct bpf_sockopt *ctx, const struct rvl_
 	return REFUSE;
 }
 
-/* Frames of such a socket would leave past every program on the device. */
+/* Whether frames of a socket with this option leave past every program on the device. */
+static __always_inline bool leads_past_devices(int level, int name)
+{
+	return (level == SOL_PACKET && name == PACKET_QDISC_BYPASS) || (level == SOL_XDP && name == XDP_TX_RING);
+}
+
 static __always_inline int guard_bypass(struct bpf_sockopt *ctx, const struct rvl_config *cfg)
 {
 	struct address none = {};
@@ -189,8 +194,7 @@ int set_option(struct bpf_sockopt *ctx)
 
 	if (ctx->level == SOL_SOCKET && ctx->optname == SO_MARK)
 		return guard_mark(ctx, cfg);
-	if ((ctx->level == SOL_PACKET && ctx->optname == PACKET_QDISC_BYPASS) ||
-	    (ctx->level == SOL_XDP && ctx->optname == XDP_TX_RING))
+	if (leads_past_devices(ctx->level, ctx->optname))
 		return guard_bypass(ctx, cfg);
 	if (ctx->level == SOL_RAVELIN && ctx->optname == RAVELIN_REQUIRE && has_options(ctx, cfg))
 		return require(ctx, cfg);

@@ -308,7 +308,14 @@ struct bpf_iter_num {
 	__u64 __opaque[1];
 };
 
+/* Where a thread is in a call of 32 bits is said in `status` on x86, in `flags` elsewhere. */
+struct thread_info {
+	unsigned long flags;
+	__u32 status;
+};
+
 struct task_struct {
+	struct thread_info thread_info;
 	unsigned int flags;
 	int pid;
 	int tgid;

@@ -298,6 +298,16 @@ contract! {
         port: u16,
         zero: u16,
     }
+    struct EndpointKey {
+        netns: u64,
+        port: u16,
+        zero: [u16; 3],
+    }
+    struct Endpoint {
+        app: u16,
+        required: u8,
+        zero: u8,
+    }
     struct Name {
         text: [u8; NAME],
     }

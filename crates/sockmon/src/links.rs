@@ -85,7 +85,7 @@ impl Places {
                     want((*name).into(), Target::Cgroup(attach_type));
                 }
                 Hook::PerSocket(_) => {}
-                Hook::Tracepoint => want((*name).into(), Target::Tracepoint),
+                Hook::Tracepoint | Hook::Security => want((*name).into(), Target::Tracepoint),
                 Hook::Tun(at) => want((*name).into(), Target::Device(self.tun, at)),
                 Hook::Loopback(at) => want((*name).into(), Target::Device(LOOPBACK, at)),
                 Hook::Uplink(at) | Hook::Inside(at) => {

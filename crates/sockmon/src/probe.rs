@@ -63,7 +63,7 @@ pub fn probe() -> Vec<Check> {
 pub fn probe_programs() -> Vec<Check> {
     vec![
         programs("bpf-identity", "use a kernel with tp_btf and task storage (5.11)", |hook| {
-            hook == Hook::Tracepoint
+            matches!(hook, Hook::Tracepoint | Hook::Security)
         }),
         programs(
             "bpf-cgroup",

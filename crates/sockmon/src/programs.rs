@@ -5,6 +5,7 @@ use crate::error::SockmonError;
 use crate::gateway::InsideIcmp;
 use crate::links;
 use crate::marks::Marks;
+use crate::security::{self, OptionHook};
 use crate::sys::{self, Tcx};
 use libbpf_rs::{MapCore, MapFlags, MapHandle, ObjectBuilder, OpenObject};
 use std::collections::BTreeMap;
@@ -25,6 +26,8 @@ pub enum Hook {
     PerSocket(u32),
     /// The tracepoint it was loaded for.
     Tracepoint,
+    /// The security hook that it was loaded for, where this kernel has it.
+    Security,
     /// Every guarded device.
     Uplink(Tcx),
     /// Every interface of a network behind this host.
@@ -61,6 +64,8 @@ pub static PROGRAMS: &[Program] = &[
     program("task_gone", Hook::Tracepoint),
     program("group_made", Hook::Tracepoint),
     program("set_option", Hook::Cgroup(libbpf_sys::BPF_CGROUP_SETSOCKOPT)),
+    program("option_lsm", Hook::Security),
+    program("option_return", Hook::Security),
     program("get_option", Hook::Cgroup(libbpf_sys::BPF_CGROUP_GETSOCKOPT)),
     program("sock_create", Hook::Cgroup(libbpf_sys::BPF_CGROUP_INET_SOCK_CREATE)),
     program("sock_ops", Hook::Cgroup(libbpf_sys::BPF_CGROUP_SOCK_OPS)),
@@ -107,8 +112,11 @@ pub fn tasks_have_storage() -> bool {
 
 /// Whether the running kernel has the hook of a program, and needs the program.
 pub fn is_offered(program: &str) -> bool {
-    if program == "task_gone" && tasks_have_storage() {
-        return false;
+    match program {
+        "task_gone" => return !tasks_have_storage(),
+        "option_lsm" => return security::option_hook() == Some(OptionHook::Module),
+        "option_return" => return security::option_hook() == Some(OptionHook::Return),
+        _ => {}
     }
     static MISSING: OnceLock<Vec<&str>> = OnceLock::new();
     let missing = MISSING.get_or_init(|| {
@@ -142,6 +150,7 @@ pub static MAPS: &[&str] = &[
     "users",
     "owners",
     "listeners",
+    "endpoints",
     "names",
     "counters",
     "events",

@@ -113,10 +113,72 @@ pub fn offers_helper(kind: libbpf_sys::bpf_prog_type, helper: libbpf_sys::bpf_fu
     unsafe { libbpf_sys::libbpf_probe_bpf_helper(kind, helper, std::ptr::null()) == 1 }
 }
 
-/// Attach a `tp_btf` program to the tracepoint it was loaded for.
+/// Attach a program to the tracepoint or function of the kernel that it was loaded for.
 pub fn link_tracepoint(prog: BorrowedFd<'_>) -> io::Result<OwnedFd> {
-    // SAFETY: a null name is what tp_btf programs need.
+    // SAFETY: a null name is what such programs need.
     owned(unsafe { libbpf_sys::bpf_raw_tracepoint_open(std::ptr::null(), prog.as_raw_fd()) })
+}
+
+/// How a program comes to the kernel's security hook of `setsockopt`.
+#[derive(Clone, Copy, Debug)]
+pub enum Security {
+    /// As one of its security modules.
+    Module,
+    /// In front of them.
+    Return,
+}
+
+/// A program at the security hook of `setsockopt` that refuses (EPERM) every option of one level.
+pub fn load_refusal(hook: Security, level: i32) -> io::Result<OwnedFd> {
+    let (kind, attach, name) = match hook {
+        Security::Module => (libbpf_sys::BPF_PROG_TYPE_LSM, libbpf_sys::BPF_LSM_MAC, c"socket_setsockopt"),
+        Security::Return => {
+            (libbpf_sys::BPF_PROG_TYPE_TRACING, libbpf_sys::BPF_MODIFY_RETURN, c"security_socket_setsockopt")
+        }
+    };
+    // SAFETY: a C string.
+    let function = done(unsafe { libbpf_sys::libbpf_find_vmlinux_btf_id(name.as_ptr(), attach) })?;
+    let instruction = |code, destination, source, off, imm| libbpf_sys::bpf_insn {
+        code,
+        _bitfield_1: libbpf_sys::bpf_insn::new_bitfield_1(destination, source),
+        off,
+        imm,
+        ..Default::default()
+    };
+    // r2 = the second argument; r0 = 0; if r2 is another level, end; r0 = -EPERM; end.
+    let program = [
+        instruction(0x79, 2, 1, 8, 0),
+        instruction(0xb7, 0, 0, 0, 0),
+        instruction(0x56, 2, 0, 1, level),
+        instruction(0xb7, 0, 0, 0, -libc::EPERM),
+        instruction(0x95, 0, 0, 0, 0),
+    ];
+    let mut opts = libbpf_sys::bpf_prog_load_opts {
+        sz: size_of::<libbpf_sys::bpf_prog_load_opts>() as _,
+        expected_attach_type: attach,
+        attach_btf_id: function as u32,
+        ..Default::default()
+    };
+    // SAFETY: C strings; as many instructions as are said; the options live for the call.
+    owned(unsafe {
+        libbpf_sys::bpf_prog_load(
+            kind,
+            c"ravelin_try".as_ptr(),
+            c"GPL".as_ptr(),
+            program.as_ptr(),
+            program.len() as _,
+            &raw mut opts,
+        )
+    })
+}
+
+/// Whether the calling thread may not set an option of this level, which no socket has.
+pub fn is_option_refused(level: i32) -> io::Result<bool> {
+    let socket = std::net::UdpSocket::bind((std::net::Ipv4Addr::LOCALHOST, 0))?;
+    let value = 0u32;
+    // SAFETY: the buffer has the length that is passed.
+    let set = unsafe { libc::setsockopt(socket.as_raw_fd(), level, 1, (&raw const value).cast(), 4) };
+    Ok(set < 0 && io::Error::last_os_error().raw_os_error() == Some(libc::EPERM))
 }
 
 /// Exchange the program of a link, without a moment between.

@@ -1,5 +1,5 @@
-//! What the guest runs from: a file system in memory (initramfs) with `ravelin`, the programs that its demonstration drives, and what
-//! they are linked with, all of this machine.
+//! What the guest runs from: a file system in memory (initramfs) with `ravelin`, the programs that its demonstration drives, the tests
+//! of `sockmon`, and what they are linked with, all of this machine.
 
 use super::kernels::Kernel;
 use crate::process::passes;
@@ -13,15 +13,37 @@ use std::process::Command;
 const INIT: &str = include_str!("init.sh");
 
 /// Programs at the places that they have here.
-const PROGRAMS: [&str; 5] =
-    ["/usr/bin/busybox", "/usr/bin/curl", "/usr/bin/wget", "/usr/bin/nc.openbsd", "/usr/bin/python3"];
+const PROGRAMS: [&str; 8] = [
+    "/usr/bin/busybox",
+    // The shell: that of busybox has commands of its own that come before programs.
+    "/usr/bin/dash",
+    "/usr/bin/curl",
+    "/usr/bin/wget",
+    "/usr/bin/nc.openbsd",
+    "/usr/bin/python3",
+    // What tests start.
+    "/usr/bin/setpriv",
+    "/usr/sbin/ip",
+];
 
 /// Parts of Python's library that nobody here imports, and that are half of it.
 const UNUSED: [&str; 7] =
     ["test", "idlelib", "tkinter", "lib2to3", "ensurepip", "pydoc_data", "dist-packages"];
 
-/// Modules that the guest loads: `ravelin` needs the first, the wire of the lab the next two.
-const MODULES: [&str; 3] = ["tun", "veth", "bridge"];
+/// Modules that the guest loads: `ravelin` needs the first, the wire of the lab the next two, tests the rest.
+const MODULES: [&str; 5] = ["tun", "veth", "bridge", "fuse", "sctp"];
+
+/// The tests of `sockmon`, built.
+pub struct Tests {
+    /// Their program.
+    pub suite: PathBuf,
+    /// The program under test, where the other expects it.
+    pub app: PathBuf,
+    /// What their names must contain; then nothing else is run.
+    pub filter: Option<String>,
+    /// The program of the kernel half that they do without.
+    pub omit: Option<String>,
+}
 
 /// Everything but the kernel's modules.
 pub struct Root {
@@ -30,27 +52,44 @@ pub struct Root {
 
 impl Root {
     /// Gather it.
-    pub fn build(folder: &Path, ravelin: &Path) -> Result<Root> {
+    pub fn build(folder: &Path, ravelin: Option<&Path>, tests: &Tests) -> Result<Root> {
         let root = Root { folder: folder.join("root") };
         let _ = fs::remove_dir_all(&root.folder);
         for part in ["bin", "dev", "proc", "sys", "run", "tmp", "modules"] {
             fs::create_dir_all(root.folder.join(part))?;
         }
-        let place = root.folder.join("usr/bin/ravelin");
         fs::create_dir_all(root.folder.join("usr/bin"))?;
-        fs::copy(ravelin, &place).with_context(|| format!("copying {}", ravelin.display()))?;
-        ensure!(passes(Command::new("strip").arg(&place))?, "cannot strip {}", place.display());
-        root.libraries(ravelin)?;
+        if let Some(ravelin) = ravelin {
+            root.stripped(ravelin, "usr/bin/ravelin")?;
+        }
         for program in PROGRAMS {
             root.program(Path::new(program))?;
         }
+        root.tests(tests)?;
         symlink("nc.openbsd", root.folder.join("usr/bin/nc"))?;
-        symlink("/usr/bin/busybox", root.folder.join("bin/sh"))?;
+        symlink("/usr/bin/dash", root.folder.join("bin/sh"))?;
         root.python()?;
         let init = root.folder.join("init");
         fs::write(&init, INIT)?;
         ensure!(passes(Command::new("chmod").arg("755").arg(&init))?, "cannot make init a program");
         Ok(root)
+    }
+
+    /// The program of the tests at a place that `init.sh` knows, and what it starts at the place that it was built with.
+    fn tests(&self, tests: &Tests) -> Result<()> {
+        self.stripped(&tests.suite, "tests")?;
+        self.program(&tests.app)?;
+        fs::write(self.folder.join("filter"), tests.filter.as_deref().unwrap_or_default())?;
+        fs::write(self.folder.join("omit"), tests.omit.as_deref().unwrap_or_default())?;
+        Ok(())
+    }
+
+    /// A program of ours, without what debuggers want, and its libraries.
+    fn stripped(&self, program: &Path, place: &str) -> Result<()> {
+        let place = self.folder.join(place);
+        fs::copy(program, &place).with_context(|| format!("copying {}", program.display()))?;
+        ensure!(passes(Command::new("strip").arg(&place))?, "cannot strip {}", place.display());
+        self.libraries(program)
     }
 
     fn put(&self, file: &Path) -> Result<()> {

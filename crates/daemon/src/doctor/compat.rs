@@ -1,5 +1,6 @@
-//! Whether this kernel runs programs of 32 bits. Their system calls pass no cgroup hook of setsockopt, so a program with CAP_NET_RAW
-//! whose frames policy decides about can have them leave past every program on the device (docs/design/0016).
+//! Whether this kernel runs programs of 32 bits. Their system calls pass no cgroup hook of setsockopt, so where no program of ours stands at
+//! the security hook, a program with CAP_NET_RAW whose frames policy decides about can have them leave past every program on the
+//! device (docs/design/0016).
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -8,6 +9,7 @@ use std::process::{Command, Stdio};
 
 use api::{Check, CheckState};
 use rustix::fs::MemfdFlags;
+use sockmon::OptionHook;
 
 /// The shortest program of 32 bits (ELF, i386): `exit(0)`.
 #[rustfmt::skip]
@@ -26,23 +28,49 @@ pub(super) fn calls() -> Option<Check> {
     if !cfg!(target_arch = "x86_64") {
         return None;
     }
-    let (state, found) = match try_it() {
-        Ok(true) => (
-            CheckState::Warn,
-            "programs of 32 bits run here, and their calls of setsockopt have no hook: a program with CAP_NET_RAW can send frames \
-             past its policy"
-                .to_owned(),
-        ),
-        Ok(false) => (CheckState::Ok, "no program of 32 bits runs here".to_owned()),
-        Err(error) => (CheckState::Warn, format!("whether programs of 32 bits run cannot be tried: {error}")),
-    };
-    let remedy = "give no CAP_NET_RAW to programs whose traffic must be protected, or start the kernel with ia32_emulation=off";
-    Some(Check {
-        name: "32-bit calls".to_owned(),
-        state,
-        found,
-        remedy: (state != CheckState::Ok).then(|| remedy.to_owned()),
-    })
+    let (state, found, remedy) =
+        answer(&try_it(), rustix::process::geteuid().is_root(), sockmon::option_hook);
+    Some(Check { name: "32-bit calls".to_owned(), state, found, remedy: remedy.map(str::to_owned) })
+}
+
+/// What is said of a host where such programs run, or not; `hook` is asked only where it matters.
+fn answer(
+    runs: &io::Result<bool>,
+    is_root: bool,
+    hook: impl FnOnce() -> Option<OptionHook>,
+) -> (CheckState, String, Option<&'static str>) {
+    const AS_ROOT: &str = "run `ravelin doctor` as root";
+    const NO_HOOK: &str = "give no CAP_NET_RAW to programs whose traffic must be protected, or start the kernel with ia32_emulation=off";
+    const RETURN: &str =
+        "start the kernel with BPF among its security modules (lsm=...,bpf), or with ia32_emulation=off";
+    match runs {
+        Ok(false) => (CheckState::Ok, "no program of 32 bits runs here".to_owned(), None),
+        Err(error) => {
+            let found = format!("whether programs of 32 bits run cannot be tried: {error}");
+            (CheckState::Warn, found, Some(NO_HOOK))
+        }
+        Ok(true) if !is_root => {
+            let found = "programs of 32 bits run here; whether their calls of setsockopt can be refused was not tried: it takes root";
+            (CheckState::Warn, found.to_owned(), Some(AS_ROOT))
+        }
+        Ok(true) => match hook() {
+            Some(OptionHook::Module) => {
+                let found = "programs of 32 bits run here; their calls of setsockopt are refused as those of 64 bits are, at the \
+                             kernel's security hook";
+                (CheckState::Ok, found.to_owned(), None)
+            }
+            Some(OptionHook::Return) => {
+                let found = "programs of 32 bits run here; their calls of setsockopt are refused in front of the kernel's security \
+                             modules, where a kernel that interrupts threads in its own code (preempt=full) can pass the look over";
+                (CheckState::Warn, found.to_owned(), Some(RETURN))
+            }
+            None => {
+                let found = "programs of 32 bits run here, and this kernel takes no program that sees their calls of setsockopt: a \
+                             program with CAP_NET_RAW can send frames past its policy";
+                (CheckState::Warn, found.to_owned(), Some(NO_HOOK))
+            }
+        },
+    }
 }
 
 fn try_it() -> io::Result<bool> {
@@ -80,6 +108,26 @@ mod tests {
             return;
         }
         let built = text.lines().any(|line| line == "CONFIG_IA32_EMULATION=y");
-        assert_eq!(check.state == CheckState::Warn, built, "{}", check.found);
+        assert_eq!(check.found.starts_with("programs of 32 bits run here"), built, "{}", check.found);
+        let closed = !built || sockmon::option_hook() == Some(OptionHook::Module);
+        assert_eq!(check.state == CheckState::Ok, closed, "{}", check.found);
+    }
+
+    #[test]
+    fn it_says_who_looks_at_their_calls() {
+        let state = |runs: io::Result<bool>, is_root, hook| answer(&runs, is_root, || hook).0;
+        assert_eq!(state(Ok(false), true, None), CheckState::Ok);
+        assert_eq!(state(Ok(true), true, Some(OptionHook::Module)), CheckState::Ok);
+        for hook in [None, Some(OptionHook::Return)] {
+            let (state, found, remedy) = answer(&Ok(true), true, || hook);
+            assert_eq!(state, CheckState::Warn, "{found}");
+            assert!(remedy.is_some_and(|remedy| remedy.contains("ia32_emulation=off")));
+        }
+        // Who may load nothing hears that it was not tried, and not that nobody looks.
+        let (state, found, _) = answer(&Ok(true), false, || panic!("not asked"));
+        assert_eq!((state, found.contains("not tried")), (CheckState::Warn, true), "{found}");
+        let (state, found, _) =
+            answer(&Err(io::ErrorKind::PermissionDenied.into()), true, || panic!("not asked"));
+        assert_eq!((state, found.contains("cannot be tried")), (CheckState::Warn, true), "{found}");
     }
 }

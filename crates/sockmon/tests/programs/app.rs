@@ -9,6 +9,8 @@ use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::str::SplitWhitespace;
 
+mod compat;
+mod frames;
 mod fuse;
 
 type Sockets = BTreeMap<String, c_int>;
@@ -124,6 +126,25 @@ fn run(words: &mut SplitWhitespace<'_>, sockets: &mut Sockets) -> io::Result<Str
             sockets.insert(new, accepted);
             0
         }
+        // An association of an SCTP socket for all becomes a socket: SCTP_GET_ASSOC_ID_LIST, SCTP_SOCKOPT_PEELOFF (RFC 6458).
+        "peeloff" => {
+            let new = word(words).to_owned();
+            wait(fd, number(words))?;
+            let mut list = [0u32; 2];
+            let mut len = size_of_val(&list) as libc::socklen_t;
+            // SAFETY: the buffer has the length that is passed.
+            ret(unsafe {
+                libc::getsockopt(fd, libc::IPPROTO_SCTP, 29, list.as_mut_ptr().cast(), &raw mut len)
+            })?;
+            let mut peeled = [list[1] as c_int, 0];
+            let mut len = size_of_val(&peeled) as libc::socklen_t;
+            // SAFETY: the buffer has the length that is passed.
+            let made = ret(unsafe {
+                libc::getsockopt(fd, libc::IPPROTO_SCTP, 102, peeled.as_mut_ptr().cast(), &raw mut len)
+            })?;
+            sockets.insert(new, made);
+            0
+        }
         // Into the queue of a Unix socket and out again: meanwhile it is in no table of descriptors.
         "stow" => return stow(fd, name, sockets),
         "take" => {
@@ -150,11 +171,15 @@ fn run(words: &mut SplitWhitespace<'_>, sockets: &mut Sockets) -> io::Result<Str
         "spoof" => return spoof(fd, words),
         "sweep" => return sweep(fd, words),
         "fastopen" => return sendto(fd, words, libc::MSG_FASTOPEN),
-        "frame" => return frame(fd, words),
-        "send" => {
+        "frame" => return frames::frame(fd, words),
+        // A question of ARP by this device.
+        "arp" => return frames::arp(fd, word(words)),
+        // "more": there is more to come (MSG_MORE), so that the kernel may wait with it.
+        "send" | "more" => {
             let data = vec![b'x'; number(words)];
+            let flags = if command == "more" { libc::MSG_MORE } else { 0 };
             // SAFETY: the buffer has the length that is passed.
-            ret(unsafe { libc::send(fd, data.as_ptr().cast(), data.len(), 0) } as c_int)?
+            ret(unsafe { libc::send(fd, data.as_ptr().cast(), data.len(), flags) } as c_int)?
         }
         "recv" => {
             wait(fd, number(words))?;
@@ -218,6 +243,11 @@ fn run(words: &mut SplitWhitespace<'_>, sockets: &mut Sockets) -> io::Result<Str
             // SAFETY: the buffer has the length that is passed.
             ret(unsafe { libc::setsockopt(fd, level, name, value.as_ptr().cast(), len as u32) })?
         }
+        // The same by a system call of 32 bits.
+        "set32" => {
+            let (level, name, len) = (number(words) as c_int, number(words) as c_int, number(words));
+            compat::set(fd, level, name, len)?
+        }
         "segment" => option(fd, libc::SOL_UDP, libc::UDP_SEGMENT, number(words) as c_int)?,
         // A loose source route by way of another host (RFC 791).
         "route" => {
@@ -240,6 +270,9 @@ fn open(kind: &str) -> io::Result<c_int> {
     let (kind, protocol) = match &kind[..kind.len() - 1] {
         "tcp" => (libc::SOCK_STREAM, 0),
         "udp" => (libc::SOCK_DGRAM, 0),
+        // One socket for each association, and one for all.
+        "sctp" => (libc::SOCK_STREAM, libc::IPPROTO_SCTP),
+        "sctpmany" => (libc::SOCK_SEQPACKET, libc::IPPROTO_SCTP),
         "unix" => {
             // SAFETY: no pointer is passed.
             return ret(unsafe { libc::socket(libc::AF_UNIX, libc::SOCK_STREAM, 0) });
@@ -257,8 +290,10 @@ fn open(kind: &str) -> io::Result<c_int> {
         }
         other => panic!("no such kind: {other}"),
     };
+    // Its handshake is the kernel's alone, so whoever waits for it waits for nothing that a test has to do.
+    let waits = if protocol == libc::IPPROTO_SCTP { 0 } else { libc::SOCK_NONBLOCK };
     // SAFETY: no pointer is passed.
-    ret(unsafe { libc::socket(family, kind | libc::SOCK_NONBLOCK, protocol) })
+    ret(unsafe { libc::socket(family, kind | waits, protocol) })
 }
 
 fn option(fd: c_int, level: c_int, name: c_int, value: c_int) -> io::Result<c_int> {
@@ -312,50 +347,6 @@ fn address(addr: SocketAddr) -> (libc::sockaddr_storage, libc::socklen_t) {
         }
     };
     (storage, len as libc::socklen_t)
-}
-
-/// An Ethernet frame for bob: device, the type that the socket's address names, that of the frame (both hexadecimal), and whom
-/// the IP packet in it is for. A type of VLAN (8100) has IP behind its tag.
-fn frame(fd: c_int, words: &mut SplitWhitespace<'_>) -> io::Result<String> {
-    let device = CString::new(word(words)).expect("no zero octet");
-    let mut kind = || u16::from_str_radix(word(words), 16).expect("a type");
-    let (named, real) = (kind(), kind());
-    let to: std::net::IpAddr = word(words).parse().expect("an address");
-    let mut data = vec![2, 0, 0, 0, 0, 0x0b, 2, 0, 0, 0, 0, 0x0a];
-    data.extend(real.to_be_bytes());
-    if real == 0x8100 {
-        // A tag that reads as the beginning of an IPv4 header, if the frame is named that.
-        data.extend(if named == 0x0800 { [0x45, 5] } else { [0, 5] });
-        data.extend(if to.is_ipv4() { [8, 0] } else { [0x86, 0xdd] });
-    }
-    // A length: SNAP (RFC 1042), or the service access point of IP (RFC 948).
-    match real {
-        0x2c => data.extend([0xaa, 0xaa, 3, 0, 0, 0, 8, 0]),
-        0x27 => data.extend([6, 6, 3]),
-        _ => {}
-    }
-    match to {
-        std::net::IpAddr::V4(to) => {
-            data.extend([0x45, 0, 0, 36, 0, 0, 0, 0, 64, 17, 0, 0, 10, 99, 0, 1]);
-            data.extend(to.octets());
-        }
-        std::net::IpAddr::V6(to) => {
-            data.extend([0x60, 0, 0, 0, 0, 16, 17, 64]);
-            data.extend(std::net::Ipv6Addr::new(0xfd99, 0, 0, 0, 0, 0, 0, 1).octets());
-            data.extend(to.octets());
-        }
-    }
-    data.extend([0, 9, 0, 9, 0, 16, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8]);
-    // SAFETY: zeroes are a sockaddr_ll.
-    let mut at: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
-    at.sll_family = libc::AF_PACKET as u16;
-    at.sll_protocol = named.to_be();
-    // SAFETY: a valid C string.
-    at.sll_ifindex = unsafe { libc::if_nametoindex(device.as_ptr()) } as c_int;
-    let (at, len) = ((&raw const at).cast(), size_of_val(&at) as libc::socklen_t);
-    // SAFETY: the buffers have the lengths that are passed.
-    ret(unsafe { libc::sendto(fd, data.as_ptr().cast(), data.len(), 0, at, len) } as c_int)
-        .map(|_| "ok".into())
 }
 
 fn sendto(fd: c_int, words: &mut SplitWhitespace<'_>, flags: c_int) -> io::Result<String> {

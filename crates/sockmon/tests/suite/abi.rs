@@ -46,6 +46,8 @@ fn rust_and_c_agree() {
     compare::<abi::Live>(&btf, "rvl_live");
     compare::<abi::UserKey>(&btf, "rvl_user_key");
     compare::<abi::ListenerKey>(&btf, "rvl_listener_key");
+    compare::<abi::EndpointKey>(&btf, "rvl_endpoint_key");
+    compare::<abi::Endpoint>(&btf, "rvl_endpoint");
     compare::<abi::Name>(&btf, "rvl_name");
     compare::<abi::Socket>(&btf, "rvl_socket");
     compare::<abi::Event>(&btf, "rvl_event");

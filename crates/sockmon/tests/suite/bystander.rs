@@ -68,13 +68,23 @@ fn a_frame_says_what_it_is() {
         // IEEE 802.2.
         ("0004", "002c"),
         ("88b5", "0027"),
+        // ISO's protocols behind it, and bridged frames.
+        ("88b5", "0028"),
+        ("88b5", "002d"),
+        // IP where ARP should be.
+        ("0806", "0806"),
+        // More tags, PPP, a bridged frame.
+        ("88b5", "9200"),
+        ("88b5", "9300"),
+        ("88b5", "880b"),
+        ("88b5", "6558"),
     ];
     for (named, real) in disguises {
         assert_eq!(program.ask(&frame(named, real, "10.99.0.2")), "errno 105", "{named} {real}");
     }
     assert_eq!(world.counter("egress_disguised"), disguises.len() as u64);
     // What is not IP is not our business.
-    program.run(&[&frame("88b5", "88b5", "10.99.0.2"), &frame("0806", "0806", "10.99.0.2")]);
+    program.run(&[&frame("88b5", "88b5", "10.99.0.2"), "arp s up0"]);
     assert_eq!(world.counter("egress_disguised"), disguises.len() as u64);
     let mut other = world.start("unnamed");
     other.run(&["open s packet0", &frame("88b5", "0800", "10.99.0.2")]);
@@ -85,6 +95,78 @@ fn a_frame_says_what_it_is() {
     }
     other.run(&["set s 263 20 4"]);
     assert_eq!(world.counter("setsockopt_bypass"), 2);
+}
+
+/// What `wire::link` takes for IP, or says that others may, is no other frame to the kernel half either.
+#[test]
+fn the_kernel_half_knows_every_disguise_that_captures_are_searched_for() {
+    let mut world = usual_world("link-types");
+    let mut program = world.start("strict");
+    program.run(&["open s packet0"]);
+    let mut known = 0;
+    for kind in 0x0600..=0xffff_u16 {
+        let frame = [vec![2; 12], kind.to_be_bytes().to_vec(), vec![0x45; 60]].concat();
+        let is_tag = wire::link::may_carry_ip(kind);
+        if !is_tag && wire::link::ethernet(&frame) == wire::link::Carried::Other {
+            continue;
+        }
+        known += 1;
+        let answer = program.ask(&format!("frame s up0 88b5 {kind:04x} 10.99.0.2"));
+        assert_eq!(answer, "errno 105", "{kind:04x}");
+    }
+    assert!(known > 20, "{known}");
+    assert_eq!(world.counter("egress_disguised"), known);
+}
+
+/// Finding 7: a call of 32 bits passes no cgroup hook. Where this kernel takes a program at its security hook, that one refuses; where it
+/// does not, `sockmon::option_hook` (and with it `ravelin doctor`) says that nobody does.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn calls_of_32_bits_are_no_way_past_the_devices() {
+    let mut world = usual_world("compat");
+    world.wire();
+    let mut program = world.start("strict");
+    program.run(&["open s packet0", "open x xdp0", "open u udp4", "stranger raw"]);
+    let mut other = world.start("unnamed");
+    other.run(&["open s packet0", "open u udp4", "stranger raw"]);
+    let frame = frame("0800", "0800", "10.99.0.70");
+    assert_eq!(other.ask("set32 u 1 6 4"), "ok", "this kernel has calls of 32 bits (SO_BROADCAST)");
+    // Ravelin's own options need their value, which only the cgroup hook sees: such a call gets the kernel's answer.
+    assert_eq!(other.ask("set32 u 5395020 1 4"), "ENOPROTOOPT");
+    if sockmon::option_hook().is_none() {
+        assert_eq!(program.ask("set32 s 263 20 4"), "ok");
+        program.run(&[&frame]);
+        assert_eq!(world.wire().len(), 1, "this is what `doctor` warns of");
+        return;
+    }
+    // PACKET_QDISC_BYPASS, XDP_TX_RING, SO_MARK.
+    for way in ["set32 s 263 20 4", "set32 x 283 3 4", "set32 u 1 36 4"] {
+        assert_eq!(program.ask(way), "EPERM", "{way}");
+    }
+    program.ask(&frame);
+    assert_eq!(world.wire(), [] as [Vec<u8>; 0]);
+    assert_eq!(world.counter("egress_untrusted"), 1);
+    assert_eq!((world.counter("setsockopt_bypass"), world.counter("setsockopt_mark")), (2, 1));
+    // By a call of 64 bits it is told once, too.
+    assert_eq!(program.ask("set s 263 20 4"), "EPERM");
+    assert_eq!(world.counter("setsockopt_bypass"), 3);
+    // Other options, other programs, and the daemon.
+    program.run(&["set32 u 1 6 4"]);
+    other.run(&["set32 s 263 20 4", "set32 u 1 36 4"]);
+    let mut daemon = world.start_in("strict", "daemon");
+    daemon.run(&["open s packet0", "set32 s 263 20 4"]);
+    // With `guard` nobody's frames leave past it.
+    let mut spd = usual();
+    spd.guard = guard();
+    world.load(&spd, &usual_orders());
+    assert_eq!(other.ask("set32 s 263 20 4"), "EPERM");
+    other.run(&["set32 u 1 36 4"]);
+    daemon.run(&["set32 s 263 20 4"]);
+    // Nothing of it outlives the instance.
+    drop(world.sockmon.take());
+    assert_eq!(program.ask("set32 s 263 20 4"), "EPERM", "without a daemon");
+    sockmon::detach(&world.name).unwrap();
+    program.run(&["set32 s 263 20 4"]);
 }
 
 /// Finding 8: another Ethernet device than the uplinks, as whoever has CAP_NET_RAW alone.
@@ -122,6 +204,33 @@ fn frames_leave_by_no_other_device_either() {
     assert_eq!(packets::heard(&far), 1);
     world.monitor(move |monitor| monitor.set_others(&[side, 9999]).unwrap());
     assert_eq!(world.monitor(move |monitor| monitor.health()), []);
+}
+
+/// An interface of a network behind this host is no way out for a program's frames, either.
+#[test]
+fn frames_leave_by_no_inside_interface_either() {
+    let mut world = World::new("bystander-inside");
+    world.alice.sh("ip link add in0 address 02:00:00:00:00:0a type veth peer name in1
+        ip link set in0 up; ip link set in1 up");
+    let inside = world.alice.ifindex("in0");
+    world.attach_with(move |options| options.insides = vec![inside]);
+    world.load(&usual(), &usual_orders());
+    let far = world.alice.run(|| packets::listen_on(c"in1"));
+    let mut program = world.start("strict");
+    program.run(&["open s packet0", "stranger raw"]);
+    // Protected, trusted, none, untrusted.
+    let cases = [("10.99.0.2", false), ("10.99.0.130", true), ("10.98.0.2", true), ("10.99.0.70", false)];
+    for (to, leaves) in cases {
+        let before = world.counter("egress_unguarded");
+        let answer = program.ask(&format!("frame s in0 0800 0800 {to}"));
+        assert_eq!(answer == "ok", leaves, "{to}: {answer}");
+        assert_eq!(packets::heard(&far), u32::from(leaves), "{to}");
+        assert_eq!(world.counter("egress_unguarded") - before, u64::from(!leaves), "{to}");
+    }
+    assert_eq!(program.ask("frame s in0 88b5 0800 10.99.0.2"), "errno 105");
+    let mut other = world.start("unnamed");
+    other.run(&["open s packet0", "frame s in0 0800 0800 10.99.0.2"]);
+    assert_eq!(packets::heard(&far), 1);
 }
 
 #[test]

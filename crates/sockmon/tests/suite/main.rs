@@ -24,6 +24,7 @@ mod outbound;
 mod pins;
 mod probe;
 mod reload;
+mod sctp;
 mod sockopt;
 mod subjects;
 mod super_packets;

@@ -363,8 +363,11 @@ impl World {
             };
             assert!(n >= 0, "recvfrom");
             bytes.truncate(n as usize);
-            // PACKET_OUTGOING: bob's own.
-            if from.sll_pkttype != 4 && is_application(&bytes, u16::from_be(from.sll_protocol)) {
+            // PACKET_OUTGOING: bob's own. ARPHRD_NONE: a TUN of bob's, which is no wire.
+            if from.sll_pkttype != 4
+                && from.sll_hatype != 0xfffe
+                && is_application(&bytes, u16::from_be(from.sll_protocol))
+            {
                 out.push(bytes);
             }
         }

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The kernel's security hook of setsockopt. It sees calls that no cgroup hook sees: those of 32 bits, and those by a ring of
+ * io_uring that such a call made. It sees level and name, no value. Which of the two programs is loaded, if either, user space
+ * has tried before (crates/sockmon/src/security.rs, docs/design/0016).
+ */
+#ifndef RVL_SECURITY_H
+#define RVL_SECURITY_H
+
+/* In thread_info.status of x86, in thread_info.flags of arm64. */
+#define TS_COMPAT 2
+#define TIF_32BIT 22
+
+/* Whether the calling thread is in a system call of 32 bits, whose value no hook sees. */
+static __always_inline bool is_in_call_of_32_bits(void)
+{
+#if defined(__TARGET_ARCH_x86)
+	const struct task_struct *task = (const struct task_struct *)bpf_get_current_task();
+
+	return BPF_CORE_READ(task, thread_info.status) & TS_COMPAT;
+#elif defined(__TARGET_ARCH_arm64)
+	const struct task_struct *task = (const struct task_struct *)bpf_get_current_task();
+
+	return BPF_CORE_READ(task, thread_info.flags) >> TIF_32BIT & 1;
+#else
+	return false;
+#endif
+}
+
+/*
+ * What set_option refuses to the programs of policy, for every kind of call. A mark is refused without a look at it where
+ * set_option does not see it: the value is not to be had here, and no program of policy may set another mark than its own.
+ */
+static __always_inline int judge_option(struct socket *socket, int level, int name)
+{
+	const struct rvl_config *cfg = configuration();
+	bool bypass = leads_past_devices(level, name);
+	struct address none = {};
+	struct attempt a = { .peer = &none, .hook = RVL_HOOK_SETSOCKOPT };
+	struct sock *sk;
+
+	if (!bypass && !(level == SOL_SOCKET && name == SO_MARK && is_in_call_of_32_bits()))
+		return 0;
+	sk = socket->sk;
+	if (!cfg || !sk || current_is_exempt(cfg) || !is_watched(sk, cfg))
+		return 0;
+	a.app = app_of_current(cfg);
+	if (!a.app && !(bypass && cfg->guards))
+		return 0;
+	a.family = sk->__sk_common.skc_family;
+	a.protocol = sk->sk_protocol;
+	refuse(bypass ? RVL_C_SETSOCKOPT_BYPASS : RVL_C_SETSOCKOPT_MARK, &a);
+	return -EPERM;
+}
+
+/* Where BPF is one of the kernel's security modules. */
+SEC("lsm/socket_setsockopt")
+int option_lsm(__u64 *ctx)
+{
+	return judge_option((struct socket *)ctx[0], ctx[1], ctx[2]);
+}
+
+/*
+ * Where it is not. The kernel passes such a program over on a processor where another thread is just in it, which takes a kernel
+ * that interrupts threads inside of it (preempt=full).
+ */
+SEC("fmod_ret/security_socket_setsockopt")
+int option_return(__u64 *ctx)
+{
+	return judge_option((struct socket *)ctx[0], ctx[1], ctx[2]);
+}
+
+#endif
