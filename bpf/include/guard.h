@@ -372,6 +372,15 @@ static __noinline bool takes_clear(const struct rvl_config *cfg, const struct rv
 	return !refuses_clear(&d, &flow);
 }
 
+/* What policy takes in clear is dropped all the same beyond what the application's limit gives its source. */
+static __always_inline int within_accepted(struct __sk_buff *skb, const struct rvl_config *cfg, __u16 app, const struct headers *h)
+{
+	if (!limits_on_accepted(cfg) || is_between_own_sockets(skb) ||
+	    source_within_limit(cfg->generation, app, pieces_of(skb), octets_of_packet(skb, h), &h->source))
+		return ALLOW;
+	return dropped(skb, app, RVL_C_INGRESS_LIMITED);
+}
+
 /* A packet for a socket of an application, or of a program that asked for protection. */
 static __always_inline int prove(struct __sk_buff *skb, const struct rvl_config *cfg, struct rvl_socket *stamp,
 				 const struct headers *h, bool proven)
@@ -385,12 +394,16 @@ static __always_inline int prove(struct __sk_buff *skb, const struct rvl_config 
 	d = demand(decide(cfg, app, &h->source, h->protocol, h->destination_port, h->source_port), stamp->required);
 	switch (d.action) {
 	case ACTION_BYPASS:
-		if (d.would && !proven)
-			observe_arrival(skb, app, &d, h);
 		/* The answer would leave in clear. */
-		return proven ? dropped(skb, app, RVL_C_INGRESS_UNEXPECTED_PROOF) : ALLOW;
-	case ACTION_NEVER:
+		if (proven)
+			return dropped(skb, app, RVL_C_INGRESS_UNEXPECTED_PROOF);
+		if (!d.would)
+			return within_accepted(skb, cfg, app, h);
+		/* What is only watched is not held. */
+		observe_arrival(skb, app, &d, h);
 		return ALLOW;
+	case ACTION_NEVER:
+		return proven ? ALLOW : within_accepted(skb, cfg, app, h);
 	case ACTION_UNTRUSTED:
 		return dropped(skb, app, RVL_C_INGRESS_UNTRUSTED);
 	case ACTION_NO_ITEM:
@@ -401,6 +414,8 @@ static __always_inline int prove(struct __sk_buff *skb, const struct rvl_config 
 	if (!proven) {
 		arriving_flow(&flow, app, h);
 		if (is_between_own_sockets(skb) || !refuses_clear(&d, &flow)) {
+			if (within_accepted(skb, cfg, app, h) != ALLOW)
+				return REFUSE;
 			stamp->in_force = 0;
 			return ALLOW;
 		}

@@ -152,6 +152,8 @@ pub static MAPS: &[&str] = &[
     "traffic",
     "limits",
     "spent",
+    "accepts",
+    "sources",
     "flows",
     "questions",
     "answers",

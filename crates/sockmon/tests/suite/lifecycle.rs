@@ -66,7 +66,7 @@ fn detach_takes_everything_down() {
     assert!(sockmon::instances().unwrap().contains(&world.name));
     drop(world.sockmon.take());
     let done = sockmon::detach(&world.name).unwrap();
-    assert_eq!((done.links, done.maps), (22, 37));
+    assert_eq!((done.links, done.maps), (22, 39));
     assert!(!pins(&world).exists());
     assert!(!sockmon::instances().unwrap().contains(&world.name));
     program.run(&["sendto s 10.99.0.2:9 5"]);
