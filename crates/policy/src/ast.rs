@@ -87,6 +87,14 @@ impl Block {
         }
     }
 
+    /// The header as one subject of it sees it: whoever asks about a program wants to read its name, not a list of all others.
+    pub fn header_for(&self, subject: &Subject) -> String {
+        match self.subjects.len() {
+            0 | 1 => self.header_text(),
+            count => format!("application {}, and {} more", subject.text(), count - 1),
+        }
+    }
+
     /// What its subjects are called.
     pub fn names(&self) -> Vec<String> {
         if self.is_guard { vec![GUARD.into()] } else { self.subjects.iter().map(Subject::name).collect() }

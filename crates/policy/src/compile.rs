@@ -40,7 +40,7 @@ pub struct Application {
     pub column: usize,
     /// Line of the block's `application`.
     pub block_line: usize,
-    /// The header, on one line.
+    /// The header on one line, of several subjects this one and how many more there are.
     pub block: String,
     /// Its `limit` statements.
     pub limits: Vec<LimitLine>,
@@ -175,7 +175,6 @@ pub(crate) fn compile_some(
             out.rules.insert(source(GUARD_NUMBER, Arc::new(policy)));
             continue;
         }
-        let header = block.header_text();
         let subjects: Vec<Position> =
             block.subjects.iter().map(|own| cursor.to(placed.place(own.span).start as usize)).collect();
         let limits = block.limits.iter().map(|limit| LimitLine {
@@ -210,7 +209,7 @@ pub(crate) fn compile_some(
                 line: at.line,
                 column: at.column,
                 block_line: start.line,
-                block: header.clone(),
+                block: block.header_for(subject),
                 limits: limits.clone(),
                 carried: false,
             });

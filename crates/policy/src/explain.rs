@@ -56,9 +56,9 @@ pub struct Matched {
     pub name: String,
     /// The application's number.
     pub id: u16,
-    /// Line of `application`, from 1.
+    /// Line of that name, from 1.
     pub line: usize,
-    /// The header.
+    /// The header, of several subjects the one that matched and how many more there are.
     pub text: String,
 }
 
@@ -245,7 +245,7 @@ fn answer(compiled: &Compiled, program: &str, application: Option<&Application>,
         application: application.map(|a| Matched {
             name: a.name.clone(),
             id: a.id.0,
-            line: a.block_line,
+            line: a.line,
             text: a.block.clone(),
         }),
         network: reference(decision.network),
