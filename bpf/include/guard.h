@@ -232,6 +232,24 @@ static __noinline bool has_unserved_group(struct __sk_buff *skb, const struct rv
 }
 
 /*
+ * Whether a packet that its program sends by the TUN itself is to be protected. An answer by the device that the question came by does that
+ * (IP_PKTINFO with its index): the question came by the TUN. tun_egress compares the mark, and the engine decides as of any packet.
+ */
+static __noinline bool is_asked_of_tun(struct __sk_buff *skb, const struct rvl_config *cfg, const struct rvl_socket *stamp)
+{
+	struct headers h;
+	__u16 kind;
+
+	if (!stamp || !cfg || !cfg->tun || skb->ifindex != cfg->tun || !parse(skb, 0, &h) || h.source_route)
+		return false;
+	kind = asked_of(cfg, network_of(cfg, stamp->app, &h.destination), stamp->app, stamp->required, &h) & ~ASKED_CLEAR;
+	if (kind != RVL_T_OUT_AUTHENTICATED && kind != RVL_T_OUT_ENCRYPTED)
+		return false;
+	add_packet(skb, stamp->app, kind, &h);
+	return true;
+}
+
+/*
  * The last word on devices that no program of ours guards: a new uplink, another network namespace. It runs with the
  * listener for a SYN-ACK.
  */
@@ -263,7 +281,7 @@ int guard(struct __sk_buff *skb)
 		stamp = bpf_sk_storage_get(&sockets, sk, 0, 0);
 	if (!stamp || ifindex == 1)
 		return ALLOW;
-	if (stamp->netns == cfg->netns && bpf_map_lookup_elem(&uplinks, &ifindex)) {
+	if (stamp->netns == cfg->netns && (bpf_map_lookup_elem(&uplinks, &ifindex) || is_asked_of_tun(skb, cfg, stamp))) {
 		if (is_to_group(skb) && has_unserved_group(skb, cfg, stamp)) {
 			refuse_packet(skb, stamp->app, RVL_C_EGRESS_GROUP, RVL_HOOK_OUT);
 			add_unread(skb, stamp->app, RVL_T_OUT_REFUSED, false);
