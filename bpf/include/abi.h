@@ -80,6 +80,10 @@ struct rvl_layout {
 #define RVL_ANNOUNCED 8192
 #define RVL_TRAFFIC 131072
 #define RVL_LIMITS 32768 /* of two generations */
+/* Limits on what each source sends in clear: applications, sets of sources of each and sources in a set. One set more holds the rest. */
+#define RVL_ACCEPTS 1024
+#define RVL_SOURCE_SETS 64
+#define RVL_SOURCE_EACH 8
 #define RVL_FLOWS 65536
 #define RVL_ASKED 1024 /* datagrams that leave in fragments, at once */
 
@@ -150,6 +154,9 @@ struct rvl_layout {
 #define RVL_T_REASON 256
 /* The same of calls that would have been refused in an observed network. */
 #define RVL_T_WOULD_REASON 512
+
+/* rvl_config.limits: where the count of applications with a limit on what they accept begins */
+#define RVL_LIMITS_ACCEPT 16
 
 /* rvl_config.flows: of applications; of programs without policy too */
 #define RVL_FLOWS_APPS 1
@@ -254,7 +261,8 @@ struct rvl_layout {
 	X(EVENTS_LEFT_OUT, events_left_out)                                                                          \
 	X(INGRESS_COPY, ingress_copy)                                                                                \
 	X(EGRESS_GROUP, egress_group)                                                                                \
-	X(INGRESS_TAGGED, ingress_tagged)
+	X(INGRESS_TAGGED, ingress_tagged)                                                                            \
+	X(INGRESS_LIMITED, ingress_limited)
 
 enum rvl_counter {
 #define X(id, name) RVL_C_##id,
@@ -280,7 +288,7 @@ struct rvl_config {
 	__u64 ancestors; /* bits of rvl_task.ancestors that stand for an image */
 	__u64 fresh; /* of these, the ones that no process has yet: for adopt_tasks */
 	__u32 observe; /* answers of the DNS are told of */
-	__u32 limits; /* how many applications have a limit on what they send in clear */
+	__u32 limits; /* how many applications have a limit on what they send in clear; from bit RVL_LIMITS_ACCEPT on: on what they accept */
 	__u32 flows; /* whose flows are counted: RVL_FLOWS_* */
 	__u32 no_requests; /* 1: programs may not ask for protection on their own sockets */
 };
@@ -527,6 +535,30 @@ struct rvl_spent {
 	__u64 packets;
 	__u64 octets_rate; /* the limits that this was reckoned with */
 	__u64 packets_rate;
+};
+
+/* Sources of an application that send to it in clear, by a hash. */
+struct rvl_source_key {
+	__u16 app;
+	__u16 set; /* RVL_SOURCE_SETS: all that have no place, in the first one */
+};
+
+/* When what a source has sent would have been sent at the limits: an IPv4 address, or the first 64 bits of an IPv6 one. */
+struct rvl_source {
+	__u64 high; /* of the common space, as on the wire */
+	__u64 low;
+	__u64 last; /* when it was last heard, nanoseconds of the monotonic clock; 0: the place is free */
+	__u64 octets;
+	__u64 packets;
+	__u64 octets_rate; /* the limits that this was reckoned with */
+	__u64 packets_rate;
+};
+
+struct rvl_sources {
+	struct bpf_spin_lock lock;
+	__u32 zero;
+	__u64 seed; /* of the hash, the same for all sets of an application: nobody outside knows who shares a set */
+	struct rvl_source of[RVL_SOURCE_EACH];
 };
 
 /* Addresses in the common space, ports in host order; a later fragment has none. */

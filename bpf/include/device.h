@@ -183,7 +183,7 @@ static __always_inline bool returns_within_limit(struct __sk_buff *skb, const st
 	struct rvl_network *network;
 	struct headers h;
 
-	if (!cfg->limits)
+	if (!limits_on_sent(cfg))
 		return true;
 	if (!parse(skb, 0, &h))
 		return frames_within_limit(skb, cfg, owner->app, 0);

@@ -244,6 +244,24 @@ static __noinline bool has_unserved_group(struct __sk_buff *skb, const struct rv
 }
 
 /*
+ * Whether a packet that its program sends by the TUN itself is to be protected. An answer by the device that the question came by does that
+ * (IP_PKTINFO with its index): the question came by the TUN. tun_egress compares the mark, and the engine decides as of any packet.
+ */
+static __noinline bool is_asked_of_tun(struct __sk_buff *skb, const struct rvl_config *cfg, const struct rvl_socket *stamp)
+{
+	struct headers h;
+	__u16 kind;
+
+	if (!stamp || !cfg || !cfg->tun || skb->ifindex != cfg->tun || !parse(skb, 0, &h) || h.source_route)
+		return false;
+	kind = asked_of(cfg, network_of(cfg, stamp->app, &h.destination), stamp->app, stamp->required, &h) & ~ASKED_CLEAR;
+	if (kind != RVL_T_OUT_AUTHENTICATED && kind != RVL_T_OUT_ENCRYPTED)
+		return false;
+	add_packet(skb, stamp->app, kind, &h);
+	return true;
+}
+
+/*
  * The last word on devices that no program of ours guards: a new uplink, another network namespace. It runs with the
  * listener for a SYN-ACK.
  */
@@ -280,7 +298,7 @@ int guard(struct __sk_buff *skb)
 		stamp = bpf_sk_storage_get(&sockets, sk, 0, 0);
 	if (!stamp || ifindex == 1)
 		return ALLOW;
-	if (stamp->netns == cfg->netns && bpf_map_lookup_elem(&uplinks, &ifindex)) {
+	if (stamp->netns == cfg->netns && (bpf_map_lookup_elem(&uplinks, &ifindex) || is_asked_of_tun(skb, cfg, stamp))) {
 		if (is_to_group(skb) && has_unserved_group(skb, cfg, stamp)) {
 			refuse_packet(skb, stamp->app, RVL_C_EGRESS_GROUP, RVL_HOOK_OUT);
 			add_unread(skb, stamp->app, RVL_T_OUT_REFUSED, false);
@@ -389,6 +407,15 @@ static __noinline bool takes_clear(const struct rvl_config *cfg, const struct rv
 	return !refuses_clear(&d, &flow);
 }
 
+/* What policy takes in clear is dropped all the same beyond what the application's limit gives its source. */
+static __always_inline int within_accepted(struct __sk_buff *skb, const struct rvl_config *cfg, __u16 app, const struct headers *h)
+{
+	if (!limits_on_accepted(cfg) || is_between_own_sockets(skb) ||
+	    source_within_limit(cfg->generation, app, pieces_of(skb), octets_of_packet(skb, h), &h->source))
+		return ALLOW;
+	return dropped(skb, app, RVL_C_INGRESS_LIMITED);
+}
+
 /* A packet for a socket of an application, or of a program that asked for protection. */
 static __always_inline int prove(struct __sk_buff *skb, const struct rvl_config *cfg, struct rvl_socket *stamp,
 				 const struct headers *h, bool proven)
@@ -402,12 +429,16 @@ static __always_inline int prove(struct __sk_buff *skb, const struct rvl_config 
 	d = demand(decide(cfg, app, &h->source, h->protocol, h->destination_port, h->source_port), stamp->required);
 	switch (d.action) {
 	case ACTION_BYPASS:
-		if (d.would && !proven)
-			observe_arrival(skb, app, &d, h);
 		/* The answer would leave in clear. */
-		return proven ? dropped(skb, app, RVL_C_INGRESS_UNEXPECTED_PROOF) : ALLOW;
-	case ACTION_NEVER:
+		if (proven)
+			return dropped(skb, app, RVL_C_INGRESS_UNEXPECTED_PROOF);
+		if (!d.would)
+			return within_accepted(skb, cfg, app, h);
+		/* What is only watched is not held. */
+		observe_arrival(skb, app, &d, h);
 		return ALLOW;
+	case ACTION_NEVER:
+		return proven ? ALLOW : within_accepted(skb, cfg, app, h);
 	case ACTION_UNTRUSTED:
 		return dropped(skb, app, RVL_C_INGRESS_UNTRUSTED);
 	case ACTION_NO_ITEM:
@@ -418,6 +449,8 @@ static __always_inline int prove(struct __sk_buff *skb, const struct rvl_config 
 	if (!proven) {
 		arriving_flow(&flow, app, h);
 		if (is_between_own_sockets(skb) || !refuses_clear(&d, &flow)) {
+			if (within_accepted(skb, cfg, app, h) != ALLOW)
+				return REFUSE;
 			stamp->in_force = 0;
 			return ALLOW;
 		}

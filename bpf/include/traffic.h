@@ -175,14 +175,14 @@ static __noinline void add_unread(struct __sk_buff *skb, __u16 app, __u16 kind, 
 static __always_inline bool frames_within_limit(struct __sk_buff *skb, const struct rvl_config *cfg, __u16 app,
 						const struct headers *h)
 {
-	return !cfg->limits || within_limit(cfg->generation, app, pieces_of(skb), octets_of_frame(skb, h));
+	return !limits_on_sent(cfg) || within_limit(cfg->generation, app, pieces_of(skb), octets_of_frame(skb, h));
 }
 
 /* The same in a cgroup hook. */
 static __always_inline bool packet_within_limit(struct __sk_buff *skb, const struct rvl_config *cfg, __u16 app,
 						const struct headers *h)
 {
-	return !cfg->limits || within_limit(cfg->generation, app, pieces_of(skb), octets_of_packet(skb, h));
+	return !limits_on_sent(cfg) || within_limit(cfg->generation, app, pieces_of(skb), octets_of_packet(skb, h));
 }
 
 /* What a packet that arrived for an application's socket was. Between two sockets of this host nothing is on a wire. */
@@ -276,7 +276,7 @@ static __always_inline __u16 asked_of_ports(const struct rvl_config *cfg, const 
 	switch (d.action) {
 	case ACTION_PROTECT:
 		kind = d.services & RVL_SERVICE_ENCRYPTED ? RVL_T_OUT_ENCRYPTED : RVL_T_OUT_AUTHENTICATED;
-		if (!cfg->limits || d.level == RVL_MANDATORY)
+		if (!limits_on_sent(cfg) || d.level == RVL_MANDATORY)
 			return kind;
 		leaving_flow(&flow, app, h);
 		return live_covers(&flow) ? kind : kind | ASKED_CLEAR;

@@ -167,6 +167,9 @@ impl Plane {
     }
 
     fn note_refusal(&mut self, event: Event) {
+        if event.reason == "egress_group" && !event.observed {
+            self.health.refused_group(event.app, event.peer, event.protocol, netio::clock::monotonic());
+        }
         let per_second = self.config.audit.as_ref().map_or(PER_SECOND, |audit| audit.per_second);
         if !self.denials.measure.admits(&event, netio::clock::wall().as_secs(), per_second) {
             return;

@@ -8,7 +8,7 @@ mod gather;
 mod problem;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use engine::Dropped;
@@ -16,10 +16,14 @@ use sadb::sa::Selectors;
 use sadb::{Direction, Spi};
 use wire::{AppId, DropReason, Flow, Time};
 
+use crate::plane::groups_of;
+
 /// How long nothing gets through before that is a problem.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 /// A flow that has not tried for so long is given up.
 const GIVEN_UP: Duration = Duration::from_secs(300);
+/// As long after the last refusal a group counts as not served: shorter than the ten seconds within which what is well must be said.
+const GROUP_QUIET: Duration = Duration::from_secs(8);
 /// Troubles that are kept.
 const TROUBLES: usize = 256;
 /// Ends of packets that are kept.
@@ -34,6 +38,8 @@ const EVIDENCE: Duration = Duration::from_secs(15);
 pub enum Cause {
     /// No association serves the flow.
     NoAssociation,
+    /// No association takes it to a multicast group.
+    NoGroup,
     /// What goes out is protected, and no association takes the answers.
     OneDirection,
     /// A key manager was asked and did not answer.
@@ -67,6 +73,11 @@ impl Cause {
             _ => return None,
         })
     }
+}
+
+/// Whether selectors speak of multicast groups and nothing else.
+fn is_to_groups(selectors: &Selectors) -> bool {
+    groups_of(*selectors).any(|groups| groups.remote == selectors.remote)
 }
 
 /// An application that gets nothing through to a peer.
@@ -185,6 +196,26 @@ impl HealthBook {
         }
     }
 
+    /// The kernel half has refused a packet to a multicast group, since no association takes it there.
+    pub(crate) fn refused_group(&mut self, app: AppId, group: SocketAddr, protocol: u8, now: Time) {
+        if app == AppId::NONE {
+            return;
+        }
+        let local = match group.ip() {
+            IpAddr::V4(_) => IpAddr::from(Ipv4Addr::UNSPECIFIED),
+            IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        let flow = Flow {
+            local,
+            remote: group.ip(),
+            local_port: 0,
+            remote_port: group.port(),
+            protocol,
+            opaque: false,
+        };
+        self.tried(app, flow, Cause::NoGroup, 0, now, now);
+    }
+
     /// The flows whose outlook is to be asked for.
     fn questions(&self) -> Vec<(AppId, Flow)> {
         self.troubles.iter().map(|((app, _), trouble)| (*app, trouble.flow)).collect()
@@ -197,6 +228,10 @@ impl HealthBook {
             let Some(outlook) = outlooks.next() else { return true };
             if !outlook.protect || now.since(trouble.last) > GIVEN_UP {
                 return false;
+            }
+            // Nobody answers for a group, and which association served it is not known: it is well when nothing is refused any more.
+            if trouble.cause == Cause::NoGroup {
+                return now.since(trouble.last) <= GROUP_QUIET;
             }
             match (outlook.spi, trouble.cause) {
                 (None, _) => true,
@@ -229,6 +264,8 @@ impl HealthBook {
                 Direction::Inbound if grown(sample, &|s| s.replayed) => Some(Cause::Replayed),
                 Direction::Inbound if grown(sample, &|s| s.forged) => Some(Cause::NotAuthentic),
                 Direction::Inbound => continue,
+                // A group answers nobody.
+                Direction::Outbound if is_to_groups(&sample.selectors) => None,
                 Direction::Outbound => {
                     let any = |selectors: Selectors| Selectors { app: None, ..selectors };
                     let mine = any(sample.selectors);

@@ -4,7 +4,7 @@
 struct Meaning(&'static str, bool, &'static str);
 
 /// As `bpf/include/abi.h` lists them.
-const MEANINGS: [Meaning; 67] = [
+const MEANINGS: [Meaning; 68] = [
     Meaning("sockets_stamped", false, "A socket got the mark of its application."),
     Meaning("sockets_restamped", false, "A socket changed hands and got the stricter application's mark."),
     Meaning("egress_redirected", false, "A packet was sent to the TUN instead of the uplink."),
@@ -183,6 +183,11 @@ const MEANINGS: [Meaning; 67] = [
         "ingress_tagged",
         false,
         "A frame with a VLAN tag behind a priority tag (VLAN 0), which the kernel would take off unseen, was dropped.",
+    ),
+    Meaning(
+        "ingress_limited",
+        true,
+        "A packet in clear beyond what `limit accept` lets its application hear of one source.",
     ),
 ];
 

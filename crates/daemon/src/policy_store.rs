@@ -402,7 +402,7 @@ pub fn rule_position(compiled: &Compiled, id: RuleId) -> Option<Position> {
 
 /// The place of an application's block.
 pub fn block_position(compiled: &Compiled, app: &Application) -> Position {
-    Position { file: compiled.file.clone(), line: app.block_line, column: None, text: app.block.clone() }
+    Position { file: compiled.file.clone(), line: app.line, column: None, text: app.block.clone() }
 }
 
 /// An explanation of the policy room as the API says it.

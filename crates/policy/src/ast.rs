@@ -11,7 +11,7 @@ pub use item::{
     Demand, Item, Service, failure_word, level_word, negotiating_word, port_text, ports_text, protocol_text,
     same_level,
 };
-pub use limit::{Limit, Quantity};
+pub use limit::{Limit, Limited, Quantity};
 pub use subject::{Executable, Group, Program, Subject, User, Users};
 
 /// Which language a file is in (`syntax 2005;` as its first statement).
@@ -48,7 +48,7 @@ pub struct Block {
     pub networks: Vec<Network>,
     /// Protection settings, in the order of the file; behind them those of the top of the file that its networks name.
     pub protections: Vec<Protection>,
-    /// Limits on what leaves in clear, one for each unit at most.
+    /// Limits on what leaves in clear and on what is accepted so, one for each unit at most.
     pub limits: Vec<Limit>,
     /// `observe;`: what it says is only watched.
     pub observed: Option<Span>,
@@ -84,6 +84,14 @@ impl Block {
                 let list: Vec<String> = list.iter().map(Subject::text).collect();
                 format!("application {}", list.join(", "))
             }
+        }
+    }
+
+    /// The header as one subject of it sees it: whoever asks about a program wants to read its name, not a list of all others.
+    pub fn header_for(&self, subject: &Subject) -> String {
+        match self.subjects.len() {
+            0 | 1 => self.header_text(),
+            count => format!("application {}, and {} more", subject.text(), count - 1),
         }
     }
 

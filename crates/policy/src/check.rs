@@ -10,7 +10,7 @@ mod subjects;
 use std::collections::HashSet;
 
 use crate::MAX_NETWORKS;
-use crate::ast::{AddressRange, Block, GUARD, Name, Network, Protection, Quantity, Span, Subject};
+use crate::ast::{AddressRange, Block, GUARD, Limit, Name, Network, Protection, Quantity, Span, Subject};
 use crate::diagnostic::{Code, Diagnostic, Sink, show};
 use crate::host::Host;
 use crate::parser::{Body, Broken, Candidate, Shared};
@@ -199,10 +199,11 @@ fn block(
     good
 }
 
-/// One limit for each unit.
+/// One limit of a kind for each unit.
 fn limits(block: &Block, sink: &mut Sink) -> bool {
     for (at, limit) in block.limits.iter().enumerate() {
-        let Some(first) = block.limits[..at].iter().find(|first| first.quantity == limit.quantity) else {
+        let same = |first: &&Limit| (first.limited, first.quantity) == (limit.limited, limit.quantity);
+        let Some(first) = block.limits[..at].iter().find(same) else {
             continue;
         };
         let what = match limit.quantity {
@@ -213,7 +214,7 @@ fn limits(block: &Block, sink: &mut Sink) -> bool {
             Diagnostic::new(Code::RepeatedLimit, limit.span, format!("a second limit in {what} a second"))
                 .label("the second")
                 .related(first.span, "the first")
-                .help("keep one of them; a block can have one in bits and one in packets"),
+                .help("keep one of them; a block can have one in bits and one in packets, of `clear` and of `accept`"),
         );
         return false;
     }

@@ -94,7 +94,7 @@ pub fn choices(tree: &Tree, text: &str, offset: usize) -> Vec<String> {
         },
         (Inside::Guard, _) => Vec::new(),
         (Inside::Block, Some("limit")) => match words.len() {
-            1 => fixed(&["clear"]),
+            1 => fixed(&["accept", "clear"]),
             3 => fixed(&RATES),
             4 => fixed(&["burst"]),
             _ => Vec::new(),

@@ -11,7 +11,7 @@ use scrub::Profile;
 use wire::{AppId, Services};
 
 use crate::ast::{
-    AddressRange, Block, Demand, GUARD, Limit, NetworkKind, Protection, Quantity, Service, Syntax,
+    AddressRange, Block, Demand, GUARD, Limit, Limited, NetworkKind, Protection, Quantity, Service, Syntax,
 };
 use crate::diagnostic::{Lines, Position};
 use crate::digest::{self, Pins};
@@ -40,12 +40,23 @@ pub struct Application {
     pub column: usize,
     /// Line of the block's `application`.
     pub block_line: usize,
-    /// The header, on one line.
+    /// The header on one line, of several subjects this one and how many more there are.
     pub block: String,
-    /// Its `limit` statements, each with its line.
-    pub limits: Vec<(usize, String)>,
+    /// Its `limit` statements.
+    pub limits: Vec<LimitLine>,
     /// Kept from an earlier load ([`Compiled::carry_over`]): its lines are those of the text then.
     pub carried: bool,
+}
+
+/// A `limit` statement of an application.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LimitLine {
+    /// Where it is, from 1.
+    pub line: usize,
+    /// What it is about.
+    pub limited: Limited,
+    /// The statement on one line.
+    pub text: String,
 }
 
 impl Application {
@@ -164,14 +175,14 @@ pub(crate) fn compile_some(
             out.rules.insert(source(GUARD_NUMBER, Arc::new(policy)));
             continue;
         }
-        let header = block.header_text();
         let subjects: Vec<Position> =
             block.subjects.iter().map(|own| cursor.to(placed.place(own.span).start as usize)).collect();
-        let limits = block
-            .limits
-            .iter()
-            .map(|limit| (cursor.to(placed.place(limit.span).start as usize).line, limit.text()));
-        let limits: Vec<(usize, String)> = limits.collect();
+        let limits = block.limits.iter().map(|limit| LimitLine {
+            line: cursor.to(placed.place(limit.span).start as usize).line,
+            limited: limit.limited,
+            text: limit.text(),
+        });
+        let limits: Vec<LimitLine> = limits.collect();
         cursor.skip(placed, start);
         for ((subject, selector), at) in block.subjects.iter().zip(&block.selectors).zip(subjects) {
             let name = subject.name();
@@ -198,7 +209,7 @@ pub(crate) fn compile_some(
                 line: at.line,
                 column: at.column,
                 block_line: start.line,
-                block: header.clone(),
+                block: block.header_for(subject),
                 limits: limits.clone(),
                 carried: false,
             });
@@ -299,11 +310,15 @@ impl Share<'_> {
         });
         let protections = protections.collect();
         let observed = observe::intended(self.block, |place| self.rule(place), class);
-        AppPolicy::new(networks, protections).observing(observed).limited(self.limits())
+        let policy = AppPolicy::new(networks, protections).observing(observed);
+        policy.limited(self.limits(Limited::Clear)).accepting(self.limits(Limited::Accept))
     }
 
-    fn limits(&self) -> ClearLimits {
-        let of = |quantity| self.block.limits.iter().find(|l| l.quantity == quantity).map(Limit::compiled);
+    fn limits(&self, limited: Limited) -> ClearLimits {
+        let of = |quantity| {
+            let mut limits = self.block.limits.iter().filter(|limit| limit.limited == limited);
+            limits.find(|limit| limit.quantity == quantity).map(Limit::compiled)
+        };
         ClearLimits { octets: of(Quantity::Bits), packets: of(Quantity::Packets) }
     }
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use wire::{AppId, Flow, Services};
 
 use crate::ast::{failure_word, level_word, negotiating_word};
-use crate::compile::{Application, Reason};
+use crate::compile::{Application, LimitLine, Reason};
 use crate::names::Source;
 use crate::scrubbed::{self, Scrubbed};
 use crate::sources::RuleKind;
@@ -16,13 +16,24 @@ use crate::{Compiled, STANDARD_DIRECTORIES};
 
 /// Sentences about statements, also for [`crate::meaning`].
 pub(crate) mod said_of {
+    use crate::ast::Limited;
+
     pub const TRUSTED: &str = "the network is trusted: its traffic passes in clear";
     pub const OBSERVED: &str =
         "the network is observed: its traffic passes in clear, and what would become of it is counted";
     pub const UNTRUSTED: &str = "the network is untrusted: its traffic is refused";
     pub const NO_ITEM: &str = "what no item matches is refused, since clear would be a guess";
-    pub const LIMIT: &str =
-        "all that its sockets send in clear together is held to that, and what is more is dropped";
+    pub const fn limit(limited: Limited) -> &'static str {
+        match limited {
+            Limited::Clear => {
+                "all that its sockets send in clear together is held to that, and what is more is dropped"
+            }
+            Limited::Accept => {
+                "what its sockets accept in clear of each source (an IPv4 address, an IPv6 /64) is held to that, and \
+                 what is more is dropped"
+            }
+        }
+    }
     pub const AUTHENTICATION: &str = "`authentication` demands no secrecy: AH or ESP with NULL encryption serves it, \
                                       and where there is none an association that also encrypts";
 }
@@ -45,9 +56,9 @@ pub struct Matched {
     pub name: String,
     /// The application's number.
     pub id: u16,
-    /// Line of `application`, from 1.
+    /// Line of that name, from 1.
     pub line: usize,
-    /// The header.
+    /// The header, of several subjects the one that matched and how many more there are.
     pub text: String,
 }
 
@@ -234,7 +245,7 @@ fn answer(compiled: &Compiled, program: &str, application: Option<&Application>,
         application: application.map(|a| Matched {
             name: a.name.clone(),
             id: a.id.0,
-            line: a.block_line,
+            line: a.line,
             text: a.block.clone(),
         }),
         network: reference(decision.network),
@@ -401,7 +412,10 @@ fn notes(
     }
     if out.verdict == Verdict::Bypass || matches!(out.level.as_deref(), Some("optional" | "accept-only")) {
         let limits = compiled.application(app).map_or(&[][..], |app| &app.limits);
-        notes.extend(limits.iter().map(|(line, text)| format!("line {line}: `{text}` {}", said_of::LIMIT)));
+        let said = |limit: &LimitLine| {
+            format!("line {}: `{}` {}", limit.line, limit.text, said_of::limit(limit.limited))
+        };
+        notes.extend(limits.iter().map(said));
     }
     if out.service.as_deref() == Some("authentication") {
         notes.push(said_of::AUTHENTICATION.into());

@@ -148,8 +148,10 @@ fn of_limit(block: &Block, limit: &Limit) -> Meaning {
         Quantity::Packets => "packets",
     };
     let sadb::spd::Limit { rate, burst } = limit.compiled();
-    let lines =
-        vec![said_of::LIMIT.to_string(), format!("{rate} {what} a second, {burst} at once after a rest")];
+    let lines = vec![
+        said_of::limit(limit.limited).to_string(),
+        format!("{rate} {what} a second, {burst} at once after a rest"),
+    ];
     Meaning::of(limit.text(), lines, limit.span, Part::Applications(names))
 }
 

@@ -168,7 +168,8 @@ impl Compiled {
             networks.extend_from_slice(fixed.networks());
             let observed = fixed.observed().clone();
             let policy = AppPolicy::new(networks, fixed.protections().to_vec()).observing(observed);
-            self.spd.insert(app, policy.limited(fixed.clear_limits()));
+            let policy = policy.limited(fixed.clear_limits()).accepting(fixed.accept_limits());
+            self.spd.insert(app, policy);
         }
         self.named.names = names.clone();
         self.named.resolution = resolution;

@@ -72,7 +72,8 @@ pub(crate) fn guarded(policy: AppPolicy, guard: &AppPolicy) -> AppPolicy {
         });
     }
     let observed = policy.observed().clone();
-    AppPolicy::new(networks, policy.protections().to_vec()).observing(observed).limited(policy.clear_limits())
+    let watched = AppPolicy::new(networks, policy.protections().to_vec()).observing(observed);
+    watched.limited(policy.clear_limits()).accepting(policy.accept_limits())
 }
 
 impl Compiled {

@@ -210,8 +210,8 @@ pub struct Limit {
     pub burst: u64,
 }
 
-/// How much an application may send in clear. The kernel half keeps it; it decides nothing about protection, so it does not make a policy
-/// stricter or weaker than another.
+/// How much an application may send in clear, or how much of each source it accepts so. The kernel half keeps it; it decides nothing about
+/// protection, so it does not make a policy stricter or weaker than another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ClearLimits {
     /// Octets of IP packets, as on the wire.
@@ -235,6 +235,7 @@ pub struct AppPolicy {
     /// Each a list of items in the order of the file.
     protections: Vec<Vec<Item>>,
     clear: ClearLimits,
+    accept: ClearLimits,
     /// Networks that are observed, by their rule: what they would be. Among `networks` they are trusted, so that nobody who decides
     /// has to know.
     observed: BTreeMap<RuleId, Class>,
@@ -251,7 +252,7 @@ impl AppPolicy {
         }
         networks.sort_by_key(|n| (std::cmp::Reverse(n.prefix.len()), n.prefix.first()));
         networks.dedup_by_key(|n| n.prefix);
-        AppPolicy { networks, protections, clear: ClearLimits::default(), observed: BTreeMap::new() }
+        AppPolicy { networks, protections, ..AppPolicy::default() }
     }
 
     /// The same with limits on what leaves in clear.
@@ -263,6 +264,17 @@ impl AppPolicy {
     /// How much may leave in clear.
     pub fn clear_limits(&self) -> ClearLimits {
         self.clear
+    }
+
+    /// The same with limits on what each source (an IPv4 address, an IPv6 /64) may send to it in clear.
+    #[must_use]
+    pub fn accepting(self, accept: ClearLimits) -> AppPolicy {
+        AppPolicy { accept, ..self }
+    }
+
+    /// How much each source may send to it in clear.
+    pub fn accept_limits(&self) -> ClearLimits {
+        self.accept
     }
 
     /// Only watch these rules' networks: they become trusted, and what they would be is remembered.

@@ -102,6 +102,14 @@ pub const UNWATCHED: u8 = 3;
 pub const TRAFFIC_REASON: u16 = 256;
 /// And from here on: calls that would have been refused, by the same.
 pub const TRAFFIC_WOULD_REASON: u16 = 512;
+/// Applications with a limit on what they accept, at most.
+pub const ACCEPTS: usize = 1024;
+/// Where their number begins in `Config.limits`.
+pub const LIMITS_ACCEPT: u32 = 16;
+/// Sets of sources of one application, without the one of all that have no place.
+pub const SOURCE_SETS: u16 = 64;
+/// Sources of one set.
+pub const SOURCE_EACH: usize = 8;
 /// Flows in the table, at most.
 pub const FLOWS: usize = 65536;
 pub const FLOWS_APPS: u32 = 1;
@@ -378,6 +386,25 @@ contract! {
         packets: u64,
         octets_rate: u64,
         packets_rate: u64,
+    }
+    struct SourceKey {
+        app: u16,
+        set: u16,
+    }
+    struct Source {
+        high: u64,
+        low: u64,
+        last: u64,
+        octets: u64,
+        packets: u64,
+        octets_rate: u64,
+        packets_rate: u64,
+    }
+    struct Sources {
+        lock: u32,
+        zero: u32,
+        seed: u64,
+        of: [Source; SOURCE_EACH],
     }
     struct FlowKey {
         local: [u8; 16],

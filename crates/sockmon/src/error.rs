@@ -135,6 +135,16 @@ pub enum SockmonError {
         /// Places that fit.
         max: usize,
     },
+    /// Too many applications limit what they accept.
+    #[error(
+        "{count} applications have `limit accept`, at most {max} can: each has a table of its sources in the kernel"
+    )]
+    TooManyAccepts {
+        /// Applications there are.
+        count: usize,
+        /// Applications that fit.
+        max: usize,
+    },
     /// A file whose digest is asked for, by a name that the kernel half's table does not hold.
     #[error("{path}: the file name is too long for a file that must have a digest")]
     LongPin {
@@ -235,6 +245,9 @@ impl SockmonError {
             }
             SockmonError::TooManyPlaces { .. } => {
                 "the policy in force stays; write whole paths, since a bare name is a place in every standard directory".into()
+            }
+            SockmonError::TooManyAccepts { .. } => {
+                "the policy in force stays; leave `limit accept` to the programs that serve, each subject of a list counts".into()
             }
             SockmonError::LongPin { .. } => {
                 "the policy in force stays; use a shorter file name: a new file of this one would not be known at once".into()

@@ -84,6 +84,7 @@ pub fn load(loaded: &Loaded, policy: &Policy<'_>, known: &mut Option<Tables>) ->
     if let Some((app, _)) = policy.spd.apps().find(|(app, _)| app.0 > last) {
         return Err(SockmonError::NoRoomInMark { app, last });
     }
+    limits::check(policy.spd)?;
     let places = places::find(loaded, policy.subjects, policy.directories, policy.found)?;
     let mut warnings = places.warnings;
     let config = maps.config()?;

@@ -161,6 +161,8 @@ pub static MAPS: &[&str] = &[
     "traffic",
     "limits",
     "spent",
+    "accepts",
+    "sources",
     "flows",
     "questions",
     "answers",

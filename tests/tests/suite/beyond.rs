@@ -3,11 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use netio::lab::{Class, Program, Side};
+use netio::lab::{CaptureOptions, Class, Program, Side};
 use tests::inside::Inner;
 use tests::kinds::{Over, Stage, Table};
 use tests::sites::sh;
-use tests::{PATIENCE, counted, wait_until};
+use tests::{PATIENCE, counted, program, protected_rig, wait_until};
 use wire::ip::Headers;
 
 const BEYOND: &str = include_str!("../../programs/beyond.py");
@@ -225,4 +225,51 @@ fn neighbours_are_found_in_clear() {
         });
     }
     table.close();
+}
+
+/// Echoes each datagram with what IP_PKTINFO said of it: the address and the device that it came to.
+const BY_DEVICE: &str = r#"
+import socket, sys
+IP_PKTINFO = 8
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.setsockopt(socket.IPPROTO_IP, IP_PKTINFO, 1)
+s.bind(("0.0.0.0", int(sys.argv[1])))
+print("ready", flush=True)
+while True:
+    data, beside, _, peer = s.recvmsg(2000, 200)
+    info = [(level, kind, value) for level, kind, value in beside if kind == IP_PKTINFO]
+    assert info and any(info[0][2][:4])
+    s.sendmsg([data], info, 0, peer)
+"#;
+
+/// Asks (address, port) twenty times; how often the answer was the question.
+const ASKS: &str = r#"
+import socket, sys
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.settimeout(5)
+s.connect((sys.argv[1], int(sys.argv[2])))
+good = 0
+for n in range(20):
+    s.send(b"%d" % n)
+    try:
+        good += s.recv(100) == b"%d" % n
+    except OSError:
+        break
+print(good)
+"#;
+
+#[test]
+fn a_server_that_answers_by_the_device_of_the_question_is_protected() {
+    const PORT: &str = "7006";
+    let python = program("python3");
+    let rig = protected_rig("rvl-bydevice", false, &[&python]).unwrap();
+    let server = Program::new(&python).args(["-c", BY_DEVICE, PORT]);
+    let server = rig.lab.bob().spawn(server).unwrap();
+    server.wait_for_output("ready", PATIENCE).unwrap();
+    let wire = rig.lab.capture(CaptureOptions { keep: 1 << 20, watch: Vec::new() }).unwrap();
+    let client = Program::new(&python).args(["-c", ASKS, &Side::Bob.v4().to_string(), PORT]);
+    let client = rig.lab.alice().run_program(client, PATIENCE * 2).unwrap();
+    assert_eq!(client.out().trim(), "20", "{}{}", client.out(), client.err());
+    let evidence = wire.finish().unwrap();
+    assert_eq!(evidence.clear_packets(|flow| flow.protocol == 17).len(), 0);
 }

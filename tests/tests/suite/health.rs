@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use netio::lab::{Program, Running, Side};
 use ravelin::rig::{Rig, RigOptions};
 use serde_json::Value;
-use tests::{PATIENCE, associate, binary, copy_of_python, protect, tcp_server, wait_until};
+use tests::sites::sh;
+use tests::{PATIENCE, associate, binary, copy_of_python, protect, protect_network, tcp_server, wait_until};
 
 const PORT: u16 = 7000;
 
@@ -169,6 +170,48 @@ fn a_daemon_with_associations_is_well_again_and_says_who_is_protected() {
     stage.rig.kill(Side::Bob).unwrap();
     let problem = stage.becomes(Side::Alice, "unanswered");
     assert_eq!(problem["application"], app, "{problem}");
+}
+
+/// Datagrams to a multicast group, again and again, whatever becomes of them.
+const TO_GROUP: &str = r#"
+import socket, time
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+while True:
+    try:
+        s.sendto(b"news", ("239.1.2.3", 7100))
+    except OSError:
+        pass
+    time.sleep(0.2)
+"#;
+
+#[test]
+fn a_group_that_no_association_serves_is_named_until_one_does() {
+    let (stage, _server) = Stage::build("rvl-healthgroup");
+    stage.rig.set_policy(Side::Alice, &protect_network(&stage.app, "239.1.2.3/32")).unwrap();
+    stage.rig.reload(Side::Alice).unwrap();
+    sh(stage.rig.lab.alice().netns(), "ip route replace 239.0.0.0/8 dev eth0").unwrap();
+    let _client = stage.rig.lab.alice().spawn(Program::new(&stage.app).args(["-u", "-c", TO_GROUP])).unwrap();
+    let problem = stage.becomes(Side::Alice, "no_group_association");
+    let app = stage.app.display().to_string();
+    assert_eq!((&problem["application"], &problem["peer"]), (&app.into(), &"239.1.2.3".into()), "{problem}");
+    assert_eq!((stage.status(Side::Alice).0, stage.state_of(Side::Alice).as_str()), (1, "blocked"));
+    let [alice, bob] = Side::BOTH.map(|side| side.v4().to_string());
+    let add = ["sa", "add", "--direction", "out", "--spi", "0x7100", "--local", &alice, "--remote", &bob];
+    let served = ["--mode", "tunnel", "--suite", "aes128gcm", "--selector-remote", "239.1.2.3/32"];
+    stage.rig.ravelin(Side::Alice, &[&add[..], &served[..]].concat(), &"53".repeat(20)).unwrap();
+    wait_until("well again", PATIENCE, || stage.status(Side::Alice).1["state"] == "ok");
+    // A group answers nobody: an association to one is not in one direction only.
+    let packets = |rig: &Rig| {
+        let list = rig.json(Side::Alice, &["sa", "list"]).unwrap();
+        let sas = list["sas"].as_array().unwrap();
+        let group = sas.iter().find(|sa| sa["spi"] == "0x00007100").unwrap();
+        group["counters"]["packets"].as_u64().unwrap()
+    };
+    let before = packets(&stage.rig);
+    wait_until("packets for as long as a fault would take to be told", PATIENCE * 3, || {
+        packets(&stage.rig) >= before + 75
+    });
+    assert_eq!(stage.status(Side::Alice).1["state"], "ok");
 }
 
 #[test]

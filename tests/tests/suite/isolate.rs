@@ -1,5 +1,6 @@
-//! One program floods in clear, another is protected: the flood is held to its limit on the wire, and the other one loses nothing
-//! (docs/design/0020; paper 000 section 5 leaves isolation of resources to the future).
+//! One program floods in clear, another is protected: the flood is held to its limit on the wire, and the other one loses nothing; and a
+//! source that floods a program in clear is held, while another is heard (docs/design/0020; paper 000 section 5 leaves isolation of
+//! resources to the future).
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -16,10 +17,12 @@ const STEADY: u16 = 7001;
 const RATE: u64 = 200;
 const BURST: u64 = 50;
 
-/// Datagrams to (address, port) as fast as they go, until SIGTERM; then how many there were.
+/// Datagrams to (address, port), from an address of its own if one is given, as fast as they go, until SIGTERM; then how many there were.
 const SENDER: &str = r#"
 import signal, socket, sys
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+if len(sys.argv) > 3:
+    s.bind((sys.argv[3], 0))
 s.connect((sys.argv[1], int(sys.argv[2])))
 going = True
 def stop(*_):
@@ -44,14 +47,14 @@ print("ready", flush=True)
 signal.pause()
 "#;
 
-/// Echoes of datagrams by (address, port), one behind the other; how many of 300 came back at the first try.
+/// Echoes of datagrams by (address, port), one behind the other; how many of 300 (or as many as are asked for) came back at the first try.
 const ECHOES: &str = r#"
 import socket, sys
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 s.settimeout(5)
 s.connect((sys.argv[1], int(sys.argv[2])))
 good = 0
-for n in range(300):
+for n in range(int(sys.argv[3]) if len(sys.argv) > 3 else 300):
     s.send(b"%d" % n)
     try:
         good += s.recv(100) == b"%d" % n
@@ -224,4 +227,83 @@ fn a_flood_in_clear_is_held_to_its_limit_and_costs_the_protected_nothing() {
     let most = allowed(begin.elapsed());
     assert!(grown("returned") <= most, "{} in {:?}", grown("returned"), begin.elapsed());
     assert!(grown("refused") > 0 && grown("encrypted") > most, "{was} {is}");
+}
+
+/// Paper 000's own threat: an application whose protection is optional must take clear packets, forged ones too.
+#[test]
+fn a_source_that_floods_in_clear_is_held_and_an_honest_one_beside_it_loses_nothing() {
+    const FLOODER: &str = "198.51.100.77";
+    let options =
+        RigOptions { name: "rvl-accept".to_owned(), binary: binary(), daemon: None, segmentation: false };
+    let mut rig = Rig::build(&options).unwrap();
+    let server = copy_of_python(rig.folder(), "server");
+    let policy = |limit: &str| {
+        format!(
+            "application \"{}\" {{\n  network 198.51.100.0/24 protected P;\n{limit}  protection P {{ localport=any remoteport=any \
+             encryption optional; }}\n}}\n",
+            server.display(),
+        )
+    };
+    let limit = format!("  limit accept {RATE} packets/s burst {BURST};\n");
+    rig.set_policy(Side::Alice, &policy(&limit)).unwrap();
+    rig.start(Side::Alice).unwrap();
+    let address = ["addr", "add", &format!("{FLOODER}/24"), "dev", "eth0"].map(str::to_owned);
+    rig.lab.bob().run_program(Program::new(program("ip")).args(address), PATIENCE).unwrap();
+    let echo = Program::new(&server).args(["-c", programs::UDP_ECHO, &STEADY.to_string()]);
+    let echo = rig.lab.alice().spawn(echo).unwrap();
+    echo.wait_for_output("ready", PATIENCE).unwrap();
+
+    let figures = |rig: &Rig| {
+        let list = rig.json(Side::Alice, &["stats", "--per-app"]).unwrap();
+        let own = |app: &&Value| app["application"].as_str().is_some_and(|name| name.ends_with("/server"));
+        let all = list["applications"].as_array().unwrap().iter().find(own).cloned().unwrap_or(Value::Null);
+        ["clear", "refused"].map(|kind| all["inbound"][kind]["packets"].as_u64().unwrap_or(0))
+    };
+    // What was sent by the flood, what the honest one got back, and what the application took in the meantime.
+    let flood = |rig: &Rig| {
+        let (begin, before) = (Instant::now(), figures(rig));
+        let (to, port) = (Side::Alice.v4().to_string(), STEADY.to_string());
+        let args = ["-u", "-c", SENDER, &to, &port, FLOODER];
+        let flood = rig.lab.bob().spawn(Program::new(program("python3")).args(args)).unwrap();
+        flood.wait_for_output("flooding", PATIENCE).unwrap();
+        // Within the burst of its own: however slow or fast it goes, it may.
+        let args = ["-c", ECHOES, &to, &port, "40"];
+        let honest = Program::new(program("python3")).args(args);
+        let honest = rig.lab.bob().run_program(honest, 2 * PATIENCE).unwrap();
+        flood.signal(libc::SIGTERM).unwrap();
+        let out = flood.finish(PATIENCE).unwrap().out();
+        let sent: u64 =
+            out.lines().find_map(|line| line.strip_prefix("sent ")?.parse().ok()).expect("a count");
+        let [taken, refused] = wait_for("every datagram was judged", PATIENCE, || {
+            let after = figures(rig);
+            let grown = [after[0] - before[0], after[1] - before[1]];
+            if grown[0] + grown[1] >= sent { Ok(grown) } else { Err(format!("{grown:?} of {sent}")) }
+        });
+        (sent, honest.out().trim().to_owned(), taken, refused, begin.elapsed())
+    };
+    let (sent, honest, taken, refused, took) = flood(&rig);
+    assert_eq!(honest, "40", "the honest source lost datagrams");
+    let most = 40 + BURST + RATE * (took.as_secs() + 1);
+    assert!(sent > 2 * most, "{sent} datagrams in {took:?} are no flood");
+    assert!(taken <= most && refused > 0, "{taken} taken and {refused} refused of {sent} in {took:?}");
+    let told = rig.ravelin(Side::Alice, &["explain", "--drop", "last"], "").unwrap();
+    assert!(
+        told.contains("ingress_limited") && told.contains("limit accept") && told.contains(FLOODER),
+        "{told}"
+    );
+
+    // Without it the application hears more: it was the limit that held the flood.
+    rig.set_policy(Side::Alice, &policy("")).unwrap();
+    let plan = ["policy", "plan", "--json", "--instance", &rig.instance(Side::Alice)];
+    let plan = rig.command(Side::Alice, &plan, "").unwrap().out();
+    let plan: Value = serde_json::from_str(&plan).unwrap_or_else(|error| panic!("{error}: {plan}"));
+    let limits = &plan["applications"][0]["limits"];
+    let statement = limit.trim().replace(&format!("burst {BURST}"), &format!("burst {BURST} packets"));
+    assert_eq!(
+        (&limits["before"][0], limits["after"].as_array().map(Vec::len)),
+        (&statement.into(), Some(0))
+    );
+    rig.reload(Side::Alice).unwrap();
+    let (sent, _, taken, refused, took) = flood(&rig);
+    assert!(refused == 0 && taken >= sent, "{taken} taken and {refused} refused of {sent} in {took:?}");
 }

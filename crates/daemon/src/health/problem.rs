@@ -21,6 +21,7 @@ impl Cause {
     pub fn code(self) -> &'static str {
         match self {
             Cause::NoAssociation => "no_association",
+            Cause::NoGroup => "no_group_association",
             Cause::OneDirection => "one_direction",
             Cause::AcquireUnanswered => "acquire_unanswered",
             Cause::AcquireRefused => "acquire_refused",
@@ -35,6 +36,7 @@ impl Cause {
     fn text(self) -> &'static str {
         match self {
             Cause::NoAssociation => "no association serves it",
+            Cause::NoGroup => "no association takes it to the group, so its sender is refused (EPERM)",
             Cause::OneDirection => "what it sends is protected, and no inbound association takes the answers",
             Cause::AcquireUnanswered => "the key manager was asked for an association and did not answer",
             Cause::AcquireRefused => "the key manager said that there will be no association",
@@ -50,6 +52,10 @@ impl Cause {
         let what = match self {
             Cause::NoAssociation => {
                 "start the key manager, or add an association for each direction on both hosts (`ravelin sa add`)"
+            }
+            Cause::NoGroup => {
+                "add an outbound association whose selectors hold the group (`ravelin sa add --direction out --selector-remote`), \
+                 and an inbound one on its members: no key manager is asked for one"
             }
             Cause::OneDirection => {
                 "add the inbound association (`ravelin sa add --direction in`) with the key that the peer sends by"

@@ -161,3 +161,49 @@ fn a_peer_whose_packets_are_all_replays_is_named_until_one_passes() {
     }
     assert_eq!(causes(&book, 40), []);
 }
+
+#[test]
+fn a_group_that_no_association_serves_is_a_problem_until_nothing_is_refused() {
+    let mut book = HealthBook::default();
+    let group = |port| SocketAddr::new([239, 1, 2, 3].into(), port);
+    for second in (0..=10).step_by(5) {
+        book.refused_group(CURL, group(9), 17, at(second));
+        // Whatever the engine says of associations: the kernel half refuses.
+        book.judge(&outlook(Some(7), false), at(second));
+    }
+    assert_eq!(causes(&book, 10), [Cause::NoGroup]);
+    book.judge(&outlook(Some(7), false), at(18));
+    assert_eq!(causes(&book, 18), [Cause::NoGroup]);
+    book.judge(&outlook(Some(7), false), at(19));
+    assert_eq!(causes(&book, 19), []);
+    // What is refused to no application is not its trouble, and one that policy protects no more has none.
+    book.refused_group(AppId::NONE, group(9), 17, at(20));
+    book.refused_group(CURL, group(9), 17, at(20));
+    book.judge(&[Outlook { protect: false, spi: None, answered: false }], at(21));
+    assert_eq!(causes(&book, 40), []);
+}
+
+#[test]
+fn an_association_to_a_group_needs_none_for_answers() {
+    let to = |remote: Prefix, packets| Sample {
+        direction: Direction::Outbound,
+        spi: Spi(7),
+        peer: peer(),
+        selectors: Selectors { remote, ..Selectors::ANY },
+        packets,
+        replayed: 0,
+        forged: 0,
+    };
+    for (remote, expected) in [
+        (Prefix::host([239, 1, 2, 3].into()), vec![]),
+        (Prefix::new([224, 0, 0, 0].into(), 4).unwrap(), vec![]),
+        (Prefix::host(peer()), vec![Cause::OneDirection]),
+        (Prefix::ANY, vec![Cause::OneDirection]),
+    ] {
+        let mut book = HealthBook::default();
+        for second in 0..=12 {
+            book.compare(vec![to(remote, second)], at(second));
+        }
+        assert_eq!(causes(&book, 12), expected, "{remote}");
+    }
+}

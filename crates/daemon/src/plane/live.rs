@@ -107,7 +107,7 @@ pub(crate) fn served_groups(sa: &OutboundSa) -> impl Iterator<Item = (LiveName, 
 }
 
 /// The part of selectors that speaks of multicast groups: none of an association between two hosts.
-pub(super) fn groups_of(selectors: Selectors) -> impl Iterator<Item = Selectors> {
+pub(crate) fn groups_of(selectors: Selectors) -> impl Iterator<Item = Selectors> {
     let all = [
         Prefix::new(Ipv4Addr::new(224, 0, 0, 0).into(), 4),
         Prefix::new(Ipv6Addr::new(0xff00, 0, 0, 0, 0, 0, 0, 0).into(), 8),

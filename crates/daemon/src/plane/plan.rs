@@ -104,10 +104,11 @@ impl Plane {
                 continue;
             }
             let statements = |app: Option<&policy::Application>| {
-                app.iter().flat_map(|app| &app.limits).map(|(_, text)| text.clone()).collect()
+                app.iter().flat_map(|app| &app.limits).map(|limit| limit.text.clone()).collect()
             };
-            let limits = (was.clear_limits() != is.clear_limits())
-                .then(|| LimitChange { before: statements(old), after: statements(new) });
+            let limits = (was.clear_limits() != is.clear_limits()
+                || was.accept_limits() != is.accept_limits())
+            .then(|| LimitChange { before: statements(old), after: statements(new) });
             out.push(ApplicationChange {
                 limits,
                 before: old.map(|app| block_position(before, app)),

@@ -248,5 +248,6 @@ pub fn is_same(a: &AppPolicy, b: &AppPolicy) -> bool {
             .collect()
     };
     a.clear_limits() == b.clear_limits()
+        && a.accept_limits() == b.accept_limits()
         && ((networks(a) == networks(b) && items(a) == items(b)) || policy::differences(a, b).is_empty())
 }

@@ -1,4 +1,4 @@
-//! `limit clear RATE;`: how much an application may send in clear.
+//! `limit clear RATE;`: how much an application may send in clear. `limit accept RATE;`: how much each source may send to it in clear.
 
 use crate::lexer::Span;
 
@@ -11,9 +11,33 @@ pub enum Quantity {
     Packets,
 }
 
-/// `limit clear 10 mbit/s burst 1 mbit;` or `limit clear 5000 packets/s burst 200;`.
+/// What is limited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Limited {
+    /// What the application sends in clear, all of it together.
+    Clear,
+    /// What it accepts in clear, from each source.
+    Accept,
+}
+
+impl Limited {
+    /// Each of them.
+    pub const ALL: [Limited; 2] = [Limited::Clear, Limited::Accept];
+
+    /// Its word in the language.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Limited::Clear => "clear",
+            Limited::Accept => "accept",
+        }
+    }
+}
+
+/// `limit clear 10 mbit/s burst 1 mbit;` or `limit accept 5000 packets/s burst 200;`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Limit {
+    /// What is limited.
+    pub limited: Limited,
     /// What is counted.
     pub quantity: Quantity,
     /// Bits or packets a second.
@@ -76,10 +100,10 @@ impl Quantity {
 impl Limit {
     /// The statement on one line.
     pub fn text(&self) -> String {
-        let rate = self.quantity.text(self.rate, "/s");
+        let (word, rate) = (self.limited.word(), self.quantity.text(self.rate, "/s"));
         match self.burst {
-            Some(burst) => format!("limit clear {rate} burst {};", self.quantity.text(burst, "")),
-            None => format!("limit clear {rate};"),
+            Some(burst) => format!("limit {word} {rate} burst {};", self.quantity.text(burst, "")),
+            None => format!("limit {word} {rate};"),
         }
     }
 

@@ -215,8 +215,8 @@ impl Parser<'_> {
                 ),
                 Some("limit") => (
                     Code::ExpectedLimit,
-                    "`clear`",
-                    "write `limit clear RATE;`, as in `limit clear 10 mbit/s;`",
+                    "`clear` or `accept`",
+                    "write `limit clear RATE;` or `limit accept RATE;`, as in `limit clear 10 mbit/s;`",
                 ),
                 _ => (Code::ExpectedProtection, "a protection name", "write `protection NAME { ... }`"),
             };

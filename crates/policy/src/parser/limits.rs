@@ -1,7 +1,7 @@
-//! `limit clear RATE [burst AMOUNT];` in an application's block.
+//! `limit clear RATE [burst AMOUNT];` and `limit accept RATE [burst AMOUNT];` in an application's block.
 
 use super::{Abandon, Parser, Step};
-use crate::ast::{Limit, Quantity, Span};
+use crate::ast::{Limit, Limited, Quantity, Span};
 use crate::diagnostic::{Code, Diagnostic, show};
 use crate::lexer::Kind;
 use crate::suggest;
@@ -14,10 +14,12 @@ impl Parser<'_> {
         let keyword = self.here();
         self.extension(keyword, "`limit`");
         self.bump();
-        if self.eat_word("clear").is_none() {
-            let help = "what leaves in clear is all that can be limited: write `limit clear RATE;`";
-            return Err(self.unexpected(Code::ExpectedLimit, &["`clear`"], help));
-        }
+        let Some(limited) = Limited::ALL.into_iter().find(|limited| self.eat_word(limited.word()).is_some())
+        else {
+            let help = "what leaves in clear can be limited (`limit clear RATE;`), and what each source sends in clear \
+                        (`limit accept RATE;`)";
+            return Err(self.unexpected(Code::ExpectedLimit, &["`clear`", "`accept`"], help));
+        };
         let (rate, quantity) = self.amount("/s", None)?;
         let mut burst = None;
         if self.eat_word("burst").is_some() {
@@ -27,7 +29,7 @@ impl Parser<'_> {
             return Err(self.unexpected(Code::ExpectedLimit, &["`burst`", "`;`"], HELP));
         }
         let span = keyword.to(self.end_of("limit", Self::skip_statement));
-        Ok(Limit { quantity, rate, burst, span })
+        Ok(Limit { limited, quantity, rate, burst, span })
     }
 
     /// A number and its unit, which `behind` follows; of this quantity, if one is given. The number of packets at once needs
@@ -68,8 +70,8 @@ impl Parser<'_> {
             Some(amount) if amount >= quantity.min() => Ok((amount, quantity)),
             Some(_) => {
                 let message = match quantity {
-                    Quantity::Bits => "less than an octet: nothing could ever leave",
-                    Quantity::Packets => "no packet could ever leave",
+                    Quantity::Bits => "less than an octet: nothing could ever pass",
+                    Quantity::Packets => "no packet could ever pass",
                 };
                 let help = "to refuse clear text, write `network RANGE untrusted;` or `mandatory`";
                 self.bad_limit(span, message.into(), help)

@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_methods, reason = "a test reads its own data files")]
 
 use policy::{AppTable, Compiled, Explanation, Target, compile, explain, parse};
+use wire::Flow;
 
 fn data(name: &str) -> String {
     let path = format!("{}/tests/data/{name}", env!("CARGO_MANIFEST_DIR"));
@@ -105,4 +106,23 @@ fn json_there_and_back() {
     assert_eq!(json["verdict"], "protect");
     assert_eq!(json["network"]["line"], 37);
     assert_eq!(serde_json::from_value::<Explanation>(json).unwrap(), got);
+}
+
+#[test]
+fn who_asks_about_one_program_of_many_reads_its_name_and_not_all_of_them() {
+    let list: Vec<String> = (0..57).map(|number| format!("/opt/p{number}")).collect();
+    let text = format!("application {}\n{{ network 0.0.0.0/0 untrusted; }}\n", list.join(",\n"));
+    let compiled = compile(&parse("p", &text), &mut AppTable::new(), 1);
+    let flow = Flow {
+        opaque: false,
+        local: std::net::Ipv4Addr::UNSPECIFIED.into(),
+        remote: "192.0.2.1".parse().unwrap(),
+        local_port: 0,
+        remote_port: 80,
+        protocol: 6,
+    };
+    let explained = explain(&compiled, "/opt/p7", &flow);
+    let matched = explained.application.as_ref().unwrap();
+    assert_eq!((matched.line, matched.text.as_str()), (8, "application /opt/p7, and 56 more"));
+    assert_eq!(explained.why[0], "line 8: the block `application /opt/p7, and 56 more` speaks for it");
 }

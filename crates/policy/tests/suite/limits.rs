@@ -1,4 +1,4 @@
-//! `limit clear RATE;`: what it comes to, that it says nothing of protection, and where it is shown.
+//! `limit clear RATE;` and `limit accept RATE;`: what it comes to, that it says nothing of protection, and where it is shown.
 
 use policy::{AppTable, Compiled, Names, compare, compile, differences, explain, format, parse};
 use sadb::spd::{ClearLimits, Limit, Order};
@@ -43,12 +43,35 @@ fn units_are_decimal_and_a_burst_is_a_tenth_of_a_second() {
 }
 
 #[test]
+fn what_is_accepted_has_limits_of_its_own() {
+    let policy = |text: &str| {
+        let compiled = compiled(&with(text));
+        let policy = compiled.spd.get(compiled.applications[0].id).unwrap();
+        (policy.clear_limits(), policy.accept_limits())
+    };
+    let packets = |rate, burst| ClearLimits { packets: Some(Limit { rate, burst }), octets: None };
+    let none = ClearLimits::default();
+    assert_eq!(policy("limit clear 5000 packets/s;"), (packets(5000, 500), none));
+    assert_eq!(policy("limit accept 50 packets/s burst 9;"), (none, packets(50, 9)));
+    let all =
+        "limit accept 8 kbit/s; limit clear 8 bit/s; limit accept 7 packets/s; limit clear 6 packets/s;";
+    let (clear, accept) = policy(all);
+    let rates = |limits: ClearLimits| (limits.octets.unwrap().rate, limits.packets.unwrap().rate);
+    assert_eq!((rates(clear), rates(accept)), ((1, 6), (1000, 7)));
+}
+
+#[test]
 fn what_is_written_is_what_is_read() {
-    let text = "application curl {\n  network 192.0.2.0/24 trusted;\n\n  limit clear 1500 kbit/s burst 1 mbit;\n  limit clear 7 packets/s burst 9 packets;\n}\n";
+    let text = "application curl {\n  network 192.0.2.0/24 trusted;\n\n  limit clear 1500 kbit/s burst 1 mbit;\n  limit clear 7 packets/s burst 9 packets;\n  limit accept 50 packets/s;\n}\n";
     let parsed = parse("p", text);
     let said: Vec<String> = parsed.blocks[0].limits.iter().map(|limit| limit.text()).collect();
-    assert_eq!(said, ["limit clear 1500 kbit/s burst 1 mbit;", "limit clear 7 packets/s burst 9 packets;"]);
-    let loose = "application curl { network 192.0.2.0/24 trusted;\n\nlimit   clear 1500\tkbit/s burst 1 mbit; limit clear 7 packets/s\nburst 9 packets; }";
+    let want = [
+        "limit clear 1500 kbit/s burst 1 mbit;",
+        "limit clear 7 packets/s burst 9 packets;",
+        "limit accept 50 packets/s;",
+    ];
+    assert_eq!(said, want);
+    let loose = "application curl { network 192.0.2.0/24 trusted;\n\nlimit   clear 1500\tkbit/s burst 1 mbit; limit clear 7 packets/s\nburst 9 packets; limit\naccept  50 packets/s; }";
     assert_eq!(format(loose), text.replace("application curl {", "application curl\n{"));
     assert_eq!(parsed.summary().limits_of("curl"), said);
 }
@@ -65,27 +88,30 @@ impl LimitsOf for policy::Summary {
 
 #[test]
 fn a_limit_is_no_strictness() {
-    let text =
-        format!("{}application wget {{ network 0.0.0.0/0, ::/0 trusted; }}\n", with("limit clear 8 bit/s;"));
-    let compiled = compiled(&text);
-    let [curl, wget] = ["curl", "wget"].map(|name| compiled.find(name).unwrap().id);
-    let (a, b) = (compiled.spd.get(curl).unwrap(), compiled.spd.get(wget).unwrap());
-    assert_eq!(compare(a, b), Order::Same);
-    assert_eq!(differences(a, b), []);
-    assert_ne!(a, b);
+    for limit in ["limit clear 8 bit/s;", "limit accept 8 bit/s;"] {
+        let text = format!("{}application wget {{ network 0.0.0.0/0, ::/0 trusted; }}\n", with(limit));
+        let compiled = compiled(&text);
+        let [curl, wget] = ["curl", "wget"].map(|name| compiled.find(name).unwrap().id);
+        let (a, b) = (compiled.spd.get(curl).unwrap(), compiled.spd.get(wget).unwrap());
+        assert_eq!(compare(a, b), Order::Same);
+        assert_eq!(differences(a, b), []);
+        assert_ne!(a, b);
+    }
 }
 
 #[test]
 fn a_limit_stays_with_names_and_with_a_block_that_breaks() {
-    let good = with("network host.example trusted; limit clear 7 packets/s;");
+    let good = with("network host.example trusted; limit clear 7 packets/s; limit accept 5 packets/s;");
     let mut table = AppTable::new();
     let mut before = compile(&parse("p", &good), &mut table, 1);
     before.resolve(&Names::default());
     let of = |compiled: &Compiled| {
         let app = compiled.find("curl").unwrap();
-        (compiled.spd.get(app.id).unwrap().clear_limits(), app.limits.clone())
+        let policy = compiled.spd.get(app.id).unwrap();
+        (policy.clear_limits(), policy.accept_limits(), app.limits.clone())
     };
     assert_eq!(of(&before).0.packets, Some(Limit { rate: 7, burst: 16 }));
+    assert_eq!(of(&before).1.packets, Some(Limit { rate: 5, burst: 16 }));
     let mut after = compile(&parse("p", &with("limit clear 8 oxen/s;")), &mut table, 2);
     assert_eq!(after.carry_over(&before), ["curl"]);
     assert_eq!(of(&after), of(&before));
@@ -93,7 +119,7 @@ fn a_limit_stays_with_names_and_with_a_block_that_breaks() {
 
 #[test]
 fn explain_says_so_where_a_flow_can_be_in_clear() {
-    let text = "application curl {\n  network 192.0.2.0/24 trusted;\n  network 198.51.100.0/24 protected P;\n  limit clear 10 mbit/s;\n\
+    let text = "application curl {\n  network 192.0.2.0/24 trusted;\n  network 198.51.100.0/24 protected P;\n  limit clear 10 mbit/s;\n  limit accept 50 packets/s;\n\
                   protection P { remoteport=1 encryption optional; encryption mandatory; }\n}\n";
     let compiled = compiled(text);
     let notes = |to: &str, port| {
@@ -104,6 +130,8 @@ fn explain_says_so_where_a_flow_can_be_in_clear() {
     };
     for (to, port, said) in [("192.0.2.1", 9, true), ("198.51.100.1", 1, true), ("198.51.100.1", 2, false)] {
         assert_eq!(notes(to, port).contains("line 4: `limit clear 10 mbit/s;`"), said, "{to}:{port}");
+        let accept = "line 5: `limit accept 50 packets/s;` what its sockets accept in clear of each source";
+        assert_eq!(notes(to, port).contains(accept), said, "{to}:{port}");
     }
     assert!(
         !explain(

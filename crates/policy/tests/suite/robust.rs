@@ -24,7 +24,7 @@ fn everything(parsed: &Parsed) {
     }
 }
 
-const SOUP: [&str; 69] = [
+const SOUP: [&str; 70] = [
     "application",
     "network",
     "protection",
@@ -34,6 +34,7 @@ const SOUP: [&str; 69] = [
     "localport",
     "limit",
     "clear",
+    "accept",
     "mbit/s",
     "packets/s",
     "burst",

@@ -325,6 +325,8 @@ fn words_that_can_follow_are_offered() {
         (&format!("{open} protection Q {{ encryption require scrub "), "standard", "suite"),
         (open, "limit", "burst"),
         (&format!("{open} limit "), "clear", "network"),
+        (&format!("{open} limit "), "accept", "network"),
+        (&format!("{open} limit accept 10 "), "packets/s", "burst"),
         (&format!("{open} limit clear 10 "), "mbit/s", "burst"),
         (&format!("{open} limit clear 10 mbit/s "), "burst", "clear"),
         ("test t { curl to 192.0.2.1:1/tcp ", "untrusted", "network"),

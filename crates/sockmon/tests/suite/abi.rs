@@ -58,6 +58,9 @@ fn rust_and_c_agree() {
     compare::<abi::LimitKey>(&btf, "rvl_limit_key");
     compare::<abi::Limit>(&btf, "rvl_limit");
     compare::<abi::Spent>(&btf, "rvl_spent");
+    compare::<abi::SourceKey>(&btf, "rvl_source_key");
+    compare::<abi::Source>(&btf, "rvl_source");
+    compare::<abi::Sources>(&btf, "rvl_sources");
     compare::<abi::FlowKey>(&btf, "rvl_flow_key");
     compare::<abi::FlowValue>(&btf, "rvl_flow");
     compare::<abi::QuestionKey>(&btf, "rvl_question_key");
@@ -80,6 +83,10 @@ fn counters_have_one_name_each() {
     assert_eq!(abi::ABI_BEFORE + 1, abi::ABI);
     assert!(header.contains(&format!("#define RVL_ITEMS {}", abi::ITEMS)));
     assert!(header.contains(&format!("#define RVL_NAME {}", abi::NAME)));
+    assert!(header.contains(&format!("#define RVL_ACCEPTS {}\n", abi::ACCEPTS)));
+    assert!(header.contains(&format!("#define RVL_SOURCE_SETS {}\n", abi::SOURCE_SETS)));
+    assert!(header.contains(&format!("#define RVL_SOURCE_EACH {}\n", abi::SOURCE_EACH)));
+    assert!(header.contains(&format!("#define RVL_LIMITS_ACCEPT {}\n", abi::LIMITS_ACCEPT)));
     for (name, value) in [
         ("LISTS", abi::LISTS as usize),
         ("CHOICES", abi::CHOICES as usize),

@@ -1,6 +1,7 @@
 //! The tests of `sockmon`, one program: each module is about one kind of truth.
 
 mod abi;
+mod accept;
 mod activated;
 mod agree;
 mod bystander;

@@ -209,6 +209,30 @@ fn a_mark_beside_a_datagram_is_worth_nothing() {
     assert_eq!(world.wire(), [] as [Vec<u8>; 0]);
 }
 
+/// Who answers by the device that the question came by sends by the TUN: that is where protected questions come from.
+#[test]
+fn what_a_program_sends_by_the_tun_itself_is_protected_or_does_not_leave() {
+    let mut world = usual_world("bytun");
+    world.wire();
+    let mut program = world.start("strict");
+    program.run(&["open s udp4", "device s rvl0", "sendto s 10.99.0.2:53 40"]);
+    assert_eq!(world.seen_within(SOON).expect("on the TUN").mark, stamp(STRICT));
+    let sums = world.traffic(STRICT);
+    assert_eq!((sums.out_encrypted.packets, sums.out_clear.packets, sums.out_refused.packets), (1, 0, 0));
+    // With another application's mark, or to whom nothing may be sent.
+    let before = world.counter("tun_unstamped");
+    program.ask("stranger raw");
+    program.ask("sendmark s 10.99.0.2:53 40 10008");
+    assert_eq!((world.drain(), world.counter("tun_unstamped")), (Vec::new(), before + 1));
+    assert_eq!(program.ask("sendto s 10.99.0.70:53 40"), "EPERM");
+    // A socket without an application gets nothing through.
+    let mut nobody = world.start("unnamed");
+    nobody.run(&["open s udp4", "device s rvl0"]);
+    nobody.ask("sendto s 10.99.0.2:53 40");
+    assert_eq!(world.drain(), []);
+    assert_eq!(world.wire(), [] as [Vec<u8>; 0]);
+}
+
 #[test]
 fn a_program_cannot_change_the_stamp() {
     let mut world = usual_world("setmark");
