@@ -45,6 +45,7 @@ mod sys;
 mod tables;
 mod traffic;
 mod users;
+mod walk;
 
 pub use ::policy::Subjects;
 pub use detach::{Detached, detach, instances};

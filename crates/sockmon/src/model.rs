@@ -326,6 +326,13 @@ pub enum LoadWarning {
         /// Why.
         reason: String,
     },
+    /// A name of one user's that leads to a file of another's: the policy of the name does not hold for that file.
+    Foreign {
+        /// The path.
+        path: PathBuf,
+        /// Which name, and whose.
+        reason: String,
+    },
     /// Nobody answers for the path: a mount whose server is gone, or that has none. What was known of it before stays.
     NoAnswer {
         /// The path.
@@ -393,6 +400,12 @@ impl fmt::Display for LoadWarning {
             LoadWarning::Missing { path, reason } => {
                 write!(f, "{}: {reason}; no process matches it now", path.display())
             }
+            LoadWarning::Foreign { path, reason } => write!(
+                f,
+                "{}: {reason}; whoever owns a name cannot give what policy says of it to a program of another user's, so no process \
+                 matches it now",
+                path.display()
+            ),
             LoadWarning::NoAnswer { path } => write!(
                 f,
                 "{}: the file system there does not answer; what was known of the file before stays, and it is looked at again as \

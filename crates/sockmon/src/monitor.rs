@@ -241,6 +241,11 @@ impl Sockmon {
         places::directories_changed(&self.found)
     }
 
+    /// Paths of the policy in force that lead, by a name of one user's, to a file of another's, and how: no process matches them.
+    pub fn foreign_names(&self) -> Vec<(PathBuf, String)> {
+        places::foreign_names(&self.found)
+    }
+
     /// What a policy that need not be in force means by each executable that is there, as the kernel knows it.
     pub fn images(&self, subjects: &Subjects) -> Result<HashMap<Identity, BTreeSet<Image>>, SockmonError> {
         let found = places::find(&self.loaded, subjects, &self.directories, &self.found)?;

@@ -11,8 +11,10 @@ use crate::foreign;
 use crate::model::LoadWarning;
 use crate::pins;
 use crate::programs::Loaded;
-use crate::sys;
+use crate::walk::{self, Link, Step, Walk};
 use policy::{Digest, Executables, Image, Subjects};
+use rustix::fs::{FileType, Stat};
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read};
@@ -87,7 +89,10 @@ pub fn find(
     for (path, answer) in paths.into_iter().zip(answers) {
         let answer = answer.unwrap_or_else(|| {
             search.warnings.push(LoadWarning::NoAnswer { path: path.clone() });
-            before.get(&path).cloned().unwrap_or_else(|| Err("it did not answer".to_owned()))
+            before
+                .get(&path)
+                .cloned()
+                .unwrap_or_else(|| Err(NoPlace::Nowhere("it did not answer".to_owned())))
         });
         search.answers.insert(path, answer);
     }
@@ -107,7 +112,16 @@ fn candidates(image: &Image, directories: &[PathBuf]) -> Vec<PathBuf> {
 /// What was found at the paths of a policy.
 pub type Found = BTreeMap<PathBuf, Answer>;
 /// What is at a path, or why nothing can be there.
-type Answer = Result<Look, String>;
+type Answer = Result<Look, NoPlace>;
+
+/// Why a path is no place of a policy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NoPlace {
+    /// Nothing can be there, as the text says.
+    Nowhere(String),
+    /// It leads, by a name of one user's, to a file of another's, as the text says.
+    Foreign(String),
+}
 
 /// A path as it was when it was looked at.
 #[derive(Clone, Debug)]
@@ -127,60 +141,102 @@ pub struct Look {
 struct At {
     path: PathBuf,
     directory: Arc<OwnedFd>,
+    /// Device and inode of the directory. Asked for where nobody waits: later a file system may not answer any more.
+    number: (u64, u64),
     /// The executable file there.
     file: Option<Arc<OwnedFd>>,
 }
 
-/// A directory without symbolic links, open, or why there is none.
-type Directory = Result<(PathBuf, Arc<OwnedFd>), String>;
+/// Directories that are open, by device and inode.
+type Directories = HashMap<(u64, u64), Arc<OwnedFd>>;
 
 impl Look {
-    /// Looks at paths; it remembers directories for as long as it lives.
+    /// Looks at paths; it opens each directory once for as long as it lives.
     fn taker() -> impl FnMut(&Path) -> Answer + Clone + Send + 'static {
-        let mut directories: HashMap<PathBuf, Directory> = HashMap::new();
+        let mut directories = Directories::new();
         move |path| Look::at(path, &mut directories)
     }
 
-    fn at(path: &Path, directories: &mut HashMap<PathBuf, Directory>) -> Answer {
-        let nowhere = || io::Error::from(io::ErrorKind::NotFound).to_string();
-        let mut open = |path: &Path| -> Directory {
-            let known = directories.entry(path.to_owned());
-            known.or_insert_with(|| directory(path).map_err(|error| error.to_string())).clone()
-        };
-        let (folder, name) = path.parent().zip(path.file_name()).ok_or_else(nowhere)?;
-        let (folder, held) = open(folder).map_err(|_| nowhere())?;
-        let own = folder.join(name);
-        let mut look = Look {
-            own: At { path: own.clone(), directory: held, file: None },
-            end: None,
-            interpreter: None,
-            fault: None,
-        };
-        let last = match fs::canonicalize(&own) {
-            Ok(last) => last,
+    fn at(path: &Path, directories: &mut Directories) -> Answer {
+        let walk = walk::walk(path);
+        let walk =
+            walk.map_err(|_| NoPlace::Nowhere(io::Error::from(io::ErrorKind::NotFound).to_string()))?;
+        if let Some(why) = foreign_name(&walk) {
+            return Err(NoPlace::Foreign(why));
+        }
+        let own = At::of(&walk.own, directories).map_err(|error| NoPlace::Nowhere(error.to_string()))?;
+        let mut look = Look { own, end: None, interpreter: None, fault: None };
+        let end = match walk.end {
+            Ok(end) => end,
             Err(error) => {
                 look.fault = Some(error.to_string());
                 return Ok(look);
             }
         };
-        let program = Program::open(&last).map_err(|error| error.to_string());
-        look.interpreter = program.as_ref().ok().and_then(|program| program.interpreter.clone());
-        look.fault = program.as_ref().err().cloned();
-        let file = program.ok().map(|program| Arc::new(program.file));
-        if last != own
-            && let Some((_, directory)) = last.parent().and_then(|folder| open(folder).ok())
-        {
-            look.end = Some(At { path: last, directory, file: file.clone() });
+        if end.at.path != look.own.path {
+            look.end = At::of(&end.at, directories).ok();
         }
-        look.own.file = file;
+        match Program::of(end.file) {
+            Ok(program) => {
+                look.interpreter = program.interpreter;
+                let file = Some(Arc::new(program.file));
+                if let Some(end) = &mut look.end {
+                    end.file.clone_from(&file);
+                }
+                look.own.file = file;
+            }
+            Err(error) => look.fault = Some(error.to_string()),
+        }
         Ok(look)
     }
 }
 
-fn directory(path: &Path) -> io::Result<(PathBuf, Arc<OwnedFd>)> {
-    let path = fs::canonicalize(path)?;
-    let fd = sys::open_path(&path)?;
-    Ok((path, Arc::new(fd)))
+impl At {
+    fn of(step: &Step, directories: &mut Directories) -> io::Result<At> {
+        let number = (step.about.st_dev, step.about.st_ino);
+        let directory = match directories.entry(number) {
+            Entry::Occupied(known) => Arc::clone(known.get()),
+            Entry::Vacant(place) => Arc::clone(place.insert(Arc::new(step.directory.try_clone()?))),
+        };
+        Ok(At { path: step.path.clone(), directory, number, file: None })
+    }
+}
+
+/// Who owns a symbolic link says where it leads, so it must not lend what policy says of its name to a program of somebody else's: each
+/// link on the way must be root's, or of the owner of what it leads to. Likewise a name in a directory of somebody's that is another
+/// name (a hard link) of a file which is not his; kernels with `fs.protected_hardlinks` let nobody make one.
+fn foreign_name(walk: &Walk) -> Option<String> {
+    let folder = walk.own.about.st_uid;
+    let file = walk.end.as_ref().ok().map(|end| end.about.st_uid);
+    let is_foreign = |link: &&Link| {
+        link.owner != 0
+            && (file.is_some_and(|file| file != link.owner) || !link.is_last && folder != link.owner)
+    };
+    if let Some(link) = walk.links.iter().find(is_foreign) {
+        return Some(format!(
+            "{} is a symbolic link of user {}, and what it leads to is of user {}",
+            link.path.display(),
+            link.owner,
+            file.unwrap_or(folder)
+        ));
+    }
+    let end = walk.end.as_ref().ok()?;
+    let (about, directory) = (&end.about, &end.at.about);
+    let is_anybodys = directory.st_uid != 0 || directory.st_mode & 0o022 != 0;
+    (about.st_nlink > 1 && is_anybodys && about.st_uid != directory.st_uid && !is_directory(about)).then(|| {
+        format!(
+            "{} is one of {} names (hard links) of a file of user {}, in a directory that others may write to (user {}, mode {:o})",
+            end.at.path.display(),
+            about.st_nlink,
+            about.st_uid,
+            directory.st_uid,
+            directory.st_mode & 0o7777
+        )
+    })
+}
+
+fn is_directory(about: &Stat) -> bool {
+    FileType::from_raw_mode(about.st_mode) == FileType::Directory
 }
 
 /// A file that a process can run.
@@ -191,8 +247,7 @@ struct Program {
 
 impl Program {
     /// Nothing is read of what is no regular file: opening a pipe waits, opening a device does something.
-    fn open(path: &Path) -> io::Result<Program> {
-        let file = sys::open_path(path)?;
+    fn of(file: OwnedFd) -> io::Result<Program> {
         let own = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
         let about = fs::metadata(&own)?;
         if !about.is_file() || about.permissions().mode() & 0o111 == 0 {
@@ -209,17 +264,24 @@ pub fn directories_changed(found: &Found) -> bool {
     let number = |about: fs::Metadata| (about.dev(), about.ino());
     let known: BTreeMap<&Path, Option<(u64, u64)>> = found
         .iter()
-        .filter_map(|(path, answer)| {
-            let directory = answer.as_ref().ok().and_then(|look| look.own.directory.try_clone().ok());
-            let number = directory.and_then(|fd| fs::File::from(fd).metadata().ok()).map(number);
-            Some((path.parent()?, number))
-        })
+        // What is refused for its links is looked at by them, not by its directory.
+        .filter(|(_, answer)| !matches!(answer, Err(NoPlace::Foreign(_))))
+        .filter_map(|(path, answer)| Some((path.parent()?, answer.as_ref().ok().map(|look| look.own.number))))
         .collect();
     let paths: Vec<PathBuf> = known.keys().map(|path| path.to_path_buf()).collect();
     let look = move |path: &Path| fs::metadata(path).ok().filter(fs::Metadata::is_dir).map(number);
     let now = foreign::each(&paths, look);
     // One that is gone, or does not answer, counts as it was.
     known.values().zip(now).any(|(before, now)| now.flatten().is_some_and(|now| *before != Some(now)))
+}
+
+/// The paths that lead, by a name of one user's, to a file of another's, and how.
+pub fn foreign_names(found: &Found) -> Vec<(PathBuf, String)> {
+    let foreign = |(path, answer): (&PathBuf, &Answer)| match answer {
+        Err(NoPlace::Foreign(reason)) => Some((path.clone(), reason.clone())),
+        _ => None,
+    };
+    found.iter().filter_map(foreign).collect()
 }
 
 #[derive(Default)]
@@ -254,8 +316,16 @@ impl Search {
 
     /// The error says why no process can run it now; if its directory is there, it counts all the same.
     fn candidate(&mut self, image: &Image, path: &Path) -> Result<(), String> {
-        let look =
-            self.answers.get(path).cloned().unwrap_or_else(|| Err("it was not looked at".to_owned()))?;
+        let look = match self.answers.get(path).cloned() {
+            Some(Ok(look)) => look,
+            Some(Err(NoPlace::Nowhere(reason))) => return Err(reason),
+            // That is said, and there is a file.
+            Some(Err(NoPlace::Foreign(reason))) => {
+                self.warnings.push(LoadWarning::Foreign { path: path.to_owned(), reason });
+                return Ok(());
+            }
+            None => return Err("it was not looked at".to_owned()),
+        };
         for at in std::iter::once(&look.own).chain(&look.end) {
             let entry = self.found.entry(at.path.clone());
             entry.or_insert_with(|| (BTreeSet::new(), at.clone())).0.insert(image.clone());

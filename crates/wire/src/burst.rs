@@ -175,6 +175,7 @@ impl Burst<stage::Raw> {
     ///
     /// # Errors
     /// The burst as it was, if they do not all fit into a buffer of the pool.
+    #[expect(clippy::result_large_err, reason = "the burst itself comes back, and is moved either way")]
     pub fn spread(self, lead: usize, pool: &mut Pool) -> Result<Self, Self> {
         if lead <= self.lead {
             return Ok(self);

@@ -95,7 +95,13 @@ impl Walk {
             .args(["-c", ATTACKS, kind, family, own, peer, &port, &receiver, word])
             .env("APP", &stage.app);
         let done = host.run_program(program, PATIENCE)?;
-        anyhow::ensure!(done.status.success(), "{kind} over {over}: {}: {}{}", done.status, done.out(), done.err());
+        anyhow::ensure!(
+            done.status.success(),
+            "{kind} over {over}: {}: {}{}",
+            done.status,
+            done.out(),
+            done.err()
+        );
         Ok(done.out().trim().to_owned())
     }
 

@@ -197,6 +197,7 @@ fn problems(plane: &Plane, halves: [&Half; 2]) -> (Vec<Problem>, Vec<u32>) {
     problems.extend(plane.flow_problems());
     problems.extend(plane.path_problems());
     problems.extend(plane.pin_faults());
+    problems.extend(plane.foreign_names());
     problems.extend(crate::crypto_units::faults(&plane.keys.registry));
     problems.extend(plane.keys.fault().map(|refused| refused.problem()));
     for block in &plane.policy.refused {

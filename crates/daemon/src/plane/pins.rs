@@ -157,6 +157,25 @@ impl Plane {
     }
 }
 
+impl Plane {
+    /// Paths of the policy that lead to a file of somebody else's by a name that its owner may turn: no process matches them.
+    pub(crate) fn foreign_names(&self) -> Vec<Problem> {
+        let names = self.monitor.iter().flat_map(|monitor| monitor.get().foreign_names());
+        let problem = |(path, reason): (PathBuf, String)| {
+            Problem {
+            code: "foreign_link".to_owned(),
+            message: format!("{}: {reason}, so no process matches it", path.display()),
+            remedy: Some(
+                "write the path of the file itself into the policy, or give the link to root or to the owner of the file (`chown -h`)"
+                    .to_owned(),
+            ),
+            ..Problem::default()
+        }
+        };
+        names.map(problem).collect()
+    }
+}
+
 /// The word for a state that somebody should hear of.
 fn event(state: &PinState) -> Option<&'static str> {
     match state {

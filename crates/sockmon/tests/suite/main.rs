@@ -18,6 +18,7 @@ mod items;
 mod lifecycle;
 mod limits;
 mod line;
+mod links;
 mod marks;
 mod observe;
 mod older;
