@@ -6,6 +6,9 @@
 #ifndef RVL_TASK_H
 #define RVL_TASK_H
 
+/* traffic.h */
+static bool add_reason(__u16 app, __u16 reason, bool is_call);
+
 /* The images that policy speaks of (`from`) and that are behind a process once it has left what it runs now. */
 static __always_inline __u64 lineage(const struct rvl_config *cfg, struct rvl_task *known)
 {
@@ -63,8 +66,13 @@ int task_exec(__u64 *ctx)
 		return 0;
 	identify((__u64)BPF_CORE_READ(program, file), &next);
 	number = number_of_list(&next, (cfg->generation & 1) * RVL_LISTS);
-	if (number == RVL_LIST_REFUSED && next.list != RVL_LIST_REFUSED)
-		tell_of_executable(&next.identity, RVL_C_EXECUTABLE_UNVERIFIED);
+	/* Any user may do this as often as he likes: it has the measure of refused calls, under the application of what must not send. */
+	if (number == RVL_LIST_REFUSED && next.list != RVL_LIST_REFUSED) {
+		if (add_reason(RVL_APP_REFUSED, RVL_T_REASON + RVL_C_EXECUTABLE_UNVERIFIED, true))
+			tell_of_executable(&next.identity, RVL_C_EXECUTABLE_UNVERIFIED);
+		else
+			count(RVL_C_EXECUTABLE_UNVERIFIED);
+	}
 	/* The new image's thread is the leader by now. */
 	known = record_of(task);
 	if (known) {

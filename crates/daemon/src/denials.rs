@@ -144,6 +144,9 @@ impl Plane {
                 }
                 Attempt::Execute(identity) if event.reason == "executables_unverified" => {
                     self.pins.again = true;
+                    if !self.is_told(&event) {
+                        continue;
+                    }
                     tracing::warn!(
                         pid = event.pid,
                         program = event.comm,
@@ -152,6 +155,7 @@ impl Plane {
                     );
                     self.auditor.executed(&event);
                 }
+                Attempt::Execute(_) if !self.is_told(&event) => {}
                 Attempt::Execute(identity) => tracing::error!(
                     pid = event.pid,
                     program = event.comm,
@@ -166,12 +170,17 @@ impl Plane {
         new
     }
 
+    /// Whether the log and the audit log hear of it, or only how many of its kind were left out.
+    fn is_told(&mut self, event: &Event) -> bool {
+        let per_second = self.config.audit.as_ref().map_or(PER_SECOND, |audit| audit.per_second);
+        self.denials.measure.admits(event, netio::clock::wall().as_secs(), per_second)
+    }
+
     fn note_refusal(&mut self, event: Event) {
         if event.reason == "egress_group" && !event.observed {
             self.health.refused_group(event.app, event.peer, event.protocol, netio::clock::monotonic());
         }
-        let per_second = self.config.audit.as_ref().map_or(PER_SECOND, |audit| audit.per_second);
-        if !self.denials.measure.admits(&event, netio::clock::wall().as_secs(), per_second) {
+        if !self.is_told(&event) {
             return;
         }
         let application = self.policy.app_name(event.app);

@@ -435,14 +435,6 @@ pub fn netns_cookie() -> io::Result<u64> {
     socket_option(socket.as_fd(), libc::SO_NETNS_COOKIE)
 }
 
-/// Open a file only to name it.
-pub fn open_path(path: &Path) -> io::Result<OwnedFd> {
-    let path = c_path(path)?;
-    // SAFETY: a valid C string.
-    let fd = unsafe { libc::open(path.as_ptr(), libc::O_PATH | libc::O_CLOEXEC) };
-    owned(last(libc::c_long::from(fd))?)
-}
-
 /// The calling thread may search folders and read files whoever's they are, if it could, and nothing else that needs a
 /// capability. Other threads keep what they have.
 pub fn keep_read_search_alone() -> io::Result<()> {

@@ -148,6 +148,9 @@ fn next(
     if left.is_empty() {
         return Ok(Some(End { at: at.step(&name)?, file, about }));
     }
+    if FileType::from_raw_mode(about.st_mode) != FileType::Directory {
+        return Err(rustix::io::Errno::NOTDIR.into());
+    }
     at.directories.push((name, Rc::new(file)));
     Ok(None)
 }

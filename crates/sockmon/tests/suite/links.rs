@@ -14,7 +14,8 @@ const NOBODY: u32 = 65534;
 fn whose(world: &mut World, path: &Path, program: &Path) -> (bool, Option<wire::AppId>) {
     let subjects = programs(&[(OTHER, path.to_owned()), (STRICT, program.to_owned())]);
     let warnings = world.sockmon().load_policy(&usual(), &subjects, &[]).unwrap();
-    let is_refused = |warning: &LoadWarning| matches!(warning, LoadWarning::Foreign { path: of, .. } if of == path);
+    let is_refused =
+        |warning: &LoadWarning| matches!(warning, LoadWarning::Foreign { path: of, .. } if of == path);
     let refused = warnings.iter().any(is_refused);
     assert_eq!(world.sockmon().foreign_names().iter().any(|(of, _)| of == path), refused, "{warnings:?}");
     let process = world.start(program.file_name().and_then(|name| name.to_str()).unwrap());

@@ -322,6 +322,39 @@ fn what_somebody_has_open_for_writing_is_not_hashed() {
 }
 
 /// A change in the same tick of a coarse clock could have the same time.
+/// Who executes a refused file in a loop floods nobody: what is told has the measure of refused calls, on each processor.
+#[test]
+fn a_refused_file_that_is_executed_in_a_loop_is_told_of_by_measure() {
+    const TIMES: u64 = 400;
+    const LOOP: &str = "i=0; while [ $i -lt 400 ]; do \"$0\" </dev/null >/dev/null; i=$((i+1)); done";
+    let mut world = World::new("pin-flood");
+    world.attach();
+    let (path, meant) = (padded(&world, "strict", "one"), padded(&world, "meant", "two"));
+    load(&mut world, &path, &[digest(&meant)]);
+    assert_eq!(verify(&mut world), PinState::Differs(digest(&path)));
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", LOOP]).arg(&path);
+    // SAFETY: between fork and exec only the processor of the child is chosen, by a set on its stack.
+    unsafe {
+        use std::os::unix::process::CommandExt;
+        shell.pre_exec(|| {
+            let mut first: libc::cpu_set_t = std::mem::zeroed();
+            libc::CPU_SET(0, &mut first);
+            let set = libc::sched_setaffinity(0, size_of_val(&first), &raw const first);
+            if set == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+        })
+    };
+    let begun = std::time::Instant::now();
+    assert!(shell.status().unwrap().success());
+    let most = 33 + begun.elapsed().as_millis() as u64 * 4 / 125;
+    let told = world.sockmon().events().unwrap();
+    let told = told.iter().filter(|event| event.reason == "executables_unverified").count() as u64;
+    assert!((1..=most).contains(&told), "{told} of {TIMES}, at most {most}");
+    assert_eq!(world.counter("executables_unverified"), TIMES, "all are counted");
+    assert_eq!(world.counter("events_left_out"), TIMES - told);
+    assert_eq!(world.traffic(REFUSED).reasons.get("executables_unverified"), Some(&TIMES));
+}
+
 #[test]
 fn a_file_that_was_changed_a_moment_ago_waits() {
     let mut world = World::new("pin-fresh");
