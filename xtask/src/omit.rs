@@ -38,6 +38,8 @@ const PROGRAMS: [&str; 23] = [
     "task_prepare",
     "task_exec",
     "task_fork",
+    "stream_write",
+    "stream_written",
     "group_made",
     "adopt_sockets",
 ];
