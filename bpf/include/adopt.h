@@ -207,8 +207,6 @@ static __always_inline void note_seen(struct sock *sk)
 		*note = NOTE_SEEN;
 }
 
-#define IPPROTO_MPTCP 262
-
 /* Whose an MPTCP connection is holds for all its subflows. */
 static __always_inline void note_decided(struct sock *sk)
 {
@@ -369,7 +367,7 @@ int adopt_unseen(struct bpf_iter__tcp *ctx)
 	if (stamp && stamp->app)
 		return 0;
 	note = bpf_sk_storage_get(&unclaimed, common, 0, 0);
-	if (note && *note == NOTE_UNCLAIMED)
+	if (note && is_open(note))
 		return 0;
 	if (!note || *note == NOTE_SEEN) {
 		note = bpf_sk_storage_get(&unclaimed, common, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);

@@ -22,7 +22,7 @@ static __always_inline bool is_unclaimed(struct bpf_sock *sk, const struct rvl_s
 	if (stamp && (stamp->app || stamp->unclaimed))
 		return stamp->unclaimed;
 	note = bpf_sk_storage_get(&unclaimed, sk, 0, 0);
-	return note && *note == NOTE_UNCLAIMED;
+	return note && is_open(note);
 }
 
 /* Whether whose an MPTCP connection is has been decided; what came with the listener's stamp has not. */
@@ -53,17 +53,6 @@ static __always_inline bool decide_whole(struct mptcp_sock *whole, const struct 
 	return true;
 }
 
-/*
- * A worker of the kernel's: it sends again on one subflow of an MPTCP connection what a process has sent on another, and is nobody. Of
- * other connections what such threads send is the kernel's own (a file server).
- */
-static __always_inline bool current_is_worker(void)
-{
-	const struct task_struct *task = (const struct task_struct *)bpf_get_current_task();
-
-	return BPF_CORE_READ(task, flags) & PF_KTHREAD;
-}
-
 /* From here on it is whose it is. */
 static __always_inline void settle(struct bpf_sock *sk, struct rvl_socket *stamp)
 {
@@ -74,24 +63,59 @@ static __always_inline void settle(struct bpf_sock *sk, struct rvl_socket *stamp
 
 #define TCP_FIN 1
 
-/* Whether a segment carries what a process has sent: data, or the end. One that cannot be read does. */
-static __noinline bool carries(struct __sk_buff *skb)
+/* What a segment carries of what a process has sent. */
+enum load {
+	CARRIES_NOTHING,
+	CARRIES_END,
+	CARRIES_DATA,
+};
+
+/* One that cannot be read carries data. */
+static __noinline enum load load_of(struct __sk_buff *skb)
 {
 	struct headers h;
 	__u8 tcp[2]; /* length of the header, flags */
 
-	if (!parse(skb, 0, &h) || h.later_fragment || !load(skb, h.transport + 12, tcp, sizeof(tcp)))
-		return true;
-	return tcp[1] & TCP_FIN || skb->len > h.transport + (tcp[0] >> 4) * 4;
+	if (!parse(skb, 0, &h) || h.later_fragment || !load(skb, h.transport + 12, tcp, sizeof(tcp)) ||
+	    skb->len > h.transport + (tcp[0] >> 4) * 4)
+		return CARRIES_DATA;
+	return tcp[1] & TCP_FIN ? CARRIES_END : CARRIES_NOTHING;
+}
+
+/* What nobody is known to have written stays: who only sends it on is nobody who could say whose it is. */
+static __noinline enum sender hold(struct __sk_buff *skb, struct bpf_sock *sk, const struct rvl_socket *stamp)
+{
+	struct mptcp_sock *whole = bpf_skc_to_mptcp_sock(sk);
+	__u32 held = NOTE_HELD, *note;
+
+	note = whole ? bpf_sk_storage_get(&unclaimed, whole, &held, BPF_LOCAL_STORAGE_GET_F_CREATE)
+		     : bpf_sk_storage_get(&unclaimed, sk, &held, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (note && kind_of(note) == NOTE_UNCLAIMED)
+		*note = NOTE_HELD;
+	refuse_packet(skb, stamp ? stamp->app : 0, RVL_C_EGRESS_UNCLAIMED, RVL_HOOK_OUT);
+	return SENDER_REFUSED;
+}
+
+/*
+ * Whether what leaves in the hands of a process without a note of who has written it is this process's own. Where writes are seen there
+ * is a note for all but the end of a stream. Elsewhere the call that writes is not over yet; what an earlier one has written is noted,
+ * unless it still waits for room.
+ */
+static __always_inline bool is_own(const struct sock *kernel, struct mptcp_sock *whole, const __u32 *note, enum load load)
+{
+	if (whole)
+		kernel = bpf_rdonly_cast(whole, bpf_core_type_id_kernel(struct sock));
+	else if (writes_are_seen)
+		return load == CARRIES_END;
+	return !kernel->sk_write_pending && !(note && kind_of(note) == NOTE_HELD);
 }
 
 /*
  * Who accepts a connection can be another program than the listener's: socket activation, inetd. No call of such a program has a
- * hook, so the first process that sends decides, before the packet is seen by the uplink: where its policy may have the
- * connection, it has it. A socket that is owned is in the hands of the calling process; what the kernel sends meanwhile waits.
- * An acknowledgment in the hands of the listener's program says nothing yet: it has not sent. Data that the kernel sends before any
- * process has (the peer's window was closed) is of nobody knows whom. Refused: so is that, or the policies do not compare, or there is
- * no room for the stamp.
+ * hook, so the first process that writes decides, before the packet is seen by the uplink: where its policy may have the
+ * connection, it has it. Where the note of who that was is still to come, a socket that is owned is in the hands of the calling process.
+ * An acknowledgment in the hands of the listener's program says nothing yet: it has not sent. Data of which nobody knows who has written
+ * it waits. Refused: so is that, or the policies do not compare, or there is no room for the stamp.
  */
 static __noinline enum sender claim(struct __sk_buff *skb, struct bpf_sock *sk, const struct rvl_config *cfg,
 				    struct rvl_socket *stamp)
@@ -99,7 +123,9 @@ static __noinline enum sender claim(struct __sk_buff *skb, struct bpf_sock *sk, 
 	struct mptcp_sock *whole;
 	struct rvl_socket *first;
 	struct sock *kernel;
-	bool sends;
+	enum load load;
+	bool written;
+	__u32 *note;
 	__u16 is;
 
 	if (!is_unclaimed(sk, stamp))
@@ -119,22 +145,30 @@ static __noinline enum sender claim(struct __sk_buff *skb, struct bpf_sock *sk, 
 		count(RVL_C_CLAIMED);
 		return SENDER_CLAIMS;
 	}
-	sends = carries(skb);
+	load = load_of(skb);
 	kernel = bpf_rdonly_cast(sk, bpf_core_type_id_kernel(struct sock));
-	if (!kernel->sk_lock.owned || !kernel->sk_socket || (whole && current_is_worker())) {
-		if (!sends)
-			return SENDER_GOES_ON;
-		refuse_packet(skb, stamp ? stamp->app : 0, RVL_C_EGRESS_UNCLAIMED, RVL_HOOK_OUT);
+	note = whole ? bpf_sk_storage_get(&unclaimed, whole, 0, 0) : bpf_sk_storage_get(&unclaimed, sk, 0, 0);
+	if (note && kind_of(note) == NOTE_CONFLICT) {
+		count(RVL_C_INCOMPARABLE);
 		return SENDER_REFUSED;
 	}
-	is = current_is_exempt(cfg) ? 0 : app_of_current(cfg);
+	written = note && kind_of(note) == NOTE_WRITTEN;
+	if (written) {
+		is = *note >> NOTE_WRITER;
+	} else {
+		if (!kernel->sk_lock.owned || !kernel->sk_socket || is_work_of_another(kernel))
+			return load == CARRIES_NOTHING ? SENDER_GOES_ON : hold(skb, sk, stamp);
+		is = current_is_exempt(cfg) ? 0 : app_of_current(cfg);
+	}
 	switch (handover_of(cfg, stamp, is)) {
 	case HANDOVER_KEEP:
-		if (sends) {
-			if (whole && !decide_whole(whole, stamp))
-				return SENDER_REFUSED;
-			settle(sk, stamp);
-		}
+		if (load == CARRIES_NOTHING && !written)
+			return SENDER_GOES_ON;
+		if (!written && !is_own(kernel, whole, note, load))
+			return hold(skb, sk, stamp);
+		if (whole && !decide_whole(whole, stamp))
+			return SENDER_REFUSED;
+		settle(sk, stamp);
 		return SENDER_GOES_ON;
 	case HANDOVER_REFUSE:
 		count(RVL_C_INCOMPARABLE);

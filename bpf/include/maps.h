@@ -233,6 +233,12 @@ struct {
 #define NOTE_SUSPECT 1 /* adoption has not met it in any table of descriptors yet */
 #define NOTE_SEEN 2 /* it has */
 #define NOTE_DECIDED 3 /* of an MPTCP connection, or of SCTP: whose it is, and its subflows, is what its own stamp says, no stamp being nobody's */
+/* What else is not claimed yet (writer.h). */
+#define NOTE_WRITTEN 4 /* and the writer's application in the upper half */
+#define NOTE_HELD 5 /* what nobody is known to have written was refused: who only sends it on does not decide */
+#define NOTE_CONFLICT 6 /* two have written of whom neither's policy is stricter */
+#define NOTE_KIND 0xff
+#define NOTE_WRITER 16
 
 /* Connections that came to a listener without a stamp and that no process has sent on yet. Where there is a stamp, it says so. */
 struct {

@@ -399,6 +399,7 @@ struct sock {
 	struct sock_common __sk_common;
 	socket_lock_t sk_lock;
 	struct socket *sk_socket;
+	int sk_write_pending;
 	__u32 sk_mark;
 	__u16 sk_protocol;
 	__u8 sk_kern_sock : 1;

@@ -162,7 +162,7 @@ const MEANINGS: [Meaning; 68] = [
     Meaning(
         "egress_unclaimed",
         true,
-        "Data of a connection that came in, sent by the kernel before any process had sent on it: nobody knows whose it is.",
+        "Data of a connection that came in, of which nobody knows what process has written it.",
     ),
     Meaning(
         "events_left_out",

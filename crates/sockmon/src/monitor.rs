@@ -138,7 +138,7 @@ impl Sockmon {
         counted: Counted,
         (first_spans, inside, locals): (&[Span], &InsideIcmp, &HashSet<PeerKey>),
     ) -> Result<Sockmon, SockmonError> {
-        let loaded = programs::load(instance, &pins, marks, inside)?;
+        let loaded = programs::load(instance, &pins, marks, inside, &places.omit)?;
         let maps = &loaded.maps;
         let before = maps.config()?;
         // Sockets have their marks in those bits, and packets on their way.
@@ -389,7 +389,13 @@ impl Sockmon {
         sys::ensure_bpffs().map_err(SockmonError::system(format!("mount bpffs on {}", sys::BPFFS)))?;
         folders::make(&self.pins.links())?;
         self.loaded.maps.pin_again(&self.pins)?;
-        self.loaded = programs::load(&self.instance, &self.pins, self.loaded.marks, &self.loaded.inside)?;
+        self.loaded = programs::load(
+            &self.instance,
+            &self.pins,
+            self.loaded.marks,
+            &self.loaded.inside,
+            &self.places.omit,
+        )?;
         self.links.attach(&self.loaded, &self.pins, &self.places)?;
         self.adopt()
     }

@@ -85,7 +85,7 @@ fn programs(name: &'static str, remedy: &str, of: impl Fn(Hook) -> bool) -> Chec
     let wanted: Vec<&str> =
         PROGRAMS.iter().filter(|p| of(p.hook) && is_offered(p.name)).map(|p| p.name).collect();
     let result = ObjectBuilder::default().open_memory(OBJECT).and_then(|mut object| {
-        fit(&mut object)?;
+        fit(&mut object, &[])?;
         for mut program in object.progs_mut() {
             let load = wanted.iter().any(|name| OsStr::new(name) == program.name());
             program.set_autoload(load);

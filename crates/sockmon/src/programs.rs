@@ -63,6 +63,8 @@ pub static PROGRAMS: &[Program] = &[
     program("task_fork", Hook::Tracepoint),
     program("task_gone", Hook::Tracepoint),
     program("group_made", Hook::Tracepoint),
+    program(STREAM_WRITE, Hook::Tracepoint),
+    program("stream_written", Hook::Tracepoint),
     program("set_option", Hook::Cgroup(libbpf_sys::BPF_CGROUP_SETSOCKOPT)),
     program("option_lsm", Hook::Security),
     program("option_return", Hook::Security),
@@ -97,9 +99,16 @@ pub static PROGRAMS: &[Program] = &[
     program("report_sockets", Hook::Iterator),
 ];
 
+/// The program that sees what is written on a TCP socket before it can leave.
+const STREAM_WRITE: &str = "stream_write";
+
 /// Programs whose hook not every kernel has, and the hook's name in the kernel's BTF. Where it is missing, what depends on it is
 /// refused (docs/design/0012).
-const NEWER: [(&str, &[u8]); 1] = [("task_prepare", b"\0btf_trace_sched_prepare_exec\0")];
+const NEWER: [(&str, &[u8]); 3] = [
+    ("task_prepare", b"\0btf_trace_sched_prepare_exec\0"),
+    (STREAM_WRITE, b"\0btf_trace_tcp_sendmsg_locked\0"),
+    ("stream_written", b"\0btf_trace_sock_send_length\0"),
+];
 
 /// Whether programs of every kind reach the storage of a task here; else the kernel half keeps a table of its own (`bpf/include/record.h`).
 pub fn tasks_have_storage() -> bool {
@@ -428,9 +437,16 @@ const INSIDE: &str = ".rodata.inside";
 /// The section of `record.h`'s.
 const TASKS: &str = ".rodata.tasks";
 
-/// Choose what runs by what this kernel offers: before an object is loaded.
-pub fn fit(object: &mut OpenObject) -> Result<(), libbpf_rs::Error> {
+/// The section of `writer.h`'s.
+const WRITES: &str = ".rodata.writes";
+
+/// Choose what runs by what this kernel offers, without the programs of `omit`: before an object is loaded.
+pub fn fit(object: &mut OpenObject, omit: &[String]) -> Result<(), libbpf_rs::Error> {
+    let seen = is_offered(STREAM_WRITE) && !omit.iter().any(|program| program == STREAM_WRITE);
     for mut map in object.maps_mut() {
+        if map.name().to_string_lossy().ends_with(WRITES) {
+            map.set_initial_value(u32::from(seen).bytes())?;
+        }
         if map.name().to_string_lossy().ends_with(TASKS) {
             map.set_initial_value(u32::from(tasks_have_storage()).bytes())?;
         }
@@ -467,13 +483,20 @@ fn replace_counters(pins: &Pins, old: &MapHandle, new: &MapHandle) -> Result<(),
 }
 
 /// Load every program on the maps of the instance, creating and pinning those that are not there.
-pub fn load(instance: &str, pins: &Pins, marks: Marks, inside: &InsideIcmp) -> Result<Loaded, SockmonError> {
+/// What `omit` names is loaded and not attached.
+pub fn load(
+    instance: &str,
+    pins: &Pins,
+    marks: Marks,
+    inside: &InsideIcmp,
+    omit: &[String],
+) -> Result<Loaded, SockmonError> {
     check_abi(instance, pins)?;
     quiet();
     let fail = |source| SockmonError::Load { source };
     let mut object = ObjectBuilder::default().open_memory(OBJECT).map_err(fail)?;
     let mut outgrown = None;
-    fit(&mut object).map_err(fail)?;
+    fit(&mut object, omit).map_err(fail)?;
     for mut map in object.maps_mut() {
         if map.name() == OsStr::new(COUNTERS) {
             outgrown = old_counters(pins, map.max_entries())?;

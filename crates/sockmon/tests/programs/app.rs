@@ -12,6 +12,7 @@ use std::str::SplitWhitespace;
 mod compat;
 mod frames;
 mod fuse;
+mod rights;
 
 type Sockets = BTreeMap<String, c_int>;
 
@@ -146,12 +147,14 @@ fn run(words: &mut SplitWhitespace<'_>, sockets: &mut Sockets) -> io::Result<Str
             0
         }
         // Into the queue of a Unix socket and out again: meanwhile it is in no table of descriptors.
-        "stow" => return stow(fd, name, sockets),
+        "stow" => return rights::stow(fd, name, sockets),
         "take" => {
-            let taken = take(fd)?;
+            let taken = rights::take(fd)?;
             sockets.insert(word(words).into(), taken);
             0
         }
+        // Closed, but for a message under way that nobody can receive: a worker of the kernel's finds that out.
+        "knot" => return rights::knot(fd),
         // As many keys for other peers as there is room for: anybody may, and it is taken from the socket's own.
         "crowd" => return crowd(fd),
         "sendto" => return sendto(fd, words, 0),
@@ -434,48 +437,6 @@ fn exec(path: &str, sockets: &Sockets) -> io::Error {
 fn exec_from_thread(path: &str, sockets: &Sockets) -> io::Error {
     let (path, sockets) = (path.to_owned(), sockets.clone());
     std::thread::spawn(move || exec(&path, &sockets)).join().expect("it returns")
-}
-
-/// A message with room for one descriptor.
-fn message(octet: &mut libc::iovec, control: &mut [u64; 3]) -> libc::msghdr {
-    // SAFETY: zeroes are a msghdr.
-    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
-    message.msg_iov = octet;
-    message.msg_iovlen = 1;
-    message.msg_control = control.as_mut_ptr().cast();
-    message.msg_controllen = size_of_val(control) as _;
-    message
-}
-
-/// Send a descriptor by a pair of Unix sockets and close it; the socket of this name is the end where it waits from now on.
-fn stow(fd: c_int, name: &str, sockets: &mut Sockets) -> io::Result<String> {
-    let mut ends = [0; 2];
-    // SAFETY: an array of two, as the call wants.
-    ret(unsafe { libc::socketpair(libc::AF_UNIX, libc::SOCK_DGRAM, 0, ends.as_mut_ptr()) })?;
-    let mut data = 0u8;
-    let mut octet = libc::iovec { iov_base: (&raw mut data).cast(), iov_len: 1 };
-    // cmsg_len, cmsg_level and cmsg_type, the descriptor.
-    let rights = u64::from(libc::SOL_SOCKET as u32) | u64::from(libc::SCM_RIGHTS as u32) << 32;
-    let mut control = [20, rights, fd as u64];
-    let message = message(&mut octet, &mut control);
-    // SAFETY: the message and what it points to live for the call; the descriptors are ours.
-    unsafe {
-        ret(libc::sendmsg(ends[0], &raw const message, 0) as c_int)?;
-        libc::close(fd);
-        libc::close(ends[0]);
-    }
-    sockets.insert(name.into(), ends[1]);
-    Ok("ok".into())
-}
-
-fn take(from: c_int) -> io::Result<c_int> {
-    let mut data = 0u8;
-    let mut octet = libc::iovec { iov_base: (&raw mut data).cast(), iov_len: 1 };
-    let mut control = [0u64; 3];
-    let mut message = message(&mut octet, &mut control);
-    // SAFETY: the message and what it points to live for the call.
-    ret(unsafe { libc::recvmsg(from, &raw mut message, 0) } as c_int)?;
-    Ok(control[2] as c_int)
 }
 
 fn crowd(fd: c_int) -> io::Result<String> {

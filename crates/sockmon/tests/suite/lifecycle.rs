@@ -22,8 +22,17 @@ fn links(world: &World) -> Vec<(String, u64)> {
 }
 
 /// Links whose program hangs on a function or tracepoint of the kernel, which the kernel cannot exchange. Not every kernel has them all.
-const TRACING: [&str; 7] =
-    ["group_made", "option_lsm", "option_return", "task_exec", "task_fork", "task_gone", "task_prepare"];
+const TRACING: [&str; 9] = [
+    "group_made",
+    "option_lsm",
+    "option_return",
+    "stream_write",
+    "stream_written",
+    "task_exec",
+    "task_fork",
+    "task_gone",
+    "task_prepare",
+];
 
 fn is_tracing(name: &str) -> bool {
     TRACING.contains(&name)

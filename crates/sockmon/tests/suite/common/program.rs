@@ -42,6 +42,16 @@ impl Program {
         self.answer()
     }
 
+    /// Send a command whose answer nobody waits for.
+    pub fn begin(&mut self, command: &str) {
+        writeln!(self.child.stdin.as_mut().unwrap(), "{command}").expect("the program lives");
+    }
+
+    /// End it in whatever it does.
+    pub fn kill(mut self) {
+        self.child.kill().expect("our own child");
+    }
+
     /// Several commands that must succeed.
     pub fn run(&mut self, commands: &[&str]) {
         for command in commands {
