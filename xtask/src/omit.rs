@@ -16,7 +16,7 @@ pub struct Options {
 }
 
 /// What can be left out: the programs with a hook that every instance has, and the adoption of what is older.
-const PROGRAMS: [&str; 23] = [
+const PROGRAMS: [&str; 25] = [
     "sock_create",
     "connect4",
     "connect6",
