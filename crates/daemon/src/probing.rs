@@ -131,16 +131,17 @@ impl Turns {
 }
 
 impl Plane {
-    /// What a peer says of the path; whether it is an answer.
+    /// What a peer says of the path; whether it is an answer to what was asked, for the first time.
     pub(crate) async fn hear_of_path(&mut self, said: PathMessage) -> bool {
         let now = clock::monotonic();
         match said.message {
             Message::Answer { token } => {
                 let of_peer = |path: &Path| (path.local, path.remote) == (said.local, said.remote);
+                let mut is_new = false;
                 for (_, known) in self.probing.paths.iter_mut().filter(|(path, _)| of_peer(path)) {
-                    known.prober.answered(token, now);
+                    is_new |= known.prober.answered(token, now);
                 }
-                true
+                is_new
             }
             Message::Probe { token, answer_by } => {
                 if self.config.icmp.probe && self.probing.answers.may(said.remote, now) {

@@ -120,13 +120,14 @@ pub(crate) async fn serve(daemon: Daemon) -> Result<(), RunError> {
             Some(event) = held.told.next() => if let Ok(mut plane) = plane.get().await {
                 let lost = held.told.take_lost();
                 plane.announce_lost(lost);
-                if let engine::Event::Path(said) = event {
-                    if plane.hear_of_path(said).await {
-                        probing.soon();
+                match event {
+                    engine::Event::Path(said) => {
+                        if plane.hear_of_path(said).await {
+                            probing.soon();
+                        }
                     }
-                    continue;
+                    _ => plane.announce(&event).await,
                 }
-                plane.announce(&event).await;
                 follow_end(&mut plane, &event, lost > 0).await;
             },
         }

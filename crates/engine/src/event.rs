@@ -15,6 +15,10 @@ use wire::{AcquireId, AppId, Flow, Services, Time};
 /// Events that wait to be taken at most.
 pub const MAX_EVENTS: usize = 1024;
 
+/// Messages about paths that are told of in a second at most: an authentic peer may send as many as it likes, and they must push
+/// nothing else out. A message that is not heard is as one that was lost on the way.
+pub const MAX_MESSAGES: u32 = 512;
+
 /// Something for a key manager.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
@@ -174,6 +178,8 @@ pub struct Expire {
 pub(crate) struct Events {
     waiting: VecDeque<Event>,
     lost: u64,
+    /// The second of the last message about a path, and how many it had.
+    messages: (u64, u32),
 }
 
 impl Events {
@@ -182,6 +188,18 @@ impl Events {
             self.waiting.push_back(event);
         } else {
             self.lost += 1;
+        }
+    }
+
+    /// What a peer says of a path.
+    pub(crate) fn push_message(&mut self, now: Time, message: PathMessage) {
+        let second = now.since(Time::default()).as_secs();
+        if self.messages.0 != second {
+            self.messages = (second, 0);
+        }
+        if self.messages.1 < MAX_MESSAGES {
+            self.messages.1 += 1;
+            self.push(Event::Path(message));
         }
     }
 

@@ -214,7 +214,7 @@ impl Inbound {
             }
             Verdict::Drop(reason) => {
                 if reason == DropReason::EspDummy {
-                    probes::hear(sa, &mut self.events);
+                    probes::hear(now, sa, &mut self.events);
                 }
                 record(tally, Dropped::new(reason, &about, len, None), out);
             }

@@ -34,7 +34,8 @@ mod tally;
 
 pub use audit::{AUDITABLE, Audited};
 pub use event::{
-    Acquire, Event, Expire, MAX_EVENTS, PathCause, PathChange, PathMessage, PeerMoved, SeenError,
+    Acquire, Event, Expire, MAX_EVENTS, MAX_MESSAGES, PathCause, PathChange, PathMessage, PeerMoved,
+    SeenError,
 };
 pub use hold::HoldLimits;
 pub use inbound::{Delivery, Inbound, InboundOutcome, Traced};

@@ -206,14 +206,13 @@ impl Prober {
     }
 
     /// The answer to a probe came.
-    pub fn answered(&mut self, token: u64, now: Time) {
-        let Some(round) = &mut self.round else { return };
-        if let Some(probe) = round.probes.iter_mut().find(|probe| probe.token == token) {
-            probe.answered = true;
-            if probe.size == SHORT {
-                round.short.get_or_insert(now);
-            }
+    pub fn answered(&mut self, token: u64, now: Time) -> bool {
+        let Some(round) = &mut self.round else { return false };
+        let Some(probe) = round.probes.iter_mut().find(|probe| probe.token == token) else { return false };
+        if probe.size == SHORT {
+            round.short.get_or_insert(now);
         }
+        !std::mem::replace(&mut probe.answered, true)
     }
 
     /// Let time pass. `token` gives numbers that nobody can guess.

@@ -88,11 +88,11 @@ pub(crate) struct Orders(VecDeque<Order>);
 
 /// Tell what was said of the path in dummy packets of this association.
 #[cold]
-pub(crate) fn hear(sa: &mut InboundSa, events: &mut Events) {
+pub(crate) fn hear(now: Time, sa: &mut InboundSa, events: &mut Events) {
     for message in sa.take_messages() {
         let ends = &sa.config().endpoints;
         let (spi, local, remote) = (sa.spi(), ends.local, ends.remote);
-        events.push(Event::Path(PathMessage { spi, local, remote, message }));
+        events.push_message(now, PathMessage { spi, local, remote, message });
     }
 }
 

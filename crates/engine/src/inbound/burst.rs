@@ -251,7 +251,7 @@ impl Inbound {
             }
         }
         if dummies && let Some(sa) = sa {
-            crate::probes::hear(sa, events);
+            crate::probes::hear(now, sa, events);
         }
         if !self.members_waiting.is_empty() {
             let name = name.unwrap_or(Spi(run.spi).into());

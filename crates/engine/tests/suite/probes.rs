@@ -201,3 +201,26 @@ fn long_packets_are_seen_and_what_probes_find_is_in_force_for_all_of_the_path() 
     assert_eq!(alice.engine.learned_path_mtu(Spi(SPI), config.endpoints.remote), None);
     assert_eq!(alice.engine.path_mtu(Spi(SPI), config.endpoints.remote), Some(1500));
 }
+
+#[test]
+fn a_flood_of_messages_is_bounded_in_a_second_and_pushes_nothing_else_out() {
+    let config = outbound_config(Mode::Tunnel, SuiteId::AES_128_GCM, false);
+    let (mut alice, mut bob) = (sender(&config), Receiver::new(std::slice::from_ref(&config)));
+    let mut flood = |bob: &mut Receiver, now: wire::Time| {
+        for _ in 0..2 * engine::MAX_MESSAGES {
+            for packet in alice.ordered(order(&config, 128)) {
+                let packet = wire::Packet::raw(wire::Buf::from_slice(&packet, 64, 0), wire::Meta::default());
+                bob.engine.handle(now, packet, &mut bob.pool, &mut Vec::new());
+            }
+        }
+        let mut heard = 0;
+        while said(bob).is_some() {
+            heard += 1;
+        }
+        heard
+    };
+    assert_eq!(flood(&mut bob, NOW), engine::MAX_MESSAGES);
+    assert_eq!(flood(&mut bob, NOW), 0, "in the same second");
+    assert_eq!(bob.engine.take_lost_events(), 0, "no other event was in danger");
+    assert_eq!(flood(&mut bob, NOW + std::time::Duration::from_secs(1)), engine::MAX_MESSAGES);
+}
