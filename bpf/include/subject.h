@@ -58,11 +58,31 @@ static __always_inline __u32 *place_of(const struct file *file)
 	return bpf_map_lookup_elem(&places, &place);
 }
 
+/* When all that was told of executables is paid for, on whatever processor; two at once may tell of one too many. */
+__u64 executables_told;
+
+/* As of refused calls (traffic.h), no more is told than somebody can read; user space goes by the counter as well. */
+static __always_inline bool is_time_to_tell(void)
+{
+	__u64 now = bpf_ktime_get_ns(), paid = executables_told;
+
+	if (paid < now)
+		paid = now;
+	if (paid - now > (RVL_CALLS_AT_ONCE - 1) * RVL_CALL_EVERY)
+		return false;
+	executables_told = paid + RVL_CALL_EVERY;
+	return true;
+}
+
 static __always_inline void tell_of_executable(const struct rvl_identity *id, __u8 counter)
 {
 	struct rvl_event *event;
 
 	count(counter);
+	if (!is_time_to_tell()) {
+		count(RVL_C_EVENTS_LEFT_OUT);
+		return;
+	}
 	event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
 	if (!event) {
 		count(RVL_C_EVENTS_LOST);
