@@ -285,7 +285,11 @@ fn data_whose_writer_is_not_known_does_not_leave() {
     activator.run(&["more a 5", "knot a"]);
     let deadline = std::time::Instant::now() + SOON;
     while world.counter("egress_unclaimed") == 0 {
-        assert!(std::time::Instant::now() < deadline, "the kernel has closed nothing");
+        assert!(
+            std::time::Instant::now() < deadline,
+            "the kernel has closed nothing; in clear: {}",
+            in_clear(&world, 8080)
+        );
     }
     assert_eq!(in_clear(&world, 8080), 0);
     drop(activator);
