@@ -97,12 +97,16 @@ int report_files(struct bpf_iter__task_file *ctx)
 	struct task_struct *task = ctx->task;
 	struct file *file = ctx->file;
 	struct rvl_file_report report = {};
+	const struct inode *inode;
 
-	if (!task || !file || !read_identity(file->f_inode, &report.identity))
+	if (!task || !file)
+		return 0;
+	inode = BPF_CORE_READ(file, f_inode);
+	if (!read_identity(inode, &report.identity))
 		return 0;
 	report.pid = task->tgid;
 	report.fd = ctx->fd;
-	report.writers = file->f_inode->i_writecount.counter;
+	report.writers = BPF_CORE_READ(inode, i_writecount.counter);
 	bpf_seq_write(ctx->meta->seq, &report, sizeof(report));
 	return 0;
 }

@@ -397,11 +397,42 @@ static __always_inline bool quotes_protected(struct __sk_buff *skb, const struct
 	return refuse_it;
 }
 
+/* Whether an address is of this host, in a packet that goes from or to `other`. From an address to the same one is the usual case. */
+static __always_inline bool is_local(const struct address *addr, const struct address *other)
+{
+	struct rvl_peer_key key = { .prefixlen = 128 };
+
+	if (addr->halves[0] == other->halves[0] && addr->halves[1] == other->halves[1])
+		return true;
+	if (!addr->halves[0] && (addr->halves[1] == bpf_cpu_to_be64(1) ||
+				 (bpf_be64_to_cpu(addr->halves[1]) & 0xffffffffff000000ull) == 0x0000ffff7f000000ull))
+		return true;
+	__builtin_memcpy(key.addr, addr, 16);
+	return bpf_map_lookup_elem(&locals, &key) != 0;
+}
+
+/* Whether the source of a packet on lo is an address of this host. */
+static __always_inline bool source_is_local(struct __sk_buff *skb)
+{
+	struct address ends[2];
+	__be32 v4[2];
+
+	if (skb->protocol == bpf_htons(ETH_P_IP)) {
+		if (!load(skb, 12, v4, sizeof(v4)))
+			return false;
+		mapped(&ends[0], v4[0]);
+		mapped(&ends[1], v4[1]);
+	} else if (!load(skb, 8, ends, sizeof(ends))) {
+		return false;
+	}
+	return is_local(&ends[0], &ends[1]);
+}
+
 /*
  * ICMP errors reach sockets past every cgroup hook, so a forged one in clear could shrink or cut a protected flow.
  * Those that quote ESP or AH belong to the daemon and pass.
  */
-static __always_inline int filter_icmp(struct __sk_buff *skb, const struct rvl_config *cfg, bool too_big_only)
+static __always_inline int filter_icmp(struct __sk_buff *skb, const struct rvl_config *cfg, bool on_lo)
 {
 	struct headers h, q;
 	__u8 type_code[2];
@@ -425,10 +456,10 @@ static __always_inline int filter_icmp(struct __sk_buff *skb, const struct rvl_c
 			return TCX_NEXT;
 		too_big = type_code[0] == 2;
 	}
-	if (too_big_only && !too_big)
-		return TCX_NEXT;
 	if (!parse(skb, h.transport + 8, &q) || q.version != h.version)
 		return device_drop(RVL_C_ICMP_UNREADABLE);
+	if (on_lo && !too_big && is_local(&q.destination, &q.source))
+		return TCX_NEXT;
 	switch (q.protocol) {
 	case IPPROTO_TCP:
 	case IPPROTO_UDP:
@@ -450,7 +481,7 @@ static __always_inline int filter_icmp(struct __sk_buff *skb, const struct rvl_c
 	}
 }
 
-static __always_inline int arriving_untagged(struct __sk_buff *skb, bool too_big_only)
+static __always_inline int arriving_untagged(struct __sk_buff *skb, bool on_lo)
 {
 	const struct rvl_config *cfg = configuration();
 	__u32 mark = skb->mark;
@@ -468,14 +499,14 @@ static __always_inline int arriving_untagged(struct __sk_buff *skb, bool too_big
 		    protocol == IPPROTO_ESP)
 			return TCX_NEXT;
 	}
-	return filter_icmp(skb, cfg, too_big_only);
+	return filter_icmp(skb, cfg, on_lo);
 }
 
-static __always_inline int arriving(struct __sk_buff *skb, bool too_big_only)
+static __always_inline int arriving(struct __sk_buff *skb, bool on_lo)
 {
 	if (hides_a_tag(skb))
 		return device_drop(RVL_C_INGRESS_TAGGED);
-	return arriving_untagged(skb, too_big_only);
+	return arriving_untagged(skb, on_lo);
 }
 
 SEC("tcx/ingress")
@@ -486,33 +517,10 @@ int uplink_ingress(struct __sk_buff *skb)
 	return verdict == TCX_NEXT && is_gateway() ? arriving_for_inside(skb) : verdict;
 }
 
-/* Whether the source of a packet on lo is an address of this host. From an address to the same one is the usual case. */
-static __always_inline bool source_is_local(struct __sk_buff *skb)
-{
-	struct rvl_peer_key key = { .prefixlen = 128 };
-	struct address ends[2], *source = &ends[0];
-	__be32 v4[2];
-
-	if (skb->protocol == bpf_htons(ETH_P_IP)) {
-		if (!load(skb, 12, v4, sizeof(v4)))
-			return false;
-		if (v4[0] == v4[1] || (v4[0] & bpf_htonl(0xff000000)) == bpf_htonl(0x7f000000))
-			return true;
-		mapped(source, v4[0]);
-	} else {
-		if (!load(skb, 8, ends, sizeof(ends)))
-			return false;
-		if ((source->halves[0] == ends[1].halves[0] && source->halves[1] == ends[1].halves[1]) ||
-		    (!source->halves[0] && source->halves[1] == bpf_cpu_to_be64(1)))
-			return true;
-	}
-	__builtin_memcpy(key.addr, source, 16);
-	return bpf_map_lookup_elem(&locals, &key) != 0;
-}
-
 /*
- * On lo other errors are the host's own answers to its own programs. What has the source of another host is marked (guard.h): the mark of
- * everything else on lo is left to its users.
+ * On lo the host answers its own programs about what they send to each other. Whoever may open a raw socket sends there as the host, so an
+ * error about a protected flow to somewhere else is worth no more than from the wire. What has the source of another host is marked
+ * (guard.h): the mark of everything else on lo is left to its users.
  */
 SEC("tcx/ingress")
 int lo_ingress(struct __sk_buff *skb)

@@ -215,8 +215,6 @@ static __noinline enum sender follow_sender(struct __sk_buff *skb, struct bpf_so
 	struct sock *kernel;
 	__u16 has, is;
 
-	if (sk->protocol == IPPROTO_TCP)
-		return claim(skb, sk, cfg, stamp);
 	kernel = bpf_rdonly_cast(sk, bpf_core_type_id_kernel(struct sock));
 	if (!has_caller(sk->protocol, sk->type, kernel->sk_lock.owned))
 		return follow_nobody(skb, sk, cfg, stamp, false);
@@ -322,7 +320,11 @@ int guard(struct __sk_buff *skb)
 			return REFUSE;
 		stamp = bpf_sk_storage_get(&sockets, sk, 0, 0);
 	}
-	sender = follow_sender(skb, sk, cfg, stamp);
+	/* Two calls side by side: one in the other needs more stack than there is. */
+	if (sk->protocol == IPPROTO_TCP)
+		sender = claim(skb, sk, cfg, stamp);
+	else
+		sender = follow_sender(skb, sk, cfg, stamp);
 	if (sender == SENDER_REFUSED) {
 		add_unread(skb, stamp ? stamp->app : 0, RVL_T_OUT_REFUSED, false);
 		return REFUSE;

@@ -250,6 +250,10 @@ struct {
 
 _Static_assert(RVL_COUNTER_COUNT <= RVL_COUNTER_SLOTS, "an event has one octet for the number of a counter");
 
+/* Of calls, one is told of in so many nanoseconds, and so many at once where there were none before (traffic.h). */
+#define RVL_CALL_EVERY 31250000ull
+#define RVL_CALLS_AT_ONCE 32
+
 static __always_inline void count(enum rvl_counter counter)
 {
 	__u32 key = counter;

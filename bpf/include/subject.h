@@ -13,13 +13,33 @@
  * types costs it a search of all types of the kernel, a millisecond, each time it comes by.
  */
 
-/* False: there is no file. 0 is a number like any other: a file system in user space gives what numbers it likes. */
+#define BTRFS_SUPER_MAGIC 0x9123683e
+
+/*
+ * The number of the device, as stat gives it. The inodes of btrfs have numbers and generations of their own in each subvolume, and any user
+ * may make one; its number is the kernel's choice. False: it cannot be read, since btrfs came into the kernel after this program.
+ */
+static __always_inline bool read_device(const struct inode *inode, __u32 *device)
+{
+	const struct btrfs_inode *own = 0;
+	const struct btrfs_root *subvolume = 0;
+
+	*device = BPF_CORE_READ(inode, i_sb, s_dev);
+	if (BPF_CORE_READ(inode, i_sb, s_magic) != BTRFS_SUPER_MAGIC)
+		return true;
+	if (!bpf_core_field_exists(own->vfs_inode) || !bpf_core_field_exists(subvolume->anon_dev))
+		return false;
+	own = (const void *)inode - bpf_core_field_offset(own->vfs_inode);
+	*device = BPF_CORE_READ(own, root, anon_dev);
+	return *device;
+}
+
+/* False: there is no file that could be known again. 0 is a number like any other: a file system in user space gives what numbers it likes. */
 static __always_inline bool read_identity(const struct inode *inode, struct rvl_identity *id)
 {
-	if (!inode)
+	if (!inode || !read_device(inode, &id->device))
 		return false;
 	id->inode = BPF_CORE_READ(inode, i_ino);
-	id->device = BPF_CORE_READ(inode, i_sb, s_dev);
 	id->generation = BPF_CORE_READ(inode, i_generation);
 	return true;
 }
@@ -58,11 +78,31 @@ static __always_inline __u32 *place_of(const struct file *file)
 	return bpf_map_lookup_elem(&places, &place);
 }
 
+/* When all that was told of executables is paid for, on whatever processor; two at once may tell of one too many. */
+__u64 executables_told;
+
+/* As of refused calls (traffic.h), no more is told than somebody can read; user space goes by the counter as well. */
+static __always_inline bool is_time_to_tell(void)
+{
+	__u64 now = bpf_ktime_get_ns(), paid = executables_told;
+
+	if (paid < now)
+		paid = now;
+	if (paid - now > (RVL_CALLS_AT_ONCE - 1) * RVL_CALL_EVERY)
+		return false;
+	executables_told = paid + RVL_CALL_EVERY;
+	return true;
+}
+
 static __always_inline void tell_of_executable(const struct rvl_identity *id, __u8 counter)
 {
 	struct rvl_event *event;
 
 	count(counter);
+	if (!is_time_to_tell()) {
+		count(RVL_C_EVENTS_LEFT_OUT);
+		return;
+	}
 	event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
 	if (!event) {
 		count(RVL_C_EVENTS_LOST);

@@ -19,8 +19,6 @@ struct {
  * its process, every 31 ms, and 32 of them at once where there were none before.
  */
 #define RVL_PACKET_EVERY 100000000ull
-#define RVL_CALL_EVERY 31250000ull
-#define RVL_CALLS_AT_ONCE 32
 
 static __always_inline struct rvl_traffic *traffic_of(__u16 app, __u16 kind)
 {

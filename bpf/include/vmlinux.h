@@ -237,6 +237,7 @@ typedef struct {
 
 struct super_block {
 	__u32 s_dev;
+	unsigned long s_magic;
 };
 
 struct inode {
@@ -253,6 +254,15 @@ struct inode {
 struct timespec64 {
 	__s64 tv_sec;
 	long tv_nsec;
+};
+
+struct btrfs_root {
+	__u32 anon_dev;
+};
+
+struct btrfs_inode {
+	struct btrfs_root *root;
+	struct inode vfs_inode;
 };
 
 struct inode___nested {

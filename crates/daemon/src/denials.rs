@@ -40,6 +40,8 @@ pub struct Denials {
     lost: Option<u64>,
     /// Likewise, those that it left out.
     left_out: Option<u64>,
+    /// Likewise, new files of programs, and those that were executed without the digest of policy: not each of them is told of.
+    executables: [Option<u64>; 2],
     measure: Measure,
 }
 
@@ -97,6 +99,12 @@ impl Denials {
     /// How many more events were lost.
     fn more_lost(&mut self, lost: u64) -> u64 {
         lost.saturating_sub(self.lost.replace(lost).unwrap_or(lost))
+    }
+
+    /// Whether there are more new files of programs, and more that were executed without the digest of policy, by the counts of the kernel half.
+    fn more_executables(&mut self, counts: [u64; 2]) -> [bool; 2] {
+        let before = std::mem::replace(&mut self.executables, counts.map(Some));
+        [0, 1].map(|i| before[i].is_some_and(|before| counts[i] > before))
     }
 
     /// How many more the kernel half left out.
@@ -165,8 +173,15 @@ impl Plane {
                 _ => self.note_refusal(event),
             }
         }
+        let counters = self.kernel_counters().unwrap_or_default();
+        let count =
+            |word: &str| counters.iter().find(|(known, _)| *known == word).map_or(0, |(_, count)| *count);
+        let executables = [count("executables_new"), count("executables_unverified")];
+        let [more_new, more_unverified] = self.denials.more_executables(executables);
+        new |= more_new;
+        self.pins.again |= more_unverified;
         self.unfinished |= new;
-        self.note_lost();
+        self.note_lost(&counters);
         new
     }
 
@@ -197,8 +212,7 @@ impl Plane {
         self.denials.add(event, netio::clock::wall(), self.policy.compiled.spd.generation);
     }
 
-    fn note_lost(&mut self) {
-        let counters = self.kernel_counters().unwrap_or_default();
+    fn note_lost(&mut self, counters: &[(&'static str, u64)]) {
         if let Some((_, lost)) = counters.iter().find(|(word, _)| *word == "events_lost") {
             let more = self.denials.more_lost(*lost);
             if more > 0 {
@@ -236,6 +250,15 @@ mod tests {
             reason: "connect_untrusted",
             observed: false,
         }
+    }
+
+    #[test]
+    fn executables_that_nobody_told_of_are_looked_at_all_the_same() {
+        let mut denials = Denials::default();
+        assert_eq!(denials.more_executables([40, 7]), [false, false], "what was before we listened");
+        assert_eq!(denials.more_executables([41, 7]), [true, false]);
+        assert_eq!(denials.more_executables([41, 9]), [false, true]);
+        assert_eq!(denials.more_executables([41, 9]), [false, false]);
     }
 
     #[test]

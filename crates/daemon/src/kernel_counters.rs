@@ -167,7 +167,7 @@ const MEANINGS: [Meaning; 68] = [
     Meaning(
         "events_left_out",
         false,
-        "A refusal that was counted but not told: there were many of its application and reason.",
+        "A refusal, or a file that was executed, that was counted but not told: there were many of the same.",
     ),
     Meaning(
         "ingress_copy",

@@ -96,7 +96,10 @@ impl Scene {
         let folder = rig.folder().join("theirs");
         fs::create_dir(&folder).unwrap();
         let hidden = copy_of_python(&folder, "hidden");
-        std::os::unix::fs::chown(&folder, Some(65534), Some(65534)).unwrap();
+        // His file, too: one of root's with a second name would not be taken for what policy names there.
+        for path in [&hidden, &folder] {
+            std::os::unix::fs::chown(path, Some(65534), Some(65534)).unwrap();
+        }
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).unwrap();
         for (side, peer) in [(Side::Alice, Side::Bob), (Side::Bob, Side::Alice)] {
             rig.set_policy(side, &protect(&python, peer)).unwrap();

@@ -186,6 +186,10 @@ fn data_that_a_closed_window_held_back_is_its_writers() {
 /// The writer is known before its call is over, and before anything of what it writes can leave.
 #[test]
 fn data_leaves_as_its_writers_while_that_waits_for_room() {
+    if !shows_writes() {
+        println!("skipped: this kernel shows who writes when the call is over (before Linux 6.16)");
+        return;
+    }
     let (world, service) = world("activated-room", |_| Vec::new());
     let (mut activator, sequence) = with_closed_window(&world, 8080);
     assert_eq!(activator.ask(&format!("exec {}", service.display())), "ready");
@@ -201,6 +205,12 @@ fn data_leaves_as_its_writers_while_that_waits_for_room() {
     activator.kill();
     assert_eq!(mark.expect("on the TUN").mark, stamp(STRICT));
     assert_eq!(in_clear(&world, 8080), 0);
+}
+
+fn shows_writes() -> bool {
+    let hook = b"\0btf_trace_tcp_sendmsg_locked\0";
+    let types = std::fs::read("/sys/kernel/btf/vmlinux").unwrap();
+    types.windows(hook.len()).any(|name| name == hook)
 }
 
 /// Whether a connection of this local port has something in its queue.
@@ -273,9 +283,13 @@ fn data_whose_writer_is_not_known_does_not_leave() {
     let (mut activator, _peer) = connected(&world, 8080);
     assert_eq!(activator.ask(&format!("exec {}", service.display())), "ready");
     activator.run(&["more a 5", "knot a"]);
-    let deadline = std::time::Instant::now() + SOON;
+    let deadline = std::time::Instant::now() + SOON * 12;
     while world.counter("egress_unclaimed") == 0 {
-        assert!(std::time::Instant::now() < deadline, "the kernel has closed nothing");
+        assert!(
+            std::time::Instant::now() < deadline,
+            "the kernel has closed nothing; in clear: {}",
+            in_clear(&world, 8080)
+        );
     }
     assert_eq!(in_clear(&world, 8080), 0);
     drop(activator);
@@ -286,7 +300,7 @@ fn data_whose_writer_is_not_known_does_not_leave() {
     assert_eq!(activator.ask(&format!("exec {}", service.display())), "ready");
     activator.run(&["send a 5"]);
     world.bob_sends(&tcp((NOBODY, 5000), (ALICE, 8081), 101, sequence, ACK));
-    let deadline = std::time::Instant::now() + SOON;
+    let deadline = std::time::Instant::now() + SOON * 12;
     while world.counter("egress_unclaimed") == before {
         assert!(std::time::Instant::now() < deadline, "the kernel never sent what it held");
     }

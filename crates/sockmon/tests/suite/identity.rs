@@ -9,6 +9,33 @@ fn hex(app: AppId) -> String {
     format!("{:#x}", stamp(app))
 }
 
+/// A user who executes what policy names, again and again, fills no log.
+#[test]
+fn new_files_of_a_program_are_told_of_with_measure() {
+    let mut world = usual_world("many-files");
+    let path = world.executable("weak");
+    let before = world.counter("executables_new");
+    let started = std::time::Instant::now();
+    let mut told = 0;
+    for _ in 0..1000 {
+        let next = path.with_extension("next");
+        std::fs::copy("/bin/true", &next).unwrap();
+        std::fs::rename(&next, &path).unwrap();
+        // Whom another test forks at the wrong moment may hold it open.
+        let _ = std::process::Command::new(&path).status();
+        told += world.sockmon().events().unwrap().iter().filter(|e| e.reason == "executables_new").count();
+    }
+    let found = world.counter("executables_new") - before;
+    // On each processor 32 at once, and one in 31 ms.
+    let processors = std::thread::available_parallelism().unwrap().get() as u128;
+    let most = processors * (32 + 1 + started.elapsed().as_millis() / 31);
+    assert!(told > 0 && (told as u128) <= most, "{told} of {found}, at most {most}");
+    let left_out = world.counter("events_left_out") + world.counter("events_lost");
+    assert_eq!(left_out + told as u64, found, "each is told of or counted");
+    // None of them is told of as traffic.
+    assert!(world.traffic(AppId::NONE).reasons.is_empty());
+}
+
 #[test]
 fn fork_keeps_and_exec_changes_the_identity() {
     let mut world = usual_world("exec");

@@ -506,6 +506,46 @@ fn forged_marks_on_the_loopback_are_worth_nothing() {
     assert_eq!(world.counter("icmp_protected"), 1);
 }
 
+/// Whoever may open a raw socket sends errors on `lo` as the host itself, or as the peer.
+#[test]
+fn an_error_on_the_loopback_ends_no_protected_flow() {
+    let mut world = usual_world("lo-errors");
+    // What a raw socket sends has a route already; these frames must be let in.
+    world.alice.sh("sysctl -qw net.ipv4.conf.lo.rp_filter=0 net.ipv4.conf.all.rp_filter=0");
+    world.alice.sh("sysctl -qw net.ipv4.conf.lo.accept_local=1");
+    let mut program = world.start("strict");
+    program.run(&["open u udp4", "bind u 10.99.0.1:6000", "connect u 10.99.0.2:53"]);
+    program.run(&["open v udp6", "bind v [fd99::1]:6000", "connect v [fd99::2]:53"]);
+    let mut unnamed = world.start("unnamed");
+    unnamed.run(&["open w udp4", "bind w 10.99.0.1:6001", "connect w 10.99.0.2:53"]);
+    let udp4 = udp((ALICE, 6000), (BOB, 53), &[0; 64]);
+    let udp6 = udp((ALICE6, 6000), (BOB6, 53), &[0; 64]);
+    let errors = [
+        icmp_error(BOB, ALICE, 3, 3, 0, &udp4),
+        icmp_error(ALICE, ALICE, 3, 3, 0, &udp4),
+        icmp_error(ALICE, ALICE, 3, 1, 0, &udp4),
+        icmp_error(ALICE, ALICE, 11, 0, 0, &udp4),
+        icmp_error(ALICE, ALICE, 12, 0, 0, &udp4),
+        icmp_error(ALICE6, ALICE6, 1, 4, 0, &udp6),
+        icmp_error(ALICE6, ALICE6, 3, 0, 0, &udp6),
+        icmp_error(ALICE6, ALICE6, 4, 0, 0, &udp6),
+    ];
+    let sent = errors.len() as u64;
+    // What nobody protects is told of as ever, and behind the others.
+    let open = icmp_error(ALICE, ALICE, 3, 3, 0, &udp((ALICE, 6001), (BOB, 53), &[0; 64]));
+    world
+        .alice
+        .run(move || errors.iter().chain([&open]).for_each(|error| send_tagged(c"lo", [0; 6], error, 0)));
+    assert_eq!(unnamed.ask("recv w 5000"), "ECONNREFUSED");
+    assert_eq!(world.counter("icmp_protected"), sent);
+    assert_eq!(program.ask("recv u 0"), "ETIMEDOUT");
+    assert_eq!(program.ask("recv v 0"), "ETIMEDOUT");
+    // The host's own answer to what its programs send to each other.
+    program.run(&["open h udp4", "bind h 10.99.0.1:6002", "connect h 10.99.0.1:9", "send h 5"]);
+    assert_eq!(program.ask("recv h 5000"), "ECONNREFUSED");
+    assert_eq!(world.counter("icmp_protected"), sent);
+}
+
 /// The kernel takes a second priority tag off behind the hook, which saw no IP.
 #[test]
 fn a_frame_with_tags_is_no_way_past_a_hook() {

@@ -29,6 +29,7 @@ mod reload;
 mod sctp;
 mod sockopt;
 mod subjects;
+mod subvolume;
 mod super_packets;
 mod tables;
 mod traffic;
