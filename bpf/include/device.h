@@ -603,6 +603,7 @@ int tun_egress(struct __sk_buff *skb)
 SEC("tcx/ingress")
 int tun_ingress(struct __sk_buff *skb)
 {
+	const struct rvl_config *cfg = configuration();
 	struct rvl_record record;
 	struct headers h;
 
@@ -612,7 +613,8 @@ int tun_ingress(struct __sk_buff *skb)
 	if (bpf_skb_load_bytes(skb, 0, &record, sizeof(record)) || record.magic[0] != 'R' ||
 	    record.magic[1] != 'V' || record.magic[2] != 'L')
 		return device_drop(RVL_C_TUN_NO_RECORD);
-	if (!(record.mark & RVL_MARK_PROOF))
+	/* IP in IP that arrived bare, as ARRIVED and nothing else: it goes on as what comes in clear from the wire. */
+	if (!(record.mark & RVL_MARK_PROOF) && record.mark != RVL_MARK_ARRIVED)
 		return device_drop(RVL_C_TUN_NO_PROOF);
 	if (!parse(skb, sizeof(record), &h) || record.version != h.version << 4)
 		return device_drop(RVL_C_TUN_MALFORMED);
@@ -623,6 +625,9 @@ int tun_ingress(struct __sk_buff *skb)
 		return device_drop(RVL_C_TUN_NO_ROOM);
 	skb->mark = as_mark(record.mark & (RVL_MARK_PROVEN | RVL_MARK_APP));
 	count(RVL_C_STRIPPED);
+	/* The hooks of sockets do not see what the kernel does about an error. */
+	if (record.mark == RVL_MARK_ARRIVED)
+		return cfg ? filter_icmp(skb, cfg, false) : device_drop(RVL_C_TUN_NO_PROOF);
 	mirror(skb);
 	return TCX_NEXT;
 }

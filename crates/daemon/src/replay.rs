@@ -211,6 +211,8 @@ impl Replay {
         let icmp = config.map(|config| config.icmp.clone()).unwrap_or_default();
         replay.outbound.set_icmp(IcmpPolicy { port: replay.esp_port, ..icmp.outer });
         replay.inbound.set_icmp(icmp.inner);
+        let tunnels_from = config.map(|config| config.tunnels_from.clone()).unwrap_or_default();
+        replay.inbound.take_tunnels_from(tunnels_from);
         replay.outbound.set_rules(replay.rules.snapshot());
         replay.inbound.set_rules(replay.rules.snapshot());
         Ok(replay)

@@ -271,7 +271,7 @@ fn bring_up(
     group::remove_earlier(earlier.as_ref(), &exempt);
     let udp = port::open(&config, udp_fds)?;
     let clear = ClearSender::open()?;
-    let raw = open_raw()?;
+    let raw = open_raw(&config)?;
     let (frames_out, frames_in) = datapath::frames::open(&config, &uplinks, &udp, &raw)?.unzip();
     let tun = open_tun(&config, tun_fd, &uplinks)?;
     host::apply_settings()?;
@@ -349,7 +349,9 @@ fn bring_up(
     // Optional traffic of a peer that has an association already is sticky from the first packet.
     // What came by a hand-over is nowhere else: nothing from here on may end it that can be said instead.
     let groups = out_half.engine.sad().list().flat_map(|(_, sa)| plane::served_groups(sa));
-    let served = Served::of(in_half.engine.sad().list().map(plane::served).chain(groups));
+    let inbound = in_half.engine.sad().list();
+    let inbound = inbound.filter_map(|sa| plane::served(sa, &plane.config.tunnels_from));
+    let served = Served::of(inbound.chain(groups));
     if let Err(refused) = plane.set_live_sas(served) {
         tracing::warn!(
             "optional traffic is not refused in clear from every peer with an association: {refused}"
@@ -459,11 +461,15 @@ fn note_host(config: &Config, run_dir: &Path, exempt: &Cgroup) -> Result<(), Run
     record.write(run_dir).map_err(file)
 }
 
-/// Where bare ESP and AH come from, of each family that the host has.
-fn open_raw() -> Result<Vec<RawReceiver>, RunError> {
+/// Where bare ESP and AH come from, and IP in IP where it is asked for, of each family that the host has.
+fn open_raw(config: &Config) -> Result<Vec<RawReceiver>, RunError> {
     let mut out = Vec::new();
+    let kinds: &[Kind] = match config.tunnels_from.is_empty() {
+        true => &[Kind::Esp, Kind::Ah],
+        false => &[Kind::Esp, Kind::Ah, Kind::Ipv4, Kind::Ipv6],
+    };
     for family in [Family::V4, Family::V6] {
-        for kind in [Kind::Esp, Kind::Ah] {
+        for kind in kinds.iter().copied() {
             out.extend(RawReceiver::open(family, kind)?);
         }
     }
@@ -528,6 +534,7 @@ fn halves(
     }
     outbound.set_icmp(IcmpPolicy { port: config.esp.port, ..config.icmp.outer.clone() });
     inbound.set_icmp(config.icmp.inner.clone());
+    inbound.take_tunnels_from(config.tunnels_from.clone());
     if let Some(state) = state {
         let count = (state.outbound.len(), state.inbound.len());
         // One that this version does not take any more must not cost all the others.

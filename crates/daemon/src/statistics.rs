@@ -158,6 +158,12 @@ pub fn sections(figures: &Figures<'_>) -> Vec<CountersSection> {
         "packets came out of associations for this host",
     );
     book.line("ip", "in.delivered_octets", inbound.protected.bytes, "octets of these after they were opened");
+    book.line(
+        "ip",
+        "in.clear",
+        inbound.clear.packets,
+        "packets came out of bare IP in IP for this host, in clear",
+    );
     for (at, protocol) in PROTOCOLS.iter().enumerate() {
         for (way, half, verb) in [("out", outbound, "sealed"), ("in", inbound, "opened")] {
             let (sas, traffic) = half.carried.get(at).copied().unwrap_or_default();

@@ -13,6 +13,7 @@
 //!    Behind that, what policy wants scrubbed is scrubbed.
 //! 9. The mark that proves all this to the kernel half.
 
+mod bare;
 mod burst;
 mod comply;
 mod compressed;
@@ -39,13 +40,16 @@ use ipsec::Outer;
 use sadb::rules::{Member, RuleKey};
 use sadb::sa::{InboundState, LifeState};
 use sadb::{Direction, InboundSa, InboundSad, MAX_CHAIN, Mode, PerSocket, SaName, SadError, Snapshot, Spi};
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 use wire::ip::{self, Headers};
 use wire::ipv6::Ipv6;
 use wire::reassembly::Limits;
 use wire::stage::{Admitted, Classed, Clean, Inner, Raw};
-use wire::{DropReason, Flow, Packet, Pool, Reassembled, Reassembler, ScrubId, Time, Verdict, protocol};
+use wire::{
+    DropReason, Flow, Packet, Pool, Reassembled, Reassembler, ScrubId, Services, Time, Verdict, protocol,
+};
 
 /// Fragments of outer packets, which come here as frames alone (docs/design/0016): anybody on the way sends them, so none of
 /// [`OUTER_SHARES`] sources has more than its share.
@@ -71,6 +75,8 @@ pub struct Inbound {
     icmp: InnerIcmp,
     /// The UDP port on which ESP arrives.
     port: u16,
+    /// Of whom IP in IP is taken that arrives bare; usually of nobody.
+    tunnels_from: BTreeSet<IpAddr>,
     outer_fragments: Reassembler,
     inner_fragments: Reassembler,
     events: Events,
@@ -97,6 +103,7 @@ impl Inbound {
             members: Members::new(port),
             icmp: InnerIcmp::default(),
             port,
+            tunnels_from: BTreeSet::new(),
             outer_fragments: Reassembler::sharing(OUTER_FRAGMENTS, OUTER_SHARES).with_the_first_next_header(),
             inner_fragments: Reassembler::default(),
             events: Events::default(),
@@ -169,6 +176,9 @@ impl Inbound {
         pool: &mut Pool,
         out: &mut Vec<InboundOutcome>,
     ) {
+        if self.takes_bare(headers) {
+            return self.open_bare(now, packet.advance(), headers, pool, out);
+        }
         let tally = &mut self.tally;
         let mut packet: Packet<Clean> = packet.advance();
         let found = Outer::find(packet.bytes(), headers, self.port);
@@ -365,7 +375,11 @@ fn admit(
             if let Some(scrubbing) = parts.scrubbing.as_deref_mut() {
                 packet.meta.scrub = packet.meta.scrub.max(scrubbing.profile(app, &flow));
             }
-            if packet.meta.scrub != ScrubId::NONE {
+            if packet.meta.scrub != ScrubId::NONE && packet.meta.services == Services::NONE {
+                // Its octets would be what the scrubber holds a protected flow with the same addresses to.
+                sa.counters.dropped(DropReason::Scrubbed);
+                end(tally, packet, DropReason::Scrubbed, Some(&flow), pool, out);
+            } else if packet.meta.scrub != ScrubId::NONE {
                 scrub(sa, app, parts.scrubbing, packet, &flow, tally, pool, out);
             } else {
                 deliver(packet, tally, out);
@@ -381,8 +395,10 @@ fn admit(
 
 /// Stage 9.
 fn deliver(packet: Packet<Inner>, tally: &mut Tally, out: &mut Vec<InboundOutcome>) {
-    tally.protected.count(packet.bytes().len());
-    let mark = crate::mark(packet.meta.services, packet.meta.app);
+    let bare = packet.meta.services == Services::NONE;
+    let traffic = if bare { &mut tally.clear } else { &mut tally.protected };
+    traffic.count(packet.bytes().len());
+    let mark = crate::arrival_mark(packet.meta.services, packet.meta.app);
     out.push(InboundOutcome::Deliver(packet.advance(), mark));
 }
 

@@ -70,3 +70,8 @@ fn mark(services: wire::Services, app: wire::AppId) -> u32 {
         | bit(Services::ENCRYPTED, record::ENCRYPTED)
         | u32::from(app.0)
 }
+
+/// The same of a packet that arrived: one that had no services came out of IP in IP that arrived bare, and proves nothing.
+fn arrival_mark(services: wire::Services, app: wire::AppId) -> u32 {
+    if services == wire::Services::NONE { wire::record::ARRIVED } else { mark(services, app) }
+}

@@ -2,7 +2,8 @@
 //! 5.2, "if the packet is IPsec protected again"; paper 001 section 2.3: the flags of all rounds are united).
 //!
 //! No decrypted packet goes back to the front door: [`Packet::nested`] leads to cryptography and nowhere else. Only bare
-//! protocols count, and only for this host; members without a key (IPComp, IP in IP) are taken here and never from the wire.
+//! protocols count, and only for this host; members without a key (IPComp, IP in IP) are taken here, and from the wire
+//! only where `inbound/bare.rs` says so.
 
 use ipsec::{Codec, Outer};
 use sadb::sa::SaProtocol;
@@ -10,7 +11,7 @@ use sadb::{Endpoints, InboundSa, InboundSad, Mode, SaConfig, SaName, Spi};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use wire::ip::Headers;
-use wire::stage::Inner;
+use wire::stage::{Classed, Inner};
 use wire::{AppId, DropReason, Flow, Meta, Packet, Pool, Verdict, protocol};
 
 /// What only members of bundles need.
@@ -131,6 +132,33 @@ pub(crate) fn open<'a>(
         },
         Verdict::Drop(reason) => Err((reason, len)),
     }
+}
+
+/// The association of IP in IP that arrived bare. One that is bound to an application is for packets with proof.
+///
+/// # Errors
+/// [`DropReason::UnknownTunnel`], [`DropReason::WrongProtocol`], [`DropReason::WrongPeer`], [`DropReason::SelectorMismatch`].
+pub(crate) fn tunnel(sad: &mut InboundSad, members: &Members, outer: &Outer) -> Result<SaName, DropReason> {
+    let name = name(sad, members, outer)?;
+    let sa = sad.get_mut(name).ok_or(DropReason::UnknownTunnel)?;
+    let reason = match sa.config() {
+        config if config.options.protocol != SaProtocol::IpIp => DropReason::WrongProtocol,
+        config if config.selectors.app.is_some() => DropReason::SelectorMismatch,
+        _ => return Ok(name),
+    };
+    sa.counters.dropped(reason);
+    Err(reason)
+}
+
+/// Take the outer header off IP in IP that arrived bare.
+pub(crate) fn decap_tunnel(
+    sa: &mut InboundSa,
+    members: &mut Members,
+    packet: Packet<Classed>,
+    outer: &Outer,
+    pool: &mut Pool,
+) -> Verdict<Packet<Inner>> {
+    ipsec::decap_member(sa, packet.advance(), outer, &mut members.codec, pool)
 }
 
 fn give_back(reason: DropReason, packet: Packet<Inner>, pool: &mut Pool) -> (DropReason, usize) {

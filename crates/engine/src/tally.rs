@@ -124,7 +124,7 @@ impl Traffic {
 pub struct Tally {
     /// Outbound: sent under protection. Inbound: delivered to the host.
     pub protected: Traffic,
-    /// Outbound: sent in clear by policy. Inbound: nothing.
+    /// Outbound: sent in clear by policy. Inbound: out of IP in IP that arrived bare, to the host.
     pub clear: Traffic,
     /// Outbound: answers made for the host (packet too big). Inbound: nothing.
     pub replies: Traffic,

@@ -8,6 +8,7 @@ mod flows;
 mod gateway;
 mod icmp;
 mod io;
+mod ipip;
 mod marks;
 mod names;
 mod read;
@@ -27,6 +28,8 @@ pub use report::{Finding, Report};
 pub use scrub::ScrubConfig;
 pub use translation::Translation;
 
+use std::collections::BTreeSet;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 /// The port of ESP in UDP (RFC 3948 section 2.1).
@@ -82,6 +85,8 @@ pub struct Config {
     pub names: NamesConfig,
     /// How outer packets leave and arrive.
     pub outer: OuterIo,
+    /// Of whom IP in IP is taken that arrives bare; usually of nobody.
+    pub tunnels_from: BTreeSet<IpAddr>,
     /// How flows are scrubbed whose policy says so.
     pub scrub: ScrubConfig,
     /// Cipher suites.

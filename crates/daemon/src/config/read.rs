@@ -12,7 +12,7 @@ use super::{
     TUN_QUEUE, TunConfig,
 };
 
-const TOP: [&str; 22] = [
+const TOP: [&str; 23] = [
     "instance",
     "policy",
     "translation",
@@ -33,6 +33,7 @@ const TOP: [&str; 22] = [
     "flows",
     "names",
     "io",
+    "ipip",
     "scrub",
     "crypto",
 ];
@@ -112,6 +113,7 @@ impl Reader<'_> {
         let flows = self.flows(root.get("flows"));
         let names = self.names(root.get("names"));
         let outer = self.outer_io(root.get("io"));
+        let tunnels_from = self.tunnels_from(root.get("ipip"), outer);
         let scrub = self.scrub(root.get("scrub"));
         let control_socket =
             self.control_socket(root.get("control_socket"), super::default_control_socket(&instance));
@@ -151,6 +153,7 @@ impl Reader<'_> {
             flows,
             names,
             outer,
+            tunnels_from,
             scrub,
             crypto,
             log,

@@ -36,6 +36,7 @@ fn the_shortest_file_takes_every_default() {
             flows: None,
             names: NamesConfig::default(),
             outer: OuterIo::Udp,
+            tunnels_from: Default::default(),
             scrub: ScrubConfig::default(),
             crypto: crate::config::CryptoConfig::default(),
             log: LogLevel::Info,
@@ -119,6 +120,8 @@ fn every_key_is_read() {
     };
     assert_eq!(parse(text).unwrap().gateway, Some(gateway));
     assert_eq!(parse("policy = \"p\"\n[io]\nouter = \"af_packet\"").unwrap().outer, OuterIo::Packet);
+    let from = parse("policy = \"p\"\n[ipip]\nfrom = [\"192.0.2.9\", \"2001:db8::9\"]").unwrap().tunnels_from;
+    assert_eq!(from, ["192.0.2.9", "2001:db8::9"].map(|text| text.parse().unwrap()).into());
     assert!(!parse("policy = \"p\"\nsocket_requests = false").unwrap().socket_requests);
     for off in ["enc = false", "enc = false\nenc_name = \"clear7\""] {
         assert_eq!(parse(&format!("policy = \"p\"\n{off}")).unwrap().enc, None);
@@ -156,7 +159,7 @@ fn the_socket_follows_the_instance() {
 }
 
 /// (text, line, column, a part of the message, a part of the remedy)
-const FAULTS: [(&str, usize, usize, &str, &str); 46] = [
+const FAULTS: [(&str, usize, usize, &str, &str); 50] = [
     ("policy = \"p\"\n[icmp]\nprobe = 1", 3, 9, "`probe` must be true or false", "probe = false"),
     ("policy = \"p\"\nmark_mask = 0x1ff", 2, 13, "the lower 3 of which", "no other program"),
     ("policy = \"p\"\nmark_mask = -1", 2, 13, "from 0 to 4294967295", "0x003fffff"),
@@ -173,6 +176,16 @@ const FAULTS: [(&str, usize, usize, &str, &str); 46] = [
         9,
         "no way for outer packets is called \"dpdk\"",
         "use one of: udp, af_packet, af_xdp",
+    ),
+    ("policy = \"p\"\n[ipip]\nfrom = [\"bob\"]", 3, 9, "not the address of a host", "from = ["),
+    ("policy = \"p\"\n[ipip]\nfrom = [\"224.0.0.1\"]", 3, 9, "not the address of a host", "from = ["),
+    ("policy = \"p\"\n[ipip]\nfrom = \"192.0.2.9\"", 3, 8, "must be a list", "from = ["),
+    (
+        "policy = \"p\"\n[io]\nouter = \"af_packet\"\n[ipip]\nfrom = [\"192.0.2.9\"]",
+        5,
+        8,
+        "[io] leaves deaf",
+        "or [ipip]",
     ),
     ("policy = \"p\"\n[io]\nouter = \"af_paket\"", 3, 9, "no way for outer", "did you mean \"af_packet\"?"),
     ("policy = \"p\"\n[gateway]\nrules = \"r\"", 2, 1, "`inside` is missing", "inside = [\"lan0\"]"),

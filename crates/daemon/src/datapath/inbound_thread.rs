@@ -119,7 +119,7 @@ impl InboundHalf {
 pub struct InboundThread {
     /// Where packets come from.
     pub udp: UdpTransport,
-    /// Where bare ESP and AH come from, of each family that the host has.
+    /// Where bare ESP and AH come from, and IP in IP if it is taken, of each family that the host has: up to eight.
     pub raw: Vec<RawReceiver>,
     /// Where packets for the host go.
     pub tun: Tun,
@@ -181,9 +181,11 @@ impl InboundThread {
             let wake = inbox.wake().as_fd();
             let fd = |family| self.udp.fd(family).unwrap_or(wake);
             let raw = |at: usize| self.raw.get(at).map_or(wake, AsFd::as_fd);
-            let set = [wake, fd(Family::V4), fd(Family::V6), raw(0), raw(1), raw(2), raw(3)];
+            // ESP, AH, and where it is asked for IPv4 and IPv6 in IP, of each family.
+            let [a, b, c, d, e, f, g, h] = std::array::from_fn(raw);
+            let set = [wake, fd(Family::V4), fd(Family::V6), a, b, c, d, e, f, g, h];
             let ready = poll::readable(set, Some(HOUSEKEEPING));
-            let [woken, v4, v6, bare @ ..] = ready.unwrap_or([true; 7]);
+            let [woken, v4, v6, bare @ ..] = ready.unwrap_or([true; 11]);
             if woken && inbox.run(half) == Next::End {
                 return;
             }

@@ -4,10 +4,11 @@
 //! Counted as associations come and go, for walking all of them in the inbound thread would stop its packets. Where the count
 //! does not tell, it is made anew.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use api::SaInfo;
+use sadb::sa::SaProtocol;
 use sadb::{Direction, InboundSa, OutboundSa, Selectors, Spi};
 use wire::Prefix;
 
@@ -95,9 +96,13 @@ impl Served {
     }
 }
 
-/// What [`Served`] wants to know of an association.
-pub(crate) fn served(sa: &InboundSa) -> (LiveName, Selectors) {
-    ((Direction::Inbound, sa.spi(), sa.config().endpoints.remote), sa.config().effective_selectors())
+/// What [`Served`] wants to know of an association; `None`: nothing. IP in IP that is taken bare of its peer (`tunnels_from`) protects no
+/// flow, so clear text is no less than what it serves.
+pub(crate) fn served(sa: &InboundSa, tunnels_from: &BTreeSet<IpAddr>) -> Option<(LiveName, Selectors)> {
+    let config = sa.config();
+    let remote = config.endpoints.remote;
+    let bare = config.options.protocol == SaProtocol::IpIp && tunnels_from.contains(&remote);
+    (!bare).then(|| ((Direction::Inbound, sa.spi(), remote), config.effective_selectors()))
 }
 
 /// The same of an outbound one: what it takes to multicast groups.
@@ -140,6 +145,9 @@ impl Plane {
     /// # Errors
     /// If the kernel half does not take them: the association is removed again, for clear text would still pass in its place.
     pub(super) async fn begin_live(&mut self, sa: &SaInfo, served: Selectors) -> Result<(), Refused> {
+        if sa.kind == api::SaType::Ipip && self.config.tunnels_from.contains(&sa.remote) {
+            return Ok(());
+        }
         let first = self.live.add(name_of(sa), served);
         let told = if first { self.tell_of_live(served) } else { Ok(()) };
         if told.is_err() {
@@ -209,7 +217,11 @@ impl Plane {
 
     /// Count anew.
     pub(crate) async fn refresh_live_sas(&mut self) -> Result<(), Refused> {
-        let mut all: Vec<_> = self.inbound.ask(|half| half.engine.sad().list().map(served).collect()).await?;
+        let tunnels_from = self.config.tunnels_from.clone();
+        let of = move |half: &mut crate::datapath::InboundHalf| {
+            half.engine.sad().list().filter_map(|sa| served(sa, &tunnels_from)).collect::<Vec<_>>()
+        };
+        let mut all = self.inbound.ask(of).await?;
         let groups = |half: &mut crate::datapath::OutboundHalf| {
             half.engine.sad().list().flat_map(|(_, sa)| served_groups(sa)).collect::<Vec<_>>()
         };

@@ -10,7 +10,8 @@ use wire::{DropReason, Packet, Services};
 use crate::rules::{self, Rules};
 
 /// Whether what the packet had is what the first rule that matches it demands (RFC 4301 section 5.2; paper 001
-/// section 2.3). An association of one application only is left to the socket's own check, which knows the policy.
+/// section 2.3). An association of one application only is left to the socket's own check, which knows the policy; not so
+/// what had no service, for its association proves nothing.
 #[inline]
 pub(super) fn comply(
     rules: &mut Option<Rules>,
@@ -20,7 +21,7 @@ pub(super) fn comply(
     headers: &Headers,
 ) -> Result<(), DropReason> {
     match rules {
-        Some(rules) if sa.config().selectors.app.is_none() => {
+        Some(rules) if sa.config().selectors.app.is_none() || packet.meta.services == Services::NONE => {
             let had = Had { innermost: sa.config().into(), around, services: packet.meta.services };
             comply_with(rules, &had, packet, headers)
         }
@@ -71,6 +72,8 @@ fn judge(rules: &Rules, slot: Slot, had: &Had<'_>) -> Result<(), DropReason> {
     match &rule.action {
         Action::Bypass => Ok(()),
         Action::Discard => Err(DropReason::RuleDiscard),
+        // IP in IP that arrived bare: what a rule wants protected, optionally too, is not taken of it.
+        Action::Protect(_) if had.services == Services::NONE => Err(DropReason::InboundPolicy),
         Action::Protect(protection) => {
             let mandatory = protection.level == Level::Mandatory;
             // Of what is optional only the innermost member must be the one that is named.

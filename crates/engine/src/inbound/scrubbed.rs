@@ -124,7 +124,7 @@ fn answer(own: &Own, about: &Meta, services: Services, pool: &mut Pool, out: &mu
     let mut room = pool.take();
     let Some(place) = room.push_back(own.buf.len()) else { return pool.put(room) };
     place.copy_from_slice(own.buf.as_slice());
-    let mark = crate::mark(services, about.app);
+    let mark = crate::arrival_mark(services, about.app);
     let meta = Meta { received: about.received, app: about.app, mark, services, ..Meta::default() };
     out.push(InboundOutcome::Deliver(Packet::made_for_host(room, meta), mark));
 }

@@ -333,6 +333,85 @@ fn without_a_key_nothing_is_taken_from_the_wire() {
     }
 }
 
+/// One rule for everything that comes in.
+fn for_all_in(action: Action) -> Option<Arc<sadb::Snapshot>> {
+    let mut table: RuleTable = RuleTable::new(0);
+    table.add(Place::Last, Rule::new(RuleKey(1), Direction::In, "any".parse().unwrap(), action)).unwrap();
+    Some(table.snapshot())
+}
+
+#[test]
+fn bare_ip_in_ip_is_taken_where_it_is_asked_for_and_where_a_rule_lets_its_packet_pass_in_clear() {
+    let (alice, bob) = hosts(false);
+    let packet = alice_to_bob(false, 0, 400);
+    let bare = |from| ip_packet(from, bob, protocol::IPV4, 0, true, &packet);
+    let asked = |rules| {
+        let mut receiver = receiver(&[ipip()]);
+        receiver.engine.take_tunnels_from([alice].into());
+        receiver.engine.set_rules(rules);
+        receiver
+    };
+    // What is in it is clear to whoever gets it.
+    let mut willing = asked(for_all_in(Action::Bypass));
+    let (got, mark) = willing.handle(&bare(alice)).unwrap();
+    assert_eq!((got.bytes(), got.meta.services), (&packet[..], Services::NONE));
+    assert_eq!(mark, record::ARRIVED, "no proof");
+    // Raw sockets show what GRO joined, and what was left to a device, without its checksum.
+    let mut joined = packet.clone();
+    wire::checksum::put_pseudo(&mut joined, &Headers::parse(&packet).unwrap()).unwrap();
+    assert_ne!(joined, packet);
+    let (got, _) = willing.handle(&ip_packet(alice, bob, protocol::IPV4, 0, true, &joined)).unwrap();
+    assert_eq!(got.bytes(), &packet[..]);
+    // Of nobody else, and not where nobody asked.
+    assert_eq!(willing.refuse(&bare(ip("192.0.2.77"))), DropReason::Unkeyed);
+    willing.engine.take_tunnels_from([].into());
+    assert_eq!(willing.refuse(&bare(alice)), DropReason::Unkeyed);
+    // Not without rules, not against them, and not where a rule wants protection, be it optional.
+    assert_eq!(asked(None).refuse(&bare(alice)), DropReason::Unkeyed);
+    assert_eq!(asked(for_all_in(Action::Discard)).refuse(&bare(alice)), DropReason::RuleDiscard);
+    let by_tunnel: Vec<_> = ["ipip/tunnel"].iter().map(|text| text.parse().unwrap()).collect();
+    for level in [Level::Mandatory, Level::Optional] {
+        let protect = Action::Protect(Protection {
+            bundle: by_tunnel.clone(),
+            services: Services::AUTHENTICATED,
+            level,
+        });
+        assert_eq!(asked(for_all_in(protect)).refuse(&bare(alice)), DropReason::InboundPolicy, "{level:?}");
+    }
+    // Not without an association for it, not outside of its selectors, and not for one that is bound to an application.
+    let mut without = receiver(&[esp(Mode::Tunnel)]);
+    without.engine.take_tunnels_from([alice].into());
+    without.engine.set_rules(for_all_in(Action::Bypass));
+    assert_eq!(without.refuse(&bare(alice)), DropReason::UnknownTunnel);
+    let mut narrow = ipip();
+    narrow.selectors.local = Prefix::host(ip("192.0.2.200"));
+    let mut bound = ipip();
+    bound.selectors.app = Some(APP);
+    for config in [narrow, bound] {
+        let mut receiver = receiver(&[config]);
+        receiver.engine.take_tunnels_from([alice].into());
+        receiver.engine.set_rules(for_all_in(Action::Bypass));
+        assert_eq!(receiver.refuse(&bare(alice)), DropReason::SelectorMismatch);
+    }
+    // What is nested in it and has no key either is no less for a rule to judge, whoever the inner association is bound to.
+    let mut other = ipip();
+    other.spi = Spi(0x2001);
+    (other.endpoints.local, other.endpoints.remote) = (ip("198.51.100.1"), ip("198.51.100.2"));
+    other.selectors.app = Some(APP);
+    let two = ip_packet(ip("198.51.100.1"), ip("198.51.100.2"), protocol::IPV4, 0, true, &packet);
+    for (action, reason) in [(Action::Discard, Some(DropReason::RuleDiscard)), (Action::Bypass, None)] {
+        let mut receiver = receiver(&[ipip(), other.clone()]);
+        receiver.engine.take_tunnels_from([alice].into());
+        receiver.engine.set_rules(for_all_in(action));
+        let got = receiver.handle(&ip_packet(alice, bob, protocol::IPV4, 0, true, &two));
+        assert_eq!(got.as_ref().err().map(|dropped| dropped.reason), reason);
+        assert!(got.is_err() || got.unwrap().1 == record::ARRIVED, "no proof and no application");
+    }
+    // Version and header disagree.
+    let wrong = ip_packet(alice, bob, protocol::IPV6, 0, true, &packet);
+    assert_eq!(asked(for_all_in(Action::Bypass)).refuse(&wrong), DropReason::IpIpHeader);
+}
+
 #[test]
 fn inside_an_association_everything_has_a_name() {
     let (from, to) = hosts(false);

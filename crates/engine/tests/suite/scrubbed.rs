@@ -2,9 +2,11 @@
 
 use crate::support;
 
+use crate::auth::{bare_config, sha256};
 use crypto::SuiteId;
 use engine::{Outbound, Outcome, Scrubbers, scrub_config};
 use sadb::rules::{Action, Direction, Place, Rule, RuleKey, RuleTable};
+use sadb::sa::SaProtocol;
 use sadb::spd::{AppPolicy, Class, Item, Level, Network, PortRange, RuleId, Spd};
 use sadb::{InboundSa, Mode, SaConfig, Spi};
 use scrub::Profile;
@@ -118,6 +120,25 @@ fn a_copy_with_other_octets_is_what_the_first_was() {
         let copy = world.arrives(100, 500, Flags::ACK, b"other").unwrap();
         assert_eq!(data(&copy), second.as_bytes(), "scrub {scrub:?}");
     }
+}
+
+/// What a scrubber has seen first is what a flow carries: octets that nothing protects must not be that.
+#[test]
+fn bare_ip_in_ip_gives_a_scrubber_nothing() {
+    let mut world = World::new(policy(Profile::Standard.id())).opened();
+    let (alice, bob) = hosts(false);
+    let mut tunnel = mirror(&bare_config(SaProtocol::IpIp, Mode::Tunnel, sha256(), false));
+    tunnel.spi = Spi(0x2000);
+    world.into.engine.add_sa(InboundSa::new(tunnel, registry()).unwrap()).unwrap();
+    world.into.engine.take_tunnels_from([alice].into());
+    let mut table: RuleTable = RuleTable::new(0);
+    let rule = Rule::new(RuleKey(1), Direction::In, "any".parse().unwrap(), Action::Bypass);
+    table.add(Place::Last, rule).unwrap();
+    world.into.engine.set_rules(Some(table.snapshot()));
+    let forged = segment(true, 100, 500, Flags::ACK, b"other");
+    let bare = ip_packet(alice, bob, wire::protocol::IPV4, 0, true, &forged);
+    assert_eq!(world.into.refuse(&bare), DropReason::Scrubbed);
+    assert_eq!(data(&world.arrives(100, 500, Flags::ACK, b"first").unwrap()), b"first");
 }
 
 #[test]

@@ -38,6 +38,10 @@ pub enum Kind {
     Esp,
     /// AH (RFC 4302), protocol 51.
     Ah,
+    /// IPv4 in IP (RFC 2003, RFC 2473), protocol 4.
+    Ipv4,
+    /// IPv6 in IP (RFC 4213, RFC 2473), protocol 41.
+    Ipv6,
     /// ICMP errors: destination unreachable, packet too big, time exceeded, parameter problem.
     Errors,
 }
@@ -62,6 +66,8 @@ impl RawReceiver {
         let protocol = match (kind, family) {
             (Kind::Esp, _) => protocol::ESP,
             (Kind::Ah, _) => protocol::AH,
+            (Kind::Ipv4, _) => protocol::IPV4,
+            (Kind::Ipv6, _) => protocol::IPV6,
             (Kind::Errors, Family::V4) => protocol::ICMP,
             (Kind::Errors, Family::V6) => protocol::ICMPV6,
         };

@@ -88,7 +88,13 @@ fn send(sender: &mut RawSender, packets: Vec<Packet<stage::Outer>>) -> Vec<DropR
 fn bare_esp_and_ah_travel_with_their_headers() {
     let (left, right) = namespaces("rvl-raw", 1500);
     for (v6, family) in [(false, Family::V4), (true, Family::V6)] {
-        for (kind, number) in [(Kind::Esp, protocol::ESP), (Kind::Ah, protocol::AH)] {
+        let kinds = [
+            (Kind::Esp, protocol::ESP),
+            (Kind::Ah, protocol::AH),
+            (Kind::Ipv4, protocol::IPV4),
+            (Kind::Ipv6, protocol::IPV6),
+        ];
+        for (kind, number) in kinds {
             let mut receiver = right.run(|| RawReceiver::open(family, kind)).unwrap().unwrap().unwrap();
             let mut sender = left.run(|| RawSender::open(9)).unwrap().unwrap();
             let mut pool = pool();

@@ -40,6 +40,8 @@ const PROOF: u32 = 0x8000_0000;
 const AUTHENTICATED: u32 = 0x0100_0000;
 const ENCRYPTED: u32 = 0x0200_0000;
 const FULL: u32 = PROOF | AUTHENTICATED | ENCRYPTED;
+/// Came bare as IP in IP: it is clear.
+const ARRIVED: u32 = 0x0004_0000;
 
 /// Port 7001 mandatory encryption, 7002 mandatory authentication, 7003 optional, 7004 no item; 10.99.0.64/26 untrusted,
 /// 10.99.0.128/26 trusted.
@@ -89,6 +91,14 @@ fn the_proof_is_what_policy_demands() {
         (7001, BOB, Tun(FULL | 8), Some("ingress_other_app")),
         (7001, BOB, Tun(PROOF | AUTHENTICATED), Some("ingress_services")),
         (7001, BOB, Tun(AUTHENTICATED | ENCRYPTED), Some("tun_no_proof")),
+        (7001, BOB, Tun(ARRIVED), Some("ingress_no_proof")),
+        (7003, BOB, Tun(ARRIVED), None),
+        (7004, BOB, Tun(ARRIVED), Some("ingress_no_item")),
+        (7001, "10.99.0.70", Tun(ARRIVED), Some("ingress_untrusted")),
+        (7001, "10.99.0.130", Tun(ARRIVED), None),
+        (7005, BOB, Tun(ARRIVED), None),
+        (7003, BOB, Tun(ARRIVED | app), Some("tun_no_proof")),
+        (7003, BOB, Tun(ARRIVED | ENCRYPTED), Some("tun_no_proof")),
         (7002, BOB, Wire, Some("ingress_no_proof")),
         (7002, BOB, Tun(PROOF | AUTHENTICATED), None),
         (7002, BOB, Tun(FULL), None),
@@ -135,6 +145,9 @@ fn the_proof_is_what_policy_demands() {
     world.bob_sends(&udp((BOB, 5000), (ALICE, 7003), b"payload"));
     assert_eq!(program.ask("recv p7003 40"), "ETIMEDOUT");
     assert_eq!(world.counter("ingress_sticky"), 1);
+    world.inject(ARRIVED, &udp((BOB, 5000), (ALICE, 7003), b"payload"));
+    assert_eq!(program.ask("recv p7003 40"), "ETIMEDOUT");
+    assert_eq!(world.counter("ingress_sticky"), 2);
     world.inject(FULL, &udp((BOB, 5000), (ALICE, 7003), b"payload"));
     assert_eq!(program.ask("recv p7003 5000"), "7");
     world.sockmon().set_live_sas(&[]).unwrap();
@@ -423,6 +436,11 @@ fn forged_icmp_does_not_reach_protected_flows() {
         // Behind it on the same queue, and counted: when this has arrived, the first has been decided on.
         unnamed_echo(&world, &mut unnamed);
         assert_eq!(refused(&mut world) - before, u64::from(drop), "{name}");
+        // The same out of IP in IP that arrived bare.
+        world.inject(ARRIVED, &packet);
+        world.inject(ARRIVED, &udp((BOB, 53), (ALICE, 6100), b"!"));
+        while unnamed.ask("recv u 5000") != "1" {}
+        assert_eq!(refused(&mut world) - before, 2 * u64::from(drop), "{name}, bare in IP");
     }
     assert_eq!(program.ask("recv u 0"), "ETIMEDOUT", "no error was reported to the program");
     world.sockmon().set_live_sas(&[serving("10.99.0.2/32")]).unwrap();

@@ -1,0 +1,87 @@
+//! IP in IP that arrives bare, by protocol numbers 4 and 41 (paper 001 section 2.3: `ipe4_input` beside `esp_input` and
+//! `ah_input`; RFC 2003, RFC 2473, RFC 4213).
+//!
+//! It proves nothing. So it is taken of those alone whom the configuration names, where there is an IP-in-IP
+//! association with them, and what is in it is a clear packet: the association's selectors must hold it, a rule for
+//! inbound packets must let it pass in clear, and the kernel half judges it as it judges what comes in clear from the
+//! wire. No scrubber sees it, since that would take its octets for those of a protected flow; it ends where one should.
+//! What is inside may be protected in turn, and has that proof then.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use wire::ip::Headers;
+use wire::stage::Clean;
+use wire::{Packet, Pool, Time, Verdict, checksum, protocol};
+
+use super::{Inbound, InboundOutcome, Parts, about, admit, end, record};
+use crate::nest;
+use crate::tally::Dropped;
+use ipsec::Outer;
+
+impl Inbound {
+    /// Take IP in IP that arrives bare from these addresses, from now on.
+    pub fn take_tunnels_from(&mut self, peers: BTreeSet<IpAddr>) {
+        self.tunnels_from = peers;
+    }
+
+    /// Whether this is such a packet. Without rules for inbound packets nobody has said that what is inside may be
+    /// clear.
+    #[inline]
+    pub(super) fn takes_bare(&self, headers: &Headers) -> bool {
+        matches!(headers.protocol, protocol::IPV4 | protocol::IPV6)
+            && self.rules.is_some()
+            && self.tunnels_from.contains(&headers.src)
+    }
+
+    /// Stages 3 to 9 of it.
+    #[cold]
+    pub(super) fn open_bare(
+        &mut self,
+        now: Time,
+        packet: Packet<Clean>,
+        headers: &Headers,
+        pool: &mut Pool,
+        out: &mut Vec<InboundOutcome>,
+    ) {
+        let tally = &mut self.tally;
+        let found = Outer::nested(packet.bytes(), headers)
+            .and_then(|outer| nest::tunnel(&mut self.sad, &self.members, &outer).map(|name| (outer, name)));
+        let (outer, name) = match found {
+            Ok(found) => found,
+            Err(reason) => return end(tally, packet, reason, None, pool, out),
+        };
+        let (about, len) = (about(&packet, &outer), packet.bytes().len());
+        let Some(sa) = self.sad.get_mut(name) else {
+            return end(tally, packet, wire::DropReason::UnknownTunnel, None, pool, out);
+        };
+        match nest::decap_tunnel(sa, &mut self.members, packet.advance(), &outer, pool) {
+            Verdict::Pass(mut packet) => {
+                finish_checksum(packet.buf_mut().as_mut_slice());
+                let parts = Parts {
+                    rules: &mut self.rules,
+                    icmp: &self.icmp,
+                    entries: self.entries.as_deref(),
+                    scrubbing: self.scrubbing.as_deref_mut(),
+                    members: &self.members,
+                    around: &[],
+                };
+                let nested = admit(sa, now, packet, &mut self.inner_fragments, parts, tally, pool, out);
+                if let Some((packet, headers)) = nested {
+                    self.nest(now, packet, headers, name, pool, out);
+                }
+            }
+            Verdict::Drop(reason) => record(tally, Dropped::new(reason, &about, len, None), out),
+        }
+    }
+}
+
+/// A raw socket gets segments that the host joined (GRO), and what a sender behind a virtual link left to its device, with
+/// the sum of the pseudo-header alone where the checksum is to be.
+fn finish_checksum(bytes: &mut [u8]) {
+    let Ok(headers) = Headers::parse(bytes) else { return };
+    if matches!(headers.protocol, protocol::TCP | protocol::UDP) && checksum::is_partial(bytes, &headers) {
+        // It fails for none that `is_partial` says so of.
+        let _ = checksum::complete_transport(bytes, &headers);
+    }
+}
