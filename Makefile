@@ -17,7 +17,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 # To test and show: unmodified programs on both sides of a tunnel, the tools that watch the wire, and other implementations.
 PACKAGES := ca-certificates gcc g++ libc6-dev make pkg-config clang llvm libelf-dev zlib1g-dev \
 	iproute2 iputils-ping nftables tcpdump tshark openssh-server openssh-client curl wget netcat-openbsd busybox \
-	iperf3 openssl python3 vsftpd \
+	iperf3 openssl python3 vsftpd btrfs-progs \
 	libnids-dev libpcap-dev libnet1-dev libglib2.0-dev tcpflow python3-scapy \
 	strongswan-swanctl charon-systemd systemd libstrongswan-standard-plugins libstrongswan-extra-plugins libcharon-extra-plugins
 
