@@ -75,7 +75,7 @@ pub struct Inbound {
     icmp: InnerIcmp,
     /// The UDP port on which ESP arrives.
     port: u16,
-    /// Of whom IP in IP is taken that arrives bare; usually of nobody.
+    /// Addresses of peers whose bare IP in IP is taken. Usually there are none.
     tunnels_from: BTreeSet<IpAddr>,
     outer_fragments: Reassembler,
     inner_fragments: Reassembler,

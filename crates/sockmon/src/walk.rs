@@ -4,7 +4,7 @@
 //! What enters: an absolute path that policy names. What leaves: the directory and name of its last component, the directory, name and
 //! file that it leads to, and the links on the way with their owners. Descriptors are O_PATH: nothing is opened for reading.
 
-use rustix::fs::{CWD, FileType, Mode, OFlags, Stat, fstat, openat, readlinkat};
+use rustix::fs::{CWD, FileType, Mode, OFlags, Stat, fstat, fstatfs, openat, readlinkat};
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -12,6 +12,9 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 use std::rc::Rc;
+
+/// `FUSE_SUPER_MAGIC` of the kernel's fs/fuse/inode.c.
+const FUSE: i64 = 0x6573_5546;
 
 /// Links that are followed for one path; path_resolution(7) has the same.
 const MOST_LINKS: usize = 40;
@@ -23,6 +26,10 @@ pub struct Link {
     pub path: PathBuf,
     /// Its owner, a user of the initial namespace.
     pub owner: u32,
+    /// The device of the file system that it is on.
+    pub device: u64,
+    /// Whether that is FUSE, where the owner is what a process says that serves it.
+    pub is_served: bool,
     /// Whether it is the last component of a path, and not a directory on the way.
     pub is_last: bool,
 }
@@ -134,7 +141,9 @@ fn next(
         if links.len() == MOST_LINKS {
             return Err(rustix::io::Errno::LOOP.into());
         }
-        links.push(Link { path: at.path(&name), owner: about.st_uid, is_last });
+        let is_served = fstatfs(&file)?.f_type == FUSE;
+        let (owner, device) = (about.st_uid, about.st_dev);
+        links.push(Link { path: at.path(&name), owner, device, is_served, is_last });
         let target = readlinkat(&file, "", Vec::new())?;
         let target = Path::new(OsStr::from_bytes(target.as_bytes()));
         if target.is_absolute() {
@@ -220,7 +229,11 @@ mod tests {
         assert_eq!(met, [on("link", 0), on("absolute", 0), on("relative", 65534)]);
         let below = walk(&base.join("relative/below/file")).unwrap();
         assert_eq!(below.own.path, base.join("real/below/file"));
-        assert_eq!(below.links, [Link { path: base.join("relative"), owner: 65534, is_last: false }]);
+        let met: Vec<_> =
+            below.links.iter().map(|link| (link.path.clone(), link.owner, link.is_last)).collect();
+        assert_eq!(met, [(base.join("relative"), 65534, false)]);
+        let same = |link: &Link| link.device == fs::metadata(base).unwrap().dev() && !link.is_served;
+        assert!(below.links.iter().all(same));
     }
 
     #[test]
