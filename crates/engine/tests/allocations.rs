@@ -19,7 +19,7 @@ use wire::{AppId, Burst, Meta, Packet, Pool, Services, Time};
 struct Counting;
 
 thread_local! {
-    /// Of this thread: the harness beside it allocates when it likes.
+    /// Counts the allocations of this thread alone, since the test harness allocates on its own.
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 

@@ -85,7 +85,7 @@ pub struct Config {
     pub names: NamesConfig,
     /// How outer packets leave and arrive.
     pub outer: OuterIo,
-    /// Of whom IP in IP is taken that arrives bare; usually of nobody.
+    /// Addresses of peers whose bare IP in IP is taken. Usually there are none.
     pub tunnels_from: BTreeSet<IpAddr>,
     /// How flows are scrubbed whose policy says so.
     pub scrub: ScrubConfig,
