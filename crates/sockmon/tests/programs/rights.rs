@@ -50,7 +50,8 @@ pub fn take(from: c_int) -> io::Result<c_int> {
 }
 
 /// Send a descriptor and the socket where it arrives to that socket, and close everything. Who collects that is a worker of the kernel's,
-/// woken when another Unix socket is closed.
+/// woken when another Unix socket is closed. The other end is such a socket, so the descriptor is closed first: the worker must find
+/// that the message holds it last.
 pub fn knot(fd: c_int) -> io::Result<String> {
     let mut ends = [0; 2];
     let mut data = 0u8;
@@ -62,7 +63,7 @@ pub fn knot(fd: c_int) -> io::Result<String> {
         let mut control = [24, rights(), both];
         let message = message(&mut octet, &mut control);
         ret(libc::sendmsg(ends[1], &raw const message, 0) as c_int)?;
-        for own in [ends[0], ends[1], fd] {
+        for own in [fd, ends[0], ends[1]] {
             ret(libc::close(own))?;
         }
         ret(libc::socketpair(libc::AF_UNIX, libc::SOCK_DGRAM, 0, ends.as_mut_ptr()))?;
