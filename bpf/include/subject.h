@@ -78,6 +78,24 @@ static __always_inline __u32 *place_of(const struct file *file)
 	return bpf_map_lookup_elem(&places, &place);
 }
 
+/*
+ * Whether a file at a place is another name (a hard link) of a file of somebody else's, in a directory that others than root may write to.
+ * The same rule as foreign_name of places.rs.
+ */
+static __always_inline bool is_anothers(const struct file *file, const struct inode *inode)
+{
+	const struct inode *directory;
+	__u32 owner;
+
+	if (BPF_CORE_READ(inode, i_nlink) < 2)
+		return false;
+	directory = BPF_CORE_READ(file, f_path.dentry, d_parent, d_inode);
+	owner = BPF_CORE_READ(directory, i_uid.val);
+	if (!owner && !(BPF_CORE_READ(directory, i_mode) & 022))
+		return false;
+	return BPF_CORE_READ(inode, i_uid.val) != owner;
+}
+
 /* When all that was told of executables is paid for, on whatever processor; two at once may tell of one too many. */
 __u64 executables_told;
 
@@ -154,6 +172,11 @@ __noinline int identify(__u64 address, struct rvl_task *out)
 		/* Deleted, or never in a directory: memfd, O_TMPFILE. */
 		if (!BPF_CORE_READ(inode, i_nlink))
 			out->list = RVL_LIST_ANONYMOUS;
+		return 0;
+	}
+	/* What is said of the place is not said of this file. Nor is the file entered: by its other name it is what it was. */
+	if (is_anothers(file, inode)) {
+		out->list = RVL_LIST_REFUSED;
 		return 0;
 	}
 	error = enter_executable(&out->identity, *place);

@@ -240,7 +240,13 @@ struct super_block {
 	unsigned long s_magic;
 };
 
+typedef struct {
+	__u32 val;
+} kuid_t;
+
 struct inode {
+	unsigned short i_mode;
+	kuid_t i_uid;
 	struct super_block *i_sb;
 	unsigned long i_ino;
 	__u32 i_generation;
@@ -295,10 +301,6 @@ struct file {
 struct mm_struct {
 	struct file *exe_file;
 };
-
-typedef struct {
-	__u32 val;
-} kuid_t;
 
 struct user_namespace {
 	struct user_namespace *parent;

@@ -235,8 +235,9 @@ impl Sockmon {
         policy::moved(&self.loaded, subjects, &self.directories, &self.found)
     }
 
-    /// Whether a directory of the policy in force has come since its last load, or is another one: the policy must be loaded anew for
-    /// programs that are put there to be known from their first instruction.
+    /// Whether a directory of the policy in force has come since its last load, or is another one, or one of [`Sockmon::foreign_names`]
+    /// leads to no file of somebody else's any more: the policy must be loaded anew for programs that are put there to be known from
+    /// their first instruction.
     pub fn directories_changed(&self) -> bool {
         places::directories_changed(&self.found)
     }

@@ -114,13 +114,22 @@ pub type Found = BTreeMap<PathBuf, Answer>;
 /// What is at a path, or why nothing can be there.
 type Answer = Result<Look, NoPlace>;
 
-/// Why a path is no place of a policy.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Why what is at a path is not what policy means by it.
+#[derive(Clone, Debug)]
 pub enum NoPlace {
     /// Nothing can be there, as the text says.
     Nowhere(String),
-    /// It leads, by a name of one user's, to a file of another's, as the text says.
-    Foreign(String),
+    /// It leads, by a name of one user's, to a file of another's.
+    Foreign(Foreign),
+}
+
+/// A path that leads, by a name of one user's, to a file of another's.
+#[derive(Clone, Debug)]
+pub struct Foreign {
+    /// Which name, and whose.
+    reason: String,
+    /// The place of the path itself, for a file that comes there later; `None`: a link on the way to it is foreign already.
+    own: Option<At>,
 }
 
 /// A path as it was when it was looked at.
@@ -130,6 +139,8 @@ pub struct Look {
     own: At,
     /// Where it leads, if it is a symbolic link.
     end: Option<At>,
+    /// Whether a file that comes there later is what policy means as well.
+    end_is_place: bool,
     /// What the first line of a `#!` script names.
     interpreter: Option<String>,
     /// Why no process can run it now.
@@ -161,11 +172,12 @@ impl Look {
         let walk = walk::walk(path);
         let walk =
             walk.map_err(|_| NoPlace::Nowhere(io::Error::from(io::ErrorKind::NotFound).to_string()))?;
-        if let Some(why) = foreign_name(&walk) {
-            return Err(NoPlace::Foreign(why));
+        if let Some((reason, own_is_place)) = foreign_name(&walk) {
+            let own = own_is_place.then(|| At::of(&walk.own, directories).ok()).flatten();
+            return Err(NoPlace::Foreign(Foreign { reason, own }));
         }
         let own = At::of(&walk.own, directories).map_err(|error| NoPlace::Nowhere(error.to_string()))?;
-        let mut look = Look { own, end: None, interpreter: None, fault: None };
+        let mut look = Look { own, end: None, end_is_place: false, interpreter: None, fault: None };
         let end = match walk.end {
             Ok(end) => end,
             Err(error) => {
@@ -175,6 +187,7 @@ impl Look {
         };
         if end.at.path != look.own.path {
             look.end = At::of(&end.at, directories).ok();
+            look.end_is_place = end_is_place(&walk.links, &end.at);
         }
         match Program::of(end.file) {
             Ok(program) => {
@@ -203,36 +216,56 @@ impl At {
 }
 
 /// Who owns a symbolic link says where it leads, so it must not lend what policy says of its name to a program of somebody else's: each
-/// link on the way must be root's, or of the owner of what it leads to. Likewise a name in a directory of somebody's that is another
-/// name (a hard link) of a file which is not his; kernels with `fs.protected_hardlinks` let nobody make one.
-fn foreign_name(walk: &Walk) -> Option<String> {
-    let folder = walk.own.about.st_uid;
-    let file = walk.end.as_ref().ok().map(|end| end.about.st_uid);
-    let is_foreign = |link: &&Link| {
-        link.owner != 0
-            && (file.is_some_and(|file| file != link.owner) || !link.is_last && folder != link.owner)
+/// link on the way must be root's, or of the owner of what it leads to. On FUSE an owner is what the serving process says, so a link there
+/// leads to nothing of another file system. Likewise a name in a directory of somebody's that is another name (a hard link) of a file
+/// which is not his; kernels with `fs.protected_hardlinks` let nobody make one. The second value says whether the path's own directory is
+/// where policy means it to be. subject.h asks the same about hard links for files that come later.
+fn foreign_name(walk: &Walk) -> Option<(String, bool)> {
+    let end = walk.end.as_ref().ok();
+    let leads_astray = |link: &Link, about: &Stat| {
+        (link.owner != 0 && link.owner != about.st_uid) || (link.is_served && link.device != about.st_dev)
     };
+    let misplaces = |link: &Link| !link.is_last && leads_astray(link, &walk.own.about);
+    let is_foreign = |link: &&Link| misplaces(link) || end.is_some_and(|end| leads_astray(link, &end.about));
     if let Some(link) = walk.links.iter().find(is_foreign) {
-        return Some(format!(
-            "{} is a symbolic link of user {}, and what it leads to is of user {}",
-            link.path.display(),
-            link.owner,
-            file.unwrap_or(folder)
-        ));
+        let reason = if link.is_served {
+            format!(
+                "{} is a symbolic link on a file system in user space (FUSE), whose server chooses the owner, and leads to another \
+                 file system",
+                link.path.display()
+            )
+        } else {
+            format!(
+                "{} is a symbolic link of user {}, and what it leads to is of user {}",
+                link.path.display(),
+                link.owner,
+                end.map_or(walk.own.about.st_uid, |end| end.about.st_uid)
+            )
+        };
+        return Some((reason, !walk.links.iter().any(misplaces)));
     }
-    let end = walk.end.as_ref().ok()?;
-    let (about, directory) = (&end.about, &end.at.about);
+    let (about, directory) = (&end?.about, &end?.at.about);
     let is_anybodys = directory.st_uid != 0 || directory.st_mode & 0o022 != 0;
-    (about.st_nlink > 1 && is_anybodys && about.st_uid != directory.st_uid && !is_directory(about)).then(|| {
-        format!(
-            "{} is one of {} names (hard links) of a file of user {}, in a directory that others may write to (user {}, mode {:o})",
-            end.at.path.display(),
+    let is_foreign =
+        about.st_nlink > 1 && is_anybodys && about.st_uid != directory.st_uid && !is_directory(about);
+    is_foreign.then(|| {
+        let reason = format!(
+            "{} is one of {} names (hard links) of a file of user {}, in a directory that others may write to (user {}, mode {:o}); what \
+             executes it by this name is refused",
+            end.map_or(&walk.own.path, |end| &end.at.path).display(),
             about.st_nlink,
             about.st_uid,
             directory.st_uid,
             directory.st_mode & 0o7777
-        )
+        );
+        (reason, true)
     })
+}
+
+/// Whether a file that comes later to where links lead is what policy means, too. Who owns a link may only say so of his own directory:
+/// in another one somebody else's program may come to have that name.
+fn end_is_place(links: &[Link], end: &Step) -> bool {
+    links.iter().all(|link| link.owner == 0 || link.owner == end.about.st_uid)
 }
 
 fn is_directory(about: &Stat) -> bool {
@@ -258,27 +291,41 @@ impl Program {
     }
 }
 
-/// Whether a directory of the policy's paths has come since they were looked at, or stands in the place of another. Until the next look
-/// a file in it is no place of a policy, and the process that executes it is whose it would be without one.
+/// Whether a directory of the policy's paths has come since they were looked at, or stands in the place of another, or a name that led to
+/// a file of somebody else's does so no more. Until the next look a file in such a directory is no place of a policy, and the process that
+/// executes it is whose it would be without one.
 pub fn directories_changed(found: &Found) -> bool {
     let number = |about: fs::Metadata| (about.dev(), about.ino());
     let known: BTreeMap<&Path, Option<(u64, u64)>> = found
         .iter()
-        // What is refused for its links is looked at by them, not by its directory.
-        .filter(|(_, answer)| !matches!(answer, Err(NoPlace::Foreign(_))))
-        .filter_map(|(path, answer)| Some((path.parent()?, answer.as_ref().ok().map(|look| look.own.number))))
+        .filter_map(|(path, answer)| {
+            let number = match answer {
+                Ok(look) => Some(look.own.number),
+                // Where a link on the way is foreign, that is looked at, not the directory.
+                Err(NoPlace::Foreign(foreign)) => Some(foreign.own.as_ref()?.number),
+                Err(NoPlace::Nowhere(_)) => None,
+            };
+            Some((path.parent()?, number))
+        })
         .collect();
     let paths: Vec<PathBuf> = known.keys().map(|path| path.to_path_buf()).collect();
     let look = move |path: &Path| fs::metadata(path).ok().filter(fs::Metadata::is_dir).map(number);
     let now = foreign::each(&paths, look);
     // One that is gone, or does not answer, counts as it was.
     known.values().zip(now).any(|(before, now)| now.flatten().is_some_and(|now| *before != Some(now)))
+        || foreign_changed(found)
+}
+
+fn foreign_changed(found: &Found) -> bool {
+    let paths: Vec<PathBuf> = foreign_names(found).into_iter().map(|(path, _)| path).collect();
+    let now = foreign::each(&paths, Look::taker());
+    now.into_iter().flatten().any(|answer| !matches!(answer, Err(NoPlace::Foreign(_))))
 }
 
 /// The paths that lead, by a name of one user's, to a file of another's, and how.
 pub fn foreign_names(found: &Found) -> Vec<(PathBuf, String)> {
     let foreign = |(path, answer): (&PathBuf, &Answer)| match answer {
-        Err(NoPlace::Foreign(reason)) => Some((path.clone(), reason.clone())),
+        Err(NoPlace::Foreign(foreign)) => Some((path.clone(), foreign.reason.clone())),
         _ => None,
     };
     found.iter().filter_map(foreign).collect()
@@ -320,15 +367,18 @@ impl Search {
             Some(Ok(look)) => look,
             Some(Err(NoPlace::Nowhere(reason))) => return Err(reason),
             // That is said, and there is a file.
-            Some(Err(NoPlace::Foreign(reason))) => {
+            Some(Err(NoPlace::Foreign(foreign))) => {
+                let reason = foreign.reason;
                 self.warnings.push(LoadWarning::Foreign { path: path.to_owned(), reason });
+                if let Some(own) = &foreign.own {
+                    self.place(image, own);
+                }
                 return Ok(());
             }
             None => return Err("it was not looked at".to_owned()),
         };
-        for at in std::iter::once(&look.own).chain(&look.end) {
-            let entry = self.found.entry(at.path.clone());
-            entry.or_insert_with(|| (BTreeSet::new(), at.clone())).0.insert(image.clone());
+        for at in std::iter::once(&look.own).chain(look.end.iter().filter(|_| look.end_is_place)) {
+            self.place(image, at);
         }
         if let Some(end) = &look.end {
             self.links.push((path.to_owned(), end.path.clone()));
@@ -340,6 +390,11 @@ impl Search {
             self.warnings.push(LoadWarning::Script { path: path.to_owned(), interpreter });
         }
         look.fault.map_or(Ok(()), Err)
+    }
+
+    fn place(&mut self, image: &Image, at: &At) {
+        let entry = self.found.entry(at.path.clone());
+        entry.or_insert_with(|| (BTreeSet::new(), at.clone())).0.insert(image.clone());
     }
 
     fn identify(mut self, loaded: &Loaded, subjects: &Subjects) -> Result<Places, SockmonError> {

@@ -87,6 +87,10 @@ fn run(words: &mut SplitWhitespace<'_>, sockets: &mut Sockets) -> io::Result<Str
             fuse::mount(at, file, inode)?;
             return Err(exec(&format!("{at}/x"), sockets));
         }
+        "fuselink" => {
+            let (at, target, user) = (word(words), word(words), number(words) as u32);
+            return fuse::mount_link(at, target, user).map(|()| "ok".into());
+        }
         "child" => return child(words, sockets),
         "fork" => return fork(),
         "descend" => return descend(),

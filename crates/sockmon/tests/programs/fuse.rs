@@ -1,5 +1,5 @@
-//! A file system in user space with one executable, whose inode number is of one's choice. Anybody may mount it in a user and mount
-//! namespace of his own.
+//! A file system in user space with one executable, whose inode number is of one's choice, or with one symbolic link, whose owner is.
+//! Anybody may mount it in a user and mount namespace of his own.
 
 use std::ffi::CString;
 use std::fs::{self, File};
@@ -19,8 +19,23 @@ pub fn mount(at: &str, file: &str, inode: u64) -> io::Result<()> {
     fs::write("/proc/self/setgroups", "deny")?;
     fs::write("/proc/self/uid_map", format!("{user} {user} 1"))?;
     fs::write("/proc/self/gid_map", format!("{group} {group} 1"))?;
+    serve_at(
+        at,
+        &format!("user_id={user},group_id={group}"),
+        &Node { mode: 0o100_755, data, inode, owner: (user, group) },
+    )
+}
+
+/// As root: mount it for everybody, as fusermount does for this user where `user_allow_other` is set, with `x` as a symbolic link that says
+/// it is root's. A child of that user's that ends with us serves it.
+pub fn mount_link(at: &str, target: &str, user: u32) -> io::Result<()> {
+    let node = Node { mode: 0o120_777, data: target.into(), inode: 2, owner: (0, 0) };
+    serve_at(at, &format!("user_id={user},group_id={user},allow_other"), &node)
+}
+
+fn serve_at(at: &str, options: &str, node: &Node) -> io::Result<()> {
     let device = File::options().read(true).write(true).open("/dev/fuse")?;
-    let options = format!("fd={},rootmode=40000,user_id={user},group_id={group}", device.as_raw_fd());
+    let options = format!("fd={},rootmode=40000,{options}", device.as_raw_fd());
     let (at, options) = (CString::new(at)?, CString::new(options)?);
     // SAFETY: C strings that live for the call.
     done(unsafe { libc::mount(c"x".as_ptr(), at.as_ptr(), c"fuse".as_ptr(), 0, options.as_ptr().cast()) })?;
@@ -28,7 +43,7 @@ pub fn mount(at: &str, file: &str, inode: u64) -> io::Result<()> {
     if done(unsafe { libc::fork() })? == 0 {
         // SAFETY: numbers.
         unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
-        let served = serve(device, &data, inode, (user, group));
+        let served = serve(device, node);
         // SAFETY: a number.
         unsafe { libc::_exit(i32::from(served.is_err())) };
     }
@@ -39,17 +54,30 @@ fn done(value: i32) -> io::Result<i32> {
     if value < 0 { Err(io::Error::last_os_error()) } else { Ok(value) }
 }
 
-/// struct fuse_attr of the root directory (node 1) or the file (node 2).
-fn attributes(node: u64, size: usize, inode: u64, (user, group): (u32, u32)) -> Vec<u8> {
-    let is_root = node == 1;
-    let longs = [if is_root { 1 } else { inode }, if is_root { 0 } else { size as u64 }, 1, 1, 1, 1];
-    let mode = if is_root { 0o40755 } else { 0o100_755 };
-    let words = [0, 0, 0, mode, 1, user, group, 0, 4096, 0];
-    let longs = longs.iter().flat_map(|long| long.to_ne_bytes());
-    longs.chain(words.iter().flat_map(|word: &u32| word.to_ne_bytes())).collect()
+/// What is served as `x`.
+struct Node {
+    /// Type and permissions.
+    mode: u32,
+    /// What is in the file, or where the link leads.
+    data: Vec<u8>,
+    inode: u64,
+    owner: (u32, u32),
 }
 
-fn serve(mut device: File, data: &[u8], inode: u64, owner: (u32, u32)) -> io::Result<()> {
+impl Node {
+    /// struct fuse_attr of the root directory (node 1), or of this (node 2).
+    fn attributes(&self, node: u64) -> Vec<u8> {
+        let ((user, group), size) = (self.owner, self.data.len() as u64);
+        let (inode, size, mode) = if node == 1 { (1, 0, 0o40755) } else { (self.inode, size, self.mode) };
+        let longs = [inode, size, 1, 1, 1, 1];
+        let words = [0, 0, 0, mode, 1, user, group, 0, 4096, 0];
+        let longs = longs.iter().flat_map(|long| long.to_ne_bytes());
+        longs.chain(words.iter().flat_map(|word: &u32| word.to_ne_bytes())).collect()
+    }
+}
+
+fn serve(mut device: File, served: &Node) -> io::Result<()> {
+    let data = &served.data;
     const ENOENT: i32 = 2;
     const ENOSYS: i32 = 38;
     let mut request = vec![0u8; 1 << 20];
@@ -61,7 +89,7 @@ fn serve(mut device: File, data: &[u8], inode: u64, owner: (u32, u32)) -> io::Re
         let long = |at: usize| u64::from_ne_bytes(request[at..at + 8].try_into().expect("eight"));
         let word = |at: usize| u32::from_ne_bytes(request[at..at + 4].try_into().expect("four"));
         let (operation, unique, node, body) = (word(4), long(8), long(16), &request[40..length]);
-        let attributes = |node| attributes(node, data.len(), inode, owner);
+        let attributes = |node| served.attributes(node);
         let (valid, nothing) = (60u64.to_ne_bytes(), 0u64.to_ne_bytes());
         let answer: Result<Vec<u8>, i32> = match operation {
             // LOOKUP: node, generation, how long both are valid.
@@ -72,6 +100,10 @@ fn serve(mut device: File, data: &[u8], inode: u64, owner: (u32, u32)) -> io::Re
             1 => Err(ENOENT),
             // GETATTR
             3 => Ok([valid.to_vec(), nothing.to_vec(), attributes(node)].concat()),
+            // READLINK
+            5 => Ok(data.clone()),
+            // STATFS: counts, size of a block, longest name.
+            17 => Ok([vec![0; 40], [4096u32, 255].map(u32::to_ne_bytes).concat(), vec![0; 32]].concat()),
             // OPEN, OPENDIR
             14 | 27 => Ok([nothing, nothing].concat()),
             // READ: handle, offset, size.
