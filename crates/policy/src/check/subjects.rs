@@ -12,6 +12,10 @@ use crate::subjects::Selector;
 /// Octets of a file name that the kernel half's table of places holds (`RVL_PLACE_NAME`).
 const MAX_PINNED_NAME: usize = 63;
 
+/// Programs of a policy that another one is proposed for. Each proposal searches the standard directories of the host, a millisecond or
+/// two. A policy that names more programs which are not here was written for another host.
+const PROPOSALS: usize = 8;
+
 /// The first and the last user.
 type Range = (u32, u32);
 
@@ -32,6 +36,8 @@ pub(super) struct Across<'h> {
     /// The digests of each path, and where they were first given.
     pins: HashMap<String, (BTreeSet<Digest>, Span)>,
     block: usize,
+    /// Proposals that may still be asked for.
+    proposals: usize,
     /// Network entries and items for every block so far, times names.
     pub entries: usize,
     /// Prefixes of the block that was checked last.
@@ -49,6 +55,7 @@ impl<'h> Across<'h> {
             users: HashMap::new(),
             pins: HashMap::new(),
             block: 0,
+            proposals: PROPOSALS,
             entries: 0,
             prefixes: 0,
             hosts: HashSet::new(),
@@ -209,7 +216,7 @@ impl<'h> Across<'h> {
     }
 
     /// A program that no process of this host can execute speaks for nobody, and the one that was meant sends in clear.
-    fn has_programs(&self, subject: &Subject, sink: &mut Sink) {
+    fn has_programs(&mut self, subject: &Subject, sink: &mut Sink) {
         let own = match &subject.program {
             Program::Named(executable) => Some(executable),
             Program::Anonymous | Program::Any => None,
@@ -217,10 +224,13 @@ impl<'h> Across<'h> {
         for executable in own.into_iter().chain(&subject.from) {
             let name = &executable.name.text;
             let found = self.host.program(name);
-            let near = |sink: &Sink| {
-                let near = sink.shows_warnings().then(|| self.host.near_program(name)).flatten()?;
+            let mut near = |sink: &Sink| {
+                if !sink.shows_warnings() || self.proposals == 0 {
+                    return None;
+                }
+                self.proposals -= 1;
                 // Whole, to be copied.
-                Some(near.escape_debug().to_string())
+                Some(self.host.near_program(name)?.escape_debug().to_string())
             };
             let diagnostic = match found {
                 ProgramFile::NotKnown | ProgramFile::Executable => continue,

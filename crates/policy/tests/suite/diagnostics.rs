@@ -162,6 +162,42 @@ fn json_has_what_a_tool_needs() {
     );
 }
 
+/// A host where every program is missing and another one is near; it counts how often it is asked for that.
+#[derive(Default)]
+struct Elsewhere(std::cell::Cell<usize>);
+
+impl Host for Elsewhere {
+    fn user(&self, _: &str) -> Option<u32> {
+        None
+    }
+
+    fn unit_file(&self, _: &str) -> Option<String> {
+        None
+    }
+
+    fn program(&self, _: &str) -> ProgramFile {
+        ProgramFile::Missing
+    }
+
+    fn near_program(&self, _: &str) -> Option<String> {
+        self.0.set(self.0.get() + 1);
+        Some("/usr/bin/other".to_owned())
+    }
+}
+
+/// A proposal searches directories: a policy of another host, with many programs that are not here, must not take seconds.
+#[test]
+fn proposals_are_bounded() {
+    let block = |number| format!("application /usr/bin/p{number} {{ network 0.0.0.0/0 trusted; }}\n");
+    let text: String = (0..40).map(block).collect();
+    let host = Elsewhere::default();
+    let parsed = parse_for("p", &text, &host);
+    let unknown: Vec<_> = parsed.diagnostics.iter().filter(|d| d.code == Code::UnknownProgram).collect();
+    assert_eq!(unknown.len(), 40);
+    let proposed = |d: &&&policy::Diagnostic| d.help.contains("did you mean");
+    assert_eq!((unknown.iter().filter(proposed).count(), host.0.get()), (8, 8));
+}
+
 #[test]
 fn columns_count_characters() {
     let parsed = parse("p", "/* \u{fc}\u{20ac}\u{1f512} */ application ssh { network 10.0.0.256 trusted; }");
