@@ -22,7 +22,8 @@ use crate::plane::groups_of;
 pub const PATIENCE: Duration = Duration::from_secs(10);
 /// A flow that has not tried for so long is given up.
 const GIVEN_UP: Duration = Duration::from_secs(300);
-/// As long after the last refusal a group counts as not served: shorter than the ten seconds within which what is well must be said.
+/// A group counts as not served for this long after its last refusal. It is shorter than the ten seconds within which `status` must say
+/// that all is well again.
 const GROUP_QUIET: Duration = Duration::from_secs(8);
 /// Troubles that are kept.
 const TROUBLES: usize = 256;

@@ -66,7 +66,7 @@ pub fn settle() -> std::io::Result<()> {
     filter::close()
 }
 
-/// As [`settle`], for the process of a line.
+/// The scrubber in line is up: its process keeps what it needs from here on, with the lists of [`settle`].
 ///
 /// # Errors
 /// If the kernel refuses.

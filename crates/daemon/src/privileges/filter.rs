@@ -275,7 +275,7 @@ mod tests {
         if what == "exec at a start" {
             panic!("{}", Command::new("/bin/true").exec());
         }
-        // As root both work without the filter.
+        // Root may do both of these without the filter.
         let algorithms = AddressFamily::from_raw(libc::AF_ALG.try_into().unwrap());
         close().unwrap();
         if what == "exec" {

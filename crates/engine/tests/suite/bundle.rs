@@ -362,7 +362,7 @@ fn bare_ip_in_ip_is_taken_where_it_is_asked_for_and_where_a_rule_lets_its_packet
     assert_ne!(joined, packet);
     let (got, _) = willing.handle(&ip_packet(alice, bob, protocol::IPV4, 0, true, &joined)).unwrap();
     assert_eq!(got.bytes(), &packet[..]);
-    // Of nobody else, and not where nobody asked.
+    // It is refused from any other host, and where the configuration does not ask for it.
     assert_eq!(willing.refuse(&bare(ip("192.0.2.77"))), DropReason::Unkeyed);
     willing.engine.take_tunnels_from([].into());
     assert_eq!(willing.refuse(&bare(alice)), DropReason::Unkeyed);
