@@ -137,6 +137,12 @@ static __always_inline bool is_policed_frame(struct __sk_buff *skb, const struct
 	return sk && sk->family == AF_PACKET && (app || cfg->guards);
 }
 
+/* Packet sockets, and others that send frames of their own in their caller's context: PPPoE, which anybody may open, and LLC. */
+static __always_inline bool sends_frames(const struct bpf_sock *sk)
+{
+	return sk->family != AF_INET && sk->family != AF_INET6;
+}
+
 /* What is not IP: of the host's own business, but for frames of programs that policy speaks about. */
 static __always_inline int leaving_otherwise(struct __sk_buff *skb, const struct rvl_config *cfg)
 {
@@ -144,7 +150,7 @@ static __always_inline int leaving_otherwise(struct __sk_buff *skb, const struct
 
 	if (sk)
 		sk = bpf_sk_fullsock(sk);
-	if (!sk || sk->family != AF_PACKET || !is_disguised(skb))
+	if (!sk || !sends_frames(sk) || !is_disguised(skb))
 		return TCX_NEXT;
 	if (!cfg)
 		return TCX_DROP;
@@ -294,6 +300,59 @@ int uplink_egress(struct __sk_buff *skb)
 	return bpf_redirect(cfg->tun, 0);
 }
 
+/* Whether an address is of this host, in a packet that goes from or to `other`. From an address to the same one is the usual case. */
+static __always_inline bool is_local(const struct address *addr, const struct address *other)
+{
+	struct rvl_peer_key key = { .prefixlen = 128 };
+
+	if (addr->halves[0] == other->halves[0] && addr->halves[1] == other->halves[1])
+		return true;
+	if (!addr->halves[0] && (addr->halves[1] == bpf_cpu_to_be64(1) ||
+				 (bpf_be64_to_cpu(addr->halves[1]) & 0xffffffffff000000ull) == 0x0000ffff7f000000ull))
+		return true;
+	__builtin_memcpy(key.addr, addr, 16);
+	return bpf_map_lookup_elem(&locals, &key) != 0;
+}
+
+/* Whether the source of a packet on lo is an address of this host. */
+static __always_inline bool source_is_local(struct __sk_buff *skb)
+{
+	struct address ends[2];
+	__be32 v4[2];
+
+	if (skb->protocol == bpf_htons(ETH_P_IP)) {
+		if (!load(skb, 12, v4, sizeof(v4)))
+			return false;
+		mapped(&ends[0], v4[0]);
+		mapped(&ends[1], v4[1]);
+	} else if (!load(skb, 8, ends, sizeof(ends))) {
+		return false;
+	}
+	return is_local(&ends[0], &ends[1]);
+}
+
+/*
+ * Whether a packet on lo is of a socket that policy speaks for and has the source of another host, to which policy lets nothing go in
+ * clear. The kernel would answer there, by no socket of the program's, and quote what it answers: errors, echo replies.
+ */
+static __always_inline bool has_answer_elsewhere(struct __sk_buff *skb, const struct rvl_config *cfg)
+{
+	struct rvl_network *network;
+	struct owner owner = {};
+	struct headers h;
+	__u32 user;
+
+	owner_of_socket(skb->sk, cfg, &owner);
+	if (!owner.app && !owner.required && !(user_of(skb, &user) && is_ruled(user)))
+		return false;
+	if (source_is_local(skb))
+		return false;
+	if (!owner.app || owner.required || !parse(skb, 0, &h))
+		return true;
+	network = network_of(cfg, owner.app, &h.source);
+	return network && network->class != RVL_TRUSTED;
+}
+
 /*
  * By another device than an uplink, where packet sockets are the only ones that cgroup hooks do not see. Their frames leave there only
  * where policy says "trusted": nothing would protect them.
@@ -311,6 +370,8 @@ static __always_inline int leaving_elsewhere(struct __sk_buff *skb)
 		return leaving_otherwise(skb, cfg);
 	if (!cfg)
 		return TCX_DROP;
+	if (skb->ifindex == 1 && has_answer_elsewhere(skb, cfg))
+		return refused_frame(skb, &owner, RVL_C_EGRESS_UNGUARDED);
 	owner.app = app_of_current(cfg);
 	if (!is_policed_frame(skb, cfg, owner.app) || is_daemons(skb, cfg))
 		return TCX_NEXT;
@@ -395,37 +456,6 @@ static __always_inline bool quotes_protected(struct __sk_buff *skb, const struct
 	}
 	bpf_sk_release(sk);
 	return refuse_it;
-}
-
-/* Whether an address is of this host, in a packet that goes from or to `other`. From an address to the same one is the usual case. */
-static __always_inline bool is_local(const struct address *addr, const struct address *other)
-{
-	struct rvl_peer_key key = { .prefixlen = 128 };
-
-	if (addr->halves[0] == other->halves[0] && addr->halves[1] == other->halves[1])
-		return true;
-	if (!addr->halves[0] && (addr->halves[1] == bpf_cpu_to_be64(1) ||
-				 (bpf_be64_to_cpu(addr->halves[1]) & 0xffffffffff000000ull) == 0x0000ffff7f000000ull))
-		return true;
-	__builtin_memcpy(key.addr, addr, 16);
-	return bpf_map_lookup_elem(&locals, &key) != 0;
-}
-
-/* Whether the source of a packet on lo is an address of this host. */
-static __always_inline bool source_is_local(struct __sk_buff *skb)
-{
-	struct address ends[2];
-	__be32 v4[2];
-
-	if (skb->protocol == bpf_htons(ETH_P_IP)) {
-		if (!load(skb, 12, v4, sizeof(v4)))
-			return false;
-		mapped(&ends[0], v4[0]);
-		mapped(&ends[1], v4[1]);
-	} else if (!load(skb, 8, ends, sizeof(ends))) {
-		return false;
-	}
-	return is_local(&ends[0], &ends[1]);
 }
 
 /*

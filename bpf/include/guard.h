@@ -321,7 +321,7 @@ int guard(struct __sk_buff *skb)
 		stamp = bpf_sk_storage_get(&sockets, sk, 0, 0);
 	}
 	/* Two calls side by side: one in the other needs more stack than there is. */
-	if (sk->protocol == IPPROTO_TCP)
+	if (sk->protocol == IPPROTO_TCP && sk->type != SOCK_RAW)
 		sender = claim(skb, sk, cfg, stamp);
 	else
 		sender = follow_sender(skb, sk, cfg, stamp);

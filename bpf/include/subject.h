@@ -80,7 +80,7 @@ static __always_inline __u32 *place_of(const struct file *file)
 
 /*
  * Whether a file at a place is another name (a hard link) of a file of somebody else's, in a directory that others than root may write to.
- * The same rule as foreign_name of places.rs.
+ * The same rule as foreign_file of places.rs.
  */
 static __always_inline bool is_anothers(const struct file *file, const struct inode *inode)
 {

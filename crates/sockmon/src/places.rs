@@ -130,6 +130,8 @@ pub struct Foreign {
     reason: String,
     /// The place of the path itself, for a file that comes there later; `None`: a link on the way to it is foreign already.
     own: Option<At>,
+    /// The place of the file, where that is another one: the kernel half refuses what executes a hard link there.
+    end: Option<At>,
 }
 
 /// A path as it was when it was looked at.
@@ -172,12 +174,21 @@ impl Look {
         let walk = walk::walk(path);
         let walk =
             walk.map_err(|_| NoPlace::Nowhere(io::Error::from(io::ErrorKind::NotFound).to_string()))?;
-        if let Some((reason, own_is_place)) = foreign_name(&walk) {
-            let own = own_is_place.then(|| At::of(&walk.own, directories).ok()).flatten();
-            return Err(NoPlace::Foreign(Foreign { reason, own }));
+        // Where it leads, if it is a symbolic link.
+        let last = walk.last.as_ref().filter(|last| last.path != walk.own.path);
+        let last_is_place = last.is_some_and(|last| end_is_place(&walk.links, last));
+        if let Some(reason) = foreign_link(&walk) {
+            let own = (!is_misplaced(&walk)).then(|| At::of(&walk.own, directories).ok()).flatten();
+            return Err(NoPlace::Foreign(Foreign { reason, own, end: None }));
+        }
+        if let Some(reason) = foreign_file(&walk) {
+            let own = At::of(&walk.own, directories).ok();
+            let end = last.filter(|_| last_is_place).and_then(|last| At::of(last, directories).ok());
+            return Err(NoPlace::Foreign(Foreign { reason, own, end }));
         }
         let own = At::of(&walk.own, directories).map_err(|error| NoPlace::Nowhere(error.to_string()))?;
-        let mut look = Look { own, end: None, end_is_place: false, interpreter: None, fault: None };
+        let end = last.and_then(|last| At::of(last, directories).ok());
+        let mut look = Look { own, end, end_is_place: last_is_place, interpreter: None, fault: None };
         let end = match walk.end {
             Ok(end) => end,
             Err(error) => {
@@ -185,10 +196,6 @@ impl Look {
                 return Ok(look);
             }
         };
-        if end.at.path != look.own.path {
-            look.end = At::of(&end.at, directories).ok();
-            look.end_is_place = end_is_place(&walk.links, &end.at);
-        }
         match Program::of(end.file) {
             Ok(program) => {
                 look.interpreter = program.interpreter;
@@ -215,57 +222,63 @@ impl At {
     }
 }
 
+/// Whether a link leads, by its owner's word, to what is not his. On FUSE an owner is what the serving process says, so that a link there
+/// leads to nothing of another file system.
+fn leads_astray(link: &Link, about: &Stat) -> bool {
+    (link.owner != 0 && link.owner != about.st_uid) || (link.is_served && link.device != about.st_dev)
+}
+
+/// Whether a link on the way to the last name leads astray, so that its directory is not what policy means.
+fn is_misplaced(walk: &Walk) -> bool {
+    walk.links.iter().any(|link| !link.is_last && leads_astray(link, &walk.own.about))
+}
+
 /// Who owns a symbolic link says where it leads, so it must not lend what policy says of its name to a program of somebody else's: each
-/// link on the way must be root's, or of the owner of what it leads to. On FUSE an owner is what the serving process says, so a link there
-/// leads to nothing of another file system. Likewise a name in a directory of somebody's that is another name (a hard link) of a file
-/// which is not his; kernels with `fs.protected_hardlinks` let nobody make one. The second value says whether the path's own directory is
-/// where policy means it to be. subject.h asks the same about hard links for files that come later.
-fn foreign_name(walk: &Walk) -> Option<(String, bool)> {
+/// link on the way must be root's, or of the owner of what it leads to.
+fn foreign_link(walk: &Walk) -> Option<String> {
     let end = walk.end.as_ref().ok();
-    let leads_astray = |link: &Link, about: &Stat| {
-        (link.owner != 0 && link.owner != about.st_uid) || (link.is_served && link.device != about.st_dev)
+    let is_foreign = |link: &&Link| {
+        (!link.is_last && leads_astray(link, &walk.own.about))
+            || end.is_some_and(|end| leads_astray(link, &end.about))
     };
-    let misplaces = |link: &Link| !link.is_last && leads_astray(link, &walk.own.about);
-    let is_foreign = |link: &&Link| misplaces(link) || end.is_some_and(|end| leads_astray(link, &end.about));
-    if let Some(link) = walk.links.iter().find(is_foreign) {
-        let reason = if link.is_served {
-            format!(
-                "{} is a symbolic link on a file system in user space (FUSE), whose server chooses the owner, and leads to another \
-                 file system",
-                link.path.display()
-            )
-        } else {
-            format!(
-                "{} is a symbolic link of user {}, and what it leads to is of user {}",
-                link.path.display(),
-                link.owner,
-                end.map_or(walk.own.about.st_uid, |end| end.about.st_uid)
-            )
-        };
-        return Some((reason, !walk.links.iter().any(misplaces)));
-    }
-    let (about, directory) = (&end?.about, &end?.at.about);
+    let link = walk.links.iter().find(is_foreign)?;
+    let (path, owner) = (link.path.display(), link.owner);
+    Some(if link.is_served {
+        format!(
+            "{path} is a symbolic link on a file system in user space (FUSE), whose server chooses the owner, and leads to another \
+             file system"
+        )
+    } else {
+        let user = end.map_or(walk.own.about.st_uid, |end| end.about.st_uid);
+        format!("{path} is a symbolic link of user {owner}, and what it leads to is of user {user}")
+    })
+}
+
+/// A name in a directory of somebody's that is another name (a hard link) of a file which is not his; kernels with
+/// `fs.protected_hardlinks` let nobody make one. subject.h asks the same of files that come later.
+fn foreign_file(walk: &Walk) -> Option<String> {
+    let end = walk.end.as_ref().ok()?;
+    let (about, directory) = (&end.about, &end.at.about);
     let is_anybodys = directory.st_uid != 0 || directory.st_mode & 0o022 != 0;
     let is_foreign =
         about.st_nlink > 1 && is_anybodys && about.st_uid != directory.st_uid && !is_directory(about);
     is_foreign.then(|| {
-        let reason = format!(
+        format!(
             "{} is one of {} names (hard links) of a file of user {}, in a directory that others may write to (user {}, mode {:o}); what \
              executes it by this name is refused",
-            end.map_or(&walk.own.path, |end| &end.at.path).display(),
+            end.at.path.display(),
             about.st_nlink,
             about.st_uid,
             directory.st_uid,
             directory.st_mode & 0o7777
-        );
-        (reason, true)
+        )
     })
 }
 
-/// Whether a file that comes later to where links lead is what policy means, too. Who owns a link may only say so of his own directory:
+/// Whether a file that comes later to where links lead is what policy means, too. Whoever owns a link may only say so of his own directory:
 /// in another one somebody else's program may come to have that name.
 fn end_is_place(links: &[Link], end: &Step) -> bool {
-    links.iter().all(|link| link.owner == 0 || link.owner == end.about.st_uid)
+    !links.iter().any(|link| leads_astray(link, &end.about))
 }
 
 fn is_directory(about: &Stat) -> bool {
@@ -370,8 +383,8 @@ impl Search {
             Some(Err(NoPlace::Foreign(foreign))) => {
                 let reason = foreign.reason;
                 self.warnings.push(LoadWarning::Foreign { path: path.to_owned(), reason });
-                if let Some(own) = &foreign.own {
-                    self.place(image, own);
+                for at in foreign.own.iter().chain(&foreign.end) {
+                    self.place(image, at);
                 }
                 return Ok(());
             }

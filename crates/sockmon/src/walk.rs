@@ -52,6 +52,8 @@ pub struct Walk {
     pub own: Step,
     /// What it leads to, or why it leads nowhere.
     pub end: io::Result<End>,
+    /// Where that is, or would be if there were a file; `None`: a directory on the way is missing.
+    pub last: Option<Step>,
     /// The links on the way, in the order in which they were met.
     pub links: Vec<Link>,
 }
@@ -103,16 +105,20 @@ pub fn walk(path: &Path) -> io::Result<Walk> {
     if !path.is_absolute() || path.file_name().is_none() {
         return Err(io::ErrorKind::InvalidInput.into());
     }
-    let (mut own, mut links) = (None, Vec::new());
+    let (mut own, mut last, mut links) = (None, None, Vec::new());
     // Behind the last component of the path the walk goes on where that leads.
     let end = loop {
         let Some(name) = left.pop_front() else { break Err(io::ErrorKind::IsADirectory.into()) };
         if own.is_none() && left.is_empty() {
             own = Some(at.step(&name)?);
         }
+        last = None;
         if name == ".." {
             at.directories.pop();
             continue;
+        }
+        if left.is_empty() {
+            last = Some(at.step(&name)?);
         }
         match next(&mut at, &mut left, &mut links, name, own.is_some()) {
             Ok(Some(end)) => break Ok(end),
@@ -121,7 +127,7 @@ pub fn walk(path: &Path) -> io::Result<Walk> {
         }
     };
     match own {
-        Some(own) => Ok(Walk { own, end, links }),
+        Some(own) => Ok(Walk { own, end, last, links }),
         None => Err(end.err().unwrap_or_else(|| io::ErrorKind::NotFound.into())),
     }
 }
@@ -245,6 +251,10 @@ mod tests {
         let kind = |path: &str| walk(&base.join(path)).unwrap().end.unwrap_err().kind();
         assert_eq!(kind("missing"), io::ErrorKind::NotFound);
         assert_eq!(kind("dangling"), io::ErrorKind::NotFound);
+        let last = |path: &str| walk(&base.join(path)).unwrap().last.map(|step| step.path);
+        assert_eq!(last("dangling"), Some(base.join("missing")));
+        symlink("nowhere/missing", base.join("lost")).unwrap();
+        assert_eq!(last("lost"), None);
         assert_eq!(walk(&base.join("loop")).unwrap().end.unwrap_err().raw_os_error(), Some(40));
         let directory = walk(&base.join("real/below")).unwrap().end.unwrap();
         assert_eq!(FileType::from_raw_mode(directory.about.st_mode), FileType::Directory);

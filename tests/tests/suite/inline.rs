@@ -475,7 +475,7 @@ fn observing_changes_nothing_and_counts() {
 /// What a crash left is taken over by the next start; a second process of the name is refused; the end closes, and says so.
 #[test]
 fn a_start_behind_a_crash() {
-    let mut rig = LineRig::with_line("inline-again", &[]).unwrap();
+    let mut rig = LineRig::with_line("inline-crash", &[]).unwrap();
     rig.kill().unwrap();
     rig.start(&["--workers", "3"]).unwrap();
     rig.wait_for_ping(Side::Alice, BOB).unwrap();

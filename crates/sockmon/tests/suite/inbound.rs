@@ -471,6 +471,33 @@ fn unnamed_echo(world: &World, unnamed: &mut program::Program) {
     while unnamed.ask("recv u 5000") != "1" {}
 }
 
+/// A program sends to this host as somebody else, and the kernel answers him: its error would carry the program's data away.
+#[test]
+fn what_the_kernel_would_answer_to_another_host_stays() {
+    let mut world = World::new("reflected");
+    world.attach();
+    world.load(&table(), &[]);
+    let mut unnamed = world.start("unnamed");
+    let mut strict = world.start("strict");
+    let reflect = ["open f udp6", "freebind f", "bind f [fd99::2]:7001", "sendto f [fd99::1]:9 500"];
+    let answers = |world: &World| world.wire().iter().filter(|packet| packet.len() > 500).count();
+    world.wire();
+    unnamed.run(&reflect);
+    let deadline = std::time::Instant::now() + SOON;
+    while answers(&world) == 0 {
+        assert!(std::time::Instant::now() < deadline, "the kernel answers nobody");
+    }
+    unnamed.run(&["close f"]);
+    let before = world.counter("egress_unguarded");
+    strict.run(&reflect);
+    assert_eq!(world.counter("egress_unguarded"), before + 1);
+    assert_eq!(answers(&world), 0);
+    // Within the host it goes on.
+    unnamed.run(&["open p udp6", "bind p [fd99::1]:7009"]);
+    strict.run(&["open s udp6", "bind s [fd99::1]:7001", "sendto s [fd99::1]:7009 5"]);
+    assert_eq!(unnamed.ask("recv p 5000"), "5");
+}
+
 #[test]
 fn forged_marks_on_the_loopback_are_worth_nothing() {
     let mut world = World::new("loopback");

@@ -191,3 +191,45 @@ fn a_second_name_made_later_lends_nothing_and_is_refused() {
     let process = world.start("shared/svc");
     assert_eq!(world.sockmon().app_of_pid(process.pid()).unwrap(), Some(STRICT));
 }
+
+/// Where root's link leads is a place also while no file is there, and while the file there has two names.
+#[test]
+fn the_end_of_a_link_is_closed_while_its_file_is_missing_or_has_two_names() {
+    let mut world = World::new("links-end");
+    world.attach();
+    let shared = world.files.join("shared");
+    fs::create_dir(&shared).unwrap();
+    fs::set_permissions(&shared, fs::Permissions::from_mode(0o2775)).unwrap();
+    let (service, link, second) = (shared.join("svc"), world.files.join("link"), world.files.join("second"));
+    symlink(&service, &link).unwrap();
+    let subjects = programs(&[(STRICT, link)]);
+    let put = || {
+        fs::copy(env!("CARGO_BIN_EXE_sockmon-test-app"), &service).unwrap();
+        chown(&service, Some(NOBODY), None).unwrap();
+    };
+    world.sockmon().load_policy(&usual(), &subjects, &usual_orders()).unwrap();
+    put();
+    let process = world.start("shared/svc");
+    assert_eq!(
+        world.sockmon().app_of_pid(process.pid()).unwrap(),
+        Some(STRICT),
+        "from its first instruction"
+    );
+
+    fs::remove_file(&service).unwrap();
+    put();
+    fs::hard_link(&service, &second).unwrap();
+    for _ in 0..2 {
+        let mut refused = world.start("shared/svc");
+        refused.run(&["open u udp4"]);
+        assert_eq!(refused.ask(&format!("sendto u {BOB}:7 19")), "EPERM");
+        let warnings = world.sockmon().load_policy(&usual(), &subjects, &usual_orders()).unwrap();
+        assert!(
+            warnings.iter().any(|warning| matches!(warning, LoadWarning::Foreign { .. })),
+            "{warnings:?}"
+        );
+    }
+    fs::remove_file(&second).unwrap();
+    let process = world.start("shared/svc");
+    assert_eq!(world.sockmon().app_of_pid(process.pid()).unwrap(), Some(STRICT));
+}
