@@ -120,7 +120,7 @@ pub enum NoPlace {
     /// Nothing can be there, as the text says.
     Nowhere(String),
     /// It leads, by a name of one user's, to a file of another's.
-    Foreign(Foreign),
+    Foreign(Box<Foreign>),
 }
 
 /// A path that leads, by a name of one user's, to a file of another's.
@@ -132,6 +132,12 @@ pub struct Foreign {
     own: Option<At>,
     /// The place of the file, where that is another one: the kernel half refuses what executes a hard link there.
     end: Option<At>,
+}
+
+impl Foreign {
+    fn at(reason: String, own: Option<At>, end: Option<At>) -> NoPlace {
+        NoPlace::Foreign(Box::new(Foreign { reason, own, end }))
+    }
 }
 
 /// A path as it was when it was looked at.
@@ -179,12 +185,12 @@ impl Look {
         let last_is_place = last.is_some_and(|last| end_is_place(&walk.links, last));
         if let Some(reason) = foreign_link(&walk) {
             let own = (!is_misplaced(&walk)).then(|| At::of(&walk.own, directories).ok()).flatten();
-            return Err(NoPlace::Foreign(Foreign { reason, own, end: None }));
+            return Err(Foreign::at(reason, own, None));
         }
         if let Some(reason) = foreign_file(&walk) {
             let own = At::of(&walk.own, directories).ok();
             let end = last.filter(|_| last_is_place).and_then(|last| At::of(last, directories).ok());
-            return Err(NoPlace::Foreign(Foreign { reason, own, end }));
+            return Err(Foreign::at(reason, own, end));
         }
         let own = At::of(&walk.own, directories).map_err(|error| NoPlace::Nowhere(error.to_string()))?;
         let end = last.and_then(|last| At::of(last, directories).ok());
