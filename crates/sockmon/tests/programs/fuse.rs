@@ -1,5 +1,5 @@
 //! A file system in user space with one executable, whose inode number is of one's choice, or with one symbolic link, whose owner is.
-//! Anybody may mount it in a user and mount namespace of his own.
+//! Anybody may mount the first in a user and mount namespace of his own. The second is mounted as fusermount does it for a user.
 
 use std::ffi::CString;
 use std::fs::{self, File};
@@ -26,8 +26,8 @@ pub fn mount(at: &str, file: &str, inode: u64) -> io::Result<()> {
     )
 }
 
-/// As root: mount it for everybody, as fusermount does for this user where `user_allow_other` is set, with `x` as a symbolic link that says
-/// it is root's. A child of that user's that ends with us serves it.
+/// Mounts the file system for everybody, as fusermount does for this user where `user_allow_other` is set. `x` is a symbolic link that says
+/// it is root's. A child process serves it and ends with its parent. Needs root.
 pub fn mount_link(at: &str, target: &str, user: u32) -> io::Result<()> {
     let node = Node { mode: 0o120_777, data: target.into(), inode: 2, owner: (0, 0) };
     serve_at(at, &format!("user_id={user},group_id={user},allow_other"), &node)
