@@ -458,11 +458,19 @@ static __always_inline bool quotes_protected(struct __sk_buff *skb, const struct
 	return refuse_it;
 }
 
+/* The kind of device that an ICMP error arrives by. */
+enum arrival {
+	BY_UPLINK,
+	BY_LO,
+	/* Neither an uplink nor ours: networks behind this host, bridges of containers, second cards. */
+	BY_OTHER,
+};
+
 /*
  * ICMP errors reach sockets past every cgroup hook, so a forged one in clear could shrink or cut a protected flow.
  * Those that quote ESP or AH belong to the daemon and pass.
  */
-static __always_inline int filter_icmp(struct __sk_buff *skb, const struct rvl_config *cfg, bool on_lo)
+static __always_inline int filter_icmp(struct __sk_buff *skb, const struct rvl_config *cfg, enum arrival by)
 {
 	struct headers h, q;
 	__u8 type_code[2];
@@ -486,9 +494,12 @@ static __always_inline int filter_icmp(struct __sk_buff *skb, const struct rvl_c
 			return TCX_NEXT;
 		too_big = type_code[0] == 2;
 	}
+	/* What is not for this host is the affair of those it is forwarded to. */
+	if (by == BY_OTHER && is_forwarded_on(skb, &h))
+		return TCX_NEXT;
 	if (!parse(skb, h.transport + 8, &q) || q.version != h.version)
 		return device_drop(RVL_C_ICMP_UNREADABLE);
-	if (on_lo && !too_big && is_local(&q.destination, &q.source))
+	if (by == BY_LO && !too_big && is_local(&q.destination, &q.source))
 		return TCX_NEXT;
 	switch (q.protocol) {
 	case IPPROTO_TCP:
@@ -511,16 +522,11 @@ static __always_inline int filter_icmp(struct __sk_buff *skb, const struct rvl_c
 	}
 }
 
-static __always_inline int arriving_untagged(struct __sk_buff *skb, bool on_lo)
+/* The errors among packets that say that they are IP. */
+static __always_inline int filter_errors(struct __sk_buff *skb, const struct rvl_config *cfg, enum arrival by)
 {
-	const struct rvl_config *cfg = configuration();
-	__u32 mark = skb->mark;
 	__u8 protocol;
 
-	if (mark_without(mark) != mark)
-		skb->mark = mark_without(mark);
-	if (!cfg || !is_ip(skb))
-		return TCX_NEXT;
 	if (skb->protocol == bpf_htons(ETH_P_IP)) {
 		if (!load(skb, 9, &protocol, 1) || protocol != IPPROTO_ICMP)
 			return TCX_NEXT;
@@ -529,22 +535,61 @@ static __always_inline int arriving_untagged(struct __sk_buff *skb, bool on_lo)
 		    protocol == IPPROTO_ESP)
 			return TCX_NEXT;
 	}
-	return filter_icmp(skb, cfg, on_lo);
+	return filter_icmp(skb, cfg, by);
 }
 
-static __always_inline int arriving(struct __sk_buff *skb, bool on_lo)
+static __always_inline int arriving(struct __sk_buff *skb, enum arrival by)
 {
+	const struct rvl_config *cfg = configuration();
+	__u32 mark = skb->mark;
+
 	if (hides_a_tag(skb))
 		return device_drop(RVL_C_INGRESS_TAGGED);
-	return arriving_untagged(skb, on_lo);
+	if (mark_without(mark) != mark)
+		skb->mark = mark_without(mark);
+	return cfg && is_ip(skb) ? filter_errors(skb, cfg, by) : TCX_NEXT;
 }
 
 SEC("tcx/ingress")
 int uplink_ingress(struct __sk_buff *skb)
 {
-	int verdict = arriving(skb, false);
+	int verdict = arriving(skb, BY_UPLINK);
 
 	return verdict == TCX_NEXT && is_gateway() ? arriving_for_inside(skb) : verdict;
+}
+
+/*
+ * A frame for another station, or of a VLAN, is not for this device: if the host takes it, it arrives by a device above this one. Marks
+ * are left as they are: on a device that is not ours they belong to others, and `proof` (guard.h) believes those of the TUN alone.
+ */
+static __always_inline int arriving_elsewhere(struct __sk_buff *skb)
+{
+	const struct rvl_config *cfg = configuration();
+
+	if (hides_a_tag(skb))
+		return device_drop(RVL_C_INGRESS_TAGGED);
+	if (!cfg || !is_ip(skb) || skb->pkt_type == PACKET_OTHERHOST || (skb->vlan_present && skb->vlan_tci & VLAN_ID))
+		return TCX_NEXT;
+	return filter_errors(skb, cfg, BY_OTHER);
+}
+
+SEC("tcx/ingress")
+int other_ingress(struct __sk_buff *skb)
+{
+	return arriving_elsewhere(skb);
+}
+
+/* What a network behind this host sends to it, or through it. */
+SEC("tcx/ingress")
+int inside_ingress(struct __sk_buff *skb)
+{
+	__u32 mark = skb->mark;
+	int verdict;
+
+	if (mark_without(mark) != mark)
+		skb->mark = mark_without(mark);
+	verdict = arriving_elsewhere(skb);
+	return verdict == TCX_NEXT ? arriving_from_inside(skb) : verdict;
 }
 
 /*
@@ -555,7 +600,7 @@ int uplink_ingress(struct __sk_buff *skb)
 SEC("tcx/ingress")
 int lo_ingress(struct __sk_buff *skb)
 {
-	int verdict = arriving(skb, true);
+	int verdict = arriving(skb, BY_LO);
 
 	/* What does not say that it is IP may be taken for it behind this program, and is not seen to come from this host. */
 	if (verdict == TCX_NEXT && (!is_ip(skb) || !source_is_local(skb)))
@@ -657,7 +702,7 @@ int tun_ingress(struct __sk_buff *skb)
 	count(RVL_C_STRIPPED);
 	/* The hooks of sockets do not see what the kernel does about an error. */
 	if (record.mark == RVL_MARK_ARRIVED)
-		return cfg ? filter_icmp(skb, cfg, false) : device_drop(RVL_C_TUN_NO_PROOF);
+		return cfg ? filter_icmp(skb, cfg, BY_UPLINK) : device_drop(RVL_C_TUN_NO_PROOF);
 	mirror(skb);
 	return TCX_NEXT;
 }

@@ -13,6 +13,7 @@
 #define RVL_GATEWAY_H
 
 #define PACKET_HOST 0
+#define PACKET_OTHERHOST 3
 
 static __always_inline bool is_inside(__u32 ifindex)
 {
@@ -84,6 +85,14 @@ static __always_inline enum way way_of(struct __sk_buff *skb, const struct heade
 	}
 }
 
+/* Whether an arriving packet is on its way to another host, by whatever device. */
+static __always_inline bool is_forwarded_on(struct __sk_buff *skb, const struct headers *h)
+{
+	enum way way = way_of(skb, h);
+
+	return way == WAY_INSIDE || way == WAY_OUTSIDE;
+}
+
 static __always_inline int to_engine(struct __sk_buff *skb, const struct rvl_config *cfg, const struct headers *h,
 				     __u32 fields, enum rvl_counter counter)
 {
@@ -134,18 +143,13 @@ static __always_inline bool is_refused_error(struct __sk_buff *skb, const struct
 	       !(inside_icmp[256 + type_code[0]] >> code & 1);
 }
 
-SEC("tcx/ingress")
-int inside_ingress(struct __sk_buff *skb)
+/* What arrives by an inside interface, and is no error about a protected flow of this host. */
+static __always_inline int arriving_from_inside(struct __sk_buff *skb)
 {
 	const struct rvl_config *cfg = configuration();
-	__u32 mark = skb->mark;
 	struct headers h;
 	enum way way;
 
-	if (mark_without(mark) != mark)
-		skb->mark = mark_without(mark);
-	if (hides_a_tag(skb))
-		return device_drop(RVL_C_INGRESS_TAGGED);
 	if (!may_be_forwarded(skb))
 		return TCX_NEXT;
 	if (!cfg)

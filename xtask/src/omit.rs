@@ -16,7 +16,7 @@ pub struct Options {
 }
 
 /// What can be left out: the programs with a hook that every instance has, and the adoption of what is older.
-const PROGRAMS: [&str; 25] = [
+const PROGRAMS: [&str; 26] = [
     "sock_create",
     "connect4",
     "connect6",
@@ -31,6 +31,7 @@ const PROGRAMS: [&str; 25] = [
     "proof",
     "uplink_egress",
     "uplink_ingress",
+    "other_ingress",
     "other_egress",
     "lo_ingress",
     "tun_egress",

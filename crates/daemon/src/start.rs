@@ -375,12 +375,11 @@ fn bring_up(
         OutboundThread { tun: tun_out, frames, udp: udp_out, raw: sender, clear, errors, heard: Vec::new() };
     let frames = frames_in.unwrap_or_default();
     let inbound_thread = InboundThread { udp: udp.clone(), raw, tun: tun.try_clone()?, frames };
-    let outbound_ended = datapath::start("rvl-outbound", out_half, out_inbox, |half, inbox| {
-        privileges::keep_sending();
-        outbound_thread.serve(half, inbox)
-    })?;
-    let inbound_ended = datapath::start("rvl-inbound", in_half, in_inbox, |half, inbox| {
-        privileges::give_up_all();
+    let outbound_ended =
+        datapath::start("rvl-outbound", out_half, out_inbox, privileges::keep_sending, |half, inbox| {
+            outbound_thread.serve(half, inbox)
+        })?;
+    let inbound_ended = datapath::start("rvl-inbound", in_half, in_inbox, privileges::give_up_all, |half, inbox| {
         inbound_thread.serve(half, inbox)
     })?;
     let held = Held { lock, outbound_ended, inbound_ended, tun, udp, options, told, heard };

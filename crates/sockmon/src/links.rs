@@ -95,7 +95,9 @@ impl Places {
                     }
                 }
                 Hook::Other(at) => {
-                    for ifindex in self.others.iter().chain([&LOOPBACK]) {
+                    // What arrives by `lo` has a program of its own.
+                    let with_lo = matches!(at, Tcx::Egress).then_some(&LOOPBACK);
+                    for ifindex in self.others.iter().chain(with_lo) {
                         want(format!("{name}_{ifindex}"), Target::Device(*ifindex, at));
                     }
                 }

@@ -89,6 +89,7 @@ pub static PROGRAMS: &[Program] = &[
     program("inside_egress", Hook::Inside(Tcx::Egress)),
     program("uplink_ingress", Hook::Uplink(Tcx::Ingress)),
     program("uplink_egress", Hook::Uplink(Tcx::Egress)),
+    program("other_ingress", Hook::Other(Tcx::Ingress)),
     program("other_egress", Hook::Other(Tcx::Egress)),
     program("adopt_tasks", Hook::Iterator),
     program("report_task", Hook::Iterator),

@@ -118,8 +118,8 @@ pub(crate) fn plane(config: Config, run_dir: Option<&std::path::Path>) -> Plane 
     let scrubbed = crate::scrubbed::Scrubbed::new(out.engine.scrubbers().clone());
     let mut inbound_engine = engine::Inbound::new(4500);
     inbound_engine.scrub_with(out.engine.scrubbers().clone(), spd, 1);
-    datapath::start("out", out, out_inbox, serve).unwrap();
-    datapath::start("in", InboundHalf::new(inbound_engine), in_inbox, serve).unwrap();
+    datapath::start("out", out, out_inbox, || (), serve).unwrap();
+    datapath::start("in", InboundHalf::new(inbound_engine), in_inbox, || (), serve).unwrap();
     Plane {
         started: netio::clock::monotonic(),
         policy,

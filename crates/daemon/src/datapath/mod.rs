@@ -32,8 +32,8 @@ const HOUSEKEEPING: Duration = Duration::from_secs(1);
 /// How long a thread leaves a device alone that answers with an error (down, deleted).
 const RECOVERY: Duration = Duration::from_millis(200);
 
-/// Start a thread that owns `state` until it is told to stop. The answer comes when it ends: its state, or an error if it
-/// broke.
+/// Start a thread that owns `state` until it is told to stop. When this function returns, the thread has its name and has
+/// done `first`, which gives up its capabilities. The answer comes when the thread ends: its state, or an error if it broke.
 ///
 /// # Errors
 /// If the system has no thread to give.
@@ -41,16 +41,22 @@ pub fn start<T: Send + 'static>(
     name: &str,
     mut state: T,
     inbox: Inbox<T>,
+    first: fn(),
     serve: impl FnOnce(&mut T, &Inbox<T>) + Send + 'static,
 ) -> netio::Result<oneshot::Receiver<T>> {
     let (ending, ended) = oneshot::channel();
+    let (begun, begins) = std::sync::mpsc::sync_channel(1);
     let spawned = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
+        first();
+        let _ = begun.send(());
         serve(&mut state, &inbox);
         // Nobody may be waiting for it any more.
         let _ = ending.send(state);
     });
-    let doing = || format!("starting the thread {name}");
-    spawned.map(|_| ended).map_err(|source| netio::Error::System { doing: doing(), source })
+    spawned.map_err(|source| netio::Error::System { doing: format!("starting the thread {name}"), source })?;
+    // A thread that broke by then sends nothing: whoever waits for its end hears of it.
+    let _ = begins.recv();
+    Ok(ended)
 }
 
 fn pool() -> Pool {

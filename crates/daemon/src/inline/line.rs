@@ -177,10 +177,8 @@ impl Ready {
             let ring = Ring::new(at, Arc::clone(&numbers));
             let worker = Worker::new(scrubber, [outside, inside], settings.ethertypes.clone(), ring, key);
             let (handle, inbox) = channel()?;
-            let ended = datapath::start(&format!("rvl-line-{at}"), worker, inbox, |worker, inbox| {
-                privileges::give_up_all();
-                worker.serve(inbox);
-            })?;
+            let name = format!("rvl-line-{at}");
+            let ended = datapath::start(&name, worker, inbox, privileges::give_up_all, Worker::serve)?;
             threads.push(Thread { handle, ended });
         }
         if saved.is_some() {

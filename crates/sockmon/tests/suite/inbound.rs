@@ -465,6 +465,70 @@ fn without_the_uplink_filter_forged_icmp_arrives() {
     assert_eq!(program.ask("recv u 5000"), "ECONNREFUSED");
 }
 
+/// A second device of Alice's host: what `beside1` sends arrives by `beside0`.
+fn another_device(world: &World) -> u32 {
+    world.alice.sh("ip link add beside0 address 02:00:00:00:00:0a type veth peer name beside1
+        ip link set beside0 up; ip link set beside1 up; sysctl -qw net.ipv4.ip_forward=1");
+    world.alice.ifindex("beside0")
+}
+
+/// An error that arrives by a device that is no uplink is believed as little.
+fn forged_icmp_beside_the_uplink(mut world: World) {
+    world.load(&usual(), &usual_orders());
+    let mut program = world.start("strict");
+    program.run(&[
+        "open u udp4",
+        "bind u 10.99.0.1:6000",
+        "connect u 10.99.0.2:53",
+        "open v udp6",
+        "bind v [fd99::1]:6000",
+        "connect v [fd99::2]:53",
+    ]);
+    let mut unnamed = world.start("unnamed");
+    unnamed.run(&["open u udp4", "bind u 10.99.0.1:6100", "connect u 10.99.0.2:53"]);
+    let udp4 = udp((ALICE, 6000), (BOB, 53), &[0; 64]);
+    let udp6 = udp((ALICE6, 6000), (BOB6, 53), &[0; 64]);
+    let clear = udp((ALICE, 6100), (BOB, 53), &[0; 64]);
+    let cases = [
+        ("port unreachable", icmp_error(BOB, ALICE, 3, 3, 0, &udp4), 1),
+        ("too big", icmp_error(BOB, ALICE, 3, 4, 1000, &udp4), 1),
+        ("unreachable, IPv6", icmp_error(BOB6, ALICE6, 1, 4, 0, &udp6), 1),
+        ("too big, IPv6", icmp_error(BOB6, ALICE6, 2, 0, 1300, &udp6), 1),
+        ("cut short", icmp_error(BOB, ALICE, 3, 3, 0, &udp4[..22]), 1),
+        ("a program without policy", icmp_error(BOB, ALICE, 3, 3, 0, &clear), 0),
+        ("for another host", icmp_error(BOB, "10.99.0.77", 3, 3, 0, &udp4), 0),
+    ];
+    let refused = |world: &mut World| world.counter("icmp_protected") + world.counter("icmp_unreadable");
+    for (name, packet, dropped) in cases {
+        let before = refused(&mut world);
+        world.alice.run(move || {
+            send_from(c"beside1", &packet);
+            send_from(c"beside1", &udp((BOB, 53), (ALICE, 6100), b"!"));
+        });
+        // Behind it on the same queue. An error may come first.
+        while unnamed.ask("recv u 5000") != "1" {}
+        assert_eq!(refused(&mut world) - before, dropped, "{name}");
+    }
+    assert_eq!(program.ask("recv u 0"), "ETIMEDOUT", "no error was reported to the program");
+    assert_eq!(program.ask("recv v 0"), "ETIMEDOUT", "no error was reported to the program");
+}
+
+#[test]
+fn forged_icmp_by_another_device_reaches_no_protected_flow() {
+    let mut world = World::new("icmp-beside");
+    let beside = another_device(&world);
+    world.attach_with(move |options| options.others = vec![beside]);
+    forged_icmp_beside_the_uplink(world);
+}
+
+#[test]
+fn forged_icmp_by_an_inside_interface_reaches_no_protected_flow() {
+    let mut world = World::new("icmp-inside");
+    let inside = another_device(&world);
+    world.attach_with(move |options| options.insides = vec![inside]);
+    forged_icmp_beside_the_uplink(world);
+}
+
 fn unnamed_echo(world: &World, unnamed: &mut program::Program) {
     world.bob_sends(&udp((BOB, 53), (ALICE, 6100), b"!"));
     // An earlier error may come first.
