@@ -9,6 +9,16 @@ pub fn cargo() -> OsString {
     std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
 }
 
+/// Cargo, with clippy in the compiler's place for the workspace's own packages: one pass compiles and lints, where `cargo clippy` beside
+/// `cargo test` would read every dependency twice. What it builds is another artefact to Cargo than what `cargo build` does.
+pub fn linting_cargo() -> Command {
+    let mut command = Command::new(cargo());
+    let beside = std::path::PathBuf::from(cargo()).with_file_name("clippy-driver");
+    let driver = if beside.is_file() { beside.into() } else { OsString::from("clippy-driver") };
+    command.env("RUSTC_WORKSPACE_WRAPPER", driver);
+    command
+}
+
 /// Run it without standard input, its output going where ours goes; whether it ended well.
 pub fn passes(command: &mut Command) -> Result<bool> {
     let status = command.stdin(Stdio::null()).status();

@@ -379,9 +379,10 @@ fn bring_up(
         datapath::start("rvl-outbound", out_half, out_inbox, privileges::keep_sending, |half, inbox| {
             outbound_thread.serve(half, inbox)
         })?;
-    let inbound_ended = datapath::start("rvl-inbound", in_half, in_inbox, privileges::give_up_all, |half, inbox| {
-        inbound_thread.serve(half, inbox)
-    })?;
+    let inbound_ended =
+        datapath::start("rvl-inbound", in_half, in_inbox, privileges::give_up_all, |half, inbox| {
+            inbound_thread.serve(half, inbox)
+        })?;
     let held = Held { lock, outbound_ended, inbound_ended, tun, udp, options, told, heard };
     Ok(Daemon { plane, held, control, handover })
 }

@@ -1,9 +1,10 @@
-//! Building the test programs.
+//! Building the test programs, with clippy in the compiler's place.
 
 use crate::house::{House, Level, Room};
-use crate::process::cargo;
+use crate::process::linting_cargo;
 use anyhow::{Context, Result, ensure};
-use std::io::BufRead;
+use serde_json::Value;
+use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
@@ -35,11 +36,19 @@ impl Program {
     }
 }
 
-/// Build all test programs, or those of one room; whether all could be built. Those that could are in the order of the
-/// levels, so that the first failure is the deepest one.
-pub fn programs(only: Option<&str>, programs: &mut Vec<Program>) -> Result<bool> {
+/// What a build came to.
+#[derive(Default)]
+pub struct Built {
+    /// In the order of the levels, so that the first failure is the deepest one. What could not be built is not among them.
+    pub programs: Vec<Program>,
+    /// Warnings and errors of the compiler and of clippy.
+    pub complaints: u32,
+}
+
+/// Build all test programs, or those of one room; whether all could be built.
+pub fn programs(only: Option<&str>, built: &mut Built) -> Result<bool> {
     let house = House::survey()?;
-    let mut cargo = Command::new(cargo());
+    let mut cargo = linting_cargo();
     cargo.args(["test", "--locked", "--no-run", "--no-fail-fast"]);
     match only {
         None => cargo.arg("--workspace"),
@@ -51,23 +60,36 @@ pub fn programs(only: Option<&str>, programs: &mut Vec<Program>) -> Result<bool>
             cargo.args(["--package", only, "--package", "ravelin"])
         }
     };
-    cargo.args(["--message-format", "json-render-diagnostics"]);
-    let output =
-        cargo.stdin(Stdio::null()).stderr(Stdio::inherit()).output().context("cannot run `cargo test`")?;
-    for line in output.stdout.lines() {
-        programs.extend(program(&house, &line?)?);
+    cargo.args(["--message-format", "json"]).stdin(Stdio::null()).stdout(Stdio::piped());
+    let mut running = cargo.spawn().context("cannot run `cargo test`")?;
+    let messages = running.stdout.take().context("`cargo test` has no output")?;
+    let programs = &mut built.programs;
+    for line in BufReader::new(messages).lines() {
+        let message = serde_json::from_str(&line?).context("Cargo printed a line that is not JSON")?;
+        built.complaints += u32::from(is_complaint(&message));
+        programs.extend(program(&house, &message)?);
     }
     programs.retain(|program| only.is_none_or(|only| program.room.name == only));
     programs.sort_by(|a: &Program, b: &Program| (a.room.level, &a.title).cmp(&(b.room.level, &b.title)));
-    Ok(output.status.success())
+    Ok(running.wait()?.success())
 }
 
-/// The test program that one line of Cargo's messages announces.
-fn program(house: &House, line: &str) -> Result<Option<Program>> {
-    let message: serde_json::Value =
-        serde_json::from_str(line).context("Cargo printed a line that is not JSON")?;
-    let text = |pointer: &str| message.pointer(pointer).and_then(serde_json::Value::as_str);
-    let is_test = message.pointer("/profile/test") == Some(&serde_json::Value::Bool(true));
+/// Whether one of Cargo's messages is a warning or an error about a place in the code, which is printed.
+fn is_complaint(message: &Value) -> bool {
+    let text = |pointer: &str| message.pointer(pointer).and_then(Value::as_str);
+    if text("/reason") != Some("compiler-message") {
+        return false;
+    }
+    eprintln!("{}", text("/message/rendered").unwrap_or_default());
+    let has_place =
+        message.pointer("/message/spans").and_then(Value::as_array).is_some_and(|spans| !spans.is_empty());
+    has_place && matches!(text("/message/level"), Some("warning" | "error"))
+}
+
+/// The test program that one of Cargo's messages announces.
+fn program(house: &House, message: &Value) -> Result<Option<Program>> {
+    let text = |pointer: &str| message.pointer(pointer).and_then(Value::as_str);
+    let is_test = message.pointer("/profile/test") == Some(&Value::Bool(true));
     let (true, Some(path), Some(manifest)) = (is_test, text("/executable"), text("/manifest_path")) else {
         return Ok(None);
     };
@@ -76,4 +98,32 @@ fn program(house: &House, line: &str) -> Result<Option<Program>> {
     let target = text("/target/name").unwrap_or_default();
     let title = if target == room.name { target.to_string() } else { format!("{}::{target}", room.name) };
     Ok(Some(Program { title, path: path.into(), room }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn clippy_complains_where_the_compiler_does_not() {
+        let folder = std::env::temp_dir().join(format!("rvl-xtask-lint-{}", std::process::id()));
+        fs::create_dir_all(folder.join("src")).unwrap();
+        let manifest = "[package]\nname = \"linted\"\nversion = \"0.1.0\"\nedition = \"2024\"\n[workspace]\n";
+        fs::write(folder.join("Cargo.toml"), manifest).unwrap();
+        // A needless return: the compiler is content with it.
+        fs::write(folder.join("src/lib.rs"), "pub fn one() -> u8 {\n    return 1;\n}\n").unwrap();
+        let complaints = |mut cargo: Command| {
+            cargo.args(["build", "--offline", "--quiet", "--message-format", "json"]).current_dir(&folder);
+            let output = cargo.env_remove("CARGO_TARGET_DIR").output().unwrap();
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            let lines = output.stdout.split(|octet| *octet == b'\n').filter(|line| !line.is_empty());
+            lines.filter(|line| is_complaint(&serde_json::from_slice(line).unwrap())).count()
+        };
+        assert_eq!(complaints(linting_cargo()), 1);
+        // It is said again when nothing is compiled.
+        assert_eq!(complaints(linting_cargo()), 1);
+        assert_eq!(complaints(Command::new(crate::process::cargo())), 0);
+        fs::remove_dir_all(&folder).unwrap();
+    }
 }

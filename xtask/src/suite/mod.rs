@@ -1,10 +1,10 @@
 //! `make test`: every check and every test, one count at the end.
 //!
 //! A check (format, clippy, layers, purity, clauses, a fuzz target) counts as one. One `cargo test --no-run` builds all test
-//! programs, so that they share their dependencies. What follows runs side by side:
+//! programs, so that they share their dependencies, and lints as it compiles. What follows runs side by side:
 //!
-//! - the *heavy* jobs, which keep the processors busy, one after the other: the programs of the pure rooms with all threads, clippy, the
-//!   examples in the documentation, the fuzz targets;
+//! - the *heavy* jobs, which keep the processors busy, one after the other: the programs of the pure rooms with all threads, the examples
+//!   in the documentation, the fuzz targets;
 //! - the *waiting* jobs, several at once: each test of a room with effects is a process of its own, which mostly waits for a
 //!   daemon, a program or a retransmission. Everything that such a test makes (namespaces, control groups, pins) bears the test's name.
 //!
@@ -18,7 +18,7 @@ mod watch;
 use crate::process::{self, cargo};
 use crate::{clauses, fuzz, layers, purity};
 use anyhow::Result;
-use build::Program;
+use build::{Built, Program};
 use std::process::Command;
 use std::sync::Mutex;
 use std::time::Duration;
@@ -58,8 +58,15 @@ pub fn run(options: &Options) -> Result<bool> {
         tally.check("clippy", clippy);
         return Ok(tally.close());
     }
-    let mut programs = Vec::new();
-    tally.check("build", || build::programs(options.room.as_deref(), &mut programs));
+    let mut built = Built::default();
+    tally.check("build", || build::programs(options.room.as_deref(), &mut built));
+    let Built { programs, complaints } = built;
+    if options.room.is_none() {
+        tally.check("clippy", || {
+            println!("{complaints} warnings and errors");
+            Ok(complaints == 0)
+        });
+    }
     let limit = Duration::from_secs(options.limit);
     let (waiting, heavy): (Vec<_>, Vec<_>) = programs.iter().partition(|program| program.has_effects());
     let tests = Mutex::new(tally.list(&waiting).into_iter());
@@ -73,7 +80,6 @@ pub fn run(options: &Options) -> Result<bool> {
         }
         heavy.iter().for_each(|program| tally.run(program, None, limit));
         if options.room.is_none() {
-            tally.check("clippy", clippy);
             tally.documentation();
             if options.fuzz_seconds > 0 {
                 fuzz_each(&tally, options.fuzz_seconds);

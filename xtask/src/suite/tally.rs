@@ -4,7 +4,7 @@ use super::Test;
 use super::build::Program;
 use super::count::Count;
 use super::watch::watch;
-use crate::process::cargo;
+use crate::process::linting_cargo;
 use crate::supply;
 use anyhow::{Context, Result, ensure};
 use std::collections::BTreeMap;
@@ -93,7 +93,7 @@ impl Tally {
 
     /// The examples in the documentation.
     pub fn documentation(&self) {
-        let mut command = Command::new(cargo());
+        let mut command = linting_cargo();
         command.args(["test", "--locked", "--workspace", "--doc", "--no-fail-fast", "--quiet"]);
         self.stream("documentation", None, &mut command, Duration::from_secs(900));
     }

@@ -53,7 +53,8 @@ pub fn start<T: Send + 'static>(
         // Nobody may be waiting for it any more.
         let _ = ending.send(state);
     });
-    spawned.map_err(|source| netio::Error::System { doing: format!("starting the thread {name}"), source })?;
+    spawned
+        .map_err(|source| netio::Error::System { doing: format!("starting the thread {name}"), source })?;
     // A thread that broke by then sends nothing: whoever waits for its end hears of it.
     let _ = begins.recv();
     Ok(ended)
