@@ -262,7 +262,10 @@ struct rvl_layout {
 	X(INGRESS_COPY, ingress_copy)                                                                                \
 	X(EGRESS_GROUP, egress_group)                                                                                \
 	X(INGRESS_TAGGED, ingress_tagged)                                                                            \
-	X(INGRESS_LIMITED, ingress_limited)
+	X(INGRESS_LIMITED, ingress_limited)                                                                          \
+	X(EGRESS_FOREIGN, egress_foreign)                                                                            \
+	X(ICMP_REDIRECT, icmp_redirect)                                                                              \
+	X(TUN_FOREIGN_ANSWER, tun_foreign_answer)
 
 enum rvl_counter {
 #define X(id, name) RVL_C_##id,

@@ -105,6 +105,33 @@ static __always_inline void owner_of_socket(struct bpf_sock *sk, const struct rv
 /* Octets of a frame that are read before it leaves: link header, IP header, its extensions, ports. */
 #define FRAME_HEADERS 1024
 
+/* In place of a checksum: the device, or the kernel behind this program, puts one where the sender says (PACKET_VNET_HDR). */
+#define CHECKSUM_PARTIAL 3
+
+/*
+ * Whether what is left to be written into a frame is the checksum of its TCP or UDP header. Anywhere else it could be the address or the port
+ * that policy went by. A checksum behind extension headers of IPv6 is the sender's own to write.
+ */
+static __always_inline bool sums_its_transport(struct __sk_buff *skb)
+{
+	struct sk_buff *kernel = bpf_cast_to_kern_ctx(skb);
+	__u32 at = 40;
+	__u8 octet, protocol;
+
+	if (BPF_CORE_READ_BITFIELD(kernel, ip_summed) != CHECKSUM_PARTIAL)
+		return true;
+	if (skb->protocol == bpf_htons(ETH_P_IP)) {
+		if (!load(skb, 0, &octet, 1) || !load(skb, 9, &protocol, 1))
+			return false;
+		at = (octet & 15) * 4;
+	} else if (!load(skb, 6, &protocol, 1)) {
+		return false;
+	}
+	if (kernel->csum_start != kernel->network_header + at)
+		return false;
+	return (protocol == IPPROTO_TCP && kernel->csum_offset == 16) || (protocol == IPPROTO_UDP && kernel->csum_offset == 6);
+}
+
 /*
  * Whether a packet socket's frame says what it is: the type that the kernel goes by is the sender's word, that of the link header is
  * what counts on the wire. What its headers are made of must be ours: of a ring (PACKET_TX_RING) they lie in memory that the sender
@@ -117,7 +144,7 @@ static __always_inline bool is_plain_frame(struct __sk_buff *skb)
 	__u32 length = skb->len < FRAME_HEADERS ? skb->len : FRAME_HEADERS;
 	__be16 type;
 
-	if (bpf_skb_pull_data(skb, length))
+	if (bpf_skb_pull_data(skb, length) || !sums_its_transport(skb))
 		return false;
 	/* A device without link headers. */
 	if (!link)
@@ -300,37 +327,6 @@ int uplink_egress(struct __sk_buff *skb)
 	return bpf_redirect(cfg->tun, 0);
 }
 
-/* Whether an address is of this host, in a packet that goes from or to `other`. From an address to the same one is the usual case. */
-static __always_inline bool is_local(const struct address *addr, const struct address *other)
-{
-	struct rvl_peer_key key = { .prefixlen = 128 };
-
-	if (addr->halves[0] == other->halves[0] && addr->halves[1] == other->halves[1])
-		return true;
-	if (!addr->halves[0] && (addr->halves[1] == bpf_cpu_to_be64(1) ||
-				 (bpf_be64_to_cpu(addr->halves[1]) & 0xffffffffff000000ull) == 0x0000ffff7f000000ull))
-		return true;
-	__builtin_memcpy(key.addr, addr, 16);
-	return bpf_map_lookup_elem(&locals, &key) != 0;
-}
-
-/* Whether the source of a packet on lo is an address of this host. */
-static __always_inline bool source_is_local(struct __sk_buff *skb)
-{
-	struct address ends[2];
-	__be32 v4[2];
-
-	if (skb->protocol == bpf_htons(ETH_P_IP)) {
-		if (!load(skb, 12, v4, sizeof(v4)))
-			return false;
-		mapped(&ends[0], v4[0]);
-		mapped(&ends[1], v4[1]);
-	} else if (!load(skb, 8, ends, sizeof(ends))) {
-		return false;
-	}
-	return is_local(&ends[0], &ends[1]);
-}
-
 /*
  * Whether a packet on lo is of a socket that policy speaks for and has the source of another host, to which policy lets nothing go in
  * clear. The kernel would answer there, by no socket of the program's, and quote what it answers: errors, echo replies.
@@ -353,9 +349,21 @@ static __always_inline bool has_answer_elsewhere(struct __sk_buff *skb, const st
 	return network && network->class != RVL_TRUSTED;
 }
 
+/* What a program that no block names sends for a network that is closed to it (`guard`), by a socket of IP. */
+static __always_inline bool is_closed_to(struct __sk_buff *skb, const struct rvl_config *cfg)
+{
+	struct bpf_sock *sk = skb->sk;
+	struct owner owner = {};
+
+	if (!cfg->guards || skb->ifindex == 1 || !sk)
+		return false;
+	owner_of_socket(sk, cfg, &owner);
+	return !owner.stored && !owner.app && !mark_counts(sk) && is_guarded(skb, cfg);
+}
+
 /*
  * By another device than an uplink, where packet sockets are the only ones that cgroup hooks do not see. Their frames leave there only
- * where policy says "trusted": nothing would protect them.
+ * where policy says "trusted": nothing would protect them. `guard` holds for all.
  */
 static __always_inline int leaving_elsewhere(struct __sk_buff *skb)
 {
@@ -372,8 +380,12 @@ static __always_inline int leaving_elsewhere(struct __sk_buff *skb)
 		return TCX_DROP;
 	if (skb->ifindex == 1 && has_answer_elsewhere(skb, cfg))
 		return refused_frame(skb, &owner, RVL_C_EGRESS_UNGUARDED);
+	if (is_daemons(skb, cfg))
+		return TCX_NEXT;
+	if (is_closed_to(skb, cfg))
+		return device_drop(RVL_C_EGRESS_GUARD);
 	owner.app = app_of_current(cfg);
-	if (!is_policed_frame(skb, cfg, owner.app) || is_daemons(skb, cfg))
+	if (!is_policed_frame(skb, cfg, owner.app))
 		return TCX_NEXT;
 	if (!is_plain_frame(skb))
 		return refused_frame(skb, &owner, RVL_C_EGRESS_DISGUISED);
@@ -450,10 +462,10 @@ static __always_inline bool quotes_protected(struct __sk_buff *skb, const struct
 		d = demand(d, stamp->required);
 		leaving_flow(&flow, stamp->app, q);
 		refuse_it = refuses_clear(&d, &flow);
-		/* A path MTU is that of all flows to the peer, the protected ones too. */
-		if (too_big && d.action == ACTION_PROTECT)
-			refuse_it |= has_live_sa(&q->destination);
 	}
+	/* A path MTU is that of all flows to the peer, whoever's socket it was told to. */
+	if (too_big)
+		refuse_it |= has_live_sa(&q->destination);
 	bpf_sk_release(sk);
 	return refuse_it;
 }
@@ -483,6 +495,9 @@ static __always_inline int filter_icmp(struct __sk_buff *skb, const struct rvl_c
 		return TCX_NEXT;
 	if (!load(skb, h.transport, type_code, 2))
 		return device_drop(RVL_C_ICMP_UNREADABLE);
+	/* A redirect would lead whatever goes to a host elsewhere, on the word of anyone on the link. */
+	if (type_code[0] == (h.version == 4 ? 5 : 137))
+		return by == BY_OTHER && is_forwarded_on(skb, &h) ? TCX_NEXT : device_drop(RVL_C_ICMP_REDIRECT);
 	if (h.version == 4) {
 		/* Unreachable, time exceeded, parameter problem. */
 		if (type_code[0] != 3 && type_code[0] != 11 && type_code[0] != 12)
@@ -566,9 +581,11 @@ static __always_inline int arriving_elsewhere(struct __sk_buff *skb)
 {
 	const struct rvl_config *cfg = configuration();
 
+	if (skb->pkt_type == PACKET_OTHERHOST)
+		return TCX_NEXT;
 	if (hides_a_tag(skb))
 		return device_drop(RVL_C_INGRESS_TAGGED);
-	if (!cfg || !is_ip(skb) || skb->pkt_type == PACKET_OTHERHOST || (skb->vlan_present && skb->vlan_tci & VLAN_ID))
+	if (!cfg || !is_ip(skb) || (skb->vlan_present && skb->vlan_tci & VLAN_ID))
 		return TCX_NEXT;
 	return filter_errors(skb, cfg, BY_OTHER);
 }
@@ -696,6 +713,9 @@ int tun_ingress(struct __sk_buff *skb)
 	/* A proven first fragment would lend its proof to a clear second one; for a network behind us nobody joins them here. */
 	if (h.fragment && !(is_gateway() && way_of(skb, &h) == WAY_INSIDE))
 		return device_drop(RVL_C_TUN_FRAGMENT);
+	/* The engine's answer to a program of this host. To another host the kernel would forward it, with the program's data that it quotes. */
+	if (record.mark & RVL_MARK_STAMPED && !is_own_address(&h.destination))
+		return device_drop(RVL_C_TUN_FOREIGN_ANSWER);
 	if (bpf_skb_adjust_room(skb, -(int)sizeof(record), BPF_ADJ_ROOM_MAC, BPF_F_ADJ_ROOM_FIXED_GSO))
 		return device_drop(RVL_C_TUN_NO_ROOM);
 	skb->mark = as_mark(record.mark & (RVL_MARK_PROVEN | RVL_MARK_APP));

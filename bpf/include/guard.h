@@ -294,6 +294,38 @@ static __noinline bool is_asked_of_tun(struct __sk_buff *skb, const struct rvl_c
 }
 
 /*
+ * Whether a packet has the source of another host, to which policy lets nothing go in clear. Any program may choose such a source
+ * (IPV6_FREEBIND). Whatever answers the packet answers there, and quotes it, in clear: the kernel, where no neighbour answers or where its
+ * own copy for a group arrives, and the engine, where the packet is too long. Nobody answers the unspecified address.
+ */
+static __noinline bool speaks_for_another(struct __sk_buff *skb, const struct rvl_config *cfg, const struct rvl_socket *stamp)
+{
+	struct rvl_network *network;
+	struct address source = {};
+	__u32 user;
+	__be32 v4;
+
+	if (!cfg || (stamp ? stamp->netns != cfg->netns : !user_of(skb, &user) || !is_ruled(user)))
+		return false;
+	if (skb->protocol == bpf_htons(ETH_P_IP)) {
+		if (!load(skb, 12, &v4, sizeof(v4)))
+			return true;
+		if (!v4)
+			return false;
+		mapped(&source, v4);
+	} else if (!load(skb, 8, &source, sizeof(source))) {
+		return true;
+	}
+	if ((!source.halves[0] && !source.halves[1]) || is_own_address(&source))
+		return false;
+	/* A user's rules say nothing about his sources. */
+	if (!stamp || stamp->required)
+		return true;
+	network = network_of(cfg, stamp->app, &source);
+	return network && network->class != RVL_TRUSTED;
+}
+
+/*
  * The last word on devices that no program of ours guards: a new uplink, another network namespace. It runs with the
  * listener for a SYN-ACK.
  */
@@ -332,7 +364,14 @@ int guard(struct __sk_buff *skb)
 	note_question(skb, cfg, sk);
 	if (!stamp && sender != SENDER_GOES_ON)
 		stamp = bpf_sk_storage_get(&sockets, sk, 0, 0);
-	if (!stamp || ifindex == 1)
+	if (ifindex == 1)
+		return ALLOW;
+	if (speaks_for_another(skb, cfg, stamp)) {
+		refuse_packet(skb, stamp ? stamp->app : 0, RVL_C_EGRESS_FOREIGN, RVL_HOOK_OUT);
+		add_unread(skb, stamp ? stamp->app : 0, RVL_T_OUT_REFUSED, false);
+		return REFUSE;
+	}
+	if (!stamp)
 		return ALLOW;
 	if (stamp->netns == cfg->netns && (bpf_map_lookup_elem(&uplinks, &ifindex) || is_asked_of_tun(skb, cfg, stamp))) {
 		if (is_to_group(skb) && has_unserved_group(skb, cfg, stamp)) {

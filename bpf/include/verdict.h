@@ -249,4 +249,39 @@ static __always_inline void leaving_flow(struct live_flow *flow, __u16 app, cons
 	*flow = (struct live_flow){ h->source, h->destination, app, h->source_port, h->destination_port, h->protocol, 0 };
 }
 
+/* Whether an address is one of this host's, as the daemon last told, or one of `lo`. */
+static __always_inline bool is_own_address(const struct address *addr)
+{
+	struct rvl_peer_key key = { .prefixlen = 128 };
+
+	if (!addr->halves[0] && (addr->halves[1] == bpf_cpu_to_be64(1) ||
+				 (bpf_be64_to_cpu(addr->halves[1]) & 0xffffffffff000000ull) == 0x0000ffff7f000000ull))
+		return true;
+	__builtin_memcpy(key.addr, addr, 16);
+	return bpf_map_lookup_elem(&locals, &key) != 0;
+}
+
+/* The same on lo, for a packet that goes from or to `other`. From an address to the same one is the usual case. */
+static __always_inline bool is_local(const struct address *addr, const struct address *other)
+{
+	return (addr->halves[0] == other->halves[0] && addr->halves[1] == other->halves[1]) || is_own_address(addr);
+}
+
+/* Whether the source of a packet on lo is an address of this host. */
+static __always_inline bool source_is_local(struct __sk_buff *skb)
+{
+	struct address ends[2];
+	__be32 v4[2];
+
+	if (skb->protocol == bpf_htons(ETH_P_IP)) {
+		if (!load(skb, 12, v4, sizeof(v4)))
+			return false;
+		mapped(&ends[0], v4[0]);
+		mapped(&ends[1], v4[1]);
+	} else if (!load(skb, 8, ends, sizeof(ends))) {
+		return false;
+	}
+	return is_local(&ends[0], &ends[1]);
+}
+
 #endif

@@ -419,6 +419,9 @@ struct sock {
 };
 
 struct sk_buff {
+	__u8 ip_summed : 2;
+	__u16 csum_start;
+	__u16 csum_offset;
 	__u16 network_header;
 	__u16 mac_header;
 };

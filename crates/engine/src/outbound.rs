@@ -594,7 +594,11 @@ fn raise(decision: Decision, asked: Services) -> Decision {
 }
 
 fn reply(error: Buf, about: &Meta, services: Services) -> Outcome {
-    let mark = crate::mark(services, about.app);
+    let mut mark = crate::mark(services, about.app);
+    // For a program of this host: the kernel half lets no such answer go to another one.
+    if about.mark & record::FORWARDED == 0 {
+        mark |= record::STAMPED;
+    }
     let meta = Meta { received: about.received, app: about.app, mark, services, ..Meta::default() };
     Outcome::Reply(Packet::made_for_host(error, meta), mark)
 }

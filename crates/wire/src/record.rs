@@ -9,7 +9,7 @@ pub const LEN: usize = 16;
 
 /// Application id, in the mark.
 pub const APP_MASK: u32 = 0xffff;
-/// Outbound: the socket was stamped by the monitor.
+/// Outbound: the socket was stamped by the monitor. Inbound: the engine's answer to a packet of this host's, which is for this host alone.
 pub const STAMPED: u32 = 1 << 16;
 /// Of no socket: the packet is on its way through this host, a gateway; the cookie is the interface it came by.
 pub const FORWARDED: u32 = 1 << 17;

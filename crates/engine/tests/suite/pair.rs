@@ -196,7 +196,7 @@ fn a_packet_too_big_is_answered_and_one_of_the_size_it_was_told_passes() {
         };
         assert_eq!(
             (*mark, dropped.reason, dropped.app),
-            (PROVEN | u32::from(APP.0), DropReason::TooBig, APP)
+            (PROVEN | record::STAMPED | u32::from(APP.0), DropReason::TooBig, APP)
         );
         assert_eq!(told_mtu(reply, &big), mtu);
         let [outer] = &alice.send(stamped(APP, &alice_to_bob(v6, 0, mtu - header)))[..] else {

@@ -136,6 +136,12 @@ fn make(family: Family, kind: Kind, number: u8) -> io::Result<Socket> {
         Socket::new(domain, Type::RAW.nonblocking().cloexec(), Some(Protocol::from(i32::from(number))))?;
     sockopt::set_int(&socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, BUFFER as libc::c_int)?;
     sockopt::set_int(&socket, libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 1)?;
+    // The kernel would take any "packet too big" that quotes the socket's protocol for its own, and shrink the path of everybody.
+    let (level, option, mode) = match family {
+        Family::V4 => (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_INTERFACE),
+        Family::V6 => (libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_INTERFACE),
+    };
+    sockopt::set_int(&socket, level, option, mode)?;
     if family == Family::V6 {
         for option in [libc::IPV6_RECVPKTINFO, libc::IPV6_RECVTCLASS, libc::IPV6_RECVHOPLIMIT, IPV6_FLOWINFO]
         {

@@ -7,8 +7,10 @@ use netio::clock;
 use netio::poll;
 use netio::raw::{HEADROOM, Kind, RawReceiver, RawSender};
 use netio::udp::Family;
-use std::net::{IpAddr, UdpSocket};
+use socket2::{Domain, Protocol, Socket, Type};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
+use std::process::Command;
 use std::time::Duration;
 use wire::ip::Headers;
 use wire::ipv4::Ipv4Repr;
@@ -236,4 +238,37 @@ fn who_cannot_be_reached_takes_nobody_along() {
     };
     let all = vec![nowhere(1), packet(false, protocol::ESP, 0, &[1; 8], false), nowhere(2)];
     assert_eq!(send(&mut sender, all), [DropReason::Unroutable; 2]);
+}
+
+/// The kernel must not take an error about ESP or AH for news of its own: the path of every program would shrink, on anybody's word.
+#[test]
+fn an_error_in_clear_shrinks_no_path() {
+    let (left, right) = namespaces("rvl-rawpmtu", 1500);
+    for (number, shrinks) in [(protocol::ESP, false), (protocol::AH, false), (254, true)] {
+        let kinds = [Kind::Esp, Kind::Ah, Kind::Errors]
+            .map(|kind| left.run(move || RawReceiver::open(Family::V4, kind)));
+        // As the sockets are made when nobody thinks of it: the error is one that the kernel believes.
+        let careless = left
+            .run(move || Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::from(254))))
+            .unwrap()
+            .unwrap();
+        let quoted = packet(false, number, 0, &[0; 64], false);
+        // Quoted is what the left one sent.
+        let mut quoted = quoted.bytes().to_vec();
+        let mut error = vec![3, 4, 0, 0, 0, 0, 0x02, 0x28];
+        error.append(&mut quoted);
+        let sum = wire::checksum::ip_checksum(&error);
+        error[2..4].copy_from_slice(&sum.to_be_bytes());
+        let sent = right.run(move || {
+            let socket = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::ICMPV4)).unwrap();
+            socket.send_to(&error, &SocketAddr::from((addr(LEFT.0), 0)).into()).unwrap()
+        });
+        assert_eq!(sent.unwrap(), 92);
+        let mtu = left.run(|| {
+            let text = Command::new("ip").args(["route", "get", RIGHT.0]).output().unwrap().stdout;
+            String::from_utf8(text).unwrap().contains("mtu 552")
+        });
+        assert_eq!(mtu.unwrap(), shrinks, "an error about protocol {number}");
+        drop((kinds, careless));
+    }
 }

@@ -271,6 +271,20 @@ fn nothing_unpoliced_leaves_for_guarded_networks() {
         other.run(&[&way]);
         assert_eq!(world.wire().len(), 1, "{way}");
     }
+    // By another device as little.
+    world.alice.sh("ip link add side0 address 02:00:00:00:00:0a type veth peer name side1
+        ip link set side0 up; ip link set side1 up
+        ip route add 10.99.0.3/32 dev side0 src 10.99.0.1; ip route add 10.98.0.3/32 dev side0 src 10.99.0.1
+        ip neigh replace 10.99.0.3 lladdr 02:00:00:00:00:0b dev side0 nud permanent
+        ip neigh replace 10.98.0.3 lladdr 02:00:00:00:00:0b dev side0 nud permanent");
+    let side = world.alice.ifindex("side0");
+    world.monitor(move |monitor| monitor.set_others(&[side]).unwrap());
+    let far = world.alice.run(|| packets::listen_on(c"side1"));
+    let before = world.counter("egress_guard");
+    other.ask("sendto u 10.99.0.3:9 20");
+    assert_eq!((packets::heard(&far), world.counter("egress_guard") - before), (0, 1));
+    other.run(&["sendto u 10.98.0.3:9 20"]);
+    assert_eq!(packets::heard(&far), 1);
     // Programs with a policy have theirs, the daemon has none.
     let mut weak = world.start("weak");
     weak.run(&["open s udp4", "sendto s 10.99.0.2:9 20"]);

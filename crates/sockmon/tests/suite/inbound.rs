@@ -37,6 +37,7 @@ fn mark_over_loopback(mark: u32) -> u32 {
 }
 
 const PROOF: u32 = 0x8000_0000;
+const STAMPED: u32 = 0x0001_0000;
 const AUTHENTICATED: u32 = 0x0100_0000;
 const ENCRYPTED: u32 = 0x0200_0000;
 const FULL: u32 = PROOF | AUTHENTICATED | ENCRYPTED;
@@ -428,8 +429,15 @@ fn forged_icmp_does_not_reach_protected_flows() {
         ("too big, ESP in UDP", icmp_error(BOB, ALICE, 3, 4, 1400, &esp), false),
         ("echo request", ip(BOB, ALICE, 1, &[8, 0, 0xf7, 0xfd, 0, 1, 0, 1]), false),
         ("cut short", icmp_error(BOB, ALICE, 3, 4, 1000, &udp4[..22]), true),
+        ("redirect", icmp_error(BOB, ALICE, 5, 1, u32::from_be_bytes([10, 99, 0, 9]), &echo), true),
+        ("redirect, IPv6", icmp_error(BOB6, ALICE6, 137, 0, 0, &udp6), true),
     ];
-    let refused = |world: &mut World| world.counter("icmp_protected") + world.counter("icmp_unreadable");
+    let refused = |world: &mut World| {
+        ["icmp_protected", "icmp_unreadable", "icmp_redirect"]
+            .iter()
+            .map(|name| world.counter(name))
+            .sum::<u64>()
+    };
     for (name, packet, drop) in cases {
         let before = refused(&mut world);
         world.bob_sends(&packet);
@@ -448,6 +456,13 @@ fn forged_icmp_does_not_reach_protected_flows() {
     world.bob_sends(&icmp_error(BOB, ALICE, 3, 4, 1400, &echo));
     unnamed_echo(&world, &mut unnamed);
     assert_eq!(refused(&mut world) - before, 1, "an error about a ping would change the path MTU for all");
+    world.bob_sends(&icmp_error(BOB, ALICE, 3, 4, 1400, &clear));
+    unnamed_echo(&world, &mut unnamed);
+    assert_eq!(
+        refused(&mut world) - before,
+        2,
+        "and so would one about a socket that policy does not speak for"
+    );
     // One that the engine vouches for arrives.
     world.inject(FULL, &icmp_error(BOB, ALICE, 3, 3, 0, &udp4));
     assert_eq!(program.ask("recv u 5000"), "ECONNREFUSED");
@@ -463,6 +478,53 @@ fn without_the_uplink_filter_forged_icmp_arrives() {
     let quoted = udp((ALICE, 6000), (BOB, 53), &[0; 64]);
     world.bob_sends(&icmp_error(BOB, ALICE, 3, 3, 0, &quoted));
     assert_eq!(program.ask("recv u 5000"), "ECONNREFUSED");
+}
+
+/// What another host's address as the source brings about is answered there, in clear: too long a packet, a neighbour that does not answer.
+#[test]
+fn nothing_leaves_from_an_address_that_answers_would_go_to_in_clear() {
+    let mut world = usual_world("foreign-source");
+    let mut program = world.start("strict");
+    // From an untrusted network, a protected one, a trusted one, one that policy does not name, this host. To a trusted one each.
+    let cases = [
+        ("fd99:0:0:0:1::7", "EPERM"),
+        ("fd99::2", "EPERM"),
+        ("fd99:0:0:0:2::7", "ok"),
+        ("fd98::7", "ok"),
+        ("fd99::1", "ok"),
+    ];
+    for (from, expected) in cases {
+        let before = world.counter("egress_foreign");
+        program.run(&["open f udp6", "freebind f", &format!("bind f [{from}]:7001")]);
+        assert_eq!(program.ask("sendto f [fd99:0:0:0:2::9]:9 100"), expected, "{from}");
+        assert_eq!(world.counter("egress_foreign") - before, u64::from(expected != "ok"), "{from}");
+        program.run(&["close f"]);
+    }
+    let mut unnamed = world.start("unnamed");
+    unnamed.run(&[
+        "open f udp6",
+        "freebind f",
+        "bind f [fd99:0:0:0:1::7]:7001",
+        "sendto f [fd99:0:0:0:2::9]:9 100",
+    ]);
+    // Nor from users that rules name.
+    world.sockmon().set_users(&[0..=0]).unwrap();
+    assert_eq!(unnamed.ask("sendto f [fd99:0:0:0:2::9]:9 100"), "EPERM");
+    unnamed.run(&["open g udp6", "bind g [fd99::1]:7002", "sendto g [fd99:0:0:0:2::9]:9 100"]);
+}
+
+/// The engine answers the program of this host that sent too long a packet, and nobody else.
+#[test]
+fn an_answer_to_a_program_reaches_no_other_host() {
+    let mut world = usual_world("answer");
+    let answer = |to| icmp_error(BOB, to, 3, 4, 1300, &udp((to, 6000), (BOB, 53), &[0; 64]));
+    world.inject(FULL | STAMPED, &answer("10.98.0.7"));
+    world.inject(FULL | STAMPED, &answer(ALICE));
+    let deadline = std::time::Instant::now() + SOON;
+    while world.counter("tun_stripped") == 0 {
+        assert!(std::time::Instant::now() < deadline, "the answer to this host is dropped");
+    }
+    assert_eq!((world.counter("tun_foreign_answer"), world.counter("tun_stripped")), (1, 1));
 }
 
 /// A second device of Alice's host: what `beside1` sends arrives by `beside0`.
@@ -497,8 +559,14 @@ fn forged_icmp_beside_the_uplink(mut world: World) {
         ("cut short", icmp_error(BOB, ALICE, 3, 3, 0, &udp4[..22]), 1),
         ("a program without policy", icmp_error(BOB, ALICE, 3, 3, 0, &clear), 0),
         ("for another host", icmp_error(BOB, "10.99.0.77", 3, 3, 0, &udp4), 0),
+        ("redirect", icmp_error(BOB, ALICE, 5, 1, u32::from_be_bytes([10, 99, 0, 9]), &clear), 1),
     ];
-    let refused = |world: &mut World| world.counter("icmp_protected") + world.counter("icmp_unreadable");
+    let refused = |world: &mut World| {
+        ["icmp_protected", "icmp_unreadable", "icmp_redirect"]
+            .iter()
+            .map(|name| world.counter(name))
+            .sum::<u64>()
+    };
     for (name, packet, dropped) in cases {
         let before = refused(&mut world);
         world.alice.run(move || {

@@ -262,6 +262,8 @@ fn a_device_nobody_guards_carries_nothing_protected() {
          ip addr add 10.99.0.200/32 dev new0; ip route add 10.99.0.20/32 dev new0; ip route add 10.99.0.140/32 dev new0
          for a in 20 140; do ip neigh replace 10.99.0.$a lladdr 02:00:00:00:00:77 dev new0 nud permanent; done",
     );
+    let own = ["10.99.0.1/32", "10.99.0.200/32"].map(prefix);
+    world.monitor(move |monitor| monitor.set_locals(&own).unwrap());
     let mut program = world.start("strict");
     program.run(&["open s udp4"]);
     assert_eq!(program.ask("sendto s 10.99.0.20:9 5"), "EPERM");

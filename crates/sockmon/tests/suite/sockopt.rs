@@ -514,6 +514,7 @@ fn a_device_nobody_guards_carries_nothing_of_a_socket_that_asks() {
     world.alice.sh("ip link add new0 type veth peer name new1; ip link set new1 up; ip link set new0 up
          ip addr add 10.99.0.200/32 dev new0; ip route add 10.99.0.20/32 dev new0
          ip neigh replace 10.99.0.20 lladdr 02:00:00:00:00:77 dev new0 nud permanent");
+    world.monitor(|monitor| monitor.set_locals(&[prefix("10.99.0.200/32")]).unwrap());
     let mut program = world.start("unnamed");
     program.run(&["open s udp4", "sendto s 10.99.0.20:9 5", "require s 1"]);
     assert_eq!(program.ask("sendto s 10.99.0.20:9 5"), "EPERM");

@@ -212,6 +212,8 @@ impl World {
         let mut options =
             Options::new(&self.name, self.cgroup.clone(), self.cgroup.join("daemon"), self.tun_ifindex);
         options.uplinks = vec![self.uplink];
+        options.locals = [ALICE, "169.254.77.1"].map(|own| prefix(&format!("{own}/32"))).to_vec();
+        options.locals.push(prefix(&format!("{ALICE6}/128")));
         // The mutation check: `SOCKMON_TEST_OMIT=guard cargo test -p sockmon` must fail, for every program.
         options.omit.extend(std::env::var("SOCKMON_TEST_OMIT"));
         options
