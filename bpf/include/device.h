@@ -420,6 +420,14 @@ int inside_egress(struct __sk_buff *skb)
 	return skb->ingress_ifindex ? forwarded_inside(skb) : leaving_elsewhere(skb);
 }
 
+/* The helper that says so is not there for programs on devices. */
+static __always_inline bool is_daemons_socket(struct bpf_sock *sk, const struct rvl_config *cfg)
+{
+	struct sock *kernel = bpf_rdonly_cast(sk, bpf_core_type_id_kernel(struct sock));
+
+	return cfg->exempt && kernel->sk_cgrp_data.cgroup->kn->id == cfg->exempt;
+}
+
 /* Whether the socket that a quoted packet belongs to would refuse a clear packet from the quoted peer. */
 static __always_inline bool quotes_protected(struct __sk_buff *skb, const struct rvl_config *cfg, struct headers *q,
 					     bool too_big)
@@ -450,8 +458,9 @@ static __always_inline bool quotes_protected(struct __sk_buff *skb, const struct
 		sk = bpf_skc_lookup_tcp(skb, &tuple, size, BPF_F_CURRENT_NETNS, 0);
 	else
 		sk = bpf_sk_lookup_udp(skb, &tuple, size, BPF_F_CURRENT_NETNS, 0);
+	/* Nobody waits for the news of a flow that is not there; raw sockets of anybody's would hear it. */
 	if (!sk)
-		return false;
+		return too_big && has_live_sa(&q->destination);
 	full = bpf_sk_fullsock(sk);
 	if (!full)
 		full = bpf_get_listener_sock(sk);
@@ -463,8 +472,8 @@ static __always_inline bool quotes_protected(struct __sk_buff *skb, const struct
 		leaving_flow(&flow, stamp->app, q);
 		refuse_it = refuses_clear(&d, &flow);
 	}
-	/* A path MTU is that of all flows to the peer, whoever's socket it was told to. */
-	if (too_big)
+	/* A path MTU is that of all flows to the peer, whoever's socket it was told to. What quotes ESP in UDP is the daemon's to read. */
+	if (too_big && !(full && is_daemons_socket(full, cfg)))
 		refuse_it |= has_live_sa(&q->destination);
 	bpf_sk_release(sk);
 	return refuse_it;

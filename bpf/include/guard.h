@@ -298,14 +298,19 @@ static __noinline bool is_asked_of_tun(struct __sk_buff *skb, const struct rvl_c
  * (IPV6_FREEBIND). Whatever answers the packet answers there, and quotes it, in clear: the kernel, where no neighbour answers or where its
  * own copy for a group arrives, and the engine, where the packet is too long. Nobody answers the unspecified address.
  */
-static __noinline bool speaks_for_another(struct __sk_buff *skb, const struct rvl_config *cfg, const struct rvl_socket *stamp)
+static __noinline bool speaks_for_another(struct __sk_buff *skb, struct bpf_sock *sk, const struct rvl_config *cfg,
+					  const struct rvl_socket *stamp)
 {
+	struct sock *kernel = bpf_rdonly_cast(sk, bpf_core_type_id_kernel(struct sock));
 	struct rvl_network *network;
 	struct address source = {};
 	__u32 user;
 	__be32 v4;
 
-	if (!cfg || (stamp ? stamp->netns != cfg->netns : !user_of(skb, &user) || !is_ruled(user)))
+	/* Addresses of other namespaces, where a user of the same number is somebody else, are not known here. */
+	if (!cfg || kernel->__sk_common.skc_net.net->net_cookie != cfg->netns)
+		return false;
+	if (!stamp && !(user_of(skb, &user) && is_ruled(user)))
 		return false;
 	if (skb->protocol == bpf_htons(ETH_P_IP)) {
 		if (!load(skb, 12, &v4, sizeof(v4)))
@@ -366,7 +371,7 @@ int guard(struct __sk_buff *skb)
 		stamp = bpf_sk_storage_get(&sockets, sk, 0, 0);
 	if (ifindex == 1)
 		return ALLOW;
-	if (speaks_for_another(skb, cfg, stamp)) {
+	if (speaks_for_another(skb, sk, cfg, stamp)) {
 		refuse_packet(skb, stamp ? stamp->app : 0, RVL_C_EGRESS_FOREIGN, RVL_HOOK_OUT);
 		add_unread(skb, stamp ? stamp->app : 0, RVL_T_OUT_REFUSED, false);
 		return REFUSE;
