@@ -120,6 +120,9 @@ static __always_inline bool sums_its_transport(struct __sk_buff *skb)
 
 	if (BPF_CORE_READ_BITFIELD(kernel, ip_summed) != CHECKSUM_PARTIAL)
 		return true;
+	/* What is not IP here would be by what is written. */
+	if (!is_ip(skb))
+		return false;
 	if (skb->protocol == bpf_htons(ETH_P_IP)) {
 		if (!load(skb, 0, &octet, 1) || !load(skb, 9, &protocol, 1))
 			return false;
@@ -177,7 +180,7 @@ static __always_inline int leaving_otherwise(struct __sk_buff *skb, const struct
 
 	if (sk)
 		sk = bpf_sk_fullsock(sk);
-	if (!sk || !sends_frames(sk) || !is_disguised(skb))
+	if (!sk || !sends_frames(sk) || (!is_disguised(skb) && sums_its_transport(skb)))
 		return TCX_NEXT;
 	if (!cfg)
 		return TCX_DROP;

@@ -179,6 +179,7 @@ fn run(words: &mut SplitWhitespace<'_>, sockets: &mut Sockets) -> io::Result<Str
         "sweep" => return sweep(fd, words),
         "fastopen" => return sendto(fd, words, libc::MSG_FASTOPEN),
         "frame" => return frames::frame(fd, words),
+        "summed" => return frames::summed(fd, words),
         // A question of ARP by this device.
         "arp" => return frames::arp(fd, word(words)),
         // "more": there is more to come (MSG_MORE), so that the kernel may wait with it.

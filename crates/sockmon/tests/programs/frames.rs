@@ -8,11 +8,30 @@ use std::str::SplitWhitespace;
 /// An Ethernet frame for bob: device, the type that the socket's address names, that of the frame (both hexadecimal), and whom
 /// the IP packet in it is for. A type of VLAN (8100) has IP behind its tag.
 pub fn frame(fd: c_int, words: &mut SplitWhitespace<'_>) -> io::Result<String> {
+    frame_behind(fd, &[], words)
+}
+
+/// The same, where the device is to write a checksum of what follows so many octets of the frame, so many octets behind them.
+pub fn summed(fd: c_int, words: &mut SplitWhitespace<'_>) -> io::Result<String> {
+    let on: c_int = 1;
+    // SAFETY: an int, with its length.
+    ret(unsafe { libc::setsockopt(fd, libc::SOL_PACKET, PACKET_VNET_HDR, (&raw const on).cast(), 4) })?;
+    let mut number = || word(words).parse::<u16>().expect("a number").to_ne_bytes();
+    let (start, offset) = (number(), number());
+    // struct virtio_net_hdr, with VIRTIO_NET_HDR_F_NEEDS_CSUM.
+    let header = [&[1, 0, 0, 0, 0, 0], &start[..], &offset[..]].concat();
+    frame_behind(fd, &header, words)
+}
+
+const PACKET_VNET_HDR: c_int = 15;
+
+fn frame_behind(fd: c_int, header: &[u8], words: &mut SplitWhitespace<'_>) -> io::Result<String> {
     let device = word(words);
     let mut kind = || u16::from_str_radix(word(words), 16).expect("a type");
     let (named, real) = (kind(), kind());
     let to: std::net::IpAddr = word(words).parse().expect("an address");
-    let mut data = vec![2, 0, 0, 0, 0, 0x0b, 2, 0, 0, 0, 0, 0x0a];
+    let mut data = header.to_vec();
+    data.extend([2, 0, 0, 0, 0, 0x0b, 2, 0, 0, 0, 0, 0x0a]);
     data.extend(real.to_be_bytes());
     if real == 0x8100 {
         // A tag that reads as the beginning of an IPv4 header, if the frame is named that.

@@ -206,6 +206,28 @@ fn frames_leave_by_no_other_device_either() {
     assert_eq!(world.monitor(move |monitor| monitor.health()), []);
 }
 
+/// A device writes the checksum of a packet into it behind our programs, where the sender says (PACKET_VNET_HDR): not over its address.
+#[test]
+fn a_device_writes_nothing_but_checksums() {
+    let mut world = usual_world("bystander-summed");
+    let mut program = world.start("strict");
+    program.run(&["open s packet0", "stranger raw"]);
+    // To a trusted network: the checksum of UDP, one over the destination, one over a port; a frame that is not IP yet.
+    let cases = [
+        ("34 6 up0 0800 0800", "ok"),
+        ("20 10 up0 0800 0800", "errno 105"),
+        ("34 2 up0 0800 0800", "errno 105"),
+        ("20 0 up0 88b5 88b5", "errno 105"),
+    ];
+    for (how, expected) in cases {
+        let before = world.counter("egress_disguised");
+        assert_eq!(program.ask(&format!("summed s {how} 10.99.0.130")), expected, "{how}");
+        assert_eq!(world.counter("egress_disguised") - before, u64::from(expected != "ok"), "{how}");
+    }
+    let mut other = world.start("unnamed");
+    other.run(&["open s packet0", "summed s 20 0 up0 88b5 88b5 10.99.0.130"]);
+}
+
 /// An interface of a network behind this host is no way out for a program's frames, either.
 #[test]
 fn frames_leave_by_no_inside_interface_either() {
