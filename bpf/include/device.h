@@ -177,10 +177,15 @@ static __always_inline bool sends_frames(const struct bpf_sock *sk)
 static __always_inline int leaving_otherwise(struct __sk_buff *skb, const struct rvl_config *cfg)
 {
 	struct bpf_sock *sk = skb->sk;
+	bool is_ours;
 
 	if (sk)
 		sk = bpf_sk_fullsock(sk);
-	if (!sk || !sends_frames(sk) || (!is_disguised(skb) && sums_its_transport(skb)))
+	if (!sk || !sends_frames(sk))
+		return TCX_NEXT;
+	/* What is looked at must not lie in a ring of the sender's any more. */
+	is_ours = !bpf_skb_pull_data(skb, skb->len < FRAME_HEADERS ? skb->len : FRAME_HEADERS);
+	if (is_ours && !is_disguised(skb) && sums_its_transport(skb))
 		return TCX_NEXT;
 	if (!cfg)
 		return TCX_DROP;
@@ -423,6 +428,18 @@ int inside_egress(struct __sk_buff *skb)
 	return skb->ingress_ifindex ? forwarded_inside(skb) : leaving_elsewhere(skb);
 }
 
+/* The kind of device that an ICMP error arrives by. */
+enum arrival {
+	BY_UPLINK,
+	BY_LO,
+	/* Bare in IP, through the daemon. */
+	BY_TUN,
+	/* Neither an uplink nor ours: bridges of containers, second cards. */
+	BY_OTHER,
+	/* From networks behind a gateway, whose errors are believed by type besides (gateway.h). */
+	BY_INSIDE,
+};
+
 /* The helper that says so is not there for programs on devices. */
 static __always_inline bool is_daemons_socket(struct bpf_sock *sk, const struct rvl_config *cfg)
 {
@@ -433,7 +450,7 @@ static __always_inline bool is_daemons_socket(struct bpf_sock *sk, const struct 
 
 /* Whether the socket that a quoted packet belongs to would refuse a clear packet from the quoted peer. */
 static __always_inline bool quotes_protected(struct __sk_buff *skb, const struct rvl_config *cfg, struct headers *q,
-					     bool too_big)
+					     bool too_big, enum arrival by)
 {
 	struct bpf_sock_tuple tuple = {};
 	struct bpf_sock *sk, *full;
@@ -461,9 +478,9 @@ static __always_inline bool quotes_protected(struct __sk_buff *skb, const struct
 		sk = bpf_skc_lookup_tcp(skb, &tuple, size, BPF_F_CURRENT_NETNS, 0);
 	else
 		sk = bpf_sk_lookup_udp(skb, &tuple, size, BPF_F_CURRENT_NETNS, 0);
-	/* Nobody waits for the news of a flow that is not there; raw sockets of anybody's would hear it. */
+	/* Nobody waits for the news of a flow that is not there, but for those whom a gateway serves; raw sockets of anybody's would hear it. */
 	if (!sk)
-		return too_big && has_live_sa(&q->destination);
+		return too_big && (by == BY_TUN || !is_gateway()) && has_live_sa(&q->destination);
 	full = bpf_sk_fullsock(sk);
 	if (!full)
 		full = bpf_get_listener_sock(sk);
@@ -482,21 +499,15 @@ static __always_inline bool quotes_protected(struct __sk_buff *skb, const struct
 	return refuse_it;
 }
 
-/* The kind of device that an ICMP error arrives by. */
-enum arrival {
-	BY_UPLINK,
-	BY_LO,
-	/* Neither an uplink nor ours: networks behind this host, bridges of containers, second cards. */
-	BY_OTHER,
-};
-
 /*
  * ICMP errors reach sockets past every cgroup hook, so a forged one in clear could shrink or cut a protected flow.
  * Those that quote ESP or AH belong to the daemon and pass.
  */
 static __always_inline int filter_icmp(struct __sk_buff *skb, const struct rvl_config *cfg, enum arrival by)
 {
-	struct headers h, q;
+	/* First those of the packet, then those of the one that it quotes: there is little stack. */
+	struct headers h;
+	__u8 version;
 	__u8 type_code[2];
 	__be16 ports[2];
 	bool too_big;
@@ -508,7 +519,7 @@ static __always_inline int filter_icmp(struct __sk_buff *skb, const struct rvl_c
 	if (!load(skb, h.transport, type_code, 2))
 		return device_drop(RVL_C_ICMP_UNREADABLE);
 	/* A redirect would lead whatever goes to a host elsewhere, on the word of anyone on the link. */
-	if (type_code[0] == (h.version == 4 ? 5 : 137))
+	if (by != BY_INSIDE && type_code[0] == (h.version == 4 ? 5 : 137))
 		return by == BY_OTHER && is_forwarded_on(skb, &h) ? TCX_NEXT : device_drop(RVL_C_ICMP_REDIRECT);
 	if (h.version == 4) {
 		/* Unreachable, time exceeded, parameter problem. */
@@ -522,30 +533,31 @@ static __always_inline int filter_icmp(struct __sk_buff *skb, const struct rvl_c
 		too_big = type_code[0] == 2;
 	}
 	/* What is not for this host is the affair of those it is forwarded to. */
-	if (by == BY_OTHER && is_forwarded_on(skb, &h))
+	if ((by == BY_OTHER || by == BY_INSIDE) && is_forwarded_on(skb, &h))
 		return TCX_NEXT;
-	if (!parse(skb, h.transport + 8, &q) || q.version != h.version)
+	version = h.version;
+	if (!parse(skb, h.transport + 8, &h) || h.version != version)
 		return device_drop(RVL_C_ICMP_UNREADABLE);
-	if (by == BY_LO && !too_big && is_local(&q.destination, &q.source))
+	if (by == BY_LO && !too_big && is_local(&h.destination, &h.source))
 		return TCX_NEXT;
-	switch (q.protocol) {
+	switch (h.protocol) {
 	case IPPROTO_TCP:
 	case IPPROTO_UDP:
 		/* The kernel reads the ports of a quoted later fragment too. */
-		if (q.later_fragment) {
-			if (!load(skb, q.transport, ports, sizeof(ports)))
+		if (h.later_fragment) {
+			if (!load(skb, h.transport, ports, sizeof(ports)))
 				return device_drop(RVL_C_ICMP_UNREADABLE);
-			q.source_port = bpf_ntohs(ports[0]);
-			q.destination_port = bpf_ntohs(ports[1]);
+			h.source_port = bpf_ntohs(ports[0]);
+			h.destination_port = bpf_ntohs(ports[1]);
 		}
-		return quotes_protected(skb, cfg, &q, too_big) ? device_drop(RVL_C_ICMP_PROTECTED) : TCX_NEXT;
+		return quotes_protected(skb, cfg, &h, too_big, by) ? device_drop(RVL_C_ICMP_PROTECTED) : TCX_NEXT;
 	case IPPROTO_ESP:
 	/* Only of IPv4: behind that of IPv6 the kernel, and parse(), see the flow. */
 	case IPPROTO_AH:
 		return TCX_NEXT;
 	default:
 		/* No socket to ask; an error about a ping would still change the path MTU for everyone. */
-		return has_live_sa(&q.destination) ? device_drop(RVL_C_ICMP_PROTECTED) : TCX_NEXT;
+		return has_live_sa(&h.destination) ? device_drop(RVL_C_ICMP_PROTECTED) : TCX_NEXT;
 	}
 }
 
@@ -589,7 +601,7 @@ int uplink_ingress(struct __sk_buff *skb)
  * A frame for another station, or of a VLAN, is not for this device: if the host takes it, it arrives by a device above this one. Marks
  * are left as they are: on a device that is not ours they belong to others, and `proof` (guard.h) believes those of the TUN alone.
  */
-static __always_inline int arriving_elsewhere(struct __sk_buff *skb)
+static __always_inline int arriving_elsewhere(struct __sk_buff *skb, enum arrival by)
 {
 	const struct rvl_config *cfg = configuration();
 
@@ -599,13 +611,13 @@ static __always_inline int arriving_elsewhere(struct __sk_buff *skb)
 		return device_drop(RVL_C_INGRESS_TAGGED);
 	if (!cfg || !is_ip(skb) || (skb->vlan_present && skb->vlan_tci & VLAN_ID))
 		return TCX_NEXT;
-	return filter_errors(skb, cfg, BY_OTHER);
+	return filter_errors(skb, cfg, by);
 }
 
 SEC("tcx/ingress")
 int other_ingress(struct __sk_buff *skb)
 {
-	return arriving_elsewhere(skb);
+	return arriving_elsewhere(skb, BY_OTHER);
 }
 
 /* What a network behind this host sends to it, or through it. */
@@ -617,8 +629,8 @@ int inside_ingress(struct __sk_buff *skb)
 
 	if (mark_without(mark) != mark)
 		skb->mark = mark_without(mark);
-	verdict = arriving_elsewhere(skb);
-	return verdict == TCX_NEXT ? arriving_from_inside(skb) : verdict;
+	verdict = arriving_from_inside(skb);
+	return verdict == TCX_NEXT ? arriving_elsewhere(skb, BY_INSIDE) : verdict;
 }
 
 /*
@@ -734,7 +746,7 @@ int tun_ingress(struct __sk_buff *skb)
 	count(RVL_C_STRIPPED);
 	/* The hooks of sockets do not see what the kernel does about an error. */
 	if (record.mark == RVL_MARK_ARRIVED)
-		return cfg ? filter_icmp(skb, cfg, BY_UPLINK) : device_drop(RVL_C_TUN_NO_PROOF);
+		return cfg ? filter_icmp(skb, cfg, BY_TUN) : device_drop(RVL_C_TUN_NO_PROOF);
 	mirror(skb);
 	return TCX_NEXT;
 }

@@ -27,11 +27,6 @@ const MEANINGS: [Meaning; 71] = [
         true,
         "A packet of a policed program to a device that is not guarded: EPERM.",
     ),
-    Meaning(
-        "egress_foreign",
-        true,
-        "A packet with another host's address as its source, to which policy lets nothing go in clear: EPERM.",
-    ),
     Meaning("egress_untrusted", true, "A packet to an untrusted network."),
     Meaning("egress_no_tun", true, "A packet that must be protected, and no TUN to take it."),
     Meaning("egress_source_route", true, "A packet with a source route, whose real destination is unknown."),
@@ -62,18 +57,12 @@ const MEANINGS: [Meaning; 71] = [
     Meaning("ingress_malformed", true, "A packet for a policed program with headers that cannot be read."),
     Meaning("icmp_protected", true, "A clear ICMP error that quotes a protected flow."),
     Meaning("icmp_unreadable", true, "A clear ICMP error whose quote cannot be read."),
-    Meaning("icmp_redirect", true, "A redirect that arrived in clear."),
     Meaning("tun_unstamped", true, "A packet without a stamp on its way into the TUN."),
     Meaning("tun_no_room", true, "A packet that has no room for its record."),
     Meaning("tun_no_record", true, "A packet came out of the TUN without a record."),
     Meaning("tun_no_proof", true, "A packet came out of the TUN without proof of protection."),
     Meaning("tun_fragment", true, "A fragment came out of the TUN."),
     Meaning("tun_malformed", true, "A packet came out of the TUN with headers that cannot be read."),
-    Meaning(
-        "tun_foreign_answer",
-        true,
-        "An answer to a program that sent from another host's address: it would have gone there in clear.",
-    ),
     Meaning("events_lost", false, "A refusal that was counted but had no room in the log's queue."),
     Meaning("sockets_required", false, "A program asked for protection on its own socket."),
     Meaning(
@@ -199,6 +188,17 @@ const MEANINGS: [Meaning; 71] = [
         "ingress_limited",
         true,
         "A packet in clear beyond what `limit accept` lets its application hear of one source.",
+    ),
+    Meaning(
+        "egress_foreign",
+        true,
+        "A packet with another host's address as its source, to which policy lets nothing go in clear: EPERM.",
+    ),
+    Meaning("icmp_redirect", true, "A redirect that arrived in clear."),
+    Meaning(
+        "tun_foreign_answer",
+        true,
+        "An answer to a program that sent from another host's address: it would have gone there in clear.",
     ),
 ];
 

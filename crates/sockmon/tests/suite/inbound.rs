@@ -433,7 +433,7 @@ fn forged_icmp_does_not_reach_protected_flows() {
         ("redirect, IPv6", icmp_error(BOB6, ALICE6, 137, 0, 0, &udp6), true),
     ];
     let refused = |world: &mut World| {
-        ["icmp_protected", "icmp_unreadable", "icmp_redirect"]
+        ["icmp_protected", "icmp_unreadable", "icmp_redirect", "gateway_icmp"]
             .iter()
             .map(|name| world.counter(name))
             .sum::<u64>()
@@ -463,6 +463,11 @@ fn forged_icmp_does_not_reach_protected_flows() {
         2,
         "and so would one about a socket that policy does not speak for"
     );
+    let mut daemon = world.start_in("unnamed", "daemon");
+    daemon.run(&["open e udp4", "bind e 10.99.0.1:4500"]);
+    world.bob_sends(&icmp_error(BOB, ALICE, 3, 4, 1400, &esp));
+    unnamed_echo(&world, &mut unnamed);
+    assert_eq!(refused(&mut world) - before, 2, "one about ESP in UDP is the daemon's");
     // One that the engine vouches for arrives.
     world.inject(FULL, &icmp_error(BOB, ALICE, 3, 3, 0, &udp4));
     assert_eq!(program.ask("recv u 5000"), "ECONNREFUSED");
@@ -562,7 +567,7 @@ fn forged_icmp_beside_the_uplink(mut world: World) {
         ("redirect", icmp_error(BOB, ALICE, 5, 1, u32::from_be_bytes([10, 99, 0, 9]), &clear), 1),
     ];
     let refused = |world: &mut World| {
-        ["icmp_protected", "icmp_unreadable", "icmp_redirect"]
+        ["icmp_protected", "icmp_unreadable", "icmp_redirect", "gateway_icmp"]
             .iter()
             .map(|name| world.counter(name))
             .sum::<u64>()
