@@ -52,7 +52,7 @@ const LISTEN: &str = r#"
 import socket
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 s.bind(("", 0))
-print("port", s.getsockname()[1], flush=True)
+print(f"port {s.getsockname()[1]}", flush=True)
 while True:
     print("heard", len(s.recv(1500)), flush=True)
 "#;
