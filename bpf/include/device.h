@@ -120,7 +120,7 @@ static __always_inline bool sums_its_transport(struct __sk_buff *skb)
 
 	if (BPF_CORE_READ_BITFIELD(kernel, ip_summed) != CHECKSUM_PARTIAL)
 		return true;
-	/* What is not IP here would be by what is written. */
+	/* Written over the type of a frame, a sum could make IP of what is not IP here. */
 	if (!is_ip(skb))
 		return false;
 	if (skb->protocol == bpf_htons(ETH_P_IP)) {
@@ -183,7 +183,7 @@ static __always_inline int leaving_otherwise(struct __sk_buff *skb, const struct
 		sk = bpf_sk_fullsock(sk);
 	if (!sk || !sends_frames(sk))
 		return TCX_NEXT;
-	/* What is looked at must not lie in a ring of the sender's any more. */
+	/* Headers in a transmit ring (PACKET_TX_RING) are copied before they are looked at: the sender can still change the ring. */
 	is_ours = !bpf_skb_pull_data(skb, skb->len < FRAME_HEADERS ? skb->len : FRAME_HEADERS);
 	if (is_ours && !is_disguised(skb) && sums_its_transport(skb))
 		return TCX_NEXT;
@@ -440,7 +440,7 @@ enum arrival {
 	BY_INSIDE,
 };
 
-/* The helper that says so is not there for programs on devices. */
+/* Whether a socket is the daemon's, by its control group: programs on devices may not call bpf_sk_cgroup_id. */
 static __always_inline bool is_daemons_socket(struct bpf_sock *sk, const struct rvl_config *cfg)
 {
 	struct sock *kernel = bpf_rdonly_cast(sk, bpf_core_type_id_kernel(struct sock));
@@ -478,7 +478,10 @@ static __always_inline bool quotes_protected(struct __sk_buff *skb, const struct
 		sk = bpf_skc_lookup_tcp(skb, &tuple, size, BPF_F_CURRENT_NETNS, 0);
 	else
 		sk = bpf_sk_lookup_udp(skb, &tuple, size, BPF_F_CURRENT_NETNS, 0);
-	/* Nobody waits for the news of a flow that is not there, but for those whom a gateway serves; raw sockets of anybody's would hear it. */
+	/*
+	 * No socket of this host has the flow. A raw socket of the quoted protocol, whoever's it is, would make the kernel lower the path MTU
+	 * to the peer for everybody. On a gateway the error may be about a flow that it forwards, which the engine decides about.
+	 */
 	if (!sk)
 		return too_big && (by == BY_TUN || !is_gateway()) && has_live_sa(&q->destination);
 	full = bpf_sk_fullsock(sk);
@@ -505,7 +508,7 @@ static __always_inline bool quotes_protected(struct __sk_buff *skb, const struct
  */
 static __always_inline int filter_icmp(struct __sk_buff *skb, const struct rvl_config *cfg, enum arrival by)
 {
-	/* First those of the packet, then those of the one that it quotes: there is little stack. */
+	/* The headers of the packet, then those of the packet that it quotes. tun_ingress has no stack for both at once. */
 	struct headers h;
 	__u8 version;
 	__u8 type_code[2];

@@ -143,7 +143,7 @@ static __always_inline bool is_refused_error(struct __sk_buff *skb, const struct
 	       !(inside_icmp[256 + type_code[0]] >> code & 1);
 }
 
-/* What arrives by an inside interface, and is no error about a protected flow of this host. */
+/* What arrives by an inside interface: to the engine, if it is on its way out; else TCX_NEXT. */
 static __always_inline int arriving_from_inside(struct __sk_buff *skb)
 {
 	const struct rvl_config *cfg = configuration();

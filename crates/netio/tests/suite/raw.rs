@@ -247,13 +247,12 @@ fn an_error_in_clear_shrinks_no_path() {
     for (number, shrinks) in [(protocol::ESP, false), (protocol::AH, false), (254, true)] {
         let kinds = [Kind::Esp, Kind::Ah, Kind::Errors]
             .map(|kind| left.run(move || RawReceiver::open(Family::V4, kind)));
-        // As the sockets are made when nobody thinks of it: the error is one that the kernel believes.
+        // The control: the kernel believes an error about the protocol of a raw socket that has the default setting.
         let careless = left
             .run(move || Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::from(254))))
             .unwrap()
             .unwrap();
         let quoted = packet(false, number, 0, &[0; 64], false);
-        // Quoted is what the left one sent.
         let mut quoted = quoted.bytes().to_vec();
         let mut error = vec![3, 4, 0, 0, 0, 0, 0x02, 0x28];
         error.append(&mut quoted);

@@ -293,7 +293,7 @@ fn nothing_unpoliced_leaves_for_guarded_networks() {
         other.run(&[&way]);
         assert_eq!(world.wire().len(), 1, "{way}");
     }
-    // By another device as little.
+    // `guard` holds by a device that is no uplink as well.
     world.alice.sh("ip link add side0 address 02:00:00:00:00:0a type veth peer name side1
         ip link set side0 up; ip link set side1 up
         ip route add 10.99.0.3/32 dev side0 src 10.99.0.1; ip route add 10.98.0.3/32 dev side0 src 10.99.0.1

@@ -512,7 +512,7 @@ fn nothing_leaves_from_an_address_that_answers_would_go_to_in_clear() {
         "bind f [fd99:0:0:0:1::7]:7001",
         "sendto f [fd99:0:0:0:2::9]:9 100",
     ]);
-    // Nor from users that rules name.
+    // Programs of users that rules name are held to the same.
     world.sockmon().set_users(&[0..=0]).unwrap();
     assert_eq!(unnamed.ask("sendto f [fd99:0:0:0:2::9]:9 100"), "EPERM");
     unnamed.run(&["open g udp6", "bind g [fd99::1]:7002", "sendto g [fd99:0:0:0:2::9]:9 100"]);
