@@ -3,15 +3,18 @@
 
 use crate::error::SockmonError;
 use crate::sys;
-use std::fs::{DirBuilder, Permissions};
+use std::fs::{DirBuilder, File, OpenOptions, Permissions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::Path;
 
 /// Root alone.
 const MODE: u32 = 0o700;
 /// How often somebody may be quicker.
 const TURNS: usize = 100;
+/// How deep a stranger's folder is emptied, and how many entries of it go: what is beyond is out of his reach, and stays.
+const DEPTH: usize = 32;
+const ENTRIES: usize = 10_000;
 
 /// Make `folder` and those above it, below the BPF file system's root; each is root's alone from its first moment. What another user
 /// made in a folder's place goes, with all that is in it.
@@ -47,13 +50,71 @@ fn make_one(path: &Path) -> io::Result<()> {
             };
         }
         Ok(there) => {
+            if there.is_dir() {
+                tracing::warn!("{} was made by user {}: taken and emptied", path.display(), there.uid());
+                return take_and_empty(path);
+            }
             tracing::warn!("{} was made by user {}: removed", path.display(), there.uid());
-            if there.is_dir() { std::fs::remove_dir_all(path) } else { std::fs::remove_file(path) }?;
+            std::fs::remove_file(path)?;
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(error),
     }
     DirBuilder::new().mode(MODE).create(path)
+}
+
+/// Make a stranger's folder root's, so that nobody adds to it any more, and then empty it. He would go on filling one that is removed,
+/// and make another in its place.
+fn take_and_empty(path: &Path) -> io::Result<()> {
+    take(path)?;
+    let mut left = ENTRIES;
+    for entry in std::fs::read_dir(path)? {
+        let entry = entry?;
+        if !entry.file_type()?.is_dir() {
+            std::fs::remove_file(entry.path())?;
+        } else if let Err(error) = remove(&entry.path(), DEPTH, &mut left) {
+            // By this name nobody looks for it. An instance's name has no dot.
+            let aside = path.join(format!("left.{}", entry.metadata()?.ino()));
+            std::fs::rename(entry.path(), &aside)?;
+            tracing::warn!("{} stays: {error}", aside.display());
+        }
+    }
+    Ok(())
+}
+
+/// The folder at `path` is root's alone from here on, also for who has it open.
+fn take(path: &Path) -> io::Result<()> {
+    let folder: File =
+        OpenOptions::new().read(true).custom_flags(libc::O_DIRECTORY | libc::O_NOFOLLOW).open(path)?;
+    fchown(&folder, Some(0), Some(0))?;
+    folder.set_permissions(Permissions::from_mode(MODE))?;
+    let (taken, there) = (folder.metadata()?, path.symlink_metadata()?);
+    // Its owner has put another one in its place before it was taken.
+    if (taken.dev(), taken.ino()) == (there.dev(), there.ino()) {
+        Ok(())
+    } else {
+        Err(io::ErrorKind::AlreadyExists.into())
+    }
+}
+
+/// Remove a folder in one that is root's, each folder taken before it is looked into.
+fn remove(path: &Path, depth: usize, left: &mut usize) -> io::Result<()> {
+    if depth == 0 {
+        return Err(io::Error::other(format!("it is more than {DEPTH} folders deep")));
+    }
+    take(path)?;
+    for entry in std::fs::read_dir(path)? {
+        let entry = entry?;
+        *left = left
+            .checked_sub(1)
+            .ok_or_else(|| io::Error::other(format!("it has more than {ENTRIES} entries")))?;
+        if entry.file_type()?.is_dir() {
+            remove(&entry.path(), depth - 1, left)?;
+        } else {
+            std::fs::remove_file(entry.path())?;
+        }
+    }
+    std::fs::remove_dir(path)
 }
 
 #[cfg(test)]
@@ -87,6 +148,70 @@ mod tests {
         std::os::unix::fs::lchown(root.join("ravelin"), Some(65534), None).unwrap();
         make_below(&root, &root.join("ravelin/two")).unwrap();
         assert!(root.join("ravelin").symlink_metadata().unwrap().is_dir());
+        std::fs::remove_dir_all(&root).unwrap();
+    }
+
+    /// As user 65534: fill a folder and what is in it, as fast as it goes, and make it again where it is gone.
+    const FILL: &str = r#"
+import os, sys
+os.setgroups([]); os.setgid(65534); os.setuid(65534)
+root = sys.argv[1]
+held = []
+number = 0
+while True:
+    number += 1
+    for base in [None, *held[-8:]]:
+        try:
+            if base is None:
+                os.mkdir(root)
+            else:
+                os.mkdir(str(number), dir_fd=base)
+                held.append(os.open(str(number), os.O_RDONLY, dir_fd=base))
+        except OSError:
+            pass
+    if number == 1 or not held:
+        try:
+            held.append(os.open(root, os.O_RDONLY))
+            print("fills", flush=True)
+        except OSError:
+            pass
+    for old in held[:-64]:
+        os.close(old)
+    held = held[-64:]
+"#;
+
+    #[test]
+    fn who_goes_on_filling_the_folder_delays_nobody() {
+        use std::io::Read;
+        let root = std::env::temp_dir().join(format!("ravelin-folders-filled-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&root);
+        std::fs::create_dir(&root).unwrap();
+        std::fs::set_permissions(&root, Permissions::from_mode(0o1777)).unwrap();
+        for round in 0..5 {
+            let mut filler = std::process::Command::new("python3")
+                .args(["-c", FILL])
+                .arg(root.join("ravelin"))
+                .stdout(std::process::Stdio::piped())
+                .spawn()
+                .unwrap();
+            filler.stdout.take().unwrap().read_exact(&mut [0; 6]).unwrap();
+            std::thread::sleep(std::time::Duration::from_millis(100));
+            let made = make_below(&root, &root.join("ravelin/one/links"));
+            let list = std::fs::read_dir(root.join("ravelin")).unwrap().map(|entry| entry.unwrap());
+            let list: Vec<_> = list.filter(|entry| entry.file_name() != "one").collect();
+            filler.kill().unwrap();
+            filler.wait().unwrap();
+            made.unwrap();
+            assert!(
+                list.iter().all(|entry| entry.file_name().to_string_lossy().starts_with("left.")),
+                "{round}: {list:?}"
+            );
+            for folder in ["ravelin", "ravelin/one", "ravelin/one/links"] {
+                let there = root.join(folder).symlink_metadata().unwrap();
+                assert_eq!((there.uid(), there.mode() & 0o777), (0, 0o700), "{round}: {folder}");
+            }
+            std::fs::remove_dir_all(root.join("ravelin")).unwrap();
+        }
         std::fs::remove_dir_all(&root).unwrap();
     }
 
