@@ -265,7 +265,8 @@ struct rvl_layout {
 	X(INGRESS_LIMITED, ingress_limited)                                                                          \
 	X(EGRESS_FOREIGN, egress_foreign)                                                                            \
 	X(ICMP_REDIRECT, icmp_redirect)                                                                              \
-	X(TUN_FOREIGN_ANSWER, tun_foreign_answer)
+	X(TUN_FOREIGN_ANSWER, tun_foreign_answer)                                                                    \
+	X(TUN_UNSEEN, tun_unseen)
 
 enum rvl_counter {
 #define X(id, name) RVL_C_##id,

@@ -31,6 +31,7 @@ static __always_inline bool hides_a_tag(const struct __sk_buff *skb)
 
 #include "gateway.h"
 #include "bystander.h"
+#include "icmp.h"
 
 /* Whether a socket is one that a program opened, and not the kernel for itself. */
 static __always_inline bool is_of_program(struct bpf_sock *sk)
@@ -157,14 +158,14 @@ static __always_inline bool is_plain_frame(struct __sk_buff *skb)
 	return link == 14 && type == skb->protocol;
 }
 
-/* A frame of a packet socket, of a program that policy speaks about. */
-static __always_inline bool is_policed_frame(struct __sk_buff *skb, const struct rvl_config *cfg, __u16 app)
+/* Whether a packet was sent by a packet socket. */
+static __always_inline bool is_frame(struct __sk_buff *skb)
 {
 	struct bpf_sock *sk = skb->sk;
 
 	if (sk)
 		sk = bpf_sk_fullsock(sk);
-	return sk && sk->family == AF_PACKET && (app || cfg->guards);
+	return sk && sk->family == AF_PACKET;
 }
 
 /* Packet sockets, and others that send frames of their own in their caller's context: PPPoE, which anybody may open, and LLC. */
@@ -284,7 +285,7 @@ int uplink_egress(struct __sk_buff *skb)
 		owner_of_mark(skb->mark, &owner);
 	/* An answer of the kernel itself (RST, unreachable, echo, TIME_WAIT) to a protected packet: fwmark_reflect. */
 	answer = believed && !owner.stored && ours_in(skb->mark) & RVL_MARK_PROOF;
-	if (is_policed_frame(skb, cfg, owner.app) && !is_plain_frame(skb))
+	if ((owner.app || cfg->guards) && is_frame(skb) && !is_plain_frame(skb))
 		return refused_frame(skb, &owner, RVL_C_EGRESS_DISGUISED);
 	if (!owner.app && !answer && user_of(skb, &user))
 		ruled = is_ruled(user);
@@ -341,7 +342,6 @@ int uplink_egress(struct __sk_buff *skb)
  */
 static __always_inline bool has_answer_elsewhere(struct __sk_buff *skb, const struct rvl_config *cfg)
 {
-	struct rvl_network *network;
 	struct owner owner = {};
 	struct headers h;
 	__u32 user;
@@ -351,10 +351,7 @@ static __always_inline bool has_answer_elsewhere(struct __sk_buff *skb, const st
 		return false;
 	if (source_is_local(skb))
 		return false;
-	if (!owner.app || owner.required || !parse(skb, 0, &h))
-		return true;
-	network = network_of(cfg, owner.app, &h.source);
-	return network && network->class != RVL_TRUSTED;
+	return !owner.app || !parse(skb, 0, &h) || !may_go_in_clear(cfg, owner.app, owner.required, &h.source);
 }
 
 /* What a program that no block names sends for a network that is closed to it (`guard`), by a socket of IP. */
@@ -370,6 +367,25 @@ static __always_inline bool is_closed_to(struct __sk_buff *skb, const struct rvl
 }
 
 /*
+ * A copy that a firewall made of a packet of a program that policy speaks about (nftables: dup; iptables: TEE): it has no socket any more,
+ * and the mark of the packet.
+ */
+static __always_inline int leaving_as_copy(struct __sk_buff *skb, const struct rvl_config *cfg)
+{
+	struct owner owner = {};
+	struct headers h;
+
+	if (skb->ifindex == 1 || !is_ip(skb))
+		return TCX_NEXT;
+	owner_of_mark(skb->mark, &owner);
+	if (!owner.app && !owner.required)
+		return TCX_NEXT;
+	if (cfg && parse(skb, 0, &h) && !h.source_route && may_go_in_clear(cfg, owner.app, owner.required, &h.destination))
+		return TCX_NEXT;
+	return refused_frame(skb, &owner, RVL_C_EGRESS_UNGUARDED);
+}
+
+/*
  * By another device than an uplink, where packet sockets are the only ones that cgroup hooks do not see. Their frames leave there only
  * where policy says "trusted": nothing would protect them. `guard` holds for all.
  */
@@ -381,19 +397,20 @@ static __always_inline int leaving_elsewhere(struct __sk_buff *skb)
 	struct headers h;
 
 	if (!skb->sk)
-		return TCX_NEXT;
+		return leaving_as_copy(skb, cfg);
 	if (!is_ip(skb))
 		return leaving_otherwise(skb, cfg);
 	if (!cfg)
 		return TCX_DROP;
 	if (skb->ifindex == 1 && has_answer_elsewhere(skb, cfg))
 		return refused_frame(skb, &owner, RVL_C_EGRESS_UNGUARDED);
-	if (is_daemons(skb, cfg))
-		return TCX_NEXT;
+	/* Most packets end here: those of sockets of IP, where nothing is guarded. */
 	if (is_closed_to(skb, cfg))
-		return device_drop(RVL_C_EGRESS_GUARD);
+		return is_daemons(skb, cfg) ? TCX_NEXT : device_drop(RVL_C_EGRESS_GUARD);
+	if (!is_frame(skb))
+		return TCX_NEXT;
 	owner.app = app_of_current(cfg);
-	if (!is_policed_frame(skb, cfg, owner.app))
+	if ((!owner.app && !cfg->guards) || is_daemons(skb, cfg))
 		return TCX_NEXT;
 	if (!is_plain_frame(skb))
 		return refused_frame(skb, &owner, RVL_C_EGRESS_DISGUISED);
@@ -426,158 +443,6 @@ SEC("tcx/egress")
 int inside_egress(struct __sk_buff *skb)
 {
 	return skb->ingress_ifindex ? forwarded_inside(skb) : leaving_elsewhere(skb);
-}
-
-/* The kind of device that an ICMP error arrives by. */
-enum arrival {
-	BY_UPLINK,
-	BY_LO,
-	/* Bare in IP, through the daemon. */
-	BY_TUN,
-	/* Neither an uplink nor ours: bridges of containers, second cards. */
-	BY_OTHER,
-	/* From networks behind a gateway, whose errors are believed by type besides (gateway.h). */
-	BY_INSIDE,
-};
-
-/* Whether a socket is the daemon's, by its control group: programs on devices may not call bpf_sk_cgroup_id. */
-static __always_inline bool is_daemons_socket(struct bpf_sock *sk, const struct rvl_config *cfg)
-{
-	struct sock *kernel = bpf_rdonly_cast(sk, bpf_core_type_id_kernel(struct sock));
-
-	return cfg->exempt && kernel->sk_cgrp_data.cgroup->kn->id == cfg->exempt;
-}
-
-/* Whether the socket that a quoted packet belongs to would refuse a clear packet from the quoted peer. */
-static __always_inline bool quotes_protected(struct __sk_buff *skb, const struct rvl_config *cfg, struct headers *q,
-					     bool too_big, enum arrival by)
-{
-	struct bpf_sock_tuple tuple = {};
-	struct bpf_sock *sk, *full;
-	struct rvl_socket *stamp = 0;
-	struct live_flow flow;
-	struct decision d;
-	bool refuse_it = false;
-	__u32 size;
-
-	/* The tuple as an incoming packet of that flow would have it. */
-	if (q->version == 4) {
-		tuple.ipv4.saddr = q->destination.words[3];
-		tuple.ipv4.daddr = q->source.words[3];
-		tuple.ipv4.sport = bpf_htons(q->destination_port);
-		tuple.ipv4.dport = bpf_htons(q->source_port);
-		size = sizeof(tuple.ipv4);
-	} else {
-		__builtin_memcpy(tuple.ipv6.saddr, &q->destination, 16);
-		__builtin_memcpy(tuple.ipv6.daddr, &q->source, 16);
-		tuple.ipv6.sport = bpf_htons(q->destination_port);
-		tuple.ipv6.dport = bpf_htons(q->source_port);
-		size = sizeof(tuple.ipv6);
-	}
-	if (q->protocol == IPPROTO_TCP)
-		sk = bpf_skc_lookup_tcp(skb, &tuple, size, BPF_F_CURRENT_NETNS, 0);
-	else
-		sk = bpf_sk_lookup_udp(skb, &tuple, size, BPF_F_CURRENT_NETNS, 0);
-	/*
-	 * No socket of this host has the flow. A raw socket of the quoted protocol, whoever's it is, would make the kernel lower the path MTU
-	 * to the peer for everybody. On a gateway the error may be about a flow that it forwards, which the engine decides about.
-	 */
-	if (!sk)
-		return too_big && (by == BY_TUN || !is_gateway()) && has_live_sa(&q->destination);
-	full = bpf_sk_fullsock(sk);
-	if (!full)
-		full = bpf_get_listener_sock(sk);
-	if (full)
-		stamp = bpf_sk_storage_get(&sockets, full, 0, 0);
-	if (stamp) {
-		d = decide(cfg, stamp->app, &q->destination, q->protocol, q->source_port, q->destination_port);
-		d = demand(d, stamp->required);
-		leaving_flow(&flow, stamp->app, q);
-		refuse_it = refuses_clear(&d, &flow);
-	}
-	/* A path MTU is that of all flows to the peer, whoever's socket it was told to. What quotes ESP in UDP is the daemon's to read. */
-	if (too_big && !(full && is_daemons_socket(full, cfg)))
-		refuse_it |= has_live_sa(&q->destination);
-	bpf_sk_release(sk);
-	return refuse_it;
-}
-
-/*
- * ICMP errors reach sockets past every cgroup hook, so a forged one in clear could shrink or cut a protected flow.
- * Those that quote ESP or AH belong to the daemon and pass.
- */
-static __always_inline int filter_icmp(struct __sk_buff *skb, const struct rvl_config *cfg, enum arrival by)
-{
-	/* The headers of the packet, then those of the packet that it quotes. tun_ingress has no stack for both at once. */
-	struct headers h;
-	__u8 version;
-	__u8 type_code[2];
-	__be16 ports[2];
-	bool too_big;
-
-	if (!parse(skb, 0, &h))
-		return device_drop(RVL_C_ICMP_UNREADABLE);
-	if (h.protocol != (h.version == 4 ? IPPROTO_ICMP : IPPROTO_ICMPV6) || h.later_fragment)
-		return TCX_NEXT;
-	if (!load(skb, h.transport, type_code, 2))
-		return device_drop(RVL_C_ICMP_UNREADABLE);
-	/* A redirect would lead whatever goes to a host elsewhere, on the word of anyone on the link. */
-	if (by != BY_INSIDE && type_code[0] == (h.version == 4 ? 5 : 137))
-		return by == BY_OTHER && is_forwarded_on(skb, &h) ? TCX_NEXT : device_drop(RVL_C_ICMP_REDIRECT);
-	if (h.version == 4) {
-		/* Unreachable, time exceeded, parameter problem. */
-		if (type_code[0] != 3 && type_code[0] != 11 && type_code[0] != 12)
-			return TCX_NEXT;
-		too_big = type_code[0] == 3 && type_code[1] == 4;
-	} else {
-		/* Unreachable, too big, time exceeded, parameter problem. */
-		if (type_code[0] < 1 || type_code[0] > 4)
-			return TCX_NEXT;
-		too_big = type_code[0] == 2;
-	}
-	/* What is not for this host is the affair of those it is forwarded to. */
-	if ((by == BY_OTHER || by == BY_INSIDE) && is_forwarded_on(skb, &h))
-		return TCX_NEXT;
-	version = h.version;
-	if (!parse(skb, h.transport + 8, &h) || h.version != version)
-		return device_drop(RVL_C_ICMP_UNREADABLE);
-	if (by == BY_LO && !too_big && is_local(&h.destination, &h.source))
-		return TCX_NEXT;
-	switch (h.protocol) {
-	case IPPROTO_TCP:
-	case IPPROTO_UDP:
-		/* The kernel reads the ports of a quoted later fragment too. */
-		if (h.later_fragment) {
-			if (!load(skb, h.transport, ports, sizeof(ports)))
-				return device_drop(RVL_C_ICMP_UNREADABLE);
-			h.source_port = bpf_ntohs(ports[0]);
-			h.destination_port = bpf_ntohs(ports[1]);
-		}
-		return quotes_protected(skb, cfg, &h, too_big, by) ? device_drop(RVL_C_ICMP_PROTECTED) : TCX_NEXT;
-	case IPPROTO_ESP:
-	/* Only of IPv4: behind that of IPv6 the kernel, and parse(), see the flow. */
-	case IPPROTO_AH:
-		return TCX_NEXT;
-	default:
-		/* No socket to ask; an error about a ping would still change the path MTU for everyone. */
-		return has_live_sa(&h.destination) ? device_drop(RVL_C_ICMP_PROTECTED) : TCX_NEXT;
-	}
-}
-
-/* The errors among packets that say that they are IP. */
-static __always_inline int filter_errors(struct __sk_buff *skb, const struct rvl_config *cfg, enum arrival by)
-{
-	__u8 protocol;
-
-	if (skb->protocol == bpf_htons(ETH_P_IP)) {
-		if (!load(skb, 9, &protocol, 1) || protocol != IPPROTO_ICMP)
-			return TCX_NEXT;
-	} else {
-		if (!load(skb, 6, &protocol, 1) || protocol == IPPROTO_TCP || protocol == IPPROTO_UDP ||
-		    protocol == IPPROTO_ESP)
-			return TCX_NEXT;
-	}
-	return filter_icmp(skb, cfg, by);
 }
 
 static __always_inline int arriving(struct __sk_buff *skb, enum arrival by)
@@ -679,6 +544,11 @@ static __always_inline bool has_own_mark(struct __sk_buff *skb, const struct rvl
 	return (mark & RVL_MARK_OURS) == (RVL_MARK_STAMPED | owner.app | (__u32)owner.required << RVL_MARK_SERVICES);
 }
 
+/*
+ * What tun_egress has seen, for tun_queue: no sender can set this field of a packet. Not secret: only programs on devices write it.
+ */
+#define RVL_SEEN 0x5256
+
 SEC("tcx/egress")
 int tun_egress(struct __sk_buff *skb)
 {
@@ -715,8 +585,22 @@ int tun_egress(struct __sk_buff *skb)
 	if (bpf_skb_change_head(skb, sizeof(record), 0) ||
 	    bpf_skb_store_bytes(skb, 0, &record, sizeof(record), 0))
 		return device_drop(RVL_C_TUN_NO_ROOM);
+	skb->tc_index = RVL_SEEN;
 	count(RVL_C_RECORDED);
 	return TCX_NEXT;
+}
+
+/*
+ * The filter of the TUN's queue, behind every way in: a packet socket (PACKET_QDISC_BYPASS) or an AF_XDP socket hands frames to the device
+ * past tun_egress, and could write a record of its own.
+ */
+SEC("socket")
+int tun_queue(struct __sk_buff *skb)
+{
+	if (skb->tc_index == RVL_SEEN)
+		return skb->len;
+	count(RVL_C_TUN_UNSEEN);
+	return 0;
 }
 
 SEC("tcx/ingress")

@@ -135,12 +135,8 @@ static __always_inline bool is_refused_error(struct __sk_buff *skb, const struct
 	if (!load(skb, h->transport, type_code, 2))
 		return true;
 	code = type_code[1] < 31 ? type_code[1] : 31;
-	if (h->version == 4)
-		return (type_code[0] == 3 || type_code[0] == 4 || type_code[0] == 5 || type_code[0] == 11 ||
-			type_code[0] == 12) &&
-		       !(inside_icmp[type_code[0]] >> code & 1);
-	return ((type_code[0] >= 1 && type_code[0] < 128) || type_code[0] == 137) &&
-	       !(inside_icmp[256 + type_code[0]] >> code & 1);
+	return (is_icmp_error(h->version, type_code[0]) || type_code[0] == redirect_of(h->version)) &&
+	       !(inside_icmp[(h->version == 4 ? 0 : 256) + type_code[0]] >> code & 1);
 }
 
 /* What arrives by an inside interface: to the engine, if it is on its way out; else TCX_NEXT. */
@@ -178,7 +174,7 @@ static __always_inline bool quotes_ruled(struct __sk_buff *skb, const struct hea
 		return false;
 	if (h->later_fragment || !load(skb, h->transport, &kind, 1))
 		return true;
-	if (h->version == 4 ? kind != 3 && kind != 11 && kind != 12 : kind < 1 || kind > 4)
+	if (!is_icmp_error(h->version, kind))
 		return false;
 	return !parse(skb, h->transport + 8, &q) || !bypassed(&q.destination, RVL_BYPASS_OUT);
 }

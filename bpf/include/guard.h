@@ -302,7 +302,6 @@ static __noinline bool speaks_for_another(struct __sk_buff *skb, struct bpf_sock
 					  const struct rvl_socket *stamp)
 {
 	struct sock *kernel = bpf_rdonly_cast(sk, bpf_core_type_id_kernel(struct sock));
-	struct rvl_network *network;
 	struct address source = {};
 	__u32 user;
 	__be32 v4;
@@ -324,10 +323,7 @@ static __noinline bool speaks_for_another(struct __sk_buff *skb, struct bpf_sock
 	if ((!source.halves[0] && !source.halves[1]) || is_own_address(&source))
 		return false;
 	/* A user's rules say nothing about his sources. */
-	if (!stamp || stamp->required)
-		return true;
-	network = network_of(cfg, stamp->app, &source);
-	return network && network->class != RVL_TRUSTED;
+	return !stamp || !may_go_in_clear(cfg, stamp->app, stamp->required, &source);
 }
 
 /*

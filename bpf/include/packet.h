@@ -183,7 +183,8 @@ static __always_inline bool parse_ipv6(const struct __sk_buff *skb, __u32 at, st
 }
 
 /*
- * Read the headers of the IP packet that begins `at` octets behind the network header. False: not IP, or cut short.
+ * Read the headers of the IP packet that begins `at` octets behind the network header. False: not IP, cut short, or of another version
+ * than the packet's type says, which a raw socket that brings its own header can send (IP_HDRINCL).
  * A global function: the verifier proves it once for each program, wherever it is called from.
  */
 __noinline int parse(struct __sk_buff *skb, __u32 at, struct headers *h)
@@ -196,6 +197,8 @@ __noinline int parse(struct __sk_buff *skb, __u32 at, struct headers *h)
 	__builtin_memset(h, 0, sizeof(*h));
 	/* No header of either version is shorter. */
 	if (at > 1024 || !load(skb, at, &ip, sizeof(ip)))
+		return 0;
+	if (!at && skb->protocol != (ip.version_ihl >> 4 == 4 ? bpf_htons(ETH_P_IP) : bpf_htons(ETH_P_IPV6)))
 		return 0;
 	if (ip.version_ihl >> 4 == 4) {
 		if (!parse_ipv4(skb, &ip, at, h))
@@ -216,6 +219,21 @@ __noinline int parse(struct __sk_buff *skb, __u32 at, struct headers *h)
 		h->destination_port = bpf_ntohs(ports[1]);
 	}
 	return 1;
+}
+
+/*
+ * Whether the kernel tells sockets of an ICMP message. Of IPv4: unreachable, source quench, time exceeded, parameter problem. Of IPv6:
+ * whatever has the highest bit clear (RFC 4443 section 2.1), of types that nobody has defined too. Redirects are not among them.
+ */
+static __always_inline bool is_icmp_error(__u8 version, __u8 type)
+{
+	return version == 4 ? type == 3 || type == 4 || type == 11 || type == 12 : !(type & 128);
+}
+
+/* The type of a redirect. */
+static __always_inline __u8 redirect_of(__u8 version)
+{
+	return version == 4 ? 5 : 137;
 }
 
 #endif

@@ -48,6 +48,15 @@ static __always_inline enum class class_of(const struct rvl_config *cfg, __u16 a
 	return network ? (enum class)network->class : CLASS_NONE;
 }
 
+/* Whether policy lets an application's socket, which may ask for services of its own, send to a peer in clear. */
+static __always_inline bool may_go_in_clear(const struct rvl_config *cfg, __u16 app, __u8 required,
+					    const struct address *peer)
+{
+	enum class class = class_of(cfg, app, peer);
+
+	return !required && (class == CLASS_NONE || class == CLASS_TRUSTED);
+}
+
 /* Port 0 as `local`: not bound yet, any local range may still match. */
 #define PORT_UNBOUND 0x10000
 #define PORT_LAST 0xffff

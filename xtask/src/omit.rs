@@ -16,7 +16,7 @@ pub struct Options {
 }
 
 /// What can be left out: the programs with a hook that every instance has, and the adoption of what is older.
-const PROGRAMS: [&str; 26] = [
+const PROGRAMS: [&str; 27] = [
     "sock_create",
     "connect4",
     "connect6",
@@ -36,6 +36,7 @@ const PROGRAMS: [&str; 26] = [
     "lo_ingress",
     "tun_egress",
     "tun_ingress",
+    "tun_queue",
     "task_prepare",
     "task_exec",
     "task_fork",
@@ -46,7 +47,7 @@ const PROGRAMS: [&str; 26] = [
 ];
 
 /// Packages and modules of their test program: first the tables of traffic over the whole product, then the rooms' own.
-const TESTS: [(&str, &str); 16] = [
+const TESTS: [(&str, &str); 17] = [
     ("tests", "completeness_sockets"),
     ("tests", "completeness_udp"),
     ("tests", "completeness_hands"),
@@ -54,6 +55,7 @@ const TESTS: [(&str, &str); 16] = [
     ("tests", "completeness_tcp"),
     ("tests", "beyond"),
     ("tests", "exclusiveness"),
+    ("tests", "strangers"),
     ("sockmon", "outbound"),
     ("sockmon", "inbound"),
     ("sockmon", "identity"),

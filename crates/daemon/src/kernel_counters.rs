@@ -4,7 +4,7 @@
 struct Meaning(&'static str, bool, &'static str);
 
 /// As `bpf/include/abi.h` lists them.
-const MEANINGS: [Meaning; 71] = [
+const MEANINGS: [Meaning; 72] = [
     Meaning("sockets_stamped", false, "A socket got the mark of its application."),
     Meaning("sockets_restamped", false, "A socket changed hands and got the stricter application's mark."),
     Meaning("egress_redirected", false, "A packet was sent to the TUN instead of the uplink."),
@@ -199,6 +199,11 @@ const MEANINGS: [Meaning; 71] = [
         "tun_foreign_answer",
         true,
         "An answer to a program that sent from another host's address: it would have gone there in clear.",
+    ),
+    Meaning(
+        "tun_unseen",
+        true,
+        "A frame that a socket handed to the TUN past the program in front of it: its record could be anybody's.",
     ),
 ];
 

@@ -273,6 +273,7 @@ fn bring_up(
     let clear = ClearSender::open()?;
     let raw = open_raw(&config)?;
     let (frames_out, frames_in) = datapath::frames::open(&config, &uplinks, &udp, &raw)?.unzip();
+    let is_handed_over = tun_fd.is_some();
     let tun = open_tun(&config, tun_fd, &uplinks)?;
     host::apply_settings()?;
 
@@ -296,6 +297,7 @@ fn bring_up(
         inside_icmp: gateway::inside_icmp(&config),
         ..sockmon::Options::new(&config.instance, parent, exempt.path().to_owned(), tun.index())
     })?;
+    filter_queue(&tun, &monitor, is_handed_over)?;
     // Sockets that an earlier daemon stamped keep a policy, in the engine too.
     candidate.follow(&monitor.moved(&candidate.compiled.subjects)?);
     let (mut out_half, mut in_half) = halves(&config, &candidate, state, &keys, path_mtu(&config, &uplinks))?;
@@ -500,6 +502,19 @@ fn open_tun(config: &Config, handed_over: Option<OwnedFd>, uplinks: &[Uplink]) -
     let mtu = uplinks.iter().map(|uplink| uplink.mtu).min().unwrap_or(1500).clamp(1280, 65_535);
     tun.configure(&TunConfig { address: host::TUN_ADDRESS, mtu })?;
     Ok(tun)
+}
+
+/// Only what the kernel half has seen comes into the queue of the TUN. What came before does not count, but for that of a daemon which
+/// hands over: its queue has the filter.
+fn filter_queue(tun: &Tun, monitor: &Sockmon, is_handed_over: bool) -> Result<(), RunError> {
+    if let Some(filter) = monitor.queue_filter()? {
+        tun.set_filter(filter)?;
+    }
+    if !is_handed_over {
+        let forgotten = tun.forget_queue()?;
+        tracing::debug!(forgotten, "packets that came before the TUN's queue had its filter");
+    }
+    Ok(())
 }
 
 pub(crate) fn path_mtu(config: &Config, uplinks: &[Uplink]) -> Option<u16> {

@@ -101,7 +101,7 @@ impl Places {
                         want(format!("{name}_{ifindex}"), Target::Device(*ifindex, at));
                     }
                 }
-                Hook::Iterator => {}
+                Hook::TunQueue | Hook::Iterator => {}
             }
         }
         out

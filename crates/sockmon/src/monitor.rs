@@ -268,6 +268,14 @@ impl Sockmon {
         adopt::sockets(&self.loaded, self.netns)
     }
 
+    /// The filter of the TUN's queue (`tun_queue`), for the descriptor that reads it; `None` where it was left out.
+    pub fn queue_filter(&self) -> Result<Option<BorrowedFd<'_>>, SockmonError> {
+        if self.places.omit.iter().any(|omitted| omitted == programs::QUEUE_FILTER) {
+            return Ok(None);
+        }
+        self.loaded.program(programs::QUEUE_FILTER).map(Some)
+    }
+
     /// What inbound associations serve, each selectors once: their flows' clear text is no longer taken where it is `optional`.
     /// What was served before and is not now goes in any case.
     pub fn set_live_sas(&mut self, served: &[Selectors]) -> Result<(), SockmonError> {

@@ -38,6 +38,8 @@ pub enum Hook {
     Loopback(Tcx),
     /// The TUN.
     Tun(Tcx),
+    /// The queue of the TUN, by whoever has the device open ([`crate::Sockmon::queue_filter`]).
+    TunQueue,
     /// Read on demand.
     Iterator,
 }
@@ -84,6 +86,7 @@ pub static PROGRAMS: &[Program] = &[
     program("proof", Hook::Cgroup(libbpf_sys::BPF_CGROUP_INET_INGRESS)),
     program("tun_egress", Hook::Tun(Tcx::Egress)),
     program("tun_ingress", Hook::Tun(Tcx::Ingress)),
+    program(QUEUE_FILTER, Hook::TunQueue),
     program("lo_ingress", Hook::Loopback(Tcx::Ingress)),
     program("inside_ingress", Hook::Inside(Tcx::Ingress)),
     program("inside_egress", Hook::Inside(Tcx::Egress)),
@@ -102,6 +105,9 @@ pub static PROGRAMS: &[Program] = &[
 
 /// The program that sees what is written on a TCP socket before it can leave.
 const STREAM_WRITE: &str = "stream_write";
+
+/// The filter of the TUN's queue.
+pub const QUEUE_FILTER: &str = "tun_queue";
 
 /// Programs whose hook not every kernel has, and the hook's name in the kernel's BTF. Where it is missing, what depends on it is
 /// refused (docs/design/0012).

@@ -4,7 +4,7 @@ use netio::lab::{Program, Running, Side};
 use netio::link::Links;
 use ravelin::rig::{Rig, RigOptions};
 use serde_json::Value;
-use tests::{PATIENCE, binary, copy_of_python};
+use tests::{PATIENCE, Scratch, binary, copy_of_python, protected_rig};
 
 /// The kernel's answer to user 65534, who has no capability, and attaches to the TUN `rvl0`.
 const ATTACH: &str = r#"
@@ -35,6 +35,55 @@ s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 s.bind(("0.0.0.0", 4500))
 print("held", flush=True)
 signal.pause()
+"#;
+
+/// Frames to the TUN `rvl0` past the program in front of it (PACKET_QDISC_BYPASS), each with a record of its own: UDP from the first
+/// address to the second, port 7100, in the name of applications 1 to 4. As user 65534 with CAP_NET_RAW alone.
+const FORGE: &str = r#"
+import ctypes, errno, os, socket, struct, sys
+libc = ctypes.CDLL(None)
+libc.prctl(8, 1, 0, 0, 0) # PR_SET_KEEPCAPS
+os.setgroups([]); os.setgid(65534); os.setuid(65534)
+libc.capset(struct.pack("=Ii", 0x20080522, 0), struct.pack("=6I", 1 << 13, 1 << 13, 0, 0, 0, 0))
+assert "CapEff:\t0000000000002000" in open("/proc/self/status").read()
+ends = b"".join(socket.inet_aton(end) for end in sys.argv[1:])
+def checksum(octets):
+    total = sum(struct.unpack("!%dH" % (len(octets) // 2), octets))
+    while total >> 16:
+        total = (total & 0xffff) + (total >> 16)
+    return struct.pack("!H", ~total & 0xffff)
+datagram = struct.pack("!HHHH", 7099, 7100, 14, 0) + b"FORGED"
+datagram = datagram[:6] + checksum(ends + struct.pack("!HH", 17, 14) + datagram) + datagram[8:]
+header = struct.pack("!BBHHHBBH", 0x45, 0, 34, 7, 0, 64, 17, 0) + ends
+header = header[:10] + checksum(header) + header[12:]
+by = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0x0008)
+by.setsockopt(263, 20, 1)
+by.bind(("rvl0", 0x0800))
+for application in range(1, 5):
+    record = b"\x40RVL" + struct.pack("=IQ", 1 << 16 | application, 12345)
+    try:
+        print(by.send(record + header + datagram))
+    except OSError as error:
+        print(errno.errorcode[error.errno])
+"#;
+
+/// What arrives at port 7100, up to "after".
+const HEAR: &str = r#"
+import socket
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.bind(("0.0.0.0", 7100))
+s.settimeout(60)
+print("hears", flush=True)
+word = ""
+while word != "after":
+    word = s.recv(100).decode()
+    print(word, flush=True)
+"#;
+
+/// One word to port 7100.
+const TELL: &str = r#"
+import socket, sys
+socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(sys.argv[2].encode(), (sys.argv[1], 7100))
 "#;
 
 fn rig(name: &str) -> Rig {
@@ -129,4 +178,29 @@ fn who_holds_the_port_is_named_and_the_start_goes_on_when_it_is_free() {
     let why = format!("{}{}", done.out(), done.err());
     assert!(why.contains(&format!("held by process {} (", holder.pid())) && why.contains("[esp]"), "{why}");
     holder.kill().unwrap();
+}
+
+#[test]
+fn nobody_writes_records_of_his_own_to_the_tun() {
+    let scratch = Scratch::new("forged-record");
+    let app = copy_of_python(&scratch, "app");
+    let rig = protected_rig("rvl-forged-record", false, &[&app]).unwrap();
+    let (alice, bob) = (Side::Alice.v4().to_string(), Side::Bob.v4().to_string());
+    let hears = rig.lab.bob().spawn(Program::new(&app).args(["-c", HEAR])).unwrap();
+    hears.wait_for_output("hears", PATIENCE).unwrap();
+    let tell = |word| {
+        let tells = Program::new(&app).args(["-c", TELL, &bob, word]);
+        assert!(rig.lab.alice().run_program(tells, PATIENCE).unwrap().status.success());
+    };
+    tell("before");
+    let forge = Program::new("python3").args(["-c", FORGE, &alice, &bob]);
+    let done = rig.lab.alice().run_program(forge, PATIENCE).unwrap();
+    assert_eq!(done.out(), "ENOBUFS\n".repeat(4), "{}", done.err());
+    tell("after");
+    let heard = hears.finish(PATIENCE).unwrap();
+    assert_eq!(heard.out(), "hears\nbefore\nafter\n", "{}", heard.err());
+    let counters = rig.json(Side::Alice, &["counters"]).unwrap();
+    let kernel = counters["kernel"].as_array().unwrap();
+    let unseen = kernel.iter().find(|counter| counter["reason"] == "tun_unseen");
+    assert_eq!(unseen.expect("it counted")["count"], 4, "{counters}");
 }

@@ -7,8 +7,8 @@ use netio::cgroup::Cgroup;
 use sockmon::Sockmon;
 
 use super::{
-    Before, First, RunError, RunOptions, become_the_daemon, explained, fit, left_out, note_host, open_tun,
-    take_back, translation, unified,
+    Before, First, RunError, RunOptions, become_the_daemon, explained, filter_queue, fit, left_out,
+    note_host, open_tun, take_back, translation, unified,
 };
 use crate::config::Config;
 use crate::keys::{Keys, KeysError};
@@ -77,6 +77,7 @@ fn put_in_force(config: &Config, run_dir: &Path, before: Before) -> Result<Boote
         no_requests: !config.socket_requests,
         ..sockmon::Options::new(&config.instance, parent, exempt.path().to_owned(), tun.index())
     })?;
+    filter_queue(&tun, &monitor, false)?;
     // The numbers before the kernel hears of them.
     store.commit_numbers(&candidate).map_err(|error| RunError::Policy(error.to_string()))?;
     plane::load_kernel(&mut monitor, &candidate, u64::MAX)?;

@@ -4,7 +4,7 @@ use crate::error::{Doing, Error, Result, check};
 use crate::link::interface_request;
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt;
 
 const PATH: &str = "/dev/net/tun";
@@ -64,6 +64,13 @@ pub(super) fn own(file: &File) -> io::Result<()> {
     check(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETOWNER, OWNER) })?;
     // SAFETY: TUNSETGROUP takes its argument by value.
     check(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETGROUP, GROUP) }).map(drop)
+}
+
+/// Let a BPF program of the kind socket filter decide what comes into the queue: the octets of a packet that stay, 0 for none.
+pub(super) fn set_filter(file: &File, program: BorrowedFd<'_>) -> io::Result<()> {
+    let program = program.as_raw_fd();
+    // SAFETY: TUNSETFILTEREBPF reads one int, a descriptor that is open here. The device keeps the program by itself.
+    check(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETFILTEREBPF, &program) }).map(drop)
 }
 
 /// Name and flags of the device behind a descriptor.

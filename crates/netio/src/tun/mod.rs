@@ -28,6 +28,9 @@ use wire::{AppId, DropReason, Meta, Packet, Pool, Record, Time, record, stage};
 /// Octets in front of the IP packet: vnet header and record.
 pub const PREFIX_LEN: usize = vnet::LEN + record::LEN;
 
+/// Packets that are forgotten at one time.
+const QUEUE_AT_MOST: usize = 1 << 16;
+
 /// The longest packet the kernel hands over (a super-packet of the largest IPv4 length).
 pub const MAX_PACKET: usize = 65_535;
 
@@ -158,6 +161,29 @@ impl Tun {
         links.add_address(self.index, IpAddr::V4(config.address), 32, Scope::Link)?;
         sysctl::replace(&format!("net/ipv4/conf/{}/rp_filter", self.name), 2)?;
         links.set_up(self.index, true)
+    }
+
+    /// Let a BPF program (socket filter) decide what comes into the device's queue: 0 octets of a packet, or all. The device keeps it.
+    pub fn set_filter(&self, program: BorrowedFd<'_>) -> Result<()> {
+        device::set_filter(&self.file, program)
+            .doing(|| format!("filtering the queue of the TUN {}", self.name))
+    }
+
+    /// Forget what waits in the queue; how many packets. It came before the queue had a filter.
+    pub fn forget_queue(&self) -> Result<usize> {
+        let mut forgotten = 0;
+        // What comes meanwhile is of no interest either, but for ever it must not come.
+        while forgotten < QUEUE_AT_MOST {
+            match (&self.file).read(&mut [0]) {
+                Ok(_) => forgotten += 1,
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                // A packet that does not fit, not even its vnet header, is gone.
+                Err(e) if e.raw_os_error() == Some(libc::EINVAL) => forgotten += 1,
+                Err(e) => return Err(e).doing(|| format!("emptying the queue of the TUN {}", self.name)),
+            }
+        }
+        Ok(forgotten)
     }
 
     /// Take the next packet into a buffer of `pool`, which needs [`PREFIX_LEN`] + [`MAX_PACKET`] octets behind its headroom

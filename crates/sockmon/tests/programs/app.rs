@@ -162,6 +162,8 @@ fn run(words: &mut SplitWhitespace<'_>, sockets: &mut Sockets) -> io::Result<Str
         // As many keys for other peers as there is room for: anybody may, and it is taken from the socket's own.
         "crowd" => return crowd(fd),
         "sendto" => return sendto(fd, words, 0),
+        // These octets, in hexadecimal, to an address.
+        "sendhex" => return sendhex(fd, words),
         // A datagram with a mark beside it: address, octets, the mark in hexadecimal.
         "sendmark" => return sendmark(fd, words),
         // Send by this device alone; a source that is not this host's (IPV6_FREEBIND).
@@ -370,6 +372,17 @@ fn sendto(fd: c_int, words: &mut SplitWhitespace<'_>, flags: c_int) -> io::Resul
 }
 
 /// A datagram with SO_MARK as a control message.
+fn sendhex(fd: c_int, words: &mut SplitWhitespace<'_>) -> io::Result<String> {
+    let (to, len) = address(word(words).parse().expect("ADDRESS:PORT"));
+    let digits = word(words);
+    let octet = |at: usize| u8::from_str_radix(&digits[at..at + 2], 16).expect("hexadecimal");
+    let data: Vec<u8> = (0..digits.len()).step_by(2).map(octet).collect();
+    // SAFETY: the buffers have the lengths that are passed.
+    ret(unsafe { libc::sendto(fd, data.as_ptr().cast(), data.len(), 0, (&raw const to).cast(), len) }
+        as c_int)
+    .map(|_| "ok".into())
+}
+
 fn sendmark(fd: c_int, words: &mut SplitWhitespace<'_>) -> io::Result<String> {
     let (mut to, len) = address(word(words).parse().expect("ADDRESS:PORT"));
     let mut data = vec![b'x'; number(words)];

@@ -255,6 +255,28 @@ fn frames_leave_by_no_inside_interface_either() {
     assert_eq!(packets::heard(&far), 1);
 }
 
+/// The copy has no socket, and goes by a device that is no uplink.
+#[test]
+fn a_firewalls_copy_of_a_protected_packet_does_not_leave() {
+    let mut world = usual_world("bystander-copy");
+    world.alice.sh("ip link add side0 address 02:00:00:00:00:0a type veth peer name side1
+        ip link set side0 up; ip link set side1 up
+        ip route add 10.98.0.3/32 dev side0
+        ip neigh replace 10.98.0.3 lladdr 02:00:00:00:00:0b dev side0 nud permanent
+        ip neigh replace 10.99.0.130 lladdr 02:00:00:00:00:0b dev up0
+        nft 'add table ip d; add chain ip d out { type filter hook output priority 0; }'
+        nft 'add rule ip d out udp dport 9 dup to 10.98.0.3 device side0'");
+    let side = world.alice.ifindex("side0");
+    world.monitor(move |monitor| monitor.set_others(&[side]).unwrap());
+    let far = world.alice.run(|| packets::listen_on(c"side1"));
+    let mut program = world.start("strict");
+    program.run(&["open u udp4", "sendto u 10.99.0.130:9 20"]);
+    assert_eq!(packets::heard(&far), 1, "what policy trusts is the firewall's to copy");
+    program.run(&["sendto u 10.99.0.2:9 20"]);
+    assert_eq!((packets::heard(&far), world.counter("egress_unguarded")), (0, 1));
+    assert_eq!(world.seen_within(SOON).expect("on the TUN").mark, stamp(STRICT));
+}
+
 #[test]
 fn nothing_unpoliced_leaves_for_guarded_networks() {
     let mut world = World::new("bystander-guard");

@@ -431,6 +431,12 @@ fn forged_icmp_does_not_reach_protected_flows() {
         ("cut short", icmp_error(BOB, ALICE, 3, 4, 1000, &udp4[..22]), true),
         ("redirect", icmp_error(BOB, ALICE, 5, 1, u32::from_be_bytes([10, 99, 0, 9]), &echo), true),
         ("redirect, IPv6", icmp_error(BOB6, ALICE6, 137, 0, 0, &udp6), true),
+        ("source quench", icmp_error(BOB, ALICE, 4, 0, 0, &udp4), true),
+        // Errors that nobody has defined, to the kernel errors all the same.
+        ("type 0, IPv6", icmp_error(BOB6, ALICE6, 0, 0, 0, &udp6), true),
+        ("type 5, IPv6", icmp_error(BOB6, ALICE6, 5, 0, 0, &udp6), true),
+        ("type 100, IPv6", icmp_error(BOB6, ALICE6, 100, 0, 0, &udp6), true),
+        ("type 127, IPv6", icmp_error(BOB6, ALICE6, 127, 0, 0, &udp6), true),
     ];
     let refused = |world: &mut World| {
         ["icmp_protected", "icmp_unreadable", "icmp_redirect", "gateway_icmp"]
@@ -450,7 +456,13 @@ fn forged_icmp_does_not_reach_protected_flows() {
         while unnamed.ask("recv u 5000") != "1" {}
         assert_eq!(refused(&mut world) - before, 2 * u64::from(drop), "{name}, bare in IP");
     }
-    assert_eq!(program.ask("recv u 0"), "ETIMEDOUT", "no error was reported to the program");
+    for socket in ["u", "v"] {
+        assert_eq!(
+            program.ask(&format!("recv {socket} 0")),
+            "ETIMEDOUT",
+            "no error was reported to the program"
+        );
+    }
     world.sockmon().set_live_sas(&[serving("10.99.0.2/32")]).unwrap();
     let before = refused(&mut world);
     world.bob_sends(&icmp_error(BOB, ALICE, 3, 4, 1400, &echo));

@@ -169,6 +169,48 @@ fn a_source_route_is_no_way_around() {
     assert_eq!(world.counter("egress_source_route"), 1);
 }
 
+/// A raw socket that brings its own header: the type that it is sent as says one version, and its first octet the other one, which
+/// would have its destination at another place.
+#[test]
+fn a_header_of_another_version_than_its_type_does_not_leave() {
+    let hex = |octets: &[u8]| octets.iter().map(|octet| format!("{octet:02x}")).collect::<String>();
+    // To 10.99.0.2; as IPv6 it would be for 2001:db8:ffff::1, of no network.
+    let mut as_six =
+        [&[0x65, 0, 0, 0, 0, 0, 59, 64, 0, 59, 0, 0, 10, 99, 0, 1, 10, 99, 0, 2][..], &[0; 40]].concat();
+    as_six[24..40].copy_from_slice(&[0x20, 1, 0xd, 0xb8, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
+    // To fd99::2; as IPv4 it would be for 203.0.113.9.
+    let mut as_four = [&[0x45, 0, 0, 60, 0, 20, 59, 64, 64, 59, 0, 0][..], &[0; 48]].concat();
+    as_four[12..20].copy_from_slice(&[192, 0, 2, 1, 203, 0, 113, 9]);
+    as_four[24..40].copy_from_slice(&[0xfd, 0x99, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2]);
+    let ways = [
+        ("s", format!("sendhex s 10.99.0.2:0 {}", hex(&as_six))),
+        ("t", format!("sendhex t [fd99::2]:0 {}", hex(&as_four))),
+    ];
+    for (name, guards) in [("version", false), ("version-guard", true)] {
+        let mut world = World::new(name);
+        world.attach();
+        let mut spd = usual();
+        if guards {
+            let networks =
+                vec![network("10.99.0.0/24", Class::Untrusted), network("fd99::/64", Class::Untrusted)];
+            spd.guard = AppPolicy::new(networks, Vec::new());
+        }
+        world.load(&spd, &usual_orders());
+        world.alice.sh("ip neigh replace 10.99.0.2 lladdr 02:00:00:00:00:0b dev up0
+                        ip neigh replace fd99::2 lladdr 02:00:00:00:00:0b dev up0");
+        world.wire();
+        let mut program = world.start(if guards { "unnamed" } else { "strict" });
+        program.run(&["open s raw4", "open t raw6"]);
+        let counter = if guards { "egress_guard" } else { "egress_malformed" };
+        for (done, (socket, way)) in ways.iter().enumerate() {
+            program.ask(way);
+            assert_eq!(world.wire(), [] as [Vec<u8>; 0], "{socket} {name}");
+            assert_eq!(world.counter(counter), done as u64 + 1, "{socket} {name}");
+        }
+        assert_eq!(world.drain(), []);
+    }
+}
+
 #[test]
 fn the_packet_mark_is_not_what_decides() {
     // Without the guard of SO_MARK a program can wipe its mark, as a firewall rule could.
