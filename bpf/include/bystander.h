@@ -99,6 +99,21 @@ static __always_inline bool is_discovery(struct __sk_buff *skb, const struct hea
 	return type >= 133 && type <= 137;
 }
 
+/*
+ * Whether a route has wrapped what a socket sent in another IP packet (`encap` of ip-route(8): seg6, ioam6), whose destination says
+ * nothing about the peer. A raw socket may send such packets itself.
+ */
+static __always_inline bool is_wrapped(struct bpf_sock *sk, const struct headers *h)
+{
+	if (!sk || (h->protocol != IPPROTO_IPIP && h->protocol != IPPROTO_IPV6))
+		return false;
+	sk = bpf_sk_fullsock(sk);
+	if (!sk)
+		return true;
+	return (sk->family == AF_INET || sk->family == AF_INET6) && sk->protocol != h->protocol &&
+	       sk->protocol != IPPROTO_RAW;
+}
+
 /* Whether the policy says that nothing leaves for this peer that no block decides about (`guard`). */
 static __always_inline bool is_guarded(struct __sk_buff *skb, const struct rvl_config *cfg)
 {
@@ -109,7 +124,7 @@ static __always_inline bool is_guarded(struct __sk_buff *skb, const struct rvl_c
 	if (!parse(skb, 0, &h))
 		return true;
 	/* The address on the wire may be a hop. */
-	if (h.source_route)
+	if (h.source_route || is_wrapped(skb->sk, &h))
 		return true;
 	return class_of(cfg, RVL_APP_GUARD, &h.destination) == CLASS_UNTRUSTED && !is_discovery(skb, &h);
 }

@@ -174,6 +174,29 @@ static __always_inline bool sends_frames(const struct bpf_sock *sk)
 	return sk->family != AF_INET && sk->family != AF_INET6;
 }
 
+static __always_inline int refused_frame(struct __sk_buff *skb, const struct owner *owner, enum rvl_counter counter)
+{
+	add_unread(skb, owner->app, RVL_T_OUT_REFUSED, true);
+	refuse_packet(skb, owner->app, counter, RVL_HOOK_OUT);
+	return TCX_DROP;
+}
+
+/* What a route makes of a packet of a socket of IP so that it is not IP any more (MPLS): nothing that policy speaks about leaves so. */
+static __always_inline int leaving_wrapped(struct __sk_buff *skb, const struct rvl_config *cfg)
+{
+	struct bpf_sock *sk = skb->sk;
+	struct owner owner = {};
+	__u32 user;
+
+	if (!cfg || !sk || is_daemons(skb, cfg))
+		return TCX_NEXT;
+	owner_of_socket(sk, cfg, &owner);
+	if (!owner.app && !owner.required && !(user_of(skb, &user) && is_ruled(user)) &&
+	    !(cfg->guards && !owner.stored && !mark_counts(sk)))
+		return TCX_NEXT;
+	return refused_frame(skb, &owner, RVL_C_EGRESS_SOURCE_ROUTE);
+}
+
 /* What is not IP: of the host's own business, but for frames of programs that policy speaks about. */
 static __always_inline int leaving_otherwise(struct __sk_buff *skb, const struct rvl_config *cfg)
 {
@@ -183,7 +206,7 @@ static __always_inline int leaving_otherwise(struct __sk_buff *skb, const struct
 	if (sk)
 		sk = bpf_sk_fullsock(sk);
 	if (!sk || !sends_frames(sk))
-		return TCX_NEXT;
+		return leaving_wrapped(skb, cfg);
 	/* Headers in a transmit ring (PACKET_TX_RING) are copied before they are looked at: the sender can still change the ring. */
 	is_ours = !bpf_skb_pull_data(skb, skb->len < FRAME_HEADERS ? skb->len : FRAME_HEADERS);
 	if (is_ours && !is_disguised(skb) && sums_its_transport(skb))
@@ -209,13 +232,6 @@ static __always_inline int leaving_unpoliced(struct __sk_buff *skb, const struct
 			   known);
 	}
 	return refused ? device_drop(RVL_C_EGRESS_GUARD) : TCX_NEXT;
-}
-
-static __always_inline int refused_frame(struct __sk_buff *skb, const struct owner *owner, enum rvl_counter counter)
-{
-	add_unread(skb, owner->app, RVL_T_OUT_REFUSED, true);
-	refuse_packet(skb, owner->app, counter, RVL_HOOK_OUT);
-	return TCX_DROP;
 }
 
 /* What comes back in clear from the data path is within the limit already, unless protection was expected of it. */
@@ -297,7 +313,7 @@ int uplink_egress(struct __sk_buff *skb)
 		if (!parse(skb, 0, &h) || h.transport > FRAME_HEADERS - 32)
 			return refused_frame(skb, &owner, RVL_C_EGRESS_MALFORMED);
 		/* The address on the wire may be a hop, not the peer whose policy counts. */
-		if (h.source_route)
+		if (h.source_route || is_wrapped(skb->sk, &h))
 			return refused_frame(skb, &owner, RVL_C_EGRESS_SOURCE_ROUTE);
 		network = network_of(cfg, owner.app, &h.destination);
 		switch (network ? network->class : RVL_TRUSTED) {

@@ -10,8 +10,10 @@
 #define ETH_P_IPV6 0x86dd
 #define IPPROTO_HOPOPTS 0
 #define IPPROTO_ICMP 1
+#define IPPROTO_IPIP 4
 #define IPPROTO_TCP 6
 #define IPPROTO_UDP 17
+#define IPPROTO_IPV6 41
 #define IPPROTO_ROUTING 43
 #define IPPROTO_FRAGMENT 44
 #define IPPROTO_ESP 50
@@ -21,6 +23,7 @@
 #define IPPROTO_DCCP 33
 #define IPPROTO_SCTP 132
 #define IPPROTO_UDPLITE 136
+#define IPPROTO_RAW 255
 #define IP_EXTENSIONS 8
 
 static __always_inline bool has_ports(__u32 protocol)

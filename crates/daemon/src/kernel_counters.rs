@@ -29,7 +29,11 @@ const MEANINGS: [Meaning; 72] = [
     ),
     Meaning("egress_untrusted", true, "A packet to an untrusted network."),
     Meaning("egress_no_tun", true, "A packet that must be protected, and no TUN to take it."),
-    Meaning("egress_source_route", true, "A packet with a source route, whose real destination is unknown."),
+    Meaning(
+        "egress_source_route",
+        true,
+        "A packet with a source route, or that a route wraps in another one: its real destination is unknown.",
+    ),
     Meaning("egress_malformed", true, "A packet of a policed program with headers that cannot be read."),
     Meaning("ingress_no_proof", true, "A clear packet for a socket whose policy demands protection."),
     Meaning(

@@ -169,6 +169,28 @@ fn a_source_route_is_no_way_around() {
     assert_eq!(world.counter("egress_source_route"), 1);
 }
 
+/// The destination that is seen at the device is that of a segment, not of the peer.
+#[test]
+fn a_route_that_wraps_is_no_way_around() {
+    let mut world = usual_world("wrapped");
+    world.alice.sh("ip route replace 10.99.0.2/32 encap seg6 mode encap.red segs fd98::9 dev up0
+                    ip route replace fd99::2/128 encap seg6 mode encap.red segs fd98::9 dev up0
+                    ip route replace fd98::9/128 dev up0
+                    ip neigh replace fd98::9 lladdr 02:00:00:00:00:0b dev up0");
+    for (socket, peer) in [("udp4", "10.99.0.2:53"), ("udp6", "[fd99::2]:53")] {
+        world.wire();
+        let mut other = world.start("unnamed");
+        other.run(&[&format!("open s {socket}"), &format!("sendto s {peer} 40")]);
+        assert_eq!(world.wire().len(), 1, "{peer}: of a program that policy does not name");
+        let before = world.counter("egress_source_route");
+        let mut program = world.start("strict");
+        program.run(&[&format!("open s {socket}")]);
+        program.ask(&format!("sendto s {peer} 40"));
+        assert_eq!(world.wire(), [] as [Vec<u8>; 0], "{peer}");
+        assert_eq!(world.counter("egress_source_route"), before + 1, "{peer}");
+    }
+}
+
 /// A raw socket that brings its own header: the type that it is sent as says one version, and its first octet the other one, which
 /// would have its destination at another place.
 #[test]
