@@ -7,7 +7,9 @@
  *   task.h    exec, fork, new control groups: what a process has run and where it is
  *   cgroup.h  calls on sockets: stamp, refuse
  *   sctp.h    whose an accepted SCTP socket is
- *   writer.h  who writes on a connection that came in
+ *   subflow.h which MPTCP connection a TCP socket is a subflow of
+ *   note.h    what is noted of a connection that came in
+ *   writer.h  who writes on one
  *   guard.h   packets of sockets: guard, proof
  *   announce.h what sockets do, for the paper's own translation
  *   names.h   answers of the DNS, for networks that are names
@@ -44,6 +46,8 @@ extern void *bpf_cast_to_kern_ctx(void *ctx) __ksym;
 #include "limit.h"
 #include "flows.h"
 #include "traffic.h"
+#include "subflow.h"
+#include "note.h"
 #include "cgroup.h"
 #include "writer.h"
 #include "guard.h"

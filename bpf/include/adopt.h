@@ -223,7 +223,20 @@ static __always_inline void note_decided(struct sock *sk)
 		count(RVL_C_STAMP_FAILED);
 }
 
-/* Stamp the sockets of policed programs by storage, and report them: the mark is set by iter/tcp or user space. */
+/* The same of a socket that a process holds as note.h's stays_unclaimed. */
+static __always_inline bool is_held_unwritten(struct sock *sk, const struct rvl_socket *stamp)
+{
+	__u32 *note = bpf_sk_storage_get(&unclaimed, sk, 0, 0);
+
+	if (sk->sk_protocol == IPPROTO_MPTCP)
+		return note && is_open(note);
+	return sk->sk_protocol == IPPROTO_TCP && is_unwritten(stamp, note);
+}
+
+/*
+ * Stamp the sockets of policed programs by storage, and report them: the mark is set by iter/tcp or user space. A connection that came in
+ * and on which no process has written is the first writer's, whoever holds it now.
+ */
 SEC("iter/task_file")
 int adopt_sockets(struct bpf_iter__task_file *ctx)
 {
@@ -234,6 +247,7 @@ int adopt_sockets(struct bpf_iter__task_file *ctx)
 	struct rvl_task *known;
 	struct rvl_socket *stamp;
 	struct sock *sk;
+	bool unwritten;
 	__u16 is;
 
 	if (!cfg || !task || !file)
@@ -251,6 +265,7 @@ int adopt_sockets(struct bpf_iter__task_file *ctx)
 			note_decided(sk);
 		return 0;
 	}
+	unwritten = is_held_unwritten(sk, stamp);
 	/* What must not send must not go on sending. */
 	switch (is == RVL_APP_REFUSED ? HANDOVER_STAMP : handover_of(cfg, stamp, is)) {
 	case HANDOVER_KEEP:
@@ -269,11 +284,12 @@ int adopt_sockets(struct bpf_iter__task_file *ctx)
 			break;
 		}
 		assign(stamp, sk->__sk_common.skc_net.net->net_cookie, is);
+		stamp->unclaimed = unwritten;
 		count(RVL_C_STAMPED);
 		break;
 	}
 	/* A process holds an MPTCP connection by this socket; its subflows are in no table of descriptors. */
-	if (stamp && sk->sk_protocol == IPPROTO_MPTCP && sk->__sk_common.skc_state != TCP_LISTEN)
+	if (stamp && !unwritten && sk->sk_protocol == IPPROTO_MPTCP && sk->__sk_common.skc_state != TCP_LISTEN)
 		note_decided(sk);
 	write_report(ctx, task, file, sk, stamp, known, is, stamped);
 	return 0;
@@ -302,6 +318,26 @@ static __always_inline __u16 app_of_listener(struct sock_common *common)
 	return app ? (__u16)*app : 0;
 }
 
+/* Whether a connection waits for its listener's program to accept it. What is closed has no descriptor either. */
+static __always_inline bool waits(const struct sock_common *common)
+{
+	return common->skc_state == TCP_ESTABLISHED || common->skc_state == TCP_CLOSE_WAIT;
+}
+
+/*
+ * A connection that waits at a listener without an application: the first that writes on it decides, as if it had come a moment later. From
+ * Linux 6.12 on one without room for the note says nothing (note.h).
+ */
+static __always_inline void note_waiting(struct sock_common *common)
+{
+	__u32 flags = NO_ROOM_FLAGS;
+
+	if (bpf_sk_storage_get(&unclaimed, common, 0, BPF_LOCAL_STORAGE_GET_F_CREATE))
+		return;
+	count(RVL_C_STAMP_FAILED);
+	bpf_setsockopt(common, SOL_TCP, TCP_BPF_SOCK_OPS_CB_FLAGS, &flags, sizeof(flags));
+}
+
 /* The reader's network namespace only. Sockets are locked here, so their mark can be set. */
 SEC("iter/tcp")
 int adopt_tcp(struct bpf_iter__tcp *ctx)
@@ -321,8 +357,12 @@ int adopt_tcp(struct bpf_iter__tcp *ctx)
 		return 0;
 	stamp = bpf_sk_storage_get(&sockets, common, 0, 0);
 	if (!stamp && !tcp->inet_conn.icsk_inet.sk.sk_socket) {
+		if (!is_watched(&tcp->inet_conn.icsk_inet.sk, cfg))
+			return 0;
 		app = app_of_listener(common);
-		if (!app || !is_watched(&tcp->inet_conn.icsk_inet.sk, cfg))
+		if (!app && cfg->generation && waits(common))
+			note_waiting(common);
+		if (!app)
 			return 0;
 		stamp = bpf_sk_storage_get(&sockets, common, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 		if (!stamp) {
@@ -331,6 +371,7 @@ int adopt_tcp(struct bpf_iter__tcp *ctx)
 		}
 		stamp->netns = cfg->netns;
 		stamp->app = app;
+		stamp->unclaimed = waits(common);
 		count(RVL_C_STAMPED);
 	}
 	if (!stamp || stamp->netns != cfg->netns)

@@ -113,11 +113,13 @@ static __always_inline void mark_socket(void *ctx, __u32 old, const struct rvl_c
 static __always_inline int restamp(void *ctx, struct bpf_sock *sk, const struct rvl_config *cfg, struct attempt *a)
 {
 	struct rvl_socket *stamp;
+	bool unwritten;
 	__u16 has, is;
 
 	if (!sk)
 		return 0;
 	stamp = bpf_sk_storage_get(&sockets, sk, 0, 0);
+	unwritten = stays_unclaimed(sk, stamp);
 	has = stamp ? stamp->app : 0;
 	is = current_is_exempt(cfg) ? 0 : app_of_current(cfg);
 	switch (handover_of(cfg, stamp, is)) {
@@ -133,6 +135,7 @@ static __always_inline int restamp(void *ctx, struct bpf_sock *sk, const struct 
 	stamp = stamp_socket(sk, stamp, bpf_get_netns_cookie(ctx), is);
 	if (!stamp)
 		return -1;
+	stamp->unclaimed = unwritten;
 	count(RVL_C_RESTAMPED);
 	mark_socket(ctx, sk->mark, cfg, stamp);
 	return is;
@@ -171,18 +174,17 @@ int sock_create(struct bpf_sock *sk)
 
 /*
  * A further subflow of an MPTCP connection is made and connected by a worker of the kernel, which is nobody: it belongs to
- * whom the connection belongs to. False: there is no room for its stamp, so it must not be connected.
+ * whom the connection belongs to, and demands what that one demands. False: there is no room for its stamp, so it must not be connected.
  */
 static __always_inline bool join_connection(struct bpf_sock_addr *ctx, const struct rvl_config *cfg)
 {
 	struct bpf_sock *sk = ctx->sk;
 	struct rvl_socket *whole, *stamp;
 	struct mptcp_sock *connection;
+	__u32 *note;
 
-	if (!sk || sk->protocol != IPPROTO_TCP || bpf_sk_storage_get(&sockets, sk, 0, 0))
-		return true;
-	connection = bpf_skc_to_mptcp_sock(sk);
-	if (!connection)
+	connection = connection_of(sk);
+	if (!connection || !sk || bpf_sk_storage_get(&sockets, sk, 0, 0))
 		return true;
 	whole = bpf_sk_storage_get(&sockets, connection, 0, 0);
 	if (!whole)
@@ -191,6 +193,8 @@ static __always_inline bool join_connection(struct bpf_sock_addr *ctx, const str
 	if (!stamp)
 		return false;
 	stamp->required = whole->required;
+	note = bpf_sk_storage_get(&unclaimed, connection, 0, 0);
+	stamp->unclaimed = note && is_open(note);
 	count(RVL_C_STAMPED);
 	mark_socket(ctx, sk->mark, cfg, stamp);
 	return true;
@@ -312,15 +316,15 @@ static __always_inline void mark_child(struct bpf_sock_ops *ctx, const struct rv
 	if (!sk)
 		return;
 	stamp = bpf_sk_storage_get(&sockets, sk, 0, 0);
-	if (!stamp) {
-		/* Whoever has the listener need not be who accepts: see claim. Its mark is set when it ends, for TIME_WAIT. */
-		if (cfg->generation && bpf_sk_storage_get(&unclaimed, sk, 0, BPF_LOCAL_STORAGE_GET_F_CREATE))
-			bpf_sock_ops_cb_flags_set(ctx, BPF_SOCK_OPS_STATE_CB_FLAG);
+	if (!stamp && !cfg->generation)
+		return;
+	/* Whoever has the listener need not be who accepts: see claim. Its mark is set when it ends, for TIME_WAIT. */
+	if (!note_connection(sk, stamp)) {
+		say_no_room(ctx);
 		return;
 	}
-	stamp->unclaimed = 1;
 	bpf_sock_ops_cb_flags_set(ctx, ctx->bpf_sock_ops_cb_flags | BPF_SOCK_OPS_STATE_CB_FLAG);
-	if (stamp->netns != cfg->netns)
+	if (!stamp || stamp->netns != cfg->netns)
 		return;
 	/* A copy of the listener's: what arrived there was not for this socket. */
 	stamp->in_force = 0;

@@ -14,17 +14,6 @@ enum sender {
 	SENDER_CLAIMS, /* the same of a connection that came in */
 };
 
-/* Whether no process has sent on a connection that came in. */
-static __always_inline bool is_unclaimed(struct bpf_sock *sk, const struct rvl_socket *stamp)
-{
-	__u32 *note;
-
-	if (stamp && (stamp->app || stamp->unclaimed))
-		return stamp->unclaimed;
-	note = bpf_sk_storage_get(&unclaimed, sk, 0, 0);
-	return note && is_open(note);
-}
-
 /* Whether whose an MPTCP connection is has been decided; what came with the listener's stamp has not. */
 static __always_inline bool is_decided(struct mptcp_sock *whole)
 {
@@ -33,7 +22,15 @@ static __always_inline bool is_decided(struct mptcp_sock *whole)
 	return note && *note == NOTE_DECIDED;
 }
 
-/* Its subflows are all whose this one is. False: there is no room to say so. */
+/* Whether a subflow's connection came in, and no process has written on it. */
+static __always_inline bool is_unwritten_connection(struct mptcp_sock *whole)
+{
+	__u32 *note = bpf_sk_storage_get(&unclaimed, whole, 0, 0);
+
+	return note && is_open(note);
+}
+
+/* Its subflows are all whose this one is. What the program has asked for stays. False: there is no room to say so. */
 static __always_inline bool decide_whole(struct mptcp_sock *whole, const struct rvl_socket *stamp)
 {
 	__u32 decided = NOTE_DECIDED, *note;
@@ -44,7 +41,7 @@ static __always_inline bool decide_whole(struct mptcp_sock *whole, const struct 
 		if (!own)
 			return false;
 		assign(own, stamp->netns, stamp->app);
-		own->required = stamp->required;
+		own->unclaimed = 0;
 	}
 	note = bpf_sk_storage_get(&unclaimed, whole, &decided, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!note)
@@ -85,13 +82,20 @@ static __noinline enum load load_of(struct __sk_buff *skb)
 /* What nobody is known to have written stays: who only sends it on is nobody who could say whose it is. */
 static __noinline enum sender hold(struct __sk_buff *skb, struct bpf_sock *sk, const struct rvl_socket *stamp)
 {
-	struct mptcp_sock *whole = bpf_skc_to_mptcp_sock(sk);
+	struct mptcp_sock *whole = connection_of(sk);
 	__u32 held = NOTE_HELD, *note;
 
 	note = whole ? bpf_sk_storage_get(&unclaimed, whole, &held, BPF_LOCAL_STORAGE_GET_F_CREATE)
 		     : bpf_sk_storage_get(&unclaimed, sk, &held, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (note && kind_of(note) == NOTE_UNCLAIMED)
 		*note = NOTE_HELD;
+	refuse_packet(skb, stamp ? stamp->app : 0, RVL_C_EGRESS_UNCLAIMED, RVL_HOOK_OUT);
+	return SENDER_REFUSED;
+}
+
+/* A connection without room for a note says nothing, so that nothing of what a process writes on it leaves as nobody's. */
+static __noinline enum sender hold_without_room(struct __sk_buff *skb, const struct rvl_socket *stamp)
+{
 	refuse_packet(skb, stamp ? stamp->app : 0, RVL_C_EGRESS_UNCLAIMED, RVL_HOOK_OUT);
 	return SENDER_REFUSED;
 }
@@ -123,27 +127,40 @@ static __noinline enum sender claim(struct __sk_buff *skb, struct bpf_sock *sk, 
 	struct mptcp_sock *whole;
 	struct rvl_socket *first;
 	struct sock *kernel;
+	bool written, unwritten;
 	enum load load;
-	bool written;
 	__u32 *note;
 	__u16 is;
 
-	if (!is_unclaimed(sk, stamp))
+	if (has_no_room(sk))
+		return hold_without_room(skb, stamp);
+	whole = connection_of(sk);
+	note = bpf_sk_storage_get(&unclaimed, sk, 0, 0);
+	unwritten = is_unwritten(stamp, note);
+	if (!unwritten && !whole)
 		return SENDER_GOES_ON;
-	whole = bpf_skc_to_mptcp_sock(sk);
+	first = whole ? bpf_sk_storage_get(&sockets, whole, 0, 0) : 0;
 	if (whole && is_decided(whole)) {
-		first = bpf_sk_storage_get(&sockets, whole, 0, 0);
-		if (!first) {
-			settle(sk, stamp);
+		if (!first || !first->app || (!unwritten && stamp && stamp->app == first->app)) {
+			if (unwritten)
+				settle(sk, stamp);
 			return SENDER_GOES_ON;
 		}
 		stamp = stamp_socket(sk, stamp, first->netns, first->app);
 		if (!stamp)
 			return SENDER_REFUSED;
-		stamp->required = first->required;
 		settle(sk, stamp);
 		count(RVL_C_CLAIMED);
 		return SENDER_CLAIMS;
+	}
+	if (!unwritten && !(whole && is_unwritten_connection(whole)))
+		return SENDER_GOES_ON;
+	/* Who has called on the connection meanwhile, or held it when policy was loaded, has said what it must have at least. */
+	if (first && first->app && first->app != (stamp ? stamp->app : 0)) {
+		stamp = stamp_socket(sk, stamp, first->netns, first->app);
+		if (!stamp)
+			return SENDER_REFUSED;
+		stamp->unclaimed = 1;
 	}
 	load = load_of(skb);
 	kernel = bpf_rdonly_cast(sk, bpf_core_type_id_kernel(struct sock));
@@ -182,6 +199,33 @@ static __noinline enum sender claim(struct __sk_buff *skb, struct bpf_sock *sk, 
 	settle(sk, stamp);
 	count(RVL_C_CLAIMED);
 	return SENDER_CLAIMS;
+}
+
+/* A subflow demands what its MPTCP connection demands. Refused: there is no room for the stamp that says so. */
+static __noinline enum sender follow_connection(struct bpf_sock *sk, const struct rvl_config *cfg, enum sender sender)
+{
+	struct mptcp_sock *whole = connection_of(sk);
+	struct rvl_socket *stamp, *own;
+	struct sock *kernel;
+	__u8 required;
+
+	if (!whole || sender == SENDER_REFUSED)
+		return sender;
+	stamp = bpf_sk_storage_get(&sockets, sk, 0, 0);
+	required = required_of_subflow(cfg, whole, sk, stamp);
+	if (!(required & ~(stamp ? stamp->required : 0)))
+		return sender;
+	if (!stamp) {
+		own = bpf_sk_storage_get(&sockets, whole, 0, 0);
+		kernel = bpf_rdonly_cast(sk, bpf_core_type_id_kernel(struct sock));
+		stamp = stamp_socket(sk, 0, kernel->__sk_common.skc_net.net->net_cookie, own ? own->app : 0);
+		if (!stamp)
+			return SENDER_REFUSED;
+		if (sender == SENDER_GOES_ON)
+			sender = SENDER_STAMPS;
+	}
+	stamp->required |= required;
+	return sender;
 }
 
 /* Whether a packet of such a socket leaves in the context of who sends it. */
@@ -355,7 +399,7 @@ int guard(struct __sk_buff *skb)
 	}
 	/* Two calls side by side: one in the other needs more stack than there is. */
 	if (sk->protocol == IPPROTO_TCP && sk->type != SOCK_RAW)
-		sender = claim(skb, sk, cfg, stamp);
+		sender = follow_connection(sk, cfg, claim(skb, sk, cfg, stamp));
 	else
 		sender = follow_sender(skb, sk, cfg, stamp);
 	if (sender == SENDER_REFUSED) {
@@ -494,7 +538,7 @@ static __always_inline int within_accepted(struct __sk_buff *skb, const struct r
 
 /* A packet for a socket of an application, or of a program that asked for protection. */
 static __always_inline int prove(struct __sk_buff *skb, const struct rvl_config *cfg, struct rvl_socket *stamp,
-				 const struct headers *h, bool proven)
+				 __u8 required, const struct headers *h, bool proven)
 {
 	__u32 mark = ours_in(skb->mark);
 	__u16 app = stamp->app;
@@ -502,7 +546,7 @@ static __always_inline int prove(struct __sk_buff *skb, const struct rvl_config 
 	struct decision d;
 	__u8 services;
 
-	d = demand(decide(cfg, app, &h->source, h->protocol, h->destination_port, h->source_port), stamp->required);
+	d = demand(decide(cfg, app, &h->source, h->protocol, h->destination_port, h->source_port), stamp->required | required);
 	switch (d.action) {
 	case ACTION_BYPASS:
 		/* The answer would leave in clear. */
@@ -544,8 +588,9 @@ static __always_inline int prove(struct __sk_buff *skb, const struct rvl_config 
 	return ALLOW;
 }
 
+/* `required`: services that an MPTCP connection demands of the subflow that the packet is for. */
 static __always_inline int judge(struct __sk_buff *skb, const struct rvl_config *cfg, struct bpf_sock *sk,
-				 struct rvl_socket *stamp)
+				 struct rvl_socket *stamp, __u8 required)
 {
 	struct headers h;
 	bool proven;
@@ -579,7 +624,7 @@ static __always_inline int judge(struct __sk_buff *skb, const struct rvl_config 
 		count(RVL_C_INGRESS_COPY);
 		return REFUSE;
 	}
-	verdict = prove(skb, cfg, stamp, &h, proven);
+	verdict = prove(skb, cfg, stamp, required, &h, proven);
 	add_arrival(skb, stamp->app, verdict == ALLOW, proven, &h);
 	return verdict;
 }
@@ -590,8 +635,9 @@ int proof(struct __sk_buff *skb)
 {
 	const struct rvl_config *cfg = configuration();
 	struct bpf_sock *sk = skb->sk;
-	struct rvl_socket *stamp = 0;
+	struct rvl_socket *stamp = 0, *own;
 	struct mptcp_sock *whole;
+	__u8 required = 0;
 	int verdict;
 
 	if (!cfg)
@@ -600,17 +646,20 @@ int proof(struct __sk_buff *skb)
 		sk = bpf_sk_fullsock(sk);
 	if (sk)
 		stamp = bpf_sk_storage_get(&sockets, sk, 0, 0);
-	if (sk && (!stamp || stamp->unclaimed)) {
-		whole = bpf_skc_to_mptcp_sock(sk);
-		if (whole && is_decided(whole))
-			stamp = bpf_sk_storage_get(&sockets, whole, 0, 0);
+	whole = connection_of(sk);
+	if (whole && sk) {
+		/* Before it is known whose the connection is, the stricter of two stamps is the connection's: see claim. */
+		own = bpf_sk_storage_get(&sockets, whole, 0, 0);
+		if ((!stamp || stamp->unclaimed) && (own || is_decided(whole)))
+			stamp = own;
+		required = required_of_subflow(cfg, whole, sk, stamp);
 	}
 	if (sk && !stamp && sk->protocol == IPPROTO_SCTP) {
 		if (!stamp_accepted(sk))
 			return REFUSE;
 		stamp = bpf_sk_storage_get(&sockets, sk, 0, 0);
 	}
-	verdict = judge(skb, cfg, sk, stamp);
+	verdict = judge(skb, cfg, sk, stamp, required);
 	if (verdict == ALLOW && sk && sk->protocol == IPPROTO_SCTP && sk->state == TCP_LISTEN)
 		note_endpoint(skb, sk, stamp);
 	if (verdict == ALLOW && sk)

@@ -92,6 +92,8 @@ static __always_inline void assign(struct rvl_socket *stamp, __u64 netns, __u16 
 
 #define SOL_SOCKET 1
 #define SO_MARK 36
+#define SOL_TCP 6
+#define TCP_BPF_SOCK_OPS_CB_FLAGS 1008
 #define AF_INET 2
 #define AF_INET6 10
 #define AF_PACKET 17

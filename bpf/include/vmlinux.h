@@ -61,7 +61,9 @@ enum {
 #define BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB 5
 #define BPF_SOCK_OPS_STATE_CB 10
 #define BPF_SOCK_OPS_TCP_LISTEN_CB 11
+#define BPF_SOCK_OPS_RTO_CB_FLAG 1
 #define BPF_SOCK_OPS_STATE_CB_FLAG 4
+#define BPF_SOCK_OPS_RTT_CB_FLAG 8
 
 enum tcx_action_base {
 	TCX_NEXT = -1,
@@ -449,6 +451,7 @@ struct inet_connection_sock {
 
 struct tcp_sock {
 	struct inet_connection_sock inet_conn;
+	__u8 bpf_sock_ops_cb_flags;
 };
 
 struct inet_timewait_sock {

@@ -13,7 +13,6 @@
  */
 const volatile __u32 writes_are_seen SEC(".rodata.writes") = 0;
 
-#define IPPROTO_MPTCP 262
 #define PF_WQ_WORKER 0x00000020u
 
 /*
@@ -28,25 +27,12 @@ static __always_inline bool is_work_of_another(const struct sock *sk)
 	return BPF_CORE_READ(task, flags) & PF_WQ_WORKER && !BPF_CORE_READ_BITFIELD_PROBED(sk, sk_kern_sock);
 }
 
-static __always_inline __u32 kind_of(const __u32 *note)
-{
-	return *note & NOTE_KIND;
-}
-
-/* Whether a note says that it has not shown whose the connection is. */
-static __always_inline bool is_open(const __u32 *note)
-{
-	return kind_of(note) == NOTE_UNCLAIMED || kind_of(note) >= NOTE_WRITTEN;
-}
-
 /* Whether the first that writes on a socket decides whose it is. Of MPTCP the connection is asked, not its subflows. */
 static __always_inline bool writer_decides(const struct sock *sk, const struct rvl_socket *stamp, const __u32 *note)
 {
 	if (sk->sk_protocol == IPPROTO_MPTCP)
 		return !note || kind_of(note) != NOTE_DECIDED;
-	if (stamp && (stamp->app || stamp->unclaimed))
-		return stamp->unclaimed;
-	return note && is_open(note);
+	return is_unwritten(stamp, note);
 }
 
 /* The calling process writes. Of two before anything has left, the stricter one counts; where neither is, nothing leaves. */
