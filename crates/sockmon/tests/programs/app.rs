@@ -161,6 +161,8 @@ fn run(words: &mut SplitWhitespace<'_>, sockets: &mut Sockets) -> io::Result<Str
         "knot" => return rights::knot(fd),
         // As many keys for other peers as there is room for: anybody may, and it is taken from the socket's own.
         "crowd" => return crowd(fd),
+        // A filter that takes all room but for a few octets; whoever is accepted has the same.
+        "burden" => return burden(fd),
         "sendto" => return sendto(fd, words, 0),
         // These octets, in hexadecimal, to an address.
         "sendhex" => return sendhex(fd, words),
@@ -291,6 +293,7 @@ fn open(kind: &str) -> io::Result<c_int> {
         "raw" => (libc::SOCK_RAW, libc::IPPROTO_RAW),
         // Is shown copies of every packet of the protocol.
         "rawudp" => (libc::SOCK_RAW, libc::IPPROTO_UDP),
+        "rawtcp" => (libc::SOCK_RAW, libc::IPPROTO_TCP),
         "rawesp" => (libc::SOCK_RAW, libc::IPPROTO_ESP),
         // Frames, and a socket of AF_XDP: nothing is received.
         "packet" | "xdp" => {
@@ -473,6 +476,43 @@ fn crowd(fd: c_int) -> io::Result<String> {
         }
     }
     Ok("ok".into())
+}
+
+/// Attach the longest classic filter that the socket has room for, and say how many instructions it has. It lets everything pass.
+fn burden(fd: c_int) -> io::Result<String> {
+    const LONG: libc::sock_filter = libc::sock_filter { code: 0xb1, jt: 0, jf: 0, k: 0 };
+    const SHORT: libc::sock_filter = libc::sock_filter { code: 0x07, jt: 0, jf: 0, k: 0 };
+    const PASS: libc::sock_filter = libc::sock_filter { code: 0x06, jt: 0, jf: 0, k: u32::MAX };
+    let attach = |long: usize, short: usize| -> io::Result<bool> {
+        // The old filter is charged as long as it is there.
+        let _ = option(fd, libc::SOL_SOCKET, libc::SO_DETACH_FILTER, 0);
+        let mut code = vec![LONG; long];
+        code.extend(std::iter::repeat_n(SHORT, short).chain([PASS]));
+        let filter = libc::sock_fprog { len: code.len() as u16, filter: code.as_mut_ptr() };
+        let len = size_of_val(&filter) as libc::socklen_t;
+        // SAFETY: the program has the length that it says.
+        let set = unsafe {
+            libc::setsockopt(fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, (&raw const filter).cast(), len)
+        };
+        match ret(set) {
+            Err(error) if error.raw_os_error() != Some(libc::ENOMEM) => Err(error),
+            done => Ok(done.is_ok()),
+        }
+    };
+    // LDX MSH becomes several instructions of the kernel's own, TAX one.
+    let (mut fits, mut fails) = (0, 4000);
+    while fails - fits > 1 {
+        let middle = usize::midpoint(fits, fails);
+        *(if attach(middle, 0)? { &mut fits } else { &mut fails }) = middle;
+    }
+    let mut short = 0;
+    while short < 90 && attach(fits, short + 1)? {
+        short += 1;
+    }
+    if !attach(fits, short)? {
+        return Err(io::Error::other("the room has changed"));
+    }
+    Ok((fits + short + 1).to_string())
 }
 
 /// Execute a copy of a file that has no name: in memory, or removed before.

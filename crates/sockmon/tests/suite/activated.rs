@@ -10,16 +10,16 @@ use program::Program;
 use std::path::{Path, PathBuf};
 use wire::AppId;
 
-fn any() -> Selector {
+pub fn any() -> Selector {
     Selector { executables: Executables::Any, from: None, group: None, users: None }
 }
 
-fn program(path: &Path) -> Selector {
+pub fn program(path: &Path) -> Selector {
     Selector::program(path.to_str().unwrap())
 }
 
 /// A world whose policy speaks for a service, and for its listener's program or for whatever else there is.
-fn world(name: &str, listener: impl FnOnce(&Path) -> Vec<(Selector, AppId)>) -> (World, PathBuf) {
+pub fn world(name: &str, listener: impl FnOnce(&Path) -> Vec<(Selector, AppId)>) -> (World, PathBuf) {
     world_without(name, None, listener)
 }
 
@@ -39,7 +39,7 @@ fn world_without(
 }
 
 /// An unprivileged activator that has accepted a connection of bob's.
-fn connected(world: &World, port: u16) -> (Program, Program) {
+pub fn connected(world: &World, port: u16) -> (Program, Program) {
     let mut activator = world.start("activator");
     activator.run(&["uid 65534", "open l tcp4", &format!("bind l 10.99.0.1:{port}"), "listen l"]);
     let mut peer = world.start_in_bob("peer");
@@ -72,12 +72,12 @@ fn carries(packet: &[u8], port: u16) -> bool {
         && (packet.len() > 20 + usize::from(packet[32] >> 4) * 4 || packet[33] & 1 != 0)
 }
 
-fn in_clear(world: &World, port: u16) -> usize {
+pub fn in_clear(world: &World, port: u16) -> usize {
     world.wire().iter().filter(|packet| carries(packet, port)).count()
 }
 
 /// The next packet with data on the TUN.
-fn redirected(world: &World, port: u16) -> u32 {
+pub fn redirected(world: &World, port: u16) -> u32 {
     let mut seen = std::iter::from_fn(|| world.seen_within(SOON));
     seen.find(|seen| carries(&seen.packet, port)).expect("on the TUN").mark
 }

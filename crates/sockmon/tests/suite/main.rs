@@ -33,3 +33,4 @@ mod subvolume;
 mod super_packets;
 mod tables;
 mod traffic;
+mod unwritten;

@@ -466,3 +466,26 @@ fn a_group_that_nobody_serves_is_refused_to_the_sender() {
     assert!(world.seen_within(SOON).is_some());
     assert_eq!(program.ask("sendto s 239.1.2.4:9 5"), "EPERM");
 }
+
+/// A raw socket of TCP's protocol number is none of TCP's: what asks whose subflow a socket is must not read behind it. It hears and sends
+/// as any raw socket, whether or not it has a stamp.
+#[test]
+fn a_raw_socket_of_protocol_6_is_no_subflow() {
+    let world = usual_world("raw-tcp");
+    let (mut nobody, mut strict) = (world.start("unnamed"), world.start("strict"));
+    nobody.run(&["open r rawtcp4", "open l tcp4", "bind l 10.99.0.1:8080", "listen l"]);
+    strict.run(&["open r rawtcp4", "connect r 10.99.0.2:0"]);
+    let mut peer = world.start_in_bob("peer");
+    peer.run(&["open c tcp4"]);
+    assert_eq!(peer.ask("connect c 10.99.0.1:8080"), "EINPROGRESS");
+    // IPv4 and TCP headers of the SYN: 20 and 40 octets.
+    assert_eq!(nobody.ask("recv r 5000"), "60");
+    assert_eq!(strict.ask("recv r 60"), "ETIMEDOUT", "it has no proof");
+    world.wire();
+    nobody.run(&["sendto r 10.99.0.2:0 40"]);
+    assert_eq!(world.wire().iter().filter(|packet| packet.len() == 60).count(), 1);
+    strict.run(&["send r 40"]);
+    let seen = world.seen_within(SOON).expect("on the TUN");
+    assert_eq!((seen.mark, seen.packet.len()), (stamp(STRICT), 60));
+    assert_eq!(world.wire(), [] as [Vec<u8>; 0]);
+}
