@@ -2,7 +2,7 @@
 //! (docs/design/0028). Needs root.
 
 use netio::lab::{CaptureOptions, Program, Running, Side};
-use ravelin::rig::{Rig, RigOptions};
+use ravelin::rig::{Pair, Rig, RigOptions};
 use tests::sites::sh;
 use tests::{PATIENCE, binary, copy_of_python, program};
 
@@ -97,4 +97,127 @@ fn what_a_worker_of_the_kernel_sends_first_on_a_subflow_is_no_way_out() {
     activator.wait_for_output("nothing", PATIENCE).unwrap();
     assert!(activator.output().contains("asked b'hello'"), "{}", activator.output());
     assert!(!wire.finish().unwrap().contains_bytes(SECRET));
+}
+
+/// Another address of bob's host, in a network that alice's policy says nothing about.
+const FURTHER: &str = "203.0.113.77";
+
+/// Listens for MPTCP at a port; reads what comes to its end, says how much it was, and answers with a word, so many times.
+const ANSWERS: &str = r#"
+import socket, sys
+listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 262)
+listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+listener.bind(("", int(sys.argv[1])))
+listener.listen()
+print("listens", flush=True)
+s, _ = listener.accept()
+s.settimeout(15)
+got = 0
+while data := s.recv(65536):
+    got += len(data)
+print("got", got, flush=True)
+s.sendall(sys.argv[2].encode() * int(sys.argv[3]))
+"#;
+
+/// Connects to such a server, says something, waits for further subflows, sends a word, so many times, and reads.
+const ASKS: &str = r#"
+import socket, sys, time
+s = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 262)
+s.settimeout(15)
+s.connect((sys.argv[1], int(sys.argv[2])))
+s.send(b"!")
+time.sleep(1)
+s.sendall(sys.argv[3].encode() * int(sys.argv[4]))
+s.shutdown(socket.SHUT_WR)
+got = 0
+try:
+    while data := s.recv(65536):
+        got += len(data)
+finally:
+    print("got", got, flush=True)
+"#;
+
+/// Words that alice sends.
+const WORDS: usize = 100_000;
+
+/// How many packets of alice's to bob's further address hold the secret in clear, and what her program's peer has read.
+fn to_the_further_address(rig: &Rig, python: &std::path::Path, alice_asks: bool) -> (usize, String) {
+    let word = String::from_utf8(SECRET.to_vec()).unwrap();
+    let (port, count) = (PORT.to_string(), WORDS.to_string());
+    let (asks, answers) = if alice_asks { (Side::Alice, Side::Bob) } else { (Side::Bob, Side::Alice) };
+    let address = answers.v4().to_string();
+    let of = |side: Side| if side == Side::Alice { &word } else { "something else, of its length..." };
+    let kind = if alice_asks { "signal" } else { "subflow" };
+    let add = format!("ip mptcp endpoint flush; ip mptcp endpoint add {FURTHER} dev eth0 {kind}");
+    sh(rig.lab.bob().netns(), &add).unwrap();
+    let wire = rig.lab.capture(CaptureOptions { keep: 1 << 26, watch: Vec::new() }).unwrap();
+    let server = Program::new(python).args(["-c", ANSWERS, &port, of(answers), &count]);
+    let server = rig.lab.host(answers).spawn(server).unwrap();
+    server.wait_for_output("listens", PATIENCE).unwrap();
+    let client = Program::new(python).args(["-c", ASKS, &address, &port, of(asks), &count]);
+    let done = rig.lab.host(asks).run_program(client, PATIENCE * 2).unwrap();
+    let read = if alice_asks {
+        server.wait_for_output("got", PATIENCE).unwrap();
+        server.output()
+    } else {
+        done.out()
+    };
+    let further: std::net::IpAddr = FURTHER.parse().unwrap();
+    let seen = wire.finish().unwrap();
+    let clear = seen.clear_packets(|flow| flow.remote == further);
+    let secret =
+        clear.iter().filter(|packet| packet.packet().windows(SECRET.len()).any(|w| w == SECRET)).count();
+    (secret, read)
+}
+
+/// Octets that alice's program has got in clear.
+fn in_clear(rig: &Rig) -> u64 {
+    let figures = rig.json(Side::Alice, &["stats", "--per-app"]).unwrap();
+    figures["applications"][0]["inbound"]["clear"]["bytes"].as_u64().unwrap()
+}
+
+/// Data of a program whose peer must be reached protected: not even where the peer announces, or joins from, an address that policy does not
+/// speak of.
+fn a_further_address_is_no_way_out(name: &str, alice_asks: bool) {
+    let options = RigOptions { name: name.to_owned(), binary: binary(), daemon: None, segmentation: false };
+    let mut rig = Rig::build(&options).unwrap();
+    let python = copy_of_python(rig.folder(), "python");
+    let policy = |class: &str| {
+        format!("application {:?} {{ network 198.51.100.0/24 {class} }}\n", python.display().to_string())
+    };
+    sh(rig.lab.bob().netns(), &format!("ip addr add {FURTHER}/24 dev eth0")).unwrap();
+    sh(rig.lab.alice().netns(), "ip route add 203.0.113.0/24 dev eth0").unwrap();
+    for side in Side::BOTH {
+        sh(rig.lab.host(side).netns(), "ip mptcp limits set subflow 2 add_addr_accepted 2").unwrap();
+    }
+    rig.set_policy(Side::Alice, &policy("trusted;")).unwrap();
+    rig.set_policy(Side::Bob, &policy("protected P; protection P { encryption optional; }")).unwrap();
+    rig.start(Side::Alice).unwrap();
+    rig.start(Side::Bob).unwrap();
+    // The control: where it may, it leaves by the second subflow too.
+    let (secret, read) = to_the_further_address(&rig, &python, alice_asks);
+    assert!(secret > 0, "{read}");
+    rig.set_policy(Side::Alice, &policy("protected P; protection P { encryption mandatory; }")).unwrap();
+    rig.reload(Side::Alice).unwrap();
+    rig.associate(&Pair::default()).unwrap();
+    let before = in_clear(&rig);
+    assert!(before > 0);
+    let (secret, read) = to_the_further_address(&rig, &python, alice_asks);
+    assert_eq!(secret, 0, "{read}");
+    // Nor is what bob sends by it taken: but for its handshake, nothing more comes in clear.
+    let taken = in_clear(&rig) - before;
+    assert!(taken < 1000, "{taken} octets");
+    // And all of it came by the first one.
+    let got = WORDS * SECRET.len() + usize::from(alice_asks);
+    assert!(read.contains(&format!("got {got}\n")), "{read}, not {got}");
+}
+
+#[test]
+fn an_address_that_the_peer_announces_has_what_the_first_has() {
+    a_further_address_is_no_way_out("rvl-sub-announced", true);
+}
+
+#[test]
+fn an_address_that_the_peer_joins_from_has_what_the_first_has() {
+    a_further_address_is_no_way_out("rvl-sub-joined", false);
 }
