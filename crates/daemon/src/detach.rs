@@ -16,6 +16,9 @@ pub enum DetachError {
     /// A daemon runs.
     #[error("{0}; stop it first, or run it with --detach-on-exit")]
     Running(SocketError),
+    /// Whether a daemon runs cannot be told.
+    #[error("the lock of the instance: {0}")]
+    Lock(SocketError),
     /// A file.
     #[error("{0}")]
     File(#[from] std::io::Error),
@@ -32,6 +35,13 @@ pub struct Detached {
     pub again: bool,
 }
 
+fn of_lock(error: SocketError) -> DetachError {
+    match error {
+        SocketError::Taken { .. } => DetachError::Running(error),
+        other => DetachError::Lock(other),
+    }
+}
+
 /// Take an instance off the host. Nothing there: nothing done.
 ///
 /// # Errors
@@ -39,7 +49,7 @@ pub struct Detached {
 pub fn detach(instance: &str) -> Result<Detached, DetachError> {
     let run_dir = state::find(instance);
     let exists = run_dir.exists();
-    let lock = if exists { Some(socket::lock(&run_dir).map_err(DetachError::Running)?) } else { None };
+    let lock = if exists { Some(socket::lock(&run_dir).map_err(of_lock)?) } else { None };
     let done = take_down(instance, &run_dir);
     if exists && !done.again {
         state::remove(instance, &run_dir)?;

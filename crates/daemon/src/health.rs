@@ -25,8 +25,9 @@ const GIVEN_UP: Duration = Duration::from_secs(300);
 /// A group counts as not served for this long after its last refusal. It is shorter than the ten seconds within which `status` must say
 /// that all is well again.
 const GROUP_QUIET: Duration = Duration::from_secs(8);
-/// Troubles that are kept.
+/// Troubles that are kept, and those of one application: a program that tries everybody hides nobody else's.
 const TROUBLES: usize = 256;
+const TROUBLES_EACH: usize = 32;
 /// Ends of packets that are kept.
 const DROPS: usize = 1024;
 /// Associations that are looked at.
@@ -143,10 +144,13 @@ pub struct Ended {
     pub dropped: Dropped,
 }
 
+/// Whose trouble it is: the application, the peer's address and this host's. Another address of this host's may be served.
+type Ends = (AppId, IpAddr, IpAddr);
+
 /// All that is known of it.
 #[derive(Debug, Default)]
 pub struct HealthBook {
-    troubles: BTreeMap<(AppId, IpAddr), Trouble>,
+    troubles: BTreeMap<Ends, Trouble>,
     suspicions: HashMap<(Direction, IpAddr, Spi), Suspicion>,
     samples: HashMap<(Direction, IpAddr, Spi), Sample>,
     drops: VecDeque<Ended>,
@@ -190,11 +194,16 @@ impl HealthBook {
             Cause::NoAssociation if self.ended.contains_key(&flow.remote) => Cause::LimitReached,
             other => other,
         };
-        if let Some(known) = self.troubles.get_mut(&(app, flow.remote)) {
+        let ends = (app, flow.remote, flow.local);
+        if let Some(known) = self.troubles.get_mut(&ends) {
             (known.last, known.flow, known.cause, known.spi) = (now, flow, cause, spi);
-        } else if self.troubles.len() < TROUBLES {
-            self.troubles.insert((app, flow.remote), Trouble { cause, since, last: now, flow, spi });
+        } else if self.troubles.len() < TROUBLES && self.troubles_of(app) < TROUBLES_EACH {
+            self.troubles.insert(ends, Trouble { cause, since, last: now, flow, spi });
         }
+    }
+
+    fn troubles_of(&self, app: AppId) -> usize {
+        self.troubles.keys().filter(|ends| ends.0 == app).count()
     }
 
     /// The kernel half has refused a packet to a multicast group, since no association takes it there.
@@ -219,7 +228,7 @@ impl HealthBook {
 
     /// The flows whose outlook is to be asked for.
     fn questions(&self) -> Vec<(AppId, Flow)> {
-        self.troubles.iter().map(|((app, _), trouble)| (*app, trouble.flow)).collect()
+        self.troubles.iter().map(|((app, ..), trouble)| (*app, trouble.flow)).collect()
     }
 
     /// What the data threads say of them, in the same order.

@@ -28,6 +28,12 @@ pub enum SocketError {
         /// Its process, if it said so.
         pid: Option<String>,
     },
+    /// Something else lies where the lock must be.
+    #[error("{}: not a plain file, but a link, a pipe or a device; remove it", path.display())]
+    NotPlain {
+        /// Where.
+        path: PathBuf,
+    },
     /// The system refused.
     #[error("{}: {source}", path.display())]
     System {
@@ -50,20 +56,26 @@ pub fn make_folder(folder: &Path) -> Result<(), SocketError> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(system(folder))
 }
 
+/// Open the file of a lock: through no link, and without waiting for a pipe's other end.
+fn open_lock(path: &Path, options: &mut OpenOptions) -> Result<File, SocketError> {
+    let flags = (rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK).bits();
+    let not_plain = || SocketError::NotPlain { path: path.to_owned() };
+    let opened = options.read(true).mode(0o600).custom_flags(flags.cast_signed()).open(path);
+    let file =
+        opened.map_err(|error| match error.raw_os_error().map(rustix::io::Errno::from_raw_os_error) {
+            Some(rustix::io::Errno::LOOP | rustix::io::Errno::NXIO) => not_plain(),
+            _ => system(path)(error),
+        })?;
+    if file.metadata().map_err(system(path))?.is_file() { Ok(file) } else { Err(not_plain()) }
+}
+
 /// Become the daemon of the instance with this folder.
 ///
 /// # Errors
-/// [`SocketError::Taken`] if another lives.
+/// [`SocketError::Taken`] if another lives, [`SocketError::NotPlain`] if a link or a pipe lies where the lock must be.
 pub fn lock(folder: &Path) -> Result<Lock, SocketError> {
     let path = folder.join("lock");
-    let mut file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600)
-        .open(&path)
-        .map_err(system(&path))?;
+    let mut file = open_lock(&path, OpenOptions::new().write(true).create(true).truncate(false))?;
     match file.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
@@ -82,7 +94,7 @@ pub fn lock(folder: &Path) -> Result<Lock, SocketError> {
 
 /// Whether somebody holds the lock of the instance with this folder; takes nothing and writes nothing.
 pub fn is_locked(folder: &Path) -> bool {
-    let file = File::open(folder.join("lock"));
+    let file = open_lock(&folder.join("lock"), &mut OpenOptions::new());
     file.is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }
 
@@ -137,6 +149,33 @@ mod tests {
         let second = lock(&folder).unwrap_err();
         assert!(second.to_string().contains(&format!("pid {}", std::process::id())), "{second}");
         drop(first);
+        lock(&folder).unwrap();
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    /// The folder is root's, but an administrator's script may have put anything there.
+    #[test]
+    fn a_pipe_or_a_link_as_lock_is_refused_and_holds_nobody_up() {
+        let folder = folder("lock-kinds");
+        make_folder(&folder).unwrap();
+        let path = folder.join("lock");
+        let elsewhere = folder.join("elsewhere");
+        fs::write(&elsewhere, "kept").unwrap();
+        let fifo = rustix::fs::FileType::Fifo;
+        let makers: [&dyn Fn(); 3] = [
+            &|| rustix::fs::mknodat(rustix::fs::CWD, &path, fifo, Mode::RWXU, 0).unwrap(),
+            &|| std::os::unix::fs::symlink(&elsewhere, &path).unwrap(),
+            &|| drop(UnixListener::bind(&path).unwrap()),
+        ];
+        for make in makers {
+            make();
+            assert!(!is_locked(&folder));
+            let error = lock(&folder).unwrap_err();
+            assert!(matches!(error, SocketError::NotPlain { .. }), "{error}");
+            assert!(error.to_string().contains("remove it"), "{error}");
+            fs::remove_file(&path).unwrap();
+        }
+        assert_eq!(fs::read_to_string(&elsewhere).unwrap(), "kept");
         lock(&folder).unwrap();
         fs::remove_dir_all(&folder).unwrap();
     }

@@ -86,8 +86,9 @@ impl HealthBook {
     /// Who gets nothing through for long enough: whose, to whom, why, since when, and a flow of it.
     fn found(&self, now: Time) -> Vec<(AppId, IpAddr, Cause, Time, Option<Flow>)> {
         let troubles = self.troubles.iter().filter(|(_, one)| now.since(one.since) >= PATIENCE);
-        let mut out: Vec<_> =
-            troubles.map(|((app, peer), one)| (*app, *peer, one.cause, one.since, Some(one.flow))).collect();
+        let mut out: Vec<_> = troubles
+            .map(|((app, peer, _), one)| (*app, *peer, one.cause, one.since, Some(one.flow)))
+            .collect();
         let told: BTreeSet<IpAddr> = out.iter().map(|one| one.1).collect();
         for ((direction, peer, _), one) in &self.suspicions {
             let waits = one.waits.filter(|(_, at)| now.since(*at) < EVIDENCE);
@@ -145,10 +146,12 @@ impl Plane {
             }
             _ => "`ravelin explain --drop all` says what ended".to_owned(),
         };
+        let local = flow.map(|flow| flow.local).filter(|local| !local.is_unspecified());
+        let from = local.map_or_else(String::new, |local| format!(" from {local}"));
         Problem {
             code: cause.code().to_owned(),
             message: format!(
-                "{who} gets nothing through to {peer} for {} s: {}",
+                "{who} gets nothing through to {peer}{from} for {} s: {}",
                 age.as_secs(),
                 cause.text()
             ),

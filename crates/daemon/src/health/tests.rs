@@ -23,17 +23,21 @@ fn flow() -> Flow {
 }
 
 fn ends(book: &mut HealthBook, reason: DropReason, spi: u32, now: u64) {
+    ends_of(book, CURL, flow(), reason, spi, now);
+}
+
+fn ends_of(book: &mut HealthBook, app: AppId, flow: Flow, reason: DropReason, spi: u32, now: u64) {
     let dropped = Dropped {
         at: at(now),
         reason,
-        app: CURL,
+        app,
         rule: 0,
         spi,
         sequence: 0,
         cookie: 0,
         mark: 0,
         len: 60,
-        flow: Some(flow()),
+        flow: Some(flow),
         outer: None,
         flow_label: 0,
         scrub: None,
@@ -206,4 +210,33 @@ fn an_association_to_a_group_needs_none_for_answers() {
         }
         assert_eq!(causes(&book, 12), expected, "{remote}");
     }
+}
+
+/// One of two addresses of this host's is served, the other one is not, and both are tried in turns.
+#[test]
+fn what_is_served_from_one_address_hides_nothing_that_is_not_from_another() {
+    let mut book = HealthBook::default();
+    let other = Flow { local: [192, 0, 2, 9].into(), ..flow() };
+    ends_of(&mut book, CURL, other, DropReason::NoSa, 0, 100);
+    ends_of(&mut book, CURL, flow(), DropReason::NoSa, 0, 101);
+    assert_eq!(book.questions(), [(CURL, flow()), (CURL, other)]);
+    let served = Outlook { protect: true, spi: Some(Spi(7)), answered: true };
+    let not = Outlook { protect: true, spi: None, answered: false };
+    book.judge(&[served, not], at(102));
+    ends_of(&mut book, CURL, other, DropReason::NoSa, 0, 109);
+    assert_eq!(causes(&book, 110), [Cause::NoAssociation]);
+    assert_eq!(book.questions(), [(CURL, other)]);
+}
+
+/// A program that tries the whole network has its share of the book and no more.
+#[test]
+fn an_application_with_many_troubles_leaves_room_for_others() {
+    let mut book = HealthBook::default();
+    for n in 0..2000u32 {
+        let remote = std::net::Ipv4Addr::from(0xc633_6400 + n).into();
+        ends_of(&mut book, CURL, Flow { remote, ..flow() }, DropReason::NoSa, 0, 100);
+    }
+    assert_eq!(book.troubles_of(CURL), TROUBLES_EACH);
+    ends_of(&mut book, AppId(4), flow(), DropReason::NoSa, 0, 100);
+    assert_eq!((book.troubles_of(AppId(4)), book.troubles.len()), (1, TROUBLES_EACH + 1));
 }
