@@ -91,6 +91,43 @@ fn among(config: &Config, all: &[Link], defaults: &[u32]) -> Result<Vec<Uplink>,
     if chosen.is_empty() { Err(UplinkError::None) } else { Ok(chosen) }
 }
 
+/// Why protected packets cannot leave or arrive by the uplinks, and what to do: those that belong to another device, which is the one that
+/// packets of sockets have, and none that is up.
+pub fn faults(uplinks: &[Device]) -> Vec<(String, String)> {
+    match Links::open().and_then(|mut links| links.list()) {
+        Ok(all) => faults_among(uplinks, &all),
+        Err(error) => vec![(format!("cannot look at the uplinks: {error}"), "try again".to_owned())],
+    }
+}
+
+fn faults_among(uplinks: &[Device], all: &[Link]) -> Vec<(String, String)> {
+    let by_index = |index: u32| all.iter().find(|link| link.index == index);
+    let mut faults = Vec::new();
+    for link in uplinks.iter().filter_map(|uplink| by_index(uplink.index)) {
+        let Some(master) = link.master.and_then(by_index) else { continue };
+        // Packets of sockets have a VRF's port as their device.
+        if master.kind.as_deref() == Some("vrf") || uplinks.iter().any(|uplink| uplink.index == master.index)
+        {
+            continue;
+        }
+        let (port, whole) = (&link.name, &master.name);
+        let kind = master.kind.as_deref().unwrap_or("device");
+        faults.push((
+            format!("the uplink {port} is a port of the {kind} {whole}: packets of this host have {whole}, which is not guarded"),
+            format!("write {whole} for {port} in `uplinks` of the configuration, and restart the daemon"),
+        ));
+    }
+    let mut links = uplinks.iter().filter_map(|uplink| by_index(uplink.index)).peekable();
+    if links.peek().is_some() && links.all(|link| !link.up || !link.running) {
+        let names: Vec<&str> = uplinks.iter().map(|uplink| uplink.name.as_str()).collect();
+        faults.push((
+            format!("no uplink is up: {}", names.join(", ")),
+            "`ip link` shows them; nothing reaches another host meanwhile".to_owned(),
+        ));
+    }
+    faults
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -130,5 +167,31 @@ mod tests {
         assert_eq!(names("tun.name = \"eth0\"", &[]).unwrap(), ["eth1"]);
         assert_eq!(names("enc_name = \"eth1\"", &[]).unwrap(), ["eth0"]);
         assert_eq!(names("[gateway]\ninside = [\"eth1\"]", &[3]).unwrap(), ["eth0"]);
+    }
+
+    #[test]
+    fn a_port_of_another_device_and_uplinks_that_are_all_down_are_named() {
+        let of_kind =
+            |index, name: &str, kind: &str| Link { kind: Some(kind.to_owned()), ..link(index, name, true) };
+        let port = |index, name: &str, master| Link { master: Some(master), ..link(index, name, true) };
+        let all = [
+            of_kind(5, "br0", "bridge"),
+            of_kind(6, "blue", "vrf"),
+            port(2, "eth0", 5),
+            port(3, "eth1", 6),
+            link(4, "eth2", false),
+        ];
+        let devices = |indices: &[u32]| -> Vec<Device> {
+            let of = |index: &u32| all.iter().find(|link| link.index == *index).unwrap();
+            indices.iter().map(|index| Device { name: of(index).name.clone(), index: *index }).collect()
+        };
+        let [(message, remedy)] = &faults_among(&devices(&[2, 3]), &all)[..] else { panic!() };
+        assert!(message.contains("eth0 is a port of the bridge br0") && remedy.contains("br0"), "{message}");
+        assert_eq!(faults_among(&devices(&[5, 3, 4]), &all), []);
+        // Both the whole and its port.
+        assert_eq!(faults_among(&devices(&[5, 2]), &all), []);
+        let [(message, _)] = &faults_among(&devices(&[4]), &all)[..] else { panic!() };
+        assert!(message.contains("no uplink is up: eth2"), "{message}");
+        assert_eq!(faults_among(&[], &all), []);
     }
 }

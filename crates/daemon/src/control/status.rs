@@ -181,6 +181,9 @@ fn problems(plane: &Plane, halves: [&Half; 2]) -> (Vec<Problem>, Vec<u32>) {
         let remedy = "`ravelin doctor --config FILE` looks at what gateway mode needs";
         problems.push(problem("failed", fault, remedy));
     }
+    for (fault, remedy) in crate::uplinks::faults(&plane.uplinks) {
+        problems.push(problem("failed", fault, &remedy));
+    }
     for device in unheard(plane) {
         let message =
             format!("{} came after the start: outer packets that arrive there are lost", device.name);
