@@ -9,8 +9,8 @@ use tests::{PATIENCE, binary, program, protected_rig, wait_for, wait_until};
 
 const PORT: u16 = 7080;
 
-/// Sends numbered datagrams to a peer, beginning with SIGUSR1, and says how many it sent, how many different ones of the peer
-/// came, and how many came twice. Arguments: peer, port, seconds.
+/// Sends numbered datagrams to a peer from one SIGUSR1 to the next, and says how many it sent, how many different ones of the peer
+/// came, and how many came twice. Arguments: peer, port, seconds at most.
 const NUMBERS: &str = r#"
 import signal, socket, struct, sys, threading, time
 signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
@@ -21,7 +21,7 @@ s.bind(("0.0.0.0", peer[1]))
 s.settimeout(0.5)
 seen = {}
 def receive():
-    while time.monotonic() < end + 3:
+    while time.monotonic() < (ended or end) + 3:
         try:
             n, = struct.unpack("!Q", s.recv(100)[:8])
         except socket.timeout:
@@ -32,7 +32,7 @@ def receive():
 print("ready", flush=True)
 # Both ends are there before the first is sent.
 signal.sigwait({signal.SIGUSR1})
-end = time.monotonic() + float(sys.argv[3])
+end, ended = time.monotonic() + float(sys.argv[3]), None
 t = threading.Thread(target=receive)
 t.start()
 sent = 0
@@ -42,7 +42,9 @@ while time.monotonic() < end:
         sent += 1
     except OSError as error:
         print("not sent", error)
-    time.sleep(0.001)  # the rate
+    if signal.sigtimedwait({signal.SIGUSR1}, 0.001):  # the rate
+        break
+ended = time.monotonic()
 t.join()
 missing = [n for n in range(max(seen, default=-1) + 1) if n not in seen]
 print("result", sent, len(seen), sum(c > 1 for c in seen.values()), "missing", missing[:20])
@@ -93,7 +95,7 @@ fn a_pair_is_replaced_under_load_without_a_loss() {
         let longer = Program::new(program("ip")).args(["link", "set", "dev", "rvl0", "txqueuelen", "10000"]);
         assert!(rig.lab.host(side).run_program(longer, PATIENCE).unwrap().status.success());
     }
-    let both = [numbers(&rig, alice, bob, "12"), numbers(&rig, bob, alice, "12")];
+    let both = [numbers(&rig, alice, bob, "90"), numbers(&rig, bob, alice, "90")];
     both.iter().for_each(|one| one.signal(libc::SIGUSR1).unwrap());
     let (a, b) = (alice.v4().to_string(), bob.v4().to_string());
     for round in 0..3 {
@@ -145,6 +147,7 @@ fn a_pair_is_replaced_under_load_without_a_loss() {
             carried(&rig, alice, to_bob_spi) > 500 && carried(&rig, bob, &to_alice_spi) > 500
         });
     }
+    both.iter().for_each(|one| one.signal(libc::SIGUSR1).unwrap());
     let done = both.map(|side| side.finish(Duration::from_secs(40)).unwrap().out());
     let figures = done.each_ref().map(|done| {
         let words = done.split("result ").nth(1).unwrap_or_default().split(' ');
@@ -153,7 +156,7 @@ fn a_pair_is_replaced_under_load_without_a_loss() {
     let ([sent_a, seen_a, twice_a], [sent_b, seen_b, twice_b]) = (&figures[0][..], &figures[1][..]) else {
         panic!("{done:?}")
     };
-    assert!(*sent_a > 2000 && *sent_b > 2000, "{done:?}");
+    assert!(*sent_a > 1500 && *sent_b > 1500, "{done:?}");
     assert_eq!((sent_a, sent_b, twice_a, twice_b), (seen_b, seen_a, &0, &0), "{done:?}");
     assert!(done.iter().all(|done| !done.contains("not sent")), "{done:?}");
     // The old ones have gone by themselves.
