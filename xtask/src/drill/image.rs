@@ -13,7 +13,7 @@ use std::process::Command;
 const INIT: &str = include_str!("init.sh");
 
 /// Programs at the places that they have here.
-const PROGRAMS: [&str; 8] = [
+const PROGRAMS: [&str; 9] = [
     "/usr/bin/busybox",
     // The shell: that of busybox has commands of its own that come before programs.
     "/usr/bin/dash",
@@ -24,6 +24,7 @@ const PROGRAMS: [&str; 8] = [
     // What tests start.
     "/usr/bin/setpriv",
     "/usr/sbin/ip",
+    "/usr/sbin/nft",
 ];
 
 /// Parts of Python's library that nobody here imports, and that are half of it.
@@ -31,7 +32,7 @@ const UNUSED: [&str; 7] =
     ["test", "idlelib", "tkinter", "lib2to3", "ensurepip", "pydoc_data", "dist-packages"];
 
 /// Modules that the guest loads: `ravelin` needs the first, the wire of the lab the next two, tests the rest.
-const MODULES: [&str; 5] = ["tun", "veth", "bridge", "fuse", "sctp"];
+const MODULES: [&str; 6] = ["tun", "veth", "bridge", "fuse", "sctp", "nft_dup_ipv4"];
 
 /// The tests of `sockmon`, built.
 pub struct Tests {

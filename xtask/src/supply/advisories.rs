@@ -5,11 +5,11 @@ use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-/// Beside the checkout, where a machine without the network has it.
-const BESIDE: &str = "../shared/advisory-db/advisory-db.tar.gz";
+/// Under `RAVELIN_SHARED`, or in `../shared` beside the checkout, where a machine without the network has it.
+const ARCHIVE: &str = "advisory-db/advisory-db.tar.gz";
 /// Else from here.
 const NETWORK: &str = "https://github.com/rustsec/advisory-db";
 /// Seconds that this may take.
@@ -46,24 +46,28 @@ struct Versions {
 }
 
 impl Database {
-    /// The one beside the checkout, else the network's as it is now.
+    /// The one in the shared folder, else the network's as it is now.
     pub fn find() -> Result<Database> {
         let folder = target().join("advisory-db");
         if folder.exists() {
             fs::remove_dir_all(&folder)?;
         }
         fs::create_dir_all(&folder)?;
-        if Path::new(BESIDE).is_file() {
-            done(Command::new("tar").args(["-xzf", BESIDE, "-C"]).arg(&folder))?;
-            let about = Path::new(BESIDE).with_file_name("README.md");
+        let shared =
+            std::env::var_os("RAVELIN_SHARED").map_or_else(|| PathBuf::from("../shared"), PathBuf::from);
+        let archive = shared.join(ARCHIVE);
+        if archive.is_file() {
+            done(Command::new("tar").arg("-xzf").arg(&archive).arg("-C").arg(&folder))?;
+            let about = archive.with_file_name("README.md");
             let date = fs::read_to_string(about).ok().and_then(|text| date(&text));
             let date = date.unwrap_or_else(|| "an unknown day".to_owned());
-            return Ok(Database { folder, name: format!("{date} ({BESIDE})") });
+            return Ok(Database { folder, name: format!("{date} ({})", archive.display()) });
         }
         let mut clone = Command::new("timeout");
         clone.args([PATIENCE, "git", "clone", "--quiet", "--depth", "1", NETWORK]).arg(&folder);
         clone.env("GIT_TERMINAL_PROMPT", "0");
-        done(&mut clone).with_context(|| format!("no advisory database: neither {BESIDE} nor {NETWORK}"))?;
+        done(&mut clone)
+            .with_context(|| format!("no advisory database: neither {} nor {NETWORK}", archive.display()))?;
         let said = Command::new("git").arg("-C").arg(&folder).args(["log", "-1", "--format=%cs"]).output()?;
         let date = String::from_utf8_lossy(&said.stdout).trim().to_owned();
         Ok(Database { folder, name: format!("{date} ({NETWORK})") })

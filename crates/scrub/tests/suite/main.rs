@@ -7,6 +7,7 @@ mod capture;
 mod captures;
 mod catalogue_ip;
 mod catalogue_tcp;
+mod catalogue_tcp_order;
 mod icmp;
 mod ip;
 mod isn;

@@ -12,6 +12,7 @@ mod escape;
 mod flows;
 mod foreign;
 mod gateway;
+mod icmp;
 mod identity;
 mod inbound;
 mod items;
