@@ -650,7 +650,7 @@ int proof(struct __sk_buff *skb)
 	if (whole && sk) {
 		/* Before it is known whose the connection is, the stricter of two stamps is the connection's: see claim. */
 		own = bpf_sk_storage_get(&sockets, whole, 0, 0);
-		if ((!stamp || stamp->unclaimed) && (own || is_decided(whole)))
+		if ((!stamp || stamp->unclaimed) && ((own && (own->app || !stamp)) || is_decided(whole)))
 			stamp = own;
 		required = required_of_subflow(cfg, whole, sk, stamp);
 	}

@@ -181,7 +181,8 @@ fn problems(plane: &Plane, halves: [&Half; 2]) -> (Vec<Problem>, Vec<u32>) {
         let remedy = "`ravelin doctor --config FILE` looks at what gateway mode needs";
         problems.push(problem("failed", fault, remedy));
     }
-    for (fault, remedy) in crate::uplinks::faults(&plane.uplinks) {
+    let uplinks = plane.monitor.as_ref().map(|_| crate::uplinks::faults(&plane.uplinks));
+    for (fault, remedy) in uplinks.unwrap_or_default() {
         problems.push(problem("failed", fault, &remedy));
     }
     for device in unheard(plane) {
