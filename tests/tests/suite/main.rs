@@ -42,6 +42,7 @@ mod per_socket;
 mod pins;
 mod pmtu;
 mod privileges;
+mod readme;
 mod reload;
 mod repair;
 mod replace;

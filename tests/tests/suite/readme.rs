@@ -1,0 +1,125 @@
+//! The commands of README.md, run as they stand on two hosts: each block says on which. Needs root.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use netio::lab::{Program, Side};
+use ravelin::rig::{Rig, RigOptions};
+use tests::{PATIENCE, binary, program, wait_until};
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// The blocks of commands in a page.
+fn blocks(page: &str) -> Vec<String> {
+    let mut parts = page.split("```sh\n").skip(1);
+    std::iter::from_fn(|| parts.next().map(|part| part.split("```").next().unwrap().to_owned())).collect()
+}
+
+/// The hosts that a block's first line names; none: it is about the repository.
+fn hosts(block: &str) -> Vec<Side> {
+    let first = block.lines().next().unwrap_or_default();
+    let named =
+        |side: &Side| first.starts_with('#') && first.split(" who ").next().unwrap().contains(side.name());
+    Side::BOTH.into_iter().filter(named).collect()
+}
+
+/// `ravelin` with the instance, the folder and the control group of a host of the lab, for the host of the reader has its own.
+fn wrapper(rig: &Rig, side: Side) -> PathBuf {
+    let folder = rig.folder().join(side.name());
+    fs::create_dir_all(folder.join("etc")).unwrap();
+    let own = format!(
+        "instance = \"{}\"\nuplinks = [\"eth0\"]\ncgroup = \"{}\"\n",
+        rig.instance(side),
+        rig.lab.host(side).cgroup().path().display()
+    );
+    fs::write(folder.join("own.toml"), own).unwrap();
+    let script = format!(
+        "#!/bin/sh\nset -e\ncase $1 in\n\
+         init) {real} init --dir {etc}; cat {folder}/own.toml {etc}/ravelin.toml > {folder}/all.toml\n\
+         mv {folder}/all.toml {etc}/ravelin.toml;;\n\
+         run|policy|doctor) exec {real} \"$@\";;\n*) exec {real} \"$@\" --instance {instance};;\nesac\n",
+        real = binary().display(),
+        etc = folder.join("etc").display(),
+        folder = folder.display(),
+        instance = rig.instance(side)
+    );
+    let path = folder.join("ravelin");
+    fs::write(&path, script).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    folder
+}
+
+/// Run a block on a host, and say what it printed.
+fn run(rig: &Rig, side: Side, folder: &Path, block: &str) -> String {
+    let etc = folder.join("etc").display().to_string();
+    let log = folder.join("background").display().to_string();
+    // What goes on behind the block must not hold its output.
+    let script =
+        block.replace("/etc/ravelin", &etc).replace(" &\n", &format!(" >>{log} 2>&1 </dev/null &\n"));
+    let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap());
+    let shell = Program::new(program("sh")).args(["-ec", &script]).env("PATH", path).directory(rig.folder());
+    let done = rig.lab.host(side).run_program(shell, PATIENCE * 2).unwrap();
+    assert!(done.status.success(), "{script}\n{}{}", done.out(), done.err());
+    done.out()
+}
+
+#[test]
+fn the_commands_of_the_readme_do_what_it_says() {
+    let readme = fs::read_to_string(repository().join("README.md")).unwrap();
+    let makefile = fs::read_to_string(repository().join("Makefile")).unwrap();
+    let options =
+        RigOptions { name: "rvl-readme".to_owned(), binary: binary(), daemon: None, segmentation: false };
+    let rig = Rig::build(&options).unwrap();
+    assert_eq!([Side::Alice, Side::Bob].map(|side| side.v4().to_string()), ["198.51.100.1", "198.51.100.2"]);
+    let folders = Side::BOTH.map(|side| wrapper(&rig, side));
+    let mut said = String::new();
+    let all = blocks(&readme);
+    assert!(all.len() >= 6, "{all:?}");
+    for block in all {
+        let on = hosts(&block);
+        for line in block.lines().filter(|_| on.is_empty()) {
+            match line.split_whitespace().collect::<Vec<_>>()[..] {
+                ["make", ref targets @ ..] => {
+                    let is_one = |target: &&str| makefile.contains(&format!("\n{target}: "));
+                    assert!(targets.iter().all(is_one), "{line}");
+                }
+                ["install", "target/release/ravelin", _] => {}
+                ["ravelin", "doctor"] => {
+                    let doctor = Program::new(binary()).arg("doctor");
+                    let done = rig.lab.alice().run_program(doctor, PATIENCE).unwrap();
+                    assert!(done.out().contains("kernel"), "{}", done.out());
+                }
+                _ => panic!("who runs this? {line:?}"),
+            }
+        }
+        for side in on {
+            let folder = &folders[side as usize];
+            said.push_str(&run(&rig, side, folder, &block));
+            if block.contains("ravelin run") {
+                let log = || fs::read_to_string(folder.join("background")).unwrap_or_default();
+                wait_until(&format!("the daemon of {}: {}", side.name(), log()), PATIENCE, || {
+                    rig.command(side, &["status"], "")
+                        .is_ok_and(|done| matches!(done.status.code(), Some(0 | 1)))
+                });
+            }
+            if block.contains("http.server") {
+                let listens = Program::new(program("sh"))
+                    .args(["-c", "while ! ss -Htln sport = 80 | grep -q .; do sleep 0.1; done"]);
+                rig.lab.host(side).run_program(listens, PATIENCE).unwrap();
+            }
+        }
+    }
+    // curl has got the page, and the figures say that it came encrypted and nothing in clear.
+    assert!(said.contains("Directory listing"), "{said}");
+    let row =
+        said.lines().find(|line| line.contains("curl") && line.contains(" out ")).expect("a row of curl's");
+    let columns: Vec<&str> = row.split_whitespace().collect();
+    assert_eq!((columns[1], columns[2], columns[3]), ("out", "-", "-"), "{said}");
+    assert!(columns[4] != "-", "{said}");
+    for side in Side::BOTH {
+        rig.ravelin(side, &["detach", "--yes"], "").unwrap_or_default();
+    }
+}
