@@ -325,7 +325,7 @@ static __always_inline bool waits(const struct sock_common *common)
 }
 
 /*
- * A connection that waits at a listener without an application: the first that writes on it decides, as if it had come a moment later. From
+ * A connection that waits at a listener: the first that writes on it decides, as if it had come a moment later. From
  * Linux 6.12 on one without room for the note says nothing (note.h).
  */
 static __always_inline void note_waiting(struct sock_common *common)
@@ -360,7 +360,7 @@ int adopt_tcp(struct bpf_iter__tcp *ctx)
 		if (!is_watched(&tcp->inet_conn.icsk_inet.sk, cfg))
 			return 0;
 		app = app_of_listener(common);
-		if (!app && cfg->generation && waits(common))
+		if (cfg->generation && waits(common))
 			note_waiting(common);
 		if (!app)
 			return 0;
@@ -403,6 +403,9 @@ int adopt_unseen(struct bpf_iter__tcp *ctx)
 		return 0;
 	tcp = bpf_skc_to_tcp_sock(common);
 	if (!tcp)
+		return 0;
+	/* A subflow is in no table: its connection is asked. */
+	if (bpf_core_field_exists(tcp->is_mptcp) && tcp->is_mptcp)
 		return 0;
 	socket = tcp->inet_conn.icsk_inet.sk.sk_socket;
 	/* Not accepted yet, closed, or the kernel's own. */

@@ -19,14 +19,6 @@ struct {
 	__type(value, __u64);
 } announced SEC(".maps");
 
-#define TCP_ESTABLISHED 1
-#define TCP_FIN_WAIT1 4
-#define TCP_FIN_WAIT2 5
-#define TCP_CLOSE 7
-#define TCP_CLOSE_WAIT 8
-#define TCP_LISTEN 10
-#define TCP_CLOSING 11
-
 static __always_inline bool announce(const struct rvl_socket_event *told)
 {
 	struct rvl_socket_event *event = bpf_ringbuf_reserve(&socket_events, sizeof(*event), 0);

@@ -173,6 +173,35 @@ int sock_create(struct bpf_sock *sk)
 }
 
 /*
+ * The first subflow of an MPTCP connection is connected, or listens, for the calling program: the connection is whose the subflow is,
+ * whoever opened its socket, and what was noted of an earlier connection by it is over. False: there is no room to say so.
+ */
+static __always_inline bool lead_connection(struct mptcp_sock *connection, const struct rvl_socket *stamp)
+{
+	struct rvl_socket *whole;
+
+	bpf_sk_storage_delete(&unclaimed, connection);
+	if (!stamp || !stamp->app)
+		return true;
+	whole = bpf_sk_storage_get(&sockets, connection, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!whole) {
+		count(RVL_C_STAMP_FAILED);
+		return false;
+	}
+	assign(whole, stamp->netns, stamp->app);
+	whole->unclaimed = 0;
+	return true;
+}
+
+/* Whether a subflow is the first of its connection, which is being connected by a process: the others find it established. */
+static __always_inline bool is_first_subflow(struct mptcp_sock *connection)
+{
+	const struct sock *kernel = bpf_rdonly_cast(connection, bpf_core_type_id_kernel(struct sock));
+
+	return kernel->__sk_common.skc_state == TCP_SYN_SENT;
+}
+
+/*
  * A further subflow of an MPTCP connection is made and connected by a worker of the kernel, which is nobody: it belongs to
  * whom the connection belongs to, and demands what that one demands. False: there is no room for its stamp, so it must not be connected.
  */
@@ -183,7 +212,7 @@ static __always_inline bool join_connection(struct bpf_sock_addr *ctx, const str
 	struct mptcp_sock *connection;
 	__u32 *note;
 
-	connection = connection_of(sk);
+	connection = connection_of_caller(sk);
 	if (!connection || !sk || bpf_sk_storage_get(&sockets, sk, 0, 0))
 		return true;
 	whole = bpf_sk_storage_get(&sockets, connection, 0, 0);
@@ -198,6 +227,16 @@ static __always_inline bool join_connection(struct bpf_sock_addr *ctx, const str
 	count(RVL_C_STAMPED);
 	mark_socket(ctx, sk->mark, cfg, stamp);
 	return true;
+}
+
+/* After restamp of a socket that is being connected. False: as lead_connection. */
+static __always_inline bool lead_by_call(struct bpf_sock *sk)
+{
+	struct mptcp_sock *connection = connection_of_caller(sk);
+
+	if (!sk || !connection || !is_first_subflow(connection))
+		return true;
+	return lead_connection(connection, bpf_sk_storage_get(&sockets, sk, 0, 0));
 }
 
 static __always_inline int towards(struct bpf_sock_addr *ctx, const struct address *peer, __u8 hook)
@@ -219,6 +258,8 @@ static __always_inline int towards(struct bpf_sock_addr *ctx, const struct addre
 	if (hook == RVL_HOOK_CONNECT && !join_connection(ctx, cfg))
 		return REFUSE;
 	app = restamp(ctx, ctx->sk, cfg, &a);
+	if (app >= 0 && hook == RVL_HOOK_CONNECT && !lead_by_call(ctx->sk))
+		return REFUSE;
 	if (app <= 0)
 		return app == 0 ? ALLOW : REFUSE;
 	a.app = app;
@@ -332,6 +373,15 @@ static __always_inline void mark_child(struct bpf_sock_ops *ctx, const struct rv
 	mark_socket(ctx, sk->mark, cfg, stamp);
 }
 
+/* Connections that come to a listener of MPTCP have copies of both stamps: the subflow's, which restamp has seen, and the connection's. */
+static __always_inline void lead_by_listening(struct bpf_sock *sk)
+{
+	struct mptcp_sock *connection = connection_of_caller(sk);
+
+	if (sk && connection)
+		lead_connection(connection, bpf_sk_storage_get(&sockets, sk, 0, 0));
+}
+
 /* The mark of a connection that was claimed: where there is no socket any more only the mark can tell. */
 static __always_inline void mark_late(struct bpf_sock_ops *ctx, const struct rvl_config *cfg)
 {
@@ -357,6 +407,7 @@ int sock_ops(struct bpf_sock_ops *ctx)
 		a.family = ctx->family;
 		a.port = ctx->local_port;
 		restamp(ctx, ctx->sk, cfg, &a);
+		lead_by_listening(ctx->sk);
 		announce_tcp(ctx, cfg, RVL_CALL_LISTEN);
 		break;
 	case BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB:

@@ -93,8 +93,11 @@ static __noinline enum sender hold(struct __sk_buff *skb, struct bpf_sock *sk, c
 	return SENDER_REFUSED;
 }
 
-/* A connection without room for a note says nothing, so that nothing of what a process writes on it leaves as nobody's. */
-static __noinline enum sender hold_without_room(struct __sk_buff *skb, const struct rvl_socket *stamp)
+/*
+ * A connection without room for a note says nothing, so that nothing of what a process writes on it leaves as nobody's; nor does data of a
+ * destroyed subflow's, of which nobody can say whose it is.
+ */
+static __noinline enum sender hold_for_nobody(struct __sk_buff *skb, const struct rvl_socket *stamp)
 {
 	refuse_packet(skb, stamp ? stamp->app : 0, RVL_C_EGRESS_UNCLAIMED, RVL_HOOK_OUT);
 	return SENDER_REFUSED;
@@ -133,7 +136,9 @@ static __noinline enum sender claim(struct __sk_buff *skb, struct bpf_sock *sk, 
 	__u16 is;
 
 	if (has_no_room(sk))
-		return hold_without_room(skb, stamp);
+		return hold_for_nobody(skb, stamp);
+	if (has_lost_connection(sk) && !(stamp && stamp->app && !stamp->unclaimed))
+		return load_of(skb) == CARRIES_NOTHING ? SENDER_GOES_ON : hold_for_nobody(skb, stamp);
 	whole = connection_of(sk);
 	note = bpf_sk_storage_get(&unclaimed, sk, 0, 0);
 	unwritten = is_unwritten(stamp, note);
@@ -153,10 +158,10 @@ static __noinline enum sender claim(struct __sk_buff *skb, struct bpf_sock *sk, 
 		count(RVL_C_CLAIMED);
 		return SENDER_CLAIMS;
 	}
-	if (!unwritten && !(whole && is_unwritten_connection(whole)))
+	if (!unwritten && !(whole && !(stamp && stamp->app) && is_unwritten_connection(whole)))
 		return SENDER_GOES_ON;
 	/* Who has called on the connection meanwhile, or held it when policy was loaded, has said what it must have at least. */
-	if (first && first->app && first->app != (stamp ? stamp->app : 0)) {
+	if (first && handover_of(cfg, stamp, first->app) == HANDOVER_STAMP) {
 		stamp = stamp_socket(sk, stamp, first->netns, first->app);
 		if (!stamp)
 			return SENDER_REFUSED;
@@ -183,6 +188,8 @@ static __noinline enum sender claim(struct __sk_buff *skb, struct bpf_sock *sk, 
 			return SENDER_GOES_ON;
 		if (!written && !is_own(kernel, whole, note, load))
 			return hold(skb, sk, stamp);
+		/* The verifier must see this comparison, which the compiler would draw from others. */
+		barrier_var(whole);
 		if (whole && !decide_whole(whole, stamp))
 			return SENDER_REFUSED;
 		settle(sk, stamp);
@@ -270,7 +277,7 @@ static __noinline enum sender follow_sender(struct __sk_buff *skb, struct bpf_so
 		return SENDER_GOES_ON;
 	if (!kernel->sk_socket || !kernel->sk_socket->file)
 		return SENDER_GOES_ON;
-	if (sk->protocol == IPPROTO_UDP) {
+	if (sk->protocol == IPPROTO_UDP && sk->type == SOCK_DGRAM) {
 		struct udp_sock *udp = bpf_rdonly_cast(sk, bpf_core_type_id_kernel(struct udp_sock));
 
 		if (udp->encap_type)

@@ -53,12 +53,12 @@ static __always_inline bool note_connection(struct bpf_sock *sk, struct rvl_sock
 {
 	struct mptcp_sock *whole = connection_of(sk);
 
+	if (stamp)
+		stamp->unclaimed = 1;
 	if (whole && !bpf_sk_storage_get(&unclaimed, whole, 0, BPF_LOCAL_STORAGE_GET_F_CREATE))
 		return false;
-	if (!stamp)
-		return bpf_sk_storage_get(&unclaimed, sk, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	stamp->unclaimed = 1;
-	return true;
+	/* With a stamp as well: who writes must find room for his note. */
+	return bpf_sk_storage_get(&unclaimed, sk, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 }
 
 /*

@@ -9,14 +9,31 @@
 #define SOCK_STREAM 1
 
 /*
- * The MPTCP connection that a socket is a subflow of; null: of none. The helper takes every socket of protocol 6 for one of TCP. That of a
- * raw socket is shorter, and the kernel reads what lies behind it, so nobody else may call the helper.
+ * The MPTCP connection that a socket is a subflow of; null: of none. For calls, which hold the socket. The helper takes every socket of
+ * protocol 6 for one of TCP. That of a raw socket is shorter, and the kernel reads what lies behind it, so nobody else may call the helper.
  */
-static __always_inline struct mptcp_sock *connection_of(struct bpf_sock *sk)
+static __always_inline struct mptcp_sock *connection_of_caller(struct bpf_sock *sk)
 {
 	if (!sk || sk->protocol != IPPROTO_TCP || sk->type != SOCK_STREAM)
 		return 0;
 	return bpf_skc_to_mptcp_sock(sk);
+}
+
+/*
+ * The same for packets, which can outlive their socket: one that has been destroyed is in state CLOSE, still calls itself a subflow, and
+ * leads to memory that has been given back.
+ */
+static __always_inline struct mptcp_sock *connection_of(struct bpf_sock *sk)
+{
+	return sk && sk->state != TCP_CLOSE ? connection_of_caller(sk) : 0;
+}
+
+/* Whether a socket of TCP was a subflow, and nobody can say any more of which connection. */
+static __always_inline bool has_lost_connection(struct bpf_sock *sk)
+{
+	struct tcp_sock *tcp = bpf_rdonly_cast(sk, bpf_core_type_id_kernel(struct tcp_sock));
+
+	return sk->state == TCP_CLOSE && bpf_core_field_exists(tcp->is_mptcp) && tcp->is_mptcp;
 }
 
 #pragma GCC poison bpf_skc_to_mptcp_sock

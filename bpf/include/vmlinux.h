@@ -57,6 +57,14 @@ enum {
 #define BPF_ADJ_ROOM_MAC 1
 #define BPF_HDR_START_MAC 0
 #define BPF_HDR_START_NET 1
+#define TCP_ESTABLISHED 1
+#define TCP_SYN_SENT 2
+#define TCP_FIN_WAIT1 4
+#define TCP_FIN_WAIT2 5
+#define TCP_CLOSE 7
+#define TCP_CLOSE_WAIT 8
+#define TCP_LISTEN 10
+#define TCP_CLOSING 11
 #define BPF_SOCK_OPS_TCP_CONNECT_CB 3
 #define BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB 5
 #define BPF_SOCK_OPS_STATE_CB 10
@@ -452,6 +460,7 @@ struct inet_connection_sock {
 struct tcp_sock {
 	struct inet_connection_sock inet_conn;
 	__u8 bpf_sock_ops_cb_flags;
+	bool is_mptcp;
 };
 
 struct inet_timewait_sock {

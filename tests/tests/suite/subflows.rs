@@ -221,3 +221,103 @@ fn an_address_that_the_peer_announces_has_what_the_first_has() {
 fn an_address_that_the_peer_joins_from_has_what_the_first_has() {
     a_further_address_is_no_way_out("rvl-sub-joined", false);
 }
+
+/// Opens a socket, and has the protected program connect it. With a port: has used it for a connection of its own before.
+const OPENS: &str = r#"
+import ctypes, os, socket, sys, time
+port, address, *command = sys.argv[1:]
+s = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 262)
+if int(port):
+    s.connect((address, int(port)))
+    for _ in range(2):
+        s.send(b"0" * 10)
+        time.sleep(0.5)
+    assert ctypes.CDLL(None).connect(s.fileno(), b"\0" * 16, 16) == 0  # AF_UNSPEC
+    time.sleep(0.5)
+os.dup2(s.fileno(), 9)
+os.set_inheritable(9, True)
+os.execv(command[0], command)
+"#;
+
+/// Connects what it has, hears something, waits for further subflows, and sends a word, so many times, in one call.
+const CONNECTS: &str = r#"
+import socket, sys, time
+s = socket.socket(fileno=9)
+s.connect((sys.argv[1], int(sys.argv[2])))
+s.recv(100)
+time.sleep(1)
+s.sendall(sys.argv[3].encode() * int(sys.argv[4]))
+s.shutdown(socket.SHUT_WR)
+time.sleep(1)
+"#;
+
+/// Takes one connection and reads what comes.
+const SINK: &str = r#"
+import socket, sys
+l = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 262)
+l.bind(("", int(sys.argv[1])))
+l.listen()
+print("listens", flush=True)
+s, _ = l.accept()
+s.send(b"banner")
+while s.recv(65536): pass
+"#;
+
+/// A connection is whose program connects it, with all of its subflows, whoever has opened or used its socket before.
+#[test]
+fn who_opened_the_socket_of_a_connection_is_no_way_out() {
+    let options =
+        RigOptions { name: "rvl-sub-opened".to_owned(), binary: binary(), daemon: None, segmentation: false };
+    let mut rig = Rig::build(&options).unwrap();
+    let python = copy_of_python(rig.folder(), "python");
+    let system = program("python3");
+    let policy = |level: &str| {
+        let app = python.display().to_string();
+        format!(
+            "application {app:?} {{ network 198.51.100.0/24 protected P; protection P {{ encryption {level}; }} }}\n"
+        )
+    };
+    sh(rig.lab.bob().netns(), &format!("ip addr add {FURTHER}/24 dev eth0")).unwrap();
+    sh(rig.lab.alice().netns(), "ip route add 203.0.113.0/24 dev eth0").unwrap();
+    for side in Side::BOTH {
+        sh(rig.lab.host(side).netns(), "ip mptcp limits set subflow 2 add_addr_accepted 2").unwrap();
+    }
+    sh(rig.lab.bob().netns(), &format!("ip mptcp endpoint add {FURTHER} dev eth0 signal")).unwrap();
+    rig.set_policy(Side::Alice, &policy("mandatory")).unwrap();
+    rig.set_policy(Side::Bob, &policy("optional")).unwrap();
+    rig.start(Side::Alice).unwrap();
+    rig.start(Side::Bob).unwrap();
+    rig.associate(&Pair::default()).unwrap();
+    let further: std::net::IpAddr = FURTHER.parse().unwrap();
+    let word = String::from_utf8(SECRET.to_vec()).unwrap();
+    let (address, count, own) = (Side::Bob.v4().to_string(), WORDS.to_string(), python.display().to_string());
+    let sink = |python: &std::path::Path, port: u16| {
+        let server = Program::new(python).args(["-c", SINK, &port.to_string()]);
+        let server = rig.lab.bob().spawn(server).unwrap();
+        server.wait_for_output("listens", PATIENCE).unwrap();
+        server
+    };
+    for (port, used) in [(PORT + 10, 0), (PORT + 11, PORT + 12)] {
+        let _servers = [sink(&python, port), sink(&system, if used == 0 { PORT + 13 } else { used })];
+        let wire = rig.lab.capture(CaptureOptions { keep: 1 << 26, watch: Vec::new() }).unwrap();
+        let args = [
+            "-c",
+            OPENS,
+            &used.to_string(),
+            &address,
+            &own,
+            "-c",
+            CONNECTS,
+            &address,
+            &port.to_string(),
+            &word,
+            &count,
+        ];
+        let done = rig.lab.alice().run_program(Program::new(&system).args(args), PATIENCE * 2).unwrap();
+        assert!(done.status.success(), "{}", done.err());
+        let seen = wire.finish().unwrap();
+        let clear = seen.clear_packets(|flow| flow.remote == further);
+        let secret = clear.iter().filter(|p| p.packet().windows(SECRET.len()).any(|w| w == SECRET)).count();
+        assert_eq!(secret, 0, "used before: {used}");
+    }
+}

@@ -32,7 +32,8 @@ const UNUSED: [&str; 7] =
     ["test", "idlelib", "tkinter", "lib2to3", "ensurepip", "pydoc_data", "dist-packages"];
 
 /// Modules that the guest loads: `ravelin` needs the first, the wire of the lab the next two, tests the rest.
-const MODULES: [&str; 6] = ["tun", "veth", "bridge", "fuse", "sctp", "nft_dup_ipv4"];
+const MODULES: [&str; 8] =
+    ["tun", "veth", "bridge", "fuse", "sctp", "nft_dup_ipv4", "nfnetlink_queue", "nft_queue"];
 
 /// The tests of `sockmon`, built.
 pub struct Tests {

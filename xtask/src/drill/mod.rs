@@ -174,8 +174,9 @@ fn boot(kernel: &Kernel, disk: &Path, parameters: &str, log: &Path, limit: Durat
         .arg(&kernel.image)
         .arg("-initrd")
         .arg(disk)
+        // What is freed of the size of an MPTCP subflow's data is filled (P), so that its use afterwards is seen.
         .arg("-append")
-        .arg(format!("console=ttyS0 quiet panic=-1 mitigations=off {parameters}"))
+        .arg(format!("console=ttyS0 quiet panic=-1 mitigations=off slub_debug=P,kmalloc-512 {parameters}"))
         .stdin(Stdio::null())
         .stdout(output.try_clone()?)
         .stderr(output)

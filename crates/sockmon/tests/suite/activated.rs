@@ -24,7 +24,7 @@ pub fn world(name: &str, listener: impl FnOnce(&Path) -> Vec<(Selector, AppId)>)
 }
 
 /// The same without a program of the kernel half.
-fn world_without(
+pub fn world_without(
     name: &str,
     omitted: Option<&str>,
     listener: impl FnOnce(&Path) -> Vec<(Selector, AppId)>,

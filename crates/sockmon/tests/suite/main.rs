@@ -26,6 +26,7 @@ mod older;
 mod outbound;
 mod pins;
 mod probe;
+mod queued;
 mod reload;
 mod sctp;
 mod sockopt;

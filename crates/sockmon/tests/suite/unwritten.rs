@@ -1,7 +1,7 @@
 //! Connections that came in and on which nobody has written: who calls on one, holds it when policy is loaded, or leaves it no room for a
 //! note, does not decide whose it is (docs/design/0012, activated programs). Needs root.
 
-use crate::activated::{any, connected, in_clear, program as subject, redirected, world};
+use crate::activated::{any, connected, in_clear, program as subject, redirected, world, world_without};
 use crate::common;
 
 use common::*;
@@ -88,10 +88,14 @@ fn what_waits_at_a_listener_when_the_programs_come_is_its_first_writers() {
 /// A filter for the listener `l`, for which each of its connections is charged. Anybody may attach one, but for kernels that have used up
 /// what they compile for users (`bpf_jit_limit`), so it is root here, who becomes nobody.
 fn burdened(program: &mut Program) {
-    let answer = program.ask("burden l");
+    burden(program, "l");
+    program.run(&["uid 65534"]);
+}
+
+fn burden(program: &mut Program, socket: &str) {
+    let answer = program.ask(&format!("burden {socket}"));
     let instructions: u32 = answer.parse().unwrap_or_else(|_| panic!("{answer}"));
     assert!(instructions > 100, "{instructions}");
-    program.run(&["uid 65534"]);
 }
 
 #[test]
@@ -137,4 +141,39 @@ fn a_filter_on_a_listener_with_an_application_opens_nothing() {
         assert!(world.drain().iter().all(|seen| seen.mark == stamp(STRICT) || seen.mark == stamp(WEAK)));
     }
     assert_eq!(in_clear(&world, 8080), 0);
+}
+
+/// Who writes takes the room first: the note of who that was has its place from the moment when the connection came, also where writes are
+/// noted when they are over, and in front of whoever makes room again and writes behind it.
+#[test]
+fn a_writer_who_leaves_no_room_is_noted_all_the_same() {
+    for (number, omitted) in [None, Some("stream_write")].into_iter().enumerate() {
+        let name = format!("unwritten-burden{number}");
+        let (world, service) = world_without(&name, omitted, |_| vec![(any(), WEAK)]);
+        let weak = world.executable("weakling");
+        for (port, by_another) in [(8080, false), (8081, true)] {
+            let mut program = world.start("activator");
+            program.run(&["open l tcp4", &format!("bind l 10.99.0.1:{port}"), "listen l"]);
+            let mut peer = world.start_in_bob("peer");
+            peer.run(&["open c tcp4"]);
+            assert_eq!(peer.ask(&format!("connect c 10.99.0.1:{port}")), "EINPROGRESS");
+            program.run(&["accept l a 5000"]);
+            world.wire();
+            if !by_another {
+                program.run(&["descend"]);
+            }
+            becomes(&mut program, &service);
+            burden(&mut program, "a");
+            program.run(&["uid 65534", "more a 5"]);
+            if by_another {
+                becomes(&mut program, &weak);
+                program.run(&["set a 1 27 4"]);
+                program.ask("send a 2");
+            }
+            drop(program);
+            assert_eq!(redirected(&world, port), stamp(STRICT), "{name} {port}");
+            assert_eq!(in_clear(&world, port), 0, "{name} {port}");
+            world.drain();
+        }
+    }
 }
