@@ -11,6 +11,7 @@ use std::time::Duration;
 use sockmon::{Attempt, Event};
 use wire::AppId;
 
+use crate::health::Cause;
 use crate::plane::Plane;
 
 /// Refusals that are remembered.
@@ -192,8 +193,13 @@ impl Plane {
     }
 
     fn note_refusal(&mut self, event: Event) {
-        if event.reason == "egress_group" && !event.observed {
-            self.health.refused_group(event.app, event.peer, event.protocol, netio::clock::monotonic());
+        let cause = match event.reason {
+            "egress_group" => Some(Cause::NoGroup),
+            "egress_unguarded" => Some(Cause::NoUplink),
+            _ => None,
+        };
+        if let Some(cause) = cause.filter(|_| !event.observed) {
+            self.health.refused(event.app, event.peer, event.protocol, cause, netio::clock::monotonic());
         }
         if !self.is_told(&event) {
             return;

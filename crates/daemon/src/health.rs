@@ -22,9 +22,9 @@ use crate::plane::groups_of;
 pub const PATIENCE: Duration = Duration::from_secs(10);
 /// A flow that has not tried for so long is given up.
 const GIVEN_UP: Duration = Duration::from_secs(300);
-/// A group counts as not served for this long after its last refusal. It is shorter than the ten seconds within which `status` must say
+/// What the kernel half refuses counts for this long after the last refusal. It is shorter than the ten seconds within which `status` must say
 /// that all is well again.
-const GROUP_QUIET: Duration = Duration::from_secs(8);
+const REFUSAL_QUIET: Duration = Duration::from_secs(8);
 /// Troubles that are kept, and those of one application: a program that tries everybody hides nobody else's.
 const TROUBLES: usize = 256;
 const TROUBLES_EACH: usize = 32;
@@ -42,6 +42,8 @@ pub enum Cause {
     NoAssociation,
     /// No association takes it to a multicast group.
     NoGroup,
+    /// The host's routes lead by a device that is no uplink, where it is refused.
+    NoUplink,
     /// What goes out is protected, and no association takes the answers.
     OneDirection,
     /// A key manager was asked and did not answer.
@@ -61,6 +63,11 @@ pub enum Cause {
 }
 
 impl Cause {
+    /// Whether it is seen by packets that arrive, which anybody can send: one of them now and then shows nothing.
+    fn is_of_arrivals(self) -> bool {
+        matches!(self, Cause::Replayed | Cause::NotAuthentic)
+    }
+
     /// Why an outbound packet of an application that must be protected ended; `None`: for another reason.
     fn of(reason: DropReason) -> Option<Cause> {
         Some(match reason {
@@ -206,24 +213,25 @@ impl HealthBook {
         self.troubles.keys().filter(|ends| ends.0 == app).count()
     }
 
-    /// The kernel half has refused a packet to a multicast group, since no association takes it there.
-    pub(crate) fn refused_group(&mut self, app: AppId, group: SocketAddr, protocol: u8, now: Time) {
+    /// The kernel half has refused a packet to `peer`: to a multicast group, since no association takes it there, or by a device that is no
+    /// uplink.
+    pub(crate) fn refused(&mut self, app: AppId, peer: SocketAddr, protocol: u8, cause: Cause, now: Time) {
         if app == AppId::NONE {
             return;
         }
-        let local = match group.ip() {
+        let local = match peer.ip() {
             IpAddr::V4(_) => IpAddr::from(Ipv4Addr::UNSPECIFIED),
             IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
         };
         let flow = Flow {
             local,
-            remote: group.ip(),
+            remote: peer.ip(),
             local_port: 0,
-            remote_port: group.port(),
+            remote_port: peer.port(),
             protocol,
             opaque: false,
         };
-        self.tried(app, flow, Cause::NoGroup, 0, now, now);
+        self.tried(app, flow, cause, 0, now, now);
     }
 
     /// The flows whose outlook is to be asked for.
@@ -239,9 +247,10 @@ impl HealthBook {
             if !outlook.protect || now.since(trouble.last) > GIVEN_UP {
                 return false;
             }
-            // Nobody answers for a group, and which association served it is not known: it is well when nothing is refused any more.
-            if trouble.cause == Cause::NoGroup {
-                return now.since(trouble.last) <= GROUP_QUIET;
+            // Nobody answers for a group, and which association served it is not known; what the routes are is the kernel's to know: it is well
+            // when nothing is refused any more.
+            if matches!(trouble.cause, Cause::NoGroup | Cause::NoUplink) {
+                return now.since(trouble.last) <= REFUSAL_QUIET;
             }
             match (outlook.spi, trouble.cause) {
                 (None, _) => true,
@@ -312,7 +321,8 @@ impl HealthBook {
         self.samples = samples.into_iter().map(|sample| (key(&sample), sample)).collect();
         // An association that is gone, and one by which nobody tries any more.
         let there = &self.samples;
-        self.suspicions.retain(|key, one| there.contains_key(key) && now.since(one.last) < GIVEN_UP);
+        let believed = |one: &Suspicion| if one.cause.is_of_arrivals() { EVIDENCE } else { GIVEN_UP };
+        self.suspicions.retain(|key, one| there.contains_key(key) && now.since(one.last) < believed(one));
     }
 
     /// Whether it matters who waits for an answer.

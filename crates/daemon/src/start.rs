@@ -105,6 +105,12 @@ pub enum RunError {
         /// The system's answer.
         source: std::io::Error,
     },
+    /// A start that failed when the daemon before had handed over.
+    #[error(
+        "{0}\nthe daemon before has handed over and ended, and its associations are gone: what must be protected is refused until a daemon \
+         runs and has keys"
+    )]
+    AfterTake(Box<RunError>),
     /// A data thread broke.
     #[error(
         "a data thread has ended by itself; protected traffic is refused until the daemon runs again (this is a bug: see the log)"
@@ -173,15 +179,48 @@ fn start(config: Config, options: RunOptions, registry: Registry) -> Result<Daem
     // A daemon that runs goes on with its policy, where the one that would take over has none.
     let fall_back = !options.take_over;
     let mut first = First::read(&config.policy, &run_dir, fall_back)?;
+    let outputs = Outputs::open(&config)?;
     let (lock, taken) = become_the_daemon(&config, &run_dir, options)?;
-    first.settle_trial(fall_back)?;
-    let before = Before::look(&config, &run_dir)?;
+    let is_taken = taken.is_some();
     let instance = config.instance.clone();
-    let up = bring_up(config, options, registry, Ready { uplinks, first, lock, taken, before });
-    if up.is_err() && !before.pins && !options.take_over {
-        take_back(&instance, &run_dir, before);
+    let up = first.settle_trial(fall_back).and_then(|()| {
+        let before = Before::look(&config, &run_dir)?;
+        let up = bring_up(config, options, registry, Ready { uplinks, first, outputs, lock, taken, before });
+        if up.is_err() && !before.pins && !options.take_over {
+            take_back(&instance, &run_dir, before);
+        }
+        up
+    });
+    let up = up.map_err(explained);
+    if is_taken { up.map_err(|error| RunError::AfterTake(Box::new(error))) } else { up }
+}
+
+/// Files and sockets that are asked for: those that cannot be had are told before anything is changed, and before a daemon that works is
+/// ended.
+struct Outputs {
+    auditor: Auditor,
+    flows: FlowBook,
+    control: socket::Prepared,
+}
+
+impl Outputs {
+    fn open(config: &Config) -> Result<Outputs, RunError> {
+        let unfit = |what: &str, file: &Path, error: &dyn std::fmt::Display, section: &str| {
+            RunError::Unfit(format!("the {what} {}: {error}; name another file in {section}", file.display()))
+        };
+        let auditor = Auditor::start(config.audit.as_ref()).map_err(|error| {
+            let file = config.audit.as_ref().map_or(Path::new(""), |audit| &audit.file);
+            unfit("audit log", file, &error, "[audit]")
+        })?;
+        let flows = FlowBook::start(config.flows.as_ref()).map_err(|error| {
+            let file = config.flows.as_ref().and_then(|flows| flows.log.as_deref());
+            unfit("flow log", file.unwrap_or(Path::new("")), &error, "[flows]")
+        })?;
+        let control = socket::prepare(&config.control_socket).map_err(|error| {
+            RunError::Unfit(format!("control_socket: {error}; name another place for it"))
+        })?;
+        Ok(Outputs { auditor, flows, control })
     }
-    up.map_err(explained)
 }
 
 /// A kernel half that could not be loaded, with what the kernel lacks, if that is the reason.
@@ -226,6 +265,7 @@ fn take_back(instance: &str, run_dir: &Path, before: Before) {
 struct Ready {
     uplinks: Vec<Uplink>,
     first: First,
+    outputs: Outputs,
     lock: Lock,
     taken: Option<Taken>,
     before: Before,
@@ -237,18 +277,11 @@ fn bring_up(
     registry: Registry,
     ready: Ready,
 ) -> Result<Daemon, RunError> {
-    let Ready { uplinks, first: First { store, mut candidate, instead }, lock, taken, before } = ready;
+    let Ready { uplinks, first: First { store, mut candidate, instead }, outputs, lock, taken, before } =
+        ready;
+    let Outputs { auditor, flows, control } = outputs;
     let run_dir = config.run_dir();
-    // A file that is asked for and cannot be had is told before anything is changed; later it stops nobody.
-    let auditor = Auditor::start(config.audit.as_ref()).map_err(|source| {
-        let file = config.audit.as_ref().map_or(Path::new(""), |audit| &audit.file);
-        RunError::Unfit(format!("the audit log {}: {source}; name another file in [audit]", file.display()))
-    })?;
-    let flows = FlowBook::start(config.flows.as_ref()).map_err(|source| {
-        let file = config.flows.as_ref().and_then(|flows| flows.log.as_deref()).unwrap_or(Path::new(""));
-        RunError::Unfit(format!("the flow log {}: {source}; name another file in [flows]", file.display()))
-    })?;
-    let control = socket::bind(&config.control_socket)?;
+    let control = control.place()?;
     let handover = socket::bind(&handover::socket(&run_dir))?;
 
     let (state, tun_fd, udp_fds) = match taken {

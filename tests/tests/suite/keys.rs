@@ -278,3 +278,28 @@ fn who_cannot_take_the_pins_over_leaves_the_other_daemon_its_keys() {
     assert!(!sas(&after).is_empty());
     assert_eq!(sas(&before).len(), sas(&after).len());
 }
+
+/// A configuration that cannot be is said before the daemon that works is asked to end.
+#[test]
+fn who_cannot_have_its_files_leaves_the_other_daemon_its_keys() {
+    let python = program("python3");
+    let mut rig = protected_rig("rvl-nofiles", true, &[&python]).unwrap();
+    let before = rig.json(Side::Alice, &["sa", "list"]).unwrap();
+    assert!(!sas(&before).is_empty());
+    // Below a plain file.
+    let nowhere = rig.policy_file(Side::Alice).join("below");
+    let nowhere = nowhere.display();
+    for (lines, word) in [
+        (format!("[audit]\nfile = \"{nowhere}\"\n"), "audit log"),
+        (format!("[flows]\nlog = \"{nowhere}\"\n"), "flow log"),
+        (format!("control_socket = \"{nowhere}/c.sock\"\n"), "control_socket"),
+    ] {
+        rig.configure(Side::Alice, &lines);
+        let refused = rig.launch(Side::Alice, &["--take-over"]).unwrap().finish(PATIENCE).unwrap();
+        let said = refused.err();
+        assert!(!refused.status.success() && said.contains(word) && said.contains("name another"), "{said}");
+        assert!(!said.contains("handed over"), "{said}");
+        let after = rig.json(Side::Alice, &["sa", "list"]).unwrap();
+        assert_eq!(sas(&before).len(), sas(&after).len(), "{word}");
+    }
+}

@@ -98,26 +98,66 @@ pub fn is_locked(folder: &Path) -> bool {
     file.is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }
 
-/// Listen at `path`, mode 0600 from the first moment. What an earlier daemon left there is replaced in one step; call it
-/// only with the instance's [`Lock`] held.
+/// A socket that listens beside its place, where an earlier daemon may still have its own. It is removed if it is not placed.
+#[derive(Debug)]
+pub struct Prepared {
+    listener: Option<UnixListener>,
+    aside: PathBuf,
+    path: PathBuf,
+}
+
+/// Listen beside `path`, mode 0600 from the first moment.
 ///
 /// # Errors
 /// If the system refuses.
-pub fn bind(path: &Path) -> Result<UnixListener, SocketError> {
+pub fn prepare(path: &Path) -> Result<Prepared, SocketError> {
     if let Some(folder) = path.parent() {
         make_folder(folder)?;
     }
-    let aside = path.with_extension("new");
+    // Two that start at once have one each.
+    let aside = path.with_extension(format!("new{}", std::process::id()));
     match fs::remove_file(&aside) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(system(&aside)(error)),
         _ => {}
     }
     let listener = private_listener(&aside).map_err(|error| system(&aside)(error.into()))?;
+    let prepared = Prepared { listener: Some(listener), aside, path: path.to_owned() };
     // Where the umask took something from the owner.
-    fs::set_permissions(&aside, fs::Permissions::from_mode(0o600)).map_err(system(&aside))?;
-    fs::rename(&aside, path).map_err(system(path))?;
-    listener.set_nonblocking(true).map_err(system(path))?;
-    Ok(listener)
+    fs::set_permissions(&prepared.aside, fs::Permissions::from_mode(0o600))
+        .map_err(system(&prepared.aside))?;
+    Ok(prepared)
+}
+
+impl Prepared {
+    /// Put it in its place. What an earlier daemon left there is replaced in one step; call it only with the instance's [`Lock`] held.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    ///
+    /// # Panics
+    /// Never: it is placed once.
+    pub fn place(mut self) -> Result<UnixListener, SocketError> {
+        fs::rename(&self.aside, &self.path).map_err(system(&self.path))?;
+        let listener = self.listener.take().expect("placed once");
+        listener.set_nonblocking(true).map_err(system(&self.path))?;
+        Ok(listener)
+    }
+}
+
+impl Drop for Prepared {
+    fn drop(&mut self) {
+        if self.listener.is_some() {
+            let _ = fs::remove_file(&self.aside);
+        }
+    }
+}
+
+/// Listen at `path`: [`prepare`] and [`Prepared::place`].
+///
+/// # Errors
+/// If the system refuses.
+pub fn bind(path: &Path) -> Result<UnixListener, SocketError> {
+    prepare(path)?.place()
 }
 
 /// Linux makes the file with the mode of the socket: no umask, which is every thread's, has to change.

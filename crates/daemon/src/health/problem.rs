@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use api::{AppHealth, AppState, Problem};
 use sadb::Direction;
+use sadb::sa::Selectors;
 use sadb::spd::{Class, Level};
-use wire::{AppId, Flow, Services, Time};
+use wire::{AppId, Flow, Prefix, Services, Time};
 
 use super::{Cause, EVIDENCE, HealthBook, PATIENCE};
 use crate::associations::protocol_word;
@@ -22,6 +23,7 @@ impl Cause {
         match self {
             Cause::NoAssociation => "no_association",
             Cause::NoGroup => "no_group_association",
+            Cause::NoUplink => "no_uplink",
             Cause::OneDirection => "one_direction",
             Cause::AcquireUnanswered => "acquire_unanswered",
             Cause::AcquireRefused => "acquire_refused",
@@ -37,6 +39,7 @@ impl Cause {
         match self {
             Cause::NoAssociation => "no association serves it",
             Cause::NoGroup => "no association takes it to the group, so its sender is refused (EPERM)",
+            Cause::NoUplink => "it leaves by a device that is no uplink, where nothing would protect it",
             Cause::OneDirection => "what it sends is protected, and no inbound association takes the answers",
             Cause::AcquireUnanswered => "the key manager was asked for an association and did not answer",
             Cause::AcquireRefused => "the key manager said that there will be no association",
@@ -56,6 +59,9 @@ impl Cause {
             Cause::NoGroup => {
                 "add an outbound association whose selectors hold the group (`ravelin sa add --direction out --selector-remote`), \
                  and an inbound one on its members: no key manager is asked for one"
+            }
+            Cause::NoUplink => {
+                "`ip route get` says by which device; name that one in `uplinks` of the configuration, and restart the daemon"
             }
             Cause::OneDirection => {
                 "add the inbound association (`ravelin sa add --direction in`) with the key that the peer sends by"
@@ -94,7 +100,8 @@ impl HealthBook {
             let waits = one.waits.filter(|(_, at)| now.since(*at) < EVIDENCE);
             // Datagrams that nobody answers are no fault by themselves.
             let counts = one.cause != Cause::Unanswered || waits.is_some();
-            let late = now.since(one.since) >= PATIENCE;
+            let until = if one.cause.is_of_arrivals() { one.last } else { now };
+            let late = until.since(one.since) >= PATIENCE;
             if late && counts && !(told.contains(peer) && *direction == Direction::Outbound) {
                 let app = one.selectors.app.or(one.waits.map(|(app, _)| app)).unwrap_or(AppId::NONE);
                 out.push((app, *peer, one.cause, one.since, None));
@@ -197,7 +204,28 @@ impl Plane {
             let protects = networks.iter().any(|n| matches!(n.class, Class::Protected(_)));
             let demands =
                 items().any(|item| item.services != Services::NONE && item.level == Level::Mandatory);
-            let serves = |sas: &[sadb::sa::Selectors]| sas.iter().any(|sas| sas.serves(app.id));
+            let protected: Vec<Prefix> = networks
+                .iter()
+                .filter(|network| matches!(network.class, Class::Protected(_)))
+                .map(|network| network.prefix)
+                .collect();
+            // A trouble of an association that applications share names none of them.
+            let shared = problems.iter().find(|problem| {
+                let to = |peer: IpAddr| protected.iter().any(|network| network.contains(peer));
+                problem.application.is_none()
+                    && problem.peer.is_some_and(to)
+                    && problem.since_unix_seconds.is_some()
+            });
+            if let Some(problem) = shared.filter(|_| demands) {
+                told.push(say(AppState::Blocked, format!("{}: {}", problem.code, problem.message)));
+                continue;
+            }
+            let meets = |sa: &Selectors| {
+                protected
+                    .iter()
+                    .any(|network| sa.meets(&Selectors { remote: *network, app: sa.app, ..Selectors::ANY }))
+            };
+            let serves = |sas: &[Selectors]| sas.iter().any(|sa| sa.serves(app.id) && meets(sa));
             let (state, why) = match (protects, serves(&out), serves(&into)) {
                 (false, _, _)
                     if networks.iter().all(|n| matches!(n.class, Class::Untrusted))

@@ -171,7 +171,7 @@ fn a_group_that_no_association_serves_is_a_problem_until_nothing_is_refused() {
     let mut book = HealthBook::default();
     let group = |port| SocketAddr::new([239, 1, 2, 3].into(), port);
     for second in (0..=10).step_by(5) {
-        book.refused_group(CURL, group(9), 17, at(second));
+        book.refused(CURL, group(9), 17, Cause::NoGroup, at(second));
         // Whatever the engine says of associations: the kernel half refuses.
         book.judge(&outlook(Some(7), false), at(second));
     }
@@ -181,8 +181,8 @@ fn a_group_that_no_association_serves_is_a_problem_until_nothing_is_refused() {
     book.judge(&outlook(Some(7), false), at(19));
     assert_eq!(causes(&book, 19), []);
     // What is refused to no application is not its trouble, and one that policy protects no more has none.
-    book.refused_group(AppId::NONE, group(9), 17, at(20));
-    book.refused_group(CURL, group(9), 17, at(20));
+    book.refused(AppId::NONE, group(9), 17, Cause::NoGroup, at(20));
+    book.refused(CURL, group(9), 17, Cause::NoGroup, at(20));
     book.judge(&[Outlook { protect: false, spi: None, answered: false }], at(21));
     assert_eq!(causes(&book, 40), []);
 }
@@ -239,4 +239,39 @@ fn an_application_with_many_troubles_leaves_room_for_others() {
     assert_eq!(book.troubles_of(CURL), TROUBLES_EACH);
     ends_of(&mut book, AppId(4), flow(), DropReason::NoSa, 0, 100);
     assert_eq!((book.troubles_of(AppId(4)), book.troubles.len()), (1, TROUBLES_EACH + 1));
+}
+
+/// Anybody on the wire can send one packet with a wrong check value. It is a problem where nothing else comes for long.
+#[test]
+fn one_forged_packet_on_an_idle_association_is_no_problem() {
+    let mut book = HealthBook::default();
+    let forged = |n| Sample { forged: n, ..sample(Direction::Inbound, 5, 0) };
+    book.compare(vec![forged(0)], at(0));
+    book.compare(vec![forged(1)], at(2));
+    for now in 2..40 {
+        book.compare(vec![forged(1)], at(2 * now));
+        assert_eq!(causes(&book, 2 * now), [], "{now}");
+    }
+    // One every five seconds, and nothing else, is one.
+    for now in 0..4 {
+        book.compare(vec![forged(2 + now)], at(100 + 5 * now));
+    }
+    assert_eq!(causes(&book, 115), [Cause::NotAuthentic]);
+    book.compare(vec![forged(5)], at(131));
+    assert_eq!(causes(&book, 131), []);
+}
+
+/// The kernel half refuses it by a device that is no uplink, every time anew.
+#[test]
+fn what_is_refused_at_another_device_than_an_uplink_is_a_problem_until_it_is_not() {
+    let mut book = HealthBook::default();
+    let peer = std::net::SocketAddr::new(peer(), 443);
+    for second in 0..=10 {
+        book.refused(CURL, peer, 6, Cause::NoUplink, at(second));
+    }
+    assert_eq!(causes(&book, 10), [Cause::NoUplink]);
+    book.judge(&outlook(Some(7), true), at(12));
+    assert_eq!(causes(&book, 12), [Cause::NoUplink], "an association changes nothing");
+    book.judge(&outlook(Some(7), true), at(19));
+    assert_eq!(causes(&book, 19), []);
 }
