@@ -23,7 +23,8 @@ use wire::stage::{Admitted, Selected};
 use wire::{Buf, DropReason, Meta, Packet, Prefix, ScrubId, Train, fragment, ipv6, protocol, record};
 
 use crate::config::{Config, GatewayConfig};
-use crate::plane::{self, Device, Plane};
+use crate::device::Device;
+use crate::plane::{self, Plane};
 use crate::refused::{Fault, Refused};
 use crate::rules::RuleBook;
 

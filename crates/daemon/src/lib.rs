@@ -17,6 +17,7 @@ pub mod datapath;
 pub mod debug;
 pub mod denials;
 pub mod detach;
+pub mod device;
 pub mod doctor;
 mod enc;
 mod events;

@@ -37,6 +37,7 @@ use crate::capture::Desk;
 use crate::config::Config;
 use crate::datapath::{Handle, InboundHalf, OutboundHalf, Unanswered};
 use crate::denials::Denials;
+use crate::device::Device;
 use crate::events::Hub;
 use crate::flows::FlowBook;
 use crate::gateway;
@@ -52,15 +53,6 @@ use crate::translation::Translator;
 
 /// How long an SPI is kept for a key manager.
 const PROMISE: std::time::Duration = std::time::Duration::from_secs(60);
-
-/// A device that the daemon looks after.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Device {
-    /// Its name.
-    pub name: String,
-    /// Its index.
-    pub index: u32,
-}
 
 /// The control plane's state.
 pub struct Plane {

@@ -12,9 +12,10 @@ use axum::response::{IntoResponse, Response};
 use wire::DropReason;
 
 use super::Answer;
+use crate::device::Device;
 use crate::host;
 use crate::kernel_counters;
-use crate::plane::{Device, Plane, Shared};
+use crate::plane::{Plane, Shared};
 use crate::refused::Refused;
 
 pub(super) async fn status(State(plane): State<Shared>) -> Answer<Status> {

@@ -16,8 +16,9 @@ use tokio::sync::oneshot;
 use crate::audit_log::Auditor;
 use crate::config::Config;
 use crate::datapath::{self, InboundHalf, Inbox, Next, OutboundHalf};
+use crate::device::Device;
 use crate::keys::Keys;
-use crate::plane::{Device, Plane, Shared};
+use crate::plane::{Plane, Shared};
 use crate::policy_store::PolicyStore;
 
 const POLICY: &str = "application curl { network 192.0.2.0/24 protected P; protection P { localport=any remoteport=any \
