@@ -19,7 +19,7 @@ use wire::{AppId, Time};
 
 use crate::config::FlowsConfig;
 use crate::json_log::{JsonLog, LogOptions, fields, utc};
-use crate::plane::{Plane, kernel};
+use crate::plane::Plane;
 use crate::refused::Refused;
 
 use end::{Pressure, end_of};
@@ -140,8 +140,8 @@ impl Plane {
         let (Some(config), Some(monitor)) = (self.flows.config.clone(), &self.monitor) else { return Ok(()) };
         let (all, room) = {
             let monitor = monitor.get();
-            let flows = monitor.flows().map_err(|error| kernel(&error))?;
-            (flows, monitor.flow_capacity().map_err(|error| kernel(&error))?)
+            let flows = monitor.flows()?;
+            (flows, monitor.flow_capacity()?)
         };
         let now = netio::clock::monotonic();
         let pressure = Pressure::of(all.len(), room);
@@ -172,7 +172,7 @@ impl Plane {
 
     fn end_flow(&mut self, id: &FlowId, end: FlowEnd) -> Result<(), Refused> {
         let Some(monitor) = &self.monitor else { return Ok(()) };
-        let taken = monitor.get().take_flow(id).map_err(|error| kernel(&error))?;
+        let taken = monitor.get().take_flow(id)?;
         if let Some(flow) = taken {
             let record = self.flow_record(&flow, Some(end));
             self.flows.remember(record);

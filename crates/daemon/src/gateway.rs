@@ -24,7 +24,7 @@ use wire::{Buf, DropReason, Meta, Packet, Prefix, ScrubId, Train, fragment, ipv6
 
 use crate::config::{Config, GatewayConfig};
 use crate::device::Device;
-use crate::plane::{self, Plane};
+use crate::plane::Plane;
 use crate::refused::{Fault, Refused};
 use crate::rules::RuleBook;
 
@@ -328,7 +328,7 @@ impl Plane {
     /// If the kernel half does not take it.
     pub(crate) fn narrow_spans(&self, book: &RuleBook) -> Result<(), Refused> {
         let (Some(monitor), true) = (&self.monitor, self.config.gateway.is_some()) else { return Ok(()) };
-        monitor.get().narrow_spans(&spans(&book.in_order())).map_err(|error| plane::kernel(&error))
+        monitor.get().narrow_spans(&spans(&book.in_order())).map_err(Refused::from)
     }
 
     /// After rules changed: what they let pass, passes.
@@ -338,7 +338,7 @@ impl Plane {
     pub(crate) fn set_spans(&self) -> Result<(), Refused> {
         let (Some(monitor), true) = (&self.monitor, self.config.gateway.is_some()) else { return Ok(()) };
         let spans = spans(&self.rules.in_order());
-        monitor.get().set_spans(&spans).map_err(|error| plane::kernel(&error))
+        monitor.get().set_spans(&spans).map_err(Refused::from)
     }
 
     /// Both, for rules that the engine has already.

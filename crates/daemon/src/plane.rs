@@ -408,7 +408,7 @@ impl Plane {
         let mut moved = policy_store::moved_paths(&self.executables, &executables);
         if let Some(monitor) = &self.monitor {
             let subjects = &candidate.compiled.subjects;
-            moved.extend(monitor.get().moved(subjects).map_err(|error| kernel(&error))?);
+            moved.extend(monitor.get().moved(subjects)?);
         }
         candidate.follow(&moved);
         self.policy.commit_numbers(candidate).map_err(|error| failed(&error))?;
@@ -462,7 +462,7 @@ impl Plane {
     /// If its maps cannot be read.
     pub fn kernel_counters(&self) -> Result<Vec<(&'static str, u64)>, Refused> {
         match &self.monitor {
-            Some(monitor) => monitor.get().counters().map_err(|error| kernel(&error)),
+            Some(monitor) => monitor.get().counters().map_err(Refused::from),
             None => Ok(Vec::new()),
         }
     }
@@ -495,8 +495,7 @@ pub(crate) fn load_kernel(
 ) -> Result<bool, Refused> {
     let orders = policy_store::orders(candidate);
     let compiled = &candidate.compiled;
-    let warnings =
-        monitor.load_policy(&compiled.spd, &compiled.subjects, &orders).map_err(|error| kernel(&error))?;
+    let warnings = monitor.load_policy(&compiled.spd, &compiled.subjects, &orders)?;
     let mut unfinished = false;
     for warning in warnings {
         unfinished |= matches!(warning, sockmon::LoadWarning::Unfinished { .. });
@@ -566,9 +565,4 @@ fn settle(
         Err(Unanswered::Busy) => Err((Unanswered::Busy.into(), true)),
         Err(Unanswered::Stopped) => Err((Unanswered::Stopped.into(), false)),
     }
-}
-
-/// The kernel half's refusal.
-pub fn kernel(error: &sockmon::SockmonError) -> Refused {
-    Refused::new(Fault::Failed, error.to_string()).remedy(error.remedy())
 }

@@ -16,7 +16,7 @@ use wire::{Services, Time};
 
 use crate::config::Translation;
 use crate::datapath::{Handle, InboundHalf, OutboundHalf};
-use crate::plane::{self, Plane};
+use crate::plane::Plane;
 use crate::policy_store;
 use crate::refused::{Fault, Refused};
 
@@ -143,11 +143,10 @@ impl Plane {
         let (Some(_), Some(monitor)) = (limits(self.config.translation), &self.monitor) else {
             return Ok(());
         };
-        let kernel = |error| plane::kernel(&error);
         let (calls, events) = {
             let monitor = monitor.get();
-            let calls = monitor.socket_calls(clock::monotonic()).map_err(kernel)?;
-            (calls, monitor.socket_events().map_err(kernel)?)
+            let calls = monitor.socket_calls(clock::monotonic())?;
+            (calls, monitor.socket_events()?)
         };
         out.engine.socket_events(&calls);
         into.engine.socket_events(&calls);
@@ -167,14 +166,13 @@ impl Plane {
         let now = clock::monotonic();
         let (lost, generation, calls) = {
             let monitor = monitor.get();
-            let kernel = |error| plane::kernel(&error);
-            let lost = lost(&monitor.counters().map_err(kernel)?);
-            let generation = monitor.generation().map_err(kernel)?;
+            let lost = lost(&monitor.counters()?);
+            let generation = monitor.generation()?;
             let same = lost == translator.lost && generation == translator.generation;
             if same && now.since(translator.looked) < ROUND {
                 return Ok(());
             }
-            (lost, generation, monitor.socket_calls(now).map_err(kernel)?)
+            (lost, generation, monitor.socket_calls(now)?)
         };
         if lost > translator.lost {
             tracing::warn!(

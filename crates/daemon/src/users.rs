@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use sadb::rules::{Direction, Rule};
 use sadb::selector::{Condition, Ranges, TrafficSelector, field};
 
-use crate::plane::{self, Plane};
+use crate::plane::Plane;
 use crate::refused::{Fault, Refused};
 use crate::rules::RuleBook;
 
@@ -51,7 +51,7 @@ impl Plane {
     /// If the kernel half does not take it; then users of before are the engine's matter still.
     pub(crate) fn set_users(&self, book: &RuleBook) -> Result<(), Refused> {
         let Some(monitor) = &self.monitor else { return Ok(()) };
-        monitor.get().set_users(&users(&book.in_order())).map_err(|error| plane::kernel(&error))
+        monitor.get().set_users(&users(&book.in_order())).map_err(Refused::from)
     }
 }
 

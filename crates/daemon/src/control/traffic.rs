@@ -9,7 +9,7 @@ use wire::AppId;
 use super::Answer;
 use super::status::queue_drops;
 use crate::flows::sums;
-use crate::plane::{Plane, Shared, kernel};
+use crate::plane::{Plane, Shared};
 use crate::refused::Refused;
 
 /// The kernel half's count of packets that it put into the TUN.
@@ -37,7 +37,7 @@ async fn collect(plane: &Shared) -> Result<AppTrafficList, Refused> {
         }
         None => Left::default(),
     };
-    let traffic = monitor.get().traffic().map_err(|error| kernel(&error))?;
+    let traffic = monitor.get().traffic()?;
     let mut applications: Vec<AppTraffic> = traffic
         .iter()
         .map(|(id, traffic)| {

@@ -60,7 +60,7 @@ impl Plane {
             if self.health.wants_sockets(now)
                 && let Some(monitor) = &self.monitor
             {
-                let sockets = monitor.get().sockets().map_err(|error| crate::plane::kernel(&error))?;
+                let sockets = monitor.get().sockets()?;
                 let waits = |state| matches!(state, SocketState::SynSent);
                 let waiting: Vec<(AppId, Flow)> = sockets
                     .iter()

@@ -12,7 +12,7 @@ use sadb::sa::SaProtocol;
 use sadb::{Direction, InboundSa, OutboundSa, Selectors, Spi};
 use wire::Prefix;
 
-use super::{Plane, kernel};
+use super::Plane;
 use crate::refused::Refused;
 
 /// An association by what events say of it.
@@ -163,7 +163,7 @@ impl Plane {
         let Some(monitor) = &self.monitor else { return Ok(()) };
         let mut kernel_half = monitor.get();
         let before = kernel_half.live_widened();
-        kernel_half.add_live_sa(&served).map_err(|error| kernel(&error))?;
+        kernel_half.add_live_sa(&served)?;
         if before == 0 && kernel_half.live_widened() > 0 {
             warn_of_widened(served);
         }
@@ -208,7 +208,7 @@ impl Plane {
         match self.live.remove(name) {
             Left::Others => Ok(()),
             Left::Nobody(served) => match &self.monitor {
-                Some(monitor) => monitor.get().remove_live_sa(&served).map_err(|error| kernel(&error)),
+                Some(monitor) => monitor.get().remove_live_sa(&served).map_err(Refused::from),
                 None => Ok(()),
             },
             Left::Unclear => self.refresh_live_sas().await,
@@ -236,7 +236,7 @@ impl Plane {
     pub fn set_live_sas(&mut self, live: Served) -> Result<(), Refused> {
         self.live = live;
         match &self.monitor {
-            Some(monitor) => monitor.get().set_live_sas(&self.live.list()).map_err(|error| kernel(&error)),
+            Some(monitor) => monitor.get().set_live_sas(&self.live.list()).map_err(Refused::from),
             None => Ok(()),
         }
     }
