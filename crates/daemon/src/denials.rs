@@ -113,22 +113,6 @@ impl Denials {
     }
 }
 
-/// What was tried, in a word.
-pub fn attempt(attempt: Attempt) -> &'static str {
-    match attempt {
-        Attempt::Connect => "connect",
-        Attempt::Send => "sendmsg",
-        Attempt::Bind => "bind",
-        Attempt::Listen => "listen",
-        Attempt::SetMark => "setsockopt SO_MARK",
-        Attempt::Require => "setsockopt RAVELIN_REQUIRE",
-        Attempt::PacketOut => "packet out",
-        Attempt::PacketIn => "packet in",
-        Attempt::Execute(_) => "execute",
-        Attempt::Other(_) => "unknown",
-    }
-}
-
 impl Plane {
     /// Hear what the kernel half tells since the last time. Refusals go into the log, the audit log, and the list of the last ones;
     /// the result is whether a file came to a place that policy names. The kernel half knows it already, but its number is ours
