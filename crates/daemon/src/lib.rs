@@ -47,6 +47,7 @@ pub mod rules;
 pub mod scrub;
 pub mod scrubbed;
 mod serve;
+mod signals;
 pub mod start;
 pub mod state;
 mod statistics;

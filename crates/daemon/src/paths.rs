@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep_until};
 use crate::datapath::OutboundHalf;
 use crate::plane::Plane;
 use crate::refused::{Fault, Refused};
-use crate::serve::registered;
+use crate::signals::registered;
 
 /// How long the news of one change may take to come in; routes are looked at once for all of them.
 const TOGETHER: Duration = Duration::from_millis(20);
