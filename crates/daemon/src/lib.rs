@@ -48,6 +48,7 @@ pub mod scrub;
 pub mod scrubbed;
 mod serve;
 mod signals;
+pub mod socket;
 pub mod start;
 pub mod state;
 mod statistics;

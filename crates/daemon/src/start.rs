@@ -26,7 +26,6 @@ use tokio::sync::oneshot;
 
 use crate::audit_log::Auditor;
 use crate::config::{Config, OuterIo};
-use crate::control::socket::{self, Lock, SocketError};
 use crate::datapath::{self, InboundHalf, InboundThread, OutboundHalf, OutboundThread, Told};
 use crate::device::Device;
 use crate::events::Hub;
@@ -40,6 +39,7 @@ use crate::paths::route_mtu;
 use crate::plane::{self, Hosts, Plane, Served};
 use crate::policy_store::Candidate;
 use crate::scrubbed::Scrubbed;
+use crate::socket::{self, Lock, SocketError};
 use crate::surveyed::Surveyed;
 use crate::uplinks::{self, Uplink};
 use crate::{detach, doctor, gateway, harden, notify, privileges, serve, state, translation};

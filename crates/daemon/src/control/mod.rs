@@ -12,7 +12,6 @@ mod flows;
 mod policy;
 mod sa;
 mod scrubbed;
-pub mod socket;
 mod spd;
 mod status;
 pub(crate) mod traffic;

@@ -40,7 +40,7 @@ pub(crate) struct Folder(pub(crate) PathBuf);
 impl Folder {
     pub(crate) fn new(name: &str) -> Folder {
         let folder = std::env::temp_dir().join(format!("ravelin-control-{}-{name}", std::process::id()));
-        super::socket::make_folder(&folder).unwrap();
+        crate::socket::make_folder(&folder).unwrap();
         std::fs::write(folder.join("policy"), POLICY).unwrap();
         Folder(folder)
     }
@@ -67,7 +67,7 @@ impl Daemon {
         let folder = Folder::new(name);
         let (stop, stopped) = oneshot::channel::<()>();
         let plane = Shared::new(plane(folder.config(), None));
-        let listener = super::socket::bind(&folder.0.join("c.sock")).unwrap();
+        let listener = crate::socket::bind(&folder.0.join("c.sock")).unwrap();
         std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(async {
