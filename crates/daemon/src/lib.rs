@@ -6,6 +6,7 @@
 //! [`detach::detach`]. Design: docs/design/0001 (threads), 0003 (keys).
 #![forbid(unsafe_code)]
 
+mod answer;
 pub mod associations;
 mod audit;
 mod audit_log;

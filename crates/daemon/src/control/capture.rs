@@ -6,7 +6,8 @@ use axum::extract::{ConnectInfo, Path, State};
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 
-use super::{Answer, whole};
+use super::whole;
+use crate::answer::Answer;
 use crate::audit::Asker;
 use crate::capture;
 use crate::plane::Shared;

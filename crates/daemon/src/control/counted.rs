@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use wire::{AppId, Prefix};
 
 use super::explain::monitor;
-use super::{Answer, bad_query};
+use crate::answer::{Answer, bad_query};
 use crate::plane::{Plane, Shared};
 use crate::refused::{Fault, Refused};
 

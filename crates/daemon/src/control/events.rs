@@ -8,7 +8,8 @@ use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use wire::AcquireId;
 
-use super::{Answer, bad_query, whole};
+use super::whole;
+use crate::answer::{Answer, bad_query};
 use crate::events;
 use crate::plane::Shared;
 use crate::refused::{Fault, Refused};

@@ -12,7 +12,7 @@ use sadb::spd::{Action, Failure, Level, Negotiating, Terms};
 use sockmon::SocketInfo;
 use wire::{AppId, DropReason, Flow, Services};
 
-use super::{Answer, bad_query};
+use crate::answer::{Answer, bad_query};
 use crate::associations::{SaView, protocol, protocol_word};
 use crate::monitor::Monitor;
 use crate::plane::{Plane, Shared};

@@ -8,8 +8,8 @@ use axum::extract::State;
 use sockmon::SocketInfo;
 use wire::AppId;
 
-use super::Answer;
 use super::explain::{flow_of, monitor};
+use crate::answer::Answer;
 use crate::plane::{Plane, Shared};
 use crate::refused::Refused;
 

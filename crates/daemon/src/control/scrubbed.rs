@@ -5,7 +5,7 @@ use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use scrub::{Counters, Profile, Scrubber};
 
-use super::{Answer, bad_query};
+use crate::answer::{Answer, bad_query};
 use crate::inline::control::{EVENTS, FLOWS, fits, newest};
 use crate::inline::record::KEPT;
 use crate::plane::{Plane, Shared};

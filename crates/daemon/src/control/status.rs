@@ -11,7 +11,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use wire::DropReason;
 
-use super::Answer;
+use crate::answer::Answer;
 use crate::device::Device;
 use crate::host;
 use crate::kernel_counters;

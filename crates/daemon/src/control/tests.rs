@@ -294,7 +294,7 @@ fn bad_requests_are_named_and_never_repeat_the_key() {
 #[test]
 fn every_refusal_is_a_document() {
     let daemon = Daemon::start("refusals");
-    let long = "x".repeat(super::MAX_REQUEST + 1);
+    let long = "x".repeat(crate::answer::MAX_REQUEST + 1);
     for (method, path, body, status, text) in [
         ("PUT", "/v1/sa", "", 405, "does not take that method"),
         ("POST", "/v1/status", "", 405, "does not take that method"),

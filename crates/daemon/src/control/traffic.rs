@@ -6,8 +6,8 @@ use api::{AppTraffic, AppTrafficList, HandedOver, Left};
 use axum::extract::State;
 use wire::AppId;
 
-use super::Answer;
 use super::status::queue_drops;
+use crate::answer::Answer;
 use crate::flows::sums;
 use crate::plane::{Plane, Shared};
 use crate::refused::Refused;

@@ -16,7 +16,7 @@ use tokio::net::UnixListener;
 use super::line::{Interface, Line};
 use super::serve::Shared;
 use super::worker::{SIDES, Tally, Worker};
-use crate::control::{Answer, bad_query, in_our_words, nothing_here};
+use crate::answer::{Answer, bad_query, in_our_words, nothing_here};
 use crate::datapath::Unanswered;
 use crate::refused::Refused;
 use crate::scrub::report;
