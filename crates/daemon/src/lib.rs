@@ -54,6 +54,7 @@ pub mod start;
 pub mod state;
 mod statistics;
 mod surveyed;
+mod text;
 pub mod translation;
 pub mod uplinks;
 mod users;

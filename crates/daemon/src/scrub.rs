@@ -25,7 +25,7 @@ use wire::ip::Headers;
 use wire::link::Place;
 use wire::{Buf, Time, protocol};
 
-use crate::replay::{different, hex};
+use crate::text::different;
 use frame::Inside;
 use networks::Networks;
 pub use report::{explain, rules};

@@ -22,7 +22,7 @@ pub use gateway::GatewayConfig;
 pub use icmp::IcmpConfig;
 pub use io::OuterIo;
 pub use names::NamesConfig;
-pub(crate) use read::{Reader, Value, suggestion, walk};
+pub(crate) use read::{Reader, Value, walk};
 pub(crate) use report::without_keys;
 pub use report::{Finding, Report};
 pub use scrub::ScrubConfig;

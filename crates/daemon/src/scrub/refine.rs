@@ -8,7 +8,8 @@ use scrub::{Config, Midstream, Octets, Protect, Urgent};
 use toml::de::DeTable;
 
 use super::settings::{pair, set_rule};
-use crate::config::{Reader, Value, suggestion};
+use crate::config::{Reader, Value};
+use crate::text::suggestion;
 
 /// What [`refine`] takes.
 pub(crate) const REFINING: [&str; 6] = ["rules", "protect", "midstream", "urgent", "limits", "packets"];

@@ -6,7 +6,7 @@ use scrub::{Config, Mode, Profile, Rule};
 use wire::addr::Prefix;
 use wire::protocol;
 
-use crate::config::suggestion;
+use crate::text::suggestion;
 
 /// How to scrub a capture.
 #[derive(Clone, Debug)]
