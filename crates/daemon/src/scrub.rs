@@ -7,6 +7,7 @@
 pub(crate) mod changes;
 pub(crate) mod frame;
 mod networks;
+pub(crate) mod record;
 pub(crate) mod refine;
 pub(crate) mod report;
 mod settings;

@@ -17,11 +17,11 @@ use sockmon::line::{LineGuard, LineKey, worker};
 use tokio::sync::oneshot;
 
 use super::handover;
-use super::record::Ring;
 use super::settings::{LineSettings, run_dir};
 use super::worker::Worker;
 use crate::datapath::{self, Handle, channel};
 use crate::privileges;
+use crate::scrub::record::Ring;
 use crate::socket::{self, Lock, SocketError};
 
 /// How a line is started.
