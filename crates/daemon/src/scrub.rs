@@ -8,7 +8,6 @@ pub(crate) mod changes;
 pub(crate) mod frame;
 mod networks;
 pub(crate) mod record;
-pub(crate) mod refine;
 pub(crate) mod report;
 mod settings;
 mod sides;
@@ -30,6 +29,7 @@ use crate::text::different;
 use frame::Inside;
 use networks::Networks;
 pub use report::{explain, rules};
+pub(crate) use settings::with;
 pub use settings::{Settings, pair, prefix, rule_and_mode, set_rule};
 use sides::Sides;
 

@@ -12,6 +12,7 @@ mod ipip;
 mod marks;
 mod names;
 mod read;
+pub(crate) mod refine;
 mod report;
 mod scrub;
 mod translation;
