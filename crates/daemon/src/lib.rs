@@ -58,3 +58,4 @@ mod text;
 pub mod translation;
 pub mod uplinks;
 mod users;
+mod whole_file;
