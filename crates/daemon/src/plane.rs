@@ -12,6 +12,7 @@ mod process;
 mod rules;
 mod transaction;
 mod turn;
+mod users;
 
 pub use changes::Which;
 pub use live::Served;
