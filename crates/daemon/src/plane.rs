@@ -3,6 +3,7 @@
 //! What enters: requests of the control API, signals. What leaves: functions for the two data threads, tables for the kernel
 //! half, answers. It owns no packet and is never waited for by one.
 
+mod audit;
 mod changes;
 mod live;
 mod names;
