@@ -5,6 +5,7 @@
 
 mod audit;
 mod changes;
+mod denials;
 mod live;
 mod names;
 mod pins;
