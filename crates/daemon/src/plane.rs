@@ -6,6 +6,7 @@
 mod audit;
 mod changes;
 mod denials;
+mod flows;
 mod live;
 mod names;
 mod pins;
