@@ -16,7 +16,7 @@ use sadb::sa::Selectors;
 use sadb::{Direction, Spi};
 use wire::{AppId, DropReason, Flow, Time};
 
-use crate::plane::groups_of;
+use crate::associations::groups_of;
 
 /// How long nothing gets through before that is a problem.
 pub const PATIENCE: Duration = Duration::from_secs(10);

@@ -19,7 +19,7 @@ mod users;
 
 pub use changes::Which;
 pub use live::Served;
-pub(crate) use live::{groups_of, served, served_groups};
+pub(crate) use live::{served, served_groups};
 pub use names::Hosts;
 pub use pins::{Pins, on_this_host};
 pub use sockmon::sha256 as digest_of;
