@@ -7,6 +7,7 @@ mod audit;
 mod changes;
 mod denials;
 mod flows;
+mod health;
 mod live;
 mod names;
 mod pins;
