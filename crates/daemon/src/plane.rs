@@ -7,6 +7,7 @@ mod audit;
 mod changes;
 mod denials;
 mod flows;
+mod gateway;
 mod health;
 mod live;
 mod names;
@@ -45,7 +46,7 @@ use crate::denials::Denials;
 use crate::device::Device;
 use crate::events::Hub;
 use crate::flows::FlowBook;
-use crate::gateway;
+use crate::gateway::{Mtus, Surroundings};
 use crate::health::HealthBook;
 use crate::keys::Keys;
 use crate::monitor::Monitor;
@@ -92,9 +93,9 @@ pub struct Plane {
     /// Uplinks whose frames are taken, as they were at the start; `None`: the kernel's sockets are used.
     pub framed: Option<Vec<Device>>,
     /// What the inbound thread knows of them.
-    pub(crate) surroundings: gateway::Surroundings,
+    pub(crate) surroundings: Surroundings,
     /// What the outbound thread knows of them.
-    pub(crate) mtus: gateway::Mtus,
+    pub(crate) mtus: Mtus,
     /// Peers that inbound associations serve.
     pub live: Served,
     /// The rules of the SPD.

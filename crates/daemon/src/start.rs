@@ -596,7 +596,7 @@ impl Plane {
             half.engine.sad().list().map(|(_, sa)| octets_of(sa.config())).sum::<usize>()
         };
         let associations = self.inbound.ask(inbound).await? + self.outbound.ask(outbound).await?;
-        let beside = HandOver::octets_beside(self.keys.used(), HandedRules::of(self).len());
+        let beside = HandOver::octets_beside(self.keys.used(), self.handed_rules().len());
         Ok(associations + beside)
     }
 }
@@ -622,7 +622,7 @@ pub(crate) async fn hand_over(plane: Plane, held: Held, giving: handover::Giving
         used_keys,
         inbound: inbound.engine.export(),
         outbound: outbound.engine.export(),
-        rules: HandedRules::of(&plane),
+        rules: plane.handed_rules(),
         scrubbed: crate::scrubbed::hand_over(outbound.engine.scrubbers()),
     };
     let count = (state.outbound.len(), state.inbound.len());
