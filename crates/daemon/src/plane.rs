@@ -6,6 +6,7 @@
 mod audit;
 mod changes;
 mod denials;
+pub(crate) mod events;
 mod flows;
 mod gateway;
 mod health;
@@ -15,6 +16,7 @@ mod pins;
 mod plan;
 mod process;
 mod rules;
+pub(crate) mod surveyed;
 mod transaction;
 mod turn;
 mod users;

@@ -13,11 +13,11 @@ use tokio::time::{Interval, MissedTickBehavior, interval, timeout};
 use crate::enc::Enc;
 use crate::handover::Giving;
 use crate::paths::Paths;
-use crate::plane::{Allow, Plane, Shared, report};
+use crate::plane::{Allow, Plane, Shared, report, surveyed};
 use crate::probing::Turns;
 use crate::signals::{Asked, Signals, registered};
 use crate::start::{Daemon, Held, RunError, hand_over, own_request, path_mtu};
-use crate::{control, detach, host, notify, surveyed, uplinks};
+use crate::{control, detach, host, notify, uplinks};
 
 /// How often refusals are logged and news of devices are read.
 const TICK: Duration = Duration::from_secs(1);

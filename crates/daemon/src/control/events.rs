@@ -10,8 +10,7 @@ use wire::AcquireId;
 
 use super::whole;
 use crate::answer::{Answer, bad_query};
-use crate::events;
-use crate::plane::Shared;
+use crate::plane::{Shared, events};
 use crate::refused::{Fault, Refused};
 
 #[derive(Debug, Default, Deserialize)]
