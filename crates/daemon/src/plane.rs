@@ -18,6 +18,7 @@ mod process;
 mod rules;
 pub(crate) mod surveyed;
 mod transaction;
+mod translation;
 mod turn;
 mod users;
 
