@@ -12,9 +12,9 @@ use tokio::time::{Interval, MissedTickBehavior, interval, timeout};
 
 use crate::enc::Enc;
 use crate::handover::Giving;
-use crate::paths::Paths;
+use crate::plane::paths::Paths;
+use crate::plane::probing::Turns;
 use crate::plane::{Allow, Plane, Shared, report, surveyed};
-use crate::probing::Turns;
 use crate::signals::{Asked, Signals, registered};
 use crate::start::{Daemon, Held, RunError, hand_over, own_request, path_mtu};
 use crate::{control, detach, host, notify, uplinks};
