@@ -4,6 +4,7 @@
 //! half, answers. It owns no packet and is never waited for by one.
 
 mod audit;
+pub(crate) mod capture;
 mod changes;
 mod denials;
 pub(crate) mod events;
@@ -34,6 +35,7 @@ pub use turn::Allow;
 
 use std::sync::Arc;
 
+use capture::Desk;
 use transaction::Files;
 
 use api::{Direction, PolicyReload, SaAdd, SaInfo};
@@ -44,7 +46,6 @@ use wire::Time;
 
 use crate::associations::{self, Defaults, SaView};
 use crate::audit_log::Auditor;
-use crate::capture::Desk;
 use crate::config::Config;
 use crate::datapath::{Handle, InboundHalf, OutboundHalf, Unanswered};
 use crate::denials::Denials;

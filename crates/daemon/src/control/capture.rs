@@ -9,8 +9,7 @@ use axum::response::{IntoResponse, Response};
 use super::whole;
 use crate::answer::Answer;
 use crate::audit::Asker;
-use crate::capture;
-use crate::plane::Shared;
+use crate::plane::{Shared, capture};
 use crate::refused::{Fault, Refused};
 
 pub(super) async fn start(
