@@ -26,6 +26,7 @@ use tokio::sync::oneshot;
 
 use crate::audit_log::Auditor;
 use crate::config::{Config, OuterIo};
+use crate::datapath::frames::FramesError;
 use crate::datapath::{self, InboundHalf, InboundThread, OutboundHalf, OutboundThread, Told};
 use crate::device::Device;
 use crate::events::Hub;
@@ -111,6 +112,16 @@ pub enum RunError {
         "a data thread has ended by itself; protected traffic is refused until the daemon runs again (this is a bug: see the log)"
     )]
     Thread,
+}
+
+impl From<FramesError> for RunError {
+    fn from(error: FramesError) -> RunError {
+        match error {
+            FramesError::Unfit(text) => RunError::Unfit(text),
+            FramesError::Netio(error) => RunError::Netio(error),
+            FramesError::Kernel(error) => RunError::Kernel(error),
+        }
+    }
 }
 
 /// A daemon that is up.
