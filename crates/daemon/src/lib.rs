@@ -45,6 +45,7 @@ mod probing;
 pub mod refused;
 pub mod replay;
 pub mod rules;
+pub mod run;
 pub mod scrub;
 pub mod scrubbed;
 mod serve;

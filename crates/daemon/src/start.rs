@@ -43,7 +43,7 @@ use crate::scrubbed::Scrubbed;
 use crate::socket::{self, Lock, SocketError};
 use crate::surveyed::Surveyed;
 use crate::uplinks::{self, Uplink};
-use crate::{detach, doctor, gateway, harden, notify, privileges, serve, state, translation};
+use crate::{detach, doctor, gateway, notify, privileges, state, translation};
 
 mod boot;
 mod first;
@@ -148,33 +148,7 @@ pub(crate) struct Held {
     pub(crate) heard: tokio::sync::mpsc::Receiver<crate::names::Heard>,
 }
 
-/// Run a daemon in the foreground until a signal or a hand-over ends it.
-///
-/// # Errors
-/// [`RunError`].
-pub fn run(config: Config, options: RunOptions) -> Result<(), RunError> {
-    let registry = crate::crypto_units::registry(&config).map_err(KeysError::from)?;
-    run_with(config, options, registry)
-}
-
-/// As [`run`], with suites of other providers than the default ones.
-///
-/// # Errors
-/// [`RunError`].
-pub fn run_with(config: Config, options: RunOptions, registry: Registry) -> Result<(), RunError> {
-    harden::harden();
-    privileges::begin().map_err(|source| RunError::System { doing: "giving up privileges", source })?;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|source| RunError::System { doing: "starting the control plane", source })?;
-    let daemon = start(config, options, registry)?;
-    privileges::settle()
-        .map_err(|source| RunError::System { doing: "closing system calls that nothing needs", source })?;
-    runtime.block_on(serve::serve(daemon))
-}
-
-fn start(config: Config, options: RunOptions, registry: Registry) -> Result<Daemon, RunError> {
+pub(crate) fn start(config: Config, options: RunOptions, registry: Registry) -> Result<Daemon, RunError> {
     fit(doctor::quick_checks(Some(&config)))?;
     // Before a daemon that works is ended: programs that this kernel does not take must not be found out behind it.
     if options.take_over {
