@@ -20,6 +20,7 @@ pub(crate) mod probing;
 mod process;
 mod rules;
 pub(crate) mod surveyed;
+pub(crate) mod traffic;
 mod transaction;
 mod translation;
 mod turn;

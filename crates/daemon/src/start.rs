@@ -358,7 +358,7 @@ fn bring_up(
     out_half.mtus = plane.mtus;
     out_half.marks = plane.config.marks;
     let (frames, udp_out) = (frames_out, udp.clone());
-    plane.handed = crate::control::traffic::baseline(&plane)?;
+    plane.handed = plane::traffic::baseline(&plane)?;
     let outbound_thread =
         OutboundThread { tun: tun_out, frames, udp: udp_out, raw: sender, clear, errors, heard: Vec::new() };
     let frames = frames_in.unwrap_or_default();

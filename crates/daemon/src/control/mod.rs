@@ -14,7 +14,7 @@ mod sa;
 mod scrubbed;
 mod spd;
 mod status;
-pub(crate) mod traffic;
+mod traffic;
 
 use api::path;
 use axum::Router;
