@@ -10,6 +10,7 @@ mod denials;
 pub(crate) mod events;
 mod flows;
 mod gateway;
+mod handover;
 mod health;
 mod live;
 mod names;

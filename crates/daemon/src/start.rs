@@ -567,25 +567,6 @@ pub(crate) fn own_request(plane: &Plane) -> handover::Request {
     handover::Request::new(&plane.config.instance, &plane.config.tun.name, plane.config.esp.port)
 }
 
-impl Plane {
-    /// At most so many octets a hand-over of all that must not be left out takes.
-    ///
-    /// # Errors
-    /// If a data thread does not answer.
-    pub(crate) async fn octets_to_hand_over(&self) -> Result<usize, crate::refused::Refused> {
-        let octets_of = sadb::handover::octets_of;
-        let inbound = move |half: &mut InboundHalf| {
-            half.engine.sad().list().map(|sa| octets_of(sa.config())).sum::<usize>()
-        };
-        let outbound = move |half: &mut OutboundHalf| {
-            half.engine.sad().list().map(|(_, sa)| octets_of(sa.config())).sum::<usize>()
-        };
-        let associations = self.inbound.ask(inbound).await? + self.outbound.ask(outbound).await?;
-        let beside = HandOver::octets_beside(self.keys.used(), self.handed_rules().len());
-        Ok(associations + beside)
-    }
-}
-
 /// Give everything to the daemon at the other end: both threads stop, then their state goes.
 ///
 /// # Errors

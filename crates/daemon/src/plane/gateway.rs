@@ -4,7 +4,7 @@ use netio::link::Links;
 
 use super::Plane;
 use crate::config::GatewayConfig;
-use crate::gateway::{HandedRules, Mtus, Surroundings, among, fault, spans};
+use crate::gateway::{Mtus, Surroundings, among, fault, spans};
 use crate::refused::{Fault, Refused};
 use crate::rules::RuleBook;
 
@@ -90,12 +90,5 @@ impl Plane {
             Ok(all) => fault(&self.config, &all),
             Err(error) => Some(error.to_string()),
         }
-    }
-
-    /// The rules, as they go to the next daemon.
-    pub(crate) fn handed_rules(&self) -> Vec<u8> {
-        let handed = HandedRules { gateway: self.config.gateway.is_some(), rules: self.rules.documents() };
-        // Texts and numbers only: this cannot fail.
-        serde_json::to_vec(&handed).unwrap_or_default()
     }
 }
