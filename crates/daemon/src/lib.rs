@@ -4,6 +4,9 @@
 //! the protection that the policy demands, answers, log lines. [`start`] holds the order in which things come up; when
 //! the process ends, whatever the reason, the kernel half stays and refuses what should be protected, until
 //! [`detach::detach`]. Design: docs/design/0001 (threads), 0003 (keys).
+//!
+//! [`plane`] is the control plane's state, with one file for each subject that it asks the data threads and the kernel half about.
+//! `control`, `start`, `serve` and [`run`] stand on it; everything else stands below it and names none of them.
 #![forbid(unsafe_code)]
 
 mod answer;
