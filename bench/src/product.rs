@@ -79,5 +79,5 @@ pub fn run(args: &[String]) -> anyhow::Result<()> {
     let registry =
         if null { Registry::new().with(crate::null::Null) } else { crypto_units::registry(&config)? };
     tracing_subscriber::fmt().with_max_level(LevelFilter::WARN).with_writer(std::io::stderr).init();
-    Ok(daemon::start::run_with(config, RunOptions::default(), registry)?)
+    Ok(daemon::run::run_with(config, RunOptions::default(), registry)?)
 }

@@ -7,7 +7,7 @@ mod options;
 
 pub(crate) use options::{check_lifetime, class, limits, state};
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
 use api::{Direction, Mode, SaAdd, SaCounters, SaInfo, SaType, SelectorInfo, SpiRequest};
@@ -323,6 +323,18 @@ impl SaView {
     }
 }
 
+/// The part of selectors that speaks of multicast groups: none of an association between two hosts.
+pub(crate) fn groups_of(selectors: Selectors) -> impl Iterator<Item = Selectors> {
+    let all = [
+        Prefix::new(Ipv4Addr::new(224, 0, 0, 0).into(), 4),
+        Prefix::new(Ipv6Addr::new(0xff00, 0, 0, 0, 0, 0, 0, 0).into(), 8),
+    ];
+    all.into_iter().flatten().filter_map(move |groups| {
+        let remote = if selectors.remote.covers(groups) { groups } else { selectors.remote };
+        groups.covers(remote).then_some(Selectors { remote, ..selectors })
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -471,6 +483,23 @@ mod tests {
             assert!(refused.message.contains(text), "{refused:?}");
             assert!(refused.remedy.is_some(), "{refused:?}");
             assert!(!format!("{refused:?}").contains(key));
+        }
+    }
+
+    #[test]
+    fn groups_are_the_part_of_selectors_that_is_multicast() {
+        let of = |text: &str| {
+            let (address, len) = text.split_once('/').unwrap();
+            let remote = Prefix::new(address.parse().unwrap(), len.parse().unwrap()).unwrap();
+            groups_of(Selectors { remote, ..Selectors::ANY }).map(|one| one.remote).collect::<Vec<_>>()
+        };
+        let prefix = |address: [u8; 4], len| Prefix::new(IpAddr::from(address), len).unwrap();
+        assert_eq!(of("239.1.2.3/32"), [prefix([239, 1, 2, 3], 32)]);
+        assert_eq!(of("0.0.0.0/0"), [prefix([224, 0, 0, 0], 4)]);
+        assert_eq!(of("::/0").len(), 2, "every address of both families");
+        assert_eq!(of("ff15::/16").len(), 1);
+        for between_hosts in ["192.0.2.0/24", "128.0.0.0/2", "2001:db8::/32"] {
+            assert_eq!(of(between_hosts), [], "{between_hosts}");
         }
     }
 }

@@ -1,11 +1,8 @@
 //! Who had the daemon do what must leave a trace: a line of the log and an event, never a key.
 
-use api::{Audit, Event};
 use axum::extract::connect_info::Connected;
 use axum::serve::IncomingStream;
 use tokio::net::UnixListener;
-
-use crate::plane::Plane;
 
 /// What audit lines are filtered by: no filter of the log leaves them out.
 pub(crate) const TARGET: &str = "audit";
@@ -32,15 +29,5 @@ impl Connected<IncomingStream<'_, UnixListener>> for Asker {
             Ok(peer) => Asker { uid: peer.uid(), pid: peer.pid() },
             Err(_) => Asker { uid: u32::MAX, pid: None },
         }
-    }
-}
-
-impl Plane {
-    /// Leave the trace.
-    pub fn audit(&self, asker: Asker, action: &str, detail: String) {
-        let Asker { uid, pid } = asker;
-        tracing::warn!(target: TARGET, uid, pid = pid.unwrap_or(0), action, "audit: {detail}");
-        self.auditor.action(action, uid, pid, &detail);
-        self.hub.tell(Event::Audit(Audit { action: action.to_owned(), uid, pid, detail }));
     }
 }

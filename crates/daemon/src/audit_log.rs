@@ -73,7 +73,7 @@ impl Auditor {
         let way = if event.attempt == sockmon::Attempt::PacketIn { "in" } else { "out" };
         let mut fields = json_log::fields(json!({
             "event": event.reason, "direction": way, "application": application, "protocol": event.protocol,
-            "attempt": crate::denials::attempt(event.attempt), "peer": event.peer.ip(), "peer_port": event.peer.port(),
+            "attempt": event.attempt.word(), "peer": event.peer.ip(), "peer_port": event.peer.port(),
         }));
         if let Some(text) = crate::kernel_counters::text(event.reason) {
             fields.insert("text".to_owned(), text.into());

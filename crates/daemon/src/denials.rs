@@ -8,16 +8,13 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Duration;
 
-use sockmon::{Attempt, Event};
+use sockmon::Event;
 use wire::AppId;
-
-use crate::health::Cause;
-use crate::plane::Plane;
 
 /// Refusals that are remembered.
 const KEPT: usize = 1024;
 /// Refusals of one application and reason that are told in a second, where the configuration does not say.
-const PER_SECOND: u32 = 32;
+pub(crate) const PER_SECOND: u32 = 32;
 
 /// One refusal.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,20 +40,20 @@ pub struct Denials {
     left_out: Option<u64>,
     /// Likewise, new files of programs, and those that were executed without the digest of policy: not each of them is told of.
     executables: [Option<u64>; 2],
-    measure: Measure,
+    pub(crate) measure: Measure,
 }
 
 /// How many of a kind were told in this second, and how many were not.
 #[derive(Debug, Default)]
-struct Measure {
+pub(crate) struct Measure {
     second: u64,
     told: HashMap<(AppId, &'static str), u32>,
-    left_out: BTreeMap<&'static str, u64>,
+    pub(crate) left_out: BTreeMap<&'static str, u64>,
 }
 
 impl Measure {
     /// Whether this one is told.
-    fn admits(&mut self, event: &Event, second: u64, per_second: u32) -> bool {
+    pub(crate) fn admits(&mut self, event: &Event, second: u64, per_second: u32) -> bool {
         if self.second != second {
             self.second = second;
             self.told.clear();
@@ -98,150 +95,26 @@ impl Denials {
     }
 
     /// How many more events were lost.
-    fn more_lost(&mut self, lost: u64) -> u64 {
+    pub(crate) fn more_lost(&mut self, lost: u64) -> u64 {
         lost.saturating_sub(self.lost.replace(lost).unwrap_or(lost))
     }
 
     /// Whether there are more new files of programs, and more that were executed without the digest of policy, by the counts of the kernel half.
-    fn more_executables(&mut self, counts: [u64; 2]) -> [bool; 2] {
+    pub(crate) fn more_executables(&mut self, counts: [u64; 2]) -> [bool; 2] {
         let before = std::mem::replace(&mut self.executables, counts.map(Some));
         [0, 1].map(|i| before[i].is_some_and(|before| counts[i] > before))
     }
 
     /// How many more the kernel half left out.
-    fn more_left_out(&mut self, left_out: u64) -> u64 {
+    pub(crate) fn more_left_out(&mut self, left_out: u64) -> u64 {
         left_out.saturating_sub(self.left_out.replace(left_out).unwrap_or(left_out))
-    }
-}
-
-/// What was tried, in a word.
-pub fn attempt(attempt: Attempt) -> &'static str {
-    match attempt {
-        Attempt::Connect => "connect",
-        Attempt::Send => "sendmsg",
-        Attempt::Bind => "bind",
-        Attempt::Listen => "listen",
-        Attempt::SetMark => "setsockopt SO_MARK",
-        Attempt::Require => "setsockopt RAVELIN_REQUIRE",
-        Attempt::PacketOut => "packet out",
-        Attempt::PacketIn => "packet in",
-        Attempt::Execute(_) => "execute",
-        Attempt::Other(_) => "unknown",
-    }
-}
-
-impl Plane {
-    /// Hear what the kernel half tells since the last time. Refusals go into the log, the audit log, and the list of the last ones;
-    /// the result is whether a file came to a place that policy names. The kernel half knows it already, but its number is ours
-    /// only while somebody holds it.
-    pub fn hear(&mut self) -> bool {
-        let Some(monitor) = &self.monitor else { return false };
-        let events = monitor.get().events();
-        let events = match events {
-            Ok(events) => events,
-            Err(error) => {
-                tracing::debug!(%error, "refusals cannot be read");
-                return false;
-            }
-        };
-        let mut new = false;
-        for event in events {
-            match event.attempt {
-                Attempt::Execute(identity) if event.reason == "executables_new" => {
-                    new = true;
-                    tracing::info!(pid = event.pid, program = event.comm, %identity, "a new file of a program that policy names");
-                }
-                Attempt::Execute(identity) if event.reason == "executables_unverified" => {
-                    self.pins.again = true;
-                    if !self.is_told(&event) {
-                        continue;
-                    }
-                    tracing::warn!(
-                        pid = event.pid,
-                        program = event.comm,
-                        %identity,
-                        "a file was executed that is not known to have the digest that policy asks for: its process is refused every peer"
-                    );
-                    self.auditor.executed(&event);
-                }
-                Attempt::Execute(_) if !self.is_told(&event) => {}
-                Attempt::Execute(identity) => tracing::error!(
-                    pid = event.pid,
-                    program = event.comm,
-                    %identity,
-                    "no room for one more executable in the kernel half: its processes are refused every peer; make the policy smaller"
-                ),
-                _ => self.note_refusal(event),
-            }
-        }
-        let counters = self.kernel_counters().unwrap_or_default();
-        let count =
-            |word: &str| counters.iter().find(|(known, _)| *known == word).map_or(0, |(_, count)| *count);
-        let executables = [count("executables_new"), count("executables_unverified")];
-        let [more_new, more_unverified] = self.denials.more_executables(executables);
-        new |= more_new;
-        self.pins.again |= more_unverified;
-        self.unfinished |= new;
-        self.note_lost(&counters);
-        new
-    }
-
-    /// Whether the log and the audit log hear of it, or only how many of its kind were left out.
-    fn is_told(&mut self, event: &Event) -> bool {
-        let per_second = self.config.audit.as_ref().map_or(PER_SECOND, |audit| audit.per_second);
-        self.denials.measure.admits(event, netio::clock::wall().as_secs(), per_second)
-    }
-
-    fn note_refusal(&mut self, event: Event) {
-        let cause = match event.reason {
-            "egress_group" => Some(Cause::NoGroup),
-            "egress_unguarded" => Some(Cause::NoUplink),
-            _ => None,
-        };
-        if let Some(cause) = cause.filter(|_| !event.observed) {
-            self.health.refused(event.app, event.peer, event.protocol, cause, netio::clock::monotonic());
-        }
-        if !self.is_told(&event) {
-            return;
-        }
-        let application = self.policy.app_name(event.app);
-        tracing::info!(
-            pid = event.pid,
-            program = event.comm,
-            application,
-            peer = %event.peer,
-            reason = event.reason,
-            "{}",
-            if event.observed { "would be refused (observed)" } else { "refused" }
-        );
-        self.auditor.refusal(&application, &event);
-        self.denials.add(event, netio::clock::wall(), self.policy.compiled.spd.generation);
-    }
-
-    fn note_lost(&mut self, counters: &[(&'static str, u64)]) {
-        if let Some((_, lost)) = counters.iter().find(|(word, _)| *word == "events_lost") {
-            let more = self.denials.more_lost(*lost);
-            if more > 0 {
-                let text =
-                    "refusals by the kernel half: counted by application and reason, but without particulars";
-                tracing::warn!("{more} {text}");
-                self.auditor.left_out("refused", more, text);
-            }
-        }
-        let count =
-            |word: &str| counters.iter().find(|(known, _)| *known == word).map_or(0, |(_, count)| *count);
-        let more = self.denials.more_left_out(count("events_left_out"));
-        let own = std::mem::take(&mut self.denials.measure.left_out);
-        for (of, more) in own.into_iter().chain((more > 0).then_some(("refused", more))) {
-            let text = "more of these in a second than are told one by one";
-            tracing::info!(of, more, "refusals left out: {text}");
-            self.auditor.left_out(of, more, text);
-        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use sockmon::Attempt;
+
     use super::*;
 
     fn event(port: u16) -> Event {

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use netio::cgroup::Cgroup;
 
-use crate::control::socket::{self, SocketError};
 use crate::host::Record;
+use crate::socket::{self, SocketError};
 use crate::state;
 
 /// Why an instance was not, or not wholly, taken off.

@@ -23,9 +23,8 @@ use wire::stage::{Admitted, Selected};
 use wire::{Buf, DropReason, Meta, Packet, Prefix, ScrubId, Train, fragment, ipv6, protocol, record};
 
 use crate::config::{Config, GatewayConfig};
-use crate::plane::{self, Device, Plane};
+use crate::device::Device;
 use crate::refused::{Fault, Refused};
-use crate::rules::RuleBook;
 
 /// Why there are no inside interfaces.
 #[derive(Debug, thiserror::Error)]
@@ -69,7 +68,7 @@ pub fn insides(config: &Config) -> Result<Vec<Device>, GatewayError> {
     among(gateway, &Links::open()?.list()?)
 }
 
-fn among(gateway: &GatewayConfig, all: &[Link]) -> Result<Vec<Device>, GatewayError> {
+pub(crate) fn among(gateway: &GatewayConfig, all: &[Link]) -> Result<Vec<Device>, GatewayError> {
     let find = |name: &String| all.iter().find(|link| link.name == *name);
     let device = |link: &Link| Device { name: link.name.clone(), index: link.index };
     gateway
@@ -138,7 +137,7 @@ impl Default for Mtus {
 /// What a [`Cutter`] has to know of the host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Surroundings {
-    mtu: usize,
+    pub(crate) mtu: usize,
     own: Vec<Ipv6Addr>,
     /// One that reaches further than its link, of each inside interface that has any.
     by_interface: BTreeMap<u32, Ipv6Addr>,
@@ -320,93 +319,8 @@ fn peers(selector: &TrafficSelector) -> Vec<Prefix> {
     }
 }
 
-impl Plane {
-    /// Before rules change: what they would not let pass does not pass any more.
-    ///
-    /// # Errors
-    /// If the kernel half does not take it.
-    pub(crate) fn narrow_spans(&self, book: &RuleBook) -> Result<(), Refused> {
-        let (Some(monitor), true) = (&self.monitor, self.config.gateway.is_some()) else { return Ok(()) };
-        monitor.get().narrow_spans(&spans(&book.in_order())).map_err(|error| plane::kernel(&error))
-    }
-
-    /// After rules changed: what they let pass, passes.
-    ///
-    /// # Errors
-    /// If the kernel half does not take it; the engine decides about the rest.
-    pub(crate) fn set_spans(&self) -> Result<(), Refused> {
-        let (Some(monitor), true) = (&self.monitor, self.config.gateway.is_some()) else { return Ok(()) };
-        let spans = spans(&self.rules.in_order());
-        monitor.get().set_spans(&spans).map_err(|error| plane::kernel(&error))
-    }
-
-    /// Both, for rules that the engine has already.
-    ///
-    /// # Errors
-    /// If the kernel half may let more pass than they do.
-    pub(crate) fn put_first_spans(&self) -> Result<(), Refused> {
-        self.narrow_spans(&self.rules)?;
-        if let Err(refused) = self.set_spans() {
-            tracing::warn!("what the rules bypass by address alone goes through the engine: {refused}");
-        }
-        Ok(())
-    }
-
-    /// Tell the data threads of addresses and devices that changed.
-    pub(crate) async fn follow_surroundings(&mut self) -> Result<(), Refused> {
-        let failed = |error: netio::Error| Refused::new(Fault::Failed, error.to_string());
-        let now = Surroundings::look(&self.insides).map_err(failed)?;
-        let mtus = Mtus::new(self.path_mtu, now.mtu);
-        if mtus != self.mtus {
-            self.outbound.ask(move |half| half.mtus = mtus).await?;
-            self.mtus = mtus;
-        }
-        if now != self.surroundings {
-            self.surroundings = now.clone();
-            let own = now.by_interface().clone();
-            self.outbound.ask(move |half| half.engine.set_own_addresses(own)).await?;
-            let id = netio::random::number().map_err(|e| Refused::new(Fault::Failed, e.to_string()))?;
-            self.inbound.ask(move |half| half.cutter.set(now, id)).await?;
-        }
-        Ok(())
-    }
-
-    /// Look after the inside interfaces that there are now; what is wrong.
-    pub(crate) fn follow_insides(&mut self) -> Option<String> {
-        let gateway = self.config.gateway.as_ref()?;
-        let all = match Links::open().and_then(|mut links| links.list()) {
-            Ok(all) => all,
-            Err(error) => return Some(error.to_string()),
-        };
-        let there = GatewayConfig {
-            inside: gateway.inside.iter().filter(|n| all.iter().any(|l| l.name == **n)).cloned().collect(),
-            ..gateway.clone()
-        };
-        let devices = among(&there, &all).unwrap_or_default();
-        if devices != self.insides {
-            let indices: Vec<u32> = devices.iter().map(|device| device.index).collect();
-            if let Err(error) = self.monitor.as_ref()?.get().set_insides(&indices) {
-                return Some(format!("{error}; {}", error.remedy()));
-            }
-            let names: Vec<&str> = devices.iter().map(|device| device.name.as_str()).collect();
-            tracing::info!("inside interfaces: {}", names.join(", "));
-            self.insides = devices;
-        }
-        fault(&self.config, &all)
-    }
-
-    /// What keeps this host from being the gateway that it is to be, as it is now.
-    pub(crate) fn gateway_fault(&self) -> Option<String> {
-        self.config.gateway.as_ref()?;
-        match Links::open().and_then(|mut links| links.list()) {
-            Ok(all) => fault(&self.config, &all),
-            Err(error) => Some(error.to_string()),
-        }
-    }
-}
-
 /// The first thing that is wrong with the inside interfaces or with forwarding.
-fn fault(config: &Config, all: &[Link]) -> Option<String> {
+pub(crate) fn fault(config: &Config, all: &[Link]) -> Option<String> {
     let gateway = config.gateway.as_ref()?;
     let is_missing = |name: &&str| !all.iter().any(|link| link.name == *name);
     let missing: Vec<&str> = gateway.inside.iter().map(String::as_str).filter(is_missing).collect();

@@ -4,7 +4,6 @@
 //! suspicious, the sockets that wait for a connection. What leaves: problems for `status`, `/v1/health` and `doctor`, and ends of
 //! packets for `explain --drop`. Nothing is added to a packet's way: flows that end are noted by the engine anyway.
 
-mod gather;
 mod problem;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -16,7 +15,7 @@ use sadb::sa::Selectors;
 use sadb::{Direction, Spi};
 use wire::{AppId, DropReason, Flow, Time};
 
-use crate::plane::groups_of;
+use crate::associations::groups_of;
 
 /// How long nothing gets through before that is a problem.
 pub const PATIENCE: Duration = Duration::from_secs(10);
@@ -31,7 +30,7 @@ const TROUBLES_EACH: usize = 32;
 /// Ends of packets that are kept.
 const DROPS: usize = 1024;
 /// Associations that are looked at.
-const ASSOCIATIONS: usize = 4096;
+pub(crate) const ASSOCIATIONS: usize = 4096;
 /// What is seen only while it goes on is believed for so long.
 const EVIDENCE: Duration = Duration::from_secs(15);
 
@@ -106,7 +105,7 @@ pub struct Trouble {
 
 /// What the data threads say of a flow now.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Outlook {
+pub(crate) struct Outlook {
     /// Policy demands protection.
     pub protect: bool,
     /// The outbound association, if one serves it.
@@ -117,7 +116,7 @@ pub(super) struct Outlook {
 
 /// Packets of an association, at two times.
 #[derive(Clone, Debug)]
-pub(super) struct Sample {
+pub(crate) struct Sample {
     pub direction: Direction,
     pub spi: Spi,
     pub peer: IpAddr,
@@ -164,8 +163,8 @@ pub struct HealthBook {
     /// Peers whose association has ended at a hard limit, and when.
     ended: BTreeMap<IpAddr, Time>,
     /// Drops that the engine's halves had noted at the last look.
-    seen: [u64; 2],
-    ticks: u32,
+    pub(crate) seen: [u64; 2],
+    pub(crate) ticks: u32,
 }
 
 impl HealthBook {
@@ -182,7 +181,7 @@ impl HealthBook {
         self.drops.iter().rev()
     }
 
-    fn note(&mut self, ended: Ended, now: Time) {
+    pub(crate) fn note(&mut self, ended: Ended, now: Time) {
         let dropped = ended.dropped;
         if ended.direction == Direction::Outbound
             && let (Some(cause), Some(flow)) = (Cause::of(dropped.reason), dropped.flow)
@@ -235,12 +234,12 @@ impl HealthBook {
     }
 
     /// The flows whose outlook is to be asked for.
-    fn questions(&self) -> Vec<(AppId, Flow)> {
+    pub(crate) fn questions(&self) -> Vec<(AppId, Flow)> {
         self.troubles.iter().map(|((app, ..), trouble)| (*app, trouble.flow)).collect()
     }
 
     /// What the data threads say of them, in the same order.
-    fn judge(&mut self, outlooks: &[Outlook], now: Time) {
+    pub(crate) fn judge(&mut self, outlooks: &[Outlook], now: Time) {
         let mut outlooks = outlooks.iter();
         self.troubles.retain(|_, trouble| {
             let Some(outlook) = outlooks.next() else { return true };
@@ -267,7 +266,7 @@ impl HealthBook {
     }
 
     /// Counters of all associations, compared with those of the last time.
-    fn compare(&mut self, samples: Vec<Sample>, now: Time) {
+    pub(crate) fn compare(&mut self, samples: Vec<Sample>, now: Time) {
         let before = std::mem::take(&mut self.samples);
         let key = |sample: &Sample| (sample.direction, sample.peer, sample.spi);
         let grown = |sample: &Sample, count: &dyn Fn(&Sample) -> u64| {
@@ -326,7 +325,7 @@ impl HealthBook {
     }
 
     /// Whether it matters who waits for an answer.
-    fn wants_sockets(&self, now: Time) -> bool {
+    pub(crate) fn wants_sockets(&self, now: Time) -> bool {
         self.suspicions.values().any(|one| {
             matches!(one.cause, Cause::Unanswered | Cause::OneDirection)
                 && now.since(one.since) >= PATIENCE / 2
@@ -334,7 +333,7 @@ impl HealthBook {
     }
 
     /// Connections of applications that wait for their first answer.
-    fn waiting(&mut self, waiting: &[(AppId, Flow)], now: Time) {
+    pub(crate) fn waiting(&mut self, waiting: &[(AppId, Flow)], now: Time) {
         for one in self.suspicions.values_mut() {
             let found = waiting.iter().find(|(app, flow)| {
                 one.selectors.covers(flow) && one.selectors.serves(*app) && *app != AppId::NONE

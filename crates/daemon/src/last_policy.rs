@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::policy_store::write_whole;
+use crate::whole_file::write_whole;
 
 /// Where it is kept: the policy file's name with `.last` behind it.
 pub fn path(policy: &Path) -> PathBuf {

@@ -4,8 +4,12 @@
 //! the protection that the policy demands, answers, log lines. [`start`] holds the order in which things come up; when
 //! the process ends, whatever the reason, the kernel half stays and refuses what should be protected, until
 //! [`detach::detach`]. Design: docs/design/0001 (threads), 0003 (keys).
+//!
+//! [`plane`] is the control plane's state, with one file for each subject that it asks the data threads and the kernel half about.
+//! `control`, `start`, `serve` and [`run`] stand on it; everything else stands below it and names none of them.
 #![forbid(unsafe_code)]
 
+mod answer;
 pub mod associations;
 mod audit;
 mod audit_log;
@@ -17,6 +21,7 @@ pub mod datapath;
 pub mod debug;
 pub mod denials;
 pub mod detach;
+pub mod device;
 pub mod doctor;
 mod enc;
 mod events;
@@ -43,13 +48,18 @@ mod probing;
 pub mod refused;
 pub mod replay;
 pub mod rules;
+pub mod run;
 pub mod scrub;
 pub mod scrubbed;
 mod serve;
+mod signals;
+pub mod socket;
 pub mod start;
 pub mod state;
 mod statistics;
 mod surveyed;
+mod text;
 pub mod translation;
 pub mod uplinks;
 mod users;
+mod whole_file;

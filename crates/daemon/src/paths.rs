@@ -1,124 +1,20 @@
-//! The path MTU of associations follows the world: it is that of the route to the peer, now, and not what it was when the association
-//! was added (docs/pmtu.md).
-//!
-//! What enters: news of routes and devices ([`netio::link::Watch`]), and packets that the kernel did not take. What leaves: the MTUs of
-//! the routes, for the outbound thread.
+//! What the routes to peers take.
 
-use std::collections::BTreeMap;
-use std::future::pending;
 use std::net::IpAddr;
-use std::os::fd::AsFd;
-use std::time::Duration;
 
-use netio::link::{Links, Watch};
-use sadb::sa::DEFAULT_PATH_MTU;
-use tokio::io::unix::AsyncFd;
-use tokio::time::{Instant, sleep_until};
-
-use crate::datapath::OutboundHalf;
-use crate::plane::Plane;
-use crate::refused::{Fault, Refused};
-use crate::serve::registered;
-
-/// How long the news of one change may take to come in; routes are looked at once for all of them.
-const TOGETHER: Duration = Duration::from_millis(20);
-/// Looking at routes takes at most one part in so many of the control plane's time.
-const SHARE: u32 = 10;
+use netio::link::Links;
 
 /// What the route from `local` to `remote` takes; `None`: there is none for now, or it cannot be asked for.
 pub fn route_mtu(local: IpAddr, remote: IpAddr) -> Option<u16> {
     look(&mut Links::open().ok()?, local, remote)
 }
 
-fn look(links: &mut Links, local: IpAddr, remote: IpAddr) -> Option<u16> {
+pub(crate) fn look(links: &mut Links, local: IpAddr, remote: IpAddr) -> Option<u16> {
     match links.path_mtu(local, remote) {
         Ok(mtu) => Some(u16::try_from(mtu).unwrap_or(u16::MAX)),
         Err(error) => {
             tracing::debug!("the path MTU to {remote} stays as it is: {error}");
             None
         }
-    }
-}
-
-/// Tells when routes are to be looked at.
-pub(crate) struct Paths {
-    /// `None`: it is not told, and each tick looks.
-    news: Option<AsyncFd<std::os::fd::OwnedFd>>,
-    /// Not before.
-    from: Instant,
-    /// There were news that nobody has looked at yet.
-    waiting: bool,
-}
-
-impl Paths {
-    /// Paths that are looked at when `watch` hears of a change; without a watch, at every tick.
-    pub(crate) fn of(watch: Option<&Watch>) -> Paths {
-        let own = |watch: &Watch| watch.as_fd().try_clone_to_owned().map_err(|error| error.to_string());
-        let news = watch.map(|watch| own(watch).and_then(registered));
-        if let Some(Err(error)) = &news {
-            tracing::warn!("changes of routes are seen once a second only: {error}");
-        }
-        Paths { news: news.and_then(Result::ok), from: Instant::now(), waiting: true }
-    }
-
-    /// It is time to look. Whoever does not wait for the end of this loses nothing.
-    pub(crate) async fn ready(&mut self) {
-        if !self.waiting {
-            match &self.news {
-                Some(news) => match news.readable().await {
-                    Ok(mut guard) => guard.clear_ready(),
-                    Err(_) => pending().await,
-                },
-                None => pending().await,
-            }
-            self.ask();
-        }
-        sleep_until(self.from).await;
-    }
-
-    /// Somebody wants the routes looked at.
-    pub(crate) fn ask(&mut self) {
-        self.waiting = true;
-        self.from = self.from.max(Instant::now() + TOGETHER);
-    }
-
-    /// Look.
-    pub(crate) async fn look(&mut self, plane: &mut Plane) {
-        let began = Instant::now();
-        self.waiting = false;
-        if let Err(refused) = plane.follow_paths().await {
-            tracing::warn!("the path MTU of associations does not follow the routes: {refused}");
-        }
-        self.from = Instant::now() + began.elapsed() * SHARE;
-    }
-}
-
-impl Plane {
-    /// What an association between these addresses begins with, where nothing is configured: what the route takes.
-    pub(crate) fn path_mtu_to(&self, local: IpAddr, remote: IpAddr) -> u16 {
-        // No kernel half: a test of the control API, in a namespace that is not the associations'.
-        let route = self.monitor.as_ref().and_then(|_| route_mtu(local, remote));
-        route.or(self.path_mtu).unwrap_or(DEFAULT_PATH_MTU)
-    }
-
-    /// Let every association have the MTU of its route as it is now.
-    pub(crate) async fn follow_paths(&mut self) -> Result<(), Refused> {
-        let ends = self.outbound.ask(|half| half.engine.ends()).await?;
-        if ends.is_empty() || self.monitor.is_none() {
-            return Ok(());
-        }
-        let mut links = Links::open().map_err(|error| Refused::new(Fault::Failed, error.to_string()))?;
-        let routes: BTreeMap<(IpAddr, IpAddr), u16> = ends
-            .into_iter()
-            .filter_map(|(local, remote)| Some(((local, remote), look(&mut links, local, remote)?)))
-            .collect();
-        let follow = move |half: &mut OutboundHalf| {
-            half.engine.follow_routes(&routes);
-            let now = netio::clock::monotonic();
-            for unfit in std::mem::take(&mut half.unfit) {
-                half.engine.refused_by_route(now, unfit.spi, unfit.remote, unfit.len);
-            }
-        };
-        Ok(self.outbound.ask(follow).await?)
     }
 }

@@ -3,19 +3,33 @@
 //! What enters: requests of the control API, signals. What leaves: functions for the two data threads, tables for the kernel
 //! half, answers. It owns no packet and is never waited for by one.
 
+mod audit;
+pub(crate) mod capture;
 mod changes;
+mod denials;
+pub(crate) mod events;
+mod flows;
+mod gateway;
+mod handover;
+mod health;
 mod live;
 mod names;
+pub(crate) mod paths;
 mod pins;
 mod plan;
+pub(crate) mod probing;
 mod process;
 mod rules;
+pub(crate) mod surveyed;
+pub(crate) mod traffic;
 mod transaction;
+mod translation;
 mod turn;
+mod users;
 
 pub use changes::Which;
 pub use live::Served;
-pub(crate) use live::{groups_of, served, served_groups};
+pub(crate) use live::{served, served_groups};
 pub use names::Hosts;
 pub use pins::{Pins, on_this_host};
 pub use sockmon::sha256 as digest_of;
@@ -23,6 +37,7 @@ pub use turn::Allow;
 
 use std::sync::Arc;
 
+use capture::Desk;
 use transaction::Files;
 
 use api::{Direction, PolicyReload, SaAdd, SaInfo};
@@ -33,13 +48,13 @@ use wire::Time;
 
 use crate::associations::{self, Defaults, SaView};
 use crate::audit_log::Auditor;
-use crate::capture::Desk;
 use crate::config::Config;
 use crate::datapath::{Handle, InboundHalf, OutboundHalf, Unanswered};
 use crate::denials::Denials;
+use crate::device::Device;
 use crate::events::Hub;
 use crate::flows::FlowBook;
-use crate::gateway;
+use crate::gateway::{Mtus, Surroundings};
 use crate::health::HealthBook;
 use crate::keys::Keys;
 use crate::monitor::Monitor;
@@ -52,15 +67,6 @@ use crate::translation::Translator;
 
 /// How long an SPI is kept for a key manager.
 const PROMISE: std::time::Duration = std::time::Duration::from_secs(60);
-
-/// A device that the daemon looks after.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Device {
-    /// Its name.
-    pub name: String,
-    /// Its index.
-    pub index: u32,
-}
 
 /// The control plane's state.
 pub struct Plane {
@@ -95,9 +101,9 @@ pub struct Plane {
     /// Uplinks whose frames are taken, as they were at the start; `None`: the kernel's sockets are used.
     pub framed: Option<Vec<Device>>,
     /// What the inbound thread knows of them.
-    pub(crate) surroundings: gateway::Surroundings,
+    pub(crate) surroundings: Surroundings,
     /// What the outbound thread knows of them.
-    pub(crate) mtus: gateway::Mtus,
+    pub(crate) mtus: Mtus,
     /// Peers that inbound associations serve.
     pub live: Served,
     /// The rules of the SPD.
@@ -416,7 +422,7 @@ impl Plane {
         let mut moved = policy_store::moved_paths(&self.executables, &executables);
         if let Some(monitor) = &self.monitor {
             let subjects = &candidate.compiled.subjects;
-            moved.extend(monitor.get().moved(subjects).map_err(|error| kernel(&error))?);
+            moved.extend(monitor.get().moved(subjects)?);
         }
         candidate.follow(&moved);
         self.policy.commit_numbers(candidate).map_err(|error| failed(&error))?;
@@ -470,7 +476,7 @@ impl Plane {
     /// If its maps cannot be read.
     pub fn kernel_counters(&self) -> Result<Vec<(&'static str, u64)>, Refused> {
         match &self.monitor {
-            Some(monitor) => monitor.get().counters().map_err(|error| kernel(&error)),
+            Some(monitor) => monitor.get().counters().map_err(Refused::from),
             None => Ok(Vec::new()),
         }
     }
@@ -503,8 +509,7 @@ pub(crate) fn load_kernel(
 ) -> Result<bool, Refused> {
     let orders = policy_store::orders(candidate);
     let compiled = &candidate.compiled;
-    let warnings =
-        monitor.load_policy(&compiled.spd, &compiled.subjects, &orders).map_err(|error| kernel(&error))?;
+    let warnings = monitor.load_policy(&compiled.spd, &compiled.subjects, &orders)?;
     let mut unfinished = false;
     for warning in warnings {
         unfinished |= matches!(warning, sockmon::LoadWarning::Unfinished { .. });
@@ -574,9 +579,4 @@ fn settle(
         Err(Unanswered::Busy) => Err((Unanswered::Busy.into(), true)),
         Err(Unanswered::Stopped) => Err((Unanswered::Stopped.into(), false)),
     }
-}
-
-/// The kernel half's refusal.
-pub fn kernel(error: &sockmon::SockmonError) -> Refused {
-    Refused::new(Fault::Failed, error.to_string()).remedy(error.remedy())
 }

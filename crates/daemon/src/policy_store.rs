@@ -34,7 +34,6 @@ pub use host::HostFiles;
 pub use missing::missing;
 pub use renamed::{Renamed, moved_paths};
 use trial::TrialFiles;
-pub(crate) use trial::write as write_whole;
 pub use trial::{Exchanged, Trial, abandon};
 pub use turn::is_same;
 

@@ -66,13 +66,9 @@ impl Refused {
     }
 }
 
-impl From<crate::datapath::Unanswered> for Refused {
-    fn from(error: crate::datapath::Unanswered) -> Refused {
-        let fault = match error {
-            crate::datapath::Unanswered::Busy => Fault::Busy,
-            crate::datapath::Unanswered::Stopped => Fault::Failed,
-        };
-        Refused::new(fault, error.to_string())
+impl From<sockmon::SockmonError> for Refused {
+    fn from(error: sockmon::SockmonError) -> Refused {
+        Refused::new(Fault::Failed, error.to_string()).remedy(error.remedy())
     }
 }
 

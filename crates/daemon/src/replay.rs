@@ -16,8 +16,7 @@ mod wire_out;
 
 use std::io::Read;
 use std::net::IpAddr;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,10 +32,10 @@ use crate::config::{Config, ESP_PORT};
 use crate::keys::KeysError;
 use crate::policy_store::PolicyStore;
 use crate::rules::RuleBook;
+use crate::text::different;
 use fragments::Fragments;
 use lives::Lives;
 use report::Write;
-pub(crate) use report::hex;
 
 /// Which half of the engine packets go through.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -499,17 +498,4 @@ pub fn run(
         writer.finish()?;
     }
     Ok(summary)
-}
-
-/// Writing to the file that is read would destroy it. `argument` names the output to whoever gave it.
-pub(crate) fn different(input: &Path, output: &Path, argument: &str) -> Result<(), String> {
-    let place = |path: &Path| std::fs::metadata(path).ok().map(|file| (file.dev(), file.ino()));
-    // What does not exist yet is no other file.
-    if place(output).is_some_and(|of| Some(of) == place(input)) {
-        return Err(format!(
-            "{} is the capture that is read; name another file with {argument}",
-            output.display()
-        ));
-    }
-    Ok(())
 }

@@ -7,7 +7,7 @@
 pub(crate) mod changes;
 pub(crate) mod frame;
 mod networks;
-pub(crate) mod refine;
+pub(crate) mod record;
 pub(crate) mod report;
 mod settings;
 mod sides;
@@ -25,10 +25,11 @@ use wire::ip::Headers;
 use wire::link::Place;
 use wire::{Buf, Time, protocol};
 
-use crate::replay::{different, hex};
+use crate::text::different;
 use frame::Inside;
 use networks::Networks;
 pub use report::{explain, rules};
+pub(crate) use settings::with;
 pub use settings::{Settings, pair, prefix, rule_and_mode, set_rule};
 use sides::Sides;
 

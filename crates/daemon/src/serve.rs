@@ -6,19 +6,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use netio::link::Watch;
-use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 use tokio::time::{Interval, MissedTickBehavior, interval, timeout};
 
 use crate::enc::Enc;
 use crate::handover::Giving;
-use crate::paths::Paths;
-use crate::plane::{Allow, Plane, Shared, report};
-use crate::probing::Turns;
+use crate::plane::paths::Paths;
+use crate::plane::probing::Turns;
+use crate::plane::{Allow, Plane, Shared, report, surveyed};
+use crate::signals::{Asked, Signals, registered};
 use crate::start::{Daemon, Held, RunError, hand_over, own_request, path_mtu};
-use crate::{control, detach, host, notify, surveyed, uplinks};
+use crate::{control, detach, host, notify, uplinks};
 
 /// How often refusals are logged and news of devices are read.
 const TICK: Duration = Duration::from_secs(1);
@@ -186,14 +185,6 @@ impl Answers {
     }
 }
 
-#[expect(
-    deprecated,
-    reason = "an OwnedFd keeps its descriptor; the other way is unsafe, and this room is not"
-)]
-pub(crate) fn registered(fd: OwnedFd) -> Result<AsyncFd<OwnedFd>, String> {
-    AsyncFd::with_interest(fd, Interest::READABLE).map_err(|error| error.to_string())
-}
-
 fn report_names(outcome: Result<(), crate::refused::Refused>) {
     if let Err(refused) = outcome {
         tracing::warn!("addresses of names are not followed: {refused}");
@@ -284,37 +275,6 @@ async fn reload(plane: &Shared) {
             answer.diagnostics
         ),
         Err(refused) => tracing::error!("the policy was not reloaded: {refused}; the one in force stays"),
-    }
-}
-
-/// What a signal asks for.
-pub(crate) enum Asked {
-    Reload,
-    End(&'static str),
-}
-
-pub(crate) struct Signals {
-    hangup: Signal,
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl Signals {
-    pub(crate) fn new() -> std::io::Result<Signals> {
-        Ok(Signals {
-            hangup: signal(SignalKind::hangup())?,
-            terminate: signal(SignalKind::terminate())?,
-            interrupt: signal(SignalKind::interrupt())?,
-        })
-    }
-
-    pub(crate) async fn next(&mut self) -> Asked {
-        tokio::select! {
-            Some(()) = self.hangup.recv() => Asked::Reload,
-            Some(()) = self.terminate.recv() => Asked::End("SIGTERM"),
-            Some(()) = self.interrupt.recv() => Asked::End("SIGINT"),
-            else => pending().await,
-        }
     }
 }
 

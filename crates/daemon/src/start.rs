@@ -26,8 +26,9 @@ use tokio::sync::oneshot;
 
 use crate::audit_log::Auditor;
 use crate::config::{Config, OuterIo};
-use crate::control::socket::{self, Lock, SocketError};
+use crate::datapath::frames::FramesError;
 use crate::datapath::{self, InboundHalf, InboundThread, OutboundHalf, OutboundThread, Told};
+use crate::device::Device;
 use crate::events::Hub;
 use crate::flows::{self, FlowBook};
 use crate::gateway::HandedRules;
@@ -36,12 +37,13 @@ use crate::host::{self, Record};
 use crate::keys::{Keys, KeysError};
 use crate::monitor::Monitor;
 use crate::paths::route_mtu;
-use crate::plane::{self, Device, Hosts, Plane, Served};
+use crate::plane::{self, Hosts, Plane, Served};
 use crate::policy_store::Candidate;
 use crate::scrubbed::Scrubbed;
+use crate::socket::{self, Lock, SocketError};
 use crate::surveyed::Surveyed;
 use crate::uplinks::{self, Uplink};
-use crate::{detach, doctor, gateway, harden, notify, privileges, serve, state, translation};
+use crate::{detach, doctor, gateway, notify, privileges, state, translation};
 
 mod boot;
 mod first;
@@ -118,6 +120,16 @@ pub enum RunError {
     Thread,
 }
 
+impl From<FramesError> for RunError {
+    fn from(error: FramesError) -> RunError {
+        match error {
+            FramesError::Unfit(text) => RunError::Unfit(text),
+            FramesError::Netio(error) => RunError::Netio(error),
+            FramesError::Kernel(error) => RunError::Kernel(error),
+        }
+    }
+}
+
 /// A daemon that is up.
 pub(crate) struct Daemon {
     pub(crate) plane: Plane,
@@ -142,33 +154,7 @@ pub(crate) struct Held {
     pub(crate) heard: tokio::sync::mpsc::Receiver<crate::names::Heard>,
 }
 
-/// Run a daemon in the foreground until a signal or a hand-over ends it.
-///
-/// # Errors
-/// [`RunError`].
-pub fn run(config: Config, options: RunOptions) -> Result<(), RunError> {
-    let registry = crate::crypto_units::registry(&config).map_err(KeysError::from)?;
-    run_with(config, options, registry)
-}
-
-/// As [`run`], with suites of other providers than the default ones.
-///
-/// # Errors
-/// [`RunError`].
-pub fn run_with(config: Config, options: RunOptions, registry: Registry) -> Result<(), RunError> {
-    harden::harden();
-    privileges::begin().map_err(|source| RunError::System { doing: "giving up privileges", source })?;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|source| RunError::System { doing: "starting the control plane", source })?;
-    let daemon = start(config, options, registry)?;
-    privileges::settle()
-        .map_err(|source| RunError::System { doing: "closing system calls that nothing needs", source })?;
-    runtime.block_on(serve::serve(daemon))
-}
-
-fn start(config: Config, options: RunOptions, registry: Registry) -> Result<Daemon, RunError> {
+pub(crate) fn start(config: Config, options: RunOptions, registry: Registry) -> Result<Daemon, RunError> {
     fit(doctor::quick_checks(Some(&config)))?;
     // Before a daemon that works is ended: programs that this kernel does not take must not be found out behind it.
     if options.take_over {
@@ -405,7 +391,7 @@ fn bring_up(
     out_half.mtus = plane.mtus;
     out_half.marks = plane.config.marks;
     let (frames, udp_out) = (frames_out, udp.clone());
-    plane.handed = crate::control::traffic::baseline(&plane)?;
+    plane.handed = plane::traffic::baseline(&plane)?;
     let outbound_thread =
         OutboundThread { tun: tun_out, frames, udp: udp_out, raw: sender, clear, errors, heard: Vec::new() };
     let frames = frames_in.unwrap_or_default();
@@ -614,25 +600,6 @@ pub(crate) fn own_request(plane: &Plane) -> handover::Request {
     handover::Request::new(&plane.config.instance, &plane.config.tun.name, plane.config.esp.port)
 }
 
-impl Plane {
-    /// At most so many octets a hand-over of all that must not be left out takes.
-    ///
-    /// # Errors
-    /// If a data thread does not answer.
-    pub(crate) async fn octets_to_hand_over(&self) -> Result<usize, crate::refused::Refused> {
-        let octets_of = sadb::handover::octets_of;
-        let inbound = move |half: &mut InboundHalf| {
-            half.engine.sad().list().map(|sa| octets_of(sa.config())).sum::<usize>()
-        };
-        let outbound = move |half: &mut OutboundHalf| {
-            half.engine.sad().list().map(|(_, sa)| octets_of(sa.config())).sum::<usize>()
-        };
-        let associations = self.inbound.ask(inbound).await? + self.outbound.ask(outbound).await?;
-        let beside = HandOver::octets_beside(self.keys.used(), HandedRules::of(self).len());
-        Ok(associations + beside)
-    }
-}
-
 /// Give everything to the daemon at the other end: both threads stop, then their state goes.
 ///
 /// # Errors
@@ -654,7 +621,7 @@ pub(crate) async fn hand_over(plane: Plane, held: Held, giving: handover::Giving
         used_keys,
         inbound: inbound.engine.export(),
         outbound: outbound.engine.export(),
-        rules: HandedRules::of(&plane),
+        rules: plane.handed_rules(),
         scrubbed: crate::scrubbed::hand_over(outbound.engine.scrubbers()),
     };
     let count = (state.outbound.len(), state.inbound.len());

@@ -10,7 +10,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::config::{control_dir, run_dir};
-use crate::control::socket::{self, SocketError};
+use crate::socket::{self, SocketError};
 
 /// The folder of an instance's state, made if it is not there; what an earlier version has is moved to it.
 ///

@@ -5,7 +5,6 @@ use netio::link::Links;
 use wire::Prefix;
 
 use crate::config::Config;
-use crate::plane::Plane;
 
 /// Devices and addresses of the calling thread's network namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,24 +30,4 @@ impl Surveyed {
         let locals = addresses.into_iter().filter_map(|(addr, len)| Prefix::new(addr, len)).collect();
         Ok(Surveyed { others, locals })
     }
-}
-
-/// Tell the kernel half what there is now; what is wrong.
-pub(crate) fn follow(plane: &mut Plane) -> Option<String> {
-    let known: Vec<u32> = plane.uplinks.iter().chain(&plane.insides).map(|device| device.index).collect();
-    let now = match Surveyed::look(&plane.config, &known) {
-        Ok(now) => now,
-        Err(error) => return Some(error.to_string()),
-    };
-    if now == plane.surveyed {
-        return None;
-    }
-    let mut monitor = plane.monitor.as_ref()?.get();
-    let told = monitor.set_others(&now.others).and_then(|()| monitor.set_locals(&now.locals));
-    drop(monitor);
-    match told {
-        Ok(()) => plane.surveyed = now,
-        Err(error) => return Some(format!("{error}; {}", error.remedy())),
-    }
-    None
 }

@@ -7,32 +7,26 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use api::{CountersSection, Line, SpdEntries, SpdEntry, TranslationState};
+use api::{CountersSection, Line, TranslationState};
 use netio::clock;
-use sadb::spd::{Action, PortRange, RuleId};
-use sadb::{Entry, EntryLimits, SocketEvent};
+use sadb::{EntryLimits, SocketEvent};
 use sockmon::SocketEvents;
-use wire::{Services, Time};
+use wire::Time;
 
 use crate::config::Translation;
 use crate::datapath::{Handle, InboundHalf, OutboundHalf};
-use crate::plane::{self, Plane};
-use crate::policy_store;
-use crate::refused::{Fault, Refused};
 
 /// How long the thread waits before it looks whether it is to end.
 const PATIENCE: Duration = Duration::from_millis(200);
-/// How often the sockets there are, are compared with those that are known: an event that was lost may have been a close.
-const ROUND: Duration = Duration::from_secs(60);
 
 /// What the thread has measured.
 #[derive(Debug, Default)]
-struct Meters {
-    nanoseconds: AtomicU64,
-    latency: AtomicU64,
-    latency_max: AtomicU64,
+pub(crate) struct Meters {
+    pub(crate) nanoseconds: AtomicU64,
+    pub(crate) latency: AtomicU64,
+    pub(crate) latency_max: AtomicU64,
     /// The thread has ended by itself.
-    broken: AtomicBool,
+    pub(crate) broken: AtomicBool,
 }
 
 impl Meters {
@@ -51,11 +45,11 @@ impl Meters {
 /// The thread, as the control plane holds it; it ends with this.
 pub struct Translator {
     stop: Arc<AtomicBool>,
-    meters: Arc<Meters>,
+    pub(crate) meters: Arc<Meters>,
     /// When sockets were last compared, what the kernel half had lost then, and which policy it had.
-    looked: Time,
-    lost: u64,
-    generation: u32,
+    pub(crate) looked: Time,
+    pub(crate) lost: u64,
+    pub(crate) generation: u32,
 }
 
 impl Drop for Translator {
@@ -130,162 +124,6 @@ pub(crate) fn again(translation: Translation) -> Option<u32> {
     limits(translation).map(|limits| u32::try_from(limits.ttl.as_millis() / 2).unwrap_or(u32::MAX))
 }
 
-impl Plane {
-    /// Begin to translate what sockets do, if that is asked for: first the calls that those which are open have made.
-    ///
-    /// # Errors
-    /// If the kernel half does not say them, or there is no thread.
-    pub(crate) fn translate_first(
-        &mut self,
-        out: &mut OutboundHalf,
-        into: &mut InboundHalf,
-    ) -> Result<(), Refused> {
-        let (Some(_), Some(monitor)) = (limits(self.config.translation), &self.monitor) else {
-            return Ok(());
-        };
-        let kernel = |error| plane::kernel(&error);
-        let (calls, events) = {
-            let monitor = monitor.get();
-            let calls = monitor.socket_calls(clock::monotonic()).map_err(kernel)?;
-            (calls, monitor.socket_events().map_err(kernel)?)
-        };
-        out.engine.socket_events(&calls);
-        into.engine.socket_events(&calls);
-        let failed = |error: netio::Error| Refused::new(Fault::Failed, error.to_string());
-        let (outbound, inbound) =
-            (self.outbound.try_clone().map_err(failed)?, self.inbound.try_clone().map_err(failed)?);
-        self.translator = Some(Translator::start(events, outbound, inbound).map_err(failed)?);
-        Ok(())
-    }
-
-    /// Compare the sockets there are with those that have entries, if events were lost, the policy is a new one, or it is long ago.
-    ///
-    /// # Errors
-    /// If the kernel half or a data thread does not answer.
-    pub(crate) async fn follow_sockets(&mut self) -> Result<(), Refused> {
-        let (Some(translator), Some(monitor)) = (&mut self.translator, &self.monitor) else { return Ok(()) };
-        let now = clock::monotonic();
-        let (lost, generation, calls) = {
-            let monitor = monitor.get();
-            let kernel = |error| plane::kernel(&error);
-            let lost = lost(&monitor.counters().map_err(kernel)?);
-            let generation = monitor.generation().map_err(kernel)?;
-            let same = lost == translator.lost && generation == translator.generation;
-            if same && now.since(translator.looked) < ROUND {
-                return Ok(());
-            }
-            (lost, generation, monitor.socket_calls(now).map_err(kernel)?)
-        };
-        if lost > translator.lost {
-            tracing::warn!(
-                "{} events of sockets were lost; packets of theirs may have been refused",
-                lost - translator.lost
-            );
-        }
-        (translator.looked, translator.lost, translator.generation) = (now, lost, generation);
-        let calls: Arc<[SocketEvent]> = calls.into();
-        let also = Arc::clone(&calls);
-        self.outbound
-            .ask(move |half| {
-                half.engine.socket_events(&calls);
-                half.engine.retain_sockets(clock::monotonic(), now, |socket| is_among(&calls, socket));
-            })
-            .await?;
-        self.inbound
-            .ask(move |half| {
-                half.engine.socket_events(&also);
-                half.engine.retain_sockets(clock::monotonic(), now, |socket| is_among(&also, socket));
-            })
-            .await?;
-        Ok(())
-    }
-
-    /// What the translation does; of a daemon that compiles, that.
-    pub(crate) async fn translation(&self) -> Result<TranslationState, Refused> {
-        let Some(translator) = &self.translator else {
-            return Ok(TranslationState { mode: "compiled".to_owned(), ..TranslationState::default() });
-        };
-        let asked = self.outbound.ask(|half| {
-            let table = half.engine.entries();
-            let (waiting, caught_up) = half.engine.held_for_entries();
-            table.map(|table| (table.stats(), table.len(), table.sockets(), waiting, caught_up))
-        });
-        let (stats, entries, sockets, waiting, caught_up) = asked.await?.unwrap_or_default();
-        let meters = &translator.meters;
-        Ok(TranslationState {
-            mode: "per-socket".to_owned(),
-            entries,
-            sockets,
-            events: stats.events,
-            lost: lost(&self.kernel_counters()?),
-            added: stats.added,
-            deleted: stats.deleted,
-            expired: stats.expired,
-            refused: stats.refused,
-            waiting,
-            caught_up,
-            nanoseconds: meters.nanoseconds.load(Ordering::Relaxed),
-            latency_nanoseconds: meters.latency.load(Ordering::Relaxed),
-            latency_max_nanoseconds: meters.latency_max.load(Ordering::Relaxed),
-        })
-    }
-
-    /// Every entry of the outbound half, which has those of both directions.
-    pub(crate) async fn entries(&self) -> Result<SpdEntries, Refused> {
-        if self.translator.is_none() {
-            return Err(Refused::new(Fault::Conflict, "policy is compiled here, so sockets have no entries")
-                .remedy("set translation = \"per-socket\" in the configuration to have them made as paper 000 does"));
-        }
-        let translation = self.translation().await?;
-        let listed = |half: &mut OutboundHalf| {
-            half.engine.entries().map(|table| table.list().copied().collect::<Vec<_>>()).unwrap_or_default()
-        };
-        let now = clock::monotonic();
-        let entries = self.outbound.ask(listed).await?;
-        let entries = entries.iter().filter(|entry| entry.expires.is_none_or(|at| at > now));
-        Ok(SpdEntries { translation, entries: entries.map(|entry| self.in_words_of(entry, now)).collect() })
-    }
-
-    fn in_words_of(&self, entry: &Entry, now: Time) -> SpdEntry {
-        let selector = &entry.selector;
-        let rule = entry.decision.rule();
-        SpdEntry {
-            application: self.policy.app_name(entry.app),
-            socket: entry.socket,
-            direction: entry.direction.name().to_owned(),
-            protocol: selector.protocol,
-            local: selector.local,
-            local_port: selector.local_port,
-            remote: selector.remote.to_string(),
-            remote_port: match selector.remote_port {
-                PortRange::ANY => "any".to_owned(),
-                PortRange { first, last } if first == last => first.to_string(),
-                PortRange { first, last } => format!("{first}-{last}"),
-            },
-            action: match entry.decision.action {
-                Action::Bypass => "bypass".to_owned(),
-                Action::Discard => "discard".to_owned(),
-                Action::Protect { services, level } => {
-                    let encrypts = services.satisfies(Services::ENCRYPTED);
-                    let service = if encrypts { "encryption" } else { "authentication" };
-                    format!("{service} {}", policy::ast::level_word(level))
-                }
-            },
-            rule: (rule != RuleId::NONE)
-                .then(|| policy_store::rule_position(&self.policy.compiled, rule))
-                .flatten(),
-            expires_ms: entry.expires.map(|at| u64::try_from(at.since(now).as_millis()).unwrap_or(u64::MAX)),
-            closing: entry.closing,
-        }
-    }
-
-    /// What is not as it should be.
-    pub(crate) fn translation_fault(&self) -> Option<String> {
-        let broken = self.translator.as_ref().is_some_and(|t| t.meters.broken.load(Ordering::Relaxed));
-        broken.then(|| "the thread that translates what sockets do has ended".to_owned())
-    }
-}
-
 /// As lines of `ravelin stats`.
 pub(crate) fn section(state: &TranslationState) -> CountersSection {
     let line =
@@ -306,12 +144,4 @@ pub(crate) fn section(state: &TranslationState) -> CountersSection {
         ("latency_max_nanoseconds", state.latency_max_nanoseconds, "nanoseconds of the longest of these"),
     ];
     CountersSection { name: "translation".to_owned(), lines: lines.into_iter().map(line).collect() }
-}
-
-fn lost(counters: &[(&'static str, u64)]) -> u64 {
-    counters.iter().find(|(word, _)| *word == "socket_events_lost").map_or(0, |(_, count)| *count)
-}
-
-fn is_among(calls: &[SocketEvent], socket: u64) -> bool {
-    calls.iter().any(|call| call.socket == socket)
 }

@@ -4,7 +4,7 @@
 use netio::link::{Link, Links};
 
 use crate::config::Config;
-use crate::plane::Device;
+use crate::device::Device;
 
 /// Why there are no uplinks.
 #[derive(Debug, thiserror::Error)]

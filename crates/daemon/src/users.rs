@@ -5,9 +5,7 @@ use std::ops::RangeInclusive;
 use sadb::rules::{Direction, Rule};
 use sadb::selector::{Condition, Ranges, TrafficSelector, field};
 
-use crate::plane::{self, Plane};
 use crate::refused::{Fault, Refused};
-use crate::rules::RuleBook;
 
 /// The users that a selector names. `None`: it names none, and is for packets of any user or of nobody.
 fn named(selector: &TrafficSelector) -> Option<&Ranges> {
@@ -44,22 +42,12 @@ pub(crate) fn users(rules: &[Rule]) -> Vec<RangeInclusive<u32>> {
     union.list().iter().map(|&(first, last)| number(first)..=number(last)).collect()
 }
 
-impl Plane {
-    /// The engine has these rules: the users that they name, and no others, are its matter.
-    ///
-    /// # Errors
-    /// If the kernel half does not take it; then users of before are the engine's matter still.
-    pub(crate) fn set_users(&self, book: &RuleBook) -> Result<(), Refused> {
-        let Some(monitor) = &self.monitor else { return Ok(()) };
-        monitor.get().set_users(&users(&book.in_order())).map_err(|error| plane::kernel(&error))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use api::{SpdAdd, SpdDirection, Verdict};
 
     use super::*;
+    use crate::rules::RuleBook;
 
     fn request(direction: SpdDirection, selectors: &[&str]) -> SpdAdd {
         SpdAdd {

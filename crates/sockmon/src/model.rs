@@ -235,6 +235,24 @@ pub enum Attempt {
     Other(u8),
 }
 
+impl Attempt {
+    /// What was tried, in a word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Attempt::Connect => "connect",
+            Attempt::Send => "sendmsg",
+            Attempt::Bind => "bind",
+            Attempt::Listen => "listen",
+            Attempt::SetMark => "setsockopt SO_MARK",
+            Attempt::Require => "setsockopt RAVELIN_REQUIRE",
+            Attempt::PacketOut => "packet out",
+            Attempt::PacketIn => "packet in",
+            Attempt::Execute(_) => "execute",
+            Attempt::Other(_) => "unknown",
+        }
+    }
+}
+
 /// A refusal: EPERM that a program saw, or a packet that ended; or a new executable ([`Attempt::Execute`]). A packet has no process
 /// (0), no user and no name.
 #[derive(Clone, Debug, PartialEq, Eq)]

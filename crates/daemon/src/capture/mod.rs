@@ -1,16 +1,11 @@
 //! Live captures of packets in clear: what programs hand in before it is sealed, what came out of associations, and what ended.
 //!
 //! A data thread owns the *taps* of its direction and looks once a packet whether there is any. A tap copies what its
-//! filter lets pass into a bounded channel and never waits: what finds no room is counted. A thread for each capture
-//! makes a capture file or lines of it, and the control API sends those. The *desk* knows who captures what.
+//! filter lets pass into a bounded channel and never waits: what finds no room is counted. Who captures what, and what becomes of
+//! the copies, is the control plane's matter.
 
-mod desk;
-mod names;
-mod tap;
-mod text;
-mod writer;
+pub(crate) mod tap;
 
-pub use desk::{Desk, Stream, start};
 pub use tap::Taps;
 
 use std::net::IpAddr;

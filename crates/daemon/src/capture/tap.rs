@@ -50,10 +50,10 @@ pub struct Gauge {
 /// One capture, as a data thread sees it.
 #[derive(Clone, Debug)]
 pub struct Tap {
-    pub(super) id: u64,
-    pub(super) filter: Filter,
-    pub(super) records: SyncSender<Record>,
-    pub(super) gauge: Arc<Gauge>,
+    pub(crate) id: u64,
+    pub(crate) filter: Filter,
+    pub(crate) records: SyncSender<Record>,
+    pub(crate) gauge: Arc<Gauge>,
 }
 
 impl Tap {

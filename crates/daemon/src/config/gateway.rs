@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use engine::IcmpKind;
 
-use super::read::{Reader, Value, suggestion};
+use super::read::{Reader, Value};
+use crate::text::suggestion;
 
 const KEYS: [&str; 4] = ["inside", "default", "rules", "icmp"];
 const DEFAULTS: [&str; 2] = ["discard", "bypass"];

@@ -1,6 +1,7 @@
 //! `[io]`: how outer packets leave and arrive.
 
-use super::read::{Reader, Value, suggestion};
+use super::read::{Reader, Value};
+use crate::text::suggestion;
 
 const KEYS: [&str; 1] = ["outer"];
 

@@ -11,6 +11,7 @@ use super::{
     Config, CryptoConfig, ENC_NAME, ESP_PORT, EspConfig, INSTANCE, KEEPALIVE, LogLevel, Report, TUN_NAME,
     TUN_QUEUE, TunConfig,
 };
+use crate::text::suggestion;
 
 const TOP: [&str; 23] = [
     "instance",
@@ -509,10 +510,4 @@ impl Reader<'_> {
             }
         }
     }
-}
-
-/// The known word nearest to `word`, if one is near.
-pub(crate) fn suggestion<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
-    let near = known.iter().map(|k| (strsim::damerau_levenshtein(word, k), *k)).min()?;
-    (near.0 <= 1 + word.chars().count() / 4).then_some(near.1)
 }

@@ -3,7 +3,7 @@
 use scrub::{Config, Mode, Profile, Rule};
 
 use super::read::{Reader, Value};
-use crate::scrub::refine::{REFINING, refine, word};
+use super::refine::{REFINING, refine, word};
 
 /// `[scrub]`.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::read::{Reader, Value, suggestion};
+use super::read::{Reader, Value};
+use crate::text::suggestion;
 
 const KEYS: [&str; 2] = ["ttl", "time_wait"];
 const WORDS: [&str; 2] = ["compiled", "per-socket"];

@@ -6,10 +6,10 @@ use axum::extract::{ConnectInfo, Path, State};
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 
-use super::{Answer, whole};
+use super::whole;
+use crate::answer::Answer;
 use crate::audit::Asker;
-use crate::capture;
-use crate::plane::Shared;
+use crate::plane::{Shared, capture};
 use crate::refused::{Fault, Refused};
 
 pub(super) async fn start(

@@ -8,7 +8,7 @@ use axum::extract::{Query, State};
 use serde::Deserialize;
 use wire::DropReason;
 
-use super::{Answer, bad_query};
+use crate::answer::{Answer, bad_query};
 use crate::kernel_counters;
 use crate::plane::Shared;
 use crate::refused::Refused;

@@ -4,7 +4,7 @@ use api::{DebugRequest, DebugState};
 use axum::body::Bytes;
 use axum::extract::{ConnectInfo, State};
 
-use super::Answer;
+use crate::answer::Answer;
 use crate::audit::Asker;
 use crate::debug;
 use crate::plane::Shared;

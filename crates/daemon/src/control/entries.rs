@@ -3,7 +3,7 @@
 use api::SpdEntries;
 use axum::extract::State;
 
-use super::Answer;
+use crate::answer::Answer;
 use crate::plane::Shared;
 
 pub(super) async fn list(State(plane): State<Shared>) -> Answer<SpdEntries> {

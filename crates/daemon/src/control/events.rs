@@ -8,9 +8,9 @@ use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use wire::AcquireId;
 
-use super::{Answer, bad_query, whole};
-use crate::events;
-use crate::plane::Shared;
+use super::whole;
+use crate::answer::{Answer, bad_query};
+use crate::plane::{Shared, events};
 use crate::refused::{Fault, Refused};
 
 #[derive(Debug, Default, Deserialize)]

@@ -12,10 +12,10 @@ use sadb::spd::{Action, Failure, Level, Negotiating, Terms};
 use sockmon::SocketInfo;
 use wire::{AppId, DropReason, Flow, Services};
 
-use super::{Answer, bad_query};
+use crate::answer::{Answer, bad_query};
 use crate::associations::{SaView, protocol, protocol_word};
 use crate::monitor::Monitor;
-use crate::plane::{Plane, Shared, kernel};
+use crate::plane::{Plane, Shared};
 use crate::refused::{Fault, Refused};
 
 pub(super) async fn explain(
@@ -53,7 +53,7 @@ async fn of_process(plane: &Plane, pid: u32) -> Result<Explanation, Refused> {
             .remedy("`ps -e` lists those there are")
     })?;
     let monitor = monitor(plane)?;
-    let app = monitor.get().app_of_pid(pid).map_err(|error| kernel(&error))?;
+    let app = monitor.get().app_of_pid(pid)?;
     let executable = std::fs::read_link(format!("/proc/{pid}/exe")).ok();
     let process = ProcessInfo {
         refused: app == Some(sockmon::REFUSED),
@@ -64,7 +64,7 @@ async fn of_process(plane: &Plane, pid: u32) -> Result<Explanation, Refused> {
     };
     let pins = plane.pinned_files_at(process.executable.iter().map(String::as_str));
     let mut sockets = Vec::new();
-    let all = monitor.get().sockets().map_err(|error| kernel(&error))?;
+    let all = monitor.get().sockets()?;
     for socket in all.iter().filter(|s| s.pid == pid) {
         sockets.push(explained(plane, socket, socket.flow()).await?);
     }
@@ -73,7 +73,7 @@ async fn of_process(plane: &Plane, pid: u32) -> Result<Explanation, Refused> {
 
 async fn of_socket(plane: &Plane, text: &str) -> Result<Explanation, Refused> {
     let asked = parse(text)?;
-    let sockets = monitor(plane)?.get().sockets().map_err(|error| kernel(&error))?;
+    let sockets = monitor(plane)?.get().sockets()?;
     // The connection itself, else the socket without a peer (UDP server, listener) that would take it.
     let connected = |s: &&SocketInfo| s.flow() == Some(asked);
     let open = |s: &&SocketInfo| {

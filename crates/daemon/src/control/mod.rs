@@ -12,26 +12,19 @@ mod flows;
 mod policy;
 mod sa;
 mod scrubbed;
-pub mod socket;
 mod spd;
 mod status;
-pub(crate) mod traffic;
+mod traffic;
 
-use api::{Refusal, Versioned, path};
+use api::path;
 use axum::Router;
-use axum::http::header::CONTENT_TYPE;
-use axum::http::{HeaderValue, StatusCode};
-use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
-use serde::Serialize;
 use tokio::net::UnixListener;
 
+use crate::answer::{MAX_REQUEST, in_our_words, nothing_here};
 use crate::audit::Asker;
 use crate::plane::Shared;
 use crate::refused::{Fault, Refused};
-
-/// The longest request: an association is a few hundred octets.
-const MAX_REQUEST: usize = 64 << 10;
 
 /// Every path of the API.
 pub fn router(plane: Shared) -> Router {
@@ -91,56 +84,6 @@ pub async fn serve(
     axum::serve(listener, router).with_graceful_shutdown(ended).await
 }
 
-pub(crate) async fn nothing_here() -> Answer<()> {
-    let refused = Refused::new(Fault::NotFound, "the control API has no such path");
-    Answer(Err(refused.remedy("use the `ravelin` command of the daemon's own version")))
-}
-
-/// What is refused before it reaches a handler (a method, a length, a path that is no text), in the form of every refusal.
-pub(crate) async fn in_our_words(answer: Response) -> Response {
-    let (head, body) = answer.into_parts();
-    let is_json = |kind: &HeaderValue| kind.as_bytes().starts_with(b"application/json");
-    let is_refusal = head.status.is_client_error() || head.status.is_server_error();
-    if !is_refusal || head.headers.get(CONTENT_TYPE).is_some_and(is_json) {
-        return Response::from_parts(head, body);
-    }
-    let fault = if head.status.is_client_error() { Fault::BadRequest } else { Fault::Failed };
-    let refused = match head.status {
-        StatusCode::METHOD_NOT_ALLOWED => {
-            Refused::new(fault, "this path of the control API does not take that method")
-                .remedy("use one that the header Allow names")
-        }
-        StatusCode::PAYLOAD_TOO_LARGE => Refused::new(fault, "the request is too long"),
-        status => {
-            let text = axum::body::to_bytes(body, MAX_REQUEST).await.unwrap_or_default();
-            let text = String::from_utf8_lossy(&text);
-            Refused::new(fault, if text.is_empty() { status.to_string() } else { text.into_owned() })
-        }
-    };
-    (head.status, axum::Json(Versioned::new(Refusal { error: refused.problem() }))).into_response()
-}
-
-/// An answer of the API: a document, or a refusal with the HTTP status for it.
-pub(crate) struct Answer<T>(pub(crate) Result<T, Refused>);
-
-impl<T: Serialize> IntoResponse for Answer<T> {
-    fn into_response(self) -> Response {
-        match self.0 {
-            Ok(body) => axum::Json(Versioned::new(body)).into_response(),
-            Err(refused) => {
-                let status = match refused.fault {
-                    Fault::BadRequest => StatusCode::BAD_REQUEST,
-                    Fault::NotFound => StatusCode::NOT_FOUND,
-                    Fault::Conflict => StatusCode::CONFLICT,
-                    Fault::Busy => StatusCode::SERVICE_UNAVAILABLE,
-                    Fault::Failed => StatusCode::INTERNAL_SERVER_ERROR,
-                };
-                (status, axum::Json(Versioned::new(Refusal { error: refused.problem() }))).into_response()
-            }
-        }
-    }
-}
-
 /// Make a change to its end. A client that hangs up drops its handler, and with it whatever that waits for; a change that is
 /// half made, in the engine but not in the kernel half, must not come of it.
 async fn whole<T: Send + 'static>(
@@ -150,11 +93,6 @@ async fn whole<T: Send + 'static>(
         let refused = Refused::new(Fault::Failed, format!("the request broke ({error}); this is a bug"));
         Err(refused.remedy("see the daemon's log, and `ravelin status` for what is in force"))
     })
-}
-
-/// A query string that serde did not like.
-pub(crate) fn bad_query(error: &axum::extract::rejection::QueryRejection) -> Refused {
-    Refused::new(Fault::BadRequest, error.body_text())
 }
 
 #[cfg(test)]

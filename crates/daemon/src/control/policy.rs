@@ -7,7 +7,8 @@ use axum::extract::{ConnectInfo, Query, State};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::{Answer, bad_query, whole};
+use super::whole;
+use crate::answer::{Answer, bad_query};
 use crate::audit::Asker;
 use crate::plane::{Allow, Shared};
 use crate::refused::{Fault, Refused};

@@ -11,7 +11,8 @@ use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use zeroize::Zeroizing;
 
-use super::{Answer, MAX_REQUEST, bad_query, whole};
+use super::whole;
+use crate::answer::{Answer, MAX_REQUEST, bad_query};
 use crate::audit::Asker;
 use crate::import::faults;
 use crate::plane::{Shared, Which};

@@ -5,11 +5,11 @@ use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use scrub::{Counters, Profile, Scrubber};
 
-use super::{Answer, bad_query};
+use crate::answer::{Answer, bad_query};
 use crate::inline::control::{EVENTS, FLOWS, fits, newest};
-use crate::inline::record::KEPT;
 use crate::plane::{Plane, Shared};
 use crate::refused::Refused;
+use crate::scrub::record::KEPT;
 use crate::scrub::report;
 
 pub(super) async fn status(State(plane): State<Shared>) -> Answer<ScrubbedStatus> {

@@ -4,7 +4,8 @@ use api::{Event, SpdAdd, SpdAdded, SpdChange, SpdChanged, SpdDeleted, SpdList, S
 use axum::body::Bytes;
 use axum::extract::{Path, State};
 
-use super::{Answer, whole};
+use super::whole;
+use crate::answer::Answer;
 use crate::plane::Shared;
 use crate::refused::{Fault, Refused};
 

@@ -11,10 +11,12 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use wire::DropReason;
 
-use super::Answer;
+use crate::answer::Answer;
+use crate::device::Device;
 use crate::host;
 use crate::kernel_counters;
-use crate::plane::{Device, Plane, Shared};
+use crate::plane::traffic::queue_drops;
+use crate::plane::{Plane, Shared};
 use crate::refused::Refused;
 
 pub(super) async fn status(State(plane): State<Shared>) -> Answer<Status> {
@@ -246,13 +248,6 @@ fn device_of(pin: &str) -> Option<u32> {
     of_device.rsplit('_').next()?.parse().ok()
 }
 
-/// Packets that the kernel dropped since the TUN's queue was full: field 12 of its line in /proc/net/dev.
-pub(super) fn queue_drops(tun: &str) -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/self/net/dev").ok()?;
-    let fields = text.lines().find_map(|line| line.trim_start().strip_prefix(tun)?.strip_prefix(':'))?;
-    fields.split_ascii_whitespace().nth(11)?.parse().ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -277,11 +272,5 @@ mod tests {
         let first = &told.applications[0];
         assert_eq!(first.application, "from sshd uid 1000");
         assert_eq!(first.by, ["from", "uid"]);
-    }
-
-    #[test]
-    fn drops_of_a_device_are_read() {
-        assert!(queue_drops("lo").is_some());
-        assert_eq!(queue_drops("no-such-device"), None);
     }
 }

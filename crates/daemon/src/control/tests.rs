@@ -16,8 +16,9 @@ use tokio::sync::oneshot;
 use crate::audit_log::Auditor;
 use crate::config::Config;
 use crate::datapath::{self, InboundHalf, Inbox, Next, OutboundHalf};
+use crate::device::Device;
 use crate::keys::Keys;
-use crate::plane::{Device, Plane, Shared};
+use crate::plane::{Plane, Shared};
 use crate::policy_store::PolicyStore;
 
 const POLICY: &str = "application curl { network 192.0.2.0/24 protected P; protection P { localport=any remoteport=any \
@@ -39,7 +40,7 @@ pub(crate) struct Folder(pub(crate) PathBuf);
 impl Folder {
     pub(crate) fn new(name: &str) -> Folder {
         let folder = std::env::temp_dir().join(format!("ravelin-control-{}-{name}", std::process::id()));
-        super::socket::make_folder(&folder).unwrap();
+        crate::socket::make_folder(&folder).unwrap();
         std::fs::write(folder.join("policy"), POLICY).unwrap();
         Folder(folder)
     }
@@ -66,7 +67,7 @@ impl Daemon {
         let folder = Folder::new(name);
         let (stop, stopped) = oneshot::channel::<()>();
         let plane = Shared::new(plane(folder.config(), None));
-        let listener = super::socket::bind(&folder.0.join("c.sock")).unwrap();
+        let listener = crate::socket::bind(&folder.0.join("c.sock")).unwrap();
         std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(async {
@@ -293,7 +294,7 @@ fn bad_requests_are_named_and_never_repeat_the_key() {
 #[test]
 fn every_refusal_is_a_document() {
     let daemon = Daemon::start("refusals");
-    let long = "x".repeat(super::MAX_REQUEST + 1);
+    let long = "x".repeat(crate::answer::MAX_REQUEST + 1);
     for (method, path, body, status, text) in [
         ("PUT", "/v1/sa", "", 405, "does not take that method"),
         ("POST", "/v1/status", "", 405, "does not take that method"),

@@ -6,14 +6,11 @@ use api::{AppTraffic, AppTrafficList, HandedOver, Left};
 use axum::extract::State;
 use wire::AppId;
 
-use super::Answer;
-use super::status::queue_drops;
+use crate::answer::Answer;
 use crate::flows::sums;
-use crate::plane::{Plane, Shared, kernel};
+use crate::plane::traffic::{baseline, counter};
+use crate::plane::{Plane, Shared};
 use crate::refused::Refused;
-
-/// The kernel half's count of packets that it put into the TUN.
-const HANDED: &str = "tun_recorded";
 
 pub(super) async fn traffic(State(plane): State<Shared>) -> Answer<AppTrafficList> {
     Answer(collect(&plane).await)
@@ -37,7 +34,7 @@ async fn collect(plane: &Shared) -> Result<AppTrafficList, Refused> {
         }
         None => Left::default(),
     };
-    let traffic = monitor.get().traffic().map_err(|error| kernel(&error))?;
+    let traffic = monitor.get().traffic()?;
     let mut applications: Vec<AppTraffic> = traffic
         .iter()
         .map(|(id, traffic)| {
@@ -60,16 +57,6 @@ async fn collect(plane: &Shared) -> Result<AppTrafficList, Refused> {
 
 fn words(reasons: &BTreeMap<&'static str, u64>) -> BTreeMap<String, u64> {
     reasons.iter().map(|(word, count)| ((*word).to_owned(), *count)).collect()
-}
-
-fn counter(plane: &Plane, word: &str) -> Result<u64, Refused> {
-    let all = plane.kernel_counters()?;
-    Ok(all.iter().find(|(name, _)| *name == word).map_or(0, |(_, count)| *count))
-}
-
-/// What the kernel half has handed over and what the TUN had no room for; at the start, to count from.
-pub(crate) fn baseline(plane: &Plane) -> Result<(u64, u64), Refused> {
-    Ok((counter(plane, HANDED)?, queue_drops(&plane.tun.name).unwrap_or(0)))
 }
 
 /// The data path's count lies between the kernel half's before and after it, but for what waits in the TUN.

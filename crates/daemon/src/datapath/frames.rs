@@ -14,13 +14,26 @@ use wire::{Burst, DropReason, Packet, Time, stage};
 use super::inbound_thread::{InboundHalf, InboundThread, Tapped, gather};
 use super::{Due, HOUSEKEEPING, Inbox, Murmur, Next, RECOVERY, pool};
 use crate::config::{Config, OuterIo};
-use crate::start::RunError;
 use crate::uplinks::Uplink;
 
 /// Uplinks whose frames can be waited for.
 const DEVICES: usize = 4;
 /// Times that a device is asked for frames before the thread looks at its channel again.
 const CALLS: usize = 16;
+
+/// Why there are no frames.
+#[derive(Debug, thiserror::Error)]
+pub enum FramesError {
+    /// They cannot be had of so many uplinks.
+    #[error("{0}")]
+    Unfit(String),
+    /// A socket.
+    #[error(transparent)]
+    Netio(#[from] netio::Error),
+    /// What steers them into the sockets.
+    #[error("{0}; {remedy}", remedy = .0.remedy())]
+    Kernel(#[from] sockmon::SockmonError),
+}
 
 /// The sockets of both threads; `None`: outer packets are the kernel's matter.
 ///
@@ -31,7 +44,7 @@ pub fn open(
     uplinks: &[Uplink],
     udp: &UdpTransport,
     raw: &[RawReceiver],
-) -> Result<Option<(FrameSender, FramesIn)>, RunError> {
+) -> Result<Option<(FrameSender, FramesIn)>, FramesError> {
     let sockets = || udp.fds().into_iter().chain(raw.iter().map(AsFd::as_fd));
     if config.outer == OuterIo::Udp {
         // A daemon before us may have deafened what it handed over.
@@ -65,9 +78,9 @@ pub fn open(
 ///
 /// # Errors
 /// If one is no Ethernet, or there are too many.
-pub fn devices(uplinks: &[Uplink]) -> Result<Vec<FrameDevice>, RunError> {
+pub fn devices(uplinks: &[Uplink]) -> Result<Vec<FrameDevice>, FramesError> {
     if uplinks.len() > DEVICES {
-        return Err(RunError::Unfit(format!(
+        return Err(FramesError::Unfit(format!(
             "frames can be taken from {DEVICES} uplinks, and there are {}; name fewer in `uplinks`, or use outer = \"udp\" in [io]",
             uplinks.len()
         )));

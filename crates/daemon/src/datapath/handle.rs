@@ -8,6 +8,8 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use netio::eventfd::Wake;
 use tokio::sync::oneshot;
 
+use crate::refused::{Fault, Refused};
+
 /// Commands that wait for one thread at most.
 const DEPTH: usize = 64;
 /// How long is waited for a place in a full channel, before the next look.
@@ -41,6 +43,16 @@ pub enum Unanswered {
     /// It has ended.
     #[error("the data path has stopped")]
     Stopped,
+}
+
+impl From<Unanswered> for Refused {
+    fn from(error: Unanswered) -> Refused {
+        let fault = match error {
+            Unanswered::Busy => Fault::Busy,
+            Unanswered::Stopped => Fault::Failed,
+        };
+        Refused::new(fault, error.to_string())
+    }
 }
 
 /// A channel to a thread.

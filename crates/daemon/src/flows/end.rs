@@ -15,20 +15,20 @@ const SHORT: Duration = Duration::from_secs(5);
 
 /// Whether room is short.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Pressure {
+pub(crate) enum Pressure {
     None,
     High,
 }
 
 impl Pressure {
     /// Of a table with so many flows and room for so many.
-    pub(super) fn of(flows: usize, room: usize) -> Pressure {
+    pub(crate) fn of(flows: usize, room: usize) -> Pressure {
         if flows > room / 4 * 3 { Pressure::High } else { Pressure::None }
     }
 }
 
 /// Why it is over by now; `None`: it may go on.
-pub(super) fn end_of(flow: &CountedFlow, now: Time, idle: Duration, pressure: Pressure) -> Option<FlowEnd> {
+pub(crate) fn end_of(flow: &CountedFlow, now: Time, idle: Duration, pressure: Pressure) -> Option<FlowEnd> {
     // The last packet may be later than the clock was read.
     let silent = Duration::from_nanos(now.0.saturating_sub(flow.last.0));
     let f = flow.id.flow();

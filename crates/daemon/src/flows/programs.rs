@@ -14,7 +14,7 @@ const KEPT: usize = 4096;
 
 /// Paths of executables by identity.
 #[derive(Debug, Default)]
-pub(super) struct Programs {
+pub(crate) struct Programs {
     paths: HashMap<Identity, String>,
     /// Those of which no path was found: they are gone, and looking again for each of their flows would find no more.
     unknown: HashSet<(Identity, u32)>,
@@ -22,7 +22,7 @@ pub(super) struct Programs {
 
 impl Programs {
     /// Learn the path of whoever sends.
-    pub(super) fn meet(&mut self, sender: Option<&Sender>) {
+    pub(crate) fn meet(&mut self, sender: Option<&Sender>) {
         let Some(sender) = sender else { return };
         if sender.identity.inode == 0 || self.paths.contains_key(&sender.identity) {
             return;
@@ -44,7 +44,7 @@ impl Programs {
     }
 
     /// Its path, else the name that the process gave itself.
-    pub(super) fn name_of(&self, sender: &Sender) -> String {
+    pub(crate) fn name_of(&self, sender: &Sender) -> String {
         self.paths.get(&sender.identity).unwrap_or(&sender.comm).clone()
     }
 }

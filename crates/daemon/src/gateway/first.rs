@@ -11,7 +11,6 @@ use serde::{Deserialize, Serialize};
 use super::GatewayError;
 use crate::config::{Config, GatewayConfig};
 use crate::import::{self, Ends, What};
-use crate::plane::Plane;
 use crate::refused::{Fault, Refused};
 use crate::rules::RuleBook;
 
@@ -26,13 +25,6 @@ pub struct HandedRules {
 }
 
 impl HandedRules {
-    /// As it goes to the next daemon.
-    pub fn of(plane: &Plane) -> Vec<u8> {
-        let handed = HandedRules { gateway: plane.config.gateway.is_some(), rules: plane.rules.documents() };
-        // Texts and numbers only: this cannot fail.
-        serde_json::to_vec(&handed).unwrap_or_default()
-    }
-
     /// As it came from the one before; nothing: it had no rules.
     ///
     /// # Errors

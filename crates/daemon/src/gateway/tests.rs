@@ -7,6 +7,7 @@ use wire::addr;
 
 use super::first::rules_of;
 use super::*;
+use crate::rules::RuleBook;
 
 fn request(selector: &str, action: Verdict, direction: SpdDirection) -> SpdAdd {
     SpdAdd {

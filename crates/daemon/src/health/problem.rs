@@ -1,21 +1,12 @@
-//! What is said of it: to people, to `/v1/health`, and of each application.
+//! Causes in words, and which troubles are problems.
 
 use std::collections::BTreeSet;
-use std::net::{IpAddr, SocketAddr};
-use std::time::Duration;
+use std::net::IpAddr;
 
-use api::{AppHealth, AppState, Problem};
 use sadb::Direction;
-use sadb::sa::Selectors;
-use sadb::spd::{Class, Level};
-use wire::{AppId, Flow, Prefix, Services, Time};
+use wire::{AppId, Flow, Time};
 
 use super::{Cause, EVIDENCE, HealthBook, PATIENCE};
-use crate::associations::protocol_word;
-use crate::plane::Plane;
-
-/// Applications that are told one by one.
-const TOLD: usize = 256;
 
 impl Cause {
     /// The code of the problem.
@@ -35,7 +26,7 @@ impl Cause {
         }
     }
 
-    fn text(self) -> &'static str {
+    pub(crate) fn text(self) -> &'static str {
         match self {
             Cause::NoAssociation => "no association serves it",
             Cause::NoGroup => "no association takes it to the group, so its sender is refused (EPERM)",
@@ -51,7 +42,7 @@ impl Cause {
         }
     }
 
-    fn remedy(self, explain: &str) -> String {
+    pub(crate) fn remedy(self, explain: &str) -> String {
         let what = match self {
             Cause::NoAssociation => {
                 "start the key manager, or add an association for each direction on both hosts (`ravelin sa add`)"
@@ -90,7 +81,7 @@ impl Cause {
 
 impl HealthBook {
     /// Who gets nothing through for long enough: whose, to whom, why, since when, and a flow of it.
-    fn found(&self, now: Time) -> Vec<(AppId, IpAddr, Cause, Time, Option<Flow>)> {
+    pub(crate) fn found(&self, now: Time) -> Vec<(AppId, IpAddr, Cause, Time, Option<Flow>)> {
         let troubles = self.troubles.iter().filter(|(_, one)| now.since(one.since) >= PATIENCE);
         let mut out: Vec<_> = troubles
             .map(|((app, peer, _), one)| (*app, *peer, one.cause, one.since, Some(one.flow)))
@@ -116,142 +107,5 @@ impl HealthBook {
     /// The causes of all problems.
     pub(super) fn causes(&self, now: Time) -> Vec<Cause> {
         self.found(now).into_iter().map(|one| one.2).collect()
-    }
-}
-
-impl Plane {
-    /// What must be protected and does not get through.
-    pub(crate) fn flow_problems(&self) -> Vec<Problem> {
-        let (now, wall) = (netio::clock::monotonic(), netio::clock::wall());
-        let found = self.health.found(now).into_iter();
-        found
-            .map(|(app, peer, cause, since, flow)| {
-                self.told((app, peer), cause, now.since(since), wall, flow)
-            })
-            .collect()
-    }
-
-    fn told(
-        &self,
-        (app, peer): (AppId, IpAddr),
-        cause: Cause,
-        age: Duration,
-        wall: Duration,
-        flow: Option<Flow>,
-    ) -> Problem {
-        let application = (app != AppId::NONE).then(|| self.policy.app_name(app));
-        let who =
-            application.as_ref().map_or_else(|| "traffic".to_owned(), |name| format!("application {name}"));
-        let explain = match (&application, flow) {
-            (Some(name), Some(flow)) => {
-                let to = match flow.remote_port {
-                    0 => peer.to_string(),
-                    port => SocketAddr::new(peer, port).to_string(),
-                };
-                let protocol = protocol_word(flow.protocol);
-                format!("`ravelin explain --app {name} --to {to}/{protocol}` says what is demanded")
-            }
-            _ => "`ravelin explain --drop all` says what ended".to_owned(),
-        };
-        let local = flow.map(|flow| flow.local).filter(|local| !local.is_unspecified());
-        let from = local.map_or_else(String::new, |local| format!(" from {local}"));
-        Problem {
-            code: cause.code().to_owned(),
-            message: format!(
-                "{who} gets nothing through to {peer}{from} for {} s: {}",
-                age.as_secs(),
-                cause.text()
-            ),
-            remedy: Some(cause.remedy(&explain)),
-            application,
-            peer: Some(peer),
-            since_unix_seconds: Some(wall.saturating_sub(age).as_secs()),
-        }
-    }
-
-    /// Which applications are protected and which not, and why; those that are not first.
-    pub(crate) async fn protection(&self, problems: &[Problem]) -> Vec<AppHealth> {
-        let out = self.outbound.ask(|half| {
-            let all = half.engine.sad().list().take(super::ASSOCIATIONS);
-            all.map(|(_, sa)| sa.config().effective_selectors()).collect::<Vec<_>>()
-        });
-        let out = out.await.unwrap_or_default();
-        let into = self.inbound.ask(|half| {
-            let all = half.engine.sad().list().take(super::ASSOCIATIONS);
-            all.map(|sa| sa.config().effective_selectors()).collect::<Vec<_>>()
-        });
-        let into = into.await.unwrap_or_default();
-        let missing = crate::policy_store::missing(&self.policy.compiled, &self.executables);
-        let observed = self.policy.compiled.observed();
-        let mut told: Vec<AppHealth> = Vec::new();
-        for app in &self.policy.compiled.applications {
-            let say = |state, why: String| AppHealth { application: app.name.clone(), state, why };
-            if let Some(problem) = problems.iter().find(|p| p.application.as_ref() == Some(&app.name)) {
-                told.push(say(AppState::Blocked, format!("{}: {}", problem.code, problem.message)));
-                continue;
-            }
-            if let Some(one) = missing.iter().find(|one| one.application == app.name) {
-                told.push(say(AppState::Clear, format!("{}: {}", one.code, one.remedy)));
-                continue;
-            }
-            if let Some(one) = observed.iter().find(|one| one.name == app.name) {
-                told.push(say(AppState::Clear, one.to_string()));
-                continue;
-            }
-            let Some(policy) = self.policy.compiled.spd.get(app.id) else { continue };
-            let networks = policy.networks();
-            let items = || policy.protections().iter().flatten();
-            let protects = networks.iter().any(|n| matches!(n.class, Class::Protected(_)));
-            let demands =
-                items().any(|item| item.services != Services::NONE && item.level == Level::Mandatory);
-            let protected: Vec<Prefix> = networks
-                .iter()
-                .filter(|network| matches!(network.class, Class::Protected(_)))
-                .map(|network| network.prefix)
-                .collect();
-            // A trouble of an association that applications share names none of them.
-            let shared = problems.iter().find(|problem| {
-                let to = |peer: IpAddr| protected.iter().any(|network| network.contains(peer));
-                problem.application.is_none()
-                    && problem.peer.is_some_and(to)
-                    && problem.since_unix_seconds.is_some()
-            });
-            if let Some(problem) = shared.filter(|_| demands) {
-                told.push(say(AppState::Blocked, format!("{}: {}", problem.code, problem.message)));
-                continue;
-            }
-            let meets = |sa: &Selectors| {
-                protected
-                    .iter()
-                    .any(|network| sa.meets(&Selectors { remote: *network, app: sa.app, ..Selectors::ANY }))
-            };
-            let serves = |sas: &[Selectors]| sas.iter().any(|sa| sa.serves(app.id) && meets(sa));
-            let (state, why) = match (protects, serves(&out), serves(&into)) {
-                (false, _, _)
-                    if networks.iter().all(|n| matches!(n.class, Class::Untrusted))
-                        && !networks.is_empty() =>
-                {
-                    (AppState::Refused, "every network that its policy names is untrusted")
-                }
-                (false, _, _) => (AppState::Clear, "its policy protects no network"),
-                (true, true, true) => (AppState::Protected, "associations serve both directions"),
-                (true, true, false) => {
-                    (AppState::Waiting, "no inbound association may serve it: one direction only")
-                }
-                (true, false, true) => {
-                    (AppState::Waiting, "no outbound association may serve it: one direction only")
-                }
-                (true, false, false) if demands => {
-                    (AppState::Waiting, "no association yet: what must be protected is refused")
-                }
-                (true, false, false) => {
-                    (AppState::Clear, "no association, and its policy does not insist on one")
-                }
-            };
-            told.push(say(state, why.to_owned()));
-        }
-        told.sort_by(|a, b| (a.state, &a.application).cmp(&(b.state, &b.application)));
-        told.truncate(TOLD);
-        told
     }
 }

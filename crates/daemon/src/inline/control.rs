@@ -16,7 +16,7 @@ use tokio::net::UnixListener;
 use super::line::{Interface, Line};
 use super::serve::Shared;
 use super::worker::{SIDES, Tally, Worker};
-use crate::control::{Answer, bad_query, in_our_words, nothing_here};
+use crate::answer::{Answer, bad_query, in_our_words, nothing_here};
 use crate::datapath::Unanswered;
 use crate::refused::Refused;
 use crate::scrub::report;
@@ -187,7 +187,7 @@ async fn events(
         Err(error) => return Answer(Err(bad_query(&error))),
     };
     let line = line.lock().await;
-    let most = query.most.unwrap_or(EVENTS).min(super::record::KEPT);
+    let most = query.most.unwrap_or(EVENTS).min(crate::scrub::record::KEPT);
     let found = each(&line, move |worker| {
         let fits = |event: &api::InlineEvent| fits(&query, event);
         let after = query.number.map_or(query.after.unwrap_or(0), |number| number.saturating_sub(1));

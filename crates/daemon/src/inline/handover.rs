@@ -24,8 +24,8 @@ use serde::{Deserialize, Serialize};
 
 use super::line::LineError;
 use super::settings::run_dir;
-use crate::control::socket;
 use crate::handover::channel;
+use crate::socket;
 
 /// The protocol's version; that of the state is in the state.
 const VERSION: u32 = 1;

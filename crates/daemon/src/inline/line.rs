@@ -17,12 +17,12 @@ use sockmon::line::{LineGuard, LineKey, worker};
 use tokio::sync::oneshot;
 
 use super::handover;
-use super::record::Ring;
 use super::settings::{LineSettings, run_dir};
 use super::worker::Worker;
-use crate::control::socket::{self, Lock, SocketError};
 use crate::datapath::{self, Handle, channel};
 use crate::privileges;
+use crate::scrub::record::Ring;
+use crate::socket::{self, Lock, SocketError};
 
 /// How a line is started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

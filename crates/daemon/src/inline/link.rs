@@ -4,6 +4,8 @@ use std::net::IpAddr;
 
 use wire::eth::{self, Ethernet};
 
+use crate::scrub::frame::vlans;
+
 /// A header with three tags: two in the frame, and the one that the kernel takes out.
 const LONGEST: usize = eth::HEADER_LEN + 3 * 4;
 /// Pairs of hosts whose stations are remembered, a power of two.
@@ -69,19 +71,6 @@ impl Link {
         }
         self
     }
-}
-
-/// The type of a service provider's tag (IEEE 802.1ad), as on the wire.
-const SERVICE: [u8; 2] = [0x88, 0xa8];
-
-/// Tags, four octets each, and an interface as one number: fragments of different links never mix.
-pub(crate) fn vlans(tags: &[u8], interface: u32) -> u32 {
-    tags.chunks(4).fold(interface, |sum, tag| {
-        let id = tag.get(2..4).map_or(0, |id| u32::from(id[0] & 0x0f) << 8 | u32::from(id[1]));
-        let service = u32::from(tag.starts_with(&SERVICE));
-        // Number 0 is none: the tag has a priority only, and hosts take the frame as one without (IEEE 802.1Q section 9.6).
-        if id == 0 { sum } else { sum.wrapping_mul(8191).wrapping_add(id << 1 | service) }
-    })
 }
 
 /// With which link header two hosts were last seen: for packets that no frame is at hand for. A table of fixed size, in which

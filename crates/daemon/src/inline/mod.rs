@@ -9,17 +9,15 @@ mod feed;
 mod handover;
 mod line;
 mod link;
-pub(crate) mod record;
 mod serve;
 mod settings;
 mod worker;
 
 pub use line::{LineError, LineOptions};
-pub(crate) use link::vlans;
 pub use serve::run;
 pub use settings::{LineSettings, MAX_WORKERS, control_socket, run_dir, standby_socket};
 
-use crate::control::socket;
+use crate::socket;
 
 /// What is left on the host of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]

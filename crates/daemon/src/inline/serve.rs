@@ -15,8 +15,8 @@ use super::feed;
 use super::handover::{self, Giving};
 use super::line::{Line, LineError, LineOptions};
 use super::settings::{LineSettings, standby_socket};
-use crate::control::socket;
-use crate::serve::{Asked, Signals, registered};
+use crate::signals::{Asked, Signals, registered};
+use crate::socket;
 use crate::{notify, privileges};
 
 /// How often guards are looked at.

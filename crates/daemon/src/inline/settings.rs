@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use scrub::{Config, Profile};
 use toml::de::{DeTable, DeValue};
 
+use crate::config::refine::{list, number, refine, word};
 use crate::config::{ConfigError, INSTANCE, LogLevel, Reader, Value, walk};
-use crate::scrub::refine::{list, number, refine, with, word};
+use crate::scrub::with;
 
 const TOP: [&str; 14] = [
     "instance",

@@ -10,9 +10,9 @@ use wire::ip::Headers;
 use wire::{Buf, Gso, Pool, Time, eth, protocol};
 
 use super::link::{Link, Stations};
-use super::record::{Head, Ring};
 use crate::datapath::{Inbox, Next};
 use crate::scrub::frame::without_padding;
+use crate::scrub::record::{Head, Ring};
 
 /// Buffers that are kept for use again: those of both ports' slots, and of a batch on its way.
 const KEEP: usize = 3 * line::BATCH;

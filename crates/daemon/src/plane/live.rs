@@ -5,14 +5,14 @@
 //! does not tell, it is made anew.
 
 use std::collections::{BTreeSet, HashMap};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 
 use api::SaInfo;
 use sadb::sa::SaProtocol;
 use sadb::{Direction, InboundSa, OutboundSa, Selectors, Spi};
-use wire::Prefix;
 
-use super::{Plane, kernel};
+use super::Plane;
+use crate::associations::groups_of;
 use crate::refused::Refused;
 
 /// An association by what events say of it.
@@ -111,18 +111,6 @@ pub(crate) fn served_groups(sa: &OutboundSa) -> impl Iterator<Item = (LiveName, 
     groups_of(*sa.selectors()).map(move |selectors| (name, selectors))
 }
 
-/// The part of selectors that speaks of multicast groups: none of an association between two hosts.
-pub(crate) fn groups_of(selectors: Selectors) -> impl Iterator<Item = Selectors> {
-    let all = [
-        Prefix::new(Ipv4Addr::new(224, 0, 0, 0).into(), 4),
-        Prefix::new(Ipv6Addr::new(0xff00, 0, 0, 0, 0, 0, 0, 0).into(), 8),
-    ];
-    all.into_iter().flatten().filter_map(move |groups| {
-        let remote = if selectors.remote.covers(groups) { groups } else { selectors.remote };
-        groups.covers(remote).then_some(Selectors { remote, ..selectors })
-    })
-}
-
 fn warn_of_widened(served: Selectors) {
     tracing::warn!(
         peers = %served.remote,
@@ -163,7 +151,7 @@ impl Plane {
         let Some(monitor) = &self.monitor else { return Ok(()) };
         let mut kernel_half = monitor.get();
         let before = kernel_half.live_widened();
-        kernel_half.add_live_sa(&served).map_err(|error| kernel(&error))?;
+        kernel_half.add_live_sa(&served)?;
         if before == 0 && kernel_half.live_widened() > 0 {
             warn_of_widened(served);
         }
@@ -208,7 +196,7 @@ impl Plane {
         match self.live.remove(name) {
             Left::Others => Ok(()),
             Left::Nobody(served) => match &self.monitor {
-                Some(monitor) => monitor.get().remove_live_sa(&served).map_err(|error| kernel(&error)),
+                Some(monitor) => monitor.get().remove_live_sa(&served).map_err(Refused::from),
                 None => Ok(()),
             },
             Left::Unclear => self.refresh_live_sas().await,
@@ -236,7 +224,7 @@ impl Plane {
     pub fn set_live_sas(&mut self, live: Served) -> Result<(), Refused> {
         self.live = live;
         match &self.monitor {
-            Some(monitor) => monitor.get().set_live_sas(&self.live.list()).map_err(|error| kernel(&error)),
+            Some(monitor) => monitor.get().set_live_sas(&self.live.list()).map_err(Refused::from),
             None => Ok(()),
         }
     }
@@ -244,24 +232,9 @@ impl Plane {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use wire::Prefix;
 
-    #[test]
-    fn groups_are_the_part_of_selectors_that_is_multicast() {
-        let of = |text: &str| {
-            let (address, len) = text.split_once('/').unwrap();
-            let remote = Prefix::new(address.parse().unwrap(), len.parse().unwrap()).unwrap();
-            groups_of(Selectors { remote, ..Selectors::ANY }).map(|one| one.remote).collect::<Vec<_>>()
-        };
-        let prefix = |address: [u8; 4], len| Prefix::new(IpAddr::from(address), len).unwrap();
-        assert_eq!(of("239.1.2.3/32"), [prefix([239, 1, 2, 3], 32)]);
-        assert_eq!(of("0.0.0.0/0"), [prefix([224, 0, 0, 0], 4)]);
-        assert_eq!(of("::/0").len(), 2, "every address of both families");
-        assert_eq!(of("ff15::/16").len(), 1);
-        for between_hosts in ["192.0.2.0/24", "128.0.0.0/2", "2001:db8::/32"] {
-            assert_eq!(of(between_hosts), [], "{between_hosts}");
-        }
-    }
+    use super::*;
 
     #[test]
     fn an_association_each_way_may_have_one_spi() {

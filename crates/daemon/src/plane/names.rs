@@ -114,7 +114,7 @@ impl Plane {
     pub(crate) async fn observe_names(&mut self) -> Result<(), Refused> {
         let now = netio::clock::monotonic();
         let Some(monitor) = &self.monitor else { return Ok(()) };
-        let answers = monitor.get().dns_answers(AT_ONCE).map_err(|error| super::kernel(&error))?;
+        let answers = monitor.get().dns_answers(AT_ONCE)?;
         let mut news = false;
         for answer in answers {
             self.hosts.observed.0 += 1;
@@ -139,7 +139,7 @@ impl Plane {
         let Some(monitor) = &self.monitor else { return Ok(HashSet::new()) };
         let monitor = monitor.get();
         let netns = monitor.netns();
-        let sockets = monitor.sockets().map_err(|error| super::kernel(&error))?;
+        let sockets = monitor.sockets()?;
         let ours =
             sockets.iter().filter(|s| s.netns == netns && s.app != AppId::NONE && s.remote.port() != 0);
         Ok(ours.map(|socket| (socket.app, socket.remote.ip().to_canonical())).collect())

@@ -14,8 +14,8 @@ use scrub::Profile;
 use sockmon::SocketInfo;
 use wire::{AppId, Flow, ScrubId, Services};
 
+use super::Plane;
 use super::process::Owners;
-use super::{Plane, kernel};
 use crate::associations::protocol_word;
 use crate::policy_store::{self, Candidate, block_position, is_same, rule_position};
 use crate::refused::{Fault, Refused};
@@ -49,9 +49,9 @@ impl Plane {
         let mut sockets = Vec::new();
         if let Some(monitor) = &self.monitor {
             let monitor = monitor.get();
-            moved.extend(monitor.moved(&subjects).map_err(|error| kernel(&error))?);
-            images = monitor.images(&subjects).map_err(|error| kernel(&error))?;
-            sockets = monitor.sockets().map_err(|error| kernel(&error))?;
+            moved.extend(monitor.moved(&subjects)?);
+            images = monitor.images(&subjects)?;
+            sockets = monitor.sockets()?;
             // What another control group holds has no policy, neither before nor after.
             sockets.retain(|socket| socket.watched);
         }

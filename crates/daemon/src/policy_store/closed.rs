@@ -8,7 +8,7 @@ use std::path::Path;
 use policy::Compiled;
 use sadb::spd::Class;
 
-use super::write_whole;
+use crate::whole_file::write_whole;
 
 /// The file in the instance's run directory.
 pub(super) const FILE: &str = "closed.json";

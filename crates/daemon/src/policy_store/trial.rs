@@ -12,13 +12,14 @@
 //! confirmed policy is loaded. Where the administrator changed the policy file itself and put that on trial, the file gets the
 //! text before when the trial fails, and what was in it is kept as `FILE.rejected`.
 
-use std::fs::{self, File};
-use std::io::{self, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use wire::Time;
+
+use crate::whole_file::{remove, with_suffix, write_whole};
 
 const RECORD: &str = "trial.json";
 const TEXT: &str = "trial.policy";
@@ -116,7 +117,7 @@ impl TrialFiles {
     /// Keep the text before, or none.
     pub fn keep_previous(&self, text: Option<&[u8]>) -> io::Result<()> {
         match (self.at(PREVIOUS), text) {
-            (Some(path), Some(text)) => write(&path, text, None),
+            (Some(path), Some(text)) => write_whole(&path, text, None),
             (Some(path), None) => remove(&path),
             (None, _) => Ok(()),
         }
@@ -125,14 +126,14 @@ impl TrialFiles {
     /// Begin: the texts first, so that no record is without them.
     pub fn begin(&self, trial: &Trial, text: &[u8]) -> io::Result<()> {
         let Some(path) = self.at(TEXT) else { return Ok(()) };
-        write(&path, text, None)?;
+        write_whole(&path, text, None)?;
         self.note(trial)
     }
 
     /// Write how far it is.
     pub fn note(&self, trial: &Trial) -> io::Result<()> {
         let Some(path) = self.at(RECORD) else { return Ok(()) };
-        write(&path, &serde_json::to_vec_pretty(trial)?, None)
+        write_whole(&path, &serde_json::to_vec_pretty(trial)?, None)
     }
 
     /// The trial is over.
@@ -163,10 +164,10 @@ pub fn install(policy: &Path, text: &[u8], keep: &str) -> io::Result<Exchanged> 
     let like = fs::metadata(&policy).ok();
     if let Some(before) = before {
         let beside = with_suffix(&policy, keep);
-        write(&beside, &before, like.as_ref())?;
+        write_whole(&beside, &before, like.as_ref())?;
         out.kept_as = Some(beside);
     }
-    write(&policy, text, like.as_ref())?;
+    write_whole(&policy, text, like.as_ref())?;
     out.installed = true;
     Ok(out)
 }
@@ -184,13 +185,6 @@ pub fn abandon(run_dir: &Path) -> io::Result<()> {
     files.forget()
 }
 
-fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".");
-    name.push(suffix);
-    name.into()
-}
-
 fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
     match fs::read(path) {
         Ok(octets) => Ok(Some(octets)),
@@ -199,39 +193,10 @@ fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
     }
 }
 
-fn remove(path: &Path) -> io::Result<()> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
-}
-
-/// Where a file is. That of a bare name has no words.
-fn folder_of(path: &Path) -> &Path {
-    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
-}
-
-/// Aside, to the disk, and in its place: never half a file. Owner and permissions as those of `like`, else for us alone.
-pub fn write(path: &Path, octets: &[u8], like: Option<&fs::Metadata>) -> io::Result<()> {
-    let aside = with_suffix(path, "new");
-    remove(&aside)?;
-    let written = || -> io::Result<()> {
-        let mut file: File = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&aside)?;
-        file.write_all(octets)?;
-        if let Some(like) = like {
-            std::os::unix::fs::fchown(&file, Some(like.uid()), Some(like.gid()))?;
-            file.set_permissions(fs::Permissions::from_mode(like.mode() & 0o7777))?;
-        }
-        file.sync_all()?;
-        fs::rename(&aside, path)?;
-        // The name, too.
-        File::open(folder_of(path))?.sync_all()
-    };
-    written().inspect_err(|_| drop(fs::remove_file(&aside)))
-}
-
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     struct Folder(PathBuf);
@@ -249,20 +214,6 @@ mod tests {
         fn drop(&mut self) {
             let _ = fs::remove_dir_all(&self.0);
         }
-    }
-
-    #[test]
-    fn a_bare_name_is_in_the_folder_where_we_are() {
-        for (path, folder) in
-            [("main.policy", "."), ("./main.policy", "."), ("a/main.policy", "a"), ("/m", "/")]
-        {
-            assert_eq!(folder_of(Path::new(path)), Path::new(folder));
-        }
-        // Also as a whole: the text is there, and there is no error about the folder.
-        let name = format!("ravelin-bare-{}", std::process::id());
-        write(Path::new(&name), b"text", None).unwrap();
-        assert_eq!(fs::read(&name).unwrap(), b"text");
-        fs::remove_file(&name).unwrap();
     }
 
     #[test]

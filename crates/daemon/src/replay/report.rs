@@ -1,7 +1,5 @@
 //! From what the engine made of a packet to a line, and to packets for the output.
 
-use std::fmt::Write as _;
-
 use api::{ReplayDirection, ReplayLine, ReplayVerdict};
 use engine::{Dropped, InboundOutcome, Outcome, Tally};
 use sadb::Spi;
@@ -13,6 +11,7 @@ use wire::{AppId, DropReason, Meta, Packet, Time};
 use super::fragments::{self, Key, Parked, Set};
 use super::{Half, Replay, ReplayError, Way};
 use crate::policy_store;
+use crate::text::hex;
 
 /// Takes the packets that the engine made.
 pub(super) type Write<'w> = dyn FnMut(&[u8]) -> Result<(), ReplayError> + 'w;
@@ -267,12 +266,4 @@ impl Lost {
             ReplayDirection::Outbound => self.outbound,
         }
     }
-}
-
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, octet| {
-        // Into a string: this cannot fail.
-        let _ = write!(text, "{octet:02x}");
-        text
-    })
 }

@@ -148,7 +148,7 @@ pub(crate) fn between(before: &[u8], after: &[u8]) -> (Vec<ScrubChange>, usize) 
         stretches.push((at, at..before.len() - back, at..after.len() - back));
     }
     let more = stretches.len().saturating_sub(MOST);
-    let shown = |octets: &[u8]| super::hex(octets.get(..SHOWN).unwrap_or(octets));
+    let shown = |octets: &[u8]| crate::text::hex(octets.get(..SHOWN).unwrap_or(octets));
     let changes = stretches.into_iter().take(MOST).map(|(offset, was, is)| {
         let mut fields = old.fields(was.start, was.end);
         fields.extend(

@@ -114,14 +114,27 @@ fn declared(octets: &[u8]) -> Option<usize> {
     }
 }
 
+/// The type of a service provider's tag (IEEE 802.1ad), as on the wire.
+const SERVICE: [u8; 2] = [0x88, 0xa8];
+
+/// Tags, four octets each, and an interface as one number: fragments of different links never mix.
+pub(crate) fn vlans(tags: &[u8], interface: u32) -> u32 {
+    tags.chunks(4).fold(interface, |sum, tag| {
+        let id = tag.get(2..4).map_or(0, |id| u32::from(id[0] & 0x0f) << 8 | u32::from(id[1]));
+        let service = u32::from(tag.starts_with(&SERVICE));
+        // Number 0 is none: the tag has a priority only, and hosts take the frame as one without (IEEE 802.1Q section 9.6).
+        if id == 0 { sum } else { sum.wrapping_mul(8191).wrapping_add(id << 1 | service) }
+    })
+}
+
 /// VLAN tags as a number; zero: none.
 pub(super) fn vlan(frame: &Frame, place: &Place) -> u32 {
-    crate::inline::vlans(frame.data.get(12..place.tags_end).unwrap_or_default(), 0)
+    vlans(frame.data.get(12..place.tags_end).unwrap_or_default(), 0)
 }
 
 /// Interface and VLAN tags in a number.
 pub(super) fn link(frame: &Frame, place: &Place, interface: u32) -> u32 {
-    crate::inline::vlans(frame.data.get(12..place.tags_end).unwrap_or_default(), interface)
+    vlans(frame.data.get(12..place.tags_end).unwrap_or_default(), interface)
 }
 
 /// A packet behind a link header, whose length fields fit it.

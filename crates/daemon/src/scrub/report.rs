@@ -9,7 +9,8 @@ use wire::ip::Headers;
 use wire::protocol;
 use wire::tcp::{Flags, Tcp};
 
-use super::{Done, Settings, hex};
+use super::{Done, Settings};
+use crate::text::hex;
 
 /// A line that only says where, when (seconds) and what.
 pub(crate) fn bare(index: u64, time: f64, verdict: ScrubVerdict) -> ScrubLine {

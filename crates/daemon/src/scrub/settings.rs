@@ -2,11 +2,11 @@
 
 use std::net::IpAddr;
 
-use scrub::{Config, Mode, Profile, Rule};
+use scrub::{Config, Mode, Octets, Profile, Rule};
 use wire::addr::Prefix;
 use wire::protocol;
 
-use crate::config::suggestion;
+use crate::text::suggestion;
 
 /// How to scrub a capture.
 #[derive(Clone, Debug)]
@@ -39,7 +39,7 @@ impl Settings {
         config.loopback = true;
         config.any_host = true;
         // Reports of groups: messages of one packet each, in which nothing is put together.
-        config.protocols = super::refine::with(config.protocols, [protocol::IGMP]);
+        config.protocols = with(config.protocols, [protocol::IGMP]);
         config.outside_routers = true;
         config.store.pieces = 1 << 16;
         Settings {
@@ -89,6 +89,11 @@ pub fn set_rule(config: &mut Config, word: &str, mode: &str) -> Result<(), Strin
         .find(|known| known.name() == mode)
         .ok_or_else(|| format!("rule {rule} has no mode {mode:?}; modes are off, observe and on"))?;
     config.set_mode(rule, mode).map_err(|error| error.to_string())
+}
+
+/// A set and some more.
+pub(crate) fn with(set: Octets, more: impl IntoIterator<Item = u8>) -> Octets {
+    Octets::of(&(0..=u8::MAX).filter(|value| set.contains(*value)).chain(more).collect::<Vec<_>>())
 }
 
 /// Two networks: `192.0.2.0/24=198.51.100.7`.

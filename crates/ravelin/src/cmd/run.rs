@@ -29,7 +29,7 @@ impl Run {
         let config = load(&self.config)?;
         daemon::debug::start(config.log.word());
         let options = RunOptions { take_over: self.take_over, detach_on_exit: self.detach_on_exit };
-        daemon::start::run(config, options).map_err(|error| {
+        daemon::run::run(config, options).map_err(|error| {
             let kind = if matches!(error, RunError::Policy(_)) { Kind::BadInput } else { Kind::Failed };
             Failure::of(kind, error.to_string())
         })

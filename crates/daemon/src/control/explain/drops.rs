@@ -8,7 +8,7 @@ use wire::{AppId, Flow};
 
 use super::application;
 use crate::associations::protocol_word;
-use crate::denials::{Denial, attempt};
+use crate::denials::Denial;
 use crate::health::Ended;
 use crate::json_log::utc;
 use crate::kernel_counters;
@@ -124,7 +124,7 @@ fn explained(plane: &Plane, denial: &Denial) -> DropExplained {
         pid: of_process(event.pid),
         uid: of_process(event.uid),
         comm: (!event.comm.is_empty()).then(|| event.comm.clone()),
-        attempt: attempt(event.attempt).to_owned(),
+        attempt: event.attempt.word().to_owned(),
         flow: FlowInfo {
             protocol: protocol_word(event.protocol),
             local: None,

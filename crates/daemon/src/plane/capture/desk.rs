@@ -10,9 +10,9 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
 use super::names::Names;
-use super::tap::{Filter, Tap};
 use super::writer::{Job, State};
 use crate::audit::Asker;
+use crate::capture::tap::{Filter, Tap};
 use crate::events::Lines;
 use crate::plane::{Plane, Shared};
 use crate::refused::{Fault, Refused};

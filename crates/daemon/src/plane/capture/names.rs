@@ -9,7 +9,7 @@ use sadb::spd::RuleId;
 use tokio::runtime::Handle;
 use wire::{AppId, DropReason};
 
-use super::{Facts, Fate, Way};
+use crate::capture::{Facts, Fate, Way};
 use crate::plane::Shared;
 use crate::policy_store;
 

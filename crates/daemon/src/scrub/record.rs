@@ -10,9 +10,9 @@ use scrub::{Outcome, Side, Verdict};
 use wire::Time;
 use wire::ip::Headers;
 
-use crate::replay::hex;
-use crate::scrub::changes::between;
-use crate::scrub::{Done, report};
+use super::changes::between;
+use super::{Done, report};
+use crate::text::hex;
 
 /// Packets of a worker that are kept.
 pub const KEPT: usize = 1024;

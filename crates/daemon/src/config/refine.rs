@@ -4,11 +4,12 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use scrub::{Config, Midstream, Octets, Protect, Urgent};
+use scrub::{Config, Midstream, Protect, Urgent};
 use toml::de::DeTable;
 
-use super::settings::{pair, set_rule};
-use crate::config::{Reader, Value, suggestion};
+use super::read::{Reader, Value};
+use crate::scrub::{pair, set_rule, with};
+use crate::text::suggestion;
 
 /// What [`refine`] takes.
 pub(crate) const REFINING: [&str; 6] = ["rules", "protect", "midstream", "urgent", "limits", "packets"];
@@ -58,11 +59,6 @@ pub(crate) fn refine(reader: &mut Reader<'_>, root: &DeTable<'_>, config: &mut C
     rules(reader, root, config);
     limits(reader, root, config);
     packets(reader, root, config)
-}
-
-/// A set and some more.
-pub(crate) fn with(set: Octets, more: impl IntoIterator<Item = u8>) -> Octets {
-    Octets::of(&(0..=u8::MAX).filter(|value| set.contains(*value)).chain(more).collect::<Vec<_>>())
 }
 
 /// One of some words.

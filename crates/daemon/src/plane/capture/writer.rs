@@ -16,8 +16,9 @@ use wire::ip::Headers;
 use wire::{AppId, Buf, Flow, GsoKind, segment};
 
 use super::names::Names;
-use super::tap::Gauge;
-use super::{Record, Way, text};
+use super::text;
+use crate::capture::tap::Gauge;
+use crate::capture::{Record, Way};
 
 /// How often the thread looks whether it is to end.
 const LOOK: Duration = Duration::from_millis(50);

@@ -3,10 +3,9 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use crate::associations::protocol_word;
-
 use super::names::Names;
-use super::{Facts, Fate, Record};
+use crate::associations::protocol_word;
+use crate::capture::{Facts, Fate, Record, Way};
 
 /// What is known of a packet, as `name=value` words: `verdict=protected sa=0x00001001 seq=7 peer=192.0.2.2 suite=aes128gcm
 /// app=/usr/bin/curl`.
@@ -49,8 +48,8 @@ pub(super) fn line(record: &Record, len: usize, comment: &str) -> String {
     match flow {
         Some(flow) => {
             let ends = match way {
-                super::Way::In => (flow.remote, flow.remote_port, flow.local, flow.local_port),
-                super::Way::Out => (flow.local, flow.local_port, flow.remote, flow.remote_port),
+                Way::In => (flow.remote, flow.remote_port, flow.local, flow.local_port),
+                Way::Out => (flow.local, flow.local_port, flow.remote, flow.remote_port),
             };
             let (from, from_port, to, to_port) = ends;
             let ports = matches!(flow.protocol, 6 | 17 | 132);

@@ -1,4 +1,6 @@
-//! What the book hears, from whom.
+//! What the book of health ([`crate::health`]) hears, from whom, and in `problem` what is said of it.
+
+mod problem;
 
 use engine::{Dropped, Tally};
 use sadb::sa::Selectors;
@@ -6,8 +8,8 @@ use sadb::{Counters, Direction, Spi};
 use sockmon::SocketState;
 use wire::{AppId, DropReason, Flow, Services};
 
-use super::{ASSOCIATIONS, Ended, Outlook, Sample};
-use crate::plane::Plane;
+use super::Plane;
+use crate::health::{ASSOCIATIONS, Ended, Outlook, Sample};
 use crate::refused::Refused;
 
 /// Every so many looks, associations are compared.
@@ -60,7 +62,7 @@ impl Plane {
             if self.health.wants_sockets(now)
                 && let Some(monitor) = &self.monitor
             {
-                let sockets = monitor.get().sockets().map_err(|error| crate::plane::kernel(&error))?;
+                let sockets = monitor.get().sockets()?;
                 let waits = |state| matches!(state, SocketState::SynSent);
                 let waiting: Vec<(AppId, Flow)> = sockets
                     .iter()

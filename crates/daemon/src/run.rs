@@ -1,0 +1,34 @@
+//! A daemon from its start to its end, in the foreground.
+
+use crypto::Registry;
+
+use crate::config::Config;
+use crate::keys::KeysError;
+use crate::start::{RunError, RunOptions};
+use crate::{harden, privileges, serve, start};
+
+/// Run a daemon in the foreground until a signal or a hand-over ends it.
+///
+/// # Errors
+/// [`RunError`].
+pub fn run(config: Config, options: RunOptions) -> Result<(), RunError> {
+    let registry = crate::crypto_units::registry(&config).map_err(KeysError::from)?;
+    run_with(config, options, registry)
+}
+
+/// As [`run`], with suites of other providers than the default ones.
+///
+/// # Errors
+/// [`RunError`].
+pub fn run_with(config: Config, options: RunOptions, registry: Registry) -> Result<(), RunError> {
+    harden::harden();
+    privileges::begin().map_err(|source| RunError::System { doing: "giving up privileges", source })?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|source| RunError::System { doing: "starting the control plane", source })?;
+    let daemon = start::start(config, options, registry)?;
+    privileges::settle()
+        .map_err(|source| RunError::System { doing: "closing system calls that nothing needs", source })?;
+    runtime.block_on(serve::serve(daemon))
+}

@@ -1,0 +1,32 @@
+//! Texts that several subjects write alike.
+
+use std::fmt::Write as _;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, octet| {
+        // Into a string: this cannot fail.
+        let _ = write!(text, "{octet:02x}");
+        text
+    })
+}
+
+/// Writing to the file that is read would destroy it. `argument` names the output to whoever gave it.
+pub(crate) fn different(input: &Path, output: &Path, argument: &str) -> Result<(), String> {
+    let place = |path: &Path| std::fs::metadata(path).ok().map(|file| (file.dev(), file.ino()));
+    // What does not exist yet is no other file.
+    if place(output).is_some_and(|of| Some(of) == place(input)) {
+        return Err(format!(
+            "{} is the capture that is read; name another file with {argument}",
+            output.display()
+        ));
+    }
+    Ok(())
+}
+
+/// The known word nearest to `word`, if one is near.
+pub(crate) fn suggestion<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
+    let near = known.iter().map(|k| (strsim::damerau_levenshtein(word, k), *k)).min()?;
+    (near.0 <= 1 + word.chars().count() / 4).then_some(near.1)
+}
