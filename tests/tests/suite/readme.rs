@@ -119,7 +119,13 @@ fn the_commands_of_the_readme_do_what_it_says() {
     let columns: Vec<&str> = row.split_whitespace().collect();
     assert_eq!((columns[1], columns[2], columns[3]), ("out", "-", "-"), "{said}");
     assert!(columns[4] != "-", "{said}");
+    // What it started in the background ends as an administrator would end it.
     for side in Side::BOTH {
-        rig.ravelin(side, &["detach", "--yes"], "").unwrap_or_default();
+        let pid = rig.json(side, &["status"]).unwrap()["pid"].as_u64().unwrap();
+        let end = Program::new(program("sh")).args(["-c", &format!("kill {pid}")]);
+        assert!(rig.lab.host(side).run_program(end, PATIENCE).unwrap().status.success());
+        wait_until("the end of a daemon", PATIENCE, || !Path::new(&format!("/proc/{pid}")).exists());
+        rig.ravelin(side, &["detach", "--yes"], "").unwrap();
+        assert!(!Path::new("/sys/fs/bpf/ravelin").join(rig.instance(side)).exists());
     }
 }
