@@ -58,6 +58,15 @@ static __always_inline bool mark_counts(struct bpf_sock *sk)
 	return !full || !is_of_program(full);
 }
 
+/*
+ * Packet sockets, and others that send in their caller's context what no hook of sockets of IP sees: PPPoE and L2TP, whose sockets anybody
+ * may open, and LLC.
+ */
+static __always_inline bool sends_frames(const struct bpf_sock *sk)
+{
+	return sk->family != AF_INET && sk->family != AF_INET6;
+}
+
 /* On whose behalf a packet is sent. */
 struct owner {
 	__u16 app;
@@ -76,7 +85,7 @@ static __always_inline void owner_of_mark(__u32 mark, struct owner *owner)
 
 /*
  * Who is behind a socket that is attached to a packet: its storage; for a SYN-ACK the listener's; for TIME_WAIT the mark
- * that the socket had; for a packet socket, which sends in its caller's context, the caller.
+ * that the socket had; for one that is none of IP's and sends in its caller's context, the caller.
  */
 static __always_inline void owner_of_socket(struct bpf_sock *sk, const struct rvl_config *cfg, struct owner *owner)
 {
@@ -89,7 +98,7 @@ static __always_inline void owner_of_socket(struct bpf_sock *sk, const struct rv
 	if (full) {
 		stamp = bpf_sk_storage_get(&sockets, full, 0, 0);
 		if (!stamp) {
-			if (full->family == AF_PACKET)
+			if (sends_frames(full))
 				owner->app = app_of_current(cfg);
 			return;
 		}
@@ -158,20 +167,14 @@ static __always_inline bool is_plain_frame(struct __sk_buff *skb)
 	return link == 14 && type == skb->protocol;
 }
 
-/* Whether a packet was sent by a packet socket. */
+/* Whether a packet was sent by a packet socket, or another one that is none of IP's. */
 static __always_inline bool is_frame(struct __sk_buff *skb)
 {
 	struct bpf_sock *sk = skb->sk;
 
 	if (sk)
 		sk = bpf_sk_fullsock(sk);
-	return sk && sk->family == AF_PACKET;
-}
-
-/* Packet sockets, and others that send frames of their own in their caller's context: PPPoE, which anybody may open, and LLC. */
-static __always_inline bool sends_frames(const struct bpf_sock *sk)
-{
-	return sk->family != AF_INET && sk->family != AF_INET6;
+	return sk && sends_frames(sk);
 }
 
 static __always_inline int refused_frame(struct __sk_buff *skb, const struct owner *owner, enum rvl_counter counter)

@@ -32,8 +32,8 @@ const UNUSED: [&str; 7] =
     ["test", "idlelib", "tkinter", "lib2to3", "ensurepip", "pydoc_data", "dist-packages"];
 
 /// Modules that the guest loads: `ravelin` needs the first, the wire of the lab the next two, tests the rest.
-const MODULES: [&str; 8] =
-    ["tun", "veth", "bridge", "fuse", "sctp", "nft_dup_ipv4", "nfnetlink_queue", "nft_queue"];
+const MODULES: [&str; 9] =
+    ["tun", "veth", "bridge", "fuse", "sctp", "nft_dup_ipv4", "nfnetlink_queue", "nft_queue", "l2tp_ppp"];
 
 /// The tests of `sockmon`, built.
 pub struct Tests {

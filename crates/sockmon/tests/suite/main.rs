@@ -16,6 +16,7 @@ mod icmp;
 mod identity;
 mod inbound;
 mod items;
+mod l2tp;
 mod lifecycle;
 mod limits;
 mod line;
