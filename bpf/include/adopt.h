@@ -223,7 +223,7 @@ static __always_inline void note_decided(struct sock *sk)
 		count(RVL_C_STAMP_FAILED);
 }
 
-/* The same of a socket that a process holds as note.h's stays_unclaimed. */
+/* stays_unclaimed (note.h) for a socket as an iterator has it: whether no process has written on a connection that one holds. */
 static __always_inline bool is_held_unwritten(struct sock *sk, const struct rvl_socket *stamp)
 {
 	__u32 *note = bpf_sk_storage_get(&unclaimed, sk, 0, 0);
@@ -325,8 +325,8 @@ static __always_inline bool waits(const struct sock_common *common)
 }
 
 /*
- * A connection that waits at a listener: the first that writes on it decides, as if it had come a moment later. From
- * Linux 6.12 on one without room for the note says nothing (note.h).
+ * Note a connection that waits at a listener: the first that writes on it decides, as if it had come a moment later. From Linux 6.12 on one
+ * without room for the note sends nothing (note.h).
  */
 static __always_inline void note_waiting(struct sock_common *common)
 {
@@ -403,9 +403,6 @@ int adopt_unseen(struct bpf_iter__tcp *ctx)
 		return 0;
 	tcp = bpf_skc_to_tcp_sock(common);
 	if (!tcp)
-		return 0;
-	/* A subflow is in no table: its connection is asked. */
-	if (bpf_core_field_exists(tcp->is_mptcp) && tcp->is_mptcp)
 		return 0;
 	socket = tcp->inet_conn.icsk_inet.sk.sk_socket;
 	/* Not accepted yet, closed, or the kernel's own. */

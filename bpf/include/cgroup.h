@@ -229,7 +229,7 @@ static __always_inline bool join_connection(struct bpf_sock_addr *ctx, const str
 	return true;
 }
 
-/* After restamp of a socket that is being connected. False: as lead_connection. */
+/* lead_connection for a socket that is being connected, and that restamp has seen. False: there is no room to say so. */
 static __always_inline bool lead_by_call(struct bpf_sock *sk)
 {
 	struct mptcp_sock *connection = connection_of_caller(sk);

@@ -94,8 +94,8 @@ static __noinline enum sender hold(struct __sk_buff *skb, struct bpf_sock *sk, c
 }
 
 /*
- * A connection without room for a note says nothing, so that nothing of what a process writes on it leaves as nobody's; nor does data of a
- * destroyed subflow's, of which nobody can say whose it is.
+ * Refuse a packet of which nobody can say whose it is: of a connection without room for a note, on which a process may have written, or data
+ * of a subflow that has been destroyed.
  */
 static __noinline enum sender hold_for_nobody(struct __sk_buff *skb, const struct rvl_socket *stamp)
 {

@@ -29,8 +29,8 @@ static __always_inline bool is_unwritten(const struct rvl_socket *stamp, const _
 
 /*
  * A socket can have no room for a note: the filter that it has from its listener takes all that it may have (SO_ATTACH_FILTER). Such a
- * connection sends nothing. Where it says so, there is always room: in the events that sock_ops is called for. No program needs these
- * together; the retransmission time-out and the round-trip time tell us nothing.
+ * connection sends nothing. The mark of it is kept where there always is room: in the flags that say which events sock_ops is called for.
+ * These three stand together for nothing else; our program ignores the events of the retransmission time-out and the round-trip time.
  */
 #define NO_ROOM_FLAGS (BPF_SOCK_OPS_RTO_CB_FLAG | BPF_SOCK_OPS_STATE_CB_FLAG | BPF_SOCK_OPS_RTT_CB_FLAG)
 
@@ -40,7 +40,7 @@ static __always_inline void say_no_room(struct bpf_sock_ops *ctx)
 	bpf_sock_ops_cb_flags_set(ctx, NO_ROOM_FLAGS);
 }
 
-/* Of a TCP socket that is no raw one's. */
+/* Whether a connection has said that it has no room. The socket must be one of TCP's: a raw one of its protocol number is shorter. */
 static __always_inline bool has_no_room(struct bpf_sock *sk)
 {
 	struct tcp_sock *tcp = bpf_rdonly_cast(sk, bpf_core_type_id_kernel(struct tcp_sock));

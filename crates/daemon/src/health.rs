@@ -150,7 +150,7 @@ pub struct Ended {
     pub dropped: Dropped,
 }
 
-/// Whose trouble it is: the application, the peer's address and this host's. Another address of this host's may be served.
+/// The key of a trouble: the application, the peer's address and this host's, since associations may serve one address and not another.
 type Ends = (AppId, IpAddr, IpAddr);
 
 /// All that is known of it.

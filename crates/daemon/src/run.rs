@@ -16,7 +16,7 @@ pub fn run(config: Config, options: RunOptions) -> Result<(), RunError> {
     run_with(config, options, registry)
 }
 
-/// As [`run`], with suites of other providers than the default ones.
+/// Run a daemon as [`run`] does, with suites of other providers than the default ones.
 ///
 /// # Errors
 /// [`RunError`].

@@ -91,8 +91,8 @@ fn among(config: &Config, all: &[Link], defaults: &[u32]) -> Result<Vec<Uplink>,
     if chosen.is_empty() { Err(UplinkError::None) } else { Ok(chosen) }
 }
 
-/// Why protected packets cannot leave or arrive by the uplinks, and what to do: those that belong to another device, which is the one that
-/// packets of sockets have, and none that is up.
+/// Why protected packets cannot leave or arrive by the uplinks, each with its remedy. An uplink can be a port of another device (a bridge, a
+/// bond), by which packets leave instead; or no uplink is up.
 pub fn faults(uplinks: &[Device]) -> Vec<(String, String)> {
     match Links::open().and_then(|mut links| links.list()) {
         Ok(all) => faults_among(uplinks, &all),
@@ -105,7 +105,7 @@ fn faults_among(uplinks: &[Device], all: &[Link]) -> Vec<(String, String)> {
     let mut faults = Vec::new();
     for link in uplinks.iter().filter_map(|uplink| by_index(uplink.index)) {
         let Some(master) = link.master.and_then(by_index) else { continue };
-        // Packets of sockets have a VRF's port as their device.
+        // A VRF only chooses the table of routes: packets leave by its port.
         if master.kind.as_deref() == Some("vrf") || uplinks.iter().any(|uplink| uplink.index == master.index)
         {
             continue;
@@ -113,7 +113,7 @@ fn faults_among(uplinks: &[Device], all: &[Link]) -> Vec<(String, String)> {
         let (port, whole) = (&link.name, &master.name);
         let kind = master.kind.as_deref().unwrap_or("device");
         faults.push((
-            format!("the uplink {port} is a port of the {kind} {whole}: packets of this host have {whole}, which is not guarded"),
+            format!("the uplink {port} is a port of the {kind} {whole}: this host's packets leave by {whole}, which is not guarded"),
             format!("write {whole} for {port} in `uplinks` of the configuration, and restart the daemon"),
         ));
     }
@@ -188,7 +188,7 @@ mod tests {
         let [(message, remedy)] = &faults_among(&devices(&[2, 3]), &all)[..] else { panic!() };
         assert!(message.contains("eth0 is a port of the bridge br0") && remedy.contains("br0"), "{message}");
         assert_eq!(faults_among(&devices(&[5, 3, 4]), &all), []);
-        // Both the whole and its port.
+        // The bridge is an uplink as well as its port.
         assert_eq!(faults_among(&devices(&[5, 2]), &all), []);
         let [(message, _)] = &faults_among(&devices(&[4]), &all)[..] else { panic!() };
         assert!(message.contains("no uplink is up: eth2"), "{message}");

@@ -204,7 +204,7 @@ fn a_further_address_is_no_way_out(name: &str, alice_asks: bool) {
     assert!(before > 0);
     let (secret, read) = to_the_further_address(&rig, &python, alice_asks);
     assert_eq!(secret, 0, "{read}");
-    // Nor is what bob sends by it taken: but for its handshake, nothing more comes in clear.
+    // Alice takes nothing of what bob sends by the second subflow: only its handshake comes in clear.
     let taken = in_clear(&rig) - before;
     assert!(taken < 1000, "{taken} octets");
     // And all of it came by the first one.

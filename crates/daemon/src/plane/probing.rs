@@ -168,7 +168,7 @@ impl Plane {
         Ok(self.inbound.ask(look).await?)
     }
 
-    /// Whose packets do not arrive, where they do not: for people.
+    /// The problems of paths on which long packets are lost, with the applications that they are of.
     fn look_for_senders(&mut self, now: Time) {
         let due = |known: &Known| {
             known.prober.eaten_since().is_some() && known.app.1.is_none_or(|at| now.since(at) >= WHO)

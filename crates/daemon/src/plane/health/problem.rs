@@ -108,7 +108,9 @@ impl Plane {
             // A trouble of an association that applications share names none of them.
             let shared = problems.iter().find(|problem| {
                 let to = |peer: IpAddr| protected.iter().any(|network| network.contains(peer));
-                problem.application.is_none()
+                // Short packets arrive all the same.
+                problem.code != "long_packets"
+                    && problem.application.is_none()
                     && problem.peer.is_some_and(to)
                     && problem.since_unix_seconds.is_some()
             });
