@@ -14,8 +14,10 @@
  *   announce.h what sockets do, for the paper's own translation
  *   names.h   answers of the DNS, for networks that are names
  *   option.h  the socket API
- *   security.h calls of setsockopt that no cgroup hook sees
+ *   security.h calls that no cgroup hook sees
+ *   sender.h  who sends, by the call
  *   device.h  packets: steer, record, ICMP
+ *   encap.h   what a UDP socket's encapsulation would take unseen
  *   flows.h   the same packets, flow by flow
  *   traffic.h what each application's packets came to
  *   limit.h   how much an application may send in clear
@@ -54,6 +56,7 @@ extern void *bpf_cast_to_kern_ctx(void *ctx) __ksym;
 #include "option.h"
 #include "device.h"
 #include "adopt.h"
+#include "sender.h"
 #include "security.h"
 
 /* Never called: names the types that only pointers reach, so that the object's BTF has them for crates/sockmon/tests/suite/abi.rs. */

@@ -174,6 +174,7 @@ struct rvl_layout {
 #define RVL_HOOK_LISTEN 4
 #define RVL_HOOK_SETSOCKOPT 5
 #define RVL_HOOK_REQUIRE 6
+#define RVL_HOOK_CREATE 10
 #define RVL_HOOK_EXECUTE 7 /* an executable that came to a place since policy was loaded, or that is not as pinned; addr is its identity */
 /* Packets, of no process: the peer's address and port. */
 #define RVL_HOOK_OUT 8
@@ -266,7 +267,10 @@ struct rvl_layout {
 	X(EGRESS_FOREIGN, egress_foreign)                                                                            \
 	X(ICMP_REDIRECT, icmp_redirect)                                                                              \
 	X(TUN_FOREIGN_ANSWER, tun_foreign_answer)                                                                    \
-	X(TUN_UNSEEN, tun_unseen)
+	X(TUN_UNSEEN, tun_unseen)                                                                                    \
+	X(INGRESS_UNCLAIMED, ingress_unclaimed)                                                                      \
+	X(RECORDS_MISSING, records_missing)                                                                          \
+	X(CREATE_L2TP, create_l2tp)
 
 enum rvl_counter {
 #define X(id, name) RVL_C_##id,
@@ -434,6 +438,7 @@ struct rvl_listener_key {
 /* A port at which SCTP listens, of one network namespace, and what the listener is stamped with. */
 struct rvl_endpoint_key {
 	__u64 netns; /* its cookie */
+	__u8 addr[16]; /* this host's */
 	__u16 port; /* in host order */
 	__u16 zero[3];
 };

@@ -50,9 +50,13 @@ int adopt_tasks(struct bpf_iter__task *ctx)
 	/* A first thread that has ended has no image any more; the others have it. */
 	if (!leader || (task != leader && leader->mm) || !identify_image(task, &image))
 		return 0;
-	/* A record that exec or fork wrote meanwhile stays. */
-	keep_record(leader, &image);
 	known = record_of(leader);
+	if (!known) {
+		refuse_unrecorded(leader, &image);
+		/* A record that exec or fork wrote meanwhile stays. */
+		keep_record(leader, &image);
+		known = record_of(leader);
+	}
 	if (!known)
 		return 0;
 	/* What was found in its file since counts for it from now on, whatever becomes of the file's time. */
@@ -138,6 +142,22 @@ static __always_inline struct sock *inet_socket_of(struct file *file)
 	if (!sk || (sk->__sk_common.skc_family != AF_INET && sk->__sk_common.skc_family != AF_INET6))
 		return 0;
 	return sk;
+}
+
+/* A listener of SCTP's, for associations that wait to be accepted: by its address, or for all addresses. */
+static __always_inline void note_sctp_listener(struct sock *sk, __u16 app, __u8 required)
+{
+	struct sock_common *common = &sk->__sk_common;
+	struct rvl_endpoint value = { .app = app, .required = required };
+	struct rvl_endpoint_key key = {};
+
+	key.netns = common->skc_net.net->net_cookie;
+	key.port = common->skc_num;
+	if (common->skc_family == AF_INET6)
+		__builtin_memcpy(key.addr, &common->skc_v6_rcv_saddr, 16);
+	else if (common->skc_rcv_saddr)
+		mapped((struct address *)key.addr, common->skc_rcv_saddr);
+	bpf_map_update_elem(&sctp_listeners, &key, &value, BPF_ANY);
 }
 
 static __always_inline void write_report(struct bpf_iter__task_file *ctx, struct task_struct *task,
@@ -261,8 +281,11 @@ int adopt_sockets(struct bpf_iter__task_file *ctx)
 	if (!is && !stamp) {
 		note_seen(sk);
 		/* One without a stamp is nobody's. */
-		if (sk->sk_protocol == IPPROTO_SCTP)
+		if (sk->sk_protocol == IPPROTO_SCTP) {
 			note_decided(sk);
+			if (sk->__sk_common.skc_state == TCP_LISTEN)
+				note_sctp_listener(sk, 0, 0);
+		}
 		return 0;
 	}
 	unwritten = is_held_unwritten(sk, stamp);
@@ -291,6 +314,8 @@ int adopt_sockets(struct bpf_iter__task_file *ctx)
 	/* A process holds an MPTCP connection by this socket; its subflows are in no table of descriptors. */
 	if (stamp && !unwritten && sk->sk_protocol == IPPROTO_MPTCP && sk->__sk_common.skc_state != TCP_LISTEN)
 		note_decided(sk);
+	if (stamp && sk->sk_protocol == IPPROTO_SCTP && sk->__sk_common.skc_state == TCP_LISTEN)
+		note_sctp_listener(sk, stamp->app, stamp->required);
 	write_report(ctx, task, file, sk, stamp, known, is, stamped);
 	return 0;
 }

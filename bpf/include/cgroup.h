@@ -143,6 +143,19 @@ static __always_inline int restamp(void *ctx, struct bpf_sock *sk, const struct 
 
 #include "sctp.h"
 
+/*
+ * L2TP over IP (RFC 3931 section 4.1.1) delivers what comes for a session without a look at the socket, so that nothing could ask for its
+ * proof, and no lookup finds such sockets. Over UDP it has both (encap.h).
+ */
+static __always_inline int refuse_l2tp(__u16 app, __u8 family)
+{
+	struct address none = {};
+	struct attempt a = { .peer = &none, .app = app, .family = family, .protocol = IPPROTO_L2TP, .hook = RVL_HOOK_CREATE };
+
+	refuse(RVL_C_CREATE_L2TP, &a);
+	return REFUSE;
+}
+
 SEC("cgroup/sock_create")
 int sock_create(struct bpf_sock *sk)
 {
@@ -163,6 +176,8 @@ int sock_create(struct bpf_sock *sk)
 	}
 	if (!app)
 		return ALLOW;
+	if (sk->protocol == IPPROTO_L2TP && sk->type == SOCK_DGRAM)
+		return refuse_l2tp(app, sk->family);
 	stamp = stamp_socket(sk, 0, bpf_get_netns_cookie(sk), app);
 	if (!stamp)
 		return REFUSE;

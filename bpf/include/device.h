@@ -32,6 +32,7 @@ static __always_inline bool hides_a_tag(const struct __sk_buff *skb)
 #include "gateway.h"
 #include "bystander.h"
 #include "icmp.h"
+#include "encap.h"
 
 /* Whether a socket is one that a program opened, and not the kernel for itself. */
 static __always_inline bool is_of_program(struct bpf_sock *sk)
@@ -464,6 +465,16 @@ int inside_egress(struct __sk_buff *skb)
 	return skb->ingress_ifindex ? forwarded_inside(skb) : leaving_elsewhere(skb);
 }
 
+/* What of the packets that arrive in clear the hooks of sockets would not see: ICMP errors, and what an encapsulation takes. */
+static __always_inline int filter_clear(struct __sk_buff *skb, const struct rvl_config *cfg, enum arrival by)
+{
+	int verdict = filter_errors(skb, cfg, by);
+
+	if (verdict != TCX_NEXT || (by == BY_LO && source_is_local(skb)))
+		return verdict;
+	return is_refused_to_encapsulation(skb, cfg) ? TCX_DROP : TCX_NEXT;
+}
+
 static __always_inline int arriving(struct __sk_buff *skb, enum arrival by)
 {
 	const struct rvl_config *cfg = configuration();
@@ -473,7 +484,7 @@ static __always_inline int arriving(struct __sk_buff *skb, enum arrival by)
 		return device_drop(RVL_C_INGRESS_TAGGED);
 	if (mark_without(mark) != mark)
 		skb->mark = mark_without(mark);
-	return cfg && is_ip(skb) ? filter_errors(skb, cfg, by) : TCX_NEXT;
+	return cfg && is_ip(skb) ? filter_clear(skb, cfg, by) : TCX_NEXT;
 }
 
 SEC("tcx/ingress")
@@ -498,7 +509,7 @@ static __always_inline int arriving_elsewhere(struct __sk_buff *skb, enum arriva
 		return device_drop(RVL_C_INGRESS_TAGGED);
 	if (!cfg || !is_ip(skb) || (skb->vlan_present && skb->vlan_tci & VLAN_ID))
 		return TCX_NEXT;
-	return filter_errors(skb, cfg, by);
+	return filter_clear(skb, cfg, by);
 }
 
 SEC("tcx/ingress")
@@ -650,6 +661,8 @@ int tun_ingress(struct __sk_buff *skb)
 		return device_drop(RVL_C_TUN_NO_ROOM);
 	skb->mark = as_mark(record.mark & (RVL_MARK_PROVEN | RVL_MARK_APP));
 	count(RVL_C_STRIPPED);
+	if (cfg && is_refused_to_encapsulation(skb, cfg))
+		return TCX_DROP;
 	/* The hooks of sockets do not see what the kernel does about an error. */
 	if (record.mark == RVL_MARK_ARRIVED)
 		return cfg ? filter_icmp(skb, cfg, BY_TUN) : device_drop(RVL_C_TUN_NO_PROOF);

@@ -105,15 +105,15 @@ static __noinline enum sender hold_for_nobody(struct __sk_buff *skb, const struc
 
 /*
  * Whether what leaves in the hands of a process without a note of who has written it is this process's own. Where writes are seen there
- * is a note for all but the end of a stream. Elsewhere the call that writes is not over yet; what an earlier one has written is noted,
- * unless it still waits for room.
+ * is a note for all but the end of a stream, and the hands may be those of a firewall's queue. Elsewhere the call that writes is not over
+ * yet; what an earlier one has written is noted, unless it still waits for room.
  */
 static __always_inline bool is_own(const struct sock *kernel, struct mptcp_sock *whole, const __u32 *note, enum load load)
 {
+	if (senders_are_seen || (writes_are_seen && !whole))
+		return load == CARRIES_END;
 	if (whole)
 		kernel = bpf_rdonly_cast(whole, bpf_core_type_id_kernel(struct sock));
-	else if (writes_are_seen)
-		return load == CARRIES_END;
 	return !kernel->sk_write_pending && !(note && kind_of(note) == NOTE_HELD);
 }
 
@@ -200,6 +200,8 @@ static __noinline enum sender claim(struct __sk_buff *skb, struct bpf_sock *sk, 
 	case HANDOVER_STAMP:
 		break;
 	}
+	if (!written && load == CARRIES_DATA && (senders_are_seen || (writes_are_seen && !whole)))
+		return hold(skb, sk, stamp);
 	stamp = stamp_socket(sk, stamp, kernel->__sk_common.skc_net.net->net_cookie, is);
 	if (!stamp || (whole && !decide_whole(whole, stamp)))
 		return SENDER_REFUSED;
@@ -400,7 +402,7 @@ int guard(struct __sk_buff *skb)
 	if (!stamp && is_daemons(skb, cfg))
 		return ALLOW;
 	if (!stamp && sk->protocol == IPPROTO_SCTP) {
-		if (!stamp_accepted(sk))
+		if (!stamp_accepted(skb, sk, true))
 			return REFUSE;
 		stamp = bpf_sk_storage_get(&sockets, sk, 0, 0);
 	}
@@ -662,9 +664,11 @@ int proof(struct __sk_buff *skb)
 		required = required_of_subflow(cfg, whole, sk, stamp);
 	}
 	if (sk && !stamp && sk->protocol == IPPROTO_SCTP) {
-		if (!stamp_accepted(sk))
+		if (!stamp_accepted(skb, sk, false))
 			return REFUSE;
 		stamp = bpf_sk_storage_get(&sockets, sk, 0, 0);
+		if (!stamp && hears_for_nobody_known(skb, sk, cfg))
+			return dropped(skb, 0, RVL_C_INGRESS_UNCLAIMED);
 	}
 	verdict = judge(skb, cfg, sk, stamp, required);
 	if (verdict == ALLOW && sk && sk->protocol == IPPROTO_SCTP && sk->state == TCP_LISTEN)

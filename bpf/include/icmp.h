@@ -83,7 +83,7 @@ static __always_inline bool quotes_protected(struct __sk_buff *skb, const struct
  * ICMP errors reach sockets past every cgroup hook, so a forged one in clear could shrink or cut a protected flow.
  * Those that quote ESP or AH belong to the daemon and pass.
  */
-static __always_inline int filter_icmp(struct __sk_buff *skb, const struct rvl_config *cfg, enum arrival by)
+static __noinline int filter_icmp(struct __sk_buff *skb, const struct rvl_config *cfg, enum arrival by)
 {
 	/* The headers of the packet, then those of the packet that it quotes. tun_ingress has no stack for both at once. */
 	struct headers h;
@@ -92,6 +92,8 @@ static __always_inline int filter_icmp(struct __sk_buff *skb, const struct rvl_c
 	__be16 ports[2];
 	bool too_big;
 
+	if (!cfg)
+		return TCX_DROP;
 	if (!parse(skb, 0, &h))
 		return device_drop(RVL_C_ICMP_UNREADABLE);
 	if (h.protocol != (h.version == 4 ? IPPROTO_ICMP : IPPROTO_ICMPV6) || h.later_fragment)

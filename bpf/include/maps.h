@@ -174,13 +174,16 @@ struct {
 	__type(value, __u32);
 } listeners SEC(".maps");
 
-/* Listeners of SCTP with a stamp, from the first association that is asked for (sctp.h). One that is pushed out closes, and opens nothing. */
+/*
+ * Listeners of SCTP by the address that an association is asked for at (sctp.h); application 0: nobody's. An entry that is pushed out closes,
+ * and opens nothing.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, RVL_ENDPOINTS);
 	__type(key, struct rvl_endpoint_key);
 	__type(value, struct rvl_endpoint);
-} endpoints SEC(".maps");
+} sctp_listeners SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -229,7 +232,7 @@ struct {
 } sockets SEC(".maps");
 
 /* What is known of connections without a stamp; what has none of these is whose it is. */
-#define NOTE_UNCLAIMED 0 /* no process has sent on it, or none is known that holds it: the first that sends decides */
+#define NOTE_UNCLAIMED 0 /* no process has sent on it, or none is known that holds it: the first that sends decides; of SCTP: its listener is nobody's */
 #define NOTE_SUSPECT 1 /* adoption has not met it in any table of descriptors yet */
 #define NOTE_SEEN 2 /* it has */
 #define NOTE_DECIDED 3 /* of an MPTCP connection, or of SCTP: whose it is, and its subflows, is what its own stamp says, no stamp being nobody's */

@@ -2,7 +2,8 @@
 /*
  * Whose an SCTP socket is. One that accept makes has passed no hook and has no copy of its listener's stamp (Linux before 6.19); the
  * kernel sends by it before a process has: acknowledgments, and data that waited for the peer's window. So the port's listener is
- * noted while an association is made, which each accepted socket's was, and the first packet of the socket, in or out, gets its stamp.
+ * noted while an association is made, which each accepted socket's was, and the first packet of the socket, in or out, gets its stamp. It is
+ * noted with the address: another program may listen on the same port of another one.
  */
 #ifndef RVL_SCTP_H
 #define RVL_SCTP_H
@@ -16,13 +17,16 @@
 /* Chunks that are looked at. */
 #define SCTP_CHUNKS 32
 
-static __always_inline struct rvl_endpoint_key endpoint_of(struct bpf_sock *sk)
+/* The end of an association at an address of this host's. */
+static __always_inline void endpoint_at(struct rvl_endpoint_key *key, struct bpf_sock *sk, const struct address *local)
 {
 	struct sock *kernel = bpf_rdonly_cast(sk, bpf_core_type_id_kernel(struct sock));
-	struct rvl_endpoint_key key = { .port = sk->src_port };
 
-	key.netns = kernel->__sk_common.skc_net.net->net_cookie;
-	return key;
+	__builtin_memset(key, 0, sizeof(*key));
+	key->netns = kernel->__sk_common.skc_net.net->net_cookie;
+	key->port = sk->src_port;
+	if (local)
+		__builtin_memcpy(key->addr, local, 16);
 }
 
 /* Whether a packet carries what a process has sent, in front or behind other chunks. One that cannot be read does. */
@@ -50,6 +54,20 @@ static __noinline bool carries_chunks(struct __sk_buff *skb)
 	return true;
 }
 
+/*
+ * What adoption has noted of a listener without an address of its own counts until an association is asked for at the port: whose port it is
+ * at which address, this says.
+ */
+static __always_inline void forget_wildcard(struct rvl_endpoint_key *key, const struct rvl_endpoint *value)
+{
+	struct rvl_endpoint *before;
+
+	__builtin_memset(key->addr, 0, 16);
+	before = bpf_map_lookup_elem(&sctp_listeners, key);
+	if (before && (before->app != value->app || before->required != value->required))
+		bpf_map_delete_elem(&sctp_listeners, key);
+}
+
 /* A listener's packet that asks for an association: whose the socket will be that accept makes of it. */
 static __noinline void note_endpoint(struct __sk_buff *skb, struct bpf_sock *sk, const struct rvl_socket *stamp)
 {
@@ -62,14 +80,13 @@ static __noinline void note_endpoint(struct __sk_buff *skb, struct bpf_sock *sk,
 		return;
 	if (type != SCTP_INIT && type != SCTP_COOKIE_ECHO)
 		return;
-	key = endpoint_of(sk);
-	if (!stamp) {
-		bpf_map_delete_elem(&endpoints, &key);
-		return;
+	endpoint_at(&key, sk, &h.destination);
+	if (stamp) {
+		value.app = stamp->app;
+		value.required = stamp->required;
 	}
-	value.app = stamp->app;
-	value.required = stamp->required;
-	bpf_map_update_elem(&endpoints, &key, &value, BPF_ANY);
+	bpf_map_update_elem(&sctp_listeners, &key, &value, BPF_ANY);
+	forget_wildcard(&key, &value);
 }
 
 static __always_inline bool is_settled(struct bpf_sock *sk)
@@ -82,30 +99,51 @@ static __always_inline bool is_settled(struct bpf_sock *sk)
 /* No stamp is nobody's from here on. False: there is no room to say so. */
 static __always_inline bool note_nobodys(struct bpf_sock *sk)
 {
-	__u32 decided = NOTE_DECIDED;
+	__u32 *note = bpf_sk_storage_get(&unclaimed, sk, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 
-	return bpf_sk_storage_get(&unclaimed, sk, &decided, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (note)
+		*note = NOTE_DECIDED;
+	return note;
 }
 
-/* A socket without a stamp gets its listener's, if it is one that accept has made. False: there is no room for it. */
-static __noinline bool stamp_accepted(struct bpf_sock *sk)
+/*
+ * A socket without a stamp gets its listener's, if it is one that accept has made. Where the listener is nobody's, it is noted that the
+ * socket came of it. False: there is no room for it.
+ */
+static __noinline bool stamp_accepted(struct __sk_buff *skb, struct bpf_sock *sk, bool leaves)
 {
 	struct rvl_endpoint *endpoint;
 	struct rvl_endpoint_key key;
 	struct rvl_socket *stamp;
+	struct headers h;
 
-	if (sk->state == TCP_LISTEN || is_settled(sk))
+	if (sk->state == TCP_LISTEN || bpf_sk_storage_get(&unclaimed, sk, 0, 0) || !parse(skb, 0, &h))
 		return true;
-	key = endpoint_of(sk);
-	endpoint = bpf_map_lookup_elem(&endpoints, &key);
+	endpoint_at(&key, sk, leaves ? &h.source : &h.destination);
+	endpoint = bpf_map_lookup_elem(&sctp_listeners, &key);
+	if (!endpoint) {
+		__builtin_memset(key.addr, 0, 16);
+		endpoint = bpf_map_lookup_elem(&sctp_listeners, &key);
+	}
 	if (!endpoint)
 		return true;
+	if (!endpoint->app && !endpoint->required)
+		return bpf_sk_storage_get(&unclaimed, sk, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	stamp = stamp_socket(sk, 0, key.netns, endpoint->app);
 	if (!stamp)
 		return false;
 	stamp->required = endpoint->required;
 	count(RVL_C_STAMPED);
 	return true;
+}
+
+/*
+ * Whether data came for a socket of which nothing is known: neither a stamp, nor that it is nobody's. The note of its listener was lost, or
+ * the association is older than the policy and nobody has accepted it yet.
+ */
+static __always_inline bool hears_for_nobody_known(struct __sk_buff *skb, struct bpf_sock *sk, const struct rvl_config *cfg)
+{
+	return cfg->generation && sk->state != TCP_LISTEN && !bpf_sk_storage_get(&unclaimed, sk, 0, 0) && carries_chunks(skb);
 }
 
 /*

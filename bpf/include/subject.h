@@ -203,6 +203,39 @@ static __always_inline bool identify_image(struct task_struct *task, struct rvl_
 	return true;
 }
 
+/* Make it the record of a process whose ancestors are not known. Its descendants' are not either. No file is on device 0. */
+static __always_inline void lose_ancestors(struct rvl_task *task)
+{
+	__builtin_memset(&task->identity, 0, sizeof(task->identity));
+	task->list = RVL_LIST_REFUSED;
+}
+
+/* Since when each process that is made gets a record (task_fork), nanoseconds since the boot; 0: none has been made yet. */
+__u64 records_since;
+
+/* Refuse a process without a record that must have had one. */
+static __always_inline void refuse_unrecorded(struct task_struct *task, struct rvl_task *out)
+{
+	if (!records_since || BPF_CORE_READ(task, group_leader, start_boottime) <= records_since)
+		return;
+	lose_ancestors(out);
+	count(RVL_C_RECORDS_MISSING);
+}
+
+/*
+ * What a process without a record is. One that is older than task_fork is what it runs: nothing else is known of it. A younger one had a
+ * record, or the kernel had no room for it: what it has run before is lost, and what it runs a process can change (PR_SET_MM_MAP), so it
+ * must not send. The kernel does not write a record while a thread is interrupted in another such write on the same processor
+ * (preempt=full), which any user may bring about. False: as identify_image.
+ */
+static __always_inline bool identify_unrecorded(struct task_struct *task, struct rvl_task *out)
+{
+	if (!identify_image(task, out))
+		return false;
+	refuse_unrecorded(task, out);
+	return true;
+}
+
 /*
  * The number of a process's list. A file at a pinned place counts for what policy says of it if it was executed as user space
  * hashed it. Nobody can write to it while it runs, so that this stays true for the process, whatever becomes of the time.
@@ -341,9 +374,8 @@ static __always_inline __u16 app_of(const struct rvl_config *cfg, struct task_st
 }
 
 /*
- * The application of the calling process; threads, io_uring workers included, share their leader's record. The record can
- * be missing for a process older than the tracepoints, or if the kernel had no room for it: then the image decides,
- * once, since no record must not mean no policy. The kernel's own threads have no image and no policy.
+ * The application of the calling process; threads, io_uring workers included, share their leader's record. Where that is missing,
+ * identify_unrecorded decides, once: no record must not mean no policy. The kernel's own threads have no image and no policy.
  */
 __noinline int app_of_current(const struct rvl_config *cfg)
 {
@@ -356,7 +388,7 @@ __noinline int app_of_current(const struct rvl_config *cfg)
 		return 0;
 	if (known)
 		return app_of(cfg, task, known);
-	if (!identify_image(task, &image))
+	if (!identify_unrecorded(task, &image))
 		return 0;
 	keep_record(leader, &image);
 	return app_of(cfg, task, &image);

@@ -17,13 +17,6 @@ static __always_inline __u64 lineage(const struct rvl_config *cfg, struct rvl_ta
 	return (known->ancestors | (list ? list->bits : 0)) & cfg->ancestors;
 }
 
-/* Make it the record of a process whose ancestors are not known. Its descendants' are not either. No file is on device 0. */
-static __always_inline void lose_ancestors(struct rvl_task *task)
-{
-	__builtin_memset(&task->identity, 0, sizeof(task->identity));
-	task->list = RVL_LIST_REFUSED;
-}
-
 static __always_inline bool has_lost_ancestors(const struct rvl_task *task)
 {
 	return task->list == RVL_LIST_REFUSED && !task->identity.device;
@@ -45,7 +38,7 @@ int task_prepare(__u64 *ctx)
 		return 0;
 	if (known)
 		before = *known;
-	else if (!identify_image(task, &before))
+	else if (!identify_unrecorded(task, &before))
 		return 0;
 	keep_record(task, &before);
 	return 0;
@@ -101,10 +94,12 @@ int task_fork(__u64 *ctx)
 
 	if (!cfg || child->pid != child->tgid)
 		return 0;
+	if (!records_since)
+		records_since = bpf_ktime_get_boot_ns();
 	known = record_of(parent->group_leader);
 	if (known) {
 		next = *known;
-	} else if (!identify_image(parent, &next)) {
+	} else if (!identify_unrecorded(parent, &next)) {
 		begin_record(child, 0);
 		return 0;
 	}

@@ -343,6 +343,7 @@ struct task_struct {
 	int tgid;
 	struct task_struct *real_parent;
 	struct task_struct *group_leader;
+	__u64 start_boottime;
 	struct mm_struct *mm;
 	const struct cred *cred;
 	struct css_set *cgroups;
@@ -423,6 +424,7 @@ struct sock {
 	struct socket *sk_socket;
 	int sk_write_pending;
 	__u32 sk_mark;
+	__u16 sk_type;
 	__u16 sk_protocol;
 	__u8 sk_kern_sock : 1;
 	struct sock_cgroup_data sk_cgrp_data;

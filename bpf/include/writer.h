@@ -13,6 +13,9 @@
  */
 const volatile __u32 writes_are_seen SEC(".rodata.writes") = 0;
 
+/* The same: whether judge_sender (sender.h) runs, so that who writes is noted before he does, unless the kernel passes it over. */
+const volatile __u32 senders_are_seen SEC(".rodata.senders") = 0;
+
 #define PF_WQ_WORKER 0x00000020u
 
 /*

@@ -4,7 +4,7 @@
 struct Meaning(&'static str, bool, &'static str);
 
 /// As `bpf/include/abi.h` lists them.
-const MEANINGS: [Meaning; 72] = [
+const MEANINGS: [Meaning; 75] = [
     Meaning("sockets_stamped", false, "A socket got the mark of its application."),
     Meaning("sockets_restamped", false, "A socket changed hands and got the stricter application's mark."),
     Meaning("egress_redirected", false, "A packet was sent to the TUN instead of the uplink."),
@@ -208,6 +208,21 @@ const MEANINGS: [Meaning; 72] = [
         "tun_unseen",
         true,
         "A frame that a socket handed to the TUN past the program in front of it: its record could be anybody's.",
+    ),
+    Meaning(
+        "ingress_unclaimed",
+        true,
+        "Data for an SCTP socket of which nobody knows whose it is. It arrives again when its program has sent.",
+    ),
+    Meaning(
+        "records_missing",
+        true,
+        "A process of which the kernel kept no record, so that what it has run before is not known: it must not send. Start it again.",
+    ),
+    Meaning(
+        "create_l2tp",
+        true,
+        "A program of policy asked for a socket of L2TP over IP, where nothing could be proved: EPERM. Use L2TP over UDP.",
     ),
 ];
 

@@ -308,6 +308,7 @@ contract! {
     }
     struct EndpointKey {
         netns: u64,
+        addr: [u8; 16],
         port: u16,
         zero: [u16; 3],
     }

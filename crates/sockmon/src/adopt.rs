@@ -1,8 +1,6 @@
 //! What is older than the programs, and the answer to "whose socket is this".
 
-use crate::abi::{
-    self, Endpoint, EndpointKey, FileReport, Identity, ListenerKey, SocketReport, TaskReport, Wire,
-};
+use crate::abi::{self, FileReport, Identity, ListenerKey, SocketReport, TaskReport, Wire};
 use crate::error::SockmonError;
 use crate::model::{Adopted, SocketInfo, SocketState};
 use crate::programs::Loaded;
@@ -58,16 +56,12 @@ fn look_at(loaded: &Loaded, netns: u64, out: &mut Adopted) -> Result<bool, Sockm
     let (stamped, homeless): (Vec<&SocketReport>, Vec<_>) =
         found.iter().filter(|s| s.app != 0).partition(|s| s.stamped != abi::UNSTAMPED);
     let ours = || stamped.iter().filter(|s| s.netns == netns);
-    for socket in ours().filter(|s| SocketState::from_kernel(s.state) == SocketState::Listen) {
-        let written = if i32::from(socket.protocol) == libc::IPPROTO_SCTP {
-            let key = EndpointKey { netns: socket.netns, port: socket.local_port, zero: [0; 3] };
-            maps.write("endpoints", &key, &Endpoint { app: socket.app, required: socket.required, zero: 0 })
-        } else {
-            let key = ListenerKey { addr: socket.local, port: socket.local_port, zero: 0 };
-            maps.write("listeners", &key, &u32::from(socket.app))
-        };
+    // Those of SCTP are noted in the kernel half.
+    let listens = |s: &SocketReport| is_tcp(s) && SocketState::from_kernel(s.state) == SocketState::Listen;
+    for socket in ours().filter(|s| listens(s)) {
+        let key = ListenerKey { addr: socket.local, port: socket.local_port, zero: 0 };
         // The rest is worth doing without it.
-        if let Err(error) = written {
+        if let Err(error) = maps.write("listeners", &key, &u32::from(socket.app)) {
             tracing::debug!(pid = socket.pid, fd = socket.fd, %error, "no room for a listener");
             out.listeners_left_out += 1;
         }

@@ -224,6 +224,8 @@ pub enum Attempt {
     SetMark,
     /// setsockopt(2) with RAVELIN_REQUIRE (docs/socket-api.md).
     Require,
+    /// socket(2) of a kind that policy cannot be enforced on.
+    Create,
     /// No refusal: it executed a file that came to a place of the policy since that was loaded, and this file is now what policy
     /// means (or there was no room for it, or it is not known to have the digest that policy asks for: refused).
     Execute(Identity),
@@ -245,6 +247,7 @@ impl Attempt {
             Attempt::Listen => "listen",
             Attempt::SetMark => "setsockopt SO_MARK",
             Attempt::Require => "setsockopt RAVELIN_REQUIRE",
+            Attempt::Create => "socket",
             Attempt::PacketOut => "packet out",
             Attempt::PacketIn => "packet in",
             Attempt::Execute(_) => "execute",
@@ -300,6 +303,7 @@ impl Event {
                 }
                 8 => Attempt::PacketOut,
                 9 => Attempt::PacketIn,
+                10 => Attempt::Create,
                 n => Attempt::Other(n),
             },
             peer: SocketAddr::new(canonical(event.addr, u16::from(event.family)), event.port),

@@ -70,6 +70,8 @@ pub static PROGRAMS: &[Program] = &[
     program("set_option", Hook::Cgroup(libbpf_sys::BPF_CGROUP_SETSOCKOPT)),
     program("option_lsm", Hook::Security),
     program("option_return", Hook::Security),
+    program("sender_lsm", Hook::Security),
+    program("sender_return", Hook::Security),
     program("get_option", Hook::Cgroup(libbpf_sys::BPF_CGROUP_GETSOCKOPT)),
     program("sock_create", Hook::Cgroup(libbpf_sys::BPF_CGROUP_INET_SOCK_CREATE)),
     program("sock_ops", Hook::Cgroup(libbpf_sys::BPF_CGROUP_SOCK_OPS)),
@@ -130,8 +132,8 @@ pub fn tasks_have_storage() -> bool {
 pub fn is_offered(program: &str) -> bool {
     match program {
         "task_gone" => return !tasks_have_storage(),
-        "option_lsm" => return security::option_hook() == Some(OptionHook::Module),
-        "option_return" => return security::option_hook() == Some(OptionHook::Return),
+        "option_lsm" | "sender_lsm" => return security::option_hook() == Some(OptionHook::Module),
+        "option_return" | "sender_return" => return security::option_hook() == Some(OptionHook::Return),
         _ => {}
     }
     static MISSING: OnceLock<Vec<&str>> = OnceLock::new();
@@ -166,7 +168,7 @@ pub static MAPS: &[&str] = &[
     "users",
     "owners",
     "listeners",
-    "endpoints",
+    "sctp_listeners",
     "names",
     "counters",
     "events",
@@ -446,13 +448,19 @@ const TASKS: &str = ".rodata.tasks";
 
 /// The section of `writer.h`'s.
 const WRITES: &str = ".rodata.writes";
+/// The other section of `writer.h`'s.
+const SENDERS: &str = ".rodata.senders";
 
 /// Choose what runs by what this kernel offers, without the programs of `omit`: before an object is loaded.
 pub fn fit(object: &mut OpenObject, omit: &[String]) -> Result<(), libbpf_rs::Error> {
-    let seen = is_offered(STREAM_WRITE) && !omit.iter().any(|program| program == STREAM_WRITE);
+    let runs = |program| is_offered(program) && !omit.iter().any(|omitted| omitted == program);
+    let senders = runs("sender_lsm") || runs("sender_return");
     for mut map in object.maps_mut() {
         if map.name().to_string_lossy().ends_with(WRITES) {
-            map.set_initial_value(u32::from(seen).bytes())?;
+            map.set_initial_value(u32::from(runs(STREAM_WRITE)).bytes())?;
+        }
+        if map.name().to_string_lossy().ends_with(SENDERS) {
+            map.set_initial_value(u32::from(senders).bytes())?;
         }
         if map.name().to_string_lossy().ends_with(TASKS) {
             map.set_initial_value(u32::from(tasks_have_storage()).bytes())?;

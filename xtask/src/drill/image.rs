@@ -32,8 +32,18 @@ const UNUSED: [&str; 7] =
     ["test", "idlelib", "tkinter", "lib2to3", "ensurepip", "pydoc_data", "dist-packages"];
 
 /// Modules that the guest loads: `ravelin` needs the first, the wire of the lab the next two, tests the rest.
-const MODULES: [&str; 9] =
-    ["tun", "veth", "bridge", "fuse", "sctp", "nft_dup_ipv4", "nfnetlink_queue", "nft_queue", "l2tp_ppp"];
+const MODULES: [&str; 10] = [
+    "tun",
+    "veth",
+    "bridge",
+    "fuse",
+    "sctp",
+    "nft_dup_ipv4",
+    "nfnetlink_queue",
+    "nft_queue",
+    "l2tp_ppp",
+    "l2tp_ip",
+];
 
 /// The tests of `sockmon`, built.
 pub struct Tests {

@@ -269,6 +269,8 @@ fn run(words: &mut SplitWhitespace<'_>, sockets: &mut Sockets) -> io::Result<Str
             // SAFETY: the buffer has the length that is passed.
             ret(unsafe { libc::setsockopt(fd, libc::SOL_IP, libc::IP_OPTIONS, options.as_ptr().cast(), 8) })?
         }
+        // What the kernel takes out of the datagrams of a socket before it looks at the socket (UDP_ENCAP_L2TPINUDP); nothing, without L2TP.
+        "encapsulate" => option(fd, libc::SOL_UDP, 100, 3)?,
         "fragment" => option(fd, libc::SOL_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DONT)?,
         // SAFETY: no pointer is passed.
         "close" => ret(unsafe { libc::close(fd) })?,
@@ -289,6 +291,8 @@ fn open(kind: &str) -> io::Result<c_int> {
             // SAFETY: no pointer is passed.
             return ret(unsafe { libc::socket(libc::AF_UNIX, libc::SOCK_STREAM, 0) });
         }
+        // L2TP over IP.
+        "l2tpip" => (libc::SOCK_DGRAM, 115),
         "icmp" => (libc::SOCK_RAW, libc::IPPROTO_ICMP),
         "raw" => (libc::SOCK_RAW, libc::IPPROTO_RAW),
         // Is shown copies of every packet of the protocol.

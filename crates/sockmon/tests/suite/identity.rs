@@ -268,3 +268,33 @@ fn one_file_of_two_applications_is_that_of_the_first_and_said() {
     let program = world.start("strict");
     assert_eq!(world.sockmon().app_of_pid(program.pid()).unwrap(), Some(STRICT));
 }
+
+/// The kernel had no room for its record, or did not write it: what the process runs, it may have changed itself.
+#[test]
+fn a_process_without_the_record_that_it_must_have_does_not_send() {
+    use libbpf_rs::{MapCore, MapHandle};
+    let mut world = usual_world("record");
+    let map =
+        |name| MapHandle::from_pinned_path(format!("/sys/fs/bpf/ravelin/{}/{name}", world.name)).unwrap();
+    if map("records").keys().next().is_some() {
+        println!("skipped: records are in a table by addresses of the kernel, which nobody knows here");
+        return;
+    }
+    let records = map("tasks");
+    // From the first process on that is made.
+    drop(world.start("unnamed"));
+    let mut program = world.start("strict");
+    // SAFETY: numbers.
+    let pidfd = unsafe { libc::syscall(libc::SYS_pidfd_open, program.pid(), 0) };
+    assert!(pidfd >= 0);
+    // SAFETY: a descriptor of our own.
+    let pidfd = unsafe { <std::os::fd::OwnedFd as std::os::fd::FromRawFd>::from_raw_fd(pidfd as i32) };
+    records.delete(&std::os::fd::AsRawFd::as_raw_fd(&pidfd).to_ne_bytes()).unwrap();
+    program.run(&["open u udp4"]);
+    assert_eq!(program.ask("sendto u 10.99.0.130:9 5"), "EPERM", "what policy trusts, too");
+    assert_eq!(world.counter("records_missing"), 1);
+    // What it executes is known again: nothing that policy says asks what it has run before.
+    let path = world.executable("strict");
+    assert_eq!(program.ask(&format!("exec {}", path.display())), "ready");
+    program.run(&["open v udp4", "sendto v 10.99.0.130:9 5"]);
+}

@@ -75,11 +75,27 @@ use By::{Tun, Wire};
 fn the_proof_is_what_policy_demands() {
     let mut world = World::new("proof");
     world.attach();
+    demands_proof(&mut world, false);
+}
+
+/// The kernel may take a datagram out of such a socket before `proof` is asked: the devices judge it as `proof` would, which is left out here.
+#[test]
+fn the_devices_demand_it_for_what_an_encapsulation_takes() {
+    let mut world = World::new("encapsulated");
+    world.attach_without("proof");
+    demands_proof(&mut world, true);
+}
+
+/// The table of proofs. Where `encapsulated`, the sockets of the application's program are.
+fn demands_proof(world: &mut World, encapsulated: bool) {
     world.load(&table(), &[]);
     let mut program = world.start("strict");
     for port in 7001..=7004 {
         program.run(&[&format!("open p{port} udp4"), &format!("bind p{port} 10.99.0.1:{port}")]);
         program.run(&[&format!("open q{port} udp6"), &format!("bind q{port} [fd99::1]:{port}")]);
+        if encapsulated {
+            program.run(&[&format!("encapsulate p{port}"), &format!("encapsulate q{port}")]);
+        }
     }
     let mut unnamed = world.start("unnamed");
     unnamed.run(&["open p7005 udp4", "bind p7005 10.99.0.1:7005"]);
@@ -115,13 +131,13 @@ fn the_proof_is_what_policy_demands() {
         (7001, "10.99.0.130", Tun(FULL), Some("ingress_unexpected_proof")),
         (7001, "10.98.0.2", Tun(FULL), Some("ingress_unexpected_proof")),
         (7005, BOB, Wire, None),
-        (7005, BOB, Tun(FULL), Some("ingress_unexpected_proof")),
+        (7005, BOB, Tun(FULL), (!encapsulated).then_some("ingress_unexpected_proof")),
         (7001, BOB6, Wire, Some("ingress_no_proof")),
         (7001, BOB6, Tun(FULL), None),
         (7003, BOB6, Wire, None),
     ];
     for &(port, from, by, refused) in cases {
-        let case = format!("port {port} from {from} by {by:x?}");
+        let case = format!("port {port} from {from} by {by:x?}, encapsulated: {encapsulated}");
         let v6 = from.contains(':');
         let to = if v6 { ALICE6 } else { ALICE };
         let packet = udp((from, 5000), (to, port), b"payload");
@@ -154,6 +170,17 @@ fn the_proof_is_what_policy_demands() {
     world.sockmon().set_live_sas(&[]).unwrap();
     world.bob_sends(&udp((BOB, 5000), (ALICE, 7003), b"payload"));
     assert_eq!(program.ask("recv p7003 5000"), "7");
+    // In fragments, and within the host: of another host's source it is worth what it is from the wire.
+    let whole = udp((BOB, 5000), (ALICE, 7001), &[0; 64]);
+    let refused = world.counter("ingress_no_proof");
+    world.bob_sends(&fragment(BOB, ALICE, 17, &whole[20..52], 0, true));
+    world.bob_sends(&fragment(BOB, ALICE, 17, &whole[52..], 32, false));
+    assert_eq!(program.ask("recv p7001 40"), "ETIMEDOUT");
+    unnamed.run(&["open r raw4", "spoof r 10.99.0.2 10.99.0.1:7001"]);
+    assert_eq!(program.ask("recv p7001 40"), "ETIMEDOUT");
+    assert_eq!(world.counter("ingress_no_proof"), refused + 2);
+    unnamed.run(&["open s udp4", "sendto s 10.99.0.1:7001 5"]);
+    assert_eq!(program.ask("recv p7001 5000"), "5");
 }
 
 /// Whoever has a raw socket of ICMP gets a copy of every message. The daemon's gets none of its own answers, and misses none.

@@ -1,10 +1,12 @@
-//! Packets that a program of root's holds (NFQUEUE) until their socket is gone. Needs root, and a kernel with NFQUEUE.
+//! Packets that a program of root's holds (NFQUEUE): until their socket is gone, or between who sends them and the hook of packets. Needs root,
+//! and a kernel with NFQUEUE.
 
-use crate::common;
+use crate::{activated, common};
 
 use common::*;
+use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
-use std::process::Command;
+use std::process::{Child, ChildStdout, Command, Stdio};
 
 /// Takes the packets of a queue, starts an unprivileged client, and gives the packets back when its socket has been destroyed.
 const QUEUE: &str = r#"
@@ -40,6 +42,35 @@ time.sleep(0.5)
 print("held", len(held))
 "#;
 
+/// Gives each packet back at once. It says when it is there.
+const PASSES: &str = r#"
+import socket, struct
+s = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 12)
+s.bind((0, 0))
+def attribute(kind, data):
+    length = 4 + len(data)
+    return struct.pack("HH", length, kind) + data + b"\0" * (-length % 4)
+def send(kind, data, flags=1):
+    body = struct.pack(">BBH", 0, 0, 0) + data
+    s.send(struct.pack("IHHII", 16 + len(body), 3 << 8 | kind, flags, 0, 0) + body)
+send(2, attribute(1, struct.pack(">BBH", 1, 0, 0)))  # bind
+send(2, attribute(2, struct.pack(">IB", 0, 1)), 5)  # copy no octets, and answer
+s.recv(4096)
+print("ready", flush=True)
+passed = 0
+while True:
+    data = s.recv(65536)
+    length, kind = struct.unpack_from("IH", data)
+    at = 20
+    while kind == 3 << 8 and at + 4 <= length:
+        size, name = struct.unpack_from("HH", data, at)
+        if name & 0x3fff == 1:
+            send(1, attribute(2, struct.pack(">I", 1) + data[at + 4 : at + 8]))
+            passed += 1
+            print(passed, flush=True)
+        at += size + 3 & ~3
+"#;
+
 const CLIENT: &str = r#"
 import socket, sys, time
 s = socket.socket(socket.AF_INET, socket.SOCK_STREAM, int(sys.argv[1]))
@@ -49,6 +80,20 @@ time.sleep(0.3)
 s.close()
 "#;
 
+/// Have what alice sends, and fits, wait in queue 0. False: that cannot be had here.
+fn queues(world: &World, what: &str) -> bool {
+    let rules = format!(
+        "add table inet q; add chain inet q out {{ type filter hook output priority 0; }}; add rule inet q out {what} queue num 0"
+    );
+    let takes = world
+        .alice
+        .run(move || Command::new("nft").arg(rules).output().is_ok_and(|done| done.status.success()));
+    if !takes {
+        println!("skipped: this kernel has no NFQUEUE, or there is no nft");
+    }
+    takes
+}
+
 /// A subflow that has been destroyed still says that it is one, and leads to memory that was given back. The drill's guests fill such memory
 /// (`slub_debug`), so that whoever follows it ends the kernel.
 #[test]
@@ -57,13 +102,7 @@ fn a_packet_whose_socket_is_gone_is_of_no_connection() {
     world.alice.run(|| {
         let _ = std::fs::write("/proc/sys/net/mptcp/enabled", "1");
     });
-    let rule = "add table inet q; add chain inet q out { type filter hook output priority 0; }; \
-                add rule inet q out tcp dport 8080 queue num 0";
-    let takes = world
-        .alice
-        .run(move || Command::new("nft").arg(rule).output().is_ok_and(|done| done.status.success()));
-    if !takes {
-        println!("skipped: this kernel has no NFQUEUE, or there is no nft");
+    if !queues(&world, "tcp dport 8080") {
         return;
     }
     for protocol in ["262", "6"] {
@@ -83,4 +122,92 @@ fn a_packet_whose_socket_is_gone_is_of_no_connection() {
         );
     }
     assert_eq!(world.counter("stamp_failed"), 0);
+}
+
+/// A program that gives packets back, outside of every control group that is watched; it ends with the test.
+struct Queue(Child, BufReader<ChildStdout>);
+
+impl Queue {
+    fn start(world: &World) -> Queue {
+        let procs = world.cgroup.join("app").join("cgroup.procs");
+        let mut child = world.alice.run(move || {
+            let mut queue = Command::new("/usr/bin/python3");
+            queue.args(["-c", PASSES]).stdout(Stdio::piped());
+            // SAFETY: one write, in the child of a thread that does nothing else.
+            unsafe { queue.pre_exec(move || std::fs::write(&procs, "0")) };
+            queue.spawn().unwrap()
+        });
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        out.read_line(&mut line).unwrap();
+        assert_eq!(line, "ready\n");
+        Queue(child, out)
+    }
+
+    /// Wait until it has passed one more.
+    fn passes(&mut self) {
+        let mut line = String::new();
+        self.1.read_line(&mut line).unwrap();
+        assert!(line.trim().parse::<u32>().is_ok(), "{line}");
+    }
+}
+
+impl Drop for Queue {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The hook of packets runs in the queue's program. Who has sent is noted before, by the call.
+#[test]
+fn what_a_queue_gives_back_is_its_senders() {
+    let world = usual_world("queued-sender");
+    if sockmon::option_hook().is_none() {
+        println!("skipped: this kernel takes no program at its security hooks");
+        return;
+    }
+    if !queues(&world, "meta l4proto {udp, icmp}") {
+        return;
+    }
+    let mut queue = Queue::start(&world);
+    world.wire();
+    // Sockets that an unnamed program has opened and connected, in the hands of one that policy names.
+    let mut program = world.start("unnamed");
+    program.run(&["open u udp4", "connect u 10.99.0.2:9", "open r icmp4", "connect r 10.99.0.2:0"]);
+    let path = world.executable("strict");
+    assert_eq!(program.ask(&format!("exec {}", path.display())), "ready");
+    for name in ["u", "r"] {
+        program.run(&[&format!("send {name} 100")]);
+        queue.passes();
+        let seen = world.seen_within(SOON * 4).expect("on the TUN");
+        assert_eq!(seen.mark, stamp(STRICT), "{name}");
+    }
+    // A datagram that STRICT leaves corked, and somebody else sends on.
+    program.run(&["open d udp4", "connect d 10.99.0.2:9", "more d 10"]);
+    let weak = world.executable("weak");
+    assert_eq!(program.ask(&format!("exec {}", weak.display())), "ready");
+    program.run(&["send d 10"]);
+    queue.passes();
+    assert_eq!(world.seen_within(SOON * 4).expect("on the TUN").mark, stamp(STRICT));
+    assert_eq!(world.wire(), [] as [Vec<u8>; 0]);
+}
+
+/// A connection that came in, with data that its first writer writes.
+#[test]
+fn what_a_queue_gives_back_of_a_connection_is_its_writers() {
+    let (mut world, service) = activated::world("queued-writer", |_| Vec::new());
+    if !queues(&world, "tcp sport 8080") {
+        return;
+    }
+    let mut queue = Queue::start(&world);
+    let (mut program, _peer) = activated::connected(&world, 8080);
+    queue.passes();
+    assert_eq!(program.ask(&format!("exec {}", service.display())), "ready");
+    world.wire();
+    for _ in 0..20 {
+        program.run(&["send a 5"]);
+    }
+    assert_eq!(activated::redirected(&world, 8080), stamp(STRICT));
+    assert_eq!((activated::in_clear(&world, 8080), world.counter("connections_claimed")), (0, 1));
 }

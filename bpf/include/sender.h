@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Who sends, by the call (security_socket_sendmsg). `guard` sees who sends by the thread that the packet leaves in. That is another one where
+ * something between the two holds the packet: a firewall's queue (NFQUEUE), a corked datagram that somebody else sends on. Where the kernel
+ * takes a program at that hook, the call has stamped the socket before.
+ */
+#ifndef RVL_SENDER_H
+#define RVL_SENDER_H
+
+/* Whether a socket is of a kind that has no hook of its own for each of its calls, and whose packets are stamped by who sends them. */
+static __always_inline bool follows_sender(const struct sock *sk)
+{
+	__u16 type = sk->sk_type;
+
+	if (BPF_CORE_READ_BITFIELD_PROBED(sk, sk_kern_sock))
+		return false;
+	return type == SOCK_DGRAM || type == SOCK_RAW || sk->sk_protocol == IPPROTO_SCTP;
+}
+
+/* The calling process sends by a socket. An error: the policies do not compare, or there is no room for the stamp. */
+static __always_inline int judge_sender(struct socket *socket)
+{
+	const struct rvl_config *cfg = configuration();
+	struct address none = {};
+	struct attempt a = { .peer = &none, .hook = RVL_HOOK_SENDMSG };
+	struct sock *sk = socket->sk;
+	struct rvl_socket *stamp;
+	__u16 has, is;
+
+	if (!cfg || !sk || (sk->__sk_common.skc_family != AF_INET && sk->__sk_common.skc_family != AF_INET6))
+		return 0;
+	if (sk->sk_protocol == IPPROTO_TCP || sk->sk_protocol == IPPROTO_MPTCP) {
+		if (sk->sk_type == SOCK_STREAM)
+			note_writer(sk);
+		return 0;
+	}
+	if (!follows_sender(sk))
+		return 0;
+	stamp = bpf_sk_storage_get(&sockets, sk, 0, 0);
+	has = stamp ? stamp->app : 0;
+	is = app_of_current(cfg);
+	if (!is || has == is || current_is_exempt(cfg) || !is_watched(sk, cfg))
+		return 0;
+	switch (handover_of(cfg, stamp, is)) {
+	case HANDOVER_KEEP:
+		return 0;
+	case HANDOVER_REFUSE:
+		a.app = is;
+		a.family = sk->__sk_common.skc_family;
+		a.protocol = sk->sk_protocol;
+		refuse(RVL_C_INCOMPARABLE, &a);
+		return -EPERM;
+	case HANDOVER_STAMP:
+		break;
+	}
+	if (!stamp)
+		stamp = bpf_sk_storage_get(&sockets, sk, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!stamp) {
+		count(RVL_C_STAMP_FAILED);
+		return -EPERM;
+	}
+	assign(stamp, sk->__sk_common.skc_net.net->net_cookie, is);
+	count(RVL_C_RESTAMPED);
+	return 0;
+}
+
+#endif
