@@ -74,7 +74,7 @@ struct rvl_layout {
 #define RVL_ENDPOINTS 8192
 #define RVL_OWNERS 8192
 #define RVL_NAME 128
-#define RVL_RECORDS 262144 /* processes, where tasks have no storage for everybody */
+#define RVL_RECORDS 262144 /* processes without storage of their own */
 #define RVL_EVENTS_SIZE (256 * 1024)
 #define RVL_SOCKET_EVENTS_SIZE (512 * 1024)
 #define RVL_ANNOUNCED 8192

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The record of a task: in its storage, where every kind of program of ours reaches that; elsewhere in a table by the task's
- * address (docs/design/0002).
+ * address (docs/design/0002). In the table, too, where the kernel gives no storage: it makes none while a thread is interrupted in making
+ * one on the same processor (preempt=full), which any user may bring about.
  */
 #ifndef RVL_RECORD_H
 #define RVL_RECORD_H
@@ -12,10 +13,20 @@ const volatile __u32 tasks_have_storage SEC(".rodata.tasks") = 1;
 static __always_inline struct rvl_task *record_of(struct task_struct *task)
 {
 	__u64 address = (__u64)task;
+	struct rvl_task *stored;
 
-	if (tasks_have_storage)
-		return bpf_task_storage_get(&tasks, task, 0, 0);
+	if (tasks_have_storage) {
+		stored = bpf_task_storage_get(&tasks, task, 0, 0);
+		if (stored)
+			return stored;
+	}
 	return bpf_map_lookup_elem(&records, &address);
+}
+
+/* Write a record into the storage of a task that has none. False: there is no storage to be had. */
+static __always_inline bool store_record(struct task_struct *task, struct rvl_task *record)
+{
+	return tasks_have_storage && bpf_task_storage_get(&tasks, task, record, BPF_LOCAL_STORAGE_GET_F_CREATE);
 }
 
 /* Write the record of a task that has none. A record that another program wrote meanwhile stays. */
@@ -23,9 +34,7 @@ static __always_inline void keep_record(struct task_struct *task, struct rvl_tas
 {
 	__u64 address = (__u64)task;
 
-	if (tasks_have_storage)
-		bpf_task_storage_get(&tasks, task, record, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	else
+	if (!store_record(task, record))
 		bpf_map_update_elem(&records, &address, record, BPF_NOEXIST);
 }
 
@@ -34,14 +43,10 @@ static __always_inline void begin_record(struct task_struct *task, struct rvl_ta
 {
 	__u64 address = (__u64)task;
 
-	if (tasks_have_storage) {
-		if (record)
-			bpf_task_storage_get(&tasks, task, record, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	} else if (record) {
-		bpf_map_update_elem(&records, &address, record, BPF_ANY);
-	} else {
+	if (!record)
 		bpf_map_delete_elem(&records, &address);
-	}
+	else if (!store_record(task, record))
+		bpf_map_update_elem(&records, &address, record, BPF_ANY);
 }
 
 /* Not every kind of program may ask for the user and the name of the calling thread (Linux 6.12 has it not, 6.18 has); each may read them. */

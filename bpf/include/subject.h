@@ -225,8 +225,7 @@ static __always_inline void refuse_unrecorded(struct task_struct *task, struct r
 /*
  * What a process without a record is. One that is older than task_fork is what it runs: nothing else is known of it. A younger one had a
  * record, or the kernel had no room for it: what it has run before is lost, and what it runs a process can change (PR_SET_MM_MAP), so it
- * must not send. The kernel does not write a record while a thread is interrupted in another such write on the same processor
- * (preempt=full), which any user may bring about. False: as identify_image.
+ * must not send. False: as identify_image.
  */
 static __always_inline bool identify_unrecorded(struct task_struct *task, struct rvl_task *out)
 {

@@ -128,10 +128,9 @@ pub fn tasks_have_storage() -> bool {
     })
 }
 
-/// Whether the running kernel has the hook of a program, and needs the program.
+/// Whether the running kernel has the hook of a program.
 pub fn is_offered(program: &str) -> bool {
     match program {
-        "task_gone" => return !tasks_have_storage(),
         "option_lsm" | "sender_lsm" => return security::option_hook() == Some(OptionHook::Module),
         "option_return" | "sender_return" => return security::option_hook() == Some(OptionHook::Return),
         _ => {}
