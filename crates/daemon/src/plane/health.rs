@@ -17,10 +17,7 @@ const ROUND: u32 = 2;
 
 /// Drops beyond the first `seen` that are still remembered, and how many there were.
 fn news(tally: &Tally, seen: u64) -> (Vec<Dropped>, u64) {
-    let noted = tally.noted();
-    let new = usize::try_from(noted.saturating_sub(seen)).unwrap_or(usize::MAX);
-    let kept = tally.last_drops().count();
-    (tally.last_drops().skip(kept.saturating_sub(new)).copied().collect(), noted)
+    (tally.drops_since(seen).copied().collect(), tally.noted())
 }
 
 fn sample(
