@@ -5,6 +5,7 @@ mod compat;
 mod firewall;
 mod kernel_sockets;
 mod outer;
+mod queues;
 
 use api::{Check, CheckState};
 
@@ -39,6 +40,7 @@ pub fn checks(config: Option<&Config>) -> Vec<Check> {
         out.extend(tun_owner(config));
     }
     out.extend(compat::calls());
+    out.push(queues::check());
     match (kernel().state, rustix::process::geteuid().is_root()) {
         // One sentence is enough.
         (CheckState::Fail, _) => {}

@@ -6,7 +6,7 @@
 
 mod problem;
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
@@ -21,8 +21,8 @@ use crate::associations::groups_of;
 pub const PATIENCE: Duration = Duration::from_secs(10);
 /// A flow that has not tried for so long is given up.
 const GIVEN_UP: Duration = Duration::from_secs(300);
-/// What the kernel half refuses counts for this long after the last refusal. It is shorter than the ten seconds within which `status` must say
-/// that all is well again.
+/// What the kernel half refuses counts for at least so long after the last refusal. It is shorter than the ten
+/// seconds within which `status` must say that all is well again.
 const REFUSAL_QUIET: Duration = Duration::from_secs(8);
 /// Troubles that are kept, and those of one application: a program that tries everybody hides nobody else's.
 const TROUBLES: usize = 256;
@@ -101,6 +101,8 @@ pub struct Trouble {
     pub flow: Flow,
     /// The association that it would have left by, zero if none.
     pub spi: u32,
+    /// The host's routes were seen to lead by another device than an uplink since then; only for [`Cause::NoUplink`].
+    elsewhere: bool,
 }
 
 /// What the data threads say of a flow now.
@@ -112,6 +114,9 @@ pub(crate) struct Outlook {
     pub spi: Option<Spi>,
     /// An inbound association serves it.
     pub answered: bool,
+    /// The host's routes lead to the peer by an uplink. It is asked for those of [`HealthBook::refused_at_devices`]
+    /// alone.
+    pub by_uplink: bool,
 }
 
 /// Packets of an association, at two times.
@@ -204,7 +209,7 @@ impl HealthBook {
         if let Some(known) = self.troubles.get_mut(&ends) {
             (known.last, known.flow, known.cause, known.spi) = (now, flow, cause, spi);
         } else if self.troubles.len() < TROUBLES && self.troubles_of(app) < TROUBLES_EACH {
-            self.troubles.insert(ends, Trouble { cause, since, last: now, flow, spi });
+            self.troubles.insert(ends, Trouble { cause, since, last: now, flow, spi, elsewhere: false });
         }
     }
 
@@ -238,7 +243,13 @@ impl HealthBook {
         self.troubles.iter().map(|((app, ..), trouble)| (*app, trouble.flow)).collect()
     }
 
-    /// What the data threads say of them, in the same order.
+    /// The peers whose packets are refused at devices: it is to be asked which device leads there.
+    pub(crate) fn refused_at_devices(&self) -> BTreeSet<IpAddr> {
+        let refused = self.troubles.iter().filter(|(_, trouble)| trouble.cause == Cause::NoUplink);
+        refused.map(|((_, peer, _), _)| *peer).collect()
+    }
+
+    /// What the data threads and the host's routes say of them, in the same order.
     pub(crate) fn judge(&mut self, outlooks: &[Outlook], now: Time) {
         let mut outlooks = outlooks.iter();
         self.troubles.retain(|_, trouble| {
@@ -246,10 +257,19 @@ impl HealthBook {
             if !outlook.protect || now.since(trouble.last) > GIVEN_UP {
                 return false;
             }
-            // Nobody answers for a group, and which association served it is not known; what the routes are is the kernel's to know: it is well
-            // when nothing is refused any more.
-            if matches!(trouble.cause, Cause::NoGroup | Cause::NoUplink) {
-                return now.since(trouble.last) <= REFUSAL_QUIET;
+            let is_quiet = now.since(trouble.last) > REFUSAL_QUIET;
+            // Nobody answers for a group, and which association served it is not known: it is well when nothing is
+            // refused any more.
+            if trouble.cause == Cause::NoGroup {
+                return !is_quiet;
+            }
+            // That nothing is refused says little: the next attempt of a TCP connection can be two minutes away. It
+            // is well when the routes lead by an uplink and have led elsewhere before. Where they have not, the
+            // program sends by a device of its own choice (SO_BINDTODEVICE, a mark), so the routes say nothing of it,
+            // and the trouble stays until it has not tried for long.
+            if trouble.cause == Cause::NoUplink {
+                trouble.elsewhere |= !outlook.by_uplink;
+                return !(is_quiet && outlook.by_uplink && trouble.elsewhere);
             }
             match (outlook.spi, trouble.cause) {
                 (None, _) => true,

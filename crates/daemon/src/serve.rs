@@ -141,14 +141,15 @@ pub(crate) async fn serve(daemon: Daemon) -> Result<(), RunError> {
     finish(end, plane, held).await
 }
 
-/// A hand-over of what this daemon has, while nothing is stopped or wiped yet.
+/// A hand-over of what this daemon has, while nothing is stopped or wiped yet: it is neither too long nor of no use
+/// at the other end.
 async fn measured(plane: &Shared, giving: Giving) -> Result<Giving, String> {
-    let octets = match plane.get().await {
-        Ok(plane) => plane.octets_to_hand_over().await,
+    let measured = match plane.get().await {
+        Ok(plane) => plane.octets_to_hand_over().await.map(|octets| (octets, plane.handed_rules())),
         Err(refused) => Err(refused),
     };
-    match octets {
-        Ok(octets) => giving.takes(octets),
+    match measured {
+        Ok((octets, rules)) => giving.takes(octets)?.show(&rules),
         Err(refused) => {
             giving.refuse(&refused.to_string());
             Err(refused.to_string())

@@ -2,12 +2,15 @@
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::Mode;
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+
+/// What a socket that is not yet in its place has in place of an extension, before the number of its process.
+const ASIDE: &str = "new";
 
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 128;
@@ -114,8 +117,13 @@ pub fn prepare(path: &Path) -> Result<Prepared, SocketError> {
     if let Some(folder) = path.parent() {
         make_folder(folder)?;
     }
+    // A socket is put in the place of a socket or of nothing.
+    if fs::symlink_metadata(path).is_ok_and(|about| about.is_dir()) {
+        return Err(system(path)(io::ErrorKind::IsADirectory.into()));
+    }
+    remove_stale(path);
     // Two that start at once have one each.
-    let aside = path.with_extension(format!("new{}", std::process::id()));
+    let aside = path.with_extension(format!("{ASIDE}{}", std::process::id()));
     match fs::remove_file(&aside) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(system(&aside)(error)),
         _ => {}
@@ -126,6 +134,43 @@ pub fn prepare(path: &Path) -> Result<Prepared, SocketError> {
     fs::set_permissions(&prepared.aside, fs::Permissions::from_mode(0o600))
         .map_err(system(&prepared.aside))?;
     Ok(prepared)
+}
+
+/// Remove what processes left beside `path` that were killed before they placed their socket. Somebody who starts at
+/// this moment loses nothing: his process lives, and where it does not seem to, in another PID namespace, his socket
+/// listens.
+fn remove_stale(path: &Path) {
+    let Some(folder) = path.parent() else { return };
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let stale = entry.path();
+        let name = stale.extension().and_then(|word| word.to_str()).unwrap_or_default();
+        let Some(pid) = name.strip_prefix(ASIDE).and_then(|pid| pid.parse::<u32>().ok()) else { continue };
+        if path.with_extension(name) == stale && !is_alive(pid) && is_own_socket(&stale) && is_deaf(&stale) {
+            match fs::remove_file(&stale) {
+                Ok(()) => tracing::info!("removed {}, which a process left that was killed", stale.display()),
+                Err(error) => tracing::debug!("{} stays: {error}", stale.display()),
+            }
+        }
+    }
+}
+
+fn is_alive(pid: u32) -> bool {
+    Path::new(&format!("/proc/{pid}")).exists() || !Path::new("/proc/self").exists()
+}
+
+fn is_own_socket(path: &Path) -> bool {
+    let own = rustix::process::geteuid().as_raw();
+    fs::symlink_metadata(path).is_ok_and(|about| about.file_type().is_socket() && about.uid() == own)
+}
+
+/// Whether nobody listens there; never waits.
+fn is_deaf(path: &Path) -> bool {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let connected = SocketAddrUnix::new(path).and_then(|to| {
+        let socket = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        net::connect(&socket, &to)
+    });
+    connected == Err(rustix::io::Errno::CONNREFUSED)
 }
 
 impl Prepared {
@@ -217,6 +262,54 @@ mod tests {
         }
         assert_eq!(fs::read_to_string(&elsewhere).unwrap(), "kept");
         lock(&folder).unwrap();
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    /// Who is killed before the socket is placed leaves it beside.
+    #[test]
+    fn what_a_killed_process_left_beside_is_removed_and_nothing_else() {
+        let folder = folder("stale");
+        make_folder(&folder).unwrap();
+        let path = folder.join("control.sock");
+        // A process that has ended and was waited for.
+        let mut ended = std::process::Command::new("true").spawn().unwrap();
+        ended.wait().unwrap();
+        let dead = ended.id();
+        let leave = |name: String| drop(UnixListener::bind(folder.join(name)).unwrap());
+        leave(format!("control.new{dead}"));
+        // Of the parent, which lives; of another socket; no number.
+        leave(format!("control.new{}", std::os::unix::process::parent_id()));
+        leave(format!("handover.new{dead}"));
+        leave("control.newer".to_owned());
+        fs::write(folder.join("control.new4194305"), "no socket").unwrap();
+        // No process of this PID namespace, and yet it listens.
+        let listens = UnixListener::bind(folder.join("control.new4194306")).unwrap();
+        drop(prepare(&path).unwrap());
+        let mut left: Vec<String> = fs::read_dir(&folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        left.sort();
+        let parent = format!("control.new{}", std::os::unix::process::parent_id());
+        let mut expected = vec![
+            parent,
+            format!("handover.new{dead}"),
+            "control.newer".to_owned(),
+            "control.new4194305".to_owned(),
+            "control.new4194306".to_owned(),
+        ];
+        expected.sort();
+        assert_eq!(left, expected);
+        drop(listens);
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn a_socket_is_not_prepared_for_the_place_of_a_folder() {
+        let folder = folder("dir");
+        make_folder(&folder.join("control.sock")).unwrap();
+        let error = prepare(&folder.join("control.sock")).unwrap_err();
+        assert!(error.to_string().contains("directory"), "{error}");
         fs::remove_dir_all(&folder).unwrap();
     }
 

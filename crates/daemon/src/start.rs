@@ -49,6 +49,7 @@ mod boot;
 mod first;
 mod group;
 mod port;
+mod rehearsal;
 
 pub use boot::{Booted, boot};
 use first::First;
@@ -165,7 +166,10 @@ pub(crate) fn start(config: Config, options: RunOptions, registry: Registry) -> 
     // A daemon that runs goes on with its policy, where the one that would take over has none.
     let fall_back = !options.take_over;
     let mut first = First::read(&config.policy, &run_dir, fall_back)?;
-    let outputs = Outputs::open(&config)?;
+    let outputs = Outputs::open(&config, &run_dir)?;
+    if options.take_over {
+        rehearsal::rehearse(&config, &run_dir, &uplinks)?;
+    }
     let (lock, taken) = become_the_daemon(&config, &run_dir, options)?;
     let is_taken = taken.is_some();
     let instance = config.instance.clone();
@@ -187,10 +191,11 @@ struct Outputs {
     auditor: Auditor,
     flows: FlowBook,
     control: socket::Prepared,
+    handover: socket::Prepared,
 }
 
 impl Outputs {
-    fn open(config: &Config) -> Result<Outputs, RunError> {
+    fn open(config: &Config, run_dir: &Path) -> Result<Outputs, RunError> {
         let unfit = |what: &str, file: &Path, error: &dyn std::fmt::Display, section: &str| {
             RunError::Unfit(format!("the {what} {}: {error}; name another file in {section}", file.display()))
         };
@@ -205,7 +210,8 @@ impl Outputs {
         let control = socket::prepare(&config.control_socket).map_err(|error| {
             RunError::Unfit(format!("control_socket: {error}; name another place for it"))
         })?;
-        Ok(Outputs { auditor, flows, control })
+        let handover = socket::prepare(&handover::socket(run_dir))?;
+        Ok(Outputs { auditor, flows, control, handover })
     }
 }
 
@@ -265,10 +271,10 @@ fn bring_up(
 ) -> Result<Daemon, RunError> {
     let Ready { uplinks, first: First { store, mut candidate, instead }, outputs, lock, taken, before } =
         ready;
-    let Outputs { auditor, flows, control } = outputs;
+    let Outputs { auditor, flows, control, handover } = outputs;
     let run_dir = config.run_dir();
     let control = control.place()?;
-    let handover = socket::bind(&handover::socket(&run_dir))?;
+    let handover = handover.place()?;
 
     let (state, tun_fd, udp_fds) = match taken {
         Some(Taken { state, tun, udp }) => (Some(state), Some(tun), udp),
@@ -440,7 +446,10 @@ fn become_the_daemon(
         };
     }
     let request = handover::Request::new(&config.instance, &config.tun.name, config.esp.port);
-    let taken = handover::take(run_dir, &request)?;
+    let taken = handover::take(run_dir, &request, |rules| {
+        let handed = HandedRules::read(rules).map_err(|refused| refused.to_string())?;
+        gateway::first_rules(config, Some(&handed)).map(drop).map_err(|error| error.to_string())
+    })?;
     Ok((socket::lock(run_dir)?, Some(taken)))
 }
 
@@ -578,14 +587,20 @@ fn halves(
                     let ends = &sa.config().endpoints;
                     let route = route_mtu(ends.local, ends.remote);
                     sa.follow_route(route.or(fallback).unwrap_or(DEFAULT_PATH_MTU));
-                    outbound.add_sa(sa)?;
+                    if let Err(error) = outbound.add_sa(sa) {
+                        tracing::error!("outbound association {spi} is not taken over: {error}");
+                    }
                 }
                 Err(error) => tracing::error!("outbound association {spi} is not taken over: {error}"),
             }
         }
         for (spi, sa) in state.inbound.into_iter().map(|sa| (sa.config.spi, sa)) {
             match InboundSa::import(sa, &keys.registry) {
-                Ok(sa) => inbound.add_sa(sa)?,
+                Ok(sa) => {
+                    if let Err(error) = inbound.add_sa(sa) {
+                        tracing::error!("inbound association {spi} is not taken over: {error}");
+                    }
+                }
                 Err(error) => tracing::error!("inbound association {spi} is not taken over: {error}"),
             }
         }

@@ -7,8 +7,10 @@ use wire::{AppId, DropReason, Flow, Meta, Services, Time};
 
 use crate::audit::{Audited, Audits};
 
-/// How many drops are remembered in full.
-pub const REMEMBERED: usize = 64;
+mod recent;
+
+pub use recent::REMEMBERED;
+use recent::Recent;
 
 /// One packet that ended, as far as it was understood.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -131,11 +133,7 @@ pub struct Tally {
     /// By application: what left in associations that only authenticate, and in those that encrypt.
     left: Vec<[Traffic; 2]>,
     drops: [u64; DropReason::ALL.len()],
-    recent: Vec<Dropped>,
-    /// How many were ever put there.
-    noted: u64,
-    /// Where the oldest of `recent` is once it is full.
-    oldest: usize,
+    recent: Recent,
     /// `None`: nobody audits.
     audits: Option<Box<Audits>>,
 }
@@ -148,9 +146,7 @@ impl Tally {
             replies: Traffic::default(),
             left: Vec::new(),
             drops: [0; DropReason::ALL.len()],
-            recent: Vec::with_capacity(REMEMBERED),
-            noted: 0,
-            oldest: 0,
+            recent: Recent::default(),
             audits: None,
         }
     }
@@ -179,15 +175,8 @@ impl Tally {
         if let Some(audits) = &mut self.audits {
             audits.note(&dropped);
         }
-        if is_routine(dropped.reason) {
-            return;
-        }
-        self.noted += 1;
-        if self.recent.len() < REMEMBERED {
-            self.recent.push(dropped);
-        } else {
-            self.recent[self.oldest] = dropped;
-            self.oldest = (self.oldest + 1) % REMEMBERED;
+        if !is_routine(dropped.reason) {
+            self.recent.note(dropped);
         }
     }
 
@@ -226,15 +215,19 @@ impl Tally {
         DropReason::ALL.iter().copied().zip(self.drops).filter(|(_, count)| *count > 0)
     }
 
-    /// How many drops were ever remembered: of two looks the difference is what is new in [`Tally::last_drops`].
+    /// How many drops were ever remembered: what [`Tally::drops_since`] is asked by the next time.
     pub fn noted(&self) -> u64 {
-        self.noted
+        self.recent.noted()
     }
 
-    /// The latest drops, oldest first.
+    /// The latest drops, oldest first: of every application and reason so many ([`REMEMBERED`]).
     pub fn last_drops(&self) -> impl Iterator<Item = &Dropped> {
-        let (new, old) = self.recent.split_at(self.oldest.min(self.recent.len()));
-        old.iter().chain(new)
+        self.recent.since(0)
+    }
+
+    /// Those of them that came after the first `seen`.
+    pub fn drops_since(&self, seen: u64) -> impl Iterator<Item = &Dropped> {
+        self.recent.since(seen)
     }
 }
 
@@ -259,7 +252,7 @@ mod tests {
             tally.dropped(Dropped::new(DropReason::Keepalive, &about(n), 1, None));
         }
         let times: Vec<_> = tally.last_drops().map(|d| d.at.0).collect();
-        assert_eq!(times, (36..100).collect::<Vec<_>>());
+        assert_eq!(times, (100 - REMEMBERED as u64..100).collect::<Vec<_>>());
         assert_eq!(
             tally.drops().collect::<Vec<_>>(),
             [(DropReason::NoSa, 100), (DropReason::Keepalive, 100)]

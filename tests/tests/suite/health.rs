@@ -1,6 +1,7 @@
 //! What status says is so: who gets nothing through is named with the reason and the remedy, and no longer when it is mended.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use netio::lab::{Program, Running, Side};
 use ravelin::rig::{Rig, RigOptions};
@@ -212,6 +213,36 @@ fn a_group_that_no_association_serves_is_named_until_one_does() {
         packets(&stage.rig) >= before + 75
     });
     assert_eq!(stage.status(Side::Alice).1["state"], "ok");
+}
+
+/// The attempts of one TCP connection are further and further apart (1, 2, 4, 8 and 16 seconds): what blocks them
+/// stays named between them.
+#[test]
+fn who_leaves_by_another_device_is_named_until_the_routes_lead_by_an_uplink() {
+    let (stage, _server) = Stage::build("rvl-healthway");
+    let bob = Side::Bob.v4();
+    let make = format!(
+        "ip link add other0 type veth peer name other1; ip link set other0 up; ip link set other1 up; \
+         ip route add {bob}/32 dev other0; ip neigh add {bob} lladdr 02:00:00:00:00:99 dev other0 nud permanent"
+    );
+    sh(stage.rig.lab.alice().netns(), &make).unwrap();
+    let once = format!("import socket; socket.create_connection((\"{bob}\", {PORT}))");
+    let _client = stage.rig.lab.alice().spawn(Program::new(&stage.app).args(["-c", &once])).unwrap();
+    let problem = stage.becomes(Side::Alice, "no_uplink");
+    let app = stage.app.display().to_string();
+    assert_eq!(
+        (&problem["application"], &problem["peer"]),
+        (&app.into(), &bob.to_string().into()),
+        "{problem}"
+    );
+    for _ in 0..40 {
+        std::thread::sleep(Duration::from_millis(500));
+        assert!(stage.problem(Side::Alice, "no_uplink").is_some());
+    }
+    sh(stage.rig.lab.alice().netns(), &format!("ip route del {bob}/32 dev other0")).unwrap();
+    wait_until("the routes lead by an uplink", PATIENCE, || {
+        stage.problem(Side::Alice, "no_uplink").is_none()
+    });
 }
 
 #[test]

@@ -303,3 +303,39 @@ fn who_cannot_have_its_files_leaves_the_other_daemon_its_keys() {
         assert_eq!(sas(&before).len(), sas(&after).len(), "{word}");
     }
 }
+
+/// What a start needs is tried while the other daemon still works: behind the hand-over it would end both.
+#[test]
+fn what_a_start_cannot_have_is_found_before_the_other_daemon_gives_its_keys_away() {
+    let python = program("python3");
+    let mut rig = protected_rig("rvl-tried", true, &[&python]).unwrap();
+    let before = rig.json(Side::Alice, &["sa", "list"]).unwrap();
+    assert!(!sas(&before).is_empty());
+    let folder = rig.folder().display().to_string();
+    let record = std::path::Path::new("/run/ravelin-state").join(rig.instance(Side::Alice)).join("host.json");
+    let kept = std::fs::read(&record).unwrap();
+    for (lines, is_torn, words) in [
+        // A folder lies in the socket's place.
+        (format!("control_socket = \"{folder}\"\n"), false, ["control_socket", "directory"]),
+        (String::new(), true, ["what an earlier daemon changed", "line 1"]),
+    ] {
+        rig.configure(Side::Alice, &lines);
+        if is_torn {
+            std::fs::write(&record, "{").unwrap();
+        }
+        let refused = rig.launch(Side::Alice, &["--take-over"]).unwrap().finish(PATIENCE).unwrap();
+        std::fs::write(&record, &kept).unwrap();
+        let said = refused.err();
+        assert!(!refused.status.success() && words.iter().all(|word| said.contains(word)), "{said}");
+        assert!(!said.contains("handed over and ended"), "{said}");
+        let after = rig.json(Side::Alice, &["sa", "list"]).unwrap();
+        assert_eq!(sas(&before).len(), sas(&after).len(), "{words:?}");
+    }
+    // And the next one takes over.
+    rig.configure(Side::Alice, "");
+    let old = rig.release(Side::Alice).unwrap();
+    let new = rig.launch(Side::Alice, &["--take-over"]).unwrap();
+    assert!(old.finish(PATIENCE).unwrap().status.success());
+    rig.adopt(Side::Alice, new).unwrap();
+    assert_eq!(sas(&before).len(), sas(&rig.json(Side::Alice, &["sa", "list"]).unwrap()).len());
+}

@@ -74,6 +74,28 @@ pub fn open(
     Ok(Some((sender, FramesIn { receivers, _steering: steering })))
 }
 
+/// Whether [`open`] can have its sockets, as far as that is to be known while another daemon has its own: those of
+/// packets are opened and closed again, but a queue of AF_XDP belongs to one socket alone.
+///
+/// # Errors
+/// As those of [`open`].
+pub fn rehearse(config: &Config, uplinks: &[Uplink]) -> Result<(), FramesError> {
+    if config.outer == OuterIo::Udp {
+        return Ok(());
+    }
+    let devices = devices(uplinks)?;
+    for device in &devices {
+        match config.outer {
+            OuterIo::Packet => drop(FrameReceiver::open(device, config.esp.port)?),
+            _ => xdp::check_device(device)?,
+        }
+    }
+    if config.outer == OuterIo::Packet {
+        drop(FrameSender::open(devices)?);
+    }
+    Ok(())
+}
+
 /// The uplinks as devices with frames.
 ///
 /// # Errors

@@ -2,17 +2,23 @@
 //!
 //! ```text
 //! new                                          old
-//! checks host, configuration, policy
+//! checks host, configuration, policy, sockets
 //! connects to handover.sock  ----------------> checks: root? same instance, TUN, port?
-//! asks                       ----------------> stops both threads, takes keys, numbers, windows into memory of their own,
+//!                            <---------------- shows the rules
+//! tries them with its files,
+//! says that it takes them    ----------------> stops both threads, takes keys, numbers, windows into memory of their own,
 //!                                              wipes its own copy
 //!                            <---------------- sends memory, TUN, UDP sockets; ends
 //! waits until it has ended, starts
 //! ```
 //!
-//! The old daemon wipes before it sends: if the new one fails after that, the keys are lost, never doubled. It measures
-//! before that: what scrubbers know is left out where the whole is too long, and a sum that is too long without is refused. The kernel
-//! half stays as it is throughout, so traffic is refused in between, not let out.
+//! The old daemon wipes before it sends: if the new one fails after that, the keys are lost, never doubled. It
+//! measures before that: what scrubbers know is left out where the whole is too long, and a sum that is too long
+//! without is refused. It shows its rules before that too, which is all of the hand-over that the new one's
+//! configuration must fit. The kernel half stays as it is throughout, so traffic is refused in between, not let out.
+//!
+//! A daemon that does not ask to be shown the rules gets everything at once, and one that shows nothing gives
+//! everything at once: both were built before rules were shown.
 
 pub(crate) mod channel;
 
@@ -22,6 +28,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crypto::Secret;
 use sadb::handover::{HandOver, HandOverError};
 use serde::{Deserialize, Serialize};
 
@@ -52,6 +59,9 @@ pub struct Request {
     /// It takes memory that is no file (memfd_secret(2)).
     #[serde(default)]
     secret: bool,
+    /// It wants to look at the rules before anything is given.
+    #[serde(default)]
+    look: bool,
 }
 
 fn unsaid() -> u64 {
@@ -68,6 +78,7 @@ impl Request {
             esp_port,
             most: MAX_SEALED,
             secret: true,
+            look: true,
         }
     }
 
@@ -92,6 +103,17 @@ struct Answer {
     /// Why not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     refused: Option<String>,
+    /// It comes with the rules alone, and everything else follows when the new daemon takes them.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    shown: bool,
+}
+
+/// What the new daemon says of the rules that it was shown.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Verdict {
+    /// Why it cannot take over; nothing: it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    refused: Option<String>,
 }
 
 /// Why a hand-over did not happen.
@@ -104,6 +126,9 @@ pub enum TakeError {
     /// The old daemon refused and goes on.
     #[error("the running daemon does not hand over: {0}")]
     Refused(String),
+    /// The new daemon cannot go on with what the old one has. The old one goes on.
+    #[error("{0}; the running daemon goes on")]
+    Unfit(String),
     /// The connection broke. The old daemon may have given its keys away.
     #[error(
         "the hand-over broke off: {0}; if the running daemon has ended, start without --take-over and add new keys"
@@ -124,21 +149,37 @@ pub struct Taken {
     pub udp: Vec<OwnedFd>,
 }
 
-/// Take over from the running daemon. Returns when that one has ended.
+/// Take over from the running daemon. Returns when that one has ended. `fits` looks at its rules while it still goes
+/// on, and says why this daemon cannot have them, if it cannot.
 ///
 /// # Errors
 /// [`TakeError`].
-pub fn take(run_dir: &Path, request: &Request) -> Result<Taken, TakeError> {
+pub fn take(
+    run_dir: &Path,
+    request: &Request,
+    fits: impl FnOnce(&[u8]) -> Result<(), String>,
+) -> Result<Taken, TakeError> {
     let stream = UnixStream::connect(socket(run_dir)).map_err(TakeError::Nobody)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     channel::peer_is_root(&stream)?;
     let text = serde_json::to_vec(request).map_err(io::Error::from)?;
     channel::send(&stream, &text, &[])?;
-    let (text, fds) = channel::receive(&stream)?;
-    let answer: Answer = serde_json::from_slice(&text).map_err(io::Error::from)?;
-    if let Some(reason) = answer.refused {
-        return Err(TakeError::Refused(reason));
+    let (mut answer, mut fds) = answered(&stream)?;
+    if answer.shown {
+        let missing = || io::Error::new(io::ErrorKind::InvalidData, "the rules are missing");
+        let rules = channel::unseal(fds.pop().ok_or_else(missing)?, MAX_SEALED)?;
+        let refused = fits(rules.expose()).err();
+        let verdict = serde_json::to_vec(&Verdict { refused: refused.clone() }).map_err(io::Error::from)?;
+        let sent = channel::send(&stream, &verdict, &[]);
+        if let Some(reason) = refused {
+            return Err(TakeError::Unfit(reason));
+        }
+        sent?;
+        (answer, fds) = answered(&stream)?;
+    }
+    if answer.shown {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "the rules came twice").into());
     }
     let mut fds = fds.into_iter();
     let (Some(memory), Some(tun)) = (fds.next(), fds.next()) else {
@@ -150,11 +191,22 @@ pub fn take(run_dir: &Path, request: &Request) -> Result<Taken, TakeError> {
     Ok(Taken { state, tun, udp: fds.collect() })
 }
 
+/// What the old daemon answers, with descriptors.
+fn answered(stream: &UnixStream) -> Result<(Answer, Vec<OwnedFd>), TakeError> {
+    let (text, fds) = channel::receive(stream)?;
+    let answer: Answer = serde_json::from_slice(&text).map_err(io::Error::from)?;
+    match answer.refused {
+        Some(reason) => Err(TakeError::Refused(reason)),
+        None => Ok((answer, fds)),
+    }
+}
+
 /// The old daemon's end: a request was read and found good.
 pub struct Giving {
     stream: UnixStream,
     most: usize,
     secret: bool,
+    look: bool,
 }
 
 impl Giving {
@@ -169,11 +221,15 @@ impl Giving {
         channel::peer_is_root(&stream)?;
         let (text, _) = channel::receive(&stream)?;
         let request = serde_json::from_slice::<Request>(&text);
-        let (refusal, most, secret) = match request {
-            Ok(request) => (have.differs(&request), request.most.min(MAX_SEALED), request.secret),
-            Err(_) => (Some("the request is not one that this version understands".to_owned()), 0, false),
+        let (refusal, most, secret, look) = match request {
+            Ok(request) => {
+                (have.differs(&request), request.most.min(MAX_SEALED), request.secret, request.look)
+            }
+            Err(_) => {
+                (Some("the request is not one that this version understands".to_owned()), 0, false, false)
+            }
         };
-        let giving = Giving { stream, most: usize::try_from(most).unwrap_or(usize::MAX), secret };
+        let giving = Giving { stream, most: usize::try_from(most).unwrap_or(usize::MAX), secret, look };
         match refusal {
             None => Ok(giving),
             Some(reason) => {
@@ -190,7 +246,7 @@ impl Giving {
 
     /// Say why not; this daemon goes on.
     pub fn refuse(self, reason: &str) {
-        let answer = Answer { refused: Some(reason.to_owned()) };
+        let answer = Answer { refused: Some(reason.to_owned()), shown: false };
         let text = serde_json::to_vec(&answer).unwrap_or_default();
         if let Err(error) = channel::send(&self.stream, &text, &[]) {
             tracing::debug!(%error, "the refusal of a hand-over did not arrive");
@@ -210,8 +266,35 @@ impl Giving {
         Err(text)
     }
 
-    /// Give everything away; where all of it is too long for the other end, without what scrubbers know. `state` is wiped before anything is sent. The connection must stay open until this process
-    /// ends: keep the answer.
+    /// Show the rules to a daemon that asked for it, and wait until it says whether it can go on with them: for some
+    /// seconds at most.
+    ///
+    /// # Errors
+    /// Why it cannot, or that it went away; this daemon goes on.
+    pub fn show(self, rules: &[u8]) -> Result<Giving, String> {
+        if !self.look {
+            return Ok(self);
+        }
+        let verdict = self.ask(rules).map_err(|error| {
+            format!("the daemon that would take over did not say whether it can have the rules: {error}")
+        })?;
+        match verdict.refused {
+            None => Ok(self),
+            Some(reason) => Err(format!("the daemon that would take over cannot: {reason}")),
+        }
+    }
+
+    fn ask(&self, rules: &[u8]) -> io::Result<Verdict> {
+        // They hold no key.
+        let memory = channel::seal(&Secret::new(rules.to_vec()))?;
+        let text = serde_json::to_vec(&Answer { refused: None, shown: true })?;
+        channel::send(&self.stream, &text, &[memory.as_fd()])?;
+        let (text, _) = channel::receive(&self.stream)?;
+        Ok(serde_json::from_slice(&text)?)
+    }
+
+    /// Give everything away; where all of it is too long for the other end, without what scrubbers know. `state` is
+    /// wiped before anything is sent. The connection must stay open until this process ends: keep the answer.
     ///
     /// # Errors
     /// If it did not arrive; the keys are gone all the same.
@@ -234,7 +317,7 @@ impl Giving {
         drop(octets);
         let mut fds = vec![memory.as_fd(), tun];
         fds.extend_from_slice(udp);
-        let text = serde_json::to_vec(&Answer { refused: None })?;
+        let text = serde_json::to_vec(&Answer { refused: None, shown: false })?;
         channel::send(&self.stream, &text, &fds)?;
         Ok(self.stream)
     }

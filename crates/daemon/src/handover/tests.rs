@@ -1,7 +1,6 @@
 //! A hand-over between two threads, and the refusals.
 
 use super::*;
-use crypto::Secret;
 use std::os::unix::net::UnixListener;
 use std::thread;
 
@@ -44,10 +43,54 @@ fn state_and_descriptors_arrive_and_the_new_daemon_waits_for_the_end_of_the_old(
         let open = giving.give(state(), devices.0.as_fd(), &[devices.1.as_fd(), devices.0.as_fd()]).unwrap();
         drop(open);
     });
-    let taken = take(&folder.0, &request).unwrap();
+    let taken = take(&folder.0, &request, |_| Ok(())).unwrap();
     old.join().unwrap();
     assert_eq!(taken.state, state());
     assert_eq!(taken.udp.len(), 2);
+}
+
+/// What the new daemon cannot go on with is found while the old one still has everything.
+#[test]
+fn rules_are_shown_before_anything_is_given_and_who_cannot_have_them_leaves_the_old_daemon_as_it_is() {
+    for (name, look, verdict) in
+        [("fit", true, Ok(())), ("unfit", true, Err("no such interface")), ("blind", false, Err("not asked"))]
+    {
+        let folder = Folder::new(name);
+        let listener = UnixListener::bind(socket(&folder.0)).unwrap();
+        let have = Request::new("main", "rvl0", 4500);
+        let request = Request { look, ..have.clone() };
+        let old = thread::spawn(move || {
+            let giving = Giving::answer(listener.accept().unwrap().0, &have).unwrap();
+            let giving = giving.show(b"[rules]")?;
+            let devices = UnixStream::pair().unwrap();
+            drop(giving.give(state(), devices.0.as_fd(), &[devices.1.as_fd()]).unwrap());
+            Ok::<(), String>(())
+        });
+        let mut shown = Vec::new();
+        let taken = take(&folder.0, &request, |rules| {
+            shown = rules.to_vec();
+            verdict.map_err(str::to_owned)
+        });
+        let given = old.join().unwrap();
+        assert_eq!(shown, if look { &b"[rules]"[..] } else { b"" }, "{name}");
+        if look && let Err(reason) = verdict {
+            assert!(matches!(&taken, Err(TakeError::Unfit(text)) if text == reason), "{name}");
+            assert!(given.unwrap_err().ends_with(reason), "{name}");
+        } else {
+            assert_eq!(taken.unwrap().state, state(), "{name}");
+            assert_eq!(given, Ok(()), "{name}");
+        }
+    }
+}
+
+#[test]
+fn who_goes_away_when_the_rules_are_shown_leaves_the_old_daemon_as_it_is() {
+    let (a, b) = UnixStream::pair().unwrap();
+    let have = Request::new("main", "rvl0", 4500);
+    channel::send(&a, &serde_json::to_vec(&have).unwrap(), &[]).unwrap();
+    let giving = Giving::answer(b, &have).unwrap();
+    drop(a);
+    assert!(giving.show(b"[rules]").map(drop).unwrap_err().contains("did not say"));
 }
 
 #[test]
@@ -72,7 +115,7 @@ fn what_is_too_long_is_left_out_before_anything_is_wiped() {
             let devices = UnixStream::pair().unwrap();
             drop(giving.give(given, devices.0.as_fd(), &[devices.1.as_fd()]).unwrap());
         });
-        let taken = take(&folder.0, &request).unwrap();
+        let taken = take(&folder.0, &request, |_| Ok(())).unwrap();
         old.join().unwrap();
         assert_eq!(taken.state, octets(&want), "{name}");
     }
@@ -89,7 +132,7 @@ fn what_cannot_be_left_out_and_is_too_long_is_refused_and_the_old_daemon_goes_on
         giving.takes(101).map(drop).unwrap_err()
     });
     assert!(
-        matches!(take(&folder.0, &request), Err(TakeError::Refused(text)) if text.contains("101 octets"))
+        matches!(take(&folder.0, &request, |_| Ok(())), Err(TakeError::Refused(text)) if text.contains("101 octets"))
     );
     old.join().unwrap();
 }
@@ -118,7 +161,7 @@ fn a_request_for_something_else_is_refused_and_nothing_is_given() {
             let have = Request::new("main", "rvl0", 4500);
             Giving::answer(listener.accept().unwrap().0, &have).map(drop).unwrap_err()
         });
-        assert!(matches!(take(&folder.0, &request), Err(TakeError::Refused(_))), "{name}");
+        assert!(matches!(take(&folder.0, &request, |_| Ok(())), Err(TakeError::Refused(_))), "{name}");
         old.join().unwrap();
     }
 }
@@ -126,7 +169,7 @@ fn a_request_for_something_else_is_refused_and_nothing_is_given() {
 #[test]
 fn without_a_daemon_there_is_nothing_to_take() {
     let folder = Folder::new("nobody");
-    let refused = take(&folder.0, &Request::new("main", "rvl0", 4500)).map(drop).unwrap_err();
+    let refused = take(&folder.0, &Request::new("main", "rvl0", 4500), |_| Ok(())).map(drop).unwrap_err();
     assert!(refused.to_string().contains("start without --take-over"), "{refused}");
 }
 

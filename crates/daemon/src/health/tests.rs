@@ -50,7 +50,7 @@ fn causes(book: &HealthBook, now: u64) -> Vec<Cause> {
 }
 
 fn outlook(spi: Option<u32>, answered: bool) -> [Outlook; 1] {
-    [Outlook { protect: true, spi: spi.map(Spi), answered }]
+    [Outlook { protect: true, spi: spi.map(Spi), answered, by_uplink: false }]
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn the_reason_is_said_and_goes_with_the_policy_or_with_whoever_tried() {
         let mut book = HealthBook::default();
         ends(&mut book, reason, 0, 10);
         assert_eq!(causes(&book, 20), [cause]);
-        let not_protected = [Outlook { protect: false, spi: None, answered: false }];
+        let not_protected = [Outlook { protect: false, spi: None, answered: false, by_uplink: false }];
         book.judge(&not_protected, at(21));
         assert_eq!(causes(&book, 21), []);
         ends(&mut book, reason, 0, 30);
@@ -183,7 +183,7 @@ fn a_group_that_no_association_serves_is_a_problem_until_nothing_is_refused() {
     // What is refused to no application is not its trouble, and one that policy protects no more has none.
     book.refused(AppId::NONE, group(9), 17, Cause::NoGroup, at(20));
     book.refused(CURL, group(9), 17, Cause::NoGroup, at(20));
-    book.judge(&[Outlook { protect: false, spi: None, answered: false }], at(21));
+    book.judge(&[Outlook { protect: false, spi: None, answered: false, by_uplink: false }], at(21));
     assert_eq!(causes(&book, 40), []);
 }
 
@@ -220,8 +220,8 @@ fn what_is_served_from_one_address_hides_nothing_that_is_not_from_another() {
     ends_of(&mut book, CURL, other, DropReason::NoSa, 0, 100);
     ends_of(&mut book, CURL, flow(), DropReason::NoSa, 0, 101);
     assert_eq!(book.questions(), [(CURL, flow()), (CURL, other)]);
-    let served = Outlook { protect: true, spi: Some(Spi(7)), answered: true };
-    let not = Outlook { protect: true, spi: None, answered: false };
+    let served = Outlook { protect: true, spi: Some(Spi(7)), answered: true, by_uplink: false };
+    let not = Outlook { protect: true, spi: None, answered: false, by_uplink: false };
     book.judge(&[served, not], at(102));
     ends_of(&mut book, CURL, other, DropReason::NoSa, 0, 109);
     assert_eq!(causes(&book, 110), [Cause::NoAssociation]);
@@ -261,17 +261,51 @@ fn one_forged_packet_on_an_idle_association_is_no_problem() {
     assert_eq!(causes(&book, 131), []);
 }
 
-/// The kernel half refuses it by a device that is no uplink, every time anew.
+/// The kernel half refuses it by a device that is no uplink, every time anew. TCP asks again after 1, 2, 4, ... 64,
+/// 120 seconds.
 #[test]
-fn what_is_refused_at_another_device_than_an_uplink_is_a_problem_until_it_is_not() {
+fn what_is_refused_at_another_device_than_an_uplink_is_a_problem_until_the_routes_lead_by_one() {
     let mut book = HealthBook::default();
-    let peer = std::net::SocketAddr::new(peer(), 443);
-    for second in 0..=10 {
-        book.refused(CURL, peer, 6, Cause::NoUplink, at(second));
+    let to = SocketAddr::new(peer(), 443);
+    let elsewhere = outlook(Some(7), true);
+    let by_uplink = elsewhere.map(|outlook| Outlook { by_uplink: true, ..outlook });
+    let mut attempts = vec![0, 1, 3, 7, 15, 31, 63, 127, 247];
+    for second in 0..=300 {
+        if attempts.first() == Some(&second) {
+            attempts.remove(0);
+            book.refused(CURL, to, 6, Cause::NoUplink, at(second));
+        }
+        book.judge(&elsewhere, at(second));
+        let expected = if second < 10 { vec![] } else { vec![Cause::NoUplink] };
+        assert_eq!(causes(&book, second), expected, "second {second}: an association changes nothing");
     }
-    assert_eq!(causes(&book, 10), [Cause::NoUplink]);
-    book.judge(&outlook(Some(7), true), at(12));
-    assert_eq!(causes(&book, 12), [Cause::NoUplink], "an association changes nothing");
-    book.judge(&outlook(Some(7), true), at(19));
-    assert_eq!(causes(&book, 19), []);
+    assert_eq!(book.refused_at_devices().into_iter().collect::<Vec<_>>(), [peer()]);
+    // The routes were changed: all is well at once, since nothing was refused for a while.
+    book.judge(&by_uplink, at(301));
+    assert_eq!(causes(&book, 301), []);
+    assert!(book.refused_at_devices().is_empty());
+
+    // Or nobody tries any more.
+    book.refused(CURL, to, 6, Cause::NoUplink, at(400));
+    book.judge(&elsewhere, at(700));
+    assert_eq!(causes(&book, 700), [Cause::NoUplink]);
+    book.judge(&elsewhere, at(701));
+    assert_eq!(causes(&book, 701), []);
+}
+
+/// A program that is bound to a device goes by that one, whatever the routes say.
+#[test]
+fn routes_by_an_uplink_do_not_hide_a_program_that_goes_by_another_device() {
+    let mut book = HealthBook::default();
+    let to = SocketAddr::new(peer(), 443);
+    let by_uplink = outlook(Some(7), true).map(|outlook| Outlook { by_uplink: true, ..outlook });
+    for second in 0..=300 {
+        if [0, 1, 3, 7, 15, 31, 63, 127, 247].contains(&second) {
+            book.refused(CURL, to, 6, Cause::NoUplink, at(second));
+        }
+        book.judge(&by_uplink, at(second));
+        assert_eq!(causes(&book, second).len(), usize::from(second >= 10), "second {second}");
+    }
+    book.judge(&by_uplink, at(247 + 301));
+    assert_eq!(causes(&book, 247 + 301), []);
 }

@@ -2,7 +2,11 @@
 
 mod problem;
 
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
 use engine::{Dropped, Tally};
+use netio::link::Links;
 use sadb::sa::Selectors;
 use sadb::{Counters, Direction, Spi};
 use sockmon::SocketState;
@@ -17,19 +21,10 @@ const ROUND: u32 = 2;
 
 /// Drops beyond the first `seen` that are still remembered, and how many there were.
 fn news(tally: &Tally, seen: u64) -> (Vec<Dropped>, u64) {
-    let noted = tally.noted();
-    let new = usize::try_from(noted.saturating_sub(seen)).unwrap_or(usize::MAX);
-    let kept = tally.last_drops().count();
-    (tally.last_drops().skip(kept.saturating_sub(new)).copied().collect(), noted)
+    (tally.drops_since(seen).copied().collect(), tally.noted())
 }
 
-fn sample(
-    direction: Direction,
-    spi: Spi,
-    peer: std::net::IpAddr,
-    selectors: Selectors,
-    counters: &Counters,
-) -> Sample {
+fn sample(direction: Direction, spi: Spi, peer: IpAddr, selectors: Selectors, counters: &Counters) -> Sample {
     let drops = |reasons: &[DropReason]| reasons.iter().map(|reason| counters.drops_for(*reason)).sum();
     Sample {
         direction,
@@ -96,6 +91,7 @@ impl Plane {
 
     async fn outlooks(&self, questions: Vec<(AppId, Flow)>) -> Result<Vec<Outlook>, Refused> {
         let asked = questions.clone();
+        let peers: Vec<IpAddr> = questions.iter().map(|(_, flow)| flow.remote).collect();
         let outbound = self.outbound.ask(move |half| {
             let look = |(app, flow): &(AppId, Flow)| {
                 let (decision, index) = half.engine.preview_asking(*app, flow, Services::NONE);
@@ -115,8 +111,23 @@ impl Plane {
             questions.iter().map(is_served).collect::<Vec<_>>()
         });
         let inbound = inbound.await?;
-        let outlook = |((protect, spi), answered)| Outlook { protect, spi, answered };
-        Ok(outbound.into_iter().zip(inbound).map(outlook).collect())
+        let by_uplink = self.by_uplink(self.health.refused_at_devices());
+        let outlook = |(((protect, spi), answered), peer)| {
+            let by_uplink = by_uplink.contains(&peer);
+            Outlook { protect, spi, answered, by_uplink }
+        };
+        Ok(outbound.into_iter().zip(inbound).zip(peers).map(outlook).collect())
+    }
+
+    /// Those of the peers that an ordinary packet of this host reaches by an uplink.
+    fn by_uplink(&self, peers: BTreeSet<IpAddr>) -> BTreeSet<IpAddr> {
+        if peers.is_empty() {
+            return peers;
+        }
+        let Ok(mut links) = Links::open() else { return BTreeSet::new() };
+        let is_uplink = |index: u32| self.uplinks.iter().any(|uplink| uplink.index == index);
+        let leads = |peer: &IpAddr| links.route_to(*peer).is_ok_and(|route| is_uplink(route.index));
+        peers.into_iter().filter(leads).collect()
     }
 
     async fn samples(&self) -> Result<Vec<Sample>, Refused> {
