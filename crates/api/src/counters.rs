@@ -1,50 +1,50 @@
-//! What happened so far: the drops of the data path by reason, what the kernel half counted, and the whole in the manner of
-//! netstat, by protocol.
+//! Counters: drops of the data path by reason, the counts of the kernel half, and all of it by protocol as netstat
+//! shows it.
 
 use serde::{Deserialize, Serialize};
 
-/// GET `/v1/counters`.
+/// The answer to GET `/v1/counters`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counters {
-    /// Packets that ended on their way out, by the name of the reason; zeros are left out.
+    /// Packets dropped on their way out, by the name of the reason; zeros are left out.
     pub outbound: Vec<Count>,
-    /// Packets that ended on their way in.
+    /// Packets dropped on their way in, by the name of the reason.
     pub inbound: Vec<Count>,
-    /// What the BPF programs counted (docs/design/0002).
+    /// The counters of the BPF programs (docs/design/0002).
     pub kernel: Vec<Count>,
-    /// Everything by protocol or database, in the order in which it is shown; zeros only with `?all=true`.
+    /// All counters by protocol or database, in the order in which they are shown; zeros only with `?all=true`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sections: Vec<CountersSection>,
 }
 
-/// What happened at one protocol or database.
+/// The counters of one protocol or database.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CountersSection {
-    /// `esp`, `ah`, `udp`, `spd` and so on.
+    /// The name of the section: `esp`, `ah`, `udp`, `spd` and so on.
     pub name: String,
-    /// Its lines.
+    /// The lines of the section.
     pub lines: Vec<Line>,
 }
 
-/// One line: a number and what there are so many of.
+/// A counter of a section, with the text that follows its number.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Line {
     /// A stable word for programs, unique within the section.
     pub word: String,
-    /// How many.
+    /// The value of the counter.
     pub count: u64,
-    /// What, as it reads behind the number.
+    /// The text, as it reads behind the number.
     pub text: String,
 }
 
-/// One counter.
+/// A counter, by its reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Count {
-    /// The reason's word.
+    /// The word of the reason.
     pub reason: String,
-    /// How often.
+    /// Number of times that it occurred.
     pub count: u64,
-    /// One sentence: what the reason means; absent where the word says it.
+    /// A sentence that says what the reason means; absent where the word says it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
 }

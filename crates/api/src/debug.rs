@@ -1,27 +1,27 @@
-//! The log's filter, switched while the daemon runs.
+//! The filter of the log, which can be changed while the daemon runs.
 
 use serde::{Deserialize, Serialize};
 
-/// POST `/v1/debug`.
+/// The body of POST `/v1/debug`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DebugRequest {
-    /// A level (`off`, `error`, `warn`, `info`, `debug`, `trace`), parts of the house with theirs
-    /// (`daemon=debug,sockmon=trace`), or `default` for what the daemon was started with.
+    /// A level (`off`, `error`, `warn`, `info`, `debug`, `trace`), crates with their levels
+    /// (`daemon=debug,sockmon=trace`), or `default` for the filter that the daemon was started with.
     pub filter: String,
-    /// Fall back to what the daemon was started with after so many seconds.
+    /// Seconds after which the filter that the daemon was started with is in force again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seconds: Option<u64>,
 }
 
-/// GET `/v1/debug`.
+/// The answer to GET `/v1/debug`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DebugState {
     /// The filter in force.
     pub filter: String,
-    /// The one that the daemon was started with.
+    /// The filter that the daemon was started with.
     pub default: String,
-    /// Seconds until that is in force again.
+    /// Seconds until the default filter is in force again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seconds_left: Option<u64>,
 }

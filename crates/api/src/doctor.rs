@@ -5,47 +5,47 @@ use serde::{Deserialize, Serialize};
 /// The document of `ravelin doctor --json`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Doctor {
-    /// No check failed.
+    /// Whether no check failed.
     pub ok: bool,
-    /// Every check, in the order they were made.
+    /// Every check, in the order in which they were made.
     pub checks: Vec<Check>,
 }
 
 impl Doctor {
-    /// A report of these checks.
+    /// Makes a report of these checks.
     pub fn new(checks: Vec<Check>) -> Doctor {
         Doctor { ok: checks.iter().all(|c| c.state != CheckState::Fail), checks }
     }
 
-    /// The checks that failed.
+    /// Iterates over the checks that failed.
     pub fn failures(&self) -> impl Iterator<Item = &Check> {
         self.checks.iter().filter(|c| c.state == CheckState::Fail)
     }
 }
 
-/// One check.
+/// A check, and its result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Check {
     /// What was checked, in few words.
     pub name: String,
-    /// How it went.
+    /// The result of the check.
     pub state: CheckState,
-    /// What was found.
+    /// A description of what was found.
     pub found: String,
-    /// What to do, when it did not go well.
+    /// What to do about it, if the check did not go well.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remedy: Option<String>,
 }
 
-/// How a check went.
+/// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CheckState {
-    /// As it should be.
+    /// Everything is as it should be.
     Ok,
-    /// Works, but not at its best.
+    /// The host works this way, but not at its best.
     Warn,
-    /// `ravelin run` refuses to start like this.
+    /// The finding makes `ravelin run` refuse to start.
     Fail,
 }
 

@@ -1,4 +1,4 @@
-//! The frame of every answer: the version, and what a refusal looks like.
+//! The frame of every answer: the version, and the form of a refusal.
 
 use std::net::IpAddr;
 
@@ -7,32 +7,32 @@ use serde::{Deserialize, Serialize};
 /// The version of the API that this build speaks.
 pub const VERSION: u32 = 1;
 
-/// An answer with its version in front.
+/// An answer with the API version in front.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Versioned<T> {
-    /// [`VERSION`] of the speaker.
+    /// The API version ([`VERSION`]) of the one who answers.
     pub api: u32,
-    /// The answer; its fields stand beside `api`.
+    /// The answer itself; its fields stand beside `api`.
     #[serde(flatten)]
     pub body: T,
 }
 
 impl<T> Versioned<T> {
-    /// An answer of this version.
+    /// Wraps an answer with this build's version.
     pub fn new(body: T) -> Self {
         Versioned { api: VERSION, body }
     }
 }
 
-/// What went wrong and what to do about it.
+/// A problem, and what to do about it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Problem {
-    /// A stable word for programs: `bad_request`, `not_found`, `conflict`, `busy`, `refused`, `failed`; of a flow that gets nothing
-    /// through, `no_association`, `one_direction` and others of ravelin(1).
+    /// A stable word for programs: `bad_request`, `not_found`, `conflict`, `busy`, `refused` or `failed`. For a flow
+    /// that gets nothing through, `no_association`, `one_direction` and others of ravelin(1).
     pub code: String,
-    /// What happened.
+    /// A description of what happened.
     pub message: String,
-    /// What to do next.
+    /// What to do next about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remedy: Option<String>,
     /// The application that it is about.
@@ -41,7 +41,7 @@ pub struct Problem {
     /// The peer that it is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peer: Option<IpAddr>,
-    /// Since when, in seconds since 1970.
+    /// The time since when the problem exists, in seconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since_unix_seconds: Option<u64>,
 }
@@ -49,7 +49,7 @@ pub struct Problem {
 /// The body of an answer whose HTTP status is not 2xx.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {
-    /// The problem.
+    /// The problem that caused the refusal.
     pub error: Problem,
 }
 

@@ -1,4 +1,4 @@
-//! What a key manager hears: a stream of one JSON object a line, from GET `/v1/events`.
+//! The events that a key manager hears: a stream from GET `/v1/events`, one JSON object a line.
 
 use std::net::IpAddr;
 
@@ -6,43 +6,43 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Direction, LifeState, Position, SpdRule, Spi};
 
-/// One event.
+/// One line of the event stream.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
     /// The stream has begun: events from here on are told.
     Ready(Ready),
-    /// A flow has no association.
+    /// A flow needs an association, and none serves it.
     Acquire(Acquire),
-    /// An association went behind a limit.
+    /// An association reached a soft or a hard limit.
     Expire(Expire),
-    /// Somebody had the daemon do what must leave a trace.
+    /// Somebody had the daemon do something that must leave a trace.
     Audit(Audit),
-    /// The path MTU of an association is another.
+    /// The path MTU of an association changed.
     Pmtu(Pmtu),
-    /// A peer sends from another address or port.
+    /// A peer now sends from another address or port.
     PeerMoved(PeerMoved),
     /// An ICMP error about a packet of an association was accepted and changed nothing.
     Icmp(IcmpSeen),
-    /// The rules of the SPD are others.
+    /// Rules were added to the SPD or deleted from it.
     Spd(SpdChanged),
     /// Events were lost because the reader, or the daemon, was too slow.
     Lost(Lost),
 }
 
-/// The first line.
+/// The first line of every event stream.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ready {
-    /// Packets wait for this reader's answers.
+    /// Whether packets wait for the associations that this reader brings.
     pub acquires: bool,
 }
 
 /// A flow of an application that must or may be protected, and no association does it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Acquire {
-    /// Its number: DELETE `/v1/acquire/{id}` says that there will be none.
+    /// The number of this request; DELETE `/v1/acquire/{id}` says that there will be no association.
     pub id: u32,
-    /// The application.
+    /// The application whose flow it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub app: Option<String>,
     /// What the policy demands: `authenticated` or `encrypted`.
@@ -50,158 +50,160 @@ pub struct Acquire {
     /// The suite that the policy demands.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suite: Option<String>,
-    /// Whether packets wait; otherwise they pass in clear meanwhile, or end, as the policy says.
+    /// Whether packets wait for an association. Otherwise they pass in clear meanwhile, or end, as the policy says.
     pub held: bool,
-    /// The packet's protocol number.
+    /// The IP protocol number of the packet.
     pub protocol: u8,
-    /// This host's address.
+    /// The address of this host in the flow.
     pub local: IpAddr,
-    /// This host's port; with ICMP type and code.
+    /// The port of this host; with ICMP, type and code.
     pub local_port: u16,
-    /// The peer's address.
+    /// The address of the peer in the flow.
     pub remote: IpAddr,
-    /// The peer's port.
+    /// The port of the peer.
     pub remote_port: u16,
-    /// The line of the policy that demands it.
+    /// The line of the policy that demands protection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rule: Option<Position>,
-    /// The rule of the SPD that demands it.
+    /// The rule of the SPD that demands protection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spd_rule: Option<String>,
-    /// Where a rule of the SPD demands it: the selectors that the association is to have, narrowed to the packet where the
-    /// rule says so.
+    /// Selectors that the association is to have, narrowed to the packet where the SPD rule says so. Empty unless a
+    /// rule of the SPD demands protection.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub selectors: Vec<String>,
-    /// What the rule says the associations must be, innermost first.
+    /// Templates of the associations that the SPD rule wants, innermost first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bundle: Vec<String>,
 }
 
-/// An association on its way out.
+/// An association that reached a limit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Expire {
-    /// Which.
+    /// The SPI of the association.
     pub spi: Spi,
-    /// Which way.
+    /// The direction of the association.
     pub direction: Direction,
-    /// The peer.
+    /// The address of the peer.
     pub remote: IpAddr,
-    /// `dying`: a successor is needed. `dead`: it is deleted.
+    /// The new state: `dying` (a successor is needed) or `dead` (the association is deleted).
     pub state: LifeState,
-    /// Packets it carried.
+    /// Number of packets that the association carried.
     pub packets: u64,
-    /// Octets it carried.
+    /// Number of octets that the association carried.
     pub bytes: u64,
 }
 
-/// What somebody had the daemon do: who, as the kernel says of the other end of the socket, and what. Never a key.
+/// A record of what somebody had the daemon do. The kernel's credentials of the socket's other end say who. It never
+/// holds a key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Audit {
-    /// `keys_exported`, `capture_started`, `log_filter_changed`.
+    /// The kind of action: `keys_exported`, `capture_started` or `log_filter_changed`.
     pub action: String,
-    /// The user.
+    /// The user ID of the one who asked.
     pub uid: u32,
-    /// The process, if it still was one of this host.
+    /// The process that asked, if it still was one of this host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid: Option<i32>,
-    /// What exactly, in words.
+    /// What exactly was done, in words.
     pub detail: String,
 }
 
-/// What is known of a path now.
+/// A change of an association's path MTU.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pmtu {
-    /// The outbound association.
+    /// The SPI of the outbound association.
     pub spi: Spi,
-    /// Its peer.
+    /// The address of the peer.
     pub remote: IpAddr,
-    /// Octets of the largest outer packet before.
+    /// Octets of the largest outer packet before the change.
     pub before: u16,
-    /// The same now.
+    /// Octets of the largest outer packet after the change.
     pub mtu: u16,
-    /// Octets of the largest inner packet now.
+    /// Octets of the largest inner packet after the change.
     pub inner_mtu: u32,
-    /// Who said so, unproved, where an ICMP error did.
+    /// The source address of the ICMP error that caused the change. It is not authenticated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<IpAddr>,
-    /// Why: `icmp`, `age` (what was learned is too old to be believed), `route` (the route to the peer takes more or less than
-    /// before), `refused` (the kernel did not take a packet for the route).
+    /// The cause of the change: `icmp`, `age` (what was learned is too old to be believed), `route` (the route to the
+    /// peer takes more or less than before) or `refused` (the kernel did not take a packet for the route).
     #[serde(default)]
     pub cause: String,
 }
 
-/// A peer that moved, as an authentic packet of it shows.
+/// A peer that now sends from another address or port, as an authenticated packet shows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PeerMoved {
-    /// The inbound association.
+    /// The SPI of the inbound association.
     pub spi: Spi,
-    /// The address before.
+    /// The address that the peer had before.
     pub old: IpAddr,
-    /// The UDP port before; 0: not known.
+    /// The UDP port that the peer had before; 0 if it is not known.
     pub old_port: u16,
-    /// The address now.
+    /// The address that the peer has now.
     pub new: IpAddr,
-    /// The UDP port now.
+    /// The UDP port that the peer has now.
     pub new_port: u16,
-    /// Outbound associations that send there from now on (`follow_peer`).
+    /// Number of outbound associations that send to the new address and port from now on (`follow_peer`).
     pub followed: usize,
 }
 
-/// An ICMP error that was accepted.
+/// An ICMP error about a packet of an association that was accepted and changed nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IcmpSeen {
-    /// The outbound association whose packet it is about.
+    /// The SPI of the outbound association whose packet the error is about.
     pub spi: Spi,
-    /// Its peer.
+    /// The address of the peer.
     pub remote: IpAddr,
-    /// Who sent it, unproved.
+    /// The source address of the error. It is not authenticated.
     pub from: IpAddr,
-    /// 4 (ICMP) or 6 (ICMPv6).
+    /// The version of ICMP: 4 (ICMP) or 6 (ICMPv6).
     pub version: u8,
-    /// Its type.
+    /// The ICMP type of the error.
     #[serde(rename = "type")]
     pub kind: u8,
-    /// Its code.
+    /// The ICMP code of the error.
     pub code: u8,
 }
 
-/// Rules of the SPD that came or went.
+/// Rules that were added to the SPD or deleted from it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SpdChanged {
-    /// Which way.
+    /// Whether the rules were added or deleted.
     pub change: SpdChange,
-    /// Those that came, or went, with what each had decided until then.
+    /// The rules that were added or deleted, each with the counts of what it had decided until then.
     pub rules: Vec<SpdRule>,
 }
 
-/// What happened to rules.
+/// What happened to rules of the SPD.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SpdChange {
-    /// They came.
+    /// The rules were added.
     Added,
-    /// They went.
+    /// The rules were deleted.
     Deleted,
 }
 
-/// How many.
+/// Report that events did not reach this reader.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lost {
-    /// How many.
+    /// Number of events that were lost.
     pub count: u64,
 }
 
-/// POST `/v1/spi`: an SPI for an association that a peer will send on.
+/// The answer to POST `/v1/spi`: an SPI for an association that a peer will send on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SpiAllocated {
-    /// Held until an inbound association uses it, it is released, or a minute has passed.
+    /// The reserved SPI; it stays reserved until an inbound association uses it, it is released, or a minute has
+    /// passed.
     pub spi: Spi,
 }
 
 /// The answer to DELETE `/v1/spi/{spi}` and DELETE `/v1/acquire/{id}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Released {
-    /// Always true.
+    /// The value is always true.
     pub released: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Why a flow is treated as it is: of a policy file (`ravelin policy explain`), and of a running daemon
+//! The reasons why a flow is treated as it is, from a policy file (`ravelin policy explain`) or a running daemon
 //! (`ravelin explain`).
 
 use serde::{Deserialize, Serialize};
@@ -8,14 +8,14 @@ use crate::{PinnedFile, SaInfo};
 /// A place in a policy file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Position {
-    /// The file as it was named.
+    /// The file name as the user gave it.
     pub file: String,
-    /// Line, from 1.
+    /// The line, counted from 1.
     pub line: usize,
-    /// Column in characters, from 1, where it is known.
+    /// The column in characters, counted from 1, where it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub column: Option<usize>,
-    /// The statement as written, white space squeezed.
+    /// The statement as written, with white space squeezed.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub text: String,
 }
@@ -31,11 +31,11 @@ impl std::fmt::Display for Position {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// Clear.
+    /// The packet passes in clear.
     Bypass,
-    /// Refused.
+    /// The packet is refused.
     Discard,
-    /// Protected by ESP.
+    /// The packet is protected by ESP.
     Protect,
 }
 
@@ -52,63 +52,63 @@ impl std::fmt::Display for Verdict {
 /// What the policy says about one flow, and which lines say so.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Decision {
-    /// The verdict.
+    /// What happens to the flow.
     pub verdict: Verdict,
-    /// `authentication` or `encryption`, where the verdict is protect.
+    /// The service, `authentication` or `encryption`, where the verdict is protect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service: Option<String>,
-    /// `mandatory` or `optional`, where the verdict is protect.
+    /// The level, `mandatory` or `optional`, where the verdict is protect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub level: Option<String>,
     /// How the answer came about, step by step.
     pub why: Vec<String>,
-    /// What else to know.
+    /// Further remarks about the decision.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-    /// The `application` block.
+    /// The `application` block that the flow belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub block: Option<Position>,
     /// The `network` line that decided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network: Option<Position>,
-    /// The protection that the network names.
+    /// The name of the protection that the network refers to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protection: Option<String>,
     /// The protection item that decided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub item: Option<Position>,
-    /// The most specific of these lines.
+    /// The most specific of the lines above.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<Position>,
-    /// What would become of the flow, if the network were not only watched (`observe`).
+    /// What would become of the flow if the network were not only watched (`observe`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed: Option<String>,
-    /// By which profile its packets are scrubbed, as far as they are protected.
+    /// The profile by which the flow's packets are scrubbed where they are protected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scrub: Option<ScrubbedBy>,
 }
 
-/// By which profile a flow is scrubbed, and who says so.
+/// The profile by which a flow is scrubbed, and the item that says so.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScrubbedBy {
-    /// `observe`, `minimal`, `standard` or `strict`.
+    /// The name of the profile: `observe`, `minimal`, `standard` or `strict`.
     pub profile: String,
-    /// The application whose item says so: not always the flow's own.
+    /// The application whose item says so; it is not always the flow's own.
     pub application: String,
-    /// The item.
+    /// The position of the policy item that says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub item: Option<Position>,
 }
 
-/// A flow as this host sees it.
+/// The addresses and ports of a flow as this host sees it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FlowInfo {
-    /// `tcp`, `udp`, or the number.
+    /// The protocol: `tcp`, `udp`, or its number.
     pub protocol: String,
-    /// This host's address and port; absent where not known yet.
+    /// The address and port of this host; absent while they are not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub local: Option<String>,
-    /// The peer's address and port.
+    /// The address and port of the peer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remote: Option<String>,
 }
@@ -116,72 +116,73 @@ pub struct FlowInfo {
 /// The document of `ravelin policy explain --json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PolicyExplanation {
-    /// The application asked about.
+    /// The application that the question is about.
     pub application: String,
-    /// The flow asked about.
+    /// The flow that the question is about.
     pub flow: FlowInfo,
-    /// The answer.
+    /// The decision of the policy for this flow.
     pub decision: Decision,
-    /// Files that it speaks of by their digests, as they are on this host.
+    /// Files that the policy names by digest, with their state on this host.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pins: Vec<PinnedFile>,
 }
 
-/// The question of GET `/v1/explain`: one of these.
+/// The query of GET `/v1/explain`. Exactly one of `pid`, `socket`, `drop`, or `app` with `to` is given.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ExplainQuery {
-    /// Every socket of this process.
+    /// A process: every socket of it is explained.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
-    /// One connection: `LOCAL:PORT,REMOTE:PORT[/tcp|/udp]`.
+    /// A connection in the form `LOCAL:PORT,REMOTE:PORT[/tcp|/udp]`, whose sockets are explained.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub socket: Option<String>,
-    /// Something that was refused: its number, `last` or `all`.
+    /// A refusal: its number, `last` or `all`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drop: Option<String>,
-    /// A flow that may never have been: the program, as the policy names it. With `to`.
+    /// The program of a flow that need not exist, as the policy names it. It needs `to`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub app: Option<String>,
-    /// Its peer: `ADDRESS:PORT/PROTOCOL`.
+    /// The peer of that flow: `ADDRESS:PORT/PROTOCOL`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
-    /// This host's port, where it is known.
+    /// The local port of that flow, where it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from_port: Option<u16>,
 }
 
-/// GET `/v1/explain`.
+/// The answer to GET `/v1/explain`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Explanation {
-    /// The process, if one was asked about.
+    /// The process, if the question was about one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub process: Option<ProcessInfo>,
-    /// Its sockets, or the one that was asked about. May be empty: `process` says what a new socket would get.
+    /// The sockets of the process, or the one asked about. If there are none, `process` says what a new socket would
+    /// get.
     pub sockets: Vec<SocketExplained>,
-    /// What was refused, the newest first, if that was asked.
+    /// Calls and packets that were refused, the newest first, if the question was about them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub drops: Vec<DropExplained>,
-    /// What policy asks of the files that matter here by their digests, and whether they are so.
+    /// Files that the policy names by digest and that matter here, with their state.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pins: Vec<PinnedFile>,
 }
 
-/// A process.
+/// A process, and the application that the policy sees in it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessInfo {
-    /// Its number.
+    /// The ID of the process.
     pub pid: u32,
-    /// Its short name.
+    /// The short name of the process (`comm`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comm: Option<String>,
-    /// Its executable.
+    /// The path of its executable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub executable: Option<String>,
-    /// The application that policy sees in it; absent: no block names it.
+    /// The application that the policy sees in the process; absent if no block names it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub application: Option<AppRef>,
-    /// It runs a file that is not known to be what policy says: it is refused every peer.
+    /// Whether the process is refused every peer, because its file is not known to be what the policy says.
     #[serde(default)]
     pub refused: bool,
 }
@@ -189,35 +190,35 @@ pub struct ProcessInfo {
 /// A call or a packet that the kernel half refused.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DropExplained {
-    /// Its number since the daemon's start.
+    /// The number of the refusal, counted since the daemon's start.
     pub id: u64,
-    /// When the daemon heard of it: RFC 3339, UTC.
+    /// The time when the daemon heard of it: RFC 3339, UTC.
     pub time: String,
-    /// Whose it was.
+    /// The application that was refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub application: Option<AppRef>,
-    /// The process, if a call was refused.
+    /// The process ID, if a call was refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
-    /// Its user.
+    /// The user of that process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uid: Option<u32>,
-    /// Its name.
+    /// The short name of that process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comm: Option<String>,
-    /// The call, or `packet out`, `packet in`.
+    /// The name of the call, or `packet out`, or `packet in`.
     pub attempt: String,
-    /// Protocol and peer.
+    /// The protocol and the peer.
     pub flow: FlowInfo,
-    /// The word of the counter that counted it.
+    /// The name of the counter that counted it.
     pub reason: String,
-    /// What it means.
+    /// A sentence that explains the reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// It was let pass, for the network is only watched: it would have been refused.
+    /// Whether it passed because the network is only watched; it would have been refused otherwise.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub observed: bool,
-    /// What the policy in force says of such a flow, this host's port left open.
+    /// The decision of the policy in force for such a flow, with this host's port left open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decision: Option<Decision>,
 }
@@ -225,36 +226,36 @@ pub struct DropExplained {
 /// An application of the policy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AppRef {
-    /// Its name in the policy.
+    /// The name of the application in the policy.
     pub name: String,
-    /// Its number in marks and maps.
+    /// The number of the application in marks and maps.
     pub id: u16,
-    /// Its block.
+    /// The position of its block.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub block: Option<Position>,
 }
 
-/// One socket, the policy's decision for it, and the associations that serve it.
+/// A socket, the policy's decision for it, and the associations that serve it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SocketExplained {
-    /// Its owner, where known.
+    /// The process that owns the socket, where it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
-    /// The owner's short name.
+    /// The short name of the owning process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comm: Option<String>,
-    /// The owner's descriptor.
+    /// The file descriptor in the owning process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fd: Option<i32>,
-    /// `established`, `listen`, and so on.
+    /// The state of the socket: `established`, `listen`, and so on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
-    /// The application on the socket; absent: none.
+    /// The application that the socket belongs to; absent if it belongs to none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub application: Option<AppRef>,
-    /// The flow.
+    /// The flow of the socket.
     pub flow: FlowInfo,
-    /// What the policy says; absent for a socket without a peer.
+    /// The decision of the policy; absent for a socket without a peer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decision: Option<Decision>,
     /// The association that carries its packets out.
@@ -263,8 +264,8 @@ pub struct SocketExplained {
     /// The associations that may bring its packets in.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sa_in: Vec<SaInfo>,
-    /// What really happens to its packets now: `protected`, `clear`, `refused`, or `blocked` (protection is
-    /// mandatory and no association serves it).
+    /// What really happens to its packets now: `protected`, `clear`, `refused`, or `blocked` (protection is mandatory
+    /// and no association serves it).
     pub effect: String,
 }
 

@@ -6,87 +6,87 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Arrived, Position, Sent, Verdict};
 
-/// GET `/v1/flows`: one for each socket with a peer whose application has a policy.
+/// The answer to GET `/v1/flows`: one flow for each socket that has a peer and whose application has a policy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Flows {
-    /// At most 10,000.
+    /// The flows, at most 10,000.
     pub flows: Vec<LiveFlow>,
-    /// How many there are beyond those.
+    /// Number of flows that were left out beyond those.
     #[serde(default)]
     pub left_out: usize,
 }
 
-/// One flow.
+/// A flow of an open socket.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct LiveFlow {
     /// The application's name in the policy in force.
     pub application: String,
-    /// IP protocol number.
+    /// The IP protocol number.
     pub protocol: u8,
-    /// This host's end.
+    /// The address and port of this host.
     pub local: SocketAddr,
-    /// The peer's.
+    /// The address and port of the peer.
     pub remote: SocketAddr,
 }
 
-/// The question of GET `/v1/flows/counted`.
+/// The query of GET `/v1/flows/counted`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CountedQuery {
-    /// Only of this application, as the policy names it, or of this program, if it has no policy.
+    /// Restricts the answer to this application, as the policy names it, or to this program if it has no policy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub app: Option<String>,
-    /// Only with peers of this prefix: `ADDRESS` or `ADDRESS/LENGTH`.
+    /// Restricts the answer to peers in this prefix: `ADDRESS` or `ADDRESS/LENGTH`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peer: Option<String>,
-    /// Ended flows with a number above this; absent: none.
+    /// Adds the ended flows whose number is above this one; none are told if it is absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<u64>,
 }
 
-/// GET `/v1/flows/counted`: what the kernel half's table holds, and what was taken out of it lately.
+/// The answer to GET `/v1/flows/counted`: the flows of the kernel half's table, and those lately taken out of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CountedFlows {
-    /// How full the table is, and what is missing.
+    /// The table's fill level, and counts of what is missing.
     pub table: FlowTable,
-    /// Flows that go on, or may: at most 10,000, those with the most octets first.
+    /// Flows that go on, or may go on: at most 10,000, those with the most octets first.
     pub live: Vec<FlowRecord>,
-    /// How many there are beyond those.
+    /// Number of live flows that were left out beyond those.
     #[serde(default)]
     pub left_out: usize,
     /// Flows that have ended, the oldest first.
     #[serde(default)]
     pub ended: Vec<FlowRecord>,
-    /// The number of the last that has ended.
+    /// The number of the flow that ended last.
     #[serde(default)]
     pub last: u64,
 }
 
-/// The kernel half's table of flows, and the log.
+/// The fill level of the kernel half's flow table, and the line counts of the flow log.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FlowTable {
-    /// `off`, `applications`, or `everything` (programs without policy too).
+    /// Which flows are counted: `off`, `applications`, or `everything` (programs without policy too).
     pub counted: String,
-    /// Flows in it.
+    /// Number of flows in the table.
     pub flows: usize,
-    /// Room for so many.
+    /// Number of flows that the table has room for.
     pub room: usize,
-    /// Packets that found no room, since the kernel half was attached: they passed as policy says, and are in the sums of
-    /// applications.
+    /// Packets that found no room in the table, since the kernel half was attached. They passed as the policy says, and
+    /// are in the sums of applications.
     pub lost: u64,
-    /// Lines in the flow log, since the daemon's start.
+    /// Lines written to the flow log since the daemon's start.
     pub written: u64,
-    /// Lines that are not in it: the disk was too slow, or took none.
+    /// Lines missing from the flow log because the disk was too slow or took none.
     pub unwritten: u64,
 }
 
-/// Who sent the first packet.
+/// The side that sent the first packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Begun {
-    /// This host.
+    /// This host sent the first packet.
     Here,
-    /// The peer.
+    /// The peer sent the first packet.
     There,
 }
 
@@ -96,13 +96,13 @@ pub enum Begun {
 pub enum FlowEnd {
     /// Both sides of a TCP connection said that they will send no more.
     Closed,
-    /// One of them broke it off.
+    /// One side reset the TCP connection.
     Reset,
-    /// Nothing was sent for so long.
+    /// No packet was seen for the idle time.
     Idle,
-    /// Calls that were refused: there is no more to come.
+    /// The record counts refused calls, and no more of them came.
     Refused,
-    /// It was silent, and the table nearly full.
+    /// The flow was silent, and the table was nearly full.
     Room,
 }
 
@@ -118,52 +118,53 @@ impl std::fmt::Display for FlowEnd {
     }
 }
 
-/// One flow, with what it came to since it was first seen; also a line of the flow log. Never a key.
+/// A flow with its traffic since it was first seen; also a line of the flow log. It never holds a key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FlowRecord {
-    /// Of one that has ended: its number since the daemon's start, from 1. 0: it goes on.
+    /// The number of an ended flow, counted from 1 since the daemon's start; 0 while the flow goes on.
     #[serde(default)]
     pub number: u64,
-    /// The application's name in the policy; empty: a program without policy.
+    /// The application's name in the policy; empty for a program without policy.
     pub application: String,
     /// The executable of the process that was first seen sending; a bare name if its file is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<String>,
-    /// That process.
+    /// The process ID of that process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
-    /// IP protocol number.
+    /// The IP protocol number.
     pub protocol: u8,
-    /// This host's end; unspecified and port 0 where a call was refused. A later fragment of a datagram has no ports.
+    /// The address and port of this host; unspecified and port 0 where a call was refused. A later fragment of a
+    /// datagram has no ports.
     pub local: SocketAddr,
-    /// The peer's.
+    /// The address and port of the peer.
     pub remote: SocketAddr,
-    /// Who began it; absent: it was seen from the middle on.
+    /// The side that sent the first packet; absent if the flow's beginning was not seen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub begun: Option<Begun>,
-    /// The first packet: RFC 3339, UTC.
+    /// The time of the first packet: RFC 3339, UTC.
     pub first: String,
-    /// The last packet.
+    /// The time of the last packet: RFC 3339, UTC.
     pub last: String,
-    /// What was sent.
+    /// The traffic that was sent.
     pub outbound: Sent,
-    /// What arrived.
+    /// The traffic that arrived.
     pub inbound: Arrived,
-    /// What the policy in force says of it.
+    /// The verdict of the policy in force for the flow.
     pub verdict: Verdict,
-    /// The line that says so; absent: nothing in the policy does.
+    /// The policy line that gives the verdict; absent if no line does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<Position>,
-    /// What would become of it, if the network were not only watched (`observe`).
+    /// What would become of the flow if the network were not only watched (`observe`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed: Option<String>,
-    /// Why it is over; absent: it goes on.
+    /// The reason why the flow is over; absent while it goes on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end: Option<FlowEnd>,
 }
 
 impl FlowRecord {
-    /// Octets of both directions, refused ones left out.
+    /// The sum of octets of both directions, without refused ones.
     pub fn octets(&self) -> u64 {
         let (out, inn) = (&self.outbound, &self.inbound);
         [out.clear, out.authenticated, out.encrypted, inn.clear, inn.authenticated, inn.encrypted]

@@ -1,161 +1,161 @@
-//! The control API of a scrubber in line, and what `ravelin inline ... --json` prints.
+//! The control API of an inline scrubber, and the documents that `ravelin inline ... --json` prints.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{ScrubExplained, ScrubRuleCount};
 
-/// Frames and their octets.
+/// A count of frames and their octets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InlineAmount {
-    /// Frames; a super-packet is one.
+    /// Number of frames; a super-packet counts as one.
     pub frames: u64,
-    /// Octets.
+    /// Number of octets in these frames.
     pub octets: u64,
 }
 
-/// One interface of a line.
+/// The state of one interface of a line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InlineSide {
-    /// `outside` or `inside`.
+    /// The side of the line: `outside` or `inside`.
     pub side: String,
-    /// Its name.
+    /// The name of the interface.
     pub interface: String,
-    /// Its number; none while there is no such interface.
+    /// The interface index; absent while there is no such interface.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub index: Option<u32>,
-    /// The longest packet that leaves by it.
+    /// Octets of the longest packet that leaves by this interface.
     pub mtu: usize,
-    /// Nothing passes it but what the workers send.
+    /// Whether nothing passes this interface but what the workers send.
     pub guarded: bool,
-    /// What is wrong with the guard.
+    /// Descriptions of what is wrong with the guard.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<String>,
-    /// What arrived, by the guard.
+    /// Frames that arrived, as the guard counts them.
     pub arrived: InlineAmount,
-    /// What workers sent, by the guard.
+    /// Frames that the workers sent, as the guard counts them.
     pub sent: InlineAmount,
-    /// What others would have sent, and the guard ended.
+    /// Frames of other senders that the guard dropped.
     pub refused: InlineAmount,
-    /// What the workers heard.
+    /// Frames that the workers received.
     pub heard: InlineAmount,
-    /// Of that, super-packets.
+    /// Super-packets among the frames that the workers received.
     pub super_packets: u64,
     /// Frames for which a worker's socket had no room.
     pub lost: u64,
-    /// Frames that are no IP and passed.
+    /// Frames that passed because they are not IP.
     pub passed: u64,
-    /// Frames that ended without a rule, by their reason.
+    /// Frames that ended without a rule, counted by reason.
     pub dropped: InlineDropped,
-    /// Packets of the scrubber's own that left by it.
+    /// Packets that the scrubber itself made and sent by this interface.
     pub own: u64,
 }
 
-/// Frames that ended without a rule.
+/// Counts of frames that ended without a rule, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InlineDropped {
-    /// No IP, and of no type that passes.
+    /// The frame is not IP, and its type is none that passes.
     pub not_ip: u64,
-    /// The frame's type names one IP version, the packet another.
+    /// The frame's type names one IP version, and the packet another.
     pub ip_version: u64,
-    /// Longer than the longest packet, or a super-packet of a kind that nobody knows.
+    /// The packet is too long, or is a super-packet of an unknown kind.
     pub unreadable: u64,
-    /// Leaving: longer than the interface carries.
+    /// A leaving packet was longer than the interface carries.
     pub too_long: u64,
-    /// Leaving: the interface had no room.
+    /// A leaving packet found no room at the interface.
     pub full: u64,
-    /// Leaving: the interface was down or gone.
+    /// A leaving packet found the interface down or gone.
     pub refused: u64,
-    /// Packets of the scrubber's own for hosts whose stations nobody knows.
+    /// A packet that the scrubber made was for a host whose link-layer address is not known.
     pub no_station: u64,
 }
 
-/// One worker.
+/// The state of one worker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InlineWorker {
     /// Packets that its scrubber saw.
     pub packets: u64,
-    /// Of these, ones that went on.
+    /// Packets among these that went on.
     pub forwarded: u64,
-    /// Of these, fragments that were kept for the others.
+    /// Fragments among these that were kept until the others come.
     pub held: u64,
-    /// Connections it knows.
+    /// Number of connections that the worker tracks.
     pub connections: usize,
-    /// Of these, ones whose handshake is not done.
+    /// Connections among these whose handshake is not complete.
     pub half_open: usize,
-    /// Octets in store.
+    /// Number of stream octets that the worker keeps in store.
     pub stored: usize,
-    /// Packets that rules met and that came too fast to be written down.
+    /// Packets that rules met and that came too fast to be recorded.
     pub unrecorded: u64,
 }
 
-/// A line.
+/// The state of a line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InlineStatus {
-    /// Its name.
+    /// The instance name of the line.
     pub instance: String,
-    /// Its process.
+    /// The process ID of the line.
     pub pid: u32,
     /// The profile that its rules started from.
     pub profile: String,
-    /// Nothing is changed, it only looks.
+    /// Whether the line only looks and changes nothing.
     pub observing: bool,
-    /// Outside, inside.
+    /// The two interfaces, outside first.
     pub sides: Vec<InlineSide>,
-    /// Its workers, in order.
+    /// The workers of the line, in order.
     pub workers: Vec<InlineWorker>,
-    /// Interfaces that an earlier configuration closed and that are closed still.
+    /// Indices of interfaces that an earlier configuration closed and that are still closed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub still_closed: Vec<String>,
 }
 
-/// What rules did.
+/// The counts of what the rules did.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InlineRules {
-    /// Those that met something.
+    /// The rules that met something.
     pub rules: Vec<ScrubRuleCount>,
 }
 
-/// A packet that a rule met. Its `index` is its number in the line.
+/// A packet that a rule met. The line's `index` is the packet's number in the inline scrubber.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct InlineEvent {
-    /// Which worker saw it.
+    /// The number of the worker that saw the packet.
     pub worker: usize,
-    /// Octets of the packet as it came; of a long one `came` and `went` have the beginning.
+    /// Octets of the packet as it came. For a long packet, `came` and `went` have only the beginning.
     pub octets: u32,
-    /// What became of it, and why.
+    /// What became of the packet, and why.
     #[serde(flatten)]
     pub explained: ScrubExplained,
 }
 
-/// The last packets that rules met.
+/// The latest packets that rules met.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct InlineEvents {
-    /// The oldest first.
+    /// The packets, the oldest first.
     pub events: Vec<InlineEvent>,
-    /// Packets that came too fast to be written down, since the start.
+    /// Packets that came too fast to be recorded, since the start.
     pub unrecorded: u64,
 }
 
-/// Which of them to tell.
+/// The query that selects events.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct InlineQuery {
-    /// Those with a higher number.
+    /// Selects events with a higher number than this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<u64>,
-    /// The one with this number.
+    /// Selects the event with this number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub number: Option<u64>,
-    /// Only what was dropped.
+    /// Selects only packets that were dropped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drops: Option<bool>,
-    /// Only of packets from or to this address.
+    /// Selects only packets from or to this address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<std::net::IpAddr>,
-    /// Only of packets from or to this port.
+    /// Selects only packets from or to this port.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
-    /// At most so many, the latest.
+    /// The maximum number of events in the answer, which are the latest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub most: Option<usize>,
 }
@@ -163,21 +163,21 @@ pub struct InlineQuery {
 /// A TCP connection that goes through a line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InlineFlow {
-    /// Which worker has it.
+    /// The number of the worker that tracks it.
     pub worker: usize,
-    /// Its end outside.
+    /// The address and port of its outside end.
     pub outside: std::net::SocketAddr,
-    /// Its end inside.
+    /// The address and port of its inside end.
     pub inside: std::net::SocketAddr,
-    /// The paper's state: `INIT`, `INIT2`, `ESTAB`, `CLOSE`, `CLOSED`.
+    /// The state as paper 003 names it: `INIT`, `INIT2`, `ESTAB`, `CLOSE`, `CLOSED`.
     pub state: String,
 }
 
-/// The connections of a line.
+/// The TCP connections of a line.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InlineFlows {
-    /// At most 1000 of each worker.
+    /// The connections, at most 1000 of each worker.
     pub flows: Vec<InlineFlow>,
-    /// All that there are.
+    /// Number of all connections of the line.
     pub total: usize,
 }

@@ -1,4 +1,4 @@
-//! Keying material on its way in: hexadecimal text that is wiped when dropped and never shown.
+//! Keying material in requests: hexadecimal text that is wiped when dropped and never shown.
 
 use std::fmt;
 
@@ -10,14 +10,14 @@ use zeroize::{Zeroize, Zeroizing};
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Keymat(Zeroizing<Box<str>>);
 
-/// Why keying material cannot be read. Never quotes it.
+/// The reason why keying material cannot be read. It never quotes the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeymatError {
-    /// An odd number of digits.
+    /// The number of digits, which is odd.
     OddLength(usize),
     /// The character at this place (counted from 1) is not a hexadecimal digit.
     NotHex(usize),
-    /// Nothing there.
+    /// No keying material was given.
     Empty,
 }
 
@@ -38,14 +38,14 @@ impl fmt::Display for KeymatError {
 impl std::error::Error for KeymatError {}
 
 impl Keymat {
-    /// Take text into custody; white space around it is left out. The caller's copy is wiped.
+    /// Takes the text into custody, without the white space around it, and wipes the caller's copy.
     pub fn new(mut text: String) -> Keymat {
         let kept: Box<str> = text.trim().into();
         text.zeroize();
         Keymat(Zeroizing::new(kept))
     }
 
-    /// The text of these octets.
+    /// Writes these octets as hexadecimal text.
     pub fn from_octets(octets: &[u8]) -> Keymat {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
         // Made in one piece, so that no grown text leaves a key behind.
@@ -57,15 +57,15 @@ impl Keymat {
         Keymat(Zeroizing::new(text.into_boxed_str()))
     }
 
-    /// Whether nothing was given.
+    /// Whether the text is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The octets. Give them to a container that wipes them.
+    /// Decodes the text into octets. Only this container wipes them: a copy needs one that does so too.
     ///
     /// # Errors
-    /// If the text is not an even number of hexadecimal digits.
+    /// The text is empty, or is not an even number of hexadecimal digits.
     pub fn octets(&self) -> Result<Zeroizing<Vec<u8>>, KeymatError> {
         let digits = self.0.as_bytes();
         if digits.is_empty() {
@@ -100,7 +100,7 @@ impl fmt::Debug for Keymat {
 }
 
 impl Serialize for Keymat {
-    /// Only a request is ever serialised; see the note in the crate.
+    /// Writes the digits in full. Only requests hold this type, so no answer can show a key.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&self.0)
     }

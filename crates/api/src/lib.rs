@@ -1,9 +1,9 @@
 //! The control API's types: what travels as JSON over the daemon's Unix socket and what `--json` prints.
 //!
-//! What enters: requests of the commands. What leaves: answers of the daemon, the same documents that a read command
-//! prints. Every answer is an object with `"api": 1`; within a version fields are only added, readers ignore those
-//! they do not know, requests with unknown fields are refused. SPIs are strings (`"0x0000c0de"`), addresses are
-//! strings, counters integers, enum values lower-case words. A key appears in requests only, [`SaAdd::keymat`] and
+//! Commands send requests; the daemon sends answers, the same documents that a read command prints. Every answer is an
+//! object with `"api": 1`. Within a version fields are only added, readers ignore those they do not know, and requests
+//! with unknown fields are refused. SPIs are strings (`"0x0000c0de"`), addresses are strings, counters are integers,
+//! and enum values are lower-case words. A key appears in requests only, in [`SaAdd::keymat`] and
 //! [`ReplaceOne::keymat`]: no document that leaves has a field for one (docs/design/0003).
 #![forbid(unsafe_code)]
 

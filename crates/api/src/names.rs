@@ -1,4 +1,4 @@
-//! What is known of host names in the policy.
+//! The state of the host names in the policy.
 
 use std::net::IpAddr;
 
@@ -6,74 +6,75 @@ use serde::{Deserialize, Serialize};
 
 use crate::Position;
 
-/// GET `/v1/policy/names`.
+/// The answer to GET `/v1/policy/names`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NameList {
-    /// By name.
+    /// The host names, in alphabetical order.
     pub names: Vec<NameState>,
 }
 
-/// One name.
+/// A host name, and what is known of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NameState {
-    /// The name.
+    /// The host name itself.
     pub name: String,
-    /// The `network` lines that have it, once for each application.
+    /// Positions of the `network` lines that have this name, once for each application.
     pub settings: Vec<Position>,
-    /// Its addresses.
+    /// The known addresses of the name.
     pub addresses: Vec<NameAddress>,
-    /// When the resolver last gave addresses, seconds ago; `None`: never.
+    /// Seconds since the resolver last gave addresses; absent if it never did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answered_seconds_ago: Option<u64>,
-    /// Questions since then that came to nothing.
+    /// Failed queries since then.
     pub failures: u32,
-    /// What the last question came to, if not to an answer for both families.
+    /// The error of the last query, if it did not bring an answer for both address families.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_error: Option<String>,
-    /// Addresses that were not taken: too many, or none that a host can have.
+    /// Addresses that were not taken, because there were too many or because no host can have them.
     pub refused_addresses: u64,
 }
 
-/// An address of a name.
+/// An address of a host name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NameAddress {
-    /// The address.
+    /// The IP address itself.
     pub address: IpAddr,
-    /// `resolver`, `kept` (the resolver's, of longer ago than its answer and the grace) or `observed` (an application received it).
+    /// The source of the address: `resolver`, `kept` (from the resolver, but older than the answer's TTL and the grace)
+    /// or `observed` (an application received it).
     pub source: String,
-    /// It is in the resolver's last answer.
+    /// Whether the address is in the resolver's last answer.
     pub listed: bool,
-    /// When it was last said, seconds ago.
+    /// Seconds since the address was last reported.
     pub said_seconds_ago: u64,
-    /// For how many seconds more the answer is good.
+    /// Seconds for which the answer is still valid.
     pub ttl_seconds: u64,
-    /// Applications with this name in their policy that have sockets connected to it.
+    /// Number of applications that have this name in their policy and sockets connected to this address.
     pub applications_with_flows: usize,
 }
 
-/// Names in a few numbers.
+/// A summary of the host names in the policy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NamesState {
-    /// Names in the policy.
+    /// Number of names in the policy.
     pub names: usize,
-    /// Without any address.
+    /// Number of names without any address.
     pub unresolved: usize,
-    /// Whose last question came to nothing.
+    /// Number of names whose last query failed.
     pub failing: usize,
-    /// Addresses known.
+    /// Number of known addresses of all names.
     pub addresses: usize,
-    /// Of these, those that only applications received.
+    /// Addresses among these that only applications received.
     pub observed: usize,
-    /// Addresses refused since settings that do not compare speak of them.
+    /// Addresses that are refused because settings that do not compare name them.
     pub contested: usize,
-    /// Addresses not used, for something would have become less strict.
+    /// Observed addresses that are not used because something would have become less strict.
     pub withheld: usize,
     /// Addresses for which the tables had no room.
     pub left_out: usize,
-    /// Addresses that answers had and that were not taken.
+    /// Addresses in answers that were not taken.
     pub refused_addresses: u64,
-    /// Answers of applications that were looked at.
+    /// DNS answers to applications that were examined.
     pub answers_seen: u64,
-    /// Of these, those that said something new.
+    /// Answers among these that brought something new.
     pub answers_used: u64,
 }

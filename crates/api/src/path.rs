@@ -1,75 +1,78 @@
 //! The paths of the control API, used by the router and by the client.
 
-/// GET: [`crate::Status`].
+/// GET answers with [`crate::Status`].
 pub const STATUS: &str = "/v1/status";
-/// GET: [`crate::Health`]; HTTP 503 when degraded.
+/// GET answers with [`crate::Health`], and with HTTP status 503 when degraded.
 pub const HEALTH: &str = "/v1/health";
-/// GET: [`crate::SaList`]; POST [`crate::SaAdd`]: [`crate::SaAdded`].
+/// GET answers with [`crate::SaList`]. POST [`crate::SaAdd`] answers with [`crate::SaAdded`].
 pub const SA: &str = "/v1/sa";
-/// DELETE `/v1/sa/{spi}?direction=in|out`: [`crate::SaDeleted`]; PATCH [`crate::SaUpdate`]: [`crate::SaUpdated`].
+/// DELETE `/v1/sa/{spi}?direction=in|out` answers with [`crate::SaDeleted`]. PATCH [`crate::SaUpdate`] answers with
+/// [`crate::SaUpdated`].
 pub const SA_ONE: &str = "/v1/sa/{spi}";
-/// POST [`crate::SaReplace`]: [`crate::SaReplaced`].
+/// POST [`crate::SaReplace`] answers with [`crate::SaReplaced`].
 pub const SA_REPLACE: &str = "/v1/replace";
-/// GET with `?show_keys=true`, perhaps with `&spi=SPI`: lines of Wireshark's `esp_sa` table, with the keys, as
-/// [`KEYS_CONTENT_TYPE`].
+/// GET with `?show_keys=true`, and optionally `&spi=SPI`, answers with lines of Wireshark's `esp_sa` table. They hold
+/// the keys and have the type [`KEYS_CONTENT_TYPE`].
 pub const SA_EXPORT: &str = "/v1/export/wireshark";
-/// What the answer of [`SA_EXPORT`] calls itself: no JSON, so that no key passes through what reads and prints JSON.
+/// The content type of the answer of [`SA_EXPORT`]. It is not JSON, so that no key passes through what reads and prints
+/// JSON.
 pub const KEYS_CONTENT_TYPE: &str = "text/x-wireshark-esp-sa";
-/// POST [`crate::CaptureRequest`]: a capture file or lines, until it ends, the capture's number in [`CAPTURE_HEADER`]; GET:
-/// [`crate::CaptureList`].
+/// POST [`crate::CaptureRequest`] answers with a capture file, or lines, until the capture ends; [`CAPTURE_HEADER`]
+/// holds the capture's number. GET answers with [`crate::CaptureList`].
 pub const CAPTURE: &str = "/v1/capture";
-/// DELETE: [`crate::CaptureStopped`]; the capture ends, and its file with its statistics.
+/// DELETE answers with [`crate::CaptureStopped`]; it ends the capture, and the file ends with its statistics.
 pub const CAPTURE_ONE: &str = "/v1/capture/{id}";
-/// The HTTP header with the number of a capture.
+/// The name of the HTTP header that holds the number of a capture.
 pub const CAPTURE_HEADER: &str = "ravelin-capture";
-/// GET: [`crate::DebugState`]; POST [`crate::DebugRequest`]: the same.
+/// GET and POST [`crate::DebugRequest`] both answer with [`crate::DebugState`].
 pub const DEBUG: &str = "/v1/debug";
-/// GET: [`crate::SpdList`]; POST [`crate::SpdAdd`]: [`crate::SpdAdded`]; DELETE, all of them: [`crate::SpdDeleted`].
+/// GET answers with [`crate::SpdList`]. POST [`crate::SpdAdd`] answers with [`crate::SpdAdded`]. DELETE removes every
+/// rule and answers with [`crate::SpdDeleted`].
 pub const SPD: &str = "/v1/spd";
-/// DELETE: [`crate::SpdDeleted`].
+/// DELETE answers with [`crate::SpdDeleted`].
 pub const SPD_ONE: &str = "/v1/spd/{name}";
-/// GET: [`crate::SpdEntries`].
+/// GET answers with [`crate::SpdEntries`].
 pub const ENTRIES: &str = "/v1/entries";
-/// GET, perhaps with `?acquire=true`: [`crate::Event`]s, one a line, without end.
+/// GET, optionally with `?acquire=true`, answers with [`crate::Event`]s, one a line, without end.
 pub const EVENTS: &str = "/v1/events";
-/// POST: [`crate::SpiAllocated`].
+/// POST answers with [`crate::SpiAllocated`].
 pub const SPI: &str = "/v1/spi";
-/// DELETE: [`crate::Released`].
+/// DELETE answers with [`crate::Released`].
 pub const SPI_ONE: &str = "/v1/spi/{spi}";
-/// DELETE: [`crate::Released`]; what waited for this acquire ends.
+/// DELETE answers with [`crate::Released`]; packets that waited for this acquire end.
 pub const ACQUIRE_ONE: &str = "/v1/acquire/{id}";
-/// GET with [`crate::ExplainQuery`]: [`crate::Explanation`].
+/// GET with [`crate::ExplainQuery`] answers with [`crate::Explanation`].
 pub const EXPLAIN: &str = "/v1/explain";
-/// GET: the flows of programs that have a policy.
+/// GET answers with [`crate::Flows`], the flows of programs that have a policy.
 pub const FLOWS: &str = "/v1/flows";
-/// GET with [`crate::CountedQuery`]: [`crate::CountedFlows`].
+/// GET with [`crate::CountedQuery`] answers with [`crate::CountedFlows`].
 pub const FLOWS_COUNTED: &str = "/v1/flows/counted";
-/// GET: [`crate::Counters`].
+/// GET answers with [`crate::Counters`].
 pub const COUNTERS: &str = "/v1/counters";
-/// GET: [`crate::AppTrafficList`].
+/// GET answers with [`crate::AppTrafficList`].
 pub const TRAFFIC: &str = "/v1/traffic";
-/// POST, perhaps with `?allow_empty=true` or `allow_missing=true`: [`crate::PolicyReload`].
+/// POST, optionally with `?allow_empty=true` or `allow_missing=true`, answers with [`crate::PolicyReload`].
 pub const POLICY_RELOAD: &str = "/v1/policy/reload";
-/// POST [`crate::PolicyText`]: [`crate::PolicyPlan`].
+/// POST [`crate::PolicyText`] answers with [`crate::PolicyPlan`].
 pub const POLICY_PLAN: &str = "/v1/policy/plan";
-/// POST [`crate::PolicyApply`]: [`crate::PolicyApplied`].
+/// POST [`crate::PolicyApply`] answers with [`crate::PolicyApplied`].
 pub const POLICY_APPLY: &str = "/v1/policy/apply";
-/// POST: [`crate::PolicyApplied`]; what waits for its confirmation stays.
+/// POST answers with [`crate::PolicyApplied`]; the policy that waits for its confirmation stays.
 pub const POLICY_CONFIRM: &str = "/v1/policy/confirm";
-/// POST: [`crate::PolicyApplied`]; the policy before is in force again.
+/// POST answers with [`crate::PolicyApplied`]; the previous policy is in force again.
 pub const POLICY_ROLLBACK: &str = "/v1/policy/rollback";
-/// GET: [`crate::NameList`].
+/// GET answers with [`crate::NameList`].
 pub const POLICY_NAMES: &str = "/v1/policy/names";
 
-/// Of flows that policy wants scrubbed. GET: [`crate::ScrubbedStatus`]. Their rules, connections and packets have the paths of a scrubber
-/// in line, below, on the daemon's socket.
+/// GET answers with [`crate::ScrubbedStatus`], about flows that the policy wants scrubbed. Their rules, connections and
+/// packets have the paths of an inline scrubber, below, on the daemon's socket.
 pub const SCRUBBED: &str = "/v1/scrubbed";
 
-/// Of a scrubber in line, on its own socket. GET: [`crate::InlineStatus`].
+/// GET on an inline scrubber's own socket answers with [`crate::InlineStatus`].
 pub const INLINE_STATUS: &str = "/v1/inline/status";
-/// GET: [`crate::InlineRules`].
+/// GET answers with [`crate::InlineRules`].
 pub const INLINE_RULES: &str = "/v1/inline/rules";
-/// GET: [`crate::InlineFlows`].
+/// GET answers with [`crate::InlineFlows`].
 pub const INLINE_FLOWS: &str = "/v1/inline/flows";
-/// GET with [`crate::InlineQuery`]: [`crate::InlineEvents`].
+/// GET with [`crate::InlineQuery`] answers with [`crate::InlineEvents`].
 pub const INLINE_EVENTS: &str = "/v1/inline/events";

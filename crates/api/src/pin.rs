@@ -1,33 +1,33 @@
-//! Files that policy names by their digests.
+//! The state of files that the policy names by digest.
 
 use serde::{Deserialize, Serialize};
 
-/// Whether such a file is what policy says.
+/// Whether a file has a digest that the policy names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PinnedState {
-    /// It is: its processes have the policy that names them.
+    /// The file has such a digest: its processes have the policy that names them.
     Verified,
-    /// It has another digest: its processes are refused every peer.
+    /// The file has another digest: its processes are refused every peer.
     Differs,
-    /// There is no file.
+    /// There is no file at the path.
     Missing,
-    /// It was not hashed yet, or was changed since: its processes are refused until it is.
+    /// The file was not hashed yet, or was changed since: its processes are refused until it is hashed.
     Unverified,
-    /// It cannot be hashed: its processes are refused.
+    /// The file cannot be hashed: its processes are refused.
     Unknown,
 }
 
-/// One path with digests.
+/// A path that the policy names with digests.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PinnedFile {
-    /// The path.
+    /// The path of the file.
     pub path: String,
-    /// What is there.
+    /// The state of the file at this path.
     pub state: PinnedState,
-    /// In words, with the reason.
+    /// The state in words, with the reason.
     pub text: String,
-    /// The digest of the file, if it is known: SHA-256 in hexadecimal digits.
+    /// The SHA-256 digest of the file in hexadecimal digits, if it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub found: Option<String>,
     /// The digests that policy names.

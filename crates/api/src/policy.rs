@@ -1,4 +1,4 @@
-//! What is told about the policy that is loaded, and about a load.
+//! The policy that is loaded, and the result of a load.
 
 use std::collections::BTreeMap;
 
@@ -6,106 +6,109 @@ use serde::{Deserialize, Serialize};
 
 use crate::{PinnedFile, Position, Waiting};
 
-/// The policy in force.
+/// The state of the policy in force.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PolicyState {
-    /// Its file.
+    /// The path of the policy file.
     pub file: String,
-    /// Grows with each load.
+    /// The generation number, which grows with each load.
     pub generation: u64,
-    /// Applications with a block.
+    /// Number of applications with a block.
     pub applications: usize,
-    /// When it was loaded, seconds since 1970.
+    /// The time of the load, in seconds since 1970.
     pub loaded_unix_seconds: u64,
-    /// Warnings of the last load, as text.
+    /// Number of warnings of the last load.
     pub warnings: usize,
-    /// Blocks that did not compile and run in their last good version, or not at all.
+    /// Blocks that did not compile; each runs in its last good version, or not at all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refused_blocks: Vec<RefusedBlock>,
-    /// What the last attempt to load said, if it failed.
+    /// The error of the last attempt to load, if it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_error: Option<String>,
-    /// It waits to be confirmed and is taken back otherwise.
+    /// The trial that the policy is on: it is taken back unless it is confirmed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiting: Option<Waiting>,
-    /// Files that it names by their digests.
+    /// Files that the policy names by digest.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pins: Vec<PinnedFile>,
-    /// What its applications choose processes by.
+    /// The criteria by which its applications choose processes.
     #[serde(default)]
     pub subjects: Subjects,
     /// Subjects that no program of this host matches; at most 64 are told.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<MissingProgram>,
-    /// What the last load wrote into the kernel half's maps, and how much is in them; `None`: there is no kernel half.
+    /// What the last load wrote into the kernel half's maps, and how much is in them; absent if there is no kernel
+    /// half.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel: Option<KernelLoad>,
 }
 
-/// What applications choose processes by: `program`, `anonymous`, `digest`, `from`, `unit`, `cgroup`, `uid`, `default`.
+/// The criteria by which applications choose processes: `program`, `anonymous`, `digest`, `from`, `unit`, `cgroup`,
+/// `uid`, `default`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Subjects {
-    /// How many do so, by the word; one with several words counts for each.
+    /// Number of applications for each criterion; an application with several counts for each.
     pub counts: BTreeMap<String, usize>,
-    /// Those that are told: the ones that ask for more than a program first.
+    /// The applications that are listed: those that ask for more than a program come first.
     pub applications: Vec<ChosenBy>,
-    /// Those that are not, beyond the number that is told.
+    /// Number of applications that are not listed.
     #[serde(default)]
     pub more: usize,
 }
 
-/// A subject that no process of this host can match. What it was to protect is in clear.
+/// A subject that no process of this host can match. The traffic that it was to protect is in clear.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MissingProgram {
-    /// A stable name: `RVL-P414` there is no such executable, `RVL-P415` it is a script.
+    /// A stable code: `RVL-P414` (there is no such executable) or `RVL-P415` (it is a script).
     pub code: String,
-    /// The application.
+    /// The application whose subject it is.
     pub application: String,
     /// The path or bare name that has no executable: the application's own, or one behind `from`.
     pub program: String,
-    /// The application's block.
+    /// The position of the application's block.
     pub at: Position,
-    /// What.
+    /// A description of the finding.
     pub message: String,
-    /// What to do about it; the program that may have been meant, if one is near.
+    /// What to do about it, with the program that may have been meant if one is near.
     pub remedy: String,
 }
 
-/// One application.
+/// An application, and the criteria by which it chooses processes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChosenBy {
-    /// Its name.
+    /// The name of the application.
     pub application: String,
-    /// The words.
+    /// The words of its criteria.
     pub by: Vec<String>,
 }
 
-/// What a load of policy did to the kernel half's maps. A table is the networks of one block: equal blocks have one.
+/// The effect of a policy load on the kernel half's maps. A table holds the networks of one block; equal blocks share
+/// one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KernelLoad {
-    /// Tables in force.
+    /// Number of tables in force.
     pub tables: usize,
-    /// Networks of all tables.
+    /// Number of networks in all tables.
     pub networks: usize,
-    /// Protections of all tables.
+    /// Number of protections in all tables.
     pub protections: usize,
-    /// Pairs of tables that compare.
+    /// Number of pairs of tables that compare.
     pub orders: usize,
-    /// Applications that got another table.
+    /// Number of applications that got another table.
     pub applications_changed: usize,
-    /// Tables that were written: those that no policy before had.
+    /// Number of tables written: those that no policy before had.
     pub tables_written: usize,
-    /// Networks that were written.
+    /// Number of networks that were written.
     pub networks_written: usize,
-    /// Protections that were written.
+    /// Number of protections that were written.
     pub protections_written: usize,
-    /// Orders that were written.
+    /// Number of orders (pairs of tables that compare) that were written.
     pub orders_written: usize,
-    /// Tables that were removed.
+    /// Number of tables that were removed.
     pub tables_removed: usize,
-    /// Pairs that were not compared, or found no room: no socket changes hands between them.
+    /// Number of pairs that were not compared, or found no room. No socket changes hands between their tables.
     pub orders_left_out: usize,
-    /// Executables, and places of some, that are new or have another meaning than before.
+    /// Number of executables, and of places of some, that are new or have another meaning than before.
     #[serde(default)]
     pub executables_written: usize,
 }
@@ -115,23 +118,24 @@ pub struct KernelLoad {
 pub struct RefusedBlock {
     /// The application, as far as it could be read.
     pub application: String,
-    /// Its last good version stays in force; otherwise nothing does.
+    /// Whether its last good version stays in force; otherwise it has no policy.
     pub kept_last_good: bool,
-    /// Where.
+    /// The position of the block.
     pub at: Position,
 }
 
-/// POST `/v1/policy/reload?allow_empty=true&allow_missing=true`; without the first a file that names no application is refused if
-/// one had a policy, without the second one with subjects that no program of this host matches.
+/// The answer to POST `/v1/policy/reload?allow_empty=true&allow_missing=true`. Without `allow_empty`, a file that names
+/// no application is refused if an application had a policy before. Without `allow_missing`, a file with subjects that
+/// no program of this host matches is refused.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PolicyReload {
-    /// The new policy is in force (perhaps without its broken blocks).
+    /// Whether the new policy is in force (perhaps without its broken blocks).
     pub applied: bool,
     /// The generation in force now.
     pub generation: u64,
-    /// Applications in force now.
+    /// Number of applications in force now.
     pub applications: usize,
-    /// Applications whose tables are other ones than before, by name; the others keep what they had.
+    /// Applications whose tables differ from those before, by name; the others keep what they had.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changed: Vec<String>,
     /// Blocks that did not compile.
@@ -143,13 +147,13 @@ pub struct PolicyReload {
     /// Subjects that no program of this host matches.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<MissingProgram>,
-    /// What else should be known: the configuration file was changed, and is not read by a reload.
+    /// Further remarks, such as that the configuration file was changed, which a reload does not read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
     /// Errors, warnings and notes as the compiler prints them.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub diagnostics: String,
-    /// What it took; `None`: there is no kernel half.
+    /// What the load wrote into the kernel half's maps; absent if there is no kernel half.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel: Option<KernelLoad>,
 }
@@ -157,46 +161,46 @@ pub struct PolicyReload {
 /// The document of `ravelin policy check --json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PolicyCheck {
-    /// No error.
+    /// Whether the policy has no error.
     pub ok: bool,
-    /// The file.
+    /// The path of the policy file.
     pub file: String,
-    /// Applications that compiled.
+    /// Names of the applications that compiled.
     pub applications: Vec<String>,
     /// What was found, in the order of the file.
     pub findings: Vec<Finding>,
-    /// How the file's own tests came out; `None`: it has none.
+    /// The results of the file's own tests; absent if it has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tests: Option<PolicyTests>,
-    /// Files that it names by their digests, as they are on this host.
+    /// Files that the policy names by digest, with their state on this host.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pins: Vec<PinnedFile>,
 }
 
-/// How the tests of a policy came out, by their lines.
+/// The results of a policy's tests, counted by their lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PolicyTests {
-    /// Came true.
+    /// Number of tests that came true.
     pub passed: usize,
-    /// Did not, or cannot be read.
+    /// Number of tests that did not come true, or cannot be read.
     pub failed: usize,
-    /// Not asked: about a program whose block has errors.
+    /// Number of tests that were not run because their program's block has errors.
     pub skipped: usize,
 }
 
 /// One finding in a policy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
-    /// A stable name for the kind of finding: `RVL-P101`.
+    /// A stable code for the kind of finding: `RVL-P101`.
     pub code: String,
-    /// `error`, `warning` or `note`.
+    /// The severity: `error`, `warning` or `note`.
     pub severity: String,
-    /// Where it starts.
+    /// The position where it starts.
     pub at: Position,
-    /// One past its last character.
+    /// The position one past its last character.
     #[serde(default)]
     pub end: Place,
-    /// What.
+    /// A description of the finding.
     pub message: String,
     /// What to do about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -206,20 +210,20 @@ pub struct Finding {
     pub related: Vec<Related>,
 }
 
-/// A place in the file: both from 1, columns in characters.
+/// A place in the policy file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
-    /// Line.
+    /// The line, counted from 1.
     pub line: usize,
-    /// Column.
+    /// The column in characters, counted from 1.
     pub column: usize,
 }
 
 /// Another place that belongs to a finding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Related {
-    /// What is there.
+    /// A description of what is there.
     pub message: String,
-    /// Where it starts.
+    /// The position where it starts.
     pub at: Place,
 }

@@ -1,52 +1,53 @@
-//! A change of policy before it happens (`plan`), while it is on trial (`apply`, `confirm`) and taken back (`rollback`).
+//! Changes of policy: previewed (`plan`), on trial (`apply`, `confirm`) and taken back (`rollback`).
 
 use serde::{Deserialize, Serialize};
 
 use crate::{FlowInfo, MissingProgram, PinnedFile, Position, RefusedBlock};
 
-/// The longest that a change may wait for its confirmation, in seconds.
+/// The longest time that a change may wait for its confirmation, in seconds.
 pub const MAX_CONFIRM_SECONDS: u64 = 86_400;
 
-/// POST `/v1/policy/plan`: the policy to be compared with the one in force.
+/// The body of POST `/v1/policy/plan`: the policy to compare with the one in force.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PolicyText {
-    /// What its text is called in the answer.
+    /// The name that the answer uses for the text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
-    /// The text; absent: that of the daemon's own policy file as it is now.
+    /// The text; if absent, the present text of the daemon's own policy file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
 }
 
-/// What a policy would change. Nothing changes by asking.
+/// The changes that a policy would make. Asking changes nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PolicyPlan {
-    /// Something means another thing than now.
+    /// Whether anything would mean something else than now.
     pub changes: bool,
-    /// The file that was compiled.
+    /// The name of the file that was compiled.
     pub file: String,
-    /// The generation in force that it was compared with.
+    /// The generation in force that the policy was compared with.
     pub generation: u64,
-    /// Applications that are not as they are now, by name.
+    /// Applications that differ from those in force, by name.
     pub applications: Vec<ApplicationChange>,
-    /// Applications that mean what they mean now.
+    /// Number of applications that mean what they mean now.
     pub unchanged: usize,
-    /// Open sockets with a peer whose verdict would be another.
+    /// Open sockets with a peer that would get another verdict.
     pub sockets: Vec<SocketChange>,
-    /// Sockets that were left out, beyond the number that is told.
+    /// Number of further sockets that are not listed.
     #[serde(default)]
     pub more_sockets: usize,
-    /// Open sockets of these applications without a peer (servers): what they get depends on who it will be.
+    /// Number of these applications' open sockets without a peer (servers). The peer decides what they get.
     #[serde(default)]
     pub servers: usize,
-    /// Files that it names by their digests; one that the policy in force does not name so is hashed when this one is loaded.
+    /// Files that the policy names by digest. One that the policy in force does not name so is hashed when this policy
+    /// is loaded.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pins: Vec<PinnedFile>,
     /// Subjects that no program of this host matches.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<MissingProgram>,
-    /// Blocks that did not compile: they would keep what they have.
+    /// Blocks that did not compile; they would keep what they have.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refused_blocks: Vec<RefusedBlock>,
     /// Errors, warnings and notes as the compiler prints them.
@@ -58,11 +59,11 @@ pub struct PolicyPlan {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Change {
-    /// It has no policy yet.
+    /// The application has no policy yet.
     Added,
-    /// It would have none any more: clear.
+    /// The application would have no policy any more: its traffic would be in clear.
     Removed,
-    /// Another policy.
+    /// The application would have another policy.
     Changed,
 }
 
@@ -76,35 +77,35 @@ impl std::fmt::Display for Change {
     }
 }
 
-/// An application whose policy would be another.
+/// An application that would get another policy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApplicationChange {
-    /// Its name.
+    /// The name of the application.
     pub application: String,
-    /// How.
+    /// The kind of change.
     pub change: Change,
-    /// Its block now.
+    /// The position of its block in the policy in force.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<Position>,
-    /// Its block then.
+    /// The position of its block in the new policy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<Position>,
-    /// Peers with which flows fare otherwise, by address.
+    /// Peers whose flows would be treated differently, by address.
     pub peers: Vec<PeersChange>,
-    /// Ranges of peers that were left out, beyond the number that is told.
+    /// Number of further ranges of peers that are not listed.
     #[serde(default)]
     pub more_peers: usize,
-    /// Its limits on clear text, if they would be others.
+    /// The application's limits on clear text, if they would change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<LimitChange>,
 }
 
-/// Limits that would be others: the statements, none if there is no limit.
+/// A change of an application's limits on clear text. A list is empty where there is no limit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LimitChange {
-    /// Those now.
+    /// The statements of the policy in force.
     pub before: Vec<String>,
-    /// Those then.
+    /// The statements of the new policy.
     pub after: Vec<String>,
 }
 
@@ -115,42 +116,42 @@ impl std::fmt::Display for LimitChange {
     }
 }
 
-/// Peers that are treated otherwise.
+/// A range of peers whose flows would be treated differently.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PeersChange {
-    /// A prefix, or a range.
+    /// The range: a prefix, or the first and the last address.
     pub peers: String,
-    /// The `network` line now.
+    /// The position of the `network` line in the policy in force.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<Position>,
-    /// The `network` line then.
+    /// The position of the `network` line in the new policy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<Position>,
-    /// Flows with them, one entry for each pair of rules.
+    /// The flows with these peers, one entry for each pair of rules.
     pub flows: Vec<FlowChange>,
 }
 
-/// Flows that fare otherwise.
+/// A set of flows that would be treated differently.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FlowChange {
-    /// `tcp`, `udp`, a number, `any`.
+    /// The protocol: `tcp`, `udp`, a number, or `any`.
     pub protocol: String,
-    /// This host's ports, `any` or a range: the first such range, if there are several.
+    /// The ports of this host, `any` or a range; the first such range, if there are several.
     pub local_ports: String,
-    /// The peer's ports, likewise.
+    /// The ports of the peer, `any` or a range; the first such range, if there are several.
     pub remote_ports: String,
-    /// What they get now.
+    /// The verdict of the policy in force.
     pub before: Said,
-    /// What they would get.
+    /// The verdict of the new policy.
     pub after: Said,
 }
 
 /// A verdict in words, and the line behind it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Said {
-    /// `clear`, `refused`, or the demand: `encryption mandatory suite aes256gcm16`.
+    /// The verdict: `clear`, `refused`, or the demand, as in `encryption mandatory suite aes256gcm16`.
     pub verdict: String,
-    /// The most specific line; absent: no line, the default.
+    /// The most specific line; absent if the default decides.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<Position>,
 }
@@ -162,46 +163,46 @@ impl std::fmt::Display for Said {
     }
 }
 
-/// A socket whose verdict would be another.
+/// A socket that would get another verdict.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SocketChange {
-    /// Its process.
+    /// The ID of its process.
     pub pid: u32,
-    /// The process's name.
+    /// The short name of its process.
     pub comm: String,
-    /// Its descriptor.
+    /// The file descriptor in that process.
     pub fd: u32,
-    /// Its application now.
+    /// The application of the socket in the policy in force.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub application: Option<String>,
-    /// Its application then, if that is another.
+    /// The application of the socket in the new policy, if that is another.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub becomes: Option<String>,
-    /// Its flow.
+    /// The flow of the socket.
     pub flow: FlowInfo,
-    /// What it gets now.
+    /// The verdict of the policy in force.
     pub before: Said,
-    /// What it would get.
+    /// The verdict of the new policy.
     pub after: Said,
 }
 
-/// POST `/v1/policy/apply`.
+/// The body of POST `/v1/policy/apply`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PolicyApply {
-    /// Where the text is from, for the record.
+    /// The origin of the text, for the record.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
-    /// The text; absent: that of the daemon's own policy file as it is now.
+    /// The text; if absent, the present text of the daemon's own policy file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// Take it back after so many seconds, unless it is confirmed; 1 to [`MAX_CONFIRM_SECONDS`].
+    /// The policy is taken back after so many seconds unless it is confirmed; 1 to [`MAX_CONFIRM_SECONDS`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confirm_within_seconds: Option<u64>,
-    /// Take a policy that names no application any more.
+    /// Whether to accept a policy that names no application any more.
     #[serde(default)]
     pub allow_empty: bool,
-    /// Take subjects that no program of this host matches.
+    /// Whether to accept subjects that no program of this host matches.
     #[serde(default)]
     pub allow_missing: bool,
 }
@@ -211,9 +212,9 @@ pub struct PolicyApply {
 pub struct PolicyApplied {
     /// The generation in force now.
     pub generation: u64,
-    /// Applications in force now.
+    /// Number of applications in force now.
     pub applications: usize,
-    /// Applications whose tables are other ones than before.
+    /// Applications whose tables differ from those before.
     pub changed: Vec<String>,
     /// Applications that had a policy and have none now: their traffic is in clear.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -221,13 +222,13 @@ pub struct PolicyApplied {
     /// Subjects that no program of this host matches.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<MissingProgram>,
-    /// It waits to be confirmed.
+    /// The trial that the policy is on, if it waits to be confirmed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiting: Option<Waiting>,
-    /// The policy file, if its text was exchanged.
+    /// The path of the policy file, if its text was replaced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub installed: Option<String>,
-    /// Where the text is that was there before.
+    /// The path of the file that keeps the previous text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept_as: Option<String>,
     /// Warnings and notes as the compiler prints them.
@@ -238,8 +239,8 @@ pub struct PolicyApplied {
 /// A policy in force that is taken back unless it is confirmed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Waiting {
-    /// Where its text is from.
+    /// The origin of the policy's text.
     pub file: String,
-    /// Until it is taken back.
+    /// Seconds left until the policy is taken back.
     pub seconds_left: u64,
 }

@@ -10,9 +10,9 @@ use crate::{Position, Spi};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ReplayDirection {
-    /// From the wire to this host.
+    /// The packet goes from the wire to this host.
     Inbound,
-    /// From this host, or a network behind it, to the wire.
+    /// The packet goes from this host, or a network behind it, to the wire.
     Outbound,
 }
 
@@ -29,21 +29,22 @@ impl std::fmt::Display for ReplayDirection {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ReplayVerdict {
-    /// Sealed; the outer packets are in the output.
+    /// The packet was sealed; the outer packets are in the output.
     Protect,
-    /// Left as it is, as policy says, in either direction; in the output.
+    /// The packet was left as it is, as the policy says; it is in the output. This occurs in both directions.
     Bypass,
-    /// Opened and admitted; the inner packets are in the output.
+    /// The packet was opened and admitted; the inner packets are in the output.
     Deliver,
-    /// It waits for more (a fragment). If its packet never becomes whole, a second line with its index says so.
+    /// The packet is a fragment that waits for others. If its datagram never becomes whole, a second line with its
+    /// index says so.
     Hold,
-    /// Answered with an ICMP error, which is in the output.
+    /// The packet was answered with an ICMP error, which is in the output.
     Reply,
-    /// An ICMP error about a packet of an association, which was believed; nothing is in the output.
+    /// The packet is an ICMP error about a packet of an association, and was believed; nothing is in the output.
     Learn,
-    /// It ended.
+    /// The packet was dropped.
     Drop,
-    /// Not an IP packet; passed over.
+    /// The frame holds no IP packet and was passed over.
     Skip,
 }
 
@@ -62,27 +63,27 @@ impl std::fmt::Display for ReplayVerdict {
     }
 }
 
-/// One packet of the capture.
+/// A packet of the capture, and what became of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ReplayLine {
-    /// Its place in the capture, from 1.
+    /// The packet's place in the capture, counted from 1.
     pub index: u64,
-    /// Its time in the capture, seconds since 1970 (or since the capture's own start).
+    /// The packet's time in the capture, in seconds since 1970 (or since the capture's own start).
     pub time: f64,
-    /// Which half of the engine it went through.
+    /// The half of the engine that it went through.
     pub direction: ReplayDirection,
-    /// What became of it.
+    /// What became of the packet.
     pub verdict: ReplayVerdict,
-    /// The reason's word, if it ended.
+    /// The name of the drop reason, if it was dropped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Source address.
+    /// The source address of the packet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<IpAddr>,
-    /// Destination address.
+    /// The destination address of the packet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub destination: Option<IpAddr>,
-    /// The application it was taken for.
+    /// The application to which the packet was assigned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub application: Option<String>,
     /// The line of the policy that decided.
@@ -94,26 +95,26 @@ pub struct ReplayLine {
     /// The association that sealed or opened it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spi: Option<Spi>,
-    /// Its ESP sequence number.
+    /// The ESP sequence number of the packet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sequence: Option<u64>,
-    /// Packets written to the output for it.
+    /// Number of packets written to the output for it.
     pub written: u32,
-    /// Those packets, whole, in hexadecimal; only if that was asked for.
+    /// The packets written to the output, whole, in hexadecimal; only on request.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub packets: Vec<String>,
 }
 
-/// The last line: what became of all.
+/// The last line, which sums up all packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReplaySummary {
-    /// Packets read.
+    /// Number of packets that were read.
     pub packets: u64,
-    /// Packets written.
+    /// Number of packets that were written.
     pub written: u64,
-    /// Packets that ended.
+    /// Number of packets that were dropped.
     pub dropped: u64,
-    /// Frames of a link type that is not read; they are skipped.
+    /// Number of frames skipped because their link type is not supported.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unread: u64,
 }

@@ -1,4 +1,4 @@
-//! Security associations: the request that makes one, and what is told about them.
+//! Security associations: the request that makes one, and the documents that describe them.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -8,13 +8,13 @@ use serde::{Deserialize, Serialize};
 use crate::sa_options::{Encapsulation, Headers, LifeState, Lifetime, SaType, WordOr};
 use crate::{Keymat, Spi, SpiRequest};
 
-/// Which way an association's packets go.
+/// The direction of an association's packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Direction {
-    /// From the wire to this host.
+    /// Packets come from the wire to this host.
     In,
-    /// From this host to the wire.
+    /// Packets go from this host to the wire.
     Out,
 }
 
@@ -31,11 +31,11 @@ impl std::fmt::Display for Direction {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
-    /// The upper layer of a packet between the two ends.
+    /// ESP wraps the upper layer of a packet between the two ends.
     Transport,
-    /// A whole IP packet.
+    /// ESP wraps a whole IP packet.
     Tunnel,
-    /// As transport, between fixed inner addresses that do not travel.
+    /// ESP wraps the upper layer, as in transport mode, between fixed inner addresses that do not travel.
     Beet,
 }
 
@@ -57,103 +57,109 @@ fn in_udp() -> Encapsulation {
     Encapsulation::Udp
 }
 
-/// POST `/v1/sa`, and one line of the keys file of `ravelin replay`. The only message of the API with a key in it.
+/// The body of POST `/v1/sa`, and a line of the keys file of `ravelin replay`. With [`crate::ReplaceOne`], it is the
+/// only message that holds a key.
 ///
-/// Flat, so that serde neither buffers the key nor lets an unknown field pass.
+/// It is flat, so that serde neither buffers the key nor lets an unknown field pass.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SaAdd {
-    /// Which way.
+    /// The direction of the association's packets.
     pub direction: Direction,
-    /// Its SPI, or `"auto"` (inbound only).
+    /// The SPI, or `"auto"` (inbound only).
     pub spi: SpiRequest,
-    /// This host's outer address.
+    /// The outer address of this host.
     pub local: IpAddr,
-    /// The peer's outer address.
+    /// The outer address of the peer.
     pub remote: IpAddr,
-    /// This host's UDP port; 4500 if absent.
+    /// The UDP port of this host; 4500 if absent.
     #[serde(default = "esp_port")]
     pub local_port: u16,
-    /// The peer's UDP port; 4500 if absent.
+    /// The UDP port of the peer; 4500 if absent.
     #[serde(default = "esp_port")]
     pub remote_port: u16,
-    /// ESP if absent.
+    /// The protocol of the association; ESP if absent.
     #[serde(default, rename = "type")]
     pub kind: SaType,
-    /// Transport, tunnel or BEET.
+    /// The mode of encapsulation: transport, tunnel or BEET.
     pub mode: Mode,
-    /// In UDP or bare; in UDP for ESP, bare for everything else, if absent.
+    /// Whether ESP travels in UDP. If absent, ESP does and everything else does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encapsulation: Option<Encapsulation>,
-    /// The suite's word: `aes128gcm`, `chacha20poly1305`, `aes256cbc-sha256`; for AH an integrity algorithm, `sha256`. Not
-    /// for chains without key.
+    /// The suite's word: `aes128gcm`, `chacha20poly1305`, `aes256cbc-sha256`; for AH an integrity algorithm, `sha256`.
+    /// Chain members without a key have none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub suite: String,
-    /// Sequence numbers of 64 bits.
+    /// Whether sequence numbers have 64 bits (extended sequence numbers).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub esn: bool,
-    /// Its end.
+    /// The limits of its lifetime.
     #[serde(default, skip_serializing_if = "Lifetime::is_unlimited")]
     pub lifetime: Lifetime,
-    /// Header fields across the tunnel.
+    /// The treatment of header fields across the tunnel.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub headers: Option<Headers>,
-    /// Padding that hides lengths: `"none"` (default), a number of octets that lengths become a multiple of, or `"full"`.
+    /// The padding that hides lengths (TFC): `"none"` (default), a number of octets that lengths become a multiple of,
+    /// or `"full"`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tfc: Option<WordOr<u16>>,
-    /// How much the ESP trailer pads besides: `"least"`, or `"blocks"`: to whole blocks of AES-GCM in UDP, where there is room.
-    /// Default: `blocks` in the daemon, `least` in `ravelin replay`.
+    /// The padding of the ESP trailer: `"least"`, or `"blocks"`, which fills whole blocks of AES-GCM in UDP where there
+    /// is room. The default is `blocks` in the daemon and `least` in `ravelin replay`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub padding: Option<String>,
-    /// Outbound, in UDP: a NAT keepalive after so many seconds of silence, or `"on"`: after the daemon's number of seconds.
+    /// The silence in seconds after which an outbound association in UDP sends a NAT keepalive, or `"on"` for the
+    /// daemon's setting.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keepalive: Option<WordOr<u16>>,
-    /// Outbound, tunnel mode: at least so many packets a second leave, dummies if there are no others (RFC 4303 section 2.6).
+    /// The least number of packets a second that an outbound tunnel sends; dummies fill up (RFC 4303 section 2.6).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dummy: Option<u16>,
-    /// In UDP: go with the peer to another address or port, where an authentic packet shows it there.
+    /// Whether an association in UDP follows its peer to another address or port, where an authenticated packet shows
+    /// it there.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub follow_peer: bool,
-    /// Outbound, in UDP: it may take flows from an association to another peer with the same addresses on its other side, which is
-    /// refused otherwise (RFC 3948 section 5). Nothing to `ravelin replay`.
+    /// Whether an outbound association in UDP may take flows from an association to another peer with the same
+    /// addresses on its other side. This is refused otherwise (RFC 3948 section 5). `ravelin replay` ignores it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub takes_over: bool,
-    /// Outbound: the SPI of the association that the result goes through next.
+    /// The SPI of the next association in an outbound chain, which the result goes through.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<Spi>,
-    /// Inbound: found by `spi` (default), `spi+dst` or `spi+dst+src`, the longest match first.
+    /// The fields that an inbound association is found by: `spi` (default), `spi+dst` or `spi+dst+src`; the longest
+    /// match comes first.
     #[serde(default, rename = "match", alias = "class", skip_serializing_if = "Option::is_none")]
     pub class: Option<String>,
-    /// `ravelin replay` only: the sequence number of the first packet it sends, or the highest it has received. A daemon
-    /// refuses it.
+    /// The sequence number of the first packet sent, or the highest one received. Only `ravelin replay` takes it; a
+    /// daemon refuses it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sequence: Option<u64>,
-    /// Inner addresses of this side, as a prefix; `local` if absent.
+    /// The prefix of inner addresses of this side; `local` if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selector_local: Option<String>,
-    /// Inner addresses of the peer's side, as a prefix; `remote` if absent.
+    /// The prefix of inner addresses of the peer's side; `remote` if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selector_remote: Option<String>,
     /// The inner protocol: a word (`tcp`, `udp`, `icmp`, `icmpv6`) or a number; every protocol if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protocol: Option<String>,
-    /// Inner ports of this side, `443` or `1000-2000`; with ICMP the type (`type` in the upper half of 16 bits, code in the
-    /// lower); every port, and packets without ports, if absent.
+    /// The inner ports of this side, `443` or `1000-2000`. With ICMP, a port is a 16-bit number: type in the upper
+    /// half, code in the lower. If absent: every port, and packets without ports.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub local_ports: Option<String>,
-    /// Inner ports of the peer's side.
+    /// The inner ports of the peer's side, in the same form as `local_ports`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remote_ports: Option<String>,
-    /// The application it is bound to; shared by all if absent.
+    /// The application that the association is bound to; shared by all if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub app: Option<String>,
-    /// Packets in the replay window; 1024 if absent, 0: no replay protection.
+    /// The size of the replay window in packets; 1024 if absent, and 0 for no replay protection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replay_window: Option<u32>,
     /// The path's MTU for outer packets; the daemon's default if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path_mtu: Option<u16>,
-    /// Cipher key, its salt, integrity key, its salt, as the suite has them, in hexadecimal; wiped after use.
+    /// The cipher key, its salt, the integrity key and its salt, as far as the suite has them, in hexadecimal. They are
+    /// wiped after use.
     #[serde(default)]
     pub keymat: Keymat,
 }
@@ -165,7 +171,7 @@ pub struct SaAdded {
     pub sa: SaInfo,
 }
 
-/// GET `/v1/sa`.
+/// The answer to GET `/v1/sa`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SaList {
     /// Every association, inbound first, by SPI.
@@ -179,102 +185,102 @@ pub struct SaDeleted {
     pub sa: SaInfo,
 }
 
-/// One association. No field for a key.
+/// The description of an association. It has no field for a key.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SaInfo {
-    /// Its SPI.
+    /// The SPI of the association.
     pub spi: Spi,
-    /// Which way.
+    /// The direction of the association's packets.
     pub direction: Direction,
-    /// ESP, AH, or a member of a chain.
+    /// The protocol: ESP, AH, or a member of a chain.
     #[serde(default, rename = "type")]
     pub kind: SaType,
-    /// Transport, tunnel or BEET.
+    /// The mode: transport, tunnel or BEET.
     pub mode: Mode,
-    /// In UDP or bare.
+    /// Whether the outer packets travel in UDP.
     #[serde(default = "in_udp")]
     pub encapsulation: Encapsulation,
-    /// The suite's word; empty for a chain's member without key.
+    /// The suite's word; empty for a chain member without a key.
     pub suite: String,
-    /// Sequence numbers of 64 bits.
+    /// Whether sequence numbers have 64 bits (extended sequence numbers).
     #[serde(default)]
     pub esn: bool,
-    /// Its limits.
+    /// The limits of its lifetime.
     #[serde(default)]
     pub lifetime: Lifetime,
-    /// Where it is in its life.
+    /// The stage of its life.
     #[serde(default)]
     pub state: LifeState,
-    /// The association that follows in its chain.
+    /// The SPI of the next association in its chain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<Spi>,
-    /// Inbound: what it is found by, if not by its SPI alone.
+    /// The fields that an inbound association is found by, if not by its SPI alone.
     #[serde(default, rename = "match", skip_serializing_if = "Option::is_none")]
     pub class: Option<String>,
-    /// This host's outer address.
+    /// The outer address of this host.
     pub local: IpAddr,
-    /// The peer's outer address.
+    /// The outer address of the peer.
     pub remote: IpAddr,
-    /// This host's UDP port.
+    /// The UDP port of this host.
     pub local_port: u16,
-    /// The peer's UDP port.
+    /// The UDP port of the peer.
     pub remote_port: u16,
-    /// What it may carry.
+    /// The packets that it may carry.
     pub selectors: SelectorInfo,
-    /// Packets in the replay window (inbound).
+    /// The size of the replay window in packets (inbound).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replay_window: Option<u32>,
-    /// Outer packets up to this size: what the route takes, or less where so is configured or ICMP errors taught so.
+    /// Octets of the longest outer packet: what the route takes, or less where the configuration or ICMP errors say so.
     pub path_mtu: u16,
-    /// Outbound: what is known of the path.
+    /// The path MTU of an outbound association, and where it comes from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pmtu: Option<PmtuInfo>,
-    /// Outbound: seconds of silence behind which a NAT keepalive is sent.
+    /// The silence in seconds after which an outbound association sends a NAT keepalive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keepalive: Option<u16>,
-    /// Outbound: packets that leave in a second at least.
+    /// The least number of packets that an outbound association sends in a second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dummy: Option<u16>,
-    /// It goes with its peer to another address or port.
+    /// Whether it follows its peer to another address or port.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub follow_peer: bool,
-    /// Inner packets up to this size fit.
+    /// Octets of the longest inner packet that fits.
     pub inner_mtu: u32,
     /// The last sequence number sent or accepted; 0 before the first.
     pub sequence: u64,
-    /// What it has done so far.
+    /// The counters of the association.
     pub counters: SaCounters,
 }
 
 /// The path MTU of an outbound association.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PmtuInfo {
-    /// What it is without anything learned.
+    /// The path MTU in octets without anything learned.
     pub configured: u16,
-    /// Whether the one in force was learned from an ICMP error.
+    /// Whether the path MTU in force was learned from an ICMP error.
     pub learned: bool,
-    /// Seconds since that was last heard.
+    /// Seconds since the learned path MTU was last reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub age_seconds: Option<u64>,
 }
 
-/// What an association may carry.
+/// The selectors of an association.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SelectorInfo {
-    /// Inner addresses of this side.
+    /// The prefix of inner addresses of this side.
     pub local: String,
-    /// Inner addresses of the peer's side.
+    /// The prefix of inner addresses of the peer's side.
     pub remote: String,
-    /// Protocol number; absent: every protocol.
+    /// The inner protocol number; absent for every protocol.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protocol: Option<u8>,
-    /// Ports of this side; absent: every port.
+    /// The ports of this side; absent for every port.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub local_ports: Option<String>,
-    /// Ports of the peer's side; absent: every port.
+    /// The ports of the peer's side; absent for every port.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remote_ports: Option<String>,
-    /// The application it is bound to; absent: shared.
+    /// The application that it is bound to; absent if it is shared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub app: Option<String>,
 }
@@ -282,23 +288,23 @@ pub struct SelectorInfo {
 /// The counters of an association.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SaCounters {
-    /// Packets sealed or opened.
+    /// Number of packets sealed or opened.
     pub packets: u64,
-    /// Octets of inner packets.
+    /// Number of octets of inner packets.
     pub bytes: u64,
-    /// Packets with a wrong integrity check value (inbound).
+    /// Number of inbound packets with a wrong integrity check value.
     #[serde(default)]
     pub auth_failed: u64,
-    /// Packets seen before or too old (inbound).
+    /// Number of inbound packets that were seen before or are too old.
     #[serde(default)]
     pub replayed: u64,
-    /// NAT keepalives sent (outbound).
+    /// Number of NAT keepalives sent (outbound).
     #[serde(default)]
     pub keepalives: u64,
-    /// Dummy packets among those sealed (outbound); those that arrive are in `drops`.
+    /// Number of dummy packets among those sealed (outbound). Dummies that arrive are counted in `drops`.
     #[serde(default)]
     pub dummies: u64,
-    /// Every packet that ended here, by reason.
+    /// Number of packets that were dropped, by reason.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub drops: BTreeMap<String, u64>,
 }

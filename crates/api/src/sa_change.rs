@@ -1,4 +1,4 @@
-//! Changes to associations that live.
+//! Changes to existing associations.
 
 use std::net::IpAddr;
 
@@ -7,17 +7,17 @@ use serde::{Deserialize, Serialize};
 use crate::sa_options::Limits;
 use crate::{Keymat, SaInfo, Spi, SpiRequest};
 
-/// PATCH `/v1/sa/{spi}`: what is absent stays as it is.
+/// The body of PATCH `/v1/sa/{spi}`. Fields that are absent stay as they are.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SaUpdate {
-    /// Packets in the replay window (inbound): a power of two, 64 to 65536; 0: no replay protection.
+    /// The size of an inbound replay window in packets: a power of two from 64 to 65536, or 0 for no replay protection.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replay_window: Option<u32>,
-    /// Its soft limits, all of them.
+    /// The new soft limits, which replace all of the old ones.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub soft: Option<Limits>,
-    /// Its hard limits, all of them.
+    /// The new hard limits, which replace all of the old ones.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hard: Option<Limits>,
 }
@@ -33,16 +33,16 @@ fn overlap() -> u64 {
     30
 }
 
-/// POST `/v1/replace`: successors for a pair, or for one of it, make before break. A successor has everything of the old
-/// association but SPI, key and, if given, suite. The inbound one comes first; the outbound ones are exchanged between two
-/// packets; the old inbound one goes when the overlap has passed.
+/// The body of POST `/v1/replace`: successors for one or both associations of a pair, make before break. A successor
+/// has everything of the old association except the SPI, the key and, if given, the suite. The inbound one comes first;
+/// the outbound ones are exchanged between two packets; the old inbound one goes when the overlap has passed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SaReplace {
-    /// The inbound half.
+    /// The inbound association of the pair.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inbound: Option<ReplaceOne>,
-    /// The outbound half.
+    /// The outbound association of the pair.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outbound: Option<ReplaceOne>,
     /// Seconds that the old inbound association stays.
@@ -50,21 +50,22 @@ pub struct SaReplace {
     pub overlap_seconds: u64,
 }
 
-/// One half.
+/// The replacement of one association.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReplaceOne {
-    /// The association that goes.
+    /// The SPI of the association that goes.
     pub old: Spi,
-    /// Its peer, where associations to several have this SPI.
+    /// The address of its peer, where associations to several peers have this SPI.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remote: Option<IpAddr>,
-    /// The SPI of the successor; `"auto"`, inbound: the daemon chooses. Inbound and without a key: one that is there already.
+    /// The SPI of the successor, or `"auto"` (inbound), by which the daemon chooses. Inbound and without a key, it
+    /// names an association that exists already.
     pub spi: SpiRequest,
-    /// The suite of the successor; that of the old one if absent.
+    /// The suite of the successor; that of the old association if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suite: Option<String>,
-    /// Its key, as in [`crate::SaAdd::keymat`].
+    /// The key of the successor, as in [`crate::SaAdd::keymat`].
     #[serde(default)]
     pub keymat: Keymat,
 }
@@ -74,7 +75,7 @@ pub struct ReplaceOne {
 pub struct SaReplaced {
     /// The successors, inbound first.
     pub sas: Vec<SaInfo>,
-    /// Those that they replace: an inbound one as it is from now on, an outbound one as it was.
+    /// The associations that they replace: an inbound one as it is from now on, an outbound one as it was.
     pub replaced: Vec<SaInfo>,
 }
 

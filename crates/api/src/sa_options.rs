@@ -1,4 +1,4 @@
-//! What an association may be told beside its names, selectors and key. Everything here has a default.
+//! Optional properties of an association besides its names, selectors and key. Everything here has a default.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,111 +11,112 @@ pub enum SaType {
     Esp,
     /// Authentication Header (RFC 4302).
     Ah,
-    /// Compression (RFC 3173).
+    /// IP payload compression (RFC 3173).
     Ipcomp,
-    /// IP in IP (RFC 2003, RFC 2473).
+    /// IP in IP encapsulation (RFC 2003, RFC 2473).
     Ipip,
 }
 
-/// How outer packets travel.
+/// The encapsulation of outer packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Encapsulation {
-    /// ESP in UDP (RFC 3948).
+    /// ESP travels in UDP (RFC 3948).
     Udp,
-    /// With an IP protocol number of their own.
+    /// Packets have an IP protocol number of their own.
     None,
 }
 
-/// How much, and for how long. Absent or zero: without limit.
+/// The limits of an association's lifetime. A limit that is absent or zero does not apply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
-    /// Octets of inner packets.
+    /// Number of octets of inner packets that the association may carry.
     pub bytes: u64,
-    /// Packets.
+    /// Number of packets that the association may carry.
     pub packets: u64,
-    /// Seconds since it was added.
+    /// Seconds since the association was added.
     pub seconds: u64,
-    /// Seconds since its first packet.
+    /// Seconds since the association's first packet.
     pub seconds_used: u64,
 }
 
-/// Soft limits announce the end, hard ones are the end (RFC 4301 section 4.4.2.1).
+/// The lifetime of an association: soft limits announce the end, hard limits are the end (RFC 4301 section 4.4.2.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Lifetime {
-    /// At these a successor is asked for.
+    /// The limits at which a successor is asked for.
     pub soft: Limits,
-    /// At these nothing more is carried.
+    /// The limits at which nothing more is carried.
     pub hard: Limits,
     /// Soft limits are lowered by a random part of at most this many percent (0 to 50).
     pub jitter: u8,
 }
 
 impl Lifetime {
-    /// Whether there is no limit.
+    /// Whether there is neither a soft nor a hard limit.
     pub fn is_unlimited(&self) -> bool {
         self.soft == Limits::default() && self.hard == Limits::default()
     }
 }
 
-/// A word, or a number.
+/// A setting that is a number or a word.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum WordOr<T> {
-    /// A value.
+    /// The setting as a number.
     Value(T),
-    /// `copy`, `none`, `full` ...
+    /// The setting as a word: `copy`, `none`, `full` and so on.
     Word(String),
 }
 
-/// The outer DSCP: `"copy"`, one value, or 64 values by the inner one.
+/// The rule for the outer DSCP: `"copy"`, one value, or a table of 64 values by the inner DSCP.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum DscpRule {
-    /// Always this one.
+    /// The outer DSCP is always this value.
     Set(u8),
-    /// By the inner one: 64 values.
+    /// A table of 64 outer DSCPs, indexed by the inner one.
     Map(Vec<u8>),
-    /// `copy`.
+    /// The rule as a word: `copy`.
     Word(String),
 }
 
-/// Header fields at the ends of a tunnel.
+/// The treatment of header fields at the ends of a tunnel.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Headers {
-    /// `"copy"` (default), a value, or a table of 64.
+    /// The outer DSCP: `"copy"` (default), a value, or a table of 64.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dscp: Option<DscpRule>,
-    /// Inbound: the outer DSCP replaces the inner one.
+    /// Whether the outer DSCP of an inbound packet replaces the inner one.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub dscp_inward: bool,
-    /// `false`: outer packets are not ECN-capable (RFC 6040 compatibility mode). Default `true`.
+    /// Whether outer packets are ECN-capable; `true` if absent. `false` is the compatibility mode of RFC 6040.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ecn: Option<bool>,
-    /// `copy` (default), `set` or `clear`.
+    /// The outer DF bit: `copy` (default), `set` or `clear`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub df: Option<String>,
-    /// `"copy"` or a value; 64 if absent.
+    /// The outer hop limit: `"copy"` or a value; 64 if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hop_limit: Option<WordOr<u8>>,
-    /// `after` (default): what does not fit is carried whole in an outer packet that is fragmented; `before`: it is cut first.
+    /// When a packet that does not fit is fragmented: `after` (default), as a whole in an outer packet that is
+    /// fragmented, or `before`, where the inner packet is cut first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fragment: Option<String>,
 }
 
-/// Where an association is in its life.
+/// The stage of an association's life.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LifeState {
-    /// Within its soft limits.
+    /// The association is within its soft limits.
     #[default]
     Mature,
-    /// Behind a soft limit.
+    /// The association has passed a soft limit.
     Dying,
-    /// Behind a hard limit.
+    /// The association has passed a hard limit.
     Dead,
 }
 

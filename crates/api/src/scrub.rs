@@ -4,26 +4,26 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
-/// What became of a frame.
+/// What became of a frame or packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ScrubVerdict {
-    /// It is in the output, perhaps changed.
+    /// The packet is in the output, perhaps changed.
     Forward,
-    /// It ended, by `rule` or for `reason`.
+    /// The packet was dropped, by `rule` or for `reason`.
     Drop,
-    /// It is a fragment that waits for the others; what they make together is in the place of the last.
+    /// The packet is a fragment that waits for the others. What they make together takes the place of the last.
     Hold,
-    /// What it made whole is in the output in fragments.
+    /// The packet that it completed is in the output in fragments.
     Fragmented,
-    /// Not of the capture: a packet of the scrubber's own.
+    /// The scrubber made this packet itself; it is not in the capture.
     Emitted,
-    /// It is in the output and nobody looked at it, for `reason`.
+    /// The frame is in the output, and was not examined, for `reason`.
     Pass,
 }
 
 impl ScrubVerdict {
-    /// The word in reports.
+    /// The word that reports use.
     pub const fn name(self) -> &'static str {
         match self {
             ScrubVerdict::Forward => "forward",
@@ -36,22 +36,22 @@ impl ScrubVerdict {
     }
 }
 
-/// Why a frame ended or passed without being looked at.
+/// The reason why a frame was dropped or passed without being examined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ScrubReason {
-    /// There is no IP packet in it.
+    /// The frame holds no IP packet.
     NotIp,
-    /// The capture did not keep all of its packet.
+    /// The capture did not keep all of the packet.
     TruncatedByCapture,
-    /// Its link header names one IP version, its packet another.
+    /// The link header names one IP version, and the packet another.
     IpVersion,
-    /// There may be an IP packet in it, behind headers that are not read here.
+    /// The frame may hold an IP packet behind headers that are not read here.
     UnscrubbedIp,
 }
 
 impl ScrubReason {
-    /// The word in reports.
+    /// The word that reports use.
     pub const fn name(self) -> &'static str {
         match self {
             ScrubReason::NotIp => "not_ip",
@@ -62,75 +62,76 @@ impl ScrubReason {
     }
 }
 
-/// Between whom a packet travels.
+/// The endpoints of a packet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScrubFlow {
-    /// `tcp`, `udp`, `icmp`, `icmpv6`, `sctp`, `esp`, `ah`, or a number.
+    /// The protocol: `tcp`, `udp`, `icmp`, `icmpv6`, `sctp`, `esp`, `ah`, or a number.
     pub protocol: String,
-    /// Source address.
+    /// The source address of the packet.
     pub source: IpAddr,
-    /// Its port; none in a fragment that is not the first.
+    /// The source port; absent in a fragment that is not the first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_port: Option<u16>,
-    /// Destination address.
+    /// The destination address of the packet.
     pub destination: IpAddr,
-    /// Its port.
+    /// The destination port; absent in a fragment that is not the first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub destination_port: Option<u16>,
 }
 
-/// One stretch of octets that is not as it came.
+/// A stretch of octets that the scrubber changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScrubChange {
-    /// Where it begins, from the IP header's first octet.
+    /// The offset of its first octet, counted from the IP header's first.
     pub offset: usize,
     /// Header fields that it touches: `ip.ttl`, `tcp.flags`, `payload`.
     pub fields: Vec<String>,
-    /// Octets as they came, hexadecimal; at most 64.
+    /// The octets as they came, in hexadecimal; at most 64.
     pub before: String,
-    /// Octets as they went; at most 64.
+    /// The octets as they went, in hexadecimal; at most 64.
     pub after: String,
-    /// The stretch is longer than what is shown of it.
+    /// Whether the stretch is longer than what is shown of it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cut: bool,
 }
 
-/// One frame of the capture, or one packet of the scrubber's own.
+/// A frame of the capture, or a packet that the scrubber made.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ScrubLine {
-    /// Its place in the capture, from 1; of an emitted packet: of the frame that caused it.
+    /// The place of the frame in the capture, counted from 1. For an emitted packet, the place of the frame that caused
+    /// it.
     pub index: u64,
-    /// Its time in the capture, seconds since 1970 (or since the capture's own start).
+    /// The frame's time in the capture, in seconds since 1970 (or since the capture's own start).
     pub time: f64,
-    /// What became of it.
+    /// What became of the frame.
     pub verdict: ScrubVerdict,
-    /// The rule that ended it, or that made an emitted packet.
+    /// The rule that dropped it, or that made an emitted packet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rule: Option<String>,
-    /// Why nobody looked at it.
+    /// The reason why it was not examined.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<ScrubReason>,
-    /// Rules that changed or ended it.
+    /// Rules that changed or dropped it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub acted: Vec<String>,
-    /// Rules that only observe and would have.
+    /// Rules that only observe, and would have changed or dropped it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub would: Vec<String>,
-    /// The side it came from: `outside` or `inside`.
+    /// The side that it came from: `outside` or `inside`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
-    /// Between whom.
+    /// The endpoints of the packet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flow: Option<ScrubFlow>,
-    /// Frames in the output for it.
+    /// Number of frames in the output for it.
     pub written: u32,
-    /// It is made of fragments: there is no one packet to compare it with.
+    /// Whether it is made of fragments, so that there is no one packet to compare it with.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub reassembled: bool,
-    /// What is not as it came.
+    /// The stretches of octets that were changed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<ScrubChange>,
-    /// Further stretches, which are not in `changes`.
+    /// Number of further stretches, which are not in `changes`.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub more_changes: usize,
 }
@@ -140,105 +141,106 @@ fn is_zero(number: &usize) -> bool {
     *number == 0
 }
 
-/// What one rule did.
+/// The counts of one rule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScrubRuleCount {
-    /// Its number: `4.9`.
+    /// The number of the rule: `4.9`.
     pub id: String,
-    /// Its word: `ipv4_reassemble`.
+    /// The name of the rule: `ipv4_reassemble`.
     pub name: String,
-    /// Packets it ended.
+    /// Number of packets that it dropped.
     pub dropped: u64,
-    /// Packets it changed that went on.
+    /// Number of packets that it changed and that went on.
     pub changed: u64,
-    /// Packets it would have ended or changed, where it only observes.
+    /// Number of packets that it would have dropped or changed, where it only observes.
     pub observed: u64,
-    /// What it does.
+    /// A sentence about what the rule does.
     pub text: String,
 }
 
-/// The last line: what became of all.
+/// The last line, which sums up all frames.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScrubSummary {
-    /// Frames read.
+    /// Number of frames that were read.
     pub packets: u64,
-    /// Frames written.
+    /// Number of frames that were written.
     pub written: u64,
-    /// Packets that went on.
+    /// Number of packets that went on.
     pub forwarded: u64,
-    /// Of these, packets that are not as they came.
+    /// Packets among these that were changed.
     pub changed: u64,
-    /// Frames that ended.
+    /// Number of frames that were dropped.
     pub dropped: u64,
-    /// Fragments that were kept for the others.
+    /// Number of fragments that were kept until the others come.
     pub held: u64,
-    /// Packets of the scrubber's own.
+    /// Number of packets that the scrubber made.
     pub emitted: u64,
-    /// Frames without an IP packet; they passed, unless only IP was asked for.
+    /// Frames without an IP packet. They passed, unless only IP was asked for.
     pub not_ip: u64,
-    /// Frames that may hold an IP packet behind headers that are not read here; they passed unscrubbed, but for the profile `strict`.
+    /// Frames that may hold an IP packet behind headers that are not read here. They passed unscrubbed, except in the
+    /// profile `strict`.
     #[serde(default)]
     pub unscrubbed_ip: u64,
-    /// Frames of which the capture did not keep all.
+    /// Number of frames that the capture did not keep whole.
     pub truncated_by_capture: u64,
     /// Packets that the capture cut off and that passed, since what is there of them contradicts nothing.
     #[serde(default)]
     pub cut_passed: u64,
-    /// Frames whose link header contradicts the packet.
+    /// Number of frames whose link header contradicts the packet.
     pub ip_version: u64,
-    /// Packets that lack what a network card fills in: checksums, lengths.
+    /// Number of packets that lack what a network card fills in: checksums and lengths.
     #[serde(default)]
     pub unfinished: u64,
     /// Rules that met something.
     pub rules: Vec<ScrubRuleCount>,
-    /// What to try, if much was dropped for a reason that has a remedy.
+    /// Hints about what to try, if much was dropped for a reason that has a remedy.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hints: Vec<String>,
-    /// The capture cannot be read to its end; this is about what comes before.
+    /// The reason why the capture cannot be read to its end. The summary is about the part before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub broken: Option<String>,
 }
 
-/// One rule, as `--rules` tells it.
+/// A rule, as `ravelin scrub --rules` lists it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScrubRule {
-    /// Its number.
+    /// The number of the rule.
     pub id: String,
-    /// Its word.
+    /// The name of the rule.
     pub name: String,
-    /// Its mode in the profile `minimal`: `off`, `observe` or `on`.
+    /// The mode in the profile `minimal`: `off`, `observe` or `on`.
     pub minimal: String,
-    /// In `standard`.
+    /// The mode in the profile `standard`.
     pub standard: String,
-    /// In `strict`.
+    /// The mode in the profile `strict`.
     pub strict: String,
-    /// It cannot be off.
+    /// Whether the rule cannot be turned off.
     pub structural: bool,
-    /// What it does.
+    /// A sentence about what the rule does.
     pub text: String,
 }
 
-/// `--rules --json`.
+/// The document of `ravelin scrub --rules --json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScrubRuleList {
     /// Every rule, in order.
     pub rules: Vec<ScrubRule>,
 }
 
-/// `--explain N --json`: one packet and what its rules say.
+/// The document of `ravelin scrub --explain N --json`: a packet and what the rules that it met say.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ScrubExplained {
-    /// What became of it.
+    /// What became of the packet.
     #[serde(flatten)]
     pub line: ScrubLine,
     /// The packet in words.
     pub decoded: String,
-    /// Its octets as they came, hexadecimal, from the IP header on.
+    /// The octets of the packet as they came, from the IP header on, in hexadecimal.
     pub came: String,
-    /// The frames that went, likewise; none if it ended or waits.
+    /// The frames that were sent for it, in hexadecimal; empty if it was dropped or waits.
     pub went: Vec<String>,
-    /// The rules it met, with their text.
+    /// The rules that it met, with their text.
     pub rules: Vec<ScrubRule>,
-    /// Where more is said.
+    /// The document that says more.
     pub see: String,
 }

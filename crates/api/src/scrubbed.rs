@@ -1,33 +1,33 @@
-//! Flows that are scrubbed by policy, and what `ravelin scrubbed ... --json` prints. Rules, connections and packets that rules met have
-//! the documents of a scrubber in line.
+//! Flows that the policy wants scrubbed: the documents that `ravelin scrubbed ... --json` prints. Rules, connections
+//! and packets that rules met have the documents of an inline scrubber.
 
 use serde::{Deserialize, Serialize};
 
-/// What one profile's scrubber has to do.
+/// The counts of one profile's scrubber.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScrubbedProfile {
-    /// The profile.
+    /// The name of the profile.
     pub profile: String,
-    /// Packets that it saw, both ways.
+    /// Number of packets that it saw in both directions.
     pub packets: u64,
-    /// Of these, ones that went on.
+    /// Packets among these that went on.
     pub forwarded: u64,
-    /// Connections that it knows.
+    /// Number of connections that it tracks.
     pub connections: usize,
-    /// Of these, ones whose handshake is not done.
+    /// Connections among these whose handshake is not complete.
     pub half_open: usize,
-    /// Octets in store.
+    /// Number of stream octets that it keeps in store.
     pub stored: usize,
 }
 
-/// All of them.
+/// The state of all scrubbers of flows.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScrubbedStatus {
-    /// Those that had something to do since the start.
+    /// The profiles whose scrubbers saw packets since the start.
     pub profiles: Vec<ScrubbedProfile>,
-    /// What outer packets go through; none: they do not.
+    /// The scrubber of outer packets; absent if they are not scrubbed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outer: Option<ScrubbedProfile>,
-    /// Packets of scrubbers' own that found no room.
+    /// Number of packets made by the scrubbers that found no room.
     pub lost: u64,
 }

@@ -1,18 +1,18 @@
-//! The rules of the security policy database: the request that adds one, and what is told about them.
+//! The rules of the security policy database: the request that adds one, and the documents that describe them.
 
 use serde::{Deserialize, Serialize};
 
 use crate::Verdict;
 
-/// Packets of which way a rule is for.
+/// The direction of the packets that a rule is for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SpdDirection {
-    /// From the wire.
+    /// The rule is for packets from the wire.
     In,
-    /// To the wire.
+    /// The rule is for packets to the wire.
     Out,
-    /// All.
+    /// The rule is for packets of both directions.
     #[default]
     Both,
 }
@@ -27,82 +27,84 @@ impl std::fmt::Display for SpdDirection {
     }
 }
 
-/// POST `/v1/spd`, and the value of `rule` in a line of `ravelin replay`. Holds no secret.
+/// The body of POST `/v1/spd`, and the value of `rule` in a line of `ravelin replay`. It holds no secret.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SpdAdd {
-    /// Its name; the daemon makes one (`rule-7`) if absent.
+    /// The name of the rule; the daemon makes one (`rule-7`) if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// `first`, `last` (default), `before:NAME`, `after:NAME`, or `at:N`, counted from 0.
+    /// The place of the rule: `first`, `last` (default), `before:NAME`, `after:NAME`, or `at:N`, counted from 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<String>,
-    /// Which way; both if absent.
+    /// The direction of the packets; both if absent.
     #[serde(default)]
     pub direction: SpdDirection,
-    /// Which packets: those inside at least one (`"local 10.0.0.0/8 remote 192.0.2.0/24 proto tcp remote-port 443"`, `"any"`).
+    /// The packets that match, which are those inside at least one selector (`"local 10.0.0.0/8 remote 192.0.2.0/24
+    /// proto tcp remote-port 443"`, `"any"`).
     pub selectors: Vec<String>,
-    /// What happens to them.
+    /// What happens to matching packets.
     pub action: Verdict,
-    /// To protect: `authentication` or `encryption` (default).
+    /// The least service of a protecting rule: `authentication` or `encryption` (default).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service: Option<String>,
-    /// To protect: `mandatory` (default) or `optional`.
+    /// The level of a protecting rule: `mandatory` (default) or `optional`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub level: Option<String>,
-    /// To protect: the associations that a packet passes, innermost first; an SPI, or `PROTOCOL/MODE/LOCAL-REMOTE`. Any
-    /// association that serves the packet if absent.
+    /// The associations that a packet of a protecting rule passes, innermost first: each an SPI, or
+    /// `PROTOCOL/MODE/LOCAL-REMOTE`. If absent, any association that serves the packet will do.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bundle: Vec<String>,
-    /// To protect or bypass, of both directions: `observe`, `minimal`, `standard` or `strict`; not scrubbed if absent.
+    /// The scrub profile of a rule that protects or bypasses packets of both directions: `observe`, `minimal`,
+    /// `standard` or `strict`; not scrubbed if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scrub: Option<String>,
 }
 
-/// What a rule decided.
+/// The packets that a rule decided.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SpdCount {
-    /// Packets.
+    /// Number of these packets.
     pub packets: u64,
-    /// Octets of inner packets.
+    /// Number of octets of inner packets.
     pub bytes: u64,
 }
 
-/// One rule.
+/// The description of a rule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SpdRule {
-    /// Where it stands, from 0.
+    /// The position of the rule, counted from 0.
     pub position: usize,
-    /// Its name.
+    /// The name of the rule.
     pub name: String,
-    /// Which way.
+    /// The direction of the packets.
     pub direction: SpdDirection,
-    /// Which packets.
+    /// The selectors of the packets that match.
     pub selectors: Vec<String>,
-    /// What happens to them.
+    /// What happens to matching packets.
     pub action: Verdict,
-    /// Where it protects: the least service.
+    /// The least service, where the rule protects: `authentication` or `encryption`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service: Option<String>,
-    /// Where it protects: how strictly.
+    /// The level, where the rule protects: `mandatory` or `optional`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub level: Option<String>,
-    /// Where it protects: by what.
+    /// The associations that a packet passes, innermost first, where the rule protects.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bundle: Vec<String>,
-    /// By which profile they are scrubbed.
+    /// The scrub profile of the packets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scrub: Option<String>,
-    /// Outbound packets that it decided.
+    /// The outbound packets that the rule decided.
     pub outbound: SpdCount,
-    /// Inbound packets that it decided.
+    /// The inbound packets that the rule decided.
     pub inbound: SpdCount,
 }
 
-/// GET `/v1/spd`.
+/// The answer to GET `/v1/spd`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SpdList {
-    /// The rules in order. What none of them matches is discarded; if there is none, there is no SPD.
+    /// The rules in order. Packets that match none of them are discarded; without rules there is no SPD.
     pub rules: Vec<SpdRule>,
 }
 

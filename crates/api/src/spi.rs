@@ -1,11 +1,11 @@
-//! Security parameters indexes as text: eight hexadecimal digits, and decimal where people type.
+//! Security parameters indexes as text: eight hexadecimal digits, or decimal where people type.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// An SPI (RFC 4303 section 2.1); `"0x0000c0de"` in JSON.
+/// A security parameters index (RFC 4303 section 2.1), in JSON `"0x0000c0de"`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Spi(pub u32);
 
@@ -15,7 +15,7 @@ impl fmt::Display for Spi {
     }
 }
 
-/// A text that is no SPI.
+/// The error for text that is not an SPI.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadSpi(String);
 
@@ -71,12 +71,12 @@ impl<'de> Deserialize<'de> for Spi {
     }
 }
 
-/// Which SPI a new association is to have.
+/// The SPI that a new association is to have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpiRequest {
-    /// The daemon chooses (inbound only: an outbound SPI is the peer's choice).
+    /// The daemon chooses the SPI (inbound only: an outbound SPI is the peer's choice).
     Auto,
-    /// This one.
+    /// The association gets this SPI.
     This(Spi),
 }
 

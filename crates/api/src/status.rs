@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{FlowTable, NamesState, PolicyState, Problem, TranslationState};
 
-/// In one word.
+/// The overall state of a daemon, in one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum StatusState {
@@ -18,13 +18,13 @@ pub enum StatusState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AppState {
-    /// What must be protected does not get through.
+    /// Protection is mandatory, and traffic does not get through.
     Blocked,
-    /// It is not protected.
+    /// The traffic is not protected.
     Clear,
-    /// Associations are missing; what must be protected is refused.
+    /// Associations are missing; traffic that must be protected is refused.
     Waiting,
-    /// Every network of its policy is untrusted.
+    /// Every network that its policy names is untrusted.
     Refused,
     /// Associations serve both directions.
     Protected,
@@ -42,35 +42,35 @@ impl std::fmt::Display for AppState {
     }
 }
 
-/// One application of the policy.
+/// The protection of one application of the policy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AppHealth {
-    /// Its name.
+    /// The name of the application.
     pub application: String,
-    /// In one word.
+    /// The state of its traffic in one word.
     pub state: AppState,
-    /// Why.
+    /// The reason for the state.
     pub why: String,
 }
 
-/// The unit that serves one suite.
+/// The crypto unit that serves a suite.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CryptoUnit {
-    /// The suite's word.
+    /// The word of the suite.
     pub suite: String,
-    /// The unit.
+    /// The name of the unit.
     pub unit: String,
-    /// `only`, `first`, `fastest` (of the measurement at start) or `preferred` (by the configuration).
+    /// Why it serves: `only`, `first`, `fastest` (in the measurement at start) or `preferred` (by the configuration).
     pub why: String,
-    /// What was measured at start.
+    /// The results of the measurement at start.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub measured: Vec<CryptoMeasured>,
 }
 
-/// One unit's figures of the start-up measurement.
+/// The figures of one unit in the measurement at start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CryptoMeasured {
-    /// The unit.
+    /// The name of the unit.
     pub unit: String,
     /// Nanoseconds for a packet of 64 octets.
     pub short_ns: u64,
@@ -78,120 +78,121 @@ pub struct CryptoMeasured {
     pub long_ns: u64,
 }
 
-/// GET `/v1/health`.
+/// The answer to GET `/v1/health`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Health {
-    /// In one word.
+    /// The overall state in one word.
     pub state: StatusState,
-    /// What is not as it should be.
+    /// The problems of the daemon.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<Problem>,
 }
 
-/// GET `/v1/status`.
+/// The answer to GET `/v1/status`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Status {
-    /// In one word.
+    /// The overall state in one word.
     pub state: StatusState,
-    /// What is not as it should be.
+    /// The problems of the daemon.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<Problem>,
-    /// Which applications are protected and which not, those that are not first; at most 256.
+    /// The applications and whether they are protected, those that are not first; at most 256.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub protection: Vec<AppHealth>,
-    /// The instance.
+    /// The name of the instance.
     pub instance: String,
-    /// The daemon's version.
+    /// The version of the daemon.
     pub version: String,
-    /// Its process.
+    /// The process ID of the daemon.
     pub pid: u32,
-    /// Since it started.
+    /// Seconds since the daemon started.
     pub uptime_seconds: u64,
-    /// Its configuration file.
+    /// The path of its configuration file.
     pub config: String,
-    /// Who serves each cipher suite.
+    /// The crypto unit that serves each cipher suite.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub crypto: Vec<CryptoUnit>,
-    /// The TUN.
+    /// The state of the TUN device.
     pub tun: TunState,
-    /// Guarded uplinks.
+    /// The uplinks, each with whether it is guarded.
     pub uplinks: Vec<UplinkState>,
-    /// The networks behind this host; absent: it is no gateway.
+    /// Gateway mode and the networks behind this host; absent if it is no gateway.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gateway: Option<GatewayState>,
-    /// The UDP port for ESP.
+    /// The UDP port for ESP (RFC 3948).
     pub esp_port: u16,
-    /// Host names in the policy; `None`: it has none.
+    /// A summary of the host names in the policy; absent if it has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub names: Option<NamesState>,
     /// The policy in force.
     pub policy: PolicyState,
-    /// How it becomes entries, where that is done socket by socket; absent: it is compiled.
+    /// The translation of the policy into entries, socket by socket; absent where the policy is compiled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub translation: Option<TranslationState>,
-    /// Inbound associations.
+    /// Number of inbound associations.
     pub sas_in: usize,
-    /// Outbound associations.
+    /// Number of outbound associations.
     pub sas_out: usize,
-    /// Rules of the SPD.
+    /// Number of rules in the SPD.
     #[serde(default)]
     pub spd_rules: usize,
-    /// What went out.
+    /// The counts of outbound packets.
     pub outbound: Traffic,
-    /// What came in.
+    /// The counts of inbound packets.
     pub inbound: Traffic,
-    /// What the kernel half refused or dropped, all reasons together.
+    /// Number of packets and calls that the kernel half refused or dropped, for all reasons together.
     pub kernel_refused: u64,
-    /// Refusals of which the particulars are lost; they are counted by application and reason all the same.
+    /// Refusals whose particulars are lost. They are counted by application and reason all the same.
     #[serde(default)]
     pub kernel_untold: u64,
-    /// Flows counted one by one; absent: they are not.
+    /// The state of the flow table; absent if flows are not counted one by one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flows: Option<FlowTable>,
 }
 
-/// The TUN.
+/// The state of the TUN device.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TunState {
-    /// Its name.
+    /// The name of the device.
     pub name: String,
-    /// Its index.
+    /// The interface index of the device.
     pub ifindex: u32,
-    /// Packets that found its queue full or nobody reading.
+    /// Packets that found its queue full, or no reader.
     pub queue_drops: u64,
 }
 
-/// An uplink.
+/// The state of an uplink or inside interface.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UplinkState {
-    /// Its name.
+    /// The name of the interface.
     pub name: String,
-    /// Its index.
+    /// The index of the interface.
     pub ifindex: u32,
-    /// Our programs are attached where they should be.
+    /// Whether our BPF programs are attached where they should be.
     pub guarded: bool,
 }
 
-/// Gateway mode.
+/// The state of gateway mode.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GatewayState {
     /// Interfaces of the networks behind this host.
     pub inside: Vec<UplinkState>,
     /// What happens to packets that no rule matches: `discard` or `bypass`.
     pub default: String,
-    /// Prefixes of peers whose packets the kernel half treats otherwise than those around them, without the engine.
+    /// Number of peer prefixes whose packets the kernel half treats differently from those around them, without the
+    /// engine.
     pub spans: usize,
 }
 
-/// One direction of the data path.
+/// The packet counts of one direction of the data path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Traffic {
     /// Packets read from the device or socket.
     pub received: u64,
     /// Packets that went on under protection.
     pub protected: u64,
-    /// Packets that went on in clear, as policy says.
+    /// Packets that went on in clear, as the policy says.
     pub clear: u64,
-    /// Packets that ended.
+    /// Packets that were dropped.
     pub dropped: u64,
 }

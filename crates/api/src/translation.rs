@@ -1,4 +1,4 @@
-//! How policy becomes entries, where that is done socket by socket (docs/design/0011).
+//! The translation of policy into entries, where that is done socket by socket (docs/design/0011).
 
 use std::net::IpAddr;
 
@@ -6,77 +6,78 @@ use serde::{Deserialize, Serialize};
 
 use crate::Position;
 
-/// What the translation of a daemon does, and what it costs.
+/// The state of a daemon's translation, and its cost.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TranslationState {
-    /// `compiled` or `per-socket`. All else is zero where it is `compiled`.
+    /// The mode: `compiled` or `per-socket`. All else is zero where it is `compiled`.
     pub mode: String,
-    /// Entries there are.
+    /// Number of entries at present.
     pub entries: usize,
-    /// Sockets that have some, or are served by their listener's.
+    /// Number of sockets that have entries, or are served by those of their listener.
     pub sockets: usize,
-    /// Events of sockets that were translated.
+    /// Number of socket events that were translated.
     pub events: u64,
     /// Events that the kernel half had no room for; their sockets were looked for afterwards.
     pub lost: u64,
-    /// Entries made.
+    /// Number of entries that were made.
     pub added: u64,
-    /// Entries deleted.
+    /// Number of entries that were deleted.
     pub deleted: u64,
-    /// Of these, the ones whose time was over.
+    /// Deleted entries whose time was over.
     pub expired: u64,
-    /// Entries and sockets for which there was no room: their packets are refused.
+    /// Entries and sockets for which there was no room; their packets are refused.
     pub refused: u64,
     /// Packets that wait for their entry.
     pub waiting: usize,
-    /// Packets that waited and then had one.
+    /// Packets that waited for their entry and got it.
     pub caught_up: u64,
-    /// What translating took, all events together.
+    /// Nanoseconds of translating, summed over all events.
     pub nanoseconds: u64,
-    /// From the call to its entry, all events together.
+    /// Nanoseconds from a call to its entry, summed over all events.
     pub latency_nanoseconds: u64,
-    /// The same of the event that took longest.
+    /// Nanoseconds from a call to its entry for the slowest event.
     pub latency_max_nanoseconds: u64,
 }
 
-/// GET `/v1/entries`.
+/// The answer to GET `/v1/entries`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SpdEntries {
-    /// What made them.
+    /// The state of the translation that made them.
     pub translation: TranslationState,
-    /// Those for every peer of a port, each socket's in the order in which they are asked; then those for one flow.
+    /// The entries: first those for every peer of a port, each socket's in the order in which they are asked, then
+    /// those for one flow.
     pub entries: Vec<SpdEntry>,
 }
 
-/// One entry of one socket.
+/// A policy entry of one socket.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SpdEntry {
-    /// The application.
+    /// The name of the application.
     pub application: String,
-    /// The kernel's cookie of the socket.
+    /// The socket cookie of the kernel.
     pub socket: u64,
-    /// `mirrored`, `inbound` or `outbound`.
+    /// The direction: `mirrored`, `inbound` or `outbound`.
     pub direction: String,
-    /// IP protocol number.
+    /// The IP protocol number.
     pub protocol: u8,
-    /// This host's address; absent: any.
+    /// The address of this host; absent for any address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub local: Option<IpAddr>,
-    /// This host's port.
+    /// The port of this host.
     pub local_port: u16,
-    /// The peers: a prefix.
+    /// The peers as a prefix.
     pub remote: String,
-    /// Their ports: `any`, one, or a range.
+    /// The ports of the peers: `any`, one, or a range.
     pub remote_port: String,
-    /// `bypass`, `discard`, or the service and the level: `encryption mandatory`.
+    /// The action: `bypass`, `discard`, or the service and the level, as in `encryption mandatory`.
     pub action: String,
-    /// The rule behind it; absent: the host's default.
+    /// The policy line behind the entry; absent for the host's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rule: Option<Position>,
-    /// Milliseconds until it goes if nothing uses it; absent: with its socket.
+    /// Milliseconds until the entry goes if nothing uses it; absent if it goes with its socket.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_ms: Option<u64>,
-    /// Its socket is closed: it serves what is still on its way.
+    /// Whether the socket is closed; the entry serves packets that are still on their way.
     #[serde(default)]
     pub closing: bool,
 }

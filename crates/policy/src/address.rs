@@ -7,7 +7,7 @@ use sadb::spd::PortRange;
 use crate::ast::AddressRange;
 use crate::diagnostic::{Code, show};
 
-/// What is wrong with a value: its code, what to say, and what to do.
+/// The fault of a value: its code, a message, and what to do.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Fault {
     pub code: Code,
@@ -19,7 +19,7 @@ fn fault(code: Code, message: String, help: impl Into<String>) -> Fault {
     Fault { code, message, help: help.into() }
 }
 
-/// `ADDRESS`, `ADDRESS/LENGTH`, `ADDRESS-ADDRESS` or a host name.
+/// Parses `ADDRESS`, `ADDRESS/LENGTH`, `ADDRESS-ADDRESS` or a host name.
 pub fn address_range(text: &str) -> Result<AddressRange, Fault> {
     if let Some((addr, len)) = text.split_once('/') {
         return prefix(address(addr)?, addr, len);
@@ -35,7 +35,7 @@ pub fn address_range(text: &str) -> Result<AddressRange, Fault> {
     host(text)
 }
 
-/// Whether `text` can only be meant as an address: a name has no colon and is not all digits and dots.
+/// Whether `text` can only be meant as an address. A name has no colon and is not all digits and dots.
 fn is_numeric(text: &str) -> bool {
     text.contains(':') || (!text.is_empty() && text.chars().all(|c| c.is_ascii_digit() || c == '.'))
 }
@@ -129,7 +129,7 @@ fn host(text: &str) -> Result<AddressRange, Fault> {
     ))
 }
 
-/// A port, a range of ports `FIRST-LAST`, or `any`. `None`: not meant as a port at all.
+/// Parses a port, a range of ports `FIRST-LAST`, or `any`. `None` if it is not meant as a port at all.
 pub fn ports(text: &str) -> Option<Result<PortRange, Fault>> {
     if text == "any" {
         return Some(Ok(PortRange::ANY));
@@ -160,7 +160,7 @@ pub fn ports(text: &str) -> Option<Result<PortRange, Fault>> {
     Some(Ok(PortRange { first: low, last: high }))
 }
 
-/// Whether `text` can name an application: a bare file name, or a whole path in plain form.
+/// Checks that `text` can name an application: a bare file name, or a whole path in plain form.
 pub fn application_name(text: &str) -> Result<(), Fault> {
     let bad = |what: &str, help: &str| {
         Err(fault(Code::BadName, format!("`{}` {what}", show(text)), help.to_string()))

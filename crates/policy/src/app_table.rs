@@ -1,11 +1,11 @@
-//! The numbers of applications. They go into socket marks and into pinned kernel maps, so a name keeps its number
-//! for as long as the table lives: the table only grows.
+//! The numbers of applications. They go into socket marks and into pinned kernel maps, so a name keeps its number for
+//! as long as the table lives. The table only grows.
 
 use std::collections::BTreeMap;
 
 use wire::AppId;
 
-/// Application names and their numbers, 1 to 65533 ([`crate::MAX_APPLICATIONS`]).
+/// A table of application names and their numbers, 1 to 65533 ([`crate::MAX_APPLICATIONS`]).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AppTable {
     ids: BTreeMap<String, AppId>,
@@ -13,13 +13,13 @@ pub struct AppTable {
 }
 
 impl AppTable {
-    /// A table without names.
+    /// Makes a table without names.
     pub fn new() -> AppTable {
         AppTable::default()
     }
 
-    /// A table as an earlier one listed itself with [`AppTable::iter`]. Of a name or number given twice the first
-    /// stays; [`AppId::NONE`] is ignored.
+    /// Makes a table from the entries that an earlier one listed with [`AppTable::iter`]. If a name or number is given
+    /// twice, the first entry stays; [`AppId::NONE`] is ignored.
     pub fn from_entries(entries: impl IntoIterator<Item = (String, AppId)>) -> AppTable {
         let mut table = AppTable::new();
         let mut taken = std::collections::HashSet::new();
@@ -36,7 +36,7 @@ impl AppTable {
         table
     }
 
-    /// The number of `name`, a new one if it has none. `None`: all are given out.
+    /// The number of `name`, which is a new one if it has none. `None` if all numbers are given out.
     pub fn assign(&mut self, name: &str) -> Option<AppId> {
         if let Some(id) = self.get(name) {
             return Some(id);
@@ -50,27 +50,27 @@ impl AppTable {
         Some(id)
     }
 
-    /// The number of `name`.
+    /// The number of `name`, if it has one.
     pub fn get(&self, name: &str) -> Option<AppId> {
         self.ids.get(name).copied()
     }
 
-    /// The name behind a number.
+    /// The name that has this number.
     pub fn name(&self, id: AppId) -> Option<&str> {
         self.iter().find(|(_, i)| *i == id).map(|(name, _)| name)
     }
 
-    /// Every name with its number, by name.
+    /// Every name with its number, in alphabetical order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, AppId)> {
         self.ids.iter().map(|(name, id)| (name.as_str(), *id))
     }
 
-    /// How many names there are.
+    /// Number of names in the table.
     pub fn len(&self) -> usize {
         self.ids.len()
     }
 
-    /// Whether there are none.
+    /// Whether the table has no names.
     pub fn is_empty(&self) -> bool {
         self.ids.is_empty()
     }

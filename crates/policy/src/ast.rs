@@ -1,4 +1,4 @@
-//! The syntax tree: what the file says, with the place of everything it says.
+//! The syntax tree: the statements of a policy file, each with its place.
 
 mod item;
 mod limit;
@@ -14,53 +14,54 @@ pub use item::{
 pub use limit::{Limit, Limited, Quantity};
 pub use subject::{Executable, Group, Program, Subject, User, Users};
 
-/// Which language a file is in (`syntax 2005;` as its first statement).
+/// The language that a file is in (`syntax 2005;` as its first statement).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Syntax {
-    /// That of paper 000, and nothing else.
+    /// The language of paper 000, and nothing else.
     Paper,
-    /// With everything that docs/design/0010 adds.
+    /// The language with everything that docs/design/0010 adds.
     #[default]
     Extended,
 }
 
-/// A name and its place.
+/// A name with its place in the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Name {
-    /// Without quotes and escapes.
+    /// The name without quotes and escapes.
     pub text: String,
-    /// As written.
+    /// The place of the name as written.
     pub span: Span,
 }
 
-/// `application SUBJECT, SUBJECT { ... }`, `default { ... }`, or `guard { ... }`.
+/// A block: `application SUBJECT, SUBJECT { ... }`, `default { ... }`, or `guard { ... }`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Block {
-    /// Whom it speaks for: every subject of the list.
+    /// The subjects that the block is about, which are all in its list.
     pub subjects: Vec<Subject>,
-    /// What they are on this host, one for each; filled in by the checks.
+    /// The selectors of the subjects on this host, one for each. The checks fill them in.
     pub selectors: Vec<crate::Selector>,
-    /// From `application` to the last subject.
+    /// The place from `application` to the last subject.
     pub header: Span,
-    /// The whole of it.
+    /// The place of the whole block.
     pub span: Span,
-    /// Network settings, in the order of the file.
+    /// The network settings, in the order of the file.
     pub networks: Vec<Network>,
-    /// Protection settings, in the order of the file; behind them those of the top of the file that its networks name.
+    /// The protection settings, in the order of the file. Behind them are those of the top of the file that the block's
+    /// networks name.
     pub protections: Vec<Protection>,
-    /// Limits on what leaves in clear and on what is accepted so, one for each unit at most.
+    /// Limits on what leaves in clear and on what is accepted so, at most one for each unit.
     pub limits: Vec<Limit>,
-    /// `observe;`: what it says is only watched.
+    /// The place of `observe;`, if the block is only watched.
     pub observed: Option<Span>,
-    /// It is `guard { ... }`, about what no application's block decides: it has no subjects.
+    /// Whether it is `guard { ... }`, about what no application's block decides. It has no subjects.
     pub is_guard: bool,
 }
 
-/// What `guard { ... }` is called; no application's name is so.
+/// The display name of `guard { ... }`; no application has this name.
 pub const GUARD: &str = "guard { }";
 
 impl Block {
-    /// One with a header and nothing in it yet.
+    /// Makes a block with a header and nothing in it yet.
     pub(crate) fn new(subjects: Vec<Subject>, header: Span) -> Block {
         Block {
             subjects,
@@ -75,7 +76,7 @@ impl Block {
         }
     }
 
-    /// Its header on one line.
+    /// The header of the block on one line.
     pub fn header_text(&self) -> String {
         match &self.subjects[..] {
             _ if self.is_guard => "guard".into(),
@@ -87,7 +88,8 @@ impl Block {
         }
     }
 
-    /// The header as one subject of it sees it: whoever asks about a program wants to read its name, not a list of all others.
+    /// The header as one subject of it sees it. A reader who asks about a program wants to read its name, not a list of
+    /// all others.
     pub fn header_for(&self, subject: &Subject) -> String {
         match self.subjects.len() {
             0 | 1 => self.header_text(),
@@ -95,107 +97,109 @@ impl Block {
         }
     }
 
-    /// What its subjects are called.
+    /// The names of the block's subjects.
     pub fn names(&self) -> Vec<String> {
         if self.is_guard { vec![GUARD.into()] } else { self.subjects.iter().map(Subject::name).collect() }
     }
 
-    /// The same for messages.
+    /// The names of the block's subjects as one text for messages.
     pub fn names_text(&self) -> String {
         self.names().join(", ")
     }
 }
 
-/// `network RANGE TYPE;` (paper 000 section 3.3.1). A list of ranges is a setting for each.
+/// A network setting: `network RANGE TYPE;` (paper 000 section 3.3.1). A list of ranges is one setting for each.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Network {
-    /// The peers.
+    /// The range of peers.
     pub range: AddressRange,
-    /// As written.
+    /// The place of the range as written.
     pub range_span: Span,
-    /// What they are.
+    /// The category of these peers.
     pub kind: NetworkKind,
-    /// `observe` in front of the type: that is only watched.
+    /// Whether `observe` stands in front of the type: the network is only watched.
     pub observed: bool,
-    /// The whole statement.
+    /// The place of the whole statement.
     pub span: Span,
 }
 
-/// Which peers a network setting speaks of.
+/// The peers that a network setting is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AddressRange {
-    /// One address.
+    /// A single IP address.
     Single(IpAddr),
-    /// `ADDRESS/LENGTH`; host bits may be set.
+    /// A prefix `ADDRESS/LENGTH`; host bits may be set.
     Prefix(IpAddr, u8),
-    /// `ADDRESS-ADDRESS`, one family, the first not above the second.
+    /// A range `ADDRESS-ADDRESS` of one family, the first not above the second.
     Range(IpAddr, IpAddr),
-    /// A host name, in lower case and without a dot at its end: the addresses that it has from time to time.
+    /// A host name, in lower case and without a dot at its end. It stands for the addresses that it has from time to
+    /// time.
     Host(String),
 }
 
 /// The three categories of paper 000 section 3.3.1.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NetworkKind {
-    /// Bypass.
+    /// Traffic with these peers bypasses protection.
     Trusted,
-    /// Discard.
+    /// Traffic with these peers is discarded.
     Untrusted,
     /// The protection of this name decides.
     Protected(Name),
 }
 
-/// `protection NAME { ... }` (paper 000 section 3.3.2).
+/// A protection setting: `protection NAME { ... }` (paper 000 section 3.3.2).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Protection {
-    /// Its name, known inside the block only, or at the top of the file in every block.
+    /// The name of the protection. It is known inside its block only, or in every block if the protection stands at the
+    /// top of the file.
     pub name: Name,
-    /// In the order of the file: the first that matches decides.
+    /// The items in the order of the file; the first that matches decides.
     pub items: Vec<Item>,
-    /// The whole setting.
+    /// The place of the whole setting.
     pub span: Span,
-    /// It stands at the top of the file.
+    /// Whether the protection stands at the top of the file.
     pub shared: bool,
 }
 
-/// `test "NAME" { ... }`: what flows must get.
+/// A test `test "NAME" { ... }`, which says what flows must get.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Test {
-    /// What it is about.
+    /// The name of the test.
     pub name: Name,
-    /// Its lines.
+    /// The lines of the test.
     pub expectations: Vec<Expectation>,
 }
 
-/// One line of a test: a program, a flow, and what it must get.
+/// A line of a test: a program, a flow, and what it must get.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expectation {
     /// The program, and where it runs.
     pub process: crate::Process,
-    /// The user as written, if by name.
+    /// The user as written, if it is given by name.
     pub user: Option<Name>,
-    /// The peer.
+    /// The peer of the flow.
     pub target: crate::Target,
-    /// This host's port; zero: not said.
+    /// The port of this host; zero if it is not given.
     pub local_port: u16,
-    /// What it must get.
+    /// What the flow must get.
     pub wants: Wants,
-    /// The whole line.
+    /// The place of the whole line.
     pub span: Span,
-    /// What it must get, as written.
+    /// The place of what the flow must get.
     pub wants_span: Span,
 }
 
-/// What a flow must get.
+/// The treatment that a flow must get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wants {
-    /// Clear, by its network or because nothing speaks for it.
+    /// The flow passes in clear, by its network or because no policy is about it.
     Trusted,
-    /// Refused.
+    /// The flow is refused.
     Untrusted,
-    /// Clear, by an item.
+    /// The flow passes in clear, by an item.
     Never,
-    /// Protected.
+    /// The flow is protected by this service and level.
     Protect(Service, sadb::spd::Level),
 }
 
@@ -211,7 +215,7 @@ impl std::fmt::Display for AddressRange {
 }
 
 impl NetworkKind {
-    /// As the language writes it.
+    /// The network kind as the language writes it.
     pub fn text(&self) -> String {
         match self {
             NetworkKind::Trusted => "trusted".into(),
@@ -222,14 +226,14 @@ impl NetworkKind {
 }
 
 impl Network {
-    /// The setting on one line.
+    /// The network setting on one line.
     pub fn text(&self) -> String {
         let observed = if self.observed { "observe " } else { "" };
         format!("network {} {observed}{};", self.range, self.kind.text())
     }
 }
 
-/// The name as the language writes it: in quotes where it needs them.
+/// The name as the language writes it, in quotes where it needs them.
 pub fn quoted(name: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_./:+@%~-".contains(c);
     if !name.is_empty() && name.chars().all(plain) && !name.starts_with("//") && !name.ends_with('/') {

@@ -1,5 +1,5 @@
-//! What the grammar cannot see: names, references, overlaps. Errors take their block out of the policy, warnings and
-//! notes do not.
+//! The checks of what the grammar cannot see: names, references, overlaps. Errors take their block out of the policy;
+//! warnings and notes do not.
 
 mod again;
 mod items;
@@ -20,25 +20,25 @@ use again::{again, is_known_by_keyword};
 use protections::{SharedByName, protection_of, protections, top};
 use subjects::Across;
 
-/// The most network entries all applications together may come to: names times prefixes.
+/// The most network entries of all applications together: names times prefixes.
 const MAX_ENTRIES: usize = 1 << 20;
 
-/// The most networks and items of one block: a rule's number has 16 bits for its place.
+/// The most networks and items of one block. A rule's number has 16 bits for its place.
 const MAX_RULES: usize = 65_535;
 
-/// What the checks make of a file.
+/// The result of checking a file.
 pub(crate) struct Checked {
-    /// Sound blocks.
+    /// The blocks without errors.
     pub blocks: Vec<Placed>,
-    /// The others.
+    /// The blocks with errors.
     pub broken: Vec<Broken>,
-    /// Protections for every block that are sound.
+    /// The protections at the top of the file that are sound.
     pub protections: Vec<Protection>,
-    /// What was known of blocks of the text before goes with this text. If not, nothing of all this counts.
+    /// Whether what was known of blocks of the earlier text fits this text. If not, nothing of this result counts.
     pub fits: bool,
 }
 
-/// Check every block alone and all together; divide them into sound and broken.
+/// Checks every block alone and all together, and divides them into sound and broken.
 pub(crate) fn policy(
     candidates: Vec<Candidate>,
     shared: Vec<Shared>,
@@ -104,7 +104,7 @@ pub(crate) fn policy(
     Checked { blocks, broken, protections, fits }
 }
 
-/// What stands in `guard { ... }`: networks that are open or closed to what no block decides about.
+/// Checks the block `guard { ... }`, whose networks are open or closed to traffic that no block decides about.
 fn guard(
     block: &mut Block,
     first: Option<Span>,
@@ -161,7 +161,7 @@ fn guard(
     networks(block, sink, good, across) && good
 }
 
-/// One block. `sound` so far: else what follows from an earlier error is not reported.
+/// Checks a block by itself. If it is not `sound` so far, consequences of an earlier error are not reported.
 fn block(
     block: &mut Block,
     shared: &SharedByName<'_>,
@@ -199,7 +199,7 @@ fn block(
     good
 }
 
-/// One limit of a kind for each unit.
+/// Checks that there is one limit of a kind for each unit.
 fn limits(block: &Block, sink: &mut Sink) -> bool {
     for (at, limit) in block.limits.iter().enumerate() {
         let same = |first: &&Limit| (first.limited, first.quantity) == (limit.limited, limit.quantity);
@@ -221,7 +221,7 @@ fn limits(block: &Block, sink: &mut Sink) -> bool {
     true
 }
 
-/// Whoever reads the policy must not take what is only watched for what is in force.
+/// Warns of what is only watched, so that a reader does not take it for what is in force.
 fn observed(block: &Block, sink: &mut Sink) {
     let mut warn = |span: Span, message: String| {
         sink.push(Diagnostic::new(Code::Observed, span, message).label("watched, and in clear").help(
@@ -272,7 +272,7 @@ fn networks(block: &Block, sink: &mut Sink, sound: bool, across: &mut Across<'_>
     good
 }
 
-/// What one network setting says by itself.
+/// Checks each network setting by itself.
 fn alone(block: &Block, sink: &mut Sink) {
     for network in &block.networks {
         let AddressRange::Prefix(addr, len) = &network.range else { continue };
@@ -327,7 +327,7 @@ fn later_is_range(network: &Network) -> bool {
     matches!(network.range, AddressRange::Range(..))
 }
 
-/// Settings that never decide, and ranges that cut one another.
+/// Reports settings that never decide, and ranges that overlap in part.
 fn overlaps(block: &Block, nesting: &Nesting, sink: &mut Sink) {
     for (index, network) in block.networks.iter().enumerate() {
         let resolved = !matches!(network.range, AddressRange::Host(_));
@@ -363,7 +363,7 @@ fn overlaps(block: &Block, nesting: &Nesting, sink: &mut Sink) {
     }
 }
 
-/// Peers that no network covers.
+/// Reports peers that no network covers.
 fn coverage(block: &Block, nesting: &Nesting, sink: &mut Sink) {
     let who = match (nesting.all_ipv4, nesting.all_ipv6) {
         _ if block.networks.is_empty() || block.is_guard => return,

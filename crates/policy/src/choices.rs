@@ -1,4 +1,5 @@
-//! Which words can stand at a place of the text. Reads tokens alone, so that it answers in the middle of a statement.
+//! The words that can stand at a place of the text. Only tokens are read, so that there is an answer in the middle of a
+//! statement.
 
 use crypto::SuiteId;
 use scrub::Profile;
@@ -15,13 +16,13 @@ const WATCHED_OR_NOT: [&str; 4] = ["observe", "protected", "trusted", "untrusted
 const ITEM: [&str; 6] = ["authentication", "encryption", "localport", "never", "protocol", "remoteport"];
 const LEVELS: [&str; 5] = ["accept-only", "mandatory", "optional", "prefer", "require"];
 const OPTIONS: [&str; 3] = ["on-failure", "suite", "while-negotiating"];
-/// Where nothing passes in clear.
+/// The options of an item in whose level nothing passes in clear.
 const OPTIONS_PROTECTED: [&str; 4] = ["on-failure", "scrub", "suite", "while-negotiating"];
 const QUALIFIERS: [&str; 5] = ["cgroup", "from", "sha256", "uid", "unit"];
 const LINE: [&str; 6] = ["cgroup", "from", "from-program", "to", "uid", "unit"];
 const WANTS: [&str; 6] = ["authentication", "encryption", "localport", "never", "trusted", "untrusted"];
 
-/// What a brace encloses.
+/// The construct that a brace encloses.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Inside {
     File,
@@ -31,7 +32,8 @@ enum Inside {
     Test,
 }
 
-/// Words that can stand where the word at `offset` stands or would start, in alphabetical order. `text` is that of the tree.
+/// The words that can stand where the word at `offset` stands or would start, in alphabetical order. `text` is that of
+/// the tree.
 pub fn choices(tree: &Tree, text: &str, offset: usize) -> Vec<String> {
     let mut inside = vec![Inside::File];
     let mut words: Vec<&str> = Vec::new();
@@ -110,7 +112,7 @@ pub fn choices(tree: &Tree, text: &str, offset: usize) -> Vec<String> {
     }
 }
 
-/// Words of an item behind these.
+/// The words of an item that can follow these words.
 fn item(words: &[&str]) -> Vec<String> {
     let fixed = |list: &[&str]| list.iter().map(ToString::to_string).collect();
     let selector = words.iter().rev().find(|word| matches!(**word, "protocol" | "localport" | "remoteport"));
@@ -132,7 +134,7 @@ fn item(words: &[&str]) -> Vec<String> {
     }
 }
 
-/// Protections that a network at this place can name.
+/// The protections that a network at this place can name.
 fn protections(tree: &Tree, text: &str, offset: usize) -> Vec<String> {
     let block = tree.around(tree.at(offset), NodeKind::Block);
     let own = block.into_iter().flat_map(|block| tree.definitions(block));

@@ -1,6 +1,6 @@
-//! Whether one policy is at least as strict as another for every flow there can be. Exact, without sampling: the
-//! peers are cut into the stretches on which both policies name one network each, the ports into the rectangles on
-//! which both choose one item each.
+//! The comparison of policies: whether one is at least as strict as another for every flow there can be. It is exact,
+//! without sampling: the peers are cut into the stretches on which both policies name one network each, the ports into
+//! the rectangles on which both choose one item each.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
@@ -14,26 +14,27 @@ use wire::protocol::has_ports;
 
 use crate::ports;
 
-/// How `a` and `b` compare. Strictness: discard over everything, everything over bypass; between protections,
-/// `mandatory` over `optional` over `accept-only`, encryption (which implies authentication) over authentication, a suite over any,
-/// and what keeps packets in over what lets them pass in clear, each at least. By which profile a flow is scrubbed makes none stricter.
+/// Compares `a` with `b`. Discard is stricter than everything, and everything is stricter than bypass. Between
+/// protections, each of these must be at least as strict: `mandatory` over `optional` over `accept-only`; encryption
+/// (which implies authentication) over authentication; a suite over any; keeping packets in over letting them pass in
+/// clear. The scrub profile of a flow makes none stricter.
 pub fn compare(a: &AppPolicy, b: &AppPolicy) -> Order {
     Cut::of(a).compare(&Cut::of(b))
 }
 
-/// A policy, cut into stretches of peers once, to be compared with many.
+/// A policy that is cut into stretches of peers once, to be compared with many.
 pub struct Cut<'p> {
     policy: &'p AppPolicy,
     stretches: Vec<(u128, Peer)>,
 }
 
 impl<'p> Cut<'p> {
-    /// Of this policy.
+    /// Cuts a policy into its stretches.
     pub fn of(policy: &'p AppPolicy) -> Cut<'p> {
         Cut { policy, stretches: stretches(policy) }
     }
 
-    /// As [`compare`].
+    /// Compares two policies as [`compare`] does.
     pub fn compare(&self, other: &Cut<'_>) -> Order {
         let (mut a_holds, mut b_holds) = (true, true);
         let mut seen: HashSet<(Peer, Peer)> = HashSet::new();
@@ -49,7 +50,7 @@ impl<'p> Cut<'p> {
         order(a_holds, b_holds)
     }
 
-    /// What becomes of the peers of each stretch.
+    /// The opinion of the policy on the peers of each stretch.
     pub(crate) fn opinions(&self) -> impl Iterator<Item = Opinion> {
         let mut known: HashMap<Peer, (bool, bool)> = HashMap::new();
         self.stretches.iter().enumerate().filter_map(move |(at, &(first, peer))| {
@@ -68,18 +69,18 @@ impl<'p> Cut<'p> {
     }
 }
 
-/// What a policy makes of a stretch of peers.
+/// The opinion of a policy on a stretch of peers.
 pub(crate) struct Opinion {
     pub first: u128,
     pub last: u128,
-    /// Some flow is not bypassed.
+    /// Whether some flow is not bypassed.
     pub speaks: bool,
-    /// Every flow is discarded.
+    /// Whether every flow is discarded.
     pub refuses: bool,
 }
 
-/// How two classes of one policy compare, at whatever peers. Here the stricter scrub profile counts too: one of the two is to decide, and
-/// none must lose it.
+/// Compares two classes of one policy, whatever the peers. Here the stricter scrub profile counts too: one of the two
+/// is to decide, and no flow must lose it.
 pub(crate) fn compare_classes(policy: &AppPolicy, a: Class, b: Class) -> Order {
     let holds = |a: Demand, b: Demand| at_least(a, b) && scrubs_at_least(a, b);
     let (a_holds, b_holds) = peers_by((policy, Peer::of(a)), (policy, Peer::of(b)), holds);
@@ -113,18 +114,18 @@ fn peers_by(
     (a_holds, b_holds)
 }
 
-/// Flows with one peer that two policies treat alike, each for itself.
+/// A set of flows with one peer that each of two policies treats alike.
 pub(crate) struct Cell {
-    /// `None`: one that no item names.
+    /// The protocol; `None` for one that no item names.
     pub protocol: Option<u8>,
     pub local: PortRange,
     pub remote: PortRange,
-    /// What each makes of them, and the item that says so.
+    /// The first policy's demand for the flows, and the item behind it.
     pub a: (Demand, RuleId),
     pub b: (Demand, RuleId),
 }
 
-/// Cut the flows with a peer where either policy can change its mind.
+/// Calls `see` for each cell. The flows with a peer are cut where either policy can change its treatment.
 pub(crate) fn for_each_cell(a: (&AppPolicy, Peer), b: (&AppPolicy, Peer), mut see: impl FnMut(Cell)) {
     let (a_items, b_items) = (items(a.0, a.1), items(b.0, b.1));
     let all = || a_items.iter().chain(b_items);
@@ -149,13 +150,13 @@ pub(crate) fn for_each_cell(a: (&AppPolicy, Peer), b: (&AppPolicy, Peer), mut se
     }
 }
 
-/// The ports from one start to the one before the next.
+/// The ports from one start up to the port before the next start.
 fn until_next(starts: &[u16], at: usize) -> PortRange {
     let last = starts.get(at + 1).map_or(u16::MAX, |next| next - 1);
     PortRange { first: starts[at], last }
 }
 
-/// What a policy makes of a peer.
+/// The opinion of a policy on a peer.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Peer {
     Bypass,
@@ -180,7 +181,7 @@ fn items(policy: &AppPolicy, peer: Peer) -> &[Item] {
     }
 }
 
-/// Those that speak of this protocol; `None`: of one that nobody names.
+/// The items about this protocol; `None` stands for a protocol that no item names.
 fn of(items: &[Item], protocol: Option<u8>) -> Vec<Item> {
     let speaks = |item: &&Item| match (item.protocol, protocol) {
         (None, _) => true,
@@ -190,7 +191,7 @@ fn of(items: &[Item], protocol: Option<u8>) -> Vec<Item> {
     items.iter().filter(speaks).copied().collect()
 }
 
-/// An action, and the terms of one that protects.
+/// An action, with its terms where it protects.
 pub(crate) type Demand = (Action, Terms);
 
 fn demand(peer: Peer, items: &[Item], local: u16, remote: u16) -> (Demand, RuleId) {
@@ -272,7 +273,7 @@ fn merge<B>(
     }
 }
 
-/// The addresses from which on a policy has another opinion, in order; the last entry for an address holds.
+/// The addresses from which on a policy has another opinion, in order. The last entry for an address holds.
 fn stretches(policy: &AppPolicy) -> Vec<(u128, Peer)> {
     let mut networks: Vec<_> = policy.networks().iter().collect();
     networks.sort_by_key(|n| (n.prefix.first(), n.prefix.len()));

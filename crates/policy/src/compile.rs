@@ -1,7 +1,7 @@
-//! From sound blocks to the tables of the data path.
+//! The compilation of sound blocks to the tables of the data path.
 //!
-//! A rule's number is its application's number and its place in the block, so nothing in one application's
-//! table depends on any other block: exclusiveness (paper 000 section 3.4), level 1, holds byte for byte.
+//! A rule's number is its application's number and its place in the block, so nothing in one application's table
+//! depends on any other block: exclusiveness (paper 000 section 3.4), level 1, holds byte for byte.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -21,46 +21,46 @@ use crate::subjects::{Executables, Image, Process, Selector, Subjects};
 use crate::unit::{Extent, Placed};
 use crate::{AppTable, Parsed, observe, prefixes};
 
-/// One application that has a policy.
+/// An application that has a policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Application {
-    /// Its number.
+    /// The number of the application.
     pub id: AppId,
-    /// What it is called: a program's name or path, or its subject as the policy has it.
+    /// The name of the application: a program's name or path, or its subject as the policy has it.
     pub name: String,
-    /// Whom it is: which processes.
+    /// The processes that belong to it.
     pub selector: Selector,
-    /// What its subject chooses processes by, in words.
+    /// The criteria by which its subject chooses processes, in words.
     pub chosen_by: Vec<&'static str>,
-    /// What the files must be that its subject names.
+    /// The digests that the files of its subject must have.
     pub pins: Pins,
-    /// Line of its name in the block's header, from 1.
+    /// The line of its name in the block's header, counted from 1.
     pub line: usize,
-    /// Column of its name.
+    /// The column of its name.
     pub column: usize,
-    /// Line of the block's `application`.
+    /// The line of the block's `application`.
     pub block_line: usize,
-    /// The header on one line, of several subjects this one and how many more there are.
+    /// The header on one line. Of several subjects, it has this one and how many more there are.
     pub block: String,
-    /// Its `limit` statements.
+    /// The `limit` statements of the block.
     pub limits: Vec<LimitLine>,
-    /// Kept from an earlier load ([`Compiled::carry_over`]): its lines are those of the text then.
+    /// Whether it is kept from an earlier load ([`Compiled::carry_over`]). Its lines are those of that text.
     pub carried: bool,
 }
 
 /// A `limit` statement of an application.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LimitLine {
-    /// Where it is, from 1.
+    /// The line of the statement, counted from 1.
     pub line: usize,
-    /// What it is about.
+    /// The traffic that it limits.
     pub limited: Limited,
     /// The statement on one line.
     pub text: String,
 }
 
 impl Application {
-    /// The executable's path, if the policy names one; else every executable of that file name is meant.
+    /// The executable's path, if the policy names one. Otherwise every executable of that file name is meant.
     pub fn path(&self) -> Option<&str> {
         match &self.selector.executables {
             Executables::Named(Image::Path(path)) => Some(path),
@@ -69,10 +69,10 @@ impl Application {
     }
 }
 
-/// Why an application has no policy although the file names it.
+/// The reason why an application has no policy although the file names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// Its block has errors.
+    /// The block has errors.
     Broken,
     /// The table of application numbers is full.
     NoNumber,
@@ -81,11 +81,11 @@ pub enum Reason {
 /// An application that the file names and that has no policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeftOut {
-    /// Its name.
+    /// The name of the application.
     pub name: String,
-    /// Why.
+    /// The reason why it has no policy.
     pub reason: Reason,
-    /// Line of its name.
+    /// The line of its name.
     pub line: usize,
 }
 
@@ -94,42 +94,42 @@ pub struct LeftOut {
 pub struct Compiled {
     /// The file's name as the caller gave it.
     pub file: String,
-    /// The tables.
+    /// The tables of the data path.
     pub spd: Spd,
-    /// What is behind each rule.
+    /// The source of each rule.
     pub rules: Rules,
     /// Every application with a policy, in the order of the file.
     pub applications: Vec<Application>,
-    /// Which of them a process belongs to.
+    /// The subjects, which say to which application a process belongs.
     pub subjects: Subjects,
-    /// Its networks that are names; they have no address before [`Compiled::resolve`].
+    /// The networks that are host names. They have no address before [`Compiled::resolve`].
     pub named: Named,
     /// Applications that the file names and that have no policy from it.
     pub left_out: Vec<LeftOut>,
-    /// The text had errors.
+    /// Whether the text had errors.
     pub errors: bool,
     /// The language of the text.
     pub(crate) syntax: Syntax,
-    /// The texts of the protections at its top, if all of them are sound.
+    /// The texts of the protections at the top of the file, if all of them are sound.
     pub(crate) top: Option<Vec<String>>,
 }
 
-/// In numbers of rules: those of `guard`. No application has it ([`crate::MAX_APPLICATIONS`]).
+/// The application number in the numbers of `guard`'s rules. No application has it ([`crate::MAX_APPLICATIONS`]).
 pub const GUARD_NUMBER: AppId = AppId(0xfffe);
 
-/// Compile the sound blocks. `table` gives the applications their numbers and grows by the new ones; `generation`
-/// goes into the tables.
+/// Compiles the sound blocks. `table` gives the applications their numbers and grows by the new ones; `generation` goes
+/// into the tables.
 pub fn compile(parsed: &Parsed, table: &mut AppTable, generation: u64) -> Compiled {
     compile_some(parsed, table, generation, None, |_| true)
 }
 
-/// As [`compile`], for a text that was read over `before` ([`crate::parse_over`]): the tables of blocks that were taken over are those
-/// of before, and not only equal to them.
+/// Compiles a text that was read over `before` ([`crate::parse_over`]). The tables of blocks that were taken over are
+/// the same objects as before, and not only equal to them.
 pub fn compile_over(parsed: &Parsed, table: &mut AppTable, generation: u64, before: &Compiled) -> Compiled {
     compile_some(parsed, table, generation, Some(before), |_| true)
 }
 
-/// Only the blocks at places that are `wanted`, and `guard`.
+/// Compiles only the blocks at places that are `wanted`, and `guard`.
 pub(crate) fn compile_some(
     parsed: &Parsed,
     table: &mut AppTable,
@@ -221,7 +221,7 @@ pub(crate) fn compile_some(
     out
 }
 
-/// Where the items are of protections for every block, which stand in front of all blocks.
+/// The places of the items of protections for every block, which stand in front of all blocks.
 fn top(protections: &[Protection], cursor: &mut Cursor<'_>) -> Top {
     let mut place = |item: &crate::ast::Item| (cursor.to(item.span.start as usize), item.span);
     let items = |protection: &Protection| protection.items.iter().map(&mut place).collect();
@@ -233,7 +233,7 @@ fn top(protections: &[Protection], cursor: &mut Cursor<'_>) -> Top {
         .collect()
 }
 
-/// Places of a text in order, each counted on from the one before.
+/// A cursor over places of a text in order, each counted on from the one before.
 struct Cursor<'t> {
     text: &'t str,
     at: usize,
@@ -254,14 +254,14 @@ impl<'t> Cursor<'t> {
         self.position
     }
 
-    /// Go on behind a block that starts here; how far that leads is known of it.
+    /// Moves on behind a block that starts here; its extent is known.
     fn skip(&mut self, placed: &Placed, start: Position) {
         self.position = placed.unit.extent.behind(start);
         self.at = placed.start as usize + placed.unit.len();
     }
 }
 
-/// One application's share of a block.
+/// The share of one application in a block.
 struct Share<'u> {
     block: &'u Block,
     app: AppId,
@@ -339,7 +339,7 @@ impl Share<'_> {
         self.block.networks.iter().enumerate().filter_map(host).collect()
     }
 
-    /// Which of the block's protections has a name.
+    /// The index of each of the block's protections by name.
     fn protections(&self) -> HashMap<&str, usize> {
         let names = self.block.protections.iter().map(|protection| protection.name.text.as_str());
         // The first of a name; the checks have refused a second one.
@@ -359,7 +359,7 @@ fn class(by_name: &HashMap<&str, usize>, kind: &NetworkKind) -> Class {
     }
 }
 
-/// What a demand is in the tables.
+/// The services, level and terms of a demand in the tables.
 pub(crate) fn demand(demand: &Demand) -> (Services, Level, Terms) {
     let Demand::Protect { service, level, suite, negotiating, failure, scrub } = *demand else {
         return (Services::NONE, Level::AcceptOnly, Terms::of(Level::AcceptOnly));
@@ -379,12 +379,12 @@ pub(crate) fn demand(demand: &Demand) -> (Services, Level, Terms) {
 }
 
 impl Compiled {
-    /// What is behind a rule; `None` for [`RuleId::NONE`] and rules of another policy.
+    /// The source of a rule; `None` for [`RuleId::NONE`] and rules of another policy.
     pub fn rule(&self, id: RuleId) -> Option<RuleSource> {
         self.rules.get(id)
     }
 
-    /// Note what the file names and what has no policy from it.
+    /// Notes the applications that the file names and that have no policy from it.
     fn leave_out(&mut self, parsed: &Parsed) {
         if parsed.broken.is_empty() {
             return;
@@ -407,7 +407,7 @@ impl Compiled {
         self.applications.iter().find(|a| a.id == id)
     }
 
-    /// The application of this name; else the one that a process belongs to of which nothing is known but that it runs this
+    /// The application of this name; otherwise the one of a process of which nothing is known but that it runs this
     /// program.
     pub fn find(&self, program: &str) -> Option<&Application> {
         let named = self.applications.iter().find(|a| a.name == program);
@@ -419,16 +419,16 @@ impl Compiled {
         self.application(self.subjects.choose(process)?)
     }
 
-    /// Put the subjects of its applications in order; after applications came or went.
+    /// Sorts the subjects of the policy's applications. It must be called after applications came or went.
     pub fn find_subjects(&mut self) {
         let list = self.applications.iter().map(|app| (app.selector.clone(), app.id));
         self.subjects = Subjects::new(list.collect()).pinned(self.applications.iter().map(|app| &app.pins));
     }
 
-    /// For a daemon that loads this policy over `old`: if the text has errors, every application that had a policy and
-    /// has none now keeps the one it had, its block being broken, or its name too broken to be read. An error never
-    /// takes protection away; removing an application needs a text without errors. Both must have their
-    /// numbers from one table. Returns the names that were kept.
+    /// Keeps protection when a daemon loads this policy over `old`. If the text has errors, every application that had
+    /// a policy and has none now keeps the one it had, because its block is broken, or its name is too broken to be
+    /// read. An error never takes protection away; removing an application needs a text without errors. Both policies
+    /// must have their numbers from one table. Returns the names that were kept.
     pub fn carry_over(&mut self, old: &Compiled) -> Vec<String> {
         if !self.errors {
             return Vec::new();
@@ -450,7 +450,8 @@ impl Compiled {
         kept
     }
 
-    /// Let `guard` of the old policy stay if this one's is broken, or an error may hide that it has one. Whether that was so.
+    /// Keeps `guard` of the old policy if this one's is broken, or an error may hide that it has one. Whether that was
+    /// so.
     pub fn keep_guard(&mut self, old: &Compiled) -> bool {
         let has = |compiled: &Compiled| !compiled.spd.guard.networks().is_empty();
         if !self.errors || has(self) || !has(old) {

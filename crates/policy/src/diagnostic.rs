@@ -1,5 +1,5 @@
-//! What is wrong with a policy, where, and what to do about it. Codes are stable: tools and the manual page
-//! (`docs/man/ravelin-policy.5.md`) refer to them, and a retired code is not used again.
+//! Diagnostics: what is wrong with a policy, where, and what to do about it. Codes are stable: tools and the manual
+//! page (`docs/man/ravelin-policy.5.md`) refer to them, and a retired code is not used again.
 
 use std::fmt;
 
@@ -9,15 +9,15 @@ use crate::MAX_DIAGNOSTICS;
 use crate::ast::quoted;
 use crate::lexer::Span;
 
-/// How much it matters.
+/// The severity of a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// Worth knowing; nothing is wrong.
+    /// Something is worth knowing, and nothing is wrong.
     Note,
     /// The policy loads, but it may not say what its author meant.
     Warning,
-    /// The block is left out.
+    /// The block is left out of the policy.
     Error,
 }
 
@@ -40,15 +40,15 @@ macro_rules! codes {
         }
 
         impl Code {
-            /// Every code.
+            /// Every code there is.
             pub const ALL: &[Code] = &[$(Code::$variant),*];
 
-            /// The name, as `RVL-P101`.
+            /// The name of the code, as in `RVL-P101`.
             pub fn as_str(self) -> &'static str {
                 match self { $(Code::$variant => $code,)* }
             }
 
-            /// How much problems of this kind matter.
+            /// The severity of problems of this kind.
             pub fn severity(self) -> Severity {
                 match self { $(Code::$variant => Severity::$severity,)* }
             }
@@ -156,7 +156,7 @@ codes! {
 }
 
 impl Code {
-    /// An error of the letters or the grammar: what was meant by the statement is not known.
+    /// Whether it is an error of the letters or the grammar, so that the meaning of the statement is not known.
     pub(crate) fn is_grammar(self) -> bool {
         self.severity() == Severity::Error && self < Code::DuplicateApplication
     }
@@ -174,54 +174,54 @@ impl Serialize for Code {
     }
 }
 
-/// A place as an editor counts it: both from 1, columns in characters.
+/// A place as an editor counts it: line and column from 1, columns in characters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Position {
-    /// Line.
+    /// The line, counted from 1.
     pub line: usize,
-    /// Column, in characters.
+    /// The column in characters, counted from 1.
     pub column: usize,
 }
 
 /// A second place that belongs to a problem.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Related {
-    /// What is there.
+    /// A description of what is there.
     pub message: String,
-    /// Where it starts.
+    /// The position where it starts.
     pub at: Position,
-    /// Its octets in the text.
+    /// The octets of it in the text.
     #[serde(skip)]
     pub span: Span,
 }
 
-/// One problem.
+/// A problem found in a policy text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Diagnostic {
-    /// Its kind.
+    /// The kind of the problem.
     pub code: Code,
-    /// How much it matters.
+    /// The severity of the problem.
     pub severity: Severity,
     /// The file's name as the caller gave it.
     pub file: String,
-    /// Line, from 1.
+    /// The line where it starts, counted from 1.
     pub line: usize,
-    /// Column in characters, from 1.
+    /// The column where it starts, in characters, counted from 1.
     pub column: usize,
-    /// One past its last character.
+    /// The position one past its last character.
     pub end: Position,
-    /// What is wrong.
+    /// A description of what is wrong.
     pub message: String,
-    /// What would have been right here, if the grammar decides that.
+    /// The words that would have been right here, if the grammar decides that.
     pub expected: Vec<String>,
     /// What to do about it.
     pub help: String,
     /// A few words for the marked place.
     #[serde(skip)]
     pub label: String,
-    /// Other places that belong to it.
+    /// Other places that belong to the problem.
     pub related: Vec<Related>,
-    /// Its octets in the text.
+    /// The octets of it in the text.
     #[serde(skip)]
     pub span: Span,
 }
@@ -264,7 +264,7 @@ impl Diagnostic {
         self
     }
 
-    /// What to write instead of which octets, where that is mechanical: a slip of the fingers, a sign that is missing.
+    /// The text to write instead of which octets, where that is mechanical: a slip of the fingers, or a missing sign.
     pub fn fix(&self) -> Option<(Span, String)> {
         let text = match self.code {
             Code::ExpectedSemicolon => ";".into(),
@@ -281,7 +281,7 @@ impl Diagnostic {
         Some((self.span, text))
     }
 
-    /// The same, so many octets further on, with overflow: `by` may lead back.
+    /// The diagnostic with its places moved on by `by` octets, with overflow, so that `by` may lead back.
     pub(crate) fn moved(&self, by: u32) -> Diagnostic {
         let mut out = self.clone();
         out.span = out.span.moved(by);
@@ -289,14 +289,14 @@ impl Diagnostic {
         out
     }
 
-    /// Whether the block it is in is left out.
+    /// Whether the problem takes its block out of the policy.
     pub fn is_error(&self) -> bool {
         self.severity == Severity::Error
     }
 }
 
-/// Where lines start, and how many characters are before each block of octets, so that a place is found at once
-/// however long a line is.
+/// An index of where lines start, and how many characters are before each block of octets. A place is found at once
+/// with it, however long a line is.
 #[derive(Debug)]
 pub(crate) struct Lines {
     starts: Vec<usize>,
@@ -315,12 +315,12 @@ impl Lines {
         Lines { starts, characters: std::iter::once(0).chain(sums).collect() }
     }
 
-    /// Index of the line that holds the octet at `offset`.
+    /// The index of the line that holds the octet at `offset`.
     fn index(&self, offset: usize) -> usize {
         self.starts.partition_point(|&start| start <= offset).saturating_sub(1)
     }
 
-    /// Characters that start before `offset`.
+    /// Number of characters that start before `offset`.
     fn before(&self, text: &str, offset: usize) -> usize {
         let block = (offset / BLOCK).min(self.characters.len() - 1);
         let rest = text.as_bytes().get(block * BLOCK..offset.min(text.len())).unwrap_or_default();
@@ -333,8 +333,8 @@ impl Lines {
         Position { line: index + 1, column }
     }
 
-    /// The text of the lines from the one with `start` to the one with `end`, its first octet, and the number
-    /// of the first line.
+    /// The text of the lines from the one with `start` to the one with `end`, the offset of its first octet, and the
+    /// number of the first line.
     pub(crate) fn around<'t>(&self, text: &'t str, start: usize, end: usize) -> (&'t str, usize, usize) {
         let first = self.index(start);
         let last = self.index(end.max(start));
@@ -344,7 +344,7 @@ impl Lines {
     }
 }
 
-/// The text up to the end of the line that holds the last place of all these.
+/// The text up to the end of the line that holds the last place of all these diagnostics.
 pub(crate) fn as_far_as<'t>(text: &'t str, found: &[Diagnostic]) -> &'t str {
     let ends = found.iter().flat_map(|one| one.related.iter().map(|r| r.span).chain([one.span]));
     let last = ends.map(|span| span.end as usize).max().unwrap_or(0);
@@ -353,22 +353,22 @@ pub(crate) fn as_far_as<'t>(text: &'t str, found: &[Diagnostic]) -> &'t str {
     line.and_then(|line| text.get(..last + line + 1)).unwrap_or(text)
 }
 
-/// Octets that start a character.
+/// Number of octets that start a character.
 fn characters(text: &[u8]) -> usize {
     text.iter().filter(|octet| **octet & 0xc0 != 0x80).count()
 }
 
-/// Collects problems: up to [`MAX_DIAGNOSTICS`] errors, and as many warnings and notes.
+/// A collector of problems: up to [`MAX_DIAGNOSTICS`] errors, and as many warnings and notes.
 #[derive(Default)]
 pub(crate) struct Sink {
     found: Vec<Diagnostic>,
     errors: usize,
     others: usize,
-    /// Since the mark; `None`: an error, or more than are worth remembering.
+    /// The problems since the mark. `None` after an error, or if there are too many to remember.
     recent: Option<Vec<Diagnostic>>,
 }
 
-/// Warnings and notes of one block that are remembered.
+/// The most warnings and notes of one block that are remembered.
 const REMEMBERED: usize = 32;
 
 impl Sink {
@@ -392,7 +392,7 @@ impl Sink {
         self.others < MAX_DIAGNOSTICS
     }
 
-    /// As [`Sink::push`], for one like this that is made only if it is shown.
+    /// Counts a problem as [`Sink::push`] does, for one like this that is made only if it is shown.
     pub(crate) fn push_from(&mut self, like: &Diagnostic, make: impl FnOnce() -> Diagnostic) {
         self.recent = None;
         self.count(like.severity, make);
@@ -415,12 +415,12 @@ impl Sink {
         }
     }
 
-    /// A part begins whose warnings and notes may be wanted.
+    /// Marks the beginning of a part whose warnings and notes may be wanted.
     pub(crate) fn mark(&mut self) {
         self.recent = Some(Vec::new());
     }
 
-    /// What was found since the mark; `None`: an error, or too much.
+    /// The problems since the mark. `None` after an error, or if there were too many.
     pub(crate) fn since_mark(&mut self) -> Option<Vec<Diagnostic>> {
         self.recent.take()
     }
@@ -430,7 +430,7 @@ impl Sink {
         self.errors > 0
     }
 
-    /// Everything found, in the order of the text, with places filled in.
+    /// Everything that was found, in the order of the text, with places filled in.
     pub(crate) fn finish(mut self, file: &str, text: &str) -> Vec<Diagnostic> {
         if self.found.is_empty() {
             return self.found;
@@ -451,7 +451,7 @@ impl Sink {
     }
 }
 
-/// A piece of foreign text fit for a message: control characters escaped, cut when long.
+/// A piece of untrusted text made fit for a message: control characters are escaped, and a long text is cut.
 pub(crate) fn show(text: &str) -> String {
     let mut out: String = text.chars().take(48).flat_map(visible).collect();
     if text.chars().nth(48).is_some() {

@@ -1,8 +1,8 @@
-//! Where two policies of one application decide differently: by meaning, not by text. Another order of statements, another
-//! way to cut a network, another name of a protection are no difference.
+//! The differences between two policies of one application, by meaning and not by text. Another order of statements,
+//! another way to cut a network, or another name of a protection is no difference.
 //!
-//! Exact, as [`crate::compare`] is: the peers are cut where either names another network, the ports where either chooses
-//! another item.
+//! The result is exact, as [`mod@crate::compare`] is: the peers are cut where either policy names another network, the
+//! ports where either chooses another item.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -12,44 +12,44 @@ use wire::{Prefix, addr};
 
 use crate::compare::{Cell, Peer, both, for_each_cell};
 
-/// Peers, all treated alike by each of the two policies.
+/// A range of peers, all treated alike by each of the two policies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// The first of them.
+    /// The first of these peers.
     pub first: IpAddr,
-    /// The last of them, in the common space of both families.
+    /// The last of these peers, in the common space of both families.
     pub last: IpAddr,
-    /// What the first policy makes of them.
+    /// The network of the first policy for these peers.
     pub before: Side,
-    /// What the second one does.
+    /// The network of the second policy for these peers.
     pub after: Side,
-    /// The flows with them that fare otherwise, one entry for each pair of rules.
+    /// The flows with these peers that are treated differently, one entry for each pair of rules.
     pub flows: Vec<Fares>,
 }
 
-/// The network statement of one of the two.
+/// The network statement of one of the two policies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Side {
-    /// The `network` line; [`RuleId::NONE`]: none covers them.
+    /// The `network` line; [`RuleId::NONE`] if none covers the peers.
     pub network: RuleId,
 }
 
-/// Flows that fare otherwise.
+/// A set of flows that are treated differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fares {
-    /// Their protocol; `None`: any that neither policy names.
+    /// The protocol of the flows; `None` for any that neither policy names.
     pub protocol: Option<u8>,
-    /// This host's ports: the first range of them.
+    /// The first range of this host's ports.
     pub local: PortRange,
-    /// The peer's, likewise.
+    /// The first range of the peer's ports.
     pub remote: PortRange,
-    /// Action, terms and item of the first policy.
+    /// The action, terms and item of the first policy.
     pub before: (Action, Terms, RuleId),
-    /// Of the second.
+    /// The action, terms and item of the second policy.
     pub after: (Action, Terms, RuleId),
 }
 
-/// Everything that the second policy decides otherwise than the first, by address. Neighbours with the same difference are one.
+/// The differences of the second policy from the first, by address. Neighbours with the same difference are joined.
 pub fn differences(a: &AppPolicy, b: &AppPolicy) -> Vec<Difference> {
     let mut known: HashMap<(Peer, Peer), Vec<Fares>> = HashMap::new();
     let mut out: Vec<Difference> = Vec::new();
@@ -79,7 +79,7 @@ pub fn differences(a: &AppPolicy, b: &AppPolicy) -> Vec<Difference> {
 }
 
 impl Difference {
-    /// The peers: a prefix if they are one, else a range.
+    /// The peers as a prefix if they are one, else as a range.
     pub fn peers(&self) -> String {
         match Prefix::cover(addr::to_bits(self.first), addr::to_bits(self.last)).as_slice() {
             [one] => one.to_string(),
@@ -113,7 +113,7 @@ fn fares(a: (&AppPolicy, Peer), b: (&AppPolicy, Peer)) -> Vec<Fares> {
     out
 }
 
-/// Whether two decisions are not alike. Terms count only where something is protected.
+/// Whether two decisions differ. Terms count only where something is protected.
 pub fn differ(a: (Action, Terms), b: (Action, Terms)) -> bool {
     a.0 != b.0 || (matches!(a.0, Action::Protect { .. }) && a.1 != b.1)
 }

@@ -1,16 +1,17 @@
-//! Digests of executables (SHA-256, FIPS 180-4) as a policy names them: `/usr/bin/curl sha256 HEX`. Nothing is hashed here.
+//! Digests of executables (SHA-256, FIPS 180-4) as a policy names them: `/usr/bin/curl sha256 HEX`. Nothing is hashed
+//! here.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use crate::ast::{Executable, Program, Subject};
 
-/// The SHA-256 of a file.
+/// The SHA-256 digest of a file.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Digest(pub [u8; 32]);
 
 impl Digest {
-    /// From 64 hexadecimal digits; the error says what they are instead.
+    /// Parses 64 hexadecimal digits. The error says what they are instead.
     pub fn parse(text: &str) -> Result<Digest, String> {
         if let Some(other) = text.chars().find(|c| !c.is_ascii_hexdigit()) {
             return Err(format!("`{}` is not a hexadecimal digit", other.escape_default()));
@@ -39,10 +40,10 @@ impl fmt::Debug for Digest {
     }
 }
 
-/// The digests that files may have, by the path they are at. A path that one subject pins is pinned for all.
+/// The digests that files may have, by their paths. A path that one subject pins is pinned for all.
 pub type Pins = BTreeMap<String, BTreeSet<Digest>>;
 
-/// Those of one subject: of its program and of its `from`.
+/// The pins of one subject: those of its program and of its `from`.
 pub(crate) fn pins(subject: &Subject) -> Pins {
     let mut out = Pins::new();
     executables(subject).filter(|executable| !executable.digests.is_empty()).for_each(|executable| {
@@ -55,7 +56,7 @@ pub(crate) fn pins(subject: &Subject) -> Pins {
     out
 }
 
-/// What a subject names.
+/// The executables that a subject names.
 pub(crate) fn executables(subject: &Subject) -> impl Iterator<Item = &Executable> {
     let program = match &subject.program {
         Program::Named(executable) => Some(executable),
@@ -64,7 +65,7 @@ pub(crate) fn executables(subject: &Subject) -> impl Iterator<Item = &Executable
     program.into_iter().chain(&subject.from)
 }
 
-/// Where two say what a file may be, it must be both.
+/// Adds the digests of a path. Where a path has some already, only those in both sets stay.
 pub(crate) fn join(pins: &mut Pins, path: &str, digests: &BTreeSet<Digest>) {
     match pins.get_mut(path) {
         Some(known) => known.retain(|digest| digests.contains(digest)),

@@ -1,4 +1,4 @@
-//! The tests of a file against its own tables.
+//! The run of a file's own tests against its tables.
 
 use std::collections::HashSet;
 
@@ -12,7 +12,7 @@ use crate::parser::{Broken, Parsed};
 use crate::subjects::{Running, Subjects};
 use crate::{AppTable, Compiled};
 
-/// Ask every question of the file's tests; what does not come true is an error.
+/// Runs every expectation of the file's tests; one that does not come true is an error.
 pub(crate) fn run(parsed: &mut Parsed, sink: &mut Sink) {
     if parsed.tests.is_empty() {
         return;
@@ -36,7 +36,7 @@ pub(crate) fn run(parsed: &mut Parsed, sink: &mut Sink) {
     }
 }
 
-/// The blocks that the tests ask about, by their place: no other one can decide.
+/// The places of the blocks that the tests ask about. No other block can decide.
 fn asked(parsed: &Parsed) -> HashSet<usize> {
     let mut whose = Vec::new();
     let mut list = Vec::new();
@@ -67,7 +67,7 @@ fn comes_true(wants: Wants, decision: &Decision) -> bool {
     }
 }
 
-/// Whether the block that is left out could have spoken for the process.
+/// Whether a block that is left out could have spoken for the process.
 fn may_concern(broken: &Broken, line: &Expectation) -> bool {
     let Running::Program(program) = &line.process.program else { return true };
     let file = program.rsplit_once('/').map_or(program.as_str(), |p| p.1);
@@ -109,7 +109,7 @@ fn failure(
     diagnostic
 }
 
-/// A statement fit for a message.
+/// A statement made fit for a message.
 fn show_line(text: &str) -> String {
     let mut out: String = text.chars().take(160).collect();
     if text.chars().nth(160).is_some() {

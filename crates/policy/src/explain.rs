@@ -1,4 +1,5 @@
-//! Why a flow gets what it gets: the block, the lines and the verdict, from the tables the data path itself asks.
+//! Explanations of why a flow gets what it gets: the block, the lines and the verdict, from the tables that the data
+//! path itself asks.
 
 use std::fmt;
 
@@ -14,7 +15,7 @@ use crate::sources::RuleKind;
 use crate::subjects::{Process, Running};
 use crate::{Compiled, STANDARD_DIRECTORIES};
 
-/// Sentences about statements, also for [`crate::meaning`].
+/// Sentences about statements, also for [`mod@crate::meaning`].
 pub(crate) mod said_of {
     use crate::ast::Limited;
 
@@ -41,9 +42,9 @@ pub(crate) mod said_of {
 /// A line of the policy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RuleRef {
-    /// Line, from 1.
+    /// The line, counted from 1.
     pub line: usize,
-    /// Column in characters, from 1.
+    /// The column in characters, counted from 1.
     pub column: usize,
     /// The statement on one line.
     pub text: String,
@@ -54,23 +55,23 @@ pub struct RuleRef {
 pub struct Matched {
     /// The name or path in the block's header that matched.
     pub name: String,
-    /// The application's number.
+    /// The number of the application.
     pub id: u16,
-    /// Line of that name, from 1.
+    /// The line of that name, counted from 1.
     pub line: usize,
-    /// The header, of several subjects the one that matched and how many more there are.
+    /// The header of the block. Of several subjects, it has the one that matched and how many more there are.
     pub text: String,
 }
 
-/// What the flow gets.
+/// The verdict of the policy on a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// Clear.
+    /// The flow passes in clear.
     Bypass,
-    /// Refused.
+    /// The flow is refused.
     Discard,
-    /// Protected.
+    /// The flow is protected.
     Protect,
 }
 
@@ -84,67 +85,67 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// By which profile a flow is scrubbed, and who says so.
+/// The profile by which a flow is scrubbed, and the item that says so.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScrubbedBy {
-    /// `observe`, `minimal`, `standard` or `strict`.
+    /// The name of the profile: `observe`, `minimal`, `standard` or `strict`.
     pub profile: String,
-    /// The application whose item says so: not always the one asked about.
+    /// The application whose item says so; it is not always the one asked about.
     pub application: String,
-    /// The item.
+    /// The item that says so.
     pub item: Option<RuleRef>,
 }
 
 /// The answer to "what does this program's flow get, and why".
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Explanation {
-    /// The policy file.
+    /// The name of the policy file.
     pub file: String,
-    /// The program asked about.
+    /// The program that was asked about.
     pub program: String,
-    /// The flow asked about.
+    /// The flow that was asked about.
     pub flow: String,
-    /// The answer.
+    /// The verdict on the flow.
     pub verdict: Verdict,
-    /// `encryption` or `authentication`, if protected.
+    /// The service, `encryption` or `authentication`, if the flow is protected.
     pub service: Option<String>,
-    /// `mandatory`, `optional` or `accept-only`, if protected.
+    /// The level, `mandatory`, `optional` or `accept-only`, if the flow is protected.
     pub level: Option<String>,
     /// The suite that the association must have.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suite: Option<String>,
-    /// What becomes of it while an association is negotiated: `hold`, `pass` or `drop`; if it asks for one.
+    /// What happens to the flow while an association is negotiated, if it asks for one: `hold`, `pass` or `drop`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub while_negotiating: Option<String>,
-    /// What becomes of it when there will be none: `drop` or `pass`; if it asks for one.
+    /// What happens to the flow when there will be no association, if it asks for one: `drop` or `pass`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_failure: Option<String>,
-    /// By which profile its packets are scrubbed, as far as they are protected.
+    /// The profile by which the packets are scrubbed where they are protected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scrub: Option<ScrubbedBy>,
     /// The block that speaks for the program.
     pub application: Option<Matched>,
     /// The network setting that decided.
     pub network: Option<RuleRef>,
-    /// The protection it names.
+    /// The name of the protection that the network refers to.
     pub protection: Option<String>,
     /// The item that decided.
     pub item: Option<RuleRef>,
-    /// What would become of it, if its network were not observed.
+    /// What would become of the flow if its network were not observed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed: Option<String>,
     /// How the answer came about, step by step.
     pub why: Vec<String>,
-    /// What else to know.
+    /// Further remarks about the decision.
     pub notes: Vec<String>,
 }
 
-/// Explain what a flow of `program` (a name, a path, or a subject as the policy has it) gets.
+/// Explains what a flow of `program` (a name, a path, or a subject as the policy has it) gets.
 pub fn explain(compiled: &Compiled, program: &str, flow: &Flow) -> Explanation {
     about(compiled, program, compiled.find(program), flow)
 }
 
-/// Explain what a flow of a process gets.
+/// Explains what a flow of a process gets.
 pub fn explain_process(compiled: &Compiled, process: &Process, flow: &Flow) -> Explanation {
     let program = match &process.program {
         Running::Program(program) => program.as_str(),
@@ -178,7 +179,7 @@ fn about(compiled: &Compiled, program: &str, application: Option<&Application>, 
 }
 
 impl Compiled {
-    /// As [`explain`], for an application known by its number (a socket's mark).
+    /// Explains what a flow gets, as [`explain`] does, for an application known by its number (a socket's mark).
     pub fn explain_app(&self, id: AppId, flow: &Flow) -> Explanation {
         let application = self.application(id);
         let program = application.map_or_else(|| format!("application {}", id.0), |a| a.name.clone());
@@ -304,7 +305,7 @@ fn why(out: &Explanation, decision: &Decision, flow: &Flow) -> Vec<String> {
     why
 }
 
-/// By which profile it is scrubbed, and for whose sake if that is another application's.
+/// A sentence about the profile by which the flow is scrubbed, and for whose sake if that is another application's.
 fn scrubbed_why(out: &Explanation, app: AppId, by: &Scrubbed) -> String {
     let said = match out.level.as_deref() {
         Some("mandatory") => scrubbed::said(by.profile),
@@ -327,7 +328,7 @@ fn scrubbed_why(out: &Explanation, app: AppId, by: &Scrubbed) -> String {
     )
 }
 
-/// What a level and what is said beyond it demand.
+/// Sentences about what a level and the terms beyond it demand.
 pub(crate) fn demanded(level: Level, beyond: &Terms) -> Vec<String> {
     let said = match level {
         Level::Optional => {
@@ -343,7 +344,7 @@ pub(crate) fn demanded(level: Level, beyond: &Terms) -> Vec<String> {
     out
 }
 
-/// Which name the peer's address belongs to, if one decided.
+/// A sentence about the name that the peer's address belongs to, if one decided.
 fn by_name(compiled: &Compiled, decision: &Decision, flow: &Flow) -> Option<String> {
     let contested = |c: &&crate::Contested| c.addr == flow.remote && c.rules.contains(&decision.network);
     if let Some(contested) = compiled.named.resolution.contested.iter().find(contested) {
@@ -362,7 +363,7 @@ fn by_name(compiled: &Compiled, decision: &Decision, flow: &Flow) -> Option<Stri
     Some(format!("by name `{name}`: {} is its address by {said}", flow.remote))
 }
 
-/// What is said beyond the level.
+/// Sentences about the terms beyond the level.
 fn terms(level: Level, terms: &Terms) -> Vec<String> {
     let mut out = Vec::new();
     if let Some(suite) = terms.suite {

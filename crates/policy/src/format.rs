@@ -1,14 +1,15 @@
-//! The canonical layout, that of the paper's Figure 3. Works on the tokens of the lossless tree, so that every comment
-//! stays: those behind a statement stay behind it, those on lines of their own stay in front of what follows, those
-//! inside a statement move in front of it. White space is all that changes besides. A statement that cannot be read is
-//! printed as it is.
+//! The canonical layout, that of the paper's Figure 3. It works on the tokens of the lossless tree, so that every
+//! comment stays. A comment behind a statement stays behind it, one on a line of its own stays in front of what
+//! follows, and one inside a statement moves in front of it. Apart from such moves, only white space changes. A
+//! statement that cannot be read is printed as it is.
 
 use crate::lexer::{Kind, Span, Token};
 use crate::parser;
 use crate::tree::{NodeKind, Tree};
 
-/// `text` in canonical layout; statements that cannot be read (codes P0xx to P2xx) as they are. A text that is too long to be read
-/// comes back as it is, and so does one whose broken statements would be read in another way by where they stand.
+/// Lays out `text` canonically; statements that cannot be read (codes P0xx to P2xx) stay as they are. A text that is
+/// too long to be read comes back unchanged. So does one whose broken statements would be read differently in the new
+/// layout.
 pub fn format(text: &str) -> String {
     let Some(tree) = parser::tree(text) else { return text.into() };
     let once = layout(text, &tree);
@@ -19,7 +20,7 @@ pub fn format(text: &str) -> String {
     if parser::tree(&once).as_ref().is_some_and(stays) { once } else { text.into() }
 }
 
-/// What a layout must not change: statements and whether they are broken, what is written, comments.
+/// The parts that a layout must not change: statements and whether they are broken, what is written, and comments.
 fn essence<'t>(text: &'t str, tree: &Tree) -> (Vec<(NodeKind, bool)>, String, Vec<&'t str>) {
     let mut written = String::with_capacity(text.len());
     let mut comments = Vec::new();
@@ -47,26 +48,26 @@ fn layout(text: &str, tree: &Tree) -> String {
     layout.finish()
 }
 
-/// What a line is, as far as its neighbours care.
+/// The kind of a line, as far as its neighbours depend on it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Line {
-    /// A network setting.
+    /// The line is a network setting.
     Network,
-    /// A comment on a line of its own.
+    /// The line is a comment by itself.
     Comment,
-    /// A brace that opens.
+    /// The line ends with a brace that opens.
     Open,
-    /// A brace that closes a protection.
+    /// The line is a brace that closes a protection.
     Close,
-    /// The brace that closes a block.
+    /// The line is the brace that closes a block.
     BlockEnd,
-    /// Anything else.
+    /// The line is anything else.
     Other,
 }
 
 struct Out {
     kind: Line,
-    /// An empty line before it.
+    /// Whether an empty line precedes it.
     gap: bool,
     text: String,
     /// The range of a network setting and what follows it, to be set in columns.
@@ -80,13 +81,13 @@ struct Layout<'t> {
     depth: usize,
     /// The words of the statement being read.
     words: Vec<&'t str>,
-    /// Comments met inside it.
+    /// The comments met inside the statement.
     inside: Vec<&'t str>,
-    /// Line ends since the last token or comment.
+    /// Number of line ends since the last token or comment.
     newlines: usize,
-    /// An empty line stood before the statement.
+    /// Whether an empty line stood before the statement.
     gap: bool,
-    /// In a test.
+    /// Whether the statement is in a test.
     is_test: bool,
 }
 
@@ -129,7 +130,7 @@ impl<'t> Layout<'t> {
         }
     }
 
-    /// A broken statement.
+    /// Writes a broken statement as it is.
     fn verbatim(&mut self, span: Span) {
         let text = span.of(self.text);
         let gap = self.newlines > 1;
@@ -142,7 +143,8 @@ impl<'t> Layout<'t> {
         self.lines.push(Out { kind, gap, text, columns: None });
     }
 
-    /// Comments met inside a statement, before it; tells whether the statement itself still wants its gap.
+    /// Writes the comments met inside a statement before it. The answer tells whether the statement itself still needs
+    /// its gap.
     fn lead(&mut self) -> bool {
         let mut gap = std::mem::take(&mut self.gap);
         for comment in std::mem::take(&mut self.inside) {
@@ -213,7 +215,7 @@ impl<'t> Layout<'t> {
     }
 }
 
-/// The words of a statement with a blank between them, none around `=`, and `comma` for a comma.
+/// Joins the words of a statement with a blank between them, none around `=`, and `comma` for a comma.
 fn glue(words: &[&str], comma: &str) -> String {
     let mut out = String::new();
     let mut tight = true;
@@ -233,7 +235,7 @@ fn glue(words: &[&str], comma: &str) -> String {
     out
 }
 
-/// The ranges, whose parts the parser glues together, and the rest.
+/// Splits a network setting into its ranges, whose parts the parser glues together, and the rest.
 fn split_network(words: &[&str]) -> (String, String) {
     let mut out = String::new();
     let mut range = String::new();
@@ -255,7 +257,7 @@ fn split_network(words: &[&str]) -> (String, String) {
     (out + &range, words.get(at..).unwrap_or_default().join(" "))
 }
 
-/// Set the types of networks that stand together below one another.
+/// Aligns the types of networks that stand together in a column.
 fn align(lines: &mut [Out]) {
     let mut start = 0;
     while start < lines.len() {

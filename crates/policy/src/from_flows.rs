@@ -1,8 +1,8 @@
 //! A policy from flows that were seen (`ravelin policy suggest --from-observed`, docs/design/0018).
 //!
-//! What enters: flows with what each is to get. What leaves: the text of a policy, laid out as the formatter does, without errors,
-//! that gives each of these flows what was wanted, and refuses what was not seen. Nothing is made wider in silence: where one
-//! statement says more than was seen, a comment says so.
+//! Flows enter, each with what it is to get. The text of a policy leaves, without errors and laid out as the formatter
+//! does it. It gives each of these flows what was wanted, and refuses what was not seen. Nothing is made wider in
+//! silence: where one statement says more than was seen, a comment says so.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -15,17 +15,17 @@ use crate::ast::{Program, Subject, protocol_text, quoted};
 use crate::format::format;
 use crate::parser::parse;
 
-/// Items of one protection that are written out; with more, ports become a range.
+/// The most items of one protection that are written out. With more, ports become a range.
 const MAX_ITEMS: usize = 32;
 
-/// What a flow is to get, from the least to the strictest.
+/// The treatment that a flow is to get, from the least to the strictest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Want {
-    /// Clear.
+    /// The flow passes in clear.
     Clear,
-    /// `authentication mandatory`.
+    /// The flow needs `authentication mandatory`.
     Authentication,
-    /// `encryption mandatory`.
+    /// The flow needs `encryption mandatory`.
     Encryption,
 }
 
@@ -39,25 +39,25 @@ impl Want {
     }
 }
 
-/// A flow that was seen.
+/// A flow that was seen, and what it is to get.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seen {
-    /// Whose: a subject as a policy has it, or the name or path of a program.
+    /// The program of the flow: a subject as a policy has it, or the name or path of a program.
     pub program: String,
-    /// Addresses, ports, protocol.
+    /// The addresses, ports and protocol.
     pub flow: Flow,
-    /// Whether this host began it; `None`: nobody knows, and the lower port is taken for that of the service.
+    /// Whether this host began it. `None` if nobody knows; the lower port is then taken for that of the service.
     pub begun_here: Option<bool>,
-    /// What it is to get.
+    /// The treatment that the flow is to get.
     pub want: Want,
 }
 
-/// What may be said of more than was seen.
+/// The ways in which the policy may say more than was seen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Widen {
-    /// Peers of IPv4 become prefixes of this length.
+    /// The length of the prefixes that IPv4 peers become, if any.
     pub v4: Option<u8>,
-    /// Peers of IPv6 likewise.
+    /// The length of the prefixes that IPv6 peers become, if any.
     pub v6: Option<u8>,
 }
 
@@ -72,7 +72,7 @@ enum End {
 type Kind = (u8, End);
 type Items = BTreeMap<Kind, Want>;
 
-/// The text; flows that no statement could name are left out, and counted in a comment.
+/// Writes the text of the policy. Flows that no statement could name are left out, and counted in a comment.
 #[must_use]
 pub fn from_flows(seen: &[Seen], widen: Widen) -> String {
     let mut programs: BTreeMap<&str, BTreeMap<Prefix, Peers>> = BTreeMap::new();
@@ -104,7 +104,7 @@ pub fn from_flows(seen: &[Seen], widen: Widen) -> String {
 struct Peers {
     addresses: BTreeSet<IpAddr>,
     items: Items,
-    /// Flows of one kind were to get several things; the strictest is what they get.
+    /// Whether flows of one kind were to get several things. The strictest is what they get.
     mixed: bool,
 }
 
@@ -128,8 +128,8 @@ fn kind(seen: &Seen) -> Option<Kind> {
     }
 }
 
-/// The program as a subject: as it is, if that can be read as one. `None`: no policy can name it. The name of a file is its maker's
-/// choice, and must not become more than one subject.
+/// The program as a subject: as it is, if that can be read as one. `None` if no policy can name it. The maker of a file
+/// chooses its name, which must not become more than one subject.
 fn subject(program: &str) -> Option<String> {
     let whole = |text: &str| {
         let parsed = parse("subject", &format!("application {text} {{ network 192.0.2.1 trusted; }}"));
@@ -203,7 +203,7 @@ fn block(out: &mut String, program: &str, networks: BTreeMap<Prefix, Peers>) {
     out.push_str("}\n");
 }
 
-/// As the language writes it: a host without a length.
+/// A prefix as the language writes it: a host has no length.
 fn text(prefix: Prefix) -> String {
     match prefix.len() {
         128 => addr::from_bits(prefix.first()).to_string(),
@@ -215,7 +215,7 @@ fn line(number: u8, end: &str, want: Want) -> String {
     format!("protocol={} {end} {};", protocol_text(number), want.text())
 }
 
-/// An item for each kind; too many become ranges, which is said.
+/// An item for each kind. If there are too many, they become ranges, and a comment says so.
 fn lines(items: &Items) -> Vec<String> {
     let one = |(&(number, end), &want): (&Kind, &Want)| {
         let ports = match end {

@@ -1,40 +1,41 @@
-//! What a policy asks of the host it is meant for. This room reads no file: whoever reads the policy answers.
+//! The questions that a policy asks about the host it is meant for. This crate reads no file: the caller answers.
 
-/// Answers about one host.
+/// Answers to questions about one host.
 pub trait Host {
     /// The number of a user.
     fn user(&self, name: &str) -> Option<u32>;
 
-    /// The text of a systemd unit file, its drop-ins behind it; `None`: there is none of this name.
+    /// The text of a systemd unit file, with its drop-ins behind it; `None` if there is none of this name.
     fn unit_file(&self, unit: &str) -> Option<String>;
 
-    /// What the host has under the name of a program: a path, or a bare name in the standard directories.
+    /// The kind of file that the host has under the name of a program: a path, or a bare name in the standard
+    /// directories.
     fn program(&self, _name: &str) -> ProgramFile {
         ProgramFile::NotKnown
     }
 
-    /// The program of this host that a name may be a slip of the fingers for, or that a script of this name starts. It is asked
-    /// for only where that is shown.
+    /// The program of this host that a misspelt name may be meant for, or that a script of this name starts. It is
+    /// asked for only where that is shown.
     fn near_program(&self, _name: &str) -> Option<String> {
         None
     }
 }
 
-/// What a host has under the name of a program.
+/// The kind of file that a host has under the name of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProgramFile {
     /// The host's files are not known, or cannot be read.
     NotKnown,
-    /// An executable that processes have as theirs.
+    /// An executable, which processes have as theirs.
     Executable,
-    /// A script at this path: its processes execute the interpreter.
+    /// A script at this path. Its processes execute the interpreter.
     Script {
-        /// The file that was found.
+        /// The path of the script that was found.
         path: String,
-        /// What its first line names.
+        /// The interpreter that its first line names.
         interpreter: String,
     },
-    /// Nothing that can be executed.
+    /// There is nothing that can be executed.
     Missing,
 }
 
@@ -52,7 +53,7 @@ impl Host for NoHost {
     }
 }
 
-/// Suffixes of units that have a control group.
+/// The suffixes of units that have a control group.
 const SUFFIXES: [&str; 6] = [".service", ".scope", ".slice", ".socket", ".mount", ".swap"];
 
 /// Whether `text` is the name of a unit that has a control group.
@@ -62,16 +63,17 @@ pub(crate) fn is_unit(text: &str) -> bool {
     stem.is_some_and(|stem| !stem.is_empty()) && text.len() <= 255 && text.chars().all(plain)
 }
 
-/// Whether `text` is the path of a control group: from the root of the hierarchy, in plain form, and not the root itself.
+/// Whether `text` is the path of a control group. It starts at the root of the hierarchy, is in plain form, and is not
+/// the root itself.
 pub(crate) fn is_group(text: &str) -> bool {
     text.len() <= 4095
         && !text.chars().any(char::is_control)
         && text.strip_prefix('/').is_some_and(|parts| parts.split('/').all(|p| !matches!(p, "" | "." | "..")))
 }
 
-/// The control group of a unit whose file says this (systemd.resource-control(5), systemd.slice(5)): that of its slice, and
-/// its name below it. Without a file, or without `Slice=` in it, the slice is `system.slice`, with one below it for the
-/// instances of a template.
+/// The control group of a unit whose file is `file` (systemd.resource-control(5), systemd.slice(5)): its slice's group,
+/// with its name below. Without a file, or without `Slice=` in it, the slice is `system.slice`, with one below it for
+/// the instances of a template.
 pub fn control_group(unit: &str, file: Option<&str>) -> String {
     if let Some(stem) = unit.strip_suffix(".slice") {
         return slice_path(stem);
@@ -93,7 +95,7 @@ pub fn control_group(unit: &str, file: Option<&str>) -> String {
     format!("{slice}/{unit}")
 }
 
-/// `a-b` as `/a.slice/a-b.slice`; the root slice `-` is the root itself.
+/// The path of slice `a-b`, which is `/a.slice/a-b.slice`. The root slice `-` is the root itself.
 fn slice_path(stem: &str) -> String {
     let mut out = String::new();
     if stem == "-" {

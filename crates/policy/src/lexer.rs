@@ -1,5 +1,5 @@
-//! Text to tokens. Nothing is lost: the spans of all tokens, white space and comments included, tile the text,
-//! which is what lets [`crate::format`] keep every comment.
+//! The lexer, which makes tokens of text. Nothing is lost: the spans of all tokens, white space and comments included,
+//! tile the text. So [`mod@crate::format`] can keep every comment.
 
 use std::iter::Peekable;
 
@@ -8,54 +8,54 @@ use logos::{Lexer, Logos};
 /// A stretch of the text, in octets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Span {
-    /// First octet.
+    /// The offset of the first octet.
     pub start: u32,
-    /// One past the last.
+    /// The offset one past the last octet.
     pub end: u32,
 }
 
 impl Span {
-    /// From `self` to `other`, both included.
+    /// The span from the start of `self` to the end of `other`.
     pub fn to(self, other: Span) -> Span {
         Span { start: self.start, end: other.end.max(self.start) }
     }
 
-    /// So many octets further on, with overflow: `by` may lead back.
+    /// The span moved on by `by` octets, with overflow, so that `by` may lead back.
     pub(crate) fn moved(self, by: u32) -> Span {
         Span { start: self.start.wrapping_add(by), end: self.end.wrapping_add(by) }
     }
 
-    /// Nothing, right behind `self`.
+    /// The empty span right behind `self`.
     pub fn after(self) -> Span {
         Span { start: self.end, end: self.end }
     }
 
-    /// As a range of octets.
+    /// The span as a range of octets.
     pub fn range(self) -> std::ops::Range<usize> {
         self.start as usize..self.end as usize
     }
 
-    /// The text it covers.
+    /// The text that the span covers.
     pub fn of(self, text: &str) -> &str {
         text.get(self.range()).unwrap_or("")
     }
 }
 
-/// What a token is.
+/// The kind of a token.
 #[derive(Logos, Clone, Copy, Debug, PartialEq, Eq)]
 #[logos(extras = NoClose)]
 pub enum Kind {
-    /// Blanks, line ends, a byte order mark.
+    /// White space: blanks, line ends, a byte order mark.
     #[regex(r"[ \t\r\n\x0C\u{FEFF}]+")]
     Space,
-    /// `# ...` or `// ...` to the end of the line.
+    /// A comment `# ...` or `// ...` to the end of the line.
     #[regex(r"#[^\n]*", allow_greedy = true)]
     #[regex(r"//[^\n]*", priority = 20, allow_greedy = true)]
     LineComment,
-    /// `/* ... */`.
+    /// A comment between `/*` and `*/`.
     #[token("/*", block_comment, priority = 30)]
     BlockComment,
-    /// A keyword, a name, a number, an address, a path. Slashes belong to it, but not one that opens a comment.
+    /// A word: a keyword, a name, a number, an address, a path. Slashes belong to it, but not one that opens a comment.
     #[regex(r"(/*[A-Za-z0-9_.:+@%~\-])+", priority = 10)]
     #[regex(r"/+", priority = 5)]
     // An IPv6 address with a port behind it, as tests have it.
@@ -64,33 +64,33 @@ pub enum Kind {
     /// A name or a path in double quotes.
     #[regex(r#""([^"\\\n]|\\[^\n])*""#)]
     Quoted,
-    /// A quote that the line's end cuts off.
+    /// A quoted name that the line's end cuts off.
     #[regex(r#""([^"\\\n]|\\[^\n])*"#)]
     OpenQuote,
-    /// `{`
+    /// An opening brace, which begins a body: `{`.
     #[token("{")]
     Open,
-    /// `}`
+    /// A closing brace, which ends a body: `}`.
     #[token("}")]
     Close,
-    /// `;`
+    /// A semicolon, which ends a statement: `;`.
     #[token(";")]
     Semicolon,
-    /// `,`
+    /// A comma between parts of a list: `,`.
     #[token(",")]
     Comma,
-    /// `=`
+    /// An equals sign, as in `protocol=tcp`: `=`.
     #[token("=")]
     Equals,
-    /// `/*` without its `*/`; the text after it is read as if it were not there.
+    /// A comment's beginning `/*` without its `*/`. The text after it is read as if it were not there.
     OpenComment,
     /// Characters that mean nothing here.
     Unknown,
-    /// A block that stood in the text before ([`crate::parse_over`]); no text has one by itself.
+    /// A block that stood in the earlier text ([`crate::parse_over`]). No text has one by itself.
     Known,
 }
 
-/// Every kind, by its number.
+/// Every kind of token, by its number.
 pub(crate) const KINDS: [Kind; 14] = [
     Kind::Space,
     Kind::LineComment,
@@ -116,18 +116,18 @@ const _: () = {
 };
 
 impl Kind {
-    /// White space or comment.
+    /// Whether the token is white space or a comment.
     pub fn is_trivia(self) -> bool {
         matches!(self, Kind::Space | Kind::LineComment | Kind::BlockComment)
     }
 
-    /// Not a token of the language; reported by the lexer's caller once.
+    /// Whether the token is none of the language. The lexer's caller reports it once.
     pub fn is_error(self) -> bool {
         matches!(self, Kind::OpenQuote | Kind::OpenComment | Kind::Unknown)
     }
 }
 
-/// Set once no `*/` is left ahead, so that a file full of `/*` is not searched to its end for each.
+/// Whether no `*/` is left ahead, so that a file full of `/*` is not searched to its end for each.
 #[derive(Default)]
 pub struct NoClose(bool);
 
@@ -142,25 +142,26 @@ fn block_comment(lexer: &mut Lexer<Kind>) -> bool {
     !lexer.extras.0
 }
 
-/// One token.
+/// A token of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Token {
-    /// What it is.
+    /// The kind of the token.
     pub kind: Kind,
-    /// Where it is.
+    /// The place of the token.
     pub span: Span,
 }
 
-/// All tokens of a text in order, each made when it is asked for.
+/// The tokens of a text in order, each made when it is asked for.
 pub(crate) struct Tokens<'t, K: Iterator<Item = Span>> {
     lexer: Lexer<'t, Kind>,
     known: Peekable<K>,
-    /// Read already: characters that mean nothing become one token.
+    /// A run of meaningless characters that was read already. It becomes one token.
     open: Option<Token>,
 }
 
-/// The tokens of `text`; it must be shorter than 4 GiB (the parser's cap is far below). Where a token would start at the start of one of
-/// `known`, all of that stretch is one token; `known` is in order, and each of them ends where a token does.
+/// The tokens of `text`, which must be shorter than 4 GiB (the parser's limit is far below). Where a token would start
+/// at the start of one of `known`, that whole stretch is one token. `known` is in order, and each of them ends where a
+/// token does.
 pub(crate) fn tokens<K: Iterator<Item = Span>>(text: &str, known: K) -> Tokens<'_, K> {
     Tokens { lexer: Kind::lexer(text), known: known.peekable(), open: None }
 }

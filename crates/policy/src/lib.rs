@@ -1,8 +1,8 @@
-//! The application policy language of paper 000 section 3.3, and what it means.
+//! The application policy language of paper 000 section 3.3, and its meaning.
 //!
-//! What enters: the text of a policy file and its name (this room opens no file). What leaves: a syntax tree of
-//! the application blocks that are sound, a [`Diagnostic`] for everything that is not, and the compiled form the
-//! data path asks ([`sadb::spd::Spd`]) with the file, line and text behind each of its rules.
+//! The text of a policy file and its name enter (this crate opens no file). What leaves is a syntax tree of the
+//! application blocks that are sound, a [`Diagnostic`] for everything that is not, and the compiled form that the data
+//! path asks ([`sadb::spd::Spd`]), with the file, line and text behind each of its rules.
 //!
 //! ```text
 //! text -> lexer -> parser -> checks -> Parsed --compile--> Compiled --explain--> Explanation
@@ -77,21 +77,22 @@ pub use summary::{ApplicationSummary, NetworkSummary, ProtectionSummary, Summary
 pub use target::{Target, TargetError};
 pub use unit::Placed;
 
-/// Where a bare application name is looked for.
+/// The directories where a bare application name is looked for.
 pub const STANDARD_DIRECTORIES: [&str; 6] =
     ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
-/// The longest policy text that is read, in octets: a million networks, each a line (docs/design/0021).
+/// The longest policy text that is read, in octets. It has room for a million networks, each a line (docs/design/0021).
 pub const MAX_TEXT: usize = 64 << 20;
-/// The most blocks and subjects that are read of a text: a sound one has two for each application.
+/// The most blocks and subjects that are read of a text. A sound one has two for each application.
 pub const MAX_SUBJECTS: usize = 1 << 18;
-/// The most other statements that are read of a text; each address of a network and each port is one, and so is what cannot be read.
+/// The most other statements that are read of a text. Each address of a network and each port is one, and so is what
+/// cannot be read.
 pub const MAX_STATEMENTS: usize = 1 << 21;
-/// The most items one protection may have: what the kernel's table holds (docs/design/0002).
+/// The most items of one protection, as many as the kernel's table holds (docs/design/0002).
 pub const MAX_ITEMS: usize = 32;
-/// The most prefixes the networks of one application may come to.
+/// The most prefixes of one application's networks together.
 pub const MAX_NETWORKS: usize = 65_535;
-/// The most applications one policy may name: the last two numbers are the kernel half's, for what must not send at all and for
-/// what is nobody's ([`GUARD_NUMBER`]).
+/// The most applications of one policy. The last two numbers are the kernel half's: for processes that must not send at
+/// all, and for traffic that belongs to no application ([`GUARD_NUMBER`]).
 pub const MAX_APPLICATIONS: usize = 65_533;
 /// The most digests that one path may have.
 pub const MAX_DIGESTS: usize = 16;

@@ -1,4 +1,4 @@
-//! What the statement at a place of the text comes to, in the words of `explain`, and which flows it decides.
+//! The meaning of the statement at a place of the text, in the words of `explain`, and the flows that it decides.
 
 use std::fmt::Write;
 
@@ -16,32 +16,33 @@ use crate::{Compiled, Parsed, RuleKind, prefixes};
 /// The most lines that are shown of one statement.
 const MAX_LINES: usize = 32;
 
-/// What a statement comes to.
+/// The meaning of a statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Meaning {
     /// The statement on one line.
     pub title: String,
-    /// What it comes to.
+    /// The meaning, in lines.
     pub lines: Vec<String>,
-    /// Its octets.
+    /// The octets of the statement.
     pub span: Span,
     part: Part,
 }
 
-/// Which flows a statement decides.
+/// The flows that a statement decides.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Part {
-    /// None: it is not part of the policy.
+    /// The statement is not part of the policy, and decides none.
     Nothing,
-    /// Those of these applications.
+    /// The flows of these applications.
     Applications(Vec<String>),
-    /// Those whose rule stands here and says so.
+    /// The flows whose rule stands at this place and has this text.
     Rule(Span, Option<String>),
-    /// Those of networks that name this protection, of the block at this place, or of any.
+    /// The flows of networks that name this protection, of the block at this place, or of any block.
     Protection(String, Option<Vec<String>>),
 }
 
-/// What the statement around the octet `offset` means; `None`: there is none. `compiled` is the policy of `parsed`.
+/// The meaning of the statement around the octet `offset`; `None` if there is none. `compiled` is the policy of
+/// `parsed`.
 pub fn meaning(parsed: &Parsed, compiled: &Compiled, offset: usize) -> Option<Meaning> {
     let tree = &parsed.tree;
     let node = tree.at(offset);
@@ -94,7 +95,7 @@ impl Meaning {
         Meaning { title, lines, span, part }
     }
 
-    /// Whether a flow of the application of this name is decided by the statement.
+    /// Whether the statement decides a flow of the application of this name.
     pub fn decides(&self, compiled: &Compiled, application: &str, flow: &Flow) -> bool {
         if let Part::Applications(names) = &self.part {
             return names.iter().any(|name| name == application);

@@ -1,9 +1,9 @@
 //! Host names as networks (paper 000 section 3.3.1; docs/design/0014).
 //!
-//! What enters: a compiled policy, and the addresses that each name has now; who knows them and for how long is the caller's.
-//! What leaves: the same policy with a host prefix for each of them. A name only ever speaks of whole addresses. Where an address
-//! has more than one opinion of equal length the stricter wins, and one that an application merely saw in an answer is
-//! used only where that makes nothing less strict.
+//! A compiled policy enters, with the addresses that each name has now; the caller keeps them and knows how long they
+//! are valid. The same policy leaves, with a host prefix for each of these addresses. A name is only ever about whole
+//! addresses. Where several settings of equal length are about an address, the strictest wins. An address that an
+//! application merely saw in an answer is used only where that makes nothing less strict.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -15,22 +15,22 @@ use wire::{AppId, Prefix, addr};
 use crate::compare::compare_classes;
 use crate::{Application, Compiled};
 
-/// The most host prefixes that names of all applications together may come to.
+/// The most host prefixes of names of all applications together.
 pub const MAX_NAMED_ADDRESSES: usize = 32_768;
 
-/// Who said that a name has an address; the better source first.
+/// The source of a name's address; the better source comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Source {
-    /// The daemon's own resolver, lately enough.
+    /// The daemon's own resolver said so, recently enough.
     Resolver,
-    /// The daemon's own resolver, longer ago than its answer is good for: nothing better is known since.
+    /// The daemon's own resolver said so, longer ago than its answer is valid. Nothing better has been learned since.
     Kept,
-    /// An answer that an application received.
+    /// An application received an answer with the address.
     Observed,
 }
 
 impl Source {
-    /// The word for it.
+    /// The word for the source.
     pub const fn word(self) -> &'static str {
         match self {
             Source::Resolver => "resolver",
@@ -40,12 +40,12 @@ impl Source {
     }
 }
 
-/// The addresses of names. Names are in lower case, without the dot at the end.
+/// The addresses of host names. Names are in lower case, without the dot at the end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Names(BTreeMap<String, BTreeMap<IpAddr, Source>>);
 
 impl Names {
-    /// One more address; of two sources for one the better counts.
+    /// Adds an address of a name. If two sources give the same one, the better counts.
     pub fn insert(&mut self, name: &str, addr: IpAddr, source: Source) {
         let known = self.0.entry(name.to_owned()).or_default().entry(addr.to_canonical()).or_insert(source);
         *known = source.min(*known);
@@ -56,7 +56,7 @@ impl Names {
         self.0.get(name).into_iter().flatten().map(|(addr, source)| (*addr, *source))
     }
 
-    /// Who says that the name has this address.
+    /// The source that says that the name has this address.
     pub fn source(&self, name: &str, addr: IpAddr) -> Option<Source> {
         self.0.get(name)?.get(&addr.to_canonical()).copied()
     }
@@ -65,70 +65,70 @@ impl Names {
 /// A network setting that names a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedNetwork {
-    /// Whose it is.
+    /// The application that has the setting.
     pub app: AppId,
-    /// The name.
+    /// The host name as it is resolved.
     pub name: String,
-    /// What its addresses are to the application.
+    /// The class of its addresses for the application.
     pub class: Class,
-    /// The `network` line.
+    /// The rule of the `network` line.
     pub rule: RuleId,
 }
 
-/// An address about which two settings of one application say what cannot be compared: it is refused.
+/// An address that is refused because two settings of one application about it cannot be compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Contested {
-    /// Whose settings.
+    /// The application that has the settings.
     pub app: AppId,
-    /// The address.
+    /// The address that is refused.
     pub addr: IpAddr,
-    /// The settings.
+    /// The rules of the two settings.
     pub rules: [RuleId; 2],
 }
 
-/// What the addresses of names did to a policy.
+/// The effects of the names' addresses on a policy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Resolution {
-    /// Addresses refused since their settings do not compare.
+    /// Addresses that are refused because their settings do not compare.
     pub contested: Vec<Contested>,
-    /// Observed addresses that were not used: something would have become less strict.
+    /// Number of observed addresses that were not used, because something would have become less strict.
     pub withheld: usize,
-    /// Addresses for which there was no room.
+    /// Number of addresses for which there was no room.
     pub left_out: usize,
 }
 
-/// The named networks of a policy, and what they are now.
+/// The named networks of a policy, with their present addresses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Named {
-    /// In the order of the file, once for each application.
+    /// The settings in the order of the file, once for each application.
     pub networks: Vec<NamedNetwork>,
     /// The addresses in force.
     pub names: Names,
-    /// What came of them.
+    /// The effects of these addresses.
     pub resolution: Resolution,
     /// The policies of these applications without any address of a name.
     pub(crate) fixed: BTreeMap<AppId, AppPolicy>,
 }
 
 impl Named {
-    /// Every name, each once.
+    /// Every host name of the policy, each once.
     pub fn hosts(&self) -> impl Iterator<Item = &str> {
         let names: std::collections::BTreeSet<&str> = self.networks.iter().map(|n| n.name.as_str()).collect();
         names.into_iter()
     }
 
-    /// The name that a rule speaks of.
+    /// The host name that a rule is about.
     pub fn host_of(&self, rule: RuleId) -> Option<&str> {
         self.networks.iter().find(|n| n.rule == rule).map(|n| n.name.as_str())
     }
 
-    /// Names of an application that have no address it could use.
+    /// The host names of an application that have no address it could use.
     pub(crate) fn unresolved(&self, app: AppId) -> impl Iterator<Item = &str> {
         let own = self.networks.iter().filter(move |n| n.app == app);
         own.filter(|n| self.names.of(&n.name).next().is_none()).map(|n| n.name.as_str())
     }
 
-    /// Take over what belongs to these applications of another load.
+    /// Takes over what belongs to these applications of another load.
     fn take(&mut self, old: &Named, apps: &BTreeSet<AppId>) {
         let fixed = old.fixed.iter().filter(|(app, _)| apps.contains(app));
         self.fixed.extend(fixed.map(|(app, policy)| (*app, policy.clone())));
@@ -136,7 +136,7 @@ impl Named {
     }
 }
 
-/// What an application's policy makes of one address.
+/// The opinion of an application's policy on one address.
 #[derive(Clone, Copy)]
 struct Opinion {
     class: Class,
@@ -144,7 +144,7 @@ struct Opinion {
 }
 
 impl Compiled {
-    /// Give the named networks these addresses, and no others.
+    /// Gives the named networks these addresses, and no others.
     pub fn resolve(&mut self, names: &Names) {
         let mut resolution = Resolution::default();
         let mut room = MAX_NAMED_ADDRESSES;
@@ -176,8 +176,8 @@ impl Compiled {
         self.guard_observed();
     }
 
-    /// Let applications of another load go on with the policy that it gave them, their rules and names included. Those of which that was
-    /// done: the others have none there.
+    /// Lets applications go on with the policy that another load gave them, their rules and names included. Returns
+    /// those for which that was done: the others have no policy there.
     pub fn keep_applications<'o>(
         &mut self,
         old: &Compiled,
@@ -248,7 +248,7 @@ fn choose(
     chosen
 }
 
-/// What is written of this very address.
+/// The written network setting for this very address.
 fn written(fixed: &AppPolicy, bits: u128) -> Option<Opinion> {
     let host = Prefix::from_bits(bits, 128);
     let network = fixed.networks().iter().find(|n| n.prefix == host)?;

@@ -1,6 +1,7 @@
-//! What is only watched: `observe;` in a block, `network RANGE observe TYPE;` (docs/design/0018). In the tables such a network is
-//! trusted, so that whoever decides needs to know nothing; what it would be stands beside. `guard` stays in force for it: an observed
-//! network is decided about by nobody, and that is what `guard` speaks of.
+//! Observed statements, which are only watched: `observe;` in a block, `network RANGE observe TYPE;`
+//! (docs/design/0018). In the tables such a network is trusted, so that code that decides needs no special case; what
+//! it would be is kept beside. `guard` stays in force for it: no block decides about an observed network, and such
+//! networks are what `guard` is about.
 
 use std::collections::BTreeMap;
 
@@ -10,21 +11,21 @@ use wire::{AppId, Flow};
 use crate::Compiled;
 use crate::ast::level_word;
 
-/// How much of an application is observed.
+/// The observed part of an application.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Observed {
-    /// Its name.
+    /// The name of the application.
     pub name: String,
     /// The line of its block.
     pub line: usize,
-    /// Network settings that are observed.
+    /// Number of network settings that are observed.
     pub networks: usize,
-    /// Of so many.
+    /// Number of all network settings of the block.
     pub of: usize,
 }
 
 impl Observed {
-    /// Whether nothing of it is in force.
+    /// Whether nothing of the application is in force.
     pub fn whole(&self) -> bool {
         self.networks == self.of
     }
@@ -43,8 +44,8 @@ impl std::fmt::Display for Observed {
     }
 }
 
-/// With what `guard` says of observed networks: where the longest prefix of `guard` closes one, or a part of it that no other
-/// network of the block speaks of, that is refused.
+/// Adds to a policy what `guard` says of its observed networks. Where the longest prefix of `guard` closes one, or a
+/// part of it that no other network of the block is about, that is refused.
 pub(crate) fn guarded(policy: AppPolicy, guard: &AppPolicy) -> AppPolicy {
     if policy.observed().is_empty() || guard.networks().is_empty() {
         return policy;
@@ -77,7 +78,7 @@ pub(crate) fn guarded(policy: AppPolicy, guard: &AppPolicy) -> AppPolicy {
 }
 
 impl Compiled {
-    /// Let `guard` stay in force for what is observed; again after either changed.
+    /// Keeps `guard` in force for what is observed. It must be called again after either changed.
     pub(crate) fn guard_observed(&mut self) {
         let observing: Vec<(AppId, AppPolicy)> = self
             .spd
@@ -90,7 +91,7 @@ impl Compiled {
         }
     }
 
-    /// Applications of which something is observed, in the order of the file.
+    /// The applications of which something is observed, in the order of the file.
     pub fn observed(&self) -> Vec<Observed> {
         let of = |app: &crate::Application| {
             let policy = self.spd.get(app.id)?;
@@ -101,7 +102,8 @@ impl Compiled {
         self.applications.iter().filter_map(of).collect()
     }
 
-    /// What the flow would get if its network were not observed, and what that means, in words; `None`: it is not.
+    /// The decision for the flow if its network were not observed, with what it means in words. `None` if the network
+    /// is not observed.
     pub fn would(&self, app: AppId, flow: &Flow) -> Option<(Decision, String)> {
         let decision = self.spd.get(app)?.would_decide(flow)?;
         let line = self.rule(decision.rule()).map_or(0, |rule| rule.line);
@@ -120,7 +122,7 @@ impl Compiled {
     }
 }
 
-/// Of a block: what its observed networks would be.
+/// The classes that a block's observed networks would have.
 pub(crate) fn intended(
     block: &crate::ast::Block,
     rule: impl Fn(usize) -> RuleId,

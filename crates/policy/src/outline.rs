@@ -1,8 +1,9 @@
-//! A policy at a glance: enough to see of most pairs that they do not compare, without cutting either.
+//! A coarse outline of a policy. It shows for most pairs that they do not compare, without cutting either.
 //!
-//! A policy that is at least as strict as another speaks wherever that one does, and refuses wherever that one does. The outline has
-//! a bit for each of 256 buckets of addresses (an IPv4 /24, an IPv6 /64, by their hash), set if the policy speaks of, or
-//! refuses, an address in it: a set that is not within the other's answers for good.
+//! A policy that is at least as strict as another speaks wherever that one does, and refuses wherever that one does.
+//! The outline has a bit for each of 256 buckets of addresses (an IPv4 /24, an IPv6 /64, by their hash). A bit is set
+//! if the policy is about, or refuses, an address in the bucket. If one set is not within the other's, that is a
+//! definite answer.
 
 use sadb::spd::AppPolicy;
 
@@ -11,7 +12,7 @@ use crate::compare::Cut;
 const WORDS: usize = 4;
 const BUCKETS: u128 = WORDS as u128 * 64;
 
-/// What a policy speaks of, and what it refuses.
+/// The buckets that a policy is about, and those that it refuses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Outline {
     speaks: [u64; WORDS],
@@ -19,7 +20,7 @@ pub struct Outline {
 }
 
 impl Outline {
-    /// Of this policy.
+    /// Makes the outline of a policy.
     pub fn of(policy: &AppPolicy) -> Outline {
         let mut out = Outline::default();
         for opinion in Cut::of(policy).opinions() {
@@ -33,7 +34,8 @@ impl Outline {
         out
     }
 
-    /// False: the policy is less strict than the other for some flow. True says nothing.
+    /// Whether the policy may be at least as strict as the other. False means that it is less strict for some flow;
+    /// true says nothing.
     pub fn may_be_at_least(&self, other: &Outline) -> bool {
         let mut beyond = 0;
         for at in 0..WORDS {
@@ -42,13 +44,14 @@ impl Outline {
         beyond == 0
     }
 
-    /// False: neither is at least as strict as the other. True says nothing.
+    /// Whether the policies may compare. False means that neither is at least as strict as the other; true says
+    /// nothing.
     pub fn may_compare(&self, other: &Outline) -> bool {
         self.may_be_at_least(other) || other.may_be_at_least(self)
     }
 }
 
-/// Addresses of IPv4 are ::ffff:0:0/96 in the common space.
+/// Whether the address is IPv4, which is ::ffff:0:0/96 in the common space.
 fn is_v4(address: u128) -> bool {
     address >> 32 == 0xffff
 }

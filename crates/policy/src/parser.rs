@@ -1,8 +1,8 @@
-//! Recursive descent over the tokens, written by hand so that it can say what was expected and go on.
+//! The parser: recursive descent over the tokens, written by hand so that it can say what was expected and go on.
 //!
-//! Recovery: a broken statement ends at its `;`, at the `}` of its braces, or where a line starts with a keyword
-//! that can only start the next statement; `application NAME` always starts a block. The depth of the descent is
-//! that of the grammar (block, setting, item), whatever the text: deeper braces are counted, not descended into.
+//! Recovery: a broken statement ends at its `;`, at the `}` of its braces, or where a line starts with a keyword that
+//! can only start the next statement; `application NAME` always starts a block. The depth of the descent is that of the
+//! grammar (block, setting, item), whatever the text: deeper braces are counted, not descended into.
 
 mod block;
 mod expect;
@@ -26,58 +26,59 @@ pub(crate) use reading::tree;
 pub use reading::{Broken, Parsed, Tested, parse, parse_bytes, parse_bytes_for, parse_for, parse_over};
 use stream::{AHEAD, Stream};
 
-/// What is known of a block before the checks.
+/// The state of a block before the checks.
 pub(crate) enum Body {
-    /// As it was read, with what was found; without that where it is too much, or an error, to be remembered.
+    /// The block as it was read, with the findings. They are missing if they are too many to remember, or there was an
+    /// error.
     Read(Box<Block>, Option<Read>),
-    /// It stood in the text before.
+    /// The block stood in the earlier text.
     Known(Placed),
 }
 
 /// A block before the checks.
 pub(crate) struct Candidate {
     pub body: Body,
-    /// An error was found in it, or right behind it.
+    /// Whether an error was found in the block, or right behind it.
     pub broken: bool,
 }
 
 /// A protection at the top of the file as read, before the checks.
 pub(crate) struct Shared {
     pub protection: Protection,
-    /// An error was found in it.
+    /// Whether an error was found in it.
     pub broken: bool,
 }
 
 pub(crate) struct Parser<'p> {
     text: &'p str,
-    /// Blocks that stood in the text before, in order.
+    /// The blocks that stood in the earlier text, in order.
     known: &'p [Placed],
-    /// How many of them were taken over.
+    /// Number of known blocks that were taken over.
     taken: usize,
     stream: Stream<'p>,
-    /// What was read so far.
+    /// The counts of what was read so far.
     parts: Parts,
-    /// What was read before the statement of the file that is being read.
+    /// The counts of what was read before the current statement of the file.
     before: Parts,
-    /// There is more than is read of any text: all there is to say of it.
+    /// The problem that there is more than is read of any text. It is all that is reported then.
     full: Option<Diagnostic>,
     tree: Builder,
     sink: &'p mut Sink,
     host: &'p dyn Host,
     syntax: Syntax,
     candidates: Vec<Candidate>,
-    /// Protections at the top of the file.
+    /// The protections at the top of the file.
     shared: Vec<Shared>,
     tests: Vec<Test>,
-    /// Their lines.
+    /// Number of lines of the tests.
     expectations: usize,
-    /// Lines of tests that cannot be read.
+    /// Number of lines of tests that cannot be read.
     test_errors: usize,
-    /// An error was found in the block being read; lexical ones are counted when the parser meets them.
+    /// Whether an error was found in the block being read. Lexical errors are counted when the parser meets them.
     broken: bool,
 }
 
-/// The rest of a statement is not to be read.
+/// A signal that the rest of a statement is not to be read.
 struct Abandon;
 type Step<T> = Result<T, Abandon>;
 
@@ -117,12 +118,13 @@ impl<'p> Parser<'p> {
         self.stream.met == self.taken
     }
 
-    /// Known blocks are taken only where nothing is wrong: the rest of a text with an error need not be looked at.
+    /// Whether reading on is in vain. Known blocks are taken only where nothing is wrong, so the rest of a text with an
+    /// error need not be looked at.
     fn is_in_vain(&self) -> bool {
         !self.known.is_empty() && self.sink.has_errors()
     }
 
-    /// So much more was read. Beyond what any text may have the parser sees nothing any more.
+    /// Adds to the counts of what was read. Beyond what any text may have, the parser sees nothing any more.
     fn count(&mut self, parts: Parts) {
         self.parts = self.parts + parts;
         let what = match self.parts {
@@ -146,7 +148,7 @@ impl<'p> Parser<'p> {
         }
     }
 
-    /// Read a node of the lossless tree.
+    /// Reads a node of the lossless tree.
     fn node<T>(&mut self, kind: NodeKind, read: impl FnOnce(&mut Self) -> T) -> T {
         self.count(match kind {
             NodeKind::Block | NodeKind::Subject => Parts::SUBJECT,
@@ -162,7 +164,7 @@ impl<'p> Parser<'p> {
         out
     }
 
-    /// Go on by one token.
+    /// Moves on by one token.
     fn bump(&mut self) {
         if let Some(token) = self.stream.step().filter(|token| token.kind.is_error()) {
             self.count(Parts::STATEMENT);
@@ -210,12 +212,12 @@ impl<'p> Parser<'p> {
         if self.word() == Some(word) { self.eat(Kind::Word) } else { None }
     }
 
-    /// The next token's place, or nothing behind the last token.
+    /// The place of the next token, or the empty place behind the last one.
     fn here(&self) -> Span {
         self.peek().map_or(self.last().after(), |t| t.span)
     }
 
-    /// The last token's place.
+    /// The place of the last token.
     fn last(&self) -> Span {
         self.stream.last.map_or(Span::default(), |s| s.token.span)
     }
@@ -225,13 +227,15 @@ impl<'p> Parser<'p> {
         self.word() == Some("application") && self.names_at(1)
     }
 
-    /// As [`Parser::at_top`], and first on its line: not a name either.
+    /// Whether the next token starts a statement of the file, as in [`Parser::at_top`], and is first on its line. It is
+    /// not a name then either.
     fn at_block(&self) -> bool {
         let extended = self.syntax == Syntax::Extended && self.opens_extension();
         self.leads() && (self.at_application() || extended)
     }
 
-    /// Whether the next token starts a statement of the file: `default {`, `guard {` and `test NAME {` do where they lead a line.
+    /// Whether the next token starts a statement of the file. `default {`, `guard {` and `test NAME {` do so where they
+    /// lead a line.
     fn at_top(&self) -> bool {
         self.at_application() || (self.leads() && self.opens_extension())
     }
@@ -240,18 +244,18 @@ impl<'p> Parser<'p> {
         self.opens("default") || self.opens("guard") || self.opens_test()
     }
 
-    /// That word and a brace: `default {`.
+    /// Whether that word and a brace come next, as in `default {`.
     fn opens(&self, word: &str) -> bool {
         self.word() == Some(word) && self.look(1).is_some_and(|t| t.kind == Kind::Open)
     }
 
-    /// `test NAME {`.
+    /// Whether `test NAME {` comes next.
     fn opens_test(&self) -> bool {
         let opens = self.look(2).is_some_and(|t| t.kind == Kind::Open);
         self.word() == Some("test") && self.names_at(1) && opens
     }
 
-    /// Something that `syntax 2005` does not have.
+    /// Reports a construct that `syntax 2005` does not have.
     fn extension(&mut self, span: Span, what: &str) {
         if self.syntax == Syntax::Paper {
             self.error(
@@ -270,7 +274,7 @@ impl<'p> Parser<'p> {
         self.sink.push(diagnostic);
     }
 
-    /// Say what the lexer found.
+    /// Reports what the lexer found.
     fn lexical_error(&mut self, token: Token) {
         if !self.sink.shows_errors() {
             return self.sink.push(Diagnostic::new(Code::UnknownCharacter, token.span, String::new()));
@@ -299,7 +303,7 @@ impl<'p> Parser<'p> {
         self.sink.push(Diagnostic::new(code, token.span, message).label(label).help(help));
     }
 
-    /// The next token is not what the grammar wants: say so, unless the lexer has said so already.
+    /// Reports that the next token is not what the grammar wants, unless the lexer has reported it already.
     fn unexpected(&mut self, code: Code, expected: &[&str], help: impl Into<String>) -> Abandon {
         self.broken = true;
         if self.peek().is_some_and(|t| t.kind.is_error()) {
@@ -331,7 +335,7 @@ impl<'p> Parser<'p> {
         if self.at_top() { None } else { self.word() }
     }
 
-    /// A name: a bare word or a quoted one.
+    /// Reads a name: a bare word or a quoted one.
     fn name(&mut self) -> Option<Name> {
         if self.at_block() {
             return None;
@@ -376,7 +380,7 @@ impl<'p> Parser<'p> {
     }
 }
 
-/// "a, b or c".
+/// A list in words: "a, b or c".
 fn listed(words: &[&str]) -> String {
     match words {
         [] => String::new(),

@@ -5,7 +5,7 @@ use sadb::spd::{PortRange, is_same_protocol};
 use wire::protocol;
 use wire::protocol::has_ports;
 
-/// The flows an item speaks of.
+/// The flows that an item is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rectangle {
     pub protocol: Option<u8>,
@@ -18,7 +18,7 @@ impl Rectangle {
         self.local.contains(local) && self.remote.contains(remote)
     }
 
-    /// Whether it speaks of this protocol; `None`: of one that no item names.
+    /// Whether it is about this protocol; `None` stands for one that no item names.
     pub fn speaks_of(&self, protocol: Option<u8>) -> bool {
         match (self.protocol, protocol) {
             (None, _) => true,
@@ -28,18 +28,18 @@ impl Rectangle {
     }
 }
 
-/// What no item matches.
+/// An example of flows that no item matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hole {
-    /// `None`: a protocol that no item names.
+    /// The protocol; `None` for one that no item names.
     pub protocol: Option<u8>,
     pub local: u16,
     pub remote: u16,
-    /// All of the protocol.
+    /// Whether no item matches any flow of the protocol.
     pub is_whole: bool,
 }
 
-/// Every protocol at which an opinion can change, once: those that are named, and one that is not.
+/// Every protocol at which the treatment can change, each once: those that are named, and one that is not.
 pub fn protocols(named: impl Iterator<Item = Option<u8>>) -> Vec<Option<u8>> {
     let one = |number| if is_same_protocol(number, protocol::ICMP) { protocol::ICMP } else { number };
     let mut out: Vec<Option<u8>> = named.flatten().map(|number| Some(one(number))).collect();
@@ -49,7 +49,7 @@ pub fn protocols(named: impl Iterator<Item = Option<u8>>) -> Vec<Option<u8>> {
     out
 }
 
-/// The first port of every interval on which no item changes its mind.
+/// The first port of every interval on which no item changes its treatment.
 pub fn starts(ranges: impl Iterator<Item = PortRange>) -> Vec<u16> {
     let mut out: Vec<u16> = ranges
         .flat_map(|r| [Some(r.first), r.last.checked_add(1)])
@@ -61,7 +61,8 @@ pub fn starts(ranges: impl Iterator<Item = PortRange>) -> Vec<u16> {
     out
 }
 
-/// For each item whether those before it match all it matches; and flows that no item matches, if there are any.
+/// For each item, whether it decides for some flow that those before it do not match. Also flows that no item matches,
+/// if there are any.
 pub fn examine(items: &[Vec<Rectangle>]) -> (Vec<bool>, Option<Hole>) {
     let mut decides = vec![false; items.len()];
     let mut hole = None;

@@ -1,8 +1,8 @@
-//! Networks as prefixes of the common address space, and how they lie in one another.
+//! Networks as prefixes of the common address space, and how they are nested.
 //!
-//! Two prefixes are either nested or apart, so a sweep in address order with a stack finds for each the ones around
-//! it. IPv4 is `::ffff:0:0/96` of the common space; an IPv6 network never covers it (a policy that says `::/0`
-//! speaks of IPv6), which [`MAPPED`] and [`needs_hole`] keep true.
+//! Two prefixes are either nested or apart, so a sweep in address order with a stack finds for each the ones around it.
+//! IPv4 is `::ffff:0:0/96` of the common space; an IPv6 network never covers it (a policy that says `::/0` is about
+//! IPv6), which [`mapped`] and [`needs_hole`] keep true.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -10,19 +10,19 @@ use wire::{Prefix, addr};
 
 use crate::ast::AddressRange;
 
-/// Where IPv4 lies in the common space.
+/// The prefix of IPv4 in the common space.
 pub fn mapped() -> Prefix {
     Prefix::from_bits(u128::from(Ipv6Addr::new(0, 0, 0, 0, 0, 0xffff, 0, 0)), 96)
 }
 
-/// The prefixes a range stands for; none for a host name.
+/// The prefixes that a range stands for; none for a host name.
 pub fn of(range: &AddressRange) -> Vec<Prefix> {
     let mut out = Vec::new();
     each(range, |prefix| out.push(prefix));
     out
 }
 
-/// As [`of`], one after the other.
+/// Calls `see` for each prefix that a range stands for, as [`of`] lists them.
 pub fn each(range: &AddressRange, mut see: impl FnMut(Prefix)) {
     match range {
         AddressRange::Single(addr) => see(Prefix::host(*addr)),
@@ -35,7 +35,7 @@ pub fn each(range: &AddressRange, mut see: impl FnMut(Prefix)) {
     }
 }
 
-/// Whether the prefix is of IPv4.
+/// Whether the prefix is one of IPv4.
 pub fn is_ipv4(prefix: Prefix) -> bool {
     mapped().covers(prefix)
 }
@@ -50,22 +50,22 @@ pub fn network_of(addr: IpAddr, len: u8) -> Option<Prefix> {
     Prefix::new(addr, len)
 }
 
-/// One prefix of a network setting.
+/// A prefix of a network setting.
 #[derive(Clone, Copy, Debug)]
 pub struct Piece {
     pub prefix: Prefix,
-    /// The setting's index.
+    /// The index of the setting.
     pub owner: usize,
 }
 
-/// What the sweep finds.
+/// The result of the sweep.
 #[derive(Default)]
 pub struct Nesting {
     /// Pairs of settings with the same prefix, the one that is first in the file first.
     pub equal: Vec<(usize, usize)>,
     /// Pairs (inner, outer) of settings where a prefix of one lies inside a prefix of the other.
     pub inside: std::collections::BTreeSet<(usize, usize)>,
-    /// Of each setting: whether it has a prefix that longer ones do not cover whole, and so decides for someone.
+    /// For each setting, whether it has a prefix that longer ones do not cover whole, and so decides for someone.
     pub decides: Vec<bool>,
     /// Whether every IPv4 peer is in some network.
     pub all_ipv4: bool,
@@ -73,14 +73,15 @@ pub struct Nesting {
     pub all_ipv6: bool,
 }
 
-/// An open prefix of the sweep: what is next to be covered inside it, `None` when nothing is left.
+/// An open prefix of the sweep. `next` is what is to be covered inside it next, `None` when nothing is left.
 struct Open {
     piece: Piece,
     next: Option<u128>,
     gap: bool,
 }
 
-/// Sort `pieces` and find how they lie. `wide[i]`: setting `i` is a range, the only kind that overlaps in part.
+/// Sorts `pieces` and finds how they are nested. `wide[i]` says that setting `i` is a range, the only kind that
+/// overlaps in part.
 pub fn nesting(pieces: &mut Vec<Piece>, wide: &[bool]) -> Nesting {
     pieces.sort_by_key(|p| (p.prefix.first(), p.prefix.len(), p.owner));
     let mut out = Nesting { decides: vec![false; wide.len()], ..Nesting::default() };

@@ -1,7 +1,7 @@
-//! Blocks of a text that stood in the text before, octet for octet.
+//! Recognition of blocks that stood in the earlier text, octet for octet.
 //!
-//! Octets are compared, not their hashes. Where blocks are is guessed, from where they were and from their headers: a guess that the
-//! lexer and the parser do not come to (a block inside of a comment) is dropped there.
+//! Octets are compared, not their hashes. Where blocks are is guessed, from where they were and from their headers. A
+//! guess that the lexer and the parser do not come to (a block inside of a comment) is dropped there.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,14 +11,15 @@ use crate::unit::Placed;
 
 /// The word that every such block starts with.
 const KEYWORD: &str = "application";
-/// Octets of a block, up to its brace, by which it is looked for.
+/// The most octets of a block, up to its brace, that are its key.
 const KEY: usize = 256;
-/// Blocks of one key that are looked at.
+/// The most blocks of one key that are compared.
 const ALIKE: usize = 4;
-/// Octets that are compared in vain, as a multiple of the text's, before the search is given up: the rest is read anew.
+/// The octets that are compared in vain before the search is given up, as a multiple of the text's. The rest is read
+/// anew.
 const PATIENCE: usize = 8;
 
-/// In order, each where it may be in `text`.
+/// The known blocks in order, each where it may be in `text`.
 pub(crate) fn recognise(text: &str, before: &Rules) -> Vec<Placed> {
     let known = Known::of(before);
     let mut out = Vec::new();
@@ -44,10 +45,10 @@ pub(crate) fn recognise(text: &str, before: &Rules) -> Vec<Placed> {
 }
 
 struct Known<'r> {
-    /// In the order of the text before. Not those that were carried over from earlier ones: what stood at the top there is not
-    /// what stands at the top of the text before.
+    /// The blocks in the order of the earlier text, without those that were carried over from texts before it. What
+    /// stood at the top of those is not what stands at the top of the earlier text.
     in_order: Vec<&'r Source>,
-    /// By key, as indices.
+    /// The indices of blocks by key.
     by_key: HashMap<&'r [u8], Vec<usize>>,
 }
 
@@ -68,7 +69,7 @@ impl<'r> Known<'r> {
         Known { in_order, by_key }
     }
 
-    /// The next block from `at` on that is known.
+    /// The next known block from `at` on.
     fn search(&self, text: &str, mut at: usize, patience: &mut usize) -> Option<(usize, &'r Source, usize)> {
         if self.in_order.is_empty() {
             return None;
@@ -88,14 +89,14 @@ impl<'r> Known<'r> {
     }
 }
 
-/// A block's octets up to its brace.
+/// The octets of a block up to its brace.
 fn key(text: &[u8]) -> &[u8] {
     let head = text.get(..KEY).unwrap_or(text);
     head.split_inclusive(|octet| *octet == b'{').next().unwrap_or(head)
 }
 
 impl Source {
-    /// Whether its block's octets are here.
+    /// Whether the octets of its block are here.
     fn stands_at(&self, text: &str, at: usize, patience: &mut usize) -> bool {
         let own = self.text().as_bytes();
         let here = text.as_bytes().get(at..at + own.len()).is_some_and(|there| there == own);

@@ -1,4 +1,4 @@
-//! Problems as a person reads them: the line of the file, a mark below it, what was expected, what to do.
+//! Problems as a person reads them: the line of the file, a mark below it, what was expected, and what to do.
 
 use annotate_snippets::renderer::DecorStyle;
 use annotate_snippets::{AnnotationKind, Group, Level, Origin, Renderer, Snippet};
@@ -7,7 +7,7 @@ use crate::diagnostic::{Diagnostic, Lines, Severity, as_far_as};
 use crate::lexer::Span;
 use crate::parser::Parsed;
 
-/// Lines longer than this are named but not shown.
+/// The longest line, in octets, that is shown. A longer one is only named.
 const LONGEST_LINE: usize = 2000;
 
 impl Parsed {

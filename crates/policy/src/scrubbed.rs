@@ -1,7 +1,8 @@
-//! By which profile a flow is scrubbed, and whose line says so.
+//! The profile by which a flow is scrubbed, and the line that says so.
 //!
-//! The flow decides, not the application: inbound, nobody knows yet whose socket a packet is for, and both directions must meet in one
-//! scrubber (docs/design/0025). So the strictest profile counts that any application's items say of it.
+//! The flow decides, not the application: inbound, nobody knows yet whose socket a packet is for, and both directions
+//! must meet in one scrubber (docs/design/0025). So the strictest profile counts that any application's items say of
+//! the flow.
 
 use sadb::spd::{Action, RuleId};
 use scrub::Profile;
@@ -9,21 +10,22 @@ use wire::{AppId, Flow};
 
 use crate::Compiled;
 
-/// By which profile a flow is scrubbed, and who says so.
+/// The profile by which a flow is scrubbed, and the item that says so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scrubbed {
-    /// The profile.
+    /// The name of the profile.
     pub profile: Profile,
-    /// Whose item says so: the flow's own application where it says the same as the strictest.
+    /// The application whose item says so. It is the flow's own where that says the same as the strictest.
     pub app: AppId,
-    /// The item.
+    /// The rule of the item.
     pub rule: RuleId,
-    /// What the items of the flow's own application say, which alone count where an association is bound to it.
+    /// The profile that the items of the flow's own application give. It alone counts where an association is bound to
+    /// the application.
     pub own: Option<Profile>,
 }
 
 impl Compiled {
-    /// By which profile a flow of an application is scrubbed, as far as it is protected; `None`: it is not.
+    /// The profile by which a flow of an application is scrubbed where it is protected; `None` if it is not scrubbed.
     pub fn scrubbed(&self, app: AppId, flow: &Flow) -> Option<Scrubbed> {
         let strictest = self.spd.scrub(flow);
         let profile = Profile::of_id(strictest)?;
@@ -42,7 +44,7 @@ impl Compiled {
     }
 }
 
-/// What being scrubbed means, in words.
+/// The meaning of a profile, in words.
 pub(crate) fn said(profile: Profile) -> String {
     let what = match profile {
         Profile::Observe => {

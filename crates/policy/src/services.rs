@@ -1,13 +1,13 @@
 //! Names of services and protocols.
 //!
-//! A name means one number on every host, whatever its `/etc/services` says: a policy that is checked on one host and loaded
-//! on another must not change its meaning. The table holds names of the IANA registry ("Service Name and Transport Protocol
-//! Port Number Registry", RFC 6335) that people write in firewalls, and the short names of services(5) that differ from
-//! it (`https`, `imaps`). No name has one port for TCP and another for UDP.
+//! A name means one number on every host, whatever its `/etc/services` says: a policy that is checked on one host and
+//! loaded on another must not change its meaning. The table holds names of the IANA registry ("Service Name and
+//! Transport Protocol Port Number Registry", RFC 6335) that people write in firewalls, and the short names of
+//! services(5) that differ from it (`https`, `imaps`). No name has one port for TCP and another for UDP.
 
 use wire::protocol;
 
-/// By name.
+/// The ports of services, by name.
 const SERVICES: [(&str, u16); 103] = [
     ("acap", 674),
     ("afpovertcp", 548),
@@ -119,15 +119,16 @@ pub fn port(name: &str) -> Option<u16> {
     SERVICES.iter().find(|(known, _)| *known == name).map(|(_, port)| *port)
 }
 
-/// Every name.
+/// The names of all services.
 pub fn names() -> impl Iterator<Item = &'static str> {
     SERVICES.iter().map(|(name, _)| *name)
 }
 
-/// What a protocol can be called.
+/// The words that a protocol can be called by.
 pub const PROTOCOLS: [&str; 5] = ["tcp", "udp", "sctp", "icmp", "any"];
 
-/// A protocol by name or number; the outer `None`: not one, the inner: `any`. Both ICMPs are 1.
+/// Parses a protocol name or number. The outer `None` says that it is neither, the inner one that it is `any`. ICMP of
+/// both families is 1.
 pub fn protocol(text: &str) -> Option<Option<u8>> {
     match text {
         "any" => Some(None),

@@ -1,5 +1,5 @@
-//! What is behind the rules of a policy: for each application its block, and where that is. A rule's line and text are made when somebody
-//! asks for them.
+//! The sources of a policy's rules: for each application its block, and where that is. A rule's line and text are made
+//! when somebody asks for them.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -11,64 +11,64 @@ use crate::ast::{Item, Network, NetworkKind, Protection, Span};
 use crate::diagnostic::Position;
 use crate::unit::Unit;
 
-/// What kind of statement a rule is.
+/// The kind of statement that a rule is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RuleKind {
-    /// A network setting; the protection it names, if any.
+    /// A network setting, with the protection that it names, if any.
     Network(Option<String>),
     /// An item of the protection of this name.
     Item(String),
 }
 
-/// Where a rule stands and what it says.
+/// The place and the text of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuleSource {
-    /// Its number.
+    /// The number of the rule.
     pub id: RuleId,
-    /// Whose it is.
+    /// The application that it belongs to.
     pub app: AppId,
-    /// What it is.
+    /// The kind of statement.
     pub kind: RuleKind,
     /// The file's name as the caller gave it.
     pub file: String,
-    /// Line, from 1.
+    /// The line, counted from 1.
     pub line: usize,
-    /// Column in characters, from 1.
+    /// The column in characters, counted from 1.
     pub column: usize,
     /// The statement on one line.
     pub text: String,
     pub(crate) span: Span,
 }
 
-/// A text that rules stand in.
+/// A text in which rules stand.
 #[derive(Debug)]
 pub(crate) struct Origin {
     /// The file's name as the caller gave it.
     pub file: String,
-    /// All of it, or one block of it.
+    /// The whole text, or one block of it.
     pub text: Arc<str>,
-    /// The items of the protections at its top, by the protection's name.
+    /// The places of the items of the protections at its top, by the protection's name.
     pub top: Arc<Top>,
 }
 
-/// Where items are that several blocks use.
+/// The places of items that several blocks use.
 pub(crate) type Top = HashMap<String, Vec<(Position, Span)>>;
 
-/// One application's block.
+/// The block of one application.
 #[derive(Clone, Debug)]
 pub(crate) struct Source {
     pub app: AppId,
     pub unit: Arc<Unit>,
-    /// What it compiles to, before host names have addresses and `guard` has its say.
+    /// The policy that it compiles to, before host names have addresses and `guard` is applied.
     pub policy: Arc<AppPolicy>,
     pub origin: Arc<Origin>,
-    /// Where the block starts in the origin's text.
+    /// The offset where the block starts in the origin's text.
     pub at: usize,
-    /// Where it starts in the text that it was loaded from.
+    /// The offset where it starts in the text that it was loaded from.
     pub start: u32,
-    /// The same as a line and a column.
+    /// The line and column where it starts in that text.
     pub position: Position,
-    /// It is kept from an earlier load.
+    /// Whether it is kept from an earlier load.
     pub carried: bool,
 }
 
@@ -78,18 +78,19 @@ enum Statement<'u> {
     Item(&'u Protection, usize, &'u Item),
 }
 
-/// The number of the rule at `place` of an application's block, counted from 1: networks first, then the items of each protection.
+/// The number of the rule at `place` of an application's block, counted from 1. Networks come first, then the items of
+/// each protection.
 pub(crate) fn rule_id(app: AppId, place: usize) -> RuleId {
     RuleId(u32::from(app.0) << 16 | u16::try_from(place).map_or(0xffff, u32::from))
 }
 
 impl Source {
-    /// The block's text.
+    /// The text of the block.
     pub fn text(&self) -> &str {
         self.origin.text.get(self.at..self.at + self.unit.len()).unwrap_or("")
     }
 
-    /// The same with a text of its own: that of the whole file need not be held for it.
+    /// The source with a text of its own, so that the text of the whole file need not be held for it.
     pub fn carried(&self) -> Source {
         let mut out = Source { carried: true, ..self.clone() };
         if self.origin.text.len() > self.unit.len() {
@@ -109,7 +110,7 @@ impl Source {
         block.networks.iter().map(Statement::Network).chain(items)
     }
 
-    /// The statement at a place counted from 1.
+    /// The statement at a place, counted from 1.
     fn statement(&self, place: usize) -> Option<Statement<'_>> {
         let block = &self.unit.block;
         let mut index = place.checked_sub(1)?;
@@ -152,7 +153,7 @@ impl Source {
         }
     }
 
-    /// Where a statement is in the text that was loaded.
+    /// The place of a statement in the text that was loaded.
     fn place(&self, statement: &Statement<'_>, span: Span) -> (Position, Span) {
         if let Statement::Item(protection, index, _) = statement
             && protection.shared
@@ -172,21 +173,21 @@ impl Source {
     }
 }
 
-/// What is behind each rule.
+/// The sources of all rules.
 #[derive(Clone, Debug, Default)]
 pub struct Rules {
     of: BTreeMap<AppId, Source>,
 }
 
 impl Rules {
-    /// What is behind a rule; `None` for [`RuleId::NONE`] and rules of another policy.
+    /// The source of a rule; `None` for [`RuleId::NONE`] and rules of another policy.
     pub fn get(&self, id: RuleId) -> Option<RuleSource> {
         let source = self.of.get(&AppId((id.0 >> 16) as u16))?;
         let place = (id.0 & 0xffff) as usize;
         Some(source.rule(place, &source.statement(place)?))
     }
 
-    /// All of them, by number.
+    /// The sources of all rules, by number.
     pub fn iter(&self) -> impl Iterator<Item = RuleSource> + '_ {
         self.of.values().flat_map(|source| {
             let numbered = source.statements().enumerate();
@@ -194,7 +195,7 @@ impl Rules {
         })
     }
 
-    /// How many network settings an application has.
+    /// Number of network settings of an application.
     pub(crate) fn networks(&self, app: AppId) -> usize {
         self.of.get(&app).map_or(0, |source| source.unit.block.networks.len())
     }
@@ -203,7 +204,7 @@ impl Rules {
         self.of.insert(source.app, source);
     }
 
-    /// Keep those of an application of an earlier load.
+    /// Keeps the rules of an application of an earlier load.
     pub(crate) fn keep(&mut self, old: &Rules, app: AppId) {
         let Some(source) = old.of.get(&app) else { return };
         // Applications of one list have one block: the numbers beside this one are most often of the same.
@@ -220,7 +221,7 @@ impl Rules {
         self.of.values()
     }
 
-    /// What the application's block compiled to, if it is this one.
+    /// The policy that the application's block compiled to, if it is this one.
     pub(crate) fn compiled(&self, app: AppId, unit: &Arc<Unit>) -> Option<&Arc<AppPolicy>> {
         self.of.get(&app).filter(|source| Arc::ptr_eq(&source.unit, unit)).map(|source| &source.policy)
     }

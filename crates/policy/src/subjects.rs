@@ -1,9 +1,9 @@
-//! Which application a process belongs to: the compiled form of what stands in the headers of blocks.
+//! The choice of the application that a process belongs to: the compiled form of block headers.
 //!
-//! Several subjects can fit one process. The most specific decides, whatever the order of the blocks: by the program first (a
-//! path, a bare name, an executable without a name, any), then by `from` (a path, a bare name, none), then by the control
-//! group (the deepest), then by the users (the fewest). What is left is only two `from` of one kind that both fit: the first
-//! in the file.
+//! Several subjects can fit one process. The most specific decides, whatever the order of the blocks: by the program
+//! first (a path, a bare name, an executable without a name, any), then by `from` (a path, a bare name, none), then by
+//! the control group (the deepest), then by the users (the fewest). If two still fit, they have two `from` of one kind,
+//! and the first in the file decides.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -17,9 +17,9 @@ use crate::host::{Host, control_group};
 /// An executable that a policy names.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Image {
-    /// That of this path.
+    /// The executable of this path.
     Path(String),
-    /// Every one of this file name in the standard directories.
+    /// Every executable of this file name in the standard directories.
     Name(String),
 }
 
@@ -38,39 +38,39 @@ impl Image {
     }
 }
 
-/// Which executables a subject speaks of.
+/// The executables that a subject is about.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Executables {
-    /// One with a name.
+    /// An executable with a name.
     Named(Image),
-    /// Those without a name: deleted, or never in a file system.
+    /// The executables without a name, which were deleted or never were in a file system.
     Anonymous,
-    /// All.
+    /// All executables, whatever their names.
     Any,
 }
 
-/// A subject as it is on one host: users and units are numbers and paths.
+/// A subject as it is on one host, where users and units are numbers and paths.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Selector {
-    /// What is executed.
+    /// The executables that the process runs.
     pub executables: Executables,
-    /// An ancestor executed this before.
+    /// The executable that an ancestor executed before.
     pub from: Option<Image>,
-    /// The control group, by its path from the root: the process is in it or below.
+    /// The path of the control group, from the root. The process is in it or below.
     pub group: Option<String>,
     /// The first and the last user.
     pub users: Option<(u32, u32)>,
 }
 
-/// Why a subject cannot be a selector.
+/// The error that a subject names a user that the host does not have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct UnknownUser;
 
-/// What precedes what: smaller first.
+/// The rank of a selector; the smaller rank precedes.
 type Rank = (u8, u8, Reverse<usize>, u64);
 
 impl Selector {
-    /// A subject on this host.
+    /// Makes the selector of a subject on this host.
     pub(crate) fn of(subject: &Subject, host: &dyn Host) -> Result<Selector, UnknownUser> {
         let users = match subject.user.as_ref().map(|user| &user.users) {
             None => None,
@@ -95,7 +95,7 @@ impl Selector {
         })
     }
 
-    /// Whatever runs this executable, and nothing else asked.
+    /// Makes a selector for whatever runs this executable, with no other condition.
     pub fn program(path: &str) -> Selector {
         let executables = Executables::Named(Image::Path(path.into()));
         Selector { executables, from: None, group: None, users: None }
@@ -106,7 +106,7 @@ impl Selector {
         self.from.is_none() && self.group.is_none() && self.users.is_none()
     }
 
-    /// A program and nothing else, as in the paper.
+    /// Whether it is a program and nothing else, as in the paper.
     pub fn is_plain(&self) -> bool {
         matches!(self.executables, Executables::Named(_)) && self.is_unqualified()
     }
@@ -128,7 +128,7 @@ impl Selector {
         (executables, from, Reverse(depth), users)
     }
 
-    /// Whether the process is one of those it speaks of. Ancestors, which cost most to find, are asked for last.
+    /// Whether the process is one of those that it is about. Ancestors, which cost most to find, are asked for last.
     pub fn fits(&self, process: &mut impl Facts) -> bool {
         let below = |own: &str, path: &str| {
             own.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
@@ -142,48 +142,49 @@ impl Selector {
     }
 }
 
-/// What a subject asks of a process, each only if the answers before leave it open. What is not known fits no qualifier.
+/// The facts about a process that a subject asks for, each only if the answers before leave it open. An unknown fact
+/// fits no qualifier.
 pub trait Facts {
-    /// Whether it executes one of these.
+    /// Whether the process executes one of these.
     fn executes(&mut self, executables: &Executables) -> bool;
 
-    /// Whether it, or an ancestor, executed this before.
+    /// Whether the process, or an ancestor, executed this before.
     fn descends_from(&mut self, image: &Image) -> bool;
 
     /// The path of its control group.
     fn group(&mut self) -> Option<&str>;
 
-    /// Its real user.
+    /// The number of its real user.
     fn user(&mut self) -> Option<u32>;
 }
 
-/// What a process runs.
+/// The program that a process runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Running {
     /// The executable of this path, or of this bare name.
     Program(String),
     /// An executable without a name.
     Anonymous,
-    /// One that no policy names.
+    /// An executable that no policy names.
     #[default]
     Unnamed,
 }
 
-/// A process, as far as policy asks. What is not known fits no qualifier.
+/// A process, as far as the policy asks about it. An unknown fact fits no qualifier.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Process {
-    /// What it runs.
+    /// The program that it runs.
     pub program: Running,
-    /// What its ancestors run, and what it ran before.
+    /// The programs that its ancestors run, and that it ran before.
     pub ancestors: Vec<String>,
-    /// Its control group.
+    /// The path of its control group.
     pub group: Option<String>,
-    /// Its user.
+    /// The number of its user.
     pub user: Option<u32>,
 }
 
 impl Process {
-    /// One that runs this program, a path or a bare name, and of which nothing else is known.
+    /// A process that runs this program, a path or a bare name. Nothing else is known about it.
     pub fn running(program: &str) -> Process {
         Process { program: Running::Program(program.into()), ..Process::default() }
     }
@@ -219,13 +220,13 @@ pub struct Subjects {
 }
 
 impl Subjects {
-    /// In any order; of two that precede each other in nothing the first stays in front.
+    /// Sorts subjects that are given in any order. Of two that precede each other in nothing, the first stays in front.
     pub fn new(mut list: Vec<(Selector, AppId)>) -> Subjects {
         list.sort_by_key(|(selector, _)| selector.rank());
         Subjects { list, pins: Pins::new() }
     }
 
-    /// With digests that files must have to be what a path means.
+    /// Adds the digests that files must have to be what a path means.
     pub fn pinned<'p>(mut self, pins: impl IntoIterator<Item = &'p Pins>) -> Subjects {
         for (path, digests) in pins.into_iter().flatten() {
             digest::join(&mut self.pins, path, digests);
@@ -238,7 +239,7 @@ impl Subjects {
         &self.pins
     }
 
-    /// The digests that a file may have which is all of these; `None`: any.
+    /// The digests that a file may have which is all of these images; `None` for any.
     pub fn digests<'i>(&self, images: impl IntoIterator<Item = &'i Image>) -> Option<BTreeSet<Digest>> {
         let of = |image: &Image| match image {
             Image::Path(path) => self.pins.get(path),
@@ -250,12 +251,12 @@ impl Subjects {
         })
     }
 
-    /// Those of programs by their paths, and nothing else asked.
+    /// Makes the subjects of programs by their paths, with no other condition.
     pub fn of_programs<'p>(programs: impl IntoIterator<Item = (AppId, &'p str)>) -> Subjects {
         Subjects::new(programs.into_iter().map(|(app, path)| (Selector::program(path), app)).collect())
     }
 
-    /// In order of precedence: the first that fits decides.
+    /// The subjects in order of precedence: the first that fits decides.
     pub fn iter(&self) -> impl Iterator<Item = (&Selector, AppId)> {
         self.list.iter().map(|(selector, app)| (selector, *app))
     }
@@ -265,7 +266,7 @@ impl Subjects {
         self.iter().find(|(selector, _)| selector.fits(&mut process)).map(|(_, app)| app)
     }
 
-    /// Whether every one is a program and nothing else.
+    /// Whether every subject is a program and nothing else.
     pub fn is_plain(&self) -> bool {
         self.list.iter().all(|(selector, _)| selector.is_plain())
     }

@@ -1,6 +1,6 @@
-//! "Did you mean": the nearest of a few words.
+//! The nearest of a few words, for "did you mean".
 
-/// The word of `candidates` nearest to `word`, if it is near enough to be a slip of the fingers.
+/// The word of `candidates` nearest to `word`, if it is near enough to be a typing error.
 pub fn nearest<'c>(word: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<&'c str> {
     let lower = word.to_lowercase();
     let length = lower.chars().count();
@@ -18,14 +18,15 @@ pub fn nearest<'c>(word: &str, candidates: impl IntoIterator<Item = &'c str>) ->
         .map(|(_, candidate)| candidate)
 }
 
-/// As [`nearest`] for one of a few keywords, most often written as it should be.
+/// The nearest of a few keywords, as [`nearest`] finds it, but fast for a word that is written right.
 pub fn keyword<'c>(word: &str, keywords: &[&'c str]) -> Option<&'c str> {
     let exact = keywords.iter().find(|keyword| **keyword == word);
     exact.copied().or_else(|| nearest(word, keywords.iter().copied()))
 }
 
-/// Insertions, deletions, replacements and swaps of neighbours that lead from one word to the other (optimal
-/// string alignment). Words far longer than any candidate are cut: they are not near to anything.
+/// The distance of two words: insertions, deletions, replacements and swaps of neighbours that lead from one to the
+/// other (optimal string alignment). Words far longer than any candidate are cut, because they are not near to
+/// anything.
 pub fn distance(a: &str, b: &str) -> usize {
     let a: Vec<char> = a.chars().take(64).collect();
     let b: Vec<char> = b.chars().take(64).collect();

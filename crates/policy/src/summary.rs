@@ -1,4 +1,4 @@
-//! What a policy holds, in numbers and names: the answer of `ravelin policy check`.
+//! A summary of a policy in numbers and names: the answer of `ravelin policy check`.
 
 use std::fmt;
 
@@ -9,78 +9,78 @@ use crate::diagnostic::{Lines, Severity};
 use crate::parser::Parsed;
 use crate::prefixes;
 
-/// One network setting.
+/// The summary of a network setting.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct NetworkSummary {
     /// The range as the language writes it.
     pub range: String,
-    /// `trusted`, `untrusted` or `protected`.
+    /// The class: `trusted`, `untrusted` or `protected`.
     pub class: &'static str,
-    /// The protection it names.
+    /// The name of the protection that it refers to.
     pub protection: Option<String>,
-    /// It is only watched, and in clear.
+    /// Whether it is only watched, and in clear.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub observed: bool,
-    /// How many prefixes it comes to; none for a host name.
+    /// Number of its prefixes; zero for a host name.
     pub prefixes: usize,
-    /// Line, from 1.
+    /// The line, counted from 1.
     pub line: usize,
 }
 
-/// One protection setting.
+/// The summary of a protection setting.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ProtectionSummary {
-    /// Its name.
+    /// The name of the protection.
     pub name: String,
-    /// Its items, each on one line.
+    /// The items, each on one line.
     pub items: Vec<String>,
-    /// Line, from 1.
+    /// The line, counted from 1.
     pub line: usize,
 }
 
-/// One sound application block.
+/// The summary of a sound application block.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ApplicationSummary {
-    /// Whom it speaks for: names, paths and other subjects of the list.
+    /// The subjects that it is about: names, paths and other subjects of the list.
     pub names: Vec<String>,
-    /// Line of `application`, from 1.
+    /// The line of `application`, counted from 1.
     pub line: usize,
-    /// Its networks.
+    /// The summaries of its networks.
     pub networks: Vec<NetworkSummary>,
-    /// Its protections.
+    /// The summaries of its protections.
     pub protections: Vec<ProtectionSummary>,
-    /// Its limits, each on one line.
+    /// The limits, each on one line.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<String>,
 }
 
-/// A policy at a glance.
+/// The summary of a policy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Summary {
     /// The file's name as the caller gave it.
     pub file: String,
-    /// Sound blocks.
+    /// The summaries of sound blocks.
     pub applications: Vec<ApplicationSummary>,
-    /// Protections for every block.
+    /// The summaries of protections for every block.
     pub protections: Vec<ProtectionSummary>,
-    /// Names whose block is left out.
+    /// Names of subjects whose block is left out.
     pub left_out: Vec<String>,
-    /// Expectations of tests that came true.
+    /// Number of expectations that came true.
     pub tests_passed: usize,
-    /// Expectations of tests that did not come true, or cannot be read.
+    /// Number of expectations that did not come true, or cannot be read.
     pub tests_failed: usize,
-    /// Expectations of tests about blocks that are left out.
+    /// Number of expectations about blocks that are left out.
     pub tests_skipped: usize,
-    /// Errors found.
+    /// Number of errors found.
     pub errors: usize,
-    /// Warnings found.
+    /// Number of warnings found.
     pub warnings: usize,
-    /// Notes made.
+    /// Number of notes made.
     pub notes: usize,
 }
 
 impl Parsed {
-    /// The policy at a glance.
+    /// Makes the summary of the policy.
     pub fn summary(&self) -> Summary {
         let lines = Lines::new(&self.text);
         let line = |span: Span| lines.position(&self.text, span.start as usize).line;
@@ -137,7 +137,7 @@ impl Parsed {
     }
 }
 
-/// `1 network`, `2 networks`.
+/// A count with its noun: `1 network`, `2 networks`.
 pub fn counted(count: usize, one: &str) -> String {
     if count == 1 { format!("1 {one}") } else { format!("{count} {one}s") }
 }

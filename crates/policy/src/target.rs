@@ -8,15 +8,15 @@ use wire::Flow;
 /// A peer, a port and a protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// The peer.
+    /// The address of the peer.
     pub remote: IpAddr,
-    /// Its port; zero for protocols without ports.
+    /// The port of the peer; zero for protocols without ports.
     pub port: u16,
-    /// IP protocol number.
+    /// The IP protocol number.
     pub protocol: u8,
 }
 
-/// Not a target.
+/// The error for text that is not a target.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{text}`: {fault}; write ADDRESS:PORT/PROTOCOL, as 192.0.2.1:443/tcp, [2001:db8::1]:53/udp or 192.0.2.1/icmp"
@@ -27,7 +27,7 @@ pub struct TargetError {
 }
 
 impl TargetError {
-    /// What is wrong with it.
+    /// A description of what is wrong with the text.
     pub fn fault(&self) -> &'static str {
         self.fault
     }
@@ -72,8 +72,8 @@ fn parse(text: &str) -> Result<Target, &'static str> {
 }
 
 impl Target {
-    /// The flow from this host. `local` as far as it is known: a port of zero stands for one the system picks. An
-    /// ICMP flow is an echo request.
+    /// The flow from this host to the target. `local` is given if it is known, and a port of zero stands for one that
+    /// the system picks. An ICMP flow is an echo request.
     pub fn flow(&self, local: Option<IpAddr>, local_port: u16) -> Flow {
         let any = match self.remote {
             IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),

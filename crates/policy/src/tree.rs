@@ -1,6 +1,6 @@
-//! The lossless tree: every octet of a text, in the statements the parser saw it in.
+//! The lossless tree: every octet of a text, in the statements in which the parser saw it.
 //!
-//! One parse makes both trees: while [`crate::ast`] takes what the statements mean, this one takes where they start and end,
+//! One parse makes both trees. [`crate::ast`] takes what the statements mean. This one takes where they start and end,
 //! whatever is wrong with them, and what recovery stepped over. Its leaves are all tokens of the text, white space and
 //! comments included, each of them once, so [`Tree::print`] gives the text back for any input. The formatter and the
 //! language server read it (docs/design/0015).
@@ -9,65 +9,67 @@ use crate::MAX_TEXT;
 use crate::ast::Span;
 use crate::lexer::{KINDS, Kind, Token};
 
-/// What a node is.
+/// The kind of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NodeKind {
-    /// The whole text.
+    /// The whole text of the file.
     File,
-    /// `syntax N;`.
+    /// A statement `syntax N;`.
     Syntax,
-    /// `application ... { ... }` or `default { ... }`.
+    /// A block, which is `application ... { ... }` or `default { ... }`.
     Block,
-    /// One subject of a block's header.
+    /// A subject of a block's header.
     Subject,
-    /// `network RANGE TYPE;`.
+    /// A setting `network RANGE TYPE;`.
     Network,
-    /// `observe;`.
+    /// A statement of the form `observe;`.
     Observe,
-    /// `protection NAME { ... }`.
+    /// A setting `protection NAME { ... }`.
     Protection,
     /// A protection's name where it is defined.
     Definition,
     /// A protection's name where a network uses it.
     Reference,
-    /// `limit clear RATE;`.
+    /// A statement `limit clear RATE;`.
     Limit,
     /// An item of a protection.
     Item,
-    /// `test NAME { ... }`.
+    /// A test `test NAME { ... }`.
     Test,
-    /// One line of a test.
+    /// A line of a test.
     Expectation,
-    /// What is no statement; the parser stepped over it.
+    /// Text that is no statement, which the parser stepped over.
     Junk,
 }
 
 impl NodeKind {
-    /// Whether an error in it is its own affair; one in a part of a statement is the statement's.
+    /// Whether an error in the node counts for the node alone. An error in a part of a statement counts for the
+    /// statement.
     fn is_statement(self) -> bool {
         !matches!(self, NodeKind::Subject | NodeKind::Definition | NodeKind::Reference)
     }
 }
 
-/// A node; its number is its place in the order of the text, parents before children. A text has fewer octets than a `u32` counts.
+/// A node of the tree. Its number is its place in the order of the text, parents before children. A text has fewer
+/// octets than a `u32` counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Node {
-    /// What it is.
+    /// The kind of the node.
     pub kind: NodeKind,
-    /// The node it is in; the file's is itself.
+    /// The number of the node around it; the file's is its own.
     parent: u32,
-    /// The grammar is broken in it, and not only inside a statement within it.
+    /// Whether the grammar is broken in it, and not only inside a statement within it.
     pub damaged: bool,
-    /// Its first token.
+    /// The number of its first token.
     first: u32,
-    /// One past its last token.
+    /// The number one past its last token.
     end: u32,
-    /// One past the last node within it.
+    /// The number one past the last node within it.
     next: u32,
 }
 
 impl Node {
-    /// The number of the node it is in; the file's is its own.
+    /// The number of the node around it; the file's is its own.
     pub fn parent(&self) -> usize {
         self.parent as usize
     }
@@ -83,11 +85,12 @@ impl Node {
 pub enum Element {
     /// The node of this number.
     Node(usize),
-    /// A token.
+    /// A token that is in no smaller node.
     Token(Token),
 }
 
-/// Tokens that tile a text, in four octets each: where it starts, and what it is. The next one starts where it ends.
+/// The tokens that tile a text, in four octets each: where it starts, and what it is. The next one starts where it
+/// ends.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Leaves {
     packed: Vec<u32>,
@@ -95,7 +98,7 @@ pub(crate) struct Leaves {
     end: u32,
 }
 
-/// Bits of what a token is.
+/// The number of bits for the kind of a token.
 const KIND: u32 = 5;
 const _: () = assert!(KINDS.len() <= 1 << KIND && MAX_TEXT <= 1 << (32 - KIND));
 
@@ -104,7 +107,7 @@ impl Leaves {
         self.packed.push(token.span.start << KIND | token.kind as u32);
     }
 
-    /// When all tokens of this text are there.
+    /// Completes the leaves when all tokens of this text are there.
     pub fn of(self, text: &str) -> Leaves {
         Leaves { end: text.len() as u32, ..self }
     }
@@ -134,12 +137,12 @@ impl Tree {
         self.tokens_in(0..self.tokens.len())
     }
 
-    /// Those with these numbers.
+    /// The tokens with these numbers.
     pub(crate) fn tokens_in(&self, range: std::ops::Range<usize>) -> impl Iterator<Item = Token> + '_ {
         range.map_while(|at| self.tokens.get(at))
     }
 
-    /// All nodes in the order of the text; the first is the file. None: nothing was read.
+    /// All nodes in the order of the text; the first is the file. There are none if nothing was read.
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
     }
@@ -149,14 +152,14 @@ impl Tree {
         self.nodes.get(node).map_or(Span::default(), |node| self.span_of(node.tokens()))
     }
 
-    /// From the first of these tokens to the last.
+    /// The span from the first of these tokens to the last.
     pub(crate) fn span_of(&self, tokens: std::ops::Range<usize>) -> Span {
         let last = tokens.end.checked_sub(1).filter(|last| *last >= tokens.start);
         let ends = self.tokens.get(tokens.start).zip(last.and_then(|last| self.tokens.get(last)));
         ends.map_or(Span::default(), |(first, last)| first.span.to(last.span))
     }
 
-    /// The numbers of the tokens of each statement that is broken, the largest such in order.
+    /// The token numbers of each statement that is broken, the outermost ones, in order.
     pub(crate) fn broken(&self) -> Vec<std::ops::Range<usize>> {
         let mut out = Vec::new();
         let mut at = 1;
@@ -190,7 +193,7 @@ impl Tree {
         })
     }
 
-    /// Words of a node that are in no smaller node, in order.
+    /// The words of a node that are in no smaller node, in order.
     pub fn words(&self, node: usize) -> impl Iterator<Item = Token> + '_ {
         self.children(node).filter_map(|part| match part {
             Element::Token(token) if !token.kind.is_trivia() => Some(token),
@@ -247,7 +250,7 @@ impl Tree {
         found
     }
 
-    /// The node itself or the nearest one around it that is of this kind.
+    /// The node itself, or the nearest one around it, that is of this kind.
     pub fn around(&self, mut node: usize, kind: NodeKind) -> Option<usize> {
         loop {
             let here = self.nodes.get(node)?;
@@ -279,24 +282,24 @@ impl Tree {
 /// A node that is being read.
 struct Frame {
     node: usize,
-    /// Errors of the grammar before it.
+    /// Number of errors of the grammar before it.
     faults: usize,
-    /// Errors that are the affair of statements within it.
+    /// Number of errors that count for statements within it.
     inner: usize,
 }
 
-/// Takes what the parser sees.
+/// The builder of the tree, which takes what the parser sees.
 pub(crate) struct Builder {
     nodes: Vec<Node>,
     open: Vec<Frame>,
-    /// Errors of the grammar so far.
+    /// Number of errors of the grammar so far.
     faults: usize,
-    /// Nobody wants the tree.
+    /// Whether no tree is wanted.
     idle: bool,
 }
 
 impl Builder {
-    /// `with_tree`: somebody wants it.
+    /// Makes a builder; `with_tree` says whether the tree is wanted.
     pub(crate) fn new(with_tree: bool) -> Builder {
         let file = Node { kind: NodeKind::File, parent: 0, damaged: false, first: 0, end: 0, next: 0 };
         Builder {
@@ -307,12 +310,12 @@ impl Builder {
         }
     }
 
-    /// The grammar is broken here.
+    /// Notes that the grammar is broken here.
     pub(crate) fn fault(&mut self) {
         self.faults += 1;
     }
 
-    /// A node starts at this token.
+    /// Starts a node at this token.
     pub(crate) fn open(&mut self, kind: NodeKind, first: usize) {
         if self.idle {
             return;
@@ -324,7 +327,7 @@ impl Builder {
         self.open.push(Frame { node, faults: self.faults, inner: 0 });
     }
 
-    /// The node that was opened last ends in front of this token. One without tokens was none.
+    /// Ends the node that was opened last in front of this token. A node without tokens is dropped.
     pub(crate) fn close(&mut self, end: usize) {
         if self.idle {
             return;

@@ -1,4 +1,5 @@
-//! A sound block as a compile unit: read and checked once, taken over by later texts that have it unchanged (docs/design/0021).
+//! A sound block as a compile unit: it is read and checked once, and later texts that have it unchanged take it over
+//! (docs/design/0021).
 
 use std::ops::{Add, Deref, Sub};
 use std::sync::{Arc, OnceLock};
@@ -10,43 +11,43 @@ use crate::diagnostic::{Diagnostic, Lines, Position, Sink};
 #[derive(Debug)]
 pub(crate) struct Unit {
     pub block: Block,
-    /// Where the text is that follows it, seen from its start.
+    /// The extent of its text, which says where the text behind it is.
     pub extent: Extent,
-    /// Some of its networks are host names.
+    /// Whether some of its networks are host names.
     pub has_hosts: bool,
-    /// What stands in for reading and checking it; `None`: it is read and checked in each text.
+    /// What stands in for reading and checking it; `None` if it is read and checked in each text.
     pub again: Option<Again>,
     lines: OnceLock<Lines>,
 }
 
-/// What reading and checking a block came to.
+/// The results of reading and checking a block.
 #[derive(Debug)]
 pub(crate) struct Again {
-    /// What the parser found.
+    /// The findings of the parser.
     pub read: Read,
-    /// Those of the checks.
+    /// The findings of the checks.
     pub checked: Vec<Diagnostic>,
-    /// Prefixes of its networks.
+    /// Number of prefixes of its networks.
     pub prefixes: usize,
-    /// Entries that it adds to those of all applications.
+    /// Number of entries that it adds to those of all applications.
     pub entries: usize,
 }
 
-/// What the parser found in a block.
+/// The findings of the parser in a block.
 #[derive(Debug)]
 pub(crate) struct Read {
-    /// Warnings and notes.
+    /// The warnings and notes.
     pub found: Vec<Diagnostic>,
-    /// How much it is.
+    /// The counts of what was read.
     pub parts: Parts,
 }
 
-/// What reading makes something of that stays.
+/// Counts of what the reading of a text keeps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Parts {
-    /// Blocks and subjects ([`crate::MAX_SUBJECTS`]).
+    /// Number of blocks and subjects ([`crate::MAX_SUBJECTS`]).
     pub subjects: usize,
-    /// Everything else ([`crate::MAX_STATEMENTS`]).
+    /// Number of all other statements ([`crate::MAX_STATEMENTS`]).
     pub statements: usize,
 }
 
@@ -73,12 +74,12 @@ impl Sub for Parts {
     }
 }
 
-/// How far a stretch of text leads.
+/// The extent of a stretch of text in lines and characters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Extent {
-    /// Ends of lines in it.
+    /// Number of line ends in it.
     lines: usize,
-    /// Characters behind the last of them.
+    /// Number of characters behind the last line end.
     characters: usize,
 }
 
@@ -99,24 +100,25 @@ impl Extent {
 }
 
 impl Unit {
-    /// A block of this text.
+    /// Makes the unit of a block of this text.
     pub fn new(block: Block, text: &str, again: Option<Again>) -> Unit {
         let has_hosts = block.networks.iter().any(|network| matches!(network.range, AddressRange::Host(_)));
         let again = again.filter(|again| again.is_within(block.span));
         Unit { extent: Extent::of(block.span.of(text)), block, has_hosts, again, lines: OnceLock::new() }
     }
 
-    /// Octets of it.
+    /// Number of octets of the block.
     pub fn len(&self) -> usize {
         self.block.span.range().len()
     }
 
-    /// Whether it says what a protection is. Else it does not matter to it what stands at the top of the file.
+    /// Whether the block defines protections or refers to some. If not, the protections at the top of the file do not
+    /// matter to it.
     pub fn has_protections(&self) -> bool {
         !self.block.protections.is_empty()
     }
 
-    /// Where a place in it is, seen from its start; `text` is its own.
+    /// The place of a span in the block, counted from the block's start; `text` is the block's own.
     pub fn position(&self, text: &str, span: Span) -> Position {
         let lines = self.lines.get_or_init(|| Lines::new(text));
         lines.position(text, span.start.wrapping_sub(self.block.span.start) as usize)
@@ -132,8 +134,9 @@ impl Again {
     }
 }
 
-/// A sound block in one text. Its fields are those of the block ([`Block`]); in a policy that was read with
-/// [`crate::parse_over`] the places in them may be those of an earlier text, and [`Placed::place`] says where they are in this one.
+/// A sound block in one text. Its fields are those of the block ([`Block`]). In a policy that was read with
+/// [`crate::parse_over`] the places in them may be those of an earlier text, and [`Placed::place`] says where they are
+/// in this one.
 #[derive(Clone, Debug)]
 pub struct Placed {
     pub(crate) unit: Arc<Unit>,
@@ -149,28 +152,28 @@ impl Deref for Placed {
 }
 
 impl Placed {
-    /// Where it was read.
+    /// Places the unit where it was read.
     pub(crate) fn new(unit: Unit) -> Placed {
         let start = unit.block.span.start;
         Placed { unit: Arc::new(unit), start }
     }
 
-    /// From the text it was read from to the text at hand, with overflow.
+    /// The distance from the text it was read from to the text at hand, with overflow.
     pub(crate) fn shift(&self) -> u32 {
         self.start.wrapping_sub(self.unit.block.span.start)
     }
 
-    /// Where something of the block is in the text at hand.
+    /// The place in the text at hand of something in the block.
     pub fn place(&self, span: Span) -> Span {
         span.moved(self.shift())
     }
 
-    /// All of it in the text at hand.
+    /// The place of the whole block in the text at hand.
     pub(crate) fn whole(&self) -> Span {
         self.place(self.unit.block.span)
     }
 
-    /// Say what was found in it once more.
+    /// Reports again what was found in the block.
     pub(crate) fn replay(&self, found: &[Diagnostic], sink: &mut Sink) {
         for diagnostic in found {
             sink.push_from(diagnostic, || diagnostic.moved(self.shift()));

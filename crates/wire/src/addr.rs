@@ -26,7 +26,7 @@ pub struct Prefix {
 }
 
 impl Prefix {
-    /// Every address of both families.
+    /// The prefix that holds every address of both families.
     pub const ANY: Prefix = Prefix { bits: 0, len: 0 };
 
     /// The prefix of `len` bits (in the family of `addr`: at most 32 or 128) around `addr`; host bits are
@@ -39,7 +39,7 @@ impl Prefix {
         (len <= max).then(|| Prefix::from_bits(to_bits(addr), len + extra))
     }
 
-    /// One address.
+    /// The prefix that holds one address.
     pub fn host(addr: IpAddr) -> Prefix {
         Prefix { bits: to_bits(addr), len: 128 }
     }
@@ -73,32 +73,32 @@ impl Prefix {
         out
     }
 
-    /// Length in bits of the common space, 0 to 128.
+    /// The length in bits of the common space, 0 to 128.
     pub fn len(self) -> u8 {
         self.len
     }
 
-    /// Whether it covers everything.
+    /// Whether the prefix covers every address.
     pub fn is_empty(self) -> bool {
         self.len == 0
     }
 
-    /// First address as a number.
+    /// The first address, as a number of the common space.
     pub fn first(self) -> u128 {
         self.bits
     }
 
-    /// Last address as a number.
+    /// The last address, as a number of the common space.
     pub fn last(self) -> u128 {
         self.bits | !mask(self.len)
     }
 
-    /// Whether `bits` is inside.
+    /// Whether the address `bits` is inside.
     pub fn contains_bits(self, bits: u128) -> bool {
         bits & mask(self.len) == self.bits
     }
 
-    /// Whether `addr` is inside.
+    /// Whether the address `addr` is inside.
     pub fn contains(self, addr: IpAddr) -> bool {
         self.contains_bits(to_bits(addr))
     }
@@ -133,28 +133,29 @@ impl fmt::Debug for Prefix {
     }
 }
 
-/// One flow as the host sees it: which end is ours decides `local` and `remote`. Ports are zero where the
-/// protocol has none; for ICMP, `local_port` holds `type << 8 | code` and `remote_port` zero, for the Mobility Header
+/// A flow as the host sees it: which end is ours decides `local` and `remote`. Ports are zero where the protocol has
+/// none. For ICMP, `local_port` holds `type << 8 | code` and `remote_port` is zero; for the Mobility Header,
 /// `local_port` holds `type << 8`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Flow {
-    /// This host's address.
+    /// The address of this host.
     pub local: IpAddr,
-    /// The peer's address.
+    /// The address of the peer.
     pub remote: IpAddr,
-    /// This host's port.
+    /// The port of this host, or the type.
     pub local_port: u16,
-    /// The peer's port.
+    /// The port of the peer.
     pub remote_port: u16,
-    /// IP protocol number of the transport (6 TCP, 17 UDP).
+    /// The IP protocol number of the transport (6 TCP, 17 UDP).
     pub protocol: u8,
-    /// The protocol has ports or a type, and this packet's cannot be read: it is cut short, or a fragment behind the first one.
-    /// They are zero then, which is no port (OPAQUE in RFC 4301 section 4.4.1.1).
+    /// Whether the protocol has ports or a type that cannot be read in this packet, because it is cut short or is a
+    /// fragment behind the first one. The ports are zero then, which is no port (OPAQUE in RFC 4301 section 4.4.1.1).
     pub opaque: bool,
 }
 
 impl Flow {
-    /// As the other end sees it. A type that stands in the local port is the packet's own, whoever looks at it.
+    /// The flow as the other end sees it. A type in the local port stays there, since it is the packet's own, whoever
+    /// looks at it.
     #[must_use]
     pub fn reversed(self) -> Flow {
         let (local_port, remote_port) = if protocol::has_type(self.protocol) {

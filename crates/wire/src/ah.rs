@@ -10,15 +10,15 @@ pub use crate::immutable::immutable;
 /// Octets in front of the ICV: next header, length, reserved, SPI, sequence number.
 pub const FIXED_LEN: usize = 12;
 
-/// A view of one AH and what follows it.
+/// A view of an AH and of what follows it.
 #[derive(Clone, Copy, Debug)]
 pub struct Ah<B> {
     bytes: B,
 }
 
 impl<B: AsRef<[u8]>> Ah<B> {
-    /// A view of a header that lies within `bytes` by its own length field. Whether that length is right is the
-    /// association's business.
+    /// Makes a view of a header that lies within `bytes` by its own length field. Whether that length is right for the
+    /// association is not checked here.
     pub fn new_checked(bytes: B) -> Result<Self, WireError> {
         let view = Ah { bytes };
         let have = view.bytes.as_ref().len();
@@ -31,12 +31,12 @@ impl<B: AsRef<[u8]>> Ah<B> {
         Ok(view)
     }
 
-    /// What follows the header.
+    /// The protocol number of what follows the header.
     pub fn next_header(&self) -> u8 {
         octet(self.bytes.as_ref(), 0)
     }
 
-    /// Octets of the header with ICV and padding.
+    /// Octets of the header, with ICV and padding.
     pub fn header_len(&self) -> usize {
         (usize::from(octet(self.bytes.as_ref(), 1)) + 2) * 4
     }
@@ -51,20 +51,21 @@ impl<B: AsRef<[u8]>> Ah<B> {
         be32(self.bytes.as_ref(), 8)
     }
 
-    /// ICV (with its explicit IV, if the algorithm has one) and padding.
+    /// The ICV (with its explicit IV, if the algorithm has one) and the padding.
     pub fn icv(&self) -> &[u8] {
         range(self.bytes.as_ref(), FIXED_LEN, self.header_len())
     }
 }
 
-/// Authentication headers and IPv6 destination options that are followed, one behind the other.
+/// The most authentication headers and IPv6 destination options headers in a row that are followed.
 const MAX_CHAIN: usize = 4;
 
-/// The headers of a packet, read on behind its authentication header: the upper layer is what that covers. `headers` are those of a whole
-/// packet whose upper layer is AH.
+/// Reads on behind a packet's authentication header: the answer's upper layer is what AH covers. `headers` are those of
+/// a whole packet whose upper layer is AH.
 ///
 /// # Errors
-/// A header that does not fit, more of them than anybody sends, or one of IPv6 that does not stand behind AH (RFC 8200 section 4.1).
+/// A header does not fit, there are more of them than anybody sends, or one of IPv6 does not stand behind AH (RFC 8200
+/// section 4.1).
 pub fn behind(bytes: &[u8], headers: &Headers) -> Result<Headers, WireError> {
     let mut inner = *headers;
     for _ in 0..MAX_CHAIN {
@@ -93,13 +94,13 @@ pub fn behind(bytes: &[u8], headers: &Headers) -> Result<Headers, WireError> {
     Err(WireError::TooManyExtensions)
 }
 
-/// Octets of a header whose explicit IV and ICV are `icv` octets: padded to 4 octets in IPv4 and 8 in IPv6
-/// (RFC 4302 sections 2.6 and 3.3.3.2.1).
+/// Octets of a header whose explicit IV and ICV have `icv` octets. It is padded to 4 octets in IPv4 and 8 in IPv6 (RFC
+/// 4302 sections 2.6 and 3.3.3.2.1).
 pub const fn header_len(icv: usize, version: u8) -> usize {
     (FIXED_LEN + icv).next_multiple_of(if version == 4 { 4 } else { 8 })
 }
 
-/// Write a header of `len` octets, a multiple of four and at most 1032, with zeros for ICV and padding.
+/// Writes a header of `len` octets, a multiple of four and at most 1032, with zeros for ICV and padding.
 pub fn emit(buf: &mut [u8], next_header: u8, spi: u32, sequence: u32, len: usize) -> Result<(), WireError> {
     let header = buf.get_mut(..len).ok_or(WireError::NoRoom)?;
     let words =

@@ -1,9 +1,9 @@
-//! A burst: datagrams of one flow, back to back in one buffer, each as long as the first but for the last, which may be
-//! shorter. It is what UDP_SEGMENT sends and what UDP_GRO delivers with one system call.
+//! A burst: datagrams of one flow, back to back in one buffer. Each is as long as the first, except the last, which may
+//! be shorter. It is what UDP_SEGMENT sends and what UDP_GRO delivers with one system call.
 //!
-//! What enters, outbound: slots in which ESP is built in place (RFC 3948: the UDP payload *is* the ESP packet). What
-//! leaves: one buffer with one set of outer headers beside it. Inbound it is the same seen from the other end: the datagrams
-//! are taken out one by one and opened in place. The type parameter is the stage, as of a [`Packet`].
+//! Outbound, ESP is built in place in the slots of the burst (RFC 3948: the UDP payload *is* the ESP packet), and one
+//! set of outer headers is kept beside the buffer. Inbound, the datagrams are taken out one by one and opened in place.
+//! The type parameter is the stage, as it is for a [`Packet`].
 //!
 //! Adapters that know whole packets only (captures, raw sockets) get them from [`Burst::packets`].
 
@@ -16,60 +16,60 @@ use std::marker::PhantomData;
 use std::net::IpAddr;
 use std::ops::Range;
 
-/// The most datagrams of one burst: what every kernel with UDP_SEGMENT takes.
+/// The most datagrams of one burst, which every kernel with UDP_SEGMENT takes.
 pub const MAX_DATAGRAMS: usize = 64;
 
-/// The most octets of UDP payload in all, over IPv4.
+/// The most octets of UDP payload in a burst over IPv4.
 pub const MAX_LEN_V4: usize = 65_535 - ipv4::HEADER_LEN - udp::HEADER_LEN;
 
-/// The most octets of UDP payload in all, over IPv6: Linux counts the header in here too.
+/// The most octets of UDP payload in a burst over IPv6. Linux counts the header in here too.
 pub const MAX_LEN_V6: usize = 65_535 - ipv6::HEADER_LEN - udp::HEADER_LEN;
 
 /// The headers around every datagram of a burst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OuterHeader {
-    /// Source address.
+    /// The source address of every datagram.
     pub src: IpAddr,
-    /// Destination address, of the same family.
+    /// The destination address, of the same family.
     pub dst: IpAddr,
-    /// Source port.
+    /// The source port of every datagram.
     pub src_port: u16,
-    /// Destination port.
+    /// The destination port of every datagram.
     pub dst_port: u16,
-    /// Type of service or traffic class: DSCP and ECN.
+    /// The type of service or traffic class: DSCP and ECN.
     pub tos: u8,
-    /// Time to live or hop limit; outbound, zero leaves it to the host.
+    /// The time to live or hop limit; outbound, zero leaves it to the host.
     pub ttl: u8,
-    /// The datagrams may be cut into IP fragments. Such a burst cannot be sent with one call.
+    /// Whether the datagrams may be cut into IP fragments. Such a burst cannot be sent with one call.
     pub may_fragment: bool,
 }
 
-/// What is known of all datagrams of a burst beside their bytes.
+/// The metadata that all datagrams of a burst share.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BurstMeta {
-    /// When the burst entered the house.
+    /// The time when the burst was received.
     pub received: Time,
-    /// The ESP sequence number of the first datagram; the others follow it one by one. Outbound only.
+    /// The ESP sequence number of the first datagram; each of the others has the next one. It is set outbound only.
     pub sequence: u64,
-    /// The SPI. Outbound only.
+    /// The SPI of the association. It is set outbound only.
     pub spi: u32,
-    /// The application. Outbound only.
+    /// The application that sends. It is set outbound only.
     pub app: AppId,
-    /// Octets of the inner packets, for counters. Outbound only.
+    /// Octets of the inner packets, for counters. It is set outbound only.
     pub inner_len: u32,
 }
 
-/// Datagrams of one flow in one buffer.
+/// A burst of datagrams of one flow, in one buffer.
 #[derive(Debug)]
 pub struct Burst<S> {
     buf: Buf,
-    /// The headers around each.
+    /// The headers around each datagram.
     pub header: OuterHeader,
-    /// What else is known.
+    /// The metadata of the datagrams.
     pub meta: BurstMeta,
     /// Octets from one datagram's start to the next one's.
     stride: usize,
-    /// Octets in front of each datagram, part of the stride, that are free.
+    /// Free octets in front of each datagram, as part of the stride.
     lead: usize,
     count: usize,
     closed: bool,
@@ -77,7 +77,7 @@ pub struct Burst<S> {
 }
 
 impl Burst<stage::Scheduled> {
-    /// An empty burst to build in the free area of `buf`, whose datagrams are to be `stride` octets long. `None` if the
+    /// Begins an empty burst in the free area of `buf`, whose datagrams are to be `stride` octets long. `None` if the
     /// addresses are of two families, `stride` is zero, or not one such datagram fits.
     pub fn begin(buf: Buf, header: OuterHeader, stride: usize) -> Option<Self> {
         let fits = stride > 0 && stride <= max_len(&header) && stride <= buf.len() + buf.tailroom();
@@ -98,9 +98,9 @@ impl Burst<stage::Scheduled> {
         })
     }
 
-    /// Room for the next datagram of `len` octets, at most the stride; what is in it is not defined. Nothing happens
-    /// until [`Burst::commit`]. `None`: the burst has ended or has too little room left, or `len` is zero or
-    /// too long.
+    /// Room for the next datagram of `len` octets, at most the stride; its content is not defined. Nothing changes
+    /// until [`Burst::commit`]. `None` if the burst has ended or has too little room left, or `len` is zero or too
+    /// long.
     #[inline]
     pub fn next_slot(&mut self, len: usize) -> Option<&mut [u8]> {
         if !self.takes(len) {
@@ -119,8 +119,8 @@ impl Burst<stage::Scheduled> {
             && self.count < MAX_DATAGRAMS
     }
 
-    /// The slot of `len` octets is filled: it is the next datagram. A shorter one than the stride is the last. `false`:
-    /// [`Burst::next_slot`] would not have given so many.
+    /// Appends the filled slot of `len` octets as the next datagram. One shorter than the stride is the last. `false`
+    /// if [`Burst::next_slot`] would not have given so many octets.
     #[inline]
     #[must_use]
     pub fn commit(&mut self, len: usize) -> bool {
@@ -139,7 +139,7 @@ impl Burst<stage::Scheduled> {
         self.buf.as_mut_slice().chunks_mut(stride)
     }
 
-    /// Whether not one more datagram of the full length can be added; a shorter one might.
+    /// Whether no further datagram of the full length can be added; a shorter one may still fit.
     #[inline]
     pub fn is_full(&self) -> bool {
         self.closed
@@ -150,15 +150,15 @@ impl Burst<stage::Scheduled> {
 }
 
 impl Burst<stage::Scheduled> {
-    /// All of them, back to back, to seal or open in place.
+    /// The octets of all datagrams, back to back, to seal or open in place.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         self.buf.as_mut_slice()
     }
 }
 
 impl Burst<stage::Raw> {
-    /// What a socket received: datagrams of `stride` octets in `buf`, the last perhaps shorter. A stride of zero or one that is
-    /// longer than the data means one datagram. `None` if the addresses are of two families.
+    /// Wraps what a socket received: datagrams of `stride` octets in `buf`, the last perhaps shorter. A stride of zero,
+    /// or one longer than the data, means one datagram. `None` if the addresses are of two families.
     pub fn raw(buf: Buf, header: OuterHeader, stride: usize, received: Time) -> Option<Self> {
         if header.src.is_ipv4() != header.dst.is_ipv4() {
             return None;
@@ -170,11 +170,11 @@ impl Burst<stage::Raw> {
         Some(Burst { buf, header, meta, stride, lead: 0, count, closed: true, stage: PhantomData })
     }
 
-    /// The same datagrams in a buffer of `pool`, with `lead` free octets in front of each: room for a header that is longer than what
-    /// its datagram gives up. Copies; the stride grows by as much.
+    /// Copies the datagrams into a buffer of `pool`, with `lead` free octets in front of each. That is room for a
+    /// header that is longer than what its datagram gives up. The stride grows by as much.
     ///
     /// # Errors
-    /// The burst as it was, if they do not all fit into a buffer of the pool.
+    /// The burst as it was, if the datagrams do not all fit into a buffer of the pool.
     #[expect(clippy::result_large_err, reason = "the burst itself comes back, and is moved either way")]
     pub fn spread(self, lead: usize, pool: &mut Pool) -> Result<Self, Self> {
         if lead <= self.lead {
@@ -206,7 +206,7 @@ impl Burst<stage::Raw> {
 }
 
 impl<S> Burst<S> {
-    /// The same burst, one stage on.
+    /// Moves the burst to the next stage.
     #[inline]
     pub fn advance<T>(self) -> Burst<T>
     where
@@ -216,47 +216,47 @@ impl<S> Burst<S> {
         Burst { buf, header, meta, stride, lead, count, closed, stage: PhantomData }
     }
 
-    /// Octets of each datagram but the last, which may be shorter.
+    /// Octets of each datagram, except the last, which may be shorter.
     #[inline]
     pub fn stride(&self) -> usize {
         self.stride.min(self.buf.len())
     }
 
-    /// Octets in front of each datagram, part of the stride, that are free: none but behind [`Burst::spread`].
+    /// Free octets in front of each datagram, as part of the stride: zero before [`Burst::spread`].
     #[inline]
     pub fn lead(&self) -> usize {
         self.lead
     }
 
-    /// Datagrams in it.
+    /// Number of datagrams in the burst.
     #[inline]
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// Whether there is no datagram in it.
+    /// Whether the burst holds no datagram.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// All of them, back to back.
+    /// The octets of all datagrams, back to back.
     pub fn bytes(&self) -> &[u8] {
         self.buf.as_slice()
     }
 
-    /// One after the other, each with its lead. An empty datagram (inbound, alone) is left out.
+    /// The datagrams in order, each with its lead. An empty datagram (inbound, alone) is left out.
     pub fn datagrams(&self) -> impl Iterator<Item = &[u8]> {
         self.buf.as_slice().chunks(self.stride)
     }
 
-    /// The buffer, to give back to its [`Pool`].
+    /// Takes the buffer out, to give it back to its [`Pool`].
     pub fn into_buf(self) -> Buf {
         self.buf
     }
 
-    /// A copy of some octets as a packet of its own, at the burst's stage, in a buffer of `pool`. `None`: they are not all
-    /// there, or the pool's buffers are too small.
+    /// Copies some octets into a packet of its own, at the burst's stage, in a buffer of `pool`. `None` if they are not
+    /// all there, or the pool's buffers are too small.
     pub fn extract(&self, octets: Range<usize>, meta: Meta, pool: &mut Pool) -> Option<Packet<S>> {
         let octets = self.buf.as_slice().get(octets)?;
         let mut buf = pool.take();
@@ -272,8 +272,8 @@ impl<S> Burst<S> {
         }
     }
 
-    /// Each datagram as a whole packet with IP and UDP header, in a buffer of `pool`. For adapters that know only those: it
-    /// copies. UDP checksums are right.
+    /// Copies each datagram into a whole packet with IP and UDP header, in a buffer of `pool`, for adapters that know
+    /// only whole packets. The UDP checksums are right.
     pub fn packets<'a>(
         &'a self,
         pool: &'a mut Pool,
@@ -303,13 +303,14 @@ fn max_len(header: &OuterHeader) -> usize {
 }
 
 impl OuterHeader {
-    /// Octets of the IP and the UDP header.
+    /// Octets of the IP and the UDP header together.
     #[expect(clippy::len_without_is_empty, reason = "a header is never empty")]
     pub fn len(&self) -> usize {
         udp::HEADER_LEN + if self.dst.is_ipv4() { ipv4::HEADER_LEN } else { ipv6::HEADER_LEN }
     }
 
-    /// Write UDP and IP header in front of the payload that `buf` holds, which needs [`OuterHeader::len`] octets of headroom.
+    /// Writes the UDP and IP headers in front of the payload that `buf` holds, which needs [`OuterHeader::len`] octets
+    /// of headroom.
     pub fn push(&self, buf: &mut Buf) -> Result<(), WireError> {
         let payload_len = buf.len();
         let datagram_len = payload_len + udp::HEADER_LEN;

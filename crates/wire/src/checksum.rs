@@ -1,14 +1,14 @@
-//! The Internet checksum (RFC 1071) and the transport checksums made of it.
+//! The Internet checksum (RFC 1071), and the transport checksums made of it.
 //!
-//! A partial sum is an ordinary `u32`: partial sums of neighbouring pieces are added with `+` (up to 65,536 of
-//! them) and turned into the field by [`fold`] and `!`. Every piece but the last must have an even length.
+//! A partial sum is an ordinary `u32`. Partial sums of neighbouring pieces are added with `+` (up to 65,536 of them),
+//! and [`fold`] and `!` turn them into the field. Every piece except the last must have an even length.
 
 use crate::field::{be16, put16, range, tail};
 use crate::ip::Headers;
 use crate::{WireError, ip, protocol};
 use std::net::IpAddr;
 
-/// Partial sum of `bytes`, at most 0xffff. An odd last octet counts as if a zero followed it.
+/// The partial sum of `bytes`, at most 0xffff. An odd last octet counts as if a zero followed it.
 pub fn sum(bytes: &[u8]) -> u32 {
     // Words may be summed in any byte order and swapped once at the end, and 32 bits at a time if the carries are
     // added in later (RFC 1071 section 2 B and C). The loop adds whole 64-bit words, carries lost, and their high
@@ -26,17 +26,18 @@ pub fn sum(bytes: &[u8]) -> u32 {
     finish_sum(whole, high, rest)
 }
 
-/// Fewer octets than this are summed sooner than it takes to ask the processor what it has.
+/// The number of octets below which summing is faster than asking the processor for its vectors.
 const WIDE: usize = 256;
 
-/// Do it with AVX2 where this processor has it: programs are compiled for the vectors that every one has, half as wide.
+/// Runs `work` compiled for AVX2, where this processor has it. Programs are compiled for the vectors that every
+/// processor has, which are half as wide.
 #[inline]
 fn widest<R>(octets: usize, work: impl FnOnce() -> R) -> R {
     if octets < WIDE { work() } else { pulp::Arch::new().dispatch(work) }
 }
 
-/// Copy `from` to the start of `to` and answer the partial sum of what was copied, in one pass over the bytes. `None`, and
-/// nothing is copied, if `to` is shorter.
+/// Copies `from` to the start of `to`, and returns the partial sum of what was copied, in one pass over the bytes.
+/// `None` if `to` is shorter; nothing is copied then.
 pub fn copy_sum(to: &mut [u8], from: &[u8]) -> Option<u32> {
     let to = to.get_mut(..from.len())?;
     let (words, rest) = from.as_chunks::<8>();
@@ -55,13 +56,14 @@ pub fn copy_sum(to: &mut [u8], from: &[u8]) -> Option<u32> {
     Some(finish_sum(whole, high, rest))
 }
 
-/// Partial sum of `bytes` without words that it holds at even offsets: the constant part of a header.
+/// The partial sum of `bytes` without `words`, which it holds at even offsets. It is the constant part of a header.
 pub(crate) fn sum_without(bytes: &[u8], words: &[u16]) -> u32 {
     // In one's complement, to take a word away is to add its complement (RFC 1624).
     u32::from(fold(sum(bytes) + words.iter().map(|word| u32::from(!word)).sum::<u32>()))
 }
 
-/// The sum of 64-bit words, given as their sum and the sum of their high halves, and of fewer than eight octets behind them.
+/// The sum of 64-bit words, given as their sum and the sum of their high halves, and of fewer than eight octets behind
+/// them.
 #[inline]
 fn finish_sum(whole: u64, high: u64, rest: &[u8]) -> u32 {
     let low = whole.wrapping_sub(high << 32);
@@ -77,13 +79,13 @@ fn finish_sum(whole: u64, high: u64, rest: &[u8]) -> u32 {
     u32::from(u16::from_be(fold(((total >> 16) + (total & 0xffff)) as u32)))
 }
 
-/// A partial sum in 16 bits; `!fold(sum)` is the checksum field.
+/// Folds a partial sum into 16 bits; `!fold(sum)` is the checksum field.
 pub fn fold(sum: u32) -> u16 {
     let sum = (sum >> 16) + (sum & 0xffff);
     ((sum >> 16) + (sum & 0xffff)) as u16
 }
 
-/// Partial sum of the pseudo-header (RFC 9293 section 3.1, RFC 768, RFC 8200 section 8.1).
+/// The partial sum of the pseudo-header (RFC 9293 section 3.1, RFC 768, RFC 8200 section 8.1).
 pub fn pseudo(src: IpAddr, dst: IpAddr, protocol: u8, len: usize) -> u32 {
     let address = |addr| match addr {
         IpAddr::V4(v4) => sum(&v4.octets()),
@@ -98,7 +100,7 @@ pub fn ip_checksum(bytes: &[u8]) -> u16 {
     !fold(sum(bytes))
 }
 
-/// Where the checksum of `protocol` stands in its header, and whether a pseudo-header is in it.
+/// The offset of the checksum in the header of `protocol`, and whether it covers a pseudo-header.
 fn place(protocol: u8) -> Option<(usize, bool)> {
     match protocol {
         protocol::TCP => Some((16, true)),
@@ -109,7 +111,8 @@ fn place(protocol: u8) -> Option<(usize, bool)> {
     }
 }
 
-/// The octets that the transport checksum covers, where its field is in them, and the pseudo-header's sum.
+/// The end of the octets that the transport checksum covers, the offset of its field in the packet, and the
+/// pseudo-header's sum.
 #[inline]
 fn covered(packet: &[u8], headers: &Headers) -> Result<(usize, usize, u32), WireError> {
     if headers.fragment.is_some_and(|f| f.more || f.offset != 0) {
@@ -142,7 +145,7 @@ fn covered(packet: &[u8], headers: &Headers) -> Result<(usize, usize, u32), Wire
     Ok((headers.header_len + len, headers.header_len + at, partial))
 }
 
-/// Compute the TCP, UDP, ICMP or ICMPv6 checksum of a whole packet from scratch and write it.
+/// Computes the TCP, UDP, ICMP or ICMPv6 checksum of a whole packet from scratch and writes it.
 pub fn complete_transport(packet: &mut [u8], headers: &Headers) -> Result<(), WireError> {
     let (end, at, partial) = covered(packet, headers)?;
     put16(packet, at, 0);
@@ -152,11 +155,11 @@ pub fn complete_transport(packet: &mut [u8], headers: &Headers) -> Result<(), Wi
     Ok(())
 }
 
-/// Write what the kernel expects of a packet whose checksum it completes: the sum of the pseudo-header
-/// (virtio's NEEDS_CSUM; the counterpart of [`complete_partial`]).
+/// Writes what the kernel expects of a packet whose checksum it completes: the sum of the pseudo-header (virtio's
+/// NEEDS_CSUM; the counterpart of [`complete_partial`]).
 ///
 /// # Errors
-/// As [`complete_transport`].
+/// The errors of [`complete_transport`].
 pub fn put_pseudo(packet: &mut [u8], headers: &Headers) -> Result<(), WireError> {
     let (_, at, partial) = covered(packet, headers)?;
     put16(packet, at, fold(partial));
@@ -174,23 +177,23 @@ pub fn verify_transport(packet: &[u8], headers: &Headers) -> Option<bool> {
     Some(fold(partial + sum(range(packet, start, end))) == 0xffff)
 }
 
-/// Whether the transport checksum is one that its sender's device was to finish: a capture on the sending host, or a packet socket behind a
-/// virtual link, shows the sum of the pseudo-header in its place ([`put_pseudo`]).
+/// Whether the transport checksum is one that its sender's device was to finish. A capture on the sending host, or a
+/// packet socket behind a virtual link, shows the sum of the pseudo-header in its place ([`put_pseudo`]).
 pub fn is_partial(packet: &[u8], headers: &Headers) -> bool {
     covered(packet, headers).is_ok_and(|(_, at, partial)| be16(packet, at) == fold(partial))
 }
 
-/// Whether the transport checksum is right, of a packet whose octets from `data_at` on, at an even distance from its transport header, have
-/// the partial sum `data`. As [`verify_transport`] otherwise.
+/// Whether the transport checksum of a packet is right, given the partial sum `data` of its octets from `data_at` on.
+/// `data_at` is at an even distance from the transport header. `None` for the reasons of [`verify_transport`].
 #[inline]
 pub fn verify_summed(packet: &[u8], headers: &Headers, data_at: usize, data: u32) -> Option<bool> {
     let (_, _, partial) = covered(packet, headers).ok()?;
     Some(fold(partial + sum(range(packet, headers.header_len, data_at)) + data) == 0xffff)
 }
 
-/// What has to be added, in one's complement, to a transport checksum that covers addresses for it to be right; zero for one that
-/// is. `None`: as of [`verify_transport`], and for ICMP, whose checksum covers none. Where only addresses were changed it is the
-/// same number for all packets between them.
+/// The number to add, in one's complement, to a transport checksum that covers addresses, so that it is right; zero if
+/// it is. `None` for the reasons of [`verify_transport`], and for ICMP, whose checksum covers no addresses. Where only
+/// addresses were changed, all packets between them have the same number.
 pub fn transport_error(packet: &[u8], headers: &Headers) -> Option<u16> {
     let (end, at, partial) = covered(packet, headers).ok()?;
     let unused = headers.protocol == protocol::UDP && headers.version == 4 && be16(packet, at) == 0;
@@ -200,7 +203,7 @@ pub fn transport_error(packet: &[u8], headers: &Headers) -> Option<u16> {
     Some(!fold(partial + sum(range(packet, headers.header_len, end))))
 }
 
-/// Add a [`transport_error`] to the checksum.
+/// Adds a [`transport_error`] to the checksum.
 pub fn adjust_transport(packet: &mut [u8], headers: &Headers, error: u16) {
     let Ok((_, at, _)) = covered(packet, headers) else { return };
     let check = be16(packet, at);
@@ -211,8 +214,8 @@ pub fn adjust_transport(packet: &mut [u8], headers: &Headers, error: u16) {
     put16(packet, at, if right == 0 && headers.protocol == protocol::UDP { 0xffff } else { right });
 }
 
-/// Finish a checksum that the kernel left half done (virtio's NEEDS_CSUM): the field `offset` octets behind
-/// `start` holds the pseudo-header's sum, whatever the protocol is; everything from `start` on is added.
+/// Completes a checksum that the kernel left half done (virtio's NEEDS_CSUM). The field `offset` octets behind `start`
+/// holds the pseudo-header's sum, whatever the protocol is; everything from `start` on is added.
 pub fn complete_partial(packet: &mut [u8], start: usize, offset: usize) -> Result<(), WireError> {
     let area = tail(packet, start);
     if area.len() < offset.saturating_add(2) {

@@ -1,52 +1,54 @@
-//! Which inner packets go to the host under one header.
+//! The choice of inner packets that go to the host under one header.
 //!
-//! What enters: admitted packets in the order in which they were received. What leaves: [`Train`]s, in an order in which
-//! each flow's packets keep theirs. A train goes as soon as nothing can follow it; what is open at the end of a receive
-//! batch goes then ([`Coalescer::flush`]), so that nothing waits for traffic that may not come.
+//! Admitted packets enter in the order in which they were received. [`Train`]s leave, in an order in which each flow's
+//! packets keep theirs. A train goes as soon as nothing can follow it. Trains that are open at the end of a receive
+//! batch go then ([`Coalescer::flush`]), so that nothing waits for traffic that may not come.
 //!
-//! The rules are those of every receive offload: only what the sender's own stack could have sent as one piece. One
-//! header stands for all, so all headers are alike but for length, identification (DF is set: RFC 6864 gives it no
-//! meaning), sequence number and checksum; timestamps and ECN marks too, since the receiver counts them; PSH and FIN end a
-//! train (RFC 9293 section 3.9.1).
+//! The rules are those of every receive offload: only what the sender's own stack could have sent as one piece is
+//! joined. One header stands for all, so all headers are alike except for length, identification (DF is set: RFC 6864
+//! gives it no meaning), sequence number and checksum. Timestamps and ECN marks must be alike too, since the receiver
+//! counts them. PSH and FIN end a train (RFC 9293 section 3.9.1).
 
 use crate::train::{Piece, Train};
 
-/// Trains that are open at the same time: flows that may alternate within one receive batch.
+/// The most trains that are open at the same time, which are flows that may alternate within one receive batch.
 pub const OPEN: usize = 8;
 
-/// Whether inner checksums are looked at before packets lose theirs.
+/// Whether inner checksums are verified before packets lose theirs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Checks {
-    /// No. One header stands for all, and the kernel makes a new checksum where it needs one: what was wrong would leave right.
+    /// Checksums are not verified. One header stands for all, and the kernel makes a new checksum where it needs one: a
+    /// wrong one would leave right.
     Trust,
-    /// Yes: a packet with a wrong one goes alone, for the host's stack to refuse (RFC 3948 section 3.1.2: "Tunnel mode TCP
-    /// checksums MUST be verified"; the ICV proves what the tunnel's other end took in, not what was sent to that).
+    /// Checksums are verified, and a packet with a wrong one goes alone, for the host's stack to refuse (RFC 3948
+    /// section 3.1.2: "Tunnel mode TCP checksums MUST be verified"). The ICV proves what the tunnel's other end took
+    /// in, not what was sent to that.
     #[default]
     Verify,
 }
 
-/// Put `packet` behind `train` if it belongs there, marked like the others; whether it did.
+/// Appends `packet` to `train` if it belongs there and has the same mark; whether it did.
 pub fn try_append<'a>(train: &mut Train<'a>, packet: &'a [u8], mark: u32) -> bool {
     Piece::look(packet).is_some_and(|piece| train.append(&piece, mark))
 }
 
-/// Open trains of one receive batch.
+/// The open trains of one receive batch.
 #[derive(Debug)]
 pub struct Coalescer<'a> {
     open: [Option<Train<'a>>; OPEN],
-    /// The place that is emptied next if none is free: one after the other.
+    /// The slot that is emptied next if none is free, in turn.
     turn: usize,
     checks: Checks,
 }
 
 impl<'a> Coalescer<'a> {
-    /// With no train open.
+    /// Makes a coalescer with no train open.
     pub fn new(checks: Checks) -> Coalescer<'a> {
         Coalescer { open: [const { None }; OPEN], turn: 0, checks }
     }
 
-    /// Take a packet, which begins with its IP header and ends where its length says, with the mark of its record. `deliver`
-    /// gets what can wait no longer.
+    /// Takes a packet, which begins with its IP header and ends where its length says, with the mark of its record.
+    /// `deliver` gets the trains that need not wait any longer.
     pub fn push(&mut self, packet: &'a [u8], mark: u32, deliver: &mut impl FnMut(&Train<'a>)) {
         let Some(piece) = Piece::look(packet) else {
             // Of what flow it is was not asked: behind everything that came before.
@@ -77,14 +79,14 @@ impl<'a> Coalescer<'a> {
         }
     }
 
-    /// The receive batch has ended: deliver every open train.
+    /// Ends the receive batch: every open train is delivered.
     pub fn flush(&mut self, deliver: &mut impl FnMut(&Train<'a>)) {
         for train in self.open.iter_mut().filter_map(Option::take) {
             deliver(&train);
         }
     }
 
-    /// An empty place.
+    /// A free slot, for which a train is delivered if there is none.
     fn place(&mut self, deliver: &mut impl FnMut(&Train<'a>)) -> &mut Option<Train<'a>> {
         let at = self.open.iter().position(Option::is_none).unwrap_or_else(|| {
             let at = self.turn;

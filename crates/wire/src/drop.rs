@@ -1,4 +1,4 @@
-//! The one table of reasons: every packet that ends has a name from here.
+//! The single table of drop reasons: every packet that ends has a name from here.
 
 macro_rules! drop_reasons {
     ($($variant:ident $name:literal $text:literal;)*) => {
@@ -18,7 +18,7 @@ macro_rules! drop_reasons {
                 match self { $(DropReason::$variant => $name,)* }
             }
 
-            /// One sentence: what happened.
+            /// A sentence that says what happened.
             pub const fn text(self) -> &'static str {
                 match self { $(DropReason::$variant => $text,)* }
             }

@@ -1,42 +1,42 @@
-//! What can be wrong with bytes.
+//! The errors of parsing and writing bytes.
 
 use crate::DropReason;
 
-/// Why bytes are not what they should be. Every case has its [`DropReason`].
+/// The reason why bytes are not what they should be. Every case has its [`DropReason`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WireError {
-    /// Shorter than a header, or than a length field says.
+    /// The bytes are shorter than a header, or than a length field says.
     Truncated,
     /// The first nibble is neither 4 nor 6, or not the one of this view.
     Version,
-    /// A header length that cannot be.
+    /// A header length is impossible.
     HeaderLength,
-    /// A total or payload length smaller than the headers it covers.
+    /// A total or payload length is smaller than the headers it covers.
     TotalLength,
-    /// An IPv6 extension header where RFC 8200 section 4.1 has none (hop-by-hop not first).
+    /// An IPv6 extension header stands where RFC 8200 section 4.1 has none (hop-by-hop not first).
     ExtensionOrder,
-    /// A second fragment header.
+    /// There is a second fragment header.
     FragmentTwice,
-    /// More extension headers than [`crate::ipv6::MAX_EXTENSIONS`].
+    /// There are more extension headers than [`crate::ipv6::MAX_EXTENSIONS`].
     TooManyExtensions,
-    /// An IPv6 jumbogram (RFC 2675), refused.
+    /// The packet is an IPv6 jumbogram (RFC 2675), which is refused.
     Jumbogram,
-    /// An IPv4-mapped address in an IPv6 header, which must not be on a wire (RFC 4942 section 2.2): here it
-    /// would be taken for the IPv4 address.
+    /// An IPv6 header has an IPv4-mapped address, which must not be on a wire (RFC 4942 section 2.2). It would be taken
+    /// here for the IPv4 address.
     MappedAddress,
     /// An option runs over the end of its header or has an impossible length.
     OptionLength,
-    /// A routing header of a type whose arrival cannot be predicted.
+    /// The routing header is of a type whose arrival cannot be predicted.
     RoutingType,
-    /// Not a record of ours.
+    /// The bytes are not a record of ours.
     Record,
-    /// Segmentation or checksum fields that contradict the packet.
+    /// The segmentation or checksum fields contradict the packet.
     Gso,
     /// A segment that may not be cut further is longer than allowed.
     TooBig,
-    /// Does not fit the length field of an IP header.
+    /// The length does not fit the length field of an IP header.
     TooLong,
-    /// The buffer to write to is too small: the caller's fault, not the packet's.
+    /// The buffer to write to is too small. That is the caller's fault, not the packet's.
     NoRoom,
 }
 

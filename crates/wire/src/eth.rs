@@ -6,15 +6,15 @@ use crate::field::{array, be16, tail};
 /// Octets of a header without tags.
 pub const HEADER_LEN: usize = 14;
 
-/// Ethertype of IPv4.
+/// The Ethertype of IPv4.
 pub const IPV4: u16 = 0x0800;
-/// Ethertype of IPv6.
+/// The Ethertype of IPv6.
 pub const IPV6: u16 = 0x86dd;
 
 const TAGS: [u16; 3] = [0x8100, 0x88a8, 0x9100];
 const MAX_TAGS: usize = 2;
 
-/// A view of one Ethernet frame.
+/// A view of an Ethernet frame.
 #[derive(Clone, Copy, Debug)]
 pub struct Ethernet<B> {
     bytes: B,
@@ -22,7 +22,7 @@ pub struct Ethernet<B> {
 }
 
 impl<B: AsRef<[u8]>> Ethernet<B> {
-    /// A view of at least a header with its tags; at most two tags are followed.
+    /// Makes a view of at least a header with its tags; at most two tags are followed.
     pub fn new_checked(bytes: B) -> Result<Self, WireError> {
         let mut view = Ethernet { bytes, tags: 0 };
         while view.tags < MAX_TAGS && TAGS.contains(&view.ethertype()) {
@@ -34,27 +34,27 @@ impl<B: AsRef<[u8]>> Ethernet<B> {
         Ok(view)
     }
 
-    /// Octets of header and tags.
+    /// Octets of the header and its tags.
     pub fn header_len(&self) -> usize {
         HEADER_LEN + self.tags * 4
     }
 
-    /// Destination address.
+    /// The destination MAC address.
     pub fn dst(&self) -> [u8; 6] {
         array(self.bytes.as_ref(), 0)
     }
 
-    /// Source address.
+    /// The source MAC address.
     pub fn src(&self) -> [u8; 6] {
         array(self.bytes.as_ref(), 6)
     }
 
-    /// The type behind the tags.
+    /// The Ethertype behind the tags.
     pub fn ethertype(&self) -> u16 {
         be16(self.bytes.as_ref(), self.header_len() - 2)
     }
 
-    /// What the frame carries, padding included.
+    /// The payload of the frame, padding included.
     pub fn payload(&self) -> &[u8] {
         tail(self.bytes.as_ref(), self.header_len())
     }

@@ -1,4 +1,4 @@
-//! Fields of foreign bytes. Reading outside the bytes gives zero and writing there does nothing: the views
+//! Access to fields of untrusted bytes. Reading outside the bytes gives zero, and writing there does nothing: the views
 //! check lengths once, and even a wrong check could not panic.
 
 #[inline]
@@ -21,19 +21,19 @@ pub(crate) fn be32(bytes: &[u8], at: usize) -> u32 {
     u32::from_be_bytes(array(bytes, at))
 }
 
-/// From `at` to the end.
+/// The bytes from `at` to the end.
 #[inline]
 pub(crate) fn tail(bytes: &[u8], at: usize) -> &[u8] {
     bytes.get(at..).unwrap_or(&[])
 }
 
-/// From `at` to the end, to edit.
+/// The bytes from `at` to the end, to edit.
 #[inline]
 pub(crate) fn tail_mut(bytes: &mut [u8], at: usize) -> &mut [u8] {
     bytes.get_mut(at..).unwrap_or(&mut [])
 }
 
-/// `from..to`, empty if that is not inside.
+/// The bytes `from..to`, or none if that range is not inside.
 #[inline]
 pub(crate) fn range(bytes: &[u8], from: usize, to: usize) -> &[u8] {
     bytes.get(from..to).unwrap_or(&[])

@@ -1,7 +1,7 @@
 //! Cutting a packet into fragments (RFC 791 section 3.2, RFC 8200 section 4.5).
 //!
-//! What enters: a whole packet that must pass in clear and is too long for a link, which only one that was joined by
-//! the [`crate::reassembly`] can be. What leaves: its fragments, one at a time in a buffer of the caller.
+//! A whole packet enters that must pass in clear and is too long for a link. Only one that [`crate::reassembly`] joined
+//! can be so. Its fragments leave one at a time, in a buffer of the caller.
 
 use crate::field::{octet, put_octet, put16, put32, range};
 use crate::ip::Headers;
@@ -9,31 +9,32 @@ use crate::ipv4::{self, Ipv4};
 use crate::ipv6::FRAGMENT_LEN;
 use crate::{Buf, WireError, ipv6, protocol};
 
-/// Fragments start at multiples of this.
+/// The unit of fragment offsets in octets.
 const UNIT: usize = 8;
 const MORE_V4: u16 = 0x2000;
 const OPTION_END: u8 = 0;
 const OPTION_NOTHING: u8 = 1;
-/// An option with this bit is for every fragment.
+/// The bit of an option's type that says that every fragment has the option.
 const OPTION_COPIED: u8 = 0x80;
 
 /// The fragments of one packet, in order.
 #[derive(Clone, Debug)]
 pub struct FragmentIter<'a> {
-    /// What every fragment starts with, lengths aside.
+    /// The headers that every fragment starts with, except for lengths.
     head: &'a [u8],
     payload: &'a [u8],
     headers: Headers,
     id: u32,
-    /// Payload octets of each fragment but the last.
+    /// Payload octets of each fragment except the last.
     size: usize,
     next: Option<usize>,
 }
 
-/// Cut `packet` into fragments of at most `max_len` octets that share `id` (its low 16 bits in IPv4).
+/// Cuts `packet` into fragments of at most `max_len` octets that share `id` (its low 16 bits in IPv4).
 ///
 /// # Errors
-/// [`WireError::Truncated`], [`WireError::TooBig`] if not even eight octets fit behind the headers.
+/// [`WireError::Truncated`] if `packet` is shorter than its headers say. [`WireError::TooBig`] if not even eight octets
+/// fit behind the headers, the first fragment cannot hold all headers (RFC 7112), or `packet` is a fragment itself.
 pub fn fragments<'a>(
     packet: &'a [u8],
     headers: &Headers,
@@ -59,8 +60,8 @@ pub fn fragments<'a>(
 }
 
 impl FragmentIter<'_> {
-    /// Write the next fragment behind what `out` holds. `None`: there was none left. An error
-    /// ([`WireError::NoRoom`]: `out` has too little room) ends the iteration.
+    /// Appends the next fragment to what `out` holds. `None` if there was none left. An error ([`WireError::NoRoom`] if
+    /// `out` has too little room) ends the iteration.
     pub fn next_into(&mut self, out: &mut Buf) -> Option<Result<(), WireError>> {
         let from = self.next?;
         let to = (from + self.size).min(self.payload.len());
@@ -103,7 +104,7 @@ impl FragmentIter<'_> {
     }
 }
 
-/// Options that are for the first fragment only become ones that do nothing.
+/// Overwrites options that are for the first fragment only with no-operation options.
 fn blank_options(head: &mut [u8]) {
     let mut at = ipv4::HEADER_LEN;
     while at < head.len() {

@@ -1,4 +1,5 @@
-//! ICMP (RFC 792) and ICMPv6 (RFC 4443), and the errors the house sends: "too big" (RFC 1191, RFC 8201), "unreachable".
+//! ICMP (RFC 792) and ICMPv6 (RFC 4443), and the errors that Ravelin sends: "too big" (RFC 1191, RFC 8201) and
+//! "unreachable".
 
 use crate::field::{be16, be32, octet, put, put16, put32, range, tail, tail_mut};
 use crate::ip::{self, Headers};
@@ -8,13 +9,13 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// Octets of the header that every message here has.
 pub const HEADER_LEN: usize = 8;
 
-/// Octets left free in front of an error, for what a device puts there.
+/// Octets left free in front of an error, for the headers of a device.
 const HEADROOM: usize = 64;
-/// An ICMPv4 error is at most this long (RFC 1812 section 4.3.2.3).
+/// The most octets of an ICMPv4 error (RFC 1812 section 4.3.2.3).
 const MAX_V4: usize = 576;
-/// No IPv4 link is narrower (RFC 791 section 3.2).
+/// The smallest MTU of an IPv4 link (RFC 791 section 3.2).
 const MIN_MTU_V4: usize = 68;
-/// Precedence of control traffic (RFC 1812 section 4.3.2.5).
+/// The type of service of control traffic (RFC 1812 section 4.3.2.5).
 const TOS_CONTROL: u8 = 0xc0;
 const TTL: u8 = 64;
 
@@ -28,7 +29,7 @@ macro_rules! views {
             }
 
             impl<B: AsRef<[u8]>> $name<B> {
-                /// A view of at least a header.
+                /// Makes a view of at least a header.
                 pub fn new_checked(bytes: B) -> Result<Self, WireError> {
                     if bytes.as_ref().len() < HEADER_LEN {
                         return Err(WireError::Truncated);
@@ -40,32 +41,32 @@ macro_rules! views {
                     self.bytes.as_ref()
                 }
 
-                /// The type.
+                /// The ICMP type of the message.
                 pub fn kind(&self) -> u8 {
                     octet(self.octets(), 0)
                 }
 
-                /// The code.
+                /// The ICMP code of the message.
                 pub fn code(&self) -> u8 {
                     octet(self.octets(), 1)
                 }
 
-                /// The checksum field.
+                /// The checksum field of the message.
                 pub fn checksum(&self) -> u16 {
                     be16(self.octets(), 2)
                 }
 
-                /// The second half of the header, whose meaning is the type's.
+                /// The second half of the header, whose meaning depends on the type.
                 pub fn rest(&self) -> u32 {
                     be32(self.octets(), 4)
                 }
 
-                /// What an echo has in place of ports.
+                /// The identifier of an echo, which it has in place of ports.
                 pub fn identifier(&self) -> u16 {
                     be16(self.octets(), 4)
                 }
 
-                /// What follows the header: in an error, the quoted packet.
+                /// The octets behind the header: in an error, the quoted packet.
                 pub fn payload(&self) -> &[u8] {
                     tail(self.octets(), HEADER_LEN)
                 }
@@ -75,9 +76,9 @@ macro_rules! views {
 }
 
 views! {
-    /// A view of one ICMPv4 message.
+    /// A view of an ICMPv4 message.
     Icmpv4
-    /// A view of one ICMPv6 message.
+    /// A view of an ICMPv6 message.
     Icmpv6
 }
 
@@ -99,13 +100,13 @@ impl<B: AsRef<[u8]>> Icmpv6<B> {
         is_error_v6(self.kind())
     }
 
-    /// The MTU of "packet too big".
+    /// The MTU field of "packet too big".
     pub fn mtu(&self) -> Option<usize> {
         (self.kind() == 2).then(|| be32(self.octets(), 4) as usize)
     }
 }
 
-/// Set the code of a message of either kind; its checksum changes along (RFC 1624).
+/// Sets the code of a message of either kind, and adjusts its checksum (RFC 1624).
 pub fn edit_code(message: &mut [u8], code: u8) {
     let (old, check) = (be16(message, 0), be16(message, 2));
     let new = u16::from_be_bytes([octet(message, 0), code]);
@@ -113,7 +114,7 @@ pub fn edit_code(message: &mut [u8], code: u8) {
     put16(message, 2, !checksum::fold(u32::from(!check) + u32::from(!old) + u32::from(new)));
 }
 
-/// Set the second half of the header. The checksum is the caller's.
+/// Sets the second half of the header. The caller adjusts the checksum.
 pub fn put_rest(message: &mut [u8], rest: u32) {
     put32(message, 4, rest);
 }
@@ -126,11 +127,12 @@ fn is_error_v6(kind: u8) -> bool {
     kind < 128 || kind == 137
 }
 
-/// The error that tells the sender of `original` that only packets of `mtu` octets go through: "fragmentation
-/// needed" or "packet too big". It comes from `from`, an address of this host (RFC 4443 section 2.2); `None`: from the
-/// original's destination. There is none if the original must not cause an error (an ICMP error, a later fragment, not one sender,
-/// not one receiver; IPv6 excepts groups, RFC 4443 section 3.2, and asks for `from` then) or if it would say
-/// nothing new: no host goes below 68 (IPv4) or 1280 octets (IPv6), so a packet of that size is never answered.
+/// Makes the error that tells the sender of `original` that only packets of `mtu` octets go through: "fragmentation
+/// needed" or "packet too big". It comes from `from`, an address of this host (RFC 4443 section 2.2); with `None`, it
+/// comes from the original's destination. There is none if the original must not cause an error (an ICMP error, a later
+/// fragment, not one sender, not one receiver; IPv6 excepts groups, RFC 4443 section 3.2, and needs `from` then). There
+/// is none either if it would say nothing new: no host goes below 68 (IPv4) or 1280 octets (IPv6), so a packet of that
+/// size is never answered.
 pub fn too_big(original: &[u8], headers: &Headers, mtu: usize, from: Option<IpAddr>) -> Option<Buf> {
     let (least, kind) = if headers.version == 4 { (MIN_MTU_V4, [3, 4]) } else { (ipv6::MIN_MTU, [2, 0]) };
     let mtu = mtu.max(least);
@@ -140,17 +142,17 @@ pub fn too_big(original: &[u8], headers: &Headers, mtu: usize, from: Option<IpAd
         .then(|| error(original, headers, kind, u32::try_from(field).unwrap_or(u32::MAX), from))?
 }
 
-/// Why a destination is not reached, as far as this side says so (RFC 4301 section 5.1.1).
+/// The reason why a destination is not reached, as far as it is told (RFC 4301 section 5.1.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unreachable {
-    /// Policy refuses it: "communication administratively prohibited".
+    /// The policy refuses it: "communication administratively prohibited".
     Prohibited,
     /// Nobody answers there: "host unreachable", "address unreachable".
     Host,
 }
 
-/// The error that tells the sender of `original` that it does not get through. `from` and `None` as in [`too_big`], but never about
-/// a group.
+/// Makes the error that tells the sender of `original` that it does not get through. `from` and the answer `None` mean
+/// what they mean in [`too_big`], but there is never an error about a group.
 pub fn unreachable(
     original: &[u8],
     headers: &Headers,
@@ -166,7 +168,7 @@ pub fn unreachable(
     error(original, headers, kind, 0, from)
 }
 
-/// An error of this type and code about `original`, if that may cause one.
+/// Makes an error of this type and code about `original`, if that may cause one.
 fn error(original: &[u8], headers: &Headers, kind: [u8; 2], rest: u32, from: Option<IpAddr>) -> Option<Buf> {
     let original = range(original, 0, headers.total_len);
     let first = headers.upper(original).first().copied();
@@ -191,7 +193,7 @@ fn error(original: &[u8], headers: &Headers, kind: [u8; 2], rest: u32, from: Opt
     }
 }
 
-/// One host's address: not zero, loopback, multicast, reserved or broadcast.
+/// Whether the address is one host's: not zero, loopback, multicast, reserved or broadcast.
 fn single_v4(addr: Ipv4Addr) -> bool {
     let [first, ..] = addr.octets();
     first != 0 && first != 127 && first < 224

@@ -1,18 +1,19 @@
-//! The headers in front of an AH as both ends see them for the ICV (RFC 4302 section 3.3.3.1 and appendix A): fields
-//! that may change on the way are zero, fields that change foreseeably are as they will arrive.
+//! The headers in front of an AH as the ICV covers them (RFC 4302 section 3.3.3.1 and appendix A). Fields that may
+//! change on the way are zero; fields that change predictably are as they will arrive.
 
 use crate::field::{array, octet, put, put_octet, put16};
 use crate::options::{self, route_end};
 use crate::{WireError, ipv4, ipv6, protocol};
 
-/// An IPv6 option whose third-highest bit is set may change on the way (RFC 8200 section 4.2).
+/// The bit of an IPv6 option's type that says that the option may change on the way (RFC 8200 section 4.2).
 const OPTION_CHANGES: u8 = 0x20;
 
-/// Turn a copy of all headers in front of an AH, and nothing else, into what the ICV covers.
+/// Turns a copy of all headers in front of an AH, and nothing else, into what the ICV covers.
 ///
 /// # Errors
-/// [`WireError::OptionLength`]; [`WireError::RoutingType`]; [`WireError::HeaderLength`] if the headers do not end where
-/// `headers` ends; [`WireError::ExtensionOrder`] for a fragment header, which AH never sees.
+/// [`WireError::Truncated`] and [`WireError::Version`] for what is no IP header, [`WireError::OptionLength`],
+/// [`WireError::RoutingType`], [`WireError::HeaderLength`] if the headers do not end where `headers` ends, and
+/// [`WireError::ExtensionOrder`] for a fragment header, which AH never sees.
 pub fn immutable(headers: &mut [u8]) -> Result<(), WireError> {
     match headers.first().map(|first| first >> 4) {
         Some(4) if headers.len() >= ipv4::HEADER_LEN => immutable_v4(headers),
@@ -54,7 +55,8 @@ fn immutable_v4(header: &mut [u8]) -> Result<(), WireError> {
     Ok(())
 }
 
-/// Appendix A1. What is not in its first list is in one of the others or unknown, and zeroed either way.
+/// Whether an IPv4 option is immutable (RFC 4302 appendix A1). An option that is not in the appendix's first list is in
+/// another one or unknown, and zeroed either way.
 fn is_immutable_v4(kind: u8) -> bool {
     // No operation, security, extended security, commercial security, router alert, sender directed delivery.
     matches!(kind, 0 | 1 | 130 | 133 | 134 | 148 | 149)
@@ -100,7 +102,7 @@ fn zero_changing(headers: &mut [u8], at: usize, end: usize) -> Result<(), WireEr
     Ok(())
 }
 
-/// Rearrange a routing header and the destination address as the last hop will have left them (RFC 8200 section 4.4).
+/// Rearranges a routing header and the destination address as the last hop will have left them (RFC 8200 section 4.4).
 fn arrive(headers: &mut [u8], at: usize, end: usize) -> Result<(), WireError> {
     let (kind, left) = (octet(headers, at + 2), usize::from(octet(headers, at + 3)));
     let addresses = (end - at - 8) / 16;

@@ -1,4 +1,4 @@
-//! One look at a whole IP packet, whatever its version: where its parts are and who talks to whom.
+//! A summary of a whole IP packet of either version: where its parts are, and who talks to whom.
 
 use crate::field::{array, be16, octet, put_octet, range, tail};
 use crate::ipv4::{self, Ipv4};
@@ -7,53 +7,54 @@ use crate::tcp::Tcp;
 use crate::{Flow, WireError, icmp, options, protocol, sctp, udp};
 use std::net::{IpAddr, Ipv6Addr};
 
-/// What makes a packet a fragment.
+/// The fragment fields of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fragment {
-    /// Identification (16 bits in IPv4).
+    /// The identification (16 bits in IPv4).
     pub id: u32,
-    /// Where this fragment's payload belongs, in octets.
+    /// The offset of this fragment's payload in the datagram, in octets.
     pub offset: usize,
-    /// More fragments follow.
+    /// Whether more fragments follow.
     pub more: bool,
     /// Octets in front of the fragment header (IPv6), or of the IPv4 header.
     pub unfragmentable_len: usize,
-    /// What it says that the fragmentable part starts with.
+    /// The protocol that the fragmentable part starts with, as this fragment says.
     pub next_header: u8,
 }
 
-/// What the headers of one packet say. A summary to decide by; it is never written back.
+/// A summary of one packet's headers, to decide by. It is never written back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Headers {
-    /// 4 or 6.
+    /// The IP version, 4 or 6.
     pub version: u8,
-    /// Octets before the upper layer, options and extension headers included.
+    /// Octets in front of the upper layer, options and extension headers included.
     pub header_len: usize,
     /// Octets of the packet; the bytes may go on behind it.
     pub total_len: usize,
-    /// Source address.
+    /// The source address of the packet.
     pub src: IpAddr,
-    /// Destination address, which with a routing header is not the last one ([`final_destination`]).
+    /// The destination address in the header. With a routing header it is not the last one ([`final_destination`]).
     pub dst: IpAddr,
-    /// The upper layer's protocol. In an IPv6 fragment that is not the first: whatever starts the fragmentable part.
+    /// The protocol of the upper layer. In an IPv6 fragment that is not the first, it is whatever starts the
+    /// fragmentable part.
     pub protocol: u8,
-    /// Offset of the octet that names `protocol`.
+    /// The offset of the octet that names `protocol`.
     pub protocol_at: usize,
-    /// The packet is a fragment (IPv6: it has a fragment header).
+    /// The fragment fields, if the packet is a fragment (in IPv6, if it has a fragment header).
     pub fragment: Option<Fragment>,
-    /// The packet must not be fragmented on its way; always so in IPv6.
+    /// Whether the packet must not be fragmented on its way; always so in IPv6.
     pub dont_fragment: bool,
-    /// IPv4 options, or an IPv6 hop-by-hop, routing or destination options header.
+    /// Whether there are IPv4 options, or an IPv6 hop-by-hop, routing or destination options header.
     pub has_options: bool,
-    /// DSCP and ECN.
+    /// The type of service or traffic class: DSCP and ECN.
     pub tos: u8,
-    /// Time to live or hop limit.
+    /// The time to live or hop limit.
     pub ttl: u8,
 }
 
 impl Headers {
-    /// Read and check the headers of the packet at the start of `bytes`. Everything is checked but the IPv4 header
-    /// checksum ([`checksum_ok`]) and the upper layer.
+    /// Reads and checks the headers of the packet at the start of `bytes`. Only the IPv4 header checksum
+    /// ([`checksum_ok`]) and the upper layer are not checked.
     #[inline]
     pub fn parse(bytes: &[u8]) -> Result<Headers, WireError> {
         match bytes.first().map(|first| first >> 4) {
@@ -122,26 +123,26 @@ impl Headers {
         })
     }
 
-    /// The upper layer (or the payload of a fragment) of the packet these headers were read from.
+    /// The upper layer, or the payload of a fragment, of the packet that these headers were read from.
     #[inline]
     pub fn upper<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
         range(bytes, self.header_len, self.total_len)
     }
 }
 
-/// What the first nibble says; `None` without octets.
+/// The IP version in the first nibble; `None` if there are no octets.
 #[inline]
 pub fn version(bytes: &[u8]) -> Option<u8> {
     bytes.first().map(|first| first >> 4)
 }
 
-/// Whether the IPv4 header checksum is right; IPv6 has none.
+/// Whether the IPv4 header checksum is right; true for IPv6, which has none.
 pub fn checksum_ok(bytes: &[u8], headers: &Headers) -> bool {
     headers.version == 6 || Ipv4::new_checked(bytes).is_ok_and(|view| view.checksum_ok())
 }
 
-/// Who talks to whom, as the host sees it: `outbound` says that it is the sender. Ports are zero in fragments
-/// that do not start with the upper layer and for protocols without ports; of ICMP see [`Flow`].
+/// The flow of the packet as the host sees it; `outbound` says that the host is the sender. Ports are zero in fragments
+/// that do not start with the upper layer, and for protocols without ports. [`Flow`] says how ICMP is treated.
 #[inline]
 pub fn flow(bytes: &[u8], headers: &Headers, outbound: bool) -> Flow {
     let upper = headers.upper(bytes);
@@ -156,7 +157,8 @@ pub fn flow(bytes: &[u8], headers: &Headers, outbound: bool) -> Flow {
     Flow { local, remote, local_port, remote_port, protocol: headers.protocol, opaque }
 }
 
-/// Source and destination port, or the type in place of the first; `None`: the protocol has neither, or they are cut off.
+/// The source and destination port, or the type in place of the first. `None` if the protocol has neither, or they are
+/// cut off.
 #[inline]
 pub(crate) fn ports_or_kind(version: u8, protocol: u8, upper: &[u8]) -> Option<(u16, u16)> {
     if protocol::has_ports(protocol) {
@@ -165,7 +167,8 @@ pub(crate) fn ports_or_kind(version: u8, protocol: u8, upper: &[u8]) -> Option<(
     kind_as_port(version, protocol, upper).map(|kind| (kind, 0))
 }
 
-/// What stands in the local port of a [`Flow`] whose protocol has a type instead of ports; `None`: it has none, or is cut short.
+/// The value for the local port of a [`Flow`] whose protocol has a type instead of ports. `None` if it has none, or is
+/// cut short.
 fn kind_as_port(version: u8, protocol: u8, upper: &[u8]) -> Option<u16> {
     match (version, protocol) {
         (4, protocol::ICMP) | (6, protocol::ICMPV6) => (upper.len() >= 2).then(|| be16(upper, 0)),
@@ -175,18 +178,19 @@ fn kind_as_port(version: u8, protocol: u8, upper: &[u8]) -> Option<u16> {
     }
 }
 
-/// Change what the octet at `protocol_at` names ([`Headers::protocol_at`]). The IPv4 checksum is the caller's to fill.
+/// Changes the protocol that the octet at `protocol_at` names ([`Headers::protocol_at`]). The caller fills in the IPv4
+/// checksum.
 pub fn set_protocol(bytes: &mut [u8], protocol_at: usize, protocol: u8) {
     put_octet(bytes, protocol_at, protocol);
 }
 
-/// Source and destination as they stand in the header, one behind the other: 8 or 32 octets.
+/// The source and destination addresses as they stand in the header, one behind the other: 8 or 32 octets.
 #[inline]
 pub fn addresses(bytes: &[u8], version: u8) -> &[u8] {
     if version == 4 { range(bytes, 12, 20) } else { range(bytes, 8, 40) }
 }
 
-/// Set DSCP and ECN; the IPv4 checksum changes along.
+/// Sets DSCP and ECN, and adjusts the IPv4 checksum.
 pub fn set_tos(bytes: &mut [u8], version: u8, tos: u8) {
     if version == 4 {
         if let Ok(mut view) = Ipv4::new_checked(bytes) {
@@ -198,7 +202,7 @@ pub fn set_tos(bytes: &mut [u8], version: u8, tos: u8) {
     }
 }
 
-/// Set the time to live or hop limit; the IPv4 checksum changes along.
+/// Sets the time to live or hop limit, and adjusts the IPv4 checksum.
 pub fn set_ttl(bytes: &mut [u8], headers: &mut Headers, ttl: u8) {
     if headers.version == 4 {
         ipv4::edit_ttl(bytes, ttl);
@@ -225,10 +229,10 @@ pub fn upper_complete(bytes: &[u8], headers: &Headers) -> bool {
     }
 }
 
-/// Say that the packet is `total` octets long, in its header and in `headers`; the IPv4 checksum changes along.
+/// Sets the total length of the packet, in its header and in `headers`, and adjusts the IPv4 checksum.
 ///
 /// # Errors
-/// [`WireError::TooLong`], or what is wrong with the packet then.
+/// [`WireError::TooLong`] if `total` does not fit the field, or what is wrong with the packet then.
 pub fn put_total_len(bytes: &mut [u8], headers: &mut Headers, total: usize) -> Result<(), WireError> {
     if headers.version == 4 {
         let len = u16::try_from(total).map_err(|_| WireError::TooLong)?;
@@ -246,12 +250,12 @@ pub fn is_icmp(headers: &Headers) -> bool {
     headers.protocol == if headers.version == 4 { protocol::ICMP } else { protocol::ICMPV6 }
 }
 
-/// The last destination of the packet, which the pseudo-header of its upper layer holds (RFC 8200 section 8.1, and what hosts do in
-/// IPv4): with stops left in a source route (IPv4) or in a routing header of a known type it is in there, otherwise it is
-/// `headers.dst`.
+/// The last destination of the packet, which the pseudo-header of its upper layer holds (RFC 8200 section 8.1, and what
+/// hosts do in IPv4). A source route (IPv4) or a routing header of a known type holds it while there are stops left;
+/// otherwise it is `headers.dst`.
 ///
 /// # Errors
-/// An option of IPv4, or a routing header of a known type, that contradicts itself.
+/// An option of IPv4, or a routing header of a known type, contradicts itself.
 pub fn final_destination(bytes: &[u8], headers: &Headers) -> Result<IpAddr, WireError> {
     if !headers.has_options {
         return Ok(headers.dst);
@@ -262,11 +266,11 @@ pub fn final_destination(bytes: &[u8], headers: &Headers) -> Result<IpAddr, Wire
     routed_destination(bytes, headers)
 }
 
-/// Octets of a routing header in front of its addresses, and of each of these.
+/// Octets of a routing header in front of its addresses.
 const ROUTING_FIXED: usize = 8;
 const ADDRESS: usize = 16;
 
-/// What a routing header with segments left says of it.
+/// The last destination by the packet's routing header; `headers.dst` if that has no segments left or an unknown type.
 fn routed_destination(bytes: &[u8], headers: &Headers) -> Result<IpAddr, WireError> {
     let Some(routing) = ipv6::walk(range(bytes, 0, headers.total_len))?.routing else {
         return Ok(headers.dst);
@@ -275,10 +279,10 @@ fn routed_destination(bytes: &[u8], headers: &Headers) -> Result<IpAddr, WireErr
         .map(|last| last.map_or(headers.dst, IpAddr::V6))
 }
 
-/// The last address of a whole routing header with segments left; `None`: its type is not a known one.
+/// The last address of a whole routing header with segments left; `None` if its type is unknown.
 ///
 /// # Errors
-/// It contradicts itself.
+/// The routing header contradicts itself.
 pub(crate) fn end_of_route(header: &[u8]) -> Result<Option<Ipv6Addr>, WireError> {
     let list = header.len().saturating_sub(ROUTING_FIXED);
     let left = usize::from(octet(header, 3));
@@ -294,8 +298,8 @@ pub(crate) fn end_of_route(header: &[u8]) -> Result<Option<Ipv6Addr>, WireError>
     if fits { Ok(Some(Ipv6Addr::from(array::<ADDRESS>(header, at)))) } else { Err(WireError::RoutingType) }
 }
 
-/// The stops of a source route between the next one, `headers.dst`, and [`final_destination`], in no order; of a route that
-/// contradicts itself none, or some.
+/// The stops of a source route between the next one, `headers.dst`, and [`final_destination`], in no order. For a route
+/// that contradicts itself, there are none, or some of them.
 pub fn stops_between(bytes: &[u8], headers: &Headers) -> Vec<IpAddr> {
     if !headers.has_options {
         return Vec::new();

@@ -3,17 +3,17 @@
 use crate::WireError;
 use crate::field::{be16, octet, put, put16, tail};
 
-/// Octets of the header.
+/// Octets of the IPComp header.
 pub const HEADER_LEN: usize = 4;
 
-/// A view of one IPComp header and what follows it.
+/// A view of an IPComp header and of what follows it.
 #[derive(Clone, Copy, Debug)]
 pub struct IpComp<B> {
     bytes: B,
 }
 
 impl<B: AsRef<[u8]>> IpComp<B> {
-    /// A view of at least a header.
+    /// Makes a view of at least a header.
     pub fn new_checked(bytes: B) -> Result<Self, WireError> {
         if bytes.as_ref().len() < HEADER_LEN {
             return Err(WireError::Truncated);
@@ -21,7 +21,7 @@ impl<B: AsRef<[u8]>> IpComp<B> {
         Ok(IpComp { bytes })
     }
 
-    /// What the compressed octets are.
+    /// The protocol of the compressed octets.
     pub fn next_header(&self) -> u8 {
         octet(self.bytes.as_ref(), 0)
     }
@@ -31,13 +31,13 @@ impl<B: AsRef<[u8]>> IpComp<B> {
         be16(self.bytes.as_ref(), 2)
     }
 
-    /// The compressed octets.
+    /// The compressed octets behind the header.
     pub fn payload(&self) -> &[u8] {
         tail(self.bytes.as_ref(), HEADER_LEN)
     }
 }
 
-/// Write a header to the start of `buf`.
+/// Writes a header to the start of `buf`.
 pub fn emit(buf: &mut [u8], next_header: u8, cpi: u16) -> Result<(), WireError> {
     let header: &mut [u8; HEADER_LEN] = buf.first_chunk_mut().ok_or(WireError::NoRoom)?;
     put(header, 0, [next_header, 0]);

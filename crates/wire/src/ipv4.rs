@@ -11,14 +11,14 @@ const DONT_FRAGMENT: u16 = 0x4000;
 const MORE_FRAGMENTS: u16 = 0x2000;
 const RESERVED: u16 = 0x8000;
 
-/// A view of one IPv4 packet; its bytes may go on behind the packet's end.
+/// A view of an IPv4 packet; its bytes may go on behind the packet's end.
 #[derive(Clone, Copy, Debug)]
 pub struct Ipv4<B> {
     bytes: B,
 }
 
 impl<B: AsRef<[u8]>> Ipv4<B> {
-    /// A view whose lengths have been checked. The checksum has not: see [`Ipv4::checksum_ok`].
+    /// Makes a view whose lengths have been checked. The checksum has not been: see [`Ipv4::checksum_ok`].
     pub fn new_checked(bytes: B) -> Result<Self, WireError> {
         let octets = bytes.as_ref();
         if octets.is_empty() {
@@ -48,12 +48,12 @@ impl<B: AsRef<[u8]>> Ipv4<B> {
         self.bytes.as_ref()
     }
 
-    /// Octets of header with options.
+    /// Octets of the header with its options.
     pub fn header_len(&self) -> usize {
         usize::from(octet(self.octets(), 0) & 0xf) * 4
     }
 
-    /// Octets of header and payload.
+    /// Octets of the header and the payload.
     pub fn total_len(&self) -> usize {
         usize::from(be16(self.octets(), 2))
     }
@@ -68,7 +68,7 @@ impl<B: AsRef<[u8]>> Ipv4<B> {
         self.tos() >> 2
     }
 
-    /// The ECN field.
+    /// The ECN field of the type of service.
     pub fn ecn(&self) -> u8 {
         self.tos() & 3
     }
@@ -78,27 +78,27 @@ impl<B: AsRef<[u8]>> Ipv4<B> {
         be16(self.octets(), 4)
     }
 
-    /// The flag that means nothing (RFC 791: must be zero).
+    /// The reserved flag, which must be zero (RFC 791).
     pub fn reserved(&self) -> bool {
         be16(self.octets(), 6) & RESERVED != 0
     }
 
-    /// The packet must not be fragmented.
+    /// Whether the packet must not be fragmented (DF).
     pub fn dont_fragment(&self) -> bool {
         be16(self.octets(), 6) & DONT_FRAGMENT != 0
     }
 
-    /// More fragments follow this one.
+    /// Whether more fragments follow this one (MF).
     pub fn more_fragments(&self) -> bool {
         be16(self.octets(), 6) & MORE_FRAGMENTS != 0
     }
 
-    /// Where this fragment's payload belongs, in octets.
+    /// The offset of this fragment's payload in the datagram, in octets.
     pub fn frag_offset(&self) -> usize {
         usize::from(be16(self.octets(), 6) & 0x1fff) * 8
     }
 
-    /// Time to live.
+    /// The time to live.
     pub fn ttl(&self) -> u8 {
         octet(self.octets(), 8)
     }
@@ -118,12 +118,12 @@ impl<B: AsRef<[u8]>> Ipv4<B> {
         checksum::fold(checksum::sum(range(self.octets(), 0, self.header_len()))) == 0xffff
     }
 
-    /// Source address.
+    /// The source address of the packet.
     pub fn src(&self) -> Ipv4Addr {
         Ipv4Addr::from(array::<4>(self.octets(), 12))
     }
 
-    /// Destination address.
+    /// The destination address of the packet.
     pub fn dst(&self) -> Ipv4Addr {
         Ipv4Addr::from(array::<4>(self.octets(), 16))
     }
@@ -133,44 +133,44 @@ impl<B: AsRef<[u8]>> Ipv4<B> {
         range(self.octets(), HEADER_LEN, self.header_len())
     }
 
-    /// What the header carries, without what may lie behind the packet.
+    /// The payload of the packet, without octets that lie behind its end.
     pub fn payload(&self) -> &[u8] {
         range(self.octets(), self.header_len(), self.total_len())
     }
 }
 
 impl<B: AsRef<[u8]> + AsMut<[u8]>> Ipv4<B> {
-    /// Set the total length. [`Ipv4::fill_checksum`] must follow this and every other setter.
+    /// Sets the total length. [`Ipv4::fill_checksum`] must follow this and every other setter.
     pub fn set_total_len(&mut self, len: u16) {
         put16(self.bytes.as_mut(), 2, len);
     }
 
-    /// Set the type of service octet.
+    /// Sets the type of service octet.
     pub fn set_tos(&mut self, tos: u8) {
         put_octet(self.bytes.as_mut(), 1, tos);
     }
 
-    /// Set the identification.
+    /// Sets the identification of the packet.
     pub fn set_id(&mut self, id: u16) {
         put16(self.bytes.as_mut(), 4, id);
     }
 
-    /// Make this a whole packet: no fragment, and one that may be fragmented or not.
+    /// Makes this a whole packet: it is no fragment, and `dont_fragment` says whether it may be fragmented.
     pub fn set_unfragmented(&mut self, dont_fragment: bool) {
         put16(self.bytes.as_mut(), 6, if dont_fragment { DONT_FRAGMENT } else { 0 });
     }
 
-    /// Set the time to live.
+    /// Sets the time to live.
     pub fn set_ttl(&mut self, ttl: u8) {
         put_octet(self.bytes.as_mut(), 8, ttl);
     }
 
-    /// Set the protocol.
+    /// Sets the protocol of the payload.
     pub fn set_protocol(&mut self, protocol: u8) {
         put_octet(self.bytes.as_mut(), 9, protocol);
     }
 
-    /// Compute the header checksum and write it.
+    /// Computes the header checksum and writes it.
     pub fn fill_checksum(&mut self) {
         let len = self.header_len();
         put16(self.bytes.as_mut(), 10, 0);
@@ -179,28 +179,28 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Ipv4<B> {
     }
 }
 
-/// A header to write.
+/// The fields of a header to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ipv4Repr {
-    /// Source address.
+    /// The source address of the packet.
     pub src: Ipv4Addr,
-    /// Destination address.
+    /// The destination address of the packet.
     pub dst: Ipv4Addr,
     /// The protocol of the payload.
     pub protocol: u8,
-    /// Time to live.
+    /// The time to live.
     pub ttl: u8,
-    /// DSCP and ECN.
+    /// The type of service octet: DSCP and ECN.
     pub tos: u8,
-    /// Identification.
+    /// The identification of the packet.
     pub id: u16,
-    /// The packet must not be fragmented.
+    /// Whether the packet must not be fragmented.
     pub df: bool,
     /// Octets behind the header.
     pub payload_len: usize,
 }
 
-/// Write a header of [`HEADER_LEN`] octets with its checksum to the start of `buf`.
+/// Writes a header of [`HEADER_LEN`] octets with its checksum to the start of `buf`.
 #[inline]
 pub fn emit(buf: &mut [u8], repr: &Ipv4Repr) -> Result<(), WireError> {
     let total = u16::try_from(repr.payload_len.saturating_add(HEADER_LEN)).map_err(|_| WireError::TooLong)?;
@@ -224,40 +224,42 @@ pub fn emit(buf: &mut [u8], repr: &Ipv4Repr) -> Result<(), WireError> {
     Ok(())
 }
 
-/// Write a 16-bit word of the header at the even offset `at` and change the checksum along (RFC 1624 equation 3): one that was
-/// wrong stays as wrong as it was.
+/// Writes a 16-bit word of the header at the even offset `at` and adjusts the checksum (RFC 1624 equation 3). A
+/// checksum that was wrong stays as wrong as it was.
 fn edit(bytes: &mut [u8], at: usize, word: u16) {
     let (old, check) = (be16(bytes, at), be16(bytes, 10));
     put16(bytes, at, word);
     put16(bytes, 10, !checksum::fold(u32::from(!check) + u32::from(!old) + u32::from(word)));
 }
 
-/// Change the time to live of the packet at the start of `bytes`; the checksum changes along, as with all that begins with `edit`.
+/// Changes the time to live of the packet at the start of `bytes` and adjusts the checksum, as every function here
+/// whose name begins with `edit` does.
 pub fn edit_ttl(bytes: &mut [u8], ttl: u8) {
     edit(bytes, 8, u16::from_be_bytes([ttl, octet(bytes, 9)]));
 }
 
-/// Change the type of service octet.
+/// Changes the type of service octet and adjusts the checksum.
 pub fn edit_tos(bytes: &mut [u8], tos: u8) {
     edit(bytes, 0, u16::from_be_bytes([octet(bytes, 0), tos]));
 }
 
-/// Change the identification.
+/// Changes the identification and adjusts the checksum.
 pub fn edit_id(bytes: &mut [u8], id: u16) {
     edit(bytes, 4, id);
 }
 
-/// Let the packet be fragmented.
+/// Clears the DF flag, so that the packet may be fragmented, and adjusts the checksum.
 pub fn edit_may_fragment(bytes: &mut [u8]) {
     edit(bytes, 6, be16(bytes, 6) & !DONT_FRAGMENT);
 }
 
-/// Clear the reserved flag.
+/// Clears the reserved flag and adjusts the checksum.
 pub fn edit_reserved(bytes: &mut [u8]) {
     edit(bytes, 6, be16(bytes, 6) & !RESERVED);
 }
 
-/// Take the options out of the packet that `buf` holds, which moves the header; how many octets that were.
+/// Removes the options from the packet that `buf` holds, which moves the header, and returns the number of octets
+/// removed.
 pub fn remove_options(buf: &mut Buf) -> usize {
     let bytes = buf.as_mut_slice();
     let len = (usize::from(octet(bytes, 0) & 0xf) * 4).saturating_sub(HEADER_LEN);
@@ -274,13 +276,13 @@ pub fn remove_options(buf: &mut Buf) -> usize {
     len
 }
 
-/// Set the total length, whatever it was. The checksum is the caller's.
+/// Sets the total length, whatever it was. The caller fills in the checksum.
 pub fn put_total_len(bytes: &mut [u8], len: u16) {
     put16(bytes, 2, len);
 }
 
-/// Turn the header of a first fragment at the start of `bytes` into that of the whole packet of `total_len`
-/// octets: no flags, no offset, the bits of `tos_mark` added to the type of service.
+/// Turns the header of a first fragment at the start of `bytes` into that of the whole packet of `total_len` octets. It
+/// has no flags and no offset, and the bits of `tos_mark` are added to the type of service.
 pub(crate) fn put_whole(bytes: &mut [u8], total_len: u16, tos_mark: u8) {
     let mut view = Ipv4 { bytes };
     view.set_total_len(total_len);
@@ -338,7 +340,8 @@ mod tests {
         assert_eq!((view.payload().len(), view.dont_fragment()), (24, false));
     }
 
-    /// Every word, from many others, with sums of the rest at both ends (RFC 1624 section 4: where the older equation was wrong).
+    /// Tries every word, from many others, with sums of the rest at both ends (RFC 1624 section 4: where the older
+    /// equation was wrong).
     #[test]
     fn every_word_can_take_anothers_place() {
         for rest in [1_u16, 0x4500, 0x7fff, 0xfffe, 0xffff] {

@@ -1,4 +1,4 @@
-//! IPv6 headers and the walk along their extension headers (RFC 8200 sections 3 and 4).
+//! IPv6 headers, and the walk along their extension headers (RFC 8200 sections 3 and 4).
 
 use crate::field::{array, be16, be32, octet, put, put_octet, put16, put32, range};
 use crate::{Buf, WireError, protocol};
@@ -8,22 +8,22 @@ use std::net::Ipv6Addr;
 pub const HEADER_LEN: usize = 40;
 /// Octets of a fragment header.
 pub const FRAGMENT_LEN: usize = 8;
-/// Extension headers that the walk follows; one more is refused.
+/// The most extension headers that the walk follows; a packet with more is refused.
 pub const MAX_EXTENSIONS: usize = 8;
-/// Every link carries packets of this size (RFC 8200 section 5).
+/// The smallest MTU of an IPv6 link (RFC 8200 section 5).
 pub const MIN_MTU: usize = 1280;
 
 const OPTION_PAD1: u8 = 0;
 const OPTION_JUMBO: u8 = 0xc2;
 
-/// A view of one IPv6 packet; its bytes may go on behind the packet's end.
+/// A view of an IPv6 packet; its bytes may go on behind the packet's end.
 #[derive(Clone, Copy, Debug)]
 pub struct Ipv6<B> {
     bytes: B,
 }
 
 impl<B: AsRef<[u8]>> Ipv6<B> {
-    /// A view whose lengths have been checked. Jumbograms are refused by [`walk`], not here.
+    /// Makes a view whose lengths have been checked. Jumbograms are refused by [`walk`], not here.
     pub fn new_checked(bytes: B) -> Result<Self, WireError> {
         let octets = bytes.as_ref();
         if octets.is_empty() {
@@ -44,12 +44,12 @@ impl<B: AsRef<[u8]>> Ipv6<B> {
         self.bytes.as_ref()
     }
 
-    /// DSCP and ECN.
+    /// The traffic class: DSCP and ECN.
     pub fn traffic_class(&self) -> u8 {
         (be16(self.octets(), 0) >> 4) as u8
     }
 
-    /// The flow label.
+    /// The flow label (20 bits).
     pub fn flow_label(&self) -> u32 {
         be32(self.octets(), 0) & 0xf_ffff
     }
@@ -64,81 +64,81 @@ impl<B: AsRef<[u8]>> Ipv6<B> {
         HEADER_LEN + self.payload_len()
     }
 
-    /// What follows the fixed header.
+    /// The protocol number of what follows the fixed header.
     pub fn next_header(&self) -> u8 {
         octet(self.octets(), 6)
     }
 
-    /// Hop limit.
+    /// The hop limit of the packet.
     pub fn hop_limit(&self) -> u8 {
         octet(self.octets(), 7)
     }
 
-    /// Source address.
+    /// The source address of the packet.
     pub fn src(&self) -> Ipv6Addr {
         Ipv6Addr::from(array::<16>(self.octets(), 8))
     }
 
-    /// Destination address.
+    /// The destination address that the fixed header names.
     pub fn dst(&self) -> Ipv6Addr {
         Ipv6Addr::from(array::<16>(self.octets(), 24))
     }
 
-    /// What the fixed header carries, without what may lie behind the packet.
+    /// The payload of the packet, extension headers included, without octets that lie behind its end.
     pub fn payload(&self) -> &[u8] {
         range(self.octets(), HEADER_LEN, self.total_len())
     }
 }
 
 impl<B: AsRef<[u8]> + AsMut<[u8]>> Ipv6<B> {
-    /// Set DSCP and ECN.
+    /// Sets the traffic class: DSCP and ECN.
     pub fn set_traffic_class(&mut self, class: u8) {
         let rest = be16(self.octets(), 0) & 0xf00f;
         put16(self.bytes.as_mut(), 0, rest | u16::from(class) << 4);
     }
 
-    /// Set the octets behind the fixed header.
+    /// Sets the payload length, which is the octets behind the fixed header.
     pub fn set_payload_len(&mut self, len: u16) {
         put16(self.bytes.as_mut(), 4, len);
     }
 
-    /// Set what follows the fixed header.
+    /// Sets the protocol number of what follows the fixed header.
     pub fn set_next_header(&mut self, next: u8) {
         put_octet(self.bytes.as_mut(), 6, next);
     }
 
-    /// Set the flow label; its low 20 bits are used.
+    /// Sets the flow label; its low 20 bits are used.
     pub fn set_flow_label(&mut self, label: u32) {
         let rest = be32(self.octets(), 0) & !0xf_ffff;
         put32(self.bytes.as_mut(), 0, rest | label & 0xf_ffff);
     }
 
-    /// Set the hop limit.
+    /// Sets the hop limit of the packet.
     pub fn set_hop_limit(&mut self, hops: u8) {
         put_octet(self.bytes.as_mut(), 7, hops);
     }
 }
 
-/// A header to write.
+/// The fields of a header to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ipv6Repr {
-    /// Source address.
+    /// The source address of the packet.
     pub src: Ipv6Addr,
-    /// Destination address.
+    /// The destination address of the packet.
     pub dst: Ipv6Addr,
-    /// What follows the header.
+    /// The protocol number of what follows the header.
     pub next_header: u8,
-    /// Hop limit.
+    /// The hop limit of the packet.
     pub hop_limit: u8,
-    /// DSCP and ECN.
+    /// The traffic class: DSCP and ECN.
     pub traffic_class: u8,
-    /// Flow label; its low 20 bits are used.
+    /// The flow label; its low 20 bits are used.
     pub flow_label: u32,
     /// Octets behind the header.
     pub payload_len: usize,
 }
 
-/// Write a header of [`HEADER_LEN`] octets to the start of `buf`.
+/// Writes a header of [`HEADER_LEN`] octets to the start of `buf`.
 pub fn emit(buf: &mut [u8], repr: &Ipv6Repr) -> Result<(), WireError> {
     let payload_len = u16::try_from(repr.payload_len).map_err(|_| WireError::TooLong)?;
     let header: &mut [u8; HEADER_LEN] = buf.first_chunk_mut().ok_or(WireError::NoRoom)?;
@@ -150,15 +150,15 @@ pub fn emit(buf: &mut [u8], repr: &Ipv6Repr) -> Result<(), WireError> {
     Ok(())
 }
 
-/// Turn the header of a first fragment at the start of `bytes` into that of the whole packet: its payload length,
-/// and the bits of `class_mark` added to the traffic class.
+/// Turns the header of a first fragment at the start of `bytes` into that of the whole packet. It gets the payload
+/// length, and the bits of `class_mark` are added to the traffic class.
 pub(crate) fn put_whole(bytes: &mut [u8], payload_len: u16, class_mark: u8) {
     let mut view = Ipv6 { bytes };
     view.set_payload_len(payload_len);
     view.set_traffic_class(view.traffic_class() | class_mark);
 }
 
-/// Set the payload length of a packet that fills `bytes`, whatever its header said before.
+/// Sets the payload length of a packet that fills `bytes`, whatever its header said before.
 pub fn put_payload_len(bytes: &mut [u8]) -> Result<(), WireError> {
     let len = bytes.len().checked_sub(HEADER_LEN).ok_or(WireError::Truncated)?;
     put16(bytes, 4, u16::try_from(len).map_err(|_| WireError::TooLong)?);
@@ -168,52 +168,51 @@ pub fn put_payload_len(bytes: &mut [u8]) -> Result<(), WireError> {
 /// The fragment header of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FragmentHeader {
-    /// Where it starts: the length of the unfragmentable part.
+    /// The offset where it starts, which is the length of the unfragmentable part.
     pub at: usize,
-    /// Offset of the octet that names it.
+    /// The offset of the octet that names it.
     pub named_at: usize,
-    /// What the fragmentable part starts with.
+    /// The protocol that the fragmentable part starts with.
     pub next_header: u8,
-    /// Identification.
+    /// The identification that the fragments of one packet share.
     pub id: u32,
-    /// Where this fragment's payload belongs, in octets.
+    /// The offset of this fragment's payload in the datagram, in octets.
     pub offset: usize,
-    /// More fragments follow.
+    /// Whether more fragments follow.
     pub more: bool,
 }
 
-/// A routing header with segments left: the packet's destination is not the final one.
+/// A routing header with segments left. The packet's destination is not the final one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RoutingHeader {
-    /// Where it starts.
+    /// The offset where it starts.
     pub at: usize,
-    /// Its octets.
+    /// The length of it in octets.
     pub len: usize,
-    /// Its type.
+    /// The routing type of it.
     pub kind: u8,
 }
 
-/// The chain of headers between the fixed header and the upper layer.
+/// A summary of the headers between the fixed header and the upper layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chain {
-    /// The protocol behind the chain. In a fragment that is not the first: what the fragment header names.
+    /// The protocol behind the chain. In a fragment that is not the first, it is what the fragment header names.
     pub protocol: u8,
-    /// Offset of the octet that names it.
+    /// The offset of the octet that names `protocol`.
     pub protocol_at: usize,
-    /// Where its header (or the fragment's payload) starts.
+    /// The offset where the upper layer's header, or the fragment's payload, starts.
     pub upper_at: usize,
-    /// The fragment header.
+    /// The fragment header, if there is one.
     pub fragment: Option<FragmentHeader>,
     /// The routing header, if it has segments left.
     pub routing: Option<RoutingHeader>,
-    /// Hop-by-hop options, a routing header or destination options are there.
+    /// Whether there are hop-by-hop options, a routing header or destination options.
     pub has_options: bool,
 }
 
-/// Follow the extension headers of a whole IPv6 packet (`bytes` end where it ends, and were checked by
-/// [`Ipv6::new_checked`]). Hop-by-hop, routing, fragment and destination headers are passed over; ESP, AH,
-/// mobility and everything else is the upper layer. A chain that runs over the end is refused, also in a first
-/// fragment (RFC 7112).
+/// Follows the extension headers of a whole IPv6 packet (`bytes` end where it ends, and were checked by
+/// [`Ipv6::new_checked`]). Hop-by-hop, routing, fragment and destination headers are passed over; ESP, AH, mobility and
+/// everything else is the upper layer. A chain that runs over the end is refused, also in a first fragment (RFC 7112).
 pub fn walk(bytes: &[u8]) -> Result<Chain, WireError> {
     let mut chain = Chain {
         protocol: octet(bytes, 6),
@@ -241,20 +240,21 @@ pub fn walk(bytes: &[u8]) -> Result<Chain, WireError> {
     }
 }
 
-/// One extension header, where it lies.
+/// The place of an extension header in a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extension {
-    /// Its protocol number.
+    /// The protocol number of it.
     pub protocol: u8,
-    /// Where it starts.
+    /// The offset where it starts.
     pub at: usize,
-    /// Its octets.
+    /// The length of it in octets.
     pub len: usize,
-    /// Offset of the octet that names it.
+    /// The offset of the octet that names it.
     pub named_at: usize,
 }
 
-/// The extension headers that [`walk`] passes over, in their order; of bytes that it refuses, those in front of the contradiction.
+/// The extension headers that [`walk`] passes over, in order. For bytes that `walk` refuses, they are those in front of
+/// the contradiction.
 pub fn extensions(bytes: &[u8]) -> impl Iterator<Item = Extension> + '_ {
     let mut next = Some((octet(bytes, 6), HEADER_LEN, 6));
     let headers = std::iter::from_fn(move || {
@@ -277,7 +277,7 @@ pub fn extensions(bytes: &[u8]) -> impl Iterator<Item = Extension> + '_ {
 }
 
 impl Extension {
-    /// The type of a routing header.
+    /// The routing type, if this is a routing header.
     pub fn routing_type(&self, bytes: &[u8]) -> Option<u8> {
         (self.protocol == protocol::ROUTING).then(|| octet(bytes, self.at + 2))
     }
@@ -288,15 +288,15 @@ impl Extension {
             && (octet(bytes, self.at + 1) != 0 || octet(bytes, self.at + 3) & 6 != 0)
     }
 
-    /// Clear them.
+    /// Clears the reserved bits of a fragment header.
     pub fn clear_reserved(&self, bytes: &mut [u8]) {
         let last = octet(bytes, self.at + 3);
         put_octet(bytes, self.at + 1, 0);
         put_octet(bytes, self.at + 3, last & !6);
     }
 
-    /// Take this header out of the packet that `buf` holds, which moves what is in front of it. The header is one of
-    /// [`extensions`]' of these bytes; of others, false may be the answer, and nothing is gone.
+    /// Removes this header from the packet that `buf` holds, which moves what is in front of it. The header must come
+    /// from [`extensions`] of these bytes. For any other, the answer may be `false`, and nothing is removed.
     pub fn remove(&self, buf: &mut Buf) -> bool {
         let bytes = buf.as_mut_slice();
         let next = octet(bytes, self.at);
@@ -314,18 +314,19 @@ impl Extension {
 /// The headers that stay in front of a security header (RFC 4303 section 3.1.1, RFC 4302 section 3.1.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Front {
-    /// Octets, fixed header included: everything up to the last hop-by-hop or routing header.
+    /// The length in octets, fixed header included: everything up to the last hop-by-hop or routing header.
     pub len: usize,
-    /// Offset of the octet that names what follows them.
+    /// The offset of the octet that names what follows these headers.
     pub named_at: usize,
-    /// What follows them.
+    /// The protocol number of what follows these headers.
     pub next_header: u8,
-    /// A fragment header is among the extension headers.
+    /// Whether a fragment header is among the extension headers.
     pub is_fragment: bool,
 }
 
-/// Split a whole IPv6 packet where a security header goes in transport mode: behind hop-by-hop options, routing header
-/// and the destination options in front of it, before the destination options behind it. Refuses what [`walk`] refuses.
+/// Splits a whole IPv6 packet where a security header goes in transport mode. That is behind hop-by-hop options,
+/// routing header and the destination options in front of it, and before the destination options behind it. It refuses
+/// what [`walk`] refuses.
 pub fn front(bytes: &[u8]) -> Result<Front, WireError> {
     let chain = walk(bytes)?;
     let mut front = Front {
@@ -347,7 +348,7 @@ pub fn front(bytes: &[u8]) -> Result<Front, WireError> {
     Ok(front)
 }
 
-/// Pass over one extension header; true if the walk ends behind it.
+/// Passes over one extension header; true if the walk ends behind it.
 fn step(bytes: &[u8], chain: &mut Chain) -> Result<bool, WireError> {
     let at = chain.upper_at;
     let is_fragment = chain.protocol == protocol::FRAGMENT;
@@ -391,7 +392,7 @@ fn step(bytes: &[u8], chain: &mut Chain) -> Result<bool, WireError> {
     Ok(ends)
 }
 
-/// The options of a hop-by-hop header: each inside the header, none of them a jumbo payload.
+/// Checks the options of a hop-by-hop header: each is inside the header, and none is a jumbo payload.
 fn check_options(header: &[u8]) -> Result<(), WireError> {
     let mut at = 2;
     while at < header.len() {

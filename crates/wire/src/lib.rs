@@ -1,11 +1,10 @@
-//! Bytes and headers: the packet type of the house, and its only header parser.
+//! Bytes and headers: Ravelin's packet type, and its only header parser.
 //!
-//! What enters: bytes from a device, a socket or a file. What leaves: a [`Packet`] whose type tells what has
-//! been proved about it, views that read and edit the original bytes, and the one table of [`DropReason`]s.
-//! Nothing outside this room indexes into packet bytes. Standards: RFC 791, RFC 8200 (IP), RFC 792, RFC 4443
-//! (ICMP), RFC 9293 (TCP), RFC 768 (UDP), RFC 4303 section 2 (ESP),
-//! RFC 4302 section 2 (AH), RFC 3173 section 3 (IPComp), RFC 3948 (ESP in UDP), RFC 1071
-//! (checksums); IEEE 802.1Q, IEEE 802.2, RFC 2516, RFC 1661, RFC 3032 (links).
+//! Bytes enter from a device, a socket or a file. What leaves is a [`Packet`] whose type tells what has been proved
+//! about it, views that read and edit the original bytes, and the single table of [`DropReason`]s. Nothing outside this
+//! crate indexes into packet bytes. Standards: RFC 791, RFC 8200 (IP), RFC 792, RFC 4443 (ICMP), RFC 9293 (TCP), RFC
+//! 768 (UDP), RFC 4303 section 2 (ESP), RFC 4302 section 2 (AH), RFC 3173 section 3 (IPComp), RFC 3948 (ESP in UDP),
+//! RFC 1071 (checksums); IEEE 802.1Q, IEEE 802.2, RFC 2516, RFC 1661, RFC 3032 (links).
 #![forbid(unsafe_code)]
 
 pub mod addr;

@@ -1,27 +1,27 @@
-//! Where the IP packet of a frame is: behind Ethernet with VLAN tags (IEEE 802.1Q), LLC and SNAP (IEEE 802.2, RFC 1042), PPPoE (RFC 2516),
-//! PPP (RFC 1661, RFC 1662) and MPLS (RFC 3032).
+//! The place of the IP packet in a frame: behind Ethernet with VLAN tags (IEEE 802.1Q), LLC and SNAP (IEEE 802.2, RFC
+//! 1042), PPPoE (RFC 2516), PPP (RFC 1661, RFC 1662) and MPLS (RFC 3032).
 //!
-//! What enters: the octets of a frame. What leaves: a [`Carried`]: the place of the packet, the certainty that there is none, or that
-//! nobody here can tell. The third answer matters: another reader of the same frame may know the encapsulation.
+//! The octets of a frame enter. A [`Carried`] leaves: the place of the packet, the certainty that there is none, or
+//! that this module cannot tell. The third answer matters: another reader of the same frame may know the encapsulation.
 
 use crate::eth;
 use crate::field::{be16, octet, put16};
 
-/// VLAN tags that are followed. Nobody stacks as many.
+/// The most VLAN tags that are followed. Nobody stacks as many.
 const MAX_TAGS: usize = 8;
-/// Labels of an MPLS stack that are followed.
+/// The most labels of an MPLS stack that are followed.
 const MAX_LABELS: usize = 16;
-/// Types of VLAN tags: IEEE 802.1Q, IEEE 802.1ad, and what was written before that.
+/// Ethertypes of VLAN tags: IEEE 802.1Q, IEEE 802.1ad, and those in use before it.
 const TAGS: [u16; 5] = [0x8100, 0x88a8, 0x9100, 0x9200, 0x9300];
-/// A type and length field up to here is a length (IEEE 802.3 section 3.2.6).
+/// The largest value of a type and length field that is a length (IEEE 802.3 section 3.2.6).
 const LONGEST_LENGTH: u16 = 1500;
-/// Types of the encapsulations that are followed.
+/// Ethertypes of MPLS, unicast and multicast.
 const MPLS: [u16; 2] = [0x8847, 0x8848];
 const PPPOE_SESSION: u16 = 0x8864;
 const PPP: u16 = 0x880b;
-/// Types of encapsulations that some readers follow and nobody here: B.A.T.M.A.N., transparent Ethernet bridging, TRILL, FabricPath,
-/// Cisco's metadata, VN-Tag, ERSPAN in both forms, MACsec without encryption, the I-tag of IEEE 802.1ah, HSR, NSH, GeoNetworking,
-/// Realtek's tag and LoWPAN.
+/// Ethertypes of encapsulations that some readers follow and this module does not: B.A.T.M.A.N., transparent Ethernet
+/// bridging, TRILL, FabricPath, Cisco's metadata, VN-Tag, ERSPAN in both forms, MACsec without encryption, the I-tag of
+/// IEEE 802.1ah, HSR, NSH, GeoNetworking, Realtek's tag and LoWPAN.
 const UNREAD: [u16; 15] = [
     0x4305, 0x6558, 0x22f3, 0x8903, 0x8909, 0x8926, 0x88be, 0x22eb, 0x88e5, 0x88e7, 0x892f, 0x894f, 0x8947,
     0x8899, 0xa0ed,
@@ -34,30 +34,32 @@ pub fn may_carry_ip(kind: u16) -> bool {
         || MPLS.contains(&kind)
 }
 
-/// What a frame carries.
+/// The content of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Carried {
-    /// An IP packet.
+    /// The frame carries an IP packet.
     Ip(Place),
-    /// No IP packet.
+    /// The frame carries no IP packet.
     Other,
-    /// What nobody here can read, and somebody else may: there may be an IP packet in it.
+    /// This module cannot read the content, and another reader may. There may be an IP packet in it.
     Unread,
 }
 
-/// Where an IP packet is. Nothing of the packet itself was looked at, but for encapsulations that tell its version nowhere else.
+/// The place of an IP packet in a frame. The packet itself was not examined, except for encapsulations that tell its
+/// version nowhere else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Octets in front of it.
+    /// Octets in front of the packet.
     pub at: usize,
-    /// Octets of the frame up to the end that the innermost length field in front of the packet gives it; those of the whole frame if
-    /// there is none, or if it promises more.
+    /// Octets of the frame up to the end that the innermost length field in front of the packet gives it. If there is
+    /// none, or it promises more than there is, octets of the whole frame.
     pub end: usize,
-    /// The version that the link header names.
+    /// The IP version that the link header names.
     pub version: Option<u8>,
-    /// Octets of the frame up to the end of its VLAN tags, which begin behind the stations; zero: there are none.
+    /// Octets of the frame up to the end of its VLAN tags, which begin behind the MAC addresses; zero if there are
+    /// none.
     pub tags_end: usize,
-    /// Length fields in front of it: their offsets, and how many octets they count before the packet.
+    /// The length fields in front of the packet: their offsets, and the offsets from which they count.
     lengths: [Option<(usize, usize)>; 2],
 }
 
@@ -66,7 +68,7 @@ impl Place {
         Place { at, end: frame.len(), version: None, tags_end: 0, lengths: [None; 2] }
     }
 
-    /// Remember a length field at `field` that counts from the place's present offset on.
+    /// Remembers a length field at `field` that counts from the place's present offset on.
     fn counts(&mut self, field: usize, value: u16) {
         self.end = self.end.min(self.at + usize::from(value));
         if let Some(free) = self.lengths.iter_mut().find(|place| place.is_none()) {
@@ -74,7 +76,7 @@ impl Place {
         }
     }
 
-    /// In a copy of the link header: the packet behind it has `packet` octets.
+    /// Writes the packet length `packet` into the length fields of a copy of the link header.
     pub fn put_len(&self, header: &mut [u8], packet: usize) {
         for (field, from) in self.lengths.iter().flatten() {
             if let Ok(len) = u16::try_from(self.at - from + packet) {
@@ -84,7 +86,7 @@ impl Place {
     }
 }
 
-/// What an Ethernet frame carries.
+/// The content of an Ethernet frame.
 pub fn ethernet(frame: &[u8]) -> Carried {
     if frame.len() < eth::HEADER_LEN {
         return Carried::Other;
@@ -92,7 +94,7 @@ pub fn ethernet(frame: &[u8]) -> Carried {
     behind_type(frame, Place::new(12, frame))
 }
 
-/// What stands at `at` in a frame, of this Ethertype (Linux "cooked" headers, Cisco's HDLC).
+/// The content at `at` of a frame whose Ethertype is given elsewhere (Linux "cooked" headers, Cisco's HDLC).
 pub fn typed(frame: &[u8], kind: u16, at: usize) -> Carried {
     match behind_kind(frame, Place::new(at, frame), kind) {
         // Tags lie where the offset of Ethernet is not.
@@ -101,34 +103,34 @@ pub fn typed(frame: &[u8], kind: u16, at: usize) -> Carried {
     }
 }
 
-/// An IP packet of this version at `at`.
+/// The answer for an IP packet of this version at `at`.
 pub fn named(frame: &[u8], at: usize, version: u8) -> Carried {
     Carried::Ip(Place { version: Some(version), ..Place::new(at, frame) })
 }
 
-/// What an LLC frame carries that begins at `at`.
+/// The content of an LLC frame that begins at `at`.
 pub fn llc(frame: &[u8], at: usize) -> Carried {
     behind_llc(frame, Place::new(at, frame))
 }
 
-/// What a PPP frame carries that begins at `at`, with or without address and control (RFC 1662 section 3.1).
+/// The content of a PPP frame that begins at `at`, with or without address and control (RFC 1662 section 3.1).
 pub fn ppp(frame: &[u8], at: usize) -> Carried {
     let begins = frame.get(at..).is_some_and(|rest| rest.starts_with(&[0xff, 0x03]));
     behind_ppp(frame, Place::new(if begins { at + 2 } else { at }, frame))
 }
 
-/// What a PPPoE session frame carries that begins at `at`.
+/// The content of a PPPoE session frame that begins at `at`.
 pub fn pppoe(frame: &[u8], at: usize) -> Carried {
     behind_pppoe(frame, Place::new(at, frame))
 }
 
-/// An IP packet at `at` that says its version itself.
+/// The answer for a packet at `at` that says its IP version itself.
 pub fn bare(frame: &[u8], at: usize) -> Carried {
     let place = Place::new(at, frame);
     if matches!(octet(frame, at) >> 4, 4 | 6) { Carried::Ip(place) } else { Carried::Other }
 }
 
-/// `place.at` is at a type or length field.
+/// The content behind a type or length field at `place.at`.
 fn behind_type(frame: &[u8], mut place: Place) -> Carried {
     if frame.len() < place.at + 2 {
         return Carried::Other;
@@ -142,7 +144,7 @@ fn behind_type(frame: &[u8], mut place: Place) -> Carried {
     behind_kind(frame, place, kind)
 }
 
-/// `place.at` is behind a type.
+/// The content at `place.at`, behind a type field of value `kind`.
 fn behind_kind(frame: &[u8], mut place: Place, mut kind: u16) -> Carried {
     let mut tags = 0;
     while TAGS.contains(&kind) {
@@ -228,7 +230,7 @@ fn behind_pppoe(frame: &[u8], mut place: Place) -> Carried {
     behind_ppp(frame, place)
 }
 
-/// `place.at` is at the protocol field, which may be compressed to one octet (RFC 1661 section 6.5).
+/// The content behind a PPP protocol field at `place.at`, which may be compressed to one octet (RFC 1661 section 6.5).
 fn behind_ppp(frame: &[u8], mut place: Place) -> Carried {
     let first = octet(frame, place.at);
     let (protocol, len) = if first & 1 == 1 { (u16::from(first), 1) } else { (be16(frame, place.at), 2) };
@@ -248,7 +250,8 @@ fn behind_ppp(frame: &[u8], mut place: Place) -> Carried {
     }
 }
 
-/// Behind the last label a packet says by its first nibble what it is (RFC 4928 section 3); a pseudowire may carry a frame.
+/// The content behind an MPLS stack at `place.at`. Behind the last label, a packet says by its first nibble what it is
+/// (RFC 4928 section 3); a pseudowire may carry a frame.
 fn behind_labels(frame: &[u8], mut place: Place) -> Carried {
     const EXPLICIT_NULL_V4: u32 = 0;
     const EXPLICIT_NULL_V6: u32 = 2;

@@ -1,23 +1,23 @@
-//! What travels beside the bytes of one packet: one flat struct, one cache line.
+//! The metadata beside the bytes of a packet: one flat struct, one cache line.
 
 use crate::{Time, protocol};
 
-/// An application as policy numbers it. Zero: no policy names this program.
+/// The number that the policy gives to an application. Zero means that no policy names this program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct AppId(pub u16);
 
 impl AppId {
-    /// Programs that no application block names.
+    /// The number of programs that no application block names.
     pub const NONE: AppId = AppId(0);
 }
 
-/// By which profile the packets of a flow are scrubbed; of two, the stricter one is greater. What the numbers mean is the scrubber's
-/// matter.
+/// The profile by which a flow's packets are scrubbed; of two, the stricter one is greater. The scrubber knows what the
+/// numbers mean.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ScrubId(pub u8);
 
 impl ScrubId {
-    /// They are not scrubbed.
+    /// The packets are not scrubbed.
     pub const NONE: ScrubId = ScrubId(0);
 }
 
@@ -26,11 +26,11 @@ impl ScrubId {
 pub struct Services(u8);
 
 impl Services {
-    /// No service.
+    /// The packet has no service.
     pub const NONE: Services = Services(0);
-    /// Data origin authentication and integrity.
+    /// The packet has data origin authentication and integrity.
     pub const AUTHENTICATED: Services = Services(1);
-    /// Confidentiality; always with authentication here.
+    /// The packet has confidentiality, which here always comes with authentication.
     pub const ENCRYPTED: Services = Services(3);
 
     /// Whether every service in `need` is in `self`.
@@ -38,22 +38,22 @@ impl Services {
         self.0 & need.0 == need.0
     }
 
-    /// What a packet has had after both: members of a bundle add up.
+    /// The services of a packet that has had both; members of a bundle add up.
     #[must_use]
     pub const fn union(self, other: Services) -> Services {
         Services(self.0 | other.0)
     }
 
-    /// The bits: 1 authenticated, 2 encrypted.
+    /// The services as bits: 1 authenticated, 2 encrypted.
     pub const fn bits(self) -> u8 {
         self.0
     }
 }
 
-/// How a super-packet is to be cut.
+/// The kind of a super-packet, which says how to cut it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum GsoKind {
-    /// An ordinary packet.
+    /// The packet is an ordinary one.
     #[default]
     None,
     /// A TCP super-packet over IPv4 or IPv6.
@@ -62,24 +62,25 @@ pub enum GsoKind {
     Udp,
 }
 
-/// Segmentation and checksum work that the kernel left to the reader of the packet (the vnet header).
-/// Offsets count from the first byte of the IP header.
+/// Segmentation and checksum work that the kernel left to the reader of the packet (the vnet header). Offsets count
+/// from the first byte of the IP header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Gso {
-    /// What to cut, if anything.
+    /// The kind of super-packet, if there is anything to cut.
     pub kind: GsoKind,
-    /// The transport checksum is a pseudo-header sum only and must be completed.
+    /// Whether the transport checksum is only a pseudo-header sum that must be completed.
     pub needs_checksum: bool,
-    /// Payload octets per segment.
+    /// Payload octets of each segment.
     pub size: u16,
-    /// Where the checksummed area starts (the transport header).
+    /// The offset where the checksummed area starts (the transport header).
     pub checksum_start: u16,
-    /// Where the checksum field is, from `checksum_start`.
+    /// The offset of the checksum field, counted from `checksum_start`.
     pub checksum_offset: u16,
 }
 
 impl Gso {
-    /// Whether the checksum that is left to do is that of the transport, which begins at `at`: whoever finishes it writes to where this says.
+    /// Whether the checksum to complete, if there is one, is that of the transport header at `at`. Code that completes
+    /// it writes where these fields say.
     #[inline]
     pub fn fits(&self, at: usize, transport: u8) -> bool {
         let offset = match transport {
@@ -93,32 +94,32 @@ impl Gso {
     }
 }
 
-/// What is known about a packet beside its bytes.
+/// The metadata of a packet.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Meta {
-    /// When it entered the house.
+    /// The time when Ravelin received the packet.
     pub received: Time,
-    /// The kernel's cookie of the sending socket; the connection's key from SYN-ACK to TIME_WAIT.
+    /// The kernel's cookie of the sending socket. It is the connection's key from SYN-ACK to TIME_WAIT.
     pub cookie: u64,
-    /// The ESP sequence number it was sealed or opened with.
+    /// The ESP sequence number that the packet was sealed or opened with.
     pub sequence: u64,
     /// The SPI of the security association that sealed or opened it.
     pub spi: u32,
-    /// The mark as the kernel gave it (layout: docs/design/0002).
+    /// The mark that the kernel gave (layout: docs/design/0002).
     pub mark: u32,
-    /// The rule of the policy that decided.
+    /// The policy rule that decided.
     pub rule: u32,
-    /// Segmentation and checksum work left to do.
+    /// Segmentation and checksum work that is left to do.
     pub gso: Gso,
-    /// The application whose socket sent it, or to which its association is bound.
+    /// The application whose socket sent the packet, or to which its association is bound.
     pub app: AppId,
-    /// Services applied (inbound) or demanded (outbound).
+    /// The services applied (inbound) or demanded (outbound).
     pub services: Services,
-    /// By which profile it is scrubbed.
+    /// The profile by which the packet is scrubbed.
     pub scrub: ScrubId,
-    /// Type of service octet (DSCP and ECN) of the outer header.
+    /// The type of service octet (DSCP and ECN) of the outer header.
     pub tos: u8,
-    /// The outer packet may be cut into IP fragments (its inner packet allowed it).
+    /// Whether the outer packet may be cut into IP fragments (its inner packet allowed it).
     pub may_fragment: bool,
 }
 

@@ -1,31 +1,32 @@
-//! Options of IPv4 (RFC 791 section 3.1) and of the IPv6 headers that hold some (RFC 8200 section 4.2), one by one.
+//! Iterators over the options of IPv4 (RFC 791 section 3.1) and of the IPv6 headers that hold some (RFC 8200 section
+//! 4.2).
 
 use crate::field::{array, octet, range};
 use crate::{WireError, checksum};
 use std::net::Ipv4Addr;
 
-/// End of the list (IPv4).
+/// The type of the end-of-list option (IPv4).
 const END: u8 = 0;
-/// No operation (IPv4).
+/// The type of the no-operation option (IPv4).
 const NOP: u8 = 1;
-/// One octet of padding (IPv6).
+/// The type of one octet of padding (IPv6).
 const PAD1: u8 = 0;
-/// More of it (IPv6).
+/// The type of more octets of padding (IPv6).
 const PADN: u8 = 1;
 
-/// Loose source route (RFC 791).
+/// The type of a loose source route (RFC 791).
 pub const LOOSE_SOURCE_ROUTE: u8 = 131;
-/// Strict source route (RFC 791).
+/// The type of a strict source route (RFC 791).
 pub const STRICT_SOURCE_ROUTE: u8 = 137;
 
-/// Where one option is.
+/// The place of an option in a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Placed {
-    /// Its type octet.
+    /// The type octet of the option.
     pub kind: u8,
-    /// Where it starts.
+    /// The offset where the option starts.
     pub at: usize,
-    /// Its octets, type and length included.
+    /// Octets of the option, type and length included.
     pub len: usize,
 }
 
@@ -39,7 +40,7 @@ pub fn ipv6(bytes: &[u8], at: usize, end: usize) -> Options<'_> {
     Options { bytes, at: at + 2, end, version: 6 }
 }
 
-/// Whether an option of IPv6 is padding, and nothing is hidden in it.
+/// Whether an IPv6 option is padding with nothing hidden in it.
 pub fn is_padding(bytes: &[u8], option: Placed) -> bool {
     match option.kind {
         PAD1 => true,
@@ -50,12 +51,12 @@ pub fn is_padding(bytes: &[u8], option: Placed) -> bool {
     }
 }
 
-/// Whether an option of IPv6 calls itself padding.
+/// Whether an IPv6 option has a padding type.
 pub fn is_padding_kind(option: Placed) -> bool {
     matches!(option.kind, PAD1 | PADN)
 }
 
-/// Make an option of IPv6 padding of the same length.
+/// Turns an IPv6 option into padding of the same length.
 pub fn put_padding(bytes: &mut [u8], option: Placed) {
     if option.kind == PAD1 {
         return;
@@ -66,7 +67,7 @@ pub fn put_padding(bytes: &mut [u8], option: Placed) {
     }
 }
 
-/// Goes through options; ends behind the first that contradicts itself ([`WireError::OptionLength`]).
+/// An iterator over options. It ends behind the first that contradicts itself ([`WireError::OptionLength`]).
 #[derive(Clone, Debug)]
 pub struct Options<'a> {
     bytes: &'a [u8],
@@ -76,7 +77,7 @@ pub struct Options<'a> {
 }
 
 impl Options<'_> {
-    /// Go on at `at`, where an option starts.
+    /// Continues at `at`, where an option starts.
     pub(crate) fn skip_to(&mut self, at: usize) {
         self.at = at;
     }
@@ -107,7 +108,8 @@ impl Iterator for Options<'_> {
     }
 }
 
-/// Where an IPv4 packet with these headers goes in the end: its destination, unless a source route has more addresses.
+/// The last destination of an IPv4 packet with this header: its destination address, unless a source route has more
+/// addresses.
 ///
 /// # Errors
 /// [`WireError::OptionLength`] for any option that contradicts itself.
@@ -138,8 +140,8 @@ pub(crate) fn route_end(header: &[u8], option: Placed) -> Result<Option<Ipv4Addr
     Ok(Some(Ipv4Addr::from(array::<4>(header, option.at + option.len - 4))))
 }
 
-/// The addresses of source routes between the next stop, which is the destination, and the last one. Of options that contradict
-/// themselves none.
+/// The addresses of source routes between the next stop, which is the destination, and the last one. Options that
+/// contradict themselves add none.
 pub(crate) fn stops_between(header: &[u8]) -> Vec<Ipv4Addr> {
     let mut stops = Vec::new();
     for option in ipv4(header, header.len()).flatten() {
@@ -155,7 +157,7 @@ pub(crate) fn stops_between(header: &[u8]) -> Vec<Ipv4Addr> {
 /// Whether a source route of this IPv4 header has addresses left.
 ///
 /// # Errors
-/// As [`final_destination`].
+/// [`WireError::OptionLength`] for any option that contradicts itself.
 pub fn is_on_the_way(header: &[u8]) -> Result<bool, WireError> {
     for option in ipv4(header, header.len()) {
         if route_end(header, option?)?.is_some() {
@@ -165,8 +167,8 @@ pub fn is_on_the_way(header: &[u8]) -> Result<bool, WireError> {
     Ok(false)
 }
 
-/// Write an IPv4 header of 20 octets plus `options` octets whose fixed part was written by [`crate::ipv4::emit`] and whose
-/// options are in place: header length, total length and checksum.
+/// Completes an IPv4 header of 20 octets plus `options` octets: writes header length, total length and checksum. Its
+/// fixed part was written by [`crate::ipv4::emit`], and its options are in place.
 pub fn put_header_len(header: &mut [u8], options: usize, total_len: u16) {
     let len = crate::ipv4::HEADER_LEN + options;
     crate::field::put_octet(header, 0, 0x40 | (len / 4) as u8);

@@ -3,9 +3,9 @@
 //! Inbound: Raw -> Clean -> Classed -> Scheduled -> Inner -> Admitted.
 //! Outbound: Inner -> Selected -> Scheduled -> Outer.
 //! Bundles: [`Packet::nested`] (Inner -> Scheduled) and [`Packet::bundled`] (Outer -> Scheduled), by name, counted.
-//! No edge leads from [`stage::Inner`] back to [`stage::Raw`]: a decrypted packet cannot walk in at the front door again
-//! (docs/design/0001). The stage says how far a packet has come. It does not prove that the checks were made: whoever calls
-//! [`Packet::advance`] vouches for that.
+//! No edge leads from [`stage::Inner`] back to [`stage::Raw`]: a decrypted packet cannot be treated as one from the
+//! wire again (docs/design/0001). The stage says how far a packet has come. It does not prove that the checks were
+//! made: the caller of [`Packet::advance`] vouches for that.
 //!
 //! ```compile_fail
 //! fn back_to_the_door(packet: wire::Packet<wire::stage::Inner>) -> wire::Packet<wire::stage::Raw> {
@@ -24,26 +24,26 @@ pub mod stage {
         };
     }
     stages! {
-        /// Inbound: bytes as they came from the wire.
+        /// Inbound: the bytes are as they came from the wire.
         Raw;
-        /// Inbound: outer headers checked.
+        /// Inbound: the outer headers have been checked.
         Clean;
-        /// Inbound: its security association found, its sequence number plausible.
+        /// Inbound: the security association has been found, and the sequence number is plausible.
         Classed;
-        /// Its turn for cryptography has come.
+        /// The packet's turn for cryptography has come.
         Scheduled;
-        /// Cleartext that is not admitted to the host (inbound) or not yet decided (outbound).
+        /// The packet is cleartext that is not admitted to the host (inbound), or not yet decided (outbound).
         Inner;
-        /// Inbound: policy accepts it.
+        /// Inbound: the policy accepts the packet.
         Admitted;
-        /// Outbound: policy and association chosen.
+        /// Outbound: the policy and the association have been chosen.
         Selected;
-        /// Outbound: ready for the wire.
+        /// Outbound: the packet is ready for the wire.
         Outer;
     }
 }
 
-/// The edges of the one-way street. Sealed: no other room can add one.
+/// The permitted steps from one stage to the next. The trait is sealed, so that no other crate can add one.
 pub trait Next<To>: sealed::Edge<To> {}
 
 mod sealed {
@@ -76,13 +76,13 @@ pub struct Buf {
 }
 
 impl Buf {
-    /// An empty buffer of `capacity` octets whose data starts after `headroom` of them.
+    /// Makes an empty buffer of `capacity` octets whose data starts after `headroom` of them.
     pub fn with_capacity(capacity: usize, headroom: usize) -> Buf {
         let start = headroom.min(capacity);
         Buf { bytes: vec![0; capacity].into_boxed_slice(), start, end: start }
     }
 
-    /// A buffer that holds `data`, with `headroom` octets before it and `tailroom` behind it.
+    /// Makes a buffer that holds `data`, with `headroom` octets before it and `tailroom` behind it.
     pub fn from_slice(data: &[u8], headroom: usize, tailroom: usize) -> Buf {
         let mut buf = Buf::with_capacity(headroom + data.len() + tailroom, headroom);
         buf.bytes[headroom..headroom + data.len()].copy_from_slice(data);
@@ -90,19 +90,19 @@ impl Buf {
         buf
     }
 
-    /// The data.
+    /// The octets of the data.
     #[inline]
     pub fn as_slice(&self) -> &[u8] {
         &self.bytes[self.start..self.end]
     }
 
-    /// The data, to edit in place.
+    /// The octets of the data, to edit in place.
     #[inline]
     pub fn as_mut_slice(&mut self) -> &mut [u8] {
         &mut self.bytes[self.start..self.end]
     }
 
-    /// Octets of data.
+    /// Number of octets of data.
     #[inline]
     pub fn len(&self) -> usize {
         self.end - self.start
@@ -114,26 +114,26 @@ impl Buf {
         self.start == self.end
     }
 
-    /// Octets free in front of the data.
+    /// Number of free octets in front of the data.
     #[inline]
     pub fn headroom(&self) -> usize {
         self.start
     }
 
-    /// Octets free behind the data.
+    /// Number of free octets behind the data.
     #[inline]
     pub fn tailroom(&self) -> usize {
         self.bytes.len() - self.end
     }
 
-    /// Grow the data by `n` octets at the front and return them; `None` without room.
+    /// Grows the data by `n` octets at the front and returns them; `None` without room.
     #[inline]
     pub fn push_front(&mut self, n: usize) -> Option<&mut [u8]> {
         self.start = self.start.checked_sub(n)?;
         Some(&mut self.bytes[self.start..self.start + n])
     }
 
-    /// Grow the data by `n` octets at the back and return them; `None` without room.
+    /// Grows the data by `n` octets at the back and returns them; `None` without room.
     #[inline]
     pub fn push_back(&mut self, n: usize) -> Option<&mut [u8]> {
         if self.tailroom() < n {
@@ -144,7 +144,7 @@ impl Buf {
         Some(&mut self.bytes[at..at + n])
     }
 
-    /// Take `n` octets off the front of the data; `false` if there are fewer.
+    /// Takes `n` octets off the front of the data; `false` if there are fewer.
     #[inline]
     #[must_use]
     pub fn trim_front(&mut self, n: usize) -> bool {
@@ -155,21 +155,21 @@ impl Buf {
         true
     }
 
-    /// Cut the data to its first `n` octets; no effect if it is shorter.
+    /// Cuts the data to its first `n` octets; no effect if it is shorter.
     #[inline]
     pub fn truncate(&mut self, n: usize) {
         self.end = self.end.min(self.start + n);
     }
 
-    /// Forget the data and start again after `headroom` octets.
+    /// Empties the buffer and starts again after `headroom` octets.
     #[inline]
     pub fn reset(&mut self, headroom: usize) {
         self.start = headroom.min(self.bytes.len());
         self.end = self.start;
     }
 
-    /// Have at least `front` octets free before the data and `back` behind it, moving the data inside the buffer if only their
-    /// shares are wrong; `false` if the buffer is too small for both. A bundle asks for more room than a device leaves.
+    /// Makes at least `front` octets free before the data and `back` behind it, and moves the data inside the buffer if
+    /// needed. `false` if the buffer is too small for both. A bundle asks for more room than a device leaves.
     #[must_use]
     pub fn make_room(&mut self, front: usize, back: usize) -> bool {
         if self.headroom() >= front && self.tailroom() >= back {
@@ -186,13 +186,13 @@ impl Buf {
         true
     }
 
-    /// The whole free area behind the data, for a device to read into; follow with [`Buf::set_len`].
+    /// The whole free area behind the data, for a device to read into; [`Buf::set_len`] must follow.
     #[inline]
     pub fn spare_mut(&mut self) -> &mut [u8] {
         &mut self.bytes[self.end..]
     }
 
-    /// Say that the data is now `n` octets long (after a read into [`Buf::spare_mut`]); clamped to the capacity.
+    /// Sets the length of the data to `n` octets (after a read into [`Buf::spare_mut`]), clamped to the capacity.
     pub fn set_len(&mut self, n: usize) {
         self.end = (self.start + n).min(self.bytes.len());
     }
@@ -208,13 +208,13 @@ impl std::fmt::Debug for Buf {
 #[derive(Debug)]
 pub struct Packet<S> {
     buf: Buf,
-    /// What is known beside the bytes.
+    /// The metadata of the packet.
     pub meta: Meta,
     stage: PhantomData<S>,
 }
 
 impl Packet<stage::Raw> {
-    /// A packet as it came from the wire: starts with the outer IP header.
+    /// Wraps a packet as it came from the wire; it starts with the outer IP header.
     #[inline]
     pub fn raw(buf: Buf, meta: Meta) -> Self {
         Packet { buf, meta, stage: PhantomData }
@@ -222,7 +222,7 @@ impl Packet<stage::Raw> {
 }
 
 impl Packet<stage::Inner> {
-    /// A packet as the host handed it over: starts with the inner IP header.
+    /// Wraps a packet as the host handed it over; it starts with the inner IP header.
     #[inline]
     pub fn from_host(buf: Buf, meta: Meta) -> Self {
         Packet { buf, meta, stage: PhantomData }
@@ -230,9 +230,9 @@ impl Packet<stage::Inner> {
 }
 
 impl Packet<stage::Inner> {
-    /// Inbound: what came out of an association is itself a packet of an association with this host (a bundle), and is
-    /// opened in turn. This is the only way back, it leads no further than cryptography, and whoever takes it counts its
-    /// rounds: there is none to [`stage::Raw`], where a packet has proved nothing yet.
+    /// Returns a packet that came out of an association to cryptography, because it is itself a packet of an
+    /// association with this host (a bundle). This is the only way back. It leads no further than cryptography, and the
+    /// caller counts its rounds. There is none to [`stage::Raw`], where a packet has proved nothing yet.
     #[inline]
     pub fn nested(self) -> Packet<stage::Scheduled> {
         Packet { buf: self.buf, meta: self.meta, stage: PhantomData }
@@ -240,8 +240,8 @@ impl Packet<stage::Inner> {
 }
 
 impl Packet<stage::Outer> {
-    /// Outbound: the packet of one association goes through the next member of its bundle (RFC 4301 section 4.1;
-    /// paper 001: the SPI chain). Whoever takes this way counts its rounds.
+    /// Sends an outbound packet of one association through the next member of its bundle (RFC 4301 section 4.1; paper
+    /// 001: the SPI chain). The caller counts the rounds.
     #[inline]
     pub fn bundled(self) -> Packet<stage::Scheduled> {
         Packet { buf: self.buf, meta: self.meta, stage: PhantomData }
@@ -249,19 +249,19 @@ impl Packet<stage::Outer> {
 }
 
 impl Packet<stage::Admitted> {
-    /// A packet that the engine itself made for the host (an ICMP error).
+    /// Wraps a packet that the engine itself made for the host (an ICMP error).
     pub fn made_for_host(buf: Buf, meta: Meta) -> Self {
         Packet { buf, meta, stage: PhantomData }
     }
 }
 
 impl<S> Packet<S> {
-    /// A packet of a burst, which is at the burst's stage.
+    /// Wraps a packet of a burst, which is at the burst's stage.
     pub(crate) fn at_stage(buf: Buf, meta: Meta) -> Self {
         Packet { buf, meta, stage: PhantomData }
     }
 
-    /// The same packet, one stage on.
+    /// Moves the packet to the next stage.
     #[inline]
     pub fn advance<T>(self) -> Packet<T>
     where
@@ -270,38 +270,38 @@ impl<S> Packet<S> {
         Packet { buf: self.buf, meta: self.meta, stage: PhantomData }
     }
 
-    /// The bytes.
+    /// The octets of the packet.
     #[inline]
     pub fn bytes(&self) -> &[u8] {
         self.buf.as_slice()
     }
 
-    /// The bytes, to edit in place.
+    /// The octets of the packet, to edit in place.
     #[inline]
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         self.buf.as_mut_slice()
     }
 
-    /// The buffer.
+    /// The buffer of the packet.
     #[inline]
     pub fn buf(&self) -> &Buf {
         &self.buf
     }
 
-    /// The buffer, to grow or trim.
+    /// The buffer of the packet, to grow or trim.
     #[inline]
     pub fn buf_mut(&mut self) -> &mut Buf {
         &mut self.buf
     }
 
-    /// The buffer, to give back to its [`Pool`].
+    /// Takes the buffer out, to give it back to its [`Pool`].
     #[inline]
     pub fn into_buf(self) -> Buf {
         self.buf
     }
 }
 
-/// Buffers to use again, owned by one thread. Never holds more than it was told to.
+/// A store of buffers to use again, owned by one thread. It never holds more than it was told to.
 #[derive(Debug)]
 pub struct Pool {
     free: Vec<Buf>,
@@ -312,12 +312,12 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// A pool of buffers of `capacity` octets with `headroom` in front, which keeps at most `keep` free ones.
+    /// Makes a pool of buffers of `capacity` octets with `headroom` in front, which keeps at most `keep` free ones.
     pub fn new(capacity: usize, headroom: usize, keep: usize) -> Pool {
         Pool { free: Vec::with_capacity(keep), capacity, headroom, keep, allocated: 0 }
     }
 
-    /// An empty buffer: a used one if there is one.
+    /// Takes an empty buffer, a used one if there is one.
     #[inline]
     pub fn take(&mut self) -> Buf {
         match self.free.pop() {
@@ -332,7 +332,7 @@ impl Pool {
         }
     }
 
-    /// Give a buffer back. One of another size, or one too many, is freed.
+    /// Gives a buffer back. One of another size, or one too many, is freed.
     #[inline]
     pub fn put(&mut self, buf: Buf) {
         if buf.bytes.len() == self.capacity && self.free.len() < self.keep {
@@ -340,7 +340,7 @@ impl Pool {
         }
     }
 
-    /// Buffers allocated since the start: grows only while the working set does.
+    /// Number of buffers allocated since the start. It grows only while the working set does.
     pub fn allocated(&self) -> u64 {
         self.allocated
     }

@@ -1,5 +1,5 @@
-//! The packets that most are: IPv4 without options, whole, with TCP or UDP inside. For ways that have no use for everything
-//! that [`Headers`](crate::ip::Headers) says; a packet that is not plain goes the long way.
+//! Plain packets, which most packets are: IPv4 without options, whole, with TCP or UDP inside. They serve code that has
+//! no use for everything that [`Headers`](crate::ip::Headers) says; other packets take the longer path.
 
 mod segment;
 
@@ -9,43 +9,43 @@ use crate::field::{be16, be32, octet};
 use crate::{Flow, ipv4, protocol, tcp, udp};
 use std::net::{IpAddr, Ipv4Addr};
 
-/// Version 4, five words.
+/// The first octet of a header of version 4 and five words.
 const FIRST: u8 = 0x45;
-/// More fragments, and the offset.
+/// The bits of the more-fragments flag and the fragment offset.
 const FRAGMENT: u16 = 0x3fff;
 const DONT_FRAGMENT: u16 = 0x4000;
 /// Octets of the shortest plain packet.
 const SHORTEST: usize = ipv4::HEADER_LEN + udp::HEADER_LEN;
-/// Where TCP has its flags, and SYN among them.
+/// The offset of the octet of TCP flags.
 const TCP_FLAGS: usize = ipv4::HEADER_LEN + 13;
 const SYN: u8 = 2;
 
-/// What the headers of a plain packet say.
+/// The header fields of a plain packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plain {
-    /// Source address.
+    /// The source address of the packet.
     pub src: Ipv4Addr,
-    /// Destination address.
+    /// The destination address of the packet.
     pub dst: Ipv4Addr,
-    /// Source port, and destination port in the lower half.
+    /// The source port in the upper half, and the destination port in the lower.
     pub ports: u32,
-    /// TCP or UDP.
+    /// The protocol number of TCP or UDP.
     pub protocol: u8,
-    /// DSCP and ECN.
+    /// The type of service octet: DSCP and ECN.
     pub tos: u8,
-    /// Time to live.
+    /// The time to live.
     pub ttl: u8,
-    /// The packet must not be fragmented on its way.
+    /// Whether the packet must not be fragmented on its way.
     pub dont_fragment: bool,
-    /// A TCP segment with SYN, which negotiates.
+    /// Whether it is a TCP segment with SYN, which negotiates.
     pub syn: bool,
     /// Octets of the packet; the bytes may go on behind it.
     pub total_len: usize,
-    /// The checksum of the header is right.
+    /// Whether the checksum of the header is right.
     pub checksum_ok: bool,
 }
 
-/// The sum of a header without options, by its five words at once: 0xffff if its checksum is right.
+/// The sum of a header without options, from its five 32-bit words. It is 0xffff if the checksum is right.
 #[inline]
 fn header_sum<const N: usize>(head: &[u8; N]) -> u64 {
     // One after the other: a vector of five words costs more than it saves.
@@ -59,7 +59,7 @@ fn header_sum<const N: usize>(head: &[u8; N]) -> u64 {
 }
 
 impl Plain {
-    /// Read the packet at the start of `bytes`. `None`: it is not plain, or not right.
+    /// Reads the packet at the start of `bytes`. `None` if it is not plain, or not right.
     #[inline]
     pub fn read(bytes: &[u8]) -> Option<Plain> {
         let head = bytes.first_chunk::<SHORTEST>()?;
@@ -88,7 +88,7 @@ impl Plain {
         })
     }
 
-    /// Who talks to whom, as [`ip::flow`](crate::ip::flow) says it.
+    /// The flow of the packet, as [`ip::flow`](crate::ip::flow) gives it.
     #[inline]
     pub fn flow(&self, outbound: bool) -> Flow {
         let Plain { src, dst, ports, protocol, .. } = *self;

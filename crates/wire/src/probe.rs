@@ -1,5 +1,5 @@
-//! What a probe of the path says: the content of a dummy packet of ESP (RFC 4303 section 2.6) by which one end asks the other whether
-//! packets of this length arrive, and the answer (docs/design/0029).
+//! Path probes and their answers (docs/design/0029). A probe is the content of a dummy packet of ESP (RFC 4303 section
+//! 2.6), by which one end asks the other whether packets of this length arrive.
 //!
 //! ```text
 //! octets  0..8   MAGIC
@@ -10,34 +10,35 @@
 //!        20..24  probe: the SPI to answer by; answer: zero
 //! ```
 //!
-//! What is behind is filler. Whoever does not know the format drops the packet as the dummy that it is.
+//! The octets behind are filler. A receiver that does not know the format drops the packet as the dummy that it is.
 
-/// What a dummy begins with that is a probe or an answer: random octets, which others' dummies do not begin with by chance.
+/// The first octets of a dummy that is a probe or an answer. They are random, so that other dummies do not begin with
+/// them by chance.
 const MAGIC: [u8; 8] = [0xd1, 0x5f, 0x0e, 0x93, 0x6a, 0xb8, 0x24, 0xc7];
 const VERSION: u8 = 1;
 
-/// Octets of a message.
+/// Octets of a message without filler.
 pub const LEN: usize = 24;
 
-/// What one end says to the other.
+/// A message of the path probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Message {
-    /// Did this arrive?
+    /// The question whether this packet arrived.
     Probe {
-        /// What the answer repeats.
+        /// The token that the answer repeats.
         token: u64,
-        /// The association that the answer is to come by, the sender's inbound one.
+        /// The SPI of the association that the answer is to come by, the sender's inbound one.
         answer_by: u32,
     },
-    /// It did.
+    /// The answer that the probe arrived.
     Answer {
-        /// Of the probe.
+        /// The token of the probe.
         token: u64,
     },
 }
 
 impl Message {
-    /// The message at the beginning of what a dummy packet holds, if there is one.
+    /// Reads the message at the beginning of a dummy packet's content, if there is one.
     pub fn parse(content: &[u8]) -> Option<Message> {
         let (magic, rest) = content.split_first_chunk::<8>()?;
         let (&[version, kind, zero, zeros], rest) = rest.split_first_chunk::<4>()?;
@@ -54,7 +55,7 @@ impl Message {
         }
     }
 
-    /// Its octets.
+    /// The message as octets.
     pub fn octets(&self) -> [u8; LEN] {
         let (kind, token, spi) = match *self {
             Message::Probe { token, answer_by } => (1, token, answer_by),

@@ -1,6 +1,6 @@
-//! ICMP errors from the unprotected side, and what they quote of a packet with ESP or AH in it (RFC 792, RFC 4443 section 3).
+//! ICMP errors from the unprotected side, and the packets with ESP or AH that they quote (RFC 792, RFC 4443 section 3).
 //!
-//! Enters a whole IP packet that anybody may have sent. Leaves what it claims: nothing of it is proved, and the quotation may
+//! A whole IP packet enters that anybody may have sent. Its claims leave: none of them is proved, and the quotation may
 //! be cut short behind any octet.
 
 use crate::field::{array, be16, be32, octet, put16, put32, range, tail};
@@ -15,46 +15,46 @@ const MOST_TCP_HEADER: usize = 60;
 /// Octets of AH up to the end of its sequence number.
 const AH_NAMED: usize = 12;
 
-/// An ICMP error, as it arrived.
+/// An ICMP error as it arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IcmpError {
-    /// Who says that it sent the error.
+    /// The source address of the error, unproved.
     pub from: IpAddr,
-    /// 4 (ICMP) or 6 (ICMPv6).
+    /// The version of ICMP: 4 (ICMP) or 6 (ICMPv6).
     pub version: u8,
-    /// The type.
+    /// The ICMP type of the error.
     pub kind: u8,
-    /// The code.
+    /// The ICMP code of the error.
     pub code: u8,
-    /// The MTU field of "fragmentation needed" or "packet too big"; zero: a router from before RFC 1191.
+    /// The MTU field of "fragmentation needed" or "packet too big". Zero comes from a router older than RFC 1191.
     pub mtu: Option<u32>,
-    /// What it quotes.
+    /// The packet that the error quotes.
     pub quote: Quote,
 }
 
-/// The packet that an error is about.
+/// The IPsec-related parts of the packet that an error is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quote {
-    /// Its sender.
+    /// The source address of the quoted packet.
     pub src: IpAddr,
-    /// Its receiver.
+    /// The destination address of the quoted packet.
     pub dst: IpAddr,
-    /// Octets it had, as its own header says.
+    /// Octets of the quoted packet, as its own header says.
     pub total_len: usize,
-    /// ESP, AH or UDP; any other protocol, for packets that are nobody's here.
+    /// The protocol: ESP, AH or UDP. Any other protocol is that of a packet that does not belong to us.
     pub protocol: u8,
     /// The UDP ports, source first, if they are quoted.
     pub ports: Option<(u16, u16)>,
-    /// SPI and the low half of the sequence number, if they are quoted.
+    /// The SPI and the low half of the sequence number, if they are quoted.
     pub name: Option<(u32, u32)>,
 }
 
 impl IcmpError {
-    /// Read an error out of a whole packet of ICMP or ICMPv6.
+    /// Reads an error out of a whole packet of ICMP or ICMPv6.
     ///
     /// # Errors
-    /// What the IP header is refused for; [`DropReason::BadChecksum`]; [`DropReason::Truncated`] if no IP header of the same
-    /// version is quoted; [`DropReason::IcmpRefused`] for anything but an error.
+    /// The reason for which the IP header is refused; [`DropReason::BadChecksum`]; [`DropReason::Truncated`] if no IP
+    /// header of the same version is quoted; [`DropReason::IcmpRefused`] for anything but an error.
     pub fn parse(bytes: &[u8]) -> Result<IcmpError, DropReason> {
         let headers = Headers::parse(bytes)?;
         if !ip::is_icmp(&headers) || headers.fragment.is_some() {
@@ -83,34 +83,35 @@ impl IcmpError {
 /// The packet that an error is about, of any protocol, as far as it is quoted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quoted {
-    /// Its sender.
+    /// The source address of the quoted packet.
     pub src: IpAddr,
-    /// Its receiver.
+    /// The destination address in the quoted header.
     pub dst: IpAddr,
-    /// Octets it had, as its own header says.
+    /// Octets of the quoted packet, as its own header says.
     pub total_len: usize,
-    /// Octets of its headers up to the upper layer.
+    /// Octets of the headers in front of the upper layer.
     pub header_len: usize,
-    /// The upper layer's protocol.
+    /// The protocol of the upper layer.
     pub protocol: u8,
-    /// Source and destination port of TCP, UDP and SCTP.
+    /// The source and destination port of TCP, UDP and SCTP.
     pub ports: Option<(u16, u16)>,
-    /// The sequence number of TCP.
+    /// The sequence number of a TCP segment.
     pub seq: Option<u32>,
-    /// Type and identifier of ICMP.
+    /// The type and identifier of an ICMP message.
     pub echo: Option<(u8, u16)>,
-    /// Its last destination: `dst`, unless a source route had stops left.
+    /// The last destination: `dst`, unless a source route had stops left.
     pub last: IpAddr,
-    /// There were stops between these two.
+    /// Whether there were stops between `dst` and `last`.
     pub has_stops: bool,
-    /// What stands in the ports of its [`Flow`].
+    /// The values for the ports of the packet's [`Flow`].
     selected: Option<(u16, u16)>,
-    /// The headers could be read up to the upper layer.
+    /// Whether the headers could be read up to the upper layer.
     is_whole: bool,
 }
 
 impl Quoted {
-    /// Read what an error quotes. `None` unless there is a whole IP header of this version. A later fragment has no upper layer.
+    /// Reads what an error quotes. `None` unless there is a whole IP header of this version. A later fragment has no
+    /// upper layer.
     pub fn read(version: u8, quoted: &[u8]) -> Option<Quoted> {
         let front = Front::read(version, quoted)?;
         let Front { src, dst, total_len, header_len, protocol, upper, route, is_whole } = front;
@@ -138,8 +139,9 @@ impl Quoted {
         })
     }
 
-    /// The flow of the packet to its end, as its sender sees it. `None` if its headers cannot be read up to the upper layer, so
-    /// that nobody can tell whose packet it is; [opaque](Flow::opaque) if its ports, or its type, are not quoted.
+    /// The flow of the quoted packet, as its sender sees it. `None` if its headers cannot be read up to the upper
+    /// layer, so that nobody can tell whose packet it is. It is [opaque](Flow::opaque) if its ports, or its type, are
+    /// not quoted.
     pub fn flow(&self) -> Option<Flow> {
         let (local_port, remote_port) = self.selected.unwrap_or_default();
         let has_any = protocol::has_ports(self.protocol) || protocol::has_type(self.protocol);
@@ -153,8 +155,8 @@ impl Quoted {
         })
     }
 
-    /// Add to the sequence number of a TCP segment that `quoted` begins with, to its acknowledgment and to its SACK blocks (RFC 2018), as
-    /// far as they are quoted, and keep its checksum right (RFC 1624). Whether anything changed.
+    /// Adds to the sequence number, the acknowledgment number and the SACK blocks (RFC 2018) of the TCP segment that
+    /// `quoted` holds, as far as they are quoted, and keeps its checksum right (RFC 1624). Whether anything changed.
     pub fn renumber(&self, quoted: &mut [u8], seq: u32, ack: u32) -> bool {
         let Some(upper) = quoted.get_mut(self.header_len..).filter(|_| self.protocol == protocol::TCP) else {
             return false;
@@ -186,23 +188,24 @@ impl Quoted {
     }
 }
 
-/// A quoted packet in its parts.
+/// The parts of a quoted packet.
 struct Front<'a> {
     src: IpAddr,
     dst: IpAddr,
     total_len: usize,
     header_len: usize,
     protocol: u8,
-    /// Nothing of a later fragment.
+    /// The octets of the upper layer; none for a later fragment.
     upper: &'a [u8],
-    /// The last destination, and whether there were stops on the way there; an error if the source route contradicts itself.
+    /// The last destination, and whether there were stops on the way there; an error if the source route contradicts
+    /// itself.
     route: Result<(IpAddr, bool), WireError>,
-    /// The headers could be read to their end, which `protocol` then names.
+    /// Whether the headers could be read to their end, which `protocol` then names.
     is_whole: bool,
 }
 
 impl<'a> Front<'a> {
-    /// `None` unless there is a whole IP header of this version.
+    /// Reads a quoted packet. `None` unless there is a whole IP header of this version.
     fn read(version: u8, quoted: &'a [u8]) -> Option<Front<'a>> {
         if octet(quoted, 0) >> 4 != version {
             return None;
@@ -226,7 +229,7 @@ impl<'a> Front<'a> {
         Some(Front { src, dst, total_len, header_len, protocol, upper, route, is_whole: true })
     }
 
-    /// The rules of [`ipv6::walk`], but for a packet that may end anywhere.
+    /// Reads a quoted IPv6 packet by the rules of [`ipv6::walk`], but it may end anywhere.
     fn read_v6(quoted: &'a [u8]) -> Option<Front<'a>> {
         if quoted.len() < ipv6::HEADER_LEN {
             return None;
@@ -273,7 +276,7 @@ impl<'a> Front<'a> {
     }
 }
 
-/// Whether a header of IPv6 that is passed over.
+/// Whether the number is that of an IPv6 header that is passed over.
 fn is_extension(number: u8) -> bool {
     let passed = [protocol::HOP_BY_HOP, protocol::ROUTING, protocol::DESTINATION, protocol::FRAGMENT];
     passed.contains(&number)

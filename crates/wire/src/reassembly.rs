@@ -1,9 +1,9 @@
-//! Reassembly of IPv4 and IPv6 fragments (RFC 791 section 3.2, RFC 8200 section 4.5, RFC 5722, RFC 6946,
-//! RFC 7112, RFC 3168 section 5.3).
+//! Reassembly of IPv4 and IPv6 fragments (RFC 791 section 3.2, RFC 8200 section 4.5, RFC 5722, RFC 6946, RFC 7112, RFC
+//! 3168 section 5.3).
 //!
-//! What enters: one fragment. What leaves: the whole packet when the last piece is there. Fragments that overlap
-//! end the whole set, also pieces that come later; an exact copy of a piece is ignored. The table is small and
-//! searched in order, so no choice of identifications makes it slow; when it is full the oldest set makes room.
+//! One fragment enters at a time; the whole packet leaves when the last piece is there. Fragments that overlap end the
+//! whole set, also pieces that come later; an exact copy of a piece is ignored. The table is small and searched in
+//! order, so no choice of identifications makes it slow. When it is full, the oldest set makes room.
 
 use crate::field::{put_octet, range};
 use crate::ip::{self, Fragment, Headers};
@@ -13,23 +13,23 @@ use crate::{Buf, DropReason, Pool, Time, WireError};
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// An IP packet cannot be longer.
+/// The largest length of an IP packet in octets.
 const MAX_DATAGRAM: usize = 65535;
-/// Pieces of one packet: no link is narrower than 68 octets (RFC 791), 48 of them payload.
+/// The most pieces of one packet. No link is narrower than 68 octets (RFC 791), 48 of them payload.
 const MAX_PIECES: usize = MAX_DATAGRAM.div_ceil(48);
-/// Room that a whole packet has behind it, for a trailer to be put there.
+/// Octets that a whole packet has free behind it, for a trailer.
 const TAILROOM: usize = 64;
 
 const ECN_CE: u8 = 3;
 
-/// How much a [`Reassembler`] may hold.
+/// The limits of a [`Reassembler`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Packets under way at once.
+    /// The most packets that are incomplete at once.
     pub datagrams: usize,
-    /// Octets held for all of them.
+    /// The most octets held for all of them.
     pub memory: usize,
-    /// How long after its first piece a packet is given up.
+    /// The time after a packet's first piece when the packet is given up.
     pub timeout: Duration,
 }
 
@@ -42,34 +42,34 @@ impl Default for Limits {
 /// What became of a fragment.
 #[derive(Debug)]
 pub enum Reassembled {
-    /// It is kept until the rest comes (or was a copy of one that is).
+    /// The fragment is kept until the rest comes, or was a copy of one that is kept.
     Incomplete,
-    /// It was the last one missing: the whole packet, without any sign of fragmentation. It may be fragmented
-    /// again, also where its sender forbade it: that forbade fragments to be cut, not the packet.
+    /// The fragment was the last one missing. This is the whole packet, without any sign of fragmentation. It may be
+    /// fragmented again, even where its sender set DF: that forbade fragments to be cut, not the packet.
     Complete(Buf),
-    /// It is of no use.
+    /// The fragment is of no use.
     Rejected(DropReason),
 }
 
-/// What the fragments of one packet have in common.
+/// The fields that the fragments of one packet have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Key {
     context: u32,
     src: IpAddr,
     dst: IpAddr,
     id: u32,
-    /// Zero in IPv6, where only the first fragment's counts.
+    /// The protocol; zero in IPv6, where only the first fragment's counts.
     protocol: u8,
 }
 
-/// One fragment, checked on its own.
+/// A fragment that was checked on its own.
 #[derive(Clone, Copy, Debug)]
 struct Piece<'a> {
     start: usize,
     end: usize,
     more: bool,
     data: &'a [u8],
-    /// The packet it came in.
+    /// The packet that the fragment came in.
     bytes: &'a [u8],
     headers: &'a Headers,
     unfragmentable_len: usize,
@@ -99,7 +99,7 @@ impl<'a> Piece<'a> {
         Ok(Piece { start, end, more, data, bytes, headers, unfragmentable_len, next_header })
     }
 
-    /// The header of the whole packet, lengths aside, from its first fragment.
+    /// Makes the header of the whole packet, except for lengths, from its first fragment.
     fn whole_header(&self) -> Result<Vec<u8>, WireError> {
         let mut header = range(self.bytes, 0, self.unfragmentable_len).to_vec();
         if self.headers.version == 6 {
@@ -111,7 +111,7 @@ impl<'a> Piece<'a> {
     }
 }
 
-/// How much of the header the packet's length field covers beside the payload.
+/// Octets of the header that the packet's length field covers beside the payload.
 fn length_overhead(version: u8, header_len: usize) -> usize {
     if version == 6 { header_len.saturating_sub(ipv6::HEADER_LEN) } else { header_len }
 }
@@ -122,19 +122,19 @@ struct Set {
     key: Key,
     since: Time,
     version: u8,
-    /// From the first fragment.
+    /// The header from the first fragment.
     header: Option<Vec<u8>>,
     data: Vec<u8>,
-    /// Where there are data, in order, one entry a fragment.
+    /// The ranges where there are data, in order, one entry for each fragment.
     pieces: Vec<(u32, u32)>,
     octets: usize,
-    /// What the first one to come says that the data start with, where all have to say so.
+    /// The protocol that the first piece to come names for the data, where all pieces have to name the same.
     next_header: Option<u8>,
-    /// Known from the last fragment.
+    /// The length of the data, known from the last fragment.
     total: Option<usize>,
-    /// A bit for each ECN codepoint seen.
+    /// The ECN codepoints seen, one bit for each.
     ecn: u8,
-    /// Pieces contradicted each other; nothing that belongs here is wanted.
+    /// Whether pieces contradicted each other, so that nothing that belongs here is wanted.
     poisoned: bool,
 }
 
@@ -165,7 +165,7 @@ impl Set {
             + self.header.as_ref().map_or(0, Vec::capacity)
     }
 
-    /// Octets that `piece` would add to what is held.
+    /// Octets of memory that `piece` would add to what is held.
     fn growth(&self, piece: &Piece<'_>) -> usize {
         capacity_for(piece.end).saturating_sub(self.data.capacity())
             + (self.pieces.len() + 4).next_power_of_two().saturating_sub(self.pieces.capacity())
@@ -173,7 +173,7 @@ impl Set {
             + piece.unfragmentable_len
     }
 
-    /// Take a piece in. An error: it contradicts the others.
+    /// Takes a piece in. It is an error if the piece contradicts the others.
     fn add(&mut self, piece: &Piece<'_>) -> Result<(), DropReason> {
         // RFC 8200 section 4.5 takes the first fragment's word; a sender has one, and readers that take another's are led astray.
         if self.next_header.is_some_and(|next_header| next_header != piece.next_header) {
@@ -229,13 +229,13 @@ impl Set {
         self.total == Some(self.octets) && self.header.is_some()
     }
 
-    /// The whole packet.
+    /// Builds the whole packet.
     fn build(&self, pool: &mut Pool) -> Result<Buf, DropReason> {
         let header = self.header.as_deref().unwrap_or(&[]);
         whole_packet(self.version, header, &self.data, self.ecn, pool)
     }
 
-    /// Forget everything but that nothing is wanted; how many pieces that lost.
+    /// Forgets everything except that no more pieces are wanted, and returns the number of pieces that were lost.
     fn poison(&mut self) -> usize {
         let lost = self.pieces.len();
         *self = Set { poisoned: true, ..Set::new(self.key, self.version, self.since, None) };
@@ -243,7 +243,7 @@ impl Set {
     }
 }
 
-/// Who sends, where sharing: of IPv6 the /64, for any host has all of its addresses.
+/// The source that shares are counted by. For IPv6 it is the /64, because any host has all of its addresses.
 fn source(addr: IpAddr) -> u128 {
     match addr {
         IpAddr::V4(_) => crate::addr::to_bits(addr),
@@ -251,7 +251,7 @@ fn source(addr: IpAddr) -> u128 {
     }
 }
 
-/// Data grow in powers of two, so that what they take is known before.
+/// The capacity of the data buffer for `end` octets. It grows in powers of two, so that its size is known in advance.
 fn capacity_for(end: usize) -> usize {
     end.next_power_of_two()
 }
@@ -292,24 +292,24 @@ fn whole_packet(
     Ok(buf)
 }
 
-/// Fragments that were held and will not be delivered.
+/// Counts of fragments that were held and will not be delivered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LostFragments {
-    /// There was no room for them.
+    /// Fragments for which there was no room.
     pub limit: u64,
-    /// Their packet did not become complete in time.
+    /// Fragments whose packet did not become complete in time.
     pub timeout: u64,
-    /// Others of their packet contradicted them.
+    /// Fragments that others of their packet contradicted.
     pub refused: u64,
 }
 
 impl LostFragments {
-    /// All of them.
+    /// The sum of all three counts.
     pub fn total(&self) -> u64 {
         self.limit + self.timeout + self.refused
     }
 
-    /// Each reason for which some were lost, and how many.
+    /// The reasons for which fragments were lost, each with its count.
     pub fn reasons(&self) -> [(DropReason, u64); 3] {
         [
             (DropReason::FragmentLimit, self.limit),
@@ -319,43 +319,44 @@ impl LostFragments {
     }
 }
 
-/// The table of packets under way. One for each direction.
+/// The table of incomplete packets. There is one for each direction.
 #[derive(Debug)]
 pub struct Reassembler {
     limits: Limits,
-    /// Which part of the limits one source may use: one in so many.
+    /// The number of shares: one source may use one of so many equal parts of the limits.
     shares: usize,
     /// Whether a packet ends whose fragments name different next headers.
     same_next_header: bool,
-    /// In the order of their first pieces.
+    /// The sets in the order of their first pieces.
     sets: Vec<Set>,
     lost: LostFragments,
 }
 
 impl Reassembler {
-    /// An empty table.
+    /// Makes an empty table without shares.
     pub fn new(limits: Limits) -> Reassembler {
         Reassembler::sharing(limits, 1)
     }
 
-    /// One in which a source (an address, or a /64 of IPv6) that asks for more than its share, one part in `shares` of the packets
-    /// and octets, loses its own and not those of others. Zero counts as one. Where sources share, they are not trusted: a packet ends,
-    /// too, whose fragments name different next headers (RFC 8200 section 4.5 takes the first one's).
+    /// Makes an empty table in which a source (an address, or a /64 of IPv6) has a share: one part in `shares` of the
+    /// packets and octets. A source that asks for more loses its own packets and not those of others. Zero counts as
+    /// one. Where sources share, they are not trusted: a packet ends, too, whose fragments name different next headers
+    /// (RFC 8200 section 4.5 takes the first one's).
     pub fn sharing(limits: Limits, shares: usize) -> Reassembler {
         let sets = Vec::with_capacity(limits.datagrams);
         let same_next_header = shares > 1;
         Reassembler { limits, shares: shares.max(1), same_next_header, sets, lost: LostFragments::default() }
     }
 
-    /// The same with shares, but of the next headers that fragments name the first fragment's counts (RFC 8200 section 4.5): for
-    /// packets that somebody authenticates when they are whole.
+    /// Keeps the shares, but lets the first fragment's next header count for the packet (RFC 8200 section 4.5). It is
+    /// for packets that are authenticated when they are whole.
     pub fn with_the_first_next_header(self) -> Reassembler {
         Reassembler { same_next_header: false, ..self }
     }
 
-    /// Take in one fragment, whose headers are `headers`. Fragments of different `context` never mix: inbound it
-    /// is the association they came by, outbound the application, so that one cannot complete another's packet.
-    /// The whole packet is written to a buffer of `pool` (or a bigger one if need be) with the pool's headroom.
+    /// Takes in one fragment, whose headers are `headers`. Fragments of different `context` never mix: inbound it is
+    /// the association they came by, outbound the application, so that one cannot complete another's packet. The whole
+    /// packet is written to a buffer of `pool` (or a bigger one if need be) with the pool's headroom.
     pub fn push(
         &mut self,
         now: Time,
@@ -407,7 +408,7 @@ impl Reassembler {
         set.build(pool).map(Some).inspect_err(|_| self.lost.refused += set.pieces.len() as u64 - 1)
     }
 
-    /// Have a set for `key`; the oldest goes if the table is full.
+    /// Makes sure that there is a set for `key`; the oldest goes if the table is full.
     fn open(&mut self, key: Key, version: u8, now: Time, next_header: u8) -> Result<(), DropReason> {
         if self.sets.iter().any(|set| set.key == key) {
             return Ok(());
@@ -429,7 +430,7 @@ impl Reassembler {
         Ok(())
     }
 
-    /// Have room for `piece` of `key`; the oldest other sets go, and if that is not enough, its own.
+    /// Makes room for `piece` of `key`. The oldest other sets go, and if that is not enough, its own.
     fn make_room(&mut self, key: &Key, piece: &Piece<'_>) -> Result<(), DropReason> {
         let growth = self.sets.iter().find(|set| set.key == *key).map_or(0, |set| set.growth(piece));
         let source = source(key.src);
@@ -456,7 +457,7 @@ impl Reassembler {
         self.lost.limit += set.pieces.len() as u64;
     }
 
-    /// Give up packets whose time is over.
+    /// Gives up packets whose time is over.
     pub fn expire(&mut self, now: Time) {
         let timeout = self.limits.timeout;
         let lost = &mut self.lost.timeout;
@@ -469,27 +470,27 @@ impl Reassembler {
         });
     }
 
-    /// When [`Reassembler::expire`] has something to do.
+    /// The time when [`Reassembler::expire`] has something to do.
     pub fn deadline(&self) -> Option<Time> {
         self.sets.iter().map(|set| set.since).min().map(|since| since + self.limits.timeout)
     }
 
-    /// Packets under way.
+    /// Number of incomplete packets.
     pub fn len(&self) -> usize {
         self.sets.len()
     }
 
-    /// Whether no packet is under way.
+    /// Whether no packet is incomplete.
     pub fn is_empty(&self) -> bool {
         self.sets.is_empty()
     }
 
-    /// Octets held.
+    /// Octets of memory that all sets hold.
     pub fn memory(&self) -> usize {
         self.sets.iter().map(Set::memory).sum()
     }
 
-    /// Fragments that were held and will not be delivered since this was last asked.
+    /// Returns and resets the counts of fragments that were held and will not be delivered.
     pub fn take_lost(&mut self) -> LostFragments {
         std::mem::take(&mut self.lost)
     }

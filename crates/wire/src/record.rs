@@ -1,5 +1,6 @@
-//! The record that the BPF programs put in front of a packet on the TUN, and that the daemon puts in front of
-//! a packet to it (docs/design/0002): `{ 0x40 or 0x60; 'R'; 'V'; 'L'; u32 mark; u64 cookie }`, native endian.
+//! The record in front of each packet on the TUN (docs/design/0002). The BPF programs put it in front of packets to the
+//! daemon, and the daemon in front of packets that it writes to the TUN. Its layout is `{ 0x40 or 0x60; 'R'; 'V'; 'L';
+//! u32 mark; u64 cookie }`, native endian.
 
 use crate::WireError;
 use crate::field::array;
@@ -7,40 +8,42 @@ use crate::field::array;
 /// Octets of a record.
 pub const LEN: usize = 16;
 
-/// Application id, in the mark.
+/// The bits of the mark that hold the application's number.
 pub const APP_MASK: u32 = 0xffff;
-/// Outbound: the socket was stamped by the monitor. Inbound: the engine's answer to a packet of this host's, which is for this host alone.
+/// Outbound: the monitor stamped the socket. Inbound: the packet is the engine's answer to a packet of this host, and
+/// is for this host alone.
 pub const STAMPED: u32 = 1 << 16;
-/// Of no socket: the packet is on its way through this host, a gateway; the cookie is the interface it came by.
+/// The packet has no socket: it is on its way through this host, a gateway. The cookie is the index of the interface it
+/// came by.
 pub const FORWARDED: u32 = 1 << 17;
-/// Beside [`FORWARDED`]: it came in clear from outside, for a network behind this host.
+/// Beside [`FORWARDED`]: the packet came in clear from outside, for a network behind this host.
 pub const ARRIVED: u32 = 1 << 18;
-/// Beside [`STAMPED`], where no application is: the lower half of the cookie is the user that owns the socket, the upper half
-/// what is left of the cookie.
+/// Beside [`STAMPED`], where there is no application: the lower half of the cookie is the user that owns the socket,
+/// the upper half is what is left of the cookie.
 pub const USER: u32 = 1 << 19;
 /// Inbound: the packet was authenticated.
 pub const AUTHENTICATED: u32 = 1 << 24;
 /// Inbound: the packet was encrypted.
 pub const ENCRYPTED: u32 = 1 << 25;
-/// Inbound: the packet came out of a security association. Outbound: the answer to such a packet.
+/// Inbound: the packet came out of a security association. Outbound: the packet is the answer to such a packet.
 pub const PROOF: u32 = 1 << 31;
 
 const MAGIC: [u8; 3] = *b"RVL";
 
-/// One record.
+/// A record, which precedes a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// 4 or 6: what the TUN reads as the IP version.
+    /// The version, 4 or 6, which the TUN reads as the IP version.
     pub version: u8,
-    /// The mark.
+    /// The mark of the packet.
     pub mark: u32,
-    /// The cookie of the sending socket; with [`USER`], half of it and the user; the index of the interface that a forwarded
-    /// packet came by; zero inbound.
+    /// The cookie of the sending socket. With [`USER`], it is half of that cookie and the user. For a forwarded packet,
+    /// it is the index of the interface that the packet came by. Inbound, it is zero.
     pub cookie: u64,
 }
 
 impl Record {
-    /// The record at the start of `bytes`.
+    /// Reads the record at the start of `bytes`.
     pub fn parse(bytes: &[u8]) -> Result<Record, WireError> {
         let bytes: &[u8; LEN] = bytes.first_chunk().ok_or(WireError::Record)?;
         let [first, magic @ ..] = array::<4>(bytes, 0);

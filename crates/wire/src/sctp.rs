@@ -1,4 +1,4 @@
-//! SCTP packets (RFC 9260 section 3): the common header and the run of chunks behind it. The CRC32c is not looked at.
+//! SCTP packets (RFC 9260 section 3): the common header and the run of chunks behind it. The CRC32c is not verified.
 
 use crate::WireError;
 use crate::field::{be16, be32, octet};
@@ -10,68 +10,68 @@ const CHUNK_HEADER_LEN: usize = 4;
 /// Octets of INIT and INIT ACK up to their parameters.
 const INIT_LEN: usize = 20;
 
-/// Opens an association.
+/// The type of the chunk that opens an association.
 pub const INIT: u8 = 1;
-/// Its answer.
+/// The type of the chunk that answers INIT.
 pub const INIT_ACK: u8 = 2;
-/// The last word of an association.
+/// The type of the last chunk of an association.
 pub const SHUTDOWN_COMPLETE: u8 = 14;
 
-/// A view of one packet, which fills its bytes.
+/// A view of an SCTP packet, which fills its bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Sctp<'a> {
     bytes: &'a [u8],
 }
 
-/// One chunk.
+/// The place of a chunk in a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chunk {
-    /// Its type.
+    /// The type of the chunk.
     pub kind: u8,
-    /// Where it starts.
+    /// The offset where the chunk starts.
     pub at: usize,
-    /// Its octets, without the padding behind it.
+    /// Octets of the chunk, without the padding behind it.
     pub len: usize,
 }
 
-/// What INIT and INIT ACK say (RFC 9260 section 3.3.2).
+/// The fields of INIT and INIT ACK (RFC 9260 section 3.3.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Init {
-    /// The tag that the other end is to use.
+    /// The verification tag that the other end is to use.
     pub tag: u32,
-    /// Octets that it may have under way.
+    /// Octets that the other end may have in flight (the advertised receiver window).
     pub window: u32,
-    /// Streams the sender wants.
+    /// Number of outbound streams that the sender wants.
     pub outbound: u16,
-    /// Streams it allows.
+    /// Number of inbound streams that the sender allows.
     pub inbound: u16,
 }
 
 impl<'a> Sctp<'a> {
-    /// A view of at least the common header.
+    /// Makes a view of at least the common header.
     ///
     /// # Errors
-    /// [`WireError::Truncated`].
+    /// [`WireError::Truncated`] if there are fewer octets.
     pub fn new_checked(bytes: &'a [u8]) -> Result<Sctp<'a>, WireError> {
         if bytes.len() < HEADER_LEN { Err(WireError::Truncated) } else { Ok(Sctp { bytes }) }
     }
 
-    /// Source port.
+    /// The source port of the packet.
     pub fn src_port(&self) -> u16 {
         be16(self.bytes, 0)
     }
 
-    /// Destination port.
+    /// The destination port of the packet.
     pub fn dst_port(&self) -> u16 {
         be16(self.bytes, 2)
     }
 
-    /// The verification tag.
+    /// The verification tag of the packet.
     pub fn tag(&self) -> u32 {
         be32(self.bytes, 4)
     }
 
-    /// Its chunks in order. Ends behind the first that does not lie in the packet with its padding
+    /// The chunks of the packet in order. They end behind the first that does not lie in the packet with its padding
     /// ([`WireError::Truncated`]) or is shorter than its header ([`WireError::HeaderLength`]).
     pub fn chunks(&self) -> impl Iterator<Item = Result<Chunk, WireError>> + use<'a> {
         let (bytes, mut at) = (self.bytes, HEADER_LEN);
@@ -92,7 +92,7 @@ impl<'a> Sctp<'a> {
         })
     }
 
-    /// What an INIT or INIT ACK says; `None` for another chunk, or one that is too short.
+    /// The fields of an INIT or INIT ACK; `None` for another chunk, or one that is too short.
     pub fn init(&self, chunk: Chunk) -> Option<Init> {
         let whole = matches!(chunk.kind, INIT | INIT_ACK) && chunk.len >= INIT_LEN;
         whole.then(|| Init {

@@ -1,9 +1,8 @@
-//! Cutting super-packets: a TCP stream piece or a run of UDP datagrams that the kernel handed over under one
+//! Cutting super-packets: a piece of a TCP stream, or a run of UDP datagrams, that the kernel handed over under one
 //! header (TSO, USO) becomes packets that fit.
 //!
-//! What enters: the super-packet, its [`Headers`] and [`Gso`]. What leaves: whole IP packets with right lengths,
-//! identifications (RFC 6864: one each), sequence numbers, flags and full checksums, one at a time in a buffer of
-//! the caller.
+//! A super-packet enters with its [`Headers`] and [`Gso`]. Whole IP packets leave with right lengths, identifications
+//! (RFC 6864: one each), sequence numbers, flags and full checksums, one at a time in a buffer of the caller.
 
 use crate::field::{be16, put16, put32, range, tail};
 use crate::ip::{self, Headers};
@@ -15,38 +14,39 @@ use crate::{Buf, Gso, GsoKind, WireError, checksum, protocol};
 /// The packets of one super-packet, in order.
 #[derive(Clone, Debug)]
 pub struct SegmentIter<'a> {
-    /// IP and transport header.
+    /// The octets of the IP and transport headers.
     headers: &'a [u8],
     payload: &'a [u8],
-    /// Octets of IP header and options.
+    /// Octets of the IP header, options included.
     ip_len: usize,
     work: Work,
     ip: IpTemplate,
-    /// Payload octets of each segment but the last.
+    /// Payload octets of each segment except the last.
     size: usize,
-    /// Where the next segment's payload starts; `None` at the end.
+    /// The offset where the next segment's payload starts; `None` at the end.
     next: Option<usize>,
-    /// Segments written so far.
+    /// Number of segments written so far.
     written: u16,
 }
 
-/// What is left to do with a segment behind its IP header.
+/// The work that is left to do with a segment behind its IP header.
 #[derive(Clone, Copy, Debug)]
 enum Work {
-    /// A packet that goes as it is.
+    /// The packet goes as it is.
     Nothing,
-    /// A packet whose checksum is half done.
+    /// The packet has a checksum that must be completed.
     Checksum { start: usize, offset: usize },
-    /// Sequence numbers, flags, checksum.
+    /// The segment needs a sequence number, flags and a checksum.
     Tcp(TcpTemplate),
-    /// Length, and checksum if there is one; with the sum of the pseudo-header and the ports.
+    /// The datagram needs a length, and a checksum if there is one. `constant` is the sum of the pseudo-header and the
+    /// ports.
     Udp { constant: u32, checksum: bool },
 }
 
-/// What segments of one super-packet share in their IP headers.
+/// The parts of the IP headers that segments of one super-packet share.
 #[derive(Clone, Copy, Debug)]
 enum IpTemplate {
-    /// Sum of the header without length, identification and checksum; the first identification.
+    /// The sum of the header without length, identification and checksum, and the first identification.
     V4 {
         constant: u32,
         id: u16,
@@ -54,22 +54,23 @@ enum IpTemplate {
     V6,
 }
 
-/// What segments of one super-packet share in their TCP headers.
+/// The parts of the TCP headers that segments of one super-packet share.
 #[derive(Clone, Copy, Debug)]
 struct TcpTemplate {
-    /// Sum of pseudo-header (without length) and header, without sequence number, flags, urgent pointer and checksum.
+    /// The sum of pseudo-header (without length) and header, without sequence number, flags, urgent pointer and
+    /// checksum.
     constant: u32,
-    /// Of the first segment.
+    /// The sequence number of the first segment.
     seq: u32,
-    /// Data offset and flags.
+    /// The data offset and the flags.
     flags: u16,
-    /// Of the first segment.
+    /// The urgent pointer of the first segment.
     urgent: u16,
 }
 
-/// Cut `packet` so that no piece is longer than `max_len` octets. A TCP super-packet is cut at `gso.size` or
-/// smaller, a UDP one exactly at `gso.size` ([`WireError::TooBig`] if that does not fit). An ordinary packet is one
-/// piece, with its checksum finished; it is too big if it does not fit.
+/// Cuts `packet` so that no piece is longer than `max_len` octets. A TCP super-packet is cut at `gso.size` or smaller,
+/// a UDP one exactly at `gso.size` ([`WireError::TooBig`] if that does not fit). An ordinary packet is one piece, with
+/// its checksum finished; it is too big if it does not fit.
 pub fn segments<'a>(
     packet: &'a [u8],
     headers: &Headers,
@@ -166,7 +167,8 @@ fn check(headers: &Headers, gso: &Gso, protocol: u8, checksum_offset: u16) -> Re
     if agree { Ok(()) } else { Err(WireError::Gso) }
 }
 
-/// The pseudo-header's sum, without the length. Options of IPv4 that contradict themselves leave open where the packet goes in the end.
+/// The sum of the pseudo-header without the length. It is an error if IPv4 options contradict themselves, since they
+/// leave the last destination open.
 fn pseudo(packet: &[u8], headers: &Headers) -> Result<u32, WireError> {
     let destination = ip::final_destination(packet, headers)?;
     Ok(checksum::pseudo(headers.src, destination, headers.protocol, 0))
@@ -193,7 +195,7 @@ fn new<'a>(
 }
 
 impl SegmentIter<'_> {
-    /// Segments not yet written.
+    /// Number of segments that are not yet written.
     pub fn remaining(&self) -> usize {
         match self.next {
             Some(from) => (self.payload.len() - from).div_ceil(self.size.max(1)).max(1),
@@ -201,20 +203,20 @@ impl SegmentIter<'_> {
         }
     }
 
-    /// Octets of each segment but the last, which may be shorter.
+    /// Octets of each segment except the last, which may be shorter.
     pub fn segment_len(&self) -> usize {
         self.headers.len() + self.size.min(self.payload.len())
     }
 
-    /// Octets of the next segment; `None`: there is none left.
+    /// Octets of the next segment; `None` if there is none left.
     #[inline]
     pub fn next_len(&self) -> Option<usize> {
         let from = self.next?;
         Some(self.headers.len() + self.size.min(self.payload.len() - from))
     }
 
-    /// Write the next segment behind what `out` holds. `None`: there was none left. An error
-    /// ([`WireError::NoRoom`]: `out` has too little room) ends the iteration.
+    /// Appends the next segment to what `out` holds. `None` if there was none left. An error ([`WireError::NoRoom`] if
+    /// `out` has too little room) ends the iteration.
     pub fn next_into(&mut self, out: &mut Buf) -> Option<Result<(), WireError>> {
         let len = self.next_len()?;
         match out.push_back(len) {
@@ -226,16 +228,16 @@ impl SegmentIter<'_> {
         }
     }
 
-    /// Write the next segment to the start of `slot` and answer its length ([`SegmentIter::next_len`]). `None`: there was
-    /// none left. An error ([`WireError::NoRoom`]: `slot` is shorter) ends the iteration.
+    /// Writes the next segment to the start of `slot` and returns its length ([`SegmentIter::next_len`]). `None` if
+    /// there was none left. An error ([`WireError::NoRoom`] if `slot` is shorter) ends the iteration.
     #[inline]
     pub fn next_slice(&mut self, slot: &mut [u8]) -> Option<Result<usize, WireError>> {
         let (from, to) = self.step()?;
         Some(self.ended(self.write(from, to, slot)))
     }
 
-    /// As [`SegmentIter::next_slice`], without the IP header, for who writes another in its place; the checksum is that of the
-    /// segment's own addresses.
+    /// Writes the next segment without its IP header, as [`SegmentIter::next_slice`] does with it, for callers that
+    /// write another IP header. The checksum is that of the segment's own addresses.
     #[inline]
     pub fn next_upper(&mut self, slot: &mut [u8]) -> Option<Result<usize, WireError>> {
         let (from, to) = self.step()?;
@@ -244,7 +246,7 @@ impl SegmentIter<'_> {
         Some(self.ended(upper.and_then(|upper| self.write_upper(from, to, upper)).map(|()| len)))
     }
 
-    /// Leave the next segment out; those behind it are as if it had been written.
+    /// Skips the next segment; those behind it are as if it had been written.
     pub fn pass(&mut self) {
         if self.step().is_some() {
             self.written = self.written.wrapping_add(1);
@@ -256,7 +258,7 @@ impl SegmentIter<'_> {
         self.ip_len
     }
 
-    /// The payload of the next segment, which is then behind us.
+    /// The payload range of the next segment. The iteration moves past it.
     #[inline]
     fn step(&mut self) -> Option<(usize, usize)> {
         let from = self.next?;
@@ -265,7 +267,7 @@ impl SegmentIter<'_> {
         Some((from, to))
     }
 
-    /// Count what was written; an error is the end.
+    /// Counts what was written; an error ends the iteration.
     #[inline]
     fn ended(&mut self, result: Result<usize, WireError>) -> Result<usize, WireError> {
         if result.is_err() {
@@ -320,7 +322,7 @@ impl SegmentIter<'_> {
         Ok(())
     }
 
-    /// Lengths, identification and header checksum of a packet of `len` octets.
+    /// Writes lengths, identification and header checksum of a packet of `len` octets.
     #[inline]
     fn finish_ip(&self, header: &mut [u8], len: usize) -> Result<(), WireError> {
         let len = u16::try_from(len).map_err(|_| WireError::TooLong)?;
@@ -336,7 +338,7 @@ impl SegmentIter<'_> {
         Ok(())
     }
 
-    /// Sequence number, flags, urgent pointer and checksum; `data` is the sum of the payload `from..to`.
+    /// Writes sequence number, flags, urgent pointer and checksum; `data` is the sum of the payload `from..to`.
     #[inline]
     fn finish_tcp(&self, header: &mut [u8], from: usize, to: usize, template: &TcpTemplate, data: u32) {
         let seq = template.seq.wrapping_add(from as u32);
@@ -364,7 +366,7 @@ impl SegmentIter<'_> {
     }
 }
 
-/// Length and checksum; `sum`: of pseudo-header (without length), ports and payload.
+/// Writes length and checksum; `sum` is that of pseudo-header (without length), ports and payload.
 #[inline]
 fn finish_udp(header: &mut [u8], payload_len: usize, sum: Option<u32>) {
     let len = (payload_len + udp::HEADER_LEN) as u16;

@@ -13,21 +13,21 @@ pub const HEADER_LEN: usize = 20;
 pub struct Flags(pub u16);
 
 impl Flags {
-    /// No more data from the sender.
+    /// FIN: the sender has no more data.
     pub const FIN: Flags = Flags(0x001);
-    /// Synchronise sequence numbers.
+    /// SYN: the sequence numbers are synchronised.
     pub const SYN: Flags = Flags(0x002);
-    /// Reset the connection.
+    /// RST: the connection is reset.
     pub const RST: Flags = Flags(0x004);
-    /// Push.
+    /// PSH: the data are to be pushed to the receiver.
     pub const PSH: Flags = Flags(0x008);
-    /// The acknowledgment field counts.
+    /// ACK: the acknowledgment field counts.
     pub const ACK: Flags = Flags(0x010);
-    /// The urgent pointer counts.
+    /// URG: the urgent pointer counts.
     pub const URG: Flags = Flags(0x020);
-    /// ECN echo (RFC 3168).
+    /// ECE: ECN echo (RFC 3168).
     pub const ECE: Flags = Flags(0x040);
-    /// Congestion window reduced (RFC 3168).
+    /// CWR: congestion window reduced (RFC 3168).
     pub const CWR: Flags = Flags(0x080);
 
     /// Whether all of `flags` are set.
@@ -40,7 +40,7 @@ impl Flags {
         self.0 & flags.0 != 0
     }
 
-    /// Without `flags`.
+    /// These flags without those in `flags`.
     #[must_use]
     pub const fn without(self, flags: Flags) -> Flags {
         Flags(self.0 & !flags.0)
@@ -54,14 +54,14 @@ impl std::ops::BitOr for Flags {
     }
 }
 
-/// A view of one TCP segment; `bytes` end where its IP packet ends.
+/// A view of a TCP segment; `bytes` end where its IP packet ends.
 #[derive(Clone, Copy, Debug)]
 pub struct Tcp<B> {
     bytes: B,
 }
 
 impl<B: AsRef<[u8]>> Tcp<B> {
-    /// A view whose header length has been checked.
+    /// Makes a view whose header length has been checked.
     pub fn new_checked(bytes: B) -> Result<Self, WireError> {
         let have = bytes.as_ref().len();
         if have < HEADER_LEN {
@@ -81,32 +81,32 @@ impl<B: AsRef<[u8]>> Tcp<B> {
         self.bytes.as_ref()
     }
 
-    /// Source port.
+    /// The source port of the segment.
     pub fn src_port(&self) -> u16 {
         be16(self.octets(), 0)
     }
 
-    /// Destination port.
+    /// The destination port of the segment.
     pub fn dst_port(&self) -> u16 {
         be16(self.octets(), 2)
     }
 
-    /// Sequence number.
+    /// The sequence number of the segment.
     pub fn seq(&self) -> u32 {
         be32(self.octets(), 4)
     }
 
-    /// Acknowledgment number.
+    /// The acknowledgment number of the segment.
     pub fn ack(&self) -> u32 {
         be32(self.octets(), 8)
     }
 
-    /// Octets of header with options.
+    /// Octets of the header with its options.
     pub fn header_len(&self) -> usize {
         usize::from(octet(self.octets(), 12) >> 4) * 4
     }
 
-    /// The flags, the reserved bits above them included.
+    /// The flags, with the reserved bits above them.
     pub fn flags(&self) -> Flags {
         Flags(be16(self.octets(), 12) & 0xfff)
     }
@@ -116,60 +116,60 @@ impl<B: AsRef<[u8]>> Tcp<B> {
         be16(self.octets(), 14)
     }
 
-    /// The checksum field.
+    /// The checksum field of the segment.
     pub fn checksum(&self) -> u16 {
         be16(self.octets(), 16)
     }
 
-    /// The urgent pointer.
+    /// The urgent pointer of the segment.
     pub fn urgent(&self) -> u16 {
         be16(self.octets(), 18)
     }
 
-    /// The options, in order.
+    /// The options of the header, in order.
     pub fn options(&self) -> Options<'_> {
         Options { rest: range(self.octets(), HEADER_LEN, self.header_len()) }
     }
 
-    /// The options from octet `at` of them on, where one starts.
+    /// The options from octet `at` of the option area on, where an option starts.
     pub fn options_from(&self, at: usize) -> Options<'_> {
         Options { rest: range(self.octets(), HEADER_LEN + at, self.header_len()) }
     }
 
-    /// What lies in the room of the options from octet `at` of it on.
+    /// The octets of the option area from octet `at` on.
     pub fn options_rest(&self, at: usize) -> &[u8] {
         range(self.octets(), HEADER_LEN + at, self.header_len())
     }
 
-    /// The data.
+    /// The data of the segment.
     pub fn payload(&self) -> &[u8] {
         tail(self.octets(), self.header_len())
     }
 }
 
 impl<B: AsRef<[u8]> + AsMut<[u8]>> Tcp<B> {
-    /// Set the sequence number. The checksum is the caller's to fill after this and every other setter.
+    /// Sets the sequence number. The caller fills in the checksum after this and every other setter.
     pub fn set_seq(&mut self, seq: u32) {
         put32(self.bytes.as_mut(), 4, seq);
     }
 
-    /// Set the flags.
+    /// Sets the flags of the segment.
     pub fn set_flags(&mut self, flags: Flags) {
         let offset = be16(self.octets(), 12) & 0xf000;
         put16(self.bytes.as_mut(), 12, offset | flags.0 & 0xfff);
     }
 
-    /// Set the acknowledgment number.
+    /// Sets the acknowledgment number.
     pub fn set_ack(&mut self, ack: u32) {
         put32(self.bytes.as_mut(), 8, ack);
     }
 
-    /// Set the window, not scaled.
+    /// Sets the window, not scaled.
     pub fn set_window(&mut self, window: u16) {
         put16(self.bytes.as_mut(), 14, window);
     }
 
-    /// The data, to edit in place.
+    /// The data of the segment, to edit in place.
     pub fn payload_mut(&mut self) -> &mut [u8] {
         let at = self.header_len();
         tail_mut(self.bytes.as_mut(), at)
@@ -181,13 +181,14 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Tcp<B> {
         self.bytes.as_mut().get_mut(HEADER_LEN..end).unwrap_or(&mut [])
     }
 
-    /// Set the urgent pointer.
+    /// Sets the urgent pointer.
     pub fn set_urgent(&mut self, urgent: u16) {
         put16(self.bytes.as_mut(), 18, urgent);
     }
 
-    /// Lower the maximum segment size that the options offer (RFC 9293 section 3.7.1) to `most`; whether it was larger. The
-    /// checksum changes along (RFC 1624) if it is `complete`; the sum of a pseudo-header alone does not depend on it.
+    /// Lowers the maximum segment size that the options offer (RFC 9293 section 3.7.1) to `most`; whether it was
+    /// larger. The checksum is adjusted (RFC 1624) if it is `complete`; the sum of a pseudo-header alone does not
+    /// depend on the options.
     pub fn lower_max_segment(&mut self, most: u16, complete: bool) -> bool {
         let mut at = HEADER_LEN;
         for option in self.options() {
@@ -213,7 +214,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Tcp<B> {
         false
     }
 
-    /// Add to all numbers of the selective acknowledgment (RFC 2018 section 3). The checksum is left alone.
+    /// Adds to all numbers of the selective acknowledgment (RFC 2018 section 3). The checksum is left alone.
     pub fn shift_sack(&mut self, by: u32) {
         let mut at = HEADER_LEN;
         let mut blocks = 0..0;
@@ -234,37 +235,37 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Tcp<B> {
         }
     }
 
-    /// Set the checksum field.
+    /// Sets the checksum field.
     pub fn set_checksum(&mut self, check: u16) {
         put16(self.bytes.as_mut(), 16, check);
     }
 }
 
-/// A segment without data to make.
+/// The fields of a segment without data that is to be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TcpRepr {
-    /// Its sender.
+    /// The address and port of the sender.
     pub src: SocketAddr,
-    /// Its receiver, of the same family.
+    /// The address and port of the receiver, of the same family.
     pub dst: SocketAddr,
-    /// Sequence number.
+    /// The sequence number of the segment.
     pub seq: u32,
-    /// Acknowledgment number.
+    /// The acknowledgment number of the segment.
     pub ack: u32,
-    /// Flags.
+    /// The flags of the segment.
     pub flags: Flags,
-    /// Window, not scaled.
+    /// The window, not scaled.
     pub window: u16,
-    /// Timestamps: value and echo.
+    /// The timestamp option's value and echo; no option if `None`.
     pub timestamps: Option<(u32, u32)>,
-    /// Time to live or hop limit.
+    /// The time to live or hop limit.
     pub ttl: u8,
 }
 
-/// Room that a segment made here has in front of it, for what a device puts there.
+/// Octets that a segment made here has free in front of it, for the headers of a device.
 const HEADROOM: usize = 64;
 
-/// The packet, with all lengths and checksums. `None` if the addresses are of two families.
+/// Makes the packet, with all lengths and checksums. `None` if the addresses are of two families.
 pub fn packet(repr: &TcpRepr) -> Option<Buf> {
     let options = if repr.timestamps.is_some() { 12 } else { 0 };
     let payload_len = HEADER_LEN + options;
@@ -306,11 +307,12 @@ pub fn packet(repr: &TcpRepr) -> Option<Buf> {
     Some(buf)
 }
 
-/// Cut the data of the segment in `buf` to `keep` octets behind the first `front`. Lengths and the checksum of the IP header are
-/// right afterwards; the sequence number and the checksum of the segment are the caller's.
+/// Cuts the data of the segment in `buf` to the `keep` octets behind the first `front`. Lengths and the checksum of the
+/// IP header are right afterwards; the caller adjusts the sequence number and the checksum of the segment.
 ///
 /// # Errors
-/// [`WireError::Truncated`] if there are no such octets or `headers` are not those of the packet; nothing is changed then.
+/// [`WireError::Truncated`] if there are no such octets or `headers` are not those of the packet; nothing is changed
+/// then.
 pub fn cut(buf: &mut Buf, headers: &mut Headers, front: usize, keep: usize) -> Result<(), WireError> {
     let header = Tcp::new_checked(headers.upper(buf.as_slice()))?.header_len();
     let data_at = headers.header_len + header;
@@ -327,12 +329,12 @@ pub fn cut(buf: &mut Buf, headers: &mut Headers, front: usize, keep: usize) -> R
     ip::put_total_len(buf.as_mut_slice(), headers, data_at + keep)
 }
 
-/// Put other options in the place of those of the segment in `buf`. Lengths and the checksum of the IP header are right afterwards; the
-/// checksum of the segment is the caller's.
+/// Replaces the options of the segment in `buf`. Lengths and the checksum of the IP header are right afterwards; the
+/// caller adjusts the checksum of the segment.
 ///
 /// # Errors
-/// [`WireError::NoRoom`] if the options are no multiple of four octets, more than a header holds, or there is no room behind the packet;
-/// what is wrong with the packet, or with `headers` as those of it.
+/// [`WireError::NoRoom`] if the options are no multiple of four octets, more than a header holds, or there is no room
+/// behind the packet; otherwise what is wrong with the packet, or with `headers` as those of it.
 pub fn put_options(buf: &mut Buf, headers: &mut Headers, options: &[u8]) -> Result<(), WireError> {
     const MOST: usize = 40;
     let old = Tcp::new_checked(headers.upper(buf.as_slice()))?.header_len();
@@ -358,37 +360,37 @@ pub fn put_options(buf: &mut Buf, headers: &mut Headers, options: &[u8]) -> Resu
     ip::put_total_len(buf.as_mut_slice(), headers, total)
 }
 
-/// One TCP option.
+/// A TCP option of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TcpOption<'a> {
-    /// Padding between options.
+    /// Padding between two options.
     Nop,
-    /// Maximum segment size.
+    /// The maximum segment size.
     MaxSegment(u16),
-    /// Window scale (shift count).
+    /// The window scale (shift count).
     WindowScale(u8),
     /// Selective acknowledgment is permitted.
     SackPermitted,
     /// Selective acknowledgment: blocks of two sequence numbers, eight octets each.
     Sack(&'a [u8]),
-    /// Timestamps.
+    /// The timestamp option (RFC 7323).
     Timestamps {
-        /// The sender's clock.
+        /// The clock value of the sender.
         value: u32,
-        /// The receiver's clock, echoed.
+        /// The echoed clock value of the receiver.
         echo: u32,
     },
-    /// Any other, or a known kind with a length that is not its own.
+    /// Any other option, or a known kind with a length that is not its own.
     Other {
-        /// The kind.
+        /// The kind octet of the option.
         kind: u8,
-        /// What follows kind and length.
+        /// The octets behind kind and length.
         data: &'a [u8],
     },
 }
 
 impl TcpOption<'_> {
-    /// Octets in the header, kind and length included.
+    /// Octets of the option in the header, kind and length included.
     #[expect(clippy::len_without_is_empty, reason = "an option has a kind")]
     pub fn len(&self) -> usize {
         match self {
@@ -402,8 +404,8 @@ impl TcpOption<'_> {
     }
 }
 
-/// The options of a segment. Ends at the end-of-list option, at the end of the header, or behind the first
-/// error (an option that runs over the end, or a length below two).
+/// The options of a segment. They end at the end-of-list option, at the end of the header, or behind the first error
+/// (an option that runs over the end, or a length below two).
 #[derive(Clone, Debug)]
 pub struct Options<'a> {
     rest: &'a [u8],

@@ -1,19 +1,20 @@
-//! Time as an argument: the pure rooms never read a clock.
+//! Time as an argument: crates without effects never read a clock.
 
 use std::ops::{Add, Sub};
 use std::time::Duration;
 
-/// Nanoseconds since a start the caller chose (monotonic clock in the daemon, the capture's own time in replay).
+/// Nanoseconds since a start that the caller chose (the monotonic clock in the daemon, the capture's own time in
+/// replay).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(pub u64);
 
 impl Time {
-    /// A time from whole seconds.
+    /// Makes a time from whole seconds.
     pub const fn from_secs(secs: u64) -> Self {
         Time(secs.saturating_mul(1_000_000_000))
     }
 
-    /// How long after `earlier` this is; zero if it is not after it.
+    /// The duration from `earlier` to this time; zero if this time is not after it.
     pub fn since(self, earlier: Time) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }

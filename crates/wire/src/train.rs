@@ -1,11 +1,11 @@
 //! A train: whole inner packets of one flow that the host may be given under one header (what a network card's receive
-//! offload does). The inverse of [`crate::segment`]: cutting a train's super-packet gives its packets back.
+//! offload does). It is the inverse of [`crate::segment`]: cutting a train's super-packet gives its packets back.
 //!
-//! What enters: packets where they lie, in one or several buffers; nothing is copied but one header. What leaves: that
-//! header, with the lengths of the whole and the checksum half done (the kernel's NEEDS_CSUM), the payloads in order, and
+//! Packets enter where they lie, in one or several buffers; nothing is copied but one header. That header leaves, with
+//! the lengths of the whole and the checksum half done (the kernel's NEEDS_CSUM), with the payloads in order and
 //! [`Gso`]. Which packets go together is decided in [`crate::coalesce`].
 //!
-//! The inner checksums are looked at by who joins packets ([`crate::coalesce::Checks`]), not here.
+//! The code that joins packets verifies the inner checksums ([`crate::coalesce::Checks`]), not this module.
 
 use crate::field::{be16, be32, octet, put16, range, tail};
 use crate::tcp::Flags;
@@ -14,16 +14,16 @@ use crate::{Buf, Gso, GsoKind, WireError, checksum, ipv4, ipv6, protocol, tcp, u
 /// The most packets of a train.
 pub const MAX_PACKETS: usize = 64;
 
-/// The most octets of IP and transport header: IPv6 without extension headers, TCP with all options it can have.
+/// The most octets of IP and transport header: IPv6 without extension headers, TCP with all options that it can have.
 pub const MAX_HEADER: usize = ipv6::HEADER_LEN + 60;
 
-/// The most octets of a super-packet: what an IPv4 length can say.
+/// The most octets of a super-packet, which is what an IPv4 length can say.
 const MAX_LEN: usize = 65_535;
 
 const DF_ONLY: u16 = 0x4000;
 
-/// A packet that could be part of a train, as far as one look at its headers tells: TCP or UDP; IPv4 with DF, without
-/// options, not a fragment, its header checksum right; or IPv6 without extension headers; lengths that agree.
+/// A packet that could be part of a train, as far as one look at its headers tells. It is TCP or UDP, and its lengths
+/// agree. IPv4 has DF, no options, no fragment and a right header checksum; IPv6 has no extension headers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Piece<'a> {
     packet: &'a [u8],
@@ -73,7 +73,8 @@ impl<'a> Piece<'a> {
         Flags(be16(self.upper(), 12) & 0xfff)
     }
 
-    /// Whether it may stand under a header with others at all: it carries something, and no flag that belongs to one segment.
+    /// Whether the packet may share a header with others at all: it has payload, and no flag that belongs to one
+    /// segment.
     #[inline]
     pub(crate) fn joins(&self) -> bool {
         !self.payload().is_empty()
@@ -88,19 +89,19 @@ impl<'a> Piece<'a> {
             }
     }
 
-    /// Whether nothing may follow it in its train.
+    /// Whether nothing may follow the packet in its train.
     #[inline]
     fn ends(&self) -> bool {
         self.kind == GsoKind::Tcp && self.tcp_flags().intersects(Flags::PSH | Flags::FIN)
     }
 
-    /// Whether a train may begin with it and go on.
+    /// Whether a train may begin with the packet and go on.
     #[inline]
     pub(crate) fn begins(&self) -> bool {
         self.joins() && !self.ends()
     }
 
-    /// Whether its checksum is right; it has one if it [`joins`](Piece::joins).
+    /// Whether the packet's checksum is right; it has one if it [`joins`](Piece::joins).
     #[inline]
     pub(crate) fn is_right(&self) -> bool {
         let protocol = if self.kind == GsoKind::Tcp { protocol::TCP } else { protocol::UDP };
@@ -114,7 +115,7 @@ impl<'a> Piece<'a> {
         range(self.packet, at, self.ip_len)
     }
 
-    /// Addresses, ports and protocol.
+    /// Whether addresses, ports and protocol are the same.
     #[inline]
     pub(crate) fn same_flow(&self, other: &Piece<'_>) -> bool {
         self.kind == other.kind
@@ -123,7 +124,7 @@ impl<'a> Piece<'a> {
             && range(self.upper(), 0, 4) == range(other.upper(), 0, 4)
     }
 
-    /// Whether everything in the headers is alike that must be in a train: all but length, identification, checksums,
+    /// Whether all header fields are alike that must be in a train: all except length, identification, checksums,
     /// sequence number, PSH and FIN.
     #[inline]
     fn alike(&self, other: &Piece<'_>) -> bool {
@@ -147,27 +148,28 @@ impl<'a> Piece<'a> {
     }
 }
 
-/// Packets under one header. Borrows them where they lie.
+/// A train of packets under one header, which are borrowed where they lie.
 #[derive(Clone, Debug)]
 pub struct Train<'a> {
-    /// What the first packet's headers say; `None`: a packet that can only go alone.
+    /// The first packet as a piece; `None` for a packet that can only go alone.
     first: Option<Piece<'a>>,
-    /// Whole packets, headers included: the device may refuse the train.
+    /// The whole packets, headers included, because the device may refuse the train.
     packets: [&'a [u8]; MAX_PACKETS],
     count: usize,
-    /// Octets of payload in all.
+    /// Octets of payload of all packets together.
     payload_len: usize,
-    /// Payload octets of each packet but the last.
+    /// Payload octets of each packet except the last.
     size: usize,
-    /// PSH and FIN of the last packet.
+    /// The PSH and FIN flags of the last packet.
     last_flags: Flags,
     closed: bool,
-    /// The mark of its record: proof, services and application, the same for all.
+    /// The mark of the record: proof, services and application, the same for all packets.
     pub mark: u32,
 }
 
 impl<'a> Train<'a> {
-    /// A train of one packet, whatever it is. The packet begins with its IP header and ends where its IP length says.
+    /// Makes a train of one packet, whatever it is. The packet begins with its IP header and ends where its IP length
+    /// says.
     pub fn begin(packet: &'a [u8], mark: u32) -> Train<'a> {
         Train::begin_with(Piece::look(packet), packet, mark)
     }
@@ -191,7 +193,7 @@ impl<'a> Train<'a> {
         }
     }
 
-    /// Put `piece` behind the others if it belongs there; whether it did.
+    /// Appends `piece` to the others if it belongs there; whether it did.
     #[inline]
     pub(crate) fn append(&mut self, piece: &Piece<'a>, mark: u32) -> bool {
         let Some(first) = self.first.filter(|_| !self.closed && self.mark == mark) else { return false };
@@ -230,12 +232,12 @@ impl<'a> Train<'a> {
         self.closed
     }
 
-    /// The packets, each as it was.
+    /// The packets of the train, each as it was.
     pub fn packets(&self) -> &[&'a [u8]] {
         self.packets.get(..self.count).unwrap_or_default()
     }
 
-    /// The payloads behind the common header, in order; of a train of one there is no common header.
+    /// The payloads behind the common header, in order; a train of one packet has no common header.
     pub fn payloads(&self) -> impl ExactSizeIterator<Item = &'a [u8]> + '_ {
         let head_len = self.first.map_or(0, |first| first.head_len);
         self.packets().iter().map(move |packet| tail(packet, head_len))
@@ -250,8 +252,8 @@ impl<'a> Train<'a> {
         }
     }
 
-    /// Write the common header of two or more packets into `out`: its length, and how the kernel is to cut behind it.
-    /// `None`: one packet, which goes as it is.
+    /// Writes the common header of two or more packets into `out`, and returns its length and how the kernel is to cut
+    /// behind it. `None` for one packet, which goes as it is.
     pub fn header(&self, out: &mut [u8; MAX_HEADER]) -> Option<(usize, Gso)> {
         let first = self.first.filter(|_| self.count > 1)?;
         let header = out.get_mut(..first.head_len)?;
@@ -294,7 +296,7 @@ impl<'a> Train<'a> {
         Some((first.head_len, gso))
     }
 
-    /// Write the super-packet (or the one packet) behind what `out` holds, for who cannot gather. Copies.
+    /// Copies the super-packet, or the one packet, behind what `out` holds, for callers that cannot gather.
     pub fn copy_into(&self, out: &mut Buf) -> Result<Gso, WireError> {
         let mut put = |bytes: &[u8]| -> Result<(), WireError> {
             out.push_back(bytes.len()).ok_or(WireError::NoRoom)?.copy_from_slice(bytes);

@@ -4,17 +4,17 @@ use crate::field::{be16, put16, range};
 use crate::{WireError, checksum, protocol};
 use std::net::IpAddr;
 
-/// Octets of the header.
+/// Octets of the UDP header.
 pub const HEADER_LEN: usize = 8;
 
-/// A view of one UDP datagram; its bytes may go on behind its end.
+/// A view of a UDP datagram; its bytes may go on behind its end.
 #[derive(Clone, Copy, Debug)]
 pub struct Udp<B> {
     bytes: B,
 }
 
 impl<B: AsRef<[u8]>> Udp<B> {
-    /// A view whose lengths have been checked.
+    /// Makes a view whose lengths have been checked.
     pub fn new_checked(bytes: B) -> Result<Self, WireError> {
         let have = bytes.as_ref().len();
         if have < HEADER_LEN {
@@ -34,35 +34,35 @@ impl<B: AsRef<[u8]>> Udp<B> {
         self.bytes.as_ref()
     }
 
-    /// Source port.
+    /// The source port of the datagram.
     pub fn src_port(&self) -> u16 {
         be16(self.octets(), 0)
     }
 
-    /// Destination port.
+    /// The destination port of the datagram.
     pub fn dst_port(&self) -> u16 {
         be16(self.octets(), 2)
     }
 
-    /// Octets of header and payload.
+    /// Octets of the header and the payload.
     #[expect(clippy::len_without_is_empty, reason = "a datagram always has its header")]
     pub fn len(&self) -> usize {
         usize::from(be16(self.octets(), 4))
     }
 
-    /// The checksum field; zero means none.
+    /// The checksum field; zero means that there is no checksum.
     pub fn checksum(&self) -> u16 {
         be16(self.octets(), 6)
     }
 
-    /// What the datagram carries.
+    /// The payload of the datagram.
     pub fn payload(&self) -> &[u8] {
         range(self.octets(), HEADER_LEN, self.len())
     }
 }
 
 impl<B: AsRef<[u8]> + AsMut<[u8]>> Udp<B> {
-    /// Compute the checksum and write it (RFC 768: a sum of zero is sent as 0xffff).
+    /// Computes the checksum and writes it (RFC 768: a sum of zero is sent as 0xffff).
     pub fn fill_checksum(&mut self, src: IpAddr, dst: IpAddr) {
         let len = self.len();
         put16(self.bytes.as_mut(), 6, 0);
@@ -71,24 +71,24 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Udp<B> {
         put16(self.bytes.as_mut(), 6, if check == 0 { 0xffff } else { check });
     }
 
-    /// Say that there is no checksum.
+    /// Sets the checksum field to zero, which means that there is no checksum.
     pub fn clear_checksum(&mut self) {
         put16(self.bytes.as_mut(), 6, 0);
     }
 }
 
-/// A header to write.
+/// The fields of a header to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UdpRepr {
-    /// Source port.
+    /// The source port of the datagram.
     pub src_port: u16,
-    /// Destination port.
+    /// The destination port of the datagram.
     pub dst_port: u16,
     /// Octets behind the header.
     pub payload_len: usize,
 }
 
-/// Write a header of [`HEADER_LEN`] octets without checksum to the start of `buf`.
+/// Writes a header of [`HEADER_LEN`] octets without checksum to the start of `buf`.
 pub fn emit(buf: &mut [u8], repr: &UdpRepr) -> Result<(), WireError> {
     let len = u16::try_from(repr.payload_len.saturating_add(HEADER_LEN)).map_err(|_| WireError::TooLong)?;
     let header: &mut [u8; HEADER_LEN] = buf.first_chunk_mut().ok_or(WireError::NoRoom)?;

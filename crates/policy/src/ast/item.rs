@@ -1,4 +1,4 @@
-//! Items of protections: which flows, and what they must get.
+//! Items of protections: the flows that they are about, and what these must get.
 
 use crypto::SuiteId;
 use sadb::spd::{Failure, Level, Negotiating, PortRange};
@@ -7,54 +7,54 @@ use wire::protocol;
 
 use super::Span;
 
-/// `protocol=P localport=L remoteport=L SERVICE LEVEL OPTIONS;` (paper 000 section 3.3.2, docs/design/0010).
+/// An item: `protocol=P localport=L remoteport=L SERVICE LEVEL OPTIONS;` (paper 000 section 3.3.2, docs/design/0010).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Item {
-    /// The protocol; `None`: every one. 1 stands for the ICMP of both families.
+    /// The protocol; `None` for every one. 1 stands for the ICMP of both families.
     pub protocol: Option<u8>,
-    /// This host's ports; empty: not said, which is any.
+    /// The ports of this host; empty if none are given, which means any.
     pub local: Vec<PortRange>,
-    /// The peer's ports; empty: not said.
+    /// The ports of the peer; empty if none are given, which means any.
     pub remote: Vec<PortRange>,
-    /// What such flows must get.
+    /// The treatment that such flows must get.
     pub demand: Demand,
-    /// The whole item.
+    /// The place of the whole item.
     pub span: Span,
 }
 
-/// What the flows of an item must get.
+/// The treatment that an item demands for its flows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Demand {
-    /// Clear.
+    /// The flows pass in clear.
     Never,
-    /// Protection.
+    /// The flows are protected.
     Protect {
-        /// What is demanded.
+        /// The service that is demanded.
         service: Service,
-        /// How strictly.
+        /// The strictness of the demand.
         level: Level,
         /// The suite, if one is demanded.
         suite: Option<SuiteId>,
-        /// Until there is an association, if said.
+        /// What happens until there is an association, if the item says so.
         negotiating: Option<Negotiating>,
-        /// When there will be none, if said.
+        /// What happens when there will be no association, if the item says so.
         failure: Option<Failure>,
-        /// By which profile their packets are scrubbed, if they are.
+        /// The profile by which the packets are scrubbed, if they are.
         scrub: Option<Profile>,
     },
 }
 
-/// What an item demands.
+/// The service that an item demands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Service {
     /// Confidentiality, and with it authentication.
     Encryption,
-    /// Authentication and integrity.
+    /// Authentication and integrity, without confidentiality.
     Authentication,
 }
 
 impl Service {
-    /// The word of the language.
+    /// The word of the language for the service.
     pub fn word(self) -> &'static str {
         match self {
             Service::Encryption => "encryption",
@@ -63,7 +63,7 @@ impl Service {
     }
 }
 
-/// The word of the language.
+/// The word of the language for the level.
 pub fn level_word(level: Level) -> &'static str {
     match level {
         Level::Mandatory => "mandatory",
@@ -72,7 +72,7 @@ pub fn level_word(level: Level) -> &'static str {
     }
 }
 
-/// The level behind a word: those of the paper and their synonyms.
+/// The level that a word stands for: the words of the paper and their synonyms.
 pub fn same_level(word: &str) -> Option<Level> {
     match word {
         "mandatory" | "require" => Some(Level::Mandatory),
@@ -82,7 +82,7 @@ pub fn same_level(word: &str) -> Option<Level> {
     }
 }
 
-/// The word of the language.
+/// The word of the language for the treatment while negotiating.
 pub fn negotiating_word(negotiating: Negotiating) -> &'static str {
     match negotiating {
         Negotiating::Hold => "hold",
@@ -91,7 +91,7 @@ pub fn negotiating_word(negotiating: Negotiating) -> &'static str {
     }
 }
 
-/// The word of the language.
+/// The word of the language for the treatment on failure.
 pub fn failure_word(failure: Failure) -> &'static str {
     match failure {
         Failure::Drop => "drop",
@@ -99,7 +99,7 @@ pub fn failure_word(failure: Failure) -> &'static str {
     }
 }
 
-/// A protocol as the language writes it.
+/// A protocol number as the language writes it.
 pub fn protocol_text(number: u8) -> String {
     match number {
         protocol::TCP => "tcp".into(),
@@ -110,7 +110,7 @@ pub fn protocol_text(number: u8) -> String {
     }
 }
 
-/// Ports as the language writes them.
+/// A range of ports as the language writes it.
 pub fn port_text(ports: PortRange) -> String {
     match ports {
         PortRange::ANY => "any".into(),
@@ -125,7 +125,7 @@ pub fn ports_text(ports: &[PortRange]) -> String {
 }
 
 impl Item {
-    /// This host's and the peer's ports, each pair of both lists in order.
+    /// The pairs of this host's and the peer's ports: each of one list with each of the other, in order.
     pub fn pairs(&self) -> impl Iterator<Item = (PortRange, PortRange)> + '_ {
         const ANY: [PortRange; 1] = [PortRange::ANY];
         let local = if self.local.is_empty() { &ANY[..] } else { &self.local };
@@ -133,7 +133,7 @@ impl Item {
         local.iter().flat_map(move |l| remote.iter().map(move |r| (*l, *r)))
     }
 
-    /// How many pairs of ports it comes to.
+    /// Number of pairs of ports that the item stands for.
     pub fn count(&self) -> usize {
         self.local.len().max(1) * self.remote.len().max(1)
     }

@@ -1,30 +1,31 @@
-//! `limit clear RATE;`: how much an application may send in clear. `limit accept RATE;`: how much each source may send to it in clear.
+//! Limits: `limit clear RATE;` says how much an application may send in clear, and `limit accept RATE;` how much each
+//! source may send to it in clear.
 
 use crate::lexer::Span;
 
-/// What is counted.
+/// The unit in which a limit counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Quantity {
-    /// Bits of IP packets.
+    /// The limit counts bits of IP packets.
     Bits,
-    /// Packets.
+    /// The limit counts packets.
     Packets,
 }
 
-/// What is limited.
+/// The traffic that is limited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Limited {
-    /// What the application sends in clear, all of it together.
+    /// All that the application sends in clear, together.
     Clear,
-    /// What it accepts in clear, from each source.
+    /// All that the application accepts in clear, from each source.
     Accept,
 }
 
 impl Limited {
-    /// Each of them.
+    /// The two kinds of limited traffic.
     pub const ALL: [Limited; 2] = [Limited::Clear, Limited::Accept];
 
-    /// Its word in the language.
+    /// The word of the language for it.
     pub const fn word(self) -> &'static str {
         match self {
             Limited::Clear => "clear",
@@ -33,26 +34,27 @@ impl Limited {
     }
 }
 
-/// `limit clear 10 mbit/s burst 1 mbit;` or `limit accept 5000 packets/s burst 200;`.
+/// A limit: `limit clear 10 mbit/s burst 1 mbit;` or `limit accept 5000 packets/s burst 200;`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Limit {
-    /// What is limited.
+    /// The traffic that is limited.
     pub limited: Limited,
-    /// What is counted.
+    /// The unit in which it is counted.
     pub quantity: Quantity,
-    /// Bits or packets a second.
+    /// The rate in bits or packets a second.
     pub rate: u64,
-    /// Bits or packets at once; `None`: not said.
+    /// The burst in bits or packets; `None` if it is not given.
     pub burst: Option<u64>,
-    /// The whole statement.
+    /// The place of the whole statement.
     pub span: Span,
 }
 
-/// Units of bits, the largest first.
+/// Units of bits, the largest first, with the bits in each.
 const BITS: [(&str, u64); 4] = [("gbit", 1_000_000_000), ("mbit", 1_000_000), ("kbit", 1_000), ("bit", 1)];
 const PACKETS: &str = "packets";
 
-/// Where no burst is said: what the rate gives in a tenth of a second, and at least so many octets, or packets.
+/// The least default burst, in octets and in packets. Without `burst`, it is what the rate gives in a tenth of a
+/// second, but at least this.
 const LEAST: [u64; 2] = [16 * 1024, 16];
 
 impl Quantity {
@@ -61,7 +63,7 @@ impl Quantity {
         BITS.iter().map(|(unit, _)| *unit).rev().chain([PACKETS])
     }
 
-    /// What a unit counts, and how many of them.
+    /// The quantity that a unit counts, and the number of bits or packets in it.
     pub(crate) fn of_unit(unit: &str) -> Option<(Quantity, u64)> {
         if unit == PACKETS {
             return Some((Quantity::Packets, 1));
@@ -69,7 +71,7 @@ impl Quantity {
         BITS.iter().find(|(known, _)| *known == unit).map(|(_, bits)| (Quantity::Bits, *bits))
     }
 
-    /// The largest rate or burst: a terabit, a billion packets.
+    /// The largest rate or burst: a terabit, or a billion packets.
     pub(crate) const fn max(self) -> u64 {
         match self {
             Quantity::Bits => 1_000_000_000_000,
@@ -77,7 +79,7 @@ impl Quantity {
         }
     }
 
-    /// The least: an octet, a packet.
+    /// The least rate or burst: an octet, or a packet.
     pub(crate) const fn min(self) -> u64 {
         match self {
             Quantity::Bits => 8,
@@ -98,7 +100,7 @@ impl Quantity {
 }
 
 impl Limit {
-    /// The statement on one line.
+    /// The limit statement on one line.
     pub fn text(&self) -> String {
         let (word, rate) = (self.limited.word(), self.quantity.text(self.rate, "/s"));
         match self.burst {
@@ -107,7 +109,7 @@ impl Limit {
         }
     }
 
-    /// As the tables have it: octets or packets.
+    /// The limit as the tables hold it, in octets or packets.
     pub(crate) fn compiled(&self) -> sadb::spd::Limit {
         let (unit, least) = match self.quantity {
             Quantity::Bits => (8, LEAST[0]),

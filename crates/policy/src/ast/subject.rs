@@ -1,100 +1,101 @@
-//! Whom a block speaks for.
+//! Subjects: the processes that a block is about.
 
 use crate::Digest;
 use crate::digest::executables;
 
 use super::{Name, Span, always_quoted, quoted};
 
-/// A program with qualifiers: `curl from /usr/bin/backup uid alice`, `unit "nginx.service"`, `anonymous`.
+/// A subject, which is a program with qualifiers: `curl from /usr/bin/backup uid alice`, `unit "nginx.service"`,
+/// `anonymous`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subject {
-    /// Which executable.
+    /// The executable of the process.
     pub program: Program,
-    /// Started by this one, directly or through others.
+    /// The executable of an ancestor that started the process, directly or through others.
     pub from: Option<Executable>,
-    /// In this control group or below.
+    /// The control group that the process is in, or below.
     pub group: Option<Group>,
-    /// As one of these users.
+    /// The users that the process runs as.
     pub user: Option<User>,
-    /// As written.
+    /// The place of the subject as written.
     pub span: Span,
-    /// A part of it could not be read: what is left may be a wider subject, and stands for nobody.
+    /// Whether a part of it could not be read. What is left may be a wider subject, and so stands for nobody.
     pub damaged: bool,
 }
 
-/// Which executable a subject speaks of.
+/// The executables that a subject is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Program {
-    /// One with a name.
+    /// An executable with a name.
     Named(Executable),
-    /// One without a name: deleted, or never in a file system.
+    /// An executable without a name, which was deleted or never was in a file system.
     Anonymous,
-    /// Whichever.
+    /// Any executable at all.
     Any,
 }
 
 /// An executable as a policy names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Executable {
-    /// A whole path, or a bare file name that stands for those of the standard directories.
+    /// The name: a whole path, or a bare file name that stands for the files of that name in the standard directories.
     pub name: Name,
-    /// The file must have one of these, if there are any.
+    /// The digests of which the file must have one, if there are any.
     pub digests: Vec<(Digest, Span)>,
-    /// One of them could not be read.
+    /// Whether one of the digests could not be read.
     pub unread: bool,
 }
 
 impl Executable {
-    /// Whether it is a path.
+    /// Whether the name is a path.
     pub fn is_path(&self) -> bool {
         self.name.text.starts_with('/')
     }
 }
 
-/// A control group.
+/// A control group of processes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Group {
-    /// That of this systemd unit.
+    /// The control group of this systemd unit.
     Unit(Name),
-    /// By its path from the root of the hierarchy.
+    /// The control group of this path, from the root of the hierarchy.
     Path(Name),
 }
 
-/// Users of a subject.
+/// The users of a subject, with their place in the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct User {
-    /// Who.
+    /// The user or users.
     pub users: Users,
-    /// As written.
+    /// The place of the users as written.
     pub span: Span,
 }
 
-/// Users, by number or by name.
+/// Users by number or by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Users {
-    /// These numbers, both ends included.
+    /// The users with these numbers, both ends included.
     Range(u32, u32),
     /// The user of this name.
     Named(String),
 }
 
-/// Words that make another subject of a name that holds them.
+/// Words of the language that make a name that holds them look like another subject.
 const WORDS: [&str; 8] = ["from", "unit", "cgroup", "uid", "sha256", "anonymous", "default", "application"];
 
 impl Subject {
-    /// A program and nothing else.
+    /// Makes a subject that is a program and nothing else.
     pub fn program(name: Name) -> Subject {
         let span = name.span;
         let program = Program::Named(Executable { name, digests: Vec::new(), unread: false });
         Subject { program, from: None, group: None, user: None, span, damaged: false }
     }
 
-    /// That of `default { ... }`, where this word stands.
+    /// Makes the subject of `default { ... }`, whose keyword stands at `span`.
     pub fn default_at(span: Span) -> Subject {
         Subject { program: Program::Any, from: None, group: None, user: None, span, damaged: false }
     }
 
-    /// The same, so many octets further on, with overflow: `by` may lead back.
+    /// The subject with its places moved on by `by` octets, with overflow, so that `by` may lead back.
     pub(crate) fn moved(&self, by: u32) -> Subject {
         let mut out = self.clone();
         let executable = |executable: &mut Executable| {
@@ -115,7 +116,7 @@ impl Subject {
         out
     }
 
-    /// Whether it is a program and nothing else, as in the paper.
+    /// Whether the subject is a program and nothing else, as in the paper.
     pub fn is_plain(&self) -> bool {
         matches!(self.program, Program::Named(_)) && self.is_unqualified()
     }
@@ -124,13 +125,14 @@ impl Subject {
         self.from.is_none() && self.group.is_none() && self.user.is_none()
     }
 
-    /// Whether it is everything that no other subject is.
+    /// Whether the subject is everything that no other subject is.
     pub fn is_default(&self) -> bool {
         self.program == Program::Any && self.is_unqualified()
     }
 
-    /// What it is called where names are shown and numbers are given out: the bare name of a plain program, otherwise as the
-    /// language writes it, without digests: an upgrade does not make it another one. Different subjects have different names.
+    /// The name by which the subject is shown and gets its number. It is the bare name of a plain program, and
+    /// otherwise the subject as the language writes it. Digests are left out, so that an upgrade does not make it
+    /// another one. Different subjects have different names.
     pub fn name(&self) -> String {
         match &self.program {
             Program::Named(program) if self.is_unqualified() => {
@@ -143,8 +145,8 @@ impl Subject {
         }
     }
 
-    /// What it chooses processes by, in a word each: `program` or `anonymous`, `digest`, `from`, `unit` or `cgroup`, `uid`; else
-    /// `default`.
+    /// The criteria by which the subject chooses processes, in a word each: `program` or `anonymous`, `digest`, `from`,
+    /// `unit` or `cgroup`, `uid`; `default` if there is none.
     pub fn chosen_by(&self) -> Vec<&'static str> {
         let program = match &self.program {
             Program::Named(_) => Some("program"),
@@ -167,7 +169,7 @@ impl Subject {
         words.into_iter().flatten().collect()
     }
 
-    /// As the language writes it, without digests.
+    /// The subject as the language writes it, without digests.
     pub fn text(&self) -> String {
         let mut words = Vec::new();
         let named = |name: &str| {

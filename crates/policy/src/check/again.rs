@@ -1,4 +1,4 @@
-//! Blocks that stood in the text before: what has to be looked at again of them.
+//! Checks of blocks that are unchanged from the earlier text: only what can have changed is checked again.
 
 use super::subjects::Across;
 use super::{MAX_ENTRIES, names};
@@ -6,13 +6,13 @@ use crate::ast::{Block, Subject};
 use crate::diagnostic::Sink;
 use crate::unit::Placed;
 
-/// Whether it begins with `application`: the parser takes a known block only where one such may stand.
+/// Whether the block begins with `application`. The parser takes a known block only where such a block may stand.
 pub(super) fn is_known_by_keyword(block: &Block) -> bool {
     !block.is_guard && !block.subjects.iter().any(Subject::is_default)
 }
 
-/// A block that stood in the text before: what depends on other blocks and on the host is looked at again, and what was found in it is
-/// said again. False: with these it has to be read anew.
+/// Checks a block that is unchanged from the earlier text. What depends on other blocks and on the host is checked
+/// again, and earlier findings are reported again. False if the block must be read anew.
 pub(super) fn again(placed: &Placed, sink: &mut Sink, across: &mut Across<'_>) -> bool {
     let (block, Some(again)) = (&placed.unit.block, &placed.unit.again) else { return false };
     let mut subjects: Vec<Subject> = block.subjects.iter().map(|own| own.moved(placed.shift())).collect();

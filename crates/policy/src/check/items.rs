@@ -1,4 +1,5 @@
-//! Items of one protection: whether there are any and not too many, which never decide, and what they leave open.
+//! Checks of one protection's items: whether there are any and not too many, which never decide, and what they leave
+//! open.
 
 use sadb::spd::PortRange;
 
@@ -7,8 +8,8 @@ use crate::ast::{Protection, port_text, protocol_text};
 use crate::diagnostic::{Code, Diagnostic, Sink, show};
 use crate::ports::{Rectangle, examine};
 
-/// Whether a protection is fit to be used. `sound` so far: else what follows from an earlier error is not reported. `used`: some
-/// network names it.
+/// Whether a protection is fit to be used. If it is not `sound` so far, consequences of an earlier error are not
+/// reported. `used` says that some network names it.
 pub(super) fn items(protection: &Protection, sink: &mut Sink, sound: bool, used: bool) -> bool {
     let name = show(&protection.name.text);
     let at = protection.name.span;

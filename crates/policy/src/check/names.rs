@@ -1,4 +1,4 @@
-//! Networks that are host names: what is known by the word of DNS alone (docs/design/0014).
+//! Checks of networks that are host names, which are known by the word of DNS alone (docs/design/0014).
 
 use std::collections::HashMap;
 
@@ -16,7 +16,7 @@ fn hosts(block: &Block) -> impl Iterator<Item = (&str, &Network)> {
     })
 }
 
-/// Names that stand twice in a block, or are too many.
+/// Checks for names that occur twice in a block, or are too many.
 pub(super) fn check(block: &Block, sink: &mut Sink, across: &mut Across<'_>) -> bool {
     let mut seen: HashMap<&str, &Network> = HashMap::new();
     let mut good = true;
@@ -44,7 +44,7 @@ pub(super) fn check(block: &Block, sink: &mut Sink, across: &mut Across<'_>) -> 
     good
 }
 
-/// How much a name is worth.
+/// Warns of how little a name is worth.
 pub(super) fn weak(block: &Block, nesting: &Nesting, sink: &mut Sink) {
     let covered = nesting.all_ipv4 && nesting.all_ipv6;
     for (name, network) in hosts(block) {

@@ -1,4 +1,4 @@
-//! Protections: those of the file's top, a block's own, and which of them its networks name.
+//! Checks of protections: those at the top of the file, a block's own, and which of them its networks name.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,10 +8,10 @@ use crate::diagnostic::{Code, Diagnostic, Sink, show};
 use crate::parser::{Body, Candidate, Shared};
 use crate::suggest;
 
-/// Names that one which is not there is compared with.
+/// The most names that an unknown one is compared with.
 const COMPARED: usize = 4096;
 
-/// The protections for every block: each is checked once, and those with errors are marked.
+/// Checks the protections for every block, each once, and marks those with errors.
 pub(super) fn top(mut shared: Vec<Shared>, candidates: &[Candidate], sink: &mut Sink) -> Vec<Shared> {
     if shared.is_empty() {
         return shared;
@@ -61,7 +61,7 @@ fn twice(second: &Name, first: &Name, place: &str, sink: &mut Sink) {
     );
 }
 
-/// Protections of the file's top, to be found by name.
+/// The protections at the top of the file, which can be found by name.
 pub(super) struct SharedByName<'s> {
     all: &'s [Shared],
     by_name: HashMap<&'s str, &'s Shared>,
@@ -79,7 +79,7 @@ impl<'s> SharedByName<'s> {
     }
 }
 
-/// The block's own protections, and behind them those of the top of the file that its networks name.
+/// Checks the block's own protections, and appends those of the top of the file that its networks name.
 pub(super) fn protections(
     block: &mut Block,
     shared: &SharedByName<'_>,

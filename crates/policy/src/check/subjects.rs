@@ -1,4 +1,4 @@
-//! Subjects of all blocks together: none twice, none unclear.
+//! Checks of the subjects of all blocks together: none occurs twice, and none is ambiguous.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -9,40 +9,40 @@ use crate::digest::{Digest, executables};
 use crate::host::{Host, ProgramFile, is_unit};
 use crate::subjects::Selector;
 
-/// Octets of a file name that the kernel half's table of places holds (`RVL_PLACE_NAME`).
+/// The most octets of a file name that the kernel half's table of places holds (`RVL_PLACE_NAME`).
 const MAX_PINNED_NAME: usize = 63;
 
-/// Programs of a policy that another one is proposed for. Each proposal searches the standard directories of the host, a millisecond or
-/// two. A policy that names more programs which are not here was written for another host.
+/// The most programs of a policy for which another one is proposed. Each proposal searches the standard directories of
+/// the host, which takes a millisecond or two. A policy that names more missing programs was written for another host.
 const PROPOSALS: usize = 8;
 
-/// The first and the last user.
+/// The first and the last user of a range.
 type Range = (u32, u32);
 
-/// Whether the two share users and neither holds the other: neither is the more specific.
+/// Whether the ranges share users and neither holds the other, so that neither is the more specific.
 fn clash(a: Range, b: Range) -> bool {
     let apart = a.1 < b.0 || b.1 < a.0;
     let inside = |a: Range, b: Range| b.0 <= a.0 && a.1 <= b.1;
     !apart && !inside(a, b) && !inside(b, a)
 }
 
-/// What is known of the blocks before.
+/// State about the blocks checked before.
 pub(super) struct Across<'h> {
     host: &'h dyn Host,
     seen: HashMap<Selector, Span>,
     order: Vec<(usize, Subject)>,
-    /// Those with users, by what else they say: the only ones that can be unclear.
+    /// The users of subjects, by what else these subjects say. Only subjects with users can be ambiguous.
     users: HashMap<Selector, Vec<(Range, Span)>>,
     /// The digests of each path, and where they were first given.
     pins: HashMap<String, (BTreeSet<Digest>, Span)>,
     block: usize,
-    /// Proposals that may still be asked for.
+    /// Number of proposals that may still be asked for.
     proposals: usize,
-    /// Network entries and items for every block so far, times names.
+    /// Number of network entries and items of all blocks so far, times names.
     pub entries: usize,
-    /// Prefixes of the block that was checked last.
+    /// Number of prefixes of the block that was checked last.
     pub prefixes: usize,
-    /// Host names so far.
+    /// The host names so far.
     pub hosts: HashSet<String>,
 }
 
@@ -62,7 +62,7 @@ impl<'h> Across<'h> {
         }
     }
 
-    /// Subjects may not repeat: within a list once is enough, in a second block it is an error.
+    /// Checks that subjects do not repeat. Within a list, a repetition is dropped; in a second block, it is an error.
     pub(super) fn subjects(
         &mut self,
         subjects: &mut Vec<Subject>,
@@ -148,7 +148,7 @@ impl<'h> Across<'h> {
         );
     }
 
-    /// Users that overlap in part leave open which block decides for those in both.
+    /// Checks that users do not overlap in part, which would leave open which block decides for those in both.
     fn is_clear(&mut self, selector: &Selector, subject: &Subject, sink: &mut Sink) -> bool {
         let (Some(range), Some(user)) = (selector.users, &subject.user) else { return true };
         let like = Selector { users: None, ..selector.clone() };
@@ -169,8 +169,8 @@ impl<'h> Across<'h> {
         false
     }
 
-    /// A path is pinned in all subjects or, by being pinned in one, in those that say nothing; digests that differ leave open what
-    /// its file may be.
+    /// Checks that digests of a path agree. A path is pinned in all subjects or, by being pinned in one, in those that
+    /// say nothing; digests that differ leave open what its file may be.
     fn pins_agree(&mut self, subject: &Subject, sink: &mut Sink) -> bool {
         let mut agree = true;
         for executable in executables(subject) {
@@ -215,7 +215,8 @@ impl<'h> Across<'h> {
         }
     }
 
-    /// A program that no process of this host can execute speaks for nobody, and the one that was meant sends in clear.
+    /// Checks that the host has the programs. A program that no process of this host can execute stands for nobody, and
+    /// the one that was meant sends in clear.
     fn has_programs(&mut self, subject: &Subject, sink: &mut Sink) {
         let own = match &subject.program {
             Program::Named(executable) => Some(executable),
@@ -265,7 +266,7 @@ impl<'h> Across<'h> {
         }
     }
 
-    /// `/usr/bin/ssh` in one block and `ssh` in another: both name one program.
+    /// Reports `/usr/bin/ssh` in one block and `ssh` in another, which name one program.
     pub(super) fn paths(&self, sink: &mut Sink) {
         let plain = |subject: &Subject| match &subject.program {
             Program::Named(executable) if subject.is_plain() => Some(executable.name.clone()),

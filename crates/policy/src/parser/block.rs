@@ -1,4 +1,4 @@
-//! Application blocks.
+//! The parser of application blocks.
 
 use super::{Abandon, Body, Candidate, Parser, Step};
 use crate::ast::{Block, Name, Program, Span, Subject};
@@ -8,12 +8,12 @@ use crate::suggest;
 use crate::tree::NodeKind;
 use crate::unit::{Parts, Read};
 
-/// Of a block, or of a network: watch, and do not act.
+/// The keyword of a block or a network that is watched and not in force.
 pub(super) const OBSERVE: &str = "observe";
 pub(super) const STATEMENTS: [&str; 3] = ["network", "protection", "limit"];
 
 impl Parser<'_> {
-    /// `application NAME, NAME { ... }`; the keyword, or a slip of it, is next.
+    /// Reads `application NAME, NAME { ... }`; the keyword, or a misspelling of it, is next.
     pub(super) fn block(&mut self) {
         let keyword = self.here();
         self.bump();
@@ -24,7 +24,7 @@ impl Parser<'_> {
         self.read(block);
     }
 
-    /// `default { ... }`; both words are next.
+    /// Reads the block `default { ... }`; both words are next.
     pub(super) fn default_block(&mut self) {
         let header = self.here();
         self.extension(header, "`default`");
@@ -35,7 +35,7 @@ impl Parser<'_> {
         self.read(block);
     }
 
-    /// `guard { ... }`; both words are next.
+    /// Reads the block `guard { ... }`; both words are next.
     pub(super) fn guard(&mut self) {
         let header = self.here();
         self.extension(header, "`guard`");
@@ -46,7 +46,7 @@ impl Parser<'_> {
         self.read(block);
     }
 
-    /// A block was read as far as the parser is now.
+    /// Ends a block, which was read as far as the parser is now.
     fn read(&mut self, mut block: Block) {
         block.span = block.header.to(self.last());
         let parts = self.parts - self.before;
@@ -54,7 +54,7 @@ impl Parser<'_> {
         self.candidates.push(Candidate { body: Body::Read(Box::new(block), read), broken: self.broken });
     }
 
-    /// A block is next that stood in the text before.
+    /// Takes over a block that stood in the earlier text, which is next.
     pub(super) fn known(&mut self, span: Span) {
         self.bump();
         let found = self.known.binary_search_by_key(&span.start, |known| known.start);
@@ -67,7 +67,7 @@ impl Parser<'_> {
         self.candidates.push(Candidate { body: Body::Known(placed.clone()), broken: false });
     }
 
-    /// The subjects and the opening brace.
+    /// Reads the subjects and the opening brace.
     fn header(&mut self, block: &mut Block) -> Step<()> {
         let help = "write the program's name or path, as in `application sshd, /usr/bin/ssh {`";
         loop {
@@ -96,7 +96,7 @@ impl Parser<'_> {
         self.resume_after_header(block)
     }
 
-    /// Find where the body starts after a bad header.
+    /// Finds where the body starts after a bad header.
     fn resume_after_header(&mut self, block: &mut Block) -> Step<()> {
         while let Some(token) = self.peek() {
             let setting = self.word().is_some_and(|w| STATEMENTS.contains(&w) && self.leads());
@@ -138,7 +138,7 @@ impl Parser<'_> {
         Err(Abandon)
     }
 
-    /// The settings and the closing brace.
+    /// Reads the settings and the closing brace.
     fn body(&mut self, block: &mut Block) {
         loop {
             if self.peek().is_none() || self.at_top() {
@@ -180,7 +180,7 @@ impl Parser<'_> {
         }
     }
 
-    /// `observe;`: both tokens are next.
+    /// Reads `observe;`, whose tokens are both next.
     fn observe(&mut self, block: &mut Block) {
         let word = self.here();
         self.extension(word, "`observe`");
@@ -188,7 +188,7 @@ impl Parser<'_> {
         block.observed = Some(word.to(self.end_of("statement", Self::skip_statement)));
     }
 
-    /// A setting; its keyword, or a slip of it, is next.
+    /// Reads a setting; its keyword, or a misspelling of it, is next.
     fn setting(&mut self, keyword: &str, block: &mut Block) {
         if self.word() != Some(keyword) {
             self.unexpected(Code::ExpectedSetting, &["`network`", "`protection`", "`}`"], "");
@@ -203,7 +203,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Neither a setting nor the block's end.
+    /// Reports what is neither a setting nor the block's end.
     fn bad_setting(&mut self, near: Option<&str>) {
         if near.is_some() && self.word() == near {
             self.bump();
@@ -240,8 +240,8 @@ impl Parser<'_> {
         self.skip_statement();
     }
 
-    /// Go on behind the statement: behind its `;` or its braces, in front of the block's `}`, of a keyword that leads
-    /// a line, or of the next block.
+    /// Skips the statement: behind its `;` or its braces, in front of the block's `}`, of a keyword that leads a line,
+    /// or of the next block.
     pub(super) fn skip_statement(&mut self) {
         let mut depth = 0usize;
         while let Some(token) = self.peek() {
@@ -264,7 +264,8 @@ impl Parser<'_> {
         }
     }
 
-    /// The `;` that ends `what`. Missing: say so, and `skip` to where the next one starts.
+    /// Reads the `;` that ends `what`. If it is missing, that is reported, and `skip` goes to where the next one
+    /// starts.
     pub(super) fn end_of(&mut self, what: &str, skip: fn(&mut Self)) -> Span {
         if let Some(span) = self.eat(Kind::Semicolon) {
             return span;
@@ -276,7 +277,8 @@ impl Parser<'_> {
         at
     }
 
-    /// Say that the `;` of `what` is missing behind the last token, unless the lexer has said what is there instead.
+    /// Reports that the `;` of `what` is missing behind the last token, unless the lexer has reported what is there
+    /// instead.
     pub(super) fn no_semicolon(&mut self, what: &str) -> Span {
         let at = self.last().after();
         if self.peek().is_some_and(|t| t.kind.is_error()) {
@@ -294,7 +296,7 @@ impl Parser<'_> {
     }
 }
 
-/// The name of a subject that is nothing else, and its whole place.
+/// The name of a subject that is nothing else, and the place of the subject.
 fn bare_name(subject: &mut Subject) -> Option<(&mut Name, &mut Span)> {
     if !subject.is_plain() {
         return None;

@@ -1,4 +1,4 @@
-//! Tests in the file: what flows of programs must get.
+//! The parser of tests in the file, which say what flows of programs must get.
 
 use super::subjects::users;
 use super::{Abandon, Parser, Step};
@@ -15,7 +15,7 @@ const HELP: &str = "a line reads `PROGRAM to ADDRESS:PORT/PROTOCOL WHAT;`, as in
 const WORDS: [&str; 6] = ["from-program", "unit", "cgroup", "uid", "to", "from"];
 
 impl Parser<'_> {
-    /// `test NAME { LINE... }`; the keyword is next.
+    /// Reads `test NAME { LINE... }`; the keyword is next.
     pub(super) fn test(&mut self) {
         let keyword = self.here();
         self.extension(keyword, "`test`");
@@ -66,7 +66,7 @@ impl Parser<'_> {
         self.tests.push(Test { name, expectations });
     }
 
-    /// Go on behind the line.
+    /// Skips the rest of the line.
     fn skip_line(&mut self) {
         while let Some(token) = self.peek() {
             if self.at_top() || token.kind == Kind::Close {
@@ -177,7 +177,7 @@ impl Parser<'_> {
         })
     }
 
-    /// `localport = N`; the keyword is next.
+    /// Reads `localport = N`; the keyword is next.
     fn local_port(&mut self) -> Step<u16> {
         self.bump();
         if self.eat(Kind::Equals).is_none() {

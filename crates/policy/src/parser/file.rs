@@ -1,4 +1,4 @@
-//! What a file is made of: `syntax`, protections for every block, blocks and tests.
+//! The parser of a whole file: `syntax`, protections for every block, blocks and tests.
 
 use super::{Abandon, Parser, Shared};
 use crate::ast::Syntax;
@@ -44,7 +44,7 @@ impl Parser<'_> {
         }
     }
 
-    /// `syntax 2005;` or `syntax 2026;`; the keyword is next.
+    /// Reads `syntax 2005;` or `syntax 2026;`; the keyword is next.
     fn syntax(&mut self) {
         self.bump();
         let help = "write `syntax 2005;` for the language of the paper, or `syntax 2026;` for all of it";
@@ -65,7 +65,7 @@ impl Parser<'_> {
         }
     }
 
-    /// `protection NAME { ... }` at the top of the file; the keyword is next.
+    /// Reads the setting `protection NAME { ... }` at the top of the file; the keyword is next.
     fn for_every_block(&mut self) {
         self.extension(self.here(), "a protection outside of blocks");
         match self.protection() {
@@ -77,7 +77,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Something between the blocks. A setting or a brace there most likely means that the block before was closed
+    /// Reports text between the blocks. A setting or a brace there most likely means that the block before was closed
     /// too early; what is left of that block must not pass for the whole.
     fn junk(&mut self) {
         let kind = self.peek().map(|t| t.kind);

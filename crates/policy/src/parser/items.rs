@@ -1,4 +1,4 @@
-//! Items of protections: ports and protocol, what is demanded, and on which terms.
+//! The parser of items of protections: ports and protocol, what is demanded, and on which terms.
 
 use crypto::{SuiteId, UnknownSuite};
 use sadb::spd::{Failure, Level, Negotiating, PortRange};
@@ -19,7 +19,7 @@ const OPTIONS_SHOWN: [&str; 5] = ["`suite`", "`while-negotiating`", "`on-failure
 const NEGOTIATING: [Negotiating; 3] = [Negotiating::Hold, Negotiating::Pass, Negotiating::Drop];
 const FAILURE: [Failure; 2] = [Failure::Drop, Failure::Pass];
 
-/// Which flows, as far as it was read.
+/// The flows of an item, as far as they were read.
 #[derive(Default)]
 struct Flows {
     protocol: Option<(Option<u8>, Span)>,
@@ -117,7 +117,8 @@ impl Parser<'_> {
         );
     }
 
-    /// `protocol=`, `localport=`, `remoteport=`: in the paper's language the two ports, in this order; otherwise any of them.
+    /// Reads `protocol=`, `localport=` and `remoteport=`. In the paper's language these are the two ports, in this
+    /// order; otherwise any of them.
     fn flows(&mut self) -> Step<Flows> {
         let mut flows = Flows::default();
         if self.syntax == Syntax::Paper {
@@ -161,7 +162,7 @@ impl Parser<'_> {
         }
     }
 
-    /// `protocol=P`; the keyword is next.
+    /// Reads `protocol=P`; the keyword is next.
     fn protocol(&mut self) -> Step<(Option<u8>, Span)> {
         let keyword = self.here();
         self.bump();
@@ -199,7 +200,7 @@ impl Parser<'_> {
         Err(self.unexpected(Code::ExpectedItem, &["`=`"], help))
     }
 
-    /// `KEYWORD = PORT, PORT`.
+    /// Reads `KEYWORD = PORT, PORT`.
     fn port_setting(&mut self, keyword: &'static str) -> Step<(Vec<PortRange>, Span)> {
         let shown = format!("`{keyword}`");
         let Some(start) = self.eat_word(keyword) else {
@@ -275,7 +276,7 @@ impl Parser<'_> {
         self.unexpected(Code::ExpectedPort, &["a port number", "`any`"], help)
     }
 
-    /// `SERVICE LEVEL` with the place of the level, or `never`.
+    /// Reads `SERVICE LEVEL`, with the place of the level, or `never`.
     fn demand(&mut self, any: bool) -> Step<(Option<Service>, Option<Level>, Span)> {
         if let Some(never) = self.eat_word("never") {
             self.extension(never, "`never`");
@@ -307,7 +308,7 @@ impl Parser<'_> {
         Ok((Some(service), Some(level), span))
     }
 
-    /// A level by any of its words.
+    /// Reads a level by any of its words.
     pub(super) fn level(&mut self) -> Step<Level> {
         let Some(level) = self.word().and_then(same_level) else {
             let help =
@@ -324,7 +325,7 @@ impl Parser<'_> {
         Ok(level)
     }
 
-    /// What follows the level.
+    /// Reads the options that follow the level.
     fn options(&mut self) -> Step<Options> {
         let mut options = Options::default();
         while let Some(word) = self.word() {
@@ -444,7 +445,7 @@ impl Parser<'_> {
         Err(Abandon)
     }
 
-    /// `class NAME`: a promise that nobody would keep is refused.
+    /// Refuses `class NAME`, a promise that nothing would keep.
     fn class(&mut self, keyword: Span) -> Step<()> {
         let Some(name) = self.name() else {
             return Err(self.unexpected(Code::ExpectedOption, &["a name"], "name a QoS class"));
@@ -458,7 +459,8 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// Refuse `scrub` where packets may pass in clear: on a host these go past user space, and a scrubber must see both ways.
+    /// Refuses `scrub` where packets may pass in clear. On a host these go past user space, and a scrubber must see
+    /// both directions.
     fn in_clear(&mut self, scrub: Option<(Profile, Span)>, place: Span, why: &str) {
         let Some((profile, span)) = scrub else { return };
         let message = format!("`scrub {}` cannot be enforced here: {why}", profile.name());
@@ -470,7 +472,7 @@ impl Parser<'_> {
         );
     }
 
-    /// Whether the terms go with the level.
+    /// Checks that the terms go with the level.
     fn terms(&mut self, level: Level, options: &Options, place: Span) {
         let negotiating = options.negotiating;
         let failure = options.failure;

@@ -1,4 +1,4 @@
-//! `limit clear RATE [burst AMOUNT];` and `limit accept RATE [burst AMOUNT];` in an application's block.
+//! The parser of `limit clear RATE [burst AMOUNT];` and `limit accept RATE [burst AMOUNT];` in an application's block.
 
 use super::{Abandon, Parser, Step};
 use crate::ast::{Limit, Limited, Quantity, Span};
@@ -9,7 +9,7 @@ use crate::suggest;
 const HELP: &str = "write `limit clear 10 mbit/s;` or `limit clear 5000 packets/s burst 200;`";
 
 impl Parser<'_> {
-    /// The statement; its keyword is next.
+    /// Reads the statement; its keyword is next.
     pub(super) fn limit(&mut self) -> Step<Limit> {
         let keyword = self.here();
         self.extension(keyword, "`limit`");
@@ -32,8 +32,8 @@ impl Parser<'_> {
         Ok(Limit { limited, quantity, rate, burst, span })
     }
 
-    /// A number and its unit, which `behind` follows; of this quantity, if one is given. The number of packets at once needs
-    /// no unit.
+    /// Reads a number and its unit, which `behind` follows. The unit is of this quantity, if one is given. The number
+    /// of packets at once needs no unit.
     fn amount(&mut self, behind: &str, wanted: Option<Quantity>) -> Step<(u64, Quantity)> {
         let start = self.here();
         let Some(word) = self.word().filter(|word| word.starts_with(|c: char| c.is_ascii_digit())) else {

@@ -1,4 +1,4 @@
-//! From a text to what it says: by itself, or over the policy that was loaded before (docs/design/0021).
+//! Reading of a policy text, by itself or over the policy that was loaded before (docs/design/0021).
 
 use std::sync::Arc;
 
@@ -13,20 +13,20 @@ use crate::{Compiled, MAX_TEXT, check, expectations, recognise};
 /// An application block that is left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Broken {
-    /// What its subjects are called, as far as they could be read.
+    /// The names of its subjects, as far as they could be read.
     pub names: Vec<Name>,
-    /// They are programs and nothing else.
+    /// Whether they are programs and nothing else.
     pub(crate) is_plain: bool,
 }
 
-/// What one policy text says.
+/// The content of one policy text.
 #[derive(Clone, Debug)]
 pub struct Parsed {
     /// The file's name as the caller gave it.
     pub file: String,
-    /// The text.
+    /// The text of the policy.
     pub text: Arc<str>,
-    /// The language it is in.
+    /// The language that the text is in.
     pub syntax: Syntax,
     /// Protections at the top of the file that are sound.
     pub protections: Vec<Protection>,
@@ -36,24 +36,25 @@ pub struct Parsed {
     pub broken: Vec<Broken>,
     /// Tests in the order of the file.
     pub tests: Vec<Test>,
-    /// How the tests came out.
+    /// The results of the file's tests.
     pub tested: Tested,
-    /// Everything found, in the order of the text.
+    /// Everything that was found, in the order of the text.
     pub diagnostics: Vec<Diagnostic>,
-    /// All of the text, sound or not; nothing of it after [`parse_over`].
+    /// The lossless tree of all of the text, sound or not. After [`parse_over`] it is empty.
     pub tree: Tree,
     /// The texts of the protections at the top of the file, if all of them are sound.
     pub(crate) top: Option<Vec<String>>,
 }
 
-/// How the tests of a file came out.
+/// The results of the tests of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tested {
-    /// Expectations that came true.
+    /// Number of expectations that came true.
     pub passed: usize,
-    /// Those that did not, and lines of tests that cannot be read: such a file is not to be loaded.
+    /// Number of expectations that did not come true, and of lines of tests that cannot be read. A file with any is not
+    /// to be loaded.
     pub failed: usize,
-    /// Those that ask about programs whose block has errors.
+    /// Number of expectations about programs whose block has errors.
     pub skipped: usize,
 }
 
@@ -74,24 +75,25 @@ impl Parsed {
         }
     }
 
-    /// Whether its own tests speak against it: then nothing of it is to be loaded.
+    /// Whether the file's own tests fail. Nothing of the file is to be loaded then.
     pub fn tests_failed(&self) -> bool {
         self.tested.failed > 0
     }
 
-    /// Whether anything is wrong; warnings and notes are not.
+    /// Whether there are errors. Warnings and notes are none.
     pub fn has_errors(&self) -> bool {
         !self.broken.is_empty() || self.diagnostics.iter().any(Diagnostic::is_error)
     }
 }
 
-/// As [`parse_for`], for a host of which nothing is known: users are numbers, and no unit has a file.
+/// Reads a policy as [`parse_for`] does, for a host of which nothing is known: users are numbers, and no unit has a
+/// file.
 pub fn parse(file: &str, text: &str) -> Parsed {
     parse_for(file, text, &NoHost)
 }
 
-/// Read a policy for a host, and run its tests. Never fails: what is wrong is in [`Parsed::diagnostics`], what is sound in
-/// [`Parsed::blocks`].
+/// Reads a policy for a host, and runs its tests. It never fails: what is wrong is in [`Parsed::diagnostics`], what is
+/// sound in [`Parsed::blocks`].
 pub fn parse_for(file: &str, text: &str, host: &dyn Host) -> Parsed {
     if text.len() > MAX_TEXT {
         return too_long(file, text.len());
@@ -99,9 +101,9 @@ pub fn parse_for(file: &str, text: &str, host: &dyn Host) -> Parsed {
     read(file, &text.into(), host, true, None)
 }
 
-/// As [`parse_bytes_for`], for whoever loads the policy over another: without the tree, and blocks that stand in the text of `before`
-/// as they stand in this one are not read again. Everything else is as if they were, but the places in them
-/// ([`Placed::place`]).
+/// Reads a policy as [`parse_bytes_for`] does, for a caller that loads it over another. There is no tree, and blocks
+/// that stand in the text of `before` as they stand in this one are not read again. Everything else is as if they were,
+/// except the places in them ([`Placed::place`]).
 pub fn parse_over(file: &str, bytes: &[u8], host: &dyn Host, before: &Compiled) -> Parsed {
     let text = match std::str::from_utf8(bytes) {
         Ok(text) if text.len() > MAX_TEXT => return too_long(file, text.len()),
@@ -111,7 +113,8 @@ pub fn parse_over(file: &str, bytes: &[u8], host: &dyn Host, before: &Compiled) 
     read(file, &text, host, false, Some(before))
 }
 
-/// Over the policy of before; with an error, or with a block that cannot be taken over after all, as if there were none.
+/// Reads a text over the earlier policy. With an error, or with a block that cannot be taken over after all, it is read
+/// as if there were none.
 fn read(file: &str, text: &Arc<str>, host: &dyn Host, with_tree: bool, before: Option<&Compiled>) -> Parsed {
     let known = before.map_or_else(Vec::new, |before| recognise::recognise(text, &before.rules));
     let over = before.filter(|_| !known.is_empty());
@@ -120,7 +123,8 @@ fn read(file: &str, text: &Arc<str>, host: &dyn Host, with_tree: bool, before: O
     parsed.unwrap_or_else(|| read(file, text, host, with_tree, None))
 }
 
-/// `None`: what is known of the text before does not go with this one, or there is an error. Only where something is known.
+/// Reads a text over what is known. `None` if what is known of the earlier text does not fit this one, or there is an
+/// error. That happens only where something is known.
 fn read_over(
     file: &str,
     text: &Arc<str>,
@@ -185,7 +189,7 @@ fn too_long(file: &str, octets: usize) -> Parsed {
     Parsed::nothing(file, "".into(), sink.finish(file, ""))
 }
 
-/// The tree of a text that is not too long to be read.
+/// The tree of a text; `None` if it is too long to be read.
 pub(crate) fn tree(text: &str) -> Option<Tree> {
     if text.len() > MAX_TEXT {
         return None;
@@ -197,12 +201,12 @@ pub(crate) fn tree(text: &str) -> Option<Tree> {
     stream.leaves().filter(|_| full.is_none()).map(|leaves| tree.finish(leaves))
 }
 
-/// As [`parse`], for octets that may not be text.
+/// Reads a policy as [`parse`] does, from octets that may not be text.
 pub fn parse_bytes(file: &str, bytes: &[u8]) -> Parsed {
     parse_bytes_for(file, bytes, &NoHost)
 }
 
-/// As [`parse_for`], for octets that may not be text.
+/// Reads a policy as [`parse_for`] does, from octets that may not be text.
 pub fn parse_bytes_for(file: &str, bytes: &[u8], host: &dyn Host) -> Parsed {
     match std::str::from_utf8(bytes) {
         Ok(text) => parse_for(file, text, host),

@@ -1,4 +1,4 @@
-//! Network and protection settings: the two grammars of paper 000 section 3.3.
+//! The parser of network and protection settings: the two grammars of paper 000 section 3.3.
 
 use super::block::{OBSERVE, STATEMENTS};
 use super::{Abandon, Parser, Step};
@@ -12,7 +12,7 @@ use crate::unit::Parts;
 const TYPES: [&str; 3] = ["trusted", "untrusted", "protected"];
 const TYPES_SHOWN: [&str; 3] = ["`trusted`", "`untrusted`", "`protected`"];
 impl Parser<'_> {
-    /// `network RANGE, RANGE TYPE;`; the keyword is next. A setting for each range.
+    /// Reads `network RANGE, RANGE TYPE;`, a setting for each range; the keyword is next.
     pub(super) fn network(&mut self, out: &mut Vec<Network>) -> Step<()> {
         let keyword = self.here();
         self.bump();
@@ -70,7 +70,7 @@ impl Parser<'_> {
         }
     }
 
-    /// The words of a range: `A - B` and `A / N` may be written with blanks.
+    /// Joins the words of a range: `A - B` and `A / N` may be written with blanks.
     fn joined(&mut self) -> (String, Span) {
         let mut text = String::new();
         let mut span = self.here();
@@ -109,7 +109,7 @@ impl Parser<'_> {
         }
     }
 
-    /// `protection NAME { ITEM... }`; the keyword is next.
+    /// Reads `protection NAME { ITEM... }`; the keyword is next.
     pub(super) fn protection(&mut self) -> Step<Protection> {
         let keyword = self.here();
         self.bump();
@@ -144,7 +144,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Go on behind the item: behind its `;`, or in front of what can only follow it.
+    /// Skips the item: behind its `;`, or in front of what can only follow it.
     pub(super) fn skip_item(&mut self) {
         let starts = |word: Option<&str>| matches!(word, Some("localport" | "protocol"));
         if self.leads() && starts(self.word()) {

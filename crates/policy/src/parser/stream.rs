@@ -1,23 +1,23 @@
-//! The tokens that mean something, as the parser looks at them: one behind, three ahead. No other is held, so what a text is made of does
-//! not decide what reading it takes; all of them go to the lossless tree, if that is wanted.
+//! The significant tokens, as the parser looks at them: one behind, three ahead. No other is held, so the memory for
+//! reading does not depend on the text; all of them go to the lossless tree, if that is wanted.
 
 use crate::ast::Span;
 use crate::lexer::{Kind, Token, Tokens, tokens};
 use crate::tree::Leaves;
 use crate::unit::Placed;
 
-/// How far the parser looks ahead, the next token included: `test NAME {`.
+/// The number of tokens that the parser looks ahead, the next one included: `test NAME {`.
 pub(super) const AHEAD: usize = 3;
 
 type Known<'p> = std::iter::Map<std::slice::Iter<'p, Placed>, fn(&Placed) -> Span>;
 
-/// A token that means something.
+/// A token that means something, which is no white space and no comment.
 #[derive(Clone, Copy)]
 pub(super) struct Significant {
     pub token: Token,
-    /// Its place among all tokens.
+    /// The number of the token among all tokens.
     pub index: u32,
-    /// The first of its line.
+    /// Whether it is the first of its line.
     pub leads: bool,
 }
 
@@ -25,21 +25,21 @@ pub(super) struct Stream<'p> {
     text: &'p str,
     tokens: Tokens<'p, Known<'p>>,
     ahead: [Option<Significant>; AHEAD],
-    /// The one before those ahead.
+    /// The token before those ahead.
     pub last: Option<Significant>,
-    /// How many tokens were read.
+    /// Number of tokens that were read.
     index: u32,
-    /// The next one is the first of its line.
+    /// Whether the next token is the first of its line.
     leads: bool,
-    /// Known blocks that were met.
+    /// Number of known blocks that were met.
     pub met: usize,
-    /// No more is to be read.
+    /// Whether no more is to be read.
     stopped: bool,
     leaves: Option<Leaves>,
 }
 
 impl<'p> Stream<'p> {
-    /// At the start of a text; nothing is ahead before [`AHEAD`] steps are made.
+    /// Makes a stream at the start of a text. Nothing is ahead before [`AHEAD`] steps are made.
     pub fn new(text: &'p str, known: &'p [Placed], with_tree: bool) -> Stream<'p> {
         let whole: fn(&Placed) -> Span = Placed::whole;
         Stream {
@@ -55,12 +55,12 @@ impl<'p> Stream<'p> {
         }
     }
 
-    /// So many behind the next one.
+    /// The token that is `ahead` behind the next one.
     pub fn look(&self, ahead: usize) -> Option<Significant> {
         *self.ahead.get(ahead)?
     }
 
-    /// Go on by one; the token that comes into sight.
+    /// Moves on by one token, and returns the one that comes into sight.
     pub fn step(&mut self) -> Option<Token> {
         let new = if self.stopped { None } else { self.read() };
         self.last = self.ahead[0].or(self.last);
@@ -69,7 +69,7 @@ impl<'p> Stream<'p> {
         Some(new?.token)
     }
 
-    /// As if the text ended here.
+    /// Makes the stream behave as if the text ended here.
     pub fn stop(&mut self) {
         self.stopped = true;
         self.ahead = [None; AHEAD];

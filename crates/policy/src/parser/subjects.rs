@@ -1,4 +1,4 @@
-//! Subjects in the header of a block: a program and its qualifiers.
+//! The parser of subjects in the header of a block: a program and its qualifiers.
 
 use super::{Abandon, Parser, Step};
 use crate::MAX_DIGESTS;
@@ -12,7 +12,7 @@ use crate::lexer::Kind;
 const QUALIFIERS: [&str; 5] = ["from", "unit", "cgroup", "uid", "sha256"];
 
 impl Parser<'_> {
-    /// One subject of a list, as far as it can be read; `None`: there is none.
+    /// Reads one subject of a list, as far as it can be read; `None` if there is none.
     pub(super) fn subject(&mut self) -> Option<Subject> {
         let start = self.here();
         let qualifies = self.at_qualifier() && self.names_at(1);
@@ -42,7 +42,7 @@ impl Parser<'_> {
         self.word().is_some_and(|word| QUALIFIERS.contains(&word))
     }
 
-    /// With the digests behind it.
+    /// Reads the digests behind an executable's name.
     fn executable(&mut self, name: Name) -> Executable {
         if let Err(fault) = address::application_name(&name.text) {
             self.error(
@@ -101,7 +101,7 @@ impl Parser<'_> {
         executable.digests.push((digest, span));
     }
 
-    /// A qualifier; its keyword is next.
+    /// Reads a qualifier; its keyword is next.
     fn qualifier(&mut self, subject: &mut Subject) -> Step<()> {
         let keyword = self.here();
         let Some(word) = self.word() else { return Err(Abandon) };
@@ -155,7 +155,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// A digest that stands behind no path.
+    /// Reports a digest that stands behind no path.
     fn pinned_nothing(&mut self, keyword: Span) -> Abandon {
         // What it is the digest of is not known: nothing of it is used.
         let _ = self.name();
@@ -171,7 +171,7 @@ impl Parser<'_> {
         Abandon
     }
 
-    /// `unit NAME` or `cgroup PATH`, in plain form.
+    /// Makes the group of `unit NAME` or `cgroup PATH`, which must be in plain form.
     pub(super) fn group(&mut self, word: &str, name: Name) -> Group {
         let is_unit = word == "unit";
         let sound = if is_unit { host::is_unit(&name.text) } else { host::is_group(&name.text) };
@@ -194,7 +194,7 @@ impl Parser<'_> {
         if is_unit { Group::Unit(name) } else { Group::Path(name) }
     }
 
-    /// A user's name or number, or FIRST-LAST.
+    /// Reads a user's name or number, or FIRST-LAST.
     fn users(&mut self, help: &str) -> Step<Users> {
         let span = self.here();
         let is_word = self.is(Kind::Word);
@@ -220,7 +220,7 @@ impl Parser<'_> {
     }
 }
 
-/// Numbers of users; `None`: a name.
+/// The numbers of users; `None` for a name.
 pub(super) fn users(text: &str) -> Option<Result<(u32, u32), String>> {
     let digits = |s: &str| !s.is_empty() && s.bytes().all(|b| b.is_ascii_digit());
     let (first, last) = text.split_once('-').unwrap_or((text, text));

@@ -185,7 +185,8 @@ impl Host for Elsewhere {
     }
 }
 
-/// A proposal searches directories: a policy of another host, with many programs that are not here, must not take seconds.
+/// A proposal searches directories: a policy of another host, with many programs that are not here, must not take
+/// seconds.
 #[test]
 fn proposals_are_bounded() {
     let block = |number| format!("application /usr/bin/p{number} {{ network 0.0.0.0/0 trusted; }}\n");

@@ -1,4 +1,5 @@
-//! A policy from flows that were seen gives each of them what was wanted, and nothing to anybody else (docs/design/0018).
+//! A policy from flows that were seen gives each of them what was wanted, and nothing to anybody else
+//! (docs/design/0018).
 
 use std::net::IpAddr;
 

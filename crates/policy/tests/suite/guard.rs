@@ -1,4 +1,4 @@
-//! `guard { ... }`: what no application's block decides about (docs/design/0016).
+//! Tests of the block `guard { ... }`, about what no application's block decides (docs/design/0016).
 
 use policy::{AppTable, Compiled, GUARD, GUARD_NUMBER, compile, parse};
 use sadb::spd::{Class, Spd};

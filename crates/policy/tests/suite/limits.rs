@@ -1,4 +1,5 @@
-//! `limit clear RATE;` and `limit accept RATE;`: what it comes to, that it says nothing of protection, and where it is shown.
+//! Tests of `limit clear RATE;` and `limit accept RATE;`: what they come to, that they say nothing of protection, and
+//! where they are shown.
 
 use policy::{AppTable, Compiled, Names, compare, compile, differences, explain, format, parse};
 use sadb::spd::{ClearLimits, Limit, Order};

@@ -1,5 +1,5 @@
-//! Host names as networks: whatever addresses they have, the tables are those of the policy with the addresses written out, and
-//! nothing that was merely observed makes anything less strict.
+//! Host names as networks: whatever addresses they have, the tables are those of the policy with the addresses written
+//! out, and nothing that was merely observed makes anything less strict.
 
 use crate::common;
 

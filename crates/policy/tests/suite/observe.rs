@@ -115,8 +115,8 @@ fn it_is_an_extension_and_guard_has_none() {
 }
 
 proptest! {
-    /// With `observe` nothing is decided otherwise than with every network trusted, and what would be decided is what the text
-    /// without it decides.
+    /// With `observe` nothing is decided otherwise than with every network trusted, and what would be decided is what
+    /// the text without it decides.
     #[test]
     fn observing_is_trusting_and_remembering(
         networks in proptest::collection::vec((0u8..4, 24u8..33, 0usize..3, any::<bool>()), 1..8),

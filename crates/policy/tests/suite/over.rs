@@ -316,7 +316,8 @@ fn what_was_carried_over_is_read_anew_with_the_top_of_the_new_text() {
     assert_eq!(a(&daemon), a(&anew));
 }
 
-/// A host that counts what it is asked: once for each block of [`for_alice`] whose subjects are looked at, and each line of tests.
+/// A host that counts what it is asked: once for each block of [`for_alice`] whose subjects are looked at, and each
+/// line of tests.
 #[derive(Default)]
 struct Counting(std::cell::Cell<usize>);
 

@@ -1,5 +1,5 @@
-//! The paper's translation against the compiled one: random policies, random traces of what sockets do, and every packet that
-//! one of them can really send or receive then.
+//! The paper's translation against the compiled one: random policies, random traces of what sockets do, and every
+//! packet that one of them can really send or receive then.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -334,8 +334,8 @@ proptest! {
         }
     }
 
-    /// Exclusiveness (paper 000 section 3.4), level 1: what other applications do, and what their policies say, changes nothing.
-    /// Level 2: nor do other sockets of the same application change what a socket's own flows get.
+    /// Exclusiveness (paper 000 section 3.4), level 1: what other applications do, and what their policies say, changes
+    /// nothing. Level 2: nor do other sockets of the same application change what a socket's own flows get.
     #[test]
     fn others_change_nothing(
         bodies in prop::collection::vec(body(), 3),

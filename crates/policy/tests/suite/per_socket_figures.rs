@@ -77,8 +77,8 @@ fn flow(local: &str, remote: &str, call: Call) -> Flow {
 
 const NOBODY: &str = "0.0.0.0:0";
 
-/// "1.1.1.0/24 is the local trusted network ... packets with remote port number 21 must be encrypted, and the other traffic
-/// should be authenticated."
+/// "1.1.1.0/24 is the local trusted network ... packets with remote port number 21 must be encrypted, and the other
+/// traffic should be authenticated."
 const FTP: &str = "application ftp {
   network 1.1.1.0/24 trusted;
   network 0.0.0.0/0 protected P;
@@ -88,8 +88,8 @@ const FTP: &str = "application ftp {
   }
 }";
 
-/// "2.2.2.0/24 is the local trusted network ... local port number 21 may be encrypted in option, and the other traffic may be
-/// authenticated as an option too."
+/// "2.2.2.0/24 is the local trusted network ... local port number 21 may be encrypted in option, and the other traffic
+/// may be authenticated as an option too."
 const VSFTPD: &str = "application vsftpd {
   network 2.2.2.0/24 trusted;
   network 0.0.0.0/0 protected P;
@@ -166,8 +166,8 @@ fn a_connect_to_a_trusted_or_an_untrusted_peer() {
     assert_eq!(host.table.list().last().unwrap().decision.why, Why::NoItem);
 }
 
-/// An item that depends on the remote port: nobody knows it when the socket listens, so each that can still match has its
-/// entry, in order, and one discards the rest.
+/// An item that depends on the remote port: nobody knows it when the socket listens, so each that can still match has
+/// its entry, in order, and one discards the rest.
 #[test]
 fn a_listener_has_an_entry_for_each_item_that_can_still_match() {
     let text = "application srv {

@@ -174,7 +174,7 @@ fn large_texts_of_one_kind() {
     }
 }
 
-/// As a daemon reads it: what it took, everything found being a place of the text with a remedy.
+/// Reads a text as a daemon does, checks that every finding is a place of the text with a remedy, and returns the cost.
 fn cost(text: &str) -> Taken {
     let nothing = compile(&parse("p", ""), &mut AppTable::new(), 0);
     let (taken, parsed) = counted(|| parse_over("p", text.as_bytes(), &NoHost, &nothing));
@@ -199,7 +199,7 @@ fn what_a_text_takes_is_in_proportion_to_it() {
     }
 }
 
-/// As long as a text may be: refused once it is too much.
+/// Texts of the greatest length are refused once they are too much.
 #[test]
 fn the_longest_texts_stay_within_bounds() {
     let all =

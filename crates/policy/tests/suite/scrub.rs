@@ -1,4 +1,5 @@
-//! `scrub PROFILE` behind an item: what it compiles to, where it is refused, and how explain, comparison and the language server tell it.
+//! Tests of `scrub PROFILE` behind an item: what it compiles to, where it is refused, and how explain, comparison and
+//! the language server tell it.
 
 use policy::{AppTable, Compiled, Explanation, Scrubbed, Target, choices, compare, compile, explain, parse};
 use sadb::spd::Order;

@@ -1,4 +1,5 @@
-//! The lossless tree: printing it gives any text back, its nodes nest, and the formatter loses nothing of a broken text.
+//! The lossless tree: printing it gives any text back, its nodes nest, and the formatter loses nothing of a broken
+//! text.
 #![allow(clippy::disallowed_methods, reason = "a test reads its own data files")]
 
 use crate::common;

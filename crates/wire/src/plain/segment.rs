@@ -1,22 +1,22 @@
-//! The TCP segments that most are: whole, without IP options or extension headers, with no TCP options or with timestamps alone in the
-//! layout that everybody uses.
+//! Plain TCP segments, which most segments are: whole, without IP options or extension headers, and with no TCP options
+//! or with timestamps alone in the usual layout.
 
 use super::{DONT_FRAGMENT, FIRST};
 use crate::checksum::{self, fold};
 use crate::tcp::Flags;
 use crate::{ipv4, ipv6, protocol, tcp};
 
-/// NOP, NOP, timestamps of ten octets.
+/// The option octets in front of timestamps in the usual layout: NOP, NOP, kind 8, length 10.
 const STAMPS: [u8; 4] = [1, 1, 8, 10];
 
-/// Such a segment. It is a view: what it says is read where it is asked for.
+/// A view of a plain TCP segment. Fields are read where they are asked for.
 #[derive(Clone, Copy, Debug)]
 pub struct PlainSegment<'a> {
     ip: Ip<'a>,
     tcp: &'a [u8; tcp::HEADER_LEN],
-    /// Value and echo.
+    /// The timestamp option's value and echo.
     stamps: Option<&'a [u8; 8]>,
-    /// Addresses and TCP header, which follow each other.
+    /// The octets of the addresses and the TCP header, which follow each other.
     covered: &'a [u8],
     data: &'a [u8],
 }
@@ -38,8 +38,8 @@ fn u32_at<const N: usize>(head: &[u8; N], at: usize) -> u32 {
 }
 
 impl<'a> PlainSegment<'a> {
-    /// Look at a packet that is `bytes` from end to end. `None`: it is not that plain, or not right; its transport checksum is not looked
-    /// at. Of IPv4 only packets that must not be fragmented are plain.
+    /// Reads a packet that is `bytes` from end to end. `None` if it is not plain, or not right. Its transport checksum
+    /// is not verified. An IPv4 packet is plain only if it must not be fragmented.
     #[inline]
     pub fn read(bytes: &'a [u8]) -> Option<PlainSegment<'a>> {
         match bytes.first()? >> 4 {
@@ -89,7 +89,7 @@ impl<'a> PlainSegment<'a> {
         Some(PlainSegment { ip, tcp, stamps, covered, data })
     }
 
-    /// 4 or 6.
+    /// The IP version, 4 or 6.
     #[inline]
     pub fn version(&self) -> u8 {
         match self.ip {
@@ -98,7 +98,8 @@ impl<'a> PlainSegment<'a> {
         }
     }
 
-    /// Source and destination, in four words each, those of IPv4 in their mapped form (RFC 4291 section 2.5.5.2).
+    /// The source and destination address, in four words each. IPv4 addresses are in their mapped form (RFC 4291
+    /// section 2.5.5.2).
     #[inline]
     pub fn addresses(&self) -> [[u32; 4]; 2] {
         match self.ip {
@@ -110,49 +111,49 @@ impl<'a> PlainSegment<'a> {
         }
     }
 
-    /// Source and destination port.
+    /// The source and the destination port.
     #[inline]
     pub fn ports(&self) -> [u16; 2] {
         [u16_at(self.tcp, 0), u16_at(self.tcp, 2)]
     }
 
-    /// Sequence number.
+    /// The sequence number of the segment.
     #[inline]
     pub fn seq(&self) -> u32 {
         u32_at(self.tcp, 4)
     }
 
-    /// Acknowledgment number.
+    /// The acknowledgment number of the segment.
     #[inline]
     pub fn ack(&self) -> u32 {
         u32_at(self.tcp, 8)
     }
 
-    /// Flags.
+    /// The flags of the segment.
     #[inline]
     pub fn flags(&self) -> Flags {
         Flags(u16::from(self.tcp[13]))
     }
 
-    /// Window, unscaled.
+    /// The window field, not scaled.
     #[inline]
     pub fn window(&self) -> u16 {
         u16_at(self.tcp, 14)
     }
 
-    /// Value and echo.
+    /// The timestamp option's value and echo, if it is there.
     #[inline]
     pub fn timestamps(&self) -> Option<(u32, u32)> {
         self.stamps.map(|stamps| (u32_at(stamps, 0), u32_at(stamps, 4)))
     }
 
-    /// Data.
+    /// The data of the segment.
     #[inline]
     pub fn data(&self) -> &'a [u8] {
         self.data
     }
 
-    /// DSCP and ECN.
+    /// The type of service or traffic class: DSCP and ECN.
     #[inline]
     pub fn tos(&self) -> u8 {
         match self.ip {
@@ -161,7 +162,7 @@ impl<'a> PlainSegment<'a> {
         }
     }
 
-    /// Time to live or hop limit.
+    /// The time to live or hop limit.
     #[inline]
     pub fn ttl(&self) -> u8 {
         match self.ip {
@@ -170,7 +171,7 @@ impl<'a> PlainSegment<'a> {
         }
     }
 
-    /// The identification; of IPv6 zero.
+    /// The IPv4 identification; zero for IPv6.
     #[inline]
     pub fn id(&self) -> u16 {
         match self.ip {
@@ -179,7 +180,7 @@ impl<'a> PlainSegment<'a> {
         }
     }
 
-    /// The flow label; of IPv4 zero.
+    /// The IPv6 flow label; zero for IPv4.
     #[inline]
     pub fn flow_label(&self) -> u32 {
         match self.ip {
@@ -188,13 +189,14 @@ impl<'a> PlainSegment<'a> {
         }
     }
 
-    /// Octets in front of the data.
+    /// Octets of the headers in front of the data.
     #[inline]
     pub fn data_at(&self) -> usize {
         self.covered.len() + if self.version() == 4 { 12 } else { 8 }
     }
 
-    /// The partial sum of pseudo-header and TCP header. With that of the data it is 0xffff, folded, if the checksum is right.
+    /// The partial sum of pseudo-header and TCP header. Together with that of the data it folds to 0xffff if the
+    /// checksum is right.
     #[inline]
     pub fn sum(&self) -> u32 {
         let addresses = if self.version() == 4 { 8 } else { 32 };
@@ -202,7 +204,7 @@ impl<'a> PlainSegment<'a> {
         short_sum(self.covered) + u32::from(protocol::TCP) + (len >> 16) + (len & 0xffff)
     }
 
-    /// Whether the checksum is right.
+    /// Whether the TCP checksum is right.
     #[inline]
     pub fn verify(&self) -> bool {
         let data = if self.data.is_empty() { 0 } else { checksum::sum(self.data) };
@@ -210,7 +212,7 @@ impl<'a> PlainSegment<'a> {
     }
 }
 
-/// Partial sum of whole words of four octets.
+/// The partial sum of whole words of four octets.
 #[inline]
 fn short_sum(octets: &[u8]) -> u32 {
     let (words, _) = octets.as_chunks::<4>();
@@ -228,7 +230,7 @@ mod tests {
     use proptest::prelude::*;
     use proptest::strategy::ValueTree;
 
-    /// A segment that is plain, but for what `damage` puts into it.
+    /// A segment that is plain, except for the octets that `damage` changes.
     fn packets() -> impl Strategy<Value = Vec<u8>> {
         let damage = prop::collection::vec((0_usize..64, any::<u8>()), 0..3);
         let shape =

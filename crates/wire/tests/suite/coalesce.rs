@@ -268,8 +268,8 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// Whatever comes in: every packet goes out once, each flow in its order, and cutting each train gives back its packets octet
-    /// for octet.
+    /// Whatever comes in, every packet goes out once, and each flow stays in order. Cutting each train gives back its
+    /// packets octet for octet.
     #[test]
     fn cutting_a_train_gives_back_its_packets(steps in proptest::collection::vec(step(), 0..120)) {
         let (mut seqs, mut ids) = ([100u32, u32::MAX - 500, 7, 7], [0u16, 65_530, 9, 9]);

@@ -192,7 +192,7 @@ fn what_is_quoted_of_any_protocol() {
     assert_eq!(Quoted::read(4, &later).expect("a header").ports, None);
 }
 
-/// A segment with its numbers moved is what its sender would have sent: with the right checksum, if all of it is quoted.
+/// A segment with its numbers moved is what its sender would have sent: its checksum is right if all of it is quoted.
 #[test]
 fn a_quoted_segment_gets_other_numbers() {
     let be = |number: u32| number.to_be_bytes();

@@ -1,4 +1,4 @@
-//! Cutting super-packets.
+//! Tests of cutting super-packets.
 
 use crate::common;
 

@@ -3,7 +3,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-/// What it took.
+/// The cost of a piece of work on the allocator.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Taken {
     /// Calls of the allocator.

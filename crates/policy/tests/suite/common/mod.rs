@@ -15,7 +15,8 @@ pub struct Answer {
     pub action: Action,
     pub suite: Option<String>,
     pub scrub: Option<&'static str>,
-    /// Whether packets pass in clear while an association is negotiated, and when there will be none; where it is protected.
+    /// Whether packets pass in clear while an association is negotiated, and when there will be none; where it is
+    /// protected.
     pub passes: (bool, bool),
     pub network: Option<Span>,
     pub item: Option<Span>,

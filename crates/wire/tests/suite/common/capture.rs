@@ -1,4 +1,5 @@
-//! The shared captures: those of RAVELIN_SHARED, or of `shared` beside the repository. Every packet as far as its file can be read.
+//! The shared captures: those of RAVELIN_SHARED, or of `shared` beside the repository. Every packet is there as far as
+//! its file can be read.
 #![allow(clippy::disallowed_methods, reason = "tests read captures that other people made")]
 
 use std::fs;
