@@ -1,5 +1,5 @@
-//! What senders on this side are told about packets that do not fit: from which address, and how often (RFC 4443 sections 2.2 and
-//! 2.4 f).
+//! The errors that tell senders on this side about packets that do not fit: their source address, and their rate (RFC
+//! 4443 sections 2.2 and 2.4 f).
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -10,14 +10,15 @@ use wire::{AppId, Buf, Meta, Time, icmp, record};
 
 use crate::outbound::interface;
 
-/// Errors in a second, and at once, to all together: as Linux limits its own (`icmp_msgs_per_sec`, `icmp_msgs_burst`).
+/// The rate of errors to all senders together. It is the one that Linux sets for its own (`icmp_msgs_per_sec`,
+/// `icmp_msgs_burst`).
 const ALL: Rate = Rate { per_second: 1000, burst: 50 };
-/// To one sender about one destination. Path MTU discovery takes one for each narrower link.
+/// The rate of errors to one sender about one destination. Path MTU discovery takes one error for each narrower link.
 const EACH: Rate = Rate { per_second: 10, burst: 10 };
-/// Pairs of sender and destination that are told apart; those that meet in one share its rate.
+/// The number of pairs of sender and destination that are told apart. Pairs that meet in one bucket share its rate.
 const PAIRS: u64 = 256;
 
-/// A token bucket's shape.
+/// The rate of a token bucket, and the largest number of tokens in it.
 struct Rate {
     per_second: u64,
     burst: u64,
@@ -28,7 +29,7 @@ struct Rate {
 struct Bucket(u64);
 
 impl Bucket {
-    /// Whether there is a token; it is not taken.
+    /// Whether the bucket holds a token, which stays in it.
     fn has_one(self, now: Time, rate: &Rate) -> bool {
         self.0.saturating_sub(now.0) <= (rate.burst - 1) * rate.period()
     }
@@ -44,14 +45,14 @@ impl Rate {
     }
 }
 
-/// The state of this.
+/// The state of this module: the token buckets and this host's addresses.
 #[derive(Debug)]
 pub(crate) struct Answers {
     all: Bucket,
     each: Box<[Bucket; PAIRS as usize]>,
-    /// Random, so that nobody can aim at another sender's bucket.
+    /// A random number, so that nobody can aim at another sender's bucket.
     seed: u64,
-    /// This host's own addresses, by interface.
+    /// This host's own addresses, by interface index.
     own: BTreeMap<u32, Ipv6Addr>,
 }
 
@@ -65,9 +66,10 @@ impl Answers {
         self.own = own;
     }
 
-    /// The address that an error about this packet comes from. IPv6 wants one of this host's own (RFC 4443 section 2.2): of the
-    /// interface that the packet came by, or, if this host sent it, its source. `None`: the packet's destination. For IPv4 always so:
-    /// Linux takes no packet for its own programs, nor to be forwarded, that bears an own address and comes from a device.
+    /// The source address of an error about this packet. IPv6 wants one of this host's own (RFC 4443 section 2.2): that
+    /// of the interface that the packet came by or, if this host sent the packet, the packet's source. `None` stands
+    /// for the packet's destination. IPv4 always takes that: Linux accepts no packet from a device, neither for its own
+    /// programs nor to forward, whose source is an address of this host.
     pub(crate) fn source(&self, meta: &Meta, headers: &Headers) -> Option<IpAddr> {
         if headers.version == 4 {
             return None;
@@ -78,7 +80,8 @@ impl Answers {
         }
     }
 
-    /// The error that tells the sender of a packet that only `mtu` octets go through, if it may be told, and now.
+    /// The error that tells the sender of a packet that only `mtu` octets go through; `None` if it may not be told, or
+    /// not now.
     pub(crate) fn too_big(
         &mut self,
         meta: &Meta,

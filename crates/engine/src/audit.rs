@@ -1,16 +1,17 @@
-//! What must leave a trace for an auditor: RFC 4303 and RFC 4302 section 4, RFC 4301 sections 5.1.1, 5.2 and 6.2.
+//! The drops that must leave a trace for an auditor: RFC 4303 and RFC 4302 section 4, RFC 4301 sections 5.1.1, 5.2 and
+//! 6.2.
 //!
-//! Anybody may send packets that end here. So of each kind a few a second are told in full; the others are counted, and the
-//! count is told when the second is over. While nobody asks, nothing is kept.
+//! Anybody may send packets that end here. So a few of each kind are reported in full each second; the others are
+//! counted, and the count is reported when the second is over. While nobody asks, nothing is kept.
 
 use wire::{DropReason, Time};
 
 use crate::tally::Dropped;
 
-/// Nanoseconds over which is counted.
+/// The period of the counts, in nanoseconds.
 const SECOND: u64 = 1_000_000_000;
 
-/// The ends of packets that are auditable. Each is a kind of its own.
+/// The reasons of drops that are auditable. Each is a kind of its own.
 pub const AUDITABLE: [DropReason; 20] = [
     // RFC 4303 section 3.4.2: no valid association.
     DropReason::UnknownSpi,
@@ -42,19 +43,19 @@ pub const AUDITABLE: [DropReason; 20] = [
     DropReason::IcmpQuoted,
 ];
 
-/// Something for the auditor.
+/// One report for the auditor.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Audited {
-    /// A packet ended.
+    /// A packet ended, with what is known of it.
     Packet(Dropped),
-    /// So many packets ended for this reason beside those that were told.
+    /// This many more packets ended for this reason than were reported in full.
     LeftOut(DropReason, u64),
 }
 
-/// What waits to be taken.
+/// The reports that wait to be taken.
 #[derive(Clone, Debug)]
 pub(crate) struct Audits {
-    /// Of each kind, a second.
+    /// The number of full reports of each kind in a second.
     per_second: u32,
     waiting: Vec<Dropped>,
     second: Time,
@@ -73,7 +74,7 @@ impl Audits {
         }
     }
 
-    /// A packet ended.
+    /// Note that a packet ended.
     #[cold]
     pub fn note(&mut self, dropped: &Dropped) {
         let Some(kind) = AUDITABLE.iter().position(|reason| *reason == dropped.reason) else { return };
@@ -88,7 +89,7 @@ impl Audits {
         }
     }
 
-    /// Everything that there is to tell.
+    /// Report everything that has not been reported yet.
     pub fn take(&mut self, now: Time, tell: &mut impl FnMut(Audited)) {
         self.waiting.drain(..).for_each(|dropped| tell(Audited::Packet(dropped)));
         if now.0.saturating_sub(self.second.0) < SECOND {

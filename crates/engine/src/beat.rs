@@ -1,7 +1,8 @@
-//! What an outbound association sends by itself: NAT keepalives when it is silent (RFC 3948 section 4), dummy packets so that
-//! it is not (RFC 4303 section 2.6).
+//! The packets that an outbound association sends by itself: NAT keepalives when it is silent (RFC 3948 section 4), and
+//! dummy packets so that it is not (RFC 4303 section 2.6).
 //!
-//! Pure: [`Outbound::next_beat`] says when there is something to do, whoever owns the clock comes back then.
+//! The module is pure: [`Outbound::next_beat`] says when there is something to do, and the owner of the clock comes
+//! back then.
 
 use crate::outbound::{Outbound, Outcome};
 use ipsec::udp_encap;
@@ -10,18 +11,19 @@ use sadb::{OutboundSa, SaIndex};
 use std::time::Duration;
 use wire::{Pool, Time, Verdict};
 
-/// The shortest dummy packet: a small TCP segment's.
+/// The length of the shortest dummy packet in octets, that of a small TCP segment.
 const SHORTEST: usize = 40;
-/// The longest one; a super-packet would stand out.
+/// The length of the longest dummy packet in octets; a super-packet would stand out.
 const LONGEST: usize = 9000;
 
-/// Associations that send by themselves.
+/// The associations that send packets by themselves.
 #[derive(Debug)]
 pub(crate) struct Beat {
     entries: Vec<Entry>,
-    /// When one of them has something to do.
+    /// The time at which one of them has something to do.
     next: Option<Time>,
-    /// Lengths and contents of dummies, which are encrypted: nothing that has to be hard to guess.
+    /// The state of the generator for lengths and contents of dummies. Dummies are encrypted, so it need not be hard to
+    /// guess.
     random: u64,
     content: Vec<u8>,
 }
@@ -29,15 +31,15 @@ pub(crate) struct Beat {
 #[derive(Debug)]
 struct Entry {
     index: SaIndex,
-    /// Zero: none.
+    /// The silence after which a keepalive is sent; zero: none is.
     keepalive: Duration,
-    /// Between two dummies; zero: none.
+    /// The time between two dummies; zero: none is sent.
     dummy: Duration,
-    /// `None`: it was not looked at yet.
+    /// The time of its first turn; `None`: it had none yet.
     started: Option<Time>,
     last_keepalive: Time,
     next_dummy: Time,
-    /// Packets that it had carried at its last turn.
+    /// The number of packets that it had carried at its last turn.
     packets: u64,
 }
 
@@ -46,7 +48,7 @@ impl Beat {
         Beat { entries: Vec::new(), next: None, random: seed | 1, content: Vec::new() }
     }
 
-    /// An association has come.
+    /// Watch an association that was added.
     pub(crate) fn watch(&mut self, index: SaIndex, sa: &OutboundSa) {
         let options = &sa.config().options;
         if options.keepalive == 0 && options.dummy == 0 {
@@ -65,7 +67,7 @@ impl Beat {
         self.next = Some(Time::default());
     }
 
-    /// Xorshift (Marsaglia 2003).
+    /// The next number of a Xorshift generator (Marsaglia 2003).
     fn number(&mut self) -> u64 {
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
@@ -73,7 +75,7 @@ impl Beat {
         self.random
     }
 
-    /// Something as long as a packet of this association could be.
+    /// Random octets, as many as a packet of this association could have.
     fn content(&mut self, sa: &OutboundSa) -> &[u8] {
         let config = sa.config();
         let most = ipsec::inner_mtu(config).min(LONGEST);
@@ -94,7 +96,7 @@ impl Beat {
 }
 
 impl Entry {
-    /// What is due now; when there is something next.
+    /// Send what is due now. Returns the time of the next turn.
     fn turn(
         &mut self,
         now: Time,
@@ -153,12 +155,12 @@ impl Entry {
 }
 
 impl Outbound {
-    /// When [`Outbound::beat`] has something to do; `None`: never, as things are.
+    /// The time at which [`Outbound::beat`] has something to do; `None`: never, as things are.
     pub fn next_beat(&self) -> Option<Time> {
         self.beat.next
     }
 
-    /// Send what associations send by themselves, as far as it is due.
+    /// Send the keepalives and dummy packets that are due.
     pub fn beat(&mut self, now: Time, pool: &mut Pool, out: &mut Vec<Outcome>) {
         if self.beat.next.is_none_or(|next| now < next) {
             return;

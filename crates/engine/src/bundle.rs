@@ -1,12 +1,13 @@
-//! Bundles, outbound: a packet through one association after the other (RFC 4301 section 4.1; paper 001 section 2.1: the SPI
-//! chain). At most [`MAX_CHAIN`] rounds; every member is looked at before any of them computes anything.
+//! Outbound bundles: a packet goes through one association after the other (RFC 4301 section 4.1; paper 001 section
+//! 2.1: the SPI chain). There are at most [`MAX_CHAIN`] rounds, and every member is examined before any of them
+//! computes anything.
 
 use ipsec::Codec;
 use sadb::{Chain, MAX_CHAIN, OutboundSad, SaConfig};
 use wire::stage::{Inner, Outer, Selected};
 use wire::{DropReason, Packet, Pool, Services, Verdict};
 
-/// The members' configurations, first member first.
+/// The configurations of the members, in the order in which a packet passes them.
 fn configs<'a>(
     sad: &'a OutboundSad,
     chain: &Chain,
@@ -36,7 +37,7 @@ pub(crate) fn mtu(sad: &OutboundSad, chain: &Chain, own: usize) -> Result<usize,
 /// Seal a packet by every member. On a drop the buffer has gone to `pool`.
 ///
 /// # Errors
-/// As [`ipsec::encap_member`]; a member that ended since [`mtu`] looked is [`DropReason::ChainMissing`].
+/// The errors of [`ipsec::encap_member`]; a member that ended since [`mtu`] looked is [`DropReason::ChainMissing`].
 pub(crate) fn seal(
     sad: &mut OutboundSad,
     chain: &Chain,
@@ -67,7 +68,7 @@ pub(crate) fn seal(
     Err(DropReason::ChainMissing)
 }
 
-/// What the way behind this member carries.
+/// The largest packet in octets that the way behind this member carries.
 fn limit(sad: &OutboundSad, chain: &Chain, round: usize) -> Result<usize, DropReason> {
     let (all, len) = configs(sad, chain)?;
     let (member, rest) = (all.get(round), all.get(round + 1..len).unwrap_or_default());

@@ -1,5 +1,6 @@
-//! The paper's own translation (paper 000 section 3.4; docs/design/0011): entries that sockets' events made decide, not the
-//! compiled policy. The table is [`sadb::per_socket`]; here are the packets that are faster than the event of their socket.
+//! The paper's own translation (paper 000 section 3.4; docs/design/0011): entries that sockets' events made decide, not
+//! the compiled policy. The table is [`sadb::per_socket`]; this module holds the packets that come before the event of
+//! their socket.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -9,20 +10,20 @@ use sadb::{EntryLimits, PerSocket};
 use wire::stage::Inner;
 use wire::{DropReason, Flow, Packet, Services, Time, protocol};
 
-/// Packets that wait for an entry, in all.
+/// The largest number of packets that wait for an entry.
 const PACKETS: usize = 512;
-/// Of one socket.
+/// The largest number of packets of one socket that wait.
 const EACH: usize = 32;
-/// How long a packet waits: an event takes well below a millisecond unless it was lost.
+/// The time that a packet waits. An event takes well below a millisecond unless it was lost.
 const AGE: Duration = Duration::from_secs(2);
 
-/// The outbound half's entries.
+/// The entries of the outbound half, and the packets that wait for one.
 pub(crate) struct Entries {
     pub table: PerSocket,
     waiting: VecDeque<Packet<Inner>>,
-    /// The table's state when those that wait were last looked through.
+    /// The table's version when the waiting packets were last examined.
     seen: u64,
-    /// Packets that waited and then had an entry.
+    /// The number of packets that waited and then had an entry.
     pub caught_up: u64,
 }
 
@@ -31,12 +32,12 @@ impl Entries {
         Entries { table: PerSocket::new(spd, limits), waiting: VecDeque::new(), seen: 0, caught_up: 0 }
     }
 
-    /// Packets that wait.
+    /// The number of packets that wait.
     pub fn len(&self) -> usize {
         self.waiting.len()
     }
 
-    /// Let a packet wait; given back if there is no room.
+    /// Let a packet wait; it is given back if there is no room.
     pub fn push(&mut self, packet: Packet<Inner>) -> Result<(), Packet<Inner>> {
         let own = self.waiting.iter().filter(|other| other.meta.cookie == packet.meta.cookie).count();
         if self.waiting.len() >= PACKETS || own >= EACH {
@@ -46,7 +47,7 @@ impl Entries {
         Ok(())
     }
 
-    /// All that wait, in order, if the entries are not what they were when they began to.
+    /// All waiting packets in order, if the entries changed since they were last examined.
     pub fn take_all(&mut self) -> VecDeque<Packet<Inner>> {
         let version = self.table.version();
         if self.waiting.is_empty() || self.seen == version {
@@ -56,12 +57,12 @@ impl Entries {
         std::mem::take(&mut self.waiting)
     }
 
-    /// A packet goes on waiting, behind those that do already.
+    /// Let a packet wait again, behind those that wait already.
     pub fn put_back(&mut self, packet: Packet<Inner>) {
         self.waiting.push_back(packet);
     }
 
-    /// Those that waited too long.
+    /// Remove the packets that waited too long, and return them.
     pub fn late(&mut self, now: Time) -> Vec<Packet<Inner>> {
         let mut out = Vec::new();
         while self.waiting.front().is_some_and(|packet| now.since(packet.meta.received) >= AGE) {
@@ -71,8 +72,9 @@ impl Entries {
     }
 }
 
-/// Inbound, behind the rules: a packet that entries are for must have had what one of them demands. One that no entry is for is
-/// no application's as far as is known here: the kernel half, which knows the socket, asks that one's policy.
+/// Check an inbound packet behind the rules: if entries are for it, it must have the services that one of them demands.
+/// A packet that no entry is for belongs to no application that is known here. The kernel half, which knows the socket,
+/// asks the policy of that socket's application.
 pub(crate) fn accept(
     table: Option<&PerSocket>,
     flow: &Flow,

@@ -1,6 +1,6 @@
-//! What key managers and operators must hear: a missing association, one that ends, a path or a peer that changed.
+//! The events for key managers and operators: a missing association, one that ends, a path or a peer that changed.
 //!
-//! Each half of the engine keeps a bounded list; what does not fit is counted, never waited for.
+//! Each half of the engine keeps a bounded list; an event that does not fit is counted, never waited for.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -12,79 +12,79 @@ use sadb::{Direction, Selectors, Spi, TrafficSelector};
 use wire::probe::Message;
 use wire::{AcquireId, AppId, Flow, Services, Time};
 
-/// Events that wait to be taken at most.
+/// The largest number of events that wait to be taken.
 pub const MAX_EVENTS: usize = 1024;
 
-/// Messages about paths that are told of in a second at most: an authentic peer may send as many as it likes, and they must push
-/// nothing else out. A message that is not heard is as one that was lost on the way.
+/// The largest number of messages about paths that are reported in a second. An authentic peer may send any number, and
+/// they must push nothing else out. A message that is left out counts as lost on the way.
 pub const MAX_MESSAGES: u32 = 512;
 
-/// Something for a key manager.
+/// One event for a key manager.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A flow must or may be protected and no association does it (RFC 4301 section 4.4.1, "acquire").
     Acquire(Acquire),
-    /// An association went behind a limit; behind a hard one it is gone.
+    /// An association passed a limit of its life; behind a hard limit it is gone.
     Expire(Expire),
-    /// The path MTU of an association is another.
+    /// The path MTU of an association changed.
     Pmtu(PathChange),
-    /// A peer sends from another place.
+    /// A peer sends from another address or port.
     PeerMoved(PeerMoved),
-    /// An ICMP error about a packet of an association, accepted, that says nothing about the path's MTU.
+    /// An ICMP error about a packet of an association was accepted, and it says nothing about the path MTU.
     Icmp(SeenError),
     /// The peer asks whether long packets arrive, or says that one did.
     Path(PathMessage),
 }
 
-/// What a peer says of the path, in an authentic packet.
+/// A message about the path that a peer sent in an authentic packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PathMessage {
-    /// The inbound association.
+    /// The SPI of the inbound association that it came by.
     pub spi: Spi,
-    /// This host's end.
+    /// The outer address of this host.
     pub local: IpAddr,
-    /// The peer's.
+    /// The outer address of the peer.
     pub remote: IpAddr,
-    /// What it says.
+    /// The message of the peer.
     pub message: Message,
 }
 
-/// What is known of a path now.
+/// A change of the path MTU of an association.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PathChange {
-    /// The outbound association.
+    /// The SPI of the outbound association.
     pub spi: Spi,
-    /// Its peer.
+    /// The outer address of its peer.
     pub remote: IpAddr,
-    /// The path MTU before.
+    /// The path MTU before the change, in octets.
     pub before: u16,
-    /// The path MTU now.
+    /// The path MTU after the change, in octets.
     pub mtu: u16,
-    /// The largest inner packet that fits it.
+    /// The largest inner packet that fits the path MTU, in octets.
     pub inner_mtu: usize,
-    /// Who said so, unproved, where an ICMP error did.
+    /// The source address of the ICMP error that caused the change, if one did; it is unproved.
     pub from: Option<IpAddr>,
-    /// Why.
+    /// The cause of the change.
     pub cause: PathCause,
 }
 
-/// Why the path MTU of an association is another.
+/// The cause of a change of the path MTU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathCause {
     /// An ICMP error said that a packet did not fit.
     Error,
-    /// What was learned is too old to be believed any longer.
+    /// The learned value is too old to be believed any longer.
     Age,
-    /// The route to the peer takes more or less than before.
+    /// The route to the peer takes longer or only shorter packets than before.
     Route,
-    /// The kernel did not take a packet of this size for the route, whatever it says of the route.
+    /// The kernel refused a packet of this size for the route, whatever size it says for the route.
     Refused,
-    /// Probes of ours showed what arrives.
+    /// Our own probes showed which packets arrive.
     Probe,
 }
 
 impl PathCause {
-    /// Its word.
+    /// The word for the cause in texts.
     pub fn word(self) -> &'static str {
         match self {
             PathCause::Error => "icmp",
@@ -96,18 +96,18 @@ impl PathCause {
     }
 }
 
-/// A peer that sends from another address or port.
+/// The move of a peer to another address or port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerMoved {
-    /// The inbound association.
+    /// The SPI of the inbound association.
     pub spi: Spi,
-    /// This host's address.
+    /// The outer address of this host.
     pub local: IpAddr,
-    /// Address and UDP port before; port zero: not known.
+    /// The address and UDP port of the peer before; port zero means not known.
     pub old: (IpAddr, u16),
-    /// Address and UDP port now.
+    /// The address and UDP port of the peer now.
     pub new: (IpAddr, u16),
-    /// The pair is to follow.
+    /// Whether the pair of associations is to follow.
     pub follow: bool,
     /// The selectors of the pair.
     pub selectors: Selectors,
@@ -116,69 +116,70 @@ pub struct PeerMoved {
 /// An ICMP error that was accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SeenError {
-    /// The outbound association.
+    /// The SPI of the outbound association.
     pub spi: Spi,
-    /// Its peer.
+    /// The outer address of its peer.
     pub remote: IpAddr,
-    /// Who sent it, unproved.
+    /// The sender of the error, which is unproved.
     pub from: IpAddr,
-    /// 4 (ICMP) or 6 (ICMPv6).
+    /// The version of the error: 4 (ICMP) or 6 (ICMPv6).
     pub version: u8,
-    /// The type.
+    /// The ICMP type of the error.
     pub kind: u8,
-    /// The code.
+    /// The ICMP code of the error.
     pub code: u8,
 }
 
-/// What is missing, and for which packet.
+/// A request for a missing association, with the packet that needs it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Acquire {
-    /// Its number; later packets for the same pair of hosts share it.
+    /// The number of the request; later packets for the same pair of hosts share it.
     pub id: AcquireId,
-    /// When.
+    /// The time of the request.
     pub at: Time,
-    /// The application of the packet.
+    /// The application that sent the packet.
     pub app: AppId,
-    /// The packet's own selectors.
+    /// The selectors of the packet itself.
     pub flow: Flow,
-    /// What the policy demands.
+    /// The services that the policy demands.
     pub services: Services,
-    /// The suite that the policy demands.
+    /// The suite that the policy demands; `None`: any.
     pub suite: Option<SuiteId>,
-    /// The rule that demands it; with [`crate::SPD_RULE`], one of the SPD.
+    /// The rule that demands it; with [`crate::SPD_RULE`] it is a rule of the SPD.
     pub rule: u32,
     /// Whether packets wait for the answer; otherwise they pass in clear meanwhile (*optional*).
     pub held: bool,
-    /// Where a rule of the SPD demands it: the selectors that the association is to have, those of the rule narrowed to the
-    /// packet where it says so (RFC 4301 section 4.4.1). Empty otherwise.
+    /// The selectors for the association, where a rule of the SPD demands it: those of the rule narrowed to the packet
+    /// where it says so (RFC 4301 section 4.4.1). The list is empty otherwise.
     pub selectors: Vec<TrafficSelector>,
-    /// What the rule says the association, or the bundle from the innermost outward, must be.
+    /// The demands of the rule on the association, or on the bundle from the innermost outward.
     pub bundle: Vec<Template>,
 }
 
-/// An association on its way out.
+/// The report that an association passed a limit of its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Expire {
-    /// Which.
+    /// The SPI of the association.
     pub spi: Spi,
-    /// Which way.
+    /// The direction in which it carries packets.
     pub direction: Direction,
-    /// The peer.
+    /// The outer address of its peer.
     pub remote: IpAddr,
-    /// Dying: ask for a successor. Dead: it carries nothing more and is deleted.
+    /// The stage of its life. Dying means that a successor is needed; dead means that it carries nothing more and is
+    /// deleted.
     pub state: LifeState,
-    /// Packets it carried.
+    /// The number of packets that it carried.
     pub packets: u64,
-    /// Octets it carried.
+    /// The number of octets that it carried.
     pub bytes: u64,
 }
 
-/// Events that wait to be taken.
+/// The events that wait to be taken.
 #[derive(Debug, Default)]
 pub(crate) struct Events {
     waiting: VecDeque<Event>,
     lost: u64,
-    /// The second of the last message about a path, and how many it had.
+    /// The second of the last message about a path, and the number of messages in it.
     messages: (u64, u32),
 }
 
@@ -191,7 +192,7 @@ impl Events {
         }
     }
 
-    /// What a peer says of a path.
+    /// Report a peer's message about a path, unless this second has too many.
     pub(crate) fn push_message(&mut self, now: Time, message: PathMessage) {
         let second = now.since(Time::default()).as_secs();
         if self.messages.0 != second {

@@ -1,4 +1,4 @@
-//! Sizes: what must happen to a packet before it fits its way (RFC 4301 section 8.2, RFC 1191, RFC 8201).
+//! Packet sizes: the ways to make a packet fit its path (RFC 4301 section 8.2, RFC 1191, RFC 8201).
 
 use sadb::sa::Fragmentation;
 use sadb::{Mode, SaConfig};
@@ -7,22 +7,23 @@ use wire::stage::Inner;
 use wire::tcp::{Flags, Tcp, TcpOption};
 use wire::{DropReason, GsoKind, Packet, checksum, ipv6, protocol, udp};
 
-/// The most that an IP length field can say.
+/// The largest value of an IP length field.
 const LONGEST: usize = u16::MAX as usize;
 
-/// How a packet goes on.
+/// The way in which a packet goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fit {
-    /// As it is.
+    /// The packet goes on in one piece.
     Whole,
-    /// Cut into segments of at most this many octets.
+    /// The packet is cut into segments of at most this many octets.
     Cut(usize),
-    /// Cut into IPv4 fragments of at most this many octets.
+    /// The packet is cut into IPv4 fragments of at most this many octets.
     Fragments(usize),
 }
 
-/// For an association of this configuration, the first member of a bundle, that carries inner packets of `mtu` octets. Checksums left to us are completed where the packet goes
-/// on whole; `may_fragment` is set where the outer packet must be fragmented.
+/// The way on for a packet through an association of this configuration, the first member of a bundle, that carries
+/// inner packets of `mtu` octets. Checksums left to us are completed where the packet goes on whole; `may_fragment` is
+/// set where the outer packet must be fragmented.
 ///
 /// # Errors
 /// [`DropReason::TooBig`] if the sender is to be told, [`DropReason::GsoInvalid`].
@@ -71,9 +72,9 @@ pub(crate) fn tunnel(
     }
 }
 
-/// Whether this is a TCP segment that its sender made for the uplink, too long for the tunnel, and that may be cut like a
-/// super-packet: its sender meant a stream, so this is no fragmentation and the don't-fragment flag does not speak of it
-/// (RFC 9293 section 3.7: segments are the sender's choice, not the receiver's business).
+/// Whether this is a TCP segment that its sender made for the uplink, that is too long for the tunnel, and that may be
+/// cut like a super-packet. Its sender meant a stream, so cutting it is no fragmentation and the don't-fragment flag
+/// does not apply (RFC 9293 section 3.7: segments are the sender's choice, not the receiver's business).
 fn is_divisible(packet: &Packet<Inner>, headers: &Headers, mtu: usize) -> bool {
     // What was joined from fragments is carried whole.
     if packet.bytes().len() <= mtu || headers.protocol != protocol::TCP || packet.meta.may_fragment {
@@ -90,7 +91,8 @@ fn is_divisible(packet: &Packet<Inner>, headers: &Headers, mtu: usize) -> bool {
             || checksum::verify_transport(packet.bytes(), headers) == Some(true))
 }
 
-/// For a way that the sender knows better than we do: super-packets are cut as it wished.
+/// The way on for a packet in clear. The sender knows this path better than we do, so super-packets are cut as it
+/// wished.
 ///
 /// # Errors
 /// [`DropReason::GsoInvalid`].
@@ -104,7 +106,7 @@ pub(crate) fn clear(packet: &mut Packet<Inner>) -> Result<Fit, DropReason> {
     }
 }
 
-/// Whether a packet of `len` octets fits, or may be fragmented behind us.
+/// Check that a packet of `len` octets fits, or may be fragmented behind us.
 fn fits(packet: &mut Packet<Inner>, headers: &Headers, len: usize, mtu: usize) -> Result<(), DropReason> {
     if len <= mtu || packet.meta.may_fragment {
         return Ok(());
@@ -118,7 +120,7 @@ fn fits(packet: &mut Packet<Inner>, headers: &Headers, len: usize, mtu: usize) -
     Ok(())
 }
 
-/// Finish the checksum that the kernel left half done.
+/// Finish the checksum of which the kernel computed only a part.
 fn complete(packet: &mut Packet<Inner>) -> Result<(), DropReason> {
     let gso = packet.meta.gso;
     if gso.needs_checksum {

@@ -1,14 +1,15 @@
 //! Packets that wait for an association (RFC 4301 section 4.4.1; DESIGN section 4).
 //!
-//! Packets of one application between one pair of hosts that need the same services wait together, behind one acquire, in the
-//! order in which they came. Everything is bounded: acquires, packets behind each, packets in all, and how long. A packet
-//! that finds no room is refused itself; those before it keep their places, so that the first of a connection is never the
-//! one that is lost.
+//! Packets of one application between one pair of hosts that need the same services wait together, behind one acquire,
+//! in the order in which they came. Everything is bounded: acquires, packets behind each, packets in all, and the time.
+//! A packet that finds no room is refused itself. Those before it keep their places, so that the first packet of a
+//! connection is never the one that is lost.
 //!
-//! No application takes all of it (paper 000 section 5: optional policies need isolation of resources): each has its share of
-//! acquires and packets and asks so often a second, and what only asks, for traffic that passes meanwhile, leaves half of the
-//! acquires to what waits. Sockets of no application that ask for protection themselves (`RAVELIN_REQUIRE`, which any user may) share as
-//! one application does. Only what no socket of this host sends (rules, gateways) has all of it.
+//! No application takes all of it (paper 000 section 5: optional policies need isolation of resources). Each has its
+//! share of acquires and packets and may ask a limited number of times in a second. Acquires for traffic that passes
+//! meanwhile leave half of the acquires to those that hold packets. Sockets of no application that ask for protection
+//! themselves (`RAVELIN_REQUIRE`, which any user may) share like one application. Only packets that no socket of this
+//! host sends (rules, gateways) have all of it.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
@@ -20,22 +21,22 @@ use sadb::spd::{Failure, Negotiating, Terms};
 use wire::stage::Inner;
 use wire::{AcquireId, AppId, DropReason, Flow, Packet, Services, Time};
 
-/// How much may wait, and how long.
+/// The bounds of what may wait, and for how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HoldLimits {
-    /// Acquires at a time.
+    /// The largest number of acquires at a time.
     pub acquires: usize,
-    /// Packets behind one.
+    /// The largest number of packets behind one acquire.
     pub each: usize,
-    /// Packets in all.
+    /// The largest number of packets that wait.
     pub packets: usize,
-    /// Acquires of one application at a time.
+    /// The largest number of acquires of one application at a time.
     pub app_acquires: usize,
-    /// Packets of one application.
+    /// The largest number of waiting packets of one application.
     pub app_packets: usize,
-    /// New acquires of one application in a second.
+    /// The largest number of new acquires of one application in a second.
     pub app_asks: u32,
-    /// How long a packet waits, and how long an acquire is not asked again.
+    /// The time that a packet waits, and during which an acquire is not asked again.
     pub age: Duration,
 }
 
@@ -53,11 +54,12 @@ impl Default for HoldLimits {
     }
 }
 
-/// What waits together.
+/// The key of an acquire: packets with the same key wait together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Key {
     pub app: AppId,
-    /// A socket of this host sends it, so that the application's share counts; without an application, that of all such sockets.
+    /// Whether a socket of this host sends the packets, so that the application's share counts. Without an application
+    /// it is the share of all such sockets.
     shares: bool,
     pub local: IpAddr,
     pub remote: IpAddr,
@@ -73,17 +75,17 @@ impl Key {
         Key { app, shares, local: flow.local, remote: flow.remote, services, terms: *terms, rule: None }
     }
 
-    /// Of packets that a socket sends which has a stamp, though perhaps no application.
+    /// The key for packets from a socket with a stamp, though perhaps without an application.
     pub(crate) fn stamped(self) -> Key {
         Key { shares: true, ..self }
     }
 
-    /// Whether both count against the same share.
+    /// Whether both keys count against the same share.
     fn is_beside(&self, other: &Key) -> bool {
         (self.app, self.shares) == (other.app, other.shares)
     }
 
-    /// Of packets for which a rule asks.
+    /// The key for packets for which a rule asks.
     pub(crate) fn ruled(self, rule: RuleKey, share: PacketKey) -> Key {
         Key { rule: Some((rule, share)), ..self }
     }
@@ -92,12 +94,13 @@ impl Key {
         self.rule.is_some()
     }
 
-    /// Whether packets wait behind it.
+    /// Whether packets wait behind an acquire of this key.
     fn holds(&self) -> bool {
         self.terms.negotiating == Negotiating::Hold
     }
 
-    /// Whether packets fare otherwise once it has failed than while it was asked, so that the failure must be remembered.
+    /// Whether packets are treated differently once the acquire has failed than while it was asked, so that the failure
+    /// must be remembered.
     fn changes_on_failure(&self) -> bool {
         matches!(
             (self.terms.negotiating, self.terms.failure),
@@ -110,15 +113,15 @@ struct Pending {
     id: AcquireId,
     key: Key,
     asked: Time,
-    /// There was no answer, or a bad one; nothing waits here then.
+    /// Whether there was no answer, or a bad one; nothing waits here then.
     failed: bool,
-    /// Nobody has answered since it was last asked.
+    /// Whether nobody has answered since it was last asked.
     open: bool,
     packets: VecDeque<Packet<Inner>>,
 }
 
 impl Pending {
-    /// There will be no association: nothing waits for it any more.
+    /// Give the acquire up: there will be no association, and its packets leave with what is to become of them.
     fn fail(&mut self, out: &mut Vec<(Packet<Inner>, Failure)>) {
         self.failed = self.key.changes_on_failure();
         self.open = false;
@@ -127,24 +130,24 @@ impl Pending {
     }
 }
 
-/// The packets that wait.
+/// The packets that wait for an association.
 pub(crate) struct Holds {
     limits: HoldLimits,
     pending: Vec<Pending>,
     packets: usize,
-    /// When an application's second began, and how often it has asked since.
+    /// The time at which each application's second began, and the number of its acquires since.
     asks: BTreeMap<AppId, (Time, u32)>,
     next: u32,
-    /// State of the databases when they were last looked through.
+    /// The state of the databases when the acquires were last examined.
     seen: u64,
 }
 
-/// Whether an acquire must be announced.
+/// The acquire for a key, and whether it must be announced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Asked {
     pub id: AcquireId,
     pub new: bool,
-    /// The acquire before this one, for the same, had no good end.
+    /// Whether the previous acquire for the same key had no good end.
     pub failed: bool,
 }
 
@@ -153,7 +156,7 @@ impl Holds {
         Holds { limits, pending: Vec::new(), packets: 0, asks: BTreeMap::new(), next: 0, seen: 0 }
     }
 
-    /// The acquire for this key, made if there is none.
+    /// The acquire for this key, which is made if there is none.
     ///
     /// # Errors
     /// [`DropReason::HoldFull`] if there are too many.
@@ -181,7 +184,7 @@ impl Holds {
         Ok(Asked { id: next, new: true, failed: false })
     }
 
-    /// Room for one more acquire; failures that are only remembered go first.
+    /// Make room for one more acquire; failures that are only remembered go first.
     fn make_room(&mut self, key: &Key) -> Result<(), DropReason> {
         let limits = self.limits;
         let full = |pending: &[Pending], most: usize, of: &dyn Fn(&Pending) -> bool| {
@@ -204,7 +207,7 @@ impl Holds {
         Ok(())
     }
 
-    /// Whether the application may ask once more in this second.
+    /// Check that the application may ask once more in this second, and count it.
     fn count_ask(&mut self, key: &Key, now: Time) -> Result<(), DropReason> {
         if !key.shares {
             return Ok(());
@@ -217,7 +220,7 @@ impl Holds {
         if *asked > self.limits.app_asks { Err(DropReason::HoldFull) } else { Ok(()) }
     }
 
-    /// Let a packet wait behind this acquire; given back if there is no room.
+    /// Let a packet wait behind this acquire; it is given back if there is no room.
     pub(crate) fn push(&mut self, id: AcquireId, packet: Packet<Inner>) -> Result<(), Packet<Inner>> {
         let Some(at) = self.pending.iter().position(|pending| pending.id == id) else {
             return Err(packet);
@@ -243,7 +246,8 @@ impl Holds {
         self.pending.is_empty() || self.seen == state
     }
 
-    /// Every acquire that `served` says is answered, oldest first, with its packets in order; the others go on waiting.
+    /// Remove every acquire that `served` says is answered, the oldest first, and return its packets in order. The
+    /// others go on waiting.
     pub(crate) fn answered(
         &mut self,
         state: u64,
@@ -267,7 +271,7 @@ impl Holds {
         self.pending.iter().any(|pending| pending.id == id && pending.open)
     }
 
-    /// Give up an acquire: its packets come back, with what is to become of them.
+    /// Give up an acquire. Returns its packets, with what is to become of them.
     pub(crate) fn refuse(&mut self, id: AcquireId) -> Vec<(Packet<Inner>, Failure)> {
         let Some(at) = self.pending.iter().position(|pending| pending.id == id) else {
             return Vec::new();
@@ -281,9 +285,9 @@ impl Holds {
         out
     }
 
-    /// Packets that waited too long, with what is to become of them. An acquire that nothing waits for any more is forgotten
-    /// when it is as old, so that the next packet asks again; a failure that matters, when no packet has asked for as long
-    /// again.
+    /// Remove the packets that waited too long, and return them with what is to become of them. An acquire without
+    /// packets is forgotten at the same age, so that the next packet asks again. A failure that matters is forgotten at
+    /// twice that age.
     pub(crate) fn expire(&mut self, now: Time) -> Vec<(Packet<Inner>, Failure)> {
         let age = self.limits.age;
         self.asks.retain(|_, (begun, _)| now.since(*begun) < Duration::from_secs(1));
@@ -308,7 +312,7 @@ impl Holds {
         out
     }
 
-    /// No packet finds room any more, and those that wait are late at once.
+    /// Close the list: no packet finds room any more, and those that wait are late at once.
     pub(crate) fn close(&mut self) {
         self.limits = HoldLimits { acquires: 0, each: 0, packets: 0, age: Duration::ZERO, ..self.limits };
     }
@@ -317,7 +321,7 @@ impl Holds {
         self.limits.packets == 0 && self.packets == 0
     }
 
-    /// Packets that wait.
+    /// The number of packets that wait.
     pub(crate) fn len(&self) -> usize {
         self.packets
     }

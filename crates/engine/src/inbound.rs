@@ -1,16 +1,17 @@
-//! Inbound, from the wire to the host: the order of the stages.
+//! The inbound half, from the wire to the host, in the order of its stages.
 //!
-//! 1. Outer headers, scrubbed first where that is wanted. Fragments (a UDP socket delivers none, a capture may) wait until their packet is whole.
-//! 2. What is behind them: ESP in UDP, or bare.
+//! 1. Outer headers. They are scrubbed first where that is wanted. Fragments (a UDP socket delivers none, a capture
+//!    may) wait until their packet is whole.
+//! 2. The payload behind them: ESP in UDP, or bare.
 //! 3. The association, and whether the packet is from its peer.
 //! 4. ESP: replay, ICV, trailer, inner packet.
 //! 5. Inner headers. Fragments wait until their packet is whole.
-//! 6. The selectors of the association. What is in turn a packet of an association with this host (a bundle) goes round 3 to 6
-//!    again, at most four times: see `nest.rs`. ESP in UDP inside an association is refused.
-//! 7. What all members together prove.
-//! 8. The rules of the SPD: whether the services that the packet had are those that its rule demands.
-//!    Where entries of sockets stand for policy, those too: see `entered.rs`.
-//!    Behind that, what policy wants scrubbed is scrubbed.
+//! 6. The selectors of the association. A packet that is itself one of an association with this host (a bundle) goes
+//!    through stages 3 to 6 again, at most four times: see `nest.rs`. ESP in UDP inside an association is refused.
+//! 7. The services that all members together prove.
+//! 8. The rules of the SPD: whether the services that the packet had are those that its rule demands. Where entries of
+//!    sockets stand for policy, those are compared too: see `entered.rs`. After that, packets are scrubbed that policy
+//!    wants scrubbed.
 //! 9. The mark that proves all this to the kernel half.
 
 mod bare;
@@ -51,47 +52,47 @@ use wire::{
     DropReason, Flow, Packet, Pool, Reassembled, Reassembler, ScrubId, Services, Time, Verdict, protocol,
 };
 
-/// Fragments of outer packets, which come here as frames alone (docs/design/0016): anybody on the way sends them, so none of
-/// [`OUTER_SHARES`] sources has more than its share.
+/// The bounds for fragments of outer packets, which come here only as frames (docs/design/0016). Anybody on the way may
+/// send them, so none of [`OUTER_SHARES`] sources has more than its share.
 const OUTER_FRAGMENTS: Limits =
     Limits { datagrams: 256, memory: 4 << 20, timeout: std::time::Duration::from_secs(30) };
 const OUTER_SHARES: usize = 16;
 
-/// What became of an inbound packet.
+/// The result of handling an inbound packet.
 #[derive(Debug)]
 pub enum InboundOutcome {
-    /// For the host, through the TUN with this mark.
+    /// The packet is for the host, through the TUN with this mark.
     Deliver(Packet<Admitted>, u32),
-    /// Ended here.
+    /// The packet was dropped.
     Drop(Dropped),
 }
 
 /// The inbound half of the engine.
 pub struct Inbound {
     sad: InboundSad,
-    /// What only members of bundles need.
+    /// The state that only members of bundles need.
     members: Members,
-    /// What ICMP errors inside associations may do.
+    /// The policy for ICMP errors inside associations.
     icmp: InnerIcmp,
     /// The UDP port on which ESP arrives.
     port: u16,
-    /// Addresses of peers whose bare IP in IP is taken. Usually there are none.
+    /// The addresses of peers whose bare IP in IP is taken. Usually there are none.
     tunnels_from: BTreeSet<IpAddr>,
     outer_fragments: Reassembler,
     inner_fragments: Reassembler,
     events: Events,
     tally: Tally,
-    /// `None`: there is no rule for inbound packets.
+    /// The rules for inbound packets; `None`: there are none.
     rules: Option<Rules>,
-    /// `None`: the compiled policy decides, in the kernel half alone.
+    /// The entries of sockets; `None`: the compiled policy decides, in the kernel half alone.
     entries: Option<Box<PerSocket>>,
-    /// `None`: nobody has said what is scrubbed, and by whom.
+    /// The policy and scrubbers for inner packets; `None`: nobody has said what is scrubbed, and by whom.
     scrubbing: Option<Box<Scrubbing>>,
-    /// `None`: outer packets are as they are.
+    /// The scrubber of outer packets; `None`: they stay as they are.
     outer_scrubber: Option<Box<Scrubber>>,
-    /// What became of packets that came in a burst and were taken one by one.
+    /// The results for packets that came in a burst and were taken one by one.
     singly: Vec<InboundOutcome>,
-    /// Packets of a burst that are in turn ones of an association with this host.
+    /// The packets of a burst that are themselves packets of an association with this host.
     members_waiting: Vec<(Packet<Inner>, Headers)>,
 }
 
@@ -136,7 +137,7 @@ impl Inbound {
         self.handle_clean(now, packet, pool, out);
     }
 
-    /// As [`Inbound::handle`], behind the scrubber.
+    /// Take one packet all the way behind the scrubber of outer packets; see [`Inbound::handle`].
     fn handle_clean(
         &mut self,
         now: Time,
@@ -166,7 +167,7 @@ impl Inbound {
         }
     }
 
-    /// Stages 2 to 4.
+    /// Stages 2 to 4 for one whole packet.
     #[inline]
     fn open(
         &mut self,
@@ -231,7 +232,7 @@ impl Inbound {
         }
     }
 
-    /// The next rounds of a bundle, which are the same stages for a packet that is already inside.
+    /// The next rounds of a bundle: the same stages for a packet that is already inside.
     #[cold]
     fn nest(
         &mut self,
@@ -289,14 +290,14 @@ impl Inbound {
     }
 }
 
-/// What is known of a packet whose outer headers were read.
+/// The facts for a drop record about a packet whose outer headers were read.
 fn about<S>(packet: &Packet<S>, outer: &Outer) -> About {
     // Nothing is proved of it, as of the addresses.
     let flow_label = Ipv6::new_checked(packet.bytes()).map_or(0, |ip| ip.flow_label());
     About { outer: Some((outer.src, outer.dst)), flow_label, ..About::of(&packet.meta) }
 }
 
-/// Stage 3.
+/// Stage 3: the association of a packet, if its peer sent it.
 fn association<'a>(sad: &'a mut InboundSad, outer: &Outer) -> Result<&'a mut InboundSa, DropReason> {
     let sa = sad.find_mut(Spi(outer.spi), outer.src, outer.dst).ok_or(unknown(outer.spi))?;
     // The peer's port is not compared: a NAT may change it at any time, and the ICV proves more.
@@ -308,12 +309,12 @@ fn association<'a>(sad: &'a mut InboundSad, outer: &Outer) -> Result<&'a mut Inb
     }
 }
 
-/// Why there is no association with this SPI.
+/// The reason why there is no association with this SPI.
 pub(crate) fn unknown(spi: u32) -> DropReason {
     if Spi(spi).is_reserved() { DropReason::ReservedSpi } else { DropReason::UnknownSpi }
 }
 
-/// What stages 6 to 8 ask.
+/// The parts of the inbound half that stages 6 to 8 ask.
 struct Parts<'a> {
     rules: &'a mut Option<Rules>,
     icmp: &'a InnerIcmp,
@@ -324,7 +325,7 @@ struct Parts<'a> {
     around: &'a [Member],
 }
 
-/// Stages 5 to 9; the packet again, if it is in turn one of an association with this host.
+/// Stages 5 to 9. Returns the packet if it is itself one of an association with this host.
 #[expect(
     clippy::too_many_arguments,
     reason = "the parts of `Inbound` that are not lent with `sa`, and the packet"
@@ -393,7 +394,7 @@ fn admit(
     None
 }
 
-/// Stage 9.
+/// Stage 9: hand the packet to the host with its mark.
 fn deliver(packet: Packet<Inner>, tally: &mut Tally, out: &mut Vec<InboundOutcome>) {
     let bare = packet.meta.services == Services::NONE;
     let traffic = if bare { &mut tally.clear } else { &mut tally.protected };
@@ -402,8 +403,8 @@ fn deliver(packet: Packet<Inner>, tally: &mut Tally, out: &mut Vec<InboundOutcom
     out.push(InboundOutcome::Deliver(packet.advance(), mark));
 }
 
-/// Stages 6 and 8; whether the packet is in turn one of an association with this host. Rules see only what is at the end of a
-/// bundle, with the services of all its members.
+/// Stages 6 and 8. Returns whether the packet is itself one of an association with this host. Rules see only what is at
+/// the end of a bundle, with the services of all its members.
 #[inline]
 fn settle(
     sa: &InboundSa,
@@ -421,7 +422,8 @@ fn settle(
     Ok(nested)
 }
 
-/// Stage 6: whether this association may carry the packet, and whether that is in turn one of an association with this host.
+/// Stage 6: check that this association may carry the packet. Returns whether the packet is itself one of an
+/// association with this host.
 fn permit(
     sa: &InboundSa,
     icmp: &InnerIcmp,
@@ -442,7 +444,8 @@ fn permit(
     Ok(nested)
 }
 
-/// Where a source route inside a tunnel ends the association's selectors allow, too: who sends asks them about that end.
+/// Check that the selectors of the association also allow the end of a source route inside a tunnel, since the sender
+/// asks them about that end.
 #[cold]
 fn ends_inside(sa: &InboundSa, last: IpAddr) -> Result<(), DropReason> {
     let inside = sa.config().effective_selectors().local.contains(last);
@@ -456,7 +459,7 @@ fn has_ends(sa: &InboundSa, flow: &Flow) -> bool {
     selectors.remote.contains(flow.remote) && selectors.local.contains(flow.local)
 }
 
-/// Stage 5 for a fragment: who may not send whole packets here may not send pieces of them either, and pieces of
+/// Stage 5 for a fragment. Whoever may not send whole packets here may not send pieces of them either, and pieces of
 /// different associations never make one packet.
 #[cold]
 fn join_inner(
@@ -474,7 +477,7 @@ fn join_inner(
     join(fragments, now, sa.context(), packet, headers, pool)
 }
 
-/// The whole packet in place of its last fragment.
+/// Put the whole packet in place of its last fragment.
 #[cold]
 fn join<S>(
     fragments: &mut Reassembler,
@@ -494,7 +497,7 @@ fn join<S>(
     }
 }
 
-/// The packet ends here and its buffer goes back.
+/// Drop the packet, and give its buffer back.
 #[cold]
 fn end<S>(
     tally: &mut Tally,
@@ -513,15 +516,15 @@ fn record(tally: &mut Tally, dropped: Dropped, out: &mut Vec<InboundOutcome>) {
     out.push(InboundOutcome::Drop(dropped));
 }
 
-/// The control plane's verbs.
+/// The verbs of the control plane.
 impl Inbound {
-    /// Tell an auditor of ends of packets (RFC 4303 section 4, RFC 4301 section 9), so many of each kind a second in full; `None`:
-    /// of none.
+    /// Report drops to an auditor (RFC 4303 section 4, RFC 4301 section 9), `per_second` of each kind in full each
+    /// second; `None`: report none.
     pub fn set_audit(&mut self, per_second: Option<u32>) {
         self.tally.audit(per_second);
     }
 
-    /// What there is to tell since the last call.
+    /// Report the drops since the last call.
     #[inline]
     pub fn take_audits(&mut self, now: Time, tell: &mut impl FnMut(Audited)) {
         self.tally.take_audits(now, tell);
@@ -536,7 +539,7 @@ impl Inbound {
     /// Choose and hold an SPI for a peer to send to; see [`InboundSad::allocate_spi`].
     ///
     /// # Errors
-    /// As there.
+    /// The errors of [`InboundSad::allocate_spi`].
     pub fn allocate_spi(&mut self, random: u32) -> Result<Spi, SadError> {
         self.sad.allocate_spi(random)
     }
@@ -546,10 +549,10 @@ impl Inbound {
         self.sad.release_spi(spi);
     }
 
-    /// Add an association.
+    /// Add an association to the inbound half.
     ///
     /// # Errors
-    /// As [`InboundSad::insert`].
+    /// The errors of [`InboundSad::insert`].
     pub fn add_sa(&mut self, sa: InboundSa) -> Result<(), SadError> {
         let unkeyed = Members::key(sa.config());
         let (name, local) = (sa.name(), sa.config().endpoints.local);
@@ -558,10 +561,10 @@ impl Inbound {
         Ok(())
     }
 
-    /// Take an association out.
+    /// Remove an association and return it.
     ///
     /// # Errors
-    /// As [`InboundSad::remove`].
+    /// The errors of [`InboundSad::remove`].
     pub fn remove_sa(&mut self, name: impl Into<SaName>) -> Result<InboundSa, SadError> {
         let name = name.into();
         let sa = self.sad.remove(name)?;
@@ -574,19 +577,19 @@ impl Inbound {
         self.sad.get_mut(name)
     }
 
-    /// The rules of the SPD from now on; `None`, or none that is for inbound packets: what associations admit is delivered.
-    /// Rules that were there before keep their counts.
+    /// Set the rules of the SPD. With `None`, or without a rule for inbound packets, whatever associations admit is
+    /// delivered. Rules that were there before keep their counts.
     pub fn set_rules(&mut self, snapshot: Option<Arc<Snapshot>>) {
         let before = self.rules.take();
         self.rules = snapshot.and_then(|snapshot| Rules::new(before, snapshot, rules::Way::In));
     }
 
-    /// What ICMP errors inside associations may do from now on.
+    /// Set the policy for ICMP errors inside associations.
     pub fn set_icmp(&mut self, icmp: InnerIcmp) {
         self.icmp = icmp;
     }
 
-    /// How many packets each rule decided, and their octets.
+    /// The number of packets that each rule decided, and their octets.
     pub fn rule_counts(&self) -> Vec<(RuleKey, Traffic)> {
         self.rules.as_ref().map(|rules| rules.counts().collect()).unwrap_or_default()
     }
@@ -601,7 +604,7 @@ impl Inbound {
         self.sad.list().map(InboundSa::export).collect()
     }
 
-    /// Counters and latest drops.
+    /// The counters and the latest drops.
     pub fn tally(&self) -> &Tally {
         &self.tally
     }
@@ -611,13 +614,13 @@ impl Inbound {
         self.events.pop()
     }
 
-    /// Events that found no room since the last call.
+    /// The number of events that found no room since the last call.
     pub fn take_lost_events(&mut self) -> u64 {
         self.events.take_lost()
     }
 
-    /// Let go of fragments whose packet did not complete in time, and of associations behind a hard limit. Call about
-    /// once a second.
+    /// Drop fragments whose packet did not complete in time, and associations behind a hard limit. Call this about once
+    /// a second.
     pub fn expire(&mut self, now: Time) {
         if let Some(table) = &mut self.entries {
             table.expire(now);

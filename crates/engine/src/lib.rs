@@ -1,14 +1,15 @@
-//! The order of the stages: [`outbound`] and [`inbound`] read as prose. Fast paths for the common packet know it again
-//! (`outbound/express.rs`, `outbound/gather.rs`, `inbound/burst.rs`); `tests/suite/bursts.rs` holds them equal to the single way.
+//! The engine: the order of the stages. [`outbound`] and [`inbound`] read as prose. Fast paths for the common packet
+//! repeat that order (`outbound/express.rs`, `outbound/gather.rs`, `inbound/burst.rs`); `tests/suite/bursts.rs` holds
+//! them equal to the single way.
 //!
-//! Outbound, enters `Packet<Inner>` as the host handed it over, leaves [`Outcome`]s: packets for the wire, packets that
-//! policy lets pass in clear, answers to the host, and drops with their reasons. Inbound, enters `Packet<Raw>`, leaves
-//! [`InboundOutcome`]s. Each half belongs to one thread and shares nothing with the other but [`Scrubbers`]; time is an argument, nothing
-//! here does I/O, and in steady state nothing allocates. Every packet that enters has at least one outcome, and every buffer
-//! that does not leave in one has gone back to the pool.
+//! Outbound, a `Packet<Inner>` enters as the host handed it over, and [`Outcome`]s leave: packets for the wire, packets
+//! that policy lets pass in clear, answers to the host, and drops with their reasons. Inbound, a `Packet<Raw>` enters
+//! and [`InboundOutcome`]s leave. Each half belongs to one thread and shares nothing with the other but [`Scrubbers`].
+//! Time is an argument, nothing here does I/O, and in steady state nothing allocates. Every packet that enters has at
+//! least one outcome, and every buffer that does not leave in one has gone back to the pool.
 //!
-//! Standards: RFC 4301 sections 5.1 and 5.2 (processing), 7 (fragments), 8.2 (path MTU), RFC 3948, RFC 4303.
-//! Design: docs/design/0001.
+//! Standards: RFC 4301 sections 5.1 and 5.2 (processing), 7 (fragments), 8.2 (path MTU), RFC 3948, RFC 4303. Design:
+//! docs/design/0001.
 #![forbid(unsafe_code)]
 
 mod answers;
@@ -48,16 +49,16 @@ pub use rules::SPD_RULE;
 pub use scrubbing::{INCIDENT_OCTETS, Incident, ScrubReport, Scrubbers, Witness, scrub_config};
 pub use tally::{Dropped, REMEMBERED, Tally, Traffic};
 
-/// Octets that a device should leave free in front of a packet: outer headers, and the device's own of a packet that
-/// goes back to it (a vnet header of 12 and a record of 16).
+/// The number of octets that a device should leave free in front of a packet. They take outer headers, and the device's
+/// own headers for a packet that goes back to it (a vnet header of 12 and a record of 16).
 pub const HEADROOM: usize = 128;
 const _: () = assert!(HEADROOM >= ipsec::HEADROOM + 12 + 16);
 
-/// Octets that a device should leave free behind a packet.
+/// The number of octets that a device should leave free behind a packet.
 pub const TAILROOM: usize = 64;
 const _: () = assert!(TAILROOM >= ipsec::TAILROOM);
 
-/// Size of the buffers of a [`wire::Pool`] for the engine: any IP packet, with its rooms.
+/// The size of the buffers of a [`wire::Pool`] for the engine: any IP packet, with free octets before and behind it.
 pub const BUF_CAPACITY: usize = HEADROOM + 65536 + TAILROOM;
 
 /// The mark of a packet for the host: proof that it came out of an association, or was made here, with these services
@@ -71,7 +72,7 @@ fn mark(services: wire::Services, app: wire::AppId) -> u32 {
         | u32::from(app.0)
 }
 
-/// The same of a packet that arrived: one that had no services came out of IP in IP that arrived bare, and proves nothing.
+/// The mark of a packet that arrived. One without services came out of IP in IP that arrived bare, and proves nothing.
 fn arrival_mark(services: wire::Services, app: wire::AppId) -> u32 {
     if services == wire::Services::NONE { wire::record::ARRIVED } else { mark(services, app) }
 }

@@ -1,4 +1,4 @@
-//! The maximum segment size that a connection agrees on: what fits the tunnel, so that nothing has to be cut again.
+//! The clamping of the maximum segment size that a connection agrees on, so that its segments fit the tunnel uncut.
 
 use wire::ip::Headers;
 use wire::stage::Inner;
@@ -6,7 +6,8 @@ use wire::tcp::{self, Flags, Tcp, TcpOption};
 use wire::{Packet, ipv4, ipv6, protocol};
 
 /// Lower the MSS option of a SYN or SYN-ACK to what an association carries whose inner packets may have `mtu` octets
-/// (RFC 6691: the MTU less fixed headers, whatever options there will be). What is signed (RFC 2385, RFC 5925) stays as it is.
+/// (RFC 6691: the MTU less fixed headers, whatever options there will be). A segment with a signature (RFC 2385, RFC
+/// 5925) stays as it is.
 #[inline]
 pub(crate) fn clamp(packet: &mut Packet<Inner>, headers: &Headers, mtu: usize) {
     if headers.protocol == protocol::TCP {

@@ -1,9 +1,10 @@
-//! Bundles, inbound: what came out of an association is itself a packet of an association with this host (RFC 4301 section
-//! 5.2, "if the packet is IPsec protected again"; paper 001 section 2.3: the flags of all rounds are united).
+//! Inbound bundles: a packet that came out of an association is itself a packet of an association with this host (RFC
+//! 4301 section 5.2, "if the packet is IPsec protected again"; paper 001 section 2.3: the flags of all rounds are
+//! united).
 //!
-//! No decrypted packet goes back to the front door: [`Packet::nested`] leads to cryptography and nowhere else. Only bare
-//! protocols count, and only for this host; members without a key (IPComp, IP in IP) are taken here, and from the wire
-//! only where `inbound/bare.rs` says so.
+//! No decrypted packet goes back to the front door: [`Packet::nested`] leads to cryptography and nowhere else. Only
+//! bare protocols count, and only for this host. Members without a key (IPComp, IP in IP) are taken here, and from the
+//! wire only where `inbound/bare.rs` says so.
 
 use ipsec::{Codec, Outer};
 use sadb::sa::SaProtocol;
@@ -14,25 +15,26 @@ use wire::ip::Headers;
 use wire::stage::{Classed, Inner};
 use wire::{AppId, DropReason, Flow, Meta, Packet, Pool, Verdict, protocol};
 
-/// What only members of bundles need.
+/// The state that only members of bundles need.
 #[derive(Debug, Default)]
 pub(crate) struct Members {
     codec: Codec,
-    /// Tunnels whose packets carry no name: found by their endpoints. IP in IP before IPComp.
+    /// The tunnels whose packets carry no SPI or CPI, so that they are found by their endpoints. IP in IP comes before
+    /// IPComp.
     tunnels: Vec<(bool, Endpoints, SaName)>,
-    /// This host's ends of associations, with how many each has.
+    /// This host's ends of associations, with the number of associations at each.
     ends: BTreeMap<IpAddr, usize>,
     /// The UDP port on which ESP arrives.
     port: u16,
 }
 
 impl Members {
-    /// None yet.
+    /// The state without associations; ESP arrives on UDP port `port`.
     pub fn new(port: u16) -> Members {
         Members { port, ..Members::default() }
     }
 
-    /// How the association is found if its packets carry no name.
+    /// The key by which the association is found if its packets carry no SPI; `None` if they do.
     pub fn key(config: &SaConfig) -> Option<(bool, Endpoints)> {
         let compressing = match config.options.protocol {
             SaProtocol::IpIp => false,
@@ -61,9 +63,9 @@ impl Members {
         }
     }
 
-    /// Whether a packet that came out of an association of this mode is in turn one of an association with this host, which
-    /// may have several addresses (RFC 4301 section 5.2). IP in IP without an association of its own is, in transport mode,
-    /// what a tunnel of the host's sends (RFC 4301 section 4.1).
+    /// Whether a packet that came out of an association of this mode is itself one of an association with this host,
+    /// which may have several addresses (RFC 4301 section 5.2). In transport mode, IP in IP without an association of
+    /// its own is a packet of one of the host's own tunnels (RFC 4301 section 4.1).
     ///
     /// # Errors
     /// [`DropReason::EncapsulatedInside`].
@@ -95,8 +97,8 @@ impl Members {
     }
 }
 
-/// One more round: find the association of a packet that came out of association `from`, and open it. On a drop the
-/// buffer has gone to `pool`, and its length comes with the reason.
+/// Open one more round: find the association of a packet that came out of association `from`, and open it. On a drop
+/// the buffer has gone to `pool`, and its length comes with the reason.
 pub(crate) fn open<'a>(
     sad: &'a mut InboundSad,
     members: &mut Members,
@@ -134,10 +136,12 @@ pub(crate) fn open<'a>(
     }
 }
 
-/// The association of IP in IP that arrived bare. One that is bound to an application is for packets with proof.
+/// The association of IP in IP that arrived bare. An association that is bound to an application is only for packets
+/// with proof.
 ///
 /// # Errors
-/// [`DropReason::UnknownTunnel`], [`DropReason::WrongProtocol`], [`DropReason::WrongPeer`], [`DropReason::SelectorMismatch`].
+/// [`DropReason::UnknownTunnel`], [`DropReason::WrongProtocol`], [`DropReason::WrongPeer`],
+/// [`DropReason::SelectorMismatch`].
 pub(crate) fn tunnel(sad: &mut InboundSad, members: &Members, outer: &Outer) -> Result<SaName, DropReason> {
     let name = name(sad, members, outer)?;
     let sa = sad.get_mut(name).ok_or(DropReason::UnknownTunnel)?;
@@ -167,7 +171,7 @@ fn give_back(reason: DropReason, packet: Packet<Inner>, pool: &mut Pool) -> (Dro
     (reason, len)
 }
 
-/// The association of this packet, whose peer sent it and whose protocol it has.
+/// The name of the association of this packet, if its peer sent it.
 fn name(sad: &mut InboundSad, members: &Members, outer: &Outer) -> Result<SaName, DropReason> {
     let spi = match outer.protocol {
         protocol::IPV4 | protocol::IPV6 => {
@@ -188,7 +192,7 @@ fn name(sad: &mut InboundSad, members: &Members, outer: &Outer) -> Result<SaName
     Ok(sa.name())
 }
 
-/// What the packet has had in all rounds. An application that one member is bound to stays.
+/// Unite the services and applications of all rounds. An application that one member is bound to stays.
 fn unite(meta: &mut Meta, before: &Meta) -> Result<(), DropReason> {
     meta.services = meta.services.union(before.services);
     match (before.app, meta.app) {

@@ -1,15 +1,16 @@
-//! Outbound, from the host to the wire: the order of the stages.
+//! The outbound half, from the host to the wire, in the order of its stages.
 //!
 //! 1. Headers.
 //! 2. Fragments wait until their packet is whole.
-//! 3. Whose packet it is. One of an application that has a policy is decided by that policy; an answer that the kernel made
-//!    to a protected packet (PROOF in its mark) must leave protected; anything else is decided by the rules of the SPD. Without
-//!    rules, a stamped packet that no policy speaks for is bypassed and one without a stamp ends. What the socket itself
-//!    asked for (the services in a stamped mark) comes on top of policy and rules. Packets on their way through this host are the
-//!    rules' alone, those that arrived in clear for a network behind it too: see `forwarded.rs`.
-//! 4. The association. Behind it, what policy wants scrubbed is scrubbed: see `scrubbed.rs`.
-//! 5. Size. Super-packets are cut to fit; a packet that forbids fragmentation and does not fit is answered; any other is
-//!    carried whole and its outer packet fragmented.
+//! 3. The owner of the packet. A packet of an application that has a policy is decided by that policy. An answer that
+//!    the kernel made to a protected packet (PROOF in its mark) must leave protected. Anything else is decided by the
+//!    rules of the SPD. Without rules, a stamped packet that no policy speaks for is bypassed and one without a stamp
+//!    is dropped. The demand of the socket itself (the services in a stamped mark) comes on top of policy and rules.
+//!    Packets on their way through this host are decided by the rules alone, and so are those that arrived in clear for
+//!    a network behind it: see `forwarded.rs`.
+//! 4. The association. After that, packets are scrubbed that policy wants scrubbed: see `scrubbed.rs`.
+//! 5. Size. Super-packets are cut to fit; a packet that forbids fragmentation and does not fit is answered; any other
+//!    is carried whole and its outer packet fragmented.
 //! 6. ESP or AH, or each member of a bundle in turn: see `bundle.rs`.
 
 mod entered;
@@ -55,74 +56,77 @@ use wire::{
     Services, Time, Verdict, fragment, ipv6, record,
 };
 
-/// Sets of four flows whose decisions are remembered.
+/// The number of sets of four flows whose decisions are remembered.
 const ROUTE_SETS: usize = 1024;
 
-/// What became of an outbound packet, or of a part of it.
+/// The result of handling an outbound packet, or a part of it.
 #[derive(Debug)]
 pub enum Outcome {
-    /// For the wire, protected.
+    /// The packet is for the wire, protected.
     Send(Packet<Outer>),
-    /// For the wire, protected: many packets of one association. Only of an engine that [gathers](Outbound::gathering).
+    /// Many protected packets of one association are for the wire. Only an engine that [gathers](Outbound::gathering)
+    /// returns this.
     Burst(Burst<Outer>),
-    /// For the wire, as it is: policy lets it pass in clear.
+    /// The packet is for the wire as it is: policy lets it pass in clear.
     Clear(Packet<Selected>),
-    /// For the host, through the TUN with this mark: an ICMP error about the packet, which is reported as dropped as well.
+    /// An ICMP error about the packet is for the host, through the TUN with this mark. The packet is reported as
+    /// dropped as well.
     Reply(Packet<Admitted>, u32),
-    /// Waits for an association, behind this acquire; behind none (0) for an entry of its socket.
+    /// The packet waits for an association, behind this acquire; number 0 means that it waits for an entry of its
+    /// socket.
     Held(AcquireId),
-    /// Ended here.
+    /// The packet was dropped.
     Drop(Dropped),
 }
 
-/// What a flow of an application gets. Valid until policy or associations change.
+/// The decision for a flow of an application, with its association. It is valid until policy or associations change.
 #[derive(Clone, Copy)]
 struct Route {
     decision: Decision,
-    /// If it is to be protected.
+    /// The association, if the flow is to be protected.
     sa: Result<SaIndex, DropReason>,
-    /// By which profile it is scrubbed, if it is protected.
+    /// The profile by which it is scrubbed, if it is protected.
     scrub: ScrubId,
 }
 
-/// Where a packet goes on.
+/// The way on for a packet.
 #[derive(Clone, Copy)]
 enum Course {
     Clear,
     Protect(SaIndex),
-    /// Wait until there is an association.
+    /// The packet waits until there is an association.
     Hold,
-    /// Wait until its socket has an entry for it.
+    /// The packet waits until its socket has an entry for it.
     Await,
 }
 
 /// The outbound half of the engine.
 pub struct Outbound {
     spd: Arc<Spd>,
-    /// `None`: the compiled policy decides.
+    /// The entries of sockets; `None`: the compiled policy decides.
     entries: Option<Box<Entries>>,
     pub(crate) sad: OutboundSad,
     routes: FlowCache<Route>,
-    /// `None`: there is no rule for outbound packets.
+    /// The rules for outbound packets; `None`: there are none.
     ruling: Option<ruled::Ruling>,
-    /// `None`: there is no rule for packets that arrive in clear.
+    /// The rules for packets that arrive in clear; `None`: there are none.
     arrivals: Option<crate::rules::Rules>,
     seed: u64,
-    /// Grows with each change of policy.
+    /// A number that grows with each change of policy.
     loads: u64,
-    /// Packets come from a kernel half that lets bypassed ones pass by itself.
+    /// Whether packets come from a kernel half that lets bypassed ones pass by itself.
     filtered: bool,
     fragments: Reassembler,
-    /// `None`: every packet leaves by itself, at once.
+    /// The burst that is built; `None`: every packet leaves by itself, at once.
     gather: Option<Gather>,
-    /// `None`: nobody answers acquires, so nothing waits.
+    /// The packets that wait for an association; `None`: nobody answers acquires, so nothing waits.
     holds: Option<Holds>,
     pub(crate) events: Events,
-    /// For flows whose policy says so.
+    /// The scrubbers of flows whose policy says so.
     scrubbers: Scrubbers,
-    /// Packets of the scrubber's own.
+    /// Packets that the scrubber made itself.
     own: Vec<Own>,
-    /// Compression, for bundles that have it.
+    /// The compression state for bundles that compress.
     codec: Codec,
     pub(crate) tally: Tally,
     pub(crate) listening: Listening,
@@ -159,21 +163,22 @@ impl Outbound {
         }
     }
 
-    /// Say that packets come from a kernel half that sends only those here which policy protects. One that policy here would
-    /// bypass then means that the two have different policies: it ends, for it may be the other one that is right.
+    /// Say that packets come from a kernel half that sends only those here which policy protects. A packet that policy
+    /// here would bypass then means that the two have different policies. It is dropped, since the other one may be
+    /// right.
     pub fn behind_the_kernel_half(mut self) -> Outbound {
         self.filtered = true;
         self
     }
 
-    /// Let packets of one association that follow one another leave as [`Outcome::Burst`]. A packet may then wait for those
-    /// behind it until [`Outbound::flush`], which comes before anything else is done with the engine.
+    /// Let packets of one association that follow one another leave as [`Outcome::Burst`]. A packet may then wait for
+    /// those behind it until [`Outbound::flush`], which must come before anything else is done with the engine.
     pub fn gathering(mut self) -> Outbound {
         self.gather = Some(Gather::default());
         self
     }
 
-    /// Nothing follows for now: what was gathered leaves.
+    /// Send what was gathered, since nothing follows for now.
     #[inline]
     pub fn flush(&mut self, pool: &mut Pool, out: &mut Vec<Outcome>) {
         if let Some(gather) = &mut self.gather {
@@ -181,7 +186,7 @@ impl Outbound {
         }
     }
 
-    /// Which rule decided about the packet that was gathered last, as [`Meta::rule`] says it of one that leaves alone.
+    /// The rule that decided about the packet that was gathered last, in the form of [`Meta::rule`].
     pub fn gathered_rule(&self) -> u32 {
         self.gather.as_ref().map_or(0, Gather::last_rule)
     }
@@ -219,7 +224,7 @@ impl Outbound {
         self.dispatch(packet, headers, None, pool, out);
     }
 
-    /// Stages 3 to 6, for a whole packet; `joined` is the identification of the fragments it was joined from.
+    /// Stages 3 to 6, for a whole packet. `joined` is the identification of the fragments that it was joined from.
     #[inline]
     fn dispatch(
         &mut self,
@@ -306,7 +311,7 @@ impl Outbound {
         }
     }
 
-    /// What policy says of a stamped packet, and the association that does it.
+    /// The decision of policy for a stamped packet, with the association.
     fn decide(&mut self, now: Time, meta: &mut Meta, flow: &Flow) -> Result<Course, DropReason> {
         let Some(route) = self.route(now, meta, flow) else { return Ok(Course::Await) };
         meta.rule = route.decision.rule().0;
@@ -332,8 +337,9 @@ impl Outbound {
         }
     }
 
-    /// An answer that the kernel made without a socket (a reset, an unreachable, an echo reply) to a protected packet
-    /// leaves with at least the services that packet had, or not at all: it may quote what was encrypted.
+    /// The course of an answer that the kernel made without a socket (a reset, an unreachable, an echo reply) to a
+    /// protected packet. It leaves with at least the services that packet had, or not at all, since it may quote what
+    /// was encrypted.
     fn answer(&mut self, meta: &mut Meta, flow: &Flow) -> Result<Course, DropReason> {
         let low = meta.mark & record::APP_MASK;
         meta.app = AppId(u16::try_from(low).unwrap_or_default());
@@ -343,7 +349,7 @@ impl Outbound {
         Ok(Course::Protect(sa))
     }
 
-    /// Stage 2: the last fragment missing becomes the whole packet and goes on.
+    /// Stage 2: the last missing fragment becomes the whole packet and goes on.
     #[cold]
     fn join(
         &mut self,
@@ -375,7 +381,8 @@ impl Outbound {
         end(&mut self.tally, packet, reason, Some(&flow), pool, out);
     }
 
-    /// As [`Self::consider`], remembered until policy, entries or associations change. `None`: it has no entry yet.
+    /// The route that [`Self::consider`] finds, remembered until policy, entries or associations change. `None`: there
+    /// is no entry for the packet yet.
     fn route(&mut self, now: Time, meta: &Meta, flow: &Flow) -> Option<Route> {
         // Both grow and neither shrinks, so each state of the two databases has a sum of its own.
         let epoch = self.loads + self.sad.epoch();
@@ -390,12 +397,12 @@ impl Outbound {
         Some(route)
     }
 
-    /// What policy says of a flow, and the association that does it.
+    /// The decision of policy for a flow, with the association.
     fn consider(&self, app: AppId, flow: &Flow, asked: Services) -> Route {
         self.serve(self.spd.decide(app, flow), app, flow, asked)
     }
 
-    /// The association that does what was decided.
+    /// The route of a decision: the demand of the socket added, and the association found.
     fn serve(&self, decision: Decision, app: AppId, flow: &Flow, asked: Services) -> Route {
         let decision = raise(decision, asked);
         let sa = match decision.action {
@@ -406,7 +413,7 @@ impl Outbound {
         Route { decision, sa, scrub }
     }
 
-    /// Stages 5 and 6.
+    /// Stages 5 and 6 for one association.
     #[inline]
     fn protect(
         &mut self,
@@ -528,8 +535,8 @@ impl Outbound {
         }
     }
 
-    /// Policy lets pass in clear what had been joined for it to see: in fragments again, since nobody cuts it behind us,
-    /// that fit every link. The identification is the sender's own, so it is as unique as before.
+    /// Send a packet in clear that had been joined for policy to see. It goes in fragments again that fit every link,
+    /// since nobody cuts it behind us. The identification is the sender's own, so it is as unique as before.
     #[cold]
     fn cut_again(
         &mut self,
@@ -550,7 +557,7 @@ impl Outbound {
         pool.put(packet.into_buf());
     }
 
-    /// Policy lets the packet pass as it is: only what the kernel left undone is done.
+    /// Send a packet in clear as it is; only what the kernel left undone is completed.
     fn clear(
         &mut self,
         mut packet: Packet<Inner>,
@@ -569,8 +576,8 @@ impl Outbound {
     }
 }
 
-/// What the sending socket asked for itself (docs/socket-api.md), in the mark of a stamped packet; in that of an answer, what
-/// the packet had that it answers.
+/// The services that the sending socket asked for itself (docs/socket-api.md), from the mark of a stamped packet. From
+/// the mark of an answer they are those of the packet that it answers.
 fn asked(mark: u32) -> Services {
     match mark & (record::AUTHENTICATED | record::ENCRYPTED) {
         0 => Services::NONE,
@@ -579,7 +586,8 @@ fn asked(mark: u32) -> Services {
     }
 }
 
-/// A socket's own demand on top of policy: both, and not optionally. What policy refuses stays refused.
+/// The decision with a socket's own demand on top of policy: both services, mandatory. What policy refuses stays
+/// refused.
 fn raise(decision: Decision, asked: Services) -> Decision {
     if asked == Services::NONE {
         return decision;
@@ -603,7 +611,7 @@ fn reply(error: Buf, about: &Meta, services: Services) -> Outcome {
     Outcome::Reply(Packet::made_for_host(error, meta), mark)
 }
 
-/// ESP for one packet that fits.
+/// Stage 6 for one packet that fits.
 #[inline]
 fn seal(
     sa: &mut OutboundSa,
@@ -632,7 +640,7 @@ fn release(tally: &mut Tally, packet: Packet<Inner>, out: &mut Vec<Outcome>) {
     out.push(Outcome::Clear(packet.advance()));
 }
 
-/// The packet ends here and its buffer goes back.
+/// Drop the packet, and give its buffer back.
 #[cold]
 fn end<S>(
     tally: &mut Tally,

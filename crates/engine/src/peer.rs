@@ -1,7 +1,8 @@
-//! Where a peer is: a NAT in between may give it another address or port at any time (RFC 3948, RFC 7296 section 2.23).
+//! The address and port of a peer, which a NAT in between may change at any time (RFC 3948, RFC 7296 section 2.23).
 //!
-//! Inbound, an authentic packet that is newer than all before it shows the place; what is not authentic, or could be an old
-//! packet sent again, shows nothing. Outbound, the association of the same pair follows, if both were told to.
+//! Inbound, an authentic packet that is newer than all before it shows the place. A packet that is not authentic, or
+//! could be an old packet sent again, shows nothing. Outbound, the association of the same pair follows, if both were
+//! told to.
 
 use crate::event::{Event, Events, PeerMoved};
 use crate::inbound::Inbound;
@@ -11,7 +12,7 @@ use sadb::sa::Encapsulation;
 use sadb::{InboundSa, OutboundSa, SaIndex};
 use std::net::IpAddr;
 
-/// An authentic packet came in `outer`; the newest before it had the sequence number `before`.
+/// Note that an authentic packet came in `outer`; the newest one before it had the sequence number `before`.
 #[cold]
 pub(crate) fn notice(sa: &mut InboundSa, outer: &Outer, before: u64, events: &mut Events) {
     let Some(port) = outer.src_port else { return };
@@ -25,8 +26,8 @@ pub(crate) fn notice(sa: &mut InboundSa, outer: &Outer, before: u64, events: &mu
     }
 }
 
-/// Tell once more of a move that was told and not answered: events may be lost, and then nothing else would lead the outbound
-/// half out of the wrong place. Call about once a second.
+/// Report a move again that was reported and not answered. Events may be lost, and then nothing else would lead the
+/// outbound half out of the wrong place. Call this about once a second.
 pub(crate) fn remind(sa: &mut InboundSa, events: &mut Events) {
     if let Some((old, new)) = sa.still_to_follow() {
         tell(sa, old, new, events);
@@ -46,7 +47,8 @@ fn tell(sa: &InboundSa, old: (IpAddr, u16), new: (IpAddr, u16), events: &mut Eve
 }
 
 impl Inbound {
-    /// The outbound half has been told of this move ([`Outbound::follow`]); until then it is told again, every other second.
+    /// Note that the outbound half was told of this move ([`Outbound::follow`]); until then it is reported every other
+    /// second.
     pub fn followed(&mut self, moved: &PeerMoved) {
         // Only one that is found by its SPI alone has one peer.
         if let Some(sa) = self.sa_mut(moved.spi) {
@@ -56,7 +58,8 @@ impl Inbound {
 }
 
 impl Outbound {
-    /// Send to where the peer is now: every association of the pair that moved, if it follows its peer. How many do.
+    /// Send to where the peer is now, for every association of the pair that moved, if it follows its peer. Returns the
+    /// number of associations that do.
     pub fn follow(&mut self, moved: &PeerMoved) -> usize {
         if !moved.follow {
             return 0;

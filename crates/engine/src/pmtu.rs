@@ -1,9 +1,10 @@
-//! ICMP errors from the unprotected side: what they may teach an outbound association about its path (RFC 4301 sections 6.1.1
-//! and 8.2.1).
+//! ICMP errors from the unprotected side, and what they may teach an outbound association about its path (RFC 4301
+//! sections 6.1.1 and 8.2.1).
 //!
-//! Nobody signs them. One is believed that could only come from somebody who saw a packet of ours a moment ago: it quotes SPI,
-//! addresses and ports of an outbound association, a sequence number sent not long before, and an MTU that this very packet
-//! exceeded. Whoever sees our packets could drop them as well, so a lie of theirs takes nothing more away; the floor bounds it.
+//! Nobody signs them. An error is believed if only somebody who saw a packet of ours a moment ago could have sent it:
+//! it quotes SPI, addresses and ports of an outbound association, a sequence number sent not long before, and an MTU
+//! that this very packet exceeded. Whoever sees our packets could drop them as well, so a lie of theirs takes nothing
+//! more away; the floor bounds it.
 
 use crate::event::{Event, PathCause, PathChange, SeenError};
 use crate::outbound::Outbound;
@@ -15,23 +16,23 @@ use std::net::IpAddr;
 use wire::quote::{IcmpError, Quote};
 use wire::{DropReason, Packet, Pool, Time, protocol, stage};
 
-/// Packets of an association behind which an error about an older one comes too late: what a link of 10 Gbit/s sends in full
-/// packets within 80 ms. A stranger who has guessed the SPI still has to guess the place.
+/// The number of later packets after which an error about a packet comes too late: what a link of 10 Gbit/s sends in
+/// full packets within 80 ms. A stranger who has guessed the SPI still has to guess the place.
 const RECENT: u64 = 1 << 16;
 
-/// Which ICMP errors, by version, type and code.
+/// A kind of ICMP errors, by version, type and code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IcmpKind {
-    /// 4 or 6.
+    /// The version: 4 (ICMP) or 6 (ICMPv6).
     pub version: u8,
-    /// The type.
+    /// The ICMP type of the error.
     pub kind: u8,
-    /// The code; `None`: every code.
+    /// The ICMP code of the error; `None`: every code.
     pub code: Option<u8>,
 }
 
 impl IcmpKind {
-    /// Whether one of the list stands for a message.
+    /// Whether one of the kinds in the list covers a message.
     pub(crate) fn lists(kinds: &[IcmpKind], version: u8, kind: u8, code: u8) -> bool {
         kinds.iter().any(|one| {
             (one.version, one.kind) == (version, kind) && one.code.is_none_or(|listed| listed == code)
@@ -39,23 +40,24 @@ impl IcmpKind {
     }
 }
 
-/// What unauthenticated ICMP errors may do.
+/// The policy for unauthenticated ICMP errors.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IcmpPolicy {
-    /// The UDP port that ESP leaves from: datagrams of other ports are other programs'.
+    /// The UDP port that ESP leaves from; datagrams of other ports belong to other programs.
     pub port: u16,
-    /// Those that are looked at; any other ends as [`DropReason::IcmpRefused`].
+    /// The kinds of errors that are examined; any other ends with [`DropReason::IcmpRefused`].
     pub accept: Vec<IcmpKind>,
-    /// Those about packets sent a moment ago that are believed in a second.
+    /// The number of errors about packets sent a moment ago that are believed in a second.
     pub per_second: u32,
-    /// The bounds of what they teach.
+    /// The bounds of what they teach about paths.
     pub path: PathMtuLimits,
-    /// ICMP errors in a second that tell senders on this side that their packets are refused (RFC 4301 section 5.1.1); zero: none.
+    /// The number of ICMP errors in a second that tell senders on this side that their packets are refused (RFC 4301
+    /// section 5.1.1); zero: none.
     pub refusals: u32,
 }
 
 impl Default for IcmpPolicy {
-    /// "Fragmentation needed" and "packet too big", 256 in a second.
+    /// The default policy: "fragmentation needed" and "packet too big", 256 in a second.
     fn default() -> IcmpPolicy {
         let accept = vec![
             IcmpKind { version: 4, kind: 3, code: Some(4) },
@@ -71,7 +73,7 @@ impl Default for IcmpPolicy {
     }
 }
 
-/// The state of this.
+/// The state of this module: the policy, and the counts of this second.
 #[derive(Debug, Default)]
 pub(crate) struct Listening {
     policy: IcmpPolicy,
@@ -80,7 +82,7 @@ pub(crate) struct Listening {
 }
 
 impl Listening {
-    /// The bounds of what is learned of paths.
+    /// The bounds of what is learned about paths.
     pub(crate) fn path_limits(&self) -> PathMtuLimits {
         self.policy.path
     }
@@ -95,7 +97,7 @@ impl Listening {
     }
 }
 
-/// How often something happened in a second.
+/// The number of times that something happened in a second.
 #[derive(Debug, Default)]
 struct PerSecond {
     second: u64,
@@ -103,7 +105,7 @@ struct PerSecond {
 }
 
 impl PerSecond {
-    /// Once more; how often with that.
+    /// Count once more, and return the number in this second.
     fn count(&mut self, now: Time) -> u32 {
         let second = now.0 / 1_000_000_000;
         if second != self.second {
@@ -115,13 +117,14 @@ impl PerSecond {
 }
 
 impl Outbound {
-    /// What unauthenticated ICMP errors may do from now on.
+    /// Set the policy for unauthenticated ICMP errors.
     pub fn set_icmp(&mut self, policy: IcmpPolicy) {
         self.listening.policy = policy;
     }
 
-    /// An ICMP error arrived in clear, a whole packet. What became of it is counted: [`DropReason::IcmpTaken`], or why it was not
-    /// believed. `None`: it is about a packet that is no association's; the host's other programs cause such.
+    /// Take in an ICMP error that arrived in clear, as a whole packet. The result is counted:
+    /// [`DropReason::IcmpTaken`], or the reason why it was not believed. `None`: it is about a packet of no
+    /// association, and the host's other programs cause such errors.
     pub fn hear_icmp(
         &mut self,
         now: Time,
@@ -183,20 +186,20 @@ impl Outbound {
         self.sad.named(spi, remote).map(|sa| sa.config().path_mtu)
     }
 
-    /// The same, if it is one that was learned.
+    /// The path MTU in force towards the peer that has this SPI, if it is one that was learned.
     pub fn learned_path_mtu(&self, spi: Spi, remote: IpAddr) -> Option<u16> {
         let path = self.sad.named(spi, remote)?.path();
         path.learned().map(|_| path.in_force())
     }
 
-    /// Where the associations' outer packets go from and to, each pair of addresses once.
+    /// The outer source and destination addresses of the associations, each pair once.
     pub fn ends(&self) -> BTreeSet<(IpAddr, IpAddr)> {
         let ends = |sa: &OutboundSa| (sa.config().endpoints.local, sa.config().endpoints.remote);
         self.sad.list().map(|(_, sa)| ends(sa)).collect()
     }
 
-    /// The routes between these addresses take packets of so many octets: associations between them follow. What is not named stays
-    /// as it is.
+    /// Take in how many octets the routes between these addresses carry, and let the associations between them follow.
+    /// Associations between other addresses stay as they are.
     pub fn follow_routes(&mut self, routes: &BTreeMap<(IpAddr, IpAddr), u16>) {
         for sa in self.sad.list_mut() {
             let ends = &sa.config().endpoints;
@@ -208,8 +211,8 @@ impl Outbound {
         }
     }
 
-    /// The kernel did not take an outer packet of `len` octets of this association for its route, and the route, looked at since, says
-    /// nothing of it: packets are smaller from now on, for as long as what an ICMP error teaches is believed.
+    /// Take in that the kernel refused an outer packet of `len` octets of this association, though the route says
+    /// nothing of it. Packets are smaller from now on, for as long as the teaching of an ICMP error is believed.
     pub fn refused_by_route(&mut self, now: Time, spi: Spi, remote: IpAddr, len: usize) {
         let limits = self.listening.policy.path;
         let Some(sa) = self.sad.named_mut(spi, remote) else { return };
@@ -224,7 +227,7 @@ impl Outbound {
         }
     }
 
-    /// Let time pass for what was learned. Call about once a second.
+    /// Forget what was learned too long ago. Call this about once a second.
     pub(crate) fn age_paths(&mut self, now: Time) {
         let limits = self.listening.policy.path;
         for sa in self.sad.list_mut() {
@@ -236,11 +239,11 @@ impl Outbound {
     }
 }
 
-/// What an error did to its association.
+/// The effect of an error on its association.
 enum Taught {
-    /// The path MTU was lowered, from this.
+    /// The path MTU was lowered from this value.
     Path(u16),
-    /// It is of a type that says nothing about the path's MTU.
+    /// The error is of a type that says nothing about the path MTU.
     Seen,
     Nothing,
 }
@@ -260,7 +263,7 @@ fn teach(
     }
 }
 
-/// Whether the packet could have been of an association at all.
+/// Whether the quoted packet could have been one of an association at all.
 fn is_ours(quote: &Quote, port: u16) -> bool {
     match quote.protocol {
         protocol::ESP | protocol::AH => true,
@@ -269,7 +272,7 @@ fn is_ours(quote: &Quote, port: u16) -> bool {
     }
 }
 
-/// Whether the packet left under this association.
+/// Whether the quoted packet left under this association.
 fn is_of(sa: &OutboundSa, quote: &Quote) -> bool {
     let config = sa.config();
     let (ends, options) = (&config.endpoints, &config.options);

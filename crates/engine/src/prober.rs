@@ -1,81 +1,85 @@
-//! Whether long packets arrive: the search for the path MTU by probes, after RFC 8899 (docs/design/0029). Finds black holes, where
-//! they vanish and no ICMP error says so, and raises again what an error or a black hole has lowered.
+//! The search for the path MTU by probes that show whether long packets arrive, after RFC 8899 (docs/design/0029). It
+//! finds black holes, where packets vanish and no ICMP error says so, and raises again what an error or a black hole
+//! has lowered.
 //!
-//! Pure: [`Prober::turn`] is told of the path what its owner sees, and says which probes to send and which path MTU to use;
-//! [`Prober::answered`] is told of answers. One prober knows one path.
+//! The module is pure. [`Prober::turn`] is told what its owner sees of the path, and says which probes to send and
+//! which path MTU to use. [`Prober::answered`] is told of answers. One prober knows one path.
 
 use std::time::Duration;
 
 use wire::Time;
 
-/// The size that is tried first where the one in force is lost: what every IPv6 link carries (RFC 8200 section 5), and nearly every
-/// path of IPv4 (RFC 8899 section 5.1.2, BASE_PLPMTU).
+/// The size in octets that is tried first where the one in force is lost: every IPv6 link carries it (RFC 8200 section
+/// 5), and nearly every path of IPv4 (RFC 8899 section 5.1.2, BASE_PLPMTU).
 const BASE: u16 = 1280;
-/// As short as a probe can be: shows that the peer answers at all.
+/// The size that stands for the shortest possible probe, which shows that the peer answers at all.
 const SHORT: u16 = 0;
-/// Rounds in succession in which the short probe arrived and the long one did not (RFC 8899 section 5.1.2, MAX_PROBES).
+/// The number of rounds in succession in which the short probe arrived and the long one did not (RFC 8899 section
+/// 5.1.2, MAX_PROBES).
 const MAX_LOST: u8 = 3;
-/// Sizes that one round of a search tries.
+/// The number of sizes that one round of a search tries.
 const AT_ONCE: u16 = 4;
-/// Two sizes that lie so near to each other are not told apart: associations fill whole cipher blocks.
+/// The difference in octets below which two sizes are not told apart: associations fill whole cipher blocks.
 const NEAR: u16 = 16;
-/// A round without any answer is over.
+/// The time after which a round without any answer is over.
 const ROUND: Duration = Duration::from_secs(2);
-/// The short probe of a round is sent last. Once it is answered, the others have at least so long, and as long as it took.
+/// The least time that the other probes of a round have after the short one, which is sent last, is answered. They have
+/// at least as long as that answer took.
 const SETTLE: Duration = Duration::from_millis(50);
-/// The path is asked again while long packets leave and nothing comes back, as long as that is news; then as [`CONFIRM`] says.
+/// The first interval at which the path is asked again while long packets leave and nothing comes back. It grows to
+/// [`CONFIRM`] as the answers stay the same.
 const DOUBT: Duration = Duration::from_secs(1);
-/// The path is asked again while long packets leave.
+/// The interval at which the path is asked again while long packets leave.
 const CONFIRM: Duration = Duration::from_secs(2);
-/// A path that not even the least MTU passes is asked again.
+/// The interval at which a path is asked again that not even the least MTU passes.
 const EATEN: Duration = Duration::from_secs(3);
-/// A larger size is tried again after this; twice as late each time, up to [`LONGEST`].
+/// The time after which a larger size is tried again. It doubles each time, up to [`LONGEST`].
 const RAISE: Duration = Duration::from_secs(10);
-/// RFC 8899 section 5.1.1, PMTU_RAISE_TIMER.
+/// The longest time until a larger size is tried again (RFC 8899 section 5.1.1, PMTU_RAISE_TIMER).
 const LONGEST: Duration = Duration::from_secs(600);
-/// A peer that has answered before is asked again after this at the latest.
+/// The longest time until a peer that has answered before is asked again.
 const PATIENT: Duration = Duration::from_secs(8);
-/// What was found is said again after this, so that it does not become too old.
+/// The interval at which the result is said again, so that it does not become too old.
 const AGAIN: Duration = Duration::from_secs(60);
-/// Nobody has sent a long packet for so long: that they do not arrive matters to nobody any more.
+/// The time without long packets after which nobody cares any more that they do not arrive.
 const GIVEN_UP: Duration = Duration::from_secs(300);
 
-/// What the owner of a path sees of it.
+/// The facts about a path that its owner sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seen {
-    /// The path MTU in force.
+    /// The path MTU in force, in octets.
     pub in_force: u16,
-    /// What it is where nothing is learned.
+    /// The path MTU where nothing is learned, in octets.
     pub configured: u16,
-    /// It is never lower.
+    /// The least path MTU that there may be, in octets.
     pub floor: u16,
-    /// Octets of a probe that are always there, and of what the rest is a multiple.
+    /// The number of octets of a probe that are always there, and the number that the rest is a multiple of.
     pub lengths: (u16, u16),
-    /// Long packets left since the last turn.
+    /// Whether long packets left since the last turn.
     pub long: bool,
-    /// Something came from the peer since the last turn.
+    /// Whether something came from the peer since the last turn.
     pub back: bool,
 }
 
 impl Seen {
-    /// The longest packet of at most `size` octets that there can be: what a probe of that size shows.
+    /// The longest packet of at most `size` octets that there can be, which is what a probe of that size shows.
     fn fits(&self, size: u16) -> u16 {
         let (head, step) = self.lengths;
         size - size.saturating_sub(head) % step.max(1)
     }
 }
 
-/// What is to be done.
+/// An act that a turn asks of the path's owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Act {
     /// Send a probe: an outer packet of `size` octets, or as short as can be.
     Send {
-        /// What the answer repeats.
+        /// The number that the answer repeats.
         token: u64,
-        /// Octets.
+        /// The length of the outer packet, in octets.
         size: u16,
     },
-    /// This is the path MTU.
+    /// Use this path MTU from now on.
     Use(u16),
 }
 
@@ -86,17 +90,17 @@ struct Probe {
     answered: bool,
 }
 
-/// Probes that are under way together, the longest first.
+/// The probes that are under way together, the longest first.
 #[derive(Debug)]
 struct Round {
     sent: Time,
     probes: Vec<Probe>,
-    /// When the short one was answered.
+    /// The time at which the short one was answered.
     short: Option<Time>,
 }
 
 impl Round {
-    /// Whether its outcome is known: `Some(false)`: nobody answers.
+    /// Whether the outcome of the round is known; `Some(false)`: nobody answers.
     fn is_over(&self, now: Time) -> Option<bool> {
         let answered = self.probes.iter().filter(|probe| probe.answered).count();
         if answered == self.probes.len() {
@@ -109,7 +113,7 @@ impl Round {
         None
     }
 
-    /// The longest that arrived; [`SHORT`]: only the shortest did.
+    /// The longest size that arrived; [`SHORT`]: only the shortest did.
     fn arrived(&self) -> u16 {
         self.probes.iter().filter(|probe| probe.answered).map(|probe| probe.size).max().unwrap_or(SHORT)
     }
@@ -119,18 +123,18 @@ impl Round {
     }
 }
 
-/// Packets of `low` octets arrive, of `high` octets they do not, or nobody knows.
+/// A search: packets of `low` octets arrive, and those of `high` octets do not or are unknown.
 #[derive(Clone, Copy, Debug)]
 struct Search {
     from: u16,
     low: u16,
     high: u16,
-    /// To be tried before what is between.
+    /// A size that is tried before the sizes in between.
     most: Option<u16>,
 }
 
 impl Search {
-    /// Sizes to try, the longest first.
+    /// The sizes to try, the longest first.
     fn sizes(&self, seen: &Seen) -> Vec<u16> {
         let gap = u32::from(self.high - self.low);
         let between = |k: u16| seen.fits(self.low + (gap * u32::from(k) / u32::from(AT_ONCE + 1)) as u16);
@@ -140,7 +144,7 @@ impl Search {
         sizes
     }
 
-    /// What a round has shown; whether there is nothing more to find.
+    /// Take in what a round has shown. Returns whether there is nothing more to find.
     fn learn(&mut self, round: &Round) -> bool {
         let sizes = || round.probes.iter().filter(|probe| probe.size != SHORT);
         self.low = sizes().filter(|probe| probe.answered).map(|probe| probe.size).fold(self.low, u16::max);
@@ -155,18 +159,18 @@ impl Search {
     }
 }
 
-/// What is known of one path.
+/// The knowledge about one path.
 #[derive(Debug, Default)]
 pub struct Prober {
     /// The path MTU in force at the last turn, and what it would be if nothing were learned.
     known: Option<(u16, u16)>,
-    /// The owner was told to use another one.
+    /// The time at which the owner was last told to use a path MTU.
     told: Option<Time>,
-    /// The peer has answered once: it is one of ours.
+    /// Whether the peer has answered once, so that it is known to be one of ours.
     answers: bool,
-    /// When packets of the size in force were last known to arrive.
+    /// The time at which packets of the size in force were last known to arrive.
     proved: Option<Time>,
-    /// How long after that they are asked about again if nothing comes back.
+    /// The time after that at which they are asked about again if nothing comes back.
     doubt: Duration,
     round: Option<Round>,
     lost: u8,
@@ -180,7 +184,7 @@ pub struct Prober {
 }
 
 impl Prober {
-    /// Long packets do not arrive, and no size was found that does, since then.
+    /// The time since which long packets do not arrive and no size was found that does.
     pub fn eaten_since(&self) -> Option<Time> {
         self.eaten
     }
@@ -190,12 +194,12 @@ impl Prober {
         self.answers
     }
 
-    /// When somebody last sent long packets by this path.
+    /// The time at which somebody last sent long packets by this path.
     pub fn last_long(&self) -> Time {
         self.last_long
     }
 
-    /// When a turn is due, beside those that let time pass; `None`: there is nothing to wait for.
+    /// The time at which a turn is due, beside those that let time pass; `None`: there is nothing to wait for.
     pub fn next_turn(&self, now: Time) -> Option<Time> {
         let soon = now + SETTLE / 2;
         if self.round.is_some() {
@@ -205,7 +209,7 @@ impl Prober {
         goes_on.then(|| self.not_before.max(soon))
     }
 
-    /// The answer to a probe came.
+    /// Take in the answer to a probe. Returns whether it is a new one of the present round.
     pub fn answered(&mut self, token: u64, now: Time) -> bool {
         let Some(round) = &mut self.round else { return false };
         let Some(probe) = round.probes.iter_mut().find(|probe| probe.token == token) else { return false };
@@ -215,7 +219,7 @@ impl Prober {
         !std::mem::replace(&mut probe.answered, true)
     }
 
-    /// Let time pass. `token` gives numbers that nobody can guess.
+    /// Advance to `now`, and return what is to be done. `token` gives numbers that nobody can guess.
     pub fn turn(&mut self, now: Time, seen: &Seen, token: &mut impl FnMut() -> u64) -> Vec<Act> {
         let mut acts = Vec::new();
         self.compare(now, seen, &mut acts);
@@ -249,7 +253,7 @@ impl Prober {
         acts
     }
 
-    /// Whether the path is another than at the last turn.
+    /// Compare the path with that of the last turn, and begin anew if it is another.
     fn compare(&mut self, now: Time, seen: &Seen, acts: &mut Vec<Act>) {
         let is = (seen.in_force, seen.configured);
         match self.known {
@@ -297,7 +301,7 @@ impl Prober {
         self.lost = 0;
     }
 
-    /// Whether packets of the size in force arrived.
+    /// Judge whether packets of the size in force arrived.
     fn judge(&mut self, now: Time, seen: &Seen, round: &Round, acts: &mut Vec<Act>) {
         let arrived = round.arrived();
         if round.has_arrived(seen.in_force) {
@@ -351,7 +355,7 @@ impl Prober {
         self.raise_at = now + self.raise_after;
     }
 
-    /// The next round, if it is time for one.
+    /// Begin the next round, if it is time for one.
     fn begin(&mut self, now: Time, seen: &Seen, token: &mut impl FnMut() -> u64, acts: &mut Vec<Act>) {
         let sizes = if let Some(search) = &self.search {
             search.sizes(seen)

@@ -1,7 +1,9 @@
-//! Probes of the path on their way: the dummy packets that ask whether long packets arrive, and their answers (docs/design/0029).
+//! Probes of the path on their way: the dummy packets that ask whether long packets arrive, and their answers
+//! (docs/design/0029).
 //!
-//! Inbound, what an authentic dummy packet says becomes an event. Outbound, the control plane orders probes and answers, which leave
-//! with the next turn of the thread. What is to be asked and what comes of it is [`crate::Prober`]'s.
+//! Inbound, the message of an authentic dummy packet becomes an event. Outbound, the control plane orders probes and
+//! answers, which leave with the next turn of the thread. [`crate::Prober`] decides what to ask and what follows from
+//! the answers.
 
 use crate::event::{Event, Events, PathCause, PathMessage};
 use crate::outbound::{Outbound, Outcome};
@@ -13,26 +15,29 @@ use std::net::IpAddr;
 use wire::probe::Message;
 use wire::{Pool, Time, Verdict};
 
-/// Orders that wait at most.
+/// The largest number of orders that wait.
 const MAX_ORDERS: usize = 512;
-/// Octets of an outer packet from which it counts as long: below, every path carries it, as far as is known.
+/// The length of an outer packet in octets from which it counts as long. Every path carries shorter ones, as far as is
+/// known.
 const LONG: usize = 1280;
-/// By so much an inner packet may fall short of the longest that fits, and be full all the same: it is the transport's alignment.
+/// The number of octets by which a full inner packet may fall short of the longest that fits, due to the transport's
+/// alignment.
 const SLACK: usize = 64;
 
-/// What packets go by: an association's ends. All associations between them have the same path MTU.
+/// The path of an association: its two ends. All associations between them have the same path MTU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Path {
-    /// This host's address.
+    /// The outer address of this host.
     pub local: IpAddr,
-    /// The peer's address.
+    /// The outer address of the peer.
     pub remote: IpAddr,
     /// The UDP ports of both, if ESP is inside UDP.
     pub ports: Option<(u16, u16)>,
 }
 
 impl Path {
-    /// Of an association whose path can be probed: ESP that ends at the peer, and whose packets routers may not fragment.
+    /// The path of an association, if it can be probed: ESP that ends at the peer, and whose packets routers may not
+    /// fragment.
     fn of(sa: &OutboundSa) -> Option<Path> {
         let (ends, options) = (&sa.config().endpoints, &sa.config().options);
         let (local, remote) = (ends.local, ends.remote);
@@ -46,47 +51,47 @@ impl Path {
     }
 }
 
-/// A path as an association sees it.
+/// A path as one of its associations sees it.
 #[derive(Clone, Debug)]
 pub struct SeenPath {
-    /// Which.
+    /// The path that is seen.
     pub path: Path,
-    /// The association.
+    /// The SPI of the association.
     pub spi: Spi,
-    /// Which packets it carries.
+    /// The packets that the association carries.
     pub selectors: Selectors,
-    /// The path MTU in force.
+    /// The path MTU in force, in octets.
     pub in_force: u16,
-    /// What it is where nothing is learned.
+    /// The path MTU where nothing is learned, in octets.
     pub configured: u16,
-    /// It is never lower.
+    /// The least path MTU that there may be, in octets.
     pub floor: u16,
-    /// Octets of a probe that are always there, and of what the rest is a multiple.
+    /// The number of octets of a probe that are always there, and the number that the rest is a multiple of.
     pub lengths: (u16, u16),
-    /// Long packets left since the last look.
+    /// Whether long packets left since the last look.
     pub long: bool,
 }
 
-/// A message to a peer.
+/// An order to send a message to a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Order {
-    /// The outbound association.
+    /// The SPI of the outbound association.
     pub spi: Spi,
-    /// Its local end.
+    /// The outer address of this host.
     pub local: IpAddr,
-    /// Its peer.
+    /// The outer address of its peer.
     pub remote: IpAddr,
-    /// What is said.
+    /// The message to the peer.
     pub message: Message,
-    /// Octets of the outer packet; it is longer only if the message does not fit.
+    /// The length of the outer packet in octets; it is longer only if the message does not fit.
     pub size: u16,
 }
 
-/// Orders that wait to be carried out.
+/// The orders that wait to be carried out.
 #[derive(Debug, Default)]
 pub(crate) struct Orders(VecDeque<Order>);
 
-/// Tell what was said of the path in dummy packets of this association.
+/// Report the messages about the path that came in dummy packets of this association.
 #[cold]
 pub(crate) fn hear(now: Time, sa: &mut InboundSa, events: &mut Events) {
     for message in sa.take_messages() {
@@ -97,14 +102,14 @@ pub(crate) fn hear(now: Time, sa: &mut InboundSa, events: &mut Events) {
 }
 
 impl Outbound {
-    /// Send a message with the next [`Outbound::release`]. One that finds no room is lost, as a packet may be.
+    /// Send a message with the next [`Outbound::release`]. A message that finds no room is lost, as a packet may be.
     pub fn order(&mut self, order: Order) {
         if self.orders.0.len() < MAX_ORDERS {
             self.orders.0.push_back(order);
         }
     }
 
-    /// Send what was ordered.
+    /// Send the messages that were ordered.
     #[inline]
     pub(crate) fn send_ordered(&mut self, now: Time, pool: &mut Pool, out: &mut Vec<Outcome>) {
         if !self.orders.0.is_empty() {
@@ -129,8 +134,8 @@ impl Outbound {
         }
     }
 
-    /// The paths of `wanted` associations, and of those by which long packets left since the last look, of at most `count`
-    /// associations behind the first `from`. Where the next look begins.
+    /// The paths of the `wanted` associations, and of those among at most `count` associations behind the first `from`
+    /// by which long packets left since the last look. The number is where the next look begins.
     pub fn look_at_paths(
         &mut self,
         from: usize,
@@ -155,7 +160,7 @@ impl Outbound {
         (seen, if looked < count { 0 } else { from + count })
     }
 
-    /// Packets of `mtu` octets arrive by this path: all associations that go by it have that path MTU.
+    /// Take in that packets of `mtu` octets arrive by this path: all its associations have that path MTU.
     pub fn prove(&mut self, now: Time, path: &Path, mtu: u16) {
         let limits = self.listening.path_limits();
         for sa in self.sad.list_mut().filter(|sa| Path::of(sa).as_ref() == Some(path)) {

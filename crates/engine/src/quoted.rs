@@ -1,5 +1,5 @@
-//! ICMP errors inside an association (RFC 4301 sections 6.1.2 and 6.2): the host that gets one acts on the packet that it
-//! quotes, so that has to be one which the association carries, the other way.
+//! ICMP errors inside an association (RFC 4301 sections 6.1.2 and 6.2). The host that gets one acts on the packet that
+//! it quotes, so the association must carry that packet in the other direction.
 
 use crate::pmtu::IcmpKind;
 use sadb::InboundSa;
@@ -8,29 +8,31 @@ use wire::ip::Headers;
 use wire::quote::Quoted;
 use wire::{DropReason, Flow, protocol};
 
-/// Which errors inside associations are compared with what they quote.
+/// The choice of the errors inside associations that are compared with the packets that they quote.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum QuotedCheck {
-    /// Every error.
+    /// Every error is compared.
     #[default]
     Always,
-    /// Those whose own header the association does not carry; any other is a packet like all (the RFC's convention).
+    /// Only errors are compared whose own header the association does not carry; any other is a packet like all (the
+    /// RFC's convention).
     Unmatched,
-    /// None: the own header alone decides.
+    /// No error is compared: its own header alone decides.
     Never,
 }
 
-/// What ICMP errors inside associations may do.
+/// The policy for ICMP errors inside associations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InnerIcmp {
-    /// Those that pass; any other error, and redirects, end as [`DropReason::IcmpRefused`].
+    /// The kinds of errors that pass; any other error, and redirects, end with [`DropReason::IcmpRefused`].
     pub accept: Vec<IcmpKind>,
-    /// Which are compared with what they quote.
+    /// The choice of the errors that are compared with the packets that they quote.
     pub check: QuotedCheck,
 }
 
 impl Default for InnerIcmp {
-    /// Unreachable, too big, time exceeded, parameter problem. Redirects and source quench (RFC 6633) do not pass.
+    /// The default policy: unreachable, too big, time exceeded and parameter problem pass. Redirects and source quench
+    /// (RFC 6633) do not pass.
     fn default() -> InnerIcmp {
         let of = |version, kinds: &[u8]| {
             let each = |kind: &u8| IcmpKind { version, kind: *kind, code: None };
@@ -40,7 +42,7 @@ impl Default for InnerIcmp {
     }
 }
 
-/// Whether the association may carry this packet, which came out of it.
+/// Check that the association may carry this packet, which came out of it.
 #[inline]
 pub(crate) fn admits(
     policy: &InnerIcmp,
@@ -56,7 +58,8 @@ pub(crate) fn admits(
     }
 }
 
-/// What an ICMP error quotes; `None`: this is no error. In it `None`: it quotes no IP header of its version.
+/// The packet that an ICMP error quotes; `None`: this is no error. An inner `None` means that it quotes no IP header of
+/// its version.
 pub(crate) fn quoted_by(bytes: &[u8], headers: &Headers) -> Option<Option<Quoted>> {
     let upper = headers.upper(bytes);
     let (is_error, ..) = read(headers, upper)?;

@@ -1,4 +1,4 @@
-//! The rules of the SPD as one half of the engine holds them: a snapshot, and what each rule decided.
+//! The rules of the SPD as one half of the engine holds them: a snapshot, and the counts of each rule.
 
 use std::sync::Arc;
 
@@ -9,27 +9,28 @@ use sadb::{PacketKey, Snapshot};
 
 use crate::tally::Traffic;
 
-/// In the `rule` of a [`crate::Dropped`], of [`wire::Meta`] and of an acquire: the number is one of the SPD's rules, not of
-/// the applications' policy.
+/// The bit that marks a number as one of the SPD's rules, not of the applications' policy. It stands in the `rule` of a
+/// [`crate::Dropped`], of [`wire::Meta`] and of an acquire.
 pub const SPD_RULE: u32 = 1 << 31;
 
-/// The number of a rule where numbers of policy stand too.
+/// The number of a rule, in the form for fields that also hold numbers of policy.
 pub(crate) fn number(key: RuleKey) -> u32 {
     SPD_RULE | key.0
 }
 
-/// The rules for packets one way.
+/// The rules for packets in one direction.
 pub(crate) struct Rules {
     pub snapshot: Arc<Snapshot>,
     direction: Direction,
-    /// By slot: whose count it is, and the count.
+    /// The count of each rule by its slot, with the rule's key.
     counts: Vec<Option<(RuleKey, Traffic)>>,
-    /// Whether any of them asks for the DSCP.
+    /// Whether any of the rules asks for the DSCP.
     pub names_dscp: bool,
 }
 
 impl Rules {
-    /// These rules in place of `old`; those that were there keep their counts. `None` if none is for packets this way.
+    /// These rules in place of `old`; rules that were there before keep their counts. `None` if no rule is for packets
+    /// in this direction.
     pub fn new(old: Option<Rules>, snapshot: Arc<Snapshot>, direction: Direction) -> Option<Rules> {
         if !snapshot.has_rules_for(direction) {
             return None;
@@ -49,13 +50,13 @@ impl Rules {
         Some(Rules { snapshot, direction, counts, names_dscp })
     }
 
-    /// The first rule in order that matches.
+    /// The first rule in order that matches the packet.
     #[inline]
     pub fn find(&self, packet: &PacketKey) -> Option<Slot> {
         self.snapshot.find(self.direction, packet)
     }
 
-    /// A packet of `len` octets was decided by this rule.
+    /// Count a packet of `len` octets for the rule that decided it.
     #[inline]
     pub fn count(&mut self, slot: Slot, len: usize) {
         if let Some(Some((_, traffic))) = self.counts.get_mut(slot.0 as usize) {
@@ -63,7 +64,7 @@ impl Rules {
         }
     }
 
-    /// What each rule decided.
+    /// The counts of each rule.
     pub fn counts(&self) -> impl Iterator<Item = (RuleKey, Traffic)> + '_ {
         self.counts.iter().flatten().copied()
     }

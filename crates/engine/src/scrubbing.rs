@@ -1,8 +1,8 @@
-//! Packets of flows whose policy says so pass the scrubber (docs/design/0025): behind all inbound checks, and in front of the
-//! association outbound. The peer is outside, this host and the networks behind it are inside.
+//! Packets of flows whose policy says so pass the scrubber (docs/design/0025): behind all inbound checks, and in front
+//! of the association outbound. The peer is outside, this host and the networks behind it are inside.
 //!
-//! Data that come in are freed by acknowledgments that go out, so both halves of the engine work on one state, behind a mutex that is
-//! taken for packets of scrubbed flows only: the one thing that they share.
+//! Data that come in are freed by acknowledgments that go out, so both halves of the engine work on one state. It is
+//! behind a mutex that is taken for packets of scrubbed flows only, and it is all that they share.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -18,14 +18,14 @@ use scrub::{
 use wire::stage::Inner;
 use wire::{AppId, Buf, Flow, Packet, ScrubId, Services, Time};
 
-/// Packets of its own that may wait for the outbound half.
+/// The largest number of the scrubber's own packets that wait for the outbound half.
 const MOST_WAITING: usize = 1024;
-/// Sets of four flows whose profile is remembered.
+/// The number of sets of four flows whose profile is remembered.
 const SETS: usize = 1024;
-/// Octets of a packet as it came that a [`Witness`] is shown: headers, and where its data begin.
+/// The number of octets of a packet as it came that a [`Witness`] is shown: headers, and the beginning of its data.
 pub const INCIDENT_OCTETS: usize = 160;
 
-/// One scrubber for each profile, made when it is first needed. A copy is the same one.
+/// The scrubbers, one for each profile, made when first needed. A clone refers to the same ones.
 #[derive(Clone)]
 pub struct Scrubbers(Arc<Shared>);
 
@@ -40,71 +40,71 @@ struct State {
     seed: [u8; 16],
     made: [Option<Box<Scrubber>>; Profile::ALL.len()],
     waiting: VecDeque<Own>,
-    /// Of those, how many found no room.
+    /// The number of own packets that found no room to wait in.
     lost: u64,
     witness: Option<Witness>,
 }
 
-/// A packet of the scrubber's own.
+/// A packet that the scrubber made itself.
 #[derive(Debug)]
 pub(crate) struct Own {
     pub to: Side,
     pub buf: Buf,
     /// The application that its association is bound to.
     pub app: AppId,
-    /// What the packet had that it is about; what is about none has all.
+    /// The services of the packet that it is about; without such a packet, all of them.
     pub services: Services,
 }
 
-/// A packet that rules met.
+/// A packet that scrubber rules applied to.
 #[derive(Clone, Copy, Debug)]
 pub struct Incident<'a> {
-    /// When.
+    /// The time at which the packet came.
     pub at: Time,
-    /// By which profile.
+    /// The profile by which it was scrubbed.
     pub profile: Profile,
-    /// Where it came from.
+    /// The side that it came from.
     pub from: Side,
-    /// What became of it, and what it met.
+    /// The verdict: what became of it, and the rules that applied.
     pub verdict: Verdict,
     /// Its first octets as it came, [`INCIDENT_OCTETS`] at most.
     pub came: &'a [u8],
-    /// Octets of the packet as it came.
+    /// The length of the packet as it came, in octets.
     pub whole: usize,
-    /// As it went on, if it did.
+    /// The packet as it went on, if it did.
     pub went: Option<&'a [u8]>,
 }
 
-/// Who is told of them.
+/// A function that is told of every [`Incident`].
 pub type Witness = Box<dyn FnMut(Incident<'_>) + Send>;
 
-/// What there is to say of one profile's scrubber.
+/// The report about one profile's scrubber.
 #[derive(Clone, Debug)]
 pub struct ScrubReport {
-    /// Its profile.
+    /// The profile of the scrubber.
     pub profile: Profile,
-    /// What passed and what each rule did.
+    /// The counts of what passed and what each rule did.
     pub counters: Counters,
-    /// Connections that it knows.
+    /// The number of connections that it knows.
     pub connections: usize,
-    /// Of these, ones whose handshake is not done.
+    /// The number of those whose handshake is not done.
     pub half_open: usize,
-    /// Octets in store.
+    /// The number of octets in its store.
     pub stored: usize,
 }
 
-/// What became of a packet.
+/// The result of scrubbing a packet.
 pub(crate) enum Scrubbed {
-    /// It goes on.
+    /// The packet goes on.
     Passed,
-    /// It ends.
+    /// The packet is dropped by this rule.
     Ended(Rule),
-    /// It went into fragments, which are packets of the scrubber's own.
+    /// The packet went into fragments, which are packets of the scrubber's own.
     Gone,
 }
 
-/// What a profile is in the IPsec path, where nothing refines it: packets may be of any length, since the engine cuts and answers by
-/// itself, and a connection that is older than the scrubber goes on.
+/// The configuration of a profile in the IPsec path, where nothing refines it. Packets may be of any length, since the
+/// engine cuts and answers by itself, and a connection that is older than the scrubber goes on.
 pub fn scrub_config(profile: Profile) -> Config {
     let mut config = Config::new(profile);
     config.mtu = [usize::from(u16::MAX); 2];
@@ -113,7 +113,8 @@ pub fn scrub_config(profile: Profile) -> Config {
 }
 
 impl Scrubbers {
-    /// With a configuration for each profile. `seed` is random: it keys tables, and whatever must not be guessed.
+    /// Scrubbers with a configuration for each profile. `seed` is random: it keys tables, and whatever must not be
+    /// guessed.
     pub fn new(config: impl Fn(Profile) -> Config, seed: [u8; 16]) -> Scrubbers {
         let state = State {
             configs: Profile::ALL.map(config),
@@ -131,7 +132,8 @@ impl Scrubbers {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One packet of a flow. Packets of the scrubber's own are appended to `own`.
+    /// Scrub one packet of a flow; `None` if its profile is unknown. Packets of the scrubber's own are appended to
+    /// `own`.
     pub(crate) fn process(
         &self,
         from: Side,
@@ -169,7 +171,8 @@ impl Scrubbers {
         Some(scrubbed)
     }
 
-    /// Packets that the outbound half is to send or to deliver, as soon as it can.
+    /// Leave packets for the outbound half, which sends or delivers them as soon as it can. Returns whether any found
+    /// room.
     pub(crate) fn leave(&self, own: impl Iterator<Item = Own>) -> bool {
         let mut state = self.state();
         let before = state.waiting.len();
@@ -183,7 +186,7 @@ impl Scrubbers {
         left
     }
 
-    /// The next of those.
+    /// The next packet that was left for the outbound half.
     pub(crate) fn take(&self) -> Option<Own> {
         if !self.0.waits.load(Ordering::Acquire) {
             return None;
@@ -196,7 +199,7 @@ impl Scrubbers {
         own
     }
 
-    /// Forget what is over. What there is to say about it waits for the outbound half.
+    /// Forget connections and fragments that are over. Packets that tell of it wait for the outbound half.
     pub(crate) fn expire(&self, now: Time) {
         let mut state = self.state();
         let State { made, waiting, lost, .. } = &mut *state;
@@ -211,7 +214,7 @@ impl Scrubbers {
         }
     }
 
-    /// What there is to say of each scrubber that had something to do.
+    /// The reports of every scrubber that had something to do.
     pub fn reports(&self) -> Vec<ScrubReport> {
         let state = self.state();
         let made = Profile::ALL.into_iter().zip(&state.made);
@@ -228,12 +231,12 @@ impl Scrubbers {
         .collect()
     }
 
-    /// Tell somebody of packets that rules meet, from now on.
+    /// Set the function that is told of packets that rules apply to.
     pub fn set_witness(&self, witness: Witness) {
         self.state().witness = Some(witness);
     }
 
-    /// Look at the connections of every scrubber that had something to do.
+    /// Call `look` for each connection of every scrubber that had something to do.
     pub fn each_connection(&self, mut look: impl FnMut(Profile, SocketAddr, SocketAddr, ConnectionState)) {
         let state = self.state();
         for (profile, scrubber) in Profile::ALL.into_iter().zip(&state.made) {
@@ -242,12 +245,12 @@ impl Scrubbers {
         }
     }
 
-    /// Packets of the scrubber's own that found no room to wait in.
+    /// The number of the scrubber's own packets that found no room to wait in.
     pub fn lost(&self) -> u64 {
         self.state().lost
     }
 
-    /// Everything that is known, for another daemon, by profile.
+    /// The state of every scrubber, for another daemon, by profile.
     pub fn save(&self, now: Time) -> Vec<(ScrubId, Vec<u8>)> {
         let state = self.state();
         let made = Profile::ALL.into_iter().zip(&state.made);
@@ -259,10 +262,10 @@ impl Scrubbers {
         .collect()
     }
 
-    /// Take over what another daemon knew of flows of this profile.
+    /// Take over the state of another daemon's scrubber for this profile.
     ///
     /// # Errors
-    /// If it is not that; then nothing is taken over.
+    /// The reason why the octets are no such state; then nothing is taken over.
     pub fn restore(&self, now: Time, profile: ScrubId, octets: &[u8]) -> Result<Restored, SavedError> {
         let saved = Saved::check(octets)?;
         let profile = Profile::of_id(profile).ok_or(SavedError::NotOurs)?;
@@ -298,13 +301,13 @@ fn push(waiting: &mut VecDeque<Own>, lost: &mut u64, own: Own) {
     }
 }
 
-/// What the inbound half knows of scrubbing.
+/// The scrubbing state of the inbound half.
 pub(crate) struct Scrubbing {
     pub scrubbers: Scrubbers,
     spd: Arc<Spd>,
     known: FlowCache<ScrubId>,
     loads: u64,
-    /// Something was left for the outbound half since the last look.
+    /// Whether something was left for the outbound half since the last look.
     pub called: bool,
     pub own: Vec<Own>,
 }
@@ -329,7 +332,8 @@ impl Scrubbing {
         self.spd.scrubs()
     }
 
-    /// By which profile policy says that a flow is scrubbed whose association is bound to this application, or to none.
+    /// The profile by which policy says that a flow is scrubbed; `app` is the application that its association is bound
+    /// to, or none.
     #[inline]
     pub fn profile(&mut self, app: AppId, flow: &Flow) -> ScrubId {
         if !self.spd.scrubs() {
@@ -345,7 +349,8 @@ impl Scrubbing {
     }
 }
 
-/// By which profile policy says that a protected flow is scrubbed whose association is bound to this application, or to none.
+/// The profile by which policy says that a protected flow is scrubbed; `app` is the application that its association is
+/// bound to, or none.
 pub(crate) fn profile(spd: &Spd, app: AppId, flow: &Flow) -> ScrubId {
     match app {
         AppId::NONE => spd.scrub(flow),

@@ -1,4 +1,4 @@
-//! What became of the packets: a counter for every reason, and the latest drops in full for `explain`.
+//! The fate of packets: a counter for every reason, and the latest drops in full for `explain`.
 //!
 //! Each half of the engine owns one and counts without locks; the control plane asks for a copy.
 
@@ -12,38 +12,38 @@ mod recent;
 pub use recent::REMEMBERED;
 use recent::Recent;
 
-/// One packet that ended, as far as it was understood.
+/// The record of one packet that was dropped, as far as it was understood.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Dropped {
-    /// When.
+    /// The time of the drop: when the engine last took the packet up.
     pub at: Time,
-    /// Why.
+    /// The reason of the drop.
     pub reason: DropReason,
     /// The application that sent it, or to which its association is bound.
     pub app: AppId,
     /// The rule of the policy that decided, zero if none did.
     pub rule: u32,
-    /// The SPI that it came with or was to leave with, zero if it had none.
+    /// The SPI that the packet came with or was to leave with, zero if it had none.
     pub spi: u32,
     /// The ESP sequence number.
     pub sequence: u64,
     /// The kernel's cookie of the sending socket.
     pub cookie: u64,
-    /// The mark it came with.
+    /// The mark that the packet came with.
     pub mark: u32,
-    /// Octets.
+    /// The length of the packet, in octets.
     pub len: usize,
-    /// Who talked to whom, if the inner headers could be read.
+    /// The flow of the packet, if its inner headers could be read.
     pub flow: Option<Flow>,
-    /// Source and destination of the outer packet, where it ended before the inner one was seen.
+    /// The source and destination of the outer packet, where it was dropped before the inner one was seen.
     pub outer: Option<(IpAddr, IpAddr)>,
-    /// Flow label of the outer packet; zero: it had none, it is IPv4, or the kernel did not say.
+    /// The flow label of the outer packet. It is zero if there is none, for IPv4, or if the kernel did not say.
     pub flow_label: u32,
     /// The rule of the scrubber that ended it ([`DropReason::Scrubbed`]).
     pub scrub: Option<scrub::Rule>,
 }
 
-/// What a drop record takes from the packet's [`Meta`].
+/// The part of a drop record that comes from the packet's [`Meta`].
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct About {
     pub at: Time,
@@ -95,18 +95,18 @@ impl Dropped {
         }
     }
 
-    /// The same, ended by a rule of the scrubber.
+    /// The record with the rule of the scrubber that dropped the packet.
     pub(crate) fn by(self, scrub: scrub::Rule) -> Dropped {
         Dropped { scrub: Some(scrub), ..self }
     }
 }
 
-/// Packets and the octets of their inner forms.
+/// A number of packets, with the octets of their inner forms.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// Packets.
+    /// The number of packets.
     pub packets: u64,
-    /// Octets.
+    /// The number of octets.
     pub bytes: u64,
 }
 
@@ -124,17 +124,18 @@ impl Traffic {
 /// The counters of one half of the engine.
 #[derive(Clone, Debug)]
 pub struct Tally {
-    /// Outbound: sent under protection. Inbound: delivered to the host.
+    /// The traffic sent under protection (outbound), or delivered to the host (inbound).
     pub protected: Traffic,
-    /// Outbound: sent in clear by policy. Inbound: out of IP in IP that arrived bare, to the host.
+    /// The traffic sent in clear by policy (outbound), or delivered to the host out of IP in IP that arrived bare
+    /// (inbound).
     pub clear: Traffic,
-    /// Outbound: answers made for the host (packet too big). Inbound: nothing.
+    /// The answers made for the host, for example "packet too big" (outbound); nothing inbound.
     pub replies: Traffic,
-    /// By application: what left in associations that only authenticate, and in those that encrypt.
+    /// The traffic that left, by application: in associations that only authenticate, and in those that encrypt.
     left: Vec<[Traffic; 2]>,
     drops: [u64; DropReason::ALL.len()],
     recent: Recent,
-    /// `None`: nobody audits.
+    /// The reports for the auditor; `None`: nobody audits.
     audits: Option<Box<Audits>>,
 }
 
@@ -151,7 +152,7 @@ impl Tally {
         }
     }
 
-    /// Packets of an application have left in an association with these services.
+    /// Count packets of an application that left in an association with these services.
     #[inline]
     pub(crate) fn left(&mut self, app: AppId, services: Services, packets: u64, bytes: u64) {
         self.protected.count_many(packets, bytes);
@@ -164,7 +165,7 @@ impl Tally {
         }
     }
 
-    /// What left protected of each application that had any: authenticated only, encrypted.
+    /// The traffic that left protected for each application that had any: authenticated only, encrypted.
     pub fn left_by_app(&self) -> impl Iterator<Item = (AppId, [Traffic; 2])> + '_ {
         let all = self.left.iter().enumerate().filter(|(_, of)| **of != [Traffic::default(); 2]);
         all.map(|(at, of)| (AppId(at as u16), *of))
@@ -180,7 +181,7 @@ impl Tally {
         }
     }
 
-    /// Count drops of which nothing but the reason is known.
+    /// Count drops of which only the reason is known.
     pub(crate) fn lost(&mut self, reason: DropReason, count: u64) {
         self.drops[reason as usize] += count;
     }
@@ -192,12 +193,12 @@ impl Tally {
         }
     }
 
-    /// Keep what is auditable until it is taken, so many of each kind a second; `None`: nothing.
+    /// Keep auditable drops until they are taken, `per_second` of each kind in full each second; `None`: keep nothing.
     pub(crate) fn audit(&mut self, per_second: Option<u32>) {
         self.audits = per_second.map(|per_second| Box::new(Audits::new(per_second)));
     }
 
-    /// What there is to tell an auditor.
+    /// Report everything to an auditor that was not reported yet.
     #[inline]
     pub(crate) fn take_audits(&mut self, now: Time, tell: &mut impl FnMut(Audited)) {
         if let Some(audits) = &mut self.audits {
@@ -205,22 +206,22 @@ impl Tally {
         }
     }
 
-    /// How many packets ended for this reason.
+    /// The number of packets that were dropped for this reason.
     pub fn drops_for(&self, reason: DropReason) -> u64 {
         self.drops[reason as usize]
     }
 
-    /// Every reason for which packets ended, and how many did.
+    /// Every reason for which packets were dropped, with their number.
     pub fn drops(&self) -> impl Iterator<Item = (DropReason, u64)> + '_ {
         DropReason::ALL.iter().copied().zip(self.drops).filter(|(_, count)| *count > 0)
     }
 
-    /// How many drops were ever remembered: what [`Tally::drops_since`] is asked by the next time.
+    /// The number of drops that were ever remembered, with which the next call asks [`Tally::drops_since`].
     pub fn noted(&self) -> u64 {
         self.recent.noted()
     }
 
-    /// The latest drops, oldest first: of every application and reason so many ([`REMEMBERED`]).
+    /// The latest drops, oldest first: at most [`REMEMBERED`] of each application and reason.
     pub fn last_drops(&self) -> impl Iterator<Item = &Dropped> {
         self.recent.since(0)
     }
@@ -231,7 +232,7 @@ impl Tally {
     }
 }
 
-/// Ends that nobody asks to have explained.
+/// Whether a drop for this reason is routine, so that nobody asks to have it explained.
 fn is_routine(reason: DropReason) -> bool {
     matches!(
         reason,

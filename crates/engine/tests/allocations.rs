@@ -67,7 +67,7 @@ fn steady_state(mode: Mode, suite: SuiteId) {
     through(&format!("{mode} {suite}"), &[outbound_config(mode, suite, false)]);
 }
 
-/// AH, compression, IP in IP and ESP in one bundle.
+/// A bundle of AH, compression, IP in IP and ESP.
 fn bundle() -> Vec<SaConfig> {
     let members = [
         (SaProtocol::IpComp, Mode::Transport, sha256(), 0x3000),

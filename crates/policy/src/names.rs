@@ -147,15 +147,14 @@ impl Compiled {
     /// Gives the named networks these addresses, and no others.
     pub fn resolve(&mut self, names: &Names) {
         let mut resolution = Resolution::default();
-        let mut room = MAX_NAMED_ADDRESSES;
+        let mut chosen_of: BTreeMap<AppId, BTreeMap<u128, Opinion>> = BTreeMap::new();
         for (&app, fixed) in &self.named.fixed {
             let own: Vec<&NamedNetwork> = self.named.networks.iter().filter(|n| n.app == app).collect();
-            let mut chosen = choose(app, fixed, &own, names, &mut resolution);
-            while chosen.len() > room {
-                chosen.pop_last();
-                resolution.left_out += 1;
-            }
-            room -= chosen.len();
+            chosen_of.insert(app, choose(app, fixed, &own, names, &mut resolution));
+        }
+        resolution.left_out = leave_out(&mut chosen_of, MAX_NAMED_ADDRESSES);
+        for (&app, fixed) in &self.named.fixed {
+            let chosen = chosen_of.remove(&app).unwrap_or_default();
             let mut networks: Vec<Network> = chosen
                 .into_iter()
                 .map(|(bits, Opinion { class, rule })| Network {
@@ -197,6 +196,26 @@ impl Compiled {
         self.named.take(&old.named, &kept);
         kept
     }
+}
+
+/// Removes addresses until no more than `room` are left in all, and returns how many it removed. An address without an
+/// entry has the policy of the network around it, so those that may pass in clear go first.
+fn leave_out(chosen_of: &mut BTreeMap<AppId, BTreeMap<u128, Opinion>>, room: usize) -> usize {
+    let all: usize = chosen_of.values().map(BTreeMap::len).sum();
+    let surplus = all.saturating_sub(room);
+    let mut left = surplus;
+    for of_trusted in [true, false] {
+        for chosen in chosen_of.values_mut().rev() {
+            let fits = |opinion: &Opinion| (opinion.class == Class::Trusted) == of_trusted;
+            let last: Vec<u128> =
+                chosen.iter().rev().filter(|(_, o)| fits(o)).map(|(bits, _)| *bits).take(left).collect();
+            left -= last.len();
+            for bits in last {
+                chosen.remove(&bits);
+            }
+        }
+    }
+    surplus
 }
 
 fn choose(

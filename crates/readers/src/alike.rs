@@ -1,8 +1,9 @@
-//! Readers that some packets cannot tell apart: one of them is asked for all.
+//! Readers that some packets cannot tell apart. One of them is asked for all.
 //!
-//! A reader looks at a knob only when a packet shows it what the knob is about: without an URG flag it does not matter where urgent
-//! octets go. And where all copies of each octet agree, whose copy wins does not matter, nor when the stream is looked at. Each knob is
-//! set to one value if nothing in the packets can turn on it; what is then equal is asked once (docs/design/0023).
+//! A reader looks at a knob only when a packet shows it what the knob is about: without an URG flag it does not matter
+//! where urgent octets go. Where all copies of each octet agree, it does not matter whose copy wins, nor when the
+//! stream is examined. Each knob is set to one value if nothing in the packets can turn on it; readers that are then
+//! equal are asked once (docs/design/0023).
 
 use crate::overlap::Overlap;
 use crate::packet::Segment;
@@ -11,27 +12,27 @@ use scrub::Side;
 use std::collections::HashMap;
 use wire::tcp::Flags;
 
-/// What packets show.
+/// The things that packets show, which turn knobs on.
 #[derive(Clone, Copy, Debug, Default)]
 struct Shown {
     unsound: bool,
     md5: bool,
     reset: bool,
     fin: bool,
-    /// A SYN beside the first one, or one with data.
+    /// Whether there is a SYN beside the first one, or one with data.
     syn: bool,
     urgent: bool,
     no_ack: bool,
     odd_ack: bool,
     old: bool,
     low_ttl: bool,
-    /// Something outside of the first window.
+    /// Whether something lies outside of the first window.
     beyond: bool,
-    /// Two copies of one octet differ.
+    /// Whether two copies of one octet differ.
     contradiction: bool,
 }
 
-/// A time to live that every reader sees.
+/// The greatest time to live that some reader does not see.
 const FAR: u8 = 3;
 
 impl Shown {
@@ -113,7 +114,7 @@ impl Shown {
     }
 }
 
-/// Readers that the packets tell apart; each of `stacks` reads what one of them reads.
+/// The readers that the packets tell apart; each of `stacks` reads what one of them reads.
 pub fn told_apart(stacks: &[Stack], segments: &[(Side, Segment<'_>)]) -> Vec<Stack> {
     let shown = Shown::by(segments);
     let mut apart: Vec<Stack> = Vec::new();

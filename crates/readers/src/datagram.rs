@@ -1,31 +1,31 @@
-//! Readers of fragments: IPv4 and IPv6 packets in, the datagrams that each reader puts together out (RFC 791 section 3.2, RFC 8200
-//! section 4.5, RFC 5722).
+//! Readers of fragments: IPv4 and IPv6 packets in, the datagrams that each reader puts together out (RFC 791 section
+//! 3.2, RFC 8200 section 4.5, RFC 5722).
 
 use crate::overlap::{Overlap, Span};
 use std::net::IpAddr;
 use wire::ip::{self, Headers};
 
-/// What a fragment does that overlaps another one.
+/// The effect of a fragment that overlaps another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Conflict {
-    /// Whose octets win is looked up.
+    /// The fragment is taken; the overlap table says whose octets win.
     Resolve,
-    /// It is ignored.
+    /// The fragment is ignored.
     Ignore,
-    /// All fragments of the packet are, also later ones (RFC 5722).
+    /// All fragments of the packet are ignored, also later ones (RFC 5722).
     Discard,
 }
 
-/// How one reader puts fragments together.
+/// The way in which one reader puts fragments together.
 #[derive(Clone, Copy, Debug)]
 pub struct Policy {
-    /// What others call it.
+    /// The name that others gave it.
     pub name: &'static str,
-    /// Whose octets win.
+    /// The table that says whose octets win.
     pub overlap: Overlap,
-    /// Overlaps.
+    /// The effect of a fragment that overlaps another one.
     pub conflict: Conflict,
-    /// Of two last fragments the later one says where the packet ends.
+    /// Whether the later of two last fragments says where the packet ends.
     pub last_end: bool,
 }
 
@@ -33,7 +33,7 @@ const fn policy(name: &'static str, overlap: Overlap, conflict: Conflict, last_e
     Policy { name, overlap, conflict, last_end }
 }
 
-/// The seven policies by name, and what hosts do today.
+/// The seven policies by name, and those of hosts today.
 pub const POLICIES: [Policy; 11] = [
     policy("first", Overlap::FIRST, Conflict::Resolve, false),
     policy("last", Overlap::LAST, Conflict::Resolve, true),
@@ -58,16 +58,16 @@ struct Part {
     dead: bool,
 }
 
-/// What a reader knows, and what it has delivered.
+/// The state of a reader, and the packets that it has delivered.
 #[derive(Clone, Debug, Default)]
 pub struct Reassembly {
     parts: Vec<Part>,
-    /// Upper layers of packets, in order.
+    /// The upper layers of the delivered packets, in order.
     pub delivered: Vec<Vec<u8>>,
 }
 
 impl Reassembly {
-    /// One packet.
+    /// Take one packet, whole or fragment.
     pub fn take(&mut self, policy: &Policy, packet: &[u8]) {
         let Ok(headers) = Headers::parse(packet) else { return };
         if !ip::checksum_ok(packet, &headers) {

@@ -1,4 +1,4 @@
-//! Faults that a scrubber could have, put around one that has none: the proof must find each.
+//! Faults that a scrubber could have, put around one that has none. The proof must find each.
 
 use crate::middle::{Middle, Packets};
 use crate::packet::{SERVICE, Scene, Segment};
@@ -7,16 +7,16 @@ use wire::checksum;
 use wire::ip::Headers;
 use wire::tcp::{Flags, Tcp};
 
-/// A fault.
+/// A fault that a scrubber could have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// What the inside has not acknowledged is forgotten.
+    /// Data that the inside has not acknowledged are forgotten.
     EvictUnacknowledged,
-    /// An acknowledgment counts whoever sent it.
+    /// An acknowledgment counts, whoever sent it.
     TrustAnyAck,
     /// A segment whose data were rewritten keeps its checksum.
     ForgetChecksum,
-    /// Of a segment that has to be cut the other end is cut.
+    /// A segment that has to be cut is cut at the wrong end.
     TrimWrongEdge,
     /// Window scales are not seen.
     IgnoreWindowScale,
@@ -25,7 +25,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// All of them.
+    /// All faults that there are.
     pub const ALL: [Fault; 6] = [
         Fault::EvictUnacknowledged,
         Fault::TrustAnyAck,
@@ -35,7 +35,7 @@ impl Fault {
         Fault::ForwardUnrecorded,
     ];
 
-    /// The word for it.
+    /// The word for the fault in commands and reports.
     pub const fn name(self) -> &'static str {
         match self {
             Fault::EvictUnacknowledged => "evict-unacknowledged",
@@ -48,7 +48,7 @@ impl Fault {
     }
 }
 
-/// One in the middle with a fault.
+/// A scrubber in the middle with a fault.
 #[derive(Debug)]
 pub struct Faulty<M> {
     inner: M,
@@ -56,13 +56,13 @@ pub struct Faulty<M> {
     scene: Scene,
     handshake: Vec<(Side, Vec<u8>)>,
     isn: u32,
-    /// Octets that went on, in order.
+    /// Whether each octet of the stream went on.
     covered: Vec<bool>,
     passed: Packets,
 }
 
 impl<M: Middle> Faulty<M> {
-    /// `inner`, with that fault.
+    /// The middle `inner` with this fault.
     pub fn new(inner: M, fault: Fault) -> Faulty<M> {
         let (handshake, passed) = (Vec::new(), Packets::default());
         Faulty { inner, fault, scene: Scene::default(), handshake, isn: 0, covered: Vec::new(), passed }
@@ -82,7 +82,7 @@ impl<M: Middle> Faulty<M> {
         }
     }
 
-    /// What goes on of `from_inner`, which the sound one made of `original`.
+    /// The packet that goes on for `from_inner`, which the sound scrubber made of `original`.
     fn tamper(&self, original: &[u8], from_inner: &[u8]) -> Vec<u8> {
         let mut packet = from_inner.to_vec();
         let (Some(before), Some(after)) = (Segment::parse(original), Segment::parse(from_inner)) else {

@@ -1,4 +1,5 @@
-//! The judgement: what all readers deliver of the same packets, for every subset of them that is lost on the way to each.
+//! The judgement: the streams that all readers deliver of the same packets, for every subset that is lost on the way to
+//! each.
 
 use crate::alike;
 use crate::middle::Packets;
@@ -8,13 +9,13 @@ use crate::stream::Stream;
 use scrub::Side;
 use std::collections::HashMap;
 
-/// Octets of stream in the small world, with room behind.
+/// The number of octets of a stream in the small world, with room behind.
 pub const CAP: usize = 8;
 
 /// A reader in the small world.
 pub type Small = Stream<CAP, 6>;
 
-/// Verdicts that one judge remembers.
+/// The largest number of verdicts that one judge remembers.
 const MOST_KNOWN: usize = 1 << 22;
 
 /// A stream of the small world.
@@ -35,7 +36,7 @@ impl Text {
         text
     }
 
-    /// Its octets.
+    /// The octets of the stream.
     pub fn octets(&self) -> &[u8] {
         &self.octets[..usize::from(self.len)]
     }
@@ -45,29 +46,29 @@ impl Text {
     }
 }
 
-/// One reader, and what was lost on the way to it: bit `n` for the `n`th packet from outside.
+/// One reader with the packets that were lost on the way to it, and what it delivers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reading {
-    /// Which of the judge's stacks.
+    /// The index of the reader among the judge's stacks.
     pub stack: usize,
-    /// What was lost.
+    /// The packets that were lost: bit `n` for the `n`th packet from outside.
     pub lost: u32,
-    /// What it delivers.
+    /// The stream that it delivers.
     pub text: Text,
 }
 
-/// What became of one case.
+/// The verdict on one case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
-    /// Two readings neither of which is a prefix of the other.
+    /// Whether there are two readings neither of which is a prefix of the other.
     pub forked: bool,
-    /// Without loss, two readers do not deliver the same or do not agree that it is over.
+    /// Whether two readers that lose nothing deliver different streams, or do not agree that the stream is over.
     pub unequal: bool,
-    /// Without loss, a reader that ends at any RST or FIN ends before the others.
+    /// Whether a reader that loses nothing, and ends at any RST or FIN, ends before the others.
     pub hasty: bool,
 }
 
-/// All readers, and what was judged before.
+/// All readers, and the verdicts of before.
 #[derive(Debug)]
 pub struct Judge {
     stacks: Vec<Stack>,
@@ -77,22 +78,22 @@ pub struct Judge {
 }
 
 impl Judge {
-    /// One for these readers.
+    /// A judge with these readers.
     pub fn new(stacks: Vec<Stack>) -> Judge {
         Judge { stacks, known: HashMap::new(), states: Vec::new(), distinct: 0 }
     }
 
-    /// The readers.
+    /// The readers of the judge.
     pub fn stacks(&self) -> &[Stack] {
         &self.stacks
     }
 
-    /// Different sequences of packets that were judged.
+    /// The number of different sequences of packets that were judged.
     pub fn distinct(&self) -> usize {
         self.distinct
     }
 
-    /// Judge what passed.
+    /// Judge the packets that passed.
     pub fn judge(&mut self, isn: u32, packets: &Packets) -> Verdict {
         let segments = segments(packets);
         let key = key(isn, &segments);
@@ -125,8 +126,8 @@ impl Judge {
         false
     }
 
-    /// Whether readers that lose nothing end differently: those who wait for what stands before a FIN and look at the number of a RST,
-    /// and all of them.
+    /// Whether readers that lose nothing end differently. The first answer is for those that wait for what stands
+    /// before a FIN and look at the number of a RST, the second for all of them.
     fn ends(&self, segments: &[(Side, Segment<'_>)]) -> [bool; 2] {
         let (mut orderly, mut all) = (Vec::new(), Vec::new());
         for stack in alike::told_apart(&self.stacks, segments) {
@@ -140,7 +141,7 @@ impl Judge {
         [orderly, all].map(|ends| ends.iter().any(|end| Some(end) != ends.first()))
     }
 
-    /// All that a host may deliver, over all losses; sorted, each once.
+    /// All streams that a host may deliver, over all losses; sorted, each once.
     pub fn streams(&mut self, packets: &Packets) -> Vec<Text> {
         explore(&NAMED[0], &segments(packets), &mut self.states);
         let mut texts: Vec<Text> = self.states.iter().map(Text::of).collect();
@@ -149,12 +150,12 @@ impl Judge {
         texts
     }
 
-    /// What a host delivers where nothing is lost.
+    /// The stream that a host delivers where nothing is lost.
     pub fn whole(&self, packets: &Packets) -> Text {
         Text::of(&read(&NAMED[0], &segments(packets), 0))
     }
 
-    /// What each reader delivers where nothing is lost, and whether it is over then.
+    /// The stream that each reader delivers where nothing is lost, and whether it is over then.
     pub fn wholes(&self, packets: &Packets) -> Vec<(Text, bool)> {
         let segments = segments(packets);
         let ends = self.stacks.iter().map(|stack| read(stack, &segments, 0));
@@ -188,7 +189,7 @@ fn segments(packets: &Packets) -> Vec<(Side, Segment<'_>)> {
     packets.iter().filter_map(|(side, packet)| Some((side, Segment::parse(packet)?))).collect()
 }
 
-/// One reader, one loss.
+/// The reader in the state after these packets without those in `lost`.
 fn read(stack: &Stack, segments: &[(Side, Segment<'_>)], lost: u32) -> Small {
     let mut reader = Small::default();
     let mut count = 0;
@@ -226,8 +227,8 @@ fn explore(stack: &Stack, segments: &[(Side, Segment<'_>)], states: &mut Vec<Sma
     }
 }
 
-/// Packets that no reader can tell apart have one key (FNV-1a over words, 128 bits). What the inside says counts only as far as it
-/// moves its window inside of the small world, or its next number.
+/// The key of packets; packets that no reader can tell apart have the same one (FNV-1a over words, 128 bits). A segment
+/// of the inside counts only as far as it moves its window inside of the small world, or its next number.
 fn key(isn: u32, segments: &[(Side, Segment<'_>)]) -> u128 {
     let mut key = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d_u128;
     let mut mix = |word: u64| {

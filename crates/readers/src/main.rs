@@ -1,4 +1,5 @@
-//! `make prove-scrub`: all of the small world, or a part of it. Exit status 0: one reading everywhere.
+//! `make prove-scrub`: the proof over the whole small world, or a part of it. Exit status 0 says that there is one
+//! reading everywhere.
 
 use clap::Parser;
 use readers::fault::{Fault, Faulty};
@@ -26,8 +27,8 @@ struct Options {
     /// Only worlds whose name contains this word
     #[arg(long, default_value = "")]
     world: String,
-    /// Who stands in the middle: scrubber, one that keeps only hashes (hashes), one that another takes over from after every packet (successor, standby, cold-standby), reference,
-    /// nobody, or a fault by its name
+    /// Who stands in the middle: scrubber, one that keeps only hashes (hashes), one that another takes over from after
+    /// every packet (successor, standby, cold-standby), reference, nobody, or a fault by its name
     #[arg(long, default_value = "scrubber")]
     middle: String,
     /// The scrubber's profile: minimal, standard, strict
@@ -44,12 +45,12 @@ struct Options {
     alone: bool,
 }
 
-/// Of the cases that are played, every so many is also played with nobody in the middle.
+/// The interval of the cases that are also played with nobody in the middle, among those that are played.
 const BARE: u64 = 17;
 
 type Anybody = Box<dyn Middle + Send>;
 
-/// Who stands in the middle, by name.
+/// The middle of this name.
 fn middle(name: &str, profile: Profile) -> Option<Anybody> {
     Some(match name {
         "scrubber" => Box::new(Scrubbed::new(Config::new(profile))),
@@ -166,10 +167,10 @@ fn first_of_each(tally: &Tally) -> Vec<Tally> {
     (0..3).filter(|kind| tally.first[*kind].is_some()).map(with).collect()
 }
 
-/// How often the progress is said.
+/// The interval at which the progress is printed.
 const PROGRESS: Duration = Duration::from_secs(30);
 
-/// Do it, and say now and then how far it is.
+/// Do the work, and print now and then how far it is.
 fn watched(world: &World, stride: u64, work: impl FnOnce(&AtomicU64) -> Tally + Send) -> Tally {
     let (seen, total, begin) = (AtomicU64::new(0), world.cases().div_ceil(stride), Instant::now());
     thread::scope(|scope| {

@@ -1,4 +1,4 @@
-//! What stands between the attacker and the readers.
+//! The middle: what stands between the attacker and the readers.
 
 use crate::packet::Scene;
 use scrub::{Arrival, Config, Outcome, Scrubber, Side};
@@ -13,25 +13,25 @@ pub struct Packets {
 }
 
 impl Packets {
-    /// One more.
+    /// Add a packet behind the others.
     pub fn push(&mut self, from: Side, packet: &[u8]) {
         self.bytes.extend_from_slice(packet);
         self.ends.push((from, self.bytes.len()));
     }
 
-    /// None again.
+    /// Remove all packets that are held.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.ends.clear();
     }
 
-    /// Keep the first `len`.
+    /// Keep the first `len` packets.
     pub fn truncate(&mut self, len: usize) {
         self.ends.truncate(len);
         self.bytes.truncate(self.ends.last().map_or(0, |(_, end)| *end));
     }
 
-    /// In order.
+    /// The packets in order, each with its side.
     pub fn iter(&self) -> impl Iterator<Item = (Side, &[u8])> {
         let mut start = 0;
         self.ends.iter().map(move |(side, end)| {
@@ -41,12 +41,12 @@ impl Packets {
         })
     }
 
-    /// How many.
+    /// The number of packets.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no packets.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
@@ -54,10 +54,10 @@ impl Packets {
 
 /// A scrubber, or what is tried in its place.
 pub trait Middle {
-    /// A connection begins that has nothing to do with those before; it may choose the outside host's port.
+    /// Begin a connection that has nothing to do with those before. The middle may choose the outside host's port.
     fn begin(&mut self, scene: &mut Scene);
 
-    /// One packet that came from a side. What reaches the inside for it is added to `inside`.
+    /// Pass one packet that came from a side. Packets that reach the inside for it are added to `inside`.
     fn pass(&mut self, from: Side, packet: &[u8], inside: &mut Packets);
 }
 
@@ -71,7 +71,7 @@ impl<M: Middle + ?Sized> Middle for Box<M> {
     }
 }
 
-/// Nobody: every packet passes as it is.
+/// The middle with nobody in it: every packet passes as it is.
 #[derive(Debug)]
 pub struct Nobody;
 
@@ -85,12 +85,12 @@ impl Middle for Nobody {
     }
 }
 
-/// Connections after which a new scrubber takes over, so that its tables stay small.
+/// The number of connections after which a new scrubber takes over, so that its tables stay small.
 const CONNECTIONS: u16 = 1_024;
 const CAPACITY: usize = 4_096;
 const HEADROOM: usize = 128;
 
-/// The scrubber itself.
+/// The middle with the scrubber in it.
 #[derive(Debug)]
 pub struct Scrubbed {
     config: Config,
@@ -101,24 +101,24 @@ pub struct Scrubbed {
 }
 
 impl Scrubbed {
-    /// One with this configuration.
+    /// The middle with a scrubber of this configuration.
     pub fn new(config: Config) -> Scrubbed {
         let scrubber = Scrubber::new(config.clone(), [7; 16]);
         let buf = Buf::with_capacity(CAPACITY, HEADROOM);
         Scrubbed { config, scrubber, buf, begun: 0, now: Time::from_secs(1) }
     }
 
-    /// The scrubber.
+    /// The scrubber in the middle.
     pub fn scrubber(&self) -> &Scrubber {
         &self.scrubber
     }
 
-    /// The scrubber, to be exchanged for another.
+    /// The scrubber in the middle, to be exchanged for another.
     pub fn scrubber_mut(&mut self) -> &mut Scrubber {
         &mut self.scrubber
     }
 
-    /// What time it is.
+    /// The time of the last packet.
     pub fn now(&self) -> Time {
         self.now
     }

@@ -1,17 +1,19 @@
-//! Whose octets win where two pieces overlap, for each way in which a new piece can lie to an old one.
+//! The tables that say whose octets win where two pieces overlap, for each way in which a new piece can lie to an old
+//! one.
 //!
-//! The tables are those of Novak and Sturges 2007 (streams) and of Shankar and Paxson 2003 and Novak 2005 (fragments).
+//! They are those of Novak and Sturges 2007 (streams) and of Shankar and Paxson 2003 and Novak 2005 (fragments).
 
 use std::cmp::Ordering;
 
-/// Octets from the first to before the second.
+/// The places of a piece, from the first to before the second.
 pub type Span = (u16, u16);
 
-/// For each of the nine relations whether the new piece wins.
+/// A table that says for each of the nine relations whether the new piece wins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Overlap(u16);
 
-/// Rows: the new piece starts before, with, after the old one. Columns: it ends before, with, after it.
+/// Makes a table of three rows. In its rows the new piece starts before, with, after the old one; in its columns it
+/// ends before, with, after it.
 const fn table(rows: [[u8; 3]; 3]) -> Overlap {
     let mut bits = 0;
     let mut at = 0;
@@ -23,25 +25,25 @@ const fn table(rows: [[u8; 3]; 3]) -> Overlap {
 }
 
 impl Overlap {
-    /// What came first stays.
+    /// The piece that came first wins.
     pub const FIRST: Overlap = table([[0, 0, 0], [0, 0, 0], [0, 0, 0]]);
-    /// What came last stays.
+    /// The piece that came last wins.
     pub const LAST: Overlap = table([[1, 1, 1], [1, 1, 1], [1, 1, 1]]);
-    /// The piece that starts further left.
+    /// The piece that starts further left wins.
     pub const LEFT: Overlap = table([[1, 1, 1], [0, 0, 0], [0, 0, 0]]);
-    /// The piece that starts further right, or came last.
+    /// The piece that starts further right, or came last, wins.
     pub const RIGHT: Overlap = table([[0, 0, 0], [1, 1, 1], [1, 1, 1]]);
-    /// As [`Overlap::LEFT`]; of two that start together the longer one.
+    /// The table of [`Overlap::LEFT`], except that of two that start together the longer one wins.
     pub const LEFT_LONGER: Overlap = table([[1, 1, 1], [0, 0, 1], [0, 0, 0]]);
-    /// As [`Overlap::LEFT`]; of two that start together the later one, unless it is shorter.
+    /// The table of [`Overlap::LEFT`], except that of two that start together the later one wins, unless it is shorter.
     pub const LEFT_LATER: Overlap = table([[1, 1, 1], [0, 1, 1], [0, 0, 0]]);
-    /// As [`Overlap::LEFT`]; of two that start together the later one.
+    /// The table of [`Overlap::LEFT`], except that of two that start together the later one wins.
     pub const LEFT_LAST: Overlap = table([[1, 1, 1], [1, 1, 1], [0, 0, 0]]);
-    /// A new piece that covers the old one, and what lies behind its end.
+    /// A new piece wins that covers the old one, or that starts after it and ends after it.
     pub const COVER_OR_BEHIND: Overlap = table([[0, 1, 1], [0, 1, 1], [0, 0, 1]]);
-    /// A new piece that starts before the old one and does not end before it.
+    /// A new piece wins that starts before the old one and does not end before it.
     pub const COVER: Overlap = table([[0, 1, 1], [0, 0, 0], [0, 0, 0]]);
-    /// A new piece that goes beyond the old one on both sides.
+    /// A new piece wins that goes beyond the old one on both sides.
     pub const BEYOND: Overlap = table([[0, 0, 1], [0, 0, 0], [0, 0, 0]]);
 
     /// Whether the octets of `new` take the place of those of `old` where both are.
@@ -55,7 +57,7 @@ impl Overlap {
         self.0 >> (3 * place(new.0.cmp(&old.0)) + place(new.1.cmp(&old.1))) & 1 == 1
     }
 
-    /// Lay `new` over the pieces that are there: `put` is called with each place of it whose octet is to be written.
+    /// Lay `new` over the pieces that are there. `put` is called with each place of it whose octet is to be written.
     #[inline]
     pub fn lay(self, old: &[Span], new: Span, mut put: impl FnMut(u16)) {
         for at in new.0..new.1 {

@@ -1,4 +1,4 @@
-//! Packets of one connection: how they are made, and what a reader sees of them.
+//! The packets of one connection: how they are made, and what a reader sees of them.
 
 use scrub::Side;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -8,23 +8,23 @@ use wire::ipv6::Ipv6Repr;
 use wire::tcp::{Flags, Tcp, TcpOption};
 use wire::{ah, checksum, ip, ipv4, ipv6, protocol};
 
-/// The service that is inside.
+/// The port of the service that is inside.
 pub const SERVICE: u16 = 80;
 
-/// What the packets of one connection share.
+/// The things that the packets of one connection share.
 #[derive(Clone, Copy, Debug)]
 pub struct Scene {
-    /// IPv6 instead of IPv4.
+    /// Whether packets are of IPv6 instead of IPv4.
     pub v6: bool,
-    /// The outside host's port.
+    /// The port of the outside host.
     pub port: u16,
-    /// Initial sequence number of the outside host.
+    /// The initial sequence number of the outside host.
     pub isn: u32,
-    /// Initial sequence number of the inside host.
+    /// The initial sequence number of the inside host.
     pub inside_isn: u32,
-    /// Both have timestamps.
+    /// Whether both hosts have timestamps.
     pub timestamps: bool,
-    /// Window scale that the hosts offer: outside, inside.
+    /// The window scales that the hosts offer: outside, inside.
     pub scale: [Option<u8>; 2],
     /// The window field of the inside host, not scaled.
     pub window: u16,
@@ -45,34 +45,34 @@ impl Default for Scene {
     }
 }
 
-/// One segment to be made.
+/// A segment that is to be made.
 #[derive(Clone, Copy, Debug)]
 pub struct Draft<'a> {
-    /// Who sends it, by its addresses.
+    /// The side that sends it, by its addresses.
     pub sender: Side,
-    /// Sequence number.
+    /// The sequence number of the segment.
     pub seq: u32,
-    /// Acknowledgment number.
+    /// The acknowledgment number of the segment.
     pub ack: u32,
-    /// Flags.
+    /// The flags of the segment.
     pub flags: Flags,
-    /// Window field.
+    /// The window field of the segment.
     pub window: u16,
-    /// Urgent pointer.
+    /// The urgent pointer of the segment.
     pub urgent: u16,
-    /// Time to live.
+    /// The time to live of the packet.
     pub ttl: u8,
-    /// Timestamp value and echo.
+    /// The timestamp value and echo.
     pub timestamps: Option<(u32, u32)>,
-    /// Window scale option.
+    /// The shift of the window scale option.
     pub scale: Option<u8>,
-    /// An MD5 option.
+    /// Whether it has an MD5 option.
     pub md5: bool,
-    /// A wrong checksum.
+    /// Whether its checksum is wrong.
     pub spoilt: bool,
-    /// Behind an authentication header.
+    /// Whether it is behind an authentication header.
     pub signed: bool,
-    /// Data.
+    /// The data of the segment.
     pub payload: &'a [u8],
 }
 
@@ -96,7 +96,7 @@ impl Draft<'_> {
         }
     }
 
-    /// The whole packet, into `out`.
+    /// Write the whole packet into `out`.
     pub fn write(&self, scene: &Scene, out: &mut Vec<u8>) {
         let mut options = [1_u8; 40];
         let mut used = 0;
@@ -198,30 +198,30 @@ fn turned<T>([client, service]: [T; 2], outward: bool) -> [T; 2] {
     if outward { [service, client] } else { [client, service] }
 }
 
-/// What a reader sees of a segment.
+/// The parts of a segment that a reader sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Segment<'a> {
-    /// Sequence number.
+    /// The sequence number of the segment.
     pub seq: u32,
-    /// Acknowledgment number.
+    /// The acknowledgment number of the segment.
     pub ack: u32,
-    /// Flags.
+    /// The flags of the segment.
     pub flags: Flags,
-    /// Window field.
+    /// The window field of the segment.
     pub window: u16,
-    /// Urgent pointer.
+    /// The urgent pointer of the segment.
     pub urgent: u16,
-    /// Time to live.
+    /// The time to live of the packet.
     pub ttl: u8,
-    /// The sender's timestamp.
+    /// The timestamp of the sender.
     pub timestamp: Option<u32>,
-    /// Window scale option.
+    /// The shift of the window scale option, at most 14.
     pub scale: Option<u8>,
-    /// It has an MD5 option.
+    /// Whether it has an MD5 option.
     pub md5: bool,
-    /// Its checksum is right.
+    /// Whether its checksum is right.
     pub sound: bool,
-    /// Data.
+    /// The data of the segment.
     pub payload: &'a [u8],
 }
 

@@ -1,4 +1,4 @@
-//! The proof: cases of the small world, or a part of them, through what stands in the middle, before all readers.
+//! The proof: cases of the small world, or a part of them, go through the middle and before all readers.
 
 use crate::judge::Judge;
 use crate::middle::{Middle, Nobody, Packets};
@@ -10,37 +10,37 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What was found.
+/// The figures of what was found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Cases played.
+    /// The number of cases that were played.
     pub cases: u64,
-    /// Numbers that are no case: the inside cannot have acknowledged what it did not get.
+    /// The number of cases that cannot be, since the inside cannot have acknowledged what it did not get.
     pub impossible: u64,
-    /// Packets given to the one in the middle.
+    /// The number of packets that were given to the middle.
     pub packets: u64,
-    /// Sequences of packets that readers can tell apart.
+    /// The number of sequences of packets that readers can tell apart.
     pub distinct: u64,
-    /// Cases in which two readings contradict each other.
+    /// The number of cases in which two readings contradict each other.
     pub forked: u64,
-    /// Cases in which readers that lose nothing do not end alike.
+    /// The number of cases in which readers that lose nothing do not end alike.
     pub unequal: u64,
-    /// Honest cases in which a reader does not get what it would have got without anybody in the middle.
+    /// The number of honest cases in which a reader does not get what it would have got without anybody in the middle.
     pub opaque: u64,
-    /// Cases in which a reader that loses nothing, and ends at any RST or FIN whatever its number, ends before the others. No scrubber
-    /// can help it where hosts must be let end a connection of which something was lost.
+    /// The number of cases in which a reader that loses nothing, and ends at any RST or FIN whatever its number, ends
+    /// before the others. No scrubber can help it where hosts must be let end a connection of which something was lost.
     pub hasty: u64,
-    /// The first case of each kind, by number.
+    /// The number of the first case of each kind.
     pub first: [Option<u64>; 3],
 }
 
 impl Tally {
-    /// Whether nothing speaks against the one in the middle.
+    /// Whether nothing speaks against the middle.
     pub fn is_clean(&self) -> bool {
         self.forked == 0 && self.unequal == 0 && self.opaque == 0
     }
 
-    /// Cases with anything wrong.
+    /// The number of cases with anything wrong.
     pub fn wrong(&self) -> u64 {
         self.forked + self.unequal + self.opaque
     }
@@ -51,7 +51,7 @@ impl Tally {
         self.first[kind] = Some(self.first[kind].map_or(number, |first| first.min(number)));
     }
 
-    /// Add those of another part.
+    /// Add the figures of another part.
     pub fn add(&mut self, other: &Tally) {
         self.cases += other.cases;
         self.impossible += other.impossible;
@@ -78,7 +78,7 @@ impl std::fmt::Display for Tally {
     }
 }
 
-/// Plays cases through one in the middle and judges them.
+/// A prover, which plays cases through one middle and judges them.
 #[derive(Debug)]
 pub struct Prover<M> {
     middle: M,
@@ -86,12 +86,12 @@ pub struct Prover<M> {
     judge: Judge,
     view: Packets,
     bare: Packets,
-    /// What was found so far.
+    /// The figures of what was found so far.
     pub tally: Tally,
 }
 
 impl<M: Middle> Prover<M> {
-    /// One before all readers.
+    /// A prover for this middle, before all readers.
     pub fn new(middle: M, v6: bool) -> Prover<M> {
         let mut player = Player::default();
         player.v6 = v6;
@@ -100,7 +100,7 @@ impl<M: Middle> Prover<M> {
         Prover { middle, player, judge, view, bare, tally: Tally::default() }
     }
 
-    /// One case.
+    /// Play and judge one case.
     pub fn case(&mut self, world: &World, number: u64) {
         let Some(case) = world.case(number) else { return };
         if !self.player.play(&case, &mut self.middle, &mut self.view) {
@@ -117,7 +117,7 @@ impl<M: Middle> Prover<M> {
         self.tally.distinct = self.judge.distinct() as u64;
     }
 
-    /// Which of the three kinds of wrong the case in the view is.
+    /// The kinds of wrong, of three, that the case in the view has.
     fn wrong(&mut self, case: &Case) -> impl Iterator<Item = usize> + use<M> {
         let verdict = self.judge.judge(self.player.isn(), &self.view);
         let opaque = case.content == Content::Honest && self.is_opaque(case);
@@ -128,9 +128,9 @@ impl<M: Middle> Prover<M> {
             .map(|(kind, _)| kind)
     }
 
-    /// Whether a host gets anything else than without the one in the middle. (The honest segments agree, so that all readers read what
-    /// one reads.) Where the inside has acknowledged, what it has may be kept from those who lost it, so that only those who lost
-    /// nothing are compared.
+    /// Whether a host gets anything else than without the middle. (The honest segments agree, so that all readers read
+    /// what one reads.) Where the inside has acknowledged, its data may be kept from those who lost them, so only those
+    /// who lost nothing are compared.
     fn is_opaque(&mut self, case: &Case) -> bool {
         let packets = self.player.packets;
         let there = self.player.play(case, &mut Nobody, &mut self.bare);
@@ -156,7 +156,7 @@ impl<M: Middle> Prover<M> {
         }
     }
 
-    /// What is wrong with the first case of the tally that has anything, in words: the smallest such case, what passed, two readings.
+    /// The first case of the tally with anything wrong in words: the smallest such case, what passed, two readings.
     pub fn explain(&mut self, world: &World, tally: &Tally) -> Option<String> {
         let (kind, number) =
             tally.first.iter().enumerate().find_map(|(kind, number)| Some((kind, (*number)?)))?;
@@ -170,13 +170,13 @@ impl<M: Middle> Prover<M> {
         ))
     }
 
-    /// One case in words.
+    /// One case of the world in words.
     pub fn show(&mut self, world: &World, number: u64) -> Option<String> {
         let case = world.case(number)?;
         Some(format!("world {}, case {number}: {case}\n{}", world.name, self.describe(&case)))
     }
 
-    /// What passes of a case, and who reads what.
+    /// The packets that pass of a case, and what the readers read, in words.
     fn describe(&mut self, case: &Case) -> String {
         self.player.play(case, &mut self.middle, &mut self.view);
         let mut text = String::from("what passed:\n");
@@ -215,7 +215,7 @@ impl<M: Middle> Prover<M> {
     }
 }
 
-/// Whether what came from outside passed as it was, as far as data and flags go.
+/// Whether the packets from outside passed as they were, as far as data and flags go.
 fn unchanged(view: &Packets, bare: &Packets) -> bool {
     let mut here = view.iter().filter_map(|(side, packet)| Some((side, Segment::parse(packet)?)));
     let mut there = bare.iter().filter_map(|(side, packet)| Some((side, Segment::parse(packet)?)));
@@ -228,7 +228,7 @@ fn unchanged(view: &Packets, bare: &Packets) -> bool {
     }
 }
 
-/// Every `stride`th case from `start` on, before `end`.
+/// Play every `stride`th case from `start` on, before `end`.
 pub fn part<M: Middle>(prover: &mut Prover<M>, world: &World, start: u64, end: u64, stride: u64) {
     let mut number = start;
     while number < end {
@@ -237,10 +237,10 @@ pub fn part<M: Middle>(prover: &mut Prover<M>, world: &World, start: u64, end: u
     }
 }
 
-/// Cases that one thread takes at a time, in strides: neighbours often come to the same packets.
+/// The number of cases that one thread takes at a time, in strides. Neighbours often come to the same packets.
 const RUN: u64 = 1 << 16;
 
-/// Every `stride`th case of a world by so many threads; `seen` counts cases as they are done.
+/// Play every `stride`th case of a world in so many threads. `seen` counts cases as they are done.
 pub fn run<M: Middle>(
     make: impl Fn() -> M + Sync,
     world: &World,

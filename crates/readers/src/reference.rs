@@ -1,7 +1,8 @@
-//! The rule of paper 003 in its plainest form: what the proof is tried on, and what a scrubber may be compared with.
+//! The rule of paper 003 in its plainest form. The proof is tried on it, and a scrubber may be compared with it.
 //!
-//! Every octet is recorded before it is forwarded; a later copy is rewritten to the first one; what the inside acknowledged is
-//! forgotten and never let through again. Everything else that two readers could read in two ways is dropped.
+//! Every octet is recorded before it is forwarded. A later copy is rewritten to the first one. Data that the inside
+//! acknowledged are forgotten and never let through again. Everything else that two readers could read in two ways is
+//! dropped.
 
 use crate::middle::{Middle, Packets};
 use crate::packet::{Draft, SERVICE, Scene, Segment};
@@ -16,12 +17,12 @@ const STORE: i32 = 64;
 pub struct Reference {
     scene: Scene,
     isn: Option<u32>,
-    /// The inside host's next number.
+    /// The next sequence number of the inside host.
     sent: Option<u32>,
     scales: [Option<u8>; 2],
     open: bool,
     over: bool,
-    /// What the inside has acknowledged, where its window ends, where a FIN stands: places in the stream.
+    /// Three places in the stream: the end of what the inside has acknowledged, the end of its window, and the FIN.
     una: i32,
     edge: i32,
     fin: Option<i32>,
@@ -35,7 +36,7 @@ impl Reference {
         seq.wrapping_sub(self.isn.unwrap_or(0)).wrapping_sub(1) as i32
     }
 
-    /// All before it is recorded.
+    /// The place before which all octets are recorded.
     fn contiguous(&self) -> i32 {
         self.store.iter().take_while(|octet| octet.is_some()).count() as i32
     }
@@ -57,7 +58,7 @@ impl Reference {
         }
     }
 
-    /// What goes on of a segment from outside.
+    /// The segment that goes on for a segment from outside.
     fn outside<'a>(&mut self, segment: &Segment<'a>, store: &'a mut Vec<u8>) -> Option<Draft<'a>> {
         if !segment.sound || segment.md5 || self.over {
             return None;

@@ -1,4 +1,4 @@
-//! A scrubber that is another one after every packet: what the last one knew went to it as octets.
+//! A middle in which another scrubber takes over after every packet. The state of the last one goes to it as octets.
 
 use crate::middle::{Middle, Packets, Scrubbed};
 use crate::packet::Scene;
@@ -7,22 +7,22 @@ use wire::Time;
 
 const SEED: [u8; 16] = [7; 16];
 
-/// Who takes over.
+/// The kind of scrubber that takes over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Relay {
     /// A successor on the same machine, which gets everything.
     Successor,
-    /// A standby, which was told of each connection when it changed, with the octets in store.
+    /// A standby that was told of each connection when it changed, with the octets in store.
     Standby,
     /// A standby that was told where connections are, and no octets.
     ColdStandby,
 }
 
 impl Relay {
-    /// All of them.
+    /// All kinds that there are.
     pub const ALL: [Relay; 3] = [Relay::Successor, Relay::Standby, Relay::ColdStandby];
 
-    /// The word for it.
+    /// The word for the kind in commands.
     pub const fn name(self) -> &'static str {
         match self {
             Relay::Successor => "successor",
@@ -32,7 +32,7 @@ impl Relay {
     }
 }
 
-/// Takes over after every packet, once a connection is established.
+/// A middle whose scrubber is replaced after every packet, in the case of a standby once a connection is established.
 #[derive(Debug)]
 pub struct Relayed {
     relay: Relay,
@@ -42,7 +42,7 @@ pub struct Relayed {
 }
 
 impl Relayed {
-    /// With this configuration.
+    /// A middle with this kind of successor and this configuration.
     pub fn new(relay: Relay, mut config: Config) -> Relayed {
         config.feed = match relay {
             Relay::Successor => Feed::Off,

@@ -1,4 +1,4 @@
-//! Long traces of an attacker who tries everything at once, and all readers behind, each with its own losses.
+//! Long traces of an attacker who tries everything at once, with all readers behind, each with its own losses.
 
 use crate::middle::{Middle, Packets};
 use crate::packet::{Draft, Scene, Segment};
@@ -7,66 +7,66 @@ use crate::stream::Stream;
 use scrub::Side;
 use wire::tcp::Flags;
 
-/// Octets of a long stream.
+/// The number of octets in a long stream.
 pub const CAP: usize = 1_024;
 
 type Long = Stream<CAP, 128>;
 
-/// Octets of one segment at most.
+/// The greatest number of octets in one segment.
 const SEGMENT: usize = 128;
 
-/// One thing that happens.
+/// One step of a trace.
 #[derive(Clone, Debug)]
 pub enum Step {
     /// A segment of the outside host.
     Data {
-        /// Where it starts.
+        /// The place in the stream where it starts.
         place: i32,
-        /// Octets.
+        /// The number of octets.
         len: usize,
-        /// Which of several stories it tells.
+        /// The number of the story that it tells, of several.
         story: u8,
-        /// What is wrong with it.
+        /// The oddities of the segment.
         odd: Odd,
     },
-    /// The last packet of the outside host comes again.
+    /// The last packet comes again.
     Again,
     /// The inside host acknowledges all that it has in order, with this window field.
     Ack(u16),
-    /// The inside host says something.
+    /// The inside host sends this many octets.
     Say(usize),
-    /// A packet with the inside host's addresses comes from outside and acknowledges so much.
+    /// A packet with the inside host's addresses comes from outside and acknowledges this many octets.
     Spoof(u16),
 }
 
-/// What is wrong with a segment.
+/// The oddities of a segment.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Odd {
-    /// Flags beside ACK.
+    /// The flags beside ACK.
     pub flags: u16,
-    /// ACK is missing.
+    /// Whether ACK is missing.
     pub no_ack: bool,
-    /// Added to the acknowledgment.
+    /// The number that is added to the acknowledgment.
     pub ack: i32,
-    /// Urgent pointer.
+    /// The urgent pointer of the segment.
     pub urgent: u16,
-    /// A wrong checksum.
+    /// Whether the checksum is wrong.
     pub spoilt: bool,
-    /// Time to live.
+    /// The time to live; zero stands for 64.
     pub ttl: u8,
-    /// Added to the timestamp.
+    /// The number that is added to the timestamp.
     pub clock: i32,
-    /// An MD5 option.
+    /// Whether there is an MD5 option.
     pub md5: bool,
-    /// A window scale option where none belongs.
+    /// Whether there is a window scale option where none belongs.
     pub scale: bool,
 }
 
-/// One reader and its luck.
+/// One reader with its losses.
 struct Reader {
     stack: Stack,
     stream: Long,
-    /// Of 256 packets so many are lost.
+    /// The number of packets in 256 that are lost.
     loss: u8,
     seed: u64,
 }
@@ -81,7 +81,7 @@ impl Reader {
     }
 }
 
-/// A trace through one in the middle, before all readers: twice each, once without loss.
+/// A trace through one middle, before all readers: each is there three times, with different losses and once without.
 pub struct Replay<M> {
     middle: M,
     scene: Scene,
@@ -89,15 +89,15 @@ pub struct Replay<M> {
     host: Long,
     packet: Vec<u8>,
     view: Packets,
-    /// The inside host's next number.
+    /// The next sequence number of the inside host.
     sent: u32,
     clock: u32,
-    /// Packets that reached the inside.
+    /// The number of packets that reached the inside.
     pub passed: usize,
 }
 
 impl<M: Middle> Replay<M> {
-    /// A connection that has been opened.
+    /// A replay of a connection that has been opened.
     pub fn open(mut middle: M, mut scene: Scene, seed: u64) -> Replay<M> {
         middle.begin(&mut scene);
         let mut readers = Vec::new();
@@ -176,7 +176,7 @@ impl<M: Middle> Replay<M> {
         }
     }
 
-    /// One step.
+    /// Play one step of the trace.
     pub fn step(&mut self, step: &Step) {
         match step {
             Step::Data { place, len, story, odd } => self.data(*place, *len, *story, *odd),
@@ -250,7 +250,7 @@ impl<M: Middle> Replay<M> {
         None
     }
 
-    /// Octets that a host has in order.
+    /// The number of octets that a host has in order.
     pub fn in_order(&self) -> usize {
         self.host.in_order()
     }

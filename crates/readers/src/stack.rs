@@ -1,37 +1,37 @@
-//! What TCP readers differ in, and readers with the names that others gave them.
+//! The differences between TCP readers, and readers with the names that others gave them.
 
 use crate::overlap::Overlap;
 
-/// Which reset ends a connection.
+/// The resets that end a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reset {
-    /// One at exactly the next number (RFC 5961 section 3).
+    /// A reset at exactly the next number (RFC 5961 section 3).
     Exact,
-    /// One in the window (RFC 793).
+    /// A reset in the window (RFC 793).
     Window,
-    /// Every one at or behind the next number.
+    /// Every reset at or behind the next number.
     Behind,
-    /// Every one.
+    /// Every reset there is.
     Any,
 }
 
-/// What a SYN does inside of a connection.
+/// The effect of a SYN inside of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Syn {
-    /// Nothing: it is challenged (RFC 5961 section 4).
+    /// The SYN has no effect: it is challenged (RFC 5961 section 4).
     Challenge,
-    /// It resets the connection (RFC 793).
+    /// The SYN resets the connection (RFC 793).
     Reset,
     /// The flag is not looked at; data count, behind the number that it takes.
     Ignore,
-    /// The stream starts again behind it.
+    /// The stream starts again behind the SYN.
     Restart,
 }
 
-/// What becomes of the octet that the urgent pointer is about.
+/// The treatment of the octet that the urgent pointer is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Urgent {
-    /// It is data (RFC 6093).
+    /// The octet is data (RFC 6093).
     InBand,
     /// The octet before the pointer is taken out (BSD, Linux).
     Before,
@@ -39,55 +39,55 @@ pub enum Urgent {
     At,
 }
 
-/// Which FIN ends the stream.
+/// The FIN that ends the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fin {
-    /// One that comes when all before it is there.
+    /// A FIN that comes when all before it is there.
     InOrder,
-    /// The first one in the window, once all before it is there.
+    /// The first FIN in the window, once all before it is there.
     Queued,
-    /// Any, at once.
+    /// Any FIN ends it at once.
     Any,
 }
 
-/// How one reader puts a stream together.
+/// The way in which one reader puts a stream together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stack {
-    /// What others call it.
+    /// The name that others gave it.
     pub name: &'static str,
-    /// Whose octets win.
+    /// The table that says whose octets win.
     pub overlap: Overlap,
-    /// The stream is looked at when it ends; until then octets in order can still change.
+    /// Whether the stream is examined only when it ends; until then octets in order can still change.
     pub late: bool,
-    /// Resets.
+    /// The resets that end the connection.
     pub reset: Reset,
-    /// SYN inside of a connection.
+    /// The effect of a SYN inside of a connection.
     pub syn: Syn,
-    /// Of several SYN before the handshake is done the last one counts.
+    /// Whether the last of several SYNs before the end of the handshake counts.
     pub last_syn: bool,
-    /// Data in a SYN are part of the stream.
+    /// Whether data in a SYN are part of the stream.
     pub syn_data: bool,
-    /// Segments without ACK are ignored.
+    /// Whether segments without ACK are ignored.
     pub needs_ack: bool,
-    /// Acknowledgments of what was never sent make a segment void.
+    /// Whether acknowledgments of what was never sent make a segment void.
     pub checks_ack: bool,
-    /// Checksums are looked at.
+    /// Whether checksums are looked at.
     pub checksum: bool,
-    /// Old timestamps make a segment void (RFC 7323 section 5).
+    /// Whether old timestamps make a segment void (RFC 7323 section 5).
     pub paws: bool,
-    /// Segments with an MD5 option nobody agreed on are void.
+    /// Whether segments with an MD5 option that nobody agreed on are void.
     pub md5: bool,
-    /// Urgent data.
+    /// The treatment of urgent data.
     pub urgent: Urgent,
-    /// Data outside of the receiver's window are cut.
+    /// Whether data outside of the receiver's window are cut.
     pub window: bool,
-    /// FIN.
+    /// The FIN that ends the stream.
     pub fin: Fin,
-    /// Routers between the scrubber and this reader.
+    /// The number of routers between the scrubber and this reader.
     pub hops: u8,
 }
 
-/// A host as RFC 9293 has it.
+/// A host as RFC 9293 describes it.
 const HOST: Stack = Stack {
     name: "first",
     overlap: Overlap::FIRST,
@@ -111,7 +111,7 @@ const fn host(name: &'static str, overlap: Overlap, reset: Reset, syn: Syn, urge
     Stack { name, overlap, reset, syn, urgent, ..HOST }
 }
 
-/// The fifteen policies by name. What they do beside overlaps is what Snort 3 and Suricata say of these systems, where they do.
+/// The fifteen policies by name. Beside overlaps they do what Snort 3 and Suricata say of these systems, where they do.
 pub const NAMED: [Stack; 15] = [
     HOST,
     host("last", Overlap::LAST, Reset::Exact, Syn::Reset, Urgent::At),
@@ -130,7 +130,7 @@ pub const NAMED: [Stack; 15] = [
     Stack { paws: false, ..host("vista", Overlap::FIRST, Reset::Exact, Syn::Ignore, Urgent::InBand) },
 ];
 
-/// Readers beside the wire, and hosts that differ in one thing: each over `first` and over `last`.
+/// Readers beside the wire, and hosts that differ in one thing, all variants of `base`.
 const fn variants(base: Stack, names: [&'static str; 13]) -> [Stack; 13] {
     [
         // A passive reader that believes everything.
@@ -161,7 +161,7 @@ const fn variants(base: Stack, names: [&'static str; 13]) -> [Stack; 13] {
     ]
 }
 
-/// The variants of `first`.
+/// The variants of the policy `first`.
 pub const OF_FIRST: [Stack; 13] = variants(
     HOST,
     [
@@ -181,7 +181,7 @@ pub const OF_FIRST: [Stack; 13] = variants(
     ],
 );
 
-/// The variants of `last`.
+/// The variants of the policy `last`.
 pub const OF_LAST: [Stack; 13] = variants(
     NAMED[1],
     [
@@ -201,7 +201,7 @@ pub const OF_LAST: [Stack; 13] = variants(
     ],
 );
 
-/// All of them.
+/// All readers of streams.
 pub fn all() -> Vec<Stack> {
     [&NAMED[..], &OF_FIRST, &OF_LAST].concat()
 }

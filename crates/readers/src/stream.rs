@@ -1,7 +1,8 @@
-//! One reader of one connection: segments in, the stream out (RFC 9293 section 3.10, as far as the outside half goes).
+//! One reader of one connection: segments enter, the stream leaves (RFC 9293 section 3.10, as far as the outside half
+//! goes).
 //!
-//! A value without pointers, so that the proof can keep hundreds of them side by side. `CAP` octets of stream, `PIECES` pieces that
-//! wait behind a hole; what does not fit is not taken.
+//! A reader is a value without pointers, so that the proof can keep hundreds of them side by side. It holds `CAP`
+//! octets of stream and `PIECES` pieces that wait behind a hole; what does not fit is not taken.
 
 use crate::overlap::Span;
 use crate::packet::Segment;
@@ -13,31 +14,31 @@ const TAKEN_OUT: u8 = 2;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Phase {
-    /// No SYN yet.
+    /// No SYN has come yet.
     #[default]
     Listen,
-    /// A SYN.
+    /// A SYN has come.
     Half,
     Open,
-    /// A FIN or RST: nothing counts any more.
+    /// A FIN or RST has come, and nothing counts any more.
     Over,
 }
 
-/// What a reader knows.
+/// The state of a reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stream<const CAP: usize, const PIECES: usize> {
     phase: Phase,
     isn: u32,
-    /// The inside host's next number, and whether it answered.
+    /// The next sequence number of the inside host, once it has answered.
     sent: Option<u32>,
-    /// The inside host's scale, and what both may use.
+    /// The scales that the outside host and the inside host offered.
     scales: [Option<u8>; 2],
-    /// Right edge of the window, as a sequence number.
+    /// The right edge of the window, as a sequence number.
     edge: Option<u32>,
     recent: Option<u32>,
-    /// All before this place is there.
+    /// The place before which all octets are there.
     next: u16,
-    /// Where a FIN says that the stream ends.
+    /// The place where a FIN says that the stream ends.
     end: Option<u16>,
     octets: [u8; CAP],
     marks: [u8; CAP],
@@ -70,12 +71,12 @@ impl<const CAP: usize, const PIECES: usize> Stream<CAP, PIECES> {
         self.phase == Phase::Listen
     }
 
-    /// Whether a FIN or RST ended it.
+    /// Whether a FIN or RST ended the stream.
     pub fn is_over(&self) -> bool {
         self.phase == Phase::Over
     }
 
-    /// Octets in order.
+    /// The number of octets in order.
     pub fn in_order(&self) -> usize {
         usize::from(self.next)
     }
@@ -86,7 +87,7 @@ impl<const CAP: usize, const PIECES: usize> Stream<CAP, PIECES> {
         ready.filter(|(_, mark)| **mark & TAKEN_OUT == 0).map(|(octet, _)| *octet)
     }
 
-    /// A segment of the inside host.
+    /// Take in a segment of the inside host.
     pub fn inside(&mut self, segment: &Segment<'_>) {
         let syn = segment.has(Flags::SYN);
         let after = segment.seq.wrapping_add(segment.payload.len() as u32).wrapping_add(u32::from(syn));
@@ -108,7 +109,7 @@ impl<const CAP: usize, const PIECES: usize> Stream<CAP, PIECES> {
         }
     }
 
-    /// A segment of the outside host.
+    /// Take in a segment of the outside host.
     pub fn outside(&mut self, stack: &Stack, segment: &Segment<'_>) {
         if stack.checksum && !segment.sound || segment.ttl <= stack.hops || stack.md5 && segment.md5 {
             return;
@@ -161,7 +162,7 @@ impl<const CAP: usize, const PIECES: usize> Stream<CAP, PIECES> {
         }
     }
 
-    /// Rules about ACK.
+    /// Whether the rules about ACK let the segment count.
     fn is_acceptable(&self, stack: &Stack, segment: &Segment<'_>) -> bool {
         if !segment.has(Flags::ACK) {
             return !stack.needs_ack;
@@ -228,7 +229,7 @@ impl<const CAP: usize, const PIECES: usize> Stream<CAP, PIECES> {
         }
     }
 
-    /// PAWS.
+    /// Whether the segment is older than the last one by its timestamp (PAWS).
     fn is_old(&self, stack: &Stack, segment: &Segment<'_>) -> bool {
         match (self.recent, segment.timestamp) {
             (Some(recent), Some(now)) => stack.paws && (now.wrapping_sub(recent) as i32) < 0,
@@ -277,7 +278,7 @@ impl<const CAP: usize, const PIECES: usize> Stream<CAP, PIECES> {
         self.waiting += 1;
     }
 
-    /// Deliver what is in order.
+    /// Deliver the octets that are in order.
     fn advance(&mut self, stack: &Stack) {
         let last = self.end.map_or(CAP, usize::from);
         while usize::from(self.next) < last && self.marks[usize::from(self.next)] & PRESENT != 0 {
@@ -304,7 +305,7 @@ impl<const CAP: usize, const PIECES: usize> Stream<CAP, PIECES> {
         self.marks[next..].fill(0);
     }
 
-    /// Where in the stream a sequence number is.
+    /// The place in the stream of a sequence number.
     fn place(&self, seq: u32) -> i32 {
         seq.wrapping_sub(self.isn).wrapping_sub(1) as i32
     }

@@ -1,4 +1,4 @@
-//! What can be wrong with an association, and what to do about it.
+//! The ways in which an association can be wrong, each with the remedy.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -12,92 +12,93 @@ use crate::{Direction, Mode, Spi};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SadError {
-    /// SPI 0 to 255.
+    /// The SPI is reserved: it is one of 0 to 255 (RFC 4303 section 2.1).
     #[error("SPI {0} is reserved (RFC 4303 section 2.1); choose one of 256 or more")]
     ReservedSpi(Spi),
-    /// The SPI is taken.
+    /// Another association has this SPI already.
     #[error("SPI {0} is in use; choose another, or delete that association first")]
     DuplicateSpi(Spi),
-    /// Nothing has this SPI.
+    /// No association has this SPI.
     #[error("no association has SPI {0}; `ravelin sa list` shows those there are")]
     UnknownSpi(Spi),
-    /// Keying material of the wrong length.
+    /// The keying material does not have the length that the suite needs.
     #[error(
         "keying material for {suite} is {want} octets ({parts}), this is {got}; \
          give {want} octets as {digits} hexadecimal digits", digits = want * 2, parts = parts(suite)
     )]
     KeymatLength {
-        /// The suite.
+        /// The suite of the association.
         suite: SuiteId,
-        /// Octets it needs.
+        /// The number of octets that the suite needs.
         want: usize,
-        /// Octets it got.
+        /// The number of octets that were given.
         got: usize,
     },
-    /// A CPI of another algorithm, or none at all.
+    /// The CPI belongs to another compression algorithm, or is none that an association may have (RFC 3173 section
+    /// 3.3).
     #[error(
         "CPI {0} is not DEFLATE's, reserved or too large (RFC 3173 section 3.3); choose 2, which is well known for DEFLATE, or \
          one from 256 to 65535"
     )]
     Cpi(Spi),
-    /// AH with a cipher.
+    /// An AH association was given a suite that encrypts.
     #[error(
         "AH only authenticates, and {0} encrypts; name an integrity algorithm alone, for example sha256, or use ESP"
     )]
     AhEncrypts(SuiteId),
-    /// Something other than ESP in UDP.
+    /// UDP encapsulation was asked for a protocol other than ESP (RFC 3948).
     #[error("only ESP travels in UDP (RFC 3948), not {}; ask for no encapsulation", .0.name())]
     UdpWithout(SaProtocol),
-    /// IP in IP that is no tunnel.
+    /// An association of IP in IP is not in tunnel mode.
     #[error("IP in IP is always a tunnel, not {0} mode; ask for tunnel mode")]
     IpIpMode(Mode),
-    /// Padding where nothing says how long the packet was.
+    /// Padding that hides lengths was asked for packets that do not carry their true length inside.
     #[error(
         "padding that hides lengths needs ESP in tunnel mode, where the inner header says the true length"
     )]
     TfcMode,
-    /// Keepalives where there is no mapping to keep.
+    /// Keepalives were asked for an association that has no NAT mapping to keep.
     #[error(
         "keepalives keep the mapping of a NAT: only an outbound association of ESP in UDP has one; leave the keepalive out"
     )]
     Keepalive,
-    /// Dummy packets where they cannot be sent.
+    /// Dummy packets were asked for an association that cannot send them.
     #[error(
         "dummy packets need an outbound association of ESP in tunnel mode that is not followed by another; leave the rate out"
     )]
     DummyMode,
-    /// Too many dummy packets.
+    /// The rate of dummy packets is above [`crate::sa::MAX_DUMMY`].
     #[error("{0} dummy packets in a second are too many; give 1 to 1000")]
     DummyRate(u16),
-    /// A peer that cannot be followed.
+    /// The association cannot follow its peer to another address.
     #[error(
         "a peer can be followed where ESP is in UDP, the association is found by its SPI alone and has a replay window; \
          leave it out, or change those"
     )]
     FollowPeer,
-    /// A DSCP of more than six bits.
+    /// The DSCP has more than six bits.
     #[error("DSCP {0} has more than six bits; give 0 to 63")]
     Dscp(u8),
-    /// A longer key class for an association that is found by other means.
+    /// A key class beyond the SPI was asked for an association that is found without an SPI.
     #[error(
         "{} associations are found by their endpoints; leave the match at spi", .0.name()
     )]
     ClassWithoutKey(SaProtocol),
-    /// A chain that begins with itself.
+    /// The association names itself as the next one of its bundle.
     #[error("association {0} cannot follow itself; name another one as the next of the bundle")]
     OwnNext(Spi),
-    /// BEET mode without fixed inner addresses.
+    /// The selectors of a BEET association are not one address at each end, both of one family.
     #[error(
         "BEET mode stands for one inner address at each end, of one family, and the selectors are {local} and {remote}; \
          give single addresses, or use tunnel mode"
     )]
     BeetSelector {
-        /// This host's side.
+        /// The selector of this host's side.
         local: Prefix,
-        /// The peer's.
+        /// The selector of the peer's side.
         remote: Prefix,
     },
-    /// The key was used before.
+    /// The key was used by this or another association before.
     #[error(
         "this key is, or was, the key of another association; two counters under one key repeat nonces. \
          Generate a new key for each association and direction"
@@ -109,137 +110,137 @@ pub enum SadError {
          and give only keys that were never used"
     )]
     KeyBookFull(usize),
-    /// Another peer has these flows.
+    /// An association to another peer has these flows already.
     #[error(
         "association {spi} to {peer} has {remote} on its other side already, and this one would take flows from it \
          (RFC 3948 section 5); replace that one, give one of the two other selectors, or say `takes_over` (`--takes-over`) if that is meant"
     )]
     Rival {
-        /// The other one.
+        /// The SPI of the association that has them.
         spi: Spi,
-        /// Its peer.
+        /// The outer address and UDP port of that association's peer.
         peer: SocketAddr,
-        /// What both claim.
+        /// The addresses on the other side that both associations claim.
         remote: Prefix,
     },
-    /// Too many associations.
+    /// The database holds as many associations as it can.
     #[error("there are already {0} associations in this direction, the most there can be; delete some first")]
     TooMany(usize),
-    /// An inbound association for the outbound database, or the other way round.
+    /// An inbound association was given to the outbound database, or an outbound one to the inbound database.
     #[error("association {spi} is for direction \"{got}\" but was given to the other; swap the direction")]
     Direction {
-        /// The association.
+        /// The SPI of the association.
         spi: Spi,
-        /// What it says.
+        /// The direction that its configuration says.
         got: Direction,
     },
-    /// IPv4 at one end, IPv6 at the other.
+    /// One endpoint is an IPv4 address and the other an IPv6 address.
     #[error("the outer addresses {local} and {remote} are of different families; give two of one family")]
     MixedFamilies {
-        /// This host's.
+        /// The outer address of this host.
         local: IpAddr,
-        /// The peer's.
+        /// The outer address of the peer.
         remote: IpAddr,
     },
-    /// An endpoint that is no host.
+    /// An endpoint is not the unicast address of one host.
     #[error(
         "{0} is not the address of one host; give a unicast IPv4 or IPv6 address (IPv4 not in IPv6 form)"
     )]
     NotUnicast(IpAddr),
-    /// A key that makes its cipher another, weaker one.
+    /// The key of 3DES repeats a part, which reduces the cipher to DES (RFC 2451 section 2.3).
     #[error(
         "the first two or the last two of the three keys of {0} are equal, which makes it DES (RFC 2451 section 2.3); make the key of 24 random octets"
     )]
     WeakKey(SuiteId),
-    /// Selectors of two families.
+    /// The two selectors are of different address families.
     #[error(
         "no packet is from {local} and to {remote}: they are of two families; give prefixes of one, or an association for each family"
     )]
     MixedSelectors {
-        /// This host's side.
+        /// The selector of this host's side.
         local: Prefix,
-        /// The peer's.
+        /// The selector of the peer's side.
         remote: Prefix,
     },
-    /// Ports of a protocol that has none.
+    /// Ports were given for a protocol that has none.
     #[error(
         "packets of protocol {0} have no ports, so the association would carry none; leave the ports out (TCP, UDP, UDP-Lite, SCTP and DCCP have them)"
     )]
     PortsWithout(u8),
-    /// ICMP and the Mobility Header have one field, which stands for the local port.
+    /// Remote ports were given for ICMP or the Mobility Header, whose one field stands in the local ports.
     #[error(
         "of ICMP the local ports select type and code (256 times the type, and the code), of the Mobility Header the type (256 \
          times it); leave the remote ports out"
     )]
     TypeInRemotePorts,
-    /// Ports that stand for no type of a Mobility Header.
+    /// The local ports stand for no type of a Mobility Header.
     #[error(
         "of the Mobility Header the local ports select 256 times the type, and there is none from {0}; give 1280 for type 5"
     )]
     NoMobilityType(u16),
-    /// Both ends are the same.
+    /// Both endpoints have the same address and port.
     #[error("{0} is both ends of the association; give the peer's address as the remote one")]
     SameEndpoint(IpAddr),
-    /// No UDP port.
+    /// An endpoint of ESP in UDP has port zero.
     #[error("ESP in UDP needs both ports; give 4500 (only an inbound peer's may be 0: any)")]
     PortZero,
-    /// Less than what every path carries.
+    /// The path MTU is smaller than what every path carries.
     #[error("a path MTU of {got} is less than every path carries ({least}); give {least} or more")]
     PathMtu {
-        /// What was asked.
+        /// The path MTU that was asked for, in octets.
         got: u16,
-        /// The least for the family.
+        /// The least path MTU of the address family, in octets.
         least: u16,
     },
-    /// A replay window of a size that is not offered.
+    /// The replay window has a size that is not offered.
     #[error(
         "a replay window of {0} is not possible; give a power of two from 64 to 65536, or 0 for none (not with extended sequence numbers)"
     )]
     ReplayWindowSize(u32),
-    /// An association for application zero.
+    /// The association is bound to application zero, which means no application.
     #[error("an association cannot be bound to \"no application\"; leave the application out to share it")]
     BoundToNoApplication,
-    /// A range that holds no port.
+    /// The port range holds no port.
     #[error("ports {first}-{last} are an empty range; give the lower port first")]
     EmptyPortRange {
-        /// First.
+        /// The first port of the range.
         first: u16,
-        /// Last.
+        /// The last port of the range.
         last: u16,
     },
-    /// Transport mode whose selectors exclude its own endpoint.
+    /// The selector of a transport mode association excludes its own endpoint.
     #[error(
         "transport mode carries only packets of {endpoint} itself, which selector {selector} excludes; \
          use tunnel mode, or leave the selector out"
     )]
     TransportSelector {
-        /// The selector.
+        /// The selector that excludes the endpoint.
         selector: Prefix,
-        /// The endpoint.
+        /// The endpoint that the selector excludes.
         endpoint: IpAddr,
     },
-    /// A replay window that was not exported by an association like this one.
+    /// The replay window was not exported by an association like this one.
     #[error(
         "the replay window handed over for {spi} contradicts itself; add the association anew with a new key"
     )]
     ReplayState {
-        /// The association.
+        /// The SPI of the association.
         spi: Spi,
     },
-    /// A sequence number that no association can have.
+    /// The sequence number is one that no association can have.
     #[error(
         "the sequence number handed over for {spi} is impossible; add the association anew with a new key"
     )]
     SequenceState {
-        /// The association.
+        /// The SPI of the association.
         spi: Spi,
     },
-    /// The crypto room refused.
+    /// The crypto room refused the suite or the key.
     #[error(transparent)]
     Crypto(#[from] CryptoError),
 }
 
-/// What keying material is made of, in order.
+/// The parts of a suite's keying material, in order.
 fn parts(suite: &SuiteId) -> String {
     let (cipher, integrity) = (suite.cipher(), suite.integrity());
     let mut parts = Vec::new();

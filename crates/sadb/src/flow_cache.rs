@@ -12,10 +12,10 @@ use crate::keyed::{fold, scatter};
 use crate::selector::PacketKey;
 
 const WAYS: usize = 4;
-/// In the caller's octet of a key: the flow's ports cannot be read.
+/// This bit of the caller's octet says that the ports of the flow cannot be read.
 const OPAQUE: u8 = 0x40;
 
-/// What an answer depends on: a flow, its application and one octet of the caller's.
+/// The key of an answer: a flow, its application and one octet that the caller chooses.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct FlowKey {
     // Halves rather than u128, whose alignment would push a way out of its cache line.
@@ -26,8 +26,8 @@ pub struct FlowKey {
 }
 
 impl FlowKey {
-    /// The key of this flow of this application; `tag` (without the bit [`OPAQUE`]) keeps apart answers to different questions
-    /// about it.
+    /// The key of this flow of this application; `tag` (without the bit `OPAQUE`) keeps apart answers to different
+    /// questions about it.
     #[inline]
     pub fn new(app: AppId, flow: &Flow, tag: u8) -> FlowKey {
         let halves = |bits: u128| [(bits >> 64) as u64, bits as u64];
@@ -42,8 +42,8 @@ impl FlowKey {
         }
     }
 
-    /// The key of the flow of a plain packet that leaves, straight from its values: a [`Flow`] in memory, written field by field,
-    /// would have to be waited for.
+    /// The key of the flow of a plain packet that leaves. It is made straight from the packet's values, since the CPU
+    /// would have to wait for a [`Flow`] that was just written to memory field by field.
     #[inline]
     pub fn leaving(app: AppId, plain: &Plain, tag: u8) -> FlowKey {
         let halves = |v4: Ipv4Addr| [0, 0xffff << 32 | u64::from(u32::from(v4))];
@@ -58,13 +58,13 @@ impl FlowKey {
     }
 }
 
-/// What a cache is keyed by.
+/// A key by which a cache finds answers.
 pub trait CacheKey: Copy + Eq {
     /// A key of all zeroes; it need not be one that is ever asked for.
     const ZERO: Self;
 
-    /// A number that depends on every bit of the key, and on the seeds such that who does not know them cannot choose
-    /// keys that collide.
+    /// A hash that depends on every bit of the key and on the seeds. Whoever does not know the seeds cannot choose keys
+    /// that collide.
     fn hash(&self, seeds: &[u64; 4]) -> u64;
 }
 
@@ -93,13 +93,13 @@ impl CacheKey for PacketKey {
     }
 }
 
-/// One flow; one cache line as long as the answer is no longer than 12 octets.
+/// One cached flow with its answer. It fills one cache line as long as the answer has at most 12 octets.
 #[derive(Clone, Copy)]
 #[repr(align(64))]
 struct Way<K, V> {
     key: K,
     epoch: u64,
-    /// `None`: never filled.
+    /// The cached answer; `None` if the way was never filled.
     answer: Option<V>,
 }
 
@@ -109,10 +109,10 @@ impl<K, V> Way<K, V> {
     }
 }
 
-/// Answers of type `V` by [`FlowKey`], or by another key.
+/// A cache of answers of type `V` by [`FlowKey`], or by another key.
 pub struct FlowCache<V, K = FlowKey> {
     ways: Box<[Way<K, V>]>,
-    /// Which way of a set goes next.
+    /// The way of each set that is replaced next.
     victims: Box<[u8]>,
     seeds: [u64; 4],
     set_mask: u64,
@@ -138,7 +138,8 @@ impl<V: Copy, K: CacheKey> FlowCache<V, K> {
         self.ways[first..first + WAYS].iter().find(|way| way.key == *key && way.epoch == epoch)?.answer
     }
 
-    /// Remember an answer in place of one for the same key, of an older epoch, or of whichever is next in turn.
+    /// Remember the answer for a key. It replaces an answer for the same key, else one of an older epoch, else the next
+    /// way in turn.
     pub fn put(&mut self, epoch: u64, key: &K, answer: V) {
         let set = self.set(key);
         let ways = &mut self.ways[set * WAYS..(set + 1) * WAYS];

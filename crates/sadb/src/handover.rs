@@ -1,11 +1,12 @@
 //! Associations on their way from one daemon to its successor (docs/design/0003 item 7).
 //!
-//! What enters: the exported state of every association and the book of used keys. What leaves: octets that hold keys, so
-//! as a [`Secret`], and back. The form is versioned, says its own length and carries a CRC: a slip in a sequence number
-//! would repeat nonces, so anything but the exact octets is refused as a whole. It never lies on a disk.
+//! What enters: the exported state of every association and the book of used keys. What leaves: octets that hold keys,
+//! so as a [`Secret`], and back. The form is versioned, says its own length and carries a CRC: a slip in a sequence
+//! number would repeat nonces, so anything but the exact octets is refused as a whole. It never lies on a disk.
 //!
 //! Big-endian: magic (8), version (4), length of all (8), key of the fingerprints, used keys, inbound, outbound
-//! associations, rules, what scrubbers know, CRC-64 (8). Lists have a 32-bit count in front, octet strings a 16-bit length.
+//! associations, rules, what scrubbers know, CRC-64 (8). Lists have a 32-bit count in front, octet strings a 16-bit
+//! length.
 
 mod crc;
 mod octets;
@@ -25,35 +26,35 @@ use octets::{Reader, Writer};
 
 const MAGIC: [u8; 8] = *b"RVLNHAND";
 const VERSION: u32 = 6;
-/// Octets in front of the body: magic, version, length.
+/// Octets in front of the body: magic, version and length.
 const HEAD: usize = 20;
 /// Octets of the CRC at the end.
 const FOOT: usize = 8;
-/// More than one association takes beside its keying material and replay window.
+/// An upper bound of the octets of one association without its keying material and replay window.
 const SA_OCTETS: usize = 480;
 
-/// The longest text of rules.
+/// The longest text of rules, in octets.
 const MAX_RULES_OCTETS: usize = 1 << 30;
 
-/// The most scrubbers: one for each profile.
+/// The largest number of scrubbers in a hand-over: one for each profile.
 const MAX_SCRUBBERS: usize = 16;
-/// The most that one knows.
+/// The largest state of one scrubber, in octets.
 const MAX_SCRUBBER_OCTETS: usize = 1 << 31;
 
-/// Everything about associations that a successor needs.
+/// Everything about associations that the successor of a daemon needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HandOver {
     /// The key of the fingerprints in `used_keys`.
     pub fingerprint_key: Secret,
     /// Fingerprints of every key used so far ([`KeyBook::export`]).
     pub used_keys: Vec<[u8; 32]>,
-    /// Inbound associations.
+    /// The state of every inbound association.
     pub inbound: Vec<InboundState>,
-    /// Outbound associations.
+    /// The state of every outbound association.
     pub outbound: Vec<OutboundState>,
     /// The rules of the SPD, in the daemon's own form.
     pub rules: Vec<u8>,
-    /// What scrubbers know, by profile, in their own form.
+    /// The state of the scrubbers, by profile, in their own form.
     pub scrubbed: Vec<(ScrubId, Vec<u8>)>,
 }
 
@@ -61,54 +62,55 @@ pub struct HandOver {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum HandOverError {
-    /// Other octets altogether.
+    /// The octets do not begin like a hand-over.
     #[error(
         "this is not the hand-over of a ravelin daemon; start without --take-over and add the associations anew"
     )]
     NotOurs,
-    /// A daemon of another version.
+    /// The hand-over was written by a daemon of another version.
     #[error(
         "the running daemon hands over in version {got}, this one understands {VERSION}; \
          stop it, start without --take-over and add the associations anew"
     )]
     Version {
-        /// Its version.
+        /// The version that the hand-over says.
         got: u32,
     },
-    /// Octets are missing or too many.
+    /// The hand-over has fewer or more octets than it says.
     #[error(
         "the hand-over has {got} octets and says {said}; start without --take-over and add the associations anew"
     )]
     Length {
-        /// What its head says.
+        /// The length in octets that its head says.
         said: u64,
-        /// What there is.
+        /// The length in octets that it has.
         got: u64,
     },
-    /// Octets changed on the way.
+    /// The CRC shows that octets changed on the way.
     #[error("the hand-over is damaged; start without --take-over and add the associations anew")]
     Checksum,
-    /// A field with a value that the sender cannot have meant.
+    /// A field has a value that the sender cannot have meant.
     #[error(
         "the hand-over contradicts itself ({0}); start without --take-over and add the associations anew"
     )]
     Field(&'static str),
 }
 
-/// At most so many octets an association takes in a hand-over.
+/// The largest number of octets that an association takes in a hand-over.
 pub fn octets_of(config: &SaConfig) -> usize {
     let window = ReplayWindow::MAX / u8::BITS;
     SA_OCTETS + config.keymat.len() + window.min(config.replay_window.div_ceil(u8::BITS) + 16) as usize
 }
 
 impl HandOver {
-    /// So many octets are needed for all but what scrubbers know and the associations ([`octets_of`]).
+    /// The number of octets that a hand-over needs without the state of the scrubbers and without the associations (see
+    /// [`octets_of`]).
     pub fn octets_beside(used_keys: usize, rules: usize) -> usize {
         HEAD + FOOT + 64 + 32 + 32 * used_keys + rules + 5 * MAX_SCRUBBERS
     }
 
-    /// Leave out what scrubbers know, the longest first, until all of it takes at most so many octets. Their flows are then picked up
-    /// from their next segment, and no association is lost for them.
+    /// Leave out the state of scrubbers, the longest first, until the whole takes at most `most` octets. Returns the
+    /// profiles that were left out. Their flows are then picked up from their next segment, and no association is lost.
     pub fn fit(&mut self, most: usize) -> Vec<ScrubId> {
         let mut left = Vec::new();
         while self.most_octets() > most {
@@ -176,7 +178,7 @@ impl HandOver {
         read_body(&mut Reader::new(body))
     }
 
-    /// At least as many octets as [`HandOver::to_bytes`] needs: a buffer that grew would leave keys behind.
+    /// An upper bound of the octets that [`HandOver::to_bytes`] needs. A buffer that grew would leave keys behind.
     fn most_octets(&self) -> usize {
         let inbound =
             self.inbound.iter().map(|s| SA_OCTETS + s.config.keymat.len() + 8 * s.replay.seen.len());

@@ -30,7 +30,7 @@ impl KeyBook {
         KeyBook { fingerprint: Box::new(fingerprint), seen: BTreeSet::new() }
     }
 
-    /// A book with the entries of another daemon's; `fingerprint` must be keyed alike.
+    /// A book with the entries of another daemon's book; `fingerprint` must have the same key as there.
     pub fn import(fingerprint: impl Fingerprint + 'static, entries: &[[u8; 32]]) -> KeyBook {
         KeyBook { fingerprint: Box::new(fingerprint), seen: entries.iter().copied().collect() }
     }
@@ -40,9 +40,9 @@ impl KeyBook {
         self.seen.iter().copied().collect()
     }
 
-    /// Enter the key of an association that is about to be made. Only the cipher key counts, or
-    /// the integrity key where there is no cipher: the same key with another salt is refused as well, in whatever suite or
-    /// direction. An association without a key has nothing to enter.
+    /// Enter the key of an association that is about to be made. Only the cipher key counts, or the integrity key where
+    /// there is no cipher. The same key with another salt, suite or direction is refused as well. An association
+    /// without a key enters nothing.
     ///
     /// # Errors
     /// [`SadError::KeyReused`], [`SadError::KeyBookFull`], [`SadError::KeymatLength`].
@@ -69,19 +69,20 @@ impl KeyBook {
         Ok(Admission(Some(entry)))
     }
 
-    /// Strike an entry out again. Only for an association that never was in a database, so never used its key.
+    /// Strike an entry out again. This is only for an association that never was in a database and so never used its
+    /// key.
     pub fn withdraw(&mut self, admission: Admission) {
         if let Some(entry) = admission.0 {
             self.seen.remove(&entry);
         }
     }
 
-    /// How many keys it knows.
+    /// The number of keys in the book.
     pub fn len(&self) -> usize {
         self.seen.len()
     }
 
-    /// Whether it knows none.
+    /// Whether the book is empty.
     pub fn is_empty(&self) -> bool {
         self.seen.is_empty()
     }

@@ -1,6 +1,6 @@
 //! A keyed hash of a few words, by multiplication: for tables whose keys strangers choose.
 
-/// Both halves of the product of two numbers, added without carry.
+/// The two halves of the product of two numbers, added without carry.
 #[inline]
 pub(crate) fn fold(x: u64, y: u64) -> u64 {
     let product = u128::from(x) * u128::from(y);

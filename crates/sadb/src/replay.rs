@@ -1,9 +1,9 @@
-//! The replay window: which sequence numbers an inbound association has accepted.
+//! The replay window: the sequence numbers that an inbound association has accepted.
 //!
-//! A ring of 64-bit words indexed by the sequence number itself, so that moving the window clears whole words and
-//! shifts nothing (RFC 6479). The ring is twice the window: one word would be enough more than the window needs, and a
-//! power of two makes the index a mask. Numbers are 64 bits wide, ready for extended sequence numbers; RFC 4303
-//! section 3.4.3 says what a receiver must refuse.
+//! The window is a ring of 64-bit words that the sequence number itself indexes, so that moving the window clears whole
+//! words and shifts nothing (RFC 6479). The ring is twice as long as the window: one word more would be enough, but a
+//! power of two makes the index a mask. Numbers are 64 bits wide, ready for extended sequence numbers; RFC 4303 section
+//! 3.4.3 says what a receiver must refuse.
 
 use wire::DropReason;
 
@@ -14,7 +14,7 @@ const WORD: u64 = u64::BITS as u64;
 pub struct ReplayWindow {
     top: u64,
     size: u64,
-    /// Words of the ring, less one.
+    /// The number of words in the ring, less one.
     mask: usize,
     ring: Box<[u64]>,
 }
@@ -22,9 +22,9 @@ pub struct ReplayWindow {
 /// A window in a form that does not depend on where its ring starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReplayState {
-    /// Sequence numbers it covers.
+    /// The number of sequence numbers that the window covers.
     pub size: u32,
-    /// The highest number accepted; zero: none yet.
+    /// The highest number that was accepted; zero: none yet.
     pub top: u64,
     /// `size / 64` words; bit 63 of word `i` is number `top - 64 * i`, bit 62 the one below.
     pub seen: Vec<u64>,
@@ -33,7 +33,7 @@ pub struct ReplayState {
 impl ReplayWindow {
     /// The smallest window (RFC 4303 section 3.4.3 asks for 32 at least and prefers 64).
     pub const MIN: u32 = 64;
-    /// The largest window.
+    /// The largest window, in sequence numbers.
     pub const MAX: u32 = 65536;
 
     /// Whether there can be a window of this size: a power of two from [`Self::MIN`] to [`Self::MAX`].
@@ -55,14 +55,14 @@ impl ReplayWindow {
         })
     }
 
-    /// No window: every number passes, any number of times. For an operator whose peer cannot keep a counter
-    /// (RFC 4303 section 3.4.3 lets the receiver decide).
+    /// A window that is switched off: every number passes, any number of times. It is for an operator whose peer cannot
+    /// keep a counter (RFC 4303 section 3.4.3 lets the receiver decide).
     pub fn off() -> ReplayWindow {
         ReplayWindow { top: 0, size: 0, mask: 0, ring: Box::default() }
     }
 
-    /// A window of another size that remembers what both can; `None` unless [`Self::is_size`]. A larger one takes what
-    /// lies left of the old one for seen, as the old one would have refused it.
+    /// A window of another size that remembers what both can; `None` unless [`Self::is_size`]. A larger one treats the
+    /// numbers below the old one as seen, since the old one would have refused them.
     #[must_use]
     pub fn resized(&self, size: u32) -> Option<ReplayWindow> {
         let mut window = ReplayWindow::new(size)?;
@@ -128,11 +128,11 @@ impl ReplayWindow {
         if self.ring[word] & bit == 0 { Ok(()) } else { Err(DropReason::Replayed) }
     }
 
-    /// Remember this number and move the window if it is the highest. Call once the ICV was right. Checks again, since
-    /// of two copies that were both checked before either was opened only one may pass.
+    /// Remember this number, and move the window if it is the highest. Call this once the ICV was right. The number is
+    /// checked again, since only one of two copies may pass that were both checked before either was opened.
     ///
     /// # Errors
-    /// As [`Self::check`]; the packet must then be dropped.
+    /// The errors of [`Self::check`]; the packet must then be dropped.
     #[inline]
     pub fn commit(&mut self, sequence: u64) -> Result<(), DropReason> {
         self.check(sequence)?;
@@ -156,12 +156,12 @@ impl ReplayWindow {
         Ok(())
     }
 
-    /// The highest number accepted; zero: none yet.
+    /// The highest number that was accepted; zero: none yet.
     pub fn top(&self) -> u64 {
         self.top
     }
 
-    /// Sequence numbers it covers.
+    /// The number of sequence numbers that the window covers.
     pub fn size(&self) -> u32 {
         self.size as u32
     }
@@ -171,7 +171,7 @@ impl ReplayWindow {
         ((sequence / WORD) as usize & self.mask, 1 << (sequence % WORD))
     }
 
-    /// The window in portable form.
+    /// The state of the window in portable form.
     pub fn export(&self) -> ReplayState {
         let seen = (0..self.size / WORD).map(|index| self.sixty_four_up_to(index * WORD)).collect();
         ReplayState { size: self.size(), top: self.top, seen }
@@ -186,8 +186,8 @@ impl ReplayWindow {
         if used == WORD || last < WORD { high } else { high | self.ring[(word - 1) & self.mask] >> used }
     }
 
-    /// A window from its portable form; `None` if no window exports that: wrong size or number of words, the top not
-    /// marked, a number below one marked.
+    /// The window of a portable form; `None` if no window exports that: wrong size or number of words, the top not
+    /// marked, or a number below one marked.
     pub fn import(state: &ReplayState) -> Option<ReplayWindow> {
         if state.size == 0 {
             return state.seen.is_empty().then(|| ReplayWindow { top: state.top, ..ReplayWindow::off() });

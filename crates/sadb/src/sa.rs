@@ -1,9 +1,9 @@
-//! Security associations: what the operator asked for ([`SaConfig`]) and what the data path runs on
+//! Security associations: the operator's configuration ([`SaConfig`]) and the objects that the data path uses
 //! ([`InboundSa`], [`OutboundSa`]).
 //!
-//! A configuration is checked once, when an association is made of it; from then on only what the network teaches changes: the
-//! path MTU and, where it may move, the peer's endpoint. Standards:
-//! RFC 4301 section 4.4.2.1 (data items of the SAD), RFC 4303 section 2.1 (SPI).
+//! A configuration is checked once, when an association is made of it. From then on only what the network teaches
+//! changes: the path MTU and, where it may move, the peer's endpoint. Standards: RFC 4301 section 4.4.2.1 (data items
+//! of the SAD), RFC 4303 section 2.1 (SPI).
 
 pub(crate) mod config;
 mod counters;

@@ -1,7 +1,7 @@
 //! The security association databases, one per direction (RFC 4301 section 4.4.2).
 //!
-//! Outbound asks by flow and application, inbound by SPI; they share nothing but their bound on the number of
-//! associations.
+//! The outbound one is asked by flow and application, the inbound one by SPI. They share nothing but their bound on the
+//! number of associations.
 
 mod chain;
 mod inbound;
@@ -13,5 +13,6 @@ pub use inbound::InboundSad;
 pub use outbound::{OutboundSad, SaIndex};
 pub use scoped::MAX_SCOPED;
 
-/// The most associations of one direction. Memory is taken as they come: some two thousand octets each, key schedule included.
+/// The largest number of associations in one direction. Memory is taken as they come: about two thousand octets each,
+/// key schedule included.
 pub const MAX_SAS: usize = 131_072;

@@ -1,6 +1,6 @@
-//! The language of setkey(8), the manual keying tool of the KAME family: what people have in their files.
+//! The language of setkey(8), the manual keying tool of the KAME family, which people have in their files.
 //!
-//! What enters: text. What leaves: [`Statement`]s in the file's order, with everything that Ravelin cannot do refused at its
+//! What enters: text. What leaves: [`Statement`]s in the file's order. Whatever Ravelin cannot do is refused at its
 //! line. No key is ever repeated in an error. Source: the setkey(8) manual page of ipsec-tools; paper 001 section 2.6.
 
 mod algorithm;
@@ -16,13 +16,13 @@ use crate::{Mode, Spi};
 pub use policy::{Address, PolicyAction, PolicyDirection, PolicyLevel, PolicyStatement, Request, Upper};
 use token::Token;
 
-/// Why a file is refused: nothing of it is done.
+/// The reason why a file is refused; nothing of it is done.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {text}")]
 pub struct SetkeyError {
-    /// Line, from 1.
+    /// The line number, counted from 1.
     pub line: u32,
-    /// What is wrong there, and what is allowed.
+    /// The text that says what is wrong there and what is allowed.
     pub text: String,
 }
 
@@ -32,70 +32,70 @@ impl SetkeyError {
     }
 }
 
-/// One statement.
+/// One statement of a setkey file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Statement {
-    /// `add`.
+    /// An `add` statement, which makes an association.
     Add(Box<AddStatement>),
-    /// `delete`.
+    /// A `delete` statement, which removes an association.
     Delete {
-        /// Line.
+        /// The line number of the statement.
         line: u32,
-        /// Source address.
+        /// The source address of the association.
         src: IpAddr,
-        /// Destination address.
+        /// The destination address of the association.
         dst: IpAddr,
-        /// Protocol.
+        /// The protocol of the association.
         protocol: SaProtocol,
-        /// SPI.
+        /// The SPI of the association.
         spi: Spi,
     },
-    /// `flush`.
+    /// A `flush` statement, which removes the associations of one protocol, or of all.
     Flush {
-        /// Line.
+        /// The line number of the statement.
         line: u32,
-        /// Of one protocol; `None`: of all.
+        /// The protocol whose associations go; `None`: those of all protocols.
         protocol: Option<SaProtocol>,
     },
-    /// `spdadd`.
+    /// An `spdadd` statement, which makes a policy.
     SpdAdd(Box<PolicyStatement>),
-    /// `spddelete`: the policy with this selector and direction.
+    /// An `spddelete` statement, which removes the policy with this selector and direction.
     SpdDelete(Box<PolicyStatement>),
-    /// `spdflush`.
+    /// An `spdflush` statement, which removes all policies.
     SpdFlush {
-        /// Line.
+        /// The line number of the statement.
         line: u32,
     },
-    /// `dump`, `spddump`, `get`: nothing to do for an import.
+    /// A `dump`, `spddump` or `get` statement; an import has nothing to do for it.
     Show,
 }
 
-/// An association, which has a source and a destination but no direction: that depends on whose host reads it.
+/// An association with a source and a destination but no direction, since that depends on the host that reads the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AddStatement {
-    /// Line.
+    /// The line number of the statement.
     pub line: u32,
-    /// Sender of the outer packets.
+    /// The sender of the outer packets.
     pub src: IpAddr,
-    /// Their receiver.
+    /// The receiver of the outer packets.
     pub dst: IpAddr,
-    /// Protocol.
+    /// The protocol of the association.
     pub protocol: SaProtocol,
-    /// In UDP (`esp-udp`) or bare.
+    /// The way in which its packets travel: in UDP (`esp-udp`) or bare.
     pub encapsulation: Encapsulation,
-    /// SPI or CPI.
+    /// The SPI, or the CPI of compression.
     pub spi: Spi,
-    /// `-m`; transport if absent.
+    /// The mode that `-m` says; transport if absent.
     pub mode: Mode,
-    /// `-r`: the replay window in packets, as Ravelin has it (setkey counts octets of 8); `None`: not said.
+    /// The replay window that `-r` says, in packets (setkey counts octets of 8); `None`: not said.
     pub replay_window: Option<u32>,
-    /// `-u`: the number that `unique:N` policies name.
+    /// The number that `-u` says and `unique:N` policies name.
     pub unique: Option<u32>,
-    /// `-lh -ls -bh -bs`.
+    /// The limits that `-lh`, `-ls`, `-bh` and `-bs` say.
     pub lifetime: Lifetime,
-    /// What `-E`, `-A` and `-C` say together.
+    /// The suite that `-E`, `-A` and `-C` say together.
     pub suite: Option<SuiteId>,
-    /// The keys one behind the other, as the suite wants them.
+    /// The keys one behind the other, in the order of the suite.
     pub keymat: Secret,
 }
 
@@ -111,7 +111,7 @@ pub fn parse(text: &str) -> Result<Vec<Statement>, SetkeyError> {
 struct Words<'s, 't> {
     tokens: &'s [Token<'t>],
     next: usize,
-    /// For errors at the end.
+    /// The line number for errors at the end.
     line: u32,
 }
 
@@ -162,7 +162,7 @@ impl<'s, 't> Words<'s, 't> {
         })
     }
 
-    /// Flags like `-4` and `-n` in front of addresses.
+    /// Skip flags like `-4` and `-n` in front of addresses.
     fn skip_flags(&mut self) {
         while self
             .peek()
@@ -173,13 +173,13 @@ impl<'s, 't> Words<'s, 't> {
     }
 }
 
-/// A word as an error may repeat it: short, and never what could be a key.
+/// A word in the form that an error may repeat: short, and never what could be a key.
 fn shown(token: &Token<'_>) -> String {
     shown_part(token, token.text)
 }
 
-/// A part of a word, in the same way. What stands in quotes is a key in the wrong place more often than not; what has to be
-/// escaped is none of setkey's words, and an escape may look like digits of one.
+/// A part of a word, in the same form. Text in quotes is often a key in the wrong place. Text with characters that need
+/// escaping is no word of setkey, and an escape may look like digits of a key.
 fn shown_part(token: &Token<'_>, part: &str) -> String {
     let could_be_a_key = part.split(|c: char| !c.is_ascii_hexdigit()).any(|digits| digits.len() > 8);
     let is_plain = part.chars().all(|c| c.is_ascii_graphic());
@@ -303,7 +303,7 @@ fn add(words: &mut Words<'_, '_>, line: u32) -> Result<AddStatement, SetkeyError
     Ok(add)
 }
 
-/// What `-f` says, which makes no difference here.
+/// Check what `-f` says, which makes no difference here.
 fn extension(token: &Token<'_>) -> Result<(), SetkeyError> {
     match token.text {
         "zero-pad" | "random-pad" | "seq-pad" | "nocyclic-seq" => Ok(()),
@@ -334,7 +334,8 @@ fn mode(words: &mut Words<'_, '_>) -> Result<Mode, SetkeyError> {
     }
 }
 
-/// setkey counts the octets of its bit map; ours begins at 64 packets.
+/// The replay window that `-r` says, in packets. setkey counts the octets of its bit map; our windows begin at 64
+/// packets.
 fn replay_window(words: &mut Words<'_, '_>) -> Result<u32, SetkeyError> {
     let octets: u32 = words.number("the window behind -r")?;
     Ok(if octets == 0 { 0 } else { octets.saturating_mul(8).clamp(64, 65536).next_power_of_two() })

@@ -1,9 +1,9 @@
-//! The policy database as the data path asks it: keyed by application first, then by the longest prefix of the
+//! The policy database that the data path asks. It is keyed by application first, then by the longest prefix of the
 //! peer, then by the first matching item.
 //!
 //! Keying by application makes the exclusiveness of paper 000 section 3.4 true by construction: no lookup for one
-//! application ever reads a rule of another. The same structure is evaluated by the engine, by `explain` and (in
-//! C, from the same tables) by the socket monitor.
+//! application ever reads a rule of another. The engine, `explain` and the socket monitor (in C, from the same tables)
+//! evaluate the same structure.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,113 +11,114 @@ use std::sync::Arc;
 use crypto::SuiteId;
 use wire::{AppId, Flow, Prefix, ScrubId, Services, addr, protocol};
 
-/// A rule's number within one load of the policy; the policy room maps it to file, line and text.
-/// [`RuleId::NONE`]: nothing in the file decided, the default did.
+/// The number of a rule within one load of the policy; the policy room maps it to file, line and text. [`RuleId::NONE`]
+/// says that no rule but the default decided.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RuleId(pub u32);
 
 impl RuleId {
-    /// The default, not a rule.
+    /// The number that stands for the default, not for a rule.
     pub const NONE: RuleId = RuleId(0);
 }
 
-/// What a network is to an application (paper 000 section 3.3.1).
+/// The class of a network for an application (paper 000 section 3.3.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// Bypass.
+    /// Packets pass in clear (bypass).
     Trusted,
-    /// Discard.
+    /// Packets are refused (discard).
     Untrusted,
-    /// The items of this protection decide; an index into [`AppPolicy::protections`].
+    /// The items of this protection decide; the number is an index into [`AppPolicy::protections`].
     Protected(usize),
 }
 
 /// One network of an application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Network {
-    /// Peers it covers.
+    /// The peers that the network covers.
     pub prefix: Prefix,
-    /// What they are.
+    /// The class of these peers.
     pub class: Class,
-    /// The `network` line.
+    /// The number of the `network` line.
     pub rule: RuleId,
 }
 
-/// Ports, both ends included.
+/// A range of ports, both ends included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PortRange {
-    /// First port.
+    /// The first port of the range.
     pub first: u16,
-    /// Last port.
+    /// The last port of the range.
     pub last: u16,
 }
 
 impl PortRange {
-    /// Every port, and flows without ports.
+    /// The range of every port; it also takes flows without ports.
     pub const ANY: PortRange = PortRange { first: 0, last: u16::MAX };
 
-    /// One port.
+    /// The range of one port.
     pub const fn one(port: u16) -> PortRange {
         PortRange { first: port, last: port }
     }
 
-    /// Whether `port` is inside.
+    /// Whether `port` is inside the range.
     pub const fn contains(self, port: u16) -> bool {
         self.first <= port && port <= self.last
     }
 
-    /// Whether some port is in both.
+    /// Whether some port is in both ranges.
     pub fn meets(self, other: PortRange) -> bool {
         self.first <= other.last && other.first <= self.last
     }
 }
 
-/// `mandatory` or `optional` (paper 000 section 3.2), and what lies below them.
+/// The strictness of an item: `mandatory` or `optional` (paper 000 section 3.2), and one level below them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Level {
-    /// Without protection the flow does not pass.
+    /// The flow does not pass without protection.
     Mandatory,
-    /// Protected where an association exists, and then nothing else is accepted; clear otherwise. Asks for an association.
+    /// The flow is protected where an association exists, and then nothing else is accepted. Otherwise it passes in
+    /// clear. An association is asked for.
     Optional,
-    /// As [`Level::Optional`], but never asks for an association.
+    /// The flow is treated like one of [`Level::Optional`], but no association is ever asked for.
     AcceptOnly,
 }
 
-/// What becomes of a flow while an association for it is negotiated.
+/// The treatment of a flow while an association for it is negotiated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Negotiating {
-    /// Its packets wait (RFC 4301 section 4.4.1), as far as there is room.
+    /// The packets wait (RFC 4301 section 4.4.1), as far as there is room.
     Hold,
-    /// They pass in clear.
+    /// The packets pass in clear.
     Pass,
-    /// They end.
+    /// The packets are dropped.
     Drop,
 }
 
-/// What becomes of a flow for which there will be no association.
+/// The treatment of a flow for which there will be no association.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Failure {
-    /// Its packets end.
+    /// The packets are dropped.
     Drop,
-    /// They pass in clear.
+    /// The packets pass in clear.
     Pass,
 }
 
-/// How a demand is to be met, besides its services and its level.
+/// The terms of a demand, besides its services and its level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Terms {
     /// The suite that the association must have; `None`: any that gives the services.
     pub suite: Option<SuiteId>,
-    /// Until there is an association.
+    /// The treatment of packets until there is an association.
     pub negotiating: Negotiating,
-    /// When there will be none.
+    /// The treatment of packets when there will be no association.
     pub failure: Failure,
-    /// By which profile the flow is scrubbed.
+    /// The profile by which the flow is scrubbed.
     pub scrub: ScrubId,
 }
 
 impl Terms {
-    /// Those of a level by itself: `mandatory` holds and drops, the others pass.
+    /// The default terms of a level: `mandatory` holds and drops, the others pass.
     pub const fn of(level: Level) -> Terms {
         match level {
             Level::Mandatory => Terms {
@@ -135,7 +136,7 @@ impl Terms {
         }
     }
 
-    /// The same for a flow that is scrubbed.
+    /// The same terms with this scrubbing profile.
     #[must_use]
     pub const fn scrubbed(self, scrub: ScrubId) -> Terms {
         Terms { scrub, ..self }
@@ -145,24 +146,25 @@ impl Terms {
 /// One item of a protection (paper 000 section 3.3.2). The first that matches decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Item {
-    /// The flow's protocol, `None` for all. The ICMP of both families is one: either number means both.
+    /// The protocol of the flow, `None` for all. The ICMP of both families is one: either number means both.
     pub protocol: Option<u8>,
-    /// This host's ports.
+    /// The ports of this host.
     pub local: PortRange,
-    /// The peer's ports.
+    /// The ports of the peer.
     pub remote: PortRange,
-    /// Services demanded: [`Services::AUTHENTICATED`] or [`Services::ENCRYPTED`]; [`Services::NONE`]: never protected.
+    /// The services demanded: [`Services::AUTHENTICATED`] or [`Services::ENCRYPTED`]; [`Services::NONE`] says that
+    /// flows are never protected.
     pub services: Services,
-    /// How strictly.
+    /// The strictness of the demand.
     pub level: Level,
-    /// Under which terms.
+    /// The other terms of the demand.
     pub terms: Terms,
-    /// The item's line.
+    /// The number of the item's line.
     pub rule: RuleId,
 }
 
 impl Item {
-    /// An item for every protocol that demands these services, on the terms of its level.
+    /// An item for every protocol that demands these services, with the default terms of its level.
     pub const fn new(
         local: PortRange,
         remote: PortRange,
@@ -173,7 +175,7 @@ impl Item {
         Item { protocol: None, local, remote, services, level, terms: Terms::of(level), rule }
     }
 
-    /// What it makes of a flow that it matches.
+    /// The action for a flow that the item matches.
     pub fn action(&self) -> Action {
         if self.services == Services::NONE {
             Action::Bypass
@@ -193,7 +195,7 @@ impl Item {
     }
 }
 
-/// Whether two protocol numbers mean one protocol to policy: both ICMPs are one.
+/// Whether two protocol numbers are one protocol to policy: both ICMPs are one.
 pub const fn is_same_protocol(a: u8, b: u8) -> bool {
     const fn one(number: u8) -> u8 {
         if number == protocol::ICMPV6 { protocol::ICMP } else { number }
@@ -201,22 +203,23 @@ pub const fn is_same_protocol(a: u8, b: u8) -> bool {
     one(a) == one(b)
 }
 
-/// How much of something an application may send: `rate` each second, and after a rest `burst` at once. Neither is zero.
+/// The amount of something that an application may send: `rate` each second, and after a rest `burst` at once. Neither
+/// is zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Limit {
-    /// A second.
+    /// The amount for each second.
     pub rate: u64,
-    /// At once.
+    /// The amount at once after a rest.
     pub burst: u64,
 }
 
-/// How much an application may send in clear, or how much of each source it accepts so. The kernel half keeps it; it decides nothing about
-/// protection, so it does not make a policy stricter or weaker than another.
+/// The limits on what an application may send in clear, or accept in clear from each source. The kernel half enforces
+/// them. They decide nothing about protection, so they do not make a policy stricter or weaker than another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ClearLimits {
-    /// Octets of IP packets, as on the wire.
+    /// The limit on octets of IP packets, as on the wire.
     pub octets: Option<Limit>,
-    /// Packets, as on the wire.
+    /// The limit on packets, as on the wire.
     pub packets: Option<Limit>,
 }
 
@@ -230,20 +233,21 @@ impl ClearLimits {
 /// The compiled policy of one application.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AppPolicy {
-    /// Longest prefix first; no two equal prefixes.
+    /// The networks, the longest prefix first; no two prefixes are equal.
     networks: Vec<Network>,
-    /// Each a list of items in the order of the file.
+    /// The protections, each a list of items in the order of the file.
     protections: Vec<Vec<Item>>,
     clear: ClearLimits,
     accept: ClearLimits,
-    /// Networks that are observed, by their rule: what they would be. Among `networks` they are trusted, so that nobody who decides
-    /// has to know.
+    /// The class that an observed network would have, by its rule. Among `networks` it is trusted, so that nobody who
+    /// decides has to know.
     observed: BTreeMap<RuleId, Class>,
 }
 
 impl AppPolicy {
-    /// A compiled policy. Networks are sorted here; of equal prefixes the first stays (the policy room has
-    /// reported the others). A [`Class::Protected`] that names no protection becomes [`Class::Untrusted`].
+    /// A compiled policy of these networks and protections. Networks are sorted here; of equal prefixes the first stays
+    /// (the policy room has reported the others). A [`Class::Protected`] that names no protection becomes
+    /// [`Class::Untrusted`].
     pub fn new(mut networks: Vec<Network>, protections: Vec<Vec<Item>>) -> AppPolicy {
         for network in &mut networks {
             if matches!(network.class, Class::Protected(index) if index >= protections.len()) {
@@ -255,29 +259,30 @@ impl AppPolicy {
         AppPolicy { networks, protections, ..AppPolicy::default() }
     }
 
-    /// The same with limits on what leaves in clear.
+    /// The same policy with limits on what leaves in clear.
     #[must_use]
     pub fn limited(self, clear: ClearLimits) -> AppPolicy {
         AppPolicy { clear, ..self }
     }
 
-    /// How much may leave in clear.
+    /// The limits on what may leave in clear.
     pub fn clear_limits(&self) -> ClearLimits {
         self.clear
     }
 
-    /// The same with limits on what each source (an IPv4 address, an IPv6 /64) may send to it in clear.
+    /// The same policy with limits on what each source (an IPv4 address, an IPv6 /64) may send to it in clear.
     #[must_use]
     pub fn accepting(self, accept: ClearLimits) -> AppPolicy {
         AppPolicy { accept, ..self }
     }
 
-    /// How much each source may send to it in clear.
+    /// The limits on what each source may send to it in clear.
     pub fn accept_limits(&self) -> ClearLimits {
         self.accept
     }
 
-    /// Only watch these rules' networks: they become trusted, and what they would be is remembered.
+    /// The same policy with the networks of these rules only observed: they become trusted, and the class that they
+    /// would have is remembered.
     #[must_use]
     pub fn observing(mut self, observed: BTreeMap<RuleId, Class>) -> AppPolicy {
         for network in &mut self.networks {
@@ -289,23 +294,23 @@ impl AppPolicy {
         self
     }
 
-    /// What is only watched, by rule.
+    /// The class that each observed network would have, by its rule.
     pub fn observed(&self) -> &BTreeMap<RuleId, Class> {
         &self.observed
     }
 
-    /// What a network would be that is only watched.
+    /// The class that an observed network would have; `None` if it is not observed.
     pub fn would(&self, network: &Network) -> Option<Class> {
         self.observed.get(&network.rule).copied()
     }
 
-    /// What the flow would get if its network were not observed; `None`: it is not.
+    /// The decision for the flow as if its network were not observed; `None` if it is not observed.
     pub fn would_decide(&self, flow: &Flow) -> Option<Decision> {
         let network = self.network(flow.remote)?;
         Some(self.by_class(self.would(network)?, network.rule, flow))
     }
 
-    /// The networks, longest prefix first.
+    /// The networks, the longest prefix first.
     pub fn networks(&self) -> &[Network] {
         &self.networks
     }
@@ -315,7 +320,7 @@ impl AppPolicy {
         self.protections.iter().flatten().any(|item| item.terms.scrub != ScrubId::NONE)
     }
 
-    /// The protections.
+    /// The protections, each a list of items.
     pub fn protections(&self) -> &[Vec<Item>] {
         &self.protections
     }
@@ -326,7 +331,7 @@ impl AppPolicy {
         self.networks.iter().find(|n| n.prefix.contains_bits(bits))
     }
 
-    /// What the flow must get.
+    /// The decision for a flow of this application.
     pub fn decide(&self, flow: &Flow) -> Decision {
         let Some(network) = self.network(flow.remote) else {
             return Decision {
@@ -360,51 +365,51 @@ impl AppPolicy {
 /// PROTECT, BYPASS or DISCARD (RFC 4301 section 4.4.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
-    /// Clear.
+    /// The packets pass in clear.
     Bypass,
-    /// Refused.
+    /// The packets are refused.
     Discard,
-    /// Protected.
+    /// The packets must be protected.
     Protect {
-        /// At least these services.
+        /// The services that they must get, at least.
         services: Services,
-        /// How strictly.
+        /// The strictness of the demand.
         level: Level,
     },
 }
 
-/// What led to an [`Action`].
+/// The part of a policy that led to an [`Action`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Why {
-    /// No application block names the program: host default.
+    /// No application block names the program, so the host default holds.
     NoApplication,
-    /// No network of the block covers the peer: host default.
+    /// No network of the block covers the peer, so the host default holds.
     NoNetwork,
     /// The network is trusted.
     Trusted,
     /// The network is untrusted.
     Untrusted,
-    /// An item of the network's protection matched; with [`Action::Bypass`], one that says `never`.
+    /// An item of the network's protection matched; with [`Action::Bypass`] it is one that says `never`.
     Item,
-    /// The network is protected but no item covers these ports: refused, since clear would be a guess.
+    /// The network is protected but no item covers these ports. The flow is refused, since clear would be a guess.
     NoItem,
 }
 
-/// Of what is not protected.
+/// The terms of a decision that does not protect.
 const NO_TERMS: Terms = Terms::of(Level::Mandatory);
 
-/// An action and the rules behind it.
+/// An action for a flow, and the rules behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Decision {
-    /// What the flow must get.
+    /// The action for the flow.
     pub action: Action,
-    /// On which terms, where it is protected.
+    /// The terms on which the flow is protected.
     pub terms: Terms,
-    /// The `network` line that decided.
+    /// The number of the `network` line that decided.
     pub network: RuleId,
-    /// The protection item that decided.
+    /// The number of the protection item that decided.
     pub item: RuleId,
-    /// Why.
+    /// The part of the policy that led to the action.
     pub why: Why,
 }
 
@@ -415,31 +420,32 @@ impl Decision {
     }
 }
 
-/// Whether one application's policy may stand in for another's (a socket handed over, an exec).
+/// The order of two policies: it tells whether one application's policy may stand in for another's (a socket handed
+/// over, an exec).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// They decide alike for every flow.
+    /// Both decide alike for every flow.
     Same,
     /// The first is at least as strict for every flow.
     Stricter,
     /// The second is at least as strict for every flow.
     Weaker,
-    /// Each is stricter somewhere.
+    /// Each is stricter for some flow.
     Incomparable,
 }
 
-/// The policy of every application. A copy shares their tables with the original.
+/// The policies of all applications. A copy shares their tables with the original.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Spd {
     apps: Vec<Option<Arc<AppPolicy>>>,
-    /// Where nothing may go that no application's policy decides about: networks alone, trusted or untrusted. The kernel
-    /// half keeps it; the engine sees no such packet.
+    /// The networks, trusted or untrusted, for packets that no application's policy decides about. The kernel half
+    /// enforces them; the engine sees no such packet.
     pub guard: AppPolicy,
-    /// Applications whose networks come and go one at a time, since some of them are names (docs/design/0014).
+    /// The applications whose networks come and go one at a time, since some of them are names (docs/design/0014).
     pub changing: BTreeSet<AppId>,
-    /// Applications with items that say how their flows are scrubbed.
+    /// The applications with items that say how their flows are scrubbed.
     scrubbing: BTreeSet<AppId>,
-    /// Grows with each load; caches compare it.
+    /// A number that grows with each load; caches compare it.
     pub generation: u64,
 }
 
@@ -472,7 +478,7 @@ impl Spd {
         self.shared(app).map(Arc::as_ref)
     }
 
-    /// As [`Spd::get`], to be held elsewhere too.
+    /// The policy of one application, to be held elsewhere too.
     pub fn shared(&self, app: AppId) -> Option<&Arc<AppPolicy>> {
         self.apps.get(usize::from(app.0))?.as_ref()
     }
@@ -482,14 +488,15 @@ impl Spd {
         !self.scrubbing.is_empty()
     }
 
-    /// By which profile a flow is scrubbed, whoever's it is: the strictest of those that applications with such items say. Inbound,
-    /// nobody knows yet whose socket a packet is for, and both directions of a flow must meet in one scrubber.
+    /// The profile by which a flow is scrubbed, whatever application it belongs to: the strictest of those that
+    /// applications with such items say. For an inbound packet nobody knows yet whose socket it is for, and both
+    /// directions of a flow must meet in one scrubber.
     pub fn scrub(&self, flow: &Flow) -> ScrubId {
         let of = |app: &AppId| self.scrub_of(*app, flow);
         self.scrubbing.iter().map(of).max().unwrap_or_default()
     }
 
-    /// As [`Spd::scrub`], for this application alone.
+    /// The profile by which a flow of this application is scrubbed.
     pub fn scrub_of(&self, app: AppId, flow: &Flow) -> ScrubId {
         self.get(app).map_or(ScrubId::NONE, |policy| policy.decide(flow).terms.scrub)
     }
@@ -499,7 +506,8 @@ impl Spd {
         self.apps.iter().enumerate().filter_map(|(id, p)| Some((AppId(u16::try_from(id).ok()?), p.as_ref()?)))
     }
 
-    /// Hold the tables that are equal to those of `before` once, so that both together cost what differs.
+    /// Share the tables that are equal to those of `before`, so that both databases together take only the room of what
+    /// differs.
     pub fn share(&mut self, before: &Spd) {
         for (own, old) in self.apps.iter_mut().zip(&before.apps) {
             if let (Some(own), Some(old)) = (own, old)
@@ -510,7 +518,7 @@ impl Spd {
         }
     }
 
-    /// What the flow of this application must get.
+    /// The decision for a flow of this application.
     pub fn decide(&self, app: AppId, flow: &Flow) -> Decision {
         match self.get(app) {
             Some(policy) => policy.decide(flow),

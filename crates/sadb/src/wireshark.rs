@@ -1,4 +1,4 @@
-//! Associations in the words of Wireshark, so that it decrypts a capture: rows of its `esp_sa` table.
+//! Rows of Wireshark's `esp_sa` table for associations, so that it decrypts a capture.
 
 use crypto::{Cipher, Integrity, SuiteId};
 use std::net::IpAddr;
@@ -7,10 +7,10 @@ use zeroize::Zeroizing;
 use crate::sa::SaProtocol;
 use crate::{Direction, SaConfig, Spi};
 
-/// Why there is no row for an association.
+/// The reason why there is no row for an association.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoRow {
-    /// It is not ESP: there is nothing to decrypt.
+    /// The association is not ESP, so there is nothing to decrypt.
     NotEsp(SaProtocol),
     /// Wireshark has no word for the suite.
     Suite(SuiteId),
@@ -25,10 +25,10 @@ impl std::fmt::Display for NoRow {
     }
 }
 
-/// The row of an association, key included, in memory that is wiped.
+/// The row of an association with its key, in memory that is wiped.
 ///
 /// # Errors
-/// [`NoRow`].
+/// A [`NoRow`] with the reason.
 pub fn row(config: &SaConfig) -> Result<Zeroizing<String>, NoRow> {
     if config.options.protocol != SaProtocol::Esp {
         return Err(NoRow::NotEsp(config.options.protocol));
@@ -38,7 +38,7 @@ pub fn row(config: &SaConfig) -> Result<Zeroizing<String>, NoRow> {
         .ok_or(NoRow::Suite(config.suite))
 }
 
-/// Source and destination of its packets on the wire.
+/// The source and destination of its packets on the wire.
 pub fn ends(config: &SaConfig) -> (IpAddr, IpAddr) {
     let ends = &config.endpoints;
     match config.direction {
@@ -47,9 +47,10 @@ pub fn ends(config: &SaConfig) -> (IpAddr, IpAddr) {
     }
 }
 
-/// A row of `esp_sa` (Wireshark 3 and 4) for what `source` sends to `destination`; `None` if it has no word for the suite.
-/// `keymat`: cipher key, its salt, integrity key. A line of the file `esp_sa` in Wireshark's folder, or an argument: `tshark
-/// -o uat:esp_sa:ROW -o esp.enable_encryption_decode:TRUE`. The row holds the keys in clear.
+/// A row of `esp_sa` (Wireshark 3 and 4) for packets from `source` to `destination`; `None` if Wireshark has no word
+/// for the suite. `keymat` is cipher key, its salt, integrity key. The row is a line of the file `esp_sa` in
+/// Wireshark's folder, or an argument: `tshark -o uat:esp_sa:ROW -o esp.enable_encryption_decode:TRUE`. It holds the
+/// keys in clear.
 pub fn esp_sa(
     source: IpAddr,
     destination: IpAddr,
@@ -77,7 +78,7 @@ pub fn esp_sa(
     Some(row)
 }
 
-/// Wireshark 4.0 has neither CCM, nor ChaCha20-Poly1305, nor Camellia.
+/// Wireshark's word for a cipher. Version 4.0 has neither CCM, nor ChaCha20-Poly1305, nor Camellia.
 fn cipher(cipher: Cipher) -> Option<&'static str> {
     Some(match cipher {
         Cipher::Null => "NULL",
@@ -100,7 +101,8 @@ fn cipher(cipher: Cipher) -> Option<&'static str> {
     })
 }
 
-/// It computes no MAC of AES: their octets are cut off unchecked. GMAC's IV it would take for payload.
+/// Wireshark's word for an integrity algorithm. It computes no MAC of AES: their octets are cut off unchecked. It would
+/// take the IV of GMAC for payload.
 fn integrity(integrity: Integrity) -> Option<&'static str> {
     Some(match integrity {
         Integrity::Combined => "NULL",

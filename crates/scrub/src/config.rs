@@ -1,28 +1,28 @@
-//! What a scrubber does: a profile, and what is different from it.
+//! The configuration of a scrubber: a profile, and the differences from it.
 
 use crate::rule::{Mode, Rule};
 use std::time::Duration;
 use wire::{Prefix, ScrubId, protocol, reassembly};
 
-/// A set of modes for all rules.
+/// A profile: a set of modes for all rules.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Profile {
-    /// Everything is looked at as in `standard`, nothing is changed.
+    /// Everything is examined as in `standard`, and nothing is changed.
     Observe,
-    /// What every reader must agree on to see the same stream; options and protocols nobody knows pass.
+    /// Only what every reader must agree on to see the same stream is enforced; unknown options and protocols pass.
     Minimal,
-    /// For a network with hosts of all kinds.
+    /// The profile for a network with hosts of all kinds.
     #[default]
     Standard,
-    /// Also what tells an observer about the hosts behind.
+    /// The strictest profile, which also removes what tells an observer about the hosts behind.
     Strict,
 }
 
 impl Profile {
-    /// All of them, each stricter than those before it.
+    /// All profiles, each stricter than those before it.
     pub const ALL: [Profile; 4] = [Profile::Observe, Profile::Minimal, Profile::Standard, Profile::Strict];
 
-    /// The word in configuration.
+    /// The word for the profile in configuration.
     pub const fn name(self) -> &'static str {
         match self {
             Profile::Observe => "observe",
@@ -32,17 +32,17 @@ impl Profile {
         }
     }
 
-    /// By its word.
+    /// The profile with this word.
     pub fn find(word: &str) -> Option<Profile> {
         Profile::ALL.into_iter().find(|profile| profile.name() == word)
     }
 
-    /// Its number where policy names it.
+    /// The number by which policy names the profile.
     pub const fn id(self) -> ScrubId {
         ScrubId(self as u8 + 1)
     }
 
-    /// By its number; `None`: not scrubbed.
+    /// The profile with this number; `None`: not scrubbed.
     pub fn of_id(id: ScrubId) -> Option<Profile> {
         Profile::ALL.into_iter().find(|profile| profile.id() == id)
     }
@@ -59,67 +59,69 @@ impl Profile {
     }
 }
 
-/// Whose data are recorded, so that no copy of them can differ (paper 003 section III.B.1: the half that comes from outside).
+/// The half of a connection whose data are recorded, so that no copy of them can differ (paper 003 section III.B.1: the
+/// half that comes from outside).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Protect {
-    /// What goes inside.
+    /// Only data that go inside are recorded.
     #[default]
     Inside,
-    /// Both halves.
+    /// The data of both halves are recorded.
     Both,
 }
 
-/// What becomes of a segment whose connection's start was not seen (rule Q.14).
+/// The treatment of a segment whose connection's start was not seen (rule Q.14).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Midstream {
-    /// It is dropped.
+    /// The segment is dropped.
     #[default]
     Drop,
-    /// It opens a connection whose window scale is unknown.
+    /// The segment opens a connection whose window scale is unknown.
     PickUp,
 }
 
-/// What becomes of urgent data (rule T.6).
+/// The treatment of urgent data (rule T.6).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Urgent {
-    /// They are ordinary data (RFC 6093 section 3.4).
+    /// Urgent data become ordinary data (RFC 6093 section 3.4).
     #[default]
     InBand,
     /// The segment is dropped.
     Drop,
 }
 
-/// What a standby hears of connections.
+/// The amount that a standby hears about connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Feed {
-    /// There is none.
+    /// There is no standby.
     #[default]
     Off,
-    /// Where they are. What was under way when it takes over is refused until the host inside has acknowledged it.
+    /// The standby hears the positions of connections. Data under way when it takes over are refused until the host
+    /// inside has acknowledged them.
     Positions,
-    /// Also what is in store.
+    /// The standby also hears the octets that are in store.
     Octets,
 }
 
-/// Bounds on connections (rule Q.16, and what nobody may use up).
+/// The bounds on connections (rule Q.16), so that nobody can use up all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowLimits {
-    /// Connections whose handshake is done and that are not closed.
+    /// The largest number of connections whose handshake is done and that are not closed.
     pub established: usize,
-    /// Of those, opened by one source address outside (an IPv6 /64).
+    /// The largest number of those that one source address outside (an IPv6 /64) opened.
     pub established_per_source: usize,
-    /// Connections that are closed and remembered for as long as late segments of them may come: `closing` times as many as close in a
-    /// second.
+    /// The largest number of closed connections that are remembered for as long as late segments of them may come. It
+    /// is `closing` times as many as close in a second.
     pub closed: usize,
-    /// Connections whose handshake is not.
+    /// The largest number of connections whose handshake is not done.
     pub half_open: usize,
-    /// Of those, by one source address (an IPv6 /64).
+    /// The largest number of those from one source address (an IPv6 /64).
     pub half_open_per_source: usize,
-    /// How long a handshake may take.
+    /// The time that a handshake may take.
     pub handshake: Duration,
-    /// How long an established connection may be silent.
+    /// The time that an established connection may be silent.
     pub idle: Duration,
-    /// How long one that is closing or closed is remembered.
+    /// The time for which a closing or closed connection is remembered.
     pub closing: Duration,
 }
 
@@ -139,14 +141,14 @@ impl Default for FlowLimits {
     }
 }
 
-/// Bounds on what is known of flows without connections: UDP, echo (rules I.1, I.2, U.2).
+/// The bounds on flows without connections that are remembered: UDP, echo (rules I.1, I.2, U.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SessionLimits {
-    /// Sessions; half of them for those opened outside.
+    /// The largest number of sessions; half of them are for those opened outside.
     pub count: usize,
-    /// Of those, by one source address outside (an IPv6 /64).
+    /// The largest number of those from one source address outside (an IPv6 /64).
     pub per_source: usize,
-    /// How long one may be silent. (RFC 4787 section 4.3: two minutes at least.)
+    /// The time that a session may be silent. (RFC 4787 section 4.3: two minutes at least.)
     pub idle: Duration,
 }
 
@@ -156,17 +158,17 @@ impl Default for SessionLimits {
     }
 }
 
-/// Bounds on what is in store (rules Q.10, Q.15).
+/// The bounds on the data in store (rules Q.10, Q.15).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoreLimits {
-    /// Octets of all connections.
+    /// The largest number of octets of all connections.
     pub memory: usize,
-    /// Of 256 parts of `memory`, how many must be in use for hashes alone to be kept of data in order (pressure level 2); 0: always,
-    /// 256: never.
+    /// The part of `memory`, in 256ths, that must be in use before only hashes are kept of data in order (pressure
+    /// level 2); 0: always, 256: never.
     pub hashes_from: usize,
-    /// Octets behind a hole, of one connection, once half of `memory` is in use.
+    /// The largest number of octets behind a hole in one connection, once half of `memory` is in use.
     pub beyond_hole: usize,
-    /// Separate pieces of one connection.
+    /// The largest number of separate pieces of one connection.
     pub pieces: usize,
 }
 
@@ -176,12 +178,12 @@ impl Default for StoreLimits {
     }
 }
 
-/// A set of octet values: protocols, option kinds.
+/// A set of octet values, for example protocols or option kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Octets([u128; 2]);
 
 impl Octets {
-    /// Those named.
+    /// The set of these values.
     pub const fn of(values: &[u8]) -> Octets {
         let mut bits = [0; 2];
         let mut at = 0;
@@ -192,71 +194,74 @@ impl Octets {
         Octets(bits)
     }
 
-    /// Whether it is in.
+    /// Whether the value is in the set.
     pub const fn contains(&self, value: u8) -> bool {
         self.0[(value >> 7) as usize] & 1 << (value & 127) != 0
     }
 }
 
-/// All a scrubber is told.
+/// The whole configuration of a scrubber.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     modes: [Mode; Rule::ALL.len()],
-    /// Whose data are recorded.
+    /// The half of each connection whose data are recorded.
     pub protect: Protect,
-    /// Least time to live and hop limit (rules 4.14, 6.2); zero: none.
+    /// The least time to live and hop limit (rules 4.14, 6.2); zero: none.
     pub least_ttl: u8,
-    /// Longest packet that the next link carries, by the side it goes to: outside, inside.
+    /// The longest packet in octets that the next link carries, by the side it goes to: outside, inside.
     pub mtu: [usize; 2],
-    /// Largest MSS that is let through (rule O.2), beside what `mtu` allows.
+    /// The largest MSS in octets that is let through (rule O.2), beside what `mtu` allows.
     pub max_segment: Option<u16>,
-    /// Protocols that pass (rule 4.17).
+    /// The protocols that pass (rule 4.17).
     pub protocols: Octets,
-    /// IPv6 options that pass (rule 6.10).
+    /// The IPv6 options that pass (rule 6.10).
     pub ipv6_options: Octets,
-    /// IPv6 routing headers that pass (rule 6.3).
+    /// The types of IPv6 routing headers that pass (rule 6.3).
     pub routing: Octets,
-    /// Both sides are one link, as those of a bridge: a host without an address asks for one through it (rules 4.13, 6.12, 6.13).
+    /// Whether both sides are one link, like those of a bridge, so that a host without an address asks for one through
+    /// it (rules 4.13, 6.12, 6.13).
     pub one_link: bool,
-    /// Packets may have passed that were not seen here, as beside the way where a capture was made, and what this scrubber ends arrives all
-    /// the same: an acknowledgment of what was not seen is believed as far as the receiver's window goes (rule Q.7), and counts as observed.
+    /// Whether packets may have passed that were not seen here, as where a capture was made beside the way, and packets
+    /// that this scrubber drops arrive all the same. An acknowledgment of data that were not seen is then believed as
+    /// far as the receiver's window goes (rule Q.7), and counts as observed.
     pub may_miss: bool,
-    /// A host's talk to itself is among the packets: both ends are loopback addresses (rules 4.13, 6.13).
+    /// Whether packets of a host to itself are among the packets: both ends are loopback addresses (rules 4.13, 6.13).
     pub loopback: bool,
-    /// Whatever hosts of a link say to each other is among the packets: limited broadcasts, senders without an address and in 240/4 (rule
-    /// 4.13), redirects and router discovery of IPv4 (rule I.3). They are observed.
+    /// Whether all packets between hosts of a link are among the packets: limited broadcasts, senders without an
+    /// address and in 240/4 (rule 4.13), redirects and router discovery of IPv4 (rule I.3). They are only observed.
     pub any_host: bool,
-    /// And routers outside may say that they are (rule 6.12).
+    /// Whether routers outside may advertise themselves (rule 6.12).
     pub outside_routers: bool,
-    /// Let IPv6 flow labels pass (rule 6.11). They tell one flow of a host from another, and some hosts from others.
+    /// Whether IPv6 flow labels pass (rule 6.11). They tell one flow of a host from another, and some hosts from
+    /// others.
     pub flow_labels: bool,
-    /// Pairs of networks between whose hosts ESP, AH and IKE may pass (rule V.1), in both directions.
+    /// The pairs of networks between whose hosts ESP, AH and IKE may pass (rule V.1), in both directions.
     pub sanctioned: Vec<(Prefix, Prefix)>,
-    /// Kinds of TCP options that pass although no rule knows them (rule O.8).
+    /// The kinds of TCP options that pass although no rule knows them (rule O.8).
     pub tcp_options: Octets,
-    /// Urgent data.
+    /// The treatment of urgent data.
     pub urgent: Urgent,
-    /// Connections whose start was not seen.
+    /// The treatment of connections whose start was not seen.
     pub midstream: Midstream,
-    /// Let data in SYN and fast-open cookies pass (rule O.7).
+    /// Whether data in SYN and fast-open cookies pass (rule O.7).
     pub fast_open: bool,
-    /// Ask silent connections whether they are there, and reset both ends of one that is forgotten (rule Q.16). Without hosts that
-    /// could answer, as offline, they are forgotten.
+    /// Whether silent connections are asked if they are there, and both ends of a forgotten one are reset (rule Q.16).
+    /// Offline, without hosts that could answer, connections are just forgotten.
     pub goodbye: bool,
-    /// A standby.
+    /// The amount that a standby hears.
     pub feed: Feed,
-    /// Fragments (rule 4.11).
+    /// The bounds on fragments (rule 4.11).
     pub fragments: reassembly::Limits,
-    /// Connections.
+    /// The bounds on connections.
     pub flows: FlowLimits,
-    /// Flows without connections.
+    /// The bounds on flows without connections.
     pub sessions: SessionLimits,
-    /// Data in store.
+    /// The bounds on data in store.
     pub store: StoreLimits,
 }
 
 impl Config {
-    /// As the profile says.
+    /// The default configuration of a profile.
     pub fn new(profile: Profile) -> Config {
         Config {
             modes: std::array::from_fn(|at| profile.mode(Rule::ALL[at])),
@@ -300,16 +305,16 @@ impl Config {
         }
     }
 
-    /// What is said of a rule.
+    /// The mode of a rule.
     #[inline]
     pub fn mode(&self, rule: Rule) -> Mode {
         self.modes.get(rule.index()).copied().unwrap_or(Mode::On)
     }
 
-    /// Say something else of it.
+    /// Set another mode for a rule.
     ///
     /// # Errors
-    /// [`ModeError`].
+    /// [`ModeError`] if the rule cannot have this mode.
     pub fn set_mode(&mut self, rule: Rule, mode: Mode) -> Result<(), ModeError> {
         if rule.is_structural() && mode == Mode::Off {
             return Err(ModeError::CannotBeOff(rule));
@@ -320,16 +325,16 @@ impl Config {
         Ok(())
     }
 
-    /// Whether nothing is changed at all: packets pass as they came.
+    /// Whether nothing is changed at all, so that packets pass as they came.
     pub fn is_observing(&self) -> bool {
         self.modes.iter().all(|mode| *mode != Mode::On)
     }
 }
 
-/// A rule cannot have a mode.
+/// The error that a rule cannot have a mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ModeError {
-    /// Without it a packet cannot be read.
+    /// The rule cannot be off, for a packet that it refuses cannot be read.
     CannotBeOff(Rule),
 }
 

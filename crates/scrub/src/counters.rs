@@ -1,30 +1,30 @@
-//! What passed, and what each rule did.
+//! The counters of what passed, and of what each rule did.
 
 use crate::rule::Rule;
 use crate::verdict::{Met, Outcome, Side, Verdict};
 
-/// Of one rule.
+/// The counters of one rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RuleCounters {
-    /// Packets it ended.
+    /// The number of packets that it dropped.
     pub dropped: u64,
-    /// Packets it changed that went on.
+    /// The number of packets that it changed and that went on.
     pub changed: u64,
-    /// Packets it would have ended or changed, where it only observes.
+    /// The number of packets that it would have dropped or changed, where it only observes.
     pub observed: u64,
 }
 
-/// Of a scrubber since its start.
+/// The counters of a scrubber since its start.
 #[derive(Clone, Debug)]
 pub struct Counters {
     rules: [RuleCounters; Rule::ALL.len()],
-    /// Packets that came, by side.
+    /// The number of packets that came, by side.
     pub packets: [u64; 2],
-    /// Of those, packets that went on.
+    /// The number of those that went on.
     pub forwarded: [u64; 2],
-    /// Of those, fragments that were kept.
+    /// The number of those that were fragments and were kept.
     pub held: [u64; 2],
-    /// Of the fragments that were kept, those that were given up later: the rules that ended them count them as dropped.
+    /// The number of kept fragments that were given up later. The rules that ended them count them as dropped.
     pub given_up: u64,
 }
 
@@ -41,12 +41,12 @@ impl Default for Counters {
 }
 
 impl Counters {
-    /// What a rule did.
+    /// The counters of a rule.
     pub fn of(&self, rule: Rule) -> RuleCounters {
         self.rules.get(rule.index()).copied().unwrap_or_default()
     }
 
-    /// Fragments that were held ended by this rule.
+    /// Count kept fragments that this rule ended.
     pub(crate) fn lost(&mut self, rule: Rule, packets: u64) {
         self.given_up += packets;
         self.ended(rule, packets);
@@ -58,7 +58,7 @@ impl Counters {
         }
     }
 
-    /// What another scrubber's rule did.
+    /// Add the counts of another scrubber's rule.
     pub(crate) fn add(&mut self, rule: Rule, dropped: u64, changed: u64, observed: u64) {
         if let Some(of) = self.rules.get_mut(rule.index()) {
             of.dropped = of.dropped.saturating_add(dropped);
@@ -67,14 +67,14 @@ impl Counters {
         }
     }
 
-    /// What passed another scrubber: packets, forwarded, held.
+    /// Add the counts of packets of another scrubber: all, forwarded, held.
     pub(crate) fn add_packets(&mut self, sums: &[[u64; 2]; 3]) {
         for (sums, more) in [&mut self.packets, &mut self.forwarded, &mut self.held].into_iter().zip(sums) {
             sums.iter_mut().zip(more).for_each(|(sum, more)| *sum = sum.saturating_add(*more));
         }
     }
 
-    /// Of a packet that went the short way, where one rule at most has acted.
+    /// Count a packet that went the short way, where at most one rule has acted.
     #[inline]
     pub(crate) fn count_express(&mut self, from: Side, met: Met) {
         for sums in [&mut self.packets, &mut self.forwarded] {

@@ -1,4 +1,4 @@
-//! Fragments (rules 4.8 to 4.12, 6.7 to 6.9): put together, so that nobody behind has to.
+//! Fragments (rules 4.8 to 4.12, 6.7 to 6.9). They are put together, so that nobody behind has to.
 
 use crate::config::Config;
 use crate::counters::Counters;
@@ -9,24 +9,25 @@ use wire::ip::Headers;
 use wire::reassembly::{Limits, Reassembled, Reassembler};
 use wire::{Buf, DropReason, Pool, Time, ip, protocol, tcp};
 
-/// One source may use one part in so many of what a family may (rule 4.11).
+/// The divisor for the share of one source: it may use one part in so many of what a family may (rule 4.11).
 const SHARES: usize = 4;
-/// Buffers of whole packets: octets, octets in front, free ones that are kept.
+/// The buffers of whole packets: their octets, octets in front, and free ones that are kept.
 const BUFFERS: (usize, usize, usize) = (4096, 64, 4);
 
-/// What became of a fragment.
+/// The result of taking in a fragment.
 pub(crate) enum Taken {
-    /// It is kept.
+    /// The fragment is kept.
     Held,
-    /// It was the last one missing: the buffer has the whole packet, whose headers nobody has cleaned yet.
+    /// The fragment was the last one missing. The buffer has the whole packet, whose headers nobody has cleaned yet.
     Whole,
-    /// Nobody puts fragments together: it goes on as it is.
+    /// Nobody puts fragments together, so the fragment goes on as it is.
     Loose,
-    /// It goes on as it is, and this would be its packet if it was the last one missing.
+    /// The fragment goes on as it is. If it was the last one missing, this would be its packet.
     Seen(Option<Buf>),
 }
 
-/// Packets that are not whole yet. Half of the room is IPv4's, half IPv6's, so that a flood of one leaves the other alone.
+/// The packets that are not whole yet. Half of the room is IPv4's and half IPv6's, so that a flood of one leaves the
+/// other alone.
 #[derive(Debug)]
 pub(crate) struct Fragments {
     v4: Reassembler,
@@ -81,7 +82,7 @@ impl Fragments {
         [&self.v4, &self.v6].into_iter().filter_map(Reassembler::deadline).min()
     }
 
-    /// Give up packets whose time is over, and account for all that were given up.
+    /// Give up packets whose time is over, and count all that were given up.
     pub fn expire(&mut self, now: Time, config: &Config, counters: &mut Counters) {
         let families = [
             (&mut self.v4, Rule::V4Reassemble, Rule::V4Overlap),
@@ -99,8 +100,9 @@ impl Fragments {
     }
 }
 
-/// Rule 4.12: a first fragment without the whole transport header, or another that starts inside one of TCP, whose flags readers
-/// differ about then. (RFC 1858, RFC 3128; of IPv6 RFC 7112, which the reassembly knows.)
+/// Rule 4.12: whether this is a first fragment without the whole transport header, or another one that starts inside a
+/// TCP header, about whose flags readers then differ. (RFC 1858, RFC 3128; for IPv6 RFC 7112, which the reassembly
+/// knows.)
 fn is_tiny(buf: &Buf, headers: &Headers) -> bool {
     let Some(fragment) = headers.fragment.filter(|_| headers.version == 4) else { return false };
     if fragment.offset == 0 {
@@ -109,8 +111,8 @@ fn is_tiny(buf: &Buf, headers: &Headers) -> bool {
     headers.protocol == protocol::TCP && fragment.offset < tcp::HEADER_LEN
 }
 
-/// The rule by which a fragment ends. Pieces that disagree about congestion are pieces that two readers take differently (one drops the
-/// packet, one marks it), like those that disagree about octets: 4.10 and 6.8.
+/// The rule by which a fragment is dropped. Two readers take pieces that disagree about congestion differently (one
+/// drops the packet, one marks it), so such pieces count like those that disagree about octets: 4.10 and 6.8.
 fn rule_of(reason: DropReason, buf: &Buf, headers: &Headers) -> Rule {
     let v4 = headers.version == 4;
     let first = headers.fragment.is_some_and(|fragment| fragment.offset == 0);

@@ -10,22 +10,23 @@ use wire::ip::{self, Headers};
 use wire::quote::Quoted;
 use wire::{Buf, Flow, Gso, checksum, ipv4, ipv6, protocol};
 
-/// Octets of an error at most: RFC 1812 section 4.3.2.3, RFC 4443 section 2.4 c.
+/// The greatest length of an error in octets: RFC 1812 section 4.3.2.3, RFC 4443 section 2.4 c.
 const LONGEST: [usize; 2] = [576, ipv6::MIN_MTU];
-/// No host of IPv4 need believe in a narrower path (Linux and BSD do not; RFC 1191 section 3 has 68).
+/// The narrowest path in octets that hosts of IPv4 believe in (Linux and BSD have this bound; RFC 1191 section 3 has
+/// 68).
 const LEAST_MTU: u32 = 552;
 
-/// What a message is, by version and type.
+/// The kind of a message, by its version and type.
 enum Kind {
     Request,
     Reply,
     Error,
-    /// Of the link (RFC 4861), from a host.
+    /// A message of the link (RFC 4861) from a host.
     Neighbour,
     RouterAdvertisement,
-    /// Of the link (RFC 2710, RFC 3810).
+    /// A multicast listener message of the link (RFC 2710, RFC 3810).
     Listener,
-    /// Rule I.3.
+    /// Rule I.3: a type that is dropped.
     Obsolete,
     Other,
 }
@@ -44,7 +45,8 @@ fn kind_of(version: u8, kind: u8) -> Kind {
     }
 }
 
-/// The time to live that the packet is to have at least: its own, for a probe's says how far it is to go.
+/// Clean an ICMP message. Returns the time to live that the packet is to have at least. It is the packet's own, for
+/// that of a probe says how far the probe is to go.
 pub(crate) fn clean(
     job: &mut Job<'_>,
     desk: &Desk<'_>,
@@ -90,7 +92,7 @@ pub(crate) fn clean(
     Ok(headers.ttl)
 }
 
-/// Rule I.1.
+/// Rule I.1: echo requests and replies.
 fn echo(
     job: &mut Job<'_>,
     desk: &Desk<'_>,
@@ -125,7 +127,7 @@ fn echo(
     Ok(())
 }
 
-/// Whether there is such a code; what has none cannot be read alike.
+/// Whether the standards have this code. A message with any other code is not read alike by everybody.
 fn is_code(version: u8, kind: u8, code: u8) -> bool {
     let last = match (version, kind) {
         (4, 3) => 15,
@@ -140,7 +142,7 @@ fn is_code(version: u8, kind: u8, code: u8) -> bool {
     code <= last
 }
 
-/// Rules I.2 and I.3: an error is about a packet that went, not long ago, the other way.
+/// Rules I.2 and I.3: an error must be about a packet that went in the other direction not long ago.
 fn error(
     job: &mut Job<'_>,
     desk: &Desk<'_>,
@@ -182,7 +184,7 @@ fn error(
     Ok(())
 }
 
-/// Rule Q.4: who sent what is quoted finds its own numbers. Whether they were others.
+/// Rule Q.4: give the quoted packet the numbers that its sender knows. Returns whether it had others.
 fn restore_numbers(
     job: &mut Job<'_>,
     desk: &Desk<'_>,
@@ -201,7 +203,7 @@ fn restore_numbers(
     changed
 }
 
-/// The flow of a segment that is quoted, as its sender sees it.
+/// The flow of a quoted segment, as its sender sees it.
 fn flow_of(quoted: &Quoted) -> Option<Flow> {
     let (local_port, remote_port) = quoted.ports.filter(|_| quoted.protocol == protocol::TCP)?;
     Some(Flow {
@@ -214,8 +216,9 @@ fn flow_of(quoted: &Quoted) -> Option<Flow> {
     })
 }
 
-/// Rule 4.4: how much of a packet a host inside quotes, and what it makes of the identification, tells its stack. The receiver needs the
-/// header and eight octets (RFC 792). What is quoted then, if the rule acts; the checksum of the error is still to be computed.
+/// Rule 4.4: the length of a quotation by a host inside, and the identification in it, tell its stack. The receiver
+/// needs only the header and eight octets (RFC 792). Returns the number of octets that are quoted then, if the rule
+/// acts; the checksum of the error is still to be computed.
 fn hide_quoting(
     job: &mut Job<'_>,
     desk: &Desk<'_>,
@@ -237,7 +240,7 @@ fn hide_quoting(
     Some(least)
 }
 
-/// Whether what is quoted was sent from the side that the error goes to.
+/// Whether the quoted packet was sent from the side that the error goes to.
 fn is_live(desk: &Desk<'_>, sessions: &Sessions, connections: &Connections, quoted: &Quoted) -> bool {
     let (sender, realm) = (desk.arrival.from.other(), desk.arrival.realm);
     let knows = |talk: Talk| sessions.knows(desk.now, &talk.in_realm(realm));
@@ -265,7 +268,8 @@ fn is_live(desk: &Desk<'_>, sessions: &Sessions, connections: &Connections, quot
     }
 }
 
-/// Whether what is quoted may be of a flow that passed unseen. What is known of a connection is not to be ended by what fits it not.
+/// Whether the quoted packet may be of a flow that passed unseen. A known connection must not be ended by an error that
+/// does not fit it.
 fn may_be_unseen(desk: &Desk<'_>, connections: &Connections, quoted: &Quoted) -> bool {
     match quoted.protocol {
         protocol::TCP => flow_of(quoted)
@@ -275,7 +279,8 @@ fn may_be_unseen(desk: &Desk<'_>, connections: &Connections, quoted: &Quoted) ->
     }
 }
 
-/// The second half of the header without what is unused in it, RFC 4884's length included: extensions are cut.
+/// The second half of the header without its unused parts. The length of RFC 4884 counts as unused, since extensions
+/// are cut.
 fn plain_rest(version: u8, kind: u8, code: u8, rest: u32) -> u32 {
     match (version, kind, code) {
         (4, 3, 4) => rest & 0xffff,
@@ -295,8 +300,8 @@ fn path_mtu(job: &mut Job<'_>, version: u8, mtu: u32, quoted: &Quoted) -> Result
     Ok(if believed != mtu && job.acts(Rule::IcmpMtu) { believed } else { mtu })
 }
 
-/// Octets of the quotation that go on: not behind the end of the quoted packet, not what RFC 4884 puts behind the quotation, and
-/// no more than an error holds.
+/// The number of octets of the quotation that go on. It ends with the quoted packet, without what RFC 4884 puts behind
+/// the quotation, and is no longer than an error may be.
 fn kept(headers: &Headers, kind: u8, rest: u32, quote_len: usize, quoted: &Quoted) -> usize {
     let [_, length, ..] = rest.to_be_bytes();
     let [length6, ..] = rest.to_be_bytes();

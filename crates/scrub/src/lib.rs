@@ -1,11 +1,13 @@
-//! The scrubber: of packets that could be read in two ways it makes packets that everybody reads alike (paper 003).
+//! The scrubber: it turns packets that could be read in two ways into packets that everybody reads alike (paper 003).
 //!
-//! What enters: an IP packet, the side it came from, the time. What leaves: the packet, changed in place where a rule says so, or
-//! the rule that ended it, and now and then a packet of the scrubber's own (a challenge, an answer "too big"). No I/O, no clock, no
-//! randomness of its own: the same packets give the same packets. Useful without IPsec.
+//! What enters: an IP packet, the side it came from, the time. What leaves: the packet, changed in place where a rule
+//! says so, or the rule that dropped it, and now and then a packet of the scrubber's own (a challenge, an answer "too
+//! big"). There is no I/O, no clock and no randomness of its own: the same packets give the same packets. The room is
+//! useful without IPsec.
 //!
-//! Every normalisation is a [`Rule`] with a number; `scrubber.rs` has their order. Standards: RFC 791, RFC 8200, RFC 9293, RFC 5961,
-//! RFC 7323, RFC 2018, RFC 5722, RFC 6946, RFC 7112, RFC 5927. docs/design/0022 has the reasons, docs/scrub.md the rules.
+//! Every normalisation is a [`Rule`] with a number; `scrubber.rs` has their order. Standards: RFC 791, RFC 8200, RFC
+//! 9293, RFC 5961, RFC 7323, RFC 2018, RFC 5722, RFC 6946, RFC 7112, RFC 5927. docs/design/0022 has the reasons,
+//! docs/scrub.md the rules.
 #![forbid(unsafe_code)]
 
 mod config;

@@ -1,18 +1,18 @@
 //! The rules: every normalisation has a number that configuration, counters, reports, tests and the manual share.
 //!
-//! The numbers are those of the table in docs/scrub.md: 4 IPv4, 6 IPv6, I ICMP, U UDP, S SCTP, T the TCP header, O TCP options, Q the
-//! TCP sequence space, V security protocols.
+//! The numbers are those of the table in docs/scrub.md: 4 IPv4, 6 IPv6, I ICMP, U UDP, S SCTP, T the TCP header, O TCP
+//! options, Q the TCP sequence space, V security protocols.
 
 use std::fmt;
 
-/// What the configuration says of a rule.
+/// The mode of a rule, which the configuration sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Mode {
-    /// Nobody looks.
+    /// The rule is not looked at.
     Off,
-    /// What it would have done is counted and reported; the packet is as it was.
+    /// The rule's effect is counted and reported; the packet stays as it was.
     Observe,
-    /// It acts.
+    /// The rule acts on packets.
     On,
 }
 
@@ -31,7 +31,7 @@ use Mode::{Off, On};
 
 macro_rules! rules {
     ($($variant:ident $id:literal $name:literal $structural:literal [$minimal:ident $standard:ident $strict:ident] $text:literal;)*) => {
-        /// One normalisation.
+        /// One normalisation, which has a number.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[repr(u8)]
         pub enum Rule {
@@ -42,28 +42,28 @@ macro_rules! rules {
             /// Every rule, in the order of the counters.
             pub const ALL: &'static [Rule] = &[$(Rule::$variant,)*];
 
-            /// Its number: `4.9`, `Q.8`.
+            /// The number of the rule: `4.9`, `Q.8`.
             pub const fn id(self) -> &'static str {
                 match self { $(Rule::$variant => $id,)* }
             }
 
-            /// Its word in configuration, logs and JSON.
+            /// The word for the rule in configuration, logs and JSON.
             pub const fn name(self) -> &'static str {
                 match self { $(Rule::$variant => $name,)* }
             }
 
-            /// One sentence: what it does.
+            /// The sentence that says what the rule does.
             pub const fn text(self) -> &'static str {
                 match self { $(Rule::$variant => $text,)* }
             }
 
-            /// Whether a packet that it refuses cannot be read any further. Such a rule cannot be off: it acts, or, where packets
-            /// pass as they are, it observes.
+            /// Whether a packet that the rule refuses cannot be read any further. Such a rule cannot be off: it acts
+            /// or, where packets pass as they are, it observes.
             pub const fn is_structural(self) -> bool {
                 match self { $(Rule::$variant => $structural,)* }
             }
 
-            /// Its mode in the profiles `minimal`, `standard`, `strict`.
+            /// The modes of the rule in the profiles `minimal`, `standard`, `strict`.
             pub(crate) const fn modes(self) -> [Mode; 3] {
                 match self { $(Rule::$variant => [$minimal, $standard, $strict],)* }
             }
@@ -146,12 +146,12 @@ rules! {
 }
 
 impl Rule {
-    /// By number or by name.
+    /// The rule with this number or name.
     pub fn find(word: &str) -> Option<Rule> {
         Rule::ALL.iter().copied().find(|rule| rule.id().eq_ignore_ascii_case(word) || rule.name() == word)
     }
 
-    /// Its place in [`Rule::ALL`].
+    /// The index of the rule in [`Rule::ALL`].
     pub const fn index(self) -> usize {
         self as usize
     }
@@ -168,31 +168,31 @@ impl fmt::Display for Rule {
 pub struct Rules(u128);
 
 impl Rules {
-    /// None.
+    /// The set of no rules.
     pub const NONE: Rules = Rules(0);
 
-    /// Add one.
+    /// Add a rule to the set.
     pub fn insert(&mut self, rule: Rule) {
         self.0 |= 1 << rule.index();
     }
 
-    /// Whether it is in.
+    /// Whether the rule is in the set.
     pub const fn contains(self, rule: Rule) -> bool {
         self.0 & 1 << rule.index() != 0
     }
 
-    /// Whether there is none.
+    /// Whether the set is empty.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Those of both.
+    /// The rules that are in either set.
     #[must_use]
     pub const fn union(self, other: Rules) -> Rules {
         Rules(self.0 | other.0)
     }
 
-    /// In the order of [`Rule::ALL`].
+    /// The rules of the set, in the order of [`Rule::ALL`].
     pub fn iter(self) -> impl Iterator<Item = Rule> {
         let mut bits = self.0;
         std::iter::from_fn(move || {

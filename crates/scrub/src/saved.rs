@@ -1,10 +1,13 @@
-//! What a scrubber knows, as octets: for its successor on the same machine (all of it), or for a standby (what has changed).
+//! The state of a scrubber as octets: for its successor on the same machine (all of it), or for a standby (what has
+//! changed).
 //!
-//! Records follow each other in the form of `postcard`; integers are short where they are small, times are ages, sequence numbers are
-//! distances, so nothing depends on the clock of who wrote them. In front a magic number and a version, behind a count: octets that are
-//! cut off anywhere are refused. What several scrubbers saved may stand one behind the other.
+//! Records follow each other in the form of `postcard`. Integers are short where they are small, times are ages,
+//! sequence numbers are distances, so nothing depends on the clock of the writer. A magic number and a version stand in
+//! front, a count behind, so octets that are cut off anywhere are refused. The states of several scrubbers may stand
+//! one behind the other.
 //!
-//! Not in it: fragments under way (their senders see a loss), the counters of identifications, how many answers may be sent.
+//! The state does not hold fragments under way (their senders see a loss), the counters of identifications, and how
+//! many answers may be sent.
 
 use crate::config::Feed;
 use crate::counters::Counters;
@@ -19,30 +22,31 @@ use wire::Time;
 const MAGIC: [u8; 8] = *b"RVLSCRUB";
 const VERSION: u16 = 3;
 
-/// One thing that a scrubber knows.
+/// One record of a scrubber's state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record(pub(crate) What);
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum What {
     Connection(Box<ConnectionRecord>),
-    /// A connection that is forgotten.
+    /// The news that a connection is forgotten.
     Gone {
         outside: SocketAddr,
         inside: SocketAddr,
         realm: u32,
     },
     Session(SessionRecord),
-    /// What a rule did: its number, and dropped, changed, observed.
+    /// The counts of a rule: its number, and dropped, changed, observed.
     Rule(String, [u64; 3]),
-    /// Packets, forwarded, held; by side.
+    /// The counts of packets: all, forwarded, held; by side.
     Packets([[u64; 2]; 3]),
-    /// Behind everything: how many records there were.
+    /// The end of a state, with the number of its records.
     End(u64),
 }
 
 impl Record {
-    /// The hosts it is about, outside and inside: who has several scrubbers knows by them whose it is. `None`: it may be anybody's.
+    /// The hosts that the record is about, outside and inside. An owner of several scrubbers knows by them whose record
+    /// it is. `None`: it may be anybody's.
     pub fn hosts(&self) -> Option<(IpAddr, IpAddr)> {
         match &self.0 {
             What::Connection(record) => Some(record.hosts()),
@@ -52,29 +56,29 @@ impl Record {
         }
     }
 
-    /// Its octets, behind those in `out`.
+    /// Write the octets of the record behind those in `out`.
     pub fn write(&self, out: &mut Vec<u8>) {
         // Only a writer that is full can fail, and a vector is none.
         let _ = postcard::to_extend(self, Sink(out));
     }
 
-    /// The record that octets start with, and those behind it.
+    /// Read the record that octets start with, and return it with those behind it.
     ///
     /// # Errors
-    /// [`SavedError::Damaged`].
+    /// [`SavedError::Damaged`] if there is no record.
     pub fn read(octets: &[u8]) -> Result<(Record, &[u8]), SavedError> {
         postcard::take_from_bytes(octets).map_err(|_| SavedError::Damaged("a record"))
     }
 }
 
-/// Why octets are not what a scrubber knew. Nothing of them is taken over.
+/// The reason why octets are no scrubber's state. Nothing of them is taken over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SavedError {
-    /// Other octets altogether.
+    /// The octets do not begin like a state.
     NotOurs,
-    /// Saved by another version.
+    /// The state was saved by another version.
     Version(u16),
-    /// Octets are missing, or contradict each other: where.
+    /// Octets are missing, or contradict each other in this place.
     Damaged(&'static str),
 }
 
@@ -92,14 +96,14 @@ impl std::fmt::Display for SavedError {
 
 impl std::error::Error for SavedError {}
 
-/// What came of a restoration.
+/// The result of a restoration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Restored {
-    /// Connections that go on.
+    /// The number of connections that go on.
     pub connections: u64,
-    /// Sessions that go on.
+    /// The number of sessions that go on.
     pub sessions: u64,
-    /// Of both, those for which there was no room.
+    /// The number of connections and sessions for which there was no room.
     pub lost: u64,
 }
 
@@ -108,10 +112,10 @@ pub struct Restored {
 pub struct Saved<'s>(&'s [u8]);
 
 impl<'s> Saved<'s> {
-    /// Look through `octets`, which [`Scrubber::save`] wrote once or several times.
+    /// Check `octets`, which [`Scrubber::save`] wrote once or several times.
     ///
     /// # Errors
-    /// [`SavedError`].
+    /// [`SavedError`] with the reason.
     pub fn check(octets: &'s [u8]) -> Result<Saved<'s>, SavedError> {
         let mut rest = octets;
         let mut due = None;
@@ -136,7 +140,7 @@ impl<'s> Saved<'s> {
         Ok(Saved(octets))
     }
 
-    /// All records.
+    /// All records of the state, in order.
     pub fn records(&self) -> impl Iterator<Item = Record> + use<'s> {
         let mut rest = self.0;
         std::iter::from_fn(move || {
@@ -159,7 +163,7 @@ fn head(octets: &[u8]) -> Result<&[u8], SavedError> {
 }
 
 impl Scrubber {
-    /// Write everything behind the octets in `out`.
+    /// Write the whole state behind the octets in `out`.
     pub fn save(&self, now: Time, out: &mut Vec<u8>) {
         out.extend_from_slice(&MAGIC);
         out.extend_from_slice(&VERSION.to_be_bytes());
@@ -174,8 +178,8 @@ impl Scrubber {
         Record(What::End(count)).write(out);
     }
 
-    /// What a standby has to hear: the next connection that changed since it was told of, or is forgotten. For scrubbers whose
-    /// configuration has a feed.
+    /// The next record that a standby has to hear: a connection that changed since it was told of it, or is forgotten.
+    /// It is for scrubbers whose configuration has a feed.
     pub fn poll_news(&mut self, now: Time) -> Option<Record> {
         self.take_news(now).map(Record)
     }
@@ -186,13 +190,13 @@ impl Scrubber {
         self.tell_all();
     }
 
-    /// A standby knows nothing yet: tell it of all connections.
+    /// Tell a standby that knows nothing yet of all connections.
     pub fn tell_all(&mut self) {
         self.all_is_news();
     }
 
-    /// Take over what is `mine` of what was saved: by the host outside and the host inside. What concerns nobody (`None`) is asked
-    /// for, too.
+    /// Take over those records of a saved state that are `mine`, which is asked with the host outside and the host
+    /// inside. It is also asked about records that concern no hosts (`None`).
     pub fn restore(
         &mut self,
         now: Time,
@@ -218,7 +222,7 @@ impl Scrubber {
         done
     }
 
-    /// Take over one record; whether there was room. A connection that is known already is replaced.
+    /// Take over one record. Returns whether there was room. A connection that is known already is replaced.
     pub fn apply(&mut self, now: Time, record: &Record) -> bool {
         match &record.0 {
             What::Connection(record) => self.restore_connection(now, record),

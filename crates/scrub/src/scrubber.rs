@@ -14,7 +14,7 @@ use std::net::SocketAddr;
 use wire::ip::Headers;
 use wire::{Buf, Gso, Time, ah, protocol};
 
-/// One scrubber: what it knows of the packets that pass it. One for each worker; they share nothing.
+/// One scrubber, with what it knows of the packets that pass it. There is one for each worker; they share nothing.
 #[derive(Debug)]
 pub struct Scrubber {
     config: Config,
@@ -28,11 +28,11 @@ pub struct Scrubber {
     own: VecDeque<Emitted>,
 }
 
-/// What all stages may use of a scrubber while one packet is at work.
+/// The parts of a scrubber that all stages may use while one packet is at work.
 pub(crate) struct Desk<'s> {
     pub now: Time,
     pub arrival: Arrival,
-    /// Packets of our own go here.
+    /// The queue for packets that the scrubber makes itself.
     pub own: &'s mut VecDeque<Emitted>,
 }
 
@@ -41,15 +41,15 @@ impl Desk<'_> {
         self.emit_in(self.arrival.realm, to, buf, why);
     }
 
-    /// About something of another realm than that of the packet at work.
+    /// Emit a packet about something in another realm than that of the packet at work.
     pub fn emit_in(&mut self, realm: u32, to: Side, buf: Buf, why: Rule) {
         self.own.push_back(Emitted { to, buf, realm, why });
     }
 }
 
 impl Scrubber {
-    /// One that has seen nothing. `seed` keys its tables and whatever must not be guessed; the same seed and packets give the same
-    /// packets.
+    /// A scrubber that has seen nothing. `seed` keys its tables and whatever must not be guessed; the same seed and
+    /// packets give the same packets.
     pub fn new(config: Config, seed: [u8; 16]) -> Scrubber {
         Scrubber {
             fragments: Fragments::new(config.fragments),
@@ -64,8 +64,8 @@ impl Scrubber {
         }
     }
 
-    /// One packet, which starts at its IP header. `gso`: what the kernel left to do of its checksum and segmentation; it follows what
-    /// becomes of the headers.
+    /// Process one packet, which starts at its IP header. `gso` is what the kernel left to do of its checksum and
+    /// segmentation; it follows the changes of the headers.
     pub fn process(&mut self, now: Time, arrival: Arrival, buf: &mut Buf, gso: &mut Gso) -> Verdict {
         if let Some(met) = self.connections.express(&self.config, &self.express, now, arrival, buf, gso) {
             self.counters.count_express(arrival.from, met);
@@ -90,21 +90,22 @@ impl Scrubber {
         verdict
     }
 
-    /// Packets that will be processed next, in a batch of at most [`Scrubber::BATCH`]: what is known of their connections is fetched from
-    /// memory for all of them together, and not for one after the other. It changes nothing but how long that takes.
+    /// Prepare for packets that will be processed next, in a batch of at most [`Scrubber::BATCH`]. The state of their
+    /// connections is fetched from memory for all of them together, and not for one after the other. Only the time
+    /// changes that this takes.
     pub fn expect<'p>(&mut self, packets: impl IntoIterator<Item = (Arrival, &'p [u8])>) {
         self.connections.expect(packets);
     }
 
-    /// Packets of which [`Scrubber::expect`] should be told at once.
+    /// The number of packets of which [`Scrubber::expect`] should be told at once.
     pub const BATCH: usize = 64;
 
-    /// The next packet that is not one that came: fragments of it, and packets of the scrubber's own.
+    /// The next packet that is not one that came: a fragment of it, or a packet of the scrubber's own.
     pub fn poll_emitted(&mut self) -> Option<Emitted> {
         self.own.pop_front()
     }
 
-    /// When [`Scrubber::expire`] has something to do.
+    /// The time at which [`Scrubber::expire`] has something to do.
     pub fn poll_timeout(&self) -> Option<Time> {
         [self.connections.poll_timeout(), self.sessions.poll_timeout(), self.fragments.poll_timeout()]
             .into_iter()
@@ -112,7 +113,7 @@ impl Scrubber {
             .min()
     }
 
-    /// Forget what is over.
+    /// Forget the fragments, sessions and connections whose time is over.
     pub fn expire(&mut self, now: Time) {
         let arrival = Arrival { from: Side::Outside, link: 0, realm: 0 };
         let mut desk = Desk { now, arrival, own: &mut self.own };
@@ -121,12 +122,12 @@ impl Scrubber {
         self.connections.expire(&self.config, &mut desk);
     }
 
-    /// What it was told.
+    /// The configuration of the scrubber.
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// What passed and what each rule did.
+    /// The counters of what passed and what each rule did.
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
@@ -164,7 +165,7 @@ impl Scrubber {
         self.connections.forget(outside, inside, realm);
     }
 
-    /// What it knows of connections.
+    /// The connections that the scrubber knows.
     pub fn connections(&self) -> &Connections {
         &self.connections
     }
@@ -211,7 +212,8 @@ impl Stages<'_> {
         ip::fit(job, desk, self.numbers, buf, &headers, gso, joined)
     }
 
-    /// What fragments would have made, where they go on as they are: it is looked at, and may still be refused with the last of them.
+    /// Examine the packet that fragments would have made, where they go on as they are. It may still be refused with
+    /// the last of them.
     fn see(&mut self, job: &mut Job<'_>, desk: &mut Desk<'_>, whole: Option<Buf>) -> Result<Outcome, Stop> {
         if let Some(mut buf) = whole {
             let mut gso = Gso::default();
@@ -221,7 +223,7 @@ impl Stages<'_> {
         Err(Stop::Pass)
     }
 
-    /// The highest time to live that the packet's flow has had.
+    /// Clean the transport part. Returns the highest time to live that the packet's flow has had.
     fn transport(
         &mut self,
         job: &mut Job<'_>,
@@ -246,8 +248,8 @@ impl Stages<'_> {
         self.upper(job, desk, buf, headers, gso)
     }
 
-    /// Rule V.2: who reads past an authentication header sees the same connections as in packets without. What is behind it is looked at
-    /// like any other, but a packet that would have to be changed there ends.
+    /// Rule V.2: a reader past an authentication header sees the same connections as in packets without one. The
+    /// content is examined like any other, but a packet that would have to be changed there is dropped.
     fn authenticated(
         &mut self,
         job: &mut Job<'_>,
@@ -277,7 +279,7 @@ impl Stages<'_> {
         Ok(ttl)
     }
 
-    /// The transport protocol of a packet, by which its flow is known.
+    /// Clean the transport protocol of a packet, by which its flow is known.
     fn upper(
         &mut self,
         job: &mut Job<'_>,
@@ -304,7 +306,7 @@ impl Stages<'_> {
         }
     }
 
-    /// For errors about it to be believed (rule I.2).
+    /// Remember a packet's flow, so that errors about it are believed (rule I.2).
     fn note(&mut self, desk: &Desk<'_>, headers: &Headers, ports: (u16, u16)) {
         let (src, dst) = ((headers.src, ports.0), (headers.dst, ports.1));
         let talk = Talk::of(desk.arrival.from, headers.protocol, src, dst).in_realm(desk.arrival.realm);

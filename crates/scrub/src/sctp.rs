@@ -1,4 +1,4 @@
-//! SCTP (rule S.1): a packet is its chunks, one behind the other to its end.
+//! The rule for SCTP (rule S.1): a packet is its chunks, one behind the other to its end.
 
 use crate::rule::Rule;
 use crate::verdict::{Job, Stop};
@@ -6,7 +6,7 @@ use wire::Buf;
 use wire::ip::Headers;
 use wire::sctp::{Chunk, INIT, INIT_ACK, SHUTDOWN_COMPLETE, Sctp};
 
-/// RFC 9260 section 3.3.2: a smaller window opens no association.
+/// The smallest window in octets with which an association may open (RFC 9260 section 3.3.2).
 const MIN_WINDOW: u32 = 1500;
 
 pub(crate) fn clean(job: &mut Job<'_>, buf: &Buf, headers: &Headers) -> Result<(u16, u16), Stop> {

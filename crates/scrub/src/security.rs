@@ -1,5 +1,5 @@
-//! What is encrypted or signed below the transport (rule V.1; paper 003 section II): it passes between hosts that may, or everywhere. What
-//! is only signed is looked into (rule V.2).
+//! Protocols that are encrypted or signed below the transport (rule V.1; paper 003 section II). They pass between hosts
+//! that may use them, or everywhere. Packets that are only signed are examined inside (rule V.2).
 
 use crate::config::Config;
 use crate::rule::Rule;
@@ -8,10 +8,10 @@ use wire::ip::Headers;
 use wire::udp::Udp;
 use wire::{Buf, protocol};
 
-/// Ports of IKE, and of ESP in UDP (RFC 3948).
+/// The UDP ports of IKE, and of ESP in UDP (RFC 3948).
 const PORTS: [u16; 2] = [500, 4500];
 
-/// End ESP, AH and IKE between hosts that no pair of networks names.
+/// Drop ESP, AH and IKE between hosts that no pair of networks names.
 #[inline]
 pub(crate) fn sanctioned(job: &mut Job<'_>, buf: &Buf, headers: &Headers) -> Result<(), Stop> {
     if !job.watches(Rule::SecuritySanction) {

@@ -1,4 +1,4 @@
-//! Who talks to whom without connections (rules I.1, I.2, U.2): UDP, ICMP echo, and what else has errors.
+//! Sessions: the flows without connections (rules I.1, I.2, U.2): UDP, ICMP echo, and whatever else can have errors.
 
 use crate::config::{Config, SessionLimits};
 use crate::verdict::Side;
@@ -11,41 +11,41 @@ use std::net::IpAddr;
 use std::time::Duration;
 use wire::Time;
 
-/// Nobody, in a list.
+/// The index that stands for none in a list.
 const NONE: u32 = u32::MAX;
-/// An echo is answered by then, or not at all.
+/// The time after which an echo is not answered any more.
 const ECHO: Duration = Duration::from_secs(30);
 
-/// Two ends that talk.
+/// The two ends of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct Talk {
     outside: (IpAddr, u16),
     inside: (IpAddr, u16),
     protocol: u8,
     realm: u32,
-    /// Of echo: who asks. Two hosts may ask each other under one identifier.
+    /// The side that asks, for echo only. Two hosts may ask each other under one identifier.
     asks: Option<Side>,
 }
 
 impl Talk {
-    /// Of a packet that came from the side `from`; ports are zero for protocols without.
+    /// The session of a packet that came from the side `from`; ports are zero for protocols without.
     pub fn of(from: Side, protocol: u8, src: (IpAddr, u16), dst: (IpAddr, u16)) -> Talk {
         let (outside, inside) = if from == Side::Outside { (src, dst) } else { (dst, src) };
         Talk { outside, inside, protocol, realm: 0, asks: None }
     }
 
-    /// Of an echo request from `src` on the side `asks`, or of the answer to it.
+    /// The session of an echo request from `src` on the side `asks`, or of the answer to it.
     pub fn echo(asks: Side, protocol: u8, src: IpAddr, dst: IpAddr, identifier: u16) -> Talk {
         Talk { asks: Some(asks), ..Talk::of(asks, protocol, (src, identifier), (dst, 0)) }
     }
 
-    /// In another realm.
+    /// The same session in another realm.
     #[must_use]
     pub fn in_realm(self, realm: u32) -> Talk {
         Talk { realm, ..self }
     }
 
-    /// The same packets seen from the wrong side.
+    /// The session of the same packets if they came from the other side.
     pub fn turned(&self) -> Talk {
         Talk { outside: self.inside, inside: self.outside, ..*self }
     }
@@ -55,12 +55,12 @@ impl Talk {
     }
 }
 
-/// A session on its way to another scrubber.
+/// The record of a session on its way to another scrubber.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SessionRecord {
     talk: Talk,
     opener: Side,
-    /// Milliseconds since its last packet.
+    /// The time since its last packet, in milliseconds.
     silent: u64,
     ttl: [u8; 2],
 }
@@ -76,14 +76,14 @@ struct Session {
     talk: Talk,
     opener: Side,
     last: Time,
-    /// Highest time to live of what came from each side.
+    /// The highest time to live of packets from each side.
     ttl: [u8; 2],
     links: [u32; 2],
 }
 
-/// Flows without connections. Sessions that were opened outside have half of the room, those opened inside the other: nobody outside
-/// pushes out what inside hosts wait for. In each half the one that was silent longest makes room; of a source outside that has more
-/// than its share nothing is remembered.
+/// The table of flows without connections. Sessions that were opened outside have half of the room and those opened
+/// inside the other half, so nobody outside pushes out what inside hosts wait for. In each half the session that was
+/// silent longest makes room. A source outside that has more than its share gets no more sessions.
 #[derive(Debug)]
 pub(crate) struct Sessions {
     key: [u8; 16],
@@ -91,10 +91,10 @@ pub(crate) struct Sessions {
     index: HashTable<u32>,
     all: Vec<Session>,
     free: Vec<u32>,
-    /// Longest silent and last heard, by the side that opened.
+    /// The sessions that were silent longest and heard last, by the side that opened them.
     lists: [[u32; 2]; 2],
     counts: [usize; 2],
-    /// How many each source outside has (an IPv6 /64).
+    /// The number of sessions of each source outside (an IPv6 /64).
     sources: HashTable<(u128, u32)>,
 }
 
@@ -130,14 +130,15 @@ impl Sessions {
         self.index.find(hash(&self.key, talk), same).copied()
     }
 
-    /// Whether there is one, and it was not silent for too long.
+    /// Whether the session exists and was not silent for too long.
     pub fn knows(&self, now: Time, talk: &Talk) -> bool {
         let limit = if talk.asks.is_some() { ECHO.min(self.limits.idle) } else { self.limits.idle };
         let session = self.find(talk).and_then(|at| self.all.get(at as usize));
         session.is_some_and(|session| now.since(session.last) < limit)
     }
 
-    /// A packet passes from the side `from`; the session is opened if need be. The highest time to live from that side.
+    /// Note a packet that passes from the side `from`; the session is opened if need be. Returns the highest time to
+    /// live from that side.
     pub fn note(&mut self, now: Time, talk: &Talk, from: Side, ttl: u8) -> u8 {
         let known = self.knows(now, talk);
         let at = match self.find(talk) {
@@ -241,7 +242,7 @@ impl Sessions {
         }
     }
 
-    /// Last in the list of its opener.
+    /// Put a session at the end of its opener's list.
     fn append(&mut self, at: u32) {
         let Some(session) = self.all.get_mut(at as usize) else { return };
         let Some([first, last]) = self.lists.get_mut(session.opener.index()) else { return };
@@ -274,7 +275,7 @@ impl Sessions {
         }
     }
 
-    /// All of them, longest silent first.
+    /// Pass the record of every session to `each`. In each list the one that was silent longest comes first.
     pub fn records(&self, now: Time, each: &mut impl FnMut(SessionRecord)) {
         for [first, _] in self.lists {
             let mut at = first;
@@ -289,7 +290,7 @@ impl Sessions {
         }
     }
 
-    /// Take one over; whether there was room.
+    /// Take over a session from its record. Returns whether there was room.
     pub fn restore(&mut self, now: Time, record: &SessionRecord) -> bool {
         if let Some(at) = self.find(&record.talk) {
             self.remove(at);

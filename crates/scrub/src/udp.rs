@@ -1,4 +1,4 @@
-//! UDP (rules U.1, U.2).
+//! The rules for UDP (rules U.1, U.2).
 
 use crate::rule::Rule;
 use crate::scrubber::Desk;
@@ -8,15 +8,15 @@ use wire::ip::{self, Headers};
 use wire::udp::Udp;
 use wire::{Buf, Gso, GsoKind, checksum};
 
-/// Services outside the ports below 1024 whose answers are far longer than their questions (US-CERT TA14-017A): SSDP, WS-Discovery,
-/// multicast DNS, CoAP, memcached.
+/// The ports of services outside the ports below 1024 whose answers are far longer than their questions (US-CERT
+/// TA14-017A): SSDP, WS-Discovery, multicast DNS, CoAP, memcached.
 const REFLECTORS: [u16; 5] = [1900, 3702, 5353, 5683, 11211];
-/// From a client to a server, and back (RFC 2131 section 4.1).
+/// The source and destination ports of DHCP from a client to a server, and back (RFC 2131 section 4.1).
 const DHCP: [(u16, u16); 2] = [(68, 67), (67, 68)];
-/// Below it are services, from here on the ports that hosts take for their questions.
+/// The first port that hosts take for their questions; the ports below are those of services.
 const FIRST_USER_PORT: u16 = 1024;
 
-/// The highest time to live of the flow.
+/// Clean one UDP datagram. Returns the highest time to live of the flow.
 pub(crate) fn clean(
     job: &mut Job<'_>,
     desk: &Desk<'_>,
@@ -54,8 +54,8 @@ pub(crate) fn clean(
     check_flow(job, desk, sessions, headers, ports)
 }
 
-/// Rule U.1. Over IPv6 only tunnels may leave the checksum out (RFC 6935), which nobody here can tell from others; over IPv4 everybody
-/// may, and it is put there, for all behind to know the datagram when they see it.
+/// Rule U.1: check the checksum. Over IPv6 only tunnels may leave it out (RFC 6935), which nobody here can tell from
+/// others. Over IPv4 everybody may, and it is put there, so that all behind know the datagram when they see it.
 fn check_sum(job: &mut Job<'_>, buf: &mut Buf, headers: &Headers, unsummed: bool) -> Result<(), Stop> {
     if !unsummed {
         let right = checksum::verify_transport(buf.as_slice(), headers) != Some(false);
@@ -70,11 +70,12 @@ fn check_sum(job: &mut Job<'_>, buf: &mut Buf, headers: &Headers, unsummed: bool
     Ok(())
 }
 
-/// Rule U.2. The scrubber is no firewall: a question from outside to any port passes, and opens a session like one from inside. What is
-/// dropped is what has the form of an answer and answers nothing: from outside, from the port of a service (below 1024, or a known
-/// reflector) to one that hosts take for questions (1024 and above). So floods of reflected answers end here, while servers that talk
-/// to each other from port to port (DNS, NTP, IKE at 500) and peers on high ports go on. Datagrams that come back from the side they
-/// went to are a loop, or a forged sender.
+/// Rule U.2: check the flow of a datagram. The scrubber is no firewall: a question from outside to any port passes, and
+/// opens a session like one from inside. Only a datagram that has the form of an answer and answers nothing is dropped:
+/// one from outside, from the port of a service (below 1024, or a known reflector) to one that hosts take for questions
+/// (1024 and above). So floods of reflected answers end here, while servers that talk to each other from port to port
+/// (DNS, NTP, IKE at 500) and peers on high ports go on. Datagrams that come back from the side they went to are a
+/// loop, or have a forged sender.
 fn check_flow(
     job: &mut Job<'_>,
     desk: &Desk<'_>,

@@ -1,20 +1,20 @@
-//! What became of a packet, and what it met on its way.
+//! The outcome of a packet, and the rules that it met on its way.
 
 use crate::config::Config;
 use crate::rule::{Mode, Rule, Rules};
 use wire::Buf;
 
-/// A side of the scrubber.
+/// One of the two sides of the scrubber.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 pub enum Side {
-    /// Where nobody is trusted.
+    /// The side where nobody is trusted.
     Outside,
-    /// What is protected.
+    /// The side that is protected.
     Inside,
 }
 
 impl Side {
-    /// The other one.
+    /// The other of the two sides.
     #[must_use]
     pub const fn other(self) -> Side {
         match self {
@@ -23,12 +23,12 @@ impl Side {
         }
     }
 
-    /// 0 outside, 1 inside.
+    /// The index of the side: 0 outside, 1 inside.
     pub const fn index(self) -> usize {
         self as usize
     }
 
-    /// The word in reports.
+    /// The word for the side in reports.
     pub const fn name(self) -> &'static str {
         match self {
             Side::Outside => "outside",
@@ -37,78 +37,79 @@ impl Side {
     }
 }
 
-/// Where a packet came from.
+/// The place that a packet came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// The side.
+    /// The side that it came from.
     pub from: Side,
-    /// The link (interface, VLAN): fragments of different links never mix.
+    /// The link (interface, VLAN) that it came by; fragments of different links never mix.
     pub link: u32,
-    /// The network that its addresses belong to, where several have the same ones (VLANs of a line); zero where there is one. Connections of
-    /// different realms never mix.
+    /// The network that its addresses belong to, where several have the same ones (VLANs of a line); zero where there
+    /// is one. Connections of different realms never mix.
     pub realm: u32,
 }
 
-/// What became of a packet.
+/// The outcome of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It goes on to the other side as the buffer now has it.
+    /// The packet goes on to the other side as the buffer now has it.
     Forward,
-    /// It ends, by this rule.
+    /// The packet is dropped by this rule.
     Drop(Rule),
-    /// It is a fragment that is kept until its packet is whole.
+    /// The packet is a fragment that is kept until its packet is whole.
     Hold,
-    /// What it made whole goes on in fragments, which are among the [`Emitted`].
+    /// The packet that it made whole goes on in fragments, which are among the [`Emitted`].
     Fragmented,
 }
 
-/// What a packet met.
+/// The rules that a packet met.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Met {
-    /// Rules that changed or dropped it.
+    /// The rules that changed or dropped it.
     pub acted: Rules,
-    /// Rules that only observe and would have.
+    /// The rules that only observe and would have changed or dropped it.
     pub would: Rules,
 }
 
 impl Met {
-    /// Whether it is worth a line in a log. That a connection has other numbers outside (rule Q.4) is not: each of its packets has.
+    /// Whether it is worth a line in a log. Other numbers of a connection outside (rule Q.4) are not, since each of its
+    /// packets has them.
     pub fn is_incident(&self) -> bool {
         self.acted.iter().chain(self.would.iter()).any(|rule| rule != Rule::IsnModulation)
     }
 }
 
-/// The answer for a packet.
+/// The answer of the scrubber for a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// What became of it.
+    /// The outcome of the packet.
     pub outcome: Outcome,
-    /// What it met.
+    /// The rules that it met.
     pub met: Met,
 }
 
 /// A packet of the scrubber's own, or a fragment of one that it cut.
 #[derive(Debug)]
 pub struct Emitted {
-    /// Where it goes.
+    /// The side that it goes to.
     pub to: Side,
     /// The packet, with room in front.
     pub buf: Buf,
     /// The realm of its addresses.
     pub realm: u32,
-    /// Why it is there.
+    /// The rule that is the reason for it.
     pub why: Rule,
 }
 
-/// Why the work on a packet ends before its end.
+/// The reason why the work on a packet ends early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stop {
     Drop(Rule),
-    /// A rule that only observes would have dropped it: it passes as it is.
+    /// A rule that only observes would have dropped it, so it passes as it is.
     Pass,
 }
 
-/// The work on one packet: asks the configuration, keeps account.
+/// The work on one packet. It asks the configuration and keeps account.
 #[derive(Debug)]
 pub(crate) struct Job<'c> {
     pub config: &'c Config,
@@ -120,7 +121,7 @@ impl<'c> Job<'c> {
         Job { config, met: Met::default() }
     }
 
-    /// Something is to be changed: whether to do it.
+    /// Count that the rule wants to change something. Returns whether to do it.
     #[inline]
     pub fn acts(&mut self, rule: Rule) -> bool {
         match self.config.mode(rule) {
@@ -131,8 +132,9 @@ impl<'c> Job<'c> {
         self.config.mode(rule) == Mode::On
     }
 
-    /// The packet is to end. Goes on where the rule is off, and where it only observes: all the others still hold for the packet. Where
-    /// nothing acts, or nothing behind the rule could read it, the packet passes as it is.
+    /// Refuse the packet by this rule. The work goes on where the rule is off, and where it only observes: all the
+    /// others still hold for the packet. Where nothing acts, or nothing behind the rule could read it, the packet
+    /// passes as it is.
     #[inline]
     pub fn refuse(&mut self, rule: Rule) -> Result<(), Stop> {
         if self.acts(rule) {
@@ -146,7 +148,7 @@ impl<'c> Job<'c> {
         }
     }
 
-    /// The packet is to end, unless it may well be honest where packets are only seen: then it is counted as observed.
+    /// Refuse the packet, unless it may well be honest where packets are only seen; then it is counted as observed.
     pub fn refuse_unless(&mut self, honest: bool, rule: Rule) -> Result<(), Stop> {
         if !honest {
             return self.refuse(rule);
@@ -157,12 +159,12 @@ impl<'c> Job<'c> {
         Ok(())
     }
 
-    /// The packet cannot be read any further. (A structural rule is never off.)
+    /// Refuse a packet that cannot be read any further. (A structural rule is never off.)
     pub fn unreadable(&mut self, rule: Rule) -> Stop {
         self.refuse(rule).err().unwrap_or(Stop::Drop(rule))
     }
 
-    /// Whether the rule is looked at in any way.
+    /// Whether the rule is on or observes.
     pub fn watches(&self, rule: Rule) -> bool {
         self.config.mode(rule) != Mode::Off
     }

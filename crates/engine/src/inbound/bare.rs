@@ -1,11 +1,11 @@
 //! IP in IP that arrives bare, by protocol numbers 4 and 41 (paper 001 section 2.3: `ipe4_input` beside `esp_input` and
 //! `ah_input`; RFC 2003, RFC 2473, RFC 4213).
 //!
-//! It proves nothing. So it is taken of those alone whom the configuration names, where there is an IP-in-IP
-//! association with them, and what is in it is a clear packet: the association's selectors must hold it, a rule for
-//! inbound packets must let it pass in clear, and the kernel half judges it as it judges what comes in clear from the
-//! wire. No scrubber sees it, since that would take its octets for those of a protected flow; it ends where one should.
-//! What is inside may be protected in turn, and has that proof then.
+//! It proves nothing. So it is taken only from peers that the configuration names, where there is an IP-in-IP
+//! association with them, and its content counts as a clear packet: the association's selectors must hold it, a rule
+//! for inbound packets must let it pass in clear, and the kernel half judges it as it judges clear packets from the
+//! wire. No scrubber sees it, since that would take its octets for those of a protected flow; a packet that should be
+//! scrubbed is dropped. The content may be protected itself, and then has that proof.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -20,13 +20,12 @@ use crate::tally::Dropped;
 use ipsec::Outer;
 
 impl Inbound {
-    /// Take IP in IP that arrives bare from these addresses, from now on.
+    /// Take IP in IP that arrives bare from these addresses, and from no others.
     pub fn take_tunnels_from(&mut self, peers: BTreeSet<IpAddr>) {
         self.tunnels_from = peers;
     }
 
-    /// Whether this is such a packet. Without rules for inbound packets nobody has said that what is inside may be
-    /// clear.
+    /// Whether this is such a packet. Without rules for inbound packets nobody has said that its content may be clear.
     #[inline]
     pub(super) fn takes_bare(&self, headers: &Headers) -> bool {
         matches!(headers.protocol, protocol::IPV4 | protocol::IPV6)
@@ -34,7 +33,7 @@ impl Inbound {
             && self.tunnels_from.contains(&headers.src)
     }
 
-    /// Stages 3 to 9 of it.
+    /// Stages 3 to 9 for such a packet.
     #[cold]
     pub(super) fn open_bare(
         &mut self,
@@ -76,8 +75,8 @@ impl Inbound {
     }
 }
 
-/// A raw socket gets segments that the host joined (GRO), and what a sender behind a virtual link left to its device, with
-/// the sum of the pseudo-header alone where the checksum is to be.
+/// Complete the checksum where it holds only the sum of the pseudo-header. A raw socket gets such segments where the
+/// host joined them (GRO), or where a sender behind a virtual link left the checksum to its device.
 fn finish_checksum(bytes: &mut [u8]) {
     let Ok(headers) = Headers::parse(bytes) else { return };
     if matches!(headers.protocol, protocol::TCP | protocol::UDP) && checksum::is_partial(bytes, &headers) {

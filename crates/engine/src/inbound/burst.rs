@@ -1,7 +1,7 @@
 //! Stages 2 to 8 for a burst: datagrams that one system call received, opened where they lie.
 //!
-//! The association is found, and its peer compared, once for each run of datagrams with one SPI. A burst with anything in it
-//! but ESP of associations that [`slot::opens_with`] speaks of goes through the stages packet by packet.
+//! The association is found, and its peer compared, once for each run of datagrams with one SPI. A burst with anything
+//! but ESP of associations that [`slot::opens_with`] accepts goes through the stages packet by packet.
 
 use std::net::IpAddr;
 use std::ops::Range;
@@ -23,10 +23,10 @@ use crate::quoted::InnerIcmp;
 use crate::scrubbing::Scrubbing;
 use crate::tally::{About, Dropped, Tally};
 
-/// Octets of the checksum, the last field of a UDP header.
+/// The length of the checksum, the last field of a UDP header, in octets.
 const CHECKSUM_LEN: usize = 2;
 
-/// Datagrams with one SPI, one behind the other.
+/// A run of datagrams with one SPI, one behind the other.
 #[derive(Clone, Copy, Default)]
 struct Run {
     spi: u32,
@@ -34,16 +34,16 @@ struct Run {
     to: usize,
 }
 
-/// The runs of a burst; no more than there may be datagrams.
+/// The runs of a burst. There are no more than there may be datagrams.
 struct Runs {
     list: [Run; MAX_DATAGRAMS],
     count: usize,
-    /// Octets that one of them needs in front of each datagram.
+    /// The number of octets that one of them needs in front of each datagram.
     lead: usize,
 }
 
 impl Runs {
-    /// The next datagram is of this SPI; `false` if it begins a run.
+    /// Count the next datagram, of this SPI, to the last run; `false` if it begins a new one.
     #[inline]
     fn goes_on(&mut self, spi: u32) -> bool {
         let last = self.count.checked_sub(1).and_then(|last| self.list.get_mut(last));
@@ -56,7 +56,7 @@ impl Runs {
         }
     }
 
-    /// A run begins with the next datagram; `None` if there are too many.
+    /// Begin a run with the next datagram; `None` if there are too many.
     fn begin(&mut self, spi: u32) -> Option<()> {
         let from = self.iter().last().map_or(0, |run| run.to);
         *self.list.get_mut(self.count)? = Run { spi, from, to: from + 1 };
@@ -69,14 +69,14 @@ impl Runs {
     }
 }
 
-/// What all packets of a run have in common.
+/// The facts that all packets of a run have in common.
 struct Common {
     now: Time,
     spi: u32,
     app: AppId,
     services: Services,
     mark: u32,
-    /// Type of service of the outer header.
+    /// The type of service of the outer header.
     tos: u8,
     outer: (IpAddr, IpAddr),
 }
@@ -94,9 +94,9 @@ impl Common {
 }
 
 impl Inbound {
-    /// Take a received burst all the way. Packets for the host are added to `delivery`; those that end are in the tally.
-    /// Buffers come from `pool` and go back to it, that of the burst through [`Delivery::clear`] if a packet in it is for the
-    /// host.
+    /// Take a received burst all the way. Packets for the host are added to `delivery`; those that end are in the
+    /// tally. Buffers come from `pool` and go back to it. The buffer of the burst goes back through [`Delivery::clear`]
+    /// if a packet in it is for the host.
     pub fn handle_burst(&mut self, now: Time, burst: Burst<Raw>, pool: &mut Pool, delivery: &mut Delivery) {
         let Some(runs) = self.runs(&burst) else { return self.open_singly(now, burst, pool, delivery) };
         match burst.spread(runs.lead, pool) {
@@ -105,7 +105,7 @@ impl Inbound {
         }
     }
 
-    /// The runs of a burst; `None` if it is one to take packet by packet.
+    /// The runs of a burst; `None` if it is to be taken packet by packet.
     #[inline]
     fn runs(&self, burst: &Burst<Raw>) -> Option<Runs> {
         if burst.header.dst_port != self.port || burst.bytes().is_empty() || burst.count() > MAX_DATAGRAMS {
@@ -162,7 +162,7 @@ impl Inbound {
         }
     }
 
-    /// Stages 3 and 4.
+    /// Stages 3 and 4 for one run.
     #[inline]
     fn open_run(&mut self, now: Time, burst: &mut Burst<Scheduled>, run: &Run, opened: &mut [Opened]) {
         let (header, stride, lead, len) = (burst.header, burst.stride(), burst.lead(), burst.bytes().len());
@@ -183,7 +183,7 @@ impl Inbound {
         }
     }
 
-    /// Stages 5 to 8.
+    /// Stages 5 to 8 for one run.
     #[inline]
     fn admit_run(
         &mut self,
@@ -259,7 +259,7 @@ impl Inbound {
         }
     }
 
-    /// The next rounds of bundles whose outermost member came in this run.
+    /// Take the next rounds of bundles whose outermost member came in this run.
     #[cold]
     fn nest_waiting(&mut self, now: Time, name: SaName, pool: &mut Pool, delivery: &mut Delivery) {
         let mut outcomes = std::mem::take(&mut self.singly);
@@ -282,7 +282,7 @@ impl Inbound {
         }
     }
 
-    /// All stages, packet by packet.
+    /// All stages for a burst, packet by packet.
     #[cold]
     fn open_singly(&mut self, now: Time, burst: Burst<Raw>, pool: &mut Pool, delivery: &mut Delivery) {
         let (len, stride) = (burst.bytes().len(), burst.stride().max(1));
@@ -325,7 +325,7 @@ impl Inbound {
     }
 }
 
-/// The packets of a run on their way to the host.
+/// The state for the packets of a run on their way to the host.
 struct Admission<'a> {
     common: Common,
     members: &'a Members,
@@ -333,10 +333,10 @@ struct Admission<'a> {
     burst: &'a Burst<Inner>,
     tally: &'a mut Tally,
     fragments: &'a mut Reassembler,
-    /// Packets that are in turn ones of an association with this host.
+    /// The packets that are themselves packets of an association with this host.
     nested: &'a mut Vec<(Packet<Inner>, Headers)>,
     scrubbing: Option<&'a mut Scrubbing>,
-    /// What became of packets that left the burst.
+    /// The results for packets that left the burst.
     outcomes: &'a mut Vec<InboundOutcome>,
     pool: &'a mut Pool,
     delivery: &'a mut Delivery,
@@ -387,7 +387,7 @@ impl Admission<'_> {
         }
     }
 
-    /// Whether the scrubber is to see the packet. A fragment it may be to see once it is whole.
+    /// Whether the scrubber is to see the packet. It may have to see a fragment once that is whole.
     #[inline]
     fn is_scrubbed(&mut self, sa: &InboundSa, bytes: &[u8]) -> bool {
         let Some(scrubbing) = &mut self.scrubbing else { return false };
@@ -404,7 +404,7 @@ impl Admission<'_> {
         }
     }
 
-    /// The packet leaves the burst and takes stages 5 to 9 by itself.
+    /// Take the packet out of the burst, through stages 5 to 9 by itself.
     #[cold]
     fn admit_alone(&mut self, sa: &mut InboundSa, octets: Range<usize>, sequence: u64) {
         let len = octets.len();
@@ -432,8 +432,8 @@ impl Admission<'_> {
         }
     }
 
-    /// Whether the packet is a plain one that stages 5 to 8 let pass; its length. What they say of any other, and why they refuse
-    /// this one, the long way finds out.
+    /// The length of the packet if it is a plain one that stages 5 to 8 let pass; `None` sends it through the stages
+    /// one by one, which find out why.
     #[inline]
     fn admits_plainly(&self, sa: &InboundSa, bytes: &[u8]) -> Option<usize> {
         let plain = Plain::read(bytes)?;
@@ -443,7 +443,7 @@ impl Admission<'_> {
         (!to_us && plain.checksum_ok && sa.admits(&flow).is_ok()).then_some(plain.total_len)
     }
 
-    /// A fragment: it leaves the burst, and may come back as the whole packet.
+    /// Take a fragment out of the burst; the whole packet may come back.
     #[cold]
     fn join(&mut self, sa: &mut InboundSa, octets: Range<usize>, sequence: u64, headers: &Headers) {
         let Common { now, mark, .. } = self.common;

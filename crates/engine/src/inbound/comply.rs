@@ -1,4 +1,4 @@
-//! Stage 8: what policy says of a packet that was protected.
+//! Stage 8: the comparison of a packet that was protected with policy.
 
 use sadb::rules::{Action, Member, Slot, Template};
 use sadb::spd::Level;
@@ -9,9 +9,9 @@ use wire::{DropReason, Packet, Services};
 
 use crate::rules::{self, Rules};
 
-/// Whether what the packet had is what the first rule that matches it demands (RFC 4301 section 5.2; paper 001
-/// section 2.3). An association of one application only is left to the socket's own check, which knows the policy; not so
-/// what had no service, for its association proves nothing.
+/// Check that the packet had what the first rule that matches it demands (RFC 4301 section 5.2; paper 001 section 2.3).
+/// An association of one application only is left to the socket's own check, which knows the policy. A packet without
+/// any service is always checked, for its association proves nothing.
 #[inline]
 pub(super) fn comply(
     rules: &mut Option<Rules>,
@@ -29,10 +29,10 @@ pub(super) fn comply(
     }
 }
 
-/// What a packet had.
+/// The associations that a packet came out of, and the services that it had.
 struct Had<'a> {
     innermost: Member,
-    /// The members around that, the outermost first.
+    /// The members around the innermost, the outermost first.
     around: &'a [Member],
     services: Services,
 }
@@ -66,7 +66,7 @@ fn comply_with(
     verdict
 }
 
-/// Whether what a packet had is what a rule demands.
+/// Check that a packet had what a rule demands.
 fn judge(rules: &Rules, slot: Slot, had: &Had<'_>) -> Result<(), DropReason> {
     let rule = rules.snapshot.rule(slot).ok_or(DropReason::NoSpdEntry)?;
     match &rule.action {
@@ -87,8 +87,8 @@ fn judge(rules: &Rules, slot: Slot, had: &Had<'_>) -> Result<(), DropReason> {
     }
 }
 
-/// A rule that is about packets like this one of some code point, and is content. Rules may choose associations by the DSCP; it may
-/// have changed since, and a receiver does not check it (RFC 4301 section 4.1).
+/// A rule that protects packets like this one with some other code point, and that is content. Rules may choose
+/// associations by the DSCP; it may have changed since, and a receiver does not check it (RFC 4301 section 4.1).
 #[cold]
 fn of_any_dscp(rules: &Rules, key: &PacketKey, had: &Had<'_>) -> Option<Slot> {
     let candidates = (0..64).filter_map(|dscp| rules.find(&key.dscp(dscp)));

@@ -1,4 +1,5 @@
-//! Compression between selectors: an association around IPComp speaks of the packet as it was before it was compressed.
+//! Compression between selectors: an association around IPComp has selectors for the packet as it was before
+//! compression.
 
 use sadb::{InboundSa, Mode, SaName, Selectors};
 use wire::ip::{self, Headers};
@@ -7,8 +8,9 @@ use wire::protocol;
 use super::Inbound;
 use crate::quoted;
 
-/// Whether what an IPComp association in transport mode gave is what the selectors of the association around it allow; a tunnel's packet
-/// is another one, of which they say nothing, and what an ICMP error quotes was not compared with them.
+/// Whether the packet that an IPComp association in transport mode gave fits the selectors of the association around
+/// it. A tunnel's packet is another one, of which those selectors say nothing. The packet that an ICMP error quotes was
+/// not compared with them.
 pub(super) fn opens_into(sa: &InboundSa, selectors: &Selectors, bytes: &[u8]) -> bool {
     let covers = |headers: Headers| {
         quoted::quoted_by(bytes, &headers).is_none() && selectors.covers(&ip::flow(bytes, &headers, false))
@@ -17,8 +19,9 @@ pub(super) fn opens_into(sa: &InboundSa, selectors: &Selectors, bytes: &[u8]) ->
 }
 
 impl Inbound {
-    /// The selectors of the association that a compressed packet came out of, if they want to see what is in it. Compression is no
-    /// protection, so they speak of the packet as it was (RFC 3173 section 2: what did not become shorter is sent as it is).
+    /// The selectors of the association that a compressed packet came out of, if they do not admit the compressed form.
+    /// Compression is no protection, so the selectors are meant for the packet as it was (RFC 3173 section 2: what did
+    /// not become shorter is sent as it is).
     pub(super) fn compressed_in(&self, name: SaName, bytes: &[u8], headers: &Headers) -> Option<Selectors> {
         if headers.protocol != protocol::IPCOMP {
             return None;

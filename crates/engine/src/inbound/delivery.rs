@@ -1,7 +1,8 @@
-//! What came of one receive batch: packets for the host, where they lie.
+//! The result of one receive batch: packets for the host, where they lie.
 //!
-//! Enters: bursts whose datagrams were opened in place, and single packets, in the order in which they came. Leaves:
-//! [`Train`]s of packets that the host may be given under one header, each flow's packets in their order; then the buffers.
+//! What enters: bursts whose datagrams were opened in place, and single packets, in the order in which they came. What
+//! leaves: [`Train`]s of packets that the host may be given under one header, each flow's packets in their order; then
+//! the buffers.
 
 use std::ops::Range;
 
@@ -11,37 +12,37 @@ use wire::{Burst, Coalescer, Meta, Packet, Pool, Train};
 
 use crate::tally::Dropped;
 
-/// Packets of one receive batch that the host may have.
+/// The packets of one receive batch for the host.
 #[derive(Debug, Default)]
 pub struct Delivery {
     bursts: Vec<Burst<Admitted>>,
     packets: Vec<Packet<Admitted>>,
     items: Vec<Item>,
-    /// For who wants to know what became of each datagram.
+    /// A record for callers that want to know the fate of each datagram.
     trace: Option<Box<Trace>>,
 }
 
-/// What became of each datagram of a burst, in the order in which it was known.
+/// The fate of each datagram of a burst, in the order in which it was known.
 #[derive(Debug, Default)]
 struct Trace {
-    /// The datagram that is looked at.
+    /// The index of the datagram that is handled now.
     at: usize,
     list: Vec<(usize, Became)>,
 }
 
 #[derive(Debug)]
 enum Became {
-    /// The item of this index, with what is known of it.
+    /// The item of this index, with the metadata of its packet.
     Item(usize, Meta),
     Dropped(Dropped),
 }
 
-/// What became of a datagram of a burst.
+/// The fate of a datagram of a burst.
 #[derive(Debug)]
 pub enum Traced<'a> {
-    /// A packet for the host, with its mark.
+    /// The datagram held a packet for the host, with its mark.
     Deliver(&'a [u8], u32, Meta),
-    /// It ended here.
+    /// The datagram was dropped.
     Drop(Dropped),
 }
 
@@ -61,18 +62,18 @@ enum Place {
 }
 
 impl Delivery {
-    /// With nothing in it.
+    /// A delivery with nothing in it.
     pub fn new() -> Delivery {
         Delivery::default()
     }
 
-    /// With nothing in it; it will say what became of each datagram of a burst ([`Delivery::traced`]).
+    /// A delivery with nothing in it that records the fate of each datagram of a burst ([`Delivery::traced`]).
     pub fn tracing() -> Delivery {
         Delivery { trace: Some(Box::default()), ..Delivery::default() }
     }
 
-    /// What became of each datagram, by its place in its burst. For a delivery that is [tracing](Delivery::tracing), of one burst
-    /// without bundles: what their later rounds make of a datagram is told of the last one.
+    /// The fate of each datagram, by its place in its burst. The delivery must be [tracing](Delivery::tracing), with
+    /// one burst without bundles: the fate of a datagram in their later rounds is recorded for the last datagram.
     pub fn traced(&self) -> impl Iterator<Item = (usize, Traced<'_>)> {
         let list = self.trace.as_ref().map(|trace| trace.list.as_slice()).unwrap_or_default();
         list.iter().map(|(at, became)| match became {
@@ -85,7 +86,7 @@ impl Delivery {
         })
     }
 
-    /// What follows is of the datagram at this place of its burst.
+    /// Record what follows for the datagram at this place of its burst.
     #[inline]
     pub(super) fn at(&mut self, datagram: usize) {
         if let Some(trace) = &mut self.trace {
@@ -93,7 +94,7 @@ impl Delivery {
         }
     }
 
-    /// A datagram, or what was in it, ended.
+    /// Record that a datagram, or its content, was dropped.
     #[inline]
     pub(super) fn ended(&mut self, dropped: &Dropped) {
         if let Some(trace) = &mut self.trace {
@@ -101,12 +102,12 @@ impl Delivery {
         }
     }
 
-    /// Packets in it.
+    /// The number of packets in the delivery.
     pub fn len(&self) -> usize {
         self.items.len()
     }
 
-    /// Whether there is no packet in it.
+    /// Whether the delivery holds no packet.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
@@ -116,7 +117,8 @@ impl Delivery {
         self.items.iter().map(|item| (self.bytes(item), item.mark))
     }
 
-    /// The packets with their marks, joined where the host may be given them in one piece. Those of one flow come in order.
+    /// The packets with their marks, joined where the host may be given them in one piece. Those of one flow come in
+    /// order.
     pub fn trains<'a>(&'a self, mut deliver: impl FnMut(&Train<'a>)) {
         if let [only] = self.items.as_slice() {
             return deliver(&Train::begin(self.bytes(only), only.mark));
@@ -128,7 +130,7 @@ impl Delivery {
         coalescer.flush(&mut deliver);
     }
 
-    /// Forget the packets; their buffers go to `pool`, that of the first burst on top.
+    /// Forget all packets of the delivery. Their buffers go to `pool`, that of the first burst on top.
     pub fn clear(&mut self, pool: &mut Pool) {
         self.items.clear();
         if let Some(trace) = &mut self.trace {
@@ -148,7 +150,7 @@ impl Delivery {
         }
     }
 
-    /// A packet that lies at `octets` of the burst that [`Delivery::push_burst`] will be given next.
+    /// Add a packet that lies at `octets` of the burst that [`Delivery::push_burst`] will be given next.
     #[inline]
     pub(super) fn push_octets(&mut self, octets: &Range<usize>, mark: u32, meta: impl FnOnce() -> Meta) {
         if let Some(trace) = &mut self.trace {
@@ -163,7 +165,7 @@ impl Delivery {
         self.bursts.push(burst);
     }
 
-    /// Add a packet behind those that there are.
+    /// Add a packet behind those that are there.
     pub fn push_packet(&mut self, packet: Packet<Admitted>, mark: u32) {
         if let Some(trace) = &mut self.trace {
             trace.list.push((trace.at, Became::Item(self.items.len(), packet.meta)));

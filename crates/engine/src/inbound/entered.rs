@@ -1,4 +1,4 @@
-//! Entries of sockets, where the engine translates as the paper does: the control plane's verbs.
+//! The control plane's verbs for entries of sockets, where the engine translates as the paper does.
 
 use std::sync::Arc;
 
@@ -15,21 +15,21 @@ impl Inbound {
         self
     }
 
-    /// What sockets did, in order.
+    /// Apply what sockets did, in order.
     pub fn socket_events(&mut self, events: &[SocketEvent]) {
         if let Some(table) = &mut self.entries {
             events.iter().for_each(|event| table.apply(event));
         }
     }
 
-    /// Which sockets there are, where events may have been lost: see [`PerSocket::retain`].
+    /// Say which sockets exist, where events may have been lost: see [`PerSocket::retain`].
     pub fn retain_sockets(&mut self, now: Time, as_of: Time, is_open: impl FnMut(u64) -> bool) {
         if let Some(table) = &mut self.entries {
             table.retain(now, as_of, is_open);
         }
     }
 
-    /// The policy that entries come from, from now on.
+    /// Set the policy that entries come from.
     pub fn set_entry_policy(&mut self, spd: Arc<Spd>) {
         if let Some(table) = &mut self.entries {
             table.set_policy(spd);

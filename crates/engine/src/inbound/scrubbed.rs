@@ -1,4 +1,4 @@
-//! Packets of flows that are scrubbed.
+//! The scrubbing of inbound packets whose flows policy or rules want scrubbed.
 
 use std::sync::Arc;
 
@@ -13,13 +13,14 @@ use crate::scrubbing::{Own, Scrubbed, Scrubbers, Scrubbing};
 use crate::tally::{About, Dropped, Tally};
 
 impl Inbound {
-    /// Scrub what this policy and the rules want scrubbed, by the scrubbers of the outbound half ([`crate::Outbound::scrubbers`]). `seed`
-    /// is random: see [`sadb::FlowCache::new`]. Without, a packet that is to be scrubbed ends.
+    /// Scrub what this policy and the rules want scrubbed, with the scrubbers of the outbound half
+    /// ([`crate::Outbound::scrubbers`]). `seed` is random: see [`sadb::FlowCache::new`]. Without this call, a packet
+    /// that is to be scrubbed is dropped.
     pub fn scrub_with(&mut self, scrubbers: Scrubbers, spd: Arc<Spd>, seed: u64) {
         self.scrubbing = Some(Box::new(Scrubbing::new(scrubbers, spd, seed)));
     }
 
-    /// The policy that says what is scrubbed, from now on.
+    /// Set the policy that says what is scrubbed.
     pub fn set_scrub_policy(&mut self, spd: Arc<Spd>) {
         if let Some(scrubbing) = &mut self.scrubbing {
             scrubbing.set_policy(spd);
@@ -31,7 +32,7 @@ impl Inbound {
         self.scrubbing.as_ref().map(|scrubbing| scrubbing.policy())
     }
 
-    /// Scrub what arrives with an IP header of its own, or no longer.
+    /// Scrub packets that arrive with an IP header of their own; with `None` no longer.
     pub fn scrub_outer(&mut self, config: Option<Config>, seed: [u8; 16]) {
         self.outer_scrubber = config.map(|mut config| {
             // What is behind an authentication header is verified and scrubbed when it is unwrapped. (The rule is not structural.)
@@ -40,7 +41,7 @@ impl Inbound {
         });
     }
 
-    /// What the scrubber of outer packets did; `None`: there is none.
+    /// The scrubber of outer packets; `None`: there is none.
     pub fn outer_scrubber(&self) -> Option<&Scrubber> {
         self.outer_scrubber.as_deref()
     }
@@ -52,7 +53,7 @@ impl Inbound {
     }
 }
 
-/// Let the scrubber see an outer packet; why it ends, if it does.
+/// Let the scrubber see an outer packet. The error is the reason if it drops the packet.
 #[cold]
 pub(super) fn outer(
     scrubber: &mut Scrubber,
@@ -119,7 +120,7 @@ pub(super) fn scrub(
     scrubbing.own = own;
 }
 
-/// A packet of the scrubber's own for the host, with the mark of the packet that it is about.
+/// Deliver a packet of the scrubber's own to the host, with the mark of the packet that it is about.
 fn answer(own: &Own, about: &Meta, services: Services, pool: &mut Pool, out: &mut Vec<InboundOutcome>) {
     let mut room = pool.take();
     let Some(place) = room.push_back(own.buf.len()) else { return pool.put(room) };

@@ -13,19 +13,19 @@ use super::{Outbound, Outcome, end};
 use crate::entries::Entries;
 
 impl Outbound {
-    /// Let entries decide that sockets' events make ([`Outbound::socket_events`]), for every application that has a policy.
-    /// A packet without an entry waits a while for the event of its socket, then ends.
+    /// Decide by the entries that sockets' events make ([`Outbound::socket_events`]), for every application that has a
+    /// policy. A packet without an entry waits a while for the event of its socket, and is dropped if none comes.
     pub fn translating_per_socket(mut self, limits: EntryLimits) -> Outbound {
         self.entries = Some(Box::new(Entries::new(Arc::clone(&self.spd), limits)));
         self
     }
 
-    /// What sockets did, in order. [`Outbound::release`] comes next.
+    /// Apply what sockets did, in order. [`Outbound::release`] must come next.
     pub fn socket_events(&mut self, events: &[SocketEvent]) {
         self.change_entries(|table| events.iter().for_each(|event| table.apply(event)));
     }
 
-    /// Which sockets there are, where events may have been lost: see [`PerSocket::retain`].
+    /// Say which sockets exist, where events may have been lost: see [`PerSocket::retain`].
     pub fn retain_sockets(&mut self, now: Time, as_of: Time, is_open: impl FnMut(u64) -> bool) {
         self.change_entries(|table| table.retain(now, as_of, is_open));
     }
@@ -35,7 +35,7 @@ impl Outbound {
         self.entries.as_ref().map(|entries| &entries.table)
     }
 
-    /// Packets that wait for an entry now, and those that did and then had one.
+    /// The number of packets that wait for an entry now, and of those that waited and then had one.
     pub fn held_for_entries(&self) -> (usize, u64) {
         self.entries.as_ref().map_or((0, 0), |entries| (entries.len(), entries.caught_up))
     }
@@ -54,7 +54,8 @@ impl Outbound {
         self.change_entries(|table| table.set_policy(Arc::clone(spd)));
     }
 
-    /// What the packet's application says of the flow: by its entry, if that is how it is translated. `None`: no entry yet.
+    /// The decision of the packet's application for the flow, by its entry if the engine translates that way. `None`:
+    /// there is no entry yet.
     #[inline]
     pub(super) fn verdict(&mut self, now: Time, meta: &Meta, flow: &Flow) -> Option<Decision> {
         match &mut self.entries {
@@ -66,7 +67,7 @@ impl Outbound {
         }
     }
 
-    /// The packet waits for its entry, or ends where there is no room.
+    /// Let the packet wait for its entry, or drop it where there is no room.
     #[cold]
     pub(super) fn await_entry(
         &mut self,
@@ -86,7 +87,7 @@ impl Outbound {
         }
     }
 
-    /// Send on what has an entry by now, in the order in which it came.
+    /// Send on the packets that have an entry by now, in the order in which they came.
     #[inline]
     pub(super) fn release_entered(&mut self, now: Time, pool: &mut Pool, out: &mut Vec<Outcome>) {
         if self.entries.as_ref().is_some_and(|entries| entries.len() > 0) {
@@ -118,7 +119,7 @@ impl Outbound {
         }
     }
 
-    /// Let go of what nobody used, and of packets whose entry did not come.
+    /// Delete entries that nobody used, and drop packets whose entry did not come.
     pub(super) fn expire_entries(&mut self, now: Time, pool: &mut Pool, out: &mut Vec<Outcome>) {
         if self.entries.is_none() {
             return;

@@ -1,9 +1,9 @@
-//! The short way of the packets that most are.
+//! The short way for plain packets, which most packets are.
 //!
-//! A plain packet ([`Plain`]) of a flow whose decision is in the flow cache, for the association whose burst is open, needs
-//! nothing but a place in it. Everything else goes the long way, and so does the first packet of every burst: what is
-//! asked here is only whether the long way would come to the same place. The epoch of the flow cache says that policy and
-//! associations are what they were when the decision was made.
+//! A plain packet ([`Plain`]) of a flow whose decision is in the flow cache, for the association whose burst is open,
+//! needs nothing but a place in it. Everything else goes the long way, and so does the first packet of every burst. The
+//! only question here is whether the long way would come to the same place. The epoch of the flow cache says that
+//! policy and associations are what they were when the decision was made.
 
 use sadb::spd::Action;
 use sadb::{FlowKey, OutboundSa, SaIndex};
@@ -14,14 +14,14 @@ use wire::{GsoKind, Packet, Pool, ScrubId, record};
 use super::gather::{Hands, LONGEST_COPY};
 use super::{Outbound, Outcome, asked};
 
-/// What became of a packet on the short way.
+/// The result of the short way for a packet.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Express {
-    /// Nothing has happened; the long way is the packet's.
+    /// Nothing has happened; the packet must take the long way.
     No,
-    /// A copy is in the open burst.
+    /// A copy of the packet is in the open burst.
     Gathered,
-    /// It is an outer packet, to be sent.
+    /// The packet is an outer packet now, to be sent.
     Sealed,
 }
 
@@ -72,7 +72,7 @@ impl Outbound {
         Express::Gathered
     }
 
-    /// A packet that is too long for a copy.
+    /// Seal a packet by itself that is too long for a copy.
     #[inline]
     fn express_alone(
         &mut self,

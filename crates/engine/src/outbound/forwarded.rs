@@ -1,8 +1,9 @@
-//! Packets on their way through this host: a security gateway (RFC 4301 sections 5.1 and 5.2).
+//! Packets on their way through this host as a security gateway (RFC 4301 sections 5.1 and 5.2).
 //!
-//! Those from a network behind it are the rules' matter, as if this host had sent them. Those that arrive in clear for such a
-//! network are checked against the rules for inbound packets: what a rule wants protected, or no rule knows, ends. The same
-//! holds for what an ICMP error quotes, for one that nobody protected could shrink or cut a protected flow (section 6.1).
+//! Packets from a network behind it are decided by the rules, as if this host had sent them. Packets that arrive in
+//! clear for such a network are checked against the rules for inbound packets: a packet that a rule wants protected, or
+//! that no rule knows, is dropped. The same holds for the packet that an ICMP error quotes, for an unprotected error
+//! could shrink or cut a protected flow (section 6.1).
 
 use sadb::rules::{Action, RuleKey};
 use sadb::spd::Level;
@@ -26,19 +27,19 @@ pub(super) fn is_forwarded(meta: &Meta) -> bool {
     meta.mark & (record::FORWARDED | record::STAMPED | record::PROOF) == record::FORWARDED
 }
 
-/// Whether it came in clear, from outside.
+/// Whether the packet came in clear from outside.
 #[inline]
 pub(super) fn has_arrived(meta: &Meta) -> bool {
     is_forwarded(meta) && meta.mark & record::ARRIVED != 0
 }
 
-/// The interface that a forwarded packet came by.
+/// The index of the interface that a forwarded packet came by.
 pub(crate) fn interface(meta: &Meta) -> Option<u32> {
     // The kernel counts interfaces below 2^31.
     is_forwarded(meta).then_some(meta.cookie as u32)
 }
 
-/// Who sent a fragment, as far as that keeps the pieces of different senders apart.
+/// A number for the sender of a fragment that keeps the pieces of different senders apart.
 pub(super) fn sender(meta: &Meta) -> u32 {
     // No mark has all these upper bits: see what a forwarded packet and a stamped one have.
     if let Some(user) = super::ruled::user(meta) {
@@ -48,18 +49,19 @@ pub(super) fn sender(meta: &Meta) -> u32 {
     meta.mark | interface(meta).unwrap_or(0) & record::APP_MASK
 }
 
-/// Why a packet ends that nobody stamped, where there are no rules.
+/// The reason why a packet without a stamp is dropped where there are no rules.
 pub(super) fn unruled(meta: &Meta) -> DropReason {
     if is_forwarded(meta) { DropReason::NoSpdEntry } else { DropReason::Unstamped }
 }
 
-/// Where a quoted packet was going: to its last destination, and to the next stop on the way there.
+/// The addresses that a quoted packet was going to: its last destination, and the next stop on the way there.
 fn ends(quoted: &Quoted) -> impl Iterator<Item = IpAddr> {
     let next = (quoted.dst != quoted.last).then_some(quoted.dst);
     std::iter::once(quoted.last).chain(next)
 }
 
-/// An error that must not leave in clear, since nobody can tell whether what it quotes was protected.
+/// The course of an error that must not leave in clear, since nobody can tell whether the packet that it quotes was
+/// protected.
 fn not_in_clear(course: Result<Course, DropReason>) -> Result<Course, DropReason> {
     match course {
         Ok(Course::Clear) => Err(DropReason::ClearRefused),
@@ -68,12 +70,12 @@ fn not_in_clear(course: Result<Course, DropReason>) -> Result<Course, DropReason
 }
 
 impl Outbound {
-    /// How many packets that arrived in clear each rule decided, and their octets.
+    /// The number of packets that arrived in clear and were decided by each rule, and their octets.
     pub fn arrival_counts(&self) -> Vec<(RuleKey, Traffic)> {
         self.arrivals.as_ref().map(|rules| rules.counts().collect()).unwrap_or_default()
     }
 
-    /// What the rules say of a packet that arrived in clear for a network behind this host.
+    /// The decision of the rules for a packet that arrived in clear for a network behind this host.
     #[cold]
     pub(super) fn arrive(
         &mut self,
@@ -97,9 +99,9 @@ impl Outbound {
         }
     }
 
-    /// An ICMP error of a router (this host, one behind it, or a program that no policy speaks for) that no association carries for its own sake belongs to the
-    /// one of the traffic that would answer the packet it quotes (RFC 4301 section 6.2). It quotes what was protected, so it
-    /// leaves protected or not at all.
+    /// The course of a router's ICMP error (from this host, one behind it, or a program that no policy speaks for) that
+    /// no association carries for its own sake. It belongs to the association of the traffic that would answer the
+    /// packet it quotes (RFC 4301 section 6.2). It quotes what was protected, so it leaves protected or not at all.
     #[cold]
     pub(super) fn as_return_traffic(
         &mut self,
@@ -147,8 +149,9 @@ impl Outbound {
         if flow.opaque || quoted.has_stops { not_in_clear(course) } else { course }
     }
 
-    /// Whether the packet that an error quotes was one that leaves in clear. One that cannot be told (no headers that can be read,
-    /// no ports, stops of a route that are not looked at) was not, as far as anybody knows (RFC 4301 section 6.1.1).
+    /// Check that the packet that an error quotes was one that leaves in clear. A packet that cannot be judged (no
+    /// readable headers, no ports, stops of a route that are not examined) counts as protected (RFC 4301 section
+    /// 6.1.1).
     fn quotes_clear(&self, snapshot: &Snapshot, quoted: Option<Quoted>) -> Result<(), DropReason> {
         let refused = DropReason::ClearRefused;
         let quoted = quoted.filter(|quoted| !quoted.has_stops).ok_or(refused)?;

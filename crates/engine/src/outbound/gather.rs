@@ -15,11 +15,12 @@ use super::{Outcome, end};
 use crate::fit::Fit;
 use crate::tally::{About, Dropped, Tally};
 
-/// The longest packet that is copied to go with others. A longer one (there are few: super-packets are cut) is sealed where
-/// it lies.
+/// The length of the longest packet that is copied to go with others, in octets. A longer one (there are few:
+/// super-packets are cut) is sealed where it lies.
 pub(super) const LONGEST_COPY: usize = 2048;
 
-/// The longest piece of a super-packet that goes with others: several of them must fit one burst.
+/// The length of the longest piece of a super-packet that goes with others, in octets: several of them must fit one
+/// burst.
 const LONGEST_PIECE: usize = 16 * 1024;
 
 /// The parts of an outbound half that work on a packet.
@@ -30,30 +31,30 @@ pub(super) struct Hands<'a> {
     pub out: &'a mut Vec<Outcome>,
 }
 
-/// The burst that is being built, if one is.
+/// The burst that is being built, if there is one.
 #[derive(Default)]
 pub(super) struct Gather {
     open: Option<Open>,
-    /// Which rule decided about the packet that was taken last. A burst does not say it of each of its own.
+    /// The rule that decided about the packet that was taken last. A burst does not say it of each of its packets.
     last_rule: u32,
 }
 
 struct Open {
     index: SaIndex,
     app: AppId,
-    /// Of the first packet.
+    /// The frame of the first packet.
     frame: Frame,
     burst: Burst<Scheduled>,
-    /// How many of its datagrams are sealed.
+    /// The number of its datagrams that are sealed.
     sealed: usize,
-    /// Octets of inner packets.
+    /// The number of octets in its inner packets.
     inner: u64,
-    /// The longest inner packet without options that the association carries.
+    /// The longest inner packet without options that the association carries, in octets.
     mtu: usize,
 }
 
 impl Open {
-    /// Seal what is not sealed yet.
+    /// Seal the datagrams that are not sealed yet.
     fn seal(&mut self, sa: &OutboundSa) -> Result<(), DropReason> {
         let first = self.burst.meta.sequence + self.sealed as u64;
         slot::seal(sa, first, self.burst.datagrams_mut().skip(self.sealed))?;
@@ -63,13 +64,13 @@ impl Open {
 }
 
 impl Gather {
-    /// Which rule decided about the packet that was taken last.
+    /// The rule that decided about the packet that was taken last.
     pub(super) fn last_rule(&self) -> u32 {
         self.last_rule
     }
 
-    /// If a burst of this association is open: what [`ipsec::inner_mtu`] says of it. It then stands alone and is one that
-    /// [`slot::serves`]; nothing of that changes before the burst has left.
+    /// The [`ipsec::inner_mtu`] of this association if its burst is open. The association then stands alone and is one
+    /// that [`slot::serves`]; nothing of that changes before the burst has left.
     #[inline]
     pub(super) fn mtu(&self, index: SaIndex) -> Option<usize> {
         self.open.as_ref().filter(|open| open.index == index).map(|open| open.mtu)
@@ -83,7 +84,7 @@ impl Gather {
         fits.then_some(open.index)
     }
 
-    /// Take a packet that [`Gather::takes`].
+    /// Add a packet that [`Gather::takes`].
     #[inline]
     pub(super) fn append(&mut self, packet: &Packet<Inner>, plain: &Plain, hands: &mut Hands<'_>) {
         let Some(Open { index, frame, .. }) = self.open else { return };
@@ -92,7 +93,7 @@ impl Gather {
         self.piece(index, &frame, meta, bytes.len(), bytes.len(), || plain.flow(true), hands, write);
     }
 
-    /// What the datagrams of this packet have in common; `None` if it is one to go alone.
+    /// The frame for the datagrams of this packet; `None` if it is to go alone.
     #[inline]
     pub(super) fn frame(
         &self,
@@ -113,7 +114,7 @@ impl Gather {
         Frame::new(sa, packet.bytes(), headers).ok()
     }
 
-    /// Take a packet that [`Gather::frame`] has a frame for.
+    /// Add a packet for which [`Gather::frame`] has a frame.
     #[expect(clippy::too_many_arguments, reason = "a packet, what is known of it, and the hands")]
     pub(super) fn take(
         &mut self,
@@ -166,7 +167,7 @@ impl Gather {
         hands.pool.put(packet.into_buf());
     }
 
-    /// One packet of `len` octets, among others of at most `longest`, which `write` writes.
+    /// Add one packet of `len` octets, which `write` writes, among others of at most `longest` octets.
     #[expect(clippy::too_many_arguments, reason = "a piece, what is known of its packet, and the hands")]
     #[inline]
     fn piece(
@@ -263,7 +264,7 @@ impl Gather {
         Ok(())
     }
 
-    /// What was gathered leaves.
+    /// Seal and send what was gathered.
     #[inline]
     pub(super) fn close(&mut self, hands: &mut Hands<'_>) {
         let Some(open) = &mut self.open else { return };
@@ -284,7 +285,7 @@ impl Gather {
         hands.out.push(Outcome::Burst(burst.advance()));
     }
 
-    /// The burst ends here: it could not be sealed, and nothing of it may leave.
+    /// Drop the burst, since it could not be sealed and nothing of it may leave.
     #[cold]
     fn discard(&mut self, reason: DropReason, hands: &mut Hands<'_>) {
         let Some(Open { index, burst, .. }) = self.open.take() else { return };

@@ -1,4 +1,4 @@
-//! Packets that go on in pieces: super-packets that are cut, whole packets that become fragments again.
+//! Packets that go on in pieces: super-packets that are cut, and whole packets that become fragments again.
 
 use wire::ip::Headers;
 use wire::ipv4::Ipv4;
@@ -9,7 +9,7 @@ use super::{Outcome, end};
 use crate::fit::Fit;
 use crate::tally::Tally;
 
-/// The packet as `fit` says: itself, or its pieces, each in a buffer of its own, to `then`.
+/// Pass the packet to `then` as `fit` says: itself, or its pieces, each in a buffer of its own.
 #[expect(
     clippy::too_many_arguments,
     reason = "the parts of `Outbound` that are not lent to `then`, and the packet"
@@ -45,7 +45,7 @@ pub(super) fn cut(
     }
 }
 
-/// Every piece that `next` writes, in a buffer of its own, to `then`.
+/// Pass every piece that `next` writes to `then`, in a buffer of its own.
 pub(super) fn each(
     tally: &mut Tally,
     meta: Meta,

@@ -1,4 +1,4 @@
-//! Telling a sender on this side that its packet is refused (RFC 4301 section 5.1.1).
+//! The errors that tell a sender on this side that its packet is refused (RFC 4301 section 5.1.1).
 
 use wire::icmp::{self, Unreachable};
 use wire::ip::Headers;
@@ -7,7 +7,7 @@ use wire::{DropReason, Flow, Packet, Pool, record};
 
 use super::{Outbound, Outcome, end, forwarded, reply};
 
-/// What a sender is told of this reason; `None`: it is no matter of policy or of a missing association.
+/// The ICMP error for this reason; `None` if it is no matter of policy or of a missing association.
 fn unreachable(reason: DropReason) -> Option<Unreachable> {
     use DropReason as R;
     match reason {
@@ -23,7 +23,7 @@ fn unreachable(reason: DropReason) -> Option<Unreachable> {
 }
 
 impl Outbound {
-    /// The packet ends here, and its sender is told, if it is one on this side and the configuration says so.
+    /// Drop the packet, and tell its sender if that is on this side and the configuration says so.
     #[cold]
     pub(super) fn refuse(
         &mut self,

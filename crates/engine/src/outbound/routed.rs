@@ -1,5 +1,5 @@
-//! Packets with a source route (RFC 791 section 3.1, RFC 8200 section 4.4): what protects them must do so to their end, and the stops on
-//! the way there are asked about as well.
+//! Packets with a source route (RFC 791 section 3.1, RFC 8200 section 4.4). The association must protect them to their
+//! end, and policy is also asked about the stops on the way there.
 
 use sadb::Mode;
 use sadb::spd::{Action, Level};
@@ -10,21 +10,22 @@ use wire::{DropReason, Flow, Packet};
 use super::ruled::{RuledCourse, key_of};
 use super::{Course, Outbound, asked};
 
-/// Stops of one route that are asked about: more than nine are only those of routing headers, and each takes a search.
+/// The largest number of stops of one route that policy is asked about. Only routing headers have more than nine, and
+/// each stop takes a search.
 const MOST_STOPS: usize = 16;
 
-/// The flow of a packet that leaves; with a source route, that to its end.
+/// The flow of a packet that leaves. With a source route, it is the flow to the route's end.
 pub(super) fn to_its_end(bytes: &[u8], headers: &Headers) -> Flow {
     let flow = ip::flow(bytes, headers, true);
     Flow { remote: ip::final_destination(bytes, headers).unwrap_or(flow.remote), ..flow }
 }
 
 impl Outbound {
-    /// Whether a source-routed packet may go on by way of its stops: not where one is refused, not in clear where one wants
-    /// protection, and not in a tunnel whose other end would not take it for the next one.
+    /// Check that a source-routed packet may go on by way of its stops: no stop may be refused, none may want
+    /// protection where the packet goes in clear, and a tunnel must take the packet for the next stop.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason why it may not.
     #[cold]
     pub(super) fn by_way_of(
         &self,
@@ -57,10 +58,10 @@ impl Outbound {
         if is_clear && wants_protection || outside { Err(DropReason::SelectorMismatch) } else { Ok(course) }
     }
 
-    /// Whether what goes to a stop wants protection.
+    /// Whether packets to a stop want protection.
     ///
     /// # Errors
-    /// It is refused.
+    /// The reason, if packets to the stop are refused.
     fn stop(
         &self,
         is_clear: bool,

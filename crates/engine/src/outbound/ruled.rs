@@ -1,8 +1,8 @@
 //! Packets that no application's policy speaks for: the rules of the SPD decide (RFC 4301 section 5.1).
 //!
-//! The first rule in order that matches decides; what none matches is discarded. A rule that protects uses an association
-//! that covers the packet, is what its bundle says, gives at least its services, and belongs to no other values of what
-//! the rule populates from the packet. What was decided is remembered by the packet's whole key.
+//! The first rule in order that matches decides; a packet that no rule matches is discarded. A rule that protects uses
+//! an association that covers the packet, fits its bundle, gives at least its services, and belongs to no other values
+//! of what the rule populates from the packet. The decision is remembered by the packet's whole key.
 
 use std::sync::Arc;
 
@@ -18,12 +18,12 @@ use super::{Course, Outbound, forwarded};
 use crate::rules::{self, Rules};
 use crate::tally::Traffic;
 
-/// Sets of four packets' keys whose decisions are remembered.
+/// The number of sets of four packets' keys whose decisions are remembered.
 const SETS: usize = 1024;
-/// Members of a bundle that are looked at.
+/// The largest number of members of a bundle that are examined.
 const LONGEST_BUNDLE: usize = 8;
 
-/// Fields that an association's selectors have.
+/// The fields that the selectors of associations have.
 static OF_ASSOCIATIONS: [&Field; 8] = [
     &field::LOCAL,
     &field::REMOTE,
@@ -35,13 +35,13 @@ static OF_ASSOCIATIONS: [&Field; 8] = [
     &field::APP,
 ];
 
-/// What a rule makes of a packet.
+/// The decision of a rule for a packet.
 #[derive(Clone, Copy)]
 pub(super) struct Ruled {
     slot: Slot,
     key: RuleKey,
     services: Services,
-    /// By which profile the rule says that its packets are scrubbed.
+    /// The profile by which the rule says that its packets are scrubbed.
     pub scrub: ScrubId,
     pub course: RuledCourse,
 }
@@ -50,12 +50,12 @@ pub(super) struct Ruled {
 pub(super) enum RuledCourse {
     Clear,
     Protect(SaIndex),
-    /// Protected, and there is no association.
+    /// The packet must be protected, and there is no association.
     Missing(Level),
     Refuse(DropReason),
 }
 
-/// The rules and what they said before.
+/// The rules, and their remembered decisions.
 pub(super) struct Ruling {
     pub rules: Rules,
     answers: FlowCache<Option<Ruled>, PacketKey>,
@@ -67,7 +67,7 @@ pub(super) fn user(meta: &Meta) -> Option<u32> {
     is_told.then_some(meta.cookie as u32)
 }
 
-/// What selectors look at of a packet from the host or from a network behind it.
+/// The key of a packet from the host or from a network behind it, as selectors see it.
 pub(super) fn key_of(packet: &Packet<Inner>, headers: &Headers) -> PacketKey {
     if let Some(interface) = forwarded::interface(&packet.meta) {
         return PacketKey::of_packet(packet.bytes(), headers, true).interface(interface);
@@ -79,7 +79,7 @@ pub(super) fn key_of(packet: &Packet<Inner>, headers: &Headers) -> PacketKey {
 }
 
 impl Outbound {
-    /// The rules of the SPD from now on; `None`, or none that is for outbound packets: packets without an application's
+    /// Set the rules of the SPD. With `None`, or without a rule for outbound packets, packets without an application's
     /// policy are treated as if there were no SPD. Rules that were there before keep their counts.
     pub fn set_rules(&mut self, snapshot: Option<Arc<Snapshot>>) {
         let (before, answers) = match self.ruling.take() {
@@ -93,12 +93,13 @@ impl Outbound {
         self.loads += 1;
     }
 
-    /// How many packets each rule decided, and their octets.
+    /// The number of packets that each rule decided, and their octets.
     pub fn rule_counts(&self) -> Vec<(RuleKey, Traffic)> {
         self.ruling.as_ref().map(|ruling| ruling.rules.counts().collect()).unwrap_or_default()
     }
 
-    /// Whether rules decide about this packet: it is no answer of the kernel's, and no application's policy speaks for it.
+    /// Whether rules decide about this packet: it is no answer of the kernel's, and no application's policy speaks for
+    /// it.
     #[inline]
     pub(super) fn is_ruled(&self, packet: &Packet<Inner>) -> bool {
         let meta = &packet.meta;
@@ -106,7 +107,7 @@ impl Outbound {
         self.ruling.is_some() && !answer && self.spd.get(meta.app).is_none()
     }
 
-    /// What the rules say of a packet.
+    /// The course that the rules give a packet.
     pub(super) fn rule(
         &mut self,
         now: Time,
@@ -151,7 +152,7 @@ impl Outbound {
         }
     }
 
-    /// What the rules say of packets with this key, without remembering it. `None`: no rule matches.
+    /// The decision of the rules for packets with this key, without remembering it. `None`: no rule matches.
     pub(super) fn consider_rules(&self, key: &PacketKey, app: AppId, flow: &Flow) -> Option<Ruled> {
         let rules = &self.ruling.as_ref()?.rules;
         let slot = rules.find(key)?;
@@ -171,7 +172,7 @@ impl Outbound {
         Some(Ruled { slot, key: rule.key, services, scrub: rule.scrub, course })
     }
 
-    /// The association that does what the rule demands for this packet.
+    /// The association that meets the rule's demand for this packet.
     fn association(
         &self,
         rule: &Rule,
@@ -200,8 +201,8 @@ impl Outbound {
         }
     }
 
-    /// The services that the bundle which begins with this association gives, all in all; `None` if it is not what the rule
-    /// says, member by member.
+    /// The services that the bundle which begins with this association gives together; `None` if a member does not fit
+    /// the rule's templates.
     fn bundle(&self, rule: &Rule, protection: &Protection, head: &OutboundSa) -> Option<Services> {
         let both = rule.direction == Direction::Both;
         let mut services = Services::NONE;

@@ -1,4 +1,4 @@
-//! Packets of flows that are scrubbed, and packets of the scrubber's own.
+//! Outbound packets of flows that are scrubbed, and packets that the scrubber makes itself.
 
 use sadb::{PacketKey, SaIndex};
 use scrub::Side;
@@ -17,28 +17,30 @@ impl Outbound {
         &self.scrubbers
     }
 
-    /// Others in their place: with a configuration of their own, and a seed that nobody knows.
+    /// Replace the scrubbers by others with a configuration of their own, and a seed that nobody knows.
     #[must_use]
     pub fn scrubbing_by(mut self, scrubbers: Scrubbers) -> Outbound {
         self.scrubbers = scrubbers;
         self
     }
 
-    /// By which profile a flow is scrubbed that this association carries: what policy says, and the rules unless it is bound to an
-    /// application. The inbound half comes to the same answer, which knows no more than this.
+    /// The profile by which a flow of this association is scrubbed: the one that policy says, and the one of the rules
+    /// unless the association is bound to an application. The inbound half, which knows no more than this, comes to the
+    /// same answer.
     pub(super) fn profile(&self, sa: SaIndex, flow: &Flow) -> ScrubId {
         let app = self.bound_to(Course::Protect(sa));
         let said = if self.spd.scrubs() { scrubbing::profile(&self.spd, app, flow) } else { ScrubId::NONE };
         if app == AppId::NONE { said.max(self.ruled_profile(flow)) } else { said }
     }
 
-    /// By which profile a rule says that packets of a flow are scrubbed.
+    /// The profile by which the rules say that packets of a flow are scrubbed.
     fn ruled_profile(&self, flow: &Flow) -> ScrubId {
         let ruled = self.consider_rules(&PacketKey::of_flow(flow), AppId::NONE, flow);
         ruled.map_or(ScrubId::NONE, |ruled| ruled.scrub)
     }
 
-    /// The application that the association of a course is bound to: flows of such have scrubbers' entries of their own.
+    /// The application that the association of a course is bound to. Flows of such associations have their own entries
+    /// in the scrubbers.
     fn bound_to(&self, course: Course) -> AppId {
         let Course::Protect(sa) = course else { return AppId::NONE };
         self.sad.get(sa).and_then(|sa| sa.selectors().app).unwrap_or_default()
@@ -87,7 +89,7 @@ impl Outbound {
         self.own = own;
     }
 
-    /// What was left by the inbound half, or by the passing of time.
+    /// Send the packets that the inbound half left, or that the passing of time brought.
     #[inline]
     pub(super) fn send_own(&mut self, now: Time, pool: &mut Pool, out: &mut Vec<Outcome>) {
         while let Some(own) = self.scrubbers.take() {
@@ -115,8 +117,8 @@ impl Outbound {
         }
     }
 
-    /// How a packet of the scrubber's own leaves: under the protection that the packets of its flow have, or in clear if a rule
-    /// says that of them and no application's policy speaks for it.
+    /// The course of a packet that the scrubber made: under the protection that the packets of its flow have, or in
+    /// clear if a rule says so for them and no application's policy speaks for it.
     fn course_of_own(&self, app: AppId, flow: &Flow) -> Result<Course, DropReason> {
         let reason = match self.sad.search_for_answer(app, flow, Services::AUTHENTICATED) {
             Ok(sa) => return Ok(Course::Protect(sa)),
@@ -134,7 +136,7 @@ impl Outbound {
         }
     }
 
-    /// A packet of the scrubber's own by this course; `None`: it is for the host, or for a network behind it.
+    /// Send a packet that the scrubber made on this course; `None`: it is for the host, or for a network behind it.
     fn send_one(
         &mut self,
         now: Time,

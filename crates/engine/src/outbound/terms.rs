@@ -1,4 +1,4 @@
-//! The terms of a demand: which association meets it, and what becomes of a flow that has none.
+//! The terms of a demand: the association that meets it, and the treatment of a flow that has none.
 
 use sadb::SaIndex;
 use sadb::spd::{Failure, Level, Negotiating, Terms};
@@ -7,7 +7,7 @@ use wire::{AppId, DropReason, Flow, Meta, Services, Time};
 use super::{Course, Outbound};
 
 impl Outbound {
-    /// The association that gives this flow of this application what is demanded.
+    /// The association that meets the demand for this flow of this application.
     pub(super) fn serving(
         &self,
         app: AppId,
@@ -37,7 +37,7 @@ impl Outbound {
         }
     }
 
-    /// There is no association for a packet that asks for one: ask, and let it go on as the terms say.
+    /// Ask for an association that a packet needs and that does not exist, and let the packet go on as the terms say.
     #[cold]
     pub(super) fn negotiate(
         &mut self,

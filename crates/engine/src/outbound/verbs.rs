@@ -1,16 +1,17 @@
-//! What the control plane asks of the outbound half.
+//! The verbs of the control plane for the outbound half.
 
 use super::*;
 use crate::audit::Audited;
 
 impl Outbound {
-    /// This host's own addresses by interface, for ICMPv6 errors about forwarded packets to come from (RFC 4443 section 2.2).
+    /// Set this host's own addresses by interface, as sources of ICMPv6 errors about forwarded packets (RFC 4443
+    /// section 2.2).
     pub fn set_own_addresses(&mut self, own: std::collections::BTreeMap<u32, std::net::Ipv6Addr>) {
         self.answers.set_own(own);
     }
 
-    /// The error that tells the sender of a packet that only `mtu` octets go through, if it may be told, and now (RFC 4443
-    /// section 2.4 f); for packets that left the engine and were refused behind it.
+    /// The error that tells the sender of a packet that only `mtu` octets go through; `None` if it may not be told, or
+    /// not now (RFC 4443 section 2.4 f). It is for packets that left the engine and were refused behind it.
     pub fn too_big(
         &mut self,
         meta: &wire::Meta,
@@ -21,34 +22,34 @@ impl Outbound {
         self.answers.too_big(meta, original, headers, mtu)
     }
 
-    /// Tell an auditor of ends of packets (RFC 4303 section 4, RFC 4301 section 9), so many of each kind a second in full; `None`:
-    /// of none.
+    /// Report drops to an auditor (RFC 4303 section 4, RFC 4301 section 9), `per_second` of each kind in full each
+    /// second; `None`: report none.
     pub fn set_audit(&mut self, per_second: Option<u32>) {
         self.tally.audit(per_second);
     }
 
-    /// What there is to tell since the last call.
+    /// Report the drops since the last call.
     #[inline]
     pub fn take_audits(&mut self, now: Time, tell: &mut impl FnMut(Audited)) {
         self.tally.take_audits(now, tell);
     }
 
-    /// The policy from now on.
+    /// Set the policy of every application.
     pub fn set_policy(&mut self, spd: Arc<Spd>) {
         self.translate_again(&spd);
         self.spd = spd;
         self.loads += 1;
     }
 
-    /// The policy in force.
+    /// The policy that is in force.
     pub fn policy(&self) -> &Arc<Spd> {
         &self.spd
     }
 
-    /// Add an association.
+    /// Add an association to the outbound half.
     ///
     /// # Errors
-    /// As [`OutboundSad::insert`].
+    /// The errors of [`OutboundSad::insert`].
     pub fn add_sa(&mut self, sa: OutboundSa) -> Result<SaIndex, SadError> {
         let index = self.sad.insert(sa)?;
         if let Some(sa) = self.sad.get(index) {
@@ -57,10 +58,10 @@ impl Outbound {
         Ok(index)
     }
 
-    /// Take an association out.
+    /// Remove an association and return it.
     ///
     /// # Errors
-    /// As [`OutboundSad::remove`].
+    /// The errors of [`OutboundSad::remove`].
     pub fn remove_sa(&mut self, spi: Spi, remote: IpAddr) -> Result<OutboundSa, SadError> {
         self.sad.remove(spi, remote)
     }
@@ -68,7 +69,7 @@ impl Outbound {
     /// Put an association in the place of another; see [`OutboundSad::replace`].
     ///
     /// # Errors
-    /// As there.
+    /// The errors of [`OutboundSad::replace`].
     pub fn replace_sa(&mut self, old: Spi, remote: IpAddr, sa: OutboundSa) -> Result<OutboundSa, SadError> {
         let (before, index) = self.sad.replace(old, remote, sa)?;
         if let Some(sa) = self.sad.get(index) {
@@ -77,7 +78,7 @@ impl Outbound {
         Ok(before)
     }
 
-    /// The association to this peer with this SPI, to change its lifetime.
+    /// The association with this SPI to this peer, to change its lifetime.
     pub fn sa_mut(&mut self, spi: Spi, remote: IpAddr) -> Option<&mut OutboundSa> {
         self.sad.named_mut(spi, remote)
     }
@@ -87,13 +88,13 @@ impl Outbound {
         &self.sad
     }
 
-    /// What a packet of this flow of this application would get, without counting: for `explain`. The association
+    /// The decision for a packet of this flow of this application, without counting it, for `explain`. The association
     /// means something only where the action is to protect.
     pub fn preview(&self, app: AppId, flow: &Flow) -> (Decision, Result<SaIndex, DropReason>) {
         self.preview_asking(app, flow, Services::NONE)
     }
 
-    /// As [`Outbound::preview`], for a socket that asked for these services itself.
+    /// The decision of [`Outbound::preview`] for a socket that asked for these services itself.
     pub fn preview_asking(
         &self,
         app: AppId,
@@ -104,18 +105,19 @@ impl Outbound {
         (decision, sa)
     }
 
-    /// Every association with its key and next number, for another daemon. This one must not send afterwards.
+    /// Every association with its key and next sequence number, for another daemon. This daemon must not send
+    /// afterwards.
     pub fn export(&self) -> Vec<OutboundState> {
         self.sad.list().map(|(_, sa)| sa.export()).collect()
     }
 
-    /// Counters and latest drops.
+    /// The counters and the latest drops.
     pub fn tally(&self) -> &Tally {
         &self.tally
     }
 
-    /// Let go of fragments whose packet did not complete in time, of packets that waited too long for an association, and of
-    /// associations behind a hard limit; forget path MTUs learned too long ago. Call about once a second.
+    /// Drop fragments whose packet did not complete in time, packets that waited too long for an association, and
+    /// associations behind a hard limit; forget path MTUs learned too long ago. Call this about once a second.
     pub fn expire(&mut self, now: Time, pool: &mut Pool, out: &mut Vec<Outcome>) {
         self.fragments.expire(now);
         self.tally.lost_fragments(self.fragments.take_lost());
@@ -130,7 +132,7 @@ impl Outbound {
         }
     }
 
-    /// Let time pass for every association; those that are dead.
+    /// Advance the life of every association to `now`. Returns those that are dead.
     fn age(&mut self, now: Time) -> Vec<(Spi, IpAddr)> {
         let mut dead = Vec::new();
         for sa in self.sad.list_mut() {

@@ -1,4 +1,4 @@
-//! Packets that wait for an association, and who is told.
+//! Packets that wait for an association, and the events that tell key managers.
 
 use sadb::spd::{Action, Decision, Failure, Level, Negotiating, Terms};
 use sadb::{PacketKey, rules};
@@ -12,8 +12,8 @@ use crate::event::{Acquire, Event};
 use crate::hold::{Asked, HoldLimits, Holds, Key};
 
 impl Outbound {
-    /// Let packets wait for a key manager's answer from now on, or no longer: then those that wait are given up at the
-    /// next [`Outbound::expire`].
+    /// Set the limits for packets that wait for a key manager's answer. With `None` no packet waits any longer, and
+    /// those that wait are given up at the next [`Outbound::expire`].
     pub fn set_hold(&mut self, limits: Option<HoldLimits>) {
         match limits {
             Some(limits) if self.holds.is_none() => self.holds = Some(Holds::new(limits)),
@@ -26,7 +26,7 @@ impl Outbound {
         }
     }
 
-    /// Packets that wait.
+    /// The number of packets that wait for an association.
     pub fn held(&self) -> usize {
         self.holds.as_ref().map_or(0, Holds::len)
     }
@@ -36,13 +36,13 @@ impl Outbound {
         self.events.pop()
     }
 
-    /// Events that found no room since the last call.
+    /// The number of events that found no room since the last call.
     pub fn take_lost_events(&mut self) -> u64 {
         self.events.take_lost()
     }
 
-    /// Send what waited for an association that is there now, in the order in which it came. Call after every command; costs
-    /// three comparisons when there is nothing to do.
+    /// Send the packets that waited for an association that exists now, in the order in which they came. Call this
+    /// after every command; it costs three comparisons when there is nothing to do.
     #[inline]
     pub fn release(&mut self, now: Time, pool: &mut Pool, out: &mut Vec<Outcome>) {
         self.release_entered(now, pool, out);
@@ -112,7 +112,8 @@ impl Outbound {
         self.holds.as_ref().is_some_and(|holds| holds.awaits(id))
     }
 
-    /// A key manager says that there will be no association: what waited for it ends, or passes in clear where policy says so.
+    /// Take in that there will be no association. Packets that waited for it are dropped, or pass in clear where policy
+    /// says so.
     pub fn refuse_acquire(&mut self, id: AcquireId, pool: &mut Pool, out: &mut Vec<Outcome>) {
         let refused = self.holds.as_mut().map(|holds| holds.refuse(id)).unwrap_or_default();
         for (packet, failure) in refused {
@@ -197,7 +198,7 @@ impl Outbound {
         Some(asked)
     }
 
-    /// The packet waits, or ends where there is no room.
+    /// Let the packet wait, or drop it where there is no room.
     #[cold]
     pub(super) fn hold(
         &mut self,

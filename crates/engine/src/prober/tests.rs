@@ -4,14 +4,14 @@ use super::*;
 struct World {
     prober: Prober,
     now: Time,
-    /// Longer packets vanish.
+    /// The longest packet that does not vanish, in octets.
     carries: u16,
     in_force: u16,
     configured: u16,
     floor: u16,
-    /// Long packets are sent, something comes back.
+    /// Whether long packets are sent, and whether something comes back.
     sends: (bool, bool),
-    /// The peer is one of ours.
+    /// Whether the peer is one of ours.
     answers: bool,
     round_trip: Duration,
     under_way: Vec<(Time, u64)>,
@@ -73,7 +73,7 @@ impl World {
         }
     }
 
-    /// Let time pass, as the owner does: half a second from turn to turn, less where one is due.
+    /// Advance by so many seconds, as the owner does: half a second from turn to turn, less where one is due.
     fn pass(&mut self, seconds: u64) {
         let end = self.now + Duration::from_secs(seconds);
         while self.now < end {

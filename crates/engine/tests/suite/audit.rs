@@ -1,4 +1,4 @@
-//! What an auditor hears (RFC 4303 section 4): SPI, addresses, sequence number and, over IPv6, the flow label.
+//! Tests of what an auditor hears (RFC 4303 section 4): SPI, addresses, sequence number and, over IPv6, the flow label.
 
 use crate::support;
 

@@ -1,4 +1,5 @@
-//! Bundles: through every member on the way out, out of every member on the way in, and by no other way.
+//! Tests of bundles: a packet goes through every member on the way out, out of every member on the way in, and by no
+//! other way.
 
 use crate::auth;
 use crate::support;
@@ -17,7 +18,8 @@ use wire::{AppId, DropReason, Packet, Prefix, Services, protocol, record, stage}
 
 const GCM: SuiteId = SuiteId::AES_128_GCM;
 
-/// A chain in the order in which a packet goes through it: SPIs in order, `next` set, only the first chosen by flows.
+/// A chain in the order in which a packet goes through it. Its SPIs are in order, `next` is set, and flows choose only
+/// the first.
 fn chain(mut members: Vec<SaConfig>) -> Vec<SaConfig> {
     let count = members.len();
     for (at, member) in members.iter_mut().enumerate() {
@@ -35,7 +37,7 @@ fn chain(mut members: Vec<SaConfig>) -> Vec<SaConfig> {
     members
 }
 
-/// What the outer header of this member's packets names.
+/// The protocol number in the outer header of this member's packets.
 fn number(member: &SaConfig) -> u8 {
     match member.options.protocol {
         SaProtocol::Esp => protocol::ESP,
@@ -69,7 +71,7 @@ fn sender(configs: &[SaConfig], need: Services) -> Sender {
     Sender { engine, pool: pool() }
 }
 
-/// IPComp may leave a packet as it is: the association around it must take that as well.
+/// The receiving half of Bob. IPComp may leave a packet as it is, so the association around it must take that as well.
 fn receiver(configs: &[SaConfig]) -> Receiver {
     let mut engine = Inbound::new(PORT);
     for config in configs {
@@ -137,7 +139,7 @@ fn out_through_every_member_and_back() {
     }
 }
 
-/// Members that flows could choose too, added in any order: the whole bundle, or nothing.
+/// Members that flows could choose too are added in any order: a flow gets the whole bundle, or nothing.
 #[test]
 fn flows_choose_a_bundle_by_its_first_member() {
     for (name, members, services) in bundles() {
@@ -160,7 +162,7 @@ fn flows_choose_a_bundle_by_its_first_member() {
     }
 }
 
-/// What does not fit and may be cut is cut before the bundle if its first member says so.
+/// A packet that does not fit and may be cut is cut before the bundle if its first member says so.
 #[test]
 fn the_first_member_says_where_packets_are_cut() {
     let mut members = chain(vec![esp(Mode::Tunnel), ah(Mode::Transport)]);
@@ -177,7 +179,7 @@ fn the_first_member_says_where_packets_are_cut() {
     assert_eq!(bob.handle(last.bytes()).unwrap().0.bytes()[20..], whole[20..]);
 }
 
-/// Without the first member the second is an association like any other.
+/// The second member without the first is an association like any other.
 #[test]
 fn what_is_left_of_a_bundle_stands_alone() {
     let mut members = chain(vec![esp(Mode::Transport), ah(Mode::Transport)]);
@@ -224,7 +226,7 @@ fn noise(len: usize) -> Vec<u8> {
     udp_packet((alice, 40_000), (bob, 53), 0, true, &payload)
 }
 
-/// The size that the answer to a packet which does not fit tells.
+/// The MTU that the answer to a packet which does not fit tells.
 fn told(alice: &mut Sender, len: usize) -> usize {
     let outcomes = alice.handle(stamped(APP, &noise(len)));
     let [Outcome::Reply(reply, _), Outcome::Drop(_)] = &outcomes[..] else { panic!("{outcomes:?}") };
@@ -232,7 +234,7 @@ fn told(alice: &mut Sender, len: usize) -> usize {
     wire::icmp::Icmpv4::new_checked(headers.upper(reply.bytes())).unwrap().mtu().unwrap()
 }
 
-/// An error on the way quotes the outermost member's packet. What that learns holds for the whole bundle.
+/// An error on the way quotes the outermost member's packet. The MTU that this teaches holds for the whole bundle.
 #[test]
 fn what_the_outermost_member_learns_of_the_path_holds_for_the_bundle() {
     for (name, members, services) in bundles() {
@@ -333,7 +335,7 @@ fn without_a_key_nothing_is_taken_from_the_wire() {
     }
 }
 
-/// One rule for everything that comes in.
+/// A rule for everything that comes in.
 fn for_all_in(action: Action) -> Option<Arc<sadb::Snapshot>> {
     let mut table: RuleTable = RuleTable::new(0);
     table.add(Place::Last, Rule::new(RuleKey(1), Direction::In, "any".parse().unwrap(), action)).unwrap();
@@ -598,7 +600,8 @@ fn what_is_not_for_this_host_is_not_opened() {
     assert_eq!(Headers::parse(&transit).unwrap().protocol, protocol::ESP);
 }
 
-/// RFC 4301 section 8.1 in a bundle: the outermost packet is what the path sees, and the first member is where packets are cut.
+/// RFC 4301 section 8.1 in a bundle: the outermost packet is what the path sees, and the first member is where packets
+/// are cut.
 #[test]
 fn who_forbids_fragments_in_a_bundle() {
     let (from, to) = hosts(false);

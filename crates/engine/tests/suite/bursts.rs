@@ -17,10 +17,10 @@ use wire::{
     protocol, stage,
 };
 
-/// What the host may hand over.
+/// The things that the host may hand over.
 #[derive(Clone, Debug)]
 enum Handed {
-    /// A datagram of so many octets, with this type of service; whether its checksum is left to us.
+    /// A datagram of `len` octets with this type of service; `half` says that its checksum is left to us.
     Datagram { len: usize, tos: u8, half: bool },
     /// A datagram that is too long to be copied into a burst, of a flow that the cache knows from the second one on.
     Long { len: usize, tos: u8 },
@@ -30,11 +30,11 @@ enum Handed {
     Stream { len: usize, size: u16 },
     /// A run of datagrams.
     Run { len: usize, size: u16 },
-    /// For the association that is bound to another application.
+    /// A datagram for the association that is bound to another application.
     Other { len: usize },
-    /// Of an application without an association.
+    /// A packet of an application without an association.
     Nobody,
-    /// Without a stamp.
+    /// A packet without a stamp.
     Unstamped,
     /// The reading of the device ends here.
     Pause,
@@ -60,7 +60,7 @@ fn handed() -> impl Strategy<Value = Handed> {
 const OTHER: AppId = AppId(8);
 const NOBODY: AppId = AppId(9);
 
-/// As the device hands it over; nothing for a pause.
+/// The packet as the device hands it over; `None` stands for a pause.
 fn packet(handed: &Handed, v6: bool) -> Option<Packet<stage::Inner>> {
     let (alice, bob) = hosts(v6);
     let datagram = |app, len: usize, tos, df| {
@@ -98,7 +98,7 @@ fn packet(handed: &Handed, v6: bool) -> Option<Packet<stage::Inner>> {
     })
 }
 
-/// An association of Alice's, and where it stands.
+/// An association of Alice's, with its state.
 #[derive(Clone, Debug)]
 struct Association {
     mode: Mode,
@@ -106,7 +106,7 @@ struct Association {
     v6: bool,
     extended: bool,
     path_mtu: u16,
-    /// Numbers left.
+    /// The number of sequence numbers that are left.
     left: Option<u64>,
     hard: Limits,
 }
@@ -190,7 +190,7 @@ fn policy_of() -> sadb::spd::AppPolicy {
 /// A datagram on the wire: its headers, and ESP.
 type Sent = (OuterHeader, Vec<u8>);
 
-/// What came out of a sender.
+/// The results that came out of a sender.
 #[derive(Debug, Default, PartialEq)]
 struct Came {
     sent: Vec<Sent>,
@@ -234,7 +234,7 @@ fn take(outcomes: Vec<Outcome>, pool: &mut Pool, came: &mut Came, bursts: &mut V
     }
 }
 
-/// Hand everything over; bursts leave at each pause.
+/// Hand all of it over. Bursts leave at each pause.
 fn send(sender: &mut Sender, all: &[Handed], v6: bool) -> (Came, Vec<usize>) {
     let (mut came, mut bursts) = (Came::default(), Vec::new());
     for handed in all.iter().chain([&Handed::Pause]) {
@@ -280,14 +280,14 @@ fn join(datagrams: &[Sent]) -> Vec<(OuterHeader, usize, Vec<u8>)> {
     bursts
 }
 
-/// What may happen to a datagram on its way.
+/// The things that may happen to a datagram on its way.
 #[derive(Clone, Debug)]
 enum Mishap {
     None,
     Lost,
-    /// It comes again, so many places later.
+    /// The datagram comes again, this many places later.
     Again(usize),
-    /// A bit of it is changed.
+    /// One bit of the datagram is changed.
     Bit(usize),
     Short(usize),
     Stranger,
@@ -431,7 +431,7 @@ proptest! {
     }
 }
 
-/// Everything that is sent as a packet of its own, octet by octet, and what is told of it.
+/// Everything that is sent as a packet of its own, octet by octet, with its metadata.
 fn alone(sender: &mut Sender, all: &[Handed]) -> Vec<(Vec<u8>, String)> {
     let mut sent = Vec::new();
     for packet in all.iter().filter_map(|handed| packet(handed, false)) {

@@ -1,4 +1,5 @@
-//! Inbound associations with one SPI (RFC 4301 section 4.1): the packet's addresses say which is meant, singly and in bursts.
+//! Inbound associations with one SPI (RFC 4301 section 4.1): the packet's addresses say which is meant, singly and in
+//! bursts.
 
 use crate::support;
 
@@ -22,8 +23,8 @@ fn config(class: KeyClass, source: IpAddr, destination: IpAddr, key: u8) -> SaCo
     config
 }
 
-/// The sending half. A configuration for one host stands for the one for a group: the addresses of the outer header are not
-/// authenticated, so they are written afterwards.
+/// The sending half of an association. A configuration for one host stands for the one for a group: the addresses of
+/// the outer header are not authenticated, so they are written afterwards.
 fn sender(config: &SaConfig) -> OutboundSa {
     let mut config = config.clone();
     config.endpoints.remote = hosts(false).1;
@@ -40,7 +41,7 @@ fn seal(alice: &mut OutboundSa, config: &SaConfig, len: usize) -> Vec<u8> {
     addressed(outer.bytes(), source, destination)
 }
 
-/// The same between other addresses, with a right header checksum.
+/// The packet between other addresses, with a right header checksum.
 fn addressed(packet: &[u8], source: Ipv4Addr, destination: Ipv4Addr) -> Vec<u8> {
     let mut packet = packet.to_vec();
     packet[12..16].copy_from_slice(&source.octets());
@@ -113,7 +114,7 @@ fn bursts_find_them_as_packets_do() {
     assert_eq!(counts, [5, 5]);
 }
 
-/// In transport mode too: whoever has the key, as far as the selectors say.
+/// A group in transport mode takes packets of whoever has the key, as far as the selectors say.
 #[test]
 fn a_group_in_transport_mode_has_several_senders() {
     let group: IpAddr = Ipv4Addr::new(239, 1, 2, 3).into();

@@ -1,4 +1,5 @@
-//! Packets on their way through a gateway: from a network behind it by the rules, in clear for such a network by the rules too.
+//! Tests of packets on their way through a gateway. The rules decide about those from a network behind it, and about
+//! those that arrive in clear for such a network.
 
 use crate::support;
 
@@ -159,7 +160,7 @@ fn an_error_is_what_it_quotes() {
     assert_eq!(site(Level::Mandatory, false).refuse(leaves(&back(7000))).reason, DropReason::NoSa);
 }
 
-/// RFC 4301 section 6.2: before the return traffic's association comes the one that a rule asks for.
+/// The association that a rule asks for comes before that of the return traffic (RFC 4301 section 6.2).
 #[test]
 fn an_error_that_a_rule_protects_is_held_like_every_packet() {
     let mut gateway = gateway(&[("local 10.1.0.0/16 remote 10.2.0.0/16", protect(Level::Mandatory))], false);
@@ -175,7 +176,7 @@ fn an_error_that_a_rule_protects_is_held_like_every_packet() {
     assert!(gateway.engine.poll_event().is_none());
 }
 
-/// RFC 4301 section 5.1.1.
+/// A sender behind the gateway may be told why its packet ended (RFC 4301 section 5.1.1).
 #[test]
 fn a_sender_behind_us_hears_why_if_the_operator_says_so() {
     let tells = |gateway: &mut Sender, packet: Packet<stage::Inner>| {
@@ -257,7 +258,7 @@ fn a_sender_behind_us_hears_why_if_the_operator_says_so() {
     assert_eq!((told(&mut gateway, 5), told(&mut gateway, 6)), (3, 3));
 }
 
-/// Where no rule is about what leaves, those about what comes back say what of it is protected.
+/// The rules for what comes back say what is protected where no rule is about what leaves.
 #[test]
 fn an_error_is_judged_by_inbound_rules_where_there_are_no_others() {
     let mut table: RuleTable = RuleTable::new(0);

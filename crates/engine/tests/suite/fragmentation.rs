@@ -1,4 +1,5 @@
-//! Packets that do not fit the path and may be fragmented: before the tunnel or behind it, as the association says.
+//! Tests of packets that do not fit the path and may be fragmented: before the tunnel or behind it, as the association
+//! says.
 
 use crate::support;
 

@@ -1,4 +1,4 @@
-//! Packets that wait for an association: in order, bounded, aged, and nobody loses one without being told.
+//! Tests of packets that wait for an association: in order, bounded, aged, and nobody loses one without being told.
 
 use crate::support;
 
@@ -253,7 +253,7 @@ fn that_both_limits_were_met_is_told_in_order() {
     assert!(alice.engine.sad().is_empty());
 }
 
-/// A second application with the same policy.
+/// The second of two applications with the same policy.
 const OTHER: AppId = AppId(8);
 
 fn shared(level: Level, limits: HoldLimits) -> Sender {

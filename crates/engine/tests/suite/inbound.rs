@@ -1,4 +1,4 @@
-//! What may reach the host: peers, selectors, nesting, fragments, marks.
+//! Tests of what may reach the host: peers, selectors, nesting, fragments, marks.
 
 use crate::support;
 

@@ -1,4 +1,4 @@
-//! Whose packet may leave, and how: policy, associations, answers, and what changes while packets flow.
+//! Tests of which packets may leave, and how: policy, associations, answers, and what changes while packets flow.
 
 use crate::support;
 
@@ -46,7 +46,7 @@ fn to(remote: &str, port: u16) -> Vec<u8> {
     udp_packet((local, 40000), (remote, port), 0, true, b"a question")
 }
 
-/// In one word what becomes of the packet.
+/// The outcome of the packet in one word, with the rule that decided.
 fn fate(alice: &mut Sender, packet: Packet<stage::Inner>) -> (&'static str, u32) {
     match alice.handle(packet).remove(0) {
         Outcome::Send(packet) => ("protected", packet.meta.rule),

@@ -162,8 +162,8 @@ fn fragments_of_two_applications_never_meet() {
     assert_eq!(alice.engine.tally().drops_for(DropReason::FragmentTimeout), 2);
 }
 
-/// The MTU in an ICMP error, which must be to the packet's source and quote it. It is from an address of the host's own in IPv6,
-/// and from the packet's destination in IPv4.
+/// The MTU in an ICMP error, which must be to the packet's source and quote it. It is from an address of the host's own
+/// in IPv6, and from the packet's destination in IPv4.
 fn told_mtu(reply: &Packet<stage::Admitted>, about: &[u8]) -> usize {
     let headers = Headers::parse(reply.bytes()).unwrap();
     let original = Headers::parse(about).unwrap();

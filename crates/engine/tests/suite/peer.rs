@@ -1,4 +1,4 @@
-//! A peer that moves, what keeps it reachable, and what hides that it is silent.
+//! Tests of a peer that moves, what keeps it reachable, and what hides that it is silent.
 
 use crate::support;
 
@@ -249,7 +249,8 @@ fn beating(options: SaOptions) -> (Sender, SaConfig) {
     (Sender::new(mandatory(), std::slice::from_ref(&config)), config)
 }
 
-/// What leaves by itself within these milliseconds, looked at whenever the engine asks for it; how often it asked.
+/// The packets that leave by themselves within these milliseconds, when the engine is called as it asks, and the number
+/// of calls.
 fn listen(alice: &mut Sender, from: u64, to: u64) -> (Vec<Vec<u8>>, usize) {
     let at = |ms: u64| Time(NOW.0 + ms * 1_000_000);
     let (mut out, mut now, mut turns) = (Vec::new(), at(from), 0);

@@ -1,4 +1,4 @@
-//! What ICMP errors from the unprotected side teach, and what they do not.
+//! Tests of what ICMP errors from the unprotected side teach, and what they do not.
 
 use crate::support;
 
@@ -65,7 +65,7 @@ fn bare(config: SaConfig) -> SaConfig {
     SaConfig { options, ..config }
 }
 
-/// Every encapsulation, mode and family of the outer packet.
+/// Configurations of every encapsulation, mode and family of the outer packet.
 fn configs() -> Vec<SaConfig> {
     let mut all = Vec::new();
     for v6 in [false, true] {
@@ -119,7 +119,7 @@ fn an_error_that_quotes_our_packet_lowers_the_path_and_the_next_packet_is_answer
     }
 }
 
-/// The same packet with a total length of 1500: one of those that were on their way already.
+/// The packet with a total length of 1500, like one of those that were on their way already.
 fn alice_big(outer: &[u8]) -> Vec<u8> {
     let mut bytes = outer.to_vec();
     let (at, len) = if bytes[0] >> 4 == 6 { (4, 1460u16) } else { (2, 1500) };
@@ -179,7 +179,7 @@ fn super_packets_are_cut_smaller_and_connections_begin_smaller() {
 }
 
 impl Sender {
-    /// The UDP payloads, or whole packets less headers, that leave.
+    /// The UDP payloads that leave, or whole packets less headers.
     fn handle_gathered(&mut self, packet: Packet<stage::Inner>) -> Vec<Vec<u8>> {
         let mut out = Vec::new();
         self.engine.handle(NOW, packet, &mut self.pool, &mut out);

@@ -33,7 +33,7 @@ fn order(config: &SaConfig, size: u16) -> Order {
 }
 
 impl Sender {
-    /// What leaves of an order.
+    /// The packets that leave for an order.
     fn ordered(&mut self, order: Order) -> Vec<Vec<u8>> {
         self.engine.order(order);
         let mut out = Vec::new();

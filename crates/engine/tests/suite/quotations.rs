@@ -1,6 +1,6 @@
-//! What an ICMP error quotes, through every header that may stand in front of ports: in clear it passes only where everything that
-//! decides about the quoted packet can be read and says so; inside an association it is what the association carries.
-//! And ports that cannot be read are in no range (RFC 4301 section 4.4.1.1: OPAQUE).
+//! What an ICMP error quotes, through every header that may stand in front of ports: in clear it passes only where
+//! everything that decides about the quoted packet can be read and says so; inside an association it is what the
+//! association carries. And ports that cannot be read are in no range (RFC 4301 section 4.4.1.1: OPAQUE).
 
 use crate::support;
 
@@ -14,7 +14,7 @@ use support::*;
 use wire::ip::Headers;
 use wire::{DropReason, Packet, Prefix, Services, checksum, protocol, record, stage};
 
-/// The port that a rule protects, and one that none names.
+/// The port that a rule protects, and one that no rule names.
 const PROTECTED: u16 = 7000;
 const CLEAR: u16 = 7001;
 
@@ -26,7 +26,7 @@ fn there() -> IpAddr {
     ip("2001:db8:2::5")
 }
 
-/// IPv6 extension headers in front of a datagram: what names the first, and all of them.
+/// The IPv6 extension headers in front of a datagram: a name, the number of the first, and the octets of all.
 struct Chain {
     name: &'static str,
     first: u8,
@@ -62,7 +62,7 @@ fn readable(last: IpAddr) -> Vec<Chain> {
     ]
 }
 
-/// Chains behind which they cannot.
+/// Chains behind which the ports cannot be read.
 fn unreadable() -> Vec<Chain> {
     let udp = protocol::UDP;
     let chain = |name, first, octets: Vec<u8>| Chain { name, first, octets };
@@ -84,7 +84,7 @@ fn datagram(src: (IpAddr, u16), dst: (IpAddr, u16), chain: &Chain) -> Vec<u8> {
     ip_packet(src.0, dst.0, chain.first, 0, true, &upper)
 }
 
-/// An error of this type from `src` to the sender of what it quotes.
+/// An error of this type from `src` to `to`, the sender of what it quotes.
 fn error(kind: u8, src: IpAddr, quoted: &[u8], to: IpAddr) -> Vec<u8> {
     let message = [&[kind, 0, 0, 0, 0, 0, 5, 0][..], quoted].concat();
     let number = if src.is_ipv4() { protocol::ICMP } else { protocol::ICMPV6 };
@@ -126,7 +126,7 @@ fn with(mark: u32, bytes: &[u8]) -> Packet<stage::Inner> {
     packet
 }
 
-/// What becomes of a packet.
+/// The outcome of a packet in one word.
 fn fate(gateway: &mut Sender, packet: Packet<stage::Inner>) -> &'static str {
     match &gateway.handle(packet)[..] {
         [Outcome::Clear(_)] => "clear",
@@ -249,8 +249,8 @@ fn inside_an_association_an_error_is_what_it_carries_whatever_stands_in_front_of
     }
 }
 
-/// Packets whose ports, or whose type, cannot be read: a datagram and a segment of two octets, the other family's ICMP, a
-/// Mobility Header that ends in front of its type.
+/// Packets whose ports, or whose type, cannot be read: a datagram and a segment of two octets, the other family's ICMP,
+/// a Mobility Header that ends in front of its type.
 fn opaque() -> Vec<(u8, Vec<u8>)> {
     let packet = |number, upper: &[u8]| ip_packet(here(), there(), number, 0, true, upper);
     let of = |number, upper: &[u8]| (number, packet(number, upper));

@@ -1,4 +1,5 @@
-//! ICMP errors inside an association: what they quote must be what the association carries (RFC 4301 section 6.2).
+//! Tests of ICMP errors inside an association: what they quote must be what the association carries (RFC 4301 section
+//! 6.2).
 
 use crate::support;
 
@@ -10,7 +11,7 @@ use support::*;
 use wire::ip::Headers;
 use wire::{DropReason, Prefix, checksum, protocol};
 
-/// Alice's side sends from 10.1.0.0/16 to Bob's 10.2.0.0/16; the same of IPv6.
+/// An association of Alice's side: from 10.1.0.0/16 to Bob's 10.2.0.0/16, or the same of IPv6.
 fn config(v6: bool) -> SaConfig {
     let (local, remote) = nets(v6);
     let one = outbound_config(Mode::Tunnel, SuiteId::AES_128_GCM, false);
@@ -41,7 +42,7 @@ fn error(v6: bool, kind: u8, src: IpAddr, about: (IpAddr, IpAddr)) -> Vec<u8> {
     bytes
 }
 
-/// What becomes of a packet at Bob's; Alice's engine is one that carries everything.
+/// The outcome of a packet at Bob's. Alice's engine is one that carries everything.
 fn arrives(config: &SaConfig, policy: &InnerIcmp, bytes: &[u8]) -> Result<(), DropReason> {
     let open = SaConfig { selectors: Selectors::ANY, ..config.clone() };
     let mut alice = Sender::new(mandatory(), &[open]);

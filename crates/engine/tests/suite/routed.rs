@@ -1,5 +1,5 @@
-//! Packets with a source route belong to the association with their last destination, not with their first stop (RFC 4302
-//! appendix A: a routing header and the loose source route are predictable).
+//! Packets with a source route belong to the association with their last destination, not with their first stop (RFC
+//! 4302 appendix A: a routing header and the loose source route are predictable).
 
 use crate::auth;
 use crate::support;

@@ -1,4 +1,5 @@
-//! The rules of the SPD in both halves: first match in order, what none matches ends, associations by the bundle's words.
+//! Tests of the rules of the SPD in both halves: the first match in order decides, a packet that none matches is
+//! dropped, and associations fit the bundle's words.
 
 use crate::support;
 
@@ -20,7 +21,7 @@ fn by(bundle: &[&str]) -> Action {
     protect(bundle, Services::ENCRYPTED, Level::Mandatory)
 }
 
-/// Rules 1, 2, 3 ... in this order.
+/// A table of the rules 1, 2, 3 ... in this order.
 fn table(rules: &[(Direction, &str, Action)]) -> Arc<sadb::Snapshot> {
     let mut table: RuleTable = RuleTable::new(0);
     for (number, (direction, selector, action)) in (1..).zip(rules) {
@@ -259,7 +260,7 @@ fn a_protected_packet_must_have_what_its_rule_demands() {
     assert_eq!(back(&[(Direction::Both, "any", by(&["0x7777"]))], None).0, Ok(()));
 }
 
-/// RFC 4301 section 4.1: rules may choose associations by the DSCP, and who receives does not check it.
+/// Rules may choose associations by the DSCP, and a receiver does not check it (RFC 4301 section 4.1).
 #[test]
 fn a_code_point_that_changed_on_its_way_is_no_fault() {
     let (local, remote) = hosts(false);

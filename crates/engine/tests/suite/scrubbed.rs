@@ -39,7 +39,7 @@ fn tcp(src: SocketAddr, dst: SocketAddr, seq: u32, ack: u32, flags: Flags, data:
     bytes
 }
 
-/// What a TCP packet carries.
+/// The data that a TCP packet carries.
 fn data(packet: &[u8]) -> Vec<u8> {
     let headers = Headers::parse(packet).unwrap();
     assert_eq!(checksum::verify_transport(packet, &headers), Some(true));
@@ -61,7 +61,7 @@ fn policy(scrub: ScrubId) -> Spd {
     spd
 }
 
-/// Alice sends; Bob has both halves.
+/// Both hosts: Alice sends, and Bob has both halves.
 struct World {
     alice: Sender,
     out: Sender,
@@ -91,7 +91,7 @@ impl World {
         World { alice, out, into }
     }
 
-    /// A segment of Alice's, as Bob's host is given it.
+    /// Send a segment of Alice's, and return it as Bob's host is given it.
     fn arrives(&mut self, seq: u32, ack: u32, flags: Flags, data: &[u8]) -> Result<Vec<u8>, engine::Dropped> {
         let packet = stamped(APP, &segment(true, seq, ack, flags, data));
         let [outer] = <[_; 1]>::try_from(self.alice.send(packet)).unwrap();
@@ -122,7 +122,8 @@ fn a_copy_with_other_octets_is_what_the_first_was() {
     }
 }
 
-/// What a scrubber has seen first is what a flow carries: octets that nothing protects must not be that.
+/// The octets that a scrubber has seen first are those that a flow carries. Octets that nothing protects must not
+/// become that.
 #[test]
 fn bare_ip_in_ip_gives_a_scrubber_nothing() {
     let mut world = World::new(policy(Profile::Standard.id())).opened();
@@ -181,7 +182,8 @@ fn a_packet_that_a_rule_ends_says_which() {
     assert_eq!(sa.counters.drops_for(DropReason::Scrubbed), 1);
 }
 
-/// RFC 5961 section 4: a SYN on an open connection is challenged. The challenge is the scrubber's own, and leaves protected.
+/// RFC 5961 section 4: a SYN on an open connection is challenged. The challenge is the scrubber's own, and leaves
+/// protected.
 #[test]
 fn a_packet_of_its_own_leaves_protected_by_the_outbound_half() {
     let mut world = World::new(policy(Profile::Standard.id())).opened();
@@ -215,7 +217,7 @@ fn a_packet_of_its_own_leaves_protected_by_the_outbound_half() {
     assert_eq!((tcp.seq(), tcp.ack(), tcp.flags()), (500, 100, Flags::ACK));
 }
 
-/// Without an association for it, the scrubber's own packet ends: in clear it never leaves.
+/// The scrubber's own packet is dropped without an association for it, since it never leaves in clear.
 #[test]
 fn a_packet_of_its_own_does_not_leave_in_clear() {
     let mut world = World::new(policy(Profile::Standard.id())).opened();
@@ -233,7 +235,7 @@ fn a_packet_of_its_own_does_not_leave_in_clear() {
     assert_eq!(dropped.reason, DropReason::NoSa);
 }
 
-/// Two applications name one flow; inbound nobody knows whose it is, so the stricter profile is everybody's.
+/// Two applications name one flow. Inbound nobody knows whose it is, so the stricter profile is everybody's.
 #[test]
 fn the_stricter_profile_is_that_of_both_directions() {
     let mut spd = policy(Profile::Minimal.id());
@@ -311,7 +313,7 @@ fn a_successor_knows_what_is_under_way() {
     assert_eq!(data(&copy), b"first");
 }
 
-/// A gateway that lets pass in clear, both ways, what its rule wants scrubbed.
+/// A gateway that lets the packets pass in clear, both ways, that its rule wants scrubbed.
 #[test]
 fn clear_packets_through_a_gateway_are_scrubbed_by_their_rule() {
     let (outside, inside) = (ip("10.2.0.2"), ip("10.1.0.2"));

@@ -1,4 +1,4 @@
-//! TCP segments that were made for the uplink: what SYNs agree on, and what comes too long all the same.
+//! Tests of TCP segments that were made for the uplink: what SYNs agree on, and what comes too long all the same.
 
 use crate::support;
 

@@ -1,5 +1,5 @@
-//! The terms of a demand: protocol, suite, levels, and what becomes of packets while an association is negotiated and when there
-//! will be none.
+//! Tests of the terms of a demand: protocol, suite, levels, and what becomes of packets while an association is
+//! negotiated and when there will be none.
 
 use crate::support;
 
@@ -15,7 +15,7 @@ use wire::{DropReason, Prefix, Services, Time};
 
 const AGE: Duration = Duration::from_secs(10);
 
-/// One item for every flow.
+/// A policy of one item for every flow.
 fn spd(item: Item) -> Spd {
     spd_of(vec![item])
 }
@@ -91,7 +91,7 @@ fn asked(alice: &mut Sender) -> Option<Acquire> {
     }
 }
 
-/// What became of packets, a word for each.
+/// The outcomes of packets, a word for each.
 fn words(outcomes: &[Outcome]) -> Vec<&'static str> {
     let word = |outcome: &Outcome| match outcome {
         Outcome::Clear(_) => "clear",

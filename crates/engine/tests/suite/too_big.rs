@@ -1,5 +1,5 @@
-//! "Packet too big": from an address of this host's own, about packets to groups as well, and no more often than RFC 4443 section 2.4 f
-//! lets it.
+//! Tests of "packet too big": from an address of this host's own, about packets to groups as well, and no more often
+//! than RFC 4443 section 2.4 f lets it.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -15,14 +15,14 @@ use support::*;
 use wire::ip::Headers;
 use wire::{DropReason, Packet, Services, Time, record, stage};
 
-/// Longer than every path here.
+/// A length in octets that is more than every path here takes.
 const LONG: usize = 1480;
 
 fn tunnel(v6: bool) -> SaConfig {
     outbound_config(Mode::Tunnel, SuiteId::AES_128_GCM, v6)
 }
 
-/// Source and destination of the answer to a packet that does not fit, if there is one.
+/// The source and destination of the answer to a packet that does not fit, if there is one.
 fn answer(alice: &mut Sender, now: Time, packet: Packet<stage::Inner>) -> Option<(IpAddr, IpAddr)> {
     let mut out = alice.handle_at(now, packet);
     let Some(Outcome::Drop(dropped)) = out.pop() else { panic!("not dropped: {out:?}") };
@@ -39,7 +39,7 @@ fn to(src: IpAddr, dst: IpAddr) -> Vec<u8> {
     udp_packet((src, 40_000), (dst, 53), 0, true, &[7; LONG])
 }
 
-/// A gateway whose inside interface 7 has an address, and 8 has none.
+/// The inside interface of a gateway with the address; the next one, 8, has none.
 const INSIDE: u64 = 7;
 const BARE: u64 = 8;
 
@@ -81,7 +81,7 @@ fn it_comes_from_an_address_of_this_host() {
     assert_eq!(answer(&mut sender, NOW, stamped(APP, &to(alice, bob))), Some((bob, alice)));
 }
 
-/// RFC 4443 section 3.2 excepts it from section 2.4 e; RFC 1122 section 3.2.2 excepts nothing.
+/// RFC 4443 section 3.2 excepts "packet too big" from section 2.4 e; RFC 1122 section 3.2.2 excepts nothing.
 #[test]
 fn a_sender_to_a_group_is_told() {
     let group = ip("ff0e::1234");

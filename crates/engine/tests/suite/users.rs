@@ -1,4 +1,5 @@
-//! Rules that name users: the user that the kernel half tells decides, also where the answer was remembered for another.
+//! Tests of rules that name users: the user that the kernel half tells decides, even where the answer was remembered
+//! for another.
 
 use crate::support;
 
@@ -28,7 +29,8 @@ fn alice(rules: &[(String, Action)]) -> Sender {
     alice
 }
 
-/// As the TUN's egress program writes it: STAMPED, no application; with a user that the record tells, or without.
+/// A packet with the mark that the TUN's egress program writes: STAMPED and no application. It has a user that the
+/// record tells, or none.
 fn of(user: Option<u32>, port: u16) -> Packet<stage::Inner> {
     let (alice, bob) = hosts(false);
     let bytes = udp_packet((alice, 40000), (bob, port), 0, true, b"payload");
@@ -40,7 +42,7 @@ fn of(user: Option<u32>, port: u16) -> Packet<stage::Inner> {
     Packet::from_host(Buf::from_slice(&bytes, 128, 128), meta)
 }
 
-/// What became of it: protected, clear, or why not.
+/// The outcome of the packet: whether it is protected or clear, or why it was dropped.
 fn fate(alice: &mut Sender, packet: Packet<stage::Inner>) -> Result<bool, DropReason> {
     match &alice.handle(packet)[..] {
         [Outcome::Send(_)] => Ok(true),
@@ -99,7 +101,7 @@ impl Said {
         if text.is_empty() { "any".to_owned() } else { text }
     }
 
-    /// By what it says, without the selectors of the house.
+    /// Whether the values that it says match, compared without the selectors under test.
     fn matches(&self, user: Option<u32>, port: u16) -> bool {
         let by_user =
             self.users.is_none_or(|(first, last)| user.is_some_and(|user| first <= user && user <= last));
@@ -138,7 +140,7 @@ proptest! {
     }
 }
 
-/// Two users send fragments with one identification: neither's is joined with the other's.
+/// Two users send fragments with one identification. Neither's is joined with the other's.
 #[test]
 fn pieces_of_different_users_never_make_one_packet() {
     let mut alice = alice(&[("any".to_owned(), Action::Bypass)]);

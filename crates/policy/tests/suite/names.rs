@@ -184,6 +184,27 @@ fn there_is_an_end_to_what_names_come_to() {
     assert_eq!(compiled.named.resolution.left_out, policy::MAX_HOSTS * 40 - policy::MAX_NAMED_ADDRESSES);
 }
 
+/// What may pass in clear is left out first: without an entry an address has the policy of the network around it.
+#[test]
+fn what_must_not_pass_in_clear_is_left_out_last() {
+    let hosts: Vec<String> = (0..policy::MAX_HOSTS).map(|n| format!("h{n}.example")).collect();
+    let (strict, loose) = hosts.split_at(policy::MAX_HOSTS / 2);
+    let text = format!("network {} trusted; network {} untrusted;", loose.join(", "), strict.join(", "));
+    let mut compiled = compiled(&block(&text));
+    let mut names = Names::default();
+    // The highest addresses are those of the strict ones.
+    for (n, host) in loose.iter().chain(strict).enumerate() {
+        for k in 0..40u32 {
+            let addr = IpAddr::from((0x0a00_0000 + n as u32 * 64 + k).to_be_bytes());
+            names.insert(host, addr, Source::Resolver);
+        }
+    }
+    compiled.resolve(&names);
+    let networks = compiled.spd.get(compiled.applications[0].id).unwrap().networks();
+    let untrusted = networks.iter().filter(|network| network.class == Class::Untrusted).count();
+    assert_eq!((networks.len(), untrusted), (policy::MAX_NAMED_ADDRESSES, strict.len() * 40));
+}
+
 /// Whether `a` is at least as strict as `b` for every application.
 fn at_least(a: &Spd, b: &Spd) -> bool {
     b.apps().all(|(app, policy)| {

@@ -1,4 +1,5 @@
-//! The small world of fragments: every sequence of fragments of a short packet, each of which may say that it is the last one.
+//! The small world of fragments: every sequence of fragments of a short packet, each of which may say that it is the
+//! last one.
 
 use crate::datagram::{POLICIES, Reassembly};
 use crate::middle::{Middle, Packets};
@@ -15,13 +16,13 @@ use wire::{ipv4, ipv6, protocol};
 /// One fragment: where it lies, in units, and whether more follow.
 pub type Piece = (Span, bool);
 
-/// Packets of one length.
+/// A part of the small world: packets of one length.
 #[derive(Clone, Debug)]
 pub struct World {
     /// A word for reports.
     pub name: &'static str,
     fragments: u32,
-    /// Octets of a unit, a multiple of 8.
+    /// The number of octets in a unit, a multiple of 8.
     unit: usize,
     v6: bool,
     pieces: Vec<Piece>,
@@ -34,7 +35,7 @@ impl World {
         World { name, fragments, unit, v6, pieces }
     }
 
-    /// Those of the issue, over both versions; `unit` octets are one unit.
+    /// The worlds of the issue, over both versions; `unit` octets are one unit.
     pub fn all(unit: usize) -> Vec<World> {
         vec![
             World::new("four units, IPv4", 4, 4, unit, false),
@@ -44,7 +45,7 @@ impl World {
         ]
     }
 
-    /// Number of cases.
+    /// The number of cases in the world.
     pub fn cases(&self) -> u64 {
         (1..=self.fragments).map(|count| (self.pieces.len() as u64).pow(count)).sum()
     }
@@ -67,7 +68,7 @@ impl World {
         case
     }
 
-    /// A fragment as a packet; no two have an octet in common.
+    /// A fragment as a packet. No two have an octet in common.
     fn packet(&self, id: u16, index: usize, ((from, to), more): Piece) -> Vec<u8> {
         let payload_len = usize::from(to - from) * self.unit;
         let offset = (usize::from(from) * self.unit / 8) as u16;
@@ -110,7 +111,7 @@ impl World {
         packet
     }
 
-    /// What of a case passes.
+    /// Play a case: the packets that pass are in `view`. Returns the number of packets that were sent.
     fn play(&self, case: &[Piece], middle: &mut impl Middle, view: &mut Packets) -> u64 {
         view.clear();
         let mut scene = Scene { v6: self.v6, ..Scene::default() };
@@ -138,8 +139,8 @@ fn is_kept(view: &Packets) -> bool {
     reader.delivered.len() != 1
 }
 
-/// What each reader delivers, over all losses, contradicts what all of them deliver of all packets: the packets of one reading are
-/// not a part, in order, of those that `first` delivers without loss. The name of that reader, what was lost, what it read.
+/// A reading that contradicts what all readers deliver of all packets, over all losses: its packets are not a part, in
+/// order, of those that `first` delivers without loss. It is the name of that reader, what was lost, and what it read.
 fn contradiction(view: &Packets) -> Option<(&'static str, u32, Vec<Vec<u8>>)> {
     let read = |policy, lost: u32| {
         let mut reader = Reassembly::default();
@@ -164,7 +165,7 @@ fn contradiction(view: &Packets) -> Option<(&'static str, u32, Vec<Vec<u8>>)> {
     None
 }
 
-/// Every `stride`th case from `start` on. What was found, and the first contradiction in words.
+/// Play every `stride`th case from `start` on. Returns what was found, and the first contradiction in words.
 pub fn run<M: Middle>(middle: &mut M, world: &World, start: u64, stride: u64) -> (Tally, Option<String>) {
     let (mut tally, mut said, mut view) = (Tally::default(), None, Packets::default());
     let mut number = start;

@@ -1,5 +1,5 @@
-//! All the attackers of a small world: every sequence of segments on a short stream, with one odd flag or header and one
-//! acknowledgment, in every place. Cases have numbers; a number says all.
+//! All the attackers of a small world: every sequence of segments on a short stream, with one odd flag or header and
+//! one acknowledgment, in every place. Cases have numbers, and a number says everything about its case.
 
 pub mod fragments;
 mod play;
@@ -9,37 +9,37 @@ pub use play::Player;
 use crate::overlap::Span;
 use std::fmt;
 
-/// Most segments of a case.
+/// The largest number of segments in a case.
 pub const SEGMENTS: usize = 4;
 
-/// What is wrong with a segment.
+/// The oddity of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The flag is set.
+    /// The SYN flag is set.
     Syn,
-    /// The flag is set.
+    /// The FIN flag is set.
     Fin,
-    /// The flag is set.
+    /// The RST flag is set.
     Rst,
-    /// The flag is set, with this pointer.
+    /// The URG flag is set, with this pointer.
     Urg(u16),
-    /// ACK is not set.
+    /// The ACK flag is not set.
     NoAck,
     /// The checksum is wrong.
     Checksum,
     /// The timestamp is older than the connection.
     OldTimestamp,
-    /// It acknowledges what the inside never sent.
+    /// The segment acknowledges what the inside never sent.
     BadAck,
-    /// It dies before it reaches a host.
+    /// The packet dies before it reaches a host.
     LowTtl,
-    /// It has an MD5 option nobody agreed on.
+    /// The segment has an MD5 option that nobody agreed on.
     Md5,
-    /// It is behind an authentication header, past which some read.
+    /// The segment is behind an authentication header, past which some read.
     Signed,
 }
 
-/// On a segment with data.
+/// The oddities of a segment with data.
 const ON: [Fault; 12] = [
     Fault::Syn,
     Fault::Fin,
@@ -54,27 +54,27 @@ const ON: [Fault; 12] = [
     Fault::Md5,
     Fault::Signed,
 ];
-/// As a segment without data.
+/// The oddities that come as a segment without data.
 const OWN: [Fault; 4] = [Fault::Syn, Fault::Fin, Fault::Rst, Fault::Urg(1)];
-/// Gaps of the handshake: behind the SYN, behind the SYN-ACK.
+/// The number of gaps in the handshake: behind the SYN, behind the SYN-ACK.
 const EARLY: usize = 2;
 
-/// The one odd event.
+/// The one odd event of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Odd {
-    /// None.
+    /// There is no odd event.
     Nothing,
-    /// A segment is odd.
+    /// The segment of this number is odd.
     On(Fault, usize),
-    /// A segment of its own at a place of the stream (-1: the SYN's), before the segment of that number; -2 and -1 are in the
-    /// handshake.
+    /// A segment of its own comes at a place of the stream (the last number; -1: the SYN's), before the segment of the
+    /// first number; -2 and -1 are in the handshake.
     Own(Fault, i32, i32),
 }
 
-/// The one acknowledgment.
+/// The one acknowledgment of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ack {
-    /// None.
+    /// There is no acknowledgment.
     Nothing,
     /// The inside host acknowledges that many octets, behind that many segments.
     Inside(u16, usize),
@@ -82,38 +82,38 @@ pub enum Ack {
     Spoofed(u16, usize),
 }
 
-/// The inside host's window.
+/// The window of the inside host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Window {
-    /// All fits.
+    /// The window holds all octets.
     Wide,
-    /// So many octets; the outside host offered to scale, the inside host did not.
+    /// The window holds this many octets; the outside host offered to scale, the inside host did not.
     Narrow(u16),
-    /// So many octets, which the field has halved.
+    /// The window holds this many octets, which the field has halved.
     Scaled(u16),
 }
 
-/// What the segments hold.
+/// The content of the segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
-    /// No two have an octet in common.
+    /// No two segments have an octet in common.
     Different,
-    /// They are pieces of one stream.
+    /// The segments are pieces of one stream.
     Honest,
 }
 
-/// One attack.
+/// One attack of the small world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Case {
     spans: [Span; SEGMENTS],
     count: usize,
-    /// The odd event.
+    /// The odd event of the attack.
     pub odd: Odd,
-    /// The acknowledgment.
+    /// The acknowledgment in the attack.
     pub ack: Ack,
-    /// The window.
+    /// The window of the inside host.
     pub window: Window,
-    /// The content.
+    /// The content of the segments.
     pub content: Content,
 }
 
@@ -129,7 +129,7 @@ impl Case {
         b'0' + segment as u8 * 8 + place as u8
     }
 
-    /// The same with less: without a segment, without an event.
+    /// The cases with less than this one: without a segment, or without an event.
     pub fn smaller(&self) -> Vec<Case> {
         let mut all = Vec::new();
         if self.odd != Odd::Nothing {
@@ -188,7 +188,7 @@ impl World {
         World { name, octets, segments, windows: windows.to_vec(), content, odds, spans }
     }
 
-    /// Those of the issue, and those with narrow windows and with honest senders.
+    /// The worlds of the issue, and those with narrow windows and with honest senders.
     pub fn all() -> Vec<World> {
         let narrow =
             [Window::Narrow(1), Window::Narrow(2), Window::Narrow(3), Window::Scaled(2), Window::Scaled(4)];
@@ -203,12 +203,12 @@ impl World {
         ]
     }
 
-    /// What the senders are like.
+    /// The content of the segments in this world.
     pub fn content(&self) -> Content {
         self.content
     }
 
-    /// Odd events for cases of `count` segments.
+    /// The number of odd events for cases of `count` segments.
     fn odds(&self, count: usize) -> u64 {
         if !self.odds {
             return 1;
@@ -216,7 +216,7 @@ impl World {
         (1 + ON.len() * count + OWN.len() * (count + 1 + EARLY) * self.places()) as u64
     }
 
-    /// Places of a segment without data: the SYN's, each octet's, behind them, and one further on.
+    /// The number of places of a segment without data: the SYN's, each octet's, behind them, and one further on.
     fn places(&self) -> usize {
         usize::from(self.octets) + 3
     }
@@ -225,7 +225,7 @@ impl World {
         1 + 2 * u64::from(self.octets) * count as u64
     }
 
-    /// Cases of `count` segments.
+    /// The number of cases with `count` segments.
     fn of(&self, count: usize) -> u64 {
         (self.spans.len() as u64).pow(count as u32)
             * self.windows.len() as u64
@@ -233,7 +233,7 @@ impl World {
             * self.acks(count)
     }
 
-    /// Number of cases.
+    /// The number of cases in the world.
     pub fn cases(&self) -> u64 {
         (1..=self.segments).map(|count| self.of(count)).sum()
     }

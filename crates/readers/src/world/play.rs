@@ -1,4 +1,4 @@
-//! One case, packet by packet, through what stands in the middle.
+//! The playing of one case, packet by packet, through the middle.
 
 use super::{Ack, Case, Fault, Odd, Window};
 use crate::middle::{Middle, Packets};
@@ -10,20 +10,20 @@ use wire::tcp::Flags;
 const CLOCK: u32 = 5_000;
 const STREAM: usize = 8;
 
-/// Plays cases, and keeps what it needs for that.
+/// A player of cases, with what it needs for that.
 #[derive(Debug, Default)]
 pub struct Player {
     scene: Scene,
     packet: Vec<u8>,
-    /// Packets given to the one in the middle.
+    /// The number of packets that were given to the middle.
     pub packets: u64,
-    /// IPv6 instead of IPv4.
+    /// Whether packets are of IPv6 instead of IPv4.
     pub v6: bool,
 }
 
 impl Player {
-    /// What of the case reaches the inside, in `view`, together with what the inside says. `false`: the inside could not have sent
-    /// its acknowledgment, since it had not got what it acknowledges; there is no such case.
+    /// Play the case: `view` then holds what reaches the inside, together with what the inside says. `false`: the
+    /// inside could not have sent its acknowledgment, since it had not got what it acknowledges; there is no such case.
     pub fn play(&mut self, case: &Case, middle: &mut impl Middle, view: &mut Packets) -> bool {
         view.clear();
         self.scene = Scene { v6: self.v6, ..Scene::default() };
@@ -98,7 +98,7 @@ impl Player {
         }
     }
 
-    /// The odd segment without data, if its place is here.
+    /// Send the odd segment without data, if its place is here.
     fn own(&mut self, case: &Case, gap: i32, middle: &mut impl Middle, view: &mut Packets) {
         if let Odd::Own(fault, at, place) = case.odd
             && at == gap
@@ -147,7 +147,7 @@ impl Player {
         }
     }
 
-    /// Octets in order of what a host has got.
+    /// The number of octets in order that a host has got.
     fn arrived(&self, view: &Packets) -> usize {
         let mut there = [false; STREAM];
         for (side, packet) in view.iter() {

@@ -13,17 +13,18 @@ const MSS: u32 = 100;
 const TIMEOUT: u64 = 40;
 const LAST_TICK: u64 = 60_000;
 
-/// What the network and the hosts are like.
+/// The behaviour of the network and the hosts.
 #[derive(Clone, Copy, Debug)]
 struct Weather {
     scene: Scene,
     octets: u32,
-    /// Of 256 packets: lost in front of the scrubber and behind it, doubled.
+    /// The number of packets in 256 that are lost in front of the scrubber and behind it, and the number that are
+    /// doubled.
     loss: [u8; 2],
     doubled: u8,
-    /// Ticks that a packet takes at most in front of the scrubber.
+    /// The greatest number of ticks that a packet takes in front of the scrubber.
     delay: u64,
-    /// Octets that the receiver keeps, and ticks between two reads of its application.
+    /// The number of octets that the receiver keeps, and of ticks between two reads of its application.
     buffer: u32,
     pace: u64,
     seed: u64,
@@ -34,7 +35,7 @@ struct Network {
     scrubber: Scrubber,
     tick: u64,
     seed: u64,
-    /// When, from which side, whether it has passed the scrubber.
+    /// The packets under way: when they arrive, from which side, whether they have passed the scrubber.
     flying: Vec<(u64, Side, bool, Vec<u8>)>,
     /// The highest acknowledgment of the inside host that passed.
     acked: u32,
@@ -85,8 +86,8 @@ impl Network {
         arrived
     }
 
-    /// Through the scrubber: what comes out. Nothing does of a segment that was overtaken by a later one at the same place: its receiver
-    /// would discard it, too (RFC 7323 section 5.3).
+    /// Pass a packet through the scrubber. Returns what comes out. Nothing does of a segment that was overtaken by a
+    /// later one at the same place: its receiver would discard it, too (RFC 7323 section 5.3).
     fn scrub(&mut self, from: Side, packet: &[u8]) -> Option<Vec<u8>> {
         let mut buf = Buf::from_slice(packet, 64, 64);
         let now = Time::from_secs(1) + Duration::from_millis(self.tick);
@@ -150,7 +151,8 @@ struct Sender {
 }
 
 impl Sender {
-    /// Send what fits the window; again what was not acknowledged for long, in other pieces; ask a closed window.
+    /// Send what fits the window, send again in other pieces what was not acknowledged for long, and ask a closed
+    /// window.
     fn work(&mut self, net: &mut Network, end: u32) {
         while self.nxt < end && self.nxt < (self.una + self.window).min(self.una + 6 * MSS) {
             if self.nxt == self.una {
@@ -210,7 +212,7 @@ struct Receiver {
     there: BTreeSet<u32>,
     next: u32,
     read: u32,
-    /// Right edge of the window that it has offered.
+    /// The right edge of the window that it has offered.
     edge: u32,
     end: Option<u32>,
     /// The last timestamp that came.
@@ -251,7 +253,7 @@ impl Receiver {
     }
 }
 
-/// A whole transfer. Ticks it took.
+/// Play a whole transfer. Returns the ticks that it took.
 fn transfer(weather: Weather, profile: Profile) -> u64 {
     let scrubber = Scrubber::new(Config::new(profile), [3; 16]);
     let acked = weather.scene.isn;

@@ -7,7 +7,7 @@ use readers::packet::Scene;
 use readers::replay::{Odd, Replay, Step};
 use scrub::{Config, Profile};
 
-/// Mostly nothing; each of the others alone.
+/// Oddities, most often none; each kind comes alone.
 fn odd() -> impl Strategy<Value = Odd> {
     prop_oneof![
         12 => Just(Odd::default()),
@@ -54,7 +54,7 @@ fn scenes() -> impl Strategy<Value = Scene> {
     )
 }
 
-/// The trace, its places counted from what the host has in order when each step comes.
+/// Play the trace, its places counted from what the host has in order when each step comes.
 fn play<M: Middle>(
     middle: M,
     scene: Scene,

@@ -1,4 +1,4 @@
-//! A part of the small world, spread over all of it. All of it: `make prove-scrub`.
+//! A part of the small world, spread over all of it. `make prove-scrub` plays the whole.
 
 use readers::fault::{Fault, Faulty};
 use readers::middle::{Middle, Nobody, Scrubbed};
@@ -8,7 +8,7 @@ use readers::relay::{Relay, Relayed};
 use readers::world::{World, fragments};
 use scrub::{Config, Profile};
 
-/// About so many cases of each world.
+/// The number of cases of each world, roughly.
 const CASES: u64 = 4_000;
 
 /// A part of each world; the numbers are spread so that all events come.
@@ -61,7 +61,8 @@ fn whoever_takes_over_leaves_one_reading() {
     assert_eq!(tally.forked, 0, "{}", said.unwrap_or_default());
 }
 
-/// Of data in order only hashes are kept. Who sends a part again is asked to send all of it, so not everything honest passes as it is.
+/// A scrubber that keeps only hashes of data in order leaves one reading. A sender that sends a part again is asked to
+/// send all of it, so not everything honest passes as it is.
 #[test]
 fn hashes_leave_one_reading() {
     let make = || {

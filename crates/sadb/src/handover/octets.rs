@@ -4,11 +4,12 @@ use crypto::Secret;
 
 use super::{FOOT, HEAD, HandOverError, crc};
 
-/// Grows towards a hand-over. The head's length is filled in at the end.
+/// A buffer that grows into a hand-over. The length in its head is filled in at the end.
 pub struct Writer(Vec<u8>);
 
 impl Writer {
-    /// Room for `capacity` octets; more would move, and leave behind, what is there.
+    /// A writer with room for `capacity` octets. A buffer that grew beyond them would move and leave a copy of the keys
+    /// behind.
     pub fn with_capacity(capacity: usize) -> Writer {
         Writer(Vec::with_capacity(capacity))
     }
@@ -37,12 +38,12 @@ impl Writer {
         self.put(&value.to_be_bytes());
     }
 
-    /// A list's length. Every list here is bounded far below 2^32; a longer one would be refused by the reader.
+    /// Write the length of a list. Every list here is bounded far below 2^32; the reader would refuse a longer one.
     pub fn count(&mut self, count: usize) {
         self.u32(u32::try_from(count).unwrap_or(u32::MAX));
     }
 
-    /// Octets with their length in front; keys, so far below 2^16.
+    /// Write octets with their 16-bit length in front. They are keys and names, far shorter than 2^16 octets.
     pub fn string(&mut self, octets: &[u8]) {
         self.u16(u16::try_from(octets.len()).unwrap_or(u16::MAX));
         self.put(octets);
@@ -59,7 +60,7 @@ impl Writer {
     }
 }
 
-/// Reads fields from the front; what is missing is an error that names the field.
+/// A reader of fields from the front. A field that is missing is an error that names it.
 pub struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
@@ -108,7 +109,7 @@ impl<'a> Reader<'a> {
         Ok(value)
     }
 
-    /// A list of at most `most` items. Grows as items are read, so a false count allocates nothing.
+    /// Read a list of at most `most` items. The list grows as items are read, so a false count allocates nothing.
     pub fn list<T>(
         &mut self,
         name: &'static str,

@@ -10,7 +10,7 @@ use crate::sa::{
     Limits, Padding, SaOptions, SaProtocol, Tfc,
 };
 
-/// One octet for each of a few values, both ways.
+/// Makes the two functions that write and read one octet for each value of an enum.
 macro_rules! octets {
     ($put:ident, $read:ident, $name:literal, $type:ty, $($octet:literal = $value:expr),*) => {
         fn $put(value: $type) -> u8 {

@@ -7,19 +7,19 @@ use wire::{AppId, Flow, Prefix, Time};
 
 use crate::spd::{Decision, PortRange};
 
-/// Which packets an entry is for.
+/// The direction of the packets that an entry is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum EntryDirection {
-    /// Both ways (paper 000 section 3.4.1: "a policy for both inbound and outbound processing").
+    /// Packets in both directions (paper 000 section 3.4.1: "a policy for both inbound and outbound processing").
     Mirrored,
-    /// To this host.
+    /// Packets to this host.
     Inbound,
-    /// From this host.
+    /// Packets from this host.
     Outbound,
 }
 
 impl EntryDirection {
-    /// The word for it.
+    /// The word for this direction in listings.
     pub const fn name(self) -> &'static str {
         match self {
             EntryDirection::Mirrored => "mirrored",
@@ -29,23 +29,23 @@ impl EntryDirection {
     }
 }
 
-/// Which flows an entry is for, seen from this host.
+/// The flows that an entry is for, seen from this host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EntrySelector {
-    /// IP protocol number.
+    /// The IP protocol number of the flows.
     pub protocol: u8,
-    /// This host's address; `None`: any.
+    /// The address of this host; `None` matches any.
     pub local: Option<IpAddr>,
-    /// This host's port; 0 where the protocol has none.
+    /// The port of this host; 0 where the protocol has none.
     pub local_port: u16,
-    /// The peers.
+    /// The addresses of the peers.
     pub remote: Prefix,
-    /// The peers' ports.
+    /// The ports of the peers.
     pub remote_port: PortRange,
 }
 
 impl EntrySelector {
-    /// Whether a flow is one of them.
+    /// Whether the selector covers a flow.
     pub fn matches(&self, flow: &Flow) -> bool {
         self.protocol == flow.protocol
             && self.local_port == flow.local_port
@@ -76,22 +76,22 @@ impl fmt::Display for EntrySelector {
     }
 }
 
-/// One entry: what the flows of one socket get.
+/// One policy entry: what the flows of one socket get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// The application whose policy it comes from, and whose packets it is for.
+    /// The application whose policy the entry comes from and whose packets it is for.
     pub app: AppId,
-    /// The socket that made it.
+    /// The kernel's cookie of the socket that made the entry.
     pub socket: u64,
-    /// Which packets.
+    /// The direction of the packets that it is for.
     pub direction: EntryDirection,
-    /// Which flows.
+    /// The flows that it is for.
     pub selector: EntrySelector,
-    /// What they get, and by which rules.
+    /// The action for these flows, and the rules behind it.
     pub decision: Decision,
-    /// When it goes if nothing uses it; `None`: with its socket.
+    /// The time at which the entry goes if nothing uses it; `None`: it goes with its socket.
     pub expires: Option<Time>,
-    /// Its socket is closed: it serves what that socket still sends.
+    /// Whether its socket is closed. The entry then serves only what that socket still sends.
     pub closing: bool,
 }
 

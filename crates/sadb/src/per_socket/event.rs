@@ -1,15 +1,15 @@
-//! What the socket monitor tells of a socket.
+//! The events that the socket monitor reports.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use wire::{AppId, Flow, Time, protocol};
 
-/// What an application did with a socket, or what became of it.
+/// A call that an application made on a socket, or the end of the socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Call {
     /// `listen` on a TCP socket that has a local port.
     Listen,
-    /// A connection came in through a listener; the socket is the connection's.
+    /// A connection came in through a listener; the event's socket is that of the connection.
     Accept,
     /// `connect` on a TCP socket; both ends are known.
     Connect,
@@ -17,29 +17,29 @@ pub enum Call {
     RecvFrom,
     /// `sendto` on a datagram socket, or `send` behind `connect`.
     SendTo,
-    /// The socket is closed; of its packets there are those on their way at most.
+    /// The socket is closed; at most a few of its packets are still on their way.
     Close,
-    /// The connection is closed and the kernel answers for it for a while yet (TIME_WAIT).
+    /// The connection is closed, and the kernel still answers for it in TIME_WAIT.
     TimeWait,
 }
 
-/// One call, with the address that the socket has then.
+/// One call, with the address that the socket had at that time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SocketEvent {
     /// The kernel's cookie of the socket.
     pub socket: u64,
-    /// The application that it belongs to.
+    /// The application that the socket belongs to.
     pub app: AppId,
-    /// What happened.
+    /// The call that was made.
     pub call: Call,
-    /// Protocol and both ends. An unspecified local address: any of this host's (`::`: of both families). For calls that
-    /// name no peer the remote end means nothing.
+    /// The protocol and both ends. An unspecified local address means any address of this host (`::`: of both
+    /// families). For calls that name no peer the remote end means nothing.
     pub flow: Flow,
-    /// When.
+    /// The time of the call.
     pub now: Time,
 }
 
-/// The flow as entries see it: IPv4 as IPv4, and no ports where the protocol has none.
+/// The flow as entries see it: an IPv4-mapped address becomes IPv4, and a protocol without ports has zeroes.
 pub(super) fn canonical(flow: &Flow) -> Flow {
     let mut flow = Flow { local: flow.local.to_canonical(), remote: flow.remote.to_canonical(), ..*flow };
     if protocol::has_type(flow.protocol) {
@@ -49,12 +49,12 @@ pub(super) fn canonical(flow: &Flow) -> Flow {
     flow
 }
 
-/// The flow with any local address of its family.
+/// The flow with the unspecified local address of its family.
 pub(super) fn from_anywhere(flow: &Flow) -> Flow {
     Flow { local: any_like(flow.local), ..*flow }
 }
 
-/// A socket of both families that is bound to no address sends from one of the peer's family.
+/// The flow of a socket of both families that is bound to no address: it sends from an address of the peer's family.
 pub(super) fn of_one_family(flow: &Flow) -> Flow {
     if flow.local.is_unspecified() { Flow { local: any_like(flow.remote), ..*flow } } else { *flow }
 }

@@ -1,4 +1,4 @@
-//! Sockets as the table knows them, and how its entries are found.
+//! The records of sockets in the table, and the keys that find its entries.
 
 use std::net::IpAddr;
 
@@ -6,7 +6,8 @@ use wire::{AppId, Flow, Time, addr};
 
 use super::entry::Entry;
 
-/// Finds the entries for exactly one flow. The application comes last: an inbound packet does not say whose it is.
+/// The key of the entries for exactly one flow. The application is its last part, so that one range holds all
+/// applications: an inbound packet does not say whose it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ExactKey {
     remote: u128,
@@ -27,7 +28,7 @@ impl ExactKey {
         }
     }
 
-    /// The flow again.
+    /// The flow that the key was made of.
     pub fn flow(&self) -> Flow {
         Flow {
             opaque: false,
@@ -40,7 +41,7 @@ impl ExactKey {
     }
 }
 
-/// Finds the entries for every peer of a local port.
+/// The key of the entries of a local port for every peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct BroadKey {
     pub protocol: u8,
@@ -54,7 +55,7 @@ impl BroadKey {
     }
 }
 
-/// The entries that one socket has for every peer; the first that matches decides.
+/// The entries that one socket has for every peer. The first that matches decides.
 #[derive(Clone, Debug)]
 pub(super) struct Group {
     pub socket: u64,
@@ -63,7 +64,7 @@ pub(super) struct Group {
 }
 
 impl Group {
-    /// Whether packets of this host's end of the flow are its socket's.
+    /// Whether this host's end of the flow belongs to the group's socket.
     pub fn reaches(&self, flow: &Flow) -> bool {
         match self.local {
             IpAddr::V4(own) if own.is_unspecified() => flow.local.is_ipv4(),
@@ -73,21 +74,21 @@ impl Group {
     }
 }
 
-/// One socket.
+/// The table's record of one socket.
 #[derive(Clone, Debug)]
 pub(super) struct Owner {
     pub app: AppId,
-    /// When it made its first call.
+    /// The time of its first call.
     pub since: Time,
-    /// Where its entries for every peer are, and whether they are mirrored (a listener) or inbound.
+    /// The key and local address of its entries for every peer, and whether they are mirrored (a listener) or inbound.
     pub broad: Option<(BroadKey, IpAddr, bool)>,
-    /// Its entries for one flow each.
+    /// The keys of its entries for one flow each.
     pub exact: Vec<ExactKey>,
-    /// A connection that the entries of its listener serve.
+    /// The flow of a connection that the entries of its listener serve.
     pub accepted: Option<Flow>,
-    /// It is closed; from then on nothing of it is left.
+    /// The time at which a closed socket is forgotten; `None` while it is open.
     pub closing: Option<Time>,
-    /// When it is to be looked at: the same as in the table's queue.
+    /// The time at which it is examined next, the same as in the table's queue.
     pub due: Option<Time>,
 }
 

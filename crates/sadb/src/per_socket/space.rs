@@ -1,20 +1,20 @@
-//! What is left of a space of numbers when ranges are taken out of it: peers' addresses, peers' ports.
+//! The part of a space of numbers that is left when ranges are taken out: peers' addresses, peers' ports.
 
 use std::net::IpAddr;
 
 use wire::Prefix;
 
-/// Numbers that nothing has taken yet: ranges in order, both ends included.
+/// The numbers that nothing has taken yet, as ordered ranges with both ends included.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Space(Vec<(u128, u128)>);
 
 impl Space {
-    /// Ports that a peer can have.
+    /// The ports that a peer can have.
     pub fn ports(has_ports: bool) -> Space {
         Space(vec![(0, if has_ports { u128::from(u16::MAX) } else { 0 })])
     }
 
-    /// Peers that a socket with this address can have.
+    /// The addresses of the peers that a socket with this local address can have.
     pub fn peers(local: IpAddr) -> Space {
         let v4 = Prefix::from_bits(0xffff << 32, 96);
         match local {
@@ -25,7 +25,7 @@ impl Space {
         }
     }
 
-    /// Whether one of these numbers is in it.
+    /// Whether one of the numbers from `first` to `last` is left.
     pub fn has_any(&self, first: u128, last: u128) -> bool {
         self.0.iter().any(|(a, b)| first <= *b && *a <= last)
     }
@@ -34,7 +34,7 @@ impl Space {
         self.0.is_empty()
     }
 
-    /// These numbers are taken.
+    /// Take the numbers from `first` to `last` out.
     pub fn take(&mut self, first: u128, last: u128) {
         let mut left = Vec::with_capacity(self.0.len() + 1);
         for &(a, b) in &self.0 {

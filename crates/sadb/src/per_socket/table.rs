@@ -1,4 +1,4 @@
-//! The table of entries.
+//! The table of policy entries by socket.
 
 mod claims;
 mod lookup;
@@ -16,22 +16,23 @@ use crate::spd::Spd;
 
 pub use lookup::Way;
 
-/// How much a table holds, and how long.
+/// The bounds of a table in number and time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EntryLimits {
-    /// Sockets.
+    /// The largest number of sockets.
     pub sockets: usize,
-    /// Entries in all.
+    /// The largest number of entries.
     pub entries: usize,
-    /// Entries of one application: one cannot take the room of all others.
+    /// The largest number of entries of one application, so that one cannot take the room of all others.
     pub each_app: usize,
-    /// Destinations of one datagram socket.
+    /// The largest number of destinations of one datagram socket.
     pub destinations: usize,
-    /// How long an outbound entry of a datagram socket lives behind its last use (paper 000 section 3.4.2).
+    /// The time that an outbound entry of a datagram socket lives after its last use (paper 000 section 3.4.2).
     pub ttl: Duration,
-    /// How long a closed connection's entry serves its TIME_WAIT.
+    /// The time that the entry of a closed connection serves its TIME_WAIT.
     pub time_wait: Duration,
-    /// How long the entry of any other closed socket serves packets on their way: as long as one may wait for an association.
+    /// The time that the entry of any other closed socket serves packets on their way: as long as a packet may wait for
+    /// an association.
     pub drain: Duration,
 }
 
@@ -49,18 +50,18 @@ impl Default for EntryLimits {
     }
 }
 
-/// What a table did.
+/// The figures of a table since it was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EntryStats {
-    /// Events taken.
+    /// The number of events that were applied.
     pub events: u64,
-    /// Entries made.
+    /// The number of entries that were made.
     pub added: u64,
-    /// Entries deleted, those that expired among them.
+    /// The number of entries that were deleted, those that expired included.
     pub deleted: u64,
-    /// Entries whose time was over.
+    /// The number of entries whose time was over.
     pub expired: u64,
-    /// Entries and sockets for which there was no room.
+    /// The number of entries and sockets for which there was no room.
     pub refused: u64,
 }
 
@@ -72,9 +73,9 @@ pub struct PerSocket {
     sockets: BTreeMap<u64, Owner>,
     exact: BTreeMap<ExactKey, Vec<Entry>>,
     broad: BTreeMap<BroadKey, Vec<Group>>,
-    /// Connections that the entries of a listener serve, by what finds those.
+    /// The sockets of connections that the entries of a listener serve, by the key of those entries.
     accepted: BTreeMap<BroadKey, BTreeSet<u64>>,
-    /// When which socket is to be looked at.
+    /// The queue of sockets to examine, by time.
     due: BTreeSet<(Time, u64)>,
     each_app: BTreeMap<AppId, usize>,
     entries: usize,
@@ -98,27 +99,27 @@ impl PerSocket {
         }
     }
 
-    /// What it did.
+    /// The figures of the table.
     pub fn stats(&self) -> EntryStats {
         self.stats
     }
 
-    /// Entries there are.
+    /// The number of entries in the table.
     pub fn len(&self) -> usize {
         self.entries
     }
 
-    /// Whether there is none.
+    /// Whether the table has no entry.
     pub fn is_empty(&self) -> bool {
         self.entries == 0
     }
 
-    /// Sockets it knows of.
+    /// The number of sockets in the table.
     pub fn sockets(&self) -> usize {
         self.sockets.len()
     }
 
-    /// A number that changes with the entries.
+    /// A number that changes when the entries change.
     pub fn version(&self) -> u64 {
         self.stats.added.wrapping_add(self.stats.deleted)
     }
@@ -128,13 +129,14 @@ impl PerSocket {
         &self.spd
     }
 
-    /// Every entry: those for every peer by port, each socket's in the order in which they are asked; then those for one flow.
+    /// Every entry of the table. Those for every peer come first, by port, each socket's in the order in which they are
+    /// asked. Those for one flow follow.
     pub fn list(&self) -> impl Iterator<Item = &Entry> {
         let broad = self.broad.values().flatten().flat_map(|group| &group.entries);
         broad.chain(self.exact.values().flatten())
     }
 
-    /// Do what the event asks for. One of an application without a policy changes nothing, for nothing is translated.
+    /// Apply an event to the table. An event of an application without a policy changes nothing.
     pub fn apply(&mut self, event: &SocketEvent) {
         self.stats.events += 1;
         let flow = event::canonical(&event.flow);
@@ -164,7 +166,7 @@ impl PerSocket {
         self.forget_if_idle(socket);
     }
 
-    /// Let time pass: what nobody used for too long goes, and what closed sockets left.
+    /// Delete what expired by `now`: entries that nobody used for too long, and what closed sockets left.
     pub fn expire(&mut self, now: Time) {
         while let Some(&(at, socket)) = self.due.first() {
             if at > now {
@@ -178,8 +180,8 @@ impl PerSocket {
         }
     }
 
-    /// The policy from now on: every entry is made anew from what its socket did. Sockets of applications that have no policy
-    /// any more are forgotten.
+    /// Replace the policy of the table. Every entry is made again from what its socket did. Sockets of applications
+    /// that no longer have a policy are forgotten.
     pub fn set_policy(&mut self, spd: Arc<Spd>) {
         self.spd = spd;
         let gone = |table: &PerSocket, owner: &Owner| table.spd.get(owner.app).is_none();
@@ -191,8 +193,8 @@ impl PerSocket {
         self.translate_again();
     }
 
-    /// Say which sockets there were at `as_of`, for events may have been lost: those that made their first call before and are
-    /// not among them count as closed at `now`.
+    /// Say which sockets existed at `as_of`, since events may have been lost. A socket that made its first call by then
+    /// and is not open any more counts as closed at `now`.
     pub fn retain(&mut self, now: Time, as_of: Time, mut is_open: impl FnMut(u64) -> bool) {
         let known = self.sockets.iter().filter(|(_, owner)| owner.since <= as_of);
         let gone: Vec<u64> = known.map(|(socket, _)| *socket).filter(|socket| !is_open(*socket)).collect();

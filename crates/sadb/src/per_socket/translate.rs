@@ -1,4 +1,4 @@
-//! An application's policy as entries for one socket.
+//! The translation of an application's policy to entries for one socket.
 
 use std::net::IpAddr;
 
@@ -10,12 +10,13 @@ use crate::spd::{
     Action, AppPolicy, Class, Decision, Item, Level, Network, PortRange, RuleId, Terms, Why, is_same_protocol,
 };
 
-/// For `listen` and `recvfrom`: what each network of the application means to a socket with this address, in the order in
-/// which they are to be asked (the first that matches decides, as in the policy).
+/// The entries for `listen` and `recvfrom`: what each network of the application means to a socket with this address.
+/// They are in the order in which they are to be asked; the first that matches decides, as in the policy.
 ///
-/// The paper makes one entry for each network, of the item that matches the local port. An item can depend on the remote port
-/// too, which nobody knows yet, so there is one entry for each item that can still match; then one that discards what no item
-/// covers; and behind all networks one for the host's default, if they leave peers out that the socket can have.
+/// The paper makes one entry for each network, from the item that matches the local port. An item can also depend on
+/// the remote port, which nobody knows yet. So there is one entry for each item that can still match, then one that
+/// discards what no item covers. Behind all networks follows one for the host's default, if the networks leave out
+/// peers that the socket can have.
 pub(super) fn each_network(policy: &AppPolicy, flow: &Flow) -> Vec<(EntrySelector, Decision)> {
     let mut peers = Space::peers(flow.local);
     let mut out = Vec::with_capacity(policy.networks().len() + 1);
@@ -58,7 +59,7 @@ pub(super) fn each_network(policy: &AppPolicy, flow: &Flow) -> Vec<(EntrySelecto
     out
 }
 
-/// For `connect` and `sendto`: what the policy says of exactly this flow.
+/// The entry for `connect` and `sendto`: the decision of the policy for exactly this flow.
 pub(super) fn exactly(policy: &AppPolicy, flow: &Flow) -> (EntrySelector, Decision) {
     let selector = EntrySelector {
         protocol: flow.protocol,
@@ -70,12 +71,12 @@ pub(super) fn exactly(policy: &AppPolicy, flow: &Flow) -> (EntrySelector, Decisi
     (selector, policy.decide(flow))
 }
 
-/// Flows without ports have zeroes there, as all others could; only those with a type are known to have none.
+/// Whether flows of the protocol may have ports. Only those with a type are known to have none.
 fn has_ports(number: u8) -> bool {
     !protocol::has_type(number)
 }
 
-/// Whether the item may be the one for some flow of a socket with this protocol and local port.
+/// Whether the item may decide some flow of a socket with this protocol and local port.
 fn serves(item: &Item, flow: &Flow) -> bool {
     item.protocol.is_none_or(|own| is_same_protocol(own, flow.protocol))
         && item.local.contains(flow.local_port)
@@ -109,7 +110,7 @@ fn no_network() -> Decision {
     decision(Action::Bypass, RuleId::NONE, Why::NoNetwork)
 }
 
-/// One that no item decides.
+/// A decision that no item made.
 fn decision(action: Action, network: RuleId, why: Why) -> Decision {
     Decision { action, terms: Terms::of(Level::Mandatory), network, item: RuleId::NONE, why }
 }

@@ -1,4 +1,4 @@
-//! A selector as lookups want it: patterns of bits under masks, and ranges that no pattern expresses.
+//! The form of a selector for lookups: patterns of bits under masks, and ranges that no pattern expresses.
 
 use std::sync::Arc;
 
@@ -7,7 +7,8 @@ use crate::selector::{Condition, Field, PacketKey, TrafficSelector, WORDS};
 
 pub(super) type Words = [u64; WORDS];
 
-/// A selector becomes at most this many patterns. Ranges beyond are checked apart, under the bits their ends share.
+/// The largest number of patterns of one selector. Ranges that would need more are checked separately, under the bits
+/// that their ends share.
 const MAX_PATTERNS: usize = 8;
 
 /// Bits of a key under a mask. Bits outside the mask are zero.
@@ -32,7 +33,7 @@ impl Pattern {
         (0..WORDS).all(|i| (bits[i] ^ self.bits[i]) & mask[i] == 0)
     }
 
-    /// Zero or one where the mask is set, two where it is not.
+    /// The way of this pattern at a branch: zero or one where the mask is set, two where it is not.
     #[inline]
     pub fn trit(&self, bit: u16) -> usize {
         if test(&self.mask, bit) { usize::from(test(&self.bits, bit)) } else { 2 }
@@ -46,7 +47,8 @@ impl Pattern {
         })
     }
 
-    /// This pattern and, of a field that it leaves open, the availability flag and the first `len` bits of `value`.
+    /// This pattern with one more condition on a field that it leaves open: the availability flag and the first `len`
+    /// bits of `value`.
     fn with(&self, field: &Field, value: u128, len: u32) -> Pattern {
         let width = u32::from(field.width());
         let kept = if len == 0 { 0 } else { field.max() & field.max() << (width - len) };
@@ -63,24 +65,24 @@ pub(super) fn test(words: &Words, bit: u16) -> bool {
     words[usize::from(bit / 64) % WORDS] >> (63 - bit % 64) & 1 == 1
 }
 
-/// A field whose value must be in one of several ranges.
+/// A condition that the pattern leaves open: the field's value must be in one of these ranges.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Residual {
     field: &'static Field,
     ranges: Vec<(u128, u128)>,
 }
 
-/// What is kept beside a pattern.
+/// The rank and slot of a rule, which are kept beside its pattern.
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
     pub rank: Rank,
     pub slot: Slot,
-    /// What the pattern leaves to be checked.
+    /// The conditions that the pattern does not express.
     residuals: Option<Arc<[Residual]>>,
 }
 
 impl Entry {
-    /// Whether a packet that the pattern admits is inside.
+    /// Whether a packet that the pattern admits fulfils the remaining conditions too.
     #[inline]
     pub fn admits(&self, packet: &PacketKey) -> bool {
         self.residuals.as_ref().is_none_or(|residuals| {
@@ -131,7 +133,7 @@ pub(super) fn compile(rank: Rank, slot: Slot, selector: &TrafficSelector) -> (Ve
     (patterns, Entry { rank, slot, residuals })
 }
 
-/// The fewest prefixes (value, length) that are these ranges; `None` if there are more than the bound.
+/// The fewest prefixes (value, length) that make up these ranges; `None` if there are more than [`MAX_PATTERNS`].
 fn prefixes(field: &Field, ranges: &[(u128, u128)]) -> Option<Vec<(u128, u32)>> {
     let width = u32::from(field.width());
     let mut list = Vec::new();

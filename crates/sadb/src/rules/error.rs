@@ -1,4 +1,4 @@
-//! What can be wrong with a rule or a change of the table.
+//! The ways in which a rule or a change of the table can be wrong.
 
 use std::net::IpAddr;
 
@@ -6,49 +6,49 @@ use super::RuleKey;
 use crate::selector::Field;
 use crate::{MAX_CHAIN, Spi};
 
-/// Why a rule or a change was refused.
+/// The reason why a rule or a change was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RuleError {
-    /// No selector: nothing would match.
+    /// The rule has no selector, so it would match nothing.
     #[error("a rule needs at least one selector; for every packet give \"any\"")]
     NoSelector,
-    /// PROTECT with no template.
+    /// The rule protects and names no template.
     #[error("a rule that protects needs at least one template; name the one to use, outermost last")]
     NoTemplate,
-    /// A template with an SPI that no association has.
+    /// A template names an SPI that no association has.
     #[error(
         "no association has the SPI {0}: 0 to 255 are reserved (RFC 4303 section 2.1); name one of 256 or more, or 2 for ipcomp"
     )]
     ReservedSpi(Spi),
-    /// A template whose ends are of two families.
+    /// The two ends of a template are of different address families.
     #[error(
         "no association has the ends {0} and {1}, which are of two families; give two of IPv4 or two of IPv6, or any for one"
     )]
     MixedEnds(IpAddr, IpAddr),
-    /// More templates than associations a packet may pass.
+    /// The bundle has more templates than a packet may pass associations.
     #[error("a bundle of {0} associations is longer than any packet may pass; name at most {MAX_CHAIN}")]
     LongBundle(usize),
-    /// PROTECT that demands no service.
+    /// The rule protects and demands no service.
     #[error(
         "a rule that protects must demand authentication or encryption; to let packets pass clear, use bypass"
     )]
     NoService,
-    /// Populate-from-packet without an association to populate.
+    /// A selector is populated from the packet, but the rule makes no association.
     #[error("\"pfp\" narrows associations, and a rule that bypasses or discards makes none; leave it out")]
     PopulateNothing,
-    /// One selector populates a field that another demands to be opaque (flags are for the whole rule).
+    /// One selector populates a field that another demands to be opaque. The flags count for the whole rule.
     #[error(
         "one selector takes {0:?} from the packet and another says it is opaque; leave out one of the two"
     )]
     PopulateOpaque(&'static Field),
-    /// The key names a rule there is.
+    /// A rule with this key exists already.
     #[error("there is a rule {0} already; choose another number, or remove that one first")]
     Duplicate(RuleKey),
-    /// The key names none.
+    /// No rule has this key.
     #[error("there is no rule {0}; list the rules to see their numbers")]
     Unknown(RuleKey),
-    /// More rules than a table holds.
+    /// The table holds as many rules as it can.
     #[error("there are already {0} rules, the most there can be; remove some first")]
     TooMany(usize),
 }

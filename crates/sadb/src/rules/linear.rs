@@ -1,9 +1,9 @@
-//! The rules read in order: what every other structure must agree with.
+//! The classifier that reads the rules in order. Every other structure must agree with it.
 
 use super::{Classifier, Rank, Slot};
 use crate::selector::{PacketKey, TrafficSelector};
 
-/// Selectors by rank.
+/// A list of selectors in the order of their ranks.
 #[derive(Clone, Debug, Default)]
 pub struct Linear {
     entries: Vec<(Rank, Slot, TrafficSelector)>,

@@ -4,14 +4,14 @@
 //! demand the same of the bits before its own, so a bit at which they agree costs no branch. A lookup goes the packet's
 //! way first, to the most specific patterns, and falls back to the third way, to the more general ones. The first match
 //! in the order of the rules decides, whichever is more specific: each branch knows the lowest rank below it, and what
-//! cannot come before the best found so far is not visited. Whatever the rules, a lookup visits each pattern once at most,
-//! and the depth of a fall back is that of a key's bits.
+//! cannot come before the best found so far is not visited. Whatever the rules, a lookup visits each pattern once at
+//! most, and the depth of a fall back is that of a key's bits.
 
 use super::entry::{Entry, Pattern, Words, compile, test};
 use super::{Classifier, Rank, Slot};
 use crate::selector::{PacketKey, TrafficSelector};
 
-/// A branch, a leaf, or nothing.
+/// A reference to a branch, to a leaf, or to nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Node(u32);
 
@@ -30,29 +30,30 @@ impl Node {
 
 #[derive(Clone, Debug)]
 struct Branch {
-    /// The lowest rank below.
+    /// The lowest rank below this branch.
     best: Rank,
-    /// For zero, for one, and for patterns that do not say.
+    /// The ways for zero, for one, and for patterns that leave the bit open.
     ways: [Node; 3],
     bit: u16,
 }
 
-/// One pattern and those who have it, by rank.
+/// One pattern and the entries that have it, by rank.
 #[derive(Clone, Debug)]
 struct Leaf {
     pattern: Pattern,
     first: Entry,
-    /// Nearly always empty: then nothing is allocated for it, in the tree or in a copy.
+    /// The other entries of the pattern. The list is nearly always empty, and then costs no allocation in the tree or
+    /// in a copy.
     more: Vec<Entry>,
 }
 
-/// The tree.
+/// The tree of patterns, with its branches and leaves in two lists.
 #[derive(Clone, Debug)]
 pub struct Radix {
     root: Node,
     branches: Vec<Branch>,
     leaves: Vec<Leaf>,
-    /// Places in the two lists that are free.
+    /// The places in the two lists that are free.
     free_branches: Vec<u32>,
     free_leaves: Vec<u32>,
 }
@@ -184,7 +185,7 @@ impl Radix {
         }
     }
 
-    /// Take out a branch that has one way left, or else correct its rank.
+    /// Take out a branch that has only one way left, or else correct its rank.
     fn close(&mut self, branch: Node, above: Option<(Node, usize)>) {
         let ways = self.branches[branch.0 as usize].ways;
         let mut left = ways.into_iter().filter(|way| *way != Node::NONE);
@@ -204,7 +205,7 @@ impl Radix {
         }
     }
 
-    /// The leaf whose pattern agrees with this one for longest.
+    /// The leaf whose pattern agrees longest with this one.
     fn near(&self, pattern: &Pattern) -> Option<usize> {
         let mut at = self.root;
         if at == Node::NONE {
@@ -270,7 +271,7 @@ impl Radix {
     }
 }
 
-/// A way that exists: every branch has two.
+/// A way of the branch that exists; every branch has at least two.
 fn some_way(branch: &Branch) -> Node {
     branch.ways.into_iter().find(|way| *way != Node::NONE).unwrap_or(Node::NONE)
 }
@@ -301,7 +302,7 @@ impl Leaf {
         self.more.insert(at, entry);
     }
 
-    /// Take out an entry, if it is here. Whether any is left; the last one stays, for a leaf that is to go.
+    /// Take out an entry if it is here; `false` if it is the only one. That one stays, for the leaf itself is to go.
     fn take(&mut self, rank: Rank, slot: Slot) -> bool {
         let is_it = |entry: &Entry| (entry.rank, entry.slot) == (rank, slot);
         if !is_it(&self.first) {

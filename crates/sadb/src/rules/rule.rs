@@ -10,12 +10,12 @@ use crate::MAX_CHAIN;
 use crate::selector::{Condition, PacketKey, SelectorError, TrafficSelector, Unavailable, field};
 use crate::spd::Level;
 
-/// Names a rule for as long as it exists; chosen by who adds it.
+/// The name of a rule for as long as it exists; whoever adds the rule chooses it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RuleKey(pub u32);
 
 impl RuleKey {
-    /// Nobody's: of a rule that only says that there is an SPD for its direction.
+    /// The key of no operator's rule: it marks a rule that only says that there is an SPD for its direction.
     pub const NONE: RuleKey = RuleKey(0);
 }
 
@@ -25,68 +25,69 @@ impl fmt::Display for RuleKey {
     }
 }
 
-/// Packets of which way a rule is for (SPD-O, SPD-I, or both as SPD-S).
+/// The direction of the packets that a rule is for (SPD-O, SPD-I, or both as SPD-S).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Direction {
-    /// Those that this host receives.
+    /// Packets that this host receives.
     In,
-    /// Those that it sends.
+    /// Packets that this host sends.
     Out,
-    /// All.
+    /// Packets in both directions.
     Both,
 }
 
-/// How packets are protected.
+/// The protection that a rule demands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Protection {
-    /// The paper's "SPI chain": the associations a packet passes, first the innermost.
+    /// The associations that a packet passes, the innermost first: the paper's "SPI chain".
     pub bundle: Vec<Template>,
-    /// At least these services, all in all.
+    /// The services that they must give together, at least.
     pub services: Services,
     /// Whether a packet may pass clear where there is no association.
     pub level: Level,
 }
 
-/// What happens to packets.
+/// The action of a rule for packets that match.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// They pass protected.
+    /// The packets pass protected.
     Protect(Protection),
-    /// They pass clear.
+    /// The packets pass in clear.
     Bypass,
-    /// They do not pass.
+    /// The packets do not pass.
     Discard,
 }
 
-/// Who the peer says it is: for responders whose peers have no fixed address (RFC 4301 section 4.4.1.1 "Name").
+/// The name that a peer claims. It is for responders whose peers have no fixed address (RFC 4301 section 4.4.1.1
+/// "Name").
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Name {
-    /// `mozart@foo.example.com`.
+    /// A mail address, for example `mozart@foo.example.com`.
     Email(String),
-    /// `foo.example.com`.
+    /// A fully qualified domain name, for example `foo.example.com`.
     Fqdn(String),
     /// An X.500 distinguished name, in DER.
     DistinguishedName(Vec<u8>),
-    /// Any octets (Key_ID; for an initiator: a user).
+    /// A Key_ID of any octets; for an initiator it names a user.
     KeyId(Vec<u8>),
 }
 
-/// One rule. The first in the order of the table that matches a packet decides.
+/// One rule of the table. The first one in order that matches a packet decides.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// Its number.
+    /// The number of the rule.
     pub key: RuleKey,
-    /// What people call it; for reading only.
+    /// A label for people to read.
     pub label: String,
-    /// Peers' names that key management finds it by; packets do not have them.
+    /// Names of peers by which key management finds the rule; packets do not carry them.
     pub names: Vec<Name>,
-    /// Which way.
+    /// The direction of the packets that the rule is for.
     pub direction: Direction,
-    /// Which packets: those inside at least one of these.
+    /// The selectors of the rule. A packet matches if at least one of them matches.
     pub selectors: Vec<TrafficSelector>,
-    /// What happens to them.
+    /// The action for packets that match.
     pub action: Action,
-    /// By which profile they are scrubbed; only of a rule for both directions.
+    /// The profile by which the packets are scrubbed. Only a rule for both directions has one.
     pub scrub: ScrubId,
 }
 
@@ -104,12 +105,12 @@ impl Rule {
         }
     }
 
-    /// Whether it is for packets this way.
+    /// Whether the rule is for packets in this direction.
     pub fn is_for(&self, direction: Direction) -> bool {
         self.direction == Direction::Both || self.direction == direction
     }
 
-    /// Whether the packet is inside.
+    /// Whether one of the selectors matches the packet.
     pub fn matches(&self, packet: &PacketKey) -> bool {
         self.selectors.iter().any(|selector| selector.matches(packet))
     }
@@ -163,9 +164,9 @@ impl Rule {
         Ok(Rule { selectors, ..self.clone() })
     }
 
-    /// The selectors of the association that this packet asks for: those of the rule, narrowed to the packet's values
-    /// where they are populated from it (section 4.4.1, "How to Derive the Values for an SAD Entry"). A selector that
-    /// does not admit those values is left out, so the association never carries what the rule does not.
+    /// The selectors of the association that this packet asks for. They are those of the rule, narrowed to the packet's
+    /// values where they are populated from it (section 4.4.1, "How to Derive the Values for an SAD Entry"). A selector
+    /// that does not admit those values is left out, so the association never carries what the rule does not.
     ///
     /// # Errors
     /// [`Unavailable`]: the packet is discarded (section 4.4.2.2).
@@ -183,11 +184,11 @@ impl Rule {
         self.selectors.iter().filter(admits).map(|selector| selector.instantiate(packet)).collect()
     }
 
-    /// What keeps associations of this rule apart: two packets that it matches share one if this is equal. It is equal
-    /// for all packets unless the rule populates some field ("unique").
+    /// The key that keeps associations of this rule apart: two packets that match share an association if their keys
+    /// are equal. It is equal for all packets unless the rule populates some field ("unique").
     ///
     /// # Errors
-    /// As [`Rule::instantiate`].
+    /// The errors of [`Rule::instantiate`].
     pub fn share(&self, packet: &PacketKey) -> Result<PacketKey, Unavailable> {
         // The flags are those of every selector; which of them admits the packet follows from the values.
         self.selectors.first().map_or(Ok(PacketKey::EMPTY), |selector| selector.share(packet))

@@ -1,11 +1,11 @@
-//! What data threads read.
+//! The state of the rules that data threads read.
 
 use std::sync::Arc;
 
 use super::{Classifier, Direction, Radix, Rank, Rule, Slot};
 use crate::selector::PacketKey;
 
-/// The rules at one moment, with a classifier for each direction. A reader keeps it for as long as it likes.
+/// The rules at one moment, with a classifier for each direction. A reader may keep it for any time.
 #[derive(Clone, Debug)]
 pub struct Snapshot<C = Radix> {
     rules: Vec<Option<Arc<Rule>>>,
@@ -19,9 +19,9 @@ impl<C: Classifier> Snapshot<C> {
         Snapshot { rules: Vec::new(), inbound: C::empty(seed), outbound: C::empty(!seed), epoch }
     }
 
-    /// The first rule in order that matches the packet. `None`: none does, and the packet is discarded.
+    /// The first rule in order that matches the packet; `None` if no rule does, and the packet is discarded.
     ///
-    /// [`Direction::Both`] is no way a packet goes; asked for it, the answer is that for [`Direction::Out`].
+    /// No packet goes in [`Direction::Both`]; for it the answer is that for [`Direction::Out`].
     #[inline]
     pub fn lookup(&self, direction: Direction, packet: &PacketKey) -> Option<&Rule> {
         let classifier = if direction == Direction::In { &self.inbound } else { &self.outbound };
@@ -29,14 +29,15 @@ impl<C: Classifier> Snapshot<C> {
         self.rule(slot)
     }
 
-    /// As [`Snapshot::lookup`], as a number that a cache can hold as long as [`Snapshot::epoch`] is the same.
+    /// The slot of the rule that [`Snapshot::lookup`] finds. A cache can hold it as long as [`Snapshot::epoch`] is the
+    /// same.
     #[inline]
     pub fn find(&self, direction: Direction, packet: &PacketKey) -> Option<Slot> {
         let classifier = if direction == Direction::In { &self.inbound } else { &self.outbound };
         classifier.lookup(packet)
     }
 
-    /// The rule of an answer.
+    /// The rule in this slot.
     #[inline]
     pub fn rule(&self, slot: Slot) -> Option<&Rule> {
         self.rules.get(slot.0 as usize)?.as_deref()
@@ -48,12 +49,12 @@ impl<C: Classifier> Snapshot<C> {
         held.filter_map(|(at, rule)| Some((Slot(u32::try_from(at).ok()?), rule.as_deref()?)))
     }
 
-    /// Whether any rule is for packets this way.
+    /// Whether any rule is for packets in this direction.
     pub fn has_rules_for(&self, direction: Direction) -> bool {
         self.iter().any(|(_, rule)| rule.is_for(direction))
     }
 
-    /// Grows with every change of the table.
+    /// A number that grows with every change of the table.
     pub fn epoch(&self) -> u64 {
         self.epoch
     }

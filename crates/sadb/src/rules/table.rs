@@ -1,35 +1,35 @@
-//! The ordered truth.
+//! The ordered table of rules, from which every snapshot is made.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::{Classifier, Name, Radix, Rank, Rule, RuleError, RuleKey, Slot, Snapshot};
 
-/// The most rules of one table.
+/// The largest number of rules in one table.
 pub const MAX_RULES: usize = 1 << 20;
 
-/// Ranks of rules that were added one after the other are this far apart, so that others fit between.
+/// The distance between the ranks of rules that were added one after the other, so that others fit between.
 const GAP: u64 = 1 << 32;
 
-/// Where a new rule goes.
+/// The place of a new rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// Before all.
+    /// The place before all rules.
     First,
-    /// After all.
+    /// The place after all rules.
     Last,
-    /// Before the rule that stands at this position, counted from zero; at or past the end: after all.
+    /// The place before the rule at this position, counted from zero. A position at or past the end is after all rules.
     At(usize),
-    /// Right before this rule.
+    /// The place right before this rule.
     Before(RuleKey),
-    /// Right after this rule.
+    /// The place right after this rule.
     After(RuleKey),
 }
 
-/// Rules in order, of which the first that matches decides.
+/// An ordered table of rules. The first that matches a packet decides.
 #[derive(Clone, Debug)]
 pub struct RuleTable<C = Radix> {
-    /// In order; ranks grow.
+    /// The rules in order, with growing ranks.
     order: Vec<(Rank, Slot)>,
     ranks: HashMap<RuleKey, (Rank, Slot), Fixed>,
     free: Vec<Slot>,
@@ -37,11 +37,11 @@ pub struct RuleTable<C = Radix> {
     seed: u64,
 }
 
-/// Keys are the operator's numbers, so the hash needs no key.
+/// The hash of rule keys. It needs no secret, since the keys are the operator's numbers.
 type Fixed = std::hash::BuildHasherDefault<std::hash::DefaultHasher>;
 
 impl<C: Classifier> RuleTable<C> {
-    /// An empty table. `seed` is random; see [`Classifier::empty`].
+    /// A table without rules. `seed` is random; see [`Classifier::empty`].
     pub fn new(seed: u64) -> RuleTable<C> {
         RuleTable {
             order: Vec::new(),
@@ -52,17 +52,17 @@ impl<C: Classifier> RuleTable<C> {
         }
     }
 
-    /// The rules now. It stays as it is whatever becomes of the table.
+    /// The rules at present. The snapshot stays as it is, whatever becomes of the table.
     pub fn snapshot(&self) -> Arc<Snapshot<C>> {
         Arc::clone(&self.current)
     }
 
-    /// How many rules there are.
+    /// The number of rules.
     pub fn len(&self) -> usize {
         self.order.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no rules.
     pub fn is_empty(&self) -> bool {
         self.order.is_empty()
     }
@@ -77,7 +77,7 @@ impl<C: Classifier> RuleTable<C> {
         self.current.rule(self.ranks.get(&key)?.1)
     }
 
-    /// Where the rule of this number stands, counted from zero.
+    /// The position of the rule of this number, counted from zero.
     pub fn position(&self, key: RuleKey) -> Option<usize> {
         let (rank, _) = self.ranks.get(&key)?;
         self.order.binary_search_by_key(rank, |(rank, _)| *rank).ok()
@@ -88,7 +88,8 @@ impl<C: Classifier> RuleTable<C> {
         self.list().find(|rule| rule.names.contains(name))
     }
 
-    /// Add a rule. If readers hold the snapshot it is copied once; the change itself touches only the rule's own ways.
+    /// Add a rule at `place`. If readers hold the snapshot it is copied once; the change itself touches only the rule's
+    /// own ways.
     ///
     /// # Errors
     /// What [`Rule::checked`] finds; [`RuleError::Duplicate`]; [`RuleError::Unknown`] if `place` names no rule;
@@ -116,7 +117,7 @@ impl<C: Classifier> RuleTable<C> {
         Ok(())
     }
 
-    /// Take out a rule.
+    /// Remove the rule of this number and return it.
     ///
     /// # Errors
     /// [`RuleError::Unknown`].
@@ -129,7 +130,7 @@ impl<C: Classifier> RuleTable<C> {
         Ok(Arc::unwrap_or_clone(rule))
     }
 
-    /// Take out all rules. What readers learned before is void.
+    /// Remove all the rules. Whatever readers learned before is void.
     pub fn clear(&mut self) {
         let epoch = self.current.epoch() + 1;
         self.order.clear();
@@ -159,7 +160,7 @@ impl<C: Classifier> RuleTable<C> {
         (rank > below).then_some(Rank(rank))
     }
 
-    /// Give all rules new ranks with room between them, and compile anew.
+    /// Give all rules new ranks with room between them, and compile the classifiers anew.
     fn spread(&mut self) {
         let mut fresh = Snapshot::new(self.seed, self.current.epoch());
         for (index, (rank, slot)) in self.order.iter_mut().enumerate() {

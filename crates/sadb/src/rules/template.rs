@@ -1,4 +1,4 @@
-//! What one association of a bundle must be.
+//! The demands on one association of a bundle.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -8,35 +8,35 @@ use super::RuleError;
 use crate::sa::{SaConfig, SaProtocol};
 use crate::{Direction, Mode, Spi};
 
-/// What a rule demands of one association of its bundle. What is `None` is left open.
+/// The demands of a rule on one association of its bundle. A field that is `None` is left open.
 ///
-/// As text: `0x1001`, or `PROTOCOL[/MODE[/LOCAL-REMOTE]]` with `any` for what is left open: `esp`, `any/tunnel`,
+/// Its text is `0x1001`, or `PROTOCOL[/MODE[/LOCAL-REMOTE]]` with `any` for what is left open: `esp`, `any/tunnel`,
 /// `esp/tunnel/192.0.2.1-198.51.100.1`, `esp/tunnel/192.0.2.1-any`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Template {
-    /// This very association. Inbound and outbound associations have different ones, so a rule for both ways that names
-    /// SPIs means the outbound ones.
+    /// The SPI of the one association that fits. Inbound and outbound associations have different SPIs, so a rule for
+    /// both directions that names SPIs means the outbound ones.
     pub spi: Option<Spi>,
-    /// ESP, AH, or a member of a chain without key.
+    /// The protocol: ESP, AH, or one of the two without a key (IPComp, IP in IP).
     pub protocol: Option<SaProtocol>,
-    /// What it encloses.
+    /// The mode of the association.
     pub mode: Option<Mode>,
-    /// This host's outer address.
+    /// The outer address of this host.
     pub local: Option<IpAddr>,
-    /// The peer's.
+    /// The outer address of the peer.
     pub remote: Option<IpAddr>,
 }
 
 impl Template {
-    /// Any association.
+    /// A template that any association fits.
     pub const ANY: Template = Template { spi: None, protocol: None, mode: None, local: None, remote: None };
 
-    /// This very association.
+    /// A template that only the association with this SPI fits.
     pub const fn of_spi(spi: Spi) -> Template {
         Template { spi: Some(spi), ..Template::ANY }
     }
 
-    /// Refuse what no association can be.
+    /// Refuse a template that no association can fit.
     pub(super) fn check(&self) -> Result<(), RuleError> {
         let may_compress = matches!(self.protocol, None | Some(SaProtocol::IpComp));
         match (self.spi, self.local, self.remote) {
@@ -50,13 +50,13 @@ impl Template {
         }
     }
 
-    /// Whether an association is what this demands. `both`: the rule is for both ways, so that its SPI says nothing of an
-    /// inbound association.
+    /// Whether an association fits this template. `both` says that the rule is for both directions, so that its SPI
+    /// says nothing about an inbound association.
     pub fn fits(&self, sa: &SaConfig, both: bool) -> bool {
         self.fits_member(&Member::from(sa), both)
     }
 
-    /// As [`Template::fits`], for an association of which only this is known.
+    /// Whether an association fits of which only its [`Member`] is known; see [`Template::fits`].
     pub fn fits_member(&self, member: &Member, both: bool) -> bool {
         let foreign = both && member.direction == Direction::Inbound;
         self.spi.is_none_or(|spi| foreign || spi == member.spi)
@@ -66,8 +66,9 @@ impl Template {
             && self.remote.is_none_or(|remote| remote == member.ends.1)
     }
 
-    /// Whether a packet that came out of these associations, the innermost first, had what the templates of a bundle demand. More
-    /// around it is no harm. What IPComp would not have made shorter was left as it was (RFC 3173 section 2.2).
+    /// Whether a packet that came out of these associations, the innermost first, had what the templates of a bundle
+    /// demand. More associations around them do no harm. IPComp may be missing, since it leaves a packet alone that it
+    /// cannot make shorter (RFC 3173 section 2.2).
     pub fn all_fit(bundle: &[Template], members: impl Iterator<Item = Member>, both: bool) -> bool {
         let mut members = members.peekable();
         bundle.iter().all(|template| {
@@ -77,7 +78,7 @@ impl Template {
     }
 }
 
-/// What a template asks of an association.
+/// The facts about an association that a template asks for.
 #[derive(Clone, Copy, Debug)]
 pub struct Member {
     direction: Direction,
@@ -117,7 +118,7 @@ impl fmt::Display for Template {
     }
 }
 
-/// A text that is no template.
+/// The error for a text that is no template.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{0:?} names no association of a bundle; write an SPI (0x1001), or PROTOCOL/MODE/LOCAL-REMOTE, of which the later \

@@ -1,29 +1,30 @@
 //! Tuple-space search: one hash table for each of a few masks (Srinivasan, Suri and Varghese 1999), with masks relaxed
 //! so that rules of many masks share a table (as in TupleMerge, Daly and others 2017).
 //!
-//! A pattern may live in any table whose mask is part of its own; candidates are compared in full, so a relaxed mask
+//! A pattern may live in any table whose mask is part of its own. Candidates are compared in full, so a relaxed mask
 //! costs comparisons and never a wrong answer. Patterns that leave everything open, and ranges that are no prefixes,
-//! end in a table of few bits, where they are compared one by one. Tables are asked in the order of the lowest rank that
-//! each holds, until none left can come before the best found. The hash is keyed: who does not know the seed cannot choose
-//! packets that collide; how long a chain is, rules decide and not packets.
+//! end in a table of few bits, where they are compared one by one. Tables are asked in the order of the lowest rank
+//! that each holds, until none left can come before the best found. The hash is keyed: whoever does not know the seed
+//! cannot choose packets that collide. The rules decide how long a chain is, not the packets.
 
 use super::entry::{Entry, Pattern, Words, compile};
 use super::{Classifier, Rank, Slot};
 use crate::keyed::{fold, scatter};
 use crate::selector::{PacketKey, TrafficSelector, WORDS};
 
-/// A pattern joins a table in which it meets fewer than this many others, agreeing with it in all bits of the table's mask.
+/// A pattern joins a table in which it meets fewer than this many others that agree with it in all bits of the table's
+/// mask.
 const FEW: usize = 6;
-/// Where no relaxed mask tells them apart, it may meet this many.
+/// A pattern may meet up to this many others where no relaxed mask tells them apart.
 const CROWD: usize = 24;
 const NONE: u32 = u32::MAX;
 
 #[derive(Clone, Debug)]
 struct Table {
     mask: Words,
-    /// The words of the mask that are not zero.
+    /// The indices of the words of the mask that are not zero.
     used: Vec<u8>,
-    /// The first item of each chain, by hash; a power of two.
+    /// The first item of each chain, by hash. The number of chains is a power of two.
     heads: Vec<u32>,
     len: usize,
     best: Rank,
@@ -36,14 +37,14 @@ struct Item {
     next: u32,
 }
 
-/// The tables.
+/// A classifier of hash tables, one for each mask.
 #[derive(Clone, Debug)]
 pub struct TupleSpace {
-    /// By the lowest rank in each.
+    /// The tables in the order of the lowest rank in each.
     tables: Vec<Table>,
     items: Vec<Item>,
     free: Vec<u32>,
-    /// One for each word of a key.
+    /// The seeds of the hash, one for each word of a key.
     seeds: Words,
 }
 
@@ -123,8 +124,9 @@ impl TupleSpace {
         table.heads[chain] = place;
     }
 
-    /// The fullest table in which few meet the pattern; else a new one, of the coarsest mask that tells the pattern from
-    /// those it met; else the one in which fewest do, or that of the pattern's own mask if even those are too many.
+    /// The index of the table for this pattern. The first choice is the fullest table in which few others meet the
+    /// pattern. The second is a new table with the coarsest mask that tells the pattern from those it met. The last is
+    /// the table in which fewest meet it, or the table of the pattern's own mask if even those are too many.
     fn table_for(&mut self, pattern: &Pattern) -> usize {
         let mut roomy: Option<(usize, usize)> = None;
         let mut least: Option<(usize, usize)> = None;
@@ -242,8 +244,8 @@ impl Table {
     }
 }
 
-/// Parts of a mask, the coarse before the fine, that masks with other lengths of prefixes also have: more and more whole
-/// octets of each word of the addresses, with which a key begins, and then of the other words.
+/// Parts of a mask, the coarse before the fine, that masks with other prefix lengths have too. They are more and more
+/// whole octets of each word of the addresses, with which a key begins, and then of the other words.
 fn coarser(mask: &Words) -> impl Iterator<Item = Words> {
     let whole = mask.map(|word| word.to_be_bytes().map(|octet| if octet == 255 { 255 } else { 0 }));
     let first = |word: [u8; 8], count: usize| {

@@ -1,4 +1,4 @@
-//! The configuration of one association, and what makes one contradict itself.
+//! The configuration of one association, and the check that it does not contradict itself.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -11,21 +11,21 @@ use super::path_mtu::{MIN_PATH_MTU_V4, MIN_PATH_MTU_V6};
 use crate::spd::PortRange;
 use crate::{ReplayWindow, SadError};
 
-/// Octets of an outer IP packet that the path carries, unless configured otherwise.
+/// The default size in octets of the outer IP packets that the path carries.
 pub const DEFAULT_PATH_MTU: u16 = 1500;
-/// Sequence numbers that the replay window covers, unless configured otherwise.
+/// The default number of sequence numbers that the replay window covers.
 pub const DEFAULT_REPLAY_WINDOW: u32 = 1024;
 
-/// Names an association to its receiver (RFC 4303 section 2.1).
+/// The number by which the receiver knows an association (RFC 4303 section 2.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Spi(pub u32);
 
 impl Spi {
-    /// The well-known CPI of DEFLATE, which is meant for compression that is configured by hand (RFC 3173 sections 3.3 and 4.3, RFC
-    /// 2407 section 4.4.5). The only one below 256 that an association may have.
+    /// The well-known CPI of DEFLATE, which is meant for compression that is configured by hand (RFC 3173 sections 3.3
+    /// and 4.3, RFC 2407 section 4.4.5). It is the only number below 256 that an association may have.
     pub const DEFLATE: Spi = Spi(2);
 
-    /// Zero stays inside the host and 1 to 255 belong to IANA: none of them may be on the wire.
+    /// Whether the number must not be on the wire: zero stays inside the host, and 1 to 255 belong to IANA.
     pub const fn is_reserved(self) -> bool {
         self.0 <= 255
     }
@@ -37,20 +37,20 @@ impl fmt::Display for Spi {
     }
 }
 
-/// What an inbound association is found by (RFC 4301 section 4.1). The SPI is not enough where several
-/// [key classes](super::options::KeyClass) are in use.
+/// The name by which an inbound association is found (RFC 4301 section 4.1). The SPI is not enough where several [key
+/// classes](super::options::KeyClass) are in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SaName {
-    /// The SPI.
+    /// The SPI of the association.
     pub spi: Spi,
-    /// The destination of its outer packets, if it is found by that.
+    /// The destination of its outer packets, if the association is found by it.
     pub destination: Option<IpAddr>,
-    /// The source of its outer packets, if it is found by that.
+    /// The source of its outer packets, if the association is found by it.
     pub source: Option<IpAddr>,
 }
 
 impl SaName {
-    /// Whether it says no more than an SPI.
+    /// Whether the name is no more than an SPI.
     #[inline]
     pub const fn is_spi_alone(&self) -> bool {
         self.destination.is_none()
@@ -63,20 +63,20 @@ impl From<Spi> for SaName {
     }
 }
 
-/// What an association encloses (RFC 4301 section 4.1).
+/// The part of a packet that an association encloses (RFC 4301 section 4.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mode {
-    /// The payload of an IP packet between the two endpoints themselves.
+    /// The payload of an IP packet between the two endpoints.
     Transport,
-    /// A whole IP packet.
+    /// A whole IP packet with its header.
     Tunnel,
-    /// As transport on the wire, between fixed inner addresses that never travel: those of the selectors
-    /// (draft-nikander-esp-beet-mode).
+    /// The payload of a packet between fixed inner addresses, those of the selectors, which never travel. On the wire
+    /// it looks like transport mode (draft-nikander-esp-beet-mode).
     Beet,
 }
 
 impl Mode {
-    /// Its word in commands and JSON.
+    /// The word for the mode in commands and JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Mode::Transport => "transport",
@@ -92,17 +92,17 @@ impl fmt::Display for Mode {
     }
 }
 
-/// Which way an association carries packets; it is never both.
+/// The direction in which an association carries packets; it is never both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Direction {
-    /// From the peer.
+    /// Packets from the peer.
     Inbound,
-    /// To the peer.
+    /// Packets to the peer.
     Outbound,
 }
 
 impl Direction {
-    /// Its word in commands and JSON.
+    /// The word for the direction in commands and JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Direction::Inbound => "in",
@@ -120,36 +120,37 @@ impl fmt::Display for Direction {
 /// The addresses and UDP ports of the outer packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Endpoints {
-    /// This host's address.
+    /// The outer address of this host.
     pub local: IpAddr,
-    /// The peer's address.
+    /// The outer address of the peer.
     pub remote: IpAddr,
-    /// This host's UDP port (4500).
+    /// The UDP port of this host (4500).
     pub local_port: u16,
-    /// The peer's UDP port (4500); zero inbound: any port, for a peer behind a NAT.
+    /// The UDP port of the peer (4500). Zero on an inbound association means any port, for a peer behind a NAT.
     pub remote_port: u16,
 }
 
 /// The inner packets that an association may carry (RFC 4301 section 4.4.1.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Selectors {
-    /// This host's side.
+    /// The addresses on this host's side.
     pub local: Prefix,
-    /// The peer's side.
+    /// The addresses on the peer's side.
     pub remote: Prefix,
-    /// IP protocol; `None`: any.
+    /// The IP protocol number; `None` means any.
     pub protocol: Option<u8>,
-    /// The application it belongs to; `None`: shared by all.
+    /// The application that the association belongs to; `None`: all share it.
     pub app: Option<AppId>,
-    /// This host's ports. Anything but [`PortRange::ANY`] excludes packets without ports, and those whose ports cannot be read; a type counts as a port where the
-    /// protocol is named ([`Flow`]).
+    /// The ports on this host's side. A range other than [`PortRange::ANY`] excludes packets without ports, and those
+    /// whose ports cannot be read. Where the protocol is named, an ICMP or Mobility Header type counts as a port
+    /// ([`Flow`]).
     pub local_ports: PortRange,
-    /// The peer's ports.
+    /// The ports on the peer's side.
     pub remote_ports: PortRange,
 }
 
 impl Selectors {
-    /// Every packet of every application.
+    /// Selectors that admit every packet of every application.
     pub const ANY: Selectors = Selectors {
         local: Prefix::ANY,
         remote: Prefix::ANY,
@@ -159,7 +160,7 @@ impl Selectors {
         remote_ports: PortRange::ANY,
     };
 
-    /// Whether the flow's addresses, protocol and ports are inside. Says nothing about the application.
+    /// Whether the flow's addresses, protocol and ports are inside. The application is not compared.
     #[inline]
     pub fn covers(&self, flow: &Flow) -> bool {
         self.remote.contains(flow.remote)
@@ -168,7 +169,7 @@ impl Selectors {
             && has_ports_in(self.protocol, self.local_ports, self.remote_ports, flow)
     }
 
-    /// Whether some flow of one application is inside both.
+    /// Whether some flow of one application is inside both selectors.
     pub fn meets(&self, other: &Selectors) -> bool {
         let overlap = |a: Prefix, b: Prefix| a.covers(b) || b.covers(a);
         let protocols = [self.protocol, other.protocol];
@@ -182,7 +183,7 @@ impl Selectors {
             && other.takes_protocol_of(self)
     }
 
-    /// Whether packets of the protocol that the other one names have what these ports select.
+    /// Whether packets of the protocol that `other` names have the ports or types that these selectors ask for.
     fn takes_protocol_of(&self, other: &Selectors) -> bool {
         let every = (self.local_ports, self.remote_ports) == (PortRange::ANY, PortRange::ANY);
         every || self.protocol.is_some() || other.protocol.is_none_or(protocol::has_ports)
@@ -194,33 +195,34 @@ impl Selectors {
     }
 }
 
-/// One association as the operator (later: the key exchange) asks for it.
+/// The configuration of one association as the operator (later: the key exchange) asks for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SaConfig {
-    /// Its name on the wire, chosen by the receiver.
+    /// The SPI on the wire, which the receiver chooses.
     pub spi: Spi,
-    /// Which way.
+    /// The direction in which it carries packets.
     pub direction: Direction,
-    /// What it encloses.
+    /// The part of a packet that it encloses.
     pub mode: Mode,
-    /// How it protects.
+    /// The algorithms by which it protects packets.
     pub suite: SuiteId,
-    /// Cipher key, then salt (RFC 4106 section 8.1, RFC 7634 section 2).
+    /// The keying material: cipher key, then salt (RFC 4106 section 8.1, RFC 7634 section 2).
     pub keymat: Secret,
     /// The outer addresses and ports.
     pub endpoints: Endpoints,
-    /// The inner packets. In transport mode the addresses narrow to the endpoints.
+    /// The inner packets that it may carry. In transport mode the addresses narrow to the endpoints.
     pub selectors: Selectors,
-    /// Sequence numbers that the replay window covers: a power of two, 64 to 65536. Used inbound.
+    /// The number of sequence numbers that the replay window covers: a power of two, 64 to 65536, or 0 for no window.
+    /// It is used inbound.
     pub replay_window: u32,
-    /// Octets of an outer IP packet that the path carries. Used outbound.
+    /// The size in octets of the outer IP packets that the path carries. It is used outbound.
     pub path_mtu: u16,
-    /// What has a default.
+    /// The options that have a default.
     pub options: SaOptions,
 }
 
 impl SaConfig {
-    /// The services that it gives.
+    /// The services that the association gives.
     pub fn services(&self) -> Services {
         match self.options.protocol {
             SaProtocol::Esp if self.suite.encrypts() => Services::ENCRYPTED,
@@ -229,7 +231,7 @@ impl SaConfig {
         }
     }
 
-    /// Octets of keying material that protocol and suite ask for.
+    /// The number of octets of keying material that protocol and suite ask for.
     pub fn keymat_len(&self) -> usize {
         match self.options.protocol {
             SaProtocol::Esp => self.suite.keymat_len(),
@@ -238,7 +240,7 @@ impl SaConfig {
         }
     }
 
-    /// The selectors that count: in transport mode an association carries only packets between its endpoints.
+    /// The selectors in force. In transport mode an association carries only packets between its endpoints.
     pub fn effective_selectors(&self) -> Selectors {
         match self.mode {
             Mode::Tunnel | Mode::Beet => self.selectors,
@@ -254,7 +256,7 @@ impl SaConfig {
         }
     }
 
-    /// Whether the configuration contradicts itself or a standard.
+    /// Check that the configuration contradicts neither itself nor a standard.
     ///
     /// # Errors
     /// The first contradiction found; see [`SadError`].
@@ -276,7 +278,8 @@ impl SaConfig {
         self.check_selectors()
     }
 
-    /// RFC 2451 section 2.3: keys of 3DES that make it DES must be refused. The lowest bit of an octet is parity, and not of the key.
+    /// Refuse keys that reduce 3DES to DES (RFC 2451 section 2.3). The lowest bit of an octet is parity and no part of
+    /// the key.
     fn check_key(&self) -> Result<(), SadError> {
         if self.suite.cipher() != Cipher::TripleDesCbc {
             return Ok(());
@@ -329,7 +332,7 @@ impl SaConfig {
         Ok(())
     }
 
-    /// What keeps a peer reachable, follows it, and hides silence.
+    /// Check the options that keep a peer reachable, follow it, and hide silence.
     fn check_peer_options(&self) -> Result<(), SadError> {
         let options = &self.options;
         let outbound = self.direction == Direction::Outbound;
@@ -418,14 +421,15 @@ impl SaConfig {
 }
 
 impl SaConfig {
-    /// Whether its own policy keeps routers from fragmenting its outer packets (RFC 4301 section 8.1; IPv6 has no such flag).
+    /// Whether its own policy keeps routers from fragmenting its outer packets (RFC 4301 section 8.1). IPv6 has no such
+    /// flag.
     pub fn forbids_fragments(&self) -> bool {
         self.options.headers.df == DontFragment::Set
             && self.mode != Mode::Transport
             && self.endpoints.remote.is_ipv4()
     }
 
-    /// Whether packets of the protocol have what the ports select (RFC 4301 section 4.4.1.1).
+    /// Check that packets of the protocol have what the ports select (RFC 4301 section 4.4.1.1).
     fn check_ports(&self) -> Result<(), SadError> {
         let Selectors { protocol, local_ports, remote_ports, .. } = self.selectors;
         let Some(protocol) = protocol else { return Ok(()) };
@@ -448,7 +452,7 @@ impl SaConfig {
     }
 }
 
-/// Whether a flow of the protocol (`None`: of any) has ports inside these ranges.
+/// Whether the flow has ports inside these ranges. `protocol` is the one that the selectors name; `None` means any.
 #[inline]
 pub(crate) fn has_ports_in(protocol: Option<u8>, local: PortRange, remote: PortRange, flow: &Flow) -> bool {
     if (local, remote) == (PortRange::ANY, PortRange::ANY) {
@@ -459,7 +463,7 @@ pub(crate) fn has_ports_in(protocol: Option<u8>, local: PortRange, remote: PortR
     has && !flow.opaque && local.contains(flow.local_port) && remote.contains(flow.remote_port)
 }
 
-/// Whether this can be the outer address of one host. An IPv4-mapped one belongs to no wire (RFC 4942 section 2.2).
+/// Whether this can be the outer address of one host. An IPv4-mapped address belongs to no wire (RFC 4942 section 2.2).
 pub(super) fn is_host(addr: IpAddr) -> bool {
     let broadcast = matches!(addr, IpAddr::V4(v4) if v4.is_broadcast());
     !addr.is_unspecified() && !addr.is_multicast() && !broadcast && addr.to_canonical() == addr

@@ -1,25 +1,25 @@
-//! What one association has carried and refused.
+//! The figures of what one association has carried and refused.
 
 use wire::{DropReason, Time};
 
 /// The figures of one association, counted by the thread that owns it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Counters {
-    /// Packets carried.
+    /// The number of packets that it carried.
     pub packets: u64,
-    /// Octets of the inner packets carried.
+    /// The number of octets in the inner packets that it carried.
     pub bytes: u64,
-    /// When it last carried one; [`Time::default`]: never.
+    /// The time of the last packet that it carried; [`Time::default`]: never.
     pub last_used: Time,
-    /// Octets of the longest inner packet carried since somebody last took this.
+    /// The length in octets of the longest inner packet since the last call of [`Counters::take_longest`].
     longest: usize,
     /// Packets with a combination of inner and outer ECN field that RFC 6040 figure 4 marks "(!!!)": dangerous.
     pub ecn_dangerous: u64,
     /// Packets with a combination that the figure marks "(!)": unused, perhaps dangerous.
     pub ecn_unused: u64,
-    /// NAT keepalives sent for it.
+    /// The number of NAT keepalives that were sent for it.
     pub keepalives: u64,
-    /// Dummy packets among those carried (outbound).
+    /// The number of dummy packets among those carried (outbound).
     pub dummies: u64,
     drops: [u64; DropReason::ALL.len()],
 }
@@ -39,18 +39,18 @@ impl Counters {
         std::mem::take(&mut self.longest)
     }
 
-    /// Count a packet that ended here.
+    /// Count a packet that was dropped.
     #[inline]
     pub fn dropped(&mut self, reason: DropReason) {
         self.drops[reason as usize] += 1;
     }
 
-    /// How many packets ended here for this reason.
+    /// The number of packets that were dropped for this reason.
     pub fn drops_for(&self, reason: DropReason) -> u64 {
         self.drops[reason as usize]
     }
 
-    /// Every reason for which a packet ended here, and how many did.
+    /// Every reason for which packets were dropped, with their number.
     pub fn drops(&self) -> impl Iterator<Item = (DropReason, u64)> + '_ {
         DropReason::ALL.iter().copied().zip(self.drops).filter(|(_, count)| *count > 0)
     }

@@ -13,7 +13,7 @@ use super::nat::NatChecksum;
 use super::options::{Encapsulation, KeyClass, Life, LifeState, Lifetime};
 use crate::{ReplayState, ReplayWindow, SadError};
 
-/// Messages about the path that wait to be taken at most.
+/// The largest number of messages about the path that wait to be taken.
 const MAX_MESSAGES: usize = 16;
 
 /// An inbound association, owned by the inbound thread.
@@ -23,48 +23,48 @@ pub struct InboundSa {
     shape: Shape,
     extended: bool,
     spi: Spi,
-    /// How much more it may carry.
+    /// The account of how much more it may carry.
     pub life: Life,
-    /// The sequence numbers seen. Checked before decryption, committed after the ICV was right.
+    /// The sequence numbers that were seen. They are checked before decryption and committed after the ICV was right.
     pub replay: ReplayWindow,
-    /// What it carried and refused.
+    /// The figures of what it carried and refused.
     pub counters: Counters,
-    /// What a NAT does to the checksums of its packets: transport mode in UDP.
+    /// The change that a NAT makes to the checksums of its packets, in transport mode in UDP.
     pub nat: NatChecksum,
     selectors: Selectors,
-    /// Its fragments never meet those of another number.
+    /// The number that tells its inner fragments from those of other associations.
     context: u32,
-    /// Where its newest packet came from; of bare packets the port is zero.
+    /// The address and port that its newest packet came from; the port of a bare packet is zero.
     seen: (IpAddr, u16),
-    /// Where the outbound half was last known to send to.
+    /// The address and port that the outbound half was last known to send to.
     followed: (IpAddr, u16),
-    /// Seconds for which the two have differed.
+    /// The number of seconds for which `seen` and `followed` have differed.
     behind: u8,
-    /// What the peer says of the path, in dummy packets.
+    /// The messages about the path that the peer sent in dummy packets.
     messages: Vec<Message>,
-    /// Its limits before it was given an end, which is not its successor's.
+    /// The limits that it had before [`InboundSa::retire`]; its successor gets these.
     retired: Option<Box<Lifetime>>,
     config: Box<SaConfig>,
 }
 
-/// What one inbound association takes along to another daemon.
+/// The state of one inbound association that another daemon takes over.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InboundState {
-    /// The configuration, key included.
+    /// The configuration, with the key.
     pub config: SaConfig,
-    /// The sequence numbers seen.
+    /// The sequence numbers that were seen.
     pub replay: ReplayState,
-    /// Packets carried.
+    /// The number of packets that it carried.
     pub packets: u64,
-    /// Octets carried.
+    /// The number of octets that it carried.
     pub bytes: u64,
-    /// When it last carried one.
+    /// The time at which it last carried a packet.
     pub last_used: Time,
-    /// When it was added.
+    /// The time at which it was added.
     pub added: Time,
-    /// When it carried its first packet.
+    /// The time at which it carried its first packet.
     pub first_used: Option<Time>,
-    /// How far through its life it is.
+    /// The stage of its life.
     pub life: LifeState,
 }
 
@@ -72,7 +72,7 @@ impl InboundSa {
     /// An association that has received nothing.
     ///
     /// # Errors
-    /// As [`SaConfig::check`]; [`SadError::Direction`]; [`SadError::Crypto`] if no provider has the suite.
+    /// The errors of [`SaConfig::check`]; [`SadError::Direction`]; [`SadError::Crypto`] if no provider has the suite.
     pub fn new(config: SaConfig, registry: &Registry) -> Result<InboundSa, SadError> {
         config.check()?;
         if config.direction != Direction::Inbound {
@@ -101,8 +101,8 @@ impl InboundSa {
         })
     }
 
-    /// A dummy packet came, authentic and no replay: remember what it says of the path, if anything. What nobody takes in time is
-    /// lost, as a packet may be.
+    /// Take in a dummy packet that is authentic and no replay: remember its message about the path, if it has one. A
+    /// message that finds no room is lost, as a packet may be.
     #[cold]
     pub fn hear_dummy(&mut self, content: &[u8]) {
         if self.messages.len() < MAX_MESSAGES
@@ -112,23 +112,24 @@ impl InboundSa {
         }
     }
 
-    /// What the peer has said of the path since the last call.
+    /// The messages about the path that came since the last call.
     #[inline]
     pub fn take_messages(&mut self) -> Vec<Message> {
         std::mem::take(&mut self.messages)
     }
 
-    /// The same, with a life that begins now.
+    /// The same association with a life that begins now.
     #[must_use]
     pub fn starting(mut self, now: Time) -> InboundSa {
         self.life = Life::new(self.config.options.lifetime, now);
         self
     }
 
-    /// Go on where another daemon stopped.
+    /// An association that continues where another daemon stopped.
     ///
     /// # Errors
-    /// As [`InboundSa::new`]; [`SadError::ReplayState`] if the window is not one that [`InboundSa::export`] makes.
+    /// The errors of [`InboundSa::new`]; [`SadError::ReplayState`] if the window is not one that [`InboundSa::export`]
+    /// makes.
     pub fn import(state: InboundState, registry: &Registry) -> Result<InboundSa, SadError> {
         let mut sa = InboundSa::new(state.config, registry)?;
         if state.replay.size != sa.config.replay_window
@@ -145,7 +146,7 @@ impl InboundSa {
         Ok(sa)
     }
 
-    /// What another daemon needs to go on.
+    /// The state that another daemon needs to continue.
     pub fn export(&self) -> InboundState {
         InboundState {
             config: (*self.config).clone(),
@@ -159,13 +160,13 @@ impl InboundSa {
         }
     }
 
-    /// Its SPI.
+    /// The SPI of the association.
     #[inline]
     pub fn spi(&self) -> Spi {
         self.spi
     }
 
-    /// What it is found by, as its key class says.
+    /// The name by which it is found, according to its key class.
     pub fn name(&self) -> SaName {
         let ends = &self.config.endpoints;
         let (destination, source) = match self.config.options.class {
@@ -176,8 +177,8 @@ impl InboundSa {
         SaName { spi: self.spi, destination, source }
     }
 
-    /// Tells inner fragments of different associations apart: its SPI, or a number below 256 that its database gave it, as
-    /// several may have one SPI.
+    /// The number that tells its inner fragments from those of other associations. It is the SPI, or a number below 256
+    /// that the database gave it where several associations may have one SPI.
     #[inline]
     pub fn context(&self) -> u32 {
         self.context
@@ -199,13 +200,14 @@ impl InboundSa {
         self.shape
     }
 
-    /// The whole sequence number of a packet that carries this half of it.
+    /// The whole sequence number of a packet that carries these lower 32 bits.
     #[inline]
     pub fn whole_sequence(&self, low: u32) -> u64 {
         if self.extended { self.replay.infer(low) } else { low.into() }
     }
 
-    /// Let time pass; the next state of its life that was not told yet. Call about once a second, until there is none.
+    /// Advance its life to `now`, and return the next state that was not reported yet. Call this about once a second,
+    /// until there is none.
     pub fn age(&mut self, now: Time) -> Option<LifeState> {
         self.life.tick(now);
         self.life.take_change()
@@ -217,7 +219,7 @@ impl InboundSa {
         self.life.set_lifetime(lifetime);
     }
 
-    /// Give it an end this many seconds after it was added, unless it has an earlier one: its successor has taken over.
+    /// End its life `seconds` after it was added, unless it ends earlier: its successor has taken over.
     pub fn retire(&mut self, seconds: u64) {
         let before = self.config.options.lifetime;
         if before.hard.seconds == 0 || before.hard.seconds > seconds {
@@ -228,7 +230,7 @@ impl InboundSa {
         }
     }
 
-    /// What its successor is made of: its configuration, with the limits that it had before it was retired.
+    /// The configuration for its successor, with the limits that it had before it was retired.
     pub fn as_configured(&self) -> SaConfig {
         let mut config = (*self.config).clone();
         if let Some(before) = &self.retired {
@@ -237,8 +239,8 @@ impl InboundSa {
         config
     }
 
-    /// Replace the replay window by one of another size, which remembers as much of the old one as it can. What falls out of
-    /// a smaller window is refused from then on.
+    /// Replace the replay window by one of another size, which remembers as much of the old one as it can. Numbers that
+    /// fall out of a smaller window are refused from then on.
     ///
     /// # Errors
     /// [`SadError::ReplayWindowSize`].
@@ -250,18 +252,18 @@ impl InboundSa {
         Ok(())
     }
 
-    /// What it was made of.
+    /// The configuration that it was made of.
     pub fn config(&self) -> &SaConfig {
         &self.config
     }
 
-    /// What it was made of, and what it counts.
+    /// The configuration that it was made of, and its counters.
     pub fn config_and_counters(&mut self) -> (&SaConfig, &mut Counters) {
         (&self.config, &mut self.counters)
     }
 
-    /// Whether a packet in UDP comes from where the newest one came from: nothing is to be noticed about its sender. True for
-    /// bare associations and for those of groups, which have many senders.
+    /// Whether a packet in UDP comes from the same place as the newest one, so that nothing is to be noticed about its
+    /// sender. It is always true for bare associations and for those of groups, which have many senders.
     #[inline]
     pub fn is_settled(&self, source: IpAddr, port: u16) -> bool {
         self.seen == (source, port) || !self.has_one_place()
@@ -272,8 +274,8 @@ impl InboundSa {
         options.encapsulation == Encapsulation::Udp && options.class == KeyClass::Spi
     }
 
-    /// Whether a packet from `source` is worth opening to see whether the peer has moved there. In transport mode the address is
-    /// the inner packet's too, so only its port may move (RFC 3948 section 3.1.2).
+    /// Whether a packet from `source` is worth opening to see whether the peer has moved there. In transport mode the
+    /// address is the inner packet's too, so only its port may move (RFC 3948 section 3.1.2).
     pub fn may_have_moved(&self, source: IpAddr, destination: IpAddr) -> bool {
         let config = &*self.config;
         config.options.follow_peer
@@ -284,8 +286,9 @@ impl InboundSa {
             && source.is_ipv4() == destination.is_ipv4()
     }
 
-    /// An authentic packet, newer than all before it, came from here. The old place, if it is another. With
-    /// [`follow_peer`](crate::sa::SaOptions::follow_peer) the association is its peer's from now on.
+    /// Note that an authentic packet, newer than all before it, came from this place. Returns the old place if it is
+    /// another one. With [`follow_peer`](crate::sa::SaOptions::follow_peer) the association takes the new place as its
+    /// peer's.
     pub fn notice(&mut self, source: IpAddr, port: u16) -> Option<(IpAddr, u16)> {
         if self.is_settled(source, port) {
             return None;
@@ -301,16 +304,16 @@ impl InboundSa {
         (follow || old.1 != 0).then_some(old)
     }
 
-    /// The outbound half has been told of this move. Moves count in their order: one whose predecessor got lost did not find the
-    /// outbound half where it looked.
+    /// Note that the outbound half was told of this move. Moves count in their order: a move whose predecessor was lost
+    /// did not find the outbound half where it looked.
     pub fn followed(&mut self, old: (IpAddr, u16), new: (IpAddr, u16)) {
         if self.followed == old {
             self.followed = new;
         }
     }
 
-    /// The move that the outbound half still has to make, from where it is to where the peer is, if nothing was heard of it for
-    /// two calls. Call about once a second.
+    /// The move that the outbound half still has to make, from its place to the peer's, if nothing was heard of it for
+    /// two calls. Call this about once a second.
     pub fn still_to_follow(&mut self) -> Option<((IpAddr, u16), (IpAddr, u16))> {
         if self.seen == self.followed || !self.config.options.follow_peer || !self.has_one_place() {
             return None;
@@ -322,7 +325,8 @@ impl InboundSa {
         })
     }
 
-    /// Whether an outer packet between these addresses may belong to it. `source_port` is `None` for ESP without UDP.
+    /// Whether an outer packet between these addresses may belong to the association. `source_port` is `None` for ESP
+    /// without UDP.
     pub fn is_peer(&self, source: IpAddr, destination: IpAddr, source_port: Option<u16>) -> bool {
         let ends = &self.config.endpoints;
         // Found by its SPI alone, an association belongs to one pair of addresses; a group takes packets from several senders
@@ -332,7 +336,7 @@ impl InboundSa {
             && source_port.is_none_or(|port| ends.remote_port == 0 || ends.remote_port == port)
     }
 
-    /// Whether a decrypted packet is one that it may carry (RFC 4301 section 5.2 step 4).
+    /// Whether the association may carry a decrypted packet (RFC 4301 section 5.2 step 4).
     ///
     /// # Errors
     /// [`DropReason::SelectorMismatch`].

@@ -6,16 +6,16 @@ use super::config::SaConfig;
 use super::options::{Padding, SaProtocol};
 use crate::SadError;
 
-/// Octets of a block of AES.
+/// The block size of AES, in octets.
 const AES_BLOCK: u8 = 16;
 
-/// A key, ready for use.
+/// The key of an association, ready for use.
 pub enum Key {
-    /// Of ESP.
+    /// A key of ESP.
     Esp(Box<dyn Transform>),
-    /// Of AH.
+    /// A key of AH.
     Ah(Box<dyn Authenticator>),
-    /// The association has none.
+    /// An association without a key: IPComp or IP in IP.
     None,
 }
 
@@ -33,22 +33,24 @@ impl Key {
     }
 }
 
-/// Octets that the suite puts on the wire. Small, so that it lies beside the key.
+/// The lengths that a suite puts on the wire, in octets. They are small, so that they lie beside the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// The explicit IV.
+    /// The length of the explicit IV, in octets.
     pub iv: u8,
-    /// The ICV.
+    /// The length of the ICV, in octets.
     pub icv: u8,
-    /// What payload and trailer together are a multiple of: the cipher's block, and four at least (RFC 4303 section 2.4).
+    /// Payload and trailer together are a multiple of this: the cipher's block, and four at least (RFC 4303 section
+    /// 2.4).
     pub align: u8,
-    /// What they are padded to where the path has room for it: a multiple of `align`. AES-GCM computes whole blocks, and a
-    /// last one that is not whole costs its fastest units more than one that is (docs/design/0008-cost-of-a-packet.md).
+    /// Payload and trailer are padded to a multiple of this where the path has room for it; it is a multiple of
+    /// `align`. AES-GCM computes whole blocks, and an incomplete last one takes its fastest units more time than a
+    /// whole one (docs/design/0008-cost-of-a-packet.md).
     pub whole: u8,
 }
 
 impl Shape {
-    /// Of this suite.
+    /// The lengths of this suite.
     pub const fn of(suite: SuiteId) -> Shape {
         let block = suite.block_len() as u8;
         let align = if block < 4 { 4 } else { block };
@@ -61,7 +63,7 @@ impl Shape {
         }
     }
 
-    /// Of an association that pads like this.
+    /// The lengths for an association that pads like this.
     pub const fn padded(self, padding: Padding) -> Shape {
         match padding {
             Padding::Least => Shape { whole: self.align, ..self },

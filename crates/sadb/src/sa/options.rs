@@ -1,11 +1,12 @@
-//! What an association may be told beyond its names, key and selectors. The defaults are those of a modern ESP
-//! association: in UDP, 32-bit sequence numbers, ECN and DSCP across the tunnel, no padding, no end.
+//! The options of an association beyond its names, key and selectors. The defaults are those of a modern ESP
+//! association: UDP encapsulation, 32-bit sequence numbers, ECN and DSCP across the tunnel, no padding, no end.
 
 use wire::{DropReason, Time};
 
 use super::config::Spi;
 
-/// The protocol of an association (RFC 4301 section 4.1), or a member of a chain that has no key (paper 001 section 2.3).
+/// The protocol of an association (RFC 4301 section 4.1), or a member of a chain that has no key (paper 001 section
+/// 2.3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum SaProtocol {
     /// Encapsulating Security Payload (RFC 4303).
@@ -13,14 +14,14 @@ pub enum SaProtocol {
     Esp,
     /// Authentication Header (RFC 4302).
     Ah,
-    /// Compression (RFC 3173); the SPI is a CPI of 16 bits.
+    /// IP Payload Compression (RFC 3173); its SPI is a CPI of 16 bits.
     IpComp,
-    /// IP in IP (RFC 2003, RFC 2473): no key and no SPI on the wire.
+    /// IP in IP (RFC 2003, RFC 2473). It has no key, and no SPI on the wire.
     IpIp,
 }
 
 impl SaProtocol {
-    /// Its word in commands and JSON.
+    /// The word for the protocol in commands and JSON.
     pub const fn name(self) -> &'static str {
         match self {
             SaProtocol::Esp => "esp",
@@ -30,81 +31,83 @@ impl SaProtocol {
         }
     }
 
-    /// Whether it has a key, a sequence number and a replay window.
+    /// Whether the protocol has a key, a sequence number and a replay window.
     pub const fn is_keyed(self) -> bool {
         matches!(self, SaProtocol::Esp | SaProtocol::Ah)
     }
 }
 
-/// How the outer packets travel.
+/// The way in which the outer packets travel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Encapsulation {
-    /// In UDP (RFC 3948): the fast way, and through NAT.
+    /// Packets travel in UDP (RFC 3948), which is the fast way and passes NAT.
     #[default]
     Udp,
-    /// Bare, with an IP protocol number of its own.
+    /// Packets travel bare, with an IP protocol number of their own.
     None,
 }
 
-/// How the DSCP of the outer header comes about (RFC 4301 section 5.1.2.1 note 6, RFC 2983).
+/// The source of the DSCP in the outer header (RFC 4301 section 5.1.2.1 note 6, RFC 2983).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Dscp {
-    /// That of the inner header.
+    /// The DSCP of the inner header.
     #[default]
     Copy,
-    /// Always this one.
+    /// A fixed DSCP for every packet.
     Set(u8),
-    /// By the inner one.
+    /// A table from the inner DSCP to the outer one.
     Map(Box<[u8; 64]>),
 }
 
-/// How the don't-fragment flag of an outer IPv4 header comes about (RFC 4301 section 8.1).
+/// The source of the don't-fragment flag in an outer IPv4 header (RFC 4301 section 8.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum DontFragment {
-    /// That of the inner header; outer packets of IPv6 count as having it.
+    /// The flag of the inner header; inner packets of IPv6 count as having it.
     #[default]
     Copy,
-    /// Always set.
+    /// The flag is always set.
     Set,
-    /// Always clear: outer packets may be fragmented on the way.
+    /// The flag is always clear, so outer packets may be fragmented on the way.
     Clear,
 }
 
-/// How the time to live of the outer header comes about.
+/// The source of the time to live in the outer header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum HopLimit {
-    /// That of the inner header.
+    /// The value of the inner header.
     Copy,
-    /// Always this one.
+    /// A fixed value for every packet.
     Set(u8),
 }
 
-/// Where an inner packet that does not fit the path, and may be fragmented, is cut (RFC 4301 section 8.2.1, RFC 4303 section
-/// 3.3.4).
+/// The place where an inner packet is cut that does not fit the path and may be fragmented (RFC 4301 section 8.2.1, RFC
+/// 4303 section 3.3.4).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Fragmentation {
-    /// It is carried whole, and the outer packet is fragmented: one sequence number, and nobody but the peer joins it.
+    /// The packet is carried whole and the outer packet is fragmented. It takes one sequence number, and only the peer
+    /// joins it.
     #[default]
     After,
-    /// An IPv4 packet is cut before it enters the tunnel and each fragment is protected by itself; its destination joins it. The
-    /// path sees no fragments. IPv6 packets are cut by their senders only.
+    /// An IPv4 packet is cut before it enters the tunnel, and each fragment is protected by itself. Its destination
+    /// joins it, and the path sees no fragments. IPv6 packets are only cut by their senders.
     Before,
 }
 
-/// What happens to header fields at the ends of a tunnel.
+/// The treatment of header fields at the ends of a tunnel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeaderPolicy {
-    /// The outer DSCP.
+    /// The source of the outer DSCP.
     pub dscp: Dscp,
-    /// Inbound: the outer DSCP replaces the inner one (RFC 2983 section 4, the pipe's opposite).
+    /// Whether the outer DSCP of an inbound packet replaces the inner one (RFC 2983 section 4, the pipe's opposite).
     pub dscp_inward: bool,
-    /// Normal mode of RFC 6040 (ECN crosses the tunnel); otherwise its compatibility mode (outer Not-ECT).
+    /// Whether ECN crosses the tunnel (normal mode of RFC 6040). Otherwise its compatibility mode holds (outer
+    /// Not-ECT).
     pub ecn: bool,
-    /// The outer don't-fragment flag.
+    /// The source of the outer don't-fragment flag.
     pub df: DontFragment,
-    /// The outer time to live or hop limit.
+    /// The source of the outer time to live or hop limit.
     pub hop_limit: HopLimit,
-    /// Where a packet is cut that does not fit the path and may be.
+    /// The place where a packet is cut that does not fit the path and may be cut.
     pub fragment: Fragmentation,
 }
 
@@ -124,7 +127,7 @@ impl Default for HeaderPolicy {
 /// Traffic flow confidentiality padding (RFC 4303 section 2.7), outbound in tunnel mode.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Tfc {
-    /// None.
+    /// Payloads are not padded.
     #[default]
     None,
     /// Payloads grow to the next multiple of this many octets, as far as the path MTU allows.
@@ -133,54 +136,55 @@ pub enum Tfc {
     Full,
 }
 
-/// How much the ESP trailer pads beyond what hides lengths.
+/// The amount of padding in the ESP trailer, besides what hides lengths.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Padding {
-    /// As little as the suite allows (RFC 4106 section 3.2, RFC 4303 section 2.4).
+    /// The least padding that the suite allows (RFC 4106 section 3.2, RFC 4303 section 2.4).
     #[default]
     Least,
-    /// To whole blocks of AES-GCM in UDP, where the path has room: up to 12 octets more, and less work for the cipher
-    /// (docs/design/0008-cost-of-a-packet.md).
+    /// Padding to whole blocks of AES-GCM in UDP, where the path has room. It takes up to 12 octets more and saves work
+    /// for the cipher (docs/design/0008-cost-of-a-packet.md).
     Blocks,
 }
 
-/// By what an inbound association is found (RFC 4301 section 4.1): the longest match wins.
+/// The fields by which an inbound association is found (RFC 4301 section 4.1); the longest match wins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum KeyClass {
-    /// SPI alone.
+    /// The SPI alone is compared.
     #[default]
     Spi,
-    /// SPI and destination address (a multicast group).
+    /// The SPI and the destination address are compared (a multicast group).
     SpiDestination,
-    /// SPI, destination and source address.
+    /// The SPI, the destination and the source address are compared.
     SpiDestinationSource,
 }
 
-/// How much an association may carry, and for how long. Zero: without limit.
+/// The bounds of what an association may carry, and for how long. Zero means no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Limits {
-    /// Octets of inner packets.
+    /// The number of octets in inner packets.
     pub bytes: u64,
-    /// Packets.
+    /// The number of packets.
     pub packets: u64,
-    /// Seconds since it was added.
+    /// The number of seconds since the association was added.
     pub seconds: u64,
-    /// Seconds since its first packet.
+    /// The number of seconds since its first packet.
     pub seconds_used: u64,
 }
 
-/// Soft limits announce the end, hard ones are the end (RFC 4301 section 4.4.2.1).
+/// The soft limits, which announce the end of an association, and the hard limits, which end it (RFC 4301 section
+/// 4.4.2.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Lifetime {
-    /// At these a key manager is told to negotiate a successor.
+    /// The limits at which a key manager is told to negotiate a successor.
     pub soft: Limits,
-    /// At these the association carries nothing more.
+    /// The limits behind which the association carries nothing more.
     pub hard: Limits,
 }
 
 impl Lifetime {
-    /// The same with soft limits lowered by up to `percent` (at most 50), so that associations made together do not all ask
-    /// for successors at once. `random` is random.
+    /// The same lifetime with soft limits lowered by up to `percent` (at most 50), so that associations made together
+    /// do not all ask for successors at once. `random` is a random number.
     #[must_use]
     pub fn jittered(mut self, percent: u8, random: u32) -> Lifetime {
         let part = u64::from(percent.min(50)) * u64::from(random >> 16);
@@ -197,20 +201,20 @@ impl Lifetime {
     }
 }
 
-/// How far an association is through its life.
+/// The stage of an association's life.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum LifeState {
-    /// Within its soft limits.
+    /// The association is within its soft limits.
     #[default]
     Mature,
-    /// Behind a soft limit.
+    /// The association is behind a soft limit.
     Dying,
-    /// Behind a hard limit.
+    /// The association is behind a hard limit.
     Dead,
 }
 
 impl LifeState {
-    /// Its word in commands and JSON.
+    /// The word for the state in commands and JSON.
     pub const fn name(self) -> &'static str {
         match self {
             LifeState::Mature => "mature",
@@ -220,47 +224,48 @@ impl LifeState {
     }
 }
 
-/// The running account of an association against its [`Lifetime`]. A packet costs two comparisons.
+/// The account of an association against its [`Lifetime`]. It costs two comparisons for a packet.
 #[derive(Clone, Debug, Default)]
 pub struct Life {
     state: LifeState,
-    /// The next limits of packets and octets at which something happens.
+    /// The next limits of packets and octets at which the state may change.
     packets: u64,
     bytes: u64,
     added: Time,
     first_used: Option<Time>,
     lifetime: Lifetime,
-    /// A soft limit was met before the end: what `told` passes through, though both fall between two looks.
+    /// Whether a soft limit was met before the end. The reports pass through that state, even if both came between two
+    /// looks.
     was_dying: bool,
-    /// The state that was told last.
+    /// The state that was reported last.
     told: LifeState,
 }
 
 impl Life {
-    /// A life that begins now.
+    /// A life that begins at `added`.
     pub fn new(lifetime: Lifetime, added: Time) -> Life {
         let mut life = Life { added, lifetime, ..Life::default() };
         life.arm();
         life
     }
 
-    /// The state.
+    /// The stage of the life.
     pub fn state(&self) -> LifeState {
         self.state
     }
 
-    /// When it was added.
+    /// The time at which the association was added.
     pub fn added(&self) -> Time {
         self.added
     }
 
-    /// When it carried its first packet.
+    /// The time at which the association carried its first packet.
     pub fn first_used(&self) -> Option<Time> {
         self.first_used
     }
 
-    /// Whether one more packet may pass, given what passed so far; `packets` and `bytes` include it. The state moves on as
-    /// limits are met: ask [`Self::state`] afterwards.
+    /// Whether one more packet may pass; `packets` and `bytes` count what passed so far, this packet included. The
+    /// state moves on as limits are met: ask [`Self::state`] afterwards.
     ///
     /// # Errors
     /// [`DropReason::SaExpired`] behind a hard limit.
@@ -287,7 +292,7 @@ impl Life {
         if self.state == LifeState::Dead { Err(DropReason::SaExpired) } else { Ok(()) }
     }
 
-    /// Let time pass. Call about once a second.
+    /// Advance the life to `now`. Call this about once a second.
     pub fn tick(&mut self, now: Time) {
         let past = |limit: u64, since: Option<Time>| {
             limit != 0 && since.is_some_and(|since| now.0.saturating_sub(since.0) / 1_000_000_000 >= limit)
@@ -304,13 +309,13 @@ impl Life {
         }
     }
 
-    /// A successor is needed for another reason than a limit.
+    /// Enter the dying state: a successor is needed for another reason than a limit.
     pub(super) fn is_dying(&mut self) {
         self.enter(LifeState::Dying);
     }
 
-    /// The next state that it entered and that was not told yet: that it dies before that it is dead, even if both came
-    /// between two calls. Call until there is none.
+    /// The next state that was entered and not reported yet. Dying is reported before dead, even if both came between
+    /// two calls. Call this until there is none.
     pub fn take_change(&mut self) -> Option<LifeState> {
         let next = match (self.told, self.state) {
             (LifeState::Mature, LifeState::Dead) if self.was_dying => LifeState::Dying,
@@ -319,13 +324,13 @@ impl Life {
         (std::mem::replace(&mut self.told, next) != next).then_some(next)
     }
 
-    /// Replace the limits (a key manager may); what was met stays met.
+    /// Replace the limits (a key manager may); a limit that was met stays met.
     pub fn set_lifetime(&mut self, lifetime: Lifetime) {
         self.lifetime = lifetime;
         self.arm();
     }
 
-    /// Go on with the account of another daemon.
+    /// Continue the account of another daemon.
     pub(super) fn resume(&mut self, state: LifeState, first_used: Option<Time>) {
         self.first_used = first_used;
         self.enter(state);
@@ -357,39 +362,39 @@ impl Life {
     }
 }
 
-/// Everything about an association that has a default.
+/// The parts of an association's configuration that have a default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SaOptions {
-    /// ESP, AH, or a member of a chain without a key.
+    /// The protocol: ESP, AH, or a member of a chain without a key.
     pub protocol: SaProtocol,
-    /// In UDP, or bare.
+    /// The way in which outer packets travel: in UDP, or bare.
     pub encapsulation: Encapsulation,
-    /// Sequence numbers of 64 bits (RFC 4303 section 2.2.1).
+    /// Whether sequence numbers have 64 bits (RFC 4303 section 2.2.1).
     pub extended_sequence: bool,
-    /// Its end.
+    /// The limits of its life.
     pub lifetime: Lifetime,
-    /// Header fields across the tunnel.
+    /// The treatment of header fields across the tunnel.
     pub headers: HeaderPolicy,
-    /// Padding that hides lengths.
+    /// The padding that hides lengths.
     pub tfc: Tfc,
-    /// Padding of the trailer.
+    /// The padding of the ESP trailer.
     pub padding: Padding,
-    /// Outbound: the association that the result goes through next, to the same or another peer: a bundle (RFC 4301
+    /// The association that an outbound packet goes through next, to the same or another peer: a bundle (RFC 4301
     /// section 4.1; paper 001: the SPI chain).
     pub next: Option<Spi>,
-    /// Inbound: by what it is found.
+    /// The fields by which an inbound association is found.
     pub class: KeyClass,
-    /// Outbound: seconds of silence behind which a keepalive goes to the peer, so that a NAT on the way keeps its mapping
-    /// (RFC 3948 section 4); zero: none.
+    /// The number of seconds of silence after which an outbound association sends a keepalive, so that a NAT on the way
+    /// keeps its mapping (RFC 3948 section 4); zero: none.
     pub keepalive: u16,
-    /// Outbound: packets that leave in a second at least, dummies where there are no others (RFC 4303 section 2.6); zero:
-    /// none.
+    /// The least number of packets that leave in a second on an outbound association; dummies fill up what is missing
+    /// (RFC 4303 section 2.6); zero: none.
     pub dummy: u16,
-    /// A pair of associations follows its peer to another address or port, as an authentic packet shows it.
+    /// Whether a pair of associations follows its peer to another address or port that an authentic packet shows.
     pub follow_peer: bool,
 }
 
-/// The most dummy packets that an association sends in a second.
+/// The largest number of dummy packets that an association sends in a second.
 pub const MAX_DUMMY: u16 = 1000;
 
 #[cfg(test)]

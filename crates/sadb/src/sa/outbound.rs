@@ -15,55 +15,55 @@ use crate::SadError;
 
 /// The last sequence number of an association without extended sequence numbers (RFC 4303 section 3.3.3).
 const LAST_SEQUENCE: u64 = u32::MAX as u64;
-/// The last extended one. The one behind it would leave no number to say "exhausted" with.
+/// The last extended sequence number. The one behind it would leave no number to say "exhausted" with.
 const LAST_EXTENDED: u64 = u64::MAX - 1;
 
 /// An outbound association, owned by the outbound thread.
 pub struct OutboundSa {
     // What every packet touches comes first.
     next_sequence: u64,
-    /// The last number it may send.
+    /// The last sequence number that it may send.
     last_sequence: u64,
     key: Key,
     shape: Shape,
     spi: Spi,
-    /// How much more it may carry.
+    /// The account of how much more it may carry.
     pub life: Life,
-    /// What it carried and refused.
+    /// The figures of what it carried and refused.
     pub counters: Counters,
     selectors: Selectors,
     path: PathMtu,
     identification: Identification,
-    /// Its `path_mtu` is the one in force.
+    /// The configuration; its `path_mtu` is the one in force.
     config: Box<SaConfig>,
 }
 
-/// What one outbound association takes along to another daemon.
+/// The state of one outbound association that another daemon takes over.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutboundState {
-    /// The configuration, key included.
+    /// The configuration, with the key.
     pub config: SaConfig,
-    /// The sequence number of the next packet; one more than the last of all: exhausted.
+    /// The sequence number of the next packet; one more than the last of all means exhausted.
     pub next_sequence: u64,
-    /// Packets carried.
+    /// The number of packets that it carried.
     pub packets: u64,
-    /// Octets carried.
+    /// The number of octets that it carried.
     pub bytes: u64,
-    /// When it last carried one.
+    /// The time at which it last carried a packet.
     pub last_used: Time,
-    /// When it was added.
+    /// The time at which it was added.
     pub added: Time,
-    /// When it carried its first packet.
+    /// The time at which it carried its first packet.
     pub first_used: Option<Time>,
-    /// How far through its life it is.
+    /// The stage of its life.
     pub life: LifeState,
 }
 
 impl OutboundSa {
-    /// An association that has sent nothing: its first packet has sequence number 1.
+    /// An association that has sent nothing; its first packet has sequence number 1.
     ///
     /// # Errors
-    /// As [`SaConfig::check`]; [`SadError::Direction`]; [`SadError::Crypto`] if no provider has the suite.
+    /// The errors of [`SaConfig::check`]; [`SadError::Direction`]; [`SadError::Crypto`] if no provider has the suite.
     pub fn new(config: SaConfig, registry: &Registry) -> Result<OutboundSa, SadError> {
         config.check()?;
         if config.direction != Direction::Outbound {
@@ -84,17 +84,17 @@ impl OutboundSa {
         })
     }
 
-    /// The same, with a life that begins now.
+    /// The same association with a life that begins now.
     #[must_use]
     pub fn starting(mut self, now: Time) -> OutboundSa {
         self.life = Life::new(self.config.options.lifetime, now);
         self
     }
 
-    /// Go on where another daemon stopped.
+    /// An association that continues where another daemon stopped.
     ///
     /// # Errors
-    /// As [`OutboundSa::new`]; [`SadError::SequenceState`] if no association can be at that number.
+    /// The errors of [`OutboundSa::new`]; [`SadError::SequenceState`] if no association can be at that number.
     pub fn import(state: OutboundState, registry: &Registry) -> Result<OutboundSa, SadError> {
         let mut sa = OutboundSa::new(state.config, registry)?;
         if state.next_sequence == 0 || state.next_sequence > sa.last_sequence + 1 {
@@ -109,8 +109,8 @@ impl OutboundSa {
         Ok(sa)
     }
 
-    /// What another daemon needs to go on. This one must not send another packet afterwards. What was learned about the path
-    /// stays behind: the other one learns it from its first packet that does not fit.
+    /// The state that another daemon needs to continue. This daemon must not send another packet afterwards. What was
+    /// learned about the path stays behind: the other daemon learns it from its first packet that does not fit.
     pub fn export(&self) -> OutboundState {
         OutboundState {
             config: self.as_configured(),
@@ -136,7 +136,7 @@ impl OutboundSa {
         self.identification = with.between(ends.local, ends.remote, self.next_sequence - 1);
     }
 
-    /// Take the next sequence number; it is never given out again. Also what IV and nonce of the packet are made of.
+    /// Take the next sequence number; it is never given out again. IV and nonce of the packet are made of it too.
     ///
     /// # Errors
     /// [`DropReason::SequenceExhausted`] behind the last number, 2^32-1 or 2^64-2 extended, for ever (RFC 4303
@@ -151,17 +151,17 @@ impl OutboundSa {
         Ok(sequence)
     }
 
-    /// Whether it can carry another packet: it has a sequence number left and is within its hard limits.
+    /// Whether the association can carry another packet: it has a sequence number left and is within its hard limits.
     pub fn is_alive(&self) -> bool {
         self.next_sequence <= self.last_sequence && self.life.state() != LifeState::Dead
     }
 
-    /// The number that the next packet will have.
+    /// The sequence number of the next packet.
     pub fn next_sequence(&self) -> u64 {
         self.next_sequence
     }
 
-    /// Its SPI.
+    /// The SPI of the association.
     #[inline]
     pub fn spi(&self) -> Spi {
         self.spi
@@ -179,7 +179,8 @@ impl OutboundSa {
         self.shape
     }
 
-    /// Let time pass; the next state of its life that was not told yet. Call about once a second, until there is none.
+    /// Advance its life to `now`, and return the next state that was not reported yet. Call this about once a second,
+    /// until there is none.
     pub fn age(&mut self, now: Time) -> Option<LifeState> {
         // A sixteenth of the numbers is left to find a successor with.
         if self.next_sequence > self.last_sequence - self.last_sequence / 16 {
@@ -195,12 +196,13 @@ impl OutboundSa {
         self.life.set_lifetime(lifetime);
     }
 
-    /// What is known of the path.
+    /// The knowledge about the path.
     pub fn path(&self) -> &PathMtu {
         &self.path
     }
 
-    /// An ICMP error about a packet of this association of `packet` octets said that `mtu` go through; see [`PathMtu::hear`].
+    /// Take in an ICMP error: a packet of this association of `packet` octets did not fit, and `mtu` octets do; see
+    /// [`PathMtu::hear`].
     pub fn hear_mtu(&mut self, now: Time, mtu: u32, packet: usize, limits: &PathMtuLimits) -> Learned {
         let v4 = self.config.endpoints.remote.is_ipv4();
         let learned = self.path.hear(now, mtu, packet, v4, limits);
@@ -208,28 +210,30 @@ impl OutboundSa {
         learned
     }
 
-    /// Packets of `mtu` octets arrive; whether that changes the path MTU. See [`PathMtu::prove`].
+    /// Take in the proof that packets of `mtu` octets arrive; returns whether that changes the path MTU. See
+    /// [`PathMtu::prove`].
     pub fn prove_mtu(&mut self, now: Time, mtu: u16, limits: &PathMtuLimits) -> bool {
         let changed = self.path.prove(now, mtu, self.config.endpoints.remote.is_ipv4(), limits);
         self.config.path_mtu = self.path.in_force();
         changed
     }
 
-    /// The route to the peer takes `mtu` octets; whether that changes the path MTU. See [`PathMtu::follow`].
+    /// Take in that the route to the peer carries `mtu` octets; returns whether that changes the path MTU. See
+    /// [`PathMtu::follow`].
     pub fn follow_route(&mut self, mtu: u16) -> bool {
         let changed = self.path.follow(mtu, self.config.endpoints.remote.is_ipv4());
         self.config.path_mtu = self.path.in_force();
         changed
     }
 
-    /// Let time pass for what is known of the path; whether something was forgotten.
+    /// Forget what was learned about the path too long before `now`; returns whether something was forgotten.
     pub fn age_mtu(&mut self, now: Time, limits: &PathMtuLimits) -> bool {
         let forgotten = self.path.age(now, limits);
         self.config.path_mtu = self.path.in_force();
         forgotten
     }
 
-    /// Send to another address and port from now on; what was learned about the path to the old one is forgotten. Only
+    /// Send to another address and port from now on, and forget what was learned about the path to the old one. Only
     /// [`crate::OutboundSad::move_peer`] keeps the database in order.
     pub(crate) fn move_to(&mut self, remote: IpAddr, port: u16) {
         self.config.endpoints.remote = remote;
@@ -238,7 +242,7 @@ impl OutboundSa {
         self.config.path_mtu = self.path.in_force();
     }
 
-    /// Whether it may follow its peer to this address and port.
+    /// Whether the association may follow its peer to this address and port.
     pub fn may_move_to(&self, remote: IpAddr, port: u16) -> bool {
         let config = &*self.config;
         config.options.follow_peer
@@ -250,23 +254,23 @@ impl OutboundSa {
             && (config.mode != Mode::Transport || remote == config.endpoints.remote)
     }
 
-    /// What its successor is made of: its configuration without what it learned about the path and its route.
+    /// The configuration for its successor, without what it learned about the path and its route.
     pub fn as_configured(&self) -> SaConfig {
         SaConfig { path_mtu: self.path.most(), ..(*self.config).clone() }
     }
 
-    /// What it was made of, with the path MTU in force.
+    /// The configuration that it was made of, with the path MTU in force.
     #[inline]
     pub fn config(&self) -> &SaConfig {
         &self.config
     }
 
-    /// The selectors that count (see [`SaConfig::effective_selectors`]).
+    /// The selectors in force (see [`SaConfig::effective_selectors`]).
     pub fn selectors(&self) -> &Selectors {
         &self.selectors
     }
 
-    /// The error of one that would take flows from this one: it is [its rival](crate::OutboundSad::rival).
+    /// The error for an association that would take flows from this one, its [rival](crate::OutboundSad::rival).
     pub fn is_rival(&self) -> SadError {
         let ends = &self.config.endpoints;
         let peer = SocketAddr::new(ends.remote, ends.remote_port);

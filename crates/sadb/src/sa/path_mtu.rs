@@ -1,85 +1,86 @@
-//! The path MTU of an outbound association: what the operator allows and the route to the peer takes, and below that soft state that
-//! ICMP errors lower and time raises again (RFC 4301 section 8.2, RFC 1191 section 6.3, RFC 8201 section 5.3).
+//! The path MTU of an outbound association. Its upper bound is what the operator allows and the route to the peer
+//! takes. Below that lies soft state that ICMP errors lower and time raises again (RFC 4301 section 8.2, RFC 1191
+//! section 6.3, RFC 8201 section 5.3).
 //!
-//! Whether an error is to be believed is decided elsewhere; here is only what the belief does.
+//! This module only handles errors that are believed; the decision whether to believe one is made elsewhere.
 
 use std::time::Duration;
 
 use wire::Time;
 
-/// No IPv4 path of ours is taken for narrower: every host takes datagrams of this size (RFC 791 section 3.1).
+/// The least path MTU over IPv4, in octets: every host takes datagrams of this size (RFC 791 section 3.1).
 pub const MIN_PATH_MTU_V4: u16 = 576;
-/// No IPv6 link is narrower (RFC 8200 section 5).
+/// The least path MTU over IPv6, in octets (RFC 8200 section 5).
 pub const MIN_PATH_MTU_V6: u16 = 1280;
 
-/// MTUs that links have, largest first (RFC 1191 table 7-1, as far as it lies above the floor). For routers that do not say
-/// theirs.
+/// The MTUs of common links in octets, largest first (RFC 1191 table 7-1, as far as it lies above the floor). They
+/// serve for routers that do not say their MTU.
 const PLATEAUS: [u16; 8] = [32_000, 17_914, 8166, 4352, 2002, 1492, 1006, 576];
 
-/// The bounds of what may be learned.
+/// The bounds of what may be learned about a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PathMtuLimits {
-    /// The least path MTU over IPv4; 576 or more.
+    /// The least path MTU over IPv4 in octets; 576 or more.
     pub floor_v4: u16,
-    /// How long what was learned is believed.
+    /// The time for which a learned MTU is believed.
     pub age: Duration,
 }
 
 impl Default for PathMtuLimits {
-    /// 576 octets, ten minutes (RFC 1191 section 6.3).
+    /// The defaults: 576 octets, ten minutes (RFC 1191 section 6.3).
     fn default() -> PathMtuLimits {
         PathMtuLimits { floor_v4: MIN_PATH_MTU_V4, age: Duration::from_secs(600) }
     }
 }
 
-/// What an error taught.
+/// The result of taking in an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Learned {
-    /// A smaller MTU than the one in force.
+    /// The error said a smaller MTU than the one in force.
     Lowered,
-    /// The one in force; it is believed for longer.
+    /// The error confirmed the MTU in force, which is believed for longer.
     Confirmed,
-    /// Nothing: the path was known to be as narrow already.
+    /// The error said nothing new: the path was known to be as narrow already.
     Nothing,
-    /// It contradicts itself: the packet would have fitted, or no link is as narrow.
+    /// The error contradicts itself: the packet would have fitted, or no link is as narrow.
     Implausible,
 }
 
 /// The path MTU of one association.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PathMtu {
-    /// The most that the operator allows.
+    /// The largest MTU that the operator allows.
     most: u16,
-    /// What the route to the peer takes; [`u16::MAX`]: nobody has said.
+    /// The MTU of the route to the peer; [`u16::MAX`]: nobody has said.
     route: u16,
     in_force: u16,
-    /// When the value in force was last heard of; `None`: it is the configured one.
+    /// The time at which the value in force was last confirmed; `None`: it is the configured one.
     learned: Option<Time>,
 }
 
 impl PathMtu {
-    /// Nothing learned yet, and no route known; the operator allows `most`.
+    /// A path about which nothing is learned and whose route is not known; the operator allows `most` octets.
     pub fn new(most: u16) -> PathMtu {
         PathMtu { most, route: u16::MAX, in_force: most, learned: None }
     }
 
-    /// Octets of the largest outer packet, for now.
+    /// The size in octets of the largest outer packet at present.
     pub fn in_force(&self) -> u16 {
         self.in_force
     }
 
-    /// What it is where nothing is learned: what the route takes, if the operator allows as much.
+    /// The MTU where nothing is learned: that of the route, if the operator allows as much.
     pub fn configured(&self) -> u16 {
         self.most.min(self.route)
     }
 
-    /// The most that the operator allows; [`u16::MAX`]: whatever the route takes.
+    /// The largest MTU that the operator allows; [`u16::MAX`]: whatever the route takes.
     pub fn most(&self) -> u16 {
         self.most
     }
 
-    /// The route to the peer takes `mtu` octets from now on; whether that changes the value in force. What was learned about another
-    /// way is forgotten.
+    /// Take in that the route to the peer carries `mtu` octets from now on. What was learned about another way is
+    /// forgotten. Returns whether the value in force changes.
     pub fn follow(&mut self, mtu: u16, v4: bool) -> bool {
         let mtu = mtu.max(if v4 { MIN_PATH_MTU_V4 } else { MIN_PATH_MTU_V6 });
         if mtu == self.route {
@@ -91,13 +92,13 @@ impl PathMtu {
         self.in_force != before
     }
 
-    /// When the value in force was last heard of; `None`: nothing is learned.
+    /// The time at which the value in force was last confirmed; `None`: nothing is learned.
     pub fn learned(&self) -> Option<Time> {
         self.learned
     }
 
-    /// An error said that a packet of `packet` octets did not fit, and only `mtu` octets go through; zero: it does not say.
-    /// `v4`: the outer packets are of IPv4.
+    /// Take in an error: a packet of `packet` octets did not fit, and only `mtu` octets go through. An `mtu` of zero
+    /// means that the error does not say. `v4` tells that the outer packets are of IPv4.
     pub fn hear(&mut self, now: Time, mtu: u32, packet: usize, v4: bool, limits: &PathMtuLimits) -> Learned {
         let packet = u32::try_from(packet).unwrap_or(u32::MAX);
         let mtu = match mtu {
@@ -129,9 +130,9 @@ impl PathMtu {
         }
     }
 
-    /// Packets of `mtu` octets arrive, and longer ones are not known to: probes of ours say so (RFC 8899). Raises and lowers, never
-    /// beyond what is configured, nor below the floor; what is said again is believed for longer. Whether the value in force is
-    /// another.
+    /// Take in the proof of our probes that packets of `mtu` octets arrive, and that longer ones are not known to (RFC
+    /// 8899). This raises and lowers the value in force, never beyond what is configured nor below the floor. A value
+    /// that is said again is believed for longer. Returns whether the value in force changes.
     pub fn prove(&mut self, now: Time, mtu: u16, v4: bool, limits: &PathMtuLimits) -> bool {
         let floor = if v4 { limits.floor_v4.max(MIN_PATH_MTU_V4) } else { MIN_PATH_MTU_V6 };
         let before = self.in_force;
@@ -140,7 +141,7 @@ impl PathMtu {
         self.in_force != before
     }
 
-    /// Let time pass: what was learned too long ago is forgotten; whether it was.
+    /// Forget what was learned too long before `now`; returns whether there was such.
     pub fn age(&mut self, now: Time, limits: &PathMtuLimits) -> bool {
         let old = self.learned.is_some_and(|at| now.since(at) >= limits.age);
         if old {

@@ -6,7 +6,7 @@ use super::SaIndex;
 use crate::OutboundSa;
 use crate::sa::Encapsulation;
 
-/// Members that a bundle may have.
+/// The largest number of members in a bundle.
 pub const MAX_CHAIN: usize = 4;
 
 /// The members of a bundle in the order in which a packet goes through them.
@@ -18,12 +18,12 @@ pub struct Chain {
 }
 
 impl Chain {
-    /// A bundle of one.
+    /// A bundle of one member.
     pub(super) fn alone(index: SaIndex) -> Chain {
         Chain { members: [index; MAX_CHAIN], len: 1, services: Services::NONE }
     }
 
-    /// From `first` along `next` to the end.
+    /// The bundle that begins at `first` and follows `next` to the end.
     pub(super) fn follow<'a>(
         first: SaIndex,
         get: impl Fn(SaIndex) -> Option<&'a OutboundSa>,
@@ -50,7 +50,7 @@ impl Chain {
         Ok(chain)
     }
 
-    /// The members; never empty.
+    /// The members, of which there is at least one.
     #[inline]
     pub fn members(&self) -> &[SaIndex] {
         self.members.get(..self.len).unwrap_or(&self.members)
@@ -62,7 +62,7 @@ impl Chain {
         self.len == 1
     }
 
-    /// What all members give together.
+    /// The services that all members give together.
     pub fn services(&self) -> Services {
         self.services
     }

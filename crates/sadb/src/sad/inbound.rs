@@ -1,10 +1,12 @@
-//! Inbound associations by SPI: an array index and one comparison, no hash that a stranger could crowd.
+//! Inbound associations by SPI. A lookup is an array index and one comparison; there is no hash that a stranger could
+//! crowd.
 //!
-//! The low bits of an SPI name its home slot: 12 bits as long as there are no more than 4096 associations, one more each time
-//! that the table is full. SPIs that we choose live at home by construction, also in a larger table, since what differs in
-//! fewer bits differs in more; one that the operator chose lives at home if the slot is free, otherwise in one of the slots
-//! behind it, and if none of those is free anywhere: such are found through a sorted table. Associations whose [key class](crate::sa::KeyClass) is longer than the SPI are in a table of their own, see
-//! `scoped.rs`.
+//! The low bits of an SPI name its home slot: 12 bits as long as there are no more than 4096 associations, one more
+//! each time that the table is full. An SPI that we choose lives at home by construction. It does so in a larger table
+//! too, since numbers that differ in fewer bits differ in more. An SPI that the operator chose lives at home if the
+//! slot is free, otherwise in one of the slots behind it, and if none of those is free anywhere, where a sorted table
+//! finds it. Associations whose [key class](crate::sa::KeyClass) is longer than the SPI are in a table of their own,
+//! see `scoped.rs`.
 
 use std::net::IpAddr;
 
@@ -12,39 +14,40 @@ use super::scoped::Scoped;
 use crate::sa::{KeyClass, SaProtocol};
 use crate::{InboundSa, MAX_SAS, SaName, SadError, Spi};
 
-/// Slots of an empty table.
+/// The number of slots of an empty table.
 const FIRST_SLOTS: usize = 4096;
 
-/// Slots behind its home in which an SPI is looked for: two cache lines. A bound, so that no SPI a stranger makes up costs more.
+/// The number of slots behind its home in which an SPI is searched: two cache lines. The bound keeps the cost of any
+/// SPI that a stranger makes up.
 const NEAR: usize = 32;
 
 enum Slot {
     Free,
-    /// Promised to a peer by [`InboundSad::allocate_spi`].
+    /// The SPI is promised to a peer by [`InboundSad::allocate_spi`].
     Promised,
     Taken(Box<InboundSa>),
 }
 
 /// The inbound associations of one thread.
 pub struct InboundSad {
-    /// SPI by slot; zero where the slot is free. Read for every packet, so apart from the rest.
+    /// The SPI of each slot; zero where the slot is free. It is read for every packet, so it lies apart from the rest.
     spis: Box<[u32]>,
     slots: Box<[Slot]>,
-    /// How many SPIs live near their home and not in it.
+    /// The number of SPIs that live near their home and not in it.
     near: usize,
-    /// SPIs that live elsewhere, sorted, with their slot.
+    /// The SPIs that live elsewhere, sorted, with their slots.
     displaced: Vec<(u32, u32)>,
-    /// The tag given out last, by slot: the next one there differs.
+    /// The tag that was last given out for each slot; the next one there differs.
     last_tags: Box<[u32]>,
-    /// Where the search for a free slot goes on, so that a slot rests before it is used again.
+    /// The slot at which the search for a free one continues, so that a slot rests before it is used again.
     cursor: usize,
     taken: usize,
-    /// `None`: no association has a longer key than its SPI.
+    /// The associations with a longer key than their SPI; `None` if there is none.
     scoped: Option<Box<Scoped>>,
 }
 
 impl InboundSad {
-    /// An empty database.
+    /// A database without associations.
     pub fn new() -> InboundSad {
         InboundSad {
             spis: vec![0; FIRST_SLOTS].into_boxed_slice(),
@@ -58,9 +61,9 @@ impl InboundSad {
         }
     }
 
-    /// Choose and hold an SPI of our own: a free slot's index below 20 random bits (15 in the
-    /// largest table), so that a stranger must guess them.
-    /// It stays held until [`Self::insert`] uses it or [`Self::release_spi`] gives it up.
+    /// Choose and hold an SPI of our own: the index of a free slot below 20 random bits (15 in the largest table), so
+    /// that a stranger must guess them. The SPI stays held until [`Self::insert`] uses it or [`Self::release_spi`]
+    /// gives it up.
     ///
     /// # Errors
     /// [`SadError::TooMany`].
@@ -115,7 +118,7 @@ impl InboundSad {
         Ok(())
     }
 
-    /// Take an association out.
+    /// Remove an association and return it.
     ///
     /// # Errors
     /// [`SadError::UnknownSpi`].
@@ -137,8 +140,8 @@ impl InboundSad {
         }
     }
 
-    /// The association that a packet from `source` to `destination` with this SPI belongs to: the one that names both
-    /// addresses, then the destination, then the SPI alone (RFC 4301 section 4.1).
+    /// The association that a packet from `source` to `destination` with this SPI belongs to. The one that names both
+    /// addresses comes first, then the one that names the destination, then the SPI alone (RFC 4301 section 4.1).
     #[inline]
     pub fn find(&self, spi: Spi, source: IpAddr, destination: IpAddr) -> Option<&InboundSa> {
         match &self.scoped {
@@ -150,7 +153,7 @@ impl InboundSad {
         }
     }
 
-    /// As [`Self::find`], to change it.
+    /// The association that [`Self::find`] finds, to change it.
     #[inline]
     pub fn find_mut(&mut self, spi: Spi, source: IpAddr, destination: IpAddr) -> Option<&mut InboundSa> {
         if self.scoped.is_some() {
@@ -162,7 +165,7 @@ impl InboundSad {
         self.by_spi_mut(spi)
     }
 
-    /// The association of this name. An [`Spi`] names the one that is found by it alone.
+    /// The association of this name, to change it. An [`Spi`] names the one that is found by it alone.
     #[inline]
     pub fn get_mut(&mut self, name: impl Into<SaName>) -> Option<&mut InboundSa> {
         let name = name.into();
@@ -202,7 +205,8 @@ impl InboundSad {
         }
     }
 
-    /// The associations with this SPI: the one that is found by it alone, then those that are found by addresses too.
+    /// The associations with this SPI. The one that is found by it alone comes first, then those that are found by
+    /// addresses too.
     pub fn of_spi(&self, spi: Spi) -> impl Iterator<Item = &InboundSa> {
         let scoped = self.scoped.iter().flat_map(|scoped| scoped.iter());
         self.by_spi(spi).into_iter().chain(scoped.filter(move |sa| sa.spi() == spi))
@@ -217,7 +221,7 @@ impl InboundSad {
         slots.chain(self.scoped.iter().flat_map(|scoped| scoped.iter()))
     }
 
-    /// Every association, to let time pass for it.
+    /// Every association, to change it.
     pub fn list_mut(&mut self) -> impl Iterator<Item = &mut InboundSa> {
         let slots = self.slots.iter_mut().filter_map(|slot| match slot {
             Slot::Taken(sa) => Some(sa.as_mut()),
@@ -226,12 +230,12 @@ impl InboundSad {
         slots.chain(self.scoped.iter_mut().flat_map(|scoped| scoped.iter_mut()))
     }
 
-    /// How many associations there are.
+    /// The number of associations.
     pub fn len(&self) -> usize {
         self.list().count()
     }
 
-    /// Whether there is none.
+    /// Whether there are no associations.
     pub fn is_empty(&self) -> bool {
         self.list().next().is_none()
     }
@@ -259,7 +263,7 @@ impl InboundSad {
         Some(self.displaced[at].1 as usize)
     }
 
-    /// The first slot behind `home`, not too far, that holds this.
+    /// The first slot near behind `home` that holds this SPI; zero finds a free one.
     #[inline]
     fn near_slot(&self, home: usize, spi: u32) -> Option<usize> {
         let end = self.spis.len().min(home + 1 + NEAR);
@@ -271,7 +275,7 @@ impl InboundSad {
         holds(behind).or_else(|| holds(around))
     }
 
-    /// Write down where an SPI lives whose home is another's. The slot is free, or was.
+    /// Record where an SPI lives whose home is taken by another.
     fn displace(&mut self, spi: u32, slot: usize) {
         if self.is_near(self.home(Spi(spi)), slot) {
             self.near += 1;
@@ -286,7 +290,7 @@ impl InboundSad {
         (1..=NEAR).contains(&(slot.wrapping_sub(home) & (self.spis.len() - 1)))
     }
 
-    /// A slot for an SPI chosen elsewhere.
+    /// Find a slot for an SPI that was chosen elsewhere, and take it.
     fn settle(&mut self, spi: Spi) -> Result<usize, SadError> {
         if self.spis[self.home(spi)] != 0 {
             self.make_room()?;
@@ -330,7 +334,7 @@ impl InboundSad {
         Ok(slot)
     }
 
-    /// Have a free slot: a full table is replaced by one of twice the size.
+    /// Make sure that there is a free slot: a full table is replaced by one of twice the size.
     fn make_room(&mut self) -> Result<(), SadError> {
         let size = self.spis.len();
         if self.taken < size {

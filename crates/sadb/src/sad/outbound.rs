@@ -1,10 +1,10 @@
 //! Outbound associations by application and flow.
 //!
-//! The most specific association that gives what is demanded serves a flow: one bound to the application before one
-//! that is shared, then the longer remote prefix, the longer local prefix, a protocol before any, fewer ports, and of
-//! equals the newest (so that a new key takes over at once when it is added beside the old one). Entries are sorted in
-//! that order and grouped by (bound, length of the remote prefix); a lookup descends the tree once per group that
-//! exists, and a cache in front answers for flows seen before. Adding and removing cost a descent too, however many
+//! The most specific association that gives what is demanded serves a flow. One bound to the application comes before
+//! one that is shared, then the longer remote prefix, the longer local prefix, a protocol before any, fewer ports, and
+//! of equals the newest (so that a new key takes over at once when it is added beside the old one). Entries are sorted
+//! in that order and grouped by (bound, length of the remote prefix). A lookup descends the tree once per group that
+//! exists, and a cache in front answers for flows seen before. Adding and removing also cost one descent, however many
 //! associations there are.
 
 use std::cmp::Reverse;
@@ -21,24 +21,24 @@ use crate::sa::identification::Identifications;
 use crate::spd::PortRange;
 use crate::{FlowCache, FlowKey, MAX_SAS, OutboundSa, SaConfig, SadError, Selectors, Spi};
 
-/// Sets of four flows that the cache remembers.
+/// The number of sets of four flows in the cache.
 const CACHE_SETS: usize = 1024;
 
-/// Tells what was found for an answer from what was found for any other packet; no [`Services`] have this bit.
+/// The bit that keeps cached associations for answers apart from those for any other packet; no [`Services`] have it.
 const FOR_ANSWERS: u8 = 0x80;
 
-/// The least and the greatest address there is.
+/// The least address there is.
 const FIRST_PEER: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 const LAST_PEER: IpAddr = IpAddr::V6(Ipv6Addr::from_bits(u128::MAX));
 
-/// Names one outbound association. Once that is removed the name is dead: it never comes to mean another.
+/// The name of one outbound association. Once that is removed the name is dead: it never comes to mean another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SaIndex {
     slot: u32,
     serial: u32,
 }
 
-/// The selectors of one association, in the form that lookups want.
+/// The selectors of one association, in the form for lookups.
 struct Entry {
     local: Prefix,
     protocol: Option<u8>,
@@ -46,27 +46,28 @@ struct Entry {
     remote_ports: PortRange,
     services: Services,
     index: SaIndex,
-    /// Another association names it as its `next`.
+    /// Whether another association names this one as its `next`.
     follows: bool,
 }
 
-/// Entries that are found with one search.
+/// A group of entries that one search finds.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Group {
     shared: bool,
     remote_len: Reverse<u8>,
 }
 
-/// Where an entry stands: most specific first.
+/// The place of an entry in the order, the most specific first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Rank {
     group: Group,
-    /// The application, zero for a shared one, and the first address of the remote prefix: what the search compares.
+    /// The part that the search compares: the application, zero for a shared one, and the first address of the remote
+    /// prefix.
     key: (u16, u128),
     local_len: Reverse<u8>,
     any_protocol: bool,
     ports: u32,
-    /// Of its own: a chain's later members add to what the flow gets, not to where it stands.
+    /// The services of the association itself. Later members of a chain add to what the flow gets, not to its place.
     services: u8,
     serial: Reverse<u32>,
 }
@@ -98,7 +99,7 @@ impl Rank {
         Rank { services, serial, ..*self } == *other
     }
 
-    /// In front of all entries of this group and key.
+    /// A rank in front of all entries of this group and key.
     fn first(group: Group, key: (u16, u128)) -> Rank {
         let (local_len, serial) = (Reverse(u8::MAX), Reverse(u32::MAX));
         Rank { group, key, local_len, any_protocol: false, ports: 0, services: 0, serial }
@@ -129,25 +130,26 @@ impl Entry {
 pub struct OutboundSad {
     cache: FlowCache<Result<SaIndex, DropReason>>,
     slots: Vec<Option<(u32, OutboundSa)>>,
-    /// Slots without an association.
+    /// The slots without an association.
     free: Vec<u32>,
-    /// Slot by SPI and peer.
+    /// The slot of each SPI and peer.
     names: BTreeMap<(Spi, IpAddr), u32>,
     identifications: Identifications,
     entries: BTreeMap<Rank, Entry>,
-    /// The groups that exist, with how many entries each has.
+    /// The groups that exist, with the number of entries in each.
     groups: BTreeMap<Group, usize>,
-    /// Associations that have a next one or no key.
+    /// The number of associations that have a next one or no key.
     chained: usize,
-    /// By slot: the chain that starts there. Empty as long as no association has a next one.
+    /// The chain that starts at each slot. The list is empty as long as no association has a next one.
     chains: Vec<Result<Chain, DropReason>>,
-    /// Grows with every change; what the cache learned before is then void.
+    /// A number that grows with every change; what the cache learned before is then void.
     epoch: u64,
     serial: u32,
 }
 
 impl OutboundSad {
-    /// An empty database. `seed` is random: it keeps a stranger from choosing flows that meet in one set of the cache.
+    /// A database without associations. `seed` is random: it keeps a stranger from choosing flows that meet in one set
+    /// of the cache.
     pub fn new(seed: u64) -> OutboundSad {
         OutboundSad {
             cache: FlowCache::new(CACHE_SETS, seed),
@@ -164,7 +166,7 @@ impl OutboundSad {
         }
     }
 
-    /// Add an association.
+    /// Add an association to the database.
     ///
     /// # Errors
     /// [`SadError::TooMany`]; [`SadError::DuplicateSpi`] if the same peer has the SPI already (another peer may choose
@@ -194,7 +196,7 @@ impl OutboundSad {
         Ok(index)
     }
 
-    /// Put an association in the place of another in one step: no lookup finds both, and none finds neither.
+    /// Put an association in the place of another in one step, so that no lookup finds both or neither.
     ///
     /// # Errors
     /// [`SadError::UnknownSpi`] of the old one, [`SadError::DuplicateSpi`] of the new one; nothing has changed then.
@@ -216,7 +218,7 @@ impl OutboundSad {
         Ok((before, self.insert(sa)?))
     }
 
-    /// Take out the association to this peer with this SPI.
+    /// Remove the association with this SPI to this peer and return it.
     ///
     /// # Errors
     /// [`SadError::UnknownSpi`].
@@ -253,10 +255,10 @@ impl OutboundSad {
         answer
     }
 
-    /// As [`Self::find`], without the cache.
+    /// The association that [`Self::find`] finds, without the cache.
     ///
     /// # Errors
-    /// As [`Self::find`].
+    /// The errors of [`Self::find`].
     pub fn search(&self, app: AppId, flow: &Flow, need: Services) -> Result<SaIndex, DropReason> {
         self.walk(app, flow, |entry| {
             // A later member of a bundle does a part of what the whole does: flows choose bundles by their first one.
@@ -270,11 +272,12 @@ impl OutboundSad {
         })
     }
 
-    /// The association that serves an answer to a packet that came with these services: as [`Self::find`], but the strongest of
-    /// those whose selectors are equally specific, since an answer quotes what it answers.
+    /// The association that serves an answer to a packet that came with these services. It is the one of
+    /// [`Self::find`], or the strongest of those whose selectors are equally specific, since an answer quotes what it
+    /// answers.
     ///
     /// # Errors
-    /// As [`Self::find`].
+    /// The errors of [`Self::find`].
     pub fn find_for_answer(
         &mut self,
         app: AppId,
@@ -290,10 +293,10 @@ impl OutboundSad {
         answer
     }
 
-    /// As [`Self::find_for_answer`], without the cache.
+    /// The association that [`Self::find_for_answer`] finds, without the cache.
     ///
     /// # Errors
-    /// As [`Self::find`].
+    /// The errors of [`Self::find`].
     pub fn search_for_answer(&self, app: AppId, flow: &Flow, need: Services) -> Result<SaIndex, DropReason> {
         self.search(app, flow, need).map(|first| self.strongest_beside(first, flow))
     }
@@ -311,8 +314,8 @@ impl OutboundSad {
         strongest.map_or(first, |entry| entry.index)
     }
 
-    /// As [`Self::search`], for the association that `fits`; its refusal is the reason if no other fits. It is told of each
-    /// association whether it is a later member of a bundle.
+    /// The first association for the flow in the order of [`Self::search`] that `fits`. If none does, the last refusal
+    /// is the reason. `fits` is told of each association whether it is a later member of a bundle.
     ///
     /// # Errors
     /// [`DropReason::NoSa`], or what `fits` answered last.
@@ -352,15 +355,15 @@ impl OutboundSad {
         Err(reason)
     }
 
-    /// What has this key, most specific first.
+    /// The entries with this key, the most specific first.
     fn standing_at(&self, group: Group, key: (u16, u128)) -> impl Iterator<Item = &Entry> {
         let from = self.entries.range(Rank::first(group, key)..);
         from.take_while(move |(rank, _)| rank.group == group && rank.key == key).map(|(_, entry)| entry)
     }
 
-    /// An association to another peer, in UDP like `config`, that claims the same addresses of the other side for some of the
-    /// same flows: of the two the more specific one, or the newer, would take them (RFC 3948 sections 5.1 and 5.2). Prefixes of
-    /// different lengths are no such claim: the longer one is meant to go first.
+    /// An association to another peer, in UDP like `config`, that claims the same addresses of the other side for some
+    /// of the same flows. The more specific of the two, or the newer, would take them (RFC 3948 sections 5.1 and 5.2).
+    /// Prefixes of different lengths are no such claim: the longer one is meant to go first.
     pub fn rival(&self, config: &SaConfig) -> Option<&OutboundSa> {
         let place = |of: &SaConfig| {
             let in_udp = of.options.encapsulation == Encapsulation::Udp;
@@ -376,7 +379,7 @@ impl OutboundSad {
         })
     }
 
-    /// The name of the association to this peer with this SPI.
+    /// The name of the association with this SPI to this peer.
     pub fn index_of(&self, spi: Spi, remote: IpAddr) -> Option<SaIndex> {
         let slot = self.position(spi, remote)?;
         let (serial, _) = self.slots[slot].as_ref()?;
@@ -391,7 +394,7 @@ impl OutboundSad {
         named.filter_map(|(_, slot)| self.slots[*slot as usize].as_ref().map(|(_, sa)| sa))
     }
 
-    /// An association of a bundle that leads to this SPI.
+    /// An association that names this SPI as the next one of its bundle.
     pub fn before(&self, spi: Spi) -> Option<&OutboundSa> {
         if self.chained == 0 {
             return None;
@@ -399,18 +402,18 @@ impl OutboundSad {
         self.list().map(|(_, sa)| sa).find(|sa| sa.config().options.next == Some(spi))
     }
 
-    /// The association to this peer with this SPI.
+    /// The association with this SPI to this peer.
     pub fn named(&self, spi: Spi, remote: IpAddr) -> Option<&OutboundSa> {
         self.slots[self.position(spi, remote)?].as_ref().map(|(_, sa)| sa)
     }
 
-    /// As [`Self::named`], to change it.
+    /// The association with this SPI to this peer, to change it.
     pub fn named_mut(&mut self, spi: Spi, remote: IpAddr) -> Option<&mut OutboundSa> {
         let slot = self.position(spi, remote)?;
         self.slots[slot].as_mut().map(|(_, sa)| sa)
     }
 
-    /// The association of this name, unless it was removed.
+    /// The association of this name, to change it, unless it was removed.
     #[inline]
     pub fn get_mut(&mut self, index: SaIndex) -> Option<&mut OutboundSa> {
         match self.slots.get_mut(index.slot as usize)? {
@@ -419,7 +422,7 @@ impl OutboundSad {
         }
     }
 
-    /// The association of this name, to look at.
+    /// The association of this name, unless it was removed.
     #[inline]
     pub fn get(&self, index: SaIndex) -> Option<&OutboundSa> {
         match self.slots.get(index.slot as usize)? {
@@ -460,27 +463,28 @@ impl OutboundSad {
         })
     }
 
-    /// Every association, to let time pass for it.
+    /// Every association, to change it.
     pub fn list_mut(&mut self) -> impl Iterator<Item = &mut OutboundSa> {
         self.slots.iter_mut().filter_map(|held| held.as_mut().map(|(_, sa)| sa))
     }
 
-    /// How many associations there are.
+    /// The number of associations.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no associations.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Grows with every insertion and removal; whoever caches what [`Self::find`] said compares it.
+    /// A number that grows with every change; whoever caches an answer of [`Self::find`] compares it.
     pub fn epoch(&self) -> u64 {
         self.epoch
     }
 
-    /// The members of the bundle that this association starts, itself first; see [`SaOptions::next`](crate::sa::SaOptions).
+    /// The members of the bundle that this association starts, itself first; see
+    /// [`SaOptions::next`](crate::sa::SaOptions).
     ///
     /// # Errors
     /// [`DropReason::ChainMissing`], [`DropReason::ChainTooLong`], [`DropReason::ChainEncapsulation`],
@@ -493,7 +497,8 @@ impl OutboundSad {
         self.chains.get(index.slot as usize).copied().unwrap_or(Ok(Chain::alone(index)))
     }
 
-    /// The next member: to the same peer if it has this SPI, otherwise to the only one that has it.
+    /// The next member of the bundle behind `sa`: the one to the same peer with the SPI of `next`, otherwise the only
+    /// one that has it.
     fn successor(&self, sa: &OutboundSa) -> Option<Result<SaIndex, DropReason>> {
         let (spi, peer) = (sa.config().options.next?, sa.config().endpoints.remote);
         let slot = self.position(spi, peer).or_else(|| {
@@ -543,7 +548,8 @@ impl OutboundSad {
         }
     }
 
-    /// Whether its bundle comes back to it. Every member of a circle is found, for packets to end with the chain's own reason.
+    /// Whether its bundle leads back to it. Every member of a circle is found, so that packets end with the chain's own
+    /// reason.
     fn is_circle(&self, first: SaIndex) -> bool {
         let next = |index: &SaIndex| self.successor(self.get(*index)?)?.ok();
         successors(next(&first), next).take(self.slots.len()).any(|index| index == first)
@@ -559,7 +565,7 @@ impl OutboundSad {
     }
 }
 
-/// Whether it is a member that stands in front of another, or one that cannot stand alone.
+/// Whether the association has a next one, or cannot stand alone for lack of a key.
 fn is_chained(sa: &OutboundSa) -> bool {
     let options = &sa.config().options;
     options.next.is_some() || !options.protocol.is_keyed()

@@ -1,15 +1,15 @@
-//! Inbound associations that are found by more than their SPI (RFC 4301 section 4.1): SPI and destination, for a multicast
-//! group, or SPI, destination and source. The longest match is tried first.
+//! Inbound associations that are found by more than their SPI (RFC 4301 section 4.1): SPI and destination, for a
+//! multicast group, or SPI, destination and source. The longest match is tried first.
 //!
-//! A second, small table: without an association of these classes nobody looks here. Sorted, so that a search takes the same
-//! few comparisons whatever strangers send, and there is nothing that could collide.
+//! The table is a second, small one: without an association of these classes nobody looks here. It is sorted, so that a
+//! search takes the same few comparisons whatever strangers send, and nothing can collide.
 
 use std::net::IpAddr;
 
 use crate::{InboundSa, SaName, SadError, Spi};
 
-/// Associations that the table holds. Each has a number below 256, which no SPI on the wire is (RFC 4303 section 2.1), to
-/// tell its fragments from those of others.
+/// The largest number of associations in the table. Each has a number below 256, which no SPI on the wire is (RFC 4303
+/// section 2.1), to tell its fragments from those of others.
 pub const MAX_SCOPED: usize = 255;
 
 struct Entry {
@@ -17,16 +17,17 @@ struct Entry {
     sa: Box<InboundSa>,
 }
 
-/// The table, sorted by name.
+/// The table of these associations, sorted by name.
 #[derive(Default)]
 pub(super) struct Scoped {
     entries: Vec<Entry>,
-    /// The number given last: one that was given back is not given again at once, since fragments may still be held under it.
+    /// The number that was given last. A number that was given back is not given again at once, since fragments may
+    /// still be held under it.
     last: u32,
 }
 
 impl Scoped {
-    /// Where the association is that a packet from `source` to `destination` belongs to.
+    /// The index of the association that a packet from `source` to `destination` belongs to.
     pub(super) fn find(&self, spi: Spi, source: IpAddr, destination: IpAddr) -> Option<usize> {
         let pair = SaName { spi, destination: Some(destination), source: Some(source) };
         self.position(&pair).or_else(|| self.position(&SaName { source: None, ..pair }))
@@ -36,7 +37,7 @@ impl Scoped {
         self.entries.binary_search_by(|entry| entry.name.cmp(name)).ok()
     }
 
-    /// Whether one has this SPI.
+    /// Whether an association has this SPI.
     pub(super) fn has(&self, spi: Spi) -> bool {
         let at = self.entries.partition_point(|entry| entry.name.spi < spi);
         self.entries.get(at).is_some_and(|entry| entry.name.spi == spi)

@@ -1,6 +1,6 @@
-//! What a selector demands of one field.
+//! The condition of a selector on one field.
 
-/// A set of values as ranges: in order, disjoint, none touching the next. Empty: no value.
+/// A set of values as ranges: in order, disjoint, none touching the next. An empty list holds no value.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
 pub struct Ranges(Vec<(u128, u128)>);
 
@@ -19,12 +19,12 @@ impl Ranges {
         Ranges(merged)
     }
 
-    /// The ranges.
+    /// The ranges in order, both ends included.
     pub fn list(&self) -> &[(u128, u128)] {
         &self.0
     }
 
-    /// Whether `value` is in one.
+    /// Whether `value` is in one of the ranges.
     pub fn contains(&self, value: u128) -> bool {
         let after = self.0.partition_point(|(first, _)| *first <= value);
         after > 0 && value <= self.0[after - 1].1
@@ -41,38 +41,38 @@ impl Ranges {
     }
 }
 
-/// What a selector demands of one field (RFC 4301 section 4.4.1).
+/// The condition of a selector on one field (RFC 4301 section 4.4.1).
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
 pub enum Condition {
-    /// Nothing: any value, and no value.
+    /// The field may have any value or none.
     #[default]
     Any,
-    /// That the value is not available.
+    /// The value must not be available.
     Opaque,
-    /// That it is available and in a list of ranges.
+    /// The value must be available and in one of these ranges.
     In(Ranges),
-    /// That it is available and has these bits under this mask.
+    /// The value must be available and have these bits under this mask.
     Masked {
-        /// The bits.
+        /// The bits that the value must have.
         value: u128,
-        /// Which bits count.
+        /// The mask of the bits that count.
         mask: u128,
     },
 }
 
 impl Condition {
-    /// One value.
+    /// The condition that the field has this value.
     pub fn one(value: impl Into<u128>) -> Condition {
         let value = value.into();
         Condition::In(Ranges::new([(value, value)]))
     }
 
-    /// The values from `first` to `last`, both included.
+    /// The condition that the value is from `first` to `last`, both included.
     pub fn range(first: impl Into<u128>, last: impl Into<u128>) -> Condition {
         Condition::In(Ranges::new([(first.into(), last.into())]))
     }
 
-    /// Whether a packet with this value, or without one, fulfils it.
+    /// Whether a packet with this value, or without one, fulfils the condition.
     pub fn admits(&self, value: Option<u128>) -> bool {
         match (self, value) {
             (Condition::Any, _) => true,

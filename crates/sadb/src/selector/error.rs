@@ -1,79 +1,79 @@
-//! What can be wrong with a selector, and what is allowed.
+//! The ways in which a selector can be wrong, each with what is allowed.
 
 use super::Field;
 
-/// Why a selector was refused. Each text names the word and says what may stand there.
+/// The reason why a selector was refused. Each text names the word and says what may stand there.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SelectorError {
-    /// A word that names no field.
+    /// The word names no field.
     #[error("\"{word}\" is not a selector field; the fields are {allowed}")]
     UnknownField {
-        /// The word.
+        /// The word that names no field.
         word: String,
-        /// The fields there are.
+        /// The fields that there are.
         allowed: String,
     },
     /// The text ends, or the next field begins, where a value should stand.
     #[error("\"{field}\" needs a value after it: {allowed}")]
     MissingValue {
-        /// The field's word.
+        /// The word of the field.
         field: String,
-        /// What may stand there.
+        /// The values that may stand there.
         allowed: &'static str,
     },
-    /// A value that the field cannot have.
+    /// The field cannot have this value.
     #[error("\"{value}\" cannot stand after \"{field}\"; {allowed}")]
     BadValue {
-        /// The field's word.
+        /// The word of the field.
         field: String,
-        /// The value.
+        /// The value that was given.
         value: String,
-        /// What may stand there.
+        /// The values that may stand there.
         allowed: String,
     },
-    /// A range that holds no value.
+    /// The range holds no value.
     #[error("\"{value}\" after \"{field}\" is an empty range; give the lower end first")]
     EmptyRange {
-        /// The field's word.
+        /// The word of the field.
         field: String,
-        /// The range.
+        /// The range that was given.
         value: String,
     },
-    /// A field given twice.
+    /// A field was given twice.
     #[error("\"{field}\" stands there twice; give one list with commas")]
     Twice {
-        /// The field's word.
+        /// The word of the field.
         field: String,
     },
-    /// `type` or `code` without what it belongs to.
+    /// The word `type`, `code` or `pfp` stands without what it belongs to.
     #[error("\"{word}\" needs {need} before it")]
     OutOfPlace {
-        /// The word.
+        /// The word that is out of place.
         word: String,
-        /// What it needs.
+        /// The words that must stand before it.
         need: &'static str,
     },
-    /// OPAQUE for a field that every packet has.
+    /// OPAQUE was asked of a field that every packet has.
     #[error("{0:?} is in every packet and never opaque; only ports, types, app, uid, dev and proto can be")]
     NeverOpaque(&'static Field),
-    /// A condition that no value of the field fulfils.
+    /// The condition is one that no value of the field fulfils.
     #[error(
         "no packet has such a {field:?}: its greatest value is {max}, and a condition needs at least one value"
     )]
     NoSuchValue {
-        /// The field.
+        /// The field that the condition is on.
         field: &'static Field,
-        /// Its greatest value.
+        /// The greatest value of the field.
         max: u128,
     },
-    /// A mask on a field that has no bits of its own meaning.
+    /// A mask was given for a field whose bits have no meaning of their own.
     #[error("{0:?} takes values and ranges, not a value under a mask")]
     Unmaskable(&'static Field),
-    /// Populate-from-packet of a field that must not be there (RFC 4301 section 4.4.2.2, note ***).
+    /// A field is both opaque and populated from the packet (RFC 4301 section 4.4.2.2, note ***).
     #[error("{0:?} is opaque, so it cannot be populated from the packet; leave out \"pfp\" or \"opaque\"")]
     PopulateOpaque(&'static Field),
-    /// IPv4 on one side and IPv6 on the other.
+    /// One side admits only IPv4 and the other only IPv6.
     #[error(
         "local and remote have no address family in common, so no packet matches; give both of one family"
     )]

@@ -1,23 +1,23 @@
-//! The table of fields: what a selector may look at, and where it stands in the key.
+//! The table of fields: what a selector may look at, and its place in the key.
 
 use std::fmt;
 
 use super::key::{KEY_BITS, WORDS, Words};
 
-/// How the values of a field are written.
+/// The way in which the values of a field are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// IP addresses: `192.0.2.0/24`, `192.0.2.1-192.0.2.9`.
+    /// IP addresses, prefixes and ranges: `192.0.2.0/24`, `192.0.2.1-192.0.2.9`.
     Address,
-    /// Decimal numbers.
+    /// Decimal numbers and ranges, or a value under a mask.
     Number,
     /// Protocol names or numbers.
     Protocol,
-    /// A port; its field has an alias for those who think of outgoing packets.
+    /// Port numbers and ranges. The field has an alias for those who think of outgoing packets.
     Port,
-    /// ICMP: `type 3 code 0-5`.
+    /// An ICMP type with or without code: `type 3 code 0-5`.
     IcmpTypeCode,
-    /// Mobility Header: `type 5`.
+    /// A type of Mobility Header: `type 5`.
     MobilityType,
     /// A number under a mask: `0x1/0xff`.
     Mark,
@@ -29,9 +29,9 @@ pub struct Field {
     name: &'static str,
     /// The first bit, counted from the most significant bit of the first word.
     at: u16,
-    /// Bits of the value.
+    /// The number of bits of the value.
     width: u8,
-    /// One more bit in front of the value says whether there is one.
+    /// Whether one more bit in front of the value says that there is one.
     optional: bool,
     form: Form,
 }
@@ -40,16 +40,16 @@ impl Field {
     /// A field that every packet has.
     ///
     /// # Panics
-    /// If the place is outside the key or crosses a word (a field of 128 bits takes two whole words). For a
-    /// constant, that is an error of compilation.
+    /// The place must be inside the key and must not cross a word (a field of 128 bits takes two whole words). For a
+    /// constant, a wrong place is an error of compilation.
     pub const fn always(name: &'static str, at: u16, width: u8, form: Form) -> Field {
         Field::checked(Field { name, at, width, optional: false, form })
     }
 
-    /// A field that a packet may lack: OPAQUE is then a condition on it. Takes one bit more than `width`.
+    /// A field that a packet may lack, so that OPAQUE is a condition on it. It takes one bit more than `width`.
     ///
     /// # Panics
-    /// As [`Field::always`].
+    /// The conditions of [`Field::always`] hold.
     pub const fn optional(name: &'static str, at: u16, width: u8, form: Form) -> Field {
         Field::checked(Field { name, at, width, optional: true, form })
     }
@@ -62,22 +62,22 @@ impl Field {
         field
     }
 
-    /// The word in texts.
+    /// The word for the field in texts.
     pub const fn name(&self) -> &'static str {
         self.name
     }
 
-    /// How values are written.
+    /// The form in which values are written.
     pub const fn form(&self) -> Form {
         self.form
     }
 
-    /// Whether a packet may lack it.
+    /// Whether a packet may lack the field.
     pub const fn is_optional(&self) -> bool {
         self.optional
     }
 
-    /// Bits of a value.
+    /// The number of bits of a value.
     pub const fn width(&self) -> u8 {
         self.width
     }
@@ -87,7 +87,7 @@ impl Field {
         self.at + self.width as u16 + self.optional as u16
     }
 
-    /// The greatest value.
+    /// The greatest value that the field can have.
     pub const fn max(&self) -> u128 {
         u128::MAX >> (128 - self.width as u32)
     }
@@ -101,7 +101,7 @@ impl Field {
         self.at as usize / 64
     }
 
-    /// Where the lowest bit of a value of at most 64 bits stands in its word.
+    /// The place of the lowest bit of a value of at most 64 bits in its word.
     const fn shift(&self) -> u32 {
         64 - self.end().wrapping_sub(self.word() as u16 * 64) as u32
     }
@@ -119,7 +119,7 @@ impl Field {
         }
     }
 
-    /// Make this field zero (not available).
+    /// Set the bits of this field to zero (not available).
     #[inline]
     pub(crate) const fn clear(&self, words: &mut Words) {
         let mut all = [0; WORDS];
@@ -186,33 +186,34 @@ impl fmt::Debug for Field {
 
 /// The peer's address, in the common space of both families.
 pub static REMOTE: Field = Field::always("remote", 0, 128, Form::Address);
-/// This side's address.
+/// The address of this side.
 pub static LOCAL: Field = Field::always("local", 128, 128, Form::Address);
-/// What follows IP and its extension headers. Not available where ESP hides it (OPAQUE, IPv6 only in the RFC).
+/// The protocol after IP and its extension headers. It is not available where a fragment hides it (OPAQUE, IPv6 only in
+/// the RFC).
 pub static PROTOCOL: Field = Field::optional("proto", 256, 8, Form::Protocol);
-/// The peer's port.
+/// The port of the peer.
 pub static REMOTE_PORT: Field = Field::optional("remote-port", 265, 16, Form::Port);
-/// This side's port.
+/// The port of this side.
 pub static LOCAL_PORT: Field = Field::optional("local-port", 282, 16, Form::Port);
-/// ICMP type times 256, plus code.
+/// The ICMP type times 256, plus the code.
 pub static ICMP: Field = Field::optional("icmp-type", 299, 16, Form::IcmpTypeCode);
-/// Type of the Mobility Header (RFC 6275 section 6.1.1).
+/// The type of the Mobility Header (RFC 6275 section 6.1.1).
 pub static MOBILITY: Field = Field::optional("mh-type", 320, 8, Form::MobilityType);
-/// The application; not available for [`wire::AppId::NONE`].
+/// The number of the application; it is not available for [`wire::AppId::NONE`].
 pub static APP: Field = Field::optional("app", 329, 16, Form::Number);
 /// The user that owns the socket.
 pub static UID: Field = Field::optional("uid", 346, 32, Form::Number);
-/// The packet's mark.
+/// The mark of the packet, as the kernel holds it.
 pub static MARK: Field = Field::always("mark", 384, 32, Form::Mark);
-/// Index of the interface it came by or leaves by.
+/// The index of the interface that the packet came by or leaves by.
 pub static INTERFACE: Field = Field::optional("dev", 416, 31, Form::Number);
-/// Differentiated services code point.
+/// The differentiated services code point.
 pub static DSCP: Field = Field::always("dscp", 448, 6, Form::Number);
 
 /// The first bit of the key that no standard field uses; 58 are left.
 pub const FIRST_FREE_BIT: u16 = 454;
 
-/// Every standard field, in the order of texts.
+/// Every standard field, in the order in which texts name them.
 pub static STANDARD: [&Field; 12] = [
     &LOCAL,
     &REMOTE,

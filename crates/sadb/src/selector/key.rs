@@ -1,4 +1,4 @@
-//! One packet, as selectors see it.
+//! The key of one packet, as selectors see it.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -7,9 +7,9 @@ use wire::{AppId, Flow, addr, protocol};
 
 use super::field::{self, Field};
 
-/// Words of a key: one cache line.
+/// The number of words in a key: one cache line.
 pub const WORDS: usize = 8;
-/// Bits of a key.
+/// The number of bits in a key.
 pub const KEY_BITS: u16 = WORDS as u16 * 64;
 
 pub(crate) type Words = [u64; WORDS];
@@ -35,7 +35,8 @@ impl PacketKey {
         PacketKey { words }
     }
 
-    /// A flow's packet: ports for protocols that have them, type and code for ICMP ([`Flow`] says where they stand).
+    /// The key of a packet of this flow, with ports for protocols that have them and type and code for ICMP ([`Flow`]
+    /// says where they stand).
     #[inline]
     pub fn of_flow(flow: &Flow) -> PacketKey {
         let key = PacketKey::new(flow.local, flow.remote).protocol(flow.protocol);
@@ -48,7 +49,7 @@ impl PacketKey {
         }
     }
 
-    /// With this value of this field; bits beyond the field's width are cut off.
+    /// The key with this value of this field; bits beyond the field's width are cut off.
     #[inline]
     #[must_use]
     pub const fn with(mut self, field: &Field, value: u128) -> PacketKey {
@@ -57,75 +58,75 @@ impl PacketKey {
         self
     }
 
-    /// With this field not available.
+    /// The key with this field not available.
     #[must_use]
     pub const fn without(mut self, field: &Field) -> PacketKey {
         field.clear(&mut self.words);
         self
     }
 
-    /// With this next layer protocol.
+    /// The key with this next layer protocol.
     #[inline]
     #[must_use]
     pub fn protocol(self, protocol: u8) -> PacketKey {
         self.with(&field::PROTOCOL, u128::from(protocol))
     }
 
-    /// With these ports.
+    /// The key with these ports.
     #[inline]
     #[must_use]
     pub fn ports(self, local: u16, remote: u16) -> PacketKey {
         self.with(&field::LOCAL_PORT, u128::from(local)).with(&field::REMOTE_PORT, u128::from(remote))
     }
 
-    /// With this ICMP type and code.
+    /// The key with this ICMP type and code.
     #[inline]
     #[must_use]
     pub fn icmp(self, kind: u8, code: u8) -> PacketKey {
         self.with(&field::ICMP, u128::from(kind) << 8 | u128::from(code))
     }
 
-    /// With this type of Mobility Header.
+    /// The key with this type of Mobility Header.
     #[must_use]
     pub fn mobility(self, kind: u8) -> PacketKey {
         self.with(&field::MOBILITY, u128::from(kind))
     }
 
-    /// With this address at the other end.
+    /// The key with this address at the other end.
     #[must_use]
     pub fn towards(self, remote: IpAddr) -> PacketKey {
         self.with(&field::REMOTE, addr::to_bits(remote))
     }
 
-    /// Of this application; [`AppId::NONE`] is none.
+    /// The key of a packet of this application; with [`AppId::NONE`] it has none.
     #[inline]
     #[must_use]
     pub fn app(self, app: AppId) -> PacketKey {
         if app == AppId::NONE { self.without(&field::APP) } else { self.with(&field::APP, u128::from(app.0)) }
     }
 
-    /// Of this user.
+    /// The key of a packet of this user.
     #[inline]
     #[must_use]
     pub fn uid(self, uid: u32) -> PacketKey {
         self.with(&field::UID, u128::from(uid))
     }
 
-    /// With this code point (the upper six bits of the traffic class).
+    /// The key with this code point (the upper six bits of the traffic class).
     #[inline]
     #[must_use]
     pub fn dscp(self, dscp: u8) -> PacketKey {
         self.with(&field::DSCP, u128::from(dscp))
     }
 
-    /// With this mark.
+    /// The key with this mark.
     #[inline]
     #[must_use]
     pub fn mark(self, mark: u32) -> PacketKey {
         self.with(&field::MARK, u128::from(mark))
     }
 
-    /// By this interface; zero is none (the kernel counts from 1, and below 2^31).
+    /// The key with this interface. Zero is no interface (the kernel counts from 1, and below 2^31).
     #[inline]
     #[must_use]
     pub fn interface(self, index: u32) -> PacketKey {
@@ -136,7 +137,7 @@ impl PacketKey {
         }
     }
 
-    /// The value of a field; `None`: not available.
+    /// The value of a field; `None` if it is not available.
     #[inline]
     pub const fn get(&self, field: &Field) -> Option<u128> {
         field.read(&self.words)

@@ -1,4 +1,4 @@
-//! The key of a packet, from its headers (RFC 4301 section 4.4.1.1: what is not there is OPAQUE).
+//! The key of a packet, made from its headers (RFC 4301 section 4.4.1.1: what is not there is OPAQUE).
 
 use wire::ip::{self, Headers};
 use wire::protocol;
@@ -6,17 +6,17 @@ use wire::protocol;
 use super::field;
 use super::key::PacketKey;
 
-/// IPv6 extension headers: in a fragment that is not the first, one of them may stand in front of the upper layer, whose
-/// protocol then cannot be known.
+/// The IPv6 extension headers. In a fragment that is not the first, one of them may stand in front of the upper layer,
+/// whose protocol then cannot be known.
 const EXTENSIONS: [u8; 4] =
     [protocol::HOP_BY_HOP, protocol::ROUTING, protocol::DESTINATION, protocol::FRAGMENT];
 
 impl PacketKey {
-    /// Everything that the headers of a packet say; `outbound`: this host, or the side it guards, sends it. Ports, ICMP
-    /// type and code and the type of a Mobility Header are taken where the packet has them whole: not from a fragment that is
-    /// not the first, not behind ESP, not from a protocol that has none. What no header says (application, user, mark,
-    /// interface) is for the caller to add. The destination of an outbound packet is its last one, as in what its association is
-    /// chosen by: a source route must not lead around a rule.
+    /// Everything that the headers of a packet say. `outbound` tells that this host, or the side it guards, sends it.
+    /// Ports, ICMP type and code and the type of a Mobility Header are taken where the packet has them whole: not from
+    /// a fragment that is not the first, not behind ESP, not from a protocol that has none. The caller adds what no
+    /// header says (application, user, mark, interface). The destination of an outbound packet is its final one, by
+    /// which its association is chosen too: a source route must not lead around a rule.
     pub fn of_packet(bytes: &[u8], headers: &Headers, outbound: bool) -> PacketKey {
         let mut flow = ip::flow(bytes, headers, outbound);
         if outbound && let Ok(last) = ip::final_destination(bytes, headers) {

@@ -4,7 +4,7 @@
 use super::field::{self, Field};
 use super::{Condition, PacketKey, TrafficSelector};
 
-/// A field is to be populated from a packet that does not have it: the packet is discarded.
+/// A field is to be populated from a packet that does not have it, so the packet is discarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the rule takes {0:?} from the packet, which has none (a fragment, or encrypted); the packet is discarded. \
@@ -14,7 +14,7 @@ pub struct Unavailable(pub &'static Field);
 
 impl TrafficSelector {
     /// The selector narrowed to this packet where a field says so, and without flags. The "port" fields depend on the
-    /// protocol: where the packet has another of them in place of the one that is populated, that other one is
+    /// protocol: where the packet has another one of them than the one that is populated, that other one is populated
     /// (4.4.1.2: "Local Port, or ICMP message type/code or Mobility Header type").
     ///
     /// # Errors
@@ -27,11 +27,11 @@ impl TrafficSelector {
         Ok(TrafficSelector::of_terms(kept.chain(taken)))
     }
 
-    /// The packet with only those fields that are populated from it. Of one rule, packets for which this is equal
-    /// share an association.
+    /// The packet with only those fields that are populated from it. Packets of one rule for which this is equal share
+    /// an association.
     ///
     /// # Errors
-    /// As [`TrafficSelector::instantiate`].
+    /// The errors of [`TrafficSelector::instantiate`].
     pub fn share(&self, packet: &PacketKey) -> Result<PacketKey, Unavailable> {
         let fields = self.populated(packet)?;
         Ok(fields.into_iter().fold(PacketKey::EMPTY, |key, field| match packet.get(field) {

@@ -12,7 +12,7 @@ use super::field::{Field, Form, STANDARD};
 use super::{SelectorError, TrafficSelector};
 use wire::protocol;
 
-/// Protocols by name.
+/// The protocols that have a name in texts.
 const PROTOCOLS: [(&str, u8); 12] = [
     ("icmp", protocol::ICMP),
     ("ipip", protocol::IPV4),
@@ -36,7 +36,7 @@ impl std::str::FromStr for TrafficSelector {
     }
 }
 
-/// What may stand after a field.
+/// The text that says what may stand after a field.
 fn allowed(form: Form) -> &'static str {
     match form {
         Form::Address => {
@@ -53,7 +53,7 @@ fn allowed(form: Form) -> &'static str {
     }
 }
 
-/// Protocols for which `type` means this field.
+/// Whether `type` means this field after this protocol.
 fn is_protocol_of(field: &Field, protocol: u128) -> bool {
     match field.form() {
         Form::IcmpTypeCode => [protocol::ICMP, protocol::ICMPV6].map(u128::from).contains(&protocol),

@@ -1,4 +1,4 @@
-//! A traffic selector: a condition on each field that counts.
+//! A traffic selector: a list of conditions on the fields that count.
 
 use wire::{addr, protocol};
 
@@ -7,10 +7,10 @@ use super::{Condition, PacketKey, Ranges, SelectorError};
 use crate::Selectors;
 use crate::spd::PortRange;
 
-/// IPv4 in the common address space (RFC 4291 section 2.5.5.2).
+/// The place of IPv4 in the common address space (RFC 4291 section 2.5.5.2).
 pub(super) const IPV4_SPACE: (u128, u128) = (0xffff_0000_0000, 0xffff_ffff_ffff);
 
-/// One field and what is demanded of it.
+/// One field and the condition on it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Term {
     pub(super) field: &'static Field,
@@ -19,12 +19,12 @@ pub struct Term {
 }
 
 impl Term {
-    /// The field.
+    /// The field that the term is about.
     pub fn field(&self) -> &'static Field {
         self.field
     }
 
-    /// What is demanded.
+    /// The condition on the field.
     pub fn condition(&self) -> &Condition {
         &self.condition
     }
@@ -35,16 +35,16 @@ impl Term {
     }
 }
 
-/// Which packets (one "selector set" of RFC 4301 section 4.4.1.2). Fields without a term are ANY. Two selectors are
-/// equal if they say the same of every field.
+/// A set of packets (one "selector set" of RFC 4301 section 4.4.1.2). Fields without a term are ANY. Two selectors are
+/// equal if they say the same about every field.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct TrafficSelector {
-    /// In the order of the key; none that says nothing.
+    /// The terms in the order of the key. Terms that say nothing are left out.
     terms: Vec<Term>,
 }
 
 impl TrafficSelector {
-    /// Every packet.
+    /// The selector that matches every packet.
     pub const ANY: TrafficSelector = TrafficSelector { terms: Vec::new() };
 
     /// The terms, in the order of the key.
@@ -52,7 +52,7 @@ impl TrafficSelector {
         &self.terms
     }
 
-    /// What is demanded of a field.
+    /// The condition on a field.
     pub fn condition(&self, field: &Field) -> &Condition {
         self.term(field).map_or(&Condition::Any, |term| &term.condition)
     }
@@ -66,7 +66,7 @@ impl TrafficSelector {
         self.terms.iter().find(|term| term.field == field)
     }
 
-    /// With this condition in place of the one on this field; the populate flag stays.
+    /// The selector with this condition in place of the one on this field; the populate flag stays.
     ///
     /// # Errors
     /// [`SelectorError::NeverOpaque`], [`SelectorError::NoSuchValue`], [`SelectorError::PopulateOpaque`],
@@ -76,7 +76,7 @@ impl TrafficSelector {
         self.with_term(field, condition, pfp)
     }
 
-    /// With this field populated from the packet.
+    /// The selector with this field populated from the packet.
     ///
     /// # Errors
     /// [`SelectorError::PopulateOpaque`].
@@ -108,7 +108,7 @@ impl TrafficSelector {
         Ok(self)
     }
 
-    /// The selector of these conditions, of one field each, in normal form; without populate flags.
+    /// The selector of these conditions, each on another field and in normal form, without populate flags.
     pub(super) fn of_terms(terms: impl Iterator<Item = (&'static Field, Condition)>) -> TrafficSelector {
         let says = |(_, condition): &(_, Condition)| *condition != Condition::Any;
         let term = |(field, condition)| Term { field, condition, pfp: false };
@@ -117,7 +117,7 @@ impl TrafficSelector {
         TrafficSelector { terms }
     }
 
-    /// With every field that RFC 4301 calls "port" not available: fragments but the first, encrypted packets,
+    /// The selector with every field that RFC 4301 calls "port" not available: later fragments, encrypted packets,
     /// protocols that have none.
     ///
     /// # Errors
@@ -129,13 +129,13 @@ impl TrafficSelector {
             .try_fold(self, |selector, field| selector.with(field, Condition::Opaque))
     }
 
-    /// Whether the packet is inside. This is the definition; what looks things up must agree with it.
+    /// Whether the packet matches. This is the definition; every lookup structure must agree with it.
     pub fn matches(&self, packet: &PacketKey) -> bool {
         self.terms.iter().all(|term| term.condition.admits(packet.get(term.field)))
     }
 }
 
-/// One form for each meaning, so that equal selectors compare equal.
+/// The one form of conditions with the same meaning, so that equal selectors compare equal.
 fn normal(field: &'static Field, condition: Condition) -> Result<Condition, SelectorError> {
     let nothing = SelectorError::NoSuchValue { field, max: field.max() };
     match condition {
@@ -159,7 +159,7 @@ fn normal(field: &'static Field, condition: Condition) -> Result<Condition, Sele
     }
 }
 
-/// Whether an address condition admits any of IPv4, any of IPv6.
+/// Whether an address condition admits any IPv4 address, and any IPv6 address.
 fn families(condition: &Condition) -> (bool, bool) {
     match condition {
         Condition::In(ranges) => {
@@ -170,9 +170,9 @@ fn families(condition: &Condition) -> (bool, bool) {
     }
 }
 
-/// The selectors of an association. As there, ICMP type and code or the type of a Mobility Header stand in the local ports, and
-/// ports other than all leave out packets without ports. What no packet can match (families mixed, an empty range) becomes a selector that
-/// matches none.
+/// The selectors of an association as a traffic selector. In both, ICMP type and code or the type of a Mobility Header
+/// stand in the local ports, and a port range other than all leaves out packets without ports. Selectors that no packet
+/// can match (families mixed, an empty range) become a selector that matches none.
 impl From<&Selectors> for TrafficSelector {
     fn from(selectors: &Selectors) -> TrafficSelector {
         from_selectors(selectors).unwrap_or_else(|_| nothing())
@@ -212,7 +212,7 @@ fn from_selectors(selectors: &Selectors) -> Result<TrafficSelector, SelectorErro
     Ok(made)
 }
 
-/// Matches no packet: one end IPv4, the other IPv6.
+/// A selector that matches no packet: one end is IPv4, the other IPv6.
 fn nothing() -> TrafficSelector {
     let zero = addr::to_bits(std::net::Ipv4Addr::UNSPECIFIED.into());
     let ends = [(&field::REMOTE, Condition::one(zero)), (&field::LOCAL, Condition::one(0u128))];

@@ -1,4 +1,4 @@
-//! `-E`, `-A`, `-C`: algorithms by their names in setkey, and keys.
+//! The algorithms of `-E`, `-A` and `-C` by their names in setkey, and their keys.
 
 use crypto::{Cipher, Integrity, Secret, SuiteId};
 use zeroize::Zeroizing;
@@ -7,7 +7,7 @@ use super::token::Token;
 use super::{SetkeyError, Words, shown};
 use crate::sa::SaProtocol;
 
-/// What the options of one `add` said so far.
+/// The algorithms and keys that the options of one `add` said so far.
 #[derive(Default)]
 pub struct Algorithms {
     cipher: Option<(CipherName, Zeroizing<Vec<u8>>, u32)>,
@@ -15,7 +15,7 @@ pub struct Algorithms {
     compression: bool,
 }
 
-/// A cipher family; the key's length says which of it.
+/// A cipher family; the length of the key tells which member is meant.
 #[derive(Clone, Copy, Debug)]
 struct CipherName {
     name: &'static str,
@@ -69,7 +69,7 @@ const INTEGRITIES: &[(&str, &[Integrity])] = &[
 ];
 
 impl Algorithms {
-    /// One option and its words.
+    /// Read one option and its words.
     pub(super) fn read(&mut self, option: &str, words: &mut Words<'_, '_>) -> Result<(), SetkeyError> {
         let token = words.take("the algorithm")?;
         match option {
@@ -106,7 +106,7 @@ impl Algorithms {
         Ok(())
     }
 
-    /// The suite that they make, with the keys one behind the other.
+    /// The suite that the options make, with the keys one behind the other.
     pub(super) fn finish(
         self,
         protocol: SaProtocol,
@@ -177,7 +177,7 @@ fn wrong_length(line: u32, name: &str, lengths: impl Iterator<Item = usize>, got
     )
 }
 
-/// `0x` and hexadecimal digits, or a string in quotes whose characters are the key.
+/// Read a key: `0x` and hexadecimal digits, or a string in quotes whose characters are the key.
 fn key(words: &mut Words<'_, '_>, optional: bool) -> Result<Zeroizing<Vec<u8>>, SetkeyError> {
     let none = match words.peek() {
         None => true,

@@ -1,4 +1,4 @@
-//! `spdadd`: selector, direction and what it demands.
+//! The `spdadd` statement: selector, direction and the demand.
 
 use std::net::IpAddr;
 
@@ -9,97 +9,97 @@ use crate::Mode;
 use crate::sa::SaProtocol;
 use crate::spd::PortRange;
 
-/// One end of a selector.
+/// One end of a policy's selector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Address {
-    /// Addresses.
+    /// The addresses of this end.
     pub prefix: Prefix,
-    /// Ports.
+    /// The ports of this end.
     pub ports: PortRange,
 }
 
-/// The upper layer.
+/// The upper layer protocol of a selector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Upper {
-    /// `any`.
+    /// The word `any`: every protocol.
     Any,
-    /// One protocol.
+    /// One protocol by its number.
     Protocol(u8),
-    /// `icmp6,type,code` and `icmp,type,code`, or with a space behind the name.
+    /// An ICMP type and code: `icmp6,type,code` and `icmp,type,code`, or with a space behind the name.
     Icmp {
-        /// ICMP or ICMPv6.
+        /// The protocol number of ICMP or ICMPv6.
         protocol: u8,
-        /// The type.
+        /// The type of the ICMP message.
         kind: u8,
-        /// The code, if it was given.
+        /// The ICMP code, if it was given.
         code: Option<u8>,
     },
 }
 
-/// Whose packets.
+/// The direction of the packets that a policy is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PolicyDirection {
-    /// From the wire.
+    /// Packets from the wire.
     In,
-    /// To the wire.
+    /// Packets to the wire.
     Out,
-    /// Through this host.
+    /// Packets that go through this host.
     Forward,
 }
 
-/// How strictly an association is demanded.
+/// The strictness with which an association is demanded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PolicyLevel {
-    /// `use`: protected where possible.
+    /// The level `use`: packets are protected where possible.
     Use,
-    /// `require` (and `default`).
+    /// The level `require`, and also `default`.
     Require,
-    /// `unique`, and the association's number.
+    /// The level `unique`, with the number of the association.
     Unique(Option<u32>),
 }
 
 /// One transform of a policy: `protocol/mode/src-dst/level`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// The protocol.
+    /// The protocol of the transform.
     pub protocol: SaProtocol,
-    /// The mode.
+    /// The mode of the transform.
     pub mode: Mode,
-    /// The ends of a tunnel.
+    /// The two ends of a tunnel.
     pub ends: Option<(IpAddr, IpAddr)>,
-    /// How strictly.
+    /// The strictness with which it is demanded.
     pub level: PolicyLevel,
 }
 
-/// What happens to the packets.
+/// The action for the packets of a policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PolicyAction {
-    /// `discard`.
+    /// The word `discard`: the packets are dropped.
     Discard,
-    /// `none`: they pass in clear.
+    /// The word `none`: the packets pass in clear.
     Bypass,
-    /// `ipsec`: these transforms, the first one innermost.
+    /// The word `ipsec`: the packets pass these transforms, the first one innermost.
     Protect(Vec<Request>),
 }
 
-/// One policy.
+/// One policy of a setkey file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicyStatement {
-    /// Line.
+    /// The line number of the statement.
     pub line: u32,
-    /// Source.
+    /// The source of the packets.
     pub src: Address,
-    /// Destination.
+    /// The destination of the packets.
     pub dst: Address,
-    /// Upper layer.
+    /// The upper layer protocol of the packets.
     pub upper: Upper,
-    /// Direction.
+    /// The direction of the packets.
     pub direction: PolicyDirection,
-    /// What happens.
+    /// The action for the packets.
     pub action: PolicyAction,
 }
 
-/// `complete`: it must say what happens to the packets; a deletion need not.
+/// Read one policy statement. If `complete`, it must say what happens to the packets; a deletion need not.
 pub(super) fn read(
     words: &mut Words<'_, '_>,
     line: u32,
@@ -221,7 +221,8 @@ fn request(words: &mut Words<'_, '_>) -> Result<Request, SetkeyError> {
     }
 }
 
-/// `address`, `address/length`, `address[port]`, `address/length[port]`, `any` ports.
+/// Read an address: `address`, `address/length`, `address[port]` or `address/length[port]`, with `any` or 0 for every
+/// port.
 fn address(words: &mut Words<'_, '_>, what: &str) -> Result<Address, SetkeyError> {
     let token = words.take(what)?;
     let wrong = || {

@@ -1,18 +1,18 @@
-//! Words of a setkey file, with the place of each.
+//! The words of a setkey file, with the place of each.
 
 use super::SetkeyError;
 
-/// The longest file that is read.
+/// The longest file that is read, in octets.
 pub const MAX_TEXT: usize = 16 << 20;
 
-/// A word, quoted string or `;`.
+/// A word, a quoted string or `;`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Token<'t> {
-    /// Its text, without quotes.
+    /// The text, without quotes.
     pub text: &'t str,
-    /// Line, from 1.
+    /// The line number, counted from 1.
     pub line: u32,
-    /// Whether it stood in quotes.
+    /// Whether the text stood in quotes.
     pub quoted: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Hand-over: what is written is read back, and nothing else is.
+//! Tests of the hand-over: what is written is read back, and nothing else is.
 
 use crate::common;
 
@@ -58,7 +58,7 @@ fn any_options() -> impl Strategy<Value = SaOptions> {
         })
 }
 
-/// Where an association is in its life.
+/// The first use and the stage of an association's life.
 fn any_life() -> impl Strategy<Value = (Option<Time>, LifeState)> {
     let states = vec![LifeState::Mature, LifeState::Dying, LifeState::Dead];
     (prop::option::of(any::<u64>().prop_map(Time)), prop::sample::select(states))
@@ -98,7 +98,7 @@ fn any_config(direction: Direction) -> impl Strategy<Value = SaConfig> {
     )
 }
 
-/// The same configuration without its contradictions.
+/// The configuration changed so that it does not contradict itself.
 fn sane(mut config: SaConfig) -> SaConfig {
     config.endpoints.local = "192.0.2.1".parse().unwrap();
     if config.endpoints.remote.is_ipv6() {
@@ -178,7 +178,7 @@ fn any_hand_over() -> impl Strategy<Value = HandOver> {
     })
 }
 
-/// Octets with a true length and CRC over whatever the body says.
+/// A sealed hand-over: a true length and CRC over whatever the body says.
 fn sealed(body: &[u8]) -> Vec<u8> {
     let mut octets = b"RVLNHAND\0\0\0\x06".to_vec();
     octets.extend((body.len() as u64 + 28).to_be_bytes());

@@ -6,7 +6,7 @@ use common::config;
 use crypto::{Fingerprint, Secret, SuiteId};
 use sadb::{Direction, KeyBook, SadError};
 
-/// Not a one-way function; the book does not care.
+/// A fingerprint that is no one-way function; the book does not care.
 struct Reversed;
 
 impl Fingerprint for Reversed {

@@ -1,4 +1,5 @@
-//! What selectors see of a packet: taken from its headers, and OPAQUE where it is not there (RFC 4301 section 4.4.1.1).
+//! The fields of a packet that selectors see: taken from its headers, and OPAQUE where one is not there (RFC 4301
+//! section 4.4.1.1).
 
 use proptest::prelude::*;
 use sadb::PacketKey;

@@ -1,4 +1,4 @@
-//! Populate from packet: the example of RFC 4301 section 4.4.1 and every row of the tables of section 4.4.2.2.
+//! Tests of populate from packet: the example of RFC 4301 section 4.4.1 and every row of the tables of section 4.4.2.2.
 
 use crate::world;
 
@@ -26,7 +26,7 @@ fn to(remote: &str) -> PacketKey {
     PacketKey::new("10.1.2.3".parse().unwrap(), remote.parse().unwrap())
 }
 
-/// What the association's selector is, as text; `discard` where the packet is discarded.
+/// The selectors of the association for this packet, as text; `discard` where the packet is discarded.
 fn made(text: &str, packet: PacketKey) -> String {
     match rule(text).instantiate(&packet) {
         Ok(selectors) => selectors.iter().map(ToString::to_string).collect::<Vec<_>>().join(" or "),
@@ -153,7 +153,8 @@ fn a_flag_holds_across_selector_sets_and_never_widens_one() {
     assert_eq!(texts(&to("10.0.0.1")), ["remote 10.0.0.1"]);
 }
 
-/// Found by the property below: the flag of the port put the packet's type in the place of the type that a set asks for.
+/// A case that the property below found: the flag of the port put the packet's type in the place of the type that a set
+/// asks for.
 #[test]
 fn what_stands_in_for_the_port_never_widens_a_set() {
     let mut rule = protect(vec![

@@ -248,8 +248,8 @@ proptest! {
     }
 }
 
-/// The rule of RFC 4303 appendix A2 in words: of all numbers with this lower half the one that is at most 2^32 - W above
-/// the top of the window, or inside it.
+/// The rule of RFC 4303 appendix A2 in words: of all numbers with this lower half the one that is at most 2^32 - W
+/// above the top of the window, or inside it.
 fn nearest(top: u64, size: u64, low: u32) -> u64 {
     let bottom = top.saturating_sub(size - 1);
     let lap = (bottom >> 32) << 32;
@@ -289,7 +289,8 @@ fn a_window_that_is_off_lets_everything_pass() {
 }
 
 proptest! {
-    /// Resizing never accepts what the old window would have refused, and forgets nothing that the new one has room for.
+    /// Resizing never accepts what the old window would have refused, and forgets nothing that the new one has room
+    /// for.
     #[test]
     fn a_resized_window_refuses_at_least_as_much(
         sizes in (6u32..10, 6u32..10),

@@ -1,4 +1,4 @@
-//! Every classifier against the reading of the rules in order.
+//! Every classifier is compared with the reading of the rules in order.
 
 use crate::world;
 
@@ -48,7 +48,7 @@ impl Three {
         assert_eq!(self.tuples.remove(rule.key).unwrap(), rule);
     }
 
-    /// All three answer as the list of rules does.
+    /// Check that all three answer as the list of rules does.
     fn check(&self, packet: &PacketKey) {
         for direction in [Direction::In, Direction::Out] {
             let want = self.truth.iter().find(|rule| rule.is_for(direction) && rule.matches(packet));
@@ -126,8 +126,8 @@ proptest! {
     }
 }
 
-/// That the random worlds above are about something: of their rules many match, and many do not, and which of several
-/// matching rules comes first often matters.
+/// The random worlds above are about something: many of their rules match and many do not, and it often matters which
+/// of several matching rules comes first.
 #[test]
 fn the_random_world_meets() {
     use proptest::strategy::ValueTree;
@@ -149,8 +149,8 @@ fn the_random_world_meets() {
     );
 }
 
-/// Two fields of two bits, one of which a packet may lack, and every condition that is a range on each: every table of two
-/// rules, in both orders, and every packet; then the same after one of the two is removed.
+/// All cases of two fields of two bits, one of which a packet may lack, with every condition that is a range on each:
+/// every table of two rules, in both orders, and every packet; then the same after one of the two is removed.
 #[test]
 fn a_small_world_whole() {
     static FIRST: Field = Field::always("first", FIRST_FREE_BIT, 2, Form::Number);
@@ -247,8 +247,8 @@ fn the_four_rules_of_paper_001_in_tuple_space() {
     four_rules::<TupleSpace>();
 }
 
-/// "New test fields can be added in this scheme, without modifying the lookup code" (paper 001 section 2.1): a field
-/// that only this test knows.
+/// A classifier with a field that only this test knows. "New test fields can be added in this scheme, without modifying
+/// the lookup code" (paper 001 section 2.1).
 fn with_a_new_field<C: Classifier>() {
     static VLAN: Field = Field::optional("vlan", FIRST_FREE_BIT, 12, Form::Number);
     let words: Vec<&'static Field> = field::STANDARD.into_iter().chain([&VLAN]).collect();

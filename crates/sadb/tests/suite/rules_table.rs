@@ -1,4 +1,4 @@
-//! The ordered truth: places, numbers, snapshots, and what a rule may be.
+//! Tests of the ordered table: places, numbers, snapshots, and what a rule may be.
 
 use crate::world;
 

@@ -1,4 +1,4 @@
-//! Associations: what is refused at the door, sequence numbers, what is handed over.
+//! Tests of associations: what is refused at the door, sequence numbers, what is handed over.
 
 use crate::common;
 

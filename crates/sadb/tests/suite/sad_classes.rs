@@ -42,7 +42,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The model: every association in a list; what fits is looked for class by class.
+/// The reference answer: it keeps every association in a list and looks for a match class by class.
 fn linear(model: &[SaName], spi: u32, local: IpAddr, remote: IpAddr) -> Option<SaName> {
     let spi = Spi(spi);
     let longest_first = [

@@ -8,7 +8,7 @@ use common::inbound;
 use proptest::prelude::*;
 use sadb::{InboundSad, MAX_SAS, SadError, Spi};
 
-/// Slots as long as there are no more associations.
+/// The number of slots as long as there are no more associations.
 const FIRST_SLOTS: usize = 4096;
 
 #[test]
@@ -208,7 +208,8 @@ fn a_full_table_grows_and_forgets_nothing() {
     assert!(sad.is_empty());
 }
 
-/// SPIs chosen by hand that all want one slot, in the middle of the table and at its end: some live near, some far, and each is found.
+/// SPIs chosen by hand that all want one slot, in the middle of the table and at its end. Some live near, some far, and
+/// each is found.
 #[test]
 fn many_spis_with_one_home_are_all_found() {
     for home in [0x123, FIRST_SLOTS as u32 - 1, FIRST_SLOTS as u32 - 20] {
@@ -239,7 +240,7 @@ fn many_spis_with_one_home_are_all_found() {
     }
 }
 
-/// Growth keeps those that have no home of their own.
+/// Growth keeps the SPIs that have no home of their own.
 #[test]
 fn crowded_homes_survive_growth() {
     let mut sad = InboundSad::new();

@@ -1,4 +1,4 @@
-//! The outbound database: which association serves a flow, and that the cache never says anything else.
+//! Tests of the outbound database: which association serves a flow, and that the cache never says anything else.
 
 use crate::common;
 
@@ -20,7 +20,7 @@ fn with(spi: u32, change: impl FnOnce(&mut SaConfig)) -> SaConfig {
     config
 }
 
-/// The SPI that serves, by cache and by search, which must agree.
+/// The SPI that serves the flow, by cache and by search, which must agree.
 fn serves(sad: &mut OutboundSad, app: AppId, flow: &Flow) -> Result<u32, DropReason> {
     let searched = sad.search(app, flow, ENCRYPTED);
     for _ in 0..2 {
@@ -96,7 +96,7 @@ fn the_most_specific_association_serves() {
     }
 }
 
-/// AH and ESP to one peer, as a policy wants that encrypts one class of traffic and authenticates another.
+/// A policy may encrypt one class of traffic and authenticate another: AH and ESP to one peer.
 #[test]
 fn who_asks_for_authentication_only_gets_no_more_if_there_is_that() {
     let of = |spi, suite: &str| {
@@ -221,7 +221,7 @@ fn a_peer_has_an_spi_once_but_two_peers_may_choose_alike() {
     );
 }
 
-/// RFC 3948 section 5.1: Ari's and Bob's laptops, each behind a NAT of its own, have one address.
+/// The case of RFC 3948 section 5.1: Ari's and Bob's laptops, each behind a NAT of its own, have one address.
 #[test]
 fn who_would_take_flows_from_another_peer_is_its_rival() {
     let laptop = |c: &mut SaConfig| c.selectors.remote = prefix("10.1.2.3/32");
@@ -305,7 +305,7 @@ fn there_is_a_most_and_it_still_finds_its_way() {
     assert!(sad.insert(outbound(with(200_000, |_| ()))).is_ok());
 }
 
-/// The rule in words, tried on every association.
+/// The rule of the search in words, tried on every association.
 fn by_hand(held: &[(u32, Selectors)], app: AppId, flow: &Flow) -> Result<u32, DropReason> {
     let width = |p: PortRange| u32::from(p.last) - u32::from(p.first);
     held.iter()

@@ -1,4 +1,4 @@
-//! What a selector admits: RFC 4301 sections 4.4.1 (OPAQUE and ANY) and 4.4.1.1, field by field.
+//! Tests of what a selector admits: RFC 4301 sections 4.4.1 (OPAQUE and ANY) and 4.4.1.1, field by field.
 
 use crate::common;
 use crate::world;

@@ -1,4 +1,4 @@
-//! The text of selectors: there and back, and what is said of wrong words.
+//! Tests of the text of selectors: there and back, and what is said of wrong words.
 
 use crate::world;
 

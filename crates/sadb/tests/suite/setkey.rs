@@ -1,4 +1,4 @@
-//! The language of setkey(8): every statement, algorithm and error; the examples of its manual page.
+//! Tests of the language of setkey(8): every statement, algorithm and error; the examples of its manual page.
 
 use crypto::{Cipher, Integrity, SuiteId};
 use proptest::prelude::*;
@@ -31,7 +31,7 @@ fn policy(text: &str) -> PolicyStatement {
     }
 }
 
-/// A key of so many octets, in digits.
+/// A key of this many octets, in digits.
 fn key(len: usize) -> String {
     (0..len).fold("0x".to_owned(), |text, octet| text + &format!("{:02x}", octet % 251 + 1))
 }
@@ -378,7 +378,7 @@ fn every_error_has_its_line_and_no_key() {
     }
 }
 
-/// What has to be escaped to be shown is not: the escape of a zero octet looks like a digit of what is behind it.
+/// A word is not shown if it has to be escaped: the escape of a zero octet looks like a digit of what is behind it.
 #[test]
 fn a_word_that_cannot_be_printed_is_not_repeated() {
     for word in ["aes-\0\x3000102030", "aes-\u{1}", "aes\u{2011}cbc", "aés"] {

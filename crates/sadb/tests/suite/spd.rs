@@ -1,4 +1,4 @@
-//! The policy database against a reading of the rule that does nothing clever.
+//! The policy database is compared with a reading of the rule that does nothing clever.
 
 use crate::common;
 
@@ -37,7 +37,8 @@ fn source() -> impl Strategy<Value = Source> {
     (prop::collection::vec(network(), 0..12), prop::collection::vec(prop::collection::vec(item(), 0..4), 3))
 }
 
-/// Every network in the order of the file; a longer prefix wins, of equals the first. Then every item in order.
+/// The decision by reading every network in the order of the file, where a longer prefix wins, and of equals the first.
+/// Then every item is read in order.
 fn by_hand((networks, protections): &Source, flow: &Flow) -> (Action, RuleId, RuleId, Why) {
     let mut best: Option<&Network> = None;
     for network in networks {

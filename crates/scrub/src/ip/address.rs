@@ -6,8 +6,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use wire::ip::Headers;
 use wire::protocol;
 
-/// Multicast destinations pass: what they are for, the protocols above decide. A host without an address (0.0.0.0, ::) talks to its link
-/// only, never through a router.
+/// Refuse addresses that must not be on a wire. Multicast destinations pass, since the protocols above decide what they
+/// are for. A host without an address (0.0.0.0, ::) talks to its link only, never through a router.
 pub(super) fn check(job: &mut Job<'_>, headers: &Headers) -> Result<(), Stop> {
     if job.config.one_link && asks_its_link(headers) {
         return Ok(());
@@ -28,8 +28,9 @@ pub(super) fn check(job: &mut Job<'_>, headers: &Headers) -> Result<(), Stop> {
     if right { Ok(()) } else { job.refuse_unless(honest, rule) }
 }
 
-/// What is on links all the same: hosts in 240/4, limited broadcasts, and senders without an address. Connections are between two
-/// addresses of hosts, and fragments are put together for such only.
+/// Whether the addresses are of a kind that occurs on links all the same: hosts in 240/4, limited broadcasts, and
+/// senders without an address. Connections are between two addresses of hosts, and fragments are put together only for
+/// such.
 fn may_be_in_a_capture(headers: &Headers) -> bool {
     let (IpAddr::V4(src), IpAddr::V4(dst)) = (headers.src, headers.dst) else { return false };
     let host = |addr: Ipv4Addr| {
@@ -44,8 +45,9 @@ fn may_be_in_a_capture(headers: &Headers) -> bool {
     single && (host(src) || src.is_unspecified()) && (host(dst) || to_group)
 }
 
-/// What a host without an address says, and what it is answered: DHCP over IPv4 (RFC 2131 section 4.1; the ports are looked at with
-/// UDP), duplicate address detection and reports of groups over IPv6 (RFC 4862 section 5.4, RFC 3810 section 5.2.13). Never in fragments.
+/// Whether this may be a packet of a host without an address, or an answer to it: DHCP over IPv4 (RFC 2131 section 4.1;
+/// the ports are checked with UDP), duplicate address detection and reports of groups over IPv6 (RFC 4862 section 5.4,
+/// RFC 3810 section 5.2.13). They never come in fragments.
 pub(crate) fn asks_its_link(headers: &Headers) -> bool {
     if headers.fragment.is_some() {
         return false;
@@ -64,13 +66,15 @@ pub(crate) fn asks_its_link(headers: &Headers) -> bool {
     }
 }
 
-/// Not "this network" (0/8), loopback (127/8) or reserved (240/4, the broadcast address in it): RFC 1122 section 3.2.1.3.
+/// Whether the address is not "this network" (0/8), loopback (127/8) or reserved (240/4, the broadcast address in it):
+/// RFC 1122 section 3.2.1.3.
 fn may_be_on_a_wire_v4(addr: Ipv4Addr) -> bool {
     let [first, ..] = addr.octets();
     first != 0 && first != 127 && first < 240
 }
 
-/// Not unspecified, loopback, IPv4-compatible (all ::/96) or IPv4-mapped: RFC 4291 section 2.5, RFC 4942 section 2.2.
+/// Whether the address is not unspecified, loopback, IPv4-compatible (all ::/96) or IPv4-mapped: RFC 4291 section 2.5,
+/// RFC 4942 section 2.2.
 fn may_be_on_a_wire_v6(addr: Ipv6Addr) -> bool {
     !matches!(addr.segments(), [0, 0, 0, 0, 0, 0 | 0xffff, _, _])
 }

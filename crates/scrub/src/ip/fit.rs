@@ -1,4 +1,4 @@
-//! What does not fit the next link (rules 4.6, 4.9, 6.9): its sender is told, or it is cut in one way.
+//! Packets that do not fit the next link (rules 4.6, 4.9, 6.9): the sender is told, or the packet is cut in one way.
 
 use super::Numbers;
 use crate::rule::Rule;
@@ -9,16 +9,17 @@ use wire::ipv4::Ipv4;
 use wire::tcp::{self, Tcp};
 use wire::{Buf, Gso, GsoKind, Time, checksum, fragment, icmp, udp};
 
-/// Answers "too big" that may be sent at once, and in a second. A sender needs one; more only when it does not listen.
+/// The numbers of "too big" answers that may be sent at once, and in a second. A sender needs one, and more only when
+/// it does not listen.
 const BURST: u64 = 64;
 const PER_SECOND: u64 = 64;
-/// Octets in front of a fragment, for what a device puts there.
+/// The number of octets in front of a fragment for what a device puts there.
 const HEADROOM: usize = 64;
 
-/// How many answers may be sent now (RFC 4443 section 2.4 f).
+/// The account of the answers that may be sent now (RFC 4443 section 2.4 f).
 #[derive(Debug)]
 pub(crate) struct Answers {
-    /// Nanoseconds' worth of them.
+    /// The saved time in nanoseconds; each answer costs some of it.
     saved: u64,
     last: Time,
 }
@@ -42,7 +43,7 @@ impl Answers {
     }
 }
 
-/// Octets of the longest packet that this one is on the link.
+/// The length in octets of the longest packet that this one becomes on the link.
 fn longest(buf: &Buf, headers: &Headers, gso: &Gso) -> usize {
     let upper = headers.upper(buf.as_slice());
     let transport = match gso.kind {
@@ -57,7 +58,8 @@ fn mtu(job: &Job<'_>, desk: &Desk<'_>) -> usize {
     job.config.mtu.get(desk.arrival.from.other().index()).copied().unwrap_or(usize::MAX)
 }
 
-/// Rule 4.6, for both families: a packet that came whole, may not be cut and does not fit is answered, before anything remembers it.
+/// Rule 4.6, for both families: a packet that came whole, may not be cut and does not fit is answered, before anything
+/// remembers it.
 pub(crate) fn answer(
     job: &mut Job<'_>,
     desk: &mut Desk<'_>,
@@ -80,8 +82,9 @@ pub(crate) fn answer(
     answered
 }
 
-/// Rules 4.9, 6.9: what does not fit the next link is cut, in order and without overlap. `joined`: it came in fragments, and so may be
-/// cut again in IPv6, too. A super-packet whose pieces fit goes on whole; one whose pieces do not, with smaller pieces.
+/// Rules 4.9, 6.9: a packet that does not fit the next link is cut, in order and without overlap. `joined` says that it
+/// came in fragments, and so may be cut again in IPv6, too. A super-packet whose pieces fit goes on whole; one whose
+/// pieces do not fit goes on with smaller pieces.
 pub(crate) fn fit(
     job: &mut Job<'_>,
     desk: &mut Desk<'_>,
@@ -110,7 +113,7 @@ pub(crate) fn fit(
     cut(job, desk, numbers, buf, headers, gso, rule).ok_or(Stop::Drop(rule))
 }
 
-/// `None`: the next link is too narrow for any fragment.
+/// Cut a packet into fragments, which are emitted. `None`: the next link is too narrow for any fragment.
 fn cut(
     job: &Job<'_>,
     desk: &mut Desk<'_>,

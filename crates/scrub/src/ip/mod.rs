@@ -1,4 +1,5 @@
-//! IPv4 and IPv6 headers (rules 4.1 to 4.7, 4.13 to 4.17, 6.1 to 6.6, 6.10, 6.11, 6.13), and what depends on the next link.
+//! The rules for IPv4 and IPv6 headers (rules 4.1 to 4.7, 4.13 to 4.17, 6.1 to 6.6, 6.10, 6.11, 6.13), and those that
+//! depend on the next link.
 
 mod address;
 mod fit;
@@ -18,11 +19,11 @@ use wire::ip::Headers;
 use wire::ipv4::{self, Ipv4};
 use wire::{Buf, Gso, ip, protocol};
 
-/// RFC 792.
+/// The ICMP type of an echo request (RFC 792).
 const ECHO_REQUEST: u8 = 8;
 
-/// Check and clean the headers of a packet, whole or fragment; what lies behind the packet in `buf` is cut. Of a fragment nothing is
-/// changed whose place its offset counts from.
+/// Check and clean the headers of a packet, whole or fragment; octets behind the packet in `buf` are cut. Nothing of a
+/// fragment is changed from which its offset counts.
 pub(crate) fn clean(job: &mut Job<'_>, buf: &mut Buf, gso: &mut Gso) -> Result<Headers, Stop> {
     let headers = match wire::ip::version(buf.as_slice()) {
         Some(6) => v6::clean(job, buf, gso)?,
@@ -38,21 +39,21 @@ pub(crate) fn clean(job: &mut Job<'_>, buf: &mut Buf, gso: &mut Gso) -> Result<H
     Ok(headers)
 }
 
-/// Rules 4.2 and 6.1: nothing lies behind the packet.
+/// Rules 4.2 and 6.1: cut what lies behind the packet.
 fn cut_rest(job: &mut Job<'_>, buf: &mut Buf, headers: &Headers, rule: Rule) {
     if buf.len() > headers.total_len && job.acts(rule) {
         buf.truncate(headers.total_len);
     }
 }
 
-/// Rules 4.14 and 6.2: at least `flow`, the highest of the packet's flow, and the configured floor.
+/// Rules 4.14 and 6.2: raise the time to live to `flow`, the highest of the packet's flow, and to the configured floor.
 ///
-/// A time to live that says how far a packet may go is left alone: of multicast, and inside a link (MLD with its 1, neighbour discovery
-/// with its 255). Within one flow a traceroute by time to live ends here; each of its probes on a port of its own is a flow of its own,
-/// and echo requests are never raised to their flow's, so both usual kinds go on. Nothing here lowers a time to live: the gateway in
-/// line does, once for each packet, as every router. Datagrams that come back from the side they went to are refused (rule U.2), so
-/// that no loop through the scrubber lives on what it raises; the floor knows no flows, so it is zero by default and belongs where
-/// routes have no loops.
+/// A time to live that says how far a packet may go is left alone: that of multicast, and inside a link (MLD with its
+/// 1, neighbour discovery with its 255). Within one flow a traceroute by time to live ends here. Each of its probes on
+/// a port of its own is a flow of its own, and echo requests are never raised to the value of their flow, so both usual
+/// kinds go on. Nothing here lowers a time to live: the gateway in line does, once for each packet, like every router.
+/// Datagrams that come back from the side they went to are refused (rule U.2), so that no loop through the scrubber
+/// lives on what it raises. The floor knows no flows, so it is zero by default and belongs where routes have no loops.
 pub(crate) fn raise_ttl(job: &mut Job<'_>, buf: &mut Buf, headers: &mut Headers, flow: u8) {
     let wanted = flow.max(job.config.least_ttl);
     if headers.ttl >= wanted || is_scoped(headers.dst) || is_scoped(headers.src) {
@@ -71,8 +72,9 @@ fn is_scoped(addr: IpAddr) -> bool {
     }
 }
 
-/// Rule 4.4: the identification. Zero where there can be no fragments, otherwise the next of sender and receiver. The pieces of a
-/// super-packet take one each. Whether answers and errors of ICMP may be fragmented tells stacks apart and is of no other use: they may.
+/// Rule 4.4: set the identification. It is zero where there can be no fragments, otherwise the next number of sender
+/// and receiver. The pieces of a super-packet take one each. Whether answers and errors of ICMP may be fragmented tells
+/// stacks apart and is of no other use, so they all may.
 pub(crate) fn finish(job: &mut Job<'_>, numbers: &mut Numbers, buf: &mut Buf, headers: &Headers, gso: &Gso) {
     // An authentication header covers it (RFC 4302 section 3.3.3.1.1.1).
     let asked = headers.version == 4

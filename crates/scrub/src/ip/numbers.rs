@@ -1,14 +1,15 @@
-//! Identifications that tell nothing of the host behind (rule 4.4, RFC 6864, RFC 7739), and those of fragments that are cut here.
+//! Identifications that tell nothing about the host behind (rule 4.4, RFC 6864, RFC 7739), and those of fragments that
+//! are cut here.
 
 use siphasher::sip::SipHasher13;
 use std::hash::{Hash, Hasher};
 use wire::ip::Headers;
 
-/// Counters. Several pairs of hosts share one, each from a start of its own, so no number of pairs takes more memory and no pair's
-/// numbers ever start again.
+/// The number of counters. Several pairs of hosts share one, each from a start of its own, so more pairs take no more
+/// memory and no pair's numbers ever start again.
 const COUNTERS: usize = 4096;
 
-/// The next identification for each sender, receiver and protocol: a secret start and a counter.
+/// The source of identifications for each sender, receiver and protocol: a secret start and a counter.
 #[derive(Debug)]
 pub(crate) struct Numbers {
     key: [u8; 16],
@@ -20,7 +21,7 @@ impl Numbers {
         Numbers { key: seed, counters: vec![0; COUNTERS] }
     }
 
-    /// `count` numbers; the first of them.
+    /// Take `count` numbers in succession. Returns the first of them.
     pub fn take(&mut self, headers: &Headers, count: u32) -> u32 {
         let mut hasher = SipHasher13::new_with_key(&self.key);
         ("identification", headers.src, headers.dst, headers.protocol).hash(&mut hasher);

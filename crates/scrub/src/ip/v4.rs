@@ -8,7 +8,7 @@ use wire::ipv4::{self, Ipv4};
 use wire::options::{self, LOOSE_SOURCE_ROUTE, STRICT_SOURCE_ROUTE};
 use wire::{Buf, Gso, WireError, ip};
 
-/// Also for what is no IP at all.
+/// Check and clean an IPv4 header. Octets that are no IP at all come here too.
 pub(super) fn clean(job: &mut Job<'_>, buf: &mut Buf, gso: &mut Gso) -> Result<Headers, Stop> {
     let mut headers = match Headers::parse(buf.as_slice()) {
         Ok(headers) => headers,
@@ -37,11 +37,13 @@ pub(super) fn clean(job: &mut Job<'_>, buf: &mut Buf, gso: &mut Gso) -> Result<H
     Ok(headers)
 }
 
-/// The differentiated services code point in the type of service octet. The rest is ECN, which is TCP's (rule T.4).
+/// The bits of the differentiated services code point in the type of service octet. The other two are ECN, which
+/// belongs to TCP (rule T.4).
 const DSCP: u8 = 0xfc;
 
-/// Rule 4.16. Options are taken out, not overwritten: a header of 20 octets has one reading and tells nothing. A packet with a source
-/// route is not for the address in its header, or came another way than its addresses say; it ends.
+/// Rule 4.16: options are taken out, not overwritten, for a header of 20 octets has one reading and tells nothing. A
+/// packet with a source route is dropped: it is not for the address in its header, or came another way than its
+/// addresses say.
 fn remove_options(
     job: &mut Job<'_>,
     buf: &mut Buf,

@@ -9,9 +9,9 @@ use wire::ipv6::{self, Extension, Ipv6};
 use wire::options;
 use wire::{Buf, Gso, WireError, ip, protocol};
 
-/// Octets of extension headers; RFC 8883 section 3.4 lets nodes along the way refuse more.
+/// The greatest length of all extension headers in octets; RFC 8883 section 3.4 lets nodes along the way refuse more.
 const MAX_CHAIN: usize = 256;
-/// Octets of padding in a row: no alignment needs more, and hosts refuse it.
+/// The greatest number of octets of padding in a row: no alignment needs more, and hosts refuse it.
 const MAX_PADDING: usize = 7;
 
 pub(super) fn clean(job: &mut Job<'_>, buf: &mut Buf, gso: &mut Gso) -> Result<Headers, Stop> {
@@ -51,8 +51,9 @@ pub(super) fn clean(job: &mut Job<'_>, buf: &mut Buf, gso: &mut Gso) -> Result<H
     Ok(headers)
 }
 
-/// Extension headers by RFC 7045 that RFC 8200 does not have: mobility, host identity, shim6 and two for experiments. Some readers go on
-/// behind them, others do not. That the list of protocols (rule 4.17) ends them anyway is said by that rule.
+/// Whether this is an extension header by RFC 7045 that RFC 8200 does not have: mobility, host identity, shim6 and two
+/// for experiments. Some readers go on behind them, others do not. A header that the list of protocols (rule 4.17)
+/// refuses anyway does not count; that rule says so.
 fn is_half_known(job: &Job<'_>, number: u8) -> bool {
     const HALF_KNOWN: [u8; 5] = [protocol::MOBILITY, 139, 140, 253, 254];
     let ends_anyway = job.is_on(Rule::V4Protocol) && !job.config.protocols.contains(number);
@@ -77,7 +78,8 @@ fn parse(job: &mut Job<'_>, buf: &Buf) -> Result<Headers, Stop> {
     })
 }
 
-/// Rules 6.3 and 6.4. That hop-by-hop options come first, that there is one fragment header and that the chain ends, the parser says.
+/// Rules 6.3 and 6.4: check the chain of extension headers. The parser checks that hop-by-hop options come first, that
+/// there is one fragment header and that the chain ends.
 fn check_chain(job: &mut Job<'_>, buf: &Buf, headers: &Headers) -> Result<(), Stop> {
     let bytes = buf.as_slice();
     let (mut routed, mut fragmented, mut options) = (false, false, 0);
@@ -105,7 +107,7 @@ fn check_chain(job: &mut Job<'_>, buf: &Buf, headers: &Headers) -> Result<(), St
     if right { Ok(()) } else { job.refuse(Rule::V6Chain) }
 }
 
-/// Rules 6.6, 6.10, 6.11: what of the chain is changed or goes.
+/// Rules 6.6, 6.10, 6.11: change or remove parts of the chain.
 fn clean_chain(
     job: &mut Job<'_>,
     buf: &mut Buf,
@@ -142,8 +144,8 @@ fn clean_chain(
     Ok(headers)
 }
 
-/// Rule 6.10: make padding of every option that is not on the list. True: nothing else is left, and the header is to go. (To leave long
-/// padding would not do: hosts refuse it.)
+/// Rule 6.10: make padding of every option that is not on the list. Returns whether nothing else is left, so that the
+/// header is to go. (Long padding cannot stay: hosts refuse it.)
 fn only_padding(job: &mut Job<'_>, buf: &mut Buf, header: Extension) -> Result<bool, Stop> {
     if !job.watches(Rule::V6Options) {
         return Ok(false);

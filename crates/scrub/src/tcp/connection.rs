@@ -1,4 +1,4 @@
-//! One connection: what each end has sent, and the paper's states (paper 003 Figure 2).
+//! One connection: the record of what each end has sent, and the paper's states (paper 003 Figure 2).
 
 use super::segment::{Options, Segment};
 use super::seq;
@@ -13,14 +13,14 @@ use wire::plain::PlainSegment;
 use wire::tcp::{Flags, TcpOption};
 use wire::{Buf, Time};
 
-/// Where a connection is (paper 003 section III.B.1).
+/// The state of a connection (paper 003 section III.B.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub enum State {
-    /// A SYN passed.
+    /// A SYN has passed.
     Init,
-    /// It was answered.
+    /// The SYN was answered.
     Init2,
-    /// The answer was acknowledged: data pass.
+    /// The answer was acknowledged, so data pass.
     Estab,
     /// One end has sent its FIN.
     Close,
@@ -29,7 +29,7 @@ pub enum State {
 }
 
 impl State {
-    /// The paper's word.
+    /// The word of the paper for the state.
     pub const fn name(self) -> &'static str {
         match self {
             State::Init => "INIT",
@@ -41,8 +41,8 @@ impl State {
     }
 }
 
-/// Both ends: the address outside, the one inside (four words each), the ports outside and inside, the realm. IPv4 addresses are in their mapped
-/// form, which is on no wire.
+/// The two ends: the address outside, the one inside (four words each), the ports outside and inside, the realm. IPv4
+/// addresses are in their mapped form, which is on no wire.
 #[derive(Clone, Copy, Debug, Eq)]
 pub(super) struct Ends([u32; 10]);
 
@@ -57,7 +57,7 @@ impl PartialEq for Ends {
     }
 }
 
-/// In front of an IPv4 address.
+/// The three words in front of an IPv4 address in its mapped form.
 const MAPPED: [u32; 3] = [0, 0, 0xffff];
 
 impl std::hash::Hash for Ends {
@@ -85,7 +85,7 @@ impl Ends {
         Ends([a, b, c, d, e, f, g, h, u32::from(ports.0) << 16 | u32::from(ports.1), 0])
     }
 
-    /// Of a packet with these headers.
+    /// The ends of a packet with these headers.
     pub fn of(headers: &Headers, ports: (u16, u16), from: Side) -> Ends {
         let (source, destination) = ((headers.src, ports.0), (headers.dst, ports.1));
         match from {
@@ -94,7 +94,7 @@ impl Ends {
         }
     }
 
-    /// Of a segment that was read at one go.
+    /// The ends of a segment that was read in one go.
     #[inline]
     pub fn plain(segment: &PlainSegment<'_>, from: Side) -> Ends {
         let [source, destination] = segment.addresses();
@@ -109,20 +109,20 @@ impl Ends {
         Ends::from_words(words(outside.0), words(inside.0), (outside.1, inside.1))
     }
 
-    /// As of a packet that came from the other side.
+    /// The ends of the same packet if it came from the other side.
     pub fn turned(&self) -> Ends {
         let [a, b, c, d, e, f, g, h, ports, realm] = self.0;
         Ends([e, f, g, h, a, b, c, d, ports.rotate_left(16), realm])
     }
 
-    /// In another realm.
+    /// The same ends in another realm.
     #[inline]
     pub fn in_realm(mut self, realm: u32) -> Ends {
         self.0[9] = realm;
         self
     }
 
-    /// The realm of both.
+    /// The realm of both ends.
     pub fn realm(&self) -> u32 {
         self.0[9]
     }
@@ -132,20 +132,20 @@ impl Ends {
         if side == Side::Outside { [a, b, c, d] } else { [e, f, g, h] }
     }
 
-    /// The end on that side.
+    /// The address and port of the end on that side.
     pub fn end(&self, side: Side) -> SocketAddr {
         let [a, b, c, d] = self.address(side).map(u128::from);
         let port = if side == Side::Outside { self.0[8] >> 16 } else { self.0[8] & 0xffff };
         SocketAddr::new(Ipv6Addr::from(a << 96 | b << 64 | c << 32 | d).to_canonical(), port as u16)
     }
 
-    /// Who is counted for a connection that this side opens: an address, an IPv6 /64.
+    /// The source that is counted for a connection that this side opens: an address, an IPv6 /64.
     pub fn source(&self, side: Side) -> [u32; 4] {
         let [a, b, c, d] = self.address(side);
         if [a, b, c] == MAPPED { [a, b, c, d] } else { [a, b, 0, 0] }
     }
 
-    /// One of a few places, for a cache: not secret, so nothing may rest on it.
+    /// A number for a place in a cache. It is not secret, so nothing may rest on it.
     #[inline]
     pub fn place(&self) -> usize {
         let mixed = self.0[3] ^ self.0[7].rotate_left(7) ^ self.0[8].wrapping_mul(0x9e37_79b1);
@@ -153,40 +153,41 @@ impl Ends {
     }
 }
 
-/// What one end has sent, as far as every segment is asked about it. (`una`, `nxt` are the names of RFC 9293 section 3.3.1.)
+/// The state of what one end has sent, as far as every segment is compared with it. (`una`, `nxt` are the names of RFC
+/// 9293 section 3.3.1.)
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Half {
-    /// What the other end has acknowledged.
+    /// The first number that the other end has not acknowledged.
     pub una: u32,
-    /// Behind the last octet that went on.
+    /// The number behind the last octet that went on.
     pub nxt: u32,
-    /// Behind the last octet in front of the first hole.
+    /// The number behind the last octet in front of the first hole.
     pub next: u32,
-    /// Right edge of the other end's window.
+    /// The right edge of the other end's window.
     pub edge: u32,
-    /// As the receiver keeps it (RFC 7323 section 4.3).
+    /// The timestamp that the receiver keeps (RFC 7323 section 4.3).
     pub ts_recent: u32,
-    /// The latest timestamp.
+    /// The latest timestamp that this end sent.
     pub ts_latest: u32,
-    /// When `ts_recent` was taken, in seconds.
+    /// The time at which `ts_recent` was taken, in seconds.
     pub ts_second: u32,
-    /// The largest window this end has offered, in octets.
+    /// The largest window that this end has offered, in octets.
     pub max_window: u32,
     pub ttl: u8,
     pub scale: u8,
     pub said: Said,
 }
 
-/// What the first and the last segment of one end have said.
+/// The numbers of the first and the last segment of one end.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Bounds {
-    /// The number of the SYN.
+    /// The sequence number of the SYN.
     pub isn: u32,
-    /// The number of the FIN.
+    /// The sequence number of the FIN.
     pub fin: u32,
 }
 
-/// What one end's segments have said so far.
+/// The set of things that one end's segments have said so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(super) struct Said(u16);
 
@@ -199,13 +200,14 @@ impl Said {
     pub const ECN: u16 = 32;
     pub const SIGNED: u16 = 64;
     pub const MSS: u16 = 128;
-    /// It answered a SYN with the acknowledgment of something else, [`Half::una`]: it has an old connection there.
+    /// The end answered a SYN with the acknowledgment of something else, [`Half::una`]: it has an old connection there.
     pub const ELSEWHERE: u16 = 256;
-    /// A reset of it passed: it says nothing any more but that again.
+    /// A reset of this end passed, so it may only reset again.
     pub const RESET: u16 = 512;
-    /// Of a connection that was picked up: the other end has acknowledged something of it.
+    /// The other end has acknowledged something of this one, in a connection that was picked up.
     pub const HEARD: u16 = 1024;
-    /// Of a connection whose inside host's numbers are others outside ([`Connection::shift`]): both halves have it.
+    /// The inside host's numbers are others outside ([`Connection::shift`]); both halves of the connection have this
+    /// flag.
     pub const SHIFTED: u16 = 2048;
 
     pub fn has(self, what: u16) -> bool {
@@ -223,54 +225,56 @@ impl Said {
     }
 }
 
-/// One connection. In this order, because of a million of them none is in any cache: two lines of 64 octets, or three, hold all that a plain
-/// segment is asked about (`expect`), and what is behind them is left alone.
+/// The record of one connection. Its fields are in this order because none of a million is in any cache: two lines of
+/// 64 octets, or three, hold all that a plain segment is compared with (`expect`), and the fields behind them are left
+/// alone.
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct Connection {
     pub ends: Ends,
     pub halves: [Half; 2],
-    /// When a segment of it passed last, in milliseconds.
+    /// The time of its last segment, in milliseconds.
     pub last: u32,
     pub state: State,
-    /// Probes that were sent since it is silent.
+    /// The number of probes that were sent since it is silent.
     pub probes: u8,
-    /// It changed, and a standby was not told yet.
+    /// Whether it changed and a standby was not told yet.
     pub news: bool,
-    /// Its start was not seen.
+    /// Whether its start was not seen.
     pub picked_up: bool,
     pub stores: [Option<Box<Store>>; 2],
     pub bounds: [Bounds; 2],
     pub mss: [u16; 2],
-    /// How far the inside host's numbers are behind those that stand for them outside (rule Q.4). All that is kept here are its own.
+    /// The distance by which the inside host's numbers are behind those that stand for them outside (rule Q.4). All
+    /// numbers that are kept here are its own.
     pub shift: u32,
-    /// When the last challenge was sent, in milliseconds.
+    /// The time of the last challenge, in milliseconds.
     pub challenged: u32,
-    /// Neighbours in the list it is in.
+    /// The neighbours in the list that it is in.
     pub links: [u32; 2],
-    /// The slot of the wheel it is in.
+    /// The slot of the wheel that it is in.
     pub slot: u16,
     pub opener: Side,
 }
 
-/// Milliseconds, which wrap every seven weeks.
+/// The time in milliseconds, which wraps every seven weeks.
 pub(super) fn millis(now: Time) -> u32 {
     (now.0 / 1_000_000) as u32
 }
 
-/// Seconds.
+/// The time in whole seconds.
 pub(super) fn seconds(now: Time) -> u32 {
     (now.0 / 1_000_000_000) as u32
 }
 
-/// Octets that a SYN may have brought along where that was not seen.
+/// The number of octets that a SYN may have brought along where it was not seen.
 const OPENING: u32 = 1460;
 
 pub(super) fn protects(config: &Config, to: Side) -> bool {
     to == Side::Inside || config.protect == Protect::Both
 }
 
-/// What the work on a segment needs beside the connection.
+/// The parts beside the connection that the work on a segment needs.
 pub(super) struct Work<'w, 'c, 'd> {
     pub job: &'w mut Job<'c>,
     pub desk: &'w mut Desk<'d>,
@@ -278,7 +282,7 @@ pub(super) struct Work<'w, 'c, 'd> {
     pub buf: &'w mut Buf,
     pub headers: &'w mut Headers,
     pub segment: Segment,
-    /// How far the inside host's numbers are to be behind those outside (rule Q.4).
+    /// The distance by which the inside host's numbers are to be behind those outside (rule Q.4).
     pub shift: u32,
 }
 
@@ -314,7 +318,7 @@ impl Connection {
         }
     }
 
-    /// A connection whose start was not seen: everything about its windows is believed (rule Q.14).
+    /// A connection whose start was not seen, so that everything about its windows is believed (rule Q.14).
     pub fn picked_up(ends: Ends, segment: &Segment, from: Side, now: Time) -> Connection {
         let mut connection = Connection::new(ends, from, now);
         connection.state = State::Estab;
@@ -353,52 +357,53 @@ impl Connection {
         &mut self.bounds[side.index()]
     }
 
-    /// Another number for the inside host's numbers.
+    /// Set another shift for the inside host's numbers.
     pub fn set_shift(&mut self, shift: u32) {
         self.shift = shift;
         self.halves.iter_mut().for_each(|half| half.said.set(Said::SHIFTED, shift != 0));
     }
 
-    /// Rule Q.4: how far the inside host's numbers are behind those outside from its SYN on. That of the connection before, if there was
-    /// one, so that numbers go on outside where they go on inside.
+    /// Rule Q.4: the shift of the inside host's numbers from its SYN on. It is that of the connection before, if there
+    /// was one, so that numbers go on outside where they go on inside.
     fn shift_of_syn(&self, work: &mut Work<'_, '_, '_>) -> u32 {
         let shift = if self.shift == 0 { work.shift } else { self.shift };
         let modulates = !work.segment.options.signed && work.job.acts(Rule::IsnModulation);
         if modulates { shift } else { 0 }
     }
 
-    /// Rule Q.4: a segment from outside says of the inside host's numbers what that host calls them.
+    /// Rule Q.4: in a segment from outside, replace the inside host's outer numbers by those that the host knows.
     pub fn shift_in(&self, work: &mut Work<'_, '_, '_>) {
         if work.from() == Side::Outside && self.shift != 0 {
             work.segment.shift_ack(work.job, work.buf, work.headers, self.shift.wrapping_neg());
         }
     }
 
-    /// Rule Q.4: a segment from inside has the number that stands outside for its own.
+    /// Rule Q.4: in a segment from inside, replace its own number by the one that stands for it outside.
     pub fn shift_out(&self, work: &mut Work<'_, '_, '_>) {
         if work.from() == Side::Inside && self.shift != 0 {
             work.segment.shift_seq(work.job, work.buf, work.headers, self.shift);
         }
     }
 
-    /// Whether both ends said it.
+    /// Whether both ends have said this.
     pub fn agreed(&self, what: u16) -> bool {
         self.halves.iter().all(|half| half.said.has(what))
     }
 
-    /// Octets that a window field of that end stands for.
+    /// The number of octets that a window field of that end stands for.
     pub fn window_of(&self, side: Side, field: u16) -> u32 {
         let shift = if self.agreed(Said::SCALE) { self.half(side).scale } else { 0 };
         u32::from(field) << shift
     }
 
-    /// Words of the lines of memory that a plain segment is asked about (its stores may begin on one more).
+    /// Words of those lines of memory that a plain segment is compared with (its stores may begin on one more). Reading
+    /// them brings the lines into the cache.
     #[inline]
     pub fn first_words(&self) -> u32 {
         self.ends.0[0] ^ self.halves[0].una ^ self.halves[1].una ^ self.last
     }
 
-    /// One segment of it.
+    /// Check one segment of the connection, and take it in.
     pub fn segment(&mut self, work: &mut Work<'_, '_, '_>) -> Result<(), Stop> {
         let from = work.from();
         let flags = work.segment.flags;
@@ -452,8 +457,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Whether its sender may say anything: it has not reset the connection, which some reader or the receiver may have heard and another
-    /// not, and both ends have opened it at all.
+    /// Check that the sender may say anything: it has not reset the connection, which some reader or the receiver may
+    /// have heard and another not, and both ends have opened it at all.
     fn lives(&self, work: &mut Work<'_, '_, '_>) -> Result<(), Stop> {
         let (own, other) = (self.half(work.from()), self.half(work.from().other()));
         if own.said.has(Said::RESET) {
@@ -465,7 +470,7 @@ impl Connection {
         Ok(())
     }
 
-    /// A SYN before the connection is established.
+    /// Check a SYN before the connection is established.
     fn opening(&mut self, work: &mut Work<'_, '_, '_>) -> Result<(), Stop> {
         let (from, segment) = (work.from(), work.segment);
         let answers = segment.flags.contains(Flags::ACK);
@@ -508,8 +513,8 @@ impl Connection {
         self.unchanged_if_signed(work)
     }
 
-    /// Rule Q.2: a SYN that comes again has the options of the first, whichever of the two its receiver hears. Only the time of its
-    /// timestamps is its own. False: it has others.
+    /// Rule Q.2: a SYN that comes again gets the options of the first, whichever of the two its receiver hears. Only
+    /// the time of its timestamps is its own. Returns `false` if it keeps others.
     pub(super) fn as_first(&self, work: &mut Work<'_, '_, '_>, answers: bool) -> bool {
         let from = work.from();
         let (half, other) = (self.half(from), self.half(from.other()));
@@ -541,7 +546,7 @@ impl Connection {
         acts
     }
 
-    /// Data that a SYN may have (rule O.7): as good as any other; a copy of them cannot differ.
+    /// Record the data of a SYN that may have them (rule O.7). They count like any other: a copy of them cannot differ.
     fn data_of_syn(&mut self, work: &mut Work<'_, '_, '_>) -> Result<(), Stop> {
         let from = work.from();
         if protects(work.job.config, from.other()) {
@@ -556,7 +561,7 @@ impl Connection {
         Ok(())
     }
 
-    /// What a SYN may offer: an answer only what was asked.
+    /// Clean the options of a SYN. An answer may only have what was offered to it.
     pub(super) fn options_of_syn(&self, work: &mut Work<'_, '_, '_>, answers: bool) {
         let from = work.from();
         let to = from.other();
@@ -641,8 +646,8 @@ impl Connection {
         }
     }
 
-    /// Whether a segment says that its sender still has an old connection there (RFC 9293 section 3.5.1; RFC 5961 section 4.2). The opener
-    /// resets that one and comes again; without, it would wait in vain.
+    /// Whether a segment says that its sender still has an old connection there (RFC 9293 section 3.5.1; RFC 5961
+    /// section 4.2). The opener resets that one and comes again; without this it would wait in vain.
     fn is_elsewhere(&self, segment: &Segment, from: Side) -> bool {
         let other = Flags::SYN | Flags::FIN | Flags::RST;
         from != self.opener
@@ -652,8 +657,8 @@ impl Connection {
             && segment.ack != self.half(self.opener).nxt
     }
 
-    /// A reset in state INIT: the answer "nobody listens here", the opener gives up, or it ends the old connection that the other end told
-    /// it of.
+    /// Check a reset in state INIT. It is the answer "nobody listens here", or the opener gives up, or it ends the old
+    /// connection that the other end told the opener of.
     fn refused(&mut self, work: &mut Work<'_, '_, '_>) -> Result<(), Stop> {
         let (from, segment) = (work.from(), work.segment);
         let (opener, other) = (self.half(self.opener), self.half(self.opener.other()));
@@ -672,7 +677,7 @@ impl Connection {
         Ok(())
     }
 
-    /// What follows from FINs that were acknowledged.
+    /// Change the state when FINs were acknowledged.
     fn after_established(&mut self) {
         let mut both = self.halves.iter().zip(&self.bounds);
         if both.all(|(half, bounds)| half.said.has(Said::FIN) && seq::before(bounds.fin, half.una)) {
@@ -682,7 +687,7 @@ impl Connection {
         }
     }
 
-    /// Forget all data.
+    /// Forget all data of the connection.
     pub fn release(&mut self, arena: &mut Arena) {
         for store in &mut self.stores {
             if let Some(store) = store.take() {

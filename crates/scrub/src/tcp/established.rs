@@ -1,4 +1,4 @@
-//! A segment of a connection that is established: what it may still say (rules T.4, O.4 to O.6, Q.5 to Q.13).
+//! The rules for a segment of an established connection (rules T.4, O.4 to O.6, Q.5 to Q.13).
 
 use super::connection::{Connection, Said, State, Work, millis, protects, seconds};
 use super::segment::{Segment, clear_ecn};
@@ -10,18 +10,19 @@ use wire::Time;
 use wire::plain::PlainSegment;
 use wire::tcp::{self, Flags, TcpOption, TcpRepr};
 
-/// Behind this much silence timestamps prove nothing: they may have wrapped (RFC 7323 section 5.5).
+/// The silence in seconds after which timestamps prove nothing, since they may have wrapped (RFC 7323 section 5.5).
 const TIMESTAMPS_LAST: u32 = 24 * 24 * 3600;
-/// Between two challenges of one connection, in milliseconds (RFC 5961 section 7 asks for a bound; one for each connection tells
-/// nobody about another).
+/// The least time between two challenges of one connection, in milliseconds (RFC 5961 section 7 asks for a bound; one
+/// for each connection tells nobody about another).
 const CHALLENGE_EVERY: u32 = 500;
-/// Time to live of a segment in the name of an end that has sent none.
+/// The time to live of a segment in the name of an end that has sent none.
 const TTL: u8 = 64;
-/// A duplicate that is farther behind than the largest window and this is none.
+/// The distance in octets behind which a segment is too old to be a duplicate. The largest window counts where it is
+/// larger.
 const OLD: u32 = 1 << 16;
 
 impl Connection {
-    /// A segment that is neither SYN nor RST.
+    /// Check a segment that is neither SYN nor RST, and take it in.
     pub(super) fn established(&mut self, work: &mut Work<'_, '_, '_>) -> Result<(), Stop> {
         if !work.segment.flags.contains(Flags::ACK) {
             work.job.refuse(Rule::TcpFlags)?;
@@ -45,7 +46,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Rule O.6: all of a connection's segments are signed, or none.
+    /// Rule O.6: either all segments of a connection are signed, or none.
     pub(super) fn signature(&self, work: &mut Work<'_, '_, '_>) -> Result<(), Stop> {
         let signed = self.half(self.opener).said.has(Said::SIGNED);
         if work.segment.options.signed != signed && !self.picked_up {
@@ -54,7 +55,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Nobody but the sender can sign what it would be after a change.
+    /// Refuse a signed segment that was changed, since only its sender could sign it anew.
     pub(super) fn unchanged_if_signed(&self, work: &mut Work<'_, '_, '_>) -> Result<(), Stop> {
         if work.segment.changed && work.segment.options.signed {
             work.job.refuse(Rule::OptionAuthentication)?;
@@ -62,7 +63,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Rule Q.7: RFC 5961 section 5.2, and nothing that cannot have arrived.
+    /// Rule Q.7: check the acknowledgment by RFC 5961 section 5.2, and that the data can have arrived.
     fn acknowledgment(&self, work: &mut Work<'_, '_, '_>) -> Result<(), Stop> {
         if !work.segment.flags.contains(Flags::ACK) {
             return Ok(());
@@ -75,7 +76,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Where packets may have passed unseen: whether a segment acknowledges what was not seen here.
+    /// Whether a segment acknowledges data that were not seen here, where packets may have passed unseen.
     fn is_over_hole(&self, work: &Work<'_, '_, '_>) -> bool {
         let theirs = self.half(work.from().other());
         work.job.config.may_miss && !self.picked_up && seq::before(theirs.next, work.segment.ack)
@@ -95,7 +96,8 @@ impl Connection {
         !seq::before(most, ack) && !seq::before(ack, least)
     }
 
-    /// Rule O.5 (RFC 7323 section 5.3). An echo is not compared: the RFC has no such test, and what it echoes need not have passed here.
+    /// Rule O.5: check the timestamps (RFC 7323 section 5.3). An echo is not compared: the RFC has no such test, and
+    /// the value that it echoes need not have passed here.
     fn timestamps(&self, work: &mut Work<'_, '_, '_>) -> Result<(), Stop> {
         let agreed = self.agreed(Said::TIMESTAMPS);
         let Some((value, _)) = work.segment.options.timestamps else {
@@ -122,7 +124,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Rules Q.5 and Q.9: what is in the receiver's window and not acknowledged yet.
+    /// Rules Q.5 and Q.9: keep what is in the receiver's window and not acknowledged yet.
     fn window(&self, work: &mut Work<'_, '_, '_>) -> Result<(), Stop> {
         let half = *self.half(work.from());
         let receiver = self.half(work.from().other());
@@ -159,7 +161,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Rule Q.9: the header alone, in the form of a keep-alive, which its receiver has to acknowledge.
+    /// Rule Q.9: send the header alone, in the form of a keep-alive, which its receiver has to acknowledge.
     fn alone(&self, work: &mut Work<'_, '_, '_>) {
         let una = self.half(work.from()).una;
         work.segment.cut(work.buf, work.headers, 0, 0);
@@ -176,7 +178,7 @@ impl Connection {
         }
     }
 
-    /// Rule Q.12: one FIN, behind all data.
+    /// Rule Q.12: there is one FIN, behind all data.
     fn fin(&self, work: &mut Work<'_, '_, '_>) -> Result<(), Stop> {
         let (half, fin) = (self.half(work.from()), self.bounds(work.from()).fin);
         let data_end = work.segment.seq.wrapping_add(work.segment.len);
@@ -213,7 +215,8 @@ impl Connection {
         }
     }
 
-    /// Rule O.4: blocks of what the other end has under way. The first may be about a duplicate (RFC 2883).
+    /// Rule O.4: SACK blocks must be about data that the other end has under way. The first may be about a duplicate
+    /// (RFC 2883).
     fn sack(&self, work: &mut Work<'_, '_, '_>) {
         if !work.segment.options.has_sack {
             return;
@@ -239,7 +242,7 @@ impl Connection {
         }
     }
 
-    /// Rule Q.6: what was once offered stays offered.
+    /// Rule Q.6: a window that was offered once stays offered.
     fn shrinking(&self, work: &mut Work<'_, '_, '_>) {
         let (from, segment) = (work.from(), work.segment);
         let theirs = self.half(from.other());
@@ -262,7 +265,7 @@ impl Connection {
         work.segment.put_window(work.buf, work.headers, u16::try_from(whole).unwrap_or(u16::MAX));
     }
 
-    /// Rules Q.8, Q.10, Q.15: what goes on is in store.
+    /// Rules Q.8, Q.10, Q.15: record the data, so that whatever goes on is in store.
     pub(super) fn record(&mut self, work: &mut Work<'_, '_, '_>) -> Result<(), Stop> {
         let side = work.from();
         let (half, config) = (*self.half(side), work.job.config);
@@ -313,8 +316,9 @@ impl Connection {
         Ok(())
     }
 
-    /// Octets come again that cannot be compared: another scrubber let them pass before this one took over, or only the hash of more of
-    /// them is known. In their place the receiver is asked how far it is: what it has acknowledged nobody needs to know.
+    /// Handle octets that come again and cannot be compared. Another scrubber let them pass before this one took over,
+    /// or only the hash of more of them is known. In their place the receiver is asked how far it is: nobody needs to
+    /// know what it has acknowledged.
     fn cold(&self, work: &mut Work<'_, '_, '_>, kept: u32) -> Result<(), Stop> {
         if !work.job.acts(Rule::FirstWins) {
             return Ok(());
@@ -328,7 +332,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Remember what passes.
+    /// Take in what a segment says that passes.
     fn note(&mut self, work: &mut Work<'_, '_, '_>) {
         let (from, segment, now) = (work.from(), work.segment, work.now());
         let window = self.window_of(from, segment.window);
@@ -367,7 +371,8 @@ impl Connection {
         }
     }
 
-    /// What the other end has acknowledged has been there, whether it was seen here or not.
+    /// Skip holes in front of `ack`: data that the other end has acknowledged have been there, whether they were seen
+    /// here or not.
     pub(super) fn pass_hole(&mut self, side: Side, ack: u32) {
         if seq::before(self.half(side).next, ack) {
             let next = self.stores[side.index()].as_ref().map_or(ack, |store| store.reaches(ack));
@@ -377,7 +382,8 @@ impl Connection {
         }
     }
 
-    /// What that side acknowledges first of a connection that was picked up: its first segment here may have been behind a hole.
+    /// Take in the first acknowledgment from that side in a connection that was picked up: the other end's first
+    /// segment here may have been behind a hole.
     fn hear(&mut self, from: Side, ack: u32) {
         let theirs = self.half_mut(from.other());
         if !theirs.said.has(Said::HEARD) && seq::before(ack, theirs.una) {
@@ -387,7 +393,7 @@ impl Connection {
         self.half_mut(from.other()).said.add(Said::HEARD, true);
     }
 
-    /// The same of a segment that is in order, with an acknowledgment that fits.
+    /// Take in a plain segment that is in order, with an acknowledgment that fits.
     #[inline]
     pub(super) fn note_plain(
         &mut self,
@@ -416,7 +422,7 @@ impl Connection {
         }
     }
 
-    /// What that side has acknowledged is forgotten.
+    /// Take in an acknowledgment: data that it covers are forgotten.
     #[inline]
     fn note_ack(&mut self, arena: &mut Arena, from: Side, ack: u32, window: u32) {
         let side = from.other();
@@ -436,8 +442,9 @@ impl Connection {
         }
     }
 
-    /// Rule Q.11: a reset at exactly the expected number: what the receiver waits for as far as is known, or the end of what came without a
-    /// hole. Which of the two it is depends on what arrived behind; so the sender is held to it ([`Connection::lives`]).
+    /// Rule Q.11: a reset must be at exactly the expected number: what the receiver waits for as far as is known, or
+    /// the end of what came without a hole. Which of the two it is depends on what arrived behind; so the sender is
+    /// held to it ([`Connection::lives`]).
     pub(super) fn reset(&mut self, work: &mut Work<'_, '_, '_>) -> Result<(), Stop> {
         let (half, segment) = (*self.half(work.from()), work.segment);
         self.signature(work)?;
@@ -457,8 +464,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Rule Q.13: a SYN inside of a connection. The answer to the SYN may come again, because its acknowledgment was lost; it says what it
-    /// said before.
+    /// Rule Q.13: check a SYN inside of a connection. The answer to the SYN may come again, because its acknowledgment
+    /// was lost; it must say the same as before.
     pub(super) fn syn_inside(&mut self, work: &mut Work<'_, '_, '_>) -> Result<(), Stop> {
         let (from, segment) = (work.from(), work.segment);
         let answer = from != self.opener && segment.flags.contains(Flags::ACK);
@@ -479,10 +486,11 @@ impl Connection {
         work.job.refuse(Rule::SynInside)
     }
 
-    /// Whether this SYN from that side may open the next connection: no reader that missed the end of this one can take its segments for
-    /// this one's. A host that uses a port again at once begins behind what it had sent: where both ends have closed (RFC 9293 section
-    /// 3.6.1), with a later timestamp (RFC 6191), or where one of the two has said by a reset that this one is over. A reader that missed
-    /// the end then has a hole in front of the new one that nothing ever fills.
+    /// Whether this SYN from that side may open the next connection: no reader that missed the end of this one may take
+    /// its segments for this one's. A host that uses a port again at once begins behind what it had sent. It may do so
+    /// where both ends have closed (RFC 9293 section 3.6.1), with a later timestamp (RFC 6191), or where one of the two
+    /// has said by a reset that this connection is over. A reader that missed the end then has a hole in front of the
+    /// new connection that nothing ever fills.
     pub(super) fn may_reopen(&self, from: Side, syn: &Segment) -> bool {
         const APART: u32 = 1 << 26;
         let (half, start) = (self.half(from), syn.seq);
@@ -506,7 +514,8 @@ impl Connection {
         self.halves.iter().all(|half| half.said.has(Said::FIN))
     }
 
-    /// Say the receiver's part to the sender: an acknowledgment that only the true one can make something of (RFC 5961).
+    /// Answer the sender in the receiver's name with an acknowledgment that only the true sender can make something of
+    /// (RFC 5961).
     fn challenge(&mut self, work: &mut Work<'_, '_, '_>, why: Rule) {
         let now = millis(work.now());
         // A reset has ended it: the two hosts know nothing of it any more, and nobody speaks for them.
@@ -530,7 +539,8 @@ impl Connection {
         }
     }
 
-    /// A segment without data to the end on side `to`, as if the other end had sent it, `back` octets in front of what it sends next.
+    /// A segment without data to the end on side `to`, as if the other end had sent it, `back` octets in front of what
+    /// it sends next.
     pub(super) fn bare(&self, to: Side, flags: Flags, back: u32) -> Option<wire::Buf> {
         let (sender, receiver) = (self.half(to.other()), self.half(to));
         let stamped = self.agreed(Said::TIMESTAMPS) && !self.picked_up;

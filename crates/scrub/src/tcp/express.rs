@@ -1,5 +1,5 @@
-//! The short way: a plain segment in order, of an established connection, with an acknowledgment that fits. No rule has anything to say
-//! of it but that of the identification, so the long way would do the same; most segments are such.
+//! The short way for a plain segment in order, of an established connection, with an acknowledgment that fits. Only the
+//! rule of the identification applies to it, so the long way would do the same. Most segments are such.
 
 use super::connection::{Connection, Ends, Said, State, millis, protects};
 use super::seq;
@@ -13,12 +13,12 @@ use wire::plain::PlainSegment;
 use wire::tcp::Flags;
 use wire::{Buf, Gso, GsoKind, Time, checksum, ipv4, ipv6, protocol};
 
-/// What a configuration asks of the short way.
+/// The demands of a configuration on the short way.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Express {
-    /// Whether it is open at all.
+    /// Whether the short way is open at all.
     open: bool,
-    /// Bits of the type of service that a rule looks at.
+    /// The bits of the type of service that a rule looks at.
     tos: u8,
     id: Mode,
     flow_labels: bool,
@@ -39,8 +39,9 @@ impl Express {
 }
 
 impl Connections {
-    /// Find the connections of plain segments, so that they are found again at once. Each loop reads from memory what does not depend on
-    /// what the same loop reads, so the processor waits for several packets' reads at a time.
+    /// Find the connections of plain segments, so that they are found again at once. Each loop only reads from memory
+    /// what does not depend on the same loop's reads, so the processor waits for the reads of several packets at a
+    /// time.
     pub(crate) fn expect<'p>(&mut self, packets: impl IntoIterator<Item = (Arrival, &'p [u8])>) {
         let mut all = [None; Scrubber::BATCH];
         for (place, (Arrival { from, realm, .. }, bytes)) in all.iter_mut().zip(packets) {
@@ -63,7 +64,7 @@ impl Connections {
         }
     }
 
-    /// Take a packet from that side the short way. `None`: nothing was done, it has to go the long way.
+    /// Take a packet from that side the short way. `None`: nothing was done, and it has to go the long way.
     #[inline]
     pub(crate) fn express(
         &mut self,

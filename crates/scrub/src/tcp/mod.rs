@@ -1,4 +1,4 @@
-//! TCP: headers, options, and what a connection may still say (rules T, O, Q; paper 003 section III.B).
+//! The rules for TCP: headers, options, and what a connection may still say (rules T, O, Q; paper 003 section III.B).
 
 mod connection;
 mod established;

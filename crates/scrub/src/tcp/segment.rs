@@ -1,4 +1,5 @@
-//! One segment: what it says, and the edits that rules make (rules T.1 to T.8, O.1 to O.8 as far as they need no connection).
+//! One segment: its fields, and the edits that rules make (rules T.1 to T.8, O.1 to O.8 as far as they need no
+//! connection).
 
 use crate::rule::Rule;
 use crate::verdict::{Job, Stop};
@@ -6,15 +7,15 @@ use wire::ip::Headers;
 use wire::tcp::{Flags, Tcp, TcpOption};
 use wire::{Buf, Gso, checksum, ip, tcp};
 
-/// What the options of a segment say.
+/// A summary of the options of a segment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Options {
     pub mss: Option<u16>,
     pub scale: Option<u8>,
     pub sack_permitted: bool,
-    /// Value and echo.
+    /// The value and the echo of the timestamps option.
     pub timestamps: Option<(u32, u32)>,
-    /// MD5 (RFC 2385) or AO (RFC 5925).
+    /// Whether there is an MD5 (RFC 2385) or AO (RFC 5925) option.
     pub signed: bool,
     pub has_sack: bool,
 }
@@ -24,25 +25,25 @@ pub(super) struct Options {
 pub(super) struct Segment {
     pub seq: u32,
     pub ack: u32,
-    /// Source and destination.
+    /// The source and destination ports.
     pub ports: (u16, u16),
     pub flags: Flags,
     pub window: u16,
     pub urgent: u16,
-    /// Octets of data.
+    /// The number of octets of data.
     pub len: u32,
     pub options: Options,
-    /// Its checksum has to be written anew.
+    /// Whether its checksum has to be written anew.
     pub changed: bool,
-    /// Octets of data of each segment that a super-packet is cut into; zero: it is none.
+    /// The number of octets of data in each segment that a super-packet is cut into; zero: it is none.
     pub unit: u16,
-    /// The checksum field has the sum of the pseudo-header only.
+    /// Whether the checksum field has the sum of the pseudo-header only.
     partial: bool,
-    /// By how much its checksum was wrong when it came: what rules change does not make it right.
+    /// The amount by which its checksum was wrong when it came. Changes by rules do not make it right.
     error: u16,
 }
 
-/// Kinds of options that rules know.
+/// The kinds of options that rules know.
 mod kind {
     pub const MSS: u8 = 2;
     pub const SCALE: u8 = 3;
@@ -55,7 +56,7 @@ mod kind {
     pub const FAST_OPEN: u8 = 34;
 }
 
-/// The window scale that no receiver goes beyond (RFC 7323 section 2.3).
+/// The greatest window scale that a receiver uses (RFC 7323 section 2.3).
 pub(super) const MOST_SCALE: u8 = 14;
 
 impl Segment {
@@ -80,7 +81,7 @@ impl Segment {
         })
     }
 
-    /// Do what needs no connection.
+    /// Apply the rules that need no connection.
     pub fn clean(&mut self, job: &mut Job<'_>, buf: &mut Buf, headers: &mut Headers) -> Result<(), Stop> {
         if !self.partial {
             self.error = checksum::transport_error(buf.as_slice(), headers).unwrap_or(0);
@@ -116,7 +117,7 @@ impl Segment {
         }
     }
 
-    /// Take flags off.
+    /// Take flags off the segment.
     pub fn clear(&mut self, buf: &mut Buf, headers: &Headers, flags: Flags) {
         self.put_flags(buf, headers, self.flags.without(flags));
     }
@@ -273,7 +274,7 @@ impl Segment {
         self.fill(buf, headers, at, len, NOP);
     }
 
-    /// Turn all options into padding for which `is_wanted` says no.
+    /// Turn all options into padding that `is_wanted` does not want.
     pub fn keep_options(
         &mut self,
         buf: &mut Buf,
@@ -292,7 +293,7 @@ impl Segment {
         }
     }
 
-    /// Whether one of the options is such.
+    /// Whether `is_such` holds for one of the options.
     pub fn has_option(
         &self,
         buf: &mut Buf,
@@ -303,7 +304,7 @@ impl Segment {
             .is_some_and(|view| view.options().map_while(Result::ok).any(|option| is_such(&option)))
     }
 
-    /// Have these options and no others.
+    /// Replace all options by these.
     pub fn put_options(&mut self, buf: &mut Buf, headers: &mut Headers, options: Options) {
         let mut octets = Vec::with_capacity(24);
         if let Some(mss) = options.mss {
@@ -348,13 +349,13 @@ impl Segment {
         }
     }
 
-    /// Rule Q.4: what an inside host says of its numbers, as it is outside.
+    /// Rule Q.4: write the inside host's sequence number as it is outside.
     pub fn shift_seq(&mut self, job: &mut Job<'_>, buf: &mut Buf, headers: &Headers, by: u32) {
         job.met.acted.insert(Rule::IsnModulation);
         self.put_seq(buf, headers, self.seq.wrapping_add(by));
     }
 
-    /// Rule Q.4: what an outside host says of an inside host's numbers, as the inside host has them.
+    /// Rule Q.4: write the acknowledgment and SACK blocks of an outside host in the inside host's own numbers.
     pub fn shift_ack(&mut self, job: &mut Job<'_>, buf: &mut Buf, headers: &Headers, by: u32) {
         if !self.flags.contains(Flags::ACK) {
             return;
@@ -389,7 +390,7 @@ impl Segment {
         }
     }
 
-    /// The data, to edit in place.
+    /// Edit the data in place.
     pub fn with_data<T>(&self, buf: &mut Buf, headers: &Headers, edit: impl FnOnce(&mut [u8]) -> T) -> T {
         match self.view(buf, headers) {
             Some(mut view) => edit(view.payload_mut()),

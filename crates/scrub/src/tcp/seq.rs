@@ -1,9 +1,9 @@
-//! Sequence numbers: arithmetic modulo 2^32 (RFC 9293 section 3.4).
+//! The arithmetic of sequence numbers, modulo 2^32 (RFC 9293 section 3.4).
 
-/// The arithmetic of one width. The tests have it at eight bits, where every case can be tried.
+/// Makes the arithmetic of one width. The tests have it at eight bits, where every case can be tried.
 macro_rules! arithmetic {
     ($number:ty, $distance:ty) => {
-        /// How far `to` is behind `from`, negative if it is in front of it.
+        /// The distance by which `to` is behind `from`, negative if it is in front of it.
         #[inline]
         pub const fn distance(from: $number, to: $number) -> $distance {
             to.wrapping_sub(from) as $distance
@@ -15,13 +15,13 @@ macro_rules! arithmetic {
             distance(b, a) < 0
         }
 
-        /// The one further on.
+        /// The number that is further on.
         #[inline]
         pub const fn max(a: $number, b: $number) -> $number {
             if before(a, b) { b } else { a }
         }
 
-        /// Octets from `from` to `to`; none if `to` is not behind `from`.
+        /// The number of octets from `from` to `to`; zero if `to` is not behind `from`.
         #[inline]
         pub const fn gap(from: $number, to: $number) -> $number {
             if before(from, to) { to.wrapping_sub(from) } else { 0 }
@@ -51,7 +51,8 @@ mod tests {
         }
     }
 
-    /// All numbers of eight bits, against integers that do not wrap: whatever lies within half the circle keeps its order.
+    /// All numbers of eight bits, against integers that do not wrap: whatever lies within half the circle keeps its
+    /// order.
     #[test]
     fn every_place_on_a_circle_of_256() {
         for base in 0..=u8::MAX {

@@ -1,10 +1,10 @@
-//! What was sent and not acknowledged yet: every octet that went on, so that no later copy of it can differ (rule Q.8; paper 003
-//! section III.B.1).
+//! The store of data that were sent and not acknowledged yet: every octet that went on, so that no later copy of it can
+//! differ (rule Q.8; paper 003 section III.B.1).
 //!
-//! A [`Store`] holds one half of one connection as pieces in the order of their numbers, none of which overlap; the pieces lie in
-//! chunks of a few sizes that the [`Arena`] lends, so that one octet does not take the room of a thousand and nothing is allocated
-//! once the working set is there. Where memory is short a piece has the keyed hash of its octets only: a copy of all of them can be
-//! compared, and none can be put right.
+//! A [`Store`] holds one half of one connection as pieces in the order of their numbers, none of which overlap. The
+//! pieces lie in chunks of a few sizes that the [`Arena`] lends, so that one octet does not take the room of a thousand
+//! and nothing is allocated once the working set is there. Where memory is short a piece has only the keyed hash of its
+//! octets: a copy of all of them can be compared, and none can be put right.
 
 mod saved;
 
@@ -17,15 +17,15 @@ use std::collections::VecDeque;
 use std::hash::Hasher;
 use wire::checksum;
 
-/// Sizes of chunks, in octets.
+/// The sizes of chunks, in octets.
 const SIZES: [usize; 3] = [64, 512, 4096];
-/// Octets of a hash in the place of a chunk; no chunk is that small.
+/// The number of octets of a hash in the place of a chunk; no chunk is that small.
 const HASH: usize = 8;
-/// What the books say that a piece takes beside its chunk.
+/// The number of octets that the books count for a piece beside its chunk.
 const PIECE: usize = 32;
-/// Pieces of fewer octets are small.
+/// The number of octets below which a piece is small.
 const SMALL: usize = 512;
-/// Free chunks of each size that are kept.
+/// The largest number of free chunks of each size that are kept.
 const KEPT: usize = 4096;
 
 /// The octets of all stores of a scrubber.
@@ -37,20 +37,20 @@ pub(super) struct Arena {
     hashes: Vec<Box<[u8]>>,
     used: usize,
     limit: usize,
-    /// Octets in use from which on hashes are kept.
+    /// The number of octets in use from which on hashes are kept.
     hash_from: usize,
     key: [u8; 16],
 }
 
 impl Arena {
-    /// `key` is of hashes: secret, or whoever knows it can make two texts with the same one.
+    /// An arena without stores. `key` is for hashes and secret: whoever knows it can make two texts with the same hash.
     pub fn new(limits: &StoreLimits, key: [u8; 16]) -> Arena {
         let (free, empty, hashes) = Default::default();
         let hash_from = limits.memory.saturating_mul(limits.hashes_from) / 256;
         Arena { free, empty, hashes, used: 0, limit: limits.memory, hash_from, key }
     }
 
-    /// Whether memory is so short that of data in order hashes have to do.
+    /// Whether memory is so short that only hashes are kept of data in order.
     #[inline]
     pub fn only_hashes(&self) -> bool {
         self.used >= self.hash_from
@@ -62,7 +62,7 @@ impl Arena {
         hasher.finish().to_ne_bytes()
     }
 
-    /// A hash in the place of a chunk.
+    /// Take a hash of these octets in the place of a chunk.
     fn take_hash(&mut self, octets: &[u8]) -> Option<Box<[u8]>> {
         if self.used + HASH + PIECE > self.limit {
             return None;
@@ -74,17 +74,17 @@ impl Arena {
         Some(chunk)
     }
 
-    /// Octets in use.
+    /// The number of octets in use.
     pub fn used(&self) -> usize {
         self.used
     }
 
-    /// Of 256 parts of what may be used, how many are.
+    /// The part of the memory that is in use, in 256ths.
     pub fn fullness(&self) -> usize {
         self.used.saturating_mul(256).checked_div(self.limit).unwrap_or(256)
     }
 
-    /// An empty store.
+    /// A store with nothing in it.
     pub fn store(&mut self) -> Box<Store> {
         self.empty.pop().unwrap_or_default()
     }
@@ -99,7 +99,7 @@ impl Arena {
         Some(self.free[class].pop().unwrap_or_else(|| vec![0; size].into_boxed_slice()))
     }
 
-    /// For a piece without octets.
+    /// Take room for a piece without octets.
     fn take_nothing(&mut self) -> Option<Box<[u8]>> {
         if self.used + PIECE > self.limit {
             return None;
@@ -121,12 +121,12 @@ impl Arena {
     }
 }
 
-/// Octets that follow each other.
+/// A run of octets that follow each other.
 #[derive(Debug)]
 struct Piece {
-    /// The number of the first.
+    /// The sequence number of the first octet.
     start: u32,
-    /// Where it is in the chunk.
+    /// The place of the first octet in the chunk.
     from: u32,
     len: u32,
     chunk: Box<[u8]>,
@@ -137,7 +137,7 @@ impl Piece {
         self.start.wrapping_add(self.len)
     }
 
-    /// Whether its octets went on elsewhere, and nobody here knows them.
+    /// Whether its octets went on elsewhere, so that nobody here knows them.
     fn is_cold(&self) -> bool {
         self.chunk.is_empty()
     }
@@ -157,7 +157,8 @@ impl Piece {
         self.chunk.get(from..from + self.len as usize).unwrap_or(&[])
     }
 
-    /// Of `len` octets, how many find room behind those there are: all of them, or an even number, at which a sum can go on.
+    /// The number of `len` octets that find room behind those that are there: all of them, or an even number, at which
+    /// a sum can go on.
     fn fits(&self, len: usize) -> usize {
         if !self.has_octets() {
             return 0;
@@ -175,7 +176,7 @@ impl Piece {
         Some(sum)
     }
 
-    /// Put `data` behind the octets; there is room.
+    /// Put `data` behind the octets, where there is room.
     fn append(&mut self, data: &[u8]) {
         let at = (self.from + self.len) as usize;
         if let Some(place) = self.chunk.get_mut(at..at + data.len()) {
@@ -185,32 +186,34 @@ impl Piece {
     }
 }
 
-/// What became of data that were to be recorded.
+/// The result of recording data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Recorded {
-    /// Octets from the front that are in the store now, as they are in the data; those behind may not go on.
+    /// The number of octets from the front that are in the store now, as they are in the data; those behind may not go
+    /// on.
     pub kept: usize,
-    /// Some were there before with another value.
+    /// Whether some octets were there before with another value.
     pub differs: bool,
-    /// It ended at octets that went on, and that there is nothing to compare with: they went on elsewhere, or there is a hash of more
-    /// than came or of others beside them.
+    /// Whether it ended at octets that went on and that nothing can be compared with: they went on elsewhere, or there
+    /// is a hash of more octets than came or of others beside them.
     pub unknown: bool,
-    /// It ended at octets whose hash is another.
+    /// Whether it ended at octets whose hash is another.
     pub wrong: bool,
 }
 
-/// How much more may be recorded.
+/// The bounds on what more may be recorded.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Room {
-    /// Pieces of the store beyond which small ones are refused, and how far from either end one may be put among others.
+    /// The number of pieces beyond which small ones are refused, and the greatest distance from either end at which one
+    /// may be put among others.
     pub pieces: usize,
-    /// The number that the receiver waits for: what starts there is never one piece too many.
+    /// The number that the receiver waits for; a piece that starts there is never one too many.
     pub next: u32,
-    /// Octets that one hash is of: as many as will come again together.
+    /// The number of octets that one hash covers: as many as will come again together.
     pub unit: usize,
 }
 
-/// One half of one connection.
+/// The data of one half of one connection.
 #[derive(Debug, Default)]
 pub(super) struct Store {
     pieces: VecDeque<Piece>,
@@ -221,8 +224,8 @@ impl Store {
         self.pieces.is_empty()
     }
 
-    /// The place of the first piece that ends behind `number`; most often there is none. All pieces lie within half the circle of
-    /// numbers, and so does whatever is asked for, as long as rule Q.5 holds both to a window.
+    /// The index of the first piece that ends behind `number`; most often there is none. All pieces lie within half the
+    /// circle of numbers, and so does whatever is asked for, as long as rule Q.5 holds both to a window.
     fn place(&self, number: u32) -> usize {
         if self.pieces.back().is_none_or(|last| !seq::before(number, last.end())) {
             return self.pieces.len();
@@ -242,7 +245,7 @@ impl Store {
         at
     }
 
-    /// Octets behind `from`, counted until there are more than `enough`.
+    /// The number of octets behind `from`, counted until there are more than `enough`.
     pub fn octets_behind(&self, from: u32, enough: usize) -> usize {
         let mut octets = 0;
         for piece in self.pieces.iter().rev() {
@@ -254,8 +257,8 @@ impl Store {
         octets
     }
 
-    /// Record `data`, the first of which is number `start`. What is in store already goes into `data` instead, if `rewrite` says so.
-    /// Ends where there is no more room: [`Recorded::kept`].
+    /// Record `data`, the first octet of which has the number `start`. Octets that are in store already replace those
+    /// in `data`, if `rewrite` says so. Recording ends where there is no more room: [`Recorded::kept`].
     pub fn record(
         &mut self,
         arena: &mut Arena,
@@ -316,8 +319,8 @@ impl Store {
         done
     }
 
-    /// Put data behind everything that is in store, which ends at `start`, and sum them up on the way (RFC 1071). `None`, and nothing
-    /// is in store that was not before, if there is no room or `start` is elsewhere.
+    /// Put data behind everything that is in store, which ends at `start`, and sum them up on the way (RFC 1071).
+    /// `None` if there is no room or `start` is elsewhere; then the store is as it was.
     #[inline]
     pub fn append(&mut self, arena: &mut Arena, start: u32, data: &[u8]) -> Option<(u32, Mark)> {
         let last = self.pieces.back();
@@ -396,7 +399,7 @@ impl Store {
         written
     }
 
-    /// The same with what was not written yet, by hashes.
+    /// Put the rest of the data, which was not written yet, in front of piece `at` by hashes.
     fn insert_hashes(
         &mut self,
         arena: &mut Arena,
@@ -444,7 +447,7 @@ impl Store {
     }
 }
 
-/// How far a store went.
+/// The end of a store at some time, to which [`Store::undo`] goes back.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Mark {
     pieces: usize,

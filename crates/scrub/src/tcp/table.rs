@@ -1,4 +1,5 @@
-//! The table of connections: found by a keyed hash, half-open ones apart from established ones, time in a wheel.
+//! The table of connections. They are found by a keyed hash, half-open ones are apart from established ones, and time
+//! is in a wheel.
 
 mod news;
 mod saved;
@@ -23,17 +24,17 @@ use wire::ip::Headers;
 use wire::tcp::Flags;
 use wire::{Buf, Flow, Gso, Time};
 
-/// Nobody, in a list.
+/// The index that stands for none in a list.
 const NONE: u32 = u32::MAX;
-/// One turn of the wheel is longer than the longest time that is waited for at once.
+/// The number of slots in the wheel. One turn is longer than the longest time that is waited for at once.
 const SLOTS: usize = 2048;
-/// Milliseconds of a slot.
+/// The length of a slot, in milliseconds.
 const SLOT: u32 = 4096;
 /// The list of connections whose handshake is not done, oldest first; the slots of the wheel come before it.
 const HALF_OPEN: usize = SLOTS;
-/// Connections that are found without a hash.
+/// The number of connections that are found without a hash.
 const RECENT: usize = 1024;
-/// How long an end may take to answer a probe, and how many there are (rule Q.16).
+/// The time that an end may take to answer a probe, and the number of probes (rule Q.16).
 const PROBE: Duration = Duration::from_secs(75);
 const PROBES: u8 = 2;
 
@@ -44,24 +45,24 @@ pub struct Connections {
     index: HashTable<u32>,
     all: Vec<Connection>,
     free: Vec<u32>,
-    /// Where segments came for last.
+    /// The connections that segments came for last.
     recent: [u32; RECENT],
-    /// First and last of each list.
+    /// The first and last connection of each list.
     lists: Vec<[u32; 2]>,
-    /// How many half-open ones each source has.
+    /// The number of half-open connections of each source.
     sources: Sources,
-    /// How many each source outside has that are neither half-open nor closed.
+    /// The number of connections of each source outside that are neither half-open nor closed.
     owners: Sources,
     half_open: usize,
     closed: usize,
-    /// The slot that is looked at next, and when.
+    /// The slot that is examined next, and the time that the wheel stands for.
     hand: usize,
     turned: Option<u32>,
     now: Time,
-    /// When to look again for what is over: time goes on while segments come, too.
+    /// The time to look again for what is over: time goes on while segments come, too.
     due: Option<Time>,
     arena: Arena,
-    /// For a standby.
+    /// The news for a standby; `None`: there is no standby.
     news: Option<News>,
 }
 
@@ -93,43 +94,43 @@ impl Connections {
         }
     }
 
-    /// How many there are.
+    /// The number of connections in the table.
     pub fn len(&self) -> usize {
         self.all.len() - self.free.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no connections.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Of those, how many whose handshake is not done.
+    /// The number of connections whose handshake is not done.
     pub fn half_open(&self) -> usize {
         self.half_open
     }
 
-    /// How many of them are closed and still remembered.
+    /// The number of connections that are closed and still remembered.
     pub fn closed(&self) -> usize {
         self.closed
     }
 
-    /// How many are neither half-open nor closed.
+    /// The number of connections that are neither half-open nor closed.
     fn live(&self) -> usize {
         self.len() - self.half_open - self.closed
     }
 
-    /// Octets in store.
+    /// The number of octets in store.
     pub fn stored(&self) -> usize {
         self.arena.used()
     }
 
-    /// The state of one of realm zero, by what its end outside and its end inside are.
+    /// The state of a connection in realm zero, by its end outside and its end inside.
     pub fn state(&self, outside: std::net::SocketAddr, inside: std::net::SocketAddr) -> Option<State> {
         let ends = Ends::new((outside.ip(), outside.port()), (inside.ip(), inside.port()));
         self.find(&ends).and_then(|at| self.all.get(at as usize)).map(|connection| connection.state)
     }
 
-    /// Every one: its end outside, its end inside, its state.
+    /// Every connection: its end outside, its end inside, its state.
     pub fn iter(&self) -> impl Iterator<Item = (std::net::SocketAddr, std::net::SocketAddr, State)> {
         let live = self.index.iter().filter_map(|at| self.all.get(*at as usize));
         live.map(|one| (one.ends.end(Side::Outside), one.ends.end(Side::Inside), one.state))
@@ -140,14 +141,14 @@ impl Connections {
         self.index.find(hash(&self.key, ends), same).copied()
     }
 
-    /// One connection, for a segment that comes now.
+    /// The connection at this index, for a segment that comes now.
     #[inline]
     pub(super) fn at_work(&mut self, at: u32, now: Time) -> Option<(&mut Connection, &mut Arena)> {
         self.now = now;
         Some((self.all.get_mut(at as usize)?, &mut self.arena))
     }
 
-    /// As [`Connections::find`], for segments that come many in a row.
+    /// The connection with these ends, like [`Connections::find`], for segments that come many in a row.
     #[inline]
     pub(super) fn find_again(&mut self, ends: &Ends) -> Option<u32> {
         let place = self.recent.get_mut(ends.place() % RECENT)?;
@@ -160,7 +161,7 @@ impl Connections {
         Some(found)
     }
 
-    /// Find it at once the next time, if it is that.
+    /// Remember the connection for [`Connections::find_again`], if it has these ends.
     pub(super) fn remember(&mut self, ends: &Ends, at: u32) {
         if self.at(at).is_some_and(|connection| connection.ends == *ends)
             && let Some(place) = self.recent.get_mut(ends.place() % RECENT)
@@ -177,12 +178,12 @@ impl Connections {
         (ends, hash(&self.key, &ends))
     }
 
-    /// Whose hash that is, most likely.
+    /// The index of the connection that most likely has this hash.
     pub(super) fn likely(&self, hash: u64) -> Option<u32> {
         self.index.iter_hash(hash).next().copied()
     }
 
-    /// One segment. The highest time to live of its connection from that side.
+    /// Handle one segment that came. Returns the highest time to live of its connection from that side.
     pub(crate) fn segment(
         &mut self,
         job: &mut Job<'_>,
@@ -254,7 +255,7 @@ impl Connections {
         done.map(|()| ttl)
     }
 
-    /// A connection for a segment that belongs to none. `None`: it passes without.
+    /// Open a connection for a segment that belongs to none. `None`: the segment passes without.
     fn open(
         &mut self,
         job: &mut Job<'_>,
@@ -294,7 +295,8 @@ impl Connections {
         Ok(Some(at))
     }
 
-    /// Rules Q.16 and Q.1: whether there may be one more that is half open. The oldest goes if there are too many.
+    /// Rules Q.16 and Q.1: check that there may be one more half-open connection. The oldest goes if there are too
+    /// many.
     fn admit(&mut self, job: &mut Job<'_>, desk: &mut Desk<'_>, ends: &Ends, from: Side) -> Result<(), Stop> {
         let limits = job.config.flows;
         let many = self.sources.of(&ends.source(from)) >= limits.half_open_per_source;
@@ -310,8 +312,9 @@ impl Connections {
         Ok(())
     }
 
-    /// Whether there is no place for one more that this side opens: all are taken, or its source outside has its share. Those that
-    /// are closed have places of their own, so that how many come in a second is not bounded by how long they are remembered.
+    /// Whether there is no place for one more connection that this side opens: all are taken, or its source outside has
+    /// its share. Closed connections have places of their own, so that the time for which they are remembered does not
+    /// bound how many come in a second.
     fn is_full(&self, config: &Config, ends: &Ends, from: Side) -> bool {
         let limits = &config.flows;
         let share =
@@ -380,8 +383,8 @@ impl Connections {
         self.free.push(at);
     }
 
-    /// A handshake took too long. Who answered it is told, so that neither the host inside nor a reader on the way keeps what is
-    /// forgotten here.
+    /// Give up a connection whose handshake took too long. The end that answered it is told, so that neither the host
+    /// inside nor a reader on the way keeps what is forgotten here.
     fn give_up(&mut self, config: &Config, desk: &mut Desk<'_>, at: u32) {
         if let Some(connection) = self.all.get(at as usize)
             && connection.state == State::Init2
@@ -395,7 +398,7 @@ impl Connections {
         self.remove(at);
     }
 
-    /// A connection has changed its state.
+    /// Count the new state of a connection, and schedule it anew.
     fn moved(&mut self, config: &Config, at: u32, before: State, after: State) {
         if before == after {
             return;
@@ -461,13 +464,13 @@ impl Connections {
         }
     }
 
-    /// What nobody can know of a connection's numbers who has not the key and does not see it (RFC 6528 section 3; in the place of the
-    /// clock there are the inside host's own numbers).
+    /// A number for the connection that nobody can know who has not the key and does not see it (RFC 6528 section 3;
+    /// the inside host's own numbers take the place of the clock).
     fn shift(&self, ends: &Ends) -> u32 {
         hash(&self.key, &("initial sequence number", ends)) as u32
     }
 
-    /// A connection by its flow as `sender` sees it.
+    /// The connection of a flow as `sender` sees it.
     fn of_flow(&self, sender: Side, flow: &Flow, realm: u32) -> Option<&Connection> {
         let (local, remote) = ((flow.local, flow.local_port), (flow.remote, flow.remote_port));
         let ends = match sender {
@@ -477,20 +480,20 @@ impl Connections {
         self.find(&ends.in_realm(realm)).and_then(|at| self.all.get(at as usize))
     }
 
-    /// What is to be added to the numbers of a segment that an error quotes, so that who sent it knows it: its sequence number, its
-    /// acknowledgment (rule Q.4). `flow` as the sender sees it.
+    /// The numbers to add to the sequence number and the acknowledgment of a segment that an error quotes, so that its
+    /// sender knows it (rule Q.4). `flow` is as the sender sees it.
     pub(crate) fn shifts(&self, sender: Side, flow: &Flow, realm: u32) -> (u32, u32) {
         let shift = self.of_flow(sender, flow, realm).map_or(0, |connection| connection.shift);
         if sender == Side::Inside { (shift.wrapping_neg(), 0) } else { (0, shift) }
     }
 
-    /// Whether there is this connection.
+    /// Whether this connection is known.
     pub(crate) fn knows(&self, sender: Side, flow: &Flow, realm: u32) -> bool {
         self.of_flow(sender, flow, realm).is_some()
     }
 
-    /// Whether a connection had `seq_of` under way from the side `sender` (RFC 5927 section 4.1), a number as the other side saw it; `flow`
-    /// as the sender sees it.
+    /// Whether a connection had `seq_of` under way from the side `sender` (RFC 5927 section 4.1). The number is as the
+    /// other side saw it, and `flow` as the sender sees it.
     pub(crate) fn has_under_way(&self, sender: Side, flow: &Flow, realm: u32, seq_of: u32) -> bool {
         let Some(connection) = self.of_flow(sender, flow, realm) else { return false };
         let seq_of = if sender == Side::Inside { seq_of.wrapping_sub(connection.shift) } else { seq_of };
@@ -512,7 +515,7 @@ impl Connections {
         self.due = Some(Time(self.now.0.saturating_add(u64::from(SLOT) * 1_000_000)));
     }
 
-    /// Close what was silent for too long.
+    /// Close the connections that were silent for too long.
     pub(crate) fn expire(&mut self, config: &Config, desk: &mut Desk<'_>) {
         if desk.now < self.now {
             return;
@@ -541,7 +544,7 @@ impl Connections {
         }
     }
 
-    /// What the wheel has come to: it may have been busy since.
+    /// Examine the connections of the slot that the wheel has come to; they may have been busy since.
     fn look_at(&mut self, config: &Config, desk: &mut Desk<'_>, slot: usize) {
         let Some([mut at, _]) = self.lists.get(slot).copied() else { return };
         // All of it first: what is scheduled anew may come into the same slot.
@@ -561,7 +564,7 @@ impl Connections {
     }
 }
 
-/// How many connections each source has, of a kind: an address, an IPv6 /64.
+/// The number of connections of one kind that each source has: an address, an IPv6 /64.
 #[derive(Debug)]
 struct Sources {
     key: [u8; 16],
@@ -609,7 +612,7 @@ fn millis_of(time: Duration) -> u32 {
     u32::try_from(time.as_millis()).unwrap_or(u32::MAX / 2)
 }
 
-/// How long a connection may be silent.
+/// The time that a connection may be silent, in milliseconds.
 fn limit_of(config: &Config, connection: &Connection) -> u32 {
     let flows = &config.flows;
     let limit = match connection.state {
@@ -621,7 +624,8 @@ fn limit_of(config: &Config, connection: &Connection) -> u32 {
 }
 
 impl Connection {
-    /// Rule Q.16: ask both ends whether they are there, at last close both; whether the connection stays for now.
+    /// Rule Q.16: ask both ends whether they are there, and at last close both. Returns whether the connection stays
+    /// for now.
     fn say_goodbye(&mut self, config: &Config, desk: &mut Desk<'_>) -> bool {
         if self.state != State::Estab || !says_goodbye(config) {
             return false;

@@ -1,4 +1,4 @@
-//! What comes again: SYNs with other options, ports after their connection.
+//! Tests of packets that come again: SYNs with other options, ports after their connection.
 
 use crate::kit::{FIN, RST, SYN, SYN_ACK, World, client, server};
 use scrub::{Config, Outcome, Profile, Side};
@@ -47,7 +47,7 @@ fn an_answer_that_comes_again_has_the_options_of_the_first_and_the_connection_op
     world.pass(&client(0, b"data")).unchanged();
 }
 
-/// An MSS that was lowered (rule O.2) is no other one when it comes again.
+/// An MSS that was lowered (rule O.2) counts as the same when it comes again.
 #[test]
 fn a_jumbo_syn_comes_again() {
     let mut world = World::standard();
@@ -78,7 +78,7 @@ fn closed() -> World {
     world
 }
 
-/// RFC 9293 section 3.6.1.
+/// A SYN above the last number may open the next connection in TIME-WAIT (RFC 9293 section 3.6.1).
 #[test]
 fn a_syn_above_the_last_number_opens_in_time_wait() {
     let mut world = closed();

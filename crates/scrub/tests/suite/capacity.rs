@@ -1,11 +1,11 @@
-//! How many connections there may be: what is closed takes no place of what lives, and no source outside takes all.
+//! Tests of how many connections there may be: closed ones take no place of live ones, and no source outside takes all.
 
 use crate::kit::{FIN, SYN, SYN_ACK, Seg, World, client, server};
 use scrub::{Arrival, Config, Outcome, Profile, Scrubber, Side, State};
 use std::time::Duration;
 use wire::{Buf, Gso, Time, checksum};
 
-/// A whole connection: opened, data both ways, closed.
+/// The segments of a whole connection: opened, data both ways, closed.
 fn steps() -> [Seg; 8] {
     [
         client(-1, b"").flags(SYN),
@@ -19,7 +19,7 @@ fn steps() -> [Seg; 8] {
     ]
 }
 
-/// One of a client's port and the port of a service.
+/// Play a whole connection between a client's port and the port of a service.
 fn talk(world: &mut World, ports: (u16, u16)) -> Result<(), String> {
     let of = |seg: Seg| seg.with(|s| s.ports = if s.ports.0 == 80 { (ports.1, ports.0) } else { ports });
     for step in steps() {
@@ -31,8 +31,8 @@ fn talk(world: &mut World, ports: (u16, u16)) -> Result<(), String> {
     Ok(())
 }
 
-/// The bounds of a line, one in 256 of them, at 20,000 distinct connections a second, one in 256 of these, for six minutes: three times as
-/// long as closed ones are remembered.
+/// The bounds of a line are not met at 20,000 distinct connections a second, both divided by 256, for six minutes:
+/// three times as long as closed ones are remembered.
 #[test]
 fn twenty_thousand_distinct_connections_a_second_are_not_refused() {
     let mut config = Config::new(Profile::Standard);
@@ -72,7 +72,8 @@ fn twenty_thousand_distinct_connections_a_second_are_not_refused() {
     assert_eq!(world.scrubber.connections().len(), 0, "and all are forgotten");
 }
 
-/// The same at full size and for an hour: `make soak-capacity`. Packets are made from templates, their checksums left to the card.
+/// The bounds of a line hold at full size and for an hour: `make soak-capacity`. Packets are made from templates, their
+/// checksums left to the card.
 #[test]
 #[ignore = "an hour of simulated time, about a quarter of an hour of work: make soak-capacity"]
 fn an_hour_of_twenty_thousand_distinct_connections_a_second() {

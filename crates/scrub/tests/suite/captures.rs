@@ -1,5 +1,5 @@
-//! Every packet of every shared capture goes through a scrubber: one that observes changes nothing, and what another one lets pass
-//! is a packet.
+//! Every packet of every shared capture goes through a scrubber: one that observes changes nothing, and what another
+//! one lets pass is a packet.
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_macros,

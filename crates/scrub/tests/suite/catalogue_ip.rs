@@ -1,7 +1,9 @@
-//! The cases of docs/scrub.md's catalogue that are about IP: fragments (F), IPv4 headers (H) and IPv6 (S), each offline.
+//! The cases of docs/scrub.md's catalogue that are about IP: fragments (F), IPv4 headers (H) and IPv6 (S), each
+//! offline.
 //!
-//! Two results are not those of the list that the cases come from, on purpose: F14 is refused for its size (rule 4.12) and not put
-//! together, and H04, a source route, ends the packet instead of losing the route, for the packet is not for the address in its header.
+//! Two results are not those of the list that the cases come from, on purpose: F14 is refused for its size (rule 4.12)
+//! and not put together, and H04, a source route, ends the packet instead of losing the route, for the packet is not
+//! for the address in its header.
 
 use crate::packet;
 
@@ -10,7 +12,7 @@ use scrub::{Outcome, Profile, Rule, Side};
 use std::time::Duration;
 use wire::ip::Headers;
 
-/// All pieces but the last are held; what the last one's answer is.
+/// Send pieces, of which all but the last must be held. Returns the result for the last one.
 fn send(bench: &mut Bench, pieces: &[Vec<u8>]) -> packet::Out {
     let (last, others) = pieces.split_last().expect("pieces");
     for piece in others {
@@ -24,7 +26,7 @@ fn pieces4(packet: &V4, size: usize) -> Vec<Vec<u8>> {
     (0..len).step_by(size).map(|from| packet.piece(from, (from + size).min(len))).collect()
 }
 
-/// Pieces of which two contradict each other: the set is refused, and so is a good copy of all until the time is over.
+/// Two of the pieces contradict each other, so the set is refused, and so is a good copy of all until the time is over.
 #[track_caller]
 fn contradict(pieces: &[(usize, usize, u8)]) {
     let packet = datagram4(56);

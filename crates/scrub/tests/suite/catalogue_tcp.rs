@@ -1,4 +1,5 @@
-//! The transport cases of docs/scrub.md's catalogue that are about TCP: insertion (I), state (D) and data (O), each offline.
+//! The transport cases of docs/scrub.md's catalogue that are about TCP: insertion (I), state (D) and data (O), each
+//! offline.
 
 use crate::kit;
 
@@ -368,7 +369,7 @@ fn d20_port_used_again() {
     world.pass(&client(0, b"again")).unchanged();
 }
 
-/// A client that takes the same port again within milliseconds: its numbers are inside of the old window still.
+/// A client takes the same port again within milliseconds, while its numbers are still inside of the old window.
 #[test]
 fn d20_port_used_again_at_once() {
     // By its timestamp (RFC 6191), not by an older one.
@@ -404,8 +405,8 @@ fn d20_refused_and_asked_again() {
     assert_eq!(state(&world), Some(State::Init));
 }
 
-/// RFC 9293 section 3.5.1 (Figure 10): the server has an old connection where the client opens one, after one of them, or the scrubber,
-/// began anew.
+/// RFC 9293 section 3.5.1 (Figure 10): the server has an old connection where the client opens one, after one of them,
+/// or the scrubber, began anew.
 #[test]
 fn d20_half_open_is_discovered() {
     let mut world = World::standard();
@@ -425,7 +426,7 @@ fn d20_half_open_is_discovered() {
     world.pass(&client(9000, b"").flags(RST)).dropped_by("Q.11");
 }
 
-/// A line that is never quiet: what is over is forgotten all the same.
+/// Connections that are over are forgotten even on a line that is never quiet.
 #[test]
 fn d19_time_goes_on_while_segments_come() {
     let mut world = World::established();
@@ -486,7 +487,8 @@ fn d25_reset_in_front_of_the_acknowledgment() {
     world.pass(&server(0, b"").ack(4)).unchanged();
 }
 
-/// Which of two numbers a reset must have depends on what arrived behind the scrubber, so both pass; the sender is held to it.
+/// The number that a reset must have depends on what arrived behind the scrubber, so both possible ones pass; the
+/// sender is held to it.
 #[test]
 fn d25_reset_at_what_was_acknowledged_and_more_data() {
     let mut world = World::established();
@@ -495,7 +497,7 @@ fn d25_reset_at_what_was_acknowledged_and_more_data() {
     world.pass(&client(4, b"unseen")).dropped_by("Q.11");
 }
 
-/// A handshake that was refused or given up is none.
+/// A handshake that was refused or given up counts as none.
 #[test]
 fn d13_no_data_without_an_answer() {
     let mut world = World::standard();
@@ -507,7 +509,7 @@ fn d13_no_data_without_an_answer() {
     world.pass(&client(0, b"data")).dropped_by("Q.1");
 }
 
-/// The answer to a SYN that comes again says what it said before, whatever it says now.
+/// The answer to a SYN that comes again gets the options that it had before, whatever it says now.
 #[test]
 fn d14_another_answer_behind_the_handshake() {
     let mut world = World::standard();
@@ -536,7 +538,7 @@ fn d13_no_data_of_who_refused() {
     }
 }
 
-/// A connection that is picked up while a segment in front of its first one is on its way a second time.
+/// A connection is picked up while a segment in front of its first one is on its way a second time.
 #[test]
 fn d21_picked_up_behind_a_hole() {
     let mut config = Config::new(Profile::Standard);
@@ -550,7 +552,7 @@ fn d21_picked_up_behind_a_hole() {
     world.pass(&client(105, b"on")).unchanged();
 }
 
-/// A rule that only observes is no way past the others (an option of IPv4 in observance, a copy that differs).
+/// A rule that only observes lets nothing past the others (an option of IPv4 in observance, a copy that differs).
 #[test]
 fn what_observes_does_not_switch_the_others_off() {
     let mut config = Config::new(Profile::Standard);
@@ -562,7 +564,8 @@ fn what_observes_does_not_switch_the_others_off() {
     copy.passed_with(&["Q.8"]).carries(0, b"data");
 }
 
-/// What the kernel finishes lies where the transport has its checksum, or somebody could let it write into the data.
+/// The checksum that the kernel finishes must lie where the transport has it, or somebody could let it write into the
+/// data.
 #[test]
 fn a_checksum_that_is_left_to_do_is_that_of_the_transport() {
     use scrub::{Arrival, Outcome, Rule};

@@ -1,5 +1,5 @@
-//! The scrubber against the catalogue of what is sent to a stack to read otherwise than a monitor: TCP, part O (order, overlap, memory), and
-//! bounds.
+//! The scrubber against the catalogue of what is sent to a stack to read otherwise than a monitor: TCP, part O (order,
+//! overlap, memory), and bounds.
 
 use crate::kit;
 
@@ -9,7 +9,7 @@ use scrub::{Config, Outcome, Profile, Side};
 use std::time::Duration;
 use wire::tcp::Flags;
 
-/// The paper's Figure 1: a hole, filled with other octets than those behind it.
+/// Figure 1 of the paper: a hole is filled with other octets than those behind it.
 #[test]
 fn o01_hole_filled_with_other_octets() {
     let mut world = World::established();

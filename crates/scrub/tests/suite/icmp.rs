@@ -1,4 +1,4 @@
-//! Rules I.1 to I.4 and 6.12.
+//! Rules I.1 to I.4 and 6.12 have their tests here.
 
 use crate::packet;
 
@@ -143,7 +143,7 @@ fn neighbours_are_on_the_link() {
     }
 }
 
-/// What a stack quotes, and whether its answers may be fragmented, tells which it is (rule 4.4, profile strict).
+/// The length of a quotation, and whether answers may be fragmented, tell which stack it is (rule 4.4, profile strict).
 #[test]
 fn errors_and_answers_of_stacks_look_alike() {
     let long = |df: u16, id: u16| {

@@ -1,4 +1,4 @@
-//! Rules of the IP headers and of what does not fit, beyond the catalogue.
+//! Tests of the rules for IP headers and for packets that do not fit, beyond the catalogue.
 
 use crate::packet;
 
@@ -160,7 +160,7 @@ fn hosts_without_an_address_ask_through_a_bridge() {
     routed.reply(&solicitation(135)).dropped_by("6.13");
 }
 
-/// On one link hosts speak to all, speak before they have an address, and have addresses that are reserved elsewhere.
+/// Hosts on one link speak to all, speak before they have an address, and have addresses that are reserved elsewhere.
 #[test]
 fn whatever_hosts_of_a_link_say_is_observed_in_captures() {
     let from_to = |src: [u8; 4], dst: [u8; 4], data: &[u8], protocol: u8| {

@@ -18,7 +18,7 @@ fn modulating() -> Config {
     config
 }
 
-/// A connection behind its handshake, and how far the server's numbers are behind those outside.
+/// A connection behind its handshake, with the distance by which the server's numbers are behind those outside.
 struct Modulated {
     world: World,
     shift: u32,
@@ -36,7 +36,7 @@ impl Modulated {
         it
     }
 
-    /// What the client says of the server's numbers, it says of those that it sees.
+    /// Pass one segment through. Acknowledgments of the client are of the server's numbers that it sees outside.
     fn pass(&mut self, segment: &Seg) -> Out {
         let [outside, inside] = self.world.isn;
         let seen = if segment.from == Side::Outside { inside.wrapping_add(self.shift) } else { inside };
@@ -45,7 +45,7 @@ impl Modulated {
         out
     }
 
-    /// Numbers that the client sees, from the server's first octet on.
+    /// Change the number of a segment that the client sees to count from the server's first octet.
     fn outside(&self, from: Side, out: &mut Out) {
         if from == Side::Inside && out.flags.0 != 0 {
             out.seq = i64::from((out.seq as u32).wrapping_sub(self.shift) as i32);
@@ -113,7 +113,7 @@ fn what_the_scrubber_says_for_the_server_has_its_number_outside() {
     assert_eq!((challenge.seq, challenge.ack), (0, 0));
 }
 
-/// An ICMP error about a packet: type, code, from whom, to whom, so much of it.
+/// An ICMP error about a packet: type, code, source, destination, and `len` octets of the packet.
 fn error(kind: u8, code: u8, from: [u8; 4], to: [u8; 4], about: &[u8], len: usize) -> Vec<u8> {
     let total = 28 + len;
     let mut bytes = vec![0x45, 0, (total >> 8) as u8, total as u8, 0, 0, 0, 0, 64, 1, 0, 0];
@@ -210,7 +210,7 @@ fn a_successor_goes_on_with_the_same_numbers() {
     }
 }
 
-/// The answer to the SYN comes again a while later: it has the number that it had.
+/// The answer to the SYN comes again a while later and has the number that it had.
 #[test]
 fn a_copy_of_the_answer_has_its_number() {
     let mut it = Modulated { world: World::new(modulating()), shift: 0 };
@@ -226,7 +226,7 @@ fn a_copy_of_the_answer_has_its_number() {
     assert_eq!(it.world.pass(&answer).passed_with(&["Q.4"]).seq, first.seq);
 }
 
-/// A connection that is over, both ends having said so, behind so many octets of the server's.
+/// Close a connection from both ends, after so many octets of the server's.
 fn over(mut it: Modulated, octets: i64) -> Modulated {
     let data = vec![7; 10_000];
     let mut at = 0;
@@ -241,7 +241,7 @@ fn over(mut it: Modulated, octets: i64) -> Modulated {
     it
 }
 
-/// Both hosts use the same ports again at once, far in front of where they were by their own numbers.
+/// Open a connection on the same ports again at once, far in front of the last numbers of both hosts.
 fn again(it: &mut Modulated, octets: i64, options: &[u8]) -> (Out, i64) {
     let start = octets + 1_000_000;
     it.world.pass(&client(start, b"").flags(SYN).options(options)).unchanged();
@@ -278,7 +278,7 @@ fn the_distance_of_one_that_is_over_is_not_the_next_ones() {
     assert_eq!(answer.unchanged().seq, start);
 }
 
-/// Who only observes would break what another scrubber has begun, did it not go on with that.
+/// A scrubber that only observes would break what another scrubber has begun, so it goes on with that.
 #[test]
 fn a_successor_that_observes_goes_on_with_the_distance() {
     let mut it = Modulated::open(modulating());
@@ -297,7 +297,8 @@ fn a_successor_that_observes_goes_on_with_the_distance() {
     assert_eq!(far.passed_with(&["Q.4"]).seq, 1_000_000_000);
 }
 
-/// What the kernel left to do stays to be done: the field has the sum of the pseudo-header, which no number is in.
+/// The kernel's part of the work stays to be done: the field has the sum of the pseudo-header, which holds no sequence
+/// number.
 #[test]
 fn a_super_packet_is_shifted_whole() {
     let mut it = Modulated::open(modulating());
@@ -317,7 +318,7 @@ fn a_super_packet_is_shifted_whole() {
     assert_eq!(after[36..], before[36..]);
 }
 
-/// Where the rule of checksums is off, one that is wrong stays wrong.
+/// A wrong checksum stays wrong where the rule of checksums is off.
 #[test]
 fn a_wrong_checksum_does_not_become_right() {
     let mut config = modulating();
@@ -335,8 +336,8 @@ fn a_wrong_checksum_does_not_become_right() {
     assert_eq!(checksum::verify_transport(buf.as_slice(), &headers), Some(false));
 }
 
-/// Between the same ends numbers go on as the inside host's do, also where its SYN comes again after the first was forgotten; between
-/// others they begin elsewhere, and so they do by another key.
+/// Numbers between the same ends go on as the inside host's do, even where its SYN comes again after the first was
+/// forgotten. Between other ends, or with another key, they begin elsewhere.
 #[test]
 fn numbers_go_on_and_tell_nothing_of_others() {
     let mut world = World::new(modulating());
@@ -361,8 +362,8 @@ fn numbers_go_on_and_tell_nothing_of_others() {
 }
 
 proptest! {
-    /// Whatever both ends and others say: the server hears the same, octet for octet, as without the rule, the client hears the same with
-    /// other numbers, and the scrubber drops, changes and says the same.
+    /// Whatever both ends and others say, the server hears the same, octet for octet, as without the rule, the client
+    /// hears the same with other numbers, and the scrubber drops, changes and says the same.
     #[test]
     fn the_same_happens_as_without(trace in conversation(), both in any::<bool>()) {
         let config = |mode: Mode| {

@@ -1,4 +1,5 @@
-//! Beside the way packets are missed: what a capture lacks ends no connection, and nothing becomes readable in two ways by it.
+//! Tests of captures beside the way, which miss packets: what a capture lacks ends no connection, and lets nothing
+//! become readable in two ways.
 
 use crate::kit::{ACK, FIN, SYN, SYN_ACK, World, client, server};
 use crate::packet::{Bench, datagram4, icmp, summed, udp, v4};
@@ -64,7 +65,7 @@ fn the_third_segment_of_a_handshake_may_be_missing() {
     world.pass(&server(20, b"next").ack(5)).unchanged();
 }
 
-/// Data of a SYN are cut off (rule T.7), and the server took them.
+/// The data of a SYN are cut off (rule T.7), and yet the server took them.
 #[test]
 fn an_accepted_fast_open_goes_on_without_the_data_of_its_syn() {
     let mut world = World::new(beside());
@@ -75,7 +76,7 @@ fn an_accepted_fast_open_goes_on_without_the_data_of_its_syn() {
     world.pass(&client(18, b"").ack(19)).unchanged();
 }
 
-/// Who saw the hole and who did not read the same where both read: copies stay copies behind it.
+/// A reader that saw the hole and one that did not read the same where both read: copies stay copies behind it.
 #[test]
 fn copies_behind_a_hole_are_compared() {
     let mut world = World::established_with(beside(), &[], &[]);
@@ -86,7 +87,7 @@ fn copies_behind_a_hole_are_compared() {
     world.pass(&client(0, b"").ack(105).flags(ACK)).unchanged();
 }
 
-/// RFC 7323 has no test of what is echoed, and the segment it echoes need not have passed here.
+/// RFC 7323 has no test of what is echoed, and the segment that it echoes need not have passed here.
 #[test]
 fn an_echo_of_an_unseen_timestamp_passes() {
     let mut world = World::stamped();
@@ -100,7 +101,8 @@ fn observed(bench: &Bench, rule: Rule) -> u64 {
     bench.scrubber.counters().of(rule).observed
 }
 
-/// A capture may begin between a question and its answer, and have one direction only. A datagram is read in one way whoever asked for it.
+/// A capture may begin between a question and its answer, and have one direction only. A datagram is read in one way,
+/// whoever asked for it.
 #[test]
 fn answers_to_unseen_questions_pass_and_are_counted() {
     let answer = summed(v4(17, &udp((53, 40_000), b"answer")).bytes());
@@ -119,7 +121,8 @@ fn answers_to_unseen_questions_pass_and_are_counted() {
     }
 }
 
-/// What is known of a connection is not to be ended by an error that does not fit it: some readers would stop there, and others not.
+/// A known connection must not be ended by an error that does not fit it: some readers would stop there, and others
+/// not.
 #[test]
 fn errors_about_unseen_flows_pass_and_about_seen_ones_must_fit() {
     let error = |quoted: &[u8]| summed(v4(1, &icmp(3, 3, 0, quoted)).bytes());

@@ -1,4 +1,4 @@
-//! Pressure level 2: of data in order only hashes are kept.
+//! Tests of pressure level 2: only hashes are kept of data in order.
 
 use crate::kit;
 
@@ -60,7 +60,7 @@ fn a_hash_takes_forty_octets_however_long_the_segment_is() {
     assert_eq!(world.scrubber.connections().stored(), 60 * 40);
 }
 
-/// From 5/8 of the budget on; what was there before stays as it is.
+/// Hashes are kept from 5/8 of the budget on; what was there before stays as it is.
 #[test]
 fn hashes_are_kept_when_memory_is_short() {
     let mut config = Config::new(Profile::Standard);

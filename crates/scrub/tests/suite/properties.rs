@@ -1,4 +1,5 @@
-//! What holds for any packets: who observes changes nothing, and what was scrubbed is not changed again.
+//! Properties that hold for any packets: a scrubber that observes changes nothing, and a scrubbed packet is not changed
+//! again.
 
 use crate::packet;
 
@@ -10,7 +11,7 @@ use std::time::Duration;
 use wire::ip::Headers;
 use wire::ipv4::Ipv4;
 
-/// Packets that are right or nearly so, to be made wrong.
+/// Packets that are right or nearly so, which are then made wrong.
 fn base(which: u8) -> Vec<u8> {
     let echo = |kind| summed(v4(1, &icmp(kind, 0, 7 << 16, b"ping")).bytes());
     match which % 20 {
@@ -73,7 +74,7 @@ fn steps(most: usize) -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..most)
 }
 
-/// What goes on for a step: the packet, or its fragments.
+/// The steps behind a scrubber for one step: the packet, or its fragments.
 fn behind(bench: &mut Bench, step: &Step) -> Vec<Step> {
     bench.wait(Duration::from_secs(step.wait));
     bench.link = step.link;

@@ -1,4 +1,4 @@
-//! Networks that have the same addresses: what belongs to one is nothing to the other.
+//! Tests of networks that have the same addresses: what belongs to one is nothing to the other.
 
 use crate::kit;
 
@@ -12,7 +12,7 @@ fn config() -> Config {
     config
 }
 
-/// Established in realm 7.
+/// A world with an established connection in realm 7.
 fn seven() -> World {
     let mut world = World::new(config());
     world.realm = 7;

@@ -1,4 +1,4 @@
-//! What one scrubber knew, another goes on with.
+//! Tests that one scrubber goes on with what another knew.
 
 use crate::kit;
 
@@ -18,7 +18,7 @@ fn saved(world: &World) -> Vec<u8> {
     octets
 }
 
-/// The same conversation with another scrubber, whose clock started at another time.
+/// The conversation of `world` with another scrubber, whose clock started at another time.
 fn successor(world: &World, config: Config, clock: Time) -> (World, Restored) {
     let octets = saved(world);
     let mut next = World::new(config);
@@ -231,7 +231,7 @@ fn other_octets_are_refused_and_say_why() {
     assert!(SavedError::Version(200).to_string().contains("version 200"));
 }
 
-/// Echo, UDP and their sessions.
+/// Sessions of echo and UDP go on in the next scrubber.
 #[test]
 fn sessions_go_on() {
     let mut world = World::standard();
@@ -254,7 +254,7 @@ fn sessions_go_on() {
 }
 
 proptest! {
-    /// Whoever takes over says and does what the one before would have.
+    /// A scrubber that takes over says and does what the one before would have.
     #[test]
     fn the_successor_goes_on_as_the_one_before_would_have(
         trace in conversation(),
@@ -290,7 +290,7 @@ proptest! {
         prop_assert_eq!(what(&stays), what(&goes));
     }
 
-    /// Whatever octets there are: no more than a refusal, and whoever took something over works.
+    /// Any octets lead at most to a refusal, and a scrubber that took something over works.
     #[test]
     fn damaged_octets_do_no_harm(
         trace in conversation(),

@@ -1,12 +1,12 @@
-//! What one reader reads and another does not, below TCP or before its handshake: authentication headers, connections in the middle,
-//! extension headers that only some walk.
+//! Tests of what one reader reads and another does not, below TCP or before its handshake: authentication headers,
+//! connections in the middle, extension headers that only some walk.
 
 use crate::kit::{ACK, Seg, World, client, server};
 use scrub::{Config, Midstream, Mode, Outcome, Profile, Rule, Side};
 use wire::ip::Headers;
 use wire::{Prefix, ah, checksum, ipv4, protocol};
 
-/// The same packet with an authentication header of `next` in front of its transport, whose ICV nobody here can check.
+/// The packet with an authentication header of `next` in front of its transport, whose ICV nobody here can check.
 fn signed(packet: &[u8], next: u8) -> Vec<u8> {
     const LEN: usize = 24;
     let (header, rest) = packet.split_at(20);
@@ -104,7 +104,7 @@ fn an_authentication_header_of_ipv6_is_no_way_past_either() {
     assert_eq!(world.pass_bytes(Side::Outside, &packet(b"truth", true)).outcome, Outcome::Forward);
 }
 
-/// Extension headers by RFC 7045 that not all readers go past.
+/// An extension header by RFC 7045 that not all readers go past hides nothing: it is refused unless nothing follows.
 #[test]
 fn half_known_extension_headers_hide_nothing_in_minimal() {
     for number in [protocol::MOBILITY, 139, 140, 253, 254] {
@@ -125,7 +125,7 @@ fn half_known_extension_headers_hide_nothing_in_minimal() {
     }
 }
 
-/// Where connections may be met in the middle, what passes of them is in store like that of all others.
+/// Data of connections that are met in the middle are in store like those of all others.
 #[test]
 fn minimal_records_connections_whose_start_it_did_not_see() {
     let mut world = World::new(Config::new(Profile::Minimal));

@@ -1,4 +1,4 @@
-//! Rule V.1: ESP, AH and IKE only between hosts that may (paper 003 section II).
+//! Rule V.1: ESP, AH and IKE pass only between hosts that may (paper 003 section II).
 
 use scrub::{Arrival, Config, Mode, Outcome, Profile, Rule, Scrubber, Side};
 use wire::ipv4::{self, Ipv4Repr};

@@ -1,4 +1,4 @@
-//! What holds for any conversation.
+//! Properties that hold for any conversation.
 
 use crate::kit;
 
@@ -18,8 +18,8 @@ fn config(profile: Profile, both: bool, pick_up: bool) -> Config {
 }
 
 proptest! {
-    /// Segments that take the short way get what the long way gives them. Without rule T.2 nothing takes the short way, and where
-    /// all checksums are right the rule has nothing to say.
+    /// Segments that take the short way get what the long way gives them. Without rule T.2 nothing takes the short way,
+    /// and where all checksums are right the rule has nothing to say.
     #[test]
     fn the_short_way_gives_what_the_long_way_gives(
         trace in conversation(),
@@ -45,7 +45,7 @@ proptest! {
         }
     }
 
-    /// Who only observes changes nothing, drops nothing and says nothing.
+    /// A scrubber that only observes changes nothing, drops nothing and says nothing.
     #[test]
     fn observing_changes_nothing(trace in conversation(), both in any::<bool>(), pick_up in any::<bool>()) {
         let mut world = World::new(config(Profile::Observe, both, pick_up));
@@ -59,7 +59,7 @@ proptest! {
         }
     }
 
-    /// What was scrubbed is clean: to scrub it again changes nothing, drops nothing and adds nothing.
+    /// A scrubbed conversation is clean: to scrub it again changes nothing, drops nothing and adds nothing.
     #[test]
     fn scrubbing_again_changes_nothing(
         trace in conversation(),

@@ -1,4 +1,4 @@
-//! Rules U.1, U.2 and S.1.
+//! Rules U.1, U.2 and S.1 have their tests here.
 
 use crate::packet;
 

@@ -22,7 +22,7 @@ pub const APP: AppId = AppId(7);
 pub const PORT: u16 = 4500;
 pub const NOW: Time = Time::from_secs(100);
 
-/// One application, one network that holds everything, one item.
+/// A policy of one application, one network that holds everything, and one item.
 pub fn policy(app: AppId, services: Services, level: Level) -> Spd {
     let item = Item::new(PortRange::ANY, PortRange::ANY, services, level, RuleId(2));
     let network = Network { prefix: Prefix::ANY, class: Class::Protected(0), rule: RuleId(1) };
@@ -89,7 +89,7 @@ pub fn half_checksum(packet: &mut [u8], offset: usize) -> Gso {
     }
 }
 
-/// A stream piece of Alice's as TSO hands it over.
+/// A piece of Alice's stream as TSO hands it over.
 pub fn tcp_super(v6: bool, seq: u32, size: u16, len: usize) -> (Packet<stage::Inner>, Vec<u8>) {
     let (alice, bob) = hosts(v6);
     let payload: Vec<u8> = (0..len).map(|i| (i * 31 + seq as usize) as u8).collect();
@@ -101,7 +101,7 @@ pub fn tcp_super(v6: bool, seq: u32, size: u16, len: usize) -> (Packet<stage::In
     (packet, payload)
 }
 
-/// One end, with its pool, as a thread of the daemon would hold it.
+/// The outbound half of one end, with its pool, as a thread of the daemon would hold it.
 pub struct Sender {
     pub engine: Outbound,
     pub pool: Pool,
@@ -113,7 +113,7 @@ pub struct Receiver {
 }
 
 impl Sender {
-    /// A datagram of Alice's that forbids fragmentation, as it leaves.
+    /// Send a datagram of Alice's that forbids fragmentation, and return it as it leaves.
     pub fn out(&mut self, v6: bool, len: usize) -> Vec<u8> {
         let bytes = alice_to_bob(v6, 0, len);
         self.send(stamped(APP, &bytes))[0].bytes().to_vec()
@@ -139,7 +139,7 @@ impl Sender {
         out
     }
 
-    /// What goes on the wire under protection; anything else is a failure.
+    /// Send a packet, and return what goes on the wire under protection. Any other outcome is a failure.
     pub fn send(&mut self, packet: Packet<stage::Inner>) -> Vec<Packet<stage::Outer>> {
         self.handle(packet)
             .into_iter()
@@ -150,7 +150,7 @@ impl Sender {
             .collect()
     }
 
-    /// The one drop that becomes of the packet.
+    /// Send a packet that must be dropped, and return the drop.
     pub fn refuse(&mut self, packet: Packet<stage::Inner>) -> Dropped {
         match self.handle(packet).as_slice() {
             [Outcome::Drop(dropped)] => *dropped,
@@ -161,7 +161,7 @@ impl Sender {
 
 #[expect(clippy::result_large_err, reason = "few packets, and each test looks into what is told of them")]
 impl Receiver {
-    /// The mirror images of what a sender has.
+    /// A receiver with the mirror images of a sender's associations.
     pub fn new(configs: &[SaConfig]) -> Receiver {
         let registry = registry();
         let mut engine = Inbound::new(PORT);

@@ -1,4 +1,4 @@
-//! How entries come and go.
+//! The making and deleting of entries.
 
 use std::time::Duration;
 
@@ -11,7 +11,8 @@ use crate::per_socket::owner::{BroadKey, ExactKey, Group, Owner};
 use crate::per_socket::translate;
 
 impl PerSocket {
-    /// Know the socket as one of this application; `false` if there is no room. A socket in other hands begins anew.
+    /// Record the socket as one of this application; `false` if there is no room. A socket that changed its
+    /// application, or was closed, begins anew.
     pub(super) fn begin(&mut self, socket: u64, app: AppId, now: Time) -> bool {
         match self.sockets.get(&socket) {
             Some(owner) if owner.app == app && owner.closing.is_none() => return true,
@@ -26,7 +27,8 @@ impl PerSocket {
         true
     }
 
-    /// Entries for each network of the application. Made before, for the same address: nothing changes.
+    /// Make entries for each network of the application. Nothing changes if the socket has them already for the same
+    /// address.
     pub(super) fn for_every_peer(&mut self, socket: u64, app: AppId, flow: &Flow, mirrored: bool) {
         let claim = (BroadKey::new(app, flow), flow.local, mirrored);
         match self.sockets.get(&socket).and_then(|owner| owner.broad) {
@@ -64,7 +66,7 @@ impl PerSocket {
         }
     }
 
-    /// An entry for exactly this flow, or more time for the one there is.
+    /// Make an entry for exactly this flow, or give more time to the one that exists.
     pub(super) fn for_one_flow(
         &mut self,
         socket: u64,
@@ -99,7 +101,8 @@ impl PerSocket {
         }
     }
 
-    /// A connection that came in: the entries of its listener are for it. Where there is no listener any more, it gets its own.
+    /// Take in a connection that came in. The entries of its listener serve it; without a listener it gets its own
+    /// entry.
     pub(super) fn accept(&mut self, socket: u64, app: AppId, flow: &Flow) {
         if !self.is_listened_to(app, flow) {
             return self.for_one_flow(socket, app, flow, EntryDirection::Mirrored, None);
@@ -110,7 +113,7 @@ impl PerSocket {
         }
     }
 
-    /// The socket is closed: its entries for every peer are gone, and those for one flow when its last packets are.
+    /// Record that the socket is closed. Its entries for every peer go at once, those for one flow after `last`.
     pub(super) fn close(&mut self, socket: u64, now: Time, last: Duration) {
         let Some(owner) = self.sockets.get_mut(&socket) else { return };
         if owner.closing.is_some() {
@@ -133,7 +136,7 @@ impl PerSocket {
         self.forget_if_idle(socket);
     }
 
-    /// Nothing of the socket is left.
+    /// Delete everything of the socket.
     pub(super) fn forget(&mut self, socket: u64) {
         self.delete_broad(socket);
         let Some(owner) = self.sockets.remove(&socket) else { return };
@@ -148,7 +151,7 @@ impl PerSocket {
         }
     }
 
-    /// A socket that has nothing is not worth its place.
+    /// Forget the socket if it has no entries and no accepted connection.
     pub(super) fn forget_if_idle(&mut self, socket: u64) {
         let idle =
             |owner: &Owner| owner.broad.is_none() && owner.exact.is_empty() && owner.accepted.is_none();
@@ -186,7 +189,7 @@ impl PerSocket {
         self.forget_if_idle(socket);
     }
 
-    /// Every entry again, from the policy in force.
+    /// Make every entry again from the policy in force.
     pub(super) fn translate_again(&mut self) {
         let before = self.entries;
         let exact = std::mem::take(&mut self.exact);
@@ -226,7 +229,7 @@ impl PerSocket {
         }
     }
 
-    /// Look at the socket then, or before.
+    /// Examine the socket at this time, or earlier.
     fn look_at(&mut self, socket: u64, at: Time) {
         let Some(owner) = self.sockets.get_mut(&socket) else { return };
         match owner.due {
@@ -240,7 +243,7 @@ impl PerSocket {
         self.due.insert((at, socket));
     }
 
-    /// Room for so many entries more, taken.
+    /// Reserve room for `count` more entries; `false` if there is none.
     fn reserve(&mut self, app: AppId, count: usize) -> bool {
         while self.entries + count > self.limits.entries && self.make_room() {}
         let own = self.each_app.entry(app).or_default();
@@ -284,7 +287,8 @@ impl PerSocket {
         self.give_back(key.app, gone);
     }
 
-    /// Delete the socket's entries for every peer. Connections that came in through it and are not closed get their own.
+    /// Delete the socket's entries for every peer. Connections that came in through it and are still open get their
+    /// own.
     fn delete_broad(&mut self, socket: u64) {
         let claim = self.sockets.get_mut(&socket).and_then(|owner| owner.broad.take());
         let Some((key, _, mirrored)) = claim else { return };

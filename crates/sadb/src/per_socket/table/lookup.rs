@@ -1,4 +1,4 @@
-//! What a packet gets.
+//! The lookup of what a packet gets.
 
 use wire::{AppId, Flow, Time};
 
@@ -8,12 +8,12 @@ use crate::per_socket::event;
 use crate::per_socket::owner::{BroadKey, ExactKey};
 use crate::spd::Decision;
 
-/// Which way a packet goes.
+/// The direction of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Way {
-    /// From this host.
+    /// A packet from this host.
     Out,
-    /// To this host.
+    /// A packet to this host.
     In,
 }
 
@@ -28,9 +28,9 @@ impl Way {
 }
 
 impl PerSocket {
-    /// What a packet of this application gets; `None`: there is no entry for it. `socket` is the one that sent it, if that is
-    /// known. An entry for exactly one flow is asked before one for every peer, and is its own socket's only. One with a
-    /// time to live that is used lives on.
+    /// The decision for a packet of this application; `None`: there is no entry for it. `socket` is the one that sent
+    /// it, if that is known. An entry for exactly one flow is asked before one for every peer, and outbound it serves
+    /// its own socket only. Each use of an entry with a time to live extends its time.
     pub fn decide(
         &mut self,
         way: Way,
@@ -57,7 +57,7 @@ impl PerSocket {
         self.of_every_peer(way, app, &flow).map(|entry| entry.decision)
     }
 
-    /// What inbound packets of this flow must be to some application: the decision of each that has an entry for it. The
+    /// Call `each` with the decision of every application that has an entry for inbound packets of this flow. The
     /// receiving socket is not known yet.
     pub fn arrivals(&self, flow: &Flow, now: Time, mut each: impl FnMut(AppId, Decision)) {
         let flow = event::canonical(flow);

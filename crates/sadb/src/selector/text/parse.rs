@@ -1,4 +1,4 @@
-//! Text to selector.
+//! The parser from text to selector.
 
 use std::iter::Peekable;
 use std::net::IpAddr;
@@ -37,7 +37,7 @@ struct Parser<'a> {
 }
 
 impl<'a> Parser<'a> {
-    /// One field's word and what belongs to it.
+    /// Read what belongs to one field's word.
     fn clause(&mut self, word: &'a str, seen: &mut Vec<&'static Field>) -> Result<(), SelectorError> {
         if word == "port" {
             return self.every_port(seen);
@@ -62,7 +62,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// `port opaque` and `port pfp`.
+    /// Read what follows `port`: `opaque` or `pfp`.
     fn every_port(&mut self, seen: &mut Vec<&'static Field>) -> Result<(), SelectorError> {
         let opaque = match self.words.next() {
             Some("opaque") => true,
@@ -111,7 +111,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// Whether the protocols said so far are all ones of which `type` is this field.
+    /// Whether the protocols said so far all give `type` the meaning of this field.
     fn has_protocol_of(&self, field: &Field) -> bool {
         match self.made.condition(&field::PROTOCOL) {
             Condition::In(ranges) => {
@@ -165,7 +165,7 @@ impl<'a> Parser<'a> {
         Ok(Condition::In(Ranges::new(ranges)))
     }
 
-    /// Ranges of ICMP types with the codes that follow, if any (the formula of RFC 4301 section 4.4.1.1).
+    /// The ranges of ICMP types with the codes that follow, if any (the formula of RFC 4301 section 4.4.1.1).
     fn codes(&mut self, types: Vec<(u128, u128)>) -> Result<Vec<(u128, u128)>, SelectorError> {
         if self.words.next_if_eq(&"code").is_none() {
             return Ok(types.into_iter().map(|(first, last)| (first << 8, last << 8 | 255)).collect());
@@ -194,7 +194,7 @@ fn greatest(field: &Field) -> String {
     }
 }
 
-/// `0x1/0xff`, for fields that have masks.
+/// A value under a mask, like `0x1/0xff`, for fields that take one.
 fn masked(field: &'static Field, text: &str) -> Option<Condition> {
     if !matches!(field.form(), Form::Number | Form::Mark) {
         return None;
@@ -204,8 +204,7 @@ fn masked(field: &'static Field, text: &str) -> Option<Condition> {
     (mask <= field.max() && value & !mask == 0).then_some(Condition::Masked { value, mask })
 }
 
-/// One address, prefix or range, in the common space; ends of one family. A prefix or range of IPv6 says nothing of
-/// the place where IPv4 stands.
+/// One address, prefix or range in the common address space. Both ends of a range are of one family.
 fn addresses(text: &str) -> Option<(u128, u128)> {
     let one = |text: &str| -> Option<IpAddr> {
         let addr = text.parse::<IpAddr>().ok()?;
@@ -224,7 +223,7 @@ fn addresses(text: &str) -> Option<(u128, u128)> {
     Some((bits, bits))
 }
 
-/// The range without the IPv4 space, unless it lies in it.
+/// The range without the IPv4 space, unless it lies inside that.
 fn outside_ipv4((first, last): (u128, u128)) -> Vec<(u128, u128)> {
     if IPV4_SPACE.0 <= first && last <= IPV4_SPACE.1 {
         return vec![(first, last)];
@@ -234,7 +233,7 @@ fn outside_ipv4((first, last): (u128, u128)) -> Vec<(u128, u128)> {
     [below, above].into_iter().filter(|(first, last)| first <= last).collect()
 }
 
-/// One number or range that the field can have. ICMP types are 8 bits of a field of 16.
+/// One number or range that the field can have. ICMP types take 8 bits of a field of 16.
 fn numbers(form: Form, field: &Field, text: &str) -> Option<(u128, u128)> {
     let max = if form == Form::IcmpTypeCode { 255 } else { field.max() };
     let one = |text: &str| {
@@ -258,7 +257,7 @@ fn number(text: &str) -> Option<u128> {
     }
 }
 
-/// Decimal digits only: no sign.
+/// A number of decimal digits only, without a sign.
 fn plain(text: &str) -> Option<u128> {
     text.bytes().all(|b| b.is_ascii_digit()).then(|| text.parse().ok())?
 }

@@ -1,4 +1,4 @@
-//! Selector to text, such that the text gives the same selector.
+//! The printer from selector to text; the text gives the same selector again.
 
 use std::fmt;
 
@@ -32,7 +32,7 @@ impl fmt::Display for TrafficSelector {
 }
 
 impl TrafficSelector {
-    /// The words for all "port" fields, if they are alike and such words exist.
+    /// The words for all "port" fields together, if they are alike and such words exist.
     fn every_port(&self) -> Option<&'static str> {
         let upper = || STANDARD.into_iter().filter(|field| field.is_upper());
         if upper().all(|field| self.condition(field) == &Condition::Opaque) {
@@ -63,7 +63,7 @@ impl TrafficSelector {
         if term.pfp { text + " pfp" } else { text }
     }
 
-    /// Whether the protocol before it makes "type" this field.
+    /// Whether the protocol before it gives "type" the meaning of this field.
     fn says_type(&self, field: &Field) -> bool {
         let Condition::In(ranges) = self.condition(&field::PROTOCOL) else { return false };
         ranges.list().iter().all(|(first, last)| first == last && is_protocol_of(field, *first))
@@ -94,7 +94,7 @@ fn types_and_codes(name: &str, ranges: &Ranges) -> String {
     ranges.list().iter().map(clause).collect::<Vec<_>>().join(" ")
 }
 
-/// IPv4 and IPv6 apart, and IPv6 as if IPv4 did not stand in it.
+/// The text of addresses. IPv4 and IPv6 stand apart, and IPv6 is written as if IPv4 did not lie in it.
 fn addresses(ranges: &Ranges) -> String {
     let within = |low: u128, high: u128| {
         let cut = ranges.list().iter().map(move |(first, last)| (*first.max(&low), *last.min(&high)));

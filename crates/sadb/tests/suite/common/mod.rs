@@ -60,7 +60,7 @@ pub fn ip(text: &str) -> IpAddr {
     text.parse().unwrap()
 }
 
-/// `"192.0.2.0/24"` or `"any"`.
+/// The prefix that a text names, like `"192.0.2.0/24"` or `"any"`.
 pub fn prefix(text: &str) -> Prefix {
     if text == "any" {
         return Prefix::ANY;

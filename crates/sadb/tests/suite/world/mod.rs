@@ -14,7 +14,7 @@ pub fn bits(text: &str) -> u128 {
     addr::to_bits(text.parse::<IpAddr>().unwrap())
 }
 
-/// Values of a field that conditions begin and end with.
+/// The values of a field at which conditions begin and end.
 pub fn pool(field: &Field) -> Vec<u128> {
     match field.form() {
         Form::Address => {
@@ -61,7 +61,7 @@ pub fn condition(field: &'static Field) -> BoxedStrategy<Condition> {
     }
 }
 
-/// A selector with terms on some of these fields; what contradicts itself is left out.
+/// A selector with terms on some of these fields; terms that contradict others are left out.
 pub fn selector_of(fields: Vec<&'static Field>, populate: bool) -> impl Strategy<Value = TrafficSelector> {
     let each: Vec<_> = fields
         .into_iter()

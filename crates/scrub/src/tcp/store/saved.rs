@@ -1,10 +1,10 @@
-//! What is in store, on its way to another scrubber.
+//! The records of data in store, on their way to another scrubber.
 
 use super::super::seq;
 use super::{Arena, Piece, Room, Store};
 use serde::{Deserialize, Serialize};
 
-/// Octets that follow each other, `start` behind the first that was not acknowledged.
+/// The record of octets that follow each other, `start` behind the first that was not acknowledged.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct PieceRecord {
     pub start: u32,
@@ -14,7 +14,7 @@ pub(crate) struct PieceRecord {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Octets {
     Known(Vec<u8>),
-    /// So many went on, and it is not said which.
+    /// This many octets went on, and the record does not say which.
     Unknown(u32),
 }
 
@@ -28,7 +28,7 @@ impl PieceRecord {
 }
 
 impl Store {
-    /// All pieces, in order; those that touch each other are one, however they lie in chunks.
+    /// The records of all pieces, in order. Pieces that touch each other make one record, however they lie in chunks.
     pub fn records(&self, una: u32, octets: bool) -> Vec<PieceRecord> {
         let mut records: Vec<PieceRecord> = Vec::new();
         for piece in &self.pieces {
@@ -51,8 +51,9 @@ impl Store {
         records
     }
 
-    /// A store with these pieces, which are in order and do not overlap. What is missing of the first `whole` octets went on without
-    /// being told. The inner `None`: nothing is in it; the outer: there is no room.
+    /// A store with these pieces, which are in order and do not overlap. Octets that are missing among the first
+    /// `whole` went on without being told. An inner `None` says that the store would be empty, an outer one that there
+    /// is no room.
     pub fn restore(
         arena: &mut Arena,
         una: u32,

@@ -22,7 +22,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// Against a map from number to octet: the first value of an octet stays until it is forgotten.
+    /// The store agrees with a map from number to octet: the first value of an octet stays until it is forgotten.
     #[test]
     fn the_first_copy_wins(base in any::<u32>(), steps in prop::collection::vec(step(), 1..60)) {
         let mut arena = arena(1 << 20);
@@ -60,7 +60,7 @@ proptest! {
         prop_assert_eq!(arena.used(), 0);
     }
 
-    /// However little there is, what is kept is a run from the front and in the store.
+    /// Whatever is kept is a run from the front and in the store, however little room there is.
     #[test]
     fn without_room_nothing_unrecorded_is_kept(
         limit in 0_usize..3000,
@@ -81,7 +81,7 @@ proptest! {
     }
 }
 
-/// Every way to record and forget in four steps on a stream of five octets, against the map.
+/// The store agrees with the map for every way to record and forget in four steps on a stream of five octets.
 #[test]
 fn every_four_steps_on_five_octets() {
     #[derive(Clone, Copy)]

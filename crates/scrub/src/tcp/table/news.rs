@@ -1,4 +1,4 @@
-//! What a standby has to hear of connections.
+//! The news about connections for a standby.
 
 use super::super::connection::Connection;
 use super::saved::ConnectionRecord;
@@ -9,13 +9,15 @@ use crate::verdict::Side;
 use std::collections::VecDeque;
 use wire::Time;
 
-/// Connections that are gone, of which nobody was told. A standby that misses one keeps it until its time is over.
+/// The largest number of connections that are gone and were not told of. A standby that misses one keeps it until its
+/// time is over.
 const GONE: usize = 1 << 16;
 
-/// Changes that are never looked through for what is in them twice.
+/// The number of changes below which duplicates are never removed.
 const LEAST: usize = 1 << 12;
 
-/// What was not told yet. Connections whose handshake is not done are nothing to tell of: a flood of them is none at the standby.
+/// The news that was not told yet. It leaves out connections whose handshake is not done, so that a flood of them
+/// reaches no standby.
 #[derive(Debug, Default)]
 pub(super) struct News {
     changed: Vec<u32>,
@@ -41,7 +43,7 @@ impl Connections {
         self.news.is_some()
     }
 
-    /// A connection has changed.
+    /// Note that a connection has changed.
     pub(in crate::tcp) fn tell(&mut self, at: Option<u32>) {
         if let Some(news) = &mut self.news
             && let Some(at) = at
@@ -59,14 +61,14 @@ impl Connections {
         }
     }
 
-    /// Begin, or end, to note what changes.
+    /// Begin, or end, to note changes.
     pub(crate) fn begin_feed(&mut self, config: &Config) {
         self.news = News::of(config);
         // Whoever was fed before was told of them, not who comes now.
         self.all.iter_mut().for_each(|connection| connection.news = false);
     }
 
-    /// All of them have.
+    /// Note that all connections have changed.
     pub(crate) fn tell_all(&mut self) {
         // Who is in no list is no connection any more.
         for at in 0..self.all.len() {
@@ -76,7 +78,7 @@ impl Connections {
         }
     }
 
-    /// The next one to tell of. First those that are gone: the same two ends may have begun anew.
+    /// The next record to tell of. Connections that are gone come first: the same two ends may have begun anew.
     pub(crate) fn take_news(&mut self, config: &Config, now: Time) -> Option<What> {
         let news = self.news.as_mut()?;
         if let Some(ends) = news.gone.pop_front() {

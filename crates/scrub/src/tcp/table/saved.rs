@@ -1,4 +1,4 @@
-//! Connections that go to a successor or a standby, and come from one.
+//! The records of connections that go to a successor or a standby, and come from one.
 
 use super::super::connection::{Bounds, Connection, Ends, Half, Said, State, millis, protects, seconds};
 use super::super::segment::MOST_SCALE;
@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, SocketAddr};
 use wire::Time;
 
-/// A connection: its ends, its state, and of each end what it has sent. Milliseconds and seconds are ages, numbers are distances.
+/// The record of a connection: its ends, its state, and what each end has sent. Milliseconds and seconds are ages,
+/// numbers are distances.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ConnectionRecord {
     outside: SocketAddr,
@@ -20,9 +21,9 @@ pub(crate) struct ConnectionRecord {
     state: State,
     opener: Side,
     picked_up: bool,
-    /// Rule Q.4.
+    /// Rule Q.4: the shift of the inside host's numbers.
     shift: u32,
-    /// Milliseconds since its last segment.
+    /// The time since its last segment, in milliseconds.
     silent: u32,
     halves: [HalfRecord; 2],
 }
@@ -30,24 +31,24 @@ pub(crate) struct ConnectionRecord {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct HalfRecord {
     isn: u32,
-    /// Behind `isn`.
+    /// The distance of this number behind `isn`.
     una: u32,
-    /// All of these behind `una`.
+    /// The distance of this and the next three numbers behind `una`.
     next: u32,
     nxt: u32,
     edge: u32,
     fin: u32,
     ts_recent: u32,
-    /// Behind `ts_recent`.
+    /// The distance of this timestamp behind `ts_recent`.
     ts_latest: u32,
-    /// Seconds since `ts_recent` was taken.
+    /// The number of seconds since `ts_recent` was taken.
     ts_age: u32,
     max_window: u32,
     mss: u16,
     ttl: u8,
     scale: u8,
     said: Said,
-    /// What is in store, from `una` on.
+    /// The data in store, from `una` on.
     pieces: Vec<PieceRecord>,
 }
 
@@ -133,8 +134,10 @@ impl ConnectionRecord {
         (self.outside.ip(), self.inside.ip())
     }
 
+    /// Check that the record does not contradict itself.
+    ///
     /// # Errors
-    /// What contradicts itself.
+    /// The part that contradicts itself.
     pub fn check(&self) -> Result<(), &'static str> {
         if self.outside.is_ipv4() != self.inside.is_ipv4() {
             return Err("addresses of two families");
@@ -147,7 +150,7 @@ impl ConnectionRecord {
             .in_realm(self.realm)
     }
 
-    /// `None`: there is no room for its octets.
+    /// The connection of the record. `None`: there is no room for its octets.
     fn connection(&self, config: &Config, now: Time, arena: &mut Arena) -> Option<Connection> {
         let mut connection = Connection::new(self.ends(), self.opener, now);
         connection.state = self.state;
@@ -176,7 +179,8 @@ impl ConnectionRecord {
 }
 
 impl Connections {
-    /// All of them, half-open ones first, oldest first. `octets`: with what is in store, and not only where.
+    /// Pass the record of every connection to `each`, half-open ones first, oldest first. With `octets` it holds the
+    /// data in store, and not only their place.
     pub(crate) fn records(&self, now: Time, octets: bool, each: &mut impl FnMut(ConnectionRecord)) {
         for [first, _] in self.lists[HALF_OPEN..].iter().chain(&self.lists[..HALF_OPEN]) {
             let mut at = *first;
@@ -189,7 +193,7 @@ impl Connections {
         }
     }
 
-    /// Take one over, in the place of what is known of it. Whether there was room.
+    /// Take over a connection in the place of what is known of it. Returns whether there was room.
     pub(crate) fn restore(&mut self, config: &Config, now: Time, record: &ConnectionRecord) -> bool {
         self.now = self.now.max(now);
         let ends = record.ends();

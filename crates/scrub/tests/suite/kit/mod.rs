@@ -1,4 +1,5 @@
-//! A connection through a scrubber, said in short: the client is outside, the server inside, numbers count from each end's first octet.
+//! A connection through a scrubber, said in short. The client is outside, the server inside, and numbers count from
+//! each end's first octet.
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
 pub mod segment;
@@ -12,11 +13,11 @@ use wire::ip::Headers;
 use wire::tcp::{Flags, Tcp, TcpOption};
 use wire::{Buf, Gso, Time, checksum};
 
-/// What came out.
+/// The result of passing one packet through a scrubber.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Out {
     pub outcome: Outcome,
-    /// Numbers of the rules that acted.
+    /// The numbers of the rules that acted.
     pub acted: Vec<&'static str>,
     pub bytes: Vec<u8>,
     pub seq: i64,
@@ -77,7 +78,7 @@ impl World {
         World::new(Config::new(Profile::Standard))
     }
 
-    /// Behind a handshake without options.
+    /// A world behind a handshake without options.
     pub fn established() -> World {
         World::established_with(Config::new(Profile::Standard), &[], &[])
     }
@@ -94,7 +95,7 @@ impl World {
         world
     }
 
-    /// With timestamps: the client's starts at 100, the server's at 501.
+    /// A world behind a handshake with timestamps: the client's starts at 100, the server's at 501.
     pub fn stamped() -> World {
         let asked = [[1, 1, 8, 10].as_slice(), &100_u32.to_be_bytes(), &[0; 4]].concat();
         let answered = [[1, 1, 8, 10].as_slice(), &501_u32.to_be_bytes(), &100_u32.to_be_bytes()].concat();
@@ -153,7 +154,7 @@ impl World {
         out
     }
 
-    /// What the scrubber itself says: where it goes, and what it is.
+    /// The packets that the scrubber itself sends, with the side each goes to.
     pub fn own(&mut self) -> Vec<(Side, Out)> {
         let mut all = Vec::new();
         while let Some(Emitted { to, buf, why, .. }) = self.scrubber.poll_emitted() {

@@ -18,7 +18,7 @@ pub struct V4 {
     pub dst: [u8; 4],
     pub protocol: u8,
     pub id: u16,
-    /// Reserved, DF, MF and offset.
+    /// The reserved flag, DF, MF and the offset.
     pub flags: u16,
     pub ttl: u8,
     pub tos: u8,
@@ -44,13 +44,13 @@ impl V4 {
         V4 { src: self.dst, dst: self.src, ..self }
     }
 
-    /// With the checksum of its transport.
+    /// The packet with the checksum of its transport.
     pub fn summed(self) -> V4 {
         let data = summed(self.bytes())[20 + self.options.len()..].to_vec();
         V4 { data, ..self }
     }
 
-    /// Octets `from..to` of the data as a fragment.
+    /// The octets `from..to` of the data as a fragment.
     pub fn piece(&self, from: usize, to: usize) -> Vec<u8> {
         let more = if to < self.data.len() { MF } else { 0 };
         let data = self.data[from..to].to_vec();
@@ -74,7 +74,8 @@ impl V4 {
     }
 }
 
-/// An IPv6 packet to build, from outside: extension headers as (number, body of a multiple of eight octets less two).
+/// An IPv6 packet to build, from outside. Extension headers are given as (number, body of a multiple of eight octets
+/// less two).
 #[derive(Clone, Debug)]
 pub struct V6 {
     pub src: [u8; 16],
@@ -137,7 +138,7 @@ impl V6 {
     }
 }
 
-/// With the checksum of its transport, of a whole packet.
+/// A whole packet with the checksum of its transport.
 pub fn summed(mut bytes: Vec<u8>) -> Vec<u8> {
     let headers = Headers::parse(&bytes).expect("a packet");
     checksum::complete_transport(&mut bytes, &headers).expect("a transport with a checksum");
@@ -174,7 +175,7 @@ pub fn icmp(kind: u8, code: u8, rest: u32, data: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// What became of a packet.
+/// The result of passing one packet.
 #[derive(Debug)]
 pub struct Out {
     pub outcome: Outcome,
@@ -224,7 +225,7 @@ impl Bench {
         Bench::profile(Profile::Standard)
     }
 
-    /// Standard, with changes.
+    /// A bench with the standard configuration and these changes.
     pub fn with(edit: impl FnOnce(&mut Config)) -> Bench {
         let mut config = Config::new(Profile::Standard);
         edit(&mut config);
@@ -243,12 +244,12 @@ impl Bench {
         }
     }
 
-    /// From outside.
+    /// Pass a packet from outside.
     pub fn pass(&mut self, bytes: &[u8]) -> Out {
         self.pass_from(Side::Outside, bytes)
     }
 
-    /// From inside.
+    /// Pass a packet from inside.
     pub fn reply(&mut self, bytes: &[u8]) -> Out {
         self.pass_from(Side::Inside, bytes)
     }

@@ -1,4 +1,5 @@
-//! A segment to send, said in short: numbers count from each end's first octet. Also of the live cases (tests/src/attacks).
+//! A segment to send, said in short: numbers count from each end's first octet. The live cases (tests/src/attacks) use
+//! it too.
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
 use scrub::Side;
@@ -14,11 +15,11 @@ pub const FIN: Flags = Flags(Flags::FIN.0 | Flags::ACK.0);
 pub const RST: Flags = Flags::RST;
 pub const SYN_ACK: Flags = Flags(Flags::SYN.0 | Flags::ACK.0);
 
-/// A segment to send.
+/// One segment that is to be sent.
 #[derive(Clone)]
 pub struct Seg {
     pub from: Side,
-    /// From the first octet behind the SYN.
+    /// The number, counted from the first octet behind the SYN.
     pub seq: i64,
     pub ack: i64,
     pub flags: Flags,
@@ -42,7 +43,7 @@ impl std::fmt::Debug for Seg {
     }
 }
 
-/// A segment of the client's.
+/// A segment that the client sends.
 pub fn client(seq: i64, data: &[u8]) -> Seg {
     Seg {
         from: Side::Outside,
@@ -61,7 +62,7 @@ pub fn client(seq: i64, data: &[u8]) -> Seg {
     }
 }
 
-/// A segment of the server's.
+/// A segment that the server sends.
 pub fn server(seq: i64, data: &[u8]) -> Seg {
     Seg { from: Side::Inside, ports: (80, 40000), ..client(seq, data) }
 }

@@ -41,7 +41,7 @@ pub fn step() -> impl Strategy<Value = Step> {
     )
 }
 
-/// Most segments say what an honest end would: the next octets, everything acknowledged.
+/// The segment of a step. Most say what an honest end would: the next octets, everything acknowledged.
 pub fn said(step: &Step, sent: [i64; 2], honest: bool) -> Seg {
     let (own, other) = if step.from_client { (sent[0], sent[1]) } else { (sent[1], sent[0]) };
     let (seq, ack) = if honest { (own, other) } else { (own - 40 + step.seq, other - 40 + step.ack) };
@@ -62,14 +62,14 @@ pub fn said(step: &Step, sent: [i64; 2], honest: bool) -> Seg {
     }
 }
 
-/// The handshake, with timestamps or without.
+/// The segments of the handshake, with timestamps or without.
 pub fn opening(stamped: bool) -> Vec<Seg> {
     let plain = [client(-1, b"").flags(SYN), server(-1, b"").flags(SYN_ACK), client(0, b"")];
     let stamps = [(100, 0), (501, 100), (101, 501)];
     plain.into_iter().zip(stamps).map(|(s, (v, e))| if stamped { s.stamps(v, e) } else { s }).collect()
 }
 
-/// All of it: the segments, and how long to wait after each.
+/// A whole conversation: the segments, and how long to wait after each.
 pub fn conversation() -> impl Strategy<Value = Vec<(Seg, u64)>> {
     let steps = prop::collection::vec((step(), prop::bool::weighted(0.8)), 1..40);
     (steps, any::<bool>(), prop::bool::weighted(0.8)).prop_map(|(steps, stamped, opened)| {
