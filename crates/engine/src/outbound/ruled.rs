@@ -215,10 +215,8 @@ impl Outbound {
             }
             let own = sa.config().services();
             services = if own.satisfies(services) { own } else { services };
-            member = sa.config().options.next.and_then(|next| {
-                let named = |(_, sa): &(SaIndex, &OutboundSa)| sa.spi() == next;
-                self.sad.list().find(named).map(|(_, sa)| sa)
-            });
+            // The member that the chain itself goes to: two peers may have chosen one SPI.
+            member = self.sad.successor(sa).and_then(|index| self.sad.get(index.ok()?));
         }
         // What the rule names and the chain lacks.
         templates.next().is_none().then_some(services)

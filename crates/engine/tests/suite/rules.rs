@@ -134,6 +134,27 @@ fn a_bundle_says_which_association_serves() {
     }
 }
 
+/// Two peers may choose one SPI: the rule judges the member that the chain goes to, which is that of the same peer.
+#[test]
+fn a_bundle_is_judged_by_the_members_that_the_chain_goes_to() {
+    let other_peer = {
+        let mut config = config(0x3000, Mode::Tunnel);
+        config.endpoints.remote = ip("192.0.2.99");
+        config
+    };
+    let head = {
+        let mut config = config(0x2000, Mode::Transport);
+        config.options.next = Some(Spi(0x3000));
+        config
+    };
+    let configs = [other_peer, config(0x3000, Mode::Transport), head];
+    for (bundle, is_sent) in [(["0x2000", "esp/tunnel"], false), (["0x2000", "esp/transport"], true)] {
+        let mut alice = alice(&[(Direction::Both, "any", by(&bundle))], &configs);
+        let outcomes = alice.handle(to(53));
+        assert_eq!(matches!(&outcomes[..], [Outcome::Send(_)]), is_sent, "{bundle:?}: {outcomes:?}");
+    }
+}
+
 #[test]
 fn optional_protection_passes_clear_where_there_is_none() {
     let optional = |bundle: &[&str]| protect(bundle, Services::ENCRYPTED, Level::Optional);

@@ -499,7 +499,7 @@ impl OutboundSad {
 
     /// The next member of the bundle behind `sa`: the one to the same peer with the SPI of `next`, otherwise the only
     /// one that has it.
-    fn successor(&self, sa: &OutboundSa) -> Option<Result<SaIndex, DropReason>> {
+    pub fn successor(&self, sa: &OutboundSa) -> Option<Result<SaIndex, DropReason>> {
         let (spi, peer) = (sa.config().options.next?, sa.config().endpoints.remote);
         let slot = self.position(spi, peer).or_else(|| {
             let mut named =
