@@ -25,7 +25,6 @@ const COLUMNS: usize = 120;
 const ALLOWED: &[(&str, Counts)] = &[
     ("api", counts(280, 0)),
     ("bench", counts(77, 0)),
-    ("crypto", counts(38, 0)),
     ("crypto-mb", counts(24, 0)),
     ("crypto-std", counts(14, 0)),
     ("daemon", counts(290, 0)),
@@ -34,7 +33,6 @@ const ALLOWED: &[(&str, Counts)] = &[
     ("engine", counts(96, 0)),
     ("fuzz", counts(3, 0)),
     ("ipsec", counts(24, 0)),
-    ("netio", counts(87, 0)),
     ("policy", counts(178, 0)),
     ("ravelin", counts(65, 0)),
     ("readers", counts(90, 0)),

@@ -66,14 +66,14 @@ pub enum Why {
     Preferred,
 }
 
-/// Who serves a suite.
+/// The provider that serves a suite, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unit<'a> {
-    /// The suite.
+    /// The suite that is served.
     pub suite: SuiteId,
-    /// The provider.
+    /// The name of the provider that serves the suite.
     pub provider: &'static str,
-    /// Why this one.
+    /// The reason why this provider serves the suite.
     pub why: Why,
     /// What [`Registry::choose`] measured, if it did.
     pub measured: &'a [Measured],
@@ -104,8 +104,8 @@ impl Registry {
         if self.legacy { known_answer::check_part(provider, true) } else { Ok(()) }
     }
 
-    /// As [`Registry::with_tested`], for one that can be done without: if it fails, the others go on, [`Registry::left_out`] says
-    /// so, and [`Registry::prefer`] refuses it by this reason.
+    /// Add a provider that can be done without, tested like that of [`Registry::with_tested`]. If it fails, the others
+    /// go on, [`Registry::left_out`] says so, and [`Registry::prefer`] refuses it by this reason.
     #[must_use]
     pub fn with_optional(mut self, provider: impl Provider + 'static) -> Registry {
         let name = provider.name();

@@ -15,8 +15,8 @@ use std::process::Command;
 
 const HOME: &str = "/run/netns";
 
-/// A network namespace. One that was made by [`Netns::create`] is removed on drop (the kernel keeps it while a
-/// process or a socket is in it).
+/// A network namespace, held open by a descriptor. One that was made by [`Netns::create`] is removed on drop (the
+/// kernel keeps it while a process or a socket is in it).
 #[derive(Debug)]
 pub struct Netns {
     path: PathBuf,

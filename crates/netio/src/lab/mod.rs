@@ -28,17 +28,17 @@ use crate::sysctl;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::os::fd::AsFd;
 
-/// Which host.
+/// The two hosts of the lab.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Side {
-    /// The first host.
+    /// The first host, number 1 in addresses.
     Alice,
-    /// The second host.
+    /// The second host, number 2 in addresses.
     Bob,
 }
 
 impl Side {
-    /// Both.
+    /// Both hosts, the first one first.
     pub const BOTH: [Side; 2] = [Side::Alice, Side::Bob];
 
     /// Its name in namespaces, cgroups and ports of the wire.
@@ -137,17 +137,17 @@ impl Lab {
         Ok(())
     }
 
-    /// Its name.
+    /// The name that the lab was built with.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The first host.
+    /// The first host, called alice.
     pub fn alice(&self) -> &Host {
         &self.alice
     }
 
-    /// The second host.
+    /// The second host, called bob.
     pub fn bob(&self) -> &Host {
         &self.bob
     }

@@ -26,7 +26,7 @@ pub struct Leaving {
 pub struct Sent {
     /// Frames that the interface took.
     pub frames: u64,
-    /// Their octets.
+    /// Octets of the frames that the interface took.
     pub octets: u64,
     /// Frames that are longer than it carries.
     pub too_long: u64,

@@ -38,7 +38,7 @@ enum Source {
 /// What one call received.
 #[derive(Debug, Default)]
 pub struct Frames {
-    /// ESP in UDP.
+    /// Bursts of ESP in UDP, headers removed.
     pub bursts: Vec<Burst<stage::Raw>>,
     /// Everything else: bare ESP and AH, fragments.
     pub packets: Vec<Packet<stage::Raw>>,

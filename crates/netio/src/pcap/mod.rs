@@ -18,7 +18,7 @@ pub use write::Writer;
 use std::time::Duration;
 use wire::Time;
 
-/// One captured frame.
+/// One frame of a capture file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
     /// When it was captured, since 1970.
@@ -32,12 +32,14 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// The IP packet that it carries, with whatever padding is behind it; `None`: no IP in it, or a link type that is not spoken here.
+    /// The IP packet that the frame carries, with whatever padding is behind it; `None` if there is no IP in it, or if
+    /// its link type is not known here.
     pub fn ip(&self) -> Option<&[u8]> {
         self.link.ip(&self.data)
     }
 
-    /// As [`Frame::ip`], also where the link says that this is an IP packet and its first octet contradicts it.
+    /// What the link says is an IP packet, even where the packet's first octet contradicts it; otherwise like
+    /// [`Frame::ip`].
     pub fn said_ip(&self) -> Option<&[u8]> {
         match self.link {
             LinkType::Raw => Some(&self.data),

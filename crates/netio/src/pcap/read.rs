@@ -55,7 +55,7 @@ pub(super) enum Met<'r> {
 type OnMet<'f> = &'f mut dyn FnMut(Met<'_>) -> Result<()>;
 
 impl Reader {
-    /// Open a file.
+    /// Open a capture file by its path.
     pub fn open(path: &Path) -> Result<Reader> {
         let file = File::open(path).doing(|| format!("opening {}", path.display()))?;
         Reader::new(&path.display().to_string(), file)

@@ -84,7 +84,7 @@ impl RawSender {
         }
     }
 
-    /// Send what waits.
+    /// Send the packets that wait, and give their buffers to `pool`.
     #[inline]
     pub fn flush(&mut self, pool: &mut Pool, refused: &mut impl FnMut(DropReason)) {
         for lane in std::iter::once(&mut self.v4).chain(&mut self.v6) {

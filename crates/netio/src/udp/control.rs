@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// segment size 24 each.
 pub(super) const ROOM: usize = 192;
 
-/// From linux/in6.h.
+/// The control message with IPv6 flow information: `IPV6_FLOWINFO` of linux/in6.h.
 pub(crate) const IPV6_FLOWINFO: libc::c_int = 11;
 
 const ALIGN: usize = align_of::<usize>();
@@ -119,7 +119,7 @@ impl<'a> Writer<'a> {
         Writer { control, len: 0 }
     }
 
-    /// Octets written.
+    /// Octets of control messages written up to now.
     pub(super) fn len(&self) -> usize {
         self.len
     }
