@@ -31,7 +31,7 @@ impl Drop for Powers {
 }
 
 impl Powers {
-    /// Of the hash key as AES gives it.
+    /// The powers of the hash key, which is given as AES makes it.
     #[inline(always)]
     pub(crate) fn new(key: One) -> Powers {
         let key = times_x(key.reversed());

@@ -14,7 +14,7 @@ const KEY_SETUP_STACK: usize = 8192;
 /// Octets of salt behind each of these keys.
 const SALT_LEN: usize = 4;
 
-/// The provider.
+/// The crypto provider over the crate `ring`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ring;
 

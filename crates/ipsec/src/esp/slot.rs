@@ -72,11 +72,11 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// Of `packet`, which is whole and has these headers, and may be longer than what is to be sealed at once: segments have
-    /// the same.
+    /// The frame for `packet`, which is whole and has these headers. It may be longer than what is to be sealed at
+    /// once: all segments have the same frame.
     ///
     /// # Errors
-    /// As of [`super::encap`]: what the mode refuses.
+    /// If the mode refuses the packet, for the same reasons as [`super::encap`].
     #[inline]
     pub fn new(sa: &OutboundSa, packet: &[u8], headers: &Headers) -> Result<Frame, DropReason> {
         let config = sa.config();
@@ -105,7 +105,7 @@ impl Frame {
         })
     }
 
-    /// Of a packet that goes into this association's tunnel.
+    /// The frame for a packet that goes into this association's tunnel.
     #[inline]
     pub(super) fn tunnel(sa: &OutboundSa, next_header: u8, tos: u8, ttl: u8, dont_fragment: bool) -> Frame {
         let config = sa.config();
@@ -409,7 +409,8 @@ fn is_replay(reason: DropReason) -> bool {
     matches!(reason, DropReason::Replayed | DropReason::ReplayTooOld)
 }
 
-/// As `tunnel::restore`, in a slice that begins with the inner packet; its length.
+/// Restore a tunnel's packet like `tunnel::restore`, in a slice that begins with the inner packet. Returns the length
+/// of that packet in octets.
 #[inline]
 fn restore_tunnel(
     inner: &mut [u8],
@@ -444,8 +445,9 @@ fn restore_tunnel(
     }
 }
 
-/// As `transport::restore`, within one datagram: where what is in front of the payload leaves too little room for the IP header, the
-/// payload moves back over its own trailer. Start and length of the packet.
+/// Restore a transport mode packet like `transport::restore`, within one datagram. Where what is in front of the
+/// payload leaves too little room for the IP header, the payload moves back over its own trailer. Returns start and
+/// length of the packet in octets.
 #[inline]
 fn restore_transport(
     datagram: &mut [u8],
