@@ -19,15 +19,15 @@ pub enum Says {
     Addresses(Vec<IpAddr>, u32),
     /// Another name, whose own answer is in the same message, as far as there is one.
     Alias(&'static str),
-    /// SERVFAIL.
+    /// An answer with the code SERVFAIL.
     Failure,
-    /// Nothing at all.
+    /// No answer at all.
     Silence,
 }
 
 type Zone = Arc<Mutex<HashMap<String, Says>>>;
 
-/// The server; it ends with this value.
+/// A running name server; it ends with this value.
 pub struct NameServer {
     zone: Zone,
     over: Arc<AtomicBool>,

@@ -36,8 +36,6 @@ const ALLOWED: &[(&str, Counts)] = &[
     ("sadb", counts(236, 0)),
     ("scrub", counts(96, 0)),
     ("sockmon", counts(196, 0)),
-    ("testkit", counts(3, 0)),
-    ("tests", counts(92, 0)),
     ("wire", counts(162, 0)),
     ("xtask", counts(25, 0)),
 ];

@@ -17,12 +17,12 @@ use wire::Time;
 /// Nobody's Ethernet addresses: the capture is of IP, and its readers want frames.
 const STATIONS: [u8; 12] = [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1];
 
-/// One case.
+/// One case of the matrix, with what every reader read.
 #[derive(Debug)]
 pub struct Line {
     /// The case's number in the catalogue.
     pub name: &'static str,
-    /// What it is.
+    /// What the attacker does.
     pub text: &'static str,
     /// What Linux must read behind the scrubber.
     pub want: Want,
@@ -32,11 +32,11 @@ pub struct Line {
     pub acted: Rules,
 }
 
-/// All cases.
+/// The matrix of all cases.
 #[derive(Debug)]
 pub struct Table(pub Vec<Line>);
 
-/// Play them all.
+/// Play all cases, without the scrubber and with it.
 ///
 /// # Errors
 /// If the lab cannot be built.
@@ -147,7 +147,7 @@ impl Table {
         self.0.iter().filter(|line| line.accord(phase) == accord).count()
     }
 
-    /// For docs/papers/003.md.
+    /// The matrix as a Markdown table for docs/papers/003.md.
     pub fn markdown(&self) -> String {
         let mut out = String::new();
         let names: Vec<_> = READERS.iter().map(|reader| reader.name()).collect();

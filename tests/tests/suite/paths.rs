@@ -61,7 +61,7 @@ fn second_uplink(rig: &Rig) {
     }
 }
 
-/// By which device packets to the peer leave, from now on, on both hosts.
+/// Have packets to the peer leave by this device from now on, on both hosts.
 fn go_by(rig: &Rig, device: &str) {
     for (side, peer) in [(Side::Alice, Side::Bob), (Side::Bob, Side::Alice)] {
         let script = format!(
