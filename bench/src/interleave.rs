@@ -9,14 +9,14 @@ use std::time::Duration;
 /// What one batch cost.
 #[derive(Clone, Copy, Debug)]
 pub struct Cost {
-    /// CPU time.
+    /// CPU time of the thread.
     pub time: Duration,
-    /// Items handled.
+    /// Number of items that were handled.
     pub items: usize,
 }
 
 impl Cost {
-    /// Nanoseconds an item.
+    /// Nanoseconds of CPU time for one item.
     pub fn per_item(self) -> f64 {
         self.time.as_nanos() as f64 / self.items as f64
     }

@@ -57,9 +57,9 @@ pub fn softirq_time() -> anyhow::Result<Duration> {
 /// Runs and nanoseconds of BPF programs, while statistics were on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Runs {
-    /// How often they ran.
+    /// Number of runs of the programs.
     pub count: u64,
-    /// How long.
+    /// Nanoseconds of all runs together.
     pub nanoseconds: u64,
 }
 

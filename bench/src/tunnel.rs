@@ -216,7 +216,7 @@ fn inward(tun: &Tun, mut udp: UdpTransport, way: Way) -> anyhow::Result<()> {
     }
 }
 
-/// The inner packet.
+/// The inner packet of a datagram, without padding.
 fn open(datagram: &[u8]) -> Option<&[u8]> {
     let pad = usize::from(*datagram.get(datagram.len().checked_sub(BEHIND)?)?);
     datagram.get(FRONT..datagram.len().checked_sub(BEHIND + pad)?)

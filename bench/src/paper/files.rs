@@ -26,9 +26,9 @@ const PRIVILEGE_SEPARATION: &str = "/run/sshd";
 /// How files are fetched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
-    /// curl from vsftpd.
+    /// FTP, by curl from vsftpd.
     Ftp,
-    /// sftp from sshd.
+    /// SFTP, by sftp from sshd.
     Sftp,
 }
 

@@ -34,7 +34,7 @@ pub const WIREGUARD_GO: Tool = Tool {
     registry: Registry::Go,
 };
 
-/// Mullvad's, in Rust.
+/// The WireGuard of Mullvad, in Rust.
 pub const GOTATUN: Tool = Tool {
     name: "gotatun",
     package: "gotatun-cli",
@@ -43,7 +43,7 @@ pub const GOTATUN: Tool = Tool {
     registry: Registry::Crates,
 };
 
-/// Cloudflare's, in Rust.
+/// The WireGuard of Cloudflare, in Rust.
 pub const BORINGTUN: Tool = Tool {
     name: "boringtun",
     package: "boringtun-cli",

@@ -52,7 +52,7 @@ struct Hosts {
     program: PathBuf,
 }
 
-/// Fill the report.
+/// Measure the figures `hooks.*` that `filter` asks for.
 pub(super) fn run(filter: &str, report: &mut Report) -> anyhow::Result<()> {
     let mut figures = Wanted { filter, report };
     if [SPREAD, SPREAD_LOAD, SPREAD_RELOAD].into_iter().any(|name| figures.wants(name)) {
@@ -314,9 +314,9 @@ struct Cost {
     nanoseconds: f64,
 }
 
-/// By the numbers of the programs.
+/// Costs of BPF programs, by their numbers.
 type Costs = BTreeMap<u32, Cost>;
-/// On the client's host and on the server's.
+/// Costs on the client's host and on the server's.
 type Round = (Costs, Costs);
 
 fn each_since(before: &BTreeMap<u32, Runs>, after: &BTreeMap<u32, Runs>) -> Costs {

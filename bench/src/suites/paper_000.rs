@@ -42,7 +42,7 @@ const ROUNDS: usize = 5;
 /// What the hosts do beside the programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Hosts {
-    /// No daemon.
+    /// The hosts run no daemon.
     Bare,
     /// strongSwan, with its data path in user space.
     Swan,
@@ -137,7 +137,7 @@ enum Pair {
     Guarded(Box<Rig>),
 }
 
-/// Fill the report.
+/// Measure the ways of paper 000 whose names begin with `filter`.
 pub(super) fn run(filter: &str, report: &mut Report) -> anyhow::Result<()> {
     let figures = Wanted { filter, report };
     eprintln!("paper-000: setting up");

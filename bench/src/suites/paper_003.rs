@@ -55,7 +55,7 @@ struct Programs {
     own: PathBuf,
 }
 
-/// Fill the report.
+/// Measure the parts of paper 003 whose names hold `filter`, or are held by it.
 pub(super) fn run(filter: &str, report: &mut Report) -> anyhow::Result<()> {
     let figures = Wanted { filter, report };
     let programs = Programs { iperf3: program("iperf3")?, own: product::own()? };
@@ -206,7 +206,7 @@ fn rate(between: &Between, middle: Middle, programs: &Programs, clients: usize) 
     said.first().copied().context("clients said nothing")
 }
 
-/// Figure 6a.
+/// Requests a second by number of clients (paper 003, Figure 6a).
 fn pages(between: &Between, middle: Middle, programs: &Programs) -> anyhow::Result<Measured> {
     let _server = serve(between, programs, "pages")?;
     let one = |clients: &usize| {
@@ -216,7 +216,7 @@ fn pages(between: &Between, middle: Middle, programs: &Programs) -> anyhow::Resu
     CLIENTS.iter().map(one).collect()
 }
 
-/// Figure 6b.
+/// Requests a second by packet loss in percent (paper 003, Figure 6b).
 fn loss(between: &Between, middle: Middle, programs: &Programs) -> anyhow::Result<Measured> {
     if middle.is_proxy() {
         return Ok(Vec::new());

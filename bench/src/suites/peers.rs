@@ -75,7 +75,7 @@ struct Contender {
 
 type Build<'a> = Box<dyn Fn() -> anyhow::Result<Box<dyn Link>> + 'a>;
 
-/// Fill the report.
+/// Measure all peers, and report the figures `peers.*` that `filter` asks for.
 pub(super) fn run(filter: &str, report: &mut Report) -> anyhow::Result<()> {
     let mut figures = Wanted { filter, report };
     let iperf3 = program("iperf3")?;
