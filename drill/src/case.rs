@@ -75,14 +75,14 @@ pub struct Case {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Server {
-    /// The host.
+    /// The host on which the server runs.
     #[serde(default)]
     pub on: Host,
-    /// The script; it goes on as long as the server does, or leaves the server behind.
+    /// The script that is the server; it goes on as long as the server does, or leaves the server behind.
     pub run: String,
-    /// `tcp/PORT` or `udp/PORT`: it is ready when it listens there.
+    /// The place where the server listens when it is ready, as `tcp/PORT` or `udp/PORT`.
     pub listen: Option<String>,
-    /// A script that succeeds when it is ready.
+    /// A script that succeeds when the server is ready.
     pub ready: Option<String>,
 }
 
@@ -107,7 +107,7 @@ impl From<Host> for Side {
 }
 
 impl Server {
-    /// Where it listens.
+    /// The transport and port on which the server listens, if the entry says so.
     ///
     /// # Errors
     /// If the entry does not say it in the usual form.

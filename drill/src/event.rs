@@ -4,7 +4,7 @@ use netio::lab::Side;
 
 use crate::dice::Dice;
 
-/// One of them.
+/// One thing that happens to a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// Another daemon takes over from this host's.

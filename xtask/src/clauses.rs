@@ -48,7 +48,7 @@ pub fn run() -> Result<bool> {
     Ok(missing.is_empty())
 }
 
-/// A source file.
+/// A source file, and the functions in it.
 struct Source {
     /// Its path behind a slash, so that whole names are compared.
     path: String,

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 
 /// A test program that Cargo has built.
 pub struct Program {
-    /// `wire`, `wire::suite`.
+    /// The name in the table: the room, with the target where it has another name, such as `wire` or `wire::suite`.
     pub title: String,
     pub path: PathBuf,
     pub room: Room,
