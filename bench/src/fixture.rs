@@ -80,7 +80,7 @@ pub fn protects(prefix: Prefix) -> Spd {
     spd(vec![Network { prefix, class: Class::Protected(0), rule: RuleId(2) }])
 }
 
-/// These networks; everything with the protected ones must be encrypted.
+/// A policy of these networks, in which everything with the protected ones must be encrypted.
 fn spd(networks: Vec<Network>) -> Spd {
     let item = Item::new(PortRange::ANY, PortRange::ANY, Services::ENCRYPTED, Level::Mandatory, RuleId(1));
     let mut spd = Spd::new(1);
@@ -171,7 +171,7 @@ pub fn packet(len: usize, flow: u16) -> Vec<u8> {
     packet_to(BOB, len, flow)
 }
 
-/// The same to somebody else.
+/// A UDP packet like that of [`packet`], to somebody else.
 ///
 /// # Panics
 /// As [`packet`].

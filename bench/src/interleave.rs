@@ -47,7 +47,7 @@ fn cpu_time() -> Duration {
     Duration::new(u64::try_from(now.tv_sec).unwrap_or(0), u32::try_from(now.tv_nsec).unwrap_or(0))
 }
 
-/// How long to measure.
+/// The rounds and batches of a measurement.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
     /// Rounds; each gives one value of the figure.

@@ -88,7 +88,7 @@ pub fn bpf_runs(pid: u32) -> anyhow::Result<Runs> {
     Ok(runs_of_programs(pid)?.values().fold(Runs::default(), add))
 }
 
-/// Those of each program, by its number (`/proc/PID/fdinfo`).
+/// Runs of each BPF program of the network that a process holds open, by its number (`/proc/PID/fdinfo`).
 ///
 /// # Errors
 /// If the process has ended, or holds none.

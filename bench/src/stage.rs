@@ -29,7 +29,7 @@ impl Stage<'_> {
         self.build_with(&Pair { mode: "tunnel", ..Pair::default() })
     }
 
-    /// The same with a tunnel of another kind.
+    /// Build the hosts like [`Stage::build`], with a tunnel of another kind.
     ///
     /// # Errors
     /// As [`Stage::build`].

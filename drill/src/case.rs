@@ -63,7 +63,7 @@ pub struct Case {
     pub client: String,
     /// What it must print, `$MARK` replaced; else `$GOT` must be the same as `$PAYLOAD`.
     pub says: Option<String>,
-    /// Nobody sends again what is lost: meanwhile happens only what loses nothing.
+    /// Whether nobody sends again what is lost, so that only events that lose nothing may happen meanwhile.
     #[serde(default)]
     pub loses: bool,
     /// Seconds that the client may take.
@@ -90,9 +90,9 @@ pub struct Server {
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum Host {
-    /// That of the clients.
+    /// The host of the clients.
     Alice,
-    /// That of the servers.
+    /// The host of the servers.
     #[default]
     Bob,
 }

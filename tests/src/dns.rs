@@ -15,9 +15,9 @@ use netio::lab::Host;
 /// What is said of a name.
 #[derive(Clone, Debug)]
 pub enum Says {
-    /// These addresses, for so many seconds.
+    /// An answer with these addresses, for so many seconds.
     Addresses(Vec<IpAddr>, u32),
-    /// Another name, whose own answer is in the same message, as far as there is one.
+    /// An answer with another name, whose own answer is in the same message, as far as there is one.
     Alias(&'static str),
     /// An answer with the code SERVFAIL.
     Failure,
@@ -39,7 +39,7 @@ const LARGEST: usize = 1232;
 const SLICE: Duration = Duration::from_millis(50);
 
 impl NameServer {
-    /// On this host, at this address and port.
+    /// Start a server on this host, at this address and port.
     ///
     /// # Panics
     /// If the sockets cannot be made.

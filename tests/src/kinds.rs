@@ -269,7 +269,7 @@ impl Stage {
             .with_context(|| format!("on {}'s TUN, where {} packets were", side.name(), inside.look().len()))
     }
 
-    /// Nothing was seen yet.
+    /// Forget what the wire and the TUNs have shown.
     ///
     /// # Errors
     /// If the capture broke.

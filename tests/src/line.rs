@@ -32,7 +32,7 @@ impl LineRig {
         LineRig::of(name, binary())
     }
 
-    /// The same with another `ravelin` program.
+    /// Two hosts and two interfaces that nothing joins, for another `ravelin` program.
     ///
     /// # Errors
     /// If it cannot be built.

@@ -26,7 +26,7 @@ const LONGEST: usize = 70_000;
 /// Time between two looks when no frame comes.
 const PAUSE: Duration = Duration::from_micros(200);
 
-/// How the path is.
+/// The properties of the path between the hosts.
 #[derive(Clone, Debug)]
 pub struct Path {
     /// Packets of a thousand that are lost in front of the scrubber, and as many behind it.
@@ -157,7 +157,8 @@ fn lock(seen: &Mutex<Seen>) -> MutexGuard<'_, Seen> {
     seen.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Not what belongs to the link: neighbour discovery, group membership. A router has its own.
+/// Whether a packet goes through the scrubber. What belongs to the link, neighbour discovery and group membership, does
+/// not: a router has its own.
 fn is_forwarded(packet: &[u8]) -> bool {
     let own = |address: IpAddr| match address {
         IpAddr::V4(address) => address.is_multicast() || address.is_broadcast(),

@@ -59,7 +59,7 @@ const INSTRUMENTATION: &[&str] = &[
 
 /// A fuzz target that has been built.
 pub struct Target {
-    /// Its name, that of `fuzz/fuzz_targets/NAME.rs`.
+    /// The name of the target, as in `fuzz/fuzz_targets/NAME.rs`.
     pub name: String,
     program: PathBuf,
     corpus: PathBuf,

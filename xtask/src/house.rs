@@ -6,7 +6,7 @@ use serde::Deserialize;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Where a room stands.
+/// The level of a room in the house.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
     /// A product room, 0 (bytes) to 6 (assembly).
@@ -18,9 +18,9 @@ pub enum Level {
 /// How one room uses another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
-    /// In what is shipped, or in the build script that makes it.
+    /// Used in what is shipped, or in the build script that makes it.
     Normal,
-    /// In its tests and benches only.
+    /// Used in its tests and benches only.
     Dev,
 }
 

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Where Ravelin runs, as in deny.toml.
+/// The platforms that Ravelin runs on, as in deny.toml.
 const PLATFORMS: [&str; 2] = ["x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"];
 /// What Cargo calls crates.io.
 const REGISTRY: &str = "registry+https://github.com/rust-lang/crates.io-index";

@@ -17,8 +17,8 @@ use tests::line::LineRig;
 
 /// The service's port, everywhere.
 pub const PORT: u16 = 7000;
-/// In front of the last octets of a proxy's clients: at the server its connections have another clock than those of the clients
-/// themselves, and for a while no others may have their ports.
+/// Added to the last octets of a proxy's clients: at the server its connections have another clock than those of the
+/// clients themselves, and for a while no others may have their ports.
 const PROXIED: u8 = 100;
 /// Addresses of clients: with one alone the pairs of ports would be used up by connections that have ended.
 const CLIENTS: u8 = 8;
@@ -239,7 +239,7 @@ impl Between {
         Ok(())
     }
 
-    /// Where clients go to, and the addresses they come from.
+    /// The address that clients go to, and the addresses they come from.
     pub fn way(&self, middle: Middle) -> (SocketAddr, Vec<Ipv4Addr>) {
         let (to, from) = match middle {
             Middle::Socat => (Ipv4Addr::new(192, 0, 2, 254), [192, 0, 2]),

@@ -129,7 +129,7 @@ impl Plot<'_> {
     }
 }
 
-/// From values to pixels.
+/// The mapping from values to pixels.
 struct Scale {
     log: bool,
     low: f64,

@@ -183,7 +183,7 @@ impl Member {
         }
     }
 
-    /// Its two ends, with a fresh key: the sender's, and the receiver's.
+    /// The two ends of an association, with a fresh key: the sender's, and the receiver's.
     pub(crate) fn associations(
         self,
         spi: u32,

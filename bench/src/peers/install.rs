@@ -96,7 +96,7 @@ impl Tool {
     }
 }
 
-/// Where the peers are: `target/peers`, beside the profile's folder.
+/// The folder of the peers: `target/peers`, beside the profile's folder.
 fn root() -> anyhow::Result<PathBuf> {
     let own = product::own()?;
     let target = own.parent().and_then(Path::parent).context("this program is in no target folder")?;

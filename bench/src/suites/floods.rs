@@ -94,7 +94,7 @@ struct Bed {
     _sshd: Running,
     pair: Pair,
     client: PathBuf,
-    /// How to log in: the command.
+    /// The command that logs in, and its arguments.
     login: Vec<String>,
     folder: PathBuf,
 }
@@ -242,7 +242,7 @@ impl Bed {
         Ok(())
     }
 
-    /// The same frames twice: dropped at the door, then let in.
+    /// Send the frames of a flood twice: dropped at the door, then let in.
     fn flood(&self, kind: Kind, rate: u64) -> anyhow::Result<Measured> {
         let bob = self.pair.lab().bob().netns();
         ::tests::sites::sh(

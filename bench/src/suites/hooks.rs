@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 
 const CONNECT: &str = "hooks.connect.ns";
 const CONNECTION: &str = "hooks.tcp_connection.ns";
-/// And what each of them took.
+/// The beginning of figures about one program's share of a TCP connection.
 const CONNECTION_OF: &str = "hooks.tcp_connection.of.";
 const LOAD: &str = "hooks.load.ms";
 const RELOAD: &str = "hooks.reload_one.ms";
@@ -181,7 +181,7 @@ impl Hosts {
         cost(&succeeded("connecting", &finished)?, "refused")
     }
 
-    /// The same, in alice's namespace, but outside the cgroup that the hooks are attached to.
+    /// Nanoseconds of a connect() in alice's namespace, but outside the cgroup that the hooks are attached to.
     fn outside(&self) -> anyhow::Result<f64> {
         let mut command = Command::new(&self.program);
         command.args(Hosts::arguments()).stdin(Stdio::null());

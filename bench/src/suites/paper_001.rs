@@ -258,7 +258,7 @@ fn mark(report: &Report, name: &str) -> Option<Mark> {
     Some(Mark { min: figure.min, value: figure.value, max: figure.max })
 }
 
-/// Where the plots belong.
+/// The folder for the plots of the paper.
 fn folder() -> PathBuf {
     match std::env::var_os("CARGO_MANIFEST_DIR") {
         Some(crate_) => PathBuf::from(crate_).join("../docs/papers/001"),

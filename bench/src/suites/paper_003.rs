@@ -151,7 +151,7 @@ fn cable(between: &Between, middle: Middle, programs: &Programs) -> anyhow::Resu
     Ok(vec![(format!("cable.{}.mbit", middle.name()), "Mbit/s", gbit * 1000.0)])
 }
 
-/// With cables of this rate on both sides.
+/// Measure with cables of this rate on both sides.
 fn over(between: &Between, rate: &str, measure: impl FnOnce() -> anyhow::Result<f64>) -> anyhow::Result<f64> {
     let shape = format!("tc qdisc replace dev eth0 root tbf rate {rate} burst 128kb latency 50ms");
     for side in Side::BOTH {
@@ -277,7 +277,7 @@ struct Held {
 }
 
 impl Held {
-    /// Without timestamps, which each segment would have to have.
+    /// Open a connection without timestamps, which each segment would have to have.
     fn open(between: &Between) -> anyhow::Result<Held> {
         let (python, lab) = (program("python3")?, &between.rig().lab);
         let port = (PORT + 1).to_string();

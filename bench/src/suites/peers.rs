@@ -137,7 +137,7 @@ fn summary(report: &Report) -> String {
     text
 }
 
-/// In this order they are built and shown.
+/// The names of the ways, in the order in which they are built and shown.
 const NAMES: [&str; 10] = [
     "veth",
     "null",

@@ -56,7 +56,7 @@ struct Host {
     bob: Inbound,
     pool: Pool,
     installed: u32,
-    /// From one active association to the next.
+    /// Distance from one active association to the next.
     step: u32,
     /// Each batch is for others than the one before.
     wander: bool,

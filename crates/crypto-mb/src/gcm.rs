@@ -32,7 +32,7 @@ pub(crate) struct Absorbed {
 }
 
 impl Absorbed {
-    /// At most 16 octets, with zeros behind them: what ESP has (RFC 4106 section 5).
+    /// Associated data of at most 16 octets, with zeros behind them: what ESP has (RFC 4106 section 5).
     #[inline(always)]
     pub(crate) fn block(padded: [u8; BLOCK], len: usize) -> Absorbed {
         Absorbed { hash: u128::from_be_bytes(padded), len: len as u64 }

@@ -20,7 +20,7 @@ const BEHIND: usize = WIDEST - 1;
 
 /// Powers of the hash key. Wiped when dropped.
 pub(crate) struct Powers {
-    /// From the highest to the first, times x.
+    /// Powers of the key, from the highest to the first, each times x.
     powers: [Block; TOP + BEHIND],
 }
 

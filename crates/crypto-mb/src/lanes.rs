@@ -19,7 +19,7 @@ pub(crate) type Block = [u8; BLOCK];
 ///
 /// See above for where its operations may be called.
 pub(crate) trait Lanes: Copy {
-    /// How many blocks, at most four.
+    /// Number of blocks, at most four.
     const BLOCKS: usize;
 
     /// Octets of all blocks.

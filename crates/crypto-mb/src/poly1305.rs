@@ -14,7 +14,8 @@ use crate::lanes::{BLOCK, Lanes, One, Quad};
 const WIDE: usize = 8;
 /// Octets of the blocks that are hashed side by side.
 const WIDE_LEN: usize = WIDE * BLOCK;
-/// From this length on eight blocks are hashed side by side: the powers that this takes cost as much as a few blocks alone.
+/// Octets from which on eight blocks are hashed side by side: the powers that this takes cost as much as a few blocks
+/// alone.
 pub(crate) const WORTH_WIDE: usize = 2 * WIDE_LEN;
 
 const LIMB: u64 = (1 << 44) - 1;
@@ -236,7 +237,7 @@ fn loaded(values: &[u64; WIDE]) -> __m512i {
     bytemuck::must_cast(*values)
 }
 
-/// At most eight blocks, zeros before them: the first four, the last four.
+/// At most eight blocks with zeros in front, as the first four and the last four.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 fn at_the_end(blocks: &[u8]) -> (Quad, Quad) {

@@ -30,7 +30,7 @@ use self::mac::{Ah, BlockMac, Mac};
 #[cfg(test)]
 pub(crate) use self::raw::raw;
 
-/// More than key setup uses of the stack.
+/// Octets of the stack that are wiped after a key was made: more than key setup uses.
 const KEY_SETUP_STACK: usize = 8192;
 
 /// The longest packet, in octets: far above what IP can carry, far below where any counter here wraps.

@@ -26,7 +26,7 @@ macro_rules! table {
             /// Every one of the table, in its order.
             pub const ALL: &'static [$name] = &[$($name::$variant,)*];
 
-            /// Its word in configuration and commands.
+            /// The word for it in configuration and commands.
             pub const fn name(self) -> &'static str {
                 match self { $($name::$variant => $word,)* }
             }

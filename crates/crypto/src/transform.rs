@@ -16,7 +16,7 @@ pub const MAX_ICV_LEN: usize = 32;
 
 /// One packet to seal.
 pub struct SealOp<'a> {
-    /// Its sequence number, in full. Never used before with this key: nonces and IVs are made of it.
+    /// The sequence number of the packet, in full. Never used before with this key: nonces and IVs are made of it.
     pub sequence: u64,
     /// The ESP header (SPI and low half of the sequence number): authenticated, not encrypted.
     pub header: &'a [u8; HEADER_LEN],
@@ -30,7 +30,7 @@ pub struct SealOp<'a> {
 
 /// One packet to open.
 pub struct OpenOp<'a> {
-    /// Its sequence number, the upper half as the receiver infers it.
+    /// The sequence number of the packet, the upper half as the receiver infers it.
     pub sequence: u64,
     /// The ESP header (SPI and low half of the sequence number): authenticated, not encrypted.
     pub header: &'a [u8; HEADER_LEN],

@@ -108,9 +108,9 @@ pub struct Outer {
     /// The checksum of the UDP header is there and wrong. What a UDP socket gave has none any more; over IPv6, too, a tunnel may do without
     /// one (RFC 6935).
     pub corrupt: bool,
-    /// Where the protocol's header starts.
+    /// Offset in the packet at which the protocol's header starts.
     pub(crate) at: usize,
-    /// Where the packet ends.
+    /// Offset at which the packet ends.
     pub(crate) end: usize,
     /// Offset of the octet that names what follows the headers in front.
     pub(crate) named_at: usize,
@@ -231,7 +231,7 @@ impl Outer {
     }
 }
 
-/// Who opens a packet must be its last destination.
+/// Refuse a packet whose source route or routing header is unfinished: only its last destination may open it.
 #[cold]
 fn check_arrived(bytes: &[u8], headers: &Headers) -> Result<(), DropReason> {
     let on_the_way = if headers.version == 4 {

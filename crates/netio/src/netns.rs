@@ -66,7 +66,7 @@ impl Netns {
         remove_path(&path).doing(|| format!("removing the namespace {name}"))
     }
 
-    /// Where it can be opened.
+    /// The path of the file by which the namespace can be opened.
     pub fn path(&self) -> &Path {
         &self.path
     }

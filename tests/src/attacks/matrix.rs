@@ -106,7 +106,7 @@ impl Line {
         Line { name: case.name, text: case.text, want, readings: Default::default(), acted: Rules::NONE }
     }
 
-    /// How its readers go together, before (0) or after (1).
+    /// The worst accord between any two readers of the case, before (0) or after (1).
     pub fn accord(&self, phase: usize) -> Accord {
         let all = self.readings[phase].iter().filter(|(reader, _)| self.comparable(**reader));
         let all: Vec<_> = all.map(|(_, reading)| reading).collect();

@@ -69,7 +69,7 @@ fn sequence(stage: &mut Stage<'_>) {
     }
 }
 
-/// To the open port, or the closed one.
+/// Send a segment with odd flags to the open port, or to the closed one.
 fn odd(stage: &mut Stage<'_>, open: bool, flags: Flags, window: u16, df: bool) {
     let segment = client(-1, b"").flags(flags).options(&USUAL).window(window);
     let segment = if open { segment } else { closed(stage, segment) };

@@ -14,15 +14,15 @@ use std::process::{Command, Output};
 pub enum Reader {
     /// The kernel of this machine.
     Linux,
-    /// The stack of that name, in memory.
+    /// The stack smoltcp, in memory.
     Smoltcp,
-    /// The library behind dsniff, which models an old Linux.
+    /// The library libnids behind dsniff, which models an old Linux.
     Libnids,
-    /// It writes connections to files.
+    /// The program tcpflow, which writes connections to files.
     Tcpflow,
-    /// "Follow TCP stream", and its reassembly of fragments.
+    /// The program tshark: "Follow TCP stream", and its reassembly of fragments.
     Tshark,
-    /// IPSession, defragment6 and TCPSession.
+    /// The library Scapy: IPSession, defragment6 and TCPSession.
     Scapy,
 }
 

@@ -17,7 +17,7 @@ pub struct Reading {
     pub datagrams: Vec<Vec<u8>>,
 }
 
-/// How readings go together.
+/// The way in which two readings go together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Accord {
     /// They are the same.
@@ -34,7 +34,7 @@ impl Reading {
         self.datagrams.is_empty() && self.streams.values().all(Vec::is_empty)
     }
 
-    /// How it goes with another.
+    /// How this reading goes with another.
     pub fn accord(&self, other: &Reading) -> Accord {
         let ports = self.streams.keys().chain(other.streams.keys());
         let empty = Vec::new();

@@ -41,7 +41,7 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// With the standard profile, or without scrubber.
+    /// The usual surroundings, with a scrubber of the standard profile, or without one.
     pub fn standard(scrubbed: bool) -> Setting {
         Setting { config: scrubbed.then(|| Config::new(Profile::Standard)), mtu: 1500, one_sided: false }
     }
@@ -113,14 +113,14 @@ impl<'h> Stage<'h> {
         self.open_with(&[]);
     }
 
-    /// With options in the SYN.
+    /// Open a connection like [`Stage::open`], with options in the SYN.
     pub fn open_with(&mut self, options: &[u8]) {
         self.handshake(options);
         self.send(&client(0, b">").with(|s| self.stamped(options, s, 2)));
         self.isn[0] = self.isn[0].wrapping_add(1);
     }
 
-    /// Only the three segments.
+    /// Make a handshake: only its segments, no data.
     pub fn handshake(&mut self, options: &[u8]) {
         self.send(&client(-1, b"").flags(SYN).options(options));
         self.send(&client(0, b"").with(|s| self.stamped(options, s, 1)));
@@ -168,7 +168,7 @@ impl<'h> Stage<'h> {
         packet.summed()
     }
 
-    /// The same over IPv6.
+    /// A UDP datagram from this case's IPv6 address.
     pub fn datagram6(&self, data: &[u8]) -> V6 {
         let mut packet = super::packet::v6(17, &super::packet::udp((40000, PORT), data));
         packet.src = self.address6();

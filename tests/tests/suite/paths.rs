@@ -118,7 +118,7 @@ fn progress(client: &Running) -> u64 {
 }
 
 impl Transfers {
-    /// From alice to a server of bob's, TCP and UDP, both families; `sizes`: octets there and back.
+    /// Start transfers from alice to a server of bob's, TCP and UDP, both families; `sizes`: octets there and back.
     pub(crate) fn begin(rig: &Rig, name: &str, sizes: &[(&str, u32, u32)]) -> Transfers {
         let server = Program::new(program("python3")).args(["-c", SERVER, &PORT.to_string()]);
         let server = rig.lab.bob().spawn(server).unwrap();

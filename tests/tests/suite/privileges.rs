@@ -179,7 +179,7 @@ impl Scene {
         }
     }
 
-    /// Who a process of another user is, with its sockets.
+    /// Have `ravelin explain` say who a process of another user is, with its sockets.
     fn explain(&self) -> Result<(), String> {
         let waits = Program::new(&self.python).args(["-c", WAITS, &Side::Bob.v4().to_string()]);
         let waits = self.rig.lab.alice().spawn(waits).unwrap();

@@ -73,7 +73,7 @@ impl Database {
         Ok(Database { folder, name: format!("{date} ({NETWORK})") })
     }
 
-    /// Its date and where it is from.
+    /// The date of the database, and where it is from.
     pub fn name(&self) -> &str {
         &self.name
     }

@@ -157,7 +157,7 @@ impl Frame {
         self.left_out.into()
     }
 
-    /// Where in its slot the payload starts: behind header and IV.
+    /// Offset in a slot at which the payload starts: behind header and IV.
     #[inline]
     pub fn front(&self) -> usize {
         HEADER + usize::from(self.shape.iv)
@@ -245,18 +245,18 @@ pub(super) fn seal_op(shape: Shape, slot: &mut [u8], sequence: u64) -> Result<Se
 /// What became of a received datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Opened {
-    /// Its sequence number: in full if it was opened, as it travelled if not.
+    /// The sequence number of the datagram: in full if it was opened, as it travelled if not.
     pub sequence: u64,
-    /// Where in the datagram the inner packet starts.
+    /// Offset in the datagram at which the inner packet starts.
     start: u32,
     /// Octets of the inner packet.
     len: u32,
-    /// Why there is none.
+    /// The reason why there is no inner packet, if there is none.
     pub dropped: Option<DropReason>,
 }
 
 impl Opened {
-    /// Nothing was looked at yet.
+    /// A datagram that was not looked at yet.
     pub const NONE: Opened = Opened { sequence: 0, start: 0, len: 0, dropped: Some(DropReason::EspTooShort) };
 
     /// A datagram, ESP header and all, that is not opened.
@@ -265,7 +265,7 @@ impl Opened {
         Opened { sequence: sequence.into(), dropped: Some(reason), ..Opened::NONE }
     }
 
-    /// Where in the datagram the inner packet lies.
+    /// The octets of the datagram in which the inner packet lies.
     #[inline]
     pub fn octets(&self) -> Range<usize> {
         let start = self.start as usize;

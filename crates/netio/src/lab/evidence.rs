@@ -31,7 +31,7 @@ pub enum Class {
     Housekeeping,
     /// Any other IP packet: it is readable, or would be to a better reader.
     Clear,
-    /// Not IP at all.
+    /// Not an IP packet at all.
     Other,
 }
 
@@ -91,7 +91,7 @@ pub struct Evidence {
 }
 
 impl Evidence {
-    /// Nothing was lost: what is not here was not on the wire.
+    /// Whether nothing was lost: what is not here was not on the wire then.
     pub fn is_complete(&self) -> bool {
         self.lost == 0
     }

@@ -75,7 +75,7 @@ impl Host {
         &self.cgroup
     }
 
-    /// Its device on the wire.
+    /// The device of this host on the wire.
     pub fn device(&self) -> Result<Link> {
         self.run(|| Links::open()?.find(DEVICE))?
     }

@@ -37,7 +37,7 @@ pub struct Sent {
 }
 
 impl Sent {
-    /// And what became of others.
+    /// Add what became of other frames.
     pub fn add(&mut self, other: Sent) {
         let Sent { frames, octets, too_long, full, refused } = other;
         self.frames += frames;

@@ -56,7 +56,7 @@ pub struct Link {
     pub xdp: Option<u32>,
     /// Takes part in groups.
     pub multicast: bool,
-    /// Who may attach to it; none for what is no TUN or TAP.
+    /// The owner of a TUN or TAP, who may attach to it; `None` for other devices.
     pub tun_owner: Option<TunOwner>,
 }
 

@@ -64,7 +64,7 @@ impl Frames {
         self.take_behind(VNET_LEN, stride, buf, port, now)
     }
 
-    /// The same of an AF_XDP socket, which has no vnet header.
+    /// Take one frame of an AF_XDP socket, which has no vnet header; otherwise like [`Frames::take_vnet`].
     ///
     /// # Errors
     /// The buffer, and why it holds nothing for us.

@@ -39,7 +39,7 @@ impl LinkType {
         }
     }
 
-    /// Its number in files.
+    /// The number of the link type in files.
     pub const fn number(self) -> u32 {
         match self {
             LinkType::Null => 0,
@@ -115,7 +115,7 @@ const fn turned(kind: u8) -> u8 {
     if kind == 4 { 0 } else { 4 }
 }
 
-/// Behind a cooked header that names the kind of device (ARPHRD) and a protocol.
+/// What a frame carries behind a cooked header, which names the kind of device (ARPHRD) and a protocol.
 fn cooked(frame: &[u8], hardware: Option<u16>, protocol: Option<u16>, at: usize) -> Carried {
     const NETLINK: u16 = 824;
     const LLC: u16 = 4;

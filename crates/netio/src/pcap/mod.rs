@@ -21,13 +21,13 @@ use wire::Time;
 /// One frame of a capture file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// When it was captured, since 1970.
+    /// The time when the frame was captured, since 1970.
     pub time: Duration,
-    /// What its first octets are.
+    /// The link type, which says what the first octets are.
     pub link: LinkType,
-    /// Its octets, as far as they were kept.
+    /// The octets of the frame, as far as they were kept.
     pub data: Vec<u8>,
-    /// Its length on the wire.
+    /// The length of the frame on the wire, in octets.
     pub original_len: u32,
 }
 

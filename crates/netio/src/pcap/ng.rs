@@ -118,7 +118,7 @@ impl<W: Write> NgWriter<W> {
         })
     }
 
-    /// Where it writes to.
+    /// The sink that the file is written to.
     pub fn sink_mut(&mut self) -> &mut W {
         self.writer.get_mut()
     }

@@ -85,7 +85,7 @@ impl Reader {
         self.next_frame_with(&mut |_| Ok(()))
     }
 
-    /// The same; `on` hears of everything on the way to the frame, and of the frame.
+    /// The next frame, like [`Reader::next_frame`]; `on` hears of everything on the way to the frame, and of the frame.
     pub(super) fn next_frame_with(&mut self, on: OnMet<'_>) -> Result<Option<Frame>> {
         if self.broken {
             return Ok(None);

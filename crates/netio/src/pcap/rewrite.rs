@@ -43,7 +43,7 @@ enum Out<W: Write> {
     PcapNg { writer: PcapNgWriter<W>, fcs: Vec<usize> },
 }
 
-/// Where the frame that was read last stood.
+/// The place in its file of the frame that was read last.
 #[derive(Default)]
 enum Place {
     #[default]
@@ -61,7 +61,7 @@ enum Place {
 }
 
 impl<W: Write> Rewriter<W> {
-    /// From `reader` to `sink`; `name` stands for the latter in errors.
+    /// A rewriter from `reader` to `sink`; `name` stands for the latter in errors.
     pub fn new(reader: Reader, name: &str, sink: W) -> Result<Rewriter<W>> {
         let out = match reader.beginning() {
             Beginning::Pcap(header) => {

@@ -84,7 +84,8 @@ pub(super) fn parse(octets: &[u8]) -> Beside {
     out
 }
 
-/// From struct tpacket_auxdata: status, three lengths and offsets, then what the tag says and its type.
+/// The VLAN tag in a `struct tpacket_auxdata` (packet(7)): status, three lengths and offsets, then what the tag says
+/// and its type.
 fn tag(data: &[u8]) -> Option<[u8; 4]> {
     const VALID: u32 = libc::TP_STATUS_VLAN_VALID;
     let [s0, s1, s2, s3, .., c0, c1, t0, t1] = *data.first_chunk::<20>()?;

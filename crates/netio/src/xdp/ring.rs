@@ -3,7 +3,7 @@
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Where a ring is.
+/// A ring as this side sees it: its place in memory, and how far this side has come.
 #[derive(Debug)]
 pub(super) struct Ring<T> {
     producer: NonNull<AtomicU32>,
